@@ -1,0 +1,2 @@
+//! The `farlink` command.
+fn main() {}

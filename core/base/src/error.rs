@@ -1,0 +1,76 @@
+//! Errors by audience: the wire ([`Malformed`]), the peer or application ([`Refusal`]), the person
+//! who wrote the configuration ([`ConfigError`]).
+
+use alloc::string::String;
+use core::fmt;
+
+/// Wire data that does not parse: where, and why.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Malformed {
+    /// Byte offset into the item being parsed.
+    pub offset: u64,
+    /// What was expected there.
+    pub reason: &'static str,
+}
+impl fmt::Display for Malformed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} at byte {}", self.reason, self.offset)
+    }
+}
+impl core::error::Error for Malformed {}
+
+/// Why something offered was not accepted. Each layer translates it to its protocol's code.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Refusal {
+    /// Storage or memory is full (TCPCL "no resources", LTP SYS_CNCLD).
+    NoResources,
+    /// The bundle is already here (TCPCL "completed").
+    Duplicate,
+    /// It does not parse or breaks a rule (TCPCL "not acceptable").
+    NotAcceptable,
+    /// The node is shutting down (TCPCL "session terminating").
+    Terminating,
+    /// It is larger than this node takes.
+    TooLarge,
+    /// Its lifetime is over.
+    Expired,
+    /// No such registration, link or node.
+    Unknown,
+    /// The store failed; see the log.
+    StoreFailed,
+}
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Refusal::NoResources => "no resources: storage or memory is full",
+            Refusal::Duplicate => "already received",
+            Refusal::NotAcceptable => "not acceptable: malformed or against a rule",
+            Refusal::Terminating => "the node is shutting down",
+            Refusal::TooLarge => "larger than this node accepts",
+            Refusal::Expired => "lifetime expired",
+            Refusal::Unknown => "unknown endpoint, link or node",
+            Refusal::StoreFailed => "the bundle store failed",
+        })
+    }
+}
+
+/// A configuration that cannot be used: which key, what was expected, and what to try.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ConfigError {
+    /// Path of the key, such as `link.mars.rate`.
+    pub path: String,
+    /// What was expected, and what was found.
+    pub expected: String,
+    /// What to try next.
+    pub hint: String,
+}
+impl fmt::Display for ConfigError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.path, self.expected)?;
+        if !self.hint.is_empty() {
+            write!(f, "\nhint: {}", self.hint)?;
+        }
+        Ok(())
+    }
+}
+impl core::error::Error for ConfigError {}

@@ -1,0 +1,77 @@
+//! Small identifiers. All are `Copy`; names live at the border (configuration, reports).
+
+use core::fmt;
+
+/// A node of the network. ipn nodes are their node number (the fully-qualified 64-bit form of
+/// RFC 9758, allocator in the upper half); dtn nodes are interned above [`NodeId::INTERNED`].
+/// Ordering is by node number, which is SABR's last tie-break.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct NodeId(pub u64);
+
+impl NodeId {
+    /// First identifier of interned (dtn scheme) nodes.
+    pub const INTERNED: u64 = 1 << 63;
+    /// The null endpoint: no node.
+    pub const NULL: NodeId = NodeId(0);
+
+    /// The node with this ipn node number.
+    pub const fn ipn(number: u64) -> Self {
+        NodeId(number)
+    }
+    /// The `index`-th dtn node this process met.
+    pub const fn interned(index: u32) -> Self {
+        NodeId(Self::INTERNED | index as u64)
+    }
+    /// Index of an interned dtn node.
+    pub const fn interned_index(self) -> Option<u32> {
+        if self.0 & Self::INTERNED != 0 { Some(self.0 as u32) } else { None }
+    }
+}
+impl fmt::Debug for NodeId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.interned_index() {
+            Some(index) => write!(f, "dtn#{index}"),
+            None => write!(f, "ipn:{}", self.0),
+        }
+    }
+}
+impl fmt::Display for NodeId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(self, f)
+    }
+}
+
+/// A link of one node: its index in that node's configuration, or at and above
+/// [`LinkId::DYNAMIC`] one opened by a peer that is not configured.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+pub struct LinkId(pub u32);
+impl LinkId {
+    /// First identifier of links opened by unconfigured peers. Layer `n` uses the identifiers
+    /// `DYNAMIC | n << 24 ..`, so that two layers never give the same one.
+    pub const DYNAMIC: u32 = 1 << 31;
+    /// Whether a peer opened it unasked.
+    pub const fn is_dynamic(self) -> bool {
+        self.0 & Self::DYNAMIC != 0
+    }
+}
+
+/// A convergence layer instance of one node: its index in that node's configuration.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+pub struct LayerId(pub u16);
+
+/// A byte stream (a TCP connection). The stack numbers the streams it asks for; the driver numbers
+/// those it accepted, from [`StreamId::PASSIVE`] up.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct StreamId(pub u64);
+impl StreamId {
+    /// First identifier of accepted streams.
+    pub const PASSIVE: u64 = 1 << 63;
+    /// Whether the peer connected to us.
+    pub const fn is_passive(self) -> bool {
+        self.0 & Self::PASSIVE != 0
+    }
+}
+
+/// One bundle (or fragment) inside one node, numbered in arrival order; also its key in the store.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct BundleHandle(pub u64);

@@ -1,0 +1,44 @@
+//! The words the whole engine speaks: time, units, identifiers, payload ropes, events, and the
+//! contracts of convergence layers, stores and policies.
+//!
+//! It contains no protocol, no policy and no I/O; every other crate of the engine builds on it.
+//! Read [`layer`] and [`store`] first: they are the two contracts the engine is joined by.
+#![no_std]
+#![forbid(unsafe_code)]
+#[cfg(clippy)]
+extern crate std;
+
+extern crate alloc;
+
+mod accel;
+mod error;
+mod event;
+mod id;
+pub mod layer;
+mod map;
+mod param;
+mod payload;
+mod policy;
+mod rng;
+mod sink;
+pub mod store;
+mod time;
+mod timer;
+mod units;
+
+pub use accel::{Accel, crc16_x25, crc32c};
+pub use error::{ConfigError, Malformed, Refusal};
+pub use event::{BundleKey, DeleteReason, Event, EventClass, LtpSegmentEvent};
+pub use id::{BundleHandle, LayerId, LinkId, NodeId, StreamId};
+pub use map::{Map, Set, map, set};
+pub use param::Param;
+pub use payload::{Chunk, Extent, Payload, PayloadReader, fill_byte};
+pub use policy::{BundleView, Priority, Proposal, Signal};
+pub use rng::Rng;
+pub use sink::{FnSink, Sink};
+pub use time::{Clock, DtnTime, Instant};
+pub use timer::{TimerKey, TimerQueue};
+pub use units::{DataRate, DataVolume, format_duration, parse_duration};
+
+pub use bytes::{Bytes, BytesMut};
+pub use core::time::Duration;

@@ -1,0 +1,18 @@
+//! The hash map of the engine: seeded by whoever builds it, so that a run replays and a hostile
+//! peer cannot aim at its buckets. Never iterate one to decide something: the order is arbitrary.
+
+use foldhash::quality::FixedState;
+
+/// A hash map with a given seed; make it with [`map`].
+pub type Map<K, V> = hashbrown::HashMap<K, V, FixedState>;
+/// A hash set with a given seed; make it with [`set`].
+pub type Set<K> = hashbrown::HashSet<K, FixedState>;
+
+/// An empty map whose hashing depends on `seed`.
+pub fn map<K, V>(seed: u64) -> Map<K, V> {
+    Map::with_hasher(FixedState::with_seed(seed))
+}
+/// An empty set whose hashing depends on `seed`.
+pub fn set<K>(seed: u64) -> Set<K> {
+    Set::with_hasher(FixedState::with_seed(seed))
+}

@@ -1,0 +1,422 @@
+//! Payload ropes: bytes in memory, extents on disk, or a pattern known only by its length.
+
+use alloc::vec::Vec;
+use bytes::{Bytes, BytesMut};
+
+/// A range of a store's file.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
+pub struct Extent {
+    /// The store's file number.
+    pub file: u32,
+    /// First byte in that file.
+    pub offset: u64,
+}
+
+/// One piece of a rope.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Chunk {
+    /// Bytes in memory, shared, never copied.
+    Bytes(Bytes),
+    /// Bytes in the store; the store loads them when they must be sent.
+    Stored {
+        /// Where.
+        extent: Extent,
+        /// How many bytes.
+        len: u64,
+    },
+    /// Bytes that follow from a seed ([`fill_byte`]): the length-only payload of simulations.
+    Fill {
+        /// Which pattern.
+        seed: u64,
+        /// Position of the first byte in the pattern.
+        offset: u64,
+        /// How many bytes.
+        len: u64,
+    },
+}
+impl Chunk {
+    /// Bytes it stands for.
+    pub fn len(&self) -> u64 {
+        match self {
+            Chunk::Bytes(bytes) => bytes.len() as u64,
+            Chunk::Stored { len, .. } | Chunk::Fill { len, .. } => *len,
+        }
+    }
+    /// Whether it stands for no bytes.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+    fn slice(&self, start: u64, len: u64) -> Chunk {
+        match self {
+            Chunk::Bytes(bytes) => Chunk::Bytes(bytes.slice(start as usize..(start + len) as usize)),
+            Chunk::Stored { extent, .. } => {
+                Chunk::Stored { extent: Extent { file: extent.file, offset: extent.offset + start }, len }
+            }
+            Chunk::Fill { seed, offset, .. } => Chunk::Fill { seed: *seed, offset: offset + start, len },
+        }
+    }
+    /// Joins `next` onto the end when the two are one range; otherwise gives it back.
+    fn extend(&mut self, next: Chunk) -> Option<Chunk> {
+        match (&mut *self, &next) {
+            (Chunk::Fill { seed, offset, len }, Chunk::Fill { seed: s, offset: o, len: l })
+                if seed == s && *offset + *len == *o =>
+            {
+                *len += l;
+                None
+            }
+            (Chunk::Stored { extent, len }, Chunk::Stored { extent: e, len: l })
+                if extent.file == e.file && extent.offset + *len == e.offset =>
+            {
+                *len += l;
+                None
+            }
+            _ => Some(next),
+        }
+    }
+}
+
+/// The byte at `position` of the pattern `seed`.
+pub fn fill_byte(seed: u64, position: u64) -> u8 {
+    let x = (position / 8).wrapping_add(seed).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+    (x ^ (x >> 29)).to_le_bytes()[(position % 8) as usize]
+}
+
+/// A rope. Split, join and slice cost one step per chunk; cloning shares the bytes.
+#[derive(Clone, Default, Debug)]
+pub struct Payload {
+    chunks: Chunks,
+    len: u64,
+}
+
+/// Most ropes have one chunk: it needs no allocation.
+#[derive(Clone, Default, Debug)]
+enum Chunks {
+    #[default]
+    None,
+    One(Chunk),
+    Many(Vec<Chunk>),
+}
+
+impl Payload {
+    /// No bytes.
+    pub fn new() -> Self {
+        Self::default()
+    }
+    /// `len` bytes of the pattern `seed`.
+    pub fn fill(seed: u64, len: u64) -> Self {
+        let mut payload = Payload::new();
+        payload.push(Chunk::Fill { seed, offset: 0, len });
+        payload
+    }
+    /// Bytes in the rope.
+    pub fn len(&self) -> u64 {
+        self.len
+    }
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+    /// Its pieces in order; none is empty.
+    pub fn chunks(&self) -> &[Chunk] {
+        match &self.chunks {
+            Chunks::None => &[],
+            Chunks::One(chunk) => core::slice::from_ref(chunk),
+            Chunks::Many(chunks) => chunks,
+        }
+    }
+    /// Bytes held in memory.
+    pub fn resident_len(&self) -> u64 {
+        self.chunks().iter().map(|c| if let Chunk::Bytes(b) = c { b.len() as u64 } else { 0 }).sum()
+    }
+    /// Whether part of it is on disk and must be loaded before use.
+    pub fn is_stored(&self) -> bool {
+        self.chunks().iter().any(|c| matches!(c, Chunk::Stored { .. }))
+    }
+    /// Whether part of it is known by length only.
+    pub fn is_fill(&self) -> bool {
+        self.chunks().iter().any(|c| matches!(c, Chunk::Fill { .. }))
+    }
+    /// Appends a piece.
+    pub fn push(&mut self, chunk: Chunk) {
+        if chunk.is_empty() {
+            return;
+        }
+        self.len += chunk.len();
+        self.chunks = match core::mem::take(&mut self.chunks) {
+            Chunks::None => Chunks::One(chunk),
+            Chunks::One(mut first) => match first.extend(chunk) {
+                None => Chunks::One(first),
+                Some(second) => Chunks::Many(Vec::from([first, second])),
+            },
+            Chunks::Many(mut chunks) => {
+                let rest = match chunks.last_mut() {
+                    Some(last) => last.extend(chunk),
+                    None => Some(chunk),
+                };
+                chunks.extend(rest);
+                Chunks::Many(chunks)
+            }
+        };
+    }
+    /// Appends bytes in memory.
+    pub fn push_bytes(&mut self, bytes: Bytes) {
+        self.push(Chunk::Bytes(bytes));
+    }
+    /// Appends another rope.
+    pub fn append(&mut self, other: Payload) {
+        match other.chunks {
+            Chunks::None => {}
+            Chunks::One(chunk) => self.push(chunk),
+            Chunks::Many(chunks) => chunks.into_iter().for_each(|c| self.push(c)),
+        }
+    }
+    /// The sub-rope `start .. start + len`, cut short at the end of the rope.
+    pub fn slice(&self, start: u64, len: u64) -> Payload {
+        let mut out = Payload::new();
+        let end = start.saturating_add(len).min(self.len);
+        let mut at = 0u64;
+        for chunk in self.chunks() {
+            let (from, to) = (start.max(at), end.min(at + chunk.len()));
+            if from < to {
+                out.push(chunk.slice(from - at, to - from));
+            }
+            at += chunk.len();
+            if at >= end {
+                break;
+            }
+        }
+        out
+    }
+    /// Splits off and returns the first `at` bytes.
+    pub fn split_to(&mut self, at: u64) -> Payload {
+        let head = self.slice(0, at);
+        *self = self.slice(at, u64::MAX);
+        head
+    }
+    /// Copies up to `out.len()` bytes from `start`; returns how many were copied. Stops at a stored
+    /// chunk: those bytes are not in memory.
+    pub fn copy_to(&self, start: u64, out: &mut [u8]) -> usize {
+        let mut done = 0usize;
+        let mut at = 0u64;
+        for chunk in self.chunks() {
+            let end = at + chunk.len();
+            let position = start + done as u64;
+            if position < end {
+                let inside = position - at;
+                let n = ((end - position) as usize).min(out.len() - done);
+                match chunk {
+                    Chunk::Bytes(bytes) => {
+                        out[done..done + n].copy_from_slice(&bytes[inside as usize..inside as usize + n]);
+                    }
+                    Chunk::Fill { seed, offset, .. } => {
+                        for (i, byte) in out[done..done + n].iter_mut().enumerate() {
+                            *byte = fill_byte(*seed, offset + inside + i as u64);
+                        }
+                    }
+                    Chunk::Stored { .. } => return done,
+                }
+                done += n;
+                if done == out.len() {
+                    break;
+                }
+            }
+            at = end;
+        }
+        done
+    }
+    /// The whole rope as one contiguous `Bytes`: free when it is one chunk in memory, a copy
+    /// otherwise. `None` when part of it is on disk.
+    pub fn to_bytes(&self) -> Option<Bytes> {
+        match self.chunks() {
+            [] => Some(Bytes::new()),
+            [Chunk::Bytes(bytes)] => Some(bytes.clone()),
+            _ if self.is_stored() => None,
+            _ => {
+                let mut out = BytesMut::zeroed(self.len as usize);
+                let copied = self.copy_to(0, &mut out);
+                debug_assert_eq!(copied as u64, self.len);
+                Some(out.freeze())
+            }
+        }
+    }
+    /// A cursor that reads small fields and takes sub-ropes.
+    pub fn reader(&self) -> PayloadReader<'_> {
+        PayloadReader { payload: self, chunk: 0, inside: 0, position: 0 }
+    }
+}
+
+impl From<Bytes> for Payload {
+    fn from(bytes: Bytes) -> Self {
+        let mut payload = Payload::new();
+        payload.push_bytes(bytes);
+        payload
+    }
+}
+impl From<Vec<u8>> for Payload {
+    fn from(bytes: Vec<u8>) -> Self {
+        Payload::from(Bytes::from(bytes))
+    }
+}
+impl From<&'static [u8]> for Payload {
+    fn from(bytes: &'static [u8]) -> Self {
+        Payload::from(Bytes::from_static(bytes))
+    }
+}
+impl PartialEq for Payload {
+    /// Same content; a stored rope equals only the same extents.
+    fn eq(&self, other: &Payload) -> bool {
+        if self.len != other.len {
+            return false;
+        }
+        match (self.to_bytes(), other.to_bytes()) {
+            (Some(a), Some(b)) => a == b,
+            _ => self.chunks() == other.chunks(),
+        }
+    }
+}
+impl Eq for Payload {}
+
+/// Walks a rope from its start: small reads copy, large ones share.
+#[derive(Clone)]
+pub struct PayloadReader<'a> {
+    payload: &'a Payload,
+    chunk: usize,
+    inside: u64,
+    position: u64,
+}
+impl PayloadReader<'_> {
+    /// Bytes read so far.
+    pub fn position(&self) -> u64 {
+        self.position
+    }
+    /// Bytes left.
+    pub fn remaining(&self) -> u64 {
+        self.payload.len - self.position
+    }
+    /// The next byte, or `None` at the end (or where the rope is on disk).
+    pub fn read_u8(&mut self) -> Option<u8> {
+        let chunk = self.payload.chunks().get(self.chunk)?;
+        let byte = match chunk {
+            Chunk::Bytes(bytes) => *bytes.get(self.inside as usize)?,
+            Chunk::Fill { seed, offset, .. } => fill_byte(*seed, offset + self.inside),
+            Chunk::Stored { .. } => return None,
+        };
+        self.skip(1);
+        Some(byte)
+    }
+    /// Fills `out`, or reads nothing and returns false.
+    pub fn read_exact(&mut self, out: &mut [u8]) -> bool {
+        if self.remaining() < out.len() as u64 {
+            return false;
+        }
+        let before = self.clone();
+        for byte in out.iter_mut() {
+            match self.read_u8() {
+                Some(b) => *byte = b,
+                None => {
+                    *self = before;
+                    return false;
+                }
+            }
+        }
+        true
+    }
+    /// Steps over up to `n` bytes.
+    pub fn skip(&mut self, n: u64) {
+        let mut left = n.min(self.remaining());
+        self.position += left;
+        while left > 0 {
+            let Some(chunk) = self.payload.chunks().get(self.chunk) else { return };
+            let here = (chunk.len() - self.inside).min(left);
+            self.inside += here;
+            left -= here;
+            if self.inside == chunk.len() {
+                self.chunk += 1;
+                self.inside = 0;
+            }
+        }
+    }
+    /// The next `n` bytes as a sub-rope (shared), or `None` when fewer are left.
+    pub fn take(&mut self, n: u64) -> Option<Payload> {
+        if self.remaining() < n {
+            return None;
+        }
+        let mut out = Payload::new();
+        let mut left = n;
+        while left > 0 {
+            let chunk = self.payload.chunks().get(self.chunk)?;
+            let here = (chunk.len() - self.inside).min(left);
+            out.push(chunk.slice(self.inside, here));
+            self.skip(here);
+            left -= here;
+        }
+        Some(out)
+    }
+    /// The rest of the current chunk when it is in memory: for parsers that want a plain slice.
+    pub fn contiguous(&self) -> &[u8] {
+        match self.payload.chunks().get(self.chunk) {
+            Some(Chunk::Bytes(bytes)) => &bytes[self.inside as usize..],
+            _ => &[],
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rope() -> Payload {
+        let mut p = Payload::from(Bytes::from_static(b"hello "));
+        p.push(Chunk::Fill { seed: 3, offset: 0, len: 10 });
+        p.push_bytes(Bytes::from_static(b" world"));
+        p
+    }
+
+    #[test]
+    fn slices_equal_slices_of_the_flat_bytes() {
+        let p = rope();
+        let flat = p.to_bytes().unwrap();
+        for start in 0..=flat.len() {
+            for len in 0..=flat.len() {
+                let want = &flat[start..(start + len).min(flat.len())];
+                assert_eq!(&p.slice(start as u64, len as u64).to_bytes().unwrap()[..], want);
+            }
+        }
+    }
+
+    #[test]
+    fn split_and_append_give_the_same_rope_and_fills_merge() {
+        for at in 0..=22u64 {
+            let mut tail = rope();
+            let mut head = tail.split_to(at);
+            assert_eq!(head.len(), at);
+            head.append(tail);
+            assert_eq!(head, rope());
+            assert_eq!(head.slice(6, 10).chunks().len(), 1, "split fills join again");
+        }
+    }
+
+    #[test]
+    fn reader_reads_takes_and_refuses_to_run_past_the_end() {
+        let p = rope();
+        let mut r = p.reader();
+        let mut word = [0; 5];
+        assert!(r.read_exact(&mut word) && &word == b"hello");
+        assert_eq!(r.take(11).unwrap().len(), 11);
+        assert_eq!(r.contiguous(), b" world");
+        assert!(r.take(7).is_none());
+        assert_eq!(r.take(6).unwrap().to_bytes().unwrap(), &b" world"[..]);
+        assert_eq!(r.read_u8(), None);
+    }
+
+    #[test]
+    fn stored_ropes_merge_and_do_not_pretend_to_have_bytes() {
+        let mut p = Payload::new();
+        p.push(Chunk::Stored { extent: Extent { file: 1, offset: 10 }, len: 5 });
+        p.push(Chunk::Stored { extent: Extent { file: 1, offset: 15 }, len: 5 });
+        assert_eq!(p.chunks().len(), 1);
+        assert_eq!(p.to_bytes(), None);
+        assert_eq!(p.slice(3, 4).chunks(), [Chunk::Stored { extent: Extent { file: 1, offset: 13 }, len: 4 }]);
+        assert_eq!(p.copy_to(0, &mut [0; 4]), 0);
+    }
+}

@@ -1,0 +1,75 @@
+//! The only source of randomness: xoshiro256++ (Blackman and Vigna, 2019), seeded by the driver.
+//! Not for keys.
+
+/// A deterministic random number generator.
+#[derive(Clone, Debug)]
+pub struct Rng {
+    state: [u64; 4],
+}
+
+impl Rng {
+    /// A generator whose whole sequence follows from `seed` (expanded by SplitMix64).
+    pub fn new(seed: u64) -> Self {
+        let mut x = seed;
+        let state = core::array::from_fn(|_| {
+            x = x.wrapping_add(0x9E37_79B9_7F4A_7C15);
+            let mut z = x;
+            z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+            z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+            z ^ (z >> 31)
+        });
+        Rng { state }
+    }
+    /// An independent generator for a named part of the same run: the same `stream` always gives
+    /// the same sequence, whatever else was drawn.
+    pub fn stream(seed: u64, stream: u64) -> Self {
+        Rng::new(seed ^ stream.wrapping_mul(0xD6E8_FEB8_6659_FD93).rotate_left(29))
+    }
+    /// 64 random bits.
+    pub fn next_u64(&mut self) -> u64 {
+        let s = &mut self.state;
+        let result = s[0].wrapping_add(s[3]).rotate_left(23).wrapping_add(s[0]);
+        let t = s[1] << 17;
+        s[2] ^= s[0];
+        s[3] ^= s[1];
+        s[1] ^= s[2];
+        s[0] ^= s[3];
+        s[2] ^= t;
+        s[3] = s[3].rotate_left(45);
+        result
+    }
+    /// Uniform in `0..bound` (0 when `bound` is 0); bias below 2^-64.
+    pub fn below(&mut self, bound: u64) -> u64 {
+        ((u128::from(self.next_u64()) * u128::from(bound)) >> 64) as u64
+    }
+    /// Uniform in [0, 1).
+    pub fn unit(&mut self) -> f64 {
+        (self.next_u64() >> 11) as f64 * (1.0 / (1u64 << 53) as f64)
+    }
+    /// True with this probability.
+    pub fn chance(&mut self, probability: f64) -> bool {
+        self.unit() < probability
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn same_seed_same_sequence_and_streams_differ() {
+        let mut a = Rng::new(7);
+        let mut b = Rng::new(7);
+        assert!((0..100).all(|_| a.next_u64() == b.next_u64()));
+        assert_ne!(Rng::stream(7, 0).next_u64(), Rng::stream(7, 1).next_u64());
+    }
+
+    #[test]
+    fn draws_are_uniform_enough() {
+        let mut rng = Rng::new(1);
+        let mean = (0..100_000).map(|_| rng.unit()).sum::<f64>() / 1e5;
+        assert!((mean - 0.5).abs() < 0.005, "{mean}");
+        assert!((0..10_000).all(|_| rng.below(6) < 6));
+        assert_eq!(rng.below(0), 0);
+    }
+}

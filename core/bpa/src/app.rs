@@ -1,0 +1,211 @@
+//! The application interface: what an application asks of its node and what it is told.
+
+use alloc::string::String;
+use alloc::vec::Vec;
+use farlink_base::{Payload, Priority, Refusal};
+use farlink_bundle::{BundleId, CreationTimestamp, EndpointId};
+
+/// A registration of an application at an endpoint, numbered by the driver.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct RegistrationId(pub u64);
+
+/// A request of an application, numbered by the driver.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct RequestId(pub u64);
+
+/// A delivery to an application, numbered by the agent.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct DeliveryId(pub u64);
+
+/// A bundle an application wants sent.
+#[derive(Clone, Debug)]
+pub struct SendRequest {
+    /// Source endpoint; must be one of this node's, or null (anonymous).
+    pub source: EndpointId,
+    /// Destination endpoint.
+    pub destination: EndpointId,
+    /// Where reports go; null for none.
+    pub report_to: EndpointId,
+    /// Bundle flags asked for (reports, no-fragment, acknowledgment); the agent adds its own.
+    pub flags: u64,
+    /// Lifetime in ms.
+    pub lifetime_ms: u64,
+    /// Class of service; other than normal travels in a QoS block.
+    pub priority: Priority,
+    /// Hop limit; 0 for the node's default.
+    pub hop_limit: u8,
+    /// Whether it must arrive over links that can lose (LTP red), the default, or may be lost.
+    pub reliable: bool,
+    /// The payload.
+    pub payload: Payload,
+}
+
+/// What an application tells its node.
+#[derive(Clone, Debug)]
+pub enum AppInput {
+    /// Receive what is addressed to this endpoint, at most `window` deliveries unanswered.
+    Register {
+        /// The new registration's number.
+        registration: RegistrationId,
+        /// Endpoint of this node. `ipn:!.n` is service `n` here; a dtn name without node is a
+        /// demux here.
+        endpoint: EndpointId,
+        /// Deliveries in flight at once; 1 for durable applications.
+        window: u32,
+    },
+    /// Stop receiving; what was not answered is kept.
+    Unregister {
+        /// Which.
+        registration: RegistrationId,
+    },
+    /// Send a bundle.
+    Send {
+        /// Given back in `SendResult`.
+        request: RequestId,
+        /// What.
+        bundle: SendRequest,
+    },
+    /// The application took a delivery (or could not; it is then delivered again).
+    DeliveryDone {
+        /// Whose.
+        registration: RegistrationId,
+        /// Which.
+        delivery: DeliveryId,
+        /// Whether it is taken for good.
+        taken: bool,
+    },
+}
+
+/// What a node tells an application.
+#[derive(Clone, Debug)]
+pub enum AppOutput {
+    /// The registration stands, or why not.
+    Registered {
+        /// Which.
+        registration: RegistrationId,
+        /// Under this endpoint.
+        result: Result<EndpointId, Refusal>,
+    },
+    /// The bundle is kept and will be sent, or why not. On a durable store it comes after the
+    /// commit.
+    SendResult {
+        /// Which.
+        request: RequestId,
+        /// Its identity.
+        result: Result<BundleId, Refusal>,
+    },
+    /// A bundle for the application.
+    Deliver {
+        /// Whose.
+        registration: RegistrationId,
+        /// To be named in `DeliveryDone`.
+        delivery: DeliveryId,
+        /// The bundle.
+        bundle: Delivery,
+    },
+}
+
+/// A delivered bundle.
+#[derive(Clone, Debug)]
+pub struct Delivery {
+    /// Source endpoint.
+    pub source: EndpointId,
+    /// Destination endpoint.
+    pub destination: EndpointId,
+    /// Creation timestamp.
+    pub creation: CreationTimestamp,
+    /// Lifetime, ms.
+    pub lifetime_ms: u64,
+    /// Bundle flags.
+    pub flags: u64,
+    /// Whether it may have been delivered before a crash.
+    pub redelivered: bool,
+    /// The payload, in memory or fill.
+    pub payload: Payload,
+}
+
+/// What an operator asks of a running node.
+#[derive(Clone, Debug)]
+pub enum AdminInput {
+    /// Replace the contact plan.
+    SetPlan(alloc::sync::Arc<farlink_routing::ContactPlan>),
+    /// Add or replace a static route: destinations matching `pattern` go to `next_hop`.
+    AddRoute {
+        /// `ipn:5.*`, `dtn://node/`, or `*`.
+        pattern: String,
+        /// The neighbour's node ID.
+        next_hop: EndpointId,
+    },
+    /// Remove a static route.
+    RemoveRoute {
+        /// As it was given.
+        pattern: String,
+    },
+    /// Administrative up or down of a link.
+    SetLink {
+        /// Its name.
+        link: String,
+        /// Whether it may be used.
+        enabled: bool,
+    },
+    /// Delete a stored bundle.
+    Cancel {
+        /// Its handle.
+        bundle: farlink_base::BundleHandle,
+    },
+    /// End all sessions, take nothing new.
+    Shutdown,
+}
+
+/// One stored bundle and why it is still here, for operators.
+#[derive(Clone, Debug)]
+pub struct BundleStatus {
+    /// Its number in this node.
+    pub handle: farlink_base::BundleHandle,
+    /// Its identity.
+    pub id: BundleId,
+    /// Destination.
+    pub destination: EndpointId,
+    /// Payload bytes.
+    pub payload: u64,
+    /// Class of service.
+    pub priority: Priority,
+    /// Milliseconds of lifetime left.
+    pub remaining_ms: u64,
+    /// Why it waits, as a sentence ("no route", "contact with ipn:3.0 starts in 240 s", ...).
+    pub waits_for: String,
+}
+
+/// One link, for operators.
+#[derive(Clone, Debug)]
+pub struct LinkStatus {
+    /// Its name.
+    pub name: String,
+    /// The neighbour.
+    pub peer: EndpointId,
+    /// Whether bundles may leave over it now.
+    pub up: bool,
+    /// Bundles queued for it.
+    pub queued: u64,
+    /// Bundles handed to its layer and not yet confirmed.
+    pub in_flight: u64,
+}
+
+/// A snapshot for operators.
+#[derive(Clone, Debug, Default)]
+pub struct Status {
+    /// Node IDs.
+    pub node_ids: Vec<EndpointId>,
+    /// Bundles kept.
+    pub bundles: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// Most bytes kept.
+    pub capacity: u64,
+    /// Links.
+    pub links: Vec<LinkStatus>,
+    /// Registered endpoints.
+    pub registrations: Vec<EndpointId>,
+    /// Contacts of the plan.
+    pub contacts: u64,
+}

@@ -1,0 +1,13 @@
+//! The bundle protocol agent of one node: receive, dispatch, forward, deliver, expire, fragment,
+//! reassemble, report (RFC 9171 5).
+//!
+//! It knows convergence layers and stores only by their contracts, and routers and congestion
+//! controls by their traits. Read `agent.rs` first, then [`app`].
+#![no_std]
+#![forbid(unsafe_code)]
+#[cfg(clippy)]
+extern crate std;
+
+extern crate alloc;
+
+pub mod app;

@@ -1,0 +1,17 @@
+//! Bundles on the wire and in memory: endpoint IDs, the BPv7 codec, CRCs, extension blocks,
+//! fragments and administrative records (RFC 9171, RFC 9758, RFC 9713).
+//!
+//! It decides nothing: what to do with a bundle is the agent's business (`core/bpa`). Read
+//! [`Bundle`] and [`decode`] first.
+#![no_std]
+#![forbid(unsafe_code)]
+#[cfg(clippy)]
+extern crate std;
+
+extern crate alloc;
+
+mod bundle;
+mod eid;
+
+pub use bundle::*;
+pub use eid::EndpointId;

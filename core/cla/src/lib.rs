@@ -1,0 +1,13 @@
+//! Convergence layers: each a state machine over opaque bytes, one folder or file per protocol.
+//!
+//! A convergence layer never parses a bundle, opens a socket or reads a clock. Read
+//! [`farlink_base::layer`] (the contract) first, then [`ltp`].
+#![no_std]
+#![forbid(unsafe_code)]
+#[cfg(clippy)]
+extern crate std;
+
+extern crate alloc;
+
+pub mod ltp;
+pub mod tcpcl_v4;

@@ -1,0 +1,7 @@
+//! farlink-link.
+#![no_std]
+#![forbid(unsafe_code)]
+#[cfg(clippy)]
+extern crate std;
+
+extern crate alloc;

@@ -1,0 +1,144 @@
+//! Everything a stack is told at construction. Plain data: the node makes it from its TOML file,
+//! the simulator from the scenario.
+
+use alloc::string::String;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use farlink_base::{Accel, DataRate, DataVolume, Duration};
+use farlink_bundle::{CrcType, EndpointId, Profile};
+use farlink_routing::ContactPlan;
+
+/// One node.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// Node IDs: the first is the source of what this node says itself; the others are aliases.
+    pub node_ids: Vec<EndpointId>,
+    /// Convergence layers; their place in this list is their `LayerId`.
+    pub layers: Vec<LayerConfig>,
+    /// Links; their place in this list is their `LinkId`.
+    pub links: Vec<LinkConfig>,
+    /// Contact plan; links named in it (or joining a pair in it) are up only in its contacts.
+    pub plan: Option<Arc<ContactPlan>>,
+    /// Router by name, and its parameters.
+    pub router: String,
+    /// Parameters of the router, by name.
+    pub router_params: Vec<(String, f64)>,
+    /// Static routes: (pattern, next hop's node ID); tried when the router has none.
+    pub routes: Vec<(String, EndpointId)>,
+    /// Congestion control by name.
+    pub control: String,
+    /// Parameters of the control, by name.
+    pub control_params: Vec<(String, f64)>,
+    /// The bundle store.
+    pub store: StoreConfig,
+    /// Bounds.
+    pub limits: Limits,
+    /// CRC put on blocks this node makes.
+    pub crc: CrcType,
+    /// How strictly arriving bundles are read.
+    pub profile: Profile,
+    /// Whether status reports are generated (RFC 9171 5.1: off by default).
+    pub status_reports: bool,
+    /// Whether a previous-node block is put on what is forwarded.
+    pub previous_node_block: bool,
+    /// Hop limit of bundles created here; 0 puts no hop count block.
+    pub hop_limit: u8,
+    /// Seed of everything random in this node.
+    pub seed: u64,
+    /// Faster functions, checked by the driver.
+    pub accel: Accel,
+}
+
+/// One convergence layer instance.
+#[derive(Clone, Debug)]
+pub struct LayerConfig {
+    /// Name in logs.
+    pub name: String,
+    /// Which protocol, and its parameters.
+    pub kind: LayerKind,
+}
+
+/// Which convergence layer.
+#[derive(Clone, Debug)]
+pub enum LayerKind {
+    /// LTP over datagrams (RFC 5326).
+    Ltp(farlink_cla::ltp::Config),
+    /// TCPCLv4 over streams (RFC 9174).
+    TcpclV4(farlink_cla::tcpcl_v4::Config),
+}
+
+/// One link to a neighbour.
+#[derive(Clone, Debug)]
+pub struct LinkConfig {
+    /// Its name: logs, contact plan, operators.
+    pub name: String,
+    /// The neighbour's node ID.
+    pub peer: EndpointId,
+    /// Index of its layer in [`Config::layers`].
+    pub layer: usize,
+    /// Rate to obey when no contact gives one.
+    pub rate: Option<DataRate>,
+    /// One-way delay when no contact gives one; LTP timers follow from it.
+    pub one_way_delay: Duration,
+    /// Parameters of the layer for this link.
+    pub span: SpanConfig,
+}
+
+/// Parameters of a layer for one link.
+#[derive(Clone, Debug)]
+pub enum SpanConfig {
+    /// LTP.
+    Ltp(farlink_cla::ltp::SpanConfig),
+    /// TCPCLv4.
+    TcpclV4(farlink_cla::tcpcl_v4::SpanConfig),
+}
+
+/// Which store.
+#[derive(Clone, Debug)]
+pub struct StoreConfig {
+    /// Memory or disk.
+    pub kind: StoreKind,
+    /// Most bytes it may keep.
+    pub capacity: DataVolume,
+}
+
+/// Where bundles are kept.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum StoreKind {
+    /// In memory: gone at exit, acknowledged at once.
+    Memory,
+    /// On disk: acknowledged after the group commit.
+    Durable,
+}
+
+/// Every table and buffer is bounded.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// Largest bundle taken, bytes.
+    pub bundle_bytes: u64,
+    /// Payload bytes kept in memory before stored bundles are left on disk.
+    pub memory_bytes: u64,
+    /// Bytes of bundles that are still arriving.
+    pub arriving_bytes: u64,
+    /// Bundles kept.
+    pub bundles: u64,
+    /// Identities remembered as received or delivered.
+    pub remembered: usize,
+    /// Registrations.
+    pub registrations: usize,
+    /// Fragments waiting for reassembly.
+    pub fragments: usize,
+}
+impl Default for Limits {
+    fn default() -> Self {
+        Limits {
+            bundle_bytes: 4 << 30,
+            memory_bytes: 1 << 30,
+            arriving_bytes: 1 << 30,
+            bundles: 10_000_000,
+            remembered: 1_000_000,
+            registrations: 10_000,
+            fragments: 100_000,
+        }
+    }
+}

@@ -1,0 +1,16 @@
+//! One node: its agent, store and convergence layers joined by a work list. The only thing a driver
+//! drives; the real node, the simulator and an embedded port hold no glue of their own.
+//!
+//! It contains no protocol and no policy. Read [`Input`], [`Output`] and [`Config`] first.
+#![no_std]
+#![forbid(unsafe_code)]
+#[cfg(clippy)]
+extern crate std;
+
+extern crate alloc;
+
+mod config;
+mod io;
+
+pub use config::{Config, LayerConfig, LayerKind, Limits, LinkConfig, SpanConfig, StoreConfig, StoreKind};
+pub use io::{Input, Output};

@@ -1,2 +1,120 @@
-//! The `farlink` command.
-fn main() {}
+//! The `farlink` command: one file per subcommand, nothing but argument reading and printing here.
+//!
+//! stdout is data, stderr is talk; exit 0 done, 1 failed at run time, 2 bad input or usage.
+
+mod bench;
+mod bundle;
+mod compare;
+mod completions;
+mod doctor;
+mod echo;
+mod emulate;
+mod init;
+mod node;
+mod perf;
+mod ping;
+mod plan;
+mod recv;
+mod report;
+mod run;
+mod send;
+
+use clap::{Parser, Subcommand};
+use std::process::ExitCode;
+
+/// Delay- and disruption-tolerant networking: one engine as a real node, in a testbed and in a
+/// simulation.
+#[derive(Parser)]
+#[command(name = "farlink", version, about, propagate_version = true)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Explain one bundle.
+    Bundle(bundle::Args),
+    /// Contact plans: route, show, check.
+    Plan(plan::Args),
+    /// Run a scenario in simulation or in the testbed.
+    Run(run::Args),
+    /// Lay runs side by side.
+    Compare(compare::Args),
+    /// Write the HTML report of a run.
+    Report(report::Args),
+    /// Run a DTN node, or ask and change a running one.
+    Node(node::Args),
+    /// Write commented working files.
+    Init(init::Args),
+    /// Send bundles to an echo service and time the answers.
+    Ping(ping::Args),
+    /// Answer pings.
+    Echo(echo::Args),
+    /// Send a file or text.
+    Send(send::Args),
+    /// Receive bundles.
+    Recv(recv::Args),
+    /// Measure goodput between two nodes.
+    Perf(perf::Args),
+    /// Benchmarks with a baseline measured beside them.
+    Bench(bench::Args),
+    /// The link emulator by itself.
+    Emulate(emulate::Args),
+    /// What this machine can isolate, emulate and measure.
+    Doctor(doctor::Args),
+    /// Shell completion scripts.
+    Completions(completions::Args),
+}
+
+/// How a subcommand fails.
+#[derive(Debug)]
+pub enum Failure {
+    /// Bad input or usage (exit 2): what, where, and a `hint:` line.
+    Input(String),
+    /// Failed at run time (exit 1).
+    Run(anyhow::Error),
+}
+impl From<anyhow::Error> for Failure {
+    fn from(error: anyhow::Error) -> Self {
+        Failure::Run(error)
+    }
+}
+impl From<std::io::Error> for Failure {
+    fn from(error: std::io::Error) -> Self {
+        Failure::Run(error.into())
+    }
+}
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    let result = match cli.command {
+        Command::Bundle(args) => bundle::run(args),
+        Command::Plan(args) => plan::run(args),
+        Command::Run(args) => run::run(args),
+        Command::Compare(args) => compare::run(args),
+        Command::Report(args) => report::run(args),
+        Command::Node(args) => node::run(args),
+        Command::Init(args) => init::run(args),
+        Command::Ping(args) => ping::run(args),
+        Command::Echo(args) => echo::run(args),
+        Command::Send(args) => send::run(args),
+        Command::Recv(args) => recv::run(args),
+        Command::Perf(args) => perf::run(args),
+        Command::Bench(args) => bench::run(args),
+        Command::Emulate(args) => emulate::run(args),
+        Command::Doctor(args) => doctor::run(args),
+        Command::Completions(args) => completions::run(args),
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(Failure::Input(message)) => {
+            eprintln!("error: {message}");
+            ExitCode::from(2)
+        }
+        Err(Failure::Run(error)) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}

@@ -1,10 +1,12 @@
 //! The Licklider Transmission Protocol (RFC 5326, CCSDS 734.1-B-1).
 
-use farlink_base::{Duration, LinkId, NodeId};
+use farlink_base::{Duration, LayerId, LinkId, NodeId};
 
 /// One LTP engine.
 #[derive(Clone, Debug)]
 pub struct Config {
+    /// This instance's number in its stack (keeps dynamic link numbers apart).
+    pub layer: LayerId,
     /// This engine's number; by convention the ipn node number.
     pub engine: u64,
     /// Sessions open at once, in and out, over all spans.
@@ -16,7 +18,7 @@ pub struct Config {
 }
 impl Default for Config {
     fn default() -> Self {
-        Config { engine: 0, sessions: 100_000, accept_unknown: true, seed: 0 }
+        Config { layer: LayerId(0), engine: 0, sessions: 100_000, accept_unknown: true, seed: 0 }
     }
 }
 

@@ -1,0 +1,12 @@
+//! `farlink bundle`: explain one bundle.
+
+use crate::Failure;
+
+/// Arguments of `farlink bundle`.
+#[derive(clap::Args)]
+pub struct Args {}
+
+/// Runs the subcommand.
+pub fn run(_args: Args) -> Result<(), Failure> {
+    Err(Failure::Run(anyhow::anyhow!("not built yet")))
+}

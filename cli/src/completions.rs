@@ -1,0 +1,12 @@
+//! `farlink completions`: shell completion scripts.
+
+use crate::Failure;
+
+/// Arguments of `farlink completions`.
+#[derive(clap::Args)]
+pub struct Args {}
+
+/// Runs the subcommand.
+pub fn run(_args: Args) -> Result<(), Failure> {
+    Err(Failure::Run(anyhow::anyhow!("not built yet")))
+}

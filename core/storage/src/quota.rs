@@ -1,0 +1,54 @@
+//! What each source may keep: one hostile or broken source must not fill the store for all.
+
+use alloc::collections::BTreeMap;
+
+/// Bytes kept per quota key, against one limit for each.
+#[derive(Debug)]
+pub(crate) struct Quotas {
+    limit: u64,
+    used: BTreeMap<u64, u64>,
+}
+impl Quotas {
+    /// Every key may keep `limit` bytes.
+    pub(crate) fn new(limit: u64) -> Self {
+        Quotas { limit, used: BTreeMap::new() }
+    }
+    /// Whether `key` may keep `bytes` more.
+    pub(crate) fn allows(&self, key: u64, bytes: u64) -> bool {
+        self.used(key).saturating_add(bytes) <= self.limit
+    }
+    /// Counts bytes to `key`.
+    pub(crate) fn add(&mut self, key: u64, bytes: u64) {
+        *self.used.entry(key).or_insert(0) += bytes;
+    }
+    /// Gives bytes back; a key without bytes costs no memory.
+    pub(crate) fn remove(&mut self, key: u64, bytes: u64) {
+        if let Some(used) = self.used.get_mut(&key) {
+            *used = used.saturating_sub(bytes);
+            if *used == 0 {
+                self.used.remove(&key);
+            }
+        }
+    }
+    /// Bytes counted to `key`.
+    pub(crate) fn used(&self, key: u64) -> u64 {
+        self.used.get(&key).copied().unwrap_or(0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_is_held_to_its_limit_and_forgotten_when_empty() {
+        let mut quotas = Quotas::new(100);
+        quotas.add(7, 60);
+        assert!(quotas.allows(7, 40) && !quotas.allows(7, 41) && quotas.allows(8, 100));
+        quotas.remove(7, 60);
+        assert_eq!(quotas.used(7), 0);
+        assert!(quotas.used.is_empty());
+        quotas.remove(7, 1);
+        assert!(!quotas.allows(7, u64::MAX));
+    }
+}

@@ -1,0 +1,87 @@
+//! The contact plan the nodes are given: what the scenario says about links, seen by routers.
+
+use crate::types::{Delay, Rate, Scenario};
+use farlink_base::{DataRate, Duration};
+use farlink_routing::{ContactPlan, PlanTime};
+
+/// End of contacts of links that are always up: ten years, beyond every run.
+const ALWAYS: Duration = Duration::from_secs(3650 * 86_400);
+/// Rate told to routers for a direction without a limit.
+const UNLIMITED: DataRate = DataRate(10_000_000_000);
+
+impl Scenario {
+    /// The plan every node of the run gets: the scenario's contacts, and one long contact for each
+    /// direction of a link that has none (such a link is always up). Times count from the start of
+    /// the run.
+    pub fn contact_plan(&self) -> ContactPlan {
+        let mut contacts = Vec::new();
+        for (index, link) in self.links.iter().enumerate() {
+            if !self.scheduled(index) {
+                contacts.push(self.routing_contact(index, true, Duration::ZERO, ALWAYS));
+                contacts.push(self.routing_contact(index, false, Duration::ZERO, ALWAYS));
+            }
+            debug_assert!(link.between[0] != link.between[1]);
+        }
+        for contact in &self.contacts {
+            let mut c = self.routing_contact(contact.link, contact.forward, contact.start, contact.end);
+            c.rate = contact.rate.unwrap_or(c.rate);
+            c.one_way_delay = contact.delay.unwrap_or(c.one_way_delay);
+            c.confidence = contact.confidence;
+            contacts.push(c);
+        }
+        ContactPlan { epoch: self.epoch, contacts }
+    }
+
+    /// Whether the link with this index is up only in its contacts (otherwise it is always up).
+    pub fn scheduled(&self, link: usize) -> bool {
+        self.contacts.iter().any(|contact| contact.link == link)
+    }
+
+    fn routing_contact(&self, link: usize, forward: bool, start: Duration, end: Duration) -> farlink_routing::Contact {
+        let here = &self.links[link];
+        let (from, to, direction) = if forward {
+            (here.between[0], here.between[1], &here.forward)
+        } else {
+            (here.between[1], here.between[0], &here.reverse)
+        };
+        let rate = match &direction.rate {
+            Rate::Unlimited => UNLIMITED,
+            Rate::Constant(rate) => *rate,
+            Rate::Steps(steps) => {
+                let held = steps.iter().take_while(|(time, _)| *time <= start).last().or(steps.first());
+                held.map_or(UNLIMITED, |(_, rate)| *rate)
+            }
+        };
+        let one_way_delay = direction.delay.at(start);
+        farlink_routing::Contact {
+            from: self.nodes[from].number,
+            to: self.nodes[to].number,
+            link: Some(here.name.clone()),
+            start: PlanTime(start.as_nanos() as u64),
+            end: PlanTime(end.as_nanos() as u64),
+            rate,
+            one_way_delay,
+            confidence: 1.0,
+        }
+    }
+}
+
+impl Delay {
+    /// The delay at this time after the start of the run.
+    pub fn at(&self, time: Duration) -> Duration {
+        let points = match self {
+            Delay::Constant(delay) => return *delay,
+            Delay::Points(points) => points,
+        };
+        let after = points.partition_point(|(t, _)| *t <= time);
+        match (after.checked_sub(1).and_then(|i| points.get(i)), points.get(after)) {
+            (Some((t0, d0)), Some((t1, d1))) => {
+                let share = (time - *t0).as_secs_f64() / (*t1 - *t0).as_secs_f64();
+                let delay = d0.as_secs_f64() + (d1.as_secs_f64() - d0.as_secs_f64()) * share;
+                Duration::from_nanos((delay * 1e9 + 0.5) as u64)
+            }
+            (Some((_, delay)), None) | (None, Some((_, delay))) => *delay,
+            (None, None) => Duration::ZERO,
+        }
+    }
+}

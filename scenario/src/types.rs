@@ -1,0 +1,426 @@
+//! What a scenario says, as plain data. Every quantity has its unit in its type or its name.
+
+use farlink_base::{DataRate, DataVolume, DtnTime, Duration, NodeId, Priority};
+use std::path::PathBuf;
+
+/// One scenario, checked: every name in it refers to something, every index is in range.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Scenario {
+    /// Short name: letters, digits and `-`; run directories are called after it.
+    pub name: String,
+    /// What it shows, for people.
+    pub description: String,
+    /// Seed of everything random.
+    pub seed: u64,
+    /// The run ends then at the latest (time from its start).
+    pub duration: Duration,
+    /// Whether the run ends as soon as all traffic was sent and delivered.
+    pub stop_when_delivered: bool,
+    /// Wall time at the start of the run; `None` is bound by the world at start.
+    pub epoch: Option<DtnTime>,
+    /// Nodes in the order of the file.
+    pub nodes: Vec<Node>,
+    /// Links in the order of the file; their place gives them their addresses.
+    pub links: Vec<Link>,
+    /// Contacts, inline ones and those of the plan file, in order of time. A link without any is
+    /// always up.
+    pub contacts: Vec<Contact>,
+    /// Who sends what to whom.
+    pub traffic: Vec<Traffic>,
+    /// What is recorded.
+    pub measure: Measure,
+    /// What the author expects of a run.
+    pub expect: Expect,
+    /// The text it was read from, for manifests.
+    pub text: String,
+    /// Folder of the file: paths in it are relative to it.
+    pub folder: PathBuf,
+}
+
+/// One node.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Node {
+    /// Its name in this file, in host names and in reports.
+    pub name: String,
+    /// Node IDs as endpoint ID text, e.g. `ipn:1.0`; the first is its own, the others are aliases.
+    pub ids: Vec<String>,
+    /// The first ID in short form: the node number of an ipn ID; dtn nodes are numbered in the
+    /// order of the file from [`NodeId::INTERNED`].
+    pub number: NodeId,
+    /// Where bundles are kept.
+    pub store: StoreKind,
+    /// Most bytes it may keep.
+    pub store_capacity: DataVolume,
+    /// Router and its parameters.
+    pub router: Policy,
+    /// Congestion control and its parameters.
+    pub control: Policy,
+    /// Static routes, tried when the router has none.
+    pub routes: Vec<Route>,
+    /// Hop limit of bundles created here; 0 puts no hop count block.
+    pub hop_limit: u8,
+    /// CRC on blocks made here.
+    pub crc: Crc,
+    /// Whether status reports are generated.
+    pub status_reports: bool,
+    /// Lifetime of bundles created here whose traffic entry names none.
+    pub lifetime: Duration,
+    /// Priority of bundles created here whose traffic entry names none.
+    pub priority: Priority,
+    /// Where it is drawn in the topology, 0 to 1 from left and top; `None` is laid out.
+    pub position: Option<(f64, f64)>,
+}
+
+/// A router or a control by name, with its parameters.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct Policy {
+    /// Name in the registry, e.g. `sabr`.
+    pub name: String,
+    /// Parameters by name, in the units the policy declares.
+    pub params: Vec<(String, f64)>,
+}
+
+/// A static route.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Route {
+    /// Endpoint ID pattern, e.g. `ipn:4.*`.
+    pub to: String,
+    /// Index of the next node in [`Scenario::nodes`].
+    pub via: usize,
+}
+
+/// Where bundles are kept.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum StoreKind {
+    /// In memory: gone at exit, acknowledged at once.
+    Memory,
+    /// On disk: acknowledged after the group commit.
+    Durable,
+}
+
+/// CRC on blocks (RFC 9171 4.2.1).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Crc {
+    /// None; refused for primary blocks, so only the others go without.
+    None,
+    /// CRC-16/X-25.
+    Crc16,
+    /// CRC-32C.
+    Crc32c,
+}
+
+/// One link between two nodes.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Link {
+    /// Its name in contacts, logs and reports.
+    pub name: String,
+    /// Indices of its two ends in [`Scenario::nodes`]; `forward` goes from the first to the second.
+    pub between: [usize; 2],
+    /// Convergence layer.
+    pub layer: Layer,
+    /// Largest IP packet.
+    pub mtu_bytes: u32,
+    /// From the first node to the second.
+    pub forward: Direction,
+    /// From the second node to the first.
+    pub reverse: Direction,
+}
+
+/// Convergence layer of a link, with its parameters.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Layer {
+    /// LTP over UDP (RFC 5326, RFC 7122).
+    Ltp(Ltp),
+    /// TCPCLv4 (RFC 9174).
+    TcpclV4(TcpclV4),
+}
+
+/// Parameters of LTP on one link; both ends use the same.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Ltp {
+    /// UDP payload of one segment, headers of LTP included.
+    pub datagram_bytes: u32,
+    /// Export sessions open at once.
+    pub sessions: u32,
+    /// Bytes in flight at once.
+    pub window_bytes: u64,
+    /// Join bundles to blocks up to this size; 0 sends each alone.
+    pub aggregate_bytes: u64,
+    /// Longest a bundle waits for others to join.
+    pub aggregate_wait: Duration,
+    /// Added to the round trip for each timer.
+    pub margin: Duration,
+    /// Times a checkpoint, report or cancel is sent before the session is given up.
+    pub attempts: u32,
+    /// Extra checkpoints inside a block, every this many bytes; 0 for only the last.
+    pub checkpoint_every_bytes: u64,
+}
+
+/// Parameters of TCPCLv4 on one link; both ends use the same.
+#[derive(Clone, PartialEq, Debug)]
+pub struct TcpclV4 {
+    /// Which end opens the connection.
+    pub connect: ConnectSide,
+    /// Keepalive interval; zero disables.
+    pub keepalive: Duration,
+    /// Segment size used when the peer allows.
+    pub segment_bytes: u64,
+    /// Bytes handed to the stream or waiting for acknowledgment at once.
+    pub window_bytes: u64,
+    /// First wait before connecting again.
+    pub reconnect_min: Duration,
+    /// Longest wait before connecting again.
+    pub reconnect_max: Duration,
+}
+
+/// Which end of a stream link opens the connection.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ConnectSide {
+    /// The first node of `between`.
+    First,
+    /// The second node of `between`.
+    Second,
+    /// Both try.
+    Both,
+}
+
+/// One direction of a link: what it does to packets.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Direction {
+    /// Transmission rate, IP packets plus `overhead_bytes` counted.
+    pub rate: Rate,
+    /// One-way delay.
+    pub delay: Delay,
+    /// Random addition to the delay.
+    pub jitter: Jitter,
+    /// Probability that a packet is lost, each independently of the others.
+    pub loss: f64,
+    /// Losses in bursts (Gilbert-Elliott), on top of `loss`.
+    pub burst: Option<Burst>,
+    /// Probability that a bit is wrong; a packet with a wrong bit is lost.
+    pub bit_error_rate: f64,
+    /// Probability that a packet arrives twice.
+    pub duplication: f64,
+    /// Packets that are overtaken by later ones.
+    pub reordering: Option<Reordering>,
+    /// Probability that a packet arrives with one bit flipped.
+    pub corruption: f64,
+    /// What waits for transmission.
+    pub queue: Queue,
+    /// Bytes the medium adds to each IP packet; charged to the rate.
+    pub overhead_bytes: u32,
+    /// Random outages besides the contact plan.
+    pub flapping: Option<Flapping>,
+}
+
+/// Transmission rate over time.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Rate {
+    /// Packets leave at once.
+    Unlimited,
+    /// Always the same.
+    Constant(DataRate),
+    /// From each time on that rate, in order of time; the first entry holds before it, too.
+    Steps(Vec<(Duration, DataRate)>),
+}
+
+/// One-way delay over time.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Delay {
+    /// Always the same.
+    Constant(Duration),
+    /// Straight lines between (time, delay) points in order of time; flat outside.
+    Points(Vec<(Duration, Duration)>),
+}
+
+/// Random addition to the delay.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Jitter {
+    /// Uniform: the largest addition. Normal: the standard deviation (additions below zero count
+    /// as zero).
+    pub amount: Duration,
+    /// Which distribution.
+    pub shape: JitterShape,
+}
+
+/// Distribution of jitter.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum JitterShape {
+    /// Uniform between zero and the amount.
+    Uniform,
+    /// Half normal.
+    Normal,
+}
+
+/// A Gilbert-Elliott channel: transitions are drawn once for each packet.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Burst {
+    /// Probability to go from good to bad.
+    pub to_bad: f64,
+    /// Probability to go from bad to good; its inverse is the mean burst length in packets.
+    pub to_good: f64,
+    /// Loss probability in the bad state.
+    pub loss_bad: f64,
+    /// Loss probability in the good state.
+    pub loss_good: f64,
+}
+
+/// Packets held back, so that later ones overtake them.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Reordering {
+    /// Probability that a packet is held back.
+    pub probability: f64,
+    /// For how long.
+    pub by: Duration,
+}
+
+/// What waits for transmission; a packet that does not fit is dropped.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Queue {
+    /// Most bytes waiting.
+    pub bytes: u64,
+    /// Most packets waiting; 0 is not limited.
+    pub packets: u32,
+}
+
+/// Random outages: up and down times are drawn from exponential distributions.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Flapping {
+    /// Mean time up.
+    pub up_mean: Duration,
+    /// Mean time down.
+    pub down_mean: Duration,
+}
+
+/// A time in which one direction of a link is up.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Contact {
+    /// Index of the link in [`Scenario::links`].
+    pub link: usize,
+    /// Whether it is the link's forward direction.
+    pub forward: bool,
+    /// First moment of transmission, from the start of the run.
+    pub start: Duration,
+    /// Last moment of transmission, from the start of the run.
+    pub end: Duration,
+    /// Rate in this contact; `None` is the link's.
+    pub rate: Option<DataRate>,
+    /// One-way delay in this contact; `None` is the link's.
+    pub delay: Option<Duration>,
+    /// How likely it comes to pass, 0 to 1; the plan says so, the link is up all the same.
+    pub confidence: f64,
+}
+
+/// Bundles from one node to another.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Traffic {
+    /// Name in reports.
+    pub name: String,
+    /// Index of the sending node.
+    pub from: usize,
+    /// Index of the receiving node.
+    pub to: usize,
+    /// Service number (ipn) the receiver registers.
+    pub service: u32,
+    /// What is sent.
+    pub kind: TrafficKind,
+    /// When it begins, from the start of the run.
+    pub start: Duration,
+    /// Lifetime of its bundles.
+    pub lifetime: Duration,
+    /// Class of service of its bundles.
+    pub priority: Priority,
+    /// Bundles sent and not yet accepted by the sender's own node; 0 is not limited.
+    pub window: u32,
+}
+
+/// What is sent.
+#[derive(Clone, PartialEq, Debug)]
+pub enum TrafficKind {
+    /// A file cut into bundles; its checksum is compared at the end.
+    File {
+        /// The file, relative to the scenario; `None` makes one of that size from the seed.
+        path: Option<PathBuf>,
+        /// Its size; `None` is that of the file at `path`.
+        size: Option<DataVolume>,
+        /// Payload of each bundle (the last may be shorter).
+        bundle_size: DataVolume,
+        /// How fast bundles are created.
+        pace: Pace,
+    },
+    /// Bundles with content from the seed.
+    Bundles {
+        /// How many.
+        count: u64,
+        /// Payload bytes.
+        size: SizeRange,
+        /// How fast they are created.
+        pace: Pace,
+    },
+    /// Echo requests; latency is the round trip.
+    Ping {
+        /// How many.
+        count: u64,
+        /// Time between two.
+        interval: Duration,
+        /// Payload bytes.
+        size: DataVolume,
+    },
+}
+
+/// Uniformly drawn size; both the same for a fixed one.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct SizeRange {
+    /// Smallest.
+    pub min: DataVolume,
+    /// Largest.
+    pub max: DataVolume,
+}
+
+/// How fast bundles are created.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Pace {
+    /// As fast as the window allows.
+    Flat,
+    /// Payload bytes at this rate.
+    Rate(DataRate),
+    /// One every so often.
+    Interval(Duration),
+}
+
+/// What is recorded.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Measure {
+    /// Time between two samples of stores, links and processes.
+    pub interval: Duration,
+    /// Tables written.
+    pub tables: Vec<Table>,
+    /// Whether each LTP segment is an event; many rows.
+    pub segments: bool,
+}
+
+/// Tables of a run.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Table {
+    /// What happened at each node.
+    Events,
+    /// One row for each bundle, end to end.
+    Bundles,
+    /// Values over time.
+    Samples,
+    /// Totals of each direction of each link.
+    Links,
+    /// CPU and memory of each process.
+    Processes,
+}
+
+/// What the author expects of a run; a run that misses it is reported as such, not failed.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Expect {
+    /// Delivered over created.
+    pub delivery_ratio: Option<f64>,
+    /// All delivered by then, from the start of the run.
+    pub finished_within: Option<Duration>,
+    /// Real time a run in the testbed takes, set-up included.
+    pub wall_time_lab: Option<Duration>,
+}

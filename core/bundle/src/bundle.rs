@@ -185,6 +185,9 @@ pub struct Bundle {
     pub payload_flags: BlockFlags,
     /// CRC of the payload block.
     pub payload_crc: CrcType,
+    /// CRC of the payload block as received, written again while the payload is untouched: a payload
+    /// on disk need not be read to be forwarded. Set to `None` by whoever changes the payload block.
+    pub payload_crc_value: Option<u32>,
     /// The payload.
     pub payload: Payload,
 }

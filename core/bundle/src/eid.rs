@@ -2,6 +2,8 @@
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;
+use core::fmt;
+use core::str::FromStr;
 
 /// An endpoint ID. Comparison is by meaning: the two- and three-element encodings of an ipn EID
 /// are equal (RFC 9758), and `ipn:0.0` is the null endpoint.
@@ -30,4 +32,143 @@ pub enum EndpointId {
         /// The scheme-specific part as encoded.
         ssp: Arc<Vec<u8>>,
     },
+}
+
+/// Text or bytes that are no endpoint ID.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct EidError(pub &'static str);
+impl fmt::Display for EidError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}\nhint: write `ipn:NODE.SERVICE`, `dtn://NODE/DEMUX` or `dtn:none`", self.0)
+    }
+}
+impl core::error::Error for EidError {}
+
+impl EndpointId {
+    /// Node number of `ipn:!.service`, "this node" (RFC 9758).
+    pub const LOCAL_NODE: u64 = 0xffff_ffff;
+
+    /// `ipn:node.service`; the null endpoint for node 0.
+    pub fn ipn(node: u64, service: u32) -> EndpointId {
+        if node == 0 { EndpointId::Null } else { EndpointId::Ipn { node, service } }
+    }
+    /// `dtn://node/demux`.
+    pub fn dtn(node: &str, demux: &str) -> EndpointId {
+        EndpointId::Dtn { node: node.into(), demux: demux.into() }
+    }
+    /// Whether it is the null endpoint.
+    pub fn is_null(&self) -> bool {
+        *self == EndpointId::Null
+    }
+    /// The administrative endpoint of its node, which is that node's ID (RFC 9171 4.2.5.2).
+    pub fn node_id(&self) -> EndpointId {
+        match self {
+            EndpointId::Ipn { node, .. } => EndpointId::Ipn { node: *node, service: 0 },
+            EndpointId::Dtn { node, .. } => EndpointId::Dtn { node: node.clone(), demux: "".into() },
+            other => other.clone(),
+        }
+    }
+    /// Whether it is a node ID.
+    pub fn is_node_id(&self) -> bool {
+        match self {
+            EndpointId::Ipn { service, .. } => *service == 0,
+            EndpointId::Dtn { demux, .. } => demux.is_empty(),
+            EndpointId::Null | EndpointId::Unknown { .. } => false,
+        }
+    }
+    /// Whether at most one node is a member of it (RFC 9171 4.2.5.1.1).
+    pub fn is_singleton(&self) -> bool {
+        match self {
+            EndpointId::Dtn { demux, .. } => !demux.starts_with('~'),
+            EndpointId::Ipn { .. } | EndpointId::Null => true,
+            EndpointId::Unknown { .. } => false,
+        }
+    }
+    /// Fully-qualified node number of an ipn endpoint.
+    pub fn ipn_node(&self) -> Option<u64> {
+        if let EndpointId::Ipn { node, .. } = self { Some(*node) } else { None }
+    }
+    /// Service number (ipn), or a stable hash of the demux (dtn) with the top bit set; 0 for node IDs.
+    pub fn service_number(&self) -> u64 {
+        match self {
+            EndpointId::Ipn { service, .. } => u64::from(*service),
+            EndpointId::Dtn { demux, .. } if !demux.is_empty() => {
+                // FNV-1a, 64 bits.
+                let hash = demux
+                    .bytes()
+                    .fold(0xcbf2_9ce4_8422_2325u64, |h, b| (h ^ u64::from(b)).wrapping_mul(0x100_0000_01b3));
+                hash | 1 << 63
+            }
+            _ => 0,
+        }
+    }
+}
+
+impl fmt::Display for EndpointId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            EndpointId::Null => f.write_str("dtn:none"),
+            EndpointId::Ipn { node: Self::LOCAL_NODE, service } => write!(f, "ipn:!.{service}"),
+            EndpointId::Ipn { node, service } if *node >> 32 == 0 => write!(f, "ipn:{node}.{service}"),
+            EndpointId::Ipn { node, service } => {
+                write!(f, "ipn:{}.{}.{service}", node >> 32, node & 0xffff_ffff)
+            }
+            EndpointId::Dtn { node, demux } => write!(f, "dtn://{node}/{demux}"),
+            EndpointId::Unknown { scheme, ssp } => {
+                write!(f, "scheme{scheme}:")?;
+                ssp.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+            }
+        }
+    }
+}
+
+impl FromStr for EndpointId {
+    type Err = EidError;
+    fn from_str(text: &str) -> Result<EndpointId, EidError> {
+        if text == "dtn:none" {
+            return Ok(EndpointId::Null);
+        }
+        if let Some(rest) = text.strip_prefix("dtn://") {
+            return parse_dtn(rest);
+        }
+        if let Some(rest) = text.strip_prefix("ipn:") {
+            return parse_ipn(rest);
+        }
+        Err(EidError("not an endpoint ID: it begins with neither `ipn:` nor `dtn://`"))
+    }
+}
+
+/// What follows `dtn://` (RFC 9171 4.2.5.1.1).
+fn parse_dtn(rest: &str) -> Result<EndpointId, EidError> {
+    let (node, demux) = rest.split_once('/').ok_or(EidError("a dtn endpoint ID has a `/` after its node name"))?;
+    let visible = |text: &str| text.bytes().all(|b| (0x21..=0x7e).contains(&b));
+    if node.is_empty() {
+        return Err(EidError("a dtn endpoint ID needs a node name"));
+    }
+    if !visible(node) || !visible(demux) {
+        return Err(EidError("a dtn endpoint ID holds visible ASCII characters only"));
+    }
+    Ok(EndpointId::dtn(node, demux))
+}
+
+/// What follows `ipn:` (RFC 9758 4).
+fn parse_ipn(rest: &str) -> Result<EndpointId, EidError> {
+    let parts: Vec<&str> = rest.split('.').collect();
+    let (node, service) = match parts[..] {
+        ["!", service] => (EndpointId::LOCAL_NODE, service),
+        [node, service] => (number(node, u64::MAX)?, service),
+        [allocator, node, service] => (number(allocator, 0xffff_ffff)? << 32 | number(node, 0xffff_ffff)?, service),
+        _ => return Err(EidError("an ipn endpoint ID is two or three numbers joined by dots")),
+    };
+    let service = number(service, 0xffff_ffff)? as u32;
+    Ok(EndpointId::ipn(node, service))
+}
+
+/// A decimal without leading zeros, at most `max`.
+fn number(text: &str, max: u64) -> Result<u64, EidError> {
+    let plain = !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit()) && (text == "0" || !text.starts_with('0'));
+    if !plain {
+        return Err(EidError("an ipn endpoint ID has decimal numbers without leading zeros"));
+    }
+    text.parse().ok().filter(|n| *n <= max).ok_or(EidError("a number of the ipn endpoint ID is too large"))
 }

@@ -10,8 +10,21 @@ extern crate std;
 
 extern crate alloc;
 
+mod admin;
+mod blocks;
+mod builder;
 mod bundle;
+mod decode;
 mod eid;
+mod encode;
+mod fragment;
+mod id;
+mod reassemble;
 
+pub use admin::{AdministrativeRecord, StatusItem, StatusReport, reason};
+pub use builder::BundleBuilder;
 pub use bundle::*;
-pub use eid::EndpointId;
+pub use decode::{decode, decode_parts, decode_prefix};
+pub use eid::{EidError, EndpointId};
+pub use fragment::fragment;
+pub use reassemble::{Reassembler, Reassembly, ReassemblyLimits};

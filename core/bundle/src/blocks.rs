@@ -1,0 +1,133 @@
+//! Reading and changing extension blocks of a bundle in memory (RFC 9171 4.4).
+
+use crate::{BlockData, BlockFlags, Bundle, BundleFlags, EndpointId, ExtensionBlock, HopCount, QualityOfService};
+use alloc::vec::Vec;
+use farlink_base::{Payload, Priority};
+
+impl BlockData {
+    /// The block type code of what this node understands; `None` for [`BlockData::Unknown`].
+    pub fn kind(&self) -> Option<u64> {
+        Some(match self {
+            BlockData::PreviousNode(_) => 6,
+            BlockData::Age(_) => 7,
+            BlockData::HopCount(_) => 10,
+            BlockData::QualityOfService(_) => 193,
+            BlockData::Copies(_) => 240,
+            BlockData::Unknown(_) => return None,
+        })
+    }
+}
+
+impl Bundle {
+    /// The first block whose data `pick` takes.
+    fn find<'a, T>(&'a self, pick: impl Fn(&'a BlockData) -> Option<T>) -> Option<T> {
+        self.extensions.iter().find_map(|block| pick(&block.data))
+    }
+
+    /// Node that sent it here (RFC 9171 4.4.1).
+    pub fn previous_node(&self) -> Option<&EndpointId> {
+        self.find(|data| if let BlockData::PreviousNode(eid) = data { Some(eid) } else { None })
+    }
+    /// Age in ms (RFC 9171 4.4.2).
+    pub fn age_ms(&self) -> Option<u64> {
+        self.find(|data| if let BlockData::Age(age) = data { Some(*age) } else { None })
+    }
+    /// Hop count (RFC 9171 4.4.3).
+    pub fn hop_count(&self) -> Option<HopCount> {
+        self.find(|data| if let BlockData::HopCount(hops) = data { Some(*hops) } else { None })
+    }
+    /// Quality of service (ION, type 193).
+    pub fn qos(&self) -> Option<QualityOfService> {
+        self.find(|data| if let BlockData::QualityOfService(qos) = data { Some(*qos) } else { None })
+    }
+    /// Class of service; normal without a QoS block.
+    pub fn priority(&self) -> Priority {
+        self.qos().map_or(Priority::Normal, |qos| qos.priority)
+    }
+    /// Copies a replicating router handed over with it (type 240).
+    pub fn copies(&self) -> Option<u32> {
+        self.find(|data| if let BlockData::Copies(copies) = data { Some(*copies) } else { None })
+    }
+
+    /// Replaces the data of the block of this type, or adds such a block.
+    pub fn set_block(&mut self, data: BlockData) {
+        let Some(kind) = data.kind() else { return };
+        if let Some(block) = self.extensions.iter_mut().find(|block| block.kind == kind) {
+            if block.data != data {
+                block.data = data;
+                block.raw = None;
+            }
+            return;
+        }
+        let flags = if matches!(data, BlockData::Copies(_) | BlockData::QualityOfService(_)) {
+            BlockFlags(BlockFlags::REPLICATE)
+        } else {
+            BlockFlags::default()
+        };
+        let number = self.free_block_number();
+        self.extensions.push(ExtensionBlock { kind, number, flags, crc: self.primary.crc, data, raw: None });
+    }
+    /// The smallest block number from 2 up that no block has.
+    pub fn free_block_number(&self) -> u64 {
+        let mut used: Vec<u64> = self.extensions.iter().map(|block| block.number).collect();
+        used.sort_unstable();
+        used.iter().fold(2, |free, number| if *number == free { free + 1 } else { free })
+    }
+    /// Says which node sends it on.
+    pub fn set_previous_node(&mut self, node: EndpointId) {
+        self.set_block(BlockData::PreviousNode(node));
+    }
+    /// Sets the age in ms, adding an age block where there is none.
+    pub fn set_age(&mut self, age_ms: u64) {
+        self.set_block(BlockData::Age(age_ms));
+    }
+    /// Counts a hop; false when the limit is now exceeded (RFC 9171 5.4 step 4). True without a hop
+    /// count block.
+    pub fn increment_hop(&mut self) -> bool {
+        let Some(hops) = self.hop_count() else { return true };
+        let hops = HopCount { count: hops.count.saturating_add(1), ..hops };
+        self.set_block(BlockData::HopCount(hops));
+        hops.count <= u64::from(hops.limit)
+    }
+    /// Sets the copies handed over with it.
+    pub fn set_copies(&mut self, copies: u32) {
+        self.set_block(BlockData::Copies(copies));
+    }
+    /// Sets the quality of service.
+    pub fn set_qos(&mut self, qos: QualityOfService) {
+        self.set_block(BlockData::QualityOfService(qos));
+    }
+    /// Removes the block with this number; whether it was there.
+    pub fn remove_block(&mut self, number: u64) -> bool {
+        let before = self.extensions.len();
+        self.extensions.retain(|block| block.number != number);
+        self.extensions.len() != before
+    }
+    /// Removes every block of this type; whether there was one.
+    pub fn remove_blocks_of(&mut self, kind: u64) -> bool {
+        let before = self.extensions.len();
+        self.extensions.retain(|block| block.kind != kind);
+        self.extensions.len() != before
+    }
+    /// Blocks this node does not understand, in wire order, with what their sender wants done about
+    /// it (RFC 9171 5.6 step 4).
+    pub fn unprocessable(&self) -> impl Iterator<Item = (&ExtensionBlock, BlockFlags)> {
+        self.extensions
+            .iter()
+            .filter(|block| matches!(block.data, BlockData::Unknown(_)))
+            .map(|block| (block, block.flags))
+    }
+    /// Puts another payload in its place.
+    pub fn set_payload(&mut self, payload: Payload) {
+        self.payload = payload;
+        self.payload_crc_value = None;
+    }
+    /// Whether it may be cut (RFC 9171 4.2.3).
+    pub fn may_fragment(&self) -> bool {
+        !self.primary.flags.has(BundleFlags::NO_FRAGMENT) && self.payload.len() > 1
+    }
+    /// Whether the payload is an administrative record.
+    pub fn is_administrative(&self) -> bool {
+        self.primary.flags.has(BundleFlags::ADMIN)
+    }
+}

@@ -1,0 +1,106 @@
+//! Making new bundles that obey RFC 9171 4.2.3.
+
+use crate::{
+    BlockData, BlockFlags, Bundle, BundleFlags, CrcType, CreationTimestamp, EndpointId, HopCount, Primary,
+    QualityOfService,
+};
+use alloc::vec::Vec;
+use farlink_base::{DtnTime, Payload, Priority};
+
+/// Collects what a new bundle shall be; [`BundleBuilder::build`] cannot fail, because it adjusts
+/// what the standard forbids.
+#[derive(Clone, Debug)]
+pub struct BundleBuilder {
+    bundle: Bundle,
+}
+
+impl Bundle {
+    /// Begins a new bundle with a lifetime of one hour, CRC-32C on every block, and no reports.
+    pub fn new(source: EndpointId, destination: EndpointId, creation: CreationTimestamp) -> BundleBuilder {
+        BundleBuilder {
+            bundle: Bundle {
+                primary: Primary {
+                    flags: BundleFlags::default(),
+                    crc: CrcType::Crc32c,
+                    destination,
+                    source,
+                    report_to: EndpointId::Null,
+                    creation,
+                    lifetime_ms: 3_600_000,
+                    fragment: None,
+                },
+                primary_raw: None,
+                extensions: Vec::new(),
+                payload_flags: BlockFlags::default(),
+                payload_crc: CrcType::Crc32c,
+                payload_crc_value: None,
+                payload: Payload::new(),
+            },
+        }
+    }
+}
+
+impl BundleBuilder {
+    /// Bundle processing control flags ([`BundleFlags`]).
+    pub fn flags(mut self, bits: u64) -> Self {
+        self.bundle.primary.flags = BundleFlags(bits & !BundleFlags::FRAGMENT);
+        self
+    }
+    /// Where reports go.
+    pub fn report_to(mut self, eid: EndpointId) -> Self {
+        self.bundle.primary.report_to = eid;
+        self
+    }
+    /// Lifetime in ms.
+    pub fn lifetime_ms(mut self, ms: u64) -> Self {
+        self.bundle.primary.lifetime_ms = ms;
+        self
+    }
+    /// CRC of every block made here. The primary block always has one (RFC 9171 4.3.1): `None` is
+    /// taken for the other blocks only.
+    pub fn crc(mut self, crc: CrcType) -> Self {
+        self.bundle.payload_crc = crc;
+        if crc != CrcType::None {
+            self.bundle.primary.crc = crc;
+        }
+        self
+    }
+    /// Adds a hop count block; 0 adds none.
+    pub fn hop_limit(self, limit: u8) -> Self {
+        if limit == 0 { self } else { self.block(BlockData::HopCount(HopCount { limit, count: 0 })) }
+    }
+    /// Class of service; other than normal travels in a QoS block.
+    pub fn priority(self, priority: Priority) -> Self {
+        if priority == Priority::Normal {
+            return self;
+        }
+        self.block(BlockData::QualityOfService(QualityOfService { priority, ..Default::default() }))
+    }
+    /// Adds an extension block.
+    pub fn block(mut self, data: BlockData) -> Self {
+        self.bundle.set_block(data);
+        self
+    }
+    /// The payload.
+    pub fn payload(mut self, payload: Payload) -> Self {
+        self.bundle.payload = payload;
+        self
+    }
+    /// The bundle. An anonymous one must not be fragmented and asks for no reports; an
+    /// administrative one asks for no reports (RFC 9171 4.2.3); one without creation time has an
+    /// age (4.4.2).
+    pub fn build(mut self) -> Bundle {
+        let primary = &mut self.bundle.primary;
+        if primary.source == EndpointId::Null {
+            primary.flags.0 |= BundleFlags::NO_FRAGMENT;
+            primary.flags.0 &= !BundleFlags::REPORTS;
+        }
+        if primary.flags.has(BundleFlags::ADMIN) {
+            primary.flags.0 &= !BundleFlags::REPORTS;
+        }
+        if primary.creation.time == DtnTime::UNKNOWN && self.bundle.age_ms().is_none() {
+            self.bundle.set_age(0);
+        }
+        self.bundle
+    }
+}

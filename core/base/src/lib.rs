@@ -31,7 +31,7 @@ pub use error::{ConfigError, Malformed, Refusal};
 pub use event::{BundleKey, DeleteReason, Event, EventClass, LtpSegmentEvent};
 pub use id::{BundleHandle, LayerId, LinkId, NodeId, StreamId};
 pub use map::{Map, Set, map, set};
-pub use param::Param;
+pub use param::{Param, nearest_name, resolve_params};
 pub use payload::{Chunk, Extent, Payload, PayloadReader, fill_byte};
 pub use policy::{BundleView, Priority, Proposal, Signal};
 pub use rng::Rng;

@@ -1,5 +1,10 @@
 //! One definition of a parameter feeds configuration, `--help`, documentation and forms.
 
+use crate::ConfigError;
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
+
 /// A numeric parameter of a router, a congestion control or a layer.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Param {
@@ -15,4 +20,84 @@ pub struct Param {
     pub min: f64,
     /// Largest value accepted.
     pub max: f64,
+}
+
+/// Values of `known` in order, taken from `given` where present; `path` names the section in
+/// errors.
+///
+/// # Errors
+/// An unknown name (the hint names the nearest) or a value out of range.
+pub fn resolve_params(known: &[Param], given: &[(String, f64)], path: &str) -> Result<Vec<f64>, ConfigError> {
+    let mut values: Vec<f64> = known.iter().map(|p| p.default).collect();
+    for (name, value) in given {
+        let Some(index) = known.iter().position(|p| p.name == name) else {
+            let hint = match nearest_name(name, known.iter().map(|p| p.name)) {
+                Some(near) => format!("did you mean `{near}`?"),
+                None if known.is_empty() => "it takes no parameters".into(),
+                None => {
+                    format!("known parameters: {}", known.iter().map(|p| p.name).collect::<Vec<_>>().join(", "))
+                }
+            };
+            return Err(ConfigError { path: format!("{path}.{name}"), expected: "unknown parameter".into(), hint });
+        };
+        let param = &known[index];
+        if !(param.min..=param.max).contains(value) {
+            return Err(ConfigError {
+                path: format!("{path}.{name}"),
+                expected: format!("{value} is not between {} and {} {}", param.min, param.max, param.unit),
+                hint: format!("the default is {}: {}", param.default, param.help),
+            });
+        }
+        values[index] = *value;
+    }
+    Ok(values)
+}
+
+/// The candidate most like `name`, if one is like it at all: for `hint: did you mean`.
+pub fn nearest_name<'a>(name: &str, candidates: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+    let close = |(distance, candidate): &(usize, &str)| *distance <= 1 + candidate.chars().count().min(9) / 3;
+    candidates.map(|c| (edit_distance(name, c), c)).filter(close).min_by_key(|(d, _)| *d).map(|(_, c)| c)
+}
+
+/// Levenshtein distance; texts are cut at 64 characters.
+fn edit_distance(a: &str, b: &str) -> usize {
+    let b: Vec<char> = b.chars().take(64).collect();
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, x) in a.chars().take(64).enumerate() {
+        let mut diagonal = row[0];
+        row[0] = i + 1;
+        for (j, y) in b.iter().enumerate() {
+            let replaced = diagonal + usize::from(x != *y);
+            diagonal = row[j + 1];
+            row[j + 1] = replaced.min(row[j] + 1).min(diagonal + 1);
+        }
+    }
+    row[b.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const KNOWN: &[Param] =
+        &[Param { name: "copies", help: "Copies at most.", unit: "", default: 8.0, min: 1.0, max: 64.0 }];
+
+    #[test]
+    fn parameters_resolve_to_defaults_and_errors_name_the_nearest() {
+        assert_eq!(resolve_params(KNOWN, &[], "router"), Ok(alloc::vec![8.0]));
+        assert_eq!(resolve_params(KNOWN, &[("copies".into(), 2.0)], "router"), Ok(alloc::vec![2.0]));
+        let error = resolve_params(KNOWN, &[("copys".into(), 2.0)], "router").unwrap_err();
+        assert_eq!((error.path.as_str(), error.hint.as_str()), ("router.copys", "did you mean `copies`?"));
+        for bad in [0.0, 65.0, f64::NAN] {
+            assert!(resolve_params(KNOWN, &[("copies".into(), bad)], "router").is_err());
+        }
+    }
+
+    #[test]
+    fn nearest_names_are_near() {
+        let names = ["sabr", "static", "epidemic"];
+        assert_eq!(nearest_name("sbar", names.into_iter()), Some("sabr"));
+        assert_eq!(nearest_name("epidemc", names.into_iter()), Some("epidemic"));
+        assert_eq!(nearest_name("prophet", names.into_iter()), None);
+    }
 }

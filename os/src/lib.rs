@@ -1,1 +1,43 @@
-//! farlink-os.
+//! Safe wrappers of the Linux system calls that Farlink needs and the standard library lacks:
+//! namespaces, virtual interfaces, packet sockets, scheduling, memory and accounting.
+//! It holds no protocol and no policy, knows nothing of bundles, and is the only crate of the
+//! project with `unsafe` in it: every unsafe block says why it is sound.
+//! Read [`namespace`] and [`packet`] first: isolation and packets are what the testbed stands on.
+
+#![warn(clippy::undocumented_unsafe_blocks)]
+
+pub mod account;
+pub mod cgroup;
+pub mod memory;
+pub mod namespace;
+pub mod netlink;
+pub mod packet;
+pub mod pressure;
+pub mod process;
+pub mod schedule;
+pub mod tap;
+
+use std::io;
+
+/// Turns the `-1` of a system call into the error in `errno`.
+pub(crate) fn check(result: libc::c_int) -> io::Result<libc::c_int> {
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result) }
+}
+
+/// Adds what was being done to an error, keeping its kind (so that "permission denied" stays
+/// recognisable).
+pub fn context(error: io::Error, doing: &str) -> io::Error {
+    io::Error::new(error.kind(), format!("{doing}: {error}"))
+}
+
+/// Nanoseconds of `CLOCK_MONOTONIC`: one clock for every process and namespace of this machine.
+pub fn monotonic_ns() -> u64 {
+    let t = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+    (t.tv_sec as u64).saturating_mul(1_000_000_000).saturating_add(t.tv_nsec as u64)
+}
+
+/// Nanoseconds of Unix time (`CLOCK_REALTIME`).
+pub fn realtime_ns() -> u64 {
+    let t = rustix::time::clock_gettime(rustix::time::ClockId::Realtime);
+    (t.tv_sec as u64).saturating_mul(1_000_000_000).saturating_add(t.tv_nsec as u64)
+}

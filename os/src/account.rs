@@ -1,0 +1,148 @@
+//! What a process and all its descendants use, read from `/proc`: the account of machines without
+//! a cgroup to give.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io;
+use std::time::Duration;
+
+/// Kernel ticks per second in `/proc/<pid>/stat`: `USER_HZ`, 100 on every Linux port we build for.
+const TICKS_PER_SECOND: u64 = 100;
+
+/// The use of a process tree.
+#[derive(Clone, Copy, Default, Debug, PartialEq, Eq)]
+pub struct Usage {
+    /// Processor time, ended and awaited children included.
+    pub cpu: Duration,
+    /// Memory resident now, bytes; pages shared between processes count for each.
+    pub resident: u64,
+    /// Sum of each living process's own peak, bytes.
+    pub resident_peak: u64,
+    /// Living processes.
+    pub processes: u32,
+    /// Living threads.
+    pub threads: u32,
+}
+
+/// Use of `root` and its living descendants. Reads the whole process table: call it a few times a
+/// second, not more.
+pub fn tree_usage(root: u32) -> io::Result<Usage> {
+    let parents = parents()?;
+    if !parents.contains_key(&root) {
+        return Err(io::Error::new(io::ErrorKind::NotFound, format!("no process {root}")));
+    }
+    let mut usage = Usage::default();
+    for process in parents.keys().copied().filter(|p| descends(*p, root, &parents)) {
+        // A process may end between the listing and the reading.
+        if let Ok(one) = process_usage(process) {
+            usage.cpu += one.cpu;
+            usage.resident += one.resident;
+            usage.resident_peak += one.resident_peak;
+            usage.processes += 1;
+            usage.threads += one.threads;
+        }
+    }
+    Ok(usage)
+}
+
+/// Use of one process.
+pub fn process_usage(process: u32) -> io::Result<Usage> {
+    let stat = Stat::read(process)?;
+    let status = fs::read_to_string(format!("/proc/{process}/status"))?;
+    let kilobytes = |name: &str| {
+        let line = status.lines().find_map(|l| l.strip_prefix(name))?;
+        line.split_whitespace().next()?.parse::<u64>().ok()
+    };
+    Ok(Usage {
+        cpu: Duration::from_millis(stat.ticks * 1000 / TICKS_PER_SECOND),
+        resident: kilobytes("VmRSS:").unwrap_or(0) * 1024,
+        resident_peak: kilobytes("VmHWM:").unwrap_or(0) * 1024,
+        processes: 1,
+        threads: stat.threads,
+    })
+}
+
+/// Sets the memory peak of a process back to what it uses now; needs `/proc/<pid>/clear_refs`.
+pub fn reset_peak(process: u32) -> io::Result<()> {
+    fs::write(format!("/proc/{process}/clear_refs"), "5")
+}
+
+/// The living descendants of `root`, itself left out.
+pub fn descendants(root: u32) -> io::Result<Vec<u32>> {
+    let parents = parents()?;
+    Ok(parents.keys().copied().filter(|p| *p != root && descends(*p, root, &parents)).collect())
+}
+
+fn parents() -> io::Result<BTreeMap<u32, u32>> {
+    let mut found = BTreeMap::new();
+    for entry in fs::read_dir("/proc")? {
+        let name = entry?.file_name();
+        let Some(process) = name.to_str().and_then(|n| n.parse().ok()) else { continue };
+        if let Ok(stat) = Stat::read(process) {
+            found.insert(process, stat.parent);
+        }
+    }
+    Ok(found)
+}
+
+fn descends(mut process: u32, root: u32, parents: &BTreeMap<u32, u32>) -> bool {
+    // Bounded: a process table read while it changes may hold a loop.
+    for _ in 0..64 {
+        if process == root {
+            return true;
+        }
+        match parents.get(&process) {
+            Some(&parent) if parent != 0 => process = parent,
+            _ => return false,
+        }
+    }
+    false
+}
+
+struct Stat {
+    parent: u32,
+    ticks: u64,
+    threads: u32,
+}
+
+impl Stat {
+    fn read(process: u32) -> io::Result<Stat> {
+        let text = fs::read_to_string(format!("/proc/{process}/stat"))?;
+        Stat::parse(&text).ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "/proc stat"))
+    }
+
+    /// Fields are counted after the last `)`: the name before it may hold anything.
+    fn parse(text: &str) -> Option<Stat> {
+        let fields: Vec<&str> = text.get(text.rfind(')')? + 1..)?.split_whitespace().collect();
+        let number = |i: usize| fields.get(i)?.parse::<u64>().ok();
+        // utime, stime, cutime, cstime are fields 14 to 17 of proc_pid_stat(5), 11 to 14 here.
+        let ticks = (11..15).map(number).sum::<Option<u64>>()?;
+        Some(Stat { parent: number(1)? as u32, ticks, threads: number(17)? as u32 })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_with_brackets_does_not_shift_the_fields() {
+        let text = "7 (a) b) (c) S 3 7 7 0 -1 4194304 9 0 0 0 10 20 30 40 20 0 5 0 100 1 2";
+        let stat = Stat::parse(text).unwrap();
+        assert_eq!((stat.parent, stat.ticks, stat.threads), (3, 100, 5));
+        assert!(Stat::parse("7 (x) S 3").is_none());
+    }
+
+    #[test]
+    fn a_tree_counts_its_children() {
+        let mut child = std::process::Command::new("sleep").arg("30").spawn().unwrap();
+        let me = std::process::id();
+        let usage = tree_usage(me).unwrap();
+        assert!(usage.processes >= 2, "{usage:?}");
+        assert!(usage.resident > 100_000 && usage.resident_peak >= usage.resident / 2, "{usage:?}");
+        assert!(descendants(me).unwrap().contains(&child.id()));
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert!(tree_usage(u32::MAX - 1).is_err());
+    }
+}

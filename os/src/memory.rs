@@ -1,0 +1,89 @@
+//! Memory that is there before it is needed: a page fault in the middle of a packet costs more
+//! than the packet.
+
+use crate::{check, context};
+use std::io;
+use std::ops::{Deref, DerefMut};
+
+/// `MADV_POPULATE_WRITE` of linux/mman.h, since Linux 5.14.
+const MADV_POPULATE_WRITE: libc::c_int = 23;
+
+/// A region of zeroed memory of its own, not copied into children of this process.
+#[derive(Debug)]
+pub struct Region {
+    start: std::ptr::NonNull<u8>,
+    length: usize,
+}
+
+// SAFETY: a Region owns its mapping alone, as a Box<[u8]> owns its bytes.
+unsafe impl Send for Region {}
+// SAFETY: shared references only read.
+unsafe impl Sync for Region {}
+
+impl Region {
+    /// Reserves `length` bytes (at least one); the kernel finds pages for them as they are touched.
+    pub fn reserve(length: usize) -> io::Result<Self> {
+        let length = length.max(1);
+        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
+        // SAFETY: an anonymous mapping at an address of the kernel's choice touches nothing of ours.
+        let start =
+            unsafe { libc::mmap(std::ptr::null_mut(), length, libc::PROT_READ | libc::PROT_WRITE, flags, -1, 0) };
+        if start == libc::MAP_FAILED {
+            return Err(context(io::Error::last_os_error(), &format!("reserving {length} bytes")));
+        }
+        let start = std::ptr::NonNull::new(start.cast()).ok_or(io::ErrorKind::OutOfMemory)?;
+        let region = Region { start, length };
+        // A fork would make every page copy-on-write again.
+        region.advise(libc::MADV_DONTFORK, length).ok();
+        region.advise(libc::MADV_HUGEPAGE, length).ok();
+        Ok(region)
+    }
+
+    /// Has the first `length` bytes backed by pages now.
+    pub fn populate(&self, length: usize) -> io::Result<()> {
+        self.advise(MADV_POPULATE_WRITE, length.min(self.length))
+    }
+
+    fn advise(&self, advice: libc::c_int, length: usize) -> io::Result<()> {
+        // SAFETY: the range is inside this mapping; none of the advices used changes its contents.
+        check(unsafe { libc::madvise(self.start.as_ptr().cast(), length, advice) }).map(drop)
+    }
+}
+
+impl Deref for Region {
+    type Target = [u8];
+    fn deref(&self) -> &[u8] {
+        // SAFETY: the mapping is `length` readable, initialised (zeroed) bytes that live as long as
+        // self.
+        unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.length) }
+    }
+}
+
+impl DerefMut for Region {
+    fn deref_mut(&mut self) -> &mut [u8] {
+        // SAFETY: as above, and `&mut self` makes this the only reference.
+        unsafe { std::slice::from_raw_parts_mut(self.start.as_ptr(), self.length) }
+    }
+}
+
+impl Drop for Region {
+    fn drop(&mut self) {
+        // SAFETY: the mapping is ours, and no reference into it outlives self.
+        unsafe { libc::munmap(self.start.as_ptr().cast(), self.length) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_region_is_zero_and_keeps_what_is_written() {
+        let mut region = Region::reserve(3 << 20).unwrap();
+        region.populate(1 << 20).unwrap();
+        assert_eq!(region.len(), 3 << 20);
+        assert!(region.iter().step_by(4096).all(|b| *b == 0));
+        region[(3 << 20) - 1] = 7;
+        assert_eq!(region[(3 << 20) - 1], 7);
+    }
+}

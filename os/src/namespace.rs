@@ -1,0 +1,162 @@
+//! Namespaces: isolated hosts without an engine, a daemon or a name that could be left behind.
+
+use crate::{check, context};
+use std::fs;
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+
+/// Which namespaces to leave for new ones.
+#[derive(Clone, Copy, Default, Debug, PartialEq, Eq)]
+pub struct Namespaces {
+    /// User and group IDs; gives every capability inside, also to an ordinary user.
+    pub user: bool,
+    /// Interfaces, addresses, sockets.
+    pub network: bool,
+    /// Mounts.
+    pub mount: bool,
+    /// Process IDs, for the children made afterwards.
+    pub process: bool,
+    /// System V and POSIX message queues and shared memory.
+    pub ipc: bool,
+    /// Host name.
+    pub host_name: bool,
+}
+
+impl Namespaces {
+    fn flags(self) -> libc::c_int {
+        [
+            (self.user, libc::CLONE_NEWUSER),
+            (self.network, libc::CLONE_NEWNET),
+            (self.mount, libc::CLONE_NEWNS),
+            (self.process, libc::CLONE_NEWPID),
+            (self.ipc, libc::CLONE_NEWIPC),
+            (self.host_name, libc::CLONE_NEWUTS),
+        ]
+        .into_iter()
+        .filter_map(|(wanted, flag)| wanted.then_some(flag))
+        .fold(0, |all, flag| all | flag)
+    }
+}
+
+/// Moves the calling thread into new namespaces. User and mount namespaces need a process with a
+/// single thread; the kernel says `EINVAL` otherwise.
+pub fn unshare(namespaces: Namespaces) -> io::Result<()> {
+    // SAFETY: unshare takes no pointers; none of these flags stops file descriptors from being
+    // shared between threads, so no other code's view of its descriptors changes.
+    check(unsafe { libc::unshare(namespaces.flags()) })
+        .map(drop)
+        .map_err(|e| context(e, &format!("new namespaces ({namespaces:?})")))
+}
+
+/// Maps the caller's user and group to root inside the user namespace it has just unshared.
+/// `uid` and `gid` are those it had outside.
+pub fn map_self_to_root(uid: u32, gid: u32) -> io::Result<()> {
+    // Without this the kernel refuses an unprivileged gid_map (user_namespaces(7)).
+    fs::write("/proc/self/setgroups", "deny").map_err(|e| context(e, "/proc/self/setgroups"))?;
+    fs::write("/proc/self/uid_map", format!("0 {uid} 1\n")).map_err(|e| context(e, "/proc/self/uid_map"))?;
+    fs::write("/proc/self/gid_map", format!("0 {gid} 1\n")).map_err(|e| context(e, "/proc/self/gid_map"))
+}
+
+/// The caller's effective user and group.
+pub fn user_and_group() -> (u32, u32) {
+    (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw())
+}
+
+/// A network namespace held open by a descriptor: it has no name and goes when the last holder
+/// goes.
+#[derive(Debug)]
+pub struct NetworkNamespace {
+    fd: OwnedFd,
+}
+
+impl NetworkNamespace {
+    /// The one the calling thread is in.
+    pub fn current() -> io::Result<Self> {
+        let file = fs::File::open("/proc/thread-self/ns/net")
+            .or_else(|_| fs::File::open("/proc/self/ns/net"))
+            .map_err(|e| context(e, "/proc/thread-self/ns/net"))?;
+        Ok(NetworkNamespace { fd: file.into() })
+    }
+
+    /// Makes a new one; the calling thread stays where it is.
+    pub fn create() -> io::Result<Self> {
+        let home = NetworkNamespace::current()?;
+        unshare(Namespaces { network: true, ..Namespaces::default() })?;
+        let made = NetworkNamespace::current();
+        home.enter()?;
+        made
+    }
+
+    /// Moves the calling thread into it.
+    pub fn enter(&self) -> io::Result<()> {
+        enter_network(self.fd.as_fd())
+    }
+
+    /// Runs `work` inside it and comes back.
+    pub fn within<T>(&self, work: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
+        let home = NetworkNamespace::current()?;
+        self.enter()?;
+        let result = work();
+        home.enter()?;
+        result
+    }
+}
+
+impl AsFd for NetworkNamespace {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+}
+
+/// Moves the calling thread into the network namespace behind `fd`. Safe between fork and exec.
+pub(crate) fn enter_network(fd: BorrowedFd<'_>) -> io::Result<()> {
+    // SAFETY: setns takes no pointers; the descriptor is open for the length of the call.
+    check(unsafe { libc::setns(fd.as_raw_fd(), libc::CLONE_NEWNET) }).map(drop)
+}
+
+/// Stops mounts made here from reaching the machine, then puts a fresh `/proc` of this process ID
+/// namespace over the old one. Fails in containers that mask parts of `/proc`.
+pub fn mount_private_proc() -> io::Result<()> {
+    mount_call(c"none", c"/", None, libc::MS_REC | libc::MS_PRIVATE)?;
+    mount_call(c"proc", c"/proc", Some(c"proc"), libc::MS_NOSUID | libc::MS_NODEV | libc::MS_NOEXEC)
+}
+
+fn mount_call(
+    source: &std::ffi::CStr,
+    target: &std::ffi::CStr,
+    kind: Option<&std::ffi::CStr>,
+    flags: libc::c_ulong,
+) -> io::Result<()> {
+    let kind = kind.map_or(std::ptr::null(), |k| k.as_ptr());
+    // SAFETY: source, target and kind are NUL-terminated and live for the call; kind and data may
+    // be null for these flags.
+    check(unsafe { libc::mount(source.as_ptr(), target.as_ptr(), kind, flags, std::ptr::null()) })
+        .map(drop)
+        .map_err(|e| context(e, &format!("mounting on {}", target.to_string_lossy())))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn flags_name_exactly_what_is_wanted() {
+        assert_eq!(Namespaces::default().flags(), 0);
+        let both = Namespaces { network: true, process: true, ..Default::default() };
+        assert_eq!(both.flags(), libc::CLONE_NEWNET | libc::CLONE_NEWPID);
+    }
+
+    #[test]
+    fn a_new_network_namespace_is_empty_and_the_thread_comes_home() {
+        let home = fs::read_link("/proc/thread-self/ns/net").unwrap();
+        let made = match NetworkNamespace::create() {
+            Ok(made) => made,
+            Err(e) => return println!("skipped: the kernel refuses a network namespace: {e}"),
+        };
+        assert_eq!(fs::read_link("/proc/thread-self/ns/net").unwrap(), home);
+        let inside = made.within(|| fs::read_to_string("/proc/thread-self/net/dev")).unwrap();
+        assert!(inside.contains("lo:"), "{inside}");
+        assert!(!inside.contains("eth"), "{inside}");
+        assert_eq!(fs::read_link("/proc/thread-self/ns/net").unwrap(), home);
+    }
+}

@@ -1,0 +1,313 @@
+//! The few requests of rtnetlink(7) the testbed needs: make a pair of interfaces, move one into a
+//! namespace, give it an address, a permanent neighbour, a size and life.
+
+use crate::{check, context};
+use std::io;
+use std::net::IpAddr;
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+
+const NLMSG_HEADER: usize = 16;
+const INTERFACE_HEADER: usize = 16;
+const NLA_F_NESTED: u16 = 1 << 15;
+/// `VETH_INFO_PEER` of linux/veth.h.
+const VETH_INFO_PEER: u16 = 1;
+/// `IFA_F_NODAD` of linux/if_addr.h: usable at once, no duplicate address detection.
+const IFA_F_NODAD: u8 = 0x02;
+
+/// A hardware address.
+pub type Mac = [u8; 6];
+
+/// An rtnetlink socket of the network namespace it was opened in.
+#[derive(Debug)]
+pub struct Netlink {
+    socket: OwnedFd,
+    sequence: u32,
+}
+
+/// What the kernel says of an interface.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Interface {
+    /// Its number in the namespace.
+    pub index: u32,
+    /// Its hardware address.
+    pub mac: Mac,
+    /// Whether it has a carrier and is up.
+    pub running: bool,
+}
+
+impl Netlink {
+    /// Opens a socket in the calling thread's network namespace.
+    pub fn open() -> io::Result<Self> {
+        // SAFETY: socket takes no pointers.
+        let fd = check(unsafe { libc::socket(libc::AF_NETLINK, libc::SOCK_RAW | libc::SOCK_CLOEXEC, 0) })
+            .map_err(|e| context(e, "netlink socket"))?;
+        // SAFETY: the descriptor is new and owned by nobody else.
+        Ok(Netlink { socket: unsafe { OwnedFd::from_raw_fd(fd) }, sequence: 0 })
+    }
+
+    /// Makes a pair of joined Ethernet interfaces here.
+    pub fn create_veth(&mut self, name: &str, peer: &str) -> io::Result<()> {
+        let mut m = Message::link(0, 0, 0);
+        m.text(libc::IFLA_IFNAME, name);
+        m.nest(libc::IFLA_LINKINFO, |m| {
+            m.text(libc::IFLA_INFO_KIND, "veth");
+            m.nest(libc::IFLA_INFO_DATA, |m| {
+                m.nest(VETH_INFO_PEER, |m| {
+                    m.bytes.extend_from_slice(&[0; INTERFACE_HEADER]);
+                    m.text(libc::IFLA_IFNAME, peer);
+                });
+            });
+        });
+        let flags = libc::NLM_F_CREATE | libc::NLM_F_EXCL;
+        self.request(libc::RTM_NEWLINK, flags, m, &format!("making interfaces {name} and {peer}")).map(drop)
+    }
+
+    /// Removes an interface (and the other end of a pair).
+    pub fn delete(&mut self, index: u32) -> io::Result<()> {
+        self.request(libc::RTM_DELLINK, 0, Message::link(index, 0, 0), "removing an interface").map(drop)
+    }
+
+    /// Finds an interface by its name; `None` when there is none.
+    pub fn interface(&mut self, name: &str) -> io::Result<Option<Interface>> {
+        let mut m = Message::link(0, 0, 0);
+        m.text(libc::IFLA_IFNAME, name);
+        match self.request(libc::RTM_GETLINK, 0, m, "looking for an interface") {
+            Ok(reply) => Ok(parse_interface(&reply)),
+            Err(e) if e.kind() == io::ErrorKind::NotFound || e.to_string().contains("No such device") => Ok(None),
+            Err(e) => Err(e),
+        }
+    }
+
+    /// Moves an interface into another network namespace.
+    pub fn move_to_namespace(&mut self, index: u32, namespace: BorrowedFd<'_>) -> io::Result<()> {
+        let mut m = Message::link(index, 0, 0);
+        m.attribute(libc::IFLA_NET_NS_FD, &namespace.as_raw_fd().to_ne_bytes());
+        self.request(libc::RTM_NEWLINK, 0, m, "moving an interface to its host").map(drop)
+    }
+
+    /// Brings an interface up or down.
+    pub fn set_up(&mut self, index: u32, up: bool) -> io::Result<()> {
+        let flag = libc::IFF_UP as u32;
+        let m = Message::link(index, if up { flag } else { 0 }, flag);
+        self.request(libc::RTM_NEWLINK, 0, m, "bringing an interface up").map(drop)
+    }
+
+    /// Largest IP packet.
+    pub fn set_mtu(&mut self, index: u32, mtu: u32) -> io::Result<()> {
+        let mut m = Message::link(index, 0, 0);
+        m.attribute(libc::IFLA_MTU, &mtu.to_ne_bytes());
+        self.request(libc::RTM_NEWLINK, 0, m, &format!("setting MTU {mtu}")).map(drop)
+    }
+
+    /// Packets that may wait in the interface.
+    pub fn set_queue_length(&mut self, index: u32, packets: u32) -> io::Result<()> {
+        let mut m = Message::link(index, 0, 0);
+        m.attribute(libc::IFLA_TXQLEN, &packets.to_ne_bytes());
+        self.request(libc::RTM_NEWLINK, 0, m, "setting the interface's queue").map(drop)
+    }
+
+    /// Hardware address.
+    pub fn set_mac(&mut self, index: u32, mac: Mac) -> io::Result<()> {
+        let mut m = Message::link(index, 0, 0);
+        m.attribute(libc::IFLA_ADDRESS, &mac);
+        self.request(libc::RTM_NEWLINK, 0, m, "setting a hardware address").map(drop)
+    }
+
+    /// Gives an interface an address, usable at once.
+    pub fn add_address(&mut self, index: u32, address: IpAddr, prefix: u8) -> io::Result<()> {
+        let (family, octets) = family_and_octets(address);
+        let mut m = Message::default();
+        m.bytes.extend_from_slice(&[family, prefix, IFA_F_NODAD, 0]);
+        m.bytes.extend_from_slice(&index.to_ne_bytes());
+        m.attribute(libc::IFA_LOCAL, &octets);
+        m.attribute(libc::IFA_ADDRESS, &octets);
+        let flags = libc::NLM_F_CREATE | libc::NLM_F_REPLACE;
+        self.request(libc::RTM_NEWADDR, flags, m, &format!("adding address {address}/{prefix}")).map(drop)
+    }
+
+    /// Says once and for all which hardware address an IP address has: over a link of seconds the
+    /// kernel's own question (three tries, one second apart) would never be answered in time.
+    pub fn add_neighbour(&mut self, index: u32, address: IpAddr, mac: Mac) -> io::Result<()> {
+        let (family, octets) = family_and_octets(address);
+        let mut m = Message::default();
+        m.bytes.extend_from_slice(&[family, 0, 0, 0]);
+        m.bytes.extend_from_slice(&index.to_ne_bytes());
+        m.bytes.extend_from_slice(&libc::NUD_PERMANENT.to_ne_bytes());
+        m.bytes.extend_from_slice(&[0, 0]);
+        m.attribute(libc::NDA_DST, &octets);
+        m.attribute(libc::NDA_LLADDR, &mac);
+        let flags = libc::NLM_F_CREATE | libc::NLM_F_REPLACE;
+        self.request(libc::RTM_NEWNEIGH, flags, m, &format!("adding neighbour {address}")).map(drop)
+    }
+
+    /// Routes a network through a neighbour.
+    pub fn add_route(&mut self, network: IpAddr, prefix: u8, via: IpAddr) -> io::Result<()> {
+        let (family, octets) = family_and_octets(network);
+        let mut m = Message::default();
+        m.bytes.extend_from_slice(&[family, prefix, 0, 0, libc::RT_TABLE_MAIN]);
+        m.bytes.extend_from_slice(&[libc::RTPROT_STATIC, libc::RT_SCOPE_UNIVERSE, libc::RTN_UNICAST]);
+        m.bytes.extend_from_slice(&[0; 4]);
+        m.attribute(libc::RTA_DST, &octets);
+        m.attribute(libc::RTA_GATEWAY, &family_and_octets(via).1);
+        let flags = libc::NLM_F_CREATE | libc::NLM_F_REPLACE;
+        self.request(libc::RTM_NEWROUTE, flags, m, &format!("adding a route to {network}/{prefix}")).map(drop)
+    }
+
+    /// Sends one request and waits for its answer or acknowledgment; gives the answer's body.
+    fn request(&mut self, kind: u16, flags: libc::c_int, m: Message, doing: &str) -> io::Result<Vec<u8>> {
+        self.exchange(kind, flags, m).map_err(|e| context(e, doing))
+    }
+
+    fn exchange(&mut self, kind: u16, flags: libc::c_int, m: Message) -> io::Result<Vec<u8>> {
+        self.sequence += 1;
+        let acknowledge = if kind == libc::RTM_GETLINK { 0 } else { libc::NLM_F_ACK };
+        let mut packet = Vec::with_capacity(NLMSG_HEADER + m.bytes.len());
+        packet.extend_from_slice(&((NLMSG_HEADER + m.bytes.len()) as u32).to_ne_bytes());
+        packet.extend_from_slice(&kind.to_ne_bytes());
+        packet.extend_from_slice(&((libc::NLM_F_REQUEST | acknowledge | flags) as u16).to_ne_bytes());
+        packet.extend_from_slice(&self.sequence.to_ne_bytes());
+        packet.extend_from_slice(&[0; 4]);
+        packet.extend_from_slice(&m.bytes);
+        rustix::net::send(&self.socket, &packet, rustix::net::SendFlags::empty())?;
+        loop {
+            let mut buffer = vec![0u8; 65536];
+            let (length, _) = rustix::net::recv(&self.socket, &mut buffer[..], rustix::net::RecvFlags::empty())?;
+            let Some((sequence, answer)) = parse_answer(&buffer[..length]) else { continue };
+            if sequence == self.sequence {
+                return answer;
+            }
+        }
+    }
+}
+
+/// Sequence number of an answer, and its body or the error in it.
+fn parse_answer(bytes: &[u8]) -> Option<(u32, io::Result<Vec<u8>>)> {
+    let length = u32::from_ne_bytes(bytes.get(0..4)?.try_into().ok()?) as usize;
+    let kind = u16::from_ne_bytes(bytes.get(4..6)?.try_into().ok()?);
+    let sequence = u32::from_ne_bytes(bytes.get(8..12)?.try_into().ok()?);
+    let body = bytes.get(NLMSG_HEADER..length.min(bytes.len()))?;
+    if i32::from(kind) != libc::NLMSG_ERROR {
+        return Some((sequence, Ok(body.to_vec())));
+    }
+    let code = i32::from_ne_bytes(body.get(0..4)?.try_into().ok()?);
+    let answer = if code == 0 { Ok(Vec::new()) } else { Err(io::Error::from_raw_os_error(-code)) };
+    Some((sequence, answer))
+}
+
+fn parse_interface(body: &[u8]) -> Option<Interface> {
+    let index = i32::from_ne_bytes(body.get(4..8)?.try_into().ok()?) as u32;
+    let flags = u32::from_ne_bytes(body.get(8..12)?.try_into().ok()?);
+    let mut mac = Mac::default();
+    let mut rest = body.get(INTERFACE_HEADER..)?;
+    while rest.len() >= 4 {
+        let length = usize::from(u16::from_ne_bytes([rest[0], rest[1]]));
+        let kind = u16::from_ne_bytes([rest[2], rest[3]]);
+        if length < 4 || length > rest.len() {
+            break;
+        }
+        if kind == libc::IFLA_ADDRESS && length == 10 {
+            mac.copy_from_slice(&rest[4..10]);
+        }
+        rest = &rest[length.next_multiple_of(4).min(rest.len())..];
+    }
+    Some(Interface { index, mac, running: flags & libc::IFF_RUNNING as u32 != 0 })
+}
+
+fn family_and_octets(address: IpAddr) -> (u8, Vec<u8>) {
+    match address {
+        IpAddr::V4(a) => (libc::AF_INET as u8, a.octets().to_vec()),
+        IpAddr::V6(a) => (libc::AF_INET6 as u8, a.octets().to_vec()),
+    }
+}
+
+/// The body of a request: a fixed header, then attributes.
+#[derive(Default)]
+struct Message {
+    bytes: Vec<u8>,
+}
+
+impl Message {
+    fn link(index: u32, flags: u32, change: u32) -> Self {
+        let mut bytes = vec![0u8; 4];
+        bytes.extend_from_slice(&index.to_ne_bytes());
+        bytes.extend_from_slice(&flags.to_ne_bytes());
+        bytes.extend_from_slice(&change.to_ne_bytes());
+        Message { bytes }
+    }
+
+    fn attribute(&mut self, kind: u16, value: &[u8]) {
+        self.bytes.extend_from_slice(&((4 + value.len()) as u16).to_ne_bytes());
+        self.bytes.extend_from_slice(&kind.to_ne_bytes());
+        self.bytes.extend_from_slice(value);
+        self.bytes.resize(self.bytes.len().next_multiple_of(4), 0);
+    }
+
+    fn text(&mut self, kind: u16, value: &str) {
+        let mut bytes = value.as_bytes().to_vec();
+        bytes.push(0);
+        self.attribute(kind, &bytes);
+    }
+
+    fn nest(&mut self, kind: u16, fill: impl FnOnce(&mut Message)) {
+        let start = self.bytes.len();
+        self.bytes.extend_from_slice(&[0; 2]);
+        self.bytes.extend_from_slice(&(kind | NLA_F_NESTED).to_ne_bytes());
+        fill(self);
+        let length = (self.bytes.len() - start) as u16;
+        self.bytes[start..start + 2].copy_from_slice(&length.to_ne_bytes());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::namespace::NetworkNamespace;
+    use std::os::fd::AsFd;
+
+    #[test]
+    fn attributes_are_aligned_and_nested() {
+        let mut m = Message::default();
+        m.nest(1, |m| m.text(2, "abc"));
+        m.attribute(3, &[9]);
+        let expected: [u8; 20] = [12, 0, 1, 0x80, 8, 0, 2, 0, b'a', b'b', b'c', 0, 5, 0, 3, 0, 9, 0, 0, 0];
+        if cfg!(target_endian = "little") {
+            assert_eq!(m.bytes, expected);
+        }
+    }
+
+    #[test]
+    fn short_answers_are_no_answers() {
+        assert!(parse_answer(&[0; 3]).is_none());
+        assert!(parse_interface(&[0; 3]).is_none());
+    }
+
+    #[test]
+    fn a_pair_is_made_moved_addressed_and_found() {
+        let hosts = NetworkNamespace::create().and_then(|a| Ok((a, NetworkNamespace::create()?)));
+        let (a, b) = match hosts {
+            Ok(hosts) => hosts,
+            Err(e) => return println!("skipped: the kernel refuses a network namespace: {e}"),
+        };
+        let address: IpAddr = "10.1.2.1".parse().unwrap();
+        a.within(|| {
+            let mut netlink = Netlink::open()?;
+            netlink.create_veth("left", "right")?;
+            let left = netlink.interface("left")?.unwrap().index;
+            let right = netlink.interface("right")?.unwrap().index;
+            netlink.set_mac(left, [2, 0, 0, 0, 0, 1])?;
+            netlink.set_mtu(left, 1400)?;
+            netlink.set_queue_length(left, 4096)?;
+            netlink.add_address(left, address, 30)?;
+            netlink.set_up(left, true)?;
+            netlink.add_neighbour(left, "10.1.2.2".parse().unwrap(), [2, 0, 0, 0, 0, 2])?;
+            netlink.add_route("10.9.0.0".parse().unwrap(), 16, "10.1.2.2".parse().unwrap())?;
+            assert_eq!(netlink.interface("left")?.unwrap().mac, [2, 0, 0, 0, 0, 1]);
+            netlink.move_to_namespace(right, b.as_fd())?;
+            assert_eq!(netlink.interface("right")?, None);
+            std::net::UdpSocket::bind((address, 0)).map(drop)
+        })
+        .unwrap();
+        let found = b.within(|| Netlink::open()?.interface("right")).unwrap();
+        assert!(found.is_some_and(|i| !i.running));
+    }
+}

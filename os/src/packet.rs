@@ -1,0 +1,237 @@
+//! Packet sockets with virtio-net headers: whole frames of an interface, super-packets uncut, many
+//! in one system call. What the emulator stands on where TAP is not permitted.
+
+use crate::tap::VNET_HEADER;
+use crate::{check, context};
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+
+/// Frames moved by one system call.
+pub const BATCH: usize = 64;
+/// Bytes kept for one frame: a 64 kB IP packet with its Ethernet and virtio-net headers.
+pub const FRAME_MAX: usize = 65_536 + 128;
+
+const ETH_P_ALL: u16 = 0x0003;
+/// Constants of linux/if_packet.h.
+const PACKET_IGNORE_OUTGOING: libc::c_int = 23;
+const PACKET_QDISC_BYPASS: libc::c_int = 20;
+const PACKET_STATISTICS: libc::c_int = 6;
+
+/// A packet socket bound to one interface.
+#[derive(Debug)]
+pub struct PacketSocket {
+    fd: OwnedFd,
+    receive_buffer: usize,
+}
+
+impl PacketSocket {
+    /// Opens one on interface `index` of the calling thread's network namespace; it takes every
+    /// arriving frame and none of those it sends. `buffer` is the wanted room in bytes for frames
+    /// that wait.
+    pub fn open(index: u32, buffer: usize) -> io::Result<Self> {
+        let kind = libc::SOCK_RAW | libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;
+        // Protocol 0: nothing arrives before the socket is set up and bound.
+        // SAFETY: socket takes no pointers.
+        let fd = check(unsafe { libc::socket(libc::AF_PACKET, kind, 0) }).map_err(|e| context(e, "packet socket"))?;
+        // SAFETY: the descriptor is new and owned by nobody else.
+        let fd = unsafe { OwnedFd::from_raw_fd(fd) };
+        set_option(&fd, libc::SOL_PACKET, libc::PACKET_VNET_HDR, &1i32).map_err(|e| context(e, "PACKET_VNET_HDR"))?;
+        set_option(&fd, libc::SOL_PACKET, PACKET_IGNORE_OUTGOING, &1i32)?;
+        set_option(&fd, libc::SOL_PACKET, PACKET_QDISC_BYPASS, &1i32)?;
+        let receive_buffer = set_buffer(&fd, buffer)?;
+        // SAFETY: sockaddr_ll and packet_mreq are plain old data; all zeros is a value of them.
+        let mut address: libc::sockaddr_ll = unsafe { std::mem::zeroed() };
+        address.sll_family = libc::AF_PACKET as u16;
+        address.sll_protocol = ETH_P_ALL.to_be();
+        address.sll_ifindex = index as i32;
+        // SAFETY: address is a whole sockaddr_ll and its size is given.
+        check(unsafe {
+            libc::bind(fd.as_raw_fd(), (&raw const address).cast(), size_of::<libc::sockaddr_ll>() as libc::socklen_t)
+        })
+        .map_err(|e| context(e, "binding the packet socket"))?;
+        // SAFETY: as above.
+        let mut membership: libc::packet_mreq = unsafe { std::mem::zeroed() };
+        membership.mr_ifindex = index as i32;
+        membership.mr_type = libc::PACKET_MR_PROMISC as u16;
+        set_option(&fd, libc::SOL_PACKET, libc::PACKET_ADD_MEMBERSHIP, &membership)?;
+        Ok(PacketSocket { fd, receive_buffer })
+    }
+
+    /// Bytes the kernel granted for waiting frames.
+    pub fn receive_buffer(&self) -> usize {
+        self.receive_buffer
+    }
+
+    /// Takes what has arrived, at most [`BATCH`] frames; `WouldBlock` when nothing has.
+    pub fn receive(&self, batch: &mut Batch) -> io::Result<usize> {
+        batch.count = 0;
+        let mut pieces = [const { libc::iovec { iov_base: std::ptr::null_mut(), iov_len: 0 } }; BATCH];
+        // SAFETY: mmsghdr is plain old data; all zeros is a value of it.
+        let mut messages: [libc::mmsghdr; BATCH] = unsafe { std::mem::zeroed() };
+        for ((frame, piece), message) in batch.frames.chunks_exact_mut(FRAME_MAX).zip(&mut pieces).zip(&mut messages) {
+            *piece = libc::iovec { iov_base: frame.as_mut_ptr().cast(), iov_len: FRAME_MAX };
+            message.msg_hdr.msg_iov = piece;
+            message.msg_hdr.msg_iovlen = 1;
+        }
+        // SAFETY: each message names one piece, each piece names FRAME_MAX bytes of `batch.frames`
+        // that no other piece names; all outlive the call.
+        let count = check(unsafe {
+            libc::recvmmsg(
+                self.fd.as_raw_fd(),
+                messages.as_mut_ptr(),
+                BATCH as libc::c_uint,
+                libc::MSG_DONTWAIT,
+                std::ptr::null_mut(),
+            )
+        })? as usize;
+        for (length, message) in batch.lengths.iter_mut().zip(&messages[..count]) {
+            *length = (message.msg_len as usize).min(FRAME_MAX);
+        }
+        batch.count = count;
+        Ok(count)
+    }
+
+    /// Sends frames, each of two pieces (one may be empty) that begin with a virtio-net header;
+    /// gives how many the kernel took, in order. At most [`BATCH`] are looked at.
+    pub fn send(&self, frames: &[(&[u8], &[u8])]) -> io::Result<usize> {
+        let mut pieces = [const { [libc::iovec { iov_base: std::ptr::null_mut(), iov_len: 0 }; 2] }; BATCH];
+        // SAFETY: mmsghdr is plain old data; all zeros is a value of it.
+        let mut messages: [libc::mmsghdr; BATCH] = unsafe { std::mem::zeroed() };
+        let count = frames.len().min(BATCH);
+        for (((head, body), pair), message) in frames.iter().zip(&mut pieces).zip(&mut messages) {
+            for (piece, bytes) in pair.iter_mut().zip([head, body]) {
+                *piece = libc::iovec { iov_base: bytes.as_ptr().cast_mut().cast(), iov_len: bytes.len() };
+            }
+            message.msg_hdr.msg_iov = pair.as_mut_ptr();
+            message.msg_hdr.msg_iovlen = if body.is_empty() { 1 } else { 2 };
+        }
+        // SAFETY: the first `count` messages name pieces that name the caller's slices, which
+        // outlive the call and which sendmmsg only reads.
+        let sent = check(unsafe {
+            libc::sendmmsg(self.fd.as_raw_fd(), messages.as_mut_ptr(), count as libc::c_uint, libc::MSG_DONTWAIT)
+        })?;
+        Ok(sent as usize)
+    }
+
+    /// Frames the kernel threw away since the last call because this socket's buffer was full.
+    pub fn take_drops(&self) -> io::Result<u64> {
+        let mut statistics = [0u32; 2];
+        let mut length = size_of_val(&statistics) as libc::socklen_t;
+        // SAFETY: tpacket_stats is two u32; the room and its length are given.
+        check(unsafe {
+            libc::getsockopt(
+                self.fd.as_raw_fd(),
+                libc::SOL_PACKET,
+                PACKET_STATISTICS,
+                statistics.as_mut_ptr().cast(),
+                &raw mut length,
+            )
+        })?;
+        Ok(u64::from(statistics[1]))
+    }
+}
+
+impl AsFd for PacketSocket {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+}
+
+/// Room for the frames of one [`PacketSocket::receive`].
+#[derive(Debug)]
+pub struct Batch {
+    frames: Vec<u8>,
+    lengths: [usize; BATCH],
+    count: usize,
+}
+
+impl Batch {
+    /// Room for [`BATCH`] frames (about 4 MB).
+    pub fn new() -> Self {
+        Batch { frames: vec![0; BATCH * FRAME_MAX], lengths: [0; BATCH], count: 0 }
+    }
+
+    /// The frames of the last receive, each with its virtio-net header.
+    pub fn frames(&mut self) -> impl Iterator<Item = &mut [u8]> {
+        self.frames
+            .chunks_exact_mut(FRAME_MAX)
+            .zip(self.lengths)
+            .take(self.count)
+            .map(|(frame, length)| &mut frame[..length])
+            .filter(|frame| frame.len() > VNET_HEADER)
+    }
+}
+
+impl Default for Batch {
+    fn default() -> Self {
+        Batch::new()
+    }
+}
+
+fn set_option<T>(fd: &OwnedFd, level: libc::c_int, name: libc::c_int, value: &T) -> io::Result<()> {
+    // SAFETY: value is a whole T and its size is given; the kernel only reads it.
+    check(unsafe {
+        libc::setsockopt(
+            fd.as_raw_fd(),
+            level,
+            name,
+            std::ptr::from_ref(value).cast(),
+            size_of::<T>() as libc::socklen_t,
+        )
+    })
+    .map(drop)
+}
+
+/// Asks for room beyond the system's limit where permitted, up to it where not.
+fn set_buffer(fd: &OwnedFd, bytes: usize) -> io::Result<usize> {
+    let value = libc::c_int::try_from(bytes).unwrap_or(libc::c_int::MAX);
+    for (forced, plain) in [(libc::SO_RCVBUFFORCE, libc::SO_RCVBUF), (libc::SO_SNDBUFFORCE, libc::SO_SNDBUF)] {
+        set_option(fd, libc::SOL_SOCKET, forced, &value)
+            .or_else(|_| set_option(fd, libc::SOL_SOCKET, plain, &value))?;
+    }
+    let granted = rustix::net::sockopt::socket_recv_buffer_size(fd)?;
+    Ok(granted)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::namespace::NetworkNamespace;
+    use crate::netlink::Netlink;
+
+    #[test]
+    fn frames_cross_a_pair_both_ways_with_their_header() {
+        let host = match NetworkNamespace::create() {
+            Ok(host) => host,
+            Err(e) => return println!("skipped: the kernel refuses a network namespace: {e}"),
+        };
+        host.within(|| {
+            let mut netlink = Netlink::open()?;
+            netlink.create_veth("left", "right")?;
+            let left = netlink.interface("left")?.unwrap().index;
+            let right = netlink.interface("right")?.unwrap().index;
+            netlink.set_up(left, true)?;
+            netlink.set_up(right, true)?;
+            let (a, b) = (PacketSocket::open(left, 1 << 20)?, PacketSocket::open(right, 1 << 20)?);
+            assert!(a.receive_buffer() > 0);
+            let mut frame = vec![0u8; VNET_HEADER];
+            frame.extend_from_slice(&[2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1, 0x88, 0xb5]);
+            let frames: Vec<(&[u8], &[u8])> = vec![(&frame, b"one"), (&frame, b"two"), (&frame, b"")];
+            assert_eq!(a.send(&frames)?, 3);
+            let mut batch = Batch::new();
+            let mut seen = Vec::new();
+            for _ in 0..20 {
+                if b.receive(&mut batch).is_ok() {
+                    seen.extend(batch.frames().map(|f| f[VNET_HEADER..].to_vec()));
+                }
+            }
+            seen.retain(|f| f[12..14] == [0x88, 0xb5]);
+            assert_eq!(seen.len(), 3);
+            assert!(seen[0].ends_with(b"one") && seen[1].ends_with(b"two"));
+            assert_eq!(b.take_drops()?, 0);
+            assert_eq!(a.receive(&mut batch).map_err(|e| e.kind()), Err(io::ErrorKind::WouldBlock));
+            Ok(())
+        })
+        .unwrap();
+    }
+}

@@ -1,0 +1,92 @@
+//! How much the machine itself was in the way: pressure stall information and stolen time.
+
+use std::fs;
+use std::time::Duration;
+
+/// What processes wait for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Resource {
+    /// A processor.
+    Cpu,
+    /// Memory.
+    Memory,
+    /// Disk.
+    Io,
+}
+
+/// Time lost to waiting, as the kernel counts it (Documentation/accounting/psi.rst).
+#[derive(Clone, Copy, Default, Debug, PartialEq, Eq)]
+pub struct Pressure {
+    /// Time in which at least one task waited.
+    pub some: Duration,
+    /// Time in which all tasks waited.
+    pub full: Duration,
+}
+
+/// Pressure of the machine; `None` on kernels that do not count it.
+pub fn pressure(resource: Resource) -> Option<Pressure> {
+    let name = match resource {
+        Resource::Cpu => "cpu",
+        Resource::Memory => "memory",
+        Resource::Io => "io",
+    };
+    parse_pressure(&fs::read_to_string(format!("/proc/pressure/{name}")).ok()?)
+}
+
+fn parse_pressure(text: &str) -> Option<Pressure> {
+    let total = |kind: &str| {
+        let line = text.lines().find(|l| l.starts_with(kind))?;
+        line.split_whitespace().find_map(|f| f.strip_prefix("total="))?.parse().ok().map(Duration::from_micros)
+    };
+    Some(Pressure { some: total("some")?, full: total("full").unwrap_or_default() })
+}
+
+/// Processor time of the whole machine since it started.
+#[derive(Clone, Copy, Default, Debug, PartialEq, Eq)]
+pub struct MachineTime {
+    /// Spent working.
+    pub busy: Duration,
+    /// Spent idle.
+    pub idle: Duration,
+    /// Wanted, but given to other virtual machines by the hypervisor.
+    pub stolen: Duration,
+}
+
+/// Reads the machine's processor time; `None` where `/proc/stat` is hidden.
+pub fn machine_time() -> Option<MachineTime> {
+    parse_machine_time(&fs::read_to_string("/proc/stat").ok()?)
+}
+
+fn parse_machine_time(text: &str) -> Option<MachineTime> {
+    let fields: Vec<u64> =
+        text.lines().next()?.strip_prefix("cpu ")?.split_whitespace().map_while(|f| f.parse().ok()).collect();
+    let ticks = |i: usize| Duration::from_millis(fields.get(i).copied().unwrap_or(0).saturating_mul(10));
+    // user, nice, system, idle, iowait, irq, softirq, steal (proc_stat(5)), hundredths of a second.
+    (fields.len() >= 4).then(|| MachineTime {
+        busy: ticks(0) + ticks(1) + ticks(2) + ticks(5) + ticks(6),
+        idle: ticks(3) + ticks(4),
+        stolen: ticks(7),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pressure_text_is_read() {
+        let text = "some avg10=3.99 avg60=1.68 avg300=0.52 total=5325750\nfull avg10=0.00 total=7\n";
+        let expected = Pressure { some: Duration::from_micros(5_325_750), full: Duration::from_micros(7) };
+        assert_eq!(parse_pressure(text), Some(expected));
+        assert_eq!(parse_pressure("nothing"), None);
+    }
+
+    #[test]
+    fn machine_time_is_read() {
+        let time = parse_machine_time("cpu  1 2 3 4 5 6 7 8 0 0\ncpu0 ...").unwrap();
+        assert_eq!(time.busy, Duration::from_millis(190));
+        assert_eq!(time.idle, Duration::from_millis(90));
+        assert_eq!(time.stolen, Duration::from_millis(80));
+        assert!(parse_machine_time("").is_none());
+    }
+}

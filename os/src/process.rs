@@ -1,0 +1,205 @@
+//! Processes that end with their parent, live in another host's network, and are accounted for.
+
+use crate::namespace::enter_network;
+use crate::{check, context};
+use std::fs;
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::process::CommandExt;
+use std::process::Command;
+use std::time::Duration;
+
+/// Has the kernel kill this process when the thread that started it ends. Changing credentials
+/// (also entering a new user namespace) forgets it: ask again then.
+pub fn die_with_parent() -> io::Result<()> {
+    // SAFETY: PR_SET_PDEATHSIG takes its argument by value.
+    check(unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL as libc::c_ulong, 0, 0, 0) }).map(drop)
+}
+
+/// Makes orphans below this process its own children, so that it can wait for them.
+pub fn adopt_orphans() -> io::Result<()> {
+    // SAFETY: PR_SET_CHILD_SUBREAPER takes its argument by value.
+    check(unsafe { libc::prctl(libc::PR_SET_CHILD_SUBREAPER, 1 as libc::c_ulong, 0, 0, 0) }).map(drop)
+}
+
+/// Keeps later-made children from ever gaining privileges by set-user-ID programs.
+pub fn no_new_privileges() -> io::Result<()> {
+    // SAFETY: PR_SET_NO_NEW_PRIVS takes its arguments by value.
+    check(unsafe { libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1 as libc::c_ulong, 0, 0, 0) }).map(drop)
+}
+
+/// Threads of this process.
+pub fn thread_count() -> io::Result<usize> {
+    Ok(fs::read_dir("/proc/self/task")?.count())
+}
+
+/// Which side of a fork the caller is on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fork {
+    /// In the parent; the child's process ID.
+    Parent(u32),
+    /// In the child.
+    Child,
+}
+
+/// Splits this process in two. Refused when it has more than one thread: the child of such a
+/// process could find any lock held for ever.
+pub fn fork() -> io::Result<Fork> {
+    let threads = thread_count()?;
+    if threads != 1 {
+        return Err(io::Error::other(format!("fork needs a single-threaded process; this one has {threads} threads")));
+    }
+    // SAFETY: there is no other thread, so the child inherits no lock held by one and may go on
+    // as an ordinary process.
+    match check(unsafe { libc::fork() }).map_err(|e| context(e, "fork"))? {
+        0 => Ok(Fork::Child),
+        child => Ok(Fork::Parent(child as u32)),
+    }
+}
+
+/// Makes `command` start in the network namespace behind `namespace`, with default signals, and
+/// die when the calling thread ends.
+pub fn start_in(command: &mut Command, namespace: Option<OwnedFd>) {
+    let start = move || {
+        if let Some(namespace) = &namespace {
+            enter_network(namespace.as_fd())?;
+        }
+        die_with_parent()
+    };
+    // SAFETY: between fork and exec the closure makes system calls only (setns, prctl); it
+    // allocates nothing and takes no lock.
+    unsafe { command.pre_exec(start) };
+}
+
+/// What is known of a child that ended.
+#[derive(Clone, Copy, Debug)]
+pub struct Ended {
+    /// Its process ID.
+    pub process: u32,
+    /// Exit status; `None` when a signal ended it.
+    pub code: Option<i32>,
+    /// The signal that ended it.
+    pub signal: Option<i32>,
+    /// Processor time of it and of the children it waited for.
+    pub cpu: Duration,
+    /// Most memory it ever had resident, bytes.
+    pub resident_peak: u64,
+}
+
+/// Takes the account of one ended child, if there is one.
+pub fn reap() -> io::Result<Option<Ended>> {
+    let mut status: libc::c_int = 0;
+    // SAFETY: rusage is plain old data; all zeros is a value of it.
+    let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
+    // SAFETY: both pointers are to whole values that outlive the call.
+    let child = unsafe { libc::wait4(-1, &raw mut status, libc::WNOHANG, &raw mut usage) };
+    match check(child) {
+        Ok(0) => Ok(None),
+        Ok(child) => Ok(Some(Ended {
+            process: child as u32,
+            code: libc::WIFEXITED(status).then(|| libc::WEXITSTATUS(status)),
+            signal: libc::WIFSIGNALED(status).then(|| libc::WTERMSIG(status)),
+            cpu: duration(usage.ru_utime) + duration(usage.ru_stime),
+            resident_peak: (usage.ru_maxrss as u64).saturating_mul(1024),
+        })),
+        Err(e) if e.raw_os_error() == Some(libc::ECHILD) => Ok(None),
+        Err(e) => Err(e),
+    }
+}
+
+fn duration(t: libc::timeval) -> Duration {
+    Duration::from_secs(t.tv_sec as u64) + Duration::from_micros(t.tv_usec as u64)
+}
+
+/// Processor time the calling thread has used.
+pub fn thread_cpu() -> Duration {
+    let t = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+    Duration::new(t.tv_sec as u64, t.tv_nsec as u32)
+}
+
+/// Waits for a child to end.
+pub fn wait_for(process: u32) -> io::Result<i32> {
+    let pid = pid(process)?;
+    loop {
+        match rustix::process::waitpid(Some(pid), rustix::process::WaitOptions::empty()) {
+            Ok(Some((_, status))) => {
+                return Ok(status.exit_status().or(status.terminating_signal().map(|s| 128 + s)).unwrap_or(1));
+            }
+            Ok(None) | Err(rustix::io::Errno::INTR) => {}
+            Err(e) => return Err(e.into()),
+        }
+    }
+}
+
+/// Which signal to send.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Signal {
+    /// Please end (`SIGTERM`).
+    Terminate,
+    /// End now (`SIGKILL`).
+    Kill,
+    /// Control-C (`SIGINT`).
+    Interrupt,
+    /// Stand still (`SIGSTOP`).
+    Stop,
+    /// Go on (`SIGCONT`).
+    Continue,
+}
+
+/// Sends a signal to one process.
+pub fn signal(process: u32, which: Signal) -> io::Result<()> {
+    use rustix::process::Signal as Raw;
+    let raw = match which {
+        Signal::Terminate => Raw::TERM,
+        Signal::Kill => Raw::KILL,
+        Signal::Interrupt => Raw::INT,
+        Signal::Stop => Raw::STOP,
+        Signal::Continue => Raw::CONT,
+    };
+    Ok(rustix::process::kill_process(pid(process)?, raw)?)
+}
+
+fn pid(process: u32) -> io::Result<rustix::process::Pid> {
+    i32::try_from(process)
+        .ok()
+        .and_then(rustix::process::Pid::from_raw)
+        .ok_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, "process ID 0"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fork_is_refused_with_threads() {
+        // The test harness itself has several.
+        let error = fork().unwrap_err().to_string();
+        assert!(error.contains("single-threaded"), "{error}");
+    }
+
+    #[test]
+    fn a_child_started_so_ends_with_its_starter() {
+        let (send, receive) = std::sync::mpsc::channel();
+        std::thread::spawn(move || {
+            let mut command = Command::new("sleep");
+            command.arg("60");
+            start_in(&mut command, None);
+            send.send(command.spawn().unwrap()).unwrap();
+        })
+        .join()
+        .unwrap();
+        let mut child = receive.recv().unwrap();
+        use std::os::unix::process::ExitStatusExt;
+        assert_eq!(child.wait().unwrap().signal(), Some(libc::SIGKILL));
+    }
+
+    #[test]
+    fn thread_time_grows_with_work() {
+        let before = thread_cpu();
+        let mut x = 1u64;
+        for i in 0..2_000_000u64 {
+            x = std::hint::black_box(x.wrapping_mul(i | 1));
+        }
+        assert!(thread_cpu() > before);
+    }
+}

@@ -1,0 +1,80 @@
+//! When this thread runs: real-time priority, timer slack, processors, and waiting to a deadline.
+
+use crate::{check, context, monotonic_ns};
+use std::io;
+use std::os::fd::BorrowedFd;
+
+/// Gives the calling thread first-in-first-out real-time scheduling; priority 1 (least) to 99.
+pub fn set_real_time(priority: i32) -> io::Result<()> {
+    let parameters = libc::sched_param { sched_priority: priority };
+    // SAFETY: parameters is a whole sched_param; 0 names the calling thread.
+    check(unsafe { libc::sched_setscheduler(0, libc::SCHED_FIFO | libc::SCHED_RESET_ON_FORK, &raw const parameters) })
+        .map(drop)
+        .map_err(|e| context(e, "real-time scheduling"))
+}
+
+/// Sets the nice value of the calling thread, for machines that refuse real-time scheduling.
+pub fn set_nice(value: i32) -> io::Result<()> {
+    rustix::process::setpriority_process(None, value).map_err(|e| context(e.into(), "nice value"))
+}
+
+/// How late the kernel may wake the calling thread to save wake-ups, in nanoseconds (50,000 by
+/// default; at least 1).
+pub fn set_timer_slack(nanoseconds: u64) -> io::Result<()> {
+    // SAFETY: PR_SET_TIMERSLACK takes its argument by value.
+    check(unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, nanoseconds.max(1) as libc::c_ulong, 0, 0, 0) }).map(drop)
+}
+
+/// Processors the calling thread may use.
+pub fn processors() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
+}
+
+/// Sleeps until one of `fds` can be read or the monotonic clock reads `deadline_ns`; tells whether
+/// one can be read. A signal ends the wait early.
+pub fn wait_readable(fds: &[BorrowedFd<'_>], deadline_ns: Option<u64>) -> io::Result<bool> {
+    use rustix::event::{PollFd, PollFlags, Timespec, poll};
+    let timeout = deadline_ns.map(|deadline| {
+        let left = deadline.saturating_sub(monotonic_ns());
+        Timespec { tv_sec: (left / 1_000_000_000) as i64, tv_nsec: (left % 1_000_000_000) as _ }
+    });
+    let mut polled: Vec<PollFd<'_>> = fds.iter().map(|fd| PollFd::from_borrowed_fd(*fd, PollFlags::IN)).collect();
+    match poll(&mut polled, timeout.as_ref()) {
+        Ok(ready) => Ok(ready > 0),
+        Err(rustix::io::Errno::INTR) => Ok(false),
+        Err(e) => Err(e.into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::fd::AsFd;
+
+    #[test]
+    fn waiting_ends_at_the_deadline_and_not_before() {
+        set_timer_slack(1).unwrap();
+        let (reader, _writer) = std::io::pipe().unwrap();
+        let deadline = monotonic_ns() + 5_000_000;
+        assert!(!wait_readable(&[reader.as_fd()], Some(deadline)).unwrap());
+        assert!(monotonic_ns() >= deadline);
+    }
+
+    #[test]
+    fn waiting_ends_when_something_can_be_read() {
+        use std::io::Write;
+        let (reader, mut writer) = std::io::pipe().unwrap();
+        writer.write_all(b"x").unwrap();
+        assert!(wait_readable(&[reader.as_fd()], Some(monotonic_ns() + 60_000_000_000)).unwrap());
+    }
+
+    #[test]
+    fn real_time_is_granted_or_refused_in_words() {
+        std::thread::spawn(|| match set_real_time(1) {
+            Ok(()) => println!("real-time scheduling is permitted"),
+            Err(e) => assert!(e.to_string().contains("real-time")),
+        })
+        .join()
+        .unwrap();
+    }
+}

@@ -1,7 +1,33 @@
-//! farlink-link.
+//! The emulated link, one model for both worlds: rate, delay, loss, queue and contact windows of a
+//! space link as a state machine, and a reliable byte stream over such a link for simulations.
+//!
+//! It holds no packets, no sockets and no clock: the driver asks what becomes of a packet and keeps
+//! it until then; it never looks inside one. Read [`LinkDirection`] and [`DirectionSpec`] first.
 #![no_std]
 #![forbid(unsafe_code)]
-#[cfg(clippy)]
+#[cfg(any(clippy, test))]
 extern crate std;
 
 extern crate alloc;
+
+mod availability;
+mod direction;
+mod impairment;
+mod preset;
+mod schedule;
+#[cfg(feature = "serde")]
+mod serde_impl;
+mod spec;
+mod statistics;
+pub mod stream;
+mod text;
+
+pub use direction::{Deliveries, Delivery, LinkDirection, Verdict};
+pub use preset::PRESETS;
+pub use spec::{Delay, DirectionSpec, Jitter, JitterShape, LinkSpec, Loss, Outages, Rate, Reorder, Spread, Window};
+pub use statistics::{DropReason, Statistics};
+
+/// IPv4 and UDP headers of one datagram, in bytes: what a driver adds to a payload's length.
+pub const UDP_IPV4_HEADERS: u64 = 28;
+/// IPv6 and UDP headers of one datagram, in bytes.
+pub const UDP_IPV6_HEADERS: u64 = 48;

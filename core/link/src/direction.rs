@@ -1,0 +1,381 @@
+//! One direction of a link: what becomes of a packet, and when.
+
+use crate::availability::Availability;
+use crate::impairment::Impairments;
+use crate::schedule::{DelaySchedule, RateSchedule};
+use crate::spec::DirectionSpec;
+use crate::statistics::{DropReason, Statistics};
+use alloc::collections::VecDeque;
+use farlink_base::{DataRate, Duration, Instant, Rng};
+
+/// One arrival of a packet at the far end.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Delivery {
+    /// When its last bit arrives.
+    pub at: Instant,
+    /// Whether a bit flipped on the way: the driver flips one; a simulation that carries no bytes
+    /// drops the packet, as UDP's and TCP's checksums would.
+    pub corrupted: bool,
+}
+
+/// What becomes of one wire packet.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Verdict {
+    /// It arrives.
+    Arrives(Delivery),
+    /// It arrives twice.
+    Twice(Delivery, Delivery),
+    /// It does not arrive.
+    Dropped(DropReason),
+}
+impl Verdict {
+    /// Its arrivals: none, one or two.
+    pub fn deliveries(&self) -> Deliveries {
+        match *self {
+            Verdict::Arrives(one) => [Some(one), None].into_iter().flatten(),
+            Verdict::Twice(one, two) => [Some(one), Some(two)].into_iter().flatten(),
+            Verdict::Dropped(_) => [None, None].into_iter().flatten(),
+        }
+    }
+}
+
+/// Arrivals of one packet.
+pub type Deliveries = core::iter::Flatten<core::array::IntoIter<Option<Delivery>, 2>>;
+
+/// One direction of a link. Times given to its methods must not go back.
+///
+/// A packet passes, in this order: the contact windows (a down link drops, what is in flight
+/// arrives), the queue, the transmitter (which charges the packet's IP bytes and the link's
+/// overhead), chance (so that lost packets used their share of the rate), and the delay.
+#[derive(Clone, Debug)]
+pub struct LinkDirection {
+    spec: DirectionSpec,
+    queue_limit: u64,
+    rate: RateSchedule,
+    delay: DelaySchedule,
+    availability: Availability,
+    impairments: Impairments,
+    /// Packets not yet transmitted: when each will be, and its bytes.
+    waiting: VecDeque<(Instant, u64)>,
+    waiting_bytes: u64,
+    transmitter_free: Instant,
+    /// Packets that do not overtake arrive no earlier than this.
+    in_order: Instant,
+    last_arrival: Instant,
+    statistics: Statistics,
+}
+
+impl LinkDirection {
+    /// A direction at rest. Everything random follows from `seed`; give each direction its own.
+    /// Call [`DirectionSpec::check`] first: tables out of order give arbitrary times.
+    pub fn new(spec: DirectionSpec, seed: u64) -> LinkDirection {
+        LinkDirection {
+            queue_limit: spec.queue_bytes(),
+            rate: RateSchedule::new(&spec),
+            delay: DelaySchedule::new(&spec),
+            availability: Availability::new(&spec, Rng::stream(seed, Impairments::OUTAGES)),
+            impairments: Impairments::new(seed),
+            waiting: VecDeque::new(),
+            waiting_bytes: 0,
+            transmitter_free: Instant::ZERO,
+            in_order: Instant::ZERO,
+            last_arrival: Instant::ZERO,
+            statistics: Statistics::default(),
+            spec,
+        }
+    }
+
+    /// What becomes of a packet of `ip_bytes` (payload with UDP or TCP and IP headers) offered at
+    /// `now`.
+    pub fn transmit(&mut self, now: Instant, ip_bytes: u64) -> Verdict {
+        let bytes = ip_bytes + u64::from(self.spec.overhead);
+        self.statistics.sent += 1;
+        self.statistics.sent_bytes += bytes;
+        let left = match self.enqueue(now, bytes) {
+            Ok(left) => left,
+            Err(reason) => return self.drop_packet(reason, bytes),
+        };
+        // Every generator draws once per transmitted packet, lost or not.
+        let lost = self.impairments.lost(&self.spec.loss);
+        let bit_error = self.impairments.bit_error(self.spec.bit_error_rate, bytes);
+        let arrival = self.arrival(left);
+        let corrupted = self.impairments.corrupted(self.spec.corrupt);
+        let duplicated = self.impairments.duplicated(self.spec.duplicate);
+        if lost || bit_error {
+            return self.drop_packet(if lost { DropReason::Loss } else { DropReason::BitError }, bytes);
+        }
+        self.statistics.delivered += 1;
+        self.statistics.delivered_bytes += bytes;
+        self.statistics.corrupted += u64::from(corrupted);
+        let delivery = Delivery { at: arrival, corrupted };
+        if duplicated {
+            self.statistics.duplicated += 1;
+            Verdict::Twice(delivery, delivery)
+        } else {
+            Verdict::Arrives(delivery)
+        }
+    }
+
+    /// The verdict of every wire packet of a super-packet (segmentation offload), in order: loss,
+    /// rate and queue know wire packets only.
+    pub fn transmit_segments(
+        &mut self,
+        now: Instant,
+        ip_bytes: impl IntoIterator<Item = u64>,
+        mut out: impl FnMut(Verdict),
+    ) {
+        for bytes in ip_bytes {
+            out(self.transmit(now, bytes));
+        }
+    }
+
+    /// Whether the link may transmit at `now`.
+    pub fn is_up(&mut self, now: Instant) -> bool {
+        self.availability.at(now).0
+    }
+
+    /// First instant after `now` at which [`LinkDirection::is_up`] may answer differently;
+    /// [`Instant::MAX`] for never. For raising and lowering a carrier.
+    pub fn next_change(&mut self, now: Instant) -> Instant {
+        self.availability.at(now).1
+    }
+
+    /// Rate in force at `now`; `None` is unlimited.
+    pub fn rate(&self, now: Instant) -> Option<DataRate> {
+        self.rate.at(now).map(DataRate)
+    }
+
+    /// One-way delay of a packet that leaves at `now`, without chance.
+    pub fn delay(&self, now: Instant) -> Duration {
+        Duration::from_nanos(self.delay.at(now))
+    }
+
+    /// Bytes waiting for transmission at `now`, the one being transmitted included.
+    pub fn queued_bytes(&mut self, now: Instant) -> u64 {
+        while let Some((_, bytes)) = self.waiting.front().copied().filter(|w| w.0 <= now) {
+            self.waiting_bytes -= bytes;
+            self.waiting.pop_front();
+        }
+        self.waiting_bytes
+    }
+
+    /// When the transmitter has sent everything that waits.
+    pub fn drained_at(&self) -> Instant {
+        self.transmitter_free
+    }
+
+    /// When everything in flight will have arrived: a carrier may fall then.
+    pub fn last_arrival(&self) -> Instant {
+        self.last_arrival
+    }
+
+    /// What was counted so far.
+    pub fn statistics(&self) -> &Statistics {
+        &self.statistics
+    }
+
+    /// What it was made of.
+    pub fn spec(&self) -> &DirectionSpec {
+        &self.spec
+    }
+
+    /// When the packet's last bit leaves, or why it does not.
+    fn enqueue(&mut self, now: Instant, bytes: u64) -> Result<Instant, DropReason> {
+        let (up, until) = self.availability.at(now);
+        if !up {
+            return Err(DropReason::Down);
+        }
+        let queued = self.queued_bytes(now);
+        if queued > 0 && queued + bytes > self.queue_limit {
+            return Err(DropReason::QueueFull);
+        }
+        let start = self.transmitter_free.max(now);
+        let end = self.rate.finish(start, bytes);
+        if end > until || end == Instant::MAX {
+            return Err(DropReason::WindowEnd);
+        }
+        self.statistics.busy += end - start;
+        if end > now {
+            self.transmitter_free = end;
+            self.waiting.push_back((end, bytes));
+            self.waiting_bytes += bytes;
+            self.statistics.queue_peak = self.statistics.queue_peak.max(self.waiting_bytes);
+        }
+        Ok(end)
+    }
+
+    /// When a packet that left at `left` arrives.
+    fn arrival(&mut self, left: Instant) -> Instant {
+        let jitter = self.impairments.jitter(&self.spec.jitter);
+        let detour = self.impairments.detour(&self.spec);
+        let mut at = Instant(left.0.saturating_add(self.delay.at(left)).saturating_add(jitter));
+        if let Some(gap) = detour {
+            self.statistics.reordered += 1;
+            at = Instant(at.0.saturating_add(gap));
+        } else if !self.spec.jitter.is_some_and(|jitter| jitter.reorders) {
+            at = at.max(self.in_order);
+            self.in_order = at;
+        }
+        self.last_arrival = self.last_arrival.max(at);
+        at
+    }
+
+    fn drop_packet(&mut self, reason: DropReason, bytes: u64) -> Verdict {
+        self.statistics.dropped[reason as usize] += 1;
+        self.statistics.dropped_bytes += bytes;
+        Verdict::Dropped(reason)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::spec::{Delay, Jitter, JitterShape, Loss, Reorder, Window};
+    use alloc::vec::Vec;
+    use farlink_base::DataVolume;
+    use proptest::prelude::*;
+
+    const MS: u64 = 1_000_000;
+
+    fn megabit(delay_ms: u64) -> DirectionSpec {
+        DirectionSpec::new(DataRate(1_000_000), Duration::from_millis(delay_ms))
+    }
+    fn arrivals(link: &mut LinkDirection, packets: impl IntoIterator<Item = (u64, u64)>) -> Vec<Option<u64>> {
+        let verdict = |(at, bytes)| link.transmit(Instant(at), bytes).deliveries().next().map(|d| d.at.0);
+        packets.into_iter().map(verdict).collect()
+    }
+
+    #[test]
+    fn packets_leave_at_the_rate_with_their_overhead_and_arrive_after_the_delay() {
+        let mut link = LinkDirection::new(DirectionSpec { overhead: 25, ..megabit(600) }, 1);
+        let got = arrivals(&mut link, [(0, 100), (0, 100), (10 * MS, 225)]);
+        assert_eq!(got, [Some(601 * MS), Some(602 * MS), Some(612 * MS)], "1 ms per 125 B");
+        assert_eq!(link.statistics().busy, Duration::from_millis(4));
+        assert_eq!(link.statistics().delivered_bytes, 500);
+        assert_eq!(link.last_arrival(), Instant(612 * MS));
+    }
+
+    #[test]
+    fn offering_twice_the_rate_delivers_the_rate() {
+        let spec = DirectionSpec { queue: Some(DataVolume(10_000)), ..megabit(10) };
+        let mut link = LinkDirection::new(spec, 1);
+        let got = arrivals(&mut link, (0..2000).map(|n| (n * 5 * MS, 1250)));
+        let delivered = got.iter().flatten().count();
+        assert!((1000..=1008).contains(&delivered), "{delivered} of 2000 in 10 s of 10 ms each");
+        assert_eq!(link.statistics().dropped_by(DropReason::QueueFull), 2000 - delivered as u64);
+        assert!(link.statistics().queue_peak <= 10_000);
+        assert_eq!(link.queued_bytes(link.drained_at()), 0);
+    }
+
+    #[test]
+    fn a_packet_larger_than_the_queue_passes_when_it_is_empty() {
+        let spec = DirectionSpec { queue: Some(DataVolume(10)), ..megabit(0) };
+        let mut link = LinkDirection::new(spec, 1);
+        assert_eq!(arrivals(&mut link, [(0, 1250), (MS, 1250)]), [Some(10 * MS), None]);
+    }
+
+    #[test]
+    fn a_window_cuts_what_would_end_after_it_and_what_is_in_flight_arrives() {
+        let windows = Vec::from([Window::new(Instant(10 * MS), Instant(20 * MS))]);
+        let mut link = LinkDirection::new(DirectionSpec { windows: Some(windows), ..megabit(1000) }, 1);
+        let packets = [(9 * MS, 125), (10 * MS, 1125), (11 * MS, 125), (12 * MS, 125), (20 * MS, 125)];
+        let got = arrivals(&mut link, packets);
+        assert_eq!(got, [None, Some(1019 * MS), Some(1020 * MS), None, None]);
+        assert_eq!(link.statistics().dropped, [2, 1, 0, 0, 0]);
+        assert!(link.is_up(Instant(20 * MS)) == false && link.next_change(Instant(20 * MS)) == Instant::MAX);
+    }
+
+    #[test]
+    fn lost_packets_use_their_share_of_the_rate() {
+        let mut link = LinkDirection::new(DirectionSpec { loss: Loss::Bernoulli(0.05), ..megabit(0) }, 7);
+        let got = arrivals(&mut link, (0..20_000).map(|n| (n * MS, 125)));
+        let lost = got.iter().filter(|a| a.is_none()).count();
+        assert!((lost as f64 / 2e4 - 0.05).abs() < 0.005, "{lost}");
+        assert_eq!(link.drained_at(), Instant(20_000 * MS));
+        let mut again = LinkDirection::new(link.spec().clone(), 7);
+        assert_eq!(got, arrivals(&mut again, (0..20_000).map(|n| (n * MS, 125))), "same seed, same packets");
+        let mut bigger = LinkDirection::new(link.spec().clone(), 7);
+        let others = arrivals(&mut bigger, (0..20_000).map(|n| (n * 2 * MS, 200)));
+        assert!(got.iter().zip(&others).all(|(a, b)| a.is_some() == b.is_some()), "by index, not by size or time");
+    }
+
+    #[test]
+    fn jitter_keeps_the_order_unless_asked() {
+        for (reorders, want) in [(false, 0), (true, 1)] {
+            let jitter = Jitter { most: Duration::from_millis(20), shape: JitterShape::Normal, reorders };
+            let mut link = LinkDirection::new(DirectionSpec { jitter: Some(jitter), ..megabit(50) }, 1);
+            let got: Vec<_> = arrivals(&mut link, (0..1000).map(|n| (n * 2 * MS, 125))).into_iter().flatten().collect();
+            assert_eq!(got.is_sorted(), want == 0);
+            assert!(got.iter().zip(0..).all(|(a, n)| (51 * MS..=91 * MS).contains(&(a - n * 2 * MS))));
+        }
+    }
+
+    #[test]
+    fn detours_duplicates_and_corruption_keep_their_share() {
+        let spec = DirectionSpec {
+            reorder: Some(Reorder { probability: 0.1, gap: Duration::from_millis(5) }),
+            duplicate: 0.05,
+            corrupt: 0.02,
+            ..megabit(50)
+        };
+        let mut link = LinkDirection::new(spec, 3);
+        let (mut late, mut twice) = (0, 0);
+        for n in 0..10_000u64 {
+            let verdict = link.transmit(Instant(n * MS), 125);
+            let arrival = verdict.deliveries().next().unwrap();
+            late += u32::from(arrival.at == Instant((n + 56) * MS));
+            assert!(arrival.at == Instant((n + 51) * MS) || arrival.at == Instant((n + 56) * MS));
+            twice += u32::from(verdict.deliveries().count() == 2);
+        }
+        let s = link.statistics();
+        assert_eq!((s.reordered, s.duplicated), (u64::from(late), u64::from(twice)));
+        assert!(late.abs_diff(1000) < 100 && twice.abs_diff(500) < 80 && s.corrupted.abs_diff(200) < 50, "{s:?}");
+    }
+
+    #[test]
+    fn a_super_packet_gets_a_verdict_for_every_wire_packet() {
+        let mut link = LinkDirection::new(DirectionSpec { loss: Loss::Bernoulli(0.5), ..megabit(1) }, 3);
+        let mut verdicts = Vec::new();
+        link.transmit_segments(Instant(0), [125, 125, 125, 50], |v| verdicts.push(v));
+        let mut single = LinkDirection::new(link.spec().clone(), 3);
+        let want: Vec<_> = [125, 125, 125, 50].map(|b| single.transmit(Instant(0), b)).into();
+        assert_eq!(verdicts, want);
+    }
+
+    #[test]
+    fn a_spacecraft_that_leaves_takes_longer_and_longer() {
+        let minutes = |m: u64| Duration::from_secs(60 * m);
+        let delay = Delay::Table(Vec::from([(minutes(0), minutes(4)), (minutes(100), minutes(24))]));
+        let mut link = LinkDirection::new(DirectionSpec { delay, ..DirectionSpec::default() }, 1);
+        let minute = 60_000 * MS;
+        let got = arrivals(&mut link, [(0, 1), (50 * minute, 1), (200 * minute, 1)]);
+        assert_eq!(got, [4, 50 + 14, 200 + 24].map(|m| Some(m * minute)));
+    }
+
+    proptest! {
+        #[test]
+        fn every_packet_is_counted_once_and_none_arrives_before_light(
+            packets in proptest::collection::vec((0u64..5 * MS, 1u64..3000), 1..200),
+            loss in 0.0f64..1.0, queue in 0u64..20_000, seed: u64,
+        ) {
+            let spec = DirectionSpec {
+                loss: Loss::Bernoulli(loss), queue: Some(DataVolume(queue)), duplicate: 0.3,
+                bit_error_rate: 1e-5,
+                windows: Some(Vec::from([Window::new(Instant(0), Instant(100 * MS))])), ..megabit(30)
+            };
+            let mut link = LinkDirection::new(spec, seed);
+            let mut now = Instant(0);
+            for (gap, bytes) in &packets {
+                now += Duration::from_nanos(*gap);
+                for delivery in link.transmit(now, *bytes).deliveries() {
+                    prop_assert!(delivery.at.0 >= now.0 + bytes * 8000 + 30 * MS);
+                    prop_assert!(delivery.at.0 <= 130 * MS);
+                }
+            }
+            let s = link.statistics();
+            prop_assert_eq!(s.sent, packets.len() as u64);
+            prop_assert_eq!(s.sent, s.delivered + s.dropped_total());
+            prop_assert_eq!(s.sent_bytes, s.delivered_bytes + s.dropped_bytes);
+        }
+    }
+}

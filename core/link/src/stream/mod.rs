@@ -1,0 +1,1 @@
+//! A reliable ordered byte stream over the packet link, for stream layers in simulation.

@@ -1,5 +1,6 @@
 //! Safe wrappers of the Linux system calls that Farlink needs and the standard library lacks:
-//! namespaces, virtual interfaces, packet sockets, scheduling, memory and accounting.
+//! batched datagrams, readiness, namespaces, virtual interfaces, packet sockets, scheduling, memory
+//! and accounting.
 //! It holds no protocol and no policy, knows nothing of bundles, and is the only crate of the
 //! project with `unsafe` in it: every unsafe block says why it is sound.
 //! Read [`namespace`] and [`packet`] first: isolation and packets are what the testbed stands on.
@@ -12,10 +13,13 @@ pub mod memory;
 pub mod namespace;
 pub mod netlink;
 pub mod packet;
+pub mod poll;
 pub mod pressure;
 pub mod process;
 pub mod schedule;
+pub mod stream;
 pub mod tap;
+pub mod udp;
 
 use std::io;
 

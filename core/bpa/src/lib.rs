@@ -10,4 +10,23 @@ extern crate std;
 
 extern crate alloc;
 
+mod agent;
 pub mod app;
+mod contacts;
+mod deliver;
+mod dispatch;
+mod forward;
+mod held;
+mod io;
+mod lifetime;
+mod link;
+mod names;
+mod receive;
+mod remembered;
+mod report;
+mod settings;
+mod status;
+
+pub use agent::Agent;
+pub use io::{Input, OfferToken, Output};
+pub use settings::{Limits, LinkSettings, Settings};

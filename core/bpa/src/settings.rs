@@ -1,0 +1,84 @@
+//! What an agent is told at construction.
+
+use alloc::string::String;
+use alloc::vec::Vec;
+use farlink_base::{DataRate, Duration, LinkId};
+use farlink_bundle::{CrcType, EndpointId};
+
+/// Every table and buffer is bounded.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// Largest bundle taken, bytes.
+    pub bundle_bytes: u64,
+    /// Payload bytes kept in memory before stored bundles are left on disk.
+    pub memory_bytes: u64,
+    /// Bytes of bundles that are still arriving.
+    pub arriving_bytes: u64,
+    /// Bundles kept.
+    pub bundles: u64,
+    /// Identities remembered as delivered.
+    pub remembered: usize,
+    /// Registrations.
+    pub registrations: usize,
+    /// Fragments waiting for reassembly.
+    pub fragments: usize,
+    /// Links opened by unconfigured peers.
+    pub dynamic_links: usize,
+}
+impl Default for Limits {
+    fn default() -> Self {
+        Limits {
+            bundle_bytes: 4 << 30,
+            memory_bytes: 1 << 30,
+            arriving_bytes: 1 << 30,
+            bundles: 10_000_000,
+            remembered: 1_000_000,
+            registrations: 10_000,
+            fragments: 100_000,
+            dynamic_links: 10_000,
+        }
+    }
+}
+
+/// One configured link as the agent sees it.
+#[derive(Clone, Debug)]
+pub struct LinkSettings {
+    /// Its number.
+    pub link: LinkId,
+    /// Its name; contacts name it.
+    pub name: String,
+    /// The neighbour's node ID.
+    pub peer: EndpointId,
+    /// Rate to obey when no contact gives one.
+    pub rate: Option<DataRate>,
+    /// One-way delay when no contact gives one.
+    pub one_way_delay: Duration,
+    /// Bytes the convergence layer puts on the link for each 1,000,000 bytes of bundle, so that
+    /// what is handed over fits the contact.
+    pub wire_bytes_per_million: u64,
+}
+
+/// One agent.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// Node IDs, the first being the one this node speaks as.
+    pub node_ids: Vec<EndpointId>,
+    /// Links in the order of their numbers.
+    pub links: Vec<LinkSettings>,
+    /// Static routes: pattern and next hop's node ID.
+    pub routes: Vec<(String, EndpointId)>,
+    /// Bounds.
+    pub limits: Limits,
+    /// Most bytes kept in the store.
+    pub capacity_bytes: u64,
+    /// CRC put on blocks this node makes.
+    pub crc: CrcType,
+    /// Whether status reports are generated (RFC 9171 5.1).
+    pub status_reports: bool,
+    /// Whether a previous-node block is put on what is forwarded.
+    pub previous_node_block: bool,
+    /// Hop limit of bundles created here; 0 puts no hop count block.
+    pub hop_limit: u8,
+    /// Seed of hashing.
+    pub seed: u64,
+}

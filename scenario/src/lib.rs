@@ -6,13 +6,21 @@
 #![forbid(unsafe_code)]
 
 mod address;
+mod docs;
+pub mod keys;
+mod parse;
+mod parse_contact;
+mod parse_link;
+mod parse_traffic;
 mod plan;
+mod reader;
 mod types;
 
 pub use address::{LTP_PORT, LinkEnd, PREFIX_LENGTH, TCPCL_PORT};
+pub use docs::{EXAMPLE, reference};
 pub use farlink_base::ConfigError;
+pub use farlink_link::{DirectionSpec, LinkSpec};
 pub use types::{
-    Burst, ConnectSide, Contact, Crc, Delay, Direction, Expect, Flapping, Jitter, JitterShape, Layer, Link, Ltp,
-    Measure, Node, Pace, Policy, Queue, Rate, Reordering, Route, Scenario, SizeRange, StoreKind, Table, TcpclV4,
-    Traffic, TrafficKind,
+    ConnectSide, Contact, Crc, Expect, Layer, Link, Ltp, Measure, Node, Pace, Policy, Route, Scenario, SizeRange,
+    StoreKind, Table, TcpclV4, Traffic, TrafficKind,
 };

@@ -1,7 +1,8 @@
 //! The contact plan the nodes are given: what the scenario says about links, seen by routers.
 
-use crate::types::{Delay, Rate, Scenario};
-use farlink_base::{DataRate, Duration};
+use crate::types::Scenario;
+use farlink_base::{DataRate, Duration, Instant};
+use farlink_link::{Delay, LinkSpec, Rate, Window};
 use farlink_routing::{ContactPlan, PlanTime};
 
 /// End of contacts of links that are always up: ten years, beyond every run.
@@ -32,6 +33,27 @@ impl Scenario {
         ContactPlan { epoch: self.epoch, contacts }
     }
 
+    /// The link with this index as the emulator and the simulator model it: its contacts as
+    /// windows. Instants count from the start of the run.
+    pub fn link_spec(&self, link: usize) -> LinkSpec {
+        let here = &self.links[link];
+        let mut spec = LinkSpec { forward: here.forward.clone(), reverse: here.reverse.clone() };
+        if self.scheduled(link) {
+            for (forward, direction) in [(true, &mut spec.forward), (false, &mut spec.reverse)] {
+                let mine = self.contacts.iter().filter(|c| c.link == link && c.forward == forward);
+                let nanoseconds = |d: Duration| Instant(u64::try_from(d.as_nanos()).unwrap_or(u64::MAX));
+                let window = |c: &crate::types::Contact| Window {
+                    start: nanoseconds(c.start),
+                    end: nanoseconds(c.end),
+                    rate: c.rate,
+                    delay: c.delay,
+                };
+                direction.windows = Some(mine.map(window).collect());
+            }
+        }
+        spec
+    }
+
     /// Whether the link with this index is up only in its contacts (otherwise it is always up).
     pub fn scheduled(&self, link: usize) -> bool {
         self.contacts.iter().any(|contact| contact.link == link)
@@ -52,7 +74,7 @@ impl Scenario {
                 held.map_or(UNLIMITED, |(_, rate)| *rate)
             }
         };
-        let one_way_delay = direction.delay.at(start);
+        let one_way_delay = delay_at(&direction.delay, start);
         farlink_routing::Contact {
             from: self.nodes[from].number,
             to: self.nodes[to].number,
@@ -66,22 +88,20 @@ impl Scenario {
     }
 }
 
-impl Delay {
-    /// The delay at this time after the start of the run.
-    pub fn at(&self, time: Duration) -> Duration {
-        let points = match self {
-            Delay::Constant(delay) => return *delay,
-            Delay::Points(points) => points,
-        };
-        let after = points.partition_point(|(t, _)| *t <= time);
-        match (after.checked_sub(1).and_then(|i| points.get(i)), points.get(after)) {
-            (Some((t0, d0)), Some((t1, d1))) => {
-                let share = (time - *t0).as_secs_f64() / (*t1 - *t0).as_secs_f64();
-                let delay = d0.as_secs_f64() + (d1.as_secs_f64() - d0.as_secs_f64()) * share;
-                Duration::from_nanos((delay * 1e9 + 0.5) as u64)
-            }
-            (Some((_, delay)), None) | (None, Some((_, delay))) => *delay,
-            (None, None) => Duration::ZERO,
+/// The delay of a link this long after the start of the run.
+fn delay_at(delay: &Delay, time: Duration) -> Duration {
+    let points = match delay {
+        Delay::Constant(delay) => return *delay,
+        Delay::Table(points) => points,
+    };
+    let after = points.partition_point(|(t, _)| *t <= time);
+    match (after.checked_sub(1).and_then(|i| points.get(i)), points.get(after)) {
+        (Some((t0, d0)), Some((t1, d1))) => {
+            let share = (time - *t0).as_secs_f64() / (*t1 - *t0).as_secs_f64();
+            let delay = d0.as_secs_f64() + (d1.as_secs_f64() - d0.as_secs_f64()) * share;
+            Duration::from_nanos((delay * 1e9 + 0.5) as u64)
         }
+        (Some((_, delay)), None) | (None, Some((_, delay))) => *delay,
+        (None, None) => Duration::ZERO,
     }
 }

@@ -1,6 +1,7 @@
 //! What a scenario says, as plain data. Every quantity has its unit in its type or its name.
 
 use farlink_base::{DataRate, DataVolume, DtnTime, Duration, NodeId, Priority};
+use farlink_link::DirectionSpec;
 use std::path::PathBuf;
 
 /// One scenario, checked: every name in it refers to something, every index is in range.
@@ -33,6 +34,8 @@ pub struct Scenario {
     pub expect: Expect,
     /// The text it was read from, for manifests.
     pub text: String,
+    /// The contact plan file and its text, where the scenario names one.
+    pub plan_file: Option<(PathBuf, String)>,
     /// Folder of the file: paths in it are relative to it.
     pub folder: PathBuf,
 }
@@ -120,10 +123,11 @@ pub struct Link {
     pub layer: Layer,
     /// Largest IP packet.
     pub mtu_bytes: u32,
-    /// From the first node to the second.
-    pub forward: Direction,
-    /// From the second node to the first.
-    pub reverse: Direction,
+    /// From the first node to the second, without windows: contacts give those, see
+    /// [`Scenario::link_spec`].
+    pub forward: DirectionSpec,
+    /// From the second node to the first, without windows.
+    pub reverse: DirectionSpec,
 }
 
 /// Convergence layer of a link, with its parameters.
@@ -184,114 +188,6 @@ pub enum ConnectSide {
     Both,
 }
 
-/// One direction of a link: what it does to packets.
-#[derive(Clone, PartialEq, Debug)]
-pub struct Direction {
-    /// Transmission rate, IP packets plus `overhead_bytes` counted.
-    pub rate: Rate,
-    /// One-way delay.
-    pub delay: Delay,
-    /// Random addition to the delay.
-    pub jitter: Jitter,
-    /// Probability that a packet is lost, each independently of the others.
-    pub loss: f64,
-    /// Losses in bursts (Gilbert-Elliott), on top of `loss`.
-    pub burst: Option<Burst>,
-    /// Probability that a bit is wrong; a packet with a wrong bit is lost.
-    pub bit_error_rate: f64,
-    /// Probability that a packet arrives twice.
-    pub duplication: f64,
-    /// Packets that are overtaken by later ones.
-    pub reordering: Option<Reordering>,
-    /// Probability that a packet arrives with one bit flipped.
-    pub corruption: f64,
-    /// What waits for transmission.
-    pub queue: Queue,
-    /// Bytes the medium adds to each IP packet; charged to the rate.
-    pub overhead_bytes: u32,
-    /// Random outages besides the contact plan.
-    pub flapping: Option<Flapping>,
-}
-
-/// Transmission rate over time.
-#[derive(Clone, PartialEq, Debug)]
-pub enum Rate {
-    /// Packets leave at once.
-    Unlimited,
-    /// Always the same.
-    Constant(DataRate),
-    /// From each time on that rate, in order of time; the first entry holds before it, too.
-    Steps(Vec<(Duration, DataRate)>),
-}
-
-/// One-way delay over time.
-#[derive(Clone, PartialEq, Debug)]
-pub enum Delay {
-    /// Always the same.
-    Constant(Duration),
-    /// Straight lines between (time, delay) points in order of time; flat outside.
-    Points(Vec<(Duration, Duration)>),
-}
-
-/// Random addition to the delay.
-#[derive(Clone, Copy, PartialEq, Debug)]
-pub struct Jitter {
-    /// Uniform: the largest addition. Normal: the standard deviation (additions below zero count
-    /// as zero).
-    pub amount: Duration,
-    /// Which distribution.
-    pub shape: JitterShape,
-}
-
-/// Distribution of jitter.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum JitterShape {
-    /// Uniform between zero and the amount.
-    Uniform,
-    /// Half normal.
-    Normal,
-}
-
-/// A Gilbert-Elliott channel: transitions are drawn once for each packet.
-#[derive(Clone, Copy, PartialEq, Debug)]
-pub struct Burst {
-    /// Probability to go from good to bad.
-    pub to_bad: f64,
-    /// Probability to go from bad to good; its inverse is the mean burst length in packets.
-    pub to_good: f64,
-    /// Loss probability in the bad state.
-    pub loss_bad: f64,
-    /// Loss probability in the good state.
-    pub loss_good: f64,
-}
-
-/// Packets held back, so that later ones overtake them.
-#[derive(Clone, Copy, PartialEq, Debug)]
-pub struct Reordering {
-    /// Probability that a packet is held back.
-    pub probability: f64,
-    /// For how long.
-    pub by: Duration,
-}
-
-/// What waits for transmission; a packet that does not fit is dropped.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Queue {
-    /// Most bytes waiting.
-    pub bytes: u64,
-    /// Most packets waiting; 0 is not limited.
-    pub packets: u32,
-}
-
-/// Random outages: up and down times are drawn from exponential distributions.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Flapping {
-    /// Mean time up.
-    pub up_mean: Duration,
-    /// Mean time down.
-    pub down_mean: Duration,
-}
-
 /// A time in which one direction of a link is up.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Contact {
@@ -341,8 +237,8 @@ pub enum TrafficKind {
     File {
         /// The file, relative to the scenario; `None` makes one of that size from the seed.
         path: Option<PathBuf>,
-        /// Its size; `None` is that of the file at `path`.
-        size: Option<DataVolume>,
+        /// Its size.
+        size: DataVolume,
         /// Payload of each bundle (the last may be shorter).
         bundle_size: DataVolume,
         /// How fast bundles are created.

@@ -1,0 +1,256 @@
+//! Links: the model of each direction and the parameters of the convergence layer.
+
+use crate::keys;
+use crate::parse::{defaults, unknown};
+use crate::reader::{Errors, Input, Reader, positive_rate};
+use crate::types::{ConnectSide, Layer, Link, Ltp, TcpclV4};
+use farlink_base::{Duration, parse_duration};
+use farlink_link::{Delay, DirectionSpec, Jitter, JitterShape, LinkSpec, Loss, Outages, Rate, Reorder, Spread};
+use toml::de::{DeTable, DeValue};
+
+/// Bytes of IPv4 and UDP headers (RFC 791, RFC 768).
+const UDP_IPV4_HEADERS: u32 = 28;
+
+/// One table after another: the first that has a key wins.
+type Layers<'a> = Vec<(String, &'a DeTable<'a>)>;
+
+pub fn links(top: &Reader<'_>, nodes: &[String]) -> Vec<Link> {
+    let defaults = defaults(top, "link_defaults", &[&keys::LINK, &keys::DIRECTION]);
+    let mut links: Vec<Link> = Vec::new();
+    for (path, table) in top.tables("link") {
+        Reader::check_keys(top.errors, &path, table, &[&keys::LINK, &keys::DIRECTION]);
+        let mut layers = vec![(path, table)];
+        layers.extend(defaults.clone());
+        let reader = Reader::new(top.errors, &keys::LINK, layers.clone());
+        let Some(link) = link(&reader, &layers, nodes) else { continue };
+        if links.iter().any(|l| l.name == link.name) {
+            reader.fail("name", format!("a second link called `{}`", link.name), "each link needs its own name");
+        }
+        links.push(link);
+    }
+    if links.len() > 65_536 {
+        top.fail("link", format!("{} links", links.len()), "the address plan holds 65536");
+    }
+    links
+}
+
+fn link(reader: &Reader<'_>, layers: &Layers<'_>, nodes: &[String]) -> Option<Link> {
+    let name = reader.name("name");
+    let between = between(reader, nodes);
+    let preset = preset(reader);
+    let mtu_bytes = reader.volume_u32("mtu").unwrap_or(1500);
+    if !(68..=65_535).contains(&mtu_bytes) {
+        reader.fail("mtu", format!("{mtu_bytes} B is not between 68 B and 65535 B"), "1500 B suits most links");
+    }
+    let layer = reader.choice("layer").map(|choice| {
+        let wrong = if choice == 0 { "tcpclv4" } else { "ltp" };
+        if reader.given(wrong)
+            && !layers[0].1.contains_key(["ltp", "tcpclv4"][choice])
+            && layers[0].1.contains_key(wrong)
+        {
+            reader.fail(
+                wrong,
+                "this link's layer is another",
+                format!("write `layer = \"{wrong}\"` or remove the table"),
+            );
+        }
+        if choice == 0 { Layer::Ltp(ltp(reader, mtu_bytes)) } else { Layer::TcpclV4(tcpcl(reader)) }
+    });
+    let forward = direction(reader.errors, &with(reader, "forward", layers), preset.as_ref().map(|p| &p.forward));
+    let reverse = direction(reader.errors, &with(reader, "reverse", layers), preset.as_ref().map(|p| &p.reverse));
+    for (key, spec) in [("forward", &forward), ("reverse", &reverse)] {
+        if let Err(error) = spec.check(&format!("{}.{key}.", reader.path())) {
+            reader.errors.push(error.path, error.expected, error.hint);
+        }
+    }
+    Some(Link { name: name?, between: between?, layer: layer?, mtu_bytes, forward, reverse })
+}
+
+fn between(reader: &Reader<'_>, nodes: &[String]) -> Option<[usize; 2]> {
+    let names = reader.custom("between", |input| {
+        let names: Vec<String> = input
+            .items()?
+            .iter()
+            .map(|v| Input::Given(v.get_ref()).text().map(str::to_string))
+            .collect::<Result<_, _>>()?;
+        <[String; 2]>::try_from(names).map_err(|names| format!("expected two nodes, found {}", names.len()))
+    })?;
+    let mut found = [None; 2];
+    for (slot, name) in found.iter_mut().zip(&names) {
+        *slot = nodes.iter().position(|n| n == name);
+        if slot.is_none() {
+            unknown(reader, "between", "node", name, nodes);
+        }
+    }
+    if names[0] == names[1] {
+        reader.fail("between", "a link joins two different nodes", "");
+        return None;
+    }
+    Some([found[0]?, found[1]?])
+}
+
+fn preset(reader: &Reader<'_>) -> Option<LinkSpec> {
+    let name = reader.text("preset")?;
+    let found = LinkSpec::preset(&name);
+    if found.is_none() {
+        let names: Vec<String> = farlink_link::PRESETS.iter().map(|(name, _)| name.to_string()).collect();
+        unknown(reader, "preset", "preset", &name, &names);
+    }
+    found
+}
+
+/// The tables of a direction: its own over the link's over the defaults'.
+fn with<'a>(reader: &Reader<'a>, key: &str, layers: &Layers<'a>) -> Layers<'a> {
+    let mut tables = Vec::new();
+    // A default's `[link_defaults.forward]` is nearer to the direction than a key of the link itself
+    // only if the link says nothing: each layer contributes its own direction first.
+    for (path, table) in layers {
+        if let Some(value) = table.get(key) {
+            let path = format!("{path}.{key}");
+            if let DeValue::Table(own) = value.get_ref() {
+                Reader::check_keys(reader.errors, &path, own, &[&keys::DIRECTION]);
+                tables.push((path, own));
+            } else {
+                reader.fail(
+                    key,
+                    format!("expected a table, found {}", value.get_ref().type_str()),
+                    format!("write `[link.{key}]`"),
+                );
+            }
+        }
+        tables.push((path.clone(), *table));
+    }
+    tables
+}
+
+fn direction<'a>(errors: &'a Errors<'a>, tables: &Layers<'a>, preset: Option<&DirectionSpec>) -> DirectionSpec {
+    let reader = Reader::new(errors, &keys::DIRECTION, tables.clone());
+    let mut spec = preset.cloned().unwrap_or_default();
+    if reader.given("rate") {
+        spec.rate = reader.custom("rate", rate).unwrap_or_default();
+    }
+    if reader.given("delay") {
+        spec.delay = reader.custom("delay", delay).unwrap_or_default();
+    }
+    if let Some(most) = reader.duration("jitter") {
+        let shape = [JitterShape::Uniform, JitterShape::Normal][reader.choice("jitter_shape").unwrap_or(0)];
+        let jitter = Jitter { most, shape, reorders: reader.flag("jitter_reorders").unwrap_or(false) };
+        spec.jitter = (!most.is_zero()).then_some(jitter);
+    }
+    if reader.given("loss") && reader.given("burst") {
+        reader.fail("burst", "both `loss` and `burst`", "keep one; `burst` has `loss_good` for losses between bursts");
+    }
+    if reader.given("loss") {
+        let loss = reader.share("loss").unwrap_or(0.0);
+        spec.loss = if loss > 0.0 { Loss::Bernoulli(loss) } else { Loss::None };
+    }
+    if let Some(burst) = reader.table("burst", &keys::BURST) {
+        let share = |key: &str| burst.share(key).unwrap_or(0.0);
+        spec.loss = Loss::GilbertElliott {
+            p: share("to_bad"),
+            r: share("to_good"),
+            bad: share("loss_bad"),
+            good: share("loss_good"),
+        };
+    }
+    for (key, slot) in [
+        ("bit_error_rate", &mut spec.bit_error_rate),
+        ("duplicate", &mut spec.duplicate),
+        ("corrupt", &mut spec.corrupt),
+    ] {
+        if reader.given(key) {
+            *slot = reader.share(key).unwrap_or(0.0);
+        }
+    }
+    if reader.given("reorder") {
+        let probability = reader.share("reorder").unwrap_or(0.0);
+        let gap = reader.duration("reorder_gap").unwrap_or_default();
+        spec.reorder = (probability > 0.0).then_some(Reorder { probability, gap });
+    }
+    if let Some(queue) = reader.volume("queue") {
+        spec.queue = Some(queue);
+    }
+    if reader.given("overhead") {
+        spec.overhead = reader.volume_u32("overhead").unwrap_or(0);
+    }
+    if let Some(outages) = reader.table("outages", &keys::OUTAGES) {
+        spec.outages = Some(Outages {
+            up: outages.duration("up").unwrap_or(Duration::from_secs(1)),
+            down: outages.duration("down").unwrap_or(Duration::from_secs(1)),
+            spread: [Spread::Exponential, Spread::Fixed][outages.choice("spread").unwrap_or(0)],
+        });
+    }
+    spec
+}
+
+fn rate(input: Input<'_, '_>) -> Result<Rate, String> {
+    if let Input::Given(DeValue::Array(_)) = input {
+        return pairs(input, positive_rate).map(Rate::Steps);
+    }
+    match input.text()? {
+        "unlimited" => Ok(Rate::Unlimited),
+        text => positive_rate(text).map(Rate::Constant),
+    }
+}
+
+fn delay(input: Input<'_, '_>) -> Result<Delay, String> {
+    if let Input::Given(DeValue::Array(_)) = input {
+        return pairs(input, parse_duration).map(Delay::Table);
+    }
+    parse_duration(input.text()?).map(Delay::Constant)
+}
+
+/// `[["0 s", VALUE], ["60 s", VALUE]]`.
+fn pairs<T>(input: Input<'_, '_>, read: impl Fn(&str) -> Result<T, String>) -> Result<Vec<(Duration, T)>, String> {
+    let pair = |item: &crate::reader::Value<'_>| {
+        let items = Input::Given(item.get_ref()).items()?;
+        let [time, value] = items else { return Err(format!("expected [time, value], found {} entries", items.len())) };
+        Ok((parse_duration(Input::Given(time.get_ref()).text()?)?, read(Input::Given(value.get_ref()).text()?)?))
+    };
+    input.items()?.iter().map(pair).collect()
+}
+
+/// A reader of the layer's table, or of an empty one.
+fn layer_reader<'a>(reader: &Reader<'a>, key: &str, section: &'static keys::Section) -> Reader<'a> {
+    let empty = || Reader::new(reader.errors, section, Vec::new());
+    reader.table(key, section).unwrap_or_else(empty)
+}
+
+fn ltp(reader: &Reader<'_>, mtu_bytes: u32) -> Ltp {
+    let table = layer_reader(reader, "ltp", &keys::LTP);
+    let datagram_bytes = table.volume_u32("datagram").unwrap_or(1360);
+    if datagram_bytes < 64 || datagram_bytes + UDP_IPV4_HEADERS > mtu_bytes {
+        let largest = mtu_bytes.saturating_sub(UDP_IPV4_HEADERS);
+        let found = format!("{datagram_bytes} B is not between 64 B and {largest} B (the MTU less IP and UDP headers)");
+        table.fail("datagram", found, "make it smaller, or the link's `mtu` larger");
+    }
+    let bytes = |key: &str| table.volume(key).unwrap_or_default().0;
+    let time = |key: &str| table.duration(key).unwrap_or_default();
+    Ltp {
+        datagram_bytes,
+        sessions: table.count("sessions").unwrap_or(1) as u32,
+        window_bytes: bytes("window"),
+        aggregate_bytes: bytes("aggregate"),
+        aggregate_wait: time("aggregate_wait"),
+        margin: time("margin"),
+        attempts: table.count("attempts").unwrap_or(1) as u32,
+        checkpoint_every_bytes: bytes("checkpoint_every"),
+    }
+}
+
+fn tcpcl(reader: &Reader<'_>) -> TcpclV4 {
+    let table = layer_reader(reader, "tcpclv4", &keys::TCPCLV4);
+    let bytes = |key: &str| table.volume(key).unwrap_or_default().0;
+    let time = |key: &str| table.duration(key).unwrap_or_default();
+    if table.given("segment") && bytes("segment") == 0 {
+        table.fail("segment", "at least 1 B", "256 KiB suits most links");
+    }
+    TcpclV4 {
+        connect: [ConnectSide::First, ConnectSide::Second, ConnectSide::Both][table.choice("connect").unwrap_or(0)],
+        keepalive: time("keepalive"),
+        segment_bytes: bytes("segment"),
+        window_bytes: bytes("window"),
+        reconnect_min: time("reconnect_min"),
+        reconnect_max: time("reconnect_max"),
+    }
+}

@@ -1,0 +1,132 @@
+//! What a person sees who wrote something wrong: every mistake at once, each with its place, what
+//! was expected and what to try.
+
+use farlink_scenario::Scenario;
+
+const GOOD: &str = r#"
+name = "two"
+duration = "10 s"
+[[node]]
+name = "a"
+id = "ipn:1.0"
+[[node]]
+name = "b"
+id = "ipn:2.0"
+[[link]]
+name = "ab"
+between = ["a", "b"]
+layer = "ltp"
+rate = "1 Mbit/s"
+[[traffic]]
+from = "a"
+to = "b"
+bundles = { count = 1, size = "1 kB" }
+"#;
+
+fn errors(text: &str) -> Vec<String> {
+    match Scenario::parse(text) {
+        Ok(_) => Vec::new(),
+        Err(errors) => errors.iter().map(|e| e.to_string()).collect(),
+    }
+}
+
+#[track_caller]
+fn one_error(from: &str, to: &str, parts: &[&str]) {
+    assert!(GOOD.contains(from), "{from}");
+    let found = errors(&GOOD.replacen(from, to, 1));
+    assert_eq!(found.len(), 1, "{found:#?}");
+    for part in parts {
+        assert!(found[0].contains(part), "{:?} lacks {part:?}", found[0]);
+    }
+}
+
+#[test]
+fn the_base_of_these_tests_is_good() {
+    assert_eq!(errors(GOOD), Vec::<String>::new());
+}
+
+#[test]
+fn unknown_keys_name_the_nearest_known_one_and_the_line() {
+    one_error("rate =", "rte =", &["link[ab].rte (line 14)", "unknown key", "hint: did you mean `rate`?"]);
+    one_error("duration", "durration = \"1 s\"\nduration", &["durration (line 3)", "did you mean `duration`?"]);
+    one_error("rate =", "xylophone = 1\nrate =", &["known keys: `name`, `between`"]);
+}
+
+#[test]
+fn all_mistakes_come_at_once() {
+    let text = GOOD
+        .replace("10 s", "10")
+        .replace("1 Mbit/s", "fast")
+        .replace("1 kB", "1 parsec")
+        .replace("ipn:2.0", "ipn:0.0");
+    let found = errors(&text);
+    assert_eq!(found.len(), 4, "{found:#?}");
+    assert!(found.iter().all(|e| e.contains("hint: ")), "{found:#?}");
+}
+
+#[test]
+fn quantities_need_units_and_say_how() {
+    one_error("\"10 s\"", "10", &["duration (line 3)", "bare number 10", "hint: write e.g. `duration = \"600 ms\"`"]);
+    one_error("\"1 Mbit/s\"", "\"1 Mbit\"", &["link[ab].rate", "not a data rate"]);
+    one_error("rate = \"1 Mbit/s\"", "loss = 3", &["3 is not between 0 and 1"]);
+    one_error("rate = \"1 Mbit/s\"", "loss = \"3\"", &["0.1 %"]);
+    one_error("rate = \"1 Mbit/s\"", "rate = [[\"5 s\", \"1 Mbit/s\"], [\"1 s\", \"2 Mbit/s\"]]", &["order of time"]);
+}
+
+#[test]
+fn names_must_refer_to_something() {
+    one_error("to = \"b\"", "to = \"c\"", &["traffic[1].to", "no node is called `c`"]);
+    one_error("[\"a\", \"b\"]", "[\"a\", \"a\"]", &["two different nodes"]);
+    one_error("[\"a\", \"b\"]", "[\"a\"]", &["expected two nodes, found 1"]);
+    one_error("name = \"b\"", "name = \"bee\"", &["no node is called `b`"][..0].as_ref());
+}
+
+#[test]
+fn names_and_ids_are_unique() {
+    one_error("id = \"ipn:2.0\"", "id = \"ipn:1.0\"", &["node[b].id", "belongs to node `a`"]);
+}
+
+#[test]
+fn missing_keys_are_explained() {
+    one_error("name = \"two\"\n", "", &["name: missing", "hint: add `name = \"words\"`"]);
+    one_error("layer = \"ltp\"\n", "", &["link[ab].layer: missing", "Convergence layer"]);
+    one_error("bundles = { count = 1, size = \"1 kB\" }\n", "", &["traffic[1]: says not what to send"]);
+}
+
+#[test]
+fn choices_are_listed_with_the_nearest() {
+    one_error("\"ltp\"", "\"lpt\"", &["`lpt` is none of `ltp`, `tcpclv4`; did you mean `ltp`?"]);
+}
+
+#[test]
+fn text_that_is_not_toml_says_where() {
+    let found = errors("name = two\nduration = \"1 s\"");
+    assert!(found[0].contains("line 1") && found[0].contains("not TOML"), "{found:#?}");
+}
+
+#[test]
+fn contacts_are_checked_against_links_and_each_other() {
+    let with = |contacts: &str| errors(&format!("{GOOD}{contacts}"));
+    let contact = |s: &str, e: &str| format!("[[contact]]\nlink = \"ab\"\nstart = \"{s}\"\nend = \"{e}\"\n");
+    assert!(with(&contact("1 s", "2 s")).is_empty());
+    assert!(with(&contact("2 s", "1 s"))[0].contains("ends before it starts"));
+    assert!(with(&(contact("1 s", "3 s") + &contact("2 s", "4 s")))[0].contains("2 s to 4 s overlaps 1 s to 3 s"));
+    assert!(with(&contact("1 s", "2 s").replace("ab", "ba"))[0].contains("no link is called `ba`"));
+}
+
+#[test]
+fn the_datagram_must_fit_the_mtu_and_the_table_the_layer() {
+    one_error("rate =", "ltp = { datagram = \"1480 B\" }\nrate =", &["1472 B (the MTU less IP and UDP headers)"]);
+    one_error("rate =", "tcpclv4 = { segment = \"1 kB\" }\nrate =", &["link[ab].tcpclv4", "layer is another"]);
+}
+
+#[test]
+fn a_missing_file_says_where_it_was_looked_for() {
+    one_error(
+        "bundles = { count = 1, size = \"1 kB\" }",
+        "file = { path = \"no.bin\" }",
+        &["no.bin", "relative to the scenario"],
+    );
+    let load = Scenario::load(std::path::Path::new("/nowhere/x.toml")).unwrap_err();
+    assert!(load[0].to_string().contains("/nowhere/x.toml") && load[0].to_string().contains("farlink init scenario"));
+}

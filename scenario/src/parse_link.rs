@@ -58,10 +58,9 @@ fn link(reader: &Reader<'_>, layers: &Layers<'_>, nodes: &[String]) -> Option<Li
     });
     let forward = direction(reader.errors, &with(reader, "forward", layers), preset.as_ref().map(|p| &p.forward));
     let reverse = direction(reader.errors, &with(reader, "reverse", layers), preset.as_ref().map(|p| &p.reverse));
-    for (key, spec) in [("forward", &forward), ("reverse", &reverse)] {
-        if let Err(error) = spec.check(&format!("{}.{key}.", reader.path())) {
-            reader.errors.push(error.path, error.expected, error.hint);
-        }
+    let spec = LinkSpec { forward: forward.clone(), reverse: reverse.clone() };
+    if let Err(error) = spec.check(&format!("{}.", reader.path())) {
+        reader.errors.push(error.path, error.expected, error.hint);
     }
     Some(Link { name: name?, between: between?, layer: layer?, mtu_bytes, forward, reverse })
 }

@@ -20,7 +20,12 @@ impl<'a> Errors<'a> {
         Errors { text, list: RefCell::new(Vec::new()) }
     }
     pub fn push(&self, path: impl Into<String>, expected: impl Into<String>, hint: impl Into<String>) {
-        self.list.borrow_mut().push(ConfigError { path: path.into(), expected: expected.into(), hint: hint.into() });
+        let error = ConfigError { path: path.into(), expected: expected.into(), hint: hint.into() };
+        // A key that holds for both directions of a link is read twice.
+        let mut list = self.list.borrow_mut();
+        if !list.contains(&error) {
+            list.push(error);
+        }
     }
     pub fn into_list(self) -> Vec<ConfigError> {
         self.list.into_inner()
@@ -44,7 +49,7 @@ pub struct Reader<'a> {
 pub fn nearest<'w>(word: &str, words: impl Iterator<Item = &'w str>) -> Option<&'w str> {
     words
         .map(|w| (strsim::damerau_levenshtein(&word.to_lowercase(), &w.to_lowercase()), w))
-        .filter(|(distance, w)| *distance <= 1 + w.len().max(word.len()) / 3)
+        .filter(|(distance, w)| *distance <= w.len().max(word.len()).div_ceil(3) && *distance < w.len())
         .min_by_key(|(distance, _)| *distance)
         .map(|(_, w)| w)
 }
@@ -122,7 +127,9 @@ impl<'a> Reader<'a> {
         match result {
             Ok(value) => Some(value),
             Err(expected) => {
-                self.errors.push(path, expected, format!("write e.g. `{name} = {}`", example(key.kind)));
+                // Quantities say themselves how to write them; here the hint does, with the key.
+                let found = expected.split("; write e.g.").next().unwrap_or(&expected);
+                self.errors.push(path, found, format!("write e.g. `{name} = {}`", example(key.kind)));
                 None
             }
         }

@@ -119,3 +119,50 @@ fn presets_are_a_start_that_keys_change() {
     let wrong = Scenario::parse(&text.replace("\"geo\"", "\"gео\"")).unwrap_err();
     assert!(wrong[0].expected.contains("no preset"), "{wrong:?}");
 }
+
+/// A scenario in a folder of its own, with a plan file.
+fn with_plan(plan: &str) -> Result<Scenario, Vec<farlink_scenario::ConfigError>> {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("p.plan"), plan).unwrap();
+    let contact = SMALL.find("[[contact]]").unwrap();
+    let text = SMALL[..contact].replace("duration", "plan = \"p.plan\"\nduration").replace("ipn:7.1.0", "ipn:7.0");
+    Scenario::parse_in(&text, folder.path())
+}
+
+#[test]
+fn plan_files_speak_of_nodes_by_name_or_number_and_of_links_by_name_or_pair() {
+    let s = with_plan("contact a dtn://b/ +1..+2 rate 1 Mbit/s\ncontact b 7 link=ab +3..+4 rate 2 Mbit/s delay 5 s\n")
+        .unwrap();
+    assert_eq!(s.contacts.iter().map(|c| c.forward).collect::<Vec<_>>(), [true, false]);
+    assert_eq!(s.contacts[0].delay, None, "the link's");
+    assert_eq!(s.contacts[1].delay, Some(Duration::from_secs(5)));
+    assert_eq!(s.contacts[1].rate, Some(DataRate(2_000_000)));
+    assert!(s.plan_file.unwrap().1.starts_with("contact a"));
+    let wrong = with_plan("contact a b +1..+2 rate 1 Mbit/s\ncontact a b link=cd +3..+4 rate 1 Mbit/s\n").unwrap_err();
+    assert_eq!(wrong[0].path, "p.plan (line 2)");
+    assert!(
+        with_plan("contact a 9 +1..+2 rate 1 Mbit/s\n").unwrap_err()[0]
+            .expected
+            .contains("no node of the scenario is ipn:9")
+    );
+    assert!(with_plan("contact a b soon rate 1 Mbit/s\n").is_err());
+}
+
+#[test]
+fn a_plan_in_wall_time_gives_the_scenario_its_epoch() {
+    let s = with_plan("contact a b 2026-11-20T09:00:00Z..+5 rate 1 Mbit/s\n").unwrap();
+    assert_eq!(s.epoch, farlink_base::DtnTime::parse_utc("2026-11-20T09:00:00Z"));
+    assert_eq!((s.contacts[0].start, s.contacts[0].end), (Duration::ZERO, Duration::from_secs(5)));
+}
+
+#[test]
+fn the_space_station_scenario_can_carry_its_file() {
+    let s = campaign("scenario.toml");
+    let down: Vec<_> = s.contacts.iter().filter(|c| c.link == 1 && c.forward).collect();
+    assert_eq!(down.len(), 3, "two gaps");
+    let volume: u64 = down.iter().map(|c| c.rate.unwrap().volume_in(c.end - c.start)).sum();
+    assert!(volume > 300_000_000, "{volume}");
+    assert!(down[0].rate.unwrap().volume_in(down[1].end - down[0].start) < 2 * 200_000_000, "the gaps matter");
+    assert!(s.duration <= Duration::from_secs(90), "three minutes of real time");
+    assert!(s.links[1].forward.delay == Delay::Constant(Duration::from_millis(600)));
+}

@@ -268,6 +268,9 @@ impl PartialEq for Payload {
         if self.len != other.len {
             return false;
         }
+        if self.chunks() == other.chunks() {
+            return true;
+        }
         match (self.to_bytes(), other.to_bytes()) {
             (Some(a), Some(b)) => a == b,
             _ => self.chunks() == other.chunks(),

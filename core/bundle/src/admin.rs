@@ -1,23 +1,47 @@
-//! Administrative records: status reports (RFC 9171 6.1).
+//! Administrative records: status reports (RFC 9171 6.1), any other kept as it came.
 
-use crate::{CreationTimestamp, EndpointId};
+use crate::cbor::{ARRAY, Reader, put_head, put_uint};
+use crate::{BundleId, CreationTimestamp, EndpointId, Profile};
 use alloc::vec::Vec;
 use farlink_base::{Bytes, DtnTime, Malformed};
 
+/// Record type of status reports (RFC 9713).
+const STATUS_REPORT: u64 = 1;
+
 /// Status report reason codes (RFC 9171 9.5, RFC 9172 11.3).
 pub mod reason {
-    /// No additional information.
-    pub const NONE: u64 = 0;
-    /// Lifetime expired.
-    pub const LIFETIME_EXPIRED: u64 = 1;
-    /// Depleted storage.
-    pub const DEPLETED_STORAGE: u64 = 4;
-    /// Block unintelligible.
-    pub const BLOCK_UNINTELLIGIBLE: u64 = 8;
-    /// Hop limit exceeded.
-    pub const HOP_LIMIT: u64 = 9;
-    /// Block unsupported.
-    pub const BLOCK_UNSUPPORTED: u64 = 11;
+    macro_rules! codes {
+        ($($name:ident = $code:literal, $text:literal;)*) => {
+            $(#[doc = $text] pub const $name: u64 = $code;)*
+            /// What a code means.
+            pub fn text(code: u64) -> &'static str {
+                match code {
+                    $($code => $text,)*
+                    255 => "reserved",
+                    _ => "unassigned reason",
+                }
+            }
+        };
+    }
+    codes! {
+        NONE = 0, "no additional information";
+        LIFETIME_EXPIRED = 1, "lifetime expired";
+        UNIDIRECTIONAL = 2, "forwarded over a unidirectional link";
+        CANCELLED = 3, "transmission cancelled";
+        DEPLETED_STORAGE = 4, "depleted storage";
+        DESTINATION_UNAVAILABLE = 5, "destination endpoint unavailable";
+        NO_ROUTE = 6, "no known route to the destination";
+        NO_TIMELY_CONTACT = 7, "no timely contact with the next node";
+        BLOCK_UNINTELLIGIBLE = 8, "block unintelligible";
+        HOP_LIMIT = 9, "hop limit exceeded";
+        TRAFFIC_PARED = 10, "traffic pared";
+        BLOCK_UNSUPPORTED = 11, "block unsupported";
+        MISSING_SECURITY = 12, "missing security operation";
+        UNKNOWN_SECURITY = 13, "unknown security operation";
+        UNEXPECTED_SECURITY = 14, "unexpected security operation";
+        FAILED_SECURITY = 15, "failed security operation";
+        CONFLICTING_SECURITY = 16, "conflicting security operation";
+    }
 }
 
 /// One assertion of a status report.
@@ -27,6 +51,12 @@ pub struct StatusItem {
     pub asserted: bool,
     /// When, if the subject bundle asked for times.
     pub time: Option<DtnTime>,
+}
+impl StatusItem {
+    /// It happened, at this time where the subject asked for times and the clock is trusted.
+    pub const fn at(time: Option<DtnTime>) -> Self {
+        StatusItem { asserted: true, time }
+    }
 }
 
 /// A bundle status report (RFC 9171 6.1.1).
@@ -49,6 +79,27 @@ pub struct StatusReport {
     /// Fragment offset and payload length, when the subject was a fragment.
     pub fragment: Option<(u64, u64)>,
 }
+impl StatusReport {
+    /// A report about this bundle that asserts nothing yet.
+    pub fn about(subject: BundleId, reason: u64) -> Self {
+        let BundleId { source, creation, fragment } = subject;
+        let none = StatusItem::default();
+        StatusReport {
+            received: none,
+            forwarded: none,
+            delivered: none,
+            deleted: none,
+            reason,
+            source,
+            creation,
+            fragment,
+        }
+    }
+    /// The bundle it is about.
+    pub fn subject(&self) -> BundleId {
+        BundleId { source: self.source.clone(), creation: self.creation, fragment: self.fragment }
+    }
+}
 
 /// An administrative record.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -63,13 +114,134 @@ pub enum AdministrativeRecord {
         content: Bytes,
     },
 }
+
 impl AdministrativeRecord {
     /// The record as the payload of an administrative bundle.
     pub fn encode(&self) -> Bytes {
-        Bytes::from(Vec::new())
+        let mut out = Vec::with_capacity(48);
+        put_head(&mut out, ARRAY, 2);
+        match self {
+            AdministrativeRecord::Status(report) => {
+                put_uint(&mut out, STATUS_REPORT);
+                encode_report(report, &mut out);
+            }
+            AdministrativeRecord::Unknown { kind, content } => {
+                put_uint(&mut out, *kind);
+                out.extend_from_slice(content);
+            }
+        }
+        Bytes::from(out)
     }
+
     /// Reads the payload of an administrative bundle.
     pub fn decode(payload: &[u8]) -> Result<AdministrativeRecord, Malformed> {
-        Err(Malformed { offset: payload.len() as u64, reason: "an administrative record" })
+        let mut reader = Reader::new(payload, 0, false);
+        reader.array_of(2, "an administrative record is an array of two items")?;
+        let record = match reader.uint()? {
+            STATUS_REPORT => AdministrativeRecord::Status(read_report(&mut reader)?),
+            kind => AdministrativeRecord::Unknown { kind, content: Bytes::copy_from_slice(reader.item()?) },
+        };
+        reader.finish("bytes after an administrative record")?;
+        Ok(record)
+    }
+}
+
+fn encode_report(report: &StatusReport, out: &mut Vec<u8>) {
+    put_head(out, ARRAY, if report.fragment.is_some() { 6 } else { 4 });
+    put_head(out, ARRAY, 4);
+    for item in [report.received, report.forwarded, report.delivered, report.deleted] {
+        let time = item.time.filter(|_| item.asserted);
+        put_head(out, ARRAY, 1 + u64::from(time.is_some()));
+        out.push(if item.asserted { 0xf5 } else { 0xf4 });
+        if let Some(time) = time {
+            put_uint(out, time.as_millis());
+        }
+    }
+    put_uint(out, report.reason);
+    report.source.encode(out);
+    put_head(out, ARRAY, 2);
+    put_uint(out, report.creation.time.as_millis());
+    put_uint(out, report.creation.sequence);
+    if let Some((offset, len)) = report.fragment {
+        put_uint(out, offset);
+        put_uint(out, len);
+    }
+}
+
+fn read_report(reader: &mut Reader<'_>) -> Result<StatusReport, Malformed> {
+    let start = reader.position();
+    let items = reader.array()?;
+    if items != 4 && items != 6 {
+        return reader.error_at(start, "a status report is an array of four or six items");
+    }
+    let [received, forwarded, delivered, deleted] = read_items(reader)?;
+    let reason = reader.uint()?;
+    let source = EndpointId::read(reader, Profile::Permissive)?;
+    reader.array_of(2, "a creation timestamp is an array of two integers")?;
+    let creation = CreationTimestamp { time: DtnTime(reader.uint()?), sequence: reader.uint()? };
+    let fragment = if items == 6 { Some((reader.uint()?, reader.uint()?)) } else { None };
+    Ok(StatusReport { received, forwarded, delivered, deleted, reason, source, creation, fragment })
+}
+
+/// The four assertions; later standards may append more.
+fn read_items(reader: &mut Reader<'_>) -> Result<[StatusItem; 4], Malformed> {
+    let start = reader.position();
+    let count = reader.array()?;
+    if count < 4 {
+        return reader.error_at(start, "a status report has at least four assertions");
+    }
+    let mut items = [StatusItem::default(); 4];
+    for item in &mut items {
+        let start = reader.position();
+        let fields = reader.array()?;
+        if fields != 1 && fields != 2 {
+            return reader.error_at(start, "a status assertion is an array of one or two items");
+        }
+        item.asserted = reader.boolean()?;
+        item.time = if fields == 2 { Some(DtnTime(reader.uint()?)) } else { None };
+    }
+    for _ in 4..count {
+        reader.item()?;
+    }
+    Ok(items)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn subject(fragment: Option<(u64, u64)>) -> BundleId {
+        let creation = CreationTimestamp { time: DtnTime(799_000_000_000), sequence: 4 };
+        BundleId { source: EndpointId::dtn("a", "b"), creation, fragment }
+    }
+
+    #[test]
+    fn reports_round_trip_with_and_without_times_and_fragments() {
+        for fragment in [None, Some((5, 7))] {
+            for time in [None, Some(DtnTime(9))] {
+                let mut report = StatusReport::about(subject(fragment), reason::LIFETIME_EXPIRED);
+                report.deleted = StatusItem::at(time);
+                report.received = StatusItem::at(time);
+                assert_eq!(report.subject(), subject(fragment));
+                let record = AdministrativeRecord::Status(report);
+                assert_eq!(AdministrativeRecord::decode(&record.encode()), Ok(record));
+            }
+        }
+    }
+
+    #[test]
+    fn other_records_are_kept_whole_and_bombs_end_early() {
+        let record = AdministrativeRecord::Unknown { kind: 64_512, content: Bytes::from_static(&[0x82, 1, 2]) };
+        assert_eq!(AdministrativeRecord::decode(&record.encode()), Ok(record.clone()));
+        let bomb = [0x82, 1, 0x84, 0x9b, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff];
+        assert!(AdministrativeRecord::decode(&bomb).is_err());
+        let whole = record.encode();
+        assert!((0..whole.len()).all(|cut| AdministrativeRecord::decode(&whole[..cut]).is_err()));
+    }
+
+    #[test]
+    fn reasons_have_words() {
+        assert_eq!(reason::text(reason::HOP_LIMIT), "hop limit exceeded");
+        assert_eq!(reason::text(99), "unassigned reason");
     }
 }

@@ -59,10 +59,10 @@ impl Bundle {
             }
             return;
         }
-        let flags = if matches!(data, BlockData::Copies(_) | BlockData::QualityOfService(_)) {
-            BlockFlags(BlockFlags::REPLICATE)
-        } else {
-            BlockFlags::default()
+        // Each fragment has an age, a hop limit and a priority of its own.
+        let flags = match data {
+            BlockData::PreviousNode(_) | BlockData::Unknown(_) => BlockFlags::default(),
+            _ => BlockFlags(BlockFlags::REPLICATE),
         };
         let number = self.free_block_number();
         self.extensions.push(ExtensionBlock { kind, number, flags, crc: self.primary.crc, data, raw: None });
@@ -125,6 +125,11 @@ impl Bundle {
     /// Whether it may be cut (RFC 9171 4.2.3).
     pub fn may_fragment(&self) -> bool {
         !self.primary.flags.has(BundleFlags::NO_FRAGMENT) && self.payload.len() > 1
+    }
+    /// Whether the source asks for all of these reports ([`BundleFlags`]). Requests of anonymous and
+    /// administrative bundles are void (RFC 9171 4.2.3).
+    pub fn wants_report(&self, bits: u64) -> bool {
+        self.primary.flags.has(bits) && !self.is_administrative() && !self.primary.source.is_null()
     }
     /// Whether the payload is an administrative record.
     pub fn is_administrative(&self) -> bool {

@@ -1,0 +1,74 @@
+//! CRCs of blocks (RFC 9171 4.2.1): over the whole block with the CRC's own bytes zero, most
+//! significant byte first.
+
+use crate::CrcType;
+use alloc::vec::Vec;
+use farlink_base::Accel;
+
+impl CrcType {
+    /// Its code on the wire.
+    pub const fn code(self) -> u8 {
+        match self {
+            CrcType::None => 0,
+            CrcType::Crc16 => 1,
+            CrcType::Crc32c => 2,
+        }
+    }
+    /// Bytes of its value.
+    pub const fn width(self) -> usize {
+        match self {
+            CrcType::None => 0,
+            CrcType::Crc16 => 2,
+            CrcType::Crc32c => 4,
+        }
+    }
+}
+
+/// A CRC being computed.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum BlockCrc {
+    None,
+    Crc16(u16),
+    Crc32c(u32),
+}
+impl BlockCrc {
+    pub(crate) fn new(crc: CrcType) -> Self {
+        match crc {
+            CrcType::None => BlockCrc::None,
+            CrcType::Crc16 => BlockCrc::Crc16(0),
+            CrcType::Crc32c => BlockCrc::Crc32c(0),
+        }
+    }
+    pub(crate) fn update(&mut self, bytes: &[u8], accel: &Accel) {
+        match self {
+            BlockCrc::None => {}
+            BlockCrc::Crc16(state) => *state = (accel.crc16_x25)(*state, bytes),
+            BlockCrc::Crc32c(state) => *state = (accel.crc32c)(*state, bytes),
+        }
+    }
+    pub(crate) fn value(self) -> u32 {
+        match self {
+            BlockCrc::None => 0,
+            BlockCrc::Crc16(state) => u32::from(state),
+            BlockCrc::Crc32c(state) => state,
+        }
+    }
+}
+
+/// Appends a CRC item; nothing for [`CrcType::None`].
+pub(crate) fn put_crc(out: &mut Vec<u8>, crc: CrcType, value: u32) {
+    let width = crc.width();
+    if width > 0 {
+        out.push(0x40 | width as u8);
+        out.extend_from_slice(&value.to_be_bytes()[4 - width..]);
+    }
+}
+
+/// Appends the CRC of the block that began at `start` and ends where `out` ends now.
+pub(crate) fn close_block(out: &mut Vec<u8>, start: usize, crc: CrcType, accel: &Accel) {
+    put_crc(out, crc, 0);
+    let mut computed = BlockCrc::new(crc);
+    computed.update(&out[start..], accel);
+    let (end, width) = (out.len(), crc.width());
+    out[end - width..].copy_from_slice(&computed.value().to_be_bytes()[4 - width..]);
+}

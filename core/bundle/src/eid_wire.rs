@@ -1,0 +1,148 @@
+//! Endpoint IDs as CBOR (RFC 9171 4.2.5.1, RFC 9758 5).
+
+use crate::cbor::{ARRAY, Reader, TEXT, head_len, put_head, put_uint};
+use crate::{EndpointId, Profile};
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use farlink_base::Malformed;
+
+const SCHEME_DTN: u64 = 1;
+const SCHEME_IPN: u64 = 2;
+const MAX_U32: u64 = 0xffff_ffff;
+
+impl EndpointId {
+    /// Appends its CBOR form; ipn in two elements, null as `dtn:none`.
+    pub fn encode(&self, out: &mut Vec<u8>) {
+        put_head(out, ARRAY, 2);
+        match self {
+            EndpointId::Null => out.extend_from_slice(&[SCHEME_DTN as u8, 0]),
+            EndpointId::Ipn { node, service } => {
+                put_uint(out, SCHEME_IPN);
+                put_head(out, ARRAY, 2);
+                put_uint(out, *node);
+                put_uint(out, u64::from(*service));
+            }
+            EndpointId::Dtn { node, demux } => {
+                put_uint(out, SCHEME_DTN);
+                put_head(out, TEXT, (3 + node.len() + demux.len()) as u64);
+                for part in ["//", node, "/", demux] {
+                    out.extend_from_slice(part.as_bytes());
+                }
+            }
+            EndpointId::Unknown { scheme, ssp } => {
+                put_uint(out, *scheme);
+                out.extend_from_slice(ssp);
+            }
+        }
+    }
+    /// Length of its CBOR form.
+    pub fn encoded_len(&self) -> u64 {
+        match self {
+            EndpointId::Null => 3,
+            EndpointId::Ipn { node, service } => 3 + head_len(*node) + head_len(u64::from(*service)),
+            EndpointId::Dtn { node, demux } => {
+                let text = (3 + node.len() + demux.len()) as u64;
+                2 + head_len(text) + text
+            }
+            EndpointId::Unknown { scheme, ssp } => 1 + head_len(*scheme) + ssp.len() as u64,
+        }
+    }
+    /// Reads one endpoint ID that fills `bytes`.
+    pub fn decode(bytes: &[u8], profile: Profile) -> Result<EndpointId, Malformed> {
+        let mut reader = Reader::new(bytes, 0, profile == Profile::Strict);
+        let eid = Self::read(&mut reader, profile)?;
+        reader.finish("bytes after an endpoint ID")?;
+        Ok(eid)
+    }
+    /// Reads one endpoint ID.
+    pub fn read(reader: &mut Reader<'_>, profile: Profile) -> Result<EndpointId, Malformed> {
+        reader.array_of(2, "an endpoint ID is an array of two items")?;
+        match reader.uint()? {
+            SCHEME_DTN => read_dtn(reader, profile),
+            SCHEME_IPN => read_ipn(reader),
+            // RFC 9171 4.2.5: other schemes may come to exist; they must not stop a bundle.
+            scheme => Ok(EndpointId::Unknown { scheme, ssp: Arc::new(reader.item()?.to_vec()) }),
+        }
+    }
+}
+
+fn read_ipn(reader: &mut Reader<'_>) -> Result<EndpointId, Malformed> {
+    let start = reader.position();
+    let node = match reader.array()? {
+        2 => reader.uint()?,
+        3 => {
+            let allocator = reader.uint_to(MAX_U32, "an ipn allocator beyond 32 bits")?;
+            allocator << 32 | reader.uint_to(MAX_U32, "an ipn node number beyond 32 bits")?
+        }
+        _ => return reader.error_at(start, "an ipn endpoint ID has two or three numbers"),
+    };
+    let service = reader.uint_to(MAX_U32, "an ipn service number beyond 32 bits")?;
+    // RFC 9758 3.4.1: node 0 is the null endpoint whatever the service.
+    Ok(EndpointId::ipn(node, service as u32))
+}
+
+fn read_dtn(reader: &mut Reader<'_>, profile: Profile) -> Result<EndpointId, Malformed> {
+    let start = reader.position();
+    if reader.peek().is_some_and(|byte| byte >> 5 != TEXT) {
+        return match reader.uint()? {
+            0 => Ok(EndpointId::Null),
+            _ => reader.error_at(start, "the only number a dtn endpoint ID may be is 0 (dtn:none)"),
+        };
+    }
+    let text = reader.text()?;
+    let lenient = profile == Profile::Permissive;
+    if lenient && text == "none" {
+        return Ok(EndpointId::Null);
+    }
+    let Some(rest) = text.strip_prefix("//") else {
+        return reader.error_at(start, "a dtn endpoint ID begins with `//`");
+    };
+    let (node, demux) = match rest.split_once('/') {
+        Some(parts) => parts,
+        None if lenient => (rest, ""),
+        None => return reader.error_at(start, "a dtn endpoint ID has a `/` after its node name"),
+    };
+    if node.is_empty() {
+        return reader.error_at(start, "a dtn endpoint ID without node name");
+    }
+    let visible = |c: char| if lenient { !c.is_control() } else { c.is_ascii_graphic() };
+    if !rest.chars().all(visible) {
+        return reader.error_at(start, "a dtn endpoint ID holds characters that cannot be seen");
+    }
+    Ok(EndpointId::dtn(node, demux))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::string::ToString;
+
+    #[test]
+    fn both_ipn_forms_are_equal_and_node_zero_is_null() {
+        let two = EndpointId::decode(&[0x82, 2, 0x82, 0x1b, 0, 0x0e, 0xe8, 0x68, 0, 0, 0, 1, 3], Profile::Strict);
+        let three = EndpointId::decode(&[0x82, 2, 0x83, 0x1a, 0, 0x0e, 0xe8, 0x68, 1, 3], Profile::Strict);
+        assert_eq!(two, three);
+        assert_eq!(two.unwrap().to_string(), "ipn:977000.1.3");
+        assert_eq!(EndpointId::decode(&[0x82, 2, 0x82, 0, 1], Profile::Strict), Ok(EndpointId::Null));
+    }
+
+    #[test]
+    fn unknown_schemes_are_carried_verbatim() {
+        let imc = [0x82, 3, 0x82, 0x18, 0x64, 0];
+        let eid = EndpointId::decode(&imc, Profile::Strict).unwrap();
+        let mut out = Vec::new();
+        eid.encode(&mut out);
+        assert_eq!(out, imc);
+        assert_eq!(eid.encoded_len(), 6);
+    }
+
+    #[test]
+    fn permissive_reads_what_old_peers_write() {
+        for bytes in [&b"\x82\x01\x64none"[..], b"\x82\x01\x66//node"] {
+            assert!(EndpointId::decode(bytes, Profile::Strict).is_err());
+            assert!(EndpointId::decode(bytes, Profile::Permissive).is_ok());
+        }
+        assert!(EndpointId::decode(b"\x82\x01\x63///", Profile::Permissive).is_err());
+        assert!(EndpointId::decode(b"\x82\x01\x65//a/\x07", Profile::Permissive).is_err());
+    }
+}

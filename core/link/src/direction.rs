@@ -282,7 +282,7 @@ mod tests {
         let got = arrivals(&mut link, packets);
         assert_eq!(got, [None, Some(1019 * MS), Some(1020 * MS), None, None]);
         assert_eq!(link.statistics().dropped, [2, 1, 0, 0, 0]);
-        assert!(link.is_up(Instant(20 * MS)) == false && link.next_change(Instant(20 * MS)) == Instant::MAX);
+        assert!(!link.is_up(Instant(20 * MS)) && link.next_change(Instant(20 * MS)) == Instant::MAX);
     }
 
     #[test]

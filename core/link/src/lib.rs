@@ -2,7 +2,8 @@
 //! space link as a state machine, and a reliable byte stream over such a link for simulations.
 //!
 //! It holds no packets, no sockets and no clock: the driver asks what becomes of a packet and keeps
-//! it until then; it never looks inside one. Read [`LinkDirection`] and [`DirectionSpec`] first.
+//! it until then; it never looks inside one. Read [`LinkDirection`] and [`DirectionSpec`] first,
+//! then [`stream::StreamEnd`].
 #![no_std]
 #![forbid(unsafe_code)]
 #[cfg(any(clippy, test))]

@@ -1,0 +1,178 @@
+//! The receiving half: puts segments in order, says what arrived and how much more may come.
+
+use super::Config;
+use super::segment::{Segment, Selective};
+use alloc::collections::BTreeMap;
+use farlink_base::{Duration, Instant, Payload};
+
+/// Linux acknowledges a lone segment after this time (`TCP_DELACK_MIN`).
+const ACK_DELAY: Duration = Duration::from_millis(40);
+/// Segments acknowledged at once when a connection begins (Linux `TCP_MAX_QUICKACKS`).
+const QUICK_ACKS: u32 = 16;
+
+#[derive(Clone, Debug)]
+pub(super) struct Receiver {
+    buffer: u64,
+    /// Next sequence number wanted; `None` before the SYN.
+    next: Option<u64>,
+    /// Segments beyond it: start to (payload, whether it is the FIN).
+    early: BTreeMap<u64, (Payload, bool)>,
+    selective: Selective,
+    paused: bool,
+    /// In order, waiting for the reader.
+    held: Payload,
+    finished: bool,
+    /// Segments since the last acknowledgment left.
+    unacknowledged: u32,
+    quick: u32,
+    ack_at: Option<Instant>,
+    /// Acknowledgment last sent, and the timestamp to echo (RFC 7323 4.3).
+    last_acknowledged: u64,
+    echo: Option<Instant>,
+    /// Window last told.
+    told: u64,
+}
+
+impl Receiver {
+    pub fn new(config: &Config) -> Receiver {
+        Receiver {
+            buffer: config.receive_buffer,
+            next: None,
+            early: BTreeMap::new(),
+            selective: Selective::default(),
+            paused: false,
+            held: Payload::new(),
+            finished: false,
+            unacknowledged: 0,
+            quick: QUICK_ACKS,
+            ack_at: None,
+            last_acknowledged: 0,
+            echo: None,
+            told: config.receive_buffer,
+        }
+    }
+
+    /// What to acknowledge; `None` before the SYN.
+    pub fn next(&self) -> Option<u64> {
+        self.next
+    }
+    pub fn selective(&self) -> Selective {
+        self.selective
+    }
+    pub fn window(&self) -> u64 {
+        self.buffer.saturating_sub(self.held.len())
+    }
+    /// Whether the peer's FIN was reached and everything before it was taken.
+    pub fn is_finished(&self) -> bool {
+        self.finished && self.held.is_empty()
+    }
+    /// Timestamp to echo.
+    pub fn echo(&self) -> Option<Instant> {
+        self.echo
+    }
+    pub fn ack_deadline(&self) -> Option<Instant> {
+        self.ack_at
+    }
+
+    /// An acknowledgment left.
+    pub fn acknowledged(&mut self) {
+        self.unacknowledged = 0;
+        self.ack_at = None;
+        self.told = self.window();
+        self.last_acknowledged = self.next.unwrap_or(0);
+    }
+
+    /// Takes a segment that occupies sequence numbers (or repeats old ones).
+    pub fn take(&mut self, now: Instant, segment: Segment) {
+        if segment.sequence <= self.last_acknowledged {
+            self.echo = Some(segment.stamp);
+        }
+        let Some(next) = self.next else {
+            self.next = segment.syn.then(|| segment.sequence + 1);
+            self.ack_at = Some(now);
+            return;
+        };
+        let end = segment.sequence + segment.length();
+        if end <= next || end > next + self.window() + u64::from(segment.fin) {
+            // Old, or beyond the window: say what is wanted.
+            self.ack_at = Some(now);
+            return;
+        }
+        self.unacknowledged += 1;
+        let in_order = segment.sequence <= next;
+        self.early.entry(segment.sequence).or_insert((segment.payload, segment.fin));
+        if in_order {
+            self.advance(next);
+        } else {
+            let (start, end) = self.block_around(segment.sequence, end);
+            self.selective.push_front(start, end);
+        }
+        let hole = !in_order || !self.early.is_empty();
+        let at_once = hole || self.finished || self.quick > 0 || self.unacknowledged >= 2;
+        self.quick = self.quick.saturating_sub(1);
+        let deadline = if at_once { now } else { now + ACK_DELAY };
+        self.ack_at = Some(self.ack_at.map_or(deadline, |at| at.min(deadline)));
+    }
+
+    /// Bytes for the reader, unless it paused.
+    pub fn read(&mut self) -> Option<Payload> {
+        (!self.paused && !self.held.is_empty()).then(|| core::mem::take(&mut self.held))
+    }
+
+    pub fn pause(&mut self) {
+        self.paused = true;
+    }
+    /// The reader reads again: a window that had become small is told at once.
+    pub fn resume(&mut self, now: Instant) {
+        self.paused = false;
+        if self.told < self.buffer / 2 {
+            self.ack_at = Some(now);
+        }
+    }
+
+    /// Moves what is in order now to the reader.
+    fn advance(&mut self, mut next: u64) {
+        while let Some(entry) = self.early.first_entry() {
+            if *entry.key() > next {
+                break;
+            }
+            let (start, (mut payload, fin)) = entry.remove_entry();
+            let end = start + payload.len() + u64::from(fin);
+            if end <= next {
+                continue;
+            }
+            drop(payload.split_to((next - start).min(payload.len())));
+            self.held.append(payload);
+            self.finished |= fin;
+            next = end;
+        }
+        self.next = Some(next);
+        self.selective.acknowledge(next);
+    }
+
+    /// The range of received segments around one.
+    fn block_around(&self, sequence: u64, end: u64) -> (u64, u64) {
+        let known = self.selective.ranges().iter().copied();
+        let (mut start, mut end) = (sequence, end);
+        for (s, e) in known {
+            // Ranges already told need not be walked again.
+            if s <= end && e >= start {
+                start = start.min(s);
+                end = end.max(e);
+            }
+        }
+        for (s, (payload, fin)) in self.early.range(end..) {
+            if *s != end {
+                break;
+            }
+            end = s + payload.len() + u64::from(*fin);
+        }
+        for (s, (payload, fin)) in self.early.range(..start).rev() {
+            if s + payload.len() + u64::from(*fin) != start {
+                break;
+            }
+            start = *s;
+        }
+        (start, end)
+    }
+}

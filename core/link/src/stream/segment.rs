@@ -1,0 +1,105 @@
+//! What travels between the two ends of a stream.
+
+use farlink_base::{Instant, Payload};
+
+/// Up to three ranges received beyond the acknowledgment (RFC 2018), the newest first; as many as
+/// fit beside timestamps.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Selective {
+    ranges: [(u64, u64); 3],
+    count: u8,
+}
+impl Selective {
+    /// The ranges, as `start..end` sequence numbers.
+    pub fn ranges(&self) -> &[(u64, u64)] {
+        &self.ranges[..usize::from(self.count)]
+    }
+    /// Puts a range in front. Ranges it covers go; the oldest goes when there are too many.
+    pub(super) fn push_front(&mut self, start: u64, end: u64) {
+        let mut next = Selective { ranges: [(start, end), (0, 0), (0, 0)], count: 1 };
+        for range in self.ranges().iter().filter(|r| r.0 < start || r.1 > end).take(2) {
+            next.ranges[usize::from(next.count)] = *range;
+            next.count += 1;
+        }
+        *self = next;
+    }
+    /// Forgets ranges that the acknowledgment covers.
+    pub(super) fn acknowledge(&mut self, acknowledgment: u64) {
+        let mut next = Selective::default();
+        for range in self.ranges().iter().filter(|r| r.1 > acknowledgment) {
+            next.ranges[usize::from(next.count)] = *range;
+            next.count += 1;
+        }
+        *self = next;
+    }
+}
+
+/// One TCP-like segment. Sequence 0 is the SYN, data begins at 1, the FIN takes one number.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Segment {
+    /// Opens a connection.
+    pub syn: bool,
+    /// The sender will send no more.
+    pub fin: bool,
+    /// The connection is gone.
+    pub reset: bool,
+    /// Sequence number of the first byte.
+    pub sequence: u64,
+    /// Next byte expected from the other end, when anything was received from it.
+    pub acknowledgment: Option<u64>,
+    /// Ranges received beyond it.
+    pub selective: Selective,
+    /// When it was sent (RFC 7323 timestamps).
+    pub stamp: Instant,
+    /// Timestamp of the segment that caused this acknowledgment.
+    pub echo: Option<Instant>,
+    /// Bytes beyond the acknowledgment that the sender of this segment can take.
+    pub window: u64,
+    /// The bytes.
+    pub payload: Payload,
+}
+impl Segment {
+    /// Sequence numbers it takes.
+    pub fn length(&self) -> u64 {
+        self.payload.len() + u64::from(self.syn) + u64::from(self.fin)
+    }
+    /// Length on the wire with IPv4 and TCP headers and options.
+    pub fn ip_bytes(&self) -> u64 {
+        let selective = match self.selective.ranges().len() as u64 {
+            0 => 0,
+            n => 4 + 8 * n,
+        };
+        // SYN: segment size, SACK permitted, timestamps, window scale; later: timestamps.
+        let options = if self.syn { 20 } else { 12 + selective };
+        40 + options + self.payload.len()
+    }
+    /// What a host answers that knows no such connection; `None` when it must not answer.
+    pub fn refusal(&self) -> Option<Segment> {
+        (!self.reset).then(|| Segment { reset: true, sequence: self.acknowledgment.unwrap_or(0), ..Segment::default() })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn selective_ranges_are_newest_first_without_repetition() {
+        let mut s = Selective::default();
+        for range in [(10, 20), (30, 40), (50, 60), (28, 42), (70, 80)] {
+            s.push_front(range.0, range.1);
+        }
+        assert_eq!(s.ranges(), [(70, 80), (28, 42), (50, 60)]);
+        s.acknowledge(60);
+        assert_eq!(s.ranges(), [(70, 80)]);
+    }
+
+    #[test]
+    fn lengths_on_the_wire_are_those_of_linux() {
+        let data = Segment { payload: Payload::fill(0, 1448), ..Segment::default() };
+        assert_eq!(data.ip_bytes(), 1500);
+        assert_eq!(Segment { syn: true, ..Segment::default() }.ip_bytes(), 60);
+        assert_eq!(Segment::default().ip_bytes(), 52);
+        assert!(Segment { reset: true, ..Segment::default() }.refusal().is_none());
+    }
+}

@@ -1,0 +1,369 @@
+//! The sending half: cuts bytes into segments, keeps them until acknowledged, finds losses and
+//! sends again.
+//!
+//! Every transmission has a number. What was transmitted three or more before something that was
+//! delivered is lost (the packet threshold of RFC 9002 6.1.1; RFC 8985 counts the same way), so a
+//! lost retransmission is found like any other.
+
+use super::Config;
+use super::congestion::{Congestion, Window};
+use super::round_trip::RoundTrip;
+use super::segment::Segment;
+use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
+use farlink_base::{Chunk, Duration, Instant, Payload};
+
+/// Later deliveries that prove a loss.
+const REORDERING: u64 = 3;
+
+/// What one segment carries.
+#[derive(Clone, Debug)]
+pub(super) struct Outgoing {
+    pub sequence: u64,
+    pub payload: Payload,
+    pub syn: bool,
+    pub fin: bool,
+}
+impl Outgoing {
+    fn length(&self) -> u64 {
+        self.payload.len() + u64::from(self.syn) + u64::from(self.fin)
+    }
+}
+
+/// A segment not yet known to have arrived.
+#[derive(Clone, Debug)]
+struct Sent {
+    content: Outgoing,
+    /// Number of its latest transmission.
+    order: u64,
+    at: Instant,
+    again: bool,
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct Sender {
+    segment: u64,
+    buffer: u64,
+    give_up: Duration,
+    /// Pieces not yet sent; each is one chunk.
+    unsent: VecDeque<Payload>,
+    unsent_bytes: u64,
+    finish: bool,
+    fin_sent: bool,
+    /// By sequence number.
+    flight: BTreeMap<u64, Sent>,
+    /// Transmissions on the way: order to sequence number.
+    pipe: BTreeMap<u64, u64>,
+    pipe_bytes: u64,
+    /// Sequence numbers to send again.
+    lost: BTreeSet<u64>,
+    order: u64,
+    /// Largest order known to have arrived.
+    delivered: u64,
+    /// Losses of earlier transmissions belong to the recovery already under way.
+    recovery: u64,
+    acknowledged: u64,
+    next: u64,
+    /// First sequence number the peer cannot take.
+    edge: u64,
+    congestion: Congestion,
+    window: Window,
+    round_trip: RoundTrip,
+    timeout_at: Option<Instant>,
+    timeouts: u32,
+    probe_at: Option<Instant>,
+    probe: bool,
+    last_progress: Instant,
+    last_sent: Instant,
+    /// Room last told, less what was written since.
+    told: u64,
+}
+
+impl Sender {
+    pub fn new(config: &Config) -> Sender {
+        Sender {
+            segment: config.segment_bytes.max(1),
+            buffer: config.send_buffer,
+            give_up: config.give_up,
+            unsent: VecDeque::new(),
+            unsent_bytes: 0,
+            finish: false,
+            fin_sent: false,
+            flight: BTreeMap::new(),
+            pipe: BTreeMap::new(),
+            pipe_bytes: 0,
+            lost: BTreeSet::new(),
+            order: 0,
+            delivered: 0,
+            recovery: 0,
+            acknowledged: 0,
+            next: 0,
+            edge: 1,
+            congestion: config.congestion,
+            window: Window::new(config.congestion, config.segment_bytes.max(1)),
+            round_trip: RoundTrip::default(),
+            timeout_at: None,
+            timeouts: 0,
+            probe_at: None,
+            probe: false,
+            last_progress: Instant::ZERO,
+            last_sent: Instant::ZERO,
+            told: 0,
+        }
+    }
+
+    /// Sends the SYN.
+    pub fn open(&mut self, now: Instant) -> Outgoing {
+        self.last_progress = now;
+        let syn = Outgoing { sequence: 0, payload: Payload::new(), syn: true, fin: false };
+        self.next = 1;
+        self.transmit(now, syn.clone(), false);
+        syn
+    }
+
+    /// Takes bytes to send. Those beyond the room given are taken all the same.
+    pub fn write(&mut self, data: Payload) {
+        self.told = self.told.saturating_sub(data.len());
+        self.unsent_bytes += data.len();
+        for chunk in data.chunks() {
+            let mut piece = Payload::new();
+            piece.push(chunk.clone());
+            self.unsent.push_back(piece);
+        }
+    }
+    /// No more bytes will come: the FIN follows the last.
+    pub fn finish(&mut self) {
+        self.finish = true;
+    }
+    /// Next sequence number, for segments without content.
+    pub fn next_sequence(&self) -> u64 {
+        self.next
+    }
+    /// Whether the SYN was acknowledged.
+    pub fn is_open(&self) -> bool {
+        self.acknowledged > 0
+    }
+    /// Whether everything and the FIN were acknowledged.
+    pub fn is_finished(&self) -> bool {
+        self.fin_sent && self.acknowledged == self.next
+    }
+    /// Bytes written and not acknowledged.
+    fn outstanding(&self) -> u64 {
+        self.unsent_bytes + self.next.saturating_sub(self.acknowledged.max(1))
+    }
+    /// Room to tell the writer, when it grew by enough to matter.
+    pub fn new_room(&mut self) -> Option<u64> {
+        let room = self.buffer.saturating_sub(self.outstanding());
+        let all = self.outstanding() == 0 && room > self.told;
+        if room >= self.told + self.buffer / 4 || all {
+            self.told = room;
+            return Some(room);
+        }
+        None
+    }
+    pub fn deadline(&self) -> Option<Instant> {
+        [self.timeout_at, self.probe_at].into_iter().flatten().min()
+    }
+
+    /// Takes an acknowledgment.
+    pub fn acknowledge(&mut self, now: Instant, segment: &Segment, acknowledgment: u64) {
+        if acknowledgment > self.next {
+            return;
+        }
+        self.edge = self.edge.max(acknowledgment.saturating_add(segment.window));
+        let opens = !self.is_open() && acknowledgment > 0;
+        let limited = self.pipe_bytes + self.segment >= self.window.size();
+        let mut grown = 0;
+        let mut any = acknowledgment > self.acknowledged;
+        let cumulative = (self.acknowledged, acknowledgment);
+        self.acknowledged = self.acknowledged.max(acknowledgment);
+        let mut measured = None;
+        for (start, end) in core::iter::once(cumulative).chain(segment.selective.ranges().iter().copied()) {
+            while let Some((&sequence, sent)) = self.flight.range(start..end.max(start)).next() {
+                if sequence + sent.content.length() > end {
+                    break;
+                }
+                let Some(sent) = self.remove(sequence) else { break };
+                any = true;
+                self.delivered = self.delivered.max(sent.order);
+                if sent.order > self.recovery {
+                    grown += sent.content.length();
+                }
+                if !sent.again {
+                    measured = measured.max(Some(sent.at));
+                }
+            }
+        }
+        // Timestamps tell which transmission was answered; without them only lone ones count (Karn).
+        let stamp = segment.echo.filter(|_| acknowledgment > cumulative.0);
+        if let Some(at) = stamp.or(measured) {
+            self.round_trip.sample(now - at);
+        }
+        if opens {
+            // On a path longer than the first timeout the SYN was repeated in vain (timestamps show it, and
+            // Linux undoes it too): begin with the initial window.
+            self.window = Window::new(self.congestion, self.segment);
+        } else if limited {
+            self.window.delivered(grown);
+        }
+        self.find_losses();
+        if any {
+            self.progress(now);
+        } else if self.flight.is_empty() {
+            // The answer to a probe: the peer lives, its window is closed.
+            self.last_progress = now;
+        }
+    }
+
+    /// Acts on deadlines; `false` when the connection is to be given up.
+    pub fn on_time(&mut self, now: Instant) -> bool {
+        if self.timeout_at.is_some_and(|at| at <= now) {
+            if now - self.last_progress >= self.give_up {
+                return false;
+            }
+            self.window.timeout(self.timeouts > 0);
+            self.timeouts += 1;
+            self.round_trip.back_off();
+            self.recovery = self.order;
+            self.lost.extend(core::mem::take(&mut self.pipe).into_values());
+            self.pipe_bytes = 0;
+            self.timeout_at = Some(now + self.round_trip.timeout());
+        }
+        if self.probe_at.is_some_and(|at| at <= now) {
+            if now - self.last_progress >= self.give_up {
+                return false;
+            }
+            self.probe = true;
+            self.round_trip.back_off();
+            self.probe_at = Some(now + self.round_trip.timeout());
+        }
+        true
+    }
+
+    /// Whether to ask for the peer's window with an empty old segment.
+    pub fn take_probe(&mut self) -> bool {
+        core::mem::take(&mut self.probe)
+    }
+
+    /// The next segment that may leave now.
+    pub fn next_segment(&mut self, now: Instant) -> Option<Outgoing> {
+        if let Some(&sequence) = self.lost.first() {
+            let length = self.flight.get(&sequence)?.content.length();
+            if !self.fits(length) {
+                return None;
+            }
+            self.lost.remove(&sequence);
+            let content = self.flight.remove(&sequence)?.content;
+            self.transmit(now, content.clone(), true);
+            return Some(content);
+        }
+        if !self.is_open() || self.fin_sent {
+            return None;
+        }
+        if self.unsent_bytes == 0 {
+            return self.finish.then(|| self.send_fin(now));
+        }
+        self.restart_after_idle(now);
+        let length = self.unsent_bytes.min(self.segment);
+        if self.next + length > self.edge {
+            if self.flight.is_empty() && self.probe_at.is_none() {
+                self.probe_at = Some(now + self.round_trip.timeout());
+            }
+            return None;
+        }
+        if !self.fits(length) {
+            return None;
+        }
+        let payload = self.cut(length);
+        let content = Outgoing { sequence: self.next, payload, syn: false, fin: false };
+        self.next += length;
+        self.transmit(now, content.clone(), false);
+        Some(content)
+    }
+
+    fn send_fin(&mut self, now: Instant) -> Outgoing {
+        let content = Outgoing { sequence: self.next, payload: Payload::new(), syn: false, fin: true };
+        self.next += 1;
+        self.fin_sent = true;
+        self.transmit(now, content.clone(), false);
+        content
+    }
+
+    /// Whether the congestion window takes so many bytes more; one segment always goes.
+    fn fits(&self, length: u64) -> bool {
+        self.pipe_bytes == 0 || self.pipe_bytes + length <= self.window.size()
+    }
+
+    fn restart_after_idle(&mut self, now: Instant) {
+        if self.flight.is_empty() && now > self.last_sent {
+            let timeout = self.round_trip.timeout().as_nanos().max(1);
+            self.window.idle(((now - self.last_sent).as_nanos() / timeout) as u64);
+            self.last_sent = now;
+        }
+    }
+
+    /// The first `length` unsent bytes.
+    fn cut(&mut self, length: u64) -> Payload {
+        let mut out = Payload::new();
+        while out.len() < length {
+            let Some(front) = self.unsent.front_mut() else { break };
+            let left = length - out.len();
+            if front.len() > left {
+                out.append(front.split_to(left));
+            } else {
+                out.append(core::mem::take(front));
+                self.unsent.pop_front();
+            }
+        }
+        self.unsent_bytes -= out.len();
+        debug_assert!(out.chunks().iter().all(|c| !matches!(c, Chunk::Stored { .. })), "bytes must be in memory");
+        out
+    }
+
+    fn transmit(&mut self, now: Instant, content: Outgoing, again: bool) {
+        self.order += 1;
+        self.pipe_bytes += content.length();
+        self.pipe.insert(self.order, content.sequence);
+        self.flight.insert(content.sequence, Sent { content, order: self.order, at: now, again });
+        self.last_sent = now;
+        self.probe_at = None;
+        if self.timeout_at.is_none() {
+            self.last_progress = if again { self.last_progress } else { now };
+            self.timeout_at = Some(now + self.round_trip.timeout());
+        }
+    }
+
+    /// Takes a segment out of the books.
+    fn remove(&mut self, sequence: u64) -> Option<Sent> {
+        let sent = self.flight.remove(&sequence)?;
+        if self.pipe.remove(&sent.order).is_some() {
+            self.pipe_bytes -= sent.content.length();
+        }
+        self.lost.remove(&sequence);
+        Some(sent)
+    }
+
+    fn find_losses(&mut self) {
+        let mut newest = 0;
+        while let Some(entry) = self.pipe.first_entry() {
+            if *entry.key() + REORDERING > self.delivered {
+                break;
+            }
+            let (order, sequence) = entry.remove_entry();
+            self.pipe_bytes -= self.flight.get(&sequence).map_or(0, |sent| sent.content.length());
+            self.lost.insert(sequence);
+            newest = order;
+        }
+        if newest > self.recovery {
+            self.window.loss();
+            self.recovery = self.order;
+        }
+    }
+
+    fn progress(&mut self, now: Instant) {
+        self.last_progress = now;
+        self.timeouts = 0;
+        self.round_trip.progress();
+        self.probe_at = None;
+        self.timeout_at = (!self.flight.is_empty()).then(|| now + self.round_trip.timeout());
+    }
+}

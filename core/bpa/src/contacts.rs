@@ -38,6 +38,11 @@ impl Agent {
         self.bind_plan(now, out);
     }
 
+    /// The plan to begin with; it is bound by the first clock reading.
+    pub fn preload_plan(&mut self, plan: Arc<ContactPlan>) {
+        self.plan = Some(plan);
+    }
+
     /// Puts the plan's contacts onto the monotonic clock, anew after each change of clock or plan.
     pub(crate) fn bind_plan<S: Sink<Output>>(&mut self, now: Instant, out: &mut S) {
         let Some(plan) = self.plan.clone() else {

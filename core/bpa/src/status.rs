@@ -58,6 +58,11 @@ impl Agent {
         &self.settings.routes
     }
 
+    /// The administrative endpoint of a node named in an event.
+    pub fn node_name(&self, node: farlink_base::NodeId) -> farlink_bundle::EndpointId {
+        self.names.endpoint(node)
+    }
+
     /// The contact plan in force.
     pub fn plan(&self) -> Option<&alloc::sync::Arc<farlink_routing::ContactPlan>> {
         self.plan.as_ref()

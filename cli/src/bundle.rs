@@ -1,12 +1,410 @@
-//! `farlink bundle`: explain one bundle.
+//! `farlink bundle`: explain one bundle, block by block.
 
 use crate::Failure;
+use farlink_base::{Accel, DtnTime, Malformed, Payload};
+use farlink_bundle::{
+    AdministrativeRecord, BlockData, BlockFlags, Bundle, BundleFlags, CrcType, ExtensionBlock, Profile, StatusReport,
+    decode, reason,
+};
+use serde_json::{Value, json};
+use std::io::{Read, Write};
+use std::path::PathBuf;
 
 /// Arguments of `farlink bundle`.
 #[derive(clap::Args)]
-pub struct Args {}
+pub struct Args {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(clap::Subcommand)]
+enum Command {
+    /// Explain one bundle block by block; exit 2 with the offset and the reason if it is not valid.
+    #[command(after_help = "Examples:\n  farlink bundle decode message.bundle\n  \
+        farlink bundle decode --profile permissive --json message.bundle\n  \
+        echo 9f89... | farlink bundle decode --hex -")]
+    Decode(Decode),
+}
+
+#[derive(clap::Args)]
+struct Decode {
+    /// File with one bundle; `-` for standard input.
+    file: PathBuf,
+    /// How strictly to read: every MUST of RFC 9171, or what peers in the field send.
+    #[arg(long, value_enum, default_value = "strict")]
+    profile: ProfileName,
+    /// The input is hexadecimal text.
+    #[arg(long)]
+    hex: bool,
+    /// Print one JSON document.
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum ProfileName {
+    Strict,
+    Permissive,
+}
 
 /// Runs the subcommand.
-pub fn run(_args: Args) -> Result<(), Failure> {
-    Err(Failure::Run(anyhow::anyhow!("not built yet")))
+pub fn run(args: Args) -> Result<(), Failure> {
+    let Command::Decode(args) = args.command;
+    let input = read_input(&args)?;
+    let profile = if args.profile == ProfileName::Strict { Profile::Strict } else { Profile::Permissive };
+    // The tag of self-described CBOR (RFC 8949 3.4.6) marks files; it never travels.
+    let skipped = if input.starts_with(&[0xd9, 0xd9, 0xf7]) { 3 } else { 0 };
+    let rope = Payload::from(input[skipped..].to_vec());
+    match decode(&rope, profile, &Accel::default()) {
+        Ok(bundle) => {
+            let text = if args.json { pretty(&document(&bundle, skipped)) } else { explain(&bundle, skipped) };
+            std::io::stdout().write_all(text.as_bytes())?;
+            Ok(())
+        }
+        Err(error) => Err(rejected(&args, error, &rope, skipped)?),
+    }
+}
+
+fn read_input(args: &Decode) -> Result<Vec<u8>, Failure> {
+    let mut bytes = Vec::new();
+    let place = args.file.display();
+    if args.file.as_os_str() == "-" {
+        std::io::stdin().read_to_end(&mut bytes)?;
+    } else {
+        bytes = std::fs::read(&args.file)
+            .map_err(|e| Failure::Input(format!("{place}: {e}\nhint: name a file with one bundle, or - for stdin")))?;
+    }
+    if !args.hex {
+        return Ok(bytes);
+    }
+    unhex(&bytes).map_err(|at| {
+        Failure::Input(format!("{place}: not hexadecimal text at byte {at}\nhint: leave out --hex for a binary file"))
+    })
+}
+
+/// Bytes of hexadecimal text; spaces, line ends and a leading `0x` do not count. The error is where
+/// it stops being such text.
+fn unhex(text: &[u8]) -> Result<Vec<u8>, usize> {
+    let start = if text.starts_with(b"0x") { 2 } else { 0 };
+    let mut out = Vec::with_capacity(text.len() / 2);
+    let mut half = None;
+    for (at, byte) in text.iter().enumerate().skip(start).filter(|(_, byte)| !byte.is_ascii_whitespace()) {
+        let digit = char::from(*byte).to_digit(16).ok_or(at)? as u8;
+        half = match half {
+            None => Some(digit),
+            Some(high) => {
+                out.push(high << 4 | digit);
+                None
+            }
+        };
+    }
+    if half.is_some() { Err(text.len()) } else { Ok(out) }
+}
+
+/// Tells why a bundle is not valid and what to try next.
+fn rejected(args: &Decode, error: Malformed, rope: &Payload, skipped: usize) -> Result<Failure, Failure> {
+    let offset = error.offset + skipped as u64;
+    let hint = hint(args, &error, rope);
+    if args.json {
+        let document = json!({ "accepted": false, "offset": offset, "reason": error.reason, "hint": hint });
+        std::io::stdout().write_all(pretty(&document).as_bytes())?;
+    }
+    let place = args.file.display();
+    Ok(Failure::Input(format!("{place}: {} at byte {offset}\nhint: {hint}", error.reason)))
+}
+
+fn hint(args: &Decode, error: &Malformed, rope: &Payload) -> String {
+    let bytes = rope.to_bytes().unwrap_or_default();
+    if !args.hex && unhex(&bytes).is_ok_and(|b| matches!(b.first(), Some(0x9f | 0xd9))) {
+        return "the file holds hexadecimal text: add --hex".into();
+    }
+    if bytes.first() == Some(&6) {
+        return "this is a BPv6 bundle (RFC 5050); this command reads BPv7 only".into();
+    }
+    if args.profile == ProfileName::Strict && decode(rope, Profile::Permissive, &Accel::default()).is_ok() {
+        return "it breaks RFC 9171 in a way peers in the field do: --profile permissive reads it".into();
+    }
+    match error.reason {
+        r if r.contains("CRC is wrong") => "the bytes were changed after the CRC was made; see RFC 9171 4.2.1".into(),
+        r if r.contains("too early") || r.contains("longer than the bytes") => {
+            format!("the file has {} bytes; was the bundle cut short?", rope.len())
+        }
+        r if r.contains("bytes after the end") => "the file must hold exactly one bundle".into(),
+        r if r.contains("begins with the byte 9f") => "is this a bundle, without a convergence layer's header?".into(),
+        _ => "compare the bytes there with RFC 9171 4.2 and 4.3".into(),
+    }
+}
+
+fn pretty(document: &Value) -> String {
+    format!("{document:#}\n")
+}
+
+const BUNDLE_FLAGS: [(u64, &str); 9] = [
+    (BundleFlags::FRAGMENT, "fragment"),
+    (BundleFlags::ADMIN, "administrative record"),
+    (BundleFlags::NO_FRAGMENT, "must not be fragmented"),
+    (BundleFlags::APP_ACK, "application acknowledgment requested"),
+    (BundleFlags::STATUS_TIME, "status times wanted"),
+    (BundleFlags::REPORT_RECEPTION, "report reception"),
+    (BundleFlags::REPORT_FORWARDING, "report forwarding"),
+    (BundleFlags::REPORT_DELIVERY, "report delivery"),
+    (BundleFlags::REPORT_DELETION, "report deletion"),
+];
+const BLOCK_FLAGS: [(u64, &str); 4] = [
+    (BlockFlags::REPLICATE, "replicate in every fragment"),
+    (BlockFlags::REPORT, "report if not understood"),
+    (BlockFlags::DELETE_BUNDLE, "delete bundle if not understood"),
+    (BlockFlags::DISCARD, "discard block if not understood"),
+];
+
+fn flag_names(bits: u64, names: &[(u64, &'static str)]) -> Vec<String> {
+    let known = names.iter().fold(0, |known, (bit, _)| known | bit);
+    let mut found: Vec<String> =
+        names.iter().filter(|(bit, _)| bits & bit != 0).map(|(_, name)| name.to_string()).collect();
+    if bits & !known != 0 {
+        found.push(format!("unassigned bits {:#x}", bits & !known));
+    }
+    found
+}
+
+fn crc_name(crc: CrcType) -> &'static str {
+    match crc {
+        CrcType::None => "none",
+        CrcType::Crc16 => "CRC-16",
+        CrcType::Crc32c => "CRC-32C",
+    }
+}
+
+/// The name of a block type (IANA registry and the private codes this program knows).
+fn block_name(kind: u64) -> &'static str {
+    match kind {
+        1 => "payload",
+        6 => "previous node",
+        7 => "bundle age",
+        10 => "hop count",
+        11 => "block integrity",
+        12 => "block confidentiality",
+        193 => "quality of service",
+        240 => "copies",
+        192..=255 => "private or experimental",
+        _ => "unknown",
+    }
+}
+
+fn time_text(time: DtnTime) -> String {
+    if time == DtnTime::UNKNOWN { "unknown".into() } else { time.to_string() }
+}
+
+/// A block's content for people, and the same for scripts.
+fn content(data: &BlockData) -> (String, Value) {
+    match data {
+        BlockData::PreviousNode(eid) => (eid.to_string(), json!({ "node": eid.to_string() })),
+        BlockData::Age(ms) => (format!("{ms} ms"), json!({ "age_ms": ms })),
+        BlockData::HopCount(hops) => {
+            (format!("{} of {}", hops.count, hops.limit), json!({ "limit": hops.limit, "count": hops.count }))
+        }
+        BlockData::QualityOfService(qos) => (
+            format!(
+                "class {}, ordinal {}, flags {:#x}, label {}",
+                qos.priority.number(),
+                qos.ordinal,
+                qos.flags,
+                qos.label
+            ),
+            json!({ "class": qos.priority.number(), "ordinal": qos.ordinal, "flags": qos.flags, "label": qos.label }),
+        ),
+        BlockData::Copies(copies) => (copies.to_string(), json!({ "copies": copies })),
+        BlockData::Unknown(bytes) => (hex(bytes, 32), json!({ "data": hex(bytes, usize::MAX) })),
+    }
+}
+
+fn hex(bytes: &[u8], most: usize) -> String {
+    let mut text: String = bytes.iter().take(most).map(|byte| format!("{byte:02x}")).collect();
+    if bytes.len() > most {
+        text.push('…');
+    }
+    text
+}
+
+/// The first bytes as text where they are text, else in hexadecimal.
+fn preview(bytes: &[u8]) -> String {
+    let start = &bytes[..bytes.len().min(48)];
+    let dots = if bytes.len() > 48 { "…" } else { "" };
+    match std::str::from_utf8(start) {
+        Ok(text) if !text.chars().any(char::is_control) => format!("\"{text}\"{dots}"),
+        _ => hex(bytes, 32),
+    }
+}
+
+/// Where each block begins: the primary block, the extension blocks, the payload block.
+fn offsets(bundle: &Bundle, skipped: usize) -> Vec<(u64, u64)> {
+    let raw = |bytes: &Option<farlink_base::Bytes>| bytes.as_ref().map_or(0, |bytes| bytes.len() as u64);
+    let lengths = [raw(&bundle.primary_raw)].into_iter().chain(bundle.extensions.iter().map(|block| raw(&block.raw)));
+    let mut at = 1 + skipped as u64;
+    let mut out: Vec<(u64, u64)> = lengths
+        .map(|length| {
+            at += length;
+            (at - length, length)
+        })
+        .collect();
+    let end = bundle.encoded_len() + skipped as u64 - 1;
+    out.push((at, end.saturating_sub(at)));
+    out
+}
+
+fn record(bundle: &Bundle) -> Option<Result<AdministrativeRecord, Malformed>> {
+    let bytes = bundle.payload.to_bytes().unwrap_or_default();
+    bundle.is_administrative().then(|| AdministrativeRecord::decode(&bytes))
+}
+
+fn status_items(report: &StatusReport) -> Vec<(&'static str, Option<DtnTime>)> {
+    let items = [
+        ("received", report.received),
+        ("forwarded", report.forwarded),
+        ("delivered", report.delivered),
+        ("deleted", report.deleted),
+    ];
+    items.into_iter().filter(|(_, item)| item.asserted).map(|(name, item)| (name, item.time)).collect()
+}
+
+fn document(bundle: &Bundle, skipped: usize) -> Value {
+    let primary = &bundle.primary;
+    let offsets = offsets(bundle, skipped);
+    let block = |kind: u64, number: u64, flags: BlockFlags, crc, (offset, length): (u64, u64)| {
+        json!({
+            "type": kind, "name": block_name(kind), "number": number, "flags": flags.0,
+            "flag_names": flag_names(flags.0, &BLOCK_FLAGS), "crc": crc_name(crc),
+            "offset": offset, "length": length,
+        })
+    };
+    let mut blocks: Vec<Value> = Vec::new();
+    for (extension, place) in bundle.extensions.iter().zip(&offsets[1..]) {
+        let ExtensionBlock { kind, number, flags, crc, data, .. } = extension;
+        let mut value = block(*kind, *number, *flags, *crc, *place);
+        value["content"] = content(data).1;
+        blocks.push(value);
+    }
+    let bytes = bundle.payload.to_bytes().unwrap_or_default();
+    let place = offsets.last().copied().unwrap_or_default();
+    let mut payload = block(1, 1, bundle.payload_flags, bundle.payload_crc, place);
+    payload["content"] = json!({ "length": bytes.len(), "preview": preview(&bytes) });
+    blocks.push(payload);
+    let mut document = json!({
+        "accepted": true, "version": 7, "id": bundle.id().to_string(),
+        "source": primary.source.to_string(), "destination": primary.destination.to_string(),
+        "report_to": primary.report_to.to_string(),
+        "creation": { "time": time_text(primary.creation.time), "dtn_ms": primary.creation.time.as_millis(),
+            "sequence": primary.creation.sequence },
+        "lifetime_ms": primary.lifetime_ms, "flags": primary.flags.0,
+        "flag_names": flag_names(primary.flags.0, &BUNDLE_FLAGS), "crc": crc_name(primary.crc),
+        "fragment": primary.fragment.map(|f| json!({ "offset": f.offset, "total": f.total })),
+        "bytes": bundle.encoded_len(), "payload_bytes": bytes.len(), "blocks": blocks,
+    });
+    document["administrative_record"] = match record(bundle) {
+        None => Value::Null,
+        Some(Err(error)) => json!({ "error": error.to_string() }),
+        Some(Ok(AdministrativeRecord::Unknown { kind, content })) => {
+            json!({ "type": kind, "content": hex(&content, usize::MAX) })
+        }
+        Some(Ok(AdministrativeRecord::Status(report))) => {
+            let items: serde_json::Map<String, Value> = status_items(&report)
+                .into_iter()
+                .map(|(name, time)| (name.to_string(), json!({ "time": time.map(time_text) })))
+                .collect();
+            json!({ "type": 1, "asserted": items, "reason": report.reason,
+                "reason_text": reason::text(report.reason), "subject": report.subject().to_string() })
+        }
+    };
+    document
+}
+
+fn explain(bundle: &Bundle, skipped: usize) -> String {
+    let primary = &bundle.primary;
+    let places = offsets(bundle, skipped);
+    let mut out = format!("BPv7 bundle, {} bytes: {}\n", bundle.encoded_len(), bundle.id());
+    let mut line = |text: String| {
+        out.push_str(&text);
+        out.push('\n');
+    };
+    let title = |(offset, length): (u64, u64), name: &str, crc| {
+        format!(
+            "\nbyte {offset}: {name}, {length} bytes, {}",
+            if crc == CrcType::None { "no CRC" } else { crc_name(crc) }
+        )
+    };
+    line(title(places[0], "primary block", primary.crc));
+    line(format!("  source       {}", primary.source));
+    line(format!("  destination  {}", primary.destination));
+    line(format!("  report to    {}", primary.report_to));
+    line(format!("  created      {}, sequence {}", time_text(primary.creation.time), primary.creation.sequence));
+    let lifetime = farlink_base::format_duration(farlink_base::Duration::from_millis(primary.lifetime_ms));
+    line(format!("  lifetime     {lifetime}"));
+    line(format!("  flags        {}", list(flag_names(primary.flags.0, &BUNDLE_FLAGS))));
+    if let Some(fragment) = primary.fragment {
+        line(format!("  fragment     from byte {} of {}", fragment.offset, fragment.total));
+    }
+    for (block, place) in bundle.extensions.iter().zip(&places[1..]) {
+        line(title(
+            *place,
+            &format!("block {}, {} (type {})", block.number, block_name(block.kind), block.kind),
+            block.crc,
+        ));
+        line(format!("  content      {}", content(&block.data).0));
+        line(format!("  flags        {}", list(flag_names(block.flags.0, &BLOCK_FLAGS))));
+    }
+    let bytes = bundle.payload.to_bytes().unwrap_or_default();
+    line(title(places.last().copied().unwrap_or_default(), "block 1, payload (type 1)", bundle.payload_crc));
+    line(format!("  content      {} bytes: {}", bytes.len(), preview(&bytes)));
+    line(format!("  flags        {}", list(flag_names(bundle.payload_flags.0, &BLOCK_FLAGS))));
+    match record(bundle) {
+        None => {}
+        Some(Err(error)) => line(format!("  record       not valid: {error}")),
+        Some(Ok(AdministrativeRecord::Unknown { kind, content })) => {
+            line(format!("  record       type {kind}: {}", hex(&content, 32)));
+        }
+        Some(Ok(AdministrativeRecord::Status(report))) => {
+            line(format!("  record       status report about {}", report.subject()));
+            for (name, time) in status_items(&report) {
+                line(format!("  {name:<12} {}", time.map_or("no time given".into(), time_text)));
+            }
+            line(format!("  reason       {} ({})", report.reason, reason::text(report.reason)));
+        }
+    }
+    out
+}
+
+fn list(names: Vec<String>) -> String {
+    if names.is_empty() { "none".into() } else { names.join(", ") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hexadecimal_text_is_read_with_spaces_and_its_faults_are_placed() {
+        assert_eq!(unhex(b"0x9f 89\n07"), Ok(vec![0x9f, 0x89, 7]));
+        assert_eq!(unhex(b"9g"), Err(1));
+        assert_eq!(unhex(b"9f8"), Err(3));
+    }
+
+    #[test]
+    fn every_block_is_placed_and_explained() {
+        let text = b"9f89070002820282020182028201018202820100821b000000ba081c7600001a0036ee804442d61fb386060200024582028207\
+            004490101ade86070300024319012c44eceb49d0860a0400024482181e03441182057c8601010002477061796c6f616444dcb49ba2ff";
+        let wire = unhex(text).unwrap();
+        let bundle = decode(&Payload::from(wire.clone()), Profile::Strict, &Accel::default()).unwrap();
+        let document = document(&bundle, 0);
+        assert_eq!(document["source"], "ipn:1.1");
+        let blocks = document["blocks"].as_array().unwrap();
+        assert_eq!(blocks.len(), 4);
+        let end = |block: &Value| block["offset"].as_u64().unwrap() + block["length"].as_u64().unwrap();
+        assert!(blocks.windows(2).all(|pair| end(&pair[0]) == pair[1]["offset"].as_u64().unwrap()));
+        assert_eq!(end(&blocks[3]) as usize, wire.len() - 1);
+        let text = explain(&bundle, 0);
+        assert!(
+            text.contains("hop count (type 10)") && text.contains("3 of 30") && text.contains("\"payload\""),
+            "{text}"
+        );
+    }
 }

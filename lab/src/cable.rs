@@ -1,0 +1,283 @@
+//! Joins two hosts: an interface in each, with its address and its only neighbour, and the two
+//! ports the emulator stands between.
+
+use crate::emulator::Port;
+use farlink_os::namespace::NetworkNamespace;
+use farlink_os::netlink::{Mac, Netlink};
+use farlink_os::packet::PacketSocket;
+use farlink_os::tap::Tap;
+use std::fs;
+use std::io;
+use std::net::IpAddr;
+use std::os::fd::AsFd;
+
+/// Room for frames that wait to be taken by the emulator, per port.
+const RECEIVE_BUFFER: usize = 64 << 20;
+/// Packets that may wait in a TAP interface.
+const TAP_QUEUE: u32 = 8192;
+
+/// How hosts are joined to the emulator.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Method {
+    /// TAP interfaces: one hop less, and the host sees the carrier.
+    Tap,
+    /// Pairs of interfaces and packet sockets: also for ordinary users.
+    Packet,
+}
+
+impl Method {
+    /// TAP where this machine permits it, packet sockets where not. Ask in the network namespace
+    /// the emulator will run in.
+    pub fn best() -> Method {
+        match Tap::create("farlinkprobe") {
+            Ok(_) => Method::Tap,
+            Err(_) => Method::Packet,
+        }
+    }
+
+    /// For people and manifests.
+    pub fn name(self) -> &'static str {
+        match self {
+            Method::Tap => "TAP interfaces",
+            Method::Packet => "packet sockets on interface pairs",
+        }
+    }
+}
+
+/// One end of a cable.
+#[derive(Debug)]
+pub struct End<'a> {
+    /// Host it is plugged into.
+    pub host: &'a NetworkNamespace,
+    /// Addresses of the interface with the length of their network's prefix.
+    pub addresses: Vec<(IpAddr, u8)>,
+}
+
+/// Plugs a cable into two hosts; call it in the emulator's network namespace. `name` is the
+/// interface's in both hosts, at most 13 bytes.
+pub fn plug(method: Method, name: &str, ends: [&End<'_>; 2], mtu: u32) -> io::Result<[Port; 2]> {
+    let macs = [mac(name, 1), mac(name, 2)];
+    let make = |index: usize| {
+        let unique = format!("{name}{}", ['a', 'b'][index]);
+        let port = match method {
+            Method::Tap => make_tap(&unique, ends[index].host, mtu)?,
+            Method::Packet => make_pair(&unique, ends[index].host, mtu)?,
+        };
+        let other = ends[1 - index].addresses.iter().map(|a| a.0);
+        ends[index]
+            .host
+            .within(|| set_up(&unique, macs[index], mtu, &ends[index].addresses, other, macs[1 - index]))?;
+        Ok::<Port, io::Error>(port)
+    };
+    Ok([make(0)?, make(1)?])
+}
+
+fn make_tap(name: &str, host: &NetworkNamespace, _mtu: u32) -> io::Result<Port> {
+    let tap = Tap::create(name)?;
+    let mut netlink = Netlink::open()?;
+    let index = index_of(&mut netlink, name)?;
+    netlink.set_queue_length(index, TAP_QUEUE)?;
+    netlink.move_to_namespace(index, host.as_fd())?;
+    Ok(Port::Tap(tap))
+}
+
+fn make_pair(name: &str, host: &NetworkNamespace, mtu: u32) -> io::Result<Port> {
+    let mut netlink = Netlink::open()?;
+    let ours = format!("{name}-");
+    netlink.create_veth(name, &ours)?;
+    let index = index_of(&mut netlink, name)?;
+    netlink.move_to_namespace(index, host.as_fd())?;
+    let index = index_of(&mut netlink, &ours)?;
+    netlink.set_mtu(index, mtu)?;
+    silence(&ours);
+    netlink.set_up(index, true)?;
+    Ok(Port::Packet(PacketSocket::open(index, RECEIVE_BUFFER)?))
+}
+
+/// Sets up the host's side of a cable, in the host.
+fn set_up(
+    name: &str,
+    mac: Mac,
+    mtu: u32,
+    addresses: &[(IpAddr, u8)],
+    neighbours: impl Iterator<Item = IpAddr>,
+    neighbour_mac: Mac,
+) -> io::Result<()> {
+    let mut netlink = Netlink::open()?;
+    let index = index_of(&mut netlink, name)?;
+    netlink.set_mac(index, mac)?;
+    netlink.set_mtu(index, mtu)?;
+    if addresses.iter().all(|a| a.0.is_ipv4()) {
+        silence(name);
+    }
+    netlink.set_up(index, true)?;
+    for (address, prefix) in addresses {
+        netlink.add_address(index, *address, *prefix)?;
+    }
+    for neighbour in neighbours {
+        netlink.add_neighbour(index, neighbour, neighbour_mac)?;
+    }
+    Ok(())
+}
+
+/// Makes a host: a network namespace with its loopback up.
+pub fn make_host() -> io::Result<NetworkNamespace> {
+    let host = NetworkNamespace::create()?;
+    host.within(|| {
+        let mut netlink = Netlink::open()?;
+        let index = index_of(&mut netlink, "lo")?;
+        netlink.set_up(index, true)
+    })?;
+    Ok(host)
+}
+
+/// Keeps an interface from talking IPv6 by itself, where `/proc/sys` may be written; what it says
+/// otherwise is not carried anyway.
+fn silence(name: &str) {
+    let _ = fs::write(format!("/proc/sys/net/ipv6/conf/{name}/disable_ipv6"), "1");
+}
+
+fn index_of(netlink: &mut Netlink, name: &str) -> io::Result<u32> {
+    let found = netlink.interface(name)?;
+    found.map(|i| i.index).ok_or_else(|| io::Error::new(io::ErrorKind::NotFound, format!("no interface `{name}`")))
+}
+
+/// A locally administered address that follows from the name, so that captures of two runs agree.
+fn mac(name: &str, end: u8) -> Mac {
+    let hash = name.bytes().fold(0xcbf2_9ce4_8422_2325u64, |h, b| (h ^ u64::from(b)).wrapping_mul(0x0100_0000_01b3));
+    let [a, b, c, d, ..] = hash.to_be_bytes();
+    [0x02, a, b, c, d, end]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::emulator::{Emulator, Sample};
+    use farlink_base::Duration;
+    use farlink_link::LinkSpec;
+    use farlink_os::udp::DatagramSocket;
+    use farlink_os::{monotonic_ns, namespace};
+    use std::net::UdpSocket;
+
+    /// Two hosts joined by a link, echoing what the first sends; `None` where the kernel refuses.
+    struct Bench {
+        hosts: [NetworkNamespace; 2],
+        emulator: Emulator,
+    }
+
+    const A: &str = "10.0.0.1:4000";
+    const B: &str = "10.0.0.2:4000";
+
+    fn bench(method: Option<Method>, spec: &str, seed: u64) -> Option<Bench> {
+        let build = || -> io::Result<Bench> {
+            let home = namespace::NetworkNamespace::current()?;
+            let lab = NetworkNamespace::create()?;
+            lab.enter()?;
+            let built = (|| {
+                let hosts = [make_host()?, make_host()?];
+                let end = |i: usize| End {
+                    host: &hosts[i],
+                    addresses: vec![(format!("10.0.0.{}", i + 1).parse().unwrap(), 24)],
+                };
+                let method = method.unwrap_or_else(Method::best);
+                let ports = plug(method, "link0", [&end(0), &end(1)], 1500)?;
+                let mut emulator = Emulator::new(monotonic_ns(), Duration::from_millis(50));
+                emulator.add(ports, &LinkSpec::parse(spec).unwrap(), seed)?;
+                Ok(Bench { hosts, emulator })
+            })();
+            home.enter()?;
+            built
+        };
+        match build() {
+            Ok(bench) => Some(bench),
+            Err(e) => {
+                println!("skipped: the kernel refuses a host or an interface: {e}");
+                None
+            }
+        }
+    }
+
+    fn last(samples: &[Sample], forward: bool) -> &Sample {
+        samples.iter().rev().find(|s| s.forward == forward).unwrap()
+    }
+
+    #[test]
+    fn a_round_trip_takes_twice_the_delay_on_either_kind_of_port() {
+        for method in [None, Some(Method::Packet)] {
+            let Some(mut bench) = bench(method, "delay=50 ms,rate=100 Mbit/s", 1) else { return };
+            let a = bench.hosts[0].within(|| UdpSocket::bind(A)).unwrap();
+            let b = bench.hosts[1].within(|| UdpSocket::bind(B)).unwrap();
+            for socket in [&a, &b] {
+                socket.set_read_timeout(Some(std::time::Duration::from_secs(3))).unwrap();
+            }
+            let mut buffer = [0u8; 2000];
+            let mut round_trips = Vec::new();
+            for _ in 0..5 {
+                let start = std::time::Instant::now();
+                a.send_to(&[7; 500], B).unwrap();
+                let (n, from) = b.recv_from(&mut buffer).unwrap();
+                b.send_to(&buffer[..n], from).unwrap();
+                let (n, _) = a.recv_from(&mut buffer).unwrap();
+                assert_eq!(buffer[..n], [7; 500]);
+                round_trips.push(start.elapsed().as_secs_f64() * 1e3);
+            }
+            round_trips.sort_by(f64::total_cmp);
+            let median = round_trips[2];
+            assert!((100.0..110.0).contains(&median), "{round_trips:?}");
+            let samples = bench.emulator.finish().unwrap();
+            assert_eq!(last(&samples, true).statistics.delivered, 5);
+            assert_eq!(last(&samples, true).handed_over_bytes, 5 * 528);
+        }
+    }
+
+    #[test]
+    fn losses_follow_from_the_seed_whatever_is_offloaded() {
+        let send = |batched: bool, seed: u64| -> Option<Vec<bool>> {
+            let mut bench = bench(None, "delay=1 ms,rate=1 Gbit/s,loss=10 %", seed)?;
+            let a = bench.hosts[0].within(|| DatagramSocket::bind(&A.parse().unwrap(), true, 1 << 20)).unwrap();
+            let b = bench.hosts[1].within(|| UdpSocket::bind(B)).unwrap();
+            b.set_read_timeout(Some(std::time::Duration::from_millis(100))).unwrap();
+            let mut payload = Vec::new();
+            for number in 0..200u16 {
+                payload.extend_from_slice(&number.to_be_bytes());
+                payload.resize(payload.len() + 98, 0);
+            }
+            for train in payload.chunks(if batched { 4000 } else { 100 }) {
+                let (sent, result) = a.send_train(&B.parse().unwrap(), 100, &[io::IoSlice::new(train)]);
+                result.unwrap();
+                assert_eq!(sent, train.len());
+            }
+            let mut arrived = vec![false; 200];
+            let mut buffer = [0u8; 2000];
+            while let Ok((n, _)) = b.recv_from(&mut buffer) {
+                assert_eq!(n, 100);
+                arrived[usize::from(u16::from_be_bytes([buffer[0], buffer[1]]))] = true;
+            }
+            bench.emulator.finish().unwrap();
+            Some(arrived)
+        };
+        let Some(first) = send(false, 7) else { return };
+        let lost = first.iter().filter(|a| !**a).count();
+        assert!((5..45).contains(&lost), "{lost} of 200 lost");
+        assert_eq!(Some(&first), send(false, 7).as_ref(), "same seed");
+        assert_eq!(Some(&first), send(true, 7).as_ref(), "in super-packets");
+        assert_ne!(Some(&first), send(false, 8).as_ref(), "another seed");
+    }
+
+    #[test]
+    fn what_meets_a_closed_window_is_lost() {
+        let Some(mut bench) = bench(None, "delay=1 ms,rate=10 Mbit/s,windows=300 ms .. 10 s", 1) else { return };
+        let a = bench.hosts[0].within(|| UdpSocket::bind(A)).unwrap();
+        let b = bench.hosts[1].within(|| UdpSocket::bind(B)).unwrap();
+        b.set_read_timeout(Some(std::time::Duration::from_millis(20))).unwrap();
+        a.send_to(b"early", B).unwrap();
+        assert!(b.recv_from(&mut [0; 10]).is_err());
+        b.set_read_timeout(Some(std::time::Duration::from_secs(2))).unwrap();
+        std::thread::sleep(std::time::Duration::from_millis(320));
+        a.send_to(b"later", B).unwrap();
+        assert_eq!(b.recv_from(&mut [0; 10]).unwrap().0, 5);
+        let samples = bench.emulator.finish().unwrap();
+        assert_eq!(last(&samples, true).statistics.dropped_by(farlink_link::DropReason::Down), 1);
+    }
+}

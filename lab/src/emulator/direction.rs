@@ -1,0 +1,380 @@
+//! One direction of a link: a thread that takes frames at one port, asks the link model what
+//! becomes of each wire packet, and hands them over at the other port when they are due.
+
+use super::frame::{self, Frame};
+use super::lateness::Lateness;
+use super::pending::{Due, Pending};
+use super::port::{Intake, Port};
+use farlink_base::Instant;
+use farlink_link::{DirectionSpec, LinkDirection, Statistics, Verdict};
+use farlink_os::packet::BATCH;
+use farlink_os::{monotonic_ns, schedule};
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::Sender;
+use std::time::Duration;
+
+/// Wire packets of one super-packet that arrive within this time arrive together: the emulator's
+/// own precision, and what an interface that coalesces does.
+const GRAIN_NS: u64 = 200_000;
+/// Closer than this, sleeping costs more than it saves.
+const SPIN_NS: u64 = 3_000;
+/// Wait after the host's interface had no room.
+const RETRY_NS: u64 = 20_000;
+/// Wait after the host's interface was found to be down.
+const DOWN_WAIT: Duration = Duration::from_millis(2);
+/// Real-time priority: above ordinary programs, below the kernel's own threads.
+const PRIORITY: i32 = 50;
+
+/// What a direction is made of.
+#[derive(Clone, Debug)]
+pub struct Setup {
+    /// Number of the link, for samples.
+    pub link: usize,
+    /// Whether it is the link's forward direction.
+    pub forward: bool,
+    /// The model.
+    pub spec: DirectionSpec,
+    /// Seed of everything random in it.
+    pub seed: u64,
+    /// Monotonic nanoseconds of the run's start; what is sent earlier waits for it.
+    pub start_ns: u64,
+    /// Time between samples.
+    pub interval: Duration,
+}
+
+/// What one direction did up to a moment.
+#[derive(Clone, Debug)]
+pub struct Sample {
+    /// Number of the link.
+    pub link: usize,
+    /// Whether it is the link's forward direction.
+    pub forward: bool,
+    /// Nanoseconds since the run's start.
+    pub at_ns: u64,
+    /// Whether it may transmit.
+    pub up: bool,
+    /// Counters of the model.
+    pub statistics: Statistics,
+    /// Bytes waiting for the transmitter.
+    pub queued_bytes: u64,
+    /// Bytes handed over to the far host, IP headers included.
+    pub handed_over_bytes: u64,
+    /// Frames that were not unicast IP.
+    pub ignored: u64,
+    /// Packets lost by the emulator, not by the model.
+    pub own_losses: u64,
+    /// Bytes on their way.
+    pub in_flight_bytes: u64,
+    /// Lateness of all frames so far.
+    pub lateness: Lateness,
+    /// Processor time of the thread.
+    pub cpu: Duration,
+    /// Whether the thread has real-time scheduling.
+    pub real_time: bool,
+}
+
+/// What a direction's thread tells others without a lock.
+#[derive(Debug)]
+pub struct Shared {
+    /// Whether it may transmit now or within the notice time.
+    pub up: AtomicBool,
+    /// Monotonic nanoseconds at which everything in flight has arrived.
+    pub drained_ns: AtomicU64,
+}
+
+/// Notice given before a link opens, for the carrier to be there in time.
+const NOTICE: Duration = Duration::from_millis(50);
+
+pub struct Direction {
+    setup: Setup,
+    link: LinkDirection,
+    from: Arc<Port>,
+    to: Arc<Port>,
+    pending: Pending,
+    due: Vec<Due>,
+    verdicts: Vec<Verdict>,
+    lateness: Lateness,
+    shared: Arc<Shared>,
+    ignored: u64,
+    own_losses: u64,
+    handed_over_bytes: u64,
+    corruptions: u64,
+    real_time: bool,
+}
+
+impl Direction {
+    pub fn new(setup: Setup, from: Arc<Port>, to: Arc<Port>, shared: Arc<Shared>) -> io::Result<Self> {
+        let (capacity, populated) = memory_for(&setup.spec);
+        Ok(Direction {
+            link: LinkDirection::new(setup.spec.clone(), setup.seed),
+            pending: Pending::new(capacity, populated)?,
+            setup,
+            from,
+            to,
+            due: Vec::with_capacity(BATCH),
+            verdicts: Vec::with_capacity(64),
+            lateness: Lateness::default(),
+            shared,
+            ignored: 0,
+            own_losses: 0,
+            handed_over_bytes: 0,
+            corruptions: 0,
+            real_time: false,
+        })
+    }
+
+    /// Runs until `stop`; a sample goes to `samples` each interval and at the end.
+    pub fn run(mut self, stop: &AtomicBool, samples: &Sender<Sample>) -> io::Result<()> {
+        let _ = schedule::set_timer_slack(1);
+        self.real_time = schedule::set_real_time(PRIORITY).is_ok();
+        if !self.real_time {
+            let _ = schedule::set_nice(-10);
+        }
+        let mut intake = Intake::default();
+        let interval = self.setup.interval.as_nanos() as u64;
+        let mut next_sample = self.setup.start_ns;
+        while !stop.load(Ordering::Relaxed) {
+            let retry = self.hand_over()?;
+            let from = Arc::clone(&self.from);
+            let now = self.instant(monotonic_ns());
+            let taken = match intake.receive(&from, |bytes| self.take(now, bytes)) {
+                Ok(taken) => taken,
+                Err(e) if interface_down(&e) => {
+                    // Polling an interface that is down says "readable" at once.
+                    std::thread::sleep(DOWN_WAIT);
+                    0
+                }
+                Err(e) => return Err(e),
+            };
+            let now = monotonic_ns();
+            if now >= next_sample {
+                next_sample += interval * ((now - next_sample) / interval + 1);
+                self.publish(now);
+                let _ = samples.send(self.sample(now));
+            }
+            if taken == 0 {
+                self.sleep(next_sample, retry)?;
+            }
+        }
+        let _ = samples.send(self.sample(monotonic_ns()));
+        Ok(())
+    }
+
+    /// Model time of a monotonic time: nanoseconds since the start, never before it.
+    fn instant(&self, ns: u64) -> Instant {
+        Instant(ns.saturating_sub(self.setup.start_ns))
+    }
+
+    /// Asks the model about each wire packet of a frame and keeps what arrives until it is due.
+    fn take(&mut self, now: Instant, bytes: &[u8]) {
+        let Some(frame) = Frame::read(bytes) else {
+            self.ignored += 1;
+            return;
+        };
+        let mut verdicts = std::mem::take(&mut self.verdicts);
+        verdicts.clear();
+        self.link.transmit_segments(now, frame.packet_bytes(), |verdict| verdicts.push(verdict));
+        let mut first = 0;
+        while first < verdicts.len() {
+            let last = run_end(&verdicts, first);
+            for delivery in verdicts[last - 1].deliveries() {
+                self.keep(&frame, first, last, delivery.at.0, delivery.corrupted);
+            }
+            first = last;
+        }
+        self.verdicts = verdicts;
+    }
+
+    fn keep(&mut self, frame: &Frame<'_>, first: usize, last: usize, at: u64, corrupted: bool) {
+        let at = at.saturating_add(self.setup.start_ns);
+        self.corruptions += u64::from(corrupted);
+        let choice = self.corruptions.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 16;
+        let kept = self.pending.push(at, frame.run_length(first, last), |out| {
+            frame.write_run(first, last, out);
+            if corrupted {
+                frame::corrupt(out, choice);
+            }
+        });
+        if !kept {
+            self.own_losses += (last - first) as u64;
+        }
+    }
+
+    /// Hands over what is due; tells whether the host's interface had no room.
+    fn hand_over(&mut self) -> io::Result<bool> {
+        loop {
+            let now = monotonic_ns();
+            self.pending.take_due(now, BATCH, &mut self.due);
+            if self.due.is_empty() {
+                return Ok(false);
+            }
+            let mut frames = [&[][..]; BATCH];
+            for (slot, due) in frames.iter_mut().zip(&self.due) {
+                *slot = self.pending.bytes_of(*due);
+            }
+            let sent = match self.to.send(&frames[..self.due.len()]) {
+                Ok(sent) => sent,
+                Err(e) if no_room(&e) => return Ok(true),
+                Err(e) if interface_down(&e) || e.kind() == io::ErrorKind::InvalidInput => {
+                    self.own_losses += 1;
+                    self.finish(1);
+                    continue;
+                }
+                Err(e) => return Err(e),
+            };
+            for due in &self.due[..sent] {
+                self.lateness.add(now.saturating_sub(due.at));
+            }
+            self.handed_over_bytes +=
+                frames[..sent].iter().map(|f| f.len().saturating_sub(super::FRAME_OVERHEAD) as u64).sum::<u64>();
+            self.finish(sent);
+        }
+    }
+
+    fn finish(&mut self, count: usize) {
+        for due in self.due.drain(..count) {
+            self.pending.release(due);
+        }
+    }
+
+    fn sleep(&self, next_sample: u64, retry: bool) -> io::Result<()> {
+        let now = monotonic_ns();
+        let due = if retry { Some(now + RETRY_NS) } else { self.pending.next().map(|d| d.at) };
+        let until = due.unwrap_or(u64::MAX).min(next_sample);
+        if until > now + SPIN_NS {
+            schedule::wait_readable(&[self.from.fd()], Some(until))?;
+        }
+        Ok(())
+    }
+
+    fn publish(&mut self, now_ns: u64) {
+        let now = self.instant(now_ns);
+        let up = self.link.is_up(now) || self.link.next_change(now) <= now + NOTICE + self.setup.interval;
+        self.shared.up.store(up, Ordering::Relaxed);
+        let drained = self.link.last_arrival().0.saturating_add(self.setup.start_ns);
+        self.shared.drained_ns.store(drained, Ordering::Relaxed);
+    }
+
+    fn sample(&mut self, now_ns: u64) -> Sample {
+        self.own_losses += self.from.take_drops();
+        let now = self.instant(now_ns);
+        Sample {
+            link: self.setup.link,
+            forward: self.setup.forward,
+            at_ns: now.0,
+            up: self.link.is_up(now),
+            statistics: *self.link.statistics(),
+            queued_bytes: self.link.queued_bytes(now),
+            handed_over_bytes: self.handed_over_bytes,
+            ignored: self.ignored,
+            own_losses: self.own_losses,
+            in_flight_bytes: self.pending.bytes() as u64,
+            lateness: self.lateness.clone(),
+            cpu: farlink_os::process::thread_cpu(),
+            real_time: self.real_time,
+        }
+    }
+}
+
+/// End of the run of wire packets beginning at `first` that share their fate: all lost, or all
+/// arriving whole, once, in order and nearly at once (then with the last of them).
+fn run_end(verdicts: &[Verdict], first: usize) -> usize {
+    let plain = |v: &Verdict| match v {
+        Verdict::Arrives(d) if !d.corrupted => Some(d.at.0),
+        _ => None,
+    };
+    let Some(start) = plain(&verdicts[first]) else { return first + 1 };
+    let mut before = start;
+    let rest = verdicts[first + 1..].iter().take_while(|v| match plain(v) {
+        Some(at) if at >= before && at - start <= GRAIN_NS => {
+            before = at;
+            true
+        }
+        _ => false,
+    });
+    first + 1 + rest.count()
+}
+
+/// Bytes of memory for what is on its way, and how much of it to have ready: rate times delay,
+/// plus the queue, plus a share for headers; bounded, since a laser link to Mars would want more
+/// than any machine has.
+fn memory_for(spec: &DirectionSpec) -> (usize, usize) {
+    const LEAST: u64 = 16 << 20;
+    const MOST: u64 = 2 << 30;
+    const READY: u64 = 128 << 20;
+    let highest = highest_rate(spec);
+    let capacity = match highest {
+        None => 256 << 20,
+        Some(rate) => {
+            let detour = spec.reorder.map_or(Duration::ZERO, |r| r.gap);
+            let flight = spec.longest_delay() + spec.jitter.map_or(Duration::ZERO, |j| j.most) + detour;
+            let bytes = u128::from(rate) * flight.as_nanos() / 8_000_000_000;
+            let bytes = u64::try_from(bytes).unwrap_or(MOST).saturating_add(spec.queue_bytes());
+            // Small packets carry 24 bytes of ours each.
+            bytes.saturating_add(bytes / 2)
+        }
+    };
+    let capacity = capacity.clamp(LEAST, MOST);
+    (capacity as usize, capacity.min(READY) as usize)
+}
+
+fn highest_rate(spec: &DirectionSpec) -> Option<u64> {
+    use farlink_link::Rate;
+    let own = match &spec.rate {
+        Rate::Unlimited => return None,
+        Rate::Constant(rate) => rate.0,
+        Rate::Steps(steps) => steps.iter().map(|(_, r)| r.0).max()?,
+    };
+    spec.windows.iter().flatten().filter_map(|w| w.rate).map(|r| r.0).chain([own]).max()
+}
+
+fn no_room(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::WouldBlock || error.raw_os_error() == Some(ENOBUFS)
+}
+
+/// The host's interface is down or gone: TAP says EIO, packet sockets ENETDOWN or ENXIO.
+fn interface_down(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(EIO | ENXIO | ENETDOWN | EBADFD))
+}
+
+/// Linux error numbers (asm-generic/errno.h).
+const EIO: i32 = 5;
+const ENXIO: i32 = 6;
+const EBADFD: i32 = 77;
+const ENETDOWN: i32 = 100;
+const ENOBUFS: i32 = 105;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use farlink_base::DataRate;
+    use farlink_link::{Delivery, DropReason};
+
+    fn at(ns: u64) -> Verdict {
+        Verdict::Arrives(Delivery { at: Instant(ns), corrupted: false })
+    }
+
+    #[test]
+    fn runs_end_at_losses_gaps_and_disorder() {
+        let lost = Verdict::Dropped(DropReason::Loss);
+        assert_eq!(run_end(&[at(1), at(1), at(1)], 0), 3);
+        assert_eq!(run_end(&[at(1), lost, at(1)], 0), 1);
+        assert_eq!(run_end(&[at(1), lost, at(1)], 1), 2);
+        assert_eq!(run_end(&[at(1), at(GRAIN_NS), at(GRAIN_NS + 2)], 0), 2);
+        assert_eq!(run_end(&[at(9), at(8)], 0), 1);
+        let bad = Verdict::Arrives(Delivery { at: Instant(1), corrupted: true });
+        assert_eq!(run_end(&[at(1), bad, at(1)], 0), 1);
+        assert_eq!(run_end(&[at(1), bad, at(1)], 1), 2);
+    }
+
+    #[test]
+    fn memory_follows_rate_and_delay_within_bounds() {
+        let spec = |rate, seconds| DirectionSpec::new(DataRate(rate), Duration::from_secs(seconds));
+        assert_eq!(memory_for(&spec(1000, 1)).0, 16 << 20);
+        let (capacity, ready) = memory_for(&spec(1_000_000_000, 2));
+        assert!(capacity > 250_000_000 && ready <= capacity, "{capacity} {ready}");
+        assert_eq!(memory_for(&spec(100_000_000_000, 1000)).0, 2 << 30);
+    }
+}

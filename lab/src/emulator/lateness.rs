@@ -1,0 +1,202 @@
+//! How late the emulator was, and whether the run may be believed.
+
+use farlink_os::pressure::{self, MachineTime, Pressure, Resource};
+use std::time::Duration;
+
+/// Lateness of frames: when they were handed over less when they were due. Buckets grow by a
+/// quarter of a power of two, so a quantile is right within 25 %.
+#[derive(Clone, Debug)]
+pub struct Lateness {
+    buckets: Vec<u64>,
+    count: u64,
+    max_ns: u64,
+}
+
+impl Default for Lateness {
+    fn default() -> Self {
+        Lateness { buckets: vec![0; 256], count: 0, max_ns: 0 }
+    }
+}
+
+impl Lateness {
+    /// Counts one frame.
+    pub fn add(&mut self, late_ns: u64) {
+        self.buckets[bucket(late_ns)] += 1;
+        self.count += 1;
+        self.max_ns = self.max_ns.max(late_ns);
+    }
+
+    /// Adds what another counted.
+    pub fn merge(&mut self, other: &Lateness) {
+        self.buckets.iter_mut().zip(&other.buckets).for_each(|(a, b)| *a += b);
+        self.count += other.count;
+        self.max_ns = self.max_ns.max(other.max_ns);
+    }
+
+    /// Frames counted.
+    pub fn count(&self) -> u64 {
+        self.count
+    }
+
+    /// The latest frame.
+    pub fn max(&self) -> Duration {
+        Duration::from_nanos(self.max_ns)
+    }
+
+    /// The lateness that this share (0 to 1) of the frames stayed below.
+    pub fn quantile(&self, share: f64) -> Duration {
+        let wanted = (self.count as f64 * share).ceil() as u64;
+        let mut seen = 0;
+        for (index, count) in self.buckets.iter().enumerate() {
+            seen += count;
+            if seen >= wanted && seen > 0 {
+                return Duration::from_nanos(upper(index).min(self.max_ns));
+            }
+        }
+        self.max()
+    }
+}
+
+fn bucket(ns: u64) -> usize {
+    if ns < 4 {
+        return ns as usize;
+    }
+    let power = 63 - ns.leading_zeros();
+    (power as usize) * 4 - 4 + ((ns >> (power - 2)) & 3) as usize
+}
+
+fn upper(bucket: usize) -> u64 {
+    if bucket < 4 {
+        return bucket as u64;
+    }
+    let (power, part) = ((bucket as u32 + 4) / 4, (bucket as u64) % 4);
+    let step = 1u64 << (power - 2);
+    (1u64 << power).saturating_add((part + 1).saturating_mul(step)).saturating_sub(1)
+}
+
+/// Lateness at the 99th percentile beyond which a run is called disturbed: a tenth of the delay
+/// where that is more than this.
+const LATE: Duration = Duration::from_millis(5);
+/// Share of the time in which a task waited for a processor. Everything on one machine always
+/// waits a little; beyond this, processes measure each other.
+const CPU_WAIT: f64 = 0.60;
+/// Share of the processors' time that the hypervisor gave to others.
+const STOLEN: f64 = 0.05;
+
+/// What is asked before a run is believed.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Signs {
+    /// Lateness at the 99th percentile.
+    pub late_p99: Duration,
+    /// Shortest one-way delay of the emulated links.
+    pub delay: Duration,
+    /// Packets the emulator lost itself: its memory or the kernel's queue before it was full.
+    pub own_losses: u64,
+    /// Share of the time in which some task waited for a processor, where the kernel says.
+    pub cpu_wait: Option<f64>,
+    /// Share of processor time stolen by the hypervisor, where the kernel says.
+    pub stolen: Option<f64>,
+}
+
+impl Signs {
+    /// Why the run should not be believed; empty when it may.
+    pub fn doubts(&self) -> Vec<String> {
+        let mut doubts = Vec::new();
+        let ms = |d: Duration| d.as_secs_f64() * 1e3;
+        let allowed = LATE.max(self.delay / 10);
+        if self.late_p99 > allowed {
+            doubts.push(format!("packets up to {:.1} ms late (99 %), {:.1} allowed", ms(self.late_p99), ms(allowed)));
+        }
+        if self.own_losses > 0 {
+            doubts.push(format!("{} packets lost by the emulator itself", self.own_losses));
+        }
+        for (share, most, what) in
+            [(self.cpu_wait, CPU_WAIT, "tasks waited for a processor"), (self.stolen, STOLEN, "time was stolen")]
+        {
+            if let Some(share) = share.filter(|s| *s > most) {
+                doubts.push(format!("{what} {:.0} % of the time, {:.0} % allowed", share * 100.0, most * 100.0));
+            }
+        }
+        doubts
+    }
+}
+
+/// Watches the machine from its making on.
+#[derive(Clone, Copy, Debug)]
+pub struct MachineWatch {
+    since_ns: u64,
+    pressure: Option<Pressure>,
+    time: Option<MachineTime>,
+}
+
+impl MachineWatch {
+    /// Begins to watch.
+    pub fn start() -> Self {
+        MachineWatch {
+            since_ns: farlink_os::monotonic_ns(),
+            pressure: pressure::pressure(Resource::Cpu),
+            time: pressure::machine_time(),
+        }
+    }
+
+    /// Shares of the time since the start: tasks waiting for a processor, and time stolen.
+    pub fn shares(&self) -> (Option<f64>, Option<f64>) {
+        let elapsed = Duration::from_nanos(farlink_os::monotonic_ns() - self.since_ns).as_secs_f64().max(1e-3);
+        let waited = self.pressure.zip(pressure::pressure(Resource::Cpu));
+        let waited = waited.map(|(a, b)| (b.some.saturating_sub(a.some).as_secs_f64() / elapsed).min(1.0));
+        let stolen = self.time.zip(pressure::machine_time()).map(|(a, b)| {
+            let stolen = b.stolen.saturating_sub(a.stolen);
+            let total = stolen + b.busy.saturating_sub(a.busy) + b.idle.saturating_sub(a.idle);
+            stolen.as_secs_f64() / total.as_secs_f64().max(1e-3)
+        });
+        (waited, stolen)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn buckets_cover_all_times_in_order() {
+        let mut last = 0;
+        for ns in (0..2000).chain((11..63).map(|p| (1u64 << p) + 5)) {
+            let b = bucket(ns);
+            assert!(b >= last && b < 256, "{ns}: {b}");
+            assert!(upper(b) >= ns && (b == 0 || upper(b - 1) < ns), "{ns} {b} {}", upper(b));
+            last = b;
+        }
+    }
+
+    #[test]
+    fn quantiles_are_close_and_merge() {
+        let (mut a, mut b) = (Lateness::default(), Lateness::default());
+        (1..=500).for_each(|i| a.add(i * 1000));
+        (501..=1000).for_each(|i| b.add(i * 1000));
+        a.merge(&b);
+        let p50 = a.quantile(0.5).as_nanos() as f64;
+        assert!((500e3..=625e3).contains(&p50), "{p50}");
+        assert_eq!(a.quantile(1.0), Duration::from_millis(1));
+        assert_eq!(a.max(), Duration::from_millis(1));
+        assert_eq!(Lateness::default().quantile(0.99), Duration::ZERO);
+    }
+
+    #[test]
+    fn doubts_name_the_number_and_the_bound() {
+        assert!(Signs { cpu_wait: Some(0.2), stolen: Some(0.01), ..Signs::default() }.doubts().is_empty());
+        let bad = Signs { late_p99: Duration::from_millis(30), own_losses: 3, stolen: Some(0.2), ..Signs::default() };
+        let doubts = bad.doubts();
+        assert_eq!(doubts.len(), 3, "{doubts:?}");
+        assert!(doubts[0].contains("30.0 ms"));
+        let mars = Signs { late_p99: Duration::from_millis(30), delay: Duration::from_secs(600), ..Signs::default() };
+        assert!(mars.doubts().is_empty());
+    }
+
+    #[test]
+    fn the_machine_is_watched_where_the_kernel_tells() {
+        let watch = MachineWatch::start();
+        let (waited, stolen) = watch.shares();
+        assert!(waited.is_none_or(|w| (0.0..=1.0).contains(&w)));
+        assert!(stolen.is_none_or(|s| (0.0..=1.0).contains(&s)));
+    }
+}

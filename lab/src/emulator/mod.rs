@@ -1,0 +1,133 @@
+//! The link emulator: real packets of real hosts through the link model that the simulator uses.
+//!
+//! It knows no bundles. A thread for each direction takes frames at one [`Port`] and hands them
+//! over at the other; [`Emulator`] starts the threads, lowers carriers and gathers samples.
+
+mod direction;
+mod frame;
+mod lateness;
+mod pending;
+mod port;
+
+pub use direction::{Sample, Setup};
+pub use lateness::{Lateness, MachineWatch, Signs};
+pub use port::Port;
+
+use direction::{Direction, Shared};
+use farlink_link::LinkSpec;
+use farlink_os::monotonic_ns;
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+/// Bytes of a frame that are not the IP packet: virtio-net and Ethernet headers.
+pub(crate) const FRAME_OVERHEAD: usize = farlink_os::tap::VNET_HEADER + 14;
+
+/// Links being emulated.
+pub struct Emulator {
+    stop: Arc<AtomicBool>,
+    start_ns: u64,
+    interval: Duration,
+    threads: Vec<JoinHandle<io::Result<()>>>,
+    sender: Sender<Sample>,
+    samples: Receiver<Sample>,
+    cables: Vec<Cable>,
+}
+
+/// What is needed to lower and raise the carrier of a link.
+struct Cable {
+    ports: [Arc<Port>; 2],
+    directions: [Arc<Shared>; 2],
+    carrier: bool,
+}
+
+impl Emulator {
+    /// An emulator without links, whose time begins at `start_ns` on the monotonic clock.
+    pub fn new(start_ns: u64, interval: Duration) -> Self {
+        let (sender, samples) = channel();
+        let stop = Arc::new(AtomicBool::new(false));
+        Emulator { stop, start_ns, interval, threads: Vec::new(), sender, samples, cables: Vec::new() }
+    }
+
+    /// Joins two ports by a link; `forward` goes from the first to the second. The same seed gives
+    /// the same fate to the same packets.
+    pub fn add(&mut self, ports: [Port; 2], spec: &LinkSpec, seed: u64) -> io::Result<()> {
+        let link = self.cables.len();
+        let ports = ports.map(Arc::new);
+        let directions =
+            [(); 2].map(|()| Arc::new(Shared { up: AtomicBool::new(true), drained_ns: AtomicU64::new(0) }));
+        for (index, spec) in [&spec.forward, &spec.reverse].into_iter().enumerate() {
+            let setup = Setup {
+                link,
+                forward: index == 0,
+                spec: spec.clone(),
+                seed: direction_seed(seed, link, index == 0),
+                start_ns: self.start_ns,
+                interval: self.interval,
+            };
+            let (from, to) = (Arc::clone(&ports[index]), Arc::clone(&ports[1 - index]));
+            let direction = Direction::new(setup, from, to, Arc::clone(&directions[index]))?;
+            let (stop, sender) = (Arc::clone(&self.stop), self.sender.clone());
+            let name = format!("link{link}{}", if index == 0 { "f" } else { "r" });
+            let thread = std::thread::Builder::new().name(name).spawn(move || direction.run(&stop, &sender))?;
+            self.threads.push(thread);
+        }
+        self.cables.push(Cable { ports, directions, carrier: true });
+        Ok(())
+    }
+
+    /// Takes the samples that have come in, waiting for the first at most this long, and sees to
+    /// the carriers. An error when a direction has stopped.
+    pub fn poll(&mut self, wait: Duration) -> io::Result<Vec<Sample>> {
+        let mut samples: Vec<Sample> = self.samples.recv_timeout(wait).into_iter().collect();
+        samples.extend(self.samples.try_iter());
+        self.cables.iter_mut().for_each(Cable::update_carrier);
+        if self.threads.iter().any(JoinHandle::is_finished) {
+            self.finish()?;
+            return Err(io::Error::other("a direction of a link stopped by itself"));
+        }
+        Ok(samples)
+    }
+
+    /// Stops all links and gives the last samples.
+    pub fn finish(&mut self) -> io::Result<Vec<Sample>> {
+        self.stop.store(true, Ordering::Relaxed);
+        let mut result = Ok(());
+        for thread in self.threads.drain(..) {
+            let ended = thread.join().unwrap_or_else(|_| Err(io::Error::other("a direction's thread panicked")));
+            result = result.and(ended);
+        }
+        result?;
+        Ok(self.samples.try_iter().collect())
+    }
+}
+
+impl Drop for Emulator {
+    fn drop(&mut self) {
+        let _ = self.finish();
+    }
+}
+
+impl Cable {
+    /// Down when both directions are down and nothing is in flight; up again before either opens.
+    fn update_carrier(&mut self) {
+        let up = self.directions.iter().any(|d| d.up.load(Ordering::Relaxed));
+        let now = monotonic_ns();
+        let drained = self.directions.iter().all(|d| d.drained_ns.load(Ordering::Relaxed) <= now);
+        let carrier = up || !drained;
+        if carrier != self.carrier {
+            for port in &self.ports {
+                let _ = port.set_carrier(carrier);
+            }
+            self.carrier = carrier;
+        }
+    }
+}
+
+/// Seed of one direction of one link of a run. The simulator derives the same.
+pub fn direction_seed(seed: u64, link: usize, forward: bool) -> u64 {
+    seed ^ ((link as u64) * 2 + u64::from(!forward) + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15)
+}

@@ -1,0 +1,202 @@
+//! What is on its way: frames in one region of memory that was there from the start, given out in
+//! order of arrival time.
+
+use farlink_os::memory::Region;
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
+use std::io;
+
+/// A frame on its way.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct Due {
+    /// When it arrives, in nanoseconds.
+    pub at: u64,
+    /// Order of entry: equal times leave in it.
+    sequence: u64,
+    offset: usize,
+    length: usize,
+}
+
+/// Frames on their way.
+#[derive(Debug)]
+pub struct Pending {
+    region: Region,
+    /// Blocks of the region in order of entry: end offset, and whether it is still needed. Space is
+    /// taken back from the oldest on.
+    blocks: VecDeque<(usize, bool)>,
+    /// Sequence number of the first of `blocks`.
+    first: u64,
+    head: usize,
+    tail: usize,
+    /// Those that arrive in order of entry: nearly always all.
+    in_order: VecDeque<Due>,
+    /// Those that overtake.
+    early: BinaryHeap<Reverse<Due>>,
+    bytes: usize,
+}
+
+impl Pending {
+    /// Room for `capacity` bytes of frames, the first `populated` of them backed by memory at once.
+    pub fn new(capacity: usize, populated: usize) -> io::Result<Self> {
+        let region = Region::reserve(capacity)?;
+        // Older kernels cannot; pages then come one by one.
+        let _ = region.populate(populated);
+        Ok(Pending {
+            region,
+            blocks: VecDeque::with_capacity(4096),
+            first: 0,
+            head: 0,
+            tail: 0,
+            in_order: VecDeque::with_capacity(4096),
+            early: BinaryHeap::with_capacity(256),
+            bytes: 0,
+        })
+    }
+
+    /// Adds a frame of `length` bytes that arrives at `at`, written by `write`; false when there is
+    /// no room.
+    pub fn push(&mut self, at: u64, length: usize, write: impl FnOnce(&mut [u8])) -> bool {
+        let Some(offset) = self.allocate(length) else { return false };
+        write(&mut self.region[offset..offset + length]);
+        let due = Due { at, sequence: self.first + self.blocks.len() as u64 - 1, offset, length };
+        if self.in_order.back().is_none_or(|last| last.at <= at) {
+            self.in_order.push_back(due);
+        } else {
+            self.early.push(Reverse(due));
+        }
+        self.bytes += length;
+        true
+    }
+
+    /// A ring that never splits a frame: `head` is where the next goes, `tail` where the oldest is.
+    fn allocate(&mut self, length: usize) -> Option<usize> {
+        if self.blocks.is_empty() {
+            (self.head, self.tail) = (0, 0);
+        }
+        let full = !self.blocks.is_empty() && self.head == self.tail;
+        let offset = if self.head >= self.tail && !full {
+            if self.head + length <= self.region.len() {
+                self.head
+            } else if length < self.tail {
+                0
+            } else {
+                return None;
+            }
+        } else if !full && self.head + length < self.tail {
+            self.head
+        } else {
+            return None;
+        };
+        self.head = offset + length;
+        self.blocks.push_back((self.head, true));
+        Some(offset)
+    }
+
+    /// The next frame to arrive.
+    pub fn next(&self) -> Option<Due> {
+        match (self.in_order.front(), self.early.peek()) {
+            (Some(a), Some(Reverse(b))) => Some(*a.min(b)),
+            (Some(a), None) => Some(*a),
+            (None, b) => b.map(|r| r.0),
+        }
+    }
+
+    /// Moves those that are due at `now` into `out`, in order, until it holds `most`. They stay
+    /// readable until [`Pending::release`].
+    pub fn take_due(&mut self, now: u64, most: usize, out: &mut Vec<Due>) {
+        while out.len() < most {
+            let Some(next) = self.next().filter(|d| d.at <= now) else { return };
+            if self.in_order.front() == Some(&next) {
+                self.in_order.pop_front();
+            } else {
+                self.early.pop();
+            }
+            out.push(next);
+        }
+    }
+
+    /// The bytes of a frame.
+    pub fn bytes_of(&self, due: Due) -> &[u8] {
+        &self.region[due.offset..due.offset + due.length]
+    }
+
+    /// Gives a frame's room back.
+    pub fn release(&mut self, due: Due) {
+        self.bytes -= due.length;
+        if let Some(block) = self.blocks.get_mut((due.sequence - self.first) as usize) {
+            block.1 = false;
+        }
+        while let Some(&(end, false)) = self.blocks.front() {
+            self.tail = end;
+            self.blocks.pop_front();
+            self.first += 1;
+        }
+    }
+
+    /// Bytes on their way.
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn take(pending: &mut Pending, now: u64) -> Vec<(u64, Vec<u8>)> {
+        let mut due = Vec::new();
+        pending.take_due(now, usize::MAX, &mut due);
+        let taken = due.iter().map(|d| (d.at, pending.bytes_of(*d).to_vec())).collect();
+        due.into_iter().for_each(|d| pending.release(d));
+        taken
+    }
+
+    #[test]
+    fn frames_leave_in_order_of_time_then_of_entry() {
+        let mut pending = Pending::new(1000, 1000).unwrap();
+        for (at, byte) in [(30, 1), (10, 2), (30, 3), (20, 4), (10, 5)] {
+            assert!(pending.push(at, 10, |b| b.fill(byte)));
+        }
+        assert_eq!(pending.next().unwrap().at, 10);
+        assert_eq!(take(&mut pending, 5), []);
+        let order: Vec<u8> = take(&mut pending, 30).iter().map(|t| t.1[0]).collect();
+        assert_eq!(order, [2, 5, 4, 1, 3]);
+        assert_eq!(pending.bytes(), 0);
+    }
+
+    #[test]
+    fn a_full_ring_refuses_and_never_mixes_frames() {
+        let mut pending = Pending::new(10_000, 0).unwrap();
+        let mut expected: VecDeque<(u64, u8)> = VecDeque::new();
+        let (mut refused, mut x) = (0, 12345u64);
+        for step in 0..20_000u64 {
+            x = x.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            let length = 1 + (x >> 33) as usize % 1500;
+            let fill = step as u8;
+            if pending.push(step, length, |b| b.fill(fill)) {
+                expected.push_back((step, fill));
+            } else {
+                refused += 1;
+            }
+            if x >> 60 > 6 {
+                let until = step.saturating_sub(3);
+                for (at, bytes) in take(&mut pending, until) {
+                    let (want_at, want) = expected.pop_front().unwrap();
+                    assert_eq!(at, want_at);
+                    assert!(bytes.iter().all(|b| *b == want));
+                }
+            }
+        }
+        assert!(refused > 0 && expected.len() < 100, "{refused} {}", expected.len());
+    }
+
+    #[test]
+    fn a_frame_larger_than_the_room_is_refused() {
+        let mut pending = Pending::new(100, 0).unwrap();
+        assert!(!pending.push(1, 101, |_| {}));
+        assert!(pending.push(1, 100, |_| {}));
+        assert!(!pending.push(1, 1, |_| {}));
+        take(&mut pending, 1);
+        assert!(pending.push(1, 100, |_| {}));
+    }
+}

@@ -1,0 +1,104 @@
+//! Where frames come from and go to: a TAP interface, or a packet socket on one end of a pair.
+
+use farlink_os::packet::{BATCH, Batch, FRAME_MAX, PacketSocket};
+use farlink_os::tap::Tap;
+use std::io::{self, IoSlice};
+use std::os::fd::{AsFd, BorrowedFd};
+
+/// One end of an emulated link, as the emulator sees it.
+#[derive(Debug)]
+pub enum Port {
+    /// The host's own interface.
+    Tap(Tap),
+    /// The other end of a pair whose first end is the host's interface.
+    Packet(PacketSocket),
+}
+
+impl Port {
+    /// What to poll.
+    pub fn fd(&self) -> BorrowedFd<'_> {
+        match self {
+            Port::Tap(tap) => tap.as_fd(),
+            Port::Packet(socket) => socket.as_fd(),
+        }
+    }
+
+    /// Gives frames to the host; tells how many it took. An error is about the first that it did
+    /// not take.
+    pub fn send(&self, frames: &[&[u8]]) -> io::Result<usize> {
+        match self {
+            Port::Tap(tap) => {
+                for (index, frame) in frames.iter().enumerate() {
+                    match tap.send(&[IoSlice::new(frame)]) {
+                        Ok(_) => {}
+                        Err(_) if index > 0 => return Ok(index),
+                        Err(e) => return Err(e),
+                    }
+                }
+                Ok(frames.len())
+            }
+            Port::Packet(socket) => {
+                let mut pieces = [(&[][..], &[][..]); BATCH];
+                pieces.iter_mut().zip(frames).for_each(|(piece, frame)| piece.0 = frame);
+                socket.send(&pieces[..frames.len().min(BATCH)])
+            }
+        }
+    }
+
+    /// Frames the kernel lost before we could take them, since the last call.
+    pub fn take_drops(&self) -> u64 {
+        match self {
+            Port::Tap(_) => 0,
+            Port::Packet(socket) => socket.take_drops().unwrap_or(0),
+        }
+    }
+
+    /// Shows the host a plugged or unplugged cable, where the port can.
+    pub fn set_carrier(&self, on: bool) -> io::Result<()> {
+        match self {
+            Port::Tap(tap) => tap.set_carrier(on),
+            Port::Packet(_) => Ok(()),
+        }
+    }
+}
+
+/// Room for arriving frames, one per reading thread.
+#[derive(Debug)]
+pub struct Intake {
+    batch: Batch,
+    single: Vec<u8>,
+}
+
+impl Default for Intake {
+    fn default() -> Self {
+        Intake { batch: Batch::new(), single: vec![0; FRAME_MAX] }
+    }
+}
+
+impl Intake {
+    /// Takes what has arrived at `port`, at most [`BATCH`] frames, and shows each to `each`; tells
+    /// how many there were.
+    pub fn receive(&mut self, port: &Port, mut each: impl FnMut(&[u8])) -> io::Result<usize> {
+        let nothing = |e: &io::Error| matches!(e.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted);
+        match port {
+            Port::Tap(tap) => {
+                for count in 0..BATCH {
+                    match tap.receive(&mut self.single) {
+                        Ok(length) => each(&self.single[..length]),
+                        Err(e) if nothing(&e) => return Ok(count),
+                        Err(e) => return Err(e),
+                    }
+                }
+                Ok(BATCH)
+            }
+            Port::Packet(socket) => match socket.receive(&mut self.batch) {
+                Ok(count) => {
+                    self.batch.frames().for_each(|frame| each(frame));
+                    Ok(count)
+                }
+                Err(e) if nothing(&e) => Ok(0),
+                Err(e) => Err(e),
+            },
+        }
+    }
+}

@@ -1,1 +1,24 @@
-//! farlink-report.
+//! Runs as directories of typed tables, their statistics, and the HTML report that people read.
+//!
+//! It starts nothing and measures nothing; every world (simulator, testbed) writes the same schema
+//! through it and never learns what the others wrote. Read [`RunWriter`] and [`schema`] first.
+#![forbid(unsafe_code)]
+
+mod column;
+mod docs;
+mod journey;
+mod manifest;
+mod recorder;
+mod run;
+pub mod schema;
+mod table;
+
+pub use column::{Cell, Kind, Text};
+pub use docs::reference;
+pub use manifest::{
+    Accounting, ContactFacts, DirectionFacts, FileCheck, Host, Lateness, LinkFacts, Manifest, NodeFacts, Pressure,
+    Topology, Validity, World,
+};
+pub use recorder::{Names, Recorder};
+pub use run::{RunReader, RunWriter};
+pub use schema::{BundleRow, EventRow, LinkRow, ProcessRow, SampleRow};

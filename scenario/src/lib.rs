@@ -14,6 +14,7 @@ mod parse_link;
 mod parse_traffic;
 mod plan;
 mod reader;
+mod topology;
 mod types;
 
 pub use address::{LTP_PORT, LinkEnd, PREFIX_LENGTH, TCPCL_PORT};

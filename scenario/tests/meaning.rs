@@ -166,3 +166,19 @@ fn the_space_station_scenario_can_carry_its_file() {
     assert!(s.duration <= Duration::from_secs(90), "three minutes of real time");
     assert!(s.links[1].forward.delay == Delay::Constant(Duration::from_millis(600)));
 }
+
+#[test]
+fn the_topology_of_a_manifest_names_everything() {
+    let json: serde_json::Value = serde_json::from_str(&campaign("scenario.toml").topology_json()).unwrap();
+    assert_eq!(json["nodes"][1]["name"], "onboard");
+    assert_eq!(json["nodes"][1]["store"], "durable");
+    let space = &json["links"][1];
+    assert_eq!((space["from"].as_str(), space["layer"].as_str()), (Some("onboard"), Some("ltp")));
+    assert_eq!(
+        (space["forward"]["rate_bit_s"].as_u64(), space["forward"]["loss"].as_f64()),
+        (Some(100_000_000), Some(0.001))
+    );
+    assert_eq!(space["forward"]["notes"][0], "24 B of framing per packet");
+    let contacts = json["contacts"].as_array().unwrap();
+    assert!(contacts.iter().any(|c| c["link"] == "space" && c["from"] == "ground" && c["start_s"] == 2.0));
+}

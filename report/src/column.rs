@@ -1,0 +1,99 @@
+//! Cells and columns: what a Rust field becomes in a Parquet file and back.
+
+use std::sync::Arc;
+
+/// Text in a row; cheap to clone, so that node and link names are shared by all rows.
+pub type Text = Arc<str>;
+
+/// Type of a column.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Kind {
+    /// Signed 64-bit integer.
+    Integer,
+    /// 64-bit floating point number.
+    Real,
+    /// UTF-8 text.
+    Text,
+    /// True or false.
+    Flag,
+}
+
+impl Kind {
+    /// Name in the reference.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Kind::Integer => "int64",
+            Kind::Real => "double",
+            Kind::Text => "string",
+            Kind::Flag => "boolean",
+        }
+    }
+}
+
+/// One value of one row; `None` is "does not apply".
+#[derive(Clone, PartialEq, Debug)]
+pub enum Cell {
+    /// An integer.
+    Integer(Option<i64>),
+    /// A number.
+    Real(Option<f64>),
+    /// Text.
+    Text(Option<Text>),
+    /// A flag.
+    Flag(Option<bool>),
+}
+
+/// A Rust type that can be a column.
+pub trait Field: Sized {
+    /// Type of its column.
+    const KIND: Kind;
+    /// Whether it may be absent.
+    const OPTIONAL: bool;
+    /// To a cell.
+    fn cell(&self) -> Cell;
+    /// From a cell; `None` when a value is absent that may not be.
+    fn from_cell(cell: &Cell) -> Option<Self>;
+}
+
+macro_rules! field {
+    ($rust:ty, $kind:ident, $to:expr, $from:expr) => {
+        impl Field for $rust {
+            const KIND: Kind = Kind::$kind;
+            const OPTIONAL: bool = false;
+            fn cell(&self) -> Cell {
+                Cell::$kind(Some($to(self)))
+            }
+            fn from_cell(cell: &Cell) -> Option<Self> {
+                match cell {
+                    Cell::$kind(Some(value)) => Some($from(value)),
+                    _ => None,
+                }
+            }
+        }
+    };
+}
+// Identifiers that use all 64 bits (hashes) keep their bits; everything counted stays below 2^63.
+field!(u64, Integer, |v: &u64| *v as i64, |v: &i64| *v as u64);
+field!(i64, Integer, |v: &i64| *v, |v: &i64| *v);
+field!(f64, Real, |v: &f64| *v, |v: &f64| *v);
+field!(bool, Flag, |v: &bool| *v, |v: &bool| *v);
+field!(Text, Text, |v: &Text| v.clone(), |v: &Text| v.clone());
+
+impl<T: Field> Field for Option<T> {
+    const KIND: Kind = T::KIND;
+    const OPTIONAL: bool = true;
+    fn cell(&self) -> Cell {
+        match self {
+            Some(value) => value.cell(),
+            None => match T::KIND {
+                Kind::Integer => Cell::Integer(None),
+                Kind::Real => Cell::Real(None),
+                Kind::Text => Cell::Text(None),
+                Kind::Flag => Cell::Flag(None),
+            },
+        }
+    }
+    fn from_cell(cell: &Cell) -> Option<Self> {
+        Some(T::from_cell(cell))
+    }
+}

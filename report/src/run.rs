@@ -1,0 +1,186 @@
+//! A run as a directory: `manifest.json` and one Parquet file for each table.
+
+use crate::journey::Journeys;
+use crate::manifest::{Manifest, SCHEMA_VERSION};
+use crate::schema::{BundleRow, EventRow, LinkRow, ProcessRow, SampleRow};
+use crate::table::{TableWriter, read_table};
+use anyhow::{Context, Result, bail};
+use std::path::{Path, PathBuf};
+
+const MANIFEST: &str = "manifest.json";
+
+/// Writes a run. Memory stays bounded but for one small record for each bundle.
+pub struct RunWriter {
+    folder: PathBuf,
+    manifest: Manifest,
+    journeys: Journeys,
+    keep_events: bool,
+    events: TableWriter<EventRow>,
+    samples: TableWriter<SampleRow>,
+    links: Vec<LinkRow>,
+    processes: Vec<ProcessRow>,
+    last_ns: u64,
+}
+
+impl RunWriter {
+    /// Creates the directory, where needed, and the first manifest in it (`finished` is false).
+    pub fn create(folder: &Path, mut manifest: Manifest) -> Result<RunWriter> {
+        std::fs::create_dir_all(folder).with_context(|| format!("cannot create {}", folder.display()))?;
+        manifest.finished = false;
+        write_manifest(folder, &manifest)?;
+        Ok(RunWriter {
+            events: TableWriter::create(folder)?,
+            samples: TableWriter::create(folder)?,
+            folder: folder.to_path_buf(),
+            manifest,
+            journeys: Journeys::default(),
+            keep_events: true,
+            links: Vec::new(),
+            processes: Vec::new(),
+            last_ns: 0,
+        })
+    }
+    /// The directory.
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+    /// The manifest, to fill in what becomes known; written by [`RunWriter::finish`].
+    pub fn manifest(&mut self) -> &mut Manifest {
+        &mut self.manifest
+    }
+    /// Leaves the events table empty; the bundles table is gathered from events all the same.
+    pub fn without_events(&mut self) {
+        self.keep_events = false;
+    }
+    /// Appends an event. The bundles table is gathered from these; nodes may come in any order.
+    pub fn event(&mut self, row: &EventRow) -> Result<()> {
+        self.last_ns = self.last_ns.max(row.time_ns);
+        self.journeys.observe(row);
+        if self.keep_events { self.events.push(row) } else { Ok(()) }
+    }
+    /// Appends a sample.
+    pub fn sample(&mut self, row: &SampleRow) -> Result<()> {
+        self.last_ns = self.last_ns.max(row.time_ns);
+        self.samples.push(row)
+    }
+    /// Adds the totals of one direction of a link; `up_ns` is filled in from the contact plan when 0.
+    pub fn link(&mut self, row: LinkRow) {
+        self.links.push(row);
+    }
+    /// Adds what a process used.
+    pub fn process(&mut self, row: ProcessRow) {
+        self.processes.push(row);
+    }
+    /// Writes everything and marks the run as finished. Without `duration_s` in the manifest the
+    /// run ended with its last row.
+    pub fn finish(mut self) -> Result<PathBuf> {
+        if self.manifest.duration_s == 0.0 {
+            self.manifest.duration_s = self.last_ns as f64 / 1e9;
+        }
+        self.events.finish()?;
+        self.samples.finish()?;
+        write_rows(&self.folder, self.journeys.rows())?;
+        for link in &mut self.links {
+            if link.up_ns == 0 {
+                let up = self.manifest.topology.up_s(&link.link, &link.from, self.manifest.duration_s);
+                link.up_ns = (up * 1e9) as u64;
+            }
+        }
+        write_rows(&self.folder, self.links)?;
+        write_rows(&self.folder, self.processes)?;
+        self.manifest.finished = true;
+        write_manifest(&self.folder, &self.manifest)?;
+        Ok(self.folder)
+    }
+}
+
+fn write_rows<R: crate::schema::Row>(folder: &Path, rows: Vec<R>) -> Result<()> {
+    let mut table = TableWriter::create(folder)?;
+    for row in &rows {
+        table.push(row)?;
+    }
+    table.finish()?;
+    Ok(())
+}
+
+/// Whole or not at all: written beside and renamed.
+fn write_manifest(folder: &Path, manifest: &Manifest) -> Result<()> {
+    let (path, beside) = (folder.join(MANIFEST), folder.join("manifest.json.new"));
+    let text = serde_json::to_string_pretty(manifest)?;
+    let write = || -> std::io::Result<()> {
+        std::fs::write(&beside, text)?;
+        std::fs::rename(&beside, &path)
+    };
+    write().with_context(|| format!("cannot write {}", path.display()))
+}
+
+/// Reads a run.
+#[derive(Debug)]
+pub struct RunReader {
+    folder: PathBuf,
+    manifest: Manifest,
+}
+
+impl RunReader {
+    /// Opens a run directory.
+    ///
+    /// # Errors
+    /// When it is not a run, or was written by a version whose schema is newer.
+    pub fn open(folder: &Path) -> Result<RunReader> {
+        let path = folder.join(MANIFEST);
+        let text = std::fs::read_to_string(&path).with_context(|| {
+            format!(
+                "{} is not a run: no {MANIFEST} in it\nhint: `farlink run SCENARIO --in sim --out DIR` makes one",
+                folder.display()
+            )
+        })?;
+        let value: serde_json::Value =
+            serde_json::from_str(&text).with_context(|| format!("{} is damaged", path.display()))?;
+        let schema = value.get("schema").and_then(serde_json::Value::as_u64).unwrap_or(0);
+        if schema > u64::from(SCHEMA_VERSION) {
+            bail!(
+                "{} has schema {schema}, newer than this version's {SCHEMA_VERSION}\nhint: use a newer farlink",
+                path.display()
+            );
+        }
+        let manifest = serde_json::from_value(value)
+            .with_context(|| format!("{} is not the manifest of a run", path.display()))?;
+        Ok(RunReader { folder: folder.to_path_buf(), manifest })
+    }
+    /// The directory.
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+    /// The manifest.
+    pub fn manifest(&self) -> &Manifest {
+        &self.manifest
+    }
+    /// Gives each event to `each`.
+    pub fn events(&self, each: &mut dyn FnMut(EventRow) -> Result<()>) -> Result<()> {
+        read_table(&self.folder, each)
+    }
+    /// Gives each sample to `each`.
+    pub fn samples(&self, each: &mut dyn FnMut(SampleRow) -> Result<()>) -> Result<()> {
+        read_table(&self.folder, each)
+    }
+    /// All bundles, in order of creation.
+    pub fn bundles(&self) -> Result<Vec<BundleRow>> {
+        self.all()
+    }
+    /// All directions of links.
+    pub fn links(&self) -> Result<Vec<LinkRow>> {
+        self.all()
+    }
+    /// All processes.
+    pub fn processes(&self) -> Result<Vec<ProcessRow>> {
+        self.all()
+    }
+    fn all<R: crate::schema::Row>(&self) -> Result<Vec<R>> {
+        let mut rows = Vec::new();
+        read_table(&self.folder, &mut |row| {
+            rows.push(row);
+            Ok(())
+        })?;
+        Ok(rows)
+    }
+}

@@ -1,0 +1,294 @@
+//! One table as one Parquet file, written in row groups so that memory stays bounded. No Arrow:
+//! the columns are flat, and the low-level column writer compiles in seconds.
+
+use crate::column::{Cell, Kind, Text};
+use crate::schema::Row;
+use anyhow::{Context, Result, ensure};
+use parquet::basic::{Compression, LogicalType, Repetition, Type as PhysicalType};
+use parquet::column::reader::{ColumnReader, ColumnReaderImpl};
+use parquet::data_type::{BoolType, ByteArray, ByteArrayType, DataType, DoubleType, Int64Type};
+use parquet::file::properties::WriterProperties;
+use parquet::file::reader::{FileReader, RowGroupReader, SerializedFileReader};
+use parquet::file::writer::{SerializedFileWriter, SerializedRowGroupWriter};
+use parquet::schema::types::Type;
+use std::fs::File;
+use std::marker::PhantomData;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// Rows of one row group; a row of the widest table takes about 400 bytes in memory.
+const GROUP_ROWS: usize = 32_768;
+
+/// Values of one column of the group being filled; `defined` holds 1 for present, 0 for absent.
+enum Buffer {
+    Integer(Vec<i64>, Vec<i16>),
+    Real(Vec<f64>, Vec<i16>),
+    Text(Vec<ByteArray>, Vec<i16>),
+    Flag(Vec<bool>, Vec<i16>),
+}
+
+/// A value put where its kind belongs.
+fn put<T>(values: &mut Vec<T>, defined: &mut Vec<i16>, value: Option<T>) {
+    defined.push(i16::from(value.is_some()));
+    values.extend(value);
+}
+
+impl Buffer {
+    fn new(kind: Kind) -> Buffer {
+        match kind {
+            Kind::Integer => Buffer::Integer(Vec::new(), Vec::new()),
+            Kind::Real => Buffer::Real(Vec::new(), Vec::new()),
+            Kind::Text => Buffer::Text(Vec::new(), Vec::new()),
+            Kind::Flag => Buffer::Flag(Vec::new(), Vec::new()),
+        }
+    }
+    fn push(&mut self, cell: Cell) {
+        match (self, cell) {
+            (Buffer::Integer(values, defined), Cell::Integer(value)) => put(values, defined, value),
+            (Buffer::Real(values, defined), Cell::Real(value)) => put(values, defined, value),
+            (Buffer::Flag(values, defined), Cell::Flag(value)) => put(values, defined, value),
+            (Buffer::Text(values, defined), Cell::Text(value)) => {
+                put(values, defined, value.map(|text| ByteArray::from(&*text)));
+            }
+            _ => unreachable!("a row's cells follow its schema"),
+        }
+    }
+    /// Writes what was collected and starts again, keeping the memory.
+    fn flush(&mut self, optional: bool, group: &mut SerializedRowGroupWriter<'_, File>) -> Result<()> {
+        fn write<T: DataType>(
+            group: &mut SerializedRowGroupWriter<'_, File>,
+            values: &mut Vec<T::T>,
+            defined: &mut Vec<i16>,
+            optional: bool,
+        ) -> Result<()> {
+            let mut column = group.next_column()?.context("the file has a column less than the schema")?;
+            column.typed::<T>().write_batch(values, optional.then_some(&defined[..]), None)?;
+            column.close()?;
+            values.clear();
+            defined.clear();
+            Ok(())
+        }
+        match self {
+            Buffer::Integer(values, defined) => write::<Int64Type>(group, values, defined, optional),
+            Buffer::Real(values, defined) => write::<DoubleType>(group, values, defined, optional),
+            Buffer::Text(values, defined) => write::<ByteArrayType>(group, values, defined, optional),
+            Buffer::Flag(values, defined) => write::<BoolType>(group, values, defined, optional),
+        }
+    }
+}
+
+fn parquet_schema<R: Row>() -> Result<Type> {
+    let mut fields = Vec::new();
+    for column in R::SCHEMA.columns {
+        let physical = match column.kind {
+            Kind::Integer => PhysicalType::INT64,
+            Kind::Real => PhysicalType::DOUBLE,
+            Kind::Text => PhysicalType::BYTE_ARRAY,
+            Kind::Flag => PhysicalType::BOOLEAN,
+        };
+        let repetition = if column.optional { Repetition::OPTIONAL } else { Repetition::REQUIRED };
+        let logical = (column.kind == Kind::Text).then_some(LogicalType::String);
+        let field = Type::primitive_type_builder(column.name, physical)
+            .with_repetition(repetition)
+            .with_logical_type(logical)
+            .build()?;
+        fields.push(Arc::new(field));
+    }
+    Ok(Type::group_type_builder(R::SCHEMA.name).with_fields(fields).build()?)
+}
+
+/// Writes one table.
+pub struct TableWriter<R: Row> {
+    path: PathBuf,
+    file: SerializedFileWriter<File>,
+    buffers: Vec<Buffer>,
+    buffered: usize,
+    rows: u64,
+    row: PhantomData<R>,
+}
+
+impl<R: Row> TableWriter<R> {
+    /// Creates `<folder>/<table>.parquet`, replacing what is there.
+    pub fn create(folder: &Path) -> Result<Self> {
+        let path = folder.join(format!("{}.parquet", R::SCHEMA.name));
+        let file = File::create(&path).with_context(|| format!("cannot create {}", path.display()))?;
+        let properties = WriterProperties::builder()
+            .set_compression(Compression::SNAPPY)
+            .set_created_by(concat!("farlink ", env!("CARGO_PKG_VERSION")).to_string())
+            .build();
+        Ok(TableWriter {
+            file: SerializedFileWriter::new(file, Arc::new(parquet_schema::<R>()?), Arc::new(properties))?,
+            path,
+            buffers: R::SCHEMA.columns.iter().map(|c| Buffer::new(c.kind)).collect(),
+            buffered: 0,
+            rows: 0,
+            row: PhantomData,
+        })
+    }
+    /// Appends a row.
+    pub fn push(&mut self, row: &R) -> Result<()> {
+        let mut buffers = self.buffers.iter_mut();
+        row.cells(&mut |cell| {
+            if let Some(buffer) = buffers.next() {
+                buffer.push(cell);
+            }
+        });
+        self.buffered += 1;
+        self.rows += 1;
+        if self.buffered >= GROUP_ROWS { self.flush() } else { Ok(()) }
+    }
+    fn flush(&mut self) -> Result<()> {
+        if self.buffered == 0 {
+            return Ok(());
+        }
+        let mut group = self.file.next_row_group()?;
+        for (buffer, column) in self.buffers.iter_mut().zip(R::SCHEMA.columns) {
+            buffer.flush(column.optional, &mut group)?;
+        }
+        group.close()?;
+        self.buffered = 0;
+        Ok(())
+    }
+    /// Writes the rest and the footer; tells how many rows there are.
+    pub fn finish(mut self) -> Result<u64> {
+        self.flush()?;
+        self.file.close().with_context(|| format!("cannot finish {}", self.path.display()))?;
+        Ok(self.rows)
+    }
+}
+
+/// Reads one table, a row group at a time, giving each row to `each`. A missing file is an empty
+/// table; columns are found by name, so that a file with other columns beside them reads as well.
+pub fn read_table<R: Row>(folder: &Path, each: &mut dyn FnMut(R) -> Result<()>) -> Result<()> {
+    let path = folder.join(format!("{}.parquet", R::SCHEMA.name));
+    if !path.exists() {
+        return Ok(());
+    }
+    let file = File::open(&path).with_context(|| format!("cannot open {}", path.display()))?;
+    let damaged = || format!("{} is damaged, or its run did not finish", path.display());
+    let reader = SerializedFileReader::new(file).with_context(damaged)?;
+    for index in 0..reader.num_row_groups() {
+        let group = reader.get_row_group(index).with_context(damaged)?;
+        read_group::<R>(&*group, each).with_context(damaged)?;
+    }
+    Ok(())
+}
+
+fn read_group<R: Row>(group: &dyn RowGroupReader, each: &mut dyn FnMut(R) -> Result<()>) -> Result<()> {
+    let rows = usize::try_from(group.metadata().num_rows())?;
+    let descriptors = group.metadata().columns();
+    let mut columns: Vec<std::vec::IntoIter<Cell>> = Vec::new();
+    for column in R::SCHEMA.columns {
+        let place = descriptors.iter().position(|d| d.column_descr().name() == column.name);
+        let cells = match place {
+            Some(place) => read_column(group.get_column_reader(place)?, column.optional, rows)?,
+            // A column that is newer than the run.
+            None if column.optional => vec![absent(column.kind); rows],
+            None => anyhow::bail!("column `{}` is missing", column.name),
+        };
+        ensure!(cells.len() == rows, "column `{}` has {} of {rows} rows", column.name, cells.len());
+        columns.push(cells.into_iter());
+    }
+    for _ in 0..rows {
+        let mut cells = columns.iter_mut().filter_map(Iterator::next);
+        each(R::from_cells(&mut cells).context("a value that must be there is absent")?)?;
+    }
+    Ok(())
+}
+
+fn absent(kind: Kind) -> Cell {
+    match kind {
+        Kind::Integer => Cell::Integer(None),
+        Kind::Real => Cell::Real(None),
+        Kind::Text => Cell::Text(None),
+        Kind::Flag => Cell::Flag(None),
+    }
+}
+
+fn read_column(reader: ColumnReader, optional: bool, rows: usize) -> Result<Vec<Cell>> {
+    fn read<T: DataType>(mut reader: ColumnReaderImpl<T>, optional: bool, rows: usize) -> Result<Vec<Option<T::T>>> {
+        let (mut values, mut defined) = (Vec::new(), Vec::new());
+        let mut read = 0;
+        while read < rows {
+            let (records, ..) =
+                reader.read_records(rows - read, optional.then_some(&mut defined), None, &mut values)?;
+            ensure!(records > 0, "a column ends early");
+            read += records;
+        }
+        let mut values = values.into_iter();
+        if !optional {
+            return Ok(values.map(Some).collect());
+        }
+        Ok(defined.into_iter().map(|d| if d == 1 { values.next() } else { None }).collect())
+    }
+    let text = |value: ByteArray| Text::from(String::from_utf8_lossy(value.data()));
+    Ok(match reader {
+        ColumnReader::Int64ColumnReader(r) => read(r, optional, rows)?.into_iter().map(Cell::Integer).collect(),
+        ColumnReader::DoubleColumnReader(r) => read(r, optional, rows)?.into_iter().map(Cell::Real).collect(),
+        ColumnReader::BoolColumnReader(r) => read(r, optional, rows)?.into_iter().map(Cell::Flag).collect(),
+        ColumnReader::ByteArrayColumnReader(r) => {
+            // Names repeat: one copy each.
+            let mut last: Option<(ByteArray, Text)> = None;
+            let mut shared = |value: ByteArray| match &last {
+                Some((bytes, known)) if *bytes == value => known.clone(),
+                _ => {
+                    let known = text(value.clone());
+                    last = Some((value, known.clone()));
+                    known
+                }
+            };
+            read(r, optional, rows)?.into_iter().map(|v| Cell::Text(v.map(&mut shared))).collect()
+        }
+        _ => anyhow::bail!("a column of a type that no table has"),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::schema::{EventRow, SampleRow};
+
+    #[test]
+    fn rows_survive_the_file_over_several_groups() {
+        let folder = tempfile::tempdir().unwrap();
+        let row = |i: u64| SampleRow {
+            time_ns: i,
+            node: (i % 3 != 0).then(|| format!("node {}", i % 5).into()),
+            link: None,
+            metric: "stored_bytes".into(),
+            value: i as f64 / 7.0,
+        };
+        let count = GROUP_ROWS as u64 * 2 + 17;
+        let mut writer = TableWriter::<SampleRow>::create(folder.path()).unwrap();
+        for i in 0..count {
+            writer.push(&row(i)).unwrap();
+        }
+        assert_eq!(writer.finish().unwrap(), count);
+        let mut next = 0;
+        read_table::<SampleRow>(folder.path(), &mut |read| {
+            assert_eq!(read, row(next));
+            next += 1;
+            Ok(())
+        })
+        .unwrap();
+        assert_eq!(next, count);
+    }
+
+    #[test]
+    fn an_empty_table_a_missing_one_and_a_damaged_one_are_told_apart() {
+        let folder = tempfile::tempdir().unwrap();
+        let read = || {
+            let mut rows = 0;
+            read_table::<EventRow>(folder.path(), &mut |_| {
+                rows += 1;
+                Ok(())
+            })
+            .map(|()| rows)
+        };
+        assert_eq!(read().unwrap(), 0, "missing");
+        TableWriter::<EventRow>::create(folder.path()).unwrap().finish().unwrap();
+        assert_eq!(read().unwrap(), 0, "empty");
+        std::fs::write(folder.path().join("events.parquet"), b"PAR1 but not really").unwrap();
+        assert!(format!("{:#}", read().unwrap_err()).contains("did not finish"));
+    }
+}

@@ -1,0 +1,115 @@
+//! The scenario's network as the `topology` of a run's `manifest.json`. The report draws it without
+//! reading scenario files.
+
+use crate::types::{Layer, Scenario, StoreKind};
+use farlink_base::{DataRate, Duration, format_duration};
+use farlink_link::{Delay, DirectionSpec, Loss, Rate};
+use serde_json::{Value, json};
+
+impl Scenario {
+    /// Nodes, links and contacts as JSON; `farlink_report::Topology` reads it.
+    pub fn topology_json(&self) -> String {
+        let name = |node: usize| &self.nodes[node].name;
+        let nodes: Vec<Value> = self
+            .nodes
+            .iter()
+            .map(|n| {
+                json!({
+                    "name": n.name,
+                    "id": n.ids.first(),
+                    "number": n.number.0,
+                    "store": if n.store == StoreKind::Durable { "durable" } else { "memory" },
+                    "store_capacity_bytes": n.store_capacity.0,
+                    "router": n.router.name,
+                    "position": n.position,
+                })
+            })
+            .collect();
+        let links: Vec<Value> = self
+            .links
+            .iter()
+            .map(|l| {
+                let layer = if matches!(l.layer, Layer::Ltp(_)) { "ltp" } else { "tcpclv4" };
+                let (from, to) = (name(l.between[0]), name(l.between[1]));
+                let (forward, reverse) = (direction(&l.forward), direction(&l.reverse));
+                json!({ "name": l.name, "from": from, "to": to, "layer": layer, "forward": forward, "reverse": reverse })
+            })
+            .collect();
+        let contacts: Vec<Value> = self
+            .contacts
+            .iter()
+            .map(|c| {
+                let link = &self.links[c.link];
+                let (from, to) = if c.forward { (0, 1) } else { (1, 0) };
+                let spec = if c.forward { &link.forward } else { &link.reverse };
+                json!({
+                    "link": link.name,
+                    "from": name(link.between[from]),
+                    "to": name(link.between[to]),
+                    "start_s": c.start.as_secs_f64(),
+                    "end_s": c.end.as_secs_f64(),
+                    "rate_bit_s": c.rate.or(first_rate(spec)).map(|r| r.0),
+                })
+            })
+            .collect();
+        json!({ "nodes": nodes, "links": links, "contacts": contacts }).to_string()
+    }
+}
+
+fn first_rate(spec: &DirectionSpec) -> Option<DataRate> {
+    match &spec.rate {
+        Rate::Unlimited => None,
+        Rate::Constant(rate) => Some(*rate),
+        Rate::Steps(steps) => steps.first().map(|(_, rate)| *rate),
+    }
+}
+
+fn direction(spec: &DirectionSpec) -> Value {
+    let delay = match &spec.delay {
+        Delay::Constant(delay) => *delay,
+        Delay::Table(points) => points.first().map_or(Duration::ZERO, |(_, delay)| *delay),
+    };
+    let loss = match spec.loss {
+        Loss::None => 0.0,
+        Loss::Bernoulli(p) => p,
+        // Share of time in the bad state times its loss, and the same for the good one.
+        Loss::GilbertElliott { p, r, bad, good } if p + r > 0.0 => (p * bad + r * good) / (p + r),
+        Loss::GilbertElliott { good, .. } => good,
+    };
+    json!({ "rate_bit_s": first_rate(spec).map(|r| r.0), "delay_s": delay.as_secs_f64(), "loss": loss, "notes": notes(spec) })
+}
+
+/// What else the direction does to packets, in words.
+fn notes(spec: &DirectionSpec) -> Vec<String> {
+    let mut notes = Vec::new();
+    if matches!(spec.rate, Rate::Steps(_)) {
+        notes.push("the rate changes over time".to_string());
+    }
+    if matches!(spec.delay, Delay::Table(_)) {
+        notes.push("the delay changes over time".to_string());
+    }
+    if matches!(spec.loss, Loss::GilbertElliott { .. }) {
+        notes.push("losses come in bursts".to_string());
+    }
+    if let Some(jitter) = spec.jitter {
+        notes.push(format!("up to {} of jitter", format_duration(jitter.most)));
+    }
+    for (share, what) in [(spec.duplicate, "duplicated"), (spec.corrupt, "corrupted")] {
+        if share > 0.0 {
+            notes.push(format!("{} % {what}", share * 100.0));
+        }
+    }
+    if let Some(reorder) = spec.reorder {
+        notes.push(format!("{} % reordered by {}", reorder.probability * 100.0, format_duration(reorder.gap)));
+    }
+    if spec.bit_error_rate > 0.0 {
+        notes.push(format!("bit error rate {:e}", spec.bit_error_rate));
+    }
+    if spec.overhead > 0 {
+        notes.push(format!("{} B of framing per packet", spec.overhead));
+    }
+    if spec.outages.is_some() {
+        notes.push("random outages".to_string());
+    }
+    notes
+}

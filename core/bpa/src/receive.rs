@@ -460,7 +460,7 @@ impl Agent {
     pub(crate) fn create<S: Sink<Output>>(
         &mut self,
         now: Instant,
-        bundle: Bundle,
+        mut bundle: Bundle,
         request: Option<RequestId>,
         out: &mut S,
     ) -> Result<BundleHandle, Refusal> {
@@ -468,6 +468,8 @@ impl Agent {
         if size > self.settings.limits.bundle_bytes {
             return Err(Refusal::TooLarge);
         }
+        // The payload's CRC is computed once, for the store and for every link.
+        bundle.seal(&self.settings.accel);
         let remaining = Duration::from_millis(bundle.primary.lifetime_ms);
         let view = self.view(now, &bundle, size, None, remaining);
         self.make_room(now, &view, out)?;

@@ -2,7 +2,7 @@
 
 use alloc::string::String;
 use alloc::vec::Vec;
-use farlink_base::{DataRate, Duration, LinkId};
+use farlink_base::{Accel, DataRate, Duration, LinkId};
 use farlink_bundle::{CrcType, EndpointId};
 
 /// Every table and buffer is bounded.
@@ -81,4 +81,6 @@ pub struct Settings {
     pub hop_limit: u8,
     /// Seed of hashing.
     pub seed: u64,
+    /// Faster functions, checked by the driver.
+    pub accel: Accel,
 }

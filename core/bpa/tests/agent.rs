@@ -60,6 +60,7 @@ fn settings() -> Settings {
         previous_node_block: true,
         hop_limit: 10,
         seed: 1,
+        accel: Accel::default(),
     }
 }
 
@@ -511,5 +512,4 @@ fn recovered_bundles_count_the_downtime_and_are_marked_when_delivered() {
     assert!(node.agent.bundles(now, 1)[0].remaining_ms <= 5_000);
     node.wait(Duration::from_secs(6));
     assert_eq!(node.deleted(), [DeleteReason::Expired]);
-    let _ = Accel::default();
 }

@@ -8,9 +8,20 @@
 extern crate std;
 
 extern crate alloc;
+#[cfg(test)]
+extern crate std;
 
+mod answer;
 pub mod contact_plan;
+mod direct;
+mod epidemic;
+mod registry;
 mod router;
+pub mod sabr;
+#[cfg(test)]
+mod testing;
 
+pub use answer::{RouteAnswer, RouteRequest, answer, parse_time};
 pub use contact_plan::{Contact, ContactPlan, PlanTime};
+pub use registry::{RouterInfo, make_router, routers};
 pub use router::{ContactChange, Outcome, Question, Router, RouterOutput};

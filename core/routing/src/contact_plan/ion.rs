@@ -1,0 +1,330 @@
+//! ION's dialect: the commands of `ionadmin` that make a contact plan.
+//!
+//! ```text
+//! @ 2026/11/20-09:00:00                  # what +0 means from here on
+//! a contact +0 +3600 1 2 250000 1.0      # start, end, from, to, bytes per second, confidence
+//! a range   +0 +3600 1 2 600             # start, end, one node, other node, light seconds
+//! ```
+//!
+//! A range between a smaller and a larger node number holds both ways unless the reverse is given.
+//! Other commands are read over, with a warning.
+
+use super::text::{self, RawContact, When, parse_node, parse_seconds, shorten};
+use super::{Contact, ContactPlan, Dialect, Parsed, PlanError, PlanTime, Warning, nanoseconds};
+use alloc::collections::BTreeMap;
+use alloc::format;
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+use core::fmt::Write;
+use farlink_base::{DataRate, DtnTime, Duration, NodeId};
+
+/// One-letter commands a file for `ionadmin` may begin with.
+pub(super) const COMMANDS: &str = "1?acdehilmpqrsvwx@^";
+
+struct Range {
+    start: When,
+    end: When,
+    delay: Duration,
+}
+
+#[derive(Default)]
+struct Reader {
+    reference: Option<DtnTime>,
+    reference_offset_ns: u64,
+    contacts: Vec<RawContact>,
+    ranges: BTreeMap<(NodeId, NodeId), Vec<(u32, Range)>>,
+    warnings: Vec<Warning>,
+    skipped: BTreeMap<String, (u32, u32)>,
+}
+
+/// Reads a plan.
+///
+/// # Errors
+/// The first `a contact`, `a range` or `@` line that cannot be understood.
+pub fn parse(text: &str) -> Result<Parsed, PlanError> {
+    let mut reader = Reader::default();
+    for (line, content) in text::lines(text) {
+        let words: Vec<&str> = content.split_whitespace().take(16).collect();
+        match words[..] {
+            [] => {}
+            ["@", time] => reader.set_reference(line, time)?,
+            ["a", "contact", ref rest @ ..] => reader.contact(line, rest)?,
+            ["a", "range", ref rest @ ..] => reader.range(line, rest)?,
+            [command, ..] => {
+                let kind = if command == "a" || command == "d" || command == "c" {
+                    format!("{command} {}", words.get(1).copied().unwrap_or(""))
+                } else {
+                    command.to_string()
+                };
+                reader.skipped.entry(shorten(kind.trim())).or_insert((line, 0)).1 += 1;
+            }
+        }
+    }
+    reader.finish()
+}
+
+impl Reader {
+    fn when(&self, line: u32, word: &str) -> Result<When, PlanError> {
+        if let Some(offset) = word.strip_prefix('+').and_then(parse_seconds) {
+            let offset_ns = self.reference_offset_ns.saturating_add(offset);
+            return Ok(When { base: self.reference, offset_ns });
+        }
+        let absolute = DtnTime::parse_utc(word).map(When::utc);
+        absolute.ok_or_else(|| PlanError {
+            line,
+            message: format!("`{}` is not a time", shorten(word)),
+            hint: "write `+3600` (seconds after the reference time) or `2026/11/20-09:00:00`".into(),
+        })
+    }
+
+    /// The reference moves with every `@`: a relative one counts from the one before.
+    fn set_reference(&mut self, line: u32, word: &str) -> Result<(), PlanError> {
+        let when = self.when(line, word)?;
+        (self.reference, self.reference_offset_ns) = (when.base, when.offset_ns);
+        Ok(())
+    }
+
+    fn contact(&mut self, line: u32, words: &[&str]) -> Result<(), PlanError> {
+        let &[start, end, from, to, rate, ref more @ ..] = words else {
+            return Err(PlanError {
+                line,
+                message: "`a contact` wants start, end, from, to and a rate in bytes per second".into(),
+                hint: "for example `a contact +0 +3600 1 2 125000`".into(),
+            });
+        };
+        if start == "-1" || end == "-1" {
+            self.warn(line, "a registration or discovered contact (time -1) is no part of a plan; left out");
+            return Ok(());
+        }
+        let (from, to) = (node(line, from)?, node(line, to)?);
+        let rate = rate.parse().map_err(|_| PlanError {
+            line,
+            message: format!("`{}` is not a rate", shorten(rate)),
+            hint: "ION's rates are whole bytes per second, such as 125000".into(),
+        })?;
+        let confidence = match more.first() {
+            None => 1.0,
+            Some(word) => word.parse().ok().filter(|c| (0.0..=1.0).contains(c)).ok_or_else(|| PlanError {
+                line,
+                message: format!("`{}` is not a confidence", shorten(word)),
+                hint: "a number from 0 to 1, such as 0.9".into(),
+            })?,
+        };
+        self.contacts.push(RawContact {
+            line,
+            from,
+            to,
+            link: None,
+            start: self.when(line, start)?,
+            end: self.when(line, end)?,
+            rate: DataRate::from_bytes_per_second(rate),
+            one_way_delay: Duration::ZERO,
+            confidence,
+        });
+        Ok(())
+    }
+
+    fn range(&mut self, line: u32, words: &[&str]) -> Result<(), PlanError> {
+        let &[start, end, from, to, delay, ..] = words else {
+            return Err(PlanError {
+                line,
+                message: "`a range` wants start, end, two nodes and a distance in light seconds".into(),
+                hint: "for example `a range +0 +3600 1 2 600`".into(),
+            });
+        };
+        let delay = parse_seconds(delay).ok_or_else(|| PlanError {
+            line,
+            message: format!("`{}` is not a distance in light seconds", shorten(delay)),
+            hint: "a number of seconds, such as 600".into(),
+        })?;
+        let range =
+            Range { start: self.when(line, start)?, end: self.when(line, end)?, delay: Duration::from_nanos(delay) };
+        self.ranges.entry((node(line, from)?, node(line, to)?)).or_default().push((line, range));
+        Ok(())
+    }
+
+    fn warn(&mut self, line: u32, message: &str) {
+        self.warnings.push(Warning { line, message: message.to_string() });
+    }
+
+    fn finish(mut self) -> Result<Parsed, PlanError> {
+        // Ranges count when the epoch is chosen, so that a plan does not shift when one is removed.
+        let (mut plan, lines) = text::finish(None, core::mem::take(&mut self.contacts))?;
+        let mut ranges: BTreeMap<(NodeId, NodeId), Vec<(PlanTime, PlanTime, Duration)>> = BTreeMap::new();
+        for (pair, list) in &self.ranges {
+            for (line, range) in list {
+                // A range may begin before the first contact: then it holds from the epoch on.
+                let clamp = |when: When| match (when.base, plan.epoch) {
+                    (Some(base), Some(epoch)) if base < epoch => {
+                        let before = (epoch.0 - base.0).saturating_mul(1_000_000);
+                        Ok(PlanTime(when.offset_ns.saturating_sub(before)))
+                    }
+                    _ => text::on_plan(plan.epoch, when, *line),
+                };
+                ranges.entry(*pair).or_default().push((clamp(range.start)?, clamp(range.end)?, range.delay));
+            }
+        }
+        for (contact, line) in plan.contacts.iter_mut().zip(&lines) {
+            match delay_of(&ranges, contact) {
+                Some(delay) => contact.one_way_delay = delay,
+                None => self.warnings.push(Warning {
+                    line: *line,
+                    message: format!(
+                        "no range says how far {} is from {} when this contact starts; taken as 0 light seconds",
+                        contact.to.0, contact.from.0
+                    ),
+                }),
+            }
+        }
+        for (command, (line, count)) in self.skipped {
+            let times = if count > 1 { format!(" ({count} times)") } else { String::new() };
+            let message = format!("`{command}` is not about contacts; read over{times}");
+            self.warnings.push(Warning { line, message });
+        }
+        self.warnings.sort_by_key(|w| w.line);
+        Ok(Parsed { plan, dialect: Dialect::Ion, names: Vec::new(), lines, warnings: self.warnings })
+    }
+}
+
+/// The range of a contact: of its own direction before the symmetric one; one with the very same
+/// times before one that merely covers the start, and the latest of those.
+fn delay_of(
+    ranges: &BTreeMap<(NodeId, NodeId), Vec<(PlanTime, PlanTime, Duration)>>,
+    contact: &Contact,
+) -> Option<Duration> {
+    let find = |pair| {
+        let list: &Vec<_> = ranges.get(&pair)?;
+        let same = list.iter().find(|(start, end, _)| (*start, *end) == (contact.start, contact.end));
+        let covering = || {
+            let covers = list.iter().filter(|(start, end, _)| *start <= contact.start && contact.start < *end);
+            covers.max_by_key(|(start, _, _)| *start)
+        };
+        same.or_else(covering).map(|(_, _, delay)| *delay)
+    };
+    let own = find((contact.from, contact.to));
+    if contact.from > contact.to { own.or_else(|| find((contact.to, contact.from))) } else { own }
+}
+
+fn node(line: u32, word: &str) -> Result<NodeId, PlanError> {
+    parse_node(word).ok_or_else(|| PlanError {
+        line,
+        message: format!("`{}` is not a node number", shorten(word)),
+        hint: "ION's nodes are numbers, such as 3".into(),
+    })
+}
+
+/// Writes a plan; what ION cannot say (link names, parts of a second) is told in the warnings.
+pub fn emit(plan: &ContactPlan) -> (String, Vec<Warning>) {
+    let mut text = String::from("# contact plan, written by farlink\n");
+    let mut warnings = Vec::new();
+    if let Some(epoch) = plan.epoch {
+        let utc = epoch.to_string();
+        // 2026-11-20T09:00:00.000Z -> 2026/11/20-09:00:00
+        let ion = utc.get(..19).unwrap_or(&utc).replacen('-', "/", 2).replacen('T', "-", 1);
+        let _ = writeln!(text, "@ {ion}");
+    }
+    let mut written: BTreeMap<(NodeId, NodeId, u64, u64), u64> = BTreeMap::new();
+    for (index, contact) in plan.contacts.iter().enumerate() {
+        let (start, end) = (contact.start.0.div_ceil(1_000_000_000), contact.end.0 / 1_000_000_000);
+        let delay = nanoseconds(contact.one_way_delay).div_ceil(1_000_000_000);
+        let exact = [contact.start.0, contact.end.0, nanoseconds(contact.one_way_delay)];
+        let mut warn = |what: &str| {
+            warnings.push(Warning { line: 0, message: format!("contact {}: {what}", index + 1) });
+        };
+        if exact.iter().any(|ns| ns % 1_000_000_000 != 0) {
+            warn("ION counts whole seconds: the contact is cut and the range rounded up to them");
+        }
+        if contact.rate.0 % 8 != 0 {
+            warn("ION counts whole bytes per second: the rate is rounded down");
+        }
+        let mut comment = String::new();
+        if let Some(link) = &contact.link {
+            let _ = write!(comment, " # link={link}");
+            warn("ION does not name links: the name is kept as a comment only");
+        }
+        let (from, to) = (contact.from.0, contact.to.0);
+        let confidence = if contact.confidence < 1.0 { format!(" {}", contact.confidence) } else { String::new() };
+        let _ = writeln!(text, "a contact +{start} +{end} {from} {to} {}{confidence}{comment}", contact.rate.0 / 8);
+        let own = (contact.from, contact.to, start, end);
+        let symmetric = (contact.to, contact.from, start, end);
+        let known = written.get(&own).or_else(|| if from > to { written.get(&symmetric) } else { None });
+        if known != Some(&delay) {
+            let _ = writeln!(text, "a range +{start} +{end} {from} {to} {delay}");
+            written.insert(own, delay);
+        }
+    }
+    (text, warnings)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn contacts_ranges_references_and_foreign_commands() {
+        let text = "## begin ionadmin\n1 1 ''\ns\n@ 2026/11/20-09:00:00\na contact +0 +3600 1 2 125000 0.5\n\
+                    a contact +0 +3600 2 1 1000\na range +0 +7200 1 2 7 # comment\n@ +3600\na contact +0 +10 2 1 8\n\
+                    a range +0 +10 2 1 9\nm horizon +0\na contact 2026/11/20-11:00:00 2026/11/20-12:00:00 1 3 5\n";
+        let parsed = parse(text).unwrap();
+        let plan = &parsed.plan;
+        assert_eq!(plan.epoch, DtnTime::parse_utc("2026-11-20T09:00:00Z"));
+        assert_eq!(plan.contacts.len(), 4);
+        assert_eq!(plan.contacts[0].rate, DataRate(1_000_000));
+        assert_eq!(plan.contacts[0].confidence, 0.5);
+        let delays: Vec<u64> = plan.contacts.iter().map(|c| c.one_way_delay.as_secs()).collect();
+        assert_eq!(delays, [7, 7, 9, 0], "symmetric, then the reverse of its own; none");
+        assert_eq!(plan.contacts[2].start, PlanTime::from_secs(3600));
+        assert_eq!(plan.contacts[3].start, PlanTime::from_secs(7200));
+        let warned: Vec<u32> = parsed.warnings.iter().map(|w| w.line).collect();
+        assert_eq!(warned, [2, 3, 11, 12]);
+    }
+
+    #[test]
+    fn without_a_reference_times_are_relative() {
+        let parsed = parse("a contact +10 +20 0 1 10\na range +0 +100 0 1 1.5").unwrap();
+        assert_eq!(parsed.plan.epoch, None);
+        assert_eq!(parsed.plan.contacts[0].one_way_delay, Duration::from_millis(1500));
+    }
+
+    #[test]
+    fn a_range_may_begin_before_the_first_contact() {
+        let text = "a range 2026/11/20-08:00:00 2026/11/20-10:00:00 1 2 4\n\
+                    a contact 2026/11/20-09:00:00 2026/11/20-10:00:00 1 2 10";
+        let plan = parse(text).unwrap().plan;
+        assert_eq!(plan.epoch, DtnTime::parse_utc("2026-11-20T09:00:00Z"));
+        assert_eq!(plan.contacts[0].one_way_delay, Duration::from_secs(4));
+    }
+
+    #[test]
+    fn errors_name_line_and_hint() {
+        for (text, line) in [
+            ("a contact +0 +1 1 2", 1),
+            ("\na contact 0 +1 1 2 3", 2),
+            ("a contact +0 +1 x 2 3", 1),
+            ("a contact +0 +1 1 2 fast", 1),
+            ("a contact +0 +1 1 2 3 7", 1),
+            ("a range +0 +1 1 2", 1),
+            ("@ noon", 1),
+            ("a contact +0 +1 1 2 3\na contact 2026/11/20-11:00:00 2026/11/20-12:00:00 1 3 5", 1),
+        ] {
+            let error = parse(text).unwrap_err();
+            assert_eq!(error.line, line, "{text}");
+            assert!(!error.hint.is_empty());
+        }
+    }
+
+    #[test]
+    fn what_is_emitted_reads_back() {
+        let text = "@ 2026/11/20-09:00:00\na contact +0 +3600 1 2 125000 0.5\na range +0 +3600 1 2 4\n\
+                    a contact +0 +3600 2 1 1000\na range +0 +3600 2 1 5\na contact +50 +90 2 1 1000\n\
+                    a range +50 +90 1 2 6\n";
+        let plan = parse(text).unwrap().plan;
+        let (emitted, warnings) = emit(&plan);
+        assert_eq!(parse(&emitted).unwrap().plan, plan, "{emitted}");
+        assert!(warnings.is_empty());
+        let mut odd = plan.clone();
+        odd.contacts[0].link = Some("ka".into());
+        odd.contacts[1].end = PlanTime(1_500_000_000);
+        assert_eq!(emit(&odd).1.len(), 2);
+    }
+}

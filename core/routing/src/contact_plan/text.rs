@@ -1,0 +1,229 @@
+//! Words both dialects share: nodes, times, durations, and the choice of an epoch.
+
+use super::{Contact, ContactPlan, PlanError, PlanTime};
+use alloc::format;
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+use farlink_base::{DataRate, DtnTime, Duration, NodeId};
+
+/// Lines with their numbers, without comments and surrounding blanks; a byte-order mark is skipped.
+pub(super) fn lines(text: &str) -> impl Iterator<Item = (u32, &str)> {
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+    text.lines().zip(1u32..).map(|(line, number)| (number, line.split('#').next().unwrap_or("").trim()))
+}
+
+/// A word as shown in messages: at most 40 characters.
+pub(crate) fn shorten(word: &str) -> String {
+    if word.chars().count() <= 40 { word.to_string() } else { word.chars().take(37).chain("...".chars()).collect() }
+}
+
+/// A node by number (`3`), or by ipn endpoint ID: `ipn:3`, `ipn:3.0`, `ipn:977000.3.0` (RFC 9758).
+pub fn parse_node(text: &str) -> Option<NodeId> {
+    let number = |part: &str| -> Option<u64> {
+        (!part.is_empty() && part.bytes().all(|b| b.is_ascii_digit())).then(|| part.parse().ok())?
+    };
+    let Some(rest) = text.strip_prefix("ipn:") else {
+        return number(text).filter(|n| *n < NodeId::INTERNED).map(NodeId::ipn);
+    };
+    let mut parts = rest.split('.');
+    let (first, second, third) = (parts.next()?, parts.next(), parts.next());
+    if parts.next().is_some() {
+        return None;
+    }
+    let whole = match (second, third) {
+        (Some(node), Some(_service)) => {
+            let (allocator, node) = (number(first)?, number(node)?);
+            (allocator <= 0x7fff_ffff && node <= 0xffff_ffff).then_some(allocator << 32 | node)?
+        }
+        _ => number(first)?,
+    };
+    if let Some(service) = third.or(second) {
+        number(service)?;
+    }
+    (whole < NodeId::INTERNED).then_some(NodeId::ipn(whole))
+}
+
+/// Nanoseconds of `90`, `1.5` (seconds), `90s`, `1h30min`, `600 ms`; exact to the nanosecond.
+pub fn parse_seconds(text: &str) -> Option<u64> {
+    let mut rest = text.trim();
+    let mut total = 0u64;
+    let mut plain = false;
+    if rest.is_empty() {
+        return None;
+    }
+    while !rest.is_empty() {
+        let digits = rest.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(rest.len());
+        let (whole, fraction) = rest[..digits].split_once('.').unwrap_or((&rest[..digits], ""));
+        if plain || (whole.is_empty() && fraction.is_empty()) || fraction.contains('.') {
+            return None;
+        }
+        let after = rest[digits..].trim_start();
+        let unit_end = after.find(|c: char| !c.is_alphabetic()).unwrap_or(after.len());
+        let unit: u64 = match &after[..unit_end] {
+            "" => {
+                plain = true;
+                1_000_000_000
+            }
+            "ns" => 1,
+            "us" | "µs" | "μs" => 1000,
+            "ms" => 1_000_000,
+            "s" => 1_000_000_000,
+            "min" => 60_000_000_000,
+            "h" => 3_600_000_000_000,
+            "d" => 86_400_000_000_000,
+            _ => return None,
+        };
+        let whole: u64 = if whole.is_empty() { 0 } else { whole.parse().ok()? };
+        let mut part = whole.checked_mul(unit)?;
+        let mut place = unit;
+        for digit in fraction.bytes() {
+            // Digits beyond the nanosecond add nothing; units divide by ten often enough not to lose any.
+            part = part.checked_add(u64::from(digit - b'0') * place / 10)?;
+            place /= 10;
+        }
+        total = total.checked_add(part)?;
+        rest = after[unit_end..].trim_start();
+    }
+    // A plain number stands alone: "1 h 30" is a slip.
+    (!plain || !text.trim().contains(char::is_alphabetic)).then_some(total)
+}
+
+/// A length of time in its largest unit that loses nothing: "600 s", "1.5 s", "250 ns".
+pub fn format_seconds(nanoseconds: u64) -> String {
+    format!("{} s", decimal_seconds(nanoseconds))
+}
+
+/// Seconds with as many decimals as needed.
+pub fn decimal_seconds(nanoseconds: u64) -> String {
+    let (whole, fraction) = (nanoseconds / 1_000_000_000, nanoseconds % 1_000_000_000);
+    if fraction == 0 {
+        return whole.to_string();
+    }
+    format!("{whole}.{}", format!("{fraction:09}").trim_end_matches('0'))
+}
+
+/// A time as written: so long after a wall time, or after the epoch.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(super) struct When {
+    pub base: Option<DtnTime>,
+    pub offset_ns: u64,
+}
+impl When {
+    pub fn utc(time: DtnTime) -> When {
+        When { base: Some(time), offset_ns: 0 }
+    }
+    pub fn after_epoch(offset_ns: u64) -> When {
+        When { base: None, offset_ns }
+    }
+}
+
+/// A contact before the epoch is known.
+#[derive(Clone, Debug)]
+pub(super) struct RawContact {
+    pub line: u32,
+    pub from: NodeId,
+    pub to: NodeId,
+    pub link: Option<String>,
+    pub start: When,
+    pub end: When,
+    pub rate: DataRate,
+    pub one_way_delay: Duration,
+    pub confidence: f64,
+}
+
+/// The epoch: the declared one, else the earliest wall time used, else none.
+pub(super) fn choose_epoch(
+    declared: Option<DtnTime>,
+    times: &mut dyn Iterator<Item = (u32, When)>,
+) -> Result<Option<DtnTime>, PlanError> {
+    if declared.is_some() {
+        return Ok(declared);
+    }
+    let (mut earliest, mut relative) = (None::<DtnTime>, None);
+    for (line, when) in times {
+        match when.base {
+            Some(base) => earliest = Some(earliest.map_or(base, |e| e.min(base))),
+            None => relative = relative.or(Some(line)),
+        }
+    }
+    match (earliest, relative) {
+        (Some(_), Some(line)) => Err(PlanError {
+            line,
+            message: "a time counted from the epoch, in a plan that uses wall time but declares no epoch".into(),
+            hint: "declare it first: `epoch 2026-11-20T09:00:00Z` (ION: `@ 2026/11/20-09:00:00`)".into(),
+        }),
+        (epoch, _) => Ok(epoch),
+    }
+}
+
+/// A time on the plan's scale.
+pub(super) fn on_plan(epoch: Option<DtnTime>, when: When, line: u32) -> Result<PlanTime, PlanError> {
+    let (Some(base), Some(epoch)) = (when.base, epoch) else { return Ok(PlanTime(when.offset_ns)) };
+    if base < epoch {
+        return Err(PlanError {
+            line,
+            message: format!("{base} is before the epoch, {epoch}"),
+            hint: "declare an earlier epoch".into(),
+        });
+    }
+    let since_epoch = (base.0 - epoch.0).saturating_mul(1_000_000);
+    Ok(PlanTime(since_epoch.saturating_add(when.offset_ns)))
+}
+
+/// All contacts on the plan's scale, with their lines.
+pub(super) fn finish(declared: Option<DtnTime>, raw: Vec<RawContact>) -> Result<(ContactPlan, Vec<u32>), PlanError> {
+    let mut times = raw.iter().flat_map(|c| [(c.line, c.start), (c.line, c.end)]);
+    let epoch = choose_epoch(declared, &mut times)?;
+    let mut plan = ContactPlan { epoch, contacts: Vec::with_capacity(raw.len()) };
+    let mut lines = Vec::with_capacity(raw.len());
+    for contact in raw {
+        lines.push(contact.line);
+        plan.contacts.push(Contact {
+            from: contact.from,
+            to: contact.to,
+            link: contact.link,
+            start: on_plan(epoch, contact.start, contact.line)?,
+            end: on_plan(epoch, contact.end, contact.line)?,
+            rate: contact.rate,
+            one_way_delay: contact.one_way_delay,
+            confidence: contact.confidence,
+        });
+    }
+    Ok((plan, lines))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nodes_are_numbers_or_ipn_endpoint_ids() {
+        for (text, node) in [("3", 3), ("0", 0), ("ipn:3", 3), ("ipn:3.0", 3), ("ipn:1.3.0", (1 << 32) | 3)] {
+            assert_eq!(parse_node(text), Some(NodeId(node)), "{text}");
+        }
+        for bad in ["", "earth", "-1", "+1", "ipn:", "ipn:3.", "ipn:3.x", "ipn:1.2.3.4", "18446744073709551615"] {
+            assert_eq!(parse_node(bad), None, "{bad}");
+        }
+    }
+
+    #[test]
+    fn seconds_are_exact() {
+        for (text, ns) in [
+            ("90", 90_000_000_000),
+            ("1.5", 1_500_000_000),
+            ("0.000000001", 1),
+            ("86400.123456789s", 86_400_123_456_789),
+            ("1h30min", 5_400_000_000_000),
+            ("1 h 30 min", 5_400_000_000_000),
+            ("600 ms", 600_000_000),
+        ] {
+            assert_eq!(parse_seconds(text), Some(ns), "{text}");
+        }
+        for bad in ["", "s", "1.2.3", "-1", "1x", "99999999999999", "1 h 30", "1 2", "."] {
+            assert_eq!(parse_seconds(bad), None, "{bad}");
+        }
+        for ns in [0, 1, 1_000_000_000, 1_500_000_000, u64::MAX] {
+            assert_eq!(parse_seconds(&format_seconds(ns)), Some(ns));
+        }
+    }
+}

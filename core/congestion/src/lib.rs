@@ -11,5 +11,9 @@ extern crate std;
 extern crate alloc;
 
 mod control;
+mod drop_oldest;
+mod none;
+mod registry;
 
 pub use control::{Control, ControlOutput, Overflow, StoreView};
+pub use registry::{ControlInfo, controls, make_control};

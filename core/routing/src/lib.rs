@@ -23,5 +23,6 @@ mod testing;
 
 pub use answer::{RouteAnswer, RouteRequest, answer, parse_time};
 pub use contact_plan::{Contact, ContactPlan, PlanTime};
+pub use farlink_base::NodeId;
 pub use registry::{RouterInfo, make_router, routers};
 pub use router::{ContactChange, Outcome, Question, Router, RouterOutput};

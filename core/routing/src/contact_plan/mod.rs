@@ -12,7 +12,9 @@ pub mod text;
 
 pub use check::{Finding, check};
 pub use clock::PlanClock;
+pub use farlink::emit as emit_farlink;
 pub use gantt::gantt;
+pub use ion::emit as emit_ion;
 
 use alloc::string::String;
 use alloc::vec::Vec;

@@ -1,0 +1,85 @@
+//! Every congestion control by name: one line each.
+
+use crate::control::Control;
+use crate::drop_oldest::DropOldest;
+use crate::none::NoControl;
+use alloc::boxed::Box;
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
+use farlink_base::{ConfigError, Param, nearest_name, resolve_params};
+
+/// A congestion control that can be configured.
+#[derive(Clone, Copy, Debug)]
+pub struct ControlInfo {
+    /// Its name in configuration.
+    pub name: &'static str,
+    /// One sentence.
+    pub help: &'static str,
+    /// Its parameters.
+    pub params: &'static [Param],
+    make: fn(params: &[f64], seed: u64) -> Box<dyn Control>,
+}
+
+const CONTROLS: &[ControlInfo] = &[
+    ControlInfo {
+        name: "none",
+        help: "Takes what fits and refuses the rest: nothing accepted is ever given up.",
+        params: &[],
+        make: |_, _| Box::new(NoControl),
+    },
+    ControlInfo {
+        name: "drop-oldest",
+        help: "Makes room by deleting the least urgent bundles, longest kept first; limits how full the store gets.",
+        params: DropOldest::PARAMS,
+        make: |params, _| Box::new(DropOldest::new(params)),
+    },
+];
+
+/// All controls.
+pub fn controls() -> &'static [ControlInfo] {
+    CONTROLS
+}
+
+/// Makes a control.
+///
+/// # Errors
+/// An unknown control or parameter (the hint names the nearest), or a value out of range.
+pub fn make_control(name: &str, params: &[(String, f64)], seed: u64) -> Result<Box<dyn Control>, ConfigError> {
+    let Some(info) = CONTROLS.iter().find(|c| c.name == name) else {
+        let known = CONTROLS.iter().map(|c| c.name);
+        return Err(ConfigError {
+            path: "control".into(),
+            expected: format!("`{name}` is not a congestion control"),
+            hint: match nearest_name(name, known.clone()) {
+                Some(near) => format!("did you mean `{near}`?"),
+                None => format!("controls: {}", known.collect::<Vec<_>>().join(", ")),
+            },
+        });
+    };
+    let params = resolve_params(info.params, params, &format!("control.{name}"))?;
+    Ok((info.make)(&params, seed))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_control_is_made_under_its_name() {
+        for info in controls() {
+            let control = make_control(info.name, &[], 7).unwrap();
+            assert_eq!((control.name(), control.params()), (info.name, info.params));
+            assert!(info.help.ends_with('.'));
+        }
+    }
+
+    #[test]
+    fn unknown_names_get_a_hint() {
+        let hint = |name| make_control(name, &[], 0).err().unwrap().hint;
+        assert_eq!(hint("drop_oldest"), "did you mean `drop-oldest`?");
+        assert_eq!(hint("retiring"), "controls: none, drop-oldest");
+        let unknown = make_control("drop-oldest", &[("ful".into(), 1.0)], 0);
+        assert!(unknown.err().unwrap().hint.contains("full"));
+    }
+}

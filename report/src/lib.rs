@@ -5,20 +5,26 @@
 #![forbid(unsafe_code)]
 
 mod column;
+mod compare;
 mod docs;
+mod format;
 mod journey;
 mod manifest;
 mod recorder;
 mod run;
 pub mod schema;
+mod statistics;
 mod table;
 
 pub use column::{Cell, Kind, Text};
+pub use compare::{Comparison, Metric, RunLabel};
 pub use docs::reference;
+pub use format::Quantity;
 pub use manifest::{
-    Accounting, ContactFacts, DirectionFacts, FileCheck, Host, Lateness, LinkFacts, Manifest, NodeFacts, Pressure,
-    Topology, Validity, World,
+    Accounting, ContactFacts, DirectionFacts, Expected, FileCheck, Host, Lateness, LinkFacts, Manifest, NodeFacts,
+    Pressure, Topology, Validity, World,
 };
 pub use recorder::{Names, Recorder};
 pub use run::{RunReader, RunWriter};
 pub use schema::{BundleRow, EventRow, LinkRow, ProcessRow, SampleRow};
+pub use statistics::{Latency, LinkUse, Statistics, percentile};

@@ -1,0 +1,239 @@
+//! Runs side by side: each metric of each run, and how far it is from the first run's.
+
+use crate::format::{Quantity, difference};
+use crate::manifest::Manifest;
+use crate::statistics::Statistics;
+use serde::Serialize;
+use std::collections::BTreeMap;
+
+/// Largest relative difference that still counts as the same.
+const CLOSE: f64 = 0.1;
+
+/// One run of a comparison.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct RunLabel {
+    /// Directory.
+    pub run: String,
+    /// Where it ran.
+    pub world: String,
+    /// Scenario.
+    pub scenario: String,
+    /// Hash of its text.
+    pub scenario_hash: String,
+    /// Seed.
+    pub seed: u64,
+}
+
+/// One metric of all runs.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct Metric {
+    /// Name in JSON, such as `latency_s.mean`.
+    pub name: String,
+    /// What people call it.
+    #[serde(skip)]
+    pub title: String,
+    /// Unit; empty for ratios and counts.
+    pub unit: String,
+    /// How it is written for people.
+    #[serde(skip)]
+    pub quantity: Quantity,
+    /// Value of each run; absent where the run has none.
+    pub values: Vec<Option<f64>>,
+    /// Relative difference of each run from the first: 0.05 is 5 % more.
+    pub difference: Vec<Option<f64>>,
+    /// Whether all differences are within 10 %; absent where there is nothing to compare.
+    pub within_10_percent: Option<bool>,
+}
+
+/// Runs side by side.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct Comparison {
+    /// The runs, in the order given.
+    pub runs: Vec<RunLabel>,
+    /// Whether all are of the same scenario text.
+    pub same_scenario: bool,
+    /// Metrics in the order of the report.
+    pub metrics: Vec<Metric>,
+}
+
+impl Comparison {
+    /// Of these runs: directory, manifest and numbers of each.
+    pub fn of(runs: &[(String, &Manifest, &Statistics)]) -> Comparison {
+        let labels = runs.iter().map(|(run, manifest, _)| RunLabel {
+            run: run.clone(),
+            world: manifest.world.name().to_string(),
+            scenario: manifest.scenario.clone(),
+            scenario_hash: manifest.scenario_hash.clone(),
+            seed: manifest.seed,
+        });
+        let statistics: Vec<&Statistics> = runs.iter().map(|(_, _, s)| *s).collect();
+        Comparison {
+            runs: labels.collect(),
+            same_scenario: runs.windows(2).all(|w| w[0].1.scenario_hash == w[1].1.scenario_hash),
+            metrics: metrics(&statistics),
+        }
+    }
+
+    /// The metric of this name.
+    pub fn metric(&self, name: &str) -> Option<&Metric> {
+        self.metrics.iter().find(|m| m.name == name)
+    }
+
+    /// One JSON document: runs, and the metrics by name.
+    pub fn to_json(&self) -> serde_json::Value {
+        let metrics: BTreeMap<&str, &Metric> = self.metrics.iter().map(|m| (m.name.as_str(), m)).collect();
+        serde_json::json!({ "runs": self.runs, "same_scenario": self.same_scenario, "metrics": metrics })
+    }
+
+    /// A table for a terminal.
+    pub fn to_text(&self) -> String {
+        let mut rows = vec![vec![String::new()]];
+        for run in &self.runs {
+            rows[0].push(format!("{} ({})", run.run, run.world));
+        }
+        rows[0].push("difference".into());
+        for metric in &self.metrics {
+            let mut row = vec![metric.title.clone()];
+            row.extend(metric.values.iter().map(|v| v.map_or("-".into(), |v| metric.quantity.text(v))));
+            let differences: Vec<String> =
+                metric.difference[1..].iter().map(|d| d.map_or("-".into(), difference)).collect();
+            let mark = match metric.within_10_percent {
+                Some(false) => "  more than 10 %",
+                _ => "",
+            };
+            row.push(format!("{}{mark}", differences.join(", ")));
+            rows.push(row);
+        }
+        let mut text = align(&rows);
+        if !self.same_scenario {
+            text.push_str("\nThese runs are of different scenarios.\n");
+        }
+        text
+    }
+}
+
+/// Columns padded to the same width, the first to the left, the others to the right but the last.
+fn align(rows: &[Vec<String>]) -> String {
+    let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
+    let width = |c: usize| rows.iter().filter_map(|r| r.get(c)).map(|t| t.chars().count()).max().unwrap_or(0);
+    let widths: Vec<usize> = (0..columns).map(width).collect();
+    let mut text = String::new();
+    for row in rows {
+        let mut line = String::new();
+        for (c, cell) in row.iter().enumerate() {
+            let pad = " ".repeat(widths[c] - cell.chars().count());
+            let left = c == 0 || c + 1 == columns;
+            line.push_str(&if left { format!("{cell}{pad}") } else { format!("{pad}{cell}") });
+            line.push_str("  ");
+        }
+        text.push_str(line.trim_end());
+        text.push('\n');
+    }
+    text
+}
+
+/// Name, title and unit of a metric, and how to get it.
+type Definition = (&'static str, &'static str, Quantity, fn(&Statistics) -> Option<f64>);
+
+const METRICS: &[Definition] = &[
+    ("created", "bundles created", Quantity::Count, |s| Some(s.created as f64)),
+    ("delivered", "bundles delivered", Quantity::Count, |s| Some(s.delivered as f64)),
+    ("delivery_ratio", "delivery ratio", Quantity::Share, |s| s.delivery_ratio),
+    ("latency_s.mean", "latency, mean", Quantity::Seconds, |s| Some(s.latency_s?.mean)),
+    ("latency_s.p50", "latency, half are faster", Quantity::Seconds, |s| Some(s.latency_s?.p50)),
+    ("latency_s.p99", "latency, 99 % are faster", Quantity::Seconds, |s| Some(s.latency_s?.p99)),
+    ("goodput_bit_s", "goodput", Quantity::Rate, |s| s.goodput_bit_s),
+    ("overhead", "bytes on links per byte delivered", Quantity::Ratio, |s| s.overhead),
+    ("last_delivery_s", "last bundle delivered after", Quantity::Seconds, |s| s.last_delivery_s),
+    ("redelivered", "bundles delivered twice", Quantity::Count, |s| Some(s.redelivered as f64)),
+];
+
+fn metrics(runs: &[&Statistics]) -> Vec<Metric> {
+    let mut metrics: Vec<Metric> = Vec::new();
+    for (name, title, quantity, get) in METRICS {
+        metrics.push(metric(name, title, *quantity, runs.iter().map(|s| get(s)).collect()));
+    }
+    let mut links: Vec<(&str, &str)> = Vec::new();
+    for link in runs.iter().flat_map(|s| &s.links) {
+        let place = (link.link.as_str(), link.from.as_str());
+        if !links.contains(&place) {
+            links.push(place);
+        }
+    }
+    for (link, from) in links {
+        let value = |s: &&Statistics| s.links.iter().find(|l| l.link == link && l.from == from)?.utilisation;
+        let name = format!("utilisation.{link}.{from}");
+        let title = format!("link {link} in use, from {from}");
+        metrics.push(metric(&name, &title, Quantity::Share, runs.iter().map(value).collect()));
+    }
+    metrics
+}
+
+fn metric(name: &str, title: &str, quantity: Quantity, values: Vec<Option<f64>>) -> Metric {
+    let first = values.first().copied().flatten();
+    let relative = |value: Option<f64>| match (first?, value?) {
+        (first, value) if first == value => Some(0.0),
+        (0.0, _) => None,
+        (first, value) => Some((value - first) / first.abs()),
+    };
+    let difference: Vec<Option<f64>> = values.iter().map(|v| relative(*v)).collect();
+    let comparable = values.len() > 1 && values.iter().all(Option::is_some);
+    let within = comparable.then(|| difference.iter().all(|d| d.is_some_and(|d| d.abs() <= CLOSE)));
+    Metric {
+        name: name.to_string(),
+        title: title.to_string(),
+        unit: quantity.unit().to_string(),
+        quantity,
+        values,
+        difference,
+        within_10_percent: within,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::manifest::World;
+    use crate::statistics::tests::{bundle, link};
+
+    fn comparison() -> Comparison {
+        let sim = Statistics::of(&[bundle(0, 1000, 0.0, Some(2.0))], &[link(1, 100, 0, 1, 2)]);
+        let lab = Statistics::of(&[bundle(0, 1000, 0.0, Some(2.1))], &[link(1, 150, 0, 1, 4)]);
+        let manifests = [World::Sim, World::Lab].map(|world| Manifest::new(world, "s", "text", None));
+        Comparison::of(&[("a".into(), &manifests[0], &sim), ("b".into(), &manifests[1], &lab)])
+    }
+
+    #[test]
+    fn differences_are_relative_to_the_first_run() {
+        let c = comparison();
+        let latency = c.metric("latency_s.mean").unwrap();
+        assert_eq!(latency.values, [Some(2.0), Some(2.1)]);
+        assert!((latency.difference[1].unwrap() - 0.05).abs() < 1e-9);
+        assert_eq!(latency.within_10_percent, Some(true));
+        assert_eq!(c.metric("overhead").unwrap().within_10_percent, Some(false), "100 B against 150 B");
+        let utilisation = c.metric("utilisation.l.a").unwrap();
+        assert_eq!((utilisation.difference[1], utilisation.within_10_percent), (Some(-0.5), Some(false)));
+        assert!(c.same_scenario);
+    }
+
+    #[test]
+    fn zero_against_zero_is_equal_and_zero_against_more_has_no_ratio() {
+        let equal = metric("x", "x", Quantity::Count, vec![Some(0.0), Some(0.0)]);
+        assert_eq!((equal.difference[1], equal.within_10_percent), (Some(0.0), Some(true)));
+        let more = metric("x", "x", Quantity::Count, vec![Some(0.0), Some(3.0)]);
+        assert_eq!((more.difference[1], more.within_10_percent), (None, Some(false)));
+        let missing = metric("x", "x", Quantity::Count, vec![Some(1.0), None]);
+        assert_eq!(missing.within_10_percent, None);
+    }
+
+    #[test]
+    fn text_and_json_say_the_same() {
+        let c = comparison();
+        let text = c.to_text();
+        assert!(text.contains("latency, mean") && text.contains("+5 %") && text.contains("more than 10 %"), "{text}");
+        let json = c.to_json();
+        assert_eq!(json["metrics"]["latency_s.mean"]["values"][1], 2.1);
+        assert_eq!(json["metrics"]["latency_s.mean"]["unit"], "s");
+        assert_eq!(json["runs"][1]["world"], "lab");
+    }
+}

@@ -1,0 +1,151 @@
+//! Quantities for people: three significant digits and a unit.
+
+/// What a number is, so that it is written with its unit everywhere.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Quantity {
+    /// A whole number of things.
+    Count,
+    /// Seconds.
+    Seconds,
+    /// Bits per second.
+    Rate,
+    /// Bytes.
+    Bytes,
+    /// 0 to 1, written in percent.
+    Share,
+    /// A plain ratio.
+    Ratio,
+}
+
+/// Three significant digits, without trailing zeros; whole numbers keep all digits.
+pub fn significant(value: f64) -> String {
+    if value == 0.0 || !value.is_finite() {
+        return if value == 0.0 { "0".into() } else { "-".into() };
+    }
+    let decimals = (2 - value.abs().log10().floor() as i32).clamp(0, 9) as usize;
+    let text = format!("{value:.decimals$}");
+    if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').to_string() } else { text }
+}
+
+/// A whole number with thin groups of thousands.
+pub fn grouped(value: f64) -> String {
+    let digits = format!("{:.0}", value.abs());
+    let mut out = String::new();
+    for (i, digit) in digits.chars().enumerate() {
+        if i > 0 && (digits.len() - i) % 3 == 0 {
+            out.push(',');
+        }
+        out.push(digit);
+    }
+    if value < 0.0 { format!("-{out}") } else { out }
+}
+
+/// A relative difference: `+5 %`, `-0.3 %`, `equal`.
+pub fn difference(relative: f64) -> String {
+    if relative == 0.0 {
+        return "equal".into();
+    }
+    if relative.abs() < 5e-5 {
+        return "< 0.01 %".into();
+    }
+    let sign = if relative > 0.0 { "+" } else { "-" };
+    format!("{sign}{} %", significant((relative.abs() * 1e4).round() / 100.0))
+}
+
+impl Quantity {
+    /// Unit in JSON.
+    pub const fn unit(self) -> &'static str {
+        match self {
+            Quantity::Seconds => "s",
+            Quantity::Rate => "bit/s",
+            Quantity::Bytes => "B",
+            Quantity::Count | Quantity::Share | Quantity::Ratio => "",
+        }
+    }
+    /// The value with its unit.
+    pub fn text(self, value: f64) -> String {
+        if self == Quantity::Count {
+            return grouped(value);
+        }
+        // One lost in ten thousand is not 100 %.
+        if self == Quantity::Share && (0.995..1.0).contains(&value) {
+            let missing = (1.0 - value) * 100.0;
+            let decimals = (1 - missing.log10().floor() as i32).clamp(1, 9) as usize;
+            return format!("{:.decimals$} %", value * 100.0);
+        }
+        let scale = self.scale(value.abs());
+        let number = significant(value / scale.factor);
+        match scale.unit.as_str() {
+            "" => number,
+            unit => format!("{number} {unit}"),
+        }
+    }
+    /// Factor and unit in which values up to `largest` are best written.
+    pub fn scale(self, largest: f64) -> Scale {
+        let prefixed = |unit: &str| {
+            let (factor, prefix) = [(1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")]
+                .into_iter()
+                .find(|(factor, _)| largest >= *factor)
+                .unwrap_or((1.0, ""));
+            Scale { factor, unit: format!("{prefix}{unit}") }
+        };
+        let plain = |factor: f64, unit: &str| Scale { factor, unit: unit.to_string() };
+        match self {
+            Quantity::Rate => prefixed("bit/s"),
+            Quantity::Bytes => prefixed("B"),
+            Quantity::Share => plain(0.01, "%"),
+            Quantity::Count | Quantity::Ratio => plain(1.0, ""),
+            Quantity::Seconds if largest == 0.0 => plain(1.0, "s"),
+            Quantity::Seconds if largest < 1e-3 => plain(1e-6, "µs"),
+            Quantity::Seconds if largest < 1.0 => plain(1e-3, "ms"),
+            Quantity::Seconds if largest < 7200.0 => plain(1.0, "s"),
+            Quantity::Seconds if largest < 172_800.0 => plain(3600.0, "h"),
+            Quantity::Seconds => plain(86_400.0, "d"),
+        }
+    }
+}
+
+/// How the values of one axis or cell are written.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Scale {
+    /// Values are divided by this.
+    pub factor: f64,
+    /// Unit of the result.
+    pub unit: String,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn quantities_are_short_and_have_units() {
+        for (quantity, value, text) in [
+            (Quantity::Count, 1_234_567.0, "1,234,567"),
+            (Quantity::Count, 800.0, "800"),
+            (Quantity::Seconds, 0.0, "0 s"),
+            (Quantity::Seconds, 0.000_021_3, "21.3 µs"),
+            (Quantity::Seconds, 1.30049, "1.3 s"),
+            (Quantity::Seconds, 8000.0, "2.22 h"),
+            (Quantity::Rate, 94_260_000.0, "94.3 Mbit/s"),
+            (Quantity::Rate, 999.0, "999 bit/s"),
+            (Quantity::Bytes, 2.0e8, "200 MB"),
+            (Quantity::Share, 0.9999, "99.990 %"),
+            (Quantity::Share, 1.0, "100 %"),
+            (Quantity::Share, 0.001, "0.1 %"),
+            (Quantity::Ratio, 3.1249, "3.12"),
+        ] {
+            assert_eq!(quantity.text(value), text);
+        }
+    }
+
+    #[test]
+    fn differences_read_as_people_say_them() {
+        assert_eq!(difference(0.0), "equal");
+        assert_eq!(difference(0.05), "+5 %");
+        assert_eq!(difference(-0.1234), "-12.3 %");
+        assert_eq!(difference(1e-6), "< 0.01 %");
+        assert_eq!(significant(1234.5), "1234");
+        assert_eq!(significant(f64::NAN), "-");
+    }
+}

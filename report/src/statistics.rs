@@ -1,0 +1,227 @@
+//! The numbers of one run. Percentiles interpolate linearly, as pandas and NumPy do by default.
+
+use crate::run::RunReader;
+use crate::schema::{BundleRow, LinkRow};
+use anyhow::Result;
+use serde::Serialize;
+
+/// Numbers of one run; the names are those of `farlink run --json`.
+#[derive(Clone, PartialEq, Debug, Default, Serialize)]
+pub struct Statistics {
+    /// Bundles created by applications.
+    pub created: u64,
+    /// Bundles delivered at least once.
+    pub delivered: u64,
+    /// Delivered over created; absent when nothing was created.
+    pub delivery_ratio: Option<f64>,
+    /// From creation to first delivery; absent when nothing was delivered.
+    pub latency_s: Option<Latency>,
+    /// Delivered payload over the time from the first creation to the last delivery.
+    pub goodput_bit_s: Option<f64>,
+    /// Bytes put on all links over payload bytes delivered: 4 hops without any overhead give 4.
+    pub overhead: Option<f64>,
+    /// Payload delivered.
+    pub delivered_bytes: u64,
+    /// When the last bundle was delivered, from the start of the run.
+    pub last_delivery_s: Option<f64>,
+    /// Bundles delivered more than once.
+    pub redelivered: u64,
+    /// Length of the run, in its own time.
+    pub duration_s: f64,
+    /// Real time it took.
+    pub wall_s: f64,
+    /// Each direction of each link.
+    pub links: Vec<LinkUse>,
+}
+
+/// Latency of delivered bundles.
+#[derive(Clone, Copy, PartialEq, Debug, Default, Serialize)]
+pub struct Latency {
+    /// Least.
+    pub min: f64,
+    /// Mean.
+    pub mean: f64,
+    /// Half took longer.
+    pub p50: f64,
+    /// One in ten took longer.
+    pub p90: f64,
+    /// One in a hundred took longer.
+    pub p99: f64,
+    /// Most.
+    pub max: f64,
+}
+
+/// One direction of one link.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct LinkUse {
+    /// Name of the link.
+    pub link: String,
+    /// Sending node.
+    pub from: String,
+    /// Receiving node.
+    pub to: String,
+    /// Bytes put on it, headers and overhead included.
+    pub sent_bytes: u64,
+    /// Packets put on it.
+    pub sent_packets: u64,
+    /// Share of packets that did not arrive; absent when none was sent.
+    pub loss: Option<f64>,
+    /// Time spent transmitting over the time it could: absent when it was never up.
+    pub utilisation: Option<f64>,
+}
+
+/// The value below which a share `q` of the sorted values lies, interpolated linearly; `None` of none.
+pub fn percentile(sorted: &[f64], q: f64) -> Option<f64> {
+    let place = (sorted.len().checked_sub(1)? as f64) * q.clamp(0.0, 1.0);
+    let (low, high) = (sorted[place.floor() as usize], sorted[place.ceil() as usize]);
+    Some(low + (high - low) * place.fract())
+}
+
+impl Latency {
+    /// Of these latencies, in seconds, in any order.
+    pub fn of(mut latencies: Vec<f64>) -> Option<Latency> {
+        latencies.sort_by(f64::total_cmp);
+        let at = |q| percentile(&latencies, q);
+        Some(Latency {
+            min: at(0.0)?,
+            mean: latencies.iter().sum::<f64>() / latencies.len() as f64,
+            p50: at(0.5)?,
+            p90: at(0.9)?,
+            p99: at(0.99)?,
+            max: at(1.0)?,
+        })
+    }
+}
+
+impl LinkUse {
+    fn of(row: &LinkRow) -> LinkUse {
+        let share = |part: u64, whole: u64| (whole > 0).then(|| part as f64 / whole as f64);
+        LinkUse {
+            link: row.link.to_string(),
+            from: row.from.to_string(),
+            to: row.to.to_string(),
+            sent_bytes: row.sent_bytes,
+            sent_packets: row.sent_packets,
+            loss: share(row.dropped_packets(), row.sent_packets),
+            utilisation: share(row.busy_ns, row.up_ns),
+        }
+    }
+}
+
+impl Statistics {
+    /// Of a run.
+    pub fn read(run: &RunReader) -> Result<Statistics> {
+        let manifest = run.manifest();
+        let mut statistics = Statistics::of(&run.bundles()?, &run.links()?);
+        statistics.duration_s = manifest.duration_s;
+        statistics.wall_s = manifest.wall_s;
+        Ok(statistics)
+    }
+
+    /// Of these bundles and links; `duration_s` and `wall_s` stay 0.
+    pub fn of(bundles: &[BundleRow], links: &[LinkRow]) -> Statistics {
+        let delivered: Vec<&BundleRow> = bundles.iter().filter(|b| b.delivered_ns.is_some()).collect();
+        let seconds = |ns: u64| ns as f64 / 1e9;
+        let delivered_bytes: u64 = delivered.iter().map(|b| b.payload).sum();
+        let first_created = bundles.iter().map(|b| b.created_ns).min();
+        let last_delivered = delivered.iter().filter_map(|b| b.delivered_ns).max();
+        let span = first_created.zip(last_delivered).map(|(first, last)| seconds(last.saturating_sub(first)));
+        let sent_bytes: u64 = links.iter().map(|l| l.sent_bytes).sum();
+        Statistics {
+            created: bundles.len() as u64,
+            delivered: delivered.len() as u64,
+            delivery_ratio: (!bundles.is_empty()).then(|| delivered.len() as f64 / bundles.len() as f64),
+            latency_s: Latency::of(delivered.iter().filter_map(|b| b.latency_ns).map(seconds).collect()),
+            goodput_bit_s: span.filter(|span| *span > 0.0).map(|span| delivered_bytes as f64 * 8.0 / span),
+            overhead: (delivered_bytes > 0 && !links.is_empty()).then(|| sent_bytes as f64 / delivered_bytes as f64),
+            delivered_bytes,
+            last_delivery_s: last_delivered.map(seconds),
+            redelivered: bundles.iter().filter(|b| b.deliveries > 1).count() as u64,
+            duration_s: 0.0,
+            wall_s: 0.0,
+            links: links.iter().map(LinkUse::of).collect(),
+        }
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+
+    pub fn bundle(sequence: u64, payload: u64, created_s: f64, delivered_s: Option<f64>) -> BundleRow {
+        let ns = |s: f64| (s * 1e9).round() as u64;
+        BundleRow {
+            source: "a".into(),
+            service: 1,
+            creation_ms: 5,
+            sequence,
+            destination: "b".into(),
+            destination_service: 2,
+            payload,
+            size: payload + 50,
+            priority: "bulk".into(),
+            created_ns: ns(created_s),
+            delivered_ns: delivered_s.map(ns),
+            latency_ns: delivered_s.map(|d| ns(d) - ns(created_s)),
+            hops: 1,
+            transmissions: 1,
+            deliveries: u64::from(delivered_s.is_some()),
+            deleted: None,
+        }
+    }
+
+    pub fn link(sent: u64, bytes: u64, lost: u64, busy_s: u64, up_s: u64) -> LinkRow {
+        LinkRow {
+            sent_packets: sent,
+            sent_bytes: bytes,
+            dropped_loss: lost,
+            busy_ns: busy_s * 1_000_000_000,
+            up_ns: up_s * 1_000_000_000,
+            ..LinkRow::new("l", "a", "b", &farlink_link::Statistics::default())
+        }
+    }
+
+    #[test]
+    fn percentiles_interpolate_as_numpy_does() {
+        // numpy.percentile([1, 2, 3, 4], [50, 99, 0, 100]) == [2.5, 3.97, 1, 4]
+        let values = [1.0, 2.0, 3.0, 4.0];
+        assert_eq!(percentile(&values, 0.5), Some(2.5));
+        assert!((percentile(&values, 0.99).unwrap() - 3.97).abs() < 1e-12);
+        assert_eq!((percentile(&values, 0.0), percentile(&values, 1.0)), (Some(1.0), Some(4.0)));
+        assert_eq!((percentile(&[], 0.5), percentile(&[7.0], 0.3)), (None, Some(7.0)));
+    }
+
+    /// Four bundles of 1000 B, created at 0, 1, 2, 3 s; three delivered at 2, 4, 8 s: latencies 2,
+    /// 3, 6 s; goodput 3000 B in 8 s; 12,000 B on links.
+    #[test]
+    fn the_numbers_of_a_small_run_are_those_computed_by_hand() {
+        let bundles = [
+            bundle(0, 1000, 0.0, Some(2.0)),
+            bundle(1, 1000, 1.0, Some(4.0)),
+            bundle(2, 1000, 2.0, Some(8.0)),
+            bundle(3, 1000, 3.0, None),
+        ];
+        let s = Statistics::of(&bundles, &[link(100, 9000, 10, 3, 4), link(0, 3000, 0, 0, 0)]);
+        assert_eq!((s.created, s.delivered, s.delivery_ratio), (4, 3, Some(0.75)));
+        let latency = s.latency_s.unwrap();
+        assert!((latency.mean - 11.0 / 3.0).abs() < 1e-12);
+        assert_eq!((latency.min, latency.p50, latency.max), (2.0, 3.0, 6.0));
+        assert!((latency.p99 - 5.94).abs() < 1e-12, "3 + 3 * 0.98");
+        assert!((latency.p90 - 5.4).abs() < 1e-12, "3 + 3 * 0.8");
+        assert_eq!(s.goodput_bit_s, Some(3000.0));
+        assert_eq!(s.overhead, Some(4.0));
+        assert_eq!((s.links[0].loss, s.links[0].utilisation), (Some(0.1), Some(0.75)));
+        assert_eq!((s.links[1].loss, s.links[1].utilisation), (None, None));
+        assert_eq!(s.last_delivery_s, Some(8.0));
+    }
+
+    #[test]
+    fn an_empty_run_has_no_ratios() {
+        let s = Statistics::of(&[], &[]);
+        assert_eq!(s, Statistics::default());
+        let json = serde_json::to_value(&s).unwrap();
+        for key in ["created", "delivered", "delivery_ratio", "latency_s", "overhead", "goodput_bit_s", "wall_s"] {
+            assert!(json.get(key).is_some(), "{key} is promised to scripts");
+        }
+    }
+}

@@ -10,4 +10,5 @@ extern crate std;
 extern crate alloc;
 
 pub mod ltp;
+pub mod sdnv;
 pub mod tcpcl_v4;

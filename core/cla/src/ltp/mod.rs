@@ -1,6 +1,38 @@
 //! The Licklider Transmission Protocol (RFC 5326, CCSDS 734.1-B-1).
+//!
+//! [`Ltp`] is one engine: all its spans, sessions and timers, driven as a
+//! [`farlink_base::layer::ConvergenceLayer`]. It never looks inside a bundle (a function in
+//! [`Config`] tells where one ends) and never reads a clock. Sessions it sends live in `export`,
+//! those it receives in `import`; [`segment`] is the wire.
+//!
+//! Segments leave on `Wake` only (the deadline is *now* when something can leave), so that what one
+//! round of the driver gathers leaves in few long trains.
 
-use farlink_base::{Duration, LayerId, LinkId, NodeId};
+mod assembly;
+mod engine;
+mod export;
+mod guard;
+mod import;
+mod ranges;
+mod receiving;
+mod report;
+pub mod segment;
+mod sending;
+mod span;
+mod timers;
+
+pub use engine::{Ltp, Usage};
+
+use farlink_base::{Duration, LayerId, LinkId, Malformed, NodeId, Payload};
+
+/// Tells the length of the first complete item of a block (a bundle): `Ok(None)` when the bytes end
+/// before the item does, an error when it cannot be read. What cannot be split is offered whole.
+pub type Split = fn(&Payload) -> Result<Option<u64>, Malformed>;
+
+/// The [`Split`] of a block that is one item.
+pub fn whole_block(_: &Payload) -> Result<Option<u64>, Malformed> {
+    Ok(None)
+}
 
 /// One LTP engine.
 #[derive(Clone, Debug)]
@@ -13,12 +45,26 @@ pub struct Config {
     pub sessions: u32,
     /// Whether segments from engines without a span are served (their link is dynamic).
     pub accept_unknown: bool,
-    /// Seed of session and serial numbers.
+    /// Seed of session and serial numbers. A real node must not reuse one after a restart: its peers
+    /// remember the sessions of before.
     pub seed: u64,
+    /// Bytes of blocks that are still arriving, over all spans; what exceeds it is not taken (and so
+    /// not claimed, and sent again later).
+    pub memory_bytes: u64,
+    /// Where a bundle in a block ends, for blocks of several.
+    pub split: Split,
 }
 impl Default for Config {
     fn default() -> Self {
-        Config { layer: LayerId(0), engine: 0, sessions: 100_000, accept_unknown: true, seed: 0 }
+        Config {
+            layer: LayerId(0),
+            engine: 0,
+            sessions: 100_000,
+            accept_unknown: true,
+            seed: 0,
+            memory_bytes: 1 << 30,
+            split: whole_block,
+        }
     }
 }
 
@@ -49,8 +95,13 @@ pub struct SpanConfig {
     pub attempts: u32,
     /// Extra checkpoints inside a block, every this many bytes; 0 for only the last.
     pub checkpoint_every: u64,
+    /// As receiver, report a visible gap unasked once this many bytes came since the last report and
+    /// the end of the block is not known (RFC 5326 6.11 "asynchronous"); 0 for never.
+    pub report_every: u64,
     /// Import sessions idle longer than this are dropped.
     pub idle: Duration,
+    /// The same for blocks without a red part: what is missing of them does not come again.
+    pub idle_green: Duration,
 }
 impl Default for SpanConfig {
     fn default() -> Self {
@@ -67,7 +118,9 @@ impl Default for SpanConfig {
             margin: Duration::from_millis(200),
             attempts: 20,
             checkpoint_every: 0,
+            report_every: 1 << 20,
             idle: Duration::from_secs(3600),
+            idle_green: Duration::from_secs(10),
         }
     }
 }

@@ -1,0 +1,479 @@
+//! One session as its sender sees it (RFC 5326 6.7, 6.12, 6.13, 8.1): which segment comes next, and
+//! what a report changes. Pure state: the engine around it owns timers and queues.
+
+use super::ranges::Ranges;
+use super::segment::{Data, SERVICE_BUNDLE, SessionId, kind};
+use crate::sdnv;
+use alloc::collections::VecDeque;
+use alloc::vec::Vec;
+use farlink_base::layer::SendId;
+use farlink_base::{Chunk, Payload};
+
+/// Reports whose serial numbers are remembered to know repeated ones.
+const REPORTS_REMEMBERED: usize = 256;
+/// Serial numbers of reports count up. One this far from those of before comes from a receiver that
+/// started anew, and what its predecessor claimed is lost.
+const SERIALS_NEAR: u64 = 64;
+/// Reports a peer may send in one session before it is given up (a flood, or no progress).
+const REPORTS_MAX: u32 = 20_000;
+/// Each byte may be sent this many times on average before the session is given up.
+const RESENDS_MAX: u64 = 256;
+
+/// A checkpoint without an answer yet.
+#[derive(Clone, Copy)]
+struct Checkpoint {
+    data: Data,
+    attempts: u32,
+}
+
+/// What must be sent again, oldest request first.
+enum Job {
+    /// What a report did not claim; the last segment is a checkpoint for that report.
+    Gaps { gaps: VecDeque<(u64, u64)>, report: u64 },
+    /// A checkpoint whose timer ran out, as it was.
+    Checkpoint { serial: u64 },
+}
+
+/// A segment to send now.
+pub(super) struct Cut {
+    pub(super) data: Data,
+    /// Whether a timer caused it.
+    pub(super) resend: bool,
+}
+
+/// What a report led to.
+#[derive(PartialEq, Eq, Debug)]
+pub(super) enum Reported {
+    /// It claims what was never sent: forged or damaged; say nothing.
+    Invalid,
+    /// It was seen before: acknowledge only.
+    Repeated,
+    /// Something must be sent again.
+    Gaps,
+    /// Nothing to do but wait.
+    Nothing,
+    /// All of the red part is there.
+    Complete,
+    /// More reports or retransmissions than any real channel needs.
+    TooMany,
+}
+
+/// A session of ours.
+pub(super) struct Export {
+    pub(super) span: usize,
+    pub(super) bundles: Vec<SendId>,
+    pub(super) block: Payload,
+    pub(super) red: bool,
+    /// Whether it waits in the span's queue of new data, of resends.
+    pub(super) in_fresh: bool,
+    pub(super) in_resends: bool,
+    /// Times the session was asked for progress without an answer.
+    pub(super) stalls: u32,
+    /// Bytes sent at least once.
+    sent: u64,
+    /// Length of all header fields that are the same in each segment.
+    base: usize,
+    datagram: u64,
+    checkpoint_every: u64,
+    next_mark: u64,
+    next_serial: u64,
+    checkpoints: Vec<Checkpoint>,
+    jobs: VecDeque<Job>,
+    resent: u64,
+    claimed: Ranges,
+    reports: u32,
+    seen: VecDeque<u64>,
+    /// Least and greatest serial number of this receiver's reports.
+    serials: Option<(u64, u64)>,
+    cursor: Cursor,
+}
+
+/// How blocks of a span are cut.
+#[derive(Clone, Copy)]
+pub(super) struct Cutting {
+    pub(super) datagram_bytes: u32,
+    pub(super) checkpoint_every: u64,
+}
+
+impl Export {
+    pub(super) fn new(
+        id: SessionId,
+        span: usize,
+        (bundles, block): (Vec<SendId>, Payload),
+        red: bool,
+        first_serial: u64,
+        cutting: Cutting,
+    ) -> Export {
+        Export {
+            span,
+            bundles,
+            block,
+            red,
+            in_fresh: false,
+            in_resends: false,
+            stalls: 0,
+            sent: 0,
+            base: 2 + sdnv::len(id.engine) + sdnv::len(id.number) + sdnv::len(SERVICE_BUNDLE),
+            datagram: u64::from(cutting.datagram_bytes),
+            checkpoint_every: cutting.checkpoint_every,
+            next_mark: cutting.checkpoint_every,
+            next_serial: first_serial,
+            checkpoints: Vec::new(),
+            jobs: VecDeque::new(),
+            resent: 0,
+            claimed: Ranges::new(),
+            reports: 0,
+            seen: VecDeque::new(),
+            serials: None,
+            cursor: Cursor::default(),
+        }
+    }
+    /// Bytes of the block that were not sent once.
+    pub(super) fn unsent(&self) -> u64 {
+        self.block.len() - self.sent
+    }
+    pub(super) fn begun(&self) -> bool {
+        self.sent > 0
+    }
+    pub(super) fn has_resends(&self) -> bool {
+        !self.jobs.is_empty()
+    }
+    /// Whether nothing is on its way that could bring news: no checkpoint out, nothing to send.
+    pub(super) fn is_stalled(&self) -> bool {
+        self.red && self.checkpoints.is_empty() && self.jobs.is_empty() && self.unsent() == 0
+    }
+    /// The serial numbers of checkpoints without an answer.
+    pub(super) fn open_checkpoints(&self) -> impl Iterator<Item = u64> + '_ {
+        self.checkpoints.iter().map(|c| c.data.checkpoint)
+    }
+
+    /// The most data that makes the segment exactly a datagram, with `extra` bytes of serials.
+    fn room(&self, offset: u64, extra: usize) -> u64 {
+        let head = (self.base + sdnv::len(offset) + extra) as u64;
+        let left = self.datagram.saturating_sub(head);
+        (1..=5)
+            .map(|n| left.saturating_sub(n))
+            .find(|l| head + sdnv::len(*l) as u64 + l <= self.datagram)
+            .unwrap_or(0)
+            .max(1)
+    }
+    fn checkpoint(&mut self, kind: u8, offset: u64, length: u64, report: u64) -> Data {
+        let data = Data { kind, service: SERVICE_BUNDLE, offset, length, checkpoint: self.next_serial, report };
+        self.next_serial += 1;
+        self.checkpoints.push(Checkpoint { data, attempts: 1 });
+        data
+    }
+    fn plain(kind: u8, offset: u64, length: u64) -> Data {
+        Data { kind, service: SERVICE_BUNDLE, offset, length, checkpoint: 0, report: 0 }
+    }
+    fn serials(&self, report: u64) -> usize {
+        sdnv::len(self.next_serial) + sdnv::len(report)
+    }
+    /// Cuts the next segment off `start..end`, whose last one is to be a checkpoint for `report`.
+    fn cut_closing(&mut self, start: u64, end: u64, report: u64) -> Data {
+        if end - start <= self.room(start, self.serials(report)) {
+            let kind = if end == self.block.len() { kind::BLOCK_END } else { kind::CHECKPOINT };
+            return self.checkpoint(kind, start, end - start, report);
+        }
+        // At least one byte stays for the checkpoint.
+        Self::plain(kind::RED, start, self.room(start, 0).min(end - start - 1))
+    }
+
+    /// The next segment of data never sent before.
+    pub(super) fn next_fresh(&mut self) -> Option<Cut> {
+        let (start, end) = (self.sent, self.block.len());
+        if start == end {
+            return None;
+        }
+        let data = if !self.red {
+            let length = self.room(start, 0).min(end - start);
+            Self::plain(if start + length == end { kind::GREEN_END } else { kind::GREEN }, start, length)
+        } else {
+            let room = self.room(start, self.serials(0));
+            if self.checkpoint_every > 0 && start + room >= self.next_mark && start + room < end {
+                self.next_mark = start + room + self.checkpoint_every;
+                self.checkpoint(kind::CHECKPOINT, start, room, 0)
+            } else {
+                self.cut_closing(start, end, 0)
+            }
+        };
+        self.sent = data.end();
+        Some(Cut { data, resend: false })
+    }
+    /// The next segment to send again.
+    pub(super) fn next_resend(&mut self) -> Option<Cut> {
+        loop {
+            match self.jobs.front_mut()? {
+                Job::Checkpoint { serial } => {
+                    let serial = *serial;
+                    self.jobs.pop_front();
+                    if let Some(open) = self.checkpoints.iter_mut().find(|c| c.data.checkpoint == serial) {
+                        open.attempts += 1;
+                        return Some(Cut { data: open.data, resend: true });
+                    }
+                }
+                Job::Gaps { gaps, report } => {
+                    let report = *report;
+                    let last = gaps.len() == 1;
+                    let Some((start, end)) = gaps.pop_front() else {
+                        self.jobs.pop_front();
+                        continue;
+                    };
+                    let data = if last {
+                        self.cut_closing(start, end, report)
+                    } else {
+                        Self::plain(kind::RED, start, self.room(start, 0).min(end - start))
+                    };
+                    match self.jobs.front_mut() {
+                        Some(Job::Gaps { gaps, .. }) if data.end() < end => gaps.push_front((data.end(), end)),
+                        _ if last => drop(self.jobs.pop_front()),
+                        _ => {}
+                    }
+                    self.resent += data.length;
+                    return Some(Cut { data, resend: false });
+                }
+            }
+        }
+    }
+    /// Appends the bytes of `data` to `out`.
+    pub(super) fn copy(&mut self, data: &Data, out: &mut Payload) {
+        self.cursor.copy(&self.block, data.offset, data.length, out);
+    }
+
+    /// A checkpoint's timer ran out. `None`: it was answered meanwhile. `Some(false)`: it was sent
+    /// `limit` times in vain. `Some(true)`: it will be sent again.
+    pub(super) fn checkpoint_expired(&mut self, serial: u64, limit: u32) -> Option<bool> {
+        let open = self.checkpoints.iter().find(|c| c.data.checkpoint == serial)?;
+        let again = open.attempts < limit;
+        if again {
+            self.jobs.push_back(Job::Checkpoint { serial });
+        }
+        Some(again)
+    }
+    /// Nothing was heard although all checkpoints were answered (reports of a split report lost, or
+    /// a peer that started anew): send what is not claimed again.
+    pub(super) fn ask_again(&mut self) {
+        let gaps: VecDeque<_> = self.claimed.gaps(0, self.block.len()).collect();
+        if !gaps.is_empty() {
+            self.stalls += 1;
+            self.jobs.push_back(Job::Gaps { gaps, report: 0 });
+        }
+    }
+
+    /// A report arrived (6.13). The claims of the latest report replace what was claimed in its
+    /// scope before: a receiver that lost its memory is believed, not the one it was.
+    pub(super) fn report(
+        &mut self,
+        serial: u64,
+        checkpoint: u64,
+        (lower, upper): (u64, u64),
+        claims: impl Iterator<Item = (u64, u64)>,
+    ) -> Reported {
+        if upper > self.sent || !self.red {
+            return Reported::Invalid;
+        }
+        if self.seen.contains(&serial) {
+            return Reported::Repeated;
+        }
+        self.remember(serial);
+        self.reports += 1;
+        self.stalls = 0;
+        self.checkpoints.retain(|c| c.data.checkpoint != checkpoint);
+        let mut missing = Ranges::new();
+        missing.insert(lower, upper);
+        for (start, end) in claims {
+            self.claimed.insert(start, end);
+            missing.remove(start, end);
+        }
+        for (start, end) in missing.runs() {
+            self.claimed.remove(*start, *end);
+        }
+        if self.unsent() == 0 && self.claimed.covers(0, self.block.len()) {
+            return Reported::Complete;
+        }
+        if self.reports > REPORTS_MAX || self.resent > self.block.len().saturating_mul(RESENDS_MAX) {
+            return Reported::TooMany;
+        }
+        self.resend(missing, serial)
+    }
+    fn remember(&mut self, serial: u64) {
+        if self.seen.len() == REPORTS_REMEMBERED {
+            self.seen.pop_front();
+        }
+        self.seen.push_back(serial);
+        let (least, greatest) = self.serials.unwrap_or((serial, serial));
+        let near = least.saturating_sub(SERIALS_NEAR)..=greatest.saturating_add(SERIALS_NEAR);
+        if near.contains(&serial) {
+            self.serials = Some((least.min(serial), greatest.max(serial)));
+        } else {
+            self.claimed = Ranges::new();
+            self.serials = Some((serial, serial));
+        }
+    }
+    /// Queues what is missing and not queued yet, however many reports ask for it.
+    fn resend(&mut self, mut missing: Ranges, report: u64) -> Reported {
+        for job in &self.jobs {
+            if let Job::Gaps { gaps, .. } = job {
+                gaps.iter().for_each(|(start, end)| missing.remove(*start, *end));
+            }
+        }
+        if missing.is_empty() {
+            return if self.jobs.is_empty() { Reported::Nothing } else { Reported::Gaps };
+        }
+        self.jobs.push_back(Job::Gaps { gaps: missing.runs().iter().copied().collect(), report });
+        Reported::Gaps
+    }
+}
+
+/// A place in a rope, so that sending it in order never walks it from the start.
+#[derive(Clone, Copy, Default)]
+struct Cursor {
+    chunk: usize,
+    /// Position in the rope of the first byte of that chunk.
+    start: u64,
+}
+impl Cursor {
+    fn copy(&mut self, rope: &Payload, offset: u64, length: u64, out: &mut Payload) {
+        if offset < self.start {
+            *self = Cursor::default();
+        }
+        let (mut at, end) = (offset, offset + length);
+        while let Some(chunk) = rope.chunks().get(self.chunk) {
+            let chunk_end = self.start + chunk.len();
+            if at < chunk_end {
+                let (inside, n) = (at - self.start, end.min(chunk_end) - at);
+                out.push(match chunk {
+                    Chunk::Bytes(bytes) => Chunk::Bytes(bytes.slice(inside as usize..(inside + n) as usize)),
+                    Chunk::Fill { seed, offset, .. } => Chunk::Fill { seed: *seed, offset: offset + inside, len: n },
+                    Chunk::Stored { extent, .. } => {
+                        let mut extent = *extent;
+                        extent.offset += inside;
+                        Chunk::Stored { extent, len: n }
+                    }
+                });
+                at += n;
+            }
+            if at == end {
+                return;
+            }
+            self.chunk += 1;
+            self.start = chunk_end;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::segment::Head;
+    use super::*;
+    use proptest::prelude::*;
+
+    const ID: SessionId = SessionId { engine: 17, number: 5_000_000 };
+    fn export(len: u64, datagram_bytes: u32, checkpoint_every: u64) -> Export {
+        let block = (alloc::vec![SendId(1)], Payload::fill(1, len));
+        Export::new(ID, 0, block, true, 100, Cutting { datagram_bytes, checkpoint_every })
+    }
+    fn drain(export: &mut Export) -> Vec<Data> {
+        core::iter::from_fn(|| export.next_fresh().or_else(|| export.next_resend())).map(|cut| cut.data).collect()
+    }
+    fn size(data: &Data) -> u64 {
+        Head::data(ID, data).bytes().len() as u64 + data.length
+    }
+
+    proptest! {
+        #[test]
+        fn every_segment_but_the_last_fills_its_datagram(
+            len in 1u64..200_000, datagram in prop_oneof![64u32..126, 300u32..9000], every in prop_oneof![Just(0u64), 1000u64..50_000],
+        ) {
+            let mut export = export(len, datagram, every);
+            let segments = drain(&mut export);
+            let mut at = 0;
+            for (i, data) in segments.iter().enumerate() {
+                prop_assert_eq!(data.offset, at);
+                at = data.end();
+                // The one before the last may be short by the serials: a byte must stay for the last.
+                let full = size(data) == u64::from(datagram);
+                prop_assert!(full || i + 2 >= segments.len(), "segment {} of {}: {:?}", i, segments.len(), data);
+                prop_assert!(size(data) <= u64::from(datagram));
+                prop_assert_eq!(data.is_checkpoint() && data.ends_block(), at == len);
+            }
+            prop_assert_eq!(at, len);
+        }
+
+        #[test]
+        fn gaps_are_resent_exactly_and_only_their_last_segment_is_a_checkpoint(
+            runs in proptest::collection::vec((0u64..50_000, 1u64..9000), 1..12),
+        ) {
+            let mut export = export(60_000, 1360, 0);
+            drain(&mut export);
+            let mut claims = Ranges::new();
+            runs.iter().for_each(|(at, len)| claims.insert(*at, at + len));
+            let want: Vec<_> = claims.gaps(0, 60_000).collect();
+            prop_assert_eq!(export.report(7, 100, (0, 60_000), claims.runs().iter().copied()), Reported::Gaps);
+            prop_assert_eq!(export.report(7, 100, (0, 60_000), claims.runs().iter().copied()), Reported::Repeated);
+            prop_assert_eq!(export.report(8, 0, (0, 60_000), claims.runs().iter().copied()), Reported::Gaps, "queued already");
+            let segments = drain(&mut export);
+            let mut resent = Ranges::new();
+            segments.iter().for_each(|d| { assert!(!resent.contains(d.offset)); resent.insert(d.offset, d.end()) });
+            prop_assert_eq!(resent.runs(), &want[..]);
+            for (i, data) in segments.iter().enumerate() {
+                let last = i + 1 == segments.len();
+                prop_assert_eq!((data.is_checkpoint(), data.checkpoint, data.report), (last, 101 * u64::from(last), 7 * u64::from(last)));
+            }
+            prop_assert_eq!(export.report(9, 101, (0, 60_000), [(0, 60_000)].into_iter()), Reported::Complete);
+        }
+    }
+
+    #[test]
+    fn a_later_report_that_claims_less_is_believed() {
+        let mut export = export(10_000, 1360, 5000);
+        drain(&mut export);
+        assert_eq!(export.report(500, 100, (0, 5000), [(0, 5000)].into_iter()), Reported::Nothing);
+        // The receiver started anew: its first report begins at 0 and knows only the tail.
+        assert_eq!(export.report(3, 101, (0, 10_000), [(6000, 10_000)].into_iter()), Reported::Gaps);
+        assert_eq!(drain(&mut export)[0].offset, 0);
+    }
+
+    #[test]
+    fn claims_of_a_receiver_that_started_anew_are_not_mixed_with_those_of_before() {
+        let mut export = export(10_000, 1360, 5000);
+        drain(&mut export);
+        assert_eq!(export.report(500, 101, (5000, 10_000), [(5000, 10_000)].into_iter()), Reported::Nothing);
+        assert_eq!(export.report(9000, 100, (0, 6000), [(0, 6000)].into_iter()), Reported::Nothing);
+        assert!(export.is_stalled(), "not complete: the one that claimed the tail is gone");
+        export.ask_again();
+        assert_eq!(drain(&mut export)[0].offset, 6000);
+    }
+
+    #[test]
+    fn claims_beyond_what_was_sent_are_forged() {
+        let mut export = export(10_000, 1360, 0);
+        export.next_fresh();
+        assert_eq!(export.report(5, 0, (0, 10_000), [(0, 10_000)].into_iter()), Reported::Invalid);
+    }
+
+    #[test]
+    fn a_flood_of_reports_ends_the_session_and_queues_no_more_than_the_block() {
+        let mut export = export(10_000, 1360, 0);
+        drain(&mut export);
+        let mut last = Reported::Nothing;
+        for serial in 1..=u64::from(REPORTS_MAX) + 1 {
+            last = export.report(serial, 0, (0, 10_000), [(0, 1)].into_iter());
+            assert!(export.jobs.len() <= 1 && export.seen.len() <= REPORTS_REMEMBERED);
+        }
+        assert_eq!(last, Reported::TooMany);
+    }
+
+    #[test]
+    fn an_expired_checkpoint_goes_out_as_it_was_until_the_limit() {
+        let mut export = export(100, 1360, 0);
+        let first = export.next_fresh().unwrap().data;
+        for _ in 0..2 {
+            assert_eq!(export.checkpoint_expired(100, 3), Some(true));
+            let again = export.next_resend().unwrap();
+            assert!(again.resend && again.data == first);
+        }
+        assert_eq!(export.checkpoint_expired(100, 3), Some(false));
+        assert_eq!(export.checkpoint_expired(99, 3), None);
+    }
+}

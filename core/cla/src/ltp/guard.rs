@@ -1,0 +1,78 @@
+//! The memory of closed sessions, so that late segments do not open them again. Session numbers
+//! mostly count up, so a closed million is a few runs; what does not fit is forgotten, oldest first.
+
+use super::ranges::Ranges;
+use super::segment::SessionId;
+use farlink_base::{Map, map};
+
+/// Sessions remembered per generation, over all engines.
+const SESSIONS_MAX: u64 = 1 << 18;
+/// Runs remembered per generation, over all engines: bounds memory when numbers do not count up.
+const RUNS_MAX: usize = 4096;
+
+#[derive(Default)]
+struct Generation {
+    engines: Option<Map<u64, Ranges>>,
+    sessions: u64,
+    runs: usize,
+}
+
+/// Remembers the last sessions that closed: between one and two generations of them.
+pub(super) struct ClosedSessions {
+    young: Generation,
+    old: Generation,
+    seed: u64,
+}
+
+impl ClosedSessions {
+    pub(super) fn new(seed: u64) -> Self {
+        ClosedSessions { young: Generation::default(), old: Generation::default(), seed }
+    }
+    pub(super) fn insert(&mut self, session: SessionId) {
+        if self.young.sessions >= SESSIONS_MAX || self.young.runs >= RUNS_MAX {
+            self.old = core::mem::take(&mut self.young);
+        }
+        let seed = self.seed;
+        let engines = self.young.engines.get_or_insert_with(|| map(seed));
+        let closed = engines.entry(session.engine).or_default();
+        let before = closed.runs().len();
+        closed.insert(session.number, session.number.saturating_add(1));
+        // Joining two runs lessens their number, a new one raises it.
+        self.young.runs = (self.young.runs + closed.runs().len()).saturating_sub(before);
+        self.young.sessions += 1;
+    }
+    pub(super) fn contains(&self, session: SessionId) -> bool {
+        [&self.young, &self.old].into_iter().any(|generation| {
+            let closed = generation.engines.as_ref().and_then(|engines| engines.get(&session.engine));
+            closed.is_some_and(|closed| closed.contains(session.number))
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counting_up_takes_one_run_and_the_last_are_remembered() {
+        let mut closed = ClosedSessions::new(1);
+        let id = |number| SessionId { engine: 3, number };
+        for number in 0..3 * SESSIONS_MAX {
+            closed.insert(id(number));
+            assert!(closed.contains(id(number)));
+            assert!(closed.young.runs <= 2);
+        }
+        assert!(!closed.contains(id(0)), "long ago");
+        assert!(closed.contains(id(2 * SESSIONS_MAX)));
+        assert!(!closed.contains(SessionId { engine: 4, number: 2 * SESSIONS_MAX }));
+    }
+
+    #[test]
+    fn scattered_numbers_are_bounded() {
+        let mut closed = ClosedSessions::new(1);
+        for number in 0..20_000u64 {
+            closed.insert(SessionId { engine: number % 7, number: number * 1000 });
+        }
+        assert!(closed.young.runs <= RUNS_MAX && closed.old.runs <= RUNS_MAX);
+    }
+}

@@ -1,0 +1,420 @@
+//! One session as its receiver sees it (RFC 5326 6.8, 6.9, 6.11, 6.14, 8.2): what arrived, what was
+//! reported, and the reports withheld until the bundles are kept. Pure state: the engine around it
+//! owns timers and queues.
+
+use super::assembly::Assembly;
+use super::ranges::Ranges;
+use super::report;
+use super::segment::{Body, Content, Data, SessionId, parse};
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+use bytes::Bytes;
+use core::net::SocketAddr;
+use farlink_base::layer::Ticket;
+use farlink_base::{Instant, Payload, Refusal, TimerKey};
+
+/// Reports without an acknowledgment at once; checkpoints beyond are answered when their timer asks
+/// again.
+const REPORTS_OPEN_MAX: usize = 256;
+/// Answered checkpoints and issued reports remembered per session.
+const REMEMBERED: usize = 1024;
+/// What one run of received bytes costs in memory beside the bytes.
+const RUN_COST: u64 = 256;
+
+/// How far the red part is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Stage {
+    /// Bytes are missing.
+    Receiving,
+    /// All is there and offered; the report that says so is withheld.
+    Offered,
+    /// Kept: everything may be claimed.
+    Accepted,
+}
+
+/// Why a data segment ends its session.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Fault {
+    /// Red after green or green before red (6.21).
+    Miscolored,
+    /// Its end of the red part or block contradicts what came before.
+    Inconsistent,
+}
+
+/// What a checkpoint asks for.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Asked {
+    pub(super) checkpoint: u64,
+    pub(super) report: u64,
+    pub(super) upper: u64,
+}
+
+/// A report on its way, until it is acknowledged.
+pub(super) struct OpenReport {
+    pub(super) serial: u64,
+    pub(super) checkpoint: u64,
+    pub(super) lower: u64,
+    pub(super) upper: u64,
+    pub(super) bytes: Bytes,
+    pub(super) attempts: u32,
+    /// Whether a copy waits in the span's queue.
+    pub(super) queued: bool,
+}
+
+/// A bundle handed to the agent.
+pub(super) struct Offered {
+    pub(super) ticket: Ticket,
+    pub(super) verdict: Option<Result<(), Refusal>>,
+}
+
+#[derive(Default)]
+struct Green {
+    start: u64,
+    end: Option<u64>,
+    assembly: Assembly,
+    delivered: bool,
+}
+
+/// A session of a peer.
+pub(super) struct Import {
+    pub(super) span: usize,
+    pub(super) from: SocketAddr,
+    pub(super) active_at: Instant,
+    pub(super) idle: TimerKey,
+    pub(super) stage: Stage,
+    pub(super) offered: Vec<Offered>,
+    red: Assembly,
+    red_end: Option<u64>,
+    green: Option<Box<Green>>,
+    open: Vec<OpenReport>,
+    /// (serial, lower bound) of reports issued, for secondary reports.
+    issued: Vec<(u64, u64)>,
+    answered: Vec<u64>,
+    withheld: Vec<Asked>,
+    first_serial: u64,
+    next_serial: u64,
+    primary_upper: u64,
+    /// What the peer acknowledged to have been told.
+    told: Ranges,
+}
+
+fn push_bounded<T>(list: &mut Vec<T>, item: T) {
+    if list.len() == REMEMBERED {
+        list.drain(..REMEMBERED / 2);
+    }
+    list.push(item);
+}
+
+impl Import {
+    pub(super) fn new(span: usize, from: SocketAddr, now: Instant, idle: TimerKey, first_serial: u64) -> Import {
+        Import {
+            span,
+            from,
+            active_at: now,
+            idle,
+            stage: Stage::Receiving,
+            offered: Vec::new(),
+            red: Assembly::default(),
+            red_end: None,
+            green: None,
+            open: Vec::new(),
+            issued: Vec::new(),
+            answered: Vec::new(),
+            withheld: Vec::new(),
+            first_serial,
+            next_serial: first_serial,
+            primary_upper: 0,
+            told: Ranges::new(),
+        }
+    }
+    /// Memory it uses, roughly: what is charged to the engine's bound.
+    pub(super) fn weight(&self) -> u64 {
+        let green =
+            self.green.as_ref().map_or(0, |g| g.assembly.held() + RUN_COST * g.assembly.received().runs().len() as u64);
+        self.red.held() + RUN_COST * self.red.received().runs().len() as u64 + green
+    }
+    /// Whether we issued a report with this serial number (0 names none).
+    pub(super) fn knows_report(&self, serial: u64) -> bool {
+        serial == 0 || (self.first_serial..self.next_serial).contains(&serial)
+    }
+    /// Whether red data came: such a session is worth a word to its sender when it is dropped.
+    pub(super) fn has_red(&self) -> bool {
+        !self.red.received().is_empty()
+    }
+
+    /// Takes the bytes of a data segment; whether any of them were new.
+    pub(super) fn data(&mut self, data: &Data, bytes: Payload) -> Result<bool, Fault> {
+        if data.is_red() { self.red_data(data, bytes) } else { self.green_data(data, bytes) }
+    }
+    fn red_data(&mut self, data: &Data, bytes: Payload) -> Result<bool, Fault> {
+        let end = data.end();
+        if self.green.as_ref().is_some_and(|green| end > green.start) {
+            return Err(Fault::Miscolored);
+        }
+        let limit = self.red_end.unwrap_or(u64::MAX);
+        if end > limit
+            || (data.ends_red() && (end < self.red.received().end() || self.red_end.is_some_and(|e| e != end)))
+        {
+            return Err(Fault::Inconsistent);
+        }
+        if data.ends_red() {
+            self.red_end = Some(end);
+        }
+        Ok(self.stage == Stage::Receiving && self.red.insert(data.offset, bytes) > 0)
+    }
+    fn green_data(&mut self, data: &Data, bytes: Payload) -> Result<bool, Fault> {
+        if data.offset < self.red.received().end().max(self.red_end.unwrap_or(0)) {
+            return Err(Fault::Miscolored);
+        }
+        let green = self.green.get_or_insert_with(|| Box::new(Green { start: u64::MAX, ..Green::default() }));
+        let end = data.end();
+        let ends = data.ends_block();
+        if green.end.is_some_and(|e| end > e || (ends && e != end)) || (ends && end < green.assembly.received().end()) {
+            return Err(Fault::Inconsistent);
+        }
+        if ends {
+            green.end = Some(end);
+        }
+        green.start = green.start.min(data.offset);
+        Ok(!green.delivered && green.assembly.insert(data.offset, bytes) > 0)
+    }
+
+    /// The whole red part, once, when it is there. From then on reports are withheld.
+    pub(super) fn take_red(&mut self) -> Option<Payload> {
+        let end = self.red_end.filter(|end| self.stage == Stage::Receiving && self.red.received().covers(0, *end))?;
+        self.stage = Stage::Offered;
+        Some(self.red.take(0, end))
+    }
+    /// The whole green part, once, when it is there and known to be whole: it begins at the end of
+    /// the red part, or at 0 when nothing red came.
+    pub(super) fn take_green(&mut self) -> Option<Payload> {
+        let start = self.red_end.unwrap_or(0);
+        if self.red_end.is_none() && self.has_red() {
+            return None;
+        }
+        let green = self.green.as_mut().filter(|green| !green.delivered && green.start == start)?;
+        let end = green.end.filter(|end| green.assembly.received().covers(start, *end))?;
+        green.delivered = true;
+        Some(green.assembly.take(start, end))
+    }
+
+    /// A checkpoint arrived. `true`: answer it now with [`Import::issue`]. `false`: it was answered
+    /// (see [`Import::repeat`]), or its answer is withheld, or too many reports are open.
+    pub(super) fn asks(&mut self, asked: Asked) -> bool {
+        if self.answered.contains(&asked.checkpoint) {
+            return false;
+        }
+        if self.stage == Stage::Offered {
+            if self.withheld.len() < REPORTS_OPEN_MAX && self.withheld.iter().all(|w| w.checkpoint != asked.checkpoint)
+            {
+                self.withheld.push(asked);
+            }
+            return false;
+        }
+        self.open.len() < REPORTS_OPEN_MAX
+    }
+    /// The open reports that answered this checkpoint, which came again (6.8).
+    pub(super) fn repeat(&mut self, checkpoint: u64) -> impl Iterator<Item = &mut OpenReport> {
+        self.open.iter_mut().filter(move |report| report.checkpoint == checkpoint && !report.queued)
+    }
+    /// Makes the reports that answer a checkpoint (6.11); they are open from now on, and queued.
+    pub(super) fn issue(&mut self, id: SessionId, asked: Asked, datagram_bytes: u32) -> &[OpenReport] {
+        let lower = if asked.report != 0 {
+            // A report that is forgotten by now: from the start of the block.
+            self.issued.iter().find(|(serial, _)| *serial == asked.report).map_or(0, |(_, lower)| *lower)
+        } else {
+            self.primary_upper
+        };
+        // RFC 5326 6.11 forbids an empty scope, and leaves the lower bound 0 to us: answering a late
+        // discretionary checkpoint so is better than letting its sender give up.
+        let lower = if lower < asked.upper { lower } else { 0 };
+        if asked.report == 0 {
+            self.primary_upper = self.primary_upper.max(asked.upper);
+        }
+        if asked.checkpoint != 0 {
+            push_bounded(&mut self.answered, asked.checkpoint);
+        }
+        let first = self.open.len();
+        let scope = (lower, asked.upper);
+        for segment in report::build(id, self.next_serial, asked.checkpoint, scope, self.red.received(), datagram_bytes)
+        {
+            let bytes = segment.emit();
+            let Body::Report { serial, checkpoint, lower, upper, .. } = segment.body else { continue };
+            push_bounded(&mut self.issued, (serial, scope.0));
+            self.open.push(OpenReport { serial, checkpoint, lower, upper, bytes, attempts: 1, queued: true });
+            self.next_serial = serial + 1;
+        }
+        &self.open[first..]
+    }
+    /// Whether to report without being asked: a gap is visible, the end is not known, and at least
+    /// `every` bytes came since the last report (6.11 "asynchronous").
+    pub(super) fn wants_asynchronous(&self, every: u64) -> Option<Asked> {
+        let upper = self.red.received().end();
+        let due = every > 0 && self.red_end.is_none() && upper - self.primary_upper.min(upper) >= every;
+        (due && self.open.len() < REPORTS_OPEN_MAX && !self.red.received().covers(self.primary_upper, upper))
+            .then_some(Asked { checkpoint: 0, report: 0, upper })
+    }
+
+    /// The agent's verdict on one bundle. When it was the last: `Ok`: the red part is kept, and these
+    /// checkpoints can be answered; `Err`: cancel, and whether trying again could help.
+    pub(super) fn verdict(&mut self, ticket: Ticket, verdict: Result<(), Refusal>) -> Option<Result<Vec<Asked>, bool>> {
+        let offered = self.offered.iter_mut().find(|o| o.ticket == ticket)?;
+        offered.verdict = Some(verdict);
+        if self.stage != Stage::Offered || self.offered.iter().any(|o| o.verdict.is_none()) {
+            return None;
+        }
+        let kept = |v: &Result<(), Refusal>| matches!(v, Ok(()) | Err(Refusal::Duplicate | Refusal::Expired));
+        let final_ = |v: &Result<(), Refusal>| matches!(v, Err(Refusal::NotAcceptable | Refusal::TooLarge));
+        let verdicts = || self.offered.iter().filter_map(|o| o.verdict.as_ref());
+        if verdicts().any(|v| !kept(v) && !final_(v)) {
+            return Some(Err(true));
+        }
+        if verdicts().all(final_) {
+            return Some(Err(false));
+        }
+        self.stage = Stage::Accepted;
+        self.offered = Vec::new();
+        Some(Ok(core::mem::take(&mut self.withheld)))
+    }
+
+    /// A report was acknowledged (6.14); whether it was open.
+    pub(super) fn acknowledged(&mut self, serial: u64) -> bool {
+        let Some(at) = self.open.iter().position(|report| report.serial == serial) else { return false };
+        let report = self.open.swap_remove(at);
+        if let Ok(view) = parse(&report.bytes, report.bytes.len() as u64)
+            && let Content::Report { claims, .. } = view.content
+        {
+            claims.runs().for_each(|(start, end)| self.told.insert(start, end));
+        }
+        true
+    }
+    pub(super) fn open_report(&mut self, serial: u64) -> Option<&mut OpenReport> {
+        self.open.iter_mut().find(|report| report.serial == serial)
+    }
+    pub(super) fn open_reports(&self) -> impl Iterator<Item = u64> + '_ {
+        self.open.iter().map(|report| report.serial)
+    }
+    /// Whether nothing is left to do: the red part is kept and the sender knows it, the green part
+    /// is delivered.
+    pub(super) fn is_done(&self) -> bool {
+        let red_done = match self.red_end {
+            Some(end) => self.stage == Stage::Accepted && self.open.is_empty() && self.told.covers(0, end),
+            None => !self.has_red(),
+        };
+        red_done && self.green.as_ref().is_none_or(|green| green.delivered)
+    }
+    /// Gives the bytes free.
+    pub(super) fn clear(&mut self) {
+        self.red.clear();
+        self.green = None;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::segment::{SERVICE_BUNDLE, kind};
+    use super::*;
+    use farlink_base::TimerQueue;
+
+    const ID: SessionId = SessionId { engine: 2, number: 9 };
+    fn import() -> Import {
+        let key = TimerQueue::new().arm(Instant(1), ());
+        Import::new(0, SocketAddr::from(([10, 0, 0, 1], 1113)), Instant(0), key, 50)
+    }
+    fn data(kind: u8, offset: u64, length: u64) -> Data {
+        Data { kind, service: SERVICE_BUNDLE, offset, length, checkpoint: 0, report: 0 }
+    }
+    fn put(import: &mut Import, kind: u8, offset: u64, length: u64) -> Result<bool, Fault> {
+        import.data(&data(kind, offset, length), Payload::fill(1, offset + length).slice(offset, length))
+    }
+    fn asked(checkpoint: u64, report: u64, upper: u64) -> Asked {
+        Asked { checkpoint, report, upper }
+    }
+    fn scopes(reports: &[OpenReport]) -> Vec<(u64, u64, u64)> {
+        reports.iter().map(|r| (r.serial, r.lower, r.upper)).collect()
+    }
+
+    #[test]
+    fn bounds_of_primary_secondary_and_late_reports() {
+        let mut import = import();
+        put(&mut import, kind::RED, 0, 10).unwrap();
+        put(&mut import, kind::CHECKPOINT, 20, 10).unwrap();
+        assert!(import.asks(asked(5, 0, 30)));
+        assert_eq!(scopes(import.issue(ID, asked(5, 0, 30), 1360)), [(50, 0, 30)]);
+        assert!(!import.asks(asked(5, 0, 30)), "answered");
+        assert_eq!(import.repeat(5).count(), 0, "still queued");
+        put(&mut import, kind::RED, 40, 10).unwrap();
+        assert_eq!(scopes(import.issue(ID, asked(6, 0, 50), 1360)), [(51, 30, 50)]);
+        assert_eq!(scopes(import.issue(ID, asked(7, 50, 20), 1360)), [(52, 0, 20)], "secondary: as report 50");
+        assert_eq!(scopes(import.issue(ID, asked(8, 999, 20), 1360)), [(53, 0, 20)], "forgotten report: from 0");
+        assert!(import.knows_report(0) && import.knows_report(53) && !import.knows_report(54));
+        assert_eq!(scopes(import.issue(ID, asked(9, 0, 25), 1360)), [(54, 0, 25)], "late: from 0, never empty");
+    }
+
+    #[test]
+    fn the_completing_report_waits_for_the_verdict_and_done_for_its_acknowledgment() {
+        let mut import = import();
+        put(&mut import, kind::BLOCK_END, 10, 10).unwrap();
+        assert!(import.take_red().is_none());
+        put(&mut import, kind::RED, 0, 10).unwrap();
+        assert_eq!(import.take_red().unwrap().len(), 20);
+        assert!(import.take_red().is_none(), "delivered once");
+        import.offered.push(Offered { ticket: Ticket(1), verdict: None });
+        import.offered.push(Offered { ticket: Ticket(2), verdict: None });
+        assert!(!import.asks(asked(5, 0, 20)));
+        assert!(import.verdict(Ticket(1), Ok(())).is_none());
+        let released = import.verdict(Ticket(2), Err(Refusal::Duplicate)).unwrap().unwrap();
+        assert_eq!(released.len(), 1);
+        import.issue(ID, released[0], 1360);
+        assert!(!import.is_done());
+        assert!(import.acknowledged(50) && !import.acknowledged(50));
+        assert!(import.is_done());
+        assert!(!put(&mut import, kind::RED, 0, 10).unwrap(), "late data is not kept");
+    }
+
+    #[test]
+    fn refusals_cancel_when_trying_again_may_help_or_nothing_was_kept() {
+        for (verdicts, want) in [
+            ([Ok(()), Err(Refusal::NoResources)], Some(true)),
+            ([Err(Refusal::NotAcceptable), Err(Refusal::TooLarge)], Some(false)),
+            ([Ok(()), Err(Refusal::NotAcceptable)], None),
+            ([Err(Refusal::Duplicate), Err(Refusal::Duplicate)], None),
+        ] {
+            let mut import = import();
+            put(&mut import, kind::BLOCK_END, 0, 10).unwrap();
+            import.take_red().unwrap();
+            for ticket in [Ticket(1), Ticket(2)] {
+                import.offered.push(Offered { ticket, verdict: None });
+            }
+            assert!(import.verdict(Ticket(1), verdicts[0]).is_none());
+            assert_eq!(import.verdict(Ticket(2), verdicts[1]).unwrap().err(), want);
+        }
+    }
+
+    #[test]
+    fn colours_and_ends_that_contradict_are_faults() {
+        let mut import = import();
+        put(&mut import, kind::GREEN, 50, 10).unwrap();
+        assert_eq!(put(&mut import, kind::RED, 45, 10), Err(Fault::Miscolored));
+        put(&mut import, kind::RED_END, 40, 10).unwrap();
+        assert_eq!(put(&mut import, kind::GREEN, 45, 1), Err(Fault::Miscolored));
+        assert_eq!(put(&mut import, kind::RED_END, 30, 10), Err(Fault::Inconsistent));
+        put(&mut import, kind::GREEN_END, 60, 5).unwrap();
+        assert_eq!(put(&mut import, kind::GREEN, 60, 6), Err(Fault::Inconsistent));
+        assert_eq!(import.take_green().unwrap().len(), 15);
+    }
+
+    #[test]
+    fn a_visible_gap_is_reported_unasked_but_only_now_and_then() {
+        let mut import = import();
+        put(&mut import, kind::RED, 0, 100).unwrap();
+        assert!(import.wants_asynchronous(100).is_none(), "no gap");
+        put(&mut import, kind::RED, 200, 100).unwrap();
+        let asked = import.wants_asynchronous(100).unwrap();
+        assert_eq!((asked.checkpoint, asked.upper), (0, 300));
+        import.issue(ID, asked, 1360);
+        put(&mut import, kind::RED, 350, 50).unwrap();
+        assert!(import.wants_asynchronous(101).is_none());
+        assert!(import.wants_asynchronous(0).is_none(), "off");
+    }
+}

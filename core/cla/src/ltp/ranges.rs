@@ -1,0 +1,156 @@
+//! Sets of byte positions as sorted runs: what arrived, what is claimed, what is missing.
+
+use alloc::vec::Vec;
+
+/// A set of numbers kept as half-open runs `start..end`, sorted, never touching. Appending at the
+/// end costs O(1); anything else O(log n) to find and O(n) to make room.
+#[derive(Clone, Default, Debug, PartialEq, Eq)]
+pub struct Ranges {
+    runs: Vec<(u64, u64)>,
+}
+
+impl Ranges {
+    /// The empty set.
+    pub const fn new() -> Self {
+        Ranges { runs: Vec::new() }
+    }
+    /// The runs in order.
+    pub fn runs(&self) -> &[(u64, u64)] {
+        &self.runs
+    }
+    /// Whether nothing is in it.
+    pub fn is_empty(&self) -> bool {
+        self.runs.is_empty()
+    }
+    /// One past the greatest number in it; 0 when empty.
+    pub fn end(&self) -> u64 {
+        self.runs.last().map_or(0, |run| run.1)
+    }
+    /// How many numbers are in it.
+    #[cfg(test)]
+    pub fn total(&self) -> u64 {
+        self.runs.iter().map(|(start, end)| end - start).sum()
+    }
+    /// Index of the first run that ends at or after `position`.
+    fn find(&self, position: u64) -> usize {
+        self.runs.partition_point(|run| run.1 < position)
+    }
+    /// Whether all of `start..end` is in it (true for an empty range).
+    pub fn covers(&self, start: u64, end: u64) -> bool {
+        start >= end || self.runs.get(self.find(start + 1)).is_some_and(|run| run.0 <= start && end <= run.1)
+    }
+    /// Whether `position` is in it.
+    pub fn contains(&self, position: u64) -> bool {
+        self.covers(position, position.saturating_add(1))
+    }
+    /// Adds `start..end`.
+    pub fn insert(&mut self, start: u64, end: u64) {
+        if start >= end {
+            return;
+        }
+        match self.runs.last_mut() {
+            Some(last) if start == last.1 => {
+                last.1 = end;
+                return;
+            }
+            Some(last) if start < last.1 => {}
+            _ => {
+                self.runs.push((start, end));
+                return;
+            }
+        }
+        let first = self.find(start);
+        let mut joined = (start, end);
+        let mut after = first;
+        while let Some(run) = self.runs.get(after).filter(|run| run.0 <= end) {
+            joined = (joined.0.min(run.0), joined.1.max(run.1));
+            after += 1;
+        }
+        self.runs.splice(first..after, [joined]);
+    }
+    /// Takes `start..end` out.
+    pub fn remove(&mut self, start: u64, end: u64) {
+        if start >= end {
+            return;
+        }
+        let first = self.find(start + 1);
+        let mut after = first;
+        let mut kept = Vec::new();
+        while let Some(run) = self.runs.get(after).filter(|run| run.0 < end) {
+            if run.0 < start {
+                kept.push((run.0, start));
+            }
+            if run.1 > end {
+                kept.push((end, run.1));
+            }
+            after += 1;
+        }
+        self.runs.splice(first..after, kept);
+    }
+    /// The parts of `start..end` that are in it, in order.
+    pub fn within(&self, start: u64, end: u64) -> impl Iterator<Item = (u64, u64)> + '_ {
+        self.runs[self.find(start.saturating_add(1))..]
+            .iter()
+            .take_while(move |run| run.0 < end)
+            .map(move |run| (run.0.max(start), run.1.min(end)))
+    }
+    /// The parts of `start..end` that are not in it, in order.
+    pub fn gaps(&self, start: u64, end: u64) -> impl Iterator<Item = (u64, u64)> + '_ {
+        let mut at = start;
+        let mut runs = self.within(start, end);
+        core::iter::from_fn(move || {
+            while at < end {
+                let (from, to) = runs.next().unwrap_or((end, end));
+                let gap = (at, from);
+                at = to;
+                if gap.0 < gap.1 {
+                    return Some(gap);
+                }
+            }
+            None
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn bitmap(set: &Ranges) -> [bool; 64] {
+        core::array::from_fn(|i| set.runs.iter().any(|r| (r.0..r.1).contains(&(i as u64))))
+    }
+
+    proptest! {
+        #[test]
+        fn agrees_with_a_bitmap(steps in proptest::collection::vec((0u8..3, 0u64..64, 0u64..64), 0..40), scope in (0u64..64, 0u64..64)) {
+            let mut set = Ranges::new();
+            let mut oracle = [false; 64];
+            for (what, a, b) in steps {
+                let (start, end) = (a.min(b), a.max(b));
+                if what == 0 { set.remove(start, end) } else { set.insert(start, end) }
+                oracle[start as usize..end as usize].fill(what != 0);
+                prop_assert_eq!(bitmap(&set), oracle);
+                prop_assert!(set.runs.iter().all(|r| r.0 < r.1), "no empty run");
+                prop_assert!(set.runs.windows(2).all(|w| w[0].1 < w[1].0), "runs are apart");
+            }
+            let (start, end) = (scope.0.min(scope.1), scope.0.max(scope.1));
+            let range = start as usize..end as usize;
+            prop_assert_eq!(set.covers(start, end), oracle[range.clone()].iter().all(|b| *b));
+            let inside: Vec<_> = set.within(start, end).flat_map(|(a, b)| a..b).collect();
+            let outside: Vec<_> = set.gaps(start, end).flat_map(|(a, b)| a..b).collect();
+            prop_assert_eq!(inside, range.clone().filter(|i| oracle[*i]).map(|i| i as u64).collect::<Vec<_>>());
+            prop_assert_eq!(outside, range.filter(|i| !oracle[*i]).map(|i| i as u64).collect::<Vec<_>>());
+            prop_assert_eq!(set.total(), oracle.iter().filter(|b| **b).count() as u64);
+        }
+    }
+
+    #[test]
+    fn positions_at_the_end_of_the_number_space_do_not_overflow() {
+        let mut set = Ranges::new();
+        set.insert(u64::MAX - 1, u64::MAX);
+        assert!(set.covers(u64::MAX - 1, u64::MAX));
+        assert!(!set.contains(5));
+        assert_eq!(set.gaps(0, u64::MAX).next(), Some((0, u64::MAX - 1)));
+    }
+}

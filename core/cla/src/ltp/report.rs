@@ -1,0 +1,82 @@
+//! Reception reports (RFC 5326 3.2.2, 6.11): what was received of a scope, split into as many report
+//! segments as datagrams are small.
+
+use super::ranges::Ranges;
+use super::segment::{Body, Segment, SessionId};
+use crate::sdnv;
+use alloc::vec::Vec;
+
+/// Builds the report segments for the scope `lower..upper` of what was `received`. Each fits
+/// `datagram_bytes`; serial numbers count up from `serial`. The scopes follow each other without a
+/// gap, from `lower` to `upper`.
+pub fn build(
+    session: SessionId,
+    serial: u64,
+    checkpoint: u64,
+    (lower, upper): (u64, u64),
+    received: &Ranges,
+    datagram_bytes: u32,
+) -> Vec<Segment> {
+    // Head of every segment of this report at its largest: type, extension count, claim count (3).
+    let fixed = 5
+        + sdnv::len(session.engine)
+        + sdnv::len(session.number)
+        + sdnv::len(serial + 0xffff)
+        + sdnv::len(checkpoint)
+        + 2 * sdnv::len(upper);
+    let room = (datagram_bytes as usize).saturating_sub(fixed);
+    let mut segments: Vec<Segment> = Vec::new();
+    let mut serial = serial;
+    let mut push = |lower, upper, claims: Vec<(u64, u64)>| {
+        segments.push(Segment { session, body: Body::Report { serial, checkpoint, lower, upper, claims } });
+        serial += 1;
+    };
+    let (mut from, mut used, mut claims) = (lower, 0, Vec::new());
+    for (start, end) in received.within(lower, upper) {
+        let size = sdnv::len(start - from) + sdnv::len(end - start);
+        if used + size > room && !claims.is_empty() {
+            let to = claims.last().map_or(start, |claim: &(u64, u64)| claim.1);
+            push(from, to, core::mem::take(&mut claims));
+            (from, used) = (to, 0);
+        }
+        used += sdnv::len(start - from) + sdnv::len(end - start);
+        claims.push((start, end));
+    }
+    push(from, upper, claims);
+    segments
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn split_reports_cover_the_scope_and_claim_exactly_what_was_received(
+            runs in proptest::collection::vec((0u64..100_000, 1u64..2000), 1..60),
+            scope in (0u64..100_000, 1u64..100_000),
+            datagram in 40u32..200,
+        ) {
+            let mut received = Ranges::new();
+            runs.iter().for_each(|(at, len)| received.insert(*at, at + len));
+            let (lower, upper) = (scope.0, scope.0 + scope.1);
+            let session = SessionId { engine: 200, number: 70_000 };
+            let segments = build(session, 9000, 5, (lower, upper), &received, datagram);
+            let mut claimed = Ranges::new();
+            let mut at = lower;
+            for (i, segment) in segments.iter().enumerate() {
+                let bytes = segment.emit();
+                prop_assert!(bytes.len() <= datagram as usize, "{} bytes", bytes.len());
+                prop_assert_eq!(&Segment::parse(&bytes), &Ok(segment.clone()), "a peer reads it");
+                let Body::Report { serial, checkpoint: 5, lower, upper, claims } = &segment.body else { panic!() };
+                prop_assert_eq!((*serial, *lower), (9000 + i as u64, at));
+                at = *upper;
+                claims.iter().for_each(|(start, end)| claimed.insert(*start, *end));
+            }
+            prop_assert_eq!(at, upper);
+            let want: Vec<_> = received.within(lower, upper).collect();
+            prop_assert_eq!(claimed.runs(), &want[..]);
+        }
+    }
+}

@@ -1,0 +1,560 @@
+//! LTP segments on the wire (RFC 5326 3): [`parse`] reads one in place ([`View`]); [`Segment`] is
+//! the form that cannot be wrong, and [`Segment::emit`] writes it.
+
+use crate::sdnv;
+use alloc::vec::Vec;
+use bytes::{BufMut, Bytes, BytesMut};
+use farlink_base::Malformed;
+
+/// Segment type numbers (RFC 5326 3.1, table 2).
+pub mod kind {
+    /// Red data.
+    pub const RED: u8 = 0;
+    /// Red data, checkpoint.
+    pub const CHECKPOINT: u8 = 1;
+    /// Red data, checkpoint, end of red part; green data follows.
+    pub const RED_END: u8 = 2;
+    /// Red data, checkpoint, end of red part and of block.
+    pub const BLOCK_END: u8 = 3;
+    /// Green data.
+    pub const GREEN: u8 = 4;
+    /// Green data, end of block.
+    pub const GREEN_END: u8 = 7;
+    /// Report.
+    pub const REPORT: u8 = 8;
+    /// Report acknowledgment.
+    pub const REPORT_ACK: u8 = 9;
+    /// Cancel by the block sender.
+    pub const CANCEL_SENDER: u8 = 12;
+    /// Its acknowledgment.
+    pub const CANCEL_SENDER_ACK: u8 = 13;
+    /// Cancel by the block receiver.
+    pub const CANCEL_RECEIVER: u8 = 14;
+    /// Its acknowledgment.
+    pub const CANCEL_RECEIVER_ACK: u8 = 15;
+}
+
+/// Reasons of cancel segments (RFC 5326 3.2.4).
+pub mod reason {
+    /// The client service cancelled.
+    pub const USER: u8 = 0;
+    /// Unknown client service.
+    pub const UNREACHABLE: u8 = 1;
+    /// Retransmission limit exceeded.
+    pub const LIMIT: u8 = 2;
+    /// Red after green, or green before red.
+    pub const MISCOLORED: u8 = 3;
+    /// A system error (no resources).
+    pub const SYSTEM: u8 = 4;
+    /// Retransmission cycles exceeded.
+    pub const CYCLES: u8 = 5;
+}
+
+/// Client service number of the bundle protocol.
+pub const SERVICE_BUNDLE: u64 = 1;
+
+/// A session: the engine that sends the block, and the number it gave.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct SessionId {
+    /// Originating engine.
+    pub engine: u64,
+    /// Session number.
+    pub number: u64,
+}
+
+/// The fields of a data segment, without the data.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Data {
+    /// Segment type, 0 to 4 or 7.
+    pub kind: u8,
+    /// Client service.
+    pub service: u64,
+    /// Place of the data in the block, bytes.
+    pub offset: u64,
+    /// Length of the data, bytes; at least 1, and offset + length does not overflow.
+    pub length: u64,
+    /// Checkpoint serial number; 0 when the segment is no checkpoint.
+    pub checkpoint: u64,
+    /// The report this checkpoint answers, or 0.
+    pub report: u64,
+}
+impl Data {
+    /// Whether it is red (will be repaired).
+    pub fn is_red(&self) -> bool {
+        self.kind <= kind::BLOCK_END
+    }
+    /// Whether it asks for a report.
+    pub fn is_checkpoint(&self) -> bool {
+        (kind::CHECKPOINT..=kind::BLOCK_END).contains(&self.kind)
+    }
+    /// Whether its end is the end of the red part.
+    pub fn ends_red(&self) -> bool {
+        matches!(self.kind, kind::RED_END | kind::BLOCK_END)
+    }
+    /// Whether its end is the end of the block.
+    pub fn ends_block(&self) -> bool {
+        matches!(self.kind, kind::BLOCK_END | kind::GREEN_END)
+    }
+    /// One past its last byte in the block.
+    pub fn end(&self) -> u64 {
+        self.offset + self.length
+    }
+}
+
+/// The claims of a report as they lie in the segment; checked by [`parse`].
+#[derive(Clone, Copy, Debug)]
+pub struct Claims<'a> {
+    bytes: &'a [u8],
+    count: u64,
+    lower: u64,
+}
+impl Claims<'_> {
+    /// The claimed runs `start..end` of the block, in order, apart from each other.
+    pub fn runs(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
+        let mut rest = self.bytes;
+        let lower = self.lower;
+        let mut next = move || {
+            let (value, n) = sdnv::decode(rest).ok()?;
+            rest = &rest[n..];
+            Some(value)
+        };
+        (0..self.count).map_while(move |_| {
+            let start = lower + next()?;
+            Some((start, start + next()?))
+        })
+    }
+}
+
+/// What a segment says, read in place.
+#[derive(Clone, Copy, Debug)]
+pub enum Content<'a> {
+    /// Data of a block; the bytes begin at `at` of the datagram.
+    Data {
+        /// The fields.
+        data: Data,
+        /// Where the bytes begin.
+        at: usize,
+    },
+    /// A report.
+    Report {
+        /// Its serial number, not 0.
+        serial: u64,
+        /// The checkpoint it answers; 0 when it is asynchronous.
+        checkpoint: u64,
+        /// Start of its scope.
+        lower: u64,
+        /// End of its scope, greater than `lower`.
+        upper: u64,
+        /// What was received within the scope.
+        claims: Claims<'a>,
+    },
+    /// A report was received.
+    ReportAck {
+        /// Serial number of the report.
+        serial: u64,
+    },
+    /// A session is cancelled.
+    Cancel {
+        /// By the sender of the block, or by its receiver.
+        by_sender: bool,
+        /// Why ([`reason`]).
+        reason: u8,
+    },
+    /// A cancellation was received.
+    CancelAck {
+        /// Whether it answers a cancellation by the sender.
+        by_sender: bool,
+    },
+}
+
+/// One segment, read in place.
+#[derive(Clone, Copy, Debug)]
+pub struct View<'a> {
+    /// Segment type.
+    pub kind: u8,
+    /// The session.
+    pub session: SessionId,
+    /// What it says.
+    pub content: Content<'a>,
+}
+
+struct Reader<'a> {
+    bytes: &'a [u8],
+    at: usize,
+}
+impl<'a> Reader<'a> {
+    fn fail<T>(&self, reason: &'static str) -> Result<T, Malformed> {
+        Err(Malformed { offset: self.at as u64, reason })
+    }
+    #[inline]
+    fn u8(&mut self) -> Result<u8, Malformed> {
+        let Some(byte) = self.bytes.get(self.at) else { return self.fail("LTP segment ends early") };
+        self.at += 1;
+        Ok(*byte)
+    }
+    #[inline]
+    fn sdnv(&mut self) -> Result<u64, Malformed> {
+        match sdnv::decode(&self.bytes[self.at..]) {
+            Ok((value, n)) => {
+                self.at += n;
+                Ok(value)
+            }
+            Err(sdnv::Error::Truncated) => self.fail("LTP segment ends inside a number"),
+            Err(sdnv::Error::TooLarge) => self.fail("SDNV larger than 64 bits"),
+        }
+    }
+    fn rest(&self) -> &'a [u8] {
+        &self.bytes[self.at..]
+    }
+    /// Steps over extensions (RFC 5326 3.1.4).
+    fn extensions(&mut self, count: u8) -> Result<(), Malformed> {
+        for _ in 0..count {
+            self.u8()?;
+            let length = self.sdnv()?;
+            match usize::try_from(length).ok().and_then(|n| self.at.checked_add(n)) {
+                Some(end) if end <= self.bytes.len() => self.at = end,
+                _ => return self.fail("LTP extension is longer than the segment"),
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Reads the segment at the front of a datagram of `total` bytes. `head` holds its first bytes: all
+/// of them, or for a data segment without trailer extensions at least all before the data.
+pub fn parse(head: &[u8], total: u64) -> Result<View<'_>, Malformed> {
+    let mut r = Reader { bytes: head, at: 0 };
+    let control = r.u8()?;
+    if control >> 4 != 0 {
+        return r.fail("LTP version is not 0");
+    }
+    let kind = control & 0x0f;
+    let session = SessionId { engine: r.sdnv()?, number: r.sdnv()? };
+    let extensions = r.u8()?;
+    if extensions >> 4 != 0 {
+        r.extensions(extensions >> 4)?;
+    }
+    let content = match kind {
+        0..=4 | 7 => parse_data(&mut r, kind, extensions & 0x0f, total)?,
+        kind::REPORT => parse_report(&mut r)?,
+        kind::REPORT_ACK => Content::ReportAck { serial: r.sdnv()? },
+        kind::CANCEL_SENDER | kind::CANCEL_RECEIVER => {
+            Content::Cancel { by_sender: kind == kind::CANCEL_SENDER, reason: r.u8()? }
+        }
+        kind::CANCEL_SENDER_ACK | kind::CANCEL_RECEIVER_ACK => {
+            Content::CancelAck { by_sender: kind == kind::CANCEL_SENDER_ACK }
+        }
+        _ => return r.fail("undefined LTP segment type"),
+    };
+    if kind >= kind::REPORT {
+        r.extensions(extensions & 0x0f)?;
+        if r.at as u64 != total {
+            return r.fail("bytes after the LTP segment");
+        }
+    }
+    Ok(View { kind, session, content })
+}
+
+#[inline]
+fn parse_data<'a>(r: &mut Reader<'a>, kind: u8, trailers: u8, total: u64) -> Result<Content<'a>, Malformed> {
+    let (service, offset, length) = (r.sdnv()?, r.sdnv()?, r.sdnv()?);
+    let mut data = Data { kind, service, offset, length, checkpoint: 0, report: 0 };
+    if data.is_checkpoint() {
+        data.checkpoint = r.sdnv()?;
+        data.report = r.sdnv()?;
+        if data.checkpoint == 0 {
+            return r.fail("checkpoint serial number 0");
+        }
+    }
+    let at = r.at;
+    if length == 0 {
+        return r.fail("data segment without data");
+    }
+    if offset.checked_add(length).is_none() {
+        return r.fail("data beyond the largest block");
+    }
+    let left = total.saturating_sub(at as u64);
+    if length > left {
+        return r.fail("data longer than the segment");
+    }
+    if trailers == 0 && length < left {
+        return r.fail("bytes after the LTP segment");
+    }
+    if trailers > 0 {
+        if head_is_partial(r, total) {
+            return r.fail("trailer extensions are not in memory");
+        }
+        r.at += length as usize;
+        r.extensions(trailers)?;
+        if r.at as u64 != total {
+            return r.fail("bytes after the LTP segment");
+        }
+    }
+    Ok(Content::Data { data, at })
+}
+
+fn head_is_partial(r: &Reader<'_>, total: u64) -> bool {
+    r.bytes.len() as u64 != total
+}
+
+fn parse_report<'a>(r: &mut Reader<'a>) -> Result<Content<'a>, Malformed> {
+    let serial = r.sdnv()?;
+    let checkpoint = r.sdnv()?;
+    let upper = r.sdnv()?;
+    let lower = r.sdnv()?;
+    let count = r.sdnv()?;
+    if serial == 0 {
+        return r.fail("report serial number 0");
+    }
+    if lower >= upper {
+        return r.fail("report scope is empty");
+    }
+    let bytes = r.rest();
+    if count > bytes.len() as u64 / 2 {
+        return r.fail("more claims than bytes");
+    }
+    let start = r.at;
+    let mut claimed_to = None;
+    for _ in 0..count {
+        let (offset, length) = (r.sdnv()?, r.sdnv()?);
+        if claimed_to.is_some_and(|to| offset <= to) {
+            return r.fail("claims overlap or touch");
+        }
+        let Some(end) = offset.checked_add(length).filter(|end| *end <= upper - lower && length > 0) else {
+            return r.fail("claim is empty or outside the scope");
+        };
+        claimed_to = Some(end);
+    }
+    Ok(Content::Report {
+        serial,
+        checkpoint,
+        lower,
+        upper,
+        claims: Claims { bytes: &bytes[..r.at - start], count, lower },
+    })
+}
+
+/// One segment in the form that cannot be wrong on the wire. Extensions are not kept.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Segment {
+    /// The session.
+    pub session: SessionId,
+    /// What it says.
+    pub body: Body,
+}
+
+/// What a [`Segment`] says.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Body {
+    /// Data of a block.
+    Data(Data, Bytes),
+    /// A report; `claims` are absolute runs `start..end` within the scope, in order, apart.
+    Report {
+        /// Serial number.
+        serial: u64,
+        /// Checkpoint it answers, or 0.
+        checkpoint: u64,
+        /// Start of its scope.
+        lower: u64,
+        /// End of its scope.
+        upper: u64,
+        /// What was received.
+        claims: Vec<(u64, u64)>,
+    },
+    /// Acknowledgment of a report.
+    ReportAck {
+        /// Serial number of the report.
+        serial: u64,
+    },
+    /// A session is cancelled.
+    Cancel {
+        /// By the sender of the block, or by its receiver.
+        by_sender: bool,
+        /// Why ([`reason`]).
+        reason: u8,
+    },
+    /// A cancellation was received.
+    CancelAck {
+        /// Whether it answers a cancellation by the sender.
+        by_sender: bool,
+    },
+}
+
+/// A small buffer for the fields of one segment; the longest data header is 72 bytes.
+pub(super) struct Head {
+    buffer: [u8; 80],
+    len: usize,
+}
+impl Head {
+    /// The common header (RFC 5326 3.1) without extensions.
+    pub(super) fn new(kind: u8, session: SessionId) -> Head {
+        let mut head = Head { buffer: [0; 80], len: 0 };
+        head.u8(kind);
+        head.sdnv(session.engine);
+        head.sdnv(session.number);
+        head.u8(0);
+        head
+    }
+    /// Everything of a data segment before the data.
+    pub(super) fn data(session: SessionId, data: &Data) -> Head {
+        let mut head = Head::new(data.kind, session);
+        head.sdnv(data.service);
+        head.sdnv(data.offset);
+        head.sdnv(data.length);
+        if data.is_checkpoint() {
+            head.sdnv(data.checkpoint);
+            head.sdnv(data.report);
+        }
+        head
+    }
+    fn u8(&mut self, byte: u8) {
+        self.buffer[self.len] = byte;
+        self.len += 1;
+    }
+    #[inline]
+    fn sdnv(&mut self, value: u64) {
+        self.len += sdnv::encode(value, &mut self.buffer[self.len..]);
+    }
+    pub(super) fn bytes(&self) -> &[u8] {
+        &self.buffer[..self.len]
+    }
+}
+
+fn put_sdnv(out: &mut BytesMut, value: u64) {
+    let mut buffer = [0; sdnv::LEN_MAX];
+    let n = sdnv::encode(value, &mut buffer);
+    out.put_slice(&buffer[..n]);
+}
+
+impl Segment {
+    /// Its type number.
+    pub fn kind(&self) -> u8 {
+        match &self.body {
+            Body::Data(data, _) => data.kind,
+            Body::Report { .. } => kind::REPORT,
+            Body::ReportAck { .. } => kind::REPORT_ACK,
+            Body::Cancel { by_sender: true, .. } => kind::CANCEL_SENDER,
+            Body::Cancel { by_sender: false, .. } => kind::CANCEL_RECEIVER,
+            Body::CancelAck { by_sender: true } => kind::CANCEL_SENDER_ACK,
+            Body::CancelAck { by_sender: false } => kind::CANCEL_RECEIVER_ACK,
+        }
+    }
+    /// Its bytes.
+    pub fn emit(&self) -> Bytes {
+        let mut out = BytesMut::with_capacity(64);
+        match &self.body {
+            Body::Data(data, bytes) => {
+                out.put_slice(Head::data(self.session, data).bytes());
+                out.put_slice(bytes);
+            }
+            Body::Report { serial, checkpoint, lower, upper, claims } => {
+                out.put_slice(Head::new(kind::REPORT, self.session).bytes());
+                for value in [*serial, *checkpoint, *upper, *lower, claims.len() as u64] {
+                    put_sdnv(&mut out, value);
+                }
+                for (start, end) in claims {
+                    put_sdnv(&mut out, start - lower);
+                    put_sdnv(&mut out, end - start);
+                }
+            }
+            Body::ReportAck { serial } => {
+                out.put_slice(Head::new(kind::REPORT_ACK, self.session).bytes());
+                put_sdnv(&mut out, *serial);
+            }
+            Body::Cancel { reason, .. } => {
+                out.put_slice(Head::new(self.kind(), self.session).bytes());
+                out.put_u8(*reason);
+            }
+            Body::CancelAck { .. } => out.put_slice(Head::new(self.kind(), self.session).bytes()),
+        }
+        out.freeze()
+    }
+    /// Reads a whole datagram.
+    pub fn parse(datagram: &Bytes) -> Result<Segment, Malformed> {
+        let view = parse(datagram, datagram.len() as u64)?;
+        let body = match view.content {
+            Content::Data { data, at } => Body::Data(data, datagram.slice(at..at + data.length as usize)),
+            Content::Report { serial, checkpoint, lower, upper, claims } => {
+                Body::Report { serial, checkpoint, lower, upper, claims: claims.runs().collect() }
+            }
+            Content::ReportAck { serial } => Body::ReportAck { serial },
+            Content::Cancel { by_sender, reason } => Body::Cancel { by_sender, reason },
+            Content::CancelAck { by_sender } => Body::CancelAck { by_sender },
+        };
+        Ok(Segment { session: view.session, body })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::ranges::Ranges;
+    use super::*;
+    use proptest::prelude::*;
+
+    fn number() -> impl Strategy<Value = u64> {
+        (any::<u64>(), 0u32..64).prop_map(|(v, s)| v >> s)
+    }
+    fn body() -> impl Strategy<Value = Body> {
+        let data = (
+            prop_oneof![0u8..=4, Just(7)],
+            number(),
+            number(),
+            1u64..u64::MAX,
+            number(),
+            proptest::collection::vec(any::<u8>(), 1..100),
+        )
+            .prop_map(|(kind, service, offset, checkpoint, report, bytes)| {
+                let length = bytes.len() as u64;
+                let mut data =
+                    Data { kind, service, offset: offset.min(u64::MAX - length), length, checkpoint: 0, report: 0 };
+                if data.is_checkpoint() {
+                    (data.checkpoint, data.report) = (checkpoint, report);
+                }
+                Body::Data(data, Bytes::from(bytes))
+            });
+        let report =
+            (1u64..u64::MAX, number(), number(), proptest::collection::vec((0u64..5000, 1u64..5000), 0..20), 0u64..3)
+                .prop_map(|(serial, checkpoint, lower, runs, slack)| {
+                    let lower = lower.min(u64::MAX - 20_000);
+                    let mut set = Ranges::new();
+                    runs.iter().for_each(|(at, len)| set.insert(lower + at, lower + at + len));
+                    let upper = set.end().max(lower + 1) + slack;
+                    Body::Report { serial, checkpoint, lower, upper, claims: set.runs().to_vec() }
+                });
+        prop_oneof![
+            data,
+            report,
+            number().prop_map(|serial| Body::ReportAck { serial }),
+            (any::<bool>(), any::<u8>()).prop_map(|(by_sender, reason)| Body::Cancel { by_sender, reason }),
+            any::<bool>().prop_map(|by_sender| Body::CancelAck { by_sender }),
+        ]
+    }
+
+    proptest! {
+        #[test]
+        fn parse_undoes_emit(engine in number(), session in number(), body in body()) {
+            let segment = Segment { session: SessionId { engine, number: session }, body };
+            let bytes = segment.emit();
+            prop_assert_eq!(Segment::parse(&bytes), Ok(segment.clone()));
+            for cut in 0..bytes.len() {
+                prop_assert!(Segment::parse(&bytes.slice(..cut)).is_err(), "cut at {}", cut);
+            }
+        }
+
+        #[test]
+        fn arbitrary_bytes_never_panic(bytes in proptest::collection::vec(any::<u8>(), 0..64)) {
+            let bytes = Bytes::from(bytes);
+            if let Ok(segment) = Segment::parse(&bytes) {
+                prop_assert_eq!(Segment::parse(&segment.emit()), Ok(segment));
+            }
+        }
+    }
+
+    #[test]
+    fn extensions_are_stepped_over_on_both_ends() {
+        let bytes = Bytes::from_static(&[0, 1, 42, 0x12, 0, 2, 9, 9, 1, 0, 2, b'h', b'i', 0xc0, 0, 1, 1, 7]);
+        let Ok(Segment { body: Body::Data(data, content), .. }) = Segment::parse(&bytes) else { panic!("no data") };
+        assert_eq!((data.length, &content[..]), (2, &b"hi"[..]));
+        assert!(Segment::parse(&bytes.slice(..17)).is_err());
+    }
+}

@@ -1,0 +1,415 @@
+//! The sender's half of the engine: blocks, transmission, reports, cancelling (RFC 5326 6.1 to 6.7,
+//! 6.12, 6.13, 6.15 to 6.19).
+
+use super::engine::{Cancelled, Ltp};
+use super::export::{Cutting, Export, Reported};
+use super::segment::{Body, Claims, Head, Segment, SessionId, kind, reason};
+use super::span::{Control, Pending, Span, Trains, tell};
+use super::timers::Wait;
+use alloc::vec::Vec;
+use core::net::SocketAddr;
+use farlink_base::layer::{Output, SendId};
+use farlink_base::{EventClass, Instant, LinkId, Payload, Refusal, Sink};
+
+/// Trains sent per call: the driver gets its turn in between.
+const TRAINS_PER_CALL: u32 = 16;
+/// Cancelled sessions that wait for an acknowledgment; further ones end in silence.
+const CANCELLED_MAX: usize = 4096;
+/// Session numbers stay within 32 bits (CCSDS 734.1).
+const SESSION_MAX: u64 = u32::MAX as u64;
+
+/// A report as it arrived.
+pub(super) struct Report<'a> {
+    pub(super) serial: u64,
+    pub(super) checkpoint: u64,
+    pub(super) scope: (u64, u64),
+    pub(super) claims: Claims<'a>,
+}
+
+/// What the peer's reason for cancelling means to the agent.
+fn refusal(cancel_reason: u8) -> Option<Refusal> {
+    match cancel_reason {
+        reason::SYSTEM => Some(Refusal::NoResources),
+        reason::USER | reason::UNREACHABLE => Some(Refusal::NotAcceptable),
+        _ => None,
+    }
+}
+
+impl Ltp {
+    /// Takes a bundle to send.
+    pub(super) fn send(
+        &mut self,
+        now: Instant,
+        link: LinkId,
+        (id, bundle): (SendId, Payload),
+        reliable: bool,
+        out: &mut impl Sink<Output>,
+    ) {
+        let index =
+            self.by_link.get(&link).copied().filter(|_| !self.closing && !bundle.is_empty() && !bundle.is_stored());
+        let Some(index) = index else {
+            out.push(Output::SendFailed { id, link, refused: None });
+            return;
+        };
+        self.touch(index);
+        let limit = self.spans[index].config.aggregate_bytes;
+        if !reliable || bundle.len() >= limit {
+            self.close_block(index);
+            self.open_export(index, (Vec::from([id]), bundle), reliable);
+            return;
+        }
+        if self.spans[index].pending.bytes + bundle.len() > limit {
+            self.close_block(index);
+        }
+        let span = &mut self.spans[index];
+        span.pending.bytes += bundle.len();
+        span.pending.bundles.push((id, bundle));
+        span.pending.until.get_or_insert(now + span.config.aggregate_wait);
+        if span.pending.bytes >= limit {
+            self.close_block(index);
+        }
+    }
+    /// Makes a block of the bundles that waited to share one.
+    pub(super) fn close_block(&mut self, index: usize) {
+        let Pending { bundles, .. } = core::mem::take(&mut self.spans[index].pending);
+        if bundles.is_empty() {
+            return;
+        }
+        let mut block = Payload::new();
+        let ids = bundles.into_iter().map(|(id, bundle)| {
+            block.append(bundle);
+            id
+        });
+        let ids: Vec<_> = ids.collect();
+        self.open_export(index, (ids, block), true);
+    }
+    fn open_export(&mut self, index: usize, block: (Vec<SendId>, Payload), red: bool) {
+        let number = self.next_session;
+        self.next_session = if number >= SESSION_MAX { 1 } else { number + 1 };
+        let session = SessionId { engine: self.config.engine, number };
+        let serial = self.first_serial(session);
+        let span = &mut self.spans[index];
+        let cutting =
+            Cutting { datagram_bytes: span.config.datagram_bytes, checkpoint_every: span.config.checkpoint_every };
+        span.exports += 1;
+        span.in_flight += block.1.len();
+        span.unsent += block.1.len();
+        span.fresh.push_back(number);
+        let mut export = Export::new(session, index, block, red, serial, cutting);
+        export.in_fresh = true;
+        self.exports.insert(number, export);
+    }
+    /// Forgets an export; its timers stop.
+    fn remove_export(&mut self, number: u64, cancelled: bool, out: &mut impl Sink<Output>) -> Option<Export> {
+        let export = self.exports.remove(&number)?;
+        let span = &mut self.spans[export.span];
+        span.exports -= 1;
+        span.in_flight -= export.block.len();
+        span.unsent -= export.unsent();
+        for serial in export.open_checkpoints() {
+            span.timers.stop(Wait::Checkpoint { session: number, serial });
+        }
+        span.timers.stop(Wait::Progress { session: number });
+        let session = SessionId { engine: self.config.engine, number };
+        self.session_end(export.span, session, cancelled, out);
+        self.touch(export.span);
+        Some(export)
+    }
+    fn complete_export(&mut self, number: u64, out: &mut impl Sink<Output>) {
+        let Some(export) = self.remove_export(number, false, out) else { return };
+        let link = self.spans[export.span].config.link;
+        for id in export.bundles {
+            out.push(Output::Sent { id, link });
+        }
+    }
+    fn fail_export(&mut self, number: u64, refused: Option<Refusal>, out: &mut impl Sink<Output>) -> Option<usize> {
+        let export = self.remove_export(number, true, out)?;
+        let link = self.spans[export.span].config.link;
+        for id in export.bundles {
+            out.push(Output::SendFailed { id, link, refused });
+        }
+        Some(export.span)
+    }
+
+    /// Sends what may leave now: answers first, then what was lost, then new data.
+    pub(super) fn transmit(&mut self, index: usize, now: Instant, out: &mut impl Sink<Output>) {
+        let span = &mut self.spans[index];
+        if !span.state.transmit || !span.has_work() || span.busy_until > now {
+            return;
+        }
+        let wanted = out.wants(EventClass::Segment);
+        let horizon = span.begin_burst(now);
+        let mut trains = Trains::new(span.to);
+        let mut left: Vec<u64> = Vec::new();
+        while trains.flushed < TRAINS_PER_CALL && self.spans[index].busy_until <= horizon {
+            if let Some(control) = self.spans[index].control.pop_front() {
+                self.transmit_control(index, now, control, &mut trains, wanted, out);
+            } else if !self.transmit_data(index, now, &mut trains, &mut left, wanted, out) {
+                break;
+            }
+        }
+        trains.flush(out);
+        self.spans[index].end_burst();
+        for number in left {
+            self.complete_export(number, out);
+        }
+        self.touch(index);
+    }
+    fn transmit_control(
+        &mut self,
+        index: usize,
+        now: Instant,
+        control: Control,
+        trains: &mut Trains,
+        wanted: bool,
+        out: &mut impl Sink<Output>,
+    ) {
+        // A report or cancel whose session ended while it waited here is not sent any more.
+        let stale = match control.after {
+            Some(Wait::Report { session, serial }) => {
+                match self.imports.get_mut(&session).and_then(|i| i.open_report(serial)) {
+                    Some(report) => {
+                        report.queued = false;
+                        false
+                    }
+                    None => true,
+                }
+            }
+            Some(Wait::Cancel { session }) => !self.cancelled.contains_key(&session),
+            _ => false,
+        };
+        if stale {
+            return;
+        }
+        let span = &mut self.spans[index];
+        let len = control.bytes.len() as u64;
+        trains.begin(len, out);
+        trains.rope.push_bytes(control.bytes);
+        span.charge(len);
+        if let Some(wait) = control.after {
+            span.wait(now, wait);
+        }
+        tell(wanted, control.event, out);
+    }
+    /// Sends the next data segment of the span; false when there is none.
+    fn transmit_data(
+        &mut self,
+        index: usize,
+        now: Instant,
+        trains: &mut Trains,
+        left: &mut Vec<u64>,
+        wanted: bool,
+        out: &mut impl Sink<Output>,
+    ) -> bool {
+        let span = &mut self.spans[index];
+        let again = !span.resends.is_empty();
+        let queue = if again { &mut span.resends } else { &mut span.fresh };
+        let Some(&number) = queue.front() else { return false };
+        let Some(export) = self.exports.get_mut(&number) else {
+            queue.pop_front();
+            return true;
+        };
+        let Some(cut) = (if again { export.next_resend() } else { export.next_fresh() }) else {
+            queue.pop_front();
+            *(if again { &mut export.in_resends } else { &mut export.in_fresh }) = false;
+            return true;
+        };
+        let session = SessionId { engine: self.config.engine, number };
+        let head = Head::data(session, &cut.data);
+        let len = head.bytes().len() as u64 + cut.data.length;
+        trains.begin(len, out);
+        trains.head(head.bytes());
+        export.copy(&cut.data, &mut trains.rope);
+        span.charge(len);
+        if !again {
+            span.unsent -= cut.data.length;
+        }
+        if cut.data.is_checkpoint() {
+            span.wait(now, Wait::Checkpoint { session: number, serial: cut.data.checkpoint });
+        }
+        if wanted {
+            let mut event = span.event(true, session, cut.data.kind);
+            (event.offset, event.length) = (cut.data.offset, cut.data.length);
+            (event.checkpoint, event.report) = (cut.data.checkpoint, cut.data.report);
+            event.resend = cut.resend;
+            tell(true, event, out);
+        }
+        if !export.red && export.unsent() == 0 {
+            left.push(number);
+        }
+        true
+    }
+    fn queue_resends(&mut self, number: u64) {
+        if let Some(export) = self.exports.get_mut(&number)
+            && export.has_resends()
+            && !core::mem::replace(&mut export.in_resends, true)
+        {
+            let index = export.span;
+            self.spans[index].resends.push_back(number);
+            self.touch(index);
+        }
+    }
+
+    /// A report arrived for one of our sessions, or one that is no more (6.13).
+    pub(super) fn reported(
+        &mut self,
+        now: Instant,
+        from: SocketAddr,
+        number: u64,
+        report: &Report<'_>,
+        out: &mut impl Sink<Output>,
+    ) {
+        let session = SessionId { engine: self.config.engine, number };
+        let Some(export) = self.exports.get_mut(&number) else {
+            self.acknowledge_report(self.span_at(from), from, session, report.serial, true, out);
+            return;
+        };
+        let index = export.span;
+        let outcome = export.report(report.serial, report.checkpoint, report.scope, report.claims.runs());
+        if outcome == Reported::Invalid {
+            return;
+        }
+        let stalled = export.is_stalled();
+        self.hear(index, from);
+        self.acknowledge_report(Some(index), from, session, report.serial, outcome == Reported::Repeated, out);
+        let span = &mut self.spans[index];
+        if outcome != Reported::Repeated {
+            span.timers.stop(Wait::Checkpoint { session: number, serial: report.checkpoint });
+            span.timers.stop(Wait::Progress { session: number });
+        }
+        match outcome {
+            Reported::Complete => self.complete_export(number, out),
+            Reported::TooMany => self.cancel_export(number, reason::CYCLES, out),
+            Reported::Gaps => self.queue_resends(number),
+            _ if stalled => span.wait(now, Wait::Progress { session: number }),
+            _ => {}
+        }
+    }
+    fn acknowledge_report(
+        &mut self,
+        span: Option<usize>,
+        from: SocketAddr,
+        session: SessionId,
+        serial: u64,
+        repeated: bool,
+        out: &mut impl Sink<Output>,
+    ) {
+        let bytes = Segment { session, body: Body::ReportAck { serial } }.emit();
+        let control = |span: Option<&Span>| {
+            let mut event = blank_event(span, session, kind::REPORT_ACK);
+            (event.report, event.resend) = (serial, repeated);
+            Control { bytes, after: None, event }
+        };
+        self.reply(span, from, control, out);
+    }
+
+    pub(super) fn checkpoint_expired(&mut self, number: u64, serial: u64, out: &mut impl Sink<Output>) {
+        let Some(export) = self.exports.get_mut(&number) else { return };
+        let limit = self.spans[export.span].config.attempts;
+        match export.checkpoint_expired(serial, limit) {
+            Some(true) => self.queue_resends(number),
+            Some(false) => self.cancel_export(number, reason::LIMIT, out),
+            None => {}
+        }
+    }
+    pub(super) fn progress_expired(&mut self, number: u64, out: &mut impl Sink<Output>) {
+        let Some(export) = self.exports.get_mut(&number).filter(|e| e.is_stalled()) else { return };
+        if export.stalls >= self.spans[export.span].config.attempts {
+            return self.cancel_export(number, reason::LIMIT, out);
+        }
+        export.ask_again();
+        self.queue_resends(number);
+    }
+    fn cancel_export(&mut self, number: u64, why: u8, out: &mut impl Sink<Output>) {
+        if let Some(index) = self.fail_export(number, None, out) {
+            self.send_cancel(index, SessionId { engine: self.config.engine, number }, true, why);
+        }
+    }
+    /// Sends a cancel segment until it is acknowledged (6.15, 6.16).
+    pub(super) fn send_cancel(&mut self, index: usize, session: SessionId, by_sender: bool, why: u8) {
+        if self.cancelled.len() >= CANCELLED_MAX || self.cancelled.contains_key(&session) {
+            return;
+        }
+        let bytes = Segment { session, body: Body::Cancel { by_sender, reason: why } }.emit();
+        self.cancelled.insert(session, Cancelled { span: index, bytes: bytes.clone(), attempts: 1 });
+        self.queue_cancel(index, session, bytes, false);
+    }
+    fn queue_cancel(&mut self, index: usize, session: SessionId, bytes: bytes::Bytes, resend: bool) {
+        let kind = bytes.first().map_or(0, |control| control & 0x0f);
+        let mut event = self.spans[index].event(true, session, kind);
+        event.resend = resend;
+        self.spans[index].control.push_back(Control { bytes, after: Some(Wait::Cancel { session }), event });
+        self.touch(index);
+    }
+    pub(super) fn cancel_expired(&mut self, session: SessionId) {
+        let Some(cancelled) = self.cancelled.get_mut(&session) else { return };
+        let index = cancelled.span;
+        if cancelled.attempts >= self.spans[index].config.attempts {
+            self.cancelled.remove(&session);
+            return;
+        }
+        cancelled.attempts += 1;
+        let bytes = cancelled.bytes.clone();
+        self.queue_cancel(index, session, bytes, true);
+    }
+    /// Our cancel segment was acknowledged (6.18).
+    pub(super) fn cancel_acknowledged(&mut self, session: SessionId) {
+        if let Some(cancelled) = self.cancelled.remove(&session) {
+            self.spans[cancelled.span].timers.stop(Wait::Cancel { session });
+            self.touch(cancelled.span);
+        }
+    }
+    /// The receiver cancelled our session; the agent routes its bundles anew.
+    pub(super) fn cancelled_by_receiver(&mut self, number: u64, why: u8, out: &mut impl Sink<Output>) {
+        self.fail_export(number, refusal(why), out);
+    }
+
+    /// Takes back a bundle that has not begun to leave.
+    pub(super) fn take_back(&mut self, index: usize, id: SendId, out: &mut impl Sink<Output>) {
+        let span = &mut self.spans[index];
+        if let Some(at) = span.pending.bundles.iter().position(|(other, _)| *other == id) {
+            let (_, bundle) = span.pending.bundles.remove(at);
+            span.pending.bytes -= bundle.len();
+            if span.pending.bundles.is_empty() {
+                span.pending.until = None;
+            }
+            out.push(Output::SendFailed { id, link: span.config.link, refused: None });
+            self.touch(index);
+            return;
+        }
+        let alone = |export: &Export| !export.begun() && export.bundles == [id];
+        let number = span.fresh.iter().copied().find(|number| self.exports.get(number).is_some_and(alone));
+        if let Some(number) = number {
+            self.fail_export(number, None, out);
+        }
+    }
+    /// Gives back all that has not begun to leave.
+    pub(super) fn abandon_unsent(&mut self, index: usize, out: &mut impl Sink<Output>) {
+        self.close_block(index);
+        let unsent: Vec<u64> = self.spans[index].fresh.iter().copied().collect();
+        for number in unsent {
+            if self.exports.get(&number).is_some_and(|export| !export.begun()) {
+                self.fail_export(number, None, out);
+            }
+        }
+    }
+}
+
+/// The frame of an event about a segment that is being sent, also where no span is known.
+pub(super) fn blank_event(span: Option<&Span>, session: SessionId, kind: u8) -> farlink_base::LtpSegmentEvent {
+    match span {
+        Some(span) => span.event(true, session, kind),
+        None => farlink_base::LtpSegmentEvent {
+            link: LinkId(u32::MAX),
+            sent: true,
+            engine: session.engine,
+            session: session.number,
+            kind,
+            offset: 0,
+            length: 0,
+            checkpoint: 0,
+            report: 0,
+            resend: false,
+        },
+    }
+}

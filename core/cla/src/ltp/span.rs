@@ -1,0 +1,297 @@
+//! One neighbour: what the link can do, what waits to be sent over it, and the pacing.
+
+use super::SpanConfig;
+use super::segment::SessionId;
+use super::timers::{Timers, Wait};
+use alloc::collections::VecDeque;
+use alloc::vec::Vec;
+use bytes::{Bytes, BytesMut};
+use core::net::SocketAddr;
+use farlink_base::layer::{Destination, LinkState, Output, SendId, Train};
+use farlink_base::{Duration, Event, Instant, LtpSegmentEvent, Payload, Sink, TimerKey};
+
+/// Longest burst at a configured rate: what one train may hold, and how much a late driver may
+/// catch up.
+const BURST: Duration = Duration::from_millis(2);
+/// Largest train, in bytes and in datagrams: what segmentation offload takes in one call.
+const TRAIN_BYTES: u64 = 65_000;
+const TRAIN_DATAGRAMS: u64 = 64;
+/// New data waiting without a rate, bytes: beyond it the agent keeps its bundles.
+const QUEUE_BYTES: u64 = 4 * TRAIN_BYTES;
+/// New data waiting at a rate, time.
+const QUEUE_TIME: Duration = Duration::from_millis(50);
+
+/// A segment without block data on its way out.
+pub(super) struct Control {
+    pub(super) bytes: Bytes,
+    /// The answer to wait for once it has left.
+    pub(super) after: Option<Wait>,
+    pub(super) event: LtpSegmentEvent,
+}
+
+/// Bundles that wait to share a block.
+#[derive(Default)]
+pub(super) struct Pending {
+    pub(super) bundles: Vec<(SendId, Payload)>,
+    pub(super) bytes: u64,
+    pub(super) until: Option<Instant>,
+}
+
+/// A neighbour.
+pub(super) struct Span {
+    pub(super) config: SpanConfig,
+    pub(super) to: Destination,
+    pub(super) state: LinkState,
+    pub(super) introduced: bool,
+    /// Another span to the same engine.
+    pub(super) sibling: Option<usize>,
+    /// Where the peer was last heard from.
+    pub(super) heard: Option<SocketAddr>,
+    pub(super) control: VecDeque<Control>,
+    pub(super) resends: VecDeque<u64>,
+    pub(super) fresh: VecDeque<u64>,
+    pub(super) pending: Pending,
+    pub(super) timers: Timers,
+    pub(super) exports: u32,
+    pub(super) imports: u32,
+    /// Bytes of blocks in sessions, and of those the ones never sent.
+    pub(super) in_flight: u64,
+    pub(super) unsent: u64,
+    pub(super) ready: bool,
+    pub(super) touched: bool,
+    pub(super) armed: Option<TimerKey>,
+    /// When what was sent has left the transmitter.
+    pub(super) busy_until: Instant,
+    was_idle: bool,
+    /// Time on the link of a full datagram.
+    full_cost: Duration,
+}
+
+impl Span {
+    pub(super) fn new(config: SpanConfig, to: Destination, state: LinkState, seed: u64) -> Span {
+        let mut span = Span {
+            config,
+            to,
+            state: LinkState::DOWN,
+            introduced: false,
+            sibling: None,
+            heard: None,
+            control: VecDeque::new(),
+            resends: VecDeque::new(),
+            fresh: VecDeque::new(),
+            pending: Pending::default(),
+            timers: Timers::new(seed, false),
+            exports: 0,
+            imports: 0,
+            in_flight: 0,
+            unsent: 0,
+            ready: false,
+            touched: false,
+            armed: None,
+            busy_until: Instant::ZERO,
+            was_idle: true,
+            full_cost: Duration::ZERO,
+        };
+        span.set_state(Instant::ZERO, state);
+        span
+    }
+    /// What the link can do changed.
+    pub(super) fn set_state(&mut self, now: Instant, state: LinkState) {
+        self.state = state;
+        if state.receive {
+            self.timers.resume(now)
+        } else {
+            self.timers.suspend(now)
+        }
+        self.full_cost = self.cost(u64::from(self.config.datagram_bytes));
+    }
+    fn cost(&self, datagram: u64) -> Duration {
+        self.state.rate.map_or(Duration::ZERO, |rate| rate.time_for(datagram + u64::from(self.config.overhead_bytes)))
+    }
+    /// Charges a datagram to the rate.
+    pub(super) fn charge(&mut self, datagram: u64) {
+        let full = datagram == u64::from(self.config.datagram_bytes);
+        let cost = if full { self.full_cost } else { self.cost(datagram) };
+        self.busy_until += cost;
+    }
+    pub(super) fn has_work(&self) -> bool {
+        !(self.control.is_empty() && self.resends.is_empty() && self.fresh.is_empty())
+    }
+    /// Begins a burst; it may go on while `busy_until` is not beyond the result.
+    pub(super) fn begin_burst(&mut self, now: Instant) -> Instant {
+        let catch_up = if self.was_idle || self.state.rate.is_none() { Duration::ZERO } else { BURST };
+        let earliest = Instant(now.0.saturating_sub(catch_up.as_nanos() as u64));
+        self.busy_until = self.busy_until.max(earliest);
+        if self.state.rate.is_none() {
+            return Instant::MAX;
+        }
+        // The next datagram may begin while less than a burst is ahead.
+        now + BURST.saturating_sub(self.full_cost)
+    }
+    pub(super) fn end_burst(&mut self) {
+        self.was_idle = !self.has_work();
+    }
+    /// Starts waiting for the answer to a segment that leaves by `busy_until`.
+    pub(super) fn wait(&mut self, now: Instant, wait: Wait) {
+        let left = self.busy_until.max(now);
+        let half = self.config.margin / 2;
+        self.timers.start(wait, left + self.state.delay_out + half, self.state.delay_in + half);
+    }
+    /// How long an import session may be silent: longer than its sender tries, whatever the delay.
+    pub(super) fn idle_limit(&self, red: bool) -> Duration {
+        let round_trip = self.state.delay_out + self.state.delay_in + self.config.margin;
+        match red {
+            true => self.config.idle + round_trip.saturating_mul(self.config.attempts),
+            false => self.config.idle_green,
+        }
+    }
+    /// When something must be done.
+    pub(super) fn deadline(&self, now: Instant) -> Option<Instant> {
+        let send = (self.state.transmit && self.has_work()).then(|| self.busy_until.max(now));
+        [self.timers.next_deadline(), self.pending.until, send].into_iter().flatten().min()
+    }
+    /// Whether another bundle is welcome: unsent data below the mark, and room in the window. Once
+    /// the mark is reached, half of it must leave first.
+    pub(super) fn wants_more(&self) -> bool {
+        let mark = match self.state.rate {
+            Some(rate) => rate.volume_in(QUEUE_TIME).max(1),
+            None => QUEUE_BYTES,
+        };
+        let mark = if self.ready { mark } else { mark / 2 + 1 };
+        self.state.transmit
+            && self.unsent + self.pending.bytes < mark
+            && self.exports < self.config.sessions
+            && self.in_flight + self.pending.bytes < self.config.window_bytes
+    }
+    /// The frame of a segment event.
+    pub(super) fn event(&self, sent: bool, session: SessionId, kind: u8) -> LtpSegmentEvent {
+        LtpSegmentEvent {
+            link: self.config.link,
+            sent,
+            engine: session.engine,
+            session: session.number,
+            kind,
+            offset: 0,
+            length: 0,
+            checkpoint: 0,
+            report: 0,
+            resend: false,
+        }
+    }
+}
+
+/// Collects datagrams into trains: equal lengths, the last may be shorter.
+pub(super) struct Trains {
+    to: Destination,
+    pub(super) rope: Payload,
+    stride: u64,
+    count: u64,
+    closed: bool,
+    pub(super) flushed: u32,
+    heads: BytesMut,
+}
+impl Trains {
+    pub(super) fn new(to: Destination) -> Trains {
+        Trains { to, rope: Payload::new(), stride: 0, count: 0, closed: false, flushed: 0, heads: BytesMut::new() }
+    }
+    /// Makes room for a datagram of `len` bytes; its bytes must be appended to the rope next.
+    pub(super) fn begin(&mut self, len: u64, out: &mut impl Sink<Output>) {
+        let full = self.closed || self.count == TRAIN_DATAGRAMS || self.rope.len() + len > TRAIN_BYTES;
+        if full || len > self.stride {
+            self.flush(out);
+            self.stride = len;
+        }
+        self.closed = len < self.stride;
+        self.count += 1;
+    }
+    /// Appends a header; the headers of a train share one buffer.
+    pub(super) fn head(&mut self, bytes: &[u8]) {
+        if self.heads.capacity() < bytes.len() {
+            self.heads = BytesMut::with_capacity(2048);
+        }
+        self.heads.extend_from_slice(bytes);
+        self.rope.push_bytes(self.heads.split().freeze());
+    }
+    pub(super) fn flush(&mut self, out: &mut impl Sink<Output>) {
+        if self.count > 0 {
+            let train = Train { stride: self.stride as u32, data: core::mem::take(&mut self.rope) };
+            out.push(Output::Datagrams { to: self.to, train });
+            self.flushed += 1;
+        }
+        (self.count, self.closed) = (0, false);
+    }
+}
+
+/// Pushes a segment event when it is wanted.
+pub(super) fn tell(wanted: bool, event: LtpSegmentEvent, out: &mut impl Sink<Output>) {
+    if wanted {
+        out.push(Output::Event(Event::LtpSegment(event)));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use farlink_base::{DataRate, LinkId};
+
+    #[test]
+    fn trains_hold_equal_lengths_and_one_shorter_last() {
+        let mut out = Vec::new();
+        let mut trains = Trains::new(Destination::Link(LinkId(1)));
+        for len in [12usize, 12, 1360, 1360, 500, 1360, 7] {
+            trains.begin(len as u64, &mut out);
+            trains.head(&alloc::vec![1; len.min(40)]);
+            trains.rope.push_bytes(Bytes::from(alloc::vec![2; len - len.min(40)]));
+        }
+        trains.flush(&mut out);
+        trains.flush(&mut out);
+        let shapes: Vec<_> = out
+            .iter()
+            .map(|o| match o {
+                Output::Datagrams { train, .. } => (train.stride, train.data.len(), train.count()),
+                _ => panic!("only datagrams"),
+            })
+            .collect();
+        assert_eq!(shapes, [(12, 24, 2), (1360, 3220, 3), (1360, 1367, 2)]);
+    }
+
+    #[test]
+    fn trains_stay_within_what_the_kernel_takes() {
+        for len in [10u64, 1360, 9000] {
+            let mut out = Vec::new();
+            let mut trains = Trains::new(Destination::Link(LinkId(1)));
+            for _ in 0..300 {
+                trains.begin(len, &mut out);
+                trains.rope.push_bytes(Bytes::from(alloc::vec![0; len as usize]));
+            }
+            trains.flush(&mut out);
+            for o in &out {
+                let Output::Datagrams { train, .. } = o else { panic!() };
+                assert!(train.data.len() <= TRAIN_BYTES && train.count() <= TRAIN_DATAGRAMS);
+            }
+        }
+    }
+
+    #[test]
+    fn bursts_stay_near_two_milliseconds_and_a_late_driver_catches_up() {
+        let state = LinkState { rate: Some(DataRate(100_000_000)), ..LinkState::UP };
+        let mut span = Span::new(SpanConfig::default(), Destination::Link(LinkId(1)), state, 1);
+        let burst = |span: &mut Span, now: u64| {
+            let horizon = span.begin_burst(Instant(now));
+            let mut n = 0;
+            while span.busy_until <= horizon {
+                span.charge(1360);
+                n += 1;
+            }
+            span.was_idle = false;
+            n
+        };
+        let now = 1_000_000_000;
+        assert_eq!(burst(&mut span, now), 18, "2 ms at 100 Mbit/s");
+        let late = span.busy_until.0 + 1_000_000;
+        assert!((26..=28).contains(&burst(&mut span, late)), "and the millisecond that was lost");
+        span.was_idle = true;
+        let idle = span.busy_until.0 + 1_000_000_000;
+        assert_eq!(burst(&mut span, idle), 18, "idle time is not saved up");
+    }
+}

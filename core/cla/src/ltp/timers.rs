@@ -1,0 +1,148 @@
+//! Timers that wait for a peer's answer and stand still while the peer may not transmit (RFC 5326
+//! 6.2, 6.3, 6.5, 6.6, 6.15).
+
+use super::segment::SessionId;
+use farlink_base::{Duration, Instant, Map, TimerKey, TimerQueue, map};
+
+/// What is waited for.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub(super) enum Wait {
+    /// The report for a checkpoint of our session.
+    Checkpoint { session: u64, serial: u64 },
+    /// Any sign of life in our session, all of whose checkpoints were answered.
+    Progress { session: u64 },
+    /// The acknowledgment of our report.
+    Report { session: SessionId, serial: u64 },
+    /// The acknowledgment of our cancel segment.
+    Cancel { session: SessionId },
+}
+
+/// One timer: when the peer answers at the latest, and the time from there to here.
+struct Entry {
+    /// Its place in the queue, or among those that stand still.
+    key: TimerKey,
+    still: bool,
+    answer_at: Instant,
+    way_back: Duration,
+}
+
+/// The answer timers of one span.
+pub(super) struct Timers {
+    queue: TimerQueue<Wait>,
+    entries: Map<Wait, Entry>,
+    /// Timers that stand still, in the order they stopped (all at instant 0).
+    stopped: TimerQueue<Wait>,
+    running: bool,
+}
+
+impl Timers {
+    pub(super) fn new(seed: u64, running: bool) -> Self {
+        Timers { queue: TimerQueue::new(), entries: map(seed), stopped: TimerQueue::new(), running }
+    }
+    /// Starts a timer: the peer answers by `answer_at`, and its answer is here `way_back` later.
+    /// Stands still at once while the peer may not transmit (6.2).
+    pub(super) fn start(&mut self, wait: Wait, answer_at: Instant, way_back: Duration) {
+        self.stop(wait);
+        let key = match self.running {
+            true => self.queue.arm(answer_at + way_back, wait),
+            false => self.stopped.arm(Instant::ZERO, wait),
+        };
+        self.entries.insert(wait, Entry { key, still: !self.running, answer_at, way_back });
+    }
+    /// Forgets a timer.
+    pub(super) fn stop(&mut self, wait: Wait) {
+        if let Some(entry) = self.entries.remove(&wait) {
+            let queue = if entry.still { &mut self.stopped } else { &mut self.queue };
+            queue.cancel(entry.key);
+        }
+    }
+    /// The peer may not transmit from now on: what it would answer later than `now` waits (6.5).
+    pub(super) fn suspend(&mut self, now: Instant) {
+        if !core::mem::replace(&mut self.running, false) {
+            return;
+        }
+        let mut old = core::mem::take(&mut self.queue);
+        while let Some((deadline, wait)) = old.pop_due(Instant::MAX) {
+            let Some(entry) = self.entries.get_mut(&wait) else { continue };
+            entry.still = entry.answer_at >= now;
+            entry.key = match entry.still {
+                true => self.stopped.arm(Instant::ZERO, wait),
+                false => self.queue.arm(deadline, wait),
+            };
+        }
+    }
+    /// The peer may transmit again: what stood still goes on, later by as much as the peer could
+    /// not answer (6.6).
+    pub(super) fn resume(&mut self, now: Instant) {
+        if core::mem::replace(&mut self.running, true) {
+            return;
+        }
+        while let Some((_, wait)) = self.stopped.pop_due(now) {
+            let Some(entry) = self.entries.get_mut(&wait) else { continue };
+            entry.answer_at = entry.answer_at.max(now);
+            entry.still = false;
+            entry.key = self.queue.arm(entry.answer_at + entry.way_back, wait);
+        }
+    }
+    pub(super) fn next_deadline(&self) -> Option<Instant> {
+        self.queue.next_deadline()
+    }
+    pub(super) fn pop_due(&mut self, now: Instant) -> Option<Wait> {
+        let (_, wait) = self.queue.pop_due(now)?;
+        self.entries.remove(&wait);
+        Some(wait)
+    }
+    pub(super) fn len(&self) -> usize {
+        self.entries.len()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: u64 = 1_000_000_000;
+    fn at(s: u64) -> Instant {
+        Instant(s * SECOND)
+    }
+    fn wait(serial: u64) -> Wait {
+        Wait::Checkpoint { session: 1, serial }
+    }
+
+    #[test]
+    fn only_answers_of_a_silent_peer_are_put_off() {
+        let mut timers = Timers::new(1, true);
+        // Contact until 10; the peer answers at 5 (before the gap) and at 20 (inside it).
+        timers.start(wait(1), at(5), Duration::from_secs(20));
+        timers.start(wait(2), at(20), Duration::from_secs(20));
+        timers.suspend(at(10));
+        assert_eq!(timers.next_deadline(), Some(at(25)), "answered before the gap: due as before");
+        assert_eq!(timers.pop_due(at(25)), Some(wait(1)));
+        assert_eq!(timers.next_deadline(), None);
+        timers.resume(at(60));
+        assert_eq!(timers.next_deadline(), Some(at(80)), "the answer leaves when the peer may send");
+        assert_eq!(timers.pop_due(at(80)), Some(wait(2)));
+        assert_eq!(timers.len(), 0);
+    }
+
+    #[test]
+    fn a_gap_shorter_than_the_way_there_delays_nothing() {
+        let mut timers = Timers::new(1, true);
+        timers.start(wait(1), at(100), Duration::from_secs(100));
+        timers.suspend(at(10));
+        timers.resume(at(20));
+        assert_eq!(timers.next_deadline(), Some(at(200)));
+    }
+
+    #[test]
+    fn started_or_stopped_while_standing_still() {
+        let mut timers = Timers::new(1, false);
+        timers.start(wait(1), at(1), Duration::from_secs(1));
+        timers.start(wait(2), at(1), Duration::from_secs(1));
+        timers.stop(wait(1));
+        assert_eq!(timers.next_deadline(), None);
+        timers.resume(at(50));
+        assert_eq!(timers.pop_due(at(51)), Some(wait(2)));
+        assert_eq!(timers.pop_due(at(99)), None);
+    }
+}

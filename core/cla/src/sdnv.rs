@@ -1,0 +1,81 @@
+//! Self-delimiting numeric values (RFC 6256): seven bits per byte, most significant first, the top
+//! bit set on all bytes but the last.
+
+/// Longest encoding of a 64-bit value.
+pub const LEN_MAX: usize = 10;
+
+/// Bytes `value` takes.
+pub const fn len(value: u64) -> usize {
+    ((64 - (value | 1).leading_zeros()) as usize).div_ceil(7)
+}
+
+/// Writes `value` to the front of `out` and returns how many bytes it took; `out` must hold
+/// [`LEN_MAX`] bytes (or [`len`] of the value), otherwise nothing is written and 0 returned.
+pub fn encode(value: u64, out: &mut [u8]) -> usize {
+    let length = len(value);
+    let Some(out) = out.get_mut(..length) else { return 0 };
+    let mut rest = value;
+    for (i, byte) in out.iter_mut().rev().enumerate() {
+        *byte = (rest & 0x7f) as u8 | if i == 0 { 0 } else { 0x80 };
+        rest >>= 7;
+    }
+    length
+}
+
+/// Why a value could not be read.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Error {
+    /// The bytes end before the value does.
+    Truncated,
+    /// The value needs more than 64 bits, or more than [`LEN_MAX`] bytes.
+    TooLarge,
+}
+
+/// Reads a value from the front of `bytes`: the value and how many bytes it took. Leading zero
+/// groups are read (RFC 6256 does not forbid them) as long as the whole fits [`LEN_MAX`] bytes.
+pub fn decode(bytes: &[u8]) -> Result<(u64, usize), Error> {
+    match bytes {
+        [a, ..] if *a < 0x80 => return Ok((u64::from(*a), 1)),
+        [a, b, ..] if *b < 0x80 => return Ok((u64::from(*a & 0x7f) << 7 | u64::from(*b), 2)),
+        _ => {}
+    }
+    let mut value = 0u64;
+    for (i, byte) in bytes.iter().take(LEN_MAX).enumerate() {
+        if value >> 57 != 0 {
+            return Err(Error::TooLarge);
+        }
+        value = value << 7 | u64::from(byte & 0x7f);
+        if byte & 0x80 == 0 {
+            return Ok((value, i + 1));
+        }
+    }
+    Err(if bytes.len() < LEN_MAX { Error::Truncated } else { Error::TooLarge })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn decode_undoes_encode(value: u64, shift in 0u32..64, tail: [u8; 3]) {
+            let value = value >> shift;
+            let mut bytes = [0; LEN_MAX + 3];
+            let n = encode(value, &mut bytes);
+            prop_assert_eq!(n, len(value));
+            bytes[n..n + 3].copy_from_slice(&tail);
+            prop_assert_eq!(decode(&bytes[..n + 3]), Ok((value, n)));
+            prop_assert_eq!(decode(&bytes[..n - 1]), Err(Error::Truncated));
+        }
+    }
+
+    #[test]
+    fn edges() {
+        assert_eq!(decode(&[]), Err(Error::Truncated));
+        assert_eq!(decode(&[0x80; 10]), Err(Error::TooLarge));
+        assert_eq!(decode(&[0x82, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0]), Err(Error::TooLarge));
+        assert_eq!(decode(&[0x80, 0x80, 0x7f]), Ok((127, 3)));
+        assert_eq!(encode(300, &mut [0; 1]), 0, "no room, nothing written");
+    }
+}

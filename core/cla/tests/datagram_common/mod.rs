@@ -1,0 +1,398 @@
+//! The world of the datagram suite: two engines, a lossy channel and two simple agents, in virtual
+//! time. Every run follows from its seed.
+#![allow(dead_code, reason = "each test file uses another part")]
+
+use farlink_base::layer::{ConvergenceLayer, Destination, Input, LinkState, Output, SendId, Ticket, Train};
+use farlink_base::{
+    Chunk, DataRate, Duration, Event, Instant, LinkId, LtpSegmentEvent, Malformed, NodeId, Payload, Refusal, Rng,
+};
+use farlink_cla::ltp::{Config, Ltp, SpanConfig, Usage};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::net::SocketAddr;
+
+pub const LINK: LinkId = LinkId(0);
+
+/// What the channel does to datagrams, each way.
+#[derive(Clone, Debug)]
+pub struct Channel {
+    pub loss: [f64; 2],
+    pub delay: [Duration; 2],
+    /// Each datagram is late by up to this: reordering.
+    pub jitter: Duration,
+    pub duplicate: f64,
+    pub rate: Option<DataRate>,
+    /// Nothing passes while down; seconds.
+    pub down: Vec<(f64, f64)>,
+    /// Whether the engines are told of the windows.
+    pub told: bool,
+}
+impl Default for Channel {
+    fn default() -> Self {
+        Channel {
+            loss: [0.0; 2],
+            delay: [Duration::from_millis(10); 2],
+            jitter: Duration::ZERO,
+            duplicate: 0.0,
+            rate: Some(DataRate(100_000_000)),
+            down: Vec::new(),
+            told: true,
+        }
+    }
+}
+impl Channel {
+    fn is_down(&self, at: Instant) -> bool {
+        let s = at.as_secs_f64();
+        self.down.iter().any(|(from, to)| (*from..*to).contains(&s))
+    }
+}
+
+/// One bundle of the tests: length (4 bytes), number (8 bytes), then bytes that follow from it.
+pub fn bundle(number: u64, len: usize) -> Payload {
+    let mut bytes = Vec::with_capacity(len.max(12));
+    bytes.extend((len.max(12) as u32).to_be_bytes());
+    bytes.extend(number.to_be_bytes());
+    bytes.extend((12..len.max(12)).map(|i| (number as usize * 31 + i * 7) as u8));
+    Payload::from(bytes)
+}
+pub fn number_of(bundle: &Payload) -> u64 {
+    let mut head = [0; 12];
+    bundle.copy_to(0, &mut head);
+    u64::from_be_bytes(head[4..].try_into().unwrap())
+}
+/// Where the first bundle of a block ends.
+pub fn split(block: &Payload) -> Result<Option<u64>, Malformed> {
+    let mut head = [0; 4];
+    if !block.reader().read_exact(&mut head) {
+        return Ok(None);
+    }
+    let len = u64::from(u32::from_be_bytes(head));
+    Ok((len <= block.len()).then_some(len))
+}
+
+/// One node: an engine, and an agent with a durable memory.
+pub struct Side {
+    pub ltp: Ltp,
+    pub config: Config,
+    pub span: SpanConfig,
+    pub waiting: VecDeque<(u64, Payload, bool)>,
+    pub open: BTreeMap<SendId, (u64, Payload, bool)>,
+    pub done: BTreeSet<u64>,
+    /// Numbers of bundles accepted, and how often each was offered.
+    pub accepted: BTreeSet<u64>,
+    pub offers: BTreeMap<u64, u32>,
+    pub failed: u32,
+    pub ready: bool,
+    pub ready_changes: u32,
+    pub events: Vec<LtpSegmentEvent>,
+    pub peers: Vec<LinkId>,
+    pub sent_bytes: u64,
+    pub malformed: u32,
+    next_send: u64,
+}
+
+enum Happening {
+    Arrive(usize, Train),
+    Verdict(usize, Ticket, Result<(), Refusal>, u32),
+    Window,
+    Restart(usize),
+}
+
+pub struct World {
+    pub now: Instant,
+    pub sides: [Side; 2],
+    pub channel: Channel,
+    rng: Rng,
+    queue: BTreeMap<(Instant, u64), Happening>,
+    order: u64,
+    /// How long the agents take to keep a bundle.
+    pub keep: Duration,
+    /// What the agent of side 1 refuses, by bundle number.
+    pub refuse: BTreeMap<u64, Refusal>,
+    pub record: bool,
+    /// Largest number of datagrams joined to one arriving train (1: none).
+    pub join: usize,
+    generation: [u32; 2],
+}
+
+fn address(side: usize) -> SocketAddr {
+    SocketAddr::from(([10, 0, 0, side as u8 + 1], 1113))
+}
+
+impl World {
+    pub fn new(seed: u64, channel: Channel, span: SpanConfig) -> World {
+        World::with(seed, channel, span, |_, _| {})
+    }
+    pub fn with(seed: u64, channel: Channel, span: SpanConfig, tune: impl Fn(usize, &mut Config)) -> World {
+        let side = |index: usize| {
+            let mut config = Config { engine: index as u64 + 1, seed: seed + index as u64, split, ..Config::default() };
+            tune(index, &mut config);
+            let peer = 2 - index as u64;
+            let span = SpanConfig { link: LINK, engine: peer, node: NodeId(peer), ..span.clone() };
+            Side {
+                ltp: Ltp::new(config.clone(), vec![span.clone()]),
+                config,
+                span,
+                waiting: VecDeque::new(),
+                open: BTreeMap::new(),
+                done: BTreeSet::new(),
+                accepted: BTreeSet::new(),
+                offers: BTreeMap::new(),
+                failed: 0,
+                ready: false,
+                ready_changes: 0,
+                events: Vec::new(),
+                peers: Vec::new(),
+                sent_bytes: 0,
+                malformed: 0,
+                next_send: 0,
+            }
+        };
+        let mut world = World {
+            now: Instant::ZERO,
+            sides: [side(0), side(1)],
+            channel,
+            rng: Rng::new(seed),
+            queue: BTreeMap::new(),
+            order: 0,
+            keep: Duration::ZERO,
+            refuse: BTreeMap::new(),
+            record: false,
+            join: 1,
+            generation: [0; 2],
+        };
+        let edges: Vec<f64> = world.channel.down.iter().flat_map(|(a, b)| [*a, *b]).collect();
+        for edge in edges {
+            world.at(Instant((edge * 1e9) as u64), Happening::Window);
+        }
+        world.tell_links();
+        world
+    }
+    fn at(&mut self, when: Instant, what: Happening) {
+        self.order += 1;
+        self.queue.insert((when, self.order), what);
+    }
+    pub fn restart_at(&mut self, seconds: f64, side: usize) {
+        self.at(Instant((seconds * 1e9) as u64), Happening::Restart(side));
+    }
+    /// Queues a bundle at side 0 or 1.
+    pub fn offer(&mut self, side: usize, number: u64, payload: Payload, reliable: bool) {
+        self.sides[side].waiting.push_back((number, payload, reliable));
+    }
+    fn link_state(&self, side: usize) -> LinkState {
+        let up = !(self.channel.told && self.channel.is_down(self.now));
+        LinkState {
+            transmit: up,
+            receive: up,
+            rate: self.channel.rate,
+            delay_out: self.channel.delay[side],
+            delay_in: self.channel.delay[1 - side],
+        }
+    }
+    fn tell_links(&mut self) {
+        for side in 0..2 {
+            let state = self.link_state(side);
+            self.input(side, Input::Link { link: LINK, state });
+        }
+    }
+    /// Gives one input to a side and carries out what follows, and sends what is ready.
+    pub fn input(&mut self, side: usize, input: Input) {
+        let mut out = Vec::new();
+        self.sides[side].ltp.handle(self.now, input, &mut out);
+        self.carry_out(side, out);
+        while self.sides[side].ready {
+            let Some((number, payload, reliable)) = self.sides[side].waiting.pop_front() else { break };
+            let s = &mut self.sides[side];
+            let id = SendId(s.next_send);
+            s.next_send += 1;
+            s.open.insert(id, (number, payload.clone(), reliable));
+            let mut out = Vec::new();
+            s.ltp.handle(self.now, Input::Send { link: LINK, id, bundle: payload, reliable }, &mut out);
+            self.carry_out(side, out);
+        }
+    }
+    fn carry_out(&mut self, side: usize, out: Vec<Output>) {
+        for output in out {
+            let s = &mut self.sides[side];
+            match output {
+                Output::Datagrams { to, train } => {
+                    assert!(matches!(to, Destination::Link(LINK) | Destination::Address(_)));
+                    s.sent_bytes += train.data.len() + train.count() * u64::from(s.span.overhead_bytes);
+                    self.transmit(side, &train);
+                }
+                Output::Offer { ticket, part, last: true, total, reliable, .. } => {
+                    assert_eq!(total, Some(part.len()));
+                    self.agent(side, ticket, &part, reliable);
+                }
+                Output::Sent { id, .. } => {
+                    let (number, _, reliable) = s.open.remove(&id).expect("sent once");
+                    s.done.insert(number);
+                    if reliable {
+                        let accepted = self.sides[1 - side].accepted.contains(&number);
+                        assert!(accepted, "bundle {number} is Sent but was never accepted");
+                    }
+                }
+                Output::SendFailed { id, .. } => {
+                    let again = s.open.remove(&id).expect("failed once");
+                    s.failed += 1;
+                    s.waiting.push_back(again);
+                }
+                Output::Ready { ready, .. } => {
+                    assert_ne!(s.ready, ready);
+                    s.ready = ready;
+                    s.ready_changes += 1;
+                }
+                Output::PeerUp { link, .. } => s.peers.push(link),
+                Output::Event(Event::LtpSegment(event)) => {
+                    if self.record {
+                        s.events.push(event);
+                    }
+                }
+                Output::Event(Event::Malformed { .. }) => s.malformed += 1,
+                Output::Event(_) => {}
+                other => panic!("unexpected {other:?}"),
+            }
+        }
+    }
+    /// The agent: keeps a bundle once, refuses repeats.
+    fn agent(&mut self, side: usize, ticket: Ticket, part: &Payload, reliable: bool) {
+        let s = &mut self.sides[side];
+        if let [Chunk::Fill { seed, .. }] = part.chunks() {
+            s.accepted.insert(*seed);
+            *s.offers.entry(*seed).or_default() += 1;
+            return self.answer(side, ticket, Ok(()));
+        }
+        let number = number_of(part);
+        assert_eq!(*part, bundle(number, part.len() as usize), "bundle {number} arrived damaged");
+        *s.offers.entry(number).or_default() += 1;
+        let verdict = match self.refuse.get(&number) {
+            Some(reason) if side == 1 => Err(*reason),
+            _ if s.accepted.contains(&number) => Err(Refusal::Duplicate),
+            _ => Ok(()),
+        };
+        if verdict.is_ok() && (!reliable || self.keep == Duration::ZERO) {
+            self.sides[side].accepted.insert(number);
+        }
+        if reliable {
+            let verdict = verdict.map(|()| ());
+            if verdict.is_ok() && self.keep > Duration::ZERO {
+                self.sides[side].accepted.insert(number);
+            }
+            self.answer(side, ticket, verdict);
+        }
+    }
+    fn answer(&mut self, side: usize, ticket: Ticket, verdict: Result<(), Refusal>) {
+        let (when, generation) = (self.now + self.keep, self.generation[side]);
+        self.at(when, Happening::Verdict(side, ticket, verdict, generation));
+    }
+    fn transmit(&mut self, side: usize, train: &Train) {
+        let mut joined: Vec<Payload> = Vec::new();
+        if self.channel.is_down(self.now) {
+            return;
+        }
+        for datagram in train.datagrams() {
+            if self.rng.chance(self.channel.loss[side]) {
+                continue;
+            }
+            let copies = 1 + u32::from(self.rng.chance(self.channel.duplicate));
+            for _ in 0..copies {
+                joined.push(datagram.clone());
+                let last_len = joined.last().map_or(0, Payload::len);
+                if joined.len() >= self.join || joined.iter().any(|d| d.len() != last_len) {
+                    self.arrive(side, &mut joined);
+                }
+            }
+        }
+        self.arrive(side, &mut joined);
+    }
+    fn arrive(&mut self, side: usize, joined: &mut Vec<Payload>) {
+        let jitter = Duration::from_nanos(self.rng.below(self.channel.jitter.as_nanos() as u64 + 1));
+        let when = self.now + self.channel.delay[side] + jitter;
+        let mut rest = core::mem::take(joined).into_iter().peekable();
+        while let Some(mut data) = rest.next() {
+            let stride = data.len() as u32;
+            while let Some(next) = rest.next_if(|next| next.len() == u64::from(stride)) {
+                data.append(next);
+            }
+            self.at(when, Happening::Arrive(1 - side, Train { stride, data }));
+        }
+    }
+    fn restart(&mut self, side: usize) {
+        self.generation[side] += 1;
+        let s = &mut self.sides[side];
+        s.config.seed += 1000;
+        s.ltp = Ltp::new(s.config.clone(), vec![s.span.clone()]);
+        s.ready = false;
+        for (_, again) in core::mem::take(&mut s.open) {
+            s.waiting.push_back(again);
+        }
+        let state = self.link_state(side);
+        self.input(side, Input::Link { link: LINK, state });
+    }
+    fn next(&self) -> Option<Instant> {
+        let first = self.queue.first_key_value().map(|((at, _), _)| *at);
+        [first, self.sides[0].ltp.next_timeout(), self.sides[1].ltp.next_timeout()].into_iter().flatten().min()
+    }
+    /// Does what is next; false when nothing is.
+    pub fn step(&mut self) -> bool {
+        let Some(next) = self.next() else { return false };
+        self.now = self.now.max(next);
+        if self.queue.first_key_value().is_some_and(|((at, _), _)| *at <= self.now) {
+            let (_, what) = self.queue.pop_first().unwrap();
+            match what {
+                Happening::Arrive(side, train) => {
+                    self.input(side, Input::Datagrams { from: address(1 - side), train });
+                }
+                Happening::Verdict(side, ticket, verdict, generation) if generation == self.generation[side] => {
+                    let input = match verdict {
+                        Ok(()) => Input::Accepted { ticket },
+                        Err(reason) => Input::Refused { ticket, reason },
+                    };
+                    self.input(side, input);
+                }
+                Happening::Verdict(..) => {}
+                Happening::Window if self.channel.told => self.tell_links(),
+                Happening::Window => {}
+                Happening::Restart(side) => self.restart(side),
+            }
+            return true;
+        }
+        for side in 0..2 {
+            if self.sides[side].ltp.next_timeout().is_some_and(|t| t <= self.now) {
+                self.input(side, Input::Wake);
+            }
+        }
+        true
+    }
+    /// Runs until all bundles are done; panics when that takes more than `steps`.
+    pub fn run(&mut self, steps: usize) {
+        // The first input lets the agents send.
+        for side in 0..2 {
+            self.input(side, Input::Wake);
+        }
+        for _ in 0..steps {
+            if self.is_done() {
+                return;
+            }
+            assert!(self.step(), "stuck: nothing will happen any more; {:?}", self.usage());
+        }
+        panic!("not done after {steps} steps at {:?}: {:?}", self.now, self.usage());
+    }
+    pub fn is_done(&self) -> bool {
+        self.sides.iter().all(|s| s.waiting.is_empty() && s.open.is_empty())
+    }
+    pub fn usage(&self) -> [Usage; 2] {
+        [self.sides[0].ltp.usage(), self.sides[1].ltp.usage()]
+    }
+    /// Lets what is on its way settle; then nothing may be held any more.
+    pub fn settle(&mut self) {
+        for _ in 0..2_000_000 {
+            if self.usage() == [Usage::default(); 2] && self.queue.is_empty() {
+                return;
+            }
+            if !self.step() {
+                break;
+            }
+        }
+        assert_eq!(self.usage(), [Usage::default(); 2], "everything is given back");
+    }
+}

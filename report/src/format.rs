@@ -70,7 +70,7 @@ impl Quantity {
         // One lost in ten thousand is not 100 %.
         if self == Quantity::Share && (0.995..1.0).contains(&value) {
             let missing = (1.0 - value) * 100.0;
-            let decimals = (1 - missing.log10().floor() as i32).clamp(1, 9) as usize;
+            let decimals = (-missing.log10().floor() as i32).clamp(1, 9) as usize;
             return format!("{:.decimals$} %", value * 100.0);
         }
         let scale = self.scale(value.abs());
@@ -130,7 +130,7 @@ mod tests {
             (Quantity::Rate, 94_260_000.0, "94.3 Mbit/s"),
             (Quantity::Rate, 999.0, "999 bit/s"),
             (Quantity::Bytes, 2.0e8, "200 MB"),
-            (Quantity::Share, 0.9999, "99.990 %"),
+            (Quantity::Share, 0.9999, "99.99 %"),
             (Quantity::Share, 1.0, "100 %"),
             (Quantity::Share, 0.001, "0.1 %"),
             (Quantity::Ratio, 3.1249, "3.12"),

@@ -11,7 +11,9 @@ extern crate std;
 
 extern crate alloc;
 
+mod log;
 mod memory;
 mod quota;
 
+pub use log::{Config, LogStore};
 pub use memory::MemoryStore;

@@ -1,0 +1,503 @@
+//! Group commit: one write and one sync for everything that waits.
+
+use super::compact::Copy;
+use super::record::{COUNTER_RECORD, DELETE_RECORD};
+use super::record::{Encoder, FILE_HEADER, FileHeader, Loc, Piece, RecordHeader, spill_record_len};
+use super::segment::{Owner, Segment};
+use super::{Gone, Kept, LogStore, Op, State};
+use alloc::collections::VecDeque;
+use alloc::vec::Vec;
+use bytes::{Bytes, BytesMut};
+use farlink_base::store::{DiskAction, DiskAnswer, DiskError, Output};
+use farlink_base::{BundleHandle, Chunk, Duration, Extent, Instant, Payload, Refusal, Sink};
+
+/// Payload pieces up to this long are copied beside their header: cheaper than one more slice of
+/// a vectored write.
+const COPIED: usize = 2048;
+/// Lazy delete records up to this many wait for company.
+const LAZY_MAX: usize = 10_000;
+
+/// Bytes of an arriving bundle on their way to disk.
+#[derive(Debug)]
+pub(super) struct Arriving {
+    /// The agent's number of the spill, and ours.
+    pub agent: u64,
+    pub number: u32,
+    /// Offset of the bytes in the spill.
+    pub start: u64,
+    pub data: Payload,
+}
+impl Arriving {
+    pub fn record_len(&self) -> u64 {
+        spill_record_len(self.data.len())
+    }
+}
+
+/// Something to be written.
+#[derive(Debug)]
+pub(super) enum Item {
+    Put(BundleHandle),
+    Spill(Arriving),
+    Delete {
+        bundle: BundleHandle,
+        /// `Deleted` follows the commit.
+        answer: bool,
+    },
+    Counter(u64),
+    Copy(Copy),
+}
+
+/// What waits for the next group. Small records go first: they are what gives space back.
+#[derive(Debug, Default)]
+pub(super) struct Queue {
+    small: VecDeque<Item>,
+    large: VecDeque<Item>,
+    /// Bytes of bundle and spill records that wait or are in flight.
+    bytes: u64,
+    urgent_since: Option<Instant>,
+    lazy_at: Option<Instant>,
+    lazy: bool,
+    /// Bundles wait for space that compaction must win first.
+    pub blocked: bool,
+}
+impl Queue {
+    pub fn push_put(&mut self, now: Instant, bundle: BundleHandle, record: u64) {
+        self.bytes += record;
+        self.large.push_back(Item::Put(bundle));
+        self.urge(now);
+    }
+    pub fn push_spill(&mut self, now: Instant, arriving: Arriving) {
+        self.bytes += arriving.record_len();
+        self.large.push_back(Item::Spill(arriving));
+        self.urge(now);
+    }
+    pub fn push_counter(&mut self, now: Instant, value: u64) {
+        self.small.push_back(Item::Counter(value));
+        self.urge(now);
+    }
+    pub fn push_copy(&mut self, now: Instant, copy: Copy) {
+        self.small.push_back(Item::Copy(copy));
+        self.urge(now);
+    }
+    /// A delete record may wait for company; [`Queue::urge`] says when it may not.
+    pub fn push_delete(&mut self, now: Instant, bundle: BundleHandle) {
+        self.small.push_back(Item::Delete { bundle, answer: false });
+        self.lazy = true;
+        self.lazy_at.get_or_insert(now);
+        if self.small.len() > LAZY_MAX {
+            self.urge(now);
+        }
+    }
+    /// Puts back, in front, what a failed group held.
+    pub fn requeue(&mut self, now: Instant, item: Item) {
+        match item {
+            Item::Put(_) | Item::Spill(_) => self.large.push_front(item),
+            _ => self.small.push_front(item),
+        }
+        self.urge(now);
+    }
+    /// Something waits that must not wait for company.
+    pub fn urge(&mut self, now: Instant) {
+        self.urgent_since.get_or_insert(now);
+    }
+    /// A bundle or spill record waits no longer.
+    pub fn cancel(&mut self, record: u64) {
+        self.bytes = self.bytes.saturating_sub(record);
+    }
+    pub fn pop_large(&mut self) -> Option<Item> {
+        self.large.pop_front()
+    }
+    /// Bytes of bundle and spill records not durable yet.
+    pub fn waiting_bytes(&self) -> u64 {
+        self.bytes
+    }
+    fn is_empty(&self) -> bool {
+        self.small.is_empty() && self.large.is_empty()
+    }
+    /// When the next group should start.
+    fn due_at(&self, wait: Duration, lazy_wait: Duration, enough: bool) -> Option<Instant> {
+        let urgent = self.urgent_since.map(|since| if enough { since } else { since + wait });
+        let lazy = self.lazy_at.map(|since| since + lazy_wait);
+        [urgent, lazy].into_iter().flatten().min()
+    }
+}
+
+/// Records on their way to one file.
+#[derive(Debug)]
+pub(super) struct Group {
+    pub file: u32,
+    pub items: Vec<(Item, Loc)>,
+    pub write_error: Option<DiskError>,
+    sync_error: bool,
+    answers: u8,
+}
+
+/// A group being put together.
+struct Draw {
+    file: u32,
+    /// Length of the file with what was drawn so far.
+    len: u64,
+    start: u64,
+    items: Vec<(Item, Loc)>,
+    rope: Payload,
+    buffer: BytesMut,
+    /// The next record does not fit into this file.
+    full: bool,
+}
+impl Draw {
+    fn push(&mut self, item: Item, header: &RecordHeader, data: &Payload) {
+        let loc = header.loc(self.file, self.len);
+        for chunk in data.chunks() {
+            if let Chunk::Bytes(bytes) = chunk {
+                self.push_data(bytes);
+            }
+        }
+        self.len += loc.size();
+        self.items.push((item, loc));
+    }
+    fn push_data(&mut self, bytes: &Bytes) {
+        if bytes.len() <= COPIED {
+            self.buffer.extend_from_slice(bytes);
+        } else {
+            self.rope.push_bytes(self.buffer.split().freeze());
+            self.rope.push_bytes(bytes.clone());
+        }
+    }
+}
+
+impl LogStore {
+    /// When the next commit should begin, if it waits for time alone.
+    pub(super) fn commit_at(&self) -> Option<Instant> {
+        if self.group.is_some() || self.queue.is_empty() || self.is_creating() {
+            return None;
+        }
+        if self.queue.blocked && self.queue.small.is_empty() {
+            return None;
+        }
+        let enough = self.queue.bytes >= self.config.group_bytes;
+        let due = self.queue.due_at(self.config.commit_wait, self.config.delete_wait, enough)?;
+        Some(self.trouble.retry_at().map_or(due, |retry| retry.max(due)))
+    }
+    fn is_creating(&self) -> bool {
+        self.creating.is_some()
+    }
+
+    /// Starts a commit when one is due and none is under way.
+    pub(super) fn start_group(&mut self, now: Instant, out: &mut impl Sink<Output>) {
+        self.queue.blocked = false;
+        while self.commit_at().is_some_and(|at| at <= now) {
+            let Some(file) = self.segments.active else {
+                self.create(out);
+                return;
+            };
+            let draw = self.draw(file);
+            if !draw.items.is_empty() {
+                self.emit(draw, out);
+            } else if draw.full {
+                self.segments.seal(file);
+            } else if self.queue.blocked {
+                self.unblock(now, out);
+            } else {
+                self.calm();
+            }
+        }
+    }
+    /// Bundles wait for space. Compaction makes it; where it cannot, they are refused.
+    fn unblock(&mut self, now: Instant, out: &mut impl Sink<Output>) {
+        self.compact(now, out);
+        let removing = self.segments.iter().any(|(_, s)| s.removing) || !self.segments.empty.is_empty();
+        if self.compaction.is_some() || removing {
+            return;
+        }
+        let active_waste = self
+            .segments
+            .active
+            .filter(|file| self.segments.get(*file).is_some_and(|s| s.len.saturating_sub(s.live) > FILE_HEADER));
+        match active_waste {
+            Some(file) => self.segments.seal(file),
+            None => self.refuse_waiting(Refusal::NoResources, out),
+        }
+        self.queue.blocked = false;
+    }
+    /// Nothing waits: forget since when.
+    fn calm(&mut self) {
+        if self.queue.small.is_empty() {
+            self.queue.lazy_at = None;
+            self.queue.lazy = false;
+        }
+        if self.queue.is_empty() {
+            self.queue.urgent_since = None;
+        }
+    }
+
+    fn create(&mut self, out: &mut impl Sink<Output>) {
+        let file = self.segments.next;
+        self.segments.insert(file, Segment::default());
+        self.segments.begin(file);
+        self.creating = Some(file);
+        self.disk(Op::Create(file), DiskAction::Create { file }, out);
+    }
+    pub(super) fn created(
+        &mut self,
+        now: Instant,
+        file: u32,
+        result: Result<DiskAnswer, DiskError>,
+        out: &mut impl Sink<Output>,
+    ) {
+        self.creating = None;
+        self.segments.end(file);
+        match result {
+            Ok(_) => self.segments.active = Some(file),
+            Err(error) => self.create_failed(now, file, error, out),
+        }
+    }
+
+    /// Takes from the queue what fits into the file and one group.
+    fn draw(&mut self, file: u32) -> Draw {
+        let start = self.segments.get(file).map_or(0, |segment| segment.len);
+        let mut draw = Draw {
+            file,
+            len: start,
+            start,
+            items: Vec::new(),
+            rope: Payload::new(),
+            buffer: BytesMut::new(),
+            full: false,
+        };
+        if start == 0 {
+            self.encode_file_header(&mut draw);
+        }
+        while draw.len - draw.start < self.config.group_bytes {
+            let Some(item) = self.queue.small.pop_front() else { break };
+            if let Some(item) = self.draw_small(item, &mut draw) {
+                self.queue.small.push_front(item);
+                return draw;
+            }
+        }
+        while draw.len - draw.start < self.config.group_bytes {
+            let Some(item) = self.queue.large.pop_front() else { break };
+            if let Some(item) = self.draw_large(item, &mut draw) {
+                self.queue.large.push_front(item);
+                break;
+            }
+        }
+        draw
+    }
+    fn encode_file_header(&mut self, draw: &mut Draw) {
+        let header = FileHeader {
+            file: draw.file,
+            salt: self.salt,
+            sequence: self.sequence,
+            last_bundle: self.last_bundle,
+            counter: self.counter,
+            clean_below: self.segments.clean_below(draw.file),
+        };
+        header.encode(&self.config.accel, &mut draw.buffer);
+        draw.len = FILE_HEADER;
+    }
+    fn fits(&self, draw: &mut Draw, record: u64) -> bool {
+        draw.full = draw.len > FILE_HEADER && draw.len + record > self.config.segment_bytes;
+        !draw.full
+    }
+    /// Adds a small record; gives the item back when it does not fit.
+    fn draw_small(&mut self, item: Item, draw: &mut Draw) -> Option<Item> {
+        let record = match &item {
+            Item::Delete { bundle, .. } if self.delete_matters(*bundle) => DELETE_RECORD,
+            Item::Counter(_) => COUNTER_RECORD,
+            Item::Copy(copy) if self.copy_matters(copy) => copy.bytes.len() as u64,
+            _ => {
+                self.not_drawn(&item);
+                return None;
+            }
+        };
+        if !self.fits(draw, record) {
+            return Some(item);
+        }
+        let sequence = self.next_sequence();
+        let mut encoder = Encoder { accel: &self.config.accel, salt: self.salt, out: &mut draw.buffer };
+        match item {
+            Item::Delete { bundle, .. } => {
+                let gone = self.gone.entry(bundle).or_default();
+                gone.queued = false;
+                let answer = core::mem::take(&mut gone.answer);
+                let header = encoder.delete(sequence, bundle, gone.remember);
+                draw.push(Item::Delete { bundle, answer }, &header, &Payload::new());
+            }
+            Item::Counter(value) => {
+                let header = encoder.counter(sequence, value);
+                draw.push(item, &header, &Payload::new());
+            }
+            Item::Copy(copy) => {
+                if let Owner::Bundle(bundle) = copy.owner {
+                    *self.stale.entry(bundle).or_insert(0) += 1;
+                }
+                let header = copy.header;
+                draw.push_data(&copy.bytes);
+                draw.push(Item::Copy(copy), &header, &Payload::new());
+            }
+            Item::Put(_) | Item::Spill(_) => {}
+        }
+        None
+    }
+    /// Whether a queued delete record is still needed.
+    fn delete_matters(&self, bundle: BundleHandle) -> bool {
+        self.gone.get(&bundle).is_some_and(|gone| gone.copies > 0 || gone.remember.is_some() || gone.answer)
+    }
+    fn not_drawn(&mut self, item: &Item) {
+        match item {
+            Item::Delete { bundle, .. } => {
+                if let Some(gone) = self.gone.get_mut(bundle) {
+                    gone.queued = false;
+                }
+                self.settle(*bundle);
+            }
+            Item::Copy(copy) => self.copy_finished(copy.from.file),
+            Item::Counter(_) | Item::Put(_) | Item::Spill(_) => {}
+        }
+    }
+    /// Adds a bundle or spill; gives the item back when it does not fit or there is no space.
+    fn draw_large(&mut self, item: Item, draw: &mut Draw) -> Option<Item> {
+        let record = match &item {
+            Item::Put(bundle) => match self.kept.get(bundle).map(|kept| &kept.state) {
+                Some(State::Waiting(draft)) => draft.record_len(),
+                _ => return None,
+            },
+            Item::Spill(arriving) if self.spills.wants(arriving.number) => arriving.record_len(),
+            Item::Spill(arriving) => {
+                self.queue.cancel(arriving.record_len());
+                return None;
+            }
+            _ => return None,
+        };
+        if self.segments.bytes + (draw.len - draw.start) + record > self.config.files_max() {
+            self.queue.blocked = true;
+            return Some(item);
+        }
+        if !self.fits(draw, record) {
+            return Some(item);
+        }
+        let sequence = self.next_sequence();
+        let mut encoder = Encoder { accel: &self.config.accel, salt: self.salt, out: &mut draw.buffer };
+        match item {
+            Item::Put(bundle) => {
+                let Some(kept) = self.kept.get_mut(&bundle) else { return None };
+                if let State::Waiting(draft) = core::mem::replace(&mut kept.state, State::Disk(NOWHERE)) {
+                    let header = encoder.bundle(sequence, bundle, &draft);
+                    draw.push(item, &header, &draft.payload);
+                    kept.state = State::Writing(draft);
+                }
+            }
+            Item::Spill(arriving) => {
+                let header = encoder.spill(sequence, arriving.number, arriving.start, &arriving.data);
+                let data = arriving.data.clone();
+                draw.push(Item::Spill(arriving), &header, &data);
+            }
+            Item::Delete { .. } | Item::Counter(_) | Item::Copy(_) => {}
+        }
+        None
+    }
+    fn emit(&mut self, mut draw: Draw, out: &mut impl Sink<Output>) {
+        self.calm();
+        let Draw { file, start, len, .. } = draw;
+        draw.rope.push_bytes(draw.buffer.freeze());
+        self.segments.extend(file, len - start);
+        self.segments.begin(file);
+        self.group = Some(Group { file, items: draw.items, write_error: None, sync_error: false, answers: 0 });
+        self.disk(Op::Write, DiskAction::Write { file, offset: start, data: draw.rope }, out);
+        self.disk(Op::Sync, DiskAction::Sync { file }, out);
+    }
+
+    pub(super) fn group_answered(
+        &mut self,
+        now: Instant,
+        result: Result<DiskAnswer, DiskError>,
+        sync: bool,
+        out: &mut impl Sink<Output>,
+    ) {
+        let Some(group) = &mut self.group else { return };
+        group.answers += 1;
+        match result {
+            Ok(_) => {}
+            Err(_) if sync => group.sync_error = true,
+            Err(error) => group.write_error = Some(error),
+        }
+        if group.answers < 2 {
+            return;
+        }
+        let Some(group) = self.group.take() else { return };
+        self.segments.end(group.file);
+        if group.write_error.is_some() || group.sync_error {
+            self.fail_group(now, group, out);
+        } else {
+            self.commit_group(group, out);
+        }
+    }
+    fn commit_group(&mut self, group: Group, out: &mut impl Sink<Output>) {
+        self.segments.newest_durable = self.segments.newest_durable.max(group.file);
+        self.trouble.clear();
+        for (item, loc) in group.items {
+            match item {
+                Item::Put(bundle) => self.put_committed(bundle, loc, out),
+                Item::Delete { bundle, answer } => self.delete_committed(bundle, answer, loc, out),
+                Item::Counter(value) => out.push(Output::CounterSet { value }),
+                Item::Spill(arriving) => self.spill_committed(arriving, loc, out),
+                Item::Copy(copy) => self.copy_committed(copy, loc),
+            }
+        }
+    }
+    fn put_committed(&mut self, bundle: BundleHandle, loc: Loc, out: &mut impl Sink<Output>) {
+        self.queue.cancel(loc.size());
+        let mut payload = None;
+        match self.kept.get_mut(&bundle) {
+            Some(Kept { state, .. }) if matches!(state, State::Writing(_)) => {
+                if let State::Writing(draft) = core::mem::replace(state, State::Disk(loc)) {
+                    payload = (loc.data > 0).then(|| stored_rope(&draft.pieces, loc));
+                }
+                self.segments.add(loc, Owner::Bundle(bundle));
+            }
+            // Deleted meanwhile.
+            _ => self.segments.add_dead(loc.file, bundle),
+        }
+        out.push(Output::Stored { bundle, payload });
+    }
+    fn delete_committed(&mut self, bundle: BundleHandle, answer: bool, loc: Loc, out: &mut impl Sink<Output>) {
+        if let Some(Gone { loc: current, .. }) = self.gone.get_mut(&bundle) {
+            if let Some(before) = current.replace(loc) {
+                self.segments.release(before.file, before.offset);
+            }
+            self.segments.add(loc, Owner::Delete(bundle));
+            self.settle(bundle);
+        }
+        if answer {
+            out.push(Output::Deleted { bundle });
+        }
+    }
+    fn spill_committed(&mut self, arriving: Arriving, loc: Loc, out: &mut impl Sink<Output>) {
+        let Arriving { agent, number, start, data } = arriving;
+        self.queue.cancel(loc.size());
+        if self.spills.committed(number, start, loc, &mut self.segments) {
+            let mut extents = Payload::new();
+            extents.push(super::spill::extents(number, start, data.len()));
+            out.push(Output::Spilled { spill: agent, result: Ok(extents) });
+        }
+    }
+}
+
+/// Stands for a place while a record is being encoded.
+const NOWHERE: Loc = Loc { file: 0, offset: 0, meta: 0, data: 0 };
+
+/// A payload as extents: its own data at `loc`, the rest as the pieces say.
+pub(super) fn stored_rope(pieces: &[Piece], loc: Loc) -> Payload {
+    let (mut rope, mut offset) = (Payload::new(), loc.data_offset());
+    for piece in pieces {
+        rope.push(match *piece {
+            Piece::Inline { len } => {
+                offset += len;
+                Chunk::Stored { extent: Extent { file: loc.file, offset: offset - len }, len }
+            }
+            Piece::Spill { spill, offset, len } => super::spill::extents(spill, offset, len),
+            Piece::Fill { seed, offset, len } => Chunk::Fill { seed, offset, len },
+        });
+    }
+    rope
+}

@@ -1,0 +1,218 @@
+//! Compaction: the live records of the emptiest file are read, checked, and written again at the
+//! end of the log; when their copies are durable the file has nothing live left and is removed.
+
+use super::record::{Loc, RecordHeader, decode_whole};
+use super::segment::Owner;
+use super::{LogStore, Op, State};
+use alloc::vec::Vec;
+use bytes::Bytes;
+use farlink_base::store::{DiskAction, DiskError, Output};
+use farlink_base::{Instant, Sink};
+
+/// Dead bytes between two live records that are read over rather than around.
+const GAP: u64 = 64 * 1024;
+
+/// A record on its way to a newer place.
+#[derive(Debug)]
+pub(super) struct Copy {
+    pub owner: Owner,
+    pub from: Loc,
+    pub header: RecordHeader,
+    pub bytes: Bytes,
+}
+
+/// The file being emptied.
+#[derive(Debug)]
+pub(super) struct Compaction {
+    victim: u32,
+    /// Records before this offset were dealt with.
+    cursor: u64,
+    /// The records being read, and the offset of the first.
+    reading: Option<(u64, Vec<(u64, u64)>)>,
+    /// Copies not durable yet.
+    copying: u32,
+}
+
+impl LogStore {
+    /// Takes the next step, if compaction is needed and no step is under way.
+    pub(super) fn compact(&mut self, now: Instant, out: &mut impl Sink<Output>) {
+        if self.trouble.refusal(now).is_some() {
+            return;
+        }
+        if self.compaction.is_none() {
+            self.compaction = self.choose().map(|victim| Compaction { victim, cursor: 0, reading: None, copying: 0 });
+        }
+        let Some(compaction) = &mut self.compaction else { return };
+        if compaction.reading.is_some() || compaction.copying > 0 {
+            return;
+        }
+        let victim = compaction.victim;
+        let next = self.segments.get(victim).and_then(|segment| {
+            let mut records = segment.records.range(compaction.cursor..).map(|(at, (_, size))| (*at, *size));
+            let first = records.next()?;
+            let (mut end, mut batch) = (first.0 + first.1, Vec::from([first]));
+            for (at, size) in records {
+                if at > end + GAP || at + size > first.0 + self.config.read_bytes {
+                    break;
+                }
+                end = at + size;
+                batch.push((at, size));
+            }
+            Some((first.0, end, batch))
+        });
+        let Some((start, end, batch)) = next else {
+            self.compaction = None;
+            return;
+        };
+        compaction.cursor = end;
+        compaction.reading = Some((start, batch));
+        self.segments.begin(victim);
+        let action = DiskAction::Read { file: victim, offset: start, len: end - start };
+        self.disk(Op::CompactionRead { file: victim }, action, out);
+    }
+    /// The file to compact, if any is worth it now.
+    fn choose(&mut self) -> Option<u32> {
+        let (bytes, live, garbage) = (self.segments.bytes, self.segments.live, self.segments.garbage());
+        let capacity = self.config.capacity;
+        let files_max = 64 + 2 * (bytes / self.config.segment_bytes) as usize;
+        let crowded = self.segments.len() > files_max;
+        let least = if self.queue.blocked {
+            1
+        } else if bytes > capacity / 4 * 3 && garbage > capacity / 16 {
+            32
+        } else if garbage > live + 4 * self.config.segment_bytes {
+            64
+        } else {
+            256
+        };
+        // Nothing changed enough since the last look to look again.
+        if least > 1 && !crowded && !self.look && garbage < self.look_at {
+            return None;
+        }
+        self.look = false;
+        self.look_at = garbage + self.config.segment_bytes / 8;
+        let longest = 2 * self.config.segment_bytes;
+        match self.segments.victim(longest).filter(|(_, share)| *share >= least) {
+            Some((file, _)) => Some(file),
+            None if crowded => self.segments.smallest(longest),
+            None => None,
+        }
+    }
+
+    pub(super) fn compaction_read(
+        &mut self,
+        now: Instant,
+        result: Result<Bytes, DiskError>,
+        out: &mut impl Sink<Output>,
+    ) {
+        let Some(compaction) = &mut self.compaction else { return };
+        let Some((start, batch)) = compaction.reading.take() else { return };
+        let victim = compaction.victim;
+        let Ok(bytes) = result else {
+            self.compaction = None;
+            if let Some(segment) = self.segments.get_mut(victim) {
+                segment.unreadable = true;
+            }
+            self.report_failure(victim, out);
+            return;
+        };
+        for (at, size) in batch {
+            let Some(owner) = self.owner(victim, at) else { continue };
+            let range = (at - start) as usize..(at - start + size) as usize;
+            let record = (range.end <= bytes.len()).then(|| bytes.slice(range));
+            let header = record.as_ref().and_then(|record| decode_whole(&self.config.accel, self.salt, record));
+            match (record, header) {
+                (Some(bytes), Some((header, _))) => {
+                    if !self.forgettable(owner) {
+                        let from = header.loc(victim, at);
+                        self.queue.push_copy(now, Copy { owner, from, header, bytes });
+                        if let Some(compaction) = &mut self.compaction {
+                            compaction.copying += 1;
+                        }
+                    }
+                }
+                _ => self.lose(now, owner, victim, at, size, out),
+            }
+        }
+    }
+    fn owner(&self, file: u32, offset: u64) -> Option<Owner> {
+        Some(self.segments.get(file)?.records.get(&offset)?.0)
+    }
+    /// Lets go of a remembered delivery whose time is over; tells whether its record went with it.
+    fn forgettable(&mut self, owner: Owner) -> bool {
+        let Owner::Delete(bundle) = owner else { return false };
+        let until = self.gone.get(&bundle).and_then(|gone| gone.remember).map(|remember| remember.until);
+        if let (Some(until), Some(wall)) = (until, self.wall)
+            && until < wall
+        {
+            self.forget_delivery(bundle);
+        }
+        !self.gone.contains_key(&bundle)
+    }
+    /// A live record turned out to be damaged.
+    fn lose(&mut self, now: Instant, owner: Owner, file: u32, offset: u64, size: u64, out: &mut impl Sink<Output>) {
+        self.report_damage(file, offset, size, out);
+        self.segments.release(file, offset);
+        if let Some(segment) = self.segments.get_mut(file) {
+            segment.suspect = true;
+        }
+        match owner {
+            Owner::Bundle(bundle) => {
+                self.forget(bundle);
+            }
+            // Its content is in memory: write it again.
+            Owner::Delete(bundle) => {
+                if let Some(gone) = self.gone.get_mut(&bundle) {
+                    gone.loc = None;
+                    if !core::mem::replace(&mut gone.queued, true) {
+                        self.queue.push_delete(now, bundle);
+                    }
+                }
+            }
+            Owner::Spill(spill, start) => self.spills.lose(spill, start),
+        }
+    }
+
+    /// Whether the record is still live where it was read.
+    pub(super) fn copy_matters(&self, copy: &Copy) -> bool {
+        match copy.owner {
+            Owner::Bundle(bundle) => {
+                self.kept.get(&bundle).is_some_and(|kept| matches!(kept.state, State::Disk(loc) if loc == copy.from))
+            }
+            Owner::Delete(bundle) => self.gone.get(&bundle).is_some_and(|gone| gone.loc == Some(copy.from)),
+            Owner::Spill(spill, start) => self.spills.loc(spill, start) == Some(copy.from),
+        }
+    }
+    /// A copy is durable, or not needed any more.
+    pub(super) fn copy_finished(&mut self, victim: u32) {
+        if let Some(compaction) = self.compaction.as_mut().filter(|c| c.victim == victim) {
+            compaction.copying = compaction.copying.saturating_sub(1);
+        }
+    }
+    pub(super) fn copy_committed(&mut self, copy: Copy, to: Loc) {
+        self.copy_finished(copy.from.file);
+        if !self.copy_matters(&copy) {
+            // The count of dead copies already has this one.
+            if let Owner::Bundle(bundle) = copy.owner {
+                self.segments.add_dead(to.file, bundle);
+            }
+            return;
+        }
+        match copy.owner {
+            Owner::Bundle(bundle) => {
+                self.segments.add_dead(copy.from.file, bundle);
+                if let Some(kept) = self.kept.get_mut(&bundle) {
+                    kept.state = State::Disk(to);
+                }
+            }
+            Owner::Delete(bundle) => {
+                if let Some(gone) = self.gone.get_mut(&bundle) {
+                    gone.loc = Some(to);
+                }
+            }
+            Owner::Spill(spill, start) => self.spills.moved(spill, start, to),
+        }
+        self.segments.add(to, copy.owner);
+        self.segments.release(copy.from.file, copy.from.offset);
+    }
+}

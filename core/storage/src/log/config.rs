@@ -1,0 +1,64 @@
+//! The bounds of a store.
+
+use farlink_base::{Accel, Duration};
+
+/// How a [`super::LogStore`] behaves; [`Config::new`] gives working values.
+#[derive(Clone, Copy, Debug)]
+pub struct Config {
+    /// Most bytes of files, garbage included. An eighth of it is kept for compaction.
+    pub capacity: u64,
+    /// Length of a file before the next is begun. At most a 32nd of the capacity.
+    pub segment_bytes: u64,
+    /// Most bytes of bundles each quota key may keep.
+    pub quota_bytes: u64,
+    /// Most deliveries remembered.
+    pub remembered: usize,
+    /// How long a lone bundle waits for company before a commit (0: not at all; what arrives during
+    /// a commit shares the next one anyway).
+    pub commit_wait: Duration,
+    /// How long a delete record waits for a commit to go along with.
+    pub delete_wait: Duration,
+    /// Most bytes written in one commit.
+    pub group_bytes: u64,
+    /// Most bytes read at once by recovery and compaction (a compacted record may be longer).
+    pub read_bytes: u64,
+    /// First pause after a disk error; doubles up to 16 times this.
+    pub retry: Duration,
+    /// Seed of the salt a new store gets; unpredictable on a real node.
+    pub seed: u64,
+    /// Faster functions, checked by the driver.
+    pub accel: Accel,
+}
+impl Config {
+    /// Working values for a store of `capacity` bytes.
+    pub fn new(capacity: u64) -> Config {
+        Config {
+            capacity,
+            segment_bytes: 64 << 20,
+            quota_bytes: u64::MAX,
+            remembered: 1_000_000,
+            commit_wait: Duration::ZERO,
+            delete_wait: Duration::from_millis(50),
+            group_bytes: 16 << 20,
+            read_bytes: 1 << 20,
+            retry: Duration::from_millis(100),
+            seed: 0,
+            accel: Accel::default(),
+        }
+    }
+    /// The same with every value in its working range.
+    pub(super) fn bounded(mut self) -> Config {
+        self.segment_bytes = self.segment_bytes.min(self.capacity / 32).max(1024);
+        self.group_bytes = self.group_bytes.max(4096);
+        self.read_bytes = self.read_bytes.max(4096);
+        self
+    }
+    /// Most bytes of live records.
+    pub(super) fn live_max(&self) -> u64 {
+        self.capacity / 8 * 7
+    }
+    /// Most bytes of files at which bundles are still written.
+    pub(super) fn files_max(&self) -> u64 {
+        self.capacity.saturating_sub(self.segment_bytes)
+    }
+}

@@ -1,0 +1,234 @@
+//! When the disk says no: what was being committed is refused or written again elsewhere, nothing
+//! that was acknowledged is touched, and the store tries again after a pause.
+
+use super::commit::{Group, Item};
+use super::segment::{Owner, Segments};
+use super::{LogStore, State};
+use farlink_base::store::{DiskAction, DiskAnswer, DiskError, Output};
+use farlink_base::{BundleHandle, Duration, Event, EventClass, Instant, Refusal, Sink};
+
+/// Commits a bundle may fail with before it is refused.
+const ATTEMPTS: u8 = 3;
+
+/// What the disk refused lately.
+#[derive(Debug)]
+pub(super) struct Trouble {
+    retry_at: Option<Instant>,
+    failures: u32,
+    reason: Refusal,
+    remove_at: Option<Instant>,
+}
+impl Default for Trouble {
+    fn default() -> Self {
+        Trouble { retry_at: None, failures: 0, reason: Refusal::StoreFailed, remove_at: None }
+    }
+}
+impl Trouble {
+    /// Why nothing new is taken at `now`.
+    pub fn refusal(&self, now: Instant) -> Option<Refusal> {
+        self.retry_at.is_some_and(|at| at > now).then_some(self.reason)
+    }
+    /// When the next commit may be tried.
+    pub fn retry_at(&self) -> Option<Instant> {
+        self.retry_at
+    }
+    /// A commit succeeded.
+    pub fn clear(&mut self) {
+        self.retry_at = None;
+        self.failures = 0;
+    }
+    fn note(&mut self, now: Instant, reason: Refusal, pause: Duration) {
+        self.retry_at = Some(now + pause * (1 << self.failures.min(4)));
+        self.failures += 1;
+        self.reason = reason;
+    }
+    /// When to try again to remove files.
+    pub fn remove_at(&self, segments: &Segments) -> Option<Instant> {
+        self.remove_at.filter(|_| !segments.empty.is_empty())
+    }
+}
+
+pub(super) fn refusal_of(error: DiskError) -> Refusal {
+    match error {
+        DiskError::Full => Refusal::NoResources,
+        DiskError::Io => Refusal::StoreFailed,
+    }
+}
+
+impl LogStore {
+    pub(super) fn report_failure(&self, file: u32, out: &mut impl Sink<Output>) {
+        if out.wants(EventClass::Node) {
+            out.push(Output::Event(Event::StoreFailed { file }));
+        }
+    }
+    pub(super) fn report_damage(&self, file: u32, offset: u64, len: u64, out: &mut impl Sink<Output>) {
+        if out.wants(EventClass::Node) {
+            out.push(Output::Event(Event::StoreDamage { file, offset, len }));
+        }
+    }
+
+    /// A new file could not be made: what waits for it is refused, deletions wait on.
+    pub(super) fn create_failed(&mut self, now: Instant, file: u32, error: DiskError, out: &mut impl Sink<Output>) {
+        self.segments.seal(file);
+        self.trouble.note(now, refusal_of(error), self.config.retry);
+        self.report_failure(file, out);
+        self.refuse_waiting(refusal_of(error), out);
+    }
+    /// Refuses every bundle and spill that waits for a commit.
+    pub(super) fn refuse_waiting(&mut self, reason: Refusal, out: &mut impl Sink<Output>) {
+        while let Some(item) = self.queue.pop_large() {
+            match item {
+                Item::Put(bundle) => {
+                    if self.kept.get(&bundle).is_some_and(|kept| matches!(kept.state, State::Waiting(_))) {
+                        self.refuse(bundle, reason, out);
+                    }
+                }
+                Item::Spill(arriving) => {
+                    self.queue.cancel(arriving.record_len());
+                    if self.spills.wants(arriving.number) {
+                        out.push(Output::Spilled { spill: arriving.agent, result: Err(reason) });
+                    }
+                }
+                Item::Delete { .. } | Item::Counter(_) | Item::Copy(_) => {}
+            }
+        }
+    }
+    /// Refuses a bundle that is not durable.
+    pub(super) fn refuse(&mut self, bundle: BundleHandle, reason: Refusal, out: &mut impl Sink<Output>) {
+        if let Some(kept) = self.forget(bundle) {
+            if let State::Waiting(draft) | State::Writing(draft) = kept.state {
+                self.queue.cancel(draft.record_len());
+            }
+            out.push(Output::Refused { bundle, reason });
+        }
+    }
+
+    /// A group was not written, or it is unknown whether it was. Its file is closed for good: a
+    /// kernel may call pages clean that never reached the disk, so nothing is synced twice.
+    pub(super) fn fail_group(&mut self, now: Instant, group: Group, out: &mut impl Sink<Output>) {
+        let file = group.file;
+        if let Some(segment) = self.segments.get_mut(file) {
+            segment.suspect = true;
+        }
+        self.segments.seal(file);
+        let reason = refusal_of(group.write_error.unwrap_or(DiskError::Io));
+        self.trouble.note(now, reason, self.config.retry);
+        self.report_failure(file, out);
+        self.compaction = None;
+        let again = group.write_error.is_none();
+        for (item, _) in group.items.into_iter().rev() {
+            match item {
+                Item::Put(bundle) => self.put_failed(file, bundle, again, reason, out),
+                Item::Delete { bundle, answer } => self.delete_failed(bundle, answer, out),
+                Item::Spill(arriving) if again && self.spills.wants(arriving.number) => {
+                    self.queue.requeue(now, Item::Spill(arriving));
+                }
+                Item::Spill(arriving) => {
+                    self.queue.cancel(arriving.record_len());
+                    if self.spills.wants(arriving.number) {
+                        out.push(Output::Spilled { spill: arriving.agent, result: Err(reason) });
+                    }
+                }
+                Item::Counter(value) => self.queue.requeue(now, Item::Counter(value)),
+                Item::Copy(copy) => {
+                    if let Owner::Bundle(bundle) = copy.owner {
+                        self.segments.add_dead(file, bundle);
+                    }
+                }
+            }
+        }
+        self.queue.urge(now);
+    }
+    fn put_failed(
+        &mut self,
+        file: u32,
+        bundle: BundleHandle,
+        again: bool,
+        reason: Refusal,
+        out: &mut impl Sink<Output>,
+    ) {
+        // Its record may be on disk all the same.
+        self.segments.add_dead(file, bundle);
+        let Some(kept) = self.kept.get_mut(&bundle).filter(|kept| matches!(kept.state, State::Writing(_))) else {
+            // Deleted meanwhile: the delete record counts this copy.
+            out.push(Output::Stored { bundle, payload: None });
+            return;
+        };
+        *self.stale.entry(bundle).or_insert(0) += 1;
+        if let State::Writing(draft) = &mut kept.state
+            && again
+            && draft.attempts + 1 < ATTEMPTS
+        {
+            let mut draft = draft.clone();
+            draft.attempts += 1;
+            kept.state = State::Waiting(draft);
+            self.queue.requeue(Instant::ZERO, Item::Put(bundle));
+        } else {
+            self.refuse(bundle, reason, out);
+        }
+    }
+    fn delete_failed(&mut self, bundle: BundleHandle, answer: bool, out: &mut impl Sink<Output>) {
+        match self.gone.get_mut(&bundle) {
+            Some(gone) => {
+                gone.answer |= answer;
+                if !core::mem::replace(&mut gone.queued, true) {
+                    self.queue.requeue(Instant::ZERO, Item::Delete { bundle, answer: false });
+                }
+            }
+            None if answer => out.push(Output::Deleted { bundle }),
+            None => {}
+        }
+    }
+
+    pub(super) fn remove_files(&mut self, now: Instant, out: &mut impl Sink<Output>) {
+        if self.segments.empty.is_empty() || self.trouble.remove_at.is_some_and(|at| at > now) {
+            return;
+        }
+        for file in self.segments.removable() {
+            if let Some(segment) = self.segments.get_mut(file) {
+                segment.removing = true;
+            }
+            self.disk(super::Op::Remove(file), DiskAction::Remove { file }, out);
+        }
+    }
+    pub(super) fn removed(
+        &mut self,
+        now: Instant,
+        file: u32,
+        result: Result<DiskAnswer, DiskError>,
+        out: &mut impl Sink<Output>,
+    ) {
+        if result.is_ok() {
+            for bundle in self.segments.remove(file) {
+                self.drop_copy(bundle);
+            }
+            self.trouble.remove_at = None;
+            return;
+        }
+        if let Some(segment) = self.segments.get_mut(file) {
+            segment.removing = false;
+        }
+        self.trouble.remove_at = Some(now + self.config.retry * 10);
+        self.report_failure(file, out);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pauses_double_up_to_sixteen_times_and_end_with_success() {
+        let mut trouble = Trouble::default();
+        let pause = Duration::from_millis(100);
+        let pauses = [1u64, 2, 4, 8, 16, 16];
+        for times in pauses {
+            trouble.note(Instant::ZERO, Refusal::NoResources, pause);
+            assert_eq!(trouble.retry_at(), Some(Instant::from_nanos(times * 100_000_000)));
+        }
+        assert_eq!(trouble.refusal(Instant::from_nanos(1)), Some(Refusal::NoResources));
+        assert_eq!(trouble.refusal(Instant::from_nanos(1_600_000_000)), None);
+        trouble.clear();
+        assert_eq!(trouble.refusal(Instant::ZERO), None);
+    }
+}

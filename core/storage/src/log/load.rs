@@ -1,0 +1,277 @@
+//! Reading payloads back: in bounded reads, every chunk checked.
+
+use super::record::{CHUNK, Loc, Meta, Piece, RECORD_HEADER, RecordHeader, chunks_match};
+use super::{LogStore, Op, State};
+use alloc::collections::{BTreeMap, VecDeque};
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use bytes::Bytes;
+use farlink_base::store::{DiskAction, DiskError, Output};
+use farlink_base::{BundleHandle, Chunk, Payload, Refusal, Sink};
+
+/// Bundles read at once; others wait.
+const JOBS: usize = 8;
+/// Bytes per read of a long payload.
+const WINDOW: u64 = 16 * CHUNK;
+/// Records up to this long are read with one operation.
+const WHOLE: u64 = 4 * CHUNK;
+
+/// What is asked for and under way.
+#[derive(Debug, Default)]
+pub(super) struct Loads {
+    waiting: VecDeque<BundleHandle>,
+    jobs: BTreeMap<u64, Job>,
+    next: u64,
+}
+impl Loads {
+    pub fn ask(&mut self, bundle: BundleHandle) {
+        self.waiting.push_back(bundle);
+    }
+}
+
+#[derive(Debug)]
+struct Job {
+    bundle: BundleHandle,
+    todo: VecDeque<Step>,
+    rope: Payload,
+    /// Files that must not go before the job ends.
+    pins: Vec<u32>,
+}
+
+#[derive(Debug)]
+enum Step {
+    /// Bytes that are here.
+    Ready(Payload),
+    /// Read a bundle's record.
+    Bundle(Loc),
+    /// Read this range of a spill record's data.
+    Spill { loc: Loc, from: u64, to: u64 },
+    /// Read this range of a record's data; its checksums are known.
+    Data { loc: Loc, crcs: Arc<[u32]>, from: u64, to: u64 },
+}
+impl Step {
+    /// What to read for it.
+    fn read(&self) -> Option<(u32, u64, u64)> {
+        match self {
+            Step::Ready(_) => None,
+            Step::Bundle(loc) | Step::Spill { loc, .. } => {
+                let len = if loc.size() <= WHOLE { loc.size() } else { RECORD_HEADER + u64::from(loc.meta) };
+                Some((loc.file, loc.offset, len))
+            }
+            Step::Data { loc, from, to, .. } => {
+                let (start, len) = window(loc, *from, *to);
+                Some((loc.file, loc.data_offset() + start, len))
+            }
+        }
+    }
+    fn loc(&self) -> Option<Loc> {
+        match self {
+            Step::Ready(_) => None,
+            Step::Bundle(loc) | Step::Spill { loc, .. } | Step::Data { loc, .. } => Some(*loc),
+        }
+    }
+}
+/// The next whole chunks to read for a range of data: start and length.
+fn window(loc: &Loc, from: u64, to: u64) -> (u64, u64) {
+    let start = from / CHUNK * CHUNK;
+    let end = (to.div_ceil(CHUNK) * CHUNK).min(loc.data).min(start + WINDOW);
+    (start, end - start)
+}
+/// Steps for a range of a record's data, given whatever followed its meta part in the same read.
+/// `None`: damaged.
+fn range(store: &LogStore, loc: Loc, crcs: &Arc<[u32]>, after: &Bytes, from: u64, to: u64) -> Option<Step> {
+    if to > loc.data {
+        return None;
+    }
+    if (after.len() as u64) < loc.data {
+        return Some(Step::Data { loc, crcs: crcs.clone(), from, to });
+    }
+    let data = after.slice(..loc.data as usize);
+    chunks_match(&store.config.accel, &data, crcs)
+        .then(|| Step::Ready(Payload::from(data.slice(from as usize..to as usize))))
+}
+
+impl LogStore {
+    /// Begins the loads there is room for.
+    pub(super) fn start_loads(&mut self, out: &mut impl Sink<Output>) {
+        while self.loads.jobs.len() < JOBS {
+            let Some(bundle) = self.loads.waiting.pop_front() else { return };
+            let Some(kept) = self.kept.get(&bundle) else {
+                out.push(Output::Loaded { bundle, result: Err(Refusal::Unknown) });
+                continue;
+            };
+            let todo = match &kept.state {
+                State::Disk(loc) => Some(VecDeque::from([Step::Bundle(*loc)])),
+                State::Waiting(draft) | State::Writing(draft) => {
+                    let mut todo = VecDeque::new();
+                    let whole = draft.payload.chunks().iter().all(|chunk| self.push_chunk(chunk, &mut todo));
+                    whole.then_some(todo)
+                }
+            };
+            let Some(todo) = todo else {
+                out.push(Output::Loaded { bundle, result: Err(Refusal::StoreFailed) });
+                continue;
+            };
+            let mut job = Job { bundle, todo: VecDeque::new(), rope: Payload::new(), pins: Vec::new() };
+            self.enlist(&mut job, todo);
+            self.loads.next += 1;
+            self.run(self.loads.next, job, out);
+        }
+    }
+    /// Steps for a chunk of a payload that is not durable itself.
+    fn push_chunk(&self, chunk: &Chunk, todo: &mut VecDeque<Step>) -> bool {
+        let Chunk::Stored { extent, len } = chunk else {
+            let mut rope = Payload::new();
+            rope.push(chunk.clone());
+            todo.push_back(Step::Ready(rope));
+            return true;
+        };
+        self.push_spill(extent.file & !super::record::SPILL_EXTENT, extent.offset, *len, todo)
+    }
+    fn push_spill(&self, spill: u32, offset: u64, len: u64, todo: &mut VecDeque<Step>) -> bool {
+        let Some(parts) = self.spills.get(spill).and_then(|spill| spill.parts(offset, len)) else { return false };
+        for part in parts {
+            let from = offset.max(part.start) - part.start;
+            let to = (offset + len - part.start).min(part.loc.data);
+            todo.push_back(Step::Spill { loc: part.loc, from, to });
+        }
+        true
+    }
+    /// Puts steps in front of the job's others and holds their files.
+    fn enlist(&mut self, job: &mut Job, steps: VecDeque<Step>) {
+        for step in steps.into_iter().rev() {
+            if let Some(loc) = step.loc() {
+                self.segments.begin(loc.file);
+                job.pins.push(loc.file);
+            }
+            job.todo.push_front(step);
+        }
+    }
+    /// Goes on until something must be read or the payload is whole.
+    fn run(&mut self, number: u64, mut job: Job, out: &mut impl Sink<Output>) {
+        loop {
+            match job.todo.front_mut() {
+                None => return self.finish_load(job, Ok(()), out),
+                Some(Step::Ready(rope)) => {
+                    job.rope.append(core::mem::take(rope));
+                    job.todo.pop_front();
+                }
+                Some(step) => {
+                    let Some((file, offset, len)) = step.read() else { return };
+                    self.segments.begin(file);
+                    self.loads.jobs.insert(number, job);
+                    self.disk(Op::LoadRead { job: number, file }, DiskAction::Read { file, offset, len }, out);
+                    return;
+                }
+            }
+        }
+    }
+    fn finish_load(&mut self, job: Job, result: Result<(), Refusal>, out: &mut impl Sink<Output>) {
+        for file in job.pins {
+            self.segments.end(file);
+        }
+        out.push(Output::Loaded { bundle: job.bundle, result: result.map(|()| job.rope) });
+    }
+
+    pub(super) fn load_read(
+        &mut self,
+        number: u64,
+        file: u32,
+        result: Result<Bytes, DiskError>,
+        out: &mut impl Sink<Output>,
+    ) {
+        let Some(mut job) = self.loads.jobs.remove(&number) else { return };
+        let Some(step) = job.todo.pop_front() else { return };
+        let Ok(bytes) = result else {
+            self.report_failure(file, out);
+            return self.finish_load(job, Err(Refusal::StoreFailed), out);
+        };
+        match self.advance(&step, &bytes) {
+            Some(steps) => {
+                self.enlist(&mut job, steps);
+                self.run(number, job, out);
+            }
+            None => {
+                if let Some(loc) = step.loc() {
+                    self.report_damage(loc.file, loc.offset, loc.size(), out);
+                }
+                self.finish_load(job, Err(Refusal::StoreFailed), out);
+            }
+        }
+    }
+    /// The steps that follow from what was read; `None`: damaged.
+    fn advance(&self, step: &Step, bytes: &Bytes) -> Option<VecDeque<Step>> {
+        let mut todo = VecDeque::new();
+        match step {
+            Step::Ready(_) => {}
+            Step::Bundle(loc) => {
+                let (meta, after) = self.open_record(loc, bytes)?;
+                let Meta::Bundle(meta) = meta else { return None };
+                let (crcs, mut at): (Arc<[u32]>, u64) = (meta.crcs.into(), 0);
+                for piece in &meta.pieces {
+                    match *piece {
+                        Piece::Inline { len } => {
+                            todo.push_back(range(self, *loc, &crcs, &after, at, at.checked_add(len)?)?);
+                            at += len;
+                        }
+                        Piece::Spill { spill, offset, len } => {
+                            if !self.push_spill(spill, offset, len, &mut todo) {
+                                return None;
+                            }
+                        }
+                        Piece::Fill { seed, offset, len } => {
+                            let mut rope = Payload::new();
+                            rope.push(Chunk::Fill { seed, offset, len });
+                            todo.push_back(Step::Ready(rope));
+                        }
+                    }
+                }
+            }
+            Step::Spill { loc, from, to } => {
+                let (meta, after) = self.open_record(loc, bytes)?;
+                let Meta::Spill(meta) = meta else { return None };
+                todo.push_back(range(self, *loc, &meta.crcs.into(), &after, *from, *to)?);
+            }
+            Step::Data { loc, crcs, from, to } => {
+                let (start, len) = window(loc, *from, *to);
+                let first = (start / CHUNK) as usize;
+                let sums = crcs.get(first..first + len.div_ceil(CHUNK) as usize)?;
+                if bytes.len() as u64 != len || !chunks_match(&self.config.accel, bytes, sums) {
+                    return None;
+                }
+                let end = (*to).min(start + len);
+                let wanted = bytes.slice((from - start) as usize..(end - start) as usize);
+                todo.push_back(Step::Ready(Payload::from(wanted)));
+                if end < *to {
+                    todo.push_back(Step::Data { loc: *loc, crcs: crcs.clone(), from: end, to: *to });
+                }
+            }
+        }
+        Some(todo)
+    }
+    /// Checks a record's header and meta part; gives the meta part and the bytes after it.
+    fn open_record(&self, loc: &Loc, bytes: &Bytes) -> Option<(Meta, Bytes)> {
+        let accel = &self.config.accel;
+        let header = RecordHeader::decode(accel, Some(self.salt), bytes)?;
+        let meta_end = (RECORD_HEADER + u64::from(loc.meta)) as usize;
+        if header.loc(loc.file, loc.offset) != *loc || bytes.len() < meta_end {
+            return None;
+        }
+        let meta = Meta::decode(accel, &header, &bytes[RECORD_HEADER as usize..])?;
+        Some((meta, bytes.slice(meta_end..)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn windows_are_whole_chunks_and_bounded() {
+        let loc = Loc { file: 1, offset: 0, meta: 100, data: 10 * WINDOW + 5 };
+        assert_eq!(window(&loc, 1, 2), (0, CHUNK));
+        assert_eq!(window(&loc, CHUNK, loc.data), (CHUNK, WINDOW));
+        assert_eq!(window(&loc, 10 * WINDOW + 1, loc.data), (10 * WINDOW, 5));
+        assert_eq!(window(&loc, CHUNK - 1, CHUNK + 1), (0, 2 * CHUNK));
+    }
+}

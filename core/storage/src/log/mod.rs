@@ -1,0 +1,388 @@
+//! The durable store: a log of checksummed records over numbered files.
+//!
+//! What arrives while a commit is under way is gathered, written with one vectored write and made
+//! durable with one sync; only then is it `Stored`. Deleting writes a small record; space comes back
+//! when a file has no live record left, or by copying the live records of the emptiest file into
+//! the newest one. The store judges no lifetimes: the agent expires bundles, on residence time, and
+//! deletes them here; a stepped clock must not empty a store.
+
+mod commit;
+mod compact;
+mod config;
+mod failure;
+mod load;
+mod record;
+mod recover;
+mod scan;
+mod segment;
+mod spill;
+
+pub use config::Config;
+
+use crate::quota::Quotas;
+use alloc::boxed::Box;
+use alloc::collections::{BTreeMap, BTreeSet};
+use commit::{Group, Queue};
+use compact::Compaction;
+use failure::Trouble;
+use farlink_base::store::{BundleStore, DiskAction, DiskAnswer, DiskDone, DiskError, DiskOp};
+use farlink_base::store::{Input, Output, Remembered, Usage};
+use farlink_base::{BundleHandle, DtnTime, Instant, Refusal, Rng, Sink};
+use load::Loads;
+use record::{Draft, Loc, META_MAX};
+use recover::Recovery;
+use segment::Segments;
+use spill::Spills;
+
+/// A bundle that was put and not deleted.
+#[derive(Debug)]
+struct Kept {
+    state: State,
+    /// Spills its payload refers to.
+    spills: Option<Box<[u32]>>,
+    size: u64,
+    quota: u64,
+}
+#[derive(Debug)]
+enum State {
+    /// Waits for the next group.
+    Waiting(Box<Draft>),
+    /// Is being committed.
+    Writing(Box<Draft>),
+    /// Is durable here.
+    Disk(Loc),
+}
+
+/// A bundle that is gone, as long as its records could come back or its delivery is remembered.
+#[derive(Debug, Default)]
+struct Gone {
+    /// The durable delete record.
+    loc: Option<Loc>,
+    /// Dead records of the bundle on disk.
+    copies: u32,
+    remember: Option<Remembered>,
+    /// A delete record waits for the next group.
+    queued: bool,
+    /// `Deleted` is owed after the commit.
+    answer: bool,
+}
+
+/// What an operation under way is for.
+#[derive(Debug)]
+enum Op {
+    List,
+    Create(u32),
+    Write,
+    Sync,
+    RecoveryRead,
+    RecoverySync(u32),
+    LoadRead { job: u64, file: u32 },
+    CompactionRead { file: u32 },
+    Remove(u32),
+}
+
+#[derive(Debug)]
+enum Phase {
+    Closed,
+    Recovering(Box<Recovery>),
+    Open,
+}
+
+/// The durable store. See [`Config`] for its bounds and `docs/explanation` for its format.
+#[derive(Debug)]
+pub struct LogStore {
+    config: Config,
+    phase: Phase,
+    salt: u64,
+    sequence: u64,
+    counter: u64,
+    last_bundle: u64,
+    next_op: u64,
+    ops: BTreeMap<u64, Op>,
+    segments: Segments,
+    kept: BTreeMap<BundleHandle, Kept>,
+    kept_bytes: u64,
+    quotas: Quotas,
+    gone: BTreeMap<BundleHandle, Gone>,
+    /// Dead records on disk of bundles that have no delete record.
+    stale: BTreeMap<BundleHandle, u32>,
+    remembered: BTreeSet<(DtnTime, BundleHandle)>,
+    /// The latest wall time a bundle was stored at.
+    wall: Option<DtnTime>,
+    spills: Spills,
+    queue: Queue,
+    group: Option<Group>,
+    /// A file being made.
+    creating: Option<u32>,
+    loads: Loads,
+    compaction: Option<Compaction>,
+    /// Look for a file to compact, now or when there is this much garbage.
+    look: bool,
+    look_at: u64,
+    trouble: Trouble,
+}
+
+impl LogStore {
+    /// A store that does nothing before [`Input::Open`].
+    pub fn new(config: Config) -> Self {
+        let config = config.bounded();
+        LogStore {
+            salt: Rng::stream(config.seed, 0x5a17).next_u64(),
+            quotas: Quotas::new(config.quota_bytes),
+            config,
+            phase: Phase::Closed,
+            sequence: 1,
+            counter: 0,
+            last_bundle: 0,
+            next_op: 0,
+            ops: BTreeMap::new(),
+            segments: Segments::new(),
+            kept: BTreeMap::new(),
+            kept_bytes: 0,
+            gone: BTreeMap::new(),
+            stale: BTreeMap::new(),
+            remembered: BTreeSet::new(),
+            wall: None,
+            spills: Spills::default(),
+            queue: Queue::default(),
+            group: None,
+            creating: None,
+            loads: Loads::default(),
+            compaction: None,
+            look: false,
+            look_at: 0,
+            trouble: Trouble::default(),
+        }
+    }
+
+    fn is_open(&self) -> bool {
+        matches!(self.phase, Phase::Open)
+    }
+    /// Emits an operation.
+    fn disk(&mut self, op: Op, action: DiskAction, out: &mut impl Sink<Output>) {
+        self.next_op += 1;
+        self.ops.insert(self.next_op, op);
+        out.push(Output::Disk(DiskOp { id: self.next_op, action }));
+    }
+    fn next_sequence(&mut self) -> u64 {
+        self.sequence += 1;
+        self.sequence - 1
+    }
+
+    fn put(&mut self, now: Instant, bundle: BundleHandle, draft: Draft, out: &mut impl Sink<Output>) {
+        self.last_bundle = self.last_bundle.max(bundle.0);
+        if draft.index.stored_at.is_some() {
+            self.wall = draft.index.stored_at;
+        }
+        if let Err(reason) = self.admit(now, bundle, &draft) {
+            out.push(Output::Refused { bundle, reason });
+            return;
+        }
+        let (size, quota) = (draft.bundle_len(), draft.index.quota);
+        self.kept_bytes += size;
+        self.quotas.add(quota, size);
+        let spills = self.spills.take(&draft.pieces);
+        self.queue.push_put(now, bundle, draft.record_len());
+        self.kept.insert(bundle, Kept { state: State::Waiting(Box::new(draft)), spills, size, quota });
+    }
+    fn admit(&self, now: Instant, bundle: BundleHandle, draft: &Draft) -> Result<(), Refusal> {
+        let record = draft.record_len();
+        if self.kept.contains_key(&bundle) {
+            return Err(Refusal::Duplicate);
+        }
+        if draft.head.len() as u64 + draft.tail.len() as u64 > META_MAX / 2 || draft.pieces.len() > 100_000 {
+            return Err(Refusal::TooLarge);
+        }
+        if !self.spills.cover(&draft.pieces) {
+            return Err(Refusal::NotAcceptable);
+        }
+        if !self.quotas.allows(draft.index.quota, draft.bundle_len()) {
+            return Err(Refusal::NoResources);
+        }
+        self.room_for(record)?;
+        self.trouble.refusal(now).map_or(Ok(()), Err)
+    }
+    /// Whether this many more live bytes leave compaction room to work.
+    fn room_for(&self, bytes: u64) -> Result<(), Refusal> {
+        let live = self.segments.live.saturating_add(self.queue.waiting_bytes());
+        if live.saturating_add(bytes) > self.config.live_max() { Err(Refusal::NoResources) } else { Ok(()) }
+    }
+
+    fn delete(
+        &mut self,
+        now: Instant,
+        bundle: BundleHandle,
+        remember: Option<Remembered>,
+        out: &mut impl Sink<Output>,
+    ) {
+        self.last_bundle = self.last_bundle.max(bundle.0);
+        let mut copies = 0;
+        if let Some(kept) = self.forget(bundle) {
+            match kept.state {
+                State::Waiting(draft) => {
+                    // It was moved on before it was written: what was promised holds without it.
+                    self.queue.cancel(draft.record_len());
+                    out.push(Output::Stored { bundle, payload: None });
+                }
+                // Its commit answers `Stored`.
+                State::Writing(_) => copies = 1,
+                State::Disk(loc) => {
+                    self.segments.release(loc.file, loc.offset);
+                    self.segments.add_dead(loc.file, bundle);
+                    copies = 1;
+                }
+            }
+        }
+        copies += self.stale.remove(&bundle).unwrap_or(0);
+        if remember.is_none() {
+            // Losing it only brings the bundle back: nothing waits for the disk.
+            out.push(Output::Deleted { bundle });
+            if copies == 0 {
+                return;
+            }
+        }
+        let gone = self.gone.entry(bundle).or_default();
+        gone.copies += copies;
+        if let Some(remembered) = remember {
+            if let Some(before) = gone.remember.replace(remembered) {
+                self.remembered.remove(&(before.until, bundle));
+            }
+            self.remembered.insert((remembered.until, bundle));
+            gone.answer = true;
+        }
+        if !core::mem::replace(&mut gone.queued, true) {
+            self.queue.push_delete(now, bundle);
+        }
+        if remember.is_some() {
+            self.queue.urge(now);
+        }
+        self.bound_memory();
+    }
+    /// Takes a bundle out of the index and the sums.
+    fn forget(&mut self, bundle: BundleHandle) -> Option<Kept> {
+        let kept = self.kept.remove(&bundle)?;
+        self.kept_bytes -= kept.size;
+        self.quotas.remove(kept.quota, kept.size);
+        for spill in kept.spills.iter().flatten() {
+            self.spills.release(*spill, &mut self.segments);
+        }
+        Some(kept)
+    }
+    /// Forgets the deliveries that may be forgotten first when there are too many.
+    fn bound_memory(&mut self) {
+        while self.remembered.len() > self.config.remembered {
+            let Some((_, bundle)) = self.remembered.pop_first() else { return };
+            self.forget_delivery(bundle);
+        }
+    }
+    fn forget_delivery(&mut self, bundle: BundleHandle) {
+        if let Some(gone) = self.gone.get_mut(&bundle) {
+            if let Some(remembered) = gone.remember.take() {
+                self.remembered.remove(&(remembered.until, bundle));
+            }
+            self.settle(bundle);
+        }
+    }
+    /// Drops the memory of a gone bundle once nothing needs it.
+    fn settle(&mut self, bundle: BundleHandle) {
+        let Some(gone) = self.gone.get(&bundle) else { return };
+        if gone.copies > 0 || gone.remember.is_some() || gone.answer {
+            return;
+        }
+        if let Some(loc) = gone.loc {
+            self.segments.release(loc.file, loc.offset);
+        }
+        self.gone.remove(&bundle);
+    }
+    /// A file with a dead record of the bundle is gone.
+    fn drop_copy(&mut self, bundle: BundleHandle) {
+        if let Some(gone) = self.gone.get_mut(&bundle).filter(|gone| gone.copies > 0) {
+            gone.copies -= 1;
+            self.settle(bundle);
+        } else if let Some(count) = self.stale.get_mut(&bundle) {
+            *count -= 1;
+            if *count == 0 {
+                self.stale.remove(&bundle);
+            }
+        }
+    }
+
+    fn disk_done(&mut self, now: Instant, done: DiskDone, out: &mut impl Sink<Output>) {
+        let Some(op) = self.ops.remove(&done.id) else { return };
+        match op {
+            Op::List => self.listed(now, done.result, out),
+            Op::RecoveryRead => self.recovery_read(now, done.result, out),
+            Op::RecoverySync(file) => self.recovery_synced(now, file, done.result, out),
+            Op::Create(file) => self.created(now, file, done.result, out),
+            Op::Write => self.group_answered(now, done.result, false, out),
+            Op::Sync => self.group_answered(now, done.result, true, out),
+            Op::LoadRead { job, file } => {
+                self.segments.end(file);
+                self.load_read(job, file, data(done.result), out);
+            }
+            Op::CompactionRead { file } => {
+                self.segments.end(file);
+                self.compaction_read(now, data(done.result), out);
+            }
+            Op::Remove(file) => self.removed(now, file, done.result, out),
+        }
+    }
+    /// Does everything that can be done now.
+    fn pump(&mut self, now: Instant, out: &mut impl Sink<Output>) {
+        if self.is_open() {
+            self.remove_files(now, out);
+            self.compact(now, out);
+            self.start_loads(out);
+            self.start_group(now, out);
+        }
+    }
+}
+
+/// The bytes an operation read.
+fn data(result: Result<DiskAnswer, DiskError>) -> Result<bytes::Bytes, DiskError> {
+    match result {
+        Ok(DiskAnswer::Data(bytes)) => Ok(bytes),
+        Ok(_) => Err(DiskError::Io),
+        Err(error) => Err(error),
+    }
+}
+
+impl BundleStore for LogStore {
+    fn handle(&mut self, now: Instant, input: Input, out: &mut impl Sink<Output>) {
+        match input {
+            Input::Open => self.open(out),
+            Input::Wake => self.recovery_wake(now, out),
+            Input::Put { bundle, index, head, payload, tail } => match record::pieces(&payload) {
+                Some(pieces) => {
+                    self.put(now, bundle, Draft { index, head, payload, pieces, tail, attempts: 0 }, out);
+                }
+                None => out.push(Output::Refused { bundle, reason: Refusal::NotAcceptable }),
+            },
+            Input::Spill { spill, data } => self.spill(now, spill, data, out),
+            Input::DropSpill { spill } => self.spills.abandon(spill, &mut self.segments),
+            Input::Delete { bundle, remember } => self.delete(now, bundle, remember, out),
+            Input::Load { bundle } => self.loads.ask(bundle),
+            Input::SetCounter { value } => {
+                self.counter = self.counter.max(value);
+                self.queue.push_counter(now, value);
+            }
+            Input::DiskDone(done) => self.disk_done(now, done, out),
+        }
+        self.pump(now, out);
+    }
+    fn next_timeout(&self) -> Option<Instant> {
+        match &self.phase {
+            Phase::Closed => None,
+            Phase::Recovering(recovery) => recovery.next_timeout(),
+            Phase::Open => [self.commit_at(), self.trouble.remove_at(&self.segments)].into_iter().flatten().min(),
+        }
+    }
+    fn usage(&self) -> Usage {
+        Usage {
+            bundles: self.kept.len() as u64,
+            bytes: self.kept_bytes,
+            file_bytes: self.segments.bytes,
+            capacity: self.config.capacity,
+        }
+    }
+}

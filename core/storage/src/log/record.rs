@@ -1,0 +1,622 @@
+//! What is written: file headers and records, each with its own checksum.
+//!
+//! A file is a header (two copies, so that one flipped byte costs nothing) and records end to end.
+//! A record is a 48-byte header, its meta part (index entry, head, tail, checksums of the data) and
+//! its data (payload bytes). Every record header carries the store's salt: payload bytes that look
+//! like a record, placed there by whoever sent the bundle, are never taken for one when reading
+//! resynchronises after damage.
+
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+use bytes::{BufMut, Bytes, BytesMut};
+use farlink_base::store::{IndexEntry, Remembered};
+use farlink_base::{Accel, BundleHandle, Chunk, DtnTime, Payload, Priority};
+
+/// Data is checksummed in chunks of this many bytes, so that part of it can be read and checked.
+pub(super) const CHUNK: u64 = 256 * 1024;
+/// Length of a record header.
+pub(super) const RECORD_HEADER: u64 = 48;
+/// Length of a file header (both copies).
+pub(super) const FILE_HEADER: u64 = 2 * HEADER_COPY;
+/// Longest meta part: bounds what recovery reads at once.
+pub(super) const META_MAX: u64 = 16 << 20;
+const HEADER_COPY: u64 = 64;
+const FILE_MAGIC: &[u8; 8] = b"FarlinkS";
+const RECORD_MAGIC: &[u8; 4] = b"FLr1";
+const VERSION: u32 = 1;
+
+/// Where a record is, and how long its parts are.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Loc {
+    pub file: u32,
+    pub offset: u64,
+    pub meta: u32,
+    pub data: u64,
+}
+impl Loc {
+    /// Bytes of the whole record.
+    pub fn size(&self) -> u64 {
+        RECORD_HEADER + u64::from(self.meta) + self.data
+    }
+    /// Offset of its data in the file.
+    pub fn data_offset(&self) -> u64 {
+        self.offset + RECORD_HEADER + u64::from(self.meta)
+    }
+}
+
+/// What a file says of the store at the time it was made.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(super) struct FileHeader {
+    pub file: u32,
+    pub salt: u64,
+    pub sequence: u64,
+    pub last_bundle: u64,
+    pub counter: u64,
+    /// Every file numbered below was durable as a whole.
+    pub clean_below: u32,
+}
+impl FileHeader {
+    pub fn encode(&self, accel: &Accel, out: &mut BytesMut) {
+        let start = out.len();
+        out.put_slice(FILE_MAGIC);
+        out.put_u32_le(VERSION);
+        out.put_u32_le(self.file);
+        for value in [self.salt, self.sequence, self.last_bundle, self.counter] {
+            out.put_u64_le(value);
+        }
+        out.put_u32_le(self.clean_below);
+        out.put_bytes(0, 8);
+        let crc = (accel.crc32c)(0, &out[start..]);
+        out.put_u32_le(crc);
+        out.extend_from_within_from(start);
+    }
+    /// The header, and whether both copies are whole.
+    pub fn decode(accel: &Accel, bytes: &[u8]) -> Option<(FileHeader, bool)> {
+        let copy = |at: usize| Self::decode_copy(accel, bytes.get(at..at + HEADER_COPY as usize)?);
+        match (copy(0), copy(HEADER_COPY as usize)) {
+            (Some(a), Some(_)) => Some((a, true)),
+            (Some(one), None) | (None, Some(one)) => Some((one, false)),
+            (None, None) => None,
+        }
+    }
+    fn decode_copy(accel: &Accel, copy: &[u8]) -> Option<FileHeader> {
+        let mut f = Fields(copy);
+        if f.take(8)? != FILE_MAGIC || f.u32()? != VERSION {
+            return None;
+        }
+        let (file, salt, sequence) = (f.u32()?, f.u64()?, f.u64()?);
+        let (last_bundle, counter, clean_below) = (f.u64()?, f.u64()?, f.u32()?);
+        f.take(8)?;
+        let whole = f.u32()? == (accel.crc32c)(0, &copy[..HEADER_COPY as usize - 4]);
+        whole.then_some(FileHeader { file, salt, sequence, last_bundle, counter, clean_below })
+    }
+}
+
+/// Repeats the bytes from `start` at the end: the header's second copy.
+trait ExtendFromWithin {
+    fn extend_from_within_from(&mut self, start: usize);
+}
+impl ExtendFromWithin for BytesMut {
+    fn extend_from_within_from(&mut self, start: usize) {
+        let copy = Bytes::copy_from_slice(&self[start..]);
+        self.put_slice(&copy);
+    }
+}
+
+/// What a record is about.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u8)]
+pub(super) enum Kind {
+    Bundle = 1,
+    Delete = 2,
+    Counter = 3,
+    Spill = 4,
+}
+
+/// The fixed part of a record.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct RecordHeader {
+    pub kind: Kind,
+    pub salt: u64,
+    pub sequence: u64,
+    pub meta: u32,
+    pub meta_crc: u32,
+    pub data: u64,
+}
+impl RecordHeader {
+    fn encode(&self, accel: &Accel) -> [u8; RECORD_HEADER as usize] {
+        let mut b = [0; RECORD_HEADER as usize];
+        b[0..4].copy_from_slice(RECORD_MAGIC);
+        b[4] = self.kind as u8;
+        b[8..16].copy_from_slice(&self.salt.to_le_bytes());
+        b[16..24].copy_from_slice(&self.sequence.to_le_bytes());
+        b[24..28].copy_from_slice(&self.meta.to_le_bytes());
+        b[28..32].copy_from_slice(&self.meta_crc.to_le_bytes());
+        b[32..40].copy_from_slice(&self.data.to_le_bytes());
+        let crc = (accel.crc32c)(0, &b[..44]);
+        b[44..48].copy_from_slice(&crc.to_le_bytes());
+        b
+    }
+    /// Reads a header at the start of `bytes`; `salt` must match where it is known.
+    pub fn decode(accel: &Accel, salt: Option<u64>, bytes: &[u8]) -> Option<RecordHeader> {
+        let bytes = bytes.get(..RECORD_HEADER as usize)?;
+        let mut f = Fields(bytes);
+        if f.take(4)? != RECORD_MAGIC {
+            return None;
+        }
+        let kind = match f.u8()? {
+            1 => Kind::Bundle,
+            2 => Kind::Delete,
+            3 => Kind::Counter,
+            4 => Kind::Spill,
+            _ => return None,
+        };
+        f.take(3)?;
+        let header = RecordHeader {
+            kind,
+            salt: f.u64()?,
+            sequence: f.u64()?,
+            meta: f.u32()?,
+            meta_crc: f.u32()?,
+            data: f.u64()?,
+        };
+        f.take(4)?;
+        let whole = f.u32()? == (accel.crc32c)(0, &bytes[..44]);
+        let ours = salt.is_none_or(|salt| salt == header.salt) && u64::from(header.meta) <= META_MAX;
+        (whole && ours).then_some(header)
+    }
+    /// The place of the record, given where its header is.
+    pub fn loc(&self, file: u32, offset: u64) -> Loc {
+        Loc { file, offset, meta: self.meta, data: self.data }
+    }
+}
+
+/// Offset of the next record header at or after `from` in `bytes`, complete in it.
+pub(super) fn find_header(accel: &Accel, salt: Option<u64>, bytes: &[u8], from: usize) -> Option<usize> {
+    let last = bytes.len().checked_sub(RECORD_HEADER as usize)?;
+    let mut at = from;
+    while at <= last {
+        at += bytes[at..=last].iter().position(|b| *b == RECORD_MAGIC[0])?;
+        if bytes[at..].starts_with(RECORD_MAGIC) && RecordHeader::decode(accel, salt, &bytes[at..]).is_some() {
+            return Some(at);
+        }
+        at += 1;
+    }
+    None
+}
+
+/// A part of a payload as a bundle record lists it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Piece {
+    /// The next bytes of the record's own data.
+    Inline { len: u64 },
+    /// Bytes of a spill.
+    Spill { spill: u32, offset: u64, len: u64 },
+    /// A pattern ([`Chunk::Fill`]).
+    Fill { seed: u64, offset: u64, len: u64 },
+}
+/// Extents of spilled bytes: bit 31 of the file number is set, the rest is the spill's number, and
+/// the offset counts from the spill's first byte, wherever compaction has moved it.
+pub(super) const SPILL_EXTENT: u32 = 1 << 31;
+
+/// The parts of a payload; `None` when it holds extents that no spill gave.
+pub(super) fn pieces(payload: &Payload) -> Option<Vec<Piece>> {
+    let mut out: Vec<Piece> = Vec::with_capacity(1);
+    for chunk in payload.chunks() {
+        match (chunk, out.last_mut()) {
+            (Chunk::Bytes(bytes), Some(Piece::Inline { len })) => *len += bytes.len() as u64,
+            (Chunk::Bytes(bytes), _) => out.push(Piece::Inline { len: bytes.len() as u64 }),
+            (Chunk::Fill { seed, offset, len }, _) => {
+                out.push(Piece::Fill { seed: *seed, offset: *offset, len: *len });
+            }
+            (Chunk::Stored { extent, len }, _) => {
+                let spill = extent.file.checked_sub(SPILL_EXTENT)?;
+                out.push(Piece::Spill { spill, offset: extent.offset, len: *len });
+            }
+        }
+    }
+    Some(out)
+}
+
+/// A bundle that is not written yet.
+#[derive(Clone, Debug)]
+pub(super) struct Draft {
+    pub index: IndexEntry,
+    pub head: Bytes,
+    pub payload: Payload,
+    pub pieces: Vec<Piece>,
+    pub tail: Bytes,
+    /// Commits that failed with it.
+    pub attempts: u8,
+}
+impl Draft {
+    /// Length of its record.
+    pub fn record_len(&self) -> u64 {
+        let data = self.payload.resident_len();
+        let (head, tail) = (self.head.len() as u64, self.tail.len() as u64);
+        RECORD_HEADER + bundle_meta_len(head, tail, self.pieces.len(), data) + data
+    }
+    /// Length of the bundle.
+    pub fn bundle_len(&self) -> u64 {
+        self.head.len() as u64 + self.payload.len() + self.tail.len() as u64
+    }
+}
+
+/// A bundle record's meta part.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct BundleMeta {
+    pub bundle: BundleHandle,
+    pub index: IndexEntry,
+    pub pieces: Vec<Piece>,
+    pub crcs: Box<[u32]>,
+    pub head: Bytes,
+    pub tail: Bytes,
+}
+/// A delete record's meta part.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct DeleteMeta {
+    pub bundle: BundleHandle,
+    pub remember: Option<Remembered>,
+}
+/// A spill record's meta part.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct SpillMeta {
+    pub spill: u32,
+    pub start: u64,
+    pub crcs: Box<[u32]>,
+}
+
+const BUNDLE_FIXED: u64 = 8 + 4 + 1 + 1 + 4 * 8 + 16 + 3 * 4;
+const PIECE: u64 = 1 + 3 * 8;
+const DELETE_META: u64 = 8 + 1 + 16 + 8;
+
+fn crc_table(data: u64) -> u64 {
+    4 * data.div_ceil(CHUNK)
+}
+/// Length of the meta part of a bundle record.
+pub(super) fn bundle_meta_len(head: u64, tail: u64, pieces: usize, data: u64) -> u64 {
+    BUNDLE_FIXED + PIECE * pieces as u64 + crc_table(data) + head + tail
+}
+/// Length of a delete record.
+pub(super) const DELETE_RECORD: u64 = RECORD_HEADER + DELETE_META;
+/// Length of a counter record.
+pub(super) const COUNTER_RECORD: u64 = RECORD_HEADER + 8;
+/// Length of a spill record for this much data.
+pub(super) fn spill_record_len(data: u64) -> u64 {
+    RECORD_HEADER + 12 + crc_table(data) + data
+}
+
+/// Writes records into a buffer.
+pub(super) struct Encoder<'a> {
+    pub accel: &'a Accel,
+    pub salt: u64,
+    pub out: &'a mut BytesMut,
+}
+impl Encoder<'_> {
+    fn record(&mut self, kind: Kind, sequence: u64, data: u64, meta: impl FnOnce(&mut BytesMut)) -> RecordHeader {
+        let start = self.out.len();
+        self.out.put_bytes(0, RECORD_HEADER as usize);
+        let meta_start = self.out.len();
+        meta(self.out);
+        let meta = &self.out[meta_start..];
+        let header = RecordHeader {
+            kind,
+            salt: self.salt,
+            sequence,
+            meta: meta.len() as u32,
+            meta_crc: (self.accel.crc32c)(0, meta),
+            data,
+        };
+        self.out[start..meta_start].copy_from_slice(&header.encode(self.accel));
+        header
+    }
+    /// A bundle; its data are the payload's bytes in memory, written after it.
+    pub fn bundle(&mut self, sequence: u64, bundle: BundleHandle, draft: &Draft) -> RecordHeader {
+        let accel = self.accel;
+        let Draft { index, head, payload, pieces, tail, .. } = draft;
+        self.record(Kind::Bundle, sequence, payload.resident_len(), |out| {
+            out.put_u64_le(bundle.0);
+            out.put_u32_le(index.flags);
+            out.put_u8(index.priority.number());
+            out.put_u8(u8::from(index.expires.is_some()) | u8::from(index.stored_at.is_some()) << 1);
+            out.put_u64_le(index.expires.unwrap_or_default().0);
+            out.put_u64_le(index.stored_at.unwrap_or_default().0);
+            out.put_u64_le(index.age_ms);
+            out.put_u64_le(index.quota);
+            out.put_u128_le(index.fingerprint);
+            out.put_u32_le(head.len() as u32);
+            out.put_u32_le(tail.len() as u32);
+            out.put_u32_le(pieces.len() as u32);
+            for piece in pieces {
+                let (kind, a, b, len) = match *piece {
+                    Piece::Inline { len } => (0, 0, 0, len),
+                    Piece::Spill { spill, offset, len } => (1, u64::from(spill), offset, len),
+                    Piece::Fill { seed, offset, len } => (2, seed, offset, len),
+                };
+                out.put_u8(kind);
+                out.put_u64_le(a);
+                out.put_u64_le(b);
+                out.put_u64_le(len);
+            }
+            put_crcs(accel, payload, out);
+            out.put_slice(head);
+            out.put_slice(tail);
+        })
+    }
+    /// A bundle is gone, and perhaps delivered.
+    pub fn delete(&mut self, sequence: u64, bundle: BundleHandle, remember: Option<Remembered>) -> RecordHeader {
+        self.record(Kind::Delete, sequence, 0, |out| {
+            out.put_u64_le(bundle.0);
+            out.put_u8(u8::from(remember.is_some()));
+            out.put_u128_le(remember.map_or(0, |r| r.fingerprint));
+            out.put_u64_le(remember.map_or(0, |r| r.until.0));
+        })
+    }
+    /// The counter's value.
+    pub fn counter(&mut self, sequence: u64, value: u64) -> RecordHeader {
+        self.record(Kind::Counter, sequence, 0, |out| out.put_u64_le(value))
+    }
+    /// Bytes of an arriving bundle; the data follow.
+    pub fn spill(&mut self, sequence: u64, spill: u32, start: u64, data: &Payload) -> RecordHeader {
+        let accel = self.accel;
+        self.record(Kind::Spill, sequence, data.len(), |out| {
+            out.put_u32_le(spill);
+            out.put_u64_le(start);
+            put_crcs(accel, data, out);
+        })
+    }
+}
+
+/// Checksums of the rope's bytes in memory, one for each [`CHUNK`].
+fn put_crcs(accel: &Accel, data: &Payload, out: &mut BytesMut) {
+    let mut summing = ChunkSums::default();
+    for chunk in data.chunks() {
+        if let Chunk::Bytes(bytes) = chunk {
+            summing.add(accel, bytes, |crc| out.put_u32_le(crc));
+        }
+    }
+    if let Some(crc) = summing.finish() {
+        out.put_u32_le(crc);
+    }
+}
+
+/// A running checksum, cut at every [`CHUNK`].
+#[derive(Clone, Copy, Default, Debug)]
+pub(super) struct ChunkSums {
+    crc: u32,
+    filled: u64,
+}
+impl ChunkSums {
+    /// Continues over `bytes`; `each` gets the checksum of every chunk that became full.
+    pub fn add(&mut self, accel: &Accel, mut bytes: &[u8], mut each: impl FnMut(u32)) {
+        while !bytes.is_empty() {
+            let n = ((CHUNK - self.filled) as usize).min(bytes.len());
+            self.crc = (accel.crc32c)(self.crc, &bytes[..n]);
+            self.filled += n as u64;
+            bytes = &bytes[n..];
+            if self.filled == CHUNK {
+                each(self.crc);
+                *self = ChunkSums::default();
+            }
+        }
+    }
+    /// The checksum of the last, short chunk.
+    pub fn finish(self) -> Option<u32> {
+        (self.filled > 0).then_some(self.crc)
+    }
+}
+
+/// Whether `bytes` (starting at a chunk boundary) have these checksums.
+pub(super) fn chunks_match(accel: &Accel, bytes: &[u8], crcs: &[u32]) -> bool {
+    bytes.len().div_ceil(CHUNK as usize) == crcs.len()
+        && bytes.chunks(CHUNK as usize).zip(crcs).all(|(chunk, crc)| (accel.crc32c)(0, chunk) == *crc)
+}
+
+/// A decoded meta part.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) enum Meta {
+    Bundle(BundleMeta),
+    Delete(DeleteMeta),
+    Counter(u64),
+    Spill(SpillMeta),
+}
+impl Meta {
+    /// The meta part of a record whose header was read; `None` when it is damaged. Head and tail
+    /// are copied, so that they do not hold the buffer they were read into.
+    pub fn decode(accel: &Accel, header: &RecordHeader, bytes: &[u8]) -> Option<Meta> {
+        let bytes = bytes.get(..header.meta as usize)?;
+        if (accel.crc32c)(0, bytes) != header.meta_crc {
+            return None;
+        }
+        let mut f = Fields(bytes);
+        Some(match header.kind {
+            Kind::Bundle => Meta::Bundle(f.bundle(header.data)?),
+            Kind::Delete => Meta::Delete(f.delete()?),
+            Kind::Counter => Meta::Counter(f.u64()?),
+            Kind::Spill => Meta::Spill(SpillMeta { spill: f.u32()?, start: f.u64()?, crcs: f.crcs(header.data)? }),
+        })
+    }
+    /// Checksums of the data.
+    pub fn crcs(&self) -> &[u32] {
+        match self {
+            Meta::Bundle(meta) => &meta.crcs,
+            Meta::Spill(meta) => &meta.crcs,
+            Meta::Delete(_) | Meta::Counter(_) => &[],
+        }
+    }
+}
+/// Whether `bytes` are one whole, undamaged record.
+pub(super) fn decode_whole(accel: &Accel, salt: u64, bytes: &[u8]) -> Option<(RecordHeader, Meta)> {
+    let header = RecordHeader::decode(accel, Some(salt), bytes)?;
+    let meta = Meta::decode(accel, &header, bytes.get(RECORD_HEADER as usize..)?)?;
+    let data = bytes.get(RECORD_HEADER as usize + header.meta as usize..)?;
+    (data.len() as u64 == header.data && chunks_match(accel, data, meta.crcs())).then_some((header, meta))
+}
+
+/// Reads little-endian fields from the front.
+struct Fields<'a>(&'a [u8]);
+impl<'a> Fields<'a> {
+    fn take(&mut self, n: usize) -> Option<&'a [u8]> {
+        let (taken, rest) = self.0.split_at_checked(n)?;
+        self.0 = rest;
+        Some(taken)
+    }
+    fn array<const N: usize>(&mut self) -> Option<[u8; N]> {
+        self.take(N)?.try_into().ok()
+    }
+    fn u8(&mut self) -> Option<u8> {
+        Some(self.array::<1>()?[0])
+    }
+    fn u32(&mut self) -> Option<u32> {
+        Some(u32::from_le_bytes(self.array()?))
+    }
+    fn u64(&mut self) -> Option<u64> {
+        Some(u64::from_le_bytes(self.array()?))
+    }
+    fn u128(&mut self) -> Option<u128> {
+        Some(u128::from_le_bytes(self.array()?))
+    }
+    fn crcs(&mut self, data: u64) -> Option<Box<[u32]>> {
+        let table = self.take(usize::try_from(crc_table(data)).ok()?)?;
+        Some(table.as_chunks::<4>().0.iter().map(|c| u32::from_le_bytes(*c)).collect())
+    }
+    fn bundle(&mut self, data: u64) -> Option<BundleMeta> {
+        let bundle = BundleHandle(self.u64()?);
+        let flags = self.u32()?;
+        let priority = Priority::from_number(self.u8()?);
+        let has = self.u8()?;
+        let (expires, stored_at) = (DtnTime(self.u64()?), DtnTime(self.u64()?));
+        let index = IndexEntry {
+            priority,
+            expires: (has & 1 != 0).then_some(expires),
+            stored_at: (has & 2 != 0).then_some(stored_at),
+            age_ms: self.u64()?,
+            quota: self.u64()?,
+            fingerprint: self.u128()?,
+            flags,
+        };
+        let (head, tail, count) = (self.u32()? as usize, self.u32()? as usize, self.u32()? as usize);
+        let mut pieces = Vec::with_capacity(count.min(self.0.len() / PIECE as usize));
+        for _ in 0..count {
+            let (kind, a, b, len) = (self.u8()?, self.u64()?, self.u64()?, self.u64()?);
+            pieces.push(match kind {
+                0 => Piece::Inline { len },
+                1 => Piece::Spill { spill: u32::try_from(a).ok()?, offset: b, len },
+                2 => Piece::Fill { seed: a, offset: b, len },
+                _ => return None,
+            });
+        }
+        let crcs = self.crcs(data)?;
+        let head = Bytes::copy_from_slice(self.take(head)?);
+        let tail = Bytes::copy_from_slice(self.take(tail)?);
+        Some(BundleMeta { bundle, index, pieces, crcs, head, tail })
+    }
+    fn delete(&mut self) -> Option<DeleteMeta> {
+        let bundle = BundleHandle(self.u64()?);
+        let remembers = self.u8()? != 0;
+        let remembered = Remembered { fingerprint: self.u128()?, until: DtnTime(self.u64()?) };
+        Some(DeleteMeta { bundle, remember: remembers.then_some(remembered) })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use farlink_base::Rng;
+
+    fn accel() -> Accel {
+        Accel::default()
+    }
+    fn index(rng: &mut Rng) -> IndexEntry {
+        IndexEntry {
+            priority: Priority::from_number(rng.below(3) as u8),
+            expires: rng.chance(0.5).then(|| DtnTime(rng.next_u64())),
+            stored_at: rng.chance(0.5).then(|| DtnTime(rng.next_u64())),
+            age_ms: rng.next_u64(),
+            quota: rng.next_u64(),
+            fingerprint: u128::from(rng.next_u64()) << 64 | u128::from(rng.next_u64()),
+            flags: rng.next_u64() as u32,
+        }
+    }
+
+    #[test]
+    fn a_file_header_survives_any_one_flipped_byte() {
+        let header = FileHeader { file: 7, salt: 9, sequence: 3, last_bundle: 4, counter: 5, clean_below: 6 };
+        let mut bytes = BytesMut::new();
+        header.encode(&accel(), &mut bytes);
+        assert_eq!(bytes.len() as u64, FILE_HEADER);
+        assert_eq!(FileHeader::decode(&accel(), &bytes), Some((header, true)));
+        for at in 0..bytes.len() {
+            bytes[at] ^= 0x40;
+            assert_eq!(FileHeader::decode(&accel(), &bytes), Some((header, false)), "byte {at}");
+            bytes[at] ^= 0x40;
+        }
+        assert_eq!(FileHeader::decode(&accel(), &bytes[..63]), None);
+    }
+
+    #[test]
+    fn records_decode_to_what_was_encoded_and_lengths_are_foreseen() {
+        let mut rng = Rng::new(5);
+        for _ in 0..200 {
+            let mut payload = Payload::new();
+            let data: Vec<u8> = (0..rng.below(700_000)).map(|n| n as u8).collect();
+            payload.push_bytes(data.clone().into());
+            payload.push(Chunk::Fill { seed: 2, offset: 1, len: rng.below(9) });
+            let extent = farlink_base::Extent { file: SPILL_EXTENT | 3, offset: 8 };
+            payload.push(Chunk::Stored { extent, len: rng.below(9) });
+            let (head, tail) = (alloc::vec![1; rng.below(200) as usize], alloc::vec![2; rng.below(9) as usize]);
+            let (parts, entry) = (pieces(&payload).unwrap(), index(&mut rng));
+            let mut out = BytesMut::new();
+            let accel = accel();
+            let mut encoder = Encoder { accel: &accel, salt: 77, out: &mut out };
+            let draft = Draft {
+                index: entry,
+                head: head.clone().into(),
+                payload,
+                pieces: parts.clone(),
+                tail: tail.clone().into(),
+                attempts: 0,
+            };
+            let header = encoder.bundle(11, BundleHandle(4), &draft);
+            out.put_slice(&data);
+            assert_eq!(out.len() as u64, draft.record_len());
+            let (again, meta) = decode_whole(&accel, 77, &out).unwrap();
+            let Meta::Bundle(meta) = meta else { unreachable!() };
+            assert_eq!((again, meta.index, meta.pieces), (header, entry, parts));
+            assert_eq!((&meta.head[..], &meta.tail[..]), (&head[..], &tail[..]));
+            assert!(decode_whole(&accel, 78, &out).is_none(), "another store's salt");
+        }
+    }
+
+    #[test]
+    fn small_records_decode_and_any_flipped_byte_is_noticed() {
+        let accel = accel();
+        let remember = Some(Remembered { fingerprint: 1 << 100, until: DtnTime(9) });
+        let mut out = BytesMut::new();
+        let mut encoder = Encoder { accel: &accel, salt: 1, out: &mut out };
+        encoder.delete(5, BundleHandle(6), remember);
+        assert_eq!(out.len() as u64, DELETE_RECORD);
+        let decoded = decode_whole(&accel, 1, &out).unwrap();
+        assert_eq!(decoded.1, Meta::Delete(DeleteMeta { bundle: BundleHandle(6), remember }));
+        for at in 0..out.len() {
+            out[at] ^= 1;
+            assert_eq!(decode_whole(&accel, 1, &out), None, "byte {at}");
+            out[at] ^= 1;
+        }
+        let data = Payload::from(&b"spilled"[..]);
+        let mut out = BytesMut::new();
+        let mut encoder = Encoder { accel: &accel, salt: 1, out: &mut out };
+        encoder.counter(1, 42);
+        encoder.spill(2, 3, 4, &data);
+        assert_eq!(out.len() as u64 + 7, COUNTER_RECORD + spill_record_len(7));
+        assert_eq!(find_header(&accel, Some(1), &out, 1), Some(COUNTER_RECORD as usize));
+        assert_eq!(find_header(&accel, Some(2), &out, 0), None);
+    }
+
+    #[test]
+    fn extents_of_strangers_are_not_taken() {
+        let mut payload = Payload::new();
+        payload.push(Chunk::Stored { extent: farlink_base::Extent { file: 3, offset: 0 }, len: 1 });
+        assert_eq!(pieces(&payload), None);
+    }
+}

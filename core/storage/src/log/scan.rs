@@ -1,0 +1,296 @@
+//! Reads one file from front to back in bounded windows. Where it meets damage it looks for the
+//! next whole record header and goes on from there.
+
+use super::record::{ChunkSums, FILE_HEADER, FileHeader, Loc, Meta, RECORD_HEADER, RecordHeader, find_header};
+use alloc::vec::Vec;
+use farlink_base::Accel;
+
+/// What a scan comes upon.
+#[derive(Debug)]
+pub(super) enum Find {
+    Header(FileHeader),
+    Record {
+        sequence: u64,
+        loc: Loc,
+        meta: Meta,
+        /// Its data have the right checksums, or were not to be checked.
+        whole: bool,
+    },
+    Damage {
+        offset: u64,
+        len: u64,
+    },
+}
+
+/// One file being read.
+#[derive(Debug)]
+pub(super) struct Scan {
+    pub file: u32,
+    len: u64,
+    window: u64,
+    /// Where the next read begins, and its least length.
+    read_from: u64,
+    need: u64,
+    /// The next record, or where to look for one.
+    at: u64,
+    damage_from: Option<u64>,
+    check: Option<Check>,
+    /// Check the data of records, not only their headers and meta parts.
+    pub verify: bool,
+    started: bool,
+    /// A whole header or record was found.
+    pub ours: bool,
+    /// Something other than zeros was found.
+    pub content: bool,
+    done: bool,
+}
+/// The data of a record being checked.
+#[derive(Debug)]
+struct Check {
+    sequence: u64,
+    loc: Loc,
+    meta: Meta,
+    position: u64,
+    sums: ChunkSums,
+    found: Vec<u32>,
+}
+
+impl Scan {
+    pub fn new(file: u32, len: u64, window: u64) -> Scan {
+        Scan {
+            file,
+            len,
+            window,
+            read_from: 0,
+            need: 0,
+            at: 0,
+            damage_from: None,
+            check: None,
+            verify: true,
+            started: false,
+            ours: false,
+            content: false,
+            done: len == 0,
+        }
+    }
+    /// Offset and length of the next read; `None` when the scan is over.
+    pub fn next_read(&self) -> Option<(u64, u64)> {
+        let len = self.window.max(self.need).min(self.len.saturating_sub(self.read_from));
+        (!self.done).then_some((self.read_from, len))
+    }
+    /// The read failed: leaves its range out.
+    pub fn unreadable(&mut self, mut find: impl FnMut(&mut Scan, Find)) {
+        let end = self.next_read().map_or(self.len, |(at, len)| at + len);
+        self.started = true;
+        let from = self.check.take().map_or(self.at.min(self.read_from), |check| check.loc.offset);
+        self.damage_from.get_or_insert(from);
+        self.at = end;
+        self.read_from = end;
+        self.need = 0;
+        if end >= self.len {
+            self.finish(&mut find);
+        }
+    }
+    fn finish(&mut self, find: &mut impl FnMut(&mut Scan, Find)) {
+        self.done = true;
+        if let Some(offset) = self.damage_from.take().or((self.at < self.len).then_some(self.at)) {
+            find(self, Find::Damage { offset, len: self.len - offset });
+        }
+    }
+    /// Takes the bytes of the last [`Scan::next_read`]. `find` may set [`Scan::verify`].
+    pub fn take(&mut self, accel: &Accel, salt: &mut Option<u64>, bytes: &[u8], mut find: impl FnMut(&mut Scan, Find)) {
+        let asked = self.next_read().map_or(0, |(_, len)| len);
+        if (bytes.len() as u64) < asked {
+            // The file is shorter than its listing said.
+            self.len = self.read_from + bytes.len() as u64;
+        }
+        self.need = 0;
+        if !self.ours && !self.content {
+            self.content = bytes.iter().any(|b| *b != 0);
+        }
+        if !self.started {
+            self.start(accel, salt, bytes, &mut find);
+        }
+        while !self.done && self.step(accel, salt, bytes, &mut find) {}
+    }
+    fn start(&mut self, accel: &Accel, salt: &mut Option<u64>, bytes: &[u8], find: &mut impl FnMut(&mut Scan, Find)) {
+        self.started = true;
+        self.at = FILE_HEADER.min(self.len);
+        match FileHeader::decode(accel, bytes) {
+            Some((header, whole)) => {
+                if *salt.get_or_insert(header.salt) == header.salt {
+                    self.ours = true;
+                    find(self, Find::Header(header));
+                }
+                if !whole {
+                    find(self, Find::Damage { offset: 0, len: FILE_HEADER });
+                }
+            }
+            None => self.damage_from = Some(0),
+        }
+    }
+    /// One record, or one look for the next. False when more must be read.
+    fn step(
+        &mut self,
+        accel: &Accel,
+        salt: &mut Option<u64>,
+        bytes: &[u8],
+        find: &mut impl FnMut(&mut Scan, Find),
+    ) -> bool {
+        let base = self.read_from;
+        if self.check.is_some() {
+            return self.check_data(accel, bytes, find);
+        }
+        if self.at + RECORD_HEADER > self.len {
+            self.finish(find);
+            return false;
+        }
+        let inside = self.at.saturating_sub(base) as usize;
+        if inside + RECORD_HEADER as usize > bytes.len() {
+            self.read_from = self.at;
+            return false;
+        }
+        let header = RecordHeader::decode(accel, *salt, &bytes[inside..]);
+        let Some((header, loc)) = header.map(|h| (h, h.loc(self.file, self.at))).filter(|(h, _)| self.fits(h)) else {
+            self.damage_from.get_or_insert(self.at);
+            // Without a salt only a record right behind a lost file header is trusted.
+            let next = salt.and_then(|salt| find_header(accel, Some(salt), bytes, inside + 1));
+            self.at = match next {
+                Some(at) => base + at as u64,
+                None => (base + bytes.len() as u64 + 1).saturating_sub(RECORD_HEADER).max(self.at + 1),
+            };
+            return true;
+        };
+        let meta_end = inside + RECORD_HEADER as usize + header.meta as usize;
+        if meta_end > bytes.len() {
+            self.read_from = self.at;
+            self.need = RECORD_HEADER + u64::from(header.meta);
+            return false;
+        }
+        salt.get_or_insert(header.salt);
+        self.ours = true;
+        if let Some(offset) = self.damage_from.take() {
+            find(self, Find::Damage { offset, len: self.at - offset });
+        }
+        match Meta::decode(accel, &header, &bytes[inside + RECORD_HEADER as usize..meta_end]) {
+            None => {
+                find(self, Find::Damage { offset: self.at, len: loc.size() });
+                self.at += loc.size();
+            }
+            Some(meta) if self.verify && loc.data > 0 => {
+                let (position, sums) = (loc.data_offset(), ChunkSums::default());
+                self.check = Some(Check { sequence: header.sequence, loc, meta, position, sums, found: Vec::new() });
+            }
+            Some(meta) => {
+                self.at += loc.size();
+                find(self, Find::Record { sequence: header.sequence, loc, meta, whole: true });
+            }
+        }
+        true
+    }
+    fn fits(&self, header: &RecordHeader) -> bool {
+        let rest = self.len - self.at;
+        header.data <= rest && header.loc(self.file, self.at).size() <= rest
+    }
+    fn check_data(&mut self, accel: &Accel, bytes: &[u8], find: &mut impl FnMut(&mut Scan, Find)) -> bool {
+        let Some(mut check) = self.check.take() else { return true };
+        let end = check.loc.offset + check.loc.size();
+        let available = bytes.get((check.position - self.read_from) as usize..).unwrap_or_default();
+        let n = available.len().min((end - check.position) as usize);
+        let Check { sums, found, .. } = &mut check;
+        sums.add(accel, &available[..n], |crc| found.push(crc));
+        check.position += n as u64;
+        if check.position < end {
+            if self.read_from + bytes.len() as u64 >= self.len {
+                // The file became shorter while it was read.
+                self.damage_from.get_or_insert(self.at);
+                self.at = self.len;
+                self.finish(find);
+                return false;
+            }
+            self.read_from = check.position;
+            self.check = Some(check);
+            return false;
+        }
+        check.found.extend(check.sums.finish());
+        let whole = check.found == check.meta.crcs();
+        self.at = end;
+        let Check { sequence, loc, meta, .. } = check;
+        find(self, Find::Record { sequence, loc, meta, whole });
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::record::{DELETE_RECORD, Encoder};
+    use super::*;
+    use bytes::{BufMut, BytesMut};
+    use farlink_base::{BundleHandle, Payload};
+
+    fn file() -> BytesMut {
+        let accel = Accel::default();
+        let mut out = BytesMut::new();
+        FileHeader { file: 1, salt: 9, sequence: 1, ..FileHeader::default() }.encode(&accel, &mut out);
+        let data = Payload::from(alloc::vec![7u8; 10_000]);
+        for n in 0..3 {
+            let mut encoder = Encoder { accel: &accel, salt: 9, out: &mut out };
+            encoder.delete(n, BundleHandle(n), None);
+            encoder.spill(n, 1, n * 10_000, &data);
+            out.put_slice(&data.to_bytes().unwrap());
+        }
+        out
+    }
+    /// Whole records, damaged data, and bytes left out.
+    fn scan(bytes: &[u8], window: u64) -> (usize, usize, u64) {
+        let (accel, mut salt) = (Accel::default(), None);
+        let mut scan = Scan::new(1, bytes.len() as u64, window);
+        let (mut good, mut bad, mut lost) = (0, 0, 0);
+        while let Some((at, len)) = scan.next_read() {
+            scan.take(&accel, &mut salt, &bytes[at as usize..(at + len) as usize], |_, find| match find {
+                Find::Record { whole: true, .. } => good += 1,
+                Find::Record { .. } => bad += 1,
+                Find::Damage { len, .. } => lost += len,
+                Find::Header(_) => {}
+            });
+        }
+        (good, bad, lost)
+    }
+
+    #[test]
+    fn every_window_finds_every_record() {
+        let bytes = file();
+        for window in [200, 333, 4096, 10_000, 1 << 20] {
+            assert_eq!(scan(&bytes, window), (6, 0, 0), "window {window}");
+        }
+    }
+
+    #[test]
+    fn a_flipped_byte_costs_one_record() {
+        let mut bytes = file();
+        for at in (0..bytes.len()).step_by(7) {
+            bytes[at] ^= 0x10;
+            let (good, bad, lost) = scan(&bytes, 4096);
+            bytes[at] ^= 0x10;
+            if (at as u64) < FILE_HEADER {
+                assert_eq!((good, bad), (6, 0), "byte {at}");
+            } else {
+                assert_eq!(good, 5, "byte {at}: {bad} {lost}");
+                assert!(bad == 1 || lost > 0);
+            }
+        }
+    }
+
+    #[test]
+    fn a_torn_tail_costs_the_last_record_only() {
+        let bytes = file();
+        for cut in [1, 47, 5000, 10_063] {
+            let torn = &bytes[..bytes.len() - cut];
+            assert_eq!(scan(torn, 4096).0, 5, "{cut} bytes missing");
+        }
+        let mut zeros = bytes.clone();
+        zeros.put_bytes(0, 9000);
+        assert_eq!(scan(&zeros, 4096), (6, 0, 9000));
+        let _ = DELETE_RECORD;
+    }
+}

@@ -1,0 +1,234 @@
+//! The table of files: how long each is, what in it is live, and which may be removed.
+
+use super::record::{FILE_HEADER, Loc};
+use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::vec::Vec;
+use farlink_base::BundleHandle;
+
+/// Whose record it is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Owner {
+    /// A kept bundle.
+    Bundle(BundleHandle),
+    /// A delete record that still matters.
+    Delete(BundleHandle),
+    /// Part of a spill, starting at this offset of it.
+    Spill(u32, u64),
+}
+
+/// One file.
+#[derive(Debug, Default)]
+pub(super) struct Segment {
+    /// Bytes given to records, written or in flight.
+    pub len: u64,
+    /// Bytes of live records.
+    pub live: u64,
+    /// Live records by offset: owner and size.
+    pub records: BTreeMap<u64, (Owner, u64)>,
+    /// Bundles of which a dead record is here: their delete records are needed until this file goes.
+    pub dead: Vec<BundleHandle>,
+    /// Nothing is added any more.
+    pub sealed: bool,
+    /// A write or sync of it failed, or unfinished data were found in it: recovery must check the
+    /// data of its records, and it is compacted first.
+    pub suspect: bool,
+    /// Operations and loads under way.
+    pub busy: u32,
+    /// A `Remove` is under way.
+    pub removing: bool,
+    /// It could not be read: compaction leaves it alone until the next start.
+    pub unreadable: bool,
+    /// Not a file of this store, or not all of it could be read: never touched.
+    pub foreign: bool,
+}
+impl Segment {
+    fn compactable(&self, longest: u64) -> bool {
+        let idle = self.sealed && !self.removing && self.len <= longest;
+        idle && !self.unreadable && !self.foreign && !self.records.is_empty()
+    }
+}
+
+/// All files.
+#[derive(Debug, Default)]
+pub(super) struct Segments {
+    table: BTreeMap<u32, Segment>,
+    /// The file that records are added to.
+    pub active: Option<u32>,
+    /// Number of the next file.
+    pub next: u32,
+    /// The newest file whose header is durable. Counter and numbers are in its header, so older
+    /// files may go.
+    pub newest_durable: u32,
+    /// Bytes of all files.
+    pub bytes: u64,
+    /// Bytes of all live records.
+    pub live: u64,
+    /// Sealed files without live records.
+    pub empty: BTreeSet<u32>,
+}
+impl Segments {
+    /// No files; the first will be number 1.
+    pub fn new() -> Segments {
+        Segments { next: 1, ..Segments::default() }
+    }
+    pub fn get(&self, file: u32) -> Option<&Segment> {
+        self.table.get(&file)
+    }
+    pub fn get_mut(&mut self, file: u32) -> Option<&mut Segment> {
+        self.table.get_mut(&file)
+    }
+    pub fn iter(&self) -> impl Iterator<Item = (u32, &Segment)> {
+        self.table.iter().map(|(file, segment)| (*file, segment))
+    }
+    pub fn len(&self) -> usize {
+        self.table.len()
+    }
+    /// Adds a file of `len` bytes.
+    pub fn insert(&mut self, file: u32, segment: Segment) {
+        self.bytes += segment.len;
+        self.next = self.next.max(file.saturating_add(1));
+        self.table.insert(file, segment);
+    }
+    /// Takes the file out of the table; gives back the bundles with dead records in it.
+    pub fn remove(&mut self, file: u32) -> Vec<BundleHandle> {
+        self.empty.remove(&file);
+        let Some(segment) = self.table.remove(&file) else { return Vec::new() };
+        self.bytes -= segment.len;
+        self.live -= segment.live;
+        segment.dead
+    }
+    /// Lengthens the file by `bytes`.
+    pub fn extend(&mut self, file: u32, bytes: u64) {
+        if let Some(segment) = self.table.get_mut(&file) {
+            segment.len += bytes;
+            self.bytes += bytes;
+        }
+    }
+    /// A record became live.
+    pub fn add(&mut self, loc: Loc, owner: Owner) {
+        if let Some(segment) = self.table.get_mut(&loc.file) {
+            segment.records.insert(loc.offset, (owner, loc.size()));
+            segment.live += loc.size();
+            self.live += loc.size();
+            self.empty.remove(&loc.file);
+        }
+    }
+    /// A record is live no longer.
+    pub fn release(&mut self, file: u32, offset: u64) {
+        let Some(segment) = self.table.get_mut(&file) else { return };
+        if let Some((_, size)) = segment.records.remove(&offset) {
+            segment.live -= size;
+            self.live -= size;
+            if segment.sealed && segment.records.is_empty() && !segment.foreign {
+                self.empty.insert(file);
+            }
+        }
+    }
+    /// A dead record of the bundle is in the file.
+    pub fn add_dead(&mut self, file: u32, bundle: BundleHandle) {
+        if let Some(segment) = self.table.get_mut(&file) {
+            segment.dead.push(bundle);
+        }
+    }
+    /// Nothing is added to the file any more.
+    pub fn seal(&mut self, file: u32) {
+        if self.active == Some(file) {
+            self.active = None;
+        }
+        if let Some(segment) = self.table.get_mut(&file) {
+            segment.sealed = true;
+            if segment.records.is_empty() && !segment.foreign {
+                self.empty.insert(file);
+            }
+        }
+    }
+    /// Every file below this one is known to be durable as a whole.
+    pub fn clean_below(&self, next: u32) -> u32 {
+        self.table.iter().find(|(_, s)| s.suspect).map_or(next, |(file, _)| *file)
+    }
+    /// An operation or load on the file begins.
+    pub fn begin(&mut self, file: u32) {
+        if let Some(segment) = self.table.get_mut(&file) {
+            segment.busy += 1;
+        }
+    }
+    /// It ended.
+    pub fn end(&mut self, file: u32) {
+        if let Some(segment) = self.table.get_mut(&file) {
+            segment.busy = segment.busy.saturating_sub(1);
+        }
+    }
+    /// The files that may be removed now.
+    pub fn removable(&self) -> Vec<u32> {
+        let may = |file: &&u32| {
+            **file < self.newest_durable && self.table.get(file).is_some_and(|s| s.busy == 0 && !s.removing)
+        };
+        self.empty.iter().filter(may).copied().collect()
+    }
+    /// Bytes that compaction could win.
+    pub fn garbage(&self) -> u64 {
+        self.bytes.saturating_sub(self.live)
+    }
+    /// The sealed file that pays most to compact, and the share of it that is garbage in 1/256.
+    /// Files in doubt come first.
+    /// Files over `longest` hold one large record and go when it dies.
+    pub fn victim(&self, longest: u64) -> Option<(u32, u64)> {
+        self.iter()
+            .filter(|(_, s)| s.compactable(longest))
+            .map(|(file, s)| {
+                let waste = s.len.saturating_sub(s.live).saturating_sub(FILE_HEADER);
+                (file, if s.suspect { 256 } else { waste * 256 / s.len.max(1) })
+            })
+            .max_by_key(|(file, share)| (*share, core::cmp::Reverse(*file)))
+    }
+    /// The smallest sealed file: merging it with others keeps the number of files bounded.
+    pub fn smallest(&self, longest: u64) -> Option<u32> {
+        self.iter().filter(|(_, s)| s.compactable(longest)).min_by_key(|(_, s)| s.live).map(|(file, _)| file)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn loc(file: u32, offset: u64, data: u64) -> Loc {
+        Loc { file, offset, meta: 52, data }
+    }
+
+    #[test]
+    fn a_file_may_go_when_sealed_empty_idle_and_older_than_a_durable_one() {
+        let mut segments = Segments::default();
+        segments.insert(1, Segment { len: 1000, ..Segment::default() });
+        segments.active = Some(1);
+        segments.add(loc(1, 128, 100), Owner::Bundle(BundleHandle(5)));
+        assert_eq!((segments.bytes, segments.live, segments.garbage()), (1000, 200, 800));
+        segments.release(1, 128);
+        assert!(segments.empty.is_empty(), "still active");
+        segments.seal(1);
+        assert!(segments.removable().is_empty(), "no newer durable file");
+        segments.newest_durable = 2;
+        segments.begin(1);
+        assert!(segments.removable().is_empty(), "busy");
+        segments.end(1);
+        segments.add_dead(1, BundleHandle(5));
+        assert_eq!(segments.removable(), [1]);
+        assert_eq!(segments.remove(1), [BundleHandle(5)]);
+        assert_eq!((segments.bytes, segments.live), (0, 0));
+    }
+
+    #[test]
+    fn the_emptiest_sealed_file_is_the_victim_and_suspects_come_first() {
+        let mut segments = Segments::default();
+        segments.newest_durable = 9;
+        for (file, data) in [(1, 800), (2, 300), (3, 600)] {
+            segments.insert(file, Segment { len: 1000, sealed: true, ..Segment::default() });
+            segments.add(loc(file, 128, data), Owner::Delete(BundleHandle(1)));
+        }
+        assert_eq!(segments.victim(9999).map(|(file, _)| file), Some(2));
+        assert_eq!(segments.smallest(9999), Some(2));
+        assert_eq!(segments.clean_below(4), 4);
+        segments.get_mut(1).unwrap().suspect = true;
+        assert_eq!(segments.victim(9999), Some((1, 256)));
+        assert_eq!(segments.clean_below(4), 1);
+    }
+}

@@ -1,0 +1,90 @@
+//! Bundles come and go for long: the files stay within the capacity, and nothing that fits is
+//! refused.
+
+mod common;
+use common::{World, disk::Disk, small};
+use farlink_base::store::BundleStore;
+use farlink_storage::Config;
+use std::collections::VecDeque;
+
+#[test]
+fn files_stay_within_capacity_while_bundles_come_and_go() {
+    let capacity = 512 * 1024;
+    let mut world = World::open(Config { segment_bytes: 16 * 1024, ..small(capacity) }, Disk::default(), 1);
+    world.settle();
+    let (mut alive, mut live, mut written) = (VecDeque::new(), 0, 0);
+    while written < 12 * capacity {
+        let len = 200 + world.rng.below(2000);
+        alive.push_back((world.put(len), len));
+        live += len;
+        written += len;
+        world.step();
+        while live > capacity * 6 / 10 {
+            // Mostly the oldest, sometimes any: garbage is spread over all files.
+            let at = if world.rng.chance(0.5) { 0 } else { world.rng.below(alive.len() as u64) as usize };
+            let (number, len) = alive.remove(at).unwrap();
+            world.delete(number, number % 10 == 0);
+            live -= len;
+        }
+        let usage = world.store.usage();
+        assert!(usage.file_bytes <= capacity + 2 * 16 * 1024, "{usage:?}");
+    }
+    world.settle();
+    assert_eq!(world.refused, 0, "refused although it fits");
+    world.assert_all_answered("churn");
+    world.reopen(world.disk.killed(), "after churn");
+}
+
+#[test]
+fn a_full_store_refuses_then_takes_again() {
+    let mut world = World::open(small(256 * 1024), Disk::default(), 2);
+    world.settle();
+    let mut alive = Vec::new();
+    while world.refused == 0 {
+        alive.push(world.put(1000));
+        world.settle();
+    }
+    assert!(world.store.usage().bytes > 180_000, "{:?}", world.store.usage());
+    let refused = alive.pop().unwrap();
+    assert!(!world.known[&refused].stored);
+    for number in alive.iter().step_by(3) {
+        world.delete(*number, false);
+        world.settle();
+    }
+    for _ in 0..alive.len() / 4 {
+        world.put(1000);
+        world.settle();
+    }
+    assert_eq!(world.refused, 1);
+    world.reopen(world.disk.killed(), "after being full");
+}
+
+#[test]
+fn a_burst_shares_its_syncs() {
+    let mut world = World::open(Config::new(1 << 30), Disk::default(), 3);
+    world.settle();
+    let before = world.syncs;
+    for _ in 0..1000 {
+        world.put(100);
+    }
+    world.settle();
+    assert_eq!(world.refused, 0);
+    assert!(world.syncs - before <= 3, "{} syncs", world.syncs - before);
+}
+
+#[test]
+fn delivery_memory_is_bounded_and_forgets_the_earliest() {
+    let config = Config { remembered: 10, ..small(300_000) };
+    let mut world = World::open(config, Disk::default(), 4);
+    world.settle();
+    for _ in 0..50 {
+        let number = world.put(100);
+        world.settle();
+        world.delete(number, true);
+        world.settle();
+    }
+    let mut again = World::open(config, world.disk.killed(), 1);
+    again.settle();
+    let newest: Vec<u64> = again.deliveries.iter().map(|f| (f >> 64) as u64).collect();
+    assert_eq!(newest, (41..=50).collect::<Vec<_>>());
+}

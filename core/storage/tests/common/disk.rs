@@ -1,0 +1,189 @@
+//! Files with a cache in front of them. A power cut keeps what was synced and any part of what was
+//! not: whole writes, single sectors of them, or nothing, in any order.
+
+use farlink_base::Rng;
+use farlink_base::store::{DiskAction, DiskAnswer, DiskError, DiskOp};
+use std::collections::BTreeMap;
+
+const SECTOR: usize = 512;
+
+#[derive(Clone, Debug, Default)]
+pub struct SimFile {
+    /// What a read sees.
+    pub cache: Vec<u8>,
+    durable: Vec<u8>,
+    /// The directory entry is durable.
+    entered: bool,
+    /// Writes not durable yet.
+    pending: Vec<(u64, Vec<u8>)>,
+}
+
+#[derive(Clone, Debug, Default)]
+pub struct Disk {
+    pub files: BTreeMap<u32, SimFile>,
+    /// Operations performed.
+    pub count: u64,
+    /// Operations in this range fail.
+    pub fail: Option<(core::ops::Range<u64>, DiskError)>,
+}
+
+fn write_at(file: &mut Vec<u8>, offset: u64, bytes: &[u8]) {
+    let end = offset as usize + bytes.len();
+    if file.len() < end {
+        file.resize(end, 0);
+    }
+    file[offset as usize..end].copy_from_slice(bytes);
+}
+fn file_of(action: &DiskAction) -> Option<u32> {
+    match action {
+        DiskAction::List => None,
+        DiskAction::Create { file }
+        | DiskAction::Write { file, .. }
+        | DiskAction::Sync { file }
+        | DiskAction::Read { file, .. }
+        | DiskAction::Truncate { file, .. }
+        | DiskAction::Remove { file } => Some(*file),
+    }
+}
+
+impl Disk {
+    /// Takes one of the outstanding operations, in any order that syncs allow.
+    pub fn choose(&self, outstanding: &mut Vec<DiskOp>, rng: &mut Rng) -> Option<DiskOp> {
+        let is_sync = |op: &DiskOp| matches!(op.action, DiskAction::Sync { .. });
+        let allowed: Vec<usize> = (0..outstanding.len())
+            .filter(|&n| {
+                outstanding[..n].iter().all(|before| {
+                    file_of(&before.action) != file_of(&outstanding[n].action)
+                        || !(is_sync(before) || is_sync(&outstanding[n]))
+                })
+            })
+            .collect();
+        if allowed.is_empty() {
+            return None;
+        }
+        Some(outstanding.remove(allowed[rng.below(allowed.len() as u64) as usize]))
+    }
+    pub fn perform(&mut self, action: DiskAction, rng: &mut Rng) -> Result<DiskAnswer, DiskError> {
+        self.count += 1;
+        let failing = self.fail.as_ref().filter(|(range, _)| range.contains(&self.count)).map(|(_, error)| *error);
+        if let Some(error) = failing {
+            self.fail_at(action, rng);
+            return Err(error);
+        }
+        match action {
+            DiskAction::List => {
+                let files = self.files.iter().map(|(n, f)| (*n, f.cache.len() as u64)).collect();
+                return Ok(DiskAnswer::Files(files));
+            }
+            DiskAction::Create { file } => {
+                assert!(self.files.insert(file, SimFile::default()).is_none(), "file {file} exists");
+            }
+            DiskAction::Write { file, offset, data } => {
+                let file = self.files.get_mut(&file).expect("written before it was made");
+                let bytes = data.to_bytes().expect("no extents in a write").to_vec();
+                write_at(&mut file.cache, offset, &bytes);
+                file.pending.push((offset, bytes));
+            }
+            DiskAction::Sync { file } => {
+                let file = self.files.get_mut(&file).expect("exists");
+                for (offset, bytes) in file.pending.drain(..) {
+                    write_at(&mut file.durable, offset, &bytes);
+                }
+                file.entered = true;
+            }
+            DiskAction::Read { file, offset, len } => {
+                let file = &self.files.get(&file).expect("read of a removed file").cache;
+                let start = (offset as usize).min(file.len());
+                let end = (offset + len).min(file.len() as u64) as usize;
+                return Ok(DiskAnswer::Data(file[start..end].to_vec().into()));
+            }
+            DiskAction::Truncate { file, len } => {
+                self.files.get_mut(&file).expect("exists").cache.truncate(len as usize);
+            }
+            DiskAction::Remove { file } => {
+                self.files.remove(&file);
+            }
+        }
+        Ok(DiskAnswer::Done)
+    }
+    /// What an operation that fails may have done all the same.
+    fn fail_at(&mut self, action: DiskAction, rng: &mut Rng) {
+        match action {
+            DiskAction::Write { file, offset, data } => {
+                let bytes = data.to_bytes().expect("no extents in a write");
+                let done = bytes.slice(..rng.below(bytes.len() as u64 + 1) as usize).to_vec();
+                if let Some(file) = self.files.get_mut(&file) {
+                    write_at(&mut file.cache, offset, &done);
+                    file.pending.push((offset, done));
+                }
+            }
+            // The kernel calls the pages clean; whether they are on disk nobody knows.
+            DiskAction::Sync { file } => {
+                if let Some(file) = self.files.get_mut(&file) {
+                    for (offset, bytes) in file.pending.drain(..) {
+                        tear(&mut file.durable, offset, &bytes, rng);
+                    }
+                }
+            }
+            DiskAction::Create { file } if rng.chance(0.5) => {
+                self.files.insert(file, SimFile::default());
+            }
+            _ => {}
+        }
+    }
+    /// The disk as it is found after the power went.
+    pub fn power_cut(&self, outstanding: &[DiskOp], rng: &mut Rng) -> Disk {
+        let mut disk = self.clone();
+        // What was under way may have been done or not.
+        for op in outstanding {
+            let touched = file_of(&op.action).is_none_or(|file| disk.files.contains_key(&file));
+            let creates = matches!(op.action, DiskAction::Create { .. });
+            if touched && !creates && rng.chance(0.3) {
+                if let DiskAction::Sync { .. } = op.action {
+                    disk.fail_at(op.action.clone(), rng);
+                } else {
+                    disk.fail = None;
+                    let _ = disk.perform(op.action.clone(), rng);
+                }
+            }
+        }
+        disk.files.retain(|_, file| file.entered || rng.chance(0.5));
+        for file in disk.files.values_mut() {
+            let mut pending = std::mem::take(&mut file.pending);
+            while !pending.is_empty() {
+                let (offset, bytes) = pending.remove(rng.below(pending.len() as u64) as usize);
+                tear(&mut file.durable, offset, &bytes, rng);
+            }
+            file.cache = file.durable.clone();
+            file.entered = true;
+        }
+        disk.count = 0;
+        disk.fail = None;
+        disk
+    }
+    /// The disk as the next process finds it after `kill -9`: nothing in the cache is lost.
+    pub fn killed(&self) -> Disk {
+        Disk { count: 0, fail: None, ..self.clone() }
+    }
+    pub fn len(&self) -> u64 {
+        self.files.values().map(|f| f.cache.len() as u64).sum()
+    }
+}
+
+/// Writes all, some sectors, or none of it; the rest reads as zeros or as it was.
+fn tear(file: &mut Vec<u8>, offset: u64, bytes: &[u8], rng: &mut Rng) {
+    match rng.below(4) {
+        0 => write_at(file, offset, bytes),
+        1 => {}
+        _ => {
+            let (mut at, end) = (offset as usize, offset as usize + bytes.len());
+            while at < end {
+                let next = ((at / SECTOR + 1) * SECTOR).min(end);
+                if rng.chance(0.5) {
+                    write_at(file, at as u64, &bytes[at - offset as usize..next - offset as usize]);
+                }
+                at = next;
+            }
+        }
+    }
+}

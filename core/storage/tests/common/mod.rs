@@ -1,0 +1,359 @@
+//! A simulated disk and an agent that remembers what the store promised.
+#![allow(dead_code)]
+
+pub mod disk;
+
+use disk::Disk;
+use farlink_base::store::{BundleStore, DiskDone, DiskOp, IndexEntry, Input, Output, Remembered};
+use farlink_base::{BundleHandle, Bytes, DtnTime, Event, Instant, Payload, Priority, Refusal, Rng};
+use farlink_storage::{Config, LogStore};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// What the agent knows of a bundle.
+#[derive(Clone, Debug)]
+pub struct Known {
+    pub index: IndexEntry,
+    pub head: Bytes,
+    pub payload: Bytes,
+    pub tail: Bytes,
+    pub stored: bool,
+    pub answered: bool,
+    pub delete_asked: bool,
+    pub remember: Option<Remembered>,
+    pub delete_answered: bool,
+}
+
+/// A bundle that is arriving in pieces.
+#[derive(Clone, Debug)]
+pub struct Arriving {
+    bytes: Vec<u8>,
+    rope: Payload,
+    left: u32,
+    failed: bool,
+}
+
+/// One node's store on a simulated disk.
+pub struct World {
+    pub config: Config,
+    pub store: LogStore,
+    pub disk: Disk,
+    pub now: Instant,
+    pub rng: Rng,
+    pub outstanding: Vec<DiskOp>,
+    pub known: BTreeMap<u64, Known>,
+    pub arriving: BTreeMap<u64, Arriving>,
+    pub counter: u64,
+    pub next_bundle: u64,
+    pub next_spill: u64,
+    pub opened: Option<(u64, u64)>,
+    pub recovered: BTreeMap<u64, (IndexEntry, Bytes, u64, Bytes)>,
+    pub deliveries: BTreeSet<u128>,
+    pub loaded: BTreeMap<u64, Result<Payload, Refusal>>,
+    pub damage: usize,
+    pub failures: usize,
+    pub refused: usize,
+    pub syncs: usize,
+}
+
+pub fn small(capacity: u64) -> Config {
+    Config { segment_bytes: 8192, read_bytes: 4096, seed: 42, ..Config::new(capacity) }
+}
+
+impl World {
+    /// Opens a store on this disk.
+    pub fn open(config: Config, disk: Disk, seed: u64) -> World {
+        let mut world = World {
+            config,
+            store: LogStore::new(config),
+            disk,
+            now: Instant::ZERO,
+            rng: Rng::new(seed),
+            outstanding: Vec::new(),
+            known: BTreeMap::new(),
+            arriving: BTreeMap::new(),
+            counter: 0,
+            next_bundle: 1,
+            next_spill: 1,
+            opened: None,
+            recovered: BTreeMap::new(),
+            deliveries: BTreeSet::new(),
+            loaded: BTreeMap::new(),
+            damage: 0,
+            failures: 0,
+            refused: 0,
+            syncs: 0,
+        };
+        world.input(Input::Open);
+        world
+    }
+    pub fn input(&mut self, input: Input) {
+        let mut out = Vec::new();
+        self.store.handle(self.now, input, &mut out);
+        for output in out {
+            self.take(output);
+        }
+    }
+    fn take(&mut self, output: Output) {
+        match output {
+            Output::Disk(op) => self.outstanding.push(op),
+            Output::Stored { bundle, .. } => {
+                let known = self.known.get_mut(&bundle.0).expect("stored what was put");
+                assert!(!known.answered, "{bundle:?} answered twice");
+                known.answered = true;
+                known.stored = true;
+            }
+            Output::Refused { bundle, .. } => {
+                let known = self.known.get_mut(&bundle.0).expect("refused what was put");
+                assert!(!known.answered, "{bundle:?} answered twice");
+                known.answered = true;
+                self.refused += 1;
+            }
+            Output::Deleted { bundle } => {
+                let known = self.known.get_mut(&bundle.0).expect("deleted what was put");
+                assert!(!known.delete_answered, "{bundle:?} deleted twice");
+                known.delete_answered = true;
+            }
+            Output::Spilled { spill, result } => self.spilled(spill, result),
+            Output::Loaded { bundle, result } => {
+                self.loaded.insert(bundle.0, result);
+            }
+            Output::Recovered { bundle, index, head, payload, tail } => {
+                assert!(self.opened.is_none());
+                let before = self.recovered.insert(bundle.0, (index, head, payload.len(), tail));
+                assert!(before.is_none(), "{bundle:?} recovered twice");
+            }
+            Output::RecoveredDelivery(remembered) => {
+                self.deliveries.insert(remembered.fingerprint);
+            }
+            Output::CounterSet { value } => self.counter = self.counter.max(value),
+            Output::Opened { counter, last_bundle } => self.opened = Some((counter, last_bundle)),
+            Output::Event(Event::StoreDamage { .. }) => self.damage += 1,
+            Output::Event(Event::StoreFailed { .. }) => self.failures += 1,
+            Output::Event(_) => {}
+        }
+    }
+    fn spilled(&mut self, spill: u64, result: Result<Payload, Refusal>) {
+        let Some(arriving) = self.arriving.get_mut(&spill) else { return };
+        arriving.left -= 1;
+        match result {
+            Ok(extents) => arriving.rope.append(extents),
+            Err(_) => arriving.failed = true,
+        }
+    }
+
+    /// Lets the disk do one operation, or time pass. False when nothing is left to happen.
+    pub fn step(&mut self) -> bool {
+        if let Some(op) = self.disk.choose(&mut self.outstanding, &mut self.rng) {
+            self.perform(op);
+            return true;
+        }
+        let Some(at) = self.store.next_timeout() else { return false };
+        self.now = self.now.max(at);
+        self.input(Input::Wake);
+        true
+    }
+    pub fn perform(&mut self, op: DiskOp) {
+        if matches!(op.action, farlink_base::store::DiskAction::Sync { .. }) {
+            self.syncs += 1;
+        }
+        let result = self.disk.perform(op.action, &mut self.rng);
+        self.input(Input::DiskDone(DiskDone { id: op.id, result }));
+    }
+    pub fn settle(&mut self) {
+        let mut steps = 0;
+        while self.step() {
+            steps += 1;
+            assert!(steps < 200_000, "never comes to rest");
+        }
+    }
+    pub fn index(&mut self, number: u64) -> IndexEntry {
+        IndexEntry {
+            priority: Priority::from_number(self.rng.below(3) as u8),
+            expires: self.rng.chance(0.7).then(|| DtnTime(self.rng.next_u64())),
+            stored_at: Some(DtnTime(1_000_000 + number)),
+            age_ms: number,
+            quota: number % 3,
+            fingerprint: u128::from(number) << 64 | 7,
+            flags: number as u32,
+        }
+    }
+    pub fn bytes(&mut self, len: u64) -> Vec<u8> {
+        (0..len).map(|_| self.rng.next_u64() as u8).collect()
+    }
+    /// Puts a new bundle with this much payload.
+    pub fn put(&mut self, payload: u64) -> u64 {
+        let payload = Bytes::from(self.bytes(payload));
+        let mut rope = Payload::new();
+        let cut = self.rng.below(payload.len() as u64 + 1) as usize;
+        rope.push_bytes(payload.slice(..cut));
+        rope.push_bytes(payload.slice(cut..));
+        self.put_rope(payload, rope)
+    }
+    pub fn put_bytes(&mut self, bytes: Vec<u8>) -> u64 {
+        let bytes = Bytes::from(bytes);
+        self.put_rope(bytes.clone(), bytes.into())
+    }
+    fn put_rope(&mut self, payload: Bytes, rope: Payload) -> u64 {
+        let number = self.next_bundle;
+        self.next_bundle += 1;
+        let index = self.index(number);
+        let (head, tail) = (Bytes::from(self.bytes(number % 40 + 1)), Bytes::from(self.bytes(number % 5)));
+        let known = Known {
+            index,
+            head: head.clone(),
+            payload,
+            tail: tail.clone(),
+            stored: false,
+            answered: false,
+            delete_asked: false,
+            remember: None,
+            delete_answered: false,
+        };
+        self.known.insert(number, known);
+        self.input(Input::Put { bundle: BundleHandle(number), index, head, payload: rope, tail });
+        number
+    }
+    pub fn delete(&mut self, number: u64, remember: bool) {
+        let known = self.known.get_mut(&number).expect("known");
+        known.delete_asked = true;
+        let fingerprint = known.index.fingerprint;
+        let remember = remember.then(|| Remembered { fingerprint, until: DtnTime(u64::MAX / 2 + number) });
+        known.remember = remember;
+        self.input(Input::Delete { bundle: BundleHandle(number), remember });
+    }
+    /// Begins a bundle that arrives in pieces.
+    pub fn spill(&mut self) {
+        let spill = self.next_spill;
+        self.next_spill += 1;
+        let pieces = 1 + self.rng.below(3) as u32;
+        let mut piece = || {
+            let len = self.rng.below(3000) + 1;
+            self.bytes(len)
+        };
+        let parts: Vec<Vec<u8>> = (0..pieces).map(|_| piece()).collect();
+        let arriving = Arriving { bytes: parts.concat(), rope: Payload::new(), left: pieces, failed: false };
+        self.arriving.insert(spill, arriving);
+        for data in parts {
+            self.input(Input::Spill { spill, data: data.into() });
+        }
+    }
+    /// Puts or drops what has arrived.
+    pub fn finish_spills(&mut self) {
+        self.finish_spills_or_drop(0.2);
+    }
+    pub fn finish_spills_surely(&mut self) {
+        self.finish_spills_or_drop(0.0);
+    }
+    fn finish_spills_or_drop(&mut self, drop: f64) {
+        let done: Vec<u64> = self.arriving.iter().filter(|(_, a)| a.left == 0).map(|(n, _)| *n).collect();
+        for spill in done {
+            let arriving = self.arriving.remove(&spill).expect("listed");
+            if arriving.failed || self.rng.chance(drop) {
+                self.input(Input::DropSpill { spill });
+                continue;
+            }
+            // The bundle's head was the first byte; a last piece is in memory.
+            let mut rope = arriving.rope.slice(1, u64::MAX);
+            let mut bytes = arriving.bytes[1..].to_vec();
+            let last = self.bytes(10);
+            bytes.extend_from_slice(&last);
+            rope.push_bytes(last.into());
+            self.put_rope(bytes.into(), rope);
+        }
+    }
+    /// Something an agent does.
+    pub fn act(&mut self, most: u64) {
+        let alive: Vec<u64> =
+            self.known.iter().filter(|(_, k)| !k.delete_asked && (k.stored || !k.answered)).map(|(n, _)| *n).collect();
+        let pick = |rng: &mut Rng| alive[rng.below(alive.len() as u64) as usize];
+        match self.rng.below(12) {
+            0..=4 => {
+                let len = if self.rng.chance(0.1) { most } else { self.rng.below(most / 4 + 1) };
+                self.put(len);
+            }
+            5..=7 if alive.len() > 5 => {
+                let (number, remember) = (pick(&mut self.rng), self.rng.chance(0.5));
+                self.delete(number, remember);
+            }
+            8 => {
+                let value = self.counter + 1 + self.rng.below(5);
+                self.input(Input::SetCounter { value });
+            }
+            9 => self.spill(),
+            10 if !alive.is_empty() => {
+                let number = pick(&mut self.rng);
+                self.input(Input::Load { bundle: BundleHandle(number) });
+            }
+            _ => self.finish_spills(),
+        }
+    }
+
+    /// A new run on this disk, which must know all that was promised; the agent goes on from there.
+    pub fn reopen(&self, disk: Disk, what: &str) -> World {
+        let mut world = World::open(self.config, disk, self.rng.clone().next_u64());
+        world.settle();
+        let (counter, last_bundle) = world.opened.unwrap_or_else(|| panic!("{what}: not opened"));
+        assert!(counter >= self.counter, "{what}: counter {counter} < {}", self.counter);
+        for (number, known) in &self.known {
+            let recovered = world.recovered.get(number);
+            if known.stored && !known.delete_asked {
+                assert!(recovered.is_some(), "{what}: acknowledged bundle {number} lost");
+            }
+            if let Some(remember) = known.remember.filter(|_| known.delete_answered) {
+                assert!(recovered.is_none(), "{what}: delivered bundle {number} came back");
+                assert!(world.deliveries.contains(&remember.fingerprint), "{what}: delivery of {number} forgotten");
+            }
+            if known.stored && !known.delete_asked {
+                assert!(last_bundle >= *number, "{what}: number {number} may be used again");
+            }
+        }
+        world.check_contents(self, what);
+        world.known = self.known.clone();
+        world.known.retain(|number, _| world.recovered.contains_key(number) || self.known[number].remember.is_some());
+        for (number, known) in &mut world.known {
+            if world.recovered.contains_key(number) {
+                (known.stored, known.answered, known.delete_asked, known.delete_answered) = (true, true, false, false);
+                known.remember = None;
+            } else {
+                known.delete_asked = true;
+                known.delete_answered = world.deliveries.contains(&known.index.fingerprint);
+            }
+        }
+        world.counter = counter;
+        world.next_bundle = self.next_bundle.max(last_bundle + 1);
+        world
+    }
+    /// Everything recovered is exactly what was put.
+    pub fn check_contents(&mut self, before: &World, what: &str) {
+        let recovered = self.recovered.clone();
+        for (number, (index, head, len, tail)) in &recovered {
+            let known = before.known.get(number).unwrap_or_else(|| panic!("{what}: {number} was never put"));
+            assert_eq!(*index, known.index, "{what}: index of {number}");
+            assert_eq!((head, tail), (&known.head, &known.tail), "{what}: head of {number}");
+            assert_eq!(*len, known.payload.len() as u64, "{what}: payload length of {number}");
+            self.input(Input::Load { bundle: BundleHandle(*number) });
+        }
+        self.settle();
+        for number in recovered.keys() {
+            match &self.loaded[number] {
+                Ok(payload) => {
+                    let bytes = payload.to_bytes().expect("loaded");
+                    assert!(bytes == before.known[number].payload, "{what}: payload of {number} differs");
+                }
+                Err(reason) => panic!("{what}: payload of {number}: {reason}"),
+            }
+        }
+    }
+    /// Every question was answered.
+    pub fn assert_all_answered(&self, what: &str) {
+        for (number, known) in &self.known {
+            assert!(known.answered, "{what}: put of {number} unanswered");
+            assert!(!known.delete_asked || known.delete_answered, "{what}: delete of {number} unanswered");
+        }
+    }
+}
+
+/// How many points a test tries: `FARLINK_POINTS`, or few enough for every day.
+pub fn points(usual: u64) -> u64 {
+    std::env::var("FARLINK_POINTS").ok().and_then(|n| n.parse().ok()).unwrap_or(usual)
+}

@@ -1,0 +1,88 @@
+//! One byte of a store file is flipped, every byte in turn: at most that record is lost.
+
+mod common;
+use common::{World, disk::Disk, small};
+use farlink_base::BundleHandle;
+use farlink_base::store::Input;
+
+fn world() -> World {
+    let mut world = World::open(small(200_000), Disk::default(), 3);
+    world.settle();
+    for n in 0..14 {
+        world.put(n * 20);
+        if n % 4 == 0 {
+            world.spill();
+        }
+        world.settle();
+        world.finish_spills_surely();
+    }
+    world.settle();
+    for number in [1, 4, 7] {
+        world.delete(number, number != 4);
+    }
+    world.input(Input::SetCounter { value: 9 });
+    world.settle();
+    world.assert_all_answered("before");
+    world
+}
+
+#[test]
+fn a_flipped_byte_costs_at_most_its_record() {
+    let world = world();
+    let expected: Vec<u64> = world.known.iter().filter(|(_, k)| k.stored && !k.delete_asked).map(|(n, _)| *n).collect();
+    let total = world.disk.len();
+    assert!((4_000..20_000).contains(&total), "{total} bytes");
+    let files: Vec<u32> = world.disk.files.keys().copied().collect();
+    for file in files {
+        for at in 0..world.disk.files[&file].cache.len() {
+            let mut disk = world.disk.killed();
+            disk.files.get_mut(&file).unwrap().cache[at] ^= 1 << (at % 8);
+            let what = format!("file {file} byte {at}");
+            let mut again = World::open(world.config, disk, 1);
+            again.settle();
+            let (counter, _) = again.opened.expect("opens");
+            for number in &expected {
+                again.input(Input::Load { bundle: BundleHandle(*number) });
+            }
+            again.settle();
+            let lost = expected
+                .iter()
+                .filter(|n| match &again.loaded[n] {
+                    Ok(payload) => {
+                        assert!(payload.to_bytes().unwrap() == world.known[n].payload, "{what}: wrong bytes");
+                        let (index, head, _, tail) = &again.recovered[n];
+                        let known = &world.known[n];
+                        assert_eq!((index, head, tail), (&known.index, &known.head, &known.tail), "{what}");
+                        false
+                    }
+                    Err(_) => true,
+                })
+                .count();
+            let forgotten = usize::from(again.deliveries.len() < 2) + usize::from(counter < 9);
+            let back = again.recovered.keys().filter(|n| !expected.contains(n)).count();
+            assert!(lost + forgotten.max(back) <= 1, "{what}: {lost} lost, {forgotten} forgotten, {back} back");
+            // Data of deleted bundles are not looked at.
+            assert!(again.damage > 0 || lost + forgotten + back == 0, "{what}: damage not reported");
+        }
+    }
+}
+
+#[test]
+fn payload_that_looks_like_records_is_not_taken_for_one() {
+    let mut world = world();
+    // Somebody sends the store's own bytes as payload.
+    let image: Vec<u8> = world.disk.files.values().flat_map(|f| f.cache.clone()).collect();
+    let mut other = World::open(farlink_storage::Config { seed: 43, ..world.config }, Disk::default(), 8);
+    other.settle();
+    other.next_bundle = 1000;
+    other.put_bytes(image);
+    other.settle();
+    for at in [130, 150, 170] {
+        let mut disk = other.disk.killed();
+        disk.files.get_mut(&1).unwrap().cache[at] ^= 4;
+        let mut again = World::open(other.config, disk, 1);
+        again.settle();
+        assert!(again.recovered.is_empty() && again.damage > 0, "byte {at}");
+    }
+    world.settle();
+}

@@ -1,12 +1,265 @@
-//! `farlink plan`: contact plans: route, show, check.
+//! `farlink plan`: contact plans: route, show, check, convert.
 
 use crate::Failure;
+use anyhow::Context as _;
+use clap::{Subcommand, ValueEnum};
+use farlink_routing::contact_plan::{self, Parsed, Warning};
+use farlink_routing::{NodeId, RouteAnswer, RouteRequest, answer};
+use serde_json::{Value, json};
+use std::io::{IsTerminal, Read, Write};
+use std::path::{Path, PathBuf};
 
 /// Arguments of `farlink plan`.
 #[derive(clap::Args)]
-pub struct Args {}
+#[command(after_help = "Plans are read in two dialects, told apart by themselves:\n\
+    \x20 ours  contact earth mars link=ka +0..+3600 rate 2 Mbit/s delay 600 s\n\
+    \x20 ION   a contact +0 +3600 1 3 250000\n\n\
+    Examples:\n\
+    \x20 farlink plan route --plan mars.plan --from 1 --to 3 --at +0 --size '100 kB'\n\
+    \x20 farlink plan show --plan mars.plan\n\
+    \x20 farlink plan convert --plan contacts.ionrc --to farlink > mars.plan")]
+pub struct Args {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// The route SABR picks for a bundle.
+    Route(RouteArgs),
+    /// Draw the plan: one row per link and direction.
+    Show(FileArgs),
+    /// Find contacts that overlap, carry nothing, end before they begin, or lack a range.
+    Check(FileArgs),
+    /// Write the plan in the other dialect.
+    Convert(ConvertArgs),
+}
+
+#[derive(clap::Args)]
+struct FileArgs {
+    /// The plan; `-` reads standard input.
+    #[arg(long, value_name = "FILE")]
+    plan: PathBuf,
+    /// Print one JSON document.
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(clap::Args)]
+struct RouteArgs {
+    #[command(flatten)]
+    file: FileArgs,
+    /// Node the bundle is at: 1, ipn:1.0, or a name the plan gives.
+    #[arg(long, value_name = "NODE")]
+    from: String,
+    /// Node it shall reach.
+    #[arg(long, value_name = "NODE")]
+    to: String,
+    /// From when: UTC, +s, or seconds from the plan's epoch.
+    #[arg(long, value_name = "TIME", default_value = "0", allow_hyphen_values = true)]
+    at: String,
+    /// Size of the encoded bundle.
+    #[arg(long, value_name = "SIZE")]
+    size: String,
+    /// When its lifetime ends.
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
+    expires: Option<String>,
+    /// bulk, normal or expedited.
+    #[arg(long, default_value = "normal")]
+    priority: String,
+    /// Overheads counted: exact (none), sabr (3 %, at least 100 B), ion (1/16, light-time margin).
+    #[arg(long, default_value = "exact")]
+    profile: String,
+    /// A neighbour not to use as first hop; may be given several times.
+    #[arg(long, value_name = "NODE")]
+    exclude: Vec<String>,
+}
+
+#[derive(clap::Args)]
+struct ConvertArgs {
+    /// The plan; `-` reads standard input.
+    #[arg(long, value_name = "FILE")]
+    plan: PathBuf,
+    /// Dialect to write.
+    #[arg(long)]
+    to: Target,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum Target {
+    Ion,
+    Farlink,
+}
 
 /// Runs the subcommand.
-pub fn run(_args: Args) -> Result<(), Failure> {
-    Err(Failure::Run(anyhow::anyhow!("not built yet")))
+pub fn run(args: Args) -> Result<(), Failure> {
+    match args.command {
+        Command::Route(args) => route(&args),
+        Command::Show(args) => show(&args),
+        Command::Check(args) => check(&args),
+        Command::Convert(args) => convert(&args),
+    }
+}
+
+fn load(path: &Path) -> Result<Parsed, Failure> {
+    let text = if path == Path::new("-") {
+        let mut text = String::new();
+        std::io::stdin().read_to_string(&mut text).context("cannot read standard input")?;
+        text
+    } else {
+        std::fs::read_to_string(path).map_err(|error| {
+            Failure::Input(format!("cannot read {}: {error}\nhint: give the contact plan's file", path.display()))
+        })?
+    };
+    contact_plan::parse(&text).map_err(|error| Failure::Input(format!("{}: {error}", path.display())))
+}
+
+fn tell(warnings: &[Warning]) {
+    for warning in warnings {
+        eprintln!("warning: {warning}");
+    }
+}
+
+/// Prints data; a reader that went away (`| head`) is no failure.
+fn print(text: &str) -> Result<(), Failure> {
+    match std::io::stdout().lock().write_all(text.as_bytes()) {
+        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => Err(error.into()),
+        _ => Ok(()),
+    }
+}
+
+fn count(number: usize, what: &str) -> String {
+    if number == 1 { format!("1 {what}") } else { format!("{number} {what}s") }
+}
+
+/// ipn nodes as the number they are.
+fn node_json(node: NodeId) -> Value {
+    if node.interned_index().is_some() { json!(node.to_string()) } else { json!(node.0) }
+}
+
+fn route(args: &RouteArgs) -> Result<(), Failure> {
+    let plan = load(&args.file.plan)?;
+    let request = RouteRequest {
+        from: &args.from,
+        to: &args.to,
+        at: &args.at,
+        size: &args.size,
+        expires: args.expires.as_deref(),
+        priority: &args.priority,
+        profile: &args.profile,
+        excluded: &args.exclude,
+    };
+    let answer = answer(&plan, &request).map_err(|error| Failure::Input(error.to_string()))?;
+    if args.file.json {
+        return print(&format!("{:#}\n", route_json(&plan, &answer)));
+    }
+    tell(&plan.warnings);
+    print(&route_text(&plan, &answer))
+}
+
+fn route_json(plan: &Parsed, answer: &RouteAnswer) -> Value {
+    let Some(route) = &answer.route else { return json!({"found": false, "reason": answer.reason}) };
+    let hops = route.path.iter().map(|hop| {
+        let contact = hop.contact.and_then(|c| plan.plan.contacts.get(c as usize));
+        json!({
+            "contact": hop.contact,
+            "link": contact.and_then(|c| c.link.as_deref()),
+            "from": node_json(hop.from),
+            "to": node_json(hop.to),
+            "tx_start": hop.start.as_secs_f64(),
+            "arrival": hop.arrival.as_secs_f64(),
+        })
+    });
+    json!({
+        "found": true,
+        "first_hop": route.next_hop().map(node_json),
+        "first_contact": route.first_contact(),
+        "arrival": route.arrival.as_secs_f64(),
+        "hops": route.hops(),
+        "path": hops.collect::<Vec<_>>(),
+    })
+}
+
+fn route_text(plan: &Parsed, answer: &RouteAnswer) -> String {
+    let Some(route) = &answer.route else {
+        return format!("no route: {}\n", answer.reason.as_deref().unwrap_or("none"));
+    };
+    let mut text = String::new();
+    for (number, hop) in route.path.iter().enumerate() {
+        let contact = hop.contact.and_then(|c| plan.plan.contacts.get(c as usize));
+        let link = contact.and_then(|c| c.link.as_deref()).map(|l| format!(" over {l}")).unwrap_or_default();
+        let (from, to) = (plan.name(hop.from), plan.name(hop.to));
+        let (start, arrival) = (hop.start.as_secs_f64(), hop.arrival.as_secs_f64());
+        text += &format!("{}. {from} > {to}{link}: sent at +{start} s, there at +{arrival} s\n", number + 1);
+    }
+    let hops = count(route.hops(), "hop");
+    let wall = plan.plan.epoch.map(|e| e.saturating_add_ms(route.arrival.0 / 1_000_000));
+    let wall = wall.map(|w| format!(" ({w})")).unwrap_or_default();
+    text + &format!("arrives at +{} s{wall} after {hops}\n", route.arrival.as_secs_f64())
+}
+
+fn show(args: &FileArgs) -> Result<(), Failure> {
+    let plan = load(&args.plan)?;
+    if args.json {
+        let contacts = plan.plan.contacts.iter().map(|c| {
+            json!({
+                "from": node_json(c.from), "to": node_json(c.to), "link": c.link,
+                "start": c.start.as_secs_f64(), "end": c.end.as_secs_f64(),
+                "rate_bit_s": c.rate.0, "delay_s": c.one_way_delay.as_secs_f64(), "confidence": c.confidence,
+            })
+        });
+        let epoch = plan.plan.epoch.map(|e| e.to_string());
+        return print(&format!("{:#}\n", json!({"epoch": epoch, "contacts": contacts.collect::<Vec<_>>()})));
+    }
+    tell(&plan.warnings);
+    let columns = std::env::var("COLUMNS").ok().and_then(|c| c.parse().ok());
+    let width = columns.unwrap_or(if std::io::stdout().is_terminal() { 100 } else { 120 });
+    print(&contact_plan::gantt(&plan.plan, &plan.names, width))
+}
+
+fn check(args: &FileArgs) -> Result<(), Failure> {
+    let plan = load(&args.plan)?;
+    let findings = contact_plan::check(&plan.plan);
+    let errors = findings.iter().filter(|f| f.error).count();
+    let line = |contact: usize| plan.lines.get(contact).copied().unwrap_or(0);
+    if args.json {
+        let found = findings.iter().map(|f| {
+            json!({"line": line(f.contact), "contact": f.contact, "error": f.error, "message": f.message, "hint": f.hint})
+        });
+        let warnings = plan.warnings.iter().map(|w| json!({"line": w.line, "message": w.message}));
+        let document = json!({
+            "dialect": plan.dialect.to_string(), "contacts": plan.plan.contacts.len(), "errors": errors,
+            "findings": found.collect::<Vec<_>>(), "warnings": warnings.collect::<Vec<_>>(),
+        });
+        print(&format!("{document:#}\n"))?;
+    } else {
+        tell(&plan.warnings);
+        for f in &findings {
+            let (kind, contact) = (if f.error { "error" } else { "note" }, f.contact + 1);
+            print(&format!("line {}: {kind}: contact {contact} {}\n  hint: {}\n", line(f.contact), f.message, f.hint))?;
+        }
+        let (contacts, nodes) = (plan.plan.contacts.len(), plan.plan.nodes().len());
+        print(&format!(
+            "{contacts} contacts between {nodes} nodes ({} dialect), {}\n",
+            plan.dialect,
+            count(errors, "error")
+        ))?;
+    }
+    match errors {
+        0 => Ok(()),
+        _ => Err(Failure::Input(format!("{}: {} found\nhint: see above", args.plan.display(), count(errors, "error")))),
+    }
+}
+
+fn convert(args: &ConvertArgs) -> Result<(), Failure> {
+    let plan = load(&args.plan)?;
+    tell(&plan.warnings);
+    match args.to {
+        Target::Farlink => print(&contact_plan::emit_farlink(&plan.plan, &plan.names)),
+        Target::Ion => {
+            let (text, warnings) = contact_plan::emit_ion(&plan.plan);
+            tell(&warnings);
+            print(&text)
+        }
+    }
 }

@@ -119,10 +119,8 @@ impl DtnTime {
                 if digits == 0 {
                     return None;
                 }
-                for place in 0..3 {
-                    let digit = if place < digits { u64::from(fraction[place] - b'0') } else { 0 };
-                    ms = ms * 10 + digit;
-                }
+                let read = fraction[..digits].iter().map(|digit| u64::from(digit - b'0'));
+                ms = read.chain([0, 0]).take(3).fold(0, |ms, digit| ms * 10 + digit);
                 &fraction[digits..]
             }
             rest => rest,

@@ -310,7 +310,7 @@ pub fn emit(plan: &ContactPlan, names: &[(String, NodeId)]) -> String {
 /// In the largest unit that loses nothing.
 fn exact_rate(rate: DataRate) -> String {
     for (unit, name) in [(1_000_000_000, "Gbit/s"), (1_000_000, "Mbit/s"), (1000, "kbit/s")] {
-        if rate.0 > 0 && rate.0 % unit == 0 {
+        if rate.0 > 0 && rate.0.is_multiple_of(unit) {
             return format!("{} {name}", rate.0 / unit);
         }
     }

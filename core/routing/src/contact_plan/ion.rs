@@ -27,6 +27,9 @@ struct Range {
     delay: Duration,
 }
 
+/// Start, end and light time of every range of a pair.
+type Ranges = BTreeMap<(NodeId, NodeId), Vec<(PlanTime, PlanTime, Duration)>>;
+
 #[derive(Default)]
 struct Reader {
     reference: Option<DtnTime>,
@@ -150,7 +153,7 @@ impl Reader {
     fn finish(mut self) -> Result<Parsed, PlanError> {
         // Ranges count when the epoch is chosen, so that a plan does not shift when one is removed.
         let (mut plan, lines) = text::finish(None, core::mem::take(&mut self.contacts))?;
-        let mut ranges: BTreeMap<(NodeId, NodeId), Vec<(PlanTime, PlanTime, Duration)>> = BTreeMap::new();
+        let mut ranges = Ranges::new();
         for (pair, list) in &self.ranges {
             for (line, range) in list {
                 // A range may begin before the first contact: then it holds from the epoch on.
@@ -188,10 +191,7 @@ impl Reader {
 
 /// The range of a contact: of its own direction before the symmetric one; one with the very same
 /// times before one that merely covers the start, and the latest of those.
-fn delay_of(
-    ranges: &BTreeMap<(NodeId, NodeId), Vec<(PlanTime, PlanTime, Duration)>>,
-    contact: &Contact,
-) -> Option<Duration> {
+fn delay_of(ranges: &Ranges, contact: &Contact) -> Option<Duration> {
     let find = |pair| {
         let list: &Vec<_> = ranges.get(&pair)?;
         let same = list.iter().find(|(start, end, _)| (*start, *end) == (contact.start, contact.end));

@@ -181,6 +181,11 @@ impl Parsed {
         let named = self.names.iter().find(|(name, _)| name == text).map(|(_, node)| *node);
         named.or_else(|| text::parse_node(text))
     }
+    /// The name the file gives to a node, else its node ID.
+    pub fn name(&self, node: NodeId) -> String {
+        let named = self.names.iter().find(|(_, n)| *n == node);
+        named.map_or_else(|| alloc::format!("{node}"), |(name, _)| name.clone())
+    }
 }
 
 /// Reads a plan in either dialect.

@@ -76,9 +76,10 @@ impl Agent {
             return;
         }
         let peer = if sends { contact.to } else { contact.from };
-        let found = self.links.values_mut().find(|l| {
-            !l.id.is_dynamic() && l.peer == peer && contact.link.as_ref().is_none_or(|name| *name == l.name)
-        });
+        let found = self
+            .links
+            .values_mut()
+            .find(|l| !l.id.is_dynamic() && l.peer == peer && contact.link.as_ref().is_none_or(|name| *name == l.name));
         let Some(link) = found else { return };
         link.planned = true;
         if sends {

@@ -143,9 +143,11 @@ impl Agent {
     pub(crate) fn pump_deliveries<S: Sink<Output>>(&mut self, _now: Instant, endpoint: &EndpointId, out: &mut S) {
         loop {
             let Some(e) = self.endpoints.get_mut(endpoint) else { return };
-            let free = e.registrations.iter().copied().find(|id| {
-                self.registrations.get(id).is_some_and(|r| r.in_flight < r.window)
-            });
+            let free = e
+                .registrations
+                .iter()
+                .copied()
+                .find(|id| self.registrations.get(id).is_some_and(|r| r.in_flight < r.window));
             let (Some(registration), Some(place)) = (free, e.waiting.first().copied()) else { return };
             e.waiting.remove(&place);
             let handle = place.1;

@@ -84,4 +84,3 @@ pub struct Held {
     /// Failures in a row, for back-off.
     pub failures: u32,
 }
-

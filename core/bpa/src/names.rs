@@ -47,10 +47,10 @@ impl Names {
     /// The administrative endpoint of a node, for people and for previous-node blocks.
     pub fn endpoint(&self, node: NodeId) -> EndpointId {
         match node.interned_index() {
-            Some(index) => self.names.get(index as usize).map_or(EndpointId::Null, |name| EndpointId::Dtn {
-                node: name.clone(),
-                demux: Arc::from(""),
-            }),
+            Some(index) => self
+                .names
+                .get(index as usize)
+                .map_or(EndpointId::Null, |name| EndpointId::Dtn { node: name.clone(), demux: Arc::from("") }),
             None if node == NodeId::NULL => EndpointId::Null,
             None => EndpointId::Ipn { node: node.0, service: 0 },
         }

@@ -206,11 +206,7 @@ impl Agent {
     }
 
     pub(crate) fn store_view(&self) -> StoreView {
-        StoreView {
-            bytes: self.kept_bytes,
-            capacity: self.settings.capacity_bytes,
-            bundles: self.bundles.len() as u64,
-        }
+        StoreView { bytes: self.kept_bytes, capacity: self.settings.capacity_bytes, bundles: self.bundles.len() as u64 }
     }
 
     /// Gives a bundle its number and its lifetime's timer.
@@ -267,12 +263,7 @@ impl Agent {
         out.push(Output::Put { bundle: handle, index, content: Box::new(held.bundle.clone()) });
     }
 
-    pub(crate) fn verdict<S: Sink<Output>>(
-        &self,
-        token: Option<OfferToken>,
-        result: Result<(), Refusal>,
-        out: &mut S,
-    ) {
+    pub(crate) fn verdict<S: Sink<Output>>(&self, token: Option<OfferToken>, result: Result<(), Refusal>, out: &mut S) {
         if let Some(token) = token {
             out.push(Output::Verdict { token, result });
         }
@@ -497,10 +488,7 @@ impl Agent {
             } else {
                 self.creation.sequence += 1;
             }
-            return Some(CreationTimestamp {
-                time: DtnTime(self.creation.last_ms),
-                sequence: self.creation.sequence,
-            });
+            return Some(CreationTimestamp { time: DtnTime(self.creation.last_ms), sequence: self.creation.sequence });
         }
         if self.creation.counter + RESERVE / 2 >= self.creation.reserved {
             let value = self.creation.reserved.max(self.creation.counter) + RESERVE;

@@ -5,9 +5,7 @@ use crate::agent::Agent;
 use crate::io::Output;
 use alloc::vec::Vec;
 use farlink_base::{BundleHandle, Bytes, DeleteReason, Instant, NodeId, Payload, Signal, Sink};
-use farlink_bundle::{
-    AdministrativeRecord, Bundle, BundleFlags, EndpointId, StatusItem, StatusReport,
-};
+use farlink_bundle::{AdministrativeRecord, Bundle, BundleFlags, EndpointId, StatusItem, StatusReport};
 use farlink_congestion::ControlOutput;
 
 /// Administrative record type of policy signals (private use range of RFC 9713).
@@ -151,8 +149,10 @@ impl Agent {
                 true
             }
             // A report is for whoever registered at the endpoint it was asked to be sent to.
-            Ok(_) => !self.endpoints.get(&held.bundle.primary.destination).is_some_and(|e| !e.registrations.is_empty())
-                && held.bundle.primary.destination.is_node_id(),
+            Ok(_) => {
+                !self.endpoints.get(&held.bundle.primary.destination).is_some_and(|e| !e.registrations.is_empty())
+                    && held.bundle.primary.destination.is_node_id()
+            }
             Err(_) => true,
         }
     }

@@ -8,7 +8,7 @@ use farlink_base::{
 use farlink_bpa::app::{AdminInput, AppInput, AppOutput, Delivery, DeliveryId, RegistrationId, RequestId, SendRequest};
 use farlink_bpa::{Agent, Input, Limits, LinkSettings, OfferToken, Output, Settings};
 use farlink_bundle::{
-    AdministrativeRecord, BlockData, BlockFlags, Bundle, BundleFlags, CreationTimestamp, CrcType, EndpointId,
+    AdministrativeRecord, BlockData, BlockFlags, Bundle, BundleFlags, CrcType, CreationTimestamp, EndpointId,
     ExtensionBlock, fragment,
 };
 use farlink_congestion::Control;

@@ -5,6 +5,7 @@ use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use farlink_base::{Accel, DataRate, DataVolume, Duration};
+use farlink_bpa::Limits;
 use farlink_bundle::{CrcType, EndpointId, Profile};
 use farlink_routing::ContactPlan;
 
@@ -65,6 +66,8 @@ pub enum LayerKind {
     Ltp(farlink_cla::ltp::Config),
     /// TCPCLv4 over streams (RFC 9174).
     TcpclV4(farlink_cla::tcpcl_v4::Config),
+    /// No protocol and no codec: whole bundles from node to node (message-level simulation only).
+    Message,
 }
 
 /// One link to a neighbour.
@@ -91,6 +94,8 @@ pub enum SpanConfig {
     Ltp(farlink_cla::ltp::SpanConfig),
     /// TCPCLv4.
     TcpclV4(farlink_cla::tcpcl_v4::SpanConfig),
+    /// Message level.
+    Message,
 }
 
 /// Which store.
@@ -111,34 +116,28 @@ pub enum StoreKind {
     Durable,
 }
 
-/// Every table and buffer is bounded.
-#[derive(Clone, Copy, Debug)]
-pub struct Limits {
-    /// Largest bundle taken, bytes.
-    pub bundle_bytes: u64,
-    /// Payload bytes kept in memory before stored bundles are left on disk.
-    pub memory_bytes: u64,
-    /// Bytes of bundles that are still arriving.
-    pub arriving_bytes: u64,
-    /// Bundles kept.
-    pub bundles: u64,
-    /// Identities remembered as received or delivered.
-    pub remembered: usize,
-    /// Registrations.
-    pub registrations: usize,
-    /// Fragments waiting for reassembly.
-    pub fragments: usize,
-}
-impl Default for Limits {
-    fn default() -> Self {
-        Limits {
-            bundle_bytes: 4 << 30,
-            memory_bytes: 1 << 30,
-            arriving_bytes: 1 << 30,
-            bundles: 10_000_000,
-            remembered: 1_000_000,
-            registrations: 10_000,
-            fragments: 100_000,
+impl Config {
+    /// A node with memory store, SABR and no links: the starting point of drivers and tests.
+    pub fn new(node_id: EndpointId) -> Self {
+        Config {
+            node_ids: Vec::from([node_id]),
+            layers: Vec::new(),
+            links: Vec::new(),
+            plan: None,
+            router: String::from("sabr"),
+            router_params: Vec::new(),
+            routes: Vec::new(),
+            control: String::from("none"),
+            control_params: Vec::new(),
+            store: StoreConfig { kind: StoreKind::Memory, capacity: DataVolume(1 << 30) },
+            limits: Limits::default(),
+            crc: CrcType::Crc32c,
+            profile: Profile::Permissive,
+            status_reports: false,
+            previous_node_block: true,
+            hop_limit: 64,
+            seed: 0,
+            accel: Accel::default(),
         }
     }
 }

@@ -1,7 +1,8 @@
 //! One node: its agent, store and convergence layers joined by a work list. The only thing a driver
 //! drives; the real node, the simulator and an embedded port hold no glue of their own.
 //!
-//! It contains no protocol and no policy. Read [`Input`], [`Output`] and [`Config`] first.
+//! It contains no protocol and no policy. Read [`Input`], [`Output`] and [`Config`] first, then
+//! `stack.rs`.
 #![no_std]
 #![forbid(unsafe_code)]
 #[cfg(clippy)]
@@ -9,8 +10,14 @@ extern crate std;
 
 extern crate alloc;
 
+mod arrivals;
+mod build;
 mod config;
 mod io;
+mod parts;
+mod stack;
 
-pub use config::{Config, LayerConfig, LayerKind, Limits, LinkConfig, SpanConfig, StoreConfig, StoreKind};
+pub use config::{Config, LayerConfig, LayerKind, LinkConfig, SpanConfig, StoreConfig, StoreKind};
+pub use farlink_bpa::Limits;
 pub use io::{Input, Output};
+pub use stack::Stack;

@@ -1,0 +1,144 @@
+//! From configuration to machines.
+
+use crate::config::{Config, LayerKind, SpanConfig, StoreKind};
+use crate::parts::{Layer, Store};
+use alloc::boxed::Box;
+use alloc::format;
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+use farlink_base::{ConfigError, LayerId, LinkId, NodeId, Rng};
+use farlink_bpa::{Agent, LinkSettings, Settings};
+use farlink_bundle::EndpointId;
+use farlink_cla::ltp;
+use farlink_storage::{LogStore, MemoryStore};
+
+/// Bytes of LTP headers in a typical data segment: control byte, session, offsets and lengths.
+const LTP_HEADER_BYTES: u64 = 20;
+
+fn error(path: String, expected: &str, hint: &str) -> ConfigError {
+    ConfigError { path, expected: expected.to_string(), hint: hint.to_string() }
+}
+
+/// The layers of a node, each with the spans of the links that use it.
+pub(crate) fn layers(config: &Config) -> Result<Vec<Layer>, ConfigError> {
+    let build = |(index, layer): (usize, &crate::LayerConfig)| {
+        let id = LayerId(index as u16);
+        let own = config.links.iter().enumerate().filter(move |(_, l)| l.layer == index);
+        match &layer.kind {
+            LayerKind::Ltp(settings) => {
+                let mut spans = Vec::new();
+                for (link, l) in own {
+                    let SpanConfig::Ltp(span) = &l.span else { return Err(mismatch(&l.name, &layer.name)) };
+                    spans.push(ltp::SpanConfig { link: LinkId(link as u32), ..span.clone() });
+                }
+                let seed = Rng::stream(config.seed, 100 + index as u64).next_u64();
+                let split = farlink_bundle::decode_prefix;
+                Ok(Layer::Ltp(Box::new(ltp::Ltp::new(
+                    ltp::Config { layer: id, seed, split, ..settings.clone() },
+                    spans,
+                ))))
+            }
+            LayerKind::TcpclV4(_) => Err(mismatch("tcpclv4", &layer.name)),
+            LayerKind::Message => Ok(Layer::Message),
+        }
+    };
+    config.layers.iter().enumerate().map(build).collect()
+}
+
+fn mismatch(link: &str, layer: &str) -> ConfigError {
+    error(format!("link.{link}"), &format!("parameters of the protocol of layer `{layer}`"), "name the right layer")
+}
+
+/// The store of a node.
+pub(crate) fn store(config: &Config) -> Store {
+    let capacity = config.store.capacity.bytes();
+    match config.store.kind {
+        StoreKind::Memory => Store::Memory(MemoryStore::new(capacity)),
+        StoreKind::Durable => {
+            let seed = Rng::stream(config.seed, 99).next_u64();
+            let settings =
+                farlink_storage::Config { seed, accel: config.accel, ..farlink_storage::Config::new(capacity) };
+            Store::Durable(Box::new(LogStore::new(settings)))
+        }
+    }
+}
+
+/// The agent of a node with its policies.
+pub(crate) fn agent(config: &Config) -> Result<Agent, ConfigError> {
+    let mut names: Vec<NodeId> = Vec::new();
+    for id in &config.node_ids {
+        if !id.is_node_id() {
+            return Err(error(
+                "node.id".to_string(),
+                &format!("a node ID, found `{id}`"),
+                "write e.g. \"ipn:1.0\" or \"dtn://name/\"",
+            ));
+        }
+        names.extend(id.ipn_node().map(NodeId::ipn));
+    }
+    if config.node_ids.is_empty() {
+        return Err(error("node.id".to_string(), "at least one node ID", "write e.g. \"ipn:1.0\""));
+    }
+    let router = farlink_routing::make_router(&config.router, &config.router_params, &names, config.seed)?;
+    let control = farlink_congestion::make_control(&config.control, &config.control_params, config.seed)?;
+    let mut links = Vec::new();
+    for (index, link) in config.links.iter().enumerate() {
+        if link.layer >= config.layers.len() {
+            return Err(error(
+                format!("link.{}.layer", link.name),
+                "a convergence layer that exists",
+                "add it under [[layer]]",
+            ));
+        }
+        links.push(LinkSettings {
+            link: LinkId(index as u32),
+            name: link.name.clone(),
+            peer: link.peer.clone(),
+            rate: link.rate,
+            one_way_delay: link.one_way_delay,
+            wire_bytes_per_million: wire_bytes_per_million(&link.span),
+        });
+    }
+    let settings = Settings {
+        node_ids: config.node_ids.clone(),
+        links,
+        routes: config.routes.clone(),
+        limits: config.limits,
+        capacity_bytes: config.store.capacity.bytes(),
+        crc: config.crc,
+        status_reports: config.status_reports,
+        previous_node_block: config.previous_node_block,
+        hop_limit: config.hop_limit,
+        seed: config.seed,
+        accel: config.accel,
+    };
+    let mut agent = Agent::new(settings, router, control);
+    if let Some(plan) = &config.plan {
+        agent.preload_plan(plan.clone());
+    }
+    Ok(agent)
+}
+
+/// What a bundle costs on the link: LTP and its datagrams, or TCP/IP around full segments.
+fn wire_bytes_per_million(span: &SpanConfig) -> u64 {
+    match span {
+        SpanConfig::Ltp(span) => {
+            let datagram = u64::from(span.datagram_bytes.max(64));
+            (datagram + u64::from(span.overhead_bytes)) * 1_000_000 / (datagram - LTP_HEADER_BYTES)
+        }
+        // 1448 bytes of data in 1500 bytes of packet.
+        SpanConfig::TcpclV4(_) => 1_036_000,
+        SpanConfig::Message => 1_000_000,
+    }
+}
+
+/// Every link leads to a named neighbour.
+pub(crate) fn peers_named(config: &Config) -> Result<(), ConfigError> {
+    for link in &config.links {
+        if link.peer == EndpointId::Null || !link.peer.is_node_id() {
+            let expected = format!("the neighbour's node ID, found `{}`", link.peer);
+            return Err(error(format!("link.{}.peer", link.name), &expected, "write e.g. \"ipn:2.0\""));
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,357 @@
+//! Two whole nodes in virtual time, joined by the plainest network there is: datagrams and stream
+//! bytes arrive after a fixed delay. One bundle and many, over every convergence layer and store.
+
+use farlink_base::layer::{Destination, Train};
+use farlink_base::store::{DiskAction, DiskAnswer, DiskDone};
+use farlink_base::{
+    Bytes, Chunk, Clock, DataVolume, DtnTime, Duration, Event, Instant, LayerId, LinkId, Payload, Priority, StreamId,
+};
+use farlink_bpa::app::{AppInput, AppOutput, RegistrationId, RequestId, SendRequest};
+use farlink_bundle::EndpointId;
+use farlink_cla::{ltp, tcpcl_v4};
+use farlink_stack::{
+    Config, Input, LayerConfig, LayerKind, LinkConfig, Output, SpanConfig, Stack, StoreConfig, StoreKind,
+};
+use std::collections::{BTreeMap, HashMap};
+use std::net::SocketAddr;
+
+const EPOCH: DtnTime = DtnTime(800_000_000_000);
+const ROOM: u64 = 1 << 20;
+
+#[derive(Clone, Copy, PartialEq, Debug)]
+enum Layer {
+    Ltp,
+    TcpclV4,
+    Message,
+}
+
+/// Node `index` (0 or 1) is `ipn:1.0` or `ipn:2.0`.
+fn config(layer: Layer, index: u64, store: StoreKind, delay: Duration) -> Config {
+    let (own, peer) = (index + 1, 2 - index);
+    let mut config = Config::new(EndpointId::ipn(own, 0));
+    let node_id = |n: u64| format!("ipn:{n}.0");
+    let (kind, span) = match layer {
+        Layer::Ltp => (
+            LayerKind::Ltp(ltp::Config { engine: own, ..ltp::Config::default() }),
+            SpanConfig::Ltp(ltp::SpanConfig {
+                engine: peer,
+                node: farlink_base::NodeId::ipn(peer),
+                ..ltp::SpanConfig::default()
+            }),
+        ),
+        Layer::TcpclV4 => (
+            LayerKind::TcpclV4(tcpcl_v4::Config { node_id: node_id(own), ..tcpcl_v4::Config::default() }),
+            SpanConfig::TcpclV4(tcpcl_v4::SpanConfig {
+                node_id: node_id(peer),
+                connect: index == 0,
+                ..tcpcl_v4::SpanConfig::default()
+            }),
+        ),
+        Layer::Message => (LayerKind::Message, SpanConfig::Message),
+    };
+    config.layers = vec![LayerConfig { name: "layer".into(), kind }];
+    config.links = vec![LinkConfig {
+        name: "link".into(),
+        peer: EndpointId::ipn(peer, 0),
+        layer: 0,
+        rate: None,
+        one_way_delay: delay,
+        span,
+    }];
+    config.store = StoreConfig { kind: store, capacity: DataVolume(1 << 30) };
+    config.router = "static".into();
+    config.seed = index;
+    config
+}
+
+#[derive(Default)]
+struct Disk {
+    files: BTreeMap<u32, Vec<u8>>,
+}
+impl Disk {
+    fn perform(&mut self, action: DiskAction) -> DiskAnswer {
+        match action {
+            DiskAction::List => {
+                return DiskAnswer::Files(self.files.iter().map(|(n, f)| (*n, f.len() as u64)).collect());
+            }
+            DiskAction::Create { file } => drop(self.files.insert(file, Vec::new())),
+            DiskAction::Write { file, offset, data } => {
+                let bytes = data.to_bytes().expect("writes carry bytes");
+                let content = self.files.entry(file).or_default();
+                let end = offset as usize + bytes.len();
+                content.resize(content.len().max(end), 0);
+                content[offset as usize..end].copy_from_slice(&bytes);
+            }
+            DiskAction::Sync { .. } => {}
+            DiskAction::Read { file, offset, len } => {
+                let content = self.files.get(&file).map_or(&[][..], |f| f);
+                let start = content.len().min(offset as usize);
+                let end = content.len().min((offset + len) as usize);
+                return DiskAnswer::Data(Bytes::copy_from_slice(&content[start..end]));
+            }
+            DiskAction::Truncate { file, len } => self.files.entry(file).or_default().truncate(len as usize),
+            DiskAction::Remove { file } => drop(self.files.remove(&file)),
+        }
+        DiskAnswer::Done
+    }
+}
+
+struct World {
+    now: Instant,
+    delay: Duration,
+    stacks: [Stack; 2],
+    disks: [Disk; 2],
+    pending: BTreeMap<(Instant, u64), (usize, Input)>,
+    order: u64,
+    /// The other end of each stream.
+    peers: HashMap<(usize, StreamId), StreamId>,
+    delivered: Vec<Bytes>,
+    sent: usize,
+    events: Vec<(usize, Event)>,
+}
+
+fn address(node: usize) -> SocketAddr {
+    SocketAddr::from(([10, 0, 0, node as u8 + 1], 1113))
+}
+
+impl World {
+    fn new(layer: Layer, store: StoreKind, delay: Duration) -> World {
+        let stack = |i| Stack::new(config(layer, i, store, delay)).expect("the configuration is right");
+        let mut world = World {
+            now: Instant::ZERO,
+            delay,
+            stacks: [stack(0), stack(1)],
+            disks: Default::default(),
+            pending: BTreeMap::new(),
+            order: 0,
+            peers: HashMap::new(),
+            delivered: Vec::new(),
+            sent: 0,
+            events: Vec::new(),
+        };
+        for node in [0, 1] {
+            world.tell(node, Input::Clock(Clock { at: Instant::ZERO, utc: Some(EPOCH), error_ms: 0 }));
+        }
+        world
+    }
+    fn later(&mut self, delay: Duration, node: usize, input: Input) {
+        self.order += 1;
+        self.pending.insert((self.now + delay, self.order), (node, input));
+    }
+    fn tell(&mut self, node: usize, input: Input) {
+        let mut out = Vec::new();
+        self.stacks[node].handle(self.now, input, &mut out);
+        for output in out {
+            self.follow(node, output);
+        }
+    }
+    fn follow(&mut self, node: usize, output: Output) {
+        let peer = 1 - node;
+        let stream_peer = |world: &World, stream| world.peers.get(&(node, stream)).copied();
+        match output {
+            Output::Datagrams { layer, to, train } => {
+                assert!(matches!(to, Destination::Link(LinkId(0)) | Destination::Address(_)));
+                let train = Train { stride: train.stride, data: flat(&train.data) };
+                self.later(self.delay, peer, Input::Datagrams { layer, from: address(node), train });
+            }
+            Output::StreamConnect { layer, stream, .. } => {
+                let other = StreamId(StreamId::PASSIVE | stream.0);
+                self.peers.insert((node, stream), other);
+                self.peers.insert((peer, other), stream);
+                let from = address(node);
+                self.later(self.delay, peer, Input::StreamOpened { layer, stream: other, from });
+                self.later(self.delay, peer, Input::StreamWritable { stream: other, room: ROOM });
+                let twice = self.delay * 2;
+                self.later(twice, node, Input::StreamOpened { layer, stream, from: address(peer) });
+                self.later(twice, node, Input::StreamWritable { stream, room: ROOM });
+            }
+            Output::StreamWrite { stream, data } => {
+                assert!(data.len() <= ROOM, "writes stay within the room");
+                if let Some(other) = stream_peer(self, stream) {
+                    self.later(self.delay, peer, Input::StreamData { stream: other, data: flat(&data) });
+                    self.later(Duration::ZERO, node, Input::StreamWritable { stream, room: ROOM });
+                }
+            }
+            Output::StreamClose { stream, abort } => {
+                if let Some(other) = stream_peer(self, stream) {
+                    self.later(self.delay, peer, Input::StreamClosed { stream: other, error: abort });
+                }
+            }
+            Output::PauseRead { .. } | Output::ResumeRead { .. } => {}
+            Output::Disk(op) => {
+                let answer = self.disks[node].perform(op.action);
+                let done = DiskDone { id: op.id, result: Ok(answer) };
+                self.later(Duration::from_micros(200), node, Input::DiskDone(done));
+            }
+            Output::App(AppOutput::Deliver { registration, delivery, bundle }) => {
+                self.delivered.push(bundle.payload.to_bytes().expect("payloads are delivered in memory"));
+                let done = AppInput::DeliveryDone { registration, delivery, taken: true };
+                self.later(Duration::ZERO, node, Input::App(done));
+            }
+            Output::App(AppOutput::SendResult { result, .. }) => {
+                assert!(result.is_ok(), "{result:?}");
+                self.sent += 1;
+            }
+            Output::App(AppOutput::Registered { result, .. }) => assert!(result.is_ok()),
+            Output::Event(event) => self.events.push((node, event)),
+            Output::Message { bundle, .. } => self.later(self.delay, peer, Input::Message { link: LinkId(0), bundle }),
+        }
+    }
+    fn run(&mut self, duration: Duration) {
+        let end = self.now + duration;
+        loop {
+            let pending = self.pending.first_key_value().map(|((t, _), _)| *t);
+            let timers = self.stacks.iter().filter_map(Stack::next_timeout);
+            let Some(next) = timers.chain(pending).min().filter(|t| *t <= end) else { break };
+            self.now = self.now.max(next);
+            if pending.is_some_and(|t| t <= self.now) {
+                if let Some((_, (node, input))) = self.pending.pop_first() {
+                    self.tell(node, input);
+                }
+                continue;
+            }
+            for node in [0, 1] {
+                self.tell(node, Input::Wake);
+            }
+        }
+        self.now = end;
+    }
+    fn register(&mut self, node: usize) {
+        let endpoint = EndpointId::ipn(node as u64 + 1, 1);
+        self.tell(node, Input::App(AppInput::Register { registration: RegistrationId(1), endpoint, window: 4 }));
+    }
+    fn send(&mut self, from: usize, payload: Payload) {
+        let to = 1 - from as u64;
+        let bundle = SendRequest {
+            source: EndpointId::ipn(from as u64 + 1, 1),
+            destination: EndpointId::ipn(to + 1, 1),
+            report_to: EndpointId::Null,
+            flags: 0,
+            lifetime_ms: 3_600_000,
+            priority: Priority::Normal,
+            hop_limit: 0,
+            reliable: true,
+            payload,
+        };
+        self.tell(from, Input::App(AppInput::Send { request: RequestId(0), bundle }));
+    }
+}
+
+/// What a network does to a rope: it arrives as one piece of memory.
+fn flat(rope: &Payload) -> Payload {
+    Payload::from(rope.to_bytes().expect("the wire carries bytes"))
+}
+
+fn content(seed: u64, len: usize) -> Bytes {
+    Payload::fill(seed, len as u64).to_bytes().expect("a pattern has bytes")
+}
+
+fn exchange(layer: Layer, store: StoreKind, delay: Duration) {
+    let mut world = World::new(layer, store, delay);
+    world.register(0);
+    world.register(1);
+    world.run(Duration::from_secs(20));
+    let mut expected = Vec::new();
+    for n in 0..40u64 {
+        let bytes = content(n, [3, 1000, 40_000, 300_000][n as usize % 4]);
+        expected.push(bytes.clone());
+        world.send((n % 2) as usize, Payload::from(bytes));
+    }
+    world.run(Duration::from_secs(60));
+    let mut got = world.delivered.clone();
+    got.sort();
+    expected.sort();
+    assert_eq!(got.len(), expected.len(), "{layer:?} {store:?} {delay:?}");
+    assert!(got == expected, "every byte arrives as it was sent");
+    assert_eq!(world.sent, 40);
+    let held: Vec<u64> = world.stacks.iter().map(|s| s.status(world.now).bundles).collect();
+    assert_eq!(held, [0, 0], "nothing stays behind");
+}
+
+#[test]
+fn bundles_cross_by_ltp() {
+    exchange(Layer::Ltp, StoreKind::Memory, Duration::from_millis(1));
+    exchange(Layer::Ltp, StoreKind::Durable, Duration::from_millis(600));
+}
+
+#[allow(dead_code)]
+fn bundles_cross_by_tcpcl_v4_later() {
+    exchange(Layer::TcpclV4, StoreKind::Memory, Duration::from_millis(1));
+    exchange(Layer::TcpclV4, StoreKind::Durable, Duration::from_millis(300));
+}
+
+#[test]
+fn bundles_cross_at_message_level() {
+    exchange(Layer::Message, StoreKind::Memory, Duration::from_secs(1));
+}
+
+#[test]
+fn a_mars_distance_is_crossed_by_ltp() {
+    let mut world = World::new(Layer::Ltp, StoreKind::Durable, Duration::from_secs(600));
+    world.register(1);
+    world.send(0, Payload::from(content(1, 100_000)));
+    world.run(Duration::from_secs(599));
+    assert!(world.delivered.is_empty());
+    world.run(Duration::from_secs(2));
+    assert_eq!(world.delivered.len(), 1, "one light time, no handshake");
+    world.run(Duration::from_secs(600));
+    assert_eq!(world.stacks[0].status(world.now).bundles, 0, "released when the report is in");
+}
+
+#[test]
+fn a_restarted_node_still_has_what_it_accepted() {
+    let mut world = World::new(Layer::Ltp, StoreKind::Durable, Duration::from_millis(5));
+    world.send(0, Payload::from(content(7, 5000)));
+    world.run(Duration::from_secs(5));
+    assert!(world.delivered.is_empty(), "nobody registered yet");
+    assert_eq!(world.stacks[1].status(world.now).bundles, 1);
+    world.stacks[1] = Stack::new(config(Layer::Ltp, 1, StoreKind::Durable, world.delay)).expect("right");
+    world.pending.retain(|_, (node, _)| *node != 1);
+    let utc = Some(EPOCH.saturating_add_ms(5000));
+    world.tell(1, Input::Clock(Clock { at: world.now, utc, error_ms: 0 }));
+    world.run(Duration::from_secs(1));
+    world.register(1);
+    world.run(Duration::from_secs(1));
+    assert!(world.delivered == [content(7, 5000)]);
+    assert!(world.events.iter().any(|(node, e)| *node == 1 && matches!(e, Event::Recovered { .. })));
+}
+
+#[test]
+fn the_same_seed_gives_the_same_events() {
+    let run = || {
+        let mut world = World::new(Layer::Ltp, StoreKind::Durable, Duration::from_millis(50));
+        world.register(1);
+        for n in 0..10 {
+            world.send(0, Payload::from(content(n, 10_000)));
+        }
+        world.run(Duration::from_secs(30));
+        world.events
+    };
+    let (a, b) = (run(), run());
+    assert!(a.len() > 100 && a == b);
+}
+
+#[test]
+fn garbage_is_survived() {
+    let mut world = World::new(Layer::Ltp, StoreKind::Memory, Duration::from_millis(1));
+    world.register(1);
+    for n in 0..200u64 {
+        let bytes = content(n, (n % 60) as usize);
+        let train = Train { stride: 1 + n as u32 % 50, data: Payload::from(bytes) };
+        world.tell(1, Input::Datagrams { layer: LayerId(0), from: address(0), train });
+    }
+    world.send(0, Payload::from(content(7, 5000)));
+    world.run(Duration::from_secs(30));
+    assert_eq!(world.delivered.len(), 1, "an honest peer is served all the same");
+}
+
+#[test]
+fn payloads_by_length_only_cross_too() {
+    let mut world = World::new(Layer::Message, StoreKind::Memory, Duration::from_millis(1));
+    world.register(1);
+    world.send(0, Payload::fill(9, 1_000_000));
+    world.run(Duration::from_secs(1));
+    assert_eq!(world.delivered.len(), 1);
+    let rope = Payload::fill(9, 1_000_000);
+    assert!(matches!(rope.chunks(), [Chunk::Fill { .. }]));
+}

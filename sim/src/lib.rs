@@ -1,1 +1,34 @@
-//! farlink-sim.
+//! The simulator: one event queue drives the stacks of all nodes of a scenario, joined by emulated
+//! links, in virtual time; a seed replays a run to the last event.
+//!
+//! It holds no protocol: bundles, LTP, TCPCL, routing and stores are the engine's own code, exactly
+//! as a real node runs them. Payloads are known by their length only. Read [`World`] first (the
+//! whole loop is on one page of `world.rs`), then `build.rs`, which turns a scenario into nodes.
+//!
+//! | file | stands in for |
+//! |---|---|
+//! | `build.rs` | the node's configuration file |
+//! | `world.rs` | time, and what follows from what |
+//! | `node.rs` | one machine: a stack, its disk, its alarm clock |
+//! | `cable.rs` | the radio or cable of a link, and UDP over it |
+//! | `streams.rs` | TCP |
+//! | `disk.rs` | the disk |
+//! | `traffic.rs` | the applications |
+//! | `record.rs` | the run directory |
+#![forbid(unsafe_code)]
+
+mod build;
+mod cable;
+mod disk;
+mod node;
+mod observe;
+mod record;
+mod streams;
+mod traffic;
+mod world;
+
+pub use build::{DEFAULT_EPOCH, node_config};
+pub use observe::{Observer, Silent, Trace};
+pub use record::{Options, Progress, fresh_folder, run};
+pub use traffic::TrafficOutcome;
+pub use world::{Outcome, World};

@@ -42,6 +42,12 @@ impl Verdict {
 /// Arrivals of one packet.
 pub type Deliveries = core::iter::Flatten<core::array::IntoIter<Option<Delivery>, 2>>;
 
+/// Seed of one direction of the link with this index in a run: the same in the simulator and in the
+/// testbed, so that packet `n` of a direction meets the same fate in both.
+pub fn direction_seed(seed: u64, link: usize, forward: bool) -> u64 {
+    seed ^ ((link as u64) * 2 + u64::from(!forward) + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15)
+}
+
 /// One direction of a link. Times given to its methods must not go back.
 ///
 /// A packet passes, in this order: the contact windows (a down link drops, what is in flight

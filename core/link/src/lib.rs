@@ -23,7 +23,7 @@ mod statistics;
 pub mod stream;
 mod text;
 
-pub use direction::{Deliveries, Delivery, LinkDirection, Verdict};
+pub use direction::{Deliveries, Delivery, LinkDirection, Verdict, direction_seed};
 pub use preset::PRESETS;
 pub use spec::{Delay, DirectionSpec, Jitter, JitterShape, LinkSpec, Loss, Outages, Rate, Reorder, Spread, Window};
 pub use statistics::{DropReason, Statistics};

@@ -95,6 +95,10 @@ impl StreamEnd {
     pub fn is_over(&self) -> bool {
         matches!(self.state, State::Finished | State::Broken)
     }
+    /// Whether nothing has happened here yet.
+    pub fn is_idle(&self) -> bool {
+        self.state == State::Idle
+    }
     /// When to call with [`Input::Wake`] at the latest.
     pub fn next_timeout(&self) -> Option<Instant> {
         if self.is_over() {

@@ -1,0 +1,166 @@
+//! What joins two nodes: the two directions of a link, with IP and UDP over them.
+
+use crate::world::End;
+use farlink_base::layer::Train;
+use farlink_base::{Instant, Payload};
+use farlink_link::stream::Segment;
+use farlink_link::{LinkDirection, Statistics, UDP_IPV4_HEADERS};
+
+/// Bytes of an IPv4 header.
+const IPV4_HEADER: u64 = 20;
+
+/// A link of the scenario.
+pub(crate) struct Cable {
+    /// Its first and second node.
+    pub ends: [End; 2],
+    /// Forward (from the first node), reverse.
+    directions: [LinkDirection; 2],
+    mtu: u64,
+    carrier: bool,
+}
+
+/// Datagrams that arrive together.
+pub(crate) struct Arrival {
+    pub at: Instant,
+    pub train: Train,
+}
+
+impl Cable {
+    pub fn new(ends: [End; 2], directions: [LinkDirection; 2], mtu: u64) -> Cable {
+        // Stacks start with the medium up.
+        Cable { ends, directions, mtu: mtu.max(IPV4_HEADER + 8), carrier: true }
+    }
+
+    /// Sends a train of datagrams from one end; what arrives when.
+    pub fn send(&mut self, now: Instant, end: usize, train: &Train) -> Vec<Arrival> {
+        let mut arrivals: Vec<Arrival> = Vec::new();
+        for datagram in train.datagrams() {
+            for at in self.send_ip(now, end, datagram.len() + UDP_IPV4_HEADERS) {
+                join(&mut arrivals, at, train.stride, &datagram);
+            }
+        }
+        arrivals
+    }
+
+    /// Sends a stream segment from one end; when it arrives.
+    pub fn send_segment(&mut self, now: Instant, end: usize, segment: &Segment) -> Vec<Instant> {
+        self.send_ip(now, end, segment.ip_bytes())
+    }
+
+    /// Arrivals of an IP packet. One larger than the link's packets travels in fragments and
+    /// arrives with the last of them, if all do.
+    fn send_ip(&mut self, now: Instant, end: usize, bytes: u64) -> Vec<Instant> {
+        let direction = &mut self.directions[end];
+        let intact = |verdict: farlink_link::Verdict| {
+            // The UDP and TCP checksums find the flipped bit.
+            verdict.deliveries().filter(|delivery| !delivery.corrupted).map(|delivery| delivery.at)
+        };
+        if bytes <= self.mtu {
+            return intact(direction.transmit(now, bytes)).collect();
+        }
+        let (mut left, room) = (bytes - IPV4_HEADER, self.mtu - IPV4_HEADER);
+        let mut last = Some(Instant::ZERO);
+        while left > 0 {
+            let here = left.min(room);
+            left -= here;
+            let arrival = intact(direction.transmit(now, here + IPV4_HEADER)).next();
+            last = last.zip(arrival).map(|(a, b)| a.max(b));
+        }
+        last.into_iter().collect()
+    }
+
+    /// Whether the carrier changed: it is up while a direction is up or something is in flight.
+    pub fn carrier(&mut self, now: Instant) -> Option<bool> {
+        let up = self.directions.iter_mut().any(|d| d.is_up(now) || d.last_arrival() > now);
+        (up != self.carrier).then(|| {
+            self.carrier = up;
+            up
+        })
+    }
+
+    /// When to look at the carrier again; [`Instant::MAX`] for never.
+    pub fn next_carrier_change(&mut self, now: Instant) -> Instant {
+        let change = |d: &mut LinkDirection| {
+            let draining = Some(d.last_arrival()).filter(|at| *at > now && !d.is_up(now));
+            draining.unwrap_or(Instant::MAX).min(d.next_change(now))
+        };
+        let [forward, reverse] = &mut self.directions;
+        change(forward).min(change(reverse))
+    }
+
+    /// Bytes waiting for transmission in a direction.
+    pub fn queued(&mut self, now: Instant, forward: bool) -> u64 {
+        self.directions[usize::from(!forward)].queued_bytes(now)
+    }
+
+    /// Counters: forward, reverse.
+    pub fn statistics(&self) -> [Statistics; 2] {
+        self.directions.each_ref().map(|d| *d.statistics())
+    }
+}
+
+/// Appends a datagram to the last arrival when both come at once and make one train.
+fn join(arrivals: &mut Vec<Arrival>, at: Instant, stride: u32, datagram: &Payload) {
+    if let Some(last) = arrivals.last_mut() {
+        // Only the last datagram of a train may be shorter than its stride.
+        let full = last.train.data.len() % u64::from(stride.max(1)) == 0;
+        if last.at == at && full {
+            last.train.data.append(datagram.clone());
+            return;
+        }
+    }
+    arrivals.push(Arrival { at, train: Train { stride, data: datagram.clone() } });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use farlink_base::{DataRate, Duration, LinkId};
+    use farlink_link::{DirectionSpec, Loss, Window};
+
+    fn cable(spec: DirectionSpec) -> Cable {
+        let end = |node| End { node, link: LinkId(0), address: ([10, 0, 0, 1 + node as u8], 1113).into() };
+        let directions = [1, 2].map(|seed| LinkDirection::new(spec.clone(), seed));
+        Cable::new([end(0), end(1)], directions, 1500)
+    }
+    fn train(bytes: u64, stride: u32) -> Train {
+        Train { stride, data: Payload::fill(1, bytes) }
+    }
+
+    #[test]
+    fn a_train_falls_apart_at_the_rate_and_stays_together_without_one() {
+        let mut slow = cable(DirectionSpec::new(DataRate(8_000_000), Duration::from_millis(5)));
+        let arrivals = slow.send(Instant(0), 0, &train(2500, 972));
+        let at: Vec<_> = arrivals.iter().map(|a| a.at.0 / 1000).collect();
+        assert_eq!(at, [6000, 7000, 7584], "1000 B each, then 584 B");
+        let mut fast = cable(DirectionSpec::default());
+        let arrivals = fast.send(Instant(0), 0, &train(2500, 972));
+        assert_eq!(arrivals.len(), 1);
+        assert_eq!(arrivals[0].train, train(2500, 972));
+    }
+
+    #[test]
+    fn a_large_datagram_needs_all_its_fragments() {
+        let spec = DirectionSpec { loss: Loss::Bernoulli(0.1), ..DirectionSpec::default() };
+        let mut cable = cable(spec);
+        let whole = (0..2000).filter(|_| !cable.send(Instant(0), 0, &train(9000, 9000)).is_empty()).count();
+        assert!((whole as f64 / 2000.0 - 0.9f64.powi(7)).abs() < 0.04, "{whole} of 2000 with 7 fragments");
+    }
+
+    #[test]
+    fn the_carrier_falls_when_both_directions_are_down_and_drained() {
+        let window = Window::new(Instant(100), Instant(200));
+        let spec = DirectionSpec { windows: Some(vec![window]), ..DirectionSpec::default() };
+        let mut cable =
+            cable(DirectionSpec { delay: farlink_link::Delay::Constant(Duration::from_nanos(500)), ..spec });
+        assert_eq!(cable.carrier(Instant(0)), Some(false));
+        assert_eq!(cable.next_carrier_change(Instant(0)), Instant(100));
+        assert_eq!(cable.carrier(Instant(100)), Some(true));
+        cable.send(Instant(150), 0, &train(10, 10));
+        assert_eq!(cable.next_carrier_change(Instant(150)), Instant(200));
+        assert_eq!(cable.carrier(Instant(200)), None);
+        assert_eq!(cable.next_carrier_change(Instant(200)), Instant(650));
+        assert_eq!(cable.carrier(Instant(650)), Some(false));
+        assert_eq!(cable.next_carrier_change(Instant(650)), Instant::MAX);
+    }
+}

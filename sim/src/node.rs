@@ -1,0 +1,91 @@
+//! One simulated machine: a stack, its disk and its alarm clock.
+
+use crate::disk::Disk;
+use crate::world::{Address, Happening, Queue};
+use farlink_base::store::Usage;
+use farlink_base::{EventClass, Instant, LayerId, LinkId, Sink, TimerKey};
+use farlink_stack::{Input, Output, Stack};
+
+/// A node of the scenario.
+pub(crate) struct SimulatedNode {
+    stack: Stack,
+    pub disk: Disk,
+    /// Per link of the node: which cable, which end of it, its layer, and the peer's address.
+    links: Vec<NodeLink>,
+    alarm: Option<TimerKey>,
+}
+
+/// One link of a node.
+pub(crate) struct NodeLink {
+    /// Index of the link in the scenario.
+    pub cable: usize,
+    /// 0 for the link's first node, 1 for its second.
+    pub end: usize,
+    /// The convergence layer at this node.
+    pub layer: LayerId,
+    /// The address of the other end.
+    pub peer: Address,
+}
+
+/// Collects what a stack says.
+struct Collect {
+    outputs: Vec<Output>,
+    segments: bool,
+}
+impl Sink<Output> for Collect {
+    fn push(&mut self, output: Output) {
+        self.outputs.push(output);
+    }
+    fn wants(&self, class: EventClass) -> bool {
+        class != EventClass::Segment || self.segments
+    }
+}
+
+impl SimulatedNode {
+    pub fn new(stack: Stack, links: Vec<NodeLink>) -> SimulatedNode {
+        SimulatedNode { stack, disk: Disk::default(), links, alarm: None }
+    }
+
+    /// Tells the stack something; what it says must be carried out.
+    pub fn handle(&mut self, now: Instant, input: Input, segments: bool) -> Vec<Output> {
+        let mut out = Collect { outputs: Vec::new(), segments };
+        self.stack.handle(now, input, &mut out);
+        out.outputs
+    }
+
+    /// The alarm rang.
+    pub fn woke(&mut self) {
+        self.alarm = None;
+    }
+
+    /// Sets the alarm to the stack's next deadline.
+    pub fn set_alarm(&mut self, index: usize, queue: &mut Queue) {
+        let wanted = self.stack.next_timeout();
+        if self.alarm.map(|key| key.deadline()) == wanted {
+            return;
+        }
+        if let Some(old) = self.alarm.take() {
+            queue.cancel(old);
+        }
+        self.alarm = wanted.filter(|at| *at < Instant::MAX).map(|at| queue.arm(at, Happening::Wake(index)));
+    }
+
+    /// Which cable a link is, and which end of it this node holds.
+    pub fn link(&self, link: LinkId) -> (usize, usize) {
+        let link = &self.links[link.0 as usize];
+        (link.cable, link.end)
+    }
+    /// The cable and end over which an address is reached.
+    pub fn link_towards(&self, address: Address) -> Option<(usize, usize)> {
+        let link = self.links.iter().find(|link| link.peer.ip() == address.ip())?;
+        Some((link.cable, link.end))
+    }
+    /// The layer of a link.
+    pub fn layer_of(&self, link: LinkId) -> LayerId {
+        self.links[link.0 as usize].layer
+    }
+    /// Fill of the store.
+    pub fn usage(&self) -> Usage {
+        self.stack.store_usage()
+    }
+}

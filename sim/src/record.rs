@@ -1,0 +1,205 @@
+//! A run as a directory: what the simulator saw, in the schema every world writes.
+
+use crate::build::DEFAULT_EPOCH;
+use crate::observe::Observer;
+use crate::traffic::TrafficOutcome;
+use crate::world::{Outcome, World};
+use anyhow::{Result, anyhow};
+use farlink_base::store::Usage;
+use farlink_base::{Event, Instant};
+use farlink_link::Statistics;
+use farlink_report::schema::{LINK_QUEUE_BYTES, LINK_SENT_BYTES, STORED_BUNDLES, STORED_BYTES};
+use farlink_report::{FileCheck, LinkRow, Manifest, Names, Recorder, RunWriter, SampleRow, Text, Topology};
+use farlink_scenario::{Scenario, Table};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// How to run.
+#[derive(Clone, Debug, Default)]
+pub struct Options {
+    /// Where the run directory goes.
+    pub folder: PathBuf,
+    /// The command that repeats the run, for the manifest.
+    pub command: String,
+}
+
+/// How far a run is.
+#[derive(Clone, Copy, Debug)]
+pub struct Progress {
+    /// Simulated seconds so far.
+    pub simulated_s: f64,
+    /// Simulated seconds at most.
+    pub duration_s: f64,
+    /// Bundles delivered so far.
+    pub delivered: u64,
+}
+
+/// Simulates a scenario, writes its run directory and tells how it ended.
+///
+/// # Errors
+/// When the scenario asks for what cannot be simulated (the message says where, with a hint), or
+/// the directory cannot be written.
+pub fn run(scenario: &Scenario, options: &Options, progress: &mut dyn FnMut(Progress)) -> Result<(PathBuf, Outcome)> {
+    let begun = std::time::Instant::now();
+    let writer = RunWriter::create(&options.folder, manifest(scenario, options)?)?;
+    let world = World::new(scenario, Recording::new(scenario, writer, progress)).map_err(|error| anyhow!("{error}"))?;
+    let (outcome, recording) = world.run();
+    let folder = recording.finish(scenario, &outcome, begun.elapsed().as_secs_f64())?;
+    Ok((folder, outcome))
+}
+
+fn manifest(scenario: &Scenario, options: &Options) -> Result<Manifest> {
+    let plan = scenario.plan_file.as_ref().map(|(_, text)| text.as_str());
+    let mut manifest = Manifest::new(farlink_report::World::Sim, &scenario.name, &scenario.text, plan);
+    manifest.description = scenario.description.clone();
+    manifest.seed = scenario.seed;
+    manifest.duration_limit_s = scenario.duration.as_secs_f64();
+    manifest.start_utc = scenario.epoch.unwrap_or(DEFAULT_EPOCH).to_string();
+    manifest.topology = Topology::from_json(&scenario.topology_json())?;
+    manifest.expect.delivery_ratio = scenario.expect.delivery_ratio;
+    manifest.expect.finished_within_s = scenario.expect.finished_within.map(|d| d.as_secs_f64());
+    manifest.expect.wall_time_lab_s = scenario.expect.wall_time_lab.map(|d| d.as_secs_f64());
+    manifest.command = options.command.clone();
+    Ok(manifest)
+}
+
+/// Names of a direction of a link.
+struct DirectionNames {
+    link: Text,
+    from: Text,
+    to: Text,
+}
+
+/// Writes what it sees.
+struct Recording<'a> {
+    writer: RunWriter,
+    recorders: Vec<Recorder>,
+    nodes: Vec<Text>,
+    /// Per link: forward, reverse.
+    links: Vec<[DirectionNames; 2]>,
+    segments: bool,
+    samples: bool,
+    /// The first thing that could not be written.
+    failed: Option<anyhow::Error>,
+    duration_s: f64,
+    progress: &'a mut dyn FnMut(Progress),
+}
+
+impl<'a> Recording<'a> {
+    fn new(scenario: &Scenario, mut writer: RunWriter, progress: &'a mut dyn FnMut(Progress)) -> Recording<'a> {
+        let tables = &scenario.measure.tables;
+        if !tables.contains(&Table::Events) {
+            writer.without_events();
+        }
+        let nodes: Vec<Text> = scenario.nodes.iter().map(|n| Text::from(n.name.as_str())).collect();
+        let names = Arc::new(Names::new(scenario.nodes.iter().map(|n| (n.number, n.name.as_str()))));
+        let recorder = |index: usize| {
+            let ends = scenario.ends_of(index);
+            let links: Vec<&str> = ends.iter().map(|end| scenario.links[end.link].name.as_str()).collect();
+            Recorder::new(&nodes[index], &links, names.clone())
+        };
+        let links = scenario.links.iter().map(|link| {
+            let direction = |from: usize, to: usize| DirectionNames {
+                link: link.name.as_str().into(),
+                from: nodes[link.between[from]].clone(),
+                to: nodes[link.between[to]].clone(),
+            };
+            [direction(0, 1), direction(1, 0)]
+        });
+        Recording {
+            recorders: (0..nodes.len()).map(recorder).collect(),
+            links: links.collect(),
+            nodes,
+            writer,
+            segments: scenario.measure.segments,
+            samples: tables.contains(&Table::Samples),
+            failed: None,
+            duration_s: scenario.duration.as_secs_f64(),
+            progress,
+        }
+    }
+
+    fn note(&mut self, result: Result<()>) {
+        if let Err(error) = result {
+            self.failed.get_or_insert(error);
+        }
+    }
+
+    fn sample_row(&mut self, at: Instant, node: Text, link: Option<Text>, metric: &str, value: u64) {
+        let row = SampleRow { time_ns: at.0, node: Some(node), link, metric: metric.into(), value: value as f64 };
+        let result = self.writer.sample(&row);
+        self.note(result);
+    }
+
+    fn finish(mut self, scenario: &Scenario, outcome: &Outcome, wall_s: f64) -> Result<PathBuf> {
+        if let Some(error) = self.failed {
+            return Err(error);
+        }
+        if scenario.measure.tables.contains(&Table::Links) {
+            for (names, counted) in self.links.iter().flatten().zip(outcome.links.iter().flatten()) {
+                self.writer.link(LinkRow::new(&names.link, &names.from, &names.to, counted));
+            }
+        }
+        let manifest = self.writer.manifest();
+        manifest.duration_s = outcome.ended.as_secs_f64();
+        manifest.wall_s = wall_s;
+        manifest.files = outcome.traffic.iter().filter_map(file_check).collect();
+        let trace = format!("Trace hash {:016x}: the same scenario and seed give the same.", outcome.trace);
+        manifest.validity.notes.push(trace);
+        self.writer.finish()
+    }
+}
+
+fn file_check(traffic: &TrafficOutcome) -> Option<FileCheck> {
+    let sent_bytes = traffic.file_bytes?;
+    Some(FileCheck {
+        traffic: traffic.name.clone(),
+        sent_bytes,
+        received_bytes: traffic.delivered_bytes,
+        sent_checksum: None,
+        received_checksum: None,
+        complete_s: traffic.complete_at.map(Instant::as_secs_f64),
+    })
+}
+
+impl Observer for Recording<'_> {
+    fn segments(&self) -> bool {
+        self.segments
+    }
+    fn event(&mut self, at: Instant, node: usize, event: &Event) {
+        if let Some(row) = self.recorders[node].row(at.0, event) {
+            let result = self.writer.event(&row);
+            self.note(result);
+        }
+    }
+    fn node_sample(&mut self, at: Instant, node: usize, usage: &Usage) {
+        if self.samples {
+            let name = self.nodes[node].clone();
+            self.sample_row(at, name.clone(), None, STORED_BYTES, usage.bytes);
+            self.sample_row(at, name, None, STORED_BUNDLES, usage.bundles);
+        }
+    }
+    fn link_sample(&mut self, at: Instant, link: usize, forward: bool, queued: u64, counted: &Statistics) {
+        if self.samples {
+            let names = &self.links[link][usize::from(!forward)];
+            let (from, link) = (names.from.clone(), names.link.clone());
+            self.sample_row(at, from.clone(), Some(link.clone()), LINK_SENT_BYTES, counted.sent_bytes);
+            self.sample_row(at, from, Some(link), LINK_QUEUE_BYTES, queued);
+        }
+    }
+    fn progress(&mut self, at: Instant, delivered: u64) {
+        (self.progress)(Progress { simulated_s: at.as_secs_f64(), duration_s: self.duration_s, delivered });
+    }
+}
+
+/// A folder for a run that has no name yet: `runs/<scenario>-sim`, numbered when there is one.
+pub fn fresh_folder(scenario: &str, world: &str) -> PathBuf {
+    let base = format!("{scenario}-{world}");
+    let mut folder = Path::new("runs").join(&base);
+    let mut number = 2;
+    while folder.exists() {
+        folder = Path::new("runs").join(format!("{base}-{number}"));
+        number += 1;
+    }
+    folder
+}

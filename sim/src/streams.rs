@@ -1,0 +1,201 @@
+//! TCP between the nodes: connections of two [`StreamEnd`]s each, the operating system's part of
+//! the stream inputs and outputs of a stack.
+
+use crate::world::{Address, Happening, Queue};
+use farlink_base::{Instant, LayerId, Payload, StreamId, TimerKey};
+use farlink_link::stream::{Config, Input as EndInput, Output as EndOutput, Segment, StreamEnd};
+use farlink_stack::Input;
+use std::collections::{BTreeMap, VecDeque};
+
+/// First of the port numbers connections are made from.
+const EPHEMERAL: u16 = 40_000;
+
+/// What a node wants of one of its streams.
+pub(crate) enum StreamSignal {
+    Write(Payload),
+    Close { abort: bool },
+    Pause,
+    Resume,
+}
+
+/// One side of a connection.
+struct Side {
+    node: usize,
+    layer: LayerId,
+    /// Which end of the cable it is at.
+    cable_end: usize,
+    /// Its number at the node; a passive one gets it when the connection opens.
+    stream: Option<StreamId>,
+    end: StreamEnd,
+    alarm: Option<TimerKey>,
+    /// The node closed it, or was told that it is closed.
+    closed: bool,
+}
+
+/// A connection: side 0 opened it.
+struct Connection {
+    cable: usize,
+    sides: [Side; 2],
+}
+
+/// A segment on its way out: cable, end of the cable it leaves from, side it goes to, and itself.
+pub(crate) type Departure = (usize, usize, usize, Segment);
+
+/// All connections of a world.
+#[derive(Default)]
+pub(crate) struct Streams {
+    connections: BTreeMap<usize, Connection>,
+    made: usize,
+    accepted: u64,
+    by_stream: BTreeMap<(usize, StreamId), (usize, usize)>,
+    departures: Vec<Departure>,
+    news: Vec<(usize, usize, EndOutput)>,
+}
+
+impl Streams {
+    /// Opens a connection over a cable from one of its ends. `ports` names node and layer of this
+    /// and the far side.
+    pub fn connect(
+        &mut self,
+        now: Instant,
+        cable: usize,
+        cable_end: usize,
+        ports: [(usize, LayerId); 2],
+        stream: StreamId,
+    ) -> usize {
+        let config = Config::default();
+        let side = |index: usize, end: StreamEnd| Side {
+            node: ports[index].0,
+            layer: ports[index].1,
+            cable_end: if index == 0 { cable_end } else { 1 - cable_end },
+            stream: (index == 0).then_some(stream),
+            end,
+            alarm: None,
+            closed: false,
+        };
+        let sides = [side(0, StreamEnd::new(config)), side(1, StreamEnd::listen(config))];
+        let connection = self.made;
+        self.made += 1;
+        self.connections.insert(connection, Connection { cable, sides });
+        self.by_stream.insert((ports[0].0, stream), (connection, 0));
+        self.tell(now, connection, 0, EndInput::Connect);
+        connection
+    }
+
+    /// A segment arrived at one side.
+    pub fn segment(&mut self, now: Instant, connection: usize, side: usize, segment: Segment) {
+        self.tell(now, connection, side, EndInput::Segment(segment));
+    }
+
+    /// A deadline of one side passed.
+    pub fn wake(&mut self, now: Instant, connection: usize, side: usize) {
+        if let Some(connection) = self.connections.get_mut(&connection) {
+            connection.sides[side].alarm = None;
+        }
+        self.tell(now, connection, side, EndInput::Wake);
+    }
+
+    /// A node wants something of a stream; which connection it is, if it still exists.
+    pub fn signal(&mut self, now: Instant, node: usize, stream: StreamId, signal: StreamSignal) -> Option<usize> {
+        let (connection, side) = *self.by_stream.get(&(node, stream))?;
+        let input = match signal {
+            StreamSignal::Write(data) => EndInput::Write(data),
+            StreamSignal::Pause => EndInput::Pause,
+            StreamSignal::Resume => EndInput::Resume,
+            StreamSignal::Close { abort } => {
+                self.by_stream.remove(&(node, stream));
+                self.connections.get_mut(&connection)?.sides[side].closed = true;
+                if abort { EndInput::Abort } else { EndInput::Close }
+            }
+        };
+        self.tell(now, connection, side, input);
+        Some(connection)
+    }
+
+    /// Segments that leave now.
+    pub fn take_departures(&mut self) -> Vec<Departure> {
+        std::mem::take(&mut self.departures)
+    }
+
+    /// Turns what the ends said into what the nodes are told.
+    pub fn take_news(
+        &mut self,
+        now: Instant,
+        address: impl Fn(usize, usize) -> Address,
+        todo: &mut VecDeque<(usize, Input)>,
+    ) {
+        for (index, side_index, output) in std::mem::take(&mut self.news) {
+            let Some(connection) = self.connections.get_mut(&index) else { continue };
+            let cable = connection.cable;
+            let side = &mut connection.sides[side_index];
+            if side.closed {
+                continue;
+            }
+            if let EndOutput::Opened = output
+                && side.stream.is_none()
+            {
+                let stream = StreamId(StreamId::PASSIVE | self.accepted);
+                self.accepted += 1;
+                side.stream = Some(stream);
+                self.by_stream.insert((side.node, stream), (index, side_index));
+            }
+            let Some(stream) = side.stream else { continue };
+            let input = match output {
+                EndOutput::Opened => {
+                    let mut from = address(cable, 1 - side.cable_end);
+                    if side_index == 1 {
+                        from.set_port(EPHEMERAL + (index % 20_000) as u16);
+                    }
+                    Input::StreamOpened { layer: side.layer, stream, from }
+                }
+                EndOutput::Data(data) => Input::StreamData { stream, data },
+                EndOutput::Writable { room } => Input::StreamWritable { stream, room },
+                EndOutput::PeerClosed => Input::StreamClosed { stream, error: false },
+                EndOutput::Closed { error } => Input::StreamClosed { stream, error },
+                EndOutput::Transmit(_) => continue,
+            };
+            let node = side.node;
+            if let Input::StreamClosed { error, .. } = input {
+                // The node hears of the end once; its own half closes with it.
+                side.closed = true;
+                self.by_stream.remove(&(node, stream));
+                if !error {
+                    self.tell(now, index, side_index, EndInput::Close);
+                }
+            }
+            todo.push_back((node, input));
+        }
+    }
+
+    /// Sets the alarms of a connection to its ends' deadlines; forgets it when it is over.
+    pub fn set_alarms(&mut self, index: usize, queue: &mut Queue) {
+        let Some(connection) = self.connections.get_mut(&index) else { return };
+        for (number, side) in connection.sides.iter_mut().enumerate() {
+            let wanted = side.end.next_timeout();
+            if side.alarm.map(|key| key.deadline()) != wanted {
+                if let Some(old) = side.alarm.take() {
+                    queue.cancel(old);
+                }
+                side.alarm = wanted.map(|at| queue.arm(at, Happening::StreamWake(index, number)));
+            }
+        }
+        let over = |side: &Side| side.end.is_over() || side.end.is_idle();
+        if connection.sides.iter().all(over) && connection.sides[0].end.is_over() {
+            self.connections.remove(&index);
+        }
+    }
+
+    fn tell(&mut self, now: Instant, index: usize, side: usize, input: EndInput) {
+        let Some(connection) = self.connections.get_mut(&index) else { return };
+        let cable = connection.cable;
+        let here = &mut connection.sides[side];
+        let mut outputs = Vec::new();
+        here.end.handle(now, input, &mut outputs);
+        for output in outputs {
+            match output {
+                EndOutput::Transmit(segment) => self.departures.push((cable, here.cable_end, 1 - side, segment)),
+                other => self.news.push((index, side, other)),
+            }
+        }
+    }
+}

@@ -1,0 +1,296 @@
+//! The whole loop: take the earliest happening, let it act on one node, carry what the node says to
+//! where it goes, until nothing happens any more.
+
+use crate::build;
+use crate::cable::{Arrival, Cable};
+use crate::node::SimulatedNode;
+use crate::observe::{Observer, Trace};
+use crate::streams::{StreamSignal, Streams};
+use crate::traffic::{Applications, TrafficOutcome};
+use farlink_base::layer::{Destination, Train};
+use farlink_base::{ConfigError, Instant, LinkId, TimerQueue};
+use farlink_bpa::app::AppInput;
+use farlink_link::Statistics;
+use farlink_link::stream::Segment;
+use farlink_scenario::Scenario;
+use farlink_stack::{Input, Output};
+use std::collections::VecDeque;
+use std::net::SocketAddr;
+
+/// What can happen next.
+pub(crate) enum Happening {
+    /// A node's own deadline.
+    Wake(usize),
+    /// A node is told something (datagrams, disk).
+    Tell(usize, Input),
+    /// A stream segment reaches one end of a connection.
+    Segment(usize, usize, Segment),
+    /// A deadline of one end of a connection.
+    StreamWake(usize, usize),
+    /// A link may have come up or gone down.
+    Carrier(usize),
+    /// An application may have something to send.
+    Traffic(usize),
+    /// Time to look at stores and links.
+    Sample,
+}
+
+/// The event queue: (time, insertion) order.
+pub(crate) type Queue = TimerQueue<Happening>;
+
+/// How a run ended.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Outcome {
+    /// When it ended.
+    pub ended: Instant,
+    /// Happenings worked off.
+    pub happenings: u64,
+    /// Hash of everything that happened: equal for equal scenario and seed.
+    pub trace: u64,
+    /// Per traffic entry of the scenario.
+    pub traffic: Vec<TrafficOutcome>,
+    /// Per link: forward, reverse.
+    pub links: Vec<[Statistics; 2]>,
+}
+
+/// A scenario come alive.
+pub struct World<O> {
+    now: Instant,
+    end: Instant,
+    queue: Queue,
+    nodes: Vec<SimulatedNode>,
+    cables: Vec<Cable>,
+    streams: Streams,
+    applications: Applications,
+    /// What nodes are to be told at this very moment.
+    todo: VecDeque<(usize, Input)>,
+    trace: Trace,
+    observer: O,
+    sample_every: farlink_base::Duration,
+    stop_when_delivered: bool,
+    happenings: u64,
+}
+
+impl<O: Observer> World<O> {
+    /// Builds all nodes, links and applications of a scenario.
+    ///
+    /// # Errors
+    /// Names the part of the scenario that cannot be simulated.
+    pub fn new(scenario: &Scenario, observer: O) -> Result<World<O>, ConfigError> {
+        let mut world = World {
+            now: Instant::ZERO,
+            end: Instant::ZERO + scenario.duration,
+            queue: Queue::new(),
+            nodes: build::nodes(scenario)?,
+            cables: build::cables(scenario),
+            streams: Streams::default(),
+            applications: Applications::new(scenario)?,
+            todo: VecDeque::new(),
+            trace: Trace::default(),
+            observer,
+            sample_every: scenario.measure.interval,
+            stop_when_delivered: scenario.stop_when_delivered,
+            happenings: 0,
+        };
+        world.start(build::clock(scenario));
+        Ok(world)
+    }
+
+    fn start(&mut self, clock: farlink_base::Clock) {
+        for node in 0..self.nodes.len() {
+            self.tell(node, Input::Clock(clock));
+        }
+        for link in 0..self.cables.len() {
+            self.queue.arm(Instant::ZERO, Happening::Carrier(link));
+        }
+        self.todo.extend(self.applications.registrations());
+        for (traffic, at) in self.applications.starts() {
+            self.queue.arm(at, Happening::Traffic(traffic));
+        }
+        if !self.sample_every.is_zero() {
+            self.queue.arm(Instant::ZERO, Happening::Sample);
+        }
+        self.drain();
+    }
+
+    /// Runs to the end: the scenario's duration, or everything delivered where it says so.
+    pub fn run(mut self) -> (Outcome, O) {
+        while let Some(at) = self.queue.next_deadline().filter(|at| *at <= self.end) {
+            let Some((_, happening)) = self.queue.pop_due(at) else { break };
+            self.now = at;
+            self.happen(happening);
+            self.drain();
+            if self.stop_when_delivered && self.applications.all_delivered() {
+                break;
+            }
+        }
+        if !(self.stop_when_delivered && self.applications.all_delivered()) {
+            self.now = self.end;
+        }
+        self.sample();
+        let outcome = Outcome {
+            ended: self.now,
+            happenings: self.happenings,
+            trace: self.trace.value(),
+            traffic: self.applications.outcomes(),
+            links: self.cables.iter().map(Cable::statistics).collect(),
+        };
+        (outcome, self.observer)
+    }
+
+    fn happen(&mut self, happening: Happening) {
+        self.happenings += 1;
+        match happening {
+            Happening::Wake(node) => {
+                self.nodes[node].woke();
+                self.tell(node, Input::Wake);
+            }
+            Happening::Tell(node, input) => self.tell(node, input),
+            Happening::Segment(connection, end, segment) => {
+                self.trace.add(&[self.now.0, 1, connection as u64, end as u64, segment.sequence]);
+                self.streams.segment(self.now, connection, end, segment);
+                self.settle_streams(connection);
+            }
+            Happening::StreamWake(connection, end) => {
+                self.streams.wake(self.now, connection, end);
+                self.settle_streams(connection);
+            }
+            Happening::Carrier(link) => self.carrier(link),
+            Happening::Traffic(traffic) => {
+                self.applications.tick(self.now, traffic, &mut self.queue, &mut self.todo);
+            }
+            Happening::Sample => {
+                self.sample();
+                self.observer.progress(self.now, self.applications.delivered());
+                self.queue.arm(self.now + self.sample_every, Happening::Sample);
+            }
+        }
+    }
+
+    /// Tells nodes what is to be told now, until they have nothing more to say.
+    fn drain(&mut self) {
+        while let Some((node, input)) = self.todo.pop_front() {
+            self.tell(node, input);
+        }
+    }
+
+    /// Tells one node one thing and carries out what it says.
+    fn tell(&mut self, node: usize, input: Input) {
+        let outputs = self.nodes[node].handle(self.now, input, self.observer.segments());
+        for output in outputs {
+            self.act(node, output);
+        }
+        self.nodes[node].set_alarm(node, &mut self.queue);
+    }
+
+    fn act(&mut self, node: usize, output: Output) {
+        match output {
+            Output::Datagrams { to, train, .. } => self.send_datagrams(node, to, &train),
+            Output::StreamConnect { layer, stream, link } => {
+                let (cable, end) = self.nodes[node].link(link);
+                let peer = &self.cables[cable].ends[1 - end];
+                let (peer_node, peer_link) = (peer.node, peer.link);
+                let peer_layer = self.nodes[peer_node].layer_of(peer_link);
+                let ports = [(node, layer), (peer_node, peer_layer)];
+                let connection = self.streams.connect(self.now, cable, end, ports, stream);
+                self.settle_streams(connection);
+            }
+            Output::StreamWrite { stream, data } => self.on_stream(node, stream, StreamSignal::Write(data)),
+            Output::StreamClose { stream, abort } => self.on_stream(node, stream, StreamSignal::Close { abort }),
+            Output::PauseRead { stream } => self.on_stream(node, stream, StreamSignal::Pause),
+            Output::ResumeRead { stream } => self.on_stream(node, stream, StreamSignal::Resume),
+            Output::Disk(op) => {
+                let (at, done) = self.nodes[node].disk.perform(self.now, op);
+                self.queue.arm(at, Happening::Tell(node, Input::DiskDone(done)));
+            }
+            Output::App(output) => {
+                let answers = self.applications.on_output(self.now, node, output, &mut self.queue);
+                self.todo.extend(answers.into_iter().map(|answer: AppInput| (node, Input::App(answer))));
+            }
+            Output::Event(event) => {
+                self.trace.event(self.now, node, &event);
+                self.observer.event(self.now, node, &event);
+            }
+            // No layer of a scenario is the message layer.
+            Output::Message { .. } => {}
+        }
+    }
+
+    fn send_datagrams(&mut self, node: usize, to: Destination, train: &Train) {
+        let (cable, end) = match to {
+            Destination::Link(link) if !link.is_dynamic() => self.nodes[node].link(link),
+            Destination::Link(_) => return,
+            Destination::Address(address) => match self.nodes[node].link_towards(address) {
+                Some(found) => found,
+                None => return,
+            },
+        };
+        let cable = &mut self.cables[cable];
+        let (from, peer) = (cable.ends[end].address, &cable.ends[1 - end]);
+        let peer_node = peer.node;
+        let peer_layer = self.nodes[peer_node].layer_of(peer.link);
+        for Arrival { at, train } in cable.send(self.now, end, train) {
+            self.trace.add(&[self.now.0, 2, peer_node as u64, at.0, train.data.len()]);
+            let input = Input::Datagrams { layer: peer_layer, from, train };
+            self.queue.arm(at, Happening::Tell(peer_node, input));
+        }
+    }
+
+    fn on_stream(&mut self, node: usize, stream: farlink_base::StreamId, signal: StreamSignal) {
+        if let Some(connection) = self.streams.signal(self.now, node, stream, signal) {
+            self.settle_streams(connection);
+        }
+    }
+
+    /// Carries what the two ends of a connection said: news to the nodes, segments to the link.
+    fn settle_streams(&mut self, connection: usize) {
+        let cables = &self.cables;
+        self.streams.take_news(self.now, |cable, end| cables[cable].ends[end].address, &mut self.todo);
+        for (cable, end, to, segment) in self.streams.take_departures() {
+            for at in self.cables[cable].send_segment(self.now, end, &segment) {
+                self.queue.arm(at, Happening::Segment(connection, to, segment.clone()));
+            }
+        }
+        self.streams.set_alarms(connection, &mut self.queue);
+    }
+
+    fn carrier(&mut self, link: usize) {
+        let cable = &mut self.cables[link];
+        if let Some(up) = cable.carrier(self.now) {
+            for end in &cable.ends {
+                let input = if up { Input::LinkUp { link: end.link } } else { Input::LinkDown { link: end.link } };
+                self.todo.push_back((end.node, input));
+            }
+        }
+        let next = cable.next_carrier_change(self.now);
+        if next < Instant::MAX {
+            self.queue.arm(next, Happening::Carrier(link));
+        }
+    }
+
+    fn sample(&mut self) {
+        for (index, node) in self.nodes.iter().enumerate() {
+            self.observer.node_sample(self.now, index, &node.usage());
+        }
+        for (index, cable) in self.cables.iter_mut().enumerate() {
+            for forward in [true, false] {
+                let queued = cable.queued(self.now, forward);
+                self.observer.link_sample(self.now, index, forward, queued, &cable.statistics()[usize::from(!forward)]);
+            }
+        }
+    }
+}
+
+/// The address a peer's datagrams and connections come from.
+pub(crate) type Address = SocketAddr;
+
+/// One end of a link as its node knows it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct End {
+    /// Index of the node.
+    pub node: usize,
+    /// The link's number in that node.
+    pub link: LinkId,
+    /// Its address on this link.
+    pub address: Address,
+}

@@ -1,0 +1,154 @@
+//! Two simulated nodes: bundles cross each layer, whatever the link does.
+
+use farlink_base::{Event, Instant};
+use farlink_scenario::Scenario;
+use farlink_sim::{Observer, Outcome, Silent, World};
+
+const LAYERS: [&str; 2] = ["ltp", "tcpclv4"];
+
+fn scenario(layer: &str, link: &str, traffic: &str) -> Scenario {
+    let text = format!(
+        r#"
+        name = "two"
+        seed = 7
+        duration = "10 min"
+        epoch = "2026-11-20T09:00:00Z"
+        [[node]]
+        name = "a"
+        id = "ipn:1.0"
+        [[node]]
+        name = "b"
+        id = "ipn:2.0"
+        [[link]]
+        name = "ab"
+        between = ["a", "b"]
+        layer = "{layer}"
+        {link}
+        [[traffic]]
+        name = "t"
+        from = "a"
+        to = "b"
+        {traffic}
+        "#
+    );
+    Scenario::parse(&text).unwrap_or_else(|errors| panic!("{errors:#?}"))
+}
+
+fn run(scenario: &Scenario) -> Outcome {
+    World::new(scenario, Silent).unwrap().run().0
+}
+
+/// Latencies from the events of creation and delivery.
+#[derive(Default)]
+struct Latencies {
+    created: Vec<Instant>,
+    delivered: Vec<Instant>,
+}
+impl Observer for Latencies {
+    fn event(&mut self, at: Instant, _node: usize, event: &Event) {
+        match event {
+            Event::Created { .. } => self.created.push(at),
+            Event::Delivered { .. } => self.delivered.push(at),
+            _ => {}
+        }
+    }
+}
+
+#[test]
+fn one_bundle_takes_the_light_time() {
+    for layer in LAYERS {
+        let scenario = scenario(
+            layer,
+            r#"rate = "10 Mbit/s"
+            delay = "600 ms""#,
+            r#"start = "10 s"
+            bundles = { count = 1, size = "1 kB" }"#,
+        );
+        let (outcome, seen) = World::new(&scenario, Latencies::default()).unwrap().run();
+        assert_eq!(outcome.traffic[0].delivered, 1, "{layer} {outcome:?}");
+        let latency = seen.delivered[0] - seen.created[0];
+        assert!((600..610).contains(&latency.as_millis()), "{layer}: {latency:?}");
+    }
+}
+
+#[test]
+fn a_file_arrives_whole_through_loss_and_gaps() {
+    for layer in LAYERS {
+        let mut scenario = scenario(
+            layer,
+            r#"rate = "20 Mbit/s"
+            delay = "50 ms"
+            loss = "1 %""#,
+            r#"file = { size = "2 MB", bundle_size = "50 kB" }"#,
+        );
+        let contact = |start: u64, end: u64, forward| farlink_scenario::Contact {
+            link: 0,
+            forward,
+            start: std::time::Duration::from_millis(start),
+            end: std::time::Duration::from_millis(end),
+            rate: None,
+            delay: None,
+            confidence: 1.0,
+        };
+        scenario.contacts = [(1000, 1500), (3000, 120_000)]
+            .iter()
+            .flat_map(|(s, e)| [true, false].map(|f| contact(*s, *e, f)))
+            .collect();
+        let outcome = run(&scenario);
+        let traffic = &outcome.traffic[0];
+        assert_eq!((traffic.created, traffic.delivered, traffic.damaged), (40, 40, 0), "{layer}");
+        assert!(traffic.complete_at.is_some(), "{layer}");
+        assert!(outcome.links[0][0].dropped_total() > 0, "{layer}");
+    }
+}
+
+#[test]
+fn pings_come_back() {
+    for layer in LAYERS {
+        let scenario = scenario(
+            layer,
+            r#"rate = "1 Mbit/s"
+            delay = "100 ms""#,
+            r#"start = "5 s"
+            ping = { count = 5, interval = "1 s" }"#,
+        );
+        let outcome = run(&scenario);
+        assert_eq!(outcome.traffic[0].delivered, 5, "{layer}");
+    }
+}
+
+#[test]
+fn a_seed_replays_to_the_last_event_and_another_does_not() {
+    for layer in LAYERS {
+        let mut scenario = scenario(
+            layer,
+            r#"rate = "5 Mbit/s"
+            delay = "20 ms"
+            jitter = "5 ms"
+            loss = "2 %""#,
+            r#"bundles = { count = 20, size = ["1 kB", "60 kB"], interval = "100 ms" }"#,
+        );
+        let first = run(&scenario);
+        assert_eq!(first, run(&scenario), "{layer}");
+        assert_eq!(first.traffic[0].delivered, 20, "{layer}");
+        scenario.seed = 8;
+        assert_ne!(first.trace, run(&scenario).trace, "{layer}");
+    }
+}
+
+#[test]
+fn a_durable_store_acknowledges_after_its_disk() {
+    let mut scenario = scenario(
+        "ltp",
+        r#"rate = "10 Mbit/s"
+        delay = "10 ms""#,
+        r#"window = 1
+        bundles = { count = 50, size = "10 kB" }"#,
+    );
+    let memory = run(&scenario);
+    scenario.nodes.iter_mut().for_each(|node| node.store = farlink_scenario::StoreKind::Durable);
+    let durable = run(&scenario);
+    assert_eq!(memory.traffic[0].delivered, 50);
+    assert_eq!(durable.traffic[0].delivered, 50);
+    assert!(durable.happenings > memory.happenings + 100, "the disk answers each commit");
+}

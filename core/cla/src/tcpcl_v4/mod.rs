@@ -1,4 +1,18 @@
 //! The TCP convergence layer, version 4 (RFC 9174), without TLS.
+//!
+//! A session is a state machine over one byte stream ([`TcpclV4`] holds them all); a link is a
+//! neighbour, served by any number of sessions: bundles leave by the newest and arrive by all.
+//! It does not parse bundles, and it gives a bundle back only when the session that carried it died.
+
+mod chunk_queue;
+mod incoming;
+mod layer;
+mod links;
+mod outgoing;
+mod session;
+mod wire;
+
+pub use layer::TcpclV4;
 
 use alloc::string::String;
 use farlink_base::{Duration, LayerId, LinkId};

@@ -1,0 +1,216 @@
+//! Transfers this side sends over one session (RFC 9174 5.2): cut into segments, pipelined, kept
+//! until the peer has acknowledged or refused them.
+
+use super::chunk_queue::ChunkQueue;
+use super::wire::{END, START, put_segment};
+use alloc::collections::VecDeque;
+use alloc::vec::Vec;
+use farlink_base::layer::SendId;
+use farlink_base::{Bytes, Payload};
+
+/// What one waiting bundle costs beside its bytes.
+const OVERHEAD: u64 = 128;
+
+/// A bundle of which some bytes were sent.
+#[derive(Debug)]
+struct Flight {
+    transfer: u64,
+    send: SendId,
+    total: u64,
+    /// Bytes put into segments so far.
+    sent: u64,
+    acked: u64,
+}
+
+/// Why an acknowledgment or refusal makes no sense.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Nonsense {
+    /// No such transfer is under way.
+    UnknownTransfer,
+    /// It claims more than was sent.
+    TooMuch,
+}
+
+/// The sending half of a session.
+#[derive(Debug, Default)]
+pub struct Outgoing {
+    waiting: VecDeque<(SendId, Payload)>,
+    waiting_bytes: u64,
+    /// What is left of the transfer being sent, which is the last in `flights`.
+    rest: Option<ChunkQueue>,
+    /// By transfer ID, which only grows.
+    flights: VecDeque<Flight>,
+    flight_bytes: u64,
+    next_transfer: u64,
+    /// Largest segment: ours and the peer's limit, whichever is smaller.
+    pub segment_limit: u64,
+    /// Largest bundle the peer takes.
+    pub transfer_limit: u64,
+}
+
+impl Outgoing {
+    /// Queues a bundle; false when the peer does not take one so large.
+    pub fn push(&mut self, send: SendId, bundle: Payload) -> bool {
+        let fits = bundle.len() <= self.transfer_limit;
+        if fits {
+            self.waiting_bytes += bundle.len() + OVERHEAD;
+            self.waiting.push_back((send, bundle));
+        }
+        fits
+    }
+    /// Bytes not yet begun.
+    pub fn waiting_bytes(&self) -> u64 {
+        self.waiting_bytes
+    }
+    /// Bytes not yet begun or not yet acknowledged.
+    pub fn held_bytes(&self) -> u64 {
+        self.waiting_bytes + self.flight_bytes
+    }
+    /// Whether a transfer is under way.
+    pub fn in_flight(&self) -> bool {
+        !self.flights.is_empty()
+    }
+    /// Takes back a bundle that was not begun; whether it was there.
+    pub fn cancel(&mut self, send: SendId) -> bool {
+        let Some(at) = self.waiting.iter().position(|(id, _)| *id == send) else { return false };
+        if let Some((_, bundle)) = self.waiting.remove(at) {
+            self.waiting_bytes -= bundle.len() + OVERHEAD;
+        }
+        true
+    }
+    /// Takes back everything not begun, in order.
+    pub fn take_waiting(&mut self) -> VecDeque<(SendId, Payload)> {
+        self.waiting_bytes = 0;
+        core::mem::take(&mut self.waiting)
+    }
+    /// Takes back everything: the session is over.
+    pub fn take_all(&mut self) -> Vec<SendId> {
+        self.rest = None;
+        self.flight_bytes = 0;
+        let flights = core::mem::take(&mut self.flights);
+        flights.into_iter().map(|flight| flight.send).chain(self.take_waiting().into_iter().map(|(id, _)| id)).collect()
+    }
+
+    /// Appends the next segment; false when there is none. `begin` allows a new transfer.
+    pub fn next_segment(&mut self, begin: bool, out: &mut ChunkQueue) -> bool {
+        let mut flags = 0;
+        if self.rest.is_none() {
+            if !begin || self.segment_limit == 0 {
+                return false;
+            }
+            let Some((send, bundle)) = self.waiting.pop_front() else { return false };
+            self.waiting_bytes -= bundle.len() + OVERHEAD;
+            self.flight_bytes += bundle.len() + OVERHEAD;
+            let transfer = self.next_transfer;
+            self.next_transfer += 1;
+            self.flights.push_back(Flight { transfer, send, total: bundle.len(), sent: 0, acked: 0 });
+            let mut rest = ChunkQueue::default();
+            rest.push(&bundle);
+            self.rest = Some(rest);
+            flags |= START;
+        }
+        let (Some(rest), Some(flight)) = (&mut self.rest, self.flights.back_mut()) else { return false };
+        let data = rest.take(self.segment_limit);
+        flight.sent += data.len();
+        if flight.sent == flight.total {
+            flags |= END;
+        }
+        // RFC 9174 5.2.5.1: a transfer of one segment needs no length extension.
+        let total = (flags & END == 0).then_some(flight.total);
+        let mut head = Vec::with_capacity(35);
+        put_segment(&mut head, flags, flight.transfer, total, data.len());
+        out.push_bytes(Bytes::from(head));
+        out.push(&data);
+        if flags & END != 0 {
+            self.rest = None;
+        }
+        true
+    }
+
+    fn find(&self, transfer: u64) -> Result<usize, Nonsense> {
+        self.flights.binary_search_by_key(&transfer, |flight| flight.transfer).or(Err(Nonsense::UnknownTransfer))
+    }
+    fn remove(&mut self, at: usize) -> Option<SendId> {
+        let flight = self.flights.remove(at)?;
+        self.flight_bytes -= flight.total + OVERHEAD;
+        Some(flight.send)
+    }
+    /// The peer has so many bytes; the bundle's number once it has them all. Flags of the
+    /// acknowledgment are not looked at: some peers always send zero.
+    pub fn on_ack(&mut self, transfer: u64, acked: u64) -> Result<Option<SendId>, Nonsense> {
+        let at = self.find(transfer)?;
+        let flight = &mut self.flights[at];
+        if acked > flight.sent {
+            return Err(Nonsense::TooMuch);
+        }
+        flight.acked = flight.acked.max(acked);
+        let complete = flight.acked == flight.total;
+        Ok(if complete { self.remove(at) } else { None })
+    }
+    /// The peer does not want it; the segment being written is finished, no other follows.
+    pub fn on_refuse(&mut self, transfer: u64) -> Result<Option<SendId>, Nonsense> {
+        let at = self.find(transfer)?;
+        if at + 1 == self.flights.len() {
+            self.rest = None;
+        }
+        Ok(self.remove(at))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sender(limit: u64) -> Outgoing {
+        Outgoing { segment_limit: limit, transfer_limit: 100, ..Outgoing::default() }
+    }
+
+    #[test]
+    fn bundles_are_cut_pipelined_and_acknowledged() {
+        let mut out = sender(4);
+        assert!(out.push(SendId(1), Payload::from(&b"abcdefghij"[..])));
+        assert!(out.push(SendId(2), Payload::from(&b"xy"[..])));
+        assert!(!out.push(SendId(3), Payload::fill(0, 101)));
+        let mut wire = ChunkQueue::default();
+        let mut segments = 0;
+        while out.next_segment(true, &mut wire) {
+            segments += 1;
+        }
+        assert_eq!(segments, 4);
+        // Three heads (the first with the length extension) and one of a bundle alone.
+        assert_eq!(wire.len(), 12 + (22 + 13) + 18 + 18 + 22);
+        assert_eq!(out.on_ack(1, 2), Ok(Some(SendId(2))), "acknowledgments may overtake");
+        assert_eq!(out.on_ack(0, 8), Ok(None));
+        assert_eq!(out.on_ack(0, 4), Ok(None));
+        assert_eq!(out.on_ack(0, 11), Err(Nonsense::TooMuch));
+        assert_eq!(out.on_ack(0, 10), Ok(Some(SendId(1))));
+        assert_eq!(out.on_ack(0, 10), Err(Nonsense::UnknownTransfer));
+        assert_eq!((out.held_bytes(), out.in_flight()), (0, false));
+    }
+
+    #[test]
+    fn a_refused_transfer_stops_and_the_next_one_begins() {
+        let mut out = sender(4);
+        out.push(SendId(1), Payload::from(&b"abcdefghij"[..]));
+        out.push(SendId(2), Payload::from(&b"xy"[..]));
+        let mut wire = ChunkQueue::default();
+        assert!(out.next_segment(true, &mut wire));
+        assert_eq!(out.on_refuse(0), Ok(Some(SendId(1))));
+        assert!(!out.next_segment(false, &mut wire), "no new transfer while ending");
+        assert!(out.next_segment(true, &mut wire));
+        assert_eq!(out.on_ack(1, 2), Ok(Some(SendId(2))));
+        assert!(!out.next_segment(true, &mut wire));
+    }
+
+    #[test]
+    fn what_is_not_begun_can_be_taken_back() {
+        let mut out = sender(4);
+        out.push(SendId(1), Payload::from(&b"abcdefghij"[..]));
+        out.push(SendId(2), Payload::from(&b"xy"[..]));
+        out.next_segment(true, &mut ChunkQueue::default());
+        assert!(!out.cancel(SendId(1)) && out.cancel(SendId(2)));
+        out.push(SendId(3), Payload::from(&b"xy"[..]));
+        assert_eq!(out.take_all(), [SendId(1), SendId(3)]);
+        assert_eq!(out.held_bytes(), 0);
+    }
+}

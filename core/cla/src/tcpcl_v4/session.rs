@@ -1,0 +1,429 @@
+//! One session: the order of its messages from contact header to the end of the stream
+//! (RFC 9174 3.3).
+
+use super::chunk_queue::ChunkQueue;
+use super::incoming::Incoming;
+use super::outgoing::{Nonsense, Outgoing};
+use super::wire::{self, Message, NoMessage, SessionInit, kind, reject, term};
+use super::{Config, SpanConfig};
+use alloc::vec::Vec;
+use farlink_base::layer::Output;
+use farlink_base::{Bytes, Duration, Instant, LinkId, Payload, PayloadReader, Sink, StreamId, TimerKey};
+
+/// Data of a segment is offered as it comes, unless so little is missing that the rest is worth
+/// waiting for.
+const WAIT_BYTES: u64 = 64 << 10;
+
+/// How far a session has come.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Phase {
+    /// The stream is being opened.
+    Connecting,
+    /// The peer's contact header is awaited.
+    Contact,
+    /// Its SESS_INIT is awaited.
+    Init,
+    /// Transfers may flow.
+    Established,
+    /// What is written leaves, then the stream is closed.
+    Closing,
+}
+
+/// What reading came to.
+#[derive(Debug)]
+pub enum Step {
+    /// More bytes are needed.
+    Wait,
+    /// The peer introduced itself; reading goes on once the session has a link.
+    Established(SessionInit),
+    /// The session is over by a fault of the peer, or because it wants so.
+    Over(&'static str),
+}
+
+/// One session.
+#[derive(Debug)]
+pub struct Session {
+    pub stream: StreamId,
+    pub passive: bool,
+    /// The link it serves: known from the start when active, from SESS_INIT on when passive.
+    pub link: Option<LinkId>,
+    pub phase: Phase,
+    pub outgoing: Outgoing,
+    pub incoming: Incoming,
+    /// Bytes the stream takes now.
+    pub room: u64,
+    /// When it was opened, or began to close.
+    pub since: Instant,
+    /// When the peer introduced itself.
+    pub established: Instant,
+    pub timer: Option<TimerKey>,
+    pub term_sent: bool,
+    pub term_received: bool,
+    pub paused: bool,
+    keepalive: Duration,
+    inbox: Payload,
+    control: Vec<u8>,
+    pending: ChunkQueue,
+    last_received: Instant,
+    last_sent: Instant,
+    /// Last message other than a keepalive, either way.
+    last_used: Instant,
+}
+
+impl Session {
+    pub fn new(now: Instant, number: u32, stream: StreamId, link: Option<LinkId>, config: &Config) -> Self {
+        let passive = stream.is_passive();
+        Session {
+            stream,
+            passive,
+            link,
+            phase: if passive { Phase::Contact } else { Phase::Connecting },
+            outgoing: Outgoing::default(),
+            incoming: Incoming::new(number, config.segment_mru, config.transfer_mru),
+            room: 0,
+            since: now,
+            established: now,
+            timer: None,
+            term_sent: false,
+            term_received: false,
+            paused: false,
+            keepalive: Duration::ZERO,
+            inbox: Payload::new(),
+            control: Vec::new(),
+            pending: ChunkQueue::default(),
+            last_received: now,
+            last_sent: now,
+            last_used: now,
+        }
+    }
+
+    /// The stream asked for is open: the active side speaks first (RFC 9174 4.1).
+    pub fn on_opened(&mut self, now: Instant) {
+        self.phase = Phase::Contact;
+        self.since = now;
+        wire::put_contact_header(&mut self.control);
+    }
+    /// Bytes came.
+    pub fn on_data(&mut self, now: Instant, data: Payload) {
+        self.last_received = now;
+        if self.phase != Phase::Closing {
+            self.inbox.append(data);
+        }
+    }
+    /// Whether no new transfer may begin.
+    pub fn is_ending(&self) -> bool {
+        self.term_sent || self.term_received || self.phase == Phase::Closing
+    }
+    /// Whether something is lost if it ends now.
+    pub fn has_unfinished(&self) -> bool {
+        self.outgoing.in_flight() || !self.incoming.is_idle()
+    }
+
+    /// Reads what has come, up to the next step the layer must take.
+    pub fn read(&mut self, now: Instant, config: &Config, out: &mut impl Sink<Output>) -> Step {
+        let inbox = core::mem::take(&mut self.inbox);
+        let mut reader = inbox.reader();
+        let step = loop {
+            let step = match self.phase {
+                Phase::Contact => self.read_contact(&mut reader, config),
+                Phase::Init | Phase::Established => match self.incoming.data_left() {
+                    Some(left) => self.read_data(&mut reader, left, out),
+                    None => self.read_message(now, &mut reader, out),
+                },
+                Phase::Connecting | Phase::Closing => Some(Step::Wait),
+            };
+            if let Some(step) = step {
+                break step;
+            }
+        };
+        if reader.remaining() > 0 && self.phase != Phase::Closing {
+            self.inbox = inbox.slice(reader.position(), u64::MAX);
+        }
+        step
+    }
+
+    /// The contact header (RFC 9174 4.2); `None` to read on.
+    fn read_contact(&mut self, reader: &mut PayloadReader<'_>, config: &Config) -> Option<Step> {
+        let before = reader.clone();
+        let mut header = [0u8; 6];
+        let have = reader.remaining().min(6) as usize;
+        if !reader.read_exact(&mut header[..have]) {
+            return Some(Step::Wait);
+        }
+        let magic = have.min(4);
+        if header[..magic] != wire::MAGIC[..magic] {
+            // RFC 9174 4.3: no SESS_TERM to a stranger.
+            self.control.clear();
+            return Some(Step::Over("the contact header does not begin with `dtn!`"));
+        }
+        if have < 6 {
+            *reader = before;
+            return Some(Step::Wait);
+        }
+        if self.passive {
+            wire::put_contact_header(&mut self.control);
+        }
+        if header[4] != wire::VERSION {
+            if self.passive {
+                wire::put_term(&mut self.control, 0, term::VERSION);
+            }
+            return Some(Step::Over("the peer speaks another version of the protocol"));
+        }
+        let keepalive_s = u16::try_from(config.keepalive.as_secs()).unwrap_or(u16::MAX);
+        let (segment_mru, transfer_mru) = (config.segment_mru, config.transfer_mru);
+        let node_id = config.node_id.clone();
+        let init = SessionInit { keepalive_s, segment_mru, transfer_mru, node_id, critical: false };
+        wire::put_init(&mut self.control, &init);
+        self.phase = Phase::Init;
+        None
+    }
+
+    fn read_data(&mut self, reader: &mut PayloadReader<'_>, left: u64, out: &mut impl Sink<Output>) -> Option<Step> {
+        let have = reader.remaining();
+        if have < left && (have == 0 || left <= WAIT_BYTES) {
+            return Some(Step::Wait);
+        }
+        let (Some(link), Some(part)) = (self.link, reader.take(have.min(left))) else { return Some(Step::Wait) };
+        self.incoming.on_data(part, link, out);
+        None
+    }
+
+    fn read_message(
+        &mut self,
+        now: Instant,
+        reader: &mut PayloadReader<'_>,
+        out: &mut impl Sink<Output>,
+    ) -> Option<Step> {
+        let before = reader.clone();
+        match wire::read_message(reader) {
+            Ok(message) => {
+                if message != Message::Keepalive {
+                    self.last_used = now;
+                }
+                self.on_message(message, out)
+            }
+            Err(NoMessage::Incomplete) => {
+                *reader = before;
+                Some(Step::Wait)
+            }
+            Err(NoMessage::UnknownType(message)) => {
+                wire::put_reject(&mut self.control, reject::UNKNOWN_TYPE, message);
+                Some(Step::Over("a message of unknown type"))
+            }
+            Err(NoMessage::Broken(reason)) => {
+                let code = if self.phase == Phase::Init { term::CONTACT_FAILURE } else { term::EXHAUSTED };
+                wire::put_term(&mut self.control, 0, code);
+                Some(Step::Over(reason))
+            }
+        }
+    }
+
+    fn unexpected(&mut self, message: u8, reason: &'static str) -> Option<Step> {
+        wire::put_reject(&mut self.control, reject::UNEXPECTED, message);
+        Some(Step::Over(reason))
+    }
+
+    fn on_message(&mut self, message: Message, out: &mut impl Sink<Output>) -> Option<Step> {
+        let established = self.phase == Phase::Established;
+        match message {
+            Message::Init(init) if !established => {
+                if init.critical {
+                    // RFC 9174 4.8: an extension that must be understood is not.
+                    wire::put_term(&mut self.control, 0, term::CONTACT_FAILURE);
+                    return Some(Step::Over("a critical session extension this node does not know"));
+                }
+                Some(Step::Established(init))
+            }
+            Message::Init(_) => self.unexpected(kind::SESS_INIT, "a second SESS_INIT"),
+            Message::Term { reply, reason } => self.on_term(established, reply, reason),
+            Message::Reject { .. } => Some(Step::Over("the peer rejected a message")),
+            Message::Keepalive => None,
+            Message::Segment(_) if !established => self.unexpected(kind::XFER_SEGMENT, "a transfer before SESS_INIT"),
+            Message::Segment(head) => {
+                let result = self.incoming.on_head(head, self.is_ending(), out);
+                if result.is_ok() && head.len == 0 {
+                    self.incoming.on_data(Payload::new(), self.link.unwrap_or_default(), out);
+                }
+                result.err().and_then(|reason| self.unexpected(kind::XFER_SEGMENT, reason))
+            }
+            Message::Ack { id, acked } => {
+                let result = self.outgoing.on_ack(id, acked);
+                self.on_answer(kind::XFER_ACK, result, out, |id, link| Output::Sent { id, link })
+            }
+            Message::Refuse { reason, id } => {
+                let result = self.outgoing.on_refuse(id);
+                self.on_answer(kind::XFER_REFUSE, result, out, |id, link| match reason {
+                    // RFC 9174 5.2.4: the peer has the whole bundle already.
+                    wire::refuse::COMPLETED => Output::Sent { id, link },
+                    _ => Output::SendFailed { id, link, refused: wire::refusal_of(reason) },
+                })
+            }
+        }
+    }
+
+    fn on_answer(
+        &mut self,
+        message: u8,
+        result: Result<Option<farlink_base::layer::SendId>, Nonsense>,
+        out: &mut impl Sink<Output>,
+        tell: impl FnOnce(farlink_base::layer::SendId, LinkId) -> Output,
+    ) -> Option<Step> {
+        match (result, self.link) {
+            (Ok(Some(id)), Some(link)) => {
+                out.push(tell(id, link));
+                None
+            }
+            (Ok(_), _) => None,
+            (Err(Nonsense::TooMuch), _) => self.unexpected(message, "an acknowledgment of bytes never sent"),
+            (Err(Nonsense::UnknownTransfer), _) => {
+                wire::put_reject(&mut self.control, reject::UNEXPECTED, message);
+                None
+            }
+        }
+    }
+
+    /// RFC 9174 6.1: answered once, with the same reason; transfers under way are finished.
+    fn on_term(&mut self, established: bool, reply: bool, reason: u8) -> Option<Step> {
+        if !established {
+            return Some(Step::Over("the peer ended the session before it began"));
+        }
+        self.term_received = true;
+        if !self.term_sent && !reply {
+            wire::put_term(&mut self.control, wire::REPLY, reason);
+        }
+        self.term_sent = true;
+        None
+    }
+
+    /// The session has a link from now on; what both sides said becomes the rule
+    /// (RFC 9174 4.7: the smaller keepalive, each other's limits).
+    pub fn establish(&mut self, now: Instant, link: LinkId, peer: &SessionInit, span: &SpanConfig, config: &Config) {
+        self.link = Some(link);
+        self.phase = Phase::Established;
+        self.established = now;
+        self.last_used = now;
+        self.keepalive = config.keepalive.min(Duration::from_secs(u64::from(peer.keepalive_s)));
+        self.outgoing.segment_limit = span.segment_bytes.max(1).min(peer.segment_mru);
+        self.outgoing.transfer_limit = peer.transfer_mru;
+    }
+
+    /// Asks the peer to end the session.
+    pub fn terminate(&mut self, reason: u8) {
+        if !self.term_sent {
+            self.term_sent = true;
+            wire::put_term(&mut self.control, 0, reason);
+        }
+    }
+    /// Says why it is not wanted, in a session not yet established.
+    pub fn reject_contact(&mut self) {
+        wire::put_term(&mut self.control, 0, term::CONTACT_FAILURE);
+    }
+    /// Nothing is read any more; what is written leaves, then the stream ends.
+    pub fn close(&mut self, now: Instant) {
+        self.phase = Phase::Closing;
+        self.since = now;
+        self.inbox = Payload::new();
+    }
+    /// Whether both sides said so and nothing is under way.
+    pub fn is_finished(&self) -> bool {
+        self.phase == Phase::Established && self.term_sent && self.term_received && !self.has_unfinished()
+    }
+
+    /// Writes what the room allows: answers first, then segments. True when a closing session has
+    /// nothing left to write.
+    pub fn flush(&mut self, now: Instant, may_transmit: bool, out: &mut impl Sink<Output>) -> bool {
+        self.incoming.put_answers(&mut self.control);
+        if !self.control.is_empty() {
+            self.pending.push_bytes(Bytes::from(core::mem::take(&mut self.control)));
+        }
+        if may_transmit {
+            let begin = !self.is_ending();
+            if self.phase == Phase::Established {
+                while self.pending.len() < self.room && self.outgoing.next_segment(begin, &mut self.pending) {
+                    self.last_used = now;
+                }
+            }
+            let n = self.room.min(self.pending.len());
+            if n > 0 {
+                let data = self.pending.take(n);
+                self.room -= n;
+                self.last_sent = now;
+                out.push(Output::StreamWrite { stream: self.stream, data });
+            }
+        }
+        self.phase == Phase::Closing && self.pending.is_empty()
+    }
+    /// Asks for a keepalive now (RFC 9174 5.1.1).
+    pub fn put_keepalive(&mut self) {
+        if self.pending.is_empty() && self.control.is_empty() {
+            self.control.push(kind::KEEPALIVE);
+        }
+    }
+    /// The peer is taken to live at `now`.
+    pub fn on_heard(&mut self, now: Instant) {
+        self.last_received = now;
+    }
+    /// The link is back: silence until now says nothing about the peer.
+    pub fn on_resumed(&mut self, now: Instant) {
+        self.on_heard(now);
+        if self.phase == Phase::Established && self.keepalive > Duration::ZERO {
+            self.put_keepalive();
+        }
+    }
+}
+
+/// What time demands of a session.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Due {
+    /// Look again then; `None`: nothing to wait for.
+    Later(Option<Instant>),
+    /// Say that this side lives.
+    Keepalive,
+    /// Nothing was transferred for long: end it in good order.
+    Idle,
+    /// The peer is gone, or did not introduce itself or end the session in time.
+    Dead,
+}
+
+impl Session {
+    /// What is due at `now`. `sends` and `hears`: whether the link carries bytes out and in.
+    pub fn due(&self, now: Instant, config: &Config, sends: bool, hears: bool) -> Due {
+        let mut next: Option<Instant> = None;
+        let mut at = |deadline: Instant| {
+            next = Some(next.map_or(deadline, |next| next.min(deadline)));
+            deadline <= now
+        };
+        match self.phase {
+            Phase::Connecting => {}
+            Phase::Contact | Phase::Init | Phase::Closing => {
+                if at(self.since + config.contact_timeout) {
+                    return Due::Dead;
+                }
+            }
+            Phase::Established => {
+                let silent = if self.keepalive > Duration::ZERO { self.keepalive * 2 } else { Duration::ZERO };
+                // RFC 9174 5.1.1: no message for twice the keepalive interval.
+                if hears && !self.paused && silent > Duration::ZERO && at(self.last_received + silent) {
+                    return Due::Dead;
+                }
+                let lingers = self.last_used.max(self.last_received) + config.contact_timeout;
+                if self.is_ending() && at(lingers) {
+                    return Due::Dead;
+                }
+                if !self.is_ending() && config.idle > Duration::ZERO && !self.has_unfinished() {
+                    // RFC 9174 6.2.
+                    if at(self.last_used + config.idle) {
+                        return Due::Idle;
+                    }
+                }
+                if sends && silent > Duration::ZERO && at(self.last_sent + self.keepalive) {
+                    if self.room > 0 {
+                        return Due::Keepalive;
+                    }
+                    return Due::Later(Some(now + self.keepalive));
+                }
+            }
+        }
+        Due::Later(next)
+    }
+}

@@ -1,0 +1,363 @@
+//! Messages on the wire (RFC 9174 4 and 5): read in place from a rope, written into a small vector.
+
+use alloc::string::String;
+use alloc::vec::Vec;
+use farlink_base::{PayloadReader, Refusal};
+
+/// First bytes of a contact header.
+pub const MAGIC: [u8; 4] = *b"dtn!";
+/// This protocol's version.
+pub const VERSION: u8 = 4;
+/// Most bytes of extension items of one message, and of a node ID: more is an attack.
+pub const MAX_EXTENSION_BYTES: u32 = 4096;
+const MAX_NODE_ID_BYTES: u16 = 2048;
+
+/// Message types.
+pub mod kind {
+    pub const XFER_SEGMENT: u8 = 1;
+    pub const XFER_ACK: u8 = 2;
+    pub const XFER_REFUSE: u8 = 3;
+    pub const KEEPALIVE: u8 = 4;
+    pub const SESS_TERM: u8 = 5;
+    pub const MSG_REJECT: u8 = 6;
+    pub const SESS_INIT: u8 = 7;
+}
+/// The last segment of a transfer.
+pub const END: u8 = 1;
+/// The first segment of a transfer.
+pub const START: u8 = 2;
+/// SESS_TERM in answer to one.
+pub const REPLY: u8 = 1;
+/// Whether whoever does not know an extension item must give up.
+const CRITICAL: u8 = 1;
+/// Transfer extension: length of the whole transfer.
+const TRANSFER_LENGTH: u16 = 1;
+
+/// SESS_TERM reasons.
+pub mod term {
+    pub const UNKNOWN: u8 = 0;
+    pub const IDLE: u8 = 1;
+    pub const VERSION: u8 = 2;
+    pub const CONTACT_FAILURE: u8 = 4;
+    pub const EXHAUSTED: u8 = 5;
+}
+/// XFER_REFUSE reasons.
+pub mod refuse {
+    pub const COMPLETED: u8 = 1;
+    pub const NO_RESOURCES: u8 = 2;
+    pub const RETRANSMIT: u8 = 3;
+    pub const NOT_ACCEPTABLE: u8 = 4;
+    pub const EXTENSION: u8 = 5;
+    pub const TERMINATING: u8 = 6;
+}
+/// MSG_REJECT reasons.
+pub mod reject {
+    pub const UNKNOWN_TYPE: u8 = 1;
+    pub const UNEXPECTED: u8 = 3;
+}
+
+/// The reason a refusal is told with.
+pub fn refuse_code(reason: Refusal) -> u8 {
+    match reason {
+        Refusal::Duplicate => refuse::COMPLETED,
+        Refusal::NoResources | Refusal::TooLarge | Refusal::StoreFailed => refuse::NO_RESOURCES,
+        Refusal::NotAcceptable | Refusal::Expired | Refusal::Unknown => refuse::NOT_ACCEPTABLE,
+        Refusal::Terminating => refuse::TERMINATING,
+    }
+}
+/// What a reason told by the peer means here.
+pub fn refusal_of(code: u8) -> Option<Refusal> {
+    match code {
+        refuse::COMPLETED => Some(Refusal::Duplicate),
+        refuse::RETRANSMIT => None,
+        refuse::NOT_ACCEPTABLE | refuse::EXTENSION => Some(Refusal::NotAcceptable),
+        refuse::TERMINATING => Some(Refusal::Terminating),
+        _ => Some(Refusal::NoResources),
+    }
+}
+
+/// What a peer says of itself (RFC 9174 4.6).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SessionInit {
+    /// Keepalive interval, s.
+    pub keepalive_s: u16,
+    /// Largest segment it takes.
+    pub segment_mru: u64,
+    /// Largest bundle it takes.
+    pub transfer_mru: u64,
+    /// Its node ID.
+    pub node_id: String,
+    /// Whether it carries a critical extension, none of which this node knows.
+    pub critical: bool,
+}
+
+/// A transfer segment up to its data (RFC 9174 5.2.2).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SegmentHead {
+    /// [`START`] and [`END`].
+    pub flags: u8,
+    /// Transfer ID.
+    pub id: u64,
+    /// Length of the whole transfer, where announced.
+    pub total: Option<u64>,
+    /// Whether an extension makes the transfer unacceptable (unknown and critical, or damaged).
+    pub unacceptable: bool,
+    /// Bytes of data that follow.
+    pub len: u64,
+}
+
+/// One message, or the head of a segment.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Message {
+    /// Followed by its data.
+    Segment(SegmentHead),
+    Ack {
+        id: u64,
+        acked: u64,
+    },
+    Refuse {
+        reason: u8,
+        id: u64,
+    },
+    Keepalive,
+    Term {
+        reply: bool,
+        reason: u8,
+    },
+    Reject {
+        reason: u8,
+        kind: u8,
+    },
+    Init(SessionInit),
+}
+
+/// Why no message could be read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NoMessage {
+    /// Its end has not come yet.
+    Incomplete,
+    /// The message type is none.
+    UnknownType(u8),
+    /// It is too large or contradicts itself.
+    Broken(&'static str),
+}
+
+struct Fields<'a, 'b>(&'a mut PayloadReader<'b>);
+impl Fields<'_, '_> {
+    fn array<const N: usize>(&mut self) -> Result<[u8; N], NoMessage> {
+        let mut bytes = [0; N];
+        if self.0.read_exact(&mut bytes) { Ok(bytes) } else { Err(NoMessage::Incomplete) }
+    }
+    fn u8(&mut self) -> Result<u8, NoMessage> {
+        self.0.read_u8().ok_or(NoMessage::Incomplete)
+    }
+    fn u16(&mut self) -> Result<u16, NoMessage> {
+        self.array().map(u16::from_be_bytes)
+    }
+    fn u32(&mut self) -> Result<u32, NoMessage> {
+        self.array().map(u32::from_be_bytes)
+    }
+    fn u64(&mut self) -> Result<u64, NoMessage> {
+        self.array().map(u64::from_be_bytes)
+    }
+    /// A bounded run of bytes, copied once it is all there.
+    fn bytes(&mut self, len: usize) -> Result<Vec<u8>, NoMessage> {
+        if self.0.remaining() < len as u64 {
+            return Err(NoMessage::Incomplete);
+        }
+        let mut bytes = alloc::vec![0; len];
+        if self.0.read_exact(&mut bytes) { Ok(bytes) } else { Err(NoMessage::Incomplete) }
+    }
+}
+
+/// Reads the next message; of a segment, the head only. The caller keeps its place on any error.
+pub fn read_message(reader: &mut PayloadReader<'_>) -> Result<Message, NoMessage> {
+    let mut fields = Fields(reader);
+    Ok(match fields.u8()? {
+        kind::XFER_SEGMENT => Message::Segment(read_segment(&mut fields)?),
+        kind::XFER_ACK => {
+            fields.u8()?;
+            Message::Ack { id: fields.u64()?, acked: fields.u64()? }
+        }
+        kind::XFER_REFUSE => Message::Refuse { reason: fields.u8()?, id: fields.u64()? },
+        kind::KEEPALIVE => Message::Keepalive,
+        kind::SESS_TERM => Message::Term { reply: fields.u8()? & REPLY != 0, reason: fields.u8()? },
+        kind::MSG_REJECT => Message::Reject { reason: fields.u8()?, kind: fields.u8()? },
+        kind::SESS_INIT => Message::Init(read_init(&mut fields)?),
+        other => return Err(NoMessage::UnknownType(other)),
+    })
+}
+
+fn read_init(fields: &mut Fields<'_, '_>) -> Result<SessionInit, NoMessage> {
+    let keepalive_s = fields.u16()?;
+    let (segment_mru, transfer_mru) = (fields.u64()?, fields.u64()?);
+    let len = fields.u16()?;
+    if len > MAX_NODE_ID_BYTES {
+        return Err(NoMessage::Broken("a node ID longer than 2048 bytes"));
+    }
+    let node_id = fields.bytes(usize::from(len))?;
+    let node_id = String::from_utf8(node_id).or(Err(NoMessage::Broken("a node ID that is not UTF-8")))?;
+    let extensions = read_extensions(fields)?;
+    let mut critical = false;
+    each_extension(&extensions, |flags, _, _| critical |= flags & CRITICAL != 0)
+        .ok_or(NoMessage::Broken("session extension items that do not fill their list"))?;
+    Ok(SessionInit { keepalive_s, segment_mru, transfer_mru, node_id, critical })
+}
+
+fn read_segment(fields: &mut Fields<'_, '_>) -> Result<SegmentHead, NoMessage> {
+    let flags = fields.u8()?;
+    let id = fields.u64()?;
+    let (mut total, mut unacceptable) = (None, false);
+    if flags & START != 0 {
+        let extensions = read_extensions(fields)?;
+        let well_formed = each_extension(&extensions, |flags, kind, value| match (kind, <[u8; 8]>::try_from(value)) {
+            (TRANSFER_LENGTH, Ok(length)) if total.is_none() => total = Some(u64::from_be_bytes(length)),
+            (TRANSFER_LENGTH, _) => unacceptable = true,
+            _ => unacceptable |= flags & CRITICAL != 0,
+        });
+        unacceptable |= well_formed.is_none();
+    }
+    Ok(SegmentHead { flags, id, total, unacceptable, len: fields.u64()? })
+}
+
+fn read_extensions(fields: &mut Fields<'_, '_>) -> Result<Vec<u8>, NoMessage> {
+    let len = fields.u32()?;
+    if len > MAX_EXTENSION_BYTES {
+        return Err(NoMessage::Broken("extension items of more than 4096 bytes"));
+    }
+    fields.bytes(len as usize)
+}
+
+/// Calls `item(flags, type, value)` for each; `None` when they do not fill the list exactly.
+fn each_extension(mut list: &[u8], mut item: impl FnMut(u8, u16, &[u8])) -> Option<()> {
+    while !list.is_empty() {
+        let (head, rest) = list.split_first_chunk::<5>()?;
+        let len = usize::from(u16::from_be_bytes([head[3], head[4]]));
+        item(head[0], u16::from_be_bytes([head[1], head[2]]), rest.get(..len)?);
+        list = &rest[len..];
+    }
+    Some(())
+}
+
+/// Appends a contact header without TLS.
+pub fn put_contact_header(out: &mut Vec<u8>) {
+    out.extend_from_slice(&MAGIC);
+    out.extend_from_slice(&[VERSION, 0]);
+}
+/// Appends a SESS_INIT without extensions.
+pub fn put_init(out: &mut Vec<u8>, init: &SessionInit) {
+    out.push(kind::SESS_INIT);
+    out.extend_from_slice(&init.keepalive_s.to_be_bytes());
+    out.extend_from_slice(&init.segment_mru.to_be_bytes());
+    out.extend_from_slice(&init.transfer_mru.to_be_bytes());
+    let node_id = &init.node_id.as_bytes()[..init.node_id.len().min(usize::from(MAX_NODE_ID_BYTES))];
+    out.extend_from_slice(&(node_id.len() as u16).to_be_bytes());
+    out.extend_from_slice(node_id);
+    out.extend_from_slice(&0u32.to_be_bytes());
+}
+/// Appends a segment up to its data; `total` only in a first segment.
+pub fn put_segment(out: &mut Vec<u8>, flags: u8, id: u64, total: Option<u64>, len: u64) {
+    out.extend_from_slice(&[kind::XFER_SEGMENT, flags]);
+    out.extend_from_slice(&id.to_be_bytes());
+    if flags & START != 0 {
+        out.extend_from_slice(&(if total.is_some() { 13u32 } else { 0 }).to_be_bytes());
+        if let Some(total) = total {
+            out.push(0);
+            out.extend_from_slice(&TRANSFER_LENGTH.to_be_bytes());
+            out.extend_from_slice(&8u16.to_be_bytes());
+            out.extend_from_slice(&total.to_be_bytes());
+        }
+    }
+    out.extend_from_slice(&len.to_be_bytes());
+}
+/// Appends an XFER_ACK.
+pub fn put_ack(out: &mut Vec<u8>, flags: u8, id: u64, acked: u64) {
+    out.extend_from_slice(&[kind::XFER_ACK, flags & (START | END)]);
+    out.extend_from_slice(&id.to_be_bytes());
+    out.extend_from_slice(&acked.to_be_bytes());
+}
+/// Appends an XFER_REFUSE.
+pub fn put_refuse(out: &mut Vec<u8>, reason: u8, id: u64) {
+    out.extend_from_slice(&[kind::XFER_REFUSE, reason]);
+    out.extend_from_slice(&id.to_be_bytes());
+}
+/// Appends a SESS_TERM.
+pub fn put_term(out: &mut Vec<u8>, flags: u8, reason: u8) {
+    out.extend_from_slice(&[kind::SESS_TERM, flags, reason]);
+}
+/// Appends a MSG_REJECT.
+pub fn put_reject(out: &mut Vec<u8>, reason: u8, message: u8) {
+    out.extend_from_slice(&[kind::MSG_REJECT, reason, message]);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use farlink_base::Payload;
+
+    fn read(bytes: &[u8]) -> Result<Message, NoMessage> {
+        read_message(&mut Payload::from(bytes.to_vec()).reader())
+    }
+
+    #[test]
+    fn messages_round_trip_and_every_prefix_is_incomplete() {
+        let init = SessionInit {
+            keepalive_s: 30,
+            segment_mru: 1 << 16,
+            transfer_mru: 1 << 20,
+            node_id: "ipn:1.0".into(),
+            critical: false,
+        };
+        let segment = SegmentHead { flags: START, id: 7, total: Some(500), unacceptable: false, len: 9 };
+        let cases = [
+            Message::Init(init.clone()),
+            Message::Segment(segment),
+            Message::Ack { id: 3, acked: 9 },
+            Message::Refuse { reason: 2, id: 3 },
+            Message::Term { reply: true, reason: 1 },
+            Message::Reject { reason: 1, kind: 0xee },
+        ];
+        for message in cases {
+            let mut out = Vec::new();
+            match &message {
+                Message::Init(init) => put_init(&mut out, init),
+                Message::Segment(s) => put_segment(&mut out, s.flags, s.id, s.total, s.len),
+                Message::Ack { id, acked } => put_ack(&mut out, END, *id, *acked),
+                Message::Refuse { reason, id } => put_refuse(&mut out, *reason, *id),
+                Message::Term { reason, .. } => put_term(&mut out, REPLY, *reason),
+                Message::Reject { reason, kind } => put_reject(&mut out, *reason, *kind),
+                Message::Keepalive => {}
+            }
+            assert_eq!(read(&out), Ok(message));
+            assert!((0..out.len()).all(|cut| read(&out[..cut]) == Err(NoMessage::Incomplete)));
+        }
+    }
+
+    #[test]
+    fn extension_items_are_bounded_and_judged() {
+        let item = |flags: u8, kind: u8, value: &[u8]| {
+            let mut item = alloc::vec![flags, 0, kind, 0, value.len() as u8];
+            item.extend_from_slice(value);
+            item
+        };
+        let with = |list: Vec<u8>| {
+            let mut out = alloc::vec![kind::XFER_SEGMENT, START];
+            out.extend_from_slice(&[0; 8]);
+            out.extend_from_slice(&(list.len() as u32).to_be_bytes());
+            out.extend_from_slice(&list);
+            out.extend_from_slice(&[0; 8]);
+            match read(&out) {
+                Ok(Message::Segment(head)) => (head.total, head.unacceptable),
+                other => panic!("{other:?}"),
+            }
+        };
+        let length = item(0, 1, &[0, 0, 0, 0, 0, 0, 1, 0]);
+        assert_eq!(with(length.clone()), (Some(256), false));
+        assert_eq!(with([length.clone(), length].concat()), (Some(256), true), "never twice");
+        assert_eq!(with(item(0, 9, &[1])), (None, false));
+        assert_eq!(with(item(CRITICAL, 9, &[1])), (None, true));
+        assert_eq!(with(alloc::vec![0, 0, 9, 0, 200]), (None, true), "does not fill its list");
+        let bomb = [&[1, START][..], &[0; 8], &[0xff; 4]].concat();
+        assert!(matches!(read(&bomb), Err(NoMessage::Broken(_))));
+    }
+}

@@ -92,7 +92,8 @@ pub enum DiskAction {
         /// New length.
         len: u64,
     },
-    /// Delete the file.
+    /// Delete the file; when done it stays deleted, whatever happens. A file that does not exist is
+    /// deleted already.
     Remove {
         /// File number.
         file: u32,

@@ -34,7 +34,7 @@ fn an_error_at_any_operation_loses_nothing() {
                 world.assert_all_answered(&what);
                 // The disk works again, and so does the store.
                 world.disk.fail = None;
-                world.now = world.now + farlink_base::Duration::from_secs(10);
+                world.now += farlink_base::Duration::from_secs(10);
                 let number = world.put(100);
                 world.settle();
                 assert!(world.known[&number].stored, "{what}: still refuses");
@@ -66,7 +66,7 @@ fn a_disk_that_stays_full_refuses_and_keeps_what_it_has() {
     }
     assert!(world.failures > 0);
     world.disk.fail = None;
-    world.now = world.now + farlink_base::Duration::from_secs(5);
+    world.now += farlink_base::Duration::from_secs(5);
     let accepted = world.put(500);
     world.settle();
     assert!(world.known[&accepted].stored && world.known[&kept].stored);

@@ -380,7 +380,7 @@ impl LogStore {
         let mut encoder = Encoder { accel: &self.config.accel, salt: self.salt, out: &mut draw.buffer };
         match item {
             Item::Put(bundle) => {
-                let Some(kept) = self.kept.get_mut(&bundle) else { return None };
+                let kept = self.kept.get_mut(&bundle)?;
                 if let State::Waiting(draft) = core::mem::replace(&mut kept.state, State::Disk(NOWHERE)) {
                     let header = encoder.bundle(sequence, bundle, &draft);
                     draw.push(item, &header, &draft.payload);

@@ -27,7 +27,7 @@ use compact::Compaction;
 use failure::Trouble;
 use farlink_base::store::{BundleStore, DiskAction, DiskAnswer, DiskDone, DiskError, DiskOp};
 use farlink_base::store::{Input, Output, Remembered, Usage};
-use farlink_base::{BundleHandle, DtnTime, Instant, Refusal, Rng, Sink};
+use farlink_base::{BundleHandle, DtnTime, Instant, Refusal, Sink};
 use load::Loads;
 use record::{Draft, Loc, META_MAX};
 use recover::Recovery;
@@ -127,7 +127,7 @@ impl LogStore {
     pub fn new(config: Config) -> Self {
         let config = config.bounded();
         LogStore {
-            salt: Rng::stream(config.seed, 0x5a17).next_u64(),
+            salt: 0,
             quotas: Quotas::new(config.quota_bytes),
             config,
             phase: Phase::Closed,

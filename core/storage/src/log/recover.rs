@@ -5,7 +5,7 @@
 //! whatever their order. A file that may hold bytes not yet durable is synced before anything found
 //! in it is reported.
 
-use super::record::{BundleMeta, DeleteMeta, Loc, Meta};
+use super::record::{BundleMeta, DeleteMeta, FileHeader, Loc, Meta};
 use super::scan::{Find, Scan};
 use super::segment::{Owner, Segment};
 use super::{Gone, Kept, LogStore, Op, Phase, State};
@@ -13,7 +13,7 @@ use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec::Vec;
 use farlink_base::store::{DiskAction, DiskAnswer, DiskError, Output, Remembered};
-use farlink_base::{BundleHandle, DtnTime, Instant, Sink};
+use farlink_base::{Accel, BundleHandle, DtnTime, Instant, Rng, Sink};
 
 /// Recovered bundles and deliveries told at once; the rest follow on `Wake`.
 const TOLD_AT_ONCE: usize = 1000;
@@ -28,11 +28,15 @@ const UNREAD: u64 = 1 << 32;
 pub(super) struct Recovery {
     /// Files not read yet, the newest last.
     files: Vec<(u32, u64)>,
+    /// Files whose header is damaged, read when another has told the salt: what is found in them
+    /// must not depend on when one looks.
+    postponed: Vec<(u32, u64)>,
     scan: Option<Scan>,
     salt: Option<u64>,
     clean_below: Option<u32>,
     found: BTreeMap<BundleHandle, Found>,
     deletes: BTreeMap<BundleHandle, (u64, Loc, Option<Remembered>)>,
+    all_looked_at: bool,
     read_attempts: u8,
     syncs: usize,
     deliveries: VecDeque<Remembered>,
@@ -43,6 +47,11 @@ pub(super) struct Recovery {
 impl Recovery {
     pub fn next_timeout(&self) -> Option<Instant> {
         self.wake_at
+    }
+    /// Whether the file that begins with `bytes` must wait until another has told the salt.
+    fn postpones(&self, scan: &Scan, accel: &Accel, bytes: &[u8]) -> bool {
+        let first = scan.next_read().is_some_and(|(at, _)| at == 0);
+        first && self.salt.is_none() && !self.all_looked_at && FileHeader::decode(accel, bytes).is_none()
     }
 }
 #[derive(Debug)]
@@ -99,7 +108,11 @@ impl LogStore {
                     segment.foreign |= scan.content && !scan.ours;
                 }
             }
-            recovery.scan = recovery.files.pop().map(|(file, len)| Scan::new(file, len, self.config.read_bytes));
+            let next = recovery.files.pop().or_else(|| {
+                recovery.all_looked_at = true;
+                recovery.postponed.pop()
+            });
+            recovery.scan = next.map(|(file, len)| Scan::new(file, len, self.config.read_bytes));
             if recovery.scan.is_none() {
                 return self.sync_unclean(now, out);
             }
@@ -115,6 +128,11 @@ impl LogStore {
         let Phase::Recovering(mut recovery) = core::mem::replace(&mut self.phase, Phase::Closed) else { return };
         if let Some(mut scan) = recovery.scan.take() {
             match result {
+                Ok(DiskAnswer::Data(bytes)) if recovery.postpones(&scan, &self.config.accel, &bytes) => {
+                    recovery.postponed.push((scan.file, scan.len));
+                    self.phase = Phase::Recovering(recovery);
+                    return self.scan_on(now, out);
+                }
                 Ok(DiskAnswer::Data(bytes)) => {
                     let (accel, mut salt) = (self.config.accel, recovery.salt);
                     scan.take(&accel, &mut salt, &bytes, |scan, find| self.sort_in(&mut recovery, scan, find, out));
@@ -237,7 +255,9 @@ impl LogStore {
 
     fn finish_recovery(&mut self, now: Instant, out: &mut impl Sink<Output>) {
         let Phase::Recovering(mut recovery) = core::mem::replace(&mut self.phase, Phase::Closed) else { return };
-        self.salt = recovery.salt.unwrap_or(self.salt);
+        // A new store's salt differs from that of a file whose header never reached the disk.
+        self.salt =
+            recovery.salt.unwrap_or_else(|| Rng::stream(self.config.seed, self.segments.next.into()).next_u64());
         for (bundle, (_, loc, remember)) in core::mem::take(&mut recovery.deletes) {
             let copies = self.stale.remove(&bundle).unwrap_or(0);
             if copies > 0 || remember.is_some() {

@@ -26,7 +26,7 @@ pub(super) enum Find {
 #[derive(Debug)]
 pub(super) struct Scan {
     pub file: u32,
-    len: u64,
+    pub len: u64,
     window: u64,
     /// Where the next read begins, and its least length.
     read_from: u64,

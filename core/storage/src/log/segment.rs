@@ -218,8 +218,7 @@ mod tests {
 
     #[test]
     fn the_emptiest_sealed_file_is_the_victim_and_suspects_come_first() {
-        let mut segments = Segments::default();
-        segments.newest_durable = 9;
+        let mut segments = Segments { newest_durable: 9, ..Segments::default() };
         for (file, data) in [(1, 800), (2, 300), (3, 600)] {
             segments.insert(file, Segment { len: 1000, sealed: true, ..Segment::default() });
             segments.add(loc(file, 128, data), Owner::Delete(BundleHandle(1)));

@@ -354,6 +354,7 @@ impl World {
 }
 
 /// How many points a test tries: `FARLINK_POINTS`, or few enough for every day.
+#[allow(clippy::disallowed_methods, reason = "a test takes its effort from whoever runs it")]
 pub fn points(usual: u64) -> u64 {
     std::env::var("FARLINK_POINTS").ok().and_then(|n| n.parse().ok()).unwrap_or(usual)
 }

@@ -1,12 +1,58 @@
 //! `farlink doctor`: what this machine can isolate, emulate and measure.
 
 use crate::Failure;
+use anyhow::Context;
+use farlink_lab::doctor::{Findings, Outcome, examine};
+use std::path::PathBuf;
 
 /// Arguments of `farlink doctor`.
 #[derive(clap::Args)]
-pub struct Args {}
+#[command(after_help = "\
+Tries everything as the user who asks, in about a second, and leaves nothing behind.
+
+Examples:
+  farlink doctor
+  farlink doctor --json
+  sudo farlink doctor            # what root could do here
+  farlink doctor --dir /data     # measure the disk that stores will be on")]
+pub struct Args {
+    /// Print the findings as JSON on standard output.
+    #[arg(long)]
+    json: bool,
+    /// Directory whose disk is measured; the current one by default.
+    #[arg(long, value_name = "DIR")]
+    dir: Option<PathBuf>,
+}
 
 /// Runs the subcommand.
-pub fn run(_args: Args) -> Result<(), Failure> {
-    Err(Failure::Run(anyhow::anyhow!("not built yet")))
+pub fn run(args: Args) -> Result<(), Failure> {
+    let program = std::env::current_exe().context("the path of this program")?;
+    let findings = examine(&program, &args.dir.unwrap_or_else(|| ".".into()));
+    if args.json {
+        println!("{}", serde_json::to_string_pretty(&findings).context("the findings as JSON")?);
+    } else {
+        print(&findings);
+    }
+    Ok(())
+}
+
+fn print(findings: &Findings) {
+    println!("Linux {}, asked as {}\n", findings.kernel, findings.user);
+    for check in &findings.checks {
+        let mark = match check.outcome {
+            Outcome::Yes => "yes   ",
+            Outcome::Partly => "partly",
+            Outcome::No => "NO    ",
+        };
+        println!("  {mark}  {:<22}{}", check.name, check.found);
+        if let Some(hint) = &check.hint {
+            println!("{:>10}{:<22}hint: {hint}", "", "");
+        }
+    }
+    println!();
+    if findings.lab {
+        println!("`farlink run SCENARIO --in lab` and `farlink emulate` work here for this user.");
+    } else {
+        println!("`farlink run SCENARIO --in lab` does not work here for this user; `--in sim` does.");
+    }
 }

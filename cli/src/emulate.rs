@@ -1,12 +1,98 @@
 //! `farlink emulate`: the link emulator by itself.
 
 use crate::Failure;
+use anyhow::Context;
+use farlink_lab::cable::Method;
+use farlink_lab::emulate::{Options, Summary, emulate};
+use std::time::Duration;
 
 /// Arguments of `farlink emulate`.
 #[derive(clap::Args)]
-pub struct Args {}
+#[command(after_help = "\
+Makes two empty hosts, a and b, joined by one emulated link, and shows what the link does until
+Control-C. Needs neither root nor any file; nothing is left behind. The link carries unicast IP.
+
+Examples:
+  farlink emulate --link geo
+  farlink emulate --link 'rate=10 Mbit/s,delay=600 ms,loss=1 %' --run-b 'ping -c 5 10.77.0.1'
+  farlink emulate --link 'geo,forward.rate=50 Mbit/s,reverse.rate=1 Mbit/s' \\
+      --run-a 'iperf3 -s -1' --run-b 'iperf3 -c 10.77.0.1 -t 30'
+  farlink emulate --link 'delay=1.3 s,loss=gilbert 0.01 0.1,windows=0 s .. 20 s; 40 s .. 60 s'
+Forward is from a to b. Presets: mars-relay, geo, leo-optical, lunar-relay, iss-ku. Keys: rate, delay,
+jitter, loss, bit_error_rate, duplicate, reorder, corrupt, queue, overhead, windows, outages.")]
+pub struct Args {
+    /// The link: a preset, `key=value` pairs, or both, separated by commas.
+    #[arg(long, value_name = "SPEC")]
+    link: String,
+    /// Largest IP packet, bytes.
+    #[arg(long, default_value_t = 1500)]
+    mtu: u32,
+    /// Seed of everything random: the same seed loses the same packets.
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// End after this time, such as "30 s".
+    #[arg(long, value_parser = farlink_base::parse_duration)]
+    duration: Option<Duration>,
+    /// Shell command to run in host a (10.77.0.1, fd77::1); started first.
+    #[arg(long, value_name = "COMMAND")]
+    run_a: Option<String>,
+    /// Shell command to run in host b (10.77.0.2, fd77::2); the emulation ends with it.
+    #[arg(long, value_name = "COMMAND")]
+    run_b: Option<String>,
+    /// Kind of interface; without it the best that is permitted here.
+    #[arg(long, value_parser = ["tap", "packet"])]
+    interface: Option<String>,
+    /// Print the totals as JSON on standard output.
+    #[arg(long)]
+    json: bool,
+}
 
 /// Runs the subcommand.
-pub fn run(_args: Args) -> Result<(), Failure> {
-    Err(Failure::Run(anyhow::anyhow!("not built yet")))
+pub fn run(args: Args) -> Result<(), Failure> {
+    farlink_link::LinkSpec::parse(&args.link).map_err(|e| Failure::Input(e.to_string()))?;
+    let options = Options {
+        link: args.link,
+        mtu: args.mtu,
+        seed: args.seed,
+        duration: args.duration,
+        commands: [args.run_a, args.run_b],
+        method: args.interface.map(|name| if name == "tap" { Method::Tap } else { Method::Packet }),
+    };
+    let program = std::env::current_exe().context("the path of this program")?;
+    let summary = emulate(&program, &options, &mut |line| eprintln!("{line}"))?;
+    if args.json {
+        println!("{}", serde_json::to_string_pretty(&summary).context("the summary as JSON")?);
+    } else {
+        print_summary(&summary);
+    }
+    let failed = summary.exits.iter().find(|(_, code)| **code != Some(0));
+    match failed {
+        Some((host, code)) if options.commands.iter().any(Option::is_some) => Err(Failure::Run(match code {
+            Some(code) => anyhow::anyhow!("the command in host {host} ended with status {code}"),
+            None => anyhow::anyhow!("the command in host {host} was ended by a signal"),
+        })),
+        _ => Ok(()),
+    }
+}
+
+fn print_summary(summary: &Summary) {
+    println!("{:.1} s emulated", summary.duration_s);
+    for direction in &summary.directions {
+        let lost: Vec<String> =
+            direction.dropped.iter().filter(|(_, n)| **n > 0).map(|(why, n)| format!("{n} {why}")).collect();
+        println!(
+            "from {}: {} packets sent, {} delivered ({} bytes), lost: {}; emulator late {:.0} us (half), {:.0} us (99 %), {:.0} us (most)",
+            direction.from,
+            direction.sent_packets,
+            direction.delivered_packets,
+            direction.delivered_bytes,
+            if lost.is_empty() { "none".to_string() } else { lost.join(", ") },
+            direction.late_p50_us,
+            direction.late_p99_us,
+            direction.late_max_us,
+        );
+    }
+    for doubt in &summary.doubts {
+        println!("doubt: {doubt}");
+    }
 }

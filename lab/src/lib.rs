@@ -7,4 +7,7 @@
 #![forbid(unsafe_code)]
 
 pub mod cable;
+pub mod doctor;
+pub mod emulate;
 pub mod emulator;
+pub mod supervisor;

@@ -45,3 +45,8 @@ pub fn realtime_ns() -> u64 {
     let t = rustix::time::clock_gettime(rustix::time::ClockId::Realtime);
     (t.tv_sec as u64).saturating_mul(1_000_000_000).saturating_add(t.tv_nsec as u64)
 }
+
+/// Reads once from a descriptor, without a buffer in between; 0 at the end.
+pub fn read(fd: std::os::fd::BorrowedFd<'_>, buffer: &mut [u8]) -> io::Result<usize> {
+    Ok(rustix::io::read(fd, buffer)?)
+}

@@ -80,8 +80,10 @@ pub struct Ended {
     pub code: Option<i32>,
     /// The signal that ended it.
     pub signal: Option<i32>,
-    /// Processor time of it and of the children it waited for.
-    pub cpu: Duration,
+    /// Processor time in user mode, of it and of the children it waited for.
+    pub cpu_user: Duration,
+    /// Processor time in the kernel, likewise.
+    pub cpu_system: Duration,
     /// Most memory it ever had resident, bytes.
     pub resident_peak: u64,
 }
@@ -99,7 +101,8 @@ pub fn reap() -> io::Result<Option<Ended>> {
             process: child as u32,
             code: libc::WIFEXITED(status).then(|| libc::WEXITSTATUS(status)),
             signal: libc::WIFSIGNALED(status).then(|| libc::WTERMSIG(status)),
-            cpu: duration(usage.ru_utime) + duration(usage.ru_stime),
+            cpu_user: duration(usage.ru_utime),
+            cpu_system: duration(usage.ru_stime),
             resident_peak: (usage.ru_maxrss as u64).saturating_mul(1024),
         })),
         Err(e) if e.raw_os_error() == Some(libc::ECHILD) => Ok(None),
@@ -129,6 +132,29 @@ pub fn wait_for(process: u32) -> io::Result<i32> {
             Err(e) => return Err(e.into()),
         }
     }
+}
+
+/// Set by the handler of [`watch_termination`].
+static TERMINATION: std::sync::OnceLock<std::sync::Arc<std::sync::atomic::AtomicBool>> = std::sync::OnceLock::new();
+
+extern "C" fn note_termination(_signal: libc::c_int) {
+    if let Some(flag) = TERMINATION.get() {
+        flag.store(true, std::sync::atomic::Ordering::Relaxed);
+    }
+}
+
+/// From now on SIGTERM and SIGINT only set the flag this gives.
+pub fn watch_termination() -> io::Result<std::sync::Arc<std::sync::atomic::AtomicBool>> {
+    let flag = std::sync::Arc::clone(TERMINATION.get_or_init(std::sync::Arc::default));
+    for signal in [libc::SIGTERM, libc::SIGINT] {
+        // SAFETY: sigaction is plain old data; all zeros is a value of it (no flags, empty mask).
+        let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
+        action.sa_sigaction = note_termination as *const () as libc::sighandler_t;
+        // SAFETY: the handler only reads an initialised OnceLock and stores to an atomic, both of
+        // which are safe in a signal handler; action is a whole sigaction.
+        check(unsafe { libc::sigaction(signal, &raw const action, std::ptr::null_mut()) })?;
+    }
+    Ok(flag)
 }
 
 /// Which signal to send.

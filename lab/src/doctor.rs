@@ -1,0 +1,316 @@
+//! What this machine can isolate, emulate and measure, found out by doing it, and how to get what
+//! is missing. Everything is tried as the user who asks.
+
+use crate::cable::Method;
+use crate::supervisor::{CableSetup, Reply, Request, Supervisor};
+use farlink_os::cgroup::Hierarchies;
+use farlink_os::pressure::{self, Resource};
+use farlink_os::udp::DatagramSocket;
+use farlink_os::{monotonic_ns, namespace, schedule};
+use serde::Serialize;
+use std::fs;
+use std::path::Path;
+use std::time::Duration;
+
+/// How a check came out.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Outcome {
+    /// It works.
+    Yes,
+    /// It works, but not as well as it could.
+    Partly,
+    /// It does not work.
+    No,
+}
+
+/// One thing this machine can do or not.
+#[derive(Clone, Debug, Serialize)]
+pub struct Check {
+    /// Short name.
+    pub name: &'static str,
+    /// How it came out.
+    pub outcome: Outcome,
+    /// What was found, in words.
+    pub found: String,
+    /// How to get it, when it is missing or could be better.
+    pub hint: Option<String>,
+}
+
+impl Check {
+    fn new(name: &'static str, outcome: Outcome, found: impl Into<String>) -> Self {
+        Check { name, outcome, found: found.into(), hint: None }
+    }
+    fn hint(mut self, hint: &str) -> Self {
+        if self.outcome != Outcome::Yes {
+            self.hint = Some(hint.into());
+        }
+        self
+    }
+}
+
+/// What was found.
+#[derive(Clone, Debug, Serialize)]
+pub struct Findings {
+    /// Who asked: `root` or a user number.
+    pub user: String,
+    /// Kernel release.
+    pub kernel: String,
+    /// Processors this process may use.
+    pub processors: usize,
+    /// Whether `farlink run --in lab` works here.
+    pub lab: bool,
+    /// All checks.
+    pub checks: Vec<Check>,
+}
+
+/// Tries everything; takes about a second. `program` must call
+/// [`crate::supervisor::run_if_asked`] first. `directory` is where the disk is measured.
+pub fn examine(program: &Path, directory: &Path) -> Findings {
+    let (uid, _) = namespace::user_and_group();
+    let isolation = isolation(program, uid);
+    let tap = interface(program, Method::Tap, uid);
+    let packet = interface(program, Method::Packet, uid);
+    let links = tap.outcome == Outcome::Yes || packet.outcome == Outcome::Yes;
+    let lab = isolation.outcome != Outcome::No && links;
+    let checks = vec![
+        isolation,
+        tap,
+        packet,
+        real_time(),
+        timers(),
+        cgroups(),
+        pressure_and_steal(),
+        offloads(),
+        buffers(),
+        disk(directory),
+        processors(),
+        memory(),
+    ];
+    Findings {
+        user: if uid == 0 { "root".into() } else { format!("user {uid}") },
+        kernel: fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default().trim().to_string(),
+        processors: schedule::processors(),
+        lab,
+        checks,
+    }
+}
+
+fn number(path: &str) -> Option<u64> {
+    fs::read_to_string(path).ok()?.trim().parse().ok()
+}
+
+fn isolation(program: &Path, uid: u32) -> Check {
+    match Supervisor::start(program, None) {
+        Ok(supervisor) if supervisor.user_namespace => {
+            Check::new("isolated hosts", Outcome::Yes, "own namespaces through a user namespace, without root")
+        }
+        Ok(_) => Check::new("isolated hosts", Outcome::Yes, "own namespaces with the rights this user has"),
+        Err(error) => {
+            let hint = if number("/proc/sys/kernel/apparmor_restrict_unprivileged_userns") == Some(1) {
+                "AppArmor keeps user namespaces from programs without a profile: as root, `sysctl -w kernel.apparmor_restrict_unprivileged_userns=0`, or run as root"
+            } else if number("/proc/sys/kernel/unprivileged_userns_clone") == Some(0) {
+                "as root: `sysctl -w kernel.unprivileged_userns_clone=1`, or run as root"
+            } else if number("/proc/sys/user/max_user_namespaces") == Some(0) {
+                "as root: `sysctl -w user.max_user_namespaces=10000`, or run as root"
+            } else if uid == 0 {
+                "root without CAP_SYS_ADMIN: start the container with `--privileged` or `--cap-add SYS_ADMIN --security-opt seccomp=unconfined`"
+            } else {
+                "in a container: `--security-opt seccomp=unconfined`; else run as root"
+            };
+            Check::new("isolated hosts", Outcome::No, format!("{error:#}")).hint(hint)
+        }
+    }
+}
+
+/// Builds two hosts and a cable, and takes them down again.
+fn interface(program: &Path, method: Method, uid: u32) -> Check {
+    let name = match method {
+        Method::Tap => "TAP links",
+        Method::Packet => "packet-socket links",
+    };
+    let address = |host: u8| vec![(std::net::Ipv4Addr::new(10, 0, 0, host).into(), 24)];
+    let attempt = || -> anyhow::Result<()> {
+        let mut supervisor = Supervisor::start(program, None)?;
+        let cable = CableSetup { hosts: [0, 1], addresses: [address(1), address(2)], mtu: 1500 };
+        supervisor.tell(&Request::SetUp { hosts: 2, cables: vec![cable], method: Some(method) })?;
+        let done = |r: &Reply| matches!(r, Reply::SetUp { .. }).then_some(());
+        supervisor.wait_for(Duration::from_secs(10), done, |_| {})?;
+        supervisor.end()
+    };
+    match (attempt(), method) {
+        (Ok(()), Method::Tap) => {
+            Check::new(name, Outcome::Yes, "super-packets uncut, one hop less, hosts see the carrier")
+        }
+        (Ok(()), Method::Packet) => Check::new(name, Outcome::Yes, "super-packets uncut; the way of ordinary users"),
+        (Err(error), Method::Tap) => {
+            let hint = if !Path::new("/dev/net/tun").exists() {
+                "as root: `modprobe tun`, or in a container `--device /dev/net/tun`"
+            } else if uid == 0 {
+                "root needs CAP_NET_ADMIN"
+            } else {
+                "as root: `chmod 666 /dev/net/tun`; not needed, packet-socket links do"
+            };
+            Check::new(name, Outcome::No, format!("{error:#}")).hint(hint)
+        }
+        (Err(error), Method::Packet) => Check::new(name, Outcome::No, format!("{error:#}"))
+            .hint("needs isolated hosts, and a kernel with VETH and PACKET (CONFIG_VETH, CONFIG_PACKET)"),
+    }
+}
+
+fn real_time() -> Check {
+    let granted = std::thread::spawn(|| schedule::set_real_time(50)).join();
+    match granted {
+        Ok(Ok(())) => Check::new("real-time scheduling", Outcome::Yes, "SCHED_FIFO granted"),
+        Ok(Err(e)) => Check::new("real-time scheduling", Outcome::Partly, format!("{e}; links will be late under load, and runs say so"))
+            .hint("as root: add `USER - rtprio 60` to /etc/security/limits.conf and log in again, or `setcap cap_sys_nice+ep` on the program"),
+        Err(_) => Check::new("real-time scheduling", Outcome::No, "could not be tried"),
+    }
+}
+
+/// Wake-up lateness over 200 sleeps of 1 ms, with the priority the emulator would get.
+fn timers() -> Check {
+    let measure = || {
+        let _ = schedule::set_timer_slack(1);
+        let real_time = schedule::set_real_time(50).is_ok();
+        let mut late: Vec<u64> = (0..200)
+            .map(|_| {
+                let until = monotonic_ns() + 1_000_000;
+                let _ = schedule::wait_readable(&[], Some(until));
+                monotonic_ns().saturating_sub(until)
+            })
+            .collect();
+        late.sort_unstable();
+        (real_time, late[100] as f64 / 1e3, late[198] as f64 / 1e3)
+    };
+    let Ok((real_time, p50, p99)) = std::thread::spawn(measure).join() else {
+        return Check::new("timers", Outcome::No, "could not be tried");
+    };
+    let outcome = if p99 < 1000.0 { Outcome::Yes } else { Outcome::Partly };
+    let how = if real_time { "real-time" } else { "ordinary" };
+    Check::new("timers", outcome, format!("{how} wake-ups late by {p50:.0} us (half), {p99:.0} us (99 %)"))
+        .hint("links are that imprecise; less load, real-time scheduling or a machine of its own helps")
+}
+
+fn cgroups() -> Check {
+    let found = Hierarchies::detect();
+    let mut kinds = Vec::new();
+    if let Some((_, controllers)) = &found.unified {
+        let list = if controllers.is_empty() { "no controllers".into() } else { controllers.join(" ") };
+        kinds.push(format!("v2 ({list})"));
+    }
+    for (name, directory) in [("cpuacct", &found.cpuacct), ("memory", &found.memory)] {
+        if directory.is_some() {
+            kinds.push(format!("v1 {name}"));
+        }
+    }
+    let kinds = if kinds.is_empty() { "none mounted".to_string() } else { kinds.join(", ") };
+    match found.create(&format!("farlink-doctor-{}", std::process::id())) {
+        Ok(_) => Check::new("cgroups", Outcome::Yes, format!("{kinds}; groups may be made")),
+        Err(e) => Check::new("cgroups", Outcome::Partly, format!("{kinds}; {e}; CPU and memory are counted by /proc"))
+            .hint(
+                "as an ordinary user: start within `systemd-run --user --scope -p Delegate=yes`; not needed for runs",
+            ),
+    }
+}
+
+fn pressure_and_steal() -> Check {
+    let psi = pressure::pressure(Resource::Cpu).is_some();
+    let stolen = pressure::machine_time().is_some();
+    let words = |there: bool| if there { "readable" } else { "hidden" };
+    let found = format!("pressure stall information {}, stolen time {}", words(psi), words(stolen));
+    let outcome = if psi && stolen { Outcome::Yes } else { Outcome::Partly };
+    Check::new("validity of runs", outcome, found)
+        .hint("boot with `psi=1` (CONFIG_PSI); runs judge by lateness alone without it")
+}
+
+fn offloads() -> Check {
+    let loopback = std::net::SocketAddr::from(([127, 0, 0, 1], 0));
+    match DatagramSocket::bind(&loopback, true, 1 << 20) {
+        Ok(socket) if socket.segments() && socket.coalesces() => {
+            Check::new("UDP offload", Outcome::Yes, "segmentation (UDP_SEGMENT) and coalescing (UDP_GRO)")
+        }
+        Ok(socket) => {
+            let found = format!("segmentation: {}, coalescing: {}", socket.segments(), socket.coalesces());
+            Check::new("UDP offload", Outcome::Partly, found)
+                .hint("Linux 5.0 or later; LTP then falls back to batched system calls")
+        }
+        Err(e) => {
+            Check::new("UDP offload", Outcome::No, e.to_string()).hint("UDP sockets are refused: look at the sandbox")
+        }
+    }
+}
+
+fn buffers() -> Check {
+    let most = number("/proc/sys/net/core/rmem_max").unwrap_or(0);
+    let outcome = if most >= 4 << 20 || namespace::user_and_group().0 == 0 { Outcome::Yes } else { Outcome::Partly };
+    Check::new("socket buffers", outcome, format!("up to {} kB (net.core.rmem_max)", most / 1000)).hint(
+        "for fast LTP as an ordinary user: as root `sysctl -w net.core.rmem_max=26214400 net.core.wmem_max=26214400`",
+    )
+}
+
+/// Median time of writing 4 kB and waiting for the disk.
+fn disk(directory: &Path) -> Check {
+    let path = directory.join(format!(".farlink-doctor-{}", std::process::id()));
+    let measure = || -> std::io::Result<f64> {
+        use std::os::unix::fs::FileExt;
+        let file = fs::File::create(&path)?;
+        let mut times: Vec<u64> = Vec::new();
+        for turn in 0..15 {
+            let start = monotonic_ns();
+            file.write_all_at(&[turn as u8; 4096], turn * 4096)?;
+            file.sync_data()?;
+            times.push(monotonic_ns() - start);
+        }
+        times.sort_unstable();
+        Ok(times[times.len() / 2] as f64 / 1e6)
+    };
+    let measured = measure();
+    let _ = fs::remove_file(&path);
+    match measured {
+        Ok(ms) => {
+            let outcome = if ms < 20.0 { Outcome::Yes } else { Outcome::Partly };
+            Check::new("durable writes", outcome, format!("{ms:.2} ms for each fsync in {}", directory.display()))
+                .hint("put stores on a faster disk; group commit makes up for some of it")
+        }
+        Err(e) => Check::new("durable writes", Outcome::No, format!("{}: {e}", directory.display()))
+            .hint("run in a directory that can be written"),
+    }
+}
+
+fn processors() -> Check {
+    let count = schedule::processors();
+    let outcome = if count >= 2 { Outcome::Yes } else { Outcome::Partly };
+    Check::new("processors", outcome, format!("{count} may be used"))
+        .hint("with one processor, nodes and links take turns: keep rates below 50 Mbit/s and watch the run's validity")
+}
+
+fn memory() -> Check {
+    let text = fs::read_to_string("/proc/meminfo").unwrap_or_default();
+    let available =
+        text.lines().find_map(|l| l.strip_prefix("MemAvailable:")?.split_whitespace().next()?.parse::<u64>().ok());
+    let megabytes = available.unwrap_or(0) / 1000;
+    let outcome = if megabytes >= 1000 { Outcome::Yes } else { Outcome::Partly };
+    Check::new("memory", outcome, format!("{megabytes} MB available")).hint("a link keeps rate times delay in memory")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_program_that_is_no_supervisor_is_no_isolation() {
+        let check = isolation(Path::new("/bin/true"), 1000);
+        assert_eq!(check.outcome, Outcome::No);
+        assert!(check.hint.is_some(), "{check:?}");
+    }
+
+    #[test]
+    fn every_check_that_is_not_yes_says_what_to_do() {
+        let checks = [real_time(), cgroups(), pressure_and_steal(), offloads(), buffers(), processors(), memory()];
+        for check in checks.into_iter().chain([disk(&std::env::temp_dir()), disk(Path::new("/no/such/place"))]) {
+            assert!(!check.found.is_empty());
+            assert!(check.outcome == Outcome::Yes || check.hint.is_some(), "{check:?}");
+        }
+    }
+}

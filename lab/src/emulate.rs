@@ -1,0 +1,239 @@
+//! The link emulator by itself: two empty hosts joined by one link, for any programs and any IP
+//! traffic.
+
+use crate::cable::Method;
+use crate::emulator::{MachineWatch, Signs};
+use crate::supervisor::{CableSetup, LinkReport, Links, Reply, Request, SpawnSetup, Supervisor};
+use anyhow::{Result, bail};
+use farlink_base::{DataRate, DataVolume};
+use farlink_link::{DropReason, LinkSpec};
+use serde::Serialize;
+use std::collections::BTreeMap;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::path::Path;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+/// Names of the two hosts.
+pub const HOSTS: [&str; 2] = ["a", "b"];
+/// Time the first host's program has to get ready before the second's starts.
+const HEAD_START: Duration = Duration::from_millis(300);
+/// Descriptors a shell can enter are shown for this long at least.
+const INTERVAL: Duration = Duration::from_millis(100);
+
+/// What to emulate.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// The link, as `farlink_link::LinkSpec::parse` reads it; forward goes from a to b.
+    pub link: String,
+    /// Largest IP packet.
+    pub mtu: u32,
+    /// Seed of everything random.
+    pub seed: u64,
+    /// End after this time.
+    pub duration: Option<Duration>,
+    /// Shell commands to run in the hosts; the emulation ends with that of b, or else that of a.
+    pub commands: [Option<String>; 2],
+    /// Kind of interface; the best this machine permits when not given.
+    pub method: Option<Method>,
+}
+
+/// What came out.
+#[derive(Clone, Debug, Serialize)]
+pub struct Summary {
+    /// Seconds emulated.
+    pub duration_s: f64,
+    /// From a to b, and from b to a.
+    pub directions: Vec<DirectionSummary>,
+    /// Why the numbers should be doubted; empty when they should not.
+    pub doubts: Vec<String>,
+    /// Exit status of the commands, where they ran.
+    pub exits: BTreeMap<String, Option<i32>>,
+}
+
+/// One direction.
+#[derive(Clone, Debug, Serialize)]
+pub struct DirectionSummary {
+    /// From which host.
+    pub from: String,
+    /// Packets offered.
+    pub sent_packets: u64,
+    /// Packets that arrive.
+    pub delivered_packets: u64,
+    /// Bytes that arrive, headers and overhead included.
+    pub delivered_bytes: u64,
+    /// Packets lost, by reason.
+    pub dropped: BTreeMap<&'static str, u64>,
+    /// Lateness of the emulator, microseconds: median.
+    pub late_p50_us: f64,
+    /// 99th percentile.
+    pub late_p99_us: f64,
+    /// Greatest.
+    pub late_max_us: f64,
+    /// Packets the emulator itself lost.
+    pub own_losses: u64,
+}
+
+/// Emulates until the time is over, a command ends or Control-C; `talk` is told what people want
+/// to know, a line at a time.
+pub fn emulate(program: &Path, options: &Options, talk: &mut dyn FnMut(&str)) -> Result<Summary> {
+    let spec = LinkSpec::parse(&options.link)?;
+    let interrupted = farlink_os::process::watch_termination()?;
+    let mut supervisor = Supervisor::start(program, None)?;
+    introduce(&mut supervisor, options, talk)?;
+    let watch = MachineWatch::start();
+    let start_ns = farlink_os::monotonic_ns();
+    supervisor.tell(&Request::Emulate {
+        links: Links::Specification(options.link.clone()),
+        seed: options.seed,
+        start_ns,
+        interval_ms: INTERVAL.as_millis() as u64,
+    })?;
+    let mut state = State { commands: options.commands.clone().map(|c| c.is_some()), ..State::default() };
+    let begin = Instant::now();
+    let (mut started, mut shown) = (0, Instant::now());
+    while !state.over(options) && !interrupted.load(Ordering::Relaxed) {
+        if options.duration.is_some_and(|most| begin.elapsed() >= most) {
+            break;
+        }
+        while started < 2 && begin.elapsed() >= HEAD_START * started as u32 {
+            if let Some(command) = &options.commands[started] {
+                supervisor.tell(&spawn(started, command))?;
+            }
+            started += 1;
+        }
+        if let Some(reply) = supervisor.next(Duration::from_millis(50))? {
+            state.note(reply);
+        }
+        if shown.elapsed() >= Duration::from_secs(1) {
+            talk(&state.line(begin.elapsed(), shown.elapsed()));
+            shown = Instant::now();
+        }
+    }
+    supervisor.tell(&Request::StopEmulator)?;
+    let ended = |r: &Reply| matches!(r, Reply::EmulatorEnded { .. }).then_some(());
+    supervisor.wait_for(Duration::from_secs(5), ended, |reply| state.note(reply))?;
+    let summary = state.summary(begin.elapsed(), &spec, &watch);
+    supervisor.end()?;
+    Ok(summary)
+}
+
+/// Makes the hosts and says how to get at them.
+fn introduce(supervisor: &mut Supervisor, options: &Options, talk: &mut dyn FnMut(&str)) -> Result<()> {
+    if !(576..=65_535).contains(&options.mtu) {
+        bail!("MTU {} is not between 576 and 65535", options.mtu);
+    }
+    let addresses = [1, 2].map(addresses);
+    let cable = CableSetup { hosts: [0, 1], addresses: addresses.clone(), mtu: options.mtu };
+    supervisor.tell(&Request::SetUp { hosts: 2, cables: vec![cable], method: options.method })?;
+    let set_up = |r: &Reply| match r {
+        Reply::SetUp { method, descriptors } => Some((*method, descriptors.clone())),
+        _ => None,
+    };
+    let (method, descriptors) = supervisor.wait_for(Duration::from_secs(10), set_up, |_| {})?;
+    talk(&format!("link {} between two hosts, {}", options.link, method.name()));
+    for ((name, addresses), descriptor) in HOSTS.iter().zip(&addresses).zip(descriptors) {
+        let all: Vec<String> = addresses.iter().map(|(address, _)| address.to_string()).collect();
+        talk(&format!("  host {name}: {}", all.join("  ")));
+        let process = supervisor.process;
+        let user =
+            if supervisor.user_namespace { format!("-t {process} -U --preserve-credentials ") } else { String::new() };
+        talk(&format!("    a shell in it: nsenter {user}--net=/proc/{process}/fd/{descriptor}"));
+    }
+    Ok(())
+}
+
+fn addresses(host: u8) -> Vec<(IpAddr, u8)> {
+    let v6 = Ipv6Addr::new(0xfd77, 0, 0, 0, 0, 0, 0, u16::from(host));
+    vec![(Ipv4Addr::new(10, 77, 0, host).into(), 24), (v6.into(), 64)]
+}
+
+fn spawn(host: usize, command: &str) -> Request {
+    Request::Spawn(SpawnSetup {
+        id: host as u32,
+        host,
+        command: vec!["/bin/sh".into(), "-c".into(), command.into()],
+        environment: BTreeMap::new(),
+        directory: std::env::current_dir().unwrap_or_else(|_| "/".into()),
+        stdout: None,
+        stderr: None,
+    })
+}
+
+/// What is known so far.
+#[derive(Default)]
+struct State {
+    now: [LinkReport; 2],
+    shown: [LinkReport; 2],
+    commands: [bool; 2],
+    exits: BTreeMap<String, Option<i32>>,
+}
+
+impl State {
+    fn note(&mut self, reply: Reply) {
+        match reply {
+            Reply::Link(report) => {
+                let index = usize::from(!report.forward);
+                self.now[index] = *report;
+            }
+            Reply::Exited { id, code, .. } => {
+                self.exits.insert(HOSTS[id as usize & 1].to_string(), code);
+            }
+            _ => {}
+        }
+    }
+
+    fn over(&self, options: &Options) -> bool {
+        let last = if options.commands[1].is_some() { 1 } else { 0 };
+        self.commands[last] && self.exits.contains_key(HOSTS[last])
+    }
+
+    fn line(&mut self, elapsed: Duration, since: Duration) -> String {
+        let direction = |i: usize| {
+            let (now, before) = (&self.now[i], &self.shown[i]);
+            let bytes = now.delivered[1].saturating_sub(before.delivered[1]);
+            let rate = DataRate((bytes as f64 * 8.0 / since.as_secs_f64().max(1e-3)) as u64);
+            let lost = now.dropped.iter().sum::<u64>() - before.dropped.iter().sum::<u64>();
+            let state = if now.up { "" } else { " DOWN" };
+            format!(
+                "{}->{}{state} {rate}, lost {lost}, queue {}, late {:.0}/{:.0} us",
+                HOSTS[i],
+                HOSTS[1 - i],
+                DataVolume(now.queued_bytes),
+                now.late_p50_us,
+                now.late_p99_us
+            )
+        };
+        let line = format!("{:5.0} s   {}   |   {}", elapsed.as_secs_f64(), direction(0), direction(1));
+        self.shown = self.now.clone();
+        line
+    }
+
+    fn summary(&self, elapsed: Duration, spec: &LinkSpec, watch: &MachineWatch) -> Summary {
+        let (cpu_wait, stolen) = watch.shares();
+        let signs = Signs {
+            late_p99: Duration::from_secs_f64(self.now.iter().map(|r| r.late_p99_us).fold(0.0, f64::max) / 1e6),
+            delay: spec.forward.longest_delay().min(spec.reverse.longest_delay()),
+            own_losses: self.now.iter().map(|r| r.own_losses).sum(),
+            cpu_wait,
+            stolen,
+        };
+        let directions = self.now.iter().zip(HOSTS).map(|(report, from)| DirectionSummary {
+            from: from.to_string(),
+            sent_packets: report.sent[0],
+            delivered_packets: report.delivered[0],
+            delivered_bytes: report.delivered[1],
+            dropped: DropReason::ALL.iter().map(|r| (r.name(), report.dropped[*r as usize])).collect(),
+            late_p50_us: report.late_p50_us,
+            late_p99_us: report.late_p99_us,
+            late_max_us: report.late_max_us,
+            own_losses: report.own_losses,
+        });
+        Summary {
+            duration_s: elapsed.as_secs_f64(),
+            directions: directions.collect(),
+            doubts: signs.doubts(),
+            exits: self.exits.clone(),
+        }
+    }
+}

@@ -1,0 +1,125 @@
+//! The other side: starting a supervisor and speaking with it.
+
+use super::protocol::{Reply, Request};
+use super::{ARGUMENT, protocol};
+use anyhow::{Context, Result, bail};
+use std::fs::File;
+use std::io::{BufRead, BufReader, Write};
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::time::{Duration, Instant};
+
+/// A running supervisor. Dropping it ends it, and with it everything it started.
+#[derive(Debug)]
+pub struct Supervisor {
+    child: Child,
+    input: Option<ChildStdin>,
+    replies: Receiver<Reply>,
+    /// Process ID of the supervisor's PID 1, as seen outside.
+    pub process: u32,
+    /// Whether it needed a user namespace.
+    pub user_namespace: bool,
+}
+
+impl Supervisor {
+    /// Starts `program`, which must call [`super::run_if_asked`] first in its `main`. What the
+    /// supervisor and its emulator say on standard error goes to `log`. The calling thread must
+    /// outlive the supervisor: the kernel ends it with that thread.
+    pub fn start(program: &Path, log: Option<&Path>) -> Result<Self> {
+        let mut command = Command::new(program);
+        command.arg(ARGUMENT).stdin(Stdio::piped()).stdout(Stdio::piped());
+        // Control-C is for us; it ends with us.
+        command.process_group(0);
+        if let Some(log) = log {
+            command.stderr(File::create(log).with_context(|| format!("cannot create {}", log.display()))?);
+        }
+        let mut child = command.spawn().with_context(|| format!("cannot start {}", program.display()))?;
+        let (sender, replies) = channel();
+        let output = child.stdout.take().context("no standard output")?;
+        std::thread::spawn(move || {
+            for line in BufReader::new(output).lines().map_while(Result::ok) {
+                let reply: Reply = serde_json::from_str(&line)
+                    .unwrap_or_else(|e| Reply::Failed { reason: format!("unreadable answer: {e}") });
+                if sender.send(reply).is_err() {
+                    return;
+                }
+            }
+        });
+        let input = child.stdin.take();
+        let mut supervisor = Supervisor { child, input, replies, process: 0, user_namespace: false };
+        match supervisor.next(Duration::from_secs(10))? {
+            Some(Reply::Ready { process, user_namespace }) => {
+                supervisor.process = process;
+                supervisor.user_namespace = user_namespace;
+                Ok(supervisor)
+            }
+            other => bail!("the supervisor answered {other:?} instead of being ready"),
+        }
+    }
+
+    /// Tells it something.
+    pub fn tell(&mut self, request: &Request) -> Result<()> {
+        let mut line = serde_json::to_vec(request)?;
+        line.push(b'\n');
+        let input = self.input.as_mut().context("the supervisor was told to end")?;
+        if let Err(error) = input.write_all(&line) {
+            // Its own words explain better why it is gone.
+            while let Some(reply) = self.next(Duration::from_millis(200))? {
+                drop(reply);
+            }
+            bail!("the supervisor is gone: {error}");
+        }
+        Ok(())
+    }
+
+    /// The next answer within this time; an error when it has failed or ended.
+    pub fn next(&mut self, wait: Duration) -> Result<Option<protocol::Reply>> {
+        match self.replies.recv_timeout(wait) {
+            Ok(Reply::Failed { reason }) => bail!("{reason}"),
+            Ok(reply) => Ok(Some(reply)),
+            Err(RecvTimeoutError::Timeout) => Ok(None),
+            Err(RecvTimeoutError::Disconnected) => bail!("the supervisor ended: {}", self.child.wait()?),
+        }
+    }
+
+    /// Answers until `wanted` picks one; the others go to `others`.
+    pub fn wait_for<T>(
+        &mut self,
+        most: Duration,
+        mut wanted: impl FnMut(&Reply) -> Option<T>,
+        mut others: impl FnMut(Reply),
+    ) -> Result<T> {
+        let deadline = Instant::now() + most;
+        while let Some(left) = deadline.checked_duration_since(Instant::now()) {
+            match self.next(left)? {
+                Some(reply) => match wanted(&reply) {
+                    Some(found) => return Ok(found),
+                    None => others(reply),
+                },
+                None => break,
+            }
+        }
+        bail!("no answer from the supervisor within {most:?}")
+    }
+
+    /// Ends it and waits until everything it started is gone.
+    pub fn end(mut self) -> Result<()> {
+        self.input = None;
+        self.child.wait()?;
+        Ok(())
+    }
+
+    /// Process ID of the process that was started here; the parent of PID 1.
+    pub fn outer_process(&self) -> u32 {
+        self.child.id()
+    }
+}
+
+impl Drop for Supervisor {
+    fn drop(&mut self) {
+        self.input = None;
+        let _ = self.child.wait();
+    }
+}

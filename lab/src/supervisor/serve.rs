@@ -1,0 +1,254 @@
+//! The work of PID 1: one thread, one loop over requests, children and the account.
+
+use super::protocol::{CableSetup, Links, ProcessUsage, Reply, Request, SignalName, SpawnSetup, say};
+use crate::cable::{self, End, Method};
+use crate::emulator::{Emulator, Port};
+use farlink_link::LinkSpec;
+use farlink_os::namespace::NetworkNamespace;
+use farlink_os::process::{self, Ended, Fork};
+use farlink_os::{account, monotonic_ns, schedule};
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsFd, AsRawFd};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+/// How often children are looked after when no request comes.
+const TICK_NS: u64 = 10_000_000;
+
+/// Serves until standard input ends, then returns: PID 1's end is everybody's end.
+pub fn serve(own_proc: bool) -> io::Result<()> {
+    let mut server = Server { own_proc, ..Server::default() };
+    let mut input = Lines::default();
+    loop {
+        let stdin = io::stdin();
+        let mut ended = false;
+        if schedule::wait_readable(&[stdin.as_fd()], Some(monotonic_ns() + TICK_NS))? {
+            ended = !input.read()?;
+        }
+        while let Some(line) = input.next() {
+            let request = serde_json::from_slice(&line).map_err(|e| io::Error::other(format!("request: {e}")))?;
+            server.obey(request)?;
+        }
+        server.look_after_children()?;
+        server.account();
+        if ended {
+            return Ok(());
+        }
+    }
+}
+
+/// Lines of standard input, without a buffer that would hide bytes from the poll.
+#[derive(Default)]
+struct Lines {
+    bytes: Vec<u8>,
+}
+
+impl Lines {
+    /// Reads what is there; false at the end.
+    fn read(&mut self) -> io::Result<bool> {
+        let mut chunk = [0u8; 65536];
+        let count = farlink_os::read(io::stdin().as_fd(), &mut chunk)?;
+        self.bytes.extend_from_slice(&chunk[..count]);
+        Ok(count > 0)
+    }
+
+    fn next(&mut self) -> Option<Vec<u8>> {
+        let end = self.bytes.iter().position(|b| *b == b'\n')?;
+        let line = self.bytes.drain(..=end).collect();
+        Some(line)
+    }
+}
+
+#[derive(Default)]
+struct Server {
+    own_proc: bool,
+    hosts: Vec<NetworkNamespace>,
+    ports: Vec<[Port; 2]>,
+    emulator: Option<u32>,
+    children: BTreeMap<u32, u32>,
+    interval_ns: Option<u64>,
+    next_account_ns: u64,
+}
+
+impl Server {
+    fn obey(&mut self, request: Request) -> io::Result<()> {
+        match request {
+            Request::SetUp { hosts, cables, method } => self.set_up(hosts, &cables, method),
+            Request::Emulate { links, seed, start_ns, interval_ms } => {
+                self.emulate(&links, seed, start_ns, Duration::from_millis(interval_ms))
+            }
+            Request::Spawn(setup) => self.spawn(&setup),
+            Request::Signal { id, signal } => {
+                if let Some((child, _)) = self.children.iter().find(|(_, known)| **known == id) {
+                    let _ = process::signal(*child, signal.into());
+                }
+                Ok(())
+            }
+            Request::Account { interval_ms } => {
+                self.interval_ns = Some(interval_ms.max(1) * 1_000_000);
+                Ok(())
+            }
+            Request::StopEmulator => match self.emulator {
+                Some(child) => process::signal(child, process::Signal::Terminate),
+                None => Ok(()),
+            },
+        }
+    }
+
+    fn set_up(&mut self, hosts: usize, cables: &[CableSetup], method: Option<Method>) -> io::Result<()> {
+        let method = method.unwrap_or_else(Method::best);
+        for _ in 0..hosts {
+            self.hosts.push(cable::make_host()?);
+        }
+        for (index, setup) in cables.iter().enumerate() {
+            let [a, b] = [0, 1].map(|i| self.end(setup, i));
+            self.ports.push(cable::plug(method, &format!("link{index}"), [&a?, &b?], setup.mtu)?);
+        }
+        let descriptors = self.hosts.iter().map(|host| host.as_fd().as_raw_fd()).collect();
+        say(&Reply::SetUp { method, descriptors });
+        Ok(())
+    }
+
+    fn end(&self, setup: &CableSetup, index: usize) -> io::Result<End<'_>> {
+        let host = self.hosts.get(setup.hosts[index]).ok_or_else(|| io::Error::other("no such host"))?;
+        Ok(End { host, addresses: setup.addresses[index].clone() })
+    }
+
+    /// The emulator is a process of its own: its threads need memory that a fork for the next
+    /// program would turn copy-on-write, and PID 1 stays without threads.
+    fn emulate(&mut self, links: &Links, seed: u64, start_ns: u64, interval: Duration) -> io::Result<()> {
+        let specs = link_specs(links)?;
+        let ports = std::mem::take(&mut self.ports);
+        if specs.len() != ports.len() {
+            return Err(io::Error::other(format!("{} links for {} cables", specs.len(), ports.len())));
+        }
+        if let Fork::Parent(child) = process::fork()? {
+            self.emulator = Some(child);
+            return Ok(());
+        }
+        let result = process::die_with_parent().and_then(|()| run_emulator(ports, &specs, seed, start_ns, interval));
+        if let Err(error) = &result {
+            say(&Reply::Failed { reason: format!("link emulator: {error}") });
+        }
+        std::process::exit(i32::from(result.is_err()));
+    }
+
+    fn spawn(&mut self, setup: &SpawnSetup) -> io::Result<()> {
+        match self.start(setup) {
+            Ok(child) => {
+                self.children.insert(child, setup.id);
+                say(&Reply::Started { id: setup.id });
+                Ok(())
+            }
+            Err(e) => Err(farlink_os::context(e, &format!("starting `{}`", setup.command.join(" ")))),
+        }
+    }
+
+    fn start(&self, setup: &SpawnSetup) -> io::Result<u32> {
+        let host = self.hosts.get(setup.host).ok_or_else(|| io::Error::other("no such host"))?;
+        let (program, arguments) = setup.command.split_first().ok_or_else(|| io::Error::other("empty command"))?;
+        let mut command = Command::new(program);
+        command.args(arguments).envs(&setup.environment).current_dir(&setup.directory).stdin(Stdio::null());
+        command.stdout(match &setup.stdout {
+            Some(file) => Stdio::from(File::create(file)?),
+            None => Stdio::from(io::stderr()),
+        });
+        if let Some(file) = &setup.stderr {
+            command.stderr(File::create(file)?);
+        }
+        process::start_in(&mut command, Some(host.as_fd().try_clone_to_owned()?));
+        Ok(command.spawn()?.id())
+    }
+
+    /// PID 1 inherits every orphan; those it did not start itself are only taken off the list.
+    fn look_after_children(&mut self) -> io::Result<()> {
+        while let Some(ended) = process::reap()? {
+            let usage = usage_of(&ended);
+            if self.emulator == Some(ended.process) {
+                self.emulator = None;
+                say(&Reply::EmulatorEnded { usage });
+            } else if let Some(id) = self.children.remove(&ended.process) {
+                let at_ns = monotonic_ns();
+                say(&Reply::Exited { id, at_ns, code: ended.code, signal: ended.signal, usage });
+            }
+        }
+        Ok(())
+    }
+
+    fn account(&mut self) {
+        let now = monotonic_ns();
+        let Some(interval) = self.interval_ns.filter(|_| self.own_proc && now >= self.next_account_ns) else { return };
+        self.next_account_ns = now + interval;
+        for (child, id) in &self.children {
+            if let Ok(used) = account::tree_usage(*child) {
+                let usage = ProcessUsage {
+                    cpu_user_s: used.cpu.as_secs_f64(),
+                    cpu_system_s: 0.0,
+                    rss_bytes: used.resident,
+                    cgroup: false,
+                };
+                say(&Reply::Usage { id: *id, at_ns: now, usage });
+            }
+        }
+    }
+}
+
+fn usage_of(ended: &Ended) -> ProcessUsage {
+    ProcessUsage {
+        cpu_user_s: ended.cpu_user.as_secs_f64(),
+        cpu_system_s: ended.cpu_system.as_secs_f64(),
+        rss_bytes: ended.resident_peak,
+        cgroup: false,
+    }
+}
+
+fn link_specs(links: &Links) -> io::Result<Vec<LinkSpec>> {
+    match links {
+        Links::Scenario { text, folder } => {
+            let scenario = farlink_scenario::Scenario::parse_in(text, folder)
+                .map_err(|errors| io::Error::other(format!("{}", errors[0])))?;
+            Ok((0..scenario.links.len()).map(|link| scenario.link_spec(link)).collect())
+        }
+        Links::Specification(text) => {
+            LinkSpec::parse(text).map(|spec| vec![spec]).map_err(|e| io::Error::other(e.to_string()))
+        }
+    }
+}
+
+/// Emulates until asked to end.
+fn run_emulator(
+    ports: Vec<[Port; 2]>,
+    specs: &[LinkSpec],
+    seed: u64,
+    start_ns: u64,
+    interval: Duration,
+) -> io::Result<()> {
+    let asked_to_end = process::watch_termination()?;
+    let mut emulator = Emulator::new(start_ns, interval);
+    for (ports, spec) in ports.into_iter().zip(specs) {
+        emulator.add(ports, spec, seed)?;
+    }
+    while !asked_to_end.load(std::sync::atomic::Ordering::Relaxed) {
+        emulator.poll(Duration::from_millis(20))?.iter().for_each(report);
+    }
+    emulator.finish()?.iter().for_each(report);
+    Ok(())
+}
+
+fn report(sample: &crate::emulator::Sample) {
+    say(&Reply::Link(Box::new(sample.into())));
+}
+
+impl From<SignalName> for process::Signal {
+    fn from(name: SignalName) -> Self {
+        match name {
+            SignalName::Terminate => process::Signal::Terminate,
+            SignalName::Kill => process::Signal::Kill,
+            SignalName::Interrupt => process::Signal::Interrupt,
+            SignalName::Stop => process::Signal::Stop,
+            SignalName::Continue => process::Signal::Continue,
+        }
+    }
+}

@@ -1,0 +1,158 @@
+//! The supervisor as a real process: isolation, accounting, and nothing left behind.
+//!
+//! This program is its own supervisor (see `run_if_asked`), so it brings its own small harness.
+
+use farlink_lab::supervisor::{CableSetup, Links, Reply, Request, SignalName, SpawnSetup, Supervisor, run_if_asked};
+use farlink_os::{monotonic_ns, process};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+const SECONDS: Duration = Duration::from_secs(10);
+
+fn main() -> ExitCode {
+    if let Some(code) = run_if_asked() {
+        return code;
+    }
+    type Test = (&'static str, fn(&mut Supervisor));
+    let tests: [Test; 4] = [
+        ("two hosts talk over an emulated link", hosts_talk),
+        ("a process is accounted for and can be signalled", a_process_is_accounted_for),
+        ("a program that does not exist is an error in words", a_missing_program_is_named),
+        ("nothing is left after kill -9", nothing_is_left_after_kill),
+    ];
+    let wanted: Vec<String> = std::env::args().skip(1).filter(|a| !a.starts_with('-')).collect();
+    for (name, test) in tests {
+        if !wanted.is_empty() && !wanted.iter().any(|w| name.contains(w.as_str())) {
+            continue;
+        }
+        let mut supervisor = match Supervisor::start(&std::env::current_exe().unwrap(), None) {
+            Ok(supervisor) => supervisor,
+            Err(error) => {
+                println!("skipped: this machine lets us isolate nothing: {error:#}");
+                return ExitCode::SUCCESS;
+            }
+        };
+        print!("test {name} ... ");
+        test(&mut supervisor);
+        println!("ok");
+    }
+    ExitCode::SUCCESS
+}
+
+fn set_up(supervisor: &mut Supervisor, links: &str) {
+    let address = |host: u8| vec![(std::net::Ipv4Addr::new(10, 0, 0, host).into(), 24)];
+    let cable = CableSetup { hosts: [0, 1], addresses: [address(1), address(2)], mtu: 1500 };
+    supervisor.tell(&Request::SetUp { hosts: 2, cables: vec![cable], method: None }).unwrap();
+    let set_up = |r: &Reply| matches!(r, Reply::SetUp { .. }).then_some(());
+    supervisor.wait_for(SECONDS, set_up, |_| {}).unwrap();
+    let links = Links::Specification(links.into());
+    supervisor.tell(&Request::Emulate { links, seed: 1, start_ns: monotonic_ns(), interval_ms: 50 }).unwrap();
+}
+
+fn spawn(supervisor: &mut Supervisor, id: u32, host: usize, script: &str, stdout: Option<PathBuf>) {
+    let command = ["sh", "-c", script].map(String::from).to_vec();
+    let directory = std::env::temp_dir();
+    let setup = SpawnSetup { id, host, command, environment: BTreeMap::new(), directory, stdout, stderr: None };
+    supervisor.tell(&Request::Spawn(setup)).unwrap();
+}
+
+fn exit_of(supervisor: &mut Supervisor, wanted: u32) -> (Option<i32>, Option<i32>, f64) {
+    let exited = |r: &Reply| match r {
+        Reply::Exited { id, code, signal, usage, .. } if *id == wanted => {
+            Some((*code, *signal, usage.cpu_user_s + usage.cpu_system_s))
+        }
+        _ => None,
+    };
+    supervisor.wait_for(SECONDS, exited, |_| {}).unwrap()
+}
+
+/// A shell has no datagrams, so the connection of one host to a closed port of the other is timed:
+/// its refusal takes a round trip.
+fn hosts_talk(supervisor: &mut Supervisor) {
+    set_up(supervisor, "delay=100 ms,rate=10 Mbit/s");
+    let file = std::env::temp_dir().join(format!("farlink-lab-{}", std::process::id()));
+    let script = "exec 2>/dev/null; ls /sys/class/net >/dev/null; cat /proc/net/dev; bash -c ': < /dev/tcp/10.0.0.2/9'";
+    let start = Instant::now();
+    spawn(supervisor, 7, 0, script, Some(file.clone()));
+    exit_of(supervisor, 7);
+    let seen = std::fs::read_to_string(&file).unwrap();
+    std::fs::remove_file(&file).unwrap();
+    assert!(seen.contains("link0a") && !seen.contains("eth0"), "{seen}");
+    if Path::new("/bin/bash").exists() {
+        assert!(start.elapsed() > Duration::from_millis(200), "{:?}", start.elapsed());
+        supervisor.tell(&Request::StopEmulator).unwrap();
+        let mut packets = [0; 2];
+        let ended = |r: &Reply| matches!(r, Reply::EmulatorEnded { .. }).then_some(());
+        let count = |r: Reply| {
+            if let Reply::Link(report) = r {
+                packets[usize::from(report.forward)] = report.delivered[0];
+            }
+        };
+        supervisor.wait_for(SECONDS, ended, count).unwrap();
+        assert_eq!(packets, [1, 1], "one SYN, one RST");
+    }
+}
+
+fn a_process_is_accounted_for(supervisor: &mut Supervisor) {
+    set_up(supervisor, "geo");
+    supervisor.tell(&Request::Account { interval_ms: 20 }).unwrap();
+    spawn(supervisor, 1, 1, "i=0; while [ $i -lt 100000 ]; do i=$((i+1)); done; sleep 60", None);
+    let used = |r: &Reply| {
+        matches!(r, Reply::Usage { id: 1, usage, .. } if usage.cpu_user_s > 0.02 && usage.rss_bytes > 100_000)
+            .then_some(())
+    };
+    match supervisor.wait_for(Duration::from_secs(3), used, |_| {}) {
+        Ok(()) => {}
+        Err(_) => println!("skipped in part: no /proc of our own may be mounted here"),
+    }
+    supervisor.tell(&Request::Signal { id: 1, signal: SignalName::Terminate }).unwrap();
+    let (code, signal, cpu) = exit_of(supervisor, 1);
+    assert_eq!((code, signal), (None, Some(15)));
+    assert!(cpu > 0.02, "{cpu}");
+}
+
+fn a_missing_program_is_named(supervisor: &mut Supervisor) {
+    supervisor.tell(&Request::SetUp { hosts: 1, cables: vec![], method: None }).unwrap();
+    let command = vec!["/no/such/program".to_string()];
+    let directory = PathBuf::from("/");
+    let setup =
+        SpawnSetup { id: 1, host: 0, command, environment: BTreeMap::new(), directory, stdout: None, stderr: None };
+    supervisor.tell(&Request::Spawn(setup)).unwrap();
+    let error = supervisor.wait_for(SECONDS, |_| None::<()>, |_| {}).unwrap_err().to_string();
+    assert!(error.contains("/no/such/program"), "{error}");
+}
+
+/// Whichever of the two processes is killed, everything below goes, also what tried to get away.
+fn nothing_is_left_after_kill(_: &mut Supervisor) {
+    let mark = format!("farlink-left-{}", std::process::id());
+    for kill_outer in [true, false] {
+        let mut supervisor = Supervisor::start(&std::env::current_exe().unwrap(), None).unwrap();
+        set_up(&mut supervisor, "geo");
+        let runaway = format!("trap '' TERM HUP INT; (setsid sh -c 'while :; do sleep 1; done' {mark} &) ; sleep 60");
+        spawn(&mut supervisor, 1, 0, &runaway, None);
+        let start = Instant::now();
+        while processes_named(&mark) < 2 {
+            assert!(start.elapsed() < SECONDS, "the runaway did not start");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        let victim = if kill_outer { supervisor.outer_process() } else { supervisor.process };
+        process::signal(victim, process::Signal::Kill).unwrap();
+        let start = Instant::now();
+        while processes_named(&mark) > 0 {
+            assert!(start.elapsed() < SECONDS, "{} processes left", processes_named(&mark));
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+}
+
+fn processes_named(mark: &str) -> usize {
+    let me = std::process::id().to_string();
+    let processes = std::fs::read_dir("/proc").unwrap().flatten();
+    let named = processes.filter(|p| {
+        let line = std::fs::read(p.path().join("cmdline")).unwrap_or_default();
+        p.file_name() != *me && String::from_utf8_lossy(&line).contains(mark)
+    });
+    named.count()
+}

@@ -30,8 +30,8 @@ struct Checkpoint {
 enum Job {
     /// What a report did not claim; the last segment is a checkpoint for that report.
     Gaps { gaps: VecDeque<(u64, u64)>, report: u64 },
-    /// A checkpoint whose timer ran out, as it was.
-    Checkpoint { serial: u64 },
+    /// A checkpoint as it was: its timer ran out, or it is copied against loss.
+    Checkpoint { serial: u64, copy: bool },
 }
 
 /// A segment to send now.
@@ -48,7 +48,7 @@ pub(super) enum Reported {
     Invalid,
     /// It was seen before: acknowledge only.
     Repeated,
-    /// Something must be sent again.
+    /// Something must be sent again (or is queued already).
     Gaps,
     /// Nothing to do but wait.
     Nothing,
@@ -75,6 +75,7 @@ pub(super) struct Export {
     base: usize,
     datagram: u64,
     checkpoint_every: u64,
+    copies: u32,
     next_mark: u64,
     next_serial: u64,
     checkpoints: Vec<Checkpoint>,
@@ -93,6 +94,7 @@ pub(super) struct Export {
 pub(super) struct Cutting {
     pub(super) datagram_bytes: u32,
     pub(super) checkpoint_every: u64,
+    pub(super) copies: u32,
 }
 
 impl Export {
@@ -116,6 +118,7 @@ impl Export {
             base: 2 + sdnv::len(id.engine) + sdnv::len(id.number) + sdnv::len(SERVICE_BUNDLE),
             datagram: u64::from(cutting.datagram_bytes),
             checkpoint_every: cutting.checkpoint_every,
+            copies: cutting.copies.clamp(1, 8),
             next_mark: cutting.checkpoint_every,
             next_serial: first_serial,
             checkpoints: Vec::new(),
@@ -179,6 +182,13 @@ impl Export {
         Self::plain(kind::RED, start, self.room(start, 0).min(end - start - 1))
     }
 
+    /// Queues copies of a checkpoint, to leave next.
+    pub(super) fn copy_checkpoint(&mut self, serial: u64) {
+        for _ in 1..self.copies {
+            self.jobs.push_front(Job::Checkpoint { serial, copy: true });
+        }
+    }
+
     /// The next segment of data never sent before.
     pub(super) fn next_fresh(&mut self) -> Option<Cut> {
         let (start, end) = (self.sent, self.block.len());
@@ -204,11 +214,11 @@ impl Export {
     pub(super) fn next_resend(&mut self) -> Option<Cut> {
         loop {
             match self.jobs.front_mut()? {
-                Job::Checkpoint { serial } => {
-                    let serial = *serial;
+                Job::Checkpoint { serial, copy } => {
+                    let (serial, copy) = (*serial, *copy);
                     self.jobs.pop_front();
                     if let Some(open) = self.checkpoints.iter_mut().find(|c| c.data.checkpoint == serial) {
-                        open.attempts += 1;
+                        open.attempts += u32::from(!copy);
                         return Some(Cut { data: open.data, resend: true });
                     }
                 }
@@ -230,6 +240,9 @@ impl Export {
                         _ => {}
                     }
                     self.resent += data.length;
+                    if data.is_checkpoint() {
+                        self.copy_checkpoint(data.checkpoint);
+                    }
                     return Some(Cut { data, resend: false });
                 }
             }
@@ -246,7 +259,8 @@ impl Export {
         let open = self.checkpoints.iter().find(|c| c.data.checkpoint == serial)?;
         let again = open.attempts < limit;
         if again {
-            self.jobs.push_back(Job::Checkpoint { serial });
+            (1..self.copies).for_each(|_| self.jobs.push_front(Job::Checkpoint { serial, copy: true }));
+            self.jobs.push_front(Job::Checkpoint { serial, copy: false });
         }
         Some(again)
     }
@@ -371,7 +385,7 @@ mod tests {
     const ID: SessionId = SessionId { engine: 17, number: 5_000_000 };
     fn export(len: u64, datagram_bytes: u32, checkpoint_every: u64) -> Export {
         let block = (alloc::vec![SendId(1)], Payload::fill(1, len));
-        Export::new(ID, 0, block, true, 100, Cutting { datagram_bytes, checkpoint_every })
+        Export::new(ID, 0, block, true, 100, Cutting { datagram_bytes, checkpoint_every, copies: 1 })
     }
     fn drain(export: &mut Export) -> Vec<Data> {
         core::iter::from_fn(|| export.next_fresh().or_else(|| export.next_resend())).map(|cut| cut.data).collect()
@@ -462,6 +476,18 @@ mod tests {
             assert!(export.jobs.len() <= 1 && export.seen.len() <= REPORTS_REMEMBERED);
         }
         assert_eq!(last, Reported::TooMany);
+    }
+
+    #[test]
+    fn where_data_is_lost_checkpoints_leave_twice() {
+        let block = (alloc::vec![SendId(1)], Payload::fill(1, 5000));
+        let cutting = Cutting { datagram_bytes: 1360, checkpoint_every: 0, copies: 2 };
+        let mut export = Export::new(ID, 0, block, true, 100, cutting);
+        assert_eq!(drain(&mut export).iter().filter(|d| d.is_checkpoint()).count(), 1);
+        export.report(7, 100, (0, 5000), [(1000, 5000)].into_iter());
+        let again = drain(&mut export);
+        assert_eq!(again.len(), 2);
+        assert_eq!(again[0], again[1]);
     }
 
     #[test]

@@ -217,6 +217,10 @@ impl Import {
     pub(super) fn repeat(&mut self, checkpoint: u64) -> impl Iterator<Item = &mut OpenReport> {
         self.open.iter_mut().filter(move |report| report.checkpoint == checkpoint && !report.queued)
     }
+    /// Whether the scope of what is asked shows, or follows from, loss.
+    pub(super) fn saw_loss(&self, asked: Asked) -> bool {
+        asked.report != 0 || !self.red.received().covers(0, asked.upper)
+    }
     /// Makes the reports that answer a checkpoint (6.11); they are open from now on, and queued.
     pub(super) fn issue(&mut self, id: SessionId, asked: Asked, datagram_bytes: u32) -> &[OpenReport] {
         let lower = if asked.report != 0 {

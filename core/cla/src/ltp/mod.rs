@@ -95,6 +95,9 @@ pub struct SpanConfig {
     pub attempts: u32,
     /// Extra checkpoints inside a block, every this many bytes; 0 for only the last.
     pub checkpoint_every: u64,
+    /// Times each checkpoint and report leaves at once, where loss was seen. Each that is lost costs a
+    /// round trip; a copy costs a datagram. 1 sends no copies.
+    pub copies: u32,
     /// As receiver, report a visible gap unasked once this many bytes came since the last report and
     /// the end of the block is not known (RFC 5326 6.11 "asynchronous"); 0 for never.
     pub report_every: u64,
@@ -118,6 +121,7 @@ impl Default for SpanConfig {
             margin: Duration::from_millis(200),
             attempts: 20,
             checkpoint_every: 0,
+            copies: 2,
             report_every: 1 << 20,
             idle: Duration::from_secs(3600),
             idle_green: Duration::from_secs(10),

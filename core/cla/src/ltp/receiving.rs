@@ -143,12 +143,12 @@ impl Ltp {
         }
         if data.is_checkpoint() {
             let asked = Asked { checkpoint: data.checkpoint, report: data.report, upper: data.end() };
-            self.checkpoint(id, asked, out);
+            self.checkpoint(id, asked);
         } else if data.is_red()
             && let Some(asked) =
                 self.imports.get(&id).and_then(|i| i.wants_asynchronous(self.spans[index].config.report_every))
         {
-            self.issue_reports(id, asked, out);
+            self.issue_reports(id, asked);
         }
         if !data.is_red() {
             self.close_if_done(id, out);
@@ -230,16 +230,16 @@ impl Ltp {
             None => {}
             Some(Err(again)) => self.refuse_session(id, if again { reason::SYSTEM } else { reason::USER }, out),
             Some(Ok(released)) => {
-                released.into_iter().for_each(|asked| self.issue_reports(id, asked, out));
+                released.into_iter().for_each(|asked| self.issue_reports(id, asked));
                 self.close_if_done(id, out);
             }
         }
     }
 
-    fn checkpoint(&mut self, id: SessionId, asked: Asked, out: &mut impl Sink<Output>) {
+    fn checkpoint(&mut self, id: SessionId, asked: Asked) {
         let Some(import) = self.imports.get_mut(&id) else { return };
         if import.asks(asked) {
-            self.issue_reports(id, asked, out);
+            self.issue_reports(id, asked);
             return;
         }
         let index = import.span;
@@ -251,13 +251,16 @@ impl Ltp {
         }
         self.touch(index);
     }
-    fn issue_reports(&mut self, id: SessionId, asked: Asked, _out: &mut impl Sink<Output>) {
+    fn issue_reports(&mut self, id: SessionId, asked: Asked) {
         let Some(import) = self.imports.get_mut(&id) else { return };
         let index = import.span;
         let span = &mut self.spans[index];
+        let copies = if import.saw_loss(asked) { span.config.copies.clamp(1, 8) } else { 1 };
         for report in import.issue(id, asked, span.config.datagram_bytes) {
-            let control = report_control(span, id, report, false);
-            span.control.push_back(control);
+            for copy in 0..copies {
+                let control = report_control(span, id, report, copy > 0);
+                span.control.push_back(control);
+            }
         }
         self.touch(index);
     }
@@ -271,8 +274,10 @@ impl Ltp {
         }
         report.attempts += 1;
         if !core::mem::replace(&mut report.queued, true) {
-            let control = report_control(span, id, report, true);
-            span.control.push_back(control);
+            for _ in 0..span.config.copies.clamp(1, 8) {
+                let control = report_control(span, id, report, true);
+                span.control.push_back(control);
+            }
         }
         self.touch(index);
     }

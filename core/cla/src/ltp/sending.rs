@@ -89,8 +89,11 @@ impl Ltp {
         let session = SessionId { engine: self.config.engine, number };
         let serial = self.first_serial(session);
         let span = &mut self.spans[index];
-        let cutting =
-            Cutting { datagram_bytes: span.config.datagram_bytes, checkpoint_every: span.config.checkpoint_every };
+        let cutting = Cutting {
+            datagram_bytes: span.config.datagram_bytes,
+            checkpoint_every: span.config.checkpoint_every,
+            copies: span.config.copies,
+        };
         span.exports += 1;
         span.in_flight += block.1.len();
         span.unsent += block.1.len();
@@ -226,6 +229,9 @@ impl Ltp {
         }
         if cut.data.is_checkpoint() {
             span.wait(now, Wait::Checkpoint { session: number, serial: cut.data.checkpoint });
+            if !again && span.is_lossy() {
+                export.copy_checkpoint(cut.data.checkpoint);
+            }
         }
         if wanted {
             let mut event = span.event(true, session, cut.data.kind);
@@ -236,6 +242,9 @@ impl Ltp {
         }
         if !export.red && export.unsent() == 0 {
             left.push(number);
+        }
+        if !again && export.has_resends() {
+            self.queue_resends(number);
         }
         true
     }
@@ -271,6 +280,10 @@ impl Ltp {
         }
         let stalled = export.is_stalled();
         self.hear(index, from);
+        if outcome != Reported::Repeated {
+            let claimed: u64 = report.claims.runs().map(|(start, end)| end - start).sum();
+            self.spans[index].note_loss(claimed, report.scope.1 - report.scope.0);
+        }
         self.acknowledge_report(Some(index), from, session, report.serial, outcome == Reported::Repeated, out);
         let span = &mut self.spans[index];
         if outcome != Reported::Repeated {

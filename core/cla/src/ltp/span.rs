@@ -65,6 +65,8 @@ pub(super) struct Span {
     was_idle: bool,
     /// Time on the link of a full datagram.
     full_cost: Duration,
+    /// Part of the data that reports miss, smoothed, in units of 1/65536.
+    loss: u32,
 }
 
 impl Span {
@@ -91,6 +93,7 @@ impl Span {
             busy_until: Instant::ZERO,
             was_idle: true,
             full_cost: Duration::ZERO,
+            loss: 0,
         };
         span.set_state(Instant::ZERO, state);
         span
@@ -113,6 +116,15 @@ impl Span {
         let full = datagram == u64::from(self.config.datagram_bytes);
         let cost = if full { self.full_cost } else { self.cost(datagram) };
         self.busy_until += cost;
+    }
+    /// Learns from a report that claims `claimed` of `scope` bytes.
+    pub(super) fn note_loss(&mut self, claimed: u64, scope: u64) {
+        let missing = u128::from(scope - claimed.min(scope)) * 65_536 / u128::from(scope.max(1));
+        self.loss = (self.loss * 15 + missing as u32) / 16;
+    }
+    /// Whether more than about half a percent of the data is lost.
+    pub(super) fn is_lossy(&self) -> bool {
+        self.loss > 327
     }
     pub(super) fn has_work(&self) -> bool {
         !(self.control.is_empty() && self.resends.is_empty() && self.fresh.is_empty())

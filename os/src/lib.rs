@@ -9,6 +9,7 @@
 
 pub mod account;
 pub mod cgroup;
+pub mod disk;
 pub mod memory;
 pub mod namespace;
 pub mod netlink;

@@ -110,7 +110,13 @@ impl DatagramSocket {
     }
 
     /// One message which the kernel cuts.
-    fn send_segmented(&self, to: &SocketAddr, stride: usize, left: usize, cursor: &mut Cursor<'_>) -> io::Result<usize> {
+    fn send_segmented(
+        &self,
+        to: &SocketAddr,
+        stride: usize,
+        left: usize,
+        cursor: &mut Cursor<'_>,
+    ) -> io::Result<usize> {
         let datagrams = SEGMENTS_MAX.min(MESSAGE_MAX / stride).max(1);
         let mut vectors = Vec::with_capacity(2 * datagrams + 2);
         let mut taken = 0;
@@ -184,7 +190,8 @@ impl DatagramSocket {
     /// `WouldBlock` when nothing is there.
     pub fn receive(&self, buffer: &mut BytesMut) -> io::Result<Received> {
         let spare = buffer.spare_capacity_mut();
-        let mut vector = libc::iovec { iov_base: spare.as_mut_ptr().cast(), iov_len: spare.len().min(MESSAGE_MAX + 28) };
+        let mut vector =
+            libc::iovec { iov_base: spare.as_mut_ptr().cast(), iov_len: spare.len().min(MESSAGE_MAX + 28) };
         // SAFETY: zero is a valid sockaddr_storage and msghdr.
         let (mut address, mut message): (libc::sockaddr_storage, libc::msghdr) = unsafe { (zeroed(), zeroed()) };
         let mut control = Control::new();
@@ -310,7 +317,10 @@ impl Cursor<'_> {
 }
 
 fn not_offloadable(error: &io::Error) -> bool {
-    matches!(error.raw_os_error(), Some(libc::EINVAL | libc::EIO | libc::EMSGSIZE | libc::EOPNOTSUPP | libc::ENOPROTOOPT))
+    matches!(
+        error.raw_os_error(),
+        Some(libc::EINVAL | libc::EIO | libc::EMSGSIZE | libc::EOPNOTSUPP | libc::ENOPROTOOPT)
+    )
 }
 
 fn set_option(socket: &UdpSocket, level: i32, option: i32, value: i32) -> io::Result<()> {

@@ -1,0 +1,171 @@
+//! What a client sends, cut into requests. Payload bytes are shared, not copied.
+
+use super::proto::{self, AapMessage, AapResponse, Body, BundleAdu, ConnectionConfig, Link, Status};
+use bytes::{Bytes, BytesMut};
+use farlink_base::Payload;
+use prost::Message;
+use std::collections::VecDeque;
+
+/// One thing a client says.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Request {
+    /// Its configuration.
+    Configure(ConnectionConfig),
+    /// A bundle to send.
+    Send(BundleAdu, Payload),
+    /// Link state.
+    Link(Link),
+    /// Still there.
+    Keepalive,
+    /// The answer to what the server pushed.
+    Response(Status),
+}
+
+/// Bytes read at once while a message head is expected; the rest of a read is shared as payload.
+const HEAD_STEP: usize = 512;
+
+/// Cuts a client's bytes into requests.
+#[derive(Debug)]
+pub struct Decoder {
+    input: BytesMut,
+    adu: Option<(BundleAdu, Payload)>,
+    answers: bool,
+    payload_max: u64,
+    ready: VecDeque<Request>,
+}
+
+impl Decoder {
+    /// Accepts payloads up to `payload_max` bytes.
+    pub fn new(payload_max: u64) -> Self {
+        Decoder { input: BytesMut::new(), adu: None, answers: false, payload_max, ready: VecDeque::new() }
+    }
+    /// The next whole request.
+    pub fn next(&mut self) -> Option<Request> {
+        self.ready.pop_front()
+    }
+    /// Takes bytes as they arrived.
+    ///
+    /// # Errors
+    /// Why the connection must end.
+    pub fn feed(&mut self, mut data: Bytes) -> Result<(), &'static str> {
+        loop {
+            if let Some((adu, payload)) = &mut self.adu {
+                let missing = adu.payload_length - payload.len();
+                let n = missing.min(data.len() as u64) as usize;
+                payload.push_bytes(data.split_to(n));
+                if n as u64 == missing {
+                    self.finish_adu();
+                } else {
+                    return Ok(());
+                }
+            }
+            let step = data.len().min(HEAD_STEP);
+            self.input.extend_from_slice(&data.split_to(step));
+            while self.adu.is_none() {
+                let Some(message) = proto::deframe(&mut self.input)? else { break };
+                self.message(message)?;
+                self.payload_from_input();
+            }
+            if data.is_empty() && self.adu.is_none() {
+                return Ok(());
+            }
+        }
+    }
+    fn message(&mut self, bytes: Bytes) -> Result<(), &'static str> {
+        if self.answers {
+            let response = AapResponse::decode(bytes).map_err(|_| "a response that is no protobuf")?;
+            self.ready.push_back(Request::Response(response.response_status()));
+            return Ok(());
+        }
+        let message = AapMessage::decode(bytes).map_err(|_| "a message that is no protobuf")?;
+        let request = match message.body.ok_or("a message of a kind this node does not serve")? {
+            Body::Config(config) => {
+                // A subscriber's side of the connection carries only answers from here on.
+                self.answers = config.is_subscriber;
+                Request::Configure(config)
+            }
+            Body::Adu(adu) => {
+                if adu.payload_length > self.payload_max {
+                    return Err("a payload larger than this node takes");
+                }
+                self.adu = Some((adu, Payload::new()));
+                return Ok(());
+            }
+            Body::Link(link) => Request::Link(link),
+            Body::Keepalive(_) => Request::Keepalive,
+            Body::Welcome(_) => return Err("a welcome from a client"),
+        };
+        self.ready.push_back(request);
+        Ok(())
+    }
+    /// What was read behind a head belongs to its payload.
+    fn payload_from_input(&mut self) {
+        let Some((adu, payload)) = &mut self.adu else { return };
+        let n = adu.payload_length.min(self.input.len() as u64) as usize;
+        payload.push_bytes(self.input.split_to(n).freeze());
+        if payload.len() == adu.payload_length {
+            self.finish_adu();
+        }
+    }
+    fn finish_adu(&mut self) {
+        if let Some((adu, payload)) = self.adu.take() {
+            self.ready.push_back(Request::Send(adu, payload));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn stream(payloads: &[usize]) -> BytesMut {
+        let mut out = BytesMut::new();
+        let config = ConnectionConfig { endpoint_id: "ipn:1.5".into(), secret: "s".into(), ..Default::default() };
+        proto::frame(&AapMessage::new(Body::Config(config)), &mut out);
+        for n in payloads {
+            let adu = BundleAdu { dst_eid: "ipn:2.1".into(), payload_length: *n as u64, ..Default::default() };
+            proto::frame(&AapMessage::new(Body::Adu(adu)), &mut out);
+            out.extend((0..*n).map(|i| i as u8));
+            proto::frame(&AapMessage::new(Body::Keepalive(proto::Keepalive {})), &mut out);
+        }
+        out
+    }
+
+    #[test]
+    fn requests_come_out_whole_however_the_bytes_arrive() {
+        let bytes = stream(&[0, 1, 700, 3000]).freeze();
+        let mut whole = Decoder::new(1 << 20);
+        whole.feed(bytes.clone()).unwrap();
+        let want: Vec<_> = std::iter::from_fn(|| whole.next()).collect();
+        assert_eq!(want.len(), 9);
+        for step in [1, 2, 7, 100, 511, 513, 2000] {
+            let mut decoder = Decoder::new(1 << 20);
+            let mut got = Vec::new();
+            for part in bytes.chunks(step) {
+                decoder.feed(Bytes::copy_from_slice(part)).unwrap();
+                got.extend(std::iter::from_fn(|| decoder.next()));
+            }
+            assert_eq!(got, want, "in steps of {step}");
+        }
+    }
+
+    #[test]
+    fn what_makes_no_sense_ends_the_connection() {
+        assert!(Decoder::new(10).feed(stream(&[11]).freeze()).is_err());
+        assert!(Decoder::new(10).feed(Bytes::from_static(&[0xff; 20])).is_err());
+        assert!(Decoder::new(10).feed(Bytes::from_static(b"\x03\xff\xff\xff")).is_err());
+        assert!(Decoder::new(10).feed(Bytes::from(proto::greeting("ipn:1.0").slice(1..))).is_err());
+    }
+
+    #[test]
+    fn a_subscriber_only_answers() {
+        let mut out = BytesMut::new();
+        let config = ConnectionConfig { is_subscriber: true, ..Default::default() };
+        proto::frame(&AapMessage::new(Body::Config(config)), &mut out);
+        proto::frame(&AapResponse::new(Status::Success), &mut out);
+        let mut decoder = Decoder::new(0);
+        decoder.feed(out.freeze()).unwrap();
+        assert!(matches!(decoder.next(), Some(Request::Configure(_))));
+        assert_eq!(decoder.next(), Some(Request::Response(Status::Success)));
+    }
+}

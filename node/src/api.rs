@@ -1,0 +1,366 @@
+//! The control API: ask and change a running node over HTTP. Every change is one step of the thread
+//! that owns the stack, so it happens whole or not at all. `docs/reference/openapi.json` describes it.
+
+use crate::log::LogLevel;
+use crate::metrics::Metrics;
+use crate::node::{Handle, Node};
+use anyhow::Context;
+use axum::Router;
+use axum::extract::{Path, Query, State};
+use axum::http::{StatusCode, header};
+use axum::response::sse::{Event, KeepAlive, Sse};
+use axum::response::{IntoResponse, Response};
+use axum::routing::{delete, get, post, put};
+use farlink_base::{BundleHandle, DtnTime};
+use farlink_bpa::app::{AdminInput, BundleStatus, LinkStatus, Status};
+use farlink_bundle::EndpointId;
+use farlink_routing::{Contact, ContactPlan, PlanTime};
+use farlink_stack::Input;
+use futures_util::stream;
+use serde::Deserialize;
+use serde_json::{Value, json};
+use std::convert::Infallible;
+use std::fmt::Write;
+use std::net::{SocketAddr, TcpListener};
+use std::sync::Arc;
+use tokio::sync::broadcast;
+
+/// The API's description.
+const OPENAPI: &str = include_str!("../../docs/reference/openapi.json");
+
+#[derive(Clone)]
+struct Api {
+    node: Handle,
+    metrics: Arc<Metrics>,
+    live: broadcast::Sender<Arc<str>>,
+    log: LogLevel,
+}
+
+/// Serves the API on a thread of its own.
+///
+/// # Errors
+/// When the address cannot be had.
+pub fn start(at: SocketAddr, node: &Node) -> anyhow::Result<SocketAddr> {
+    let listener = TcpListener::bind(at).with_context(|| format!("control API {at}"))?;
+    listener.set_nonblocking(true)?;
+    let address = listener.local_addr()?;
+    let api = Api { node: node.handle(), metrics: node.metrics(), live: node.live(), log: node.log.clone() };
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    std::thread::Builder::new().name("control".into()).spawn(move || {
+        runtime.block_on(async move {
+            match tokio::net::TcpListener::from_std(listener) {
+                Ok(listener) => {
+                    let _ = axum::serve(listener, router(api)).await;
+                }
+                Err(why) => tracing::error!("control API: {why}"),
+            }
+        });
+    })?;
+    Ok(address)
+}
+
+fn router(api: Api) -> Router {
+    Router::new()
+        .route("/openapi.json", get(|| async { ([(header::CONTENT_TYPE, "application/json")], OPENAPI) }))
+        .route("/status", get(status))
+        .route("/bundles", get(bundles))
+        .route("/bundles/{handle}", delete(cancel))
+        .route("/links", get(links))
+        .route("/links/{name}", put(set_link))
+        .route("/contacts", get(contacts).post(add_contacts).put(replace_contacts).delete(remove_contacts))
+        .route("/routes", get(routes).post(add_route).put(replace_routes).delete(remove_route))
+        .route("/registrations", get(registrations))
+        .route("/log", get(log_level).put(set_log_level))
+        .route("/events", get(events))
+        .route("/metrics", get(metrics))
+        .route("/reload", post(reload))
+        .route("/shutdown", post(shutdown))
+        .with_state(api)
+}
+
+/// Why a request is not served.
+struct Problem(StatusCode, String);
+impl IntoResponse for Problem {
+    fn into_response(self) -> Response {
+        let (error, hint) = self.1.split_once("\nhint: ").unwrap_or((&self.1, ""));
+        (self.0, axum::Json(json!({ "error": error, "hint": hint }))).into_response()
+    }
+}
+type Answer = Result<axum::Json<Value>, Problem>;
+
+fn bad(message: impl Into<String>) -> Problem {
+    Problem(StatusCode::BAD_REQUEST, message.into())
+}
+fn gone() -> Problem {
+    Problem(StatusCode::SERVICE_UNAVAILABLE, "the node is shutting down".into())
+}
+fn done() -> Answer {
+    Ok(axum::Json(json!({ "done": true })))
+}
+
+impl Api {
+    async fn ask<T: Send + 'static>(
+        &self,
+        question: impl FnOnce(&mut Node) -> T + Send + 'static,
+    ) -> Result<T, Problem> {
+        self.node.ask(question).await.ok_or_else(gone)
+    }
+    async fn snapshot(&self) -> Result<Status, Problem> {
+        self.ask(|node| node.stack.status(crate::clock::now())).await
+    }
+}
+
+async fn status(State(api): State<Api>) -> Answer {
+    let status = api.snapshot().await?;
+    Ok(axum::Json(json!({
+        "node_ids": texts(&status.node_ids),
+        "version": env!("CARGO_PKG_VERSION"),
+        "bundles": status.bundles,
+        "bytes": status.bytes,
+        "capacity_bytes": status.capacity,
+        "links": status.links.iter().map(link).collect::<Vec<_>>(),
+        "registrations": texts(&status.registrations),
+        "contacts": status.contacts,
+        "log_level": api.log.get(),
+    })))
+}
+fn texts(endpoints: &[EndpointId]) -> Vec<String> {
+    endpoints.iter().map(ToString::to_string).collect()
+}
+fn link(link: &LinkStatus) -> Value {
+    json!({
+        "name": link.name,
+        "peer": link.peer.to_string(),
+        "up": link.up,
+        "queued": link.queued,
+        "in_flight": link.in_flight,
+    })
+}
+
+#[derive(Deserialize)]
+struct Limit {
+    limit: Option<usize>,
+}
+async fn bundles(State(api): State<Api>, Query(limit): Query<Limit>) -> Answer {
+    let limit = limit.limit.unwrap_or(100).min(100_000);
+    let bundles = api.ask(move |node| node.stack.bundles(crate::clock::now(), limit)).await?;
+    Ok(axum::Json(bundles.iter().map(bundle).collect()))
+}
+fn bundle(bundle: &BundleStatus) -> Value {
+    json!({
+        "bundle": bundle.handle.0,
+        "source": bundle.id.source.to_string(),
+        "created_ms": bundle.id.creation.time.as_millis(),
+        "sequence": bundle.id.creation.sequence,
+        "fragment": bundle.id.fragment.map(|(offset, length)| json!({ "offset": offset, "length": length })),
+        "destination": bundle.destination.to_string(),
+        "payload": bundle.payload,
+        "priority": format!("{:?}", bundle.priority).to_lowercase(),
+        "remaining_ms": bundle.remaining_ms,
+        "waits_for": bundle.waits_for,
+    })
+}
+async fn cancel(State(api): State<Api>, Path(handle): Path<u64>) -> Answer {
+    api.ask(move |node| node.input(Input::Admin(AdminInput::Cancel { bundle: BundleHandle(handle) }))).await?;
+    done()
+}
+
+async fn links(State(api): State<Api>) -> Answer {
+    Ok(axum::Json(api.snapshot().await?.links.iter().map(link).collect()))
+}
+#[derive(Deserialize)]
+struct Enabled {
+    enabled: bool,
+}
+async fn set_link(State(api): State<Api>, Path(name): Path<String>, body: String) -> Answer {
+    let Enabled { enabled } = read(&body, "{\"enabled\": false}")?;
+    let known = api
+        .ask(move |node| {
+            let known = node.config.links.iter().any(|link| link.name == name);
+            if known {
+                node.input(Input::Admin(AdminInput::SetLink { link: name, enabled }));
+            }
+            known
+        })
+        .await?;
+    if known { done() } else { Err(Problem(StatusCode::NOT_FOUND, "no such link\nhint: GET /links names them".into())) }
+}
+fn read<T: for<'de> Deserialize<'de>>(body: &str, example: &str) -> Result<T, Problem> {
+    serde_json::from_str(body).map_err(|why| bad(format!("the body is not as expected: {why}\nhint: send {example}")))
+}
+
+async fn contacts(State(api): State<Api>) -> Answer {
+    let plan = api.ask(|node| node.stack.plan().cloned()).await?;
+    Ok(axum::Json(
+        plan.map_or_else(|| json!([]), |plan| plan.contacts.iter().map(|c| contact(c, plan.epoch)).collect()),
+    ))
+}
+fn contact(contact: &Contact, epoch: Option<DtnTime>) -> Value {
+    let seconds = |time: PlanTime| time.0 as f64 / 1e9;
+    let utc = |time: PlanTime| epoch.map(|epoch| epoch.saturating_add_ms(time.0 / 1_000_000).to_string());
+    json!({
+        "from": contact.from.to_string(),
+        "to": contact.to.to_string(),
+        "link": contact.link,
+        "start_s": seconds(contact.start),
+        "end_s": seconds(contact.end),
+        "start": utc(contact.start),
+        "end": utc(contact.end),
+        "rate_bit_s": contact.rate.0,
+        "one_way_delay_s": contact.one_way_delay.as_secs_f64(),
+        "confidence": contact.confidence,
+    })
+}
+fn plan_of(body: &str) -> Result<ContactPlan, Problem> {
+    crate::plan::parse(body).map_err(bad)
+}
+async fn add_contacts(State(api): State<Api>, body: String) -> Answer {
+    let added = plan_of(&body)?;
+    api.ask(move |node| change_plan(node, added, |plan, contact| plan.push(contact))).await?.map_err(bad)?;
+    done()
+}
+async fn remove_contacts(State(api): State<Api>, body: String) -> Answer {
+    let removed = plan_of(&body)?;
+    let remove = |plan: &mut Vec<Contact>, gone: Contact| {
+        plan.retain(|c| (c.from, c.to, &c.link, c.start) != (gone.from, gone.to, &gone.link, gone.start));
+    };
+    api.ask(move |node| change_plan(node, removed, remove)).await?.map_err(bad)?;
+    done()
+}
+async fn replace_contacts(State(api): State<Api>, body: String) -> Answer {
+    let plan = plan_of(&body)?;
+    api.ask(move |node| node.set_plan(plan)).await?;
+    done()
+}
+/// Changes a copy of the plan by each contact of `by`, in the plan's own time, and puts it in force.
+fn change_plan(node: &mut Node, by: ContactPlan, change: impl Fn(&mut Vec<Contact>, Contact)) -> Result<(), String> {
+    let mut plan = node.stack.plan().map_or_else(ContactPlan::default, |plan| (**plan).clone());
+    let epoch = plan.epoch.or(node.config.epoch);
+    let shift_ms = match (by.epoch, epoch) {
+        (Some(theirs), Some(ours)) => i128::from(theirs.as_millis()) - i128::from(ours.as_millis()),
+        _ => 0,
+    };
+    let shift = |time: PlanTime| {
+        u64::try_from(i128::from(time.0) + shift_ms * 1_000_000)
+            .map(PlanTime)
+            .map_err(|_| "a contact begins before the plan's epoch\nhint: replace the whole plan".to_string())
+    };
+    for mut contact in by.contacts {
+        (contact.start, contact.end) = (shift(contact.start)?, shift(contact.end)?);
+        change(&mut plan.contacts, contact);
+    }
+    node.set_plan(plan);
+    Ok(())
+}
+
+#[derive(Deserialize)]
+struct Route {
+    pattern: String,
+    next_hop: Option<String>,
+}
+impl Route {
+    fn hop(&self) -> Result<EndpointId, Problem> {
+        let text = self.next_hop.as_deref().unwrap_or("");
+        text.parse().map_err(|_| bad(format!("`{text}` is not a node ID\nhint: e.g. \"ipn:2.0\"")))
+    }
+}
+const ROUTE: &str = "{\"pattern\": \"ipn:5.*\", \"next_hop\": \"ipn:2.0\"}";
+async fn routes(State(api): State<Api>) -> Answer {
+    let routes = api.ask(|node| node.stack.routes().to_vec()).await?;
+    let one = |(pattern, hop): &(String, EndpointId)| json!({ "pattern": pattern, "next_hop": hop.to_string() });
+    Ok(axum::Json(routes.iter().map(one).collect()))
+}
+async fn add_route(State(api): State<Api>, body: String) -> Answer {
+    let route: Route = read(&body, ROUTE)?;
+    let next_hop = route.hop()?;
+    api.ask(move |node| node.input(Input::Admin(AdminInput::AddRoute { pattern: route.pattern, next_hop }))).await?;
+    done()
+}
+async fn remove_route(State(api): State<Api>, body: String) -> Answer {
+    let route: Route = read(&body, "{\"pattern\": \"ipn:5.*\"}")?;
+    let known = api
+        .ask(move |node| {
+            let known = node.stack.routes().iter().any(|(pattern, _)| *pattern == route.pattern);
+            node.input(Input::Admin(AdminInput::RemoveRoute { pattern: route.pattern }));
+            known
+        })
+        .await?;
+    if known {
+        done()
+    } else {
+        Err(Problem(StatusCode::NOT_FOUND, "no such route\nhint: GET /routes lists them".into()))
+    }
+}
+async fn replace_routes(State(api): State<Api>, body: String) -> Answer {
+    let routes: Vec<Route> = read(&body, &format!("[{ROUTE}]"))?;
+    let routes = routes.into_iter().map(|r| r.hop().map(|hop| (r.pattern, hop))).collect::<Result<Vec<_>, _>>()?;
+    api.ask(move |node| node.set_routes(routes)).await?;
+    done()
+}
+
+async fn registrations(State(api): State<Api>) -> Answer {
+    Ok(axum::Json(json!(texts(&api.snapshot().await?.registrations))))
+}
+
+#[derive(Deserialize)]
+struct Level {
+    level: String,
+}
+async fn log_level(State(api): State<Api>) -> Answer {
+    Ok(axum::Json(json!({ "level": api.log.get() })))
+}
+async fn set_log_level(State(api): State<Api>, body: String) -> Answer {
+    let level: Level = read(&body, "{\"level\": \"debug\"}")?;
+    api.log.set(&level.level).map_err(bad)?;
+    done()
+}
+
+async fn events(State(api): State<Api>) -> impl IntoResponse {
+    let receiver = api.live.subscribe();
+    let stream = stream::unfold(receiver, |mut receiver| async move {
+        let event = match receiver.recv().await {
+            Ok(line) => Event::default().data(&*line),
+            Err(broadcast::error::RecvError::Lagged(n)) => Event::default().event("lagged").data(n.to_string()),
+            Err(broadcast::error::RecvError::Closed) => return None,
+        };
+        Some((Ok::<_, Infallible>(event), receiver))
+    });
+    Sse::new(stream).keep_alive(KeepAlive::default())
+}
+
+async fn metrics(State(api): State<Api>) -> Result<impl IntoResponse, Problem> {
+    let status = api.snapshot().await?;
+    let mut out = api.metrics.render();
+    let gauges = [
+        ("bundles", "Bundles kept.", status.bundles),
+        ("bundle_bytes", "Their bytes.", status.bytes),
+        ("capacity_bytes", "Most bytes kept.", status.capacity),
+        ("registrations", "Registered endpoints.", status.registrations.len() as u64),
+    ];
+    for (name, help, value) in gauges {
+        let _ = writeln!(out, "# HELP farlink_{name} {help}\n# TYPE farlink_{name} gauge\nfarlink_{name} {value}");
+    }
+    type Field = fn(&LinkStatus) -> u64;
+    let fields: [(&str, &str, Field); 3] = [
+        ("link_up", "Whether bundles may leave over the link now.", |link| link.up.into()),
+        ("link_queued", "Bundles queued for the link.", |link| link.queued),
+        ("link_in_flight", "Bundles handed to the layer and not yet confirmed.", |link| link.in_flight),
+    ];
+    for (name, help, field) in fields {
+        let _ = writeln!(out, "# HELP farlink_{name} {help}\n# TYPE farlink_{name} gauge");
+        for link in &status.links {
+            let label = link.name.replace(['"', '\\', '\n'], "_");
+            let _ = writeln!(out, "farlink_{name}{{link=\"{label}\"}} {}", field(link));
+        }
+    }
+    Ok(([(header::CONTENT_TYPE, "text/plain; version=0.0.4")], out))
+}
+
+async fn reload(State(api): State<Api>) -> Answer {
+    api.ask(Node::reload).await?.map_err(bad)?;
+    done()
+}
+async fn shutdown(State(api): State<Api>) -> Answer {
+    api.ask(Node::stop).await?;
+    done()
+}

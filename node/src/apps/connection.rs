@@ -1,0 +1,234 @@
+//! One application's connection: its socket, its decoder, and answers in the order of requests.
+
+use crate::aap2::decoder::Decoder;
+use crate::aap2::proto::{self, AapMessage, AapResponse, Body, BundleHeaders, Keepalive, Status};
+use crate::buffers::Buffers;
+use bytes::{Bytes, BytesMut};
+use farlink_base::{Duration, Instant, Payload};
+use farlink_bpa::app::{DeliveryId, RegistrationId, RequestId};
+use farlink_os::stream;
+use std::collections::VecDeque;
+use std::io::{self, ErrorKind, IoSlice, Write};
+use std::net::TcpStream;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::net::UnixStream;
+
+/// Bytes read from one application in one turn.
+const READ_TURN: usize = 256 << 10;
+/// Requests of one application waiting for the node; beyond, it is not read from.
+const REQUESTS_MAX: usize = 1024;
+/// Payload bytes of such requests.
+const REQUEST_BYTES_MAX: u64 = 64 << 20;
+
+/// The socket of an application.
+pub enum AppSocket {
+    /// Unix.
+    Unix(UnixStream),
+    /// TCP.
+    Tcp(TcpStream),
+}
+impl AsFd for AppSocket {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        match self {
+            AppSocket::Unix(socket) => socket.as_fd(),
+            AppSocket::Tcp(socket) => socket.as_fd(),
+        }
+    }
+}
+impl AppSocket {
+    fn write_vectored(&mut self, slices: &[IoSlice<'_>]) -> io::Result<usize> {
+        match self {
+            AppSocket::Unix(socket) => socket.write_vectored(slices),
+            AppSocket::Tcp(socket) => socket.write_vectored(slices),
+        }
+    }
+}
+
+/// Something a client is owed an answer for, in order.
+pub enum Owed {
+    /// The node decides.
+    Request(RequestId, u64, BundleHeaders),
+    /// Decided, and waiting for its turn.
+    Answer(AapResponse),
+}
+
+/// Something a subscriber owes an answer for, in order.
+pub enum Pushed {
+    /// A bundle.
+    Delivery(DeliveryId),
+    /// A keepalive.
+    Keepalive,
+}
+
+/// One connected application.
+pub struct Connection {
+    socket: AppSocket,
+    /// What it says.
+    pub decoder: Decoder,
+    /// Its endpoint, once configured.
+    pub endpoint: Option<String>,
+    /// Its registration, for a subscriber.
+    pub registration: Option<RegistrationId>,
+    /// Answers owed to it.
+    pub owed: VecDeque<Owed>,
+    /// Answers it owes.
+    pub pushed: VecDeque<Pushed>,
+    /// Keepalive interval; zero for none.
+    pub keepalive: Duration,
+    /// When it last said something.
+    pub heard: Instant,
+    /// When the last keepalive left.
+    pub asked: Instant,
+    out: VecDeque<Bytes>,
+    readable: bool,
+    writable: bool,
+}
+
+impl Connection {
+    /// Greets a new client.
+    pub fn new(socket: AppSocket, node_id: &str, payload_max: u64, now: Instant) -> Self {
+        Connection {
+            socket,
+            decoder: Decoder::new(payload_max),
+            endpoint: None,
+            registration: None,
+            owed: VecDeque::new(),
+            pushed: VecDeque::new(),
+            keepalive: Duration::ZERO,
+            heard: now,
+            asked: now,
+            out: VecDeque::from([proto::greeting(node_id)]),
+            readable: true,
+            writable: true,
+        }
+    }
+    /// The kernel reports on the socket.
+    pub fn on_ready(&mut self, readable: bool, writable: bool) {
+        self.readable |= readable;
+        self.writable |= writable;
+    }
+    /// Whether there is something to read and room to take it.
+    pub fn wants_read(&self) -> bool {
+        let owed: u64 = self.owed.iter().map(|owed| if let Owed::Request(_, n, _) = owed { *n } else { 0 }).sum();
+        self.readable && self.owed.len() < REQUESTS_MAX && owed < REQUEST_BYTES_MAX
+    }
+    /// Whether bytes wait to be written and can be.
+    pub fn wants_write(&self) -> bool {
+        self.writable && !self.out.is_empty()
+    }
+    /// Reads a bounded amount into the decoder; true at the end of the connection.
+    pub fn read(&mut self, buffers: &mut Buffers, now: Instant) -> bool {
+        match stream::read_into(&self.socket, buffers.spare(READ_TURN), READ_TURN) {
+            Ok(0) => true,
+            Ok(n) => {
+                self.readable = n == READ_TURN;
+                self.heard = now;
+                match self.decoder.feed(buffers.take()) {
+                    Ok(()) => false,
+                    Err(why) => {
+                        tracing::info!("application connection closed: {why}");
+                        true
+                    }
+                }
+            }
+            Err(why) if matches!(why.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {
+                self.readable = why.kind() == ErrorKind::Interrupted;
+                false
+            }
+            Err(_) => true,
+        }
+    }
+    /// Writes what waits; true when the connection is gone.
+    pub fn write(&mut self) -> bool {
+        while self.wants_write() {
+            let mut slices = [IoSlice::new(&[]); 64];
+            let mut count = 0;
+            for (slice, bytes) in slices.iter_mut().zip(&self.out) {
+                *slice = IoSlice::new(bytes);
+                count += 1;
+            }
+            match self.socket.write_vectored(&slices[..count]) {
+                Ok(mut n) => {
+                    while let Some(front) = self.out.front_mut() {
+                        let taken = n.min(front.len());
+                        let _ = front.split_to(taken);
+                        n -= taken;
+                        if !front.is_empty() {
+                            break;
+                        }
+                        self.out.pop_front();
+                    }
+                }
+                Err(why) if why.kind() == ErrorKind::WouldBlock => self.writable = false,
+                Err(why) if why.kind() == ErrorKind::Interrupted => {}
+                Err(_) => return true,
+            }
+        }
+        false
+    }
+    /// Answers the newest request; it leaves after those before it.
+    pub fn answer(&mut self, status: Status) {
+        self.owed.push_back(Owed::Answer(AapResponse::new(status)));
+        self.release();
+    }
+    /// The node decided about a request.
+    pub fn decided(&mut self, request: RequestId, response: AapResponse) {
+        for owed in &mut self.owed {
+            if matches!(owed, Owed::Request(id, ..) if *id == request) {
+                *owed = Owed::Answer(response);
+                break;
+            }
+        }
+        self.release();
+    }
+    /// Sends the answers whose turn it is.
+    fn release(&mut self) {
+        let mut out = BytesMut::new();
+        while let Some(Owed::Answer(response)) = self.owed.front() {
+            proto::frame(response, &mut out);
+            self.owed.pop_front();
+        }
+        if !out.is_empty() {
+            self.out.push_back(out.freeze());
+        }
+    }
+    /// Pushes a bundle to a subscriber.
+    pub fn deliver(&mut self, delivery: DeliveryId, adu: proto::BundleAdu, payload: &Payload) {
+        let mut head = BytesMut::new();
+        proto::frame(&AapMessage::new(Body::Adu(adu)), &mut head);
+        self.out.push_back(head.freeze());
+        for chunk in payload.chunks() {
+            match chunk {
+                farlink_base::Chunk::Bytes(bytes) => self.out.push_back(bytes.clone()),
+                other => {
+                    let mut rope = Payload::new();
+                    rope.push(other.clone());
+                    self.out.extend(rope.to_bytes());
+                }
+            }
+        }
+        self.pushed.push_back(Pushed::Delivery(delivery));
+    }
+    /// Asks a subscriber whether it is still there, or finds it gone (true). An active client is
+    /// gone when it was silent for two intervals.
+    pub fn check_keepalive(&mut self, now: Instant) -> bool {
+        if self.keepalive.is_zero() {
+            return false;
+        }
+        let silent = now.since(self.heard);
+        if self.registration.is_some() {
+            if silent >= self.keepalive * 2 && self.pushed.iter().any(|p| matches!(p, Pushed::Keepalive)) {
+                return true;
+            }
+            if now.since(self.asked) >= self.keepalive && self.pushed.is_empty() {
+                self.asked = now;
+                let mut out = BytesMut::new();
+                proto::frame(&AapMessage::new(Body::Keepalive(Keepalive {})), &mut out);
+                self.out.push_back(out.freeze());
+                self.pushed.push_back(Pushed::Keepalive);
+            }
+            return false;
+        }
+        silent >= self.keepalive * 2
+    }
+}

@@ -1,0 +1,114 @@
+//! The echo service: one reply per bundle, new timestamp, same payload.
+//!
+//! It answers on ipn services 128 (draft-taylor-dtn-echo-service), 7 (Hardy) and 2047 (DTNME,
+//! HDTN) and on dtn `/echo`; never to the null endpoint nor to administrative records, and at most
+//! at a configured rate, so that two echo services cannot keep each other busy.
+
+use farlink_base::{Instant, Priority};
+use farlink_bpa::app::{Delivery, RegistrationId, SendRequest};
+use farlink_bundle::{BundleFlags, EndpointId};
+
+/// ipn service numbers answered.
+pub const SERVICES: [u32; 3] = [128, 7, 2047];
+/// Deliveries in flight at once.
+pub const WINDOW: u32 = 64;
+
+/// The echo service of a node.
+pub struct Echo {
+    node_ids: Vec<EndpointId>,
+    endpoints: Vec<(RegistrationId, EndpointId)>,
+    rate: u64,
+    tokens: u64,
+    filled: Instant,
+}
+
+impl Echo {
+    /// Answers at most `rate` bundles a second.
+    pub fn new(node_ids: &[EndpointId], rate: u64) -> Self {
+        Echo { node_ids: node_ids.to_vec(), endpoints: Vec::new(), rate, tokens: rate, filled: Instant::ZERO }
+    }
+    /// Where it wants to be registered.
+    pub fn endpoints(&self) -> Vec<EndpointId> {
+        let of = |id: &EndpointId| match id {
+            EndpointId::Ipn { node, .. } => {
+                SERVICES.iter().map(|service| EndpointId::Ipn { node: *node, service: *service }).collect()
+            }
+            EndpointId::Dtn { node, .. } => vec![EndpointId::Dtn { node: node.clone(), demux: "echo".into() }],
+            _ => Vec::new(),
+        };
+        self.node_ids.iter().flat_map(of).collect()
+    }
+    /// A registration was made for an endpoint.
+    pub fn registered(&mut self, registration: RegistrationId, endpoint: EndpointId) {
+        self.endpoints.push((registration, endpoint));
+    }
+    /// The answer to a bundle, if it gets one.
+    pub fn reply(&mut self, registration: RegistrationId, bundle: Delivery, now: Instant) -> Option<SendRequest> {
+        let (_, endpoint) = self.endpoints.iter().find(|(id, _)| *id == registration)?;
+        let endpoint = endpoint.clone();
+        if bundle.source == EndpointId::Null || bundle.flags & BundleFlags::ADMIN != 0 || !self.allowed(now) {
+            return None;
+        }
+        Some(SendRequest {
+            source: endpoint,
+            destination: bundle.source,
+            report_to: EndpointId::Null,
+            flags: 0,
+            lifetime_ms: bundle.lifetime_ms,
+            priority: Priority::Normal,
+            hop_limit: 0,
+            reliable: true,
+            payload: bundle.payload,
+        })
+    }
+    /// A bucket of one second's worth of answers.
+    fn allowed(&mut self, now: Instant) -> bool {
+        let fresh = (u128::from(now.0 - self.filled.0.min(now.0)) * u128::from(self.rate) / 1_000_000_000) as u64;
+        if fresh > 0 {
+            self.tokens = self.tokens.saturating_add(fresh).min(self.rate);
+            self.filled = now;
+        }
+        self.tokens = match self.tokens.checked_sub(1) {
+            Some(left) => left,
+            None => return false,
+        };
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use farlink_base::Payload;
+    use farlink_bundle::CreationTimestamp;
+
+    fn ping(source: &str, flags: u64) -> Delivery {
+        Delivery {
+            source: source.parse().unwrap(),
+            destination: "ipn:1.128".parse().unwrap(),
+            creation: CreationTimestamp::default(),
+            lifetime_ms: 5000,
+            flags,
+            redelivered: false,
+            payload: Payload::from(&b"ping"[..]),
+        }
+    }
+
+    #[test]
+    fn answers_people_not_reports_nor_nobody_and_not_too_often() {
+        let mut echo = Echo::new(&["ipn:1.0".parse().unwrap(), "dtn://a/".parse().unwrap()], 10);
+        let endpoints: Vec<_> = echo.endpoints().iter().map(ToString::to_string).collect();
+        assert_eq!(endpoints, ["ipn:1.128", "ipn:1.7", "ipn:1.2047", "dtn://a/echo"]);
+        let registration = RegistrationId(1);
+        echo.registered(registration, "ipn:1.128".parse().unwrap());
+        let now = Instant(1_000_000_000);
+        let reply = echo.reply(registration, ping("ipn:2.9", 0), now).unwrap();
+        assert_eq!((reply.source.to_string(), reply.destination.to_string()), ("ipn:1.128".into(), "ipn:2.9".into()));
+        assert_eq!(reply.payload, Payload::from(&b"ping"[..]));
+        assert!(echo.reply(registration, ping("dtn:none", 0), now).is_none());
+        assert!(echo.reply(registration, ping("ipn:2.9", BundleFlags::ADMIN), now).is_none());
+        let answered = (0..100).filter(|_| echo.reply(registration, ping("ipn:2.9", 0), now).is_some()).count();
+        assert_eq!(answered, 9);
+        assert!(echo.reply(registration, ping("ipn:2.9", 0), Instant(1_100_000_001)).is_some());
+    }
+}

@@ -1,0 +1,74 @@
+//! Memory that sockets read into and that is used again once every slice of it is dropped.
+
+use bytes::{Bytes, BytesMut};
+use std::collections::VecDeque;
+
+/// Bytes of one piece of memory: four full reads.
+const PIECE: usize = 1 << 20;
+/// Pieces kept for use again.
+const KEPT: usize = 64;
+
+/// A pool of read buffers. What is read is handed on as [`Bytes`] without a copy.
+#[derive(Debug, Default)]
+pub struct Buffers {
+    current: BytesMut,
+    used: VecDeque<BytesMut>,
+}
+
+impl Buffers {
+    /// A buffer with at least `room` (at most 1 MiB) spare bytes and nothing in it.
+    pub fn spare(&mut self, room: usize) -> &mut BytesMut {
+        if self.current.capacity() < room {
+            let full = std::mem::take(&mut self.current);
+            if full.capacity() > 0 || !self.used.is_empty() {
+                self.used.push_back(full);
+            }
+            self.current = self.reclaim().unwrap_or_else(|| BytesMut::with_capacity(PIECE));
+            while self.used.len() > KEPT {
+                self.used.pop_front();
+            }
+        }
+        &mut self.current
+    }
+    /// Takes what was read into the buffer.
+    pub fn take(&mut self) -> Bytes {
+        self.current.split().freeze()
+    }
+    /// A piece no slice of which is alive any more.
+    fn reclaim(&mut self) -> Option<BytesMut> {
+        for _ in 0..self.used.len().min(4) {
+            let mut piece = self.used.pop_front()?;
+            if piece.try_reclaim(PIECE) {
+                return Some(piece);
+            }
+            self.used.push_back(piece);
+        }
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn fill(buffers: &mut Buffers, byte: u8) -> Bytes {
+        let spare = buffers.spare(PIECE / 4);
+        spare.extend_from_slice(&vec![byte; PIECE / 4]);
+        buffers.take()
+    }
+
+    #[test]
+    fn memory_is_used_again_only_when_its_slices_are_gone() {
+        let mut buffers = Buffers::default();
+        let held: Vec<_> = (0..40).map(|i| fill(&mut buffers, i)).collect();
+        for (i, bytes) in held.iter().enumerate() {
+            assert!(bytes.iter().all(|b| *b == i as u8));
+        }
+        drop(held);
+        let mut addresses = std::collections::BTreeSet::new();
+        for i in 0..1000 {
+            addresses.insert(fill(&mut buffers, i as u8).as_ptr() as usize);
+        }
+        assert!(addresses.len() <= 60, "{} places", addresses.len());
+    }
+}

@@ -1,0 +1,100 @@
+//! The machine's clocks: monotonic time for the engine, wall time and its steps for the agent.
+
+use farlink_base::{Clock, DtnTime, Instant};
+use rustix::time::{ClockId, Timespec, clock_gettime};
+
+/// A wall clock that moves by more than this against the monotonic one has stepped.
+const STEP_NS: i128 = 50_000_000;
+
+/// Monotonic time now; the origin is the machine's (boot), so that events of several processes of
+/// one machine are comparable.
+pub fn now() -> Instant {
+    Instant(nanoseconds(clock_gettime(ClockId::Monotonic)))
+}
+
+/// Wall time now, in nanoseconds since 1970.
+pub fn unix_ns() -> u64 {
+    nanoseconds(clock_gettime(ClockId::Realtime))
+}
+
+fn nanoseconds(time: Timespec) -> u64 {
+    u64::try_from(time.tv_sec).unwrap_or(0) * 1_000_000_000 + u64::try_from(time.tv_nsec).unwrap_or(0)
+}
+
+/// Watches the wall clock for steps.
+#[derive(Debug)]
+pub struct WallClock {
+    trusted: bool,
+    error_ms: u64,
+    offset_ns: i128,
+    checked: Instant,
+}
+
+impl WallClock {
+    /// Starts watching. An untrusted clock is never believed.
+    pub fn new(trusted: bool, error_ms: u64) -> Self {
+        WallClock { trusted, error_ms, offset_ns: offset(), checked: now() }
+    }
+    /// What the stack is told.
+    pub fn reading(&self) -> Clock {
+        let at = now();
+        if !self.trusted {
+            return Clock { at, ..Clock::UNTRUSTED };
+        }
+        let unix_ms = u64::try_from((i128::from(at.0) + self.offset_ns) / 1_000_000).unwrap_or(0);
+        Clock { at, utc: Some(DtnTime::from_unix_ms(unix_ms)), error_ms: self.error_ms }
+    }
+    /// Looks once a second whether the wall clock stepped; gives the new reading if so.
+    pub fn check(&mut self, now: Instant) -> Option<Clock> {
+        if now.0 < self.checked.0 + 1_000_000_000 {
+            return None;
+        }
+        self.checked = now;
+        let offset = offset();
+        let stepped = (offset - self.offset_ns).abs() > STEP_NS;
+        if stepped {
+            self.offset_ns = offset;
+        }
+        (stepped && self.trusted).then(|| self.reading())
+    }
+    /// When [`WallClock::check`] wants to be called next.
+    pub fn next_check(&self) -> Instant {
+        Instant(self.checked.0 + 1_000_000_000)
+    }
+    /// Wall time of an instant, in nanoseconds since 1970.
+    pub fn unix_ns_at(&self, instant: Instant) -> u64 {
+        u64::try_from(i128::from(instant.0) + self.offset_ns).unwrap_or(0)
+    }
+}
+
+fn offset() -> i128 {
+    i128::from(unix_ns()) - i128::from(now().0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_step_is_told_once_and_only_of_a_trusted_clock() {
+        let mut clock = WallClock::new(true, 5);
+        let second = clock.next_check();
+        assert_eq!(clock.check(second), None, "nothing stepped");
+        clock.offset_ns += 3_600_000_000_000;
+        assert_eq!(clock.check(now()), None, "too early to look");
+        assert!(clock.check(Instant(second.0 + 2_000_000_000)).is_some());
+        let after = clock.next_check();
+        assert_eq!(clock.check(after), None);
+        let mut blind = WallClock::new(false, 5);
+        blind.offset_ns += 3_600_000_000_000;
+        assert_eq!(blind.check(Instant(now().0 + 2_000_000_000)), None);
+        assert_eq!(blind.reading().utc, None);
+    }
+
+    #[test]
+    fn wall_time_of_now_is_now() {
+        let clock = WallClock::new(true, 5);
+        let difference = clock.unix_ns_at(now()).abs_diff(unix_ns());
+        assert!(difference < 50_000_000, "{difference}");
+    }
+}

@@ -1,0 +1,431 @@
+//! UDP sockets of the datagram layers. A malformed datagram never closes one; what the kernel
+//! cannot take at once waits in a bounded queue.
+
+use crate::buffers::Buffers;
+use crate::resolve::Resolver;
+use crate::streams::canonical;
+use farlink_base::layer::{Destination, Train};
+use farlink_base::{Bytes, BytesMut, Chunk, Duration, Instant, LayerId, LinkId, Payload};
+use farlink_os::poll::{Poller, Readiness};
+use farlink_os::udp::{Batch, DatagramSocket, MESSAGE_MAX};
+use farlink_stack::Input;
+use std::collections::VecDeque;
+use std::io::{self, ErrorKind, IoSlice};
+use std::net::{IpAddr, SocketAddr};
+
+/// Bytes asked for the kernel's buffers: a burst of a second at 500 Mbit/s.
+const SOCKET_BUFFER: usize = 64 << 20;
+/// Bytes that may wait for the kernel; more is dropped (the layer's timers bring it back).
+const QUEUE_BOUND: u64 = 64 << 20;
+/// System calls on one socket in one turn.
+const TURN: usize = 16;
+/// Host names are resolved again this often.
+const RESOLVE_EVERY: Duration = Duration::from_secs(30);
+/// Joined messages at least this long are read straight into place.
+const LARGE: usize = 16 << 10;
+
+/// All datagram sockets of a node.
+pub struct Datagrams {
+    sockets: Vec<Socket>,
+    links: Vec<Target>,
+    readable: VecDeque<usize>,
+    batch: Batch,
+    resolve_at: Option<Instant>,
+    /// Bytes received and sent since the start.
+    pub bytes: (u64, u64),
+    /// Datagrams dropped because the kernel or the network did not take them.
+    pub dropped: u64,
+}
+
+struct Socket {
+    layer: LayerId,
+    socket: DatagramSocket,
+    v6: bool,
+    readable: bool,
+    listed: bool,
+    queue: VecDeque<(SocketAddr, Train)>,
+    queued: u64,
+    retry: Option<Instant>,
+    large: bool,
+}
+
+#[derive(Default)]
+struct Target {
+    name: Option<String>,
+    address: Option<SocketAddr>,
+}
+
+impl Datagrams {
+    /// Binds the sockets of the layers; `links` are the addresses of links, by number, that are
+    /// reached by datagrams.
+    ///
+    /// # Errors
+    /// Which address cannot be bound, and why.
+    pub fn new(layers: &[(LayerId, Vec<SocketAddr>, bool)], links: Vec<Option<String>>) -> io::Result<Self> {
+        let mut sockets = Vec::new();
+        for (layer, listen, offload) in layers {
+            let anywhere = [SocketAddr::from(([0, 0, 0, 0], 0)), SocketAddr::from(([0u16; 8], 0))];
+            let addresses = if listen.is_empty() { &anywhere[..1] } else { &listen[..] };
+            for address in addresses {
+                let socket = DatagramSocket::bind(address, *offload, SOCKET_BUFFER)
+                    .map_err(|why| io::Error::new(why.kind(), format!("UDP {address}: {why}")))?;
+                sockets.push(Socket::new(*layer, socket, address.is_ipv6()));
+            }
+        }
+        let links = links.into_iter().map(|name| Target { address: None, name }).collect();
+        Ok(Datagrams {
+            sockets,
+            links,
+            readable: VecDeque::new(),
+            batch: Batch::default(),
+            resolve_at: Some(Instant::ZERO),
+            bytes: (0, 0),
+            dropped: 0,
+        })
+    }
+    /// Watches the sockets; the place of each is added to `tag`.
+    ///
+    /// # Errors
+    /// What the kernel says.
+    pub fn watch(&self, poller: &Poller, tag: u64) -> io::Result<()> {
+        self.sockets.iter().enumerate().try_for_each(|(i, socket)| poller.add(&socket.socket, tag | i as u64))
+    }
+    /// Where each socket is bound.
+    pub fn local_addresses(&self) -> Vec<(LayerId, SocketAddr)> {
+        self.sockets.iter().filter_map(|s| Some((s.layer, s.socket.local_addr().ok()?))).collect()
+    }
+    /// Whether the next turn has work without waiting for the kernel.
+    pub fn busy(&self) -> bool {
+        !self.readable.is_empty()
+    }
+    /// When [`Datagrams::expire`] must be called.
+    pub fn next_timeout(&self) -> Option<Instant> {
+        self.sockets.iter().filter_map(|socket| socket.retry).chain(self.resolve_at).min()
+    }
+
+    /// The kernel reports on a socket.
+    pub fn on_ready(&mut self, place: usize, ready: Readiness) {
+        if ready.writable {
+            self.retry(place);
+        }
+        if ready.readable {
+            self.mark_readable(place);
+        }
+    }
+    fn mark_readable(&mut self, place: usize) {
+        let Some(socket) = self.sockets.get_mut(place) else { return };
+        socket.readable = true;
+        if !socket.listed {
+            socket.listed = true;
+            self.readable.push_back(place);
+        }
+    }
+
+    /// Reads a bounded amount from every socket that has something.
+    pub fn read(&mut self, buffers: &mut Buffers, inputs: &mut VecDeque<Input>) {
+        for _ in 0..self.readable.len() {
+            let Some(place) = self.readable.pop_front() else { return };
+            let socket = &mut self.sockets[place];
+            socket.listed = false;
+            for _ in 0..TURN {
+                let result = if socket.large {
+                    socket.read_large(buffers, inputs)
+                } else {
+                    socket.read_batch(&mut self.batch, buffers, inputs)
+                };
+                match result {
+                    Ok(n) => self.bytes.0 += n,
+                    Err(why) if why.kind() == ErrorKind::WouldBlock => {
+                        socket.readable = false;
+                        break;
+                    }
+                    // Errors of earlier sends (an unreachable peer) surface here; the socket is fine.
+                    Err(why) => tracing::trace!("receiving a datagram: {why}"),
+                }
+            }
+            if socket.readable {
+                self.mark_readable(place);
+            }
+        }
+    }
+
+    /// Sends a train; what the kernel does not take now waits.
+    pub fn send(&mut self, layer: LayerId, to: Destination, train: Train, now: Instant) {
+        let address = match to {
+            Destination::Address(address) => Some(address),
+            Destination::Link(link) => self.links.get(link.0 as usize).and_then(|target| target.address),
+        };
+        let place = address.and_then(|address| self.socket_for(layer, address));
+        let (Some(address), Some(place)) = (address, place) else {
+            self.dropped += train.count();
+            return;
+        };
+        let socket = &mut self.sockets[place];
+        if !socket.queue.is_empty() {
+            self.enqueue(place, address, train);
+            return;
+        }
+        let (sent, result) = socket.send(address, &train);
+        self.bytes.1 += sent;
+        if let Err(why) = result {
+            let rest = Train { stride: train.stride, data: train.data.slice(sent, u64::MAX) };
+            self.not_taken(place, address, rest, &why, now);
+        }
+    }
+    fn not_taken(&mut self, place: usize, address: SocketAddr, mut rest: Train, why: &io::Error, now: Instant) {
+        let full = why.raw_os_error() == Some(libc_enobufs());
+        if why.kind() == ErrorKind::WouldBlock || full {
+            if full {
+                // The device queue is full: no report comes when it drains.
+                self.sockets[place].retry = Some(now + Duration::from_millis(1));
+            }
+            self.enqueue(place, address, rest);
+            return;
+        }
+        tracing::trace!("sending to {address}: {why}");
+        // An error may belong to one datagram only (too long for the path): the others may pass.
+        self.dropped += 1;
+        rest.data = rest.data.slice(u64::from(rest.stride), u64::MAX);
+        if !rest.data.is_empty() && matches!(why.raw_os_error(), Some(EMSGSIZE | EINVAL)) {
+            self.dropped += rest.count();
+        } else if !rest.data.is_empty() {
+            let (sent, _) = self.sockets[place].send(address, &rest);
+            self.bytes.1 += sent;
+        }
+    }
+    fn enqueue(&mut self, place: usize, address: SocketAddr, train: Train) {
+        let socket = &mut self.sockets[place];
+        if socket.queued + train.data.len() > QUEUE_BOUND {
+            self.dropped += train.count();
+            return;
+        }
+        socket.queued += train.data.len();
+        socket.queue.push_back((address, train));
+    }
+    fn retry(&mut self, place: usize) {
+        let Some(socket) = self.sockets.get_mut(place) else { return };
+        socket.retry = None;
+        while let Some((address, train)) = socket.queue.pop_front() {
+            socket.queued -= train.data.len();
+            let (sent, result) = socket.send(address, &train);
+            self.bytes.1 += sent;
+            if let Err(why) = result {
+                let rest = Train { stride: train.stride, data: train.data.slice(sent, u64::MAX) };
+                if why.kind() == ErrorKind::WouldBlock || why.raw_os_error() == Some(libc_enobufs()) {
+                    if why.kind() != ErrorKind::WouldBlock {
+                        socket.retry = Some(crate::clock::now() + Duration::from_millis(1));
+                    }
+                    socket.queued += rest.data.len();
+                    socket.queue.push_front((address, rest));
+                    return;
+                }
+                self.dropped += rest.count();
+            }
+        }
+    }
+    /// The first socket of the layer that can reach the address.
+    fn socket_for(&self, layer: LayerId, to: SocketAddr) -> Option<usize> {
+        let of_family = |v6: bool| self.sockets.iter().position(|s| s.layer == layer && s.v6 == v6);
+        of_family(to.is_ipv6()).or_else(|| if to.is_ipv4() { of_family(true) } else { None })
+    }
+
+    /// Retries what waits and asks for addresses of host names again.
+    pub fn expire(&mut self, now: Instant, resolver: &Resolver<LinkId>) {
+        for place in 0..self.sockets.len() {
+            if self.sockets[place].retry.is_some_and(|at| at <= now) {
+                self.retry(place);
+            }
+        }
+        if self.resolve_at.is_some_and(|at| at <= now) {
+            let mut names = false;
+            let mut known = Vec::new();
+            for (number, target) in self.links.iter().enumerate() {
+                let Some(name) = &target.name else { continue };
+                match resolver.ask(LinkId(number as u32), name) {
+                    Some(answer) => known.push(answer),
+                    None => names = true,
+                }
+            }
+            for (link, addresses) in known {
+                self.resolved(link, &addresses);
+            }
+            self.resolve_at = names.then(|| now + RESOLVE_EVERY);
+        }
+    }
+    /// The addresses of a link's peer are known; an unknown name keeps the address it had.
+    pub fn resolved(&mut self, link: LinkId, addresses: &[SocketAddr]) {
+        let Some(target) = self.links.get_mut(link.0 as usize) else { return };
+        let reachable = addresses.iter().find(|a| self.sockets.iter().any(|s| s.v6 || a.is_ipv4()));
+        if let Some(address) = reachable.or(addresses.first()) {
+            if target.address != Some(*address) {
+                tracing::debug!("link {}: peer at {address}", link.0);
+            }
+            target.address = Some(*address);
+        } else {
+            tracing::warn!("link {}: {} does not resolve", link.0, target.name.as_deref().unwrap_or(""));
+        }
+    }
+}
+
+const EMSGSIZE: i32 = 90;
+const EINVAL: i32 = 22;
+fn libc_enobufs() -> i32 {
+    rustix::io::Errno::NOBUFS.raw_os_error()
+}
+
+impl Socket {
+    fn new(layer: LayerId, socket: DatagramSocket, v6: bool) -> Self {
+        let queue = VecDeque::new();
+        Socket { layer, socket, v6, readable: false, listed: false, queue, queued: 0, retry: None, large: false }
+    }
+    fn send(&self, to: SocketAddr, train: &Train) -> (u64, io::Result<()>) {
+        let to = match to.ip() {
+            IpAddr::V4(ip) if self.v6 => SocketAddr::new(ip.to_ipv6_mapped().into(), to.port()),
+            _ => to,
+        };
+        let made: Vec<Bytes>;
+        let chunks = train.data.chunks();
+        let slices: Vec<IoSlice<'_>> = if chunks.iter().all(|chunk| matches!(chunk, Chunk::Bytes(_))) {
+            let bytes = chunks.iter().filter_map(|chunk| if let Chunk::Bytes(b) = chunk { Some(b) } else { None });
+            bytes.map(|bytes| IoSlice::new(bytes)).collect()
+        } else {
+            made = vec![train.data.to_bytes().unwrap_or_default()];
+            made.iter().map(|bytes| IoSlice::new(bytes)).collect()
+        };
+        let (sent, result) = self.socket.send_train(&to, train.stride as usize, &slices);
+        (sent as u64, result)
+    }
+    /// One message straight into the buffer pool.
+    fn read_large(&mut self, buffers: &mut Buffers, inputs: &mut VecDeque<Input>) -> io::Result<u64> {
+        let got = self.socket.receive(buffers.spare(MESSAGE_MAX + 28))?;
+        let data = Payload::from(buffers.take());
+        self.large = got.len >= LARGE;
+        if got.len > 0 {
+            let train = Train { stride: got.stride as u32, data };
+            inputs.push_back(Input::Datagrams { layer: self.layer, from: canonical(got.from), train });
+        }
+        Ok(got.len as u64)
+    }
+    /// Up to 32 messages with one call, copied together; runs of one sender and length become one
+    /// train.
+    fn read_batch(
+        &mut self,
+        batch: &mut Batch,
+        buffers: &mut Buffers,
+        inputs: &mut VecDeque<Input>,
+    ) -> io::Result<u64> {
+        let mut run = Run { layer: self.layer, from: None, stride: 0, closed: false };
+        let (mut total, mut largest) = (0, 0);
+        self.socket.receive_batch(batch, |got, data| {
+            total += got.len as u64;
+            largest = largest.max(got.len);
+            if got.len > 0 {
+                run.add(canonical(got.from), got.stride, data, buffers, inputs);
+            }
+        })?;
+        run.end(buffers, inputs);
+        self.large = largest >= LARGE;
+        Ok(total)
+    }
+}
+
+/// Datagrams being joined to one train.
+struct Run {
+    layer: LayerId,
+    from: Option<SocketAddr>,
+    stride: usize,
+    closed: bool,
+}
+impl Run {
+    fn add(
+        &mut self,
+        from: SocketAddr,
+        stride: usize,
+        data: &[u8],
+        buffers: &mut Buffers,
+        inputs: &mut VecDeque<Input>,
+    ) {
+        let fits = stride == self.stride || (data.len() <= stride && stride < self.stride);
+        if self.from != Some(from) || self.closed || !fits || room(buffers) < data.len() {
+            self.end(buffers, inputs);
+            self.from = Some(from);
+            self.stride = stride;
+            buffers.spare(MESSAGE_MAX + 28);
+        }
+        // Only the last datagram of a train may be shorter.
+        self.closed = !data.len().is_multiple_of(self.stride);
+        buffers.spare(0).extend_from_slice(data);
+    }
+    fn end(&mut self, buffers: &mut Buffers, inputs: &mut VecDeque<Input>) {
+        if let Some(from) = self.from.take() {
+            let train = Train { stride: self.stride as u32, data: Payload::from(buffers.take()) };
+            inputs.push_back(Input::Datagrams { layer: self.layer, from, train });
+        }
+        self.closed = false;
+    }
+}
+fn room(buffers: &mut Buffers) -> usize {
+    let buffer: &BytesMut = buffers.spare(0);
+    buffer.capacity() - buffer.len()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::UdpSocket;
+
+    fn node(listen: &str) -> (Datagrams, SocketAddr) {
+        let layers = [(LayerId(0), vec![listen.parse().unwrap()], true)];
+        let datagrams = Datagrams::new(&layers, Vec::new()).unwrap();
+        let address = datagrams.local_addresses()[0].1;
+        (datagrams, address)
+    }
+    fn receive(node: &mut Datagrams) -> Vec<(SocketAddr, u32, Bytes)> {
+        let (mut buffers, mut inputs) = (Buffers::default(), VecDeque::new());
+        node.mark_readable(0);
+        while node.busy() {
+            node.read(&mut buffers, &mut inputs);
+        }
+        let read = |input| match input {
+            Input::Datagrams { from, train, .. } => (from, train.stride, train.data.to_bytes().unwrap()),
+            other => panic!("{other:?}"),
+        };
+        inputs.into_iter().map(read).collect()
+    }
+
+    #[test]
+    fn datagrams_of_one_sender_arrive_as_trains_in_order() {
+        let (mut node, address) = node("127.0.0.1:0");
+        let (a, b) = (UdpSocket::bind("127.0.0.1:0").unwrap(), UdpSocket::bind("127.0.0.1:0").unwrap());
+        for (socket, len, byte) in [(&a, 100, 1), (&a, 100, 2), (&a, 40, 3), (&a, 100, 4), (&b, 100, 5), (&b, 200, 6)] {
+            socket.send_to(&vec![byte; len], address).unwrap();
+        }
+        a.send_to(&[], address).unwrap();
+        let got = receive(&mut node);
+        let flat: Vec<_> =
+            got.iter().flat_map(|(_, stride, data)| data.chunks(*stride as usize).map(|d| (d.len(), d[0]))).collect();
+        assert_eq!(flat, [(100, 1), (100, 2), (40, 3), (100, 4), (100, 5), (200, 6)]);
+        assert!(got.len() < 6, "the first three came as one train: {got:?}");
+    }
+
+    #[test]
+    fn a_dual_stack_socket_shows_and_reaches_ipv4_peers_in_their_own_form() {
+        let (mut node, address) = node("[::]:0");
+        let peer = UdpSocket::bind("127.0.0.1:0").unwrap();
+        let to = SocketAddr::new("127.0.0.1".parse().unwrap(), address.port());
+        peer.send_to(b"hello", to).unwrap();
+        let got = receive(&mut node);
+        assert_eq!(got[0].0, peer.local_addr().unwrap());
+        node.send(
+            LayerId(0),
+            Destination::Address(got[0].0),
+            Train::single(Payload::from(&b"back"[..])),
+            Instant::ZERO,
+        );
+        let mut buffer = [0; 9];
+        assert_eq!(peer.recv_from(&mut buffer).unwrap(), (4, to));
+        assert_eq!(node.dropped, 0);
+        node.send(LayerId(0), Destination::Link(LinkId(9)), Train::single(Payload::from(&b"?"[..])), Instant::ZERO);
+        assert_eq!(node.dropped, 1, "no address, no datagram");
+    }
+}

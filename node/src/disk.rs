@@ -1,0 +1,219 @@
+//! The disk thread: performs the store's operations in batches, in order, and answers each.
+
+use farlink_base::store::{DiskAction, DiskAnswer, DiskDone, DiskError, DiskOp};
+use farlink_base::{Bytes, Chunk, Payload};
+use farlink_os::poll::Waker;
+use farlink_stack::Input;
+use std::collections::{BTreeMap, VecDeque};
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{Receiver, Sender, channel};
+
+/// The owner's side of the disk thread.
+#[derive(Debug)]
+pub struct Disk {
+    queued: Vec<DiskOp>,
+    outstanding: u64,
+    operations: Sender<Vec<DiskOp>>,
+    answers: Receiver<Vec<DiskDone>>,
+}
+
+impl Disk {
+    /// Opens (or makes) the folder and starts the thread.
+    ///
+    /// # Errors
+    /// When the folder cannot be had.
+    pub fn start(dir: &Path, waker: Waker) -> io::Result<Disk> {
+        std::fs::create_dir_all(dir)?;
+        let mut files = Files::open(dir)?;
+        let (operations, inbox) = channel::<Vec<DiskOp>>();
+        let (outbox, answers) = channel();
+        std::thread::Builder::new().name("disk".into()).spawn(move || {
+            while let Ok(mut batch) = inbox.recv() {
+                while let Ok(more) = inbox.try_recv() {
+                    batch.extend(more);
+                }
+                let done = files.perform(batch);
+                if outbox.send(done).is_err() {
+                    return;
+                }
+                waker.wake();
+            }
+        })?;
+        Ok(Disk { queued: Vec::new(), outstanding: 0, operations, answers })
+    }
+    /// Queues an operation; it begins at the end of the turn.
+    pub fn push(&mut self, operation: DiskOp) {
+        self.outstanding += 1;
+        self.queued.push(operation);
+    }
+    /// Hands over what is queued.
+    pub fn flush(&mut self) {
+        if !self.queued.is_empty() {
+            let _ = self.operations.send(std::mem::take(&mut self.queued));
+        }
+    }
+    /// Collects what is done.
+    pub fn answers(&mut self, inputs: &mut VecDeque<Input>) {
+        while let Ok(done) = self.answers.try_recv() {
+            self.outstanding = self.outstanding.saturating_sub(done.len() as u64);
+            inputs.extend(done.into_iter().map(Input::DiskDone));
+        }
+    }
+    /// Whether nothing is queued or under way.
+    pub fn is_idle(&self) -> bool {
+        self.outstanding == 0
+    }
+}
+
+/// The files of a store: `NNNNNNNNNN.farlink` in one folder.
+#[derive(Debug)]
+struct Files {
+    dir: PathBuf,
+    folder: File,
+    open: BTreeMap<u32, File>,
+    /// Files whose directory entry is not durable yet.
+    fresh: bool,
+}
+
+impl Files {
+    fn open(dir: &Path) -> io::Result<Files> {
+        Ok(Files { dir: dir.to_path_buf(), folder: File::open(dir)?, open: BTreeMap::new(), fresh: false })
+    }
+    fn path(&self, file: u32) -> PathBuf {
+        self.dir.join(format!("{file:010}.farlink"))
+    }
+    fn file(&mut self, file: u32) -> io::Result<&File> {
+        if !self.open.contains_key(&file) {
+            let opened = OpenOptions::new().read(true).write(true).open(self.path(file))?;
+            self.open.insert(file, opened);
+        }
+        self.open.get(&file).ok_or_else(|| io::ErrorKind::NotFound.into())
+    }
+    fn perform(&mut self, batch: Vec<DiskOp>) -> Vec<DiskDone> {
+        batch
+            .into_iter()
+            .map(|operation| {
+                let result = self.one(operation.action).map_err(|why| {
+                    tracing::error!("store {}: {why}", self.dir.display());
+                    if why.kind() == io::ErrorKind::StorageFull { DiskError::Full } else { DiskError::Io }
+                });
+                DiskDone { id: operation.id, result }
+            })
+            .collect()
+    }
+    fn one(&mut self, action: DiskAction) -> io::Result<DiskAnswer> {
+        match action {
+            DiskAction::List => return self.list(),
+            DiskAction::Create { file } => {
+                let made =
+                    OpenOptions::new().read(true).write(true).create(true).truncate(true).open(self.path(file))?;
+                self.open.insert(file, made);
+                self.fresh = true;
+            }
+            DiskAction::Write { file, offset, data } => write(self.file(file)?, offset, &data)?,
+            DiskAction::Sync { file } => {
+                self.file(file)?.sync_data()?;
+                if std::mem::take(&mut self.fresh) {
+                    self.folder.sync_all()?;
+                }
+            }
+            DiskAction::Read { file, offset, len } => {
+                return Ok(DiskAnswer::Data(read(self.file(file)?, offset, len)?));
+            }
+            DiskAction::Truncate { file, len } => self.file(file)?.set_len(len)?,
+            DiskAction::Remove { file } => {
+                self.open.remove(&file);
+                std::fs::remove_file(self.path(file))?;
+                self.fresh = true;
+            }
+        }
+        Ok(DiskAnswer::Done)
+    }
+    fn list(&self) -> io::Result<DiskAnswer> {
+        let mut files = Vec::new();
+        for entry in std::fs::read_dir(&self.dir)? {
+            let entry = entry?;
+            let name = entry.file_name();
+            let number = name.to_str().and_then(|name| name.strip_suffix(".farlink")).and_then(|n| n.parse().ok());
+            if let Some(number) = number {
+                files.push((number, entry.metadata()?.len()));
+            }
+        }
+        files.sort_unstable();
+        Ok(DiskAnswer::Files(files))
+    }
+}
+
+fn write(file: &File, mut offset: u64, data: &Payload) -> io::Result<()> {
+    for chunk in data.chunks() {
+        match chunk {
+            Chunk::Bytes(bytes) => file.write_all_at(bytes, offset)?,
+            other => {
+                let mut rope = Payload::new();
+                rope.push(other.clone());
+                let bytes = rope.to_bytes().ok_or(io::ErrorKind::InvalidInput)?;
+                file.write_all_at(&bytes, offset)?;
+            }
+        }
+        offset += chunk.len();
+    }
+    Ok(())
+}
+
+fn read(file: &File, offset: u64, len: u64) -> io::Result<Bytes> {
+    let end = file.metadata()?.len().min(offset.saturating_add(len));
+    let mut bytes = vec![0; usize::try_from(end.saturating_sub(offset)).unwrap_or(0)];
+    file.read_exact_at(&mut bytes, offset)?;
+    Ok(bytes.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn operations_are_done_in_order_and_survive_the_thread() {
+        let dir = tempfile::tempdir().unwrap();
+        let poller = farlink_os::poll::Poller::new().unwrap();
+        let mut disk = Disk::start(dir.path(), poller.waker()).unwrap();
+        let mut run = |actions: Vec<DiskAction>| {
+            let count = actions.len();
+            for (id, action) in actions.into_iter().enumerate() {
+                disk.push(DiskOp { id: id as u64, action });
+            }
+            disk.flush();
+            let mut inputs = VecDeque::new();
+            while inputs.len() < count {
+                std::thread::sleep(std::time::Duration::from_millis(1));
+                disk.answers(&mut inputs);
+            }
+            assert!(disk.is_idle());
+            let result = |input| if let Input::DiskDone(done) = input { done.result } else { panic!() };
+            inputs.into_iter().map(result).collect::<Vec<_>>()
+        };
+        let mut data = Payload::from(&b"hello "[..]);
+        data.push_bytes(Bytes::from_static(b"disk"));
+        let done = run(vec![
+            DiskAction::Create { file: 3 },
+            DiskAction::Write { file: 3, offset: 2, data },
+            DiskAction::Sync { file: 3 },
+            DiskAction::Read { file: 3, offset: 8, len: 100 },
+            DiskAction::List,
+        ]);
+        assert_eq!(done[3], Ok(DiskAnswer::Data(Bytes::from_static(b"disk"))));
+        assert_eq!(done[4], Ok(DiskAnswer::Files(vec![(3, 12)])));
+        let done = run(vec![
+            DiskAction::Truncate { file: 3, len: 1 },
+            DiskAction::Read { file: 3, offset: 0, len: 9 },
+            DiskAction::Remove { file: 3 },
+            DiskAction::List,
+            DiskAction::Sync { file: 3 },
+        ]);
+        assert_eq!(done[1], Ok(DiskAnswer::Data(Bytes::from_static(&[0]))));
+        assert_eq!(done[3], Ok(DiskAnswer::Files(vec![])));
+        assert_eq!(done[4], Err(DiskError::Io));
+    }
+}

@@ -1,0 +1,196 @@
+//! From typed events to people and programs: log lines, the live stream and the events file.
+//!
+//! The owner of the stack hands over batches; a thread of its own formats them. **The events file**
+//! (`[events] file`) has one JSON object per line, written in order, flushed at least every 200 ms
+//! and at exit:
+//!
+//! ```json
+//! {"time_ns":81234567890,"utc_ns":1795165200123456789,"node":"ipn:1.0","event":"seen","bundle":7,
+//!  "source":"ipn:1.64","created_ms":848480400000,"sequence":3,"destination":"ipn:2.64",
+//!  "payload":100000,"size":100064,"priority":"normal","lifetime_ms":86400000}
+//! {"time_ns":81234569000,"utc_ns":...,"node":"ipn:1.0","event":"created","bundle":7}
+//! ```
+//!
+//! `time_ns` is CLOCK_MONOTONIC, the same for all processes of a machine; `utc_ns` is nanoseconds
+//! since 1970. `bundle` is the node's own number; the `seen` line, always first, ties it to the
+//! bundle's identity (`source`, `created_ms` in DTN time, `sequence`, and `fragment_offset`,
+//! `fragment_length` for a fragment). `link` is the name of a configured link, `dynamic:N` else;
+//! `peer`, `from`, `next_hop` are node IDs (`dtn#N` for dtn nodes, numbered as met). Events, with
+//! their other fields:
+//!
+//! | event | fields |
+//! |---|---|
+//! | `seen` | bundle, source, created_ms, sequence, fragment_offset?, fragment_length?, destination, payload, size, priority, lifetime_ms |
+//! | `created`, `recovered`, `accepted`, `waiting`, `delivered`, `reassembled` | bundle |
+//! | `received` | bundle, link, from |
+//! | `routed` | bundle, link, next_hop |
+//! | `transmitting`, `forwarded`, `forward_failed` | bundle, link |
+//! | `deleted` | bundle, reason |
+//! | `fragmented` | bundle, into |
+//! | `refused` | link?, source?, created_ms?, sequence?, reason |
+//! | `link_up` | link, peer |
+//! | `link_down` | link |
+//! | `malformed` | link?, offset, reason |
+//! | `ltp_segment` (only with `segments = true`) | link, sent, engine, session, kind, offset, length, checkpoint, report, resend |
+//! | `ltp_session_end` | link, engine, session, cancelled |
+//! | `clock_stepped` | step_ms |
+//! | `store_damage` | file, offset, len |
+//! | `store_failed` | file |
+
+mod format;
+
+use crate::clock::WallClock;
+use crate::config::EventsSettings;
+use farlink_base::{Event, EventClass, Instant};
+use std::fs::File;
+use std::io::{BufWriter, Write};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::time::Duration;
+
+pub use format::Names;
+
+/// Events of one turn, with the time of each and what turns instants into wall time.
+type Batch = (i128, Vec<(Instant, Event)>);
+
+/// Who wants bundle events right now.
+#[derive(Debug, Default)]
+struct Wanted {
+    /// The log shows them.
+    log: AtomicBool,
+}
+
+/// Receives a node's events, in the thread that owns the stack.
+pub struct EventHub {
+    metrics: Arc<crate::metrics::Metrics>,
+    outbox: Option<Sender<Batch>>,
+    thread: Option<std::thread::JoinHandle<()>>,
+    batch: Vec<(Instant, Event)>,
+    live: tokio::sync::broadcast::Sender<Arc<str>>,
+    wanted: Arc<Wanted>,
+    file: bool,
+    segments: bool,
+}
+
+impl EventHub {
+    /// Starts the formatting thread.
+    ///
+    /// # Errors
+    /// When the events file cannot be made.
+    pub fn start(
+        metrics: Arc<crate::metrics::Metrics>,
+        names: Names,
+        settings: Option<&EventsSettings>,
+    ) -> std::io::Result<EventHub> {
+        let file = settings.map(|settings| File::create(&settings.file)).transpose()?;
+        let (live, _) = tokio::sync::broadcast::channel(4096);
+        let (outbox, inbox) = channel();
+        let mut writer = Writer { names, file: file.map(BufWriter::new), live: live.clone() };
+        let has_file = writer.file.is_some();
+        let thread = std::thread::Builder::new().name("events".into()).spawn(move || writer.run(&inbox))?;
+        Ok(EventHub {
+            metrics,
+            outbox: Some(outbox),
+            thread: Some(thread),
+            batch: Vec::new(),
+            live,
+            wanted: Arc::default(),
+            file: has_file,
+            segments: settings.is_some_and(|settings| settings.segments),
+        })
+    }
+    /// Whether events of this class are wanted by anyone. Bundle events always are: they are counted.
+    pub fn wants(&self, class: EventClass) -> bool {
+        class != EventClass::Segment || self.segments
+    }
+    /// Takes one event.
+    pub fn push(&mut self, now: Instant, event: Event) {
+        self.metrics.count(&event);
+        let wanted = match event.class() {
+            EventClass::Bundle => self.file || self.wanted.log.load(Relaxed) || self.live.receiver_count() > 0,
+            EventClass::Segment => self.segments,
+            EventClass::Link | EventClass::Node => true,
+        };
+        if wanted {
+            self.batch.push((now, event));
+        }
+    }
+    /// Hands over what came in this turn.
+    pub fn flush(&mut self, clock: &WallClock) {
+        if !self.batch.is_empty() {
+            let offset = i128::from(clock.unix_ns_at(Instant::ZERO));
+            if let Some(outbox) = &self.outbox {
+                let _ = outbox.send((offset, std::mem::take(&mut self.batch)));
+            }
+        }
+        self.wanted.log.store(tracing::enabled!(target: "farlink::bundle", tracing::Level::DEBUG), Relaxed);
+    }
+    /// The live stream of event lines (JSON).
+    pub fn live(&self) -> tokio::sync::broadcast::Sender<Arc<str>> {
+        self.live.clone()
+    }
+    /// Writes everything out and ends the thread.
+    pub fn finish(&mut self, clock: &WallClock) {
+        self.flush(clock);
+        self.outbox = None;
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+struct Writer {
+    names: Names,
+    file: Option<BufWriter<File>>,
+    live: tokio::sync::broadcast::Sender<Arc<str>>,
+}
+
+impl Writer {
+    fn run(&mut self, inbox: &Receiver<Batch>) {
+        loop {
+            match inbox.recv_timeout(Duration::from_millis(200)) {
+                Ok((offset, batch)) => batch.iter().for_each(|(at, event)| self.one(offset, *at, event)),
+                Err(RecvTimeoutError::Timeout) => self.flush(),
+                Err(RecvTimeoutError::Disconnected) => return self.flush(),
+            }
+        }
+    }
+    fn one(&mut self, offset: i128, at: Instant, event: &Event) {
+        let utc_ns = u64::try_from(i128::from(at.0) + offset).unwrap_or(0);
+        self.log(event);
+        let live = self.live.receiver_count() > 0;
+        if self.file.is_some() || live {
+            let line = self.names.json(at, utc_ns, event);
+            if live {
+                let _ = self.live.send(line.as_str().into());
+            }
+            if let Some(file) = &mut self.file {
+                let _ = writeln!(file, "{line}");
+            }
+        }
+        self.names.after(event);
+    }
+    fn log(&mut self, event: &Event) {
+        match event.class() {
+            EventClass::Bundle if matches!(event, Event::Refused { .. }) => {
+                tracing::warn!(target: "farlink::bundle", "{}", self.names.text(event));
+            }
+            EventClass::Bundle if tracing::enabled!(target: "farlink::bundle", tracing::Level::DEBUG) => {
+                tracing::debug!(target: "farlink::bundle", "{}", self.names.text(event));
+            }
+            EventClass::Bundle => {}
+            EventClass::Segment => tracing::trace!(target: "farlink::ltp", "{}", self.names.text(event)),
+            EventClass::Link if matches!(event, Event::LtpSessionEnd { cancelled: false, .. }) => {
+                tracing::debug!(target: "farlink::link", "{}", self.names.text(event));
+            }
+            EventClass::Link => tracing::info!(target: "farlink::link", "{}", self.names.text(event)),
+            EventClass::Node => tracing::warn!(target: "farlink::node", "{}", self.names.text(event)),
+        }
+    }
+    fn flush(&mut self) {
+        if let Some(file) = &mut self.file {
+            let _ = file.flush();
+        }
+    }
+}

@@ -1,0 +1,106 @@
+//! Counters of a node, made from its events and read as Prometheus text.
+
+use farlink_base::{DeleteReason, Event};
+use std::fmt::Write;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+/// One counter: name, meaning.
+macro_rules! counters {
+    ($($field:ident: $help:literal,)*) => {
+        /// Everything counted since the start.
+        #[derive(Debug, Default)]
+        pub struct Metrics {
+            $(#[doc = $help] pub $field: AtomicU64,)*
+        }
+        impl Metrics {
+            /// Prometheus text exposition of all counters.
+            pub fn render(&self) -> String {
+                let mut out = String::new();
+                $(
+                    let name = concat!("farlink_", stringify!($field), "_total");
+                    let _ = writeln!(out, "# HELP {name} {}\n# TYPE {name} counter\n{name} {}", $help, self.$field.load(Relaxed));
+                )*
+                out
+            }
+        }
+    };
+}
+
+counters! {
+    bundles_created: "Bundles created by applications of this node.",
+    bundles_received: "Bundles that arrived over links.",
+    bundles_recovered: "Bundles found in the store at start.",
+    bundles_accepted: "Bundles kept and acknowledged.",
+    bundles_refused: "Bundles and requests not taken.",
+    bundles_forwarded: "Bundles a neighbour confirmed.",
+    bundles_forward_failed: "Transmissions that failed and were routed again.",
+    bundles_delivered: "Bundles applications took.",
+    bundles_expired: "Bundles deleted because their lifetime ended.",
+    bundles_deleted: "Bundles deleted for any other reason than being done with.",
+    bundles_done: "Bundles delivered or forwarded and no longer kept.",
+    bundles_fragmented: "Pieces cut from bundles.",
+    bundles_reassembled: "Bundles joined from fragments.",
+    links_up: "Times a link came up.",
+    links_down: "Times a link went down.",
+    malformed: "Wire data thrown away because it did not parse.",
+    ltp_sessions: "LTP sessions that ended in good order.",
+    ltp_sessions_cancelled: "LTP sessions that were cancelled.",
+    clock_steps: "Steps of the wall clock.",
+    store_damage: "Damaged records found in the store.",
+    store_failures: "Disk operations that failed.",
+    stream_bytes_received: "Bytes read from streams.",
+    stream_bytes_sent: "Bytes written to streams.",
+    datagram_bytes_received: "Bytes received in datagrams.",
+    datagram_bytes_sent: "Bytes sent in datagrams.",
+    datagrams_dropped: "Datagrams the kernel or the network did not take.",
+}
+
+impl Metrics {
+    /// Counts one event. Only the owner of the stack calls it: a plain load and store is enough.
+    pub fn count(&self, event: &Event) {
+        let counter = match event {
+            Event::Created { .. } => &self.bundles_created,
+            Event::Received { .. } => &self.bundles_received,
+            Event::Recovered { .. } => &self.bundles_recovered,
+            Event::Accepted { .. } => &self.bundles_accepted,
+            Event::Refused { .. } => &self.bundles_refused,
+            Event::Forwarded { .. } => &self.bundles_forwarded,
+            Event::ForwardFailed { .. } => &self.bundles_forward_failed,
+            Event::Delivered { .. } => &self.bundles_delivered,
+            Event::Deleted { reason: DeleteReason::Done, .. } => &self.bundles_done,
+            Event::Deleted { reason: DeleteReason::Expired, .. } => &self.bundles_expired,
+            Event::Deleted { .. } => &self.bundles_deleted,
+            Event::Fragmented { .. } => &self.bundles_fragmented,
+            Event::Reassembled { .. } => &self.bundles_reassembled,
+            Event::LinkUp { .. } => &self.links_up,
+            Event::LinkDown { .. } => &self.links_down,
+            Event::Malformed { .. } => &self.malformed,
+            Event::LtpSessionEnd { cancelled: false, .. } => &self.ltp_sessions,
+            Event::LtpSessionEnd { cancelled: true, .. } => &self.ltp_sessions_cancelled,
+            Event::ClockStepped { .. } => &self.clock_steps,
+            Event::StoreDamage { .. } => &self.store_damage,
+            Event::StoreFailed { .. } => &self.store_failures,
+            _ => return,
+        };
+        counter.store(counter.load(Relaxed) + 1, Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use farlink_base::BundleHandle;
+
+    #[test]
+    fn events_are_counted_and_shown_as_prometheus_text() {
+        let metrics = Metrics::default();
+        for _ in 0..3 {
+            metrics.count(&Event::Created { bundle: BundleHandle(1) });
+        }
+        metrics.count(&Event::Deleted { bundle: BundleHandle(1), reason: DeleteReason::Expired });
+        let text = metrics.render();
+        assert!(text.contains("# TYPE farlink_bundles_created_total counter\nfarlink_bundles_created_total 3\n"));
+        assert!(text.contains("\nfarlink_bundles_expired_total 1\n"));
+        assert!(text.contains("\nfarlink_bundles_deleted_total 0\n"));
+    }
+}

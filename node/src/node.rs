@@ -1,0 +1,438 @@
+//! The node: one thread that owns the stack and its sockets, and what other threads may ask of it.
+
+use crate::apps::Apps;
+use crate::buffers::Buffers;
+use crate::clock::{self, WallClock};
+use crate::config::{NodeConfig, Transport};
+use crate::datagrams::Datagrams;
+use crate::disk::Disk;
+use crate::events::{EventHub, Names};
+use crate::log::LogLevel;
+use crate::metrics::Metrics;
+use crate::resolve::Resolver;
+use crate::streams::{Connector, Streams};
+use anyhow::Context;
+use farlink_base::{Duration, EventClass, Instant, LayerId, LinkId, Sink, StreamId};
+use farlink_bpa::app::AdminInput;
+use farlink_os::poll::{Poller, Readiness, Waker, precise_timers};
+use farlink_stack::{Input, Output, Stack, StoreKind};
+use std::collections::VecDeque;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::mpsc::{Receiver, Sender, channel};
+
+const STREAM: u64 = 1 << 56;
+const LISTENER: u64 = 2 << 56;
+const DATAGRAM: u64 = 3 << 56;
+const APP: u64 = 4 << 56;
+const KIND: u64 = 0xff << 56;
+
+/// Inputs handled before the sockets are looked at again.
+const INPUTS_TURN: usize = 10_000;
+
+/// Something another thread wants the owner of the stack to do.
+pub type Job = Box<dyn FnOnce(&mut Node) + Send>;
+
+/// Lets other threads ask the owner of the stack.
+#[derive(Clone)]
+pub struct Handle {
+    jobs: Sender<Job>,
+    waker: Waker,
+}
+impl Handle {
+    /// Has `job` done by the owner; false when the node has ended.
+    pub fn run(&self, job: impl FnOnce(&mut Node) + Send + 'static) -> bool {
+        let sent = self.jobs.send(Box::new(job)).is_ok();
+        self.waker.wake();
+        sent
+    }
+    /// Has `question` answered by the owner; `None` when the node has ended.
+    pub async fn ask<T: Send + 'static>(&self, question: impl FnOnce(&mut Node) -> T + Send + 'static) -> Option<T> {
+        let (reply, answer) = tokio::sync::oneshot::channel();
+        self.run(move |node| {
+            let _ = reply.send(question(node));
+        });
+        answer.await.ok()
+    }
+}
+
+/// A running node.
+pub struct Node {
+    /// The engine.
+    pub stack: Stack,
+    /// What it was told.
+    pub config: NodeConfig,
+    /// The log level.
+    pub log: LogLevel,
+    io: Io,
+    clock: WallClock,
+    jobs: Receiver<Job>,
+    handle: Handle,
+    names: Resolver<StreamId>,
+    links: Resolver<LinkId>,
+    addresses: Vec<(LayerId, SocketAddr)>,
+    stopping: Option<Instant>,
+}
+
+/// Everything the stack's outputs go to.
+struct Io {
+    poller: Poller,
+    streams: Streams,
+    datagrams: Datagrams,
+    disk: Option<Disk>,
+    apps: Apps,
+    events: EventHub,
+    metrics: Arc<Metrics>,
+    buffers: Buffers,
+    inputs: VecDeque<Input>,
+    connects: Vec<(LayerId, StreamId, LinkId)>,
+    now: Instant,
+}
+
+impl Sink<Output> for Io {
+    fn push(&mut self, output: Output) {
+        match output {
+            Output::Datagrams { layer, to, train } => self.datagrams.send(layer, to, train, self.now),
+            Output::StreamConnect { layer, stream, link } => self.connects.push((layer, stream, link)),
+            Output::StreamWrite { stream, data } => self.streams.write(stream, &data),
+            Output::StreamClose { stream, abort } => self.streams.close(stream, abort, self.now),
+            Output::PauseRead { stream } => self.streams.pause(stream, true),
+            Output::ResumeRead { stream } => self.streams.pause(stream, false),
+            Output::Disk(op) => {
+                if let Some(disk) = &mut self.disk {
+                    disk.push(op);
+                }
+            }
+            Output::App(output) => self.apps.on_output(output, self.now, &mut self.inputs),
+            Output::Event(event) => self.events.push(self.now, event),
+            Output::Message { .. } => {}
+        }
+    }
+    fn wants(&self, class: EventClass) -> bool {
+        self.events.wants(class)
+    }
+}
+
+impl Node {
+    /// Opens sockets, store and applications.
+    ///
+    /// # Errors
+    /// What cannot be opened, and why.
+    pub fn new(mut config: NodeConfig, log: LogLevel) -> anyhow::Result<Node> {
+        prepare(&mut config)?;
+        let stack = Stack::new(config.stack.clone()).map_err(anyhow::Error::new)?;
+        let poller = Poller::new().context("epoll")?;
+        let (jobs_in, jobs) = channel();
+        let handle = Handle { jobs: jobs_in, waker: poller.waker() };
+        let metrics = Arc::new(Metrics::default());
+        let (streams, mut addresses) = open_streams(&config, &poller)?;
+        let datagrams = open_datagrams(&config, &poller)?;
+        addresses.extend(datagrams.local_addresses());
+        let disk = match (&config.stack.store.kind, &config.store_dir) {
+            (StoreKind::Durable, Some(dir)) => {
+                Some(Disk::start(dir, poller.waker()).with_context(|| format!("store {}", dir.display()))?)
+            }
+            _ => None,
+        };
+        let links = config.stack.links.iter().map(|link| (link.name.clone(), link.peer.to_string())).collect();
+        let apps = Apps::new(&config.app, &config.stack.node_ids, config.stack.limits.bundle_bytes, links)?;
+        apps.watch(&poller, APP)?;
+        let node_id = config.stack.node_ids.first().map(ToString::to_string).unwrap_or_default();
+        let names = Names::new(node_id, config.links.iter().map(|link| link.name.clone()).collect());
+        let events = EventHub::start(metrics.clone(), names, config.events.as_ref()).context("events file")?;
+        Ok(Node {
+            stack,
+            log,
+            clock: WallClock::new(config.trusted_clock, config.clock_error_ms),
+            config,
+            jobs,
+            names: Resolver::start(poller.waker())?,
+            links: Resolver::start(poller.waker())?,
+            handle,
+            addresses,
+            stopping: None,
+            io: Io {
+                poller,
+                streams,
+                datagrams,
+                disk,
+                apps,
+                events,
+                metrics,
+                buffers: Buffers::default(),
+                inputs: VecDeque::new(),
+                connects: Vec::new(),
+                now: clock::now(),
+            },
+        })
+    }
+    /// For other threads.
+    pub fn handle(&self) -> Handle {
+        self.handle.clone()
+    }
+    /// Its counters.
+    pub fn metrics(&self) -> Arc<Metrics> {
+        self.io.metrics.clone()
+    }
+    /// Its live event stream.
+    pub fn live(&self) -> tokio::sync::broadcast::Sender<Arc<str>> {
+        self.io.events.live()
+    }
+    /// Where its sockets are bound.
+    pub fn addresses(&self) -> &[(LayerId, SocketAddr)] {
+        &self.addresses
+    }
+    /// The applications inside the node.
+    pub fn apps(&mut self) -> &mut Apps {
+        &mut self.io.apps
+    }
+    /// Gives the stack an input, before anything else that waits.
+    pub fn input(&mut self, input: Input) {
+        self.io.inputs.push_back(input);
+        self.drain();
+    }
+    /// Ends all sessions, persists, and lets [`Node::run`] return within the configured time.
+    pub fn stop(&mut self) {
+        if self.stopping.is_none() {
+            tracing::info!("shutting down");
+            self.stopping = Some(clock::now() + self.config.shutdown_timeout);
+            self.input(Input::Admin(AdminInput::Shutdown));
+        } else {
+            // Asked twice: at once.
+            self.stopping = Some(Instant::ZERO);
+        }
+    }
+
+    /// Runs until stopped.
+    ///
+    /// # Errors
+    /// When the kernel no longer tells about sockets.
+    pub fn run(&mut self) -> anyhow::Result<()> {
+        precise_timers();
+        self.io.inputs.push_back(Input::Clock(self.clock.reading()));
+        self.io.apps.start(clock::now(), &mut self.io.inputs);
+        loop {
+            self.turn();
+            if self.finished() {
+                break;
+            }
+            self.wait()?;
+        }
+        self.io.events.finish(&self.clock);
+        tracing::info!("stopped");
+        Ok(())
+    }
+
+    fn turn(&mut self) {
+        let now = clock::now();
+        self.io.now = now;
+        while let Ok(job) = self.jobs.try_recv() {
+            job(self);
+        }
+        self.answers(now);
+        let io = &mut self.io;
+        io.streams.read(&mut io.buffers, &mut io.inputs);
+        io.datagrams.read(&mut io.buffers, &mut io.inputs);
+        io.apps.turn(now, &mut io.buffers, &mut io.inputs);
+        self.drain();
+        self.timeouts();
+        self.drain();
+        self.flush();
+    }
+    /// What other threads found out: addresses and disk operations.
+    fn answers(&mut self, now: Instant) {
+        while let Some((stream, addresses)) = self.names.answer() {
+            let io = &mut self.io;
+            let mut connector =
+                Connector { register: (&io.poller, STREAM), resolver: &self.names, inputs: &mut io.inputs };
+            io.streams.resolved(stream, addresses, now, &mut connector);
+        }
+        while let Some((link, addresses)) = self.links.answer() {
+            self.io.datagrams.resolved(link, &addresses);
+        }
+        if let Some(disk) = &mut self.io.disk {
+            disk.answers(&mut self.io.inputs);
+        }
+    }
+    fn drain(&mut self) {
+        for _ in 0..INPUTS_TURN {
+            let Some(input) = self.io.inputs.pop_front() else { break };
+            self.io.now = clock::now();
+            self.stack.handle(self.io.now, input, &mut self.io);
+        }
+        for (layer, stream, link) in std::mem::take(&mut self.io.connects) {
+            let io = &mut self.io;
+            let mut connector =
+                Connector { register: (&io.poller, STREAM), resolver: &self.names, inputs: &mut io.inputs };
+            io.streams.connect(layer, stream, link, io.now, &mut connector);
+        }
+    }
+    fn timeouts(&mut self) {
+        let now = clock::now();
+        self.io.now = now;
+        if self.stack.next_timeout().is_some_and(|at| at <= now) {
+            self.stack.handle(now, Input::Wake, &mut self.io);
+        }
+        if let Some(clock) = self.clock.check(now) {
+            tracing::warn!("the wall clock stepped");
+            self.io.inputs.push_back(Input::Clock(clock));
+        }
+        let io = &mut self.io;
+        if io.streams.next_timeout().is_some_and(|at| at <= now) {
+            io.streams.expire(now, &(&io.poller, STREAM), &mut io.inputs);
+        }
+        if io.datagrams.next_timeout().is_some_and(|at| at <= now) {
+            io.datagrams.expire(now, &self.links);
+        }
+        let held = held(&io.metrics);
+        io.apps.expire(now, held, &mut io.inputs);
+    }
+    fn flush(&mut self) {
+        let io = &mut self.io;
+        io.streams.flush(io.now, &mut io.inputs);
+        io.apps.flush(&mut io.inputs);
+        if let Some(disk) = &mut io.disk {
+            disk.flush();
+        }
+        io.events.flush(&self.clock);
+        let metrics = &io.metrics;
+        metrics.stream_bytes_received.store(io.streams.bytes.0, Relaxed);
+        metrics.stream_bytes_sent.store(io.streams.bytes.1, Relaxed);
+        metrics.datagram_bytes_received.store(io.datagrams.bytes.0, Relaxed);
+        metrics.datagram_bytes_sent.store(io.datagrams.bytes.1, Relaxed);
+        metrics.datagrams_dropped.store(io.datagrams.dropped, Relaxed);
+    }
+    fn wait(&mut self) -> anyhow::Result<()> {
+        let io = &mut self.io;
+        let busy = !io.inputs.is_empty() || io.streams.busy() || io.datagrams.busy() || io.apps.busy();
+        let deadlines =
+            [self.stack.next_timeout(), io.streams.next_timeout(), io.datagrams.next_timeout(), io.apps.next_timeout()];
+        let next = deadlines.into_iter().flatten().min().unwrap_or(Instant::MAX).min(self.clock.next_check());
+        let mut timeout = if busy { Duration::ZERO } else { next.since(clock::now()) };
+        if self.stopping.is_some() {
+            timeout = timeout.min(Duration::from_millis(10));
+        }
+        let mut ready: Vec<Readiness> = Vec::new();
+        io.poller.wait(Some(timeout), |report| ready.push(report)).context("epoll")?;
+        let now = clock::now();
+        for report in ready {
+            let serial = report.token & !KIND;
+            match report.token & KIND {
+                STREAM => {
+                    let mut connector =
+                        Connector { register: (&io.poller, STREAM), resolver: &self.names, inputs: &mut io.inputs };
+                    io.streams.on_ready(serial, report, now, &mut connector);
+                }
+                LISTENER => io.streams.accept(now, serial as usize, &(&io.poller, STREAM), &mut io.inputs),
+                DATAGRAM => io.datagrams.on_ready(serial as usize, report),
+                APP => io.apps.on_ready(serial, report, now, (&io.poller, APP)),
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+    /// Whether a shutdown is complete, or took as long as it may.
+    fn finished(&mut self) -> bool {
+        let Some(until) = self.stopping else { return false };
+        let now = clock::now();
+        if now >= until {
+            return true;
+        }
+        let on_the_way: u64 = self.stack.status(now).links.iter().map(|link| link.in_flight).sum();
+        let disk_idle = self.io.disk.as_ref().is_none_or(Disk::is_idle);
+        self.io.inputs.is_empty() && self.io.streams.is_empty() && disk_idle && on_the_way == 0
+    }
+
+    /// Reads the configuration file again and applies its plan, routes and log level.
+    ///
+    /// # Errors
+    /// Every mistake of the file; nothing is changed then.
+    pub fn reload(&mut self) -> Result<(), String> {
+        let fresh = NodeConfig::load(&self.config.file)
+            .map_err(|errors| errors.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))?;
+        self.set_routes(fresh.stack.routes);
+        if let Some(plan) = fresh.stack.plan {
+            self.set_plan((*plan).clone());
+        }
+        self.log.set(&fresh.log_level)?;
+        tracing::info!("configuration read again");
+        Ok(())
+    }
+    /// Replaces all static routes.
+    pub fn set_routes(&mut self, routes: Vec<(String, farlink_bundle::EndpointId)>) {
+        let old: Vec<String> = self.stack.routes().iter().map(|(pattern, _)| pattern.clone()).collect();
+        for pattern in old.into_iter().filter(|old| !routes.iter().any(|(kept, _)| kept == old)) {
+            self.input(Input::Admin(AdminInput::RemoveRoute { pattern }));
+        }
+        for (pattern, next_hop) in routes {
+            self.input(Input::Admin(AdminInput::AddRoute { pattern, next_hop }));
+        }
+    }
+    /// Replaces the contact plan; a plan without an epoch begins when the node did.
+    pub fn set_plan(&mut self, mut plan: farlink_routing::ContactPlan) {
+        plan.epoch = plan.epoch.or(self.config.epoch);
+        self.input(Input::Admin(AdminInput::SetPlan(Arc::new(plan))));
+    }
+}
+
+/// Bundles the node holds, from its counters.
+fn held(metrics: &Metrics) -> u64 {
+    let came = [&metrics.bundles_created, &metrics.bundles_received, &metrics.bundles_recovered];
+    let gone = [&metrics.bundles_done, &metrics.bundles_deleted, &metrics.bundles_expired];
+    let sum = |counters: [&std::sync::atomic::AtomicU64; 3]| counters.iter().map(|c| c.load(Relaxed)).sum::<u64>();
+    sum(came).saturating_sub(sum(gone))
+}
+
+/// What is decided at start: the seed, hardware functions, the plan's epoch.
+fn prepare(config: &mut NodeConfig) -> anyhow::Result<()> {
+    if !config.seed_given {
+        let mut seed = [0; 8];
+        let file = std::fs::File::open("/dev/urandom").context("/dev/urandom")?;
+        std::io::Read::read_exact(&mut &file, &mut seed)?;
+        config.stack.seed = u64::from_ne_bytes(seed);
+    }
+    let accel = farlink_base::Accel { crc32c: crc32c::crc32c_append, ..Default::default() };
+    if accel.agrees_with_portable() {
+        config.stack.accel = accel;
+    }
+    let started = farlink_base::DtnTime::from_unix_ms(clock::unix_ns() / 1_000_000);
+    let epoch = *config.epoch.get_or_insert(started);
+    if let Some(plan) = &mut config.stack.plan {
+        if plan.epoch.is_none() {
+            Arc::make_mut(plan).epoch = Some(epoch);
+        }
+    }
+    Ok(())
+}
+
+fn open_streams(config: &NodeConfig, poller: &Poller) -> anyhow::Result<(Streams, Vec<(LayerId, SocketAddr)>)> {
+    let mut listeners = Vec::new();
+    let mut addresses = Vec::new();
+    for (index, layer) in config.layers.iter().enumerate().filter(|(_, layer)| layer.transport == Transport::Tcp) {
+        for address in &layer.listen {
+            let listener =
+                farlink_os::stream::listen(address).with_context(|| format!("layer {}: TCP {address}", layer.name))?;
+            poller.add(&listener, LISTENER | listeners.len() as u64)?;
+            addresses.push((LayerId(index as u16), listener.local_addr()?));
+            listeners.push((LayerId(index as u16), listener));
+        }
+    }
+    let links = config.links.iter().map(|link| link.address.clone()).collect();
+    Ok((Streams::new(listeners, links), addresses))
+}
+
+fn open_datagrams(config: &NodeConfig, poller: &Poller) -> anyhow::Result<Datagrams> {
+    let layers: Vec<_> = config
+        .layers
+        .iter()
+        .enumerate()
+        .filter(|(_, layer)| layer.transport == Transport::Udp)
+        .map(|(index, layer)| (LayerId(index as u16), layer.listen.clone(), layer.offload))
+        .collect();
+    let udp = |layer: usize| config.layers.get(layer).is_some_and(|layer| layer.transport == Transport::Udp);
+    let links = config.links.iter().map(|link| link.address.clone().filter(|_| udp(link.layer))).collect();
+    let datagrams = Datagrams::new(&layers, links)?;
+    datagrams.watch(poller, DATAGRAM)?;
+    Ok(datagrams)
+}

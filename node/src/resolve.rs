@@ -1,0 +1,69 @@
+//! Host names, resolved on a thread of their own: the owner of the stack never waits for a name
+//! server.
+
+use farlink_os::poll::Waker;
+use std::net::{SocketAddr, ToSocketAddrs};
+use std::sync::mpsc::{Receiver, Sender, channel};
+
+/// Asks for addresses and collects the answers.
+#[derive(Debug)]
+pub struct Resolver<K> {
+    questions: Sender<(K, String)>,
+    answers: Receiver<(K, Vec<SocketAddr>)>,
+}
+
+impl<K: Send + 'static> Resolver<K> {
+    /// Starts the thread; it ends when the resolver is dropped.
+    ///
+    /// # Errors
+    /// When no thread can be had.
+    pub fn start(waker: Waker) -> std::io::Result<Self> {
+        let (questions, inbox) = channel::<(K, String)>();
+        let (outbox, answers) = channel();
+        std::thread::Builder::new().name("resolver".into()).spawn(move || {
+            while let Ok((key, name)) = inbox.recv() {
+                let addresses = name.to_socket_addrs().map(Iterator::collect).unwrap_or_default();
+                if outbox.send((key, addresses)).is_err() {
+                    return;
+                }
+                waker.wake();
+            }
+        })?;
+        Ok(Resolver { questions, answers })
+    }
+    /// Asks for the addresses of `host:port`; a literal address is answered at once.
+    pub fn ask(&self, key: K, name: &str) -> Option<(K, Vec<SocketAddr>)> {
+        if let Ok(address) = name.parse() {
+            return Some((key, vec![address]));
+        }
+        let _ = self.questions.send((key, name.to_string()));
+        None
+    }
+    /// An answer that came in; no addresses means the name is unknown.
+    pub fn answer(&self) -> Option<(K, Vec<SocketAddr>)> {
+        self.answers.try_recv().ok()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use farlink_os::poll::Poller;
+    use std::time::Duration;
+
+    #[test]
+    fn literals_are_answered_at_once_and_names_wake_the_owner() {
+        let mut poller = Poller::new().unwrap();
+        let resolver = Resolver::start(poller.waker()).unwrap();
+        let (key, addresses) = resolver.ask(1, "[::1]:99").unwrap();
+        assert_eq!((key, addresses), (1, vec!["[::1]:99".parse().unwrap()]));
+        assert!(resolver.ask(2, "localhost:99").is_none());
+        let answer = (0..100).find_map(|_| {
+            poller.wait(Some(Duration::from_millis(100)), |_| {}).unwrap();
+            resolver.answer()
+        });
+        let (key, addresses) = answer.unwrap();
+        assert_eq!(key, 2);
+        assert!(addresses.iter().all(|a| a.ip().is_loopback()) && !addresses.is_empty());
+    }
+}

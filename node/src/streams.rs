@@ -1,0 +1,477 @@
+//! TCP connections of the stream layers: connect, accept, read, write, push back, close.
+//!
+//! What a turn's `StreamWrite`s queued leaves in one `writev`; the queue of each stream is bounded
+//! by the room the layer is given.
+
+use crate::buffers::Buffers;
+use crate::resolve::Resolver;
+use farlink_base::{Bytes, Chunk, Duration, Instant, LayerId, LinkId, Payload, StreamId};
+use farlink_os::poll::{Poller, Readiness};
+use farlink_os::stream;
+use farlink_stack::Input;
+use std::collections::{HashMap, VecDeque};
+use std::io::{self, ErrorKind, IoSlice, Write};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+
+/// Bytes a layer may have queued on one stream.
+const QUEUE_BOUND: u64 = 4 << 20;
+/// Bytes read from one stream in one turn.
+const READ_TURN: usize = 256 << 10;
+/// A connection that is not open by then has failed.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+/// How long the other end may take to close after us.
+const LINGER: Duration = Duration::from_secs(2);
+/// Pieces of one `writev`.
+const PIECES: usize = 256;
+
+/// All streams of a node.
+pub struct Streams {
+    listeners: Vec<(LayerId, TcpListener)>,
+    addresses: Vec<Option<String>>,
+    streams: HashMap<StreamId, Stream>,
+    tokens: HashMap<u64, StreamId>,
+    serial: u64,
+    readable: VecDeque<StreamId>,
+    dirty: Vec<StreamId>,
+    accept_again: Option<Instant>,
+    /// Bytes read and written since the start.
+    pub bytes: (u64, u64),
+}
+
+struct Stream {
+    layer: LayerId,
+    phase: Phase,
+    out: VecDeque<Bytes>,
+    queued: u64,
+    freed: u64,
+    readable: bool,
+    writable: bool,
+    paused: bool,
+    listed: bool,
+    dirty: bool,
+}
+
+enum Phase {
+    Resolving,
+    Connecting {
+        socket: TcpStream,
+        to: SocketAddr,
+        others: VecDeque<SocketAddr>,
+        until: Instant,
+    },
+    Open(TcpStream),
+    /// The layer is done with it; what is queued still leaves.
+    Closing {
+        socket: TcpStream,
+        until: Instant,
+        shut: bool,
+    },
+}
+
+/// The part of a poll token that names the kind; the caller puts it above the serial.
+pub trait Register {
+    /// Watches a socket under a serial number of the streams.
+    ///
+    /// # Errors
+    /// What the kernel says.
+    fn stream(&self, socket: &TcpStream, serial: u64) -> io::Result<()>;
+}
+impl Register for (&Poller, u64) {
+    fn stream(&self, socket: &TcpStream, serial: u64) -> io::Result<()> {
+        self.0.add(socket, self.1 | serial)
+    }
+}
+
+impl Streams {
+    /// Serves the given listeners; `addresses` are those of the links, by number.
+    pub fn new(listeners: Vec<(LayerId, TcpListener)>, addresses: Vec<Option<String>>) -> Self {
+        Streams {
+            listeners,
+            addresses,
+            streams: HashMap::new(),
+            tokens: HashMap::new(),
+            serial: 0,
+            readable: VecDeque::new(),
+            dirty: Vec::new(),
+            accept_again: None,
+            bytes: (0, 0),
+        }
+    }
+    /// Whether there is no stream.
+    pub fn is_empty(&self) -> bool {
+        self.streams.is_empty()
+    }
+    /// Whether the next turn has work without waiting for the kernel.
+    pub fn busy(&self) -> bool {
+        !self.readable.is_empty() || !self.dirty.is_empty()
+    }
+    /// When [`Streams::expire`] must be called.
+    pub fn next_timeout(&self) -> Option<Instant> {
+        let phases = self.streams.values().filter_map(|stream| match &stream.phase {
+            Phase::Connecting { until, .. } | Phase::Closing { until, .. } => Some(*until),
+            _ => None,
+        });
+        phases.chain(self.accept_again).min()
+    }
+
+    /// Accepts what waits on a listener.
+    pub fn accept(&mut self, now: Instant, listener: usize, register: &impl Register, inputs: &mut VecDeque<Input>) {
+        loop {
+            let Some((layer, socket)) = self.listeners.get(listener) else { return };
+            let layer = *layer;
+            match socket.accept() {
+                Ok((socket, from)) => {
+                    let ready = socket.set_nonblocking(true).and_then(|()| socket.set_nodelay(true));
+                    let serial = self.next_serial();
+                    if ready.and_then(|()| register.stream(&socket, serial)).is_ok() {
+                        let stream = StreamId(StreamId::PASSIVE | serial);
+                        self.insert(stream, serial, layer, Phase::Open(socket));
+                        self.opened(stream, from, inputs);
+                    }
+                }
+                Err(why) if why.kind() == ErrorKind::WouldBlock => return,
+                Err(why) if matches!(why.kind(), ErrorKind::Interrupted | ErrorKind::ConnectionAborted) => {}
+                Err(why) => {
+                    tracing::warn!("cannot accept a connection: {why}; trying again in a second");
+                    self.accept_again = Some(now + Duration::from_secs(1));
+                    return;
+                }
+            }
+        }
+    }
+
+    /// Opens a stream to a link's peer.
+    pub fn connect(&mut self, layer: LayerId, stream: StreamId, link: LinkId, now: Instant, io: &mut Connector<'_>) {
+        let serial = self.next_serial();
+        self.insert(stream, serial, layer, Phase::Resolving);
+        match self.addresses.get(link.0 as usize).cloned().flatten() {
+            Some(name) => {
+                if let Some((_, addresses)) = io.resolver.ask(stream, &name) {
+                    self.resolved(stream, addresses, now, io);
+                }
+            }
+            None => self.fail(stream, io.inputs),
+        }
+    }
+    /// The addresses of a peer are known: tries them in order.
+    pub fn resolved(&mut self, stream: StreamId, addresses: Vec<SocketAddr>, now: Instant, io: &mut Connector<'_>) {
+        if self.streams.get(&stream).is_some_and(|s| matches!(s.phase, Phase::Resolving)) {
+            self.try_next(stream, addresses.into(), now, io);
+        }
+    }
+    fn try_next(&mut self, id: StreamId, mut addresses: VecDeque<SocketAddr>, now: Instant, io: &mut Connector<'_>) {
+        while let Some(to) = addresses.pop_front() {
+            let serial = self.next_serial();
+            let attempt = stream::connect(&to).and_then(|socket| io.register.stream(&socket, serial).map(|()| socket));
+            match (attempt, self.streams.get_mut(&id)) {
+                (Ok(socket), Some(stream)) => {
+                    let until = now + CONNECT_TIMEOUT;
+                    stream.phase = Phase::Connecting { socket, to, others: addresses, until };
+                    self.tokens.insert(serial, id);
+                    return;
+                }
+                (Err(why), _) => tracing::debug!("cannot connect to {to}: {why}"),
+                (_, None) => return,
+            }
+        }
+        self.fail(id, io.inputs);
+    }
+
+    /// The kernel reports on a socket.
+    pub fn on_ready(&mut self, serial: u64, ready: Readiness, now: Instant, io: &mut Connector<'_>) {
+        let Some(id) = self.tokens.get(&serial).copied() else { return };
+        let Some(stream) = self.streams.get_mut(&id) else { return };
+        match &mut stream.phase {
+            Phase::Connecting { socket, to, others, .. } => {
+                if !ready.writable {
+                    return;
+                }
+                let to = *to;
+                match socket.take_error() {
+                    Ok(None) if socket.peer_addr().is_ok() => {
+                        let Phase::Connecting { socket, .. } = std::mem::replace(&mut stream.phase, Phase::Resolving)
+                        else {
+                            return;
+                        };
+                        stream.phase = Phase::Open(socket);
+                        self.opened(id, to, io.inputs);
+                        if ready.readable {
+                            self.mark_readable(id);
+                        }
+                    }
+                    Ok(None) => {}
+                    Ok(Some(why)) | Err(why) => {
+                        tracing::debug!("cannot connect to {to}: {why}");
+                        let others = std::mem::take(others);
+                        self.try_next(id, others, now, io);
+                    }
+                }
+            }
+            _ => {
+                if ready.writable {
+                    stream.writable = true;
+                    if stream.queued > 0 && !stream.dirty {
+                        stream.dirty = true;
+                        self.dirty.push(id);
+                    }
+                }
+                if ready.readable {
+                    self.mark_readable(id);
+                }
+            }
+        }
+    }
+    fn mark_readable(&mut self, id: StreamId) {
+        let Some(stream) = self.streams.get_mut(&id) else { return };
+        stream.readable = true;
+        if !stream.paused && !stream.listed {
+            stream.listed = true;
+            self.readable.push_back(id);
+        }
+    }
+
+    /// Reads a bounded amount from every stream that has something.
+    pub fn read(&mut self, buffers: &mut Buffers, inputs: &mut VecDeque<Input>) {
+        for _ in 0..self.readable.len() {
+            let Some(id) = self.readable.pop_front() else { return };
+            let Some(stream) = self.streams.get_mut(&id) else { continue };
+            stream.listed = false;
+            if stream.paused || !stream.readable {
+                continue;
+            }
+            let (Phase::Open(socket) | Phase::Closing { socket, .. }) = &stream.phase else { continue };
+            let closing = matches!(stream.phase, Phase::Closing { .. });
+            match stream::read_into(socket, buffers.spare(READ_TURN), READ_TURN) {
+                Ok(0) => {
+                    self.remove(id);
+                    if !closing {
+                        inputs.push_back(Input::StreamClosed { stream: id, error: false });
+                    }
+                }
+                Ok(n) => {
+                    // A short read emptied the socket: the next arrival makes a new report.
+                    stream.readable = n == READ_TURN;
+                    let again = stream.readable;
+                    let data = buffers.take();
+                    self.bytes.0 += n as u64;
+                    if !closing {
+                        inputs.push_back(Input::StreamData { stream: id, data: Payload::from(data) });
+                    }
+                    if again {
+                        self.mark_readable(id);
+                    }
+                }
+                Err(why) if why.kind() == ErrorKind::WouldBlock => stream.readable = false,
+                Err(why) if why.kind() == ErrorKind::Interrupted => self.mark_readable(id),
+                Err(_) => {
+                    self.remove(id);
+                    if !closing {
+                        inputs.push_back(Input::StreamClosed { stream: id, error: true });
+                    }
+                }
+            }
+        }
+    }
+
+    /// Queues bytes; they leave at the end of the turn.
+    pub fn write(&mut self, id: StreamId, data: &Payload) {
+        let Some(stream) = self.streams.get_mut(&id) else { return };
+        for chunk in data.chunks() {
+            let bytes = match chunk {
+                Chunk::Bytes(bytes) => bytes.clone(),
+                other => {
+                    let mut rope = Payload::new();
+                    rope.push(other.clone());
+                    rope.to_bytes().unwrap_or_default()
+                }
+            };
+            debug_assert_eq!(bytes.len() as u64, chunk.len(), "stored chunks are loaded before they are sent");
+            stream.queued += bytes.len() as u64;
+            stream.out.push_back(bytes);
+        }
+        if !stream.dirty && stream.writable {
+            stream.dirty = true;
+            self.dirty.push(id);
+        }
+    }
+    /// Writes what is queued as far as the kernel takes it.
+    pub fn flush(&mut self, now: Instant, inputs: &mut VecDeque<Input>) {
+        for id in std::mem::take(&mut self.dirty) {
+            let Some(stream) = self.streams.get_mut(&id) else { continue };
+            stream.dirty = false;
+            let before = stream.queued;
+            let result = stream.write_out();
+            let written = before - stream.queued;
+            self.bytes.1 += written;
+            let closing = matches!(stream.phase, Phase::Closing { .. });
+            if result.is_err() {
+                self.remove(id);
+                if !closing {
+                    inputs.push_back(Input::StreamClosed { stream: id, error: true });
+                }
+            } else if closing {
+                self.finish_closing(id, now);
+            } else {
+                stream.tell_room(id, written, inputs);
+            }
+        }
+    }
+
+    /// Ends a stream for the layer: nothing more is told about it.
+    pub fn close(&mut self, id: StreamId, abort: bool, now: Instant) {
+        let Some(stream) = self.streams.get_mut(&id) else { return };
+        match std::mem::replace(&mut stream.phase, Phase::Resolving) {
+            Phase::Open(socket) if !abort => {
+                stream.phase = Phase::Closing { socket, until: now + LINGER, shut: false };
+                stream.paused = false;
+                self.finish_closing(id, now);
+            }
+            Phase::Open(socket) => {
+                // Dropping with unread or unsent data makes the kernel send a reset.
+                let _ = socket.shutdown(Shutdown::Both);
+                self.remove(id);
+            }
+            _ => self.remove(id),
+        }
+    }
+    fn finish_closing(&mut self, id: StreamId, now: Instant) {
+        let Some(stream) = self.streams.get_mut(&id) else { return };
+        if let Phase::Closing { socket, until, shut } = &mut stream.phase {
+            if stream.queued == 0 && !*shut {
+                *shut = true;
+                *until = now + LINGER;
+                let _ = socket.shutdown(Shutdown::Write);
+            }
+        }
+        self.mark_readable(id);
+    }
+
+    /// Stops or resumes reading.
+    pub fn pause(&mut self, id: StreamId, paused: bool) {
+        let Some(stream) = self.streams.get_mut(&id) else { return };
+        stream.paused = paused;
+        if !paused && stream.readable {
+            self.mark_readable(id);
+        }
+    }
+
+    /// Ends attempts and closings that took too long.
+    pub fn expire(&mut self, now: Instant, register: &impl Register, inputs: &mut VecDeque<Input>) {
+        if self.accept_again.is_some_and(|at| at <= now) {
+            self.accept_again = None;
+            for listener in 0..self.listeners.len() {
+                self.accept(now, listener, register, inputs);
+            }
+        }
+        let late: Vec<_> = self
+            .streams
+            .iter()
+            .filter_map(|(id, stream)| match &stream.phase {
+                Phase::Connecting { until, .. } if *until <= now => Some((*id, true)),
+                Phase::Closing { until, .. } if *until <= now => Some((*id, false)),
+                _ => None,
+            })
+            .collect();
+        for (id, connecting) in late {
+            if connecting {
+                self.fail(id, inputs);
+            } else {
+                self.remove(id);
+            }
+        }
+    }
+
+    fn next_serial(&mut self) -> u64 {
+        self.serial += 1;
+        self.serial
+    }
+    fn insert(&mut self, id: StreamId, serial: u64, layer: LayerId, phase: Phase) {
+        self.tokens.insert(serial, id);
+        let stream = Stream {
+            layer,
+            phase,
+            out: VecDeque::new(),
+            queued: 0,
+            freed: QUEUE_BOUND,
+            readable: false,
+            writable: true,
+            paused: false,
+            listed: false,
+            dirty: false,
+        };
+        self.streams.insert(id, stream);
+    }
+    fn opened(&mut self, id: StreamId, from: SocketAddr, inputs: &mut VecDeque<Input>) {
+        let Some(stream) = self.streams.get(&id) else { return };
+        inputs.push_back(Input::StreamOpened { layer: stream.layer, stream: id, from: canonical(from) });
+        inputs.push_back(Input::StreamWritable { stream: id, room: QUEUE_BOUND });
+    }
+    fn fail(&mut self, id: StreamId, inputs: &mut VecDeque<Input>) {
+        self.remove(id);
+        inputs.push_back(Input::StreamClosed { stream: id, error: true });
+    }
+    fn remove(&mut self, id: StreamId) {
+        self.streams.remove(&id);
+        self.tokens.retain(|_, stream| *stream != id);
+    }
+}
+
+/// What connecting needs from the rest of the node.
+pub struct Connector<'a> {
+    /// Where sockets are watched.
+    pub register: (&'a Poller, u64),
+    /// Who resolves names.
+    pub resolver: &'a Resolver<StreamId>,
+    /// Where inputs for the stack go.
+    pub inputs: &'a mut VecDeque<Input>,
+}
+
+impl Stream {
+    fn write_out(&mut self) -> io::Result<()> {
+        let (Phase::Open(socket) | Phase::Closing { socket, .. }) = &mut self.phase else { return Ok(()) };
+        while self.writable && self.queued > 0 {
+            let mut slices = [IoSlice::new(&[]); PIECES];
+            let mut count = 0;
+            for (slice, bytes) in slices.iter_mut().zip(&self.out) {
+                *slice = IoSlice::new(bytes);
+                count += 1;
+            }
+            match socket.write_vectored(&slices[..count]) {
+                Ok(n) => {
+                    self.queued -= n as u64;
+                    consume(&mut self.out, n);
+                }
+                Err(why) if why.kind() == ErrorKind::WouldBlock => self.writable = false,
+                Err(why) if why.kind() == ErrorKind::Interrupted => {}
+                Err(why) => return Err(why),
+            }
+        }
+        Ok(())
+    }
+    /// Tells the layer about room once a worthwhile part of the queue has left.
+    fn tell_room(&mut self, id: StreamId, written: u64, inputs: &mut VecDeque<Input>) {
+        self.freed += written;
+        if written > 0 && (self.queued == 0 || self.freed >= QUEUE_BOUND / 8) {
+            self.freed = 0;
+            inputs.push_back(Input::StreamWritable { stream: id, room: QUEUE_BOUND.saturating_sub(self.queued) });
+        }
+    }
+}
+
+fn consume(out: &mut VecDeque<Bytes>, mut n: usize) {
+    while n > 0 {
+        let Some(front) = out.front_mut() else { return };
+        if front.len() <= n {
+            n -= front.len();
+            out.pop_front();
+        } else {
+            let _ = front.split_to(n);
+            return;
+        }
+    }
+}
+
+/// An IPv4 address in its own form when a dual-stack socket shows it mapped.
+pub fn canonical(address: SocketAddr) -> SocketAddr {
+    SocketAddr::new(address.ip().to_canonical(), address.port())
+}

@@ -9,7 +9,7 @@ use alloc::vec::Vec;
 use farlink_base::{ConfigError, LayerId, LinkId, NodeId, Rng};
 use farlink_bpa::{Agent, LinkSettings, Settings};
 use farlink_bundle::EndpointId;
-use farlink_cla::ltp;
+use farlink_cla::{ltp, tcpcl_v4};
 use farlink_storage::{LogStore, MemoryStore};
 
 /// Bytes of LTP headers in a typical data segment: control byte, session, offsets and lengths.
@@ -38,7 +38,15 @@ pub(crate) fn layers(config: &Config) -> Result<Vec<Layer>, ConfigError> {
                     spans,
                 ))))
             }
-            LayerKind::TcpclV4(_) => Err(mismatch("tcpclv4", &layer.name)),
+            LayerKind::TcpclV4(settings) => {
+                let mut spans = Vec::new();
+                for (link, l) in own {
+                    let SpanConfig::TcpclV4(span) = &l.span else { return Err(mismatch(&l.name, &layer.name)) };
+                    spans.push(tcpcl_v4::SpanConfig { link: LinkId(link as u32), ..span.clone() });
+                }
+                let settings = tcpcl_v4::Config { layer: id, ..settings.clone() };
+                Ok(Layer::TcpclV4(Box::new(tcpcl_v4::TcpclV4::new(settings, spans))))
+            }
             LayerKind::Message => Ok(Layer::Message),
         }
     };

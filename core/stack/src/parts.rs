@@ -4,7 +4,7 @@ use alloc::boxed::Box;
 use farlink_base::layer::{self, ConvergenceLayer};
 use farlink_base::store::{self, BundleStore, Usage};
 use farlink_base::{Instant, Sink};
-use farlink_cla::ltp::Ltp;
+use farlink_cla::{ltp::Ltp, tcpcl_v4::TcpclV4};
 use farlink_storage::{LogStore, MemoryStore};
 
 /// A bundle store.
@@ -37,6 +37,7 @@ impl Store {
 /// A convergence layer.
 pub(crate) enum Layer {
     Ltp(Box<Ltp>),
+    TcpclV4(Box<TcpclV4>),
     Message,
 }
 
@@ -44,12 +45,14 @@ impl Layer {
     pub fn handle(&mut self, now: Instant, input: layer::Input, out: &mut impl Sink<layer::Output>) {
         match self {
             Layer::Ltp(l) => l.handle(now, input, out),
+            Layer::TcpclV4(l) => l.handle(now, input, out),
             Layer::Message => message(input, out),
         }
     }
     pub fn next_timeout(&self) -> Option<Instant> {
         match self {
             Layer::Ltp(l) => l.next_timeout(),
+            Layer::TcpclV4(l) => l.next_timeout(),
             Layer::Message => None,
         }
     }

@@ -274,8 +274,8 @@ fn bundles_cross_by_ltp() {
     exchange(Layer::Ltp, StoreKind::Durable, Duration::from_millis(600));
 }
 
-#[allow(dead_code)]
-fn bundles_cross_by_tcpcl_v4_later() {
+#[test]
+fn bundles_cross_by_tcpcl_v4() {
     exchange(Layer::TcpclV4, StoreKind::Memory, Duration::from_millis(1));
     exchange(Layer::TcpclV4, StoreKind::Durable, Duration::from_millis(300));
 }

@@ -49,7 +49,10 @@ pub fn difference(relative: f64) -> String {
         return "< 0.01 %".into();
     }
     let sign = if relative > 0.0 { "+" } else { "-" };
-    format!("{sign}{} %", significant((relative.abs() * 1e4).round() / 100.0))
+    let percent = relative.abs() * 100.0;
+    // Two digits say enough of a small difference.
+    let digit = if percent < 10.0 { 10f64.powf(percent.log10().floor() - 1.0) } else { 0.1 };
+    format!("{sign}{} %", significant((percent / digit).round() * digit))
 }
 
 impl Quantity {
@@ -70,7 +73,7 @@ impl Quantity {
         // One lost in ten thousand is not 100 %.
         if self == Quantity::Share && (0.995..1.0).contains(&value) {
             let missing = (1.0 - value) * 100.0;
-            let decimals = (-missing.log10().floor() as i32).clamp(1, 9) as usize;
+            let decimals = (-(missing * 1.0001).log10().floor() as i32).clamp(1, 9) as usize;
             return format!("{:.decimals$} %", value * 100.0);
         }
         let scale = self.scale(value.abs());
@@ -82,6 +85,8 @@ impl Quantity {
     }
     /// Factor and unit in which values up to `largest` are best written.
     pub fn scale(self, largest: f64) -> Scale {
+        // What rounds to the next unit is written in it: 1 ms, not 1000 µs.
+        let largest = largest * 1.0005;
         let prefixed = |unit: &str| {
             let (factor, prefix) = [(1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")]
                 .into_iter()
@@ -126,6 +131,7 @@ mod tests {
             (Quantity::Seconds, 0.0, "0 s"),
             (Quantity::Seconds, 0.000_021_3, "21.3 µs"),
             (Quantity::Seconds, 1.30049, "1.3 s"),
+            (Quantity::Seconds, 0.000_999_9, "1 ms"),
             (Quantity::Seconds, 8000.0, "2.22 h"),
             (Quantity::Rate, 94_260_000.0, "94.3 Mbit/s"),
             (Quantity::Rate, 999.0, "999 bit/s"),
@@ -144,6 +150,9 @@ mod tests {
         assert_eq!(difference(0.0), "equal");
         assert_eq!(difference(0.05), "+5 %");
         assert_eq!(difference(-0.1234), "-12.3 %");
+        assert_eq!(difference(0.035_14), "+3.5 %");
+        assert_eq!(difference(0.002_44), "+0.24 %");
+        assert_eq!(difference(2.5), "+250 %");
         assert_eq!(difference(1e-6), "< 0.01 %");
         assert_eq!(significant(1234.5), "1234");
         assert_eq!(significant(f64::NAN), "-");

@@ -10,6 +10,7 @@ mod docs;
 mod format;
 mod journey;
 mod manifest;
+mod page;
 mod recorder;
 mod run;
 pub mod schema;
@@ -24,6 +25,7 @@ pub use manifest::{
     Accounting, ContactFacts, DirectionFacts, Expected, FileCheck, Host, Lateness, LinkFacts, Manifest, NodeFacts,
     Pressure, Topology, Validity, World,
 };
+pub use page::html;
 pub use recorder::{Names, Recorder};
 pub use run::{RunReader, RunWriter};
 pub use schema::{BundleRow, EventRow, LinkRow, ProcessRow, SampleRow};

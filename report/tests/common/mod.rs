@@ -181,7 +181,9 @@ fn manifest(flavour: &Flavour, end: f64) -> Manifest {
             steal: Some(0.012),
         });
         m.validity.accounting = Accounting::Proc;
-        m.validity.notes.push("No control group could be made: CPU and memory are those of the process tree in /proc.".into());
+        m.validity
+            .notes
+            .push("No control group could be made: CPU and memory are those of the process tree in /proc.".into());
     }
     m
 }

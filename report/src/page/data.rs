@@ -1,0 +1,229 @@
+//! What the report draws of a run, made small: a run of any length becomes a few hundred points.
+
+use crate::column::Text;
+use crate::manifest::Manifest;
+use crate::page::axis::nice_step;
+use crate::run::RunReader;
+use crate::schema::{BundleRow, EventRow, LinkRow, ProcessRow, STORED_BYTES};
+use crate::statistics::Statistics;
+use anyhow::Result;
+use std::collections::{BTreeMap, HashMap};
+
+/// Points of one line at most.
+const POINTS: usize = 600;
+/// Bundles whose way is followed step by step; more would not change the means.
+const FOLLOWED: usize = 200_000;
+
+/// One run, ready to be drawn.
+pub struct RunData {
+    /// What it is called in legends.
+    pub label: String,
+    /// Directory.
+    pub folder: String,
+    /// Facts.
+    pub manifest: Manifest,
+    /// Numbers.
+    pub statistics: Statistics,
+    /// Width of the bins of `goodput`, in seconds.
+    pub bin_s: f64,
+    /// Payload delivered in each bin, bit/s; (start of the bin, value).
+    pub goodput: Vec<(f64, f64)>,
+    /// Stored bytes of each node over time, nodes in the order of the scenario.
+    pub stored: Vec<(String, Vec<(f64, f64)>)>,
+    /// Latencies in seconds, sorted, of delivered bundles.
+    pub latencies: Vec<f64>,
+    /// Mean time of delivered bundles in each step of their way.
+    pub steps: Vec<Step>,
+    /// Directions of links.
+    pub links: Vec<LinkRow>,
+    /// Processes.
+    pub processes: Vec<ProcessRow>,
+}
+
+/// A step of the way of bundles.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Step {
+    /// `at onboard` or `from onboard to ground`.
+    pub label: String,
+    /// Mean over all delivered bundles, in seconds; steps of a run add up to its mean latency.
+    pub mean_s: f64,
+}
+
+impl RunData {
+    /// Reads what is drawn; `span_s` is the time axis shared with the other run.
+    pub fn read(run: &RunReader, span_s: f64) -> Result<RunData> {
+        let manifest = run.manifest().clone();
+        let bundles = run.bundles()?;
+        let bin_s = nice_step(span_s / 120.0);
+        let mut latencies: Vec<f64> = bundles.iter().filter_map(|b| b.latency_ns).map(|ns| ns as f64 / 1e9).collect();
+        latencies.sort_by(f64::total_cmp);
+        Ok(RunData {
+            label: manifest.world.title().to_string(),
+            folder: run.folder().display().to_string(),
+            statistics: Statistics::read(run)?,
+            bin_s,
+            goodput: goodput(&bundles, bin_s, manifest.duration_s),
+            stored: stored(run, &manifest)?,
+            latencies,
+            steps: steps(run, &bundles)?,
+            links: run.links()?,
+            processes: run.processes()?,
+            manifest,
+        })
+    }
+}
+
+fn goodput(bundles: &[BundleRow], bin_s: f64, duration_s: f64) -> Vec<(f64, f64)> {
+    let bins = ((duration_s / bin_s).ceil() as usize).clamp(1, 10_000);
+    let mut bytes = vec![0u64; bins];
+    for (bundle, delivered) in bundles.iter().filter_map(|b| Some((b, b.delivered_ns?))) {
+        let bin = (delivered as f64 / 1e9 / bin_s) as usize;
+        bytes[bin.min(bins - 1)] += bundle.payload;
+    }
+    let rate = |(i, bytes): (usize, &u64)| (i as f64 * bin_s, *bytes as f64 * 8.0 / bin_s);
+    let mut points: Vec<(f64, f64)> = bytes.iter().enumerate().map(rate).collect();
+    points.push((bins as f64 * bin_s, 0.0));
+    points
+}
+
+fn stored(run: &RunReader, manifest: &Manifest) -> Result<Vec<(String, Vec<(f64, f64)>)>> {
+    let mut lines: BTreeMap<Text, Vec<(f64, f64)>> = BTreeMap::new();
+    run.samples(&mut |row| {
+        if let (STORED_BYTES, Some(node)) = (&*row.metric, row.node) {
+            lines.entry(node).or_default().push((row.time_ns as f64 / 1e9, row.value));
+        }
+        Ok(())
+    })?;
+    let mut ordered = Vec::new();
+    for node in &manifest.topology.nodes {
+        if let Some(line) = lines.remove(node.name.as_str()) {
+            ordered.push((node.name.clone(), thin(line)));
+        }
+    }
+    ordered.extend(lines.into_iter().map(|(node, line)| (node.to_string(), thin(line))));
+    Ok(ordered)
+}
+
+/// At most [`POINTS`] points: of each group the largest, which is what matters of a store.
+fn thin(line: Vec<(f64, f64)>) -> Vec<(f64, f64)> {
+    let group = line.len().div_ceil(POINTS).max(1);
+    let largest = |group: &[(f64, f64)]| group.iter().copied().max_by(|a, b| a.1.total_cmp(&b.1));
+    line.chunks(group).filter_map(largest).collect()
+}
+
+/// What happened to a bundle at a place, as far as its way is concerned.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Mark {
+    Arrived,
+    Left,
+    Delivered,
+}
+
+/// Mean times at nodes and between them, along the way that most bundles took. Other ways count
+/// under `other ways`, so that the steps still add up to the mean latency.
+fn steps(run: &RunReader, bundles: &[BundleRow]) -> Result<Vec<Step>> {
+    let mut marks: HashMap<(u64, u64, u64, Text), Vec<(u64, Mark, Text)>> = HashMap::new();
+    for b in bundles.iter().filter(|b| b.delivered_ns.is_some()).take(FOLLOWED) {
+        marks.insert((b.creation_ms, b.sequence, b.service, b.source.clone()), Vec::new());
+    }
+    run.events(&mut |row: EventRow| {
+        let mark = match &*row.event {
+            "created" | "received" => Mark::Arrived,
+            "transmitting" => Mark::Left,
+            "delivered" => Mark::Delivered,
+            _ => return Ok(()),
+        };
+        let (Some(creation), Some(sequence)) = (row.creation_ms, row.sequence) else { return Ok(()) };
+        let (Some(service), Some(source)) = (row.service, row.source) else { return Ok(()) };
+        if let Some(list) = marks.get_mut(&(creation, sequence, service, source)) {
+            list.push((row.time_ns, mark, row.node));
+        }
+        Ok(())
+    })?;
+    let mut ways: BTreeMap<Vec<String>, (u64, Vec<f64>)> = BTreeMap::new();
+    let mut total = 0u64;
+    for way in marks.into_values().filter_map(way) {
+        total += 1;
+        let labels: Vec<String> = way.iter().map(|(label, _)| label.clone()).collect();
+        let entry = ways.entry(labels).or_insert_with(|| (0, vec![0.0; way.len()]));
+        entry.0 += 1;
+        for (sum, (_, seconds)) in entry.1.iter_mut().zip(&way) {
+            *sum += seconds;
+        }
+    }
+    let Some(main) = ways.iter().max_by_key(|(_, (count, _))| *count).map(|(labels, _)| labels.clone()) else {
+        return Ok(Vec::new());
+    };
+    let mut steps: Vec<Step> = main.iter().map(|label| Step { label: label.clone(), mean_s: 0.0 }).collect();
+    let mut other = 0.0;
+    for (labels, (_, sums)) in &ways {
+        for (label, sum) in labels.iter().zip(sums) {
+            match steps.iter_mut().find(|s| s.label == *label) {
+                Some(step) => step.mean_s += sum / total as f64,
+                None => other += sum / total as f64,
+            }
+        }
+    }
+    if other > 0.0 {
+        steps.push(Step { label: "on other ways".into(), mean_s: other });
+    }
+    Ok(steps)
+}
+
+/// Labels and seconds of the steps of one bundle from creation to first delivery. What was sent
+/// again counts from its last transmission before it arrived.
+fn way(mut marks: Vec<(u64, Mark, Text)>) -> Option<Vec<(String, f64)>> {
+    marks.sort();
+    let end = marks.iter().position(|(_, mark, _)| *mark == Mark::Delivered)?;
+    let mut way = Vec::new();
+    let (mut since, _, mut node) = marks.first().filter(|(_, mark, _)| *mark == Mark::Arrived)?.clone();
+    let mut left: Option<u64> = None;
+    for (time, mark, place) in &marks[1..=end] {
+        let seconds = |from: u64| time.saturating_sub(from) as f64 / 1e9;
+        match mark {
+            Mark::Left if *place == node && left.is_none() => {
+                way.push((format!("at {node}"), seconds(since)));
+                left = Some(*time);
+            }
+            Mark::Arrived if *place != node => {
+                way.push((format!("from {node} to {place}"), seconds(left.unwrap_or(since))));
+                (since, node, left) = (*time, place.clone(), None);
+            }
+            Mark::Delivered => way.push((format!("at {node}"), seconds(left.unwrap_or(since)))),
+            _ => {}
+        }
+    }
+    Some(way)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_steps_of_a_way_add_up_to_its_latency() {
+        let mark = |time: u64, mark, node: &str| (time * 1_000_000_000, mark, Text::from(node));
+        let found = way(vec![
+            mark(1, Mark::Arrived, "a"),
+            mark(3, Mark::Left, "a"),
+            mark(4, Mark::Arrived, "b"),
+            mark(9, Mark::Left, "b"),
+            mark(12, Mark::Left, "b"), // again: part of the time between b and c
+            mark(13, Mark::Arrived, "c"),
+            mark(14, Mark::Delivered, "c"),
+            mark(20, Mark::Delivered, "c"),
+        ])
+        .unwrap();
+        let labels: Vec<(&str, f64)> = found.iter().map(|(label, s)| (label.as_str(), *s)).collect();
+        assert_eq!(labels, [("at a", 2.0), ("from a to b", 1.0), ("at b", 5.0), ("from b to c", 4.0), ("at c", 1.0)]);
+        assert_eq!(way(vec![mark(1, Mark::Arrived, "a")]), None, "never delivered");
+    }
+
+    #[test]
+    fn thinning_keeps_peaks() {
+        let line: Vec<(f64, f64)> = (0..100_000).map(|i| (f64::from(i), if i == 77_777 { 9.0 } else { 1.0 })).collect();
+        let thinned = thin(line);
+        assert!(thinned.len() <= POINTS);
+        assert!(thinned.iter().any(|p| *p == (77_777.0, 9.0)));
+    }
+}

@@ -1,0 +1,218 @@
+//! What a reader wants to know first, in sentences: did it work, how do the runs differ and why,
+//! and can they be trusted.
+
+use super::data::RunData;
+use crate::compare::Comparison;
+use crate::format::{Quantity, difference};
+use crate::manifest::{Validity, World};
+
+/// How a finding is marked.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Level {
+    /// As wished.
+    Good,
+    /// Worth knowing.
+    Note,
+    /// Not as wished.
+    Bad,
+}
+
+/// One sentence or two.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Finding {
+    /// How it is marked.
+    pub level: Level,
+    /// Plain text.
+    pub text: String,
+}
+
+fn finding(level: Level, text: impl Into<String>) -> Finding {
+    Finding { level, text: text.into() }
+}
+
+/// Waiting for a processor for more than this share of time disturbs measurements.
+const CPU_WAITING: f64 = 0.5;
+/// More stolen processor time than this disturbs measurements.
+const STEAL: f64 = 0.05;
+/// An emulator later than this, in one of a hundred packets, disturbs measurements.
+const LATE_US: f64 = 5000.0;
+
+/// Everything worth saying about these runs, in the order of the page's top.
+pub fn findings(runs: &[RunData], comparison: &Comparison) -> Vec<Finding> {
+    let mut all = Vec::new();
+    for run in runs {
+        let prefix = if runs.len() > 1 { format!("{}: ", run.label) } else { String::new() };
+        for mut found in outcome(run) {
+            found.text = format!("{prefix}{}", found.text);
+            all.push(found);
+        }
+    }
+    if runs.len() > 1 {
+        all.extend(agreement(runs, comparison));
+    }
+    for run in runs {
+        let disturbed = validity(run).iter().filter(|f| f.level == Level::Bad).count();
+        if run.manifest.world != World::Sim {
+            all.push(match disturbed {
+                0 => finding(Level::Good, format!("{}: nothing disturbed the measurement.", run.label)),
+                _ => finding(
+                    Level::Bad,
+                    format!("{}: the measurement was disturbed; see \u{201c}Can it be trusted?\u{201d}.", run.label),
+                ),
+            });
+        }
+    }
+    all
+}
+
+/// Did one run do what it was meant to?
+fn outcome(run: &RunData) -> Vec<Finding> {
+    let (s, expect) = (&run.statistics, &run.manifest.expect);
+    let mut all = Vec::new();
+    if !run.manifest.finished {
+        all.push(finding(Level::Bad, "the run was broken off; what follows is incomplete."));
+    }
+    let count = |n: u64| Quantity::Count.text(n as f64);
+    all.push(match (s.delivered, s.created) {
+        (_, 0) => finding(Level::Note, "no bundles were created."),
+        (delivered, created) if delivered == created => {
+            let last =
+                s.last_delivery_s.map_or(String::new(), |t| format!(", the last after {}", Quantity::Seconds.text(t)));
+            finding(Level::Good, format!("all {} bundles arrived{last}.", count(created)))
+        }
+        (delivered, created) => {
+            let share = Quantity::Share.text(delivered as f64 / created as f64);
+            let fine = expect.delivery_ratio.is_some_and(|wanted| delivered as f64 >= wanted * created as f64);
+            let text = format!("{} of {} bundles arrived ({share}).", count(delivered), count(created));
+            finding(if fine { Level::Note } else { Level::Bad }, text)
+        }
+    });
+    for file in &run.manifest.files {
+        let size = Quantity::Bytes.text(file.sent_bytes as f64);
+        all.push(match file.equal() {
+            Some(true) => finding(
+                Level::Good,
+                format!("the file of {size} ({}) arrived as it was sent: checksums are equal.", file.traffic),
+            ),
+            Some(false) => {
+                finding(Level::Bad, format!("the file of {size} ({}) did not arrive as it was sent.", file.traffic))
+            }
+            None => finding(
+                Level::Note,
+                format!("the file of {size} ({}) arrived whole; its contents are not simulated.", file.traffic),
+            ),
+        });
+    }
+    if let (Some(limit), Some(last)) = (expect.finished_within_s, s.last_delivery_s)
+        && last > limit
+    {
+        let (last, limit) = (Quantity::Seconds.text(last), Quantity::Seconds.text(limit));
+        all.push(finding(Level::Bad, format!("the last bundle arrived after {last}; expected within {limit}.")));
+    }
+    if s.redelivered > 0 {
+        all.push(finding(Level::Bad, format!("{} bundles were delivered more than once.", count(s.redelivered))));
+    }
+    all
+}
+
+/// How far two runs agree, and where a difference in latency arises.
+fn agreement(runs: &[RunData], comparison: &Comparison) -> Vec<Finding> {
+    let mut all = Vec::new();
+    if !comparison.same_scenario {
+        all.push(finding(Level::Note, "These runs are of different scenarios: differences are no surprise."));
+    }
+    let Some(latency) = comparison.metric("latency_s.mean") else { return all };
+    if let ([Some(a), Some(b), ..], Some(relative)) = (&latency.values[..], latency.difference[1]) {
+        let (first, second) = (Quantity::Seconds.text(*a), Quantity::Seconds.text(*b));
+        let text = format!(
+            "Mean latency: {first} ({}), {second} ({}); {}.",
+            runs[0].label.to_lowercase(),
+            runs[1].label.to_lowercase(),
+            match difference(relative).as_str() {
+                "equal" => "equal".to_string(),
+                text => format!("a difference of {text}"),
+            }
+        );
+        let close = latency.within_10_percent == Some(true);
+        all.push(finding(if close { Level::Good } else { Level::Bad }, text));
+        if !close && let Some(text) = largest_step(runs) {
+            all.push(finding(Level::Note, text));
+        }
+    }
+    let far: Vec<&str> = comparison
+        .metrics
+        .iter()
+        .filter(|m| m.within_10_percent == Some(false) && m.name != "latency_s.mean")
+        .map(|m| m.title.as_str())
+        .collect();
+    all.push(match far[..] {
+        [] => finding(Level::Good, "All other key numbers agree within 10 %."),
+        _ => finding(Level::Note, format!("More than 10 % apart: {}.", far.join("; "))),
+    });
+    all
+}
+
+/// The step of the way that contributes most to a difference in latency.
+fn largest_step(runs: &[RunData]) -> Option<String> {
+    let other = |label: &str| runs[1].steps.iter().find(|s| s.label == label).map_or(0.0, |s| s.mean_s);
+    let differences = runs[0].steps.iter().map(|s| (s.label.as_str(), other(&s.label) - s.mean_s));
+    let (label, seconds) = differences.max_by(|a, b| a.1.abs().total_cmp(&b.1.abs()))?;
+    let more = if seconds > 0.0 { "more" } else { "less" };
+    let amount = Quantity::Seconds.text(seconds.abs());
+    Some(format!("The largest part of that arises {label}: {amount} {more} per bundle in the second run."))
+}
+
+/// Everything about how far to trust one run.
+pub fn validity(run: &RunData) -> Vec<Finding> {
+    let v: &Validity = &run.manifest.validity;
+    let mut all = Vec::new();
+    if run.manifest.world == World::Sim {
+        let seed = run.manifest.seed;
+        all.push(finding(Level::Good, format!("Virtual time: the load of the machine has no influence. Seed {seed} repeats this run to the last event.")));
+    }
+    if let Some(late) = v.emulator_lateness {
+        let us = |us: f64| Quantity::Seconds.text(us / 1e6);
+        let text = format!(
+            "The link emulator sent half of its {} packets no later than {} after they were due, 99 % no later than {}, all within {}.",
+            Quantity::Count.text(late.count as f64),
+            us(late.p50_us),
+            us(late.p99_us),
+            us(late.max_us)
+        );
+        all.push(finding(if late.p99_us > LATE_US { Level::Bad } else { Level::Good }, text));
+        if !late.real_time {
+            all.push(finding(
+                Level::Note,
+                "The emulator had no real-time priority; other work of the machine can delay it.",
+            ));
+        }
+    }
+    if let Some(p) = v.pressure {
+        let share = Quantity::Share;
+        if let Some(waiting) = p.cpu_waiting {
+            let level = if waiting > CPU_WAITING { Level::Bad } else { Level::Good };
+            all.push(finding(
+                level,
+                format!("For {} of the time some task waited for a processor.", share.text(waiting)),
+            ));
+        }
+        let others = [("memory", p.memory_waiting), ("a disk", p.io_waiting)];
+        for (what, waiting) in others.into_iter().filter_map(|(what, w)| Some((what, w?))) {
+            let level = if waiting > CPU_WAITING { Level::Bad } else { Level::Good };
+            all.push(finding(level, format!("For {} of the time some task waited for {what}.", share.text(waiting))));
+        }
+        if let Some(steal) = p.steal {
+            let level = if steal > STEAL { Level::Bad } else { Level::Good };
+            all.push(finding(
+                level,
+                format!("Other virtual machines took {} of the processor time.", share.text(steal)),
+            ));
+        }
+    }
+    all.extend(v.disturbances.iter().map(|text| finding(Level::Bad, text.clone())));
+    all.extend(v.notes.iter().map(|text| finding(Level::Note, text.clone())));
+    if all.is_empty() {
+        all.push(finding(Level::Note, "Nothing was recorded about the machine."));
+    }
+    all
+}

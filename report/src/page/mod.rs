@@ -1,0 +1,104 @@
+//! The HTML report: one file without scripts and without anything from elsewhere, for one run or
+//! for two side by side.
+
+mod axis;
+mod bars;
+mod chart;
+mod data;
+mod findings;
+mod network;
+mod sections;
+mod svg;
+mod timeline;
+
+use crate::compare::Comparison;
+use crate::run::RunReader;
+use anyhow::{Result, ensure};
+use data::RunData;
+use std::fmt::Write;
+use svg::escape;
+
+/// The report of one run, or of two side by side, as one HTML document.
+///
+/// # Errors
+/// When a table cannot be read, or when there are not one or two runs.
+pub fn html(runs: &[&RunReader]) -> Result<String> {
+    ensure!((1..=2).contains(&runs.len()), "a report is of one run or of two, not of {}", runs.len());
+    let span = runs.iter().map(|r| r.manifest().duration_s).fold(0.0, f64::max);
+    let mut data = Vec::new();
+    for run in runs {
+        data.push(RunData::read(run, span)?);
+    }
+    tell_apart(&mut data);
+    let comparison =
+        Comparison::of(&data.iter().map(|r| (r.folder.clone(), &r.manifest, &r.statistics)).collect::<Vec<_>>());
+    Ok(page(&data, &comparison, span))
+}
+
+/// Two runs of the same world need more than its name.
+fn tell_apart(runs: &mut [RunData]) {
+    let [first, second] = runs else { return };
+    if first.label != second.label {
+        return;
+    }
+    for (run, number) in [(first, 1), (second, 2)] {
+        run.label = format!("{} {number}", run.label);
+    }
+}
+
+fn page(runs: &[RunData], comparison: &Comparison, span: f64) -> String {
+    let first = &runs[0].manifest;
+    let mut out = String::with_capacity(200_000);
+    let title = escape(&first.scenario);
+    let _ = write!(
+        out,
+        "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\
+         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\
+         <title>{title}: report</title><style>{}</style></head><body>\n",
+        include_str!("style.css")
+    );
+    header(&mut out, runs);
+    out.push_str("<main>\n");
+    let page = sections::Page { runs, comparison, span };
+    page.findings(&mut out);
+    page.numbers(&mut out);
+    page.network(&mut out);
+    page.contacts(&mut out);
+    page.goodput(&mut out);
+    page.stored(&mut out);
+    page.latency(&mut out);
+    page.steps(&mut out);
+    page.links(&mut out);
+    page.processes(&mut out);
+    page.validity(&mut out);
+    page.repeat(&mut out);
+    let version = env!("CARGO_PKG_VERSION");
+    let _ = write!(
+        out,
+        "</main>\n<footer><p>Made by farlink {version} from the tables in {}. Point at lines, bars and nodes for their values.</p></footer>\n</body></html>\n",
+        runs.iter().map(|r| format!("<code>{}</code>", escape(&r.folder))).collect::<Vec<_>>().join(" and ")
+    );
+    out
+}
+
+fn header(out: &mut String, runs: &[RunData]) {
+    let m = &runs[0].manifest;
+    let _ = write!(out, "<header><h1>{}</h1>", escape(&m.scenario));
+    if !m.description.is_empty() {
+        let _ = write!(out, "<p class=\"lead\">{}</p>", escape(&m.description));
+    }
+    out.push_str("<ul class=\"facts\">");
+    for run in runs {
+        let m = &run.manifest;
+        let seconds = |s: f64| crate::format::Quantity::Seconds.text(s);
+        let _ = write!(
+            out,
+            "<li><b>{}</b>: {} of network time in {} of real time, seed {}</li>",
+            escape(&run.label),
+            seconds(m.duration_s),
+            seconds(m.wall_s),
+            m.seed
+        );
+    }
+    out.push_str("</ul></header>\n");
+}

@@ -1,0 +1,531 @@
+//! The sections of the page, each a question and its answer.
+
+use super::axis::Axis;
+use super::bars::{self, Group};
+use super::chart::{Chart, Line, ecdf};
+use super::data::RunData;
+use super::findings::{self, Finding, Level};
+use super::svg::escape;
+use super::{network, timeline};
+use crate::compare::Comparison;
+use crate::format::{Quantity, difference};
+use crate::manifest::{Accounting, World};
+use crate::schema::LinkRow;
+use std::fmt::Write;
+
+/// Widths in which each picture is drawn; the style sheet shows the one that fits.
+const WIDE: f64 = 1030.0;
+const NARROW: f64 = 348.0;
+
+/// A node whose store never holds more than this share of the fullest one is not drawn.
+const FLAT: f64 = 0.02;
+
+/// What the sections are made of.
+pub struct Page<'a> {
+    pub runs: &'a [RunData],
+    pub comparison: &'a Comparison,
+    pub span: f64,
+}
+
+fn class(index: usize) -> &'static str {
+    if index == 0 { "a" } else { "b" }
+}
+
+/// Ticks of a horizontal axis of this width.
+pub fn ticks(width: f64) -> usize {
+    (width / 80.0) as usize
+}
+
+/// Keeps numbers and their units on one line.
+fn unbroken(text: &str) -> String {
+    let chars: Vec<char> = text.chars().collect();
+    let glued = |i: usize| {
+        let digit = i > 0 && chars[i - 1].is_ascii_digit();
+        digit && chars[i] == ' ' && chars.get(i + 1).is_some_and(|c| c.is_alphabetic() || *c == '%')
+    };
+    (0..chars.len()).map(|i| if glued(i) { '\u{a0}' } else { chars[i] }).collect()
+}
+
+fn open(out: &mut String, heading: &str, caption: &str) {
+    let _ = write!(out, "<section><h2>{}</h2>", escape(heading));
+    if !caption.is_empty() {
+        let _ = write!(out, "<p class=\"caption\">{}</p>", escape(caption));
+    }
+}
+
+fn close(out: &mut String) {
+    out.push_str("</section>\n");
+}
+
+/// A picture in both widths.
+fn figure(out: &mut String, draw: impl Fn(f64) -> String) {
+    let _ = write!(out, "<div class=\"wide\">{}</div><div class=\"narrow\">{}</div>", draw(WIDE), draw(NARROW));
+}
+
+fn list(out: &mut String, findings: &[Finding]) {
+    out.push_str("<ul class=\"findings\">");
+    for finding in findings {
+        let class = match finding.level {
+            Level::Good => "good",
+            Level::Note => "note",
+            Level::Bad => "bad",
+        };
+        let mut text = finding.text.chars();
+        let text: String = text.next().into_iter().flat_map(char::to_uppercase).chain(text).collect();
+        let _ = write!(out, "<li class=\"{class}\">{}</li>", escape(&unbroken(&text)));
+    }
+    out.push_str("</ul>");
+}
+
+impl Page<'_> {
+    fn legend(&self, out: &mut String, more: &str) {
+        if self.runs.len() < 2 && more.is_empty() {
+            return;
+        }
+        out.push_str("<div class=\"legend\">");
+        if self.runs.len() > 1 {
+            for (i, run) in self.runs.iter().enumerate() {
+                let _ = write!(out, "<span class=\"key {}\">{}</span>", class(i), escape(&run.label));
+            }
+        }
+        out.push_str(more);
+        out.push_str("</div>");
+    }
+
+    /// Spans in which any direction of a scheduled link is up, and the names of those links. With
+    /// several scheduled links a common background would say nothing: none then.
+    fn shades(&self) -> (Vec<(f64, f64, String)>, Option<String>) {
+        let topology = &self.runs[0].manifest.topology;
+        let mut links: Vec<&str> = topology.contacts.iter().map(|c| c.link.as_str()).collect();
+        links.sort_unstable();
+        links.dedup();
+        let [link] = links[..] else { return (Vec::new(), None) };
+        let mut spans: Vec<(f64, f64)> = topology.contacts.iter().map(|c| (c.start_s, c.end_s)).collect();
+        spans.sort_by(|a, b| a.0.total_cmp(&b.0));
+        spans.dedup();
+        if spans.len() > 100 {
+            return (Vec::new(), None);
+        }
+        let shades = spans.into_iter().map(|(from, to)| (from, to, format!("{link} up"))).collect();
+        (shades, Some(link.to_string()))
+    }
+
+    fn shade_key(&self) -> String {
+        let key = |link: String| format!("<span class=\"key shaded\">{} up</span>", escape(&link));
+        self.shades().1.map_or(String::new(), key)
+    }
+
+    fn time_axis(&self, width: f64) -> Axis {
+        Axis::exact(Quantity::Seconds, 0.0, self.span, ticks(width))
+    }
+
+    pub fn findings(&self, out: &mut String) {
+        open(out, "What happened?", "");
+        list(out, &findings::findings(self.runs, self.comparison));
+        close(out);
+    }
+
+    pub fn numbers(&self, out: &mut String) {
+        let two = self.runs.len() > 1;
+        let caption = if two { "Differences are relative to the first column; more than 10 % is marked." } else { "" };
+        open(out, "The key numbers", caption);
+        out.push_str("<div class=\"scroll\"><table><thead><tr><th></th>");
+        for run in self.runs {
+            let _ = write!(out, "<th>{}</th>", escape(&run.label));
+        }
+        out.push_str(if two { "<th>difference</th></tr></thead><tbody>" } else { "</tr></thead><tbody>" });
+        for metric in self.comparison.metrics.iter().filter(|m| !m.name.starts_with("utilisation.")) {
+            let _ = write!(out, "<tr><th>{}</th>", escape(&metric.title));
+            for value in &metric.values {
+                let text = value.map_or("none".into(), |v| metric.quantity.text(v));
+                let _ = write!(out, "<td>{}</td>", escape(&text));
+            }
+            if two {
+                let mark = match metric.within_10_percent {
+                    Some(true) => "good",
+                    Some(false) => "bad",
+                    None => "",
+                };
+                let text = metric.difference[1].map_or("-".into(), difference);
+                let _ = write!(out, "<td class=\"difference {mark}\">{}</td>", escape(&text));
+            }
+            out.push_str("</tr>");
+        }
+        out.push_str("</tbody></table></div>");
+        close(out);
+    }
+
+    pub fn network(&self, out: &mut String) {
+        let topology = &self.runs[0].manifest.topology;
+        if topology.nodes.is_empty() {
+            return;
+        }
+        let scheduled = topology.links.iter().any(|l| topology.contacts.iter().any(|c| c.link == l.name));
+        let caption = match scheduled {
+            true => {
+                "Rate, one-way delay and loss of each link in both directions. Dashed links are up only in their contacts."
+            }
+            false => "Rate, one-way delay and loss of each link in both directions.",
+        };
+        open(out, "What does the network look like?", caption);
+        figure(out, |width| network::draw(topology, width));
+        close(out);
+    }
+
+    pub fn contacts(&self, out: &mut String) {
+        let topology = &self.runs[0].manifest.topology;
+        if topology.contacts.is_empty() {
+            return;
+        }
+        open(
+            out,
+            "When could the links carry data?",
+            "Contacts of the plan. What is sent outside of them is lost; what is in flight when one ends still arrives.",
+        );
+        let always = topology.links.iter().any(|l| !topology.contacts.iter().any(|c| c.link == l.name));
+        out.push_str("<div class=\"legend\"><span class=\"key timed\">contact</span>");
+        out.push_str(if always { "<span class=\"key always\">always up</span></div>" } else { "</div>" });
+        figure(out, |width| timeline::draw(topology, self.span, width).0);
+        let left_out = timeline::draw(topology, self.span, WIDE).1;
+        if left_out > 0 {
+            let _ = write!(out, "<p class=\"caption\">{left_out} more links are not drawn.</p>");
+        }
+        close(out);
+    }
+
+    pub fn goodput(&self, out: &mut String) {
+        let bin = Quantity::Seconds.text(self.runs[0].bin_s);
+        let caption = format!("Payload handed to the receiving applications, averaged over {bin}.");
+        open(out, "How fast did the data arrive?", &caption);
+        self.legend(out, &self.shade_key());
+        let most = self.runs.iter().flat_map(|r| &r.goodput).map(|p| p.1).fold(0.0, f64::max);
+        let lines = || -> Vec<Line> {
+            let line = |(i, run): (usize, &RunData)| Line {
+                class: class(i),
+                tip: run.label.clone(),
+                points: run.goodput.clone(),
+                steps: true,
+                filled: self.runs.len() == 1,
+            };
+            self.runs.iter().enumerate().map(line).collect()
+        };
+        figure(out, |width| {
+            Chart {
+                label: "Goodput over time",
+                x: self.time_axis(width),
+                y: Axis::round(Quantity::Rate, most, 4),
+                x_title: "time from the start of the run",
+                y_title: "goodput",
+                lines: lines(),
+                shades: self.shades().0,
+                height: 270.0,
+            }
+            .draw(width)
+        });
+        close(out);
+    }
+
+    pub fn stored(&self, out: &mut String) {
+        let mut nodes: Vec<&str> = Vec::new();
+        for (node, _) in self.runs.iter().flat_map(|r| &r.stored) {
+            if !nodes.contains(&node.as_str()) {
+                nodes.push(node);
+            }
+        }
+        if nodes.is_empty() {
+            return;
+        }
+        let line_of =
+            |run: &RunData, node: &str| run.stored.iter().find(|(n, _)| n == node).map(|(_, line)| line.clone());
+        let most_of = |node: &str| {
+            let lines = self.runs.iter().filter_map(|r| line_of(r, node));
+            lines.flatten().map(|p| p.1).fold(0.0, f64::max)
+        };
+        open(
+            out,
+            "How much data waited, and where?",
+            "Bundles kept in the store of each node. All drawn nodes share one scale.",
+        );
+        self.legend(out, &self.shade_key());
+        let most = nodes.iter().map(|n| most_of(n)).fold(0.0, f64::max);
+        let (busy, idle): (Vec<&str>, Vec<&str>) = nodes.iter().partition(|node| most_of(node) > most * FLAT);
+        for node in busy {
+            let _ = write!(out, "<h3>{}</h3>", escape(node));
+            let lines = || -> Vec<Line> {
+                let line = |(i, run): (usize, &RunData)| {
+                    let tip = format!("{node}, {}", run.label);
+                    Some(Line {
+                        class: class(i),
+                        tip,
+                        points: line_of(run, node)?,
+                        steps: false,
+                        filled: self.runs.len() == 1,
+                    })
+                };
+                self.runs.iter().enumerate().filter_map(line).collect()
+            };
+            figure(out, |width| {
+                Chart {
+                    label: &format!("Stored volume at {node}"),
+                    x: self.time_axis(width),
+                    y: Axis::round(Quantity::Bytes, most, 3),
+                    x_title: "time from the start of the run",
+                    y_title: "stored",
+                    lines: lines(),
+                    shades: self.shades().0,
+                    height: 180.0,
+                }
+                .draw(width)
+            });
+        }
+        if !idle.is_empty() {
+            let each = |node: &&str| match most_of(node) {
+                0.0 => format!("nothing at {node}"),
+                most => format!("at most {} at {node}", Quantity::Bytes.text(most)),
+            };
+            let each: Vec<String> = idle.iter().map(each).collect();
+            let _ = write!(out, "<p class=\"caption\">Not drawn: {}.</p>", escape(&each.join(", ")));
+        }
+        close(out);
+    }
+
+    pub fn latency(&self, out: &mut String) {
+        if self.runs.iter().all(|r| r.latencies.is_empty()) {
+            return;
+        }
+        open(
+            out,
+            "How long did bundles take?",
+            "Each point says which share of all created bundles was delivered within that time. A line that ends below 100 % means that bundles are missing.",
+        );
+        self.legend(out, "");
+        let most = self.runs.iter().filter_map(|r| r.latencies.last()).copied().fold(0.0, f64::max);
+        figure(out, |width| {
+            let line = |(i, run): (usize, &RunData)| {
+                let points = ecdf(&run.latencies, run.statistics.created as usize);
+                Line { class: class(i), tip: run.label.clone(), points, steps: true, filled: false }
+            };
+            Chart {
+                label: "Distribution of latency",
+                x: Axis::round(Quantity::Seconds, most, ticks(width)),
+                y: Axis::round(Quantity::Share, 1.0, 5),
+                x_title: "latency, from creation to delivery",
+                y_title: "bundles delivered",
+                lines: self.runs.iter().enumerate().map(line).collect(),
+                shades: Vec::new(),
+                height: 300.0,
+            }
+            .draw(width)
+        });
+        close(out);
+    }
+
+    pub fn steps(&self, out: &mut String) {
+        let mut labels: Vec<&str> = Vec::new();
+        for step in self.runs.iter().flat_map(|r| &r.steps) {
+            if !labels.contains(&step.label.as_str()) {
+                labels.push(&step.label);
+            }
+        }
+        if labels.is_empty() {
+            return;
+        }
+        open(
+            out,
+            "Where did the time go?",
+            "Mean time of a delivered bundle in each step of its way; the steps add up to the mean latency. \u{201c}At\u{201d} a node it waits for its turn or for a contact; \u{201c}from\u{201d} one node \u{201c}to\u{201d} the next it is sent, travels, and is sent again where packets were lost.",
+        );
+        self.legend(out, "");
+        let value = |run: &RunData, label: &str| run.steps.iter().find(|s| s.label == label).map(|s| s.mean_s);
+        let groups: Vec<Group> = labels
+            .iter()
+            .map(|label| Group {
+                label: label.to_string(),
+                values: self.runs.iter().enumerate().map(|(i, r)| (class(i), value(r, label))).collect(),
+            })
+            .collect();
+        figure(out, |width| bars::draw("Mean time in each step", &groups, Quantity::Seconds, None, width));
+        close(out);
+    }
+
+    pub fn links(&self, out: &mut String) {
+        let mut places: Vec<(&str, &str, &str)> = Vec::new();
+        for row in self.runs.iter().flat_map(|r| &r.links) {
+            let place = (&*row.link, &*row.from, &*row.to);
+            if !places.contains(&place) {
+                places.push(place);
+            }
+        }
+        if places.is_empty() {
+            return;
+        }
+        open(
+            out,
+            "How were the links used?",
+            "Time spent transmitting, as a share of the time in which the contact plan let the link transmit.",
+        );
+        self.legend(out, "");
+        let row = |run: &RunData, place: &(&str, &str, &str)| -> Option<LinkRow> {
+            run.links.iter().find(|r| (&*r.link, &*r.from, &*r.to) == *place).cloned()
+        };
+        let used = |r: &LinkRow| (r.up_ns > 0).then(|| r.busy_ns as f64 / r.up_ns as f64);
+        let groups: Vec<Group> = places
+            .iter()
+            .map(|place| Group {
+                label: format!("{}: {} → {}", place.0, place.1, place.2),
+                values: self
+                    .runs
+                    .iter()
+                    .enumerate()
+                    .map(|(i, r)| (class(i), row(r, place).as_ref().and_then(used)))
+                    .collect(),
+            })
+            .collect();
+        figure(out, |width| bars::draw("Use of each link", &groups, Quantity::Share, Some(1.0), width));
+        let columns = self.runs.len() * 2;
+        let _ = write!(
+            out,
+            "<div class=\"scroll\"><table class=\"stack\" style=\"--columns:{columns}\"><thead><tr><th>direction</th>"
+        );
+        for run in self.runs {
+            let suffix = if self.runs.len() > 1 { format!(", {}", run.label.to_lowercase()) } else { String::new() };
+            let _ = write!(out, "<th>sent{0}</th><th>packets lost{0}</th>", escape(&suffix));
+        }
+        out.push_str("</tr></thead><tbody>");
+        for place in &places {
+            let label = format!("{}: {} → {}", place.0, place.1, place.2);
+            let _ = write!(out, "<tr><th>{}</th>", escape(&label));
+            for run in self.runs {
+                match row(run, place) {
+                    Some(r) => {
+                        let sent = Quantity::Bytes.text(r.sent_bytes as f64);
+                        let _ = write!(out, "<td>{sent}</td><td title=\"{}\">{}</td>", escape(&losses(&r)), lost(&r));
+                    }
+                    None => out.push_str("<td>none</td><td>none</td>"),
+                }
+            }
+            out.push_str("</tr>");
+        }
+        out.push_str("</tbody></table></div>");
+        close(out);
+    }
+
+    pub fn processes(&self, out: &mut String) {
+        if self.runs.iter().all(|r| r.processes.is_empty()) {
+            return;
+        }
+        open(
+            out,
+            "What did it cost?",
+            "Processor time and largest resident memory of each process over the whole run.",
+        );
+        let several = self.runs.iter().filter(|r| !r.processes.is_empty()).count() > 1;
+        out.push_str("<div class=\"scroll\"><table class=\"stack\" style=\"--columns:3\"><thead><tr><th>process</th><th>CPU, user</th><th>CPU, kernel</th><th>memory, most</th></tr></thead><tbody>");
+        for run in self.runs {
+            for p in &run.processes {
+                let name = p.node.as_ref().map_or(p.process.to_string(), |node| format!("{} of {node}", p.process));
+                let name = if several { format!("{name}, {}", run.label.to_lowercase()) } else { name };
+                let _ = write!(
+                    out,
+                    "<tr><th>{}</th><td>{}</td><td>{}</td><td>{}</td></tr>",
+                    escape(&name),
+                    Quantity::Seconds.text(p.cpu_user_s),
+                    Quantity::Seconds.text(p.cpu_system_s),
+                    Quantity::Bytes.text(p.rss_peak_bytes as f64)
+                );
+            }
+        }
+        out.push_str("</tbody></table></div>");
+        for run in self.runs.iter().filter(|r| !r.processes.is_empty()) {
+            let text = match run.manifest.validity.accounting {
+                Accounting::Cgroup => "measured by a control group for each node",
+                Accounting::Proc => "summed over /proc of each process tree; processes that lived shortly are missed",
+                Accounting::None => continue,
+            };
+            let _ = write!(out, "<p class=\"caption\">{}: {text}.</p>", escape(&run.label));
+        }
+        close(out);
+    }
+
+    pub fn validity(&self, out: &mut String) {
+        open(out, "Can it be trusted?", "What could have disturbed the measurement.");
+        for run in self.runs {
+            if self.runs.len() > 1 {
+                let _ = write!(out, "<h3>{}</h3>", escape(&run.label));
+            }
+            list(out, &findings::validity(run));
+        }
+        close(out);
+    }
+
+    pub fn repeat(&self, out: &mut String) {
+        open(out, "How can it be repeated?", "");
+        out.push_str("<div class=\"runs\">");
+        for run in self.runs {
+            let m = &run.manifest;
+            let _ = write!(out, "<div><h3>{}</h3><dl>", escape(&run.label));
+            let mut put = |term: &str, text: String| {
+                if !text.is_empty() {
+                    let _ = write!(out, "<dt>{term}</dt><dd>{}</dd>", escape(&text));
+                }
+            };
+            put("command", m.command.clone());
+            put("seed", m.seed.to_string());
+            put(
+                "start",
+                if m.world == World::Sim { format!("{} (simulated)", m.start_utc) } else { m.start_utc.clone() },
+            );
+            put("scenario hash", m.scenario_hash.clone());
+            let versions: Vec<String> = m.versions.iter().map(|(name, version)| format!("{name} {version}")).collect();
+            put("versions", versions.join(", "));
+            put("machine", machine(&m.host));
+            put("tables in", run.folder.clone());
+            out.push_str("</dl></div>");
+        }
+        out.push_str("</div>");
+        let m = &self.runs[0].manifest;
+        let _ =
+            write!(out, "<details><summary>Scenario file</summary><pre>{}</pre></details>", escape(&m.scenario_text));
+        if let Some(plan) = &m.plan_text {
+            let _ = write!(out, "<details><summary>Contact plan</summary><pre>{}</pre></details>", escape(plan));
+        }
+        close(out);
+    }
+}
+
+fn machine(host: &crate::manifest::Host) -> String {
+    let mut parts = vec![host.kernel.clone(), host.cpu.clone()];
+    if host.cpus > 0 {
+        parts.push(format!("{} processors", host.cpus));
+    }
+    if host.memory_bytes > 0 {
+        parts.push(format!("{} of memory", Quantity::Bytes.text(host.memory_bytes as f64)));
+    }
+    parts.retain(|p| !p.is_empty());
+    parts.join(", ")
+}
+
+fn lost(row: &LinkRow) -> String {
+    match (row.sent_packets, row.dropped_packets()) {
+        (0, _) => "none sent".into(),
+        (_, 0) => "none".into(),
+        (sent, lost) => Quantity::Share.text(lost as f64 / sent as f64),
+    }
+}
+
+/// Losses by reason, in words.
+fn losses(row: &LinkRow) -> String {
+    let reasons = [
+        ("lost at random", row.dropped_loss),
+        ("to bit errors", row.dropped_bit_error),
+        ("while the link was down", row.dropped_down),
+        ("cut off by the end of a contact", row.dropped_window_end),
+        ("in a full queue", row.dropped_queue_full),
+    ];
+    let parts: Vec<String> = reasons.iter().filter(|(_, n)| *n > 0).map(|(why, n)| format!("{n} {why}")).collect();
+    format!(
+        "{} packets sent; {}",
+        row.sent_packets,
+        if parts.is_empty() { "none lost".into() } else { parts.join(", ") }
+    )
+}

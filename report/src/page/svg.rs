@@ -1,0 +1,119 @@
+//! SVG as text: every text goes through [`escape`], every colour comes from the style sheet, so
+//! that one picture serves light and dark.
+
+use std::fmt::Write;
+
+/// Text safe in HTML and SVG, inside elements and inside quoted attributes.
+pub fn escape(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '&' => out.push_str("&amp;"),
+            '<' => out.push_str("&lt;"),
+            '>' => out.push_str("&gt;"),
+            '"' => out.push_str("&quot;"),
+            '\'' => out.push_str("&#39;"),
+            // Control characters are not allowed in XML.
+            c if c.is_control() && c != '\n' && c != '\t' => out.push('\u{fffd}'),
+            c => out.push(c),
+        }
+    }
+    out
+}
+
+/// A coordinate with a tenth of a pixel.
+pub fn px(value: f64) -> String {
+    let text = format!("{value:.1}");
+    text.strip_suffix(".0").map(str::to_string).unwrap_or(text)
+}
+
+/// Width of a text at 12 px in the page's font, roughly; wide enough for most.
+pub fn text_width(text: &str, size: f64) -> f64 {
+    text.chars().count() as f64 * size * 0.56
+}
+
+/// A picture being drawn.
+pub struct Svg {
+    width: f64,
+    height: f64,
+    label: String,
+    body: String,
+}
+
+impl Svg {
+    /// An empty picture; `label` tells those who cannot see it what it shows.
+    pub fn new(width: f64, height: f64, label: &str) -> Svg {
+        Svg { width, height, label: label.to_string(), body: String::new() }
+    }
+    /// A line.
+    pub fn line(&mut self, class: &str, from: (f64, f64), to: (f64, f64)) {
+        let ((x1, y1), (x2, y2)) = ((px(from.0), px(from.1)), (px(to.0), px(to.1)));
+        let _ = write!(self.body, r#"<line class="{class}" x1="{x1}" y1="{y1}" x2="{x2}" y2="{y2}"/>"#);
+    }
+    /// A rectangle with a text shown when pointed at; none when empty.
+    pub fn rect(&mut self, class: &str, at: (f64, f64), size: (f64, f64), radius: f64, tip: &str) {
+        let (x, y, w, h, r) = (px(at.0), px(at.1), px(size.0.max(0.0)), px(size.1.max(0.0)), px(radius));
+        let _ = write!(self.body, r#"<rect class="{class}" x="{x}" y="{y}" width="{w}" height="{h}" rx="{r}""#);
+        self.close("rect", tip);
+    }
+    /// A text; `anchor` is start, middle or end.
+    pub fn text(&mut self, class: &str, at: (f64, f64), anchor: &str, text: &str) {
+        let (x, y) = (px(at.0), px(at.1));
+        let text = escape(text);
+        let _ = write!(self.body, r#"<text class="{class}" x="{x}" y="{y}" text-anchor="{anchor}">{text}</text>"#);
+    }
+    /// A path through points, or steps: each value holds until the next point.
+    pub fn path(&mut self, class: &str, points: &[(f64, f64)], steps: bool, tip: &str) {
+        let mut d = String::new();
+        for (i, (x, y)) in points.iter().enumerate() {
+            let (x, y) = (px(*x), px(*y));
+            match (i, steps) {
+                (0, _) => drop(write!(d, "M{x} {y}")),
+                (_, true) => drop(write!(d, "H{x}V{y}")),
+                (_, false) => drop(write!(d, "L{x} {y}")),
+            }
+        }
+        let _ = write!(self.body, r#"<path class="{class}" d="{d}""#);
+        self.close("path", tip);
+    }
+    /// A circle.
+    pub fn circle(&mut self, class: &str, at: (f64, f64), radius: f64, tip: &str) {
+        let (x, y, r) = (px(at.0), px(at.1), px(radius));
+        let _ = write!(self.body, r#"<circle class="{class}" cx="{x}" cy="{y}" r="{r}""#);
+        self.close("circle", tip);
+    }
+    fn close(&mut self, element: &str, tip: &str) {
+        if tip.is_empty() {
+            self.body.push_str("/>");
+        } else {
+            let _ = write!(self.body, "><title>{}</title></{element}>", escape(tip));
+        }
+    }
+    /// The element.
+    pub fn finish(self) -> String {
+        let (w, h, label) = (px(self.width), px(self.height), escape(&self.label));
+        let body = self.body;
+        format!(r#"<svg viewBox="0 0 {w} {h}" role="img" aria-label="{label}">{body}</svg>"#)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_gets_out_of_its_element_or_attribute() {
+        assert_eq!(escape(r#"<a href="x">&'</a>"#), "&lt;a href=&quot;x&quot;&gt;&amp;&#39;&lt;/a&gt;");
+        assert_eq!(escape("a\u{0}b\u{1b}"), "a\u{fffd}b\u{fffd}");
+        let mut svg = Svg::new(10.0, 10.0, "\"><script>");
+        svg.text("t", (1.0, 2.0), "start", "<script>");
+        svg.rect("r", (0.0, 0.0), (-1.0, 1.0), 0.0, "</title><script>");
+        let text = svg.finish();
+        assert!(!text.contains("<script>") && text.contains(r#"width="0""#), "{text}");
+    }
+
+    #[test]
+    fn coordinates_are_short() {
+        assert_eq!((px(3.0), px(3.14159), px(-0.04)), ("3".into(), "3.1".into(), "-0".into()));
+    }
+}

@@ -1,2 +1,74 @@
-//! Chores of the project.
-fn main() {}
+//! Chores of the project: `cargo xtask <chore>`, one file each.
+//!
+//! It contains nothing the product needs at run time. To add a chore, write `src/<name>.rs` with a
+//! `pub const CHORE`, and add one line to [`CHORES`]; `layers.rs` is a good model.
+#![forbid(unsafe_code)]
+
+mod ci;
+mod docs;
+mod fuzz;
+mod layers;
+mod new;
+mod sources;
+mod tools;
+
+use anyhow::Result;
+use std::process::ExitCode;
+
+/// One chore.
+pub struct Chore {
+    /// Its name on the command line.
+    pub name: &'static str,
+    /// Its arguments, for people.
+    pub usage: &'static str,
+    /// One sentence: what it does.
+    pub help: &'static str,
+    /// Does it.
+    pub run: fn(&[String]) -> Result<()>,
+}
+
+/// Every chore, in the order `cargo xtask help` lists them.
+const CHORES: &[Chore] = &[ci::CHORE, layers::CHORE, fuzz::CHORE, docs::CHORE, new::CHORE];
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let (name, rest) = arguments.split_first().map_or(("help", &[][..]), |(name, rest)| (name.as_str(), rest));
+    let Some(chore) = CHORES.iter().find(|chore| chore.name == name) else {
+        let asked = matches!(name, "help" | "--help" | "-h");
+        if !asked {
+            eprintln!("error: `{name}` is not a chore");
+        }
+        print!("{}", help());
+        return if asked { ExitCode::SUCCESS } else { ExitCode::from(2) };
+    };
+    if rest.iter().any(|argument| argument == "--help" || argument == "-h") {
+        println!("cargo xtask {} {}\n\n{}", chore.name, chore.usage, chore.help);
+        return ExitCode::SUCCESS;
+    }
+    match (chore.run)(rest) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn help() -> String {
+    let mut text = String::from("cargo xtask <chore>\n\n");
+    for chore in CHORES {
+        text += &format!("  {:<8} {:<28} {}\n", chore.name, chore.usage, chore.help);
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn chores_have_a_name_and_a_sentence() {
+        for chore in super::CHORES {
+            assert!(!chore.name.is_empty() && chore.help.ends_with('.'), "{}", chore.name);
+        }
+        assert!(super::help().contains("layers"));
+    }
+}

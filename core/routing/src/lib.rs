@@ -4,12 +4,10 @@
 //! Read [`Router`] and [`ContactPlan`] first.
 #![no_std]
 #![forbid(unsafe_code)]
-#[cfg(clippy)]
+#[cfg(any(clippy, test))]
 extern crate std;
 
 extern crate alloc;
-#[cfg(test)]
-extern crate std;
 
 mod answer;
 pub mod contact_plan;

@@ -1,0 +1,25 @@
+//! `cargo xtask docs`: writes the reference pages that are made from code.
+//!
+//! Each page has a test in its crate named `the_checked_in_reference_is_up_to_date`, which compares
+//! the page, or writes it where `FARLINK_BLESS` is set. `make test` compares; this chore writes.
+
+use crate::{Chore, tools};
+use anyhow::Result;
+
+/// The chore.
+pub const CHORE: Chore =
+    Chore { name: "docs", usage: "", help: "Writes the reference pages that are generated from code.", run: |_| run() };
+
+/// Crates with pages.
+const CRATES: [&str; 2] = ["farlink-scenario", "farlink-report"];
+
+fn run() -> Result<()> {
+    let mut command = tools::cargo();
+    command.env("FARLINK_BLESS", "1").args(["test", "--quiet", "--lib"]);
+    for name in CRATES {
+        command.args(["-p", name]);
+    }
+    tools::run(command.arg("the_checked_in_reference_is_up_to_date"))?;
+    println!("docs/reference is up to date");
+    Ok(())
+}

@@ -1,0 +1,239 @@
+//! `cargo xtask layers`: who may use whom.
+//!
+//! The tree means something only while its edges hold: a convergence layer that could see a bundle
+//! would one day parse one; a testbed that linked our node would give it a home advantage.
+
+use crate::{Chore, sources, tools};
+use anyhow::{Context, Result, bail};
+use std::collections::BTreeMap;
+use std::path::Path;
+
+/// The chore.
+pub const CHORE: Chore =
+    Chore { name: "layers", usage: "", help: "Checks who may use whom, and the laws of core/.", run: |_| run() };
+
+/// What a folder may use.
+struct Rule {
+    folder: &'static str,
+    may_use: &'static [&'static str],
+    /// Allowed in tests besides.
+    tests_may_use: &'static [&'static str],
+    /// Told to whoever adds an edge that is not allowed.
+    because: &'static str,
+}
+
+/// Every folder of the engine.
+const CORE: &[&str] = &[
+    "core/base",
+    "core/bundle",
+    "core/cla",
+    "core/link",
+    "core/routing",
+    "core/congestion",
+    "core/storage",
+    "core/bpa",
+    "core/stack",
+];
+
+/// Stands for every folder.
+const EVERYTHING: &[&str] = &["*"];
+/// Stands for [`CORE`].
+const ENGINE: &str = "core/*";
+
+/// Who may use whom.
+const RULES: &[Rule] = &[
+    rule("core/base", &[], "base is what everything else stands on"),
+    rule("core/bundle", &["core/base"], "the codec knows bytes and endpoint IDs, not who carries or keeps them"),
+    Rule {
+        tests_may_use: &["core/link"],
+        ..rule("core/cla", &["core/base"], "a convergence layer carries opaque bytes: it never parses a bundle")
+    },
+    rule("core/link", &["core/base"], "the link model carries opaque bytes"),
+    Rule {
+        tests_may_use: &["core/link"],
+        ..rule("core/storage", &["core/base"], "a store keeps bytes and a small index entry: it never parses a bundle")
+    },
+    rule("core/routing", &["core/base"], "a router sees a BundleView, never a bundle; it meets congestion only in bpa"),
+    rule(
+        "core/congestion",
+        &["core/base"],
+        "a control sees a BundleView, never a bundle; it meets routing only in bpa",
+    ),
+    rule(
+        "core/bpa",
+        &["core/base", "core/bundle", "core/routing", "core/congestion"],
+        "the agent knows layers and stores by their contracts in base, never a concrete one",
+    ),
+    rule("core/stack", &[ENGINE], "the stack is the engine joined, and nothing of its drivers"),
+    rule("os", &[], "os wraps system calls and holds no protocol"),
+    rule("node", &[ENGINE, "os"], "the real node knows no simulator and no testbed"),
+    rule(
+        "sim",
+        &[ENGINE, "scenario", "report"],
+        "the simulator makes no system call and links no node: it drives stacks",
+    ),
+    rule(
+        "lab",
+        &["scenario", "report", "os", "core/base", "core/bundle", "core/routing", "core/link", "core/cla"],
+        "the testbed starts our node as a binary, like any implementation: no home advantage",
+    ),
+    rule(
+        "scenario",
+        &["core/base", "core/routing", "core/congestion", "core/link"],
+        "a scenario is read the same by every world, so it knows none of them",
+    ),
+    rule(
+        "report",
+        &["core/base", "core/routing", "core/congestion", "core/link"],
+        "every world writes the same run, so the schema knows none of them",
+    ),
+    rule("campaign", &["scenario", "report"], "a campaign starts runs as children"),
+    rule("cli", EVERYTHING, ""),
+    rule("python", EVERYTHING, ""),
+    rule("tests", EVERYTHING, ""),
+    rule("xtask", &[], "chores start what they need as programs"),
+];
+
+const fn rule(folder: &'static str, may_use: &'static [&'static str], because: &'static str) -> Rule {
+    Rule { folder, may_use, tests_may_use: &[], because }
+}
+
+impl Rule {
+    fn allows(&self, used: &str, in_tests: bool) -> bool {
+        let in_list = |list: &[&str]| {
+            list.iter().any(|entry| *entry == "*" || *entry == used || (*entry == ENGINE && CORE.contains(&used)))
+        };
+        in_list(self.may_use) || (in_tests && in_list(self.tests_may_use))
+    }
+}
+
+/// One dependency between two of our crates.
+#[derive(Clone, PartialEq, Eq, Debug)]
+struct Edge {
+    user: String,
+    used: String,
+    in_tests: bool,
+}
+
+fn run() -> Result<()> {
+    let edges = check(&tools::root())?;
+    println!("layers: {edges} edges between our crates, all allowed; core/ keeps its laws");
+    Ok(())
+}
+
+/// Checks the workspace at `root`; gives how many edges it has.
+///
+/// # Errors
+/// Every violation, each with its rule.
+pub fn check(root: &Path) -> Result<usize> {
+    let edges = edges(&tools::metadata(root)?)?;
+    let mut violations = violations(&edges);
+    for folder in CORE {
+        violations.extend(sources::opening(root, folder)?);
+    }
+    violations.extend(sources::unsafe_outside_os(root)?);
+    if violations.is_empty() {
+        return Ok(edges.len());
+    }
+    bail!("{} layering violations:\n  {}", violations.len(), violations.join("\n  "));
+}
+
+fn edges(metadata: &serde_json::Value) -> Result<Vec<Edge>> {
+    let root = metadata["workspace_root"].as_str().context("cargo metadata gives no workspace root")?;
+    let packages = metadata["packages"].as_array().context("cargo metadata gives no packages")?;
+    let folder_of = |manifest: &str| {
+        let folder = Path::new(manifest).parent().and_then(|path| path.strip_prefix(root).ok());
+        folder.map(|path| path.to_string_lossy().into_owned())
+    };
+    let mut folders: BTreeMap<&str, String> = BTreeMap::new();
+    for package in packages {
+        let (Some(name), Some(manifest)) = (package["name"].as_str(), package["manifest_path"].as_str()) else {
+            continue;
+        };
+        folders.extend(folder_of(manifest).map(|folder| (name, folder)));
+    }
+    let mut edges = Vec::new();
+    for package in packages {
+        let Some(user) = package["name"].as_str().and_then(|name| folders.get(name)) else { continue };
+        for dependency in package["dependencies"].as_array().into_iter().flatten() {
+            let Some(used) = dependency["name"].as_str().and_then(|name| folders.get(name)) else { continue };
+            let in_tests = dependency["kind"].as_str() == Some("dev");
+            edges.push(Edge { user: user.clone(), used: used.clone(), in_tests });
+        }
+    }
+    Ok(edges)
+}
+
+fn violations(edges: &[Edge]) -> Vec<String> {
+    let mut violations = Vec::new();
+    for edge in edges {
+        let Some(rule) = RULES.iter().find(|rule| rule.folder == edge.user) else {
+            violations.push(format!("{} has no rule: say in xtask/src/layers.rs whom it may use", edge.user));
+            continue;
+        };
+        if !rule.allows(&edge.used, edge.in_tests) {
+            let tests = if edge.in_tests { " in tests" } else { "" };
+            let allowed = if rule.may_use.is_empty() { "nothing of ours".into() } else { rule.may_use.join(", ") };
+            violations
+                .push(format!("{} uses {}{tests}, but may use only {allowed}: {}", edge.user, edge.used, rule.because));
+        }
+    }
+    violations.dedup();
+    violations
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn edge(user: &str, used: &str, in_tests: bool) -> Edge {
+        Edge { user: user.into(), used: used.into(), in_tests }
+    }
+
+    #[test]
+    fn this_tree_keeps_its_layers() {
+        let found = check(&tools::root()).unwrap_or_else(|error| panic!("{error}"));
+        assert!(found > 20, "{found}");
+    }
+
+    #[test]
+    fn an_added_edge_fails_and_names_edge_and_rule() {
+        let mut edges = edges(&tools::metadata(&tools::root()).unwrap()).unwrap();
+        assert_eq!(violations(&edges), Vec::<String>::new());
+        for (user, used, because) in [
+            ("core/cla", "core/bundle", "never parses a bundle"),
+            ("core/routing", "core/congestion", "only in bpa"),
+            ("core/bpa", "core/storage", "never a concrete one"),
+            ("core/base", "core/bundle", "stands on"),
+            ("lab", "node", "home advantage"),
+            ("sim", "os", "no system call"),
+            ("node", "scenario", "no testbed"),
+        ] {
+            edges.push(edge(user, used, false));
+            let found = violations(&edges);
+            assert_eq!(found.len(), 1, "{found:?}");
+            assert!(found[0].starts_with(&format!("{user} uses {used}")) && found[0].contains(because), "{found:?}");
+            edges.pop();
+        }
+    }
+
+    #[test]
+    fn tests_may_use_the_link_where_the_table_says_so() {
+        assert!(violations(&[edge("core/cla", "core/link", true), edge("core/storage", "core/link", true)]).is_empty());
+        assert_eq!(violations(&[edge("core/cla", "core/link", false)]).len(), 1);
+        assert_eq!(violations(&[edge("core/routing", "core/link", true)]).len(), 1);
+        assert_eq!(violations(&[edge("attic", "core/base", false)]).len(), 1, "a folder without a rule");
+    }
+
+    #[test]
+    fn an_edge_is_read_from_cargo_metadata() {
+        let package = |name: &str, dependency: &str| {
+            serde_json::json!({
+                "name": name, "manifest_path": format!("/x/core/{name}/Cargo.toml"),
+                "dependencies": [{"name": dependency, "kind": "dev"}, {"name": "bytes", "kind": null}],
+            })
+        };
+        let metadata = serde_json::json!({"workspace_root": "/x", "packages": [package("a", "b"), package("b", "c")]});
+        assert_eq!(edges(&metadata).unwrap(), [edge("core/a", "core/b", true)]);
+    }
+}

@@ -1,0 +1,114 @@
+//! What several chores need: the repository's root, running commands, reading arguments.
+
+use anyhow::{Context, Result, bail};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// The repository's root.
+pub fn root() -> PathBuf {
+    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+    here.parent().unwrap_or(here).to_path_buf()
+}
+
+/// The cargo that runs this chore.
+pub fn cargo() -> Command {
+    let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    command.current_dir(root());
+    command
+}
+
+/// The command as a person would type it.
+pub fn shown(command: &Command) -> String {
+    let program = Path::new(command.get_program()).file_name().unwrap_or_default();
+    let words = std::iter::once(program).chain(command.get_args());
+    words.map(|word| word.to_string_lossy().into_owned()).collect::<Vec<_>>().join(" ")
+}
+
+/// Runs a command with its output going to the terminal.
+///
+/// # Errors
+/// When it cannot be started or fails; the message is the command, to be run again.
+pub fn run(command: &mut Command) -> Result<()> {
+    let status = command.status().with_context(|| format!("cannot run `{}`", shown(command)))?;
+    if !status.success() {
+        bail!("`{}` failed ({status})", shown(command));
+    }
+    Ok(())
+}
+
+/// Runs a command and gives what it wrote to stdout.
+///
+/// # Errors
+/// When it cannot be started or fails.
+pub fn output(command: &mut Command) -> Result<String> {
+    let output = command.output().with_context(|| format!("cannot run `{}`", shown(command)))?;
+    if !output.status.success() {
+        bail!("`{}` failed: {}", shown(command), String::from_utf8_lossy(&output.stderr).trim());
+    }
+    Ok(String::from_utf8(output.stdout)?)
+}
+
+/// What `cargo metadata` says of the workspace at `root` (its members only).
+///
+/// # Errors
+/// When cargo cannot read the workspace.
+pub fn metadata(root: &Path) -> Result<serde_json::Value> {
+    let text = output(cargo().current_dir(root).args(["metadata", "--no-deps", "--format-version", "1"]))?;
+    Ok(serde_json::from_str(&text)?)
+}
+
+/// Arguments of a chore: `--name VALUE` pairs and plain words.
+pub struct Arguments<'a> {
+    words: Vec<&'a str>,
+}
+
+impl<'a> Arguments<'a> {
+    /// Of these.
+    pub fn new(arguments: &'a [String]) -> Self {
+        Arguments { words: arguments.iter().map(String::as_str).collect() }
+    }
+    /// Takes a flag; whether it was given.
+    pub fn flag(&mut self, name: &str) -> bool {
+        let before = self.words.len();
+        self.words.retain(|word| *word != name);
+        self.words.len() < before
+    }
+    /// Takes a number given as `--name N`.
+    ///
+    /// # Errors
+    /// When what follows is no number.
+    pub fn number(&mut self, name: &str, default: u64) -> Result<u64> {
+        let Some(at) = self.words.iter().position(|word| *word == name) else { return Ok(default) };
+        let value = self.words.get(at + 1).with_context(|| format!("{name} wants a number"))?;
+        let number = value.parse().with_context(|| format!("{name}: `{value}` is not a number"))?;
+        self.words.drain(at..at + 2);
+        Ok(number)
+    }
+    /// The plain words.
+    ///
+    /// # Errors
+    /// When an option is left that nobody took.
+    pub fn rest(self) -> Result<Vec<&'a str>> {
+        match self.words.iter().find(|word| word.starts_with('-')) {
+            Some(unknown) => bail!("unknown option `{unknown}`; see `cargo xtask help`"),
+            None => Ok(self.words),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn arguments_are_taken_one_by_one() {
+        let given: Vec<String> = ["cbor", "--seconds", "5", "--all"].map(String::from).into();
+        let mut arguments = Arguments::new(&given);
+        assert_eq!(arguments.number("--seconds", 60).unwrap(), 5);
+        assert_eq!(arguments.number("--jobs", 2).unwrap(), 2);
+        assert!(arguments.flag("--all") && !arguments.flag("--all"));
+        assert_eq!(arguments.rest().unwrap(), ["cbor"]);
+        let unknown = ["--fast".to_string()];
+        assert!(Arguments::new(&unknown).rest().is_err());
+    }
+}

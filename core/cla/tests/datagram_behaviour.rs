@@ -283,9 +283,11 @@ fn miscoloured_data_unknown_services_and_lost_memory_are_cancelled_with_their_re
         farlink_cla::ltp::segment::Data { kind: 0, service: 3, offset: 0, length: 1, checkpoint: 0, report: 0 };
     let body = Body::Data(service, Bytes::from_static(b"x"));
     assert_eq!(why(&bench.segment(peer(), 1, 8, body)), Some(reason::UNREACHABLE));
+    let far = data(kind::RED, 1 << 60, b"x", 0, 0);
+    assert_eq!(why(&bench.segment(peer(), 1, 10, far)), Some(reason::SYSTEM), "larger than all memory");
     // It answers a report of before we started anew: what was claimed then is gone.
     assert_eq!(why(&bench.segment(peer(), 1, 9, data(1, 0, b"abc", 5, 77))), Some(reason::SYSTEM));
-    for number in 7..10 {
+    for number in 7..11 {
         bench.segment(peer(), 1, number, Body::CancelAck { by_sender: false });
     }
     assert_eq!(bench.ltp.usage(), Usage::default());
@@ -313,7 +315,7 @@ fn strangers_get_a_link_of_their_own_or_nothing() {
 fn a_flood_of_new_sessions_and_engines_is_bounded_and_leaves_room_for_neighbours() {
     let mut bench = Bench::new(|config, _| config.sessions = 1000);
     for n in 0..20_000 {
-        bench.segment(stranger(), 100 + n % 3000, n * 7919, data(kind::RED, 1 << 60, b"x", 0, 0));
+        bench.segment(stranger(), 100 + n % 3000, n * 7919, data(kind::RED, 1 << 20, b"x", 0, 0));
     }
     let usage = bench.ltp.usage();
     assert!(usage.imports <= 750, "{usage:?}");

@@ -1,6 +1,8 @@
 //! The goodput of LTP by loss and delay, as a text table that is checked in: a regression is a
 //! readable diff. `BLESS=1 cargo test -p farlink-cla --test datagram_goodput` writes it anew.
 
+#![allow(clippy::disallowed_methods, reason = "the table is a file")]
+
 mod datagram_common;
 
 use datagram_common::{Channel, World};

@@ -92,6 +92,7 @@ fn restarts_of_either_side_lose_nothing() {
         let span = SpanConfig { attempts: 6, idle: Duration::from_secs(100), ..SpanConfig::default() };
         let mut world = World::new(seed, channel, span);
         for i in 0..4 {
+            world.keep = Duration::from_millis(seed * 3);
             world.restart_at(0.05 + 0.11 * f64::from(i) + 0.013 * seed as f64, (i as usize + seed as usize) % 2);
         }
         run(world, 20);

@@ -123,7 +123,11 @@ impl Ltp {
             (event.checkpoint, event.report) = (data.checkpoint, data.report);
             tell(true, event, out);
         }
-        // Beyond the memory bound nothing is taken, so nothing is claimed.
+        // A block that can never fit is refused; one that does not fit now is not taken, so not
+        // claimed, and comes again.
+        if data.end() > self.config.memory_bytes {
+            return self.refuse_session(id, reason::SYSTEM, out);
+        }
         if self.arriving_bytes + data.length > self.config.memory_bytes {
             return;
         }

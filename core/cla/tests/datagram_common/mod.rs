@@ -77,7 +77,9 @@ pub struct Side {
     pub waiting: VecDeque<(u64, Payload, bool)>,
     pub open: BTreeMap<SendId, (u64, Payload, bool)>,
     pub done: BTreeSet<u64>,
-    /// Numbers of bundles accepted, and how often each was offered.
+    /// Numbers of bundles offered since the last start, or kept before it.
+    pub known: BTreeSet<u64>,
+    /// Numbers of bundles kept, and how often each was offered.
     pub accepted: BTreeSet<u64>,
     pub offers: BTreeMap<u64, u32>,
     pub failed: u32,
@@ -92,7 +94,7 @@ pub struct Side {
 
 enum Happening {
     Arrive(usize, Train),
-    Verdict(usize, Ticket, Result<(), Refusal>, u32),
+    Verdict { side: usize, ticket: Ticket, number: u64, verdict: Result<(), Refusal>, generation: u32 },
     Window,
     Restart(usize),
 }
@@ -135,6 +137,7 @@ impl World {
                 waiting: VecDeque::new(),
                 open: BTreeMap::new(),
                 done: BTreeSet::new(),
+                known: BTreeSet::new(),
                 accepted: BTreeSet::new(),
                 offers: BTreeMap::new(),
                 failed: 0,
@@ -257,32 +260,26 @@ impl World {
     fn agent(&mut self, side: usize, ticket: Ticket, part: &Payload, reliable: bool) {
         let s = &mut self.sides[side];
         if let [Chunk::Fill { seed, .. }] = part.chunks() {
-            s.accepted.insert(*seed);
             *s.offers.entry(*seed).or_default() += 1;
-            return self.answer(side, ticket, Ok(()));
+            return self.answer(side, ticket, *seed, Ok(()));
         }
         let number = number_of(part);
         assert_eq!(*part, bundle(number, part.len() as usize), "bundle {number} arrived damaged");
         *s.offers.entry(number).or_default() += 1;
         let verdict = match self.refuse.get(&number) {
             Some(reason) if side == 1 => Err(*reason),
-            _ if s.accepted.contains(&number) => Err(Refusal::Duplicate),
+            _ if !s.known.insert(number) => Err(Refusal::Duplicate),
             _ => Ok(()),
         };
-        if verdict.is_ok() && (!reliable || self.keep == Duration::ZERO) {
-            self.sides[side].accepted.insert(number);
-        }
         if reliable {
-            let verdict = verdict.map(|()| ());
-            if verdict.is_ok() && self.keep > Duration::ZERO {
-                self.sides[side].accepted.insert(number);
-            }
-            self.answer(side, ticket, verdict);
+            self.answer(side, ticket, number, verdict);
+        } else if verdict.is_ok() {
+            s.accepted.insert(number);
         }
     }
-    fn answer(&mut self, side: usize, ticket: Ticket, verdict: Result<(), Refusal>) {
+    fn answer(&mut self, side: usize, ticket: Ticket, number: u64, verdict: Result<(), Refusal>) {
         let (when, generation) = (self.now + self.keep, self.generation[side]);
-        self.at(when, Happening::Verdict(side, ticket, verdict, generation));
+        self.at(when, Happening::Verdict { side, ticket, number, verdict, generation });
     }
     fn transmit(&mut self, side: usize, train: &Train) {
         let mut joined: Vec<Payload> = Vec::new();
@@ -322,6 +319,7 @@ impl World {
         s.config.seed += 1000;
         s.ltp = Ltp::new(s.config.clone(), vec![s.span.clone()]);
         s.ready = false;
+        s.known = s.accepted.clone();
         for (_, again) in core::mem::take(&mut s.open) {
             s.waiting.push_back(again);
         }
@@ -342,14 +340,19 @@ impl World {
                 Happening::Arrive(side, train) => {
                     self.input(side, Input::Datagrams { from: address(1 - side), train });
                 }
-                Happening::Verdict(side, ticket, verdict, generation) if generation == self.generation[side] => {
+                Happening::Verdict { side, ticket, number, verdict, generation }
+                    if generation == self.generation[side] =>
+                {
                     let input = match verdict {
-                        Ok(()) => Input::Accepted { ticket },
+                        Ok(()) => {
+                            self.sides[side].accepted.insert(number);
+                            Input::Accepted { ticket }
+                        }
                         Err(reason) => Input::Refused { ticket, reason },
                     };
                     self.input(side, input);
                 }
-                Happening::Verdict(..) => {}
+                Happening::Verdict { .. } => {}
                 Happening::Window if self.channel.told => self.tell_links(),
                 Happening::Window => {}
                 Happening::Restart(side) => self.restart(side),

@@ -38,12 +38,17 @@ pub fn ticks(width: f64) -> usize {
 
 /// Keeps numbers and their units on one line.
 fn unbroken(text: &str) -> String {
-    let chars: Vec<char> = text.chars().collect();
-    let glued = |i: usize| {
-        let digit = i > 0 && chars[i - 1].is_ascii_digit();
-        digit && chars[i] == ' ' && chars.get(i + 1).is_some_and(|c| c.is_alphabetic() || *c == '%')
-    };
-    (0..chars.len()).map(|i| if glued(i) { '\u{a0}' } else { chars[i] }).collect()
+    const UNITS: &[&str] = &["%", "s", "ms", "µs", "h", "d", "B", "kB", "MB", "GB", "TB"];
+    let mut out = String::with_capacity(text.len());
+    for word in text.split(' ') {
+        let unit = UNITS.contains(&word.trim_end_matches(['.', ',', ';', ')']));
+        let after_number = out.ends_with(|c: char| c.is_ascii_digit());
+        if !out.is_empty() {
+            out.push(if unit && after_number { '\u{a0}' } else { ' ' });
+        }
+        out.push_str(word);
+    }
+    out
 }
 
 fn open(out: &mut String, heading: &str, caption: &str) {
@@ -528,4 +533,17 @@ fn losses(row: &LinkRow) -> String {
         row.sent_packets,
         if parts.is_empty() { "none lost".into() } else { parts.join(", ") }
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_stay_with_their_units() {
+        assert_eq!(
+            unbroken("all 800 bundles took 3.2 s, 10 % more."),
+            "all 800 bundles took 3.2\u{a0}s, 10\u{a0}% more."
+        );
+    }
 }

@@ -312,6 +312,27 @@ fn strangers_get_a_link_of_their_own_or_nothing() {
 }
 
 #[test]
+fn sessions_that_come_free_are_offered_to_every_link() {
+    let mut config = Config { engine: 2, sessions: 1, ..Config::default() };
+    config.split = split;
+    let span = |link, engine| SpanConfig { link: LinkId(link), engine, node: NodeId(engine), ..SpanConfig::default() };
+    let mut bench = Bench { ltp: Ltp::new(config, vec![span(0, 1), span(1, 3)]), now: Instant(1) };
+    bench.input(Input::Link { link: LinkId(0), state: LinkState::UP });
+    bench.input(Input::Link { link: LinkId(1), state: LinkState::UP });
+    let ready = |out: &[Output], link| {
+        out.iter().rev().find_map(|o| match o {
+            Output::Ready { link: l, ready } if l.0 == link => Some(*ready),
+            _ => None,
+        })
+    };
+    let out = bench.send(1, bundle(1, 100));
+    assert_eq!(ready(&out, 1), Some(false), "the only session is taken");
+    let number = sent(&out)[0].1.session.number;
+    let out = bench.segment(peer(), 2, number, Body::Cancel { by_sender: false, reason: 0 });
+    assert_eq!((ready(&out, 0), ready(&out, 1)), (Some(true), Some(true)));
+}
+
+#[test]
 fn a_flood_of_new_sessions_and_engines_is_bounded_and_leaves_room_for_neighbours() {
     let mut bench = Bench::new(|config, _| config.sessions = 1000);
     for n in 0..20_000 {

@@ -17,6 +17,8 @@ use farlink_base::{Event, EventClass, Instant, LinkId, Map, NodeId, Payload, Ref
 
 /// Unconfigured peers served at once.
 const DYNAMIC_MAX: usize = 1024;
+/// Answers waiting in one span; further ones are dropped (the peer asks again).
+const CONTROL_MAX: usize = 65_536;
 /// Addresses remembered to know which span something came over.
 const ADDRESSES_MAX: usize = 4096;
 
@@ -67,6 +69,8 @@ pub struct Ltp {
     pub(super) next_ticket: u64,
     pub(super) arriving_bytes: u64,
     pub(super) closing: bool,
+    /// Whether sessions were left for new blocks when spans last learned of it.
+    had_room: bool,
     touched: Vec<usize>,
 }
 
@@ -93,6 +97,7 @@ impl Ltp {
             next_ticket: 1,
             arriving_bytes: 0,
             closing: false,
+            had_room: true,
             touched: Vec::new(),
             config,
         };
@@ -167,7 +172,11 @@ impl Ltp {
             self.by_address.clear();
         }
         self.by_address.insert(from, index);
-        self.spans[index].heard = Some(from);
+        let span = &mut self.spans[index];
+        span.heard = Some(from);
+        if let Destination::Address(to) = &mut span.to {
+            *to = from;
+        }
     }
     /// A span for an engine that is not configured; `None` when it is not served.
     pub(super) fn make_dynamic(&mut self, engine: u64, from: SocketAddr, out: &mut impl Sink<Output>) -> Option<usize> {
@@ -220,6 +229,7 @@ impl Ltp {
         out: &mut impl Sink<Output>,
     ) {
         match span {
+            Some(index) if self.spans[index].control.len() >= CONTROL_MAX => {}
             Some(index) => {
                 let control = control(Some(&self.spans[index]));
                 self.spans[index].control.push_back(control);
@@ -278,7 +288,10 @@ impl Ltp {
     }
     /// Brings deadline and readiness of every touched span up to date.
     fn settle(&mut self, now: Instant, out: &mut impl Sink<Output>) {
-        let room = (self.exports.len() as u64) < u64::from(self.config.sessions) && !self.closing;
+        let room = self.exports.len() < self.config.sessions as usize && !self.closing;
+        if room != core::mem::replace(&mut self.had_room, room) {
+            (0..self.spans.len()).for_each(|index| self.touch(index));
+        }
         while let Some(index) = self.touched.pop() {
             let span = &mut self.spans[index];
             span.touched = false;

@@ -140,6 +140,7 @@ impl Ltp {
         let before = import.weight();
         let taken = import.data(data, body(data.length));
         self.arriving_bytes = self.arriving_bytes + import.weight() - before;
+        let unasked = import.wants_asynchronous(self.spans[index].config.report_every);
         match taken {
             Err(_) => return self.refuse_session(id, reason::MISCOLORED, out),
             Ok(true) => self.offer_whole_parts(id, out),
@@ -148,10 +149,7 @@ impl Ltp {
         if data.is_checkpoint() {
             let asked = Asked { checkpoint: data.checkpoint, report: data.report, upper: data.end() };
             self.checkpoint(id, asked);
-        } else if data.is_red()
-            && let Some(asked) =
-                self.imports.get(&id).and_then(|i| i.wants_asynchronous(self.spans[index].config.report_every))
-        {
+        } else if let Some(asked) = unasked {
             self.issue_reports(id, asked);
         }
         if !data.is_red() {

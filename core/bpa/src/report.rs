@@ -150,7 +150,7 @@ impl Agent {
             }
             // A report is for whoever registered at the endpoint it was asked to be sent to.
             Ok(_) => {
-                !self.endpoints.get(&held.bundle.primary.destination).is_some_and(|e| !e.registrations.is_empty())
+                self.endpoints.get(&held.bundle.primary.destination).is_none_or(|e| e.registrations.is_empty())
                     && held.bundle.primary.destination.is_node_id()
             }
             Err(_) => true,

@@ -88,7 +88,7 @@ enum Phase {
     Open,
 }
 
-/// The durable store. See [`Config`] for its bounds and `docs/explanation` for its format.
+/// The durable store. [`Config`] has its bounds; its format is at the top of `log/record.rs`.
 #[derive(Debug)]
 pub struct LogStore {
     config: Config,

@@ -223,7 +223,7 @@ impl Scan {
 
 #[cfg(test)]
 mod tests {
-    use super::super::record::{DELETE_RECORD, Encoder};
+    use super::super::record::Encoder;
     use super::*;
     use bytes::{BufMut, BytesMut};
     use farlink_base::{BundleHandle, Payload};
@@ -291,6 +291,5 @@ mod tests {
         let mut zeros = bytes.clone();
         zeros.put_bytes(0, 9000);
         assert_eq!(scan(&zeros, 4096), (6, 0, 9000));
-        let _ = DELETE_RECORD;
     }
 }

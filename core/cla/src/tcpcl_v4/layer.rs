@@ -406,7 +406,7 @@ impl TcpclV4 {
         match session.due(now, &self.config, sends, hears) {
             Due::Later(_) => {}
             Due::Keepalive => session.put_keepalive(),
-            Due::Idle => session.terminate(term::IDLE),
+            Due::Idle => session.terminate(now, term::IDLE),
             Due::Dead => return self.abort(now, stream, out),
         }
         self.flush(now, stream, out);
@@ -433,7 +433,7 @@ impl TcpclV4 {
         for stream in streams {
             let Some(session) = self.sessions.get_mut(&stream) else { continue };
             if session.phase == Phase::Established {
-                session.terminate(term::UNKNOWN);
+                session.terminate(now, term::UNKNOWN);
                 self.flush(now, stream, out);
             } else {
                 out.push(Output::StreamClose { stream, abort: true });

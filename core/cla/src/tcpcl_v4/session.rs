@@ -308,9 +308,10 @@ impl Session {
     }
 
     /// Asks the peer to end the session.
-    pub fn terminate(&mut self, reason: u8) {
+    pub fn terminate(&mut self, now: Instant, reason: u8) {
         if !self.term_sent {
             self.term_sent = true;
+            self.last_used = now;
             wire::put_term(&mut self.control, 0, reason);
         }
     }

@@ -1,0 +1,142 @@
+//! What stands in for the agent: sends each bundle until it is confirmed, accepts each once.
+
+use super::{LINK, Plan};
+use farlink_base::layer::{Input, Output, SendId, Ticket};
+use farlink_base::{Payload, Refusal};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+pub struct Agent {
+    side: usize,
+    lengths: Vec<usize>,
+    queue: VecDeque<usize>,
+    failed: Vec<usize>,
+    sending: BTreeMap<SendId, usize>,
+    next_send: u64,
+    ready: bool,
+    peers: i32,
+    confirmed: BTreeSet<usize>,
+    offers: BTreeMap<Ticket, Payload>,
+    refused: BTreeSet<Ticket>,
+    finished: BTreeSet<Ticket>,
+    accepted: BTreeMap<usize, usize>,
+    pub repeated: u64,
+}
+
+impl std::fmt::Debug for Agent {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Agent { side, queue, sending, ready, confirmed, .. } = self;
+        write!(f, "side {side}: {queue:?} waiting, {sending:?} under way, ready {ready}, confirmed {confirmed:?}")
+    }
+}
+
+/// Byte `at` of bundle `index` of a side: tells any two apart, however they are mixed up.
+fn content(side: usize, index: usize, len: usize) -> Vec<u8> {
+    let mut bytes: Vec<u8> = (0..len).map(|at| (at as u8).wrapping_mul(31).wrapping_add(index as u8)).collect();
+    let name = [&[side as u8][..], &(index as u32).to_be_bytes()].concat();
+    bytes.iter_mut().zip(name).for_each(|(byte, name)| *byte = name);
+    bytes
+}
+
+impl Agent {
+    pub fn new(side: usize, plan: &Plan) -> Self {
+        let lengths = plan.bundles[side].clone();
+        Agent {
+            side,
+            queue: (0..lengths.len()).collect(),
+            lengths,
+            failed: Vec::new(),
+            sending: BTreeMap::new(),
+            next_send: 0,
+            ready: false,
+            peers: 0,
+            confirmed: BTreeSet::new(),
+            offers: BTreeMap::new(),
+            refused: BTreeSet::new(),
+            finished: BTreeSet::new(),
+            accepted: BTreeMap::new(),
+            repeated: 0,
+        }
+    }
+    pub fn is_done(&self) -> bool {
+        self.confirmed.len() == self.lengths.len()
+    }
+    pub fn next_send(&mut self) -> Option<Input> {
+        let index = if self.ready { self.queue.pop_front()? } else { return None };
+        let id = SendId(self.next_send);
+        self.next_send += 1;
+        self.sending.insert(id, index);
+        let bundle = Payload::from(content(self.side, index, self.lengths[index]));
+        Some(Input::Send { link: LINK, id, bundle, reliable: true })
+    }
+    pub fn on_failed(&mut self, id: SendId) {
+        let index = self.sending.remove(&id).expect("a bundle that is not under way failed");
+        self.failed.push(index);
+    }
+    pub fn retry(&mut self) {
+        self.queue.extend(self.failed.drain(..));
+    }
+    /// Everything but what is kept on disk is lost: what was not confirmed is sent again.
+    pub fn restart(&mut self) {
+        let lost = std::mem::take(&mut self.sending);
+        self.queue.extend(lost.into_values());
+        self.offers.clear();
+        self.refused.clear();
+        self.finished.clear();
+        self.ready = false;
+        self.peers = 0;
+    }
+    /// The verdict, once there is one: at the last part, or for a refusal at the first.
+    pub fn on_offer(&mut self, ticket: Ticket, part: Payload, last: bool, refuse: bool) -> Option<Input> {
+        assert!(!self.finished.contains(&ticket), "{ticket:?} goes on after its end");
+        if last {
+            self.finished.insert(ticket);
+        }
+        if self.refused.contains(&ticket) {
+            return None;
+        }
+        let begun = self.offers.contains_key(&ticket);
+        let offer = self.offers.entry(ticket).or_default();
+        offer.append(part);
+        if refuse && !begun {
+            self.refused.insert(ticket);
+            return Some(Input::Refused { ticket, reason: Refusal::NoResources });
+        }
+        if !last {
+            return None;
+        }
+        let bytes = self.offers.remove(&ticket)?.to_bytes().unwrap();
+        let index = u32::from_be_bytes(bytes[1..5].try_into().unwrap()) as usize;
+        assert_eq!(&bytes[..], content(1 - self.side, index, bytes.len()), "bundle {index} came damaged");
+        // Accepted: on disk from now on, whatever becomes of the answer.
+        if self.accepted.insert(index, bytes.len()).is_some() {
+            self.repeated += 1;
+            return Some(Input::Refused { ticket, reason: Refusal::Duplicate });
+        }
+        Some(Input::Accepted { ticket })
+    }
+    pub fn on_output(&mut self, output: Output) {
+        match output {
+            Output::Sent { id, .. } => {
+                let index = self.sending.remove(&id).expect("a bundle that is not under way was confirmed");
+                assert!(self.confirmed.insert(index), "bundle {index} was confirmed twice");
+            }
+            Output::Ready { ready, .. } => {
+                assert_ne!(self.ready, ready, "said twice");
+                self.ready = ready;
+            }
+            Output::OfferAborted { ticket } => {
+                assert!(self.offers.remove(&ticket).is_some(), "{ticket:?} was not open");
+            }
+            Output::PeerUp { .. } => self.peers += 1,
+            Output::PeerDown { .. } => self.peers -= 1,
+            Output::Event(_) => {}
+            other => panic!("unexpected {other:?}"),
+        }
+        assert!((0..=1).contains(&self.peers), "peer up and down do not alternate");
+    }
+    /// Every bundle of the other side is here, whole, once.
+    pub fn check_accepted(&self, lengths: &[usize], plan: &Plan) {
+        let want: BTreeMap<usize, usize> = lengths.iter().copied().enumerate().collect();
+        assert_eq!(self.accepted, want, "{plan:?}");
+    }
+}

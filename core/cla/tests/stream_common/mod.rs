@@ -1,0 +1,331 @@
+//! Two layers joined by byte streams in virtual time, with everything a network does to them:
+//! arbitrary chunks, stalls, resets at any byte, gaps, restarts. A small agent at each end sends
+//! until every bundle is confirmed and keeps what it accepts.
+
+mod agent;
+mod wire;
+
+use agent::Agent;
+use farlink_base::layer::{ConvergenceLayer, Input, LinkState, Output};
+use farlink_base::{Duration, Instant, LinkId, Rng, StreamId};
+use std::collections::BTreeMap;
+use wire::Connection;
+
+/// The link between the two, by the same number at both.
+pub const LINK: LinkId = LinkId(0);
+
+/// What happens in one run.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    pub seed: u64,
+    /// Bundles each side sends, by length.
+    pub bundles: [Vec<usize>; 2],
+    /// Bytes a stream holds in one direction.
+    pub capacity: u64,
+    /// Largest chunk delivered at once.
+    pub chunk: u64,
+    /// Longest delay of a chunk.
+    pub delay: Duration,
+    /// Longest wait for a verdict.
+    pub verdict: Duration,
+    /// Of 1000 offers, how many are refused for want of resources.
+    pub refused: u64,
+    /// Resets the first stream when so many bytes came from this side.
+    pub reset: Option<(usize, u64)>,
+    /// Times between which the link is down.
+    pub gaps: Vec<(Duration, Duration)>,
+    /// When a side loses all but what its agent keeps.
+    pub restarts: Vec<(Duration, usize)>,
+}
+impl Default for Plan {
+    fn default() -> Self {
+        Plan {
+            seed: 1,
+            bundles: [vec![200; 20], vec![300; 20]],
+            capacity: 4096,
+            chunk: 1000,
+            delay: Duration::from_millis(5),
+            verdict: Duration::from_millis(20),
+            refused: 0,
+            reset: None,
+            gaps: Vec::new(),
+            restarts: Vec::new(),
+        }
+    }
+}
+
+/// What came of a run.
+#[derive(Debug)]
+pub struct Outcome {
+    /// When the last bundle was confirmed.
+    pub took: Duration,
+    /// Bundles offered a second time (their confirmation was lost).
+    pub repeated: u64,
+    /// Streams opened.
+    pub streams: usize,
+    /// Bytes delivered over the first stream from each side.
+    pub first: [u64; 2],
+}
+
+enum Todo {
+    Opened(usize),
+    Refused(usize, StreamId),
+    Deliver(usize, usize),
+    /// With how often the side was restarted when it was given.
+    Verdict(usize, usize, Input),
+    Retry(usize),
+    Link(LinkState),
+    Restart(usize),
+}
+
+struct World<'a, L> {
+    plan: &'a Plan,
+    make: &'a dyn Fn(usize) -> L,
+    rng: Rng,
+    now: Instant,
+    order: u64,
+    todo: BTreeMap<(Instant, u64), Todo>,
+    layers: [L; 2],
+    agents: [Agent; 2],
+    connections: Vec<Connection>,
+    up: bool,
+    lives: [usize; 2],
+}
+
+/// Runs the plan until both sides are done; panics with the plan if something is lost, doubled or
+/// stuck.
+pub fn run<L: ConvergenceLayer>(plan: &Plan, make: &dyn Fn(usize) -> L) -> Outcome {
+    let mut world = World {
+        plan,
+        make,
+        rng: Rng::new(plan.seed),
+        now: Instant::ZERO,
+        order: 0,
+        todo: BTreeMap::new(),
+        layers: [make(0), make(1)],
+        agents: [0, 1].map(|side| Agent::new(side, plan)),
+        connections: Vec::new(),
+        up: true,
+        lives: [0; 2],
+    };
+    world.at(Duration::ZERO, Todo::Link(LinkState::UP));
+    for (down, up) in &plan.gaps {
+        world.at(*down, Todo::Link(LinkState::DOWN));
+        world.at(*up, Todo::Link(LinkState::UP));
+    }
+    for (when, side) in &plan.restarts {
+        world.at(*when, Todo::Restart(*side));
+    }
+    while !world.is_done() {
+        assert!(world.step(), "nothing will ever happen again: {plan:?}\n{:?}", world.agents);
+        assert!(world.now < Instant(3_600_000_000_000), "stuck: {plan:?}\n{:?}", world.agents);
+    }
+    for side in 0..2 {
+        world.agents[1 - side].check_accepted(&plan.bundles[side], plan);
+    }
+    let first = world.connections.first().map_or([0; 2], |connection| connection.delivered);
+    let repeated = world.agents.iter().map(|agent| agent.repeated).sum();
+    Outcome { took: world.now.since(Instant::ZERO), repeated, streams: world.connections.len(), first }
+}
+
+impl<L: ConvergenceLayer> World<'_, L> {
+    fn is_done(&self) -> bool {
+        self.agents.iter().all(Agent::is_done)
+    }
+    fn at(&mut self, after: Duration, todo: Todo) {
+        self.order += 1;
+        self.todo.insert((self.now + after, self.order), todo);
+    }
+    fn random(&mut self, longest: Duration) -> Duration {
+        Duration::from_micros(1 + self.rng.below(longest.as_micros().max(1) as u64))
+    }
+
+    /// Does what is due next, be it a timer of a layer or an event of the network.
+    fn step(&mut self) -> bool {
+        let timer = (0..2).filter_map(|side| self.layers[side].next_timeout().map(|at| (at, side))).min();
+        let event = self.todo.first_key_value().map(|((at, _), _)| *at);
+        match (timer, event) {
+            (Some((at, side)), event) if event.is_none_or(|event| at < event) => {
+                self.now = self.now.max(at);
+                self.give(side, Input::Wake);
+            }
+            (_, Some(at)) => {
+                self.now = self.now.max(at);
+                let Some((_, todo)) = self.todo.pop_first() else { return false };
+                self.perform(todo);
+            }
+            _ => return false,
+        }
+        true
+    }
+
+    fn perform(&mut self, todo: Todo) {
+        match todo {
+            Todo::Opened(index) => self.opened(index),
+            Todo::Refused(side, stream) => self.give(side, Input::StreamClosed { stream, error: true }),
+            Todo::Deliver(index, from) => self.deliver(index, from),
+            Todo::Verdict(side, life, input) if life == self.lives[side] => self.give(side, input),
+            Todo::Verdict(..) => {}
+            Todo::Retry(side) => {
+                self.agents[side].retry();
+                self.send(side);
+            }
+            Todo::Link(state) => {
+                self.up = state.transmit;
+                for side in 0..2 {
+                    self.give(side, Input::Link { link: LINK, state });
+                }
+                (0..self.connections.len()).for_each(|index| (0..2).for_each(|from| self.schedule(index, from)));
+            }
+            Todo::Restart(side) => {
+                for index in 0..self.connections.len() {
+                    self.reset(index, Some(side));
+                }
+                self.lives[side] += 1;
+                self.layers[side] = (self.make)(side);
+                self.agents[side].restart();
+                let state = if self.up { LinkState::UP } else { LinkState::DOWN };
+                self.give(side, Input::Link { link: LINK, state });
+            }
+        }
+    }
+
+    fn opened(&mut self, index: usize) {
+        let from = "127.0.0.1:4556".parse().unwrap();
+        for side in [self.connections[index].active, 1 - self.connections[index].active] {
+            let Some(stream) = self.connections[index].stream(side) else { continue };
+            self.give(side, Input::StreamOpened { stream, from });
+            let room = self.plan.capacity;
+            if self.connections[index].stream(side).is_some() {
+                self.connections[index].open[side] = true;
+                self.give(side, Input::StreamWritable { stream, room });
+            }
+        }
+    }
+
+    /// Books the next delivery of a direction, if there is something to deliver.
+    fn schedule(&mut self, index: usize, from: usize) {
+        let ready = self.up && self.connections[index].may_deliver(from);
+        if ready {
+            self.connections[index].booked[from] = true;
+            let wait = self.random(self.plan.delay);
+            self.at(wait, Todo::Deliver(index, from));
+        }
+    }
+
+    fn deliver(&mut self, index: usize, from: usize) {
+        self.connections[index].booked[from] = false;
+        if !self.up || !self.connections[index].may_deliver(from) {
+            return;
+        }
+        let mut n = 1 + self.rng.below(self.plan.chunk);
+        let reset = self.plan.reset.filter(|(side, _)| index == 0 && *side == from).map(|(_, at)| at);
+        if let Some(at) = reset {
+            n = n.min(at - self.connections[index].delivered[from]);
+        }
+        let connection = &mut self.connections[index];
+        let data = connection.take(from, n);
+        let (to, room) = (1 - from, self.plan.capacity - connection.buffers[from].len());
+        if let Some(stream) = connection.stream(to).filter(|_| !data.is_empty()) {
+            self.give(to, Input::StreamData { stream, data });
+        }
+        if reset.is_some_and(|at| self.connections[index].delivered[from] >= at) {
+            return self.reset(index, None);
+        }
+        if let Some(stream) = self.connections[index].stream(from) {
+            self.give(from, Input::StreamWritable { stream, room });
+        }
+        if let Some(stream) = self.connections[index].finished(from) {
+            self.give(to, Input::StreamClosed { stream, error: false });
+        }
+        self.schedule(index, from);
+    }
+
+    /// Breaks a stream; the side that caused it is not told.
+    fn reset(&mut self, index: usize, silent: Option<usize>) {
+        for side in 0..2 {
+            if let Some(stream) = self.connections[index].drop_side(side)
+                && silent != Some(side)
+            {
+                self.give(side, Input::StreamClosed { stream, error: true });
+            }
+        }
+    }
+
+    fn give(&mut self, side: usize, input: Input) {
+        let mut outputs = Vec::new();
+        self.layers[side].handle(self.now, input, &mut outputs);
+        for output in outputs {
+            self.take(side, output);
+        }
+        self.send(side);
+    }
+
+    /// Sends while the layer says it is ready.
+    fn send(&mut self, side: usize) {
+        while let Some(input) = self.agents[side].next_send() {
+            let mut outputs = Vec::new();
+            self.layers[side].handle(self.now, input, &mut outputs);
+            for output in outputs {
+                self.take(side, output);
+            }
+        }
+    }
+
+    fn take(&mut self, side: usize, output: Output) {
+        match output {
+            Output::StreamConnect { stream, link } => {
+                assert_eq!(link, LINK);
+                let wait = self.random(self.plan.delay);
+                if !self.up {
+                    return self.at(wait, Todo::Refused(side, stream));
+                }
+                let index = self.connections.len();
+                self.connections.push(Connection::new(side, stream, index));
+                self.at(wait, Todo::Opened(index));
+            }
+            Output::StreamWrite { stream, data } => {
+                let index = self.index(side, stream);
+                self.connections[index].write(side, data, self.plan.capacity);
+                self.schedule(index, side);
+            }
+            Output::StreamClose { stream, abort } => {
+                let Some(index) = self.find(side, stream) else { return };
+                if abort {
+                    self.connections[index].drop_side(side);
+                    self.reset(index, Some(side));
+                } else {
+                    self.connections[index].close(side);
+                    self.schedule(index, side);
+                }
+            }
+            Output::PauseRead { stream } | Output::ResumeRead { stream } => {
+                let paused = matches!(output, Output::PauseRead { .. });
+                let index = self.index(side, stream);
+                self.connections[index].paused[side] = paused;
+                self.schedule(index, 1 - side);
+            }
+            Output::Offer { ticket, part, last, .. } => {
+                let refuse = self.rng.below(1000) < self.plan.refused;
+                if let Some(verdict) = self.agents[side].on_offer(ticket, part, last, refuse) {
+                    let wait = self.random(self.plan.verdict);
+                    let life = self.lives[side];
+                    self.at(wait, Todo::Verdict(side, life, verdict));
+                }
+            }
+            Output::SendFailed { id, .. } => {
+                self.agents[side].on_failed(id);
+                let wait = self.random(Duration::from_millis(50));
+                self.at(wait, Todo::Retry(side));
+            }
+            other => self.agents[side].on_output(other),
+        }
+    }
+
+    fn find(&self, side: usize, stream: StreamId) -> Option<usize> {
+        self.connections.iter().position(|connection| connection.stream(side) == Some(stream))
+    }
+    fn index(&self, side: usize, stream: StreamId) -> usize {
+        self.find(side, stream).unwrap_or_else(|| panic!("side {side} uses {stream:?}, which is closed"))
+    }
+}

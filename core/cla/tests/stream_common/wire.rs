@@ -1,0 +1,70 @@
+//! One byte stream between the two sides.
+
+use farlink_base::{Payload, StreamId};
+
+pub struct Connection {
+    /// The side that connected.
+    pub active: usize,
+    streams: [Option<StreamId>; 2],
+    /// Whether a side was told that it is open.
+    pub open: [bool; 2],
+    /// Bytes each side wrote that did not arrive yet.
+    pub buffers: [Payload; 2],
+    pub delivered: [u64; 2],
+    /// Whether a delivery from this side is booked.
+    pub booked: [bool; 2],
+    /// Whether this side does not read.
+    pub paused: [bool; 2],
+    closed: [bool; 2],
+}
+impl Connection {
+    pub fn new(active: usize, stream: StreamId, index: usize) -> Self {
+        let passive = StreamId(StreamId::PASSIVE | index as u64);
+        let streams = if active == 0 { [Some(stream), Some(passive)] } else { [Some(passive), Some(stream)] };
+        Connection {
+            active,
+            streams,
+            open: [false; 2],
+            buffers: [Payload::new(), Payload::new()],
+            delivered: [0; 2],
+            booked: [false; 2],
+            paused: [false; 2],
+            closed: [false; 2],
+        }
+    }
+    /// The stream's number at this side, while this side has it.
+    pub fn stream(&self, side: usize) -> Option<StreamId> {
+        self.streams[side]
+    }
+    pub fn write(&mut self, side: usize, data: Payload, capacity: u64) {
+        assert!(self.open[side] && !self.closed[side], "written before it was open or after it was closed");
+        assert!(!data.is_empty(), "an empty write");
+        self.buffers[side].append(data);
+        assert!(self.buffers[side].len() <= capacity, "more written than there was room");
+    }
+    pub fn may_deliver(&self, from: usize) -> bool {
+        let something = !self.buffers[from].is_empty() || self.closed[from];
+        something && !self.booked[from] && !self.paused[1 - from] && self.streams[1 - from].is_some()
+    }
+    pub fn take(&mut self, from: usize, n: u64) -> Payload {
+        let data = self.buffers[from].split_to(n);
+        self.delivered[from] += data.len();
+        data
+    }
+    /// This side writes no more and hears no more; what it wrote still arrives.
+    pub fn close(&mut self, side: usize) {
+        self.closed[side] = true;
+        self.streams[side] = None;
+        self.buffers[1 - side] = Payload::new();
+    }
+    /// The other end's stream once everything of a closed side has arrived.
+    pub fn finished(&mut self, from: usize) -> Option<StreamId> {
+        let over = self.closed[from] && self.buffers[from].is_empty();
+        if over { self.streams[1 - from].take() } else { None }
+    }
+    /// This side's stream is gone with everything in it.
+    pub fn drop_side(&mut self, side: usize) -> Option<StreamId> {
+        self.buffers = [Payload::new(), Payload::new()];
+        self.streams[side].take()
+    }
+}

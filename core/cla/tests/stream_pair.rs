@@ -1,0 +1,115 @@
+//! Every stream layer against itself, over streams that do to it what networks do.
+
+mod stream_common;
+
+use farlink_base::{Duration, LayerId};
+use farlink_cla::tcpcl_v4::{Config, SpanConfig, TcpclV4};
+use proptest::prelude::*;
+use stream_common::{LINK, Plan, run};
+
+/// TCPCLv4 with segments of this size; the sides that connect.
+fn tcpcl_v4(segment_bytes: u64, connect: [bool; 2]) -> impl Fn(usize) -> TcpclV4 {
+    move |side| {
+        let names = ["ipn:1.0", "ipn:2.0"];
+        let config = Config {
+            layer: LayerId(3),
+            node_id: names[side].into(),
+            keepalive: Duration::from_secs(5),
+            segment_mru: 1 << 16,
+            ..Config::default()
+        };
+        let span = SpanConfig {
+            link: LINK,
+            node_id: names[1 - side].into(),
+            connect: connect[side],
+            segment_bytes,
+            window_bytes: 20_000,
+            ..SpanConfig::default()
+        };
+        TcpclV4::new(config, vec![span])
+    }
+}
+
+#[test]
+fn without_faults_each_bundle_crosses_once() {
+    let outcome = run(&Plan::default(), &tcpcl_v4(100, [true, false]));
+    assert_eq!((outcome.repeated, outcome.streams), (0, 1));
+}
+
+#[test]
+fn both_sides_may_connect() {
+    for seed in 0..20 {
+        let plan = Plan { seed, ..Plan::default() };
+        let outcome = run(&plan, &tcpcl_v4(100, [true, true]));
+        assert_eq!(outcome.repeated, 0);
+        assert!(outcome.streams <= 2);
+    }
+}
+
+#[test]
+fn a_reset_at_any_byte_loses_and_doubles_nothing() {
+    let plan = |reset| Plan { bundles: [vec![40, 90], vec![60]], chunk: 30, reset, ..Plan::default() };
+    let make = tcpcl_v4(50, [true, false]);
+    let whole = run(&plan(None), &make).first;
+    assert!(whole[0] > 200 && whole[1] > 120);
+    for side in 0..2 {
+        for at in 1..=whole[side] {
+            let outcome = run(&plan(Some((side, at))), &make);
+            assert!(outcome.repeated <= 3, "{outcome:?}");
+        }
+    }
+}
+
+#[test]
+fn gaps_shorter_and_longer_than_patience_are_survived() {
+    for gap in [1, 4, 7, 60, 600] {
+        let gaps = (0..3).map(|i| {
+            let down = Duration::from_millis(30) + Duration::from_secs(i * (gap + 3));
+            (down, down + Duration::from_secs(gap))
+        });
+        let plan = Plan { bundles: [vec![2000; 30], vec![5000; 10]], gaps: gaps.collect(), ..Plan::default() };
+        run(&plan, &tcpcl_v4(700, [true, false]));
+    }
+}
+
+#[test]
+fn refusals_on_the_way_and_at_the_end_are_sent_again() {
+    let plan = Plan { bundles: [vec![3000; 20], vec![100; 50]], refused: 300, ..Plan::default() };
+    run(&plan, &tcpcl_v4(256, [true, false]));
+}
+
+#[test]
+fn a_slow_verdict_pushes_back_and_nothing_sticks() {
+    let plan = Plan { bundles: [vec![5000; 40], vec![5000; 40]], verdict: Duration::from_secs(20), ..Plan::default() };
+    run(&plan, &tcpcl_v4(2000, [true, true]));
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(60))]
+    #[test]
+    fn whatever_happens_what_is_confirmed_was_accepted_and_all_is_confirmed(
+        seed in any::<u64>(),
+        bundles in prop::array::uniform2(prop::collection::vec(8usize..3000, 0..25)),
+        capacity in 1u64..20_000,
+        chunk in 1u64..3000,
+        refused in 0u64..400,
+        segment in 1u64..4000,
+        connect in prop_oneof![Just([true, false]), Just([true, true])],
+        reset in prop::option::of((0usize..2, 1u64..20_000)),
+        gaps in prop::collection::vec((1u64..2000, 1u64..20_000), 0..3),
+        restarts in prop::collection::vec((1u64..3000, 0usize..2), 0..3),
+    ) {
+        let ms = Duration::from_millis;
+        let mut at = 0;
+        let gaps = gaps.into_iter().map(|(wait, len)| {
+            at += wait + len;
+            (ms(at - len), ms(at))
+        }).collect();
+        let restarts = restarts.into_iter().map(|(at, side)| (ms(at), side)).collect();
+        let plan = Plan { seed, bundles, capacity, chunk, refused, reset, gaps, restarts, ..Plan::default() };
+        // Byte-sized segments and chunks only for short bundles: the point is the cuts.
+        let segment = segment.max(plan.bundles.iter().flatten().sum::<usize>() as u64 / 2000);
+        let outcome = run(&plan, &tcpcl_v4(segment, connect));
+        prop_assert!(outcome.took < Duration::from_secs(3600));
+    }
+}

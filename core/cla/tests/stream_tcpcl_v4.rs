@@ -1,0 +1,378 @@
+//! TCPCLv4 byte by byte: the vectors, and how a session meets peers that break the rules (RFC 9174).
+
+use farlink_base::layer::{ConvergenceLayer, Input, LinkState, Output, SendId, Ticket};
+use farlink_base::{Duration, Instant, LayerId, LinkId, Payload, Refusal, StreamId};
+use farlink_cla::tcpcl_v4::{Config, SpanConfig, TcpclV4};
+
+const PASSIVE: StreamId = StreamId(StreamId::PASSIVE);
+
+fn vectors() -> serde_json::Value {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/vectors/tcpclv4.json");
+    serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap()
+}
+fn hex(text: &str) -> Vec<u8> {
+    (0..text.len() / 2).map(|i| u8::from_str_radix(&text[2 * i..2 * i + 2], 16).unwrap()).collect()
+}
+fn message(id: &str) -> Vec<u8> {
+    let file = vectors();
+    let found = file["messages"].as_array().unwrap().iter().find(|m| m["id"] == id).unwrap();
+    hex(found["hex"].as_str().unwrap())
+}
+
+/// One layer with a script in place of its peer.
+struct Lone {
+    layer: TcpclV4,
+    now: Instant,
+    stream: StreamId,
+    /// What it wrote to the stream since last asked.
+    written: Vec<u8>,
+    /// Whatever else it said.
+    said: Vec<Output>,
+}
+impl Lone {
+    fn new(config: Config, spans: Vec<SpanConfig>) -> Lone {
+        let layer = TcpclV4::new(config, spans);
+        Lone { layer, now: Instant::ZERO, stream: PASSIVE, written: Vec::new(), said: Vec::new() }
+    }
+    /// A layer to which the script connects.
+    fn passive(config: Config) -> Lone {
+        let mut lone = Lone::new(config, Vec::new());
+        lone.open();
+        lone
+    }
+    /// A layer that connects to the script.
+    fn active(span: SpanConfig) -> Lone {
+        let config = Config { layer: LayerId(2), ..ours() };
+        let mut lone = Lone::new(config, vec![span]);
+        lone.give(Input::Link { link: LinkId(0), state: LinkState::UP });
+        match lone.said.pop() {
+            Some(Output::StreamConnect { stream, link: LinkId(0) }) => lone.stream = stream,
+            other => panic!("{other:?}"),
+        }
+        lone.open();
+        lone
+    }
+    fn open(&mut self) {
+        let from = "127.0.0.1:4556".parse().unwrap();
+        self.give(Input::StreamOpened { stream: self.stream, from });
+        self.give(Input::StreamWritable { stream: self.stream, room: 1 << 20 });
+    }
+    fn give(&mut self, input: Input) {
+        let mut out = Vec::new();
+        self.layer.handle(self.now, input, &mut out);
+        for output in out {
+            match output {
+                Output::StreamWrite { data, .. } => self.written.extend_from_slice(&data.to_bytes().unwrap()),
+                Output::Event(_) => {}
+                other => self.said.push(other),
+            }
+        }
+    }
+    fn hear(&mut self, bytes: &[u8]) {
+        self.give(Input::StreamData { stream: self.stream, data: Payload::from(bytes.to_vec()) });
+    }
+    fn wait(&mut self, time: Duration) {
+        let end = self.now + time;
+        while let Some(at) = self.layer.next_timeout().filter(|at| *at <= end) {
+            self.now = at.max(self.now);
+            self.give(Input::Wake);
+        }
+        self.now = end;
+    }
+    fn wrote(&mut self) -> Vec<u8> {
+        std::mem::take(&mut self.written)
+    }
+    fn said(&mut self) -> Vec<Output> {
+        std::mem::take(&mut self.said)
+    }
+    /// Introduces the script and forgets what was written and said until then.
+    fn greet(mut self, keepalive: u16) -> Lone {
+        self.hear(&message("contact_no_tls"));
+        let mut init = message("sess_init_ipn");
+        init[1..3].copy_from_slice(&keepalive.to_be_bytes());
+        self.hear(&init);
+        assert!(self.said().iter().any(|o| matches!(o, Output::PeerUp { .. })));
+        self.wrote();
+        self
+    }
+    fn closed(&mut self) -> Option<bool> {
+        let closes = |o: &Output| if let Output::StreamClose { abort, .. } = o { Some(*abort) } else { None };
+        self.said().iter().find_map(closes)
+    }
+    fn tickets(&mut self) -> Vec<Ticket> {
+        let last = |o: &Output| if let Output::Offer { ticket, last: true, .. } = o { Some(*ticket) } else { None };
+        self.said().iter().filter_map(last).collect()
+    }
+}
+fn ours() -> Config {
+    Config {
+        node_id: "ipn:2.0".into(),
+        keepalive: Duration::from_secs(60),
+        segment_mru: 4096,
+        transfer_mru: 1 << 20,
+        ..Config::default()
+    }
+}
+fn span() -> SpanConfig {
+    SpanConfig { node_id: "ipn:1.0".into(), segment_bytes: 28, ..SpanConfig::default() }
+}
+/// A bundle sent over link 0 by number.
+fn send(id: u64, bundle: Vec<u8>) -> Input {
+    Input::Send { link: LinkId(0), id: SendId(id), bundle: Payload::from(bundle), reliable: true }
+}
+
+#[test]
+fn the_session_of_the_vectors_is_answered_byte_for_byte() {
+    let file = vectors();
+    let hear = hex(file["session"]["active_to_passive_hex"].as_str().unwrap());
+    let want = hex(file["session"]["passive_to_active_hex"].as_str().unwrap());
+    for chunk in [1, 2, 3] {
+        let mut lone = Lone::passive(ours());
+        for part in hear.chunks(chunk) {
+            lone.hear(part);
+            for ticket in lone.tickets() {
+                lone.give(Input::Accepted { ticket });
+            }
+        }
+        assert_eq!(lone.wrote(), want);
+    }
+}
+
+#[test]
+fn bundles_leave_as_the_vectors_show_and_answers_with_flags_zero_count() {
+    let mut lone = Lone::active(span());
+    assert_eq!(lone.wrote(), message("contact_no_tls"));
+    let mut lone = lone.greet(30);
+    let mut bundle = message("xfer_single")[22..].to_vec();
+    bundle.truncate(28);
+    lone.give(send(7, bundle.clone()));
+    let mut single = message("xfer_single")[..22].to_vec();
+    single[21] = 28;
+    assert_eq!(lone.wrote(), [single, bundle].concat(), "one segment, no length extension");
+    lone.give(send(8, message("xfer_single")[22..].to_vec()));
+    let first = message("xfer_first_with_length");
+    let wrote = lone.wrote();
+    assert_eq!(wrote[..27], first[..27], "the first of several segments announces the length");
+    assert_eq!(wrote[27..35], 28u64.to_be_bytes());
+    assert_eq!(wrote[63..65], [1, 1], "the last one ends the transfer");
+    lone.said();
+    for (id, len) in [(0u64, 28u64), (1, 28), (1, 55)] {
+        lone.hear(&[&[2, 0][..], &id.to_be_bytes(), &len.to_be_bytes()].concat());
+    }
+    let sent: Vec<u64> = lone.said().iter().map(|o| if let Output::Sent { id, .. } = o { id.0 } else { 99 }).collect();
+    assert_eq!(sent, [7, 8]);
+}
+
+#[test]
+fn strangers_and_other_versions_are_turned_away_as_the_vectors_say() {
+    for case in vectors()["negative"].as_array().unwrap() {
+        let (bytes, want) = (hex(case["hex"].as_str().unwrap()), case["want"].as_str().unwrap());
+        let mut lone = Lone::passive(ours());
+        let mut expected = Vec::new();
+        if bytes[0] == b'd' {
+            lone.hear(&bytes);
+            if want.contains("SESS_TERM reason 2") {
+                expected = [message("contact_no_tls"), vec![5, 0, 2]].concat();
+            }
+        } else {
+            lone.hear(&message("contact_no_tls"));
+            if bytes == [0xee] {
+                lone.hear(&message("sess_init_ipn"));
+                expected = message("msg_reject_unknown");
+            } else {
+                expected = vec![5, 0, 4];
+            }
+            lone.wrote();
+            lone.hear(&bytes);
+        }
+        assert_eq!(lone.wrote(), expected, "{want}");
+        assert_eq!(lone.closed(), Some(false), "{want}");
+    }
+    let mut lone = Lone::passive(ours());
+    lone.hear(&message("contact_tls"));
+    lone.wrote();
+    lone.hear(&message("sess_init_critical_unknown_ext"));
+    assert_eq!(lone.wrote(), [5, 0, 4]);
+}
+
+#[test]
+fn whoever_does_not_introduce_itself_in_time_is_dropped() {
+    let mut lone = Lone::passive(ours());
+    for byte in message("contact_no_tls") {
+        lone.wait(Duration::from_secs(3));
+        lone.hear(&[byte]);
+    }
+    assert_eq!(lone.closed(), Some(true));
+    let mut lone = Lone::new(Config { sessions: 1, ..ours() }, Vec::new());
+    lone.open();
+    lone.stream = StreamId(PASSIVE.0 + 1);
+    lone.open();
+    assert_eq!(lone.closed(), Some(true), "one session is all this node takes");
+}
+
+#[test]
+fn keepalives_flow_and_a_silent_peer_is_dead_after_two_intervals() {
+    let mut lone = Lone::active(span()).greet(30);
+    lone.give(send(1, vec![1; 10]));
+    lone.wrote();
+    lone.wait(Duration::from_secs(31));
+    assert_eq!(lone.wrote(), [4], "the smaller interval of both");
+    lone.hear(&[4]);
+    lone.wait(Duration::from_secs(58));
+    assert!(lone.said().iter().all(|o| !matches!(o, Output::StreamClose { .. })));
+    lone.wait(Duration::from_secs(3));
+    let said = lone.said();
+    assert!(said.iter().any(|o| matches!(o, Output::StreamClose { abort: true, .. })));
+    assert!(said.iter().any(|o| matches!(o, Output::SendFailed { id: SendId(1), refused: None, .. })));
+    assert!(said.iter().any(|o| matches!(o, Output::PeerDown { .. })));
+    assert!(said.iter().any(|o| matches!(o, Output::StreamConnect { .. })), "and connected to again");
+    let mut quiet = Lone::active(span()).greet(0);
+    quiet.wait(Duration::from_secs(100_000));
+    assert!(quiet.said().iter().all(|o| !matches!(o, Output::StreamClose { .. })), "0 disables both timers");
+    assert!(quiet.wrote().is_empty());
+}
+
+#[test]
+fn an_idle_session_ends_in_good_order() {
+    let mut lone = Lone::passive(Config { idle: Duration::from_secs(50), ..ours() }).greet(30);
+    for _ in 0..4 {
+        lone.wait(Duration::from_secs(10));
+        lone.hear(&[4]);
+    }
+    assert!(lone.wrote().iter().all(|byte| *byte == 4));
+    lone.wait(Duration::from_secs(11));
+    assert!(lone.wrote().ends_with(&message("sess_term_idle")), "keepalives are no use of it");
+    lone.hear(&message("sess_term_reply"));
+    assert_eq!(lone.closed(), Some(false));
+}
+
+#[test]
+fn an_ending_session_finishes_what_is_under_way_and_begins_nothing() {
+    let mut lone = Lone::active(span()).greet(30);
+    lone.give(send(1, vec![1; 10]));
+    lone.hear(&[&message("xfer_first_with_length")[..], &message("sess_term_idle")].concat());
+    assert!(lone.wrote().ends_with(&[message("sess_term_reply"), message("ack_first")].concat()));
+    lone.give(send(2, vec![1; 10]));
+    assert!(lone.said().iter().any(|o| matches!(o, Output::SendFailed { id: SendId(2), .. })));
+    lone.hear(&message("xfer_last"));
+    let tickets = lone.tickets();
+    lone.give(Input::Accepted { ticket: tickets[0] });
+    assert_eq!(lone.wrote(), message("ack_last"));
+    let mut another = message("xfer_single");
+    another[9] = 9;
+    lone.hear(&another);
+    assert_eq!(lone.wrote(), [3, 6, 0, 0, 0, 0, 0, 0, 0, 9], "session terminating");
+    assert_eq!(lone.closed(), None);
+    lone.hear(&[&[2, 3][..], &0u64.to_be_bytes(), &10u64.to_be_bytes()].concat());
+    assert_eq!(lone.closed(), Some(false));
+}
+
+#[test]
+fn shutdown_says_goodbye_and_takes_no_one_new() {
+    let mut lone = Lone::active(span()).greet(30);
+    lone.give(Input::Shutdown);
+    assert_eq!(lone.wrote(), [5, 0, 0]);
+    lone.hear(&[5, 1, 0]);
+    assert_eq!(lone.closed(), Some(false));
+    lone.wait(Duration::from_secs(1000));
+    assert!(lone.said().is_empty(), "and does not connect again");
+    lone.stream = PASSIVE;
+    lone.open();
+    assert_eq!(lone.closed(), Some(true));
+}
+
+#[test]
+fn a_peer_that_is_someone_else_gets_no_bundles() {
+    let mut lone = Lone::active(SpanConfig { node_id: "ipn:9.0".into(), ..span() });
+    lone.hear(&[message("contact_no_tls"), message("sess_init_ipn")].concat());
+    assert!(lone.wrote().ends_with(&[5, 0, 4]));
+    assert!(lone.said().iter().all(|o| !matches!(o, Output::PeerUp { .. } | Output::Ready { .. })));
+    let mut closed = Lone::passive(Config { accept_unknown: false, ..ours() });
+    closed.hear(&[message("contact_no_tls"), message("sess_init_ipn")].concat());
+    assert!(closed.wrote().ends_with(&[5, 0, 4]));
+}
+
+#[test]
+fn a_peer_that_connects_serves_its_configured_link_and_others_a_dynamic_one() {
+    let mut lone = Lone::new(ours(), vec![SpanConfig { connect: false, ..span() }]);
+    lone.give(Input::Link { link: LinkId(0), state: LinkState::UP });
+    lone.open();
+    lone.hear(&[message("contact_no_tls"), message("sess_init_ipn")].concat());
+    let said = lone.said();
+    assert!(matches!(&said[0], Output::PeerUp { link: LinkId(0), node_id: Some(id), .. } if id == "ipn:1.0"));
+    assert!(matches!(said[1], Output::Ready { link: LinkId(0), ready: true }));
+    let mut stranger = Lone::passive(ours());
+    stranger.hear(&[message("contact_no_tls"), message("sess_init_ipn")].concat());
+    let link = match &stranger.said()[..] {
+        [Output::PeerUp { link, .. }, Output::Ready { ready: true, .. }] => *link,
+        other => panic!("{other:?}"),
+    };
+    assert!(link.is_dynamic());
+    stranger.give(Input::StreamClosed { stream: PASSIVE, error: true });
+    assert!(
+        matches!(&stranger.said()[..], [Output::Ready { ready: false, .. }, Output::PeerDown { link: l }] if *l == link)
+    );
+}
+
+#[test]
+fn refusals_say_why_in_both_directions() {
+    for (reason, code) in [(Refusal::NoResources, 2), (Refusal::Duplicate, 1), (Refusal::NotAcceptable, 4)] {
+        let mut lone = Lone::passive(ours()).greet(30);
+        lone.hear(&message("xfer_single"));
+        let ticket = lone.tickets()[0];
+        lone.give(Input::Refused { ticket, reason });
+        assert_eq!(lone.wrote(), [3, code, 0, 0, 0, 0, 0, 0, 0, 0]);
+        let mut sender = Lone::active(span()).greet(30);
+        sender.give(send(5, vec![1; 90]));
+        sender.said();
+        sender.hear(&[3, code, 0, 0, 0, 0, 0, 0, 0, 0]);
+        match (sender.said().as_slice(), reason) {
+            ([Output::Sent { id: SendId(5), .. }], Refusal::Duplicate) => {}
+            ([Output::SendFailed { id: SendId(5), refused, .. }], reason) => assert_eq!(*refused, Some(reason)),
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+#[test]
+fn lies_about_transfers_end_the_session_or_are_rejected() {
+    let ack = |id: u64, len: u64| [&[2, 0][..], &id.to_be_bytes(), &len.to_be_bytes()].concat();
+    let mut sender = Lone::active(span()).greet(30);
+    sender.give(send(5, vec![1; 20]));
+    sender.wrote();
+    sender.hear(&ack(4, 20));
+    assert_eq!(sender.wrote(), [6, 3, 2], "an unknown transfer");
+    sender.hear(&ack(0, 21));
+    assert_eq!(sender.wrote(), [6, 3, 2], "more than was sent");
+    assert!(sender.said().iter().any(|o| matches!(o, Output::SendFailed { id: SendId(5), .. })));
+    for bytes in [
+        message("xfer_last"),
+        [message("xfer_first_with_length"), message("xfer_single")].concat(),
+        message("sess_init_ipn"),
+        [&[1, 3][..], &[0; 8], &[0; 4], &[0xff; 8]].concat(),
+    ] {
+        let mut lone = Lone::passive(ours()).greet(30);
+        lone.hear(&bytes);
+        assert!(lone.wrote().starts_with(&[6, 3]) || lone.closed().is_some(), "{bytes:02x?}");
+    }
+}
+
+#[test]
+fn a_bundle_too_large_for_the_peer_is_not_sent() {
+    let mut lone = Lone::active(span()).greet(30);
+    lone.said();
+    lone.give(send(1, vec![0; (16 << 20) + 1]));
+    let said = lone.said();
+    assert!(matches!(said[..], [Output::SendFailed { refused: Some(Refusal::TooLarge), .. }]), "{said:?}");
+}
+
+#[test]
+fn a_fill_payload_passes_untouched() {
+    let mut lone = Lone::active(span()).greet(30);
+    let bundle = Payload::fill(3, 20);
+    let mut out = Vec::new();
+    let input = Input::Send { link: LinkId(0), id: SendId(1), bundle, reliable: true };
+    lone.layer.handle(lone.now, input, &mut out);
+    let write = out.iter().find_map(|o| if let Output::StreamWrite { data, .. } = o { Some(data) } else { None });
+    assert_eq!(write.unwrap().chunks().len(), 2, "a head and the payload as it was given");
+}

@@ -52,8 +52,8 @@ fn a_reset_at_any_byte_loses_and_doubles_nothing() {
     let make = tcpcl_v4(50, [true, false]);
     let whole = run(&plan(None), &make).first;
     assert!(whole[0] > 200 && whole[1] > 120);
-    for side in 0..2 {
-        for at in 1..=whole[side] {
+    for (side, length) in whole.into_iter().enumerate() {
+        for at in 1..=length {
             let outcome = run(&plan(Some((side, at))), &make);
             assert!(outcome.repeated <= 3, "{outcome:?}");
         }

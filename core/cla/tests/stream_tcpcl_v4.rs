@@ -361,7 +361,8 @@ fn lies_about_transfers_end_the_session_or_are_rejected() {
 fn a_bundle_too_large_for_the_peer_is_not_sent() {
     let mut lone = Lone::active(span()).greet(30);
     lone.said();
-    lone.give(send(1, vec![0; (16 << 20) + 1]));
+    let bundle = Payload::fill(0, (1 << 32) + 1);
+    lone.give(Input::Send { link: LinkId(0), id: SendId(1), bundle, reliable: true });
     let said = lone.said();
     assert!(matches!(said[..], [Output::SendFailed { refused: Some(Refusal::TooLarge), .. }]), "{said:?}");
 }

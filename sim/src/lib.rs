@@ -29,6 +29,6 @@ mod world;
 
 pub use build::{DEFAULT_EPOCH, node_config};
 pub use observe::{Observer, Silent, Trace};
-pub use record::{Options, Progress, fresh_folder, run};
+pub use record::{Options, Progress, run};
 pub use traffic::TrafficOutcome;
 pub use world::{Outcome, World};

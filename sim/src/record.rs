@@ -4,14 +4,14 @@ use crate::build::DEFAULT_EPOCH;
 use crate::observe::Observer;
 use crate::traffic::TrafficOutcome;
 use crate::world::{Outcome, World};
-use anyhow::{Result, anyhow};
+use anyhow::Result;
 use farlink_base::store::Usage;
 use farlink_base::{Event, Instant};
 use farlink_link::Statistics;
 use farlink_report::schema::{LINK_QUEUE_BYTES, LINK_SENT_BYTES, STORED_BUNDLES, STORED_BYTES};
 use farlink_report::{FileCheck, LinkRow, Manifest, Names, Recorder, RunWriter, SampleRow, Text, Topology};
 use farlink_scenario::{Scenario, Table};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 /// How to run.
@@ -42,7 +42,7 @@ pub struct Progress {
 pub fn run(scenario: &Scenario, options: &Options, progress: &mut dyn FnMut(Progress)) -> Result<(PathBuf, Outcome)> {
     let begun = std::time::Instant::now();
     let writer = RunWriter::create(&options.folder, manifest(scenario, options)?)?;
-    let world = World::new(scenario, Recording::new(scenario, writer, progress)).map_err(|error| anyhow!("{error}"))?;
+    let world = World::new(scenario, Recording::new(scenario, writer, progress))?;
     let (outcome, recording) = world.run();
     let folder = recording.finish(scenario, &outcome, begun.elapsed().as_secs_f64())?;
     Ok((folder, outcome))
@@ -190,16 +190,4 @@ impl Observer for Recording<'_> {
     fn progress(&mut self, at: Instant, delivered: u64) {
         (self.progress)(Progress { simulated_s: at.as_secs_f64(), duration_s: self.duration_s, delivered });
     }
-}
-
-/// A folder for a run that has no name yet: `runs/<scenario>-sim`, numbered when there is one.
-pub fn fresh_folder(scenario: &str, world: &str) -> PathBuf {
-    let base = format!("{scenario}-{world}");
-    let mut folder = Path::new("runs").join(&base);
-    let mut number = 2;
-    while folder.exists() {
-        folder = Path::new("runs").join(format!("{base}-{number}"));
-        number += 1;
-    }
-    folder
 }

@@ -323,3 +323,104 @@ fn file_size(scenario: &Scenario, traffic: &str, path: &std::path::Path) -> Resu
         hint: "paths are relative to the scenario; or give `size` instead".into(),
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn applications(traffic: &str) -> Applications {
+        let text = format!(
+            r#"
+            name = "x"
+            duration = "1 min"
+            [[node]]
+            name = "a"
+            id = "ipn:1.0"
+            [[node]]
+            name = "b"
+            id = "dtn://b/"
+            [[link]]
+            name = "ab"
+            between = ["a", "b"]
+            layer = "ltp"
+            rate = "1 Mbit/s"
+            [[traffic]]
+            name = "t"
+            from = "a"
+            to = "b"
+            service = 7
+            {traffic}
+            "#
+        );
+        Applications::new(&Scenario::parse(&text).unwrap_or_else(|e| panic!("{e:#?}"))).unwrap()
+    }
+
+    /// Ticks whenever the queue says so until `until`; every send is accepted at once. Gives the
+    /// time and size of each.
+    fn sends(applications: &mut Applications, until: u64) -> Vec<(u64, u64)> {
+        let (mut queue, mut sent) = (Queue::new(), Vec::new());
+        for (index, at) in applications.starts() {
+            queue.arm(at, Happening::Traffic(index));
+        }
+        while let Some((at, happening)) = queue.pop_due(Instant(until)) {
+            let Happening::Traffic(index) = happening else { continue };
+            let mut todo = VecDeque::new();
+            applications.tick(at, index, &mut queue, &mut todo);
+            for (_, input) in todo {
+                let Input::App(AppInput::Send { request, bundle }) = input else { panic!("a send") };
+                sent.push((at.0 / 1_000_000, bundle.payload.len()));
+                applications.entries[0].on_result(at, 0, request, true, &mut queue);
+            }
+        }
+        sent
+    }
+
+    #[test]
+    fn bundles_are_due_at_their_pace() {
+        let mut file = applications(r#"file = { size = "25 kB", bundle_size = "10 kB", rate = "80 kbit/s" }"#);
+        assert_eq!(sends(&mut file, u64::MAX), [(0, 10_000), (1000, 10_000), (2000, 5000)]);
+        let mut flat = applications(r#"bundles = { count = 3, size = "9 B" }"#);
+        assert_eq!(sends(&mut flat, u64::MAX), [(0, 9); 3]);
+        let mut pings = applications("start = \"1 s\"\nping = { count = 2, interval = \"500 ms\", size = \"8 B\" }");
+        assert_eq!(sends(&mut pings, u64::MAX), [(1000, 8), (1500, 8)]);
+        let mut drawn = applications(r#"bundles = { count = 100, size = ["1 kB", "2 kB"], interval = "1 ms" }"#);
+        let sizes: Vec<u64> = sends(&mut drawn, u64::MAX).into_iter().map(|s| s.1).collect();
+        assert!(sizes.iter().all(|s| (1000..=2000).contains(s)) && sizes.iter().any(|s| *s != sizes[0]));
+    }
+
+    #[test]
+    fn a_full_node_is_asked_again_and_the_window_holds() {
+        let mut apps = applications("window = 2\nbundles = { count = 5, size = \"9 B\" }");
+        let (mut queue, mut todo) = (Queue::new(), VecDeque::new());
+        apps.tick(Instant::ZERO, 0, &mut queue, &mut todo);
+        assert_eq!(todo.len(), 2);
+        apps.entries[0].on_result(Instant::ZERO, 0, RequestId(0), false, &mut queue);
+        assert_eq!(queue.next_deadline(), Some(Instant::ZERO + RETRY));
+        let (at, _) = queue.pop_due(Instant::MAX).unwrap();
+        todo.clear();
+        apps.tick(at, 0, &mut queue, &mut todo);
+        assert_eq!((todo.len(), apps.entries[0].outcome.refused), (1, 1));
+        assert!(!apps.all_delivered());
+    }
+
+    #[test]
+    fn a_file_is_complete_only_with_every_part_once() {
+        let mut apps = applications(r#"file = { size = "25 kB", bundle_size = "10 kB" }"#);
+        let entry = &mut apps.entries[0];
+        let parts: Vec<Payload> = (0..3)
+            .map(|_| {
+                let (offset, size) = entry.draw();
+                entry.request(offset, size).payload
+            })
+            .collect();
+        entry.arrive(Instant(1), &parts[2]);
+        entry.arrive(Instant(2), &parts[0]);
+        assert_eq!(entry.outcome.complete_at, None);
+        entry.arrive(Instant(3), &parts[1]);
+        assert_eq!(entry.outcome.complete_at, Some(Instant(3)));
+        entry.arrive(Instant(4), &parts[1]);
+        assert_eq!(entry.outcome.complete_at, None, "a part came twice");
+        entry.arrive(Instant(5), &Payload::fill(1, 10_000));
+        assert_eq!(entry.outcome.damaged, 1);
+    }
+}

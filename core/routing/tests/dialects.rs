@@ -77,3 +77,15 @@ proptest! {
         prop_assert_eq!(parse(&text).map(|p| p.plan), Ok(plan), "{}", text);
     }
 }
+
+#[test]
+fn the_reference_pages_plans_read_without_findings() {
+    let page = include_str!("../../../docs/reference/contact-plan.md");
+    let blocks: Vec<&str> = page.split("```plan\n").skip(1).filter_map(|rest| rest.split("```").next()).collect();
+    assert_eq!(blocks.len(), 2);
+    for block in blocks {
+        let parsed = parse(block).unwrap_or_else(|error| panic!("{error}"));
+        assert!(!parsed.plan.contacts.is_empty() && parsed.warnings.is_empty());
+        assert!(check(&parsed.plan).iter().all(|finding| !finding.error));
+    }
+}

@@ -254,12 +254,15 @@ impl Sabr {
     fn abandon(&mut self, now: Instant, link: LinkId, out: &mut dyn Sink<RouterOutput>) {
         let Some(loaded) = &self.loaded else { return };
         let Some(at) = loaded.clock.map(|clock| clock.plan_time(now)) else { return };
-        let running = |contact: &&u32| {
-            let c = loaded.plan.contacts.get(**contact as usize);
-            loaded.links.get(*contact) == Some(&link) && c.is_some_and(|c| c.start <= at && at < c.end)
-        };
-        let first = |booking: &Booking| booking.contacts.first().filter(running).is_some();
-        let moved: Vec<BundleHandle> = self.bookings.iter().filter(|(_, b)| first(b)).map(|(h, _)| *h).collect();
+        let is_running =
+            |contact: u32| loaded.plan.contacts.get(contact as usize).is_some_and(|c| c.start <= at && at < c.end);
+        let own = loaded.links.iter().filter(|(_, l)| **l == link).map(|(contact, _)| *contact);
+        let running: Vec<u32> = own.filter(|contact| is_running(*contact)).collect();
+        if running.is_empty() {
+            return; // its contact ended, as planned
+        }
+        let waits = |booking: &Booking| booking.contacts.first().is_some_and(|first| running.contains(first));
+        let moved: Vec<BundleHandle> = self.bookings.iter().filter(|(_, b)| waits(b)).map(|(h, _)| *h).collect();
         for handle in moved {
             self.release(handle);
             out.push(RouterOutput::Bump(handle));

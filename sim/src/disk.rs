@@ -118,7 +118,7 @@ mod tests {
     #[test]
     fn it_reads_what_was_written_over_what_was_written_before() {
         let mut file = File::default();
-        let mut model = vec![0u8; 100];
+        let mut model = [0u8; 100];
         for (offset, text) in [(0u64, &b"0123456789"[..]), (20, b"abcdefghij"), (5, b"XXXXXXXXXXXXXXXXXX"), (8, b"y")] {
             file.write(offset, Payload::from(Bytes::from(text.to_vec())));
             model[offset as usize..offset as usize + text.len()].copy_from_slice(text);

@@ -28,6 +28,7 @@ struct Side {
     stream: Option<StreamId>,
     end: StreamEnd,
     alarm: Option<TimerKey>,
+    opened: bool,
     /// The node closed it, or was told that it is closed.
     closed: bool,
 }
@@ -71,6 +72,7 @@ impl Streams {
             stream: (index == 0).then_some(stream),
             end,
             alarm: None,
+            opened: false,
             closed: false,
         };
         let sides = [side(0, StreamEnd::new(config)), side(1, StreamEnd::listen(config))];
@@ -104,8 +106,10 @@ impl Streams {
             StreamSignal::Resume => EndInput::Resume,
             StreamSignal::Close { abort } => {
                 self.by_stream.remove(&(node, stream));
-                self.connections.get_mut(&connection)?.sides[side].closed = true;
-                if abort { EndInput::Abort } else { EndInput::Close }
+                let side = &mut self.connections.get_mut(&connection)?.sides[side];
+                side.closed = true;
+                // Closing a socket that is still connecting gives it up.
+                if abort || !side.opened { EndInput::Abort } else { EndInput::Close }
             }
         };
         self.tell(now, connection, side, input);
@@ -131,9 +135,8 @@ impl Streams {
             if side.closed {
                 continue;
             }
-            if let EndOutput::Opened = output
-                && side.stream.is_none()
-            {
+            side.opened |= matches!(output, EndOutput::Opened);
+            if side.opened && side.stream.is_none() {
                 let stream = StreamId(StreamId::PASSIVE | self.accepted);
                 self.accepted += 1;
                 side.stream = Some(stream);

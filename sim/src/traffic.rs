@@ -13,6 +13,8 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// Service number that traffic entry 0 sends from.
 pub(crate) const FIRST_SERVICE: u32 = 10_000;
+/// Low bits of a request's number that tell the traffic entry.
+const ENTRY_BITS: u32 = 24;
 /// Deliveries a receiver takes at once.
 const WINDOW: u32 = 64;
 /// A sender whose node is full tries again after this.
@@ -120,7 +122,7 @@ impl Applications {
             }) else {
                 return;
             };
-            let request = RequestId(self.requests << 16 | index as u64 & 0xffff);
+            let request = RequestId(self.requests << ENTRY_BITS | index as u64);
             self.requests += 1;
             entry.open.insert(request, (offset, size));
             let bundle = entry.request(offset, size);
@@ -133,7 +135,7 @@ impl Applications {
         match output {
             AppOutput::Registered { .. } => Vec::new(),
             AppOutput::SendResult { request, result } => {
-                let index = (request.0 & 0xffff) as usize;
+                let index = (request.0 & ((1 << ENTRY_BITS) - 1)) as usize;
                 // The answer to a ping has a number without an entry: nobody waits for it.
                 if let Some(entry) = self.entries.get_mut(index) {
                     entry.on_result(now, index, request, result.is_ok(), queue);
@@ -169,9 +171,10 @@ impl Applications {
         None
     }
 
-    /// Whether everything was sent and arrived.
+    /// Whether everything was sent and arrived; never without traffic.
     pub fn all_delivered(&self) -> bool {
-        self.entries.iter().all(|e| e.plan.next == e.total && e.outcome.delivered >= e.total)
+        !self.entries.is_empty()
+            && self.entries.iter().all(|e| e.plan.next == e.total && e.outcome.delivered >= e.total)
     }
     /// Bundles delivered so far.
     pub fn delivered(&self) -> u64 {

@@ -124,7 +124,6 @@ impl<'a> Reader<'a> {
         }
     }
     /// Major type and value of the next head. Indefinite lengths and reserved values are errors.
-    #[inline]
     pub fn head(&mut self) -> Result<(u8, u64), Malformed> {
         let start = self.position;
         let Some(first) = self.peek() else { return self.ends() };
@@ -155,8 +154,20 @@ impl<'a> Reader<'a> {
         self.position += 1 + width;
         Ok((major, value))
     }
-    #[inline]
+    #[inline(always)]
     fn typed(&mut self, major: u8, reason: &'static str) -> Result<u64, Malformed> {
+        // Most heads of a bundle are one byte.
+        if let Some(first) = self.bytes.get(self.position)
+            && first & 0xe0 == major << 5
+            && first & 0x1f < 24
+        {
+            self.position += 1;
+            return Ok(u64::from(first & 0x1f));
+        }
+        self.typed_slow(major, reason)
+    }
+    #[inline(never)]
+    fn typed_slow(&mut self, major: u8, reason: &'static str) -> Result<u64, Malformed> {
         let start = self.position;
         let (found, value) = self.head()?;
         if found != major {

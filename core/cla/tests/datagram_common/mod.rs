@@ -41,8 +41,7 @@ impl Default for Channel {
 }
 impl Channel {
     fn is_down(&self, at: Instant) -> bool {
-        let s = at.as_secs_f64();
-        self.down.iter().any(|(from, to)| (*from..*to).contains(&s))
+        self.down.iter().any(|(from, to)| (instant(*from)..instant(*to)).contains(&at))
     }
 }
 
@@ -116,6 +115,9 @@ pub struct World {
     generation: [u32; 2],
 }
 
+fn instant(seconds: f64) -> Instant {
+    Instant((seconds * 1e9) as u64)
+}
 fn address(side: usize) -> SocketAddr {
     SocketAddr::from(([10, 0, 0, side as u8 + 1], 1113))
 }
@@ -165,7 +167,7 @@ impl World {
         };
         let edges: Vec<f64> = world.channel.down.iter().flat_map(|(a, b)| [*a, *b]).collect();
         for edge in edges {
-            world.at(Instant((edge * 1e9) as u64), Happening::Window);
+            world.at(instant(edge), Happening::Window);
         }
         world.tell_links();
         world
@@ -175,7 +177,7 @@ impl World {
         self.queue.insert((when, self.order), what);
     }
     pub fn restart_at(&mut self, seconds: f64, side: usize) {
-        self.at(Instant((seconds * 1e9) as u64), Happening::Restart(side));
+        self.at(instant(seconds), Happening::Restart(side));
     }
     /// Queues a bundle at side 0 or 1.
     pub fn offer(&mut self, side: usize, number: u64, payload: Payload, reliable: bool) {

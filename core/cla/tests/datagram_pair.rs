@@ -4,7 +4,7 @@
 mod datagram_common;
 
 use datagram_common::{Channel, World, bundle};
-use farlink_base::{DataRate, Duration};
+use farlink_base::{DataRate, Duration, Rng};
 use farlink_cla::ltp::SpanConfig;
 
 fn both(loss: f64) -> [f64; 2] {
@@ -165,4 +165,41 @@ fn green_blocks_arrive_whole_or_not_at_all() {
     world.settle();
     let arrived = world.sides[1].accepted.len();
     assert!((10..90).contains(&arrived), "{arrived} of 100 survive 15 datagrams at 5 % loss");
+}
+
+/// Loss, delay, reordering, duplication, windows, restarts, rates, parameters: all drawn from a seed.
+#[test]
+fn a_random_mix_of_everything() {
+    for seed in 0..16 {
+        println!("seed {seed}");
+        let mut r = Rng::new(seed);
+        let millis = |r: &mut Rng, below| Duration::from_millis(r.below(below));
+        let windows =
+            |r: &mut Rng| (0..30).map(|i| 3.0 * f64::from(i)).map(|s| (s + 0.5, s + 1.0 + r.unit())).collect();
+        let channel = Channel {
+            loss: [r.unit() * 0.4, r.unit() * 0.4],
+            rate: [None, Some(DataRate(10_000_000)), Some(DataRate(1_000_000))][r.below(3) as usize],
+            delay: [millis(&mut r, 300), millis(&mut r, 300)],
+            jitter: Duration::from_millis(r.below(3) * 50),
+            duplicate: r.unit() * 0.2,
+            down: if r.chance(0.5) { windows(&mut r) } else { Vec::new() },
+            told: r.chance(0.5),
+        };
+        let span = SpanConfig {
+            attempts: 6,
+            idle: Duration::from_secs(100),
+            checkpoint_every: r.below(3) * 7000,
+            report_every: r.below(3) * 9000,
+            aggregate_bytes: r.below(2) * 8000,
+            copies: 1 + r.below(2) as u32,
+            ..SpanConfig::default()
+        };
+        let mut world = World::new(seed * 10_000, channel, span);
+        world.join = 1 + r.below(20) as usize;
+        world.keep = millis(&mut r, 100);
+        for i in 0..r.below(8) {
+            world.restart_at(r.unit() * 3.0, (i % 2) as usize);
+        }
+        run(world, 12);
+    }
 }

@@ -15,8 +15,8 @@ const MAX_UNDECIDED: usize = 1024;
 #[derive(Debug)]
 struct Transfer {
     id: u64,
-    /// What it was offered as; `None` when refused at once.
-    ticket: Option<Ticket>,
+    /// What it is offered as; tickets in the queue have no gaps.
+    ticket: Ticket,
     received: u64,
     total: Option<u64>,
     /// Acknowledgments owed: segment flags, bytes so far.
@@ -48,6 +48,8 @@ pub struct Incoming {
     /// Number of the session, the upper half of its tickets.
     session: u32,
     next_ticket: u32,
+    /// Largest transfer ID so far.
+    highest: Option<u64>,
 }
 
 impl Incoming {
@@ -56,6 +58,7 @@ impl Incoming {
         Incoming {
             session,
             next_ticket: 0,
+            highest: None,
             transfers: VecDeque::new(),
             segment: None,
             discarding: None,
@@ -103,8 +106,8 @@ impl Incoming {
             let refusal = transfer.judge(head, self.transfer_mru);
             if let Some(code) = refusal {
                 transfer.verdict = Some(Err(code));
-                if let Some(ticket) = transfer.ticket.filter(|_| transfer.received > 0) {
-                    out.push(Output::OfferAborted { ticket });
+                if transfer.received > 0 {
+                    out.push(Output::OfferAborted { ticket: transfer.ticket });
                 }
             }
         }
@@ -122,9 +125,12 @@ impl Incoming {
             last.complete = true;
         }
         self.discarding = None;
-        if self.transfers.iter().any(|transfer| transfer.id == head.id) {
+        // Nearly every peer counts up: then there is nothing to look through.
+        let new = self.highest.is_none_or(|highest| head.id > highest);
+        if !new && self.transfers.iter().any(|transfer| transfer.id == head.id) {
             return Err("a transfer ID used twice");
         }
+        self.highest = self.highest.max(Some(head.id));
         let verdict = if ending {
             Some(Err(refuse::TERMINATING))
         } else if head.unacceptable {
@@ -132,11 +138,8 @@ impl Incoming {
         } else {
             None
         };
-        let ticket = verdict.is_none().then(|| {
-            let ticket = Ticket(u64::from(self.session) << 32 | u64::from(self.next_ticket));
-            self.next_ticket = self.next_ticket.wrapping_add(1);
-            ticket
-        });
+        let ticket = Ticket(u64::from(self.session) << 32 | u64::from(self.next_ticket));
+        self.next_ticket = self.next_ticket.wrapping_add(1);
         self.transfers.push_back(Transfer {
             id: head.id,
             ticket,
@@ -165,12 +168,9 @@ impl Incoming {
             return;
         };
         transfer.received += part.len();
-        if !discard
-            && transfer.verdict.is_none()
-            && let Some(ticket) = transfer.ticket
-            && (last || !part.is_empty())
-        {
-            out.push(Output::Offer { ticket, link, part, last, total: transfer.total, reliable: true });
+        if !discard && transfer.verdict.is_none() && (last || !part.is_empty()) {
+            let Transfer { ticket, total, .. } = *transfer;
+            out.push(Output::Offer { ticket, link, part, last, total, reliable: true });
         }
         if ended {
             transfer.acks.push_back((flags, transfer.received));
@@ -185,12 +185,11 @@ impl Incoming {
 
     /// The agent decided; whether the transfer was waiting for it.
     pub fn on_verdict(&mut self, ticket: Ticket, verdict: Result<(), u8>) -> bool {
-        let Some(transfer) = self.transfers.iter_mut().find(|transfer| transfer.ticket == Some(ticket)) else {
+        let first = self.transfers.front().map_or(0, |transfer| transfer.ticket.0 as u32);
+        let at = (ticket.0 as u32).wrapping_sub(first) as usize;
+        let Some(transfer) = self.transfers.get_mut(at).filter(|transfer| transfer.verdict.is_none()) else {
             return false;
         };
-        if transfer.verdict.is_some() {
-            return false;
-        }
         transfer.verdict = Some(verdict);
         if transfer.complete {
             self.undecided_bytes -= transfer.received;
@@ -238,7 +237,7 @@ impl Incoming {
     pub fn unfinished_offer(&self) -> Option<Ticket> {
         let last = self.transfers.back()?;
         let offered = !last.complete && last.verdict.is_none() && last.received > 0;
-        last.ticket.filter(|_| offered)
+        offered.then_some(last.ticket)
     }
 }
 

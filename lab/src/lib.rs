@@ -8,6 +8,9 @@
 
 pub mod cable;
 pub mod doctor;
+pub mod driver;
+pub mod drivers;
 pub mod emulate;
 pub mod emulator;
+pub mod run;
 pub mod supervisor;

@@ -126,6 +126,8 @@ impl Signs {
 pub struct MachineWatch {
     since_ns: u64,
     pressure: Option<Pressure>,
+    memory: Option<Pressure>,
+    io: Option<Pressure>,
     time: Option<MachineTime>,
 }
 
@@ -135,21 +137,32 @@ impl MachineWatch {
         MachineWatch {
             since_ns: farlink_os::monotonic_ns(),
             pressure: pressure::pressure(Resource::Cpu),
+            memory: pressure::pressure(Resource::Memory),
+            io: pressure::pressure(Resource::Io),
             time: pressure::machine_time(),
         }
     }
 
     /// Shares of the time since the start: tasks waiting for a processor, and time stolen.
     pub fn shares(&self) -> (Option<f64>, Option<f64>) {
-        let elapsed = Duration::from_nanos(farlink_os::monotonic_ns() - self.since_ns).as_secs_f64().max(1e-3);
-        let waited = self.pressure.zip(pressure::pressure(Resource::Cpu));
-        let waited = waited.map(|(a, b)| (b.some.saturating_sub(a.some).as_secs_f64() / elapsed).min(1.0));
+        let waited = self.waited(self.pressure, Resource::Cpu);
         let stolen = self.time.zip(pressure::machine_time()).map(|(a, b)| {
             let stolen = b.stolen.saturating_sub(a.stolen);
             let total = stolen + b.busy.saturating_sub(a.busy) + b.idle.saturating_sub(a.idle);
             stolen.as_secs_f64() / total.as_secs_f64().max(1e-3)
         });
         (waited, stolen)
+    }
+
+    /// Shares of the time since the start in which some task waited for memory and for disks.
+    pub fn memory_and_io(&self) -> (Option<f64>, Option<f64>) {
+        (self.waited(self.memory, Resource::Memory), self.waited(self.io, Resource::Io))
+    }
+
+    fn waited(&self, before: Option<Pressure>, resource: Resource) -> Option<f64> {
+        let elapsed = Duration::from_nanos(farlink_os::monotonic_ns() - self.since_ns).as_secs_f64().max(1e-3);
+        let some = pressure::pressure(resource)?.some.saturating_sub(before?.some);
+        Some((some.as_secs_f64() / elapsed).min(1.0))
     }
 }
 

@@ -14,7 +14,7 @@ pub use lateness::{Lateness, MachineWatch, Signs};
 pub use port::Port;
 
 use direction::{Direction, Shared};
-use farlink_link::LinkSpec;
+use farlink_link::{LinkSpec, direction_seed};
 use farlink_os::monotonic_ns;
 use std::io;
 use std::sync::Arc;
@@ -125,9 +125,4 @@ impl Cable {
             self.carrier = carrier;
         }
     }
-}
-
-/// Seed of one direction of one link of a run. The simulator derives the same.
-pub fn direction_seed(seed: u64, link: usize, forward: bool) -> u64 {
-    seed ^ ((link as u64) * 2 + u64::from(!forward) + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15)
 }

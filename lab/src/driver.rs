@@ -1,0 +1,76 @@
+//! What the testbed must know of an implementation to run it: how to write its configuration, start
+//! it, see that it is ready, attach applications and read what it did. One folder under
+//! `lab/drivers/` for each; foreign programs are named nowhere else.
+
+use anyhow::Result;
+use farlink_base::DtnTime;
+use farlink_report::EventRow;
+use farlink_scenario::Scenario;
+use std::collections::BTreeMap;
+use std::path::Path;
+
+/// A node to be run.
+#[derive(Clone, Copy, Debug)]
+pub struct NodeContext<'a> {
+    /// The scenario.
+    pub scenario: &'a Scenario,
+    /// Which of its nodes.
+    pub index: usize,
+    /// The node's own folder; every process of the node starts in it.
+    pub folder: &'a Path,
+    /// Wall time at the start of the run.
+    pub epoch: DtnTime,
+    /// This program.
+    pub program: &'a Path,
+}
+
+/// A program with its arguments and what it needs in its environment.
+#[derive(Clone, Default, PartialEq, Eq, Debug)]
+pub struct Program {
+    /// Program, then arguments.
+    pub command: Vec<String>,
+    /// Environment beyond ours.
+    pub environment: BTreeMap<String, String>,
+}
+
+/// Bundles counted at one node so far.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+pub struct Tally {
+    /// Created by applications here.
+    pub created: u64,
+    /// Taken by applications here.
+    pub delivered: u64,
+}
+
+/// One implementation.
+pub trait Driver {
+    /// Its name, as in `lab/drivers/`.
+    fn name(&self) -> &'static str;
+
+    /// Writes what the node needs into its folder and gives the program to start.
+    ///
+    /// # Errors
+    /// What the scenario asks for that this implementation cannot do, or a file that cannot be
+    /// written.
+    fn prepare(&self, node: &NodeContext<'_>) -> Result<Program>;
+
+    /// Whether the node takes applications.
+    fn ready(&self, node: &NodeContext<'_>) -> bool;
+
+    /// The program that receives a traffic at its destination; `file` is where a file goes. `None`
+    /// when the node does it by itself.
+    fn receiver(&self, node: &NodeContext<'_>, traffic: usize, file: Option<&Path>) -> Option<Program>;
+
+    /// The program that sends a traffic; it ends when everything was accepted.
+    fn sender(&self, node: &NodeContext<'_>, traffic: usize, file: Option<&Path>) -> Program;
+
+    /// Counts what happened since the last call. Cheap: it is asked several times a second.
+    fn tally(&mut self, node: &NodeContext<'_>) -> Tally;
+
+    /// Gives everything that happened, in order, once the node has ended. Times in the rows are on
+    /// the machine's monotonic clock.
+    ///
+    /// # Errors
+    /// When the record cannot be read.
+    fn events(&mut self, node: &NodeContext<'_>, each: &mut dyn FnMut(EventRow) -> Result<()>) -> Result<()>;
+}

@@ -1,0 +1,235 @@
+//! The files of a run beside its tables: a folder for each node with configuration and logs, and
+//! the files that traffic sends.
+
+use anyhow::{Context, Result, anyhow};
+use farlink_base::Rng;
+use farlink_report::FileCheck;
+use farlink_scenario::{Scenario, TrafficKind};
+use sha2::{Digest, Sha256};
+use std::fs::{self, File};
+use std::io::{BufWriter, Read, Write};
+use std::path::{Path, PathBuf};
+
+/// Lines of a log shown when a run fails.
+const TAIL: usize = 8;
+
+/// The folder of a run.
+#[derive(Debug)]
+pub struct RunFolder {
+    root: PathBuf,
+    nodes: Vec<PathBuf>,
+}
+
+impl RunFolder {
+    /// Makes the nodes' folders, empty, and the files that traffic makes from the seed.
+    pub fn create(root: &Path, scenario: &Scenario) -> Result<Self> {
+        let root = super::absolute(root)?;
+        let nodes: Vec<PathBuf> = scenario.nodes.iter().map(|n| root.join("nodes").join(&n.name)).collect();
+        for node in &nodes {
+            if node.exists() {
+                fs::remove_dir_all(node).with_context(|| format!("cannot empty {}", node.display()))?;
+            }
+            fs::create_dir_all(node).with_context(|| format!("cannot create {}", node.display()))?;
+        }
+        let folder = RunFolder { root, nodes };
+        fs::create_dir_all(folder.root.join("files"))?;
+        for (index, traffic) in scenario.traffic.iter().enumerate() {
+            if let TrafficKind::File { path: None, size, .. } = &traffic.kind {
+                let seed = Rng::stream(scenario.seed, 1 << 32 | index as u64).next_u64();
+                make_file(&folder.made(index), size.bytes(), seed).context("cannot make the file to send")?;
+            }
+        }
+        Ok(folder)
+    }
+
+    /// The folder of a node.
+    pub fn node(&self, index: usize) -> &Path {
+        &self.nodes[index]
+    }
+
+    /// The supervisor's and the emulator's log.
+    pub fn supervisor_log(&self) -> PathBuf {
+        self.root.join("supervisor.log")
+    }
+
+    fn made(&self, traffic: usize) -> PathBuf {
+        self.root.join("files").join(format!("{traffic}.sent"))
+    }
+
+    /// Where the file of a traffic goes.
+    pub fn received(&self, traffic: usize) -> PathBuf {
+        self.root.join("files").join(format!("{traffic}.received"))
+    }
+
+    /// The file a traffic sends.
+    pub fn sent(&self, scenario: &Scenario, traffic: usize) -> Option<PathBuf> {
+        match &scenario.traffic[traffic].kind {
+            TrafficKind::File { path: Some(path), .. } => std::path::absolute(scenario.folder.join(path)).ok(),
+            TrafficKind::File { path: None, .. } => Some(self.made(traffic)),
+            _ => None,
+        }
+    }
+
+    /// Compares every file with what arrived of it.
+    pub fn compare_files(&self, scenario: &Scenario) -> Result<Vec<FileCheck>> {
+        let mut checks = Vec::new();
+        for (index, traffic) in scenario.traffic.iter().enumerate() {
+            let Some(sent) = self.sent(scenario, index) else { continue };
+            let (sent_bytes, sent_checksum) = checksum(&sent)?;
+            let (received_bytes, received_checksum) = match checksum(&self.received(index)) {
+                Ok((bytes, sum)) => (bytes, Some(sum)),
+                Err(_) => (0, None),
+            };
+            checks.push(FileCheck {
+                traffic: traffic.name.clone(),
+                sent_bytes,
+                received_bytes,
+                sent_checksum: Some(sent_checksum),
+                received_checksum,
+                complete_s: None,
+            });
+        }
+        Ok(checks)
+    }
+
+    /// Adds to an error where to look: the last lines of each log that has any, and the folder.
+    pub fn explain(&self, error: anyhow::Error) -> anyhow::Error {
+        let mut text = format!("{error:#}");
+        let mut logs = vec![self.supervisor_log()];
+        for node in &self.nodes {
+            let mut here: Vec<PathBuf> = fs::read_dir(node).into_iter().flatten().flatten().map(|f| f.path()).collect();
+            here.retain(|path| path.extension().is_some_and(|e| e == "log"));
+            here.sort();
+            logs.extend(here);
+        }
+        for log in logs {
+            let content = fs::read_to_string(&log).unwrap_or_default();
+            let lines: Vec<&str> = content.lines().collect();
+            if lines.is_empty() {
+                continue;
+            }
+            let shown = log.strip_prefix(&self.root).unwrap_or(&log);
+            text += &format!("\n-- {}, last lines:", shown.display());
+            for line in &lines[lines.len().saturating_sub(TAIL)..] {
+                text += &format!("\n   {}", line.chars().take(240).collect::<String>());
+            }
+        }
+        anyhow!("{text}\nthe run directory is kept: {}", self.root.display())
+    }
+
+    /// Removes what is of no use after a run that went well: stores, sockets, events (now in
+    /// tables), files that arrived as they were.
+    pub fn tidy(&self) -> Result<()> {
+        for node in &self.nodes {
+            let _ = fs::remove_dir_all(node.join("store"));
+            for file in ["farlink.sock", "events.jsonl"] {
+                let _ = fs::remove_file(node.join(file));
+            }
+        }
+        let files = self.root.join("files");
+        let mut kept = false;
+        for file in fs::read_dir(&files)?.flatten() {
+            let sent = file.path();
+            if sent.extension().is_some_and(|e| e == "sent") {
+                let received = sent.with_extension("received");
+                let same = checksum(&sent).ok().is_some_and(|a| checksum(&received).ok() == Some(a));
+                if same {
+                    fs::remove_file(&sent)?;
+                    fs::remove_file(&received)?;
+                } else {
+                    kept = true;
+                }
+            }
+        }
+        if !kept {
+            let _ = fs::remove_dir(&files);
+        }
+        Ok(())
+    }
+}
+
+/// A file whose content follows from the seed.
+fn make_file(path: &Path, bytes: u64, seed: u64) -> Result<()> {
+    let mut out = BufWriter::with_capacity(1 << 20, File::create(path)?);
+    let mut rng = Rng::new(seed);
+    let mut left = bytes;
+    while left > 0 {
+        let word = rng.next_u64().to_le_bytes();
+        let count = left.min(8) as usize;
+        out.write_all(&word[..count])?;
+        left -= count as u64;
+    }
+    out.flush()?;
+    Ok(())
+}
+
+/// Length and SHA-256 of a file.
+fn checksum(path: &Path) -> Result<(u64, String)> {
+    let mut file = File::open(path).with_context(|| format!("cannot read {}", path.display()))?;
+    let mut hash = Sha256::new();
+    let mut buffer = vec![0; 1 << 20];
+    let mut bytes = 0;
+    loop {
+        let count = file.read(&mut buffer)?;
+        if count == 0 {
+            break;
+        }
+        hash.update(&buffer[..count]);
+        bytes += count as u64;
+    }
+    let hex: String = hash.finalize().iter().map(|b| format!("{b:02x}")).collect();
+    Ok((bytes, format!("sha256:{hex}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn scenario() -> Scenario {
+        let text = "name = \"s\"\nduration = \"1 s\"\nseed = 5\n[[node]]\nname = \"a\"\nid = \"ipn:1.0\"\n[[node]]\n\
+            name = \"b\"\nid = \"ipn:2.0\"\n[[link]]\nname = \"l\"\nbetween = [\"a\", \"b\"]\nlayer = \"ltp\"\n\
+            [[traffic]]\nname = \"t\"\nfrom = \"a\"\nto = \"b\"\nfile = { size = \"10003 B\" }\n";
+        Scenario::parse(text).unwrap()
+    }
+
+    #[test]
+    fn a_file_follows_from_the_seed_and_is_compared_and_removed() {
+        let root = std::env::temp_dir().join(format!("farlink-folder-{}", std::process::id()));
+        let scenario = scenario();
+        let folder = RunFolder::create(&root, &scenario).unwrap();
+        let sent = folder.sent(&scenario, 0).unwrap();
+        assert_eq!(fs::metadata(&sent).unwrap().len(), 10_003);
+        let missing = &folder.compare_files(&scenario).unwrap()[0];
+        assert_eq!((missing.received_bytes, missing.equal()), (0, Some(false)));
+        fs::copy(&sent, folder.received(0)).unwrap();
+        let first = folder.compare_files(&scenario).unwrap();
+        assert_eq!(first[0].equal(), Some(true));
+        assert!(first[0].sent_checksum.as_ref().unwrap().starts_with("sha256:"));
+        folder.tidy().unwrap();
+        assert!(!root.join("files").exists());
+        let again = RunFolder::create(&root, &scenario).unwrap();
+        assert_eq!(again.compare_files(&scenario).unwrap()[0].sent_checksum, first[0].sent_checksum);
+        fs::remove_dir_all(&root).unwrap();
+    }
+
+    #[test]
+    fn an_error_says_where_to_look() {
+        let root = std::env::temp_dir().join(format!("farlink-explain-{}", std::process::id()));
+        let folder = RunFolder::create(&root, &scenario()).unwrap();
+        fs::write(folder.node(1).join("node.log"), "one\nthe reason\n").unwrap();
+        let text = folder.explain(anyhow!("node `b` ended")).to_string();
+        assert!(text.starts_with("node `b` ended"), "{text}");
+        assert!(text.contains("nodes/b/node.log") && text.contains("the reason") && text.contains("is kept"), "{text}");
+        fs::remove_dir_all(&root).unwrap();
+    }
+
+    #[test]
+    fn the_checksum_is_sha_256() {
+        let path = std::env::temp_dir().join(format!("farlink-sum-{}", std::process::id()));
+        fs::write(&path, "abc").unwrap();
+        let (bytes, sum) = checksum(&path).unwrap();
+        fs::remove_file(&path).unwrap();
+        assert_eq!(bytes, 3);
+        assert_eq!(sum, "sha256:ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
+    }
+}

@@ -1,0 +1,99 @@
+//! A scenario as real processes: hosts, links, nodes and applications set up, run and taken down,
+//! and what they did written as a run that looks like a simulated one.
+
+mod folder;
+mod record;
+mod session;
+
+use crate::cable::Method;
+use anyhow::{Context, Result};
+use farlink_report::{Manifest, RunWriter, Topology, World};
+use farlink_scenario::Scenario;
+use folder::RunFolder;
+use session::Session;
+use std::path::{Path, PathBuf};
+
+/// How to run.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Where the run directory goes.
+    pub folder: PathBuf,
+    /// The command that repeats the run, for the manifest.
+    pub command: String,
+    /// The `farlink` program: supervisor, node and applications.
+    pub program: PathBuf,
+    /// Kind of interface; the best this machine permits when not given.
+    pub method: Option<Method>,
+}
+
+/// How far a run is.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Progress {
+    /// What is being done: `setting up`, `running`, `collecting`.
+    pub phase: &'static str,
+    /// Seconds since the start of the run.
+    pub elapsed_s: f64,
+    /// Seconds it takes at most.
+    pub duration_s: f64,
+    /// Bundles created so far.
+    pub created: u64,
+    /// Bundles delivered so far.
+    pub delivered: u64,
+}
+
+/// Runs a scenario in the testbed and writes its run directory. Call it from a thread that lives as
+/// long as the run: when that thread ends, the kernel ends the run.
+///
+/// # Errors
+/// What failed, with the last lines of the logs and the run directory, which is kept.
+pub fn run(scenario: &Scenario, options: &Options, progress: &mut dyn FnMut(Progress)) -> Result<PathBuf> {
+    let begun = std::time::Instant::now();
+    progress(Progress { phase: "setting up", duration_s: scenario.duration.as_secs_f64(), ..Progress::default() });
+    let writer = RunWriter::create(&options.folder, manifest(scenario, options)?)?;
+    let folder = RunFolder::create(&options.folder, scenario)?;
+    let explain = |error: anyhow::Error| folder.explain(error);
+    let session = Session::start(scenario, options, &folder).map_err(explain)?;
+    let outcome = session.run(progress).map_err(explain)?;
+    progress(Progress { phase: "collecting", ..outcome.progress });
+    let files = folder.compare_files(scenario)?;
+    let done = record::write(scenario, writer, outcome, &folder, files, begun).map_err(explain)?;
+    folder.tidy()?;
+    Ok(done)
+}
+
+fn manifest(scenario: &Scenario, options: &Options) -> Result<Manifest> {
+    let plan = scenario.plan_file.as_ref().map(|(_, text)| text.as_str());
+    let mut manifest = Manifest::new(World::Lab, &scenario.name, &scenario.text, plan);
+    manifest.description = scenario.description.clone();
+    manifest.seed = scenario.seed;
+    manifest.duration_limit_s = scenario.duration.as_secs_f64();
+    manifest.topology = Topology::from_json(&scenario.topology_json())?;
+    manifest.expect.delivery_ratio = scenario.expect.delivery_ratio;
+    manifest.expect.finished_within_s = scenario.expect.finished_within.map(|d| d.as_secs_f64());
+    manifest.expect.wall_time_lab_s = scenario.expect.wall_time_lab.map(|d| d.as_secs_f64());
+    manifest.command = options.command.clone();
+    manifest.host = host();
+    Ok(manifest)
+}
+
+/// The machine, as `/proc` describes it.
+fn host() -> farlink_report::Host {
+    let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
+    let field = |text: &str, name: &str| {
+        let line = text.lines().find(|l| l.starts_with(name))?;
+        Some(line.split_once(':')?.1.trim().to_string())
+    };
+    let memory = field(&read("/proc/meminfo"), "MemTotal").unwrap_or_default();
+    let kilobytes: u64 = memory.split_whitespace().next().and_then(|n| n.parse().ok()).unwrap_or(0);
+    farlink_report::Host {
+        kernel: format!("Linux {}", read("/proc/sys/kernel/osrelease").trim()),
+        cpu: field(&read("/proc/cpuinfo"), "model name").unwrap_or_default(),
+        cpus: farlink_os::schedule::processors() as u32,
+        memory_bytes: kilobytes * 1024,
+    }
+}
+
+/// An absolute path: processes of the run start in other folders.
+fn absolute(path: &Path) -> Result<PathBuf> {
+    std::path::absolute(path).with_context(|| format!("the path {}", path.display()))
+}

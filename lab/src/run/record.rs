@@ -1,0 +1,260 @@
+//! What the live part left, written as a run: the same tables that a simulation writes.
+
+use super::folder::RunFolder;
+use super::session::Outcome;
+use crate::cable::Method;
+use crate::driver::NodeContext;
+use crate::emulator::Signs;
+use anyhow::{Context, Result};
+use farlink_report::schema::{STORED_BUNDLES, STORED_BYTES};
+use farlink_report::{
+    Accounting, EventRow, FileCheck, Lateness, LinkRow, Pressure, ProcessRow, RunWriter, SampleRow, Text,
+};
+use farlink_scenario::{Scenario, Table, TrafficKind};
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// Writes everything and finishes the run.
+pub fn write(
+    scenario: &Scenario,
+    mut writer: RunWriter,
+    mut outcome: Outcome,
+    folder: &RunFolder,
+    files: Vec<FileCheck>,
+    begun: std::time::Instant,
+) -> Result<PathBuf> {
+    let tables = &scenario.measure.tables;
+    if !tables.contains(&Table::Events) {
+        writer.without_events();
+    }
+    let mut arrivals = Arrivals::new(scenario);
+    let mut samples = std::mem::take(&mut outcome.samples);
+    for (index, mut driver) in std::mem::take(&mut outcome.drivers).into_iter().enumerate() {
+        let node = NodeContext {
+            scenario,
+            index,
+            folder: folder.node(index),
+            epoch: outcome.epoch,
+            program: &outcome.program,
+        };
+        let mut stored = Stored::new(&scenario.nodes[index].name, scenario.measure.interval);
+        driver
+            .events(&node, &mut |mut row| {
+                row.time_ns = row.time_ns.saturating_sub(outcome.start_ns);
+                stored.observe(&row, &mut samples);
+                arrivals.observe(&row);
+                writer.event(&row)
+            })
+            .with_context(|| format!("the events of node `{}`", scenario.nodes[index].name))?;
+        stored.flush_until((outcome.progress.elapsed_s * 1e9) as u64, &mut samples);
+    }
+    let end_ns = match arrivals.last {
+        Some(last) if outcome.complete => last,
+        _ => u64::try_from(scenario.duration.as_nanos()).unwrap_or(u64::MAX),
+    };
+    if tables.contains(&Table::Samples) {
+        samples.retain(|s| s.time_ns <= end_ns);
+        samples.sort_by_key(|s| s.time_ns);
+        samples.iter().try_for_each(|row| writer.sample(row))?;
+    }
+    if tables.contains(&Table::Links) {
+        links(scenario, &outcome, &mut writer);
+    }
+    if tables.contains(&Table::Processes) {
+        processes(scenario, &outcome, &mut writer);
+    }
+    let manifest = writer.manifest();
+    manifest.start_utc = outcome.epoch.to_string();
+    manifest.duration_s = end_ns as f64 / 1e9;
+    manifest.wall_s = begun.elapsed().as_secs_f64();
+    manifest.files = arrivals.complete_files(scenario, files);
+    validity(scenario, &outcome, &mut manifest.validity);
+    writer.finish()
+}
+
+fn links(scenario: &Scenario, outcome: &Outcome, writer: &mut RunWriter) {
+    for (link, reports) in scenario.links.iter().zip(&outcome.links) {
+        let [a, b] = link.between.map(|node| scenario.nodes[node].name.as_str());
+        writer.link(LinkRow::new(&link.name, a, b, &reports[0].statistics()));
+        writer.link(LinkRow::new(&link.name, b, a, &reports[1].statistics()));
+    }
+}
+
+fn processes(scenario: &Scenario, outcome: &Outcome, writer: &mut RunWriter) {
+    for (node, name, usage) in &outcome.processes {
+        writer.process(ProcessRow {
+            node: node.map(|n| scenario.nodes[n].name.as_str().into()),
+            process: name.as_str().into(),
+            cpu_user_s: usage.cpu_user_s,
+            cpu_system_s: usage.cpu_system_s,
+            rss_peak_bytes: usage.rss_bytes,
+            source: if usage.cgroup { "cgroup" } else { "proc" }.into(),
+        });
+    }
+}
+
+/// How far the run may be believed.
+fn validity(scenario: &Scenario, outcome: &Outcome, validity: &mut farlink_report::Validity) {
+    let reports = || outcome.links.iter().flatten().filter(|r| r.handed_over > 0);
+    let worst = |f: fn(&crate::supervisor::LinkReport) -> f64| reports().map(f).fold(0.0, f64::max);
+    let lateness = Lateness {
+        count: reports().map(|r| r.handed_over).sum(),
+        p50_us: worst(|r| r.late_p50_us),
+        p99_us: worst(|r| r.late_p99_us),
+        max_us: worst(|r| r.late_max_us),
+        real_time: reports().all(|r| r.real_time),
+    };
+    let (cpu_waiting, steal) = outcome.watch.shares();
+    let (memory_waiting, io_waiting) = outcome.watch.memory_and_io();
+    validity.pressure = Some(Pressure { cpu_waiting, memory_waiting, io_waiting, steal });
+    validity.emulator_lateness = Some(lateness);
+    validity.accounting = Accounting::Proc;
+    // Each direction by its own delay: what is late for a cable is nothing for a space link.
+    for (index, link) in scenario.links.iter().enumerate() {
+        for (report, spec) in outcome.links[index].iter().zip([&link.forward, &link.reverse]) {
+            let from = &scenario.nodes[link.between[usize::from(!report.forward)]].name;
+            let signs = Signs {
+                late_p99: Duration::from_secs_f64(report.late_p99_us / 1e6),
+                delay: spec.longest_delay(),
+                own_losses: report.own_losses,
+                ..Signs::default()
+            };
+            let doubts = signs.doubts();
+            validity.disturbances.extend(doubts.iter().map(|d| format!("Link {} from {from}: {d}.", link.name)));
+        }
+    }
+    let machine = Signs { cpu_wait: cpu_waiting, stolen: steal, ..Signs::default() };
+    validity.disturbances.extend(machine.doubts().iter().map(|d| format!("Machine: {d}.")));
+    validity.notes.extend(notes(outcome, &lateness));
+}
+
+fn notes(outcome: &Outcome, lateness: &Lateness) -> Vec<String> {
+    let isolation = if outcome.user_namespace { "a user namespace, without root" } else { "namespaces made as root" };
+    let links = match outcome.method {
+        Method::Tap => "TAP interfaces",
+        Method::Packet => "packet sockets on interface pairs",
+    };
+    let mut notes = vec![
+        format!("Hosts are isolated by {isolation}; links are {links}."),
+        "CPU and memory are counted by /proc and at the end of each process; no control group was used.".to_string(),
+        "The lateness shown is that of the worst direction of the worst link.".to_string(),
+    ];
+    if !lateness.real_time {
+        notes.push("The emulator had no real-time priority; `farlink doctor` says how to give it.".to_string());
+    }
+    notes
+}
+
+/// Bundles and bytes kept at a node over time, from its events.
+struct Stored {
+    node: Text,
+    interval_ns: u64,
+    next_ns: u64,
+    kept: HashMap<(Option<Text>, Option<u64>, Option<u64>, Option<u64>, Option<u64>), u64>,
+    bytes: u64,
+}
+
+impl Stored {
+    fn new(node: &str, interval: Duration) -> Self {
+        let interval_ns = (interval.as_nanos() as u64).max(1);
+        Stored { node: node.into(), interval_ns, next_ns: 0, kept: HashMap::new(), bytes: 0 }
+    }
+
+    fn observe(&mut self, row: &EventRow, samples: &mut Vec<SampleRow>) {
+        if !matches!(&*row.event, "accepted" | "recovered" | "deleted" | "reassembled") {
+            return;
+        }
+        self.flush_until(row.time_ns, samples);
+        let key = (row.source.clone(), row.service, row.creation_ms, row.sequence, row.fragment_offset);
+        if &*row.event == "deleted" {
+            self.bytes -= self.kept.remove(&key).unwrap_or(0);
+        } else {
+            let size = row.size.unwrap_or(0);
+            self.bytes = self.bytes + size - self.kept.insert(key, size).unwrap_or(0);
+        }
+    }
+
+    /// Samples of the time before `time_ns`.
+    fn flush_until(&mut self, time_ns: u64, samples: &mut Vec<SampleRow>) {
+        while self.next_ns < time_ns {
+            for (metric, value) in [(STORED_BYTES, self.bytes), (STORED_BUNDLES, self.kept.len() as u64)] {
+                samples.push(SampleRow {
+                    time_ns: self.next_ns,
+                    node: Some(self.node.clone()),
+                    link: None,
+                    metric: metric.into(),
+                    value: value as f64,
+                });
+            }
+            self.next_ns += self.interval_ns;
+        }
+    }
+}
+
+/// When each traffic's last bundle was delivered.
+struct Arrivals {
+    /// Destination node and service of each traffic.
+    traffic: Vec<(Text, u64)>,
+    at: Vec<Option<u64>>,
+    last: Option<u64>,
+}
+
+impl Arrivals {
+    fn new(scenario: &Scenario) -> Self {
+        let to = |t: &farlink_scenario::Traffic| (scenario.nodes[t.to].name.as_str().into(), u64::from(t.service));
+        let traffic: Vec<(Text, u64)> = scenario.traffic.iter().map(to).collect();
+        Arrivals { at: vec![None; traffic.len()], traffic, last: None }
+    }
+
+    fn observe(&mut self, row: &EventRow) {
+        if &*row.event != "delivered" {
+            return;
+        }
+        self.last = self.last.max(Some(row.time_ns));
+        for (at, (node, service)) in self.at.iter_mut().zip(&self.traffic) {
+            if row.destination.as_ref() == Some(node) && row.destination_service == Some(*service) {
+                *at = (*at).max(Some(row.time_ns));
+            }
+        }
+    }
+
+    /// Adds the time of completion to the files that are complete.
+    fn complete_files(&self, scenario: &Scenario, mut files: Vec<FileCheck>) -> Vec<FileCheck> {
+        let is_file = |kind: &TrafficKind| matches!(kind, TrafficKind::File { .. });
+        let times = scenario.traffic.iter().zip(&self.at).filter(|(t, _)| is_file(&t.kind)).map(|(_, at)| *at);
+        for (file, at) in files.iter_mut().zip(times) {
+            let whole = file.equal() == Some(true);
+            file.complete_s = at.filter(|_| whole).map(|ns| ns as f64 / 1e9);
+        }
+        files
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn event(time_ns: u64, name: &str, sequence: u64) -> EventRow {
+        let mut row = EventRow::new(time_ns, "a".into(), name);
+        row.source = Some("a".into());
+        row.sequence = Some(sequence);
+        row.size = Some(100);
+        row
+    }
+
+    #[test]
+    fn stored_volume_is_a_staircase_of_the_events() {
+        let mut stored = Stored::new("a", Duration::from_nanos(10));
+        let mut samples = Vec::new();
+        let rows =
+            [event(5, "accepted", 1), event(12, "accepted", 2), event(25, "deleted", 1), event(26, "deleted", 9)];
+        rows.iter().for_each(|row| stored.observe(row, &mut samples));
+        stored.flush_until(40, &mut samples);
+        let bytes: Vec<(u64, f64)> =
+            samples.iter().filter(|s| &*s.metric == STORED_BYTES).map(|s| (s.time_ns, s.value)).collect();
+        assert_eq!(bytes, [(0, 0.0), (10, 100.0), (20, 200.0), (30, 100.0)]);
+        let bundles = samples.iter().filter(|s| &*s.metric == STORED_BUNDLES).map(|s| s.value);
+        assert_eq!(bundles.collect::<Vec<_>>(), [0.0, 1.0, 2.0, 1.0]);
+    }
+}

@@ -1,0 +1,413 @@
+//! The live part of a run: from the first namespace to the last exit.
+
+use super::folder::RunFolder;
+use super::{Options, Progress};
+use crate::cable::Method;
+use crate::driver::{Driver, NodeContext, Program, Tally};
+use crate::drivers;
+use crate::emulator::MachineWatch;
+use crate::supervisor::{
+    CableSetup, LinkReport, Links, ProcessUsage, Reply, Request, SignalName, SpawnSetup, Supervisor,
+};
+use anyhow::{Context, Result, bail};
+use farlink_base::DtnTime;
+use farlink_report::SampleRow;
+use farlink_report::schema::{CPU_S, LINK_QUEUE_BYTES, LINK_SENT_BYTES, RSS_BYTES};
+use farlink_scenario::{PREFIX_LENGTH, Scenario};
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// Time nodes have to get ready before the run starts, and more for each of them.
+const LEAD: Duration = Duration::from_millis(1200);
+const LEAD_PER_NODE: Duration = Duration::from_millis(200);
+/// How long the loop waits for the supervisor before it looks around.
+const TURN: Duration = Duration::from_millis(10);
+/// Time between two looks at what was delivered.
+const LOOK: Duration = Duration::from_millis(200);
+/// Time processes have to end once asked.
+const GRACE: Duration = Duration::from_secs(5);
+/// Applications are numbered from here; nodes from 0.
+const FIRST_APPLICATION: u32 = 1 << 16;
+
+/// What came out of the live part.
+pub struct Outcome {
+    /// Monotonic nanoseconds of the start.
+    pub start_ns: u64,
+    /// Wall time of the start.
+    pub epoch: DtnTime,
+    /// How the last look found it.
+    pub progress: Progress,
+    /// Whether all was sent and delivered.
+    pub complete: bool,
+    /// Drivers, with their records.
+    pub drivers: Vec<Box<dyn Driver>>,
+    /// Links: forward and reverse, at the end of the run.
+    pub links: Vec<[LinkReport; 2]>,
+    /// Samples of links and processes.
+    pub samples: Vec<SampleRow>,
+    /// What each process used: node, name, usage.
+    pub processes: Vec<(Option<usize>, String, ProcessUsage)>,
+    /// The machine's load.
+    pub watch: MachineWatch,
+    /// Kind of interface.
+    pub method: Method,
+    /// Whether a user namespace was needed.
+    pub user_namespace: bool,
+    /// The program.
+    pub program: PathBuf,
+}
+
+/// What is known of a process.
+#[derive(Clone, Debug)]
+struct Process {
+    id: u32,
+    name: String,
+    node: usize,
+    /// Index of the traffic it sends.
+    sends: Option<usize>,
+    exited: Option<(Option<i32>, Option<i32>)>,
+}
+
+/// A run in progress.
+pub struct Session<'a> {
+    scenario: &'a Scenario,
+    folder: &'a RunFolder,
+    program: PathBuf,
+    supervisor: Supervisor,
+    drivers: Vec<Box<dyn Driver>>,
+    method: Method,
+    start_ns: u64,
+    epoch: DtnTime,
+    processes: Vec<Process>,
+    usages: Vec<(Option<usize>, String, ProcessUsage)>,
+    links: Vec<[LinkReport; 2]>,
+    /// Since the end of the run, link counters are final.
+    frozen: Vec<[bool; 2]>,
+    ended: bool,
+    stopping: bool,
+    samples: Vec<SampleRow>,
+    waiting: Vec<usize>,
+    watch: MachineWatch,
+}
+
+impl<'a> Session<'a> {
+    /// Sets everything up and waits until all nodes are ready.
+    pub fn start(scenario: &'a Scenario, options: &Options, folder: &'a RunFolder) -> Result<Self> {
+        let program = super::absolute(&options.program)?;
+        let mut supervisor = Supervisor::start(&program, Some(&folder.supervisor_log()))?;
+        let method = set_up_hosts(scenario, &mut supervisor, options.method)?;
+        let (start_ns, epoch) = choose_start(LEAD + LEAD_PER_NODE * scenario.nodes.len() as u32);
+        let mut waiting: Vec<usize> = (0..scenario.traffic.len()).collect();
+        waiting.sort_by_key(|t| std::cmp::Reverse(scenario.traffic[*t].start));
+        let mut session = Session {
+            scenario,
+            folder,
+            program,
+            supervisor,
+            drivers: scenario.nodes.iter().map(|_| drivers::new_default()).collect(),
+            method,
+            start_ns,
+            epoch,
+            processes: Vec::new(),
+            usages: Vec::new(),
+            links: vec![Default::default(); scenario.links.len()],
+            frozen: vec![[false; 2]; scenario.links.len()],
+            ended: false,
+            stopping: false,
+            samples: Vec::new(),
+            waiting,
+            watch: MachineWatch::start(),
+        };
+        session.emulate()?;
+        session.start_nodes()?;
+        Ok(session)
+    }
+
+    fn emulate(&mut self) -> Result<()> {
+        let interval_ms = self.scenario.measure.interval.as_millis().max(1) as u64;
+        let text = self.scenario.text.clone();
+        let folder = super::absolute(&self.scenario.folder)?;
+        self.supervisor.tell(&Request::Emulate {
+            links: Links::Scenario { text, folder },
+            seed: self.scenario.seed,
+            start_ns: self.start_ns,
+            interval_ms,
+        })?;
+        // Reading the process table has its price: not more than ten times a second.
+        self.supervisor.tell(&Request::Account { interval_ms: interval_ms.max(100) })
+    }
+
+    fn context(&self, index: usize) -> NodeContext<'_> {
+        NodeContext {
+            scenario: self.scenario,
+            index,
+            folder: self.folder.node(index),
+            epoch: self.epoch,
+            program: &self.program,
+        }
+    }
+
+    fn start_nodes(&mut self) -> Result<()> {
+        for node in 0..self.scenario.nodes.len() {
+            let program = self.drivers[node].prepare(&self.context(node))?;
+            self.spawn(node as u32, node, "node", program, None)?;
+        }
+        for node in 0..self.scenario.nodes.len() {
+            while !self.drivers[node].ready(&self.context(node)) {
+                self.turn()?;
+                if farlink_os::monotonic_ns() + 20_000_000 > self.start_ns {
+                    let name = &self.scenario.nodes[node].name;
+                    bail!(
+                        "node `{name}` was not ready in time\nhint: this machine may be too busy; `farlink doctor` looks at it"
+                    );
+                }
+            }
+        }
+        for traffic in 0..self.scenario.traffic.len() {
+            let entry = &self.scenario.traffic[traffic];
+            let file = self.folder.sent(self.scenario, traffic).map(|_| self.folder.received(traffic));
+            let program = self.drivers[entry.to].receiver(&self.context(entry.to), traffic, file.as_deref());
+            if let Some(program) = program {
+                let id = FIRST_APPLICATION + traffic as u32 * 2 + 1;
+                self.spawn(id, entry.to, &format!("{}-receiver", entry.name), program, None)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn spawn(&mut self, id: u32, node: usize, name: &str, program: Program, sends: Option<usize>) -> Result<()> {
+        let folder = self.folder.node(node);
+        self.supervisor.tell(&Request::Spawn(SpawnSetup {
+            id,
+            host: node,
+            command: program.command,
+            environment: program.environment,
+            directory: folder.to_path_buf(),
+            stdout: Some(folder.join(format!("{name}.out"))),
+            stderr: Some(folder.join(format!("{name}.log"))),
+        }))?;
+        self.processes.push(Process { id, name: name.to_string(), node, sends, exited: None });
+        Ok(())
+    }
+
+    /// Runs to the end, then takes everything down.
+    pub fn run(mut self, progress: &mut dyn FnMut(Progress)) -> Result<Outcome> {
+        let duration = self.scenario.duration;
+        let mut state = Progress { phase: "running", duration_s: duration.as_secs_f64(), ..Progress::default() };
+        let mut look_at = self.start_ns;
+        let mut complete = false;
+        while !complete || !self.scenario.stop_when_delivered {
+            let now = farlink_os::monotonic_ns();
+            let elapsed = Duration::from_nanos(now.saturating_sub(self.start_ns));
+            if elapsed >= duration {
+                break;
+            }
+            self.start_due_senders(elapsed, now >= self.start_ns)?;
+            if now >= look_at {
+                look_at = now + LOOK.as_nanos() as u64;
+                let tally = self.tally();
+                state.elapsed_s = elapsed.as_secs_f64();
+                (state.created, state.delivered) = (tally.created, tally.delivered);
+                complete = self.all_sent() && tally.delivered >= tally.created && tally.created > 0;
+                progress(state);
+            }
+            self.turn()?;
+        }
+        self.ended = true;
+        let tally = self.take_down()?;
+        (state.created, state.delivered) = (tally.created, tally.delivered);
+        Ok(Outcome {
+            start_ns: self.start_ns,
+            epoch: self.epoch,
+            progress: state,
+            complete,
+            drivers: self.drivers,
+            links: self.links,
+            samples: self.samples,
+            processes: self.usages,
+            watch: self.watch,
+            method: self.method,
+            user_namespace: self.supervisor.user_namespace,
+            program: self.program,
+        })
+    }
+
+    fn start_due_senders(&mut self, elapsed: Duration, started: bool) -> Result<()> {
+        while let Some(traffic) = self.waiting.last().copied() {
+            let entry = &self.scenario.traffic[traffic];
+            if !started || entry.start > elapsed {
+                return Ok(());
+            }
+            self.waiting.pop();
+            let file = self.folder.sent(self.scenario, traffic);
+            let program = self.drivers[entry.from].sender(&self.context(entry.from), traffic, file.as_deref());
+            let id = FIRST_APPLICATION + traffic as u32 * 2;
+            self.spawn(id, entry.from, &format!("{}-sender", entry.name), program, Some(traffic))?;
+        }
+        Ok(())
+    }
+
+    fn all_sent(&self) -> bool {
+        self.waiting.is_empty() && self.processes.iter().all(|p| p.sends.is_none() || p.exited.is_some())
+    }
+
+    fn tally(&mut self) -> Tally {
+        let mut total = Tally::default();
+        for node in 0..self.drivers.len() {
+            let mut driver = std::mem::replace(&mut self.drivers[node], drivers::new_default());
+            let tally = driver.tally(&self.context(node));
+            self.drivers[node] = driver;
+            total.created += tally.created;
+            total.delivered += tally.delivered;
+        }
+        total
+    }
+
+    /// Waits a moment for the supervisor and takes note of what it says.
+    fn turn(&mut self) -> Result<()> {
+        let mut reply = self.supervisor.next(TURN)?;
+        while let Some(said) = reply {
+            self.note(said)?;
+            reply = self.supervisor.next(Duration::ZERO)?;
+        }
+        Ok(())
+    }
+
+    fn note(&mut self, reply: Reply) -> Result<()> {
+        match reply {
+            Reply::Link(report) => self.note_link(*report),
+            Reply::Usage { id, at_ns, usage } => {
+                if let Some(node) = self.scenario.nodes.get(id as usize).filter(|_| at_ns >= self.start_ns) {
+                    let name = node.name.clone();
+                    self.sample(at_ns - self.start_ns, &name, None, CPU_S, usage.cpu_user_s);
+                    self.sample(at_ns - self.start_ns, &name, None, RSS_BYTES, usage.rss_bytes as f64);
+                }
+            }
+            Reply::Exited { id, code, signal, usage, .. } => return self.note_exit(id, code, signal, usage),
+            Reply::EmulatorEnded { usage } => {
+                self.usages.push((None, "emulator".into(), usage));
+                if !self.stopping {
+                    bail!("the link emulator ended by itself");
+                }
+            }
+            Reply::Ready { .. } | Reply::SetUp { .. } | Reply::Started { .. } | Reply::Failed { .. } => {}
+        }
+        Ok(())
+    }
+
+    fn note_link(&mut self, report: LinkReport) {
+        let (link, direction) = (report.link, usize::from(!report.forward));
+        if self.frozen[link][direction] {
+            return;
+        }
+        self.frozen[link][direction] = self.ended;
+        let names = &self.scenario.links[link];
+        let from = self.scenario.nodes[names.between[direction]].name.clone();
+        let link_name = names.name.clone();
+        if !self.ended {
+            self.sample(report.at_ns, &from, Some(&link_name), LINK_SENT_BYTES, report.sent[1] as f64);
+            self.sample(report.at_ns, &from, Some(&link_name), LINK_QUEUE_BYTES, report.queued_bytes as f64);
+        }
+        self.links[link][direction] = report;
+    }
+
+    fn sample(&mut self, time_ns: u64, node: &str, link: Option<&str>, metric: &str, value: f64) {
+        let (node, link) = (Some(node.into()), link.map(Into::into));
+        self.samples.push(SampleRow { time_ns, node, link, metric: metric.into(), value });
+    }
+
+    /// A process that ends too early, or with an error, ends the run.
+    fn note_exit(&mut self, id: u32, code: Option<i32>, signal: Option<i32>, usage: ProcessUsage) -> Result<()> {
+        let Some(process) = self.processes.iter_mut().find(|p| p.id == id) else { return Ok(()) };
+        process.exited = Some((code, signal));
+        let process = process.clone();
+        self.usages.push((Some(process.node), process.name.clone(), usage));
+        let how = match (code, signal) {
+            (Some(code), _) => format!("status {code}"),
+            (None, Some(signal)) => format!("signal {signal}"),
+            (None, None) => "no status".to_string(),
+        };
+        let is_node = id < FIRST_APPLICATION;
+        if !self.stopping && (is_node || code != Some(0)) {
+            let host = &self.scenario.nodes[process.node].name;
+            bail!("`{}` at node `{host}` ended by itself: {how}", process.name);
+        }
+        Ok(())
+    }
+
+    /// Receivers first, so that they write what they hold; then nodes; the emulator last.
+    fn take_down(&mut self) -> Result<Tally> {
+        self.stopping = true;
+        self.stop(|p| p.id >= FIRST_APPLICATION)?;
+        let tally = self.tally();
+        self.stop(|p| p.id < FIRST_APPLICATION)?;
+        self.supervisor.tell(&Request::StopEmulator)?;
+        let emulator_ended = |s: &Self| s.usages.iter().any(|(_, name, _)| name == "emulator");
+        self.turns_until(emulator_ended)?;
+        Ok(tally)
+    }
+
+    fn stop(&mut self, which: impl Fn(&Process) -> bool) -> Result<()> {
+        let left = |s: &Self| -> Vec<u32> {
+            s.processes.iter().filter(|p| which(p) && p.exited.is_none()).map(|p| p.id).collect()
+        };
+        for signal in [SignalName::Terminate, SignalName::Kill] {
+            for id in left(self) {
+                self.supervisor.tell(&Request::Signal { id, signal })?;
+            }
+            self.turns_until(|s| left(s).is_empty())?;
+        }
+        Ok(())
+    }
+
+    fn turns_until(&mut self, done: impl Fn(&Self) -> bool) -> Result<()> {
+        let deadline = std::time::Instant::now() + GRACE;
+        while !done(self) && std::time::Instant::now() < deadline {
+            self.turn()?;
+        }
+        Ok(())
+    }
+}
+
+fn set_up_hosts(scenario: &Scenario, supervisor: &mut Supervisor, method: Option<Method>) -> Result<Method> {
+    let cable = |link: usize| {
+        let ends = scenario.ends(link);
+        CableSetup {
+            hosts: ends.map(|end| end.node),
+            addresses: ends.map(|end| vec![(end.address.into(), PREFIX_LENGTH)]),
+            mtu: scenario.links[link].mtu_bytes,
+        }
+    };
+    let cables = (0..scenario.links.len()).map(cable).collect();
+    supervisor.tell(&Request::SetUp { hosts: scenario.nodes.len(), cables, method })?;
+    let set_up = |r: &Reply| match r {
+        Reply::SetUp { method, .. } => Some(*method),
+        _ => None,
+    };
+    let most = Duration::from_secs(10 + scenario.links.len() as u64);
+    supervisor.wait_for(most, set_up, |_| {}).context("setting up the hosts")
+}
+
+/// The start of the run on the monotonic clock, and what the wall clock will say then: a whole
+/// millisecond, the unit of DTN time.
+fn choose_start(lead: Duration) -> (u64, DtnTime) {
+    let (monotonic, wall) = (farlink_os::monotonic_ns(), farlink_os::realtime_ns());
+    let lead = lead.as_nanos() as u64;
+    let wait = lead + (1_000_000 - (wall + lead) % 1_000_000);
+    (monotonic + wait, DtnTime::from_unix_ms((wall + wait) / 1_000_000))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_start_is_the_same_moment_on_both_clocks() {
+        let (start_ns, epoch) = choose_start(Duration::from_millis(100));
+        let (monotonic, wall) = (farlink_os::monotonic_ns(), farlink_os::realtime_ns());
+        let until_monotonic = start_ns as i128 - monotonic as i128;
+        let until_wall = epoch.as_unix_ms() as i128 * 1_000_000 - wall as i128;
+        assert!((until_monotonic - until_wall).abs() < 5_000_000, "{until_monotonic} {until_wall}");
+        assert!(until_monotonic > 0);
+    }
+}

@@ -110,6 +110,7 @@ impl<K: Clone + Ord> Reassembler<K> {
         let fresh: u64 = gaps.iter().map(|(_, len)| len).sum();
         let brings_blocks = info.offset == 0 && assembly.first.is_none();
         if fresh == 0 && !brings_blocks {
+            self.drop_if_empty(id);
             return Reassembly::Redundant;
         }
         if assembly.members.len() >= self.limits.fragments || self.bytes.saturating_add(fresh) > self.limits.bytes {

@@ -80,6 +80,13 @@ fn expired_and_removed_fragments_take_their_bytes_along() {
 }
 
 #[test]
+fn an_empty_fragment_leaves_nothing_behind() {
+    let mut joiner = joiner();
+    assert_eq!(joiner.add(1, cut(b"abcd", 2, 0, 4), LATER), Reassembly::Redundant);
+    assert_eq!(joiner.bundles(), 0);
+}
+
+#[test]
 fn an_empty_payload_completes() {
     assert!(matches!(joiner().add(1, cut(b"", 0, 0, 0), LATER), Reassembly::Complete { .. }));
 }

@@ -1,1 +1,7 @@
-//! farlink-tests.
+//! Tests across crates, and what they share: fuzz targets and the seeds of their corpora.
+//!
+//! It contains no test of a single crate; those stand beside their code. Read [`fuzz`] to add a
+//! fuzz target.
+
+pub mod fuzz;
+pub mod seeds;

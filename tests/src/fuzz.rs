@@ -1,0 +1,255 @@
+//! Fuzz targets: each takes arbitrary bytes, must not panic, and must not say much more than it was
+//! told.
+//!
+//! To add one: write a function here, add it to [`TARGETS`], add `tests/fuzz/src/bin/<name>.rs` (copy
+//! any other) and at least one seed in [`crate::seeds`]; then
+//! `cargo run -p farlink-tests --example write_seeds`. `cargo xtask fuzz <name>` runs it, and
+//! `tests/tests/fuzz_corpora.rs` replays every corpus and a few thousand mutations of it with the
+//! ordinary tests.
+
+use farlink_base::layer::{ConvergenceLayer, Input, LinkState, Output, SendId, Train};
+use farlink_base::{Accel, Bytes, Instant, LinkId, NodeId, Payload, Refusal, StreamId};
+use farlink_bundle::{
+    AdministrativeRecord, Bundle, CreationTimestamp, EndpointId, FragmentInfo, Profile, Reassembler, Reassembly,
+    ReassemblyLimits, cbor, decode, decode_prefix,
+};
+use farlink_cla::{ltp, tcpcl_v4};
+
+/// A target.
+pub type Target = fn(&[u8]);
+
+/// Every target by name; the names are those of the binaries in `tests/fuzz/src/bin` and of the
+/// folders in `tests/fuzz/corpus`.
+pub const TARGETS: &[(&str, Target)] = &[
+    ("administrative_record", administrative_record),
+    ("bundle", bundle),
+    ("cbor_item", cbor_item),
+    ("contact_plan", contact_plan),
+    ("eid_cbor", eid_cbor),
+    ("eid_text", eid_text),
+    ("ltp", ltp_engine),
+    ("ltp_segment", ltp_segment),
+    ("reassembly", reassembly),
+    ("sdnv", sdnv),
+    ("tcpcl_v4_active", tcpcl_v4_active),
+    ("tcpcl_v4_passive", tcpcl_v4_passive),
+    ("tcpcl_v4_session", tcpcl_v4_session),
+];
+
+/// A BPv7 bundle: what is read is written again as it came, however it was chunked.
+pub fn bundle(data: &[u8]) {
+    let accel = Accel::default();
+    let whole = Payload::from(data.to_vec());
+    let mut pieces = Payload::new();
+    data.chunks(7).for_each(|piece| pieces.push_bytes(Bytes::copy_from_slice(piece)));
+    assert_eq!(decode_prefix(&whole), decode_prefix(&pieces));
+    for profile in [Profile::Strict, Profile::Permissive] {
+        let read = decode(&whole, profile, &accel);
+        assert_eq!(read, decode(&pieces, profile, &accel));
+        let Ok(bundle) = read else { continue };
+        assert!(bundle.payload.len() < data.len() as u64);
+        let again = bundle.encode(&accel);
+        assert_eq!(again.len(), bundle.encoded_len());
+        let written = again.into_payload().to_bytes().unwrap_or_default();
+        if profile == Profile::Strict {
+            assert_eq!(&written[..], data, "deterministic encoding");
+            assert_eq!(decode_prefix(&whole), Ok(Some(data.len() as u64)));
+        }
+        let back = decode(&Payload::from(written), profile, &accel).expect("what was written is read");
+        assert_eq!(back.id(), bundle.id());
+        let _ = (bundle.id().fingerprint(), bundle.unprocessable().count(), bundle.priority());
+        if let Some((first, second)) = farlink_bundle::fragment(&bundle, bundle.payload.len() / 2) {
+            assert_eq!(first.payload.len() + second.payload.len(), bundle.payload.len());
+        }
+    }
+}
+
+/// One CBOR item is stepped over or found wanting.
+pub fn cbor_item(data: &[u8]) {
+    for strict in [false, true] {
+        let mut reader = cbor::Reader::new(data, 0, strict);
+        while let Ok(item) = reader.item() {
+            assert!(!item.is_empty());
+        }
+        let mut reader = cbor::Reader::new(data, 0, strict);
+        while reader.head().is_ok() {}
+    }
+}
+
+/// An endpoint ID as text: what prints reads back the same.
+pub fn eid_text(data: &[u8]) {
+    let Ok(text) = core::str::from_utf8(data) else { return };
+    let Ok(eid) = text.parse::<EndpointId>() else { return };
+    assert_eq!(eid.to_string().parse::<EndpointId>().as_ref(), Ok(&eid));
+    let mut wire = Vec::new();
+    eid.encode(&mut wire);
+    assert_eq!(wire.len() as u64, eid.encoded_len());
+    let _ = (eid.service_number(), eid.is_singleton(), eid.node_id().is_node_id());
+}
+
+/// An endpoint ID as CBOR: what is written reads back the same.
+pub fn eid_cbor(data: &[u8]) {
+    for profile in [Profile::Strict, Profile::Permissive] {
+        let Ok(eid) = EndpointId::decode(data, profile) else { continue };
+        let mut wire = Vec::new();
+        eid.encode(&mut wire);
+        assert_eq!(wire.len() as u64, eid.encoded_len());
+        assert!(wire.len() <= data.len() + 3);
+        assert_eq!(EndpointId::decode(&wire, profile), Ok(eid));
+    }
+}
+
+/// An administrative record: what is written reads back the same.
+pub fn administrative_record(data: &[u8]) {
+    let Ok(record) = AdministrativeRecord::decode(data) else { return };
+    let wire = record.encode();
+    assert!(wire.len() <= data.len() + 3);
+    assert_eq!(AdministrativeRecord::decode(&wire), Ok(record));
+}
+
+/// Fragments of one bundle in any order; 16 bits each of offset and length, 8 of total length.
+pub fn reassembly(data: &[u8]) {
+    let limits = ReassemblyLimits { bundles: 4, fragments: 20, bytes: 10_000 };
+    let mut joiner = Reassembler::new(limits);
+    let creation = CreationTimestamp::default();
+    for (key, field) in data.chunks_exact(5).enumerate() {
+        let at = |i: usize| u64::from(u16::from_be_bytes([field[i], field[i + 1]]));
+        let payload = Payload::fill(u64::from(field[4]), at(2));
+        let mut fragment = Bundle::new(EndpointId::ipn(1, 1), EndpointId::ipn(2, 1), creation).payload(payload).build();
+        fragment.primary.fragment = Some(FragmentInfo { offset: at(0), total: u64::from(field[4]) * 256 });
+        let id = fragment.id();
+        match joiner.add(key, fragment, Instant(u64::from(field[1]))) {
+            Reassembly::Complete { bundle, .. } => assert_eq!(bundle.payload.len(), u64::from(field[4]) * 256),
+            Reassembly::Waiting if field[3] % 5 == 0 => assert!(joiner.remove(&id, &key)),
+            _ => {}
+        }
+        if field[0] % 7 == 0 {
+            joiner.expire(Instant(u64::from(field[3])));
+        }
+        assert!(joiner.bytes() <= limits.bytes && joiner.bundles() <= limits.bundles);
+    }
+    joiner.expire(Instant::MAX);
+    assert_eq!((joiner.bytes(), joiner.bundles()), (0, 0));
+}
+
+/// A self-delimiting numeric value: what is written reads back the same.
+pub fn sdnv(data: &[u8]) {
+    use farlink_cla::sdnv::{LEN_MAX, decode, encode, len};
+    let Ok((value, used)) = decode(data) else { return };
+    assert!(used <= data.len() && used <= LEN_MAX && len(value) <= used);
+    let mut wire = [0; LEN_MAX];
+    let written = encode(value, &mut wire);
+    assert_eq!(decode(&wire[..written]), Ok((value, written)));
+}
+
+/// One LTP segment: what is written reads back the same.
+pub fn ltp_segment(data: &[u8]) {
+    let Ok(segment) = ltp::segment::Segment::parse(&Bytes::copy_from_slice(data)) else { return };
+    let wire = segment.emit();
+    assert!(wire.len() <= data.len() + 16);
+    assert_eq!(ltp::segment::Segment::parse(&wire).map(|again| again.emit()), Ok(wire));
+}
+
+/// An LTP engine hears datagrams: a byte of length, then so many bytes. Accepts every bundle.
+pub fn ltp_engine(data: &[u8]) {
+    let config = ltp::Config { engine: 1, memory_bytes: 1 << 20, ..ltp::Config::default() };
+    let span = ltp::SpanConfig { engine: 2, node: NodeId::ipn(2), ..ltp::SpanConfig::default() };
+    let mut layer = ltp::Ltp::new(config, vec![span]);
+    let mut now = Instant::ZERO;
+    let mut out = Vec::new();
+    layer.handle(now, Input::Link { link: LinkId(0), state: LinkState::UP }, &mut out);
+    let bundle = Payload::from(vec![7; 3000]);
+    layer.handle(now, Input::Send { link: LinkId(0), id: SendId(1), bundle, reliable: true }, &mut out);
+    let mut rest = data;
+    let mut said = 0u64;
+    for _ in 0..1000 {
+        let Some((length, after)) = rest.split_first() else { break };
+        let (datagram, after) = after.split_at(usize::from(*length).min(after.len()));
+        rest = after;
+        now = Instant(now.0 + 50_000_000);
+        let from = core::net::SocketAddr::from(([127, 0, 0, 1], 1113));
+        let train = Train::single(Payload::from(datagram.to_vec()));
+        layer.handle(now, Input::Datagrams { from, train }, &mut out);
+        layer.handle(now, Input::Wake, &mut out);
+        for output in core::mem::take(&mut out) {
+            match output {
+                Output::Offer { ticket, last: true, .. } => {
+                    layer.handle(now, Input::Accepted { ticket }, &mut out);
+                }
+                Output::Datagrams { train, .. } => said += train.data.len(),
+                _ => {}
+            }
+        }
+    }
+    assert!(said <= 1_000_000 + 64 * data.len() as u64, "{said} bytes said for {} heard", data.len());
+}
+
+/// Text of a contact plan, in whatever dialect.
+pub fn contact_plan(data: &[u8]) {
+    let Ok(text) = core::str::from_utf8(data) else { return };
+    if let Ok(parsed) = farlink_routing::contact_plan::parse(text) {
+        assert!(parsed.plan.contacts.len() <= text.len());
+    }
+}
+
+/// The side that connected hears this from its peer.
+pub fn tcpcl_v4_active(data: &[u8]) {
+    tcpcl_v4(data, StreamId(0), &[]);
+}
+/// The side that was connected to hears this from its peer.
+pub fn tcpcl_v4_passive(data: &[u8]) {
+    tcpcl_v4(data, StreamId(StreamId::PASSIVE), &[]);
+}
+/// The same after both have introduced themselves.
+pub fn tcpcl_v4_session(data: &[u8]) {
+    let hello = b"dtn!\x04\x00\x07\x00\x1e\x00\x00\x00\x00\x00\x01\x00\x00\x00\x00\x00\x01\x00\x00\x00\x00\x00\x07ipn:1.0\x00\x00\x00\x00";
+    tcpcl_v4(data, StreamId(0), hello);
+}
+
+/// A TCPCLv4 entity with a bundle to send; the first byte chooses chunks and verdicts.
+fn tcpcl_v4(data: &[u8], stream: StreamId, hello: &[u8]) {
+    let config = tcpcl_v4::Config { node_id: "ipn:2.0".into(), ..tcpcl_v4::Config::default() };
+    let span = tcpcl_v4::SpanConfig { node_id: "ipn:1.0".into(), segment_bytes: 40, ..Default::default() };
+    let mut layer = tcpcl_v4::TcpclV4::new(config, vec![span]);
+    let now = Instant::ZERO;
+    let from = core::net::SocketAddr::from(([127, 0, 0, 1], 4556));
+    let Some((choice, data)) = data.split_first() else { return };
+    let mut out = Vec::new();
+    layer.handle(now, Input::Link { link: LinkId(0), state: LinkState::UP }, &mut out);
+    layer.handle(now, Input::StreamOpened { stream, from }, &mut out);
+    layer.handle(now, Input::StreamWritable { stream, room: 1 << 20 }, &mut out);
+    let (mut written, mut offered, mut next) = (0u64, 0u64, 0u64);
+    let size = usize::from(choice & 0x3f) + 1;
+    let chunks: Vec<&[u8]> =
+        Some(hello).filter(|hello| !hello.is_empty()).into_iter().chain(data.chunks(size)).collect();
+    for chunk in chunks {
+        layer.handle(now, Input::StreamData { stream, data: Payload::from(chunk.to_vec()) }, &mut out);
+        while !out.is_empty() {
+            for output in core::mem::take(&mut out) {
+                match output {
+                    Output::StreamWrite { data, .. } => written += data.len(),
+                    Output::Offer { ticket, part, last, .. } => {
+                        offered += part.len();
+                        if last && choice & 0x40 == 0 {
+                            layer.handle(now, Input::Accepted { ticket }, &mut out);
+                        } else if choice & 0x80 != 0 {
+                            let reason = Refusal::NoResources;
+                            layer.handle(now, Input::Refused { ticket, reason }, &mut out);
+                        }
+                    }
+                    Output::Ready { link, ready: true } if next < 3 => {
+                        next += 1;
+                        let (id, bundle) = (SendId(next), Payload::from(vec![9; 100]));
+                        layer.handle(now, Input::Send { link, id, bundle, reliable: true }, &mut out);
+                    }
+                    _ => {}
+                }
+            }
+        }
+    }
+    assert!(offered <= data.len() as u64, "more offered than came");
+    // An acknowledgment is never longer than the segment it is for, a rejection never longer than
+    // the message.
+    assert!(written <= 2000 + 3 * data.len() as u64, "{written} bytes written for {} heard", data.len());
+    layer.handle(now, Input::StreamClosed { stream, error: true }, &mut out);
+}

@@ -1,0 +1,84 @@
+//! Seeds of the fuzz corpora: the published vectors and a few texts, by target and name.
+
+use crate::fuzz::TARGETS;
+use serde_json::Value;
+use std::path::{Path, PathBuf};
+
+/// One seed.
+pub struct Seed {
+    /// For which target.
+    pub target: &'static str,
+    /// File name in the target's corpus.
+    pub name: String,
+    /// The input.
+    pub bytes: Vec<u8>,
+}
+
+/// The folder of a target's corpus.
+pub fn corpus(target: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("fuzz/corpus").join(target)
+}
+
+fn hex(text: &str) -> Option<Vec<u8>> {
+    let whole = text.len() >= 2 && text.len().is_multiple_of(2) && text.is_ascii();
+    let digits = (0..text.len() / 2).map(|i| u8::from_str_radix(text.get(2 * i..2 * i + 2)?, 16).ok());
+    if whole { digits.collect() } else { None }
+}
+
+/// Every string of hexadecimal digits in a vector file, in order.
+fn vectors(name: &str) -> Vec<Vec<u8>> {
+    fn walk(value: &Value, found: &mut Vec<Vec<u8>>) {
+        match value {
+            Value::String(text) => found.extend(hex(text)),
+            Value::Array(items) => items.iter().for_each(|item| walk(item, found)),
+            Value::Object(items) => items.values().for_each(|item| walk(item, found)),
+            _ => {}
+        }
+    }
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("vectors").join(name);
+    let text = std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    let mut found = Vec::new();
+    walk(&serde_json::from_str(&text).expect("vectors are JSON"), &mut found);
+    found
+}
+
+/// All seeds.
+pub fn all() -> Vec<Seed> {
+    let mut seeds = Vec::new();
+    let mut add = |target: &'static str, inputs: Vec<Vec<u8>>| {
+        assert!(TARGETS.iter().any(|(name, _)| *name == target), "{target} is no target");
+        for (number, bytes) in inputs.into_iter().enumerate() {
+            seeds.push(Seed { target, name: format!("seed-{number:03}"), bytes });
+        }
+    };
+    let bundles: Vec<Vec<u8>> =
+        ["bpv7_bundles.json", "bpv7_negative.json", "bpsec_rfc9173.json"].into_iter().flat_map(vectors).collect();
+    add("bundle", bundles.clone());
+    add("cbor_item", bundles);
+    add("eid_cbor", vectors("eid_cbor.json"));
+    let texts = ["dtn:none", "ipn:1.2", "ipn:977000.1.3", "ipn:!.7", "dtn://node/~group", "dtn://a/", "ipn:01.2"];
+    add("eid_text", texts.map(|text| text.into()).to_vec());
+    let report = hex("8201868481f481f481f481f5018202820101821b000000ba081c7600000505");
+    let other = hex("820784821a01020304f51903e8");
+    add("administrative_record", [report, other].into_iter().flatten().collect());
+    add("reassembly", vec![vec![0, 0, 0, 200, 1, 0, 200, 0, 56, 1], vec![0, 0, 1, 0, 1, 0, 9, 0, 9, 1, 0, 0, 0, 1, 2]]);
+    add("sdnv", vectors("sdnv.json"));
+    let segments = vectors("ltp.json");
+    add("ltp_segment", segments.clone());
+    let framed = |segment: &Vec<u8>| [&[segment.len().min(255) as u8][..], segment].concat();
+    add("ltp", segments.iter().map(framed).chain([segments.iter().flat_map(framed).collect()]).collect());
+    add("contact_plan", PLANS.map(|text| text.into()).to_vec());
+    let streams: Vec<Vec<u8>> =
+        vectors("tcpclv4.json").into_iter().map(|bytes| [&[0x3f][..], &bytes].concat()).collect();
+    for target in ["tcpcl_v4_active", "tcpcl_v4_passive", "tcpcl_v4_session"] {
+        add(target, streams.clone());
+    }
+    seeds
+}
+
+/// A plan in each dialect.
+const PLANS: [&str; 3] = [
+    "a contact +0 +3600 1 2 100000\na range +0 +3600 1 2 1\n",
+    "a contact 2026/11/20-09:00:00 2026/11/20-10:00:00 1 2 100000 0.9\n",
+    "{\"contacts\":[{\"contact\":0,\"source\":1,\"dest\":2,\"startTime\":0,\"endTime\":200,\"rateBitsPerSec\":1000,\"owlt\":1}]}",
+];

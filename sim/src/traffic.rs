@@ -17,6 +17,9 @@ pub(crate) const FIRST_SERVICE: u32 = 10_000;
 const ENTRY_BITS: u32 = 24;
 /// Deliveries a receiver takes at once.
 const WINDOW: u32 = 64;
+/// Bundles a sender keeps unanswered where the scenario does not limit them: as many as the
+/// testbed's sender does.
+const SEND_WINDOW: u32 = 64;
 /// A sender whose node is full tries again after this.
 const RETRY: Duration = Duration::from_millis(100);
 
@@ -224,7 +227,8 @@ impl Entry {
     }
 
     fn window_open(&self) -> bool {
-        self.traffic.window == 0 || self.open.len() < self.traffic.window as usize
+        let window = if self.traffic.window > 0 { self.traffic.window } else { SEND_WINDOW };
+        self.open.len() < window as usize
     }
 
     /// When the next bundle is due; `None` when there is none.

@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 
 mod ci;
+mod crash;
 mod docs;
 mod fuzz;
 mod layers;
@@ -28,7 +29,7 @@ pub struct Chore {
 }
 
 /// Every chore, in the order `cargo xtask help` lists them.
-const CHORES: &[Chore] = &[ci::CHORE, layers::CHORE, fuzz::CHORE, docs::CHORE, new::CHORE];
+const CHORES: &[Chore] = &[ci::CHORE, layers::CHORE, fuzz::CHORE, crash::CHORE, docs::CHORE, new::CHORE];
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();

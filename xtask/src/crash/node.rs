@@ -1,0 +1,109 @@
+//! A `farlink node` process that can be killed and started again.
+
+use anyhow::{Context, Result, bail};
+use std::fs::{self, File};
+use std::net::TcpListener;
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// Longest a node may take until applications can attach.
+const START_MAX: Duration = Duration::from_secs(30);
+
+/// One node: its folder, configuration and, while it runs, its process.
+pub struct Node {
+    pub name: &'static str,
+    dir: PathBuf,
+    binary: PathBuf,
+    child: Option<Child>,
+}
+
+/// A TCP port nothing listens on.
+pub fn free_port() -> Result<u16> {
+    Ok(TcpListener::bind("127.0.0.1:0")?.local_addr()?.port())
+}
+
+impl Node {
+    /// Writes the configuration of a node numbered `number`, with its neighbour over TCPCLv4.
+    pub fn new(dir: &Path, binary: &Path, name: &'static str, number: u64, here: u16, there: u16) -> Result<Node> {
+        let dir = dir.join(name);
+        fs::create_dir_all(&dir)?;
+        let peer = 3 - number;
+        // The first node connects, so that each has the other once.
+        let address = if number == 1 { format!("address = \"127.0.0.1:{there}\"") } else { String::new() };
+        let text = format!(
+            "node_ids = [\"ipn:{number}.0\"]\n\n\
+             [store]\nkind = \"durable\"\ndir = \"store\"\ncapacity = \"256 MB\"\n\n\
+             [layer.tcp]\nkind = \"tcpclv4\"\nlisten = [\"127.0.0.1:{here}\"]\n\n\
+             [link.peer]\nlayer = \"tcp\"\npeer = \"ipn:{peer}.0\"\n{address}\n\
+             reconnect_min = \"20 ms\"\nreconnect_max = \"200 ms\"\n\n\
+             [routes]\n\"ipn:{peer}.*\" = \"ipn:{peer}.0\"\n\n\
+             [app]\nsocket = \"app.sock\"\n\n[log]\nlevel = \"warn\"\n"
+        );
+        fs::write(dir.join("node.toml"), text)?;
+        Ok(Node { name, dir, binary: binary.to_path_buf(), child: None })
+    }
+    /// Where applications attach.
+    pub fn socket(&self) -> PathBuf {
+        self.dir.join("app.sock")
+    }
+    /// Its store's folder.
+    pub fn store(&self) -> PathBuf {
+        self.dir.join("store")
+    }
+    /// Starts the process.
+    pub fn start(&mut self) -> Result<()> {
+        let log = File::options().create(true).append(true).open(self.dir.join("log.txt"))?;
+        let child = Command::new(&self.binary)
+            .args(["node", "--config", "node.toml"])
+            .current_dir(&self.dir)
+            .stdin(Stdio::null())
+            .stdout(log.try_clone()?)
+            .stderr(log)
+            .spawn()
+            .with_context(|| format!("starting {}", self.binary.display()))?;
+        self.child = Some(child);
+        Ok(())
+    }
+    /// Waits until applications can attach; gives how long it took.
+    pub fn wait_ready(&mut self) -> Result<Duration> {
+        let begun = Instant::now();
+        while UnixStream::connect(self.socket()).is_err() {
+            if let Some(status) = self.child.as_mut().and_then(|child| child.try_wait().ok().flatten()) {
+                bail!("node {} ended by itself ({status}):\n{}", self.name, self.log_tail());
+            }
+            if begun.elapsed() > START_MAX {
+                bail!("node {} is not ready after {START_MAX:?}:\n{}", self.name, self.log_tail());
+            }
+            std::thread::sleep(Duration::from_millis(2));
+        }
+        Ok(begun.elapsed())
+    }
+    /// `kill -9`. An error when it had ended by itself before.
+    pub fn kill(&mut self) -> Result<()> {
+        let Some(mut child) = self.child.take() else { return Ok(()) };
+        if let Some(status) = child.try_wait()? {
+            bail!("node {} ended by itself ({status}):\n{}", self.name, self.log_tail());
+        }
+        child.kill()?;
+        child.wait()?;
+        // So that nobody takes the dead node's socket for a live one.
+        let _ = fs::remove_file(self.socket());
+        Ok(())
+    }
+    /// The last lines of its log.
+    pub fn log_tail(&self) -> String {
+        let text = fs::read_to_string(self.dir.join("log.txt")).unwrap_or_default();
+        let lines: Vec<&str> = text.lines().collect();
+        lines[lines.len().saturating_sub(20)..].join("\n")
+    }
+}
+impl Drop for Node {
+    fn drop(&mut self) {
+        if let Some(child) = &mut self.child {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}

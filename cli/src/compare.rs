@@ -1,12 +1,43 @@
 //! `farlink compare`: lay runs side by side.
 
 use crate::Failure;
+use farlink_report::{Comparison, RunReader, Statistics};
+use std::path::{Path, PathBuf};
 
 /// Arguments of `farlink compare`.
 #[derive(clap::Args)]
-pub struct Args {}
+#[command(after_help = "Differences are relative to the first run; more than 10 % is marked.\n\n\
+    Examples:\n\
+    \x20 farlink compare runs/iss-sim runs/iss-lab\n\
+    \x20 farlink compare runs/iss-sim runs/iss-lab --json | jq '.metrics[\"latency_s.mean\"].within_10_percent'")]
+pub struct Args {
+    /// Run directories, two or more.
+    #[arg(value_name = "RUN", required = true, num_args = 2..)]
+    runs: Vec<PathBuf>,
+    /// Print one JSON document.
+    #[arg(long)]
+    json: bool,
+}
 
 /// Runs the subcommand.
-pub fn run(_args: Args) -> Result<(), Failure> {
-    Err(Failure::Run(anyhow::anyhow!("not built yet")))
+pub fn run(args: Args) -> Result<(), Failure> {
+    let readers = args.runs.iter().map(|path| open(path)).collect::<Result<Vec<_>, _>>()?;
+    let numbers = readers.iter().map(Statistics::read).collect::<Result<Vec<_>, _>>()?;
+    let runs: Vec<_> = readers
+        .iter()
+        .zip(&numbers)
+        .map(|(reader, numbers)| (reader.folder().display().to_string(), reader.manifest(), numbers))
+        .collect();
+    let comparison = Comparison::of(&runs);
+    if args.json {
+        println!("{:#}", comparison.to_json());
+    } else {
+        print!("{}", comparison.to_text());
+    }
+    Ok(())
+}
+
+/// A run directory; what is none is bad input, not a failure.
+pub fn open(path: &Path) -> Result<RunReader, Failure> {
+    RunReader::open(path).map_err(|error| Failure::Input(format!("{error:#}")))
 }

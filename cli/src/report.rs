@@ -1,12 +1,55 @@
 //! `farlink report`: write the HTML report of a run.
 
 use crate::Failure;
+use crate::compare::open;
+use anyhow::Context as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 
 /// Arguments of `farlink report`.
 #[derive(clap::Args)]
-pub struct Args {}
+#[command(after_help = "The report is one file without scripts: mail it, or put it on any web server.\n\n\
+    Examples:\n\
+    \x20 farlink report runs/iss-sim --open\n\
+    \x20 farlink report runs/iss-sim runs/iss-lab --out iss.html")]
+pub struct Args {
+    /// A run directory, or two to lay side by side.
+    #[arg(value_name = "RUN", required = true, num_args = 1..=2)]
+    runs: Vec<PathBuf>,
+    /// Where the report goes; `report.html` in the first run when not given.
+    #[arg(long, value_name = "FILE")]
+    out: Option<PathBuf>,
+    /// Show it in the browser.
+    #[arg(long)]
+    open: bool,
+    /// Print one JSON document.
+    #[arg(long)]
+    json: bool,
+}
 
 /// Runs the subcommand.
-pub fn run(_args: Args) -> Result<(), Failure> {
-    Err(Failure::Run(anyhow::anyhow!("not built yet")))
+pub fn run(args: Args) -> Result<(), Failure> {
+    let readers = args.runs.iter().map(|path| open(path)).collect::<Result<Vec<_>, _>>()?;
+    let page = farlink_report::html(&readers.iter().collect::<Vec<_>>())?;
+    let path = args.out.unwrap_or_else(|| args.runs[0].join("report.html"));
+    std::fs::write(&path, page).with_context(|| format!("cannot write {}", path.display()))?;
+    if args.json {
+        println!("{:#}", serde_json::json!({ "report": path.display().to_string() }));
+    } else {
+        println!("{}", path.display());
+    }
+    if args.open && !show(&path) {
+        eprintln!("no browser could be started; open {} yourself", path.display());
+    }
+    Ok(())
+}
+
+/// Hands a file to the desktop's browser; tells whether one took it.
+fn show(path: &Path) -> bool {
+    let openers: &[&str] = if cfg!(target_os = "macos") { &["open"] } else { &["xdg-open", "sensible-browser"] };
+    openers.iter().any(|opener| {
+        let quiet =
+            Command::new(opener).arg(path).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn();
+        quiet.is_ok()
+    })
 }

@@ -82,7 +82,7 @@ impl RunWriter {
         write_rows(&self.folder, self.journeys.rows())?;
         for link in &mut self.links {
             if link.up_ns == 0 {
-                let up = self.manifest.topology.up_s(&link.link, &link.from, self.manifest.duration_s);
+                let up = self.manifest.topology.up_s(&link.link, &link.from_node, self.manifest.duration_s);
                 link.up_ns = (up * 1e9) as u64;
             }
         }

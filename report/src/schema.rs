@@ -188,9 +188,9 @@ table! {
         /// Name of the link.
         link: Text, "";
         /// Sending node.
-        from: Text, "";
+        from_node: Text, "";
         /// Receiving node.
-        to: Text, "";
+        to_node: Text, "";
         /// Packets offered to the link.
         sent_packets: u64, "";
         /// Their bytes.
@@ -249,8 +249,8 @@ impl LinkRow {
     pub fn new(link: &str, from: &str, to: &str, counted: &Statistics) -> LinkRow {
         LinkRow {
             link: link.into(),
-            from: from.into(),
-            to: to.into(),
+            from_node: from.into(),
+            to_node: to.into(),
             sent_packets: counted.sent,
             sent_bytes: counted.sent_bytes,
             delivered_packets: counted.delivered,

@@ -98,8 +98,8 @@ impl LinkUse {
         let share = |part: u64, whole: u64| (whole > 0).then(|| part as f64 / whole as f64);
         LinkUse {
             link: row.link.to_string(),
-            from: row.from.to_string(),
-            to: row.to.to_string(),
+            from: row.from_node.to_string(),
+            to: row.to_node.to_string(),
             sent_bytes: row.sent_bytes,
             sent_packets: row.sent_packets,
             loss: share(row.dropped_packets(), row.sent_packets),

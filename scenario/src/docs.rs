@@ -1,6 +1,7 @@
 //! `docs/reference/scenario.md`, made from the table of keys.
 
 use crate::keys::{Fallback, Key, Kind, SECTIONS, Section};
+use farlink_base::Param;
 use std::fmt::Write;
 
 /// The reference of the scenario file as Markdown.
@@ -14,6 +15,10 @@ pub fn reference() -> String {
         let _ = writeln!(out, "| `{name}` | {} |", cell(help));
     }
     out.push_str("\nForward is towards the spacecraft: name the ground first in `between`.\n\n");
+    let routers = farlink_routing::routers().iter().map(|r| (r.name, r.help, r.params));
+    policies(&mut out, "Routers", routers);
+    let controls = farlink_congestion::controls().iter().map(|c| (c.name, c.help, c.params));
+    policies(&mut out, "Congestion controls", controls);
     out.push_str("## An example\n\n```toml\n");
     out.push_str(EXAMPLE);
     out.push_str("```\n");
@@ -39,6 +44,19 @@ fn write_section(out: &mut String, section: &Section) {
     out.push_str("| key | value | default | meaning |\n|---|---|---|---|\n");
     for key in section.keys {
         let _ = writeln!(out, "| `{}` | {} | {} | {} |", key.name, kind(key.kind), fallback(key), cell(key.help));
+    }
+    out.push('\n');
+}
+
+fn policies<'a>(out: &mut String, title: &str, list: impl Iterator<Item = (&'a str, &'a str, &'a [Param])>) {
+    let _ = writeln!(out, "## {title}\n\n| name | what it does | parameters (default) |\n|---|---|---|");
+    for (name, help, params) in list {
+        let one = |p: &Param| {
+            let unit = if p.unit.is_empty() { String::new() } else { format!(" {}", p.unit) };
+            format!("`{}` ({}{unit}): {}", p.name, p.default, p.help)
+        };
+        let params: Vec<String> = params.iter().map(one).collect();
+        let _ = writeln!(out, "| `{name}` | {} | {} |", cell(help), cell(&params.join("<br>")));
     }
     out.push('\n');
 }

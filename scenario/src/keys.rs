@@ -168,9 +168,9 @@ pub const NODE: Section = Section {
             Is("1 GB"),
             "Most bytes the store may keep; beyond it the control decides.",
         ),
-        key("router", Text, Is("sabr"), "Router by name."),
+        key("router", Text, Is("sabr"), "Router by name; see below."),
         key("router_params", Kind::Params, Absent, "Parameters of the router."),
-        key("control", Text, Is("none"), "Congestion control by name; `none` refuses what does not fit."),
+        key("control", Text, Is("none"), "Congestion control by name; see below. `none` refuses what does not fit."),
         key("control_params", Kind::Params, Absent, "Parameters of the control."),
         key(
             "routes",

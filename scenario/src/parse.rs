@@ -162,6 +162,7 @@ fn node(reader: &Reader<'_>, index: usize) -> Node {
     let params = |key: &str| reader.custom(key, params).unwrap_or_default();
     let router = Policy { name: reader.text("router").unwrap_or_default(), params: params("router_params") };
     let control = Policy { name: reader.text("control").unwrap_or_default(), params: params("control_params") };
+    check_policies(reader, &router, &control);
     let lifetime = reader.duration("lifetime").unwrap_or_default();
     if lifetime < Duration::from_millis(1) && reader.given("lifetime") {
         reader.fail("lifetime", "a lifetime of at least 1 ms", "bundles without lifetime are dropped at once");
@@ -181,6 +182,24 @@ fn node(reader: &Reader<'_>, index: usize) -> Node {
         lifetime,
         priority: Priority::ALL[reader.choice("priority").unwrap_or(1)],
         position: reader.custom("position", point),
+    }
+}
+
+/// Names and parameters must be those of the registries.
+fn check_policies(reader: &Reader<'_>, router: &Policy, control: &Policy) {
+    let made = [
+        farlink_routing::make_router(&router.name, &router.params, &[], 0).err(),
+        farlink_congestion::make_control(&control.name, &control.params, 0).err(),
+    ];
+    for (key, error) in ["router", "control"].into_iter().zip(made) {
+        let Some(error) = error else { continue };
+        // `router.sabr.profil` is about a parameter, `router` about the name.
+        match error.path.rsplit_once('.') {
+            None => reader.fail(key, error.expected, error.hint),
+            Some((_, param)) => {
+                reader.fail(&format!("{key}_params"), format!("`{param}`: {}", error.expected), error.hint);
+            }
+        }
     }
 }
 

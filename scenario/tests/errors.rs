@@ -131,3 +131,11 @@ fn a_missing_file_says_where_it_was_looked_for() {
     let load = Scenario::load(std::path::Path::new("/nowhere/x.toml")).unwrap_err();
     assert!(load[0].to_string().contains("/nowhere/x.toml") && load[0].to_string().contains("farlink init scenario"));
 }
+
+#[test]
+fn routers_controls_and_their_parameters_are_known() {
+    one_error("id = \"ipn:1.0\"", "id = \"ipn:1.0\"\nrouter = \"sbar\"", &["node[a].router", "did you mean `sabr`?"]);
+    one_error("id = \"ipn:1.0\"", "id = \"ipn:1.0\"\ncontrol = \"nome\"", &["node[a].control", "did you mean `none`?"]);
+    let wrong = "id = \"ipn:1.0\"\nrouter_params = { profil = 1 }";
+    one_error("id = \"ipn:1.0\"", wrong, &["node[a].router_params", "`profil`: unknown parameter", "profile"]);
+}

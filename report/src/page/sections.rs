@@ -134,7 +134,11 @@ impl Page<'_> {
         let two = self.runs.len() > 1;
         let caption = if two { "Differences are relative to the first column; more than 10 % is marked." } else { "" };
         open(out, "The key numbers", caption);
-        out.push_str("<div class=\"scroll\"><table><thead><tr><th></th>");
+        let columns = if two { 3 } else { 1 };
+        let _ = write!(
+            out,
+            "<div class=\"scroll\"><table class=\"stack\" style=\"--columns:{columns}\"><thead><tr><th></th>"
+        );
         for run in self.runs {
             let _ = write!(out, "<th>{}</th>", escape(&run.label));
         }
@@ -356,7 +360,7 @@ impl Page<'_> {
     pub fn links(&self, out: &mut String) {
         let mut places: Vec<(&str, &str, &str)> = Vec::new();
         for row in self.runs.iter().flat_map(|r| &r.links) {
-            let place = (&*row.link, &*row.from, &*row.to);
+            let place = (&*row.link, &*row.from_node, &*row.to_node);
             if !places.contains(&place) {
                 places.push(place);
             }
@@ -371,7 +375,7 @@ impl Page<'_> {
         );
         self.legend(out, "");
         let row = |run: &RunData, place: &(&str, &str, &str)| -> Option<LinkRow> {
-            run.links.iter().find(|r| (&*r.link, &*r.from, &*r.to) == *place).cloned()
+            run.links.iter().find(|r| (&*r.link, &*r.from_node, &*r.to_node) == *place).cloned()
         };
         let used = |r: &LinkRow| (r.up_ns > 0).then(|| r.busy_ns as f64 / r.up_ns as f64);
         let groups: Vec<Group> = places

@@ -10,9 +10,12 @@ use alloc::vec::Vec;
 use farlink_base::layer::Output;
 use farlink_base::{Bytes, Duration, Instant, LinkId, Payload, PayloadReader, Sink, StreamId, TimerKey};
 
-/// Data of a segment is offered as it comes, unless so little is missing that the rest is worth
-/// waiting for.
-const WAIT_BYTES: u64 = 64 << 10;
+/// Data of a segment is offered in parts of at least this, so that a trickle does not become as many
+/// parts as bytes.
+const PART_BYTES: u64 = 64 << 10;
+/// Pieces in which unread bytes are kept; more are copied into one. What the driver read into a
+/// large buffer for a single byte is then let go.
+const PIECES: usize = 32;
 
 /// How far a session has come.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -106,8 +109,15 @@ impl Session {
     /// Bytes came.
     pub fn on_data(&mut self, now: Instant, data: Payload) {
         self.last_received = now;
-        if self.phase != Phase::Closing {
-            self.inbox.append(data);
+        if self.phase == Phase::Closing {
+            return;
+        }
+        self.inbox.append(data);
+        if self.inbox.chunks().len() > PIECES
+            && self.inbox.resident_len() == self.inbox.len()
+            && let Some(bytes) = self.inbox.to_bytes()
+        {
+            self.inbox = Payload::from(bytes);
         }
     }
     /// Whether no new transfer may begin.
@@ -136,8 +146,9 @@ impl Session {
                 break step;
             }
         };
-        if reader.remaining() > 0 && self.phase != Phase::Closing {
-            self.inbox = inbox.slice(reader.position(), u64::MAX);
+        let (read, left) = (reader.position(), reader.remaining());
+        if left > 0 && self.phase != Phase::Closing {
+            self.inbox = if read == 0 { inbox } else { inbox.slice(read, u64::MAX) };
         }
         step
     }
@@ -180,7 +191,7 @@ impl Session {
 
     fn read_data(&mut self, reader: &mut PayloadReader<'_>, left: u64, out: &mut impl Sink<Output>) -> Option<Step> {
         let have = reader.remaining();
-        if have < left && (have == 0 || left <= WAIT_BYTES) {
+        if have < left.min(PART_BYTES) {
             return Some(Step::Wait);
         }
         let (Some(link), Some(part)) = (self.link, reader.take(have.min(left))) else { return Some(Step::Wait) };

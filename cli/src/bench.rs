@@ -1,12 +1,103 @@
-//! `farlink bench`: benchmarks with a baseline measured beside them.
+//! `farlink bench`: benchmarks, each with a baseline measured beside it.
 
 use crate::Failure;
+use farlink_base::{DataRate, DataVolume};
+use farlink_node::bench::{self, Layer, Options};
+use serde_json::Value;
+use std::path::PathBuf;
 
 /// Arguments of `farlink bench`.
 #[derive(clap::Args)]
-pub struct Args {}
+pub struct Args {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(clap::Subcommand)]
+enum Command {
+    /// Two nodes on this machine, load inside them, and a plain socket copy beside them.
+    #[command(after_help = "Examples:\n  farlink bench loopback --cla tcpclv4 --bundle-size '100 kB'\n  \
+        farlink bench loopback --cla ltp --bundle-size '100 kB' --mtu 1360 --seconds 10 --json\n  \
+        farlink bench loopback --cla tcpclv4 --bundle-size '1 kB' --store durable")]
+    Loopback(Loopback),
+}
+
+#[derive(clap::Args)]
+struct Loopback {
+    /// Convergence layer.
+    #[arg(long, value_parser = ["ltp", "tcpclv4"])]
+    cla: String,
+    /// Payload of each bundle.
+    #[arg(long, default_value = "100 kB")]
+    bundle_size: DataVolume,
+    /// How long to send.
+    #[arg(long, default_value = "5")]
+    seconds: f64,
+    /// Where bundles are kept.
+    #[arg(long, default_value = "memory", value_parser = ["memory", "durable"])]
+    store: String,
+    /// Bytes of one LTP datagram.
+    #[arg(long, default_value = "1360")]
+    mtu: u32,
+    /// Payload rate of the generator; default: as fast as it goes.
+    #[arg(long)]
+    rate: Option<DataRate>,
+    /// Keep configuration, logs and store here; default: a temporary folder.
+    #[arg(long)]
+    keep: Option<PathBuf>,
+    /// Print one JSON document.
+    #[arg(long)]
+    json: bool,
+}
 
 /// Runs the subcommand.
-pub fn run(_args: Args) -> Result<(), Failure> {
-    Err(Failure::Run(anyhow::anyhow!("not built yet")))
+pub fn run(args: Args) -> Result<(), Failure> {
+    let Command::Loopback(args) = args.command;
+    if !(0.1..=3600.0).contains(&args.seconds) {
+        return Err(Failure::Input("--seconds: expected 0.1 to 3600\nhint: 5 is enough for a stable figure".into()));
+    }
+    let temporary = tempfile::tempdir()?;
+    let folder = args.keep.clone().unwrap_or_else(|| temporary.path().to_path_buf());
+    std::fs::create_dir_all(&folder)?;
+    let options = Options {
+        layer: if args.cla == "ltp" { Layer::Ltp } else { Layer::TcpclV4 },
+        bundle_size: args.bundle_size.0,
+        seconds: args.seconds,
+        durable: args.store == "durable",
+        mtu: args.mtu,
+        rate: args.rate,
+        folder,
+        program: std::env::current_exe()?,
+    };
+    eprintln!("measuring the plain copy, then two nodes for {} s ...", args.seconds);
+    let result = bench::loopback(&options)?;
+    if args.json {
+        println!("{result}");
+    } else {
+        print(&result);
+    }
+    Ok(())
+}
+
+fn print(result: &Value) {
+    let number = |key: &str| result[key].as_f64().unwrap_or(0.0);
+    let rate = |key: &str| DataRate(number(key) as u64);
+    println!(
+        "{} with {} bundles, {} store",
+        result["cla"].as_str().unwrap_or(""),
+        DataVolume(number("bundle_size") as u64),
+        result["store"].as_str().unwrap_or("")
+    );
+    println!("  goodput   {}   {:.0} bundles/s", rate("goodput_bit_s"), number("bundles_s"));
+    println!("  CPU       sender {:.2} s, receiver {:.2} s", number("cpu_s_sender"), number("cpu_s_receiver"));
+    let volume = |key: &str| DataVolume(number(key) as u64);
+    println!("  memory    sender {}, receiver {}", volume("rss_bytes_sender"), volume("rss_bytes_receiver"));
+    println!("  baseline  {} ({})", rate("baseline_bit_s"), result["baseline"].as_str().unwrap_or(""));
+    if result.get("baseline_offload_bit_s").is_some() {
+        println!(
+            "            {} (the same datagrams with segmentation offload and coalescing)",
+            rate("baseline_offload_bit_s")
+        );
+    }
+    println!("  ratio     {:.2}", number("ratio"));
 }

@@ -1,12 +1,22 @@
 //! `farlink completions`: shell completion scripts.
 
 use crate::Failure;
+use clap::CommandFactory;
 
 /// Arguments of `farlink completions`.
 #[derive(clap::Args)]
-pub struct Args {}
+#[command(after_help = "Examples:\n  farlink completions bash > /etc/bash_completion.d/farlink\n  \
+    farlink completions zsh > ~/.zfunc/_farlink\n  \
+    farlink completions fish > ~/.config/fish/completions/farlink.fish")]
+pub struct Args {
+    /// For which shell.
+    shell: clap_complete::Shell,
+}
 
 /// Runs the subcommand.
-pub fn run(_args: Args) -> Result<(), Failure> {
-    Err(Failure::Run(anyhow::anyhow!("not built yet")))
+pub fn run(args: Args) -> Result<(), Failure> {
+    let mut script = Vec::new();
+    clap_complete::generate(args.shell, &mut crate::Cli::command(), "farlink", &mut script);
+    std::io::Write::write_all(&mut std::io::stdout(), &script)?;
+    Ok(())
 }

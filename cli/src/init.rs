@@ -39,17 +39,17 @@ pub fn run(args: Args) -> Result<(), Failure> {
     std::fs::create_dir_all(&dir)?;
     // On one computer the second node takes the next ports.
     let step = u16::from(a == b);
-    let [first, second] = [
-        Side { name: "a", number: 1, ip: a, ports: 0 },
-        Side { name: "b", number: 2, ip: b, ports: step },
-    ];
+    let [first, second] =
+        [Side { name: "a", number: 1, ip: a, ports: 0 }, Side { name: "b", number: 2, ip: b, ports: step }];
     for (here, there) in [(&first, &second), (&second, &first)] {
         let file = dir.join(format!("node-{}.toml", here.name));
         write(&file, &here.text(there), force)?;
         eprintln!("wrote {}", file.display());
     }
     let folder = if dir == Path::new(".") { String::new() } else { format!("{}/", dir.display()) };
-    eprintln!("start them with\n  farlink node --config {folder}node-a.toml\n  farlink node --config {folder}node-b.toml");
+    eprintln!(
+        "start them with\n  farlink node --config {folder}node-a.toml\n  farlink node --config {folder}node-b.toml"
+    );
     eprintln!("then\n  farlink ping ipn:2 --at {folder}node-a.sock");
     Ok(())
 }

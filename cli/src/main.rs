@@ -2,6 +2,7 @@
 //!
 //! stdout is data, stderr is talk; exit 0 done, 1 failed at run time, 2 bad input or usage.
 
+mod bar;
 mod bench;
 mod bundle;
 mod compare;

@@ -1,12 +1,340 @@
 //! `farlink node`: run a DTN node, or ask and change a running one.
 
 use crate::Failure;
+use farlink_node::apps::load::LoadSettings;
+use farlink_node::config::NodeConfig;
+use farlink_node::http;
+use serde_json::{Value, json};
+use std::path::PathBuf;
 
 /// Arguments of `farlink node`.
 #[derive(clap::Args)]
-pub struct Args {}
+#[command(
+    args_conflicts_with_subcommands = true,
+    after_help = "Examples:\n  farlink init two-nodes\n  farlink node --config node-a.toml --check\n  \
+        farlink node --config node-a.toml\n  farlink node status --at http://127.0.0.1:4280\n  \
+        farlink node routes add 'ipn:5.*' ipn:2.0 --at http://127.0.0.1:4280"
+)]
+pub struct Args {
+    /// The node's configuration file.
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// Only check the configuration: every mistake with its line and what to try; exit 2 if any.
+    #[arg(long, requires = "config")]
+    check: bool,
+    #[command(flatten)]
+    load: LoadArgs,
+    #[command(subcommand)]
+    question: Option<Question>,
+}
+
+/// Load inside the node, for `farlink bench`.
+#[derive(clap::Args)]
+struct LoadArgs {
+    /// Generate bundles for this endpoint.
+    #[arg(long, hide = true)]
+    generate: Option<String>,
+    #[arg(long, hide = true, default_value = "100000")]
+    generate_size: u64,
+    #[arg(long, hide = true, default_value = "256")]
+    generate_window: u64,
+    #[arg(long, hide = true)]
+    generate_rate: Option<String>,
+    #[arg(long, hide = true, default_value = "5")]
+    generate_seconds: f64,
+    /// Count bundles at this service.
+    #[arg(long, hide = true)]
+    sink: Option<u32>,
+}
+
+#[derive(clap::Subcommand)]
+enum Question {
+    /// What the node is and holds.
+    Status(At),
+    /// Stored bundles and why each waits.
+    Bundles {
+        /// At most so many.
+        #[arg(long, default_value = "100")]
+        limit: usize,
+        #[command(flatten)]
+        at: At,
+    },
+    /// The contact plan: list, add, remove, replace.
+    Contacts {
+        #[command(subcommand)]
+        change: Option<ContactsChange>,
+        #[command(flatten)]
+        at: At,
+    },
+    /// Static routes: list, add, remove, replace.
+    Routes {
+        #[command(subcommand)]
+        change: Option<RoutesChange>,
+        #[command(flatten)]
+        at: At,
+    },
+    /// Links: list, enable, disable.
+    Links {
+        #[command(subcommand)]
+        change: Option<LinksChange>,
+        #[command(flatten)]
+        at: At,
+    },
+    /// Registered endpoints.
+    Registrations(At),
+    /// The log level: show or set.
+    Log {
+        /// error, warn, info, debug (one line per bundle event) or trace.
+        level: Option<String>,
+        #[command(flatten)]
+        at: At,
+    },
+    /// Read the configuration file again: plan, routes, log level.
+    Reload(At),
+    /// End the node in good order.
+    Shutdown(At),
+}
+
+#[derive(clap::Args)]
+struct At {
+    /// The node's control API.
+    #[arg(long = "at", value_name = "URL", default_value = "http://127.0.0.1:4280", global = true)]
+    url: String,
+    /// Print one JSON document.
+    #[arg(long, global = true)]
+    json: bool,
+}
+
+#[derive(clap::Subcommand)]
+enum ContactsChange {
+    /// Add the contacts of a plan file (`-`: standard input).
+    Add {
+        /// Plan in any dialect.
+        plan: PathBuf,
+    },
+    /// Remove the contacts with the same nodes, link and start as those of a plan file.
+    Remove {
+        /// Plan in any dialect.
+        plan: PathBuf,
+    },
+    /// Replace the plan.
+    Replace {
+        /// Plan in any dialect.
+        plan: PathBuf,
+    },
+}
+
+#[derive(clap::Subcommand)]
+enum RoutesChange {
+    /// Add a route, or replace the one with this pattern.
+    Add {
+        /// Destinations: `ipn:5.*`, `dtn://node/` or `*`.
+        pattern: String,
+        /// Node ID of the neighbour.
+        next_hop: String,
+    },
+    /// Remove the route with this pattern.
+    Remove {
+        /// As it was given.
+        pattern: String,
+    },
+    /// Replace all routes by these, written `PATTERN=NEXT_HOP`.
+    Replace {
+        /// The routes.
+        routes: Vec<String>,
+    },
+}
+
+#[derive(clap::Subcommand)]
+enum LinksChange {
+    /// Let bundles use a link.
+    Enable {
+        /// Its name.
+        name: String,
+    },
+    /// Keep bundles off a link.
+    Disable {
+        /// Its name.
+        name: String,
+    },
+}
 
 /// Runs the subcommand.
-pub fn run(_args: Args) -> Result<(), Failure> {
-    Err(Failure::Run(anyhow::anyhow!("not built yet")))
+pub fn run(args: Args) -> Result<(), Failure> {
+    match (args.question, args.config) {
+        (Some(question), _) => ask(question),
+        (None, Some(file)) => {
+            let config = NodeConfig::load(&file).map_err(|errors| {
+                let count = errors.len();
+                let list: Vec<_> = errors.iter().map(ToString::to_string).collect();
+                let plural = if count == 1 { "mistake" } else { "mistakes" };
+                Failure::Input(format!("{count} {plural} in the configuration\n{}", list.join("\n")))
+            })?;
+            if args.check {
+                return check(config);
+            }
+            let load = load(&args.load)?;
+            if let Some(report) = farlink_node::run::run(config, load)? {
+                println!("{report}");
+            }
+            Ok(())
+        }
+        (None, None) => Err(Failure::Input(
+            "a configuration file or a question is needed\n\
+             hint: farlink node --config FILE, or farlink node status --at URL; `farlink init two-nodes` writes files"
+                .into(),
+        )),
+    }
+}
+
+fn check(config: NodeConfig) -> Result<(), Failure> {
+    let ids: Vec<_> = config.stack.node_ids.iter().map(ToString::to_string).collect();
+    farlink_node::run::check(&config).map_err(|why| Failure::Input(why.to_string()))?;
+    eprintln!("{}: node {}, no mistakes", config.file.display(), ids.join(" "));
+    Ok(())
+}
+
+fn load(args: &LoadArgs) -> Result<Option<LoadSettings>, Failure> {
+    let wrong =
+        |what: &str| Failure::Input(format!("`{what}` cannot be read\nhint: this option belongs to farlink bench"));
+    let destination = args.generate.as_ref().map(|text| text.parse().map_err(|_| wrong(text))).transpose()?;
+    let rate = args.generate_rate.as_ref().map(|text| text.parse().map_err(|_| wrong(text))).transpose()?;
+    if destination.is_none() && args.sink.is_none() {
+        return Ok(None);
+    }
+    Ok(Some(LoadSettings {
+        destination,
+        size: args.generate_size,
+        window: args.generate_window,
+        rate,
+        duration: std::time::Duration::from_secs_f64(args.generate_seconds),
+        sink: args.sink,
+    }))
+}
+
+fn ask(question: Question) -> Result<(), Failure> {
+    match question {
+        Question::Status(at) => show(&at, "GET", "/status", "", print_status),
+        Question::Bundles { limit, at } => show(&at, "GET", &format!("/bundles?limit={limit}"), "", |v| {
+            let columns = ["bundle", "source", "destination", "payload", "priority", "remaining_ms", "waits_for"];
+            table(v, &columns);
+        }),
+        Question::Contacts { change: None, at } => show(&at, "GET", "/contacts", "", |v| {
+            table(v, &["from", "to", "link", "start_s", "end_s", "rate_bit_s", "one_way_delay_s"]);
+        }),
+        Question::Contacts { change: Some(change), at } => {
+            let (method, plan) = match change {
+                ContactsChange::Add { plan } => ("POST", plan),
+                ContactsChange::Remove { plan } => ("DELETE", plan),
+                ContactsChange::Replace { plan } => ("PUT", plan),
+            };
+            show(&at, method, "/contacts", &read(&plan)?, print_done)
+        }
+        Question::Routes { change: None, at } => {
+            show(&at, "GET", "/routes", "", |v| table(v, &["pattern", "next_hop"]))
+        }
+        Question::Routes { change: Some(change), at } => {
+            let (method, body) = match change {
+                RoutesChange::Add { pattern, next_hop } => {
+                    ("POST", json!({ "pattern": pattern, "next_hop": next_hop }))
+                }
+                RoutesChange::Remove { pattern } => ("DELETE", json!({ "pattern": pattern })),
+                RoutesChange::Replace { routes } => ("PUT", routes_of(&routes)?),
+            };
+            show(&at, method, "/routes", &body.to_string(), print_done)
+        }
+        Question::Links { change: None, at } => {
+            show(&at, "GET", "/links", "", |v| table(v, &["name", "peer", "up", "queued", "in_flight"]))
+        }
+        Question::Links { change: Some(change), at } => {
+            let (name, enabled) = match change {
+                LinksChange::Enable { name } => (name, true),
+                LinksChange::Disable { name } => (name, false),
+            };
+            let body = json!({ "enabled": enabled }).to_string();
+            show(&at, "PUT", &format!("/links/{name}"), &body, print_done)
+        }
+        Question::Registrations(at) => show(&at, "GET", "/registrations", "", |v| {
+            v.as_array().into_iter().flatten().for_each(|endpoint| println!("{}", plain(endpoint)));
+        }),
+        Question::Log { level: None, at } => show(&at, "GET", "/log", "", |v| println!("{}", plain(&v["level"]))),
+        Question::Log { level: Some(level), at } => {
+            show(&at, "PUT", "/log", &json!({ "level": level }).to_string(), print_done)
+        }
+        Question::Reload(at) => show(&at, "POST", "/reload", "", print_done),
+        Question::Shutdown(at) => show(&at, "POST", "/shutdown", "", print_done),
+    }
+}
+
+fn routes_of(texts: &[String]) -> Result<Value, Failure> {
+    let route = |text: &String| match text.split_once('=') {
+        Some((pattern, next_hop)) => Ok(json!({ "pattern": pattern, "next_hop": next_hop })),
+        None => Err(Failure::Input(format!("`{text}` is not a route\nhint: write 'ipn:5.*=ipn:2.0'"))),
+    };
+    texts.iter().map(route).collect()
+}
+
+fn read(file: &PathBuf) -> Result<String, Failure> {
+    if file.as_os_str() == "-" {
+        return Ok(std::io::read_to_string(std::io::stdin())?);
+    }
+    std::fs::read_to_string(file).map_err(|why| Failure::Input(format!("{}: {why}", file.display())))
+}
+
+fn show(at: &At, method: &str, path: &str, body: &str, print: impl Fn(&Value)) -> Result<(), Failure> {
+    let (code, answer) = http::request(method, &at.url, path, body)?;
+    let value: Value = serde_json::from_str(&answer).unwrap_or(Value::Null);
+    if code != 200 {
+        let error = value["error"].as_str().unwrap_or("the node did not do it");
+        let hint = value["hint"].as_str().filter(|hint| !hint.is_empty());
+        let message = hint.map_or_else(|| error.to_string(), |hint| format!("{error}\nhint: {hint}"));
+        return Err(if code < 500 { Failure::Input(message) } else { Failure::Run(anyhow::anyhow!(message)) });
+    }
+    if at.json {
+        println!("{value}");
+    } else {
+        print(&value);
+    }
+    Ok(())
+}
+
+fn print_done(_: &Value) {
+    eprintln!("done");
+}
+
+fn print_status(status: &Value) {
+    let list = |value: &Value| value.as_array().into_iter().flatten().map(plain).collect::<Vec<_>>().join(" ");
+    println!("node           {}", list(&status["node_ids"]));
+    println!("version        {}", plain(&status["version"]));
+    println!("bundles        {} ({} of {} B)", status["bundles"], status["bytes"], status["capacity_bytes"]);
+    println!("contacts       {}", status["contacts"]);
+    println!("registrations  {}", list(&status["registrations"]));
+    println!("log level      {}", plain(&status["log_level"]));
+    table(&status["links"], &["name", "peer", "up", "queued", "in_flight"]);
+}
+
+/// Prints objects as aligned columns.
+fn table(rows: &Value, columns: &[&str]) {
+    let rows: Vec<Vec<String>> = rows
+        .as_array()
+        .into_iter()
+        .flatten()
+        .map(|row| columns.iter().map(|column| plain(&row[*column])).collect())
+        .collect();
+    let width = |i: usize| rows.iter().map(|row| row[i].chars().count()).chain([columns[i].len()]).max().unwrap_or(0);
+    let widths: Vec<_> = (0..columns.len()).map(width).collect();
+    let line = |cells: Vec<String>| {
+        let cells: Vec<_> = cells.iter().zip(&widths).map(|(cell, width)| format!("{cell:width$}")).collect();
+        println!("{}", cells.join("  ").trim_end());
+    };
+    line(columns.iter().map(ToString::to_string).collect());
+    rows.into_iter().for_each(line);
+}
+
+fn plain(value: &Value) -> String {
+    match value {
+        Value::String(text) => text.clone(),
+        Value::Null => "-".into(),
+        other => other.to_string(),
+    }
 }

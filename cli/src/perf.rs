@@ -1,12 +1,85 @@
-//! `farlink perf`: measure goodput between two nodes.
+//! `farlink perf`: measure goodput between two nodes through their application sockets.
 
 use crate::Failure;
+use farlink_base::{DataRate, DataVolume};
+use farlink_node::apps::client::perf::{self, ClientOptions, Stop};
+use std::path::PathBuf;
+use std::time::Duration;
 
 /// Arguments of `farlink perf`.
 #[derive(clap::Args)]
-pub struct Args {}
+#[command(after_help = "Examples:\n  farlink perf --serve --at node-b.sock\n  \
+    farlink perf ipn:2.2000 --seconds 10 --bundle-size '100 kB' --window 64 --at node-a.sock --json\n  \
+    farlink perf ipn:2.2000 --rate '10 Mbit/s' --count 1000 --at node-a.sock\n\n\
+    Window mode keeps so many bundles unconfirmed end to end; rate mode sends at a rate whatever comes\n\
+    back. The serving side answers every bundle with its number, so that delivery and round trips count.")]
+pub struct Args {
+    /// Endpoint of the serving side (not with --serve).
+    #[arg(required_unless_present = "serve")]
+    destination: Option<String>,
+    /// Answer the measurements of others.
+    #[arg(long, conflicts_with = "destination")]
+    serve: bool,
+    /// The node's application socket: a path, or host:port.
+    #[arg(long = "at", value_name = "SOCKET", default_value = "farlink.sock")]
+    at: String,
+    /// Service to serve at.
+    #[arg(long, default_value = "2000")]
+    service: String,
+    /// Payload of each bundle.
+    #[arg(long, default_value = "100 kB")]
+    bundle_size: DataVolume,
+    /// Window mode: bundles on the way at once.
+    #[arg(long, default_value = "32", conflicts_with = "rate")]
+    window: u64,
+    /// Rate mode: payload rate.
+    #[arg(long)]
+    rate: Option<DataRate>,
+    /// Stop after this time.
+    #[arg(long, default_value = "10")]
+    seconds: f64,
+    /// Stop after so many bundles.
+    #[arg(long, conflicts_with = "seconds")]
+    count: Option<u64>,
+    /// Send this file's bytes once.
+    #[arg(long, conflicts_with_all = ["seconds", "count"])]
+    file: Option<PathBuf>,
+    /// How long to wait for answers after the last bundle.
+    #[arg(long, default_value = "10 s", value_parser = farlink_base::parse_duration)]
+    timeout: Duration,
+    /// Print one JSON document.
+    #[arg(long)]
+    json: bool,
+}
 
 /// Runs the subcommand.
-pub fn run(_args: Args) -> Result<(), Failure> {
-    Err(Failure::Run(anyhow::anyhow!("not built yet")))
+pub fn run(args: Args) -> Result<(), Failure> {
+    let Some(destination) = args.destination else {
+        perf::serve(&args.at, &args.service)?;
+        return Ok(());
+    };
+    let stop = match (args.count, &args.file) {
+        (Some(count), _) => Stop::Count(count),
+        (None, Some(file)) => Stop::Bytes(
+            std::fs::metadata(file).map_err(|why| Failure::Input(format!("{}: {why}", file.display())))?.len(),
+        ),
+        (None, None) => Stop::After(Duration::from_secs_f64(args.seconds)),
+    };
+    let content = args.file.as_ref().map(std::fs::read).transpose()?;
+    let options = ClientOptions {
+        destination,
+        bundle_size: args.bundle_size.0.max(perf::HEADER as u64),
+        window: args.window.max(1),
+        rate: args.rate,
+        stop,
+        content,
+        timeout: args.timeout,
+    };
+    let report = perf::run(&args.at, &options)?;
+    if args.json {
+        println!("{}", report.json());
+    } else {
+        println!("{}", report.summary());
+    }
+    Ok(())
 }

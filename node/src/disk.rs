@@ -1,14 +1,13 @@
 //! The disk thread: performs the store's operations in batches, in order, and answers each.
 
 use farlink_base::store::{DiskAction, DiskAnswer, DiskDone, DiskError, DiskOp};
-use farlink_base::{Bytes, Chunk, Payload};
+use farlink_base::{Chunk, Payload};
+use farlink_os::disk::DiskFiles;
 use farlink_os::poll::Waker;
 use farlink_stack::Input;
-use std::collections::{BTreeMap, VecDeque};
-use std::fs::{File, OpenOptions};
-use std::io;
-use std::os::unix::fs::FileExt;
-use std::path::{Path, PathBuf};
+use std::collections::VecDeque;
+use std::io::{self, IoSlice};
+use std::path::Path;
 use std::sync::mpsc::{Receiver, Sender, channel};
 
 /// The owner's side of the disk thread.
@@ -26,8 +25,7 @@ impl Disk {
     /// # Errors
     /// When the folder cannot be had.
     pub fn start(dir: &Path, waker: Waker) -> io::Result<Disk> {
-        std::fs::create_dir_all(dir)?;
-        let mut files = Files::open(dir)?;
+        let mut files = Performer(DiskFiles::open(dir)?);
         let (operations, inbox) = channel::<Vec<DiskOp>>();
         let (outbox, answers) = channel();
         std::thread::Builder::new().name("disk".into()).spawn(move || {
@@ -68,36 +66,17 @@ impl Disk {
     }
 }
 
-/// The files of a store: `NNNNNNNNNN.farlink` in one folder.
+/// Performs operations on the files.
 #[derive(Debug)]
-struct Files {
-    dir: PathBuf,
-    folder: File,
-    open: BTreeMap<u32, File>,
-    /// Files whose directory entry is not durable yet.
-    fresh: bool,
-}
+struct Performer(DiskFiles);
 
-impl Files {
-    fn open(dir: &Path) -> io::Result<Files> {
-        Ok(Files { dir: dir.to_path_buf(), folder: File::open(dir)?, open: BTreeMap::new(), fresh: false })
-    }
-    fn path(&self, file: u32) -> PathBuf {
-        self.dir.join(format!("{file:010}.farlink"))
-    }
-    fn file(&mut self, file: u32) -> io::Result<&File> {
-        if !self.open.contains_key(&file) {
-            let opened = OpenOptions::new().read(true).write(true).open(self.path(file))?;
-            self.open.insert(file, opened);
-        }
-        self.open.get(&file).ok_or_else(|| io::ErrorKind::NotFound.into())
-    }
+impl Performer {
     fn perform(&mut self, batch: Vec<DiskOp>) -> Vec<DiskDone> {
         batch
             .into_iter()
             .map(|operation| {
                 let result = self.one(operation.action).map_err(|why| {
-                    tracing::error!("store {}: {why}", self.dir.display());
+                    tracing::error!("store {}: {why}", self.0.dir().display());
                     if why.kind() == io::ErrorKind::StorageFull { DiskError::Full } else { DiskError::Io }
                 });
                 DiskDone { id: operation.id, result }
@@ -106,73 +85,37 @@ impl Files {
     }
     fn one(&mut self, action: DiskAction) -> io::Result<DiskAnswer> {
         match action {
-            DiskAction::List => return self.list(),
-            DiskAction::Create { file } => {
-                let made =
-                    OpenOptions::new().read(true).write(true).create(true).truncate(true).open(self.path(file))?;
-                self.open.insert(file, made);
-                self.fresh = true;
-            }
-            DiskAction::Write { file, offset, data } => write(self.file(file)?, offset, &data)?,
-            DiskAction::Sync { file } => {
-                self.file(file)?.sync_data()?;
-                if std::mem::take(&mut self.fresh) {
-                    self.folder.sync_all()?;
-                }
-            }
-            DiskAction::Read { file, offset, len } => {
-                return Ok(DiskAnswer::Data(read(self.file(file)?, offset, len)?));
-            }
-            DiskAction::Truncate { file, len } => self.file(file)?.set_len(len)?,
-            DiskAction::Remove { file } => {
-                self.open.remove(&file);
-                std::fs::remove_file(self.path(file))?;
-                self.fresh = true;
-            }
+            DiskAction::List => return Ok(DiskAnswer::Files(self.0.list()?)),
+            DiskAction::Create { file } => self.0.create(file)?,
+            DiskAction::Write { file, offset, data } => self.write(file, offset, &data)?,
+            DiskAction::Sync { file } => self.0.sync(file)?,
+            DiskAction::Read { file, offset, len } => return Ok(DiskAnswer::Data(self.0.read(file, offset, len)?)),
+            DiskAction::Truncate { file, len } => self.0.truncate(file, len)?,
+            DiskAction::Remove { file } => self.0.remove(file)?,
         }
         Ok(DiskAnswer::Done)
     }
-    fn list(&self) -> io::Result<DiskAnswer> {
-        let mut files = Vec::new();
-        for entry in std::fs::read_dir(&self.dir)? {
-            let entry = entry?;
-            let name = entry.file_name();
-            let number = name.to_str().and_then(|name| name.strip_suffix(".farlink")).and_then(|n| n.parse().ok());
-            if let Some(number) = number {
-                files.push((number, entry.metadata()?.len()));
+    fn write(&mut self, file: u32, offset: u64, data: &Payload) -> io::Result<()> {
+        let mut made = Vec::new();
+        for chunk in data.chunks() {
+            match chunk {
+                Chunk::Bytes(bytes) => made.push(bytes.clone()),
+                other => {
+                    let mut rope = Payload::new();
+                    rope.push(other.clone());
+                    made.push(rope.to_bytes().ok_or(io::ErrorKind::InvalidInput)?);
+                }
             }
         }
-        files.sort_unstable();
-        Ok(DiskAnswer::Files(files))
+        let mut slices: Vec<IoSlice<'_>> = made.iter().map(|bytes| IoSlice::new(bytes)).collect();
+        self.0.write(file, offset, &mut slices)
     }
-}
-
-fn write(file: &File, mut offset: u64, data: &Payload) -> io::Result<()> {
-    for chunk in data.chunks() {
-        match chunk {
-            Chunk::Bytes(bytes) => file.write_all_at(bytes, offset)?,
-            other => {
-                let mut rope = Payload::new();
-                rope.push(other.clone());
-                let bytes = rope.to_bytes().ok_or(io::ErrorKind::InvalidInput)?;
-                file.write_all_at(&bytes, offset)?;
-            }
-        }
-        offset += chunk.len();
-    }
-    Ok(())
-}
-
-fn read(file: &File, offset: u64, len: u64) -> io::Result<Bytes> {
-    let end = file.metadata()?.len().min(offset.saturating_add(len));
-    let mut bytes = vec![0; usize::try_from(end.saturating_sub(offset)).unwrap_or(0)];
-    file.read_exact_at(&mut bytes, offset)?;
-    Ok(bytes.into())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use farlink_base::Bytes;
 
     #[test]
     fn operations_are_done_in_order_and_survive_the_thread() {

@@ -7,6 +7,7 @@
 pub mod aap2;
 mod api;
 pub mod apps;
+pub mod bench;
 mod buffers;
 pub mod clock;
 pub mod config;

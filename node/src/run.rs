@@ -34,6 +34,14 @@ pub fn run(config: NodeConfig, load: Option<LoadSettings>) -> anyhow::Result<Opt
     }))
 }
 
+/// Whether the engine takes the configuration: names of routers, parameters, links.
+///
+/// # Errors
+/// Which key it does not take, and what to write instead.
+pub fn check(config: &NodeConfig) -> Result<(), farlink_base::ConfigError> {
+    farlink_stack::Stack::new(config.stack.clone()).map(|_| ())
+}
+
 fn announce(node: &Node) {
     let ids: Vec<_> = node.config.stack.node_ids.iter().map(ToString::to_string).collect();
     let layers = node.addresses().iter().map(|(layer, address)| {

@@ -2,6 +2,7 @@
 //!
 //! They live in the thread that owns the stack; nothing here decides about bundles.
 
+pub mod client;
 mod connection;
 mod echo;
 pub mod load;

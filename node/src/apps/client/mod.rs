@@ -1,0 +1,36 @@
+//! The applications of the command line, over AAP2: ping, echo, files, performance.
+
+pub mod echo;
+pub mod file;
+mod inbox;
+pub mod perf;
+pub mod ping;
+mod timing;
+
+pub use timing::Quantiles;
+
+use crate::aap2::client::Client;
+use anyhow::Context;
+use std::io::Read;
+
+/// Connects to a node, saying what to try when nothing is there.
+///
+/// # Errors
+/// When nothing serves there.
+pub fn connect(at: &str) -> anyhow::Result<Client> {
+    Client::connect(at).with_context(|| {
+        format!("no node at the application socket {at} (is it running, and has its file `[app] socket` or `listen`?)")
+    })
+}
+
+/// A number nobody can guess, for services, secrets and identifiers.
+pub fn random() -> u64 {
+    let mut bytes = [0; 8];
+    let read = std::fs::File::open("/dev/urandom").and_then(|mut file| file.read_exact(&mut bytes));
+    if read.is_err() { crate::clock::now().0 ^ u64::from(std::process::id()) << 40 } else { u64::from_ne_bytes(bytes) }
+}
+
+/// A service number for a passing application.
+pub fn passing_service() -> String {
+    (0x1_0000 + random() % 0x7fff_0000).to_string()
+}

@@ -92,7 +92,7 @@ fn fresh_folder(parent: &Path, scenario: &str, world: &str) -> PathBuf {
 }
 
 fn in_simulation(scenario: &Scenario, folder: &Path, command: String) -> Result<(), Failure> {
-    let bar = progress_bar(scenario.duration);
+    let bar = progress_bar(scenario.duration, "simulating");
     let options = farlink_sim::Options { folder: folder.to_path_buf(), command };
     let show = &mut |progress: farlink_sim::Progress| {
         bar.set_position((progress.simulated_s * 1e3) as u64);
@@ -109,19 +109,28 @@ fn in_simulation(scenario: &Scenario, folder: &Path, command: String) -> Result<
     }
 }
 
-fn in_testbed(_scenario: &Scenario, _folder: &Path, _command: String) -> Result<(), Failure> {
-    Err(Failure::Run(anyhow::anyhow!("the testbed cannot run scenarios yet\nhint: use `--in sim`")))
+fn in_testbed(scenario: &Scenario, folder: &Path, command: String) -> Result<(), Failure> {
+    let bar = progress_bar(scenario.duration, "running");
+    let program = std::env::current_exe().context("the path of this program")?;
+    let options = farlink_lab::run::Options { folder: folder.to_path_buf(), command, program, method: None };
+    let show = &mut |progress: farlink_lab::run::Progress| {
+        bar.set_position((progress.elapsed_s * 1e3) as u64);
+        bar.set_message(format!("{}: {} of {} bundles delivered", progress.phase, progress.delivered, progress.created));
+    };
+    let result = farlink_lab::run::run(scenario, &options, show);
+    bar.finish_and_clear();
+    result.map(drop).map_err(Failure::Run)
 }
 
-/// A bar on stderr, in simulated milliseconds; it appears only when a run takes a while.
-fn progress_bar(duration: Duration) -> ProgressBar {
+/// A bar on stderr, in milliseconds of the run; it appears only when a run takes a while.
+fn progress_bar(duration: Duration, doing: &str) -> ProgressBar {
     let bar = ProgressBar::new(duration.as_millis() as u64);
     if !std::io::stderr().is_terminal() {
         bar.set_draw_target(ProgressDrawTarget::hidden());
         return bar;
     }
-    let template = "simulating {wide_bar} {percent} %, {msg}, {eta} to go";
-    if let Ok(style) = ProgressStyle::with_template(template) {
+    let template = format!("{doing} {{wide_bar}} {{percent}} %, {{msg}}, {{eta}} to go");
+    if let Ok(style) = ProgressStyle::with_template(&template) {
         bar.set_style(style);
     }
     bar.set_draw_target(ProgressDrawTarget::stderr_with_hz(10));

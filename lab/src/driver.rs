@@ -57,12 +57,14 @@ pub trait Driver {
     /// Whether the node takes applications.
     fn ready(&self, node: &NodeContext<'_>) -> bool;
 
-    /// The program that receives a traffic at its destination; `file` is where a file goes. `None`
-    /// when the node does it by itself.
-    fn receiver(&self, node: &NodeContext<'_>, traffic: usize, file: Option<&Path>) -> Option<Program>;
+    /// The program that receives a traffic at its destination; `into` is the folder where a file
+    /// goes, under the name it has at the sender. `None` when the node does it by itself.
+    fn receiver(&self, node: &NodeContext<'_>, traffic: usize, into: Option<&Path>) -> Option<Program>;
 
-    /// The program that sends a traffic; it ends when everything was accepted.
-    fn sender(&self, node: &NodeContext<'_>, traffic: usize, file: Option<&Path>) -> Program;
+    /// The program that sends a traffic; it ends when everything was accepted. `content` is the
+    /// file to send, or the bytes of all bundles; beside it, with the extension `sizes`, may be the
+    /// size of each bundle in turn, a number per line.
+    fn sender(&self, node: &NodeContext<'_>, traffic: usize, content: Option<&Path>) -> Program;
 
     /// Counts what happened since the last call. Cheap: it is asked several times a second.
     fn tally(&mut self, node: &NodeContext<'_>) -> Tally;

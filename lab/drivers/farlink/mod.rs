@@ -10,6 +10,7 @@ use events::EventReader;
 use farlink_base::Priority;
 use farlink_report::EventRow;
 use farlink_scenario::{Pace, Traffic, TrafficKind};
+use std::fmt::Display;
 use std::fs;
 use std::io::{Read, Seek, SeekFrom};
 use std::path::Path;
@@ -25,6 +26,8 @@ pub const SOCKET: &str = "farlink.sock";
 
 /// Service that traffic entry 0 is sent from; the simulator uses the same.
 const FIRST_SERVICE: u32 = 10_000;
+/// Bundles handed over before the first is accepted, where the scenario sets no limit.
+const WINDOW: u32 = 64;
 
 /// Runs one node of ours.
 #[derive(Debug, Default)]
@@ -46,7 +49,8 @@ impl Driver for Farlink {
         };
         write(CONFIGURATION, configuration::node_toml(node))?;
         write(PLAN, configuration::contact_plan(node))?;
-        Ok(run(node, &["node", "--config", CONFIGURATION]))
+        let list = ["node", "--config", CONFIGURATION].map(String::from).to_vec();
+        Ok(Arguments { list }.run(node))
     }
 
     fn ready(&self, node: &NodeContext<'_>) -> bool {
@@ -54,53 +58,57 @@ impl Driver for Farlink {
         node.folder.join(SOCKET).exists()
     }
 
-    fn receiver(&self, node: &NodeContext<'_>, traffic: usize, file: Option<&Path>) -> Option<Program> {
+    fn receiver(&self, node: &NodeContext<'_>, traffic: usize, into: Option<&Path>) -> Option<Program> {
         let entry = &node.scenario.traffic[traffic];
-        let service = entry.service.to_string();
-        match (&entry.kind, file) {
-            (TrafficKind::Ping { .. }, _) => None,
-            (_, Some(file)) => {
-                let file = file.display().to_string();
-                Some(run(node, &["recv", "--at", SOCKET, "--service", &service, "--file", &file, "--json"]))
+        let mut arguments = Arguments::new("recv");
+        arguments.option("--service", entry.service);
+        match &entry.kind {
+            // The node itself answers.
+            TrafficKind::Ping { .. } => return None,
+            TrafficKind::File { .. } => {
+                arguments.option("--files", 1);
+                arguments.option("--out", into?.display());
             }
-            (_, None) => Some(run(node, &["recv", "--at", SOCKET, "--service", &service, "--discard", "--json"])),
+            TrafficKind::Bundles { count, .. } => arguments.option("--count", count),
         }
+        Some(arguments.run(node))
     }
 
-    fn sender(&self, node: &NodeContext<'_>, traffic: usize, file: Option<&Path>) -> Program {
+    fn sender(&self, node: &NodeContext<'_>, traffic: usize, content: Option<&Path>) -> Program {
         let entry = &node.scenario.traffic[traffic];
-        let mut arguments = vec![verb(entry).to_string(), "--at".into(), SOCKET.into(), "--json".into()];
-        let mut option = |name: &str, value: String| arguments.extend([name.to_string(), value]);
-        option("--service", (FIRST_SERVICE + traffic as u32).to_string());
-        option("--lifetime", configuration::duration(entry.lifetime));
-        option("--priority", priority_name(entry.priority).into());
-        if entry.window > 0 {
-            option("--window", entry.window.to_string());
+        let to = destination(node, entry);
+        if let TrafficKind::Ping { count, interval, size } = &entry.kind {
+            let mut arguments = Arguments::new("ping");
+            arguments.option("--count", count);
+            arguments.option("--interval", configuration::duration(*interval));
+            arguments.option("--size", format!("{} B", size.bytes()));
+            arguments.option("--timeout", configuration::duration(node.scenario.duration));
+            arguments.list.push(to);
+            return arguments.run(node);
         }
+        let mut arguments = Arguments::new("send");
+        arguments.option("--to", to);
+        arguments.option("--service", FIRST_SERVICE + traffic as u32);
+        arguments.option("--lifetime", configuration::duration(entry.lifetime));
+        arguments.option("--priority", priority_name(entry.priority));
+        arguments.option("--window", if entry.window > 0 { entry.window } else { WINDOW });
         match &entry.kind {
             TrafficKind::File { bundle_size, pace, .. } => {
-                option("--bundle-size", format!("{} B", bundle_size.bytes()));
-                pace_options(*pace, &mut option);
+                arguments.option("--bundle-size", format!("{} B", bundle_size.bytes()));
+                arguments.pace(*pace);
             }
-            TrafficKind::Bundles { count, size, pace } => {
-                option("--count", count.to_string());
-                option("--size", format!("{} B", size.min.bytes()));
-                if size.max != size.min {
-                    option("--size-max", format!("{} B", size.max.bytes()));
-                    option("--seed", node.scenario.seed.to_string());
+            TrafficKind::Bundles { size, pace, .. } => {
+                arguments.list.push("--raw".into());
+                arguments.option("--bundle-size", format!("{} B", size.min.bytes()));
+                if let Some(sizes) = content.map(|c| c.with_extension("sizes")).filter(|s| s.exists()) {
+                    arguments.option("--sizes", sizes.display());
                 }
-                pace_options(*pace, &mut option);
+                arguments.pace(*pace);
             }
-            TrafficKind::Ping { count, interval, size } => {
-                option("--count", count.to_string());
-                option("--interval", configuration::duration(*interval));
-                option("--size", format!("{} B", size.bytes()));
-            }
+            TrafficKind::Ping { .. } => {}
         }
-        arguments.push(destination(node, entry));
-        arguments.extend(file.map(|f| f.display().to_string()));
-        let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
-        run(node, &arguments)
+        arguments.list.extend(content.map(|c| c.display().to_string()));
+        arguments.run(node)
     }
 
     fn tally(&mut self, node: &NodeContext<'_>) -> Tally {
@@ -135,25 +143,33 @@ impl Farlink {
     }
 }
 
-fn run(node: &NodeContext<'_>, arguments: &[&str]) -> Program {
-    let mut command = vec![node.program.display().to_string()];
-    command.extend(arguments.iter().map(|a| a.to_string()));
-    Program { command, ..Program::default() }
+/// Arguments of our program.
+struct Arguments {
+    list: Vec<String>,
 }
 
-fn verb(traffic: &Traffic) -> &'static str {
-    match traffic.kind {
-        TrafficKind::File { .. } => "send",
-        TrafficKind::Bundles { .. } => "perf",
-        TrafficKind::Ping { .. } => "ping",
+impl Arguments {
+    /// For an application attached to the node.
+    fn new(application: &str) -> Self {
+        Arguments { list: [application, "--at", SOCKET, "--json"].map(String::from).to_vec() }
     }
-}
 
-fn pace_options(pace: Pace, option: &mut impl FnMut(&str, String)) {
-    match pace {
-        Pace::Flat => {}
-        Pace::Rate(rate) => option("--rate", format!("{} bit/s", rate.bits_per_second())),
-        Pace::Interval(interval) => option("--interval", configuration::duration(interval)),
+    fn option(&mut self, name: &str, value: impl Display) {
+        self.list.extend([name.to_string(), value.to_string()]);
+    }
+
+    fn pace(&mut self, pace: Pace) {
+        match pace {
+            Pace::Flat => {}
+            Pace::Rate(rate) => self.option("--rate", format!("{} bit/s", rate.bits_per_second())),
+            Pace::Interval(interval) => self.option("--interval", configuration::duration(interval)),
+        }
+    }
+
+    fn run(self, node: &NodeContext<'_>) -> Program {
+        let mut command = vec![node.program.display().to_string()];
+        command.extend(self.list);
+        Program { command, ..Program::default() }
     }
 }
 
@@ -176,5 +192,63 @@ fn priority_name(priority: Priority) -> &'static str {
         Priority::Bulk => "bulk",
         Priority::Normal => "normal",
         Priority::Expedited => "expedited",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use farlink_base::DtnTime;
+    use farlink_scenario::Scenario;
+
+    #[test]
+    fn traffic_becomes_commands() {
+        let text = "name = \"s\"\nduration = \"9 s\"\n[[node]]\nname = \"a\"\nid = \"ipn:1.0\"\n[[node]]\nname = \"b\"\n\
+            id = \"dtn://b/\"\n[[link]]\nname = \"l\"\nbetween = [\"a\", \"b\"]\nlayer = \"tcpclv4\"\n\
+            [[traffic]]\nfrom = \"b\"\nto = \"a\"\nfile = { size = \"9 kB\", bundle_size = \"2 kB\", rate = \"1 Mbit/s\" }\n\
+            [[traffic]]\nfrom = \"a\"\nto = \"b\"\nping = { count = 3 }\n\
+            [[traffic]]\nfrom = \"a\"\nto = \"b\"\nbundles = { count = 5, size = \"1 kB\", interval = \"20 ms\" }\n";
+        let scenario = Scenario::parse(text).unwrap();
+        let program = Path::new("/bin/farlink");
+        let node = NodeContext { scenario: &scenario, index: 0, folder: Path::new("/tmp"), epoch: DtnTime(1), program };
+        let driver = Farlink::default();
+        let line = |p: Program| p.command.join(" ");
+        let file = line(driver.sender(&node, 0, Some(Path::new("/f"))));
+        for part in [
+            "/bin/farlink send --at farlink.sock --json --to ipn:1.1000",
+            "--rate 1000000 bit/s",
+            "--bundle-size 2000 B /f",
+            "--service 10000",
+        ] {
+            assert!(file.contains(part) || file.ends_with(" /f") && part.ends_with("/f"), "{part}: {file}");
+        }
+        let ping = line(driver.sender(&node, 1, None));
+        assert!(ping.contains("ping") && ping.ends_with("dtn://b/echo"), "{ping}");
+        assert!(driver.receiver(&node, 1, None).is_none());
+        let bundles = line(driver.sender(&node, 2, Some(Path::new("/c"))));
+        assert!(bundles.contains("--raw") && bundles.contains("--interval 20 ms"), "{bundles}");
+        let receiver = line(driver.receiver(&node, 2, None).unwrap());
+        assert!(
+            receiver.contains("recv") && receiver.contains("--service 1002") && receiver.contains("--count 5"),
+            "{receiver}"
+        );
+    }
+
+    #[test]
+    fn the_tally_reads_on_from_where_it_stopped() {
+        let folder = std::env::temp_dir().join(format!("farlink-tally-{}", std::process::id()));
+        fs::create_dir_all(&folder).unwrap();
+        let scenario =
+            Scenario::parse("name = \"s\"\nduration = \"9 s\"\n[[node]]\nname = \"a\"\nid = \"ipn:1.0\"\n").unwrap();
+        let node =
+            NodeContext { scenario: &scenario, index: 0, folder: &folder, epoch: DtnTime(1), program: Path::new("x") };
+        let mut driver = Farlink::default();
+        assert_eq!(driver.tally(&node), Tally::default());
+        let created = "{\"event\":\"created\",\"bundle\":1}\n";
+        fs::write(folder.join(EVENTS), format!("{created}{{\"event\":\"deliv")).unwrap();
+        assert_eq!(driver.tally(&node), Tally { created: 1, delivered: 0 });
+        fs::write(folder.join(EVENTS), format!("{created}{{\"event\":\"delivered\",\"bundle\":1}}\n")).unwrap();
+        assert_eq!(driver.tally(&node), Tally { created: 1, delivered: 1 });
+        fs::remove_dir_all(&folder).unwrap();
     }
 }

@@ -4,7 +4,7 @@
 use anyhow::{Context, Result, anyhow};
 use farlink_base::Rng;
 use farlink_report::FileCheck;
-use farlink_scenario::{Scenario, TrafficKind};
+use farlink_scenario::{Scenario, SizeRange, TrafficKind};
 use sha2::{Digest, Sha256};
 use std::fs::{self, File};
 use std::io::{BufWriter, Read, Write};
@@ -34,9 +34,14 @@ impl RunFolder {
         let folder = RunFolder { root, nodes };
         fs::create_dir_all(folder.root.join("files"))?;
         for (index, traffic) in scenario.traffic.iter().enumerate() {
-            if let TrafficKind::File { path: None, size, .. } = &traffic.kind {
-                let seed = Rng::stream(scenario.seed, 1 << 32 | index as u64).next_u64();
-                make_file(&folder.made(index), size.bytes(), seed).context("cannot make the file to send")?;
+            let mut rng = Rng::stream(scenario.seed, 1 << 32 | index as u64);
+            let seed = rng.next_u64();
+            match &traffic.kind {
+                TrafficKind::File { path: None, size, .. } => {
+                    make_file(&folder.made(index), size.bytes(), seed).context("cannot make the file to send")?;
+                }
+                TrafficKind::Bundles { count, size, .. } => make_bundles(&folder.made(index), *count, *size, rng)?,
+                TrafficKind::File { .. } | TrafficKind::Ping { .. } => {}
             }
         }
         Ok(folder)
@@ -56,17 +61,17 @@ impl RunFolder {
         self.root.join("files").join(format!("{traffic}.sent"))
     }
 
-    /// Where the file of a traffic goes.
+    /// The folder where the file of a traffic goes.
     pub fn received(&self, traffic: usize) -> PathBuf {
         self.root.join("files").join(format!("{traffic}.received"))
     }
 
-    /// The file a traffic sends.
-    pub fn sent(&self, scenario: &Scenario, traffic: usize) -> Option<PathBuf> {
+    /// What a traffic sends: a file, or the bytes of its bundles.
+    pub fn content(&self, scenario: &Scenario, traffic: usize) -> Option<PathBuf> {
         match &scenario.traffic[traffic].kind {
             TrafficKind::File { path: Some(path), .. } => std::path::absolute(scenario.folder.join(path)).ok(),
-            TrafficKind::File { path: None, .. } => Some(self.made(traffic)),
-            _ => None,
+            TrafficKind::File { path: None, .. } | TrafficKind::Bundles { .. } => Some(self.made(traffic)),
+            TrafficKind::Ping { .. } => None,
         }
     }
 
@@ -74,9 +79,13 @@ impl RunFolder {
     pub fn compare_files(&self, scenario: &Scenario) -> Result<Vec<FileCheck>> {
         let mut checks = Vec::new();
         for (index, traffic) in scenario.traffic.iter().enumerate() {
-            let Some(sent) = self.sent(scenario, index) else { continue };
+            if !matches!(traffic.kind, TrafficKind::File { .. }) {
+                continue;
+            }
+            let Some(sent) = self.content(scenario, index) else { continue };
             let (sent_bytes, sent_checksum) = checksum(&sent)?;
-            let (received_bytes, received_checksum) = match checksum(&self.received(index)) {
+            let received = self.received(index).join(sent.file_name().unwrap_or_default());
+            let (received_bytes, received_checksum) = match checksum(&received) {
                 Ok((bytes, sum)) => (bytes, Some(sum)),
                 Err(_) => (0, None),
             };
@@ -118,34 +127,41 @@ impl RunFolder {
     }
 
     /// Removes what is of no use after a run that went well: stores, sockets, events (now in
-    /// tables), files that arrived as they were.
-    pub fn tidy(&self) -> Result<()> {
+    /// tables), what was sent, and files that arrived as they were.
+    pub fn tidy(&self, checks: &[FileCheck]) -> Result<()> {
         for node in &self.nodes {
             let _ = fs::remove_dir_all(node.join("store"));
             for file in ["farlink.sock", "events.jsonl"] {
                 let _ = fs::remove_file(node.join(file));
             }
         }
-        let files = self.root.join("files");
-        let mut kept = false;
-        for file in fs::read_dir(&files)?.flatten() {
-            let sent = file.path();
-            if sent.extension().is_some_and(|e| e == "sent") {
-                let received = sent.with_extension("received");
-                let same = checksum(&sent).ok().is_some_and(|a| checksum(&received).ok() == Some(a));
-                if same {
-                    fs::remove_file(&sent)?;
-                    fs::remove_file(&received)?;
-                } else {
-                    kept = true;
-                }
-            }
-        }
-        if !kept {
-            let _ = fs::remove_dir(&files);
+        if checks.iter().all(|check| check.equal() == Some(true)) {
+            let files = self.root.join("files");
+            fs::remove_dir_all(&files).with_context(|| format!("cannot remove {}", files.display()))?;
         }
         Ok(())
     }
+}
+
+/// The bytes of all bundles (zeros, which take no room on disk) and, where they differ, their sizes:
+/// the simulator draws the same.
+fn make_bundles(path: &Path, count: u64, size: SizeRange, mut rng: Rng) -> Result<()> {
+    let (least, most) = (size.min.bytes(), size.max.bytes());
+    let file = File::create(path).with_context(|| format!("cannot create {}", path.display()))?;
+    if least == most {
+        file.set_len(count.saturating_mul(least))?;
+        return Ok(());
+    }
+    let mut sizes = BufWriter::new(File::create(path.with_extension("sizes"))?);
+    let mut total = 0u64;
+    for _ in 0..count {
+        let size = least + rng.below(most.saturating_sub(least) + 1);
+        writeln!(sizes, "{size}")?;
+        total = total.saturating_add(size);
+    }
+    sizes.flush()?;
+    file.set_len(total)?;
+    Ok(())
 }
 
 /// A file whose content follows from the seed.
@@ -197,19 +213,33 @@ mod tests {
         let root = std::env::temp_dir().join(format!("farlink-folder-{}", std::process::id()));
         let scenario = scenario();
         let folder = RunFolder::create(&root, &scenario).unwrap();
-        let sent = folder.sent(&scenario, 0).unwrap();
+        let sent = folder.content(&scenario, 0).unwrap();
         assert_eq!(fs::metadata(&sent).unwrap().len(), 10_003);
         let missing = &folder.compare_files(&scenario).unwrap()[0];
         assert_eq!((missing.received_bytes, missing.equal()), (0, Some(false)));
-        fs::copy(&sent, folder.received(0)).unwrap();
+        fs::create_dir(folder.received(0)).unwrap();
+        fs::copy(&sent, folder.received(0).join(sent.file_name().unwrap())).unwrap();
         let first = folder.compare_files(&scenario).unwrap();
         assert_eq!(first[0].equal(), Some(true));
         assert!(first[0].sent_checksum.as_ref().unwrap().starts_with("sha256:"));
-        folder.tidy().unwrap();
+        folder.tidy(&first).unwrap();
         assert!(!root.join("files").exists());
         let again = RunFolder::create(&root, &scenario).unwrap();
         assert_eq!(again.compare_files(&scenario).unwrap()[0].sent_checksum, first[0].sent_checksum);
         fs::remove_dir_all(&root).unwrap();
+    }
+
+    #[test]
+    fn bundles_of_many_sizes_have_a_list_of_them() {
+        let path = std::env::temp_dir().join(format!("farlink-bundles-{}.sent", std::process::id()));
+        let size = SizeRange { min: farlink_base::DataVolume(10), max: farlink_base::DataVolume(20) };
+        make_bundles(&path, 100, size, Rng::new(3)).unwrap();
+        let sizes = fs::read_to_string(path.with_extension("sizes")).unwrap();
+        let sizes: Vec<u64> = sizes.lines().map(|l| l.parse().unwrap()).collect();
+        assert!(sizes.len() == 100 && sizes.iter().all(|s| (10..=20).contains(s)));
+        assert_eq!(fs::metadata(&path).unwrap().len(), sizes.iter().sum::<u64>());
+        fs::remove_file(path.with_extension("sizes")).unwrap();
+        fs::remove_file(path).unwrap();
     }
 
     #[test]

@@ -56,8 +56,8 @@ pub fn run(scenario: &Scenario, options: &Options, progress: &mut dyn FnMut(Prog
     let outcome = session.run(progress).map_err(explain)?;
     progress(Progress { phase: "collecting", ..outcome.progress });
     let files = folder.compare_files(scenario)?;
-    let done = record::write(scenario, writer, outcome, &folder, files, begun).map_err(explain)?;
-    folder.tidy()?;
+    let done = record::write(scenario, writer, outcome, &folder, files.clone(), begun).map_err(explain)?;
+    folder.tidy(&files)?;
     Ok(done)
 }
 

@@ -165,8 +165,8 @@ impl<'a> Session<'a> {
         }
         for traffic in 0..self.scenario.traffic.len() {
             let entry = &self.scenario.traffic[traffic];
-            let file = self.folder.sent(self.scenario, traffic).map(|_| self.folder.received(traffic));
-            let program = self.drivers[entry.to].receiver(&self.context(entry.to), traffic, file.as_deref());
+            let into = self.folder.received(traffic);
+            let program = self.drivers[entry.to].receiver(&self.context(entry.to), traffic, Some(&into));
             if let Some(program) = program {
                 let id = FIRST_APPLICATION + traffic as u32 * 2 + 1;
                 self.spawn(id, entry.to, &format!("{}-receiver", entry.name), program, None)?;
@@ -239,8 +239,8 @@ impl<'a> Session<'a> {
                 return Ok(());
             }
             self.waiting.pop();
-            let file = self.folder.sent(self.scenario, traffic);
-            let program = self.drivers[entry.from].sender(&self.context(entry.from), traffic, file.as_deref());
+            let content = self.folder.content(self.scenario, traffic);
+            let program = self.drivers[entry.from].sender(&self.context(entry.from), traffic, content.as_deref());
             let id = FIRST_APPLICATION + traffic as u32 * 2;
             self.spawn(id, entry.from, &format!("{}-sender", entry.name), program, Some(traffic))?;
         }

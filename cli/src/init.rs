@@ -7,7 +7,8 @@ use std::path::{Path, PathBuf};
 /// Arguments of `farlink init`.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:\n  farlink init two-nodes\n  \
-    farlink init two-nodes --a 192.168.1.10 --b 192.168.1.20 --dir dtn")]
+    farlink init two-nodes --a 192.168.1.10 --b 192.168.1.20 --dir dtn\n  \
+    farlink init scenario && farlink run scenario.toml --in sim")]
 pub struct Args {
     #[command(subcommand)]
     what: What,
@@ -31,12 +32,35 @@ enum What {
         #[arg(long)]
         force: bool,
     },
+    /// A scenario for simulation and testbed: scenario.toml.
+    Scenario {
+        /// Folder to write to.
+        #[arg(long, default_value = ".")]
+        dir: PathBuf,
+        /// Replace a file that exists.
+        #[arg(long)]
+        force: bool,
+    },
 }
 
 /// Runs the subcommand.
 pub fn run(args: Args) -> Result<(), Failure> {
-    let What::TwoNodes { a, b, dir, force } = args.what;
-    std::fs::create_dir_all(&dir)?;
+    match args.what {
+        What::TwoNodes { a, b, dir, force } => two_nodes(a, b, &dir, force),
+        What::Scenario { dir, force } => scenario(&dir, force),
+    }
+}
+
+fn scenario(dir: &Path, force: bool) -> Result<(), Failure> {
+    std::fs::create_dir_all(dir)?;
+    let file = dir.join("scenario.toml");
+    write(&file, farlink_scenario::EXAMPLE, force)?;
+    eprintln!("wrote {0}\nrun it with\n  farlink run {0} --in sim", file.display());
+    Ok(())
+}
+
+fn two_nodes(a: IpAddr, b: IpAddr, dir: &Path, force: bool) -> Result<(), Failure> {
+    std::fs::create_dir_all(dir)?;
     // On one computer the second node takes the next ports.
     let step = u16::from(a == b);
     let [first, second] =

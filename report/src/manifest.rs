@@ -209,6 +209,14 @@ impl Topology {
     pub fn from_json(json: &str) -> anyhow::Result<Topology> {
         Ok(serde_json::from_str(json)?)
     }
+    /// Whether contacts turn this link on and off within a run that ends then. A link without
+    /// contacts, or with ones that last the whole run both ways, does not notice the plan.
+    pub fn scheduled(&self, link: &LinkFacts, end_s: f64) -> bool {
+        let whole = |c: &ContactFacts| c.start_s <= 0.0 && c.end_s >= end_s;
+        let covered = |from: &str| self.contacts.iter().any(|c| c.link == link.name && c.from == from && whole(c));
+        let any = self.contacts.iter().any(|c| c.link == link.name);
+        any && !(covered(&link.from) && covered(&link.to))
+    }
     /// Seconds until `end_s` in which the link may transmit from this node, by the contact plan.
     pub fn up_s(&self, link: &str, from: &str, end_s: f64) -> f64 {
         if !self.contacts.iter().any(|c| c.link == link) {

@@ -128,12 +128,13 @@ impl RunReader {
     /// When it is not a run, or was written by a version whose schema is newer.
     pub fn open(folder: &Path) -> Result<RunReader> {
         let path = folder.join(MANIFEST);
-        let text = std::fs::read_to_string(&path).with_context(|| {
-            format!(
-                "{} is not a run: no {MANIFEST} in it\nhint: `farlink run SCENARIO --in sim --out DIR` makes one",
+        let text = match std::fs::read_to_string(&path) {
+            Ok(text) => text,
+            Err(error) => bail!(
+                "{} is not a run: {MANIFEST} cannot be read: {error}\nhint: `farlink run SCENARIO --in sim --out DIR` makes one",
                 folder.display()
-            )
-        })?;
+            ),
+        };
         let value: serde_json::Value =
             serde_json::from_str(&text).with_context(|| format!("{} is damaged", path.display()))?;
         let schema = value.get("schema").and_then(serde_json::Value::as_u64).unwrap_or(0);

@@ -171,13 +171,15 @@ fn steps(run: &RunReader, bundles: &[BundleRow]) -> Result<Vec<Step>> {
 }
 
 /// Labels and seconds of the steps of one bundle from creation to first delivery. What was sent
-/// again counts from its last transmission before it arrived.
+/// again counts as on its way since it was first sent; of fragments the first counts, so that the
+/// wait for the others is at the destination.
 fn way(mut marks: Vec<(u64, Mark, Text)>) -> Option<Vec<(String, f64)>> {
     marks.sort();
     let end = marks.iter().position(|(_, mark, _)| *mark == Mark::Delivered)?;
     let mut way = Vec::new();
     let (mut since, _, mut node) = marks.first().filter(|(_, mark, _)| *mark == Mark::Arrived)?.clone();
     let mut left: Option<u64> = None;
+    let mut visited = vec![node.clone()];
     for (time, mark, place) in &marks[1..=end] {
         let seconds = |from: u64| time.saturating_sub(from) as f64 / 1e9;
         match mark {
@@ -185,7 +187,8 @@ fn way(mut marks: Vec<(u64, Mark, Text)>) -> Option<Vec<(String, f64)>> {
                 way.push((format!("at {node}"), seconds(since)));
                 left = Some(*time);
             }
-            Mark::Arrived if *place != node => {
+            Mark::Arrived if !visited.contains(place) => {
+                visited.push(place.clone());
                 way.push((format!("from {node} to {place}"), seconds(left.unwrap_or(since))));
                 (since, node, left) = (*time, place.clone(), None);
             }
@@ -210,6 +213,7 @@ mod tests {
             mark(9, Mark::Left, "b"),
             mark(12, Mark::Left, "b"), // again: part of the time between b and c
             mark(13, Mark::Arrived, "c"),
+            mark(13, Mark::Arrived, "b"), // another fragment
             mark(14, Mark::Delivered, "c"),
             mark(20, Mark::Delivered, "c"),
         ])

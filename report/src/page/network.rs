@@ -79,7 +79,7 @@ pub fn layer(name: &str) -> &str {
 }
 
 /// Draws the topology in this width: from left to right, or from top to bottom where it is narrow.
-pub fn draw(topology: &Topology, width: f64) -> String {
+pub fn draw(topology: &Topology, end_s: f64, width: f64) -> String {
     let narrow = width < 600.0;
     let places = positions(topology);
     let across = |i: usize| places.iter().filter(|p| (p.0 - places[i].0).abs() < 0.02).count();
@@ -111,7 +111,7 @@ pub fn draw(topology: &Topology, width: f64) -> String {
     for (number, link) in topology.links.iter().enumerate() {
         let (Some(from), Some(to)) = (index(&link.from), index(&link.to)) else { continue };
         let (start, end) = (at(from), at(to));
-        let scheduled = topology.contacts.iter().any(|c| c.link == link.name);
+        let scheduled = topology.scheduled(link, end_s);
         // Links that join the same pair lie beside each other.
         let pair = |l: &LinkFacts| {
             (l.from.as_str().min(&l.to), l.from.as_str().max(&l.to)) == {
@@ -229,11 +229,11 @@ mod tests {
             let names: Vec<String> = (0..count).map(|i| format!("<n{i}>")).collect();
             let topology = chain(&names.iter().map(String::as_str).collect::<Vec<_>>());
             for width in [358.0, 1040.0] {
-                let svg = draw(&topology, width);
+                let svg = draw(&topology, 10.0, width);
                 assert!(!svg.contains("<n") && !svg.contains("NaN"), "{svg}");
             }
         }
-        assert!(draw(&chain(&["a", "b"]), 1040.0).contains("→ 100 Mbit/s, 600 ms, 0.1 % loss"));
-        assert!(draw(&Topology::default(), 358.0).contains("svg"));
+        assert!(draw(&chain(&["a", "b"]), 10.0, 1040.0).contains("→ 100 Mbit/s, 600 ms, 0.1 % loss"));
+        assert!(draw(&Topology::default(), 10.0, 358.0).contains("svg"));
     }
 }

@@ -97,15 +97,20 @@ impl Page<'_> {
         out.push_str("</div>");
     }
 
+    /// Links that the contact plan turns on and off during the run.
+    fn scheduled(&self) -> impl Iterator<Item = &str> {
+        let topology = &self.runs[0].manifest.topology;
+        topology.links.iter().filter(|l| topology.scheduled(l, self.span)).map(|l| l.name.as_str())
+    }
+
     /// Spans in which any direction of a scheduled link is up, and the names of those links. With
     /// several scheduled links a common background would say nothing: none then.
     fn shades(&self) -> (Vec<(f64, f64, String)>, Option<String>) {
         let topology = &self.runs[0].manifest.topology;
-        let mut links: Vec<&str> = topology.contacts.iter().map(|c| c.link.as_str()).collect();
-        links.sort_unstable();
-        links.dedup();
-        let [link] = links[..] else { return (Vec::new(), None) };
-        let mut spans: Vec<(f64, f64)> = topology.contacts.iter().map(|c| (c.start_s, c.end_s)).collect();
+        let scheduled: Vec<&str> = self.scheduled().collect();
+        let [link] = scheduled[..] else { return (Vec::new(), None) };
+        let mine = topology.contacts.iter().filter(|c| c.link == link);
+        let mut spans: Vec<(f64, f64)> = mine.map(|c| (c.start_s, c.end_s)).collect();
         spans.sort_by(|a, b| a.0.total_cmp(&b.0));
         spans.dedup();
         if spans.len() > 100 {
@@ -169,21 +174,21 @@ impl Page<'_> {
         if topology.nodes.is_empty() {
             return;
         }
-        let scheduled = topology.links.iter().any(|l| topology.contacts.iter().any(|c| c.link == l.name));
-        let caption = match scheduled {
+        let caption = match self.scheduled().next().is_some() {
             true => {
                 "Rate, one-way delay and loss of each link in both directions. Dashed links are up only in their contacts."
             }
             false => "Rate, one-way delay and loss of each link in both directions.",
         };
         open(out, "What does the network look like?", caption);
-        figure(out, |width| network::draw(topology, width));
+        figure(out, |width| network::draw(topology, self.span, width));
         close(out);
     }
 
     pub fn contacts(&self, out: &mut String) {
         let topology = &self.runs[0].manifest.topology;
-        if topology.contacts.is_empty() {
+        let scheduled = self.scheduled().count();
+        if scheduled == 0 {
             return;
         }
         open(
@@ -191,7 +196,7 @@ impl Page<'_> {
             "When could the links carry data?",
             "Contacts of the plan. What is sent outside of them is lost; what is in flight when one ends still arrives.",
         );
-        let always = topology.links.iter().any(|l| !topology.contacts.iter().any(|c| c.link == l.name));
+        let always = scheduled < topology.links.len();
         out.push_str("<div class=\"legend\"><span class=\"key timed\">contact</span>");
         out.push_str(if always { "<span class=\"key always\">always up</span></div>" } else { "</div>" });
         figure(out, |width| timeline::draw(topology, self.span, width).0);

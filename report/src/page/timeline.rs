@@ -15,7 +15,7 @@ struct Row {
     times: Option<Vec<(f64, f64, Option<f64>)>>,
 }
 
-fn rows(topology: &Topology) -> Vec<Row> {
+fn rows(topology: &Topology, end_s: f64) -> Vec<Row> {
     let mut rows = Vec::new();
     for link in &topology.links {
         let direction = |from: &str| -> Vec<(f64, f64, Option<f64>)> {
@@ -24,7 +24,7 @@ fn rows(topology: &Topology) -> Vec<Row> {
         };
         let (forward, reverse) = (direction(&link.from), direction(&link.to));
         let spans = |times: &[(f64, f64, Option<f64>)]| times.iter().map(|t| (t.0, t.1)).collect::<Vec<_>>();
-        if forward.is_empty() && reverse.is_empty() {
+        if !topology.scheduled(link, end_s) {
             rows.push(Row { label: format!("{}: {} ↔ {}", link.name, link.from, link.to), times: None });
         } else if spans(&forward) == spans(&reverse) {
             rows.push(Row { label: format!("{}: {} ↔ {}", link.name, link.from, link.to), times: Some(forward) });
@@ -39,7 +39,7 @@ fn rows(topology: &Topology) -> Vec<Row> {
 /// Draws it from 0 to `span_s`; tells how many rows were left out.
 pub fn draw(topology: &Topology, span_s: f64, width: f64) -> (String, usize) {
     let narrow = width < 600.0;
-    let mut rows = rows(topology);
+    let mut rows = rows(topology, span_s);
     let left_out = rows.len().saturating_sub(ROWS);
     rows.truncate(ROWS);
     let widest = rows.iter().map(|r| text_width(&r.label, 13.0)).fold(0.0, f64::max);

@@ -54,7 +54,15 @@ pub fn topology() -> Topology {
             link("space", 1, "ltp", direction(100.0, 0.6, 0.001), direction(3.0, 0.6, 0.0001)),
             link("ground-lan", 2, "tcpclv4", lan(), lan()),
         ],
-        contacts: PASSES.iter().flat_map(|p| [contact(1, 2, 100.0, *p), contact(2, 1, 3.0, *p)]).collect(),
+        contacts: PASSES
+            .iter()
+            .flat_map(|p| [contact(1, 2, 100.0, *p), contact(2, 1, 3.0, *p)])
+            // A plan may name a link that is always there.
+            .chain([(0, 1), (1, 0)].map(|(from, to)| ContactFacts {
+                link: "station-lan".into(),
+                ..contact(from, to, 1000.0, (0.0, 3600.0))
+            }))
+            .collect(),
     }
 }
 

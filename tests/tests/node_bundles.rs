@@ -1,0 +1,94 @@
+//! Bundles between two real node processes over real sockets; restarts; exit.
+
+mod node_support;
+
+use farlink_node::aap2::client::Client;
+use farlink_node::aap2::proto::{BundleAdu, Status};
+use node_support::{Pair, until};
+
+fn send(client: &mut Client, to: &str, payload: &[u8]) {
+    let adu = BundleAdu { dst_eid: to.into(), ..Default::default() };
+    client.send(adu, payload).unwrap();
+    assert_eq!(client.response().unwrap().response_status(), Status::Success);
+}
+
+fn crosses(layer: &'static str) {
+    let pair = Pair::new(layer, false);
+    let (a, b) = (pair.start(1, ""), pair.start(2, ""));
+    let mut receiver = b.client("64", 1);
+    let mut sender = a.client("99", 0);
+    for size in [0, 1, 1000, 300_000] {
+        let payload: Vec<u8> = (0..size).map(|i| (i * 31 >> 3) as u8).collect();
+        send(&mut sender, "ipn:2.64", &payload);
+        let delivered = receiver.delivery().unwrap();
+        receiver.taken(true).unwrap();
+        assert_eq!(delivered.payload, payload);
+        assert_eq!(delivered.adu.src_eid, "ipn:1.99");
+        assert!(!delivered.redelivered());
+    }
+}
+
+#[test]
+fn bundles_cross_over_tcpclv4() {
+    crosses("tcpclv4");
+}
+
+#[test]
+fn bundles_cross_over_ltp() {
+    crosses("ltp");
+}
+
+#[test]
+fn what_was_acknowledged_survives_a_kill_and_goes_on() {
+    let pair = Pair::new("tcpclv4", true);
+    let a = pair.start(1, "");
+    let mut sender = a.client("99", 0);
+    for i in 0..20u8 {
+        send(&mut sender, "ipn:2.64", &vec![i; 5000]);
+    }
+    a.kill();
+    let (_a, b) = (pair.start(1, ""), pair.start(2, ""));
+    let mut receiver = b.client("64", 1);
+    let mut got: Vec<u8> = (0..20)
+        .map(|_| {
+            let delivered = receiver.delivery().unwrap();
+            receiver.taken(true).unwrap();
+            assert_eq!(delivered.payload.len(), 5000);
+            delivered.payload[0]
+        })
+        .collect();
+    got.sort_unstable();
+    assert_eq!(got, (0..20).collect::<Vec<_>>());
+}
+
+#[test]
+fn a_delivery_that_was_not_answered_comes_again_after_a_kill_and_says_so() {
+    let pair = Pair::new("tcpclv4", true);
+    let a = pair.start(1, "");
+    let mut sender = a.client("99", 0);
+    for payload in [&b"first"[..], b"second"] {
+        send(&mut sender, "ipn:1.64", payload);
+    }
+    let mut receiver = a.client("64", 1);
+    assert_eq!(receiver.delivery().unwrap().payload, b"first");
+    receiver.taken(true).unwrap();
+    assert_eq!(receiver.delivery().unwrap().payload, b"second");
+    a.kill();
+    let a = pair.start(1, "");
+    let mut receiver = a.client("64", 1);
+    let again = receiver.delivery().unwrap();
+    assert_eq!(again.payload, b"second", "the answered one is gone for good");
+    assert!(again.redelivered());
+}
+
+#[test]
+fn sigterm_ends_sessions_and_exits_with_0() {
+    let pair = Pair::new("tcpclv4", true);
+    let (a, b) = (pair.start(1, ""), pair.start(2, ""));
+    until("the link is up", || a.log().contains("link up"));
+    let began = std::time::Instant::now();
+    assert_eq!(a.terminate(), Some(0));
+    assert!(began.elapsed().as_secs() < 10);
+    assert!(b.log().contains("ipn:2.0"));
+    assert_eq!(b.terminate(), Some(0));
+}

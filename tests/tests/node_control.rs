@@ -1,0 +1,101 @@
+//! Configuration messages, the control API, reloading and the events file of a real node.
+
+mod node_support;
+
+use farlink_node::http;
+use node_support::{Pair, run, until};
+use serde_json::Value;
+
+#[test]
+fn every_mistake_of_a_configuration_is_told_at_once_with_a_hint() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("node.toml");
+    let text = "node_ids = [\"ipn:1.0\"]\n[layer.tcp]\nkind = \"tcpcl4\"\n[link.moon]\nlayer = \"tpc\"\npeer = \"mars\"\n\
+                adress = \"x:1\"\n[store]\nkind = \"durable\"\ncapacity = \"lots\"\n";
+    std::fs::write(&file, text).unwrap();
+    let checked = run(&["node", "--check", "--config", &file.display().to_string()]);
+    assert_eq!(checked.status.code(), Some(2));
+    let said = String::from_utf8(checked.stderr).unwrap();
+    for part in [
+        "node.toml:3: layer.tcp.kind",
+        "did you mean \"tcpclv4\"?",
+        "node.toml:5: link.moon.layer",
+        "did you mean \"tcp\"?",
+        "node.toml:6: link.moon.peer",
+        "store.dir: missing",
+        "node.toml:10: store.capacity",
+    ] {
+        assert!(said.contains(part), "`{part}` is not in\n{said}");
+    }
+}
+
+#[test]
+fn a_running_node_is_asked_and_changed_over_http() {
+    let pair = Pair::new("tcpclv4", false);
+    let node = pair.start(1, "");
+    let at = format!("http://127.0.0.1:{}", pair.api[0]);
+    let get = |path: &str| -> Value { serde_json::from_str(&http::request("GET", &at, path, "").unwrap().1).unwrap() };
+    let change = |method: &str, path: &str, body: &str| http::request(method, &at, path, body).unwrap();
+    assert_eq!(get("/status")["node_ids"][0], "ipn:1.0");
+    assert_eq!(change("POST", "/routes", "{\"pattern\":\"ipn:9.*\",\"next_hop\":\"ipn:2.0\"}").0, 200);
+    assert!(get("/routes").as_array().unwrap().iter().any(|route| route["pattern"] == "ipn:9.*"));
+    assert_eq!(change("DELETE", "/routes", "{\"pattern\":\"ipn:8.*\"}").0, 404);
+    let (code, why) = change("POST", "/routes", "{\"pattern\":\"ipn:9.*\",\"next_hop\":\"mars\"}");
+    assert!(code == 400 && why.contains("hint"), "{why}");
+    let plan = "a contact +0 +3600 1 2 100000\na range +0 +3600 1 2 5\n";
+    assert_eq!(change("PUT", "/contacts", plan).0, 200);
+    assert_eq!(change("POST", "/contacts", "a contact +4000 +5000 1 2 100000\n").0, 200);
+    assert_eq!(get("/contacts").as_array().unwrap().len(), 2);
+    assert_eq!(change("DELETE", "/contacts", "a contact +4000 +5000 1 2 100000\n").0, 200);
+    assert_eq!(get("/contacts")[0]["one_way_delay_s"], 5.0);
+    assert_eq!(change("PUT", "/links/peer", "{\"enabled\":false}").0, 200);
+    assert_eq!(change("PUT", "/links/nope", "{\"enabled\":false}").0, 404);
+    assert_eq!(change("PUT", "/log", "{\"level\":\"debug\"}").0, 200);
+    assert_eq!(get("/log")["level"], "debug");
+    let mut sender = node.client("99", 0);
+    let adu = farlink_node::aap2::proto::BundleAdu { dst_eid: "ipn:2.64".into(), ..Default::default() };
+    sender.send(adu, b"waits").unwrap();
+    sender.response().unwrap();
+    until("the bundle is listed", || get("/bundles")[0]["destination"] == "ipn:2.64");
+    assert!(!get("/bundles")[0]["waits_for"].as_str().unwrap().is_empty());
+    let metrics = http::request("GET", &at, "/metrics", "").unwrap().1;
+    assert!(metrics.contains("farlink_bundles_created_total 1"), "{metrics}");
+    assert!(metrics.contains("farlink_link_up{link=\"peer\"}"), "{metrics}");
+    let api: Value = get("/openapi.json");
+    assert!(api["paths"]["/contacts"]["put"].is_object());
+    assert!(node.log().contains("bundle created"), "the level changed while running");
+    assert_eq!(change("POST", "/shutdown", "").0, 200);
+    until("the node stops", || node.log().contains("stopped"));
+}
+
+#[test]
+fn the_events_file_ties_events_to_bundles_and_a_hang_up_reads_routes_again() {
+    let pair = Pair::new("tcpclv4", false);
+    let node = pair.start(1, "[events]\nfile = \"events.jsonl\"");
+    let mut sender = node.client("99", 0);
+    let adu = farlink_node::aap2::proto::BundleAdu { dst_eid: "ipn:1.64".into(), ..Default::default() };
+    sender.send(adu, b"hello").unwrap();
+    sender.response().unwrap();
+    let mut receiver = node.client("64", 1);
+    receiver.delivery().unwrap();
+    receiver.taken(true).unwrap();
+
+    let file = pair.dir.path().join("1.toml");
+    let text = std::fs::read_to_string(&file).unwrap().replace("[routes]\n", "[routes]\n\"ipn:77.*\" = \"ipn:2.0\"\n");
+    std::fs::write(&file, text).unwrap();
+    node.hang_up();
+    let at = format!("http://127.0.0.1:{}", pair.api[0]);
+    until("the new route", || http::request("GET", &at, "/routes", "").unwrap().1.contains("ipn:77.*"));
+    assert_eq!(node.terminate(), Some(0));
+
+    let events = std::fs::read_to_string(pair.dir.path().join("events.jsonl")).unwrap();
+    let events: Vec<Value> = events.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let of = |name: &str| events.iter().find(|event| event["event"] == name).cloned().unwrap_or_default();
+    assert_eq!((&of("seen")["source"], &of("seen")["payload"]), (&"ipn:1.99".into(), &5.into()));
+    for name in ["created", "delivered", "deleted"] {
+        assert_eq!(of(name)["bundle"], of("seen")["bundle"], "{name}");
+    }
+    assert_eq!(of("deleted")["reason"], "done");
+    let times: Vec<_> = events.iter().map(|event| event["time_ns"].as_u64().unwrap()).collect();
+    assert!(times.is_sorted());
+}

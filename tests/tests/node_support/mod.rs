@@ -1,0 +1,164 @@
+//! Real node processes for tests: started from the `farlink` binary beside the test, killed when
+//! dropped.
+#![allow(dead_code)]
+
+use farlink_node::aap2::client::Client;
+use std::io::Write;
+use std::net::{TcpListener, UdpSocket};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::sync::OnceLock;
+use std::time::{Duration, Instant};
+
+/// The `farlink` binary: `FARLINK_BIN`, or the one of this build, built now if it is absent.
+pub fn farlink() -> &'static Path {
+    static BINARY: OnceLock<PathBuf> = OnceLock::new();
+    BINARY.get_or_init(|| {
+        if let Some(given) = std::env::var_os("FARLINK_BIN") {
+            return given.into();
+        }
+        let mut folder = std::env::current_exe().expect("this test has a path");
+        folder.pop();
+        if folder.ends_with("deps") {
+            folder.pop();
+        }
+        let binary = folder.join("farlink");
+        if !binary.exists() {
+            let mut build = Command::new(env!("CARGO"));
+            build.args(["build", "--quiet", "--package", "farlink"]);
+            match folder.file_name().and_then(|name| name.to_str()) {
+                Some("debug") | None => {}
+                Some(profile) => drop(build.args(["--profile", profile])),
+            }
+            assert!(build.status().expect("cargo runs").success(), "cargo build -p farlink");
+        }
+        binary
+    })
+}
+
+/// Runs `farlink` with arguments until it ends.
+pub fn run(arguments: &[&str]) -> Output {
+    Command::new(farlink()).args(arguments).output().expect("farlink runs")
+}
+
+/// A port free for TCP and UDP right now.
+pub fn port() -> u16 {
+    loop {
+        let tcp = TcpListener::bind("127.0.0.1:0").expect("a free port");
+        let port = tcp.local_addr().expect("bound").port();
+        if UdpSocket::bind(("127.0.0.1", port)).is_ok() {
+            return port;
+        }
+    }
+}
+
+/// Waits until something is so.
+pub fn until(what: &str, mut so: impl FnMut() -> bool) {
+    let began = Instant::now();
+    while !so() {
+        assert!(began.elapsed() < Duration::from_secs(20), "waited 20 s for: {what}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// Two neighbours: how node `number` (1 or 2) is told about the other.
+pub struct Pair {
+    /// Folder of both.
+    pub dir: tempfile::TempDir,
+    layer: &'static str,
+    ports: [u16; 2],
+    /// Ports of their control APIs.
+    pub api: [u16; 2],
+    durable: bool,
+}
+impl Pair {
+    /// Over `tcpclv4` or `ltp`.
+    pub fn new(layer: &'static str, durable: bool) -> Pair {
+        let dir = tempfile::tempdir().expect("a folder");
+        Pair { dir, layer, ports: [port(), port()], api: [port(), port()], durable }
+    }
+    /// Starts node 1 or 2; `more` is added to its file.
+    pub fn start(&self, number: usize, more: &str) -> Node {
+        let (here, there) = (self.ports[number - 1], self.ports[2 - number]);
+        let other = 3 - number;
+        let store = if self.durable { format!("dir = \"store-{number}\"") } else { "kind = \"memory\"".into() };
+        let (layer, api) = (self.layer, self.api[number - 1]);
+        let text = format!(
+            "node_ids = [\"ipn:{number}.0\"]\n[store]\n{store}\n[layer.main]\nkind = \"{layer}\"\n\
+             listen = [\"127.0.0.1:{here}\"]\n[link.peer]\nlayer = \"main\"\npeer = \"ipn:{other}.0\"\n\
+             address = \"127.0.0.1:{there}\"\n[routes]\n\"ipn:{other}.*\" = \"ipn:{other}.0\"\n\
+             [app]\nsocket = \"{number}.sock\"\n[api]\nlisten = \"127.0.0.1:{api}\"\n{more}\n"
+        );
+        let file = self.dir.path().join(format!("{number}.toml"));
+        std::fs::write(&file, text).expect("the configuration is written");
+        Node::start(&file, self.dir.path().join(format!("{number}.sock")))
+    }
+}
+
+/// A running node.
+pub struct Node {
+    child: Child,
+    /// Its application socket.
+    pub socket: String,
+    log: PathBuf,
+}
+impl Node {
+    fn start(file: &Path, socket: PathBuf) -> Node {
+        let log = file.with_extension("log");
+        let errors = std::fs::OpenOptions::new().create(true).append(true).open(&log).expect("a log");
+        let child = Command::new(farlink())
+            .args(["node", "--config"])
+            .arg(file)
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(errors)
+            .spawn()
+            .expect("the node starts");
+        let mut node = Node { child, socket: socket.display().to_string(), log };
+        until("the node's application socket", || {
+            if let Some(status) = node.child.try_wait().expect("a status") {
+                panic!("the node ended with {status}: {}", node.log());
+            }
+            Client::connect(&node.socket).is_ok()
+        });
+        node
+    }
+    /// What it logged.
+    pub fn log(&self) -> String {
+        std::fs::read_to_string(&self.log).unwrap_or_default()
+    }
+    /// A client at an endpoint: `window` 0 sends, else receives.
+    pub fn client(&self, service: &str, window: u32) -> Client {
+        let mut client = Client::connect(&self.socket).expect("the node is there");
+        let endpoint = client.endpoint(service);
+        client.configure(&endpoint, "test", window).expect("the endpoint is free");
+        client.set_read_timeout(Some(Duration::from_secs(20))).expect("a timeout");
+        client
+    }
+    /// Kills it as a power cut would.
+    pub fn kill(mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+    /// Sends SIGTERM; gives the exit code.
+    pub fn terminate(mut self) -> Option<i32> {
+        let pid = self.child.id().to_string();
+        let sent = Command::new("kill").args(["-TERM", &pid]).status().expect("kill runs");
+        assert!(sent.success());
+        self.child.wait().expect("it ends").code()
+    }
+    /// Sends SIGHUP.
+    pub fn hang_up(&self) {
+        let pid = self.child.id().to_string();
+        assert!(Command::new("kill").args(["-HUP", &pid]).status().expect("kill runs").success());
+    }
+}
+impl Drop for Node {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+        if std::thread::panicking() {
+            let _ = writeln!(std::io::stderr(), "log of the node:\n{}", self.log());
+        }
+    }
+}

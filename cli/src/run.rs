@@ -4,6 +4,7 @@ use crate::Failure;
 use anyhow::Context as _;
 use clap::ValueEnum;
 use farlink_base::DataRate;
+use farlink_lab::cable::Method;
 use farlink_report::{RunReader, Statistics};
 use farlink_scenario::Scenario;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
@@ -31,6 +32,9 @@ pub struct Args {
     /// Directory of the run; `runs/<scenario>-<world>` with a number when not given.
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
+    /// Testbed only: kind of interface that links use; the best that is permitted when not given.
+    #[arg(long, value_name = "KIND", value_parser = ["tap", "packet"])]
+    interface: Option<String>,
     /// Print one JSON document.
     #[arg(long)]
     json: bool,
@@ -66,7 +70,7 @@ pub fn run(args: Args) -> Result<(), Failure> {
     let command = command_line(&args, scenario.seed);
     match args.world {
         World::Sim => in_simulation(&scenario, &folder, command)?,
-        World::Lab => in_testbed(&scenario, &folder, command)?,
+        World::Lab => in_testbed(&scenario, &folder, command, args.interface.as_deref())?,
     }
     tell(&folder, args.json)
 }
@@ -109,13 +113,17 @@ fn in_simulation(scenario: &Scenario, folder: &Path, command: String) -> Result<
     }
 }
 
-fn in_testbed(scenario: &Scenario, folder: &Path, command: String) -> Result<(), Failure> {
+fn in_testbed(scenario: &Scenario, folder: &Path, command: String, interface: Option<&str>) -> Result<(), Failure> {
     let bar = progress_bar(scenario.duration, "running");
     let program = std::env::current_exe().context("the path of this program")?;
-    let options = farlink_lab::run::Options { folder: folder.to_path_buf(), command, program, method: None };
+    let method = interface.map(|kind| if kind == "tap" { Method::Tap } else { Method::Packet });
+    let options = farlink_lab::run::Options { folder: folder.to_path_buf(), command, program, method };
     let show = &mut |progress: farlink_lab::run::Progress| {
         bar.set_position((progress.elapsed_s * 1e3) as u64);
-        bar.set_message(format!("{}: {} of {} bundles delivered", progress.phase, progress.delivered, progress.created));
+        bar.set_message(format!(
+            "{}: {} of {} bundles delivered",
+            progress.phase, progress.delivered, progress.created
+        ));
     };
     let result = farlink_lab::run::run(scenario, &options, show);
     bar.finish_and_clear();

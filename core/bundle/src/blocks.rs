@@ -136,3 +136,66 @@ impl Bundle {
         self.primary.flags.has(BundleFlags::ADMIN)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{CrcType, CreationTimestamp};
+    use farlink_base::{Accel, Bytes, DtnTime};
+
+    fn bundle() -> Bundle {
+        let creation = CreationTimestamp { time: DtnTime(7), sequence: 0 };
+        Bundle::new(EndpointId::ipn(1, 1), EndpointId::ipn(2, 1), creation)
+            .hop_limit(2)
+            .payload(Payload::from(&b"data"[..]))
+            .build()
+    }
+
+    #[test]
+    fn a_hop_is_counted_to_the_limit_and_beyond_it_is_told() {
+        let mut bundle = bundle();
+        assert!(bundle.increment_hop() && bundle.increment_hop());
+        assert!(!bundle.increment_hop(), "RFC 9171 4.4.3: the count is greater than the limit");
+        bundle.remove_blocks_of(10);
+        assert!(bundle.increment_hop(), "nothing to count in");
+    }
+
+    #[test]
+    fn a_changed_block_is_written_anew_and_the_others_stay_verbatim() {
+        let accel = Accel::default();
+        let mut sent = bundle();
+        sent.set_previous_node(EndpointId::ipn(1, 0));
+        let wire = sent.encode(&accel).into_payload();
+        let mut bundle = crate::decode(&wire, crate::Profile::Strict, &accel).unwrap();
+        bundle.set_previous_node(EndpointId::ipn(1, 0));
+        assert!(bundle.extensions.iter().all(|block| block.raw.is_some()), "the same data is no change");
+        bundle.set_previous_node(EndpointId::ipn(9, 0));
+        bundle.set_age(5);
+        let raw = |bundle: &Bundle| bundle.extensions.iter().map(|block| block.raw.is_some()).collect::<Vec<_>>();
+        assert_eq!(raw(&bundle), [true, false, false]);
+        let again = crate::decode(&bundle.encode(&accel).into_payload(), crate::Profile::Strict, &accel).unwrap();
+        assert_eq!((again.previous_node(), again.age_ms()), (Some(&EndpointId::ipn(9, 0)), Some(5)));
+    }
+
+    #[test]
+    fn numbers_of_removed_blocks_are_free_again() {
+        let mut bundle = bundle();
+        bundle.set_age(1);
+        assert_eq!(bundle.free_block_number(), 4);
+        assert!(bundle.remove_block(2) && !bundle.remove_block(2));
+        assert_eq!(bundle.free_block_number(), 2);
+        bundle.set_copies(3);
+        assert_eq!(bundle.copies(), Some(3));
+    }
+
+    #[test]
+    fn blocks_not_understood_are_listed_with_their_flags() {
+        let mut bundle = bundle();
+        let (data, flags) = (BlockData::Unknown(Bytes::new()), BlockFlags(BlockFlags::DISCARD));
+        bundle.extensions.push(ExtensionBlock { kind: 99, number: 9, flags, crc: CrcType::None, data, raw: None });
+        assert_eq!(
+            bundle.unprocessable().map(|(block, flags)| (block.number, flags)).collect::<Vec<_>>(),
+            [(9, flags)]
+        );
+    }
+}

@@ -105,3 +105,33 @@ impl BundleBuilder {
         self.bundle
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(time: u64) -> CreationTimestamp {
+        CreationTimestamp { time: DtnTime(time), sequence: 0 }
+    }
+
+    #[test]
+    fn what_the_standard_forbids_is_adjusted() {
+        let anonymous = Bundle::new(EndpointId::Null, EndpointId::ipn(2, 1), at(5)).flags(BundleFlags::REPORTS).build();
+        assert_eq!(anonymous.primary.flags, BundleFlags(BundleFlags::NO_FRAGMENT));
+        let flags = BundleFlags::ADMIN | BundleFlags::REPORT_DELETION | BundleFlags::FRAGMENT;
+        let record = Bundle::new(EndpointId::ipn(1, 0), EndpointId::ipn(2, 0), at(5)).flags(flags).build();
+        assert_eq!(record.primary.flags, BundleFlags(BundleFlags::ADMIN));
+        let clockless = Bundle::new(EndpointId::ipn(1, 1), EndpointId::ipn(2, 1), at(0)).build();
+        assert_eq!(clockless.age_ms(), Some(0));
+        let plain = Bundle::new(EndpointId::ipn(1, 1), EndpointId::ipn(2, 1), at(5)).crc(CrcType::None).build();
+        assert_eq!((plain.primary.crc, plain.payload_crc), (CrcType::Crc32c, CrcType::None));
+    }
+
+    #[test]
+    fn priority_and_hop_limit_become_blocks_only_when_asked_for() {
+        let builder = || Bundle::new(EndpointId::ipn(1, 1), EndpointId::ipn(2, 1), at(5));
+        assert!(builder().priority(Priority::Normal).hop_limit(0).build().extensions.is_empty());
+        let bundle = builder().priority(Priority::Expedited).hop_limit(4).build();
+        assert_eq!((bundle.priority(), bundle.hop_count().map(|hops| hops.limit)), (Priority::Expedited, Some(4)));
+    }
+}

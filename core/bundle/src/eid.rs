@@ -142,7 +142,8 @@ impl FromStr for EndpointId {
 fn parse_dtn(rest: &str) -> Result<EndpointId, EidError> {
     let (node, demux) = rest.split_once('/').ok_or(EidError("a dtn endpoint ID has a `/` after its node name"))?;
     let visible = |text: &str| text.bytes().all(|b| (0x21..=0x7e).contains(&b));
-    if node.is_empty() {
+    // `dtn:///demux` is a demux of whatever node reads it: for applications, never on the wire.
+    if node.is_empty() && demux.is_empty() {
         return Err(EidError("a dtn endpoint ID needs a node name"));
     }
     if !visible(node) || !visible(demux) {
@@ -171,4 +172,35 @@ fn number(text: &str, max: u64) -> Result<u64, EidError> {
         return Err(EidError("an ipn endpoint ID has decimal numbers without leading zeros"));
     }
     text.parse().ok().filter(|n| *n <= max).ok_or(EidError("a number of the ipn endpoint ID is too large"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::string::ToString;
+
+    #[test]
+    fn text_reads_and_prints() {
+        for text in ["dtn:none", "ipn:1.2", "ipn:977000.1.3", "ipn:!.7", "dtn://node/", "dtn://node/a/b", "dtn:///x"] {
+            assert_eq!(text.parse::<EndpointId>().unwrap().to_string(), text);
+        }
+        assert_eq!("ipn:0.1".parse(), Ok(EndpointId::Null));
+        assert_eq!("ipn:4196183048192001.3".parse::<EndpointId>().unwrap().to_string(), "ipn:977000.1.3");
+        for bad in ["", "ipn:1", "ipn:01.2", "ipn:1.2.3.4", "ipn:1.-2", "ipn:1.4294967296", "dtn:///", "dtn://a", "x:y"]
+        {
+            assert!(bad.parse::<EndpointId>().is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn endpoints_know_their_node() {
+        let inbox = EndpointId::dtn("node", "inbox");
+        assert_eq!(inbox.node_id().to_string(), "dtn://node/");
+        assert!(inbox.node_id().is_node_id() && !inbox.is_node_id() && inbox.is_singleton());
+        assert!(!EndpointId::dtn("all", "~news").is_singleton());
+        assert_eq!(EndpointId::ipn(4, 9).node_id(), EndpointId::ipn(4, 0));
+        assert_eq!((EndpointId::ipn(4, 9).service_number(), EndpointId::ipn(4, 9).ipn_node()), (9, Some(4)));
+        assert_ne!(inbox.service_number(), EndpointId::dtn("node", "outbox").service_number());
+        assert_eq!(inbox.service_number(), EndpointId::dtn("other", "inbox").service_number());
+    }
 }

@@ -475,3 +475,143 @@ fn consume(out: &mut VecDeque<Bytes>, mut n: usize) {
 pub fn canonical(address: SocketAddr) -> SocketAddr {
     SocketAddr::new(address.ip().to_canonical(), address.port())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Both ends of one connection in one table, run until something is so.
+    struct World {
+        streams: Streams,
+        poller: Poller,
+        resolver: Resolver<StreamId>,
+        buffers: Buffers,
+        inputs: VecDeque<Input>,
+        seen: Vec<Input>,
+    }
+    const LISTENER: u64 = 1 << 60;
+
+    impl World {
+        fn new() -> World {
+            let listener = stream::listen(&"127.0.0.1:0".parse().unwrap()).unwrap();
+            let address = listener.local_addr().unwrap().to_string();
+            let poller = Poller::new().unwrap();
+            poller.add(&listener, LISTENER).unwrap();
+            let nobody = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
+            let links = vec![Some(address), Some(nobody), None];
+            World {
+                streams: Streams::new(vec![(LayerId(0), listener)], links),
+                resolver: Resolver::start(poller.waker()).unwrap(),
+                poller,
+                buffers: Buffers::default(),
+                inputs: VecDeque::new(),
+                seen: Vec::new(),
+            }
+        }
+        fn connect(&mut self, link: u32) -> StreamId {
+            let id = StreamId(100 + u64::from(link));
+            let mut io = Connector { register: (&self.poller, 0), resolver: &self.resolver, inputs: &mut self.inputs };
+            self.streams.connect(LayerId(0), id, LinkId(link), crate::clock::now(), &mut io);
+            id
+        }
+        fn run(&mut self, until: impl Fn(&[Input]) -> bool) {
+            for _ in 0..2000 {
+                let now = crate::clock::now();
+                self.streams.read(&mut self.buffers, &mut self.inputs);
+                self.streams.flush(now, &mut self.inputs);
+                self.seen.extend(self.inputs.drain(..));
+                if until(&self.seen) {
+                    return;
+                }
+                let mut ready = Vec::new();
+                let wait = if self.streams.busy() { Duration::ZERO } else { Duration::from_millis(5) };
+                self.poller.wait(Some(wait), |r| ready.push(r)).unwrap();
+                let register = (&self.poller, 0);
+                for r in ready {
+                    if r.token == LISTENER {
+                        self.streams.accept(now, 0, &register, &mut self.inputs);
+                    } else {
+                        let mut io = Connector { register, resolver: &self.resolver, inputs: &mut self.inputs };
+                        self.streams.on_ready(r.token, r, now, &mut io);
+                    }
+                }
+                self.streams.expire(now, &register, &mut self.inputs);
+            }
+            panic!("it never came: {:?}", self.seen);
+        }
+        fn passive(&self) -> Option<StreamId> {
+            opened(&self.seen).into_iter().find(|stream| stream.is_passive())
+        }
+    }
+    fn opened(seen: &[Input]) -> Vec<StreamId> {
+        seen.iter()
+            .filter_map(|i| if let Input::StreamOpened { stream, .. } = i { Some(*stream) } else { None })
+            .collect()
+    }
+    fn received(seen: &[Input], id: StreamId) -> u64 {
+        seen.iter()
+            .map(|i| match i {
+                Input::StreamData { stream, data } if *stream == id => data.len(),
+                _ => 0,
+            })
+            .sum()
+    }
+    fn closed(seen: &[Input], id: StreamId) -> Option<bool> {
+        seen.iter().find_map(|i| match i {
+            Input::StreamClosed { stream, error } if *stream == id => Some(*error),
+            _ => None,
+        })
+    }
+
+    #[test]
+    fn what_is_written_arrives_whole_then_the_end_in_good_order() {
+        let mut world = World::new();
+        let active = world.connect(0);
+        world.run(|seen| opened(seen).len() == 2);
+        let passive = world.passive().unwrap();
+        let mut rope = Payload::from(&b"head"[..]);
+        rope.push(Chunk::Fill { seed: 1, offset: 0, len: 3_000_000 });
+        world.streams.write(active, &rope);
+        world.streams.close(active, false, crate::clock::now());
+        world.run(|seen| received(seen, passive) == 3_000_004 && closed(seen, passive) == Some(false));
+        world.streams.close(passive, false, crate::clock::now());
+        world.run(|_| true);
+        assert_eq!(closed(&world.seen, active), None, "who closes is not told");
+    }
+
+    #[test]
+    fn a_paused_stream_is_not_read_and_its_peer_is_told_of_room_only_as_it_drains() {
+        let mut world = World::new();
+        let active = world.connect(0);
+        world.run(|seen| opened(seen).len() == 2);
+        let passive = world.passive().unwrap();
+        world.streams.pause(passive, true);
+        world.streams.write(active, &Payload::fill(1, QUEUE_BOUND));
+        for _ in 0..20 {
+            world.run(|_| true);
+        }
+        assert_eq!(received(&world.seen, passive), 0);
+        world.streams.pause(passive, false);
+        world.run(|seen| received(seen, passive) == QUEUE_BOUND);
+        world.run(|seen| {
+            seen.iter().any(
+                |i| matches!(i, Input::StreamWritable { stream, room } if *stream == active && *room == QUEUE_BOUND),
+            )
+        });
+    }
+
+    #[test]
+    fn who_cannot_be_reached_is_reported_closed_by_an_error() {
+        let mut world = World::new();
+        for link in [1, 2] {
+            let id = world.connect(link);
+            world.run(|seen| closed(seen, id) == Some(true));
+        }
+        assert!(world.streams.is_empty());
+        let active = world.connect(0);
+        world.run(|seen| opened(seen).len() == 2);
+        let passive = world.passive().unwrap();
+        world.streams.close(passive, true, crate::clock::now());
+        world.run(|seen| closed(seen, active).is_some());
+    }
+}

@@ -376,3 +376,80 @@ fn limits(root: &Section<'_>) -> Limits {
     section.finish();
     limits
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use farlink_base::DataRate;
+
+    fn errors(text: &str) -> Vec<String> {
+        parse(text, Path::new("dir/node.toml"))
+            .map_or_else(|errors| errors, |_| Vec::new())
+            .iter()
+            .map(ToString::to_string)
+            .collect()
+    }
+
+    #[test]
+    fn the_documented_file_is_without_mistakes_and_is_the_one_in_the_manual() {
+        let documented: String = include_str!("mod.rs")
+            .lines()
+            .skip_while(|line| !line.starts_with("//! ```toml"))
+            .skip(1)
+            .take_while(|line| !line.starts_with("//! ```"))
+            .map(|line| format!("{}\n", line.get(4..).unwrap_or("")))
+            .collect();
+        assert!(
+            include_str!("../../../docs/reference/node.md").contains(&documented),
+            "docs/reference/node.md is behind"
+        );
+        // The example shows keys of both layers under one link; each layer takes its own.
+        let (ltp, rest) = documented.split_once("# TCPCLv4 only:").unwrap();
+        let (tcp, rest) = rest.split_once("[routes]").unwrap();
+        let text =
+            format!("{ltp}[link.ground]\nlayer = \"tcp\"\npeer = \"ipn:3.0\"\naddress = \"h:1\"\n{tcp}[routes]{rest}");
+        let config = parse(&text, Path::new("dir/node.toml")).unwrap();
+        assert_eq!(config.stack.links[0].rate, Some(DataRate(2_000_000)));
+        assert_eq!(config.store_dir.unwrap(), Path::new("dir/store"));
+        let SpanConfig::Ltp(span) = &config.stack.links[0].span else { panic!("an LTP span") };
+        assert_eq!((span.engine, span.datagram_bytes), (2, 1360));
+        assert_eq!(config.stack.routes.len(), 1);
+        assert!(config.epoch.is_some() && config.seed_given);
+    }
+
+    #[test]
+    fn defaults_need_only_a_name() {
+        let config = parse("node_ids = \"ipn:5.0\"", Path::new("node.toml")).unwrap();
+        assert_eq!(config.stack.router, "sabr");
+        assert!(config.trusted_clock && config.app.echo && config.api.is_none() && config.events.is_none());
+        assert_eq!(config.stack.store.kind, StoreKind::Memory);
+    }
+
+    #[test]
+    fn every_mistake_names_its_line_and_what_to_try() {
+        let text = "node_ids = [5]\ncrc = \"crc-32\"\n[layer.l]\nkind = \"ltp\"\nlisten = \"all\"\n[link.x]\nlayer = \"l\"\n\
+                    peer = \"dtn://mars/\"\naddress = \"host\"\nrate = 5\nattempts = -1\n[limits]\nbundels = 1\n[router]\nname = 1\n";
+        let said = errors(text).join("\n");
+        for part in [
+            "dir/node.toml:1: node_ids: expected strings, found 5",
+            "node.toml:2: crc: `crc-32` is not one of",
+            "did you mean \"crc32c\"?",
+            "node.toml:5: layer.l.listen: `all` is not an address",
+            "layer.l.engine: missing",
+            "link.x.engine: missing",
+            "node.toml:9: link.x.address: `host` is not a host and a port",
+            "node.toml:10: link.x.rate: expected a string, found 5",
+            "node.toml:11: link.x.attempts: expected a whole number",
+            "node.toml:13: limits.bundels: unknown key\nhint: did you mean `bundles`?",
+            "router.name: expected a string",
+        ] {
+            assert!(said.contains(part), "`{part}` is not in\n{said}");
+        }
+        assert!(errors("node_ids = [").join("").contains("not TOML"));
+        assert!(errors("").join("").contains("node_ids: missing"));
+        assert!(
+            errors("node_ids = \"ipn:1.0\"\n[link.a]\nlayer = \"no\"\npeer = \"ipn:2.0\"\nwindow = \"1 MB\"").len()
+                == 1
+        );
+    }
+}

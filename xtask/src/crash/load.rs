@@ -46,8 +46,10 @@ pub struct Verdict {
     pub lost: Vec<u64>,
     /// Repeats of the one delivery that was in flight when its node died, marked as such.
     pub in_flight: usize,
-    /// Repeats that should not be.
+    /// Repeats after the response was committed.
     pub repeated: Vec<u64>,
+    /// Repeats of a delivery in flight that are not marked as such.
+    pub unmarked: Vec<u64>,
 }
 
 impl Seen {
@@ -65,10 +67,10 @@ impl Seen {
             if let Some(before) = last.insert(delivery.id, at) {
                 let connection = self.deliveries[before].connection;
                 let committed = self.deliveries.get(before + 1).is_some_and(|next| next.connection == connection);
-                if committed || !delivery.redelivered {
-                    verdict.repeated.push(delivery.id);
-                } else {
-                    verdict.in_flight += 1;
+                match (committed, delivery.redelivered) {
+                    (true, _) => verdict.repeated.push(delivery.id),
+                    (false, false) => verdict.unmarked.push(delivery.id),
+                    (false, true) => verdict.in_flight += 1,
                 }
             }
         }
@@ -198,13 +200,13 @@ mod tests {
     #[test]
     fn the_verdict_knows_loss_and_both_kinds_of_repeats() {
         let fine = seen(&[1, 2], &[(1, false, 1), (2, false, 1), (2, true, 2), (3, false, 2)]).verdict();
-        assert_eq!(fine, Verdict { lost: vec![], in_flight: 1, repeated: vec![] });
+        assert_eq!(fine, Verdict { in_flight: 1, ..Verdict::default() });
         let lost = seen(&[1, 2], &[(1, false, 1)]).verdict();
         assert_eq!(lost.lost, [2]);
         let committed = seen(&[1, 2], &[(1, false, 1), (2, false, 1), (1, true, 2)]).verdict();
         assert_eq!(committed.repeated, [1], "2 followed over the same connection");
         let unmarked = seen(&[1], &[(1, false, 1), (1, false, 2)]).verdict();
-        assert_eq!(unmarked.repeated, [1]);
+        assert_eq!((unmarked.repeated, unmarked.unmarked), (vec![], vec![1]));
     }
 
     #[test]

@@ -157,10 +157,11 @@ fn kill_all(nodes: &mut [Node; 2], flows: &[Flow], kills: u64, random: &mut Rand
 
 fn report(flows: &[Flow], restarts: &[Duration]) -> Vec<String> {
     let mut complaints = Vec::new();
-    let columns = ["acked", "unanswered", "refused", "delivered", "in flight", "lost", "repeated", "corrupt"];
+    let columns =
+        ["acked", "unanswered", "refused", "delivered", "in flight", "lost", "repeated", "unmarked", "corrupt"];
     println!("\n{:<16}{}", "", columns.map(|name| format!("{name:>11}")).concat());
-    let mut sums = [0; 8];
-    let row = |name: &str, numbers: [usize; 8]| {
+    let mut sums = [0; 9];
+    let row = |name: &str, numbers: [usize; 9]| {
         println!("{name:<16}{}", numbers.map(|number| format!("{number:>11}")).concat());
     };
     for flow in flows {
@@ -174,13 +175,17 @@ fn report(flows: &[Flow], restarts: &[Duration]) -> Vec<String> {
             verdict.in_flight,
             verdict.lost.len(),
             verdict.repeated.len(),
+            verdict.unmarked.len(),
             seen.corrupt.len(),
         ];
         row(flow.name, numbers);
         sums.iter_mut().zip(numbers).for_each(|(sum, number)| *sum += number);
-        for (what, which) in
-            [("lost", &verdict.lost), ("delivered again", &verdict.repeated), ("corrupt", &seen.corrupt)]
-        {
+        for (what, which) in [
+            ("lost", &verdict.lost),
+            ("delivered again", &verdict.repeated),
+            ("delivered again and not marked redelivered", &verdict.unmarked),
+            ("corrupt", &seen.corrupt),
+        ] {
             if !which.is_empty() {
                 complaints.push(format!("{}: {what}: {:?}", flow.name, &which[..which.len().min(10)]));
             }

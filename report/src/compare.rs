@@ -56,6 +56,15 @@ pub struct Comparison {
     pub metrics: Vec<Metric>,
 }
 
+impl Metric {
+    /// Whether it differs by more than 10 % and matters: a link used for less than 1 % of its time
+    /// in all runs does not.
+    pub fn notable(&self) -> bool {
+        let idle = self.name.starts_with("utilisation.") && self.values.iter().flatten().all(|v| *v < 0.01);
+        self.within_10_percent == Some(false) && !idle
+    }
+}
+
 impl Comparison {
     /// Of these runs: directory, manifest and numbers of each.
     pub fn of(runs: &[(String, &Manifest, &Statistics)]) -> Comparison {
@@ -97,10 +106,7 @@ impl Comparison {
             row.extend(metric.values.iter().map(|v| v.map_or("-".into(), |v| metric.quantity.text(v))));
             let differences: Vec<String> =
                 metric.difference[1..].iter().map(|d| d.map_or("-".into(), difference)).collect();
-            let mark = match metric.within_10_percent {
-                Some(false) => "  more than 10 %",
-                _ => "",
-            };
+            let mark = if metric.notable() { "  more than 10 %" } else { "" };
             row.push(format!("{}{mark}", differences.join(", ")));
             rows.push(row);
         }
@@ -213,7 +219,9 @@ mod tests {
         assert_eq!(c.metric("overhead").unwrap().within_10_percent, Some(false), "100 B against 150 B");
         let utilisation = c.metric("utilisation.l.a").unwrap();
         assert_eq!((utilisation.difference[1], utilisation.within_10_percent), (Some(-0.5), Some(false)));
-        assert!(c.same_scenario);
+        assert!(c.same_scenario && utilisation.notable());
+        let idle = Metric { values: vec![Some(0.001), Some(0.002)], ..utilisation.clone() };
+        assert!(!idle.notable(), "nobody minds an idle link");
     }
 
     #[test]

@@ -162,7 +162,16 @@ fn the_space_station_scenario_can_carry_its_file() {
     assert_eq!(down.len(), 3, "two gaps");
     let volume: u64 = down.iter().map(|c| c.rate.unwrap().volume_in(c.end - c.start)).sum();
     assert!(volume > 300_000_000, "{volume}");
-    assert!(down[0].rate.unwrap().volume_in(down[1].end - down[0].start) < 2 * 200_000_000, "the gaps matter");
+    let Pace::Rate(made) = (match &s.traffic[0].kind {
+        TrafficKind::File { pace, .. } => *pace,
+        _ => unreachable!("a file"),
+    }) else {
+        unreachable!("at a rate")
+    };
+    // Each of the first passes drains what a gap of 4 s left, with a fifth to spare: otherwise a
+    // testbed that is a little slower moves bundles to the next pass, and means say nothing.
+    let spare = down[0].rate.unwrap().0 as f64 * 0.8 - made.0 as f64;
+    assert!(spare * 10.0 > made.0 as f64 * 3.0, "{spare}");
     assert!(s.duration <= Duration::from_secs(90), "three minutes of real time");
     assert!(s.links[1].forward.delay == Delay::Constant(Duration::from_millis(600)));
 }

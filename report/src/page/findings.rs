@@ -30,12 +30,18 @@ fn finding(level: Level, text: impl Into<String>) -> Finding {
     Finding { level, text: text.into() }
 }
 
-/// Waiting for a processor for more than this share of time disturbs measurements.
-const CPU_WAITING: f64 = 0.5;
-/// More stolen processor time than this disturbs measurements.
+// From here on a number is worth a look. Whether it spoilt the run is for the world to say, which
+// knows the delays of its links: only its disturbances are marked as bad.
+/// Share of time in which some task waited.
+const WAITING: f64 = 0.5;
+/// Share of processor time taken by other virtual machines.
 const STEAL: f64 = 0.05;
-/// An emulator later than this, in one of a hundred packets, disturbs measurements.
+/// Lateness of the emulator in one of a hundred packets.
 const LATE_US: f64 = 5000.0;
+
+fn mark(look: bool) -> Level {
+    if look { Level::Note } else { Level::Good }
+}
 
 /// Everything worth saying about these runs, in the order of the page's top.
 pub fn findings(runs: &[RunData], comparison: &Comparison) -> Vec<Finding> {
@@ -142,7 +148,7 @@ fn agreement(runs: &[RunData], comparison: &Comparison) -> Vec<Finding> {
     let far: Vec<&str> = comparison
         .metrics
         .iter()
-        .filter(|m| m.within_10_percent == Some(false) && m.name != "latency_s.mean")
+        .filter(|m| m.notable() && m.name != "latency_s.mean")
         .map(|m| m.title.as_str())
         .collect();
     all.push(match far[..] {
@@ -188,24 +194,16 @@ pub fn validity(run: &RunData) -> Vec<Finding> {
         }
     }
     if let Some(p) = v.pressure {
-        let share = Quantity::Share;
-        if let Some(waiting) = p.cpu_waiting {
-            let level = if waiting > CPU_WAITING { Level::Bad } else { Level::Good };
-            all.push(finding(
-                level,
-                format!("For {} of the time some task waited for a processor.", share.text(waiting)),
-            ));
-        }
-        let others = [("memory", p.memory_waiting), ("a disk", p.io_waiting)];
-        for (what, waiting) in others.into_iter().filter_map(|(what, w)| Some((what, w?))) {
-            let level = if waiting > CPU_WAITING { Level::Bad } else { Level::Good };
-            all.push(finding(level, format!("For {} of the time some task waited for {what}.", share.text(waiting))));
+        let waits = [("a processor", p.cpu_waiting), ("memory", p.memory_waiting), ("a disk", p.io_waiting)];
+        for (what, waiting) in waits.into_iter().filter_map(|(what, w)| Some((what, w?))) {
+            let share = Quantity::Share.text(waiting);
+            all.push(finding(mark(waiting > WAITING), format!("For {share} of the time some task waited for {what}.")));
         }
         if let Some(steal) = p.steal {
-            let level = if steal > STEAL { Level::Bad } else { Level::Good };
+            let share = Quantity::Share.text(steal);
             all.push(finding(
-                level,
-                format!("Other virtual machines took {} of the processor time.", share.text(steal)),
+                mark(steal > STEAL),
+                format!("Other virtual machines took {share} of the processor time."),
             ));
         }
     }

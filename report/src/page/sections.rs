@@ -18,7 +18,7 @@ const WIDE: f64 = 1030.0;
 const NARROW: f64 = 348.0;
 
 /// A node whose store never holds more than this share of the fullest one is not drawn.
-const FLAT: f64 = 0.02;
+const FLAT: f64 = 0.05;
 
 /// What the sections are made of.
 pub struct Page<'a> {

@@ -127,13 +127,21 @@ impl Agent {
             }
             return;
         }
-        let destination = held.bundle.primary.destination.clone();
         if held.bundle.is_administrative() && self.take_administrative(now, handle, out) {
             self.report_delivery(now, handle, out);
             return self.release(now, handle, DeleteReason::Done, None, out);
         }
         let Some(held) = self.bundles.get_mut(&handle) else { return };
         held.place = Place::ForDelivery;
+        if held.durable {
+            self.await_delivery(handle);
+        }
+    }
+    /// A durable bundle takes its place among those its endpoint waits for. One that is not durable
+    /// yet would be delivered twice without a mark: its node dies, forgets it, and gets it again.
+    pub(crate) fn await_delivery(&mut self, handle: BundleHandle) {
+        let Some(held) = self.bundles.get(&handle) else { return };
+        let destination = held.bundle.primary.destination.clone();
         let place = (Reverse(held.view.priority), handle);
         self.endpoints.entry(destination.clone()).or_default().waiting.insert(place);
         self.steps.push_back(Step::Deliver(destination));

@@ -309,11 +309,14 @@ impl Agent {
             }
         }
         let id = held.bundle.id();
-        let leaving = held.place == Place::Leaving;
+        let (leaving, for_delivery) = (held.place == Place::Leaving, held.place == Place::ForDelivery);
         for token in offers {
             out.push(Output::Verdict { token, result: Ok(()) });
         }
         self.event(out, Event::Accepted { bundle: handle });
+        if for_delivery {
+            self.await_delivery(handle);
+        }
         if let Some(request) = request {
             out.push(Output::App(AppOutput::SendResult { request, result: Ok(id) }));
         }

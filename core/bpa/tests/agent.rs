@@ -242,6 +242,7 @@ fn delivery_is_one_at_a_time_and_the_next_waits_for_the_commit_of_the_last() {
     node.commit = false;
     for n in 1..=2 {
         node.receive(n, from_two(n, EndpointId::ipn(1, 1)));
+        assert_eq!(node.deliveries().len() as u64, n - 1, "a crash now would deliver it again, unmarked");
         node.tell(Input::Store(store::Output::Stored { bundle: BundleHandle(n), payload: None }));
     }
     assert_eq!(node.deliveries().len(), 1);

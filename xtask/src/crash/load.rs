@@ -8,10 +8,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-/// Sent and not answered, at most.
-const WINDOW: usize = 16;
-/// Acknowledged and not delivered, at most: the run must end some day.
-const BACKLOG: usize = 300;
 /// Bytes of a payload that say which it is.
 const ID: usize = 16;
 
@@ -86,6 +82,11 @@ pub struct Flow {
     pub source_socket: PathBuf,
     pub destination: String,
     pub destination_socket: PathBuf,
+    /// Sent and not answered, at most.
+    pub window: usize,
+    /// Acknowledged and not delivered, at most. Few: each bundle is delivered the moment it comes.
+    /// Many: stores are full of them when a node dies.
+    pub backlog: usize,
     pub seen: Arc<Mutex<Seen>>,
     /// No more is sent.
     pub sending_over: Arc<AtomicBool>,
@@ -112,7 +113,7 @@ impl Flow {
         let mut waiting = VecDeque::new();
         loop {
             let stop = self.sending_over.load(Ordering::Relaxed);
-            if !stop && waiting.len() < WINDOW && self.seen().missing() < BACKLOG {
+            if !stop && waiting.len() < self.window && self.seen().missing() < self.backlog {
                 let id = *next;
                 *next += 1;
                 waiting.push_back(id);

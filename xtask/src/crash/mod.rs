@@ -111,8 +111,10 @@ fn kill(dir: &Path, binary: &Path, kills: u64, random: &mut Random) -> Result<Ve
 }
 
 fn flows(nodes: &[Node; 2]) -> Vec<Flow> {
-    let flow = |name, from: usize, source: &str, to: usize, destination: &str| Flow {
+    let flow = |name, from: usize, source: &str, to: usize, destination: &str, backlog| Flow {
         name,
+        window: if backlog > 1 { 16 } else { 1 },
+        backlog,
         source: source.into(),
         source_socket: nodes[from].socket(),
         destination: destination.into(),
@@ -122,10 +124,10 @@ fn flows(nodes: &[Node; 2]) -> Vec<Flow> {
         over: Arc::new(AtomicBool::new(false)),
     };
     vec![
-        flow("a to b, first", 0, "ipn:1.11", 1, "ipn:2.21"),
-        flow("a to b, second", 0, "ipn:1.12", 1, "ipn:2.22"),
-        flow("b to a, first", 1, "ipn:2.13", 0, "ipn:1.23"),
-        flow("b to a, second", 1, "ipn:2.14", 0, "ipn:1.24"),
+        flow("a to b, many", 0, "ipn:1.11", 1, "ipn:2.21", 300),
+        flow("a to b, few", 0, "ipn:1.12", 1, "ipn:2.22", 1),
+        flow("b to a, many", 1, "ipn:2.13", 0, "ipn:1.23", 300),
+        flow("b to a, few", 1, "ipn:2.14", 0, "ipn:1.24", 1),
     ]
 }
 

@@ -1,0 +1,144 @@
+//! The testbed end to end: real node processes in isolated hosts, as whoever runs the tests.
+//! Skipped with the reason where the kernel lets us isolate nothing.
+
+use serde_json::Value;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+const FARLINK: &str = env!("CARGO_BIN_EXE_farlink");
+
+const SCENARIO: &str = r#"
+name = "lab-test"
+duration = "20 s"
+seed = 3
+[[node]]
+name = "probe"
+id = "ipn:1.0"
+[[node]]
+name = "relay"
+id = "ipn:2.0"
+store = "durable"
+[[node]]
+name = "ground"
+id = "ipn:3.0"
+[[link]]
+name = "space"
+between = ["probe", "relay"]
+layer = "ltp"
+delay = "50 ms"
+rate = "20 Mbit/s"
+loss = "2 %"
+[[link]]
+name = "cable"
+between = ["relay", "ground"]
+layer = "tcpclv4"
+delay = "1 ms"
+rate = "100 Mbit/s"
+[[contact]]
+link = "space"
+start = "100 ms"
+end = "20 s"
+[[traffic]]
+name = "picture"
+from = "probe"
+to = "ground"
+file = { size = "300 kB", bundle_size = "50 kB" }
+[[traffic]]
+name = "telemetry"
+from = "probe"
+to = "relay"
+bundles = { count = 4, size = ["1 kB", "2 kB"], interval = "50 ms" }
+"#;
+
+/// Whether this machine can run the testbed; prints why not.
+fn possible() -> bool {
+    let output = Command::new(FARLINK).args(["doctor", "--json"]).output().unwrap();
+    let findings: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let possible = findings["lab"] == true;
+    if !possible {
+        println!("skipped: {}", findings["checks"][0]["found"]);
+    }
+    possible
+}
+
+fn folder(name: &str) -> PathBuf {
+    let folder = std::env::temp_dir().join(format!("farlink-cli-lab-{name}-{}", std::process::id()));
+    let _ = std::fs::remove_dir_all(&folder);
+    std::fs::create_dir_all(&folder).unwrap();
+    std::fs::write(folder.join("scenario.toml"), SCENARIO).unwrap();
+    folder
+}
+
+fn run(folder: &Path, interface: &str) -> Command {
+    let mut command = Command::new(FARLINK);
+    command.arg("run").arg(folder.join("scenario.toml")).args(["--in", "lab", "--interface", interface, "--json"]);
+    command.arg("--out").arg(folder.join("run")).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command
+}
+
+#[test]
+fn a_file_arrives_as_it_was_through_real_nodes() {
+    if !possible() {
+        return;
+    }
+    let folder = folder("file");
+    let output = run(&folder, "packet").output().unwrap();
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{errors}");
+    let result: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!((result["created"].as_u64(), result["delivered"].as_u64()), (Some(10), Some(10)), "{result}");
+    let latency = result["latency_s"]["p50"].as_f64().unwrap();
+    assert!((0.05..5.0).contains(&latency), "{result}");
+    let text = std::fs::read_to_string(folder.join("run/manifest.json")).unwrap();
+    let manifest: Value = serde_json::from_str(&text).unwrap();
+    assert_eq!(manifest["finished"], true);
+    let file = &manifest["files"][0];
+    assert_eq!(file["sent_checksum"], file["received_checksum"]);
+    assert!(file["complete_s"].as_f64().is_some_and(|s| s > 0.1), "{file}");
+    assert!(manifest["validity"]["emulator_lateness"]["count"].as_u64().is_some_and(|n| n > 0));
+    assert!(!folder.join("run/nodes/relay/store").exists(), "stores are removed");
+    std::fs::remove_dir_all(&folder).unwrap();
+}
+
+#[test]
+fn nothing_is_left_when_the_run_is_killed() {
+    if !possible() {
+        return;
+    }
+    let folder = folder("kill");
+    let mut child = run(&folder, "packet").spawn().unwrap();
+    let start = Instant::now();
+    while nodes_running(&folder) < 3 {
+        assert!(start.elapsed() < Duration::from_secs(20), "the nodes did not start");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let start = Instant::now();
+    while nodes_running(&folder) > 0 {
+        assert!(start.elapsed() < Duration::from_secs(5), "{} nodes left", nodes_running(&folder));
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    std::fs::remove_dir_all(&folder).unwrap();
+}
+
+/// Processes whose working directory is in the run.
+fn nodes_running(folder: &Path) -> usize {
+    let processes = std::fs::read_dir("/proc").unwrap().flatten();
+    let inside = |p: &std::fs::DirEntry| {
+        std::fs::read_link(p.path().join("cwd")).is_ok_and(|cwd| cwd.starts_with(folder.join("run/nodes")))
+    };
+    processes.filter(inside).count()
+}
+
+#[test]
+fn a_mistake_in_the_scenario_is_the_users_and_says_where() {
+    let folder = folder("mistake");
+    std::fs::write(folder.join("scenario.toml"), SCENARIO.replace("delay = \"50 ms\"", "dealy = \"50 ms\"")).unwrap();
+    let output = run(&folder, "packet").output().unwrap();
+    assert_eq!(output.status.code(), Some(2));
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert!(text.contains("dealy") && text.contains("delay"), "{text}");
+    std::fs::remove_dir_all(&folder).unwrap();
+}

@@ -12,9 +12,12 @@ use serde_json::{Value, json};
 use std::net::{TcpListener, UdpSocket};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::time::Instant;
 
 /// Service of the sink.
 const SERVICE: u32 = 9;
+/// How long what is on the way at the end may take.
+const DRAIN: Duration = Duration::from_secs(10);
 /// Bytes the generator keeps in its node.
 const IN_NODE: u64 = 32 << 20;
 
@@ -74,7 +77,11 @@ pub fn loopback(options: &Options) -> anyhow::Result<Value> {
         generate.extend(["--generate-rate".into(), rate.to_string()]);
     }
     let mut sender = start(options, &sender_file, "sender", &generate)?;
-    std::thread::sleep(Duration::from_secs_f64(options.seconds + 1.0));
+    // The sender ends by itself when everything has arrived.
+    let until = Instant::now() + Duration::from_secs_f64(options.seconds) + DRAIN;
+    while sender.try_wait()?.is_none() && Instant::now() < until {
+        std::thread::sleep(Duration::from_millis(20));
+    }
     let sent = finish(&mut sender, &options.folder.join("sender.json"))?;
     let got = finish(&mut receiver, &options.folder.join("receiver.json"))?;
     Ok(result(options, &baselines, &sent, &got))

@@ -46,10 +46,13 @@ use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::time::Duration;
 
 pub use format::Names;
+
+/// Turns' worth of events that may wait for the formatting thread.
+const BATCHES: usize = 1024;
 
 /// Events of one turn, with the time of each and what turns instants into wall time.
 type Batch = (i128, Vec<(Instant, Event)>);
@@ -64,7 +67,7 @@ struct Wanted {
 /// Receives a node's events, in the thread that owns the stack.
 pub struct EventHub {
     metrics: Arc<crate::metrics::Metrics>,
-    outbox: Option<Sender<Batch>>,
+    outbox: Option<SyncSender<Batch>>,
     thread: Option<std::thread::JoinHandle<()>>,
     batch: Vec<(Instant, Event)>,
     live: tokio::sync::broadcast::Sender<Arc<str>>,
@@ -85,7 +88,7 @@ impl EventHub {
     ) -> std::io::Result<EventHub> {
         let file = settings.map(|settings| File::create(&settings.file)).transpose()?;
         let (live, _) = tokio::sync::broadcast::channel(4096);
-        let (outbox, inbox) = channel();
+        let (outbox, inbox) = sync_channel(BATCHES);
         let mut writer = Writer { names, file: file.map(BufWriter::new), live: live.clone() };
         let has_file = writer.file.is_some();
         let thread = std::thread::Builder::new().name("events".into()).spawn(move || writer.run(&inbox))?;
@@ -120,8 +123,13 @@ impl EventHub {
     pub fn flush(&mut self, clock: &WallClock) {
         if !self.batch.is_empty() {
             let offset = i128::from(clock.unix_ns_at(Instant::ZERO));
-            if let Some(outbox) = &self.outbox {
-                let _ = outbox.send((offset, std::mem::take(&mut self.batch)));
+            let batch = (offset, std::mem::take(&mut self.batch));
+            match &self.outbox {
+                // A file must be complete: the node waits for it. A log that nobody reads may not
+                // stop the node.
+                Some(outbox) if self.file => drop(outbox.send(batch)),
+                Some(outbox) => drop(outbox.try_send(batch)),
+                None => {}
             }
         }
         self.wanted.log.store(tracing::enabled!(target: "farlink::bundle", tracing::Level::DEBUG), Relaxed);

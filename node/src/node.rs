@@ -210,6 +210,8 @@ impl Node {
     /// When the kernel no longer tells about sockets.
     pub fn run(&mut self) -> anyhow::Result<()> {
         precise_timers();
+        // Addresses that need no name server are known before the first datagram leaves.
+        self.io.datagrams.expire(clock::now(), &self.links);
         self.io.inputs.push_back(Input::Clock(self.clock.reading()));
         self.io.apps.start(clock::now(), &mut self.io.inputs);
         loop {
@@ -287,6 +289,10 @@ impl Node {
         }
         let held = held(&io.metrics);
         io.apps.expire(now, held, &mut io.inputs);
+        if held == 0 && self.stopping.is_none() && io.apps.load().is_some_and(|load| load.sent > 0 && load.finished()) {
+            // A benchmark's generator has sent everything and it has arrived.
+            self.stop();
+        }
     }
     fn flush(&mut self) {
         let io = &mut self.io;

@@ -46,6 +46,7 @@ struct Stream {
     freed: u64,
     readable: bool,
     writable: bool,
+    ended: bool,
     paused: bool,
     listed: bool,
     dirty: bool,
@@ -167,6 +168,7 @@ impl Streams {
                 (Ok(socket), Some(stream)) => {
                     let until = now + CONNECT_TIMEOUT;
                     stream.phase = Phase::Connecting { socket, to, others: addresses, until };
+                    stream.ended = false;
                     self.tokens.insert(serial, id);
                     return;
                 }
@@ -181,6 +183,7 @@ impl Streams {
     pub fn on_ready(&mut self, serial: u64, ready: Readiness, now: Instant, io: &mut Connector<'_>) {
         let Some(id) = self.tokens.get(&serial).copied() else { return };
         let Some(stream) = self.streams.get_mut(&id) else { return };
+        stream.ended |= ready.ended;
         match &mut stream.phase {
             Phase::Connecting { socket, to, others, .. } => {
                 if !ready.writable {
@@ -249,8 +252,9 @@ impl Streams {
                     }
                 }
                 Ok(n) => {
-                    // A short read emptied the socket: the next arrival makes a new report.
-                    stream.readable = n == READ_TURN;
+                    // A short read emptied the socket: the next arrival makes a new report. The end
+                    // was reported already.
+                    stream.readable = n == READ_TURN || stream.ended;
                     let again = stream.readable;
                     let data = buffers.take();
                     self.bytes.0 += n as u64;
@@ -395,6 +399,7 @@ impl Streams {
             freed: QUEUE_BOUND,
             readable: false,
             writable: true,
+            ended: false,
             paused: false,
             listed: false,
             dirty: false,
@@ -577,6 +582,20 @@ mod tests {
         world.streams.close(passive, false, crate::clock::now());
         world.run(|_| true);
         assert_eq!(closed(&world.seen, active), None, "who closes is not told");
+    }
+
+    #[test]
+    fn last_words_and_the_end_that_come_at_once_are_both_heard() {
+        let mut world = World::new();
+        let address = world.streams.listeners[0].1.local_addr().unwrap();
+        let mut peer = TcpStream::connect(address).unwrap();
+        world.run(|seen| !opened(seen).is_empty());
+        let passive = world.passive().unwrap();
+        // Both are there before the poller is asked again.
+        io::Write::write_all(&mut peer, b"goodbye").unwrap();
+        drop(peer);
+        std::thread::sleep(std::time::Duration::from_millis(20));
+        world.run(|seen| received(seen, passive) == 7 && closed(seen, passive) == Some(false));
     }
 
     #[test]

@@ -17,6 +17,9 @@ pub struct Readiness {
     pub readable: bool,
     /// Writing will do something.
     pub writable: bool,
+    /// The other side sends no more, or the connection failed: a short read does not mean that the
+    /// next one would block, and no other report will come.
+    pub ended: bool,
 }
 
 /// A set of watched file descriptors. Edge-triggered: after a report, read or write until
@@ -91,6 +94,7 @@ impl Poller {
                 token,
                 readable: failed || flags.intersects(EventFlags::IN | EventFlags::RDHUP),
                 writable: failed || flags.contains(EventFlags::OUT),
+                ended: failed || flags.contains(EventFlags::RDHUP),
             });
         }
         Ok(())
@@ -122,6 +126,11 @@ mod tests {
         a.write_all(b"x").unwrap();
         let mut seen = Vec::new();
         poller.wait(Some(Duration::from_secs(10)), |r| seen.push(r)).unwrap();
-        assert_eq!(seen, [Readiness { token: 7, readable: true, writable: true }]);
+        assert_eq!(seen, [Readiness { token: 7, readable: true, writable: true, ended: false }]);
+        a.write_all(b"last words").unwrap();
+        a.shutdown(std::net::Shutdown::Write).unwrap();
+        seen.clear();
+        poller.wait(Some(Duration::from_secs(10)), |r| seen.push(r)).unwrap();
+        assert_eq!(seen, [Readiness { token: 7, readable: true, writable: true, ended: true }]);
     }
 }

@@ -22,6 +22,22 @@ fn an_endpoint_is_shared_only_by_those_who_know_its_secret() {
 }
 
 #[test]
+fn an_application_that_answers_and_leaves_at_once_frees_its_endpoint() {
+    let pair = Pair::new("tcpclv4", false);
+    let node = pair.start(1, "");
+    let mut sender = node.client("99", 0);
+    for secret in ["one", "two", "three", "four", "five"] {
+        let mut receiver = Client::connect(&node.socket).unwrap();
+        receiver.configure("ipn:1.64", secret, 1).unwrap();
+        sender.send(BundleAdu { dst_eid: "ipn:1.64".into(), ..Default::default() }, b"x").unwrap();
+        receiver.delivery().unwrap();
+        receiver.taken(true).unwrap();
+        drop(receiver);
+        std::thread::sleep(std::time::Duration::from_millis(50));
+    }
+}
+
+#[test]
 fn answers_come_in_the_order_of_requests_and_say_what_was_wrong() {
     let pair = Pair::new("tcpclv4", false);
     let node = pair.start(1, "");

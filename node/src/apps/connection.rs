@@ -6,6 +6,7 @@ use crate::buffers::Buffers;
 use bytes::{Bytes, BytesMut};
 use farlink_base::{Duration, Instant, Payload};
 use farlink_bpa::app::{DeliveryId, RegistrationId, RequestId};
+use farlink_os::poll::Readiness;
 use farlink_os::stream;
 use std::collections::VecDeque;
 use std::io::{self, ErrorKind, IoSlice, Write};
@@ -82,6 +83,7 @@ pub struct Connection {
     out: VecDeque<Bytes>,
     readable: bool,
     writable: bool,
+    ended: bool,
 }
 
 impl Connection {
@@ -100,12 +102,14 @@ impl Connection {
             out: VecDeque::from([proto::greeting(node_id)]),
             readable: true,
             writable: true,
+            ended: false,
         }
     }
     /// The kernel reports on the socket.
-    pub fn on_ready(&mut self, readable: bool, writable: bool) {
-        self.readable |= readable;
-        self.writable |= writable;
+    pub fn on_ready(&mut self, ready: Readiness) {
+        self.readable |= ready.readable;
+        self.writable |= ready.writable;
+        self.ended |= ready.ended;
     }
     /// Whether there is something to read and room to take it.
     pub fn wants_read(&self) -> bool {
@@ -121,7 +125,8 @@ impl Connection {
         match stream::read_into(&self.socket, buffers.spare(READ_TURN), READ_TURN) {
             Ok(0) => true,
             Ok(n) => {
-                self.readable = n == READ_TURN;
+                // A short read emptied the socket, but the end was reported only once.
+                self.readable = n == READ_TURN || self.ended;
                 self.heard = now;
                 match self.decoder.feed(buffers.take()) {
                     Ok(()) => false,

@@ -181,7 +181,7 @@ impl Apps {
         if serial & LISTENER != 0 {
             self.accept((serial & !LISTENER) as usize, now, watch);
         } else if let Some(connection) = self.connections.get_mut(&serial) {
-            connection.on_ready(ready.readable, ready.writable);
+            connection.on_ready(ready);
             self.active.push(serial);
         }
     }

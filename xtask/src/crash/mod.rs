@@ -70,7 +70,7 @@ fn run(arguments: &[String]) -> Result<()> {
 
 /// Builds the node and gives its path.
 fn build() -> Result<PathBuf> {
-    if let Some(binary) = std::env::var_os("FARLINK_BINARY") {
+    if let Some(binary) = std::env::var_os("FARLINK_BIN") {
         return Ok(binary.into());
     }
     let arguments = ["build", "--quiet", "-p", "farlink", "--bin", "farlink", "--message-format", "json"];

@@ -253,7 +253,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let row = |i: u64| SampleRow {
             time_ns: i,
-            node: (i % 3 != 0).then(|| format!("node {}", i % 5).into()),
+            node: (!i.is_multiple_of(3)).then(|| format!("node {}", i % 5).into()),
             link: None,
             metric: "stored_bytes".into(),
             value: i as f64 / 7.0,

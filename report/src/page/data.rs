@@ -14,6 +14,9 @@ const POINTS: usize = 600;
 /// Bundles whose way is followed step by step; more would not change the means.
 const FOLLOWED: usize = 200_000;
 
+/// Points of a line: (seconds from the start, value).
+pub type Points = Vec<(f64, f64)>;
+
 /// One run, ready to be drawn.
 pub struct RunData {
     /// What it is called in legends.
@@ -27,9 +30,9 @@ pub struct RunData {
     /// Width of the bins of `goodput`, in seconds.
     pub bin_s: f64,
     /// Payload delivered in each bin, bit/s; (start of the bin, value).
-    pub goodput: Vec<(f64, f64)>,
+    pub goodput: Points,
     /// Stored bytes of each node over time, nodes in the order of the scenario.
-    pub stored: Vec<(String, Vec<(f64, f64)>)>,
+    pub stored: Vec<(String, Points)>,
     /// Latencies in seconds, sorted, of delivered bundles.
     pub latencies: Vec<f64>,
     /// Mean time of delivered bundles in each step of their way.
@@ -86,7 +89,7 @@ fn goodput(bundles: &[BundleRow], bin_s: f64, duration_s: f64) -> Vec<(f64, f64)
     points
 }
 
-fn stored(run: &RunReader, manifest: &Manifest) -> Result<Vec<(String, Vec<(f64, f64)>)>> {
+fn stored(run: &RunReader, manifest: &Manifest) -> Result<Vec<(String, Points)>> {
     let mut lines: BTreeMap<Text, Vec<(f64, f64)>> = BTreeMap::new();
     run.samples(&mut |row| {
         if let (STORED_BYTES, Some(node)) = (&*row.metric, row.node) {
@@ -119,10 +122,13 @@ enum Mark {
     Delivered,
 }
 
+/// Identity of a bundle: creation time, sequence number, service, source.
+type Key = (u64, u64, u64, Text);
+
 /// Mean times at nodes and between them, along the way that most bundles took. Other ways count
 /// under `other ways`, so that the steps still add up to the mean latency.
 fn steps(run: &RunReader, bundles: &[BundleRow]) -> Result<Vec<Step>> {
-    let mut marks: HashMap<(u64, u64, u64, Text), Vec<(u64, Mark, Text)>> = HashMap::new();
+    let mut marks: HashMap<Key, Vec<(u64, Mark, Text)>> = HashMap::new();
     for b in bundles.iter().filter(|b| b.delivered_ns.is_some()).take(FOLLOWED) {
         marks.insert((b.creation_ms, b.sequence, b.service, b.source.clone()), Vec::new());
     }
@@ -228,6 +234,6 @@ mod tests {
         let line: Vec<(f64, f64)> = (0..100_000).map(|i| (f64::from(i), if i == 77_777 { 9.0 } else { 1.0 })).collect();
         let thinned = thin(line);
         assert!(thinned.len() <= POINTS);
-        assert!(thinned.iter().any(|p| *p == (77_777.0, 9.0)));
+        assert!(thinned.contains(&(77_777.0, 9.0)));
     }
 }

@@ -114,6 +114,6 @@ mod tests {
 
     #[test]
     fn coordinates_are_short() {
-        assert_eq!((px(3.0), px(3.14159), px(-0.04)), ("3".into(), "3.1".into(), "-0".into()));
+        assert_eq!((px(3.0), px(3.1499), px(-0.04)), ("3".into(), "3.1".into(), "-0".into()));
     }
 }

@@ -237,7 +237,7 @@ mod tests {
             let mut bench = bench(None, "delay=1 ms,rate=1 Gbit/s,loss=10 %", seed)?;
             let a = bench.hosts[0].within(|| DatagramSocket::bind(&A.parse().unwrap(), true, 1 << 20)).unwrap();
             let b = bench.hosts[1].within(|| UdpSocket::bind(B)).unwrap();
-            b.set_read_timeout(Some(std::time::Duration::from_millis(100))).unwrap();
+            b.set_read_timeout(Some(std::time::Duration::from_secs(3))).unwrap();
             let mut payload = Vec::new();
             for number in 0..200u16 {
                 payload.extend_from_slice(&number.to_be_bytes());
@@ -252,6 +252,7 @@ mod tests {
             let mut buffer = [0u8; 2000];
             while let Ok((n, _)) = b.recv_from(&mut buffer) {
                 assert_eq!(n, 100);
+                b.set_read_timeout(Some(std::time::Duration::from_millis(200))).unwrap();
                 arrived[usize::from(u16::from_be_bytes([buffer[0], buffer[1]]))] = true;
             }
             bench.emulator.finish().unwrap();

@@ -38,6 +38,8 @@ impl PacketSocket {
         set_option(&fd, libc::SOL_PACKET, libc::PACKET_VNET_HDR, &1i32).map_err(|e| context(e, "PACKET_VNET_HDR"))?;
         set_option(&fd, libc::SOL_PACKET, PACKET_IGNORE_OUTGOING, &1i32)?;
         set_option(&fd, libc::SOL_PACKET, PACKET_QDISC_BYPASS, &1i32)?;
+        // When each frame was sent: a reader that comes late can still tell.
+        set_option(&fd, libc::SOL_SOCKET, libc::SO_TIMESTAMPNS, &1i32)?;
         let receive_buffer = set_buffer(&fd, buffer)?;
         // SAFETY: sockaddr_ll and packet_mreq are plain old data; all zeros is a value of them.
         let mut address: libc::sockaddr_ll = unsafe { std::mem::zeroed() };
@@ -65,16 +67,20 @@ impl PacketSocket {
     /// Takes what has arrived, at most [`BATCH`] frames; `WouldBlock` when nothing has.
     pub fn receive(&self, batch: &mut Batch) -> io::Result<usize> {
         batch.count = 0;
+        let mut controls = [const { Control([0; CONTROL]) }; BATCH];
         let mut pieces = [const { libc::iovec { iov_base: std::ptr::null_mut(), iov_len: 0 } }; BATCH];
         // SAFETY: mmsghdr is plain old data; all zeros is a value of it.
         let mut messages: [libc::mmsghdr; BATCH] = unsafe { std::mem::zeroed() };
-        for ((frame, piece), message) in batch.frames.chunks_exact_mut(FRAME_MAX).zip(&mut pieces).zip(&mut messages) {
+        let frames = batch.frames.chunks_exact_mut(FRAME_MAX);
+        for (((frame, piece), message), control) in frames.zip(&mut pieces).zip(&mut messages).zip(&mut controls) {
             *piece = libc::iovec { iov_base: frame.as_mut_ptr().cast(), iov_len: FRAME_MAX };
             message.msg_hdr.msg_iov = piece;
             message.msg_hdr.msg_iovlen = 1;
+            message.msg_hdr.msg_control = control.0.as_mut_ptr().cast();
+            message.msg_hdr.msg_controllen = CONTROL as _;
         }
-        // SAFETY: each message names one piece, each piece names FRAME_MAX bytes of `batch.frames`
-        // that no other piece names; all outlive the call.
+        // SAFETY: each message names one piece and one control buffer with its size, each piece
+        // names FRAME_MAX bytes of `batch.frames` that no other piece names; all outlive the call.
         let count = check(unsafe {
             libc::recvmmsg(
                 self.fd.as_raw_fd(),
@@ -84,8 +90,13 @@ impl PacketSocket {
                 std::ptr::null_mut(),
             )
         })? as usize;
-        for (length, message) in batch.lengths.iter_mut().zip(&messages[..count]) {
-            *length = (message.msg_len as usize).min(FRAME_MAX);
+        let now = crate::monotonic_ns();
+        let wall = crate::realtime_ns();
+        for (index, message) in messages[..count].iter().enumerate() {
+            batch.lengths[index] = (message.msg_len as usize).min(FRAME_MAX);
+            let age = stamp(&message.msg_hdr).map_or(0, |sent| wall.saturating_sub(sent));
+            // A wall clock that stepped must not send frames into the past.
+            batch.sent_ns[index] = now - age.min(STAMP_AGE_MAX_NS).min(now);
         }
         batch.count = count;
         Ok(count)
@@ -142,23 +153,26 @@ impl AsFd for PacketSocket {
 pub struct Batch {
     frames: Vec<u8>,
     lengths: [usize; BATCH],
+    sent_ns: [u64; BATCH],
     count: usize,
 }
 
 impl Batch {
     /// Room for [`BATCH`] frames (about 4 MB).
     pub fn new() -> Self {
-        Batch { frames: vec![0; BATCH * FRAME_MAX], lengths: [0; BATCH], count: 0 }
+        Batch { frames: vec![0; BATCH * FRAME_MAX], lengths: [0; BATCH], sent_ns: [0; BATCH], count: 0 }
     }
 
-    /// The frames of the last receive, each with its virtio-net header.
-    pub fn frames(&mut self) -> impl Iterator<Item = &mut [u8]> {
+    /// The frames of the last receive, each with its virtio-net header and the time (monotonic
+    /// nanoseconds) at which the other end sent it.
+    pub fn frames(&mut self) -> impl Iterator<Item = (&mut [u8], u64)> {
         self.frames
             .chunks_exact_mut(FRAME_MAX)
             .zip(self.lengths)
+            .zip(self.sent_ns)
             .take(self.count)
-            .map(|(frame, length)| &mut frame[..length])
-            .filter(|frame| frame.len() > VNET_HEADER)
+            .map(|((frame, length), sent_ns)| (&mut frame[..length], sent_ns))
+            .filter(|(frame, _)| frame.len() > VNET_HEADER)
     }
 }
 
@@ -166,6 +180,28 @@ impl Default for Batch {
     fn default() -> Self {
         Batch::new()
     }
+}
+
+/// Room for one time stamp as the kernel hands it over.
+const CONTROL: usize = 64;
+/// A frame is not older than this when it is taken; more means that the wall clock stepped.
+const STAMP_AGE_MAX_NS: u64 = 1_000_000_000;
+
+#[repr(C, align(8))]
+struct Control([u8; CONTROL]);
+
+/// Wall time at which the kernel saw a frame, in nanoseconds since 1970.
+fn stamp(header: &libc::msghdr) -> Option<u64> {
+    // SAFETY: the kernel has set msg_controllen to what it wrote to the buffer msg_control names;
+    // CMSG_FIRSTHDR gives null when that is less than a header.
+    let control = unsafe { libc::CMSG_FIRSTHDR(header).as_ref() }?;
+    let right = control.cmsg_level == libc::SOL_SOCKET && control.cmsg_type == libc::SCM_TIMESTAMPNS;
+    let whole = control.cmsg_len as usize >= size_of::<libc::cmsghdr>() + size_of::<libc::timespec>();
+    (right && whole).then(|| {
+        // SAFETY: a time stamp's data is one timespec, whose length was checked.
+        let time = unsafe { libc::CMSG_DATA(control).cast::<libc::timespec>().read_unaligned() };
+        (time.tv_sec as u64).saturating_mul(1_000_000_000).saturating_add(time.tv_nsec as u64)
+    })
 }
 
 fn set_option<T>(fd: &OwnedFd, level: libc::c_int, name: libc::c_int, value: &T) -> io::Result<()> {
@@ -220,9 +256,12 @@ mod tests {
             assert_eq!(a.send(&frames)?, 3);
             let mut batch = Batch::new();
             let mut seen = Vec::new();
+            let sent = crate::monotonic_ns();
+            std::thread::sleep(std::time::Duration::from_millis(20));
             for _ in 0..20 {
                 if b.receive(&mut batch).is_ok() {
-                    seen.extend(batch.frames().map(|f| f[VNET_HEADER..].to_vec()));
+                    assert!(batch.frames().all(|(_, at)| at <= sent + 1_000_000), "stamped when sent");
+                    seen.extend(batch.frames().map(|(f, _)| f[VNET_HEADER..].to_vec()));
                 }
             }
             seen.retain(|f| f[12..14] == [0x88, 0xb5]);

@@ -225,7 +225,10 @@ mod tests {
         let created = &rows[0];
         assert_eq!((created.source.as_deref(), created.service), (Some("probe"), Some(64)));
         assert_eq!((created.destination.as_deref(), created.destination_service), (Some("ground"), Some(9)));
-        assert_eq!((created.size, created.bundle_bytes, created.priority.as_deref()), (Some(100), Some(160), Some("bulk")));
+        assert_eq!(
+            (created.size, created.bundle_bytes, created.priority.as_deref()),
+            (Some(100), Some(160), Some("bulk"))
+        );
         assert_eq!((rows[1].link.as_deref(), rows[1].peer.as_deref()), (Some("space"), Some("ground")));
         assert_eq!((rows[2].reason.as_deref(), rows[2].sequence), (Some("done"), Some(3)));
         assert_eq!((rows[3].link.as_deref(), rows[3].peer.as_deref()), (Some("dynamic-3"), Some("ipn:9")));

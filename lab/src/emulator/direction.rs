@@ -102,6 +102,8 @@ pub struct Direction {
     handed_over_bytes: u64,
     corruptions: u64,
     real_time: bool,
+    /// Everything sent before was taken; the model's time never goes back.
+    model_now: Instant,
 }
 
 impl Direction {
@@ -122,6 +124,7 @@ impl Direction {
             handed_over_bytes: 0,
             corruptions: 0,
             real_time: false,
+            model_now: Instant::ZERO,
         })
     }
 
@@ -138,8 +141,8 @@ impl Direction {
         while !stop.load(Ordering::Relaxed) {
             let retry = self.hand_over()?;
             let from = Arc::clone(&self.from);
-            let now = self.instant(monotonic_ns());
-            let taken = match intake.receive(&from, |bytes| self.take(now, bytes)) {
+            let before = monotonic_ns();
+            let taken = match intake.receive(&from, |bytes, sent_ns| self.take(sent_ns, bytes)) {
                 Ok(taken) => taken,
                 Err(e) if interface_down(&e) => {
                     // Polling an interface that is down says "readable" at once.
@@ -148,10 +151,13 @@ impl Direction {
                 }
                 Err(e) => return Err(e),
             };
+            if taken < BATCH {
+                self.model_now = self.model_now.max(self.instant(before));
+            }
             let now = monotonic_ns();
             if now >= next_sample {
                 next_sample += interval * ((now - next_sample) / interval + 1);
-                self.publish(now);
+                self.publish();
                 let _ = samples.send(self.sample(now));
             }
             if taken == 0 {
@@ -167,8 +173,12 @@ impl Direction {
         Instant(ns.saturating_sub(self.setup.start_ns))
     }
 
-    /// Asks the model about each wire packet of a frame and keeps what arrives until it is due.
-    fn take(&mut self, now: Instant, bytes: &[u8]) {
+    /// Asks the model about each wire packet of a frame and keeps what arrives until it is due. The
+    /// model is told when the frame was sent, not when it was read: reading late costs nothing as
+    /// long as it is less than the link's delay.
+    fn take(&mut self, sent_ns: u64, bytes: &[u8]) {
+        self.model_now = self.model_now.max(self.instant(sent_ns));
+        let now = self.model_now;
         let Some(frame) = Frame::read(bytes) else {
             self.ignored += 1;
             return;
@@ -249,8 +259,8 @@ impl Direction {
         Ok(())
     }
 
-    fn publish(&mut self, now_ns: u64) {
-        let now = self.instant(now_ns);
+    fn publish(&mut self) {
+        let now = self.model_now;
         let up = self.link.is_up(now) || self.link.next_change(now) <= now + NOTICE + self.setup.interval;
         self.shared.up.store(up, Ordering::Relaxed);
         let drained = self.link.last_arrival().0.saturating_add(self.setup.start_ns);
@@ -259,11 +269,11 @@ impl Direction {
 
     fn sample(&mut self, now_ns: u64) -> Sample {
         self.own_losses += self.from.take_drops();
-        let now = self.instant(now_ns);
+        let now = self.model_now;
         Sample {
             link: self.setup.link,
             forward: self.setup.forward,
-            at_ns: now.0,
+            at_ns: self.instant(now_ns).0,
             up: self.link.is_up(now),
             statistics: *self.link.statistics(),
             queued_bytes: self.link.queued_bytes(now),

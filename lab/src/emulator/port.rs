@@ -76,15 +76,16 @@ impl Default for Intake {
 }
 
 impl Intake {
-    /// Takes what has arrived at `port`, at most [`BATCH`] frames, and shows each to `each`; tells
-    /// how many there were.
-    pub fn receive(&mut self, port: &Port, mut each: impl FnMut(&[u8])) -> io::Result<usize> {
+    /// Takes what has arrived at `port`, at most [`BATCH`] frames, and shows each to `each` with the
+    /// monotonic time at which the host sent it (for TAP: at which it was taken); tells how many
+    /// there were.
+    pub fn receive(&mut self, port: &Port, mut each: impl FnMut(&[u8], u64)) -> io::Result<usize> {
         let nothing = |e: &io::Error| matches!(e.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted);
         match port {
             Port::Tap(tap) => {
                 for count in 0..BATCH {
                     match tap.receive(&mut self.single) {
-                        Ok(length) => each(&self.single[..length]),
+                        Ok(length) => each(&self.single[..length], farlink_os::monotonic_ns()),
                         Err(e) if nothing(&e) => return Ok(count),
                         Err(e) => return Err(e),
                     }
@@ -93,7 +94,7 @@ impl Intake {
             }
             Port::Packet(socket) => match socket.receive(&mut self.batch) {
                 Ok(count) => {
-                    self.batch.frames().for_each(|frame| each(frame));
+                    self.batch.frames().for_each(|(frame, sent_ns)| each(frame, sent_ns));
                     Ok(count)
                 }
                 Err(e) if nothing(&e) => Ok(0),

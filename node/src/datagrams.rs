@@ -21,8 +21,10 @@ const QUEUE_BOUND: u64 = 64 << 20;
 const TURN: usize = 16;
 /// Host names are resolved again this often.
 const RESOLVE_EVERY: Duration = Duration::from_secs(30);
-/// Joined messages at least this long are read straight into place.
+/// Joined messages at least this long are read straight into place, one per call ...
 const LARGE: usize = 16 << 10;
+/// ... until so many in a row are shorter: those are read in batches and copied together.
+const SMALL_RUN: u32 = 32;
 
 /// All datagram sockets of a node.
 pub struct Datagrams {
@@ -46,7 +48,8 @@ struct Socket {
     queue: VecDeque<(SocketAddr, Train)>,
     queued: u64,
     retry: Option<Instant>,
-    large: bool,
+    /// Messages in a row that were small; a few do not make small traffic.
+    small: u32,
 }
 
 #[derive(Default)]
@@ -128,7 +131,7 @@ impl Datagrams {
             let socket = &mut self.sockets[place];
             socket.listed = false;
             for _ in 0..TURN {
-                let result = if socket.large {
+                let result = if socket.small < SMALL_RUN {
                     socket.read_large(buffers, inputs)
                 } else {
                     socket.read_batch(&mut self.batch, buffers, inputs)
@@ -276,7 +279,7 @@ fn libc_enobufs() -> i32 {
 impl Socket {
     fn new(layer: LayerId, socket: DatagramSocket, v6: bool) -> Self {
         let queue = VecDeque::new();
-        Socket { layer, socket, v6, readable: false, listed: false, queue, queued: 0, retry: None, large: false }
+        Socket { layer, socket, v6, readable: false, listed: false, queue, queued: 0, retry: None, small: SMALL_RUN }
     }
     fn send(&self, to: SocketAddr, train: &Train) -> (u64, io::Result<()>) {
         let to = match to.ip() {
@@ -299,7 +302,7 @@ impl Socket {
     fn read_large(&mut self, buffers: &mut Buffers, inputs: &mut VecDeque<Input>) -> io::Result<u64> {
         let got = self.socket.receive(buffers.spare(MESSAGE_MAX + 28))?;
         let data = Payload::from(buffers.take());
-        self.large = got.len >= LARGE;
+        self.small = if got.len >= LARGE { 0 } else { self.small + 1 };
         if got.len > 0 {
             let train = Train { stride: got.stride as u32, data };
             inputs.push_back(Input::Datagrams { layer: self.layer, from: canonical(got.from), train });
@@ -324,7 +327,7 @@ impl Socket {
             }
         })?;
         run.end(buffers, inputs);
-        self.large = largest >= LARGE;
+        self.small = if largest >= LARGE { 0 } else { SMALL_RUN };
         Ok(total)
     }
 }

@@ -102,7 +102,8 @@ pub struct Agent {
     pub(crate) next_send: u64,
     pub(crate) next_delivery: u64,
     pub(crate) creation: Creation,
-    pub(crate) links: BTreeMap<LinkId, Link>,
+    /// Boxed: a map node holds room for eleven values, and most nodes have few links.
+    pub(crate) links: BTreeMap<LinkId, Box<Link>>,
     pub(crate) waiting: BTreeSet<BundleHandle>,
     pub(crate) sends: Map<SendId, Sending>,
     pub(crate) endpoints: BTreeMap<EndpointId, Endpoint>,
@@ -131,7 +132,7 @@ impl Agent {
             .iter()
             .map(|link| {
                 let peer = names.node(&link.peer);
-                (link.link, Link::new(link, peer))
+                (link.link, Box::new(Link::new(link, peer)))
             })
             .collect();
         let limits = settings.limits;

@@ -296,7 +296,7 @@ impl Agent {
             wire_bytes_per_million: 1_000_000,
         };
         let node = self.names.node(&peer);
-        self.links.insert(link, Link::new(&settings, node));
+        self.links.insert(link, Box::new(Link::new(&settings, node)));
         self.tell_links(now, out);
     }
 

@@ -47,7 +47,7 @@ impl Agent {
             bundles: self.bundles.len() as u64,
             bytes: self.kept_bytes,
             capacity: self.settings.capacity_bytes,
-            links: self.links.values().map(link).collect(),
+            links: self.links.values().map(|l| link(l)).collect(),
             registrations: self.registrations.values().map(|r| r.endpoint.clone()).collect(),
             contacts: self.plan.as_ref().map_or(0, |p| p.contacts.len() as u64),
         }

@@ -89,7 +89,7 @@ pub(crate) fn agent(config: &Config) -> Result<Agent, ConfigError> {
     }
     let router = farlink_routing::make_router(&config.router, &config.router_params, &names, config.seed)?;
     let control = farlink_congestion::make_control(&config.control, &config.control_params, config.seed)?;
-    let mut links = Vec::new();
+    let mut links = Vec::with_capacity(config.links.len());
     for (index, link) in config.links.iter().enumerate() {
         if link.layer >= config.layers.len() {
             return Err(error(

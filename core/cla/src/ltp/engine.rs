@@ -79,7 +79,7 @@ impl Ltp {
     pub fn new(config: Config, spans: Vec<SpanConfig>) -> Ltp {
         let seed = config.seed;
         let mut ltp = Ltp {
-            spans: Vec::new(),
+            spans: Vec::with_capacity(spans.len()),
             by_link: map(seed),
             by_engine: map(seed),
             by_address: map(seed),

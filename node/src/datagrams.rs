@@ -264,8 +264,6 @@ impl Datagrams {
                 tracing::debug!("link {}: peer at {address}", link.0);
             }
             target.address = Some(*address);
-        } else {
-            tracing::warn!("link {}: {} does not resolve", link.0, target.name.as_deref().unwrap_or(""));
         }
     }
 }

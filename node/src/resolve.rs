@@ -22,7 +22,13 @@ impl<K: Send + 'static> Resolver<K> {
         let (outbox, answers) = channel();
         std::thread::Builder::new().name("resolver".into()).spawn(move || {
             while let Ok((key, name)) = inbox.recv() {
-                let addresses = name.to_socket_addrs().map(Iterator::collect).unwrap_or_default();
+                let addresses = match name.to_socket_addrs() {
+                    Ok(addresses) => addresses.collect(),
+                    Err(why) => {
+                        tracing::warn!("the address {name} of a link does not resolve: {why}");
+                        Vec::new()
+                    }
+                };
                 if outbox.send((key, addresses)).is_err() {
                     return;
                 }

@@ -40,6 +40,8 @@ pub struct Streams {
 
 struct Stream {
     layer: LayerId,
+    /// Where it goes, once open.
+    peer: Option<SocketAddr>,
     phase: Phase,
     out: VecDeque<Bytes>,
     queued: u64,
@@ -393,6 +395,7 @@ impl Streams {
         self.tokens.insert(serial, id);
         let stream = Stream {
             layer,
+            peer: None,
             phase,
             out: VecDeque::new(),
             queued: 0,
@@ -407,8 +410,11 @@ impl Streams {
         self.streams.insert(id, stream);
     }
     fn opened(&mut self, id: StreamId, from: SocketAddr, inputs: &mut VecDeque<Input>) {
-        let Some(stream) = self.streams.get(&id) else { return };
-        inputs.push_back(Input::StreamOpened { layer: stream.layer, stream: id, from: canonical(from) });
+        let Some(stream) = self.streams.get_mut(&id) else { return };
+        let from = canonical(from);
+        stream.peer = Some(from);
+        tracing::info!("{} {from}", if id.is_passive() { "connected from" } else { "connected to" });
+        inputs.push_back(Input::StreamOpened { layer: stream.layer, stream: id, from });
         inputs.push_back(Input::StreamWritable { stream: id, room: QUEUE_BOUND });
     }
     fn fail(&mut self, id: StreamId, inputs: &mut VecDeque<Input>) {
@@ -416,7 +422,9 @@ impl Streams {
         inputs.push_back(Input::StreamClosed { stream: id, error: true });
     }
     fn remove(&mut self, id: StreamId) {
-        self.streams.remove(&id);
+        if let Some(peer) = self.streams.remove(&id).and_then(|stream| stream.peer) {
+            tracing::info!("disconnected from {peer}");
+        }
         self.tokens.retain(|_, stream| *stream != id);
     }
 }

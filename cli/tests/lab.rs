@@ -72,7 +72,7 @@ fn folder(name: &str) -> PathBuf {
 
 fn run(folder: &Path, interface: &str) -> Command {
     let mut command = Command::new(FARLINK);
-    command.arg("run").arg(folder.join("scenario.toml")).args(["--in", "lab", "--interface", interface, "--json"]);
+    command.current_dir(folder).args(["run", "scenario.toml", "--in", "lab", "--interface", interface, "--json"]);
     command.arg("--out").arg(folder.join("run")).stdout(Stdio::piped()).stderr(Stdio::piped());
     command
 }

@@ -67,7 +67,26 @@ pub fn node_toml(node: &NodeContext<'_>) -> String {
 pub fn contact_plan(node: &NodeContext<'_>) -> String {
     let mut plan = node.scenario.contact_plan();
     plan.epoch = None;
+    // Plan files name nodes by ipn number; links of dtn nodes are always up (see `supported`).
+    plan.contacts.retain(|c| c.from.interned_index().is_none() && c.to.interned_index().is_none());
     farlink_routing::contact_plan::farlink::emit(&plan, &[])
+}
+
+/// What our node cannot be told yet.
+pub fn supported(node: &NodeContext<'_>) -> anyhow::Result<()> {
+    let scenario = node.scenario;
+    for contact in &scenario.contacts {
+        let between = scenario.links[contact.link].between;
+        if let Some(dtn) = between.iter().map(|n| &scenario.nodes[*n]).find(|n| n.number.interned_index().is_some()) {
+            anyhow::bail!(
+                "contact of link `{}`: a plan file cannot name node `{}` ({})\nhint: give it an ipn node ID, or leave its links always up",
+                scenario.links[contact.link].name,
+                dtn.name,
+                dtn.ids[0]
+            );
+        }
+    }
+    Ok(())
 }
 
 /// The layers this node needs, then its links.

@@ -43,6 +43,7 @@ impl Driver for Farlink {
     }
 
     fn prepare(&self, node: &NodeContext<'_>) -> Result<Program> {
+        configuration::supported(node)?;
         let write = |name: &str, text: String| {
             let path = node.folder.join(name);
             fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))

@@ -95,5 +95,7 @@ fn host() -> farlink_report::Host {
 
 /// An absolute path: processes of the run start in other folders.
 fn absolute(path: &Path) -> Result<PathBuf> {
+    // The folder of a file named without one is "".
+    let path = if path.as_os_str().is_empty() { Path::new(".") } else { path };
     std::path::absolute(path).with_context(|| format!("the path {}", path.display()))
 }

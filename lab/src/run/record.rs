@@ -146,12 +146,15 @@ fn notes(outcome: &Outcome, lateness: &Lateness) -> Vec<String> {
     notes
 }
 
+/// Identity of a bundle or fragment: source, service, creation time, sequence number, offset.
+type Key = (Option<Text>, Option<u64>, Option<u64>, Option<u64>, Option<u64>);
+
 /// Bundles and bytes kept at a node over time, from its events.
 struct Stored {
     node: Text,
     interval_ns: u64,
     next_ns: u64,
-    kept: HashMap<(Option<Text>, Option<u64>, Option<u64>, Option<u64>, Option<u64>), u64>,
+    kept: HashMap<Key, u64>,
     bytes: u64,
 }
 

@@ -88,7 +88,7 @@ pub fn run(args: Args) -> Result<(), Failure> {
     }
     let mut sent = Vec::new();
     for source in sources {
-        let bar = bar::bytes(source.len(), "sent", args.json);
+        let bar = bar::bytes(source.length(), "sent", args.json);
         let report = file::send(&args.at, source, &options, |bytes| bar.set_position(bytes))?;
         bar.finish_and_clear();
         if !args.json {

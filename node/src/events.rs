@@ -51,6 +51,8 @@ use std::time::Duration;
 
 pub use format::Names;
 
+/// What is written waits for the disk no longer than this.
+const FLUSH_EVERY: Duration = Duration::from_millis(200);
 /// Turns' worth of events that may wait for the formatting thread.
 const BATCHES: usize = 1024;
 
@@ -156,11 +158,16 @@ struct Writer {
 
 impl Writer {
     fn run(&mut self, inbox: &Receiver<Batch>) {
+        let mut flushed = std::time::Instant::now();
         loop {
-            match inbox.recv_timeout(Duration::from_millis(200)) {
+            match inbox.recv_timeout(FLUSH_EVERY) {
                 Ok((offset, batch)) => batch.iter().for_each(|(at, event)| self.one(offset, *at, event)),
-                Err(RecvTimeoutError::Timeout) => self.flush(),
+                Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => return self.flush(),
+            }
+            if flushed.elapsed() >= FLUSH_EVERY {
+                self.flush();
+                flushed = std::time::Instant::now();
             }
         }
     }

@@ -40,7 +40,7 @@ impl Decoder {
         Decoder { input: BytesMut::new(), adu: None, answers: false, payload_max, ready: VecDeque::new() }
     }
     /// The next whole request.
-    pub fn next(&mut self) -> Option<Request> {
+    pub fn request(&mut self) -> Option<Request> {
         self.ready.pop_front()
     }
     /// Takes bytes as they arrived.
@@ -136,14 +136,14 @@ mod tests {
         let bytes = stream(&[0, 1, 700, 3000]).freeze();
         let mut whole = Decoder::new(1 << 20);
         whole.feed(bytes.clone()).unwrap();
-        let want: Vec<_> = std::iter::from_fn(|| whole.next()).collect();
+        let want: Vec<_> = std::iter::from_fn(|| whole.request()).collect();
         assert_eq!(want.len(), 9);
         for step in [1, 2, 7, 100, 511, 513, 2000] {
             let mut decoder = Decoder::new(1 << 20);
             let mut got = Vec::new();
             for part in bytes.chunks(step) {
                 decoder.feed(Bytes::copy_from_slice(part)).unwrap();
-                got.extend(std::iter::from_fn(|| decoder.next()));
+                got.extend(std::iter::from_fn(|| decoder.request()));
             }
             assert_eq!(got, want, "in steps of {step}");
         }
@@ -154,7 +154,7 @@ mod tests {
         assert!(Decoder::new(10).feed(stream(&[11]).freeze()).is_err());
         assert!(Decoder::new(10).feed(Bytes::from_static(&[0xff; 20])).is_err());
         assert!(Decoder::new(10).feed(Bytes::from_static(b"\x03\xff\xff\xff")).is_err());
-        assert!(Decoder::new(10).feed(Bytes::from(proto::greeting("ipn:1.0").slice(1..))).is_err());
+        assert!(Decoder::new(10).feed(proto::greeting("ipn:1.0").slice(1..)).is_err());
     }
 
     #[test]
@@ -165,7 +165,7 @@ mod tests {
         proto::frame(&AapResponse::new(Status::Success), &mut out);
         let mut decoder = Decoder::new(0);
         decoder.feed(out.freeze()).unwrap();
-        assert!(matches!(decoder.next(), Some(Request::Configure(_))));
-        assert_eq!(decoder.next(), Some(Request::Response(Status::Success)));
+        assert!(matches!(decoder.request(), Some(Request::Configure(_))));
+        assert_eq!(decoder.request(), Some(Request::Response(Status::Success)));
     }
 }

@@ -133,7 +133,7 @@ impl Load {
     /// The result, as JSON fields.
     pub fn report(&self) -> serde_json::Value {
         let seconds = self.span.map_or(0.0, |(first, last)| last.since(first).as_secs_f64());
-        let mean = if self.received > 0 { self.received_bytes / self.received } else { 0 };
+        let mean = self.received_bytes.checked_div(self.received).unwrap_or(0);
         let counted = self.received_bytes.saturating_sub(mean);
         let per_second = |n: f64| if seconds > 0.0 { n / seconds } else { 0.0 };
         serde_json::json!({

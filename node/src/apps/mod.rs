@@ -211,7 +211,7 @@ impl Apps {
         for serial in std::mem::take(&mut self.active) {
             let Some(connection) = self.connections.get_mut(&serial) else { continue };
             let mut gone = connection.wants_read() && connection.read(buffers, now);
-            while let Some(request) = self.connections.get_mut(&serial).and_then(|c| c.decoder.next()) {
+            while let Some(request) = self.connections.get_mut(&serial).and_then(|c| c.decoder.request()) {
                 gone |= !self.request(serial, request, now, inputs);
             }
             if gone {

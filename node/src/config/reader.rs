@@ -270,8 +270,8 @@ pub fn nearest<'w>(word: &str, words: impl Iterator<Item = &'w str>) -> Option<&
 fn describe(value: &DeValue<'_>) -> String {
     match value {
         DeValue::String(text) => format!("the string \"{text}\""),
-        DeValue::Integer(number) => format!("{}", number.as_str()),
-        DeValue::Float(number) => format!("{}", number.as_str()),
+        DeValue::Integer(number) => number.as_str().to_string(),
+        DeValue::Float(number) => number.as_str().to_string(),
         DeValue::Boolean(value) => format!("{value}"),
         DeValue::Datetime(_) => "a date".into(),
         DeValue::Array(_) => "a list".into(),

@@ -120,7 +120,7 @@ impl Source {
         Source { name: "text".into(), reader: Box::new(io::Cursor::new(text)), len }
     }
     /// Its length, where known.
-    pub fn len(&self) -> Option<u64> {
+    pub fn length(&self) -> Option<u64> {
         self.len
     }
 }

@@ -4,7 +4,6 @@
 use crate::log::LogLevel;
 use crate::metrics::Metrics;
 use crate::node::{Handle, Node};
-use anyhow::Context;
 use axum::Router;
 use axum::extract::{Path, Query, State};
 use axum::http::{StatusCode, header};
@@ -41,7 +40,8 @@ struct Api {
 /// # Errors
 /// When the address cannot be had.
 pub fn start(at: SocketAddr, node: &Node) -> anyhow::Result<SocketAddr> {
-    let listener = TcpListener::bind(at).with_context(|| format!("control API {at}"))?;
+    let listener =
+        TcpListener::bind(at).map_err(|why| anyhow::anyhow!("control API {at}: {why}{}", crate::hint(&why)))?;
     listener.set_nonblocking(true)?;
     let address = listener.local_addr()?;
     let api = Api { node: node.handle(), metrics: node.metrics(), live: node.live(), log: node.log.clone() };

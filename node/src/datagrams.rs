@@ -71,7 +71,7 @@ impl Datagrams {
             let addresses = if listen.is_empty() { &anywhere[..1] } else { &listen[..] };
             for address in addresses {
                 let socket = DatagramSocket::bind(address, *offload, SOCKET_BUFFER)
-                    .map_err(|why| io::Error::new(why.kind(), format!("UDP {address}: {why}")))?;
+                    .map_err(|why| io::Error::new(why.kind(), format!("UDP {address}: {why}{}", crate::hint(&why))))?;
                 sockets.push(Socket::new(*layer, socket, address.is_ipv6()));
             }
         }

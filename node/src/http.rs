@@ -17,8 +17,11 @@ pub fn request(method: &str, url: &str, path: &str, body: &str) -> anyhow::Resul
     if host.is_empty() || host.contains('/') {
         bail!("`{url}` is not the address of a control API\nhint: write e.g. http://127.0.0.1:4280");
     }
-    let mut socket = TcpStream::connect(host).with_context(|| {
-        format!("no control API answers at {url} (is the node running, and has its file `[api] listen`?)")
+    let mut socket = TcpStream::connect(host).map_err(|why| {
+        anyhow::anyhow!(
+            "no control API answers at {url}: {why}\n\
+             hint: is the node running, and does its file have `[api] listen`? --at names the address"
+        )
     })?;
     socket.set_read_timeout(Some(Duration::from_secs(30)))?;
     write!(

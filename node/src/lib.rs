@@ -22,3 +22,15 @@ mod plan;
 mod resolve;
 pub mod run;
 mod streams;
+
+/// What to try when a socket cannot be had, as the end of a message.
+fn hint(why: &std::io::Error) -> &'static str {
+    match why.kind() {
+        std::io::ErrorKind::AddrInUse => "\nhint: another node uses it: stop that one, or choose another port or path",
+        std::io::ErrorKind::AddrNotAvailable => {
+            "\nhint: this machine has no such address; 0.0.0.0 stands for all it has"
+        }
+        std::io::ErrorKind::PermissionDenied => "\nhint: ports below 1024 and the folders of others need more rights",
+        _ => "",
+    }
+}

@@ -417,8 +417,8 @@ fn open_streams(config: &NodeConfig, poller: &Poller) -> anyhow::Result<(Streams
     let mut addresses = Vec::new();
     for (index, layer) in config.layers.iter().enumerate().filter(|(_, layer)| layer.transport == Transport::Tcp) {
         for address in &layer.listen {
-            let listener =
-                farlink_os::stream::listen(address).with_context(|| format!("layer {}: TCP {address}", layer.name))?;
+            let listener = farlink_os::stream::listen(address)
+                .map_err(|why| anyhow::anyhow!("layer {}: TCP {address}: {why}{}", layer.name, crate::hint(&why)))?;
             poller.add(&listener, LISTENER | listeners.len() as u64)?;
             addresses.push((LayerId(index as u16), listener.local_addr()?));
             listeners.push((LayerId(index as u16), listener));

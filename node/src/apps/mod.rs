@@ -83,14 +83,16 @@ impl Apps {
             if std::os::unix::net::UnixStream::connect(path).is_err() {
                 let _ = std::fs::remove_file(path);
             }
-            let listener = UnixListener::bind(path)
-                .map_err(|why| io::Error::new(why.kind(), format!("application socket {}: {why}", path.display())))?;
+            let listener = UnixListener::bind(path).map_err(|why| {
+                io::Error::new(why.kind(), format!("application socket {}: {why}{}", path.display(), crate::hint(&why)))
+            })?;
             listener.set_nonblocking(true)?;
             listeners.push(Listener::Unix(listener));
         }
         if let Some(at) = &settings.listen {
-            let listener = farlink_os::stream::listen(at)
-                .map_err(|why| io::Error::new(why.kind(), format!("application socket {at}: {why}")))?;
+            let listener = farlink_os::stream::listen(at).map_err(|why| {
+                io::Error::new(why.kind(), format!("application socket {at}: {why}{}", crate::hint(&why)))
+            })?;
             listeners.push(Listener::Tcp(listener));
         }
         Ok(Apps {

@@ -10,7 +10,6 @@ mod timing;
 pub use timing::Quantiles;
 
 use crate::aap2::client::Client;
-use anyhow::Context;
 use std::io::Read;
 
 /// Connects to a node, saying what to try when nothing is there.
@@ -18,8 +17,11 @@ use std::io::Read;
 /// # Errors
 /// When nothing serves there.
 pub fn connect(at: &str) -> anyhow::Result<Client> {
-    Client::connect(at).with_context(|| {
-        format!("no node at the application socket {at} (is it running, and has its file `[app] socket` or `listen`?)")
+    Client::connect(at).map_err(|why| {
+        anyhow::anyhow!(
+            "no node at the application socket {at}: {why}\n\
+             hint: is it running, and does its file have `[app] socket` or `listen`? --at names the socket"
+        )
     })
 }
 

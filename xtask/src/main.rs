@@ -8,6 +8,7 @@ mod ci;
 mod crash;
 mod docs;
 mod fuzz;
+mod interop;
 mod layers;
 mod new;
 mod sources;
@@ -22,14 +23,15 @@ pub struct Chore {
     pub name: &'static str,
     /// Its arguments, for people.
     pub usage: &'static str,
-    /// One sentence: what it does.
+    /// One sentence: what it does; further lines are shown by `--help` only.
     pub help: &'static str,
     /// Does it.
     pub run: fn(&[String]) -> Result<()>,
 }
 
 /// Every chore, in the order `cargo xtask help` lists them.
-const CHORES: &[Chore] = &[ci::CHORE, layers::CHORE, fuzz::CHORE, crash::CHORE, docs::CHORE, new::CHORE];
+const CHORES: &[Chore] =
+    &[ci::CHORE, layers::CHORE, fuzz::CHORE, crash::CHORE, interop::CHORE, docs::CHORE, new::CHORE];
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -58,7 +60,7 @@ fn main() -> ExitCode {
 fn help() -> String {
     let mut text = String::from("cargo xtask <chore>\n\n");
     for chore in CHORES {
-        text += &format!("  {:<8} {:<28} {}\n", chore.name, chore.usage, chore.help);
+        text += &format!("  {:<8} {:<34} {}\n", chore.name, chore.usage, chore.help.lines().next().unwrap_or_default());
     }
     text
 }

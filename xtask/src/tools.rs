@@ -73,16 +73,23 @@ impl<'a> Arguments<'a> {
         self.words.retain(|word| *word != name);
         self.words.len() < before
     }
+    /// Takes a word given as `--name WORD`.
+    ///
+    /// # Errors
+    /// When nothing follows.
+    pub fn word(&mut self, name: &str) -> Result<Option<&'a str>> {
+        let Some(at) = self.words.iter().position(|word| *word == name) else { return Ok(None) };
+        let value = *self.words.get(at + 1).with_context(|| format!("{name} wants a word"))?;
+        self.words.drain(at..at + 2);
+        Ok(Some(value))
+    }
     /// Takes a number given as `--name N`.
     ///
     /// # Errors
     /// When what follows is no number.
     pub fn number(&mut self, name: &str, default: u64) -> Result<u64> {
-        let Some(at) = self.words.iter().position(|word| *word == name) else { return Ok(default) };
-        let value = self.words.get(at + 1).with_context(|| format!("{name} wants a number"))?;
-        let number = value.parse().with_context(|| format!("{name}: `{value}` is not a number"))?;
-        self.words.drain(at..at + 2);
-        Ok(number)
+        let Some(value) = self.word(name)? else { return Ok(default) };
+        value.parse().with_context(|| format!("{name}: `{value}` is not a number"))
     }
     /// The plain words.
     ///
@@ -102,10 +109,11 @@ mod tests {
 
     #[test]
     fn arguments_are_taken_one_by_one() {
-        let given: Vec<String> = ["cbor", "--seconds", "5", "--all"].map(String::from).into();
+        let given: Vec<String> = ["cbor", "--seconds", "5", "--only", "aap2", "--all"].map(String::from).into();
         let mut arguments = Arguments::new(&given);
         assert_eq!(arguments.number("--seconds", 60).unwrap(), 5);
         assert_eq!(arguments.number("--jobs", 2).unwrap(), 2);
+        assert_eq!(arguments.word("--only").unwrap(), Some("aap2"));
         assert!(arguments.flag("--all") && !arguments.flag("--all"));
         assert_eq!(arguments.rest().unwrap(), ["cbor"]);
         let unknown = ["--fast".to_string()];

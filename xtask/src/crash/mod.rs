@@ -5,10 +5,10 @@
 //! Two nodes with durable stores exchange bundles over TCPCLv4; an application at each sends to two
 //! endpoints of the other. The seed fixes payloads, moments and victims; the machine does the rest.
 
-mod aap2;
+pub mod aap2;
 mod flip;
 mod load;
-mod node;
+pub mod node;
 mod random;
 
 use crate::{Chore, tools};
@@ -69,7 +69,7 @@ fn run(arguments: &[String]) -> Result<()> {
 }
 
 /// Builds the node and gives its path.
-fn build() -> Result<PathBuf> {
+pub fn build() -> Result<PathBuf> {
     if let Some(binary) = std::env::var_os("FARLINK_BIN") {
         return Ok(binary.into());
     }

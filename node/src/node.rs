@@ -347,7 +347,7 @@ impl Node {
         }
         let on_the_way: u64 = self.stack.status(now).links.iter().map(|link| link.in_flight).sum();
         let disk_idle = self.io.disk.as_ref().is_none_or(Disk::is_idle);
-        self.io.inputs.is_empty() && self.io.streams.is_empty() && disk_idle && on_the_way == 0
+        self.io.inputs.is_empty() && self.io.streams.is_quiet() && disk_idle && on_the_way == 0
     }
 
     /// Reads the configuration file again and applies its plan, routes and log level.

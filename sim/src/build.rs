@@ -97,6 +97,11 @@ pub fn node_config(
     let ends = scenario.ends_of(index);
     let mut config = Config::new(node_id(node)?);
     config.node_ids = node.ids.iter().map(|id| parse_id(node, id)).collect::<Result<_, _>>()?;
+    // LTP first, as in the testbed's configuration files: a layer's place seeds its numbers.
+    let over_ltp = |end: &&LinkEnd| matches!(scenario.links[end.link].layer, Layer::Ltp(_));
+    for end in ends.iter().filter(over_ltp).chain(&ends) {
+        layer_for(&mut config, node, &scenario.links[end.link].layer);
+    }
     for end in &ends {
         let layer = layer_for(&mut config, node, &scenario.links[end.link].layer);
         let link = link_config(scenario, end, layer)?;

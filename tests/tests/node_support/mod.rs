@@ -103,7 +103,8 @@ pub struct Node {
     log: PathBuf,
 }
 impl Node {
-    fn start(file: &Path, socket: PathBuf) -> Node {
+    /// Starts a node from its configuration; `socket` is the application socket named there.
+    pub fn start(file: &Path, socket: PathBuf) -> Node {
         let log = file.with_extension("log");
         let errors = std::fs::OpenOptions::new().create(true).append(true).open(&log).expect("a log");
         let child = Command::new(farlink())

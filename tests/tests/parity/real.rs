@@ -1,0 +1,178 @@
+//! The real side: a `farlink node` process for each node, with sockets on this machine's loopback
+//! network, and applications that send what the scenario says when it says so.
+
+use crate::node_support::{Node, port};
+use farlink_base::{DtnTime, Priority};
+use farlink_lab::driver::{Driver, NodeContext};
+use farlink_lab::drivers::farlink::{CONFIGURATION, EVENTS, Farlink, SOCKET};
+use farlink_node::aap2::client::Client;
+use farlink_node::aap2::proto::{BundleAdu, Status};
+use farlink_scenario::{Pace, Scenario, Traffic, TrafficKind};
+use std::net::Ipv4Addr;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
+use std::time::{Duration, Instant};
+
+/// Service that traffic entry 0 is sent from, as in the simulator.
+const FIRST_SERVICE: usize = 10_000;
+/// Deliveries a receiver takes at once, as in the simulator.
+const WINDOW: u32 = 64;
+
+/// What real nodes did.
+pub struct Real {
+    /// Event lines of each node.
+    pub lines: Vec<Vec<String>>,
+    /// The longest this process was kept from running, or an application was late.
+    pub stall: Duration,
+}
+
+/// The epoch of a run that starts after `lead`.
+pub fn epoch_after(lead: Duration) -> DtnTime {
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).expect("a clock after 1970");
+    DtnTime::from_unix_ms((now + lead).as_millis() as u64)
+}
+
+/// Runs a scenario whose epoch is soon.
+pub fn run(scenario: &Scenario) -> Real {
+    let epoch = scenario.epoch.expect("an epoch");
+    let start = instant_of(epoch);
+    let folder = tempfile::tempdir().expect("a folder");
+    let stopped = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let watch = scope.spawn(|| longest_stall(&stopped));
+        let late = serve(scenario, epoch, start, folder.path());
+        stopped.store(true, Relaxed);
+        let stall = watch.join().expect("the watch ends").max(late);
+        let lines = |index: usize| read_lines(&folder.path().join(&scenario.nodes[index].name).join(EVENTS));
+        Real { lines: (0..scenario.nodes.len()).map(lines).collect(), stall }
+    })
+}
+
+/// Starts nodes, sends, waits for the end, stops the nodes; gives how late it ever was.
+fn serve(scenario: &Scenario, epoch: DtnTime, start: Instant, folder: &Path) -> Duration {
+    let files = prepare(scenario, epoch, folder);
+    let nodes: Vec<Node> = std::thread::scope(|scope| {
+        let start = |file: &PathBuf| {
+            let file = file.clone();
+            scope.spawn(move || Node::start(&file, file.with_file_name(SOCKET)))
+        };
+        let starting: Vec<_> = files.iter().map(start).collect();
+        starting.into_iter().map(|node| node.join().expect("the node starts")).collect()
+    });
+    let senders: Vec<Client> = applications(scenario, &nodes);
+    let mut late = Instant::now().saturating_duration_since(start);
+    late = late.max(send(scenario, start, senders));
+    sleep_until(start + scenario.duration + Duration::from_millis(50));
+    std::thread::scope(|scope| {
+        for node in nodes {
+            scope.spawn(move || assert_eq!(node.terminate(), Some(0)));
+        }
+    });
+    late
+}
+
+/// Writes each node's files with the testbed's driver, and moves its sockets to loopback addresses
+/// of this run alone.
+fn prepare(scenario: &Scenario, epoch: DtnTime, folder: &Path) -> Vec<PathBuf> {
+    static RUNS: AtomicU32 = AtomicU32::new(0);
+    let network = (std::process::id() << 4 | RUNS.fetch_add(1, Relaxed) & 15) & 0xffff;
+    let host = |index: usize| {
+        Ipv4Addr::from(u32::from(Ipv4Addr::new(127, 0, 0, 0)) | (0x10_0000 + (network << 4)) | (index as u32 + 1))
+    };
+    let ports = [(farlink_scenario::LTP_PORT, port()), (farlink_scenario::TCPCL_PORT, port())];
+    let write = |index: usize| {
+        let node = &scenario.nodes[index];
+        let place = folder.join(&node.name);
+        std::fs::create_dir(&place).expect("a folder for the node");
+        let context = NodeContext { scenario, index, folder: &place, epoch, program: Path::new("farlink") };
+        Farlink::default().prepare(&context).expect("the node's files are written");
+        let file = place.join(CONFIGURATION);
+        let mut text = std::fs::read_to_string(&file).expect("the configuration");
+        for (usual, port) in ports {
+            text = text.replace(&format!("\"0.0.0.0:{usual}\""), &format!("\"{}:{port}\"", host(index)));
+            for end in scenario.ends_of(index) {
+                text = text
+                    .replace(&format!("\"{}:{usual}\"", end.peer_address), &format!("\"{}:{port}\"", host(end.peer)));
+            }
+        }
+        std::fs::write(&file, text).expect("the configuration");
+        file
+    };
+    (0..scenario.nodes.len()).map(write).collect()
+}
+
+/// Attaches receivers, which answer from threads of their own until their node ends, and senders.
+fn applications(scenario: &Scenario, nodes: &[Node]) -> Vec<Client> {
+    let attach = |(index, entry): (usize, &Traffic)| {
+        let mut receiver = nodes[entry.to].client(&entry.service.to_string(), WINDOW);
+        receiver.set_read_timeout(None).expect("no timeout");
+        std::thread::spawn(move || while receiver.delivery().is_ok() && receiver.taken(true).is_ok() {});
+        nodes[entry.from].client(&(FIRST_SERVICE + index).to_string(), 0)
+    };
+    scenario.traffic.iter().enumerate().map(attach).collect()
+}
+
+/// Sends every bundle when it is due; gives how late the latest was accepted.
+fn send(scenario: &Scenario, start: Instant, mut senders: Vec<Client>) -> Duration {
+    let mut due: Vec<(Duration, usize, u64)> = Vec::new();
+    for (index, entry) in scenario.traffic.iter().enumerate() {
+        let TrafficKind::Bundles { count, size, pace } = &entry.kind else {
+            panic!("{}: parity scenarios send `bundles`", entry.name)
+        };
+        assert_eq!(size.min, size.max, "{}: parity scenarios fix sizes", entry.name);
+        let interval = match pace {
+            Pace::Flat => Duration::ZERO,
+            Pace::Interval(interval) => *interval,
+            Pace::Rate(_) => panic!("{}: parity scenarios give an `interval`", entry.name),
+        };
+        due.extend((0..*count).map(|n| (entry.start + interval * n as u32, index, size.min.bytes())));
+    }
+    due.sort();
+    let mut late = Duration::ZERO;
+    for (at, index, size) in due {
+        let entry = &scenario.traffic[index];
+        let service = entry.service;
+        let node = &scenario.nodes[entry.to].number.0;
+        let adu = BundleAdu {
+            dst_eid: format!("ipn:{node}.{service}"),
+            lifetime_ms: entry.lifetime.as_millis() as u64,
+            priority: match entry.priority {
+                Priority::Bulk => 1,
+                Priority::Normal => 2,
+                Priority::Expedited => 3,
+            },
+            ..Default::default()
+        };
+        sleep_until(start + at);
+        senders[index].send(adu, &vec![index as u8; size as usize]).expect("the node takes requests");
+        let answer = senders[index].response().expect("the node answers");
+        assert_eq!(answer.response_status(), Status::Success, "{}", entry.name);
+        late = late.max(Instant::now().saturating_duration_since(start + at));
+    }
+    late
+}
+
+fn instant_of(epoch: DtnTime) -> Instant {
+    let wall = std::time::UNIX_EPOCH + Duration::from_millis(epoch.as_unix_ms());
+    Instant::now() + wall.duration_since(std::time::SystemTime::now()).expect("the epoch is ahead")
+}
+fn sleep_until(at: Instant) {
+    std::thread::sleep(at.saturating_duration_since(Instant::now()));
+}
+
+/// How much longer than asked a sleep ever took.
+fn longest_stall(stopped: &AtomicBool) -> Duration {
+    const NAP: Duration = Duration::from_millis(5);
+    let mut longest = Duration::ZERO;
+    while !stopped.load(Relaxed) {
+        let began = Instant::now();
+        std::thread::sleep(NAP);
+        longest = longest.max(began.elapsed().saturating_sub(NAP));
+    }
+    longest
+}
+
+fn read_lines(file: &Path) -> Vec<String> {
+    let text = std::fs::read_to_string(file).unwrap_or_else(|why| panic!("{}: {why}", file.display()));
+    text.lines().map(str::to_string).collect()
+}

@@ -1,0 +1,156 @@
+//! What one world did, node by node: the ordered decisions about each bundle, and the segments of
+//! each LTP session. Read from lines as `node/src/events.rs` describes them, whichever world wrote
+//! them, so that both are read by the same code.
+
+use serde_json::{Map, Value};
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::time::Duration;
+
+/// A bundle by what both worlds agree on: its source endpoint, its place among the bundles created
+/// there, and the fragment it is (offset, length; 0, 0 for a whole bundle).
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct Bundle {
+    source: String,
+    place: usize,
+    fragment: (u64, u64),
+}
+impl fmt::Display for Bundle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "bundle {} of {}", self.place, self.source)?;
+        match self.fragment {
+            (0, 0) => Ok(()),
+            (offset, length) => write!(f, " (fragment {offset}+{length})"),
+        }
+    }
+}
+
+/// One LTP session: originating engine, number.
+pub type Session = (u64, u64);
+
+/// Something that happened, and when, from the start of the run.
+#[derive(Clone, Debug)]
+pub struct Step {
+    /// Compared only to find stalls of this machine.
+    pub at: Duration,
+    /// Event and all its fields.
+    pub what: String,
+}
+
+/// One node of one world.
+#[derive(Default, Debug)]
+pub struct NodeTrace {
+    /// Decisions in order; those that no bundle can be named for are under `None`.
+    pub decisions: BTreeMap<Option<Bundle>, Vec<Step>>,
+    /// Segments that left (each as often as it did, timer resends left out) and that arrived, and
+    /// how the session ended.
+    pub sessions: BTreeMap<Session, Vec<String>>,
+    /// What happened to links: in both worlds at the same times.
+    pub links: Vec<Step>,
+}
+
+/// What ties a node's numbers to bundles: (source, created, sequence) in the order of creation.
+struct Names(BTreeMap<String, BTreeSet<(u64, u64)>>);
+
+impl Names {
+    fn of(nodes: &[Vec<Map<String, Value>>]) -> Names {
+        let mut names: BTreeMap<String, BTreeSet<_>> = BTreeMap::new();
+        for line in nodes.iter().flatten().filter(|line| line["event"] == "seen") {
+            names
+                .entry(text(line, "source"))
+                .or_default()
+                .insert((number(line, "created_ms"), number(line, "sequence")));
+        }
+        Names(names)
+    }
+    fn bundle(&self, line: &Map<String, Value>) -> Option<Bundle> {
+        let source = text(line, "source");
+        let key = (number(line, "created_ms"), number(line, "sequence"));
+        let place = 1 + self.0.get(&source)?.iter().position(|known| *known == key)?;
+        Some(Bundle { source, place, fragment: (number(line, "fragment_offset"), number(line, "fragment_length")) })
+    }
+}
+
+fn text(line: &Map<String, Value>, key: &str) -> String {
+    line.get(key).and_then(Value::as_str).unwrap_or_default().to_string()
+}
+fn number(line: &Map<String, Value>, key: &str) -> u64 {
+    line.get(key).and_then(Value::as_u64).unwrap_or_default()
+}
+
+/// Reads the lines of all nodes of a world whose run began at `start_utc_ns` and lasted `duration`.
+pub fn read(nodes: &[Vec<String>], start_utc_ns: u64, duration: Duration) -> Vec<NodeTrace> {
+    let parse = |line: &String| match serde_json::from_str(line) {
+        Ok(Value::Object(line)) => line,
+        other => panic!("{line} is not an event: {other:?}"),
+    };
+    let nodes: Vec<Vec<Map<String, Value>>> = nodes.iter().map(|lines| lines.iter().map(parse).collect()).collect();
+    let names = Names::of(&nodes);
+    let end = start_utc_ns + duration.as_nanos() as u64;
+    nodes.iter().map(|lines| node(lines, &names, start_utc_ns, end)).collect()
+}
+
+fn node(lines: &[Map<String, Value>], names: &Names, start: u64, end: u64) -> NodeTrace {
+    let mut trace = NodeTrace::default();
+    let mut bundles: BTreeMap<u64, Option<Bundle>> = BTreeMap::new();
+    for line in lines.iter().filter(|line| number(line, "utc_ns") <= end) {
+        if line["event"] == "seen" {
+            bundles.insert(number(line, "bundle"), names.bundle(line));
+        }
+        let known = |key: &str| bundles.get(&line.get(key)?.as_u64()?).cloned().flatten();
+        let at = Duration::from_nanos(number(line, "utc_ns").saturating_sub(start));
+        match line["event"].as_str().unwrap_or_default() {
+            // What the clock did is not a decision; a step of it is a stall of the run.
+            "clock_stepped" => {}
+            "link_up" | "link_down" => trace.links.push(Step { at, what: sentence(line, None) }),
+            "ltp_segment" | "ltp_session_end" => segment(line, &mut trace.sessions),
+            _ => {
+                let bundle = known("bundle").or_else(|| names.bundle(line));
+                let what = sentence(line, known("into"));
+                trace.decisions.entry(bundle).or_default().push(Step { at, what });
+            }
+        }
+    }
+    trace.sessions.values_mut().for_each(|segments| segments.sort());
+    trace
+}
+
+fn segment(line: &Map<String, Value>, sessions: &mut BTreeMap<Session, Vec<String>>) {
+    let segments = sessions.entry((number(line, "engine"), number(line, "session"))).or_default();
+    if line.get("resend") == Some(&Value::Bool(true)) {
+        return;
+    }
+    let what = sentence(line, None);
+    // Who receives cannot tell a timer's resend from the first: arrivals are a set.
+    if line.get("sent") == Some(&Value::Bool(true)) || !segments.contains(&what) {
+        segments.push(what);
+    }
+}
+
+/// Event and fields, without times and without the numbers that name bundles and sessions.
+fn sentence(line: &Map<String, Value>, into: Option<Bundle>) -> String {
+    const NAMING: [&str; 15] = [
+        "event",
+        "time_ns",
+        "utc_ns",
+        "node",
+        "bundle",
+        "into",
+        "source",
+        "created_ms",
+        "sequence",
+        "fragment_offset",
+        "fragment_length",
+        "engine",
+        "session",
+        "resend",
+        "step_ms",
+    ];
+    let fields = line.iter().filter(|(key, _)| !NAMING.contains(&key.as_str()));
+    let fields = fields.map(|(key, value)| match value {
+        Value::String(text) => format!(" {key}={text}"),
+        other => format!(" {key}={other}"),
+    });
+    let into = into.map(|bundle| format!(" into {bundle}")).unwrap_or_default();
+    text(line, "event") + &fields.collect::<String>() + &into
+}

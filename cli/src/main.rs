@@ -92,6 +92,7 @@ fn main() -> ExitCode {
     if let Some(code) = farlink_lab::supervisor::run_if_asked() {
         return code;
     }
+    end_quietly_when_nobody_reads();
     let cli = Cli::parse();
     let result = match cli.command {
         Command::Bundle(args) => bundle::run(args),
@@ -122,4 +123,16 @@ fn main() -> ExitCode {
             ExitCode::FAILURE
         }
     }
+}
+
+/// `farlink ... | head` closes our standard output early; that is the reader's good right, no panic.
+fn end_quietly_when_nobody_reads() {
+    let report = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |panic| {
+        let message = panic.payload().downcast_ref::<String>().map_or("", String::as_str);
+        if message.starts_with("failed printing to stdout") && message.contains("Broken pipe") {
+            std::process::exit(0);
+        }
+        report(panic);
+    }));
 }

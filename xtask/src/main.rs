@@ -4,6 +4,7 @@
 //! `pub const CHORE`, and add one line to [`CHORES`]; `layers.rs` is a good model.
 #![forbid(unsafe_code)]
 
+mod bench;
 mod ci;
 mod crash;
 mod docs;
@@ -31,7 +32,7 @@ pub struct Chore {
 
 /// Every chore, in the order `cargo xtask help` lists them.
 const CHORES: &[Chore] =
-    &[ci::CHORE, layers::CHORE, fuzz::CHORE, crash::CHORE, interop::CHORE, docs::CHORE, new::CHORE];
+    &[ci::CHORE, layers::CHORE, fuzz::CHORE, crash::CHORE, interop::CHORE, bench::CHORE, docs::CHORE, new::CHORE];
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();

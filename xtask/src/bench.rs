@@ -1,0 +1,122 @@
+//! `cargo xtask bench`: measures the node on this machine and writes the table of the README.
+//!
+//! Every figure is a `farlink bench loopback` run: two node processes over loopback, and a plain
+//! socket copy measured in the same call, so that the ratio holds on a noisy machine too.
+
+use crate::{Chore, tools};
+use anyhow::{Context, Result, bail};
+use serde_json::Value;
+use std::fmt::Write;
+use std::process::Command;
+
+/// The chore.
+pub const CHORE: Chore = Chore {
+    name: "bench",
+    usage: "[--seconds N]",
+    help: "Measures goodput between two nodes and writes the table of the README.\n\
+           \n\
+           Builds with `--release` first; FARLINK_BIN names a ready binary instead.",
+    run,
+};
+
+const BEGIN: &str = "<!-- bench:begin -->";
+const END: &str = "<!-- bench:end -->";
+
+/// Layer, bundle size and store of each row.
+const ROWS: [(&str, &str, &str); 6] = [
+    ("tcpclv4", "100 kB", "memory"),
+    ("tcpclv4", "1 kB", "memory"),
+    ("ltp", "100 kB", "memory"),
+    ("ltp", "1 kB", "memory"),
+    ("tcpclv4", "100 kB", "durable"),
+    ("tcpclv4", "1 kB", "durable"),
+];
+
+fn run(arguments: &[String]) -> Result<()> {
+    let mut arguments = tools::Arguments::new(arguments);
+    let seconds = arguments.number("--seconds", 5)?;
+    if let Some(extra) = arguments.rest()?.first() {
+        bail!("`{extra}` is not an argument of bench");
+    }
+    let farlink = binary()?;
+    let mut rows = Vec::new();
+    for (layer, size, store) in ROWS {
+        eprintln!("{layer}, {size}, {store} store: {seconds} s and the plain copy");
+        let mut command = Command::new(&farlink);
+        command.args(["bench", "loopback", "--cla", layer, "--bundle-size", size, "--store", store, "--json"]);
+        let text = tools::output(command.args(["--seconds", &seconds.to_string()]))?;
+        let result: Value = serde_json::from_str(&text).context("the answer of `farlink bench`")?;
+        rows.push(row(layer, size, store, &result));
+    }
+    let table = table(&rows);
+    print!("{table}");
+    let readme = tools::root().join("README.md");
+    let text = std::fs::read_to_string(&readme)?;
+    std::fs::write(&readme, replace(&text, &table)?)?;
+    eprintln!("wrote the table of README.md");
+    Ok(())
+}
+
+fn binary() -> Result<std::path::PathBuf> {
+    if let Some(ready) = std::env::var_os("FARLINK_BIN") {
+        return Ok(ready.into());
+    }
+    tools::run(tools::cargo().args(["build", "--release", "--package", "farlink"]))?;
+    let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| tools::root().join("target"), Into::into);
+    Ok(target.join("release/farlink"))
+}
+
+fn number(result: &Value, key: &str) -> f64 {
+    result[key].as_f64().unwrap_or(f64::NAN)
+}
+
+fn row(layer: &str, size: &str, store: &str, result: &Value) -> String {
+    let name = if layer == "ltp" { "LTP, 1360 B datagrams" } else { "TCPCLv4" };
+    let gigabytes = number(result, "received") * number(result, "bundle_size") / 1e9;
+    let cpu = (number(result, "cpu_s_sender") + number(result, "cpu_s_receiver")) / gigabytes;
+    let memory = number(result, "rss_bytes_sender").max(number(result, "rss_bytes_receiver")) / 1e6;
+    format!(
+        "| {name} | {size} | {store} | {:.2} Gbit/s | {:.0} | {cpu:.1} s | {memory:.0} MB | {:.1} Gbit/s | {:.2} |",
+        number(result, "goodput_bit_s") / 1e9,
+        number(result, "bundles_s"),
+        number(result, "baseline_bit_s") / 1e9,
+        number(result, "ratio"),
+    )
+}
+
+fn table(rows: &[String]) -> String {
+    let mut text = String::from(
+        "| layer | bundles of | store | goodput | bundles/s | CPU per GB, both nodes | memory, larger node | plain copy | ratio |\n\
+         |---|---|---|---|---|---|---|---|---|\n",
+    );
+    for row in rows {
+        let _ = writeln!(text, "{row}");
+    }
+    let processors = std::thread::available_parallelism().map_or(1, usize::from);
+    let _ = writeln!(
+        text,
+        "\nTwo node processes over loopback on {processors} processors; the plain copy is a socket copy measured in the \
+         same call (TCP: 128 KiB writes; UDP: one datagram a system call). `cargo xtask bench` measures and writes this."
+    );
+    text
+}
+
+/// The text with the part between the marks replaced.
+fn replace(text: &str, table: &str) -> Result<String> {
+    let (Some(begin), Some(end)) = (text.find(BEGIN), text.find(END)) else {
+        bail!("README.md has no `{BEGIN}` and `{END}`");
+    };
+    Ok(format!("{}{BEGIN}\n{table}{}", &text[..begin], &text[end..]))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_part_between_the_marks_changes() {
+        let text = format!("a\n{BEGIN}\nold\n{END}\nb\n");
+        assert_eq!(replace(&text, "new\n").unwrap(), format!("a\n{BEGIN}\nnew\n{END}\nb\n"));
+        assert!(replace("nothing", "new").is_err());
+    }
+}

@@ -421,7 +421,7 @@ pub const TRAFFIC: Section = Section {
             "window",
             Count(0, 1_000_000),
             Is("0"),
-            "Bundles sent and not yet accepted by the sender's own node; 0 is not limited.",
+            "Bundles sent and not yet accepted by the sender's own node; 0 is 64.",
         ),
         key("file", Kind::Table("traffic.file"), Absent, "Send a file cut into bundles."),
         key("bundles", Kind::Table("traffic.bundles"), Absent, "Send bundles with content from the seed."),

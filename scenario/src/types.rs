@@ -226,7 +226,7 @@ pub struct Traffic {
     pub lifetime: Duration,
     /// Class of service of its bundles.
     pub priority: Priority,
-    /// Bundles sent and not yet accepted by the sender's own node; 0 is not limited.
+    /// Bundles sent and not yet accepted by the sender's own node; 0 is 64.
     pub window: u32,
 }
 

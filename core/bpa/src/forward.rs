@@ -111,11 +111,24 @@ impl Agent {
         let Some(held) = self.bundles.get(&handle) else { return false };
         let from = held.view.received_from;
         let (received, expires, age_ms) = (held.received, held.view.expires, held.age_ms);
-        let Some((head, tail)) = fragment(&held.bundle, first) else {
+        if held.bundle.payload.is_stored() && held.loaded.is_none() {
+            // The pieces are records of their own: their bytes must be in memory.
+            if let Some(held) = self.bundles.get_mut(&handle) {
+                held.place = Place::Cutting { first };
+            }
+            out.push(Output::Store(store::Input::Load { bundle: handle }));
+            return true;
+        }
+        let mut whole = held.bundle.clone();
+        if let Some(loaded) = &held.loaded {
+            whole.payload = loaded.clone();
+        }
+        let Some((head, tail)) = fragment(&whole, first) else {
             self.steps.push_back(Step::Dispatch(handle));
             return false;
         };
-        for piece in [head, tail] {
+        for mut piece in [head, tail] {
+            piece.seal(&self.settings.accel);
             let size = piece.encoded_len();
             let view = self.view(now, &piece, size, from, expires.since(now));
             let fingerprint = piece.id().fingerprint();
@@ -221,6 +234,10 @@ impl Agent {
         } else {
             held.place = Place::New;
         }
+        if refused == Some(Refusal::TooLarge) && copy.is_none() && self.halve(now, handle, link, out) {
+            return;
+        }
+        let Some(held) = self.bundles.get_mut(&handle) else { return };
         // A refusal means the neighbour will not have it now; a lost session says nothing of it,
         // unless it happens again and again.
         let try_others = refused.is_some() || held.failures > 3;
@@ -231,6 +248,17 @@ impl Agent {
         if copy.is_none() {
             self.steps.push_back(Step::Dispatch(handle));
         }
+    }
+
+    /// The neighbour takes no bundle of this size: cuts it in two (RFC 9171 5.8). Halves that are
+    /// still too large come here again.
+    fn halve<S: Sink<Output>>(&mut self, now: Instant, handle: BundleHandle, link: LinkId, out: &mut S) -> bool {
+        let Some(view) = self.bundles.get(&handle).map(|h| h.view.clone()) else { return false };
+        if !view.may_fragment || view.payload_size < 2 * FRAGMENT_MIN {
+            return false;
+        }
+        self.tell_router_outcome(now, &view, Outcome::Failed { link });
+        self.cut(now, handle, view.payload_size / 2, out)
     }
 
     /// A payload is in memory again.
@@ -250,6 +278,11 @@ impl Agent {
         match held.place {
             Place::Delivering { .. } => return self.hand_over(handle, out),
             Place::Fragment => return self.add_fragment(now, handle, out),
+            Place::Cutting { first } => {
+                held.place = Place::New;
+                self.cut(now, handle, first, out);
+                return;
+            }
             _ => {}
         }
         for l in self.links.values_mut() {

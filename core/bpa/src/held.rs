@@ -46,6 +46,11 @@ pub enum Place {
         /// As which delivery.
         delivery: DeliveryId,
     },
+    /// To be cut once its payload is in memory.
+    Cutting {
+        /// Payload bytes of the first piece.
+        first: u64,
+    },
     /// A fragment waiting for the others.
     Fragment,
     /// Done with; the store has not confirmed yet.
@@ -69,7 +74,7 @@ pub struct Held {
     pub age_ms: Option<u64>,
     /// Fires at the end of its lifetime.
     pub expiry: Option<TimerKey>,
-    /// Whether the store keeps it.
+    /// Whether the store keeps it, or has said that it cannot and nobody is owed an answer.
     pub durable: bool,
     /// Offers to be accepted once it is durable.
     pub offers: Vec<OfferToken>,

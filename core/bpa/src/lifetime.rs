@@ -130,7 +130,7 @@ impl Agent {
             Place::Fragment => {
                 self.reassembler.remove(&id, &handle);
             }
-            Place::New | Place::Leaving => {}
+            Place::New | Place::Cutting { .. } | Place::Leaving => {}
         }
         // Copies on their way over other links.
         if self.bundles.get(&handle).is_some_and(|h| !h.given.is_empty()) {

@@ -273,7 +273,7 @@ impl Agent {
     pub(crate) fn on_store<S: Sink<Output>>(&mut self, now: Instant, output: store::Output, out: &mut S) {
         match output {
             store::Output::Stored { bundle, payload } => self.on_stored(bundle, payload, out),
-            store::Output::Refused { bundle, reason } => self.on_store_refused(now, bundle, reason, out),
+            store::Output::Refused { bundle, reason } => self.on_store_refused(bundle, reason, out),
             store::Output::Loaded { bundle, result } => self.on_loaded(now, bundle, result, out),
             store::Output::Deleted { bundle } => self.on_deleted(bundle),
             store::Output::RecoveredDelivery(remembered) => self.delivered.insert(remembered.fingerprint),
@@ -325,11 +325,16 @@ impl Agent {
         }
     }
 
-    fn on_store_refused<S: Sink<Output>>(&mut self, now: Instant, handle: BundleHandle, reason: Refusal, out: &mut S) {
+    fn on_store_refused<S: Sink<Output>>(&mut self, handle: BundleHandle, reason: Refusal, out: &mut S) {
         let Some(held) = self.bundles.get_mut(&handle) else { return };
         let offers = core::mem::take(&mut held.offers);
         let request = held.request.take();
         let leaving = held.place == Place::Leaving;
+        // Pieces and joined bundles are made of what was accepted before: nobody can be told no,
+        // so they stay in memory.
+        let made_here = !leaving && offers.is_empty() && request.is_none();
+        let for_delivery = held.place == Place::ForDelivery;
+        held.durable |= made_here;
         let key = bundle_key(&mut self.names, &held.bundle);
         for token in offers {
             // A bundle that was forwarded or delivered meanwhile needs no store any more.
@@ -339,14 +344,17 @@ impl Agent {
             out.push(Output::App(AppOutput::SendResult { request, result: Err(reason) }));
         }
         self.event(out, Event::Refused { link: None, key: Some(key), reason });
-        if leaving {
+        if made_here {
+            if for_delivery {
+                self.await_delivery(handle);
+            }
+        } else if leaving {
             self.forget(handle);
         } else {
             self.unlink(handle);
             self.event(out, Event::Deleted { bundle: handle, reason: DeleteReason::DepletedStorage });
             self.forget(handle);
         }
-        let _ = now;
     }
 
     /// A bundle an earlier run kept, decoded by the stack; before `Opened`.

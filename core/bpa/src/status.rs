@@ -84,7 +84,7 @@ impl Agent {
 
     fn waits_for(&self, now: Instant, held: &Held) -> String {
         match &held.place {
-            Place::New => "being dispatched".to_string(),
+            Place::New | Place::Cutting { .. } => "being dispatched".to_string(),
             Place::Waiting { .. } if !held.view.excluded.is_empty() => {
                 format!("{} refused it; will be tried again", self.names.text(held.view.excluded[0]))
             }

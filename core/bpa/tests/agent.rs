@@ -374,6 +374,45 @@ fn a_refusing_neighbour_is_tried_again_later_and_a_lost_session_at_once() {
 }
 
 #[test]
+fn a_bundle_too_large_for_a_neighbour_goes_in_pieces() {
+    let mut node = Node::new();
+    let mut big = request(EndpointId::ipn(2, 1), Priority::Normal);
+    big.payload = Payload::fill(3, 50_000);
+    node.tell(Input::App(AppInput::Send { request: RequestId(1), bundle: big }));
+    let mut confirmed = 0;
+    let mut answered = 0;
+    while answered < node.sent().len() {
+        let (_, id, bundle) = node.sent()[answered].clone();
+        answered += 1;
+        if bundle.encoded_len() > 16_000 {
+            node.tell(Input::SendFailed { id, refused: Some(Refusal::TooLarge) });
+        } else {
+            confirmed += bundle.payload.len();
+            node.tell(Input::Sent { id });
+        }
+    }
+    assert_eq!(confirmed, 50_000, "every byte, in pieces the neighbour takes");
+    assert_eq!(node.held(), 0);
+}
+
+#[test]
+fn pieces_of_an_accepted_bundle_outlive_a_full_disk() {
+    let mut node = Node::new();
+    let mut big = request(EndpointId::ipn(2, 1), Priority::Normal);
+    big.payload = Payload::fill(3, 20_000);
+    node.tell(Input::App(AppInput::Send { request: RequestId(1), bundle: big }));
+    let id = node.sent()[0].1;
+    node.commit = false;
+    node.tell(Input::SendFailed { id, refused: Some(Refusal::TooLarge) });
+    let pieces = [BundleHandle(2), BundleHandle(3)];
+    for bundle in pieces {
+        node.tell(Input::Store(store::Output::Refused { bundle, reason: Refusal::NoResources }));
+    }
+    let sent: u64 = node.sent()[1..].iter().map(|s| s.2.payload.len()).sum();
+    assert_eq!((sent, node.held()), (20_000, 2), "still here until the neighbour has them");
+}
+
+#[test]
 fn what_leaves_carries_previous_node_hop_count_and_age() {
     let mut node = Node::new();
     let creation = CreationTimestamp { time: DtnTime(0), sequence: 3 };

@@ -257,13 +257,13 @@ mod tests {
             let mut batch = Batch::new();
             let mut seen = Vec::new();
             let sent = crate::monotonic_ns();
-            std::thread::sleep(std::time::Duration::from_millis(20));
+            std::thread::sleep(std::time::Duration::from_millis(200));
             for _ in 0..20 {
                 if b.receive(&mut batch).is_ok() {
                     // The kernel's own neighbour discovery crosses the pair too.
                     let ours = batch.frames().filter(|(f, _)| f[VNET_HEADER..][12..14] == [0x88, 0xb5]);
                     for (frame, at) in ours {
-                        assert!(at <= sent + 1_000_000, "stamped when sent");
+                        assert!(at <= sent + 100_000_000, "stamped when sent, not when read");
                         seen.push(frame[VNET_HEADER..].to_vec());
                     }
                 }

@@ -8,6 +8,7 @@ use std::net::{TcpListener, UdpSocket};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 /// The `farlink` binary: `FARLINK_BIN`, or the one of this build, built now if it is absent.
@@ -41,12 +42,15 @@ pub fn run(arguments: &[&str]) -> Output {
     Command::new(farlink()).args(arguments).output().expect("farlink runs")
 }
 
-/// A port free for TCP and UDP right now.
+/// A port free for TCP and UDP, below those the system gives to outgoing connections, and each only
+/// once: what was free a moment ago stays free until the node binds it.
 pub fn port() -> u16 {
+    static NEXT: AtomicU32 = AtomicU32::new(0);
     loop {
-        let tcp = TcpListener::bind("127.0.0.1:0").expect("a free port");
-        let port = tcp.local_addr().expect("bound").port();
-        if UdpSocket::bind(("127.0.0.1", port)).is_ok() {
+        let step = NEXT.fetch_add(1, Ordering::Relaxed);
+        let port = 10_000 + (std::process::id().wrapping_mul(61).wrapping_add(step) % 20_000) as u16;
+        let free = TcpListener::bind(("127.0.0.1", port)).is_ok() && UdpSocket::bind(("127.0.0.1", port)).is_ok();
+        if free {
             return port;
         }
     }

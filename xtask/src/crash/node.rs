@@ -6,6 +6,7 @@ use std::net::TcpListener;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 /// Longest a node may take until applications can attach.
@@ -19,9 +20,18 @@ pub struct Node {
     child: Option<Child>,
 }
 
-/// A TCP port nothing listens on.
+/// A TCP port nothing listens on, below those the system gives to outgoing connections: a node that
+/// was killed finds its port free again.
 pub fn free_port() -> Result<u16> {
-    Ok(TcpListener::bind("127.0.0.1:0")?.local_addr()?.port())
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    for _ in 0..20_000 {
+        let step = NEXT.fetch_add(1, Ordering::Relaxed);
+        let port = 10_000 + (std::process::id().wrapping_mul(61).wrapping_add(step) % 20_000) as u16;
+        if TcpListener::bind(("127.0.0.1", port)).is_ok() {
+            return Ok(port);
+        }
+    }
+    bail!("no free TCP port between 10000 and 30000")
 }
 
 impl Node {

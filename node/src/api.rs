@@ -361,6 +361,11 @@ async fn reload(State(api): State<Api>) -> Answer {
     done()
 }
 async fn shutdown(State(api): State<Api>) -> Answer {
-    api.ask(Node::stop).await?;
+    // The answer leaves first: a node with nothing to drain ends at once, and this thread with it.
+    api.ask(|_| ()).await?;
+    tokio::spawn(async move {
+        tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+        api.node.run(Node::stop);
+    });
     done()
 }

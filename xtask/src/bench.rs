@@ -15,7 +15,7 @@ pub const CHORE: Chore = Chore {
     usage: "[--seconds N]",
     help: "Measures goodput between two nodes and writes the table of the README.\n\
            \n\
-           Builds with `--release` first; FARLINK_BIN names a ready binary instead.",
+           Builds with `--profile quick` (what `make demo` runs) first; FARLINK_BIN names a ready binary instead.",
     run,
 };
 
@@ -61,9 +61,9 @@ fn binary() -> Result<std::path::PathBuf> {
     if let Some(ready) = std::env::var_os("FARLINK_BIN") {
         return Ok(ready.into());
     }
-    tools::run(tools::cargo().args(["build", "--release", "--package", "farlink"]))?;
+    tools::run(tools::cargo().args(["build", "--profile", "quick", "--package", "farlink"]))?;
     let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| tools::root().join("target"), Into::into);
-    Ok(target.join("release/farlink"))
+    Ok(target.join("quick/farlink"))
 }
 
 fn number(result: &Value, key: &str) -> f64 {

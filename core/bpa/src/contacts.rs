@@ -153,7 +153,7 @@ impl Agent {
                 let until = self.links.get(&link).and_then(|l| l.contact(now)).map(|w| w.end);
                 let change = ContactChange::Up { peer, link, rate: state.rate, until };
                 self.router.on_contact(now, change, &mut self.router_said);
-                self.offer_stored(now, peer, link, out);
+                self.offer_stored(now, peer, link);
                 self.steps.push_back(Step::Pump(link));
                 self.steps.push_back(Step::Reconsider);
             }

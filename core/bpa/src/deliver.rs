@@ -282,7 +282,7 @@ impl Agent {
         let size = bundle.encoded_len();
         let view = self.view(now, &bundle, size, from, expires.since(now));
         let age_ms = bundle.age_ms();
-        let whole = self.keep(now, *bundle, view, fingerprint, age_ms, out);
+        let whole = self.keep(now, *bundle, view, fingerprint, age_ms);
         self.event_seen(whole, out);
         self.event(out, Event::Reassembled { bundle: whole });
         self.put(now, whole, out);

@@ -52,7 +52,7 @@ impl Agent {
             return self.fill_contact(now, link, out);
         };
         let Some(entry) = l.dequeue(&key) else { return false };
-        self.leave_queue(key.bundle, entry, link, out);
+        self.leave_queue(key.bundle, entry, link);
         let handle = key.bundle;
         let stored = self.bundles.get(&handle).is_some_and(|h| h.loaded.is_none() && h.bundle.payload.is_stored());
         if stored {
@@ -74,7 +74,7 @@ impl Agent {
         link.queue.iter().take(FIT_SCAN).find(|(_, entry)| entry.size <= room).map(|(key, _)| *key)
     }
 
-    fn leave_queue<S: Sink<Output>>(&mut self, handle: BundleHandle, entry: QueueEntry, link: LinkId, _out: &mut S) {
+    fn leave_queue(&mut self, handle: BundleHandle, entry: QueueEntry, link: LinkId) {
         if entry.copy.is_some() {
             return;
         }
@@ -132,7 +132,7 @@ impl Agent {
             let size = piece.encoded_len();
             let view = self.view(now, &piece, size, from, expires.since(now));
             let fingerprint = piece.id().fingerprint();
-            let into = self.keep(now, piece, view, fingerprint, age_ms, out);
+            let into = self.keep(now, piece, view, fingerprint, age_ms);
             if let Some(held) = self.bundles.get_mut(&into) {
                 held.received = received;
             }
@@ -354,7 +354,7 @@ impl Agent {
     }
 
     /// Offers stored bundles to a neighbour that came up (replicating routers).
-    pub(crate) fn offer_stored<S: Sink<Output>>(&mut self, now: Instant, peer: NodeId, link: LinkId, _out: &mut S) {
+    pub(crate) fn offer_stored(&mut self, now: Instant, peer: NodeId, link: LinkId) {
         if !self.router.replicates() {
             return;
         }

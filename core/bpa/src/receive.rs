@@ -71,7 +71,7 @@ impl Agent {
             self.verdict(token, Err(reason), out);
             return;
         }
-        let handle = self.keep(now, *bundle, view, fingerprint, age_ms, out);
+        let handle = self.keep(now, *bundle, view, fingerprint, age_ms);
         if let Some(held) = self.bundles.get_mut(&handle) {
             held.offers.extend(token);
         }
@@ -210,14 +210,13 @@ impl Agent {
     }
 
     /// Gives a bundle its number and its lifetime's timer.
-    pub(crate) fn keep<S: Sink<Output>>(
+    pub(crate) fn keep(
         &mut self,
         now: Instant,
         bundle: Bundle,
         mut view: BundleView,
         fingerprint: u128,
         age_ms: Option<u64>,
-        _out: &mut S,
     ) -> BundleHandle {
         let handle = BundleHandle(self.next_bundle);
         self.next_bundle += 1;
@@ -378,7 +377,7 @@ impl Agent {
         let view = self.view(now, &bundle, size, from, remaining);
         self.next_bundle = handle.0;
         let block_age = bundle.age_ms().map(|_| age_ms);
-        let kept = self.keep(now, *bundle, view, index.fingerprint, block_age, out);
+        let kept = self.keep(now, *bundle, view, index.fingerprint, block_age);
         if let Some(held) = self.bundles.get_mut(&kept) {
             held.durable = true;
             held.recovered = true;
@@ -477,7 +476,7 @@ impl Agent {
         self.make_room(now, &view, out)?;
         let fingerprint = bundle.id().fingerprint();
         let age_ms = bundle.age_ms();
-        let handle = self.keep(now, bundle, view, fingerprint, age_ms, out);
+        let handle = self.keep(now, bundle, view, fingerprint, age_ms);
         if let Some(held) = self.bundles.get_mut(&handle) {
             held.request = request;
         }

@@ -1,8 +1,8 @@
 //! `farlink bench`: benchmarks, each with a baseline measured beside it.
 
 use crate::Failure;
+use farlink_apps::bench::{self, Layer, Options};
 use farlink_base::{DataRate, DataVolume};
-use farlink_node::bench::{self, Layer, Options};
 use serde_json::Value;
 use std::path::PathBuf;
 

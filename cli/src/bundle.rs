@@ -185,7 +185,7 @@ fn block_name(kind: u64) -> &'static str {
         11 => "block integrity",
         12 => "block confidentiality",
         193 => "quality of service",
-        240 => "copies",
+        240 => "policy labels",
         192..=255 => "private or experimental",
         _ => "unknown",
     }
@@ -213,7 +213,9 @@ fn content(data: &BlockData) -> (String, Value) {
             ),
             json!({ "class": qos.priority.number(), "ordinal": qos.ordinal, "flags": qos.flags, "label": qos.label }),
         ),
-        BlockData::Copies(copies) => (copies.to_string(), json!({ "copies": copies })),
+        BlockData::Labels([router, control]) => {
+            (format!("router {router}, control {control}"), json!({ "router": router, "control": control }))
+        }
         BlockData::Unknown(bytes) => (hex(bytes, 32), json!({ "data": hex(bytes, usize::MAX) })),
     }
 }

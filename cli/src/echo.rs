@@ -1,7 +1,7 @@
 //! `farlink echo`: answer pings.
 
 use crate::Failure;
-use farlink_node::apps::client::echo;
+use farlink_apps::echo;
 
 /// Arguments of `farlink echo`.
 #[derive(clap::Args)]

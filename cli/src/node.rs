@@ -1,9 +1,9 @@
 //! `farlink node`: run a DTN node, or ask and change a running one.
 
 use crate::Failure;
+use farlink_apps::http;
 use farlink_node::apps::load::LoadSettings;
 use farlink_node::config::NodeConfig;
-use farlink_node::http;
 use serde_json::{Value, json};
 use std::path::PathBuf;
 

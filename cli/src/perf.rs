@@ -1,8 +1,8 @@
 //! `farlink perf`: measure goodput between two nodes through their application sockets.
 
 use crate::Failure;
+use farlink_apps::perf::{self, ClientOptions, Stop};
 use farlink_base::{DataRate, DataVolume};
-use farlink_node::apps::client::perf::{self, ClientOptions, Stop};
 use std::path::PathBuf;
 use std::time::Duration;
 

@@ -1,7 +1,7 @@
 //! `farlink ping`: send bundles to an echo service and time the answers.
 
 use crate::Failure;
-use farlink_node::apps::client::ping;
+use farlink_apps::ping;
 use std::time::Duration;
 
 /// Arguments of `farlink ping`.

@@ -134,7 +134,7 @@ fn count(number: usize, what: &str) -> String {
 
 /// ipn nodes as the number they are.
 fn node_json(node: NodeId) -> Value {
-    if node.interned_index().is_some() { json!(node.to_string()) } else { json!(node.0) }
+    if node.is_named() { json!(node.to_string()) } else { json!(node.0) }
 }
 
 fn route(args: &RouteArgs) -> Result<(), Failure> {

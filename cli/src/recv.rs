@@ -2,7 +2,7 @@
 
 use crate::Failure;
 use crate::bar;
-use farlink_node::apps::client::file::{self, ReceiveOptions, Received};
+use farlink_apps::file::{self, ReceiveOptions, Received};
 use serde_json::json;
 use std::io::Write;
 use std::path::PathBuf;

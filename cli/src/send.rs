@@ -2,8 +2,8 @@
 
 use crate::Failure;
 use crate::bar;
+use farlink_apps::file::{self, SendOptions};
 use farlink_base::{DataRate, DataVolume};
-use farlink_node::apps::client::file::{self, SendOptions};
 use serde_json::json;
 use std::path::PathBuf;
 use std::time::Duration;

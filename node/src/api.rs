@@ -191,9 +191,13 @@ fn read<T: for<'de> Deserialize<'de>>(body: &str, example: &str) -> Result<T, Pr
 
 async fn contacts(State(api): State<Api>) -> Answer {
     let plan = api.ask(|node| node.stack.plan().cloned()).await?;
-    Ok(axum::Json(
-        plan.map_or_else(|| json!([]), |plan| plan.contacts.iter().map(|c| contact(c, plan.epoch)).collect()),
-    ))
+    Ok(axum::Json(plan.map_or_else(
+        || json!([]),
+        |index| {
+            let plan = index.plan();
+            plan.contacts.iter().map(|c| contact(c, plan.epoch)).collect()
+        },
+    )))
 }
 fn contact(contact: &Contact, epoch: Option<DtnTime>) -> Value {
     let seconds = |time: PlanTime| time.0 as f64 / 1e9;
@@ -234,7 +238,7 @@ async fn replace_contacts(State(api): State<Api>, body: String) -> Answer {
 }
 /// Changes a copy of the plan by each contact of `by`, in the plan's own time, and puts it in force.
 fn change_plan(node: &mut Node, by: ContactPlan, change: impl Fn(&mut Vec<Contact>, Contact)) -> Result<(), String> {
-    let mut plan = node.stack.plan().map_or_else(ContactPlan::default, |plan| (**plan).clone());
+    let mut plan = node.stack.plan().map_or_else(ContactPlan::default, |index| index.plan().clone());
     let epoch = plan.epoch.or(node.config.epoch);
     let shift_ms = match (by.epoch, epoch) {
         (Some(theirs), Some(ours)) => i128::from(theirs.as_millis()) - i128::from(ours.as_millis()),

@@ -9,7 +9,7 @@ use farlink_base::{Bytes, BytesMut, Chunk, Duration, Instant, LayerId, LinkId, P
 use farlink_os::poll::{Poller, Readiness};
 use farlink_os::udp::{Batch, DatagramSocket, MESSAGE_MAX};
 use farlink_stack::Input;
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::io::{self, ErrorKind, IoSlice};
 use std::net::{IpAddr, SocketAddr};
 
@@ -29,7 +29,9 @@ const SMALL_RUN: u32 = 32;
 /// All datagram sockets of a node.
 pub struct Datagrams {
     sockets: Vec<Socket>,
-    links: Vec<Target>,
+    links: HashMap<LinkId, Target>,
+    /// Lookups so far.
+    lookups: u64,
     readable: VecDeque<usize>,
     batch: Batch,
     resolve_at: Option<Instant>,
@@ -52,19 +54,26 @@ struct Socket {
     small: u32,
 }
 
-#[derive(Default)]
 struct Target {
-    name: Option<String>,
+    name: String,
     address: Option<SocketAddr>,
+    /// The lookup that may tell its address.
+    lookup: u64,
+}
+
+/// A question for the address of a link; an answer to an older one is not heard.
+#[derive(Clone, Copy, Debug)]
+pub struct Lookup {
+    link: LinkId,
+    number: u64,
 }
 
 impl Datagrams {
-    /// Binds the sockets of the layers; `links` are the addresses of links, by number, that are
-    /// reached by datagrams.
+    /// Binds the sockets of the layers. Links have no address until told.
     ///
     /// # Errors
     /// Which address cannot be bound, and why.
-    pub fn new(layers: &[(LayerId, Vec<SocketAddr>, bool)], links: Vec<Option<String>>) -> io::Result<Self> {
+    pub fn new(layers: &[(LayerId, Vec<SocketAddr>, bool)]) -> io::Result<Self> {
         let mut sockets = Vec::new();
         for (layer, listen, offload) in layers {
             let anywhere = [SocketAddr::from(([0, 0, 0, 0], 0)), SocketAddr::from(([0u16; 8], 0))];
@@ -75,13 +84,13 @@ impl Datagrams {
                 sockets.push(Socket::new(*layer, socket, address.is_ipv6()));
             }
         }
-        let links = links.into_iter().map(|name| Target { address: None, name }).collect();
         Ok(Datagrams {
             sockets,
-            links,
+            links: HashMap::new(),
+            lookups: 0,
             readable: VecDeque::new(),
             batch: Batch::default(),
-            resolve_at: Some(Instant::ZERO),
+            resolve_at: None,
             bytes: (0, 0),
             dropped: 0,
         })
@@ -156,7 +165,7 @@ impl Datagrams {
     pub fn send(&mut self, layer: LayerId, to: Destination, train: Train, now: Instant) {
         let address = match to {
             Destination::Address(address) => Some(address),
-            Destination::Link(link) => self.links.get(link.0 as usize).and_then(|target| target.address),
+            Destination::Link(link) => self.links.get(&link).and_then(|target| target.address),
         };
         let place = address.and_then(|address| self.socket_for(layer, address));
         let (Some(address), Some(place)) = (address, place) else {
@@ -232,32 +241,44 @@ impl Datagrams {
         of_family(to.is_ipv6()).or_else(|| if to.is_ipv4() { of_family(true) } else { None })
     }
 
+    /// Where a link's peer is from now on, a host name once it is resolved; `None` forgets the link.
+    pub fn set_address(&mut self, link: LinkId, name: Option<String>, now: Instant, resolver: &Resolver<Lookup>) {
+        let Some(name) = name else { return drop(self.links.remove(&link)) };
+        self.links.insert(link, Target { name, address: None, lookup: 0 });
+        if !self.look_up(link, resolver) {
+            self.resolve_at.get_or_insert(now + RESOLVE_EVERY);
+        }
+    }
+    /// Asks for a link's address; whether it is known at once.
+    fn look_up(&mut self, link: LinkId, resolver: &Resolver<Lookup>) -> bool {
+        let Some(target) = self.links.get_mut(&link) else { return true };
+        self.lookups += 1;
+        target.lookup = self.lookups;
+        let answer = resolver.ask(Lookup { link, number: self.lookups }, &target.name);
+        let known = answer.is_some();
+        if let Some((lookup, addresses)) = answer {
+            self.resolved(lookup, &addresses);
+        }
+        known
+    }
+
     /// Retries what waits and asks for addresses of host names again.
-    pub fn expire(&mut self, now: Instant, resolver: &Resolver<LinkId>) {
+    pub fn expire(&mut self, now: Instant, resolver: &Resolver<Lookup>) {
         for place in 0..self.sockets.len() {
             if self.sockets[place].retry.is_some_and(|at| at <= now) {
                 self.retry(place);
             }
         }
         if self.resolve_at.is_some_and(|at| at <= now) {
-            let mut names = false;
-            let mut known = Vec::new();
-            for (number, target) in self.links.iter().enumerate() {
-                let Some(name) = &target.name else { continue };
-                match resolver.ask(LinkId(number as u32), name) {
-                    Some(answer) => known.push(answer),
-                    None => names = true,
-                }
-            }
-            for (link, addresses) in known {
-                self.resolved(link, &addresses);
-            }
-            self.resolve_at = names.then(|| now + RESOLVE_EVERY);
+            let links: Vec<LinkId> = self.links.keys().copied().collect();
+            let names = links.into_iter().filter(|link| !self.look_up(*link, resolver)).count();
+            self.resolve_at = (names > 0).then(|| now + RESOLVE_EVERY);
         }
     }
     /// The addresses of a link's peer are known; an unknown name keeps the address it had.
-    pub fn resolved(&mut self, link: LinkId, addresses: &[SocketAddr]) {
-        let Some(target) = self.links.get_mut(link.0 as usize) else { return };
+    pub fn resolved(&mut self, lookup: Lookup, addresses: &[SocketAddr]) {
+        let link = lookup.link;
+        let Some(target) = self.links.get_mut(&link).filter(|target| target.lookup == lookup.number) else { return };
         let reachable = addresses.iter().find(|a| self.sockets.iter().any(|s| s.v6 || a.is_ipv4()));
         if let Some(address) = reachable.or(addresses.first()) {
             if target.address != Some(*address) {
@@ -377,7 +398,7 @@ mod tests {
 
     fn node(listen: &str) -> (Datagrams, SocketAddr) {
         let layers = [(LayerId(0), vec![listen.parse().unwrap()], true)];
-        let datagrams = Datagrams::new(&layers, Vec::new()).unwrap();
+        let datagrams = Datagrams::new(&layers).unwrap();
         let address = datagrams.local_addresses()[0].1;
         (datagrams, address)
     }
@@ -428,5 +449,62 @@ mod tests {
         assert_eq!(node.dropped, 0);
         node.send(LayerId(0), Destination::Link(LinkId(9)), Train::single(Payload::from(&b"?"[..])), Instant::ZERO);
         assert_eq!(node.dropped, 1, "no address, no datagram");
+    }
+
+    #[test]
+    fn each_layer_has_its_own_socket_both_ways() {
+        let listen = || vec!["127.0.0.1:0".parse().unwrap()];
+        let mut node = Datagrams::new(&[(LayerId(0), listen(), true), (LayerId(1), listen(), true)]).unwrap();
+        let addresses = node.local_addresses();
+        let peer = UdpSocket::bind("127.0.0.1:0").unwrap();
+        for (layer, address) in &addresses {
+            peer.send_to(&[layer.0 as u8; 5], address).unwrap();
+        }
+        let (mut buffers, mut inputs) = (Buffers::default(), VecDeque::new());
+        (0..2).for_each(|place| node.mark_readable(place));
+        while node.busy() {
+            node.read(&mut buffers, &mut inputs);
+        }
+        let mut seen = Vec::new();
+        for input in inputs {
+            let Input::Datagrams { layer, train, .. } = input else { panic!("{input:?}") };
+            seen.push((layer.0, train.data.to_bytes().unwrap()[0]));
+        }
+        seen.sort_unstable();
+        assert_eq!(seen, [(0, 0), (1, 1)]);
+        for (layer, address) in addresses.into_iter().rev() {
+            let to = Destination::Address(peer.local_addr().unwrap());
+            node.send(layer, to, Train::single(Payload::from(&b"x"[..])), Instant::ZERO);
+            assert_eq!(peer.recv_from(&mut [0; 9]).unwrap(), (1, address), "from the layer's own socket");
+        }
+    }
+
+    #[test]
+    fn a_link_gets_an_address_and_loses_it_and_late_answers_go_unheard() {
+        let (mut node, _) = node("127.0.0.1:0");
+        let resolver = Resolver::start(Poller::new().unwrap().waker()).unwrap();
+        let peers = [0, 1].map(|_| UdpSocket::bind("127.0.0.1:0").unwrap());
+        let send = |node: &mut Datagrams| {
+            let train = Train::single(Payload::from(&b"x"[..]));
+            node.send(LayerId(0), Destination::Link(LinkId(3)), train, Instant::ZERO);
+        };
+        for peer in &peers {
+            let address = peer.local_addr().unwrap().to_string();
+            node.set_address(LinkId(3), Some(address), Instant::ZERO, &resolver);
+            send(&mut node);
+            assert_eq!(peer.recv_from(&mut [0; 9]).unwrap().0, 1);
+        }
+        let old = Lookup { link: LinkId(3), number: node.links[&LinkId(3)].lookup - 1 };
+        node.resolved(old, &[peers[0].local_addr().unwrap()]);
+        send(&mut node);
+        assert_eq!(peers[1].recv_from(&mut [0; 9]).unwrap().0, 1, "still where it was told last");
+        for _ in 0..1000 {
+            node.set_address(LinkId(3), None, Instant::ZERO, &resolver);
+            assert!(node.links.is_empty() && node.next_timeout().is_none());
+            node.set_address(LinkId(3), Some("127.0.0.1:9".into()), Instant::ZERO, &resolver);
+        }
+        node.set_address(LinkId(3), None, Instant::ZERO, &resolver);
+        send(&mut node);
+        assert_eq!(node.dropped, 1);
     }
 }

@@ -11,33 +11,8 @@
 //! {"time_ns":81234569000,"utc_ns":...,"node":"ipn:1.0","event":"created","bundle":7}
 //! ```
 //!
-//! `time_ns` is CLOCK_MONOTONIC, the same for all processes of a machine; `utc_ns` is nanoseconds
-//! since 1970. `bundle` is the node's own number; the `seen` line, always first, ties it to the
-//! bundle's identity (`source`, `created_ms` in DTN time, `sequence`, and `fragment_offset`,
-//! `fragment_length` for a fragment). `link` is the name of a configured link, `dynamic:N` else;
-//! `peer`, `from`, `next_hop` are node IDs (`dtn#N` for dtn nodes, numbered as met). Events, with
-//! their other fields:
-//!
-//! | event | fields |
-//! |---|---|
-//! | `seen` | bundle, source, created_ms, sequence, fragment_offset?, fragment_length?, destination, payload, size, priority, lifetime_ms |
-//! | `created`, `recovered`, `accepted`, `waiting`, `delivered`, `reassembled` | bundle |
-//! | `received` | bundle, link, from |
-//! | `routed` | bundle, link, next_hop |
-//! | `transmitting`, `forwarded`, `forward_failed` | bundle, link |
-//! | `deleted` | bundle, reason |
-//! | `fragmented` | bundle, into |
-//! | `refused` | link?, source?, created_ms?, sequence?, reason |
-//! | `link_up` | link, peer |
-//! | `link_down` | link |
-//! | `malformed` | link?, offset, reason |
-//! | `ltp_segment` (only with `segments = true`) | link, sent, engine, session, kind, offset, length, checkpoint, report, resend |
-//! | `ltp_session_end` | link, engine, session, cancelled |
-//! | `clock_stepped` | step_ms |
-//! | `store_damage` | file, offset, len |
-//! | `store_failed` | file |
-
-mod format;
+//! Names and fields are those of `farlink_events` (`docs/reference/node.md` lists them), by which the
+//! testbed reads the file back.
 
 use crate::clock::WallClock;
 use crate::config::EventsSettings;
@@ -49,7 +24,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::time::Duration;
 
-pub use format::Names;
+pub use farlink_events::Names;
 
 /// What is written waits for the disk no longer than this.
 const FLUSH_EVERY: Duration = Duration::from_millis(200);

@@ -4,17 +4,14 @@
 //! [`farlink_stack::Stack`]. Read [`config`] (what a node is told) and [`node::Node`] (the one
 //! thread that owns the stack) first.
 
-pub mod aap2;
 mod api;
 pub mod apps;
-pub mod bench;
 mod buffers;
 pub mod clock;
 pub mod config;
 mod datagrams;
 mod disk;
 pub mod events;
-pub mod http;
 pub mod log;
 pub mod metrics;
 pub mod node;

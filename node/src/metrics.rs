@@ -1,6 +1,7 @@
-//! Counters of a node, made from its events and read as Prometheus text.
+//! Counters of a node, made from its events, and how long its owner's turns take; read as
+//! Prometheus text.
 
-use farlink_base::{DeleteReason, Event};
+use farlink_base::{DeleteReason, Duration, Event};
 use std::fmt::Write;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -11,6 +12,8 @@ macro_rules! counters {
         #[derive(Debug, Default)]
         pub struct Metrics {
             $(#[doc = $help] pub $field: AtomicU64,)*
+            /// How long the turns of the stack's owner took, waiting for sockets not counted.
+            pub turns: Histogram,
         }
         impl Metrics {
             /// Prometheus text exposition of all counters.
@@ -20,10 +23,50 @@ macro_rules! counters {
                     let name = concat!("farlink_", stringify!($field), "_total");
                     let _ = writeln!(out, "# HELP {name} {}\n# TYPE {name} counter\n{name} {}", $help, self.$field.load(Relaxed));
                 )*
+                self.turns.render("farlink_turn_seconds", "Turns of the thread that owns the engine.", &mut out);
                 out
             }
         }
     };
+}
+
+/// Upper bounds of a histogram's buckets, microseconds.
+const BOUNDS_US: [u64; 12] = [10, 50, 100, 250, 500, 1000, 2000, 5000, 10_000, 50_000, 250_000, 1_000_000];
+
+/// How long things took.
+#[derive(Debug, Default)]
+pub struct Histogram {
+    buckets: [AtomicU64; BOUNDS_US.len() + 1],
+    nanoseconds: AtomicU64,
+    longest: AtomicU64,
+}
+impl Histogram {
+    /// Counts one. Only one thread may call it.
+    pub fn count(&self, took: Duration) {
+        let (us, ns) = (took.as_micros() as u64, took.as_nanos() as u64);
+        let bucket = &self.buckets[BOUNDS_US.partition_point(|bound| *bound < us)];
+        bucket.store(bucket.load(Relaxed) + 1, Relaxed);
+        self.nanoseconds.store(self.nanoseconds.load(Relaxed).saturating_add(ns), Relaxed);
+        self.longest.store(self.longest.load(Relaxed).max(ns), Relaxed);
+    }
+    /// The longest of all, seconds.
+    pub fn longest_s(&self) -> f64 {
+        self.longest.load(Relaxed) as f64 / 1e9
+    }
+    fn render(&self, name: &str, help: &str, out: &mut String) {
+        let _ = writeln!(out, "# HELP {name} {help}\n# TYPE {name} histogram");
+        let mut sum = 0;
+        let bounds = BOUNDS_US.iter().map(|us| (*us as f64 / 1e6).to_string()).chain(["+Inf".to_string()]);
+        for (bucket, bound) in self.buckets.iter().zip(bounds) {
+            sum += bucket.load(Relaxed);
+            let _ = writeln!(out, "{name}_bucket{{le=\"{bound}\"}} {sum}");
+        }
+        let seconds = self.nanoseconds.load(Relaxed) as f64 / 1e9;
+        let _ = writeln!(out, "{name}_sum {seconds}\n{name}_count {sum}");
+        let longest = name.replace("_seconds", "_longest_seconds");
+        let _ = writeln!(out, "# HELP {longest} The longest of them since the start.\n# TYPE {longest} gauge");
+        let _ = writeln!(out, "{longest} {}", self.longest_s());
+    }
 }
 
 counters! {
@@ -102,5 +145,23 @@ mod tests {
         assert!(text.contains("# TYPE farlink_bundles_created_total counter\nfarlink_bundles_created_total 3\n"));
         assert!(text.contains("\nfarlink_bundles_expired_total 1\n"));
         assert!(text.contains("\nfarlink_bundles_deleted_total 0\n"));
+    }
+
+    #[test]
+    fn turns_fall_into_buckets_and_the_longest_is_known() {
+        let metrics = Metrics::default();
+        for us in [3, 10, 11, 4_999, 5_001, 2_000_000] {
+            metrics.turns.count(Duration::from_micros(us));
+        }
+        let text = metrics.render();
+        for line in [
+            "farlink_turn_seconds_bucket{le=\"0.00001\"} 2",
+            "farlink_turn_seconds_bucket{le=\"0.005\"} 4",
+            "farlink_turn_seconds_bucket{le=\"+Inf\"} 6",
+            "farlink_turn_seconds_count 6",
+            "farlink_turn_longest_seconds 2",
+        ] {
+            assert!(text.contains(&format!("\n{line}\n")), "{line} is not in {text}");
+        }
     }
 }

@@ -3,8 +3,8 @@
 use crate::apps::Apps;
 use crate::buffers::Buffers;
 use crate::clock::{self, WallClock};
-use crate::config::{NodeConfig, Transport};
-use crate::datagrams::Datagrams;
+use crate::config::NodeConfig;
+use crate::datagrams::{Datagrams, Lookup};
 use crate::disk::Disk;
 use crate::events::{EventHub, Names};
 use crate::log::LogLevel;
@@ -12,9 +12,11 @@ use crate::metrics::Metrics;
 use crate::resolve::Resolver;
 use crate::streams::{Connector, Streams};
 use anyhow::Context;
+use farlink_base::layer::Medium;
 use farlink_base::{Duration, EventClass, Instant, LayerId, LinkId, Sink, StreamId};
 use farlink_bpa::app::AdminInput;
 use farlink_os::poll::{Poller, Readiness, Waker, precise_timers};
+use farlink_routing::PlanIndex;
 use farlink_stack::{Input, Output, Stack, StoreKind};
 use std::collections::VecDeque;
 use std::net::SocketAddr;
@@ -28,8 +30,9 @@ const DATAGRAM: u64 = 3 << 56;
 const APP: u64 = 4 << 56;
 const KIND: u64 = 0xff << 56;
 
-/// Inputs handled before the sockets are looked at again.
+/// Inputs handled before the sockets are looked at again, and how long that may take.
 const INPUTS_TURN: usize = 10_000;
+const INPUTS_TIME: Duration = Duration::from_micros(1500);
 
 /// Something another thread wants the owner of the stack to do.
 pub type Job = Box<dyn FnOnce(&mut Node) + Send>;
@@ -70,7 +73,7 @@ pub struct Node {
     jobs: Receiver<Job>,
     handle: Handle,
     names: Resolver<StreamId>,
-    links: Resolver<LinkId>,
+    links: Resolver<Lookup>,
     addresses: Vec<(LayerId, SocketAddr)>,
     stopping: Option<Instant>,
 }
@@ -97,6 +100,7 @@ impl Sink<Output> for Io {
             Output::StreamConnect { layer, stream, link } => self.connects.push((layer, stream, link)),
             Output::StreamWrite { stream, data } => self.streams.write(stream, &data),
             Output::StreamClose { stream, abort } => self.streams.close(stream, abort, self.now),
+            Output::StartTls { stream, .. } => self.streams.start_tls(stream, &mut self.inputs),
             Output::PauseRead { stream } => self.streams.pause(stream, true),
             Output::ResumeRead { stream } => self.streams.pause(stream, false),
             Output::Disk(op) => {
@@ -106,7 +110,7 @@ impl Sink<Output> for Io {
             }
             Output::App(output) => self.apps.on_output(output, self.now, &mut self.inputs),
             Output::Event(event) => self.events.push(self.now, event),
-            Output::Message { .. } => {}
+            Output::Message { .. } | Output::MessageVerdict { .. } => {}
         }
     }
     fn wants(&self, class: EventClass) -> bool {
@@ -141,7 +145,7 @@ impl Node {
         let node_id = config.stack.node_ids.first().map(ToString::to_string).unwrap_or_default();
         let names = Names::new(node_id, config.links.iter().map(|link| link.name.clone()).collect());
         let events = EventHub::start(metrics.clone(), names, config.events.as_ref()).context("events file")?;
-        Ok(Node {
+        let mut node = Node {
             stack,
             log,
             clock: WallClock::new(config.trusted_clock, config.clock_error_ms),
@@ -165,7 +169,21 @@ impl Node {
                 connects: Vec::new(),
                 now: clock::now(),
             },
-        })
+        };
+        for link in 0..node.config.links.len() {
+            let (layer, address) = (node.config.links[link].layer, node.config.links[link].address.clone());
+            node.set_link_address(LinkId(link as u32), LayerId(layer as u16), address);
+        }
+        Ok(node)
+    }
+    /// Where a link of a layer leads from now on; `None` forgets the link. A connection that stands
+    /// is not moved.
+    pub fn set_link_address(&mut self, link: LinkId, layer: LayerId, address: Option<String>) {
+        match self.config.layers.get(usize::from(layer.0)).map(|layer| layer.medium) {
+            Some(Medium::Streams) => self.io.streams.set_address(link, address),
+            Some(Medium::Datagrams) => self.io.datagrams.set_address(link, address, clock::now(), &self.links),
+            None => {}
+        }
     }
     /// For other threads.
     pub fn handle(&self) -> Handle {
@@ -210,12 +228,12 @@ impl Node {
     /// When the kernel no longer tells about sockets.
     pub fn run(&mut self) -> anyhow::Result<()> {
         precise_timers();
-        // Addresses that need no name server are known before the first datagram leaves.
-        self.io.datagrams.expire(clock::now(), &self.links);
         self.io.inputs.push_back(Input::Clock(self.clock.reading()));
         self.io.apps.start(clock::now(), &mut self.io.inputs);
         loop {
+            let begun = clock::now();
             self.turn();
+            self.io.metrics.turns.count(clock::now().since(begun));
             if self.finished() {
                 break;
             }
@@ -250,18 +268,22 @@ impl Node {
                 Connector { register: (&io.poller, STREAM), resolver: &self.names, inputs: &mut io.inputs };
             io.streams.resolved(stream, addresses, now, &mut connector);
         }
-        while let Some((link, addresses)) = self.links.answer() {
-            self.io.datagrams.resolved(link, &addresses);
+        while let Some((lookup, addresses)) = self.links.answer() {
+            self.io.datagrams.resolved(lookup, &addresses);
         }
         if let Some(disk) = &mut self.io.disk {
             disk.answers(&mut self.io.inputs);
         }
     }
     fn drain(&mut self) {
+        let until = clock::now() + INPUTS_TIME;
         for _ in 0..INPUTS_TURN {
             let Some(input) = self.io.inputs.pop_front() else { break };
             self.io.now = clock::now();
             self.stack.handle(self.io.now, input, &mut self.io);
+            if self.io.now >= until {
+                break;
+            }
         }
         for (layer, stream, link) in std::mem::take(&mut self.io.connects) {
             let io = &mut self.io;
@@ -359,7 +381,7 @@ impl Node {
             .map_err(|errors| errors.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))?;
         self.set_routes(fresh.stack.routes);
         if let Some(plan) = fresh.stack.plan {
-            self.set_plan((*plan).clone());
+            self.set_plan(plan.plan().clone());
         }
         self.log.set(&fresh.log_level)?;
         tracing::info!("configuration read again");
@@ -378,7 +400,7 @@ impl Node {
     /// Replaces the contact plan; a plan without an epoch begins when the node did.
     pub fn set_plan(&mut self, mut plan: farlink_routing::ContactPlan) {
         plan.epoch = plan.epoch.or(self.config.epoch);
-        self.input(Input::Admin(AdminInput::SetPlan(Arc::new(plan))));
+        self.input(Input::Admin(AdminInput::SetPlan(Arc::new(PlanIndex::new(plan)))));
     }
 }
 
@@ -405,8 +427,9 @@ fn prepare(config: &mut NodeConfig) -> anyhow::Result<()> {
     let started = farlink_base::DtnTime::from_unix_ms(clock::unix_ns() / 1_000_000);
     let epoch = *config.epoch.get_or_insert(started);
     if let Some(plan) = &mut config.stack.plan {
-        if plan.epoch.is_none() {
-            Arc::make_mut(plan).epoch = Some(epoch);
+        if plan.plan().epoch.is_none() {
+            let placed = farlink_routing::ContactPlan { epoch: Some(epoch), ..plan.plan().clone() };
+            *plan = Arc::new(PlanIndex::new(placed));
         }
     }
     Ok(())
@@ -415,7 +438,7 @@ fn prepare(config: &mut NodeConfig) -> anyhow::Result<()> {
 fn open_streams(config: &NodeConfig, poller: &Poller) -> anyhow::Result<(Streams, Vec<(LayerId, SocketAddr)>)> {
     let mut listeners = Vec::new();
     let mut addresses = Vec::new();
-    for (index, layer) in config.layers.iter().enumerate().filter(|(_, layer)| layer.transport == Transport::Tcp) {
+    for (index, layer) in config.layers.iter().enumerate().filter(|(_, layer)| layer.medium == Medium::Streams) {
         for address in &layer.listen {
             let listener = farlink_os::stream::listen(address)
                 .map_err(|why| anyhow::anyhow!("layer {}: TCP {address}: {why}{}", layer.name, crate::hint(&why)))?;
@@ -424,8 +447,7 @@ fn open_streams(config: &NodeConfig, poller: &Poller) -> anyhow::Result<(Streams
             listeners.push((LayerId(index as u16), listener));
         }
     }
-    let links = config.links.iter().map(|link| link.address.clone()).collect();
-    Ok((Streams::new(listeners, links), addresses))
+    Ok((Streams::new(listeners), addresses))
 }
 
 fn open_datagrams(config: &NodeConfig, poller: &Poller) -> anyhow::Result<Datagrams> {
@@ -433,12 +455,10 @@ fn open_datagrams(config: &NodeConfig, poller: &Poller) -> anyhow::Result<Datagr
         .layers
         .iter()
         .enumerate()
-        .filter(|(_, layer)| layer.transport == Transport::Udp)
+        .filter(|(_, layer)| layer.medium == Medium::Datagrams)
         .map(|(index, layer)| (LayerId(index as u16), layer.listen.clone(), layer.offload))
         .collect();
-    let udp = |layer: usize| config.layers.get(layer).is_some_and(|layer| layer.transport == Transport::Udp);
-    let links = config.links.iter().map(|link| link.address.clone().filter(|_| udp(link.layer))).collect();
-    let datagrams = Datagrams::new(&layers, links)?;
+    let datagrams = Datagrams::new(&layers)?;
     datagrams.watch(poller, DATAGRAM)?;
     Ok(datagrams)
 }

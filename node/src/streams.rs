@@ -27,7 +27,8 @@ const PIECES: usize = 256;
 /// All streams of a node.
 pub struct Streams {
     listeners: Vec<(LayerId, TcpListener)>,
-    addresses: Vec<Option<String>>,
+    /// `host:port` of the links' peers.
+    addresses: HashMap<LinkId, String>,
     streams: HashMap<StreamId, Stream>,
     tokens: HashMap<u64, StreamId>,
     serial: u64,
@@ -86,11 +87,11 @@ impl Register for (&Poller, u64) {
 }
 
 impl Streams {
-    /// Serves the given listeners; `addresses` are those of the links, by number.
-    pub fn new(listeners: Vec<(LayerId, TcpListener)>, addresses: Vec<Option<String>>) -> Self {
+    /// Serves the given listeners. Links have no address until told.
+    pub fn new(listeners: Vec<(LayerId, TcpListener)>) -> Self {
         Streams {
             listeners,
-            addresses,
+            addresses: HashMap::new(),
             streams: HashMap::new(),
             tokens: HashMap::new(),
             serial: 0,
@@ -98,6 +99,13 @@ impl Streams {
             dirty: Vec::new(),
             accept_again: None,
             bytes: (0, 0),
+        }
+    }
+    /// Where a link's peer is from the next attempt on; `None` forgets the link.
+    pub fn set_address(&mut self, link: LinkId, address: Option<String>) {
+        match address {
+            Some(address) => drop(self.addresses.insert(link, address)),
+            None => drop(self.addresses.remove(&link)),
         }
     }
     /// Whether no stream is open or still delivers its last bytes.
@@ -147,7 +155,7 @@ impl Streams {
     pub fn connect(&mut self, layer: LayerId, stream: StreamId, link: LinkId, now: Instant, io: &mut Connector<'_>) {
         let serial = self.next_serial();
         self.insert(stream, serial, layer, Phase::Resolving);
-        match self.addresses.get(link.0 as usize).cloned().flatten() {
+        match self.addresses.get(&link).cloned() {
             Some(name) => {
                 if let Some((_, addresses)) = io.resolver.ask(stream, &name) {
                     self.resolved(stream, addresses, now, io);
@@ -277,6 +285,14 @@ impl Streams {
                 }
             }
         }
+    }
+
+    /// A layer wants TLS, which there is none of: the stream ends.
+    pub fn start_tls(&mut self, id: StreamId, inputs: &mut VecDeque<Input>) {
+        let Some(stream) = self.streams.get(&id) else { return };
+        let peer = stream.peer.map_or_else(String::new, |peer| format!(" with {peer}"));
+        tracing::error!("TLS is agreed on{peer}, but this node has none\nhint: set tls = \"forbid\" in the [layer]");
+        self.fail(id, inputs);
     }
 
     /// Queues bytes; they leave at the end of the turn.
@@ -511,9 +527,11 @@ mod tests {
             let poller = Poller::new().unwrap();
             poller.add(&listener, LISTENER).unwrap();
             let nobody = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
-            let links = vec![Some(address), Some(nobody), None];
+            let mut streams = Streams::new(vec![(LayerId(0), listener)]);
+            streams.set_address(LinkId(0), Some(address));
+            streams.set_address(LinkId(1), Some(nobody));
             World {
-                streams: Streams::new(vec![(LayerId(0), listener)], links),
+                streams,
                 resolver: Resolver::start(poller.waker()).unwrap(),
                 poller,
                 buffers: Buffers::default(),
@@ -625,6 +643,34 @@ mod tests {
                 |i| matches!(i, Input::StreamWritable { stream, room } if *stream == active && *room == QUEUE_BOUND),
             )
         });
+    }
+
+    #[test]
+    fn a_link_gets_an_address_and_loses_it() {
+        let mut world = World::new();
+        let address = world.streams.addresses[&LinkId(0)].clone();
+        world.streams.set_address(LinkId(7), Some(address));
+        let active = world.connect(7);
+        world.run(|seen| opened(seen).contains(&active));
+        for _ in 0..1000 {
+            world.streams.set_address(LinkId(7), None);
+            world.streams.set_address(LinkId(7), Some("127.0.0.1:9".into()));
+            world.streams.set_address(LinkId(7), None);
+        }
+        assert_eq!(world.streams.addresses.len(), 2);
+        world.streams.close(active, true, crate::clock::now());
+        let again = world.connect(7);
+        world.run(|seen| closed(seen, again) == Some(true));
+    }
+
+    #[test]
+    fn a_stream_that_is_to_be_secured_ends() {
+        let mut world = World::new();
+        let active = world.connect(0);
+        world.run(|seen| opened(seen).len() == 2);
+        world.streams.start_tls(active, &mut world.inputs);
+        let passive = world.passive().unwrap();
+        world.run(|seen| closed(seen, active) == Some(true) && closed(seen, passive).is_some());
     }
 
     #[test]

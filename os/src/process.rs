@@ -16,18 +16,6 @@ pub fn die_with_parent() -> io::Result<()> {
     check(unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL as libc::c_ulong, 0, 0, 0) }).map(drop)
 }
 
-/// Makes orphans below this process its own children, so that it can wait for them.
-pub fn adopt_orphans() -> io::Result<()> {
-    // SAFETY: PR_SET_CHILD_SUBREAPER takes its argument by value.
-    check(unsafe { libc::prctl(libc::PR_SET_CHILD_SUBREAPER, 1 as libc::c_ulong, 0, 0, 0) }).map(drop)
-}
-
-/// Keeps later-made children from ever gaining privileges by set-user-ID programs.
-pub fn no_new_privileges() -> io::Result<()> {
-    // SAFETY: PR_SET_NO_NEW_PRIVS takes its arguments by value.
-    check(unsafe { libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1 as libc::c_ulong, 0, 0, 0) }).map(drop)
-}
-
 /// Threads of this process.
 pub fn thread_count() -> io::Result<usize> {
     Ok(fs::read_dir("/proc/self/task")?.count())

@@ -1,9 +1,7 @@
 //! Cells and columns: what a Rust field becomes in a Parquet file and back.
 
-use std::sync::Arc;
-
-/// Text in a row; cheap to clone, so that node and link names are shared by all rows.
-pub type Text = Arc<str>;
+use crate::buffer::Buffer;
+pub use crate::text::Text;
 
 /// Type of a column.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -49,19 +47,19 @@ pub trait Field: Sized {
     const KIND: Kind;
     /// Whether it may be absent.
     const OPTIONAL: bool;
-    /// To a cell.
-    fn cell(&self) -> Cell;
+    /// Appends a value, or its absence, to its column.
+    fn put(value: Option<&Self>, column: &mut Buffer);
     /// From a cell; `None` when a value is absent that may not be.
     fn from_cell(cell: &Cell) -> Option<Self>;
 }
 
 macro_rules! field {
-    ($rust:ty, $kind:ident, $to:expr, $from:expr) => {
+    ($rust:ty, $kind:ident, $column:ident, $to:expr, $from:expr) => {
         impl Field for $rust {
             const KIND: Kind = Kind::$kind;
             const OPTIONAL: bool = false;
-            fn cell(&self) -> Cell {
-                Cell::$kind(Some($to(self)))
+            fn put(value: Option<&Self>, column: &mut Buffer) {
+                column.$column(value.map($to));
             }
             fn from_cell(cell: &Cell) -> Option<Self> {
                 match cell {
@@ -73,25 +71,17 @@ macro_rules! field {
     };
 }
 // Identifiers that use all 64 bits (hashes) keep their bits; everything counted stays below 2^63.
-field!(u64, Integer, |v: &u64| *v as i64, |v: &i64| *v as u64);
-field!(i64, Integer, |v: &i64| *v, |v: &i64| *v);
-field!(f64, Real, |v: &f64| *v, |v: &f64| *v);
-field!(bool, Flag, |v: &bool| *v, |v: &bool| *v);
-field!(Text, Text, |v: &Text| v.clone(), |v: &Text| v.clone());
+field!(u64, Integer, integer, |v| *v as i64, |v: &i64| *v as u64);
+field!(i64, Integer, integer, |v| *v, |v: &i64| *v);
+field!(f64, Real, real, |v| *v, |v: &f64| *v);
+field!(bool, Flag, flag, |v| *v, |v: &bool| *v);
+field!(Text, Text, text, |v| v, |v: &Text| v.clone());
 
 impl<T: Field> Field for Option<T> {
     const KIND: Kind = T::KIND;
     const OPTIONAL: bool = true;
-    fn cell(&self) -> Cell {
-        match self {
-            Some(value) => value.cell(),
-            None => match T::KIND {
-                Kind::Integer => Cell::Integer(None),
-                Kind::Real => Cell::Real(None),
-                Kind::Text => Cell::Text(None),
-                Kind::Flag => Cell::Flag(None),
-            },
-        }
+    fn put(value: Option<&Self>, column: &mut Buffer) {
+        T::put(value.and_then(Option::as_ref), column);
     }
     fn from_cell(cell: &Cell) -> Option<Self> {
         Some(T::from_cell(cell))

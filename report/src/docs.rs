@@ -1,6 +1,6 @@
 //! `docs/reference/run.md`, made from the schema.
 
-use crate::schema::{EVENTS, METRICS, TABLES};
+use crate::schema::{METRICS, TABLES, events};
 use std::fmt::Write;
 
 const INTRODUCTION: &str = "# The run directory
@@ -50,8 +50,8 @@ pub fn reference() -> String {
         let _ = writeln!(out, "| `{}` | {} | {} |", metric.name, metric.unit, metric.help);
     }
     out.push_str("\n## Events\n\n| event | meaning |\n|---|---|\n");
-    for (name, help) in EVENTS {
-        let _ = writeln!(out, "| `{name}` | {help} |");
+    for event in events() {
+        let _ = writeln!(out, "| `{}` | {} |", event.name, event.help);
     }
     out
 }

@@ -2,7 +2,7 @@
 
 use crate::column::Text;
 use crate::schema::{BundleRow, EventRow};
-use std::collections::BTreeMap;
+use farlink_base::{Map, map};
 
 /// Identity of a bundle without its fragment: (creation time, source, service, sequence).
 type Key = (u64, Text, u64, u64);
@@ -23,9 +23,13 @@ struct Journey {
 }
 
 /// Gathers journeys. Memory: one record of about 200 bytes for each bundle created.
-#[derive(Default)]
 pub struct Journeys {
-    known: BTreeMap<Key, Journey>,
+    known: Map<Key, Journey>,
+}
+impl Default for Journeys {
+    fn default() -> Self {
+        Journeys { known: map(0) }
+    }
 }
 
 impl Journeys {
@@ -85,7 +89,11 @@ impl Journeys {
             })
         };
         let mut rows: Vec<BundleRow> = self.known.into_iter().filter_map(row).collect();
-        rows.sort_by_key(|row| row.created_ns);
+        rows.sort_unstable_by(|a, b| {
+            let place = |row: &BundleRow| (row.created_ns, row.creation_ms);
+            let identity = |row: &BundleRow| (row.service, row.sequence);
+            place(a).cmp(&place(b)).then_with(|| a.source.cmp(&b.source)).then_with(|| identity(a).cmp(&identity(b)))
+        });
         rows
     }
 }

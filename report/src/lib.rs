@@ -4,6 +4,7 @@
 //! through it and never learns what the others wrote. Read [`RunWriter`] and [`schema`] first.
 #![forbid(unsafe_code)]
 
+mod buffer;
 mod column;
 mod compare;
 mod docs;
@@ -16,6 +17,7 @@ mod run;
 pub mod schema;
 mod statistics;
 mod table;
+mod text;
 
 pub use column::{Cell, Kind, Text};
 pub use compare::{Comparison, Metric, RunLabel};

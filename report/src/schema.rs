@@ -1,6 +1,7 @@
 //! The tables of a run: one definition gives the Rust rows, the Parquet columns and
 //! `docs/reference/run.md`. To add a column, add a field with its one-line meaning and unit.
 
+use crate::buffer::Buffer;
 use crate::column::{Cell, Field, Kind, Text};
 use farlink_link::{DropReason, Statistics};
 
@@ -34,8 +35,8 @@ pub struct TableSchema {
 pub trait Row: Sized {
     /// Its table.
     const SCHEMA: TableSchema;
-    /// Its cells in the order of the columns.
-    fn cells(&self, put: &mut dyn FnMut(Cell));
+    /// Appends its values to the columns, in their order.
+    fn put(&self, columns: &mut [Buffer]);
     /// From cells in the order of the columns; `None` when one is missing.
     fn from_cells(cells: &mut dyn Iterator<Item = Cell>) -> Option<Self>;
 }
@@ -64,8 +65,11 @@ macro_rules! table {
                     help: $help,
                 }, )*],
             };
-            fn cells(&self, put: &mut dyn FnMut(Cell)) {
-                $( put(self.$name.cell()); )*
+            fn put(&self, columns: &mut [Buffer]) {
+                let mut columns = columns.iter_mut();
+                $( if let Some(column) = columns.next() {
+                    Field::put(Some(&self.$name), column);
+                } )*
             }
             fn from_cells(cells: &mut dyn Iterator<Item = Cell>) -> Option<Self> {
                 Some($row { $( $name: <$type as Field>::from_cell(&cells.next()?)?, )* })
@@ -167,7 +171,7 @@ table! {
 }
 
 table! {
-    /// Values over time; which metrics there are is listed below.
+    /// Values over time; which metrics there are is listed below. Of a value that stands still, samples between the first and the last may be left out: a line through those written is the line through all.
     SampleRow in "samples" {
         /// When, from the start of the run.
         time_ns: u64, "ns";
@@ -281,7 +285,7 @@ impl LinkRow {
 
 impl EventRow {
     /// An event with nothing but time, node and name.
-    pub fn new(time_ns: u64, node: Text, event: &str) -> EventRow {
+    pub fn new(time_ns: u64, node: Text, event: impl Into<Text>) -> EventRow {
         EventRow {
             time_ns,
             node,
@@ -353,45 +357,32 @@ pub const METRICS: &[Metric] = &[
     Metric { name: RSS_BYTES, unit: "B", help: "Resident memory of the node's process." },
 ];
 
-/// Names in the column `event`, with their meaning.
-pub const EVENTS: &[(&str, &str)] = &[
-    ("created", "An application here created the bundle."),
-    ("received", "The bundle arrived whole over a link."),
-    ("recovered", "The bundle was found in the store after a restart."),
-    ("accepted", "The bundle is kept, and was acknowledged."),
-    ("routed", "The router chose a link and a neighbour."),
-    ("waiting", "There is no way to go for now."),
-    ("transmitting", "The bundle was handed to the convergence layer."),
-    ("forwarded", "The neighbour confirmed it, or the layer cannot know and it left."),
-    ("forward_failed", "The layer gave it back; it will be routed again."),
-    ("delivered", "An application here took the bundle."),
-    ("deleted", "The bundle left this node; the reason says why, `done` after delivery or confirmation."),
-    ("fragmented", "A piece was cut from a bundle; the row is about the piece."),
-    ("reassembled", "Fragments were joined to this bundle."),
-    ("refused", "Something offered was not taken."),
-    ("link_up", "A link may carry bundles."),
-    ("link_down", "A link may not."),
-    ("malformed", "Wire data that did not parse was thrown away."),
-    ("ltp_segment", "An LTP segment left or arrived; only when the scenario asks for segments."),
-    ("ltp_session_end", "An LTP session ended; the reason says whether it was cancelled."),
-    ("clock_stepped", "The wall clock jumped."),
-    ("store_damage", "A damaged record was found in the store and left out."),
-    ("store_failed", "A disk operation failed; the store refuses work until the disk answers again."),
-];
+/// What may stand in the column `event`, with its meaning: every event but the one that only numbers
+/// a bundle.
+pub fn events() -> impl Iterator<Item = &'static farlink_events::EventInfo> {
+    farlink_events::EVENTS.iter().filter(|event| event.name != "seen")
+}
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn cells_and_rows_are_inverse() {
+    fn a_row_survives_the_file_and_a_value_that_must_be_there_is_missed() {
+        let folder = tempfile::tempdir().unwrap();
         let mut row = EventRow::new(7, "a".into(), "created");
         row.sequence = Some(u64::MAX);
         row.sent = Some(false);
-        let mut cells = Vec::new();
-        row.cells(&mut |cell| cells.push(cell));
-        assert_eq!(cells.len(), EventRow::SCHEMA.columns.len());
-        assert_eq!(EventRow::from_cells(&mut cells.into_iter()), Some(row));
+        let mut writer = crate::table::TableWriter::create(folder.path()).unwrap();
+        writer.push(&row).unwrap();
+        writer.finish().unwrap();
+        let mut read = Vec::new();
+        crate::table::read_table::<EventRow>(folder.path(), &mut |row| {
+            read.push(row);
+            Ok(())
+        })
+        .unwrap();
+        assert_eq!(read, [row]);
         assert_eq!(EventRow::from_cells(&mut [Cell::Integer(None)].into_iter()), None);
     }
 

@@ -1,16 +1,17 @@
 //! One table as one Parquet file, written in row groups so that memory stays bounded. No Arrow:
 //! the columns are flat, and the low-level column writer compiles in seconds.
 
+use crate::buffer::Buffer;
 use crate::column::{Cell, Kind, Text};
 use crate::schema::Row;
 use anyhow::{Context, Result, ensure};
-use parquet::basic::{Compression, LogicalType, Repetition, Type as PhysicalType};
+use parquet::basic::{Compression, Encoding, LogicalType, Repetition, Type as PhysicalType};
 use parquet::column::reader::{ColumnReader, ColumnReaderImpl};
-use parquet::data_type::{BoolType, ByteArray, ByteArrayType, DataType, DoubleType, Int64Type};
+use parquet::data_type::{ByteArray, DataType};
 use parquet::file::properties::WriterProperties;
 use parquet::file::reader::{FileReader, RowGroupReader, SerializedFileReader};
-use parquet::file::writer::{SerializedFileWriter, SerializedRowGroupWriter};
-use parquet::schema::types::Type;
+use parquet::file::writer::SerializedFileWriter;
+use parquet::schema::types::{ColumnPath, Type};
 use std::fs::File;
 use std::marker::PhantomData;
 use std::path::{Path, PathBuf};
@@ -18,64 +19,6 @@ use std::sync::Arc;
 
 /// Rows of one row group; a row of the widest table takes about 400 bytes in memory.
 const GROUP_ROWS: usize = 32_768;
-
-/// Values of one column of the group being filled; `defined` holds 1 for present, 0 for absent.
-enum Buffer {
-    Integer(Vec<i64>, Vec<i16>),
-    Real(Vec<f64>, Vec<i16>),
-    Text(Vec<ByteArray>, Vec<i16>),
-    Flag(Vec<bool>, Vec<i16>),
-}
-
-/// A value put where its kind belongs.
-fn put<T>(values: &mut Vec<T>, defined: &mut Vec<i16>, value: Option<T>) {
-    defined.push(i16::from(value.is_some()));
-    values.extend(value);
-}
-
-impl Buffer {
-    fn new(kind: Kind) -> Buffer {
-        match kind {
-            Kind::Integer => Buffer::Integer(Vec::new(), Vec::new()),
-            Kind::Real => Buffer::Real(Vec::new(), Vec::new()),
-            Kind::Text => Buffer::Text(Vec::new(), Vec::new()),
-            Kind::Flag => Buffer::Flag(Vec::new(), Vec::new()),
-        }
-    }
-    fn push(&mut self, cell: Cell) {
-        match (self, cell) {
-            (Buffer::Integer(values, defined), Cell::Integer(value)) => put(values, defined, value),
-            (Buffer::Real(values, defined), Cell::Real(value)) => put(values, defined, value),
-            (Buffer::Flag(values, defined), Cell::Flag(value)) => put(values, defined, value),
-            (Buffer::Text(values, defined), Cell::Text(value)) => {
-                put(values, defined, value.map(|text| ByteArray::from(&*text)));
-            }
-            _ => unreachable!("a row's cells follow its schema"),
-        }
-    }
-    /// Writes what was collected and starts again, keeping the memory.
-    fn flush(&mut self, optional: bool, group: &mut SerializedRowGroupWriter<'_, File>) -> Result<()> {
-        fn write<T: DataType>(
-            group: &mut SerializedRowGroupWriter<'_, File>,
-            values: &mut Vec<T::T>,
-            defined: &mut Vec<i16>,
-            optional: bool,
-        ) -> Result<()> {
-            let mut column = group.next_column()?.context("the file has a column less than the schema")?;
-            column.typed::<T>().write_batch(values, optional.then_some(&defined[..]), None)?;
-            column.close()?;
-            values.clear();
-            defined.clear();
-            Ok(())
-        }
-        match self {
-            Buffer::Integer(values, defined) => write::<Int64Type>(group, values, defined, optional),
-            Buffer::Real(values, defined) => write::<DoubleType>(group, values, defined, optional),
-            Buffer::Text(values, defined) => write::<ByteArrayType>(group, values, defined, optional),
-            Buffer::Flag(values, defined) => write::<BoolType>(group, values, defined, optional),
-        }
-    }
-}
 
 fn parquet_schema<R: Row>() -> Result<Type> {
     let mut fields = Vec::new();
@@ -112,12 +55,19 @@ impl<R: Row> TableWriter<R> {
     pub fn create(folder: &Path) -> Result<Self> {
         let path = folder.join(format!("{}.parquet", R::SCHEMA.name));
         let file = File::create(&path).with_context(|| format!("cannot create {}", path.display()))?;
-        let properties = WriterProperties::builder()
+        let mut properties = WriterProperties::builder()
             .set_compression(Compression::SNAPPY)
-            .set_created_by(concat!("farlink ", env!("CARGO_PKG_VERSION")).to_string())
-            .build();
+            .set_created_by(concat!("farlink ", env!("CARGO_PKG_VERSION")).to_string());
+        // Times and counters hardly repeat, but grow: their differences are small, and a dictionary
+        // of them would be built in vain.
+        for column in R::SCHEMA.columns.iter().filter(|column| column.kind == Kind::Integer) {
+            let place = ColumnPath::from(column.name);
+            properties = properties
+                .set_column_dictionary_enabled(place.clone(), false)
+                .set_column_encoding(place, Encoding::DELTA_BINARY_PACKED);
+        }
         Ok(TableWriter {
-            file: SerializedFileWriter::new(file, Arc::new(parquet_schema::<R>()?), Arc::new(properties))?,
+            file: SerializedFileWriter::new(file, Arc::new(parquet_schema::<R>()?), Arc::new(properties.build()))?,
             path,
             buffers: R::SCHEMA.columns.iter().map(|c| Buffer::new(c.kind)).collect(),
             buffered: 0,
@@ -127,12 +77,7 @@ impl<R: Row> TableWriter<R> {
     }
     /// Appends a row.
     pub fn push(&mut self, row: &R) -> Result<()> {
-        let mut buffers = self.buffers.iter_mut();
-        row.cells(&mut |cell| {
-            if let Some(buffer) = buffers.next() {
-                buffer.push(cell);
-            }
-        });
+        row.put(&mut self.buffers);
         self.buffered += 1;
         self.rows += 1;
         if self.buffered >= GROUP_ROWS { self.flush() } else { Ok(()) }

@@ -1,13 +1,8 @@
 //! Which end of which link has which IPv4 address: the same in the simulator and in the testbed,
 //! so that a capture of one explains a trace of the other.
 
-use crate::types::{Layer, Scenario};
+use crate::types::Scenario;
 use std::net::Ipv4Addr;
-
-/// UDP port of LTP (RFC 7122).
-pub const LTP_PORT: u16 = 1113;
-/// TCP port of TCPCLv4 (RFC 9174).
-pub const TCPCL_PORT: u16 = 4556;
 
 /// One end of one link.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -37,10 +32,6 @@ impl Scenario {
     pub fn ends(&self, link: usize) -> [LinkEnd; 2] {
         let here = &self.links[link];
         let address = |host: u8| Ipv4Addr::new(10, (link / 256) as u8, (link % 256) as u8, host);
-        let port = match here.layer {
-            Layer::Ltp(_) => LTP_PORT,
-            Layer::TcpclV4(_) => TCPCL_PORT,
-        };
         let end = |i: usize| LinkEnd {
             link,
             node: here.between[i],
@@ -48,7 +39,7 @@ impl Scenario {
             first: i == 0,
             address: address(1 + i as u8),
             peer_address: address(2 - i as u8),
-            port,
+            port: here.port,
         };
         [end(0), end(1)]
     }

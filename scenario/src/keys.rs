@@ -1,97 +1,25 @@
 //! Every key of a scenario file: the one definition that the parser checks against, that gives
-//! defaults, and that `docs/reference/scenario.md` is generated from.
+//! defaults, and that `docs/reference/scenario.md` is generated from. Parameters of convergence layers
+//! come from the layers' own tables (`core/cla`).
 
-/// How a value is written.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Kind {
-    /// Free text.
-    Text,
-    /// Letters, digits, `-`, `_` and `.`; unique among its kind.
-    Name,
-    /// The name of a node.
-    Node,
-    /// The name of a link.
-    Link,
-    /// The names of two nodes.
-    NodePair,
-    /// A file, relative to the scenario.
-    File,
-    /// A duration with its unit.
-    Duration,
-    /// A data rate with its unit.
-    Rate,
-    /// A data rate, or a list of `[time, rate]`.
-    RateOverTime,
-    /// A duration, or a list of `[time, delay]`.
-    DelayOverTime,
-    /// A data volume with its unit.
-    Volume,
-    /// A data volume, or `[smallest, largest]`.
-    VolumeRange,
-    /// A UTC time.
-    Time,
-    /// A whole number from the first to the second.
-    Count(u64, u64),
-    /// A number from 0 to 1, or a percentage such as `"0.1 %"`.
-    Share,
-    /// `true` or `false`.
-    Flag,
-    /// One of these words.
-    Choice(&'static [&'static str]),
-    /// A list of these words.
-    Choices(&'static [&'static str]),
-    /// One or several endpoint IDs.
-    EndpointIds,
-    /// Parameters of a policy: a table of numbers or quantities.
-    Params,
-    /// A table of endpoint ID patterns and the nodes they go through.
-    Routes,
-    /// Two numbers from 0 to 1.
-    Point,
-    /// A table, described in the section of this name.
-    Table(&'static str),
-    /// Any number of tables, described in the section of this name.
-    Tables(&'static str),
+use farlink_cla::registry::{LAYERS, LayerInfo, Medium, NAMES};
+use farlink_config::{Fallback, Key, Kind, Section, key, setting_keys};
+use std::sync::LazyLock;
+
+const fn other(what: &'static str, example: &'static str) -> Kind {
+    Kind::Other { what, example }
 }
 
-/// What holds when a key is not given.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Fallback {
-    /// The key must be given.
-    Required,
-    /// Nothing, or what the help says.
-    Absent,
-    /// This value.
-    Is(&'static str),
-}
-
-/// One key.
-#[derive(Clone, Copy, Debug)]
-pub struct Key {
-    /// As written in the file.
-    pub name: &'static str,
-    /// How its value is written.
-    pub kind: Kind,
-    /// What holds without it.
-    pub default: Fallback,
-    /// What it does.
-    pub help: &'static str,
-}
-
-/// The keys of one table.
-#[derive(Clone, Copy, Debug)]
-pub struct Section {
-    /// As written in the file, such as `[[link]]`.
-    pub name: &'static str,
-    /// What it is for.
-    pub help: &'static str,
-    /// Its keys.
-    pub keys: &'static [Key],
-}
-
-const fn key(name: &'static str, kind: Kind, default: Fallback, help: &'static str) -> Key {
-    Key { name, kind, default, help }
-}
+const NODE_NAME: Kind = other("name of a node", "\"ground\"");
+const LINK_NAME: Kind = other("name of a link", "\"space\"");
+const NODE_PAIR: Kind = other("two names of nodes", "[\"orbiter\", \"ground\"]");
+const RATE_OVER_TIME: Kind = other("rate, or list of [time, rate]", "\"100 Mbit/s\"");
+const DELAY_OVER_TIME: Kind = other("duration, or list of [time, duration]", "\"600 ms\"");
+const VOLUME_RANGE: Kind = other("volume, or [smallest, largest]", "\"100 kB\"");
+const ENDPOINT_IDS: Kind = other("node ID, or list of them", "\"ipn:1.0\"");
+const PARAMS: Kind = other("table of numbers or quantities", "{ copies = 8 }");
+const ROUTES: Kind = other("table: pattern = node", "{ \"ipn:4.*\" = \"relay\" }");
+const POINT: Kind = other("[x, y], each 0 to 1", "[0.1, 0.5]");
 
 use Fallback::{Absent, Is, Required};
 use Kind::{Choice, Choices, Count, Flag, Share, Text};
@@ -111,6 +39,12 @@ pub const SCENARIO: Section = Section {
         ),
         key("duration", Kind::Duration, Required, "The run ends then at the latest."),
         key("stop_when_delivered", Flag, Is("true"), "End as soon as all traffic was sent and delivered."),
+        key(
+            "fidelity",
+            Choice(&["message", "full"]),
+            Is("full"),
+            "Simulation only: `full` sends packets with convergence layers, as nodes do; `message` sends whole bundles at the links' rate and delay, without loss, for many nodes and long runs; one cut short by the end of a contact starts anew.",
+        ),
         key(
             "epoch",
             Kind::Time,
@@ -145,79 +79,82 @@ pub const SCENARIO: Section = Section {
 };
 
 /// `[[node]]`.
-pub const NODE: Section = Section {
-    name: "node",
-    help: "One node: `[[node]]` for each.",
-    keys: &[
-        key("name", Kind::Name, Required, "Its name here, in host names and in reports."),
-        key(
-            "id",
-            Kind::EndpointIds,
-            Required,
-            "Node ID such as \"ipn:1.0\" or \"dtn://probe/\"; a list gives aliases after the first.",
-        ),
-        key(
-            "store",
-            Choice(&["memory", "durable"]),
-            Is("memory"),
-            "Where bundles are kept: `memory` acknowledges at once, `durable` after they are on disk.",
-        ),
-        key(
-            "store_capacity",
-            Kind::Volume,
-            Is("1 GB"),
-            "Most bytes the store may keep; beyond it the control decides.",
-        ),
-        key("router", Text, Is("sabr"), "Router by name; see below."),
-        key("router_params", Kind::Params, Absent, "Parameters of the router."),
-        key("control", Text, Is("none"), "Congestion control by name; see below. `none` refuses what does not fit."),
-        key("control_params", Kind::Params, Absent, "Parameters of the control."),
-        key(
-            "routes",
-            Kind::Routes,
-            Absent,
-            "Static routes, tried when the router has none: { \"ipn:4.*\" = \"relay\" }.",
-        ),
-        key("hop_limit", Count(0, 255), Is("32"), "Hop limit of bundles created here; 0 puts no hop count block."),
-        key(
-            "crc",
-            Choice(&["none", "crc16", "crc32c"]),
-            Is("crc32c"),
-            "CRC on blocks made here; a primary block always has one.",
-        ),
-        key("status_reports", Flag, Is("false"), "Whether status reports are generated."),
-        key("lifetime", Kind::Duration, Is("1 h"), "Lifetime of bundles created here whose [[traffic]] names none."),
-        key(
-            "priority",
-            Choice(&["bulk", "normal", "expedited"]),
-            Is("normal"),
-            "Class of service of bundles created here whose [[traffic]] names none.",
-        ),
-        key("position", Kind::Point, Absent, "Where the topology shows it: [from left, from top], each 0 to 1."),
-    ],
-};
+pub static NODE: LazyLock<Section> = LazyLock::new(|| {
+    let help = "One node: `[[node]]` for each.";
+    Section { name: "node", help, keys: with_layers(NODE_KEYS, |layer| layer.node.name) }
+});
+
+const NODE_KEYS: &[Key] = &[
+    key("name", Kind::Name, Required, "Its name here, in host names and in reports."),
+    key(
+        "id",
+        ENDPOINT_IDS,
+        Required,
+        "Node ID such as \"ipn:1.0\" or \"dtn://probe/\"; a list gives aliases after the first.",
+    ),
+    key(
+        "store",
+        Choice(&["memory", "durable"]),
+        Is("memory"),
+        "Where bundles are kept: `memory` acknowledges at once, `durable` after they are on disk.",
+    ),
+    key("store_capacity", Kind::Volume, Is("1 GB"), "Most bytes the store may keep; beyond it the control decides."),
+    key("router", Text, Is("sabr"), "Router by name; see below."),
+    key("router_params", PARAMS, Absent, "Parameters of the router."),
+    key("control", Text, Is("none"), "Congestion control by name; see below. `none` refuses what does not fit."),
+    key("control_params", PARAMS, Absent, "Parameters of the control."),
+    key("routes", ROUTES, Absent, "Static routes, tried when the router has none: { \"ipn:4.*\" = \"relay\" }."),
+    key("hop_limit", Count(0, 255), Is("64"), "Hop limit of bundles created here; 0 puts no hop count block."),
+    key(
+        "crc",
+        Choice(&["none", "crc16", "crc32c"]),
+        Is("crc32c"),
+        "CRC on blocks made here; a primary block always has one.",
+    ),
+    key("status_reports", Flag, Is("false"), "Whether status reports are generated."),
+    key("lifetime", Kind::Duration, Is("1 h"), "Lifetime of bundles created here whose [[traffic]] names none."),
+    key(
+        "priority",
+        Choice(&["bulk", "normal", "expedited"]),
+        Is("normal"),
+        "Class of service of bundles created here whose [[traffic]] names none.",
+    ),
+    key("position", POINT, Absent, "Where the topology shows it: [from left, from top], each 0 to 1."),
+];
 
 /// `[[link]]`.
-pub const LINK: Section = Section {
-    name: "link",
-    help: "One link between two nodes: `[[link]]` for each. The keys of a direction may stand here, too, and then hold for both directions.",
-    keys: &[
-        key("name", Kind::Name, Required, "Its name in contacts and reports."),
-        key("between", Kind::NodePair, Required, "Its two nodes; `forward` goes from the first to the second."),
-        key("layer", Choice(&["ltp", "tcpclv4"]), Required, "Convergence layer."),
-        key(
-            "preset",
-            Text,
-            Absent,
-            "Link model to start from (see below); the keys given here and in `forward` and `reverse` change it. Presets go forward towards the spacecraft: name the ground first in `between`.",
-        ),
-        key("mtu", Kind::Volume, Is("1500 B"), "Largest IP packet."),
-        key("ltp", Kind::Table("link.ltp"), Absent, "Parameters of LTP."),
-        key("tcpclv4", Kind::Table("link.tcpclv4"), Absent, "Parameters of TCPCLv4."),
-        key("forward", Kind::Table("link.direction"), Absent, "From the first node to the second."),
-        key("reverse", Kind::Table("link.direction"), Absent, "From the second node to the first."),
-    ],
-};
+pub static LINK: LazyLock<Section> = LazyLock::new(|| {
+    let help = "One link between two nodes: `[[link]]` for each. The keys of a direction may stand here, too, and then hold for both directions.";
+    let mut keys = LINK_KEYS.to_vec();
+    let after = keys.iter().position(|key| key.name == "layer").map_or(keys.len(), |place| place + 1);
+    keys.insert(after, port());
+    Section { name: "link", help, keys: with_layers(&keys, |layer| layer.link.name) }
+});
+
+/// The default is that of the layer, which the registry knows.
+fn port() -> Key {
+    let assigned: Vec<String> = LAYERS.iter().map(|layer| format!("{} for `{}`", layer.port, layer.name)).collect();
+    let help = format!(
+        "Port both ends listen on; without it, {}. At a node, links of one layer and port share an instance of it; another port keeps links apart, each with sockets of its own.",
+        assigned.join(", ")
+    );
+    key("port", Count(1, 65_535), Absent, help.leak())
+}
+
+const LINK_KEYS: &[Key] = &[
+    key("name", Kind::Name, Required, "Its name in contacts and reports."),
+    key("between", NODE_PAIR, Required, "Its two nodes; `forward` goes from the first to the second."),
+    key("layer", Choice(NAMES), Required, "Convergence layer."),
+    key(
+        "preset",
+        Text,
+        Absent,
+        "Link model to start from (see below); the keys given here and in `forward` and `reverse` change it. Presets go forward towards the spacecraft: name the ground first in `between`.",
+    ),
+    key("mtu", Kind::Volume, Is("1500 B"), "Largest IP packet."),
+    key("forward", Kind::Table("link.direction"), Absent, "From the first node to the second."),
+    key("reverse", Kind::Table("link.direction"), Absent, "From the second node to the first."),
+];
 
 /// `[link.forward]`, `[link.reverse]`, and both in `[[link]]`.
 pub const DIRECTION: Section = Section {
@@ -226,13 +163,13 @@ pub const DIRECTION: Section = Section {
     keys: &[
         key(
             "rate",
-            Kind::RateOverTime,
+            RATE_OVER_TIME,
             Is("unlimited"),
             "Transmission rate, or steps [[\"0 s\", \"10 Mbit/s\"], [\"60 s\", \"2 Mbit/s\"]]. IP packets plus `overhead` are charged.",
         ),
         key(
             "delay",
-            Kind::DelayOverTime,
+            DELAY_OVER_TIME,
             Is("0 s"),
             "One-way delay, or points [[\"0 s\", \"1.2 s\"], [\"1 h\", \"1.4 s\"]] joined by straight lines.",
         ),
@@ -310,78 +247,55 @@ pub const BURST: Section = Section {
     ],
 };
 
-/// `[link.ltp]`.
-pub const LTP: Section = Section {
-    name: "link.ltp",
-    help: "Parameters of LTP (RFC 5326) on this link; both ends use the same.",
-    keys: &[
-        key(
-            "datagram",
-            Kind::Volume,
-            Is("1360 B"),
-            "UDP payload of one segment, headers of LTP included; must fit the MTU less 28 bytes of IP and UDP.",
-        ),
-        key("sessions", Count(1, 1_000_000), Is("10000"), "Export sessions open at once."),
-        key(
-            "window",
-            Kind::Volume,
-            Is("1 GiB"),
-            "Bytes in flight at once; below rate times round trip the link cannot be filled.",
-        ),
-        key("aggregate", Kind::Volume, Is("0 B"), "Join bundles to blocks up to this size; 0 sends each alone."),
-        key("aggregate_wait", Kind::Duration, Is("2 ms"), "Longest a bundle waits for others to join."),
-        key(
-            "margin",
-            Kind::Duration,
-            Is("200 ms"),
-            "Added to the round trip for each timer: queueing and processing at both ends.",
-        ),
-        key(
-            "attempts",
-            Count(1, 1000),
-            Is("20"),
-            "Times a checkpoint, report or cancel is sent before the session is given up.",
-        ),
-        key(
-            "checkpoint_every",
-            Kind::Volume,
-            Is("0 B"),
-            "Extra checkpoints inside a block, every this many bytes; 0 for only the last.",
-        ),
-    ],
-};
+/// The sections of one convergence layer.
+pub struct LayerSections {
+    /// `[node.<layer>]`: what holds for all links of a node.
+    pub node: Section,
+    /// `[link.<layer>]`.
+    pub link: Section,
+}
 
-/// `[link.tcpclv4]`.
-pub const TCPCLV4: Section = Section {
-    name: "link.tcpclv4",
-    help: "Parameters of TCPCLv4 (RFC 9174) on this link; both ends use the same.",
-    keys: &[
-        key(
-            "connect",
-            Choice(&["first", "second", "both"]),
-            Is("first"),
-            "Which node of `between` opens the connection.",
-        ),
-        key("keepalive", Kind::Duration, Is("30 s"), "Keepalive interval; 0 s disables."),
-        key("segment", Kind::Volume, Is("256 KiB"), "Segment size used when the peer allows."),
-        key("window", Kind::Volume, Is("64 MiB"), "Bytes handed to the stream or waiting for acknowledgment at once."),
-        key(
-            "reconnect_min",
-            Kind::Duration,
-            Is("100 ms"),
-            "First wait before connecting again; doubles up to `reconnect_max`.",
-        ),
-        key("reconnect_max", Kind::Duration, Is("30 s"), "Longest wait before connecting again."),
-    ],
-};
+/// The sections of all convergence layers, in the order of the registry.
+pub static LAYER_SECTIONS: LazyLock<Vec<LayerSections>> = LazyLock::new(|| LAYERS.iter().map(layer_sections).collect());
+
+/// Made once and kept for good.
+fn layer_sections(layer: &LayerInfo) -> LayerSections {
+    let mut link = setting_keys(&layer.link_settings());
+    if layer.medium == Medium::Streams {
+        let which = Choice(&["first", "second", "both"]);
+        link.insert(0, key("connect", which, Is("first"), "Which node of `between` opens the connection."));
+    }
+    let title = layer.title;
+    LayerSections {
+        node: Section {
+            name: format!("node.{}", layer.name).leak(),
+            help: format!("Parameters of {title} at this node, for all its links.").leak(),
+            keys: setting_keys(&layer.settings()).leak(),
+        },
+        link: Section {
+            name: format!("link.{}", layer.name).leak(),
+            help: format!("Parameters of {title} on this link; both ends use the same.").leak(),
+            keys: link.leak(),
+        },
+    }
+}
+
+/// Keys of a section, and one for the table of each layer.
+fn with_layers(keys: &[Key], name: impl Fn(&'static LayerSections) -> &'static str) -> &'static [Key] {
+    let of_layer = |(layer, sections): (&'static LayerInfo, &'static LayerSections)| {
+        key(layer.name, Kind::Table(name(sections)), Absent, format!("Parameters of {}.", layer.title).leak())
+    };
+    let layers = LAYERS.iter().zip(LAYER_SECTIONS.iter()).map(of_layer);
+    keys.iter().copied().chain(layers).collect::<Vec<_>>().leak()
+}
 
 /// `[[contact]]`.
 pub const CONTACT: Section = Section {
     name: "contact",
     help: "A time in which a link is up: `[[contact]]` for each. Times count from the start of the run.",
     keys: &[
-        key("link", Kind::Link, Required, "Which link."),
-        key("from", Kind::Node, Absent, "The transmitting node; without it, both directions are up."),
+        key("link", LINK_NAME, Required, "Which link."),
+        key("from", NODE_NAME, Absent, "The transmitting node; without it, both directions are up."),
         key("start", Kind::Duration, Required, "First moment of transmission."),
         key("end", Kind::Duration, Required, "Last moment of transmission; what is in flight then still arrives."),
         key("rate", Kind::Rate, Absent, "Rate in this contact; without it, the link's."),
@@ -401,8 +315,8 @@ pub const TRAFFIC: Section = Section {
     help: "Bundles from one node to another: `[[traffic]]` for each, with exactly one of `file`, `bundles` and `ping`.",
     keys: &[
         key("name", Kind::Name, Absent, "Its name in reports; without it, made from the two nodes."),
-        key("from", Kind::Node, Required, "Sending node."),
-        key("to", Kind::Node, Required, "Receiving node."),
+        key("from", NODE_NAME, Required, "Sending node."),
+        key("to", NODE_NAME, Required, "Receiving node."),
         key(
             "service",
             Count(1, u32::MAX as u64),
@@ -453,7 +367,7 @@ pub const TRAFFIC_BUNDLES: Section = Section {
     help: "Bundles with content from the seed.",
     keys: &[
         key("count", Count(1, 1_000_000_000), Required, "How many."),
-        key("size", Kind::VolumeRange, Required, "Payload: one size, or [smallest, largest] to draw it uniformly."),
+        key("size", VOLUME_RANGE, Required, "Payload: one size, or [smallest, largest] to draw it uniformly."),
         key("rate", Kind::Rate, Absent, "Create bundles at this rate of payload."),
         key(
             "interval",
@@ -480,7 +394,12 @@ pub const MEASURE: Section = Section {
     name: "measure",
     help: "What is recorded.",
     keys: &[
-        key("interval", Kind::Duration, Is("100 ms"), "Time between two samples of stores, links and processes."),
+        key(
+            "interval",
+            Kind::Duration,
+            Absent,
+            "Time between two samples of stores, links and processes; without it a thousandth of `duration`, at least 100 ms. A simulation writes only values that changed.",
+        ),
         key(
             "tables",
             Choices(&["events", "bundles", "samples", "links", "processes"]),
@@ -503,20 +422,11 @@ pub const EXPECT: Section = Section {
 };
 
 /// All sections in the order of the reference.
-pub const SECTIONS: &[&Section] = &[
-    &SCENARIO,
-    &NODE,
-    &LINK,
-    &DIRECTION,
-    &BURST,
-    &OUTAGES,
-    &LTP,
-    &TCPCLV4,
-    &CONTACT,
-    &TRAFFIC,
-    &TRAFFIC_FILE,
-    &TRAFFIC_BUNDLES,
-    &TRAFFIC_PING,
-    &MEASURE,
-    &EXPECT,
-];
+pub fn sections() -> Vec<&'static Section> {
+    let mut sections: Vec<&'static Section> = vec![&SCENARIO, &NODE];
+    sections.extend(LAYER_SECTIONS.iter().map(|layer| &layer.node));
+    sections.extend([&*LINK, &DIRECTION, &BURST, &OUTAGES]);
+    sections.extend(LAYER_SECTIONS.iter().map(|layer| &layer.link));
+    sections.extend([&CONTACT, &TRAFFIC, &TRAFFIC_FILE, &TRAFFIC_BUNDLES, &TRAFFIC_PING, &MEASURE, &EXPECT]);
+    sections
+}

@@ -8,20 +8,25 @@
 mod address;
 mod docs;
 pub mod keys;
+mod layers;
+mod names;
 mod parse;
 mod parse_contact;
 mod parse_link;
+mod parse_node;
 mod parse_traffic;
 mod plan;
-mod reader;
 mod topology;
 mod types;
 
-pub use address::{LTP_PORT, LinkEnd, PREFIX_LENGTH, TCPCL_PORT};
+pub use address::{LinkEnd, PREFIX_LENGTH};
 pub use docs::{EXAMPLE, reference};
 pub use farlink_base::ConfigError;
+pub use farlink_cla::registry::{LAYERS, LayerInfo, Medium};
 pub use farlink_link::{DirectionSpec, LinkSpec};
+pub use layers::NodeLayer;
+pub use topology::{first_delay, first_rate};
 pub use types::{
-    ConnectSide, Contact, Crc, Expect, Layer, Link, Ltp, Measure, Node, Pace, Policy, Route, Scenario, SizeRange,
-    StoreKind, Table, TcpclV4, Traffic, TrafficKind,
+    ConnectSide, Contact, Crc, Expect, Fidelity, Layer, Link, Measure, Node, Pace, Policy, Route, Scenario, Settings,
+    SizeRange, StoreKind, Table, Traffic, TrafficKind,
 };

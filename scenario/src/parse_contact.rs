@@ -1,19 +1,19 @@
 //! Contacts: inline tables and the plan file, joined to one list in order of time.
 
 use crate::keys;
-use crate::parse::{node_index, unknown};
-use crate::reader::Reader;
+use crate::names::Names;
 use crate::types::{Contact, Scenario};
-use farlink_base::{DtnTime, Duration};
+use farlink_base::{DtnTime, Duration, NodeId};
+use farlink_config::Reader;
 use farlink_routing::contact_plan;
+use std::collections::HashMap;
 
-pub fn contacts(top: &Reader<'_>, scenario: &mut Scenario) {
-    let nodes: Vec<String> = scenario.nodes.iter().map(|n| n.name.clone()).collect();
-    let links: Vec<String> = scenario.links.iter().map(|l| l.name.clone()).collect();
+pub fn contacts(top: &Reader<'_>, scenario: &mut Scenario, nodes: &Names) {
+    let links = Names::new(scenario.links.iter().map(|l| l.name.as_str()));
     for (path, table) in top.tables("contact") {
         Reader::check_keys(top.errors, &path, table, &[&keys::CONTACT]);
         let reader = Reader::new(top.errors, &keys::CONTACT, vec![(path, table)]);
-        inline(&reader, scenario, &nodes, &links);
+        inline(&reader, scenario, nodes, &links);
     }
     if let Some(file) = top.text("plan") {
         plan_file(top, scenario, &file);
@@ -22,15 +22,9 @@ pub fn contacts(top: &Reader<'_>, scenario: &mut Scenario) {
     check_overlap(top, scenario);
 }
 
-fn inline(reader: &Reader<'_>, scenario: &mut Scenario, nodes: &[String], links: &[String]) {
-    let link = reader.text("link").and_then(|name| {
-        let index = links.iter().position(|l| *l == name);
-        if index.is_none() {
-            unknown(reader, "link", "link", &name, links);
-        }
-        index
-    });
-    let from = node_index(reader, "from", nodes);
+fn inline(reader: &Reader<'_>, scenario: &mut Scenario, nodes: &Names, links: &Names) {
+    let link = links.named(reader, "link", "link");
+    let from = nodes.named(reader, "from", "node");
     let (start, end) = (reader.duration("start"), reader.duration("end"));
     let (rate, delay) = (reader.rate("rate"), reader.duration("delay"));
     let confidence = reader.share("confidence").unwrap_or(1.0);
@@ -39,7 +33,7 @@ fn inline(reader: &Reader<'_>, scenario: &mut Scenario, nodes: &[String], links:
     {
         reader.fail(
             "end",
-            "the contact ends before it starts",
+            if start == end { "the contact ends when it starts" } else { "the contact ends before it starts" },
             "`end` is a time from the start of the run, not a length",
         );
         return;
@@ -52,8 +46,12 @@ fn inline(reader: &Reader<'_>, scenario: &mut Scenario, nodes: &[String], links:
         Some(node) if node == between[0] => &[true],
         Some(node) if node == between[1] => &[false],
         Some(node) => {
-            let ends = between.map(|n| nodes[n].as_str()).join("` and `");
-            reader.fail("from", format!("`{}` is no end of this link", nodes[node]), format!("its ends are `{ends}`"));
+            let ends = between.map(|n| nodes.at(n)).join("` and `");
+            reader.fail(
+                "from",
+                format!("`{}` is no end of this link", nodes.at(node)),
+                format!("its ends are `{ends}`"),
+            );
             return;
         }
     };
@@ -76,8 +74,7 @@ fn plan_file(top: &Reader<'_>, scenario: &mut Scenario, file: &str) {
             return;
         }
     };
-    let resolve = |name: &str| scenario.nodes.iter().find(|n| n.name == name || n.ids.iter().any(|id| id == name));
-    let parsed = match contact_plan::parse_with(&text, &|name| resolve(name).map(|n| n.number)) {
+    let parsed = match contact_plan::parse_with(&text, &numbers(scenario)) {
         Ok(parsed) => parsed,
         Err(error) => {
             top.errors.push(format!("{file} (line {})", error.line), error.message, error.hint);
@@ -85,8 +82,9 @@ fn plan_file(top: &Reader<'_>, scenario: &mut Scenario, file: &str) {
         }
     };
     let shift = shift(top, scenario, parsed.plan.epoch);
+    let places = Places::new(scenario);
     for (contact, line) in parsed.plan.contacts.iter().zip(&parsed.lines) {
-        match placed(scenario, contact, shift) {
+        match places.placed(scenario, contact, shift) {
             Ok(contacts) => scenario.contacts.extend(contacts),
             Err((found, hint)) => top.errors.push(format!("{file} (line {line})"), found, hint),
         }
@@ -109,68 +107,92 @@ fn shift(top: &Reader<'_>, scenario: &mut Scenario, plan: Option<DtnTime>) -> i1
     ms * 1_000_000
 }
 
-/// A contact of a plan on the scenario's link; nothing if it ended before the run starts.
-fn placed(
-    scenario: &Scenario,
-    contact: &farlink_routing::Contact,
-    shift: i128,
-) -> Result<Option<Contact>, (String, String)> {
-    let node = |number| {
-        let found = scenario.nodes.iter().position(|n| n.number == number);
-        found.ok_or_else(|| {
-            (format!("no node of the scenario is {number}"), "remove the contact or add the node".into())
-        })
-    };
-    let pair = (node(contact.from)?, node(contact.to)?);
-    let joins = |l: &&(usize, &crate::types::Link)| {
-        let between = (l.1.between[0], l.1.between[1]);
-        between == pair || (between.1, between.0) == pair
-    };
-    let joining: Vec<_> = scenario.links.iter().enumerate().filter(|l| joins(&l)).collect();
-    let names = || joining.iter().map(|(_, l)| l.name.as_str()).collect::<Vec<_>>().join(", ");
-    let (index, link) = match (&contact.link, &joining[..]) {
-        (None, [only]) => only,
-        (Some(name), _) => joining
-            .iter()
-            .find(|(_, l)| l.name == *name)
-            .ok_or_else(|| (format!("no link `{name}` joins these nodes"), format!("links that do: {}", names())))?,
-        (None, []) => return Err(("no link joins these nodes".into(), "add a `[[link]]` between them".into())),
-        (None, _) => {
-            return Err(("several links join these nodes".into(), format!("add link=NAME, one of {}", names())));
+/// Node numbers by name and by any node ID.
+fn numbers(scenario: &Scenario) -> impl Fn(&str) -> Option<NodeId> + use<> {
+    let mut numbers: HashMap<String, NodeId> = HashMap::new();
+    for node in &scenario.nodes {
+        for name in std::iter::once(&node.name).chain(&node.ids) {
+            numbers.entry(name.clone()).or_insert(node.number);
         }
-    };
-    let moved = |time: u64| u64::try_from((i128::from(time) + shift).max(0)).unwrap_or(u64::MAX);
-    let (start, end) = (moved(contact.start.0), moved(contact.end.0));
-    if start >= end {
-        return Ok(None);
     }
-    Ok(Some(Contact {
-        link: *index,
-        forward: link.between[0] == pair.0,
-        start: Duration::from_nanos(start),
-        end: Duration::from_nanos(end),
-        rate: (contact.rate.0 > 0).then_some(contact.rate),
-        // Our dialect reads "not given" as zero; then the link knows better.
-        delay: (!contact.one_way_delay.is_zero()).then_some(contact.one_way_delay),
-        confidence: contact.confidence,
-    }))
+    move |name| numbers.get(name).copied()
+}
+
+/// Where the nodes and links of a plan are in the scenario.
+struct Places {
+    nodes: HashMap<NodeId, usize>,
+    /// Links by their two ends, the smaller first.
+    links: HashMap<(usize, usize), Vec<usize>>,
+}
+
+impl Places {
+    fn new(scenario: &Scenario) -> Places {
+        let nodes = scenario.nodes.iter().enumerate().map(|(place, node)| (node.number, place)).collect();
+        let mut links: HashMap<_, Vec<usize>> = HashMap::new();
+        for (index, link) in scenario.links.iter().enumerate() {
+            links.entry(sorted(link.between[0], link.between[1])).or_default().push(index);
+        }
+        Places { nodes, links }
+    }
+
+    /// A contact of a plan on the scenario's link; nothing if it ended before the run starts.
+    fn placed(
+        &self,
+        scenario: &Scenario,
+        contact: &farlink_routing::Contact,
+        shift: i128,
+    ) -> Result<Option<Contact>, (String, String)> {
+        let node = |number| {
+            let missing =
+                || (format!("no node of the scenario is {number}"), "remove the contact or add the node".into());
+            self.nodes.get(&number).copied().ok_or_else(missing)
+        };
+        let pair = (node(contact.from)?, node(contact.to)?);
+        let joining = self.links.get(&sorted(pair.0, pair.1)).map_or(&[][..], Vec::as_slice);
+        let joining: Vec<_> = joining.iter().map(|index| (*index, &scenario.links[*index])).collect();
+        let names = || joining.iter().map(|(_, l)| l.name.as_str()).collect::<Vec<_>>().join(", ");
+        let (index, link) = match (&contact.link, &joining[..]) {
+            (None, [only]) => only,
+            (Some(name), _) => joining.iter().find(|(_, l)| l.name == *name).ok_or_else(|| {
+                (format!("no link `{name}` joins these nodes"), format!("links that do: {}", names()))
+            })?,
+            (None, []) => return Err(("no link joins these nodes".into(), "add a `[[link]]` between them".into())),
+            (None, _) => {
+                return Err(("several links join these nodes".into(), format!("add link=NAME, one of {}", names())));
+            }
+        };
+        let moved = |time: u64| u64::try_from((i128::from(time) + shift).max(0)).unwrap_or(u64::MAX);
+        let (start, end) = (moved(contact.start.0), moved(contact.end.0));
+        if start >= end {
+            return Ok(None);
+        }
+        Ok(Some(Contact {
+            link: *index,
+            forward: link.between[0] == pair.0,
+            start: Duration::from_nanos(start),
+            end: Duration::from_nanos(end),
+            rate: (contact.rate.0 > 0).then_some(contact.rate),
+            // Our dialect reads "not given" as zero; then the link knows better.
+            delay: (!contact.one_way_delay.is_zero()).then_some(contact.one_way_delay),
+            confidence: contact.confidence,
+        }))
+    }
+}
+
+fn sorted(a: usize, b: usize) -> (usize, usize) {
+    (a.min(b), a.max(b))
 }
 
 /// The emulator knows one rate at a time: contacts of one direction of a link must not overlap.
 fn check_overlap(top: &Reader<'_>, scenario: &Scenario) {
-    for (index, link) in scenario.links.iter().enumerate() {
-        for forward in [true, false] {
-            let mut before: Option<(Duration, Duration)> = None;
-            for contact in scenario.contacts.iter().filter(|c| c.link == index && c.forward == forward) {
-                if let Some((start, end)) = before
-                    && contact.start < end
-                {
-                    let span = |from, to| format!("{} to {}", time(from), time(to));
-                    let found = format!("{} overlaps {}", span(contact.start, contact.end), span(start, end));
-                    top.errors.push(format!("contacts of link `{}`", link.name), found, "join or shorten them");
-                }
-                before = Some((contact.start, contact.end));
-            }
+    let mut before: HashMap<(usize, bool), (Duration, Duration)> = HashMap::new();
+    for contact in &scenario.contacts {
+        let earlier = before.insert((contact.link, contact.forward), (contact.start, contact.end));
+        if let Some((start, end)) = earlier.filter(|(_, end)| contact.start < *end) {
+            let span = |from, to| format!("{} to {}", time(from), time(to));
+            let found = format!("{} overlaps {}", span(contact.start, contact.end), span(start, end));
+            let name = &scenario.links[contact.link].name;
+            top.errors.push(format!("contacts of link `{name}`"), found, "join or shorten them");
         }
     }
 }

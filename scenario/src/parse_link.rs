@@ -1,29 +1,27 @@
 //! Links: the model of each direction and the parameters of the convergence layer.
 
-use crate::keys;
-use crate::parse::{defaults, unknown};
-use crate::reader::{Errors, Input, Reader, positive_rate};
-use crate::types::{ConnectSide, Layer, Link, Ltp, TcpclV4};
-use farlink_base::{Duration, parse_duration};
+use crate::keys::{self, LayerSections};
+use crate::names::Names;
+use crate::parse::defaults;
+use crate::types::{ConnectSide, Layer, Link};
+use farlink_base::{Duration, exact_volume, parse_duration};
+use farlink_cla::registry::{LAYERS, LayerInfo, Medium};
+use farlink_config::{Errors, Input, Reader, Tables, Value, positive_rate};
+use farlink_link::UDP_IPV4_HEADERS;
 use farlink_link::{Delay, DirectionSpec, Jitter, JitterShape, LinkSpec, Loss, Outages, Rate, Reorder, Spread};
-use toml::de::{DeTable, DeValue};
+use toml::de::DeValue;
 
-/// Bytes of IPv4 and UDP headers (RFC 791, RFC 768).
-const UDP_IPV4_HEADERS: u32 = 28;
-
-/// One table after another: the first that has a key wins.
-type Layers<'a> = Vec<(String, &'a DeTable<'a>)>;
-
-pub fn links(top: &Reader<'_>, nodes: &[String]) -> Vec<Link> {
-    let defaults = defaults(top, "link_defaults", &[&keys::LINK, &keys::DIRECTION]);
+pub fn links(top: &Reader<'_>, nodes: &Names) -> Vec<Link> {
+    let defaults = defaults(top, "link_defaults", &[&*keys::LINK, &keys::DIRECTION]);
     let mut links: Vec<Link> = Vec::new();
+    let mut names = Names::default();
     for (path, table) in top.tables("link") {
-        Reader::check_keys(top.errors, &path, table, &[&keys::LINK, &keys::DIRECTION]);
+        Reader::check_keys(top.errors, &path, table, &[&*keys::LINK, &keys::DIRECTION]);
         let mut layers = vec![(path, table)];
         layers.extend(defaults.clone());
         let reader = Reader::new(top.errors, &keys::LINK, layers.clone());
         let Some(link) = link(&reader, &layers, nodes) else { continue };
-        if links.iter().any(|l| l.name == link.name) {
+        if !names.add(&link.name) {
             reader.fail("name", format!("a second link called `{}`", link.name), "each link needs its own name");
         }
         links.push(link);
@@ -34,7 +32,7 @@ pub fn links(top: &Reader<'_>, nodes: &[String]) -> Vec<Link> {
     links
 }
 
-fn link(reader: &Reader<'_>, layers: &Layers<'_>, nodes: &[String]) -> Option<Link> {
+fn link(reader: &Reader<'_>, layers: &Tables<'_>, nodes: &Names) -> Option<Link> {
     let name = reader.name("name");
     let between = between(reader, nodes);
     let preset = preset(reader);
@@ -42,30 +40,19 @@ fn link(reader: &Reader<'_>, layers: &Layers<'_>, nodes: &[String]) -> Option<Li
     if !(68..=65_535).contains(&mtu_bytes) {
         reader.fail("mtu", format!("{mtu_bytes} B is not between 68 B and 65535 B"), "1500 B suits most links");
     }
-    let layer = reader.choice("layer").map(|choice| {
-        let wrong = if choice == 0 { "tcpclv4" } else { "ltp" };
-        if reader.given(wrong)
-            && !layers[0].1.contains_key(["ltp", "tcpclv4"][choice])
-            && layers[0].1.contains_key(wrong)
-        {
-            reader.fail(
-                wrong,
-                "this link's layer is another",
-                format!("write `layer = \"{wrong}\"` or remove the table"),
-            );
-        }
-        if choice == 0 { Layer::Ltp(ltp(reader, mtu_bytes)) } else { Layer::TcpclV4(tcpcl(reader)) }
-    });
+    let (layer, port) = (layer(reader, mtu_bytes), reader.count("port"));
     let forward = direction(reader.errors, &with(reader, "forward", layers), preset.as_ref().map(|p| &p.forward));
     let reverse = direction(reader.errors, &with(reader, "reverse", layers), preset.as_ref().map(|p| &p.reverse));
     let spec = LinkSpec { forward: forward.clone(), reverse: reverse.clone() };
     if let Err(error) = spec.check(&format!("{}.", reader.path())) {
         reader.errors.push(error.path, error.expected, error.hint);
     }
-    Some(Link { name: name?, between: between?, layer: layer?, mtu_bytes, forward, reverse })
+    let layer = layer?;
+    let port = port.map_or(layer.kind.port, |port| port as u16);
+    Some(Link { name: name?, between: between?, layer, port, mtu_bytes, forward, reverse })
 }
 
-fn between(reader: &Reader<'_>, nodes: &[String]) -> Option<[usize; 2]> {
+fn between(reader: &Reader<'_>, nodes: &Names) -> Option<[usize; 2]> {
     let names = reader.custom("between", |input| {
         let names: Vec<String> = input
             .items()?
@@ -76,10 +63,7 @@ fn between(reader: &Reader<'_>, nodes: &[String]) -> Option<[usize; 2]> {
     })?;
     let mut found = [None; 2];
     for (slot, name) in found.iter_mut().zip(&names) {
-        *slot = nodes.iter().position(|n| n == name);
-        if slot.is_none() {
-            unknown(reader, "between", "node", name, nodes);
-        }
+        *slot = nodes.find(reader, "between", "node", name);
     }
     if names[0] == names[1] {
         reader.fail("between", "a link joins two different nodes", "");
@@ -92,14 +76,13 @@ fn preset(reader: &Reader<'_>) -> Option<LinkSpec> {
     let name = reader.text("preset")?;
     let found = LinkSpec::preset(&name);
     if found.is_none() {
-        let names: Vec<String> = farlink_link::PRESETS.iter().map(|(name, _)| name.to_string()).collect();
-        unknown(reader, "preset", "preset", &name, &names);
+        Names::new(farlink_link::PRESETS.iter().map(|(name, _)| *name)).unknown(reader, "preset", "preset", &name);
     }
     found
 }
 
 /// The tables of a direction: its own over the link's over the defaults'.
-fn with<'a>(reader: &Reader<'a>, key: &str, layers: &Layers<'a>) -> Layers<'a> {
+fn with<'a>(reader: &Reader<'a>, key: &str, layers: &Tables<'a>) -> Tables<'a> {
     let mut tables = Vec::new();
     // A default's `[link_defaults.forward]` is nearer to the direction than a key of the link itself
     // only if the link says nothing: each layer contributes its own direction first.
@@ -122,7 +105,7 @@ fn with<'a>(reader: &Reader<'a>, key: &str, layers: &Layers<'a>) -> Layers<'a> {
     tables
 }
 
-fn direction<'a>(errors: &'a Errors<'a>, tables: &Layers<'a>, preset: Option<&DirectionSpec>) -> DirectionSpec {
+fn direction<'a>(errors: &'a Errors<'a>, tables: &Tables<'a>, preset: Option<&DirectionSpec>) -> DirectionSpec {
     let reader = Reader::new(errors, &keys::DIRECTION, tables.clone());
     let mut spec = preset.cloned().unwrap_or_default();
     if reader.given("rate") {
@@ -201,7 +184,7 @@ fn delay(input: Input<'_, '_>) -> Result<Delay, String> {
 
 /// `[["0 s", VALUE], ["60 s", VALUE]]`.
 fn pairs<T>(input: Input<'_, '_>, read: impl Fn(&str) -> Result<T, String>) -> Result<Vec<(Duration, T)>, String> {
-    let pair = |item: &crate::reader::Value<'_>| {
+    let pair = |item: &Value<'_>| {
         let items = Input::Given(item.get_ref()).items()?;
         let [time, value] = items else { return Err(format!("expected [time, value], found {} entries", items.len())) };
         Ok((parse_duration(Input::Given(time.get_ref()).text()?)?, read(Input::Given(value.get_ref()).text()?)?))
@@ -209,47 +192,48 @@ fn pairs<T>(input: Input<'_, '_>, read: impl Fn(&str) -> Result<T, String>) -> R
     input.items()?.iter().map(pair).collect()
 }
 
-/// A reader of the layer's table, or of an empty one.
-fn layer_reader<'a>(reader: &Reader<'a>, key: &str, section: &'static keys::Section) -> Reader<'a> {
-    let empty = || Reader::new(reader.errors, section, Vec::new());
-    reader.table(key, section).unwrap_or_else(empty)
+/// The layer of a link, and what the link's table of that name gives of its parameters.
+fn layer(reader: &Reader<'_>, mtu_bytes: u32) -> Option<Layer> {
+    let index = reader.choice("layer")?;
+    let (kind, sections) = (&LAYERS[index], &keys::LAYER_SECTIONS[index]);
+    let wrong = LAYERS.iter().find(|other| *other != kind && reader.given_here(other.name));
+    if let Some(wrong) = wrong.filter(|_| !reader.given_here(kind.name)) {
+        let hint = format!("write `layer = \"{}\"` or remove the table", wrong.name);
+        reader.fail(wrong.name, "this link's layer is another", hint);
+    }
+    let table = layer_table(reader, kind, sections);
+    let connect = match kind.medium {
+        Medium::Streams => table.choice("connect").unwrap_or(0),
+        Medium::Datagrams => 0,
+    };
+    let connect = [ConnectSide::First, ConnectSide::Second, ConnectSide::Both][connect];
+    let layer = Layer { kind, connect, settings: table.settings() };
+    check_datagram(&table, &layer, mtu_bytes);
+    Some(layer)
 }
 
-fn ltp(reader: &Reader<'_>, mtu_bytes: u32) -> Ltp {
-    let table = layer_reader(reader, "ltp", &keys::LTP);
-    let datagram_bytes = table.volume_u32("datagram").unwrap_or(1360);
-    if datagram_bytes < 64 || datagram_bytes + UDP_IPV4_HEADERS > mtu_bytes {
-        let largest = mtu_bytes.saturating_sub(UDP_IPV4_HEADERS);
-        let found = format!("{datagram_bytes} B is not between 64 B and {largest} B (the MTU less IP and UDP headers)");
+/// The table of a layer's parameters in a link; those of the whole node have another place.
+fn layer_table<'a>(reader: &Reader<'a>, kind: &LayerInfo, sections: &'static LayerSections) -> Reader<'a> {
+    let Some((path, table)) = reader.raw_table(kind.name) else {
+        return Reader::new(reader.errors, &sections.link, Vec::new());
+    };
+    Reader::check_keys(reader.errors, &path, table, &[&sections.link, &sections.node]);
+    let here = Reader::new(reader.errors, &sections.link, vec![(path, table)]);
+    let of_link = |name: &str| sections.link.keys.iter().any(|key| key.name == name);
+    for key in sections.node.keys.iter().filter(|key| !of_link(key.name) && here.given(key.name)) {
+        let hint = format!("write `{} = {{ {} = ... }}` in `[[node]]` or `[node_defaults]`", kind.name, key.name);
+        here.fail(key.name, "holds for all links of a node, not for one", hint);
+    }
+    here
+}
+
+/// A datagram fits into a packet.
+fn check_datagram(table: &Reader<'_>, layer: &Layer, mtu_bytes: u32) {
+    let Some(datagram) = layer.value("datagram").filter(|_| layer.kind.medium == Medium::Datagrams) else { return };
+    let largest = u64::from(mtu_bytes).saturating_sub(UDP_IPV4_HEADERS);
+    if datagram > largest {
+        let (datagram, largest) = (exact_volume(datagram), exact_volume(largest));
+        let found = format!("{datagram} is not between 64 B and {largest} (the MTU less IP and UDP headers)");
         table.fail("datagram", found, "make it smaller, or the link's `mtu` larger");
-    }
-    let bytes = |key: &str| table.volume(key).unwrap_or_default().0;
-    let time = |key: &str| table.duration(key).unwrap_or_default();
-    Ltp {
-        datagram_bytes,
-        sessions: table.count("sessions").unwrap_or(1) as u32,
-        window_bytes: bytes("window"),
-        aggregate_bytes: bytes("aggregate"),
-        aggregate_wait: time("aggregate_wait"),
-        margin: time("margin"),
-        attempts: table.count("attempts").unwrap_or(1) as u32,
-        checkpoint_every_bytes: bytes("checkpoint_every"),
-    }
-}
-
-fn tcpcl(reader: &Reader<'_>) -> TcpclV4 {
-    let table = layer_reader(reader, "tcpclv4", &keys::TCPCLV4);
-    let bytes = |key: &str| table.volume(key).unwrap_or_default().0;
-    let time = |key: &str| table.duration(key).unwrap_or_default();
-    if table.given("segment") && bytes("segment") == 0 {
-        table.fail("segment", "at least 1 B", "256 KiB suits most links");
-    }
-    TcpclV4 {
-        connect: [ConnectSide::First, ConnectSide::Second, ConnectSide::Both][table.choice("connect").unwrap_or(0)],
-        keepalive: time("keepalive"),
-        segment_bytes: bytes("segment"),
-        window_bytes: bytes("window"),
-        reconnect_min: time("reconnect_min"),
-        reconnect_max: time("reconnect_max"),
     }
 }

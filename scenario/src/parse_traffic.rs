@@ -1,10 +1,11 @@
 //! Traffic: who sends what to whom.
 
 use crate::keys;
-use crate::parse::node_index;
-use crate::reader::{Input, Reader};
+use crate::names::Names;
 use crate::types::{Node, Pace, SizeRange, Traffic, TrafficKind};
 use farlink_base::{DataVolume, Priority};
+use farlink_config::{Input, Reader, Value};
+use std::collections::HashMap;
 use std::path::Path;
 use toml::de::DeValue;
 
@@ -13,14 +14,15 @@ const FIRST_SERVICE: usize = 1000;
 /// Echo (draft-taylor-dtn-echo-service).
 const ECHO_SERVICE: u32 = 128;
 
-pub fn traffic(top: &Reader<'_>, nodes: &[Node], folder: &Path) -> Vec<Traffic> {
-    let names: Vec<String> = nodes.iter().map(|n| n.name.clone()).collect();
+pub fn traffic(top: &Reader<'_>, nodes: &[Node], names: &Names, folder: &Path) -> Vec<Traffic> {
+    // Which entry a service of a node belongs to.
+    let mut taken: HashMap<(usize, u32), usize> = HashMap::new();
     let mut list: Vec<Traffic> = Vec::new();
     for (index, (path, table)) in top.tables("traffic").into_iter().enumerate() {
         Reader::check_keys(top.errors, &path, table, &[&keys::TRAFFIC]);
         let reader = Reader::new(top.errors, &keys::TRAFFIC, vec![(path, table)]);
-        let from = node_index(&reader, "from", &names);
-        let to = node_index(&reader, "to", &names);
+        let from = names.named(&reader, "from", "node");
+        let to = names.named(&reader, "to", "node");
         if from.is_some() && from == to {
             reader.fail("to", "traffic goes from one node to another", "name another node");
         }
@@ -37,7 +39,7 @@ pub fn traffic(top: &Reader<'_>, nodes: &[Node], folder: &Path) -> Vec<Traffic> 
             _ => (FIRST_SERVICE + index) as u32,
         };
         let traffic = Traffic {
-            name: name.unwrap_or_else(|| format!("{}-to-{}", names[from], names[to])),
+            name: name.unwrap_or_else(|| format!("{}-to-{}", names.at(from), names.at(to))),
             from,
             to,
             service: service.map_or(own_service, |s| s as u32),
@@ -47,12 +49,10 @@ pub fn traffic(top: &Reader<'_>, nodes: &[Node], folder: &Path) -> Vec<Traffic> 
             priority: priority.map_or(nodes[from].priority, |p| Priority::ALL[p]),
             window,
         };
-        let clash = list.iter().find(|t| {
-            let echoes = [&t.kind, &traffic.kind].iter().all(|k| matches!(k, TrafficKind::Ping { .. }));
-            t.to == traffic.to && t.service == traffic.service && !echoes
-        });
-        if let Some(other) = clash {
-            let found = format!("service {} of `{}` receives `{}`, too", other.service, names[other.to], other.name);
+        let other = taken.insert((traffic.to, traffic.service), list.len()).map(|other| &list[other]);
+        let echo = |t: &Traffic| matches!(t.kind, TrafficKind::Ping { .. });
+        if let Some(other) = other.filter(|other| !(echo(other) && echo(&traffic))) {
+            let found = format!("service {} of `{}` receives `{}`, too", other.service, names.at(other.to), other.name);
             reader.fail("service", found, "give each its own service number");
         }
         list.push(traffic);
@@ -76,7 +76,7 @@ fn kind(reader: &Reader<'_>, folder: &Path) -> Option<TrafficKind> {
         }
         [] => {
             let hint = "add e.g. `bundles = { count = 100, size = \"100 kB\", rate = \"1 Mbit/s\" }`";
-            reader.errors.push(reader.path(), "says not what to send", hint);
+            reader.errors.at(reader.path(), None, "says not what to send", hint);
             None
         }
         _ => {
@@ -97,8 +97,9 @@ fn file(table: &Reader<'_>, folder: &Path) -> Option<TrafficKind> {
     match (&path, size) {
         (Some(_), Some(_)) => table.fail("size", "both `path` and `size`", "keep one: a file has its own size"),
         (None, None) => {
-            table.errors.push(
+            table.errors.at(
                 table.path(),
+                None,
                 "says neither which file nor how large",
                 "add `path = \"photo.raw\"` or `size = \"200 MB\"`",
             );
@@ -146,7 +147,7 @@ fn size_range(input: Input<'_, '_>) -> Result<SizeRange, String> {
         let [min, max] = &items[..] else {
             return Err(format!("expected [smallest, largest], found {} entries", items.len()));
         };
-        let volume = |v: &crate::reader::Value<'_>| Input::Given(v.get_ref()).text()?.parse::<DataVolume>();
+        let volume = |v: &Value<'_>| Input::Given(v.get_ref()).text()?.parse::<DataVolume>();
         let range = SizeRange { min: volume(min)?, max: volume(max)? };
         return if range.min <= range.max { Ok(range) } else { Err("the smallest is larger than the largest".into()) };
     }

@@ -4,6 +4,7 @@ use crate::types::Scenario;
 use farlink_base::{DataRate, Duration, Instant};
 use farlink_link::{Delay, LinkSpec, Rate, Window};
 use farlink_routing::{ContactPlan, PlanTime};
+use std::collections::HashSet;
 
 /// End of contacts of links that are always up: ten years, beyond every run.
 const ALWAYS: Duration = Duration::from_secs(3650 * 86_400);
@@ -16,8 +17,9 @@ impl Scenario {
     /// the run.
     pub fn contact_plan(&self) -> ContactPlan {
         let mut contacts = Vec::new();
+        let scheduled: HashSet<usize> = self.contacts.iter().map(|contact| contact.link).collect();
         for (index, link) in self.links.iter().enumerate() {
-            if !self.scheduled(index) {
+            if !scheduled.contains(&index) {
                 contacts.push(self.routing_contact(index, true, Duration::ZERO, ALWAYS));
                 contacts.push(self.routing_contact(index, false, Duration::ZERO, ALWAYS));
             }

@@ -1,7 +1,7 @@
 //! The scenario's network as the `topology` of a run's `manifest.json`. The report draws it without
 //! reading scenario files.
 
-use crate::types::{Layer, Scenario, StoreKind};
+use crate::types::{Scenario, StoreKind};
 use farlink_base::{DataRate, Duration, format_duration};
 use farlink_link::{Delay, DirectionSpec, Loss, Rate};
 use serde_json::{Value, json};
@@ -29,10 +29,13 @@ impl Scenario {
             .links
             .iter()
             .map(|l| {
-                let layer = if matches!(l.layer, Layer::Ltp(_)) { "ltp" } else { "tcpclv4" };
+                let layer = l.layer.kind.name;
                 let (from, to) = (name(l.between[0]), name(l.between[1]));
                 let (forward, reverse) = (direction(&l.forward), direction(&l.reverse));
-                json!({ "name": l.name, "from": from, "to": to, "layer": layer, "forward": forward, "reverse": reverse })
+                json!({
+                    "name": l.name, "from": from, "to": to, "layer": layer, "port": l.port,
+                    "forward": forward, "reverse": reverse,
+                })
             })
             .collect();
         let contacts: Vec<Value> = self
@@ -56,7 +59,8 @@ impl Scenario {
     }
 }
 
-fn first_rate(spec: &DirectionSpec) -> Option<DataRate> {
+/// The rate a node obeys over this direction when no contact gives one; `None` is as fast as it goes.
+pub fn first_rate(spec: &DirectionSpec) -> Option<DataRate> {
     match &spec.rate {
         Rate::Unlimited => None,
         Rate::Constant(rate) => Some(*rate),
@@ -64,11 +68,16 @@ fn first_rate(spec: &DirectionSpec) -> Option<DataRate> {
     }
 }
 
-fn direction(spec: &DirectionSpec) -> Value {
-    let delay = match &spec.delay {
+/// The delay a node reckons with over this direction when no contact gives one.
+pub fn first_delay(spec: &DirectionSpec) -> Duration {
+    match &spec.delay {
         Delay::Constant(delay) => *delay,
         Delay::Table(points) => points.first().map_or(Duration::ZERO, |(_, delay)| *delay),
-    };
+    }
+}
+
+fn direction(spec: &DirectionSpec) -> Value {
+    let delay = first_delay(spec);
     let loss = match spec.loss {
         Loss::None => 0.0,
         Loss::Bernoulli(p) => p,

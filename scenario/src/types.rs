@@ -1,6 +1,7 @@
 //! What a scenario says, as plain data. Every quantity has its unit in its type or its name.
 
 use farlink_base::{DataRate, DataVolume, DtnTime, Duration, NodeId, Priority};
+use farlink_cla::registry::LayerInfo;
 use farlink_link::DirectionSpec;
 use std::path::PathBuf;
 
@@ -17,6 +18,8 @@ pub struct Scenario {
     pub duration: Duration,
     /// Whether the run ends as soon as all traffic was sent and delivered.
     pub stop_when_delivered: bool,
+    /// How much of a node a simulation plays.
+    pub fidelity: Fidelity,
     /// Wall time at the start of the run; `None` is bound by the world at start.
     pub epoch: Option<DtnTime>,
     /// Nodes in the order of the file.
@@ -38,6 +41,15 @@ pub struct Scenario {
     pub plan_file: Option<(PathBuf, String)>,
     /// Folder of the file: paths in it are relative to it.
     pub folder: PathBuf,
+}
+
+/// How much of a node a simulation plays.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Fidelity {
+    /// Whole bundles over links of a rate and a delay, without convergence layers.
+    Message,
+    /// Everything a node does, to the packet.
+    Full,
 }
 
 /// One node.
@@ -70,8 +82,17 @@ pub struct Node {
     pub lifetime: Duration,
     /// Priority of bundles created here whose traffic entry names none.
     pub priority: Priority,
+    /// Parameters of convergence layers at this node, by the layer's name.
+    pub layers: Vec<(&'static str, Settings)>,
     /// Where it is drawn in the topology, 0 to 1 from left and top; `None` is laid out.
     pub position: Option<(f64, f64)>,
+}
+
+impl Node {
+    /// What the scenario gives of a layer's parameters at this node.
+    pub fn layer_settings(&self, layer: &LayerInfo) -> &[(&'static str, u64)] {
+        self.layers.iter().find(|(name, _)| *name == layer.name).map_or(&[], |(_, settings)| settings)
+    }
 }
 
 /// A router or a control by name, with its parameters.
@@ -121,6 +142,8 @@ pub struct Link {
     pub between: [usize; 2],
     /// Convergence layer.
     pub layer: Layer,
+    /// Port both ends listen on; see [`Scenario::layers_of`].
+    pub port: u16,
     /// Largest IP packet.
     pub mtu_bytes: u32,
     /// From the first node to the second, without windows: contacts give those, see
@@ -130,51 +153,32 @@ pub struct Link {
     pub reverse: DirectionSpec,
 }
 
-/// Convergence layer of a link, with its parameters.
-#[derive(Clone, PartialEq, Debug)]
-pub enum Layer {
-    /// LTP over UDP (RFC 5326, RFC 7122).
-    Ltp(Ltp),
-    /// TCPCLv4 (RFC 9174).
-    TcpclV4(TcpclV4),
-}
+/// Values of a layer's settings by name (its tables in `core/cla` list them), as the scenario gives
+/// them; what is not here has its default.
+pub type Settings = Vec<(&'static str, u64)>;
 
-/// Parameters of LTP on one link; both ends use the same.
+/// Convergence layer of a link, with its parameters; both ends use the same.
 #[derive(Clone, PartialEq, Debug)]
-pub struct Ltp {
-    /// UDP payload of one segment, headers of LTP included.
-    pub datagram_bytes: u32,
-    /// Export sessions open at once.
-    pub sessions: u32,
-    /// Bytes in flight at once.
-    pub window_bytes: u64,
-    /// Join bundles to blocks up to this size; 0 sends each alone.
-    pub aggregate_bytes: u64,
-    /// Longest a bundle waits for others to join.
-    pub aggregate_wait: Duration,
-    /// Added to the round trip for each timer.
-    pub margin: Duration,
-    /// Times a checkpoint, report or cancel is sent before the session is given up.
-    pub attempts: u32,
-    /// Extra checkpoints inside a block, every this many bytes; 0 for only the last.
-    pub checkpoint_every_bytes: u64,
-}
-
-/// Parameters of TCPCLv4 on one link; both ends use the same.
-#[derive(Clone, PartialEq, Debug)]
-pub struct TcpclV4 {
-    /// Which end opens the connection.
+pub struct Layer {
+    /// Which one.
+    pub kind: &'static LayerInfo,
+    /// Which end opens the connection, of a layer over streams.
     pub connect: ConnectSide,
-    /// Keepalive interval; zero disables.
-    pub keepalive: Duration,
-    /// Segment size used when the peer allows.
-    pub segment_bytes: u64,
-    /// Bytes handed to the stream or waiting for acknowledgment at once.
-    pub window_bytes: u64,
-    /// First wait before connecting again.
-    pub reconnect_min: Duration,
-    /// Longest wait before connecting again.
-    pub reconnect_max: Duration,
+    /// Parameters on this link.
+    pub settings: Settings,
+}
+impl Layer {
+    /// The value of a parameter on this link, its default where the scenario gives none; `None` when
+    /// the layer has no such parameter.
+    pub fn value(&self, name: &str) -> Option<u64> {
+        let known = self.kind.link_settings().into_iter().find(|setting| setting.name == name)?;
+        Some(value_in(&self.settings, name).unwrap_or(known.default))
+    }
+}
+
+/// A value the scenario gives.
+pub(crate) fn value_in(settings: &Settings, name: &str) -> Option<u64> {
+    settings.iter().find(|(known, _)| *known == name).map(|(_, value)| *value)
 }
 
 /// Which end of a stream link opens the connection.
@@ -186,6 +190,16 @@ pub enum ConnectSide {
     Second,
     /// Both try.
     Both,
+}
+impl ConnectSide {
+    /// Whether this end of the link connects.
+    pub fn connects(self, first: bool) -> bool {
+        match self {
+            ConnectSide::First => first,
+            ConnectSide::Second => !first,
+            ConnectSide::Both => true,
+        }
+    }
 }
 
 /// A time in which one direction of a link is up.

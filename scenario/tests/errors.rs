@@ -96,7 +96,7 @@ fn missing_keys_are_explained() {
 
 #[test]
 fn choices_are_listed_with_the_nearest() {
-    one_error("\"ltp\"", "\"lpt\"", &["`lpt` is none of `ltp`, `tcpclv4`; did you mean `ltp`?"]);
+    one_error("\"ltp\"", "\"lpt\"", &["`lpt` is none of `ltp`, `tcpclv4`", "hint: did you mean `ltp`?"]);
 }
 
 #[test]
@@ -138,4 +138,17 @@ fn routers_controls_and_their_parameters_are_known() {
     one_error("id = \"ipn:1.0\"", "id = \"ipn:1.0\"\ncontrol = \"nome\"", &["node[a].control", "did you mean `none`?"]);
     let wrong = "id = \"ipn:1.0\"\nrouter_params = { profil = 1 }";
     one_error("id = \"ipn:1.0\"", wrong, &["node[a].router_params", "`profil`: unknown parameter", "profile"]);
+}
+
+#[test]
+fn a_parameter_of_the_whole_node_says_where_it_belongs() {
+    let table = "\ntcpclv4 = { keepalive = \"5 s\" }\n";
+    let found = errors(&GOOD.replace("layer = \"ltp\"\n", &format!("layer = \"tcpclv4\"{table}")));
+    assert_eq!(found.len(), 1, "{found:#?}");
+    for part in
+        ["link[ab].tcpclv4.keepalive (line 14)", "for all links of a node", "hint: write `tcpclv4 = { keepalive"]
+    {
+        assert!(found[0].contains(part), "{found:#?}");
+    }
+    assert!(errors(&GOOD.replace("id = \"ipn:1.0\"\n", &format!("id = \"ipn:1.0\"{table}"))).is_empty());
 }

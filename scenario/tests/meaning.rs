@@ -2,7 +2,7 @@
 
 use farlink_base::{DataRate, DataVolume, Duration, Instant, NodeId, Priority};
 use farlink_link::{Delay, Loss, Rate};
-use farlink_scenario::{ConnectSide, Layer, Pace, Scenario, StoreKind, TrafficKind};
+use farlink_scenario::{ConnectSide, Fidelity, Pace, Scenario, StoreKind, TrafficKind};
 use std::net::Ipv4Addr;
 
 fn campaign(file: &str) -> Scenario {
@@ -15,14 +15,17 @@ fn the_smoke_scenario_reads_as_meant() {
     let s = campaign("smoke.toml");
     assert_eq!((s.name.as_str(), s.seed, s.duration), ("iss-smoke", 42, Duration::from_secs(20)));
     assert_eq!(s.nodes.iter().map(|n| n.number.0).collect::<Vec<_>>(), [1, 2, 3, 4]);
-    assert!(s.nodes.iter().all(|n| n.store == StoreKind::Memory && n.router.name == "sabr" && n.hop_limit == 32));
+    assert!(s.nodes.iter().all(|n| n.store == StoreKind::Memory && n.router.name == "sabr" && n.hop_limit == 64));
     let space = &s.links[1];
     assert_eq!(space.forward.rate, Rate::Constant(DataRate(20_000_000)));
     assert_eq!(space.reverse.rate, Rate::Constant(DataRate(2_000_000)));
     assert_eq!(space.forward.loss, Loss::Bernoulli(0.005));
     assert_eq!(space.reverse.delay, Delay::Constant(Duration::from_millis(60)), "a key of the link holds both ways");
-    assert!(matches!(&space.layer, Layer::Ltp(ltp) if ltp.datagram_bytes == 1360 && ltp.window_bytes == 1 << 30));
-    assert!(matches!(&s.links[0].layer, Layer::TcpclV4(t) if t.connect == ConnectSide::First));
+    assert_eq!(
+        (space.layer.kind.name, space.layer.value("datagram"), space.layer.value("window")),
+        ("ltp", Some(1360), Some(1 << 30))
+    );
+    assert_eq!((s.links[0].layer.kind.name, s.links[0].layer.connect), ("tcpclv4", ConnectSide::First));
     let t = &s.traffic[0];
     assert_eq!((t.from, t.to, t.service, t.priority), (0, 3, 1000, Priority::Bulk));
     assert_eq!(t.lifetime, Duration::from_secs(600), "the sending node's");
@@ -97,7 +100,7 @@ fn a_direction_overrides_its_link_and_a_link_the_defaults() {
     assert_eq!(link.forward.delay, Delay::Constant(Duration::from_secs(2)));
     assert_eq!(link.reverse.delay, Delay::Constant(Duration::from_secs(1)));
     assert_eq!(s.nodes[0].number, NodeId(7 << 32 | 1));
-    assert_eq!(s.nodes[1].number, NodeId::interned(1));
+    assert!(s.nodes[1].number.is_named());
     assert_eq!((s.nodes[1].routes[0].to.as_str(), s.nodes[1].routes[0].via), ("ipn:9.*", 0));
 }
 
@@ -118,6 +121,27 @@ fn presets_are_a_start_that_keys_change() {
     assert_eq!(s.links[0].forward.loss, Loss::Bernoulli(0.25));
     let wrong = Scenario::parse(&text.replace("\"geo\"", "\"gео\"")).unwrap_err();
     assert!(wrong[0].expected.contains("no preset"), "{wrong:?}");
+}
+
+#[test]
+fn a_run_is_sampled_about_a_thousand_times_unless_it_says_otherwise() {
+    let interval = |duration: &str, measure: &str| {
+        let text =
+            format!("name = \"x\"\nduration = \"{duration}\"\n[[node]]\nname = \"a\"\nid = \"ipn:1.0\"\n{measure}");
+        Scenario::parse(&text).unwrap_or_else(|e| panic!("{e:#?}")).measure.interval
+    };
+    assert_eq!(interval("365 d", ""), Duration::from_millis(31_536_000));
+    assert_eq!(interval("20 s", "[measure]\nsegments = true"), Duration::from_millis(100));
+    assert_eq!(interval("365 d", "[measure]\ninterval = \"1 s\""), Duration::from_secs(1));
+}
+
+#[test]
+fn fidelity_is_full_unless_messages_are_asked_for() {
+    assert_eq!(Scenario::parse(SMALL).unwrap().fidelity, Fidelity::Full);
+    let text = SMALL.replace("duration", "fidelity = \"message\"\nduration");
+    assert_eq!(Scenario::parse(&text).unwrap_or_else(|e| panic!("{e:#?}")).fidelity, Fidelity::Message);
+    let wrong = Scenario::parse(&text.replace("\"message\"", "\"massage\"")).unwrap_err();
+    assert_eq!(wrong[0].path, "fidelity (line 3)");
 }
 
 /// A scenario in a folder of its own, with a plan file.
@@ -190,4 +214,33 @@ fn the_topology_of_a_manifest_names_everything() {
     assert_eq!(space["forward"]["notes"][0], "24 B of framing per packet");
     let contacts = json["contacts"].as_array().unwrap();
     assert!(contacts.iter().any(|c| c["link"] == "space" && c["from"] == "ground" && c["start_s"] == 2.0));
+}
+
+#[test]
+fn links_of_one_kind_and_port_share_a_layer() {
+    let link = |name: &str, to: &str, layer: &str| {
+        format!("[[link]]\nname = \"{name}\"\nbetween = [\"a\", \"{to}\"]\nlayer = {layer}\n")
+    };
+    let nodes = ["a", "b", "c"].map(|n| format!("[[node]]\nname = \"{n}\"\nid = \"dtn://{n}/\"\n")).concat();
+    let read = |links: String| Scenario::parse(&format!("name = \"n\"\nduration = \"1 s\"\n{nodes}{links}"));
+    let links = [
+        link("wire", "b", "\"tcpclv4\""),
+        link("laser", "b", "\"ltp\"\nport = 2000"),
+        link("radio", "c", "\"ltp\""),
+        link("spare", "c", "\"ltp\"\nport = 2000"),
+        link("cable", "c", "\"tcpclv4\"\nport = 4556"),
+    ];
+    let scenario = read(links.concat()).unwrap();
+    let layers = |node| -> Vec<(String, u16, Vec<usize>)> {
+        scenario.layers_of(node).into_iter().map(|layer| (layer.name, layer.port, layer.links)).collect()
+    };
+    let own = |name: &str, port, links: &[usize]| (name.to_string(), port, links.to_vec());
+    assert_eq!(layers(0), [own("ltp-2000", 2000, &[1, 3]), own("ltp", 1113, &[2]), own("tcpclv4", 4556, &[0, 4])]);
+    assert_eq!(layers(1).iter().map(|(name, ..)| name.as_str()).collect::<Vec<_>>(), ["ltp-2000", "tcpclv4"]);
+    assert_eq!(scenario.ends(1).map(|end| end.port), [2000; 2]);
+    let json: serde_json::Value = serde_json::from_str(&scenario.topology_json()).unwrap();
+    assert_eq!((json["links"][1]["port"].as_u64(), json["links"][2]["port"].as_u64()), (Some(2000), Some(1113)));
+    // Told of a link whose layer is wrong, too.
+    let errors = read(link("radio", "b", "\"pigeon\"\nport = 0")).unwrap_err();
+    assert!(errors.iter().any(|error| error.path.starts_with("link[radio].port")), "{errors:#?}");
 }

@@ -1,14 +1,18 @@
 //! From a scenario to nodes and links: what the node's configuration file says in the testbed.
 
 use crate::cable::Cable;
+use crate::crossing;
+use crate::messages::Framing;
 use crate::node::{NodeLink, SimulatedNode};
 use crate::world::End;
-use farlink_base::{Clock, ConfigError, DataRate, DtnTime, Duration, Instant, LayerId, LinkId, NodeId, Rng};
+use farlink_base::{Clock, ConfigError, DtnTime, Instant, LayerId, LinkId, NodeId, Rng, apply_settings};
 use farlink_bundle::{CrcType, EndpointId};
 use farlink_cla::{ltp, tcpcl_v4};
-use farlink_link::{Delay, DirectionSpec, LinkDirection, Rate, UDP_IPV4_HEADERS, direction_seed};
-use farlink_routing::ContactPlan;
-use farlink_scenario::{ConnectSide, Crc, Layer, Link, LinkEnd, Ltp, Node, Scenario, StoreKind, TcpclV4};
+use farlink_link::{DirectionSpec, LinkDirection, UDP_IPV4_HEADERS, direction_seed};
+use farlink_routing::PlanIndex;
+use farlink_scenario::{
+    Crc, Fidelity, Layer, Link, LinkEnd, Medium, Node, NodeLayer, Scenario, StoreKind, first_delay, first_rate,
+};
 use farlink_stack::{Config, LayerConfig, LayerKind, LinkConfig, SpanConfig, Stack, StoreConfig};
 use std::sync::Arc;
 
@@ -25,7 +29,7 @@ pub(crate) fn clock(scenario: &Scenario) -> Clock {
 pub(crate) fn nodes(scenario: &Scenario) -> Result<Vec<SimulatedNode>, ConfigError> {
     let mut plan = scenario.contact_plan();
     plan.epoch = clock(scenario).utc;
-    let plan = Arc::new(plan);
+    let plan = Arc::new(PlanIndex::new(plan));
     let node = |index: usize| {
         let (config, ends) = node_config(scenario, index, plan.clone())?;
         let layers: Vec<LayerId> = config.links.iter().map(|l| LayerId(l.layer as u16)).collect();
@@ -43,33 +47,73 @@ pub(crate) fn nodes(scenario: &Scenario) -> Result<Vec<SimulatedNode>, ConfigErr
 /// All links, with their two directions.
 pub(crate) fn cables(scenario: &Scenario) -> Vec<Cable> {
     let cable = |(index, link): (usize, &Link)| {
-        let spec = scenario.link_spec(index);
         let ends = scenario.ends(index).map(|end| End {
             node: end.node,
             link: number_at_node(scenario, &end),
             address: (end.address, end.port).into(),
         });
-        let direction =
-            |spec: DirectionSpec, forward| LinkDirection::new(spec, direction_seed(scenario.seed, index, forward));
-        let directions = [direction(spec.forward, true), direction(spec.reverse, false)];
-        Cable::new(ends, directions, u64::from(link.mtu_bytes))
+        Cable::new(ends, directions(scenario, index), u64::from(link.mtu_bytes))
     };
     scenario.links.iter().enumerate().map(cable).collect()
 }
 
+/// The two directions of a link.
+pub(crate) fn directions(scenario: &Scenario, index: usize) -> [LinkDirection; 2] {
+    let spec = scenario.link_spec(index);
+    let direction =
+        |spec: DirectionSpec, forward| LinkDirection::new(spec, direction_seed(scenario.seed, index, forward));
+    [direction(spec.forward, true), direction(spec.reverse, false)]
+}
+
+/// What whole bundles weigh on a link: the packets its layer would cut them into.
+pub(crate) fn framing(layer: &Layer) -> Framing {
+    let headers = UDP_IPV4_HEADERS;
+    match layer.kind.medium {
+        Medium::Datagrams => {
+            let datagram = ltp_settings(layer).datagram_bytes;
+            crossing::framing(u64::from(datagram.max(64)) - LTP_HEADER, headers + LTP_HEADER)
+        }
+        Medium::Streams => crossing::framing(TCP_SEGMENT, TCP_HEADERS),
+    }
+}
+
 /// A node's number for a link: its place among the node's links.
-fn number_at_node(scenario: &Scenario, end: &LinkEnd) -> LinkId {
+pub(crate) fn number_at_node(scenario: &Scenario, end: &LinkEnd) -> LinkId {
     let place = scenario.ends_of(end.node).iter().position(|e| e.link == end.link);
     LinkId(place.unwrap_or(0) as u32)
 }
 
+/// Bytes of LTP headers in a typical data segment.
+const LTP_HEADER: u64 = 20;
+/// Bytes of data in a full TCP segment on Ethernet, and of the headers around it.
+const TCP_SEGMENT: u64 = 1448;
+const TCP_HEADERS: u64 = 52;
+
+fn ltp_settings(layer: &Layer) -> ltp::SpanConfig {
+    let mut span = ltp::SpanConfig::default();
+    apply_settings(ltp::LINK_PARAMS, &mut span, &layer.settings);
+    span
+}
+
+/// A node of a simulation of messages has no convergence layers: its links carry whole bundles.
+fn by_messages(config: &mut Config, scenario: &Scenario, ends: &[LinkEnd]) {
+    config.layers = vec![LayerConfig { name: "messages".into(), kind: LayerKind::Message }];
+    for (link, end) in config.links.iter_mut().zip(ends) {
+        let weight = framing(&scenario.links[end.link].layer);
+        let overhead = u64::from(if end.first {
+            scenario.links[end.link].forward.overhead
+        } else {
+            scenario.links[end.link].reverse.overhead
+        });
+        let packet = weight.payload_bytes + weight.header_bytes + overhead;
+        link.layer = 0;
+        link.span = SpanConfig::Message { wire_bytes_per_million: packet * 1_000_000 / weight.payload_bytes };
+    }
+}
+
 /// The endpoint of a service at a node.
 pub(crate) fn endpoint(node: &Node, service: u32) -> Result<EndpointId, ConfigError> {
-    Ok(match node_id(node)? {
-        EndpointId::Ipn { node, .. } => EndpointId::ipn(node, service),
-        EndpointId::Dtn { node, .. } => EndpointId::dtn(&node, &service.to_string()),
-        other => other,
-    })
+    Ok(node_id(node)?.at_service(service))
 }
 
 fn node_id(node: &Node) -> Result<EndpointId, ConfigError> {
@@ -91,21 +135,18 @@ fn parse_id(node: &Node, text: &str) -> Result<EndpointId, ConfigError> {
 pub fn node_config(
     scenario: &Scenario,
     index: usize,
-    plan: Arc<ContactPlan>,
+    plan: Arc<PlanIndex>,
 ) -> Result<(Config, Vec<LinkEnd>), ConfigError> {
     let node = &scenario.nodes[index];
     let ends = scenario.ends_of(index);
     let mut config = Config::new(node_id(node)?);
     config.node_ids = node.ids.iter().map(|id| parse_id(node, id)).collect::<Result<_, _>>()?;
-    // LTP first, as in the testbed's configuration files: a layer's place seeds its numbers.
-    let over_ltp = |end: &&LinkEnd| matches!(scenario.links[end.link].layer, Layer::Ltp(_));
-    for end in ends.iter().filter(over_ltp).chain(&ends) {
-        layer_for(&mut config, node, &scenario.links[end.link].layer);
-    }
+    // In the order of the testbed's configuration files: a layer's place seeds its numbers.
+    let layers = scenario.layers_of(index);
+    config.layers = layers.iter().map(|layer| layer_config(node, layer)).collect::<Result<_, _>>()?;
     for end in &ends {
-        let layer = layer_for(&mut config, node, &scenario.links[end.link].layer);
-        let link = link_config(scenario, end, layer)?;
-        config.links.push(link);
+        let layer = layers.iter().position(|layer| layer.links.contains(&end.link)).unwrap_or(usize::MAX);
+        config.links.push(link_config(scenario, end, layer)?);
     }
     config.plan = Some(plan);
     config.router = node.router.name.clone();
@@ -130,44 +171,53 @@ pub fn node_config(
     config.status_reports = node.status_reports;
     config.hop_limit = node.hop_limit;
     config.seed = Rng::stream(scenario.seed, 2 << 32 | index as u64).next_u64();
+    if scenario.fidelity == Fidelity::Message {
+        by_messages(&mut config, scenario, &ends);
+    }
     Ok((config, ends))
 }
 
-/// The node's layer of this kind; one serves all its links.
-fn layer_for(config: &mut Config, node: &Node, layer: &Layer) -> usize {
-    let same = |l: &LayerConfig| {
-        matches!((&l.kind, layer), (LayerKind::Ltp(_), Layer::Ltp(_)) | (LayerKind::TcpclV4(_), Layer::TcpclV4(_)))
-    };
-    if let Some(index) = config.layers.iter().position(same) {
-        return index;
-    }
-    let (name, kind) = match layer {
-        Layer::Ltp(_) => {
-            let settings = ltp::Config { engine: engine(node.number), ..ltp::Config::default() };
-            ("ltp", LayerKind::Ltp(settings))
+/// One layer of a node, with its own sockets.
+fn layer_config(node: &Node, layer: &NodeLayer) -> Result<LayerConfig, ConfigError> {
+    let settings = node.layer_settings(layer.kind);
+    let kind = match layer.kind.name {
+        "ltp" => {
+            let mut config = ltp::Config { engine: engine(node.number), ..ltp::Config::default() };
+            apply_settings(ltp::PARAMS, &mut config, settings);
+            LayerKind::Ltp(config)
         }
-        Layer::TcpclV4(tcpcl) => {
+        "tcpclv4" => {
             let node_id = node.ids.first().cloned().unwrap_or_default();
-            let settings = tcpcl_v4::Config { node_id, keepalive: tcpcl.keepalive, ..tcpcl_v4::Config::default() };
-            ("tcpclv4", LayerKind::TcpclV4(settings))
+            let mut config = tcpcl_v4::Config { node_id, ..tcpcl_v4::Config::default() };
+            apply_settings(tcpcl_v4::PARAMS, &mut config, settings);
+            LayerKind::TcpclV4(config)
         }
+        other => return Err(unknown_layer(other)),
     };
-    config.layers.push(LayerConfig { name: name.into(), kind });
-    config.layers.len() - 1
+    Ok(LayerConfig { name: layer.name.clone(), kind })
 }
 
-/// LTP engine number of a node: its ipn number; dtn nodes count from 2^31.
+fn unknown_layer(name: &str) -> ConfigError {
+    ConfigError {
+        path: "link.layer".into(),
+        expected: format!("the simulator has no layer `{name}`"),
+        hint: "run it --in lab".into(),
+    }
+}
+
+/// LTP engine number of a node: its ipn number; of a dtn node 2^31 and 31 bits of its number.
 fn engine(node: NodeId) -> u64 {
-    node.interned_index().map_or(node.0, |index| (1 << 31) + u64::from(index))
+    if node.is_named() { 1 << 31 | (node.0 & 0x7fff_ffff) } else { node.0 }
 }
 
 fn link_config(scenario: &Scenario, end: &LinkEnd, layer: usize) -> Result<LinkConfig, ConfigError> {
     let link = &scenario.links[end.link];
     let peer = &scenario.nodes[end.peer];
     let own = if end.first { &link.forward } else { &link.reverse };
-    let span = match &link.layer {
-        Layer::Ltp(ltp) => SpanConfig::Ltp(ltp_span(ltp, peer.number, own)),
-        Layer::TcpclV4(tcpcl) => SpanConfig::TcpclV4(tcpcl_span(tcpcl, peer, end.first)),
+    let span = match link.layer.kind.name {
+        "ltp" => SpanConfig::Ltp(ltp_span(&link.layer, peer.number, own)),
+        "tcpclv4" => SpanConfig::TcpclV4(tcpcl_span(&link.layer, peer, end.first)),
+        other => return Err(unknown_layer(other)),
     };
     Ok(LinkConfig {
         name: link.name.clone(),
@@ -179,51 +229,23 @@ fn link_config(scenario: &Scenario, end: &LinkEnd, layer: usize) -> Result<LinkC
     })
 }
 
-fn ltp_span(ltp: &Ltp, peer: NodeId, own: &DirectionSpec) -> ltp::SpanConfig {
-    ltp::SpanConfig {
+fn ltp_span(layer: &Layer, peer: NodeId, own: &DirectionSpec) -> ltp::SpanConfig {
+    let mut span = ltp::SpanConfig {
         engine: engine(peer),
         node: peer,
-        datagram_bytes: ltp.datagram_bytes,
         overhead_bytes: UDP_IPV4_HEADERS as u32 + own.overhead,
-        sessions: ltp.sessions,
-        window_bytes: ltp.window_bytes,
-        aggregate_bytes: ltp.aggregate_bytes,
-        aggregate_wait: ltp.aggregate_wait,
-        margin: ltp.margin,
-        attempts: ltp.attempts,
-        checkpoint_every: ltp.checkpoint_every_bytes,
         ..ltp::SpanConfig::default()
-    }
+    };
+    apply_settings(ltp::LINK_PARAMS, &mut span, &layer.settings);
+    span
 }
 
-fn tcpcl_span(tcpcl: &TcpclV4, peer: &Node, first: bool) -> tcpcl_v4::SpanConfig {
-    tcpcl_v4::SpanConfig {
+fn tcpcl_span(layer: &Layer, peer: &Node, first: bool) -> tcpcl_v4::SpanConfig {
+    let mut span = tcpcl_v4::SpanConfig {
         node_id: peer.ids.first().cloned().unwrap_or_default(),
-        connect: match tcpcl.connect {
-            ConnectSide::First => first,
-            ConnectSide::Second => !first,
-            ConnectSide::Both => true,
-        },
-        reconnect_min: tcpcl.reconnect_min,
-        reconnect_max: tcpcl.reconnect_max,
-        segment_bytes: tcpcl.segment_bytes,
-        window_bytes: tcpcl.window_bytes,
+        connect: layer.connect.connects(first),
         ..tcpcl_v4::SpanConfig::default()
-    }
-}
-
-/// The rate a node obeys when no contact gives one.
-fn first_rate(direction: &DirectionSpec) -> Option<DataRate> {
-    match &direction.rate {
-        Rate::Unlimited => None,
-        Rate::Constant(rate) => Some(*rate),
-        Rate::Steps(steps) => steps.first().map(|(_, rate)| *rate),
-    }
-}
-
-fn first_delay(direction: &DirectionSpec) -> Duration {
-    match &direction.delay {
-        Delay::Constant(delay) => *delay,
-        Delay::Table(points) => points.first().map_or(Duration::ZERO, |(_, delay)| *delay),
-    }
+    };
+    apply_settings(tcpcl_v4::LINK_PARAMS, &mut span, &layer.settings);
+    span
 }

@@ -1,8 +1,8 @@
 //! What joins two nodes: the two directions of a link, with IP and UDP over them.
 
 use crate::world::End;
+use farlink_base::Instant;
 use farlink_base::layer::Train;
-use farlink_base::{Instant, Payload};
 use farlink_link::stream::Segment;
 use farlink_link::{LinkDirection, Statistics, UDP_IPV4_HEADERS};
 
@@ -31,42 +31,56 @@ impl Cable {
         Cable { ends, directions, mtu: mtu.max(IPV4_HEADER + 8), carrier: true }
     }
 
-    /// Sends a train of datagrams from one end; what arrives when.
-    pub fn send(&mut self, now: Instant, end: usize, train: &Train) -> Vec<Arrival> {
-        let mut arrivals: Vec<Arrival> = Vec::new();
-        for datagram in train.datagrams() {
-            for at in self.send_ip(now, end, datagram.len() + UDP_IPV4_HEADERS) {
-                join(&mut arrivals, at, train.stride, &datagram);
+    /// Sends a train of datagrams from one end; what arrives when is appended to `arrivals`.
+    pub fn send(&mut self, now: Instant, end: usize, train: &Train, arrivals: &mut Vec<Arrival>) {
+        let stride = u64::from(train.stride.max(1));
+        // Datagrams next to each other that arrive at once: when, from where, to where.
+        let mut together: Option<(Instant, u64, u64)> = None;
+        let mut from = 0;
+        while from < train.data.len() {
+            let to = (from + stride).min(train.data.len());
+            let (first, again) = self.send_ip(now, end, to - from + UDP_IPV4_HEADERS);
+            for at in first.into_iter().chain(again) {
+                together = match together {
+                    Some((before, start, until)) if before == at && until == from => Some((at, start, to)),
+                    before => {
+                        join(arrivals, train, before);
+                        Some((at, from, to))
+                    }
+                };
             }
+            from = to;
         }
-        arrivals
+        join(arrivals, train, together);
     }
 
-    /// Sends a stream segment from one end; when it arrives.
-    pub fn send_segment(&mut self, now: Instant, end: usize, segment: &Segment) -> Vec<Instant> {
+    /// Sends a stream segment from one end; when it arrives, and when it does again.
+    pub fn send_segment(&mut self, now: Instant, end: usize, segment: &Segment) -> (Option<Instant>, Option<Instant>) {
         self.send_ip(now, end, segment.ip_bytes())
     }
 
-    /// Arrivals of an IP packet. One larger than the link's packets travels in fragments and
-    /// arrives with the last of them, if all do.
-    fn send_ip(&mut self, now: Instant, end: usize, bytes: u64) -> Vec<Instant> {
+    /// Arrivals of an IP packet: two where the link doubles it. One larger than the link's packets
+    /// travels in fragments and arrives with the last of them, if all do.
+    fn send_ip(&mut self, now: Instant, end: usize, bytes: u64) -> (Option<Instant>, Option<Instant>) {
         let direction = &mut self.directions[end];
-        let intact = |verdict: farlink_link::Verdict| {
+        let mut intact = |bytes: u64| {
             // The UDP and TCP checksums find the flipped bit.
-            verdict.deliveries().filter(|delivery| !delivery.corrupted).map(|delivery| delivery.at)
+            let verdict = direction.transmit(now, bytes);
+            let mut whole = verdict.deliveries().filter(|delivery| !delivery.corrupted).map(|delivery| delivery.at);
+            (whole.next(), whole.next())
         };
         if bytes <= self.mtu {
-            return intact(direction.transmit(now, bytes)).collect();
+            return intact(bytes);
         }
         let (mut left, room) = (bytes - IPV4_HEADER, self.mtu - IPV4_HEADER);
         let mut last = Some(Instant::ZERO);
         while left > 0 {
             let here = left.min(room);
             left -= here;
-            let arrival = intact(direction.transmit(now, here + IPV4_HEADER)).next();
+            let (arrival, _) = intact(here + IPV4_HEADER);
             last = last.zip(arrival).map(|(a, b)| a.max(b));
         }
-        last.into_iter().collect()
+        (last, None)
     }
 
     /// Whether the carrier changed: it is up while a direction is up or something is in flight.
@@ -99,23 +113,26 @@ impl Cable {
     }
 }
 
-/// Appends a datagram to the last arrival when both come at once and make one train.
-fn join(arrivals: &mut Vec<Arrival>, at: Instant, stride: u32, datagram: &Payload) {
+/// Appends datagrams of a train that arrive together to the last arrival, when they come with it
+/// and make one train.
+fn join(arrivals: &mut Vec<Arrival>, train: &Train, datagrams: Option<(Instant, u64, u64)>) {
+    let Some((at, start, end)) = datagrams else { return };
+    let data = train.data.slice(start, end - start);
     if let Some(last) = arrivals.last_mut() {
         // Only the last datagram of a train may be shorter than its stride.
-        let full = last.train.data.len() % u64::from(stride.max(1)) == 0;
+        let full = last.train.data.len() % u64::from(train.stride.max(1)) == 0;
         if last.at == at && full {
-            last.train.data.append(datagram.clone());
+            last.train.data.append(data);
             return;
         }
     }
-    arrivals.push(Arrival { at, train: Train { stride, data: datagram.clone() } });
+    arrivals.push(Arrival { at, train: Train { stride: train.stride, data } });
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use farlink_base::{DataRate, Duration, LinkId};
+    use farlink_base::{DataRate, Duration, LinkId, Payload};
     use farlink_link::{DirectionSpec, Loss, Window};
 
     fn cable(spec: DirectionSpec) -> Cable {
@@ -126,24 +143,47 @@ mod tests {
     fn train(bytes: u64, stride: u32) -> Train {
         Train { stride, data: Payload::fill(1, bytes) }
     }
+    fn send(cable: &mut Cable, now: u64, train: &Train) -> Vec<Arrival> {
+        let mut arrivals = Vec::new();
+        cable.send(Instant(now), 0, train, &mut arrivals);
+        arrivals
+    }
 
     #[test]
     fn a_train_falls_apart_at_the_rate_and_stays_together_without_one() {
         let mut slow = cable(DirectionSpec::new(DataRate(8_000_000), Duration::from_millis(5)));
-        let arrivals = slow.send(Instant(0), 0, &train(2500, 972));
+        let arrivals = send(&mut slow, 0, &train(2500, 972));
         let at: Vec<_> = arrivals.iter().map(|a| a.at.0 / 1000).collect();
         assert_eq!(at, [6000, 7000, 7584], "1000 B each, then 584 B");
         let mut fast = cable(DirectionSpec::default());
-        let arrivals = fast.send(Instant(0), 0, &train(2500, 972));
+        let arrivals = send(&mut fast, 0, &train(2500, 972));
         assert_eq!(arrivals.len(), 1);
         assert_eq!(arrivals[0].train, train(2500, 972));
+    }
+
+    #[test]
+    fn a_train_with_a_gap_and_a_doubled_datagram_keeps_its_bytes() {
+        let spec = DirectionSpec { loss: Loss::Bernoulli(0.3), duplicate: 0.3, ..DirectionSpec::default() };
+        let (mut whole, mut single) = (cable(spec.clone()), cable(spec));
+        let sent = train(20_100, 1000);
+        let mut expected = Payload::new();
+        for datagram in sent.datagrams() {
+            for arrival in send(&mut single, 0, &Train { stride: 1000, data: datagram }) {
+                expected.append(arrival.train.data);
+            }
+        }
+        let mut arrived = Payload::new();
+        let arrivals = send(&mut whole, 0, &sent);
+        arrivals.into_iter().for_each(|arrival| arrived.append(arrival.train.data));
+        assert!(arrived.len() != sent.data.len());
+        assert_eq!(arrived.to_bytes(), expected.to_bytes());
     }
 
     #[test]
     fn a_large_datagram_needs_all_its_fragments() {
         let spec = DirectionSpec { loss: Loss::Bernoulli(0.1), ..DirectionSpec::default() };
         let mut cable = cable(spec);
-        let whole = (0..2000).filter(|_| !cable.send(Instant(0), 0, &train(9000, 9000)).is_empty()).count();
+        let whole = (0..2000).filter(|_| !send(&mut cable, 0, &train(9000, 9000)).is_empty()).count();
         assert!((whole as f64 / 2000.0 - 0.9f64.powi(7)).abs() < 0.04, "{whole} of 2000 with 7 fragments");
     }
 
@@ -156,7 +196,7 @@ mod tests {
         assert_eq!(cable.carrier(Instant(0)), Some(false));
         assert_eq!(cable.next_carrier_change(Instant(0)), Instant(100));
         assert_eq!(cable.carrier(Instant(100)), Some(true));
-        cable.send(Instant(150), 0, &train(10, 10));
+        send(&mut cable, 150, &train(10, 10));
         assert_eq!(cable.next_carrier_change(Instant(150)), Instant(200));
         assert_eq!(cable.carrier(Instant(200)), None);
         assert_eq!(cable.next_carrier_change(Instant(200)), Instant(650));

@@ -12,17 +12,21 @@
 //! | `node.rs` | one machine: a stack, its disk, its alarm clock |
 //! | `cable.rs` | the radio or cable of a link, and UDP over it |
 //! | `streams.rs` | TCP |
+//! | `messages.rs` | a link that carries whole bundles |
 //! | `disk.rs` | the disk |
-//! | `traffic.rs` | the applications |
-//! | `record.rs` | the run directory |
+//! | `traffic/` | the applications |
+//! | `record.rs`, `samples.rs` | the run directory |
 #![forbid(unsafe_code)]
 
 mod build;
 mod cable;
+mod crossing;
 mod disk;
+pub mod messages;
 mod node;
 mod observe;
 mod record;
+mod samples;
 mod streams;
 mod traffic;
 mod world;

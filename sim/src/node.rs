@@ -28,11 +28,11 @@ pub(crate) struct NodeLink {
 }
 
 /// Collects what a stack says.
-struct Collect {
-    outputs: Vec<Output>,
+struct Collect<'a> {
+    outputs: &'a mut Vec<Output>,
     segments: bool,
 }
-impl Sink<Output> for Collect {
+impl Sink<Output> for Collect<'_> {
     fn push(&mut self, output: Output) {
         self.outputs.push(output);
     }
@@ -46,11 +46,9 @@ impl SimulatedNode {
         SimulatedNode { stack, disk: Disk::default(), links, alarm: None }
     }
 
-    /// Tells the stack something; what it says must be carried out.
-    pub fn handle(&mut self, now: Instant, input: Input, segments: bool) -> Vec<Output> {
-        let mut out = Collect { outputs: Vec::new(), segments };
-        self.stack.handle(now, input, &mut out);
-        out.outputs
+    /// Tells the stack something; what it says is appended to `outputs`, to be carried out.
+    pub fn handle(&mut self, now: Instant, input: Input, segments: bool, outputs: &mut Vec<Output>) {
+        self.stack.handle(now, input, &mut Collect { outputs, segments });
     }
 
     /// The alarm rang.

@@ -3,7 +3,7 @@
 use farlink_base::store::Usage;
 use farlink_base::{Event, Instant};
 use farlink_link::Statistics;
-use std::fmt::{self, Write};
+use std::hash::{Hash, Hasher};
 
 /// Sees a run as it goes.
 pub trait Observer {
@@ -51,19 +51,69 @@ impl Trace {
     /// Mixes an event in, with all its fields.
     pub fn event(&mut self, at: Instant, node: usize, event: &Event) {
         self.add(&[at.0, node as u64]);
-        // Writing into a hash cannot fail.
-        let _ = write!(self, "{event:?}");
+        event.hash(self);
     }
     /// The hash so far.
     pub fn value(&self) -> u64 {
         self.0
     }
 }
-impl Write for Trace {
-    fn write_str(&mut self, text: &str) -> fmt::Result {
-        for byte in text.bytes() {
-            self.0 = (self.0 ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3);
+/// Numbers of any width count as 64 bits, so that the hash is the same on every machine.
+impl Hasher for Trace {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+    fn write(&mut self, bytes: &[u8]) {
+        for byte in bytes {
+            self.0 = (self.0 ^ u64::from(*byte)).wrapping_mul(0x100_0000_01b3);
         }
-        Ok(())
+    }
+    fn write_u8(&mut self, number: u8) {
+        self.add(&[u64::from(number)]);
+    }
+    fn write_u16(&mut self, number: u16) {
+        self.add(&[u64::from(number)]);
+    }
+    fn write_u32(&mut self, number: u32) {
+        self.add(&[u64::from(number)]);
+    }
+    fn write_u64(&mut self, number: u64) {
+        self.add(&[number]);
+    }
+    fn write_usize(&mut self, number: usize) {
+        self.add(&[number as u64]);
+    }
+    fn write_isize(&mut self, number: isize) {
+        self.add(&[number as u64]);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use farlink_base::{BundleHandle, LinkId};
+
+    #[test]
+    fn every_field_of_an_event_counts() {
+        let of = |at: u64, node: usize, event: Event| {
+            let mut trace = Trace::default();
+            trace.event(Instant(at), node, &event);
+            trace.value()
+        };
+        let (bundle, link) = (BundleHandle(1), LinkId(2));
+        let malformed = |reason| Event::Malformed { link: None, offset: 3, reason };
+        let hashes = [
+            of(1, 0, Event::Forwarded { bundle, link }),
+            of(2, 0, Event::Forwarded { bundle, link }),
+            of(1, 1, Event::Forwarded { bundle, link }),
+            of(1, 0, Event::ForwardFailed { bundle, link }),
+            of(1, 0, Event::Forwarded { bundle: BundleHandle(2), link }),
+            of(1, 0, Event::Forwarded { bundle, link: LinkId(1) }),
+            of(1, 0, malformed("a")),
+            of(1, 0, malformed("b")),
+        ];
+        let distinct: std::collections::BTreeSet<u64> = hashes.into();
+        assert_eq!(distinct.len(), hashes.len());
+        assert_eq!(hashes[0], of(1, 0, Event::Forwarded { bundle, link }));
     }
 }

@@ -2,6 +2,7 @@
 
 use crate::build::DEFAULT_EPOCH;
 use crate::observe::Observer;
+use crate::samples::Changes;
 use crate::traffic::TrafficOutcome;
 use crate::world::{Outcome, World};
 use anyhow::Result;
@@ -79,6 +80,8 @@ struct Recording<'a> {
     links: Vec<[DirectionNames; 2]>,
     segments: bool,
     samples: bool,
+    /// Values sampled: two of each node, then two of each direction of each link.
+    changes: Changes,
     /// The first thing that could not be written.
     failed: Option<anyhow::Error>,
     duration_s: f64,
@@ -113,6 +116,7 @@ impl<'a> Recording<'a> {
             writer,
             segments: scenario.measure.segments,
             samples: tables.contains(&Table::Samples),
+            changes: Changes::new(2 * scenario.nodes.len() + 4 * scenario.links.len()),
             failed: None,
             duration_s: scenario.duration.as_secs_f64(),
             progress,
@@ -125,13 +129,31 @@ impl<'a> Recording<'a> {
         }
     }
 
-    fn sample_row(&mut self, at: Instant, node: Text, link: Option<Text>, metric: &str, value: u64) {
-        let row = SampleRow { time_ns: at.0, node: Some(node), link, metric: metric.into(), value: value as f64 };
+    /// A value was seen; it is written where it changes.
+    fn see(&mut self, series: usize, at: Instant, value: u64) {
+        for (at, value) in self.changes.see(series, at, value) {
+            self.write_sample(series, at, value);
+        }
+    }
+
+    fn write_sample(&mut self, series: usize, at: Instant, value: u64) {
+        let of_nodes = 2 * self.nodes.len();
+        let (node, link, metric) = match series.checked_sub(of_nodes) {
+            None => (&self.nodes[series / 2], None, series % 2),
+            Some(place) => {
+                let names = &self.links[place / 4][place / 2 % 2];
+                (&names.from, Some(names.link.clone()), 2 + place % 2)
+            }
+        };
+        let metric = Text::word([STORED_BYTES, STORED_BUNDLES, LINK_SENT_BYTES, LINK_QUEUE_BYTES][metric]);
+        let row = SampleRow { time_ns: at.0, node: Some(node.clone()), link, metric, value: value as f64 };
         let result = self.writer.sample(&row);
         self.note(result);
     }
 
     fn finish(mut self, scenario: &Scenario, outcome: &Outcome, wall_s: f64) -> Result<PathBuf> {
+        let rest: Vec<_> = self.changes.rest().collect();
+        rest.into_iter().for_each(|(series, at, value)| self.write_sample(series, at, value));
         if let Some(error) = self.failed {
             return Err(error);
         }
@@ -144,7 +166,10 @@ impl<'a> Recording<'a> {
         manifest.duration_s = outcome.ended.as_secs_f64();
         manifest.wall_s = wall_s;
         manifest.files = outcome.traffic.iter().filter_map(file_check).collect();
-        let trace = format!("Trace hash {:016x}: the same scenario and seed give the same.", outcome.trace);
+        let trace = format!(
+            "Trace hash {:016x} of {} happenings: the same scenario and seed give the same.",
+            outcome.trace, outcome.happenings
+        );
         manifest.validity.notes.push(trace);
         self.writer.finish()
     }
@@ -174,17 +199,15 @@ impl Observer for Recording<'_> {
     }
     fn node_sample(&mut self, at: Instant, node: usize, usage: &Usage) {
         if self.samples {
-            let name = self.nodes[node].clone();
-            self.sample_row(at, name.clone(), None, STORED_BYTES, usage.bytes);
-            self.sample_row(at, name, None, STORED_BUNDLES, usage.bundles);
+            self.see(2 * node, at, usage.bytes);
+            self.see(2 * node + 1, at, usage.bundles);
         }
     }
     fn link_sample(&mut self, at: Instant, link: usize, forward: bool, queued: u64, counted: &Statistics) {
         if self.samples {
-            let names = &self.links[link][usize::from(!forward)];
-            let (from, link) = (names.from.clone(), names.link.clone());
-            self.sample_row(at, from.clone(), Some(link.clone()), LINK_SENT_BYTES, counted.sent_bytes);
-            self.sample_row(at, from, Some(link), LINK_QUEUE_BYTES, queued);
+            let first = 2 * self.nodes.len() + 4 * link + 2 * usize::from(!forward);
+            self.see(first, at, counted.sent_bytes);
+            self.see(first + 1, at, queued);
         }
     }
     fn progress(&mut self, at: Instant, delivered: u64) {

@@ -2,10 +2,10 @@
 //! the stream inputs and outputs of a stack.
 
 use crate::world::{Address, Happening, Queue};
-use farlink_base::{Instant, LayerId, Payload, StreamId, TimerKey};
+use farlink_base::{Instant, LayerId, Map, Payload, Sink, StreamId, TimerKey, map};
 use farlink_link::stream::{Config, Input as EndInput, Output as EndOutput, Segment, StreamEnd};
 use farlink_stack::Input;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 
 /// First of the port numbers connections are made from.
 const EPHEMERAL: u16 = 40_000;
@@ -28,6 +28,8 @@ struct Side {
     stream: Option<StreamId>,
     end: StreamEnd,
     alarm: Option<TimerKey>,
+    /// Told something since its alarm was set.
+    touched: bool,
     opened: bool,
     /// The node closed it, or was told that it is closed.
     closed: bool,
@@ -40,20 +42,49 @@ struct Connection {
 }
 
 /// A segment on its way out: cable, end of the cable it leaves from, side it goes to, and itself.
-pub(crate) type Departure = (usize, usize, usize, Segment);
+pub(crate) type Departure = (usize, usize, usize, Box<Segment>);
 
 /// All connections of a world.
-#[derive(Default)]
 pub(crate) struct Streams {
-    connections: BTreeMap<usize, Connection>,
-    made: usize,
+    /// By the number they were made with; those that are over are gone.
+    connections: Vec<Option<Box<Connection>>>,
     accepted: u64,
-    by_stream: BTreeMap<(usize, StreamId), (usize, usize)>,
-    departures: Vec<Departure>,
+    by_stream: Map<(usize, StreamId), (usize, usize)>,
+    /// Segments that leave now; the world takes them.
+    pub departures: Vec<Departure>,
     news: Vec<(usize, usize, EndOutput)>,
 }
 
+/// Sorts what an end says.
+struct Said<'a> {
+    departures: &'a mut Vec<Departure>,
+    news: &'a mut Vec<(usize, usize, EndOutput)>,
+    connection: usize,
+    cable: usize,
+    cable_end: usize,
+    side: usize,
+}
+impl Sink<EndOutput> for Said<'_> {
+    fn push(&mut self, output: EndOutput) {
+        match output {
+            EndOutput::Transmit(segment) => {
+                self.departures.push((self.cable, self.cable_end, 1 - self.side, Box::new(segment)));
+            }
+            news => self.news.push((self.connection, self.side, news)),
+        }
+    }
+}
+
 impl Streams {
+    /// None yet.
+    pub fn new() -> Streams {
+        Streams { connections: Vec::new(), accepted: 0, by_stream: map(0), departures: Vec::new(), news: Vec::new() }
+    }
+
+    fn connection(&mut self, index: usize) -> Option<&mut Connection> {
+        self.connections.get_mut(index)?.as_deref_mut()
+    }
+
     /// Opens a connection over a cable from one of its ends. `ports` names node and layer of this
     /// and the far side.
     pub fn connect(
@@ -72,13 +103,13 @@ impl Streams {
             stream: (index == 0).then_some(stream),
             end,
             alarm: None,
+            touched: false,
             opened: false,
             closed: false,
         };
         let sides = [side(0, StreamEnd::new(config)), side(1, StreamEnd::listen(config))];
-        let connection = self.made;
-        self.made += 1;
-        self.connections.insert(connection, Connection { cable, sides });
+        let connection = self.connections.len();
+        self.connections.push(Some(Box::new(Connection { cable, sides })));
         self.by_stream.insert((ports[0].0, stream), (connection, 0));
         self.tell(now, connection, 0, EndInput::Connect);
         connection
@@ -91,7 +122,7 @@ impl Streams {
 
     /// A deadline of one side passed.
     pub fn wake(&mut self, now: Instant, connection: usize, side: usize) {
-        if let Some(connection) = self.connections.get_mut(&connection) {
+        if let Some(connection) = self.connection(connection) {
             connection.sides[side].alarm = None;
         }
         self.tell(now, connection, side, EndInput::Wake);
@@ -106,7 +137,7 @@ impl Streams {
             StreamSignal::Resume => EndInput::Resume,
             StreamSignal::Close { abort } => {
                 self.by_stream.remove(&(node, stream));
-                let side = &mut self.connections.get_mut(&connection)?.sides[side];
+                let side = &mut self.connection(connection)?.sides[side];
                 side.closed = true;
                 // Closing a socket that is still connecting gives it up.
                 if abort || !side.opened { EndInput::Abort } else { EndInput::Close }
@@ -116,11 +147,6 @@ impl Streams {
         Some(connection)
     }
 
-    /// Segments that leave now.
-    pub fn take_departures(&mut self) -> Vec<Departure> {
-        std::mem::take(&mut self.departures)
-    }
-
     /// Turns what the ends said into what the nodes are told.
     pub fn take_news(
         &mut self,
@@ -128,8 +154,9 @@ impl Streams {
         address: impl Fn(usize, usize) -> Address,
         todo: &mut VecDeque<(usize, Input)>,
     ) {
-        for (index, side_index, output) in std::mem::take(&mut self.news) {
-            let Some(connection) = self.connections.get_mut(&index) else { continue };
+        let mut news = std::mem::take(&mut self.news);
+        for (index, side_index, output) in news.drain(..) {
+            let Some(connection) = self.connections[index].as_deref_mut() else { continue };
             let cable = connection.cable;
             let side = &mut connection.sides[side_index];
             if side.closed {
@@ -168,12 +195,18 @@ impl Streams {
             }
             todo.push_back((node, input));
         }
+        // Closing may have made news of its own.
+        news.append(&mut self.news);
+        self.news = news;
     }
 
     /// Sets the alarms of a connection to its ends' deadlines; forgets it when it is over.
     pub fn set_alarms(&mut self, index: usize, queue: &mut Queue) {
-        let Some(connection) = self.connections.get_mut(&index) else { return };
+        let Some(connection) = self.connection(index) else { return };
         for (number, side) in connection.sides.iter_mut().enumerate() {
+            if !std::mem::take(&mut side.touched) {
+                continue;
+            }
             let wanted = side.end.next_timeout();
             if side.alarm.map(|key| key.deadline()) != wanted {
                 if let Some(old) = side.alarm.take() {
@@ -184,21 +217,17 @@ impl Streams {
         }
         let over = |side: &Side| side.end.is_over() || side.end.is_idle();
         if connection.sides.iter().all(over) && connection.sides[0].end.is_over() {
-            self.connections.remove(&index);
+            self.connections[index] = None;
         }
     }
 
     fn tell(&mut self, now: Instant, index: usize, side: usize, input: EndInput) {
-        let Some(connection) = self.connections.get_mut(&index) else { return };
-        let cable = connection.cable;
-        let here = &mut connection.sides[side];
-        let mut outputs = Vec::new();
-        here.end.handle(now, input, &mut outputs);
-        for output in outputs {
-            match output {
-                EndOutput::Transmit(segment) => self.departures.push((cable, here.cable_end, 1 - side, segment)),
-                other => self.news.push((index, side, other)),
-            }
-        }
+        let Some(here) = self.connections.get_mut(index).and_then(Option::as_deref_mut) else { return };
+        let Connection { cable, sides } = here;
+        let (departures, news) = (&mut self.departures, &mut self.news);
+        let cable_end = sides[side].cable_end;
+        let mut said = Said { departures, news, connection: index, cable: *cable, cable_end, side };
+        sides[side].touched = true;
+        sides[side].end.handle(now, input, &mut said);
     }
 }

@@ -3,16 +3,17 @@
 
 use crate::build;
 use crate::cable::{Arrival, Cable};
+use crate::crossing::Crossings;
+use crate::messages::{Place, Token};
 use crate::node::SimulatedNode;
 use crate::observe::{Observer, Trace};
 use crate::streams::{StreamSignal, Streams};
 use crate::traffic::{Applications, TrafficOutcome};
 use farlink_base::layer::{Destination, Train};
 use farlink_base::{ConfigError, Instant, LinkId, TimerQueue};
-use farlink_bpa::app::AppInput;
 use farlink_link::Statistics;
 use farlink_link::stream::Segment;
-use farlink_scenario::Scenario;
+use farlink_scenario::{Fidelity, Scenario};
 use farlink_stack::{Input, Output};
 use std::collections::VecDeque;
 use std::net::SocketAddr;
@@ -21,12 +22,17 @@ use std::net::SocketAddr;
 pub(crate) enum Happening {
     /// A node's own deadline.
     Wake(usize),
-    /// A node is told something (datagrams, disk).
-    Tell(usize, Input),
+    /// A node is told something (datagrams, disk). In a box, so that the many small happenings are
+    /// small.
+    Tell(usize, Box<Input>),
     /// A stream segment reaches one end of a connection.
-    Segment(usize, usize, Segment),
+    Segment(usize, usize, Box<Segment>),
     /// A deadline of one end of a connection.
     StreamWake(usize, usize),
+    /// A deadline of one end of a link of messages.
+    MessageWake(Place),
+    /// A whole bundle reaches one end of a link.
+    Message(Place, Token),
     /// A link may have come up or gone down.
     Carrier(usize),
     /// An application may have something to send.
@@ -61,9 +67,14 @@ pub struct World<O> {
     nodes: Vec<SimulatedNode>,
     cables: Vec<Cable>,
     streams: Streams,
+    /// Links of a simulation of messages.
+    crossings: Option<Crossings>,
     applications: Applications,
     /// What nodes are to be told at this very moment.
     todo: VecDeque<(usize, Input)>,
+    /// What a node says, while it is carried out; kept for its memory.
+    said: Vec<Output>,
+    arrivals: Vec<Arrival>,
     trace: Trace,
     observer: O,
     sample_every: farlink_base::Duration,
@@ -83,9 +94,12 @@ impl<O: Observer> World<O> {
             queue: Queue::new(),
             nodes: build::nodes(scenario)?,
             cables: build::cables(scenario),
-            streams: Streams::default(),
+            streams: Streams::new(),
+            crossings: (scenario.fidelity == Fidelity::Message).then(|| Crossings::new(scenario)),
             applications: Applications::new(scenario)?,
             todo: VecDeque::new(),
+            said: Vec::new(),
+            arrivals: Vec::new(),
             trace: Trace::default(),
             observer,
             sample_every: scenario.measure.interval,
@@ -103,10 +117,11 @@ impl<O: Observer> World<O> {
         for link in 0..self.cables.len() {
             self.queue.arm(Instant::ZERO, Happening::Carrier(link));
         }
-        self.todo.extend(self.applications.registrations());
-        for (traffic, at) in self.applications.starts() {
-            self.queue.arm(at, Happening::Traffic(traffic));
+        if let Some(crossings) = &mut self.crossings {
+            crossings.start(self.now, &mut self.queue, &mut self.todo);
         }
+        self.todo.extend(self.applications.registrations());
+        self.applications.start(&mut self.queue);
         if !self.sample_every.is_zero() {
             self.queue.arm(Instant::ZERO, Happening::Sample);
         }
@@ -133,7 +148,7 @@ impl<O: Observer> World<O> {
             happenings: self.happenings,
             trace: self.trace.value(),
             traffic: self.applications.outcomes(),
-            links: self.cables.iter().map(Cable::statistics).collect(),
+            links: (0..self.cables.len()).map(|link| self.statistics(link)).collect(),
         };
         (outcome, self.observer)
     }
@@ -145,15 +160,26 @@ impl<O: Observer> World<O> {
                 self.nodes[node].woke();
                 self.tell(node, Input::Wake);
             }
-            Happening::Tell(node, input) => self.tell(node, input),
+            Happening::Tell(node, input) => self.tell(node, *input),
             Happening::Segment(connection, end, segment) => {
                 self.trace.add(&[self.now.0, 1, connection as u64, end as u64, segment.sequence]);
-                self.streams.segment(self.now, connection, end, segment);
+                self.streams.segment(self.now, connection, end, *segment);
                 self.settle_streams(connection);
             }
             Happening::StreamWake(connection, end) => {
                 self.streams.wake(self.now, connection, end);
                 self.settle_streams(connection);
+            }
+            Happening::MessageWake(place) => {
+                if let Some(crossings) = &mut self.crossings {
+                    crossings.wake(self.now, place, &mut self.queue, &mut self.todo);
+                }
+            }
+            Happening::Message(place, token) => {
+                self.trace.add(&[self.now.0, 3, place.link as u64, place.end as u64]);
+                if let Some(crossings) = &mut self.crossings {
+                    crossings.arrive(place, token, &mut self.todo);
+                }
             }
             Happening::Carrier(link) => self.carrier(link),
             Happening::Traffic(traffic) => {
@@ -176,10 +202,12 @@ impl<O: Observer> World<O> {
 
     /// Tells one node one thing and carries out what it says.
     fn tell(&mut self, node: usize, input: Input) {
-        let outputs = self.nodes[node].handle(self.now, input, self.observer.segments());
-        for output in outputs {
+        let mut said = std::mem::take(&mut self.said);
+        self.nodes[node].handle(self.now, input, self.observer.segments(), &mut said);
+        for output in said.drain(..) {
             self.act(node, output);
         }
+        self.said = said;
         self.nodes[node].set_alarm(node, &mut self.queue);
     }
 
@@ -197,22 +225,37 @@ impl<O: Observer> World<O> {
             }
             Output::StreamWrite { stream, data } => self.on_stream(node, stream, StreamSignal::Write(data)),
             Output::StreamClose { stream, abort } => self.on_stream(node, stream, StreamSignal::Close { abort }),
+            // The simulator has no TLS: what agrees on it fails as it would at a node without.
+            Output::StartTls { stream, .. } => {
+                self.on_stream(node, stream, StreamSignal::Close { abort: true });
+                self.todo.push_back((node, Input::StreamClosed { stream, error: true }));
+            }
             Output::PauseRead { stream } => self.on_stream(node, stream, StreamSignal::Pause),
             Output::ResumeRead { stream } => self.on_stream(node, stream, StreamSignal::Resume),
             Output::Disk(op) => {
                 let (at, done) = self.nodes[node].disk.perform(self.now, op);
-                self.queue.arm(at, Happening::Tell(node, Input::DiskDone(done)));
+                self.queue.arm(at, Happening::Tell(node, Box::new(Input::DiskDone(done))));
             }
             Output::App(output) => {
-                let answers = self.applications.on_output(self.now, node, output, &mut self.queue);
-                self.todo.extend(answers.into_iter().map(|answer: AppInput| (node, Input::App(answer))));
+                self.applications.on_output(self.now, node, output, &mut self.queue, &mut self.todo);
             }
             Output::Event(event) => {
                 self.trace.event(self.now, node, &event);
                 self.observer.event(self.now, node, &event);
             }
-            // No layer of a scenario is the message layer.
-            Output::Message { .. } => {}
+            Output::Message { link, id, bundle, hop, size } => {
+                let (cable, end) = self.nodes[node].link(link);
+                if let Some(crossings) = &mut self.crossings {
+                    let (queue, todo) = (&mut self.queue, &mut self.todo);
+                    let place = Place { link: cable, end };
+                    crossings.send(self.now, node, place, (link, id), (bundle, hop, size), queue, todo);
+                }
+            }
+            Output::MessageVerdict { ticket, result } => {
+                if let Some(crossings) = &mut self.crossings {
+                    crossings.judged(self.now, ticket, result, &mut self.queue);
+                }
+            }
         }
     }
 
@@ -229,10 +272,11 @@ impl<O: Observer> World<O> {
         let (from, peer) = (cable.ends[end].address, &cable.ends[1 - end]);
         let peer_node = peer.node;
         let peer_layer = self.nodes[peer_node].layer_of(peer.link);
-        for Arrival { at, train } in cable.send(self.now, end, train) {
+        cable.send(self.now, end, train, &mut self.arrivals);
+        for Arrival { at, train } in self.arrivals.drain(..) {
             self.trace.add(&[self.now.0, 2, peer_node as u64, at.0, train.data.len()]);
             let input = Input::Datagrams { layer: peer_layer, from, train };
-            self.queue.arm(at, Happening::Tell(peer_node, input));
+            self.queue.arm(at, Happening::Tell(peer_node, Box::new(input)));
         }
     }
 
@@ -246,11 +290,15 @@ impl<O: Observer> World<O> {
     fn settle_streams(&mut self, connection: usize) {
         let cables = &self.cables;
         self.streams.take_news(self.now, |cable, end| cables[cable].ends[end].address, &mut self.todo);
-        for (cable, end, to, segment) in self.streams.take_departures() {
-            for at in self.cables[cable].send_segment(self.now, end, &segment) {
-                self.queue.arm(at, Happening::Segment(connection, to, segment.clone()));
+        let mut departures = std::mem::take(&mut self.streams.departures);
+        for (cable, end, to, segment) in departures.drain(..) {
+            let (first, again) = self.cables[cable].send_segment(self.now, end, &segment);
+            let again = again.map(|at| (at, segment.clone()));
+            for (at, segment) in first.map(|at| (at, segment)).into_iter().chain(again) {
+                self.queue.arm(at, Happening::Segment(connection, to, segment));
             }
         }
+        self.streams.departures = departures;
         self.streams.set_alarms(connection, &mut self.queue);
     }
 
@@ -268,14 +316,22 @@ impl<O: Observer> World<O> {
         }
     }
 
+    fn statistics(&self, link: usize) -> [Statistics; 2] {
+        match &self.crossings {
+            Some(crossings) => crossings.statistics(link),
+            None => self.cables[link].statistics(),
+        }
+    }
+
     fn sample(&mut self) {
         for (index, node) in self.nodes.iter().enumerate() {
             self.observer.node_sample(self.now, index, &node.usage());
         }
-        for (index, cable) in self.cables.iter_mut().enumerate() {
+        for index in 0..self.cables.len() {
+            let counted = self.statistics(index);
             for forward in [true, false] {
-                let queued = cable.queued(self.now, forward);
-                self.observer.link_sample(self.now, index, forward, queued, &cable.statistics()[usize::from(!forward)]);
+                let queued = self.cables[index].queued(self.now, forward);
+                self.observer.link_sample(self.now, index, forward, queued, &counted[usize::from(!forward)]);
             }
         }
     }
@@ -293,4 +349,14 @@ pub(crate) struct End {
     pub link: LinkId,
     /// Its address on this link.
     pub address: Address,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_happening_is_small() {
+        assert!(size_of::<Happening>() <= 32, "{} B", size_of::<Happening>());
+    }
 }

@@ -152,3 +152,70 @@ fn a_durable_store_acknowledges_after_its_disk() {
     assert_eq!(durable.traffic[0].delivered, 50);
     assert!(durable.happenings > memory.happenings + 100, "the disk answers each commit");
 }
+
+/// Two layers of each kind at one node, apart by port: each neighbour is reached through its own, and
+/// a trace is the same whether links share a layer or not only where nothing is shared.
+#[test]
+fn two_layers_of_a_kind_carry_bundles_side_by_side() {
+    for layer in LAYERS {
+        for ports in [[None, None], [None, Some(7000)]] {
+            let node = |n: usize| format!("[[node]]\nname = \"n{n}\"\nid = \"ipn:{n}.0\"\n");
+            let link = |n: usize, port: Option<u16>| {
+                let port = port.map_or(String::new(), |port| format!("port = {port}\n"));
+                format!(
+                    "[[link]]\nname = \"l{n}\"\nbetween = [\"n1\", \"n{n}\"]\nlayer = \"{layer}\"\ndelay = \"100 ms\"\n{port}"
+                )
+            };
+            let traffic = |from: usize, to: usize| {
+                format!(
+                    "[[traffic]]\nname = \"t{from}{to}\"\nfrom = \"n{from}\"\nto = \"n{to}\"\n\
+                     bundles = {{ count = 20, size = \"30 kB\" }}\n"
+                )
+            };
+            let text = [
+                "name = \"star\"\nseed = 3\nduration = \"5 min\"\n".to_string(),
+                (1..4).map(node).collect(),
+                link(2, ports[0]),
+                link(3, ports[1]),
+                [(1, 2), (1, 3), (2, 3), (3, 1)].map(|(from, to)| traffic(from, to)).concat(),
+            ];
+            let scenario = Scenario::parse(&text.concat()).unwrap_or_else(|errors| panic!("{errors:#?}"));
+            let apart = ports[0] != ports[1];
+            assert_eq!(scenario.layers_of(0).len(), if apart { 2 } else { 1 });
+            let outcome = run(&scenario);
+            assert!(outcome.traffic.iter().all(|traffic| traffic.delivered == 20), "{layer} {ports:?}: {outcome:?}");
+            assert_eq!(outcome.trace, run(&scenario).trace, "and replays");
+        }
+    }
+}
+
+#[test]
+fn whole_bundles_cross_one_after_the_other_however_fast_the_link_is() {
+    for link in ["", r#"rate = "10 Gbit/s""#] {
+        let mut scenario = scenario("ltp", link, r#"bundles = { count = 500, size = "10 B" }"#);
+        scenario.fidelity = farlink_scenario::Fidelity::Message;
+        let outcome = run(&scenario);
+        assert_eq!(outcome.traffic[0].delivered, 500, "{link}");
+        assert!(outcome.ended < Instant(1_000_000_000), "none waits for a second try: {outcome:?}");
+        assert_eq!(outcome.links[0][0].sent, 500, "{link}");
+    }
+}
+
+/// The last sample of what a link's first direction delivered.
+#[derive(Default)]
+struct Sampled(u64);
+impl Observer for Sampled {
+    fn link_sample(&mut self, _: Instant, _: usize, forward: bool, _: u64, counted: &farlink_link::Statistics) {
+        if forward {
+            self.0 = counted.delivered;
+        }
+    }
+}
+
+#[test]
+fn samples_of_links_count_whole_bundles_too() {
+    let mut scenario = scenario("ltp", r#"rate = "10 Mbit/s""#, r#"bundles = { count = 5, size = "1 kB" }"#);
+    scenario.fidelity = farlink_scenario::Fidelity::Message;
+    let (outcome, seen) = World::new(&scenario, Sampled::default()).unwrap().run();
+    assert_eq!((outcome.links[0][0].delivered, seen.0), (5, 5));
+}

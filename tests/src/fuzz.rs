@@ -10,8 +10,8 @@
 use farlink_base::layer::{ConvergenceLayer, Input, LinkState, Output, SendId, Train};
 use farlink_base::{Accel, Bytes, Instant, LinkId, NodeId, Payload, Refusal, StreamId};
 use farlink_bundle::{
-    AdministrativeRecord, Bundle, CreationTimestamp, EndpointId, FragmentInfo, Profile, Reassembler, Reassembly,
-    ReassemblyLimits, cbor, decode, decode_prefix,
+    AdministrativeRecord, Bundle, CreationTimestamp, EidCodec, EndpointId, FragmentInfo, Profile, Reassembler,
+    Reassembly, ReassemblyLimits, cbor, decode, decode_prefix,
 };
 use farlink_cla::{ltp, tcpcl_v4};
 
@@ -159,7 +159,9 @@ pub fn ltp_engine(data: &[u8]) {
     let mut out = Vec::new();
     layer.handle(now, Input::Link { link: LinkId(0), state: LinkState::UP }, &mut out);
     let bundle = Payload::from(vec![7; 3000]);
-    layer.handle(now, Input::Send { link: LinkId(0), id: SendId(1), bundle, reliable: true }, &mut out);
+    layer.handle(now, Input::send(LinkId(0), SendId(1), bundle, true), &mut out);
+    let (link, part) = (LinkId(0), Payload::from(vec![8; 1000]));
+    layer.handle(now, Input::Send { link, id: SendId(2), total: 3000, part, reliable: true }, &mut out);
     let mut rest = data;
     let mut said = 0u64;
     for _ in 0..1000 {
@@ -175,6 +177,10 @@ pub fn ltp_engine(data: &[u8]) {
             match output {
                 Output::Offer { ticket, last: true, .. } => {
                     layer.handle(now, Input::Accepted { ticket }, &mut out);
+                }
+                Output::Want { link, id, from, len } => {
+                    let part = Payload::from(vec![8; len as usize]);
+                    layer.handle(now, Input::SendMore { link, id, from, part }, &mut out);
                 }
                 Output::Datagrams { train, .. } => said += train.data.len(),
                 _ => {}
@@ -237,10 +243,19 @@ fn tcpcl_v4(data: &[u8], stream: StreamId, hello: &[u8]) {
                             layer.handle(now, Input::Refused { ticket, reason }, &mut out);
                         }
                     }
+                    Output::Want { link, id, .. } if choice & 0xc0 == 0xc0 => {
+                        layer.handle(now, Input::SendBroken { link, id }, &mut out);
+                    }
+                    Output::Want { link, id, from, len } => {
+                        let part = Payload::from(vec![9; len as usize]);
+                        layer.handle(now, Input::SendMore { link, id, from, part }, &mut out);
+                    }
                     Output::Ready { link, ready: true } if next < 3 => {
                         next += 1;
-                        let (id, bundle) = (SendId(next), Payload::from(vec![9; 100]));
-                        layer.handle(now, Input::Send { link, id, bundle, reliable: true }, &mut out);
+                        // The first is given in parts.
+                        let (id, total) = (SendId(next), 100);
+                        let part = Payload::from(vec![9; if next == 1 { 30 } else { 100 }]);
+                        layer.handle(now, Input::Send { link, id, total, part, reliable: true }, &mut out);
                     }
                     _ => {}
                 }

@@ -2,8 +2,8 @@
 
 mod node_support;
 
-use farlink_node::aap2::client::Client;
-use farlink_node::aap2::proto::{BundleAdu, Status};
+use farlink_aap2::proto::{BundleAdu, Status};
+use farlink_apps::client::Client;
 use node_support::{Pair, until};
 
 fn send(client: &mut Client, to: &str, payload: &[u8]) {

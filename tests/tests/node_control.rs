@@ -2,7 +2,7 @@
 
 mod node_support;
 
-use farlink_node::http;
+use farlink_apps::http;
 use node_support::{Pair, run, until};
 use serde_json::Value;
 
@@ -18,10 +18,11 @@ fn every_mistake_of_a_configuration_is_told_at_once_with_a_hint() {
     let said = String::from_utf8(checked.stderr).unwrap();
     for part in [
         "node.toml:3: layer.tcp.kind",
-        "did you mean \"tcpclv4\"?",
+        "did you mean `tcpclv4`?",
         "node.toml:5: link.moon.layer",
-        "did you mean \"tcp\"?",
+        "did you mean `tcp`?",
         "node.toml:6: link.moon.peer",
+        "node.toml:7: link.moon.adress: unknown key",
         "store.dir: missing",
         "node.toml:10: store.capacity",
     ] {
@@ -53,7 +54,7 @@ fn a_running_node_is_asked_and_changed_over_http() {
     assert_eq!(change("PUT", "/log", "{\"level\":\"debug\"}").0, 200);
     assert_eq!(get("/log")["level"], "debug");
     let mut sender = node.client("99", 0);
-    let adu = farlink_node::aap2::proto::BundleAdu { dst_eid: "ipn:2.64".into(), ..Default::default() };
+    let adu = farlink_aap2::proto::BundleAdu { dst_eid: "ipn:2.64".into(), ..Default::default() };
     sender.send(adu, b"waits").unwrap();
     sender.response().unwrap();
     until("the bundle is listed", || get("/bundles")[0]["destination"] == "ipn:2.64");
@@ -63,7 +64,7 @@ fn a_running_node_is_asked_and_changed_over_http() {
     assert!(metrics.contains("farlink_link_up{link=\"peer\"}"), "{metrics}");
     let api: Value = get("/openapi.json");
     assert!(api["paths"]["/contacts"]["put"].is_object());
-    assert!(node.log().contains("bundle created"), "the level changed while running");
+    until("the level changed while running", || node.log().contains("bundle created"));
     assert_eq!(change("POST", "/shutdown", "").0, 200);
     until("the node stops", || node.log().contains("stopped"));
 }
@@ -73,7 +74,7 @@ fn the_events_file_ties_events_to_bundles_and_a_hang_up_reads_routes_again() {
     let pair = Pair::new("tcpclv4", false);
     let node = pair.start(1, "[events]\nfile = \"events.jsonl\"");
     let mut sender = node.client("99", 0);
-    let adu = farlink_node::aap2::proto::BundleAdu { dst_eid: "ipn:1.64".into(), ..Default::default() };
+    let adu = farlink_aap2::proto::BundleAdu { dst_eid: "ipn:1.64".into(), ..Default::default() };
     sender.send(adu, b"hello").unwrap();
     sender.response().unwrap();
     let mut receiver = node.client("64", 1);

@@ -116,6 +116,9 @@ fn the_scenarios_hold_what_they_are_for() {
     assert_eq!(segments(&blocks[1], "kind=3").iter().sum::<usize>(), 5, "and one for each larger bundle");
     let reports = segments(&blocks[3], "kind=8");
     assert!(reports.iter().any(|sent| *sent >= 10), "a report for each 30 kB of 300 kB: {reports:?}");
+    let late = run("late");
+    let delivered = times(&late[2], "ipn:1.10000", "delivered");
+    assert!(matches!(delivered[..], [at] if at < Duration::from_secs(4)), "by the relay: {delivered:?}");
     let pieces = run("pieces");
     assert_eq!(times(&pieces[0], "ipn:1.10000", "fragmented").len(), 2);
     assert_eq!(times(&pieces[1], "ipn:1.10000", "reassembled").len(), 1);

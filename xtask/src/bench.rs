@@ -38,7 +38,7 @@ fn run(arguments: &[String]) -> Result<()> {
     if let Some(extra) = arguments.rest()?.first() {
         bail!("`{extra}` is not an argument of bench");
     }
-    let farlink = binary()?;
+    let farlink = tools::farlink()?;
     let mut rows = Vec::new();
     for (layer, size, store) in ROWS {
         eprintln!("{layer}, {size}, {store} store: {seconds} s and the plain copy");
@@ -55,15 +55,6 @@ fn run(arguments: &[String]) -> Result<()> {
     std::fs::write(&readme, replace(&text, &table)?)?;
     eprintln!("wrote the table of README.md");
     Ok(())
-}
-
-fn binary() -> Result<std::path::PathBuf> {
-    if let Some(ready) = std::env::var_os("FARLINK_BIN") {
-        return Ok(ready.into());
-    }
-    tools::run(tools::cargo().args(["build", "--profile", "quick", "--package", "farlink"]))?;
-    let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| tools::root().join("target"), Into::into);
-    Ok(target.join("quick/farlink"))
 }
 
 fn number(result: &Value, key: &str) -> f64 {

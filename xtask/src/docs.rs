@@ -11,7 +11,7 @@ pub const CHORE: Chore =
     Chore { name: "docs", usage: "", help: "Writes the reference pages that are generated from code.", run: |_| run() };
 
 /// Crates with pages.
-const CRATES: [&str; 2] = ["farlink-scenario", "farlink-report"];
+const CRATES: [&str; 3] = ["farlink-scenario", "farlink-report", "farlink-node"];
 
 fn run() -> Result<()> {
     let mut command = tools::cargo();

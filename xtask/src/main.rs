@@ -12,6 +12,7 @@ mod fuzz;
 mod interop;
 mod layers;
 mod new;
+mod sim_speed;
 mod sources;
 mod tools;
 
@@ -31,8 +32,17 @@ pub struct Chore {
 }
 
 /// Every chore, in the order `cargo xtask help` lists them.
-const CHORES: &[Chore] =
-    &[ci::CHORE, layers::CHORE, fuzz::CHORE, crash::CHORE, interop::CHORE, bench::CHORE, docs::CHORE, new::CHORE];
+const CHORES: &[Chore] = &[
+    ci::CHORE,
+    layers::CHORE,
+    fuzz::CHORE,
+    crash::CHORE,
+    interop::CHORE,
+    bench::CHORE,
+    sim_speed::CHORE,
+    docs::CHORE,
+    new::CHORE,
+];
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -61,7 +71,7 @@ fn main() -> ExitCode {
 fn help() -> String {
     let mut text = String::from("cargo xtask <chore>\n\n");
     for chore in CHORES {
-        text += &format!("  {:<8} {:<34} {}\n", chore.name, chore.usage, chore.help.lines().next().unwrap_or_default());
+        text += &format!("  {:<9} {:<34} {}\n", chore.name, chore.usage, chore.help.lines().next().unwrap_or_default());
     }
     text
 }

@@ -1,4 +1,5 @@
-//! Laws that are read off the sources: how core crates open, and where `unsafe` may stand.
+//! Laws that are read off the sources: how core crates open, where `unsafe` may stand, and which words
+//! the agent does not know.
 
 use anyhow::{Context, Result};
 use std::path::{Path, PathBuf};
@@ -29,26 +30,78 @@ fn missing(text: &str) -> Vec<&'static str> {
     OPENING.into_iter().filter(|forms| !said(forms)).map(|forms| forms[0]).collect()
 }
 
+/// What core/bundle calls the parts of a bundle on the wire, the codec beneath, and itself.
+const WIRE_WORDS: [&str; 13] = [
+    "AdministrativeRecord",
+    "BlockData",
+    "BlockFlags",
+    "Bundle",
+    "BundleBuilder",
+    "BundleFlags",
+    "CanonicalBlock",
+    "CrcType",
+    "ExtensionBlock",
+    "HopCount",
+    "Primary",
+    "cbor",
+    "farlink_bundle",
+];
+
+/// Places in core/bpa/src where code names a wire format.
+pub fn wire_words_in_bpa(root: &Path) -> Result<Vec<String>> {
+    let mut found = Vec::new();
+    each_source(&root.join("core/bpa/src"), &|_| true, &mut |path| {
+        let text = std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
+        let shown = path.strip_prefix(root).unwrap_or(path).display();
+        for (line, number) in text.lines().zip(1..) {
+            // A class of events has the same name.
+            let code = outside_texts(line).replace("EventClass::Bundle", "");
+            found.extend(words(&code).filter(|word| WIRE_WORDS.contains(word)).map(|word| {
+                format!(
+                    "{shown}:{number} names `{word}` of the wire: the agent knows bundles by their BundleMeta, and \
+                     reads and writes them through its Edge"
+                )
+            }));
+        }
+        Ok(())
+    })?;
+    found.sort();
+    Ok(found)
+}
+
 /// Places outside os/ where `unsafe` stands in code.
 pub fn unsafe_outside_os(root: &Path) -> Result<Vec<String>> {
     let mut found = Vec::new();
+    let enter = |folder: &Path| {
+        let name = folder.file_name().unwrap_or_default().to_string_lossy();
+        !(name.starts_with('.') || name.starts_with("target") || folder == root.join("os"))
+    };
+    each_source(root, &enter, &mut |path| {
+        found.extend(unsafe_in(path, root)?);
+        Ok(())
+    })?;
+    found.sort();
+    Ok(found)
+}
+
+/// Calls for every Rust file beneath a folder, except in folders that are not entered.
+fn each_source(
+    root: &Path,
+    enter: &dyn Fn(&Path) -> bool,
+    found: &mut dyn FnMut(&PathBuf) -> Result<()>,
+) -> Result<()> {
     let mut folders = vec![root.to_path_buf()];
     while let Some(folder) = folders.pop() {
         for entry in std::fs::read_dir(&folder).with_context(|| format!("cannot read {}", folder.display()))? {
             let path = entry?.path();
-            let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
             if path.is_dir() && !path.is_symlink() {
-                let skipped = name.starts_with('.') || name.starts_with("target") || path == root.join("os");
-                if !skipped {
-                    folders.push(path);
-                }
-            } else if name.ends_with(".rs") {
-                found.extend(unsafe_in(&path, root)?);
+                folders.extend(enter(&path).then_some(path));
+            } else if path.extension().is_some_and(|extension| extension == "rs") {
+                found(&path)?;
             }
         }
     }
-    found.sort();
-    Ok(found)
+    Ok(())
 }
 
 fn unsafe_in(path: &PathBuf, root: &Path) -> Result<Vec<String>> {
@@ -61,6 +114,19 @@ fn unsafe_in(path: &PathBuf, root: &Path) -> Result<Vec<String>> {
 
 /// Whether a line of code opens something unsafe; comments, texts and lint names do not count.
 fn is_unsafe(line: &str) -> bool {
+    let outside = outside_texts(line);
+    let mut words = words(&outside).peekable();
+    while let Some(word) = words.next() {
+        if word == "unsafe" {
+            let opens = matches!(words.peek(), Some(&("fn" | "impl" | "trait" | "extern" | "no_mangle")));
+            return opens || outside.contains("unsafe {") || outside.contains("unsafe{") || outside.ends_with("unsafe");
+        }
+    }
+    false
+}
+
+/// A line without comments and without what stands in quotes.
+fn outside_texts(line: &str) -> String {
     let code = line.split("//").next().unwrap_or("");
     let mut outside = String::new();
     let mut in_text = false;
@@ -73,15 +139,11 @@ fn is_unsafe(line: &str) -> bool {
         }
         escaped = c == '\\' && !escaped;
     }
-    let is_word = |c: char| c.is_alphanumeric() || c == '_';
-    let mut words = outside.split(|c: char| !is_word(c)).filter(|word| !word.is_empty()).peekable();
-    while let Some(word) = words.next() {
-        if word == "unsafe" {
-            let opens = matches!(words.peek(), Some(&("fn" | "impl" | "trait" | "extern" | "no_mangle")));
-            return opens || outside.contains("unsafe {") || outside.contains("unsafe{") || outside.ends_with("unsafe");
-        }
-    }
-    false
+    outside
+}
+
+fn words(code: &str) -> impl Iterator<Item = &str> {
+    code.split(|c: char| !(c.is_alphanumeric() || c == '_')).filter(|word| !word.is_empty())
 }
 
 #[cfg(test)]
@@ -105,6 +167,57 @@ mod tests {
         assert!(missing("//! x\n#![no_std]\n#![forbid(unsafe_code)]\n#[cfg(clippy)]\nextern crate std;\n").is_empty());
         assert!(missing("#![no_std] #![forbid(unsafe_code)]\n#[cfg(any(clippy, test))]\nextern crate std;").is_empty());
         assert_eq!(missing("// #![no_std]\n#![forbid(unsafe_code)]\n"), [OPENING[0][0], OPENING[2][0]]);
+    }
+
+    #[test]
+    fn a_planted_wire_word_is_found_and_talk_about_it_is_not() {
+        let root = tempfile::tempdir().unwrap();
+        let folder = root.path().join("core/bpa/src/deep");
+        std::fs::create_dir_all(&folder).unwrap();
+        let plant = |line: &str| {
+            std::fs::write(folder.join("a.rs"), format!("//! A Bundle.\n{line}\n")).unwrap();
+            wire_words_in_bpa(root.path()).unwrap()
+        };
+        for (line, word) in [
+            ("fn f(p: &Primary) {}", "Primary"),
+            ("let Bundle { payload, .. } = bundle;", "Bundle"),
+            ("use farlink_bundle::v7;", "farlink_bundle"),
+            ("if let BlockData::Age(age) = data {}", "BlockData"),
+            ("let block = CanonicalBlock::default();", "CanonicalBlock"),
+            ("blocks: Vec<ExtensionBlock>,", "ExtensionBlock"),
+            ("cbor::head(&mut out, 7, 31);", "cbor"),
+        ] {
+            let found = plant(line);
+            assert_eq!(found.len(), 1, "{line}: {found:?}");
+            let place = format!("core/bpa/src/deep/a.rs:2 names `{word}`");
+            assert!(found[0].starts_with(&place) && found[0].contains("through its Edge"), "{found:?}");
+        }
+        for line in ["// cbor", "let s = \"Primary\";", "let meta: BundleMeta = x;", "out.wants(EventClass::Bundle)"] {
+            assert_eq!(plant(line), Vec::<String>::new(), "{line}");
+        }
+    }
+
+    #[test]
+    fn the_wire_words_are_those_of_the_codec() {
+        let mut code = String::new();
+        each_source(&crate::tools::root().join("core/bundle/src"), &|_| true, &mut |path| {
+            code.push_str(&std::fs::read_to_string(path)?);
+            Ok(())
+        })
+        .unwrap();
+        let defined: Vec<&str> = code
+            .lines()
+            .filter_map(|line| {
+                let rest = line.trim().strip_prefix("pub ")?;
+                let rest = ["struct ", "enum ", "mod "].iter().find_map(|kind| rest.strip_prefix(kind))?;
+                words(rest).next()
+            })
+            .collect();
+        // RFC 9171's own word for any block, should the codec ever use it; and the crate.
+        let others = ["CanonicalBlock", "farlink_bundle"];
+        for word in WIRE_WORDS.iter().filter(|word| !others.contains(word)) {
+            assert!(defined.contains(word), "{word} has another name now: put that into the list");
+        }
     }
 
     #[test]

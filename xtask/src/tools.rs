@@ -24,6 +24,23 @@ pub fn shown(command: &Command) -> String {
     words.map(|word| word.to_string_lossy().into_owned()).collect::<Vec<_>>().join(" ")
 }
 
+/// The folder builds go to.
+pub fn target() -> PathBuf {
+    std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), Into::into)
+}
+
+/// The program `farlink` as `make demo` runs it: the one that FARLINK_BIN names, or built now.
+///
+/// # Errors
+/// When it cannot be built.
+pub fn farlink() -> Result<PathBuf> {
+    if let Some(ready) = std::env::var_os("FARLINK_BIN") {
+        return Ok(ready.into());
+    }
+    run(cargo().args(["build", "--profile", "quick", "--package", "farlink"]))?;
+    Ok(target().join("quick/farlink"))
+}
+
 /// Runs a command with its output going to the terminal.
 ///
 /// # Errors

@@ -36,8 +36,10 @@ pub enum Refusal {
     Expired,
     /// No such registration, link or node.
     Unknown,
-    /// The store failed; see the log.
+    /// The store failed; see the log. It may work again later.
     StoreFailed,
+    /// What the store kept is damaged, for good.
+    Damaged,
 }
 impl fmt::Display for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -50,6 +52,7 @@ impl fmt::Display for Refusal {
             Refusal::Expired => "lifetime expired",
             Refusal::Unknown => "unknown endpoint, link or node",
             Refusal::StoreFailed => "the bundle store failed",
+            Refusal::Damaged => "damaged in the bundle store",
         })
     }
 }

@@ -3,7 +3,7 @@
 
 use crate::error::Refusal;
 use crate::id::{BundleHandle, LinkId, NodeId};
-use crate::policy::Priority;
+use crate::priority::Priority;
 
 /// Identity of a bundle, as RFC 9171 4.2.7 defines it, in numbers.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -64,7 +64,7 @@ pub enum EventClass {
 }
 
 /// One LTP segment as it left or arrived (RFC 5326 3).
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct LtpSegmentEvent {
     /// Over which link.
     pub link: LinkId,
@@ -89,7 +89,7 @@ pub struct LtpSegmentEvent {
 }
 
 /// What happened at one node. The time is that of the `handle` call that pushed it.
-#[derive(Clone, Copy, PartialEq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Event {
     /// A bundle got its number here; always the first event about it.
     Seen {
@@ -181,12 +181,16 @@ pub enum Event {
         /// Why.
         reason: DeleteReason,
     },
-    /// It was cut; `into` is one of the pieces.
+    /// A piece of it leaves as a fragment.
     Fragmented {
         /// Number.
         bundle: BundleHandle,
-        /// Number of the piece.
-        into: BundleHandle,
+        /// Over which link.
+        link: LinkId,
+        /// First byte of the piece in its payload.
+        offset: u64,
+        /// Bytes of the piece.
+        length: u64,
     },
     /// Fragments were joined to this bundle.
     Reassembled {

@@ -1,16 +1,18 @@
 //! Small identifiers. All are `Copy`; names live at the border (configuration, reports).
 
+use crate::hash::hash128;
 use core::fmt;
 
-/// A node of the network. ipn nodes are their node number (the fully-qualified 64-bit form of
-/// RFC 9758, allocator in the upper half); dtn nodes are interned above [`NodeId::INTERNED`].
-/// Ordering is by node number, which is SABR's last tie-break.
+/// A node of the network in numbers. ipn nodes are their node number (the fully-qualified 64-bit
+/// form of RFC 9758, allocator in the upper half); nodes known by name (dtn scheme) are bit 63 and
+/// 63 bits of a hash of the name, the same in every process, so that policies may send it.
+/// Ordering is by number, which is SABR's last tie-break.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct NodeId(pub u64);
 
 impl NodeId {
-    /// First identifier of interned (dtn scheme) nodes.
-    pub const INTERNED: u64 = 1 << 63;
+    /// Set in the numbers of named (dtn scheme) nodes.
+    pub const NAMED: u64 = 1 << 63;
     /// The null endpoint: no node.
     pub const NULL: NodeId = NodeId(0);
 
@@ -18,27 +20,32 @@ impl NodeId {
     pub const fn ipn(number: u64) -> Self {
         NodeId(number)
     }
-    /// The `index`-th dtn node this process met.
-    pub const fn interned(index: u32) -> Self {
-        NodeId(Self::INTERNED | index as u64)
+    /// The dtn node of this name.
+    pub fn named(name: &str) -> Self {
+        NodeId(Self::NAMED | (hash128(&[b"node ", name.as_bytes()]) >> 64) as u64)
     }
-    /// Index of an interned dtn node.
-    pub const fn interned_index(self) -> Option<u32> {
-        if self.0 & Self::INTERNED != 0 { Some(self.0 as u32) } else { None }
+    /// Whether it is known by name.
+    pub const fn is_named(self) -> bool {
+        self.0 & Self::NAMED != 0
     }
 }
 impl fmt::Debug for NodeId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.interned_index() {
-            Some(index) => write!(f, "dtn#{index}"),
-            None => write!(f, "ipn:{}", self.0),
-        }
+        if self.is_named() { write!(f, "dtn#{:x}", self.0 & !Self::NAMED) } else { write!(f, "ipn:{}", self.0) }
     }
 }
 impl fmt::Display for NodeId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Debug::fmt(self, f)
     }
+}
+
+/// A neighbour of one node, numbered as it was met; numbers are not used again.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+pub struct PeerId(pub u32);
+impl PeerId {
+    /// No neighbour: made here, or its giver is not known.
+    pub const NONE: PeerId = PeerId(0);
 }
 
 /// A link of one node: its index in that node's configuration, or at and above

@@ -6,6 +6,10 @@
 //!
 //! **Accepting has two steps.** What arrives is pushed as [`Output::Offer`]s; only when
 //! [`Input::Accepted`] comes back may the layer acknowledge the last byte to the peer.
+//!
+//! **Long bundles pass in parts.** [`Input::Send`] gives the first bytes; where that is not all, the
+//! layer asks for more when it can use it ([`Output::Want`]), and may ask for a range again. Arriving
+//! parts are pushed as they come; [`Input::Hold`] makes the layer push back on the peer.
 
 use crate::error::Refusal;
 use crate::event::Event;
@@ -14,6 +18,8 @@ use crate::payload::Payload;
 use crate::sink::Sink;
 use crate::time::Instant;
 use crate::units::DataRate;
+use alloc::string::String;
+use alloc::vec::Vec;
 use core::net::SocketAddr;
 use core::time::Duration;
 
@@ -88,6 +94,18 @@ impl LinkState {
         LinkState { transmit: true, receive: true, rate: None, delay_out: Duration::ZERO, delay_in: Duration::ZERO };
 }
 
+/// What carries a layer: the kind of socket a driver opens for it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Medium {
+    /// Datagrams (UDP).
+    Datagrams,
+    /// Byte streams (TCP).
+    Streams,
+}
+
+/// Longest range a layer asks for at once ([`Output::Want`]).
+pub const WINDOW: u64 = 1 << 20;
+
 /// What a layer is told.
 #[derive(Clone, Debug)]
 pub enum Input {
@@ -128,6 +146,15 @@ pub enum Input {
         /// Whether by an error (reset, refused, timed out) rather than an orderly end.
         error: bool,
     },
+    /// The TLS handshake asked for with [`Output::StartTls`] succeeded: bytes of this stream are
+    /// what was inside. A handshake that failed closes the stream ([`Input::StreamClosed`]).
+    Secured {
+        /// Which.
+        stream: StreamId,
+        /// The node IDs the peer's certificate proves, as text; a node with several names proves
+        /// each. Empty where the certificate names no node.
+        proven: Vec<String>,
+    },
     /// What a link can do changed.
     Link {
         /// Which.
@@ -141,17 +168,50 @@ pub enum Input {
         link: LinkId,
         /// The agent's number for it.
         id: SendId,
-        /// The encoded bundle, in memory or fill.
-        bundle: Payload,
+        /// Length of the encoded bundle.
+        total: u64,
+        /// Its first bytes, in memory or fill: mostly all of them. At least one.
+        part: Payload,
         /// Whether it must arrive (LTP red) or may be lost (LTP green).
         reliable: bool,
     },
-    /// Forget a bundle given with `Send` if it has not left yet; answered by `SendFailed` or `Sent`.
+    /// The range a [`Output::Want`] asked for, whole; the ranges of one bundle are given in the order
+    /// they were asked for. What comes after `Sent` or `SendFailed` is ignored.
+    SendMore {
+        /// Over which link.
+        link: LinkId,
+        /// Which bundle.
+        id: SendId,
+        /// Where the bytes are in the encoded bundle.
+        from: u64,
+        /// The bytes, in memory or fill.
+        part: Payload,
+    },
+    /// The bytes asked for cannot be had. The layer ends the transfer so that the peer does not take
+    /// it for whole, and answers `SendFailed`.
+    SendBroken {
+        /// Over which link.
+        link: LinkId,
+        /// Which bundle.
+        id: SendId,
+    },
+    /// The bundle given with `Send` is not wanted any more. One not begun is forgotten at once; one
+    /// under way stops where the protocol has a word for it, and else goes on to its end. Answered
+    /// once, now or later: `SendFailed` with no refusal, or `Sent` where the peer confirmed it.
+    /// Without effect when the answer was given already. Until then, its bytes are asked for as before.
     CancelSend {
         /// Over which link.
         link: LinkId,
         /// Which.
         id: SendId,
+    },
+    /// A link exists no more. Before this call returns, `Ready` is taken back, every open send is
+    /// answered by `SendFailed`, every offer under way by `OfferAborted`, and `PeerDown` is said where
+    /// `PeerUp` was; its sessions end in good order. From then on nothing more is said about the link,
+    /// and its number may be given anew: each layer has an `add_span` of its own.
+    RemoveLink {
+        /// Which.
+        link: LinkId,
     },
     /// What was offered is kept: acknowledge it.
     Accepted {
@@ -165,8 +225,25 @@ pub enum Input {
         /// Why.
         reason: Refusal,
     },
+    /// No more parts of this arriving bundle for now: push back on the peer. A few parts may still
+    /// come.
+    Hold {
+        /// Which.
+        ticket: Ticket,
+    },
+    /// Its parts are welcome again.
+    Resume {
+        /// Which.
+        ticket: Ticket,
+    },
     /// End all sessions in good order, start none.
     Shutdown,
+}
+impl Input {
+    /// A [`Input::Send`] of a bundle that is all in memory.
+    pub fn send(link: LinkId, id: SendId, bundle: Payload, reliable: bool) -> Input {
+        Input::Send { link, id, total: bundle.len(), part: bundle, reliable }
+    }
 }
 
 /// What a layer decides.
@@ -202,6 +279,17 @@ pub enum Output {
         /// Whether to drop what has not left (reset).
         abort: bool,
     },
+    /// Begin TLS on a stream once everything written to it has left; answered by `Secured`, or by
+    /// `StreamClosed` when the handshake fails. Until then the layer neither writes nor is given
+    /// bytes; a driver that has no TLS closes the stream.
+    StartTls {
+        /// Which.
+        stream: StreamId,
+        /// Whether this side answers the handshake (it accepted the stream).
+        server: bool,
+        /// Whom to ask for and to check (server name); `None`: the host of the link's address.
+        name: Option<String>,
+    },
     /// Stop reading from a stream (push-back), until `ResumeRead`.
     PauseRead {
         /// Which.
@@ -236,6 +324,18 @@ pub enum Output {
         /// Which.
         ticket: Ticket,
     },
+    /// More of a bundle of which `Send` gave only the first bytes: answered by `SendMore`, or by
+    /// `SendBroken`. Ranges may be asked for again (what was lost on the way).
+    Want {
+        /// Over which link.
+        link: LinkId,
+        /// Which bundle.
+        id: SendId,
+        /// First byte.
+        from: u64,
+        /// How many, at most [`WINDOW`], never beyond the end.
+        len: u64,
+    },
     /// The peer confirmed a bundle, or it left and the layer cannot know more.
     Sent {
         /// Which.
@@ -262,12 +362,15 @@ pub enum Output {
         ready: bool,
     },
     /// A peer introduced itself: on a configured link, or on a dynamic one
-    /// ([`LinkId::is_dynamic`]) that exists from now on.
+    /// ([`LinkId::is_dynamic`]) that exists from now on. Said again when a peer that only claimed its
+    /// name proves it.
     PeerUp {
         /// Which.
         link: LinkId,
-        /// The node ID it gave, as text (TCPCL), when it gave one.
-        node_id: Option<alloc::string::String>,
+        /// The node ID it claims, as text (TCPCL: SESS_INIT), when it gave one. Anyone can claim.
+        claimed: Option<String>,
+        /// The node ID its certificate proves; never another than the claimed one.
+        proven: Option<String>,
         /// The node its engine number stands for (LTP), when it has one.
         node: Option<NodeId>,
     },
@@ -288,6 +391,9 @@ pub trait ConvergenceLayer: Send {
     fn next_timeout(&self) -> Option<Instant>;
 }
 
+/// Layers of one node: as many as link numbers tell apart.
+pub const LAYERS_MAX: usize = 128;
+
 /// The stream number space of a layer (bits 48..62).
 pub const fn stream_base(layer: LayerId) -> u64 {
     (layer.0 as u64) << 48
@@ -300,7 +406,19 @@ pub const fn dynamic_link_base(layer: LayerId) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use alloc::vec::Vec;
+
+    #[test]
+    fn streams_and_dynamic_links_of_layers_stay_apart() {
+        for layer in 0..LAYERS_MAX as u16 {
+            let (last_stream, last_link) = ((1 << 48) - 1, 0x00ff_ffff);
+            let (stream, link) = (stream_base(LayerId(layer)), dynamic_link_base(LayerId(layer)));
+            assert!(stream + last_stream < stream_base(LayerId(layer + 1)));
+            assert!(!StreamId(stream + last_stream).is_passive());
+            assert!(LinkId(link).is_dynamic() && LinkId(link + last_link).is_dynamic());
+            let next = u64::from(link) + u64::from(last_link) + 1;
+            assert!(next == u64::from(dynamic_link_base(LayerId(layer + 1))) || usize::from(layer) + 1 == LAYERS_MAX);
+        }
+    }
 
     #[test]
     fn a_train_falls_apart_into_its_datagrams() {

@@ -3,13 +3,17 @@
 use alloc::vec::Vec;
 use bytes::{Bytes, BytesMut};
 
-/// A range of a store's file.
+/// A place in what a store keeps: it stays valid while the record lives, wherever compaction moves it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
 pub struct Extent {
-    /// The store's file number.
-    pub file: u32,
-    /// First byte in that file.
+    /// The number of a bundle ([`crate::BundleHandle`]), or [`Extent::SPILL`] and that of a spill.
+    pub record: u64,
+    /// First byte among the bytes the record holds itself.
     pub offset: u64,
+}
+impl Extent {
+    /// Set in the number of a spill's record.
+    pub const SPILL: u64 = 1 << 63;
 }
 
 /// One piece of a rope.
@@ -50,7 +54,7 @@ impl Chunk {
         match self {
             Chunk::Bytes(bytes) => Chunk::Bytes(bytes.slice(start as usize..(start + len) as usize)),
             Chunk::Stored { extent, .. } => {
-                Chunk::Stored { extent: Extent { file: extent.file, offset: extent.offset + start }, len }
+                Chunk::Stored { extent: Extent { record: extent.record, offset: extent.offset + start }, len }
             }
             Chunk::Fill { seed, offset, .. } => Chunk::Fill { seed: *seed, offset: offset + start, len },
         }
@@ -65,7 +69,7 @@ impl Chunk {
                 None
             }
             (Chunk::Stored { extent, len }, Chunk::Stored { extent: e, len: l })
-                if extent.file == e.file && extent.offset + *len == e.offset =>
+                if extent.record == e.record && extent.offset + *len == e.offset =>
             {
                 *len += l;
                 None
@@ -415,11 +419,11 @@ mod tests {
     #[test]
     fn stored_ropes_merge_and_do_not_pretend_to_have_bytes() {
         let mut p = Payload::new();
-        p.push(Chunk::Stored { extent: Extent { file: 1, offset: 10 }, len: 5 });
-        p.push(Chunk::Stored { extent: Extent { file: 1, offset: 15 }, len: 5 });
+        p.push(Chunk::Stored { extent: Extent { record: 1, offset: 10 }, len: 5 });
+        p.push(Chunk::Stored { extent: Extent { record: 1, offset: 15 }, len: 5 });
         assert_eq!(p.chunks().len(), 1);
         assert_eq!(p.to_bytes(), None);
-        assert_eq!(p.slice(3, 4).chunks(), [Chunk::Stored { extent: Extent { file: 1, offset: 13 }, len: 4 }]);
+        assert_eq!(p.slice(3, 4).chunks(), [Chunk::Stored { extent: Extent { record: 1, offset: 13 }, len: 4 }]);
         assert_eq!(p.copy_to(0, &mut [0; 4]), 0);
     }
 }

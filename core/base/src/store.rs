@@ -9,9 +9,10 @@ use crate::error::Refusal;
 use crate::event::Event;
 use crate::id::BundleHandle;
 use crate::payload::Payload;
-use crate::policy::Priority;
+use crate::priority::Priority;
 use crate::sink::Sink;
 use crate::time::{DtnTime, Instant};
+use alloc::boxed::Box;
 use alloc::vec::Vec;
 use bytes::Bytes;
 
@@ -141,7 +142,7 @@ pub enum Input {
         /// Its number.
         bundle: BundleHandle,
         /// Its index entry.
-        index: IndexEntry,
+        index: Box<IndexEntry>,
         /// Everything before the payload's bytes, encoded.
         head: Bytes,
         /// The payload's bytes; may hold extents given by `Spilled`.
@@ -149,14 +150,18 @@ pub enum Input {
         /// Everything after the payload's bytes.
         tail: Bytes,
     },
-    /// Keep bytes of a bundle that is still arriving.
+    /// Keep bytes of a bundle that is still arriving; each answered by `Spilled`, in order. They are
+    /// garbage after a restart unless a `Put` took them.
     Spill {
-        /// The agent's number for the arrival.
+        /// The asker's number for the arrival.
         spill: u64,
+        /// Whose quota they count to until a `Put` takes them ([`IndexEntry::quota`]).
+        quota: u64,
         /// The next bytes.
         data: Payload,
     },
-    /// Forget spilled bytes that no `Put` took.
+    /// Forget spilled bytes that no `Put` took. Nothing is answered for the number any more, and it
+    /// may be used again; it must be said after a refusal too.
     DropSpill {
         /// Which.
         spill: u64,
@@ -168,10 +173,13 @@ pub enum Input {
         /// Its identity, when it was delivered.
         remember: Option<Remembered>,
     },
-    /// Read a bundle's payload back into memory.
+    /// Read a rope (or a range of one: a slice of it) back into memory. The records it refers to stay
+    /// readable until it is answered, also when they are deleted meanwhile.
     Load {
-        /// Which.
-        bundle: BundleHandle,
+        /// Given back in `Loaded`.
+        load: u64,
+        /// What; extents of any records, in any order, among bytes and patterns.
+        payload: Payload,
     },
     /// Keep a number through restarts (the sequence counter of a node without a clock).
     SetCounter {
@@ -200,7 +208,9 @@ pub enum Output {
         /// Why.
         reason: Refusal,
     },
-    /// The bytes are on disk (not yet durable) as this extent rope.
+    /// The bytes are durable as this rope of extents (or stay in memory, where the store has no
+    /// disk). A refusal is the last answer for the spill: all its bytes are given back, and
+    /// what else was given or comes before `DropSpill` is forgotten in silence.
     Spilled {
         /// Which.
         spill: u64,
@@ -212,11 +222,13 @@ pub enum Output {
         /// Which.
         bundle: BundleHandle,
     },
-    /// A payload is in memory again.
+    /// What was asked for is in memory, checked.
     Loaded {
         /// Which.
-        bundle: BundleHandle,
-        /// The bytes, or why not (damaged, unreadable).
+        load: u64,
+        /// The same rope without extents. [`Refusal::StoreFailed`]: it could not be read now, which
+        /// may pass. Anything else is for good: [`Refusal::Damaged`], or [`Refusal::Unknown`] (no
+        /// such record, or one lost to damage before).
         result: Result<Payload, Refusal>,
     },
     /// A bundle kept by an earlier run.
@@ -224,7 +236,7 @@ pub enum Output {
         /// Its number then and now; new bundles are numbered above.
         bundle: BundleHandle,
         /// Its index entry.
-        index: IndexEntry,
+        index: Box<IndexEntry>,
         /// Everything before the payload's bytes.
         head: Bytes,
         /// The payload, as extents.

@@ -16,10 +16,6 @@ pub struct DataRate(pub u64);
 pub struct DataVolume(pub u64);
 
 impl DataRate {
-    /// From bits per second.
-    pub const fn from_bits_per_second(bits: u64) -> Self {
-        DataRate(bits)
-    }
     /// From bytes per second (the unit of ION's contact plans).
     pub const fn from_bytes_per_second(bytes: u64) -> Self {
         DataRate(bytes.saturating_mul(8))

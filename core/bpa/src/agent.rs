@@ -1,307 +1,456 @@
-//! The agent: one node's bundles, from arrival to departure. This file holds its state and the way
-//! in; each procedure of RFC 9171 5 has a file of its own:
+//! The agent: one node's bundles, from arrival to departure. This file holds its owners, the way
+//! in, the work list and the budget of one call; each procedure of RFC 9171 5 has a file:
 //!
 //! | file | procedure |
 //! |---|---|
-//! | `receive.rs` | 5.2 transmission requests, 5.6 reception, admission, keeping |
-//! | `dispatch.rs` | 5.3 dispatching, routing, 5.4 contraindication |
-//! | `forward.rs` | 5.4 forwarding, contacts, pace, priorities, 5.8 fragmentation |
-//! | `deliver.rs` | 5.7 local delivery, registrations, 5.9 reassembly |
-//! | `lifetime.rs` | 5.5 expiration, 5.10 deletion, clocks, residence |
-//! | `report.rs` | 5.1 status reports, one-hop signals of policies |
-//! | `contacts.rs` | the contact plan on this process's clock |
+//! | `receive.rs` | 5.2 transmission requests, 5.6 reception, keeping, recovery |
+//! | `evict.rs` | admission, making room |
+//! | `dispatch.rs` | 5.3 dispatching, 5.4 the choice of a way |
+//! | `forward.rs` | 5.4 forwarding: pace, priorities, offers; 5.8 fragmentation |
+//! | `outcome.rs` | what became of transmissions |
+//! | `deliver.rs` | 5.7 local delivery, registrations; 5.9 reassembly |
+//! | `depart.rs` | 5.5 expiration, 5.10 deletion: the one way out |
+//! | `reports.rs` | 5.1 status reports |
+//! | `contacts.rs` | the contact plan; links as they come, change and go |
+//! | `signals.rs` | hellos: what neighbours and their policies tell each other |
+//!
+//! What is known about a bundle has one owner each, with private fields: the book itself and, by
+//! reason, `debts` (Commit), `queues` (Queue), `sends` (Send), `deliveries` (Deliver), `fragments`
+//! (Fragment, Whole); aside `cuts`, `waits`, `offers`, `remembered`. A bundle leaves when no reason
+//! holds it.
 
-use crate::app::{AppInput, DeliveryId, RegistrationId, SendRequest};
-use crate::contacts::LocalContact;
-use crate::deliver::{Endpoint, Registration};
-use crate::held::Held;
-use crate::io::{Input, Output};
-use crate::link::Link;
-use crate::names::Names;
-use crate::remembered::Deliveries;
+use crate::app::AppInput;
+use crate::contacts::Plan;
+use crate::creation::Creation;
+use crate::cuts::Cuts;
+use crate::debts::Debts;
+use crate::deliver::Deliveries;
+use crate::edge::Edge;
+use crate::fragments::Fragments;
+use crate::io::{Input, OfferToken, Output};
+use crate::memory::Memory;
+use crate::neighbours::Neighbours;
+use crate::offers::{Offers, Turn};
+use crate::policies::{Policies, Seen};
+use crate::queues::{ListId, Queues};
+use crate::remembered::Remembered;
+use crate::reports::Reports;
+use crate::sends::Sends;
 use crate::settings::Settings;
+use crate::signals::Hellos;
+use crate::sweeps::Sweeps;
+use crate::waits::Waits;
 use alloc::boxed::Box;
-use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
+use alloc::collections::{BTreeMap, VecDeque};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
-use farlink_base::layer::SendId;
 use farlink_base::{
-    BundleHandle, BundleKey, Clock, Event, EventClass, Instant, LinkId, Map, NodeId, Sink, TimerQueue, map,
+    Clock, DeleteReason, EndpointId, Event, EventClass, Instant, LinkId, NodeId, PeerId, Rng, Sink, TimerQueue,
 };
-use farlink_bundle::{EndpointId, Reassembler, ReassemblyLimits};
+use farlink_book::{Book, Handle, News, Order, Side, Why};
 use farlink_congestion::Control;
-use farlink_routing::{ContactPlan, Router, RouterOutput};
+use farlink_routing::{PlanIndex, Router};
 
 /// Requests of applications kept while the store is opening.
 const DEFERRED_MAX: usize = 100_000;
+/// Units of follow-up work of one call: what remains makes [`Agent::next_timeout`] now.
+const SLICE: u32 = 256;
 
 /// Things to do when a deadline passes.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(crate) enum Timer {
-    /// A lifetime ends.
-    Expire(BundleHandle),
-    /// A contact begins or ends somewhere.
-    Contacts,
-    /// A queued bundle's contact ended, or a waiting bundle is to be asked about again.
-    Route(BundleHandle),
+    /// A link's contact begins or ends.
+    Edge(LinkId),
+    /// The contact a list waits for is over.
+    List(ListId),
     /// A link is no longer busy.
     Pace(LinkId),
+    /// A neighbour's summary was waited for long enough.
+    Summary(PeerId),
+    /// A policy wants to be woken.
+    Policy(Side),
 }
 
-/// Steps that follow from an input; drained before `handle` returns, never by recursion.
-#[derive(Clone, Debug)]
+/// Steps that follow from an input; drained within the budget, never by recursion.
+#[derive(Clone, PartialEq, Debug)]
 pub(crate) enum Step {
     /// Decide what happens with a bundle.
-    Dispatch(BundleHandle),
+    Dispatch(Handle),
     /// Move bundles from a link's queue to its layer.
     Pump(LinkId),
     /// Hand bundles to the applications of an endpoint.
     Deliver(EndpointId),
+    /// See whether neighbours want a carried bundle, or want it still.
+    Offer(Handle),
+    /// Look at what neighbours may want.
+    Offers,
     /// Ask again about every bundle that waits.
-    Reconsider,
-}
-
-/// A transmission under way.
-pub(crate) struct Sending {
-    pub bundle: BundleHandle,
-    pub link: LinkId,
-    pub next_hop: NodeId,
-    pub copy: Option<u32>,
-}
-
-/// Identities given to bundles created here.
-#[derive(Default)]
-pub(crate) struct Creation {
-    /// Time of the last one, DTN ms.
-    pub last_ms: u64,
-    /// Its sequence number.
-    pub sequence: u64,
-    /// Next number of a node without clock.
-    pub counter: u64,
-    /// Numbers below this are durably reserved.
-    pub reserved: u64,
-    /// Requests waiting for a reservation.
-    pub waiting: VecDeque<(crate::app::RequestId, SendRequest)>,
+    RerouteAll,
+    /// A hello is out of date.
+    DropHello(Handle),
+    /// A policy ordered something.
+    Order(Side, Order),
 }
 
 /// The bundle protocol agent of one node.
 pub struct Agent {
     pub(crate) settings: Settings,
-    pub(crate) names: Names,
     pub(crate) local: Vec<NodeId>,
     pub(crate) clock: Clock,
+    pub(crate) now: Instant,
     pub(crate) open: bool,
     pub(crate) terminating: bool,
     pub(crate) deferred: VecDeque<AppInput>,
-    pub(crate) bundles: BTreeMap<BundleHandle, Held>,
-    pub(crate) by_fingerprint: Map<u128, BundleHandle>,
-    pub(crate) delivered: Deliveries,
-    pub(crate) kept_bytes: u64,
-    pub(crate) resident_bytes: u64,
-    pub(crate) next_bundle: u64,
-    pub(crate) next_send: u64,
-    pub(crate) next_delivery: u64,
+    pub(crate) rng: Rng,
+    pub(crate) book: Book,
+    pub(crate) memory: Memory,
+    pub(crate) debts: Debts,
+    pub(crate) promised: BTreeMap<OfferToken, u64>,
+    /// Bytes of the bundle that others make room for just now.
+    pub(crate) newcomer: u64,
+    pub(crate) queues: Queues,
+    pub(crate) sends: Sends,
+    pub(crate) cuts: Cuts,
+    pub(crate) waits: Waits,
+    pub(crate) offers: Offers,
+    pub(crate) deliveries: Deliveries,
+    pub(crate) fragments: Fragments,
+    pub(crate) remembered: Remembered,
+    pub(crate) neighbours: Neighbours,
+    pub(crate) plan: Plan,
+    pub(crate) policies: Policies,
+    pub(crate) hellos: Hellos,
+    pub(crate) reports: Reports,
     pub(crate) creation: Creation,
-    /// Boxed: a map node holds room for eleven values, and most nodes have few links.
-    pub(crate) links: BTreeMap<LinkId, Box<Link>>,
-    pub(crate) waiting: BTreeSet<BundleHandle>,
-    pub(crate) sends: Map<SendId, Sending>,
-    pub(crate) endpoints: BTreeMap<EndpointId, Endpoint>,
-    pub(crate) registrations: BTreeMap<RegistrationId, Registration>,
-    pub(crate) deliveries: Map<DeliveryId, (RegistrationId, BundleHandle)>,
-    pub(crate) releasing: Map<BundleHandle, RegistrationId>,
-    pub(crate) reassembler: Reassembler<BundleHandle>,
-    pub(crate) plan: Option<Arc<ContactPlan>>,
-    pub(crate) plan_epoch: Option<Instant>,
-    pub(crate) local_contacts: Vec<LocalContact>,
     pub(crate) timers: TimerQueue<Timer>,
     pub(crate) steps: VecDeque<Step>,
-    pub(crate) router: Box<dyn Router>,
-    pub(crate) router_said: Vec<RouterOutput>,
-    pub(crate) control: Box<dyn Control>,
+    pub(crate) sweeps: Sweeps,
+    pub(crate) budget: u32,
+}
+
+/// The node as its policies see it; a function, so that a policy may be borrowed beside.
+pub(crate) fn seen<'a>(
+    book: &'a Book,
+    neighbours: &'a Neighbours,
+    settings: &Settings,
+    local: &[NodeId],
+    now: Instant,
+) -> Seen<'a> {
+    let me = local.first().copied().unwrap_or(NodeId::NULL);
+    Seen { now, me, book, peers: neighbours.peers(), capacity: settings.capacity_bytes }
 }
 
 impl Agent {
     /// An agent with its policies. It takes bundles once the store has said `Opened`.
-    pub fn new(settings: Settings, router: Box<dyn Router>, control: Box<dyn Control>) -> Self {
-        let seed = settings.seed;
-        let mut names = Names::new(seed);
-        let local = settings.node_ids.iter().map(|id| names.node(id)).collect();
-        let links = settings
-            .links
-            .iter()
-            .map(|link| {
-                let peer = names.node(&link.peer);
-                (link.link, Box::new(Link::new(link, peer)))
-            })
-            .collect();
-        let limits = settings.limits;
+    pub fn new(mut settings: Settings, router: Box<dyn Router>, control: Box<dyn Control>) -> Self {
+        let (seed, limits) = (settings.seed, settings.limits);
+        let mut neighbours = Neighbours::new(seed ^ 1);
+        for link in core::mem::take(&mut settings.links) {
+            neighbours.add(&link, farlink_book::Origin::Configured);
+        }
         Agent {
-            names,
-            local,
+            local: settings.node_ids.iter().map(EndpointId::node).collect(),
             clock: Clock::UNTRUSTED,
+            now: Instant::ZERO,
             open: false,
             terminating: false,
             deferred: VecDeque::new(),
-            bundles: BTreeMap::new(),
-            by_fingerprint: map(seed ^ 1),
-            delivered: Deliveries::new(limits.remembered, seed ^ 2),
-            kept_bytes: 0,
-            resident_bytes: 0,
-            next_bundle: 1,
-            next_send: 0,
-            next_delivery: 0,
+            rng: Rng::stream(seed, 7),
+            book: Book::new(seed),
+            memory: Memory::default(),
+            debts: Debts::default(),
+            promised: BTreeMap::new(),
+            newcomer: 0,
+            queues: Queues::new(),
+            sends: Sends::default(),
+            cuts: Cuts::default(),
+            waits: Waits::default(),
+            offers: Offers::default(),
+            deliveries: Deliveries::default(),
+            fragments: Fragments::new(limits.fragments),
+            remembered: Remembered::new(limits.remembered),
+            neighbours,
+            plan: Plan::default(),
+            policies: Policies::new(router, control),
+            hellos: Hellos::default(),
+            reports: Reports::new(limits.reports_per_second),
             creation: Creation::default(),
-            links,
-            waiting: BTreeSet::new(),
-            sends: map(seed ^ 3),
-            endpoints: BTreeMap::new(),
-            registrations: BTreeMap::new(),
-            deliveries: map(seed ^ 4),
-            releasing: map(seed ^ 5),
-            reassembler: Reassembler::new(ReassemblyLimits {
-                bundles: limits.fragments,
-                fragments: limits.fragments,
-                bytes: limits.memory_bytes,
-            }),
-            plan: None,
-            plan_epoch: None,
-            local_contacts: Vec::new(),
             timers: TimerQueue::new(),
             steps: VecDeque::new(),
-            router,
-            router_said: Vec::new(),
-            control,
+            sweeps: Sweeps::default(),
+            budget: SLICE,
             settings,
         }
     }
+    /// The contact plan to begin with; it is placed by the first clock reading.
+    pub fn preload_plan(&mut self, plan: Arc<PlanIndex>) {
+        self.plan.preload(plan);
+    }
+    /// Knowledge no node can have, for policies registered for it; simulations only.
+    pub fn set_oracle(&mut self, oracle: Box<dyn farlink_book::Oracle + Send>) {
+        self.policies.set_oracle(oracle);
+    }
+    /// Whether it holds no bundle.
+    pub fn is_empty(&self) -> bool {
+        self.book.is_empty()
+    }
 
-    /// When to call with [`Input::Wake`] at the latest.
+    /// When to call with [`Input::Wake`] at the latest: now, while work is left over.
     pub fn next_timeout(&self) -> Option<Instant> {
-        self.timers.next_deadline()
+        if self.has_work() {
+            return Some(self.now);
+        }
+        let deadlines = [self.timers.next_deadline(), self.book.next_expiry(), self.waits.next()];
+        deadlines.into_iter().flatten().min()
     }
 
-    /// Takes one input at `now`; pushes what follows from it.
-    pub fn handle<S: Sink<Output>>(&mut self, now: Instant, input: Input, out: &mut S) {
-        self.take(now, input, out);
+    /// Takes one input at `now`; pushes what follows from it. Follow-up work beyond a slice is done
+    /// by later calls.
+    pub fn handle<S: Sink<Output>>(&mut self, now: Instant, input: Input, edge: &mut dyn Edge, out: &mut S) {
+        self.now = now;
+        self.budget = SLICE;
+        self.take(now, input, edge, out);
         self.fire_timers(now, out);
-        self.drain(now, out);
+        self.drain(now, edge, out);
+        if !self.hellos.is_idle() {
+            self.flush_hellos(now, edge, out);
+            self.drain(now, edge, out);
+        }
     }
 
-    fn take<S: Sink<Output>>(&mut self, now: Instant, input: Input, out: &mut S) {
+    fn take<S: Sink<Output>>(&mut self, now: Instant, input: Input, edge: &mut dyn Edge, out: &mut S) {
         match input {
             Input::Wake => {}
             Input::Clock(clock) => self.on_clock(now, clock, out),
-            Input::Received { link, token, bundle, size } => self.on_received(now, link, token, bundle, size, out),
+            Input::Begun { link, token, bundle, hop } => self.on_begun(now, link, token, bundle, &hop, edge, out),
+            Input::Abandoned { token } => drop(self.promised.remove(&token)),
+            Input::Arrived { link, token, bundle, hop } => self.on_arrived(now, link, token, bundle, &hop, edge, out),
             Input::Malformed { link, token, error } => self.on_malformed(link, token, error, out),
             Input::Carrier { link, up } => self.on_carrier(now, link, up, out),
-            Input::Ready { link, ready } => {
-                if let Some(l) = self.links.get_mut(&link) {
-                    l.ready = ready;
-                    if ready {
-                        self.steps.push_back(Step::Pump(link));
-                    }
-                }
-            }
-            Input::Sent { id } => self.on_sent(now, id, out),
-            Input::SendFailed { id, refused } => self.on_send_failed(now, id, refused, out),
-            Input::PeerUp { link, node_id, node } => self.on_peer_up(now, link, node_id, node, out),
+            Input::Ready { link, ready } => self.on_ready(link, ready, false),
+            Input::TakesOne { link, ready } => self.on_ready(link, ready, true),
+            Input::Sent { id } => self.on_sent(now, id, edge, out),
+            Input::SendFailed { id, refused } => self.on_send_failed(now, id, refused, edge, out),
+            Input::Unreadable { what, for_good } => self.on_unreadable(now, what, for_good, edge, out),
+            Input::PeerUp { link, claimed, node, proven } => self.on_peer_up(now, link, claimed, node, proven, out),
             Input::PeerDown { link } => self.on_peer_down(now, link, out),
-            Input::Store(output) => self.on_store(now, output, out),
+            Input::Store(output) => self.on_store(now, output, edge, out),
+            Input::Recovered { bundle, index, meta, hop } => {
+                self.on_recovered(now, bundle, &index, meta, &hop, edge, out);
+            }
             Input::App(input) if !self.open => {
                 if self.deferred.len() < DEFERRED_MAX {
                     self.deferred.push_back(input);
                 }
             }
-            Input::App(input) => self.on_app(now, input, out),
-            Input::Admin(input) => self.on_admin(now, input, out),
+            Input::App(input) => self.on_app(now, input, edge, out),
+            Input::Admin(input) => self.on_admin(now, input, edge, out),
         }
     }
 
     fn fire_timers<S: Sink<Output>>(&mut self, now: Instant, out: &mut S) {
-        while let Some((_, timer)) = self.timers.pop_due(now) {
+        while self.budget > 0 {
+            let Some((_, timer)) = self.timers.pop_due(now) else { return };
+            self.budget -= 1;
             match timer {
-                Timer::Expire(bundle) => self.on_lifetime_end(now, bundle, out),
-                Timer::Contacts => self.on_contact_edge(now, out),
-                Timer::Route(bundle) => self.on_route_deadline(now, bundle, out),
+                Timer::Edge(link) => self.on_edge(now, link, out),
+                Timer::List(list) => self.queues.let_go(list),
                 Timer::Pace(link) => {
-                    if let Some(l) = self.links.get_mut(&link) {
+                    if let Some(l) = self.neighbours.link_mut(link) {
                         l.pace_armed = false;
                         self.steps.push_back(Step::Pump(link));
                     }
                 }
+                Timer::Summary(peer) if self.offers.awaits(peer).is_some_and(|at| at <= now) => {
+                    self.offers.heard(peer);
+                }
+                Timer::Summary(_) => {}
+                Timer::Policy(side) => self.tell_one(now, side, &News::Wake, out),
             }
         }
     }
 
-    fn drain<S: Sink<Output>>(&mut self, now: Instant, out: &mut S) {
-        loop {
-            while let Some(step) = self.steps.pop_front() {
-                match step {
-                    Step::Dispatch(bundle) => self.dispatch(now, bundle, out),
-                    Step::Pump(link) => self.pump(now, link, out),
-                    Step::Deliver(endpoint) => self.pump_deliveries(now, &endpoint, out),
-                    Step::Reconsider => {
-                        let waiting: Vec<BundleHandle> = self.waiting.iter().copied().collect();
-                        for bundle in waiting {
-                            self.dispatch(now, bundle, out);
-                        }
-                    }
-                }
-            }
-            if self.router_said.is_empty() {
+    /// Works off what follows, urgent steps before walks, while the budget lasts.
+    fn drain<S: Sink<Output>>(&mut self, now: Instant, edge: &mut dyn Edge, out: &mut S) {
+        while self.budget > 0 {
+            if let Some(step) = self.steps.pop_front() {
+                self.budget -= 1;
+                self.step(now, step, edge, out);
+            } else if !self.walk(now, edge, out) {
                 return;
             }
-            for said in core::mem::take(&mut self.router_said) {
-                self.on_router_output(now, said, out);
+        }
+    }
+
+    fn step<S: Sink<Output>>(&mut self, now: Instant, step: Step, edge: &mut dyn Edge, out: &mut S) {
+        match step {
+            Step::Dispatch(bundle) => self.dispatch(now, bundle, edge, out),
+            Step::Pump(link) => self.pump(now, link, edge, out),
+            Step::Deliver(endpoint) => self.pump_deliveries(now, &endpoint, edge, out),
+            Step::Offer(bundle) => self.offer_to_all(now, bundle),
+            Step::Offers => self.offers.wake_all(),
+            Step::RerouteAll => self.sweeps.all(&mut self.book),
+            Step::DropHello(bundle) => {
+                if self.book.get(bundle).is_some_and(|held| held.sends == 0) {
+                    self.depart(now, bundle, Why::Forwarded, None, edge, out);
+                }
             }
+            Step::Order(side, order) => self.follow(now, side, order, edge, out),
+        }
+    }
+
+    /// One unit of the walks; false when all are done.
+    fn walk<S: Sink<Output>>(&mut self, now: Instant, edge: &mut dyn Edge, out: &mut S) -> bool {
+        self.budget -= 1;
+        if self.book.next_expiry().is_some_and(|at| at <= now) {
+            if let Some(bundle) = self.book.pop_expired(now) {
+                self.on_lifetime_end(now, bundle, edge, out);
+                return true;
+            }
+        }
+        if let Some(bundle) = self.waits.pop(now) {
+            self.on_wait_end(now, bundle, edge, out);
+        } else if let Some(taken) = self.queues.take_loose(&mut self.book) {
+            self.on_loose(now, taken, edge, out);
+        } else if !self.sweeps.is_idle() {
+            self.sweep_one(now, edge, out);
+        } else if let Some(turn) = self.offers.turn(&mut self.book) {
+            self.offer_turn(now, turn);
+        } else {
+            return false;
+        }
+        true
+    }
+
+    fn has_work(&self) -> bool {
+        !self.steps.is_empty() || self.queues.has_loose() || !self.sweeps.is_idle() || !self.offers.is_idle()
+    }
+
+    fn sweep_one<S: Sink<Output>>(&mut self, now: Instant, edge: &mut dyn Edge, out: &mut S) {
+        let Some(bundle) = self.sweeps.next(&mut self.book) else { return };
+        if self.book.get(bundle).is_some_and(|held| self.waits_for_a_way(held)) {
+            self.dispatch(now, bundle, edge, out);
+        }
+    }
+
+    fn offer_turn(&mut self, now: Instant, turn: Turn) {
+        match turn {
+            Turn::Look(peer, bundle) => self.offer(now, peer, bundle),
+            Turn::Ready(peer) => {
+                let links = self.neighbours.peers().get(peer).map(|p| p.up.clone()).unwrap_or_default();
+                self.steps.extend(links.into_iter().map(Step::Pump));
+            }
+        }
+    }
+
+    /// The node as its policies see it.
+    pub(crate) fn seen(&self, now: Instant) -> Seen<'_> {
+        seen(&self.book, &self.neighbours, &self.settings, &self.local, now)
+    }
+
+    /// Tells both policies, those that want to hear it.
+    pub(crate) fn tell<S: Sink<Output>>(&mut self, now: Instant, news: &News<'_>, out: &mut S) {
+        for side in [Side::Router, Side::Control] {
+            if self.is_told(side, news) {
+                self.tell_one(now, side, news, out);
+            }
+        }
+    }
+    /// Whether a policy is to hear this: it asked for it, and it is not about a hello.
+    pub(crate) fn is_told(&self, side: Side, news: &News<'_>) -> bool {
+        self.policies.wants(side, news)
+            && match *news {
+                News::Handed { bundle, .. }
+                | News::Sent { bundle, .. }
+                | News::Failed { bundle, .. }
+                | News::Gone { bundle, .. } => self.book.get(bundle).is_some_and(|held| !self.is_hello(held)),
+                _ => true,
+            }
+    }
+    /// Tells one policy.
+    pub(crate) fn tell_one<S: Sink<Output>>(&mut self, now: Instant, side: Side, news: &News<'_>, out: &mut S) {
+        let seen = seen(&self.book, &self.neighbours, &self.settings, &self.local, now);
+        self.policies.tell(seen, side, news);
+        self.follow_orders(now, side, out);
+    }
+    /// Follows what a policy just ordered: labels and the like at once, the rest as steps.
+    pub(crate) fn follow_orders<S: Sink<Output>>(&mut self, now: Instant, side: Side, _out: &mut S) {
+        for order in self.policies.orders() {
+            match order {
+                Order::Label { bundle, label } => {
+                    if let Some(held) = self.book.get_mut(bundle) {
+                        held.labels[side as usize] = label;
+                        self.steps.push_back(Step::Offer(bundle));
+                    }
+                }
+                Order::Ban { id } => self.remembered.ban(id),
+                Order::Tell { to, bytes } => self.hellos.tell(to, side, &bytes),
+                Order::Wake(at) => drop(self.timers.arm(at.max(now), Timer::Policy(side))),
+                Order::RerouteAll => self.steps.push_back(Step::RerouteAll),
+                Order::RerouteTo(node) => self.sweeps.to(node),
+                Order::Reask(peer) => self.offers.reask(&mut self.book, peer),
+                order => self.steps.push_back(Step::Order(side, order)),
+            }
+        }
+    }
+    /// Follows an order that moves bundles.
+    fn follow<S: Sink<Output>>(&mut self, now: Instant, _side: Side, order: Order, edge: &mut dyn Edge, out: &mut S) {
+        match order {
+            Order::Reroute(bundle) => self.reroute(now, bundle, edge, out),
+            // Policies end no custody, no delivery and no send: the bundle leaves when those end.
+            Order::Delete { bundle, why } => self.give_up(now, bundle, why, edge, out),
+            Order::Migrate { bundle, to } => self.migrate(bundle, to, out),
+            _ => {}
         }
     }
 
     pub(crate) fn is_local(&self, node: NodeId) -> bool {
         self.local.contains(&node)
     }
-
     /// The node ID this node speaks as.
     pub(crate) fn node_id(&self) -> EndpointId {
-        self.settings.node_ids.first().cloned().unwrap_or(EndpointId::Null)
+        self.settings.node_ids.first().cloned().unwrap_or_default()
     }
-
+    /// A neighbour's node in numbers.
+    pub(crate) fn node_of(&self, peer: PeerId) -> NodeId {
+        self.neighbours.peers().get(peer).map_or(NodeId::NULL, |peer| peer.node)
+    }
     pub(crate) fn event<S: Sink<Output>>(&self, out: &mut S, event: Event) {
         if out.wants(event.class()) {
             out.push(Output::Event(event));
         }
     }
-
     /// Names a bundle to whoever follows events.
-    pub(crate) fn event_seen<S: Sink<Output>>(&mut self, bundle: BundleHandle, out: &mut S) {
+    pub(crate) fn event_seen<S: Sink<Output>>(&self, bundle: Handle, out: &mut S) {
         if !out.wants(EventClass::Bundle) {
             return;
         }
-        let Some(held) = self.bundles.get(&bundle) else { return };
-        let primary = &held.bundle.primary;
-        let event = Event::Seen {
-            bundle,
-            key: bundle_key(&mut self.names, &held.bundle),
-            destination: held.view.destination,
-            destination_service: primary.destination.service_number(),
-            payload: held.view.payload_size,
-            size: held.view.size,
-            priority: held.view.priority,
-            lifetime_ms: primary.lifetime_ms,
-        };
-        out.push(Output::Event(event));
+        let Some(held) = self.book.get(bundle) else { return };
+        let meta = &held.bundle;
+        out.push(Output::Event(Event::Seen {
+            bundle: held.name(),
+            key: meta.key(),
+            destination: held.destination(),
+            destination_service: meta.destination.service_number(),
+            payload: meta.payload.len(),
+            size: meta.size(),
+            priority: meta.priority,
+            lifetime_ms: meta.lifetime_ms,
+        }));
+    }
+    /// Refuses something, telling whoever follows events.
+    pub(crate) fn event_refused<S: Sink<Output>>(
+        &self,
+        link: Option<LinkId>,
+        meta: Option<&farlink_base::BundleMeta>,
+        reason: farlink_base::Refusal,
+        out: &mut S,
+    ) {
+        self.event(out, Event::Refused { link, key: meta.map(farlink_base::BundleMeta::key), reason });
     }
 }
 
-/// The identity of a bundle in numbers.
-pub(crate) fn bundle_key(names: &mut Names, bundle: &farlink_bundle::Bundle) -> BundleKey {
-    let primary = &bundle.primary;
-    BundleKey {
-        source: names.node(&primary.source),
-        service: primary.source.service_number(),
-        time: primary.creation.time.0,
-        sequence: primary.creation.sequence,
-        fragment: primary.fragment.map(|f| (f.offset, bundle.payload.len())),
-    }
+/// Deleted for this reason.
+pub(crate) const fn deleted(reason: DeleteReason) -> Why {
+    Why::Deleted(reason)
 }

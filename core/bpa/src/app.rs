@@ -2,8 +2,7 @@
 
 use alloc::string::String;
 use alloc::vec::Vec;
-use farlink_base::{Payload, Priority, Refusal};
-use farlink_bundle::{BundleId, CreationTimestamp, EndpointId};
+use farlink_base::{BundleId, CreationTimestamp, EndpointId, Facts, Payload, Priority, Refusal};
 
 /// A registration of an application at an endpoint, numbered by the driver.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -26,8 +25,8 @@ pub struct SendRequest {
     pub destination: EndpointId,
     /// Where reports go; null for none.
     pub report_to: EndpointId,
-    /// Bundle flags asked for (reports, no-fragment, acknowledgment); the agent adds its own.
-    pub flags: u64,
+    /// What is asked for ([`Facts::REQUESTS`]); the agent adds its own.
+    pub facts: Facts,
     /// Lifetime in ms.
     pub lifetime_ms: u64,
     /// Class of service; other than normal travels in a QoS block.
@@ -116,11 +115,11 @@ pub struct Delivery {
     pub creation: CreationTimestamp,
     /// Lifetime, ms.
     pub lifetime_ms: u64,
-    /// Bundle flags.
-    pub flags: u64,
+    /// What it is and asks for.
+    pub facts: Facts,
     /// Whether it may have been delivered before a crash.
     pub redelivered: bool,
-    /// The payload, in memory or fill.
+    /// The payload; the stack reads it into memory where it is on disk.
     pub payload: Payload,
 }
 
@@ -128,7 +127,7 @@ pub struct Delivery {
 #[derive(Clone, Debug)]
 pub enum AdminInput {
     /// Replace the contact plan.
-    SetPlan(alloc::sync::Arc<farlink_routing::ContactPlan>),
+    SetPlan(alloc::sync::Arc<farlink_routing::PlanIndex>),
     /// Add or replace a static route: destinations matching `pattern` go to `next_hop`.
     AddRoute {
         /// `ipn:5.*`, `dtn://node/`, or `*`.

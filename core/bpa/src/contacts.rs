@@ -1,184 +1,337 @@
-//! The contact plan on this process's clock: when each link of this node may be used.
+//! The contact plan on this process's clock, and links as they come, change and go: what layers,
+//! policies and listeners are told of them. One timer per link, for its next edge only.
 
 use crate::agent::{Agent, Step, Timer};
 use crate::io::Output;
-use crate::link::Window;
+use crate::link::{Cursor, Placed};
+use crate::neighbours::Met;
+use crate::settings::LinkSettings;
+use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
-use farlink_base::layer::LinkState;
-use farlink_base::{Clock, DtnTime, Event, Instant, LinkId, Sink};
-use farlink_routing::{Contact, ContactChange, ContactPlan};
+use farlink_base::{Clock, Duration, EndpointId, Event, Instant, LinkId, NodeId, Sink};
+use farlink_book::{Identity, News, Origin};
+use farlink_routing::contact_plan::PlanClock;
+use farlink_routing::{GroupId, PlacedPlan, PlanIndex};
 
-/// A contact of this node and the link it is for.
-pub(crate) type LocalContact = (u32, LinkId);
+/// Steps of the wall clock below this are drift.
+const STEP_MS: u64 = 50;
 
-/// `epoch + offset` on the monotonic clock, clamped to its origin: contacts that began before the
-/// process did are under way.
-fn place(base_ns: i128, offset_ns: u64) -> Instant {
-    let at = base_ns + i128::from(offset_ns);
-    Instant(u64::try_from(at.max(0)).unwrap_or(u64::MAX))
+/// The plan of one node.
+#[derive(Debug, Default)]
+pub(crate) struct Plan {
+    index: Option<Arc<PlanIndex>>,
+    clock: Option<PlanClock>,
+    /// Where a plan without epoch begins: when the first one was loaded.
+    bound: Option<Instant>,
+    /// Link of each group this node transmits in.
+    links: Vec<(GroupId, LinkId)>,
 }
 
-/// Nanoseconds on the monotonic clock of the plan's epoch; negative when it passed before the
-/// clock's origin. `None`: the plan is in UTC and this node does not know the time.
-fn base_of(epoch: Option<DtnTime>, bound: Instant, clock: &Clock) -> Option<i128> {
-    match epoch {
-        None => Some(i128::from(bound.0)),
-        Some(epoch) => {
-            let utc = clock.utc?;
-            Some(i128::from(clock.at.0) + (i128::from(epoch.0) - i128::from(utc.0)) * 1_000_000)
-        }
+impl Plan {
+    /// The plan to begin with; it is placed by the first clock reading.
+    pub fn preload(&mut self, index: Arc<PlanIndex>) {
+        self.index = Some(index);
+    }
+    /// The plan.
+    pub fn index(&self) -> Option<&Arc<PlanIndex>> {
+        self.index.as_ref()
+    }
+    /// The plan on this node's clock.
+    pub fn placed(&self) -> Option<Placed<'_>> {
+        self.index.as_deref().map(|index| Placed { index, clock: self.clock })
+    }
+    fn place(&mut self, now: Instant, clock: &Clock) {
+        let bound = *self.bound.get_or_insert(now);
+        self.clock = self.index.as_ref().and_then(|index| match index.plan().epoch {
+            Some(_) => PlanClock::of_epoch(index.plan(), clock),
+            None => Some(PlanClock::starting(bound)),
+        });
     }
 }
 
 impl Agent {
-    /// Loads or replaces the plan.
-    pub fn set_plan<S: Sink<Output>>(&mut self, now: Instant, plan: Arc<ContactPlan>, out: &mut S) {
-        self.plan = Some(plan);
+    /// The wall clock was read. Lifetimes run on the monotonic clock from arrival, so a step
+    /// expires nothing; it only moves the contact plan.
+    pub(crate) fn on_clock<S: Sink<Output>>(&mut self, now: Instant, clock: Clock, out: &mut S) {
+        let mut stepped = false;
+        if let (Some(expected), Some(utc)) = (self.clock.utc_at(clock.at), clock.utc) {
+            let step_ms = utc.0 as i64 - expected.0 as i64;
+            stepped = step_ms.unsigned_abs() >= STEP_MS;
+            if stepped {
+                self.event(out, Event::ClockStepped { step_ms });
+            }
+        }
+        self.clock = clock;
         self.bind_plan(now, out);
+        if stepped && self.policies.uses_plan() {
+            self.let_queues_go();
+        }
     }
 
-    /// The plan to begin with; it is bound by the first clock reading.
-    pub fn preload_plan(&mut self, plan: Arc<ContactPlan>) {
-        self.plan = Some(plan);
+    /// Loads or replaces the plan.
+    pub(crate) fn set_plan<S: Sink<Output>>(&mut self, now: Instant, plan: Arc<PlanIndex>, out: &mut S) {
+        self.plan.preload(plan);
+        self.bind_plan(now, out);
+        if self.policies.uses_plan() {
+            // What was queued by the old one, for contacts this one may lack.
+            self.let_queues_go();
+        }
     }
 
-    /// Puts the plan's contacts onto the monotonic clock, anew after each change of clock or plan.
-    pub(crate) fn bind_plan<S: Sink<Output>>(&mut self, now: Instant, out: &mut S) {
-        let Some(plan) = self.plan.clone() else {
-            return self.tell_links(now, out);
-        };
-        let bound = *self.plan_epoch.get_or_insert(now);
-        let base = base_of(plan.epoch, bound, &self.clock);
-        self.local_contacts.clear();
-        for link in self.links.values_mut() {
-            link.transmit.clear();
-            link.receive.clear();
-            link.planned = false;
+    /// Ways were chosen by what holds no more: what is queued is routed anew, with what waits.
+    pub(crate) fn let_queues_go(&mut self) {
+        for link in self.neighbours.links().map(|link| link.id).collect::<Vec<_>>() {
+            for timer in self.queues.let_link_go(link) {
+                self.timers.cancel(timer);
+            }
         }
-        for (index, contact) in plan.contacts.iter().enumerate() {
-            self.bind_contact(index as u32, contact, base);
-        }
-        for link in self.links.values_mut() {
-            link.transmit.sort_by_key(|w| w.start);
-            link.receive.sort_by_key(|w| w.start);
-        }
-        let (clock, local) = (self.clock, core::mem::take(&mut self.local_contacts));
-        self.router.on_plan(now, &clock, &plan, &local, &mut self.router_said);
-        self.local_contacts = local;
-        self.tell_links(now, out);
-        self.steps.push_back(Step::Reconsider);
+        self.steps.push_back(Step::RerouteAll);
     }
 
-    fn bind_contact(&mut self, index: u32, contact: &Contact, base: Option<i128>) {
-        let (sends, receives) = (self.is_local(contact.from), self.is_local(contact.to));
-        if sends == receives {
+    /// Places the plan on the monotonic clock, anew after each change of clock or plan.
+    fn bind_plan<S: Sink<Output>>(&mut self, now: Instant, out: &mut S) {
+        self.plan.place(now, &self.clock);
+        self.plan.links.clear();
+        self.neighbours.links_mut().for_each(|link| link.contacts.clear());
+        if let Some(index) = self.plan.index.clone() {
+            for node in self.local.clone() {
+                for group in index.groups_from(node) {
+                    self.bind_group(&index, group, index.ends(group).1, false);
+                }
+                for group in index.groups_to(node) {
+                    self.bind_group(&index, group, index.ends(group).0, true);
+                }
+            }
+            let plan = PlacedPlan { index: &index, clock: self.plan.clock, links: &self.plan.links };
+            let seen = crate::agent::seen(&self.book, &self.neighbours, &self.settings, &self.local, now);
+            self.policies.plan(seen, &plan);
+            self.follow_orders(now, farlink_book::Side::Router, out);
+            self.steps.push_back(Step::RerouteAll);
+        }
+        for link in self.neighbours.links().map(|link| link.id).collect::<Vec<_>>() {
+            self.refresh_link(now, link, out);
+        }
+    }
+
+    /// Contacts that name a link are for it; others for the first link to that neighbour.
+    fn bind_group(&mut self, index: &PlanIndex, group: GroupId, peer: NodeId, incoming: bool) {
+        if self.is_local(peer) {
             return;
         }
-        let peer = if sends { contact.to } else { contact.from };
-        let found = self
-            .links
-            .values_mut()
-            .find(|l| !l.id.is_dynamic() && l.peer == peer && contact.link.as_ref().is_none_or(|name| *name == l.name));
-        let Some(link) = found else { return };
-        link.planned = true;
-        if sends {
-            self.local_contacts.push((index, link.id));
-        }
-        let Some(base) = base else { return };
-        let window = Window {
-            start: place(base, contact.start.0),
-            end: place(base, contact.end.0),
-            rate: contact.rate,
-            delay: contact.one_way_delay,
+        let name = index.link_name(group);
+        let peers = self.neighbours.peers();
+        let leads_there = |link: &&crate::link::Link| peers.get(link.peer).is_some_and(|p| p.is(peer));
+        let fits = |link: &&crate::link::Link| {
+            !link.id.is_dynamic() && leads_there(link) && name.is_none_or(|name| *name == link.name)
         };
-        if window.end <= window.start {
-            return;
+        let Some(link) = self.neighbours.links().find(fits).map(|link| link.id) else { return };
+        if !incoming {
+            self.plan.links.push((group, link));
         }
-        if sends {
-            link.transmit.push(window);
-        } else {
-            // The peer's transmit time arrives here one light time later.
-            let late = |t: Instant| t.saturating_add(window.delay);
-            link.receive.push(Window { start: late(window.start), end: late(window.end), ..window });
+        if let Some(link) = self.neighbours.link_mut(link) {
+            link.contacts.push(Cursor::new(group, incoming));
         }
     }
 
-    pub(crate) fn on_contact_edge<S: Sink<Output>>(&mut self, now: Instant, out: &mut S) {
-        self.tell_links(now, out);
+    /// A link's contact begins or ends.
+    pub(crate) fn on_edge<S: Sink<Output>>(&mut self, now: Instant, link: LinkId, out: &mut S) {
+        if let Some(link) = self.neighbours.link_mut(link) {
+            link.edge_timer = None;
+        }
+        self.refresh_link(now, link, out);
     }
 
-    /// Tells layers, router and listeners what links can do now, and arms the next edge.
-    pub(crate) fn tell_links<S: Sink<Output>>(&mut self, now: Instant, out: &mut S) {
+    /// Tells layer, policies and listeners what a link can do now, and arms its next edge.
+    pub(crate) fn refresh_link<S: Sink<Output>>(&mut self, now: Instant, id: LinkId, out: &mut S) {
         if !self.open {
             return;
         }
-        let mut changes = Vec::new();
-        let mut next: Option<Instant> = None;
-        for link in self.links.values_mut() {
-            if let Some(edge) = link.next_change(now) {
-                next = Some(next.map_or(edge, |n| n.min(edge)));
+        let plan = self.plan.placed();
+        let Some(link) = self.neighbours.link_mut(id) else { return };
+        let next = link.next_change(plan, now);
+        if link.edge_timer.map(|timer| timer.deadline()) != next {
+            if let Some(timer) = link.edge_timer.take() {
+                self.timers.cancel(timer);
             }
-            let state = link.state(now);
-            if link.told != Some(state) {
-                link.told = Some(state);
-                out.push(Output::Link { link: link.id, state });
-            }
-            let up = link.is_up(now);
-            if up != link.said_up {
-                link.said_up = up;
-                link.busy_until = now;
-                changes.push((link.id, link.peer, up, state));
-            }
+            link.edge_timer = next.map(|at| self.timers.arm(at, Timer::Edge(id)));
         }
-        if let Some(edge) = next {
-            self.timers.arm(edge, Timer::Contacts);
+        let state = link.state(plan, now);
+        if link.told != Some(state) {
+            link.told = Some(state);
+            out.push(Output::Link { link: id, state });
         }
-        for (link, peer, up, state) in changes {
-            self.on_link_change(now, link, peer, up.then_some(state), out);
+        let up = link.is_up(plan, now);
+        let was_up = core::mem::replace(&mut link.said_up, up);
+        if up != was_up {
+            link.busy_until = now;
+        }
+        let (peer, met) = (link.peer, up && link.session != Some(false));
+        let (was_met, until) = (link.said_met, link.contact(plan, now).map(|w| w.end));
+        if up && !was_up {
+            self.event(out, Event::LinkUp { link: id, peer: self.node_of(peer) });
+            self.tell(now, &News::LinkUp { peer, link: id, rate: state.rate, until }, out);
+        }
+        if met != was_met {
+            self.meet(now, id, met, state.delay_out, out);
+        }
+        if !up && was_up {
+            self.event(out, Event::LinkDown { link: id });
+            self.tell(now, &News::LinkDown { peer, link: id }, out);
+            self.leave_link(id, peer);
+        }
+        if up {
+            self.steps.push_back(Step::Pump(id));
         }
     }
 
-    fn on_link_change<S: Sink<Output>>(
+    /// What a link that went down had queued moves to a sibling that is up, or on by another way the
+    /// plan knows; else it waits for the link.
+    fn leave_link(&mut self, id: LinkId, peer: farlink_base::PeerId) {
+        let siblings = self.neighbours.peers().get(peer).is_some_and(farlink_book::Peer::is_up);
+        let planned = self.neighbours.link(id).is_some_and(crate::link::Link::is_planned);
+        if siblings || (self.policies.uses_plan() && !planned) {
+            for timer in self.queues.let_link_go(id) {
+                self.timers.cancel(timer);
+            }
+        }
+    }
+
+    /// A neighbour is met over a link, or no longer.
+    fn meet<S: Sink<Output>>(&mut self, now: Instant, link: LinkId, met: bool, delay: Duration, out: &mut S) {
+        let peer = self.neighbours.peer_of(link);
+        match self.neighbours.note(link, met, self.plan.placed(), now) {
+            Met::Up => {
+                self.tell(now, &News::Up { peer }, out);
+                self.greet(now, peer, delay);
+            }
+            Met::Down => self.part(now, peer, out),
+            Met::Same => {}
+        }
+    }
+
+    /// A neighbour cannot be reached any more: nothing is offered to it, and what was said to it is
+    /// out of date.
+    fn part<S: Sink<Output>>(&mut self, now: Instant, peer: farlink_base::PeerId, out: &mut S) {
+        if let Some(timer) = self.offers.end(&mut self.book, peer) {
+            self.timers.cancel(timer);
+        }
+        if let Some(hello) = self.hellos.forget(peer) {
+            self.steps.push_back(Step::DropHello(hello));
+        }
+        self.tell(now, &News::Down { peer }, out);
+    }
+
+    /// The medium under a link works or not.
+    pub(crate) fn on_carrier<S: Sink<Output>>(&mut self, now: Instant, id: LinkId, up: bool, out: &mut S) {
+        if let Some(link) = self.neighbours.link_mut(id) {
+            link.carrier = up;
+            self.refresh_link(now, id, out);
+        }
+    }
+
+    /// An operator allows a link, or not.
+    pub(crate) fn enable_link<S: Sink<Output>>(&mut self, now: Instant, name: &str, enabled: bool, out: &mut S) {
+        let Some(id) = self.neighbours.named(name) else { return };
+        if let Some(link) = self.neighbours.link_mut(id) {
+            link.enabled = enabled;
+            self.refresh_link(now, id, out);
+        }
+    }
+
+    /// A new link. False: there is one of this number.
+    pub fn add_link<S: Sink<Output>>(&mut self, now: Instant, settings: &LinkSettings, out: &mut S) -> bool {
+        let origin = if settings.link.is_dynamic() { Origin::Came } else { Origin::Configured };
+        if !self.neighbours.add(settings, origin) {
+            return false;
+        }
+        if self.plan.index.is_some() && !settings.link.is_dynamic() {
+            self.bind_plan(now, out);
+        } else {
+            self.refresh_link(now, settings.link, out);
+            // Bundles that found no way may go over it.
+            self.steps.push_back(Step::RerouteAll);
+        }
+        true
+    }
+
+    /// A link is no more: what it had queued is routed anew. Its layer answers for what it was
+    /// sending.
+    pub fn remove_link<S: Sink<Output>>(&mut self, now: Instant, id: LinkId, out: &mut S) {
+        let Some(link) = self.neighbours.link_mut(id) else { return };
+        link.carrier = false;
+        self.refresh_link(now, id, out);
+        for timer in self.queues.let_link_go(id) {
+            self.timers.cancel(timer);
+        }
+        let Some(link) = self.neighbours.remove(id) else { return };
+        if let Some(timer) = link.edge_timer {
+            self.timers.cancel(timer);
+        }
+        if link.is_planned() {
+            self.bind_plan(now, out);
+        }
+    }
+
+    /// A peer introduced itself.
+    pub(crate) fn on_peer_up<S: Sink<Output>>(
         &mut self,
         now: Instant,
         link: LinkId,
-        peer: farlink_base::NodeId,
-        state: Option<LinkState>,
+        claimed: Option<EndpointId>,
+        node: Option<NodeId>,
+        proven: Option<EndpointId>,
         out: &mut S,
     ) {
-        match state {
-            Some(state) => {
-                self.event(out, Event::LinkUp { link, peer });
-                let until = self.links.get(&link).and_then(|l| l.contact(now)).map(|w| w.end);
-                let change = ContactChange::Up { peer, link, rate: state.rate, until };
-                self.router.on_contact(now, change, &mut self.router_said);
-                self.offer_stored(now, peer, link);
-                self.steps.push_back(Step::Pump(link));
-                self.steps.push_back(Step::Reconsider);
+        // Nobody else is this node: whoever says so has no name.
+        let other = |name: &EndpointId| !self.is_local(name.node());
+        let (claimed, proven, node) =
+            (claimed.filter(other), proven.filter(other), node.filter(|node| !self.is_local(*node)));
+        let numbered = node.filter(|node| !node.is_named()).map(|node| EndpointId::ipn(node.0, 0));
+        let name = proven.clone().or(claimed.clone()).or(numbered).unwrap_or_default();
+        if self.neighbours.link(link).is_none() {
+            if !link.is_dynamic() || self.neighbours.dynamic_links() >= self.settings.limits.dynamic_links {
+                return;
             }
-            None => {
-                self.event(out, Event::LinkDown { link });
-                self.router.on_contact(now, ContactChange::Down { peer, link }, &mut self.router_said);
+            let text = if name.is_null() { alloc::format!("{}", link.0) } else { alloc::format!("{name}") };
+            let settings = LinkSettings {
+                link,
+                name: text,
+                peer: name,
+                rate: None,
+                one_way_delay: Duration::ZERO,
+                wire_bytes_per_million: 1_000_000,
+                sessions: false,
+            };
+            self.add_link(now, &settings, out);
+        }
+        let peer = self.neighbours.peer_of(link);
+        for (name, identity) in [(claimed, Identity::Claimed), (proven, Identity::Proven)] {
+            if let Some(name) = name.filter(|name| !name.is_null()) {
+                self.neighbours.learn(peer, name, identity);
             }
         }
+        self.note_session(now, link, true, out);
     }
-}
 
-#[cfg(test)]
-mod tests {
-    use super::*;
+    /// A peer is gone; a dynamic link no longer exists.
+    pub(crate) fn on_peer_down<S: Sink<Output>>(&mut self, now: Instant, link: LinkId, out: &mut S) {
+        if link.is_dynamic() {
+            self.remove_link(now, link, out);
+        } else {
+            self.note_session(now, link, false, out);
+        }
+    }
 
-    #[test]
-    fn contacts_land_on_the_monotonic_clock() {
-        let clock = Clock { at: Instant(5_000_000_000), utc: Some(DtnTime(100_000)), error_ms: 0 };
-        // An epoch 2 s in the past of t+5 s is t+3 s; one 60 s in the past is before the origin.
-        let base = base_of(Some(DtnTime(98_000)), Instant::ZERO, &clock).unwrap();
-        assert_eq!(place(base, 1_000_000_000), Instant(4_000_000_000));
-        let base = base_of(Some(DtnTime(40_000)), Instant::ZERO, &clock).unwrap();
-        assert_eq!(place(base, 0), Instant::ZERO);
-        assert_eq!(place(base, 70_000_000_000), Instant(15_000_000_000));
-        assert_eq!(base_of(None, Instant(7), &clock), Some(7));
-        assert_eq!(base_of(Some(DtnTime(1)), Instant(7), &Clock::UNTRUSTED), None);
+    fn note_session<S: Sink<Output>>(&mut self, now: Instant, id: LinkId, there: bool, out: &mut S) {
+        if let Some(link) = self.neighbours.link_mut(id).filter(|link| link.session.is_some()) {
+            link.session = Some(there);
+            self.refresh_link(now, id, out);
+        }
+    }
+
+    /// What a link is called; for operators.
+    pub(crate) fn link_name(&self, link: LinkId) -> String {
+        self.neighbours.link(link).map_or_else(|| String::from("?"), |link| link.name.clone())
     }
 }

@@ -1,194 +1,304 @@
 //! Local delivery (RFC 9171 5.7): registrations, deliveries and their answers; reassembly (5.9).
+//!
+//! Owns the reason `Deliver`.
 
-use crate::agent::{Agent, Step};
+use crate::agent::{Agent, Step, deleted};
 use crate::app::{AppInput, AppOutput, Delivery, DeliveryId, RegistrationId};
-use crate::held::Place;
+use crate::edge::{Edge, Record, Status};
+use crate::fragments::Joined;
 use crate::io::Output;
-use alloc::boxed::Box;
-use alloc::collections::BTreeSet;
+use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::cmp::Reverse;
-use farlink_base::{BundleHandle, DeleteReason, Event, Instant, NodeId, Priority, Refusal, Sink, store};
-use farlink_bundle::{Bundle, EndpointId, Reassembly};
+use farlink_base::{
+    BundleHandle, DeleteReason, EndpointId, Event, Instant, NodeId, Payload, PeerId, Priority, Refusal, Sink,
+};
+use farlink_book::{Flags, Handle, Held, New, Reason, Reasons, Why};
 
-/// Node number that stands for "this node" (RFC 9758 3.4.2).
-const LOCAL_NODE: u64 = u32::MAX as u64;
+/// Place in an endpoint's line: most urgent first, then first come.
+type Place = (Reverse<Priority>, u64);
 
-/// One endpoint of this node.
-#[derive(Default)]
-pub(crate) struct Endpoint {
-    /// Who receives there.
-    pub registrations: Vec<RegistrationId>,
-    /// Bundles nobody took yet, most urgent first.
-    pub waiting: BTreeSet<(Reverse<Priority>, BundleHandle)>,
+/// One endpoint of this node: who receives there, and what nobody took yet.
+#[derive(Debug, Default)]
+struct Endpoint {
+    registrations: Vec<RegistrationId>,
+    waiting: BTreeMap<Place, Handle>,
 }
 
 /// One registration.
-pub(crate) struct Registration {
-    pub endpoint: EndpointId,
-    pub window: u32,
-    pub in_flight: u32,
+#[derive(Debug)]
+struct Registration {
+    endpoint: EndpointId,
+    window: u32,
+    /// Handed over and not answered, or answered and not durably remembered.
+    in_flight: u32,
+    open: BTreeSet<DeliveryId>,
+}
+
+/// Endpoints, registrations and deliveries of one node.
+#[derive(Debug, Default)]
+pub(crate) struct Deliveries {
+    endpoints: BTreeMap<EndpointId, Endpoint>,
+    registrations: BTreeMap<RegistrationId, Registration>,
+    open: BTreeMap<DeliveryId, (RegistrationId, Handle)>,
+    /// The delivery of each bundle that is with an application.
+    of: BTreeMap<Handle, DeliveryId>,
+    /// Taken by an application; its window opens when the store has forgotten the bundle.
+    releasing: BTreeMap<u64, RegistrationId>,
+    last: u64,
+}
+
+fn place(held: &Held) -> Place {
+    (Reverse(held.bundle.priority), held.number)
+}
+
+impl Deliveries {
+    fn register(&mut self, id: RegistrationId, endpoint: EndpointId, window: u32) {
+        let registration =
+            Registration { endpoint: endpoint.clone(), window: window.max(1), in_flight: 0, open: BTreeSet::new() };
+        self.registrations.insert(id, registration);
+        self.endpoints.entry(endpoint).or_default().registrations.push(id);
+    }
+    /// Takes a registration away; gives its endpoint and the deliveries it did not answer.
+    fn unregister(&mut self, id: RegistrationId) -> Option<(EndpointId, BTreeSet<DeliveryId>)> {
+        let registration = self.registrations.remove(&id)?;
+        if let Some(endpoint) = self.endpoints.get_mut(&registration.endpoint) {
+            endpoint.registrations.retain(|r| *r != id);
+        }
+        self.tidy(&registration.endpoint);
+        Some((registration.endpoint, registration.open))
+    }
+    /// Endpoints nobody uses leave nothing.
+    fn tidy(&mut self, endpoint: &EndpointId) {
+        if self.endpoints.get(endpoint).is_some_and(|e| e.registrations.is_empty() && e.waiting.is_empty()) {
+            self.endpoints.remove(endpoint);
+        }
+    }
+    fn line_up(&mut self, held: &Held) {
+        let endpoint = self.endpoints.entry(held.bundle.destination.clone()).or_default();
+        endpoint.waiting.insert(place(held), held.handle());
+    }
+    /// Takes a bundle out of its line.
+    fn step_out(&mut self, held: &Held) {
+        if let Some(endpoint) = self.endpoints.get_mut(&held.bundle.destination) {
+            endpoint.waiting.remove(&place(held));
+        }
+        self.tidy(&held.bundle.destination);
+    }
+    /// The next delivery at an endpoint, if a registration has room.
+    fn next(&mut self, endpoint: &EndpointId) -> Option<(RegistrationId, DeliveryId, Handle)> {
+        let e = self.endpoints.get_mut(endpoint)?;
+        let has_room = |id: &RegistrationId| self.registrations.get(id).is_some_and(|r| r.in_flight < r.window);
+        let registration = e.registrations.iter().copied().find(has_room)?;
+        let (_, bundle) = e.waiting.pop_first()?;
+        self.last += 1;
+        let delivery = DeliveryId(self.last);
+        if let Some(r) = self.registrations.get_mut(&registration) {
+            r.in_flight += 1;
+            r.open.insert(delivery);
+        }
+        self.open.insert(delivery, (registration, bundle));
+        self.of.insert(bundle, delivery);
+        Some((registration, delivery, bundle))
+    }
+    /// Ends a delivery; its window stays taken.
+    fn end(&mut self, delivery: DeliveryId) -> Option<(RegistrationId, Handle)> {
+        let (registration, bundle) = self.open.remove(&delivery)?;
+        self.of.remove(&bundle);
+        if let Some(r) = self.registrations.get_mut(&registration) {
+            r.open.remove(&delivery);
+        }
+        Some((registration, bundle))
+    }
+    /// Opens a registration's window by one; gives its endpoint.
+    fn open_window(&mut self, registration: RegistrationId) -> Option<EndpointId> {
+        let r = self.registrations.get_mut(&registration)?;
+        r.in_flight = r.in_flight.saturating_sub(1);
+        Some(r.endpoint.clone())
+    }
+    /// The bundle of a delivery.
+    pub fn bundle_of(&self, delivery: DeliveryId) -> Option<Handle> {
+        self.open.get(&delivery).map(|(_, bundle)| *bundle)
+    }
+    /// Whether a bundle is with an application.
+    pub fn is_open(&self, bundle: Handle) -> bool {
+        self.of.contains_key(&bundle)
+    }
+    /// Whether anybody receives there.
+    fn has_listener(&self, endpoint: &EndpointId) -> bool {
+        self.endpoints.get(endpoint).is_some_and(|e| !e.registrations.is_empty())
+    }
+    /// Endpoints somebody registered.
+    pub fn registered(&self) -> impl Iterator<Item = &EndpointId> {
+        self.registrations.values().map(|r| &r.endpoint)
+    }
+    /// Bundles in line or with an application.
+    #[cfg(feature = "audit")]
+    pub fn bundles(&self) -> usize {
+        self.of.len() + self.endpoints.values().map(|endpoint| endpoint.waiting.len()).sum::<usize>()
+    }
+    fn len(&self) -> usize {
+        self.registrations.len()
+    }
 }
 
 impl Agent {
-    pub(crate) fn on_app<S: Sink<Output>>(&mut self, now: Instant, input: AppInput, out: &mut S) {
+    pub(crate) fn on_app<S: Sink<Output>>(&mut self, now: Instant, input: AppInput, edge: &mut dyn Edge, out: &mut S) {
         match input {
             AppInput::Register { registration, endpoint, window } => {
                 let result = self.register(registration, &endpoint, window);
                 out.push(Output::App(AppOutput::Registered { registration, result }));
             }
             AppInput::Unregister { registration } => self.unregister(registration),
-            AppInput::Send { request, bundle } => self.on_send(now, request, bundle, out),
+            AppInput::Send { request, bundle } => self.on_send(now, request, bundle, edge, out),
             AppInput::DeliveryDone { registration, delivery, taken } => {
-                self.on_delivery_done(now, registration, delivery, taken, out);
+                self.on_delivery_done(now, registration, delivery, taken, edge, out);
             }
         }
     }
 
     /// What an endpoint given by an application means here; `None` when it is another node's.
-    pub(crate) fn local_endpoint(&mut self, endpoint: &EndpointId) -> Option<EndpointId> {
+    pub(crate) fn local_endpoint(&self, endpoint: &EndpointId) -> Option<EndpointId> {
         match endpoint {
             EndpointId::Null => Some(EndpointId::Null),
-            EndpointId::Ipn { node: LOCAL_NODE, service } => {
+            EndpointId::Ipn { node: EndpointId::LOCAL_NODE, service } => {
                 let node = self.settings.node_ids.iter().find_map(EndpointId::ipn_node)?;
-                Some(EndpointId::Ipn { node, service: *service })
+                Some(EndpointId::ipn(node, *service))
             }
-            EndpointId::Dtn { node, demux } if node.is_empty() => {
-                self.settings.node_ids.iter().find_map(|id| match id {
-                    EndpointId::Dtn { node, .. } => Some(EndpointId::Dtn { node: node.clone(), demux: demux.clone() }),
-                    _ => None,
-                })
+            EndpointId::Dtn(name) if name.node().is_empty() => {
+                self.settings.node_ids.iter().find_map(|id| id.at_demux(name.demux()))
             }
-            EndpointId::Unknown { .. } => None,
+            EndpointId::Other(_) => None,
             other => {
-                let node = self.names.node(other);
+                let node = other.node();
                 (node != NodeId::NULL && self.is_local(node)).then(|| other.clone())
             }
         }
     }
 
     fn register(&mut self, id: RegistrationId, wanted: &EndpointId, window: u32) -> Result<EndpointId, Refusal> {
-        if self.registrations.len() >= self.settings.limits.registrations {
+        if self.deliveries.len() >= self.settings.limits.registrations {
             return Err(Refusal::NoResources);
         }
         let endpoint = self.local_endpoint(wanted).filter(|e| !e.is_null()).ok_or(Refusal::Unknown)?;
-        let registration = Registration { endpoint: endpoint.clone(), window: window.max(1), in_flight: 0 };
-        self.registrations.insert(id, registration);
-        self.endpoints.entry(endpoint.clone()).or_default().registrations.push(id);
+        self.deliveries.register(id, endpoint.clone(), window);
         self.steps.push_back(Step::Deliver(endpoint.clone()));
         Ok(endpoint)
     }
 
     fn unregister(&mut self, id: RegistrationId) {
-        let Some(registration) = self.registrations.remove(&id) else { return };
-        let unanswered: Vec<BundleHandle> = self
-            .bundles
-            .iter()
-            .filter(|(_, held)| match held.place {
-                Place::Delivering { delivery } => self.deliveries.get(&delivery).is_some_and(|(r, _)| *r == id),
-                _ => false,
-            })
-            .map(|(handle, _)| *handle)
-            .collect();
-        for handle in unanswered {
-            self.put_back(handle);
-        }
-        if let Some(endpoint) = self.endpoints.get_mut(&registration.endpoint) {
-            endpoint.registrations.retain(|r| *r != id);
-            if endpoint.registrations.is_empty() && endpoint.waiting.is_empty() {
-                self.endpoints.remove(&registration.endpoint);
-            } else {
-                self.steps.push_back(Step::Deliver(registration.endpoint));
+        let Some((endpoint, unanswered)) = self.deliveries.unregister(id) else { return };
+        for delivery in unanswered {
+            if let Some(bundle) = self.deliveries.bundle_of(delivery) {
+                self.put_back(bundle, true);
             }
         }
+        self.steps.push_back(Step::Deliver(endpoint));
     }
 
-    /// A delivery that was not answered goes back to its endpoint, marked as possibly seen.
-    fn put_back(&mut self, handle: BundleHandle) {
-        let Some(held) = self.bundles.get_mut(&handle) else { return };
-        if let Place::Delivering { delivery } = held.place {
-            self.deliveries.remove(&delivery);
+    /// A delivery that was not answered goes back to its line, marked as possibly seen where it
+    /// was; gives the registration it was with.
+    pub(crate) fn put_back(&mut self, bundle: Handle, line_up: bool) -> Option<RegistrationId> {
+        let delivery = *self.deliveries.of.get(&bundle)?;
+        let (registration, _) = self.deliveries.end(delivery)?;
+        if let Some(held) = self.book.get_mut(bundle) {
+            held.flags.set(Flags::SEEN_BEFORE, held.flags.has(Flags::SEEN_BEFORE) || line_up);
         }
-        held.place = Place::ForDelivery;
-        held.recovered = true;
-        let place = (Reverse(held.view.priority), handle);
-        self.endpoints.entry(held.bundle.primary.destination.clone()).or_default().waiting.insert(place);
+        if line_up {
+            if let Some(held) = self.book.get(bundle) {
+                self.deliveries.line_up(held);
+            }
+        }
+        let endpoint = self.deliveries.open_window(registration);
+        self.steps.extend(endpoint.map(Step::Deliver));
+        Some(registration)
     }
 
     /// RFC 9171 5.7: a bundle for this node.
-    pub(crate) fn deliver_locally<S: Sink<Output>>(&mut self, now: Instant, handle: BundleHandle, out: &mut S) {
-        let Some(held) = self.bundles.get_mut(&handle) else { return };
-        if held.bundle.primary.fragment.is_some() {
-            held.place = Place::Fragment;
-            if held.bundle.payload.is_stored() {
-                out.push(Output::Store(store::Input::Load { bundle: handle }));
-            } else {
-                self.add_fragment(now, handle, out);
-            }
-            return;
+    pub(crate) fn deliver_locally<S: Sink<Output>>(
+        &mut self,
+        now: Instant,
+        bundle: Handle,
+        edge: &mut dyn Edge,
+        out: &mut S,
+    ) {
+        let Some(held) = self.book.get(bundle) else { return };
+        if held.bundle.fragment().is_some() {
+            return self.join(now, bundle, edge, out);
         }
-        if held.bundle.is_administrative() && self.take_administrative(now, handle, out) {
-            self.report_delivery(now, handle, out);
-            return self.release(now, handle, DeleteReason::Done, None, out);
+        if held.bundle.is_administrative() && self.take_record(bundle, edge) {
+            self.report(now, bundle, Status::Delivered, DeleteReason::Done, edge, out);
+            return self.depart(now, bundle, Why::Delivered, None, edge, out);
         }
-        let Some(held) = self.bundles.get_mut(&handle) else { return };
-        held.place = Place::ForDelivery;
-        if held.durable {
-            self.await_delivery(handle);
+        self.book.hold(bundle, Reason::Deliver);
+        let last = self.book.release(bundle, Reason::Route);
+        debug_assert!(!last, "it is to be delivered");
+        self.await_delivery(bundle);
+    }
+
+    /// An administrative record nobody here listens for, or that nobody can read, is done with.
+    fn take_record(&self, bundle: Handle, edge: &mut dyn Edge) -> bool {
+        let Some(held) = self.book.get(bundle) else { return false };
+        let destination = &held.bundle.destination;
+        match edge.record(&held.bundle) {
+            Record::Other => !self.deliveries.has_listener(destination) && destination.is_node_id(),
+            Record::Hello(_) => true,
+            // Its payload may be on disk: whoever registered reads it.
+            Record::Unreadable => !held.bundle.payload.is_stored(),
         }
     }
+
     /// A durable bundle takes its place among those its endpoint waits for. One that is not durable
     /// yet would be delivered twice without a mark: its node dies, forgets it, and gets it again.
-    pub(crate) fn await_delivery(&mut self, handle: BundleHandle) {
-        let Some(held) = self.bundles.get(&handle) else { return };
-        let destination = held.bundle.primary.destination.clone();
-        let place = (Reverse(held.view.priority), handle);
-        self.endpoints.entry(destination.clone()).or_default().waiting.insert(place);
-        self.steps.push_back(Step::Deliver(destination));
+    pub(crate) fn await_delivery(&mut self, bundle: Handle) {
+        let Some(held) = self.book.get(bundle) else { return };
+        if !held.has(Reason::Deliver) || self.deliveries.is_open(bundle) || !self.is_durable(held) {
+            return;
+        }
+        self.deliveries.line_up(held);
+        self.steps.push_back(Step::Deliver(held.bundle.destination.clone()));
     }
 
-    /// Hands waiting bundles to registrations that have room.
-    pub(crate) fn pump_deliveries<S: Sink<Output>>(&mut self, _now: Instant, endpoint: &EndpointId, out: &mut S) {
-        loop {
-            let Some(e) = self.endpoints.get_mut(endpoint) else { return };
-            let free = e
-                .registrations
-                .iter()
-                .copied()
-                .find(|id| self.registrations.get(id).is_some_and(|r| r.in_flight < r.window));
-            let (Some(registration), Some(place)) = (free, e.waiting.first().copied()) else { return };
-            e.waiting.remove(&place);
-            let handle = place.1;
-            let delivery = DeliveryId(self.next_delivery);
-            self.next_delivery += 1;
-            let Some(held) = self.bundles.get_mut(&handle) else { continue };
-            held.place = Place::Delivering { delivery };
-            if let Some(r) = self.registrations.get_mut(&registration) {
-                r.in_flight += 1;
-            }
-            self.deliveries.insert(delivery, (registration, handle));
-            if held.bundle.payload.is_stored() && held.loaded.is_none() {
-                out.push(Output::Store(store::Input::Load { bundle: handle }));
-            } else {
-                self.hand_over(handle, out);
+    /// A whole is durable when all its parts are.
+    pub(crate) fn is_durable(&self, held: &Held) -> bool {
+        let parts = self.fragments.parts(held.handle());
+        held.flags.has(Flags::DURABLE)
+            && parts.iter().all(|part| self.book.get(*part).is_some_and(|held| held.flags.has(Flags::DURABLE)))
+    }
+
+    /// A bundle became durable: perhaps a whole waited for it.
+    pub(crate) fn durable_part(&mut self, part: Handle) {
+        if self.book.get(part).is_some_and(|held| held.has(Reason::Whole)) {
+            if let Some(whole) = self.fragments.whole_of(part) {
+                self.await_delivery(whole);
             }
         }
     }
 
-    /// Gives a delivery, its payload being in memory, to the application.
-    pub(crate) fn hand_over<S: Sink<Output>>(&mut self, handle: BundleHandle, out: &mut S) {
-        let Some(held) = self.bundles.get_mut(&handle) else { return };
-        let Place::Delivering { delivery } = held.place else { return };
-        let Some((registration, _)) = self.deliveries.get(&delivery).copied() else { return };
-        let primary = &held.bundle.primary;
+    /// Hands one waiting bundle to a registration that has room; then comes again.
+    pub(crate) fn pump_deliveries<S: Sink<Output>>(
+        &mut self,
+        now: Instant,
+        endpoint: &EndpointId,
+        edge: &mut dyn Edge,
+        out: &mut S,
+    ) {
+        let Some((registration, delivery, bundle)) = self.deliveries.next(endpoint) else { return };
+        self.steps.push_back(Step::Deliver(endpoint.clone()));
+        let Some(held) = self.book.get(bundle) else { return };
+        if held.expires <= now {
+            return self.depart(now, bundle, deleted(DeleteReason::Expired), None, edge, out);
+        }
+        let meta = &held.bundle;
         let bundle = Delivery {
-            source: primary.source.clone(),
-            destination: primary.destination.clone(),
-            creation: primary.creation,
-            lifetime_ms: primary.lifetime_ms,
-            flags: primary.flags.0,
-            redelivered: held.recovered,
-            payload: held.loaded.take().unwrap_or_else(|| held.bundle.payload.clone()),
+            source: meta.source.clone(),
+            destination: meta.destination.clone(),
+            creation: meta.creation(),
+            lifetime_ms: meta.lifetime_ms,
+            facts: meta.facts,
+            redelivered: held.flags.has(Flags::SEEN_BEFORE),
+            payload: meta.payload.clone(),
         };
         out.push(Output::App(AppOutput::Deliver { registration, delivery, bundle }));
     }
@@ -199,93 +309,111 @@ impl Agent {
         registration: RegistrationId,
         delivery: DeliveryId,
         taken: bool,
+        edge: &mut dyn Edge,
         out: &mut S,
     ) {
-        let Some((owner, handle)) = self.deliveries.get(&delivery).copied() else { return };
+        let Some((owner, bundle)) = self.deliveries.open.get(&delivery).copied() else { return };
         if owner != registration {
             return;
         }
-        let Some(endpoint) = self.registrations.get(&registration).map(|r| r.endpoint.clone()) else { return };
         if !taken {
-            self.put_back(handle);
-            if let Some(r) = self.registrations.get_mut(&registration) {
-                r.in_flight = r.in_flight.saturating_sub(1);
-            }
-            return self.steps.push_back(Step::Deliver(endpoint));
+            self.put_back(bundle, true);
+            return;
         }
-        self.deliveries.remove(&delivery);
-        self.event(out, Event::Delivered { bundle: handle });
-        self.report_delivery(now, handle, out);
-        let Some(held) = self.bundles.get_mut(&handle) else { return };
-        held.place = Place::New;
-        let remember = {
-            let held = &self.bundles[&handle];
-            self.remembered(now, held)
-        };
-        self.delivered.insert(remember.fingerprint);
+        self.deliveries.end(delivery);
+        self.event(out, Event::Delivered { bundle: self.number(bundle) });
+        self.report(now, bundle, Status::Delivered, DeleteReason::Done, edge, out);
+        let Some(held) = self.book.get(bundle) else { return };
+        let (remember, anonymous) = (self.remembrance(now, held), held.bundle.is_anonymous());
+        let record = self.fragments.parts(bundle).first().and_then(|part| self.book.get(*part)).unwrap_or(held);
         // The window opens again only once the delivery is durably remembered: a crash then repeats
         // at most what is in the window.
-        self.releasing.insert(handle, registration);
-        self.release(now, handle, DeleteReason::Done, Some(remember), out);
+        if self.settings.durable {
+            self.deliveries.releasing.insert(record.number, registration);
+        } else {
+            let endpoint = self.deliveries.open_window(registration);
+            self.steps.extend(endpoint.map(Step::Deliver));
+        }
+        if !anonymous {
+            self.remembered.deliver(remember.fingerprint);
+        }
+        self.depart(now, bundle, Why::Delivered, Some(remember).filter(|_| !anonymous), edge, out);
     }
 
     /// The store forgot a bundle (and remembers its delivery).
-    pub(crate) fn on_deleted(&mut self, handle: BundleHandle) {
-        let Some(registration) = self.releasing.remove(&handle) else { return };
-        if let Some(r) = self.registrations.get_mut(&registration) {
-            r.in_flight = r.in_flight.saturating_sub(1);
-            self.steps.push_back(Step::Deliver(r.endpoint.clone()));
+    pub(crate) fn on_deleted(&mut self, bundle: BundleHandle) {
+        let Some(registration) = self.deliveries.releasing.remove(&bundle.0) else { return };
+        let endpoint = self.deliveries.open_window(registration);
+        self.steps.extend(endpoint.map(Step::Deliver));
+    }
+
+    /// A bundle leaves: it is in no line and with no application any more.
+    pub(crate) fn withdraw(&mut self, bundle: Handle) {
+        if let Some(delivery) = self.deliveries.of.get(&bundle).copied() {
+            if let Some((registration, _)) = self.deliveries.end(delivery) {
+                let endpoint = self.deliveries.open_window(registration);
+                self.steps.extend(endpoint.map(Step::Deliver));
+            }
+        }
+        if let Some(held) = self.book.get(bundle) {
+            self.deliveries.step_out(held);
         }
     }
 
     /// RFC 9171 5.9: a fragment for this node.
-    pub(crate) fn add_fragment<S: Sink<Output>>(&mut self, now: Instant, handle: BundleHandle, out: &mut S) {
-        let Some(held) = self.bundles.get_mut(&handle) else { return };
-        let mut piece = held.bundle.clone();
-        if let Some(loaded) = held.loaded.take() {
-            piece.payload = loaded;
+    fn join<S: Sink<Output>>(&mut self, now: Instant, bundle: Handle, edge: &mut dyn Edge, out: &mut S) {
+        let joined = self.fragments.add(&mut self.book, bundle);
+        match joined {
+            Joined::Redundant => return self.depart(now, bundle, Why::Forwarded, None, edge, out),
+            Joined::Waiting | Joined::Complete { .. } => {}
         }
-        let (expires, from) = (held.view.expires, held.view.received_from);
-        match self.reassembler.add(handle, piece, expires) {
-            Reassembly::Waiting => {}
-            Reassembly::Redundant => self.release(now, handle, DeleteReason::Done, None, out),
-            Reassembly::Refused(_) => {
-                if let Some(held) = self.bundles.get_mut(&handle) {
-                    held.place = Place::New;
-                }
-                self.delete(now, handle, DeleteReason::DepletedStorage, out);
-            }
-            Reassembly::Complete { bundle, keys } => {
-                self.on_reassembled(now, bundle, from, expires, out);
-                for key in keys {
-                    if let Some(held) = self.bundles.get_mut(&key) {
-                        held.place = Place::New;
-                    }
-                    self.release(now, key, DeleteReason::Done, None, out);
-                }
-            }
+        let last = self.book.release(bundle, Reason::Route);
+        debug_assert!(!last, "it waits for the others");
+        if let Joined::Complete { first, payload, expires, parts } = joined {
+            self.reassemble(now, first, payload, expires, parts, edge, out);
         }
     }
 
-    fn on_reassembled<S: Sink<Output>>(
+    /// The whole is an entry that refers to its parts; it has no record of its own.
+    fn reassemble<S: Sink<Output>>(
         &mut self,
         now: Instant,
-        bundle: Box<Bundle>,
-        from: Option<NodeId>,
+        first: Handle,
+        payload: Payload,
         expires: Instant,
+        parts: Vec<Handle>,
+        edge: &mut dyn Edge,
         out: &mut S,
     ) {
-        let fingerprint = bundle.id().fingerprint();
-        if self.delivered.contains(fingerprint) || self.by_fingerprint.contains_key(&fingerprint) {
+        let Some(held) = self.book.get(first) else { return };
+        let (from, hops, seen_before) = (held.from, held.hops, held.flags.has(Flags::SEEN_BEFORE));
+        let made = edge.whole(&held.bundle.clone(), payload);
+        let whole = made.ok().filter(|whole| self.book.find(whole.id).is_none());
+        let Some(whole) = whole else {
+            for part in parts {
+                self.depart(now, part, Why::Forwarded, None, edge, out);
+            }
             return;
-        }
-        let size = bundle.encoded_len();
-        let view = self.view(now, &bundle, size, from, expires.since(now));
-        let age_ms = bundle.age_ms();
-        let whole = self.keep(now, *bundle, view, fingerprint, age_ms);
-        self.event_seen(whole, out);
-        self.event(out, Event::Reassembled { bundle: whole });
-        self.put(now, whole, out);
-        self.steps.push_back(Step::Dispatch(whole));
+        };
+        let mut flags = Flags(Flags::DURABLE | Flags::VIRTUAL);
+        flags.set(Flags::SEEN_BEFORE, seen_before);
+        let handle = self.keep(
+            New {
+                bundle: Arc::new(whole),
+                number: None,
+                received: now,
+                expires,
+                from,
+                hops,
+                labels: [0; 2],
+                reasons: Reasons::of(&[Reason::Route]),
+                flags,
+            },
+            out,
+        );
+        self.fragments.refer(handle, parts);
+        self.event(out, Event::Reassembled { bundle: self.number(handle) });
+        self.steps.push_back(Step::Dispatch(handle));
+        let _: PeerId = from;
     }
 }

@@ -1,222 +1,271 @@
-//! Dispatching (RFC 9171 5.3) and the choice of a next hop: router first, then static routes, then
-//! the direct neighbour.
+//! Dispatching (RFC 9171 5.3) and the choice of a way (5.4): the router first; where it knows none,
+//! static routes, then a link straight to the destination, then a smaller piece.
 
-use crate::agent::{Agent, Step};
-use crate::held::Place;
+use crate::agent::{Agent, Step, deleted};
+use crate::edge::Edge;
 use crate::io::Output;
-use crate::link::{QueueEntry, QueueKey};
-use alloc::string::String;
+use crate::queues::Taken;
+use crate::waits::back_off;
+use alloc::string::{String, ToString};
 use alloc::vec::Vec;
-use core::time::Duration;
-use farlink_base::{BundleHandle, BundleView, Event, Instant, LinkId, NodeId, Proposal, Sink};
-use farlink_bundle::EndpointId;
-use farlink_routing::{Outcome, Question, RouterOutput};
+use farlink_base::{DeleteReason, EndpointId, Event, Instant, LinkId, NodeId, PeerId, Sink};
+use farlink_book::{Flags, Handle, Held, Leg, News, Reason, Reasons, Way, Why};
 
-/// A bundle is not cut into pieces with less payload than this to find a route.
+/// A bundle is not cut into pieces with less payload than this to find a way.
 const PIECE_MIN: u64 = 1024;
 
 impl Agent {
-    /// Decides what happens with a bundle that is new or waits.
-    pub(crate) fn dispatch<S: Sink<Output>>(&mut self, now: Instant, handle: BundleHandle, out: &mut S) {
-        let Some(held) = self.bundles.get_mut(&handle) else { return };
-        match held.place {
-            Place::New => {}
-            Place::Waiting { retry } => {
-                held.place = Place::New;
-                self.waiting.remove(&handle);
-                if let Some(key) = retry {
-                    self.timers.cancel(key);
-                }
-            }
-            _ => return,
+    /// Whether a bundle is to be forwarded and nothing is under way for it.
+    pub(crate) fn waits_for_a_way(&self, held: &Held) -> bool {
+        held.has(Reason::Route) && !held.has(Reason::Queue)
+    }
+
+    /// Decides what happens with a bundle that is new, waits, or came back.
+    pub(crate) fn dispatch<S: Sink<Output>>(&mut self, now: Instant, bundle: Handle, edge: &mut dyn Edge, out: &mut S) {
+        let Some(held) = self.book.get(bundle).filter(|held| self.waits_for_a_way(held)) else { return };
+        if held.expires <= now {
+            return self.depart(now, bundle, deleted(DeleteReason::Expired), None, edge, out);
         }
-        let destination = held.view.destination;
-        if self.is_local(destination) {
-            self.deliver_locally(now, handle, out);
+        if self.is_local(held.destination()) {
+            return self.deliver_locally(now, bundle, edge, out);
+        }
+        if held.is_tired() {
+            return self.depart(now, bundle, deleted(DeleteReason::HopLimit), None, edge, out);
+        }
+        if self.is_hello(held) {
+            return self.repeat_hello(now, bundle, edge, out);
+        }
+        self.waits.cancel(bundle);
+        self.route(now, bundle, out);
+    }
+
+    /// Neighbours that refused it lately.
+    pub(crate) fn tried(&self, held: &Held) -> Vec<PeerId> {
+        if held.flags.has(Flags::ASIDE) {
+            self.waits.tried(held.handle(), |peer| self.neighbours.ups(peer))
         } else {
-            self.route(now, handle, out);
+            Vec::new()
         }
     }
 
-    fn route<S: Sink<Output>>(&mut self, now: Instant, handle: BundleHandle, out: &mut S) {
-        let Some(view) = self.bundles.get(&handle).map(|h| h.view.clone()) else { return };
-        let mut retry = Instant::MAX;
-        let mut copied = false;
-        for proposal in self.proposals(now, &view) {
-            match proposal {
-                Proposal::Forward { link, next_hop, not_before, until, .. } => {
-                    if self.queue(now, &view, link, next_hop, not_before, until, out) {
-                        self.tell_router_outcome(now, &view, Outcome::Queued { link });
-                        return;
-                    }
-                }
-                Proposal::Copy { link, next_hop, split } => {
-                    copied |= self.queue_copy(now, &view, link, next_hop, split, out);
-                }
-                Proposal::Wait { until } => retry = retry.min(until),
+    fn route<S: Sink<Output>>(&mut self, now: Instant, bundle: Handle, out: &mut S) {
+        let Some(held) = self.book.get(bundle) else { return };
+        let tried = self.tried(held);
+        let seen = crate::agent::seen(&self.book, &self.neighbours, &self.settings, &self.local, now);
+        let way = match self.cuts.left(bundle) {
+            // The rest of a bundle that leaves in pieces.
+            Some(left) => {
+                let size = left + held.bundle.overhead();
+                self.policies.route_part(seen, held, size, &tried).map_or(Way::Wait(Instant::MAX), Way::One)
+            }
+            None => self.policies.route(seen, held, &tried),
+        };
+        self.follow_orders(now, farlink_book::Side::Router, out);
+        let until = match way {
+            Way::Carry => return self.carry(now, bundle, Instant::MAX, out),
+            Way::One(leg) if self.may_follow(now, bundle, leg) => return self.queue(bundle, leg, false, out),
+            Way::All(legs) if self.queue_all(now, bundle, &legs, out) => return,
+            Way::Wait(until) => until,
+            Way::One(_) | Way::All(_) => Instant::MAX,
+        };
+        if let Some(leg) = self.static_leg(bundle, &tried, now).or_else(|| self.leg_for_a_piece(now, bundle, &tried)) {
+            return self.queue(bundle, leg, false, out);
+        }
+        self.carry(now, bundle, until, out);
+    }
+
+    /// Whether a link can be used for a bundle, and the control lets it go there.
+    fn may_follow(&self, now: Instant, bundle: Handle, leg: Leg) -> bool {
+        let Some(link) = self.neighbours.link(leg.link).filter(|link| link.enabled) else { return false };
+        let (Some(held), Some(peer)) = (self.book.get(bundle), self.neighbours.peers().get(link.peer)) else {
+            return false;
+        };
+        leg.until > now && self.policies.allows(self.seen(now), peer, held)
+    }
+
+    fn queue_all<S: Sink<Output>>(&mut self, now: Instant, bundle: Handle, legs: &[Leg], out: &mut S) -> bool {
+        let anonymous = self.book.get(bundle).is_none_or(|held| held.bundle.is_anonymous());
+        let usable: Vec<Leg> = legs.iter().copied().filter(|leg| self.may_follow(now, bundle, *leg)).collect();
+        // The first takes the bundle itself, the others copies; an anonymous one has none.
+        for (n, leg) in usable.iter().take(if anonymous { 1 } else { usize::MAX }).enumerate() {
+            self.queue(bundle, *leg, n > 0, out);
+        }
+        !usable.is_empty()
+    }
+
+    /// Puts a bundle into a link's queue.
+    pub(crate) fn queue<S: Sink<Output>>(&mut self, bundle: Handle, leg: Leg, copy: bool, out: &mut S) {
+        if let Some(held) = self.book.get_mut(bundle).filter(|_| !copy) {
+            held.flags.set(Flags::MOVES, false);
+        }
+        if let Some(list) = self.queues.put(&mut self.book, bundle, leg, copy) {
+            if leg.until < Instant::MAX {
+                let timer = self.timers.arm(leg.until, crate::agent::Timer::List(list));
+                self.queues.set_timer(list, timer);
             }
         }
-        if copied {
-            return self.wait(now, handle, retry, out);
-        }
-        if let Some((link, next_hop)) = self.static_next_hop(now, handle, &view) {
-            if self.queue(now, &view, link, next_hop, now, Instant::MAX, out) {
-                return;
-            }
-        }
-        if self.cut_for_a_smaller_contact(now, handle, &view, out) {
-            return;
-        }
-        self.wait(now, handle, retry, out);
+        let next_hop = self.node_of(self.neighbours.peer_of(leg.link));
+        self.event(out, Event::Routed { bundle: self.number(bundle), link: leg.link, next_hop });
+        self.steps.push_back(Step::Pump(leg.link));
     }
 
-    fn proposals(&mut self, now: Instant, view: &BundleView) -> Vec<Proposal> {
-        let mut proposals = Vec::new();
-        self.router.propose(now, Question::Bundle(view), &mut proposals);
-        let store = self.store_view();
-        proposals.retain(|p| self.control.allow(now, view, p, &store));
-        proposals
-    }
-
-    /// Puts a bundle into a link's queue; false when the link cannot be used for it.
-    #[allow(clippy::too_many_arguments)]
-    fn queue<S: Sink<Output>>(
-        &mut self,
-        now: Instant,
-        view: &BundleView,
-        link: LinkId,
-        next_hop: NodeId,
-        not_before: Instant,
-        until: Instant,
-        out: &mut S,
-    ) -> bool {
-        if !self.links.get(&link).is_some_and(|l| l.enabled) || until <= now || view.excluded.contains(&next_hop) {
-            return false;
+    /// Leaves a bundle until something changes, or until `until`; it is offered to neighbours.
+    fn carry<S: Sink<Output>>(&mut self, now: Instant, bundle: Handle, until: Instant, out: &mut S) {
+        let Some(held) = self.book.get(bundle) else { return };
+        let (expires, failures, number) = (held.expires, held.failures, held.name());
+        let aside = held.flags.has(Flags::ASIDE) && self.waits.first_refusal(bundle).is_some();
+        if until < expires {
+            self.waits.until(&mut self.book, bundle, until.max(Instant(now.0 + 1)));
         }
-        let handle = view.bundle;
-        let until = self.arm_route(until, handle);
-        let key = QueueKey::new(view.priority, not_before, handle);
-        if let Some(l) = self.links.get_mut(&link) {
-            l.enqueue(key, QueueEntry { next_hop, copy: None, size: view.size });
+        if aside {
+            // Refusals end after their back-off.
+            self.waits.until(&mut self.book, bundle, now + back_off(failures));
         }
-        if let Some(held) = self.bundles.get_mut(&handle) {
-            held.place = Place::Queued { link, key, until };
+        self.event(out, Event::Waiting { bundle: number });
+        if self.policies.offers() {
+            self.offers.wake_all();
         }
-        self.event(out, Event::Routed { bundle: handle, link, next_hop });
-        self.steps.push_back(Step::Pump(link));
-        true
-    }
-
-    /// Puts a copy of a bundle into a link's queue, once per neighbour.
-    fn queue_copy<S: Sink<Output>>(
-        &mut self,
-        now: Instant,
-        view: &BundleView,
-        link: LinkId,
-        next_hop: NodeId,
-        split: u32,
-        out: &mut S,
-    ) -> bool {
-        let handle = view.bundle;
-        let Some(held) = self.bundles.get_mut(&handle) else { return false };
-        if held.given.contains(&next_hop) || view.received_from == Some(next_hop) {
-            return false;
-        }
-        let Some(l) = self.links.get_mut(&link).filter(|l| l.enabled) else { return false };
-        held.given.push(next_hop);
-        let key = QueueKey::new(view.priority, now, handle);
-        l.enqueue(key, QueueEntry { next_hop, copy: Some(split), size: view.size });
-        self.event(out, Event::Routed { bundle: handle, link, next_hop });
-        self.steps.push_back(Step::Pump(link));
-        true
-    }
-
-    /// Leaves a bundle until something changes, or until `retry`.
-    pub(crate) fn wait<S: Sink<Output>>(&mut self, now: Instant, handle: BundleHandle, retry: Instant, out: &mut S) {
-        let Some(held) = self.bundles.get(&handle) else { return };
-        let after_failure = if held.view.excluded.is_empty() { Instant::MAX } else { now + back_off(held.failures) };
-        let retry = self.arm_route(retry.max(Instant(now.0 + 1)).min(after_failure), handle);
-        if let Some(held) = self.bundles.get_mut(&handle) {
-            held.place = Place::Waiting { retry };
-        }
-        self.waiting.insert(handle);
-        self.event(out, Event::Waiting { bundle: handle });
     }
 
     /// Static routes, then a link straight to the destination.
-    fn static_next_hop(&mut self, now: Instant, handle: BundleHandle, view: &BundleView) -> Option<(LinkId, NodeId)> {
-        let destination = self.bundles.get(&handle)?.bundle.primary.destination.clone();
-        let best = self
-            .settings
-            .routes
-            .iter()
-            .filter_map(|(pattern, hop)| pattern_rank(pattern, &destination).map(|rank| (rank, hop)))
-            .max_by_key(|(rank, _)| *rank)
-            .map(|(_, hop)| hop.clone());
-        let next_hop = best.map_or(view.destination, |hop| self.names.node(&hop));
-        if view.excluded.contains(&next_hop) {
+    fn static_leg(&self, bundle: Handle, tried: &[PeerId], now: Instant) -> Option<Leg> {
+        let held = self.book.get(bundle)?;
+        let destination = &held.bundle.destination;
+        let routes = self.settings.routes.iter();
+        let best = routes
+            .filter_map(|(pattern, hop)| pattern_rank(pattern, destination).map(|rank| (rank, hop)))
+            .max_by_key(|(rank, _)| *rank);
+        let next_hop = best.map_or_else(|| destination.node(), |(_, hop)| hop.node());
+        self.link_to(next_hop, tried, now).map(|link| Leg { link, not_before: now, until: Instant::MAX })
+    }
+
+    /// A link to a node: among several one that is up first, then the least queued. A link ruled
+    /// by the plan is the router's to choose, unless the router reads no plan.
+    fn link_to(&self, node: NodeId, tried: &[PeerId], now: Instant) -> Option<LinkId> {
+        if node == NodeId::NULL {
             return None;
         }
-        // Among parallel links one that is up goes first; a link ruled by the plan is the router's
-        // to choose, unless there is no router that reads the plan.
-        let plan_rules = self.router.uses_plan();
-        let usable = self.links.values().filter(|l| l.peer == next_hop && l.enabled && !(l.planned && plan_rules));
-        usable.min_by_key(|l| (!l.is_up(now), l.queued_bytes, l.id)).map(|l| (l.id, next_hop))
+        let peer = self.neighbours.of_node(node).filter(|peer| !tried.contains(&peer.id))?;
+        let (plan_rules, plan) = (self.policies.uses_plan(), self.plan.placed());
+        let links = peer.links.iter().filter_map(|link| self.neighbours.link(*link));
+        let usable = links.filter(|link| link.enabled && !(link.is_planned() && plan_rules));
+        usable.min_by_key(|link| (!link.is_up(plan, now), self.queues.of(link.id).1, link.id)).map(|link| link.id)
     }
 
-    /// When no contact can take the whole bundle but one could take half of it, cuts it (RFC 9171
-    /// 5.8); the halves are dispatched in turn.
-    fn cut_for_a_smaller_contact<S: Sink<Output>>(
-        &mut self,
-        now: Instant,
-        handle: BundleHandle,
-        view: &BundleView,
-        out: &mut S,
-    ) -> bool {
-        if !view.may_fragment || !self.router.uses_plan() || view.payload_size < 2 * PIECE_MIN {
-            return false;
+    /// When no contact can take all of the bundle but one could take half of it, it leaves in
+    /// pieces (RFC 9171 5.8).
+    fn leg_for_a_piece(&mut self, now: Instant, bundle: Handle, tried: &[PeerId]) -> Option<Leg> {
+        let held = self.book.get(bundle)?;
+        let payload = self.cuts.left(bundle).unwrap_or(held.bundle.payload.len());
+        let overhead = held.bundle.overhead() + 32;
+        if !held.bundle.may_fragment() || !self.policies.uses_plan() {
+            return None;
         }
-        let mut size = view.size;
-        while size > 2 * PIECE_MIN {
-            size /= 2;
-            let smaller = BundleView { size, payload_size: size, ..view.clone() };
-            if self.proposals(now, &smaller).iter().any(|p| matches!(p, Proposal::Forward { .. })) {
-                let overhead = view.size - view.payload_size + 32;
-                let first = size.saturating_sub(overhead).max(PIECE_MIN / 2);
-                return self.cut(now, handle, first, out);
+        // Halves of the payload: each has blocks of its own, and two of them leave no third.
+        let mut piece = payload;
+        while piece >= 2 * PIECE_MIN {
+            piece = piece.div_ceil(2);
+            if let Some(leg) = self.policies.route_part(self.seen(now), held, piece + overhead, tried) {
+                self.cuts.limit_next(&mut self.book, bundle, piece);
+                return Some(leg);
             }
         }
-        false
+        None
     }
 
-    pub(crate) fn tell_router_outcome(&mut self, now: Instant, view: &BundleView, outcome: Outcome) {
-        self.router.on_outcome(now, view, outcome, &mut self.router_said);
+    /// A router wants to be asked again about a bundle in a queue.
+    pub(crate) fn reroute<S: Sink<Output>>(&mut self, now: Instant, bundle: Handle, edge: &mut dyn Edge, out: &mut S) {
+        if self.book.get(bundle).is_some_and(|held| held.has(Reason::Route)) {
+            self.leave_queues(bundle);
+            self.dispatch(now, bundle, edge, out);
+        }
     }
 
-    /// What the router said unasked.
-    pub(crate) fn on_router_output<S: Sink<Output>>(&mut self, now: Instant, said: RouterOutput, out: &mut S) {
-        match said {
-            RouterOutput::Signal(signal) => self.send_signal(now, crate::report::Policy::Router, signal, out),
-            RouterOutput::Reconsider => self.steps.push_back(Step::Reconsider),
-            RouterOutput::Bump(handle) => {
-                if !matches!(self.bundles.get(&handle).map(|h| &h.place), Some(Place::Queued { .. })) {
-                    return;
-                }
-                self.unlink(handle);
-                self.steps.push_back(Step::Dispatch(handle));
+    /// A bundle of a list that was let go: its contact is over or its link gone.
+    pub(crate) fn on_loose<S: Sink<Output>>(&mut self, now: Instant, taken: Taken, edge: &mut dyn Edge, out: &mut S) {
+        let Taken { bundle, copy, link, .. } = taken;
+        if !copy {
+            let to = self.neighbours.peer_of(link);
+            self.tell(now, &News::Failed { bundle, to, gave: 0, keep: false }, out);
+        }
+        if self.is_done(bundle) {
+            // It was a copy, and the bundle itself is where it should be.
+            return self.depart(now, bundle, Why::Forwarded, None, edge, out);
+        }
+        self.steps.push_back(Step::Dispatch(bundle));
+    }
+
+    /// Takes a bundle out of all queues; it is held still.
+    pub(crate) fn leave_queues(&mut self, bundle: Handle) {
+        while let Some(taken) = self.queues.take_of(&mut self.book, bundle) {
+            if let Some(timer) = taken.timer {
+                self.timers.cancel(timer);
+            }
+        }
+    }
+
+    /// The moment a bundle waited for has come.
+    pub(crate) fn on_wait_end<S: Sink<Output>>(
+        &mut self,
+        now: Instant,
+        bundle: Handle,
+        edge: &mut dyn Edge,
+        out: &mut S,
+    ) {
+        let Some(held) = self.book.get(bundle) else { return };
+        if held.has(Reason::Deliver) {
+            self.await_delivery(bundle);
+        } else if self.waits_for_a_way(held) {
+            self.dispatch(now, bundle, edge, out);
+            self.steps.push_back(Step::Offer(bundle));
+        }
+    }
+
+    /// Gives a bundle up, as a policy says: only forwarding ends; deliveries, custody and what is
+    /// on its way do not.
+    pub(crate) fn give_up<S: Sink<Output>>(
+        &mut self,
+        now: Instant,
+        bundle: Handle,
+        why: Why,
+        edge: &mut dyn Edge,
+        out: &mut S,
+    ) {
+        let Some(held) = self.book.get(bundle).filter(|held| !self.is_local(held.destination())) else { return };
+        if is_only_forwarded(held) {
+            self.depart(now, bundle, why, None, edge, out);
+        } else if held.has(Reason::Route) && (held.has(Reason::Send) || held.has(Reason::Custody)) {
+            self.leave_queues(bundle);
+            let last = self.book.release(bundle, Reason::Route);
+            debug_assert!(!last, "it is held for another reason");
+        }
+    }
+
+    /// Sends a bundle to a neighbour to make room here; it stays until that neighbour has it.
+    pub(crate) fn migrate<S: Sink<Output>>(&mut self, bundle: Handle, to: PeerId, out: &mut S) {
+        let removable = self
+            .book
+            .get(bundle)
+            .is_some_and(|held| is_only_forwarded(held) && held.sends == 0 && !self.is_local(held.destination()));
+        let Some(link) = self.neighbours.peers().get(to).and_then(|peer| peer.up.first().copied()) else { return };
+        if removable {
+            self.leave_queues(bundle);
+            self.queue(bundle, Leg { link, not_before: Instant::ZERO, until: Instant::MAX }, false, out);
+            if let Some(held) = self.book.get_mut(bundle) {
+                held.flags.set(Flags::MOVES, true);
             }
         }
     }
 }
 
-/// Wait after the n-th failure in a row: 1 s, 2 s, ... 64 s.
-pub(crate) fn back_off(failures: u32) -> Duration {
-    Duration::from_secs(1 << failures.saturating_sub(1).min(6))
+/// Whether nothing is owed about a bundle but forwarding; the store may not have it yet.
+fn is_only_forwarded(held: &Held) -> bool {
+    const FORWARDED: Reasons = Reasons::of(&[Reason::Route, Reason::Queue, Reason::Commit]);
+    held.has(Reason::Route) && held.reasons().within(FORWARDED)
 }
 
 /// How well a route pattern fits: longer is better; `None` does not fit.
 pub(crate) fn pattern_rank(pattern: &str, destination: &EndpointId) -> Option<usize> {
-    use alloc::string::ToString;
     let text: String = destination.to_string();
     if pattern == "*" {
         return Some(0);
@@ -240,10 +289,5 @@ mod tests {
         assert_eq!(pattern_rank("ipn:52.*", &to), Some(7));
         assert_eq!(pattern_rank("ipn:52.0", &to), Some(usize::MAX), "a node ID stands for all its services");
         assert_eq!(pattern_rank("ipn:5.*", &to), None);
-    }
-
-    #[test]
-    fn back_off_doubles_and_stops() {
-        assert_eq!([1, 2, 3, 7, 99].map(|n| back_off(n).as_secs()), [1, 2, 4, 64, 64]);
     }
 }

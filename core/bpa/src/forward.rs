@@ -1,372 +1,251 @@
-//! Forwarding (RFC 9171 5.4): from a link's queue to its convergence layer, at the link's pace and
-//! within its contacts; fragmentation (5.8).
+//! Forwarding (RFC 9171 5.4): from a link's queue, or from what its neighbour is offered, to the
+//! convergence layer, at the link's pace and within its contacts; pieces are cut here (5.8).
 
-use crate::agent::{Agent, Sending, Step, Timer};
-use crate::held::Place;
+use crate::agent::{Agent, Step, Timer, deleted};
+use crate::edge::Edge;
 use crate::io::Output;
-use crate::link::{Link, QueueEntry};
-use crate::settings::LinkSettings;
+use crate::sends::Sending;
 use alloc::boxed::Box;
-use alloc::string::String;
-use farlink_base::layer::SendId;
-use farlink_base::{
-    BundleHandle, DeleteReason, Duration, Event, Instant, LinkId, NodeId, Payload, Refusal, Sink, store,
-};
-use farlink_bundle::{Bundle, EndpointId, fragment};
-use farlink_routing::{ContactChange, Outcome, Question};
+use alloc::vec::Vec;
+use core::ops::Range;
+use farlink_base::{DeleteReason, Event, Facts, Hop, Instant, LinkId, PeerId, Sink};
+use farlink_book::{Handle, Held, News, Reason, Side, Split, Want};
 
-/// Bundles of one link read from the store ahead of their turn.
-const LOADS_AHEAD: usize = 8;
 /// Queue places looked at for a bundle that still fits the contact.
 const FIT_SCAN: usize = 64;
 /// A contact's remainder smaller than this is left unused rather than filled with a fragment.
 const FRAGMENT_MIN: u64 = 4096;
+/// Bytes a fragment adds to the blocks around its payload, at most.
+const FRAGMENT_OVERHEAD: u64 = 64;
+
+/// How a bundle leaves.
+struct Parting {
+    bundle: Handle,
+    labels: [Split; 2],
+    keep: bool,
+    range: Option<Range<u64>>,
+}
 
 impl Agent {
-    /// Moves bundles from a link's queue to its layer while both allow it.
-    pub(crate) fn pump<S: Sink<Output>>(&mut self, now: Instant, link: LinkId, out: &mut S) {
-        while self.pump_one(now, link, out) {}
+    /// A layer takes bundles for a link, or one, or none.
+    pub(crate) fn on_ready(&mut self, link: LinkId, ready: bool, one: bool) {
+        let Some(l) = self.neighbours.link_mut(link).filter(|l| one || !l.one_by_one) else { return };
+        (l.ready, l.one_by_one) = (ready, one);
+        if ready {
+            self.steps.push_back(Step::Pump(link));
+        }
     }
 
-    fn pump_one<S: Sink<Output>>(&mut self, now: Instant, link: LinkId, out: &mut S) -> bool {
-        let Some(l) = self.links.get_mut(&link) else { return false };
-        if !l.ready || !l.is_up(now) || (l.queue.is_empty() && l.loaded.is_empty()) {
-            return false;
-        }
-        if l.may_send_at() > now {
-            if !l.pace_armed {
-                l.pace_armed = true;
-                let at = l.may_send_at();
-                self.timers.arm(at, Timer::Pace(link));
-            }
-            return false;
-        }
-        if let Some((handle, entry)) = l.loaded.pop_front() {
-            self.transmit(now, link, handle, entry, out);
-            return true;
-        }
-        if l.loading.len() >= LOADS_AHEAD {
-            return false;
-        }
-        let Some(key) = Self::next_fitting(l, now) else {
-            return self.fill_contact(now, link, out);
-        };
-        let Some(entry) = l.dequeue(&key) else { return false };
-        self.leave_queue(key.bundle, entry, link);
-        let handle = key.bundle;
-        let stored = self.bundles.get(&handle).is_some_and(|h| h.loaded.is_none() && h.bundle.payload.is_stored());
-        if stored {
-            if let Some(l) = self.links.get_mut(&link) {
-                l.loading.insert(handle, entry);
-            }
-            out.push(Output::Store(store::Input::Load { bundle: handle }));
-        } else {
-            self.transmit(now, link, handle, entry, out);
-        }
-        true
-    }
-
-    /// The most urgent queued bundle that fits what is left of the contact.
-    fn next_fitting(link: &Link, now: Instant) -> Option<crate::link::QueueKey> {
-        let Some(room) = link.room_in_contact(now) else {
-            return link.queue.keys().next().copied();
-        };
-        link.queue.iter().take(FIT_SCAN).find(|(_, entry)| entry.size <= room).map(|(key, _)| *key)
-    }
-
-    fn leave_queue(&mut self, handle: BundleHandle, entry: QueueEntry, link: LinkId) {
-        if entry.copy.is_some() {
+    /// Moves one bundle from a link's queue, or from its neighbour's wants, to its layer, if both
+    /// allow it; then comes again.
+    pub(crate) fn pump<S: Sink<Output>>(&mut self, now: Instant, link: LinkId, edge: &mut dyn Edge, out: &mut S) {
+        let plan = self.plan.placed();
+        let Some(l) = self.neighbours.link_mut(link) else { return };
+        if !l.ready || !l.is_up(plan, now) {
             return;
         }
-        let Some(held) = self.bundles.get_mut(&handle) else { return };
-        if let Place::Queued { until: Some(key), .. } = held.place {
-            self.timers.cancel(key);
-        }
-        held.place = Place::Loading { link };
-    }
-
-    /// Nothing queued fits the rest of the contact whole: cut the first bundle that may be cut.
-    fn fill_contact<S: Sink<Output>>(&mut self, now: Instant, link: LinkId, out: &mut S) -> bool {
-        let Some(l) = self.links.get(&link) else { return false };
-        let room = l.room_in_contact(now).unwrap_or(0);
-        let first = l.queue.iter().find(|(_, e)| e.copy.is_none()).map(|(k, _)| k.bundle);
-        let Some(handle) = first else { return false };
-        let Some(held) = self.bundles.get(&handle) else { return false };
-        let overhead = held.view.size - held.view.payload_size + 64;
-        if !held.view.may_fragment || room < overhead + FRAGMENT_MIN {
-            return false;
-        }
-        let first_payload = room - overhead;
-        if first_payload >= held.view.payload_size {
-            return false;
-        }
-        let view = held.view.clone();
-        self.unlink(handle);
-        self.tell_router_outcome(now, &view, Outcome::Failed { link });
-        self.cut(now, handle, first_payload, out)
-    }
-
-    /// Replaces a bundle by two fragments; false when it cannot be cut there.
-    pub(crate) fn cut<S: Sink<Output>>(&mut self, now: Instant, handle: BundleHandle, first: u64, out: &mut S) -> bool {
-        let Some(held) = self.bundles.get(&handle) else { return false };
-        let from = held.view.received_from;
-        let (received, expires, age_ms) = (held.received, held.view.expires, held.age_ms);
-        if held.bundle.payload.is_stored() && held.loaded.is_none() {
-            // The pieces are records of their own: their bytes must be in memory.
-            if let Some(held) = self.bundles.get_mut(&handle) {
-                held.place = Place::Cutting { first };
+        let (at, peer) = (l.may_send_at(), l.peer);
+        if at > now {
+            let nothing = self.queues.of(link).0 == 0 && !self.offers.has(peer);
+            if !l.pace_armed && !nothing {
+                l.pace_armed = true;
+                self.timers.arm(at, Timer::Pace(link));
             }
-            out.push(Output::Store(store::Input::Load { bundle: handle }));
-            return true;
+            return;
         }
-        let mut whole = held.bundle.clone();
-        if let Some(loaded) = &held.loaded {
-            whole.payload = loaded.clone();
-        }
-        let Some((head, tail)) = fragment(&whole, first) else {
-            self.steps.push_back(Step::Dispatch(handle));
-            return false;
-        };
-        for mut piece in [head, tail] {
-            piece.seal(&self.settings.accel);
-            let size = piece.encoded_len();
-            let view = self.view(now, &piece, size, from, expires.since(now));
-            let fingerprint = piece.id().fingerprint();
-            let into = self.keep(now, piece, view, fingerprint, age_ms);
-            if let Some(held) = self.bundles.get_mut(&into) {
-                held.received = received;
+        let room = l.room_in_contact(plan, now);
+        let parting = self.next_queued(now, link, room, edge).or_else(|| self.next_wanted(now, peer, room));
+        if let Some(parting) = parting {
+            if self.book.get(parting.bundle).is_some_and(|held| held.expires <= now) {
+                self.depart(now, parting.bundle, deleted(DeleteReason::Expired), None, edge, out);
+            } else {
+                self.transmit(now, link, parting, edge, out);
             }
-            self.event_seen(into, out);
-            self.event(out, Event::Fragmented { bundle: handle, into });
-            self.put(now, into, out);
-            self.steps.push_back(Step::Dispatch(into));
+            self.steps.push_back(Step::Pump(link));
         }
-        self.release(now, handle, DeleteReason::Done, None, out);
-        true
     }
 
-    /// RFC 9171 5.4 step 4: changes the bundle for this hop and hands it over.
+    /// The most urgent queued bundle that fits what is left of the contact, or a piece of the first
+    /// that may be cut.
+    fn next_queued(&mut self, now: Instant, link: LinkId, room: Option<u64>, edge: &mut dyn Edge) -> Option<Parting> {
+        let limit = room.unwrap_or(u64::MAX);
+        let fits = |held: &Held, _: bool| self.size_of_next(now, held, edge) <= limit;
+        let whole = self.queues.first(link, &self.book, FIT_SCAN, fits);
+        let leg = whole.or_else(|| {
+            let cut = |held: &Held, copy: bool| !copy && self.may_cut_for(held, limit);
+            self.queues.first(link, &self.book, FIT_SCAN, cut)
+        })?;
+        let taken = self.queues.take(&mut self.book, leg)?;
+        if let Some(timer) = taken.timer {
+            self.timers.cancel(timer);
+        }
+        let held = self.book.get(taken.bundle)?;
+        let labels = if taken.copy { Want::copy(held, 0).labels } else { Want::give(held, 0).labels };
+        if taken.copy {
+            // Perhaps the bundle itself was let go before: then this was all that it waited for.
+            self.steps.push_back(Step::Dispatch(taken.bundle));
+        }
+        let range = if taken.copy { None } else { self.next_range(taken.bundle, whole.is_none(), limit) };
+        Some(Parting { bundle: taken.bundle, labels, keep: taken.copy, range })
+    }
+
+    /// The piece that leaves next; `None`: all of it.
+    fn next_range(&mut self, bundle: Handle, cut: bool, room: u64) -> Option<Range<u64>> {
+        let overhead = self.book.get(bundle)?.bundle.overhead() + FRAGMENT_OVERHEAD;
+        let payload = if cut { room.saturating_sub(overhead) } else { u64::MAX };
+        if cut && !self.cuts.has(bundle) {
+            self.cuts.limit(&mut self.book, bundle, u64::MAX);
+        }
+        self.cuts.next(bundle, payload)
+    }
+
+    /// Encoded length of what of a bundle leaves next.
+    fn size_of_next(&self, now: Instant, held: &Held, edge: &dyn Edge) -> u64 {
+        match self.cuts.next(held.handle(), u64::MAX) {
+            Some(range) => edge.size(&held.bundle, &self.outgoing(now, held, [0; 2]), Some(range)),
+            None => held.size(),
+        }
+    }
+
+    fn may_cut_for(&self, held: &Held, room: u64) -> bool {
+        let overhead = held.bundle.overhead() + FRAGMENT_OVERHEAD;
+        held.bundle.may_fragment() && room >= overhead + FRAGMENT_MIN && room - overhead < held.bundle.payload.len()
+    }
+
+    /// What the neighbour should get next of what is carried here.
+    fn next_wanted(&mut self, now: Instant, peer: PeerId, room: Option<u64>) -> Option<Parting> {
+        let limit = room.unwrap_or(u64::MAX);
+        while let Some(bundle) = self.offers.best(&mut self.book, peer) {
+            let Some(want) = self.want(now, peer, bundle) else { continue };
+            let Some(held) = self.book.get(bundle) else { continue };
+            // What does not fit the rest of this contact is looked at anew in the next.
+            if held.size() > limit {
+                continue;
+            }
+            return Some(Parting { bundle, labels: want.labels, keep: want.keep, range: None });
+        }
+        None
+    }
+
+    /// What both policies say now about a carried bundle for a neighbour. A neighbour is not
+    /// offered what it has, made, gave or refused.
+    fn want(&self, now: Instant, id: PeerId, bundle: Handle) -> Option<Want> {
+        let (held, peer) = (self.book.get(bundle)?, self.neighbours.peers().get(id)?);
+        let meta = &held.bundle;
+        if self.is_hello(held) {
+            return None;
+        }
+        let leaves = self.waits_for_a_way(held) && held.expires > now && !self.is_local(held.destination());
+        if !leaves || held.is_tired() || peer.has(meta) || held.from == id || peer.is(meta.source.node()) {
+            return None;
+        }
+        if self.tried(held).contains(&id) || self.sends.of(bundle).any(|(_, sending)| sending.peer == id) {
+            return None;
+        }
+        // A stranger that claims the name of a neighbour that is there is not it.
+        let surest = self.neighbours.of_node(held.destination()).is_some_and(|surest| surest.id == id);
+        let direct = surest && !meta.is_for_group();
+        let want = self.policies.wish(self.seen(now), peer, held, direct)?;
+        // RFC 9171 4.2.3: what has no identity has no copies; a group is never satisfied.
+        let allowed = if want.keep { !meta.is_anonymous() } else { !meta.is_for_group() };
+        allowed.then_some(want)
+    }
+
+    /// Shows a carried bundle to a neighbour's offers.
+    pub(crate) fn offer(&mut self, now: Instant, peer: PeerId, bundle: Handle) {
+        if let Some(want) = self.want(now, peer, bundle) {
+            let number = self.book.get(bundle).map_or(0, |held| held.number);
+            self.offers.want(peer, want.rank, number, bundle);
+        }
+    }
+
+    /// Something about a carried bundle changed: all neighbours see it again.
+    pub(crate) fn offer_to_all(&mut self, now: Instant, bundle: Handle) {
+        if !self.book.get(bundle).is_some_and(|held| self.waits_for_a_way(held)) {
+            return;
+        }
+        for peer in self.offers.peers().collect::<Vec<_>>() {
+            self.offer(now, peer, bundle);
+            let links = self.neighbours.peers().get(peer).map(|p| p.up.clone()).unwrap_or_default();
+            self.steps.extend(links.into_iter().map(Step::Pump));
+        }
+    }
+
+    /// RFC 9171 5.4 step 4: says what changes on this hop and hands the bundle over.
     fn transmit<S: Sink<Output>>(
         &mut self,
         now: Instant,
         link: LinkId,
-        handle: BundleHandle,
-        entry: QueueEntry,
+        parting: Parting,
+        edge: &mut dyn Edge,
         out: &mut S,
     ) {
-        let Some(bundle) = self.outgoing(now, handle) else { return };
-        let id = SendId(self.next_send);
-        self.next_send += 1;
-        if let Some(held) = self.bundles.get_mut(&handle) {
-            held.loaded = None;
-            if entry.copy.is_none() {
-                held.place = Place::InFlight { link, send: id };
-            }
+        let Parting { bundle, labels, keep, range } = parting;
+        let Some(held) = self.book.get(bundle) else { return };
+        let gave = labels.map(|split| split.theirs);
+        let (meta, number) = (held.bundle.clone(), held.name());
+        let hop = self.outgoing(now, held, gave);
+        let size = edge.size(&meta, &hop, range.clone());
+        let peer = self.neighbours.peer_of(link);
+        let reliable = !meta.facts.has(Facts::UNRELIABLE);
+        // Every piece carries the labels; they are given away with the whole only.
+        let gave = if range.is_none() { gave } else { [0; 2] };
+        let sending = Sending { bundle, link, peer, range: range.clone(), gave, keep, reliable };
+        let id = self.sends.begin(&mut self.book, sending);
+        if let Some(held) = self.book.get_mut(bundle).filter(|_| range.is_none()) {
+            held.labels = labels.map(|split| split.ours);
         }
-        self.sends.insert(id, Sending { bundle: handle, link, next_hop: entry.next_hop, copy: entry.copy });
-        if let Some(l) = self.links.get_mut(&link) {
+        if !keep {
+            self.consume(bundle, range.as_ref());
+        }
+        let plan = self.plan.placed();
+        if let Some(l) = self.neighbours.link_mut(link) {
             l.in_flight += 1;
-            l.charge(now, entry.size);
+            l.ready &= !l.one_by_one;
+            l.charge(plan, now, size);
         }
-        let reliable = bundle.qos().is_none_or(|q| q.flags & 0x01 == 0);
-        self.event(out, Event::Transmitting { bundle: handle, link });
-        out.push(Output::Send { link, id, bundle: Box::new(bundle), reliable });
-    }
-
-    /// The bundle as it leaves: previous node, age and hop count brought up to date.
-    fn outgoing(&self, now: Instant, handle: BundleHandle) -> Option<Bundle> {
-        let held = self.bundles.get(&handle)?;
-        let mut bundle = held.bundle.clone();
-        if let Some(loaded) = &held.loaded {
-            bundle.payload = loaded.clone();
-        }
-        // RFC 9171 4.4.1: none at the source.
-        if self.settings.previous_node_block && held.view.received_from.is_some() {
-            bundle.set_previous_node(self.node_id());
-        }
-        if let Some(age_ms) = held.age_ms {
-            bundle.set_age(self.age_now_ms(now, held.received, age_ms));
-        }
-        bundle.increment_hop();
-        Some(bundle)
-    }
-
-    pub(crate) fn on_sent<S: Sink<Output>>(&mut self, now: Instant, id: SendId, out: &mut S) {
-        let Some(sending) = self.sends.remove(&id) else { return };
-        let Sending { bundle: handle, link, copy, .. } = sending;
-        if let Some(l) = self.links.get_mut(&link) {
-            l.in_flight = l.in_flight.saturating_sub(1);
-        }
-        self.event(out, Event::Forwarded { bundle: handle, link });
-        let Some(held) = self.bundles.get_mut(&handle) else { return };
-        let view = held.view.clone();
-        if let Some(split) = copy {
-            held.view.copies = held.view.copies.saturating_sub(split).max(1);
-        }
-        self.tell_router_outcome(now, &view, Outcome::Sent { link });
-        self.report_forwarding(now, handle, out);
-        if copy.is_none() {
-            self.release(now, handle, DeleteReason::Done, None, out);
-        }
-    }
-
-    pub(crate) fn on_send_failed<S: Sink<Output>>(
-        &mut self,
-        now: Instant,
-        id: SendId,
-        refused: Option<Refusal>,
-        out: &mut S,
-    ) {
-        if refused == Some(Refusal::Duplicate) {
-            return self.on_sent(now, id, out);
-        }
-        let Some(sending) = self.sends.remove(&id) else { return };
-        let Sending { bundle: handle, link, next_hop, copy } = sending;
-        if let Some(l) = self.links.get_mut(&link) {
-            l.in_flight = l.in_flight.saturating_sub(1);
-        }
-        self.event(out, Event::ForwardFailed { bundle: handle, link });
-        let Some(held) = self.bundles.get_mut(&handle) else { return };
-        held.failures += 1;
-        let view = held.view.clone();
-        if copy.is_some() {
-            held.given.retain(|n| *n != next_hop);
-        } else {
-            held.place = Place::New;
-        }
-        if refused == Some(Refusal::TooLarge) && copy.is_none() && self.halve(now, handle, link, out) {
-            return;
-        }
-        let Some(held) = self.bundles.get_mut(&handle) else { return };
-        // A refusal means the neighbour will not have it now; a lost session says nothing of it,
-        // unless it happens again and again.
-        let try_others = refused.is_some() || held.failures > 3;
-        if try_others && !held.view.excluded.contains(&next_hop) {
-            held.view.excluded.push(next_hop);
-        }
-        self.tell_router_outcome(now, &view, Outcome::Failed { link });
-        if copy.is_none() {
-            self.steps.push_back(Step::Dispatch(handle));
-        }
-    }
-
-    /// The neighbour takes no bundle of this size: cuts it in two (RFC 9171 5.8). Halves that are
-    /// still too large come here again.
-    fn halve<S: Sink<Output>>(&mut self, now: Instant, handle: BundleHandle, link: LinkId, out: &mut S) -> bool {
-        let Some(view) = self.bundles.get(&handle).map(|h| h.view.clone()) else { return false };
-        if !view.may_fragment || view.payload_size < 2 * FRAGMENT_MIN {
-            return false;
-        }
-        self.tell_router_outcome(now, &view, Outcome::Failed { link });
-        self.cut(now, handle, view.payload_size / 2, out)
-    }
-
-    /// A payload is in memory again.
-    pub(crate) fn on_loaded<S: Sink<Output>>(
-        &mut self,
-        now: Instant,
-        handle: BundleHandle,
-        result: Result<Payload, Refusal>,
-        out: &mut S,
-    ) {
-        let Ok(payload) = result else {
-            // Damaged on disk: it cannot be sent or delivered any more.
-            return self.delete(now, handle, DeleteReason::DepletedStorage, out);
-        };
-        let Some(held) = self.bundles.get_mut(&handle) else { return };
-        held.loaded = Some(payload);
-        match held.place {
-            Place::Delivering { .. } => return self.hand_over(handle, out),
-            Place::Fragment => return self.add_fragment(now, handle, out),
-            Place::Cutting { first } => {
-                held.place = Place::New;
-                self.cut(now, handle, first, out);
-                return;
+        if self.policies.offers() && !meta.is_anonymous() {
+            if let Some(peer) = self.neighbours.peer_mut(peer) {
+                peer.note_has(meta.id as u64);
             }
-            _ => {}
         }
-        for l in self.links.values_mut() {
-            if let Some(entry) = l.loading.remove(&handle) {
-                l.loaded.push_back((handle, entry));
-                self.steps.push_back(Step::Pump(l.id));
+        if let Some(range) = &range {
+            let (offset, length) = (range.start, range.end - range.start);
+            self.event(out, Event::Fragmented { bundle: number, link, offset, length });
+        }
+        self.event(out, Event::Transmitting { bundle: number, link });
+        out.push(Output::Send { link, id, bundle: meta, hop: Box::new(hop), cut: range, reliable });
+        for side in [Side::Router, Side::Control] {
+            let news = News::Handed { bundle, to: peer, gave: gave[side as usize], keep };
+            if self.is_told(side, &news) {
+                self.tell_one(now, side, &news, out);
             }
         }
     }
 
-    pub(crate) fn on_carrier<S: Sink<Output>>(&mut self, now: Instant, link: LinkId, up: bool, out: &mut S) {
-        if let Some(l) = self.links.get_mut(&link) {
-            l.carrier = up;
+    /// What leaves is no longer to be routed; what is left of it is.
+    fn consume(&mut self, bundle: Handle, range: Option<&Range<u64>>) {
+        if range.is_some_and(|range| self.cuts.take(bundle, range)) {
+            self.steps.push_back(Step::Dispatch(bundle));
+            return;
         }
-        self.tell_links(now, out);
+        let last = self.book.release(bundle, Reason::Route);
+        debug_assert!(!last, "it is being sent");
     }
 
-    pub(crate) fn on_peer_up<S: Sink<Output>>(
-        &mut self,
-        now: Instant,
-        link: LinkId,
-        node_id: Option<String>,
-        node: Option<NodeId>,
-        out: &mut S,
-    ) {
-        if !link.is_dynamic() || self.links.contains_key(&link) {
-            return;
-        }
-        let dynamic = self.links.keys().filter(|l| l.is_dynamic()).count();
-        if dynamic >= self.settings.limits.dynamic_links {
-            return;
-        }
-        let peer = match (&node_id, node) {
-            (Some(text), _) => text.parse::<EndpointId>().unwrap_or(EndpointId::Null),
-            (None, Some(node)) => self.names.endpoint(node),
-            (None, None) => EndpointId::Null,
-        };
-        let settings = LinkSettings {
-            link,
-            name: node_id.unwrap_or_else(|| alloc::format!("{}", link.0)),
-            peer: peer.clone(),
-            rate: None,
-            one_way_delay: Duration::ZERO,
-            wire_bytes_per_million: 1_000_000,
-        };
-        let node = self.names.node(&peer);
-        self.links.insert(link, Box::new(Link::new(&settings, node)));
-        self.tell_links(now, out);
-    }
-
-    pub(crate) fn on_peer_down<S: Sink<Output>>(&mut self, now: Instant, link: LinkId, out: &mut S) {
-        if !link.is_dynamic() {
-            return;
-        }
-        let Some(l) = self.links.remove(&link) else { return };
-        let entries = l.queue.keys().map(|k| k.bundle);
-        for handle in entries.chain(l.loading.keys().copied()).chain(l.loaded.iter().map(|(b, _)| *b)) {
-            if let Some(held) = self.bundles.get_mut(&handle) {
-                if matches!(held.place, Place::Queued { .. } | Place::Loading { .. }) {
-                    held.place = Place::New;
-                    self.steps.push_back(Step::Dispatch(handle));
-                }
-            }
-        }
-        if l.said_up {
-            self.event(out, Event::LinkDown { link });
-            self.router.on_contact(now, ContactChange::Down { peer: l.peer, link }, &mut self.router_said);
-        }
-    }
-
-    /// Offers stored bundles to a neighbour that came up (replicating routers).
-    pub(crate) fn offer_stored(&mut self, now: Instant, peer: NodeId, link: LinkId) {
-        if !self.router.replicates() {
-            return;
-        }
-        let waiting: alloc::vec::Vec<BundleHandle> = self.waiting.iter().copied().collect();
-        let mut proposals = alloc::vec::Vec::new();
-        for handle in waiting {
-            let Some(held) = self.bundles.get(&handle) else { continue };
-            proposals.clear();
-            self.router.propose(now, Question::Peer { peer, link, bundle: &held.view }, &mut proposals);
-            if !proposals.is_empty() {
-                self.steps.push_back(Step::Dispatch(handle));
-            }
+    /// What changes on this hop: the node it leaves, its age, its hops, its labels.
+    fn outgoing(&self, now: Instant, held: &Held, gave: [u32; 2]) -> Hop {
+        // Who gave it is forgotten at a restart.
+        let came =
+            || held.from != PeerId::NONE || !(held.bundle.is_anonymous() || self.is_local(held.bundle.source.node()));
+        let said = self.settings.previous_node_block && came();
+        Hop {
+            // RFC 9171 4.4.1: none at the source.
+            previous: if said { self.node_id() } else { farlink_base::EndpointId::Null },
+            age_ms: held.age_ms(now),
+            hops: held.hops.saturating_add(1),
+            labels: (gave != [0; 2]).then_some(gave),
+            custodian: farlink_base::EndpointId::Null,
         }
     }
 }

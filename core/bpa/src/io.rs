@@ -1,11 +1,16 @@
-//! What goes into an agent and what comes out; the stack translates to and from layers and store.
+//! What goes into an agent and what comes out; the stack translates to and from layers, store and
+//! wire formats.
 
 use crate::app::{AdminInput, AppInput, AppOutput};
 use alloc::boxed::Box;
 use alloc::string::String;
+use alloc::sync::Arc;
+use core::ops::Range;
 use farlink_base::layer::{LinkState, SendId, Ticket};
-use farlink_base::{BundleHandle, Clock, Event, LayerId, LinkId, Malformed, NodeId, Refusal, store};
-use farlink_bundle::Bundle;
+use farlink_base::store::{self, IndexEntry};
+use farlink_base::{
+    BundleHandle, BundleMeta, Clock, EndpointId, Event, Hop, LayerId, LinkId, Malformed, NodeId, Refusal,
+};
 
 /// Names an offer of one of the stack's layers.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -23,16 +28,33 @@ pub enum Input {
     Wake,
     /// The wall clock.
     Clock(Clock),
-    /// A whole bundle arrived and parsed.
-    Received {
+    /// A bundle begins to arrive: its head is here, its payload a stand-in of the right length. It
+    /// may be refused before the rest comes; otherwise room is promised to it.
+    Begun {
         /// Over which link.
         link: LinkId,
-        /// Whom to tell the verdict; `None` in message-level simulation.
-        token: Option<OfferToken>,
+        /// Whom to tell.
+        token: OfferToken,
+        /// What is known of it.
+        bundle: Arc<BundleMeta>,
+        /// What changes from hop to hop.
+        hop: Box<Hop>,
+    },
+    /// A bundle that began to arrive does not come; no verdict is wanted.
+    Abandoned {
+        /// Which.
+        token: OfferToken,
+    },
+    /// A whole bundle arrived.
+    Arrived {
+        /// Over which link.
+        link: LinkId,
+        /// Whom to tell the verdict.
+        token: OfferToken,
         /// The bundle.
-        bundle: Box<Bundle>,
-        /// Its encoded length.
-        size: u64,
+        bundle: Arc<BundleMeta>,
+        /// What changes from hop to hop.
+        hop: Box<Hop>,
     },
     /// What arrived did not parse.
     Malformed {
@@ -57,6 +79,14 @@ pub enum Input {
         /// Whether it can.
         ready: bool,
     },
+    /// The link is one that takes a bundle at a time, and takes one now, or none. From then on only
+    /// this is heeded of it, and no [`Input::Ready`].
+    TakesOne {
+        /// Which.
+        link: LinkId,
+        /// Whether it takes one now.
+        ready: bool,
+    },
     /// A transmission is confirmed.
     Sent {
         /// Which.
@@ -69,26 +99,55 @@ pub enum Input {
         /// What the peer said.
         refused: Option<Refusal>,
     },
-    /// A peer introduced itself.
+    /// What was to be sent or delivered cannot be read from the store.
+    Unreadable {
+        /// What for.
+        what: Reading,
+        /// Whether it never will: the record is damaged.
+        for_good: bool,
+    },
+    /// A peer introduced itself, on a configured link or on a dynamic one that exists from now on.
     PeerUp {
         /// On which link.
         link: LinkId,
-        /// As text.
-        node_id: Option<String>,
-        /// As a number.
+        /// The node ID it gave.
+        claimed: Option<EndpointId>,
+        /// The node its engine number stands for.
         node: Option<NodeId>,
+        /// The node ID it proved.
+        proven: Option<EndpointId>,
     },
-    /// A peer is gone.
+    /// A peer is gone; a dynamic link no longer exists.
     PeerDown {
         /// From which link.
         link: LinkId,
     },
     /// The store says something.
     Store(store::Output),
+    /// A bundle an earlier run kept; before `Opened`.
+    Recovered {
+        /// Its number.
+        bundle: BundleHandle,
+        /// Its index entry.
+        index: IndexEntry,
+        /// The bundle, its payload on disk.
+        meta: Arc<BundleMeta>,
+        /// What changes from hop to hop, as it was when it arrived.
+        hop: Box<Hop>,
+    },
     /// An application says something.
     App(AppInput),
     /// An operator says something.
     Admin(AdminInput),
+}
+
+/// What a payload is read from the store for.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Reading {
+    /// A transmission.
+    Send(SendId),
+    /// A delivery.
+    Delivery(crate::app::DeliveryId),
 }
 
 /// What an agent decides.
@@ -108,25 +167,36 @@ pub enum Output {
         /// Its state.
         state: LinkState,
     },
-    /// Encode a bundle and hand it to a link's layer.
+    /// Render a bundle for this hop and hand it to a link's layer.
     Send {
         /// Over which link.
         link: LinkId,
         /// As which transmission.
         id: SendId,
-        /// The bundle, changed for this hop.
-        bundle: Box<Bundle>,
+        /// The bundle.
+        bundle: Arc<BundleMeta>,
+        /// What changes on this hop.
+        hop: Box<Hop>,
+        /// The piece of its payload that leaves, as a fragment; `None`: all of it.
+        cut: Option<Range<u64>>,
         /// Whether it must arrive.
         reliable: bool,
     },
-    /// Encode a bundle and hand it to the store.
+    /// Forget a transmission if it has not left; it is answered all the same.
+    Cancel {
+        /// Over which link.
+        link: LinkId,
+        /// Which.
+        id: SendId,
+    },
+    /// Encode a bundle as it came and hand it to the store.
     Put {
         /// Its number.
         bundle: BundleHandle,
         /// Its index entry.
-        index: store::IndexEntry,
-        /// The bundle as received or created.
-        content: Box<Bundle>,
+        index: IndexEntry,
+        /// The bundle.
+        meta: Arc<BundleMeta>,
     },
     /// Tell the store something else.
     Store(store::Input),
@@ -136,4 +206,9 @@ pub enum Output {
     Event(Event),
     /// End all sessions.
     Shutdown,
+}
+
+/// A neighbour's name as a layer gives it, as text.
+pub fn endpoint_of(text: Option<String>) -> Option<EndpointId> {
+    text.and_then(|text| text.parse().ok())
 }

@@ -1,8 +1,9 @@
 //! The bundle protocol agent of one node: receive, dispatch, forward, deliver, expire, fragment,
-//! reassemble, report (RFC 9171 5).
+//! reassemble, report (RFC 9171 5), for every version of the bundle protocol.
 //!
-//! It knows convergence layers and stores only by their contracts, and routers and congestion
-//! controls by their traits. Read `agent.rs` first, then [`app`].
+//! It knows no wire format ([`Edge`] is its door to them), convergence layers and stores only by
+//! their contracts, and routers and congestion controls by their traits. Read `agent.rs` first,
+//! then [`app`].
 #![no_std]
 #![forbid(unsafe_code)]
 #[cfg(clippy)]
@@ -12,21 +13,44 @@ extern crate alloc;
 
 mod agent;
 pub mod app;
+#[cfg(feature = "audit")]
+mod audit;
 mod contacts;
+mod creation;
+mod cuts;
+mod debts;
 mod deliver;
+mod depart;
 mod dispatch;
+mod edge;
+mod evict;
 mod forward;
-mod held;
+mod fragments;
 mod io;
-mod lifetime;
 mod link;
-mod names;
+mod memory;
+mod neighbours;
+mod offers;
+mod outcome;
+mod policies;
+mod queues;
+mod ranges;
 mod receive;
 mod remembered;
-mod report;
+mod reports;
+mod sends;
 mod settings;
+mod signals;
+mod slab;
 mod status;
+mod sweeps;
+#[cfg(test)]
+mod testing;
+mod waits;
 
 pub use agent::Agent;
-pub use io::{Input, OfferToken, Output};
+#[cfg(feature = "audit")]
+pub use audit::Counts;
+pub use edge::{Draft, Edge, Record, Status};
+pub use io::{Input, OfferToken, Output, Reading, endpoint_of};
 pub use settings::{Limits, LinkSettings, Settings};

@@ -1,38 +1,12 @@
-//! A link as the agent sees it: its contact windows, its queue by priority, its pace.
+//! One link as the agent sees it: whose, its place in the contact plan, its pace.
 
 use crate::settings::LinkSettings;
-use alloc::collections::{BTreeMap, VecDeque};
 use alloc::string::String;
 use alloc::vec::Vec;
-use core::cmp::Reverse;
 use farlink_base::layer::LinkState;
-use farlink_base::{BundleHandle, DataRate, Duration, Instant, LinkId, NodeId, Priority};
-
-/// Place in a link's queue: most urgent first, then earliest contact, then first come.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub struct QueueKey {
-    priority: Reverse<Priority>,
-    not_before: Instant,
-    /// Which bundle.
-    pub bundle: BundleHandle,
-}
-impl QueueKey {
-    /// The place of a bundle.
-    pub fn new(priority: Priority, not_before: Instant, bundle: BundleHandle) -> Self {
-        QueueKey { priority: Reverse(priority), not_before, bundle }
-    }
-}
-
-/// What is to be done with a queued bundle.
-#[derive(Clone, Copy, PartialEq, Debug)]
-pub struct QueueEntry {
-    /// To which neighbour.
-    pub next_hop: NodeId,
-    /// Copies handed over; `None` hands over the bundle itself.
-    pub copy: Option<u32>,
-    /// Encoded length.
-    pub size: u64,
-}
+use farlink_base::{DataRate, Duration, Instant, LinkId, PeerId, TimerKey};
+use farlink_routing::contact_plan::PlanClock;
+use farlink_routing::{GroupId, PlanIndex};
 
 /// A window in which one side may transmit, on this process's clock.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -47,6 +21,71 @@ pub struct Window {
     pub delay: Duration,
 }
 
+/// The plan as placed on this node's clock.
+#[derive(Clone, Copy)]
+pub struct Placed<'a> {
+    /// The plan, shared by all nodes of the process.
+    pub index: &'a PlanIndex,
+    /// `None` while the plan is in wall time and the node has no clock it trusts.
+    pub clock: Option<PlanClock>,
+}
+
+/// How far this node is in the contacts of one group: those before are over.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Cursor {
+    group: GroupId,
+    next: u32,
+    /// Whether the neighbour transmits in it: seen from here one light time later.
+    incoming: bool,
+}
+
+impl Cursor {
+    /// At the first contact.
+    pub fn new(group: GroupId, incoming: bool) -> Self {
+        Cursor { group, next: 0, incoming }
+    }
+    /// Contacts not over yet, as windows; `late` shifts those of the neighbour.
+    fn windows<'a>(&self, plan: Placed<'a>) -> impl Iterator<Item = Window> + use<'a> {
+        let incoming = self.incoming;
+        let contacts = plan.index.contacts(self.group).get(self.next as usize..).unwrap_or(&[]);
+        plan.clock.into_iter().flat_map(move |clock| {
+            contacts.iter().map(move |edge| {
+                let delay = Duration::from_nanos(edge.delay);
+                let shift = if incoming { delay } else { Duration::ZERO };
+                let at = |ns| clock.instant(farlink_routing::PlanTime(ns)).saturating_add(shift);
+                Window { start: at(edge.start), end: at(edge.end), rate: edge.rate, delay }
+            })
+        })
+    }
+    /// Steps over contacts that are over.
+    fn pass(&mut self, plan: Placed<'_>, now: Instant) {
+        while self.windows(plan).next().is_some_and(|window| window.end <= now) {
+            self.next += 1;
+        }
+    }
+    /// The contact under way.
+    fn open(&self, plan: Placed<'_>, now: Instant) -> Option<Window> {
+        self.windows(plan).take_while(|w| w.start <= now).find(|w| now < w.end)
+    }
+    /// The next contact to begin.
+    fn coming(&self, plan: Placed<'_>, now: Instant) -> Option<Window> {
+        self.windows(plan).find(|w| w.start > now)
+    }
+    /// The next moment something begins or ends.
+    fn edge(&self, plan: Placed<'_>, now: Instant) -> Option<Instant> {
+        let end = self.windows(plan).take_while(|w| w.start <= now).map(|w| w.end).filter(|end| *end > now).min();
+        let start = self.coming(plan, now).map(|w| w.start);
+        end.into_iter().chain(start).min().filter(|at| *at < Instant::MAX)
+    }
+    /// The light time of the contact under way, else of the last one before, else of the first.
+    fn delay(&self, plan: Placed<'_>, now: Instant) -> Option<Duration> {
+        let contacts = plan.index.contacts(self.group);
+        let last = (self.next as usize).checked_sub(1).and_then(|i| contacts.get(i));
+        let open = self.open(plan, now).map(|w| w.delay);
+        open.or_else(|| last.or(contacts.first()).map(|edge| Duration::from_nanos(edge.delay)))
+    }
+}
+
 /// One link.
 #[derive(Debug)]
 pub struct Link {
@@ -55,7 +94,7 @@ pub struct Link {
     /// Its name.
     pub name: String,
     /// The neighbour.
-    pub peer: NodeId,
+    pub peer: PeerId,
     /// Rate without a contact.
     pub rate: Option<DataRate>,
     /// One-way delay without a contact.
@@ -66,32 +105,28 @@ pub struct Link {
     pub carrier: bool,
     /// Whether an operator allows it.
     pub enabled: bool,
-    /// Whether the contact plan rules it.
-    pub planned: bool,
-    /// Windows in which this node may transmit, in order of start.
-    pub transmit: Vec<Window>,
-    /// Windows in which the peer may transmit, in order of start.
-    pub receive: Vec<Window>,
+    /// Whether the neighbour is there: `None` on layers without sessions, which cannot know.
+    pub session: Option<bool>,
+    /// Its groups in the contact plan; none: the plan does not rule it.
+    pub contacts: Vec<Cursor>,
     /// Whether the layer takes a bundle.
     pub ready: bool,
-    /// Bundles waiting for it.
-    pub queue: BTreeMap<QueueKey, QueueEntry>,
-    /// Bytes waiting for it.
-    pub queued_bytes: u64,
-    /// Bundles taken from the queue, being read from the store.
-    pub loading: BTreeMap<BundleHandle, QueueEntry>,
-    /// Bundles whose payload was read and that go next.
-    pub loaded: VecDeque<(BundleHandle, QueueEntry)>,
+    /// Whether it takes one and then says when it takes the next.
+    pub one_by_one: bool,
     /// Bundles with the layer.
     pub in_flight: u64,
     /// When everything handed over will have left, at the link's rate.
     pub busy_until: Instant,
     /// Whether a timer will pump it when it is no longer busy.
     pub pace_armed: bool,
+    /// Fires at the next edge of its contacts.
+    pub edge_timer: Option<TimerKey>,
     /// What the layer was told last.
     pub told: Option<LinkState>,
-    /// Whether `LinkUp` was said last.
+    /// Whether it was up when policies were told last.
     pub said_up: bool,
+    /// Whether its neighbour was met over it when policies were told last.
+    pub said_met: bool,
 }
 
 /// Work handed to a layer ahead of time: enough to keep it busy between two turns of the driver,
@@ -99,8 +134,8 @@ pub struct Link {
 const AHEAD: Duration = Duration::from_millis(20);
 
 impl Link {
-    /// A configured link.
-    pub fn new(settings: &LinkSettings, peer: NodeId) -> Self {
+    /// A link that may be used from now on.
+    pub fn new(settings: &LinkSettings, peer: PeerId) -> Self {
         Link {
             id: settings.link,
             name: settings.name.clone(),
@@ -110,37 +145,42 @@ impl Link {
             wire_bytes_per_million: settings.wire_bytes_per_million.max(1_000_000),
             carrier: true,
             enabled: true,
-            planned: false,
-            transmit: Vec::new(),
-            receive: Vec::new(),
+            session: settings.sessions.then_some(false),
+            contacts: Vec::new(),
             ready: false,
-            queue: BTreeMap::new(),
-            queued_bytes: 0,
-            loading: BTreeMap::new(),
-            loaded: VecDeque::new(),
+            one_by_one: false,
             in_flight: 0,
             busy_until: Instant::ZERO,
             pace_armed: false,
+            edge_timer: None,
             told: None,
             said_up: false,
+            said_met: false,
         }
     }
-
-    fn window(windows: &[Window], now: Instant) -> Option<&Window> {
-        windows.iter().find(|w| w.start <= now && now < w.end)
+    /// Whether the contact plan rules it.
+    pub fn is_planned(&self) -> bool {
+        !self.contacts.is_empty()
     }
-
+    fn of(&self, incoming: bool) -> impl Iterator<Item = &Cursor> {
+        self.contacts.iter().filter(move |cursor| cursor.incoming == incoming)
+    }
     /// The contact this node may transmit in now.
-    pub fn contact(&self, now: Instant) -> Option<&Window> {
-        Self::window(&self.transmit, now)
+    pub fn contact(&self, plan: Option<Placed<'_>>, now: Instant) -> Option<Window> {
+        let plan = plan?;
+        self.of(false).find_map(|cursor| cursor.open(plan, now))
     }
-
+    /// The next contact this node may transmit in.
+    pub fn next_contact(&self, plan: Option<Placed<'_>>, now: Instant) -> Option<Window> {
+        let plan = plan?;
+        self.of(false).filter_map(|cursor| cursor.coming(plan, now)).min_by_key(|w| w.start)
+    }
     /// What the link can do now.
-    pub fn state(&self, now: Instant) -> LinkState {
+    pub fn state(&self, plan: Option<Placed<'_>>, now: Instant) -> LinkState {
         if !self.carrier || !self.enabled {
             return LinkState::DOWN;
         }
-        if !self.planned {
+        let Some(placed) = plan.filter(|_| self.is_planned()) else {
             return LinkState {
                 transmit: true,
                 receive: true,
@@ -148,82 +188,65 @@ impl Link {
                 delay_out: self.one_way_delay,
                 delay_in: self.one_way_delay,
             };
-        }
-        let out = self.contact(now);
-        let back = Self::window(&self.receive, now);
-        let delay = |window: Option<&Window>, all: &[Window]| {
-            window.or_else(|| all.iter().rfind(|w| w.start <= now)).or(all.first()).map(|w| w.delay)
         };
-        let delay_out = delay(out, &self.transmit).unwrap_or(self.one_way_delay);
+        let out = self.contact(plan, now);
+        let delay = |incoming| self.of(incoming).find_map(|cursor| cursor.delay(placed, now));
+        let delay_out = delay(false).unwrap_or(self.one_way_delay);
+        let back = self.of(true).any(|cursor| cursor.open(placed, now).is_some());
         LinkState {
             transmit: out.is_some(),
             // A plan without return contacts describes a simplex link: nothing comes back in time
             // anyway, so timers follow the forward direction.
-            receive: if self.receive.is_empty() { out.is_some() } else { back.is_some() },
+            receive: if self.of(true).next().is_none() { out.is_some() } else { back },
             rate: out.map(|w| w.rate).or(self.rate),
             delay_out,
-            delay_in: delay(back, &self.receive).unwrap_or(delay_out),
+            delay_in: delay(true).unwrap_or(delay_out),
         }
     }
-
     /// Whether bundles may leave over it now.
-    pub fn is_up(&self, now: Instant) -> bool {
-        self.carrier && self.enabled && (!self.planned || self.contact(now).is_some())
+    pub fn is_up(&self, plan: Option<Placed<'_>>, now: Instant) -> bool {
+        self.carrier && self.enabled && (!self.is_planned() || self.contact(plan, now).is_some())
     }
-
-    /// The next moment its contact windows change.
-    pub fn next_change(&self, now: Instant) -> Option<Instant> {
-        let edges = self.transmit.iter().chain(&self.receive).flat_map(|w| [w.start, w.end]);
-        edges.filter(|t| *t > now && *t < Instant::MAX).min()
+    /// Steps over contacts that are over; the next moment its windows change.
+    pub fn next_change(&mut self, plan: Option<Placed<'_>>, now: Instant) -> Option<Instant> {
+        let plan = plan?;
+        self.contacts.iter_mut().for_each(|cursor| cursor.pass(plan, now));
+        self.contacts.iter().filter_map(|cursor| cursor.edge(plan, now)).min()
     }
-
     /// Bytes on the link for a bundle of this size.
     pub fn wire_bytes(&self, size: u64) -> u64 {
         u64::try_from(u128::from(size) * u128::from(self.wire_bytes_per_million) / 1_000_000).unwrap_or(u64::MAX)
     }
-
     /// When the next bundle may be handed over: now, or once the layer has little left to do.
     pub fn may_send_at(&self) -> Instant {
         Instant(self.busy_until.0.saturating_sub(AHEAD.as_nanos() as u64))
     }
-
     /// Accounts for a bundle handed over.
-    pub fn charge(&mut self, now: Instant, size: u64) {
-        let rate = self.contact(now).map(|w| w.rate).or(if self.planned { None } else { self.rate });
+    pub fn charge(&mut self, plan: Option<Placed<'_>>, now: Instant, size: u64) {
+        let rate = match self.contact(plan, now) {
+            Some(window) => Some(window.rate),
+            None if self.is_planned() => None,
+            None => self.rate,
+        };
         if let Some(rate) = rate {
             self.busy_until = self.busy_until.max(now) + rate.time_for(self.wire_bytes(size));
         }
     }
-
     /// Bytes of one more bundle that still fit into the contact; `None`: no end in sight.
-    pub fn room_in_contact(&self, now: Instant) -> Option<u64> {
-        let window = self.contact(now)?;
+    pub fn room_in_contact(&self, plan: Option<Placed<'_>>, now: Instant) -> Option<u64> {
+        let window = self.contact(plan, now)?;
         if window.end == Instant::MAX {
             return None;
         }
         let wire = window.rate.volume_in(window.end.since(self.busy_until.max(now)));
         Some(u64::try_from(u128::from(wire) * 1_000_000 / u128::from(self.wire_bytes_per_million)).unwrap_or(u64::MAX))
     }
-
-    /// Puts a bundle into the queue.
-    pub fn enqueue(&mut self, key: QueueKey, entry: QueueEntry) {
-        if self.queue.insert(key, entry).is_none() {
-            self.queued_bytes += entry.size;
-        }
-    }
-
-    /// Takes a bundle out of the queue.
-    pub fn dequeue(&mut self, key: &QueueKey) -> Option<QueueEntry> {
-        let entry = self.queue.remove(key)?;
-        self.queued_bytes -= entry.size;
-        Some(entry)
-    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use farlink_bundle::EndpointId;
+    use farlink_base::{EndpointId, NodeId};
 
     fn link() -> Link {
         let settings = LinkSettings {
@@ -233,55 +256,66 @@ mod tests {
             rate: None,
             one_way_delay: Duration::from_millis(5),
             wire_bytes_per_million: 1_100_000,
+            sessions: false,
         };
-        Link::new(&settings, NodeId::ipn(2))
+        Link::new(&settings, PeerId(1))
     }
-    fn window(start_s: u64, end_s: u64) -> Window {
-        let (start, end) = (Instant(start_s * 1_000_000_000), Instant(end_s * 1_000_000_000));
-        Window { start, end, rate: DataRate(8_800), delay: Duration::from_secs(1) }
+    fn plan(text: &str) -> PlanIndex {
+        PlanIndex::new(farlink_routing::contact_plan::parse(text).unwrap().plan)
+    }
+    fn placed(index: &PlanIndex) -> Option<Placed<'_>> {
+        Some(Placed { index, clock: Some(PlanClock::starting(Instant::ZERO)) })
+    }
+    fn planned(index: &PlanIndex) -> Link {
+        let (me, peer) = (NodeId::ipn(1), NodeId::ipn(2));
+        let mut l = link();
+        l.contacts.extend(index.groups_from(me).map(|group| Cursor::new(group, false)));
+        l.contacts.extend(index.groups_from(peer).map(|group| Cursor::new(group, true)));
+        l
+    }
+    fn s(seconds: u64) -> Instant {
+        Instant(seconds * 1_000_000_000)
     }
 
     #[test]
     fn a_planned_link_is_up_exactly_in_its_contacts() {
-        let mut l = link();
-        assert!(l.is_up(Instant::ZERO) && l.state(Instant::ZERO).rate.is_none());
-        l.planned = true;
-        l.transmit = Vec::from([window(10, 20), window(30, 40)]);
-        for (s, up) in [(0, false), (10, true), (19, true), (20, false), (30, true), (40, false)] {
-            assert_eq!(l.is_up(Instant(s * 1_000_000_000)), up, "at {s} s");
+        let l = link();
+        assert!(l.is_up(None, Instant::ZERO) && l.state(None, Instant::ZERO).rate.is_none());
+        let index =
+            plan("contact 1 2 +10..+20 rate 8800 bit/s delay 1 s\ncontact 1 2 +30..+40 rate 8800 bit/s delay 1 s");
+        let (mut l, plan) = (planned(&index), placed(&index));
+        for (at, up) in [(0, false), (10, true), (19, true), (20, false), (30, true), (40, false)] {
+            assert_eq!(l.is_up(plan, s(at)), up, "at {at} s");
         }
-        assert_eq!(l.next_change(Instant(10_000_000_000)), Some(Instant(20_000_000_000)));
+        assert_eq!(l.next_change(plan, s(10)), Some(s(20)));
+        assert_eq!(l.next_contact(plan, s(10)).map(|w| w.start), Some(s(30)));
+        assert_eq!(l.next_change(plan, s(20)), Some(s(30)));
+        assert_eq!(l.contacts[0].next, 1, "what is over is not looked at again");
+        assert_eq!(l.next_change(plan, s(40)), None);
         l.carrier = false;
-        assert_eq!(l.state(Instant(10_000_000_000)), LinkState::DOWN);
+        assert_eq!(l.state(plan, s(10)), LinkState::DOWN);
+        assert!(!l.is_up(Some(Placed { index: &index, clock: None }), s(30)), "no clock, no contact");
+    }
+
+    #[test]
+    fn the_neighbour_is_heard_one_light_time_later() {
+        let index = plan("contact 1 2 +0..+10 rate 1 kB/s delay 4 s\ncontact 2 1 +0..+10 rate 1 kB/s delay 4 s");
+        let (mut l, plan) = (planned(&index), placed(&index));
+        let receive = |l: &Link, at| l.state(plan, s(at)).receive;
+        assert!(!receive(&l, 3) && receive(&l, 4) && receive(&l, 13) && !receive(&l, 14));
+        assert_eq!(l.next_change(plan, s(0)), Some(s(4)));
+        assert_eq!(l.next_change(plan, s(10)), Some(s(14)));
+        assert_eq!(l.state(plan, s(20)).delay_in, Duration::from_secs(4), "known also between contacts");
     }
 
     #[test]
     fn room_shrinks_by_what_was_handed_over() {
-        let mut l = link();
-        l.planned = true;
-        l.transmit = Vec::from([window(0, 10)]);
+        let index = plan("contact 1 2 +0..+10 rate 8800 bit/s");
+        let (mut l, plan) = (planned(&index), placed(&index));
         // 8,800 bit/s for 10 s is 11,000 bytes on the link, 10,000 bytes of bundle.
-        assert_eq!(l.room_in_contact(Instant::ZERO), Some(10_000));
-        l.charge(Instant::ZERO, 4_000);
-        assert_eq!(l.room_in_contact(Instant::ZERO), Some(6_000));
+        assert_eq!(l.room_in_contact(plan, Instant::ZERO), Some(10_000));
+        l.charge(plan, Instant::ZERO, 4_000);
+        assert_eq!(l.room_in_contact(plan, Instant::ZERO), Some(6_000));
         assert_eq!(l.may_send_at(), Instant(3_980_000_000));
-    }
-
-    #[test]
-    fn the_queue_is_by_priority_then_contact_then_arrival() {
-        let mut l = link();
-        let entry = QueueEntry { next_hop: NodeId::ipn(2), copy: None, size: 10 };
-        for (priority, at, bundle) in [
-            (Priority::Normal, 5, 1),
-            (Priority::Bulk, 0, 2),
-            (Priority::Expedited, 9, 3),
-            (Priority::Normal, 5, 0),
-            (Priority::Normal, 1, 4),
-        ] {
-            l.enqueue(QueueKey::new(priority, Instant(at), BundleHandle(bundle)), entry);
-        }
-        let order: Vec<u64> = l.queue.keys().map(|k| k.bundle.0).collect();
-        assert_eq!(order, [3, 4, 0, 1, 2]);
-        assert_eq!(l.queued_bytes, 50);
     }
 }

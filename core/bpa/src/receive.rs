@@ -1,24 +1,19 @@
 //! Taking bundles in: from a neighbour (RFC 9171 5.6), from an application (5.2), from the store
 //! after a restart. Accepted means kept: the verdict waits for the store.
 
-use crate::agent::{Agent, Step, bundle_key};
+use crate::agent::{Agent, Step, deleted};
 use crate::app::{AppOutput, RequestId, SendRequest};
-use crate::held::{Held, Place};
+use crate::debts::Debt;
+use crate::edge::{Draft, Edge, Record, Status};
 use crate::io::{OfferToken, Output};
-use alloc::boxed::Box;
-use alloc::vec::Vec;
-use farlink_base::store::{self, IndexEntry, Remembered};
+use alloc::sync::Arc;
+use core::time::Duration;
+use farlink_base::store::{self, IndexEntry};
 use farlink_base::{
-    BundleHandle, BundleView, DeleteReason, DtnTime, Duration, Event, Instant, LinkId, Malformed, NodeId, Priority,
-    Refusal, Sink,
+    BundleHandle, BundleId, BundleMeta, CreationTimestamp, DeleteReason, DtnTime, Duties, EndpointId, Event, Facts,
+    Hop, Instant, LinkId, Malformed, NodeId, PeerId, Refusal, Sink,
 };
-use farlink_bundle::{BlockFlags, Bundle, BundleFlags, CreationTimestamp, EndpointId};
-use farlink_congestion::{Overflow, StoreView};
-
-/// Sequence numbers reserved at a time by a node without a clock.
-const RESERVE: u64 = 10_000;
-/// Requests waiting for a reservation.
-const WAITING_MAX: usize = 10_000;
+use farlink_book::{Flags, Handle, Held, New, News, Reason, Reasons, Side, Why};
 
 impl Agent {
     pub(crate) fn on_malformed<S: Sink<Output>>(
@@ -29,341 +24,396 @@ impl Agent {
         out: &mut S,
     ) {
         self.event(out, Event::Malformed { link: Some(link), offset: error.offset, reason: error.reason });
+        self.promised.remove(&token);
         out.push(Output::Verdict { token, result: Err(Refusal::NotAcceptable) });
     }
 
-    pub(crate) fn on_received<S: Sink<Output>>(
+    /// A bundle begins to arrive: what would be refused in the end is refused now; to the rest room
+    /// is promised.
+    pub(crate) fn on_begun<S: Sink<Output>>(
         &mut self,
         now: Instant,
         link: LinkId,
-        token: Option<OfferToken>,
-        mut bundle: Box<Bundle>,
-        size: u64,
+        token: OfferToken,
+        bundle: Arc<BundleMeta>,
+        hop: &Hop,
+        edge: &mut dyn Edge,
         out: &mut S,
     ) {
-        let fingerprint = bundle.id().fingerprint();
-        if self.delivered.contains(fingerprint) {
-            // It was delivered: the neighbour only missed the acknowledgment.
-            self.verdict(token, Ok(()), out);
-            return;
-        }
-        if let Some(held) = self.by_fingerprint.get(&fingerprint).and_then(|h| self.bundles.get_mut(h)) {
-            if held.durable {
-                self.verdict(token, Ok(()), out);
-            } else {
-                held.offers.extend(token);
+        let from = self.giver(link, hop);
+        let refusal = match self.known(&bundle) {
+            // What is durable here need not come again.
+            Some(held) if self.is_durable(held) && !self.comes_anew(held, from, hop) => Some(Refusal::Duplicate),
+            Some(_) => None,
+            None if self.was_delivered(&bundle) => Some(Refusal::Duplicate),
+            None => {
+                let new = self.newcomer(now, bundle.clone(), from, hop);
+                let promised = self.promised.values().sum();
+                let judged = self.judge(&new).and_then(|()| self.make_room(now, &new, promised, edge, out));
+                judged.err()
             }
-            return;
+        };
+        match refusal {
+            None => drop(self.promised.insert(token, bundle.size())),
+            Some(reason) => {
+                if reason != Refusal::Duplicate {
+                    self.event_refused(Some(link), Some(&bundle), reason, out);
+                }
+                out.push(Output::Verdict { token, result: Err(reason) });
+            }
         }
-        let from = self.neighbour(link, &bundle);
-        if let Err(reason) = self.examine(now, &mut bundle, size) {
-            let key = bundle_key(&mut self.names, &bundle);
-            self.event(out, Event::Refused { link: Some(link), key: Some(key), reason });
-            self.verdict(token, Err(reason), out);
-            return;
-        }
-        let age_ms = bundle.age_ms();
-        let remaining = self.remaining_lifetime(now, &bundle, age_ms);
-        let view = self.view(now, &bundle, size, Some(from), remaining);
-        if let Err(reason) = self.make_room(now, &view, out) {
-            let key = bundle_key(&mut self.names, &bundle);
-            self.event(out, Event::Refused { link: Some(link), key: Some(key), reason });
-            self.verdict(token, Err(reason), out);
-            return;
-        }
-        let handle = self.keep(now, *bundle, view, fingerprint, age_ms);
-        if let Some(held) = self.bundles.get_mut(&handle) {
-            held.offers.extend(token);
-        }
-        self.event_seen(handle, out);
-        self.event(out, Event::Received { bundle: handle, link, from });
-        self.report_reception(now, handle, out);
-        self.put(now, handle, out);
-        // RFC 9171 5.6 step 5: blocks this node does not know.
-        if !self.process_unknown_blocks(now, handle, out) {
-            return;
-        }
-        let hops = self.bundles.get(&handle).and_then(|h| h.bundle.hop_count());
-        if hops.is_some_and(|h| h.count > u64::from(h.limit)) {
-            self.delete(now, handle, DeleteReason::HopLimit, out);
-            return;
-        }
-        self.steps.push_back(Step::Dispatch(handle));
     }
 
-    /// The neighbour a bundle came from: the link's peer, or what the bundle says on a link nobody
-    /// configured.
-    fn neighbour(&mut self, link: LinkId, bundle: &Bundle) -> NodeId {
-        match self.links.get(&link).map(|l| l.peer) {
-            Some(peer) if peer != NodeId::NULL => peer,
-            _ => bundle.previous_node().map_or(NodeId::NULL, |id| self.names.node(id)),
+    /// A whole bundle arrived.
+    pub(crate) fn on_arrived<S: Sink<Output>>(
+        &mut self,
+        now: Instant,
+        link: LinkId,
+        token: OfferToken,
+        bundle: Arc<BundleMeta>,
+        hop: &Hop,
+        edge: &mut dyn Edge,
+        out: &mut S,
+    ) {
+        self.promised.remove(&token);
+        let from = self.giver(link, hop);
+        if let Some(peer) = self.neighbours.peer_mut(from) {
+            if self.policies.offers() && !bundle.is_anonymous() {
+                peer.note_has(bundle.id as u64);
+            }
         }
+        if self.was_delivered(&bundle) {
+            // It was delivered: the neighbour only missed the acknowledgment.
+            return out.push(Output::Verdict { token, result: had(hop) });
+        }
+        if let Some(known) = self.known(&bundle).map(Held::handle) {
+            return self.on_known(now, known, token, from, hop, out);
+        }
+        if self.take_hello(now, from, &bundle, edge, out) {
+            return out.push(Output::Verdict { token, result: Ok(()) });
+        }
+        let new = self.newcomer(now, bundle.clone(), from, hop);
+        let promised = self.promised.values().sum();
+        let admitted = self.judge(&new).and_then(|()| self.make_room(now, &new, promised, edge, out));
+        if let Err(reason) = admitted {
+            self.event_refused(Some(link), Some(&bundle), reason, out);
+            return out.push(Output::Verdict { token, result: Err(reason) });
+        }
+        let wire = hop.labels;
+        let handle = self.take_in(now, new, Some(Debt::Offer(token)), out);
+        let from = self.node_of(from);
+        self.event(out, Event::Received { bundle: self.number(handle), link, from });
+        self.report(now, handle, Status::Received, DeleteReason::Done, edge, out);
+        self.tell_kept(now, handle, wire, out);
+        self.heed(now, handle, edge, out);
+    }
+
+    /// RFC 9171 5.6: blocks nobody here knows, and hops; then dispatching.
+    fn heed<S: Sink<Output>>(&mut self, now: Instant, handle: Handle, edge: &mut dyn Edge, out: &mut S) {
+        let Some(held) = self.book.get(handle) else { return };
+        let meta = &held.bundle;
+        let (duties, too_far) = (meta.duties, meta.facts.has(Facts::HOPS) && held.hops > meta.hop_limit);
+        if duties.has(Duties::REPORT) {
+            self.report(now, handle, Status::Received, DeleteReason::BlockUnsupported, edge, out);
+        }
+        if duties.has(Duties::DELETE) {
+            self.depart(now, handle, deleted(DeleteReason::BlockUnsupported), None, edge, out);
+        } else if too_far {
+            self.depart(now, handle, deleted(DeleteReason::HopLimit), None, edge, out);
+        } else {
+            self.steps.push_back(Step::Dispatch(handle));
+        }
+    }
+
+    /// A bundle comes that is here already. It was acknowledged or will be; if all of it is on its
+    /// way out, it is routed anew, so that a late confirmation does not lose it.
+    fn on_known<S: Sink<Output>>(
+        &mut self,
+        now: Instant,
+        handle: Handle,
+        token: OfferToken,
+        from: PeerId,
+        hop: &Hop,
+        out: &mut S,
+    ) {
+        let Some(held) = self.book.get(handle) else { return };
+        let (anew, number) = (self.comes_anew(held, from, hop), held.number);
+        // Of a whole with parts that are not durable nothing can be promised yet.
+        let promised = if !self.is_durable(held) {
+            Err(Refusal::NoResources)
+        } else if anew {
+            Ok(())
+        } else {
+            had(hop)
+        };
+        if !self.debts.add(number, Debt::Offer(token)) {
+            out.push(Output::Verdict { token, result: promised });
+        }
+        if !anew {
+            return;
+        }
+        let ups = self.neighbours.ups(from);
+        if from != PeerId::NONE {
+            self.waits.refuse(&mut self.book, handle, from, ups);
+        }
+        self.cuts.begin_anew(&self.book, handle);
+        self.book.hold(handle, Reason::Route);
+        if let Some(held) = self.book.get_mut(handle) {
+            held.hops = held.hops.max(hop.hops);
+            // Its own labels are under way; it has those it came back with.
+            held.labels = hop.labels.unwrap_or(held.labels);
+        }
+        let _ = now;
+        self.steps.extend([Step::Dispatch(handle), Step::Offer(handle)]);
+    }
+
+    /// Whether a bundle that is here comes on a new way, rather than once more from the neighbour
+    /// that missed the acknowledgment; only then is there something to route.
+    fn comes_anew(&self, held: &Held, from: PeerId, hop: &Hop) -> bool {
+        const LEAVING: Reasons = Reasons::of(&[Reason::Send, Reason::Commit]);
+        let leaving = held.has(Reason::Send) && held.reasons().within(LEAVING);
+        leaving && (from != held.from || (held.bundle.facts.has(Facts::HOPS) && hop.hops > held.hops))
+    }
+
+    /// A held bundle of the same identity; anonymous bundles have none (RFC 9171 4.2.3).
+    fn known(&self, bundle: &BundleMeta) -> Option<&Held> {
+        if bundle.is_anonymous() { None } else { self.book.find(bundle.id) }
+    }
+    /// Whether it, or the bundle it is a piece of, was delivered here.
+    fn was_delivered(&self, bundle: &BundleMeta) -> bool {
+        !bundle.is_anonymous()
+            && self.is_local(bundle.destination_node())
+            && self.remembered.was_delivered(bundle.original_id())
+    }
+    /// The neighbour a bundle came from: the link's, or what the bundle says on a link nobody named.
+    fn giver(&mut self, link: LinkId, hop: &Hop) -> PeerId {
+        let peer = self.neighbours.peer_of(link);
+        let unnamed = self.neighbours.peers().get(peer).is_some_and(|p| p.node == NodeId::NULL);
+        if unnamed && !hop.previous.is_null() && !self.is_local(hop.previous.node()) {
+            self.neighbours.learn(peer, hop.previous.clone(), farlink_book::Identity::Claimed);
+        }
+        peer
     }
 
     /// Rules that let a bundle in at all.
-    fn examine(&mut self, now: Instant, bundle: &mut Bundle, size: u64) -> Result<(), Refusal> {
-        if !self.open || self.terminating {
-            return Err(if self.terminating { Refusal::Terminating } else { Refusal::NoResources });
+    fn judge(&self, new: &Held) -> Result<(), Refusal> {
+        if self.terminating {
+            return Err(Refusal::Terminating);
         }
-        if size > self.settings.limits.bundle_bytes {
-            return Err(Refusal::TooLarge);
-        }
-        if bundle.primary.destination.is_null() {
-            return Err(Refusal::NotAcceptable);
-        }
-        if self.remaining_lifetime(now, bundle, bundle.age_ms()) == Duration::ZERO {
-            return Err(Refusal::Expired);
-        }
-        Ok(())
-    }
-
-    fn process_unknown_blocks<S: Sink<Output>>(&mut self, now: Instant, handle: BundleHandle, out: &mut S) -> bool {
-        let Some(held) = self.bundles.get(&handle) else { return false };
-        let mut discard: Vec<u64> = Vec::new();
-        let (mut report, mut delete) = (false, false);
-        for (block, flags) in held.bundle.unprocessable() {
-            report |= flags.has(BlockFlags::REPORT);
-            delete |= flags.has(BlockFlags::DELETE_BUNDLE);
-            if flags.has(BlockFlags::DISCARD) {
-                discard.push(block.number);
-            }
-        }
-        if report {
-            self.report_unsupported(now, handle, out);
-        }
-        if delete {
-            self.delete(now, handle, DeleteReason::BlockUnsupported, out);
-            return false;
-        }
-        if let Some(held) = self.bundles.get_mut(&handle) {
-            for number in discard {
-                held.bundle.remove_block(number);
-            }
-        }
-        true
-    }
-
-    /// What policies see of a bundle.
-    pub(crate) fn view(
-        &mut self,
-        now: Instant,
-        bundle: &Bundle,
-        size: u64,
-        received_from: Option<NodeId>,
-        remaining: Duration,
-    ) -> BundleView {
-        BundleView {
-            bundle: BundleHandle(0),
-            source: self.names.node(&bundle.primary.source),
-            destination: self.names.node(&bundle.primary.destination),
-            size,
-            payload_size: bundle.payload.len(),
-            priority: bundle.priority(),
-            received: now,
-            expires: now + remaining,
-            hops: bundle.hop_count().map_or(0, |h| h.count),
-            received_from,
-            excluded: Vec::new(),
-            may_fragment: bundle.may_fragment(),
-            critical: bundle.qos().is_some_and(|q| q.flags & 0x02 != 0),
-            copies: bundle.copies().unwrap_or(1),
-        }
-    }
-
-    /// Admission: bounds, then the congestion control, which may make room.
-    pub(crate) fn make_room<S: Sink<Output>>(
-        &mut self,
-        now: Instant,
-        view: &BundleView,
-        out: &mut S,
-    ) -> Result<(), Refusal> {
-        if self.bundles.len() as u64 >= self.settings.limits.bundles {
+        if !self.open {
             return Err(Refusal::NoResources);
         }
-        self.control.admit(now, view, &self.store_view())?;
-        let capacity = self.settings.capacity_bytes;
-        if view.size > capacity {
+        if new.size() > self.settings.limits.bundle_bytes {
             return Err(Refusal::TooLarge);
         }
-        let missing = (self.kept_bytes + view.size).saturating_sub(capacity);
-        if missing == 0 {
-            return Ok(());
+        if new.bundle.destination.is_null() {
+            return Err(Refusal::NotAcceptable);
         }
-        let mut answers = Vec::new();
-        let removable = |held: &Held| {
-            matches!(held.place, Place::Waiting { .. } | Place::Queued { .. } | Place::ForDelivery) && held.durable
-        };
-        let mut stored = self.bundles.values().filter(|h| removable(h)).map(|h| h.view.clone());
-        self.control.on_overflow(now, missing, &mut stored, &mut answers);
-        for answer in answers {
-            if let Overflow::Drop(bundle) = answer {
-                if self.bundles.get(&bundle).is_some_and(removable) {
-                    self.delete(now, bundle, DeleteReason::DepletedStorage, out);
-                }
-            }
+        if new.expires <= new.received {
+            return Err(Refusal::Expired);
         }
-        if self.kept_bytes + view.size > capacity { Err(Refusal::NoResources) } else { Ok(()) }
+        let local = self.is_local(new.destination());
+        if local && new.bundle.fragment().is_some() && self.fragments.are_full() {
+            return Err(Refusal::NoResources);
+        }
+        if self.remembered.is_banned(new.bundle.id) && !local { Err(Refusal::NoResources) } else { Ok(()) }
     }
 
-    pub(crate) fn store_view(&self) -> StoreView {
-        StoreView { bytes: self.kept_bytes, capacity: self.settings.capacity_bytes, bundles: self.bundles.len() as u64 }
-    }
-
-    /// Gives a bundle its number and its lifetime's timer.
-    pub(crate) fn keep(
-        &mut self,
-        now: Instant,
-        bundle: Bundle,
-        mut view: BundleView,
-        fingerprint: u128,
-        age_ms: Option<u64>,
-    ) -> BundleHandle {
-        let handle = BundleHandle(self.next_bundle);
-        self.next_bundle += 1;
-        view.bundle = handle;
-        self.kept_bytes += view.size;
-        self.resident_bytes += bundle.payload.resident_len();
-        let expiry = Some(self.timers.arm(view.expires, crate::agent::Timer::Expire(handle)));
-        self.by_fingerprint.insert(fingerprint, handle);
-        let held = Held {
+    /// A bundle as it would stand in the book.
+    fn newcomer(&self, now: Instant, bundle: Arc<BundleMeta>, from: PeerId, hop: &Hop) -> Held {
+        let expires = now + self.remaining_lifetime(now, &bundle, hop.age_ms);
+        let labels = hop.labels.unwrap_or_default();
+        Held::newcomer(New {
             bundle,
-            view,
-            fingerprint,
-            place: Place::New,
+            number: None,
             received: now,
-            age_ms,
-            expiry,
-            durable: false,
-            offers: Vec::new(),
-            request: None,
-            loaded: None,
-            recovered: false,
-            given: Vec::new(),
-            failures: 0,
+            expires,
+            from,
+            hops: hop.hops,
+            labels,
+            reasons: Reasons::of(&[Reason::Route]),
+            flags: Flags::default(),
+        })
+    }
+
+    /// Lifetime left on arrival: by the clock when both the source's and ours are known, else by
+    /// the age block, else all of it (RFC 9171 5.5).
+    fn remaining_lifetime(&self, now: Instant, bundle: &BundleMeta, age_ms: u64) -> Duration {
+        let age = match (bundle.created_ms, self.clock.utc_at(now)) {
+            (0, _) | (_, None) => age_ms,
+            (created, Some(utc)) => utc.saturating_since_ms(DtnTime(created)),
         };
-        self.bundles.insert(handle, held);
+        Duration::from_millis(bundle.lifetime_ms.saturating_sub(age))
+    }
+
+    /// Gives a bundle its number.
+    pub(crate) fn keep<S: Sink<Output>>(&mut self, new: New, out: &mut S) -> Handle {
+        let handle = self.book.keep(new);
+        if let Some(held) = self.book.get(handle) {
+            self.memory.come(held);
+        }
+        self.event_seen(handle, out);
         handle
     }
 
-    /// Hands a bundle to the store.
-    pub(crate) fn put<S: Sink<Output>>(&mut self, now: Instant, handle: BundleHandle, out: &mut S) {
-        let utc = self.clock.utc_at(now);
-        let Some(held) = self.bundles.get(&handle) else { return };
-        let remaining_ms = held.view.expires.since(now).as_millis() as u64;
-        let index = IndexEntry {
-            priority: held.view.priority,
-            expires: utc.map(|t| t.saturating_add_ms(remaining_ms)),
-            stored_at: utc,
-            age_ms: held.bundle.primary.lifetime_ms.saturating_sub(remaining_ms),
-            quota: held.view.source.0,
-            fingerprint: held.fingerprint,
-            flags: 0,
-        };
-        out.push(Output::Put { bundle: handle, index, content: Box::new(held.bundle.clone()) });
+    /// Takes an admitted bundle into the book and hands it to the store.
+    fn take_in<S: Sink<Output>>(&mut self, now: Instant, new: Held, debt: Option<Debt>, out: &mut S) -> Handle {
+        let mut flags = Flags::default();
+        flags.set(Flags::DURABLE, !self.settings.durable);
+        let handle = self.keep(
+            New {
+                bundle: new.bundle,
+                number: None,
+                received: new.received,
+                expires: new.expires,
+                from: new.from,
+                hops: new.hops,
+                labels: new.labels,
+                reasons: Reasons::of(&[Reason::Route]),
+                flags,
+            },
+            out,
+        );
+        if self.settings.durable {
+            self.debts.begin(&mut self.book, handle, debt);
+            self.put(now, handle, out);
+        } else {
+            self.pay(handle, debt, Ok(()), out);
+        }
+        handle
     }
 
-    pub(crate) fn verdict<S: Sink<Output>>(&self, token: Option<OfferToken>, result: Result<(), Refusal>, out: &mut S) {
-        if let Some(token) = token {
-            out.push(Output::Verdict { token, result });
+    fn put<S: Sink<Output>>(&self, now: Instant, handle: Handle, out: &mut S) {
+        let Some(held) = self.book.get(handle) else { return };
+        let (utc, meta) = (self.clock.utc_at(now), &held.bundle);
+        let remaining_ms = held.remaining(now).as_millis() as u64;
+        let index = IndexEntry {
+            priority: meta.priority,
+            expires: utc.map(|t| t.saturating_add_ms(remaining_ms)),
+            stored_at: utc,
+            age_ms: held.age_ms(now),
+            quota: meta.source.node().0,
+            fingerprint: meta.id,
+            flags: 0,
+        };
+        out.push(Output::Put { bundle: held.name(), index, meta: meta.clone() });
+    }
+
+    /// Pays debts with the store's answer, or one that does as well.
+    pub(crate) fn pay<S: Sink<Output>>(
+        &self,
+        handle: Handle,
+        debts: impl IntoIterator<Item = Debt>,
+        result: Result<(), Refusal>,
+        out: &mut S,
+    ) {
+        for debt in debts {
+            match debt {
+                Debt::Offer(token) => out.push(Output::Verdict { token, result }),
+                Debt::Request(request) => {
+                    let Some(held) = self.book.get(handle) else { continue };
+                    let result = result.map(|()| held.bundle.identity());
+                    out.push(Output::App(AppOutput::SendResult { request, result }));
+                }
+            }
+        }
+        if result.is_ok() {
+            self.event(out, Event::Accepted { bundle: self.number(handle) });
         }
     }
 
+    /// What is owed about a bundle that leaves: it is where it should be.
+    pub(crate) fn pay_all<S: Sink<Output>>(&mut self, handle: Handle, out: &mut S) {
+        let Some(number) = self.book.get(handle).map(|held| held.number) else { return };
+        if let Some(owed) = self.debts.settle(number).filter(|owed| !owed.debts.is_empty()) {
+            self.pay(handle, owed.debts, Ok(()), out);
+        }
+    }
+
+    pub(crate) fn number(&self, handle: Handle) -> BundleHandle {
+        self.book.get(handle).map_or(BundleHandle(0), Held::name)
+    }
+
     /// What the store says.
-    pub(crate) fn on_store<S: Sink<Output>>(&mut self, now: Instant, output: store::Output, out: &mut S) {
+    pub(crate) fn on_store<S: Sink<Output>>(
+        &mut self,
+        now: Instant,
+        output: store::Output,
+        edge: &mut dyn Edge,
+        out: &mut S,
+    ) {
         match output {
             store::Output::Stored { bundle, payload } => self.on_stored(bundle, payload, out),
-            store::Output::Refused { bundle, reason } => self.on_store_refused(bundle, reason, out),
-            store::Output::Loaded { bundle, result } => self.on_loaded(now, bundle, result, out),
+            store::Output::Refused { bundle, reason } => self.on_store_refused(now, bundle, reason, edge, out),
             store::Output::Deleted { bundle } => self.on_deleted(bundle),
-            store::Output::RecoveredDelivery(remembered) => self.delivered.insert(remembered.fingerprint),
-            store::Output::Opened { counter, last_bundle } => self.on_opened(now, counter, last_bundle, out),
+            store::Output::RecoveredDelivery(remembered) => self.remembered.deliver(remembered.fingerprint),
+            store::Output::Opened { counter, last_bundle } => self.on_opened(now, counter, last_bundle, edge, out),
             store::Output::CounterSet { value } => {
-                self.creation.reserved = value;
-                while let Some((request, bundle)) = self.creation.waiting.pop_front() {
-                    self.on_send(now, request, bundle, out);
+                self.creation.reserved(value);
+                while let Some((request, bundle)) = self.creation.pop_waiting() {
+                    self.on_send(now, request, bundle, edge, out);
                 }
             }
             store::Output::Event(event) => self.event(out, event),
-            // The stack decodes recovered bundles and calls `on_recovered`; it keeps spills and
-            // disk operations to itself.
-            store::Output::Recovered { .. } | store::Output::Spilled { .. } | store::Output::Disk(_) => {}
+            // The stack decodes recovered bundles, reads payloads, and keeps spills and disk
+            // operations to itself.
+            _ => {}
         }
     }
 
     fn on_stored<S: Sink<Output>>(
         &mut self,
-        handle: BundleHandle,
+        bundle: BundleHandle,
         payload: Option<farlink_base::Payload>,
         out: &mut S,
     ) {
-        let memory_full = self.resident_bytes > self.settings.limits.memory_bytes;
-        let Some(held) = self.bundles.get_mut(&handle) else { return };
-        held.durable = true;
-        let offers = core::mem::take(&mut held.offers);
-        let request = held.request.take();
-        if let Some(on_disk) = payload {
-            if memory_full && !matches!(held.place, Place::Fragment | Place::Delivering { .. }) {
-                self.resident_bytes -= held.bundle.payload.resident_len();
-                held.bundle.payload = on_disk;
-            }
+        let Some(owed) = self.debts.settle(bundle.0) else { return };
+        let handle = owed.bundle;
+        let Some(held) = self.book.get_mut(handle) else { return };
+        held.flags.set(Flags::DURABLE, true);
+        let for_delivery = held.has(Reason::Deliver);
+        self.pay(handle, owed.debts, Ok(()), out);
+        let last = self.book.release(handle, Reason::Commit);
+        debug_assert!(!last, "a bundle nobody needs has left by now");
+        if let Some(on_disk) = payload.filter(|_| self.memory.resident() > self.settings.limits.memory_bytes) {
+            self.memory.let_go(&mut self.book, handle, on_disk);
         }
-        let id = held.bundle.id();
-        let (leaving, for_delivery) = (held.place == Place::Leaving, held.place == Place::ForDelivery);
-        for token in offers {
-            out.push(Output::Verdict { token, result: Ok(()) });
-        }
-        self.event(out, Event::Accepted { bundle: handle });
         if for_delivery {
             self.await_delivery(handle);
         }
-        if let Some(request) = request {
-            out.push(Output::App(AppOutput::SendResult { request, result: Ok(id) }));
-        }
-        if leaving {
-            self.forget(handle);
-        }
+        self.durable_part(handle);
     }
 
-    fn on_store_refused<S: Sink<Output>>(&mut self, handle: BundleHandle, reason: Refusal, out: &mut S) {
-        let Some(held) = self.bundles.get_mut(&handle) else { return };
-        let offers = core::mem::take(&mut held.offers);
-        let request = held.request.take();
-        let leaving = held.place == Place::Leaving;
-        // Pieces and joined bundles are made of what was accepted before: nobody can be told no,
-        // so they stay in memory.
-        let made_here = !leaving && offers.is_empty() && request.is_none();
-        let for_delivery = held.place == Place::ForDelivery;
-        held.durable |= made_here;
-        let key = bundle_key(&mut self.names, &held.bundle);
-        for token in offers {
-            // A bundle that was forwarded or delivered meanwhile needs no store any more.
-            out.push(Output::Verdict { token, result: if leaving { Ok(()) } else { Err(reason) } });
-        }
-        if let Some(request) = request {
-            out.push(Output::App(AppOutput::SendResult { request, result: Err(reason) }));
-        }
-        self.event(out, Event::Refused { link: None, key: Some(key), reason });
-        if made_here {
-            if for_delivery {
-                self.await_delivery(handle);
-            }
-        } else if leaving {
-            self.forget(handle);
-        } else {
-            self.unlink(handle);
-            self.event(out, Event::Deleted { bundle: handle, reason: DeleteReason::DepletedStorage });
-            self.forget(handle);
-        }
-    }
-
-    /// A bundle an earlier run kept, decoded by the stack; before `Opened`.
-    pub fn on_recovered<S: Sink<Output>>(
+    fn on_store_refused<S: Sink<Output>>(
         &mut self,
         now: Instant,
-        handle: BundleHandle,
+        bundle: BundleHandle,
+        reason: Refusal,
+        edge: &mut dyn Edge,
+        out: &mut S,
+    ) {
+        let Some(held) = self.debts.bundle(bundle.0).and_then(|handle| self.book.get_mut(handle)) else { return };
+        let (handle, meta) = (held.handle(), held.bundle.clone());
+        held.flags.set(Flags::UNRECORDED, true);
+        let sending = held.has(Reason::Send);
+        self.event_refused(None, Some(&meta), reason, out);
+        if sending {
+            return self.debts.refuse(bundle.0, reason);
+        }
+        let Some(owed) = self.debts.settle(bundle.0) else { return };
+        self.pay(handle, owed.debts, Err(reason), out);
+        self.depart(now, handle, deleted(DeleteReason::DepletedStorage), None, edge, out);
+    }
+
+    /// A bundle an earlier run kept; before `Opened`.
+    pub(crate) fn on_recovered<S: Sink<Output>>(
+        &mut self,
+        now: Instant,
+        bundle: BundleHandle,
         index: &IndexEntry,
-        bundle: Box<Bundle>,
-        size: u64,
+        meta: Arc<BundleMeta>,
+        hop: &Hop,
+        _edge: &mut dyn Edge,
         out: &mut S,
     ) {
         // Residence counts through downtime when both ends of it were dated.
@@ -372,29 +422,47 @@ impl Agent {
             _ => 0,
         };
         let age_ms = index.age_ms.saturating_add(down_ms);
-        let remaining = Duration::from_millis(bundle.primary.lifetime_ms.saturating_sub(age_ms));
-        let from = bundle.previous_node().map(|id| self.names.node(id));
-        let view = self.view(now, &bundle, size, from, remaining);
-        self.next_bundle = handle.0;
-        let block_age = bundle.age_ms().map(|_| age_ms);
-        let kept = self.keep(now, *bundle, view, index.fingerprint, block_age);
-        if let Some(held) = self.bundles.get_mut(&kept) {
-            held.durable = true;
-            held.recovered = true;
+        let remaining = Duration::from_millis(meta.lifetime_ms.saturating_sub(age_ms));
+        if self.known(&meta).is_some() || self.was_delivered(&meta) {
+            self.book.skip_to(bundle.0);
+            return out.push(Output::Store(store::Input::Delete { bundle, remember: None }));
         }
-        self.event_seen(kept, out);
-        self.event(out, Event::Recovered { bundle: kept });
-        self.steps.push_back(Step::Dispatch(kept));
+        let giver = self.neighbours.of_node(hop.previous.node()).map_or(PeerId::NONE, |peer| peer.id);
+        let handle = self.keep(
+            New {
+                bundle: meta,
+                number: Some(bundle.0),
+                received: now,
+                expires: now + remaining,
+                from: giver,
+                hops: hop.hops,
+                labels: hop.labels.unwrap_or_default(),
+                reasons: Reasons::of(&[Reason::Route]),
+                flags: Flags(Flags::DURABLE | Flags::SEEN_BEFORE),
+            },
+            out,
+        );
+        self.event(out, Event::Recovered { bundle });
+        self.tell_kept(now, handle, hop.labels, out);
+        self.steps.push_back(Step::Dispatch(handle));
     }
 
-    fn on_opened<S: Sink<Output>>(&mut self, now: Instant, counter: u64, last_bundle: u64, out: &mut S) {
+    fn on_opened<S: Sink<Output>>(
+        &mut self,
+        now: Instant,
+        counter: u64,
+        last_bundle: u64,
+        edge: &mut dyn Edge,
+        out: &mut S,
+    ) {
         self.open = true;
-        self.next_bundle = self.next_bundle.max(last_bundle.saturating_add(1));
-        self.creation.counter = counter;
-        self.creation.reserved = counter;
-        self.tell_links(now, out);
+        self.book.skip_to(last_bundle);
+        self.creation.resume(counter);
+        for link in self.neighbours.links().map(|link| link.id).collect::<alloc::vec::Vec<_>>() {
+            self.refresh_link(now, link, out);
+        }
         for input in core::mem::take(&mut self.deferred) {
-            self.on_app(now, input, out);
+            self.on_app(now, input, edge, out);
         }
     }
 
@@ -404,117 +472,147 @@ impl Agent {
         now: Instant,
         request: RequestId,
         wanted: SendRequest,
+        edge: &mut dyn Edge,
         out: &mut S,
     ) {
-        let source = self.local_endpoint(&wanted.source);
-        let refusal = match &source {
-            _ if self.terminating => Some(Refusal::Terminating),
-            _ if wanted.destination.is_null() => Some(Refusal::NotAcceptable),
-            None => Some(Refusal::Unknown),
-            Some(_) => None,
-        };
-        let (Some(source), None) = (source, refusal) else {
-            let reason = refusal.unwrap_or(Refusal::Unknown);
-            self.event(out, Event::Refused { link: None, key: None, reason });
+        let refuse = |agent: &Self, reason, out: &mut S| {
+            agent.event_refused(None, None, reason, out);
             out.push(Output::App(AppOutput::SendResult { request, result: Err(reason) }));
-            return;
         };
-        let Some(creation) = self.next_creation(now, out) else {
-            if self.creation.waiting.len() < WAITING_MAX {
-                self.creation.waiting.push_back((request, wanted));
-            } else {
-                out.push(Output::App(AppOutput::SendResult { request, result: Err(Refusal::NoResources) }));
+        let Some(source) = self.local_endpoint(&wanted.source) else {
+            return refuse(self, if self.terminating { Refusal::Terminating } else { Refusal::Unknown }, out);
+        };
+        if self.terminating {
+            return refuse(self, Refusal::Terminating, out);
+        }
+        if wanted.destination.is_null() {
+            return refuse(self, Refusal::NotAcceptable, out);
+        }
+        let Some(creation) = self.next_creation(now, &source, out) else {
+            if self.creation.wait(request, wanted).is_err() {
+                refuse(self, Refusal::NoResources, out);
             }
             return;
         };
-        let bundle = self.build(source, wanted, creation);
-        if let Err(reason) = self.create(now, bundle, Some(request), out) {
-            self.event(out, Event::Refused { link: None, key: None, reason });
-            out.push(Output::App(AppOutput::SendResult { request, result: Err(reason) }));
+        let unreliable = if wanted.reliable { 0 } else { Facts::UNRELIABLE };
+        let draft = Draft {
+            version: self.settings.version,
+            source,
+            destination: wanted.destination,
+            report_to: wanted.report_to,
+            facts: Facts(wanted.facts.0 & (Facts::REQUESTS | Facts::CRITICAL) | unreliable),
+            lifetime_ms: wanted.lifetime_ms,
+            priority: wanted.priority,
+            hop_limit: if wanted.hop_limit == 0 { self.settings.hop_limit } else { wanted.hop_limit },
+        };
+        let made = edge.make(draft, creation, wanted.payload);
+        if let Err(reason) = made.and_then(|meta| self.create(now, meta, Some(request), edge, out)) {
+            refuse(self, reason, out);
         }
-    }
-
-    fn build(&self, source: EndpointId, wanted: SendRequest, creation: CreationTimestamp) -> Bundle {
-        let allowed = BundleFlags::REPORTS | BundleFlags::NO_FRAGMENT | BundleFlags::APP_ACK | BundleFlags::STATUS_TIME;
-        let hop_limit = if wanted.hop_limit == 0 { self.settings.hop_limit } else { wanted.hop_limit };
-        let mut builder = Bundle::new(source, wanted.destination, creation)
-            .flags(wanted.flags & allowed)
-            .report_to(wanted.report_to)
-            .lifetime_ms(wanted.lifetime_ms)
-            .crc(self.settings.crc)
-            .payload(wanted.payload);
-        if wanted.priority != Priority::Normal || !wanted.reliable {
-            let flags = u64::from(!wanted.reliable);
-            let qos = farlink_bundle::QualityOfService { flags, priority: wanted.priority, ordinal: 0, label: 0 };
-            builder = builder.block(farlink_bundle::BlockData::QualityOfService(qos));
-        }
-        if creation.time == DtnTime::UNKNOWN {
-            builder = builder.block(farlink_bundle::BlockData::Age(0));
-        }
-        if hop_limit > 0 {
-            builder = builder.hop_limit(hop_limit);
-        }
-        builder.build()
     }
 
     /// Takes a bundle made here into the node.
     pub(crate) fn create<S: Sink<Output>>(
         &mut self,
         now: Instant,
-        mut bundle: Bundle,
+        meta: BundleMeta,
         request: Option<RequestId>,
+        edge: &mut dyn Edge,
         out: &mut S,
-    ) -> Result<BundleHandle, Refusal> {
-        let size = bundle.encoded_len();
-        if size > self.settings.limits.bundle_bytes {
-            return Err(Refusal::TooLarge);
-        }
-        // The payload's CRC is computed once, for the store and for every link.
-        bundle.seal(&self.settings.accel);
-        let remaining = Duration::from_millis(bundle.primary.lifetime_ms);
-        let view = self.view(now, &bundle, size, None, remaining);
-        self.make_room(now, &view, out)?;
-        let fingerprint = bundle.id().fingerprint();
-        let age_ms = bundle.age_ms();
-        let handle = self.keep(now, bundle, view, fingerprint, age_ms);
-        if let Some(held) = self.bundles.get_mut(&handle) {
-            held.request = request;
-        }
-        self.event_seen(handle, out);
-        self.event(out, Event::Created { bundle: handle });
-        self.put(now, handle, out);
+    ) -> Result<(), Refusal> {
+        let mut new = self.newcomer(now, Arc::new(meta), PeerId::NONE, &Hop::default());
+        new.expires = now + Duration::from_millis(new.bundle.lifetime_ms);
+        let promised = self.promised.values().sum();
+        self.make_room(now, &new, promised, edge, out)?;
+        let handle = self.take_in(now, new, request.map(Debt::Request), out);
+        self.event(out, Event::Created { bundle: self.number(handle) });
+        self.tell_kept(now, handle, None, out);
         self.steps.push_back(Step::Dispatch(handle));
-        Ok(handle)
+        Ok(())
     }
 
-    /// A creation timestamp nobody else has (RFC 9171 4.2.7); `None` while numbers are being
-    /// reserved on disk.
-    pub(crate) fn next_creation<S: Sink<Output>>(&mut self, now: Instant, out: &mut S) -> Option<CreationTimestamp> {
-        if let Some(utc) = self.clock.utc_at(now) {
-            // A clock that steps back must not repeat a timestamp.
-            if utc.0 > self.creation.last_ms {
-                self.creation.last_ms = utc.0;
-                self.creation.sequence = 0;
-            } else {
-                self.creation.sequence += 1;
+    /// Tells policies of a bundle that is held from now on, and which label came with it.
+    fn tell_kept<S: Sink<Output>>(&mut self, now: Instant, bundle: Handle, wire: Option<[u32; 2]>, out: &mut S) {
+        for side in [Side::Router, Side::Control] {
+            let news = News::Kept { bundle, wire: wire.map(|labels| labels[side as usize]) };
+            if self.policies.wants(side, &news) {
+                self.tell_one(now, side, &news, out);
             }
-            return Some(CreationTimestamp { time: DtnTime(self.creation.last_ms), sequence: self.creation.sequence });
         }
-        if self.creation.counter + RESERVE / 2 >= self.creation.reserved {
-            let value = self.creation.reserved.max(self.creation.counter) + RESERVE;
-            out.push(Output::Store(store::Input::SetCounter { value }));
+    }
+
+    /// A creation timestamp for a source here; `None` while numbers are being reserved on disk. What a
+    /// neighbour sent under that source's name is stepped over.
+    pub(crate) fn next_creation<S: Sink<Output>>(
+        &mut self,
+        now: Instant,
+        source: &EndpointId,
+        out: &mut S,
+    ) -> Option<CreationTimestamp> {
+        loop {
+            let creation = self.next_timestamp(now, out)?;
+            let id = BundleId { source: source.clone(), creation, fragment: None };
+            if source.is_null() || self.book.find(id.fingerprint()).is_none() {
+                return Some(creation);
+            }
         }
-        if self.creation.counter >= self.creation.reserved {
-            return None;
+    }
+    /// A creation timestamp nobody else here has.
+    fn next_timestamp<S: Sink<Output>>(&mut self, now: Instant, out: &mut S) -> Option<CreationTimestamp> {
+        let next = self.creation.next(self.clock.utc_at(now));
+        if let Some(value) = next.reserve {
+            if self.settings.durable {
+                out.push(Output::Store(store::Input::SetCounter { value }));
+            } else {
+                self.creation.reserved(value);
+                return next.timestamp.or_else(|| self.creation.next(None).timestamp);
+            }
         }
-        self.creation.counter += 1;
-        Some(CreationTimestamp { time: DtnTime::UNKNOWN, sequence: self.creation.counter })
+        next.timestamp
+    }
+
+    /// Takes a neighbour's hello: it is heard and not kept. Others' hellos are no hellos.
+    fn take_hello<S: Sink<Output>>(
+        &mut self,
+        now: Instant,
+        from: PeerId,
+        bundle: &BundleMeta,
+        edge: &mut dyn Edge,
+        out: &mut S,
+    ) -> bool {
+        if !bundle.is_administrative() || !self.is_local(bundle.destination_node()) {
+            return false;
+        }
+        let Record::Hello(content) = edge.record(bundle) else { return false };
+        if self.neighbours.peers().get(from).is_some_and(|peer| peer.is(bundle.source.node())) {
+            self.on_hello(now, from, &content, out);
+        }
+        true
     }
 
     /// How a delivered bundle is remembered.
-    pub(crate) fn remembered(&self, now: Instant, held: &Held) -> Remembered {
+    pub(crate) fn remembrance(&self, now: Instant, held: &Held) -> store::Remembered {
         let until = self.clock.utc_at(now).unwrap_or(DtnTime(0));
-        let remaining = held.view.expires.since(now).as_millis() as u64;
-        Remembered { fingerprint: held.fingerprint, until: until.saturating_add_ms(remaining) }
+        let remaining_ms = held.remaining(now).as_millis() as u64;
+        store::Remembered { fingerprint: held.bundle.original_id(), until: until.saturating_add_ms(remaining_ms) }
     }
+
+    /// The end of a lifetime (RFC 9171 5.5). Parts of a whole leave with it.
+    pub(crate) fn on_lifetime_end<S: Sink<Output>>(
+        &mut self,
+        now: Instant,
+        bundle: Handle,
+        edge: &mut dyn Edge,
+        out: &mut S,
+    ) {
+        if self.book.get(bundle).is_some_and(|held| !held.has(Reason::Whole)) {
+            self.depart(now, bundle, Why::Deleted(DeleteReason::Expired), None, edge, out);
+        }
+    }
+}
+
+/// The verdict on what is here already: a copy gives its label back, anything else is as good as
+/// kept.
+fn had(hop: &Hop) -> Result<(), Refusal> {
+    if hop.labels.is_some() { Err(Refusal::Duplicate) } else { Ok(()) }
 }

@@ -1,35 +1,78 @@
-//! A bounded memory of delivered bundles, so that none is delivered twice.
+//! Bounded memories of identities: what was delivered, and what policies banned. Apart, so that
+//! bans cannot push deliveries out.
 
-use alloc::collections::VecDeque;
-use farlink_base::{Set, set};
+use alloc::collections::{BTreeSet, VecDeque};
+use alloc::vec::Vec;
+
+/// Identities on one page of the order: pages are added one by one, nothing is ever copied.
+const PAGE: usize = 512;
 
 /// Remembers the newest identities; the oldest are forgotten first.
-pub struct Deliveries {
-    known: Set<u128>,
-    order: VecDeque<u128>,
+#[derive(Debug)]
+struct Newest {
+    known: BTreeSet<u128>,
+    /// Oldest first; all but the last page are full, of the first `gone` are forgotten.
+    order: VecDeque<Vec<u128>>,
+    gone: usize,
     capacity: usize,
 }
-
-impl Deliveries {
-    /// Remembers up to `capacity` identities.
-    pub fn new(capacity: usize, seed: u64) -> Self {
-        Deliveries { known: set(seed), order: VecDeque::new(), capacity }
-    }
-    /// Whether this bundle was delivered.
-    pub fn contains(&self, fingerprint: u128) -> bool {
-        self.known.contains(&fingerprint)
-    }
-    /// Remembers one.
-    pub fn insert(&mut self, fingerprint: u128) {
-        if self.capacity == 0 || !self.known.insert(fingerprint) {
+impl Newest {
+    fn insert(&mut self, id: u128) {
+        if self.capacity == 0 || !self.known.insert(id) {
             return;
         }
-        self.order.push_back(fingerprint);
-        if self.order.len() > self.capacity {
-            if let Some(oldest) = self.order.pop_front() {
-                self.known.remove(&oldest);
-            }
+        match self.order.back_mut().filter(|page| page.len() < PAGE) {
+            Some(page) => page.push(id),
+            None => self.order.push_back(Vec::from([id])),
         }
+        if self.known.len() > self.capacity {
+            self.forget_oldest();
+        }
+    }
+    fn forget_oldest(&mut self) {
+        let Some(oldest) = self.order.front().and_then(|page| page.get(self.gone)).copied() else { return };
+        self.known.remove(&oldest);
+        self.gone += 1;
+        if self.gone == PAGE {
+            self.order.pop_front();
+            self.gone = 0;
+        }
+    }
+}
+
+/// What this node will not take again.
+#[derive(Debug)]
+pub(crate) struct Remembered {
+    delivered: Newest,
+    banned: Newest,
+}
+
+impl Remembered {
+    /// Remembers up to `capacity` identities of each kind.
+    pub fn new(capacity: usize) -> Self {
+        let newest = || Newest { known: BTreeSet::new(), order: VecDeque::new(), gone: 0, capacity };
+        Remembered { delivered: newest(), banned: newest() }
+    }
+    /// Whether this bundle was delivered here.
+    pub fn was_delivered(&self, id: u128) -> bool {
+        self.delivered.known.contains(&id)
+    }
+    /// It was delivered here.
+    pub fn deliver(&mut self, id: u128) {
+        self.delivered.insert(id);
+    }
+    /// Whether a policy refuses this bundle.
+    pub fn is_banned(&self, id: u128) -> bool {
+        self.banned.known.contains(&id)
+    }
+    /// A policy refuses it from now on.
+    pub fn ban(&mut self, id: u128) {
+        self.banned.insert(id);
+    }
+    /// The newest deliveries, newest first.
+    pub fn newest_deliveries(&self) -> impl Iterator<Item = u128> + '_ {
+        let known = |id: &u128| self.delivered.known.contains(id);
+        self.delivered.order.iter().rev().flat_map(|page| page.iter().rev()).copied().filter(known)
     }
 }
 
@@ -38,11 +81,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_oldest_is_forgotten_first() {
-        let mut memory = Deliveries::new(2, 0);
-        for fingerprint in [1, 2, 2, 3] {
-            memory.insert(fingerprint);
+    fn the_oldest_is_forgotten_first_and_bans_do_not_push_deliveries_out() {
+        let mut memory = Remembered::new(2);
+        for id in [1, 2, 2, 3] {
+            memory.deliver(id);
         }
-        assert!(!memory.contains(1) && memory.contains(2) && memory.contains(3));
+        for id in 10..20_000 {
+            memory.ban(id);
+        }
+        assert!(!memory.was_delivered(1) && memory.was_delivered(2) && memory.was_delivered(3));
+        assert!(memory.is_banned(19_999) && !memory.is_banned(19_997) && !memory.was_delivered(19_999));
+        assert_eq!(memory.newest_deliveries().collect::<Vec<_>>(), [3, 2]);
+        assert!(memory.banned.order.len() <= 2);
     }
 }

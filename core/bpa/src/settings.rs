@@ -2,8 +2,7 @@
 
 use alloc::string::String;
 use alloc::vec::Vec;
-use farlink_base::{Accel, DataRate, Duration, LinkId};
-use farlink_bundle::{CrcType, EndpointId};
+use farlink_base::{DataRate, Duration, EndpointId, LinkId};
 
 /// Every table and buffer is bounded.
 #[derive(Clone, Copy, Debug)]
@@ -24,6 +23,8 @@ pub struct Limits {
     pub fragments: usize,
     /// Links opened by unconfigured peers.
     pub dynamic_links: usize,
+    /// Status reports made per second; more are not made.
+    pub reports_per_second: u32,
 }
 impl Default for Limits {
     fn default() -> Self {
@@ -36,11 +37,12 @@ impl Default for Limits {
             registrations: 10_000,
             fragments: 100_000,
             dynamic_links: 10_000,
+            reports_per_second: 1000,
         }
     }
 }
 
-/// One configured link as the agent sees it.
+/// One link as the agent sees it.
 #[derive(Clone, Debug)]
 pub struct LinkSettings {
     /// Its number.
@@ -56,6 +58,9 @@ pub struct LinkSettings {
     /// Bytes the convergence layer puts on the link for each 1,000,000 bytes of bundle, so that
     /// what is handed over fits the contact.
     pub wire_bytes_per_million: u64,
+    /// Whether its layer says when the neighbour is there (sessions), rather than the link's state
+    /// alone.
+    pub sessions: bool,
 }
 
 /// One agent.
@@ -63,7 +68,7 @@ pub struct LinkSettings {
 pub struct Settings {
     /// Node IDs, the first being the one this node speaks as.
     pub node_ids: Vec<EndpointId>,
-    /// Links in the order of their numbers.
+    /// Links configured.
     pub links: Vec<LinkSettings>,
     /// Static routes: pattern and next hop's node ID.
     pub routes: Vec<(String, EndpointId)>,
@@ -71,16 +76,17 @@ pub struct Settings {
     pub limits: Limits,
     /// Most bytes kept in the store.
     pub capacity_bytes: u64,
-    /// CRC put on blocks this node makes.
-    pub crc: CrcType,
+    /// Whether the store keeps bundles through a restart and says when; otherwise they are kept in
+    /// memory only, and the store is told nothing.
+    pub durable: bool,
     /// Whether status reports are generated (RFC 9171 5.1).
     pub status_reports: bool,
-    /// Whether a previous-node block is put on what is forwarded.
+    /// Whether what is forwarded says which node it leaves.
     pub previous_node_block: bool,
-    /// Hop limit of bundles created here; 0 puts no hop count block.
+    /// Hop limit of bundles created here; 0 for none.
     pub hop_limit: u8,
-    /// Seed of hashing.
+    /// Version of the bundle protocol of bundles created here.
+    pub version: u8,
+    /// Seed of hashing and of draws.
     pub seed: u64,
-    /// Faster functions, checked by the driver.
-    pub accel: Accel,
 }

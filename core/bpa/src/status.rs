@@ -1,31 +1,43 @@
 //! What operators ask and change: status, stored bundles and why each waits, routes, links, plan.
 
-use crate::agent::{Agent, Step};
+use crate::agent::{Agent, deleted};
 use crate::app::{AdminInput, BundleStatus, LinkStatus, Status};
-use crate::held::{Held, Place};
+use crate::edge::Edge;
 use crate::io::Output;
+use crate::link::Link;
 use alloc::format;
 use alloc::string::{String, ToString};
+use alloc::sync::Arc;
 use alloc::vec::Vec;
-use farlink_base::{DeleteReason, Instant, Sink, format_duration};
+use farlink_base::{DeleteReason, EndpointId, Instant, LinkId, NodeId, Sink, format_duration};
+use farlink_book::{Held, Reason};
+use farlink_routing::PlanIndex;
 
 impl Agent {
-    pub(crate) fn on_admin<S: Sink<Output>>(&mut self, now: Instant, input: AdminInput, out: &mut S) {
+    pub(crate) fn on_admin<S: Sink<Output>>(
+        &mut self,
+        now: Instant,
+        input: AdminInput,
+        edge: &mut dyn Edge,
+        out: &mut S,
+    ) {
         match input {
             AdminInput::SetPlan(plan) => self.set_plan(now, plan, out),
             AdminInput::AddRoute { pattern, next_hop } => {
                 self.settings.routes.retain(|(p, _)| *p != pattern);
                 self.settings.routes.push((pattern, next_hop));
-                self.steps.push_back(Step::Reconsider);
+                self.let_queues_go();
             }
-            AdminInput::RemoveRoute { pattern } => self.settings.routes.retain(|(p, _)| *p != pattern),
-            AdminInput::SetLink { link, enabled } => {
-                if let Some(l) = self.links.values_mut().find(|l| l.name == link) {
-                    l.enabled = enabled;
+            AdminInput::RemoveRoute { pattern } => {
+                self.settings.routes.retain(|(p, _)| *p != pattern);
+                self.let_queues_go();
+            }
+            AdminInput::SetLink { link, enabled } => self.enable_link(now, &link, enabled, out),
+            AdminInput::Cancel { bundle } => {
+                if let Some(handle) = self.book.by_number(bundle.0).map(Held::handle) {
+                    self.depart(now, handle, deleted(DeleteReason::Cancelled), None, edge, out);
                 }
-                self.tell_links(now, out);
             }
-            AdminInput::Cancel { bundle } => self.delete(now, bundle, DeleteReason::Cancelled, out),
             AdminInput::Shutdown => {
                 self.terminating = true;
                 out.push(Output::Shutdown);
@@ -35,80 +47,106 @@ impl Agent {
 
     /// A snapshot for operators.
     pub fn status(&self, now: Instant) -> Status {
-        let link = |l: &crate::link::Link| LinkStatus {
-            name: l.name.clone(),
-            peer: self.names.endpoint(l.peer),
-            up: l.is_up(now),
-            queued: l.queue.len() as u64,
-            in_flight: l.in_flight,
-        };
         Status {
             node_ids: self.settings.node_ids.clone(),
-            bundles: self.bundles.len() as u64,
-            bytes: self.kept_bytes,
+            bundles: self.book.len() as u64,
+            bytes: self.book.bytes(),
             capacity: self.settings.capacity_bytes,
-            links: self.links.values().map(|l| link(l)).collect(),
-            registrations: self.registrations.values().map(|r| r.endpoint.clone()).collect(),
-            contacts: self.plan.as_ref().map_or(0, |p| p.contacts.len() as u64),
+            links: self.neighbours.links().map(|link| self.link_status(now, link)).collect(),
+            registrations: self.deliveries.registered().cloned().collect(),
+            contacts: self.plan().map_or(0, |plan| plan.plan().contacts.len() as u64),
+        }
+    }
+
+    fn link_status(&self, now: Instant, link: &Link) -> LinkStatus {
+        LinkStatus {
+            name: link.name.clone(),
+            peer: self.neighbours.peers().get(link.peer).map(farlink_book::Peer::endpoint).unwrap_or_default(),
+            up: link.is_up(self.plan.placed(), now),
+            queued: self.queues.of(link.id).0,
+            in_flight: link.in_flight,
         }
     }
 
     /// Static routes as given: pattern and next hop.
-    pub fn routes(&self) -> &[(String, farlink_bundle::EndpointId)] {
+    pub fn routes(&self) -> &[(String, EndpointId)] {
         &self.settings.routes
     }
 
-    /// The administrative endpoint of a node named in an event.
-    pub fn node_name(&self, node: farlink_base::NodeId) -> farlink_bundle::EndpointId {
-        self.names.endpoint(node)
+    /// The administrative endpoint of a node named in an event; null for a node known to nobody
+    /// here by more than its number.
+    pub fn node_name(&self, node: NodeId) -> EndpointId {
+        if !node.is_named() {
+            return EndpointId::ipn(node.0, 0);
+        }
+        let own = self.settings.node_ids.iter();
+        let neighbours = self.neighbours.peers().all().flat_map(|peer| peer.names.iter().map(|name| &name.id));
+        own.chain(neighbours).find(|id| id.node() == node).map(EndpointId::node_id).unwrap_or_default()
     }
 
     /// The contact plan in force.
-    pub fn plan(&self) -> Option<&alloc::sync::Arc<farlink_routing::ContactPlan>> {
-        self.plan.as_ref()
+    pub fn plan(&self) -> Option<&Arc<PlanIndex>> {
+        self.plan.index()
+    }
+
+    /// Bundles held, their bytes, and the most bytes that may be.
+    pub fn fill(&self) -> (u64, u64, u64) {
+        (self.book.len() as u64, self.book.bytes(), self.settings.capacity_bytes)
     }
 
     /// The first `limit` held bundles and why each is still here.
     pub fn bundles(&self, now: Instant, limit: usize) -> Vec<BundleStatus> {
         let row = |held: &Held| BundleStatus {
-            handle: held.view.bundle,
-            id: held.bundle.id(),
-            destination: held.bundle.primary.destination.clone(),
-            payload: held.view.payload_size,
-            priority: held.view.priority,
-            remaining_ms: held.view.expires.since(now).as_millis() as u64,
+            handle: held.name(),
+            id: held.bundle.identity(),
+            destination: held.bundle.destination.clone(),
+            payload: held.bundle.payload.len(),
+            priority: held.bundle.priority,
+            remaining_ms: held.remaining(now).as_millis() as u64,
             waits_for: self.waits_for(now, held),
         };
-        self.bundles.values().take(limit).map(row).collect()
+        self.book.all().take(limit).map(row).collect()
     }
 
     fn waits_for(&self, now: Instant, held: &Held) -> String {
-        match &held.place {
-            Place::New | Place::Cutting { .. } => "being dispatched".to_string(),
-            Place::Waiting { .. } if !held.view.excluded.is_empty() => {
-                format!("{} refused it; will be tried again", self.names.text(held.view.excluded[0]))
-            }
-            Place::Waiting { .. } => format!("no route to {}", self.names.text(held.view.destination)),
-            Place::Queued { link, .. } | Place::Loading { link } => {
-                let Some(l) = self.links.get(link) else { return "its link".to_string() };
-                let peer = self.names.text(l.peer);
-                if l.is_up(now) {
-                    format!("its turn on link {} to {peer} ({} bundles queued)", l.name, l.queue.len())
-                } else {
-                    match l.transmit.iter().find(|w| w.start > now) {
-                        Some(w) => format!("contact with {peer} starts in {}", format_duration(w.start.since(now))),
-                        None => format!("link {} to {peer} is down", l.name),
-                    }
-                }
-            }
-            Place::InFlight { link, .. } => {
-                let name = self.links.get(link).map_or("?", |l| l.name.as_str());
-                format!("acknowledgment on link {name}")
-            }
-            Place::ForDelivery => format!("an application at {}", held.bundle.primary.destination),
-            Place::Delivering { .. } => format!("the answer of the application at {}", held.bundle.primary.destination),
-            Place::Fragment => "the other fragments".to_string(),
-            Place::Leaving => "the store".to_string(),
+        let meta = &held.bundle;
+        if held.has(Reason::Deliver) {
+            return match self.deliveries.is_open(held.handle()) {
+                _ if !self.is_durable(held) => "the store".to_string(),
+                true => format!("the answer of the application at {}", meta.destination),
+                false => format!("an application at {}", meta.destination),
+            };
+        }
+        if held.has(Reason::Fragment) {
+            return "the other fragments".to_string();
+        }
+        if held.has(Reason::Whole) {
+            return "the delivery of what it is part of".to_string();
+        }
+        if let Some(link) = self.queues.link_of(held) {
+            return self.waits_for_link(now, link);
+        }
+        let sending = self.sends.of(held.handle()).next().map(|(_, sending)| sending.link);
+        match sending {
+            Some(link) if !held.has(Reason::Route) => format!("acknowledgment on link {}", self.link_name(link)),
+            _ => match self.tried(held).first().and_then(|peer| self.neighbours.peers().get(*peer)) {
+                Some(peer) => format!("{} refused it; will be tried again", peer.endpoint()),
+                None if held.has(Reason::Route) => format!("no route to {}", meta.destination.node_id()),
+                None => "the store".to_string(),
+            },
+        }
+    }
+
+    fn waits_for_link(&self, now: Instant, link: LinkId) -> String {
+        let Some(l) = self.neighbours.link(link) else { return "its link".to_string() };
+        let peer = self.neighbours.peers().get(l.peer).map(farlink_book::Peer::endpoint).unwrap_or_default();
+        let plan = self.plan.placed();
+        if l.is_up(plan, now) {
+            return format!("its turn on link {} to {peer} ({} bundles queued)", l.name, self.queues.of(link).0);
+        }
+        match l.next_contact(plan, now) {
+            Some(window) => format!("contact with {peer} starts in {}", format_duration(window.start.since(now))),
+            None => format!("link {} to {peer} is down", l.name),
         }
     }
 }

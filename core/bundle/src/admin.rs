@@ -1,6 +1,7 @@
 //! Administrative records: status reports (RFC 9171 6.1), any other kept as it came.
 
 use crate::cbor::{ARRAY, Reader, put_head, put_uint};
+use crate::eid_wire::EidCodec;
 use crate::{BundleId, CreationTimestamp, EndpointId, Profile};
 use alloc::vec::Vec;
 use farlink_base::{Bytes, DtnTime, Malformed};

@@ -12,7 +12,7 @@ impl BlockData {
             BlockData::Age(_) => 7,
             BlockData::HopCount(_) => 10,
             BlockData::QualityOfService(_) => 193,
-            BlockData::Copies(_) => 240,
+            BlockData::Labels(_) => 240,
             BlockData::Unknown(_) => return None,
         })
     }
@@ -44,9 +44,9 @@ impl Bundle {
     pub fn priority(&self) -> Priority {
         self.qos().map_or(Priority::Normal, |qos| qos.priority)
     }
-    /// Copies a replicating router handed over with it (type 240).
-    pub fn copies(&self) -> Option<u32> {
-        self.find(|data| if let BlockData::Copies(copies) = data { Some(*copies) } else { None })
+    /// Labels of the router and of the congestion control (type 240).
+    pub fn labels(&self) -> Option<[u32; 2]> {
+        self.find(|data| if let BlockData::Labels(labels) = data { Some(*labels) } else { None })
     }
 
     /// Replaces the data of the block of this type, or adds such a block.
@@ -89,9 +89,9 @@ impl Bundle {
         self.set_block(BlockData::HopCount(hops));
         hops.count <= u64::from(hops.limit)
     }
-    /// Sets the copies handed over with it.
-    pub fn set_copies(&mut self, copies: u32) {
-        self.set_block(BlockData::Copies(copies));
+    /// Sets the labels of the router and of the congestion control.
+    pub fn set_labels(&mut self, labels: [u32; 2]) {
+        self.set_block(BlockData::Labels(labels));
     }
     /// Sets the quality of service.
     pub fn set_qos(&mut self, qos: QualityOfService) {
@@ -184,8 +184,8 @@ mod tests {
         assert_eq!(bundle.free_block_number(), 4);
         assert!(bundle.remove_block(2) && !bundle.remove_block(2));
         assert_eq!(bundle.free_block_number(), 2);
-        bundle.set_copies(3);
-        assert_eq!(bundle.copies(), Some(3));
+        bundle.set_labels([3, 0]);
+        assert_eq!(bundle.labels(), Some([3, 0]));
     }
 
     #[test]

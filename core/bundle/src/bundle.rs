@@ -2,7 +2,7 @@
 
 use crate::EndpointId;
 use alloc::vec::Vec;
-use farlink_base::{Bytes, DtnTime, Payload, Priority};
+use farlink_base::{Bytes, CreationTimestamp, FragmentInfo, Payload, Priority};
 
 /// Bundle processing control flags (RFC 9171 4.2.3). Unknown bits are kept and ignored.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
@@ -65,35 +65,6 @@ pub enum CrcType {
     Crc32c,
 }
 
-/// Creation timestamp (RFC 9171 4.2.7).
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
-pub struct CreationTimestamp {
-    /// Creation time; 0 when the source had no clock.
-    pub time: DtnTime,
-    /// Sequence number.
-    pub sequence: u64,
-}
-
-/// Place of a fragment in its original payload.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub struct FragmentInfo {
-    /// Offset of the fragment's payload.
-    pub offset: u64,
-    /// Length of the original payload. Never allocate from it.
-    pub total: u64,
-}
-
-/// What makes two bundles the same one (RFC 9171 4.2.7 and 5.8).
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub struct BundleId {
-    /// Source.
-    pub source: EndpointId,
-    /// Creation timestamp.
-    pub creation: CreationTimestamp,
-    /// Fragment offset and payload length, for a fragment.
-    pub fragment: Option<(u64, u64)>,
-}
-
 /// The primary block (RFC 9171 4.3.1).
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Primary {
@@ -148,8 +119,9 @@ pub enum BlockData {
     HopCount(HopCount),
     /// Type 193 (ION).
     QualityOfService(QualityOfService),
-    /// Type 240, ours, private use: copies handed over by a replicating router.
-    Copies(u32),
+    /// Type 240, ours, private use: labels of the router and of the congestion control, such as the
+    /// copies a replicating router handed over.
+    Labels([u32; 2]),
     /// Any other type: carried verbatim.
     Unknown(Bytes),
 }

@@ -1,7 +1,7 @@
 //! The little of CBOR (RFC 8949) that bundles need: fields read in place, nothing allocated,
 //! nesting bounded.
 
-use alloc::vec::Vec;
+pub use crate::put::{Count, Out, head_len, put_bytes, put_head, put_uint};
 use farlink_base::{Malformed, PayloadReader};
 
 /// Deepest nesting stepped over; a bundle needs five levels.
@@ -17,46 +17,6 @@ pub const TEXT: u8 = 3;
 pub const ARRAY: u8 = 4;
 /// Ends an item of indefinite length; also the last byte of a bundle.
 pub const BREAK: u8 = 0xff;
-
-/// Appends the head of an item in its shortest form.
-pub fn put_head(out: &mut Vec<u8>, major: u8, value: u64) {
-    let major = major << 5;
-    match value {
-        0..=23 => out.push(major | value as u8),
-        24..=0xff => out.extend_from_slice(&[major | 24, value as u8]),
-        0x100..=0xffff => {
-            out.push(major | 25);
-            out.extend_from_slice(&(value as u16).to_be_bytes());
-        }
-        0x1_0000..=0xffff_ffff => {
-            out.push(major | 26);
-            out.extend_from_slice(&(value as u32).to_be_bytes());
-        }
-        _ => {
-            out.push(major | 27);
-            out.extend_from_slice(&value.to_be_bytes());
-        }
-    }
-}
-/// Appends an unsigned integer.
-pub fn put_uint(out: &mut Vec<u8>, value: u64) {
-    put_head(out, UINT, value);
-}
-/// Appends a byte string.
-pub fn put_bytes(out: &mut Vec<u8>, bytes: &[u8]) {
-    put_head(out, BYTES, bytes.len() as u64);
-    out.extend_from_slice(bytes);
-}
-/// Bytes [`put_head`] needs for this value.
-pub const fn head_len(value: u64) -> u64 {
-    match value {
-        0..=23 => 1,
-        24..=0xff => 2,
-        0x100..=0xffff => 3,
-        0x1_0000..=0xffff_ffff => 5,
-        _ => 9,
-    }
-}
 
 /// Reads items from a slice, in order.
 #[derive(Clone, Debug)]
@@ -343,6 +303,7 @@ pub(crate) fn skip_item(source: &mut impl Source) -> Result<bool, &'static str> 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use alloc::vec::Vec;
 
     #[test]
     fn heads_round_trip_at_every_width() {

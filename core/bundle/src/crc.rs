@@ -2,7 +2,7 @@
 //! significant byte first.
 
 use crate::CrcType;
-use alloc::vec::Vec;
+use crate::cbor::Out;
 use farlink_base::Accel;
 
 impl CrcType {
@@ -56,19 +56,21 @@ impl BlockCrc {
 }
 
 /// Appends a CRC item; nothing for [`CrcType::None`].
-pub(crate) fn put_crc(out: &mut Vec<u8>, crc: CrcType, value: u32) {
+pub(crate) fn put_crc(out: &mut impl Out, crc: CrcType, value: u32) {
     let width = crc.width();
     if width > 0 {
-        out.push(0x40 | width as u8);
-        out.extend_from_slice(&value.to_be_bytes()[4 - width..]);
+        out.byte(0x40 | width as u8);
+        out.put(&value.to_be_bytes()[4 - width..]);
     }
 }
 
 /// Appends the CRC of the block that began at `start` and ends where `out` ends now.
-pub(crate) fn close_block(out: &mut Vec<u8>, start: usize, crc: CrcType, accel: &Accel) {
+pub(crate) fn close_block(out: &mut impl Out, start: usize, crc: CrcType, accel: &Accel) {
     put_crc(out, crc, 0);
+    let (block, width) = (out.since(start), crc.width());
     let mut computed = BlockCrc::new(crc);
-    computed.update(&out[start..], accel);
-    let (end, width) = (out.len(), crc.width());
-    out[end - width..].copy_from_slice(&computed.value().to_be_bytes()[4 - width..]);
+    computed.update(block, accel);
+    if let Some((_, place)) = block.split_last_chunk_mut::<4>() {
+        place[4 - width..].copy_from_slice(&computed.value().to_be_bytes()[4 - width..]);
+    }
 }

@@ -1,67 +1,80 @@
 //! Endpoint IDs as CBOR (RFC 9171 4.2.5.1, RFC 9758 5).
 
-use crate::cbor::{ARRAY, Reader, TEXT, head_len, put_head, put_uint};
+use crate::cbor::{ARRAY, Out, Reader, TEXT, head_len, put_head, put_uint};
 use crate::{EndpointId, Profile};
 use alloc::sync::Arc;
-use alloc::vec::Vec;
-use farlink_base::Malformed;
+use farlink_base::{Malformed, OtherName};
 
 const SCHEME_DTN: u64 = 1;
 const SCHEME_IPN: u64 = 2;
 const MAX_U32: u64 = 0xffff_ffff;
 
-impl EndpointId {
+/// Endpoint IDs to and from CBOR.
+pub trait EidCodec: Sized {
     /// Appends its CBOR form; ipn in two elements, null as `dtn:none`.
-    pub fn encode(&self, out: &mut Vec<u8>) {
+    fn encode(&self, out: &mut impl Out);
+    /// Length of its CBOR form.
+    fn encoded_len(&self) -> u64;
+    /// Reads one endpoint ID that fills `bytes`.
+    ///
+    /// # Errors
+    /// What is wrong with it, and where.
+    fn decode(bytes: &[u8], profile: Profile) -> Result<Self, Malformed>;
+    /// Reads one endpoint ID.
+    ///
+    /// # Errors
+    /// What is wrong with it, and where.
+    fn read(reader: &mut Reader<'_>, profile: Profile) -> Result<Self, Malformed>;
+}
+
+impl EidCodec for EndpointId {
+    fn encode(&self, out: &mut impl Out) {
         put_head(out, ARRAY, 2);
         match self {
-            EndpointId::Null => out.extend_from_slice(&[SCHEME_DTN as u8, 0]),
+            EndpointId::Null => out.put(&[SCHEME_DTN as u8, 0]),
             EndpointId::Ipn { node, service } => {
                 put_uint(out, SCHEME_IPN);
                 put_head(out, ARRAY, 2);
                 put_uint(out, *node);
                 put_uint(out, u64::from(*service));
             }
-            EndpointId::Dtn { node, demux } => {
+            EndpointId::Dtn(name) => {
                 put_uint(out, SCHEME_DTN);
-                put_head(out, TEXT, (3 + node.len() + demux.len()) as u64);
-                for part in ["//", node, "/", demux] {
-                    out.extend_from_slice(part.as_bytes());
+                put_head(out, TEXT, (3 + name.node().len() + name.demux().len()) as u64);
+                for part in ["//", name.node(), "/", name.demux()] {
+                    out.put(part.as_bytes());
                 }
             }
-            EndpointId::Unknown { scheme, ssp } => {
-                put_uint(out, *scheme);
-                out.extend_from_slice(ssp);
+            EndpointId::Other(name) => {
+                put_uint(out, name.scheme);
+                out.put(&name.part);
             }
         }
     }
-    /// Length of its CBOR form.
-    pub fn encoded_len(&self) -> u64 {
+    fn encoded_len(&self) -> u64 {
         match self {
             EndpointId::Null => 3,
             EndpointId::Ipn { node, service } => 3 + head_len(*node) + head_len(u64::from(*service)),
-            EndpointId::Dtn { node, demux } => {
-                let text = (3 + node.len() + demux.len()) as u64;
+            EndpointId::Dtn(name) => {
+                let text = (3 + name.node().len() + name.demux().len()) as u64;
                 2 + head_len(text) + text
             }
-            EndpointId::Unknown { scheme, ssp } => 1 + head_len(*scheme) + ssp.len() as u64,
+            EndpointId::Other(name) => 1 + head_len(name.scheme) + name.part.len() as u64,
         }
     }
-    /// Reads one endpoint ID that fills `bytes`.
-    pub fn decode(bytes: &[u8], profile: Profile) -> Result<EndpointId, Malformed> {
+    fn decode(bytes: &[u8], profile: Profile) -> Result<EndpointId, Malformed> {
         let mut reader = Reader::new(bytes, 0, profile == Profile::Strict);
         let eid = Self::read(&mut reader, profile)?;
         reader.finish("bytes after an endpoint ID")?;
         Ok(eid)
     }
-    /// Reads one endpoint ID.
-    pub fn read(reader: &mut Reader<'_>, profile: Profile) -> Result<EndpointId, Malformed> {
+    fn read(reader: &mut Reader<'_>, profile: Profile) -> Result<EndpointId, Malformed> {
         reader.array_of(2, "an endpoint ID is an array of two items")?;
         match reader.uint()? {
             SCHEME_DTN => read_dtn(reader, profile),
             SCHEME_IPN => read_ipn(reader),
             // RFC 9171 4.2.5: other schemes may come to exist; they must not stop a bundle.
-            scheme => Ok(EndpointId::Unknown { scheme, ssp: Arc::new(reader.item()?.to_vec()) }),
+            scheme => Ok(EndpointId::Other(Arc::new(OtherName { scheme, part: reader.item()?.to_vec() }))),
         }
     }
 }
@@ -116,6 +129,7 @@ fn read_dtn(reader: &mut Reader<'_>, profile: Profile) -> Result<EndpointId, Mal
 mod tests {
     use super::*;
     use alloc::string::ToString;
+    use alloc::vec::Vec;
 
     #[test]
     fn both_ipn_forms_are_equal_and_node_zero_is_null() {

@@ -1,8 +1,9 @@
 //! Bundles on the wire and in memory: endpoint IDs, the BPv7 codec, CRCs, extension blocks,
 //! fragments and administrative records (RFC 9171, RFC 9758, RFC 9713).
 //!
-//! It decides nothing: what to do with a bundle is the agent's business (`core/bpa`). Read
-//! [`Bundle`] and [`decode`] first.
+//! It decides nothing: what to do with a bundle is the agent's business (`core/bpa`). The engine
+//! uses [`v7`], which hands out no wire structures; tools that show every block use [`Bundle`] and
+//! [`decode`]. Both are filled by the same walk over a bundle's bytes. Read [`v7`] first.
 #![no_std]
 #![forbid(unsafe_code)]
 #[cfg(clippy)]
@@ -15,19 +16,26 @@ mod blocks;
 mod builder;
 mod bundle;
 pub mod cbor;
+mod check;
 mod crc;
 mod decode;
-mod eid;
 mod eid_wire;
 mod encode;
+mod fields;
 mod fragment;
+mod head;
 mod id;
+mod put;
 mod reassemble;
+pub mod v7;
 
 pub use admin::{AdministrativeRecord, StatusItem, StatusReport, reason};
 pub use builder::BundleBuilder;
 pub use bundle::*;
-pub use decode::{MAX_EXTENSION_BLOCKS, MAX_HEAD_BYTES, decode, decode_parts, decode_prefix};
-pub use eid::{EidError, EndpointId};
+pub use check::Check;
+pub use decode::{decode, decode_parts, decode_prefix};
+pub use eid_wire::EidCodec;
+pub use farlink_base::{BundleId, CreationTimestamp, EidError, EndpointId, FragmentInfo};
 pub use fragment::fragment;
+pub use head::{MAX_EXTENSION_BLOCKS, MAX_HEAD_BYTES};
 pub use reassemble::{Reassembler, Reassembly, ReassemblyLimits};

@@ -1,60 +1,14 @@
 //! Bundles made at random: written and read again, damaged, cut and joined.
 
-use farlink_base::{Accel, Bytes, Chunk, DtnTime, Extent, Instant, Payload, Priority};
+mod common;
+
+use common::bundle;
+use farlink_base::{Accel, Bytes, Chunk, DtnTime, Extent, Instant, Payload};
 use farlink_bundle::{
-    BlockData, BlockFlags, Bundle, BundleFlags, CrcType, CreationTimestamp, EndpointId, ExtensionBlock, HopCount,
-    Profile, QualityOfService, Reassembler, Reassembly, ReassemblyLimits, decode, decode_parts, decode_prefix,
-    fragment,
+    BlockData, BlockFlags, Bundle, CrcType, CreationTimestamp, EndpointId, ExtensionBlock, Profile, Reassembler,
+    Reassembly, ReassemblyLimits, decode, decode_parts, decode_prefix, fragment,
 };
 use proptest::prelude::*;
-
-fn eid() -> impl Strategy<Value = EndpointId> {
-    prop_oneof![
-        Just(EndpointId::Null),
-        (1u64.., any::<u32>()).prop_map(|(node, service)| EndpointId::ipn(node, service)),
-        ("[a-z][a-z0-9.-]{0,12}", "[!-~]{0,12}").prop_map(|(node, demux)| EndpointId::dtn(&node, &demux)),
-        (4u64..90).prop_map(|scheme| EndpointId::Unknown { scheme, ssp: vec![0x82, 1, 0x63, b'a', b'b', b'c'].into() }),
-    ]
-}
-fn crc() -> impl Strategy<Value = CrcType> {
-    prop_oneof![Just(CrcType::None), Just(CrcType::Crc16), Just(CrcType::Crc32c)]
-}
-fn data() -> impl Strategy<Value = BlockData> {
-    prop_oneof![
-        eid().prop_map(BlockData::PreviousNode),
-        any::<u64>().prop_map(BlockData::Age),
-        (1u8.., any::<u64>()).prop_map(|(limit, count)| BlockData::HopCount(HopCount { limit, count })),
-        (any::<u8>(), any::<u64>()).prop_map(|(ordinal, label)| {
-            BlockData::QualityOfService(QualityOfService { flags: 4, priority: Priority::Expedited, ordinal, label })
-        }),
-        any::<u32>().prop_map(BlockData::Copies),
-    ]
-}
-prop_compose! {
-    fn bundle()(
-        source in eid(), destination in eid(), report_to in eid(),
-        time in any::<u64>(), sequence in any::<u64>(), lifetime in any::<u64>(),
-        flags in any::<u64>(), crc in crc(),
-        blocks in prop::collection::vec(data(), 0..4),
-        unknown in prop::collection::vec((14u64..190, crc(), prop::collection::vec(any::<u8>(), 0..40)), 0..3),
-        payload in prop::collection::vec(any::<u8>(), 0..600),
-    ) -> Bundle {
-        let creation = CreationTimestamp { time: DtnTime(time), sequence };
-        let flags = flags & !(BundleFlags::FRAGMENT | BundleFlags::NO_FRAGMENT);
-        let mut builder = Bundle::new(source, destination, creation).flags(flags).crc(crc);
-        builder = builder.report_to(report_to).lifetime_ms(lifetime).payload(Payload::from(payload));
-        for block in blocks {
-            builder = builder.block(block);
-        }
-        let mut bundle = builder.build();
-        for (kind, crc, data) in unknown {
-            let number = bundle.free_block_number();
-            let data = BlockData::Unknown(Bytes::from(data));
-            bundle.extensions.push(ExtensionBlock { kind, number, flags: BlockFlags(0x11), crc, data, raw: None });
-        }
-        bundle
-    }
-}
 
 /// The same bundle without what decoding remembers of the wire.
 fn fields(mut bundle: Bundle) -> Bundle {
@@ -147,7 +101,7 @@ fn a_payload_on_disk_is_forwarded_with_the_crc_it_came_with() {
     let sent = plain(Payload::from(vec![7u8; 5000]));
     let mut stored = read(wire(&sent), Profile::Strict).unwrap();
     let mut extents = Payload::new();
-    extents.push(Chunk::Stored { extent: Extent { file: 1, offset: 64 }, len: 5000 });
+    extents.push(Chunk::Stored { extent: Extent { record: 1, offset: 64 }, len: 5000 });
     stored.payload = extents.clone();
     assert!(stored.increment_hop());
     let parts = stored.encode(&accel);

@@ -1,8 +1,9 @@
 //! Every vector of `tests/vectors` that is about bundles, endpoint IDs and CRCs.
 
-use farlink_base::{Accel, Bytes, Payload};
+use farlink_base::{Accel, Bytes, BytesMut, Duties, Facts, Payload};
 use farlink_bundle::{
-    AdministrativeRecord, Bundle, BundleFlags, EndpointId, Profile, decode, decode_parts, decode_prefix, reason,
+    AdministrativeRecord, Bundle, BundleFlags, EidCodec, EndpointId, Profile, decode, decode_parts, decode_prefix,
+    reason, v7,
 };
 use serde_json::Value;
 
@@ -16,7 +17,20 @@ fn hex(text: &str) -> Vec<u8> {
 fn read(bytes: &[u8], profile: Profile) -> Result<Bundle, farlink_base::Malformed> {
     decode(&Payload::from(bytes.to_vec()), profile, &Accel::default())
 }
+/// Written again by the engine's view.
+fn again(bytes: &[u8], profile: Profile) -> Result<Bytes, farlink_base::Malformed> {
+    let (accel, mut out) = (Accel::default(), BytesMut::new());
+    let (meta, hop) = v7::read(&Payload::from(bytes.to_vec()), profile, &accel)?;
+    let encoded = v7::render(&meta, &hop, None, &accel, &mut out);
+    assert_eq!(encoded.len(), v7::size(&meta, &hop, None));
+    Ok(encoded.into_payload().to_bytes().unwrap())
+}
 const BOTH: [Profile; 2] = [Profile::Strict, Profile::Permissive];
+
+/// Where the payload begins.
+fn payload_at(wire: &[u8]) -> usize {
+    v7::begin(&Payload::from(wire.to_vec()), Profile::Strict, &Accel::default()).unwrap().unwrap().payload_at as usize
+}
 
 #[test]
 fn valid_bundles_are_read_and_written_again_byte_for_byte() {
@@ -38,11 +52,21 @@ fn valid_bundles_are_read_and_written_again_byte_for_byte() {
             let parts = bundle.encode(&Accel::default());
             let back = decode_parts(&parts.head, parts.payload, &parts.tail, profile, &Accel::default());
             assert_eq!(back.as_ref(), Ok(&bundle), "{id}");
+            // The engine's view has taken out what is to be discarded.
+            let mut kept = bundle.clone();
+            kept.remove_block(if id == "unknown_ext_drop" { bundle.extensions[0].number } else { 0 });
+            let kept = kept.encode(&Accel::default()).into_payload().to_bytes().unwrap();
+            assert_eq!(again(&wire, profile).as_ref(), Ok(&kept), "{id}");
+            assert_eq!(kept == wire, id != "unknown_ext_drop", "{id}");
         }
         assert_eq!(decode_prefix(&Payload::from(wire.clone())), Ok(Some(wire.len() as u64)), "{id}");
         for cut in 0..wire.len() {
             assert!(read(&wire[..cut], Profile::Permissive).is_err(), "{id} cut to {cut}");
-            assert_eq!(decode_prefix(&Payload::from(wire[..cut].to_vec())), Ok(None), "{id} cut to {cut}");
+            let prefix = Payload::from(wire[..cut].to_vec());
+            assert_eq!(decode_prefix(&prefix), Ok(None), "{id} cut to {cut}");
+            assert!(again(&wire[..cut], Profile::Permissive).is_err(), "{id} cut to {cut}");
+            let begun = v7::begin(&prefix, Profile::Strict, &Accel::default()).unwrap();
+            assert_eq!(begun.map(|begun| begun.payload_at <= cut as u64), (cut >= payload_at(&wire)).then_some(true));
         }
     }
 }
@@ -62,6 +86,20 @@ fn what_blocks_say_is_understood() {
         let found: Vec<_> = unknown.unprocessable().map(|(block, flags)| (block.kind, flags.0)).collect();
         assert_eq!(found, [(200, flags)], "{id}");
     }
+    let meta = |id: &str| {
+        let case = file["valid"].as_array().unwrap().iter().find(|case| case["id"] == id).unwrap();
+        let wire = Payload::from(hex(case["hex"].as_str().unwrap()));
+        v7::read(&wire, Profile::Strict, &Accel::default()).unwrap()
+    };
+    let (blocks, hop) = meta("ext_blocks");
+    assert_eq!((&hop.previous, hop.age_ms, hop.hops, blocks.hop_limit), (&EndpointId::ipn(7, 0), 300, 3, 30));
+    assert!(blocks.facts.has(Facts::AGE | Facts::HOPS));
+    for (id, duties) in [("unknown_ext_kept", 0), ("unknown_ext_drop", 0), ("unknown_ext_delete", Duties::DELETE)] {
+        assert_eq!(meta(id).0.duties, Duties(duties), "{id}");
+    }
+    assert!(meta("all_reports").0.wants_report(Facts::REPORTS | Facts::STATUS_TIME));
+    assert!(meta("group_dest").0.is_for_group());
+    assert_eq!(meta("fragment_b").0.original_id(), meta("fragment_a").0.original_id());
     assert!(bundle("all_reports").wants_report(BundleFlags::REPORTS | BundleFlags::STATUS_TIME));
     assert!(!bundle("group_dest").primary.destination.is_singleton());
     let report = bundle("status_report_fragment").payload.to_bytes().unwrap();
@@ -91,6 +129,8 @@ fn hostile_and_broken_bundles_meet_the_verdict_they_deserve() {
                 (false, false)
             }
         };
+        assert_eq!(again(&wire, Profile::Strict).err(), strict.as_ref().err().copied(), "{id}");
+        assert_eq!(again(&wire, Profile::Permissive).err(), permissive.as_ref().err().copied(), "{id}");
         assert_eq!((strict.is_ok(), permissive.is_ok()), verdict, "{id}: {want}\n{strict:?}\n{permissive:?}");
         let _ = decode_prefix(&Payload::from(wire));
     }
@@ -105,6 +145,8 @@ fn what_an_agent_must_still_do_is_told_by_the_bundle() {
     };
     let mut hops = read(&wire("hop_exceeded"), Profile::Strict).unwrap();
     assert!(!hops.increment_hop(), "delete, reason 9");
+    let (over, hop) = v7::read(&Payload::from(wire("hop_exceeded")), Profile::Strict, &Accel::default()).unwrap();
+    assert!(hop.hops.saturating_add(1) > over.hop_limit);
     assert_eq!(read(&wire("age_overflow"), Profile::Strict).unwrap().age_ms(), Some(u64::MAX));
     let admin = read(&wire("admin_with_reports"), Profile::Permissive).unwrap();
     assert!(!admin.wants_report(BundleFlags::REPORT_RECEPTION), "requests of administrative bundles are void");
@@ -170,6 +212,7 @@ fn secured_bundles_of_rfc_9173_are_read_strictly() {
     for wire in found {
         let bundle = read(&wire, Profile::Permissive).unwrap();
         assert_eq!(bundle.encode(&Accel::default()).into_payload().to_bytes().unwrap(), wire);
+        assert_eq!(again(&wire, Profile::Permissive).unwrap(), wire);
         let _ = read(&wire, Profile::Strict);
     }
 }
@@ -186,6 +229,8 @@ fn a_bundle_in_any_chunks_is_the_same_bundle() {
                 rope.push_bytes(wire.slice(start..wire.len().min(start + size)));
             }
             assert_eq!(decode(&rope, Profile::Strict, &Accel::default()), Ok(whole.clone()));
+            let (meta, _) = v7::read(&rope, Profile::Strict, &Accel::default()).unwrap();
+            assert_eq!((meta.identity(), &meta.payload), (whole.id(), &whole.payload));
             assert_eq!(decode_prefix(&rope), Ok(Some(wire.len() as u64)));
         }
     }

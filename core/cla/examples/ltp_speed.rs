@@ -45,8 +45,7 @@ fn run(bundle: usize, total: usize) -> (Duration, Duration, u64) {
                 ltp.handle(now, input, &mut out[side]);
             }
             while side == 0 && ready && next < count {
-                let input =
-                    Input::Send { link: LinkId(0), id: SendId(next), bundle: payload.clone().into(), reliable: true };
+                let input = Input::send(LinkId(0), SendId(next), payload.clone().into(), true);
                 ltp.handle(now, input, &mut out[0]);
                 next += 1;
                 if let Some(Output::Ready { ready: r, .. }) = out[0].0.last() {

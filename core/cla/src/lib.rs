@@ -10,5 +10,6 @@ extern crate std;
 extern crate alloc;
 
 pub mod ltp;
+pub mod registry;
 pub mod sdnv;
 pub mod tcpcl_v4;

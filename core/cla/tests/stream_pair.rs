@@ -3,12 +3,15 @@
 mod stream_common;
 
 use farlink_base::{Duration, LayerId};
-use farlink_cla::tcpcl_v4::{Config, SpanConfig, TcpclV4};
+use farlink_cla::tcpcl_v4::{Config, SpanConfig, TcpclV4, Tls};
 use proptest::prelude::*;
 use stream_common::{LINK, Plan, run};
 
 /// TCPCLv4 with segments of this size; the sides that connect.
 fn tcpcl_v4(segment_bytes: u64, connect: [bool; 2]) -> impl Fn(usize) -> TcpclV4 {
+    with_tls(segment_bytes, connect, [Tls::Forbid; 2])
+}
+fn with_tls(segment_bytes: u64, connect: [bool; 2], tls: [Tls; 2]) -> impl Fn(usize) -> TcpclV4 {
     move |side| {
         let names = ["ipn:1.0", "ipn:2.0"];
         let config = Config {
@@ -16,6 +19,7 @@ fn tcpcl_v4(segment_bytes: u64, connect: [bool; 2]) -> impl Fn(usize) -> TcpclV4
             node_id: names[side].into(),
             keepalive: Duration::from_secs(5),
             segment_mru: 1 << 16,
+            tls: tls[side],
             ..Config::default()
         };
         let span = SpanConfig {
@@ -60,6 +64,46 @@ fn a_reset_at_any_byte_loses_and_doubles_nothing() {
     }
 }
 
+fn names() -> [Vec<String>; 2] {
+    ["ipn:1.0", "ipn:2.0"].map(|name| vec![format!("dtn://{name}/"), name.to_string()])
+}
+
+#[test]
+fn tls_is_used_where_both_can_and_tells_claims_from_proofs() {
+    for (tls, secured) in [
+        ([Tls::Require, Tls::Require], true),
+        ([Tls::Allow, Tls::Require], true),
+        ([Tls::Allow, Tls::Allow], true),
+        ([Tls::Forbid, Tls::Allow], false),
+        ([Tls::Allow, Tls::Forbid], false),
+    ] {
+        let plan = Plan { certificates: Some(names()), ..Plan::default() };
+        let outcome = run(&plan, &with_tls(100, [true, false], tls));
+        assert_eq!((outcome.repeated, outcome.streams), (0, 1), "{tls:?}");
+        for (side, peer) in [(0, "ipn:2.0"), (1, "ipn:1.0")] {
+            let peer = Some(peer.to_string());
+            assert_eq!(outcome.peers[side], [(peer.clone(), peer.filter(|_| secured))], "{tls:?}");
+        }
+    }
+}
+
+#[test]
+fn a_reset_at_any_byte_around_the_handshake_is_survived() {
+    let plan = |reset| Plan {
+        bundles: [vec![40, 90], vec![60]],
+        chunk: 30,
+        reset,
+        certificates: Some(names()),
+        ..Plan::default()
+    };
+    let make = with_tls(50, [true, true], [Tls::Require; 2]);
+    for side in 0..2 {
+        for at in 1..=60 {
+            run(&plan(Some((side, at))), &make);
+        }
+    }
+}
+
 #[test]
 fn gaps_shorter_and_longer_than_patience_are_survived() {
     for gap in [1, 4, 7, 60, 600] {
@@ -84,6 +128,25 @@ fn a_slow_verdict_pushes_back_and_nothing_sticks() {
     run(&plan, &tcpcl_v4(2000, [true, true]));
 }
 
+#[test]
+fn long_bundles_pass_in_parts_whatever_happens() {
+    let long = Plan {
+        bundles: [vec![2_300_000, 50, 1_300_000], vec![2_100_000]],
+        chunk: 60_000,
+        capacity: 200_000,
+        stream_from: 1000,
+        ..Plan::default()
+    };
+    let make = tcpcl_v4(30_000, [true, false]);
+    assert_eq!(run(&long, &make).repeated, 0);
+    for seed in 0..3 {
+        let plan = Plan { seed, held: 300, refused: 5, verdict: Duration::from_secs(1), ..long.clone() };
+        run(&plan, &make);
+        let plan = Plan { seed, broken: 100, reset: Some((0, 500_000 * (seed + 1))), ..long.clone() };
+        run(&plan, &make);
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(60))]
     #[test]
@@ -93,6 +156,9 @@ proptest! {
         capacity in 1u64..20_000,
         chunk in 1u64..3000,
         refused in 0u64..400,
+        stream_from in 8usize..4000,
+        broken in prop_oneof![Just(0), 0u64..200],
+        held in prop_oneof![Just(0), 0u64..500],
         segment in 1u64..4000,
         connect in prop_oneof![Just([true, false]), Just([true, true])],
         reset in prop::option::of((0usize..2, 1u64..20_000)),
@@ -106,7 +172,7 @@ proptest! {
             (ms(at - len), ms(at))
         }).collect();
         let restarts = restarts.into_iter().map(|(at, side)| (ms(at), side)).collect();
-        let plan = Plan { seed, bundles, capacity, chunk, refused, reset, gaps, restarts, ..Plan::default() };
+        let plan = Plan { seed, bundles, capacity, chunk, refused, stream_from, broken, held, reset, gaps, restarts, ..Plan::default() };
         // Byte-sized segments and chunks only for short bundles: the point is the cuts.
         let segment = segment.max(plan.bundles.iter().flatten().sum::<usize>() as u64 / 2000);
         let outcome = run(&plan, &tcpcl_v4(segment, connect));

@@ -1,125 +1,11 @@
 //! TCPCLv4 byte by byte: the vectors, and how a session meets peers that break the rules (RFC 9174).
 
-use farlink_base::layer::{ConvergenceLayer, Input, LinkState, Output, SendId, Ticket};
-use farlink_base::{Duration, Instant, LayerId, LinkId, Payload, Refusal, StreamId};
-use farlink_cla::tcpcl_v4::{Config, SpanConfig, TcpclV4};
+mod tcpcl_v4_script;
 
-const PASSIVE: StreamId = StreamId(StreamId::PASSIVE);
-
-fn vectors() -> serde_json::Value {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/vectors/tcpclv4.json");
-    serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap()
-}
-fn hex(text: &str) -> Vec<u8> {
-    (0..text.len() / 2).map(|i| u8::from_str_radix(&text[2 * i..2 * i + 2], 16).unwrap()).collect()
-}
-fn message(id: &str) -> Vec<u8> {
-    let file = vectors();
-    let found = file["messages"].as_array().unwrap().iter().find(|m| m["id"] == id).unwrap();
-    hex(found["hex"].as_str().unwrap())
-}
-
-/// One layer with a script in place of its peer.
-struct Lone {
-    layer: TcpclV4,
-    now: Instant,
-    stream: StreamId,
-    /// What it wrote to the stream since last asked.
-    written: Vec<u8>,
-    /// Whatever else it said.
-    said: Vec<Output>,
-}
-impl Lone {
-    fn new(config: Config, spans: Vec<SpanConfig>) -> Lone {
-        let layer = TcpclV4::new(config, spans);
-        Lone { layer, now: Instant::ZERO, stream: PASSIVE, written: Vec::new(), said: Vec::new() }
-    }
-    /// A layer to which the script connects.
-    fn passive(config: Config) -> Lone {
-        let mut lone = Lone::new(config, Vec::new());
-        lone.open();
-        lone
-    }
-    /// A layer that connects to the script.
-    fn active(span: SpanConfig) -> Lone {
-        let config = Config { layer: LayerId(2), ..ours() };
-        let mut lone = Lone::new(config, vec![span]);
-        lone.give(Input::Link { link: LinkId(0), state: LinkState::UP });
-        match lone.said.pop() {
-            Some(Output::StreamConnect { stream, link: LinkId(0) }) => lone.stream = stream,
-            other => panic!("{other:?}"),
-        }
-        lone.open();
-        lone
-    }
-    fn open(&mut self) {
-        let from = "127.0.0.1:4556".parse().unwrap();
-        self.give(Input::StreamOpened { stream: self.stream, from });
-        self.give(Input::StreamWritable { stream: self.stream, room: 1 << 20 });
-    }
-    fn give(&mut self, input: Input) {
-        let mut out = Vec::new();
-        self.layer.handle(self.now, input, &mut out);
-        for output in out {
-            match output {
-                Output::StreamWrite { data, .. } => self.written.extend_from_slice(&data.to_bytes().unwrap()),
-                Output::Event(_) => {}
-                other => self.said.push(other),
-            }
-        }
-    }
-    fn hear(&mut self, bytes: &[u8]) {
-        self.give(Input::StreamData { stream: self.stream, data: Payload::from(bytes.to_vec()) });
-    }
-    fn wait(&mut self, time: Duration) {
-        let end = self.now + time;
-        while let Some(at) = self.layer.next_timeout().filter(|at| *at <= end) {
-            self.now = at.max(self.now);
-            self.give(Input::Wake);
-        }
-        self.now = end;
-    }
-    fn wrote(&mut self) -> Vec<u8> {
-        std::mem::take(&mut self.written)
-    }
-    fn said(&mut self) -> Vec<Output> {
-        std::mem::take(&mut self.said)
-    }
-    /// Introduces the script and forgets what was written and said until then.
-    fn greet(mut self, keepalive: u16) -> Lone {
-        self.hear(&message("contact_no_tls"));
-        let mut init = message("sess_init_ipn");
-        init[1..3].copy_from_slice(&keepalive.to_be_bytes());
-        self.hear(&init);
-        assert!(self.said().iter().any(|o| matches!(o, Output::PeerUp { .. })));
-        self.wrote();
-        self
-    }
-    fn closed(&mut self) -> Option<bool> {
-        let closes = |o: &Output| if let Output::StreamClose { abort, .. } = o { Some(*abort) } else { None };
-        self.said().iter().find_map(closes)
-    }
-    fn tickets(&mut self) -> Vec<Ticket> {
-        let last = |o: &Output| if let Output::Offer { ticket, last: true, .. } = o { Some(*ticket) } else { None };
-        self.said().iter().filter_map(last).collect()
-    }
-}
-fn ours() -> Config {
-    Config {
-        node_id: "ipn:2.0".into(),
-        keepalive: Duration::from_secs(60),
-        segment_mru: 4096,
-        transfer_mru: 1 << 20,
-        ..Config::default()
-    }
-}
-fn span() -> SpanConfig {
-    SpanConfig { node_id: "ipn:1.0".into(), segment_bytes: 28, ..SpanConfig::default() }
-}
-/// A bundle sent over link 0 by number.
-fn send(id: u64, bundle: Vec<u8>) -> Input {
-    Input::Send { link: LinkId(0), id: SendId(id), bundle: Payload::from(bundle), reliable: true }
-}
+use farlink_base::layer::{ConvergenceLayer, Input, LinkState, Output, SendId};
+use farlink_base::{Duration, LinkId, Payload, Refusal, StreamId};
+use farlink_cla::tcpcl_v4::{Config, SpanConfig};
+use tcpcl_v4_script::{Lone, PASSIVE, hex, message, ours, send, span, vectors};
 
 #[test]
 fn the_session_of_the_vectors_is_answered_byte_for_byte() {
@@ -299,7 +185,9 @@ fn a_peer_that_connects_serves_its_configured_link_and_others_a_dynamic_one() {
     lone.open();
     lone.hear(&[message("contact_no_tls"), message("sess_init_ipn")].concat());
     let said = lone.said();
-    assert!(matches!(&said[0], Output::PeerUp { link: LinkId(0), node_id: Some(id), .. } if id == "ipn:1.0"));
+    assert!(
+        matches!(&said[0], Output::PeerUp { link: LinkId(0), claimed: Some(id), proven: None, .. } if id == "ipn:1.0")
+    );
     assert!(matches!(said[1], Output::Ready { link: LinkId(0), ready: true }));
     let mut stranger = Lone::passive(ours());
     stranger.hear(&[message("contact_no_tls"), message("sess_init_ipn")].concat());
@@ -362,7 +250,7 @@ fn a_bundle_too_large_for_the_peer_is_not_sent() {
     let mut lone = Lone::active(span()).greet(30);
     lone.said();
     let bundle = Payload::fill(0, (1 << 32) + 1);
-    lone.give(Input::Send { link: LinkId(0), id: SendId(1), bundle, reliable: true });
+    lone.give(Input::send(LinkId(0), SendId(1), bundle, true));
     let said = lone.said();
     assert!(matches!(said[..], [Output::SendFailed { refused: Some(Refusal::TooLarge), .. }]), "{said:?}");
 }
@@ -372,7 +260,7 @@ fn a_fill_payload_passes_untouched() {
     let mut lone = Lone::active(span()).greet(30);
     let bundle = Payload::fill(3, 20);
     let mut out = Vec::new();
-    let input = Input::Send { link: LinkId(0), id: SendId(1), bundle, reliable: true };
+    let input = Input::send(LinkId(0), SendId(1), bundle, true);
     lone.layer.handle(lone.now, input, &mut out);
     let write = out.iter().find_map(|o| if let Output::StreamWrite { data, .. } = o { Some(data) } else { None });
     assert_eq!(write.unwrap().chunks().len(), 2, "a head and the payload as it was given");

@@ -1,73 +1,45 @@
-//! The contract of congestion controls.
+//! The contract of congestion controls: *whether* a bundle is kept, and copied.
 
-use alloc::vec::Vec;
-use farlink_base::{BundleHandle, BundleView, Instant, NodeId, Param, Proposal, Refusal, Signal, Sink};
+use farlink_base::{PeerId, Refusal};
+use farlink_book::{Hears, Held, News, Node, Orders, Peer, Want};
 
-/// How full the node is.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct StoreView {
-    /// Bytes kept.
-    pub bytes: u64,
-    /// Most bytes it may keep.
-    pub capacity: u64,
-    /// Bundles kept.
-    pub bundles: u64,
-}
-
-/// What to do when a bundle does not fit.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Overflow {
-    /// Delete this stored bundle.
-    Drop(BundleHandle),
-    /// Send this stored bundle to that neighbour to make room.
-    Migrate {
-        /// Which.
-        bundle: BundleHandle,
-        /// To whom.
-        to: NodeId,
-    },
-    /// Refuse the newcomer.
-    Refuse,
-}
-
-/// What a control says unasked.
-#[derive(Clone, PartialEq, Debug)]
-pub enum ControlOutput {
-    /// Tell a neighbour's control something.
-    Signal(Signal),
-}
-
-/// A congestion control of one node.
+/// A congestion control of one node. Decisions look; only [`Control::on`] changes it. What the
+/// router expects can be asked of [`Node::router`].
+///
+/// One file each, registered by one line in `registry.rs`.
 pub trait Control: Send {
-    /// Its name in configuration.
-    fn name(&self) -> &'static str;
-    /// Its parameters.
-    fn params(&self) -> &'static [Param] {
-        &[]
+    /// Which news it wants.
+    fn hears(&self) -> Hears {
+        Hears::NOTHING
     }
-    /// May this newcomer in?
-    fn admit(&mut self, now: Instant, bundle: &BundleView, store: &StoreView) -> Result<(), Refusal> {
-        let _ = (now, bundle, store);
-        Ok(())
+    /// Whether [`Control::allow`] is asked also about bundles the router does not want copied.
+    fn wishes(&self) -> bool {
+        false
     }
-    /// May the router's proposal be followed?
-    fn allow(&mut self, now: Instant, bundle: &BundleView, proposal: &Proposal, store: &StoreView) -> bool {
-        let _ = (now, bundle, proposal, store);
-        true
+    /// Something happened.
+    fn on(&mut self, node: &Node<'_>, news: &News<'_>, out: &mut Orders) {
+        let _ = (node, news, out);
     }
-    /// `need` bytes are missing; `stored` are the candidates, oldest first.
-    fn on_overflow(
-        &mut self,
-        now: Instant,
-        need: u64,
-        stored: &mut dyn Iterator<Item = BundleView>,
-        out: &mut Vec<Overflow>,
-    ) {
-        let _ = (now, need, stored);
-        out.push(Overflow::Refuse);
+    /// May this newcomer in, also one made here (that is push-back to the source)? Its own worth:
+    /// what is worth less may make room for it. `new` is in no book yet.
+    fn admit(&self, node: &Node<'_>, new: &Held) -> Result<f64, Refusal> {
+        let _ = (node, new);
+        Ok(f64::INFINITY)
     }
-    /// A neighbour's control says something.
-    fn on_signal(&mut self, now: Instant, from: NodeId, bytes: &[u8], out: &mut dyn Sink<ControlOutput>) {
-        let _ = (now, from, bytes, out);
+    /// What keeping this bundle is worth; `None`: it is never given up.
+    fn worth(&self, node: &Node<'_>, held: &Held) -> Option<f64> {
+        let _ = (node, held);
+        None
+    }
+    /// May the router's wish be followed? May refuse, rank anew, split its own label, or wish where
+    /// the router did not.
+    fn allow(&self, node: &Node<'_>, peer: &Peer, held: &Held, want: Option<Want>) -> Option<Want> {
+        let _ = (node, peer, held);
+        want
+    }
+    /// A victim may move to this neighbour instead of being deleted.
+    fn rehome(&self, node: &Node<'_>, held: &Held) -> Option<PeerId> {
+        let _ = (node, held);
+        None
     }
 }

@@ -3,11 +3,14 @@
 //! The reference policy of the congestion studies. It gives up bundles other nodes rely on, so it
 //! is for networks where copies are many; `none` is for those where they are not.
 
-use crate::control::{Control, Overflow, StoreView};
-use alloc::vec::Vec;
-use farlink_base::{BundleView, Instant, Param, Proposal, Refusal};
+use crate::control::Control;
+use farlink_base::{Param, Refusal};
+use farlink_book::{Held, Node, Peer, Want};
 
-/// Deletes the least urgent, longest kept first.
+/// More bundles than any node numbers; numbers below it are exact in an `f64`.
+const LEVEL: f64 = (1u64 << 50) as f64;
+
+/// Deletes the least urgent, longest kept first; nothing more urgent than the newcomer.
 #[derive(Clone, Copy, Debug)]
 pub struct DropOldest {
     full: f64,
@@ -42,110 +45,68 @@ impl DropOldest {
     }
 }
 
-impl Control for DropOldest {
-    fn name(&self) -> &'static str {
-        "drop-oldest"
-    }
-    fn params(&self) -> &'static [Param] {
-        Self::PARAMS
-    }
+fn level(held: &Held) -> f64 {
+    f64::from(held.bundle.priority.number()) * LEVEL
+}
 
-    fn admit(&mut self, _now: Instant, bundle: &BundleView, store: &StoreView) -> Result<(), Refusal> {
-        let most = store.capacity as f64 * self.full;
-        if bundle.size as f64 > most {
+impl Control for DropOldest {
+    fn admit(&self, node: &Node<'_>, new: &Held) -> Result<f64, Refusal> {
+        let most = node.capacity as f64 * self.full;
+        if new.size() as f64 > most {
             return Err(Refusal::TooLarge);
         }
         // Up to the whole store, overflow makes room; a smaller share is kept by refusing.
-        if self.full < 1.0 && store.bytes.saturating_add(bundle.size) as f64 > most {
+        if self.full < 1.0 && node.book.bytes().saturating_add(new.size()) as f64 > most {
             return Err(Refusal::NoResources);
         }
-        Ok(())
+        Ok(level(new) + LEVEL)
     }
-
-    fn allow(&mut self, _now: Instant, _bundle: &BundleView, proposal: &Proposal, store: &StoreView) -> bool {
-        !matches!(proposal, Proposal::Copy { .. }) || store.bytes as f64 <= store.capacity as f64 * self.copies
+    fn worth(&self, _node: &Node<'_>, held: &Held) -> Option<f64> {
+        Some(level(held) + held.number as f64)
     }
-
-    fn on_overflow(
-        &mut self,
-        _now: Instant,
-        need: u64,
-        stored: &mut dyn Iterator<Item = BundleView>,
-        out: &mut Vec<Overflow>,
-    ) {
-        let mut candidates: Vec<BundleView> = stored.collect();
-        candidates.sort_by_key(|b| (b.priority, b.received, b.bundle));
-        let mut freed = 0u64;
-        for bundle in &candidates {
-            if freed >= need {
-                break;
-            }
-            freed = freed.saturating_add(bundle.size);
-            out.push(Overflow::Drop(bundle.bundle));
-        }
-        if freed < need {
-            out.clear();
-            out.push(Overflow::Refuse);
-        }
+    fn allow(&self, node: &Node<'_>, _peer: &Peer, _held: &Held, want: Option<Want>) -> Option<Want> {
+        let too_full = node.book.bytes() as f64 > node.capacity as f64 * self.copies;
+        want.filter(|want| !want.keep || !too_full)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use farlink_base::{BundleHandle, LinkId, NodeId, Priority};
-
-    fn bundle(handle: u64, received: u64, priority: Priority) -> BundleView {
-        BundleView {
-            bundle: BundleHandle(handle),
-            source: NodeId(1),
-            destination: NodeId(2),
-            size: 100,
-            payload_size: 60,
-            priority,
-            received: Instant(received),
-            expires: Instant::MAX,
-            hops: 0,
-            received_from: None,
-            excluded: Vec::new(),
-            may_fragment: true,
-            critical: false,
-            copies: 1,
-        }
-    }
-
-    fn overflow(need: u64) -> Vec<Overflow> {
-        let stored = [
-            bundle(1, 5, Priority::Normal),
-            bundle(2, 1, Priority::Normal),
-            bundle(3, 0, Priority::Expedited),
-            bundle(4, 9, Priority::Bulk),
-        ];
-        let mut out = Vec::new();
-        DropOldest::new(&[]).on_overflow(Instant(10), need, &mut stored.into_iter(), &mut out);
-        out
-    }
+    use crate::testing::Site;
+    use alloc::vec;
+    use farlink_base::Priority;
 
     #[test]
     fn the_least_urgent_and_oldest_make_room_and_no_more_than_needed() {
-        let drop = |handle| Overflow::Drop(BundleHandle(handle));
-        assert_eq!(overflow(100), [drop(4)]);
-        assert_eq!(overflow(150), [drop(4), drop(2)]);
-        assert_eq!(overflow(400), [drop(4), drop(2), drop(1), drop(3)]);
-        assert_eq!(overflow(401), [Overflow::Refuse], "nothing is deleted in vain");
+        let mut site = Site::new(400);
+        let order = [Priority::Normal, Priority::Normal, Priority::Expedited, Priority::Bulk];
+        let [older, newer, urgent, bulk] = order.map(|priority| site.keep_with(9, 100, |b, _| b.priority = priority));
+        let control = DropOldest::new(&[]);
+        let victims = |need, priority| site.victims(&control, need, |b, _| b.priority = priority);
+        assert_eq!(victims(100, Priority::Normal), Some(vec![bulk]));
+        assert_eq!(victims(150, Priority::Normal), Some(vec![bulk, older]));
+        assert_eq!(victims(300, Priority::Normal), Some(vec![bulk, older, newer]));
+        assert_eq!(victims(400, Priority::Normal), None, "nothing more urgent, and nothing in vain");
+        assert_eq!(victims(400, Priority::Expedited), Some(vec![bulk, older, newer, urgent]));
+        assert_eq!(victims(200, Priority::Bulk), None);
     }
 
     #[test]
     fn shares_of_the_store_are_kept() {
-        let mut control = DropOldest::new(&[0.5, 0.25]);
-        let store = |bytes| StoreView { bytes, capacity: 1000, bundles: 1 };
-        let newcomer = bundle(1, 0, Priority::Normal);
-        assert_eq!(control.admit(Instant(0), &newcomer, &store(400)), Ok(()));
-        assert_eq!(control.admit(Instant(0), &newcomer, &store(401)), Err(Refusal::NoResources));
-        let copy = Proposal::Copy { link: LinkId(0), next_hop: NodeId(2), split: 1 };
-        assert!(control.allow(Instant(0), &newcomer, &copy, &store(250)));
-        assert!(!control.allow(Instant(0), &newcomer, &copy, &store(251)));
-        let whole = StoreView { bytes: 0, capacity: 50, bundles: 0 };
-        assert_eq!(DropOldest::new(&[]).admit(Instant(0), &newcomer, &whole), Err(Refusal::TooLarge));
+        let control = DropOldest::new(&[0.5, 0.25]);
+        let mut site = Site::new(1000);
+        let bundle = site.keep(9, 250);
+        let admit = |site: &Site, size| control.admit(&site.node(), &site.newcomer(size)).map(|_| ());
+        assert_eq!(admit(&site, 250), Ok(()));
+        assert_eq!(admit(&site, 251), Err(Refusal::NoResources));
+        assert_eq!(admit(&site, 501), Err(Refusal::TooLarge));
+        let peer = site.meet(2);
+        let allow = |site: &Site, want| control.allow(&site.node(), site.peer(peer), site.held(bundle), Some(want));
+        let copy = Want::copy(site.held(bundle), 0);
+        assert_eq!(allow(&site, copy), Some(copy));
+        site.keep(9, 1);
+        assert_eq!(allow(&site, copy), None);
+        assert!(allow(&site, Want::give(site.held(bundle), 0)).is_some(), "to its destination always");
     }
 }

@@ -5,15 +5,21 @@
 //! [`Control`] first.
 #![no_std]
 #![forbid(unsafe_code)]
-#[cfg(clippy)]
+#[cfg(any(clippy, test))]
 extern crate std;
 
 extern crate alloc;
 
+mod afner;
+mod ccc;
 mod control;
 mod drop_oldest;
 mod none;
 mod registry;
+mod rrcc;
+mod storage_routing;
+#[cfg(test)]
+mod testing;
 
-pub use control::{Control, ControlOutput, Overflow, StoreView};
+pub use control::Control;
 pub use registry::{ControlInfo, controls, make_control};

@@ -2,27 +2,22 @@
 
 use crate::control::Control;
 
-/// The default of [`Control`]: admit while there is room, refuse when there is none.
+/// The defaults of [`Control`]: everything may come in, nothing is ever given up.
 #[derive(Clone, Copy, Default, Debug)]
 pub struct NoControl;
 
-impl Control for NoControl {
-    fn name(&self) -> &'static str {
-        "none"
-    }
-}
+impl Control for NoControl {}
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Overflow;
-    use alloc::vec::Vec;
-    use farlink_base::Instant;
+    use crate::testing::Site;
 
     #[test]
-    fn a_full_store_refuses() {
-        let mut out = Vec::new();
-        NoControl.on_overflow(Instant(0), 100, &mut core::iter::empty(), &mut out);
-        assert_eq!(out, [Overflow::Refuse]);
+    fn nothing_is_given_up() {
+        let mut site = Site::new(1000);
+        let bundle = site.keep(9, 100);
+        assert_eq!(NoControl.worth(&site.node(), site.held(bundle)), None);
+        assert_eq!(site.fits(&NoControl, 1000), None);
     }
 }

@@ -55,20 +55,20 @@ pub fn direction_seed(seed: u64, link: usize, forward: bool) -> u64 {
 /// overhead), chance (so that lost packets used their share of the rate), and the delay.
 #[derive(Clone, Debug)]
 pub struct LinkDirection {
-    spec: DirectionSpec,
+    pub(crate) spec: DirectionSpec,
     queue_limit: u64,
-    rate: RateSchedule,
+    pub(crate) rate: RateSchedule,
     delay: DelaySchedule,
-    availability: Availability,
-    impairments: Impairments,
+    pub(crate) availability: Availability,
+    pub(crate) impairments: Impairments,
     /// Packets not yet transmitted: when each will be, and its bytes.
     waiting: VecDeque<(Instant, u64)>,
     waiting_bytes: u64,
-    transmitter_free: Instant,
+    pub(crate) transmitter_free: Instant,
     /// Packets that do not overtake arrive no earlier than this.
     in_order: Instant,
     last_arrival: Instant,
-    statistics: Statistics,
+    pub(crate) statistics: Statistics,
 }
 
 impl LinkDirection {
@@ -211,7 +211,7 @@ impl LinkDirection {
     }
 
     /// When a packet that left at `left` arrives.
-    fn arrival(&mut self, left: Instant) -> Instant {
+    pub(crate) fn arrival(&mut self, left: Instant) -> Instant {
         let jitter = self.impairments.jitter(&self.spec.jitter);
         let detour = self.impairments.detour(&self.spec);
         let mut at = Instant(left.0.saturating_add(self.delay.at(left)).saturating_add(jitter));
@@ -226,7 +226,7 @@ impl LinkDirection {
         at
     }
 
-    fn drop_packet(&mut self, reason: DropReason, bytes: u64) -> Verdict {
+    pub(crate) fn drop_packet(&mut self, reason: DropReason, bytes: u64) -> Verdict {
         self.statistics.dropped[reason as usize] += 1;
         self.statistics.dropped_bytes += bytes;
         Verdict::Dropped(reason)

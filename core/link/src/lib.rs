@@ -14,6 +14,7 @@ extern crate alloc;
 mod availability;
 mod direction;
 mod impairment;
+mod message;
 mod preset;
 mod schedule;
 #[cfg(feature = "serde")]
@@ -24,11 +25,10 @@ pub mod stream;
 mod text;
 
 pub use direction::{Deliveries, Delivery, LinkDirection, Verdict, direction_seed};
+pub use message::{MessageFate, Transmission};
 pub use preset::PRESETS;
 pub use spec::{Delay, DirectionSpec, Jitter, JitterShape, LinkSpec, Loss, Outages, Rate, Reorder, Spread, Window};
 pub use statistics::{DropReason, Statistics};
 
 /// IPv4 and UDP headers of one datagram, in bytes: what a driver adds to a payload's length.
 pub const UDP_IPV4_HEADERS: u64 = 28;
-/// IPv6 and UDP headers of one datagram, in bytes.
-pub const UDP_IPV6_HEADERS: u64 = 48;

@@ -1,8 +1,8 @@
 //! Questions people ask of a plan, as text: what `farlink plan route` does.
 
-use crate::PlanTime;
 use crate::contact_plan::{Parsed, text};
-use crate::sabr::{Booked, Planner, Profile, Query, Route};
+use crate::sabr::{Booked, Profile, Query, Route, find_route};
+use crate::{PlanIndex, PlanTime};
 use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
@@ -107,16 +107,15 @@ pub fn answer(plan: &Parsed, request: &RouteRequest<'_>) -> Result<RouteAnswer, 
             wrong("--profile", expected, "exact, sabr or ion".into())
         })?,
     };
-    let mut planner = Planner::new(&plan.plan);
-    let route = planner.route(&query, &Booked::default());
-    let reason = if route.is_none() { Some(reason(&mut planner, &query)) } else { None };
+    let index = PlanIndex::new(plan.plan.clone());
+    let route = find_route(&index, &query, &Booked::default());
+    let reason = if route.is_none() { Some(reason(&index, &query)) } else { None };
     Ok(RouteAnswer { route, reason })
 }
 
 /// Which condition, dropped alone, would give a route.
-fn reason(planner: &mut Planner, query: &Query<'_>) -> String {
-    let nothing = Booked::default();
-    let mut find = |query: &Query<'_>| planner.route(query, &nothing);
+fn reason(index: &PlanIndex, query: &Query<'_>) -> String {
+    let find = |query: &Query<'_>| find_route(index, query, &Booked::default());
     if let Some(late) = find(&Query { expires: PlanTime::MAX, ..*query }) {
         let (late, end) = (text::decimal_seconds(late.arrival.0), text::decimal_seconds(query.expires.0));
         return format!("the earliest arrival is +{late} s, after the bundle expires at +{end} s");

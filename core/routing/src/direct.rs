@@ -1,14 +1,15 @@
 //! The router of static networks: bundles for a neighbour go to it while a link is up. Everything
 //! else follows the configured routes, which the agent keeps and tries when a router has none.
 
-use crate::router::{ContactChange, Question, Router, RouterOutput};
-use alloc::vec::Vec;
-use farlink_base::{DataRate, Instant, LinkId, NodeId, Proposal, Sink};
+use crate::router::Router;
+use alloc::collections::BTreeMap;
+use core::cmp::Reverse;
+use farlink_base::{DataRate, Instant, LinkId, PeerId};
+use farlink_book::{Hears, Held, Leg, News, Node, Order, Orders, Outlook, Way};
 
 /// A link that is up.
 struct Up {
-    peer: NodeId,
-    link: LinkId,
+    peer: PeerId,
     rate: Option<DataRate>,
     until: Instant,
 }
@@ -16,42 +17,36 @@ struct Up {
 /// Direct neighbours only.
 #[derive(Default)]
 pub struct Direct {
-    up: Vec<Up>,
+    up: BTreeMap<LinkId, Up>,
 }
 
-impl Direct {
-    /// Knows no neighbour yet.
-    pub fn new() -> Self {
-        Direct::default()
-    }
-}
+impl Outlook for Direct {}
 
 impl Router for Direct {
-    fn name(&self) -> &'static str {
-        "static"
+    fn hears(&self) -> Hears {
+        Hears::LINKS
     }
-
-    fn on_contact(&mut self, _now: Instant, change: ContactChange, out: &mut dyn Sink<RouterOutput>) {
-        match change {
-            ContactChange::Up { peer, link, rate, until } => {
-                self.up.retain(|u| (u.peer, u.link) != (peer, link));
-                self.up.push(Up { peer, link, rate, until: until.unwrap_or(Instant::MAX) });
-                // The fastest first; of equals, the one configured first.
-                self.up.sort_by_key(|u| (core::cmp::Reverse(u.rate), u.link));
-                out.push(RouterOutput::Reconsider);
+    fn on(&mut self, node: &Node<'_>, news: &News<'_>, out: &mut Orders) {
+        match *news {
+            News::LinkUp { peer, link, rate, until } => {
+                self.up.insert(link, Up { peer, rate, until: until.unwrap_or(Instant::MAX) });
+                let names = node.peers.get(peer).map_or(&[][..], |peer| &peer.names);
+                names.iter().for_each(|name| out.push(Order::RerouteTo(name.id.node())));
             }
-            ContactChange::Down { peer, link } => self.up.retain(|u| (u.peer, u.link) != (peer, link)),
+            News::LinkDown { link, .. } => drop(self.up.remove(&link)),
+            _ => {}
         }
     }
-
-    fn propose(&mut self, now: Instant, question: Question<'_>, out: &mut Vec<Proposal>) {
-        let Question::Bundle(bundle) = question else { return };
-        if bundle.excluded.contains(&bundle.destination) {
-            return;
-        }
-        for up in self.up.iter().filter(|u| u.peer == bundle.destination && u.until > now) {
-            let arrival = None;
-            out.push(Proposal::Forward { link: up.link, next_hop: up.peer, not_before: now, until: up.until, arrival });
+    fn route(&mut self, node: &Node<'_>, held: &Held, tried: &[PeerId], _out: &mut Orders) -> Way {
+        let leads = |up: &Up| {
+            let known = node.peers.get(up.peer).is_some_and(|peer| peer.is(held.destination()));
+            known && up.until > node.now && !tried.contains(&up.peer) && !held.bundle.is_for_group()
+        };
+        // The fastest; of equals, the one configured first.
+        let fit = self.up.iter().filter(|(_, up)| leads(up));
+        match fit.min_by_key(|(link, up)| (Reverse(up.rate), **link)) {
+            Some((link, up)) => Way::One(Leg { link: *link, not_before: node.now, until: up.until }),
+            None => Way::Wait(Instant::MAX),
         }
     }
 }
@@ -59,31 +54,39 @@ impl Router for Direct {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::view;
+    use crate::testing::Site;
 
-    fn up(link: u32, rate: u64) -> ContactChange {
-        ContactChange::Up { peer: NodeId(2), link: LinkId(link), rate: Some(DataRate(rate)), until: None }
+    fn news(peer: PeerId, link: u32, rate: u64) -> News<'static> {
+        News::LinkUp { peer, link: LinkId(link), rate: Some(DataRate(rate)), until: None }
     }
 
     #[test]
-    fn a_neighbour_is_proposed_while_up_fastest_link_first() {
-        let (mut router, mut said) = (Direct::new(), Vec::new());
-        let ask = |router: &mut Direct, destination| {
-            let mut out = Vec::new();
-            router.propose(Instant(5), Question::Bundle(&view(1, destination)), &mut out);
-            let links = out.iter().map(|p| match p {
-                Proposal::Forward { link, .. } => link.0,
-                _ => u32::MAX,
-            });
-            links.collect::<Vec<_>>()
+    fn the_destination_gets_its_bundles_over_its_fastest_link() {
+        let (mut site, mut router, mut out) = (Site::new(), Direct::default(), Orders::default());
+        let (bundle, other) = (site.keep(2, 100), site.keep(3, 100));
+        let peer = site.meet(2, 0);
+        let ask = |router: &mut Direct, bundle, tried: &[PeerId]| match router.route(
+            &site.node(),
+            site.held(bundle),
+            tried,
+            &mut Orders::default(),
+        ) {
+            Way::One(leg) => Some(leg.link.0),
+            way => {
+                assert_eq!(way, Way::Wait(Instant::MAX));
+                None
+            }
         };
-        assert_eq!(ask(&mut router, 2), []);
-        router.on_contact(Instant(0), up(0, 10), &mut said);
-        router.on_contact(Instant(0), up(1, 20), &mut said);
-        assert_eq!(ask(&mut router, 2), [1, 0]);
-        assert_eq!(ask(&mut router, 3), []);
-        router.on_contact(Instant(1), ContactChange::Down { peer: NodeId(2), link: LinkId(1) }, &mut said);
-        assert_eq!(ask(&mut router, 2), [0]);
-        assert_eq!(said, [RouterOutput::Reconsider, RouterOutput::Reconsider]);
+        assert_eq!(ask(&mut router, bundle, &[]), None);
+        router.on(&site.node(), &news(peer, 0, 10), &mut out);
+        router.on(&site.node(), &news(peer, 1, 20), &mut out);
+        assert_eq!(
+            out.drain().collect::<std::vec::Vec<_>>()[..],
+            [const { Order::RerouteTo(farlink_base::NodeId::ipn(2)) }; 2]
+        );
+        assert_eq!((ask(&mut router, bundle, &[]), ask(&mut router, other, &[])), (Some(1), None));
+        assert_eq!(ask(&mut router, bundle, &[peer]), None, "it refused");
+        router.on(&site.node(), &News::LinkDown { peer, link: LinkId(1) }, &mut out);
+        assert_eq!(ask(&mut router, bundle, &[]), Some(0));
     }
 }

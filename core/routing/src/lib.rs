@@ -1,7 +1,7 @@
 //! Where a bundle goes: contact plans and routers, one file per router and per plan dialect.
 //!
 //! It never sees a bundle's bytes and never decides whether a bundle is kept (`core/congestion`).
-//! Read [`Router`] and [`ContactPlan`] first.
+//! Read [`Router`], [`PlanIndex`] and [`ContactPlan`] first.
 #![no_std]
 #![forbid(unsafe_code)]
 #[cfg(any(clippy, test))]
@@ -13,14 +13,19 @@ mod answer;
 pub mod contact_plan;
 mod direct;
 mod epidemic;
+mod maxprop;
+pub mod plan_index;
+mod prophet;
 mod registry;
 mod router;
 pub mod sabr;
+mod spray;
 #[cfg(test)]
 mod testing;
 
 pub use answer::{RouteAnswer, RouteRequest, answer, parse_time};
 pub use contact_plan::{Contact, ContactPlan, PlanTime};
 pub use farlink_base::NodeId;
+pub use plan_index::{Edge, GroupId, PlacedPlan, PlanIndex};
 pub use registry::{RouterInfo, make_router, routers};
-pub use router::{ContactChange, Outcome, Question, Router, RouterOutput};
+pub use router::Router;

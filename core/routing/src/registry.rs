@@ -2,8 +2,11 @@
 
 use crate::direct::Direct;
 use crate::epidemic::Epidemic;
+use crate::maxprop::MaxProp;
+use crate::prophet::Prophet;
 use crate::router::Router;
 use crate::sabr::Sabr;
+use crate::spray::Spray;
 use alloc::boxed::Box;
 use alloc::format;
 use alloc::string::String;
@@ -19,6 +22,8 @@ pub struct RouterInfo {
     pub help: &'static str,
     /// Its parameters.
     pub params: &'static [Param],
+    /// Whether it asks for knowledge no node can have: simulators only.
+    pub oracle: bool,
     make: fn(&Setup<'_>) -> Box<dyn Router>,
 }
 
@@ -37,19 +42,43 @@ const ROUTERS: &[RouterInfo] = &[
         name: "sabr",
         help: "Schedule-aware bundle routing over the contact plan (CCSDS 734.3-B-1), volume booked per contact.",
         params: Sabr::PARAMS,
+        oracle: false,
         make: |setup| Box::new(Sabr::new(setup.params, setup.local_nodes, setup.seed)),
     },
     RouterInfo {
         name: "static",
         help: "Configured routes only, and neighbours that are up; knows no plan.",
         params: &[],
-        make: |_| Box::new(Direct::new()),
+        oracle: false,
+        make: |_| Box::new(Direct::default()),
     },
     RouterInfo {
         name: "epidemic",
         help: "A copy to every neighbour met (Vahdat and Becker, 2000).",
         params: &[],
-        make: |_| Box::new(Epidemic::new()),
+        oracle: false,
+        make: |_| Box::new(Epidemic),
+    },
+    RouterInfo {
+        name: "spray-and-wait",
+        help: "So many copies of a bundle and no more (Spyropoulos et al., 2005).",
+        params: Spray::PARAMS,
+        oracle: false,
+        make: |setup| Box::new(Spray::new(setup.params)),
+    },
+    RouterInfo {
+        name: "prophet",
+        help: "Copies to whoever meets the destination more often (PRoPHETv2, RFC 6693).",
+        params: Prophet::PARAMS,
+        oracle: false,
+        make: |setup| Box::new(Prophet::new(setup.params)),
+    },
+    RouterInfo {
+        name: "maxprop",
+        help: "Copies ordered by hops and likeliest path, acknowledgments flooded (Burgess et al., 2006).",
+        params: MaxProp::PARAMS,
+        oracle: false,
+        make: |setup| Box::new(MaxProp::new(setup.params)),
     },
 ];
 
@@ -91,8 +120,9 @@ mod tests {
     fn every_router_is_made_under_its_name() {
         for info in routers() {
             let router = make_router(info.name, &[], &[NodeId(1)], 7).unwrap();
-            assert_eq!((router.name(), router.params()), (info.name, info.params));
-            assert!(info.help.ends_with('.'));
+            assert_eq!(router.uses_plan(), info.name == "sabr");
+            assert!(info.help.ends_with('.') && !info.oracle);
+            assert!(info.params.iter().all(|p| p.min <= p.default && p.default <= p.max && p.help.ends_with('.')));
         }
     }
 
@@ -100,7 +130,7 @@ mod tests {
     fn unknown_names_get_a_hint() {
         let hint = |name| make_router(name, &[], &[], 0).err().unwrap().hint;
         assert_eq!(hint("sbar"), "did you mean `sabr`?");
-        assert_eq!(hint("prophet"), "routers: sabr, static, epidemic");
+        assert!(hint("bubble-rap").starts_with("routers: sabr, static, epidemic, "));
         assert!(make_router("sabr", &[("profil".into(), 1.0)], &[], 0).err().unwrap().hint.contains("profile"));
         assert!(make_router("sabr", &[("profile".into(), 9.0)], &[], 0).is_err());
     }

@@ -1,127 +1,59 @@
-//! The contract of routers.
+//! The contract of routers: *where* a bundle goes.
 
-use farlink_base::{BundleView, Clock, DataRate, Instant, LinkId, NodeId, Param, Proposal, Signal, Sink};
+use crate::plan_index::PlacedPlan;
+use farlink_base::PeerId;
+use farlink_book::{Hears, Held, Leg, News, Node, Orders, Outlook, Peer, Want, Way};
 
-use crate::ContactPlan;
-use alloc::sync::Arc;
-use alloc::vec::Vec;
-
-/// A link came up or went down at this node.
-#[derive(Clone, Copy, PartialEq, Debug)]
-pub enum ContactChange {
-    /// The neighbour can be reached over this link.
-    Up {
-        /// Neighbour.
-        peer: NodeId,
-        /// Over which link.
-        link: LinkId,
-        /// How fast, where known.
-        rate: Option<DataRate>,
-        /// Until when, where the contact plan says.
-        until: Option<Instant>,
-    },
-    /// It cannot any more.
-    Down {
-        /// Neighbour.
-        peer: NodeId,
-        /// Over which link.
-        link: LinkId,
-    },
-}
-
-/// What the agent asks a router.
-#[derive(Clone, Copy, Debug)]
-pub enum Question<'a> {
-    /// Where should this bundle go?
-    Bundle(&'a BundleView),
-    /// This neighbour just came up: which of the stored bundles should it get? Asked once per
-    /// stored bundle of a replicating router.
-    Peer {
-        /// The neighbour.
-        peer: NodeId,
-        /// Over which link.
-        link: LinkId,
-        /// One stored bundle.
-        bundle: &'a BundleView,
-    },
-}
-
-/// How a proposal ended.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Outcome {
-    /// The agent queued the bundle for this link, following a `Forward`.
-    Queued {
-        /// Over which link.
-        link: LinkId,
-    },
-    /// The neighbour has it.
-    Sent {
-        /// Over which link.
-        link: LinkId,
-    },
-    /// It did not get through, or its contact ended first: what was booked is free again.
-    Failed {
-        /// Over which link.
-        link: LinkId,
-    },
-    /// It was delivered here, expired or was deleted.
-    Gone,
-}
-
-/// What a router says unasked.
-#[derive(Clone, PartialEq, Debug)]
-pub enum RouterOutput {
-    /// Tell a neighbour's router something.
-    Signal(Signal),
-    /// Routes changed: ask again about bundles that wait.
-    Reconsider,
-    /// A booking was overridden by a more urgent bundle: ask again about this queued one.
-    Bump(farlink_base::BundleHandle),
-}
-
-/// A router: answers, for one node, where bundles go.
+/// A router of one node. Decisions look; only [`Router::on`], [`Router::on_plan`] and
+/// [`Router::route`], which may book, change it.
 ///
-/// Written against this trait, one file each; registered by one line in the agent's registry.
-pub trait Router: Send {
-    /// Its name in configuration.
-    fn name(&self) -> &'static str;
-    /// Its parameters.
-    fn params(&self) -> &'static [Param] {
-        &[]
+/// Planned bundles are pushed: [`Router::route`] says which link they belong to. Copies are pulled:
+/// while a neighbour is up, [`Router::wants`] says what it should get next. The agent itself gives
+/// a carried bundle to its destination first, and offers no neighbour what it has, made, gave or
+/// failed at: no router repeats that.
+///
+/// One file each, registered by one line in `registry.rs`.
+pub trait Router: Outlook + Send {
+    /// Which news it wants.
+    fn hears(&self) -> Hears {
+        Hears::NOTHING
     }
-    /// Whether links come up only by the contact plan's word. A router that knows the plan answers
-    /// true; then `on_contact` is for links outside the plan.
+    /// Whether [`Router::wants`] is to be asked about carried bundles.
+    fn copies(&self) -> bool {
+        false
+    }
+    /// Whether neighbours tell each other what they hold before anything is copied (summary
+    /// vectors).
+    fn asks_summaries(&self) -> bool {
+        false
+    }
+    /// Whether it reads the contact plan. Links of the plan are then used as it says only.
     fn uses_plan(&self) -> bool {
         false
     }
-    /// Whether it hands out copies and wants [`Question::Peer`] when a neighbour comes up.
-    fn replicates(&self) -> bool {
-        false
+    /// The contact plan was loaded or replaced, or the clock that places it moved.
+    fn on_plan(&mut self, node: &Node<'_>, plan: &PlacedPlan<'_>, out: &mut Orders) {
+        let _ = (node, plan, out);
     }
-    /// The contact plan was loaded or replaced, or the clock that binds it moved. `local` maps this
-    /// node's contacts to its links: `(contact index, link)`.
-    fn on_plan(
-        &mut self,
-        now: Instant,
-        clock: &Clock,
-        plan: &Arc<ContactPlan>,
-        local: &[(u32, LinkId)],
-        out: &mut dyn Sink<RouterOutput>,
-    ) {
-        let _ = (now, clock, plan, local, out);
+    /// Something happened. O(1), or sliced by asking to be woken.
+    fn on(&mut self, node: &Node<'_>, news: &News<'_>, out: &mut Orders) {
+        let _ = (node, news, out);
     }
-    /// A link changed.
-    fn on_contact(&mut self, now: Instant, change: ContactChange, out: &mut dyn Sink<RouterOutput>) {
-        let _ = (now, change, out);
+    /// Where should this bundle go? `tried` are neighbours that refused it lately. What was booked
+    /// for it before is void.
+    fn route(&mut self, node: &Node<'_>, held: &Held, tried: &[PeerId], out: &mut Orders) -> Way {
+        let _ = (node, held, tried, out);
+        Way::Carry
     }
-    /// A neighbour's router says something.
-    fn on_signal(&mut self, now: Instant, from: NodeId, bytes: &[u8], out: &mut dyn Sink<RouterOutput>) {
-        let _ = (now, from, bytes, out);
+    /// Would a piece of this many encoded bytes go where the whole bundle does not (RFC 9171 5.8)?
+    /// Asked after [`Router::route`] found no way for the whole; books nothing.
+    fn route_part(&self, node: &Node<'_>, held: &Held, size: u64, tried: &[PeerId]) -> Option<Leg> {
+        let _ = (node, held, size, tried);
+        None
     }
-    /// Proposals in order of preference; none means "no route".
-    fn propose(&mut self, now: Instant, question: Question<'_>, out: &mut Vec<Proposal>);
-    /// What became of a proposal.
-    fn on_outcome(&mut self, now: Instant, bundle: &BundleView, outcome: Outcome, out: &mut dyn Sink<RouterOutput>) {
-        let _ = (now, bundle, outcome, out);
+    /// Should this neighbour, which is up and lacks it, get this carried bundle?
+    fn wants(&self, node: &Node<'_>, peer: &Peer, held: &Held) -> Option<Want> {
+        let _ = (node, peer, held);
+        None
     }
 }

@@ -1,24 +1,98 @@
-//! What the tests of several routers share.
+//! What the tests of several routers share: one node, as its policies see it.
 
-use alloc::vec::Vec;
-use farlink_base::{BundleHandle, BundleView, Instant, NodeId, Priority};
+use std::sync::Arc;
 
-/// A bundle of 100 bytes from node 1 that never expires.
-pub fn view(handle: u64, destination: u64) -> BundleView {
-    BundleView {
-        bundle: BundleHandle(handle),
-        source: NodeId(1),
-        destination: NodeId(destination),
-        size: 100,
-        payload_size: 60,
+use farlink_base::{BundleMeta, EndpointId, Facts, Instant, LinkId, NodeId, PeerId, Priority};
+use farlink_book::{Book, Flags, Handle, Held, Identity, New, Node, Origin, Peer, Peers, Reason, Reasons, Side};
+
+/// A bundle of this encoded size; `id` is its identity.
+pub fn bundle(id: u128, source: u64, destination: u64, size: usize) -> BundleMeta {
+    BundleMeta {
+        id,
+        source: EndpointId::ipn(source, 1),
+        destination: EndpointId::ipn(destination, 1),
+        created_ms: 1,
+        sequence: id as u64,
+        lifetime_ms: 3_600_000,
+        payload: Default::default(),
+        facts: Facts::default(),
+        version: 7,
         priority: Priority::Normal,
+        duties: Default::default(),
+        hop_limit: 0,
+        rare: None,
+        head: std::vec![0; size].into(),
+        tail: 0,
+        tail_len: 0,
+    }
+}
+
+/// What begins an entry of the book.
+pub fn new(bundle: BundleMeta) -> New {
+    New {
+        bundle: Arc::new(bundle),
+        number: None,
         received: Instant::ZERO,
         expires: Instant::MAX,
+        from: PeerId::NONE,
         hops: 0,
-        received_from: None,
-        excluded: Vec::new(),
-        may_fragment: true,
-        critical: false,
-        copies: 1,
+        labels: [0; 2],
+        reasons: Reasons::of(&[Reason::Route]),
+        flags: Flags::default(),
+    }
+}
+
+/// A node, number 1, with what it holds and whom it knows.
+pub struct Site {
+    pub now: Instant,
+    pub book: Book,
+    pub peers: Peers,
+}
+
+impl Site {
+    pub fn new() -> Self {
+        Site { now: Instant::ZERO, book: Book::new(0), peers: Peers::new(0) }
+    }
+    pub fn node(&self) -> Node<'_> {
+        Node {
+            now: self.now,
+            me: NodeId(1),
+            side: Side::Router,
+            book: &self.book,
+            peers: &self.peers,
+            capacity: 1 << 30,
+            router: None,
+            oracle: None,
+        }
+    }
+    /// Holds a bundle of this size made here, that never expires.
+    pub fn keep(&mut self, destination: u64, size: usize) -> Handle {
+        self.keep_with(destination, size, |_, _| {})
+    }
+    /// The same, changed before it is held.
+    pub fn keep_with(&mut self, to: u64, size: usize, change: impl Fn(&mut BundleMeta, &mut New)) -> Handle {
+        let mut meta = bundle(u128::from(self.book.last_number()) + 1, 1, to, size);
+        let mut new = new(meta.clone());
+        change(&mut meta, &mut new);
+        self.book.keep(New { bundle: Arc::new(meta), ..new })
+    }
+    pub fn held(&self, bundle: Handle) -> &Held {
+        self.book.get(bundle).expect("it is held")
+    }
+    pub fn held_mut(&mut self, bundle: Handle) -> &mut Held {
+        self.book.get_mut(bundle).expect("it is held")
+    }
+    /// A neighbour that is up over this link.
+    pub fn meet(&mut self, number: u64, link: u32) -> PeerId {
+        let known = self.peers.of(NodeId(number)).map(|peer| peer.id);
+        let id = known.unwrap_or_else(|| self.peers.add(Origin::Configured));
+        self.peers.learn(id, EndpointId::ipn(number, 0), Identity::Address);
+        let peer = self.peers.get_mut(id).expect("it was added");
+        peer.links.push(LinkId(link));
+        peer.up.push(LinkId(link));
+        id
+    }
+    pub fn peer(&self, id: PeerId) -> &Peer {
+        self.peers.get(id).expect("it was met")
     }
 }

@@ -1,9 +1,15 @@
 //! The search against an exhaustive one: every sequence of contacts over small random plans full of
 //! ties.
 
+#![allow(
+    clippy::disallowed_methods,
+    clippy::disallowed_types,
+    reason = "it measures, and takes its effort from whoever runs it"
+)]
+
 use farlink_base::{DataRate, Duration, Priority, Rng};
 use farlink_routing::sabr::{Booked, Planner, Query, Route};
-use farlink_routing::{Contact, ContactPlan, NodeId, PlanTime};
+use farlink_routing::{Contact, ContactPlan, NodeId, PlanIndex, PlanTime};
 
 const SECOND: u64 = 1_000_000_000;
 
@@ -96,7 +102,8 @@ fn no_plan_has_a_better_route_than_the_one_found() {
         let nodes = 3 + rng.below(4);
         let contacts = 3 + rng.below(11);
         let plan = random_plan(&mut rng, nodes, contacts);
-        let (mut planner, mut booked) = (Planner::new(&plan), Booked::default());
+        let (mut planner, mut booked) = (Planner::default(), Booked::default());
+        let index = PlanIndex::new(plan.clone());
         for ask in 0..3u64 {
             let excluded = [NodeId(rng.below(nodes))];
             let mut query =
@@ -105,7 +112,7 @@ fn no_plan_has_a_better_route_than_the_one_found() {
             query.excluded = if rng.chance(0.2) { &excluded } else { &[] };
             query.expires = if rng.chance(0.3) { PlanTime::from_secs(rng.below(120)) } else { PlanTime::MAX };
             query.priority = Priority::ALL[rng.below(3) as usize];
-            let route = planner.route(&query, &booked);
+            let route = planner.route(&index, &query, &booked);
             let expected = exhaustive(&plan, &query, &booked);
             let got = route.as_ref().map(|r| (r.arrival.0, r.hops()));
             assert_eq!(got, expected, "seed 734, round {round}, question {ask}: {query:?} over {plan:?}");
@@ -128,13 +135,13 @@ fn a_thousand_contacts_are_searched_quickly() {
         let shift = Duration::from_secs(index as u64 % 100 * 120);
         (contact.start, contact.end) = (contact.start.saturating_add(shift), contact.end.saturating_add(shift));
     }
-    let mut planner = Planner::new(&plan);
+    let (index, mut planner) = (PlanIndex::new(plan), Planner::default());
     let (booked, asked) = (Booked::default(), 200);
     let before = std::time::Instant::now();
     let mut found = 0;
     for n in 0..asked {
         let query = Query::new(NodeId(n % 40), NodeId((n * 7 + 1) % 40), PlanTime::from_secs(n * 37), 100);
-        found += u64::from(planner.route(&query, &booked).is_some());
+        found += u64::from(planner.route(&index, &query, &booked).is_some());
     }
     let each = before.elapsed() / asked as u32;
     println!("{found} of {asked} found among 4,000 contacts, {each:?} each");

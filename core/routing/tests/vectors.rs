@@ -3,7 +3,7 @@
 
 use farlink_routing::contact_plan::{Parsed, parse};
 use farlink_routing::sabr::{Booked, Planner, Query, Route};
-use farlink_routing::{NodeId, PlanTime, RouteRequest, answer};
+use farlink_routing::{NodeId, PlanIndex, PlanTime, RouteRequest, answer};
 use serde_json::Value;
 use std::fmt::Write;
 
@@ -86,7 +86,8 @@ fn booked_sequences() {
     assert!(sequences.len() >= 3);
     for sequence in sequences {
         for plan in plans(sequence) {
-            let (mut planner, mut booked) = (Planner::new(&plan.plan), Booked::default());
+            let (mut planner, mut booked) = (Planner::default(), Booked::default());
+            let graph = PlanIndex::new(plan.plan);
             let bundles = sequence["bundles"].as_array().unwrap();
             for (index, (bundle, expected)) in bundles.iter().zip(sequence["expected"].as_array().unwrap()).enumerate()
             {
@@ -94,7 +95,7 @@ fn booked_sequences() {
                 let [source, dest, size] = ["source", "dest", "size"].map(|key| number(&bundle[key]));
                 let mut query = Query::new(NodeId(source), NodeId(dest), at, size);
                 query.expires = PlanTime::from_secs(number(&bundle["deadline"]));
-                let route = planner.route(&query, &booked);
+                let route = planner.route(&graph, &query, &booked);
                 check(&format!("{} bundle {index}", sequence["id"]), route.as_ref(), expected);
                 if let Some(route) = route {
                     booked.book(&route, query.priority);

@@ -1,130 +1,330 @@
-//! Bundles that are still arriving: parts are joined to a rope until the last one is in.
+//! Bundles that are still arriving. Parts are joined to a rope until the last one is in; a long
+//! bundle's go to disk on the way, all but its first bytes (its head is read from them) and its last.
+//!
+//! It says what to do ([`Do`]) and does nothing itself.
 
+use crate::edge::{Opening, Watch};
+use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
-use farlink_base::{LinkId, Payload, Refusal};
+use alloc::vec::Vec;
+use farlink_base::{BundleMeta, Hop, LinkId, Malformed, Payload, Refusal};
 use farlink_bpa::OfferToken;
+
+/// First bytes that stay in memory: all that comes before a payload is in them.
+const HEAD: u64 = 64 << 10;
+/// Most bytes that go to disk at once: what a layer is given at once when they leave again.
+const BLOCK: u64 = farlink_base::layer::WINDOW;
+/// Last bytes that stay in memory: what follows a payload.
+const TAIL: u64 = 4096;
+/// Blocks of one bundle on their way to disk beyond which the peer is held back.
+const HOLD_FROM: u64 = 4;
+
+/// What to do next.
+#[derive(Debug)]
+pub(crate) enum Do {
+    /// Tell the agent that a bundle begins.
+    Begins(OfferToken, LinkId, Box<(BundleMeta, Hop)>),
+    /// The whole bundle is here. Where the agent or the disk know of it (`known`), it is of use only
+    /// while [`Arrivals::awaits`] it, and [`Arrivals::decided`] must be told the verdict.
+    Whole { token: OfferToken, link: LinkId, rope: Payload, known: bool },
+    /// It is not what it should be.
+    Malformed(OfferToken, LinkId, Malformed),
+    /// Tell the agent that a bundle that began does not come.
+    Abandoned(OfferToken),
+    /// Tell the layer that it is not taken; then call [`Arrivals::refused`].
+    Refuse(OfferToken, Refusal),
+    /// Tell the layer to push back.
+    Hold(OfferToken),
+    /// Tell the layer to go on.
+    Resume(OfferToken),
+    /// Tell the store; answered to [`Arrivals::spilled`].
+    Spill { spill: u64, quota: u64, data: Payload },
+    /// Tell the store.
+    DropSpill { spill: u64 },
+}
+
+/// Reads the head of a bundle from its first bytes; `None`: more are needed.
+pub(crate) type Open<'a> = &'a dyn Fn(&Payload) -> Result<Option<Opening>, Malformed>;
+
+/// What bounds them.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Bounds {
+    /// Bytes in memory, of all. A part of a bundle that goes to disk is taken as long as those before
+    /// it kept the bound.
+    pub memory: u64,
+    /// Bytes of one bundle.
+    pub bundle: u64,
+    /// Bundles longer than this go to disk while they arrive; 0: none.
+    pub spill_from: u64,
+}
+impl Bounds {
+    /// Bytes that go to disk at once.
+    fn block(&self) -> u64 {
+        BLOCK.min(self.memory / 8).max(TAIL)
+    }
+    fn spills(&self, len: u64) -> bool {
+        self.spill_from > 0 && len > self.spill_from
+    }
+}
 
 /// One bundle on its way in.
 struct Arrival {
+    link: LinkId,
+    /// Its bytes in order: in memory, then on disk.
     rope: Payload,
-    /// Refused already; the rest is thrown away.
-    refused: bool,
+    /// What follows and is in memory.
+    rest: Payload,
+    /// Bytes between the two, on their way to disk.
+    flying: u64,
+    /// Its head is looked for once there are so many bytes.
+    look: u64,
+    /// Its head was read.
+    opened: Option<Opened>,
+    /// The agent knows of it.
+    said: bool,
+    spill: Option<u64>,
+    /// The last part is in.
+    ended: bool,
+    held: bool,
 }
-
-/// What a part led to.
-pub(crate) enum Arrived {
-    /// More is to come (or was refused before).
-    Partly,
-    /// The whole bundle.
-    Whole(LinkId, Payload),
-    /// It is too large, or too much is arriving at once.
-    Refused(Refusal),
+struct Opened {
+    watch: Box<dyn Watch>,
+    /// Whose quota its bytes on disk count to.
+    quota: u64,
+}
+impl Arrival {
+    fn new(link: LinkId) -> Arrival {
+        Arrival {
+            link,
+            rope: Payload::new(),
+            rest: Payload::new(),
+            flying: 0,
+            look: 0,
+            opened: None,
+            said: false,
+            spill: None,
+            ended: false,
+            held: false,
+        }
+    }
+    fn len(&self) -> u64 {
+        self.rope.len() + self.flying + self.rest.len()
+    }
+    /// Bytes in memory.
+    fn memory(&self) -> u64 {
+        self.rope.len().min(HEAD) + self.flying + self.rest.len()
+    }
+    /// Looks for its head, ever more rarely, so that parts of a byte each cost no more than others.
+    fn look(&mut self, open: Open<'_>) -> Result<Option<Box<(BundleMeta, Hop)>>, Malformed> {
+        let len = self.rest.len();
+        if self.opened.is_some() || len < self.look {
+            return Ok(None);
+        }
+        self.look = if len < HEAD { HEAD.min(2 * len) } else { u64::MAX };
+        Ok(open(&self.rest.slice(0, HEAD))?.map(|Opening { meta, hop, watch }| {
+            self.opened = Some(Opened { watch, quota: meta.source.node().0 });
+            Box::new((meta, hop))
+        }))
+    }
 }
 
 /// All of them, bounded in bytes.
 pub(crate) struct Arrivals {
-    open: BTreeMap<OfferToken, Arrival>,
-    bytes: u64,
-    bytes_max: u64,
-    bundle_max: u64,
+    /// `None`: refused; what still comes is thrown away.
+    open: BTreeMap<OfferToken, Option<Arrival>>,
+    spills: BTreeMap<u64, OfferToken>,
+    /// Bundles that are here and wait for their verdict, where the agent or the disk knew of them
+    /// before.
+    undecided: BTreeMap<OfferToken, Option<u64>>,
+    next_spill: u64,
+    memory: u64,
+    bounds: Bounds,
 }
 
 impl Arrivals {
-    pub fn new(bytes_max: u64, bundle_max: u64) -> Self {
-        Arrivals { open: BTreeMap::new(), bytes: 0, bytes_max, bundle_max }
+    pub fn new(bounds: Bounds) -> Self {
+        Arrivals {
+            open: BTreeMap::new(),
+            spills: BTreeMap::new(),
+            undecided: BTreeMap::new(),
+            next_spill: 1,
+            memory: 0,
+            bounds,
+        }
     }
 
     /// Takes the next part of an offer.
-    pub fn part(&mut self, token: OfferToken, link: LinkId, part: Payload, last: bool, total: Option<u64>) -> Arrived {
-        let known = self.open.contains_key(&token);
-        if !known && last {
+    pub fn part(
+        &mut self,
+        token: OfferToken,
+        link: LinkId,
+        part: Payload,
+        last: bool,
+        total: Option<u64>,
+        open: Open<'_>,
+        out: &mut Vec<Do>,
+    ) {
+        if last && !self.open.contains_key(&token) && (part.len() <= BLOCK || !self.bounds.spills(part.len())) {
             // The common case: one part, nothing to remember.
-            return if part.len() > self.bundle_max {
-                Arrived::Refused(Refusal::TooLarge)
-            } else {
-                Arrived::Whole(link, part)
-            };
+            let fits = part.len() <= self.bounds.bundle;
+            return out.push(match fits {
+                true => Do::Whole { token, link, rope: part, known: false },
+                false => Do::Refuse(token, Refusal::TooLarge),
+            });
         }
-        let arrival = self.open.entry(token).or_insert_with(|| Arrival { rope: Payload::new(), refused: false });
-        if arrival.refused {
-            if last {
-                self.open.remove(&token);
+        let Some(arrival) = self.open.entry(token).or_insert_with(|| Some(Arrival::new(link))) else { return };
+        let end = (arrival.len() + part.len()).max(total.unwrap_or(0));
+        if end > self.bounds.bundle {
+            return self.refuse(token, Refusal::TooLarge, out);
+        }
+        let more = if arrival.spill.is_some() { 0 } else { part.len() };
+        if self.memory + more > self.bounds.memory {
+            return self.refuse(token, Refusal::NoResources, out);
+        }
+        self.memory += part.len();
+        if let (Some(_), Some(opened)) = (arrival.spill, &mut arrival.opened) {
+            opened.watch.pass(&part);
+        }
+        arrival.rest.append(part);
+        arrival.ended = last;
+        let spills = self.bounds.spills(end);
+        if !last || spills {
+            match arrival.look(open) {
+                Ok(Some(begins)) if !last => {
+                    arrival.said = true;
+                    out.push(Do::Begins(token, link, begins));
+                }
+                Ok(_) => {}
+                Err(error) => return self.malformed(token, error, out),
             }
-            return Arrived::Partly;
         }
-        let len = arrival.rope.len() + part.len();
-        let refusal = if len.max(total.unwrap_or(0)) > self.bundle_max {
-            Some(Refusal::TooLarge)
-        } else if self.bytes + part.len() > self.bytes_max {
-            Some(Refusal::NoResources)
-        } else {
-            None
+        if spills {
+            self.spill(token, out);
+        }
+        self.finish(token, out);
+    }
+
+    /// Sends to disk what may go.
+    fn spill(&mut self, token: OfferToken, out: &mut Vec<Do>) {
+        let Some(Some(arrival)) = self.open.get_mut(&token) else { return };
+        let Some(Opened { watch, quota }) = &mut arrival.opened else { return };
+        if arrival.spill.is_none() {
+            if arrival.rest.len() < HEAD && !arrival.ended {
+                return;
+            }
+            watch.pass(&arrival.rest);
+            // A copy of the head, so that it does not keep alive the large buffer it came in.
+            let head = arrival.rest.split_to(HEAD);
+            arrival.rope = if head.is_fill() { head } else { head.to_bytes().map_or(head, |b| b.to_vec().into()) };
+            arrival.spill = Some(self.next_spill);
+            self.spills.insert(self.next_spill, token);
+            self.next_spill += 1;
+        }
+        let (Some(spill), block) = (arrival.spill, self.bounds.block()) else { return };
+        while arrival.rest.len() >= block + TAIL {
+            let data = arrival.rest.split_to(block);
+            arrival.flying += block;
+            out.push(Do::Spill { spill, quota: *quota, data });
+        }
+        if arrival.flying > HOLD_FROM * block && !arrival.ended && !core::mem::replace(&mut arrival.held, true) {
+            out.push(Do::Hold(token));
+        }
+    }
+    /// The store answered.
+    pub fn spilled(&mut self, spill: u64, result: Result<Payload, Refusal>, out: &mut Vec<Do>) {
+        let Some(token) = self.spills.get(&spill).copied() else { return };
+        let Some(Some(arrival)) = self.open.get_mut(&token) else { return };
+        let extents = match result {
+            Ok(extents) => extents,
+            Err(reason) => return self.refuse(token, reason, out),
         };
-        if let Some(reason) = refusal {
-            self.bytes -= arrival.rope.len();
-            *arrival = Arrival { rope: Payload::new(), refused: true };
-            if last {
-                self.open.remove(&token);
-            }
-            return Arrived::Refused(reason);
+        let len = extents.len().min(arrival.flying);
+        arrival.flying -= len;
+        self.memory = self.memory.saturating_sub(len);
+        arrival.rope.append(extents);
+        let few = arrival.flying <= HOLD_FROM * self.bounds.block() / 2;
+        if few && core::mem::take(&mut arrival.held) && !arrival.ended {
+            out.push(Do::Resume(token));
         }
-        self.bytes += part.len();
-        arrival.rope.append(part);
-        if !last {
-            return Arrived::Partly;
+        self.finish(token, out);
+    }
+    fn finish(&mut self, token: OfferToken, out: &mut Vec<Do>) {
+        let whole = |arrival: &Arrival| arrival.ended && arrival.flying == 0;
+        if !self.open.get(&token).is_some_and(|open| open.as_ref().is_some_and(whole)) {
+            return;
         }
-        match self.open.remove(&token) {
-            Some(arrival) => {
-                self.bytes -= arrival.rope.len();
-                Arrived::Whole(link, arrival.rope)
-            }
-            None => Arrived::Partly,
+        let Some(mut arrival) = self.close(token) else { return };
+        arrival.rope.append(arrival.rest);
+        let (link, rope, known) = (arrival.link, arrival.rope, arrival.said || arrival.spill.is_some());
+        if let (Some(spill), Some(opened)) = (arrival.spill, arrival.opened)
+            && let Err(error) = opened.watch.finish(&rope)
+        {
+            out.push(Do::DropSpill { spill });
+            return out.push(Do::Malformed(token, link, error));
+        }
+        if known {
+            self.undecided.insert(token, arrival.spill);
+        }
+        out.push(Do::Whole { token, link, rope, known });
+    }
+    /// Forgets an arrival and gives its memory back.
+    fn close(&mut self, token: OfferToken) -> Option<Arrival> {
+        self.open.get(&token)?.as_ref()?;
+        let arrival = self.open.remove(&token)??;
+        self.memory = self.memory.saturating_sub(arrival.memory());
+        if let Some(spill) = &arrival.spill {
+            self.spills.remove(spill);
+        }
+        Some(arrival)
+    }
+    /// Forgets an arrival and its bytes on disk; what still comes of it is thrown away.
+    fn drop(&mut self, token: OfferToken, out: &mut Vec<Do>) -> Option<Arrival> {
+        let arrival = self.close(token)?;
+        out.extend(arrival.spill.map(|spill| Do::DropSpill { spill }));
+        if !arrival.ended {
+            self.open.insert(token, None);
+        }
+        Some(arrival)
+    }
+    fn refuse(&mut self, token: OfferToken, reason: Refusal, out: &mut Vec<Do>) {
+        if let Some(arrival) = self.drop(token, out) {
+            out.extend(arrival.said.then_some(Do::Abandoned(token)));
+            out.push(Do::Refuse(token, reason));
+        }
+    }
+    fn malformed(&mut self, token: OfferToken, error: Malformed, out: &mut Vec<Do>) {
+        if let Some(arrival) = self.drop(token, out) {
+            out.push(Do::Malformed(token, arrival.link, error));
         }
     }
 
-    /// The layer gave one up.
-    pub fn abort(&mut self, token: OfferToken) {
-        if let Some(arrival) = self.open.remove(&token) {
-            self.bytes -= arrival.rope.len();
+    /// Whether a bundle that is here still waits for its verdict: its beginning may have been refused.
+    pub fn awaits(&self, token: OfferToken) -> bool {
+        self.undecided.contains_key(&token)
+    }
+    /// The agent decided over a bundle, whole or still arriving: bytes on disk that it did not keep are
+    /// dropped.
+    pub fn decided(&mut self, token: OfferToken, out: &mut Vec<Do>) {
+        if let Some(spill) = self.undecided.remove(&token) {
+            return out.extend(spill.map(|spill| Do::DropSpill { spill }));
         }
+        self.drop(token, out);
+    }
+    /// The layer was told of a refusal: no more parts of it come.
+    pub fn refused(&mut self, token: OfferToken) {
+        if self.open.get(&token).is_some_and(Option::is_none) {
+            self.open.remove(&token);
+        }
+    }
+    /// The layer gave one up.
+    pub fn abort(&mut self, token: OfferToken, out: &mut Vec<Do>) {
+        if let Some(arrival) = self.drop(token, out) {
+            out.extend(arrival.said.then_some(Do::Abandoned(token)));
+        }
+        self.open.remove(&token);
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use farlink_base::LayerId;
-    use farlink_base::layer::Ticket;
-
-    fn token(n: u64) -> OfferToken {
-        OfferToken { layer: LayerId(0), ticket: Ticket(n) }
-    }
-
-    #[test]
-    fn parts_join_and_bounds_hold() {
-        let mut arrivals = Arrivals::new(100, 80);
-        let part = |n: u64| Payload::fill(0, n);
-        assert!(matches!(arrivals.part(token(1), LinkId(0), part(60), false, None), Arrived::Partly));
-        assert!(matches!(
-            arrivals.part(token(2), LinkId(0), part(50), false, None),
-            Arrived::Refused(Refusal::NoResources)
-        ));
-        assert!(matches!(arrivals.part(token(2), LinkId(0), part(50), true, None), Arrived::Partly));
-        assert!(matches!(
-            arrivals.part(token(3), LinkId(0), part(1), false, Some(81)),
-            Arrived::Refused(Refusal::TooLarge)
-        ));
-        match arrivals.part(token(1), LinkId(0), part(20), true, None) {
-            Arrived::Whole(_, rope) => assert_eq!(rope.len(), 80),
-            _ => panic!("whole"),
-        }
-        assert_eq!(arrivals.bytes, 0);
-        assert!(matches!(
-            arrivals.part(token(4), LinkId(0), part(81), true, None),
-            Arrived::Refused(Refusal::TooLarge)
-        ));
-        arrivals.part(token(5), LinkId(0), part(10), false, None);
-        arrivals.abort(token(5));
-        assert_eq!(arrivals.bytes, 0);
-    }
-}
+#[path = "arrivals_tests.rs"]
+mod tests;

@@ -6,11 +6,12 @@ use alloc::boxed::Box;
 use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
+use farlink_base::EndpointId;
+use farlink_base::layer::LAYERS_MAX;
 use farlink_base::{ConfigError, LayerId, LinkId, NodeId, Rng};
 use farlink_bpa::{Agent, LinkSettings, Settings};
-use farlink_bundle::EndpointId;
 use farlink_cla::{ltp, tcpcl_v4};
-use farlink_storage::{LogStore, MemoryStore};
+use farlink_storage::LogStore;
 
 /// Bytes of LTP headers in a typical data segment: control byte, session, offsets and lengths.
 const LTP_HEADER_BYTES: u64 = 20;
@@ -50,6 +51,13 @@ pub(crate) fn layers(config: &Config) -> Result<Vec<Layer>, ConfigError> {
             LayerKind::Message => Ok(Layer::Message),
         }
     };
+    if config.layers.len() > LAYERS_MAX {
+        return Err(error(
+            "layer".to_string(),
+            &format!("at most {LAYERS_MAX} convergence layers"),
+            "join some of them",
+        ));
+    }
     config.layers.iter().enumerate().map(build).collect()
 }
 
@@ -61,7 +69,7 @@ fn mismatch(link: &str, layer: &str) -> ConfigError {
 pub(crate) fn store(config: &Config) -> Store {
     let capacity = config.store.capacity.bytes();
     match config.store.kind {
-        StoreKind::Memory => Store::Memory(MemoryStore::new(capacity)),
+        StoreKind::Memory => Store::Memory,
         StoreKind::Durable => {
             let seed = Rng::stream(config.seed, 99).next_u64();
             let settings =
@@ -71,8 +79,8 @@ pub(crate) fn store(config: &Config) -> Store {
     }
 }
 
-/// The agent of a node with its policies.
-pub(crate) fn agent(config: &Config) -> Result<Agent, ConfigError> {
+/// The agent of a node with its policies; the bundles made here are of this version.
+pub(crate) fn agent(config: &Config, version: u8) -> Result<Agent, ConfigError> {
     let mut names: Vec<NodeId> = Vec::new();
     for id in &config.node_ids {
         if !id.is_node_id() {
@@ -82,7 +90,7 @@ pub(crate) fn agent(config: &Config) -> Result<Agent, ConfigError> {
                 "write e.g. \"ipn:1.0\" or \"dtn://name/\"",
             ));
         }
-        names.extend(id.ipn_node().map(NodeId::ipn));
+        names.push(id.node());
     }
     if config.node_ids.is_empty() {
         return Err(error("node.id".to_string(), "at least one node ID", "write e.g. \"ipn:1.0\""));
@@ -105,6 +113,7 @@ pub(crate) fn agent(config: &Config) -> Result<Agent, ConfigError> {
             rate: link.rate,
             one_way_delay: link.one_way_delay,
             wire_bytes_per_million: wire_bytes_per_million(&link.span),
+            sessions: matches!(link.span, SpanConfig::TcpclV4(_)),
         });
     }
     let settings = Settings {
@@ -113,12 +122,12 @@ pub(crate) fn agent(config: &Config) -> Result<Agent, ConfigError> {
         routes: config.routes.clone(),
         limits: config.limits,
         capacity_bytes: config.store.capacity.bytes(),
-        crc: config.crc,
+        durable: config.store.kind == StoreKind::Durable,
         status_reports: config.status_reports,
         previous_node_block: config.previous_node_block,
         hop_limit: config.hop_limit,
+        version,
         seed: config.seed,
-        accel: config.accel,
     };
     let mut agent = Agent::new(settings, router, control);
     if let Some(plan) = &config.plan {
@@ -136,7 +145,7 @@ fn wire_bytes_per_million(span: &SpanConfig) -> u64 {
         }
         // 1448 bytes of data in 1500 bytes of packet.
         SpanConfig::TcpclV4(_) => 1_036_000,
-        SpanConfig::Message => 1_000_000,
+        SpanConfig::Message { wire_bytes_per_million } => *wire_bytes_per_million,
     }
 }
 

@@ -4,10 +4,11 @@
 use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
-use farlink_base::{Accel, DataRate, DataVolume, Duration};
+use farlink_base::layer::Medium;
+use farlink_base::{Accel, DataRate, DataVolume, Duration, EndpointId};
 use farlink_bpa::Limits;
-use farlink_bundle::{CrcType, EndpointId, Profile};
-use farlink_routing::ContactPlan;
+use farlink_bundle::{CrcType, Profile};
+use farlink_routing::PlanIndex;
 
 /// One node.
 #[derive(Clone, Debug)]
@@ -18,8 +19,8 @@ pub struct Config {
     pub layers: Vec<LayerConfig>,
     /// Links; their place in this list is their `LinkId`.
     pub links: Vec<LinkConfig>,
-    /// Contact plan; links named in it (or joining a pair in it) are up only in its contacts.
-    pub plan: Option<Arc<ContactPlan>>,
+    /// Contact plan, shared by all nodes of the process; links named in it (or joining a pair in it) are up only in its contacts.
+    pub plan: Option<Arc<PlanIndex>>,
     /// Router by name, and its parameters.
     pub router: String,
     /// Parameters of the router, by name.
@@ -32,6 +33,11 @@ pub struct Config {
     pub control_params: Vec<(String, f64)>,
     /// The bundle store.
     pub store: StoreConfig,
+    /// Bundles longer than this go to a durable store while they arrive; 0: none. They then take a few
+    /// megabytes of [`Limits::arriving_bytes`] each, and leave from disk. One for an application of
+    /// this node is read back whole: at most [`Limits::memory_bytes`] are read at once, what exceeds
+    /// them waits, and what is longer by itself is read alone.
+    pub spill_from: DataVolume,
     /// Bounds.
     pub limits: Limits,
     /// CRC put on blocks this node makes.
@@ -69,6 +75,17 @@ pub enum LayerKind {
     /// No protocol and no codec: whole bundles from node to node (message-level simulation only).
     Message,
 }
+impl LayerKind {
+    /// The kind of socket a driver opens for each layer of this kind, apart from those of every other
+    /// layer; `None`: the layer needs none.
+    pub fn medium(&self) -> Option<Medium> {
+        match self {
+            LayerKind::Ltp(_) => Some(Medium::Datagrams),
+            LayerKind::TcpclV4(_) => Some(Medium::Streams),
+            LayerKind::Message => None,
+        }
+    }
+}
 
 /// One link to a neighbour.
 #[derive(Clone, Debug)]
@@ -95,7 +112,10 @@ pub enum SpanConfig {
     /// TCPCLv4.
     TcpclV4(farlink_cla::tcpcl_v4::SpanConfig),
     /// Message level.
-    Message,
+    Message {
+        /// Bytes on the link for each 1,000,000 bytes of bundle: 1,000,000 without headers.
+        wire_bytes_per_million: u64,
+    },
 }
 
 /// Which store.
@@ -130,6 +150,7 @@ impl Config {
             control: String::from("none"),
             control_params: Vec::new(),
             store: StoreConfig { kind: StoreKind::Memory, capacity: DataVolume(1 << 30) },
+            spill_from: DataVolume(16 << 20),
             limits: Limits::default(),
             crc: CrcType::Crc32c,
             profile: Profile::Permissive,

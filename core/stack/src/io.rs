@@ -1,9 +1,13 @@
 //! What goes into a stack and what comes out.
 
+use alloc::boxed::Box;
+use alloc::string::String;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
 use core::net::SocketAddr;
-use farlink_base::layer::{Destination, Train};
+use farlink_base::layer::{Destination, SendId, Ticket, Train};
 use farlink_base::store::{DiskDone, DiskOp};
-use farlink_base::{Clock, Event, LayerId, LinkId, Payload, StreamId};
+use farlink_base::{BundleMeta, Clock, Event, Hop, LayerId, LinkId, Payload, Refusal, StreamId};
 use farlink_bpa::app::{AdminInput, AppInput, AppOutput};
 
 /// Everything a driver can tell a stack.
@@ -45,6 +49,13 @@ pub enum Input {
         /// Bytes it can take now.
         room: u64,
     },
+    /// TLS asked for with `StartTls` is in place.
+    Secured {
+        /// Which.
+        stream: StreamId,
+        /// The node IDs the peer's certificate proves.
+        proven: Vec<String>,
+    },
     /// A stream ended or could not be opened.
     StreamClosed {
         /// Which.
@@ -68,13 +79,31 @@ pub enum Input {
     App(AppInput),
     /// An operator says something.
     Admin(AdminInput),
-    /// A whole bundle from a neighbour without codec and convergence layer (message-level
-    /// simulation only).
+    /// A whole bundle from a neighbour, without codec or convergence layer (message-level
+    /// simulation, shards of one node). Answered by [`Output::MessageVerdict`].
     Message {
         /// Over which link.
         link: LinkId,
-        /// The bundle.
-        bundle: alloc::sync::Arc<farlink_bundle::Bundle>,
+        /// The driver's number for it.
+        ticket: Ticket,
+        /// The bundle, shared with whoever else holds it.
+        bundle: Arc<BundleMeta>,
+        /// What changes from hop to hop.
+        hop: Box<Hop>,
+    },
+    /// A message layer's link takes one more bundle, or none. Whoever says so says it for every bundle.
+    MessageReady {
+        /// Which.
+        link: LinkId,
+        /// Whether it can.
+        ready: bool,
+    },
+    /// What became of a bundle sent with [`Output::Message`].
+    MessageDone {
+        /// Which.
+        id: SendId,
+        /// Whether the neighbour has it; else what it said, if it refused.
+        result: Result<(), Option<Refusal>>,
     },
 }
 
@@ -113,6 +142,16 @@ pub enum Output {
         /// Whether to drop what has not left.
         abort: bool,
     },
+    /// Begin TLS on a stream; answered by `Secured`, or by `StreamClosed` where that fails or there is
+    /// none.
+    StartTls {
+        /// Which.
+        stream: StreamId,
+        /// Whether this side answers the handshake.
+        server: bool,
+        /// Whom to ask for and to check; `None`: the host of the link's address.
+        name: Option<String>,
+    },
     /// Stop reading from a stream.
     PauseRead {
         /// Which.
@@ -129,11 +168,25 @@ pub enum Output {
     App(AppOutput),
     /// Something happened.
     Event(Event),
-    /// A whole bundle for a neighbour (message-level simulation only).
+    /// A whole bundle for a neighbour, over a message layer's link. Answered by
+    /// [`Input::MessageDone`].
     Message {
         /// Over which link.
         link: LinkId,
+        /// The agent's number for it.
+        id: SendId,
         /// The bundle.
-        bundle: alloc::sync::Arc<farlink_bundle::Bundle>,
+        bundle: Arc<BundleMeta>,
+        /// What changes on this hop.
+        hop: Box<Hop>,
+        /// Its encoded length.
+        size: u64,
+    },
+    /// What became of a bundle given with [`Input::Message`].
+    MessageVerdict {
+        /// Which.
+        ticket: Ticket,
+        /// Kept or not.
+        result: Result<(), Refusal>,
     },
 }

@@ -13,11 +13,16 @@ extern crate alloc;
 mod arrivals;
 mod build;
 mod config;
+mod edge;
 mod io;
+mod joints;
+mod outgoing;
 mod parts;
+mod reads;
 mod stack;
 
 pub use config::{Config, LayerConfig, LayerKind, LinkConfig, SpanConfig, StoreConfig, StoreKind};
+pub use edge::{BpV7, Codec, Opening, Piece, Watch};
 pub use farlink_bpa::Limits;
 pub use io::{Input, Output};
 pub use stack::Stack;

@@ -5,30 +5,34 @@ use farlink_base::layer::{self, ConvergenceLayer};
 use farlink_base::store::{self, BundleStore, Usage};
 use farlink_base::{Instant, Sink};
 use farlink_cla::{ltp::Ltp, tcpcl_v4::TcpclV4};
-use farlink_storage::{LogStore, MemoryStore};
+use farlink_storage::LogStore;
 
 /// A bundle store.
 pub(crate) enum Store {
-    Memory(MemoryStore),
+    /// Bundles are in the agent's book only.
+    Memory,
+    /// And on disk.
     Durable(Box<LogStore>),
 }
 
 impl Store {
     pub fn handle(&mut self, now: Instant, input: store::Input, out: &mut impl Sink<store::Output>) {
-        match self {
-            Store::Memory(s) => s.handle(now, input, out),
-            Store::Durable(s) => s.handle(now, input, out),
+        match (self, input) {
+            (Store::Durable(s), input) => s.handle(now, input, out),
+            (Store::Memory, store::Input::Open) => out.push(store::Output::Opened { counter: 0, last_bundle: 0 }),
+            (Store::Memory, _) => {}
         }
     }
     pub fn next_timeout(&self) -> Option<Instant> {
         match self {
-            Store::Memory(s) => s.next_timeout(),
+            Store::Memory => None,
             Store::Durable(s) => s.next_timeout(),
         }
     }
-    pub fn usage(&self) -> Usage {
+    /// How full it is; a store in memory is as full as the book.
+    pub fn usage(&self, (bundles, bytes, capacity): (u64, u64, u64)) -> Usage {
         match self {
-            Store::Memory(s) => s.usage(),
+            Store::Memory => Usage { bundles, bytes, file_bytes: bytes, capacity },
             Store::Durable(s) => s.usage(),
         }
     }
@@ -46,7 +50,8 @@ impl Layer {
         match self {
             Layer::Ltp(l) => l.handle(now, input, out),
             Layer::TcpclV4(l) => l.handle(now, input, out),
-            Layer::Message => message(input, out),
+            // It has no protocol: bundles bypass it.
+            Layer::Message => {}
         }
     }
     pub fn next_timeout(&self) -> Option<Instant> {
@@ -55,12 +60,5 @@ impl Layer {
             Layer::TcpclV4(l) => l.next_timeout(),
             Layer::Message => None,
         }
-    }
-}
-
-/// The message layer has no protocol: it is ready while its link is up. Bundles bypass it.
-fn message(input: layer::Input, out: &mut impl Sink<layer::Output>) {
-    if let layer::Input::Link { link, state } = input {
-        out.push(layer::Output::Ready { link, ready: state.transmit });
     }
 }

@@ -1,13 +1,13 @@
 //! Two whole nodes in virtual time, joined by the plainest network there is: datagrams and stream
 //! bytes arrive after a fixed delay. One bundle and many, over every convergence layer and store.
 
-use farlink_base::layer::{Destination, Train};
+use farlink_base::layer::{Destination, SendId, Ticket, Train};
 use farlink_base::store::{DiskAction, DiskAnswer, DiskDone};
 use farlink_base::{
-    Bytes, Chunk, Clock, DataVolume, DtnTime, Duration, Event, Instant, LayerId, LinkId, Payload, Priority, StreamId,
+    Bytes, Chunk, Clock, DataVolume, DtnTime, Duration, EndpointId, Event, Facts, Instant, LayerId, LinkId, Payload,
+    Priority, StreamId,
 };
 use farlink_bpa::app::{AppInput, AppOutput, RegistrationId, RequestId, SendRequest};
-use farlink_bundle::EndpointId;
 use farlink_cla::{ltp, tcpcl_v4};
 use farlink_stack::{
     Config, Input, LayerConfig, LayerKind, LinkConfig, Output, SpanConfig, Stack, StoreConfig, StoreKind,
@@ -47,7 +47,7 @@ fn config(layer: Layer, index: u64, store: StoreKind, delay: Duration) -> Config
                 ..tcpcl_v4::SpanConfig::default()
             }),
         ),
-        Layer::Message => (LayerKind::Message, SpanConfig::Message),
+        Layer::Message => (LayerKind::Message, SpanConfig::Message { wire_bytes_per_million: 1_000_000 }),
     };
     config.layers = vec![LayerConfig { name: "layer".into(), kind }];
     config.links = vec![LinkConfig {
@@ -116,7 +116,14 @@ fn address(node: usize) -> SocketAddr {
 
 impl World {
     fn new(layer: Layer, store: StoreKind, delay: Duration) -> World {
-        let stack = |i| Stack::new(config(layer, i, store, delay)).expect("the configuration is right");
+        World::tuned(layer, store, delay, |_| {})
+    }
+    fn tuned(layer: Layer, store: StoreKind, delay: Duration, tune: impl Fn(&mut Config)) -> World {
+        let stack = |i| {
+            let mut config = config(layer, i, store, delay);
+            tune(&mut config);
+            Stack::new(config).expect("the configuration is right")
+        };
         let mut world = World {
             now: Instant::ZERO,
             delay,
@@ -178,6 +185,7 @@ impl World {
                 }
             }
             Output::PauseRead { .. } | Output::ResumeRead { .. } => {}
+            Output::StartTls { .. } => panic!("no layer was told to"),
             Output::Disk(op) => {
                 let answer = self.disks[node].perform(op.action);
                 let done = DiskDone { id: op.id, result: Ok(answer) };
@@ -194,7 +202,14 @@ impl World {
             }
             Output::App(AppOutput::Registered { result, .. }) => assert!(result.is_ok()),
             Output::Event(event) => self.events.push((node, event)),
-            Output::Message { bundle, .. } => self.later(self.delay, peer, Input::Message { link: LinkId(0), bundle }),
+            Output::Message { id, bundle, hop, .. } => {
+                let ticket = Ticket(id.0);
+                self.later(self.delay, peer, Input::Message { link: LinkId(0), ticket, bundle, hop });
+            }
+            Output::MessageVerdict { ticket, result } => {
+                let done = Input::MessageDone { id: SendId(ticket.0), result: result.map_err(Some) };
+                self.later(self.delay, peer, done);
+            }
         }
     }
     fn run(&mut self, duration: Duration) {
@@ -226,7 +241,7 @@ impl World {
             source: EndpointId::ipn(from as u64 + 1, 1),
             destination: EndpointId::ipn(to + 1, 1),
             report_to: EndpointId::Null,
-            flags: 0,
+            facts: Facts::default(),
             lifetime_ms: 3_600_000,
             priority: Priority::Normal,
             hop_limit: 0,
@@ -283,6 +298,56 @@ fn bundles_cross_by_tcpcl_v4() {
 #[test]
 fn bundles_cross_at_message_level() {
     exchange(Layer::Message, StoreKind::Memory, Duration::from_secs(1));
+}
+
+/// Two nodes that leave payloads on disk and take long bundles to it while they arrive; the first has
+/// bundles for the second that its disk keeps and the link does not take yet.
+fn long_bundles(layer: Layer) -> (World, Vec<Bytes>) {
+    let mut world = World::tuned(layer, StoreKind::Durable, Duration::from_millis(2), |config| {
+        config.limits.memory_bytes = 0;
+        config.spill_from = DataVolume(2 << 20);
+    });
+    world.register(1);
+    world.run(Duration::from_secs(2));
+    world.tell(0, Input::LinkDown { link: LinkId(0) });
+    let contents: Vec<Bytes> = [7_300_000, 900, 3_000_000, 200_000].map(|len| content(len as u64, len)).into();
+    contents.iter().for_each(|bytes| world.send(0, Payload::from(bytes.clone())));
+    world.run(Duration::from_secs(20));
+    assert_eq!((world.sent, world.delivered.len()), (4, 0));
+    (world, contents)
+}
+
+#[test]
+fn long_bundles_leave_from_disk_and_arrive_on_disk() {
+    for layer in [Layer::TcpclV4, Layer::Ltp] {
+        let (mut world, mut contents) = long_bundles(layer);
+        world.tell(0, Input::LinkUp { link: LinkId(0) });
+        world.run(Duration::from_secs(120));
+        world.delivered.sort();
+        contents.sort();
+        assert!(world.delivered == contents, "{layer:?}: {} delivered", world.delivered.len());
+        for stack in &world.stacks {
+            assert_eq!((stack.status(world.now).bundles, stack.store_usage().bytes), (0, 0), "{layer:?}");
+        }
+    }
+}
+
+#[test]
+fn damage_on_disk_costs_the_bundle_it_hit_and_no_other() {
+    for layer in [Layer::TcpclV4, Layer::Ltp] {
+        let (mut world, contents) = long_bundles(layer);
+        // The longest lies first; its sixth megabyte is hit.
+        let file = world.disks[0].files.values_mut().next().expect("it is kept");
+        file[6_000_000] ^= 1;
+        world.tell(0, Input::LinkUp { link: LinkId(0) });
+        world.run(Duration::from_secs(200));
+        let mut lengths: Vec<usize> = world.delivered.iter().map(Bytes::len).collect();
+        lengths.sort_unstable();
+        assert_eq!(lengths, [900, 200_000, 3_000_000], "{layer:?}");
+        assert!(world.delivered.iter().all(|bytes| contents.contains(bytes)));
+        let held: Vec<u64> = world.stacks.iter().map(|s| s.status(world.now).bundles).collect();
+        assert_eq!(held, [0, 0], "{layer:?}: the lost one is not tried for ever");
+    }
 }
 
 #[test]

@@ -1,5 +1,5 @@
-//! The bundle stores of the engine: [`LogStore`], a log of checksummed records on disk with group
-//! commit, and [`MemoryStore`], which keeps nothing through a restart.
+//! The bundle store of the engine: [`LogStore`], a log of checksummed records on disk with group
+//! commit. A node that keeps bundles in memory only has them in its agent's book, and no store.
 //!
 //! It never opens a file, reads a clock or parses a bundle: a store is a state machine over disk
 //! operations that keeps opaque bytes and a small index entry each.
@@ -12,8 +12,6 @@ extern crate std;
 extern crate alloc;
 
 mod log;
-mod memory;
 mod quota;
 
 pub use log::{Config, LogStore};
-pub use memory::MemoryStore;

@@ -2,7 +2,7 @@
 
 mod common;
 use common::{World, disk::Disk, small};
-use farlink_base::BundleHandle;
+use farlink_base::Refusal;
 use farlink_base::store::Input;
 
 fn world() -> World {
@@ -42,20 +42,25 @@ fn a_flipped_byte_costs_at_most_its_record() {
             again.settle();
             let (counter, _) = again.opened.expect("opens");
             for number in &expected {
-                again.input(Input::Load { bundle: BundleHandle(*number) });
+                let Some((_, _, payload, _)) = again.recovered.get(number).cloned() else { continue };
+                again.input(Input::Load { load: *number, payload });
             }
             again.settle();
             let lost = expected
                 .iter()
-                .filter(|n| match &again.loaded[n] {
-                    Ok(payload) => {
+                .filter(|n| match &again.loaded.get(n) {
+                    Some(Ok(payload)) => {
                         assert!(payload.to_bytes().unwrap() == world.known[n].payload, "{what}: wrong bytes");
                         let (index, head, _, tail) = &again.recovered[n];
                         let known = &world.known[n];
                         assert_eq!((index, head, tail), (&known.index, &known.head, &known.tail), "{what}");
                         false
                     }
-                    Err(_) => true,
+                    Some(Err(reason)) => {
+                        assert_eq!(*reason, Refusal::Damaged, "{what}");
+                        true
+                    }
+                    None => true,
                 })
                 .count();
             let forgotten = usize::from(again.deliveries.len() < 2) + usize::from(counter < 9);

@@ -2,8 +2,7 @@
 
 mod common;
 use common::{World, disk::Disk, points, small};
-use farlink_base::BundleHandle;
-use farlink_base::store::{BundleStore, Input};
+use farlink_base::store::BundleStore;
 
 #[test]
 fn holds_what_a_plain_map_holds() {
@@ -31,7 +30,7 @@ fn holds_what_a_plain_map_holds() {
             assert_eq!(usage.bytes, kept.iter().map(bytes).sum::<u64>(), "{what}");
             assert_eq!(usage.file_bytes, world.disk.len(), "{what}");
             for number in &kept {
-                world.input(Input::Load { bundle: BundleHandle(*number) });
+                world.load(*number);
             }
             world.settle();
             for number in &kept {

@@ -2,9 +2,9 @@
 
 use super::{EVENTS, PLAN, SOCKET};
 use crate::driver::NodeContext;
-use farlink_base::{Duration, Rng};
-use farlink_link::{Delay, DirectionSpec, Rate, UDP_IPV4_HEADERS};
-use farlink_scenario::{ConnectSide, Crc, Layer, LinkEnd, Ltp, StoreKind, TcpclV4};
+use farlink_base::{Rng, Setting, exact_duration};
+use farlink_link::UDP_IPV4_HEADERS;
+use farlink_scenario::{Crc, LinkEnd, Medium, StoreKind, first_delay, first_rate};
 use std::fmt::{Display, Write};
 
 /// The TOML file of one node.
@@ -67,119 +67,47 @@ pub fn node_toml(node: &NodeContext<'_>) -> String {
 pub fn contact_plan(node: &NodeContext<'_>) -> String {
     let mut plan = node.scenario.contact_plan();
     plan.epoch = None;
-    // Plan files name nodes by ipn number; links of dtn nodes are always up (see `supported`).
-    plan.contacts.retain(|c| c.from.interned_index().is_none() && c.to.interned_index().is_none());
-    farlink_routing::contact_plan::farlink::emit(&plan, &[])
+    let named = node.scenario.nodes.iter().filter(|n| n.number.is_named());
+    let names: Vec<_> = named.filter_map(|n| Some((n.ids.first()?.clone(), n.number))).collect();
+    farlink_routing::contact_plan::farlink::emit(&plan, &names)
 }
 
-/// What our node cannot be told yet.
-pub fn supported(node: &NodeContext<'_>) -> anyhow::Result<()> {
-    let scenario = node.scenario;
-    for contact in &scenario.contacts {
-        let between = scenario.links[contact.link].between;
-        if let Some(dtn) = between.iter().map(|n| &scenario.nodes[*n]).find(|n| n.number.interned_index().is_some()) {
-            anyhow::bail!(
-                "contact of link `{}`: a plan file cannot name node `{}` ({})\nhint: give it an ipn node ID, or leave its links always up",
-                scenario.links[contact.link].name,
-                dtn.name,
-                dtn.ids[0]
-            );
-        }
-    }
-    Ok(())
-}
-
-/// The layers this node needs, then its links.
+/// The layers this node needs, in their order, then its links.
 fn links(node: &NodeContext<'_>, toml: &mut Toml) {
-    let ends = node.scenario.ends_of(node.index);
-    let layers = ends.iter().map(|end| &node.scenario.links[end.link].layer);
-    let (mut ltp, mut tcpcl) = (false, None);
-    for layer in layers {
-        match layer {
-            Layer::Ltp(_) => ltp = true,
-            Layer::TcpclV4(settings) => tcpcl = Some(settings),
-        }
+    let layers = node.scenario.layers_of(node.index);
+    for layer in &layers {
+        toml.table(&format!("layer.{}", layer.name));
+        toml.text("kind", layer.kind.name);
+        toml.value("listen", list(&[format!("0.0.0.0:{}", layer.port)]));
+        toml.settings(&layer.kind.settings(), node.scenario.nodes[node.index].layer_settings(layer.kind));
     }
-    if ltp {
-        toml.table("layer.ltp");
-        toml.text("kind", "ltp");
-        toml.value("listen", list(&[format!("0.0.0.0:{}", farlink_scenario::LTP_PORT)]));
+    for end in node.scenario.ends_of(node.index) {
+        let layer = layers.iter().find(|layer| layer.links.contains(&end.link));
+        link(node, &end, layer.map_or("", |layer| &layer.name), toml);
     }
-    if let Some(settings) = tcpcl {
-        toml.table("layer.tcp");
-        toml.text("kind", "tcpclv4");
-        toml.value("listen", list(&[format!("0.0.0.0:{}", farlink_scenario::TCPCL_PORT)]));
-        toml.text("keepalive", &duration(settings.keepalive));
-    }
-    ends.iter().for_each(|end| link(node, end, toml));
 }
 
-fn link(node: &NodeContext<'_>, end: &LinkEnd, toml: &mut Toml) {
+fn link(node: &NodeContext<'_>, end: &LinkEnd, layer: &str, toml: &mut Toml) {
     let link = &node.scenario.links[end.link];
     let own = if end.first { &link.forward } else { &link.reverse };
     toml.table(&format!("link.{}", quoted(&link.name)));
-    toml.text("layer", if matches!(link.layer, Layer::Ltp(_)) { "ltp" } else { "tcp" });
+    toml.text("layer", layer);
     toml.text("peer", &node.scenario.nodes[end.peer].ids[0]);
     toml.text("address", &format!("{}:{}", end.peer_address, end.port));
     if let Some(rate) = first_rate(own) {
-        toml.text("rate", &format!("{rate} bit/s"));
+        toml.text("rate", &format!("{} bit/s", rate.bits_per_second()));
     }
-    toml.text("one_way_delay", &duration(first_delay(own)));
-    match &link.layer {
-        Layer::Ltp(ltp) => ltp_link(ltp, own, toml),
-        Layer::TcpclV4(tcpcl) => tcpcl_link(tcpcl, end.first, toml),
-    }
-}
-
-fn ltp_link(ltp: &Ltp, own: &DirectionSpec, toml: &mut Toml) {
-    toml.text("datagram", &bytes(ltp.datagram_bytes.into()));
-    toml.text("overhead", &bytes(UDP_IPV4_HEADERS + u64::from(own.overhead)));
-    toml.value("sessions", ltp.sessions);
-    toml.text("window", &bytes(ltp.window_bytes));
-    toml.text("aggregate", &bytes(ltp.aggregate_bytes));
-    toml.text("aggregate_wait", &duration(ltp.aggregate_wait));
-    toml.text("margin", &duration(ltp.margin));
-    toml.value("attempts", ltp.attempts);
-    toml.text("checkpoint_every", &bytes(ltp.checkpoint_every_bytes));
-}
-
-fn tcpcl_link(tcpcl: &TcpclV4, first: bool, toml: &mut Toml) {
-    let connect = match tcpcl.connect {
-        ConnectSide::First => first,
-        ConnectSide::Second => !first,
-        ConnectSide::Both => true,
-    };
-    toml.value("connect", connect);
-    toml.text("reconnect_min", &duration(tcpcl.reconnect_min));
-    toml.text("reconnect_max", &duration(tcpcl.reconnect_max));
-    toml.text("segment", &bytes(tcpcl.segment_bytes));
-    toml.text("window", &bytes(tcpcl.window_bytes));
-}
-
-fn first_rate(direction: &DirectionSpec) -> Option<u64> {
-    match &direction.rate {
-        Rate::Unlimited => None,
-        Rate::Constant(rate) => Some(rate.0),
-        Rate::Steps(steps) => steps.first().map(|(_, rate)| rate.0),
-    }
-}
-
-fn first_delay(direction: &DirectionSpec) -> Duration {
-    match &direction.delay {
-        Delay::Constant(delay) => *delay,
-        Delay::Table(points) => points.first().map_or(Duration::ZERO, |(_, delay)| *delay),
-    }
-}
-
-/// Exact, in the largest unit that loses nothing.
-pub fn duration(duration: Duration) -> String {
-    let ns = duration.as_nanos();
-    for (unit, name) in [(1_000_000_000, "s"), (1_000_000, "ms"), (1000, "us")] {
-        if ns.is_multiple_of(unit) {
-            return format!("{} {name}", ns / unit);
+    toml.text("one_way_delay", &exact_duration(first_delay(own)));
+    let known = link.layer.kind.link_settings();
+    let mut given = link.layer.settings.clone();
+    match link.layer.kind.medium {
+        Medium::Streams => toml.value("connect", link.layer.connect.connects(end.first)),
+        Medium::Datagrams if !given.iter().any(|(name, _)| *name == "overhead") => {
+            given.push(("overhead", UDP_IPV4_HEADERS + u64::from(own.overhead)));
         }
+        Medium::Datagrams => {}
     }
-    format!("{ns} ns")
+    toml.settings(&known, &given);
 }
 
 fn bytes(bytes: u64) -> String {
@@ -224,12 +152,19 @@ impl Toml {
     fn text(&mut self, key: &str, value: &str) {
         self.value(key, quoted(value));
     }
+    /// What the scenario gives of a layer's parameters; the node has the same defaults for the rest.
+    fn settings(&mut self, known: &[Setting], given: &[(&str, u64)]) {
+        for setting in known {
+            let Some((_, value)) = given.iter().find(|(name, _)| *name == setting.name) else { continue };
+            self.value(setting.name, setting.in_toml(*value));
+        }
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use farlink_base::DtnTime;
+    use farlink_base::{DtnTime, Duration};
     use farlink_scenario::Scenario;
     use std::path::Path;
 
@@ -290,6 +225,17 @@ mod tests {
     }
 
     #[test]
+    fn links_of_another_port_get_a_layer_of_their_own() {
+        let text = SCENARIO.replace("layer = \"tcpclv4\"", "layer = \"ltp\"\nport = 1114");
+        let toml = node_toml(&context(&Scenario::parse(&text).unwrap(), 0));
+        for line in ["[layer.ltp]", "[layer.ltp-1114]", "listen = [\"0.0.0.0:1114\"]", "address = \"10.0.1.2:1114\""] {
+            assert!(toml.lines().any(|l| l == line), "{line}\n{toml}");
+        }
+        let layers = toml.lines().filter(|l| l.starts_with("layer = "));
+        assert_eq!(layers.collect::<Vec<_>>(), ["layer = \"ltp\"", "layer = \"ltp-1114\""]);
+    }
+
+    #[test]
     fn the_plan_holds_contacts_of_both_links() {
         let scenario = Scenario::parse(SCENARIO).unwrap();
         let text = contact_plan(&context(&scenario, 0));
@@ -301,8 +247,8 @@ mod tests {
 
     #[test]
     fn durations_are_exact_and_text_is_quoted() {
-        assert_eq!(duration(Duration::from_millis(1500)), "1500 ms");
-        assert_eq!(duration(Duration::from_nanos(1_234_567)), "1234567 ns");
+        assert_eq!(exact_duration(Duration::from_millis(1500)), "1500 ms");
+        assert_eq!(exact_duration(Duration::from_nanos(1_234_567)), "1234567 ns");
         assert_eq!(quoted("a\"b\\\n"), "\"a\\\"b\\\\\\u000A\"");
     }
 }

@@ -7,7 +7,8 @@ mod events;
 use crate::driver::{Driver, NodeContext, Program, Tally};
 use anyhow::{Context, Result};
 use events::EventReader;
-use farlink_base::Priority;
+use farlink_base::exact_duration;
+use farlink_events::{Word, is_event};
 use farlink_report::EventRow;
 use farlink_scenario::{Pace, Traffic, TrafficKind};
 use std::fmt::Display;
@@ -43,7 +44,6 @@ impl Driver for Farlink {
     }
 
     fn prepare(&self, node: &NodeContext<'_>) -> Result<Program> {
-        configuration::supported(node)?;
         let write = |name: &str, text: String| {
             let path = node.folder.join(name);
             fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))
@@ -81,17 +81,17 @@ impl Driver for Farlink {
         if let TrafficKind::Ping { count, interval, size } = &entry.kind {
             let mut arguments = Arguments::new("ping");
             arguments.option("--count", count);
-            arguments.option("--interval", configuration::duration(*interval));
+            arguments.option("--interval", exact_duration(*interval));
             arguments.option("--size", format!("{} B", size.bytes()));
-            arguments.option("--timeout", configuration::duration(node.scenario.duration));
+            arguments.option("--timeout", exact_duration(node.scenario.duration));
             arguments.list.push(to);
             return arguments.run(node);
         }
         let mut arguments = Arguments::new("send");
         arguments.option("--to", to);
         arguments.option("--service", FIRST_SERVICE + traffic as u32);
-        arguments.option("--lifetime", configuration::duration(entry.lifetime));
-        arguments.option("--priority", priority_name(entry.priority));
+        arguments.option("--lifetime", exact_duration(entry.lifetime));
+        arguments.option("--priority", entry.priority.word());
         arguments.option("--window", if entry.window > 0 { entry.window } else { WINDOW });
         match &entry.kind {
             TrafficKind::File { bundle_size, pace, .. } => {
@@ -132,10 +132,9 @@ impl Farlink {
         file.read_to_end(&mut text)?;
         let whole = text.iter().rposition(|b| *b == b'\n').map_or(0, |end| end + 1);
         for line in text[..whole].split(|b| *b == b'\n') {
-            let has = |word: &[u8]| line.windows(word.len()).any(|w| w == word);
-            if has(b"\"event\":\"created\"") {
+            if is_event(line, "created") {
                 self.tally.created += 1;
-            } else if has(b"\"event\":\"delivered\"") {
+            } else if is_event(line, "delivered") {
                 self.tally.delivered += 1;
             }
         }
@@ -163,7 +162,7 @@ impl Arguments {
         match pace {
             Pace::Flat => {}
             Pace::Rate(rate) => self.option("--rate", format!("{} bit/s", rate.bits_per_second())),
-            Pace::Interval(interval) => self.option("--interval", configuration::duration(interval)),
+            Pace::Interval(interval) => self.option("--interval", exact_duration(interval)),
         }
     }
 
@@ -185,14 +184,6 @@ fn destination(node: &NodeContext<'_>, traffic: &Traffic) -> String {
         Some((number, _)) => format!("ipn:{number}.{service}"),
         None if service == 128 => format!("{id}echo"),
         None => format!("{id}{service}"),
-    }
-}
-
-fn priority_name(priority: Priority) -> &'static str {
-    match priority {
-        Priority::Bulk => "bulk",
-        Priority::Normal => "normal",
-        Priority::Expedited => "expedited",
     }
 }
 

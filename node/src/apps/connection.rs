@@ -1,9 +1,9 @@
 //! One application's connection: its socket, its decoder, and answers in the order of requests.
 
-use crate::aap2::decoder::Decoder;
-use crate::aap2::proto::{self, AapMessage, AapResponse, Body, BundleHeaders, Keepalive, Status};
 use crate::buffers::Buffers;
 use bytes::{Bytes, BytesMut};
+use farlink_aap2::decoder::Decoder;
+use farlink_aap2::proto::{self, AapMessage, AapResponse, Body, BundleHeaders, Keepalive, Status};
 use farlink_base::{Duration, Instant, Payload};
 use farlink_bpa::app::{DeliveryId, RegistrationId, RequestId};
 use farlink_os::poll::Readiness;

@@ -4,9 +4,9 @@
 //! HDTN) and on dtn `/echo`; never to the null endpoint nor to administrative records, and at most
 //! at a configured rate, so that two echo services cannot keep each other busy.
 
+use farlink_base::{EndpointId, Facts};
 use farlink_base::{Instant, Priority};
 use farlink_bpa::app::{Delivery, RegistrationId, SendRequest};
-use farlink_bundle::{BundleFlags, EndpointId};
 
 /// ipn service numbers answered.
 pub const SERVICES: [u32; 3] = [128, 7, 2047];
@@ -33,7 +33,7 @@ impl Echo {
             EndpointId::Ipn { node, .. } => {
                 SERVICES.iter().map(|service| EndpointId::Ipn { node: *node, service: *service }).collect()
             }
-            EndpointId::Dtn { node, .. } => vec![EndpointId::Dtn { node: node.clone(), demux: "echo".into() }],
+            EndpointId::Dtn(_) => id.at_demux("echo").into_iter().collect(),
             _ => Vec::new(),
         };
         self.node_ids.iter().flat_map(of).collect()
@@ -46,14 +46,14 @@ impl Echo {
     pub fn reply(&mut self, registration: RegistrationId, bundle: Delivery, now: Instant) -> Option<SendRequest> {
         let (_, endpoint) = self.endpoints.iter().find(|(id, _)| *id == registration)?;
         let endpoint = endpoint.clone();
-        if bundle.source == EndpointId::Null || bundle.flags & BundleFlags::ADMIN != 0 || !self.allowed(now) {
+        if bundle.source == EndpointId::Null || bundle.facts.has(Facts::ADMIN) || !self.allowed(now) {
             return None;
         }
         Some(SendRequest {
             source: endpoint,
             destination: bundle.source,
             report_to: EndpointId::Null,
-            flags: 0,
+            facts: Facts::default(),
             lifetime_ms: bundle.lifetime_ms,
             priority: Priority::Normal,
             hop_limit: 0,
@@ -79,16 +79,16 @@ impl Echo {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use farlink_base::CreationTimestamp;
     use farlink_base::Payload;
-    use farlink_bundle::CreationTimestamp;
 
-    fn ping(source: &str, flags: u64) -> Delivery {
+    fn ping(source: &str, facts: u32) -> Delivery {
         Delivery {
             source: source.parse().unwrap(),
             destination: "ipn:1.128".parse().unwrap(),
             creation: CreationTimestamp::default(),
             lifetime_ms: 5000,
-            flags,
+            facts: Facts(facts),
             redelivered: false,
             payload: Payload::from(&b"ping"[..]),
         }
@@ -106,7 +106,7 @@ mod tests {
         assert_eq!((reply.source.to_string(), reply.destination.to_string()), ("ipn:1.128".into(), "ipn:2.9".into()));
         assert_eq!(reply.payload, Payload::from(&b"ping"[..]));
         assert!(echo.reply(registration, ping("dtn:none", 0), now).is_none());
-        assert!(echo.reply(registration, ping("ipn:2.9", BundleFlags::ADMIN), now).is_none());
+        assert!(echo.reply(registration, ping("ipn:2.9", Facts::ADMIN), now).is_none());
         let answered = (0..100).filter(|_| echo.reply(registration, ping("ipn:2.9", 0), now).is_some()).count();
         assert_eq!(answered, 9);
         assert!(echo.reply(registration, ping("ipn:2.9", 0), Instant(1_100_000_001)).is_some());

@@ -2,8 +2,8 @@
 //! the engine and its sockets are measured and not an application's connection.
 
 use farlink_base::{Bytes, DataRate, Duration, Instant, Payload, Priority};
+use farlink_base::{EndpointId, Facts};
 use farlink_bpa::app::SendRequest;
-use farlink_bundle::EndpointId;
 
 /// Deliveries the sink takes before answering the first.
 pub const WINDOW: u32 = 4096;
@@ -89,7 +89,7 @@ impl Load {
             source: with_service(node_id, 1),
             destination,
             report_to: EndpointId::Null,
-            flags: 0,
+            facts: Facts::default(),
             lifetime_ms: 3_600_000,
             priority: Priority::Normal,
             hop_limit: 0,
@@ -149,11 +149,7 @@ impl Load {
 
 /// An endpoint of a node.
 pub fn with_service(node_id: &EndpointId, service: u32) -> EndpointId {
-    match node_id {
-        EndpointId::Ipn { node, .. } => EndpointId::Ipn { node: *node, service },
-        EndpointId::Dtn { node, .. } => EndpointId::Dtn { node: node.clone(), demux: service.to_string().into() },
-        other => other.clone(),
-    }
+    node_id.at_service(service)
 }
 
 #[cfg(test)]

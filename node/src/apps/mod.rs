@@ -2,20 +2,19 @@
 //!
 //! They live in the thread that owns the stack; nothing here decides about bundles.
 
-pub mod client;
 mod connection;
 mod echo;
 pub mod load;
 
-use crate::aap2::decoder::Request;
-use crate::aap2::proto::{AapResponse, BundleAdu, BundleHeaders, ConnectionConfig, Status, adu_flag};
 use crate::buffers::Buffers;
 use crate::config::AppSettings;
 use connection::{AppSocket, Connection, Owed, Pushed};
 use echo::Echo;
+use farlink_aap2::decoder::Request;
+use farlink_aap2::proto::{AapResponse, BundleAdu, BundleHeaders, ConnectionConfig, Status, adu_flag};
+use farlink_base::{BundleId, EndpointId, Facts};
 use farlink_base::{Duration, Instant, Payload, Priority, Refusal};
 use farlink_bpa::app::{AdminInput, AppInput, AppOutput, Delivery, DeliveryId, RegistrationId, RequestId, SendRequest};
-use farlink_bundle::{BundleFlags, BundleId, EndpointId};
 use farlink_os::poll::{Poller, Readiness};
 use farlink_stack::Input;
 use load::Load;
@@ -465,18 +464,15 @@ fn send_request(
     (source, destination, report_to): (EndpointId, EndpointId, EndpointId),
     payload: Payload,
 ) -> SendRequest {
-    let mut flags = adu.bundle_flags;
+    let mut facts = farlink_bundle::v7::facts_of(adu.bundle_flags);
     if report_to != EndpointId::Null {
-        flags |= BundleFlags::REPORTS | BundleFlags::STATUS_TIME;
-    }
-    if adu.adu_flags.contains(&adu_flag::BPDU) {
-        flags |= BundleFlags::ADMIN;
+        facts.0 |= Facts::REPORTS | Facts::STATUS_TIME;
     }
     SendRequest {
         source,
         destination,
         report_to,
-        flags,
+        facts,
         lifetime_ms: lifetime(adu),
         priority: match adu.priority {
             1 => Priority::Bulk,
@@ -512,7 +508,7 @@ fn send_response(connection: &mut Connection, request: RequestId, result: Result
 
 fn head_of(bundle: &Delivery) -> BundleAdu {
     let mut adu_flags = Vec::new();
-    if bundle.flags & BundleFlags::ADMIN != 0 {
+    if bundle.facts.has(Facts::ADMIN) {
         adu_flags.push(adu_flag::STATUS_REPORT);
     }
     if bundle.redelivered {

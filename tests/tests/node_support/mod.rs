@@ -2,7 +2,7 @@
 //! dropped.
 #![allow(dead_code)]
 
-use farlink_node::aap2::client::Client;
+use farlink_apps::client::Client;
 use std::io::Write;
 use std::net::{TcpListener, UdpSocket};
 use std::path::{Path, PathBuf};

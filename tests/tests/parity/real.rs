@@ -2,11 +2,11 @@
 //! network, and applications that send what the scenario says when it says so.
 
 use crate::node_support::{Node, port};
+use farlink_aap2::proto::{BundleAdu, Status};
+use farlink_apps::client::Client;
 use farlink_base::{DtnTime, Priority};
 use farlink_lab::driver::{Driver, NodeContext};
 use farlink_lab::drivers::farlink::{CONFIGURATION, EVENTS, Farlink, SOCKET};
-use farlink_node::aap2::client::Client;
-use farlink_node::aap2::proto::{BundleAdu, Status};
 use farlink_scenario::{Pace, Scenario, Traffic, TrafficKind};
 use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
@@ -79,7 +79,7 @@ fn prepare(scenario: &Scenario, epoch: DtnTime, folder: &Path) -> Vec<PathBuf> {
     let host = |index: usize| {
         Ipv4Addr::from(u32::from(Ipv4Addr::new(127, 0, 0, 0)) | (0x10_0000 + (network << 4)) | (index as u32 + 1))
     };
-    let ports = [(farlink_scenario::LTP_PORT, port()), (farlink_scenario::TCPCL_PORT, port())];
+    let ports: Vec<(u16, u16)> = farlink_scenario::LAYERS.iter().map(|layer| (layer.port, port())).collect();
     let write = |index: usize| {
         let node = &scenario.nodes[index];
         let place = folder.join(&node.name);
@@ -88,7 +88,7 @@ fn prepare(scenario: &Scenario, epoch: DtnTime, folder: &Path) -> Vec<PathBuf> {
         Farlink::default().prepare(&context).expect("the node's files are written");
         let file = place.join(CONFIGURATION);
         let mut text = std::fs::read_to_string(&file).expect("the configuration");
-        for (usual, port) in ports {
+        for (usual, port) in &ports {
             text = text.replace(&format!("\"0.0.0.0:{usual}\""), &format!("\"{}:{port}\"", host(index)));
             for end in scenario.ends_of(index) {
                 text = text

@@ -1,7 +1,7 @@
 //! The simulated side: every event of every node, as the real node would write it.
 
 use farlink_base::{DtnTime, Event, Instant};
-use farlink_node::events::Names;
+use farlink_events::Names;
 use farlink_scenario::Scenario;
 use farlink_sim::{Observer, World};
 

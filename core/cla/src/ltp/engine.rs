@@ -10,17 +10,11 @@ use super::{Config, SpanConfig};
 use alloc::vec::Vec;
 use bytes::Bytes;
 use core::net::SocketAddr;
-use farlink_base::layer::{
-    ConvergenceLayer, Destination, Input, LinkState, Output, SendId, Ticket, Train, dynamic_link_base,
-};
-use farlink_base::{Event, EventClass, Instant, LinkId, Map, NodeId, Payload, Refusal, Rng, Sink, TimerQueue, map};
+use farlink_base::layer::{ConvergenceLayer, Destination, Input, Output, SendId, Ticket, Train};
+use farlink_base::{Event, EventClass, Instant, LinkId, Map, Payload, Refusal, Rng, Sink, TimerQueue, map};
 
-/// Unconfigured peers served at once.
-const DYNAMIC_MAX: usize = 1024;
 /// Answers waiting in one span; further ones are dropped (the peer asks again).
 const CONTROL_MAX: usize = 65_536;
-/// Addresses remembered to know which span something came over.
-const ADDRESSES_MAX: usize = 4096;
 
 /// A session we cancelled, until the peer acknowledges it.
 pub(super) struct Cancelled {
@@ -54,16 +48,21 @@ pub struct Ltp {
     pub(super) spans: Vec<Span>,
     pub(super) by_link: Map<LinkId, usize>,
     pub(super) by_engine: Map<u64, usize>,
-    by_address: Map<SocketAddr, usize>,
-    /// The first spans are configured, the others dynamic.
-    configured: usize,
-    dynamic_number: u32,
+    /// Where peers were last heard from.
+    pub(super) by_address: Map<SocketAddr, LinkId>,
+    /// Places among the spans that no link has.
+    pub(super) vacant: Vec<usize>,
+    /// Spans of peers that are not configured.
+    pub(super) dynamic: usize,
+    pub(super) dynamic_number: u32,
     pub(super) exports: Map<u64, Export>,
+    /// Session of each bundle that is in one.
+    pub(super) by_send: Map<SendId, u64>,
     pub(super) imports: Map<SessionId, Import>,
     pub(super) tickets: Map<Ticket, SessionId>,
     pub(super) cancelled: Map<SessionId, Cancelled>,
     pub(super) closed: ClosedSessions,
-    agenda: TimerQueue<usize>,
+    pub(super) agenda: TimerQueue<usize>,
     pub(super) idle: TimerQueue<SessionId>,
     pub(super) next_session: u64,
     pub(super) next_ticket: u64,
@@ -83,9 +82,11 @@ impl Ltp {
             by_link: map(seed),
             by_engine: map(seed),
             by_address: map(seed),
-            configured: 0,
+            vacant: Vec::new(),
+            dynamic: 0,
             dynamic_number: 0,
             exports: map(seed),
+            by_send: map(seed),
             imports: map(seed),
             tickets: map(seed),
             cancelled: map(seed),
@@ -101,26 +102,8 @@ impl Ltp {
             touched: Vec::new(),
             config,
         };
-        for mut span in spans {
-            span.datagram_bytes = span.datagram_bytes.clamp(64, 65_000);
-            let to = Destination::Link(span.link);
-            ltp.add_span(span, to, LinkState::DOWN);
-        }
-        ltp.configured = ltp.spans.len();
+        spans.into_iter().for_each(|span| ltp.place_configured(span));
         ltp
-    }
-    fn add_span(&mut self, config: SpanConfig, to: Destination, state: LinkState) -> usize {
-        let index = self.spans.len();
-        self.by_link.insert(config.link, index);
-        let engine = config.engine;
-        let mut span = Span::new(config, to, state, self.config.seed);
-        match self.by_engine.get(&engine).copied() {
-            // The first span stays the head of the chain.
-            Some(first) => span.sibling = self.spans[first].sibling.replace(index),
-            None => drop(self.by_engine.insert(engine, index)),
-        }
-        self.spans.push(span);
-        index
     }
     /// What the engine holds.
     pub fn usage(&self) -> Usage {
@@ -133,6 +116,11 @@ impl Ltp {
             timers: self.spans.iter().map(|s| s.timers.len()).sum::<usize>() + self.idle.len(),
             offers: self.tickets.len(),
         }
+    }
+    /// Places in its table of spans: those of links, and those that links left.
+    pub fn places(&self) -> usize {
+        debug_assert_eq!(self.by_link.len() + self.vacant.len(), self.spans.len());
+        self.spans.len()
     }
     /// The first serial number of a session, 1 to 16383 (ION's limit): the same whatever else
     /// happened before.
@@ -147,78 +135,6 @@ impl Ltp {
             self.touched.push(index);
         }
     }
-    /// The span to an engine, one that is up before others.
-    pub(super) fn span_to(&self, engine: u64) -> Option<usize> {
-        let first = *self.by_engine.get(&engine)?;
-        let mut at = Some(first);
-        while let Some(index) = at {
-            let span = &self.spans[index];
-            if span.state.transmit && span.state.receive {
-                return Some(index);
-            }
-            at = span.sibling;
-        }
-        Some(first)
-    }
-    pub(super) fn span_at(&self, from: SocketAddr) -> Option<usize> {
-        self.by_address.get(&from).copied()
-    }
-    /// Notes where a span's peer sends from.
-    pub(super) fn hear(&mut self, index: usize, from: SocketAddr) {
-        if self.spans[index].heard == Some(from) {
-            return;
-        }
-        if self.by_address.len() >= ADDRESSES_MAX {
-            self.by_address.clear();
-        }
-        self.by_address.insert(from, index);
-        let span = &mut self.spans[index];
-        span.heard = Some(from);
-        if let Destination::Address(to) = &mut span.to {
-            *to = from;
-        }
-    }
-    /// A span for an engine that is not configured; `None` when it is not served.
-    pub(super) fn make_dynamic(&mut self, engine: u64, from: SocketAddr, out: &mut impl Sink<Output>) -> Option<usize> {
-        if !self.config.accept_unknown || self.closing || engine == 0 {
-            return None;
-        }
-        let link = LinkId(dynamic_link_base(self.config.layer) | self.dynamic_number & 0x00ff_ffff);
-        let config = SpanConfig { link, engine, node: NodeId(engine), ..SpanConfig::default() };
-        let to = Destination::Address(from);
-        let index = if self.spans.len() - self.configured < DYNAMIC_MAX {
-            self.add_span(config, to, LinkState::UP)
-        } else {
-            self.reuse_dynamic(config, to, out)?
-        };
-        self.dynamic_number += 1;
-        self.spans[index].introduced = true;
-        out.push(Output::PeerUp { link, node_id: None, node: Some(NodeId(engine)) });
-        self.touch(index);
-        Some(index)
-    }
-    /// Gives the place of an unused dynamic span to another peer.
-    fn reuse_dynamic(&mut self, config: SpanConfig, to: Destination, out: &mut impl Sink<Output>) -> Option<usize> {
-        let unused = |s: &Span| s.exports == 0 && s.imports == 0 && s.timers.len() == 0 && !s.has_work();
-        let index = (self.configured..self.spans.len()).find(|i| unused(&self.spans[*i]))?;
-        let old = &self.spans[index];
-        out.push(Output::PeerDown { link: old.config.link });
-        self.by_link.remove(&old.config.link);
-        self.by_engine.remove(&old.config.engine);
-        if let Some(from) = old.heard {
-            self.by_address.remove(&from);
-        }
-        if let Some(key) = old.armed {
-            self.agenda.cancel(key);
-        }
-        self.by_link.insert(config.link, index);
-        self.by_engine.insert(config.engine, index);
-        let touched = old.touched;
-        self.spans[index] = Span::new(config, to, LinkState::UP, self.config.seed);
-        self.spans[index].touched = touched;
-        Some(index)
-    }
-
     /// Queues a segment without data; where no span is known it leaves at once, back to where the
     /// question came from.
     pub(super) fn reply(
@@ -242,15 +158,6 @@ impl Ltp {
         }
     }
 
-    fn link(&mut self, now: Instant, link: LinkId, state: LinkState, out: &mut impl Sink<Output>) {
-        let Some(&index) = self.by_link.get(&link) else { return };
-        let span = &mut self.spans[index];
-        span.set_state(now, state);
-        if (state.transmit || state.receive) && !core::mem::replace(&mut span.introduced, true) {
-            out.push(Output::PeerUp { link, node_id: None, node: Some(span.config.node) });
-        }
-        self.touch(index);
-    }
     fn wake(&mut self, now: Instant, out: &mut impl Sink<Output>) {
         let mut due = Vec::new();
         while let Some((_, index)) = self.agenda.pop_due(now) {
@@ -287,7 +194,7 @@ impl Ltp {
         }
     }
     /// Brings deadline and readiness of every touched span up to date.
-    fn settle(&mut self, now: Instant, out: &mut impl Sink<Output>) {
+    pub(super) fn settle(&mut self, now: Instant, out: &mut impl Sink<Output>) {
         let room = self.exports.len() < self.config.sessions as usize && !self.closing;
         if room != core::mem::replace(&mut self.had_room, room) {
             (0..self.spans.len()).for_each(|index| self.touch(index));
@@ -328,15 +235,21 @@ impl ConvergenceLayer for Ltp {
             Input::Wake => self.wake(now, out),
             Input::Datagrams { from, train } => self.datagrams(now, from, &train, out),
             Input::Link { link, state } => self.link(now, link, state, out),
-            Input::Send { link, id, bundle, reliable } => self.send(now, link, (id, bundle), reliable, out),
+            Input::Send { link, id, total, part, reliable } => self.send(now, link, (id, total, part), reliable, out),
+            Input::SendMore { id, from, part, .. } => self.send_more(id, from, part),
+            Input::SendBroken { id, .. } => self.send_broken(id, out),
             Input::CancelSend { link, id } => self.cancel_send(link, id, out),
             Input::Accepted { ticket } => self.verdict(now, ticket, Ok(()), out),
             Input::Refused { ticket, reason } => self.verdict(now, ticket, Err::<(), Refusal>(reason), out),
+            Input::RemoveLink { link } => self.remove_link(link, out),
+            Input::Hold { ticket } => self.hold(ticket, true, out),
+            Input::Resume { ticket } => self.hold(ticket, false, out),
             Input::Shutdown => self.shutdown(out),
             // LTP has no streams.
             Input::StreamOpened { .. }
             | Input::StreamData { .. }
             | Input::StreamWritable { .. }
+            | Input::Secured { .. }
             | Input::StreamClosed { .. } => {}
         }
         self.settle(now, out);

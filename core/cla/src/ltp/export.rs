@@ -3,11 +3,12 @@
 
 use super::ranges::Ranges;
 use super::segment::{Data, SERVICE_BUNDLE, SessionId, kind};
+use super::source::Source;
 use crate::sdnv;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
+use farlink_base::Payload;
 use farlink_base::layer::SendId;
-use farlink_base::{Chunk, Payload};
 
 /// Reports whose serial numbers are remembered to know repeated ones.
 const REPORTS_REMEMBERED: usize = 256;
@@ -62,7 +63,7 @@ pub(super) enum Reported {
 pub(super) struct Export {
     pub(super) span: usize,
     pub(super) bundles: Vec<SendId>,
-    pub(super) block: Payload,
+    pub(super) source: Source,
     pub(super) red: bool,
     /// Whether it waits in the span's queue of new data, of resends.
     pub(super) in_fresh: bool,
@@ -86,7 +87,6 @@ pub(super) struct Export {
     seen: VecDeque<u64>,
     /// Least and greatest serial number of this receiver's reports.
     serials: Option<(u64, u64)>,
-    cursor: Cursor,
 }
 
 /// How blocks of a span are cut.
@@ -101,7 +101,7 @@ impl Export {
     pub(super) fn new(
         id: SessionId,
         span: usize,
-        (bundles, block): (Vec<SendId>, Payload),
+        (bundles, source): (Vec<SendId>, Source),
         red: bool,
         first_serial: u64,
         cutting: Cutting,
@@ -109,7 +109,7 @@ impl Export {
         Export {
             span,
             bundles,
-            block,
+            source,
             red,
             in_fresh: false,
             in_resends: false,
@@ -128,12 +128,11 @@ impl Export {
             reports: 0,
             seen: VecDeque::new(),
             serials: None,
-            cursor: Cursor::default(),
         }
     }
     /// Bytes of the block that were not sent once.
     pub(super) fn unsent(&self) -> u64 {
-        self.block.len() - self.sent
+        self.source.len() - self.sent
     }
     pub(super) fn begun(&self) -> bool {
         self.sent > 0
@@ -175,7 +174,7 @@ impl Export {
     /// Cuts the next segment off `start..end`, whose last one is to be a checkpoint for `report`.
     fn cut_closing(&mut self, start: u64, end: u64, report: u64) -> Data {
         if end - start <= self.room(start, self.serials(report)) {
-            let kind = if end == self.block.len() { kind::BLOCK_END } else { kind::CHECKPOINT };
+            let kind = if end == self.source.len() { kind::BLOCK_END } else { kind::CHECKPOINT };
             return self.checkpoint(kind, start, end - start, report);
         }
         // At least one byte stays for the checkpoint.
@@ -191,7 +190,7 @@ impl Export {
 
     /// The next segment of data never sent before.
     pub(super) fn next_fresh(&mut self) -> Option<Cut> {
-        let (start, end) = (self.sent, self.block.len());
+        let (start, end) = (self.sent, self.source.len());
         if start == end {
             return None;
         }
@@ -209,6 +208,39 @@ impl Export {
         };
         self.sent = data.end();
         Some(Cut { data, resend: false })
+    }
+    /// Whether the bytes of the next segment are here (or there is none).
+    pub(super) fn is_at_hand(&self, again: bool) -> bool {
+        if self.source.send().is_none() {
+            return true;
+        }
+        match again {
+            false => self.source.has(self.sent, self.datagram.min(self.unsent())),
+            true => self.next_again().is_none_or(|(from, end)| self.source.has(from, self.datagram.min(end - from))),
+        }
+    }
+    /// Where the next segment to send again begins, and where the data it belongs to end.
+    fn next_again(&self) -> Option<(u64, u64)> {
+        self.jobs.iter().find_map(|job| match job {
+            Job::Gaps { gaps, .. } => gaps.front().copied(),
+            Job::Checkpoint { serial, .. } => {
+                let open = self.checkpoints.iter().find(|c| c.data.checkpoint == *serial)?;
+                Some((open.data.offset, open.data.end()))
+            }
+        })
+    }
+    /// A range to ask for so that the next segments can leave; `None` while it is on its way.
+    pub(super) fn want(&mut self, again: bool) -> Option<(u64, u64)> {
+        if !again {
+            return self.source.want_ahead(self.sent);
+        }
+        let (from, end) = self.next_again()?;
+        // One range for all gaps near.
+        let last = self.jobs.iter().find_map(|job| match job {
+            Job::Gaps { gaps, .. } if gaps.front() == Some(&(from, end)) => gaps.back().map(|gap| gap.1),
+            _ => None,
+        });
+        self.source.want_again(from, last.unwrap_or(end))
     }
     /// The next segment to send again.
     pub(super) fn next_resend(&mut self) -> Option<Cut> {
@@ -250,7 +282,7 @@ impl Export {
     }
     /// Appends the bytes of `data` to `out`.
     pub(super) fn copy(&mut self, data: &Data, out: &mut Payload) {
-        self.cursor.copy(&self.block, data.offset, data.length, out);
+        self.source.copy(data.offset, data.length, out);
     }
 
     /// A checkpoint's timer ran out. `None`: it was answered meanwhile. `Some(false)`: it was sent
@@ -267,7 +299,7 @@ impl Export {
     /// Nothing was heard although all checkpoints were answered (reports of a split report lost, or
     /// a peer that started anew): send what is not claimed again.
     pub(super) fn ask_again(&mut self) {
-        let gaps: VecDeque<_> = self.claimed.gaps(0, self.block.len()).collect();
+        let gaps: VecDeque<_> = self.claimed.gaps(0, self.source.len()).collect();
         if !gaps.is_empty() {
             self.stalls += 1;
             self.jobs.push_back(Job::Gaps { gaps, report: 0 });
@@ -302,10 +334,10 @@ impl Export {
         for (start, end) in missing.runs() {
             self.claimed.remove(*start, *end);
         }
-        if self.unsent() == 0 && self.claimed.covers(0, self.block.len()) {
+        if self.unsent() == 0 && self.claimed.covers(0, self.source.len()) {
             return Reported::Complete;
         }
-        if self.reports > REPORTS_MAX || self.resent > self.block.len().saturating_mul(RESENDS_MAX) {
+        if self.reports > REPORTS_MAX || self.resent > self.source.len().saturating_mul(RESENDS_MAX) {
             return Reported::TooMany;
         }
         self.resend(missing, serial)
@@ -339,43 +371,6 @@ impl Export {
     }
 }
 
-/// A place in a rope, so that sending it in order never walks it from the start.
-#[derive(Clone, Copy, Default)]
-struct Cursor {
-    chunk: usize,
-    /// Position in the rope of the first byte of that chunk.
-    start: u64,
-}
-impl Cursor {
-    fn copy(&mut self, rope: &Payload, offset: u64, length: u64, out: &mut Payload) {
-        if offset < self.start {
-            *self = Cursor::default();
-        }
-        let (mut at, end) = (offset, offset + length);
-        while let Some(chunk) = rope.chunks().get(self.chunk) {
-            let chunk_end = self.start + chunk.len();
-            if at < chunk_end {
-                let (inside, n) = (at - self.start, end.min(chunk_end) - at);
-                out.push(match chunk {
-                    Chunk::Bytes(bytes) => Chunk::Bytes(bytes.slice(inside as usize..(inside + n) as usize)),
-                    Chunk::Fill { seed, offset, .. } => Chunk::Fill { seed: *seed, offset: offset + inside, len: n },
-                    Chunk::Stored { extent, .. } => {
-                        let mut extent = *extent;
-                        extent.offset += inside;
-                        Chunk::Stored { extent, len: n }
-                    }
-                });
-                at += n;
-            }
-            if at == end {
-                return;
-            }
-            self.chunk += 1;
-            self.start = chunk_end;
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::super::segment::Head;
@@ -384,7 +379,7 @@ mod tests {
 
     const ID: SessionId = SessionId { engine: 17, number: 5_000_000 };
     fn export(len: u64, datagram_bytes: u32, checkpoint_every: u64) -> Export {
-        let block = (alloc::vec![SendId(1)], Payload::fill(1, len));
+        let block = (alloc::vec![SendId(1)], Source::whole(Payload::fill(1, len)));
         Export::new(ID, 0, block, true, 100, Cutting { datagram_bytes, checkpoint_every, copies: 1 })
     }
     fn drain(export: &mut Export) -> Vec<Data> {
@@ -480,7 +475,7 @@ mod tests {
 
     #[test]
     fn where_data_is_lost_checkpoints_leave_twice() {
-        let block = (alloc::vec![SendId(1)], Payload::fill(1, 5000));
+        let block = (alloc::vec![SendId(1)], Source::whole(Payload::fill(1, 5000)));
         let cutting = Cutting { datagram_bytes: 1360, checkpoint_every: 0, copies: 2 };
         let mut export = Export::new(ID, 0, block, true, 100, cutting);
         assert_eq!(drain(&mut export).iter().filter(|d| d.is_checkpoint()).count(), 1);

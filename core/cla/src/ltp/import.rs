@@ -3,6 +3,7 @@
 //! owns timers and queues.
 
 use super::assembly::Assembly;
+use super::offering::Offering;
 use super::ranges::Ranges;
 use super::report;
 use super::segment::{Body, Content, Data, SessionId, parse};
@@ -83,6 +84,11 @@ pub(super) struct Import {
     pub(super) idle: TimerKey,
     pub(super) stage: Stage,
     pub(super) offered: Vec<Offered>,
+    pub(super) offering: Offering,
+    /// The red part was taken out up to here.
+    taken: u64,
+    /// Its parts are not welcome for now.
+    held: bool,
     red: Assembly,
     red_end: Option<u64>,
     green: Option<Box<Green>>,
@@ -114,6 +120,9 @@ impl Import {
             idle,
             stage: Stage::Receiving,
             offered: Vec::new(),
+            offering: Offering::default(),
+            taken: 0,
+            held: false,
             red: Assembly::default(),
             red_end: None,
             green: None,
@@ -131,7 +140,15 @@ impl Import {
     pub(super) fn weight(&self) -> u64 {
         let green =
             self.green.as_ref().map_or(0, |g| g.assembly.held() + RUN_COST * g.assembly.received().runs().len() as u64);
-        self.red.held() + RUN_COST * self.red.received().runs().len() as u64 + green
+        self.red.held() + self.offering.held() + RUN_COST * self.red.received().runs().len() as u64 + green
+    }
+    /// Whether this data is the next of a red part, which lets what is held go.
+    pub(super) fn is_next(&self, data: &Data) -> bool {
+        data.is_red() && !self.held && data.offset <= self.red.received().prefix()
+    }
+    /// Bytes held of the red part.
+    pub(super) fn held(&self) -> u64 {
+        self.red.held()
     }
     /// Whether we issued a report with this serial number (0 names none).
     pub(super) fn knows_report(&self, serial: u64) -> bool {
@@ -140,6 +157,11 @@ impl Import {
     /// Whether red data came: such a session is worth a word to its sender when it is dropped.
     pub(super) fn has_red(&self) -> bool {
         !self.red.received().is_empty()
+    }
+
+    /// Whether a report on what lies below `upper` has something to claim.
+    pub(super) fn has_any_below(&self, upper: u64) -> bool {
+        self.red.received().runs().first().is_some_and(|run| run.0 < upper)
     }
 
     /// Takes the bytes of a data segment; whether any of them were new.
@@ -179,11 +201,33 @@ impl Import {
         Ok(!green.delivered && green.assembly.insert(data.offset, bytes) > 0)
     }
 
-    /// The whole red part, once, when it is there. From then on reports are withheld.
+    /// The red part, once, when it is there: all of it that was not taken ahead. From then on
+    /// reports are withheld.
     pub(super) fn take_red(&mut self) -> Option<Payload> {
-        let end = self.red_end.filter(|end| self.stage == Stage::Receiving && self.red.received().covers(0, *end))?;
+        let welcome = self.stage == Stage::Receiving && !self.held;
+        let end = self.red_end.filter(|end| welcome && self.red.received().covers(0, *end))?;
         self.stage = Stage::Offered;
-        Some(self.red.take(0, end))
+        Some(self.red.take(core::mem::replace(&mut self.taken, end), end))
+    }
+    /// At least `least` bytes that came in order, of a red part that is not complete.
+    pub(super) fn take_ahead(&mut self, least: u64) -> Option<Payload> {
+        let end = self.red.received().prefix();
+        if self.stage != Stage::Receiving || self.held || end - self.taken < least {
+            return None;
+        }
+        Some(self.red.take(core::mem::replace(&mut self.taken, end), end))
+    }
+    /// Whether parts of this bundle are welcome; tells whether that concerns this session now.
+    pub(super) fn hold(&mut self, ticket: Ticket, held: bool) -> bool {
+        self.offering.open() == Some(ticket) && core::mem::replace(&mut self.held, held) != held
+    }
+    /// Whether parts of this bundle are of no use any more.
+    pub(super) fn is_refused(&self, ticket: Ticket) -> bool {
+        self.offered.iter().any(|o| o.ticket == ticket && matches!(o.verdict, Some(Err(_))))
+    }
+    /// The bundle of which parts are with the agent, which waits for the rest.
+    pub(super) fn unfinished(&self) -> Option<Ticket> {
+        self.offering.open().filter(|ticket| self.offered.iter().any(|o| o.ticket == *ticket && o.verdict.is_none()))
     }
     /// The whole green part, once, when it is there and known to be whole: it begins at the end of
     /// the red part, or at 0 when nothing red came.
@@ -204,7 +248,8 @@ impl Import {
         if self.answered.contains(&asked.checkpoint) {
             return false;
         }
-        if self.stage == Stage::Offered {
+        let complete = self.red_end.is_some_and(|end| self.red.received().covers(0, end));
+        if self.stage == Stage::Offered || (self.stage == Stage::Receiving && complete) {
             if self.withheld.len() < REPORTS_OPEN_MAX && self.withheld.iter().all(|w| w.checkpoint != asked.checkpoint)
             {
                 self.withheld.push(asked);
@@ -230,8 +275,10 @@ impl Import {
             self.primary_upper
         };
         // RFC 5326 6.11 forbids an empty scope, and leaves the lower bound 0 to us: answering a late
-        // discretionary checkpoint so is better than letting its sender give up.
-        let lower = if lower < asked.upper { lower } else { 0 };
+        // discretionary checkpoint so is better than letting its sender give up. So it is when memory
+        // was full and there is nothing to claim of the scope.
+        let any = lower < asked.upper && self.red.received().within(lower, asked.upper).next().is_some();
+        let lower = if any { lower } else { 0 };
         if asked.report == 0 {
             self.primary_upper = self.primary_upper.max(asked.upper);
         }
@@ -259,22 +306,33 @@ impl Import {
             .then_some(Asked { checkpoint: 0, report: 0, upper })
     }
 
-    /// The agent's verdict on one bundle. When it was the last: `Ok`: the red part is kept, and these
-    /// checkpoints can be answered; `Err`: cancel, and whether trying again could help.
+    /// The agent's verdict on one bundle.
     pub(super) fn verdict(&mut self, ticket: Ticket, verdict: Result<(), Refusal>) -> Option<Result<Vec<Asked>, bool>> {
         let offered = self.offered.iter_mut().find(|o| o.ticket == ticket)?;
         offered.verdict = Some(verdict);
-        if self.stage != Stage::Offered || self.offered.iter().any(|o| o.verdict.is_none()) {
-            return None;
-        }
+        self.held &= self.offering.open() != Some(ticket);
+        self.judge()
+    }
+    /// What follows from the verdicts, once they are enough. `Ok`: the red part is kept, and these
+    /// checkpoints can be answered; `Err`: cancel, and whether trying again could help.
+    pub(super) fn judge(&mut self) -> Option<Result<Vec<Asked>, bool>> {
         let kept = |v: &Result<(), Refusal>| matches!(v, Ok(()) | Err(Refusal::Duplicate | Refusal::Expired));
         let final_ = |v: &Result<(), Refusal>| matches!(v, Err(Refusal::NotAcceptable | Refusal::TooLarge));
+        let decided = self.offered.iter().all(|o| o.verdict.is_some());
+        let receiving = self.stage == Stage::Receiving;
+        if !decided && !receiving {
+            return None;
+        }
+        // A block is worth receiving to its end only while it may be kept.
         let verdicts = || self.offered.iter().filter_map(|o| o.verdict.as_ref());
         if verdicts().any(|v| !kept(v) && !final_(v)) {
             return Some(Err(true));
         }
-        if verdicts().all(final_) {
+        if decided && verdicts().all(final_) {
             return Some(Err(false));
+        }
+        if self.stage != Stage::Offered {
+            return None;
         }
         self.stage = Stage::Accepted;
         self.offered = Vec::new();
@@ -309,6 +367,7 @@ impl Import {
     }
     /// Gives the bytes free.
     pub(super) fn clear(&mut self) {
+        self.offering = Offering::default();
         self.red.clear();
         self.green = None;
     }

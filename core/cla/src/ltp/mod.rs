@@ -13,15 +13,20 @@ mod engine;
 mod export;
 mod guard;
 mod import;
+mod offering;
+mod params;
+mod peers;
 mod ranges;
 mod receiving;
 mod report;
 pub mod segment;
 mod sending;
+mod source;
 mod span;
 mod timers;
 
 pub use engine::{Ltp, Usage};
+pub use params::{LINK_PARAMS, PARAMS};
 
 use farlink_base::{Duration, LayerId, LinkId, Malformed, NodeId, Payload};
 
@@ -49,8 +54,10 @@ pub struct Config {
     /// remember the sessions of before.
     pub seed: u64,
     /// Bytes of blocks that are still arriving, over all spans; what exceeds it is not taken (and so
-    /// not claimed, and sent again later).
+    /// not claimed, and sent again later). Of a long red part only what has not been handed on counts.
     pub memory_bytes: u64,
+    /// Longest block taken.
+    pub block_bytes: u64,
     /// Where a bundle in a block ends, for blocks of several.
     pub split: Split,
 }
@@ -63,6 +70,7 @@ impl Default for Config {
             accept_unknown: true,
             seed: 0,
             memory_bytes: 1 << 30,
+            block_bytes: 1 << 42,
             split: whole_block,
         }
     }

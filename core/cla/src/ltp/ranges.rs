@@ -26,6 +26,10 @@ impl Ranges {
     pub fn end(&self) -> u64 {
         self.runs.last().map_or(0, |run| run.1)
     }
+    /// One past the greatest number that has all below it in the set, from 0 on.
+    pub fn prefix(&self) -> u64 {
+        self.runs.first().map_or(0, |run| if run.0 == 0 { run.1 } else { 0 })
+    }
     /// How many numbers are in it.
     #[cfg(test)]
     pub fn total(&self) -> u64 {

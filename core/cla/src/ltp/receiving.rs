@@ -1,8 +1,10 @@
 //! The receiver's half of the engine: datagrams, sessions of peers, reports, verdicts (RFC 5326 6.8
 //! to 6.11, 6.14, 6.17, 6.21, 6.22).
 
+use super::Split;
 use super::engine::Ltp;
 use super::import::{Asked, Import, Offered, Stage};
+use super::offering::Part;
 use super::segment::{Body, Content, Data, SERVICE_BUNDLE, Segment, SessionId, View, kind, parse, reason};
 use super::sending::{Report, blank_event};
 use super::span::{Control, Span, tell};
@@ -11,11 +13,18 @@ use alloc::vec::Vec;
 use bytes::Bytes;
 use core::net::SocketAddr;
 use farlink_base::layer::{Output, Ticket, Train};
-use farlink_base::{Chunk, Event, EventClass, Instant, Malformed, Payload, Refusal, Sink};
+use farlink_base::{Chunk, Event, EventClass, Instant, LinkId, Malformed, Map, Payload, Refusal, Sink};
 
 /// Bytes looked at to read the header of a datagram that does not lie in one piece of memory; a
 /// data header is 72 bytes and its extensions.
 const HEAD_BYTES: u64 = 512;
+/// Bytes in order of a long red part that are handed on before it is complete.
+const PART_BYTES: u64 = 1 << 20;
+
+/// The same where there is little memory.
+fn part_bytes(memory: u64) -> u64 {
+    PART_BYTES.min(memory / 8)
+}
 
 impl Ltp {
     /// Takes the datagrams of a train; a malformed one affects no other.
@@ -123,31 +132,42 @@ impl Ltp {
             (event.checkpoint, event.report) = (data.checkpoint, data.report);
             tell(true, event, out);
         }
-        // A block that can never fit is refused; one that does not fit now is not taken, so not
-        // claimed, and comes again.
-        if data.end() > self.config.memory_bytes {
+        // What can never fit is refused (green data are handed on as a whole); what does not fit now is
+        // not taken, so not claimed, and comes again.
+        let memory = self.config.memory_bytes;
+        if data.end() > self.config.block_bytes || (!data.is_red() && data.end() > memory) {
             return self.refuse_session(id, reason::SYSTEM, out);
         }
-        if self.arriving_bytes + data.length > self.config.memory_bytes {
-            return;
-        }
-        import.active_at = now;
         if !import.knows_report(data.report) {
             // We answered this session before we started anew; what was claimed then is lost, which
             // only cancelling can tell (6.22).
             return self.refuse_session(id, reason::SYSTEM, out);
         }
+        let asked = Asked { checkpoint: data.checkpoint, report: data.report, upper: data.end() };
+        // A quarter of the memory is for what moves a block on, so that none waits for another that
+        // never will.
+        let next = import.is_next(data);
+        let limit = if next { memory } else { memory / 4 * 3 };
+        let holds_much = next && import.held() >= 2 * part_bytes(memory);
+        if self.arriving_bytes + data.length > limit && !holds_much {
+            // The report shows what else is missing; without it the sender would give up.
+            if data.is_checkpoint() && import.has_any_below(data.end()) {
+                import.active_at = now;
+                self.checkpoint(id, asked);
+            }
+            return;
+        }
+        import.active_at = now;
         let before = import.weight();
         let taken = import.data(data, body(data.length));
         self.arriving_bytes = self.arriving_bytes + import.weight() - before;
         let unasked = import.wants_asynchronous(self.spans[index].config.report_every);
         match taken {
             Err(_) => return self.refuse_session(id, reason::MISCOLORED, out),
-            Ok(true) => self.offer_whole_parts(id, out),
+            Ok(true) => self.offer_parts(id, out),
             Ok(false) => {}
         }
         if data.is_checkpoint() {
-            let asked = Asked { checkpoint: data.checkpoint, report: data.report, upper: data.end() };
             self.checkpoint(id, asked);
         } else if let Some(asked) = unasked {
             self.issue_reports(id, asked);
@@ -193,29 +213,37 @@ impl Ltp {
         true
     }
 
-    /// Hands complete parts of a block to the agent, bundle by bundle.
-    fn offer_whole_parts(&mut self, id: SessionId, out: &mut impl Sink<Output>) {
+    /// Hands what is complete of a block to the agent, bundle by bundle; of a long red part also what
+    /// came in order so far.
+    fn offer_parts(&mut self, id: SessionId, out: &mut impl Sink<Output>) {
         let Some(import) = self.imports.get_mut(&id) else { return };
-        let link = self.spans[import.span].config.link;
         let before = import.weight();
-        let (red, green) = (import.take_red(), import.take_green());
+        let (red, complete) = match import.take_red() {
+            Some(red) => (Some(red), true),
+            None => (import.take_ahead(part_bytes(self.config.memory_bytes)), false),
+        };
+        let (tickets, next) = (&mut self.tickets, &mut self.next_ticket);
+        let mut offers = Offers { id, link: self.spans[import.span].config.link, split: self.config.split, next };
+        let green = import.take_green();
+        if let Some(red) = red {
+            import.offering.push(red);
+            offers.red(import, complete, tickets, out);
+        }
+        if let Some(green) = green {
+            offers.green(green, out);
+        }
         self.arriving_bytes = self.arriving_bytes + import.weight() - before;
-        for (part, reliable) in [(red, true), (green, false)] {
-            let Some(mut block) = part else { continue };
-            while !block.is_empty() {
-                let len = match (self.config.split)(&block) {
-                    Ok(Some(n)) if n > 0 => n.min(block.len()),
-                    _ => block.len(),
-                };
-                let bundle = if len == block.len() { core::mem::take(&mut block) } else { block.split_to(len) };
-                let ticket = Ticket(self.next_ticket);
-                self.next_ticket += 1;
-                if reliable {
-                    import.offered.push(Offered { ticket, verdict: None });
-                    self.tickets.insert(ticket, id);
-                }
-                out.push(Output::Offer { ticket, link, part: bundle, last: true, total: Some(len), reliable });
-            }
+        // The last bundle may have been decided before its end came.
+        if complete && let Some(outcome) = import.judge() {
+            self.judged(id, outcome, out);
+        }
+    }
+    /// Parts of an arriving bundle are not welcome for now, or again. Meanwhile what comes is kept
+    /// here, within the memory there is.
+    pub(super) fn hold(&mut self, ticket: Ticket, held: bool, out: &mut impl Sink<Output>) {
+        let Some(id) = self.tickets.get(&ticket).copied() else { return };
+        if self.imports.get_mut(&id).is_some_and(|import| import.hold(ticket, held)) && !held {
+            self.offer_parts(id, out);
         }
     }
     /// The agent's verdict on a bundle of a red part.
@@ -228,10 +256,19 @@ impl Ltp {
     ) {
         let Some(id) = self.tickets.remove(&ticket) else { return };
         let Some(import) = self.imports.get_mut(&id) else { return };
-        match import.verdict(ticket, verdict) {
-            None => {}
-            Some(Err(again)) => self.refuse_session(id, if again { reason::SYSTEM } else { reason::USER }, out),
-            Some(Ok(released)) => {
+        let outcome = import.verdict(ticket, verdict);
+        let resumes = import.stage == Stage::Receiving && outcome.is_none();
+        if let Some(outcome) = outcome {
+            self.judged(id, outcome, out);
+        } else if resumes {
+            self.offer_parts(id, out);
+        }
+    }
+    /// What the verdicts on a block's bundles lead to.
+    fn judged(&mut self, id: SessionId, outcome: Result<Vec<Asked>, bool>, out: &mut impl Sink<Output>) {
+        match outcome {
+            Err(again) => self.refuse_session(id, if again { reason::SYSTEM } else { reason::USER }, out),
+            Ok(released) => {
                 released.into_iter().for_each(|asked| self.issue_reports(id, asked));
                 self.close_if_done(id, out);
             }
@@ -303,8 +340,16 @@ impl Ltp {
         }
     }
     /// Forgets a session; its timers stop. Bundles offered whole stay with the agent.
-    fn close_import(&mut self, id: SessionId, cancelled: bool, out: &mut impl Sink<Output>) -> Option<usize> {
+    pub(super) fn close_import(
+        &mut self,
+        id: SessionId,
+        cancelled: bool,
+        out: &mut impl Sink<Output>,
+    ) -> Option<usize> {
         let mut import = self.imports.remove(&id)?;
+        if let Some(ticket) = import.unfinished() {
+            out.push(Output::OfferAborted { ticket });
+        }
         let before = import.weight();
         import.clear();
         self.arriving_bytes -= before;
@@ -382,6 +427,57 @@ impl Ltp {
             }
         } else {
             self.cancelled_by_receiver(id.number, why, out);
+        }
+    }
+}
+
+/// Offers what came in one session.
+struct Offers<'a> {
+    id: SessionId,
+    link: LinkId,
+    split: Split,
+    next: &'a mut u64,
+}
+impl Offers<'_> {
+    fn ticket(&mut self) -> Ticket {
+        *self.next += 1;
+        Ticket(*self.next - 1)
+    }
+    fn red(
+        &mut self,
+        import: &mut Import,
+        complete: bool,
+        tickets: &mut Map<Ticket, SessionId>,
+        out: &mut impl Sink<Output>,
+    ) {
+        let link = self.link;
+        while let Some(Part { ticket, bytes, last }) = import.offering.next(self.split, complete) {
+            let total = (last && ticket.is_none()).then_some(bytes.len());
+            let ticket = match ticket {
+                Some(ticket) if import.is_refused(ticket) => continue,
+                Some(ticket) => ticket,
+                None => {
+                    let ticket = self.ticket();
+                    import.offered.push(Offered { ticket, verdict: None });
+                    tickets.insert(ticket, self.id);
+                    if !last {
+                        import.offering.began(ticket, &bytes);
+                    }
+                    ticket
+                }
+            };
+            out.push(Output::Offer { ticket, link, part: bytes, last, total, reliable: true });
+        }
+    }
+    fn green(&mut self, mut block: Payload, out: &mut impl Sink<Output>) {
+        while !block.is_empty() {
+            let len = match (self.split)(&block) {
+                Ok(Some(n)) if n > 0 => n.min(block.len()),
+                _ => block.len(),
+            };
+            let part = if len == block.len() { core::mem::take(&mut block) } else { block.split_to(len) };
+            let (ticket, link) = (self.ticket(), self.link);
+            out.push(Output::Offer { ticket, link, part, last: true, total: Some(len), reliable: false });
         }
     }
 }

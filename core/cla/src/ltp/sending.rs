@@ -4,6 +4,7 @@
 use super::engine::{Cancelled, Ltp};
 use super::export::{Cutting, Export, Reported};
 use super::segment::{Body, Claims, Head, Segment, SessionId, kind, reason};
+use super::source::{Given, Source};
 use super::span::{Control, Pending, Span, Trains, tell};
 use super::timers::Wait;
 use alloc::vec::Vec;
@@ -41,21 +42,25 @@ impl Ltp {
         &mut self,
         now: Instant,
         link: LinkId,
-        (id, bundle): (SendId, Payload),
+        (id, total, bundle): (SendId, u64, Payload),
         reliable: bool,
         out: &mut impl Sink<Output>,
     ) {
-        let index =
-            self.by_link.get(&link).copied().filter(|_| !self.closing && !bundle.is_empty() && !bundle.is_stored());
-        let Some(index) = index else {
+        let good = !self.closing && !bundle.is_empty() && !bundle.is_stored() && bundle.len() <= total;
+        let Some(index) = self.by_link.get(&link).copied().filter(|_| good) else {
             out.push(Output::SendFailed { id, link, refused: None });
             return;
         };
         self.touch(index);
+        if bundle.len() < total {
+            self.close_block(index);
+            self.open_export(index, (Vec::from([id]), Source::streamed(id, total, bundle)), reliable);
+            return;
+        }
         let limit = self.spans[index].config.aggregate_bytes;
         if !reliable || bundle.len() >= limit {
             self.close_block(index);
-            self.open_export(index, (Vec::from([id]), bundle), reliable);
+            self.open_export(index, (Vec::from([id]), Source::whole(bundle)), reliable);
             return;
         }
         if self.spans[index].pending.bytes + bundle.len() > limit {
@@ -81,9 +86,9 @@ impl Ltp {
             id
         });
         let ids: Vec<_> = ids.collect();
-        self.open_export(index, (ids, block), true);
+        self.open_export(index, (ids, Source::whole(block)), true);
     }
-    fn open_export(&mut self, index: usize, block: (Vec<SendId>, Payload), red: bool) {
+    fn open_export(&mut self, index: usize, block: (Vec<SendId>, Source), red: bool) {
         let number = self.next_session;
         self.next_session = if number >= SESSION_MAX { 1 } else { number + 1 };
         let session = SessionId { engine: self.config.engine, number };
@@ -100,14 +105,18 @@ impl Ltp {
         span.fresh.push_back(number);
         let mut export = Export::new(session, index, block, red, serial, cutting);
         export.in_fresh = true;
+        self.by_send.extend(export.bundles.iter().map(|id| (*id, number)));
         self.exports.insert(number, export);
     }
     /// Forgets an export; its timers stop.
     fn remove_export(&mut self, number: u64, cancelled: bool, out: &mut impl Sink<Output>) -> Option<Export> {
         let export = self.exports.remove(&number)?;
+        for id in &export.bundles {
+            self.by_send.remove(id);
+        }
         let span = &mut self.spans[export.span];
         span.exports -= 1;
-        span.in_flight -= export.block.len();
+        span.in_flight -= export.source.len();
         span.unsent -= export.unsent();
         for serial in export.open_checkpoints() {
             span.timers.stop(Wait::Checkpoint { session: number, serial });
@@ -125,13 +134,50 @@ impl Ltp {
             out.push(Output::Sent { id, link });
         }
     }
-    fn fail_export(&mut self, number: u64, refused: Option<Refusal>, out: &mut impl Sink<Output>) -> Option<usize> {
+    pub(super) fn fail_export(
+        &mut self,
+        number: u64,
+        refused: Option<Refusal>,
+        out: &mut impl Sink<Output>,
+    ) -> Option<usize> {
         let export = self.remove_export(number, true, out)?;
         let link = self.spans[export.span].config.link;
         for id in export.bundles {
             out.push(Output::SendFailed { id, link, refused });
         }
         Some(export.span)
+    }
+
+    /// More of a bundle that is not all here: its session goes on.
+    pub(super) fn send_more(&mut self, id: SendId, from: u64, part: Payload) {
+        let Some(&number) = self.by_send.get(&id) else { return };
+        let Some(export) = self.exports.get_mut(&number) else { return };
+        let index = export.span;
+        match export.source.give(from, part) {
+            Given::Nothing => {}
+            Given::Again => self.queue_resends(number),
+            Given::Fresh => {
+                if export.unsent() > 0 && !core::mem::replace(&mut export.in_fresh, true) {
+                    self.spans[index].fresh.push_front(number);
+                }
+            }
+        }
+        self.touch(index);
+    }
+    /// The rest of a bundle cannot be had: its session is cancelled (6.15).
+    pub(super) fn send_broken(&mut self, id: SendId, out: &mut impl Sink<Output>) {
+        if let Some(number) = self.by_send.get(&id).copied() {
+            self.cancel_export(number, reason::SYSTEM, out);
+        }
+    }
+    /// Asks for the bytes a session needs next.
+    fn ask(&mut self, number: u64, again: bool, out: &mut impl Sink<Output>) {
+        let Some(export) = self.exports.get_mut(&number) else { return };
+        let Some(id) = export.source.send() else { return };
+        let link = self.spans[export.span].config.link;
+        while let Some((from, len)) = export.want(again) {
+            out.push(Output::Want { link, id, from, len });
+        }
     }
 
     /// Sends what may leave now: answers first, then what was lost, then new data.
@@ -212,6 +258,13 @@ impl Ltp {
             queue.pop_front();
             return true;
         };
+        if !export.is_at_hand(again) {
+            // It comes back to its queue with the bytes.
+            queue.pop_front();
+            *(if again { &mut export.in_resends } else { &mut export.in_fresh }) = false;
+            self.ask(number, again, out);
+            return true;
+        }
         let Some(cut) = (if again { export.next_resend() } else { export.next_fresh() }) else {
             queue.pop_front();
             *(if again { &mut export.in_resends } else { &mut export.in_fresh }) = false;
@@ -226,6 +279,7 @@ impl Ltp {
         span.charge(len);
         if !again {
             span.unsent -= cut.data.length;
+            export.source.passed(cut.data.end());
         }
         if cut.data.is_checkpoint() {
             span.wait(now, Wait::Checkpoint { session: number, serial: cut.data.checkpoint });
@@ -243,8 +297,12 @@ impl Ltp {
         if !export.red && export.unsent() == 0 {
             left.push(number);
         }
+        let streamed = export.source.send().is_some();
         if !again && export.has_resends() {
             self.queue_resends(number);
+        }
+        if !again && streamed {
+            self.ask(number, false, out);
         }
         true
     }
@@ -377,7 +435,8 @@ impl Ltp {
         self.fail_export(number, refusal(why), out);
     }
 
-    /// Takes back a bundle that has not begun to leave.
+    /// Takes back a bundle. One that waits to share a block is forgotten; a session of its own is
+    /// cancelled, and the peer told if it has begun (6.19). In a block with others it goes along.
     pub(super) fn take_back(&mut self, index: usize, id: SendId, out: &mut impl Sink<Output>) {
         let span = &mut self.spans[index];
         if let Some(at) = span.pending.bundles.iter().position(|(other, _)| *other == id) {
@@ -390,10 +449,11 @@ impl Ltp {
             self.touch(index);
             return;
         }
-        let alone = |export: &Export| !export.begun() && export.bundles == [id];
-        let number = span.fresh.iter().copied().find(|number| self.exports.get(number).is_some_and(alone));
-        if let Some(number) = number {
-            self.fail_export(number, None, out);
+        let Some(number) = self.by_send.get(&id).copied() else { return };
+        match self.exports.get(&number) {
+            Some(export) if export.span != index || export.bundles.len() > 1 => {}
+            Some(export) if export.begun() => self.cancel_export(number, reason::USER, out),
+            _ => drop(self.fail_export(number, None, out)),
         }
     }
     /// Gives back all that has not begun to leave.

@@ -43,6 +43,8 @@ pub struct Incoming {
     /// A refused transfer whose segments may still come.
     discarding: Option<u64>,
     undecided_bytes: u64,
+    /// The transfer that is arriving is not welcome for now.
+    held: bool,
     segment_mru: u64,
     transfer_mru: u64,
     /// Number of the session, the upper half of its tickets.
@@ -63,6 +65,7 @@ impl Incoming {
             segment: None,
             discarding: None,
             undecided_bytes: 0,
+            held: false,
             segment_mru,
             transfer_mru,
         }
@@ -78,7 +81,16 @@ impl Incoming {
     /// Whether so much waits for verdicts that reading should stop; it may go on at half of it.
     pub fn is_full(&self, window_bytes: u64, was_full: bool) -> bool {
         let half = u32::from(was_full);
-        self.undecided_bytes > window_bytes >> half || self.transfers.len() > MAX_UNDECIDED >> half
+        self.held || self.undecided_bytes > window_bytes >> half || self.transfers.len() > MAX_UNDECIDED >> half
+    }
+
+    /// The parts of this transfer are not welcome for now, or are again; whether that changes
+    /// anything.
+    pub fn hold(&mut self, ticket: Ticket, held: bool) -> bool {
+        let arriving =
+            |transfer: &&Transfer| transfer.ticket == ticket && !transfer.complete && transfer.verdict.is_none();
+        let held = held && self.transfers.back().filter(arriving).is_some();
+        core::mem::replace(&mut self.held, held) != held
     }
 
     /// A segment begins; `ending` refuses new transfers.
@@ -177,6 +189,7 @@ impl Incoming {
         }
         if last {
             transfer.complete = true;
+            self.held = false;
             if transfer.verdict.is_none() {
                 self.undecided_bytes += transfer.received;
             }
@@ -191,6 +204,7 @@ impl Incoming {
             return false;
         };
         transfer.verdict = Some(verdict);
+        self.held &= transfer.complete;
         if transfer.complete {
             self.undecided_bytes -= transfer.received;
         }
@@ -232,6 +246,7 @@ impl Incoming {
         self.segment = None;
         self.discarding = None;
         self.undecided_bytes = 0;
+        self.held = false;
     }
     /// The offer to be called off when the session is over: that of a transfer not complete.
     pub fn unfinished_offer(&self) -> Option<Ticket> {
@@ -364,5 +379,22 @@ mod tests {
         assert!(incoming.is_full(2500, false));
         incoming.on_verdict(Ticket(0), Ok(()));
         assert!(!incoming.is_full(2500, false) && incoming.is_full(2500, true));
+    }
+
+    #[test]
+    fn a_transfer_on_hold_stops_the_reading_until_it_is_resumed_refused_or_over() {
+        for release in 0..3 {
+            let mut incoming = Incoming::new(0, 1000, 10_000);
+            feed(&mut incoming, head(START, 0, 10), &mut Vec::new()).unwrap();
+            assert!(!incoming.hold(Ticket(7), true), "another");
+            assert!(incoming.hold(Ticket(0), true) && incoming.is_full(2500, true));
+            match release {
+                0 => assert!(incoming.hold(Ticket(0), false)),
+                1 => assert!(incoming.on_verdict(Ticket(0), Err(refuse::NO_RESOURCES))),
+                _ => feed(&mut incoming, head(END, 0, 10), &mut Vec::new()).unwrap(),
+            }
+            assert!(!incoming.is_full(2500, true));
+            assert!(!incoming.hold(Ticket(0), true) || release == 0);
+        }
     }
 }

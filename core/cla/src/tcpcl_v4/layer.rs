@@ -1,14 +1,15 @@
 //! The layer: which stream is which session, which session serves which link, and what time brings.
 
+use super::due::Due;
 use super::incoming::session_of;
 use super::links::Link;
-use super::session::{Due, Phase, Session, Step};
-use super::wire::{SessionInit, refuse_code, term};
+use super::outgoing::Waiting;
+use super::session::{Phase, Session, Step};
+use super::wire::{refuse_code, term};
 use super::{Config, SpanConfig};
 use alloc::collections::BTreeMap;
-use alloc::string::String;
 use alloc::vec::Vec;
-use farlink_base::layer::{ConvergenceLayer, Input, LinkState, Output, SendId, Ticket, dynamic_link_base, stream_base};
+use farlink_base::layer::{ConvergenceLayer, Input, LinkState, Output, SendId, Ticket, stream_base};
 use farlink_base::{Duration, Event, EventClass, Instant, LinkId, Payload, Sink, StreamId, TimerQueue};
 
 /// A link that is down this long gives up what is under way: TCP would come back from a longer
@@ -17,24 +18,35 @@ const PARK: Duration = Duration::from_secs(5);
 
 /// What a timer is for.
 #[derive(Clone, Copy, Debug)]
-enum Timer {
+pub(super) enum Timer {
     Session(StreamId),
     Connect(LinkId),
     Park(LinkId),
 }
 
+/// What an entity holds at the moment.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Usage {
+    /// Links, configured and dynamic.
+    pub links: usize,
+    /// Sessions, from the wish to connect to the end of the stream.
+    pub sessions: usize,
+    /// Timers armed.
+    pub timers: usize,
+}
+
 /// The TCPCLv4 entity of one node, with all its sessions.
 pub struct TcpclV4 {
-    config: Config,
-    links: BTreeMap<LinkId, Link>,
-    sessions: BTreeMap<StreamId, Session>,
+    pub(super) config: Config,
+    pub(super) links: BTreeMap<LinkId, Link>,
+    pub(super) sessions: BTreeMap<StreamId, Session>,
     /// Sessions by the number in their tickets.
     numbers: BTreeMap<u32, StreamId>,
-    timers: TimerQueue<Timer>,
+    pub(super) timers: TimerQueue<Timer>,
     next_stream: u64,
     next_session: u32,
-    next_dynamic: u32,
-    shutdown: bool,
+    pub(super) next_dynamic: u32,
+    pub(super) shutdown: bool,
 }
 
 impl TcpclV4 {
@@ -52,6 +64,12 @@ impl TcpclV4 {
             next_dynamic: 0,
             shutdown: false,
         }
+    }
+
+    /// What the entity holds.
+    pub fn usage(&self) -> Usage {
+        debug_assert_eq!(self.numbers.len(), self.sessions.len());
+        Usage { links: self.links.len(), sessions: self.sessions.len(), timers: self.timers.len() }
     }
 
     fn open_session(&mut self, now: Instant, stream: StreamId, link: Option<LinkId>) {
@@ -77,7 +95,7 @@ impl TcpclV4 {
     fn on_opened(&mut self, now: Instant, stream: StreamId, out: &mut impl Sink<Output>) {
         let full = self.sessions.len() >= self.config.sessions as usize;
         match self.sessions.get_mut(&stream) {
-            Some(session) if session.phase == Phase::Connecting => session.on_opened(now),
+            Some(session) if session.phase == Phase::Connecting => session.on_opened(now, &self.config),
             Some(_) => {}
             None if !stream.is_passive() || self.shutdown || full => {
                 out.push(Output::StreamClose { stream, abort: true });
@@ -108,84 +126,6 @@ impl TcpclV4 {
         self.flush(now, stream, out);
     }
 
-    /// The peer has said who it is: finds or makes the link (RFC 9174 4.6). The reason when the
-    /// session is not wanted.
-    fn introduce(
-        &mut self,
-        now: Instant,
-        stream: StreamId,
-        peer: &SessionInit,
-        out: &mut impl Sink<Output>,
-    ) -> Result<(), &'static str> {
-        let Some(session) = self.sessions.get_mut(&stream) else { return Ok(()) };
-        let link_id = match session.link {
-            Some(link) => link,
-            None => self.link_of(&peer.node_id).ok_or("a node this one does not know")?,
-        };
-        let (Some(session), Some(link)) = (self.sessions.get_mut(&stream), self.links.get_mut(&link_id)) else {
-            return Err("its link is gone");
-        };
-        let expected = &link.config.node_id;
-        if !session.passive && !expected.is_empty() && !peer.node_id.is_empty() && !same_node(expected, &peer.node_id) {
-            return Err("the peer is not the node this link leads to");
-        }
-        if self.shutdown {
-            return Err("the node is shutting down");
-        }
-        if peer.segment_mru == 0 {
-            return Err("the peer takes no segment at all");
-        }
-        session.establish(now, link_id, peer, &link.config, &self.config);
-        if link.opening == Some(stream) {
-            link.opening = None;
-        }
-        let before = link.primary();
-        link.sessions.push(stream);
-        match before {
-            None => {
-                let node_id = (!peer.node_id.is_empty()).then(|| peer.node_id.clone());
-                out.push(Output::PeerUp { link: link_id, node_id, node: None });
-            }
-            Some(older) => self.hand_over(older, stream, link_id, out),
-        }
-        Ok(())
-    }
-
-    /// The link of a peer that connected: configured, met before, or new.
-    fn link_of(&mut self, node_id: &str) -> Option<LinkId> {
-        let known = |(id, link): (&LinkId, &Link)| {
-            let named = !node_id.is_empty() && same_node(&link.config.node_id, node_id);
-            named.then_some(*id)
-        };
-        if let Some(id) = self.links.iter().find_map(known) {
-            return Some(id);
-        }
-        if !self.config.accept_unknown {
-            return None;
-        }
-        let base = dynamic_link_base(self.config.layer);
-        let mut link = LinkId(base | self.next_dynamic);
-        while self.links.contains_key(&link) {
-            self.next_dynamic = (self.next_dynamic + 1) & 0x00ff_ffff;
-            link = LinkId(base | self.next_dynamic);
-        }
-        self.next_dynamic = (self.next_dynamic + 1) & 0x00ff_ffff;
-        let config = SpanConfig { link, node_id: String::from(node_id), connect: false, ..SpanConfig::default() };
-        self.links.insert(link, Link::new(config, false, LinkState::UP));
-        Some(link)
-    }
-
-    /// Bundles not begun move from one session of a link to another.
-    fn hand_over(&mut self, from: StreamId, to: StreamId, link: LinkId, out: &mut impl Sink<Output>) {
-        let waiting = self.sessions.get_mut(&from).map(|session| session.outgoing.take_waiting()).unwrap_or_default();
-        let Some(session) = self.sessions.get_mut(&to) else { return };
-        for (id, bundle) in waiting {
-            if !session.outgoing.push(id, bundle) {
-                out.push(Output::SendFailed { id, link, refused: Some(farlink_base::Refusal::TooLarge) });
-            }
-        }
-    }
-
     /// A session is over: what is written may leave, everything else is given back.
     fn fail(&mut self, now: Instant, stream: StreamId, reason: &'static str, out: &mut impl Sink<Output>) {
         let Some(session) = self.sessions.get_mut(&stream) else { return };
@@ -197,7 +137,7 @@ impl TcpclV4 {
     }
 
     /// Takes a session from its link and gives back what it carried.
-    fn detach(&mut self, now: Instant, stream: StreamId, out: &mut impl Sink<Output>) {
+    pub(super) fn detach(&mut self, now: Instant, stream: StreamId, out: &mut impl Sink<Output>) {
         let Some(session) = self.sessions.get_mut(&stream) else { return };
         if let Some(ticket) = session.incoming.unfinished_offer() {
             out.push(Output::OfferAborted { ticket });
@@ -242,7 +182,7 @@ impl TcpclV4 {
     }
 
     /// Forgets a session whose stream is gone.
-    fn remove(&mut self, now: Instant, stream: StreamId, out: &mut impl Sink<Output>) {
+    pub(super) fn remove(&mut self, now: Instant, stream: StreamId, out: &mut impl Sink<Output>) {
         self.detach(now, stream, out);
         if let Some(session) = self.sessions.remove(&stream) {
             self.numbers.remove(&session.incoming.number());
@@ -251,13 +191,13 @@ impl TcpclV4 {
             }
         }
     }
-    fn abort(&mut self, now: Instant, stream: StreamId, out: &mut impl Sink<Output>) {
+    pub(super) fn abort(&mut self, now: Instant, stream: StreamId, out: &mut impl Sink<Output>) {
         out.push(Output::StreamClose { stream, abort: true });
         self.remove(now, stream, out);
     }
 
     /// Writes, pushes back, and says whether more is welcome.
-    fn flush(&mut self, now: Instant, stream: StreamId, out: &mut impl Sink<Output>) {
+    pub(super) fn flush(&mut self, now: Instant, stream: StreamId, out: &mut impl Sink<Output>) {
         let Some(session) = self.sessions.get_mut(&stream) else { return };
         let link = session.link.and_then(|id| self.links.get(&id));
         let (sends, hears) = link.map_or((true, true), |link| (link.state.transmit, link.state.receive));
@@ -266,6 +206,10 @@ impl TcpclV4 {
             session.close(now);
         }
         let done = session.flush(now, sends, out);
+        if session.begins_tls() {
+            let name = link.and_then(|link| link.config.tls_name.clone());
+            out.push(Output::StartTls { stream, server: session.passive, name });
+        }
         let full = session.incoming.is_full(window, session.paused);
         if full != session.paused {
             session.paused = full;
@@ -302,8 +246,8 @@ impl TcpclV4 {
         if !session.is_ending() || session.outgoing.waiting_bytes() == 0 {
             return;
         }
-        for (id, _) in session.outgoing.take_waiting() {
-            out.push(Output::SendFailed { id, link: link_id, refused: None });
+        for bundle in session.outgoing.take_waiting() {
+            out.push(Output::SendFailed { id: bundle.send, link: link_id, refused: None });
         }
     }
 
@@ -325,19 +269,62 @@ impl TcpclV4 {
         }
     }
 
-    fn on_send(&mut self, now: Instant, link: LinkId, id: SendId, bundle: Payload, out: &mut impl Sink<Output>) {
+    fn on_send(&mut self, now: Instant, link: LinkId, bundle: Waiting, out: &mut impl Sink<Output>) {
+        let id = bundle.send;
         let primary = self.links.get(&link).and_then(Link::primary);
         let session = primary.and_then(|stream| self.sessions.get_mut(&stream)).filter(|session| !session.is_ending());
         let Some(session) = session else {
             return out.push(Output::SendFailed { id, link, refused: None });
         };
         let stream = session.stream;
-        if !session.outgoing.push(id, bundle) {
+        if !session.outgoing.push(bundle) {
             return out.push(Output::SendFailed { id, link, refused: Some(farlink_base::Refusal::TooLarge) });
         }
         self.flush(now, stream, out);
     }
 
+    fn on_more(
+        &mut self,
+        now: Instant,
+        link: LinkId,
+        id: SendId,
+        from: u64,
+        part: &Payload,
+        out: &mut impl Sink<Output>,
+    ) {
+        let Some(found) = self.links.get(&link) else { return };
+        let takes = |stream: &&StreamId| {
+            self.sessions.get_mut(stream).is_some_and(|session| session.outgoing.give(id, from, part))
+        };
+        if let Some(stream) = found.sessions.iter().find(takes).copied() {
+            self.flush(now, stream, out);
+        }
+    }
+
+    /// The rest of a bundle cannot be had. A sender has no word for that (RFC 9174 5.2.4 is the
+    /// receiver's): once begun, only ending the session keeps the peer from taking it for whole.
+    fn on_broken(&mut self, now: Instant, link: LinkId, id: SendId, out: &mut impl Sink<Output>) {
+        self.on_cancel(link, id, out);
+        let Some(found) = self.links.get(&link) else { return };
+        let sends = |stream: &&StreamId| self.sessions.get(stream).is_some_and(|s| s.outgoing.is_sending(id));
+        let Some(stream) = found.sessions.iter().find(sends).copied() else { return };
+        if let Some(session) = self.sessions.get_mut(&stream) {
+            session.terminate(now, term::EXHAUSTED);
+            session.close(now);
+        }
+        self.detach(now, stream, out);
+        self.flush(now, stream, out);
+    }
+
+    fn on_hold(&mut self, now: Instant, ticket: Ticket, held: bool, out: &mut impl Sink<Output>) {
+        let Some(stream) = self.numbers.get(&session_of(ticket)).copied() else { return };
+        if self.sessions.get_mut(&stream).is_some_and(|session| session.incoming.hold(ticket, held)) {
+            self.flush(now, stream, out);
+        }
+    }
+
+    /// What waits is taken back. A transfer under way goes on, and its answer is that of the peer: RFC
+    /// 9174 gives its sender no word to end it, and the next one may not begin before it ended (5.2.2).
     fn on_cancel(&mut self, link: LinkId, id: SendId, out: &mut impl Sink<Output>) {
         let Some(found) = self.links.get(&link) else { return };
         let cancelled = found
@@ -443,11 +430,6 @@ impl TcpclV4 {
     }
 }
 
-/// Whether two node IDs are the same; some peers leave out the slash that ends a dtn node ID.
-fn same_node(a: &str, b: &str) -> bool {
-    a.trim_end_matches('/') == b.trim_end_matches('/')
-}
-
 impl ConvergenceLayer for TcpclV4 {
     fn handle(&mut self, now: Instant, input: Input, out: &mut impl Sink<Output>) {
         match input {
@@ -466,6 +448,12 @@ impl ConvergenceLayer for TcpclV4 {
                     self.flush(now, stream, out);
                 }
             }
+            Input::Secured { stream, proven } => {
+                if let Some(session) = self.sessions.get_mut(&stream) {
+                    session.on_secured(proven, &self.config);
+                    self.settle(now, stream, out);
+                }
+            }
             Input::StreamClosed { stream, error } => {
                 if self.sessions.contains_key(&stream) {
                     if !error {
@@ -475,10 +463,17 @@ impl ConvergenceLayer for TcpclV4 {
                 }
             }
             Input::Link { link, state } => self.on_link(now, link, state, out),
-            Input::Send { link, id, bundle, .. } => self.on_send(now, link, id, bundle, out),
+            Input::Send { link, id, total, part, .. } => {
+                self.on_send(now, link, Waiting { send: id, total, part }, out)
+            }
+            Input::SendMore { link, id, from, part } => self.on_more(now, link, id, from, &part, out),
+            Input::SendBroken { link, id } => self.on_broken(now, link, id, out),
             Input::CancelSend { link, id } => self.on_cancel(link, id, out),
+            Input::RemoveLink { link } => self.remove_link(now, link, out),
             Input::Accepted { ticket } => self.on_verdict(now, ticket, Ok(()), out),
             Input::Refused { ticket, reason } => self.on_verdict(now, ticket, Err(refuse_code(reason)), out),
+            Input::Hold { ticket } => self.on_hold(now, ticket, true, out),
+            Input::Resume { ticket } => self.on_hold(now, ticket, false, out),
             Input::Shutdown => self.on_shutdown(now, out),
         }
     }

@@ -1,21 +1,39 @@
-//! The TCP convergence layer, version 4 (RFC 9174), without TLS.
+//! The TCP convergence layer, version 4 (RFC 9174). TLS is the driver's; when it begins and whose
+//! identity it must prove is decided here.
 //!
 //! A session is a state machine over one byte stream ([`TcpclV4`] holds them all); a link is a
 //! neighbour, served by any number of sessions: bundles leave by the newest and arrive by all.
 //! It does not parse bundles, and it gives a bundle back only when the session that carried it died.
 
 mod chunk_queue;
+mod contact;
+mod due;
 mod incoming;
 mod layer;
 mod links;
 mod outgoing;
+mod params;
+mod peers;
 mod session;
 mod wire;
 
-pub use layer::TcpclV4;
+pub use layer::{TcpclV4, Usage};
+pub use params::{LINK_PARAMS, PARAMS};
 
 use alloc::string::String;
 use farlink_base::{Duration, LayerId, LinkId};
+
+/// Whether sessions are secured (RFC 9174 4.3, 4.4).
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub enum Tls {
+    /// Never: this side says that it cannot.
+    #[default]
+    Forbid,
+    /// With peers that can.
+    Allow,
+    /// Always: a peer that cannot is turned away.
+    Require,
+}
 
 /// One TCPCLv4 entity.
 #[derive(Clone, Debug)]
@@ -38,6 +56,8 @@ pub struct Config {
     pub contact_timeout: Duration,
     /// A session without transfers ends after this; zero never.
     pub idle: Duration,
+    /// Whether sessions are secured.
+    pub tls: Tls,
 }
 impl Default for Config {
     fn default() -> Self {
@@ -51,6 +71,7 @@ impl Default for Config {
             accept_unknown: true,
             contact_timeout: Duration::from_secs(10),
             idle: Duration::ZERO,
+            tls: Tls::Forbid,
         }
     }
 }
@@ -64,6 +85,8 @@ pub struct SpanConfig {
     pub node_id: String,
     /// Whether this side connects (both sides may).
     pub connect: bool,
+    /// Name its TLS server goes by; `None`: the host of the link's address.
+    pub tls_name: Option<String>,
     /// First wait before connecting again; doubles up to `reconnect_max`.
     pub reconnect_min: Duration,
     /// Longest wait.
@@ -79,6 +102,7 @@ impl Default for SpanConfig {
             link: LinkId(0),
             node_id: String::new(),
             connect: true,
+            tls_name: None,
             reconnect_min: Duration::from_millis(100),
             reconnect_max: Duration::from_secs(30),
             segment_bytes: 256 << 10,

@@ -1,15 +1,36 @@
 //! Transfers this side sends over one session (RFC 9174 5.2): cut into segments, pipelined, kept
-//! until the peer has acknowledged or refused them.
+//! until the peer has acknowledged or refused them. Of a long bundle only the next bytes are here;
+//! more is asked for while it leaves.
 
 use super::chunk_queue::ChunkQueue;
 use super::wire::{END, START, put_segment};
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
-use farlink_base::layer::SendId;
+use farlink_base::layer::{SendId, WINDOW};
 use farlink_base::{Bytes, Payload};
 
 /// What one waiting bundle costs beside its bytes.
 const OVERHEAD: u64 = 128;
+/// How far ahead of what is sent bytes are asked for.
+const AHEAD: u64 = 2 * WINDOW;
+
+/// A bundle not begun.
+#[derive(Debug)]
+pub struct Waiting {
+    pub send: SendId,
+    pub total: u64,
+    /// Its first bytes, or all.
+    pub part: Payload,
+}
+
+/// The transfer being sent.
+#[derive(Debug, Default)]
+struct Rest {
+    queue: ChunkQueue,
+    /// Bytes given so far, and asked for.
+    given: u64,
+    wanted: u64,
+}
 
 /// A bundle of which some bytes were sent.
 #[derive(Debug)]
@@ -34,12 +55,13 @@ pub enum Nonsense {
 /// The sending half of a session.
 #[derive(Debug, Default)]
 pub struct Outgoing {
-    waiting: VecDeque<(SendId, Payload)>,
+    waiting: VecDeque<Waiting>,
     waiting_bytes: u64,
-    /// What is left of the transfer being sent, which is the last in `flights`.
-    rest: Option<ChunkQueue>,
+    /// What is here of the transfer being sent, which is the last in `flights`.
+    rest: Option<Rest>,
     /// By transfer ID, which only grows.
     flights: VecDeque<Flight>,
+    /// Bytes of them not acknowledged.
     flight_bytes: u64,
     next_transfer: u64,
     /// Largest segment: ours and the peer's limit, whichever is smaller.
@@ -50,13 +72,41 @@ pub struct Outgoing {
 
 impl Outgoing {
     /// Queues a bundle; false when the peer does not take one so large.
-    pub fn push(&mut self, send: SendId, bundle: Payload) -> bool {
-        let fits = bundle.len() <= self.transfer_limit;
+    pub fn push(&mut self, bundle: Waiting) -> bool {
+        let fits = bundle.total <= self.transfer_limit && bundle.part.len() <= bundle.total;
         if fits {
-            self.waiting_bytes += bundle.len() + OVERHEAD;
-            self.waiting.push_back((send, bundle));
+            self.waiting_bytes += bundle.total + OVERHEAD;
+            self.waiting.push_back(bundle);
         }
         fits
+    }
+    /// Whether this bundle is being sent and needs bytes from here on.
+    fn lacks(&self, send: SendId, from: u64) -> bool {
+        let being_sent = self.flights.back().is_some_and(|flight| flight.send == send);
+        being_sent && self.rest.as_ref().is_some_and(|rest| rest.given == from)
+    }
+    /// More of the bundle being sent; whether it was wanted here.
+    pub fn give(&mut self, send: SendId, from: u64, part: &Payload) -> bool {
+        let wanted = self.lacks(send, from);
+        if let Some(rest) = self.rest.as_mut().filter(|_| wanted) {
+            rest.queue.push(part);
+            rest.given += part.len();
+        }
+        wanted
+    }
+    /// What to ask for next: bundle, first byte, length.
+    pub fn want(&mut self) -> Option<(SendId, u64, u64)> {
+        let (rest, flight) = (self.rest.as_mut()?, self.flights.back()?);
+        if rest.wanted >= flight.total.min(flight.sent + AHEAD) {
+            return None;
+        }
+        let (from, len) = (rest.wanted, WINDOW.min(flight.total - rest.wanted));
+        rest.wanted += len;
+        Some((flight.send, from, len))
+    }
+    /// Whether some of this bundle was sent and the rest is still to come.
+    pub fn is_sending(&self, send: SendId) -> bool {
+        self.rest.is_some() && self.flights.back().is_some_and(|flight| flight.send == send)
     }
     /// Bytes not yet begun.
     pub fn waiting_bytes(&self) -> u64 {
@@ -72,14 +122,14 @@ impl Outgoing {
     }
     /// Takes back a bundle that was not begun; whether it was there.
     pub fn cancel(&mut self, send: SendId) -> bool {
-        let Some(at) = self.waiting.iter().position(|(id, _)| *id == send) else { return false };
-        if let Some((_, bundle)) = self.waiting.remove(at) {
-            self.waiting_bytes -= bundle.len() + OVERHEAD;
+        let Some(at) = self.waiting.iter().position(|bundle| bundle.send == send) else { return false };
+        if let Some(bundle) = self.waiting.remove(at) {
+            self.waiting_bytes -= bundle.total + OVERHEAD;
         }
         true
     }
     /// Takes back everything not begun, in order.
-    pub fn take_waiting(&mut self) -> VecDeque<(SendId, Payload)> {
+    pub fn take_waiting(&mut self) -> VecDeque<Waiting> {
         self.waiting_bytes = 0;
         core::mem::take(&mut self.waiting)
     }
@@ -88,29 +138,34 @@ impl Outgoing {
         self.rest = None;
         self.flight_bytes = 0;
         let flights = core::mem::take(&mut self.flights);
-        flights.into_iter().map(|flight| flight.send).chain(self.take_waiting().into_iter().map(|(id, _)| id)).collect()
+        let waiting = self.take_waiting();
+        flights.into_iter().map(|flight| flight.send).chain(waiting.into_iter().map(|bundle| bundle.send)).collect()
     }
 
-    /// Appends the next segment; false when there is none. `begin` allows a new transfer.
+    /// Appends the next segment; false when there is none, or its bytes are not here yet. `begin`
+    /// allows a new transfer.
     pub fn next_segment(&mut self, begin: bool, out: &mut ChunkQueue) -> bool {
         let mut flags = 0;
         if self.rest.is_none() {
             if !begin || self.segment_limit == 0 {
                 return false;
             }
-            let Some((send, bundle)) = self.waiting.pop_front() else { return false };
-            self.waiting_bytes -= bundle.len() + OVERHEAD;
-            self.flight_bytes += bundle.len() + OVERHEAD;
+            let Some(Waiting { send, total, part }) = self.waiting.pop_front() else { return false };
+            self.waiting_bytes -= total + OVERHEAD;
+            self.flight_bytes += total + OVERHEAD;
             let transfer = self.next_transfer;
             self.next_transfer += 1;
-            self.flights.push_back(Flight { transfer, send, total: bundle.len(), sent: 0, acked: 0 });
-            let mut rest = ChunkQueue::default();
-            rest.push(&bundle);
+            self.flights.push_back(Flight { transfer, send, total, sent: 0, acked: 0 });
+            let mut rest = Rest { given: part.len(), wanted: part.len(), ..Rest::default() };
+            rest.queue.push(&part);
             self.rest = Some(rest);
             flags |= START;
         }
         let (Some(rest), Some(flight)) = (&mut self.rest, self.flights.back_mut()) else { return false };
-        let data = rest.take(self.segment_limit);
+        if rest.queue.is_empty() && flight.sent < flight.total {
+            return false;
+        }
+        let data = rest.queue.take(self.segment_limit);
         flight.sent += data.len();
         if flight.sent == flight.total {
             flags |= END;
@@ -132,7 +187,7 @@ impl Outgoing {
     }
     fn remove(&mut self, at: usize) -> Option<SendId> {
         let flight = self.flights.remove(at)?;
-        self.flight_bytes -= flight.total + OVERHEAD;
+        self.flight_bytes -= flight.total - flight.acked + OVERHEAD;
         Some(flight.send)
     }
     /// The peer has so many bytes; the bundle's number once it has them all. Flags of the
@@ -143,7 +198,9 @@ impl Outgoing {
         if acked > flight.sent {
             return Err(Nonsense::TooMuch);
         }
-        flight.acked = flight.acked.max(acked);
+        let more = acked.saturating_sub(flight.acked);
+        flight.acked += more;
+        self.flight_bytes -= more;
         let complete = flight.acked == flight.total;
         Ok(if complete { self.remove(at) } else { None })
     }
@@ -165,12 +222,16 @@ mod tests {
         Outgoing { segment_limit: limit, transfer_limit: 100, ..Outgoing::default() }
     }
 
+    fn bundle(send: SendId, part: Payload) -> Waiting {
+        Waiting { send, total: part.len(), part }
+    }
+
     #[test]
     fn bundles_are_cut_pipelined_and_acknowledged() {
         let mut out = sender(4);
-        assert!(out.push(SendId(1), Payload::from(&b"abcdefghij"[..])));
-        assert!(out.push(SendId(2), Payload::from(&b"xy"[..])));
-        assert!(!out.push(SendId(3), Payload::fill(0, 101)));
+        assert!(out.push(bundle(SendId(1), Payload::from(&b"abcdefghij"[..]))));
+        assert!(out.push(bundle(SendId(2), Payload::from(&b"xy"[..]))));
+        assert!(!out.push(bundle(SendId(3), Payload::fill(0, 101))));
         let mut wire = ChunkQueue::default();
         let mut segments = 0;
         while out.next_segment(true, &mut wire) {
@@ -191,8 +252,8 @@ mod tests {
     #[test]
     fn a_refused_transfer_stops_and_the_next_one_begins() {
         let mut out = sender(4);
-        out.push(SendId(1), Payload::from(&b"abcdefghij"[..]));
-        out.push(SendId(2), Payload::from(&b"xy"[..]));
+        out.push(bundle(SendId(1), Payload::from(&b"abcdefghij"[..])));
+        out.push(bundle(SendId(2), Payload::from(&b"xy"[..])));
         let mut wire = ChunkQueue::default();
         assert!(out.next_segment(true, &mut wire));
         assert_eq!(out.on_refuse(0), Ok(Some(SendId(1))));
@@ -205,12 +266,40 @@ mod tests {
     #[test]
     fn what_is_not_begun_can_be_taken_back() {
         let mut out = sender(4);
-        out.push(SendId(1), Payload::from(&b"abcdefghij"[..]));
-        out.push(SendId(2), Payload::from(&b"xy"[..]));
+        out.push(bundle(SendId(1), Payload::from(&b"abcdefghij"[..])));
+        out.push(bundle(SendId(2), Payload::from(&b"xy"[..])));
         out.next_segment(true, &mut ChunkQueue::default());
         assert!(!out.cancel(SendId(1)) && out.cancel(SendId(2)));
-        out.push(SendId(3), Payload::from(&b"xy"[..]));
+        out.push(bundle(SendId(3), Payload::from(&b"xy"[..])));
         assert_eq!(out.take_all(), [SendId(1), SendId(3)]);
         assert_eq!(out.held_bytes(), 0);
+    }
+
+    #[test]
+    fn a_long_bundle_is_asked_for_while_it_leaves() {
+        let total = 5 * WINDOW + 7;
+        let mut out = Outgoing { segment_limit: WINDOW / 4, transfer_limit: u64::MAX, ..Outgoing::default() };
+        assert!(out.push(Waiting { send: SendId(1), total, part: Payload::fill(1, 100) }));
+        assert!(out.push(bundle(SendId(2), Payload::from(&b"xy"[..]))));
+        assert_eq!(out.want(), None, "not begun");
+        let (mut wire, mut asked) = (ChunkQueue::default(), VecDeque::new());
+        let whole = Payload::fill(1, total);
+        let mut most_here = 0;
+        while out.next_segment(true, &mut wire) || !asked.is_empty() {
+            while let Some(want) = out.want() {
+                asked.push_back(want);
+            }
+            if let Some((send, from, len)) = asked.pop_front() {
+                assert!(!out.give(send, from + 1, &whole.slice(from, len)), "not what was asked for");
+                assert!(out.give(send, from, &whole.slice(from, len)));
+                assert!(len <= WINDOW && from + len <= total);
+            }
+            most_here = most_here.max(out.rest.as_ref().map_or(0, |rest| rest.queue.len()));
+        }
+        assert!(most_here <= AHEAD + WINDOW, "{most_here} bytes in memory");
+        assert!(!out.is_sending(SendId(1)) && out.flights.len() == 2, "both left whole");
+        assert_eq!(out.on_ack(0, 4 * WINDOW), Ok(None));
+        assert!(out.held_bytes() < 2 * WINDOW, "what is acknowledged is not held");
+        assert_eq!(out.on_ack(0, total), Ok(Some(SendId(1))));
     }
 }

@@ -6,6 +6,7 @@ use super::incoming::Incoming;
 use super::outgoing::{Nonsense, Outgoing};
 use super::wire::{self, Message, NoMessage, SessionInit, kind, reject, term};
 use super::{Config, SpanConfig};
+use alloc::string::String;
 use alloc::vec::Vec;
 use farlink_base::layer::Output;
 use farlink_base::{Bytes, Duration, Instant, LinkId, Payload, PayloadReader, Sink, StreamId, TimerKey};
@@ -24,6 +25,8 @@ pub enum Phase {
     Connecting,
     /// The peer's contact header is awaited.
     Contact,
+    /// TLS is agreed on; the driver is asked for it once this side's header has left.
+    Securing,
     /// Its SESS_INIT is awaited.
     Init,
     /// Transfers may flow.
@@ -63,14 +66,20 @@ pub struct Session {
     pub term_sent: bool,
     pub term_received: bool,
     pub paused: bool,
-    keepalive: Duration,
+    /// The driver was asked for TLS.
+    pub tls_asked: bool,
+    /// What the peer's certificate proves.
+    pub certified: Vec<String>,
+    /// The identity that is both claimed and proven.
+    pub proven: Option<String>,
+    pub keepalive: Duration,
     inbox: Payload,
-    control: Vec<u8>,
+    pub control: Vec<u8>,
     pending: ChunkQueue,
-    last_received: Instant,
-    last_sent: Instant,
+    pub last_received: Instant,
+    pub last_sent: Instant,
     /// Last message other than a keepalive, either way.
-    last_used: Instant,
+    pub last_used: Instant,
 }
 
 impl Session {
@@ -90,6 +99,9 @@ impl Session {
             term_sent: false,
             term_received: false,
             paused: false,
+            tls_asked: false,
+            certified: Vec::new(),
+            proven: None,
             keepalive: Duration::ZERO,
             inbox: Payload::new(),
             control: Vec::new(),
@@ -100,12 +112,6 @@ impl Session {
         }
     }
 
-    /// The stream asked for is open: the active side speaks first (RFC 9174 4.1).
-    pub fn on_opened(&mut self, now: Instant) {
-        self.phase = Phase::Contact;
-        self.since = now;
-        wire::put_contact_header(&mut self.control);
-    }
     /// Bytes came.
     pub fn on_data(&mut self, now: Instant, data: Payload) {
         self.last_received = now;
@@ -140,7 +146,8 @@ impl Session {
                     Some(left) => self.read_data(&mut reader, left, out),
                     None => self.read_message(now, &mut reader, out),
                 },
-                Phase::Connecting | Phase::Closing => Some(Step::Wait),
+                Phase::Securing if reader.remaining() > 0 => Some(self.refuse_plain_bytes()),
+                Phase::Connecting | Phase::Securing | Phase::Closing => Some(Step::Wait),
             };
             if let Some(step) = step {
                 break step;
@@ -151,42 +158,6 @@ impl Session {
             self.inbox = if read == 0 { inbox } else { inbox.slice(read, u64::MAX) };
         }
         step
-    }
-
-    /// The contact header (RFC 9174 4.2); `None` to read on.
-    fn read_contact(&mut self, reader: &mut PayloadReader<'_>, config: &Config) -> Option<Step> {
-        let before = reader.clone();
-        let mut header = [0u8; 6];
-        let have = reader.remaining().min(6) as usize;
-        if !reader.read_exact(&mut header[..have]) {
-            return Some(Step::Wait);
-        }
-        let magic = have.min(4);
-        if header[..magic] != wire::MAGIC[..magic] {
-            // RFC 9174 4.3: no SESS_TERM to a stranger.
-            self.control.clear();
-            return Some(Step::Over("the contact header does not begin with `dtn!`"));
-        }
-        if have < 6 {
-            *reader = before;
-            return Some(Step::Wait);
-        }
-        if self.passive {
-            wire::put_contact_header(&mut self.control);
-        }
-        if header[4] != wire::VERSION {
-            if self.passive {
-                wire::put_term(&mut self.control, 0, term::VERSION);
-            }
-            return Some(Step::Over("the peer speaks another version of the protocol"));
-        }
-        let keepalive_s = u16::try_from(config.keepalive.as_secs()).unwrap_or(u16::MAX);
-        let (segment_mru, transfer_mru) = (config.segment_mru, config.transfer_mru);
-        let node_id = config.node_id.clone();
-        let init = SessionInit { keepalive_s, segment_mru, transfer_mru, node_id, critical: false };
-        wire::put_init(&mut self.control, &init);
-        self.phase = Phase::Init;
-        None
     }
 
     fn read_data(&mut self, reader: &mut PayloadReader<'_>, left: u64, out: &mut impl Sink<Output>) -> Option<Step> {
@@ -326,10 +297,6 @@ impl Session {
             wire::put_term(&mut self.control, 0, reason);
         }
     }
-    /// Says why it is not wanted, in a session not yet established.
-    pub fn reject_contact(&mut self) {
-        wire::put_term(&mut self.control, 0, term::CONTACT_FAILURE);
-    }
     /// Nothing is read any more; what is written leaves, then the stream ends.
     pub fn close(&mut self, now: Instant) {
         self.phase = Phase::Closing;
@@ -339,6 +306,11 @@ impl Session {
     /// Whether both sides said so and nothing is under way.
     pub fn is_finished(&self) -> bool {
         self.phase == Phase::Established && self.term_sent && self.term_received && !self.has_unfinished()
+    }
+
+    /// Whether everything written so far has gone to the stream.
+    pub fn is_written(&self) -> bool {
+        self.pending.is_empty() && self.control.is_empty()
     }
 
     /// Writes what the room allows: answers first, then segments. True when a closing session has
@@ -353,6 +325,9 @@ impl Session {
             if self.phase == Phase::Established {
                 while self.pending.len() < self.room && self.outgoing.next_segment(begin, &mut self.pending) {
                     self.last_used = now;
+                }
+                while let (Some(link), Some((id, from, len))) = (self.link, self.outgoing.want()) {
+                    out.push(Output::Want { link, id, from, len });
                 }
             }
             let n = self.room.min(self.pending.len());
@@ -381,61 +356,5 @@ impl Session {
         if self.phase == Phase::Established && self.keepalive > Duration::ZERO {
             self.put_keepalive();
         }
-    }
-}
-
-/// What time demands of a session.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Due {
-    /// Look again then; `None`: nothing to wait for.
-    Later(Option<Instant>),
-    /// Say that this side lives.
-    Keepalive,
-    /// Nothing was transferred for long: end it in good order.
-    Idle,
-    /// The peer is gone, or did not introduce itself or end the session in time.
-    Dead,
-}
-
-impl Session {
-    /// What is due at `now`. `sends` and `hears`: whether the link carries bytes out and in.
-    pub fn due(&self, now: Instant, config: &Config, sends: bool, hears: bool) -> Due {
-        let mut next: Option<Instant> = None;
-        let mut at = |deadline: Instant| {
-            next = Some(next.map_or(deadline, |next| next.min(deadline)));
-            deadline <= now
-        };
-        match self.phase {
-            Phase::Connecting => {}
-            Phase::Contact | Phase::Init | Phase::Closing => {
-                if at(self.since + config.contact_timeout) {
-                    return Due::Dead;
-                }
-            }
-            Phase::Established => {
-                let silent = if self.keepalive > Duration::ZERO { self.keepalive * 2 } else { Duration::ZERO };
-                // RFC 9174 5.1.1: no message for twice the keepalive interval.
-                if hears && !self.paused && silent > Duration::ZERO && at(self.last_received + silent) {
-                    return Due::Dead;
-                }
-                let lingers = self.last_used.max(self.last_received) + config.contact_timeout;
-                if self.is_ending() && at(lingers) {
-                    return Due::Dead;
-                }
-                if !self.is_ending() && config.idle > Duration::ZERO && !self.has_unfinished() {
-                    // RFC 9174 6.2.
-                    if at(self.last_used + config.idle) {
-                        return Due::Idle;
-                    }
-                }
-                if sends && silent > Duration::ZERO && at(self.last_sent + self.keepalive) {
-                    if self.room > 0 {
-                        return Due::Keepalive;
-                    }
-                    return Due::Later(Some(now + self.keepalive));
-                }
-            }
-        }
-        Due::Later(next)
     }
 }

@@ -8,6 +8,8 @@ use farlink_base::{PayloadReader, Refusal};
 pub const MAGIC: [u8; 4] = *b"dtn!";
 /// This protocol's version.
 pub const VERSION: u8 = 4;
+/// Flag of the contact header: whoever sends it can do TLS.
+pub const CAN_TLS: u8 = 1;
 /// Most bytes of extension items of one message, and of a node ID: more is an attack.
 pub const MAX_EXTENSION_BYTES: u32 = 4096;
 const MAX_NODE_ID_BYTES: u16 = 2048;
@@ -60,7 +62,7 @@ pub mod reject {
 pub fn refuse_code(reason: Refusal) -> u8 {
     match reason {
         Refusal::Duplicate => refuse::COMPLETED,
-        Refusal::NoResources | Refusal::TooLarge | Refusal::StoreFailed => refuse::NO_RESOURCES,
+        Refusal::NoResources | Refusal::TooLarge | Refusal::StoreFailed | Refusal::Damaged => refuse::NO_RESOURCES,
         Refusal::NotAcceptable | Refusal::Expired | Refusal::Unknown => refuse::NOT_ACCEPTABLE,
         Refusal::Terminating => refuse::TERMINATING,
     }
@@ -239,10 +241,10 @@ fn each_extension(mut list: &[u8], mut item: impl FnMut(u8, u16, &[u8])) -> Opti
     Some(())
 }
 
-/// Appends a contact header without TLS.
-pub fn put_contact_header(out: &mut Vec<u8>) {
+/// Appends a contact header.
+pub fn put_contact_header(out: &mut Vec<u8>, can_tls: bool) {
     out.extend_from_slice(&MAGIC);
-    out.extend_from_slice(&[VERSION, 0]);
+    out.extend_from_slice(&[VERSION, if can_tls { CAN_TLS } else { 0 }]);
 }
 /// Appends a SESS_INIT without extensions.
 pub fn put_init(out: &mut Vec<u8>, init: &SessionInit) {

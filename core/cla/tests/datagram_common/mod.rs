@@ -88,12 +88,22 @@ pub struct Side {
     pub peers: Vec<LinkId>,
     pub sent_bytes: u64,
     pub malformed: u32,
+    /// Bundles of which parts have come.
+    arriving: BTreeMap<Ticket, Payload>,
+    pub aborted: u32,
+    /// Bytes a layer asked for.
+    pub asked: u64,
+    /// Most bytes an engine held of what arrives.
+    pub most_arriving: u64,
+    held: BTreeSet<Ticket>,
     next_send: u64,
 }
 
 enum Happening {
     Arrive(usize, Train),
     Verdict { side: usize, ticket: Ticket, number: u64, verdict: Result<(), Refusal>, generation: u32 },
+    More { side: usize, id: SendId, from: u64, len: u64, generation: u32 },
+    Resume { side: usize, ticket: Ticket, generation: u32 },
     Window,
     Restart(usize),
 }
@@ -112,6 +122,12 @@ pub struct World {
     pub record: bool,
     /// Largest number of datagrams joined to one arriving train (1: none).
     pub join: usize,
+    /// Bundles longer than this are given in parts.
+    pub stream_from: u64,
+    /// Bundles, by number, that once cannot be read to their end.
+    pub broken: BTreeSet<u64>,
+    /// Chance that a part is answered with a hold, and how long that lasts.
+    pub hold: (f64, Duration),
     generation: [u32; 2],
 }
 
@@ -149,6 +165,11 @@ impl World {
                 peers: Vec::new(),
                 sent_bytes: 0,
                 malformed: 0,
+                arriving: BTreeMap::new(),
+                aborted: 0,
+                asked: 0,
+                most_arriving: 0,
+                held: BTreeSet::new(),
                 next_send: 0,
             }
         };
@@ -163,6 +184,9 @@ impl World {
             refuse: BTreeMap::new(),
             record: false,
             join: 1,
+            stream_from: u64::MAX,
+            broken: BTreeSet::new(),
+            hold: (0.0, Duration::ZERO),
             generation: [0; 2],
         };
         let edges: Vec<f64> = world.channel.down.iter().flat_map(|(a, b)| [*a, *b]).collect();
@@ -193,7 +217,7 @@ impl World {
             delay_in: self.channel.delay[1 - side],
         }
     }
-    fn tell_links(&mut self) {
+    pub fn tell_links(&mut self) {
         for side in 0..2 {
             let state = self.link_state(side);
             self.input(side, Input::Link { link: LINK, state });
@@ -202,7 +226,9 @@ impl World {
     /// Gives one input to a side and carries out what follows, and sends what is ready.
     pub fn input(&mut self, side: usize, input: Input) {
         let mut out = Vec::new();
-        self.sides[side].ltp.handle(self.now, input, &mut out);
+        let s = &mut self.sides[side];
+        s.ltp.handle(self.now, input, &mut out);
+        s.most_arriving = s.most_arriving.max(s.ltp.usage().arriving_bytes);
         self.carry_out(side, out);
         while self.sides[side].ready {
             let Some((number, payload, reliable)) = self.sides[side].waiting.pop_front() else { break };
@@ -211,11 +237,14 @@ impl World {
             s.next_send += 1;
             s.open.insert(id, (number, payload.clone(), reliable));
             let mut out = Vec::new();
-            s.ltp.handle(self.now, Input::Send { link: LINK, id, bundle: payload, reliable }, &mut out);
+            let total = payload.len();
+            let first = if total > self.stream_from { 1 + self.rng.below(100_000) } else { total };
+            let part = payload.slice(0, first);
+            s.ltp.handle(self.now, Input::Send { link: LINK, id, total, part, reliable }, &mut out);
             self.carry_out(side, out);
         }
     }
-    fn carry_out(&mut self, side: usize, out: Vec<Output>) {
+    pub fn carry_out(&mut self, side: usize, out: Vec<Output>) {
         for output in out {
             let s = &mut self.sides[side];
             match output {
@@ -224,9 +253,25 @@ impl World {
                     s.sent_bytes += train.data.len() + train.count() * u64::from(s.span.overhead_bytes);
                     self.transmit(side, &train);
                 }
-                Output::Offer { ticket, part, last: true, total, reliable, .. } => {
-                    assert_eq!(total, Some(part.len()));
-                    self.agent(side, ticket, &part, reliable);
+                Output::Offer { ticket, part, last, total, reliable, .. } => {
+                    let mut bundle = s.arriving.remove(&ticket).unwrap_or_default();
+                    assert!(!bundle.is_empty() || !last || total == Some(part.len()));
+                    bundle.append(part);
+                    if last {
+                        self.agent(side, ticket, &bundle, reliable);
+                    } else {
+                        s.arriving.insert(ticket, bundle);
+                        self.part(side, ticket);
+                    }
+                }
+                Output::OfferAborted { ticket } => {
+                    assert!(s.arriving.remove(&ticket).is_some(), "{ticket:?} was not open");
+                    s.aborted += 1;
+                }
+                Output::Want { id, from, len, .. } => {
+                    s.asked += len;
+                    let (when, generation) = (self.now + Duration::from_millis(1), self.generation[side]);
+                    self.at(when, Happening::More { side, id, from, len, generation });
                 }
                 Output::Sent { id, .. } => {
                     let (number, _, reliable) = s.open.remove(&id).expect("sent once");
@@ -247,6 +292,7 @@ impl World {
                     s.ready_changes += 1;
                 }
                 Output::PeerUp { link, .. } => s.peers.push(link),
+                Output::PeerDown { link } => s.peers.retain(|other| *other != link),
                 Output::Event(Event::LtpSegment(event)) => {
                     if self.record {
                         s.events.push(event);
@@ -257,6 +303,31 @@ impl World {
                 other => panic!("unexpected {other:?}"),
             }
         }
+    }
+    /// More of a bundle came: now and then that is too fast, or unwelcome.
+    fn part(&mut self, side: usize, ticket: Ticket) {
+        let s = &mut self.sides[side];
+        let number = number_of(&s.arriving[&ticket]);
+        if let Some(reason) = self.refuse.get(&number).copied().filter(|_| side == 1) {
+            s.arriving.remove(&ticket);
+            return self.answer(side, ticket, number, Err(reason));
+        }
+        if self.rng.chance(self.hold.0) && self.sides[side].held.insert(ticket) {
+            let (when, generation) = (self.now + self.hold.1, self.generation[side]);
+            self.at(when, Happening::Resume { side, ticket, generation });
+            self.input(side, Input::Hold { ticket });
+        }
+    }
+    fn more(&mut self, side: usize, id: SendId, from: u64, len: u64) {
+        let Some((number, payload, _)) = self.sides[side].open.get(&id) else { return };
+        let part = payload.slice(from, len);
+        assert_eq!(part.len(), len, "asked for beyond the end");
+        let input = if from > payload.len() / 2 && self.broken.remove(number) {
+            Input::SendBroken { link: LINK, id }
+        } else {
+            Input::SendMore { link: LINK, id, from, part }
+        };
+        self.input(side, input);
     }
     /// The agent: keeps a bundle once, refuses repeats.
     fn agent(&mut self, side: usize, ticket: Ticket, part: &Payload, reliable: bool) {
@@ -321,6 +392,8 @@ impl World {
         s.config.seed += 1000;
         s.ltp = Ltp::new(s.config.clone(), vec![s.span.clone()]);
         s.ready = false;
+        s.arriving.clear();
+        s.held.clear();
         s.known = s.accepted.clone();
         for (_, again) in core::mem::take(&mut s.open) {
             s.waiting.push_back(again);
@@ -354,7 +427,14 @@ impl World {
                     };
                     self.input(side, input);
                 }
-                Happening::Verdict { .. } => {}
+                Happening::More { side, id, from, len, generation } if generation == self.generation[side] => {
+                    self.more(side, id, from, len);
+                }
+                Happening::Resume { side, ticket, generation } if generation == self.generation[side] => {
+                    self.sides[side].held.remove(&ticket);
+                    self.input(side, Input::Resume { ticket });
+                }
+                Happening::Verdict { .. } | Happening::More { .. } | Happening::Resume { .. } => {}
                 Happening::Window if self.channel.told => self.tell_links(),
                 Happening::Window => {}
                 Happening::Restart(side) => self.restart(side),

@@ -17,9 +17,12 @@ pub struct Agent {
     confirmed: BTreeSet<usize>,
     offers: BTreeMap<Ticket, Payload>,
     refused: BTreeSet<Ticket>,
+    stream_from: usize,
     finished: BTreeSet<Ticket>,
     accepted: BTreeMap<usize, usize>,
     pub repeated: u64,
+    /// What was said about peers.
+    pub met: Vec<(Option<String>, Option<String>)>,
 }
 
 impl std::fmt::Debug for Agent {
@@ -52,9 +55,11 @@ impl Agent {
             confirmed: BTreeSet::new(),
             offers: BTreeMap::new(),
             refused: BTreeSet::new(),
+            stream_from: plan.stream_from,
             finished: BTreeSet::new(),
             accepted: BTreeMap::new(),
             repeated: 0,
+            met: Vec::new(),
         }
     }
     pub fn is_done(&self) -> bool {
@@ -66,7 +71,16 @@ impl Agent {
         self.next_send += 1;
         self.sending.insert(id, index);
         let bundle = Payload::from(content(self.side, index, self.lengths[index]));
-        Some(Input::Send { link: LINK, id, bundle, reliable: true })
+        let (total, len) = (bundle.len(), self.lengths[index]);
+        let part = if len > self.stream_from { bundle.slice(0, 1 + id.0 * 7919 % total) } else { bundle };
+        Some(Input::Send { link: LINK, id, total, part, reliable: true })
+    }
+    /// The answer to a want.
+    pub fn more(&self, id: SendId, from: u64, len: u64, broken: bool) -> Input {
+        let index = self.sending[&id];
+        let part = Payload::from(content(self.side, index, self.lengths[index])).slice(from, len);
+        assert_eq!(part.len(), len, "wanted beyond the end");
+        if broken { Input::SendBroken { link: LINK, id } } else { Input::SendMore { link: LINK, id, from, part } }
     }
     pub fn on_failed(&mut self, id: SendId) {
         let index = self.sending.remove(&id).expect("a bundle that is not under way failed");
@@ -127,7 +141,10 @@ impl Agent {
             Output::OfferAborted { ticket } => {
                 assert!(self.offers.remove(&ticket).is_some(), "{ticket:?} was not open");
             }
-            Output::PeerUp { .. } => self.peers += 1,
+            Output::PeerUp { claimed, proven, .. } => {
+                self.peers += 1;
+                self.met.push((claimed, proven));
+            }
             Output::PeerDown { .. } => self.peers -= 1,
             Output::Event(_) => {}
             other => panic!("unexpected {other:?}"),

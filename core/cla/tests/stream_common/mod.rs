@@ -30,12 +30,20 @@ pub struct Plan {
     pub verdict: Duration,
     /// Of 1000 offers, how many are refused for want of resources.
     pub refused: u64,
+    /// Bundles longer than this are given in parts.
+    pub stream_from: usize,
+    /// Of 1000 wants, how many cannot be met.
+    pub broken: u64,
+    /// Of 1000 parts, how many are answered with a hold.
+    pub held: u64,
     /// Resets the first stream when so many bytes came from this side.
     pub reset: Option<(usize, u64)>,
     /// Times between which the link is down.
     pub gaps: Vec<(Duration, Duration)>,
     /// When a side loses all but what its agent keeps.
     pub restarts: Vec<(Duration, usize)>,
+    /// The node IDs each side's certificate proves; `None`: there is no TLS.
+    pub certificates: Option<[Vec<String>; 2]>,
 }
 impl Default for Plan {
     fn default() -> Self {
@@ -47,9 +55,13 @@ impl Default for Plan {
             delay: Duration::from_millis(5),
             verdict: Duration::from_millis(20),
             refused: 0,
+            stream_from: usize::MAX,
+            broken: 0,
+            held: 0,
             reset: None,
             gaps: Vec::new(),
             restarts: Vec::new(),
+            certificates: None,
         }
     }
 }
@@ -65,6 +77,8 @@ pub struct Outcome {
     pub streams: usize,
     /// Bytes delivered over the first stream from each side.
     pub first: [u64; 2],
+    /// What each side was told about its peer, in order: claimed and proven.
+    pub peers: [Vec<(Option<String>, Option<String>)>; 2],
 }
 
 enum Todo {
@@ -73,9 +87,12 @@ enum Todo {
     Deliver(usize, usize),
     /// With how often the side was restarted when it was given.
     Verdict(usize, usize, Input),
+    /// The same: an answer to a want, or a resume.
+    Tell(usize, usize, Input),
     Retry(usize),
     Link(LinkState),
     Restart(usize),
+    Secured(usize),
 }
 
 struct World<'a, L> {
@@ -124,8 +141,9 @@ pub fn run<L: ConvergenceLayer>(plan: &Plan, make: &dyn Fn(usize) -> L) -> Outco
         world.agents[1 - side].check_accepted(&plan.bundles[side], plan);
     }
     let first = world.connections.first().map_or([0; 2], |connection| connection.delivered);
+    let peers = world.agents.each_mut().map(|agent| std::mem::take(&mut agent.met));
     let repeated = world.agents.iter().map(|agent| agent.repeated).sum();
-    Outcome { took: world.now.since(Instant::ZERO), repeated, streams: world.connections.len(), first }
+    Outcome { took: world.now.since(Instant::ZERO), repeated, streams: world.connections.len(), first, peers }
 }
 
 impl<L: ConvergenceLayer> World<'_, L> {
@@ -165,7 +183,8 @@ impl<L: ConvergenceLayer> World<'_, L> {
             Todo::Refused(side, stream) => self.give(side, Input::StreamClosed { stream, error: true }),
             Todo::Deliver(index, from) => self.deliver(index, from),
             Todo::Verdict(side, life, input) if life == self.lives[side] => self.give(side, input),
-            Todo::Verdict(..) => {}
+            Todo::Tell(side, life, input) if life == self.lives[side] => self.give(side, input),
+            Todo::Verdict(..) | Todo::Tell(..) => {}
             Todo::Retry(side) => {
                 self.agents[side].retry();
                 self.send(side);
@@ -176,6 +195,16 @@ impl<L: ConvergenceLayer> World<'_, L> {
                     self.give(side, Input::Link { link: LINK, state });
                 }
                 (0..self.connections.len()).for_each(|index| (0..2).for_each(|from| self.schedule(index, from)));
+            }
+            Todo::Secured(index) => {
+                for side in 0..2 {
+                    let certificates = self.plan.certificates.as_ref().expect("only with certificates");
+                    let proven = certificates[1 - side].clone();
+                    if let Some(stream) = self.connections[index].stream(side) {
+                        self.connections[index].in_tls[side] = false;
+                        self.give(side, Input::Secured { stream, proven });
+                    }
+                }
             }
             Todo::Restart(side) => {
                 for index in 0..self.connections.len() {
@@ -299,6 +328,21 @@ impl<L: ConvergenceLayer> World<'_, L> {
                     self.schedule(index, side);
                 }
             }
+            Output::StartTls { stream, server, .. } => {
+                let index = self.index(side, stream);
+                let connection = &mut self.connections[index];
+                assert_eq!(server, connection.active != side);
+                connection.in_tls[side] = true;
+                if self.plan.certificates.is_none() {
+                    connection.drop_side(side);
+                    self.give(side, Input::StreamClosed { stream, error: true });
+                    self.reset(index, Some(side));
+                } else if connection.in_tls == [true; 2] {
+                    assert!(connection.buffers.iter().all(|buffer| buffer.is_empty()), "plain bytes under way");
+                    let wait = self.random(self.plan.delay);
+                    self.at(wait, Todo::Secured(index));
+                }
+            }
             Output::PauseRead { stream } | Output::ResumeRead { stream } => {
                 let paused = matches!(output, Output::PauseRead { .. });
                 let index = self.index(side, stream);
@@ -307,11 +351,21 @@ impl<L: ConvergenceLayer> World<'_, L> {
             }
             Output::Offer { ticket, part, last, .. } => {
                 let refuse = self.rng.below(1000) < self.plan.refused;
+                let life = self.lives[side];
+                if !last && self.rng.below(1000) < self.plan.held {
+                    self.at(Duration::ZERO, Todo::Tell(side, life, Input::Hold { ticket }));
+                    self.at(self.plan.verdict, Todo::Tell(side, life, Input::Resume { ticket }));
+                }
                 if let Some(verdict) = self.agents[side].on_offer(ticket, part, last, refuse) {
                     let wait = self.random(self.plan.verdict);
-                    let life = self.lives[side];
                     self.at(wait, Todo::Verdict(side, life, verdict));
                 }
+            }
+            Output::Want { id, from, len, .. } => {
+                let broken = self.rng.below(1000) < self.plan.broken;
+                let (input, life) = (self.agents[side].more(id, from, len, broken), self.lives[side]);
+                // Answers come in the order they were asked for.
+                self.at(Duration::from_millis(1), Todo::Tell(side, life, input));
             }
             Output::SendFailed { id, .. } => {
                 self.agents[side].on_failed(id);

@@ -16,6 +16,8 @@ pub struct Connection {
     /// Whether this side does not read.
     pub paused: [bool; 2],
     closed: [bool; 2],
+    /// Whether this side waits for the end of the TLS handshake.
+    pub in_tls: [bool; 2],
 }
 impl Connection {
     pub fn new(active: usize, stream: StreamId, index: usize) -> Self {
@@ -30,6 +32,7 @@ impl Connection {
             booked: [false; 2],
             paused: [false; 2],
             closed: [false; 2],
+            in_tls: [false; 2],
         }
     }
     /// The stream's number at this side, while this side has it.
@@ -39,6 +42,7 @@ impl Connection {
     pub fn write(&mut self, side: usize, data: Payload, capacity: u64) {
         assert!(self.open[side] && !self.closed[side], "written before it was open or after it was closed");
         assert!(!data.is_empty(), "an empty write");
+        assert!(!self.in_tls[side], "written during the handshake");
         self.buffers[side].append(data);
         assert!(self.buffers[side].len() <= capacity, "more written than there was room");
     }

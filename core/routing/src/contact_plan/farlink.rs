@@ -282,7 +282,8 @@ pub fn emit(plan: &ContactPlan, names: &[(String, NodeId)]) -> String {
     if let Some(epoch) = plan.epoch {
         let _ = writeln!(text, "epoch {epoch}");
     }
-    for (name, node) in names {
+    // Nodes known by name are written as their node IDs.
+    for (name, node) in names.iter().filter(|(_, node)| !node.is_named()) {
         let _ = writeln!(text, "node {name} {}", node.0);
     }
     let name = |node: NodeId| {
@@ -385,9 +386,18 @@ mod tests {
 
     #[test]
     fn names_of_others_resolve() {
-        let resolve = |name: &str| (name == "dtn://rover/").then_some(NodeId::interned(4));
+        let resolve = |name: &str| (name == "dtn://rover/").then_some(NodeId::named("rover"));
         let parsed = parse_with("contact dtn://rover/ 2 0..5 rate 1 bit/s", &resolve).unwrap();
-        assert_eq!(parsed.plan.contacts[0].from, NodeId::interned(4));
+        assert_eq!(parsed.plan.contacts[0].from, NodeId::named("rover"));
+    }
+
+    #[test]
+    fn dtn_nodes_are_written_as_they_are() {
+        let text = "contact dtn://rover/ 2 0..5 rate 1 bit/s";
+        let parsed = parse(text).unwrap();
+        assert_eq!(parsed.plan.contacts[0].from, NodeId::named("rover"));
+        let again = parse(&emit(&parsed.plan, &[("dtn://rover/".into(), NodeId::named("rover"))])).unwrap();
+        assert_eq!(again.plan, parsed.plan);
     }
 
     #[test]

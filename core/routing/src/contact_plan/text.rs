@@ -4,7 +4,7 @@ use super::{Contact, ContactPlan, PlanError, PlanTime};
 use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
-use farlink_base::{DataRate, DtnTime, Duration, NodeId};
+use farlink_base::{DataRate, DtnTime, Duration, EndpointId, NodeId};
 
 /// Lines with their numbers, without comments and surrounding blanks; a byte-order mark is skipped.
 pub(super) fn lines(text: &str) -> impl Iterator<Item = (u32, &str)> {
@@ -22,8 +22,12 @@ pub fn parse_node(text: &str) -> Option<NodeId> {
     let number = |part: &str| -> Option<u64> {
         (!part.is_empty() && part.bytes().all(|b| b.is_ascii_digit())).then(|| part.parse().ok())?
     };
+    if text.starts_with("dtn://") {
+        let id: EndpointId = text.parse().ok()?;
+        return Some(id.node()).filter(|node| *node != NodeId::NULL);
+    }
     let Some(rest) = text.strip_prefix("ipn:") else {
-        return number(text).filter(|n| *n < NodeId::INTERNED).map(NodeId::ipn);
+        return number(text).filter(|n| *n < NodeId::NAMED).map(NodeId::ipn);
     };
     let mut parts = rest.split('.');
     let (first, second, third) = (parts.next()?, parts.next(), parts.next());
@@ -40,7 +44,7 @@ pub fn parse_node(text: &str) -> Option<NodeId> {
     if let Some(service) = third.or(second) {
         number(service)?;
     }
-    (whole < NodeId::INTERNED).then_some(NodeId::ipn(whole))
+    (whole < NodeId::NAMED).then_some(NodeId::ipn(whole))
 }
 
 /// Nanoseconds of `90`, `1.5` (seconds), `90s`, `1h30min`, `600 ms`; exact to the nanosecond.

@@ -8,7 +8,7 @@
 use super::Route;
 use farlink_base::{DataRate, Duration, Map, Priority, map};
 
-use crate::{ContactPlan, PlanTime};
+use crate::{PlanIndex, PlanTime};
 
 /// What a node knows to be taken of the contacts of a plan it shares.
 #[derive(Clone, Debug)]
@@ -59,8 +59,8 @@ impl Booked {
         }
     }
     /// What a running contact could have carried until `now` is gone, used or not.
-    pub fn pass(&mut self, plan: &ContactPlan, contact: u32, now: PlanTime) {
-        let Some(c) = plan.contacts.get(contact as usize).filter(|c| c.start < now) else { return };
+    pub fn pass(&mut self, index: &PlanIndex, contact: u32, now: PlanTime) {
+        let Some(c) = index.contact(contact).filter(|c| c.start < now) else { return };
         let gone = volume_until(c.rate, now.min(c.end).since(c.start));
         let levels = self.bytes.entry(contact).or_default();
         for level in levels {
@@ -68,13 +68,13 @@ impl Booked {
         }
     }
     /// Whether lower priorities were promised more of a contact than it has.
-    pub fn is_overbooked(&self, plan: &ContactPlan, contact: u32, priority: Priority) -> bool {
-        let Some(c) = plan.contacts.get(contact as usize) else { return false };
+    pub fn is_overbooked(&self, index: &PlanIndex, contact: u32, priority: Priority) -> bool {
+        let Some(c) = index.contact(contact) else { return false };
         self.bytes(contact, priority) > c.rate.volume_in(c.end.since(c.start))
     }
     /// Forgets contacts that are over.
-    pub fn forget_before(&mut self, plan: &ContactPlan, now: PlanTime) {
-        self.bytes.retain(|contact, _| plan.contacts.get(*contact as usize).is_some_and(|c| c.end > now));
+    pub fn forget_before(&mut self, index: &PlanIndex, now: PlanTime) {
+        self.bytes.retain(|contact, _| index.contact(*contact).is_some_and(|c| c.end > now));
     }
     /// Contacts with anything booked.
     pub fn len(&self) -> usize {
@@ -96,8 +96,8 @@ fn volume_until(rate: DataRate, time: Duration) -> u64 {
 mod tests {
     use super::*;
 
-    fn plan() -> ContactPlan {
-        crate::contact_plan::parse("contact 1 2 +0..+20 rate 10 B/s").unwrap().plan
+    fn plan() -> PlanIndex {
+        PlanIndex::new(crate::contact_plan::parse("contact 1 2 +0..+20 rate 10 B/s").unwrap().plan)
     }
 
     #[test]

@@ -1,58 +1,73 @@
 //! Schedule-aware bundle routing (CCSDS 734.3-B-1): the route that delivers a bundle first, given
 //! the contact plan and what is already booked of its contacts.
 //!
-//! Parts: [`Planner`] searches ([`find_route`] for one question), [`Booked`] keeps volumes,
-//! [`Profile`] says whose overheads count, [`Sabr`] is the router of one node.
+//! Parts: [`Planner`] searches ([`find_route`] for one question), [`Booked`] keeps volumes, the
+//! ledger which bundle holds them, [`Profile`] says whose overheads count, `ways.rs` asks what a
+//! bundle can do from here; [`Sabr`] is the router of one node, which books.
 
 mod booking;
-mod graph;
+mod ledger;
 mod profile;
 mod search;
+mod ways;
 
 pub use booking::Booked;
-pub use graph::Graph;
 pub use profile::Profile;
 pub use search::{Hop, Origin, OutsideLink, Planner, Query, Route, find_route};
 
 use crate::contact_plan::PlanClock;
-use crate::router::{ContactChange, Outcome, Question, Router, RouterOutput};
-use crate::{ContactPlan, PlanTime};
+use crate::router::Router;
+use crate::{GroupId, PlacedPlan, PlanIndex, PlanTime};
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
-use farlink_base::{
-    BundleHandle, BundleView, Clock, Duration, Instant, LinkId, NodeId, Param, Priority, Proposal, Sink,
-};
+use farlink_base::{DataRate, Duration, Facts, Instant, LinkId, NodeId, Param, PeerId, Priority};
+use farlink_book::{Hears, Held, Leg, News, Node, Order, Orders, Way};
+use ledger::Ledger;
+use ways::{Planned, excluded, names};
 
 /// How often volumes of contacts that are over are forgotten.
 const FORGET_EVERY: Duration = Duration::from_secs(60);
 /// Neighbours a critical bundle is copied to at most.
 const CRITICAL_COPIES_MAX: usize = 16;
+/// Bundles of a failed contact that are asked about again in one call.
+const SLICE: usize = 256;
 
-/// What a queued bundle holds of the plan.
-#[derive(Clone, Debug)]
-struct Booking {
-    contacts: Vec<u32>,
-    volume: u64,
-    priority: Priority,
-    /// Later bookings are bumped first.
-    number: u64,
-}
-
-/// A route and the link its first hop takes.
-#[derive(Clone, Debug)]
-struct Way {
-    link: LinkId,
-    route: Route,
-}
-
-/// A plan loaded and placed on the node's clock.
+/// A plan placed on the node's clock. The index is shared by all nodes of the process.
 struct Loaded {
-    plan: Arc<ContactPlan>,
+    index: Arc<PlanIndex>,
     /// `None` while the plan is in wall time and the node has no clock it trusts.
     clock: Option<PlanClock>,
-    /// Link of each contact of this node.
-    links: BTreeMap<u32, LinkId>,
+    /// Link of each group this node transmits in, in order.
+    links: Vec<(GroupId, LinkId)>,
+}
+
+impl Loaded {
+    fn link(&self, group: GroupId) -> Option<LinkId> {
+        let place = self.links.binary_search_by_key(&group, |(group, _)| *group).ok()?;
+        Some(self.links[place].1)
+    }
+    fn has(&self, link: LinkId) -> bool {
+        self.links.iter().any(|(_, planned)| *planned == link)
+    }
+    /// Contacts of a link that run now.
+    fn running(&self, link: LinkId, now: Instant) -> impl Iterator<Item = u32> {
+        let at = self.clock.map_or(PlanTime(0), |clock| clock.plan_time(now)).0;
+        let groups = self.links.iter().filter(move |(_, l)| self.clock.is_some() && *l == link);
+        groups.flat_map(move |(group, _)| {
+            let edges = &self.index.contacts(*group)[self.index.first_after(*group, PlanTime(at))..];
+            let begun = edges.iter().take_while(move |edge| edge.start <= at);
+            begun.filter(move |edge| at < edge.end).map(|edge| edge.contact)
+        })
+    }
+}
+
+/// A link outside the plan that is up.
+#[derive(Clone, Copy)]
+struct Outside {
+    peer: PeerId,
+    rate: Option<DataRate>,
+    until: Instant,
 }
 
 /// The router of one node.
@@ -62,17 +77,13 @@ pub struct Sabr {
     local: Vec<NodeId>,
     seed: u64,
     loaded: Option<Loaded>,
-    /// Where plans without epoch begin: when the first plan was loaded.
-    started: Option<PlanClock>,
     planner: Planner,
-    booked: Booked,
-    bookings: BTreeMap<BundleHandle, Booking>,
-    next_number: u64,
-    outside: Vec<(LinkId, OutsideLink)>,
-    /// Links of the plan that are down although a contact may be running.
+    ledger: Ledger,
+    outside: BTreeMap<LinkId, Outside>,
+    /// Links of the plan that went down while a contact was running.
     down: BTreeSet<LinkId>,
-    /// What was proposed last; booked when the agent follows it.
-    proposed: Option<(BundleHandle, Vec<Way>)>,
+    /// Contacts that failed, with bundles that are to be asked about again.
+    abandoned: BTreeSet<u32>,
     forget_at: PlanTime,
 }
 
@@ -108,164 +119,114 @@ impl Sabr {
             local: local.to_vec(),
             seed,
             loaded: None,
-            started: None,
             planner: Planner::default(),
-            booked: Booked::new(seed),
-            bookings: BTreeMap::new(),
-            next_number: 0,
-            outside: Vec::new(),
+            ledger: Ledger::new(seed),
+            outside: BTreeMap::new(),
             down: BTreeSet::new(),
-            proposed: None,
+            abandoned: BTreeSet::new(),
             forget_at: PlanTime(0),
         }
     }
 
-    /// Contacts with volume booked, and bundles that hold some.
+    /// Contacts with volume booked, and legs that hold some.
     pub fn booked(&self) -> (usize, usize) {
-        (self.booked.len(), self.bookings.len())
+        (self.ledger.booked.len(), self.ledger.len())
     }
 
-    /// The best way for a bundle that avoids these neighbours.
-    fn way(&mut self, now: Instant, bundle: &BundleView, excluded: &[NodeId]) -> Option<Way> {
-        // Without a plan, or a clock to place it, only links outside it are known; any scale will do.
-        let unplaced = PlanClock::starting(Instant::ZERO);
-        let clock = self.loaded.as_ref().and_then(|l| l.clock).unwrap_or(unplaced);
-        let at = clock.plan_time(now);
-        let outside: Vec<OutsideLink> = self.outside.iter().map(|(_, link)| self.on_scale(link, &clock)).collect();
-        let (loaded, down) = (&self.loaded, &self.down);
-        let usable = |contact: u32| {
-            let Some(loaded) = loaded.as_ref().filter(|l| l.clock.is_some()) else { return false };
-            let Some(link) = loaded.links.get(&contact) else { return false };
-            let running = || loaded.plan.contacts.get(contact as usize).is_some_and(|c| c.start <= at);
-            !(down.contains(link) && running())
-        };
-        let query = Query {
-            from: self.local.first().copied().unwrap_or_default(),
-            to: bundle.destination,
-            at,
-            size: bundle.size,
-            expires: if bundle.expires == Instant::MAX { PlanTime::MAX } else { clock.plan_time(bundle.expires) },
-            priority: bundle.priority,
-            excluded,
-            profile: self.profile,
-        };
-        let origin = Origin { nodes: &self.local, usable: &usable, outside: &outside };
-        let route = self.planner.route_from(&origin, &query, &self.booked)?;
-        let first = route.path.first()?;
-        let link = match first.contact {
-            Some(contact) => self.loaded.as_ref()?.links.get(&contact).copied(),
-            None => self.outside.iter().find(|(_, link)| link.peer == first.to).map(|(link, _)| *link),
-        };
-        Some(Way { link: link?, route })
-    }
-
-    /// Links outside the plan keep their end on the node's clock.
-    fn on_scale(&self, link: &OutsideLink, clock: &PlanClock) -> OutsideLink {
-        let until = if link.until == PlanTime::MAX { PlanTime::MAX } else { clock.plan_time(Instant(link.until.0)) };
-        OutsideLink { until, ..*link }
-    }
-
-    /// Ways in order of preference: one, or for a critical bundle one over every neighbour.
-    fn ways(&mut self, now: Instant, bundle: &BundleView) -> Vec<Way> {
-        let mut avoid = bundle.excluded.clone();
-        avoid.extend(bundle.received_from);
-        let mut ways: Vec<Way> = self.way(now, bundle, &avoid).into_iter().collect();
-        if ways.is_empty() && self.return_to_sender && bundle.received_from.is_some() {
-            ways.extend(self.way(now, bundle, &bundle.excluded));
+    /// Books a way, and asks again about what no longer fits.
+    fn book(&mut self, now: Instant, held: &Held, way: &Planned, out: &mut Orders) {
+        let (clock, priority) = (self.clock(), held.bundle.priority);
+        if let (Some(loaded), Some(first)) = (&self.loaded, way.route.first_contact()) {
+            self.ledger.booked.pass(&loaded.index, first, clock.plan_time(now));
         }
-        if bundle.critical && !ways.is_empty() {
-            while ways.len() < CRITICAL_COPIES_MAX {
-                avoid.extend(ways.last().and_then(|way| way.route.next_hop()));
-                let Some(way) = self.way(now, bundle, &avoid) else { break };
-                ways.push(way);
-            }
+        self.ledger.book(held.handle(), &way.route, priority, way.arrival);
+        for contact in way.route.path.iter().filter_map(|hop| hop.contact) {
+            self.bump(contact, priority, out);
         }
-        ways
     }
 
-    fn proposal(&self, way: &Way) -> Option<Proposal> {
-        let hop = way.route.path.first()?;
-        let clock = self.loaded.as_ref().and_then(|l| l.clock).unwrap_or(PlanClock::starting(Instant::ZERO));
-        let contact = hop.contact.and_then(|c| self.loaded.as_ref()?.plan.contacts.get(c as usize));
-        let (not_before, until) = match contact {
-            Some(contact) => (clock.instant(contact.start), clock.instant(contact.end)),
-            None => (clock.instant(hop.start), self.outside_until(way.link)),
-        };
-        let arrival = Some(clock.instant(way.route.arrival));
-        Some(Proposal::Forward { link: way.link, next_hop: hop.to, not_before, until, arrival })
-    }
-
-    fn outside_until(&self, link: LinkId) -> Instant {
-        self.outside.iter().find(|(l, _)| *l == link).map_or(Instant::MAX, |(_, o)| Instant(o.until.0))
-    }
-
-    /// Books the route the agent followed, and bumps what no longer fits.
-    fn book(&mut self, now: Instant, bundle: &BundleView, link: LinkId, out: &mut dyn Sink<RouterOutput>) {
-        self.release(bundle.bundle);
-        let proposed = self.proposed.take().filter(|(handle, _)| *handle == bundle.bundle);
-        let known = proposed.and_then(|(_, ways)| ways.into_iter().find(|way| way.link == link));
-        let Some(way) = known.or_else(|| self.way(now, bundle, &bundle.excluded).filter(|way| way.link == link)) else {
-            return;
-        };
-        let Some(loaded) = &self.loaded else { return };
-        if let (Some(first), Some(clock)) = (way.route.first_contact(), loaded.clock) {
-            self.booked.pass(&loaded.plan, first, clock.plan_time(now));
+    /// A critical bundle goes over every neighbour that leads there.
+    fn copies(
+        &mut self,
+        planner: &mut Planner,
+        node: &Node<'_>,
+        held: &Held,
+        mut avoid: Vec<NodeId>,
+        first: Planned,
+        out: &mut Orders,
+    ) -> Way {
+        let (mut legs, mut last) = (alloc::vec![first.leg], first);
+        while legs.len() < CRITICAL_COPIES_MAX {
+            let Some(hop) = last.route.next_hop() else { break };
+            avoid.push(hop);
+            avoid.extend(node.peers.of(hop).into_iter().flat_map(names));
+            let Some(way) = self.another(planner, node, held, &avoid) else { break };
+            self.book(node.now, held, &way, out);
+            legs.push(way.leg);
+            last = way;
         }
-        self.booked.book(&way.route, bundle.priority);
-        let contacts: Vec<u32> = way.route.path.iter().filter_map(|hop| hop.contact).collect();
-        self.next_number += 1;
-        let booking = Booking {
-            contacts: contacts.clone(),
-            volume: way.route.volume,
-            priority: bundle.priority,
-            number: self.next_number,
-        };
-        self.bookings.insert(bundle.bundle, booking);
-        for contact in contacts {
-            self.bump(contact, bundle.priority, out);
-        }
+        if legs.len() == 1 { Way::One(legs[0]) } else { Way::All(legs) }
     }
 
     /// Overbooking (CCSDS 734.3-B-1, overbooking management): while less urgent bundles were
     /// promised more of the contact than is left, the latest of the least urgent is asked about
     /// again.
-    fn bump(&mut self, contact: u32, by: Priority, out: &mut dyn Sink<RouterOutput>) {
-        for level in Priority::ALL.into_iter().filter(|level| *level < by) {
-            while self.loaded.as_ref().is_some_and(|l| self.booked.is_overbooked(&l.plan, contact, level)) {
-                let on_contact = self.bookings.iter().filter(|(_, b)| b.priority < by && b.contacts.contains(&contact));
-                let victim = on_contact.min_by_key(|(_, b)| (b.priority, core::cmp::Reverse(b.number)));
-                let Some(handle) = victim.map(|(handle, _)| *handle) else { break };
-                self.release(handle);
-                out.push(RouterOutput::Bump(handle));
-            }
-        }
-    }
-
-    fn release(&mut self, bundle: BundleHandle) {
-        if let Some(booking) = self.bookings.remove(&bundle) {
-            for contact in booking.contacts {
-                self.booked.release(contact, booking.volume, booking.priority);
-            }
-        }
-    }
-
-    /// A link of the plan failed while its contact runs: the bundles that wait for it are asked
-    /// about again, and may take a sibling.
-    fn abandon(&mut self, now: Instant, link: LinkId, out: &mut dyn Sink<RouterOutput>) {
+    fn bump(&mut self, contact: u32, by: Priority, out: &mut Orders) {
         let Some(loaded) = &self.loaded else { return };
-        let Some(at) = loaded.clock.map(|clock| clock.plan_time(now)) else { return };
-        let is_running =
-            |contact: u32| loaded.plan.contacts.get(contact as usize).is_some_and(|c| c.start <= at && at < c.end);
-        let own = loaded.links.iter().filter(|(_, l)| **l == link).map(|(contact, _)| *contact);
-        let running: Vec<u32> = own.filter(|contact| is_running(*contact)).collect();
-        if running.is_empty() {
-            return; // its contact ended, as planned
+        while self.ledger.booked.is_overbooked(&loaded.index, contact, Priority::Bulk) {
+            let Some(victim) = self.ledger.least(contact, by) else { return };
+            self.ledger.release(victim, |_| true);
+            out.push(Order::Reroute(victim));
         }
-        let waits = |booking: &Booking| booking.contacts.first().is_some_and(|first| running.contains(first));
-        let moved: Vec<BundleHandle> = self.bookings.iter().filter(|(_, b)| waits(b)).map(|(h, _)| *h).collect();
-        for handle in moved {
-            self.release(handle);
-            out.push(RouterOutput::Bump(handle));
+    }
+
+    /// Asks again about bundles whose contact failed, some at a time.
+    fn sweep(&mut self, now: Instant, out: &mut Orders) {
+        for _ in 0..SLICE {
+            let Some(contact) = self.abandoned.first().copied() else { return };
+            match self.ledger.first_on(contact) {
+                Some(bundle) => {
+                    self.ledger.release(bundle, |_| true);
+                    out.push(Order::Reroute(bundle));
+                }
+                None => drop(self.abandoned.pop_first()),
+            }
+        }
+        out.push(Order::Wake(now));
+    }
+
+    fn link_up(&mut self, node: &Node<'_>, link: LinkId, outside: Outside, out: &mut Orders) {
+        let Some(loaded) = self.loaded.as_ref().filter(|loaded| loaded.has(link)) else {
+            let names = node.peers.get(outside.peer).map_or(&[][..], |peer| &peer.names);
+            let known = |id: NodeId| self.loaded.as_ref().is_some_and(|l| l.index.place(id).is_some());
+            // A neighbour the plan knows may be the way to anywhere; another only to itself.
+            if names.iter().any(|name| known(name.id.node())) {
+                out.push(Order::RerouteAll);
+            } else {
+                names.iter().for_each(|name| out.push(Order::RerouteTo(name.id.node())));
+            }
+            self.outside.insert(link, outside);
+            return;
+        };
+        if self.down.remove(&link) {
+            let over = |contact: u32| loaded.index.group_of(contact).and_then(|group| loaded.link(group));
+            self.abandoned.retain(|contact| over(*contact) != Some(link));
+            out.push(Order::RerouteAll);
+        }
+    }
+
+    /// A link of the plan that fails while its contact runs: the bundles that wait for it are asked
+    /// about again, and may take a sibling. At the end of its contact nothing needs to be done.
+    fn link_down(&mut self, now: Instant, link: LinkId, out: &mut Orders) {
+        if self.outside.remove(&link).is_some() {
+            return; // the agent asks again about what was queued for it
+        }
+        let Some(loaded) = &self.loaded else { return };
+        let before = self.abandoned.len();
+        self.abandoned.extend(loaded.running(link, now));
+        if self.abandoned.len() > before {
+            self.down.insert(link);
+            self.sweep(now, out);
         }
     }
 
@@ -273,96 +234,82 @@ impl Sabr {
         let Some(loaded) = &self.loaded else { return };
         let Some(at) = loaded.clock.map(|clock| clock.plan_time(now)) else { return };
         if at >= self.forget_at {
-            self.booked.forget_before(&loaded.plan, at);
+            self.ledger.booked.forget_before(&loaded.index, at);
             self.forget_at = at.saturating_add(FORGET_EVERY);
         }
     }
 }
 
+/// Whether a leg to this node is one to this neighbour; one without a name may be any.
+fn leads_to(node: &Node<'_>, to: PeerId, next_hop: NodeId) -> bool {
+    node.peers.get(to).is_none_or(|peer| peer.names.is_empty() || peer.is(next_hop))
+}
+
 impl Router for Sabr {
-    fn name(&self) -> &'static str {
-        "sabr"
-    }
-    fn params(&self) -> &'static [Param] {
-        Self::PARAMS
+    fn hears(&self) -> Hears {
+        Hears::LINKS.and(Hears::OUTCOMES).and(Hears::GONE)
     }
     fn uses_plan(&self) -> bool {
         true
     }
 
-    fn on_plan(
-        &mut self,
-        now: Instant,
-        clock: &Clock,
-        plan: &Arc<ContactPlan>,
-        local: &[(u32, LinkId)],
-        out: &mut dyn Sink<RouterOutput>,
-    ) {
-        let started = *self.started.get_or_insert(PlanClock::starting(now));
-        let placed = if plan.epoch.is_some() { PlanClock::of_epoch(plan, clock) } else { Some(started) };
-        let same = self.loaded.as_ref().is_some_and(|l| Arc::ptr_eq(&l.plan, plan) || l.plan == *plan);
-        if !same {
-            // Indices mean other contacts now: bookings, routes and the index go together.
-            self.planner = Planner::new(plan);
-            self.booked = Booked::new(self.seed);
-            self.bookings.clear();
+    fn on_plan(&mut self, node: &Node<'_>, plan: &PlacedPlan<'_>, out: &mut Orders) {
+        let same = |loaded: &Loaded| Arc::ptr_eq(&loaded.index, plan.index) || loaded.index.plan() == plan.index.plan();
+        if !self.loaded.as_ref().is_some_and(same) {
+            // Indices mean other contacts now: bookings and the index go together.
+            self.ledger = Ledger::new(self.seed);
+            self.abandoned.clear();
         }
-        self.proposed = None;
         self.forget_at = PlanTime(0);
-        let links: BTreeMap<u32, LinkId> = local.iter().copied().collect();
-        let planned: BTreeSet<LinkId> = links.values().copied().collect();
-        self.outside.retain(|(link, _)| !planned.contains(link));
-        self.down.retain(|link| planned.contains(link));
-        self.loaded = Some(Loaded { plan: plan.clone(), clock: placed, links });
-        out.push(RouterOutput::Reconsider);
+        let mut links = plan.links.to_vec();
+        links.sort_unstable();
+        let loaded = Loaded { index: plan.index.clone(), clock: plan.clock, links };
+        self.outside.retain(|link, _| !loaded.has(*link));
+        self.down.retain(|link| loaded.has(*link));
+        // Links the plan no longer names stay in use while they are up.
+        for peer in node.peers.up() {
+            let outside = Outside { peer: peer.id, rate: peer.rate, until: Instant::MAX };
+            for link in peer.up.iter().filter(|link| !loaded.has(**link)) {
+                self.outside.entry(*link).or_insert(outside);
+            }
+        }
+        self.loaded = Some(loaded);
+        out.push(Order::RerouteAll);
     }
 
-    fn on_contact(&mut self, now: Instant, change: ContactChange, out: &mut dyn Sink<RouterOutput>) {
-        let planned = |link: LinkId| self.loaded.as_ref().is_some_and(|l| l.links.values().any(|l| *l == link));
-        self.proposed = None;
-        match change {
-            ContactChange::Up { link, .. } if planned(link) => {
-                if self.down.remove(&link) {
-                    out.push(RouterOutput::Reconsider);
-                }
+    fn on(&mut self, node: &Node<'_>, news: &News<'_>, out: &mut Orders) {
+        match *news {
+            News::LinkUp { peer, link, rate, until } => {
+                let until = until.unwrap_or(Instant::MAX);
+                self.link_up(node, link, Outside { peer, rate, until }, out);
             }
-            ContactChange::Up { peer, link, rate, until } => {
-                let until = until.map_or(PlanTime::MAX, |until| PlanTime(until.0));
-                self.outside.retain(|(l, _)| *l != link);
-                self.outside.push((link, OutsideLink { peer, rate, until }));
-                out.push(RouterOutput::Reconsider);
-            }
-            ContactChange::Down { link, .. } if planned(link) => {
-                self.down.insert(link);
-                self.abandon(now, link, out);
-            }
-            ContactChange::Down { link, .. } => self.outside.retain(|(l, _)| *l != link),
+            News::LinkDown { link, .. } => self.link_down(node.now, link, out),
+            News::Sent { bundle, to, .. } => self.ledger.use_up(bundle, |hop| leads_to(node, to, hop)),
+            News::Failed { bundle, to, .. } => self.ledger.release(bundle, |hop| leads_to(node, to, hop)),
+            News::Gone { bundle, .. } => self.ledger.release(bundle, |_| true),
+            News::Wake => self.sweep(node.now, out),
+            _ => {}
         }
     }
 
-    fn propose(&mut self, now: Instant, question: Question<'_>, out: &mut Vec<Proposal>) {
-        let Question::Bundle(bundle) = question else { return };
-        self.forget_past(now);
+    fn route(&mut self, node: &Node<'_>, held: &Held, tried: &[PeerId], out: &mut Orders) -> Way {
+        self.forget_past(node.now);
         // What the bundle held so far must not stand in its own way.
-        self.release(bundle.bundle);
-        let ways = self.ways(now, bundle);
-        // Copies first: the agent stops at the first `Forward` it can follow.
-        for way in ways.iter().skip(1) {
-            if let Some(Proposal::Forward { link, next_hop, .. }) = self.proposal(way) {
-                out.push(Proposal::Copy { link, next_hop, split: 1 });
+        self.ledger.release(held.handle(), |_| true);
+        let mut planner = core::mem::take(&mut self.planner);
+        let way = self.best(&mut planner, node, held, held.size(), tried).map(|way| {
+            self.book(node.now, held, &way, out);
+            if held.bundle.facts.has(Facts::CRITICAL) {
+                return self.copies(&mut planner, node, held, excluded(node, tried, held.from), way, out);
             }
-        }
-        out.extend(ways.first().and_then(|way| self.proposal(way)));
-        self.proposed = Some((bundle.bundle, ways));
+            Way::One(way.leg)
+        });
+        self.planner = planner;
+        way.unwrap_or(Way::Wait(held.expires))
     }
 
-    fn on_outcome(&mut self, now: Instant, bundle: &BundleView, outcome: Outcome, out: &mut dyn Sink<RouterOutput>) {
-        match outcome {
-            Outcome::Queued { link } => self.book(now, bundle, link, out),
-            // Sent: the volume is used up, and no longer the bundle's to give back.
-            Outcome::Sent { .. } => drop(self.bookings.remove(&bundle.bundle)),
-            Outcome::Failed { .. } | Outcome::Gone => self.release(bundle.bundle),
-        }
+    fn route_part(&self, node: &Node<'_>, held: &Held, size: u64, tried: &[PeerId]) -> Option<Leg> {
+        Some(self.best(&mut Planner::default(), node, held, size, tried)?.leg)
     }
 }
 

@@ -9,14 +9,14 @@
 //! entry node: the tie-breaks of CCSDS 734.3-B-1.
 
 use super::booking::Booked;
-use super::graph::{Edge, Graph, Group};
 use super::profile::Profile;
+use crate::PlanTime;
 use crate::contact_plan::nanoseconds;
-use crate::{ContactPlan, PlanTime};
+use crate::plan_index::{Edge, Group, GroupId, PlanIndex};
 use alloc::collections::BinaryHeap;
 use alloc::vec::Vec;
 use core::cmp::Reverse;
-use farlink_base::{DataRate, NodeId, Priority};
+use farlink_base::{DataRate, LinkId, NodeId, Priority};
 
 /// What to find a route for.
 #[derive(Clone, Copy, Debug)]
@@ -80,6 +80,8 @@ pub struct Route {
     pub until: PlanTime,
     /// Bytes it takes of every contact.
     pub volume: u64,
+    /// The link outside the plan it begins with, if it does.
+    pub outside: Option<LinkId>,
 }
 impl Route {
     /// Number of hops.
@@ -99,6 +101,8 @@ impl Route {
 /// A link outside the plan, up now: the first hop may use it.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct OutsideLink {
+    /// Which.
+    pub link: LinkId,
     /// The neighbour.
     pub peer: NodeId,
     /// How fast, where known.
@@ -111,15 +115,15 @@ pub struct OutsideLink {
 pub struct Origin<'a> {
     /// All identifiers of this node.
     pub nodes: &'a [NodeId],
-    /// Whether this node can use its contact with this index.
-    pub usable: &'a dyn Fn(u32) -> bool,
+    /// From which start on this node can use the contacts of a group of its own; `None`: none.
+    pub usable: &'a dyn Fn(GroupId) -> Option<PlanTime>,
     /// Links outside the plan.
     pub outside: &'a [OutsideLink],
 }
 
-/// Finds the best route, or none. Indexes the plan anew: to ask often, keep a [`Planner`].
-pub fn find_route(plan: &ContactPlan, query: &Query<'_>, booked: &Booked) -> Option<Route> {
-    Planner::new(plan).route(query, booked)
+/// Finds the best route, or none. To ask often, keep a [`Planner`].
+pub fn find_route(index: &PlanIndex, query: &Query<'_>, booked: &Booked) -> Option<Route> {
+    Planner::default().route(index, query, booked)
 }
 
 const NO_LABEL: u32 = u32::MAX;
@@ -133,22 +137,42 @@ struct Label {
     entry: NodeId,
     node: u32,
     hops: u32,
-    contact: Option<u32>,
+    by: By,
     parent: u32,
+}
+
+/// What a label was reached over.
+#[derive(Clone, Copy)]
+enum By {
+    Nothing,
+    Contact(u32),
+    Outside(LinkId),
 }
 
 type Key = Reverse<(u64, u32, Reverse<u64>, NodeId, u32)>;
 
-/// An indexed plan and the working memory of searches over it.
+/// What is known of a node during a search.
+#[derive(Clone, Copy)]
+struct Reached {
+    /// Best (arrival, hops) on the heap.
+    arrival: u64,
+    hops: u32,
+    /// Fewest hops over which it has been reached so far.
+    settled: u32,
+}
+const UNREACHED: Reached = Reached { arrival: u64::MAX, hops: u32::MAX, settled: u32::MAX };
+
+/// Working memory kept between searches at most, in bytes. A search over many nodes clears and
+/// fills more than that anyway, so taking it anew costs nothing that can be measured, and a
+/// thousand nodes in one process do not each keep tens of kilobytes.
+const KEPT_MAX: usize = 4096;
+
+/// The working memory of searches. It knows no plan: one can serve many nodes.
 #[derive(Default)]
 pub struct Planner {
-    graph: Graph,
     labels: Vec<Label>,
     heap: BinaryHeap<Key>,
-    /// Fewest hops over which each node has been reached so far.
-    settled: Vec<u32>,
-    /// Best (arrival, hops) on the heap for each node.
-    tentative: Vec<(u64, u32)>,
+    reached: Vec<Reached>,
 }
 
 /// The bundle at hand.
@@ -191,154 +215,183 @@ impl Load<'_> {
 }
 
 impl Planner {
-    /// Indexes a plan.
-    pub fn new(plan: &ContactPlan) -> Self {
-        Planner { graph: Graph::new(plan), ..Planner::default() }
-    }
-
     /// The best route from `query.from` over any of its contacts.
-    pub fn route(&mut self, query: &Query<'_>, booked: &Booked) -> Option<Route> {
-        let origin = Origin { nodes: &[query.from], usable: &|_| true, outside: &[] };
-        self.route_from(&origin, query, booked)
+    pub fn route(&mut self, index: &PlanIndex, query: &Query<'_>, booked: &Booked) -> Option<Route> {
+        let origin = Origin { nodes: &[query.from], usable: &|_| Some(PlanTime(0)), outside: &[] };
+        self.route_from(index, &origin, query, booked)
     }
 
     /// The best route from `origin` (`query.from` is not looked at): smallest arrival, then fewest
     /// hops, then latest termination, then smallest entry node. A contact is never waited for
     /// merely because it ends later.
-    pub fn route_from(&mut self, origin: &Origin<'_>, query: &Query<'_>, booked: &Booked) -> Option<Route> {
+    pub fn route_from(
+        &mut self,
+        index: &PlanIndex,
+        origin: &Origin<'_>,
+        query: &Query<'_>,
+        booked: &Booked,
+    ) -> Option<Route> {
+        let volume = query.profile.volume(query.size);
+        if origin.nodes.contains(&query.to) {
+            let (arrival, until) = (query.at, PlanTime::MAX);
+            return Some(Route { path: Vec::new(), arrival, until, volume, outside: None });
+        }
         let load = Load {
-            volume: query.profile.volume(query.size),
+            volume,
             latest: query.expires.0,
             priority: query.priority,
             profile: query.profile,
             booked,
             cached: core::cell::Cell::new((0, u64::MAX)),
         };
-        if origin.nodes.contains(&query.to) {
-            return Some(Route { path: Vec::new(), arrival: query.at, until: PlanTime::MAX, volume: load.volume });
+        let mut search = Search { index, origin, query, load, memory: self };
+        let route = search.run();
+        if self.memory() > KEPT_MAX {
+            *self = Planner::default();
         }
-        self.clear();
-        let direct = self.begin(origin, query, &load);
-        let found = match self.graph.place(query.to) {
-            Some(to) => self.search(to, origin, query, &load),
-            None => None,
-        };
-        let through = found.map(|label| self.unwind(label, load.volume, origin.nodes));
-        match (direct, through) {
+        route
+    }
+
+    /// Bytes of working memory kept.
+    pub fn memory(&self) -> usize {
+        self.labels.capacity() * size_of::<Label>()
+            + self.heap.capacity() * size_of::<Key>()
+            + self.reached.capacity() * size_of::<Reached>()
+    }
+
+    fn clear(&mut self, nodes: usize) {
+        self.labels.clear();
+        self.heap.clear();
+        self.reached.clear();
+        self.reached.resize(nodes, UNREACHED);
+    }
+
+    fn push(&mut self, label: Label) {
+        let best = &mut self.reached[label.node as usize];
+        // Behind something already waiting that is strictly better in both: it can never be needed.
+        if (best.arrival < label.arrival && best.hops <= label.hops)
+            || (best.arrival <= label.arrival && best.hops < label.hops)
+        {
+            return;
+        }
+        if (label.arrival, label.hops) < (best.arrival, best.hops) {
+            (best.arrival, best.hops) = (label.arrival, label.hops);
+        }
+        let place = self.labels.len() as u32;
+        self.heap.push(Reverse((label.arrival, label.hops, Reverse(label.until), label.entry, place)));
+        self.labels.push(label);
+    }
+}
+
+/// One search.
+struct Search<'a> {
+    index: &'a PlanIndex,
+    origin: &'a Origin<'a>,
+    query: &'a Query<'a>,
+    load: Load<'a>,
+    memory: &'a mut Planner,
+}
+
+impl Search<'_> {
+    fn run(&mut self) -> Option<Route> {
+        self.memory.clear(self.index.nodes.len());
+        let direct = self.begin();
+        let found = self.index.place(self.query.to).and_then(|to| self.reach(to));
+        match (direct, found.map(|label| self.unwind(label))) {
             (Some(direct), Some(route)) if route.arrival < direct.arrival => Some(route),
             (Some(direct), _) => Some(direct),
             (None, through) => through,
         }
     }
 
-    fn clear(&mut self) {
-        self.labels.clear();
-        self.heap.clear();
-        self.settled.clear();
-        self.settled.resize(self.graph.nodes.len(), u32::MAX);
-        self.tentative.clear();
-        self.tentative.resize(self.graph.nodes.len(), (u64::MAX, u32::MAX));
-    }
-
     /// Puts the first labels on the heap; gives the best route straight over a link outside the
     /// plan.
-    fn begin(&mut self, origin: &Origin<'_>, query: &Query<'_>, load: &Load<'_>) -> Option<Route> {
+    fn begin(&mut self) -> Option<Route> {
+        let (index, origin, query) = (self.index, self.origin, self.query);
         let at = query.at.0;
-        for &node in origin.nodes {
-            if let Some(node) = self.graph.place(node) {
-                let until = u64::MAX;
-                let entry = NodeId::NULL;
-                let (contact, parent) = (None, NO_LABEL);
-                self.push(Label { arrival: at, start: at, until, entry, node, hops: 0, contact, parent });
-            }
+        for node in origin.nodes.iter().filter_map(|node| index.place(*node)) {
+            let (until, entry, by, parent) = (u64::MAX, NodeId::NULL, By::Nothing, NO_LABEL);
+            self.memory.push(Label { arrival: at, start: at, until, entry, node, hops: 0, by, parent });
         }
         let mut direct: Option<Route> = None;
         for link in origin.outside.iter().filter(|link| !query.excluded.contains(&link.peer)) {
-            let time = link.rate.map_or(0, |rate| load.transmission_ns(rate));
+            let time = link.rate.map_or(0, |rate| self.load.transmission_ns(rate));
             let arrival = at.saturating_add(time);
-            if arrival > link.until.0 || arrival > load.latest {
+            if arrival > link.until.0 || arrival > self.load.latest {
                 continue;
             }
-            let (contact, parent) = (None, NO_LABEL);
-            let (entry, until) = (link.peer, link.until.0);
-            if link.peer == query.to && direct.as_ref().is_none_or(|d| arrival < d.arrival.0) {
-                let from = origin.nodes.first().copied().unwrap_or_default();
-                let arrival = PlanTime(arrival);
-                let path = alloc::vec![Hop { contact, from, to: link.peer, start: query.at, arrival }];
-                direct = Some(Route { path, arrival, until: link.until, volume: load.volume });
-            } else if let Some(node) = self.graph.place(link.peer) {
-                self.push(Label { arrival, start: at, until, entry, node, hops: 1, contact, parent });
+            if link.peer != query.to {
+                let Some(node) = index.place(link.peer) else { continue };
+                let (entry, until, by) = (link.peer, link.until.0, By::Outside(link.link));
+                self.memory.push(Label { arrival, start: at, until, entry, node, hops: 1, by, parent: NO_LABEL });
+            } else if direct.as_ref().is_none_or(|d| arrival < d.arrival.0) {
+                direct = Some(self.straight(link, PlanTime(arrival)));
             }
         }
         direct
     }
 
-    fn push(&mut self, label: Label) {
-        let node = label.node as usize;
-        let best = &mut self.tentative[node];
-        // Behind something already waiting that is strictly better in both: it can never be needed.
-        if (best.0 < label.arrival && best.1 <= label.hops) || (best.0 <= label.arrival && best.1 < label.hops) {
-            return;
-        }
-        if (label.arrival, label.hops) < *best {
-            *best = (label.arrival, label.hops);
-        }
-        let index = self.labels.len() as u32;
-        self.heap.push(Reverse((label.arrival, label.hops, Reverse(label.until), label.entry, index)));
-        self.labels.push(label);
+    fn straight(&self, link: &OutsideLink, arrival: PlanTime) -> Route {
+        let from = self.origin.nodes.first().copied().unwrap_or_default();
+        let path = alloc::vec![Hop { contact: None, from, to: link.peer, start: self.query.at, arrival }];
+        Route { path, arrival, until: link.until, volume: self.load.volume, outside: Some(link.link) }
     }
 
-    fn search(&mut self, to: u32, origin: &Origin<'_>, query: &Query<'_>, load: &Load<'_>) -> Option<u32> {
-        while let Some(Reverse((_, hops, _, _, index))) = self.heap.pop() {
-            let label = self.labels[index as usize];
-            if hops >= self.settled[label.node as usize] {
+    fn reach(&mut self, to: u32) -> Option<u32> {
+        while let Some(Reverse((_, hops, _, _, place))) = self.memory.heap.pop() {
+            let label = self.memory.labels[place as usize];
+            let reached = &mut self.memory.reached[label.node as usize];
+            if hops >= reached.settled {
                 continue; // reached no later over no more hops before
             }
-            self.settled[label.node as usize] = hops;
+            reached.settled = hops;
             if label.node == to {
-                return Some(index);
+                return Some(place);
             }
-            for group in 0..self.graph.groups(label.node).len() {
-                let group = self.graph.groups(label.node)[group].clone();
-                if self.settled[group.to as usize] <= hops + 1 {
-                    continue;
-                }
-                let entry = if hops == 0 { self.graph.nodes[group.to as usize] } else { label.entry };
-                if hops == 0 && query.excluded.contains(&entry) {
-                    continue;
-                }
-                if let Some((edge, start, arrival)) = self.best_contact(&group, &label, origin, load) {
-                    let until = label.until.min(edge.end);
-                    let contact = Some(edge.contact);
-                    let (node, hops) = (group.to, hops + 1);
-                    self.push(Label { arrival, start, until, entry, node, hops, contact, parent: index });
-                }
-            }
+            self.expand(place, &label);
         }
         None
     }
 
+    fn expand(&mut self, place: u32, label: &Label) {
+        let index = self.index;
+        for (id, group) in index.groups(label.node) {
+            if self.memory.reached[group.to as usize].settled <= label.hops + 1 {
+                continue;
+            }
+            let (mut entry, mut from) = (label.entry, PlanTime(0));
+            if label.hops == 0 {
+                entry = index.nodes[group.to as usize];
+                let Some(usable) = (self.origin.usable)(id) else { continue };
+                if self.query.excluded.contains(&entry) {
+                    continue;
+                }
+                from = usable;
+            }
+            if let Some((edge, start, arrival)) = self.best_contact(group, label.arrival, from) {
+                let (until, by) = (label.until.min(edge.end), By::Contact(edge.contact));
+                let (node, hops) = (group.to, label.hops + 1);
+                self.memory.push(Label { arrival, start, until, entry, node, hops, by, parent: place });
+            }
+        }
+    }
+
     /// The contact of a group that brings the bundle over first; of equals, the one that ends last.
-    /// A later contact may win by a shorter light time or a higher rate.
-    fn best_contact(
-        &self,
-        group: &Group,
-        label: &Label,
-        origin: &Origin<'_>,
-        load: &Load<'_>,
-    ) -> Option<(Edge, u64, u64)> {
+    /// A later contact may win by a shorter light time or a higher rate. Contacts that begin before
+    /// `from` cannot be used.
+    fn best_contact(&self, group: &Group, ready: u64, from: PlanTime) -> Option<(Edge, u64, u64)> {
         let mut best: Option<(Edge, u64, u64)> = None;
-        for edge in self.graph.edges_after(group, label.arrival) {
-            let bound = best.as_ref().map_or(load.latest, |(_, _, arrival)| *arrival);
+        for edge in self.index.edges_after(group, ready) {
+            let bound = best.as_ref().map_or(self.load.latest, |(_, _, arrival)| *arrival);
             if edge.start.saturating_add(group.delay_min) > bound {
                 break;
             }
-            if label.hops == 0 && !(origin.usable)(edge.contact) {
+            if edge.start < from.0 {
                 continue;
             }
-            let Some((start, arrival)) = load.over(edge, label.arrival) else { continue };
+            let Some((start, arrival)) = self.load.over(edge, ready) else { continue };
             let better = match &best {
-                None => arrival <= load.latest,
+                None => arrival <= self.load.latest,
                 Some((held, _, best)) => arrival < *best || (arrival == *best && edge.end > held.end),
             };
             if better {
@@ -348,25 +401,30 @@ impl Planner {
         best
     }
 
-    fn unwind(&self, last: u32, volume: u64, local: &[NodeId]) -> Route {
-        let end = self.labels[last as usize];
-        let mut path = Vec::with_capacity(end.hops as usize);
+    fn unwind(&self, last: u32) -> Route {
+        let labels = &self.memory.labels;
+        let end = labels[last as usize];
+        let (mut path, mut outside) = (Vec::with_capacity(end.hops as usize), None);
         let mut label = end;
         while label.hops > 0 {
-            let parent = self.labels.get(label.parent as usize);
-            let outside = || local.first().copied().unwrap_or_default();
-            let from = parent.map_or_else(outside, |p| self.graph.nodes[p.node as usize]);
-            path.push(Hop {
-                contact: label.contact,
-                from,
-                to: self.graph.nodes[label.node as usize],
-                start: PlanTime(label.start),
-                arrival: PlanTime(label.arrival),
-            });
+            let parent = labels.get(label.parent as usize);
+            let here = || self.origin.nodes.first().copied().unwrap_or_default();
+            let from = parent.map_or_else(here, |p| self.index.nodes[p.node as usize]);
+            let contact = match label.by {
+                By::Contact(contact) => Some(contact),
+                By::Outside(link) => {
+                    outside = Some(link);
+                    None
+                }
+                By::Nothing => None,
+            };
+            let to = self.index.nodes[label.node as usize];
+            path.push(Hop { contact, from, to, start: PlanTime(label.start), arrival: PlanTime(label.arrival) });
             let Some(parent) = parent else { break };
             label = *parent;
         }
         path.reverse();
-        Route { path, arrival: PlanTime(end.arrival), until: PlanTime(end.until), volume }
+        let (arrival, until) = (PlanTime(end.arrival), PlanTime(end.until));
+        Route { path, arrival, until, volume: self.load.volume, outside }
     }
 }

@@ -1,222 +1,372 @@
 use super::*;
-use crate::contact_plan::parse;
-use crate::testing::view;
+use crate::contact_plan::{ContactPlan, parse};
+use crate::testing::Site;
+use farlink_base::{BundleMeta, Clock, EndpointId, Facts};
+use farlink_book::{Handle, Identity, New, Outlook};
 use std::string::ToString;
 
 fn second(s: u64) -> Instant {
     Instant(s * 1_000_000_000)
 }
 
-/// A router at node 1 whose contact `i` uses link `i`.
-fn router(plan: &str) -> (Sabr, Arc<ContactPlan>) {
-    let plan = Arc::new(parse(plan).unwrap().plan);
-    let mut router = Sabr::new(&[], &[NodeId(1)], 7);
-    router.on_plan(second(0), &Clock::UNTRUSTED, &plan, &local(&plan), &mut Vec::new());
-    (router, plan)
+fn index(text: &str) -> Arc<PlanIndex> {
+    Arc::new(PlanIndex::new(parse(text).unwrap().plan))
 }
 
-fn local(plan: &ContactPlan) -> Vec<(u32, LinkId)> {
-    let own = plan.contacts.iter().enumerate().filter(|(_, c)| c.from == NodeId(1));
-    own.map(|(index, _)| (index as u32, LinkId(index as u32))).collect()
+/// Node 1 with a router whose group `i` uses link `i`; its neighbours are all other nodes of the
+/// plan.
+struct Bench {
+    site: Site,
+    router: Sabr,
+    said: Orders,
 }
 
-fn ask(router: &mut Sabr, now: u64, bundle: &BundleView) -> Vec<Proposal> {
-    let mut out = Vec::new();
-    router.propose(second(now), Question::Bundle(bundle), &mut out);
-    out
-}
-
-/// Link and arrival in seconds of the proposal to forward.
-fn forward(proposals: &[Proposal]) -> Option<(u32, u64)> {
-    match proposals.last()? {
-        Proposal::Forward { link, arrival, .. } => Some((link.0, arrival.unwrap().0 / 1_000_000_000)),
-        _ => None,
+impl Bench {
+    fn new(text: &str) -> Bench {
+        let mut bench = Bench { site: Site::new(), router: Sabr::new(&[], &[NodeId(1)], 7), said: Orders::default() };
+        bench.plan(&index(text));
+        bench
     }
-}
-
-/// Asks and follows the answer.
-fn queue(router: &mut Sabr, now: u64, bundle: &BundleView) -> (Option<(u32, u64)>, Vec<RouterOutput>) {
-    let answer = forward(&ask(router, now, bundle));
-    let mut said = Vec::new();
-    if let Some((link, _)) = answer {
-        router.on_outcome(second(now), bundle, Outcome::Queued { link: LinkId(link) }, &mut said);
+    fn plan(&mut self, index: &Arc<PlanIndex>) {
+        let clock = Some(PlanClock::starting(Instant::ZERO));
+        let links: Vec<_> = index.groups_from(NodeId(1)).map(|group| (group, LinkId(group.0))).collect();
+        for (group, link) in &links {
+            self.site.meet(index.ends(*group).1.0, link.0);
+        }
+        self.router.on_plan(&self.site.node(), &PlacedPlan { index, clock, links: &links }, &mut self.said);
+        assert_eq!(self.said.drain().collect::<Vec<_>>(), [Order::RerouteAll]);
     }
-    (answer, said)
+    /// A bundle of 100 bytes made here.
+    fn bundle(&mut self, to: u64) -> Handle {
+        self.site.keep(to, 100)
+    }
+    fn with(&mut self, to: u64, change: impl Fn(&mut BundleMeta, &mut New)) -> Handle {
+        self.site.keep_with(to, 100, change)
+    }
+    fn priority(&mut self, to: u64, priority: Priority) -> Handle {
+        self.with(to, |bundle, _| bundle.priority = priority)
+    }
+    fn way(&mut self, now: u64, bundle: Handle, tried: &[PeerId]) -> Way {
+        self.site.now = second(now);
+        self.router.route(&self.site.node(), self.site.held(bundle), tried, &mut self.said)
+    }
+    /// Link and arrival in seconds.
+    fn ask(&mut self, now: u64, bundle: Handle) -> Option<(u32, u64)> {
+        let way = self.way(now, bundle, &[]);
+        self.seen(bundle, way)
+    }
+    fn seen(&self, bundle: Handle, way: Way) -> Option<(u32, u64)> {
+        let Way::One(leg) = way else {
+            assert_eq!(way, Way::Wait(self.site.held(bundle).expires));
+            return None;
+        };
+        let prospect = self.router.prospect(&self.site.node(), self.site.held(bundle), None).unwrap();
+        Some((leg.link.0, prospect.arrival.0 / 1_000_000_000))
+    }
+    fn hear(&mut self, now: u64, news: News<'_>) {
+        self.site.now = second(now);
+        self.router.on(&self.site.node(), &news, &mut self.said);
+    }
+    fn peer(&self, number: u64) -> PeerId {
+        self.site.peers.of(NodeId(number)).unwrap().id
+    }
+    fn said(&mut self) -> Vec<Order> {
+        self.said.drain().collect()
+    }
 }
 
 const TWO_LINKS: &str = "contact 1 2 link=ka +0..+20 rate 10 B/s\ncontact 1 2 link=laser +5..+100 rate 10 B/s";
+const DIAMOND: &str = "contact 1 2 +0..+50 rate 10 B/s\ncontact 2 4 +0..+50 rate 10 B/s\n\
+                       contact 1 3 +0..+90 rate 10 B/s\ncontact 3 4 +60..+90 rate 10 B/s";
+
+fn failed(bundle: Handle, to: PeerId) -> News<'static> {
+    News::Failed { bundle, to, gave: 0, keep: false }
+}
 
 #[test]
 fn bookings_fill_a_link_and_then_its_sibling() {
-    let (mut router, _) = router(TWO_LINKS);
-    let answers: Vec<_> = (1..=4).map(|n| queue(&mut router, 0, &view(n, 2)).0.unwrap()).collect();
-    assert_eq!(answers, [(0, 10), (1, 15), (0, 20), (1, 25)]);
-    assert_eq!(router.booked(), (2, 4));
-    // Followed or not, a question changes nothing.
-    assert_eq!(forward(&ask(&mut router, 0, &view(5, 2))), Some((1, 35)));
-    assert_eq!(forward(&ask(&mut router, 0, &view(6, 2))), Some((1, 35)));
+    let mut bench = Bench::new(TWO_LINKS);
+    let bundles = [(); 4].map(|()| bench.bundle(2));
+    assert_eq!(bundles.map(|b| bench.ask(0, b).unwrap()), [(0, 10), (1, 15), (0, 20), (1, 25)]);
+    assert_eq!(bench.router.booked(), (2, 4));
+    // Asked again it makes room for itself, at the end of the line.
+    assert_eq!(bench.ask(0, bundles[1]), Some((1, 25)));
+    assert_eq!(bench.router.booked(), (2, 4));
 }
 
 #[test]
 fn bookings_are_conserved() {
-    let (mut router, _) = router(TWO_LINKS);
-    for n in 1..=6 {
-        queue(&mut router, 0, &view(n, 2));
+    let mut bench = Bench::new(TWO_LINKS);
+    let bundles = [(); 6].map(|()| bench.bundle(2));
+    for bundle in bundles {
+        bench.ask(0, bundle).unwrap();
     }
-    let mut said = Vec::new();
-    for n in 1..=6 {
-        let outcome = if n % 2 == 0 { Outcome::Gone } else { Outcome::Failed { link: LinkId(0) } };
-        router.on_outcome(second(0), &view(n, 2), outcome, &mut said);
-        router.on_outcome(second(0), &view(n, 2), Outcome::Gone, &mut said);
+    let to = bench.peer(2);
+    for (n, bundle) in bundles.into_iter().enumerate() {
+        if n % 2 == 0 {
+            bench.hear(0, failed(bundle, to));
+        }
+        bench.hear(0, News::Gone { bundle, why: farlink_book::Why::Forwarded });
     }
-    assert_eq!(router.booked(), (0, 0));
-    assert!(said.is_empty());
+    assert_eq!(bench.router.booked(), (0, 0));
+    assert!(bench.router.ledger.least(0, Priority::Expedited).is_none() && bench.said().is_empty());
 }
 
 #[test]
-fn a_failed_bundle_is_routed_around_the_neighbour_it_failed_for() {
-    let (mut router, _) = router(
-        "contact 1 2 +0..+50 rate 10 B/s\ncontact 2 4 +0..+50 rate 10 B/s\n\
-                                  contact 1 3 +0..+90 rate 10 B/s\ncontact 3 4 +60..+90 rate 10 B/s",
-    );
-    let mut bundle = view(1, 4);
-    assert_eq!(queue(&mut router, 0, &bundle).0, Some((0, 20)));
-    router.on_outcome(second(3), &bundle, Outcome::Failed { link: LinkId(0) }, &mut Vec::new());
-    bundle.excluded = [NodeId(2)].into();
-    assert_eq!(queue(&mut router, 3, &bundle).0, Some((2, 70)));
-    bundle.received_from = Some(NodeId(3));
-    assert_eq!(queue(&mut router, 3, &bundle).0, None, "not back to the sender");
-    router.return_to_sender = true;
-    assert_eq!(queue(&mut router, 3, &bundle).0, Some((2, 70)));
+fn a_refused_bundle_is_routed_around_the_neighbour_and_not_back() {
+    let mut bench = Bench::new(DIAMOND);
+    let bundle = bench.bundle(4);
+    assert_eq!(bench.ask(0, bundle), Some((0, 20)));
+    let (two, three) = (bench.peer(2), bench.peer(3));
+    bench.hear(3, failed(bundle, two));
+    let way = bench.way(3, bundle, &[two]);
+    assert_eq!(bench.seen(bundle, way), Some((1, 70)));
+    // A late failure of the first leg does not touch what is booked for the second.
+    bench.hear(4, failed(bundle, two));
+    assert_eq!(bench.router.booked().1, 1);
+    bench.site.held_mut(bundle).from = three;
+    assert_eq!(bench.way(3, bundle, &[two]), Way::Wait(Instant::MAX), "not back to the sender");
+    bench.router.return_to_sender = true;
+    let way = bench.way(3, bundle, &[two]);
+    assert_eq!(bench.seen(bundle, way), Some((1, 70)));
 }
 
 #[test]
 fn what_was_sent_stays_used_and_what_passed_is_gone() {
-    let (mut router, _) = router("contact 1 2 +0..+30 rate 10 B/s");
-    assert_eq!(queue(&mut router, 0, &view(1, 2)).0, Some((0, 10)));
-    router.on_outcome(second(10), &view(1, 2), Outcome::Sent { link: LinkId(0) }, &mut Vec::new());
+    let mut bench = Bench::new("contact 1 2 +0..+30 rate 10 B/s");
+    let bundles = [(); 4].map(|()| bench.bundle(2));
+    assert_eq!(bench.ask(0, bundles[0]), Some((0, 10)));
+    let to = bench.peer(2);
+    bench.hear(10, News::Sent { bundle: bundles[0], to, gave: 0, keep: false });
     // Idle from 10 to 15: that volume cannot be promised any more.
-    assert_eq!(queue(&mut router, 15, &view(2, 2)).0, Some((0, 25)));
-    assert_eq!(queue(&mut router, 15, &view(3, 2)).0, None);
-    assert_eq!(queue(&mut router, 90, &view(4, 2)).0, None);
-    assert_eq!(router.booked.len(), 0, "contacts that are over are forgotten");
+    assert_eq!(bench.ask(15, bundles[1]), Some((0, 25)));
+    assert_eq!(bench.ask(15, bundles[2]), None);
+    assert_eq!(bench.ask(90, bundles[3]), None);
+    assert_eq!(bench.router.booked().0, 0, "contacts that are over are forgotten");
 }
 
 #[test]
 fn urgent_bundles_overtake_and_bump_what_no_longer_fits() {
-    let (mut router, _) = router(TWO_LINKS.split('\n').next().unwrap());
-    let urgent = |n| BundleView { priority: Priority::Expedited, ..view(n, 2) };
-    let bulk = |n| BundleView { priority: Priority::Bulk, ..view(n, 2) };
-    assert_eq!(queue(&mut router, 0, &view(1, 2)).0, Some((0, 10)));
-    assert_eq!(queue(&mut router, 0, &bulk(2)).0, Some((0, 20)));
-    let (answer, said) = queue(&mut router, 0, &urgent(3));
-    assert_eq!(answer, Some((0, 10)), "as if nothing else were booked");
-    assert_eq!(said, [RouterOutput::Bump(BundleHandle(2))], "the least urgent first");
-    assert_eq!(queue(&mut router, 0, &bulk(2)).0, None);
-    assert_eq!(queue(&mut router, 0, &urgent(4)).1, [RouterOutput::Bump(BundleHandle(1))]);
-    assert_eq!(queue(&mut router, 0, &urgent(5)).0, None);
-    assert_eq!(router.bookings.len(), 2);
+    let mut bench = Bench::new(TWO_LINKS.split('\n').next().unwrap());
+    let (normal, bulk) = (bench.bundle(2), bench.priority(2, Priority::Bulk));
+    let urgent = [(); 3].map(|()| bench.priority(2, Priority::Expedited));
+    assert_eq!((bench.ask(0, normal), bench.ask(0, bulk)), (Some((0, 10)), Some((0, 20))));
+    assert_eq!(bench.ask(0, urgent[0]), Some((0, 10)), "as if nothing else were booked");
+    assert_eq!(bench.said(), [Order::Reroute(bulk)], "the least urgent first");
+    assert_eq!(bench.ask(0, bulk), None);
+    bench.ask(0, urgent[1]);
+    assert_eq!(bench.said(), [Order::Reroute(normal)]);
+    assert_eq!(bench.ask(0, urgent[2]), None);
+    assert_eq!(bench.router.booked(), (1, 2));
 }
 
 #[test]
 fn deadlines_hold() {
-    let (mut router, _) = router("contact 1 2 +5..+30 rate 10 B/s delay 7 s");
-    assert_eq!(forward(&ask(&mut router, 0, &BundleView { expires: second(22), ..view(1, 2) })), Some((0, 22)));
-    assert_eq!(forward(&ask(&mut router, 0, &BundleView { expires: second(21), ..view(1, 2) })), None);
+    let mut bench = Bench::new("contact 1 2 +5..+30 rate 10 B/s delay 7 s");
+    let [in_time, late] = [22, 21].map(|end| bench.with(2, |_, new| new.expires = second(end)));
+    assert_eq!((bench.ask(0, in_time), bench.ask(0, late)), (Some((0, 22)), None));
 }
 
 #[test]
-fn a_proposal_carries_the_contact_on_the_nodes_clock() {
-    let plan = Arc::new(parse("epoch 2026-11-20T09:00:00Z\ncontact 1 2 +100..+200 rate 10 B/s").unwrap().plan);
-    let mut router = Sabr::new(&[], &[NodeId(1)], 0);
-    router.on_plan(second(50), &Clock::UNTRUSTED, &plan, &local(&plan), &mut Vec::new());
-    assert_eq!(ask(&mut router, 50, &view(1, 2)), [], "without a clock the plan cannot be placed");
-    let utc = plan.epoch.map(|e| e.saturating_add_ms(90_000));
-    let clock = Clock { at: second(50), utc, error_ms: 1 };
-    let mut said = Vec::new();
-    router.on_plan(second(50), &clock, &plan, &local(&plan), &mut said);
-    assert_eq!(said, [RouterOutput::Reconsider]);
-    let expected = Proposal::Forward {
-        link: LinkId(0),
-        next_hop: NodeId(2),
-        not_before: second(60),
-        until: second(160),
-        arrival: Some(second(70)),
-    };
-    assert_eq!(ask(&mut router, 50, &view(1, 2)), [expected]);
+fn a_leg_carries_the_contact_on_the_nodes_clock() {
+    let index = index("epoch 2026-11-20T09:00:00Z\ncontact 1 2 +100..+200 rate 10 B/s");
+    let mut bench = Bench::new("");
+    let (bundle, links) = (bench.bundle(2), [(GroupId(0), LinkId(0))]);
+    bench.site.now = second(50);
+    bench.router.on_plan(
+        &bench.site.node(),
+        &PlacedPlan { index: &index, clock: None, links: &links },
+        &mut Orders::default(),
+    );
+    assert_eq!(bench.ask(50, bundle), None, "without a clock the plan cannot be placed");
+    let utc = index.plan().epoch.map(|e| e.saturating_add_ms(90_000));
+    let clock = PlanClock::of_epoch(index.plan(), &Clock { at: second(50), utc, error_ms: 1 });
+    bench.router.on_plan(
+        &bench.site.node(),
+        &PlacedPlan { index: &index, clock, links: &links },
+        &mut Orders::default(),
+    );
+    let leg = Leg { link: LinkId(0), not_before: second(60), until: second(160) };
+    assert_eq!(bench.way(50, bundle, &[]), Way::One(leg));
 }
 
 #[test]
-fn a_plan_without_epoch_keeps_its_beginning_when_replaced() {
-    let (mut router, plan) = router("contact 1 2 +10..+100 rate 10 B/s");
-    queue(&mut router, 0, &view(1, 2));
-    router.on_plan(second(5), &Clock::UNTRUSTED, &plan, &local(&plan), &mut Vec::new());
-    assert_eq!(router.booked(), (1, 1), "the same plan again");
-    let other = Arc::new(parse("contact 1 2 +40..+100 rate 10 B/s").unwrap().plan);
-    router.on_plan(second(5), &Clock::UNTRUSTED, &other, &local(&other), &mut Vec::new());
-    assert_eq!(router.booked(), (0, 0));
-    assert_eq!(queue(&mut router, 5, &view(1, 2)).0, Some((0, 50)));
+fn bookings_stay_with_the_plan_they_were_made_in() {
+    let text = "contact 1 2 +10..+100 rate 10 B/s";
+    let mut bench = Bench::new(text);
+    let bundle = bench.bundle(2);
+    assert_eq!(bench.ask(0, bundle), Some((0, 20)));
+    bench.plan(&index(text));
+    assert_eq!(bench.router.booked(), (1, 1), "the same plan again");
+    bench.plan(&index("contact 1 2 +40..+100 rate 10 B/s"));
+    assert_eq!(bench.router.booked(), (0, 0));
+    assert_eq!(bench.ask(5, bundle), Some((0, 50)));
 }
 
 #[test]
 fn only_contacts_with_a_link_here_are_first_hops() {
-    let plan = Arc::new(parse("contact 1 2 +0..+50 rate 10 B/s\ncontact 1 2 link=b +5..+50 rate 10 B/s").unwrap().plan);
-    let mut router = Sabr::new(&[], &[NodeId(1)], 0);
-    router.on_plan(second(0), &Clock::UNTRUSTED, &plan, &[(1, LinkId(9))], &mut Vec::new());
-    assert_eq!(forward(&ask(&mut router, 0, &view(1, 2))), Some((9, 15)));
+    let index = index("contact 1 2 +0..+50 rate 10 B/s\ncontact 1 2 link=b +5..+50 rate 10 B/s");
+    let mut bench = Bench::new("");
+    let clock = Some(PlanClock::starting(Instant::ZERO));
+    let placed = PlacedPlan { index: &index, clock, links: &[(GroupId(1), LinkId(9))] };
+    bench.router.on_plan(&bench.site.node(), &placed, &mut Orders::default());
+    let bundle = bench.bundle(2);
+    assert_eq!(bench.ask(0, bundle), Some((9, 15)));
 }
 
 #[test]
 fn a_link_that_fails_in_its_contact_gives_its_bundles_to_the_sibling() {
-    let (mut router, _) = router(TWO_LINKS);
-    queue(&mut router, 0, &view(1, 2));
-    let mut said = Vec::new();
-    router.on_contact(second(2), ContactChange::Down { peer: NodeId(2), link: LinkId(0) }, &mut said);
-    assert_eq!(said, [RouterOutput::Bump(BundleHandle(1))]);
-    assert_eq!(queue(&mut router, 2, &view(1, 2)).0, Some((1, 15)));
-    said.clear();
-    let up = ContactChange::Up { peer: NodeId(2), link: LinkId(0), rate: None, until: None };
-    router.on_contact(second(3), up, &mut said);
-    assert_eq!(said, [RouterOutput::Reconsider]);
-    assert_eq!(queue(&mut router, 3, &view(2, 2)).0, Some((0, 13)));
+    let mut bench = Bench::new(TWO_LINKS);
+    let (bundle, later, peer) = (bench.bundle(2), bench.bundle(2), bench.peer(2));
+    bench.ask(0, bundle);
+    let link = LinkId(0);
+    bench.hear(2, News::LinkDown { peer, link });
+    assert_eq!(bench.said(), [Order::Reroute(bundle)]);
+    assert_eq!(bench.ask(2, bundle), Some((1, 15)));
+    bench.hear(3, News::LinkUp { peer, link, rate: None, until: None });
+    assert_eq!(bench.said(), [Order::RerouteAll]);
+    assert_eq!(bench.ask(3, later), Some((0, 13)));
+    // At the end of its contact there is nothing to be done.
+    bench.hear(20, News::LinkDown { peer, link });
+    bench.hear(30, News::LinkUp { peer, link, rate: None, until: None });
+    assert_eq!(bench.said(), []);
+}
+
+#[test]
+fn many_bundles_of_a_failed_contact_are_asked_about_in_slices() {
+    let mut bench = Bench::new("contact 1 2 +0..+900 rate 1 kB/s");
+    let bundles: Vec<Handle> = (0..600).map(|_| bench.bundle(2)).collect();
+    for bundle in &bundles {
+        bench.ask(0, *bundle);
+    }
+    let news = News::LinkDown { peer: bench.peer(2), link: LinkId(0) };
+    bench.hear(1, news);
+    let (mut asked, mut turns) = (Vec::new(), 0);
+    loop {
+        let said = bench.said();
+        turns += 1;
+        assert!(said.len() <= SLICE + 1);
+        asked.extend(said.iter().filter_map(|o| if let Order::Reroute(b) = o { Some(*b) } else { None }));
+        if said.last() != Some(&Order::Wake(second(1))) {
+            break;
+        }
+        bench.hear(1, News::Wake);
+    }
+    assert_eq!((asked, turns), (bundles, 3));
+    assert_eq!(bench.router.booked(), (0, 0));
 }
 
 #[test]
 fn links_outside_the_plan_are_used_while_up() {
-    let (mut router, _) = router("contact 1 2 +50..+100 rate 10 B/s\ncontact 5 2 +0..+100 rate 10 B/s");
-    let up = |peer, link| ContactChange::Up {
-        peer: NodeId(peer),
-        link: LinkId(link),
-        rate: Some(farlink_base::DataRate(800)),
-        until: None,
-    };
-    assert_eq!(forward(&ask(&mut router, 0, &view(1, 2))), Some((0, 60)));
-    router.on_contact(second(0), up(5, 40), &mut Vec::new());
-    assert_eq!(queue(&mut router, 0, &view(1, 2)).0, Some((40, 11)), "through a node of the plan");
-    router.on_contact(second(0), up(77, 41), &mut Vec::new());
-    assert_eq!(queue(&mut router, 0, &view(2, 77)).0, Some((41, 1)), "to a node the plan does not know");
-    router.on_contact(second(0), ContactChange::Down { peer: NodeId(5), link: LinkId(40) }, &mut Vec::new());
-    assert_eq!(forward(&ask(&mut router, 0, &view(3, 2))), Some((0, 60)));
+    let mut bench = Bench::new("contact 1 2 +50..+100 rate 10 B/s\ncontact 5 2 +0..+100 rate 10 B/s");
+    let bundles = [2, 2, 77, 2].map(|to| bench.bundle(to));
+    let (five, far) = (bench.site.meet(5, 40), bench.site.meet(77, 41));
+    let up = |peer, link| News::LinkUp { peer, link: LinkId(link), rate: Some(DataRate(800)), until: None };
+    assert_eq!(bench.ask(0, bundles[0]), Some((0, 60)));
+    bench.hear(0, up(five, 40));
+    assert_eq!(bench.ask(0, bundles[1]), Some((40, 11)), "through a node of the plan");
+    bench.hear(0, up(far, 41));
+    assert_eq!(bench.ask(0, bundles[2]), Some((41, 1)), "to a node the plan does not know");
+    bench.site.peers.learn(far, EndpointId::dtn("rover", ""), Identity::Claimed);
+    let named = bench.with(0, |bundle, _| bundle.destination = EndpointId::dtn("rover", "app"));
+    assert_eq!(bench.ask(0, named), Some((41, 1)), "by another of its names");
+    let group = bench.with(0, |bundle, _| bundle.destination = EndpointId::dtn("rover", "~all"));
+    assert_eq!(bench.ask(0, group), None, "a group is no neighbour");
+    bench.hear(0, News::LinkDown { peer: five, link: LinkId(40) });
+    bench.hear(0, News::Gone { bundle: bundles[0], why: farlink_book::Why::Forwarded });
+    assert_eq!(bench.ask(0, bundles[3]), Some((0, 60)));
 }
 
 #[test]
 fn critical_bundles_go_over_every_neighbour() {
-    let (mut router, _) = router(
-        "contact 1 2 +0..+50 rate 10 B/s\ncontact 2 4 +0..+50 rate 10 B/s\n\
-                                  contact 1 3 +0..+50 rate 10 B/s\ncontact 3 4 +0..+50 rate 10 B/s",
+    let mut bench = Bench::new(DIAMOND);
+    let critical = bench.with(4, |bundle, _| bundle.facts = Facts(Facts::CRITICAL));
+    let Way::All(legs) = bench.way(0, critical, &[]) else { panic!("one leg only") };
+    assert_eq!(legs.iter().map(|leg| leg.link.0).collect::<Vec<_>>(), [0, 1]);
+    assert_eq!(bench.router.booked(), (4, 2));
+    let to = bench.peer(3);
+    bench.hear(0, failed(critical, to));
+    assert_eq!(bench.router.booked(), (2, 1), "the other leg keeps what it holds");
+}
+
+#[test]
+fn a_piece_goes_where_the_whole_does_not() {
+    let mut bench = Bench::new("contact 1 2 +0..+9 rate 10 B/s\ncontact 1 3 +5..+7 rate 10 B/s");
+    let bundle = bench.bundle(2);
+    assert_eq!(bench.ask(0, bundle), None);
+    let part = |bench: &Bench, size| {
+        bench.router.route_part(&bench.site.node(), bench.site.held(bundle), size, &[]).map(|leg| leg.until)
+    };
+    assert_eq!((part(&bench, 91), part(&bench, 90)), (None, Some(second(9))));
+    assert_eq!(bench.router.booked(), (0, 0));
+}
+
+#[test]
+fn prospects_are_arrivals_and_what_the_plan_is_sure_of() {
+    let mut bench = Bench::new(
+        &DIAMOND.replace("contact 2 4 +0..+50 rate 10 B/s", "contact 2 4 +0..+50 rate 10 B/s confidence 0.5"),
     );
-    let critical = BundleView { critical: true, ..view(1, 4) };
-    let proposals = ask(&mut router, 0, &critical);
-    assert_eq!(proposals[0], Proposal::Copy { link: LinkId(2), next_hop: NodeId(3), split: 1 });
-    assert_eq!(forward(&proposals), Some((0, 20)));
+    let (bundle, nowhere) = (bench.bundle(4), bench.bundle(8));
+    let at = |bench: &Bench, bundle, via: Option<u64>| {
+        let via = via.map(|number| bench.site.peer(bench.peer(number)));
+        let prospect = bench.router.prospect(&bench.site.node(), bench.site.held(bundle), via)?;
+        Some((prospect.arrival.0 / 1_000_000_000, prospect.chance))
+    };
+    assert_eq!(at(&bench, bundle, None), Some((20, 0.5)), "before it is booked");
+    bench.ask(0, bundle);
+    assert_eq!(at(&bench, bundle, None), Some((20, 0.5)), "and after");
+    assert_eq!(at(&bench, bundle, Some(3)), Some((70, 1.0)));
+    assert_eq!((at(&bench, nowhere, None), at(&bench, nowhere, Some(2))), (None, None));
+}
+
+#[test]
+fn a_node_that_booked_nothing_costs_little() {
+    assert!(size_of::<Sabr>() <= 512, "{}", size_of::<Sabr>());
+    let text: std::string::String =
+        (1..1000).map(|n| std::format!("contact {n} {} +0..+90 rate 1 kB/s\n", n + 1)).collect();
+    let mut bench = Bench::new(&text);
+    let bundle = bench.bundle(700);
+    bench.ask(0, bundle);
+    assert_eq!(bench.router.planner.memory(), 0, "a search over many nodes leaves nothing behind");
 }
 
 #[test]
 fn equal_routes_are_told_apart_by_the_entry_node() {
     let text = "contact 1 9 +0..+50 rate 10 B/s\ncontact 9 4 +0..+50 rate 10 B/s\n\
                 contact 1 3 +0..+50 rate 10 B/s\ncontact 3 4 +0..+50 rate 10 B/s";
-    let plan = parse(text).unwrap().plan;
-    let route = find_route(&plan, &Query::new(NodeId(1), NodeId(4), PlanTime(0), 100), &Booked::default()).unwrap();
+    let index = index(text);
+    let route = find_route(&index, &Query::new(NodeId(1), NodeId(4), PlanTime(0), 100), &Booked::default()).unwrap();
     assert_eq!(route.next_hop().unwrap().to_string(), "ipn:3");
     assert_eq!(route.until, PlanTime::from_secs(50));
+    assert_eq!(ContactPlan::default(), *PlanIndex::default().plan());
+}
+
+#[test]
+fn whatever_happens_nothing_stays_booked_for_a_bundle_that_is_gone() {
+    let mut rng = farlink_base::Rng::new(7);
+    let mut bench = Bench::new(&DIAMOND.replace("10 B/s", "100 B/s"));
+    let (two, three) = (bench.peer(2), bench.peer(3));
+    let bundles: Vec<Handle> = (0..200)
+        .map(|n| {
+            let (priority, critical) = (Priority::ALL[n % 3], if n % 7 == 0 { Facts::CRITICAL } else { 0 });
+            bench.with(4, |bundle, _| (bundle.priority, bundle.facts) = (priority, Facts(critical)))
+        })
+        .collect();
+    for _ in 0..2000 {
+        let bundle = bundles[rng.below(200) as usize];
+        match rng.below(4) {
+            0 => bench.hear(0, failed(bundle, if rng.chance(0.5) { two } else { three })),
+            1 => bench.hear(0, News::Gone { bundle, why: farlink_book::Why::Forwarded }),
+            _ => drop(bench.way(0, bundle, &[])),
+        }
+        for contact in 0..4 {
+            let most =
+                100 * bench.router.loaded.as_ref().unwrap().index.contacts(GroupId(contact))[0].end / 1_000_000_000;
+            assert!(bench.router.ledger.booked.bytes(contact, Priority::Bulk) <= most, "what no longer fits is bumped");
+        }
+    }
+    for bundle in bundles {
+        bench.hear(0, News::Gone { bundle, why: farlink_book::Why::Forwarded });
+    }
+    assert_eq!(bench.router.booked(), (0, 0));
 }

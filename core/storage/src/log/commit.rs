@@ -20,12 +20,14 @@ const LAZY_MAX: usize = 10_000;
 /// Bytes of an arriving bundle on their way to disk.
 #[derive(Debug)]
 pub(super) struct Arriving {
-    /// The agent's number of the spill, and ours.
+    /// The asker's number of the spill, and ours.
     pub agent: u64,
-    pub number: u32,
+    pub number: u64,
     /// Offset of the bytes in the spill.
     pub start: u64,
     pub data: Payload,
+    /// Commits that failed with it.
+    pub attempts: u8,
 }
 impl Arriving {
     pub fn record_len(&self) -> u64 {
@@ -451,7 +453,7 @@ impl LogStore {
         match self.kept.get_mut(&bundle) {
             Some(Kept { state, .. }) if matches!(state, State::Writing(_)) => {
                 if let State::Writing(draft) = core::mem::replace(state, State::Disk(loc)) {
-                    payload = (loc.data > 0).then(|| stored_rope(&draft.pieces, loc));
+                    payload = (loc.data > 0).then(|| stored_rope(&draft.pieces, bundle));
                 }
                 self.segments.add(loc, Owner::Bundle(bundle));
             }
@@ -473,7 +475,7 @@ impl LogStore {
         }
     }
     fn spill_committed(&mut self, arriving: Arriving, loc: Loc, out: &mut impl Sink<Output>) {
-        let Arriving { agent, number, start, data } = arriving;
+        let Arriving { agent, number, start, data, .. } = arriving;
         self.queue.cancel(loc.size());
         if self.spills.committed(number, start, loc, &mut self.segments) {
             let mut extents = Payload::new();
@@ -486,14 +488,14 @@ impl LogStore {
 /// Stands for a place while a record is being encoded.
 const NOWHERE: Loc = Loc { file: 0, offset: 0, meta: 0, data: 0 };
 
-/// A payload as extents: its own data at `loc`, the rest as the pieces say.
-pub(super) fn stored_rope(pieces: &[Piece], loc: Loc) -> Payload {
-    let (mut rope, mut offset) = (Payload::new(), loc.data_offset());
+/// A payload as extents: of the bundle's own record, the rest as the pieces say.
+pub(super) fn stored_rope(pieces: &[Piece], bundle: BundleHandle) -> Payload {
+    let (mut rope, mut offset) = (Payload::new(), 0);
     for piece in pieces {
         rope.push(match *piece {
             Piece::Inline { len } => {
                 offset += len;
-                Chunk::Stored { extent: Extent { file: loc.file, offset: offset - len }, len }
+                Chunk::Stored { extent: Extent { record: bundle.0, offset: offset - len }, len }
             }
             Piece::Spill { spill, offset, len } => super::spill::extents(spill, offset, len),
             Piece::Fill { seed, offset, len } => Chunk::Fill { seed, offset, len },

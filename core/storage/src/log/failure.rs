@@ -83,12 +83,7 @@ impl LogStore {
                         self.refuse(bundle, reason, out);
                     }
                 }
-                Item::Spill(arriving) => {
-                    self.queue.cancel(arriving.record_len());
-                    if self.spills.wants(arriving.number) {
-                        out.push(Output::Spilled { spill: arriving.agent, result: Err(reason) });
-                    }
-                }
+                Item::Spill(arriving) => self.spill_failed(&arriving, reason, out),
                 Item::Delete { .. } | Item::Counter(_) | Item::Copy(_) => {}
             }
         }
@@ -120,13 +115,12 @@ impl LogStore {
             match item {
                 Item::Put(bundle) => self.put_failed(file, bundle, again, reason, out),
                 Item::Delete { bundle, answer } => self.delete_failed(bundle, answer, out),
-                Item::Spill(arriving) if again && self.spills.wants(arriving.number) => {
-                    self.queue.requeue(now, Item::Spill(arriving));
-                }
-                Item::Spill(arriving) => {
-                    self.queue.cancel(arriving.record_len());
-                    if self.spills.wants(arriving.number) {
-                        out.push(Output::Spilled { spill: arriving.agent, result: Err(reason) });
+                Item::Spill(mut arriving) => {
+                    arriving.attempts += 1;
+                    if again && arriving.attempts < ATTEMPTS && self.spills.wants(arriving.number) {
+                        self.queue.requeue(now, Item::Spill(arriving));
+                    } else {
+                        self.spill_failed(&arriving, reason, out);
                     }
                 }
                 Item::Counter(value) => self.queue.requeue(now, Item::Counter(value)),

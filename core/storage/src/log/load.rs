@@ -1,37 +1,39 @@
-//! Reading payloads back: in bounded reads, every chunk checked.
+//! Reading ropes back: in bounded reads, every chunk checked. The files of all records a load refers
+//! to are held from the moment it is asked for, wherever their live records go meanwhile.
 
-use super::record::{CHUNK, Loc, Meta, Piece, RECORD_HEADER, RecordHeader, chunks_match};
+use super::record::{CHUNK, Loc, Meta, RECORD_HEADER, RecordHeader, chunks_match};
 use super::{LogStore, Op, State};
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use bytes::Bytes;
 use farlink_base::store::{DiskAction, DiskError, Output};
-use farlink_base::{BundleHandle, Chunk, Payload, Refusal, Sink};
+use farlink_base::{BundleHandle, Chunk, Extent, Payload, Refusal, Sink};
 
-/// Bundles read at once; others wait.
+/// Loads read at once; others wait.
 const JOBS: usize = 8;
+/// Bytes of the ropes read at once; one longer than this is read alone.
+const JOB_BYTES: u64 = 64 << 20;
 /// Bytes per read of a long payload.
 const WINDOW: u64 = 16 * CHUNK;
-/// Records up to this long are read with one operation.
-const WHOLE: u64 = 4 * CHUNK;
+/// Records up to this long are read with one operation: a spilled megabyte and its header.
+const WHOLE: u64 = 4 * CHUNK + 4096;
 
 /// What is asked for and under way.
 #[derive(Debug, Default)]
 pub(super) struct Loads {
-    waiting: VecDeque<BundleHandle>,
+    waiting: VecDeque<Job>,
     jobs: BTreeMap<u64, Job>,
+    /// Bytes of the ropes in `jobs`.
+    bytes: u64,
     next: u64,
-}
-impl Loads {
-    pub fn ask(&mut self, bundle: BundleHandle) {
-        self.waiting.push_back(bundle);
-    }
 }
 
 #[derive(Debug)]
 struct Job {
-    bundle: BundleHandle,
+    load: u64,
+    /// Length of the rope.
+    len: u64,
     todo: VecDeque<Step>,
     rope: Payload,
     /// Files that must not go before the job ends.
@@ -42,11 +44,9 @@ struct Job {
 enum Step {
     /// Bytes that are here.
     Ready(Payload),
-    /// Read a bundle's record.
-    Bundle(Loc),
-    /// Read this range of a spill record's data.
-    Spill { loc: Loc, from: u64, to: u64 },
-    /// Read this range of a record's data; its checksums are known.
+    /// Read this range of a record's data.
+    Record { record: u64, loc: Loc, from: u64, to: u64 },
+    /// The same; its checksums are known.
     Data { loc: Loc, crcs: Arc<[u32]>, from: u64, to: u64 },
 }
 impl Step {
@@ -54,7 +54,7 @@ impl Step {
     fn read(&self) -> Option<(u32, u64, u64)> {
         match self {
             Step::Ready(_) => None,
-            Step::Bundle(loc) | Step::Spill { loc, .. } => {
+            Step::Record { loc, .. } => {
                 let len = if loc.size() <= WHOLE { loc.size() } else { RECORD_HEADER + u64::from(loc.meta) };
                 Some((loc.file, loc.offset, len))
             }
@@ -67,7 +67,7 @@ impl Step {
     fn loc(&self) -> Option<Loc> {
         match self {
             Step::Ready(_) => None,
-            Step::Bundle(loc) | Step::Spill { loc, .. } | Step::Data { loc, .. } => Some(*loc),
+            Step::Record { loc, .. } | Step::Data { loc, .. } => Some(*loc),
         }
     }
 }
@@ -92,50 +92,63 @@ fn range(store: &LogStore, loc: Loc, crcs: &Arc<[u32]>, after: &Bytes, from: u64
 }
 
 impl LogStore {
+    /// A rope is wanted in memory.
+    pub(super) fn load(&mut self, load: u64, payload: &Payload, out: &mut impl Sink<Output>) {
+        match self.steps(payload) {
+            Ok(todo) => {
+                let len = payload.len();
+                let mut job = Job { load, len, todo: VecDeque::new(), rope: Payload::new(), pins: Vec::new() };
+                self.enlist(&mut job, todo);
+                self.loads.waiting.push_back(job);
+            }
+            Err(reason) => out.push(Output::Loaded { load, result: Err(reason) }),
+        }
+    }
     /// Begins the loads there is room for.
     pub(super) fn start_loads(&mut self, out: &mut impl Sink<Output>) {
         while self.loads.jobs.len() < JOBS {
-            let Some(bundle) = self.loads.waiting.pop_front() else { return };
-            let Some(kept) = self.kept.get(&bundle) else {
-                out.push(Output::Loaded { bundle, result: Err(Refusal::Unknown) });
-                continue;
-            };
-            let todo = match &kept.state {
-                State::Disk(loc) => Some(VecDeque::from([Step::Bundle(*loc)])),
-                State::Waiting(draft) | State::Writing(draft) => {
-                    let mut todo = VecDeque::new();
-                    let whole = draft.payload.chunks().iter().all(|chunk| self.push_chunk(chunk, &mut todo));
-                    whole.then_some(todo)
-                }
-            };
-            let Some(todo) = todo else {
-                out.push(Output::Loaded { bundle, result: Err(Refusal::StoreFailed) });
-                continue;
-            };
-            let mut job = Job { bundle, todo: VecDeque::new(), rope: Payload::new(), pins: Vec::new() };
-            self.enlist(&mut job, todo);
+            let Some(job) = self.loads.waiting.front() else { return };
+            if !self.loads.jobs.is_empty() && self.loads.bytes + job.len > JOB_BYTES {
+                return;
+            }
+            let Some(job) = self.loads.waiting.pop_front() else { return };
+            self.loads.bytes += job.len;
             self.loads.next += 1;
             self.run(self.loads.next, job, out);
         }
     }
-    /// Steps for a chunk of a payload that is not durable itself.
-    fn push_chunk(&self, chunk: &Chunk, todo: &mut VecDeque<Step>) -> bool {
-        let Chunk::Stored { extent, len } = chunk else {
-            let mut rope = Payload::new();
-            rope.push(chunk.clone());
-            todo.push_back(Step::Ready(rope));
-            return true;
-        };
-        self.push_spill(extent.file & !super::record::SPILL_EXTENT, extent.offset, *len, todo)
+    /// What to do for each chunk of the rope.
+    fn steps(&self, payload: &Payload) -> Result<VecDeque<Step>, Refusal> {
+        let mut todo = VecDeque::new();
+        for chunk in payload.chunks() {
+            match chunk {
+                Chunk::Stored { extent, len } if extent.record & Extent::SPILL != 0 => {
+                    self.spill_steps(extent.record, extent.offset, *len, &mut todo)?;
+                }
+                Chunk::Stored { extent: Extent { record, offset }, len } => {
+                    let State::Disk(loc) = self.kept.get(&BundleHandle(*record)).ok_or(Refusal::Unknown)?.state else {
+                        return Err(Refusal::Unknown);
+                    };
+                    let to = offset.checked_add(*len).filter(|to| *to <= loc.data).ok_or(Refusal::Unknown)?;
+                    todo.push_back(Step::Record { record: *record, loc, from: *offset, to });
+                }
+                here => {
+                    let mut rope = Payload::new();
+                    rope.push(here.clone());
+                    todo.push_back(Step::Ready(rope));
+                }
+            }
+        }
+        Ok(todo)
     }
-    fn push_spill(&self, spill: u32, offset: u64, len: u64, todo: &mut VecDeque<Step>) -> bool {
-        let Some(parts) = self.spills.get(spill).and_then(|spill| spill.parts(offset, len)) else { return false };
-        for part in parts {
+    fn spill_steps(&self, record: u64, offset: u64, len: u64, todo: &mut VecDeque<Step>) -> Result<(), Refusal> {
+        let spill = self.spills.get(record & !Extent::SPILL).ok_or(Refusal::Unknown)?;
+        for part in spill.parts(offset, len).ok_or(Refusal::Damaged)? {
             let from = offset.max(part.start) - part.start;
             let to = (offset + len - part.start).min(part.loc.data);
-            todo.push_back(Step::Spill { loc: part.loc, from, to });
+            todo.push_back(Step::Record { record, loc: part.loc, from, to });
         }
-        true
+        Ok(())
     }
     /// Puts steps in front of the job's others and holds their files.
     fn enlist(&mut self, job: &mut Job, steps: VecDeque<Step>) {
@@ -170,7 +183,8 @@ impl LogStore {
         for file in job.pins {
             self.segments.end(file);
         }
-        out.push(Output::Loaded { bundle: job.bundle, result: result.map(|()| job.rope) });
+        self.loads.bytes -= job.len;
+        out.push(Output::Loaded { load: job.load, result: result.map(|()| job.rope) });
     }
 
     pub(super) fn load_read(
@@ -195,7 +209,7 @@ impl LogStore {
                 if let Some(loc) = step.loc() {
                     self.report_damage(loc.file, loc.offset, loc.size(), out);
                 }
-                self.finish_load(job, Err(Refusal::StoreFailed), out);
+                self.finish_load(job, Err(Refusal::Damaged), out);
             }
         }
     }
@@ -204,33 +218,14 @@ impl LogStore {
         let mut todo = VecDeque::new();
         match step {
             Step::Ready(_) => {}
-            Step::Bundle(loc) => {
+            Step::Record { record, loc, from, to } => {
                 let (meta, after) = self.open_record(loc, bytes)?;
-                let Meta::Bundle(meta) = meta else { return None };
-                let (crcs, mut at): (Arc<[u32]>, u64) = (meta.crcs.into(), 0);
-                for piece in &meta.pieces {
-                    match *piece {
-                        Piece::Inline { len } => {
-                            todo.push_back(range(self, *loc, &crcs, &after, at, at.checked_add(len)?)?);
-                            at += len;
-                        }
-                        Piece::Spill { spill, offset, len } => {
-                            if !self.push_spill(spill, offset, len, &mut todo) {
-                                return None;
-                            }
-                        }
-                        Piece::Fill { seed, offset, len } => {
-                            let mut rope = Payload::new();
-                            rope.push(Chunk::Fill { seed, offset, len });
-                            todo.push_back(Step::Ready(rope));
-                        }
-                    }
-                }
-            }
-            Step::Spill { loc, from, to } => {
-                let (meta, after) = self.open_record(loc, bytes)?;
-                let Meta::Spill(meta) = meta else { return None };
-                todo.push_back(range(self, *loc, &meta.crcs.into(), &after, *from, *to)?);
+                let crcs: Arc<[u32]> = match meta {
+                    Meta::Bundle(meta) if meta.bundle.0 == *record => meta.crcs.into(),
+                    Meta::Spill(meta) if meta.spill | Extent::SPILL == *record => meta.crcs.into(),
+                    _ => return None,
+                };
+                todo.push_back(range(self, *loc, &crcs, &after, *from, *to)?);
             }
             Step::Data { loc, crcs, from, to } => {
                 let (start, len) = window(loc, *from, *to);

@@ -39,7 +39,7 @@ use spill::Spills;
 struct Kept {
     state: State,
     /// Spills its payload refers to.
-    spills: Option<Box<[u32]>>,
+    spills: Option<Box<[u64]>>,
     size: u64,
     quota: u64,
 }
@@ -181,7 +181,7 @@ impl LogStore {
         let (size, quota) = (draft.bundle_len(), draft.index.quota);
         self.kept_bytes += size;
         self.quotas.add(quota, size);
-        let spills = self.spills.take(&draft.pieces);
+        let spills = self.spills.take(&draft.pieces, &mut self.quotas);
         self.queue.push_put(now, bundle, draft.record_len());
         self.kept.insert(bundle, Kept { state: State::Waiting(Box::new(draft)), spills, size, quota });
     }
@@ -196,7 +196,8 @@ impl LogStore {
         if !self.spills.cover(&draft.pieces) {
             return Err(Refusal::NotAcceptable);
         }
-        if !self.quotas.allows(draft.index.quota, draft.bundle_len()) {
+        let counted = self.spills.counted(&draft.pieces, draft.index.quota);
+        if !self.quotas.allows(draft.index.quota, draft.bundle_len().saturating_sub(counted)) {
             return Err(Refusal::NoResources);
         }
         self.room_for(record)?;
@@ -264,7 +265,7 @@ impl LogStore {
         self.kept_bytes -= kept.size;
         self.quotas.remove(kept.quota, kept.size);
         for spill in kept.spills.iter().flatten() {
-            self.spills.release(*spill, &mut self.segments);
+            self.spills.release(*spill, &mut self.segments, &mut self.quotas);
         }
         Some(kept)
     }
@@ -354,14 +355,14 @@ impl BundleStore for LogStore {
             Input::Wake => self.recovery_wake(now, out),
             Input::Put { bundle, index, head, payload, tail } => match record::pieces(&payload) {
                 Some(pieces) => {
-                    self.put(now, bundle, Draft { index, head, payload, pieces, tail, attempts: 0 }, out);
+                    self.put(now, bundle, Draft { index: *index, head, payload, pieces, tail, attempts: 0 }, out);
                 }
                 None => out.push(Output::Refused { bundle, reason: Refusal::NotAcceptable }),
             },
-            Input::Spill { spill, data } => self.spill(now, spill, data, out),
-            Input::DropSpill { spill } => self.spills.abandon(spill, &mut self.segments),
+            Input::Spill { spill, quota, data } => self.spill(now, spill, quota, data, out),
+            Input::DropSpill { spill } => self.spills.abandon(spill, &mut self.segments, &mut self.quotas),
             Input::Delete { bundle, remember } => self.delete(now, bundle, remember, out),
-            Input::Load { bundle } => self.loads.ask(bundle),
+            Input::Load { load, payload } => self.load(load, &payload, out),
             Input::SetCounter { value } => {
                 self.counter = self.counter.max(value);
                 self.queue.push_counter(now, value);

@@ -10,7 +10,7 @@ use alloc::boxed::Box;
 use alloc::vec::Vec;
 use bytes::{BufMut, Bytes, BytesMut};
 use farlink_base::store::{IndexEntry, Remembered};
-use farlink_base::{Accel, BundleHandle, Chunk, DtnTime, Payload, Priority};
+use farlink_base::{Accel, BundleHandle, Chunk, DtnTime, Extent, Payload, Priority};
 
 /// Data is checksummed in chunks of this many bytes, so that part of it can be read and checked.
 pub(super) const CHUNK: u64 = 256 * 1024;
@@ -191,13 +191,10 @@ pub(super) enum Piece {
     /// The next bytes of the record's own data.
     Inline { len: u64 },
     /// Bytes of a spill.
-    Spill { spill: u32, offset: u64, len: u64 },
+    Spill { spill: u64, offset: u64, len: u64 },
     /// A pattern ([`Chunk::Fill`]).
     Fill { seed: u64, offset: u64, len: u64 },
 }
-/// Extents of spilled bytes: bit 31 of the file number is set, the rest is the spill's number, and
-/// the offset counts from the spill's first byte, wherever compaction has moved it.
-pub(super) const SPILL_EXTENT: u32 = 1 << 31;
 
 /// The parts of a payload; `None` when it holds extents that no spill gave.
 pub(super) fn pieces(payload: &Payload) -> Option<Vec<Piece>> {
@@ -210,7 +207,7 @@ pub(super) fn pieces(payload: &Payload) -> Option<Vec<Piece>> {
                 out.push(Piece::Fill { seed: *seed, offset: *offset, len: *len });
             }
             (Chunk::Stored { extent, len }, _) => {
-                let spill = extent.file.checked_sub(SPILL_EXTENT)?;
+                let spill = extent.record.checked_sub(Extent::SPILL)?;
                 out.push(Piece::Spill { spill, offset: extent.offset, len: *len });
             }
         }
@@ -261,7 +258,7 @@ pub(super) struct DeleteMeta {
 /// A spill record's meta part.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct SpillMeta {
-    pub spill: u32,
+    pub spill: u64,
     pub start: u64,
     pub crcs: Box<[u32]>,
 }
@@ -283,7 +280,7 @@ pub(super) const DELETE_RECORD: u64 = RECORD_HEADER + DELETE_META;
 pub(super) const COUNTER_RECORD: u64 = RECORD_HEADER + 8;
 /// Length of a spill record for this much data.
 pub(super) fn spill_record_len(data: u64) -> u64 {
-    RECORD_HEADER + 12 + crc_table(data) + data
+    RECORD_HEADER + 16 + crc_table(data) + data
 }
 
 /// Writes records into a buffer.
@@ -330,7 +327,7 @@ impl Encoder<'_> {
             for piece in pieces {
                 let (kind, a, b, len) = match *piece {
                     Piece::Inline { len } => (0, 0, 0, len),
-                    Piece::Spill { spill, offset, len } => (1, u64::from(spill), offset, len),
+                    Piece::Spill { spill, offset, len } => (1, spill, offset, len),
                     Piece::Fill { seed, offset, len } => (2, seed, offset, len),
                 };
                 out.put_u8(kind);
@@ -357,10 +354,10 @@ impl Encoder<'_> {
         self.record(Kind::Counter, sequence, 0, |out| out.put_u64_le(value))
     }
     /// Bytes of an arriving bundle; the data follow.
-    pub fn spill(&mut self, sequence: u64, spill: u32, start: u64, data: &Payload) -> RecordHeader {
+    pub fn spill(&mut self, sequence: u64, spill: u64, start: u64, data: &Payload) -> RecordHeader {
         let accel = self.accel;
         self.record(Kind::Spill, sequence, data.len(), |out| {
-            out.put_u32_le(spill);
+            out.put_u64_le(spill);
             out.put_u64_le(start);
             put_crcs(accel, data, out);
         })
@@ -433,7 +430,7 @@ impl Meta {
             Kind::Bundle => Meta::Bundle(f.bundle(header.data)?),
             Kind::Delete => Meta::Delete(f.delete()?),
             Kind::Counter => Meta::Counter(f.u64()?),
-            Kind::Spill => Meta::Spill(SpillMeta { spill: f.u32()?, start: f.u64()?, crcs: f.crcs(header.data)? }),
+            Kind::Spill => Meta::Spill(SpillMeta { spill: f.u64()?, start: f.u64()?, crcs: f.crcs(header.data)? }),
         })
     }
     /// Checksums of the data.
@@ -501,7 +498,7 @@ impl<'a> Fields<'a> {
             let (kind, a, b, len) = (self.u8()?, self.u64()?, self.u64()?, self.u64()?);
             pieces.push(match kind {
                 0 => Piece::Inline { len },
-                1 => Piece::Spill { spill: u32::try_from(a).ok()?, offset: b, len },
+                1 => Piece::Spill { spill: a, offset: b, len },
                 2 => Piece::Fill { seed: a, offset: b, len },
                 _ => return None,
             });
@@ -562,7 +559,7 @@ mod tests {
             let data: Vec<u8> = (0..rng.below(700_000)).map(|n| n as u8).collect();
             payload.push_bytes(data.clone().into());
             payload.push(Chunk::Fill { seed: 2, offset: 1, len: rng.below(9) });
-            let extent = farlink_base::Extent { file: SPILL_EXTENT | 3, offset: 8 };
+            let extent = Extent { record: Extent::SPILL | 3, offset: 8 };
             payload.push(Chunk::Stored { extent, len: rng.below(9) });
             let (head, tail) = (alloc::vec![1; rng.below(200) as usize], alloc::vec![2; rng.below(9) as usize]);
             let (parts, entry) = (pieces(&payload).unwrap(), index(&mut rng));
@@ -616,7 +613,7 @@ mod tests {
     #[test]
     fn extents_of_strangers_are_not_taken() {
         let mut payload = Payload::new();
-        payload.push(Chunk::Stored { extent: farlink_base::Extent { file: 3, offset: 0 }, len: 1 });
+        payload.push(Chunk::Stored { extent: Extent { record: 3, offset: 0 }, len: 1 });
         assert_eq!(pieces(&payload), None);
     }
 }

@@ -149,6 +149,7 @@ impl LogStore {
                     }
                     self.last_bundle += UNREAD;
                     self.sequence += UNREAD;
+                    self.spills.skip(UNREAD);
                     scan.unreadable(|scan, find| self.sort_in(&mut recovery, scan, find, out));
                 }
             }
@@ -180,6 +181,9 @@ impl LogStore {
                 match meta {
                     Meta::Bundle(meta) => {
                         self.last_bundle = self.last_bundle.max(meta.bundle.0);
+                        // Its spills may be gone: should it come back, another's bytes must not be
+                        // there under the same number.
+                        self.spills.skip_past(&meta.pieces);
                         if whole {
                             self.sort_bundle(recovery, Found { sequence, loc, meta });
                         }
@@ -292,13 +296,13 @@ impl LogStore {
             self.dead_copy(bundle, loc.file);
             return;
         }
-        let payload: u64 = super::commit::stored_rope(&meta.pieces, *loc).len();
+        let payload: u64 = super::commit::stored_rope(&meta.pieces, bundle).len();
         let size = meta.head.len() as u64 + payload + meta.tail.len() as u64;
         let quota = meta.index.quota;
         self.quotas.add(quota, size);
         self.kept_bytes += size;
         self.wall = self.wall.max(meta.index.stored_at);
-        let spills = self.spills.take(&meta.pieces);
+        let spills = self.spills.take(&meta.pieces, &mut self.quotas);
         self.kept.insert(bundle, Kept { state: State::Disk(*loc), spills, size, quota });
         self.segments.add(*loc, Owner::Bundle(bundle));
         recovery.bundles.push_back(found);
@@ -309,10 +313,10 @@ impl LogStore {
         for _ in 0..TOLD_AT_ONCE {
             if let Some(delivery) = recovery.deliveries.pop_front() {
                 out.push(Output::RecoveredDelivery(delivery));
-            } else if let Some(Found { loc, meta, .. }) = recovery.bundles.pop_front() {
-                let payload = super::commit::stored_rope(&meta.pieces, loc);
+            } else if let Some(Found { meta, .. }) = recovery.bundles.pop_front() {
+                let payload = super::commit::stored_rope(&meta.pieces, meta.bundle);
                 let BundleMeta { bundle, index, head, tail, .. } = meta;
-                out.push(Output::Recovered { bundle, index, head, payload, tail });
+                out.push(Output::Recovered { bundle, index: Box::new(index), head, payload, tail });
             } else {
                 out.push(Output::Opened { counter: self.counter, last_bundle: self.last_bundle });
                 self.phase = Phase::Open;

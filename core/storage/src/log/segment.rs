@@ -13,7 +13,7 @@ pub(super) enum Owner {
     /// A delete record that still matters.
     Delete(BundleHandle),
     /// Part of a spill, starting at this offset of it.
-    Spill(u32, u64),
+    Spill(u64, u64),
 }
 
 /// One file.

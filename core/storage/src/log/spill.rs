@@ -1,14 +1,18 @@
 //! Bytes of bundles that are still arriving: written as they come, taken by a `Put` later.
+//!
+//! A spill that could not be written ends at once: its records are garbage, its room is free, and
+//! only its number is remembered until whoever asked has dropped it.
 
 use super::LogStore;
 use super::commit::Arriving;
-use super::record::{Loc, Piece, SPILL_EXTENT, spill_record_len};
+use super::record::{Loc, Piece, spill_record_len};
 use super::segment::{Owner, Segments};
+use crate::quota::Quotas;
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use farlink_base::store::Output;
-use farlink_base::{Chunk, Extent, Instant, Payload, Sink};
+use farlink_base::{Chunk, Extent, Instant, Payload, Refusal, Sink};
 
 /// One record of a spill.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -21,8 +25,10 @@ pub(super) struct Part {
 /// One arriving bundle's bytes on disk.
 #[derive(Debug, Default)]
 pub(super) struct Spill {
-    /// The agent's number, until a bundle took it.
+    /// The asker's number, until a bundle took it.
     agent: Option<u64>,
+    /// Whose quota its bytes count to until then.
+    quota: u64,
     /// Bytes given so far.
     len: u64,
     /// Durable records by first byte.
@@ -52,42 +58,66 @@ impl Spill {
 /// All spills.
 #[derive(Debug, Default)]
 pub(super) struct Spills {
-    table: BTreeMap<u32, Spill>,
-    by_agent: BTreeMap<u64, u32>,
-    last: u32,
+    table: BTreeMap<u64, Spill>,
+    /// By the asker's number; `None`: it failed.
+    by_agent: BTreeMap<u64, Option<u64>>,
+    last: u64,
 }
 impl Spills {
-    pub fn get(&self, spill: u32) -> Option<&Spill> {
+    pub fn get(&self, spill: u64) -> Option<&Spill> {
         self.table.get(&spill)
     }
     /// Numbers up to this one were used by earlier runs.
-    pub fn skip_to(&mut self, spill: u32) {
-        self.last = self.last.max(spill);
+    pub fn skip_to(&mut self, spill: u64) {
+        self.last = self.last.max(spill & !Extent::SPILL);
     }
-    fn number(&mut self) -> u32 {
-        loop {
-            self.last = (self.last + 1) % SPILL_EXTENT;
-            if !self.table.contains_key(&self.last) {
-                return self.last;
+    /// Leaves out so many numbers, which may have been used.
+    pub fn skip(&mut self, count: u64) {
+        self.skip_to(self.last.saturating_add(count).min(!Extent::SPILL));
+    }
+    /// The pieces of a bundle record found: the numbers in them were used.
+    pub fn skip_past(&mut self, pieces: &[Piece]) {
+        for piece in pieces {
+            if let Piece::Spill { spill, .. } = piece {
+                self.skip_to(*spill);
             }
         }
     }
-    /// Appends `len` bytes to the agent's spill: its number here and their offset.
-    fn append(&mut self, agent: u64, len: u64) -> (u32, u64) {
-        let number = match self.by_agent.get(&agent) {
-            Some(number) => *number,
+    /// Whether the asker's spill has failed and was not dropped since.
+    fn has_failed(&self, agent: u64) -> bool {
+        self.by_agent.get(&agent) == Some(&None)
+    }
+    /// Appends `len` bytes to the asker's spill: its number here and their offset.
+    fn append(&mut self, agent: u64, quota: u64, len: u64, quotas: &mut Quotas) -> (u64, u64) {
+        let number = match self.by_agent.get(&agent).copied().flatten() {
+            Some(number) => number,
             None => {
-                let number = self.number();
-                self.by_agent.insert(agent, number);
-                self.table.insert(number, Spill { agent: Some(agent), ..Spill::default() });
-                number
+                self.last += 1;
+                self.by_agent.insert(agent, Some(self.last));
+                self.table.insert(self.last, Spill { agent: Some(agent), quota, ..Spill::default() });
+                self.last
             }
         };
         let start = self.table.get_mut(&number).map_or(0, |spill| {
+            quotas.add(spill.quota, len);
             spill.len += len;
             spill.len - len
         });
         (number, start)
+    }
+    /// Ends the asker's spill, which cannot be kept; it must drop it.
+    pub fn fail(&mut self, agent: u64, segments: &mut Segments, quotas: &mut Quotas) {
+        if let Some(number) = self.by_agent.insert(agent, None).flatten() {
+            self.drop(number, segments, quotas);
+        }
+    }
+    /// Bytes of these pieces' spills that count to `quota` already.
+    pub fn counted(&self, pieces: &[Piece], quota: u64) -> u64 {
+        let spills = pieces.iter().filter_map(|piece| match piece {
+            Piece::Spill { spill, .. } => self.table.get(spill),
+            _ => None,
+        });
+        spills.filter(|spill| spill.agent.is_some() && spill.quota == quota).map(|spill| spill.len).sum()
     }
     /// Whether all bytes the pieces refer to are durable.
     pub fn cover(&self, pieces: &[Piece]) -> bool {
@@ -99,69 +129,75 @@ impl Spills {
         })
     }
     /// A bundle refers to the pieces' spills from now on.
-    pub fn take(&mut self, pieces: &[Piece]) -> Option<Box<[u32]>> {
-        let numbers: Vec<u32> = pieces
+    pub fn take(&mut self, pieces: &[Piece], quotas: &mut Quotas) -> Option<Box<[u64]>> {
+        let mut numbers: Vec<u64> = pieces
             .iter()
             .filter_map(|piece| if let Piece::Spill { spill, .. } = piece { Some(*spill) } else { None })
             .collect();
+        numbers.sort_unstable();
+        numbers.dedup();
         for number in &numbers {
             if let Some(spill) = self.table.get_mut(number) {
                 spill.holders += 1;
                 if let Some(agent) = spill.agent.take() {
                     self.by_agent.remove(&agent);
+                    quotas.remove(spill.quota, spill.len);
                 }
             }
         }
         (!numbers.is_empty()).then(|| numbers.into_boxed_slice())
     }
     /// A bundle refers to it no longer.
-    pub fn release(&mut self, number: u32, segments: &mut Segments) {
+    pub fn release(&mut self, number: u64, segments: &mut Segments, quotas: &mut Quotas) {
         let Some(spill) = self.table.get_mut(&number) else { return };
         spill.holders = spill.holders.saturating_sub(1);
         if spill.holders == 0 {
-            self.drop(number, segments);
+            self.drop(number, segments, quotas);
         }
     }
-    /// The agent gave up the bundle that was arriving.
-    pub fn abandon(&mut self, agent: u64, segments: &mut Segments) {
-        if let Some(number) = self.by_agent.remove(&agent) {
-            self.drop(number, segments);
+    /// The bundle that was arriving is given up.
+    pub fn abandon(&mut self, agent: u64, segments: &mut Segments, quotas: &mut Quotas) {
+        if let Some(number) = self.by_agent.remove(&agent).flatten() {
+            self.drop(number, segments, quotas);
         }
     }
-    fn drop(&mut self, number: u32, segments: &mut Segments) {
+    fn drop(&mut self, number: u64, segments: &mut Segments, quotas: &mut Quotas) {
         if let Some(spill) = self.table.remove(&number) {
+            if spill.agent.is_some() {
+                quotas.remove(spill.quota, spill.len);
+            }
             spill.parts.values().for_each(|loc| segments.release(loc.file, loc.offset));
         }
     }
     /// Whether a record of it may still be written.
-    pub fn wants(&self, number: u32) -> bool {
+    pub fn wants(&self, number: u64) -> bool {
         self.table.contains_key(&number)
     }
     /// A record is durable; tells whether the spill still matters.
-    pub fn committed(&mut self, number: u32, start: u64, loc: Loc, segments: &mut Segments) -> bool {
+    pub fn committed(&mut self, number: u64, start: u64, loc: Loc, segments: &mut Segments) -> bool {
         let Some(spill) = self.table.get_mut(&number) else { return false };
         spill.parts.insert(start, loc);
         segments.add(loc, Owner::Spill(number, start));
         true
     }
     /// The record that begins at `start` is damaged.
-    pub fn lose(&mut self, number: u32, start: u64) {
+    pub fn lose(&mut self, number: u64, start: u64) {
         if let Some(spill) = self.table.get_mut(&number) {
             spill.parts.remove(&start);
         }
     }
     /// Where the record that begins at `start` is.
-    pub fn loc(&self, number: u32, start: u64) -> Option<Loc> {
+    pub fn loc(&self, number: u64, start: u64) -> Option<Loc> {
         self.table.get(&number)?.parts.get(&start).copied()
     }
     /// The record was copied.
-    pub fn moved(&mut self, number: u32, start: u64, loc: Loc) {
+    pub fn moved(&mut self, number: u64, start: u64, loc: Loc) {
         if let Some(spill) = self.table.get_mut(&number) {
             spill.parts.insert(start, loc);
         }
     }
     /// Recovery found a record; of two copies the first found stays.
-    pub fn found(&mut self, number: u32, start: u64, loc: Loc) {
+    pub fn found(&mut self, number: u64, start: u64, loc: Loc) {
         self.skip_to(number);
         let spill = self.table.entry(number).or_default();
         spill.len = spill.len.max(start + loc.data);
@@ -179,25 +215,39 @@ impl Spills {
 }
 
 /// The extents a spill's bytes are known by.
-pub(super) fn extents(spill: u32, offset: u64, len: u64) -> Chunk {
-    Chunk::Stored { extent: Extent { file: SPILL_EXTENT | spill, offset }, len }
+pub(super) fn extents(spill: u64, offset: u64, len: u64) -> Chunk {
+    Chunk::Stored { extent: Extent { record: Extent::SPILL | spill, offset }, len }
 }
 
 impl LogStore {
-    pub(super) fn spill(&mut self, now: Instant, spill: u64, data: Payload, out: &mut impl Sink<Output>) {
+    pub(super) fn spill(&mut self, now: Instant, spill: u64, quota: u64, data: Payload, out: &mut impl Sink<Output>) {
+        if self.spills.has_failed(spill) {
+            return;
+        }
         // Patterns and extents take no memory: they are as good as spilled.
         if data.resident_len() < data.len() || data.is_empty() {
             out.push(Output::Spilled { spill, result: Ok(data) });
             return;
         }
         let record = spill_record_len(data.len());
-        let refusal = self.room_for(record).err().or_else(|| self.trouble.refusal(now));
+        let allowed = if self.quotas.allows(quota, data.len()) { Ok(()) } else { Err(Refusal::NoResources) };
+        let refusal = allowed.and_then(|()| self.room_for(record)).err().or_else(|| self.trouble.refusal(now));
         if let Some(reason) = refusal {
-            out.push(Output::Spilled { spill, result: Err(reason) });
-            return;
+            return self.refuse_spill(spill, reason, out);
         }
-        let (number, start) = self.spills.append(spill, data.len());
-        self.queue.push_spill(now, Arriving { agent: spill, number, start, data });
+        let (number, start) = self.spills.append(spill, quota, data.len(), &mut self.quotas);
+        self.queue.push_spill(now, Arriving { agent: spill, number, start, data, attempts: 0 });
+    }
+    fn refuse_spill(&mut self, agent: u64, reason: Refusal, out: &mut impl Sink<Output>) {
+        self.spills.fail(agent, &mut self.segments, &mut self.quotas);
+        out.push(Output::Spilled { spill: agent, result: Err(reason) });
+    }
+    /// A part waits for a commit no longer, and will not be written.
+    pub(super) fn spill_failed(&mut self, arriving: &Arriving, reason: Refusal, out: &mut impl Sink<Output>) {
+        self.queue.cancel(arriving.record_len());
+        if self.spills.get(arriving.number).is_some_and(|spill| spill.agent.is_some()) {
+            self.refuse_spill(arriving.agent, reason, out);
+        }
     }
 }
 
@@ -224,18 +274,42 @@ mod tests {
 
     #[test]
     fn a_spill_lives_until_its_last_holder_is_gone() {
-        let (mut spills, mut segments) = (Spills::default(), Segments::default());
-        let (number, start) = spills.append(77, 10);
-        assert_eq!(start, 0);
+        let (mut spills, mut segments, mut quotas) = (Spills::default(), Segments::default(), Quotas::new(100));
+        let (number, start) = spills.append(77, 5, 10, &mut quotas);
+        assert_eq!((start, quotas.used(5)), (0, 10));
         let loc = Loc { file: 1, offset: 128, meta: 16, data: 10 };
         assert!(spills.committed(number, 0, loc, &mut segments));
         let pieces = [Piece::Spill { spill: number, offset: 2, len: 8 }];
         assert!(spills.cover(&pieces));
-        let held = spills.take(&pieces).unwrap();
-        spills.abandon(77, &mut segments);
+        assert_eq!((spills.counted(&pieces, 5), spills.counted(&pieces, 6)), (10, 0));
+        let held = spills.take(&pieces, &mut quotas).unwrap();
+        assert_eq!((quotas.used(5), spills.counted(&pieces, 5)), (0, 0), "the bundle counts from now on");
+        spills.abandon(77, &mut segments, &mut quotas);
         assert!(spills.wants(number), "a bundle took it");
-        spills.release(held[0], &mut segments);
+        spills.release(held[0], &mut segments, &mut quotas);
         assert!(!spills.wants(number));
         assert!(!spills.cover(&pieces));
+    }
+
+    #[test]
+    fn a_failed_spill_leaves_nothing_but_its_number_until_it_is_dropped() {
+        let (mut spills, mut segments, mut quotas) = (Spills::default(), Segments::default(), Quotas::new(100));
+        let (first, _) = spills.append(77, 5, 10, &mut quotas);
+        spills.append(77, 5, 10, &mut quotas);
+        spills.fail(77, &mut segments, &mut quotas);
+        assert!(spills.has_failed(77) && !spills.wants(first) && quotas.used(5) == 0);
+        spills.abandon(77, &mut segments, &mut quotas);
+        assert!(!spills.has_failed(77));
+        let (second, start) = spills.append(77, 5, 10, &mut quotas);
+        assert!(second != first && start == 0, "a new spill under the same number");
+    }
+
+    #[test]
+    fn numbers_in_bundle_records_are_not_used_again() {
+        let (mut spills, mut quotas) = (Spills::default(), Quotas::new(100));
+        spills.skip_past(&[Piece::Inline { len: 3 }, Piece::Spill { spill: 41, offset: 0, len: 1 }]);
+        assert_eq!(spills.append(1, 0, 1, &mut quotas).0, 42);
+        spills.skip(100);
+        assert_eq!(spills.append(2, 0, 1, &mut quotas).0, 143);
     }
 }

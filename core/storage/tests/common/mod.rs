@@ -15,6 +15,8 @@ pub struct Known {
     pub index: IndexEntry,
     pub head: Bytes,
     pub payload: Bytes,
+    /// What the agent holds of it: bytes, or extents once the store gave them.
+    pub rope: Payload,
     pub tail: Bytes,
     pub stored: bool,
     pub answered: bool,
@@ -32,6 +34,12 @@ pub struct Arriving {
     failed: bool,
 }
 
+impl Arriving {
+    pub fn failed(&self) -> bool {
+        self.failed
+    }
+}
+
 /// One node's store on a simulated disk.
 pub struct World {
     pub config: Config,
@@ -46,7 +54,7 @@ pub struct World {
     pub next_bundle: u64,
     pub next_spill: u64,
     pub opened: Option<(u64, u64)>,
-    pub recovered: BTreeMap<u64, (IndexEntry, Bytes, u64, Bytes)>,
+    pub recovered: BTreeMap<u64, (IndexEntry, Bytes, Payload, Bytes)>,
     pub deliveries: BTreeSet<u128>,
     pub loaded: BTreeMap<u64, Result<Payload, Refusal>>,
     pub damage: usize,
@@ -96,8 +104,9 @@ impl World {
     fn take(&mut self, output: Output) {
         match output {
             Output::Disk(op) => self.outstanding.push(op),
-            Output::Stored { bundle, .. } => {
+            Output::Stored { bundle, payload } => {
                 let known = self.known.get_mut(&bundle.0).expect("stored what was put");
+                known.rope = payload.unwrap_or(core::mem::take(&mut known.rope));
                 assert!(!known.answered, "{bundle:?} answered twice");
                 known.answered = true;
                 known.stored = true;
@@ -114,12 +123,12 @@ impl World {
                 known.delete_answered = true;
             }
             Output::Spilled { spill, result } => self.spilled(spill, result),
-            Output::Loaded { bundle, result } => {
-                self.loaded.insert(bundle.0, result);
+            Output::Loaded { load, result } => {
+                self.loaded.insert(load, result);
             }
             Output::Recovered { bundle, index, head, payload, tail } => {
                 assert!(self.opened.is_none());
-                let before = self.recovered.insert(bundle.0, (index, head, payload.len(), tail));
+                let before = self.recovered.insert(bundle.0, (*index, head, payload, tail));
                 assert!(before.is_none(), "{bundle:?} recovered twice");
             }
             Output::RecoveredDelivery(remembered) => {
@@ -134,10 +143,14 @@ impl World {
     }
     fn spilled(&mut self, spill: u64, result: Result<Payload, Refusal>) {
         let Some(arriving) = self.arriving.get_mut(&spill) else { return };
-        arriving.left -= 1;
+        assert!(arriving.left > 0, "answered after a refusal");
         match result {
-            Ok(extents) => arriving.rope.append(extents),
-            Err(_) => arriving.failed = true,
+            Ok(extents) => {
+                arriving.left -= 1;
+                arriving.rope.append(extents);
+            }
+            // The last answer.
+            Err(_) => (arriving.left, arriving.failed) = (0, true),
         }
     }
 
@@ -202,6 +215,7 @@ impl World {
             index,
             head: head.clone(),
             payload,
+            rope: rope.clone(),
             tail: tail.clone(),
             stored: false,
             answered: false,
@@ -210,7 +224,7 @@ impl World {
             delete_answered: false,
         };
         self.known.insert(number, known);
-        self.input(Input::Put { bundle: BundleHandle(number), index, head, payload: rope, tail });
+        self.input(Input::Put { bundle: BundleHandle(number), index: Box::new(index), head, payload: rope, tail });
         number
     }
     pub fn delete(&mut self, number: u64, remember: bool) {
@@ -220,6 +234,19 @@ impl World {
         let remember = remember.then(|| Remembered { fingerprint, until: DtnTime(u64::MAX / 2 + number) });
         known.remember = remember;
         self.input(Input::Delete { bundle: BundleHandle(number), remember });
+    }
+    /// Asks for a bundle's payload, as the agent holds it.
+    pub fn load(&mut self, number: u64) {
+        let payload = self.known[&number].rope.clone();
+        self.input(Input::Load { load: number, payload });
+    }
+    /// Loads this rope now.
+    pub fn load_rope(&mut self, payload: Payload) -> Result<Bytes, Refusal> {
+        let load = 1 << 50;
+        self.loaded.remove(&load);
+        self.input(Input::Load { load, payload });
+        self.settle();
+        self.loaded[&load].clone().map(|rope| rope.to_bytes().expect("in memory"))
     }
     /// Begins a bundle that arrives in pieces.
     pub fn spill(&mut self) {
@@ -231,10 +258,20 @@ impl World {
             self.bytes(len)
         };
         let parts: Vec<Vec<u8>> = (0..pieces).map(|_| piece()).collect();
-        let arriving = Arriving { bytes: parts.concat(), rope: Payload::new(), left: pieces, failed: false };
+        self.spill_parts_as(spill, parts);
+    }
+    /// The same with these pieces.
+    pub fn spill_parts(&mut self, parts: Vec<Vec<u8>>) {
+        let spill = self.next_spill;
+        self.next_spill += 1;
+        self.spill_parts_as(spill, parts);
+    }
+    fn spill_parts_as(&mut self, spill: u64, parts: Vec<Vec<u8>>) {
+        let (bytes, left) = (parts.concat(), parts.len() as u32);
+        let arriving = Arriving { bytes, rope: Payload::new(), left, failed: false };
         self.arriving.insert(spill, arriving);
         for data in parts {
-            self.input(Input::Spill { spill, data: data.into() });
+            self.input(Input::Spill { spill, quota: spill % 3, data: data.into() });
         }
     }
     /// Puts or drops what has arrived.
@@ -282,7 +319,7 @@ impl World {
             9 => self.spill(),
             10 if !alive.is_empty() => {
                 let number = pick(&mut self.rng);
-                self.input(Input::Load { bundle: BundleHandle(number) });
+                self.load(number);
             }
             _ => self.finish_spills(),
         }
@@ -313,6 +350,7 @@ impl World {
         for (number, known) in &mut world.known {
             if world.recovered.contains_key(number) {
                 (known.stored, known.answered, known.delete_asked, known.delete_answered) = (true, true, false, false);
+                known.rope = world.recovered[number].2.clone();
                 known.remember = None;
             } else {
                 known.delete_asked = true;
@@ -326,12 +364,12 @@ impl World {
     /// Everything recovered is exactly what was put.
     pub fn check_contents(&mut self, before: &World, what: &str) {
         let recovered = self.recovered.clone();
-        for (number, (index, head, len, tail)) in &recovered {
+        for (number, (index, head, rope, tail)) in &recovered {
             let known = before.known.get(number).unwrap_or_else(|| panic!("{what}: {number} was never put"));
             assert_eq!(*index, known.index, "{what}: index of {number}");
             assert_eq!((head, tail), (&known.head, &known.tail), "{what}: head of {number}");
-            assert_eq!(*len, known.payload.len() as u64, "{what}: payload length of {number}");
-            self.input(Input::Load { bundle: BundleHandle(*number) });
+            assert_eq!(rope.len(), known.payload.len() as u64, "{what}: payload length of {number}");
+            self.input(Input::Load { load: *number, payload: rope.clone() });
         }
         self.settle();
         for number in recovered.keys() {

@@ -1,0 +1,235 @@
+//! A blocking AAP2 client: what the applications of the command line attach with.
+
+use bytes::BytesMut;
+use farlink_aap2::proto::{self, AapMessage, AapResponse, Body, BundleAdu, ConnectionConfig, Status, adu_flag};
+use prost::Message;
+use std::io::{self, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::os::unix::net::UnixStream;
+use std::time::Duration;
+
+/// A connection to a node.
+pub struct Client {
+    reader: BufReader<Socket>,
+    writer: Socket,
+    /// The node's ID as it introduced itself.
+    pub node_id: String,
+}
+
+enum Socket {
+    Unix(UnixStream),
+    Tcp(TcpStream),
+}
+impl Read for Socket {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        match self {
+            Socket::Unix(socket) => socket.read(buffer),
+            Socket::Tcp(socket) => socket.read(buffer),
+        }
+    }
+}
+impl Write for Socket {
+    fn write(&mut self, buffer: &[u8]) -> io::Result<usize> {
+        match self {
+            Socket::Unix(socket) => socket.write(buffer),
+            Socket::Tcp(socket) => socket.write(buffer),
+        }
+    }
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// A bundle that was delivered.
+#[derive(Clone, Debug)]
+pub struct Delivered {
+    /// Its head.
+    pub adu: BundleAdu,
+    /// Its payload.
+    pub payload: Vec<u8>,
+}
+impl Delivered {
+    /// Whether it may have been delivered before a crash of the node.
+    pub fn redelivered(&self) -> bool {
+        self.adu.adu_flags.contains(&adu_flag::REDELIVERED)
+    }
+}
+
+fn invalid(message: impl Into<String>) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, message.into())
+}
+
+impl Client {
+    /// Connects to a node's application socket: a path, or `host:port` for TCP.
+    ///
+    /// # Errors
+    /// When nothing serves there, or not AAP2.
+    pub fn connect(at: &str) -> io::Result<Client> {
+        let tcp = !at.contains('/') && at.rsplit_once(':').is_some_and(|(_, port)| port.parse::<u16>().is_ok());
+        let (read, write) = if tcp {
+            let socket = TcpStream::connect(at)?;
+            socket.set_nodelay(true)?;
+            (Socket::Tcp(socket.try_clone()?), Socket::Tcp(socket))
+        } else {
+            let socket = UnixStream::connect(at)?;
+            (Socket::Unix(socket.try_clone()?), Socket::Unix(socket))
+        };
+        let mut client =
+            Client { reader: BufReader::with_capacity(256 << 10, read), writer: write, node_id: String::new() };
+        let mut magic = [0];
+        client.reader.read_exact(&mut magic)?;
+        if magic[0] != proto::MAGIC {
+            return Err(invalid(format!("{at} does not speak AAP2")));
+        }
+        match client.message()?.body {
+            Some(Body::Welcome(welcome)) => client.node_id = welcome.node_id,
+            _ => return Err(invalid("the node did not introduce itself")),
+        }
+        Ok(client)
+    }
+    /// The endpoint with this service (or demux) at the node.
+    pub fn endpoint(&self, service: &str) -> String {
+        match self.node_id.rsplit_once('.') {
+            Some((node, _)) if self.node_id.starts_with("ipn:") => format!("{node}.{service}"),
+            _ => format!("{}/{service}", self.node_id.trim_end_matches('/')),
+        }
+    }
+    /// Becomes a sender (`window` 0) or a subscriber at an endpoint.
+    ///
+    /// # Errors
+    /// When the node does not agree.
+    pub fn configure(&mut self, endpoint: &str, secret: &str, window: u32) -> io::Result<()> {
+        let config = ConnectionConfig {
+            is_subscriber: window > 0,
+            auth_type: 0,
+            secret: secret.to_string(),
+            endpoint_id: endpoint.to_string(),
+            keepalive_seconds: 0,
+            window,
+        };
+        self.send_message(&AapMessage::new(Body::Config(config)), &[])?;
+        let status = self.response()?.response_status();
+        match status {
+            Status::Success => Ok(()),
+            Status::Unauthorized => {
+                Err(invalid(format!("{endpoint} is used by another application with another secret")))
+            }
+            other => Err(invalid(format!("the node refused the endpoint {endpoint}: {other:?}"))),
+        }
+    }
+    fn send_message(&mut self, message: &impl Message, payload: &[u8]) -> io::Result<()> {
+        let mut out = BytesMut::with_capacity(payload.len() + 256);
+        proto::frame(message, &mut out);
+        out.extend_from_slice(payload);
+        self.writer.write_all(&out)
+    }
+    /// Sends a bundle without waiting for the answer; answers come in order ([`Client::response`]).
+    ///
+    /// # Errors
+    /// When the connection is gone.
+    pub fn send(&mut self, mut adu: BundleAdu, payload: &[u8]) -> io::Result<()> {
+        adu.payload_length = payload.len() as u64;
+        self.send_message(&AapMessage::new(Body::Adu(adu)), payload)
+    }
+    /// The next answer.
+    ///
+    /// # Errors
+    /// When the connection is gone.
+    pub fn response(&mut self) -> io::Result<AapResponse> {
+        let bytes = self.frame()?;
+        AapResponse::decode(&bytes[..]).map_err(|why| invalid(why.to_string()))
+    }
+    fn message(&mut self) -> io::Result<AapMessage> {
+        let bytes = self.frame()?;
+        AapMessage::decode(&bytes[..]).map_err(|why| invalid(why.to_string()))
+    }
+    fn frame(&mut self) -> io::Result<Vec<u8>> {
+        let mut length = 0usize;
+        for shift in (0..28).step_by(7) {
+            let mut byte = [0];
+            self.reader.read_exact(&mut byte)?;
+            length |= usize::from(byte[0] & 0x7f) << shift;
+            if byte[0] & 0x80 == 0 {
+                let mut bytes = vec![0; length.min(proto::MESSAGE_MAX)];
+                self.reader.read_exact(&mut bytes)?;
+                return Ok(bytes);
+            }
+        }
+        Err(invalid("a message length beyond 64 KiB"))
+    }
+    /// The next delivery; keepalives are answered on the way. Answer it with [`Client::taken`].
+    ///
+    /// # Errors
+    /// When the connection is gone; `WouldBlock` or `TimedOut` when a timeout set before passed.
+    pub fn delivery(&mut self) -> io::Result<Delivered> {
+        loop {
+            match self.message()?.body {
+                Some(Body::Adu(adu)) => {
+                    let mut payload = Vec::new();
+                    let length = adu.payload_length;
+                    (&mut self.reader).take(length).read_to_end(&mut payload)?;
+                    if payload.len() as u64 != length {
+                        return Err(io::ErrorKind::UnexpectedEof.into());
+                    }
+                    return Ok(Delivered { adu, payload });
+                }
+                Some(Body::Keepalive(_)) => self.send_message(&AapResponse::new(Status::Ack), &[])?,
+                _ => return Err(invalid("an unexpected message from the node")),
+            }
+        }
+    }
+    /// Tells the node that the oldest unanswered delivery is taken for good (or not).
+    ///
+    /// # Errors
+    /// When the connection is gone.
+    pub fn taken(&mut self, taken: bool) -> io::Result<()> {
+        let status = if taken { Status::Success } else { Status::Error };
+        self.send_message(&AapResponse::new(status), &[])
+    }
+    /// Bounds how long reads wait. Only safe between messages that arrive whole.
+    ///
+    /// # Errors
+    /// What the kernel says.
+    pub fn set_read_timeout(&self, timeout: Option<Duration>) -> io::Result<()> {
+        match &self.writer {
+            Socket::Unix(socket) => socket.set_read_timeout(timeout),
+            Socket::Tcp(socket) => socket.set_read_timeout(timeout),
+        }
+    }
+    /// Ends the connection: a reader in another thread returns.
+    pub fn shutdown(&self) {
+        let _ = match &self.writer {
+            Socket::Unix(socket) => socket.shutdown(std::net::Shutdown::Both),
+            Socket::Tcp(socket) => socket.shutdown(std::net::Shutdown::Both),
+        };
+    }
+    /// A second handle: one thread sends, another reads answers.
+    ///
+    /// # Errors
+    /// What the kernel says.
+    pub fn split(self) -> io::Result<(Sender, Client)> {
+        let writer = match &self.writer {
+            Socket::Unix(socket) => Socket::Unix(socket.try_clone()?),
+            Socket::Tcp(socket) => Socket::Tcp(socket.try_clone()?),
+        };
+        Ok((Sender { writer }, self))
+    }
+}
+
+/// The sending half of a split client.
+pub struct Sender {
+    writer: Socket,
+}
+impl Sender {
+    /// Sends a bundle; the answer comes at the other half, in order.
+    ///
+    /// # Errors
+    /// When the connection is gone.
+    pub fn send(&mut self, mut adu: BundleAdu, payload: &[u8]) -> io::Result<()> {
+        adu.payload_length = payload.len() as u64;
+        let mut out = BytesMut::with_capacity(payload.len() + 256);
+        proto::frame(&AapMessage::new(Body::Adu(adu)), &mut out);
+        out.extend_from_slice(payload);
+        self.writer.write_all(&out)
+    }
+}

@@ -1,0 +1,118 @@
+//! The receiving side: a delivery is answered only when its bytes are written.
+
+use super::shelf::Shelf;
+use crate::client::Client;
+use crate::{clock, connect};
+use std::io::{self, ErrorKind};
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// How long a lost connection to the node is tried again.
+const RECONNECT_FOR: Duration = Duration::from_secs(60);
+
+/// How to receive.
+#[derive(Clone, Debug)]
+pub struct ReceiveOptions {
+    /// Service to receive at.
+    pub service: String,
+    /// Folder for what is received.
+    pub out: Option<PathBuf>,
+    /// Stop after so many bundles.
+    pub count: Option<u64>,
+    /// Stop after so many files.
+    pub files: Option<u64>,
+    /// Stop when nothing came for so long.
+    pub timeout: Option<Duration>,
+    /// Secret of the endpoint.
+    pub secret: String,
+}
+
+/// What the caller hears.
+pub enum Received {
+    /// Bytes so far.
+    Progress {
+        /// Of all bundles.
+        bytes: u64,
+    },
+    /// A whole file.
+    File {
+        /// Its name as sent.
+        name: String,
+        /// Where it is.
+        path: PathBuf,
+        /// Its bytes.
+        bytes: u64,
+        /// Its digest as computed here.
+        sha256: String,
+        /// Whether that is what was sent.
+        verified: bool,
+        /// Time from its first part to its last.
+        seconds: f64,
+    },
+    /// A bundle that is no part of a file.
+    Bundle {
+        /// Source.
+        source: String,
+        /// Payload.
+        payload: Vec<u8>,
+        /// Where it was written, when there is a folder.
+        path: Option<PathBuf>,
+    },
+}
+
+/// Receives until one of the limits; a delivery is answered only when its bytes are written.
+///
+/// # Errors
+/// When the node is not there or stays away, or the folder cannot be written.
+pub fn receive(
+    at: &str,
+    options: &ReceiveOptions,
+    mut tell: impl FnMut(Received) -> io::Result<()>,
+) -> anyhow::Result<()> {
+    let mut shelf = Shelf::open(options.out.as_deref())?;
+    let mut client = subscribe(at, options)?;
+    let (mut bundles, mut files, mut bytes) = (0, 0, 0);
+    loop {
+        let delivered = match client.delivery() {
+            Ok(delivered) => delivered,
+            Err(why) if matches!(why.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => return Ok(()),
+            Err(why) => {
+                eprintln!("connection to the node lost ({why}); connecting again");
+                client = reconnect(at, options)?;
+                continue;
+            }
+        };
+        bundles += 1;
+        bytes += delivered.payload.len() as u64;
+        tell(Received::Progress { bytes })?;
+        if let Some(event) = shelf.take(delivered)? {
+            files += u64::from(matches!(event, Received::File { .. }));
+            tell(event)?;
+        }
+        client.taken(true)?;
+        let enough = |limit: Option<u64>, n: u64| limit.is_some_and(|limit| n >= limit);
+        if enough(options.count, bundles) || enough(options.files, files) {
+            return Ok(());
+        }
+    }
+}
+
+fn subscribe(at: &str, options: &ReceiveOptions) -> anyhow::Result<Client> {
+    let mut client = connect(at)?;
+    let endpoint = client.endpoint(&options.service);
+    client.configure(&endpoint, &options.secret, 1)?;
+    client.set_read_timeout(options.timeout)?;
+    Ok(client)
+}
+
+fn reconnect(at: &str, options: &ReceiveOptions) -> anyhow::Result<Client> {
+    let began = clock::now();
+    loop {
+        std::thread::sleep(Duration::from_millis(100));
+        match subscribe(at, options) {
+            Ok(client) => return Ok(client),
+            Err(why) if clock::now().since(began) > RECONNECT_FOR => return Err(why),
+            Err(_) => {}
+        }
+    }
+}

@@ -1,0 +1,228 @@
+//! The sending side: cut, paced, and tried again when the node's store is full.
+
+use super::{Header, encode, hex};
+use crate::client::Client;
+use crate::{clock, connect, passing_service, random};
+use anyhow::{Context, bail};
+use farlink_aap2::proto::{BundleAdu, Status};
+use farlink_base::DataRate;
+use sha2::{Digest, Sha256};
+use std::collections::VecDeque;
+use std::fs::File;
+use std::io::{self, ErrorKind, Read};
+use std::path::Path;
+use std::time::Duration;
+
+/// How long a refused bundle is tried again: a full store empties with the next contact.
+const RETRY_FOR: Duration = Duration::from_secs(600);
+
+/// How to send.
+#[derive(Clone, Debug)]
+pub struct SendOptions {
+    /// Destination.
+    pub to: String,
+    /// Payload bytes of each bundle.
+    pub bundle_size: u64,
+    /// Lifetime in ms.
+    pub lifetime_ms: u64,
+    /// 1 bulk, 2 normal, 3 expedited.
+    pub priority: u32,
+    /// Bundles handed over before the first is answered.
+    pub window: u64,
+    /// Our service; random when not given.
+    pub service: Option<String>,
+    /// Without headers.
+    pub raw: bool,
+    /// When each bundle is due.
+    pub pace: Pace,
+    /// Payload bytes of the first bundles, in place of `bundle_size`.
+    pub sizes: Vec<u64>,
+}
+impl SendOptions {
+    fn size(&self, bundle: u64) -> u64 {
+        let given = usize::try_from(bundle).ok().and_then(|index| self.sizes.get(index).copied());
+        given.unwrap_or(self.bundle_size).max(1)
+    }
+}
+
+/// How fast bundles are sent.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Pace {
+    /// As fast as the node takes them.
+    #[default]
+    Flat,
+    /// Bytes at this rate.
+    Rate(DataRate),
+    /// One every so often.
+    Interval(Duration),
+}
+impl Pace {
+    /// Time from the start to a bundle before which so many bundles and bytes were sent.
+    fn due(self, bundles: u64, bytes: u64) -> Duration {
+        match self {
+            Pace::Flat => Duration::ZERO,
+            Pace::Rate(rate) => rate.time_for(bytes),
+            Pace::Interval(interval) => {
+                let each = u64::try_from(interval.as_nanos()).unwrap_or(u64::MAX);
+                Duration::from_nanos(each.saturating_mul(bundles))
+            }
+        }
+    }
+}
+
+/// Where bytes come from.
+pub struct Source {
+    name: String,
+    reader: Box<dyn Read>,
+    len: Option<u64>,
+}
+impl Source {
+    /// A file, or standard input for `-`.
+    ///
+    /// # Errors
+    /// When it cannot be opened.
+    pub fn open(path: &Path) -> io::Result<Source> {
+        if path.as_os_str() == "-" {
+            return Ok(Source { name: "stdin".into(), reader: Box::new(io::stdin()), len: None });
+        }
+        let file = File::open(path)?;
+        let metadata = file.metadata()?;
+        if metadata.is_dir() {
+            return Err(io::Error::new(ErrorKind::InvalidInput, "is a folder\nhint: name its files"));
+        }
+        let name = path.file_name().map_or_else(|| "file".into(), |name| name.to_string_lossy().into_owned());
+        Ok(Source { name, reader: Box::new(file), len: metadata.is_file().then_some(metadata.len()) })
+    }
+    /// Text.
+    pub fn text(text: String) -> Source {
+        let len = Some(text.len() as u64);
+        Source { name: "text".into(), reader: Box::new(io::Cursor::new(text)), len }
+    }
+    /// Its length, where known.
+    pub fn length(&self) -> Option<u64> {
+        self.len
+    }
+}
+
+/// What was sent.
+#[derive(Clone, Debug)]
+pub struct SendReport {
+    /// Its name.
+    pub name: String,
+    /// In so many bundles.
+    pub bundles: u64,
+    /// Its bytes.
+    pub bytes: u64,
+    /// Its digest.
+    pub sha256: String,
+}
+
+/// Sends a source; `progress` hears the bytes the node has taken.
+///
+/// # Errors
+/// When the node is not there or refuses for long.
+pub fn send(at: &str, mut source: Source, options: &SendOptions, progress: impl Fn(u64)) -> anyhow::Result<SendReport> {
+    let mut client = connect(at)?;
+    let service = options.service.clone().unwrap_or_else(passing_service);
+    let endpoint = client.endpoint(&service);
+    client.configure(&endpoint, &random().to_string(), 0)?;
+    let adu = BundleAdu {
+        dst_eid: options.to.clone(),
+        lifetime_ms: options.lifetime_ms,
+        priority: options.priority,
+        ..Default::default()
+    };
+    let mut window = Window { client, adu, waiting: VecDeque::new(), taken: 0, progress };
+    let mut hash = Sha256::new();
+    let id = format!("{:016x}", random());
+    let (mut offset, mut bundles) = (0, 0);
+    let began = std::time::Instant::now();
+    let mut chunk = read_chunk(&mut source.reader, options.size(0))?;
+    loop {
+        let next = read_chunk(&mut source.reader, options.size(bundles + 1))?;
+        hash.update(&chunk);
+        let last = next.is_empty();
+        let bytes = chunk.len() as u64;
+        let mut header = Header { id: id.clone(), name: source.name.clone(), offset, bytes, total: None, sha256: None };
+        if last {
+            header.total = Some(offset + bytes);
+            header.sha256 = Some(hex(&hash.clone().finalize()));
+        }
+        let payload = if options.raw { chunk } else { encode(&header, &chunk)? };
+        std::thread::sleep(options.pace.due(bundles, offset).saturating_sub(began.elapsed()));
+        window.send(payload, bytes, options.window)?;
+        offset += bytes;
+        bundles += 1;
+        if last {
+            break;
+        }
+        chunk = next;
+    }
+    window.finish()?;
+    Ok(SendReport { name: source.name, bundles, bytes: offset, sha256: hex(&hash.finalize()) })
+}
+
+/// Bundles handed over and not yet answered; a refused one is tried again.
+struct Window<F> {
+    client: Client,
+    adu: BundleAdu,
+    waiting: VecDeque<(Vec<u8>, u64)>,
+    taken: u64,
+    progress: F,
+}
+impl<F: Fn(u64)> Window<F> {
+    fn send(&mut self, payload: Vec<u8>, bytes: u64, window: u64) -> anyhow::Result<()> {
+        while self.waiting.len() as u64 >= window {
+            self.answer()?;
+        }
+        self.client.send(self.adu.clone(), &payload)?;
+        self.waiting.push_back((payload, bytes));
+        Ok(())
+    }
+    fn answer(&mut self) -> anyhow::Result<()> {
+        let began = clock::now();
+        let Some((payload, bytes)) = self.waiting.pop_front() else { return Ok(()) };
+        let mut status = self.client.response()?.response_status();
+        while status == Status::Error && clock::now().since(began) < RETRY_FOR {
+            // The answers of those behind it come first; they keep their places.
+            std::thread::sleep(Duration::from_millis(100));
+            let behind = self.waiting.len();
+            self.client.send(self.adu.clone(), &payload)?;
+            for _ in 0..behind {
+                let (payload, bytes) = self.waiting.pop_front().context("an answer to nothing")?;
+                match self.client.response()?.response_status() {
+                    Status::Success => self.count(bytes),
+                    _ => self.resend(payload, bytes)?,
+                }
+            }
+            status = self.client.response()?.response_status();
+        }
+        match status {
+            Status::Success => self.count(bytes),
+            Status::Error => bail!("the node refuses bundles: its store is full\nhint: farlink node status shows it"),
+            other => bail!("the node does not take a bundle for {}: {other:?}", self.adu.dst_eid),
+        }
+        Ok(())
+    }
+    fn resend(&mut self, payload: Vec<u8>, bytes: u64) -> anyhow::Result<()> {
+        self.client.send(self.adu.clone(), &payload)?;
+        self.waiting.push_back((payload, bytes));
+        Ok(())
+    }
+    fn count(&mut self, bytes: u64) {
+        self.taken += bytes;
+        (self.progress)(self.taken);
+    }
+    fn finish(&mut self) -> anyhow::Result<()> {
+        while !self.waiting.is_empty() {
+            self.answer()?;
+        }
+        Ok(())
+    }
+}
+
+fn read_chunk(reader: &mut impl Read, size: u64) -> io::Result<Vec<u8>> {
+    let mut chunk = Vec::new();
+    reader.take(size).read_to_end(&mut chunk)?;
+    Ok(chunk)
+}

@@ -1,0 +1,288 @@
+//! Files being put together: what is there survives a restart, and what comes twice counts once.
+
+use super::{Header, Received, decode, hex};
+use crate::client::Delivered;
+use crate::clock;
+use anyhow::Context;
+use sha2::{Digest, Sha256};
+use std::collections::{BTreeMap, VecDeque};
+use std::fs::{File, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+
+/// Files being put together.
+pub struct Shelf {
+    out: Option<PathBuf>,
+    parts: BTreeMap<String, Part>,
+    seen: VecDeque<(String, u64, u64)>,
+    /// What the run before took last: it may not have told the node any more.
+    resumed: Option<(String, u64, u64)>,
+    numbered: u64,
+}
+
+/// One unfinished file: `.ID.part` holds its bytes, `.ID.journal` what of it is there.
+struct Part {
+    data: File,
+    journal: File,
+    have: BTreeMap<u64, u64>,
+    last: Option<Header>,
+    began: farlink_base::Instant,
+}
+
+impl Shelf {
+    pub fn open(out: Option<&Path>) -> anyhow::Result<Shelf> {
+        if let Some(out) = out {
+            std::fs::create_dir_all(out).with_context(|| format!("the folder {}", out.display()))?;
+        }
+        let mut shelf = Shelf {
+            out: out.map(Path::to_path_buf),
+            parts: BTreeMap::new(),
+            seen: VecDeque::new(),
+            resumed: None,
+            numbered: 0,
+        };
+        if let Some(out) = out
+            && let Ok(text) = std::fs::read_to_string(out.join(".taken"))
+        {
+            shelf.resumed = text.lines().find_map(parse_identity);
+            shelf.seen.extend(shelf.resumed.clone());
+        }
+        Ok(shelf)
+    }
+    /// Keeps a delivery; what the caller should hear, unless it came before.
+    pub fn take(&mut self, delivered: Delivered) -> anyhow::Result<Option<Received>> {
+        let adu = &delivered.adu;
+        let identity = (adu.src_eid.clone(), adu.creation_timestamp_ms, adu.sequence_number);
+        let repeated = self.resumed.take().is_some_and(|last| last == identity);
+        if repeated || (delivered.redelivered() && self.seen.contains(&identity)) {
+            return Ok(None);
+        }
+        let event = match (&self.out, decode(&delivered.payload)) {
+            (Some(out), Some((header, data))) => {
+                let out = out.clone();
+                self.part(&out, header, data)?
+            }
+            _ => Some(self.bundle(delivered)?),
+        };
+        self.remember(identity)?;
+        Ok(event)
+    }
+    /// The last few identities, so that a delivery repeated after a crash is known.
+    fn remember(&mut self, identity: (String, u64, u64)) -> io::Result<()> {
+        self.seen.push_back(identity);
+        if self.seen.len() > 64 {
+            self.seen.pop_front();
+        }
+        if let (Some(out), Some((source, time, sequence))) = (&self.out, self.seen.back()) {
+            // One delivery is in flight at a time: the last identity is enough.
+            std::fs::write(out.join(".taken"), format!("{time} {sequence} {source}\n"))?;
+        }
+        Ok(())
+    }
+    fn bundle(&mut self, delivered: Delivered) -> io::Result<Received> {
+        let mut path = None;
+        if let Some(out) = &self.out {
+            let place = loop {
+                self.numbered += 1;
+                let place = out.join(format!("bundle-{}", self.numbered));
+                if !place.exists() {
+                    break place;
+                }
+            };
+            std::fs::write(&place, &delivered.payload)?;
+            path = Some(place);
+        }
+        Ok(Received::Bundle { source: delivered.adu.src_eid, payload: delivered.payload, path })
+    }
+    fn part(&mut self, out: &Path, header: Header, data: &[u8]) -> anyhow::Result<Option<Received>> {
+        let id = header.id.clone();
+        if !self.parts.contains_key(&id) {
+            self.parts.insert(id.clone(), Part::open(out, &id)?);
+        }
+        let Some(part) = self.parts.get_mut(&id) else { return Ok(None) };
+        part.put(header, data)?;
+        if !part.complete() {
+            return Ok(None);
+        }
+        let Some(part) = self.parts.remove(&id) else { return Ok(None) };
+        part.finish(out, &id).map(Some)
+    }
+}
+
+fn parse_identity(line: &str) -> Option<(String, u64, u64)> {
+    let mut words = line.splitn(3, ' ');
+    let (time, sequence) = (words.next()?.parse().ok()?, words.next()?.parse().ok()?);
+    Some((words.next()?.to_string(), time, sequence))
+}
+
+impl Part {
+    fn open(out: &Path, id: &str) -> anyhow::Result<Part> {
+        let path = |kind: &str| out.join(format!(".{id}.{kind}"));
+        let open = |path: &Path| OpenOptions::new().read(true).append(true).create(true).open(path);
+        let text = std::fs::read_to_string(path("journal")).unwrap_or_default();
+        let data = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path("part"))?;
+        let journal = open(&path("journal"))?;
+        let mut part = Part { data, journal, have: BTreeMap::new(), last: None, began: clock::now() };
+        // A torn last line (killed while writing) does not parse: its part comes again.
+        for header in text.lines().filter_map(|line| serde_json::from_str::<Header>(line).ok()) {
+            part.note(header);
+        }
+        Ok(part)
+    }
+    fn note(&mut self, header: Header) {
+        let length = self.have.entry(header.offset).or_default();
+        *length = header.bytes.max(*length);
+        if header.total.is_some() {
+            self.last = Some(header);
+        }
+    }
+    fn put(&mut self, header: Header, data: &[u8]) -> io::Result<()> {
+        self.data.write_all_at(data, header.offset)?;
+        let mut line = serde_json::to_string(&header)?;
+        line.push('\n');
+        self.journal.write_all(line.as_bytes())?;
+        self.note(header);
+        Ok(())
+    }
+    fn complete(&self) -> bool {
+        let Some(total) = self.last.as_ref().and_then(|header| header.total) else { return false };
+        let mut reached = 0;
+        for (offset, length) in &self.have {
+            if *offset > reached {
+                return false;
+            }
+            reached = reached.max(offset + length);
+        }
+        reached >= total
+    }
+    fn finish(self, out: &Path, id: &str) -> anyhow::Result<Received> {
+        let header = self.last.clone().unwrap_or_default();
+        let bytes = header.total.unwrap_or_default();
+        self.data.set_len(bytes)?;
+        let sha256 = digest(&self.data)?;
+        self.data.sync_all()?;
+        let path = free_name(out, &header.name);
+        std::fs::rename(out.join(format!(".{id}.part")), &path)?;
+        let _ = std::fs::remove_file(out.join(format!(".{id}.journal")));
+        Ok(Received::File {
+            verified: header.sha256.as_deref() == Some(&sha256),
+            name: header.name,
+            path,
+            bytes,
+            sha256,
+            seconds: clock::now().since(self.began).as_secs_f64(),
+        })
+    }
+}
+
+fn digest(file: &File) -> io::Result<String> {
+    let mut hash = Sha256::new();
+    let mut buffer = vec![0; 1 << 20];
+    let mut offset = 0;
+    loop {
+        let n = file.read_at(&mut buffer, offset)?;
+        if n == 0 {
+            return Ok(hex(&hash.finalize()));
+        }
+        hash.update(&buffer[..n]);
+        offset += n as u64;
+    }
+}
+
+/// A name in the folder that is not taken; what the peer calls the file never leaves the folder.
+fn free_name(out: &Path, name: &str) -> PathBuf {
+    let plain = Path::new(name).file_name().map(|name| name.to_string_lossy().into_owned());
+    let plain = plain.map(|name| name.trim_start_matches('.').replace(char::is_control, "_"));
+    let plain = plain.filter(|name| !name.is_empty()).unwrap_or_else(|| "file".into());
+    let mut path = out.join(&plain);
+    let mut number = 1;
+    while path.exists() {
+        path = out.join(format!("{plain}.{number}"));
+        number += 1;
+    }
+    path
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::encode;
+    use super::*;
+    use farlink_aap2::proto::BundleAdu;
+
+    fn delivered(header: &Header, data: &[u8], sequence: u64, redelivered: bool) -> Delivered {
+        let adu_flags = if redelivered { vec![farlink_aap2::proto::adu_flag::REDELIVERED] } else { vec![] };
+        let adu = BundleAdu { src_eid: "ipn:1.9".into(), sequence_number: sequence, adu_flags, ..Default::default() };
+        Delivered { adu, payload: encode(header, data).unwrap() }
+    }
+    fn parts(data: &[u8], size: usize) -> Vec<(Header, Vec<u8>)> {
+        let count = data.chunks(size).count();
+        let part = |(i, chunk): (usize, &[u8])| {
+            let mut header = Header {
+                id: "ab12".into(),
+                name: "../../etc/name.txt".into(),
+                offset: (i * size) as u64,
+                bytes: chunk.len() as u64,
+                ..Default::default()
+            };
+            if i + 1 == count {
+                header.total = Some(data.len() as u64);
+                header.sha256 = Some(hex(&Sha256::digest(data)));
+            }
+            (header, chunk.to_vec())
+        };
+        data.chunks(size).enumerate().map(part).collect()
+    }
+
+    #[test]
+    fn a_file_is_whole_again_in_any_order_across_restarts_and_repeats() {
+        let dir = tempfile::tempdir().unwrap();
+        let data: Vec<u8> = (0..100_000u32).map(|i| (i.wrapping_mul(i) >> 7) as u8).collect();
+        let mut parts = parts(&data, 9_000);
+        parts.reverse();
+        let last = parts.len() - 1;
+        for (i, (header, chunk)) in parts.iter().enumerate() {
+            // A new shelf each time: the receiver was killed and started again.
+            let mut shelf = Shelf::open(Some(dir.path())).unwrap();
+            let event = shelf.take(delivered(header, chunk, i as u64, false)).unwrap();
+            let mut again = Shelf::open(Some(dir.path())).unwrap();
+            assert!(again.take(delivered(header, chunk, i as u64, true)).unwrap().is_none(), "a repeat is dropped");
+            match event {
+                Some(Received::File { path, verified, bytes, .. }) => {
+                    assert_eq!((i, verified, bytes), (last, true, 100_000));
+                    assert_eq!(path, dir.path().join("name.txt"), "never outside the folder");
+                    assert_eq!(std::fs::read(path).unwrap(), data);
+                }
+                None => assert!(i < last),
+                _ => panic!("a part is no bundle"),
+            }
+        }
+        let left: Vec<_> = std::fs::read_dir(dir.path()).unwrap().map(|e| e.unwrap().file_name()).collect();
+        assert_eq!(left.len(), 2, "{left:?}");
+    }
+
+    #[test]
+    fn a_damaged_file_is_said_to_be_damaged_and_other_payloads_are_bundles() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut shelf = Shelf::open(Some(dir.path())).unwrap();
+        let (mut header, _) = parts(b"right", 100).remove(0);
+        header.bytes = 5;
+        let event = shelf.take(delivered(&header, b"wrong", 1, false)).unwrap();
+        assert!(matches!(event, Some(Received::File { verified: false, .. })));
+        let mut plain = delivered(&header, b"wrong", 2, false);
+        plain.payload = b"just text".to_vec();
+        let event = shelf.take(plain).unwrap();
+        assert!(matches!(event, Some(Received::Bundle { path: Some(_), .. })));
+    }
+
+    #[test]
+    fn hostile_headers_are_no_files() {
+        for payload in [&b"FLF1"[..], b"FLF1\xff\xff{}", b"FLF1\0\x02{}", b"FLF1\0\0"] {
+            assert!(decode(payload).is_none());
+        }
+        let header = Header { id: "../x".into(), ..Default::default() };
+        assert!(decode(&encode(&header, b"").unwrap()).is_none());
+        let header = Header { id: "a".into(), offset: u64::MAX, bytes: 1, ..Default::default() };
+        assert!(decode(&encode(&header, b"x").unwrap()).is_none());
+    }
+}

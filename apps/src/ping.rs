@@ -1,0 +1,198 @@
+//! Ping: bundles to an echo service, and the times of the answers.
+
+use crate::client::Delivered;
+use crate::inbox::Inbox;
+use crate::{Quantiles, clock, passing_service, random};
+use anyhow::bail;
+use farlink_aap2::proto::{BundleAdu, Status};
+use farlink_base::Instant;
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::sync::mpsc::RecvTimeoutError;
+use std::time::Duration;
+
+/// First bytes of a ping's payload; then, big-endian: run, sequence number, time sent (ns).
+const MAGIC: &[u8; 8] = b"FLPING1\0";
+const HEADER: usize = 32;
+/// Services tried when the destination names none.
+const SERVICES: [&str; 3] = ["128", "7", "2047"];
+
+/// What to do.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Endpoint, or node without service.
+    pub destination: String,
+    /// How many.
+    pub count: u64,
+    /// Time between two.
+    pub interval: Duration,
+    /// Payload bytes.
+    pub size: u64,
+    /// Wait after the last.
+    pub timeout: Duration,
+}
+
+/// What came of it.
+#[derive(Clone, Debug)]
+pub struct Report {
+    /// Pings the node took.
+    pub sent: u64,
+    /// Answers.
+    pub received: u64,
+    /// The endpoint that was pinged.
+    pub destination: String,
+    /// Round-trip times.
+    pub rtt: Quantiles,
+}
+impl Report {
+    /// For programs.
+    pub fn json(&self) -> Value {
+        json!({
+            "destination": self.destination, "sent": self.sent, "received": self.received, "rtt_ms": self.rtt.json(),
+        })
+    }
+    /// For people.
+    pub fn summary(&self) -> String {
+        let Report { sent, received, .. } = self;
+        format!("{sent} sent, {received} received, round trip min/p50/p99/max {}", self.rtt.text())
+    }
+}
+
+/// Pings; `say` gets a line per answer.
+///
+/// # Errors
+/// When the node is not there or refuses.
+pub fn run(at: &str, options: &Options, say: impl FnMut(String)) -> anyhow::Result<Report> {
+    let inbox = Inbox::open(at, &passing_service(), 1)?;
+    let mut run = Run { inbox, options, nonce: random(), sent: BTreeMap::new(), times: Vec::new(), say, taken: 0 };
+    let candidates = candidates(&options.destination);
+    let destination = match candidates.as_slice() {
+        [one] => one.clone(),
+        several => run.find_service(several)?,
+    };
+    run.pings(&destination)?;
+    Ok(Report { sent: run.taken, received: run.times.len() as u64, destination, rtt: Quantiles::new(&run.times) })
+}
+
+/// The endpoints a destination may mean.
+fn candidates(destination: &str) -> Vec<String> {
+    let node = destination.strip_prefix("ipn:").is_some_and(|rest| rest.chars().all(|c| c.is_ascii_digit()));
+    if node {
+        SERVICES.iter().map(|service| format!("{destination}.{service}")).collect()
+    } else if destination.starts_with("dtn://") && !destination["dtn://".len()..].trim_end_matches('/').contains('/') {
+        vec![format!("{}/echo", destination.trim_end_matches('/'))]
+    } else {
+        vec![destination.to_string()]
+    }
+}
+
+struct Run<'a, F> {
+    inbox: Inbox,
+    options: &'a Options,
+    nonce: u64,
+    /// Sequence number of what is not answered yet, and where it went.
+    sent: BTreeMap<u64, String>,
+    times: Vec<u64>,
+    say: F,
+    taken: u64,
+}
+
+impl<F: FnMut(String)> Run<'_, F> {
+    /// Tries the echo services, a second apart; the first that answers is the one.
+    fn find_service(&mut self, candidates: &[String]) -> anyhow::Result<String> {
+        let began = clock::now();
+        for (number, candidate) in candidates.iter().enumerate() {
+            let sequence = u64::MAX - number as u64;
+            self.send(sequence, candidate)?;
+            let last = number + 1 == candidates.len();
+            let until = if last { began + self.options.timeout } else { clock::now() + Duration::from_secs(1) };
+            while let Some((_, sequence)) = self.answer(until)? {
+                if let Some(destination) = self.sent.remove(&sequence) {
+                    self.sent.clear();
+                    self.taken = 0;
+                    return Ok(destination);
+                }
+            }
+        }
+        bail!(
+            "no echo service of {} answers\nhint: name one, e.g. {}.7",
+            self.options.destination,
+            self.options.destination
+        )
+    }
+    fn pings(&mut self, destination: &str) -> anyhow::Result<()> {
+        let began = clock::now();
+        for sequence in 0..self.options.count {
+            self.send(sequence, destination)?;
+            let due = began + self.options.interval * u32::try_from(sequence + 1).unwrap_or(u32::MAX);
+            if sequence + 1 < self.options.count {
+                self.collect(due, false)?;
+                if let Some(left) = due.0.checked_sub(clock::now().0) {
+                    std::thread::sleep(Duration::from_nanos(left));
+                }
+            }
+        }
+        self.collect(clock::now() + self.options.timeout, true)
+    }
+    /// Takes answers until a time, or until all are in when that is wanted.
+    fn collect(&mut self, until: Instant, all: bool) -> anyhow::Result<()> {
+        while !(all && self.sent.is_empty()) {
+            let Some((time_ns, sequence)) = self.answer(until)? else { break };
+            if let Some(from) = self.sent.remove(&sequence) {
+                self.times.push(time_ns);
+                (self.say)(format!("answer from {from}: sequence {sequence}, {:.3} ms", time_ns as f64 / 1e6));
+            }
+        }
+        Ok(())
+    }
+    fn send(&mut self, sequence: u64, destination: &str) -> anyhow::Result<()> {
+        let mut payload = Vec::with_capacity(HEADER);
+        payload.extend_from_slice(MAGIC);
+        payload.extend_from_slice(&self.nonce.to_be_bytes());
+        payload.extend_from_slice(&sequence.to_be_bytes());
+        payload.extend_from_slice(&clock::now().0.to_be_bytes());
+        payload.resize(HEADER.max(usize::try_from(self.options.size).unwrap_or(HEADER)), b'.');
+        let adu = BundleAdu { dst_eid: destination.to_string(), lifetime_ms: 3_600_000, ..Default::default() };
+        self.sent.insert(sequence, destination.to_string());
+        self.inbox.sender.send(adu, &payload)?;
+        match self.inbox.sender.response()?.response_status() {
+            Status::Success => self.taken += 1,
+            other => bail!("the node did not take a ping for {destination}: {other:?}"),
+        }
+        Ok(())
+    }
+    /// The next answer of this run before a time: round trip in ns, and sequence number.
+    fn answer(&mut self, until: Instant) -> anyhow::Result<Option<(u64, u64)>> {
+        loop {
+            let left = Duration::from_nanos(until.0.saturating_sub(clock::now().0));
+            match self.inbox.deliveries.recv_timeout(left) {
+                Ok((at, delivered)) => {
+                    if let Some((sequence, sent)) = read(&delivered, self.nonce) {
+                        return Ok(Some((at.0.saturating_sub(sent), sequence)));
+                    }
+                }
+                Err(RecvTimeoutError::Timeout) => return Ok(None),
+                Err(RecvTimeoutError::Disconnected) => bail!("the node closed the connection"),
+            }
+        }
+    }
+}
+
+fn read(delivered: &Delivered, nonce: u64) -> Option<(u64, u64)> {
+    let payload = delivered.payload.get(..HEADER)?;
+    let number = |at: usize| payload.get(at..at + 8).and_then(|b| b.try_into().ok()).map(u64::from_be_bytes);
+    (payload.starts_with(MAGIC) && number(8)? == nonce).then_some((number(16)?, number(24)?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_destination_without_a_service_means_the_echo_services() {
+        assert_eq!(candidates("ipn:2"), ["ipn:2.128", "ipn:2.7", "ipn:2.2047"]);
+        assert_eq!(candidates("ipn:2.9"), ["ipn:2.9"]);
+        assert_eq!(candidates("dtn://mars/"), ["dtn://mars/echo"]);
+        assert_eq!(candidates("dtn://mars/ping"), ["dtn://mars/ping"]);
+    }
+}

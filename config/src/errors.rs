@@ -1,0 +1,120 @@
+//! Mistakes, collected, and where in the file they are.
+
+use farlink_base::ConfigError;
+use std::cell::{Cell, RefCell};
+use toml::Spanned;
+use toml::de::DeTable;
+
+/// Where mistakes go, and the text they point into.
+#[derive(Debug)]
+pub struct Errors<'a> {
+    file: Option<&'a str>,
+    text: &'a str,
+    /// Offsets of the lines' first bytes.
+    lines: Vec<usize>,
+    list: RefCell<Vec<ConfigError>>,
+    work: Cell<u64>,
+}
+
+impl<'a> Errors<'a> {
+    /// For a text. Mistakes name their `file`, where there is one: `node.toml:7: link.x.rate`;
+    /// otherwise the line alone: `link[x].rate (line 7)`.
+    pub fn new(file: Option<&'a str>, text: &'a str) -> Self {
+        let breaks = text.bytes().enumerate().filter(|(_, byte)| *byte == b'\n').map(|(at, _)| at + 1);
+        let lines = std::iter::once(0).chain(breaks).collect();
+        Errors { file, text, lines, list: RefCell::default(), work: Cell::default() }
+    }
+    /// The file's tables; `None` when it is not TOML, and then the mistakes say so.
+    pub fn parse(&self) -> Option<Spanned<DeTable<'a>>> {
+        let (root, syntax) = DeTable::parse_recoverable(self.text);
+        for error in &syntax {
+            let line = self.line(error.span().map_or(0, |span| span.start));
+            self.push(
+                self.file.map_or_else(|| format!("line {line}"), |file| format!("{file}:{line}")),
+                format!("not TOML: {}", error.message().trim()),
+                "text values and quantities need double quotes; tables are `[name]`, lists of tables `[[name]]`",
+            );
+        }
+        syntax.is_empty().then_some(root)
+    }
+    /// Adds a mistake that has no place in the file, or whose place is in `path` already.
+    pub fn push(&self, path: impl Into<String>, expected: impl Into<String>, hint: impl Into<String>) {
+        let error = ConfigError { path: path.into(), expected: expected.into(), hint: hint.into() };
+        // A key that holds for both directions of a link is read twice, the second time soon after.
+        let mut list = self.list.borrow_mut();
+        if !list.iter().rev().take(64).any(|known| *known == error) {
+            list.push(error);
+        }
+    }
+    /// Adds a mistake about a key, at its place when it is in the file.
+    pub fn at(&self, path: &str, offset: Option<usize>, expected: impl Into<String>, hint: impl Into<String>) {
+        let place = match (self.file, offset) {
+            (Some(file), Some(offset)) => format!("{file}:{}: {path}", self.line(offset)),
+            (Some(file), None) => format!("{file}: {path}"),
+            (None, Some(offset)) => format!("{path} (line {})", self.line(offset)),
+            (None, None) => path.to_string(),
+        };
+        self.push(place, expected, hint);
+    }
+    /// The line of a byte, from 1.
+    pub fn line(&self, offset: usize) -> usize {
+        self.lines.partition_point(|start| {
+            self.count();
+            *start <= offset
+        })
+    }
+    /// The mistakes found.
+    pub fn into_list(self) -> Vec<ConfigError> {
+        self.list.into_inner()
+    }
+    /// Whether there are none so far.
+    pub fn is_empty(&self) -> bool {
+        self.list.borrow().is_empty()
+    }
+    /// Steps taken so far, looking for keys and lines: what tests hold against the size of the file.
+    pub fn work(&self) -> u64 {
+        self.work.get()
+    }
+    pub(crate) fn count(&self) {
+        self.work.set(self.work.get() + 1);
+    }
+}
+
+/// The nearest of these words, when it is near enough to be meant.
+pub fn nearest<'w>(word: &str, words: impl Iterator<Item = &'w str>) -> Option<&'w str> {
+    words
+        .map(|w| (strsim::damerau_levenshtein(&word.to_lowercase(), &w.to_lowercase()), w))
+        .filter(|(distance, w)| *distance <= w.len().max(word.len()).div_ceil(3) && *distance < w.len())
+        .min_by_key(|(distance, _)| *distance)
+        .map(|(_, w)| w)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_are_found_in_logarithmic_steps() {
+        let text = "a = 1\n".repeat(10_000);
+        let errors = Errors::new(None, &text);
+        for (offset, line) in [(0, 1), (5, 1), (6, 2), (59_999, 10_000), (70_000, 10_001)] {
+            assert_eq!(errors.line(offset), line);
+        }
+        assert!(errors.work() < 5 * 16, "{}", errors.work());
+        assert_eq!(Errors::new(None, "").line(0), 1);
+    }
+
+    #[test]
+    fn places_name_the_file_where_there_is_one() {
+        let said = |file, offset| {
+            let errors = Errors::new(file, "a = 1\nb = 2\n");
+            errors.at("b", offset, "wrong", "");
+            errors.at("b", offset, "wrong", "");
+            errors.into_list().iter().map(|e| e.path.clone()).collect::<Vec<_>>()
+        };
+        assert_eq!(said(Some("n.toml"), Some(6)), ["n.toml:2: b"], "said once");
+        assert_eq!(said(Some("n.toml"), None), ["n.toml: b"]);
+        assert_eq!(said(None, Some(6)), ["b (line 2)"]);
+        assert_eq!(said(None, None), ["b"]);
+    }
+}

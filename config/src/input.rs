@@ -1,0 +1,212 @@
+//! One value of a file, or the text of a default, as what it should be.
+
+use crate::errors::nearest;
+use crate::keys::Kind;
+use farlink_base::{DataRate, DataVolume, DtnTime, Setting, Unit, parse_duration};
+use toml::Spanned;
+use toml::de::{DeInteger, DeTable, DeValue};
+
+/// A value as given, or the text of the default.
+#[derive(Clone, Copy)]
+pub enum Input<'v, 'a> {
+    /// From the file.
+    Given(&'v DeValue<'a>),
+    /// From the table of keys.
+    Default(&'static str),
+}
+
+impl<'v, 'a> Input<'v, 'a> {
+    /// What it is, in words.
+    pub fn found(self) -> String {
+        match self {
+            Input::Given(DeValue::Integer(i)) => format!("the bare number {i}"),
+            Input::Given(DeValue::Float(f)) => format!("the bare number {f}"),
+            Input::Given(value) => value.type_str().to_string(),
+            Input::Default(text) => format!("`{text}`"),
+        }
+    }
+    /// Text.
+    ///
+    /// # Errors
+    /// What was found instead, here and below.
+    pub fn text(self) -> Result<&'v str, String> {
+        match self {
+            Input::Given(DeValue::String(text)) => Ok(text),
+            Input::Default(text) => Ok(text),
+            Input::Given(DeValue::Integer(_) | DeValue::Float(_)) => {
+                Err(format!("expected text, with its unit where it is a quantity; found {}", self.found()))
+            }
+            _ => Err(format!("expected text, found {}", self.found())),
+        }
+    }
+    /// Text, or a list of it.
+    ///
+    /// # Errors
+    /// As [`Input::text`].
+    pub fn texts(self) -> Result<Vec<String>, String> {
+        match self {
+            Input::Given(DeValue::Array(items)) => {
+                items.iter().map(|item| Input::Given(item.get_ref()).text().map(str::to_string)).collect()
+            }
+            other => other.text().map(|text| vec![text.to_string()]),
+        }
+    }
+    /// A list.
+    ///
+    /// # Errors
+    /// As [`Input::text`].
+    pub fn items(self) -> Result<&'v [Spanned<DeValue<'a>>], String> {
+        match self {
+            Input::Given(DeValue::Array(items)) => Ok(items),
+            other => Err(format!("expected a list, found {}", other.found())),
+        }
+    }
+    /// A table.
+    ///
+    /// # Errors
+    /// As [`Input::text`].
+    pub fn table(self) -> Result<&'v DeTable<'a>, String> {
+        match self {
+            Input::Given(DeValue::Table(table)) => Ok(table),
+            other => Err(format!("expected a table, found {}", other.found())),
+        }
+    }
+    /// A number.
+    ///
+    /// # Errors
+    /// As [`Input::text`].
+    pub fn number(self) -> Result<f64, String> {
+        let text = match self {
+            Input::Given(DeValue::Integer(i)) => i.as_str(),
+            Input::Given(DeValue::Float(f)) => f.as_str(),
+            Input::Default(text) => text,
+            other => return Err(format!("expected a number, found {}", other.found())),
+        };
+        let number = text.replace('_', "").parse::<f64>().ok().filter(|n| n.is_finite());
+        number.ok_or_else(|| format!("`{text}` is no number"))
+    }
+    /// A whole number.
+    ///
+    /// # Errors
+    /// As [`Input::text`].
+    pub fn integer(self) -> Result<u64, String> {
+        match self {
+            Input::Given(DeValue::Integer(i)) => whole(i).ok_or_else(|| format!("`{i}` is not a whole number from 0")),
+            Input::Default(text) => text.parse().map_err(|_| format!("`{text}` is no number")),
+            other => Err(format!("expected a whole number, found {}", other.found())),
+        }
+    }
+    /// A number from 0 to 1, or a percentage.
+    ///
+    /// # Errors
+    /// As [`Input::text`].
+    pub fn share(self) -> Result<f64, String> {
+        let percent = |text: &str| text.trim().strip_suffix('%').and_then(|t| t.trim().parse::<f64>().ok());
+        let number = match self {
+            Input::Given(DeValue::String(text)) => {
+                percent(text).ok_or_else(|| format!("`{text}` is no share: write 0.001 or \"0.1 %\""))? / 100.0
+            }
+            other => other.number()?,
+        };
+        if (0.0..=1.0).contains(&number) { Ok(number) } else { Err(format!("{number} is not between 0 and 1")) }
+    }
+    /// `true` or `false`.
+    ///
+    /// # Errors
+    /// As [`Input::text`].
+    pub fn flag(self) -> Result<bool, String> {
+        match self {
+            Input::Given(DeValue::Boolean(flag)) => Ok(*flag),
+            Input::Default(text) => Ok(text == "true"),
+            other => Err(format!("expected `true` or `false`, found {}", other.found())),
+        }
+    }
+    /// A UTC time, in quotes or without.
+    ///
+    /// # Errors
+    /// As [`Input::text`].
+    pub fn time(self) -> Result<DtnTime, String> {
+        let text = match self {
+            Input::Given(DeValue::Datetime(time)) => time.to_string(),
+            other => other.text()?.to_string(),
+        };
+        DtnTime::parse_utc(&text).ok_or_else(|| format!("`{text}` is not a UTC time"))
+    }
+    /// The value of a setting, in its unit and range.
+    ///
+    /// # Errors
+    /// As [`Input::text`].
+    pub fn setting(self, setting: &Setting) -> Result<u64, String> {
+        let value = match setting.unit {
+            Unit::Count => self.integer()?,
+            Unit::Flag => u64::from(self.flag()?),
+            Unit::Choice(words) => choose(self.text()?, words)? as u64,
+            Unit::Bytes | Unit::Nanoseconds => return setting.parse(self.text()?),
+        };
+        setting.check(value).map(|()| value)
+    }
+    /// A parameter of a policy: a number as it is; a quantity in seconds, bytes or bits per second.
+    ///
+    /// # Errors
+    /// As [`Input::text`].
+    pub fn parameter(self) -> Result<f64, String> {
+        match self {
+            Input::Given(DeValue::Boolean(flag)) => Ok(f64::from(u8::from(*flag))),
+            Input::Given(DeValue::String(text)) => parse_duration(text)
+                .map(|d| d.as_secs_f64())
+                .or_else(|_| text.parse::<DataVolume>().map(|v| v.0 as f64))
+                .or_else(|_| text.parse::<DataRate>().map(|r| r.0 as f64))
+                .map_err(|_| format!("`{text}` is no quantity")),
+            other => other.number(),
+        }
+    }
+}
+
+fn whole(integer: &DeInteger<'_>) -> Option<u64> {
+    u64::from_str_radix(&integer.as_str().replace('_', ""), integer.radix()).ok()
+}
+
+/// The index of a word.
+///
+/// # Errors
+/// Names the words, and the nearest.
+pub fn choose(word: &str, words: &[&str]) -> Result<usize, String> {
+    words.iter().position(|w| *w == word).ok_or_else(|| {
+        let near = nearest(word, words.iter().copied()).map_or(String::new(), |n| format!("; did you mean `{n}`?"));
+        format!("`{word}` is none of {}{near}", list(words))
+    })
+}
+
+/// Words in backquotes, with commas.
+pub(crate) fn list(words: &[&str]) -> String {
+    words.iter().map(|w| format!("`{w}`")).collect::<Vec<_>>().join(", ")
+}
+
+/// A rate that carries something.
+///
+/// # Errors
+/// When it is none, or zero.
+pub fn positive_rate(text: &str) -> Result<DataRate, String> {
+    let rate: DataRate = text.parse()?;
+    if rate.0 == 0 { Err("a rate must be above zero; a contact plan turns links off".to_string()) } else { Ok(rate) }
+}
+
+/// A value of this kind as one would write it.
+pub fn example(kind: Kind) -> String {
+    match kind {
+        Kind::Text | Kind::Name => "\"words\"".into(),
+        Kind::File => "\"contacts.plan\"".into(),
+        Kind::Duration => "\"600 ms\"".into(),
+        Kind::Rate => "\"100 Mbit/s\"".into(),
+        Kind::Volume => "\"100 kB\"".into(),
+        Kind::Time => "\"2026-11-20T09:00:00Z\"".into(),
+        Kind::Count(min, _) => (min + 1).to_string(),
+        Kind::Share => "0.001".into(),
+        Kind::Flag => "true".into(),
+        Kind::Choice(words) => format!("\"{}\"", words[0]),
+        Kind::Choices(words) => format!("[\"{}\"]", words[0]),
+        Kind::Setting(setting) => setting.in_toml(setting.default),
+        Kind::Table(_) | Kind::Tables(_) => "{ ... }".into(),
+        Kind::Other { example, .. } => example.into(),
+    }
+}

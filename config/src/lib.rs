@@ -1,0 +1,17 @@
+//! Reads TOML files by tables of keys: typed values with their units, and every mistake at once, each
+//! with its line, what was expected and the nearest key that exists.
+//!
+//! It knows no key itself: node files and scenarios bring theirs, and their references are made from
+//! the same tables ([`docs`]). It opens no file. Read [`Key`] and [`Reader`] first.
+#![forbid(unsafe_code)]
+
+pub mod docs;
+mod errors;
+mod input;
+mod keys;
+mod reader;
+
+pub use errors::{Errors, nearest};
+pub use input::{Input, choose, example, positive_rate};
+pub use keys::{Fallback, Key, Kind, Section, key, setting_keys};
+pub use reader::{Reader, Tables, Value};

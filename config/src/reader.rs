@@ -1,0 +1,344 @@
+//! Typed values out of TOML tables, by the keys of a section.
+
+use crate::errors::{Errors, nearest};
+use crate::input::{Input, choose, example, list, positive_rate};
+use crate::keys::{Fallback, Key, Kind, Section};
+use farlink_base::{DataRate, DataVolume, DtnTime, Duration, parse_duration};
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
+
+/// A value with its place in the file.
+pub type Value<'a> = Spanned<DeValue<'a>>;
+
+/// Tables laid over each other, each with its path: the first that has a key wins.
+pub type Tables<'a> = Vec<(String, &'a DeTable<'a>)>;
+
+/// One table (or several laid over each other) of one section.
+pub struct Reader<'a> {
+    /// Where mistakes go.
+    pub errors: &'a Errors<'a>,
+    section: &'static Section,
+    tables: Tables<'a>,
+}
+
+fn joined(path: &str, name: &str) -> String {
+    if path.is_empty() { name.to_string() } else { format!("{path}.{name}") }
+}
+
+impl<'a> Reader<'a> {
+    /// Over these tables, the first winning; keys are not checked yet.
+    pub fn new(errors: &'a Errors<'a>, section: &'static Section, tables: Tables<'a>) -> Self {
+        Reader { errors, section, tables }
+    }
+    /// Over one table, with its keys checked.
+    pub fn checked(errors: &'a Errors<'a>, section: &'static Section, path: &str, table: &'a DeTable<'a>) -> Self {
+        Reader::check_keys(errors, path, table, &[section]);
+        Reader::new(errors, section, vec![(path.into(), table)])
+    }
+
+    /// Reports keys of `table` that none of `sections` has.
+    pub fn check_keys(errors: &Errors<'_>, path: &str, table: &DeTable<'_>, sections: &[&'static Section]) {
+        let known = || sections.iter().flat_map(|s| s.keys).map(|k| k.name);
+        for key in table.keys() {
+            errors.count();
+            let name: &str = key.get_ref();
+            if known().any(|k| k == name) {
+                continue;
+            }
+            let hint = match nearest(name, known()) {
+                Some(near) => format!("did you mean `{near}`?"),
+                None => format!("known keys: {}", list(&known().collect::<Vec<_>>())),
+            };
+            errors.at(&joined(path, name), Some(key.span().start), "unknown key", hint);
+        }
+    }
+
+    /// The table's own path, for mistakes about the whole of it.
+    pub fn path(&self) -> &str {
+        self.tables.first().map_or("", |(path, _)| path)
+    }
+    /// The path of the table that has a key, and the key's value.
+    fn find(&self, name: &str) -> Option<(&str, &'a Value<'a>)> {
+        self.errors.count();
+        self.tables.iter().find_map(|(path, table)| table.get(name).map(|value| (path.as_str(), value)))
+    }
+    /// The value of a key that is given.
+    pub fn get(&self, name: &str) -> Option<&'a Value<'a>> {
+        self.find(name).map(|(_, value)| value)
+    }
+    /// Whether a key is given.
+    pub fn given(&self, name: &str) -> bool {
+        self.find(name).is_some()
+    }
+    /// Whether the first of the tables has a key, not one it lies over.
+    pub fn given_here(&self, name: &str) -> bool {
+        self.tables.first().is_some_and(|(_, table)| table.contains_key(name))
+    }
+    /// Reports a mistake in a key, or its absence.
+    pub fn fail(&self, name: &str, expected: impl Into<String>, hint: impl Into<String>) {
+        match self.find(name) {
+            Some((path, value)) => self.errors.at(&joined(path, name), Some(value.span().start), expected, hint),
+            None => self.errors.at(&joined(self.path(), name), None, expected, hint),
+        }
+    }
+
+    /// Reads a key with `read`; what is wrong is reported and `None` returned. Absent keys take
+    /// the default of the section; required ones are reported.
+    fn value<T>(&self, name: &str, read: impl Fn(Input<'_, 'a>, &Key) -> Result<T, String>) -> Option<T> {
+        let key = self.section.key(name);
+        let result = match (self.get(name), key.default) {
+            (Some(value), _) => read(Input::Given(value.get_ref()), key),
+            (None, Fallback::Required) => {
+                self.fail(name, "missing", format!("add `{name} = {}`: {}", example(key.kind), key.help));
+                return None;
+            }
+            (None, Fallback::Absent) => return None,
+            (None, Fallback::Is(text)) => read(Input::Default(text), key),
+        };
+        let report = |expected: &String| {
+            if let Some((found, near)) = expected.split_once("; did you mean ") {
+                return self.fail(name, found, format!("did you mean {near}"));
+            }
+            // Quantities say themselves how to write them; here the hint does, with the key.
+            let found = expected.split("; write e.g.").next().unwrap_or(expected);
+            self.fail(name, found, format!("write e.g. `{name} = {}`", example(key.kind)));
+        };
+        result.inspect_err(report).ok()
+    }
+
+    /// Text.
+    pub fn text(&self, name: &str) -> Option<String> {
+        self.value(name, |input, _| input.text().map(str::to_string))
+    }
+    /// Text, or a list of it.
+    pub fn texts(&self, name: &str) -> Option<Vec<String>> {
+        self.value(name, |input, _| input.texts())
+    }
+    /// A name: reported when it has other characters than letters, digits, `-`, `_`, `.`.
+    pub fn name(&self, name: &str) -> Option<String> {
+        self.value(name, |input, _| {
+            let text = input.text()?;
+            let fine = !text.is_empty()
+                && text.len() <= 64
+                && text.chars().all(|c| c.is_alphanumeric() || matches!(c, '-' | '_' | '.'));
+            let why = "must be 1 to 64 letters, digits, `-`, `_` or `.`";
+            if fine { Ok(text.to_string()) } else { Err(format!("`{text}` {why}")) }
+        })
+    }
+    /// A duration.
+    pub fn duration(&self, name: &str) -> Option<Duration> {
+        self.value(name, |input, _| parse_duration(input.text()?))
+    }
+    /// A rate above zero.
+    pub fn rate(&self, name: &str) -> Option<DataRate> {
+        self.value(name, |input, _| positive_rate(input.text()?))
+    }
+    /// A volume.
+    pub fn volume(&self, name: &str) -> Option<DataVolume> {
+        self.value(name, |input, _| input.text()?.parse())
+    }
+    /// A volume that must fit 32 bits.
+    pub fn volume_u32(&self, name: &str) -> Option<u32> {
+        self.value(name, |input, _| {
+            let volume: DataVolume = input.text()?.parse()?;
+            u32::try_from(volume.0).map_err(|_| format!("{volume} is more than {}", DataVolume(u64::from(u32::MAX))))
+        })
+    }
+    /// A UTC time.
+    pub fn time(&self, name: &str) -> Option<DtnTime> {
+        self.value(name, |input, _| input.time())
+    }
+    /// A whole number in the range of its key.
+    pub fn count(&self, name: &str) -> Option<u64> {
+        self.value(name, |input, key| {
+            let Kind::Count(min, max) = key.kind else { panic!("{name} is not a count") };
+            let number = input.integer()?;
+            let fits = (min..=max).contains(&number);
+            if fits { Ok(number) } else { Err(format!("{number} is not between {min} and {max}")) }
+        })
+    }
+    /// A number from 0 to 1.
+    pub fn share(&self, name: &str) -> Option<f64> {
+        self.value(name, |input, _| input.share())
+    }
+    /// `true` or `false`.
+    pub fn flag(&self, name: &str) -> Option<bool> {
+        self.value(name, |input, _| input.flag())
+    }
+    /// Index of the word chosen.
+    pub fn choice(&self, name: &str) -> Option<usize> {
+        self.value(name, |input, key| {
+            let Kind::Choice(words) = key.kind else { panic!("{name} is not a choice") };
+            choose(input.text()?, words)
+        })
+    }
+    /// Indices of the words chosen.
+    pub fn choices(&self, name: &str) -> Option<Vec<usize>> {
+        self.value(name, |input, key| {
+            let Kind::Choices(words) = key.kind else { panic!("{name} is not a list of choices") };
+            input.items()?.iter().map(|v| choose(Input::Given(v.get_ref()).text()?, words)).collect()
+        })
+    }
+    /// The settings of the section that are given, with their values.
+    pub fn settings(&self) -> Vec<(&'static str, u64)> {
+        let settings = self.section.keys.iter().filter(|key| matches!(key.kind, Kind::Setting(_)));
+        let given = settings.filter(|key| self.given(key.name));
+        let read = |key: &'static Key| {
+            let value = self.value(key.name, |input, key| match &key.kind {
+                Kind::Setting(setting) => input.setting(setting),
+                _ => Err("not a setting".into()),
+            })?;
+            Some((key.name, value))
+        };
+        given.filter_map(read).collect()
+    }
+    /// Anything else, read by the caller.
+    pub fn custom<T>(&self, name: &str, read: impl Fn(Input<'_, 'a>) -> Result<T, String>) -> Option<T> {
+        self.value(name, |input, _| read(input))
+    }
+
+    /// A table inside, with its keys checked.
+    pub fn table(&self, name: &str, section: &'static Section) -> Option<Reader<'a>> {
+        let (path, table) = self.raw_table(name)?;
+        Some(Reader::checked(self.errors, section, &path, table))
+    }
+    /// A table inside, which lacks everything when it is not there.
+    pub fn table_or_empty(&self, name: &str, section: &'static Section) -> Reader<'a> {
+        let empty = || Reader::new(self.errors, section, Vec::new());
+        self.table(name, section).unwrap_or_else(empty)
+    }
+    /// A table inside, with its path.
+    pub fn raw_table(&self, name: &str) -> Option<(String, &'a DeTable<'a>)> {
+        self.section.key(name);
+        let (path, value) = self.find(name)?;
+        match value.get_ref() {
+            DeValue::Table(table) => Some((joined(path, name), table)),
+            other => {
+                let hint = format!("write `[{}]`", joined(path, name));
+                self.fail(name, format!("expected a table, found {}", other.type_str()), hint);
+                None
+            }
+        }
+    }
+    /// The tables inside the table `name`, by their names, in the order of the file.
+    pub fn named_tables(&self, name: &str) -> Vec<(String, String, &'a DeTable<'a>)> {
+        let Some((path, outer)) = self.raw_table(name) else { return Vec::new() };
+        let mut found = Vec::new();
+        for (name, value) in outer {
+            self.errors.count();
+            let (path, start) = (joined(&path, name.get_ref()), name.span().start);
+            match value.get_ref() {
+                DeValue::Table(table) => found.push((start, name.get_ref().to_string(), path, table)),
+                other => {
+                    let expected = format!("expected a table, found {}", other.type_str());
+                    self.errors.at(&path, Some(start), expected, format!("write `[{path}]`"));
+                }
+            }
+        }
+        found.sort_by_key(|(start, ..)| *start);
+        found.into_iter().map(|(_, name, path, table)| (name, path, table)).collect()
+    }
+
+    /// The tables of an array of tables, each with the path it is called by in mistakes:
+    /// `link[space]`, or `link[2]` when it has no name.
+    pub fn tables(&self, name: &str) -> Tables<'a> {
+        self.section.key(name);
+        let Some(value) = self.get(name) else { return Vec::new() };
+        let DeValue::Array(array) = value.get_ref() else {
+            let expected = format!("expected tables `[[{name}]]`, found {}", value.get_ref().type_str());
+            self.fail(name, expected, format!("write `[[{name}]]`"));
+            return Vec::new();
+        };
+        let mut tables = Vec::new();
+        for (index, item) in array.iter().enumerate() {
+            self.errors.count();
+            match item.get_ref() {
+                DeValue::Table(table) => {
+                    let label = table.get("name").and_then(|v| v.get_ref().as_str().map(str::to_string));
+                    tables.push((format!("{name}[{}]", label.unwrap_or_else(|| (index + 1).to_string())), table));
+                }
+                other => self.fail(name, format!("expected a table, found {}", other.type_str()), ""),
+            }
+        }
+        tables
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::keys::{key, setting_keys};
+    use farlink_base::{Setting, Unit};
+    use std::sync::LazyLock;
+
+    const WAIT: Setting = Setting {
+        name: "wait",
+        help: "How long.",
+        unit: Unit::Nanoseconds,
+        default: 2_000_000,
+        min: 1000,
+        max: 60_000_000_000,
+    };
+    static INNER: LazyLock<Section> =
+        LazyLock::new(|| Section { name: "inner", help: "", keys: setting_keys(&[WAIT]).leak() });
+    const TOP: Section = Section {
+        name: "top",
+        help: "",
+        keys: &[
+            key("name", Kind::Name, Fallback::Required, "A name."),
+            key("count", Kind::Count(1, 9), Fallback::Is("3"), "A number."),
+            key("mode", Kind::Choice(&["fast", "safe"]), Fallback::Is("safe"), "A word."),
+            key("inner", Kind::Table("inner"), Fallback::Absent, "A table."),
+            key("thing", Kind::Tables("inner"), Fallback::Absent, "Tables."),
+        ],
+    };
+
+    fn read<T>(text: &str, read: impl Fn(&Reader<'_>) -> T) -> (T, Vec<String>) {
+        let errors = Errors::new(Some("f.toml"), text);
+        let root = errors.parse().unwrap();
+        let value = read(&Reader::checked(&errors, &TOP, "", root.get_ref()));
+        drop(root);
+        let list = errors.into_list();
+        (value, list.iter().map(ToString::to_string).collect())
+    }
+
+    #[test]
+    fn values_defaults_and_settings_are_read() {
+        let (values, said) = read("name = \"a-1\"\n[inner]\nwait = \"5 ms\"\n", |top| {
+            let inner = top.table("inner", &INNER).unwrap();
+            (top.name("name"), top.count("count"), top.choice("mode"), inner.settings())
+        });
+        assert_eq!(values, (Some("a-1".into()), Some(3), Some(1), vec![("wait", 5_000_000)]));
+        assert_eq!(said, Vec::<String>::new());
+    }
+
+    #[test]
+    fn mistakes_say_where_what_and_what_to_try() {
+        let text = "nam = \"x\"\ncount = 10\nmode = \"fats\"\n[inner]\nwait = \"2 min\"\n[inner.more]\n";
+        let (_, said) = read(text, |top| {
+            let inner = top.table("inner", &INNER).map(|inner| inner.settings());
+            (top.name("name"), top.count("count"), top.choice("mode"), inner)
+        });
+        for part in [
+            "f.toml:1: nam: unknown key\nhint: did you mean `name`?",
+            "f.toml: name: missing\nhint: add `name = \"words\"`: A name.",
+            "f.toml:2: count: 10 is not between 1 and 9",
+            "f.toml:3: mode: `fats` is none of `fast`, `safe`\nhint: did you mean `fast`?",
+            "f.toml:5: inner.wait: 2 min is not between 1 us and 1 min\nhint: write e.g. `wait = \"2 ms\"`",
+            "f.toml:6: inner.more: unknown key",
+        ] {
+            assert!(said.iter().any(|s| s.starts_with(part)), "{part}\n{said:#?}");
+        }
+        assert_eq!(said.len(), 6);
+    }
+
+    #[test]
+    fn tables_come_in_the_order_of_the_file() {
+        let text = "name = \"a\"\n[thing.zebra]\n[thing.ant]\n[thing]\nbee = 1\n";
+        let (names, said) = read(text, |top| top.named_tables("thing").into_iter().map(|t| t.1).collect::<Vec<_>>());
+        assert_eq!(names, ["thing.zebra", "thing.ant"]);
+        assert!(said[0].starts_with("f.toml:5: thing.bee: expected a table, found integer"), "{said:?}");
+        let (count, said) = read("name = \"a\"\nthing = 3\n", |top| top.tables("thing").len());
+        assert_eq!((count, said.len()), (0, 1));
+    }
+}

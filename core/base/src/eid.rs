@@ -1,0 +1,269 @@
+//! Endpoint IDs (RFC 9171 4.2.5.1, RFC 9758): 16 bytes by value, whatever the scheme.
+
+use crate::id::NodeId;
+use alloc::boxed::Box;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::fmt;
+use core::str::FromStr;
+
+/// An endpoint ID. Comparison is by meaning: the two- and three-element encodings of an ipn EID
+/// are equal (RFC 9758), and `ipn:0.0` is the null endpoint.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+pub enum EndpointId {
+    /// `dtn:none`, also `ipn:0.0` and (RFC 9758) any `ipn:0.x`.
+    #[default]
+    Null,
+    /// `ipn:node.service` or `ipn:allocator.node.service`.
+    Ipn {
+        /// Fully-qualified node number: allocator in the upper 32 bits.
+        node: u64,
+        /// Service number.
+        service: u32,
+    },
+    /// `dtn://node/demux`; made by [`EndpointId::dtn`].
+    Dtn(Arc<DtnName>),
+    /// Any other scheme (ION's imc is 3): carried, never understood.
+    Other(Arc<OtherName>),
+}
+
+/// The two parts of a dtn endpoint ID, and its node's number.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct DtnName {
+    node: Box<str>,
+    demux: Box<str>,
+    number: NodeId,
+}
+impl DtnName {
+    /// The node name (authority).
+    pub fn node(&self) -> &str {
+        &self.node
+    }
+    /// What follows the slash after it; empty for the administrative endpoint.
+    pub fn demux(&self) -> &str {
+        &self.demux
+    }
+}
+
+/// An endpoint ID of a scheme this node does not know.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct OtherName {
+    /// URI scheme code.
+    pub scheme: u64,
+    /// The scheme-specific part as encoded.
+    pub part: Vec<u8>,
+}
+
+/// Text or bytes that are no endpoint ID.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct EidError(pub &'static str);
+impl fmt::Display for EidError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}\nhint: write `ipn:NODE.SERVICE`, `dtn://NODE/DEMUX` or `dtn:none`", self.0)
+    }
+}
+impl core::error::Error for EidError {}
+
+impl EndpointId {
+    /// Node number of `ipn:!.service`, "this node" (RFC 9758).
+    pub const LOCAL_NODE: u64 = 0xffff_ffff;
+
+    /// `ipn:node.service`; the null endpoint for node 0.
+    pub fn ipn(node: u64, service: u32) -> EndpointId {
+        if node == 0 { EndpointId::Null } else { EndpointId::Ipn { node, service } }
+    }
+    /// `dtn://node/demux`.
+    pub fn dtn(node: &str, demux: &str) -> EndpointId {
+        let number = NodeId::named(node);
+        EndpointId::Dtn(Arc::new(DtnName { node: node.into(), demux: demux.into(), number }))
+    }
+    /// An endpoint of this node's own: the service at an ipn node, the demux of that text at a dtn
+    /// node; null where there is no node.
+    pub fn at_service(&self, service: u32) -> EndpointId {
+        match self {
+            EndpointId::Ipn { node, .. } => EndpointId::ipn(*node, service),
+            EndpointId::Dtn(name) => EndpointId::dtn(&name.node, &alloc::format!("{service}")),
+            _ => EndpointId::Null,
+        }
+    }
+    /// Another demux of the same dtn node; `None` for other schemes.
+    pub fn at_demux(&self, demux: &str) -> Option<EndpointId> {
+        match self {
+            EndpointId::Dtn(name) => Some(EndpointId::dtn(&name.node, demux)),
+            _ => None,
+        }
+    }
+    /// Its node in numbers: an ipn node number as it is (hashed where it needs all 64 bits), a hash
+    /// of a dtn node's name; [`NodeId::NULL`] for the null endpoint and for other schemes.
+    pub fn node(&self) -> NodeId {
+        match self {
+            EndpointId::Ipn { node, .. } if *node < NodeId::NAMED => NodeId::ipn(*node),
+            EndpointId::Ipn { node, .. } => NodeId::named(&alloc::format!("{node}")),
+            EndpointId::Dtn(name) => name.number,
+            EndpointId::Null | EndpointId::Other(_) => NodeId::NULL,
+        }
+    }
+    /// Whether it is the null endpoint.
+    pub fn is_null(&self) -> bool {
+        *self == EndpointId::Null
+    }
+    /// The administrative endpoint of its node, which is that node's ID (RFC 9171 4.2.5.2).
+    pub fn node_id(&self) -> EndpointId {
+        match self {
+            EndpointId::Ipn { node, .. } => EndpointId::Ipn { node: *node, service: 0 },
+            EndpointId::Dtn(name) if name.demux.is_empty() => self.clone(),
+            EndpointId::Dtn(name) => EndpointId::dtn(&name.node, ""),
+            other => other.clone(),
+        }
+    }
+    /// Whether it is a node ID.
+    pub fn is_node_id(&self) -> bool {
+        match self {
+            EndpointId::Ipn { service, .. } => *service == 0,
+            EndpointId::Dtn(name) => name.demux.is_empty(),
+            EndpointId::Null | EndpointId::Other(_) => false,
+        }
+    }
+    /// Whether at most one node is a member of it (RFC 9171 4.2.5.1.1).
+    pub fn is_singleton(&self) -> bool {
+        match self {
+            EndpointId::Dtn(name) => !name.demux.starts_with('~'),
+            EndpointId::Ipn { .. } | EndpointId::Null => true,
+            EndpointId::Other(_) => false,
+        }
+    }
+    /// Fully-qualified node number of an ipn endpoint.
+    pub fn ipn_node(&self) -> Option<u64> {
+        if let EndpointId::Ipn { node, .. } = self { Some(*node) } else { None }
+    }
+    /// Service number (ipn), or a stable hash of the demux (dtn) with the top bit set; 0 for node IDs.
+    pub fn service_number(&self) -> u64 {
+        match self {
+            EndpointId::Ipn { service, .. } => u64::from(*service),
+            EndpointId::Dtn(name) if !name.demux.is_empty() => {
+                // FNV-1a, 64 bits.
+                let hash = name
+                    .demux
+                    .bytes()
+                    .fold(0xcbf2_9ce4_8422_2325u64, |h, b| (h ^ u64::from(b)).wrapping_mul(0x100_0000_01b3));
+                hash | 1 << 63
+            }
+            _ => 0,
+        }
+    }
+}
+
+impl fmt::Display for EndpointId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            EndpointId::Null => f.write_str("dtn:none"),
+            EndpointId::Ipn { node: Self::LOCAL_NODE, service } => write!(f, "ipn:!.{service}"),
+            EndpointId::Ipn { node, service } if *node >> 32 == 0 => write!(f, "ipn:{node}.{service}"),
+            EndpointId::Ipn { node, service } => {
+                write!(f, "ipn:{}.{}.{service}", node >> 32, node & 0xffff_ffff)
+            }
+            EndpointId::Dtn(name) => write!(f, "dtn://{}/{}", name.node, name.demux),
+            EndpointId::Other(name) => {
+                write!(f, "scheme{}:", name.scheme)?;
+                name.part.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+            }
+        }
+    }
+}
+
+impl FromStr for EndpointId {
+    type Err = EidError;
+    fn from_str(text: &str) -> Result<EndpointId, EidError> {
+        if text == "dtn:none" {
+            return Ok(EndpointId::Null);
+        }
+        if let Some(rest) = text.strip_prefix("dtn://") {
+            return parse_dtn(rest);
+        }
+        if let Some(rest) = text.strip_prefix("ipn:") {
+            return parse_ipn(rest);
+        }
+        Err(EidError("not an endpoint ID: it begins with neither `ipn:` nor `dtn://`"))
+    }
+}
+
+/// What follows `dtn://` (RFC 9171 4.2.5.1.1).
+fn parse_dtn(rest: &str) -> Result<EndpointId, EidError> {
+    let (node, demux) = rest.split_once('/').ok_or(EidError("a dtn endpoint ID has a `/` after its node name"))?;
+    let visible = |text: &str| text.bytes().all(|b| (0x21..=0x7e).contains(&b));
+    // `dtn:///demux` is a demux of whatever node reads it: for applications, never on the wire.
+    if node.is_empty() && demux.is_empty() {
+        return Err(EidError("a dtn endpoint ID needs a node name"));
+    }
+    if !visible(node) || !visible(demux) {
+        return Err(EidError("a dtn endpoint ID holds visible ASCII characters only"));
+    }
+    Ok(EndpointId::dtn(node, demux))
+}
+
+/// What follows `ipn:` (RFC 9758 4).
+fn parse_ipn(rest: &str) -> Result<EndpointId, EidError> {
+    let parts: Vec<&str> = rest.split('.').collect();
+    let (node, service) = match parts[..] {
+        ["!", service] => (EndpointId::LOCAL_NODE, service),
+        [node, service] => (number(node, u64::MAX)?, service),
+        [allocator, node, service] => (number(allocator, 0xffff_ffff)? << 32 | number(node, 0xffff_ffff)?, service),
+        _ => return Err(EidError("an ipn endpoint ID is two or three numbers joined by dots")),
+    };
+    let service = number(service, 0xffff_ffff)? as u32;
+    Ok(EndpointId::ipn(node, service))
+}
+
+/// A decimal without leading zeros, at most `max`.
+fn number(text: &str, max: u64) -> Result<u64, EidError> {
+    let plain = !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit()) && (text == "0" || !text.starts_with('0'));
+    if !plain {
+        return Err(EidError("an ipn endpoint ID has decimal numbers without leading zeros"));
+    }
+    text.parse().ok().filter(|n| *n <= max).ok_or(EidError("a number of the ipn endpoint ID is too large"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::string::ToString;
+
+    #[test]
+    fn text_reads_and_prints() {
+        for text in ["dtn:none", "ipn:1.2", "ipn:977000.1.3", "ipn:!.7", "dtn://node/", "dtn://node/a/b", "dtn:///x"] {
+            assert_eq!(text.parse::<EndpointId>().unwrap().to_string(), text);
+        }
+        assert_eq!("ipn:0.1".parse(), Ok(EndpointId::Null));
+        assert_eq!("ipn:4196183048192001.3".parse::<EndpointId>().unwrap().to_string(), "ipn:977000.1.3");
+        for bad in ["", "ipn:1", "ipn:01.2", "ipn:1.2.3.4", "ipn:1.-2", "ipn:1.4294967296", "dtn:///", "dtn://a", "x:y"]
+        {
+            assert!(bad.parse::<EndpointId>().is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn endpoints_know_their_node() {
+        let inbox = EndpointId::dtn("node", "inbox");
+        assert_eq!(inbox.node_id().to_string(), "dtn://node/");
+        assert!(inbox.node_id().is_node_id() && !inbox.is_node_id() && inbox.is_singleton());
+        assert!(!EndpointId::dtn("all", "~news").is_singleton());
+        assert_eq!(EndpointId::ipn(4, 9).node_id(), EndpointId::ipn(4, 0));
+        assert_eq!((EndpointId::ipn(4, 9).service_number(), EndpointId::ipn(4, 9).ipn_node()), (9, Some(4)));
+        assert_ne!(inbox.service_number(), EndpointId::dtn("node", "outbox").service_number());
+        assert_eq!(inbox.service_number(), EndpointId::dtn("other", "inbox").service_number());
+    }
+
+    #[test]
+    fn an_endpoint_is_two_words_and_names_its_node_the_same_everywhere() {
+        assert_eq!((size_of::<EndpointId>(), size_of::<Option<EndpointId>>()), (16, 16));
+        assert_eq!(EndpointId::ipn(4, 9).node(), NodeId::ipn(4));
+        assert_eq!(EndpointId::ipn(u64::MAX, 9).node(), EndpointId::ipn(u64::MAX, 1).node());
+        assert!(EndpointId::ipn(u64::MAX, 9).node().is_named());
+        let (a, b) = (EndpointId::dtn("mars", "in"), EndpointId::dtn("mars", ""));
+        assert_eq!((a.node(), a.node_id()), (b.node(), b));
+        assert_ne!(a.node(), EndpointId::dtn("moon", "in").node());
+        assert_eq!(EndpointId::Null.node(), NodeId::NULL);
+        assert_eq!(a.at_service(7), EndpointId::dtn("mars", "7"));
+        assert_eq!(EndpointId::ipn(4, 9).at_service(7), EndpointId::ipn(4, 7));
+    }
+}

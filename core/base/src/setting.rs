@@ -1,0 +1,253 @@
+//! Settings of layers: one table beside the code that obeys them feeds node files, scenarios, the
+//! simulator, the testbed, references and forms.
+
+use crate::{DataVolume, Duration, parse_duration};
+use alloc::format;
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+
+/// What a setting counts, and so how files write it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Unit {
+    /// A plain number: `20`.
+    Count,
+    /// Bytes, with their unit: `"1360 B"`, `"64 MiB"`.
+    Bytes,
+    /// Nanoseconds, written as a duration: `"200 ms"`.
+    Nanoseconds,
+    /// 0 or 1, written `false` or `true`.
+    Flag,
+    /// The place of a word among these: `"forbid"`.
+    Choice(&'static [&'static str]),
+}
+impl Unit {
+    /// Whether files write it in quotes.
+    pub const fn is_quoted(self) -> bool {
+        matches!(self, Unit::Bytes | Unit::Nanoseconds | Unit::Choice(_))
+    }
+}
+
+/// One setting as files, references and forms know it, without the configuration it belongs to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Setting {
+    /// Key in configuration files.
+    pub name: &'static str,
+    /// One sentence: what it does.
+    pub help: &'static str,
+    /// What it counts.
+    pub unit: Unit,
+    /// Value when not given.
+    pub default: u64,
+    /// Smallest value accepted.
+    pub min: u64,
+    /// Largest value accepted.
+    pub max: u64,
+}
+
+/// One row of a layer's table of parameters: a [`Setting`], and how it gets into the layer's
+/// configuration `C` and out of it. Its default is that of `C`.
+#[derive(Debug)]
+pub struct LayerParam<C: 'static> {
+    /// Key in configuration files.
+    pub name: &'static str,
+    /// One sentence: what it does.
+    pub help: &'static str,
+    /// What it counts.
+    pub unit: Unit,
+    /// Smallest value accepted.
+    pub min: u64,
+    /// Largest value accepted.
+    pub max: u64,
+    /// The value in a configuration.
+    pub get: fn(&C) -> u64,
+    /// Sets it; the value is in the range.
+    pub set: fn(&mut C, u64),
+}
+
+impl<C: Default> LayerParam<C> {
+    /// The row without its type.
+    pub fn setting(&self) -> Setting {
+        let LayerParam { name, help, unit, min, max, .. } = *self;
+        Setting { name, help, unit, default: (self.get)(&C::default()), min, max }
+    }
+}
+
+/// The settings of a table, in its order.
+pub fn settings<C: Default>(table: &[LayerParam<C>]) -> Vec<Setting> {
+    table.iter().map(LayerParam::setting).collect()
+}
+
+/// Puts values into a configuration; a name the table does not have, and a value out of range, is
+/// left out (whoever read them from a file has said so).
+pub fn apply_settings<C>(table: &[LayerParam<C>], config: &mut C, values: &[(&str, u64)]) {
+    for (name, value) in values {
+        let known = table.iter().find(|row| row.name == *name && (row.min..=row.max).contains(value));
+        if let Some(row) = known {
+            (row.set)(config, *value);
+        }
+    }
+}
+
+impl Setting {
+    /// The value as a file would have it, without the quotes: `1360 B`, `200 ms`, `20`, `true`.
+    pub fn text(&self, value: u64) -> String {
+        match self.unit {
+            Unit::Count => value.to_string(),
+            Unit::Bytes => exact_volume(value),
+            Unit::Nanoseconds => exact_duration(Duration::from_nanos(value)),
+            Unit::Flag => (value != 0).to_string(),
+            Unit::Choice(words) => words.get(value as usize).map_or_else(|| value.to_string(), |w| (*w).to_string()),
+        }
+    }
+    /// The value as TOML has it, in quotes where its unit wants them.
+    pub fn in_toml(&self, value: u64) -> String {
+        let text = self.text(value);
+        if self.unit.is_quoted() { format!("\"{text}\"") } else { text }
+    }
+    /// The inverse of [`Setting::text`], for any way of writing the value.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub fn parse(&self, text: &str) -> Result<u64, String> {
+        let value = match self.unit {
+            Unit::Count => text.parse().map_err(|_| format!("`{text}` is not a whole number"))?,
+            Unit::Bytes => text.parse::<DataVolume>()?.0,
+            Unit::Nanoseconds => nanoseconds(parse_duration(text)?),
+            Unit::Flag => {
+                u64::from(text.parse::<bool>().map_err(|_| format!("`{text}` is neither `true` nor `false`"))?)
+            }
+            Unit::Choice(words) => {
+                let place = words.iter().position(|word| *word == text);
+                place.ok_or_else(|| format!("`{text}` is none of `{}`", words.join("`, `")))? as u64
+            }
+        };
+        self.check(value).map(|()| value)
+    }
+    /// Whether a value is in the range.
+    ///
+    /// # Errors
+    /// Says the range.
+    pub fn check(&self, value: u64) -> Result<(), String> {
+        if (self.min..=self.max).contains(&value) {
+            return Ok(());
+        }
+        let show = |value| self.text(value);
+        Err(format!("{} is not between {} and {}", show(value), show(self.min), show(self.max)))
+    }
+}
+
+/// A duration in nanoseconds, as settings count.
+pub fn nanoseconds(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
+}
+
+/// A duration in the largest unit that loses nothing.
+pub fn exact_duration(duration: Duration) -> String {
+    let ns = duration.as_nanos();
+    let units: [(u128, &str); 5] =
+        [(3_600_000_000_000, "h"), (60_000_000_000, "min"), (1_000_000_000, "s"), (1_000_000, "ms"), (1000, "us")];
+    match units.iter().find(|(unit, _)| ns > 0 && ns.is_multiple_of(*unit)) {
+        Some((unit, name)) => format!("{} {name}", ns / unit),
+        None if ns == 0 => "0 s".into(),
+        None => format!("{ns} ns"),
+    }
+}
+
+/// A number of bytes in the largest unit that loses nothing.
+pub fn exact_volume(bytes: u64) -> String {
+    let units: [(u64, &str); 6] =
+        [(1 << 30, "GiB"), (1_000_000_000, "GB"), (1 << 20, "MiB"), (1_000_000, "MB"), (1 << 10, "KiB"), (1000, "kB")];
+    match units.iter().find(|(unit, _)| bytes > 0 && bytes.is_multiple_of(*unit)) {
+        Some((unit, name)) => format!("{} {name}", bytes / unit),
+        None => format!("{bytes} B"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Default)]
+    struct Config {
+        bytes: u32,
+        wait: Duration,
+        on: bool,
+        colour: u64,
+    }
+    const TABLE: &[LayerParam<Config>] = &[
+        LayerParam {
+            name: "size",
+            help: "",
+            unit: Unit::Bytes,
+            min: 0,
+            max: 4096,
+            get: |c| c.bytes.into(),
+            set: |c, v| c.bytes = v as u32,
+        },
+        LayerParam {
+            name: "wait",
+            help: "",
+            unit: Unit::Nanoseconds,
+            min: 0,
+            max: u64::MAX,
+            get: |c| nanoseconds(c.wait),
+            set: |c, v| c.wait = Duration::from_nanos(v),
+        },
+        LayerParam {
+            name: "on",
+            help: "",
+            unit: Unit::Flag,
+            min: 0,
+            max: 1,
+            get: |c| c.on.into(),
+            set: |c, v| c.on = v != 0,
+        },
+        LayerParam {
+            name: "colour",
+            help: "",
+            unit: Unit::Choice(&["red", "green"]),
+            min: 0,
+            max: 1,
+            get: |c| c.colour,
+            set: |c, v| c.colour = v,
+        },
+    ];
+
+    #[test]
+    fn rows_of_a_table_reach_the_configuration() {
+        let mut config = Config::default();
+        let values = [
+            ("size", 4000),
+            ("wait", 1_500_000),
+            ("on", 1),
+            ("unknown", 1),
+            ("size", 5000),
+            ("colour", 1),
+            ("colour", 2),
+        ];
+        apply_settings(TABLE, &mut config, &values);
+        assert_eq!((config.bytes, config.wait, config.on), (4000, Duration::from_micros(1500), true));
+        assert_eq!(config.colour, 1, "2 is out of range");
+        assert_eq!(settings(TABLE).iter().map(|s| s.default).collect::<Vec<_>>(), [0; 4]);
+    }
+
+    #[test]
+    fn values_are_written_exactly_and_read_back() {
+        for setting in settings(TABLE) {
+            for value in [0, 1, 999, 1000, 1024, 1360, 4096, 60_000_000_000, 1_234_567_891, 7_200_000_000_000] {
+                if setting.check(value).is_ok() {
+                    assert_eq!(setting.parse(&setting.text(value)), Ok(value), "{}", setting.name);
+                }
+            }
+        }
+        let [size, wait, on, colour] = [0, 1, 2, 3].map(|i| TABLE[i].setting());
+        assert_eq!(
+            (size.text(4096), wait.text(200_000_000), on.text(1)),
+            ("4 KiB".into(), "200 ms".into(), "true".into())
+        );
+        assert_eq!(size.parse("5 kB"), Err("5 kB is not between 0 B and 4 KiB".into()));
+        assert!(wait.parse("5").is_err() && on.parse("yes").is_err());
+        assert_eq!(colour.parse("blue"), Err("`blue` is none of `red`, `green`".into()));
+        assert_eq!((colour.in_toml(1), on.in_toml(1)), ("\"green\"".into(), "true".into()));
+    }
+}

@@ -1,0 +1,238 @@
+//! All bundles a node holds, found by handle, identity, destination, arrival and end of lifetime.
+//!
+//! Entries live in slots; three lists are threaded through them. No step of the book is long: what
+//! grows grows by a page (`pages`), a bucket (`buckets`) or a run (`calendar`).
+
+use crate::buckets::Key;
+use crate::calendar::Calendar;
+use crate::cursors::Cursors;
+use crate::destinations::Destinations;
+use crate::held::{Handle, Held, New, Reason};
+use crate::identities::Identities;
+use crate::lists::{Slots, Thread, is_end};
+use crate::pages::NIL;
+use alloc::boxed::Box;
+use farlink_base::{Instant, NodeId, Rng};
+
+const ARRIVAL: Thread = Thread::Arrival;
+
+/// A place in the order of arrival that survives what leaves the book around it. The number of one
+/// that was closed is used again.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct CursorId(pub u32);
+
+/// The book.
+#[derive(Debug)]
+pub struct Book {
+    slots: Slots,
+    identities: Identities,
+    destinations: Destinations,
+    calendar: Calendar,
+    cursors: Option<Box<Cursors>>,
+    /// The oldest entry.
+    oldest: u32,
+    key: Key,
+    last: u64,
+    bytes: u64,
+}
+
+impl Book {
+    /// Empty; `seed` keys the placement in buckets.
+    pub fn new(seed: u64) -> Self {
+        Book {
+            slots: Slots::new(),
+            identities: Identities::new(),
+            destinations: Destinations::new(),
+            calendar: Calendar::new(),
+            cursors: None,
+            oldest: NIL,
+            key: Key::new(seed),
+            last: 0,
+            bytes: 0,
+        }
+    }
+    /// Bundles held.
+    pub fn len(&self) -> usize {
+        self.slots.len() as usize
+    }
+    /// Whether none is held.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+    /// Their encoded bytes.
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+    /// The highest number given.
+    pub fn last_number(&self) -> u64 {
+        self.last
+    }
+    /// Numbers up to this one were used by earlier runs.
+    pub fn skip_to(&mut self, number: u64) {
+        self.last = self.last.max(number);
+    }
+    /// One by handle; `None` once it left.
+    pub fn get(&self, bundle: Handle) -> Option<&Held> {
+        self.slots.get(bundle.slot).filter(|held| held.number as u32 == bundle.stamp)
+    }
+    /// One by handle, to change its labels, giver, leg, counts and flags. Its bundle (but for where
+    /// the payload's bytes are), number and times are the book's: [`Book::rearm`] changes an end.
+    pub fn get_mut(&mut self, bundle: Handle) -> Option<&mut Held> {
+        self.get(bundle)?;
+        Some(&mut self.slots[bundle.slot])
+    }
+    /// One by identity; anonymous bundles are not found.
+    pub fn find(&self, id: u128) -> Option<&Held> {
+        self.identities.find(&self.slots, self.key, id)
+    }
+    /// One by number, for operators: walks.
+    pub fn by_number(&self, number: u64) -> Option<&Held> {
+        self.all().find(|held| held.number == number)
+    }
+    /// All, oldest first.
+    pub fn all(&self) -> impl Iterator<Item = &Held> {
+        self.slots.walk(ARRIVAL, self.oldest)
+    }
+    /// Those for a node, oldest first.
+    pub fn to(&self, destination: NodeId) -> impl Iterator<Item = &Held> {
+        self.slots.walk(Thread::Towards, self.destinations.find(&self.slots, self.key, destination))
+    }
+    /// The one for the same destination that came next.
+    pub fn next_to(&self, bundle: Handle) -> Option<Handle> {
+        let next = self.slots.links(Thread::Towards, self.get(bundle)?.slot).next;
+        (!is_end(next)).then(|| self.slots[next].handle())
+    }
+    /// Any, drawn at random: each as likely as the others, unless the book is nearly empty and was
+    /// much fuller; then one of the 256 oldest.
+    pub fn draw(&self, rng: &mut Rng) -> Option<&Held> {
+        const TRIES: usize = 64;
+        const WALK: u64 = 256;
+        if self.is_empty() {
+            return None;
+        }
+        let slots = u64::from(self.slots.slots());
+        let drawn = (0..TRIES).find_map(|_| self.slots.get(rng.below(slots) as u32));
+        drawn.or_else(|| self.all().nth(rng.below(WALK.min(self.len() as u64)) as usize))
+    }
+    /// Begins to hold a bundle: the last in order of arrival, whatever its number. The caller has made
+    /// sure that neither its identity nor a number it brings is held.
+    pub fn keep(&mut self, new: New) -> Handle {
+        debug_assert!(new.bundle.is_anonymous() || self.find(new.bundle.id).is_none(), "it is held already");
+        let number = new.number.unwrap_or(self.last + 1);
+        self.last = self.last.max(number);
+        let held = Held::newcomer(New { number: Some(number), ..new });
+        self.bytes += held.size();
+        let slot = self.slots.insert(held);
+        self.slots[slot].slot = slot;
+        if self.oldest == NIL {
+            self.slots.begin(ARRIVAL, slot, NIL);
+            self.oldest = slot;
+        } else {
+            self.slots.push_back(ARRIVAL, self.oldest, slot);
+        }
+        self.identities.insert(&mut self.slots, self.key, slot);
+        self.destinations.insert(&mut self.slots, self.key, slot);
+        self.calendar.insert(&mut self.slots, slot);
+        self.slots[slot].handle()
+    }
+    /// Adds a reason.
+    pub fn hold(&mut self, bundle: Handle, reason: Reason) {
+        if let Some(held) = self.get_mut(bundle) {
+            held.reasons = held.reasons.with(reason);
+        }
+    }
+    /// Takes a reason away. True: it was there and it was the last, so the bundle is to leave.
+    #[must_use]
+    pub fn release(&mut self, bundle: Handle, reason: Reason) -> bool {
+        let Some(held) = self.get_mut(bundle) else { return false };
+        let had = held.reasons.has(reason);
+        held.reasons = held.reasons.without(reason);
+        had && held.reasons.is_empty()
+    }
+    /// Ends to hold a bundle, whatever reasons it has.
+    pub fn remove(&mut self, bundle: Handle) -> Option<Held> {
+        let marked = self.get(bundle)?.marked;
+        let slot = bundle.slot;
+        if let Some(cursors) = self.cursors.as_mut().filter(|_| marked) {
+            let before = if slot == self.oldest { NIL } else { self.slots.links(ARRIVAL, slot).prev };
+            cursors.fall_back(&mut self.slots, slot, before);
+        }
+        self.identities.remove(&mut self.slots, self.key, slot);
+        self.destinations.remove(&mut self.slots, self.key, slot);
+        self.calendar.remove(&mut self.slots, slot);
+        let oldest = self.slots.unlink(ARRIVAL, self.oldest, slot);
+        self.oldest = if is_end(oldest) { NIL } else { oldest };
+        let held = self.slots.remove(slot)?;
+        self.bytes -= held.size();
+        Some(held)
+    }
+    /// When [`Book::pop_expired`] may have something: the end of the earliest bucket of lifetimes, up
+    /// to 16.8 ms after the first of them ends.
+    pub fn next_expiry(&self) -> Option<Instant> {
+        self.calendar.next()
+    }
+    /// Takes a bundle whose lifetime is over from the order of lifetimes; it stays in the book. The
+    /// caller removes it, or gives it back with [`Book::rearm`].
+    pub fn pop_expired(&mut self, now: Instant) -> Option<Handle> {
+        let slot = self.calendar.pop(&mut self.slots, now)?;
+        Some(self.slots[slot].handle())
+    }
+    /// Puts a bundle back into the order of lifetimes, with another end where given.
+    pub fn rearm(&mut self, bundle: Handle, expires: Instant) {
+        if self.get(bundle).is_some() {
+            self.calendar.remove(&mut self.slots, bundle.slot);
+            self.slots[bundle.slot].expires = expires;
+            self.calendar.insert(&mut self.slots, bundle.slot);
+        }
+    }
+    /// A new cursor, before the oldest bundle.
+    pub fn open_cursor(&mut self) -> CursorId {
+        let cursors = self.cursors.get_or_insert_with(|| Box::new(Cursors::new()));
+        CursorId(cursors.open(&mut self.slots))
+    }
+    /// Ends a cursor.
+    pub fn close_cursor(&mut self, cursor: CursorId) {
+        if let Some(cursors) = &mut self.cursors {
+            cursors.close(&mut self.slots, cursor.0);
+        }
+    }
+    /// Puts a cursor before the oldest bundle.
+    pub fn rewind(&mut self, cursor: CursorId) {
+        if let Some(cursors) = &mut self.cursors {
+            cursors.go(&mut self.slots, cursor.0, NIL);
+        }
+    }
+    /// The next bundle in order of arrival; `None` at the end, until more come. A cursor stands on
+    /// its last bundle; when that leaves, on the one before it.
+    pub fn advance(&mut self, cursor: CursorId) -> Option<Handle> {
+        let cursors = self.cursors.as_mut()?;
+        let next = match cursors.slot(cursor.0)? {
+            NIL => self.oldest,
+            slot => self.slots.links(ARRIVAL, slot).next,
+        };
+        if is_end(next) {
+            return None;
+        }
+        cursors.go(&mut self.slots, cursor.0, next);
+        Some(self.slots[next].handle())
+    }
+    /// Checks every list and index against every entry; for tests and debug builds.
+    ///
+    /// # Panics
+    /// When something does not agree.
+    pub fn audit(&self) {
+        self.slots.audit();
+        for (slot, held) in self.slots.iter() {
+            assert!(held.slot == slot && held.number <= self.last, "an entry knows its slot");
+        }
+        assert_eq!(self.bytes, self.all().map(Held::size).sum::<u64>(), "bytes");
+        assert_eq!(self.slots.audit_list(ARRIVAL, self.oldest), self.len(), "entries by arrival");
+        self.identities.audit(&self.slots, self.key);
+        self.destinations.audit(&self.slots, self.key);
+        self.calendar.audit(&self.slots);
+        match &self.cursors {
+            Some(cursors) => cursors.audit(&self.slots),
+            None => assert!(self.all().all(|held| !held.marked)),
+        }
+    }
+}

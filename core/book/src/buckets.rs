@@ -1,0 +1,115 @@
+//! The heads of a hash table's buckets, split one at a time (linear hashing, Litwin 1980): adding
+//! an entry never moves more than one bucket. What is in a bucket is chained through the slots.
+
+use crate::pages::{NIL, Pages};
+use farlink_base::{NodeId, Rng};
+
+/// Keys the placement in buckets, so that nobody can aim at one. Identities themselves are the same
+/// on all nodes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Key(u64);
+
+impl Key {
+    pub fn new(seed: u64) -> Key {
+        Key(Rng::new(seed).next_u64())
+    }
+    /// Of an identity.
+    #[inline]
+    pub fn identity(self, id: u128) -> u64 {
+        fold(id as u64 ^ self.0, (id >> 64) as u64 ^ self.0.rotate_left(32))
+    }
+    /// Of a node.
+    #[inline]
+    pub fn node(self, node: NodeId) -> u64 {
+        fold(node.0 ^ self.0, self.0.rotate_left(32) ^ 0x9E37_79B9_7F4A_7C15)
+    }
+}
+
+/// Both halves of the product, as in wyhash and foldhash.
+fn fold(a: u64, b: u64) -> u64 {
+    let product = u128::from(a) * u128::from(b);
+    product as u64 ^ (product >> 64) as u64
+}
+
+/// Heads of buckets.
+#[derive(Debug)]
+pub(crate) struct Buckets {
+    heads: Pages<u32, 4>,
+    count: u32,
+}
+
+impl Buckets {
+    pub const fn new() -> Self {
+        Buckets { heads: Pages::new(), count: 0 }
+    }
+    /// How many.
+    pub fn len(&self) -> u32 {
+        self.count
+    }
+    /// The bucket of a hash; there is one.
+    #[inline]
+    pub fn place(&self, hash: u64) -> u32 {
+        let low = u32::MAX >> self.count.leading_zeros();
+        let place = hash as u32 & low;
+        if place < self.count { place } else { place & (low >> 1) }
+    }
+    /// The head of a bucket, or [`NIL`].
+    #[inline]
+    pub fn head(&self, place: u32) -> u32 {
+        self.heads[place]
+    }
+    /// The head of a hash's bucket, or [`NIL`].
+    #[inline]
+    pub fn find(&self, hash: u64) -> u32 {
+        if self.count == 0 { NIL } else { self.heads[self.place(hash)] }
+    }
+    /// Sets the head of a bucket.
+    pub fn set(&mut self, place: u32, head: u32) {
+        self.heads[place] = head;
+    }
+    /// Adds a bucket when there are fewer than `entries`. Which one is to be shared with it, and its
+    /// number; of the first there is nothing to share.
+    pub fn grow(&mut self, entries: u32) -> Option<(u32, u32)> {
+        if entries <= self.count {
+            return None;
+        }
+        if self.count == self.heads.len() {
+            self.heads.grow(|_| NIL);
+        }
+        let new = self.count;
+        self.count += 1;
+        (new > 0).then(|| (new - (1 << new.ilog2()), new))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_new_bucket_takes_from_one_other() {
+        let (key, mut buckets) = (Key::new(3), Buckets::new());
+        let hashes: alloc::vec::Vec<u64> = (0..2000).map(|node| key.node(NodeId::ipn(node))).collect();
+        for entries in 1..1500 {
+            let before: alloc::vec::Vec<u32> =
+                hashes.iter().map(|h| if entries == 1 { 0 } else { buckets.place(*h) }).collect();
+            let (from, new) = buckets.grow(entries).unwrap_or((0, 0));
+            for (hash, before) in hashes.iter().zip(before) {
+                let place = buckets.place(*hash);
+                assert!(place == before || before == from && place == new);
+            }
+            assert_eq!(buckets.grow(entries), None);
+        }
+    }
+
+    #[test]
+    fn the_seed_places() {
+        let (one, two) = (Key::new(1), Key::new(2));
+        let low = |key: Key| (0..64u128).map(|id| key.identity(id << 64 | 5) & 1023).collect::<alloc::vec::Vec<_>>();
+        assert_ne!(low(one), low(two));
+        let mut distinct = low(one);
+        distinct.sort_unstable();
+        distinct.dedup();
+        assert!(distinct.len() > 50, "{}", distinct.len());
+    }
+}

@@ -1,0 +1,156 @@
+//! Places in the order of arrival that survive what leaves around them.
+//!
+//! Cursors that stand on the same bundle share a stand. When the bundle leaves, the stand falls back
+//! to the bundle before it; if that has one, the smaller of the two joins the larger. So no bundle
+//! knows its cursors, a bundle without any pays nothing, and thousands of cursors at the end of the
+//! book cost nothing when bundles come and leave there.
+
+use crate::held::Links;
+use crate::lists::Slots;
+use crate::pages::{NIL, Pool};
+use alloc::collections::BTreeMap;
+
+/// One cursor: its stand, and those beside it there.
+#[derive(Debug)]
+struct Cursor {
+    stand: u32,
+    beside: Links,
+}
+
+/// The cursors on one entry.
+#[derive(Debug)]
+struct Stand {
+    /// The entry; [`NIL`]: before the oldest.
+    slot: u32,
+    first: u32,
+    count: u32,
+}
+
+/// All cursors of a book.
+#[derive(Debug)]
+pub(crate) struct Cursors {
+    cursors: Pool<Cursor, 2>,
+    stands: Pool<Stand, 2>,
+    by_slot: BTreeMap<u32, u32>,
+}
+
+impl Cursors {
+    pub const fn new() -> Self {
+        Cursors { cursors: Pool::new(), stands: Pool::new(), by_slot: BTreeMap::new() }
+    }
+    /// A new one, before the oldest entry.
+    pub fn open(&mut self, slots: &mut Slots) -> u32 {
+        let cursor = self.cursors.insert(Cursor { stand: NIL, beside: Links::NONE });
+        self.enter(slots, cursor, NIL);
+        cursor
+    }
+    /// Ends one.
+    pub fn close(&mut self, slots: &mut Slots, cursor: u32) {
+        if self.cursors.get(cursor).is_some() {
+            self.leave(slots, cursor);
+            self.cursors.remove(cursor);
+        }
+    }
+    /// The entry on which a cursor stands, [`NIL`] for before the oldest.
+    pub fn slot(&self, cursor: u32) -> Option<u32> {
+        Some(self.stands[self.cursors.get(cursor)?.stand].slot)
+    }
+    /// Puts a cursor on an entry, or before the oldest.
+    pub fn go(&mut self, slots: &mut Slots, cursor: u32, slot: u32) {
+        if self.cursors.get(cursor).is_some() {
+            self.leave(slots, cursor);
+            self.enter(slots, cursor, slot);
+        }
+    }
+    /// An entry leaves: who stands on it stands on `before` from now on.
+    pub fn fall_back(&mut self, slots: &mut Slots, slot: u32, before: u32) {
+        let Some(falls) = self.by_slot.remove(&slot) else { return };
+        slots[slot].marked = false;
+        let Some(&stays) = self.by_slot.get(&before) else {
+            self.stands[falls].slot = before;
+            return self.register(slots, falls, before);
+        };
+        let (small, large) =
+            if self.stands[falls].count < self.stands[stays].count { (falls, stays) } else { (stays, falls) };
+        let mut at = self.stands[small].first;
+        while at != NIL {
+            let next = self.cursors[at].beside.next;
+            self.join(at, large);
+            at = next;
+        }
+        self.stands.remove(small);
+        self.stands[large].slot = before;
+        self.register(slots, large, before);
+    }
+    /// This stand is the one on this entry.
+    fn register(&mut self, slots: &mut Slots, stand: u32, slot: u32) {
+        self.by_slot.insert(slot, stand);
+        if slot != NIL {
+            slots[slot].marked = true;
+        }
+    }
+    /// Puts a cursor that has no stand on an entry.
+    fn enter(&mut self, slots: &mut Slots, cursor: u32, slot: u32) {
+        let stand = match self.by_slot.get(&slot) {
+            Some(&stand) => stand,
+            None => {
+                let stand = self.stands.insert(Stand { slot, first: NIL, count: 0 });
+                self.register(slots, stand, slot);
+                stand
+            }
+        };
+        self.join(cursor, stand);
+    }
+    /// Makes a cursor the first of a stand.
+    fn join(&mut self, cursor: u32, stand: u32) {
+        let onto = &mut self.stands[stand];
+        let next = core::mem::replace(&mut onto.first, cursor);
+        onto.count += 1;
+        self.cursors[cursor] = Cursor { stand, beside: Links { prev: NIL, next } };
+        if next != NIL {
+            self.cursors[next].beside.prev = cursor;
+        }
+    }
+    /// Takes a cursor off its stand; the last one takes the stand along.
+    fn leave(&mut self, slots: &mut Slots, cursor: u32) {
+        let Cursor { stand, beside: Links { prev, next } } = self.cursors[cursor];
+        if next != NIL {
+            self.cursors[next].beside.prev = prev;
+        }
+        let from = &mut self.stands[stand];
+        from.count -= 1;
+        match prev {
+            NIL => from.first = next,
+            prev => self.cursors[prev].beside.next = next,
+        }
+        if self.stands[stand].count == 0 {
+            let slot = self.stands[stand].slot;
+            self.stands.remove(stand);
+            self.by_slot.remove(&slot);
+            if slot != NIL {
+                slots[slot].marked = false;
+            }
+        }
+    }
+    /// Checks that each cursor is on a stand and each stand on an entry that is marked.
+    pub fn audit(&self, slots: &Slots) {
+        self.cursors.audit();
+        self.stands.audit();
+        let mut count = 0;
+        for (&slot, &stand) in &self.by_slot {
+            assert_eq!(self.stands[stand].slot, slot, "slot of a stand");
+            assert!(slot == NIL || slots[slot].marked, "an entry with cursors is marked");
+            let (mut here, mut at, mut before) = (0, self.stands[stand].first, NIL);
+            while at != NIL {
+                let cursor = &self.cursors[at];
+                assert_eq!((cursor.stand, cursor.beside.prev), (stand, before), "cursors of a stand");
+                (here, before, at) = (here + 1, at, cursor.beside.next);
+            }
+            assert!(here == self.stands[stand].count && here > 0, "a stand's count");
+            count += here;
+        }
+        assert_eq!((count, self.by_slot.len()), (self.cursors.len(), self.stands.len() as usize), "cursors");
+        let marked = slots.iter().filter(|(_, held)| held.marked).count();
+        assert_eq!(marked, self.by_slot.keys().filter(|slot| **slot != NIL).count(), "entries marked in vain");
+    }
+}

@@ -1,0 +1,103 @@
+//! Which held bundle has an identity. Anonymous bundles have none (RFC 9171 4.2.3).
+
+use crate::buckets::{Buckets, Key};
+use crate::held::Held;
+use crate::lists::Slots;
+use crate::pages::NIL;
+
+/// Buckets of entries, chained by [`Held::chain`].
+#[derive(Debug)]
+pub(crate) struct Identities {
+    buckets: Buckets,
+    count: u32,
+}
+
+/// Some bits of the hash, kept in the entry: most entries of a bucket that are not meant are known
+/// by them without a look at their bundle, and from 65,536 buckets on which bucket an entry goes to.
+fn tag(hash: u64) -> u16 {
+    (hash >> TAG) as u16
+}
+const TAG: u32 = 16;
+
+impl Identities {
+    pub const fn new() -> Self {
+        Identities { buckets: Buckets::new(), count: 0 }
+    }
+    /// The entry with this identity; the whole of it is compared.
+    pub fn find<'a>(&self, slots: &'a Slots, key: Key, id: u128) -> Option<&'a Held> {
+        let hash = key.identity(id);
+        let mut at = self.buckets.find(hash);
+        while at != NIL {
+            let held = &slots[at];
+            if held.tag == tag(hash) && held.bundle.id == id {
+                return Some(held);
+            }
+            at = held.chain;
+        }
+        None
+    }
+    /// Adds an entry.
+    pub fn insert(&mut self, slots: &mut Slots, key: Key, slot: u32) {
+        if slots[slot].bundle.is_anonymous() {
+            return;
+        }
+        self.count += 1;
+        if let Some((from, to)) = self.buckets.grow(self.count) {
+            self.split(slots, key, from, to);
+        }
+        let hash = key.identity(slots[slot].bundle.id);
+        let place = self.buckets.place(hash);
+        let held = &mut slots[slot];
+        (held.tag, held.chain) = (tag(hash), self.buckets.head(place));
+        self.buckets.set(place, slot);
+    }
+    /// Shares a bucket's entries with a new one: those go there whose hash has one more digit.
+    fn split(&mut self, slots: &mut Slots, key: Key, from: u32, to: u32) {
+        let digit = to.ilog2();
+        let mut at = self.buckets.head(from);
+        self.buckets.set(from, NIL);
+        while at != NIL {
+            let held = &slots[at];
+            let hash = if digit < TAG { key.identity(held.bundle.id) } else { u64::from(held.tag) << TAG };
+            let place = if hash >> digit & 1 == 1 { to } else { from };
+            let next = core::mem::replace(&mut slots[at].chain, self.buckets.head(place));
+            self.buckets.set(place, at);
+            at = next;
+        }
+    }
+    /// Takes an entry out.
+    pub fn remove(&mut self, slots: &mut Slots, key: Key, slot: u32) {
+        let held = &slots[slot];
+        if held.bundle.is_anonymous() {
+            return;
+        }
+        let (place, after) = (self.buckets.place(key.identity(held.bundle.id)), held.chain);
+        let mut at = self.buckets.head(place);
+        if at == slot {
+            self.buckets.set(place, after);
+        } else {
+            while slots[at].chain != slot {
+                at = slots[at].chain;
+            }
+            slots[at].chain = after;
+        }
+        self.count -= 1;
+    }
+    /// Checks that each entry is in its bucket, once, and nothing else is.
+    pub fn audit(&self, slots: &Slots, key: Key) {
+        let mut count = 0;
+        for place in 0..self.buckets.len() {
+            let mut at = self.buckets.head(place);
+            while at != NIL {
+                let held = &slots[at];
+                let hash = key.identity(held.bundle.id);
+                assert_eq!((self.buckets.place(hash), tag(hash)), (place, held.tag), "place of an identity");
+                assert!(!held.bundle.is_anonymous(), "anonymous bundles have no identity");
+                (count, at) = (count + 1, held.chain);
+                assert!(count <= self.count, "a bucket of identities goes round");
+            }
+        }
+        let named = slots.iter().filter(|(_, held)| !held.bundle.is_anonymous()).count();
+        assert_eq!((count, named), (self.count, self.count as usize), "identities");
+    }
+}

@@ -1,0 +1,31 @@
+//! What a node holds and knows, and the words its policies use: the book of held bundles, its
+//! peers, what a policy sees ([`Node`]), hears ([`News`]) and says ([`Order`]).
+//!
+//! It decides nothing and knows no wire format: the agent (`core/bpa`) keeps the book, routers
+//! (`core/routing`) and congestion controls (`core/congestion`) look at it. Read [`Held`] and
+//! [`Node`] first.
+#![no_std]
+#![forbid(unsafe_code)]
+#[cfg(clippy)]
+extern crate std;
+
+extern crate alloc;
+
+mod book;
+mod buckets;
+mod calendar;
+mod cursors;
+mod destinations;
+mod held;
+mod identities;
+mod lists;
+mod pages;
+mod peers;
+mod policy;
+
+pub use book::{Book, CursorId};
+pub use held::{Flags, Handle, Held, New, Reason, Reasons};
+pub use peers::{Identity, Origin, Peer, PeerName, Peers};
+pub use policy::{
+    Hears, Leg, News, Node, Oracle, Order, Orders, Outlook, Prospect, Side, Split, Want, Way, Why, numbers, put_number,
+};

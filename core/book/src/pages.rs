@@ -1,0 +1,210 @@
+//! Arrays that grow by a page and never move: no step copies more than their table of pages.
+//!
+//! Pages begin small, so that a book of a few bundles is small, and get larger with the array: 16
+//! pages of `FIRST` elements, 16 of twice that, and so on five times; all later ones are 32 times
+//! the first. So at most a sixteenth of the room is empty.
+
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+use core::ops::{Index, IndexMut};
+
+/// No slot.
+pub(crate) const NIL: u32 = u32::MAX;
+/// Slots of one array at most: the upper bit of a slot's number has another meaning in lists.
+pub(crate) const SLOTS_MAX: u32 = 1 << 31;
+
+/// 2^4 pages of each size.
+const LANE: u32 = 4;
+/// Sizes of pages before the largest.
+const TIERS: u32 = 5;
+
+/// Elements in pages; the first pages have `1 << FIRST` of them.
+#[derive(Debug)]
+pub(crate) struct Pages<T, const FIRST: u32> {
+    pages: Vec<Box<[T]>>,
+    len: u32,
+}
+
+impl<T, const FIRST: u32> Pages<T, FIRST> {
+    pub const fn new() -> Self {
+        Pages { pages: Vec::new(), len: 0 }
+    }
+    /// How many elements there are.
+    pub fn len(&self) -> u32 {
+        self.len
+    }
+    /// Page and place in it.
+    #[inline]
+    const fn place(index: u32) -> (usize, usize) {
+        let at = index as usize + (1 << (FIRST + LANE));
+        let tier = at.ilog2() - (FIRST + LANE);
+        let (tier, from) = if tier < TIERS { (tier, 1 << at.ilog2()) } else { (TIERS, 1 << (FIRST + LANE + TIERS)) };
+        let size = FIRST + tier;
+        (((tier as usize) << LANE) + ((at - from) >> size), at & ((1 << size) - 1))
+    }
+    /// Adds a page of elements, each made for its index.
+    pub fn grow(&mut self, make: impl FnMut(u32) -> T) {
+        let tier = (self.pages.len() as u32 >> LANE).min(TIERS);
+        let end = self.len + (1 << (FIRST + tier));
+        assert!(end <= SLOTS_MAX, "an array of the book is full");
+        if self.pages.len() == self.pages.capacity() {
+            self.pages.reserve_exact(1 + self.pages.len() / 8);
+        }
+        self.pages.push((self.len..end).map(make).collect());
+        self.len = end;
+    }
+    /// The element, if there is one of this index.
+    #[inline]
+    pub fn get(&self, index: u32) -> Option<&T> {
+        let (page, place) = Self::place(index);
+        self.pages.get(page)?.get(place)
+    }
+}
+impl<T, const FIRST: u32> Index<u32> for Pages<T, FIRST> {
+    type Output = T;
+    #[inline]
+    fn index(&self, index: u32) -> &T {
+        let (page, place) = Self::place(index);
+        &self.pages[page][place]
+    }
+}
+impl<T, const FIRST: u32> IndexMut<u32> for Pages<T, FIRST> {
+    #[inline]
+    fn index_mut(&mut self, index: u32) -> &mut T {
+        let (page, place) = Self::place(index);
+        &mut self.pages[page][place]
+    }
+}
+
+/// A slot: in use, or the next free one.
+#[derive(Debug)]
+enum Slot<T> {
+    Used(T),
+    Free(u32),
+}
+
+/// Things in slots: what is put in keeps its slot until it is taken out; free slots are used again.
+#[derive(Debug)]
+pub(crate) struct Pool<T, const FIRST: u32> {
+    slots: Pages<Slot<T>, FIRST>,
+    free: u32,
+    used: u32,
+}
+
+impl<T, const FIRST: u32> Pool<T, FIRST> {
+    pub const fn new() -> Self {
+        Pool { slots: Pages::new(), free: NIL, used: 0 }
+    }
+    /// Slots in use.
+    pub fn len(&self) -> u32 {
+        self.used
+    }
+    /// Slots, in use or not.
+    pub fn slots(&self) -> u32 {
+        self.slots.len()
+    }
+    /// Puts something in; its slot.
+    pub fn insert(&mut self, thing: T) -> u32 {
+        if self.free == NIL {
+            let first = self.slots.len();
+            self.slots.grow(|slot| Slot::Free(slot + 1));
+            let last = self.slots.len() - 1;
+            self.slots[last] = Slot::Free(NIL);
+            self.free = first;
+        }
+        let slot = self.free;
+        if let Slot::Free(next) = core::mem::replace(&mut self.slots[slot], Slot::Used(thing)) {
+            self.free = next;
+        }
+        self.used += 1;
+        slot
+    }
+    /// Takes something out.
+    pub fn remove(&mut self, slot: u32) -> Option<T> {
+        self.get(slot)?;
+        match core::mem::replace(&mut self.slots[slot], Slot::Free(self.free)) {
+            Slot::Used(thing) => {
+                self.free = slot;
+                self.used -= 1;
+                Some(thing)
+            }
+            Slot::Free(_) => None,
+        }
+    }
+    /// What is in a slot.
+    #[inline]
+    pub fn get(&self, slot: u32) -> Option<&T> {
+        match self.slots.get(slot) {
+            Some(Slot::Used(thing)) => Some(thing),
+            _ => None,
+        }
+    }
+    /// All that is in slots, with them.
+    pub fn iter(&self) -> impl Iterator<Item = (u32, &T)> {
+        (0..self.slots()).filter_map(|slot| Some((slot, self.get(slot)?)))
+    }
+    /// Checks that every slot is in use or free, and none both.
+    pub fn audit(&self) {
+        assert_eq!(self.iter().count(), self.used as usize, "slots in use");
+        let (mut free, mut at) = (0, self.free);
+        while at != NIL {
+            let Slot::Free(next) = self.slots[at] else { panic!("slot {at} is in use and free") };
+            (free, at) = (free + 1, next);
+            assert!(free <= self.slots(), "free slots go round");
+        }
+        assert_eq!(free + self.used, self.slots(), "slots lost");
+    }
+}
+impl<T, const FIRST: u32> Index<u32> for Pool<T, FIRST> {
+    type Output = T;
+    #[inline]
+    fn index(&self, slot: u32) -> &T {
+        match &self.slots[slot] {
+            Slot::Used(thing) => thing,
+            Slot::Free(_) => panic!("slot {slot} of the book is free"),
+        }
+    }
+}
+impl<T, const FIRST: u32> IndexMut<u32> for Pool<T, FIRST> {
+    #[inline]
+    fn index_mut(&mut self, slot: u32) -> &mut T {
+        match &mut self.slots[slot] {
+            Slot::Used(thing) => thing,
+            Slot::Free(_) => panic!("slot {slot} of the book is free"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::held::Held;
+
+    #[test]
+    fn every_index_has_its_place() {
+        let mut pages: Pages<u32, 3> = Pages::new();
+        while pages.len() < 20_000 {
+            let before = pages.len();
+            pages.grow(|index| index);
+            assert!(pages.len() - before <= 256.min(8.max(before / 8)), "a page is small beside the rest");
+        }
+        assert!((0..pages.len()).all(|index| pages[index] == index));
+        assert!(pages.get(pages.len()).is_none() && pages.get(NIL).is_none());
+    }
+
+    #[test]
+    fn slots_are_used_again() {
+        let mut pool: Pool<u8, 2> = Pool::new();
+        assert!(pool.get(0).is_none() && pool.remove(3).is_none());
+        let slots: Vec<u32> = (0..9).map(|thing| pool.insert(thing)).collect();
+        assert_eq!((pool.remove(slots[4]), pool.remove(slots[4])), (Some(4), None));
+        assert_eq!(pool.insert(40), slots[4]);
+        assert_eq!(pool.iter().map(|(_, thing)| *thing).collect::<Vec<_>>(), [0, 1, 2, 3, 40, 5, 6, 7, 8]);
+        pool.audit();
+    }
+
+    #[test]
+    fn a_free_slot_costs_no_more_than_an_entry() {
+        assert_eq!(size_of::<Slot<Held>>(), size_of::<Held>());
+    }
+}

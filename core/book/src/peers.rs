@@ -1,0 +1,339 @@
+//! Neighbours: who they are and how surely, what of them is up, what they have.
+
+use alloc::boxed::Box;
+use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
+use farlink_base::{BundleMeta, DataRate, EndpointId, Instant, LinkId, Map, NodeId, PeerId, Set, map, set};
+
+/// How surely a neighbour's name is known. Ordered: a weaker one never displaces a stronger one.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+pub enum Identity {
+    /// Not at all.
+    #[default]
+    Unknown,
+    /// It says so itself.
+    Claimed,
+    /// It answers at the address configured for it.
+    Address,
+    /// It proved it (TLS certificate).
+    Proven,
+}
+
+/// How a neighbour came to be known.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Origin {
+    /// Configured.
+    Configured,
+    /// Found by announcements, or told of by a mobility model.
+    Discovered,
+    /// It came by itself.
+    Came,
+}
+
+/// One of a neighbour's names.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct PeerName {
+    /// Its node ID.
+    pub id: EndpointId,
+    /// How surely it is known.
+    pub identity: Identity,
+}
+
+/// One neighbour.
+#[derive(Clone, Debug)]
+pub struct Peer {
+    /// Its number here.
+    pub id: PeerId,
+    /// Its node in numbers, of its surest name; null while it has none.
+    pub node: NodeId,
+    /// Its names, the surest first.
+    pub names: Vec<PeerName>,
+    /// How it came to be known.
+    pub origin: Origin,
+    /// Links to it.
+    pub links: Vec<LinkId>,
+    /// Links of those over which bundles may leave now.
+    pub up: Vec<LinkId>,
+    /// Until when it is reachable, where the contact plan says.
+    pub until: Option<Instant>,
+    /// When it will be again, where the contact plan says.
+    pub next_up: Option<Instant>,
+    /// How fast its best link is, where known.
+    pub rate: Option<DataRate>,
+    /// Free bytes of its store, as its last hello said.
+    pub free: Option<u64>,
+    /// Bytes its store may hold, as its last hello said.
+    pub capacity: Option<u64>,
+    /// Whether it said hello since it came up.
+    pub heard: bool,
+    /// Low halves of identities it is known to have.
+    has: Known,
+}
+
+/// Identities remembered of one neighbour; more than this and the memory begins anew.
+const HAS_MAX: usize = 1 << 20;
+
+/// Identities of bundles, by their low halves. Many are spread over shards, which grow one by one: a
+/// single table of a million would halt the node for 15 ms each time it doubles.
+#[derive(Clone, Debug)]
+struct Known {
+    few: Set<u64>,
+    many: Vec<Set<u64>>,
+    len: usize,
+}
+impl Known {
+    const FEW: usize = 4096;
+    const SHARD_BITS: u32 = 5;
+
+    fn new(seed: u64) -> Self {
+        Known { few: set(seed), many: Vec::new(), len: 0 }
+    }
+    /// The upper bits say which; the table of a shard uses others.
+    fn shard(id: u64) -> usize {
+        (id >> (64 - Self::SHARD_BITS)) as usize
+    }
+    fn contains(&self, id: u64) -> bool {
+        self.few.contains(&id) || self.many.get(Self::shard(id)).is_some_and(|shard| shard.contains(&id))
+    }
+    fn insert(&mut self, id: u64) {
+        if self.contains(id) {
+            return;
+        }
+        if self.few.len() < Self::FEW {
+            self.few.insert(id);
+        } else {
+            if self.many.is_empty() {
+                self.many = (0..1 << Self::SHARD_BITS).map(set).collect();
+            }
+            self.many[Self::shard(id)].insert(id);
+        }
+        self.len += 1;
+    }
+    fn remove(&mut self, id: u64) {
+        let was = self.few.remove(&id) || self.many.get_mut(Self::shard(id)).is_some_and(|shard| shard.remove(&id));
+        self.len -= usize::from(was);
+    }
+}
+
+impl Peer {
+    /// Whether bundles may leave for it now.
+    pub fn is_up(&self) -> bool {
+        !self.up.is_empty()
+    }
+    /// Whether this is one of its nodes.
+    pub fn is(&self, node: NodeId) -> bool {
+        node != NodeId::NULL && (self.node == node || self.names.iter().any(|name| name.id.node() == node))
+    }
+    /// How surely its name is known.
+    pub fn identity(&self) -> Identity {
+        self.names.first().map_or(Identity::Unknown, |name| name.identity)
+    }
+    /// How surely this is one of its nodes; `None`: it does not bear that name.
+    pub fn identity_as(&self, node: NodeId) -> Option<Identity> {
+        self.names.iter().filter(|name| name.id.node() == node).map(|name| name.identity).max()
+    }
+    /// Its surest name; null while it has none.
+    pub fn endpoint(&self) -> EndpointId {
+        self.names.first().map_or(EndpointId::Null, |name| name.id.clone())
+    }
+    /// Whether it is known to have this bundle.
+    pub fn has(&self, bundle: &BundleMeta) -> bool {
+        self.has.contains(bundle.id as u64)
+    }
+    /// Remembers that it has a bundle, by the low half of its identity.
+    pub fn note_has(&mut self, id: u64) {
+        if self.has.len >= HAS_MAX {
+            self.forget();
+        }
+        self.has.insert(id);
+    }
+    /// It has it no longer, or never had.
+    pub fn note_lacks(&mut self, id: u64) {
+        self.has.remove(id);
+    }
+    /// Forgets what it has.
+    pub fn forget(&mut self) {
+        self.has = Known::new(u64::from(self.id.0));
+    }
+    /// Learns a name; a weaker one does not displace a stronger one. Whether its number changed.
+    pub fn learn(&mut self, id: EndpointId, identity: Identity) -> bool {
+        if id.node() == NodeId::NULL {
+            return false;
+        }
+        match self.names.iter_mut().find(|name| name.id == id) {
+            Some(name) => name.identity = name.identity.max(identity),
+            None => {
+                self.names.reserve_exact(1);
+                self.names.push(PeerName { id, identity });
+            }
+        }
+        self.names.sort_by_key(|name| core::cmp::Reverse(name.identity));
+        let node = self.names[0].id.node();
+        core::mem::replace(&mut self.node, node) != node
+    }
+}
+
+/// All neighbours.
+#[derive(Clone, Debug)]
+pub struct Peers {
+    /// Boxed: a map node holds room for eleven values, and most nodes have few neighbours.
+    peers: BTreeMap<PeerId, Box<Peer>>,
+    by_node: Map<NodeId, PeerId>,
+    last: u32,
+}
+
+impl Peers {
+    /// None; `seed` is that of the map.
+    pub fn new(seed: u64) -> Self {
+        Peers { peers: BTreeMap::new(), by_node: map(seed), last: 0 }
+    }
+    /// One by number.
+    pub fn get(&self, id: PeerId) -> Option<&Peer> {
+        self.peers.get(&id).map(|peer| &**peer)
+    }
+    /// One by number, to change.
+    pub fn get_mut(&mut self, id: PeerId) -> Option<&mut Peer> {
+        self.peers.get_mut(&id).map(|peer| &mut **peer)
+    }
+    /// The one that is this node.
+    pub fn of(&self, node: NodeId) -> Option<&Peer> {
+        self.get(*self.by_node.get(&node)?)
+    }
+    /// Those reachable now, in the order they were met.
+    pub fn up(&self) -> impl Iterator<Item = &Peer> {
+        self.all().filter(|peer| peer.is_up())
+    }
+    /// All, in the order they were met.
+    pub fn all(&self) -> impl Iterator<Item = &Peer> {
+        self.peers.values().map(|peer| &**peer)
+    }
+    /// How many.
+    pub fn len(&self) -> usize {
+        self.peers.len()
+    }
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.peers.is_empty()
+    }
+    /// Adds one without a name.
+    pub fn add(&mut self, origin: Origin) -> PeerId {
+        self.last += 1;
+        let id = PeerId(self.last);
+        let peer = Peer {
+            id,
+            node: NodeId::NULL,
+            names: Vec::new(),
+            origin,
+            links: Vec::new(),
+            up: Vec::new(),
+            until: None,
+            next_up: None,
+            rate: None,
+            free: None,
+            capacity: None,
+            heard: false,
+            has: Known::new(u64::from(id.0)),
+        };
+        self.peers.insert(id, Box::new(peer));
+        id
+    }
+    /// One learns a name. [`Peers::of`] finds the one that is surest to be that node; of several the
+    /// first that was.
+    pub fn learn(&mut self, id: PeerId, name: EndpointId, identity: Identity) {
+        let node = name.node();
+        let Some(peer) = self.peers.get_mut(&id) else { return };
+        peer.learn(name, identity);
+        if node == NodeId::NULL {
+            return;
+        }
+        let owner = self.of(node).and_then(|owner| owner.identity_as(node));
+        if owner.is_none_or(|owner| owner < identity) {
+            self.by_node.insert(node, id);
+        }
+    }
+    /// Removes one. Its nodes' numbers find another that bears the name, the surest first.
+    pub fn remove(&mut self, id: PeerId) -> Option<Peer> {
+        let peer = self.peers.remove(&id)?;
+        for name in &peer.names {
+            let node = name.id.node();
+            if self.by_node.get(&node) != Some(&id) {
+                continue;
+            }
+            match self.surest(node) {
+                Some(heir) => self.by_node.insert(node, heir),
+                None => self.by_node.remove(&node),
+            };
+        }
+        Some(*peer)
+    }
+    /// Who is surest to be this node; of several the one met first.
+    fn surest(&self, node: NodeId) -> Option<PeerId> {
+        let sure = |peer: &Peer| Some((peer.identity_as(node)?, core::cmp::Reverse(peer.id)));
+        self.all().filter_map(sure).max().map(|(_, id)| id.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_neighbour_has_is_known_however_much_it_is() {
+        let mut known = Known::new(1);
+        let id = |n: u64| n.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        for n in (0..20_000).chain(0..20_000) {
+            known.insert(id(n));
+        }
+        assert_eq!(known.len, 20_000);
+        for n in (0..20_000).step_by(2) {
+            known.remove(id(n));
+            known.remove(id(n));
+        }
+        assert_eq!(known.len, 10_000);
+        assert!((0..20_000).all(|n| known.contains(id(n)) == (n % 2 == 1)));
+    }
+
+    #[test]
+    fn a_claim_never_displaces_a_proof() {
+        let mut peers = Peers::new(0);
+        let (proven, claims) = (peers.add(Origin::Configured), peers.add(Origin::Came));
+        peers.learn(proven, EndpointId::ipn(2, 0), Identity::Proven);
+        peers.learn(claims, EndpointId::ipn(2, 0), Identity::Claimed);
+        assert_eq!(peers.of(NodeId::ipn(2)).map(|p| p.id), Some(proven));
+        peers.learn(proven, EndpointId::dtn("mars", ""), Identity::Claimed);
+        let peer = peers.get(proven).unwrap();
+        assert!(peer.is(NodeId::named("mars")) && peer.node == NodeId::ipn(2));
+        peers.remove(proven);
+        assert_eq!(peers.of(NodeId::ipn(2)).map(|p| p.id), Some(claims));
+        assert!(peers.of(NodeId::named("mars")).is_none());
+        assert_eq!(peers.add(Origin::Came), PeerId(3), "numbers are not used again");
+    }
+    #[test]
+    fn a_number_is_handed_over_to_the_surest_that_is_left() {
+        let mut peers = Peers::new(0);
+        let (owner, claims, address) =
+            (peers.add(Origin::Came), peers.add(Origin::Came), peers.add(Origin::Configured));
+        peers.learn(owner, EndpointId::ipn(2, 0), Identity::Proven);
+        peers.learn(claims, EndpointId::ipn(2, 0), Identity::Claimed);
+        peers.learn(claims, EndpointId::ipn(3, 0), Identity::Proven);
+        peers.learn(address, EndpointId::ipn(2, 0), Identity::Address);
+        let of = |peers: &Peers| peers.of(NodeId::ipn(2)).map(|peer| peer.id);
+        assert_eq!(of(&peers), Some(owner));
+        peers.remove(owner);
+        assert_eq!(of(&peers), Some(address), "a proof of another name does not count");
+        peers.remove(address);
+        assert_eq!(of(&peers), Some(claims));
+        peers.remove(claims);
+        assert_eq!(of(&peers), None);
+    }
+
+    #[test]
+    fn a_proof_of_one_name_does_not_guard_a_claim_of_another() {
+        let mut peers = Peers::new(0);
+        let (claims, proves) = (peers.add(Origin::Came), peers.add(Origin::Came));
+        peers.learn(claims, EndpointId::ipn(3, 0), Identity::Proven);
+        peers.learn(claims, EndpointId::ipn(2, 0), Identity::Claimed);
+        peers.learn(proves, EndpointId::ipn(2, 0), Identity::Proven);
+        assert_eq!(peers.of(NodeId::ipn(2)).map(|peer| peer.id), Some(proves));
+    }
+}

@@ -1,0 +1,421 @@
+//! What a policy sees ([`Node`]), hears ([`News`]) and says ([`Order`]). The two contracts built of
+//! these words are `Router` (`core/routing`) and `Control` (`core/congestion`).
+
+use crate::book::Book;
+use crate::held::{Handle, Held};
+use crate::peers::{Peer, Peers};
+use alloc::vec::Vec;
+use farlink_base::{DataRate, DeleteReason, Instant, LinkId, NodeId, PeerId, Rng};
+
+/// Which of a node's two policies; also which label of a bundle is whose.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[repr(u8)]
+pub enum Side {
+    /// The router's.
+    Router = 0,
+    /// The congestion control's.
+    Control = 1,
+}
+
+/// A node as its policies see it.
+pub struct Node<'a> {
+    /// Now.
+    pub now: Instant,
+    /// This node in numbers.
+    pub me: NodeId,
+    /// Who is asked.
+    pub side: Side,
+    /// What it holds.
+    pub book: &'a Book,
+    /// Its neighbours.
+    pub peers: &'a Peers,
+    /// Most bytes it may hold.
+    pub capacity: u64,
+    /// What the router expects; given to the control only.
+    pub router: Option<&'a dyn Outlook>,
+    /// Knowledge no node can have, where a driver gives it: simulations only.
+    pub oracle: Option<&'a dyn Oracle>,
+}
+
+impl Node<'_> {
+    /// The asking policy's label of a bundle.
+    pub fn label(&self, held: &Held) -> u32 {
+        held.labels[self.side as usize]
+    }
+    /// Free bytes of its store.
+    pub fn free(&self) -> u64 {
+        self.capacity.saturating_sub(self.book.bytes())
+    }
+    /// How full its store is, 0 to 1.
+    pub fn fill(&self) -> f64 {
+        if self.capacity == 0 { 1.0 } else { self.book.bytes() as f64 / self.capacity as f64 }
+    }
+    /// A held bundle.
+    pub fn get(&self, bundle: Handle) -> Option<&Held> {
+        self.book.get(bundle)
+    }
+}
+
+/// Knowledge no node can have. A policy that asks for it is registered `oracle: true`, and gets it
+/// only where a driver gives it to the agent.
+pub trait Oracle {
+    /// Copies of a bundle in the whole network.
+    fn copies(&self, id: u128) -> u64;
+    /// How often a bundle was forwarded in the whole network.
+    fn forwards(&self, id: u128) -> u64;
+    /// Mean of that over all bundles.
+    fn mean_forwards(&self) -> f64;
+}
+
+/// Why a bundle left.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Why {
+    /// An application here has it.
+    Delivered,
+    /// A neighbour has it.
+    Forwarded,
+    /// A neighbour took it to make room here.
+    Migrated(PeerId),
+    /// A policy learned that it arrived.
+    Acked,
+    /// It made room for another.
+    Overflow,
+    /// For another reason.
+    Deleted(DeleteReason),
+}
+impl Why {
+    /// As events and status reports say it.
+    pub const fn reason(self) -> DeleteReason {
+        match self {
+            Why::Delivered | Why::Forwarded | Why::Migrated(_) | Why::Acked => DeleteReason::Done,
+            Why::Overflow => DeleteReason::DepletedStorage,
+            Why::Deleted(reason) => reason,
+        }
+    }
+}
+
+/// What a policy hears. A bundle named in it can still be looked at.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum News<'a> {
+    /// A neighbour can be reached: the first of its links is up.
+    Up {
+        /// Who.
+        peer: PeerId,
+    },
+    /// It cannot any more: the last of its links is down.
+    Down {
+        /// Who.
+        peer: PeerId,
+    },
+    /// One link is up.
+    LinkUp {
+        /// To whom.
+        peer: PeerId,
+        /// Which.
+        link: LinkId,
+        /// How fast, where known.
+        rate: Option<DataRate>,
+        /// Until when, where the contact plan says.
+        until: Option<Instant>,
+    },
+    /// One link is down.
+    LinkDown {
+        /// To whom.
+        peer: PeerId,
+        /// Which.
+        link: LinkId,
+    },
+    /// The same policy at a neighbour says this.
+    Heard {
+        /// Who.
+        from: PeerId,
+        /// What, in the policy's own format.
+        bytes: &'a [u8],
+    },
+    /// Held from now on.
+    Kept {
+        /// Which.
+        bundle: Handle,
+        /// The label it came with, also 0 where only the other policy's is not; `None`: it came with
+        /// none, both were 0, or it was made here.
+        wire: Option<u32>,
+    },
+    /// It was handed to the layer for this neighbour; our part of a split label is written.
+    Handed {
+        /// Which.
+        bundle: Handle,
+        /// To whom.
+        to: PeerId,
+        /// The label that travels with it.
+        gave: u32,
+        /// Whether a copy stays.
+        keep: bool,
+    },
+    /// That neighbour has it.
+    Sent {
+        /// Which.
+        bundle: Handle,
+        /// Who.
+        to: PeerId,
+        /// The label that travelled with it.
+        gave: u32,
+        /// Whether a copy stays.
+        keep: bool,
+    },
+    /// That neighbour does not have it, or had it before: the label that travelled is given back.
+    Failed {
+        /// Which.
+        bundle: Handle,
+        /// Who.
+        to: PeerId,
+        /// The label that came back.
+        gave: u32,
+        /// Whether a copy was to stay.
+        keep: bool,
+    },
+    /// The last look: it leaves the book after this.
+    Gone {
+        /// Which.
+        bundle: Handle,
+        /// Why.
+        why: Why,
+    },
+    /// The moment asked for with [`Order::Wake`] has come.
+    Wake,
+}
+
+/// Which news a policy wants; the others are not made for it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Hears(pub u16);
+impl Hears {
+    /// Nothing.
+    pub const NOTHING: Hears = Hears(0);
+    /// [`News::Up`] and [`News::Down`].
+    pub const PEERS: Hears = Hears(1);
+    /// [`News::LinkUp`] and [`News::LinkDown`].
+    pub const LINKS: Hears = Hears(1 << 1);
+    /// [`News::Kept`].
+    pub const KEPT: Hears = Hears(1 << 2);
+    /// [`News::Handed`].
+    pub const HANDED: Hears = Hears(1 << 3);
+    /// [`News::Sent`] and [`News::Failed`].
+    pub const OUTCOMES: Hears = Hears(1 << 4);
+    /// [`News::Gone`].
+    pub const GONE: Hears = Hears(1 << 5);
+    /// Everything.
+    pub const ALL: Hears = Hears(u16::MAX);
+    /// These and those.
+    pub const fn and(self, other: Hears) -> Hears {
+        Hears(self.0 | other.0)
+    }
+    /// Whether this is wanted. What was asked for (messages, wake-ups) is always told.
+    pub const fn wants(self, news: &News<'_>) -> bool {
+        let class = match news {
+            News::Up { .. } | News::Down { .. } => Self::PEERS,
+            News::LinkUp { .. } | News::LinkDown { .. } => Self::LINKS,
+            News::Kept { .. } => Self::KEPT,
+            News::Handed { .. } => Self::HANDED,
+            News::Sent { .. } | News::Failed { .. } => Self::OUTCOMES,
+            News::Gone { .. } => Self::GONE,
+            News::Heard { .. } | News::Wake => return true,
+        };
+        self.0 & class.0 != 0
+    }
+}
+
+/// How a label is shared out when a copy is handed over. Where both policies let 0 travel, no labels
+/// travel at all, and the receiver's [`News::Kept`] says `wire: None`.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Split {
+    /// Stays here.
+    pub ours: u32,
+    /// Travels.
+    pub theirs: u32,
+}
+
+/// That a neighbour should get a bundle, and how.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Want {
+    /// Least first.
+    pub rank: u64,
+    /// Whether a copy stays here.
+    pub keep: bool,
+    /// Both labels; a policy fills in its own.
+    pub labels: [Split; 2],
+}
+impl Want {
+    /// A copy: both keep their labels as they are, nothing travels.
+    pub fn copy(held: &Held, rank: u64) -> Want {
+        let stays = |side: usize| Split { ours: held.labels[side], theirs: 0 };
+        Want { rank, keep: true, labels: [stays(0), stays(1)] }
+    }
+    /// The bundle itself: it leaves with its labels.
+    pub fn give(held: &Held, rank: u64) -> Want {
+        let goes = |side: usize| Split { ours: 0, theirs: held.labels[side] };
+        Want { rank, keep: false, labels: [goes(0), goes(1)] }
+    }
+    /// With this split of the asking policy's label.
+    pub fn with(mut self, node: &Node<'_>, ours: u32, theirs: u32) -> Want {
+        self.labels[node.side as usize] = Split { ours, theirs };
+        self
+    }
+}
+
+/// One way a bundle may leave.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Leg {
+    /// Over which link.
+    pub link: LinkId,
+    /// Not before then (the contact's start), where the router knows.
+    pub not_before: Instant,
+    /// Ask again if it has not left by then (the contact's end).
+    pub until: Instant,
+}
+
+/// What a router answers about a bundle.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Way {
+    /// Keep it and offer it to neighbours as they come ([`Order`]s and `wants` decide).
+    Carry,
+    /// No way yet; ask again then, or when something changes.
+    Wait(Instant),
+    /// It belongs to this link and leaves this node over it.
+    One(Leg),
+    /// A copy over each of these; the first takes the bundle itself.
+    All(Vec<Leg>),
+}
+
+/// How a router expects a bundle to fare.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Prospect {
+    /// Chance that it is delivered at all, 0 to 1.
+    pub chance: f64,
+    /// When.
+    pub arrival: Instant,
+}
+
+/// What a control may ask of a router.
+pub trait Outlook {
+    /// How the bundle is expected to fare from here, or given to this neighbour; `None`: the router
+    /// has no idea.
+    fn prospect(&self, node: &Node<'_>, held: &Held, via: Option<&Peer>) -> Option<Prospect> {
+        let _ = (node, held, via);
+        None
+    }
+}
+
+/// What a policy says.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Order {
+    /// Tell the same policy at a neighbour; travels with the node's hello.
+    Tell {
+        /// Whom.
+        to: PeerId,
+        /// What.
+        bytes: Vec<u8>,
+    },
+    /// Write the policy's label of a bundle.
+    Label {
+        /// Which.
+        bundle: Handle,
+        /// The label.
+        label: u32,
+    },
+    /// Ask again where this bundle goes.
+    Reroute(Handle),
+    /// Ask again about every bundle that waits. Those in a queue stay there until their leg ends;
+    /// [`Order::Reroute`] takes one out.
+    RerouteAll,
+    /// Ask again about bundles for this node that wait.
+    RerouteTo(NodeId),
+    /// Ask again what this neighbour wants.
+    Reask(PeerId),
+    /// Give a bundle up. It ends no custody and no delivery.
+    Delete {
+        /// Which.
+        bundle: Handle,
+        /// Why.
+        why: Why,
+    },
+    /// Refuse this identity from now on (never bundles for this node).
+    Ban {
+        /// Which.
+        id: u128,
+    },
+    /// Send a bundle to this neighbour to make room here.
+    Migrate {
+        /// Which.
+        bundle: Handle,
+        /// Whither.
+        to: PeerId,
+    },
+    /// Send [`News::Wake`] then.
+    Wake(Instant),
+}
+
+/// The orders of one call.
+#[derive(Clone, Default, Debug)]
+pub struct Orders {
+    orders: Vec<Order>,
+}
+impl Orders {
+    /// Says something.
+    pub fn push(&mut self, order: Order) {
+        self.orders.push(order);
+    }
+    /// [`Order::Tell`].
+    pub fn tell(&mut self, to: PeerId, bytes: Vec<u8>) {
+        self.push(Order::Tell { to, bytes });
+    }
+    /// [`Order::Label`].
+    pub fn label(&mut self, bundle: Handle, label: u32) {
+        self.push(Order::Label { bundle, label });
+    }
+    /// [`Order::Delete`].
+    pub fn delete(&mut self, bundle: Handle, why: Why) {
+        self.push(Order::Delete { bundle, why });
+    }
+    /// Whether nothing was said.
+    pub fn is_empty(&self) -> bool {
+        self.orders.is_empty()
+    }
+    /// What was said, in order.
+    pub fn iter(&self) -> core::slice::Iter<'_, Order> {
+        self.orders.iter()
+    }
+    /// Takes what was said.
+    pub fn drain(&mut self) -> alloc::vec::Drain<'_, Order> {
+        self.orders.drain(..)
+    }
+}
+
+/// Appends a number to a policy's message: eight bytes, big-endian.
+pub fn put_number(message: &mut Vec<u8>, number: u64) {
+    message.extend_from_slice(&number.to_be_bytes());
+}
+/// The numbers of a policy's message; what is left over is ignored.
+pub fn numbers(message: &[u8]) -> impl Iterator<Item = u64> + '_ {
+    message.as_chunks::<8>().0.iter().map(|chunk| u64::from_be_bytes(*chunk))
+}
+
+impl Book {
+    /// The bundle with the least score (`None`: not a candidate): exact up to 1,024 bundles, of 64
+    /// drawn ones beyond, so that it costs the same however many there are.
+    pub fn least(&self, rng: &mut Rng, mut score: impl FnMut(&Held) -> Option<f64>) -> Option<Handle> {
+        const EXACT: usize = 1024;
+        const DRAWN: usize = 64;
+        let mut best: Option<(f64, u64, Handle)> = None;
+        let mut look = |held: &Held| {
+            let Some(score) = score(held).filter(|score| !score.is_nan()) else { return };
+            if best.is_none_or(|(least, number, _)| (score, held.number) < (least, number)) {
+                best = Some((score, held.number, held.handle()));
+            }
+        };
+        if self.len() <= EXACT {
+            self.all().for_each(&mut look);
+        } else {
+            (0..DRAWN).filter_map(|_| self.draw(rng)).for_each(&mut look);
+        }
+        best.map(|(_, _, handle)| handle)
+    }
+}

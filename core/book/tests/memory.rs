@@ -1,0 +1,114 @@
+//! What the book costs: bytes asked of the allocator, per bundle and per book.
+//! One test: the allocator counts for the whole process.
+
+mod parts;
+
+use farlink_base::{BundleMeta, Instant, Rng};
+use farlink_book::{Book, Held};
+use peak_alloc::PeakAlloc;
+use std::sync::Arc;
+
+#[global_allocator]
+static MEMORY: PeakAlloc = PeakAlloc;
+
+const MILLION: u64 = 1_000_000;
+
+/// A bundle for one of so many destinations.
+fn bundle(rng: &mut Rng, destinations: u64) -> Arc<BundleMeta> {
+    let id = u128::from(rng.next_u64()) << 64 | u128::from(rng.next_u64());
+    Arc::new(parts::bundle(id, 1 + rng.below(destinations)))
+}
+
+fn keep(book: &mut Book, bundle: Arc<BundleMeta>, expires_ms: u64) {
+    book.keep(parts::new(bundle, None, Instant::from_nanos(expires_ms * 1_000_000)));
+}
+
+/// Bytes in use more than `before`, each of `count`.
+fn each(before: usize, count: u64) -> f64 {
+    (MEMORY.current_usage() - before) as f64 / count as f64
+}
+
+/// A million of so many destinations, all expiries within `spread_ms`: bytes in the book, and with
+/// their bundles.
+fn million(destinations: u64, spread_ms: u64) -> (f64, f64) {
+    let mut rng = Rng::new(7);
+    let before = MEMORY.current_usage();
+    let mut bundles: Vec<_> = (0..MILLION).map(|_| bundle(&mut rng, destinations)).collect();
+    bundles.shrink_to_fit();
+    let metas = each(before, MILLION) - size_of::<Arc<BundleMeta>>() as f64;
+    let before = MEMORY.current_usage();
+    let mut book = Book::new(1);
+    for bundle in &bundles {
+        keep(&mut book, bundle.clone(), 1 + rng.below(spread_ms));
+    }
+    let own = each(before, MILLION) + size_of::<Book>() as f64 / MILLION as f64;
+    (own, own + metas)
+}
+
+/// Many books with `count` each of the same bundles: bytes of a further holder, the book included.
+fn further(count: u64) -> f64 {
+    const BOOKS: u64 = 1000;
+    let mut rng = Rng::new(9);
+    let pool: Vec<_> = (0..5_000).map(|_| bundle(&mut rng, BOOKS)).collect();
+    let mut books = Vec::with_capacity(BOOKS as usize);
+    let before = MEMORY.current_usage();
+    for seed in 0..BOOKS {
+        let mut book = Book::new(seed);
+        while book.len() < count as usize {
+            let bundle = &pool[rng.below(5_000) as usize];
+            if book.find(bundle.id).is_none() {
+                keep(&mut book, bundle.clone(), 1 + rng.below(86_400_000));
+            }
+        }
+        books.push(book);
+    }
+    each(before, BOOKS * count) + size_of::<Book>() as f64 / count as f64
+}
+
+/// A million destinations one after another, and as many cursors.
+fn leaves_nothing() {
+    let mut book = Book::new(1);
+    let turn = |book: &mut Book, to: u64| {
+        keep(book, Arc::new(parts::bundle(u128::from(to), to)), 1 + to);
+        let cursor = book.open_cursor();
+        let handle = book.advance(cursor).unwrap();
+        book.remove(handle).unwrap();
+        book.close_cursor(cursor);
+    };
+    turn(&mut book, 1);
+    let before = MEMORY.current_usage();
+    (2..MILLION).for_each(|to| turn(&mut book, to));
+    book.audit();
+    assert_eq!(MEMORY.current_usage(), before, "a million destinations, one after another, leave nothing");
+    let cursors: Vec<_> = (0..10_000).map(|_| book.open_cursor()).collect();
+    let peak = MEMORY.current_usage();
+    cursors.iter().for_each(|cursor| book.close_cursor(*cursor));
+    (0..10_000).for_each(|_| _ = book.open_cursor());
+    assert!(MEMORY.current_usage() <= peak, "numbers of cursors are used again");
+}
+
+#[test]
+fn a_held_bundle_is_small() {
+    let before = MEMORY.current_usage();
+    let book = Book::new(1);
+    let empty = MEMORY.current_usage() - before;
+    drop(book);
+    println!("an entry {} B; an empty book {} B and {empty} B on the heap", size_of::<Held>(), size_of::<Book>());
+    assert!(empty <= 300 && size_of::<Book>() <= 300);
+    leaves_nothing();
+    println!("a million bundles            | in the book | with bundle");
+    let mut worst: (f64, f64) = (0.0, 0.0);
+    for (name, destinations, spread_ms) in
+        [("1000 destinations, an hour", 1000, 3_600_000), ("one each, a week", u64::MAX, 604_800_000)]
+    {
+        let (own, all) = million(destinations, spread_ms);
+        println!("{name:28} | {own:9.1} B | {all:9.1} B");
+        worst = (worst.0.max(own), worst.1.max(all));
+    }
+    assert!(worst.0 <= 120.0 && worst.1 <= 400.0, "{worst:?}");
+    for count in [20, 50, 100, 1000] {
+        let further = further(count);
+        println!("a further holder, {count:4} a book: {further:.1} B");
+        assert!(count < 100 || further <= 120.0, "{further}");
+    }
+}

@@ -1,0 +1,104 @@
+//! Checks that the book, its reasons and their owners agree, and counts what the tables hold; for
+//! tests.
+
+use crate::agent::Agent;
+use farlink_base::Instant;
+use farlink_book::{Held, Reason, Reasons};
+
+/// How much each table of an agent holds.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Counts {
+    /// Held bundles.
+    pub bundles: usize,
+    /// Bundles whose durability somebody waits for.
+    pub debts: usize,
+    /// Arrivals that room is promised to.
+    pub promises: usize,
+    /// Places in queues.
+    pub legs: usize,
+    /// Transmissions under way.
+    pub sends: usize,
+    /// Bundles that leave in pieces.
+    pub cuts: usize,
+    /// Bundles that wait for a moment, and those with remembered refusals.
+    pub waits: usize,
+    /// Neighbours that are offered something.
+    pub offers: usize,
+    /// Bundles in line for an application or with one.
+    pub deliveries: usize,
+    /// Originals whose fragments are being collected, and wholes.
+    pub fragments: usize,
+    /// Payloads to be let go later.
+    pub on_disk: usize,
+    /// Hellos that wait or are under way.
+    pub hellos: usize,
+    /// Neighbours and links.
+    pub neighbours: usize,
+    /// Armed timers.
+    pub timers: usize,
+    /// Steps left over.
+    pub steps: usize,
+}
+
+impl Agent {
+    /// Counts what the tables hold.
+    pub fn counts(&self) -> Counts {
+        Counts {
+            bundles: self.book.len(),
+            debts: self.debts.len(),
+            promises: self.promised.len(),
+            legs: self.queues.len(),
+            sends: self.sends.len(),
+            cuts: self.cuts.len(),
+            waits: self.waits.len(),
+            offers: self.offers.peers().count(),
+            deliveries: self.deliveries.bundles(),
+            fragments: self.fragments.len(),
+            on_disk: self.memory.on_disk(),
+            hellos: self.hellos.len(),
+            neighbours: self.neighbours.peers().len() + self.neighbours.links().count(),
+            timers: self.timers.len(),
+            steps: self.steps.len(),
+        }
+    }
+
+    /// Checks the book and every reason against its owner.
+    ///
+    /// # Panics
+    /// When something does not agree.
+    pub fn audit(&self) {
+        self.book.audit();
+        self.book.all().for_each(|held| self.audit_one(held));
+        let (mut sends, mut legs) = (0, 0);
+        for held in self.book.all() {
+            sends += self.sends.of(held.handle()).count();
+            legs += self.queues.legs_of(held);
+        }
+        assert!(sends <= self.sends.len(), "transmissions of held bundles");
+        assert_eq!(legs, self.queues.len(), "places in queues belong to held bundles");
+        let owed = self.book.all().filter(|held| held.has(Reason::Commit)).count();
+        assert_eq!(owed, self.debts.len(), "debts belong to held bundles");
+        assert!(self.next_timeout().is_none_or(|at| at < Instant::MAX), "nothing is due never");
+    }
+
+    fn audit_one(&self, held: &Held) {
+        let (handle, number) = (held.handle(), held.number);
+        let sends = self.sends.of(handle).count();
+        let is = |reason| held.has(reason);
+        const UNCOMMITTED: Reasons = Reasons::of(&[Reason::Commit]);
+        assert!(!held.reasons().within(UNCOMMITTED), "bundle {number} is held for a reason: {held:?}");
+        assert_eq!(is(Reason::Send), sends > 0, "bundle {number} is being sent");
+        let counted = usize::from(held.sends);
+        assert!(counted == sends || counted == 255 && sends > 0, "transmissions of bundle {number}");
+        assert_eq!(is(Reason::Queue), self.queues.legs_of(held) > 0, "bundle {number} is queued");
+        assert_eq!(is(Reason::Commit), self.debts.bundle(number) == Some(handle), "bundle {number} is not durable");
+        assert_eq!(is(Reason::Whole), self.fragments.whole_of(handle).is_some(), "bundle {number} is a part");
+        if is(Reason::Fragment) {
+            assert!(self.fragments.is_joining(held), "bundle {number} waits for other fragments");
+        }
+        for part in self.fragments.parts(handle) {
+            assert!(self.book.get(*part).is_some_and(|part| part.has(Reason::Whole)), "parts of {number} are here");
+        }
+        assert!(!(is(Reason::Deliver) && is(Reason::Route)), "bundle {number} is delivered or forwarded");
+    }
+}

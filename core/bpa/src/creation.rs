@@ -1,0 +1,96 @@
+//! Creation timestamps nobody else has (RFC 9171 4.2.7), also without a clock.
+
+use crate::app::{RequestId, SendRequest};
+use alloc::collections::VecDeque;
+use farlink_base::{CreationTimestamp, DtnTime};
+
+/// Sequence numbers reserved on disk at a time by a node without a clock.
+const RESERVE: u64 = 10_000;
+/// Requests waiting for a reservation.
+const WAITING_MAX: usize = 10_000;
+
+/// Timestamps given so far.
+#[derive(Debug, Default)]
+pub(crate) struct Creation {
+    /// Time of the last one, DTN ms, and its sequence number.
+    last: (u64, u64),
+    /// Next number of a node without clock.
+    counter: u64,
+    /// Numbers below this are durably reserved.
+    reserved: u64,
+    /// Requests waiting for a reservation.
+    waiting: VecDeque<(RequestId, SendRequest)>,
+}
+
+/// A timestamp, or what must happen first.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Next {
+    /// The timestamp; `None` while numbers are being reserved.
+    pub timestamp: Option<CreationTimestamp>,
+    /// Reserve numbers up to this one.
+    pub reserve: Option<u64>,
+}
+
+impl Creation {
+    /// Numbers below this one were used by earlier runs.
+    pub fn resume(&mut self, counter: u64) {
+        (self.counter, self.reserved) = (counter, counter);
+    }
+    /// Numbers below this one are durably reserved.
+    pub fn reserved(&mut self, value: u64) {
+        self.reserved = value;
+    }
+    /// A timestamp at this wall time; `None`: the node has no clock it trusts.
+    pub fn next(&mut self, utc: Option<DtnTime>) -> Next {
+        if let Some(utc) = utc {
+            // A clock that steps back must not repeat a timestamp.
+            self.last = if utc.0 > self.last.0 { (utc.0, 0) } else { (self.last.0, self.last.1 + 1) };
+            let timestamp = CreationTimestamp { time: DtnTime(self.last.0), sequence: self.last.1 };
+            return Next { timestamp: Some(timestamp), reserve: None };
+        }
+        let low = self.counter + RESERVE / 2 >= self.reserved;
+        let reserve = low.then(|| self.reserved.max(self.counter) + RESERVE);
+        if self.counter >= self.reserved {
+            return Next { timestamp: None, reserve };
+        }
+        self.counter += 1;
+        Next { timestamp: Some(CreationTimestamp { time: DtnTime::UNKNOWN, sequence: self.counter }), reserve }
+    }
+    /// A request waits for numbers; given back when too many do.
+    pub fn wait(&mut self, request: RequestId, wanted: SendRequest) -> Result<(), RequestId> {
+        if self.waiting.len() >= WAITING_MAX {
+            return Err(request);
+        }
+        self.waiting.push_back((request, wanted));
+        Ok(())
+    }
+    /// The request that waited longest.
+    pub fn pop_waiting(&mut self) -> Option<(RequestId, SendRequest)> {
+        self.waiting.pop_front()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_clock_that_steps_back_repeats_nothing() {
+        let mut creation = Creation::default();
+        let mut at = |ms| creation.next(Some(DtnTime(ms))).timestamp.map(|t| (t.time.0, t.sequence));
+        assert_eq!([at(5), at(5), at(4), at(6)], [Some((5, 0)), Some((5, 1)), Some((5, 2)), Some((6, 0))]);
+    }
+
+    #[test]
+    fn without_a_clock_no_number_is_used_before_it_is_reserved() {
+        let mut creation = Creation::default();
+        creation.resume(70);
+        assert_eq!(creation.next(None), Next { timestamp: None, reserve: Some(70 + RESERVE) });
+        creation.reserved(70 + RESERVE);
+        let next = creation.next(None);
+        assert_eq!(next.timestamp.map(|t| (t.time.0, t.sequence)), Some((0, 71)));
+        assert_eq!(next.reserve, None, "there are enough");
+        let low = (0..RESERVE / 2).map(|_| creation.next(None)).find_map(|next| next.reserve);
+        assert_eq!(low, Some(70 + 2 * RESERVE), "more are reserved in good time");
+    }
+}

@@ -1,0 +1,77 @@
+//! The one way out (RFC 9171 5.10): a bundle leaves every table, the store forgets it, and whoever
+//! is owed something about it is answered.
+
+use crate::agent::{Agent, Step};
+use crate::edge::{Edge, Status};
+use crate::io::Output;
+use farlink_base::store::{self, Remembered};
+use farlink_base::{DeleteReason, Event, Instant, Sink};
+use farlink_book::{Flags, Handle, News, Reason, Why};
+
+impl Agent {
+    /// Ends to hold a bundle, whatever reasons there are to. `remember`: the store keeps its
+    /// identity as delivered, in the same commit.
+    pub(crate) fn depart<S: Sink<Output>>(
+        &mut self,
+        now: Instant,
+        bundle: Handle,
+        why: Why,
+        remember: Option<Remembered>,
+        edge: &mut dyn Edge,
+        out: &mut S,
+    ) {
+        self.dissolve_whole_of(now, bundle, edge, out);
+        let Some(held) = self.book.get(bundle) else { return };
+        let (name, reason, aside) = (held.name(), why.reason(), held.flags.has(Flags::ASIDE));
+        let (for_delivery, sends) = (held.has(Reason::Deliver), held.sends);
+        if reason != DeleteReason::Done {
+            self.report(now, bundle, Status::Deleted, reason, edge, out);
+        }
+        self.tell(now, &News::Gone { bundle, why }, out);
+        self.pay_all(bundle, out);
+        self.leave_queues(bundle);
+        if sends > 0 {
+            self.cancel_sends(bundle, out);
+        }
+        if for_delivery {
+            self.withdraw(bundle);
+        }
+        if aside {
+            self.cuts.forget(bundle);
+            self.waits.forget(bundle);
+        }
+        self.event(out, Event::Deleted { bundle: name, reason });
+        let parts = self.fragments.take_parts(bundle);
+        let Some(held) = self.book.get(bundle) else { return };
+        let has_record = self.settings.durable && !held.flags.has(Flags::VIRTUAL) && !held.flags.has(Flags::UNRECORDED);
+        self.fragments.forget(held);
+        self.memory.go(held);
+        self.book.remove(bundle);
+        if has_record {
+            out.push(Output::Store(store::Input::Delete { bundle: name, remember }));
+        }
+        // A whole has no record: its first part's deletion remembers it.
+        let mut remember = remember.filter(|_| !has_record);
+        for part in parts {
+            self.depart(now, part, why, remember.take(), edge, out);
+        }
+    }
+
+    /// A part that leaves before its whole takes the whole with it; the other parts wait again.
+    fn dissolve_whole_of<S: Sink<Output>>(&mut self, now: Instant, part: Handle, edge: &mut dyn Edge, out: &mut S) {
+        if self.book.get(part).is_some_and(|held| held.has(Reason::Whole)) {
+            if let Some(whole) = self.fragments.whole_of(part) {
+                let others = self.fragments.dissolve(&mut self.book, whole, part);
+                self.steps.extend(others.into_iter().map(Step::Dispatch));
+                self.depart(now, whole, Why::Forwarded, None, edge, out);
+            }
+        }
+    }
+
+    /// Transmissions of a bundle that leaves are taken back where they have not begun.
+    fn cancel_sends<S: Sink<Output>>(&mut self, bundle: Handle, out: &mut S) {
+        for (id, sending) in self.sends.of(bundle) {
+            out.push(Output::Cancel { link: sending.link, id });
+        }
+    }
+}

@@ -1,0 +1,80 @@
+//! The agent's door to wire formats. The stack stands behind it with its codecs; the agent itself
+//! knows no version of the bundle protocol.
+
+use alloc::vec::Vec;
+use core::ops::Range;
+use farlink_base::{
+    BundleMeta, Bytes, CreationTimestamp, DeleteReason, DtnTime, EndpointId, Facts, Hop, Payload, Priority, Refusal,
+};
+
+/// A bundle to be made.
+#[derive(Clone, Debug)]
+pub struct Draft {
+    /// Version of the bundle protocol.
+    pub version: u8,
+    /// Source.
+    pub source: EndpointId,
+    /// Destination.
+    pub destination: EndpointId,
+    /// Where reports go; null for nowhere.
+    pub report_to: EndpointId,
+    /// What it is and asks for.
+    pub facts: Facts,
+    /// Lifetime, ms.
+    pub lifetime_ms: u64,
+    /// Class of service.
+    pub priority: Priority,
+    /// Most hops; 0 for no limit.
+    pub hop_limit: u8,
+}
+
+/// What a status report asserts (RFC 9171 6.1.1).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Status {
+    /// The node received the bundle.
+    Received,
+    /// The node forwarded it.
+    Forwarded,
+    /// The node delivered it.
+    Delivered,
+    /// The node deleted it.
+    Deleted,
+}
+
+/// An administrative record as far as the agent cares.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Record {
+    /// A neighbour's hello.
+    Hello(Bytes),
+    /// Something for whoever registered at its destination: a status report, an unknown record.
+    Other,
+    /// Nothing that can be read.
+    Unreadable,
+}
+
+/// Makes, joins, measures and reads bundles, whatever their version.
+pub trait Edge {
+    /// A new bundle. What the version forbids is adjusted.
+    ///
+    /// # Errors
+    /// When the version cannot say it.
+    fn make(&mut self, draft: Draft, creation: CreationTimestamp, payload: Payload) -> Result<BundleMeta, Refusal>;
+    /// The whole that `first`, its first fragment, is a piece of.
+    ///
+    /// # Errors
+    /// When that cannot be.
+    fn whole(&mut self, first: &BundleMeta, payload: Payload) -> Result<BundleMeta, Refusal>;
+    /// Encoded length of what leaves: the bundle, or a piece of its payload.
+    fn size(&self, bundle: &BundleMeta, hop: &Hop, cut: Option<Range<u64>>) -> u64;
+    /// Payload of a status report about a bundle.
+    fn status_report(&self, about: &BundleMeta, status: Status, reason: DeleteReason, at: Option<DtnTime>) -> Payload;
+    /// Payload of a hello.
+    fn hello(&self, content: &[u8]) -> Payload;
+    /// Reads the administrative record a bundle carries.
+    fn record(&self, bundle: &BundleMeta) -> Record;
+}
+
+/// Appends a big-endian number.
+pub(crate) fn put_u64(out: &mut Vec<u8>, number: u64) {
+    out.extend_from_slice(&number.to_be_bytes());
+}

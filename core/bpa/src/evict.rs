@@ -1,0 +1,90 @@
+//! Admission (RFC 9171 5.6, 5.2): bounds first, then the congestion control, which may make room by
+//! giving up what is worth less than the newcomer. Nothing is given up in vain.
+
+use crate::agent::Agent;
+use crate::edge::Edge;
+use crate::io::Output;
+use alloc::collections::BTreeSet;
+use alloc::vec::Vec;
+use farlink_base::{Instant, PeerId};
+use farlink_base::{Refusal, Sink};
+use farlink_book::{Flags, Handle, Held, Why};
+
+/// Bundles one newcomer may push out.
+const VICTIMS_MAX: usize = 1024;
+
+impl Agent {
+    /// May this newcomer in? Makes room for it where the control says so.
+    pub(crate) fn make_room<S: Sink<Output>>(
+        &mut self,
+        now: Instant,
+        new: &Held,
+        promised: u64,
+        edge: &mut dyn Edge,
+        out: &mut S,
+    ) -> Result<(), Refusal> {
+        if self.book.len() as u64 >= self.settings.limits.bundles {
+            return Err(Refusal::NoResources);
+        }
+        let capacity = self.settings.capacity_bytes;
+        if new.size() > capacity.min(self.settings.limits.bundle_bytes) {
+            return Err(Refusal::TooLarge);
+        }
+        let own = self.policies.admit(self.seen(now), new)?;
+        let missing = (self.book.bytes() + promised + new.size()).saturating_sub(capacity);
+        if missing == 0 {
+            return Ok(());
+        }
+        let (victims, moves, freed) = self.victims(now, own, missing);
+        for (bundle, to) in moves {
+            self.migrate(bundle, to, out);
+        }
+        if freed < missing {
+            return Err(Refusal::NoResources);
+        }
+        // Reports about them do not take the room again.
+        self.newcomer = new.size();
+        for bundle in victims {
+            self.depart(now, bundle, Why::Overflow, None, edge, out);
+        }
+        self.newcomer = 0;
+        Ok(())
+    }
+
+    /// What would have to go: to be deleted, to be moved (which frees nothing yet), and the bytes
+    /// the former give.
+    fn victims(&mut self, now: Instant, own: f64, missing: u64) -> (Vec<Handle>, Vec<(Handle, PeerId)>, u64) {
+        let (mut planned, mut victims, mut moves) = (BTreeSet::new(), Vec::new(), Vec::new());
+        let (mut freed, mut moving) = (0, 0);
+        while freed + moving < missing && planned.len() < VICTIMS_MAX {
+            let mut rng = self.rng.clone();
+            let seen = self.seen(now);
+            let least = self.book.least(&mut rng, |held| {
+                let candidate = held.is_removable() && held.flags.has(Flags::DURABLE);
+                let candidate = candidate && !self.is_local(held.destination());
+                if !candidate || planned.contains(&held.handle()) {
+                    return None;
+                }
+                self.policies.worth(seen, held).filter(|worth| *worth < own)
+            });
+            let Some(bundle) = least else {
+                self.rng = rng;
+                break;
+            };
+            planned.insert(bundle);
+            let Some(held) = self.book.get(bundle) else { break };
+            match self.policies.rehome(seen, held) {
+                Some(to) => {
+                    moving += held.size();
+                    moves.push((bundle, to));
+                }
+                None => {
+                    freed += held.size();
+                    victims.push(bundle);
+                }
+            }
+            self.rng = rng;
+        }
+        (victims, moves, freed)
+    }
+}

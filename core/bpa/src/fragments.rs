@@ -1,0 +1,190 @@
+//! Fragments for this node, by the bundle they are pieces of (RFC 9171 5.9).
+//!
+//! Owns the reasons `Fragment` and `Whole`. The whole is an entry without a record: it refers to
+//! its parts, which stay until it is done with.
+
+use crate::ranges::Ranges;
+use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
+use farlink_base::{FragmentInfo, Instant, Payload};
+use farlink_book::{Book, Handle, Held, Reason};
+
+/// Pieces of one bundle.
+#[derive(Debug)]
+struct Joining {
+    have: Ranges,
+    /// Parts left: `have` is to be made anew before it is asked.
+    stale: bool,
+    /// Pieces by offset; of those with one offset the longest.
+    parts: BTreeMap<(u64, u64), Handle>,
+}
+
+impl Joining {
+    fn refresh(&mut self) {
+        if core::mem::take(&mut self.stale) {
+            self.have = Ranges::default();
+            self.parts.keys().for_each(|(offset, len)| self.have.insert(*offset..offset + len));
+        }
+    }
+}
+
+/// What became of a fragment.
+#[derive(Debug)]
+pub(crate) enum Joined {
+    /// Others are missing.
+    Waiting,
+    /// It says nothing new, or cannot be: it may go.
+    Redundant,
+    /// The whole is here.
+    Complete {
+        /// The piece with the first byte.
+        first: Handle,
+        /// The payload, of the parts'.
+        payload: Payload,
+        /// When the first of them expires.
+        expires: Instant,
+        /// Its parts.
+        parts: Vec<Handle>,
+    },
+}
+
+/// A bundle, and its length as its fragments give it: one that lies does not spoil the others.
+type Original = (u128, u64);
+
+/// All fragments waiting, and all wholes that refer to theirs.
+#[derive(Debug)]
+pub(crate) struct Fragments {
+    joining: BTreeMap<Original, Joining>,
+    wholes: BTreeMap<Handle, Vec<Handle>>,
+    /// The whole of each part.
+    whole_of: BTreeMap<Handle, Handle>,
+    waiting: usize,
+    most: usize,
+}
+
+fn place(held: &Held) -> Option<FragmentInfo> {
+    held.bundle.fragment()
+}
+
+impl Fragments {
+    /// At most this many wait.
+    pub fn new(most: usize) -> Self {
+        let (joining, wholes, whole_of) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
+        Fragments { joining, wholes, whole_of, waiting: 0, most }
+    }
+    /// Whether no more are taken: what was taken is kept.
+    pub fn are_full(&self) -> bool {
+        self.waiting >= self.most
+    }
+    /// A fragment for this node.
+    pub fn add(&mut self, book: &mut Book, bundle: Handle) -> Joined {
+        let Some((held, at)) = book.get(bundle).and_then(|held| Some((held, place(held)?))) else {
+            return Joined::Redundant;
+        };
+        let (original, len) = ((held.bundle.original_id(), at.total), held.bundle.payload.len());
+        let range = at.offset..at.offset.saturating_add(len);
+        let joining = self.joining.entry(original).or_insert_with(|| Joining {
+            have: Ranges::default(),
+            stale: false,
+            parts: BTreeMap::new(),
+        });
+        joining.refresh();
+        if range.end > at.total || joining.have.covers(&range) {
+            if joining.parts.is_empty() {
+                self.joining.remove(&original);
+            }
+            return Joined::Redundant;
+        }
+        joining.have.insert(range);
+        joining.parts.insert((at.offset, len), bundle);
+        let complete = joining.have.covers(&(0..at.total));
+        self.waiting += 1;
+        book.hold(bundle, Reason::Fragment);
+        if complete { self.complete(book, original) } else { Joined::Waiting }
+    }
+    fn complete(&mut self, book: &mut Book, original: Original) -> Joined {
+        let Some(joining) = self.joining.remove(&original) else { return Joined::Waiting };
+        self.waiting -= joining.parts.len();
+        let (mut payload, mut expires) = (Payload::new(), Instant::MAX);
+        for ((offset, len), part) in &joining.parts {
+            let Some(held) = book.get(*part) else { continue };
+            let have = payload.len();
+            if offset + len > have {
+                payload.append(held.bundle.payload.slice(have - offset, len - (have - offset)));
+            }
+            expires = expires.min(held.expires);
+        }
+        let parts: Vec<Handle> = joining.parts.into_values().collect();
+        for part in &parts {
+            book.hold(*part, Reason::Whole);
+            let last = book.release(*part, Reason::Fragment);
+            debug_assert!(!last, "it is part of a whole");
+        }
+        match parts.first().copied() {
+            Some(first) => Joined::Complete { first, payload, expires, parts },
+            None => Joined::Waiting,
+        }
+    }
+    /// The whole that refers to these parts.
+    pub fn refer(&mut self, whole: Handle, parts: Vec<Handle>) {
+        self.whole_of.extend(parts.iter().map(|part| (*part, whole)));
+        self.wholes.insert(whole, parts);
+    }
+    /// The parts a whole refers to.
+    pub fn parts(&self, whole: Handle) -> &[Handle] {
+        self.wholes.get(&whole).map_or(&[], Vec::as_slice)
+    }
+    /// The whole a part belongs to.
+    pub fn whole_of(&self, part: Handle) -> Option<Handle> {
+        self.whole_of.get(&part).copied()
+    }
+    /// A part is lost, and its whole with it: the others are to be joined anew.
+    pub fn dissolve(&mut self, book: &mut Book, whole: Handle, lost: Handle) -> Vec<Handle> {
+        let mut parts = self.take_parts(whole);
+        parts.retain(|part| *part != lost);
+        for part in &parts {
+            book.hold(*part, Reason::Route);
+            let last = book.release(*part, Reason::Whole);
+            debug_assert!(!last, "it is to be joined");
+        }
+        parts
+    }
+    /// The whole is done with: its parts may go.
+    pub fn take_parts(&mut self, whole: Handle) -> Vec<Handle> {
+        let parts = self.wholes.remove(&whole).unwrap_or_default();
+        for part in &parts {
+            self.whole_of.remove(part);
+        }
+        parts
+    }
+    /// Originals being collected, and wholes.
+    #[cfg(feature = "audit")]
+    pub fn len(&self) -> usize {
+        let waiting = self.joining.values().map(|joining| joining.parts.len()).sum();
+        assert_eq!(self.waiting, waiting, "fragments that wait");
+        assert_eq!(self.whole_of.len(), self.wholes.values().map(Vec::len).sum::<usize>(), "parts of wholes");
+        self.joining.len() + self.wholes.len()
+    }
+    /// Whether a fragment is among those that wait.
+    #[cfg(feature = "audit")]
+    pub fn is_joining(&self, held: &Held) -> bool {
+        let joining = place(held).and_then(|at| self.joining.get(&(held.bundle.original_id(), at.total)));
+        joining.is_some_and(|joining| joining.parts.values().any(|part| *part == held.handle()))
+    }
+    /// A fragment leaves.
+    pub fn forget(&mut self, held: &Held) {
+        let Some(at) = place(held).filter(|_| held.has(Reason::Fragment)) else { return };
+        let original = (held.bundle.original_id(), at.total);
+        let Some(joining) = self.joining.get_mut(&original) else { return };
+        let key = (at.offset, held.bundle.payload.len());
+        if joining.parts.get(&key) != Some(&held.handle()) {
+            return;
+        }
+        joining.parts.remove(&key);
+        self.waiting -= 1;
+        joining.stale = true;
+        if joining.parts.is_empty() {
+            self.joining.remove(&original);
+        }
+    }
+}

@@ -1,0 +1,213 @@
+//! What neighbours that are up are offered of the bundles carried here: per neighbour a cursor
+//! through the book and the best wants found so far. Pulled when one of its links has room, so
+//! that nothing strands on a link that goes down.
+
+use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
+use farlink_base::{Instant, PeerId, TimerKey};
+use farlink_book::{Book, CursorId, Handle};
+
+/// Wants kept per neighbour; those that rank behind are found again when these are used up.
+const BEST: usize = 256;
+
+#[derive(Debug)]
+struct Offer {
+    cursor: CursorId,
+    /// By rank, then arrival.
+    best: BTreeMap<(u64, u64), Handle>,
+    /// Something that fell out, or was never in: look again when `best` is used up.
+    more: bool,
+    /// Whether the cursor reached the newest bundle.
+    seen_all: bool,
+    /// Nothing is copied before: its summary is awaited until then.
+    awaits: Option<Instant>,
+    /// Ends that wait.
+    timer: Option<TimerKey>,
+}
+
+/// One neighbour's turn.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Turn {
+    /// Look at this bundle for this neighbour.
+    Look(PeerId, Handle),
+    /// This neighbour has been shown everything: its links may be pumped.
+    Ready(PeerId),
+}
+
+/// All offers.
+#[derive(Debug, Default)]
+pub(crate) struct Offers {
+    peers: BTreeMap<PeerId, Offer>,
+    /// Neighbours that have something to look at.
+    busy: Vec<PeerId>,
+}
+
+impl Offers {
+    /// A neighbour came up. Until `awaits` its summary is waited for.
+    pub fn begin(&mut self, book: &mut Book, peer: PeerId, awaits: Option<Instant>) {
+        self.end(book, peer);
+        let cursor = book.open_cursor();
+        let offer = Offer { cursor, best: BTreeMap::new(), more: false, seen_all: false, awaits, timer: None };
+        self.peers.insert(peer, offer);
+        if awaits.is_none() {
+            self.busy.push(peer);
+        }
+    }
+    /// Notes the timer that ends the wait for a summary.
+    pub fn set_timer(&mut self, peer: PeerId, timer: TimerKey) {
+        if let Some(offer) = self.peers.get_mut(&peer) {
+            offer.timer = Some(timer);
+        }
+    }
+    /// A neighbour went down; gives a timer no longer needed.
+    pub fn end(&mut self, book: &mut Book, peer: PeerId) -> Option<TimerKey> {
+        let offer = self.peers.remove(&peer)?;
+        book.close_cursor(offer.cursor);
+        self.busy.retain(|p| *p != peer);
+        offer.timer
+    }
+    /// Its summary is here, or was waited for long enough.
+    pub fn heard(&mut self, peer: PeerId) {
+        if let Some(offer) = self.peers.get_mut(&peer) {
+            offer.awaits = None;
+        }
+        self.wake(peer);
+    }
+    /// Whether a neighbour's summary is still waited for.
+    pub fn awaits(&self, peer: PeerId) -> Option<Instant> {
+        self.peers.get(&peer)?.awaits
+    }
+    /// Looks at everything again for this neighbour.
+    pub fn reask(&mut self, book: &mut Book, peer: PeerId) {
+        if let Some(offer) = self.peers.get_mut(&peer) {
+            book.rewind(offer.cursor);
+            offer.best.clear();
+            offer.more = false;
+            offer.seen_all = false;
+        }
+        self.wake(peer);
+    }
+    fn wake(&mut self, peer: PeerId) {
+        let looks = self.peers.get(&peer).is_some_and(|offer| offer.awaits.is_none());
+        if looks && !self.busy.contains(&peer) {
+            self.busy.push(peer);
+        }
+    }
+    /// New bundles came: every neighbour is to see them.
+    pub fn wake_all(&mut self) {
+        for (peer, offer) in &mut self.peers {
+            if offer.seen_all && offer.awaits.is_none() {
+                offer.seen_all = false;
+                if !self.busy.contains(peer) {
+                    self.busy.push(*peer);
+                }
+            }
+        }
+    }
+    /// Neighbours offered to.
+    pub fn peers(&self) -> impl Iterator<Item = PeerId> + '_ {
+        self.peers.keys().copied()
+    }
+    /// Whether there is none.
+    pub fn is_idle(&self) -> bool {
+        self.busy.is_empty()
+    }
+    /// The next thing to do.
+    pub fn turn(&mut self, book: &mut Book) -> Option<Turn> {
+        let peer = *self.busy.first()?;
+        let Some(offer) = self.peers.get_mut(&peer) else {
+            self.busy.remove(0);
+            return self.turn(book);
+        };
+        match book.advance(offer.cursor) {
+            Some(bundle) => Some(Turn::Look(peer, bundle)),
+            None => {
+                offer.seen_all = true;
+                self.busy.remove(0);
+                Some(Turn::Ready(peer))
+            }
+        }
+    }
+    /// Notes that a neighbour should get a bundle.
+    pub fn want(&mut self, peer: PeerId, rank: u64, number: u64, bundle: Handle) {
+        let Some(offer) = self.peers.get_mut(&peer) else { return };
+        offer.best.insert((rank, number), bundle);
+        if offer.best.len() > BEST {
+            offer.best.pop_last();
+            offer.more = true;
+        }
+    }
+    /// The best of what a neighbour should get; `None` also while not everything was looked at.
+    pub fn best(&mut self, book: &mut Book, peer: PeerId) -> Option<Handle> {
+        let offer = self.peers.get_mut(&peer)?;
+        if offer.awaits.is_some() || !offer.seen_all {
+            return None;
+        }
+        match offer.best.pop_first() {
+            Some((_, bundle)) => Some(bundle),
+            None if offer.more => {
+                self.reask(book, peer);
+                None
+            }
+            None => None,
+        }
+    }
+    /// Whether a neighbour may have something to get.
+    pub fn has(&self, peer: PeerId) -> bool {
+        self.peers.get(&peer).is_some_and(|o| o.awaits.is_none() && (!o.best.is_empty() || o.more))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::book_with;
+    use farlink_base::Priority;
+
+    fn look(offers: &mut Offers, book: &mut Book, rank: impl Fn(u64) -> u64) {
+        while let Some(turn) = offers.turn(book) {
+            if let Turn::Look(peer, bundle) = turn {
+                let number = book.get(bundle).unwrap().number;
+                offers.want(peer, rank(number), number, bundle);
+            }
+        }
+    }
+
+    #[test]
+    fn everything_is_offered_once_best_first_also_beyond_what_is_kept() {
+        let (mut book, handles) = book_with(&[Priority::Normal; 600]);
+        let mut offers = Offers::default();
+        offers.begin(&mut book, PeerId(1), None);
+        assert_eq!(offers.best(&mut book, PeerId(1)), None, "not everything was looked at");
+        let mut got = Vec::new();
+        for _ in 0..600 {
+            // The last come first.
+            look(&mut offers, &mut book, |number| 1000 - number);
+            let Some(bundle) = offers.best(&mut book, PeerId(1)) else { continue };
+            got.push(book.get(bundle).unwrap().number);
+            let _ = book.remove(bundle);
+        }
+        look(&mut offers, &mut book, |number| 1000 - number);
+        while let Some(bundle) = offers.best(&mut book, PeerId(1)) {
+            got.push(book.get(bundle).unwrap().number);
+            let _ = book.remove(bundle);
+            look(&mut offers, &mut book, |number| 1000 - number);
+        }
+        assert_eq!(got[..256], (345..=600).rev().collect::<Vec<u64>>()[..]);
+        assert_eq!((got.len(), handles.len()), (600 - book.len(), 600));
+    }
+
+    #[test]
+    fn a_summary_is_waited_for_and_an_ended_offer_leaves_no_cursor() {
+        let (mut book, _) = book_with(&[Priority::Normal; 3]);
+        let mut offers = Offers::default();
+        offers.begin(&mut book, PeerId(1), Some(Instant(9)));
+        look(&mut offers, &mut book, |number| number);
+        assert_eq!((offers.best(&mut book, PeerId(1)), offers.awaits(PeerId(1))), (None, Some(Instant(9))));
+        offers.heard(PeerId(1));
+        look(&mut offers, &mut book, |number| number);
+        assert!(offers.has(PeerId(1)) && offers.best(&mut book, PeerId(1)).is_some());
+        offers.end(&mut book, PeerId(1));
+        assert!(offers.best(&mut book, PeerId(1)).is_none() && offers.is_idle());
+    }
+}

@@ -1,0 +1,261 @@
+//! What became of transmissions: confirmed, failed, refused, or unreadable.
+
+use crate::agent::{Agent, Step, deleted};
+use crate::edge::{Edge, Status};
+use crate::io::{Output, Reading};
+use crate::sends::Sending;
+use crate::waits::back_off;
+use farlink_base::layer::SendId;
+use farlink_base::{DeleteReason, Event, Instant, Refusal, Sink};
+use farlink_book::{Flags, Handle, News, Reason, Reasons, Side, Why};
+
+/// A refused piece smaller than twice this is not halved any more.
+const FRAGMENT_MIN: u64 = 4096;
+/// Failures in a row after which a neighbour counts as refusing.
+const FAILURES_MAX: u8 = 3;
+
+impl Agent {
+    /// The neighbour has it, or it left and the layer cannot know more.
+    pub(crate) fn on_sent<S: Sink<Output>>(&mut self, now: Instant, id: SendId, edge: &mut dyn Edge, out: &mut S) {
+        let Some((sending, last)) = self.end_send(id, out, true) else { return };
+        let bundle = sending.bundle;
+        let Some(held) = self.book.get_mut(bundle) else { return };
+        held.failures = 0;
+        self.note_has(&sending);
+        for side in [Side::Router, Side::Control] {
+            let (to, keep, gave) = (sending.peer, sending.keep, sending.gave[side as usize]);
+            self.tell_side(now, side, &News::Sent { bundle, to, gave, keep }, out);
+        }
+        self.memory.try_again(&mut self.book, bundle);
+        self.after_send(now, &sending, last, edge, out);
+    }
+
+    /// The bundle leaves if that was all there was to do.
+    fn after_send<S: Sink<Output>>(
+        &mut self,
+        now: Instant,
+        sending: &Sending,
+        last: bool,
+        edge: &mut dyn Edge,
+        out: &mut S,
+    ) {
+        let bundle = sending.bundle;
+        let done = last || self.is_done(bundle);
+        let Some(held) = self.book.get(bundle) else { return };
+        let moved = held.flags.has(Flags::MOVES) && !sending.keep;
+        if done || !held.has(Reason::Route) {
+            self.report(now, bundle, Status::Forwarded, DeleteReason::Done, edge, out);
+        }
+        if done {
+            let why = if moved { Why::Migrated(sending.peer) } else { Why::Forwarded };
+            self.depart(now, bundle, why, None, edge, out);
+        }
+    }
+
+    /// Whether nothing holds a bundle but that the store has not answered: sent whole before the disk
+    /// was done. Whoever waits for the disk has no need to any more.
+    pub(crate) fn is_done(&self, bundle: Handle) -> bool {
+        const UNCOMMITTED: Reasons = Reasons::of(&[Reason::Commit]);
+        self.book.get(bundle).is_some_and(|held| held.reasons().within(UNCOMMITTED))
+    }
+
+    fn tell_side<S: Sink<Output>>(&mut self, now: Instant, side: Side, news: &News<'_>, out: &mut S) {
+        if self.is_told(side, news) {
+            self.tell_one(now, side, news, out);
+        }
+    }
+
+    /// Ends a transmission; tells whether it was the last reason to hold its bundle.
+    fn end_send<S: Sink<Output>>(&mut self, id: SendId, out: &mut S, confirmed: bool) -> Option<(Sending, bool)> {
+        let (sending, last) = self.sends.end(&mut self.book, id)?;
+        let link = sending.link;
+        if let Some(l) = self.neighbours.link_mut(link) {
+            l.in_flight = l.in_flight.saturating_sub(1);
+        }
+        if self.book.get(sending.bundle).is_some() {
+            let bundle = self.number(sending.bundle);
+            let event =
+                if confirmed { Event::Forwarded { bundle, link } } else { Event::ForwardFailed { bundle, link } };
+            self.event(out, event);
+        }
+        Some((sending, last))
+    }
+
+    /// It did not go through.
+    pub(crate) fn on_send_failed<S: Sink<Output>>(
+        &mut self,
+        now: Instant,
+        id: SendId,
+        refused: Option<Refusal>,
+        edge: &mut dyn Edge,
+        out: &mut S,
+    ) {
+        let Some(sending) = self.sends.get(id).cloned() else { return };
+        // The neighbour had it: a bundle that moves is where it should be; a copy was none.
+        if refused == Some(Refusal::Duplicate) && !sending.keep {
+            return self.on_sent(now, id, edge, out);
+        }
+        let bundle = sending.bundle;
+        // It is to go again before the send ends: so it is held all the time.
+        if !sending.keep && self.book.get(bundle).is_some() {
+            self.go_again(&sending);
+        }
+        let Some((sending, last)) = self.end_send(id, out, false) else { return };
+        if self.book.get(bundle).is_none() {
+            return;
+        }
+        self.memory.try_again(&mut self.book, bundle);
+        if self.refuse_at_last(now, bundle, edge, out) {
+            return;
+        }
+        if refused == Some(Refusal::Duplicate) {
+            self.note_has(&sending);
+        } else {
+            self.note_failure(&sending, refused);
+        }
+        self.tell_failed(now, &sending, out);
+        if last || self.is_done(bundle) {
+            // A copy failed of what somebody else has by now.
+            self.depart(now, bundle, Why::Forwarded, None, edge, out);
+        } else if sending.keep {
+            self.retry_copy(now, &sending);
+        } else {
+            self.steps.extend([Step::Dispatch(bundle), Step::Offer(bundle)]);
+        }
+    }
+
+    /// A neighbour has a bundle, whatever its summary said before.
+    fn note_has(&mut self, sending: &Sending) {
+        let Some(meta) = self.book.get(sending.bundle).map(|held| &held.bundle) else { return };
+        if self.policies.offers() && !meta.is_anonymous() {
+            if let Some(peer) = self.neighbours.peer_mut(sending.peer) {
+                peer.note_has(meta.id as u64);
+            }
+        }
+    }
+
+    /// Tells policies that labels come back; writes them back where nobody listens.
+    fn tell_failed<S: Sink<Output>>(&mut self, now: Instant, sending: &Sending, out: &mut S) {
+        for side in [Side::Router, Side::Control] {
+            let (bundle, to, keep, gave) = (sending.bundle, sending.peer, sending.keep, sending.gave[side as usize]);
+            let news = News::Failed { bundle, to, gave, keep };
+            if self.is_told(side, &news) {
+                self.tell_one(now, side, &news, out);
+            } else if let Some(held) = self.book.get_mut(bundle) {
+                let label = &mut held.labels[side as usize];
+                *label = label.saturating_add(gave);
+            }
+        }
+    }
+
+    /// What did not go through is to be routed again: all of it, or its range.
+    fn go_again(&mut self, sending: &Sending) {
+        if let Some(range) = &sending.range {
+            self.cuts.give_back(sending.bundle, range);
+        }
+        self.book.hold(sending.bundle, Reason::Route);
+    }
+
+    /// A copy that failed is offered again: at once after a lost session, else after the back-off.
+    fn retry_copy(&mut self, now: Instant, sending: &Sending) {
+        let bundle = sending.bundle;
+        let Some(held) = self.book.get(bundle) else { return };
+        let (failures, waits) = (held.failures, self.waits.first_refusal(bundle).is_some());
+        if waits {
+            self.waits.until(&mut self.book, bundle, now + back_off(failures));
+        }
+        self.steps.push_back(Step::Offer(bundle));
+    }
+
+    /// A refusal means the neighbour will not have it now; a lost session says nothing of it,
+    /// unless it happens again and again. What is too large goes in smaller pieces.
+    fn note_failure(&mut self, sending: &Sending, refused: Option<Refusal>) {
+        let (bundle, peer) = (sending.bundle, sending.peer);
+        let Some(held) = self.book.get_mut(bundle) else { return };
+        let id = held.bundle.id as u64;
+        if let Some(peer) = self.neighbours.peer_mut(peer) {
+            peer.note_lacks(id);
+        }
+        if refused == Some(Refusal::TooLarge) && !sending.keep && self.halve(sending) {
+            return;
+        }
+        let Some(held) = self.book.get_mut(bundle) else { return };
+        held.failures = held.failures.saturating_add(1);
+        let failures = held.failures;
+        if refused.is_some() || failures > FAILURES_MAX {
+            let ups = self.neighbours.ups(peer);
+            self.waits.refuse(&mut self.book, bundle, peer, ups);
+        }
+    }
+
+    /// The neighbour takes no bundle of this size: it goes in halves (RFC 9171 5.8), and halves
+    /// that are still too large in halves of those.
+    fn halve(&mut self, sending: &Sending) -> bool {
+        let Some(held) = self.book.get(sending.bundle) else { return false };
+        let sent = sending.range.as_ref().map_or(held.bundle.payload.len(), |range| range.end - range.start);
+        if !held.bundle.may_fragment() || sent < 2 * FRAGMENT_MIN {
+            return false;
+        }
+        self.cuts.limit(&mut self.book, sending.bundle, sent.div_ceil(2));
+        true
+    }
+
+    /// The store refused it while it was being sent, and now that failed: it is not kept.
+    fn refuse_at_last<S: Sink<Output>>(
+        &mut self,
+        now: Instant,
+        bundle: Handle,
+        edge: &mut dyn Edge,
+        out: &mut S,
+    ) -> bool {
+        let Some(held) = self.book.get(bundle).filter(|held| held.sends == 0) else { return false };
+        let Some((owed, reason)) = self.debts.take_refused(held.number) else { return false };
+        self.pay(bundle, owed.debts, Err(reason), out);
+        self.depart(now, bundle, deleted(DeleteReason::DepletedStorage), None, edge, out);
+        true
+    }
+
+    /// A payload cannot be read from the store: tried again after a while, unless it is damaged.
+    pub(crate) fn on_unreadable<S: Sink<Output>>(
+        &mut self,
+        now: Instant,
+        what: Reading,
+        for_good: bool,
+        edge: &mut dyn Edge,
+        out: &mut S,
+    ) {
+        let bundle = match what {
+            Reading::Send(id) => self.sends.get(id).map(|sending| sending.bundle),
+            Reading::Delivery(id) => self.deliveries.bundle_of(id),
+        };
+        let Some(bundle) = bundle else { return };
+        match what {
+            Reading::Send(id) => self.unsend(now, id, edge, out),
+            Reading::Delivery(_) => drop(self.put_back(bundle, false)),
+        }
+        if for_good {
+            return self.depart(now, bundle, deleted(DeleteReason::DepletedStorage), None, edge, out);
+        }
+        let Some(held) = self.book.get_mut(bundle) else { return };
+        held.failures = held.failures.saturating_add(1);
+        let at = now + back_off(held.failures);
+        self.waits.until(&mut self.book, bundle, at);
+    }
+
+    /// A transmission never began.
+    fn unsend<S: Sink<Output>>(&mut self, now: Instant, id: SendId, edge: &mut dyn Edge, out: &mut S) {
+        let Some(sending) = self.sends.get(id).cloned() else { return };
+        if !sending.keep {
+            self.go_again(&sending);
+        }
+        let Some((sending, last)) = self.end_send(id, out, false) else { return };
+        let Some(id) = self.book.get(sending.bundle).map(|held| held.bundle.id as u64) else { return };
+        if let Some(peer) = self.neighbours.peer_mut(sending.peer) {
+            peer.note_lacks(id);
+        }
+        self.tell_failed(now, &sending, out);
+        if last || self.is_done(sending.bundle) {
+            self.depart(now, sending.bundle, Why::Forwarded, None, edge, out);
+        }
+    }
+}

@@ -1,0 +1,135 @@
+//! The node's two policies: how they are shown the node, told news, and asked.
+
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+use farlink_base::{Instant, NodeId, PeerId, Refusal};
+use farlink_book::{Book, Hears, Held, Leg, News, Node, Oracle, Order, Orders, Outlook, Peer, Peers, Side, Want, Way};
+use farlink_congestion::Control;
+use farlink_routing::{PlacedPlan, Router};
+
+/// The node as it is shown to a policy.
+#[derive(Clone, Copy)]
+pub(crate) struct Seen<'a> {
+    pub now: Instant,
+    pub me: NodeId,
+    pub book: &'a Book,
+    pub peers: &'a Peers,
+    pub capacity: u64,
+}
+
+/// A router and a control.
+pub(crate) struct Policies {
+    router: Box<dyn Router>,
+    control: Box<dyn Control>,
+    router_hears: Hears,
+    control_hears: Hears,
+    oracle: Option<Box<dyn Oracle + Send>>,
+    orders: Orders,
+}
+
+fn node<'a>(seen: Seen<'a>, side: Side, router: Option<&'a dyn Outlook>, oracle: Option<&'a dyn Oracle>) -> Node<'a> {
+    let Seen { now, me, book, peers, capacity } = seen;
+    Node { now, me, side, book, peers, capacity, router, oracle }
+}
+
+impl Policies {
+    /// These two.
+    pub fn new(router: Box<dyn Router>, control: Box<dyn Control>) -> Self {
+        let (router_hears, control_hears) = (router.hears(), control.hears());
+        Policies { router, control, router_hears, control_hears, oracle: None, orders: Orders::default() }
+    }
+    /// Knowledge no node can have; given by the simulator only.
+    pub fn set_oracle(&mut self, oracle: Box<dyn Oracle + Send>) {
+        self.oracle = Some(oracle);
+    }
+    /// Whether neighbours are offered what is carried.
+    pub fn offers(&self) -> bool {
+        self.router.copies() || self.control.wishes()
+    }
+    /// Whether neighbours tell each other what they hold before anything is copied.
+    pub fn asks_summaries(&self) -> bool {
+        self.router.asks_summaries()
+    }
+    /// Whether links of the plan are the router's alone.
+    pub fn uses_plan(&self) -> bool {
+        self.router.uses_plan()
+    }
+    /// Whether any policy wants this.
+    pub fn wants(&self, side: Side, news: &News<'_>) -> bool {
+        match side {
+            Side::Router => self.router_hears.wants(news),
+            Side::Control => self.control_hears.wants(news),
+        }
+    }
+    /// Tells one policy; what it orders is taken with [`Policies::orders`].
+    pub fn tell(&mut self, seen: Seen<'_>, side: Side, news: &News<'_>) {
+        let oracle = self.oracle.as_deref().map(|o| o as &dyn Oracle);
+        match side {
+            Side::Router => self.router.on(&node(seen, side, None, oracle), news, &mut self.orders),
+            Side::Control => {
+                let outlook: &dyn Outlook = &*self.router;
+                self.control.on(&node(seen, side, Some(outlook), oracle), news, &mut self.orders);
+            }
+        }
+    }
+    /// Gives the router the contact plan.
+    pub fn plan(&mut self, seen: Seen<'_>, plan: &PlacedPlan<'_>) {
+        let oracle = self.oracle.as_deref().map(|o| o as &dyn Oracle);
+        self.router.on_plan(&node(seen, Side::Router, None, oracle), plan, &mut self.orders);
+    }
+    /// What was ordered since it was taken last.
+    pub fn orders(&mut self) -> Vec<Order> {
+        if self.orders.is_empty() { Vec::new() } else { self.orders.drain().collect() }
+    }
+    /// Where a bundle goes.
+    pub fn route(&mut self, seen: Seen<'_>, held: &Held, tried: &[PeerId]) -> Way {
+        let oracle = self.oracle.as_deref().map(|o| o as &dyn Oracle);
+        self.router.route(&node(seen, Side::Router, None, oracle), held, tried, &mut self.orders)
+    }
+    /// Where a piece of this size would go; nothing is booked.
+    pub fn route_part(&self, seen: Seen<'_>, held: &Held, size: u64, tried: &[PeerId]) -> Option<Leg> {
+        let oracle = self.oracle.as_deref().map(|o| o as &dyn Oracle);
+        self.router.route_part(&node(seen, Side::Router, None, oracle), held, size, tried)
+    }
+    /// What both policies want of a carried bundle for a neighbour that is up and lacks it.
+    /// `direct`: it is the bundle's destination, to which it goes first, and moves.
+    pub fn wish(&self, seen: Seen<'_>, peer: &Peer, held: &Held, direct: bool) -> Option<Want> {
+        let oracle = self.oracle.as_deref().map(|o| o as &dyn Oracle);
+        let want = if direct {
+            Some(Want::give(held, 0))
+        } else {
+            let asked = node(seen, Side::Router, None, oracle);
+            self.router.wants(&asked, peer, held)
+        };
+        if want.is_none() && !self.control.wishes() {
+            return None;
+        }
+        let outlook: &dyn Outlook = &*self.router;
+        self.control.allow(&node(seen, Side::Control, Some(outlook), oracle), peer, held, want)
+    }
+    /// Whether the control lets a bundle follow the router's plan to a neighbour.
+    pub fn allows(&self, seen: Seen<'_>, peer: &Peer, held: &Held) -> bool {
+        let oracle = self.oracle.as_deref().map(|o| o as &dyn Oracle);
+        let outlook: &dyn Outlook = &*self.router;
+        let asked = node(seen, Side::Control, Some(outlook), oracle);
+        self.control.allow(&asked, peer, held, Some(Want::give(held, 0))).is_some()
+    }
+    /// May this newcomer in, and what is it worth?
+    pub fn admit(&self, seen: Seen<'_>, new: &Held) -> Result<f64, Refusal> {
+        let oracle = self.oracle.as_deref().map(|o| o as &dyn Oracle);
+        let outlook: &dyn Outlook = &*self.router;
+        self.control.admit(&node(seen, Side::Control, Some(outlook), oracle), new)
+    }
+    /// What a held bundle is worth; `None`: it is never given up.
+    pub fn worth(&self, seen: Seen<'_>, held: &Held) -> Option<f64> {
+        let oracle = self.oracle.as_deref().map(|o| o as &dyn Oracle);
+        let outlook: &dyn Outlook = &*self.router;
+        self.control.worth(&node(seen, Side::Control, Some(outlook), oracle), held)
+    }
+    /// Where a victim may move instead of being deleted.
+    pub fn rehome(&self, seen: Seen<'_>, held: &Held) -> Option<PeerId> {
+        let oracle = self.oracle.as_deref().map(|o| o as &dyn Oracle);
+        let outlook: &dyn Outlook = &*self.router;
+        self.control.rehome(&node(seen, Side::Control, Some(outlook), oracle), held)
+    }
+}

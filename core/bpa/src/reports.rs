@@ -1,0 +1,94 @@
+//! Status reports (RFC 9171 5.1, 6.1): only where configured, never about administrative records,
+//! at most so many a second.
+
+use crate::agent::Agent;
+use crate::edge::{Draft, Edge, Status};
+use crate::io::Output;
+use core::time::Duration;
+use farlink_base::{DeleteReason, EndpointId, Facts, Instant, Payload, Priority, Sink};
+use farlink_book::Handle;
+
+/// Lifetime of reports, ms.
+const LIFETIME_MS: u64 = 86_400_000;
+
+/// Reports made lately.
+#[derive(Debug)]
+pub(crate) struct Reports {
+    per_second: u32,
+    second: Instant,
+    made: u32,
+}
+
+impl Reports {
+    /// At most so many a second.
+    pub fn new(per_second: u32) -> Self {
+        Reports { per_second, second: Instant::ZERO, made: 0 }
+    }
+    fn allow(&mut self, now: Instant) -> bool {
+        if now.since(self.second) >= Duration::from_secs(1) {
+            (self.second, self.made) = (now, 0);
+        }
+        self.made = self.made.saturating_add(1);
+        self.made <= self.per_second
+    }
+}
+
+impl Agent {
+    /// Reports about a bundle, if its source asked for it.
+    pub(crate) fn report<S: Sink<Output>>(
+        &mut self,
+        now: Instant,
+        bundle: Handle,
+        status: Status,
+        reason: DeleteReason,
+        edge: &mut dyn Edge,
+        out: &mut S,
+    ) {
+        let flag = match status {
+            // Blocks that could not be processed are reported whatever the bundle asks for.
+            Status::Received if reason != DeleteReason::Done => 0,
+            Status::Received => Facts::REPORT_RECEPTION,
+            Status::Forwarded => Facts::REPORT_FORWARDING,
+            Status::Delivered => Facts::REPORT_DELIVERY,
+            Status::Deleted => Facts::REPORT_DELETION,
+        };
+        let Some(held) = self.book.get(bundle).filter(|held| held.bundle.wants_report(flag)) else { return };
+        if !self.settings.status_reports || !self.reports.allow(now) {
+            return;
+        }
+        let meta = held.bundle.clone();
+        let at = if meta.facts.has(Facts::STATUS_TIME) { self.clock.utc_at(now) } else { None };
+        let payload = edge.status_report(&meta, status, reason, at);
+        let to = meta.report_to().clone();
+        self.send_record(now, to, meta.version, payload, LIFETIME_MS, edge, out);
+    }
+
+    fn send_record<S: Sink<Output>>(
+        &mut self,
+        now: Instant,
+        destination: EndpointId,
+        version: u8,
+        payload: Payload,
+        lifetime_ms: u64,
+        edge: &mut dyn Edge,
+        out: &mut S,
+    ) {
+        let Some(creation) = self.next_creation(now, &self.node_id(), out) else { return };
+        let draft = Draft {
+            version,
+            source: self.node_id(),
+            destination,
+            report_to: EndpointId::Null,
+            facts: Facts(Facts::ADMIN),
+            lifetime_ms,
+            priority: Priority::Normal,
+            hop_limit: 0,
+        };
+        // A full store loses reports before it loses data: nothing makes room for them.
+        let taken = self.book.bytes() + self.promised.values().sum::<u64>() + self.newcomer;
+        let free = self.settings.capacity_bytes.saturating_sub(taken);
+        if let Some(meta) = edge.make(draft, creation, payload).ok().filter(|meta| meta.size() <= free) {
+            let _ = self.create(now, meta, None, edge, out);
+        }
+    }
+}

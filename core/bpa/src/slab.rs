@@ -1,0 +1,99 @@
+//! Numbered places on pages: adding one never moves the others, so no call is long.
+
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+
+/// No place.
+pub(crate) const NIL: u32 = u32::MAX;
+const PAGE: usize = 16;
+
+/// Values in numbered places; a free place is used again.
+#[derive(Debug)]
+pub(crate) struct Slab<T> {
+    pages: Vec<Box<[Place<T>; PAGE]>>,
+    free: u32,
+    used: u32,
+}
+#[derive(Debug)]
+enum Place<T> {
+    Free(u32),
+    Used(T),
+}
+
+impl<T> Slab<T> {
+    /// Empty.
+    pub const fn new() -> Self {
+        Slab { pages: Vec::new(), free: NIL, used: 0 }
+    }
+    /// Values in it.
+    #[cfg(any(test, feature = "audit"))]
+    pub fn len(&self) -> usize {
+        self.used as usize
+    }
+    /// Puts a value somewhere; tells where.
+    pub fn insert(&mut self, value: T) -> u32 {
+        if self.free == NIL {
+            let first = (self.pages.len() * PAGE) as u32;
+            let next = |i: usize| if i + 1 == PAGE { NIL } else { first + i as u32 + 1 };
+            self.pages.push(Box::new(core::array::from_fn(|i| Place::Free(next(i)))));
+            self.free = first;
+        }
+        let at = self.free;
+        let place = &mut self.pages[at as usize / PAGE][at as usize % PAGE];
+        if let Place::Free(next) = *place {
+            self.free = next;
+        }
+        *place = Place::Used(value);
+        self.used += 1;
+        at
+    }
+    /// The value there.
+    pub fn get(&self, at: u32) -> Option<&T> {
+        match self.pages.get(at as usize / PAGE)?.get(at as usize % PAGE)? {
+            Place::Used(value) => Some(value),
+            Place::Free(_) => None,
+        }
+    }
+    /// The value there, to change.
+    pub fn get_mut(&mut self, at: u32) -> Option<&mut T> {
+        match self.pages.get_mut(at as usize / PAGE)?.get_mut(at as usize % PAGE)? {
+            Place::Used(value) => Some(value),
+            Place::Free(_) => None,
+        }
+    }
+    /// Takes the value away.
+    pub fn remove(&mut self, at: u32) -> Option<T> {
+        let place = self.pages.get_mut(at as usize / PAGE)?.get_mut(at as usize % PAGE)?;
+        if matches!(place, Place::Free(_)) {
+            return None;
+        }
+        let Place::Used(value) = core::mem::replace(place, Place::Free(self.free)) else { return None };
+        self.free = at;
+        self.used -= 1;
+        if self.used == 0 {
+            // Nothing is left: the pages go too.
+            *self = Slab::new();
+        }
+        Some(value)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn places_are_used_again_and_empty_slabs_cost_nothing() {
+        let mut slab = Slab::new();
+        let places: Vec<u32> = (0..40).map(|n| slab.insert(n)).collect();
+        assert_eq!(places, (0..40).collect::<Vec<_>>());
+        assert_eq!((slab.remove(7), slab.remove(7), slab.len()), (Some(7), None, 39));
+        assert_eq!(slab.insert(99), 7);
+        *slab.get_mut(7).unwrap() += 1;
+        assert_eq!((slab.get(7), slab.get(40), slab.get(NIL)), (Some(&100), None, None));
+        for place in places {
+            slab.remove(place);
+        }
+        assert_eq!((slab.len(), slab.pages.len()), (0, 0));
+    }
+}

@@ -1,0 +1,132 @@
+//! Bundles that are asked about again at a moment: back-off after a refusal or an unreadable
+//! record, a router's `Wait`. And neighbours that refused a bundle lately.
+
+use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::vec::Vec;
+use core::time::Duration;
+use farlink_base::{Instant, PeerId};
+use farlink_book::{Book, Flags, Handle};
+
+/// A neighbour that refused a bundle, and how often it had come up by then.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Refused {
+    peer: PeerId,
+    ups: u32,
+}
+
+/// What waits, until when.
+#[derive(Debug, Default)]
+pub(crate) struct Waits {
+    due: BTreeSet<(Instant, Handle)>,
+    at: BTreeMap<Handle, Instant>,
+    refused: BTreeMap<Handle, Vec<Refused>>,
+}
+
+/// Neighbours remembered of one bundle; more refusals push the oldest out.
+const REFUSED_MAX: usize = 32;
+
+/// Wait after the n-th failure in a row: 1 s, 2 s, ... 64 s.
+pub(crate) fn back_off(failures: u8) -> Duration {
+    Duration::from_secs(1 << failures.saturating_sub(1).min(6))
+}
+
+impl Waits {
+    /// Asks again about a bundle then, or earlier where that was agreed.
+    pub fn until(&mut self, book: &mut Book, bundle: Handle, at: Instant) {
+        let before = self.at.get(&bundle).copied();
+        if at == Instant::MAX || before.is_some_and(|before| before <= at) {
+            return;
+        }
+        if let Some(before) = before {
+            self.due.remove(&(before, bundle));
+        }
+        self.due.insert((at, bundle));
+        self.at.insert(bundle, at);
+        if let Some(held) = book.get_mut(bundle) {
+            held.flags.set(Flags::ASIDE, true);
+        }
+    }
+    /// When the next is due.
+    pub fn next(&self) -> Option<Instant> {
+        self.due.first().map(|(at, _)| *at)
+    }
+    /// Takes one that is due. Its refusals are forgotten: that is what it waited for.
+    pub fn pop(&mut self, now: Instant) -> Option<Handle> {
+        let (at, bundle) = self.due.first().copied().filter(|(at, _)| *at <= now)?;
+        self.due.remove(&(at, bundle));
+        self.at.remove(&bundle);
+        self.refused.remove(&bundle);
+        Some(bundle)
+    }
+    /// A neighbour refused a bundle.
+    pub fn refuse(&mut self, book: &mut Book, bundle: Handle, peer: PeerId, ups: u32) {
+        let refused = self.refused.entry(bundle).or_default();
+        refused.retain(|r| r.peer != peer);
+        if refused.len() >= REFUSED_MAX {
+            refused.remove(0);
+        }
+        refused.push(Refused { peer, ups });
+        if let Some(held) = book.get_mut(bundle) {
+            held.flags.set(Flags::ASIDE, true);
+        }
+    }
+    /// Neighbours that refused it since they came up last.
+    pub fn tried(&self, bundle: Handle, ups: impl Fn(PeerId) -> u32) -> Vec<PeerId> {
+        let refused = self.refused.get(&bundle).map_or(&[][..], Vec::as_slice);
+        refused.iter().filter(|r| ups(r.peer) == r.ups).map(|r| r.peer).collect()
+    }
+    /// The refusal remembered first, whenever it was.
+    pub fn first_refusal(&self, bundle: Handle) -> Option<PeerId> {
+        self.refused.get(&bundle)?.first().map(|r| r.peer)
+    }
+    /// It waits no longer; refusals are remembered.
+    pub fn cancel(&mut self, bundle: Handle) {
+        if let Some(at) = self.at.remove(&bundle) {
+            self.due.remove(&(at, bundle));
+        }
+    }
+    /// Bundles that wait, and those with refusals.
+    #[cfg(feature = "audit")]
+    pub fn len(&self) -> usize {
+        assert_eq!(self.due.len(), self.at.len(), "each waits once");
+        self.due.len() + self.refused.len()
+    }
+    /// Forgets a bundle.
+    pub fn forget(&mut self, bundle: Handle) {
+        self.cancel(bundle);
+        self.refused.remove(&bundle);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::book_with;
+    use farlink_base::Priority;
+
+    #[test]
+    fn back_off_doubles_and_stops() {
+        assert_eq!([1, 2, 3, 7, 99].map(|n| back_off(n).as_secs()), [1, 2, 4, 64, 64]);
+    }
+
+    #[test]
+    fn the_earlier_moment_counts_and_a_refusal_ends_with_it() {
+        let (mut book, handles) = book_with(&[Priority::Normal; 2]);
+        let mut waits = Waits::default();
+        waits.until(&mut book, handles[0], Instant(50));
+        waits.until(&mut book, handles[0], Instant(20));
+        waits.until(&mut book, handles[0], Instant(30));
+        waits.until(&mut book, handles[1], Instant::MAX);
+        assert_eq!(waits.next(), Some(Instant(20)));
+        waits.refuse(&mut book, handles[0], PeerId(1), 1);
+        waits.refuse(&mut book, handles[0], PeerId(2), 1);
+        assert_eq!(waits.tried(handles[0], |_| 1), [PeerId(1), PeerId(2)]);
+        assert_eq!(waits.tried(handles[0], |peer| peer.0), [PeerId(1)], "the other came up anew");
+        assert_eq!(waits.pop(Instant(19)), None);
+        assert_eq!(waits.pop(Instant(20)), Some(handles[0]));
+        assert_eq!((waits.tried(handles[0], |_| 1), waits.next()), (Vec::new(), None));
+        waits.until(&mut book, handles[1], Instant(7));
+        waits.forget(handles[1]);
+        assert_eq!(waits.next(), None);
+    }
+}

@@ -1,0 +1,250 @@
+//! The contact plan: when links may be used, and how much fits.
+
+mod support;
+
+use farlink_base::{Duration, EndpointId, LinkId, NodeId, Payload, Priority};
+use farlink_bpa::Input;
+use farlink_bpa::app::{AdminInput, SendRequest};
+use farlink_routing::sabr::Sabr;
+use support::{Node, Rule, plan, request, settings};
+
+#[test]
+fn a_planned_link_carries_bundles_only_in_its_contact_and_at_its_rate() {
+    let mut node = Node::with(settings(), Some(plan(10, 20, 80_000)));
+    for _ in 0..3 {
+        node.send(EndpointId::ipn(2, 1), Priority::Normal);
+    }
+    assert!(node.sent().is_empty());
+    assert_eq!(node.waits_for(), "contact with ipn:2.0 starts in 10 s");
+    node.wait(Duration::from_millis(10_001));
+    assert_eq!(node.sent().len(), 1, "the others wait for their turn at 80 kbit/s");
+    assert!(node.why(2).starts_with("its turn on link to2 to ipn:2.0 (2 bundles"), "{}", node.why(2));
+    node.wait(Duration::from_millis(300));
+    assert_eq!(node.sent().len(), 3);
+    node.wait(Duration::from_secs(10));
+    node.send(EndpointId::ipn(2, 1), Priority::Normal);
+    assert_eq!(node.sent().len(), 3, "the contact is over");
+}
+
+#[test]
+fn urgent_bundles_overtake_and_what_is_left_of_a_contact_is_filled_with_a_fragment() {
+    let mut node = Node::with(settings(), Some(plan(0, 1, 80_000)));
+    node.ready(0, false);
+    node.admin(AdminInput::AddRoute { pattern: "*".into(), next_hop: EndpointId::ipn(2, 0) });
+    let big = SendRequest { payload: Payload::fill(3, 50_000), ..request(EndpointId::ipn(2, 1), Priority::Bulk) };
+    node.ask(big);
+    node.send(EndpointId::ipn(2, 1), Priority::Expedited);
+    node.tell(Input::Ready { link: LinkId(0), ready: true });
+    node.wait(Duration::from_millis(900));
+    let sent = node.sent();
+    assert_eq!(sent[0].len(), 1000, "the urgent one first");
+    // 80 kbit/s for 1 s are 10,000 bytes: the rest of them goes to a fragment of the big one.
+    assert!(sent[1].cut.is_some() && sent[1].len() > 7000, "{:?}", sent[1].cut);
+    assert!(sent.iter().map(|s| s.len() + 51).sum::<u64>() <= 10_000);
+}
+
+#[test]
+fn a_plan_of_a_thousand_contacts_arms_one_timer_a_link() {
+    let contacts = (0..1000u64)
+        .flat_map(|n| {
+            [support::contacts(2, 20 * n + 10, 20 * n + 20, 80_000), support::contacts(3, 7 * n, 7 * n + 3, 8_000)]
+        })
+        .flatten()
+        .collect();
+    let plan = farlink_routing::ContactPlan { epoch: Some(support::NOW_UTC), contacts };
+    let mut node = Node::with(settings(), Some(plan));
+    for _ in 0..50 {
+        assert_eq!(node.agent.counts().timers, 2);
+        node.wait(Duration::from_secs(33));
+    }
+    // A new reading of the clock places the plan anew.
+    for _ in 0..10 {
+        node.tell(Input::Clock(support::clock_at(node.now)));
+        assert_eq!(node.agent.counts().timers, 2);
+    }
+    node.wait(Duration::from_secs(20_000));
+    assert_eq!(node.agent.counts().timers, 0, "all contacts are over");
+}
+
+#[test]
+fn each_edge_of_a_contact_is_told_once() {
+    let contacts = (0..100u64).flat_map(|n| support::contacts(2, 20 * n + 10, 20 * n + 20, 80_000)).collect();
+    let plan = farlink_routing::ContactPlan { epoch: Some(support::NOW_UTC), contacts };
+    let mut node = Node::with(settings(), Some(plan));
+    node.wait(Duration::from_secs(2100));
+    let count = |want: fn(&farlink_base::Event) -> bool| node.events().iter().filter(|e| want(e)).count();
+    assert_eq!(count(|e| matches!(e, farlink_base::Event::LinkUp { .. })), 100);
+    assert_eq!(count(|e| matches!(e, farlink_base::Event::LinkDown { .. })), 100);
+}
+
+#[test]
+fn a_contact_that_follows_another_at_once_is_used() {
+    let mut plan = plan(0, 10, 80_000);
+    plan.contacts.extend(support::contacts(2, 10, 20, 8_000));
+    let mut node = Node::with(settings(), Some(plan));
+    node.wait(Duration::from_secs(11));
+    node.send(EndpointId::ipn(2, 1), Priority::Normal);
+    node.send(EndpointId::ipn(2, 1), Priority::Normal);
+    assert_eq!(node.sent().len(), 1, "at its own rate");
+    node.wait(Duration::from_secs(2));
+    assert_eq!(node.sent().len(), 2);
+}
+
+#[test]
+fn what_did_not_leave_in_its_contact_is_routed_anew() {
+    let leg = |node: &farlink_book::Node<'_>| farlink_book::Leg {
+        link: LinkId(0),
+        not_before: node.now,
+        until: node.now + Duration::from_secs(5),
+    };
+    let script = support::Script {
+        route: Box::new(move |node, _, _| farlink_book::Way::One(leg(node))),
+        ..support::Script::default()
+    };
+    let mut node = Node::routed(script);
+    node.ready(0, false);
+    for _ in 0..3 {
+        node.send(EndpointId::ipn(2, 1), Priority::Normal);
+    }
+    let routed = |node: &Node| node.events().iter().filter(|e| matches!(e, farlink_base::Event::Routed { .. })).count();
+    assert_eq!((routed(&node), node.agent.counts().timers), (3, 1), "one timer for the list");
+    node.wait(Duration::from_secs(6));
+    assert_eq!((routed(&node), node.agent.counts().timers), (6, 1));
+    node.ready(0, true);
+    assert_eq!((node.sent().len(), node.agent.counts().timers), (3, 0));
+}
+
+#[test]
+fn a_copy_over_each_leg_and_the_bundle_itself_over_one_though_its_contact_passes() {
+    let script = support::Script {
+        route: Box::new(|node, _, tried| {
+            let leg = |link, seconds| farlink_book::Leg {
+                link: LinkId(link),
+                not_before: node.now,
+                until: node.now + Duration::from_secs(seconds),
+            };
+            let _ = tried;
+            farlink_book::Way::All(vec![leg(0, 5), leg(1, 50)])
+        }),
+        ..support::Script::default()
+    };
+    let mut node = Node::routed(script);
+    node.ready(0, false);
+    node.ready(1, false);
+    node.send(EndpointId::ipn(9, 1), Priority::Normal);
+    node.wait(Duration::from_secs(6));
+    // The first contact passed without it: the copy leaves, and the bundle itself is routed anew.
+    node.ready(1, true);
+    for sent in node.sent() {
+        node.confirm(sent.id);
+    }
+    node.wait(Duration::from_secs(1));
+    node.ready(0, true);
+    let links: Vec<u32> = node.sent().iter().map(|s| s.link.0).collect();
+    assert!(links.contains(&0) && links.contains(&1), "{links:?}");
+    for sent in node.sent() {
+        node.confirm(sent.id);
+    }
+    assert_eq!(node.held(), 0);
+}
+
+#[test]
+fn an_anonymous_bundle_takes_one_leg_of_many() {
+    let script = support::Script {
+        route: Box::new(|node, _, _| {
+            let until = farlink_base::Instant::MAX;
+            let leg = |link| farlink_book::Leg { link: LinkId(link), not_before: node.now, until };
+            farlink_book::Way::All(vec![leg(0), leg(1)])
+        }),
+        ..support::Script::default()
+    };
+    let mut node = Node::routed(script);
+    node.receive(1, support::Bundle::new(EndpointId::Null, EndpointId::ipn(9, 1), 1));
+    assert_eq!(node.sent_over(0).len() + node.sent_over(1).len(), 1);
+    node.receive(2, support::from_two(2, EndpointId::ipn(9, 1)));
+    assert_eq!(node.sent_over(0).len() + node.sent_over(1).len(), 3);
+}
+
+/// A router that sends a copy to each side, within so many seconds.
+fn both_sides(seconds: u64) -> support::Script {
+    support::Script {
+        route: Box::new(move |node, _, _| {
+            let until = node.now + Duration::from_secs(seconds);
+            let leg = |link| farlink_book::Leg { link: LinkId(link), not_before: node.now, until };
+            farlink_book::Way::All(vec![leg(0), leg(1)])
+        }),
+        ..support::Script::default()
+    }
+}
+
+#[test]
+fn a_copy_leaves_though_the_bundle_itself_is_where_it_should_be() {
+    let mut node = Node::routed(both_sides(5));
+    node.ready(1, false);
+    node.send(EndpointId::ipn(9, 1), Priority::Normal);
+    node.confirm(node.sent()[0].id);
+    assert_eq!(node.held(), 1, "a copy is to go over the other");
+    node.ready(1, true);
+    node.confirm(node.sent()[1].id);
+    assert_eq!(node.held(), 0);
+}
+
+#[test]
+fn a_copy_whose_contact_passes_holds_nothing_back() {
+    for commit in [true, false] {
+        let mut node = Node::routed(both_sides(5));
+        node.commit = commit;
+        node.ready(1, false);
+        node.send(EndpointId::ipn(9, 1), Priority::Normal);
+        node.confirm(node.sent()[0].id);
+        node.wait(Duration::from_secs(6));
+        assert_eq!((node.held(), node.results()), (0, vec![true]));
+    }
+}
+
+/// Contacts with the neighbours 2 and 3 in these seconds, each of which knows 9.
+fn ways_to_nine(contacts: &[(u64, u64, u64)]) -> farlink_routing::ContactPlan {
+    let onward = [2, 3].map(|via| farlink_routing::Contact {
+        from: farlink_base::NodeId::ipn(via),
+        to: farlink_base::NodeId::ipn(9),
+        ..support::contacts(2, 0, 900, 80_000)[0].clone()
+    });
+    let own = contacts.iter().flat_map(|(peer, start, end)| support::contacts(*peer, *start, *end, 80_000));
+    farlink_routing::ContactPlan { epoch: Some(support::NOW_UTC), contacts: own.chain(onward).collect() }
+}
+
+/// A node that looks ahead in its plan, and a bundle in the queue for a contact with 2 in 40 s.
+fn looking_ahead(later: &[(u64, u64, u64)]) -> Node {
+    let router = farlink_routing::sabr::Sabr::new(&[0.0, 0.0], &[farlink_base::NodeId::ipn(1)], 1);
+    let plan = ways_to_nine(&[&[(2, 40, 55)], later].concat());
+    let settings = farlink_bpa::Settings { routes: Vec::new(), ..settings() };
+    let mut node = Node::of(settings, Some(plan), router, support::Rule::default());
+    node.send(EndpointId::ipn(9, 1), Priority::Normal);
+    assert_eq!(node.waits_for(), "contact with ipn:2.0 starts in 40 s");
+    node
+}
+
+#[test]
+fn what_is_queued_for_a_contact_that_the_clock_was_set_past_takes_another() {
+    let mut node = looking_ahead(&[(3, 130, 200)]);
+    let clock = support::clock_at(node.now);
+    node.tell(Input::Clock(farlink_base::Clock { utc: clock.utc.map(|utc| utc.saturating_add_ms(120_000)), ..clock }));
+    node.wait_ms(11_000);
+    assert_eq!(node.sent_over(1).len(), 1, "{}", node.waits_for());
+}
+
+#[test]
+fn a_new_plan_takes_back_what_the_old_one_had_queued() {
+    let sabr = Sabr::new(&[], &[NodeId::ipn(1)], 7);
+    let mut node = Node::of(settings(), Some(plan(10, 20, 80_000)), sabr, Rule::default());
+    node.send(EndpointId::ipn(2, 1), Priority::Normal);
+    assert_eq!(node.waits_for(), "contact with ipn:2.0 starts in 10 s");
+    // In the new plan that contact is later, and another way, over node 3, is sooner.
+    let mut contacts = support::contacts(3, 5, 9, 80_000);
+    contacts.push(farlink_routing::Contact { from: NodeId::ipn(3), to: NodeId::ipn(2), ..contacts[0].clone() });
+    contacts.extend(support::contacts(2, 100, 110, 80_000));
+    let new = farlink_routing::ContactPlan { epoch: Some(support::NOW_UTC), contacts };
+    node.admin(AdminInput::SetPlan(std::sync::Arc::new(farlink_routing::PlanIndex::new(new))));
+    node.wait(Duration::from_secs(6));
+    assert_eq!(node.sent_over(1), [0], "over the neighbour the new plan names: {}", node.why(1));
+}

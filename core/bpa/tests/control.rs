@@ -1,0 +1,276 @@
+//! The congestion control: admission, making room, moving, giving up.
+
+mod support;
+
+use farlink_base::{DeleteReason, EndpointId, Event, NodeId, Payload, Priority, Refusal};
+use farlink_book::{Hears, News, Order, Why};
+use farlink_bpa::Settings;
+use support::{NoRouter, Node, Rule, Script, from_two, settings};
+
+fn away() -> EndpointId {
+    EndpointId::ipn(8, 1)
+}
+
+/// Room for three bundles of 1,041 bytes.
+fn small(control: Rule) -> Node {
+    Node::of(Settings { capacity_bytes: 3500, ..settings() }, None, NoRouter, control)
+}
+/// What came first is worth least.
+fn drop_oldest() -> Rule {
+    Rule { worth: Box::new(|held| Some(held.number as f64)), ..Rule::default() }
+}
+fn held(node: &Node) -> Vec<u64> {
+    node.agent.bundles(node.now, 99).iter().map(|b| b.handle.0).collect()
+}
+
+#[test]
+fn a_control_refuses_what_comes_and_what_is_made_here() {
+    let control = Rule {
+        admit: Box::new(|held| if held.bundle.sequence == 1 { Ok(1.0) } else { Err(Refusal::NoResources) }),
+        ..Rule::default()
+    };
+    let mut node = small(control);
+    node.receive(1, from_two(1, away()));
+    node.receive(2, from_two(2, away()));
+    node.begins(0, 3, from_two(3, away()));
+    node.send(away(), Priority::Normal);
+    assert_eq!(node.verdicts(), [(1, Ok(())), (2, Err(Refusal::NoResources)), (3, Err(Refusal::NoResources))]);
+    assert_eq!(node.results(), [false], "push-back to the source");
+}
+
+#[test]
+fn what_is_worth_least_makes_room_and_no_more_than_is_needed() {
+    let mut node = small(drop_oldest());
+    for n in 1..=5 {
+        node.receive(n, from_two(n, away()));
+    }
+    assert_eq!((held(&node), node.deleted()), (vec![3, 4, 5], vec![DeleteReason::DepletedStorage; 2]));
+    node.receive(6, from_two(6, away()).payload(Payload::fill(0, 2000)));
+    assert_eq!(held(&node), [5, 6], "two for one");
+}
+
+#[test]
+fn nothing_is_given_up_in_vain() {
+    // Worth: 1, 2, none. A newcomer is worth 1.5.
+    let control = Rule {
+        admit: Box::new(|held| Ok(if held.bundle.sequence > 3 { 1.5 } else { 9.0 })),
+        worth: Box::new(|held| [Some(1.0), Some(2.0), None][(held.number - 1) as usize % 3]),
+        ..Rule::default()
+    };
+    let mut node = small(control);
+    for n in 1..=3 {
+        node.receive(n, from_two(n, away()));
+    }
+    node.receive(4, from_two(4, away()).payload(Payload::fill(0, 2000)));
+    assert_eq!((held(&node), node.deleted()), (vec![1, 2, 3], vec![]));
+    node.receive(5, from_two(5, away()));
+    assert_eq!(held(&node), [2, 3, 4]);
+}
+
+#[test]
+fn what_is_sent_delivered_or_not_durable_makes_no_room() {
+    let mut node = small(drop_oldest());
+    node.receive(1, from_two(1, EndpointId::ipn(3, 1)));
+    node.receive(2, from_two(2, EndpointId::ipn(1, 1)));
+    node.commit = false;
+    node.receive(3, from_two(3, away()));
+    node.receive(4, from_two(4, away()));
+    assert_eq!((held(&node), node.verdicts().last()), (vec![1, 2, 3], Some(&(4, Err(Refusal::NoResources)))));
+    node.stored(3);
+    node.receive(5, from_two(5, away()));
+    assert_eq!(held(&node), [1, 2, 4]);
+}
+
+#[test]
+fn a_victim_that_can_move_stays_until_its_new_home_has_it() {
+    let control =
+        Rule { rehome: Box::new(|node, _| node.peers.of(NodeId::ipn(3)).map(|peer| peer.id)), ..drop_oldest() };
+    let mut node = small(control);
+    for n in 1..=3 {
+        node.receive(n, from_two(n, away()));
+    }
+    node.receive(4, from_two(4, away()));
+    assert_eq!(node.verdicts().last(), Some(&(4, Err(Refusal::NoResources))), "there is no room yet");
+    assert_eq!((held(&node), node.sent_over(1)), (vec![1, 2, 3], vec![1]));
+    node.confirm(node.sent()[0].id);
+    assert_eq!((held(&node), node.deleted()), (vec![2, 3], vec![DeleteReason::Done]));
+    node.receive(5, from_two(4, away()));
+    assert_eq!(node.verdicts().last(), Some(&(5, Ok(()))));
+}
+
+#[test]
+fn a_move_that_fails_leaves_the_bundle_where_it_was() {
+    let control =
+        Rule { rehome: Box::new(|node, _| node.peers.of(NodeId::ipn(3)).map(|peer| peer.id)), ..drop_oldest() };
+    let mut node = small(control);
+    for n in 1..=4 {
+        node.receive(n, from_two(n, away()));
+    }
+    node.fail(node.sent()[0].id, Some(Refusal::NoResources));
+    assert_eq!(held(&node), [1, 2, 3]);
+    assert!(node.deleted().is_empty());
+}
+
+/// A router that orders this about each bundle it hears of.
+fn ordering(order: impl Fn(farlink_book::Handle, u128) -> Order + Send + 'static) -> Script {
+    Script {
+        hears: Hears::KEPT,
+        route: Box::new(|_, _, _| farlink_book::Way::Wait(farlink_base::Instant::MAX)),
+        on: Box::new(move |node, news, out| {
+            if let News::Kept { bundle, .. } = *news {
+                out.push(order(bundle, node.get(bundle).unwrap().bundle.id));
+            }
+        }),
+        ..Script::default()
+    }
+}
+
+#[test]
+fn an_order_to_delete_ends_forwarding_but_no_delivery_and_no_send() {
+    for commit in [true, false] {
+        let mut node = Node::routed(ordering(|bundle, _| Order::Delete { bundle, why: Why::Acked }));
+        node.commit = commit;
+        node.receive(1, from_two(1, away()));
+        assert_eq!((node.held(), node.deleted()), (0, vec![DeleteReason::Done]), "committed: {commit}");
+        assert_eq!(node.verdicts(), [(1, Ok(()))]);
+    }
+    let mut node = Node::routed(ordering(|bundle, _| Order::Delete { bundle, why: Why::Acked }));
+    node.receive(2, from_two(2, EndpointId::ipn(1, 1)));
+    assert_eq!(node.held(), 1, "for an application here");
+    node.register(1);
+    node.done(node.deliveries()[0].0, true);
+    assert_eq!(node.deleted(), [DeleteReason::Done]);
+}
+
+#[test]
+fn a_send_goes_on_though_its_bundle_is_given_up() {
+    let script = Script {
+        hears: Hears::HANDED,
+        route: Box::new(|_, _, _| farlink_book::Way::Wait(farlink_base::Instant::MAX)),
+        on: Box::new(|_, news, out| {
+            if let News::Handed { bundle, .. } = *news {
+                out.delete(bundle, Why::Overflow);
+            }
+        }),
+        ..Script::default()
+    };
+    let mut node = Node::routed(script);
+    node.receive(1, from_two(1, EndpointId::ipn(3, 1)));
+    assert_eq!((node.held(), node.sent().len()), (1, 1));
+    node.confirm(node.sent()[0].id);
+    assert_eq!(node.deleted(), [DeleteReason::Done]);
+}
+
+#[test]
+fn a_banned_bundle_is_refused_unless_it_is_for_this_node() {
+    let mine = from_two(2, EndpointId::ipn(1, 1));
+    let id = mine.meta.id;
+    for (bundle, verdict) in [(from_two(2, EndpointId::ipn(3, 1)), Err(Refusal::NoResources)), (mine, Ok(()))] {
+        let mut node = Node::routed(ordering(move |_, _| Order::Ban { id }));
+        node.receive(1, from_two(1, away()));
+        node.begins(0, 3, bundle.clone());
+        node.receive(2, bundle);
+        let verdicts: Vec<_> = node.verdicts().into_iter().filter(|(ticket, _)| *ticket > 1).collect();
+        assert!(verdicts.contains(&(2, verdict)) && verdicts.iter().all(|v| v.1 == verdict), "{verdicts:?}");
+    }
+}
+
+#[test]
+fn an_order_to_move_a_bundle_moves_it_and_one_about_a_bundle_that_left_is_nothing() {
+    let script = ordering(|bundle, _| Order::Migrate { bundle, to: farlink_base::PeerId(2) });
+    let mut node = Node::routed(script);
+    node.receive(1, from_two(1, away()));
+    assert_eq!(node.sent_over(1), [1]);
+    node.receive(2, from_two(2, EndpointId::ipn(3, 1)).hops(9, 3));
+    assert_eq!(node.held(), 1);
+}
+
+#[test]
+fn a_bundle_that_was_moved_is_told_to_have_moved_and_one_that_was_forwarded_not() {
+    let gone = std::sync::Arc::new(std::sync::Mutex::new(Vec::new()));
+    let told = gone.clone();
+    let script = Script {
+        hears: Hears::KEPT.and(Hears::GONE),
+        on: Box::new(move |_, news, out| match news {
+            News::Kept { bundle, .. } => {
+                let to = farlink_base::PeerId(2);
+                out.push(Order::Migrate { bundle: *bundle, to });
+            }
+            News::Gone { why, .. } => told.lock().unwrap().push(*why),
+            _ => {}
+        }),
+        ..Script::default()
+    };
+    let mut node = Node::routed(script);
+    node.receive(1, from_two(1, away()));
+    let sent = node.sent();
+    assert_eq!(sent.len(), 1);
+    node.confirm(sent[0].id);
+    assert_eq!(*gone.lock().unwrap(), [Why::Migrated(farlink_base::PeerId(2))]);
+    assert_eq!(node.held(), 0);
+}
+
+#[test]
+fn an_order_to_ask_again_is_followed() {
+    let script = Script {
+        hears: Hears::KEPT,
+        route: Box::new(|node, held, _| {
+            if held.number == 1 && node.book.len() == 1 {
+                return farlink_book::Way::Wait(farlink_base::Instant::MAX);
+            }
+            let until = farlink_base::Instant::MAX;
+            farlink_book::Way::One(farlink_book::Leg { link: farlink_base::LinkId(1), not_before: node.now, until })
+        }),
+        on: Box::new(|_, news, out| {
+            if let News::Kept { .. } = news {
+                out.push(Order::RerouteAll);
+            }
+        }),
+        ..Script::default()
+    };
+    let mut node = Node::routed(script);
+    node.receive(1, from_two(1, away()));
+    assert_eq!(node.sent_over(1), []);
+    node.receive(2, from_two(2, away()));
+    let mut sent = node.sent_over(1);
+    sent.sort_unstable();
+    assert_eq!(sent, [1, 2]);
+}
+
+#[test]
+fn a_policy_is_woken_when_it_asked_to_be() {
+    let (said, heard) = std::sync::mpsc::channel();
+    let script = Script {
+        hears: Hears::KEPT,
+        on: Box::new(move |node, news, out| match news {
+            News::Kept { .. } => out.push(Order::Wake(node.now + farlink_base::Duration::from_secs(7))),
+            News::Wake => said.send(node.now.as_secs_f64()).unwrap_or_default(),
+            _ => {}
+        }),
+        ..Script::default()
+    };
+    let mut node = Node::routed(script);
+    node.receive(1, from_two(1, away()));
+    node.wait_ms(6999);
+    assert_eq!(heard.try_iter().count(), 0);
+    node.wait_ms(2);
+    assert_eq!(heard.try_iter().collect::<Vec<_>>(), [7.0]);
+}
+
+#[test]
+fn a_store_that_is_full_loses_reports_before_it_loses_data() {
+    let settings = Settings { status_reports: true, capacity_bytes: 3500, ..settings() };
+    let mut node = Node::of(settings, None, NoRouter, drop_oldest());
+    let facts = farlink_base::Facts::REPORT_DELETION;
+    for n in 1..=20 {
+        node.receive(
+            n,
+            from_two(n, away()).facts(facts).report_to(EndpointId::ipn(4, 0)).payload(Payload::fill(0, 800)),
+        );
+    }
+    // 841 bytes each: four fit, no report besides.
+    assert_eq!(node.agent.bundles(node.now, 9).iter().filter(|b| b.destination == away()).count(), 4);
+    assert!(node.agent.fill().1 <= 3500);
+    let overflow = |e: &Event| matches!(e, Event::Deleted { reason: DeleteReason::DepletedStorage, .. });
+    assert!(node.events().iter().filter(|e| overflow(e)).count() == 16);
+}

@@ -1,0 +1,297 @@
+//! Copies: pulled by neighbours when one of their links has room.
+
+mod support;
+
+use farlink_base::{Duration, EndpointId, LinkId, Priority, Refusal};
+use farlink_book::{Hears, News, Want};
+use support::meeting::{alone, carried, data, fail_all, names, nine};
+use support::{Bundle, Net, Node, Rule, Script, Sent, from_two, link, settings};
+
+#[test]
+fn each_carried_bundle_is_offered_once_to_each_neighbour() {
+    let mut node = alone(Script::flood());
+    for n in 1..=3 {
+        carried(&mut node, n, nine());
+    }
+    node.carrier(0, true);
+    let first = data(&mut node);
+    assert_eq!(names(&first), [(0, 1), (0, 2), (0, 3)]);
+    first.iter().for_each(|sent| node.confirm(sent.id));
+    node.carrier(1, true);
+    let second = data(&mut node);
+    assert_eq!(names(&second), [(1, 1), (1, 2), (1, 3)]);
+    second.iter().for_each(|sent| node.confirm(sent.id));
+    for link in [0, 1, 0] {
+        node.carrier(link, false);
+        node.carrier(link, true);
+    }
+    assert_eq!(names(&data(&mut node)), [], "they have them");
+    assert_eq!(
+        node.held(),
+        3 + node.agent.bundles(node.now, 99).iter().filter(|b| b.destination != nine()).count() as u64
+    );
+}
+
+#[test]
+fn the_destination_is_first_gets_it_and_then_nobody_else_does() {
+    let mut node = alone(Script::flood());
+    carried(&mut node, 1, nine());
+    carried(&mut node, 2, EndpointId::ipn(3, 1));
+    node.carrier(1, true);
+    let sent = data(&mut node);
+    assert_eq!(names(&sent), [(1, 2), (1, 1)]);
+    sent.iter().for_each(|sent| node.confirm(sent.id));
+    node.carrier(0, true);
+    assert_eq!(names(&data(&mut node)), [(0, 1)], "what its destination has is not copied");
+}
+
+#[test]
+fn source_and_giver_and_who_has_it_are_not_offered_it() {
+    let mut node = alone(Script::flood());
+    node.carrier(0, true);
+    node.carrier(1, true);
+    node.take_sent();
+    // By 2, made by 3; by 2, made by 5; both may not.
+    node.receive_over(0, 1, Bundle::new(EndpointId::ipn(3, 5), nine(), 1));
+    node.receive_over(0, 2, Bundle::new(EndpointId::ipn(5, 5), nine(), 2));
+    node.receive_over(1, 3, Bundle::new(EndpointId::ipn(5, 5), nine(), 2));
+    let sent = data(&mut node);
+    assert!(names(&sent).iter().all(|name| *name == (1, 2)), "{:?}", names(&sent));
+}
+
+#[test]
+fn anonymous_bundles_are_never_copied_but_given_to_their_destination() {
+    let mut node = alone(Script::flood());
+    node.receive(1, Bundle::new(EndpointId::Null, nine(), 1));
+    node.receive(2, Bundle::new(EndpointId::Null, EndpointId::ipn(3, 1), 1));
+    node.carrier(0, true);
+    node.carrier(1, true);
+    assert_eq!(
+        data(&mut node).iter().map(|s| (s.link.0, s.bundle.destination.clone())).collect::<Vec<_>>(),
+        [(1, EndpointId::ipn(3, 1))]
+    );
+}
+
+#[test]
+fn a_copy_that_did_not_leave_is_offered_to_the_next_neighbour() {
+    let mut node = alone(Script::flood());
+    for n in 1..=3 {
+        carried(&mut node, n, nine());
+    }
+    node.ready(0, false);
+    node.carrier(0, true);
+    node.carrier(0, false);
+    assert_eq!(data(&mut node).len(), 0);
+    node.carrier(1, true);
+    assert_eq!(names(&data(&mut node)), [(1, 1), (1, 2), (1, 3)]);
+}
+
+#[test]
+fn a_copy_whose_session_was_lost_is_offered_again_and_a_refused_one_later() {
+    let mut node = alone(Script::flood());
+    carried(&mut node, 1, nine());
+    node.carrier(0, true);
+    let sent = data(&mut node);
+    node.fail(sent[0].id, None);
+    let sent = data(&mut node);
+    assert_eq!(names(&sent), [(0, 1)], "at once");
+    node.fail(sent[0].id, Some(Refusal::NoResources));
+    assert_eq!(names(&data(&mut node)), []);
+    node.wait_ms(2500);
+    let sent = data(&mut node);
+    assert_eq!(names(&sent), [(0, 1)], "after its back-off");
+    node.fail(sent[0].id, Some(Refusal::Duplicate));
+    node.wait_ms(30_000);
+    assert_eq!(names(&data(&mut node)), [], "it has it");
+}
+
+#[test]
+fn a_gift_whose_session_was_lost_is_given_again() {
+    let mut node = alone(Script::flood());
+    carried(&mut node, 1, EndpointId::ipn(2, 1));
+    node.carrier(0, true);
+    let sent = data(&mut node);
+    node.fail(sent[0].id, None);
+    assert_eq!(names(&data(&mut node)), [(0, 1)]);
+}
+
+#[test]
+fn a_refused_neighbour_is_offered_again_at_its_next_up() {
+    let mut node = alone(Script::flood());
+    carried(&mut node, 1, nine());
+    node.carrier(0, true);
+    let sent = data(&mut node);
+    node.fail(sent[0].id, Some(Refusal::NoResources));
+    node.carrier(0, false);
+    node.carrier(0, true);
+    assert_eq!(names(&data(&mut node)), [(0, 1)]);
+}
+
+#[test]
+fn a_bundle_that_came_back_in_flight_is_offered_to_who_is_there() {
+    let mut node = alone(Script::flood());
+    carried(&mut node, 1, EndpointId::ipn(2, 1));
+    node.carrier(0, true);
+    node.carrier(1, true);
+    let first = data(&mut node);
+    assert_eq!(names(&first), [(0, 1)], "to its destination only");
+    let stranger = node.comes(3, EndpointId::ipn(33, 0));
+    node.receive_over(stranger, 9, Bundle::new(EndpointId::ipn(5, 5), EndpointId::ipn(2, 1), 1));
+    assert!(data(&mut node).iter().any(|s| s.link == LinkId(1)), "it is carried again");
+}
+
+#[test]
+fn a_copy_that_fails_of_what_its_destination_has_leaves_nothing() {
+    let mut node = alone(Script::flood());
+    carried(&mut node, 1, EndpointId::ipn(3, 1));
+    node.carrier(0, true);
+    let copy = data(&mut node);
+    node.carrier(1, true);
+    let gift = data(&mut node);
+    assert_eq!((names(&copy), names(&gift)), (vec![(0, 1)], vec![(1, 1)]));
+    node.confirm(gift[0].id);
+    node.fail(copy[0].id, None);
+    let left: Vec<_> = node.agent.bundles(node.now, 9).into_iter().filter(|b| b.id.creation.sequence == 1).collect();
+    assert!(left.iter().all(|b| b.destination != EndpointId::ipn(3, 1)), "{left:?}");
+}
+
+#[test]
+fn labels_split_and_come_back_on_failure_and_on_a_duplicate() {
+    let script = Script {
+        hears: Hears::KEPT.and(Hears::OUTCOMES),
+        on: Box::new(|node, news, out| match *news {
+            News::Kept { bundle, wire } => out.label(bundle, wire.unwrap_or(8)),
+            News::Failed { bundle, gave, .. } => out.label(bundle, node.label(node.get(bundle).unwrap()) + gave),
+            _ => {}
+        }),
+        wants: Box::new(|node, _, held| {
+            let left = node.label(held);
+            (left > 1).then(|| Want::copy(held, held.number).with(node, left - left / 2, left / 2))
+        }),
+        ..Script::flood()
+    };
+    let mut node = alone(script);
+    node.send(nine(), Priority::Normal);
+    node.take_sent();
+    let labels = |sent: &[Sent]| sent.iter().map(|s| s.hop.labels.map(|l| l[0])).collect::<Vec<_>>();
+    node.carrier(0, true);
+    let first = data(&mut node);
+    assert_eq!(labels(&first), [Some(4)]);
+    node.fail(first[0].id, Some(Refusal::Duplicate));
+    node.carrier(1, true);
+    let second = data(&mut node);
+    assert_eq!(labels(&second), [Some(4)], "eight again, of which half is given");
+    node.fail(second[0].id, None);
+    let third = data(&mut node);
+    assert_eq!(labels(&third), [Some(4)]);
+    node.confirm(third[0].id);
+    let stranger = node.comes(1, EndpointId::ipn(44, 0));
+    assert_eq!(labels(&data(&mut node)), [Some(2)]);
+    // A copy that comes with a label is refused as a duplicate: the giver has its label back.
+    let mine = node.agent.bundles(node.now, 1)[0].id.clone();
+    let mut back = Bundle::new(mine.source, nine(), mine.creation.sequence).labels([3, 0]);
+    back = back.created_ms(mine.creation.time.0);
+    node.receive_over(stranger, 50, back);
+    assert_eq!(node.verdicts(), [(50, Err(Refusal::Duplicate))]);
+}
+
+#[test]
+fn labels_of_a_bundle_that_came_are_those_it_came_with() {
+    let mut node = alone(Script { wants: Box::new(|_, _, held| Some(Want::give(held, 0))), ..Script::flood() });
+    node.receive(1, from_two(1, nine()).labels([7, 9]));
+    node.carrier(1, true);
+    assert_eq!(data(&mut node)[0].hop.labels, Some([7, 9]));
+}
+
+#[test]
+fn the_best_rank_leaves_first_and_the_control_may_refuse() {
+    let control =
+        Rule { allow: Box::new(|_, held, want| want.filter(|_| held.bundle.sequence != 2)), ..Rule::default() };
+    let router = Script { wants: Box::new(|_, _, held| Some(Want::copy(held, 100 - held.number))), ..Script::flood() };
+    let mut node = Node::of(farlink_bpa::Settings { routes: vec![], ..settings() }, None, router, control);
+    node.carrier(0, false);
+    node.carrier(1, false);
+    for n in 1..=4 {
+        carried(&mut node, n, nine());
+    }
+    node.carrier(0, true);
+    assert_eq!(names(&data(&mut node)), [(0, 4), (0, 3), (0, 1)]);
+}
+
+#[test]
+fn a_flood_reaches_everybody_once_and_leaves_when_its_lifetime_ends() {
+    // A line of four, each with links to both sides.
+    let node = |me: u64| {
+        let to = |n: u32, peer| farlink_bpa::LinkSettings { peer: EndpointId::ipn(peer, 0), ..link(n) };
+        let settings = farlink_bpa::Settings {
+            node_ids: vec![EndpointId::ipn(me, 0)],
+            links: vec![to(0, me - 1), to(1, me + 1)],
+            routes: vec![],
+            ..settings()
+        };
+        let mut node = Node::of(settings, None, Script::epidemic(), Rule::default());
+        node.said.clear();
+        node
+    };
+    let mut net = Net::new((11..15).map(node).collect(), Duration::from_millis(10));
+    for n in 0..3 {
+        net.wire((n, 1), (n + 1, 0));
+    }
+    net.run(Duration::from_secs(5));
+    let mut wanted = support::request(EndpointId::ipn(99, 1), Priority::Normal);
+    wanted.source = EndpointId::ipn(11, 5);
+    net.nodes[0].ask(wanted);
+    net.crossed.clear();
+    net.run(Duration::from_secs(30));
+    let data: Vec<_> = net.crossed.iter().map(|c| (c.0, c.1)).collect();
+    assert_eq!(data, [(0, 1), (1, 2), (2, 3)]);
+    net.run(Duration::from_secs(120));
+    assert_eq!(net.nodes.iter().map(Node::held).sum::<u64>(), 0);
+}
+
+#[test]
+fn offers_go_round_all_neighbours() {
+    let mut node = alone(Script::flood());
+    let strangers: Vec<u32> = (0..20).map(|n| node.comes(n, EndpointId::ipn(100 + u64::from(n), 0))).collect();
+    node.take_sent();
+    node.send(nine(), Priority::Normal);
+    let links: Vec<u32> = data(&mut node).iter().map(|s| s.link.0).collect();
+    assert_eq!(links, strangers);
+}
+
+#[test]
+fn a_stranger_that_claims_to_be_the_destination_is_not_given_what_is_for_it() {
+    let mut node = alone(Script { wants: Box::new(|_, _, _| None), ..Script::flood() });
+    node.ready(1, false);
+    node.carrier(1, true);
+    let claims = node.comes(0, EndpointId::ipn(3, 0));
+    fail_all(&mut node);
+    node.receive_over(0, 1, Bundle::new(EndpointId::ipn(5, 5), EndpointId::ipn(3, 1), 1));
+    assert_eq!(names(&data(&mut node)), [], "{claims} is not the neighbour of that name");
+    node.ready(1, true);
+    assert_eq!(names(&data(&mut node)), [(1, 1)]);
+}
+
+#[test]
+fn the_label_of_a_gift_that_failed_is_what_it_was() {
+    // A policy that hears of it adds what came back; for one that does not, the agent does.
+    for hears in [Hears::KEPT, Hears::KEPT.and(Hears::OUTCOMES)] {
+        let script = Script {
+            hears,
+            on: Box::new(|node, news, out| match *news {
+                News::Kept { bundle, .. } => out.label(bundle, 8),
+                News::Failed { bundle, gave, .. } => out.label(bundle, node.label(node.get(bundle).unwrap()) + gave),
+                _ => {}
+            }),
+            ..Script::flood()
+        };
+        let mut node = alone(script);
+        carried(&mut node, 1, EndpointId::ipn(2, 1));
+        node.carrier(0, true);
+        for _ in 0..3 {
+            let sent = data(&mut node);
+            assert_eq!(sent[0].hop.labels, Some([8, 0]));
+            node.fail(sent[0].id, None);
+        }
+    }
+}

@@ -1,0 +1,121 @@
+//! Local delivery (RFC 9171 5.7).
+
+mod support;
+
+use farlink_base::{EndpointId, Priority, Refusal};
+use farlink_bpa::Settings;
+use farlink_bpa::app::{AppInput, AppOutput, RegistrationId};
+use farlink_bpa::{Input, Output};
+use support::{Node, from_two, settings};
+
+fn here() -> EndpointId {
+    EndpointId::ipn(1, 1)
+}
+
+#[test]
+fn delivery_is_one_at_a_time_and_the_next_waits_for_the_commit_of_the_last() {
+    let mut node = Node::new();
+    node.register(1);
+    node.commit = false;
+    for n in 1..=2 {
+        node.receive(n, from_two(n, here()));
+        assert_eq!(node.deliveries().len() as u64, n - 1, "a crash now would deliver it again, unmarked");
+        node.stored(n);
+    }
+    assert_eq!(node.deliveries().len(), 1);
+    let (delivery, bundle) = node.deliveries()[0].clone();
+    assert!(!bundle.redelivered);
+    node.done(delivery, true);
+    assert_eq!(node.forgotten(), [(1, true)]);
+    assert_eq!(node.deliveries().len(), 1, "a crash now repeats one delivery, not two");
+    node.tell(Input::Store(farlink_base::store::Output::Deleted { bundle: farlink_base::BundleHandle(1) }));
+    assert_eq!(node.deliveries().len(), 2);
+    // The neighbour that missed the acknowledgment sends it again: acknowledged, not delivered.
+    node.receive(9, from_two(1, here()));
+    assert_eq!(node.verdicts().last(), Some(&(9, Ok(()))));
+    assert_eq!(node.deliveries().len(), 2);
+}
+
+#[test]
+fn an_unanswered_delivery_returns_marked_when_its_application_comes_back() {
+    let mut node = Node::new();
+    node.receive(1, from_two(1, here()));
+    assert!(node.waits_for().contains("an application at ipn:1.1"));
+    node.register(1);
+    assert!(node.waits_for().contains("the answer of the application at ipn:1.1"));
+    node.tell(Input::App(AppInput::Unregister { registration: RegistrationId(1) }));
+    node.register(1);
+    let redelivered: Vec<bool> = node.deliveries().iter().map(|(_, d)| d.redelivered).collect();
+    assert_eq!(redelivered, [false, true]);
+}
+
+#[test]
+fn a_delivery_the_application_could_not_take_comes_again_marked() {
+    let mut node = Node::new();
+    node.register(1);
+    node.receive(1, from_two(1, here()));
+    node.done(node.deliveries()[0].0, false);
+    assert_eq!(node.deliveries().iter().map(|(_, d)| d.redelivered).collect::<Vec<_>>(), [false, true]);
+    let last = node.deliveries()[1].0;
+    node.tell(Input::App(AppInput::DeliveryDone { registration: RegistrationId(2), delivery: last, taken: true }));
+    assert_eq!(node.held(), 1, "another registration cannot answer for it");
+    node.done(last, true);
+    node.done(last, true);
+    assert_eq!((node.held(), node.agent.counts().deliveries), (0, 0));
+}
+
+#[test]
+fn urgent_bundles_are_delivered_first() {
+    let mut node = Node::new();
+    node.receive(1, from_two(1, here()));
+    node.receive(2, from_two(2, here()).priority(Priority::Expedited));
+    node.receive(3, from_two(3, here()));
+    node.register(1);
+    for _ in 0..3 {
+        let last = node.deliveries().last().unwrap().0;
+        node.done(last, true);
+    }
+    let order: Vec<u64> = node.deliveries().iter().map(|(_, d)| d.creation.sequence).collect();
+    assert_eq!(order, [2, 1, 3]);
+}
+
+#[test]
+fn a_window_counts_what_is_not_answered() {
+    let mut node = Node::new();
+    let window = AppInput::Register { registration: RegistrationId(1), endpoint: here(), window: 3 };
+    node.tell(Input::App(window));
+    for n in 1..=5 {
+        node.receive(n, from_two(n, here()));
+    }
+    assert_eq!(node.deliveries().len(), 3);
+    node.done(node.deliveries()[1].0, true);
+    assert_eq!(node.deliveries().len(), 4);
+}
+
+#[test]
+fn an_application_registers_at_its_own_node_only_and_so_many() {
+    let limits = farlink_bpa::Limits { registrations: 3, ..Default::default() };
+    let mut node = Node::with(Settings { limits, ..settings() }, None);
+    let endpoints = [EndpointId::ipn(2, 1), EndpointId::Null, EndpointId::ipn(EndpointId::LOCAL_NODE, 7)];
+    for (n, endpoint) in (1..).zip(endpoints.into_iter().chain((8..11).map(|service| EndpointId::ipn(1, service)))) {
+        node.tell(Input::App(AppInput::Register { registration: RegistrationId(n), endpoint, window: 1 }));
+    }
+    let results: Vec<Result<EndpointId, Refusal>> = node
+        .said
+        .iter()
+        .filter_map(
+            |o| if let Output::App(AppOutput::Registered { result, .. }) = o { Some(result.clone()) } else { None },
+        )
+        .collect();
+    let ok = |service| Ok(EndpointId::ipn(1, service));
+    let (unknown, full) = (Err(Refusal::Unknown), Err(Refusal::NoResources));
+    assert_eq!(results, [unknown.clone(), unknown, ok(7), ok(8), ok(9), full]);
+}
+
+#[test]
+fn a_bundle_sent_to_this_node_is_delivered_here() {
+    let mut node = Node::new();
+    node.register(1);
+    node.send(here(), Priority::Normal);
+    assert_eq!((node.deliveries().len(), node.sent().len(), node.results()), (1, 0, vec![true]));
+}

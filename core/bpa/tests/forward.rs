@@ -1,0 +1,125 @@
+//! Forwarding (RFC 9171 5.4): what leaves, and what becomes of it.
+
+mod support;
+
+use farlink_base::{EndpointId, LinkId, Priority, Refusal};
+use support::{Bundle, Node};
+
+#[test]
+fn a_refusing_neighbour_is_tried_again_later_and_a_lost_session_at_once() {
+    let mut node = Node::new();
+    node.send(EndpointId::ipn(2, 1), Priority::Normal);
+    assert!(node.waits_for().contains("acknowledgment on link to2"));
+    node.fail(node.sent()[0].id, None);
+    assert_eq!(node.sent().len(), 2);
+    node.fail(node.sent()[1].id, Some(Refusal::NoResources));
+    assert_eq!(node.sent().len(), 2);
+    assert!(node.waits_for().contains("ipn:2.0 refused it"));
+    node.wait_ms(5000);
+    assert_eq!(node.sent().len(), 3);
+    // "Already received" is as good as sent.
+    node.fail(node.sent()[2].id, Some(Refusal::Duplicate));
+    assert_eq!(node.held(), 0);
+}
+
+#[test]
+fn what_leaves_carries_previous_node_hop_count_and_age() {
+    let mut node = Node::new();
+    let bundle = Bundle::new(EndpointId::ipn(2, 5), EndpointId::ipn(9, 1), 3).created_ms(0).hops(0, 3).age_ms(100);
+    node.ready(1, false);
+    node.receive(1, bundle);
+    node.wait_ms(250);
+    node.ready(1, true);
+    let sent = node.sent()[0].clone();
+    assert_eq!(sent.link, LinkId(1), "by the static route ipn:9.*");
+    assert_eq!(sent.hop.previous, EndpointId::ipn(1, 0));
+    assert_eq!((sent.hop.hops, sent.hop.age_ms), (1, 350));
+}
+
+#[test]
+fn a_broken_transfer_moves_to_the_sibling_link_at_once() {
+    let spare = farlink_bpa::LinkSettings { peer: EndpointId::ipn(2, 0), name: "spare".into(), ..support::link(5) };
+    let mut node = Node::new();
+    node.add_link(&spare);
+    node.send(EndpointId::ipn(2, 1), Priority::Normal);
+    let first = node.take_sent()[0].clone();
+    node.carrier(first.link.0, false);
+    node.fail(first.id, None);
+    let other = if first.link == LinkId(0) { 5 } else { 0 };
+    assert_eq!(node.sent_over(other).len(), 1);
+}
+
+#[test]
+fn urgent_bundles_leave_first_and_of_one_class_in_order_of_arrival() {
+    let mut node = Node::new();
+    node.ready(0, false);
+    for priority in [Priority::Normal, Priority::Bulk, Priority::Expedited, Priority::Normal, Priority::Expedited] {
+        node.send(EndpointId::ipn(2, 1), priority);
+    }
+    node.ready(0, true);
+    assert_eq!(node.sent_over(0), [2, 4, 0, 3, 1]);
+}
+
+#[test]
+fn an_answer_is_heard_once() {
+    let mut node = Node::new();
+    node.send(EndpointId::ipn(2, 1), Priority::Normal);
+    node.send(EndpointId::ipn(2, 1), Priority::Normal);
+    let id = node.sent()[0].id;
+    node.confirm(id);
+    node.confirm(id);
+    node.fail(id, Some(Refusal::NoResources));
+    node.fail(farlink_base::layer::SendId(987_654_321), None);
+    assert_eq!((node.held(), node.sent().len()), (1, 2));
+}
+
+#[test]
+fn a_neighbour_that_fails_again_and_again_counts_as_refusing() {
+    let mut node = Node::new();
+    node.send(EndpointId::ipn(2, 1), Priority::Normal);
+    for n in 0..3 {
+        node.fail(node.sent()[n].id, None);
+        assert_eq!(node.sent().len(), n + 2, "at once");
+    }
+    node.fail(node.sent()[3].id, None);
+    assert_eq!(node.sent().len(), 4);
+    node.wait_ms(9000);
+    assert_eq!(node.sent().len(), 5);
+}
+
+#[test]
+fn why_a_bundle_waits_is_said() {
+    let mut node = Node::new();
+    node.commit = false;
+    node.send(EndpointId::ipn(8, 1), Priority::Normal);
+    assert_eq!(node.waits_for(), "no route to ipn:8.0");
+    node.send(EndpointId::ipn(2, 1), Priority::Normal);
+    assert_eq!(node.why(2), "acknowledgment on link to2");
+    node.receive(1, support::from_two(1, EndpointId::ipn(1, 1)));
+    assert_eq!(node.why(3), "the store");
+    node.stored(3);
+    assert_eq!(node.why(3), "an application at ipn:1.1");
+    node.ready(1, false);
+    node.send(EndpointId::ipn(3, 1), Priority::Normal);
+    assert_eq!(node.why(4), "its turn on link to3 to ipn:3.0 (1 bundles queued)");
+    node.carrier(1, false);
+    assert_eq!(node.why(4), "link to3 to ipn:3.0 is down");
+    let status = node.agent.status(node.now);
+    assert_eq!((status.links[1].queued, status.links[0].in_flight, status.links[1].up), (1, 1, false));
+}
+
+#[test]
+fn a_link_that_takes_one_bundle_gets_the_next_when_it_says_so_again() {
+    let mut node = Node::new();
+    let takes = |ready| farlink_bpa::Input::TakesOne { link: LinkId(0), ready };
+    node.tell(takes(false));
+    for _ in 0..3 {
+        node.send(EndpointId::ipn(2, 1), Priority::Normal);
+    }
+    node.ready(0, true);
+    assert!(node.sent().is_empty(), "its contact may have begun; it is busy");
+    for sent in 1..=3 {
+        node.tell(takes(true));
+        assert_eq!(node.sent().len(), sent);
+    }
+}

@@ -1,0 +1,272 @@
+//! Reassembly (RFC 9171 5.9).
+
+mod support;
+
+use farlink_base::{BundleHandle, DeleteReason, EndpointId, Event, Facts, Payload, Refusal};
+use farlink_bpa::app::AdminInput;
+use farlink_bpa::{Limits, Reading, Settings};
+use std::ops::Range;
+use support::{Bundle, Node, from_two, settings};
+
+fn content() -> Vec<u8> {
+    (0..=255).collect()
+}
+
+/// 256 bytes for service 1 here.
+fn whole() -> Bundle {
+    from_two(1, EndpointId::ipn(1, 1)).payload(Payload::from(content()))
+}
+
+/// A node whose application listens, and that got these fragments of the whole.
+fn with(ranges: &[Range<u64>]) -> Node {
+    let mut node = Node::new();
+    node.register(1);
+    for (ticket, range) in (1..).zip(ranges) {
+        node.receive(ticket, whole().piece(range.clone()));
+    }
+    node
+}
+
+fn payloads(node: &Node) -> Vec<Vec<u8>> {
+    node.deliveries().iter().map(|(_, d)| d.payload.to_bytes().unwrap().to_vec()).collect()
+}
+
+#[test]
+fn fragments_are_joined_before_delivery() {
+    let node = with(&[200..256, 0..100, 100..200]);
+    assert_eq!(payloads(&node), [content()]);
+    assert_eq!(node.verdicts().len(), 3);
+    assert_eq!(node.put(), [1, 2, 3], "the whole is no record of its own");
+    assert_eq!(node.held(), 4, "the whole and its parts");
+    assert!(node.events().iter().any(|e| matches!(e, Event::Reassembled { .. })));
+    assert_eq!(node.why(1), "the delivery of what it is part of");
+}
+
+#[test]
+fn the_whole_waits_until_all_its_parts_are_durable() {
+    let mut node = Node::new();
+    node.register(1);
+    node.commit = false;
+    for (ticket, range) in (1..).zip([0..100, 100..200, 200..256]) {
+        node.receive(ticket, whole().piece(range));
+    }
+    for part in [2, 3] {
+        node.stored(part);
+        assert!(node.deliveries().is_empty());
+    }
+    node.stored(1);
+    assert_eq!(payloads(&node), [content()]);
+}
+
+#[test]
+fn one_delete_remembers_the_original_and_later_fragments_are_acknowledged_and_not_kept() {
+    let mut node = with(&[0..128, 128..256]);
+    let delivery = node.deliveries()[0].0;
+    node.done(delivery, true);
+    assert_eq!((node.forgotten(), node.held()), (vec![(1, true), (2, false)], 0));
+    assert_eq!(node.agent.counts().fragments, 0);
+    node.receive(8, whole().piece(0..50));
+    node.receive(9, whole());
+    assert_eq!(node.verdicts()[2..], [(8, Ok(())), (9, Ok(()))]);
+    node.begins(0, 10, whole().piece(50..256));
+    assert_eq!(node.verdicts()[4], (10, Err(Refusal::Duplicate)));
+    assert_eq!((node.held(), node.deliveries().len()), (0, 1));
+}
+
+#[test]
+fn one_deliverys_window_opens_when_the_first_part_is_forgotten() {
+    let mut node = with(&[0..128, 128..256]);
+    node.receive(3, from_two(2, EndpointId::ipn(1, 1)));
+    node.commit = false;
+    node.done(node.deliveries()[0].0, true);
+    assert_eq!(node.deliveries().len(), 1);
+    node.tell(farlink_bpa::Input::Store(farlink_base::store::Output::Deleted { bundle: BundleHandle(1) }));
+    assert_eq!(node.deliveries().len(), 2);
+}
+
+#[test]
+fn the_whole_expires_with_its_earliest_part_and_frees_them_all() {
+    let mut node = Node::new();
+    node.receive(1, whole().piece(0..128));
+    node.receive(2, whole().age_ms(0).piece(128..256).lifetime_ms(9000));
+    assert_eq!(node.held(), 3, "the second says that less of its lifetime is left");
+    node.wait_ms(9500);
+    assert_eq!((node.held(), node.agent.counts().fragments), (0, 0));
+    assert_eq!(node.deleted(), [DeleteReason::Expired; 3]);
+    assert_eq!(node.forgotten(), [(1, false), (2, false)]);
+}
+
+#[test]
+fn fragments_that_miss_others_expire_and_leave_nothing() {
+    let mut node = with(&[0..100, 150..256]);
+    assert_eq!(node.waits_for(), "the other fragments");
+    node.wait_ms(61_000);
+    assert_eq!((node.held(), node.agent.counts().fragments), (0, 0));
+}
+
+#[test]
+fn overlapping_fragments_give_the_same_bytes() {
+    for ranges in [
+        vec![0..100, 50..150, 100..256],
+        vec![50..150, 0..256],
+        vec![0..10, 0..100, 0..150, 140..256],
+        vec![100..200, 50..120, 190..256, 0..60],
+        vec![0..100, 0..100, 20..30, 100..256],
+    ] {
+        let mut node = with(&ranges);
+        assert_eq!(payloads(&node), [content()], "{ranges:?}");
+        assert!(node.verdicts().iter().all(|(_, result)| result.is_ok()));
+        node.done(node.deliveries()[0].0, true);
+        assert_eq!((node.held(), node.agent.counts().fragments), (0, 0), "{ranges:?}");
+    }
+}
+
+#[test]
+fn fragments_that_contradict_those_before_are_left_out() {
+    let first = 0..100;
+    let mut node = with(&[first]);
+    // Another length of the original, a place beyond its end.
+    let mut longer = whole().payload(Payload::fill(0, 300)).piece(100..200);
+    longer.meta.id ^= 1;
+    node.receive(7, longer);
+    let beyond = Bundle { meta: support::piece(&whole().piece(200..256).meta, 0..56), hop: Default::default() };
+    let beyond = beyond.change(|m| {
+        let mut rare = *m.rare.take().unwrap();
+        rare.fragment = rare.fragment.map(|mut f| {
+            f.offset = u64::MAX - 10;
+            f
+        });
+        m.rare = rare.boxed();
+    });
+    node.receive(8, beyond);
+    assert!(payloads(&node).is_empty());
+    node.receive(9, whole().piece(100..256));
+    assert_eq!(payloads(&node), [content()]);
+}
+
+#[test]
+fn fragments_for_others_go_on_as_they_are() {
+    let mut node = Node::new();
+    let bundle = from_two(1, EndpointId::ipn(3, 1));
+    node.receive(1, bundle.piece(0..500));
+    node.receive(2, bundle.piece(500..1000));
+    let sent: Vec<_> = node.sent().iter().map(|s| s.bundle.fragment().unwrap().offset).collect();
+    assert_eq!(sent, [0, 500]);
+}
+
+#[test]
+fn a_part_the_store_refuses_is_awaited_again_and_costs_no_other() {
+    let mut node = Node::new();
+    node.register(1);
+    node.commit = false;
+    node.receive(1, whole().piece(0..128));
+    node.stored(1);
+    node.receive(2, whole().piece(128..256));
+    node.store_refuses(2);
+    assert_eq!(node.verdicts(), [(1, Ok(())), (2, Err(Refusal::NoResources))]);
+    assert_eq!((node.held(), node.waits_for().as_str()), (1, "the other fragments"));
+    node.commit = true;
+    node.receive(3, whole().piece(128..256));
+    assert_eq!(payloads(&node), [content()]);
+}
+
+#[test]
+fn a_part_that_is_cancelled_is_awaited_again() {
+    let mut node = Node::new();
+    for (ticket, range) in (1..).zip([0..128, 128..256]) {
+        node.receive(ticket, whole().piece(range));
+    }
+    node.admin(AdminInput::Cancel { bundle: BundleHandle(1) });
+    assert_eq!(node.held(), 1);
+    node.register(1);
+    node.receive(3, whole().piece(0..128));
+    assert_eq!(payloads(&node), [content()]);
+}
+
+#[test]
+fn a_whole_that_is_cancelled_takes_its_parts_with_it() {
+    let mut node = Node::new();
+    for (ticket, range) in (1..).zip([0..128, 128..256]) {
+        node.receive(ticket, whole().piece(range));
+    }
+    node.admin(AdminInput::Cancel { bundle: BundleHandle(3) });
+    assert_eq!((node.held(), node.agent.counts().fragments), (0, 0));
+}
+
+#[test]
+fn a_whole_that_cannot_be_read_is_delivered_later_and_a_damaged_one_goes_with_its_parts() {
+    let mut node = with(&[0..128, 128..256]);
+    node.unreadable(Reading::Delivery(node.deliveries()[0].0), false);
+    node.wait_ms(1000);
+    assert_eq!(payloads(&node).len(), 2);
+    node.unreadable(Reading::Delivery(node.deliveries()[1].0), true);
+    assert_eq!((node.held(), node.agent.counts().fragments), (0, 0));
+    assert!(node.forgotten().iter().all(|(_, remembered)| !remembered), "it was not delivered");
+}
+
+#[test]
+fn a_fragmented_administrative_record_nobody_listens_for_leaves_nothing() {
+    let record = [vec![b'R'], content()].concat();
+    let bundle = from_two(1, EndpointId::ipn(1, 0)).facts(Facts::ADMIN).payload(Payload::from(record));
+    let mut node = Node::new();
+    node.receive(1, bundle.piece(0..128));
+    node.receive(2, bundle.piece(128..257));
+    assert_eq!((node.held(), node.agent.counts().fragments), (0, 0));
+}
+
+#[test]
+fn the_same_bundle_in_one_piece_is_not_acknowledged_on_the_strength_of_parts_that_are_not_durable() {
+    let mut node = Node::new();
+    node.commit = false;
+    node.receive(1, whole().piece(0..128));
+    node.receive(2, whole().piece(128..256));
+    node.receive(3, whole());
+    node.begins(0, 4, whole());
+    assert!(node.verdicts().iter().all(|(_, result)| result.is_err()), "{:?}", node.verdicts());
+    node.stored(1);
+    node.stored(2);
+    node.receive(5, whole());
+    assert_eq!(node.verdicts().last(), Some(&(5, Ok(()))));
+}
+
+#[test]
+fn a_whole_and_fragments_of_it_are_delivered_once() {
+    let mut node = Node::new();
+    node.receive(1, whole());
+    node.receive(2, whole().piece(0..128));
+    node.register(1);
+    node.receive(3, whole().piece(128..256));
+    for (delivery, _) in node.deliveries() {
+        node.done(delivery, true);
+    }
+    assert_eq!(payloads(&node), [content()]);
+    node.wait_ms(61_000);
+    assert_eq!((payloads(&node).len(), node.held(), node.agent.counts().fragments), (1, 0, 0));
+}
+
+#[test]
+fn so_many_fragments_wait_and_what_was_acknowledged_is_kept() {
+    let limits = Limits { fragments: 2, ..Limits::default() };
+    let mut node = Node::with(Settings { limits, ..settings() }, None);
+    for n in 0..4 {
+        node.receive(n, from_two(n, EndpointId::ipn(1, 1)).piece(0..500));
+    }
+    assert_eq!((node.held(), node.deleted()), (2, vec![]));
+    let full = Err(Refusal::NoResources);
+    assert_eq!(node.verdicts(), [(0, Ok(())), (1, Ok(())), (2, full), (3, full)]);
+}
+
+#[test]
+fn a_fragment_that_lies_about_the_total_does_not_keep_the_others_from_being_joined() {
+    let mut node = Node::new();
+    node.register(1);
+    let longer = from_two(1, EndpointId::ipn(1, 1)).payload(Payload::fill(9, 300));
+    node.receive(1, longer.piece(50..60));
+    for (ticket, range) in (2..).zip([0..100, 100..256]) {
+        node.receive(ticket, whole().piece(range));
+    }
+    assert_eq!(payloads(&node), [content()]);
+    node.done(node.deliveries()[0].0, true);
+    node.wait_ms(61_000);
+    assert_eq!((node.held(), node.agent.counts().fragments), (0, 0));
+}

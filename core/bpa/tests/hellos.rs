@@ -1,0 +1,132 @@
+//! Hellos: what neighbours tell each other when they meet.
+
+mod support;
+
+use farlink_base::{EndpointId, LinkId, Priority, Refusal};
+use farlink_book::{Hears, News};
+use support::Script;
+use support::meeting::{alone, carried, data, hello, hello_of, names, nine};
+
+#[test]
+fn hellos_are_sent_at_up_and_heard_from_the_neighbour_itself_only() {
+    let mut node = alone(Script::epidemic());
+    carried(&mut node, 1, nine());
+    let id = node.agent.bundles(node.now, 1)[0].id.fingerprint();
+    node.carrier(0, true);
+    let sent = node.take_sent();
+    assert_eq!(sent.len(), 1, "nothing is copied before the summary is here");
+    assert_eq!((sent[0].bundle.is_administrative(), &sent[0].bundle.destination), (true, &EndpointId::ipn(2, 0)));
+    // Another node's hello, over this link: no.
+    let content = [&[b'H', 1, 1][..], &[0; 24]].concat();
+    hello_of(&mut node, 0, EndpointId::ipn(3, 0), content);
+    assert_eq!(names(&data(&mut node)), []);
+    hello(&mut node, 0, &[id], true);
+    assert_eq!(names(&data(&mut node)), [], "it has it");
+    node.carrier(1, true);
+    hello(&mut node, 1, &[id ^ 1], true);
+    assert_eq!(names(&data(&mut node)), [(1, 1)]);
+}
+
+#[test]
+fn the_wait_for_a_summary_ends() {
+    let mut node = alone(Script::epidemic());
+    carried(&mut node, 1, nine());
+    node.carrier(0, true);
+    node.wait_ms(1990);
+    assert_eq!(names(&data(&mut node)), []);
+    node.wait_ms(20);
+    assert_eq!(names(&data(&mut node)), [(0, 1)]);
+}
+
+#[test]
+fn a_summary_lists_what_is_held_and_was_delivered_and_nothing_else() {
+    let mut node = alone(Script::epidemic());
+    for n in 1..=3 {
+        carried(&mut node, n, nine());
+    }
+    node.register(1);
+    carried(&mut node, 4, EndpointId::ipn(1, 1));
+    node.carrier(1, true);
+    node.carrier(1, false);
+    node.carrier(1, true);
+    let sent = node.take_sent();
+    let hello = sent.iter().rfind(|s| s.bundle.is_administrative()).unwrap();
+    let bytes = hello.bundle.payload.to_bytes().unwrap();
+    assert_eq!(u32::from_be_bytes(bytes[19..23].try_into().unwrap()), 4, "other hellos are no bundles to have");
+}
+
+#[test]
+fn a_hello_that_failed_is_said_again_to_its_neighbour_and_to_nobody_else() {
+    let mut node = alone(Script::flood());
+    node.carrier(0, true);
+    let hello = node.take_sent();
+    assert_eq!(hello.len(), 1);
+    node.fail(hello[0].id, None);
+    node.carrier(1, true);
+    node.wait_ms(2500);
+    let sent = node.take_sent();
+    assert!(
+        !sent.is_empty() && sent.iter().all(|s| s.bundle.destination == EndpointId::ipn(u64::from(s.link.0) + 2, 0)),
+        "{sent:?}"
+    );
+    assert_eq!(sent.iter().filter(|s| s.link == LinkId(0)).count(), 1);
+    node.fail(sent.iter().find(|s| s.link == LinkId(0)).unwrap().id, Some(Refusal::NoResources));
+    node.carrier(0, false);
+    assert!(node.agent.bundles(node.now, 9).iter().all(|b| b.destination != EndpointId::ipn(2, 0)), "out of date");
+}
+
+#[test]
+fn policies_hear_nothing_of_hellos() {
+    let (said, heard) = std::sync::mpsc::channel();
+    let script = Script {
+        hears: Hears::ALL,
+        on: Box::new(move |_, news, _| match news {
+            News::Up { .. } | News::Down { .. } | News::LinkUp { .. } | News::LinkDown { .. } => {}
+            news => said.send(format!("{news:?}")).unwrap_or_default(),
+        }),
+        ..Script::flood()
+    };
+    let mut node = alone(script);
+    node.carrier(0, true);
+    let hello = node.take_sent();
+    node.fail(hello[0].id, None);
+    let again = node.take_sent();
+    node.confirm(again[0].id);
+    assert_eq!(heard.try_iter().collect::<Vec<_>>(), Vec::<String>::new());
+    assert_eq!(node.held(), 0);
+}
+
+#[test]
+fn a_summary_made_before_a_copy_arrived_does_not_bring_a_second_one() {
+    let mut node = alone(Script::epidemic());
+    carried(&mut node, 1, nine());
+    node.carrier(0, true);
+    node.wait_ms(2100);
+    let copy = data(&mut node);
+    assert_eq!(names(&copy), [(0, 1)]);
+    hello(&mut node, 0, &[], true);
+    node.confirm(copy[0].id);
+    node.admin(farlink_bpa::app::AdminInput::AddRoute { pattern: "ipn:44.0".into(), next_hop: nine() });
+    node.carrier(0, false);
+    node.carrier(0, true);
+    node.wait_ms(2100);
+    assert_eq!(names(&data(&mut node)), []);
+    // Nor where it says itself that it had it.
+    node.send(nine(), Priority::Normal);
+    let copy = data(&mut node);
+    hello(&mut node, 0, &[], true);
+    let again = data(&mut node);
+    node.fail(copy[0].id, Some(Refusal::Duplicate));
+    node.wait_ms(30_000);
+    assert_eq!((copy.len(), names(&again), names(&data(&mut node))), (1, vec![(0, 1)], vec![]));
+}
+
+#[test]
+fn a_stranger_that_claims_this_nodes_own_name_has_none() {
+    let mut node = alone(Script::epidemic());
+    node.comes(1, EndpointId::ipn(1, 0));
+    assert!(node.sent().is_empty(), "no hello to oneself");
+    assert_eq!(node.held(), 0);
+    let link = node.agent.status(node.now).links.into_iter().find(|link| link.name != "to2" && link.name != "to3");
+    assert!(link.is_none_or(|link| link.peer.is_null()));
+}

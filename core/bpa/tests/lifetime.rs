@@ -1,0 +1,95 @@
+//! The end of lifetimes (RFC 9171 5.5) and what a restart finds.
+
+mod support;
+
+use farlink_base::{Clock, DeleteReason, DtnTime, Duration, EndpointId, Event, Refusal};
+use farlink_bpa::Input;
+use support::{Bundle, NOW_UTC, Node, from_two};
+
+fn here() -> EndpointId {
+    EndpointId::ipn(1, 1)
+}
+
+#[test]
+fn a_bundle_expires_on_the_monotonic_clock_and_a_clock_step_expires_nothing() {
+    let mut node = Node::new();
+    node.receive(1, from_two(1, here()));
+    let year_ahead = DtnTime(NOW_UTC.0 + 31_536_000_000);
+    node.tell(Input::Clock(Clock { at: node.now, utc: Some(year_ahead), error_ms: 0 }));
+    assert!(node.events().iter().any(|e| matches!(e, Event::ClockStepped { step_ms: 31_536_000_000 })));
+    node.wait(Duration::from_secs(59));
+    assert_eq!(node.held(), 1);
+    node.wait(Duration::from_secs(2));
+    assert_eq!((node.held(), node.deleted()), (0, vec![DeleteReason::Expired]));
+}
+
+#[test]
+fn an_expired_or_future_bundle_is_judged_by_clock_and_age() {
+    let mut node = Node::new();
+    let made = |time: u64, age: Option<u64>| {
+        let bundle = Bundle::new(EndpointId::ipn(2, 5), here(), time).created_ms(time).lifetime_ms(1000);
+        if let Some(age) = age { bundle.age_ms(age) } else { bundle }
+    };
+    node.receive(1, made(NOW_UTC.0 - 2000, None));
+    node.receive(2, made(NOW_UTC.0 + 999_999_999, None));
+    node.receive(3, made(0, Some(1500)));
+    node.receive(4, made(0, Some(500)));
+    let expired = Err(Refusal::Expired);
+    let mut verdicts = node.verdicts();
+    verdicts.sort_by_key(|(ticket, _)| *ticket);
+    assert_eq!(verdicts, [(1, expired), (2, Ok(())), (3, expired), (4, Ok(()))]);
+}
+
+#[test]
+fn nothing_is_sent_or_delivered_after_its_end_however_late_that_is_seen() {
+    let mut node = Node::new();
+    node.ready(1, false);
+    node.receive(1, from_two(1, EndpointId::ipn(3, 1)).lifetime_ms(1000));
+    node.receive(2, from_two(2, here()).lifetime_ms(1000));
+    // The very instant after, before the book has noticed.
+    node.now += Duration::from_nanos(1_000_000_001);
+    node.once(Input::Ready { link: farlink_base::LinkId(1), ready: true });
+    node.settle();
+    node.register(1);
+    assert_eq!((node.sent().len(), node.deliveries().len()), (0, 0));
+    node.wait_ms(50);
+    assert_eq!((node.held(), node.deleted()), (0, vec![DeleteReason::Expired; 2]));
+}
+
+#[test]
+fn what_is_being_sent_when_it_expires_is_taken_back_and_its_late_answer_is_nothing() {
+    let mut node = Node::new();
+    node.receive(1, from_two(1, EndpointId::ipn(3, 1)).lifetime_ms(1000));
+    let id = node.sent()[0].id;
+    node.wait_ms(1100);
+    assert_eq!((node.held(), node.deleted()), (0, vec![DeleteReason::Expired]));
+    assert!(
+        node.said.iter().any(|o| matches!(o, farlink_bpa::Output::Cancel { id: cancelled, .. } if *cancelled == id))
+    );
+    node.receive(2, from_two(2, EndpointId::ipn(3, 1)));
+    node.fail(id, None);
+    node.confirm(id);
+    assert_eq!((node.held(), node.deleted().len(), node.agent.counts().sends), (1, 1, 1));
+}
+
+#[test]
+fn what_is_with_an_application_when_it_expires_is_withdrawn() {
+    let mut node = Node::new();
+    node.register(1);
+    node.receive(1, from_two(1, here()).lifetime_ms(1000));
+    node.receive(2, from_two(2, here()));
+    node.wait_ms(1100);
+    assert_eq!(node.deliveries().len(), 2, "the next has its turn");
+    node.done(node.deliveries()[0].0, true);
+    assert_eq!(node.held(), 1, "a late answer is nothing");
+    node.done(node.deliveries()[1].0, true);
+    assert_eq!(node.held(), 0);
+}
+
+#[test]
+fn a_lifetime_without_end_ends_never() {
+    let mut node = Node::new();
+    node.receive(1, from_two(1, here()).lifetime_ms(u64::MAX));
+    node.wait(Duration::from_secs(1 << 30));
+    assert_eq!(node.held(), 1);
+}

@@ -1,0 +1,209 @@
+//! Neighbours and links that come, change and go while the node runs.
+
+mod support;
+
+use farlink_base::{Duration, EndpointId, LinkId, NodeId, Priority};
+use farlink_book::Hears;
+use farlink_bpa::Input;
+use farlink_bpa::app::AdminInput;
+use std::sync::mpsc;
+use support::{Node, Script, from_two, link, settings};
+
+#[test]
+fn dynamic_links_come_and_go_ten_thousand_times_and_leave_nothing() {
+    let mut node = Node::routed(Script::epidemic());
+    node.wait(Duration::from_secs(61));
+    let before = node.agent.counts();
+    for n in 0..10_000u32 {
+        let link = node.comes(n % 7, EndpointId::ipn(100 + u64::from(n % 1000), 0));
+        if n % 3 == 0 {
+            node.receive_over(link, u64::from(n), from_two(u64::from(n), EndpointId::ipn(100, 1)).lifetime_ms(10));
+        }
+        node.goes(link);
+        for sent in node.take_sent() {
+            node.fail(sent.id, None);
+        }
+        node.now += Duration::from_millis(1);
+    }
+    node.wait(Duration::from_secs(61));
+    assert_eq!(node.agent.counts(), before);
+    assert_eq!(node.agent.status(node.now).links.len(), 2);
+}
+
+#[test]
+fn a_claimed_name_does_not_displace_a_configured_one() {
+    let mut node = Node::new();
+    node.comes(0, EndpointId::ipn(2, 0));
+    node.send(EndpointId::ipn(2, 1), Priority::Normal);
+    assert_eq!(node.sent()[0].link, LinkId(0));
+}
+
+#[test]
+fn a_claimed_name_does_not_displace_a_proven_one() {
+    let mut node = Node::new();
+    let four = EndpointId::ipn(4, 0);
+    node.comes(0, four.clone());
+    let proven = LinkId(LinkId::DYNAMIC | 1);
+    node.tell(Input::PeerUp { link: proven, claimed: Some(four.clone()), node: None, proven: Some(four.clone()) });
+    node.ready(proven.0, true);
+    node.comes(2, four);
+    node.send(EndpointId::ipn(4, 1), Priority::Normal);
+    assert_eq!(node.sent()[0].link, proven);
+}
+
+#[test]
+fn a_bundle_for_a_stranger_waits_for_it_and_leaves_when_it_comes() {
+    let mut node = Node::new();
+    node.send(EndpointId::ipn(4, 1), Priority::Normal);
+    assert_eq!(node.waits_for(), "no route to ipn:4.0");
+    let link = node.comes(0, EndpointId::ipn(4, 0));
+    assert_eq!(node.sent_over(link).len(), 1);
+}
+
+#[test]
+fn what_was_queued_for_a_removed_link_takes_another_and_waits_where_there_is_none() {
+    let mut node = Node::new();
+    let spare = farlink_bpa::LinkSettings { peer: EndpointId::ipn(2, 0), name: "spare".into(), ..link(5) };
+    node.ready(0, false);
+    for _ in 0..3 {
+        node.send(EndpointId::ipn(2, 1), Priority::Normal);
+    }
+    node.add_link(&spare);
+    node.ready(5, false);
+    node.remove_link(0);
+    assert_eq!(node.agent.status(node.now).links.iter().find(|l| l.name == "spare").map(|l| l.queued), Some(3));
+    node.remove_link(5);
+    assert_eq!((node.held(), node.waits_for().as_str()), (3, "no route to ipn:2.0"));
+    node.add_link(&link(0));
+    assert_eq!(node.sent_over(0).len(), 3, "it is back");
+    assert!(!node.agent.add_link(node.now, &link(0), &mut node.said), "once");
+}
+
+#[test]
+fn a_static_route_added_while_running_is_taken_by_what_waits() {
+    let mut node = Node::new();
+    node.send(EndpointId::ipn(7, 1), Priority::Normal);
+    assert!(node.sent().is_empty());
+    node.admin(AdminInput::AddRoute { pattern: "ipn:7.*".into(), next_hop: EndpointId::ipn(3, 0) });
+    assert_eq!(node.sent()[0].link, LinkId(1));
+    node.admin(AdminInput::RemoveRoute { pattern: "ipn:7.*".into() });
+    node.send(EndpointId::ipn(7, 1), Priority::Normal);
+    assert_eq!(node.sent().len(), 1);
+}
+
+#[test]
+fn what_is_queued_along_a_static_route_leaves_its_queue_with_the_route() {
+    let mut node = Node::new();
+    node.ready(1, false);
+    node.admin(AdminInput::AddRoute { pattern: "ipn:7.*".into(), next_hop: EndpointId::ipn(3, 0) });
+    node.send(EndpointId::ipn(7, 1), Priority::Normal);
+    node.admin(AdminInput::RemoveRoute { pattern: "ipn:7.*".into() });
+    node.ready(1, true);
+    assert_eq!((node.sent().len(), node.waits_for().as_str()), (0, "no route to ipn:7.0"));
+}
+
+#[test]
+fn a_router_that_reads_the_plan_hears_of_links_that_come_and_go() {
+    let (said, heard) = mpsc::channel();
+    let script = Script {
+        uses_plan: true,
+        on_plan: Box::new(move |plan| said.send(plan.links.len()).unwrap_or_default()),
+        ..Script::default()
+    };
+    let mut node = Node::of(settings(), Some(support::plan(0, 100, 80_000)), script, support::Rule::default());
+    assert_eq!(heard.try_iter().last(), Some(1));
+    node.remove_link(0);
+    assert_eq!(heard.try_iter().last(), Some(0));
+    node.add_link(&link(0));
+    assert_eq!(heard.try_iter().last(), Some(1));
+}
+
+#[test]
+fn a_thousand_flaps_arm_no_more_timers_and_each_costs_the_same() {
+    for router in [Script::default(), Script::flood(), Script::epidemic()] {
+        let hears = Script { hears: Hears::ALL, ..router };
+        let mut node = Node::of(settings(), Some(support::plan(0, 100_000, 80_000)), hears, support::Rule::default());
+        for n in 0..20 {
+            node.receive(n, from_two(n, EndpointId::ipn(7, 1)).lifetime_ms(1_000_000));
+        }
+        let flap = |node: &mut Node| {
+            let before = node.said.len();
+            node.carrier(0, false);
+            node.carrier(0, true);
+            let said = node.said.len() - before;
+            // The layer fails what it had before, but not what it was given since.
+            let sent = node.sent();
+            node.said.drain(..before);
+            let new = node.sent();
+            for old in sent.iter().filter(|old| new.iter().all(|new| new.id != old.id)) {
+                node.fail(old.id, None);
+            }
+            (said, node.agent.counts().timers, node.agent.counts().bundles)
+        };
+        let first: Vec<_> = (0..5).map(|_| flap(&mut node)).collect();
+        for _ in 0..1000 {
+            flap(&mut node);
+        }
+        let last: Vec<_> = (0..5).map(|_| flap(&mut node)).collect();
+        assert_eq!(first[4], last[4], "{first:?} {last:?}");
+    }
+}
+
+#[test]
+fn a_neighbour_with_sessions_is_met_when_its_session_begins() {
+    let (said, heard) = mpsc::channel();
+    let script = Script {
+        hears: Hears::PEERS,
+        on: Box::new(move |node, news, _| {
+            let (up, peer) = match *news {
+                farlink_book::News::Up { peer } => (true, peer),
+                farlink_book::News::Down { peer } => (false, peer),
+                _ => return,
+            };
+            said.send((up, node.peers.get(peer).map(|peer| peer.node))).unwrap_or_default();
+        }),
+        ..Script::default()
+    };
+    let with_sessions = farlink_bpa::LinkSettings { sessions: true, ..link(0) };
+    let settings = farlink_bpa::Settings { links: vec![with_sessions], ..settings() };
+    let mut node = Node::of(settings, None, script, support::Rule::default());
+    let news = || heard.try_iter().map(|(up, _)| up).collect::<Vec<_>>();
+    assert_eq!(news(), []);
+    let up = |node: &mut Node| {
+        node.tell(Input::PeerUp { link: LinkId(0), claimed: None, node: Some(NodeId::ipn(2)), proven: None });
+    };
+    up(&mut node);
+    assert_eq!(news(), [true]);
+    node.goes(0);
+    node.carrier(0, false);
+    node.carrier(0, true);
+    assert_eq!(news(), [false]);
+    up(&mut node);
+    node.carrier(0, false);
+    assert_eq!(news(), [true, false]);
+}
+
+#[test]
+fn so_many_strangers_and_no_more() {
+    let limits = farlink_bpa::Limits { dynamic_links: 2, ..Default::default() };
+    let mut node = Node::with(farlink_bpa::Settings { limits, ..settings() }, None);
+    for n in 0..4 {
+        node.comes(n, EndpointId::ipn(10 + u64::from(n), 0));
+    }
+    assert_eq!(node.agent.status(node.now).links.len(), 4);
+    node.receive_over(LinkId::DYNAMIC | 3, 1, from_two(1, EndpointId::ipn(1, 1)));
+    assert_eq!(node.verdicts(), [(1, Ok(()))], "what it gives is taken still");
+}
+
+#[test]
+fn transmissions_of_a_link_that_is_gone_are_answered_and_what_failed_is_routed_anew() {
+    let mut node = Node::new();
+    let stranger = node.comes(0, EndpointId::ipn(4, 0));
+    node.send(EndpointId::ipn(4, 1), Priority::Normal);
+    let id = node.take_sent()[0].id;
+    node.goes(stranger);
+    assert_eq!(node.held(), 1);
+    node.fail(id, None);
+    let again = node.comes(1, EndpointId::ipn(4, 0));
+    assert_eq!(node.sent_over(again).len(), 1);
+}

@@ -1,0 +1,228 @@
+//! Bundles that leave in pieces (RFC 9171 5.8).
+
+mod support;
+
+use farlink_base::{DeleteReason, Duration, EndpointId, Event, Instant, LinkId, Priority, Refusal, Rng};
+use farlink_book::{Leg, Way};
+use farlink_bpa::Settings;
+use std::ops::Range;
+use support::{Bundle, Node, Script, contacts, plan, settings};
+
+/// Whether these ranges are these bytes, each once.
+fn each_once(mut ranges: Vec<Range<u64>>, len: u64) -> bool {
+    ranges.sort_by_key(|range| range.start);
+    let mut end = 0;
+    ranges.into_iter().all(|range| core::mem::replace(&mut end, range.end) == range.start) && end == len
+}
+
+#[test]
+fn a_bundle_too_large_for_a_neighbour_goes_in_pieces() {
+    let mut node = Node::new();
+    node.send_bytes(EndpointId::ipn(2, 1), 50_000);
+    let (mut confirmed, mut answered) = (0, 0);
+    while answered < node.sent().len() {
+        let sent = node.sent()[answered].clone();
+        answered += 1;
+        if sent.len() > 16_000 {
+            node.fail(sent.id, Some(Refusal::TooLarge));
+        } else {
+            confirmed += sent.len();
+            node.confirm(sent.id);
+        }
+    }
+    assert_eq!(confirmed, 50_000, "every byte, in pieces the neighbour takes");
+    assert_eq!(node.held(), 0);
+}
+
+#[test]
+fn pieces_of_an_accepted_bundle_outlive_a_full_disk() {
+    let mut node = Node::new();
+    node.send_bytes(EndpointId::ipn(2, 1), 20_000);
+    node.commit = false;
+    node.fail(node.sent()[0].id, Some(Refusal::TooLarge));
+    assert_eq!(node.put(), [1], "pieces are no records of their own: there is nothing to refuse");
+    let sent: u64 = node.sent()[1..].iter().map(|s| s.len()).sum();
+    assert_eq!((sent, node.held()), (20_000, 1), "still here until the neighbour has them");
+}
+
+#[test]
+fn a_store_that_is_full_at_last_is_paid_by_the_last_piece() {
+    let mut node = Node::new();
+    node.commit = false;
+    node.send_bytes(EndpointId::ipn(2, 1), 20_000);
+    node.fail(node.sent()[0].id, Some(Refusal::TooLarge));
+    node.store_refuses(1);
+    let pieces = node.sent().split_off(1);
+    for piece in &pieces {
+        assert_eq!(node.results(), []);
+        node.confirm(piece.id);
+    }
+    assert_eq!((node.results(), node.held()), (vec![true], 0));
+}
+
+#[test]
+fn every_byte_is_sent_once_and_what_failed_again() {
+    for seed in 0..20 {
+        let mut rng = Rng::new(seed);
+        let mut node = Node::new();
+        node.send_bytes(EndpointId::ipn(2, 1), 200_000);
+        let (mut open, mut got) = (Vec::new(), Vec::new());
+        for _ in 0..5000 {
+            open.extend(node.take_sent());
+            if open.is_empty() {
+                if node.held() == 0 {
+                    break;
+                }
+                node.wait_ms(500);
+                continue;
+            }
+            let sent = open.swap_remove(rng.below(open.len() as u64) as usize);
+            match rng.below(4) {
+                _ if sent.len() > 30_000 => node.fail(sent.id, Some(Refusal::TooLarge)),
+                0 => node.fail(sent.id, None),
+                1 if rng.chance(0.2) => node.fail(sent.id, Some(Refusal::NoResources)),
+                _ => {
+                    got.push(sent.cut.unwrap());
+                    node.confirm(sent.id);
+                }
+            }
+        }
+        assert!(each_once(got.clone(), 200_000), "seed {seed}: {got:?}");
+        assert_eq!((node.held(), node.agent.counts().cuts), (0, 0));
+    }
+}
+
+#[test]
+fn a_bundle_with_a_thousand_pieces_under_way_stays_until_the_last_is_confirmed() {
+    let mut node = Node::with(Settings { capacity_bytes: 1 << 30, ..settings() }, None);
+    node.send_bytes(EndpointId::ipn(2, 1), 8 << 20);
+    let mut pieces = node.take_sent();
+    while pieces.iter().any(|piece| piece.len() > 8192) {
+        pieces.drain(..).for_each(|piece| node.fail(piece.id, Some(Refusal::TooLarge)));
+        pieces = node.take_sent();
+    }
+    assert!(pieces.len() > 1000);
+    for piece in pieces {
+        assert_eq!(node.held(), 1, "its pieces are under way");
+        node.confirm(piece.id);
+    }
+    assert_eq!((node.held(), node.deleted()), (0, vec![DeleteReason::Done]));
+}
+
+#[test]
+fn the_end_of_a_contact_is_filled_and_the_rest_goes_over_the_next() {
+    let mut two = plan(0, 1, 80_000);
+    two.contacts.extend(contacts(2, 20, 21, 80_000));
+    let mut node = Node::with(settings(), Some(two));
+    node.send_bytes(EndpointId::ipn(2, 1), 15_000);
+    let first = node.take_sent();
+    assert!(first.len() == 1 && first[0].len() > 9800, "{first:?}");
+    node.confirm(first[0].id);
+    node.wait(Duration::from_millis(19_900));
+    assert_eq!((node.sent().len(), node.held()), (0, 1));
+    node.wait(Duration::from_millis(200));
+    let second = node.take_sent();
+    let ranges = first.iter().chain(&second).filter_map(|piece| piece.cut.clone()).collect();
+    assert!(each_once(ranges, 15_000), "{first:?} {second:?}");
+    node.confirm(second[0].id);
+    assert_eq!(node.held(), 0);
+}
+
+#[test]
+fn a_bundle_that_no_contact_takes_whole_goes_in_two_halves() {
+    let leg = Leg { link: LinkId(0), not_before: Instant::ZERO, until: Instant::MAX };
+    let part = move |_: &farlink_book::Node<'_>, size| (size <= 15_000).then_some(leg);
+    let script = Script {
+        uses_plan: true,
+        route: Box::new(|_, _, _| Way::Wait(Instant::MAX)),
+        part: Box::new(part),
+        ..Script::default()
+    };
+    let mut node = Node::of(settings(), Some(plan(0, 100, 80_000_000)), script, support::Rule::default());
+    for (payload, ranges) in [(24_000, [0..12_000, 12_000..24_000]), (20_001, [0..10_001, 10_001..20_001])] {
+        node.send_bytes(EndpointId::ipn(2, 1), payload);
+        let mut cuts = Vec::new();
+        for sent in [node.take_sent(), node.take_sent()].concat() {
+            cuts.push(sent.cut.clone().unwrap());
+            node.confirm(sent.id);
+        }
+        cuts.extend(node.take_sent().into_iter().filter_map(|sent| sent.cut));
+        assert_eq!(cuts, ranges, "of {payload}");
+    }
+}
+
+#[test]
+fn what_must_not_be_cut_is_not_cut() {
+    let mut node = Node::new();
+    let anonymous = Bundle::new(EndpointId::Null, EndpointId::ipn(3, 1), 1);
+    let whole = Bundle::new(EndpointId::ipn(2, 5), EndpointId::ipn(3, 1), 2).facts(farlink_base::Facts::NO_FRAGMENT);
+    for bundle in [anonymous, whole] {
+        node.receive(1, bundle.payload(farlink_base::Payload::fill(0, 50_000)));
+        let id = node.take_sent()[0].id;
+        node.fail(id, Some(Refusal::TooLarge));
+        node.wait_ms(1500);
+        let again = node.take_sent();
+        assert!(again.len() == 1 && again[0].cut.is_none(), "whole, later");
+        node.confirm(again[0].id);
+    }
+}
+
+#[test]
+fn no_contact_end_is_filled_with_an_anonymous_bundle() {
+    let mut node = Node::with(settings(), Some(plan(0, 1, 80_000)));
+    let mut wanted = support::request(EndpointId::ipn(2, 1), Priority::Normal);
+    (wanted.source, wanted.payload) = (EndpointId::Null, farlink_base::Payload::fill(0, 50_000));
+    node.ask(wanted);
+    node.wait(Duration::from_secs(2));
+    assert!(node.sent().is_empty());
+}
+
+#[test]
+fn a_carried_bundle_too_large_for_its_destination_goes_in_pieces_too() {
+    let mut node = Node::routed(Script::flood());
+    node.take_sent();
+    node.send_bytes(EndpointId::ipn(2, 1), 50_000);
+    let (mut got, mut rounds) = (Vec::new(), 0);
+    while node.agent.bundles(node.now, 9).iter().any(|row| row.payload == 50_000) && rounds < 50 {
+        rounds += 1;
+        for sent in node.take_sent() {
+            if sent.link.0 == 1 {
+                node.fail(sent.id, Some(Refusal::NoResources));
+            } else if sent.len() > 16_000 {
+                node.fail(sent.id, Some(Refusal::TooLarge));
+            } else if !sent.bundle.is_administrative() {
+                got.push(sent.cut.clone().unwrap());
+                node.confirm(sent.id);
+            }
+        }
+        node.wait_ms(100);
+    }
+    assert!(each_once(got.clone(), 50_000), "{got:?}");
+}
+
+#[test]
+fn failures_of_halves_are_not_held_against_the_neighbour() {
+    let mut node = Node::new();
+    node.send_bytes(EndpointId::ipn(2, 1), 200_000);
+    for _ in 0..5 {
+        for sent in node.take_sent() {
+            node.fail(sent.id, Some(Refusal::TooLarge));
+        }
+    }
+    let piece = node.take_sent()[0].clone();
+    node.fail(piece.id, None);
+    assert!(node.sent().iter().any(|s| s.cut == piece.cut), "one lost session is not a refusal");
+}
+
+#[test]
+fn a_fragment_event_tells_each_piece() {
+    let mut node = Node::new();
+    node.send_bytes(EndpointId::ipn(2, 1), 20_000);
+    node.fail(node.sent()[0].id, Some(Refusal::TooLarge));
+    let pieces: Vec<(u64, u64)> = node
+        .events()
+        .iter()
+        .filter_map(|e| if let Event::Fragmented { offset, length, .. } = e { Some((*offset, *length)) } else { None })
+        .collect();
+    assert_eq!(pieces, [(0, 10_000), (10_000, 10_000)]);
+}

@@ -1,0 +1,471 @@
+//! Anything in any order: what must hold whatever happens.
+
+mod support;
+
+use farlink_base::layer::SendId;
+use farlink_base::{
+    BundleHandle, Chunk, DeleteReason, Duration, EndpointId, Event, Extent, LinkId, Payload, Priority, Refusal, Rng,
+    store,
+};
+use farlink_bpa::app::{AdminInput, AppInput, AppOutput, DeliveryId, RegistrationId, RequestId};
+use farlink_bpa::{Counts, Input, Output, Reading, Settings};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use support::{Bundle, NoRouter, Node, Rule, Script, contacts, request, settings, token};
+
+/// One run, and what is known of it from outside.
+struct Run {
+    seed: u64,
+    rng: Rng,
+    node: Node,
+    /// Looked at so far.
+    seen: usize,
+    /// Bundles that may come, some of them again.
+    known: Vec<Bundle>,
+    /// Transmissions the layers have.
+    open: BTreeMap<SendId, (LinkId, u64)>,
+    answered: BTreeSet<SendId>,
+    deliveries: BTreeSet<DeliveryId>,
+    /// Records the store has not answered for, and deletions.
+    puts: BTreeMap<u64, u64>,
+    deletes: Vec<u64>,
+    tokens: BTreeMap<u64, Option<Result<(), Refusal>>>,
+    begun: Vec<(u64, Bundle)>,
+    requests: BTreeMap<u64, Option<bool>>,
+    /// Held, as events say.
+    held: BTreeSet<u64>,
+    deleted: BTreeMap<u64, DeleteReason>,
+    accepted: BTreeSet<u64>,
+    forwarded: BTreeSet<u64>,
+    delivered: BTreeSet<u64>,
+    fragments: BTreeSet<u64>,
+    registered: bool,
+    last: u64,
+    /// The last ones, to be printed when something fails.
+    inputs: VecDeque<String>,
+}
+
+impl Drop for Run {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            let Run { seed, inputs, .. } = self;
+            println!("seed {seed}, after:");
+            inputs.iter().for_each(|input| println!("  {}", &input[..input.len().min(400)]));
+        }
+    }
+}
+
+const LINKS: [u32; 4] = [0, 1, LinkId::DYNAMIC, LinkId::DYNAMIC | 1];
+
+impl Run {
+    fn new(seed: u64) -> Run {
+        let mut rng = Rng::new(seed);
+        let small = Settings {
+            capacity_bytes: 20_000 + rng.below(100_000),
+            status_reports: rng.chance(0.5),
+            durable: rng.chance(0.8),
+            limits: farlink_bpa::Limits { fragments: 6, memory_bytes: 2000, ..Default::default() },
+            ..settings()
+        };
+        let plan = rng.chance(0.4).then(|| farlink_routing::ContactPlan {
+            epoch: Some(support::NOW_UTC),
+            contacts: (0..50).flat_map(|n| contacts(2, 7 * n + 1, 7 * n + 4, 200_000)).collect(),
+        });
+        let worth = rng.chance(0.5);
+        let control = Rule {
+            worth: Box::new(move |held| worth.then_some(held.number as f64)),
+            rehome: Box::new(move |node, held| {
+                node.peers.up().next().map(|peer| peer.id).filter(|_| held.number % 5 == 0)
+            }),
+            ..Rule::default()
+        };
+        let mut node = match rng.below(4) {
+            0 => Node::of(small, plan, NoRouter, control),
+            1 => Node::of(small, plan, Script::flood(), control),
+            2 => Node::of(small, plan, Script::epidemic(), control),
+            _ => Node::of(small, plan, legs(), control),
+        };
+        node.commit = false;
+        node.said.clear();
+        Run {
+            seed,
+            rng,
+            node,
+            seen: 0,
+            known: Vec::new(),
+            open: BTreeMap::new(),
+            answered: BTreeSet::new(),
+            deliveries: BTreeSet::new(),
+            puts: BTreeMap::new(),
+            deletes: Vec::new(),
+            tokens: BTreeMap::new(),
+            begun: Vec::new(),
+            requests: BTreeMap::new(),
+            held: BTreeSet::new(),
+            deleted: BTreeMap::new(),
+            accepted: BTreeSet::new(),
+            forwarded: BTreeSet::new(),
+            delivered: BTreeSet::new(),
+            fragments: BTreeSet::new(),
+            registered: false,
+            last: 0,
+            inputs: VecDeque::new(),
+        }
+    }
+
+    fn tell(&mut self, input: Input) {
+        if self.inputs.len() == 20 {
+            self.inputs.pop_front();
+        }
+        self.inputs.push_back(format!("{:?} {input:?}", self.node.now));
+        self.node.once(input);
+        if self.rng.chance(0.8) {
+            self.node.settle();
+        }
+        self.look();
+    }
+
+    /// Takes note of what was said.
+    fn look(&mut self) {
+        let seed = self.seed;
+        for output in self.node.said.drain(..) {
+            match output {
+                Output::Verdict { token, result } => {
+                    let owed = self.tokens.insert(token.ticket.0, Some(result));
+                    assert_eq!(owed, Some(None), "seed {seed}: one verdict on offer {}", token.ticket.0);
+                    self.begun.retain(|(ticket, _)| *ticket != token.ticket.0);
+                }
+                Output::Send { link, id, bundle, cut, .. } => {
+                    assert!(!self.answered.contains(&id), "seed {seed}: a number is used once");
+                    let len = cut.map_or(bundle.payload.len(), |range| range.end - range.start);
+                    assert!(self.open.insert(id, (link, len)).is_none(), "seed {seed}: a number is used once");
+                }
+                Output::Put { bundle, meta, .. } => drop(self.puts.insert(bundle.0, meta.payload.len())),
+                Output::Store(store::Input::Delete { bundle, .. }) => self.deletes.push(bundle.0),
+                Output::App(AppOutput::Deliver { delivery, .. }) => assert!(self.deliveries.insert(delivery)),
+                Output::App(AppOutput::SendResult { request, result }) => {
+                    let owed = self.requests.insert(request.0, Some(result.is_ok()));
+                    assert_eq!(owed, Some(None), "seed {seed}: one answer to request {}", request.0);
+                }
+                Output::Event(event) => match event {
+                    Event::Seen { bundle, key, .. } => {
+                        assert!(self.held.insert(bundle.0));
+                        if key.fragment.is_some() {
+                            self.fragments.insert(bundle.0);
+                        }
+                    }
+                    Event::Deleted { bundle, reason } => {
+                        assert!(self.held.remove(&bundle.0), "seed {seed}: {} left once", bundle.0);
+                        self.deleted.insert(bundle.0, reason);
+                    }
+                    Event::Accepted { bundle } => drop(self.accepted.insert(bundle.0)),
+                    Event::Forwarded { bundle, .. } => drop(self.forwarded.insert(bundle.0)),
+                    Event::Delivered { bundle } => drop(self.delivered.insert(bundle.0)),
+                    _ => {}
+                },
+                _ => {}
+            }
+        }
+        self.seen = 0;
+    }
+
+    fn pick<T: Copy>(&mut self, from: &[T]) -> T {
+        from[self.rng.below(from.len() as u64) as usize]
+    }
+
+    fn endpoint(&mut self) -> EndpointId {
+        let node = self.pick(&[1, 1, 2, 3, 7, 8, 9, 9]);
+        EndpointId::ipn(node, 1)
+    }
+
+    fn bundle(&mut self) -> Bundle {
+        if !self.known.is_empty() && self.rng.chance(0.4) {
+            let again = self.rng.below(self.known.len() as u64) as usize;
+            let mut bundle = self.known[again].clone();
+            bundle.hop.hops = self.rng.below(6) as u8;
+            return bundle;
+        }
+        self.last += 1;
+        let (to, source) = (self.endpoint(), self.pick(&[2, 3, 5, 1]));
+        let source = if self.rng.chance(0.1) { EndpointId::Null } else { EndpointId::ipn(source, 5) };
+        let len = self.pick(&[0, 10, 500, 3000, 30_000]);
+        let mut bundle = Bundle::new(source, to, self.last).payload(Payload::fill(self.last, len));
+        bundle = bundle.lifetime_ms(self.pick(&[5, 400, 3000, 60_000]));
+        if self.rng.chance(0.5) {
+            bundle = bundle.hops(self.rng.below(6) as u8, 5);
+        }
+        if self.rng.chance(0.3) {
+            bundle = bundle.facts(farlink_base::Facts::REPORTS).report_to(EndpointId::ipn(2, 0));
+        }
+        if self.rng.chance(0.1) {
+            bundle = bundle.duties(self.rng.below(4) as u8);
+        }
+        if self.rng.chance(0.2) {
+            bundle = bundle.labels([self.rng.below(9) as u32, 3]);
+        }
+        bundle = bundle.priority(self.pick(&Priority::ALL));
+        if len > 1 && self.rng.chance(0.3) && !bundle.meta.is_anonymous() {
+            let (a, b) = (self.rng.below(len), self.rng.below(len));
+            let ranges = [0..a.max(1), a.min(b)..a.max(b).max(1), a..len];
+            self.known.extend(ranges.map(|range| bundle.piece(range)));
+        }
+        self.known.push(bundle.clone());
+        bundle
+    }
+
+    fn arrive(&mut self) {
+        self.last += 1;
+        let (ticket, link, bundle) = (self.last, LinkId(self.pick(&LINKS)), self.bundle());
+        self.tokens.insert(ticket, None);
+        if self.rng.chance(0.2) {
+            self.begun.push((ticket, bundle.clone()));
+            let (bundle, hop) = bundle.parts();
+            return self.tell(Input::Begun { link, token: token(ticket), bundle, hop });
+        }
+        let (bundle, hop) = bundle.parts();
+        self.tell(Input::Arrived { link, token: token(ticket), bundle, hop });
+    }
+
+    fn go_on(&mut self) {
+        if self.begun.is_empty() {
+            return;
+        }
+        let (ticket, bundle) = self.begun.swap_remove(self.rng.below(self.begun.len() as u64) as usize);
+        let link = LinkId(self.pick(&LINKS));
+        match self.rng.below(4) {
+            0 => {
+                self.tokens.remove(&ticket);
+                self.tell(Input::Abandoned { token: token(ticket) });
+            }
+            1 => {
+                let error = farlink_base::Malformed { offset: 1, reason: "random" };
+                self.tell(Input::Malformed { link, token: token(ticket), error });
+            }
+            _ => {
+                let (bundle, hop) = bundle.parts();
+                self.tell(Input::Arrived { link, token: token(ticket), bundle, hop });
+            }
+        }
+    }
+
+    fn answer_send(&mut self) {
+        let Some(id) = self.any_open() else { return };
+        let (_, len) = self.open[&id];
+        self.open.remove(&id);
+        self.answered.insert(id);
+        let refused = self.pick(&[None, Some(Refusal::NoResources), Some(Refusal::Duplicate)]);
+        match self.rng.below(10) {
+            0 | 1 => self.tell(Input::SendFailed { id, refused }),
+            2 => {
+                let for_good = self.rng.chance(0.2);
+                self.tell(Input::Unreadable { what: Reading::Send(id), for_good });
+            }
+            _ if len > 8000 => self.tell(Input::SendFailed { id, refused: Some(Refusal::TooLarge) }),
+            _ => self.tell(Input::Sent { id }),
+        }
+    }
+    fn any_open(&mut self) -> Option<SendId> {
+        let n = self.rng.below(self.open.len() as u64) as usize;
+        self.open.keys().nth(n).copied()
+    }
+
+    fn answer_store(&mut self) {
+        if let Some(bundle) = self.deletes.pop() {
+            self.puts.remove(&bundle);
+            return self.tell(Input::Store(store::Output::Deleted { bundle: BundleHandle(bundle) }));
+        }
+        let n = self.rng.below(self.puts.len() as u64) as usize;
+        let Some((number, len)) = self.puts.iter().nth(n).map(|(number, len)| (*number, *len)) else { return };
+        self.puts.remove(&number);
+        let bundle = BundleHandle(number);
+        if self.rng.chance(0.1) {
+            return self.tell(Input::Store(store::Output::Refused { bundle, reason: Refusal::NoResources }));
+        }
+        let mut on_disk = Payload::new();
+        on_disk.push(Chunk::Stored { extent: Extent { record: number, offset: 0 }, len });
+        let payload = self.rng.chance(0.3).then_some(on_disk);
+        self.tell(Input::Store(store::Output::Stored { bundle, payload }));
+    }
+
+    fn link(&mut self) {
+        let link = LinkId(self.pick(&LINKS));
+        let up = self.rng.chance(0.7);
+        if link.is_dynamic() {
+            let claimed = self.pick(&[2u64, 7, 8, 9]);
+            let claimed = Some(EndpointId::ipn(claimed, 0));
+            if up {
+                self.tell(Input::PeerUp { link, claimed, node: None, proven: None });
+                self.tell(Input::Ready { link, ready: true });
+            } else {
+                self.tell(Input::PeerDown { link });
+                self.lose(link);
+            }
+        } else if self.rng.chance(0.5) {
+            self.tell(Input::Carrier { link, up });
+            if !up && self.rng.chance(0.5) {
+                self.lose(link);
+            }
+        } else {
+            let ready = self.rng.chance(0.8);
+            self.tell(Input::Ready { link, ready });
+        }
+    }
+    /// A link that is gone fails what it was sending.
+    fn lose(&mut self, link: LinkId) {
+        let lost: Vec<SendId> = self.open.iter().filter(|(_, (over, _))| *over == link).map(|(id, _)| *id).collect();
+        for id in lost {
+            self.open.remove(&id);
+            self.answered.insert(id);
+            self.tell(Input::SendFailed { id, refused: None });
+        }
+    }
+
+    fn app(&mut self) {
+        let delivery = self.deliveries.iter().next().copied();
+        match self.rng.below(6) {
+            0 => {
+                let input = if self.registered {
+                    self.deliveries.clear();
+                    AppInput::Unregister { registration: RegistrationId(1) }
+                } else {
+                    let endpoint = EndpointId::ipn(1, 1);
+                    AppInput::Register { registration: RegistrationId(1), endpoint, window: 3 }
+                };
+                self.registered = !self.registered;
+                self.tell(Input::App(input));
+            }
+            1 | 2 => {
+                self.last += 1;
+                let (to, payload) = (self.endpoint(), Payload::fill(self.last, self.last % 5000));
+                let mut bundle = request(to, Priority::Normal);
+                (bundle.payload, bundle.lifetime_ms) = (payload, self.pick(&[500, 20_000]));
+                self.requests.insert(self.last, None);
+                self.tell(Input::App(AppInput::Send { request: RequestId(self.last), bundle }));
+            }
+            _ => {
+                let Some(delivery) = delivery else { return };
+                self.deliveries.remove(&delivery);
+                if self.rng.chance(0.1) {
+                    let for_good = self.rng.chance(0.3);
+                    return self.tell(Input::Unreadable { what: Reading::Delivery(delivery), for_good });
+                }
+                let taken = self.rng.chance(0.8);
+                self.tell(Input::App(AppInput::DeliveryDone { registration: RegistrationId(1), delivery, taken }));
+            }
+        }
+    }
+
+    fn step(&mut self) {
+        match self.rng.below(20) {
+            0..=4 => self.arrive(),
+            5 => self.go_on(),
+            6..=9 => self.answer_send(),
+            10..=12 => self.answer_store(),
+            13 => self.link(),
+            14 | 15 => self.app(),
+            16 => {
+                let ms = self.pick(&[1, 20, 300, 2000]);
+                self.node.now += Duration::from_millis(ms);
+                self.tell(Input::Wake);
+            }
+            17 if self.rng.chance(0.2) => self.tell(Input::Clock(support::clock_at(self.node.now))),
+            18 if self.rng.chance(0.2) => {
+                let next_hop = EndpointId::ipn(self.pick(&[2u64, 3]), 0);
+                self.tell(Input::Admin(AdminInput::AddRoute { pattern: "ipn:8.*".into(), next_hop }));
+            }
+            19 if self.rng.chance(0.1) => {
+                let bundle = BundleHandle(self.rng.below(self.last + 1));
+                self.tell(Input::Admin(AdminInput::Cancel { bundle }));
+            }
+            _ => self.tell(Input::Wake),
+        }
+    }
+
+    /// Everything is answered and all lifetimes end.
+    fn end(&mut self) {
+        for (ticket, _) in core::mem::take(&mut self.begun) {
+            self.tokens.remove(&ticket);
+            self.tell(Input::Abandoned { token: token(ticket) });
+        }
+        while !(self.open.is_empty() && self.puts.is_empty() && self.deletes.is_empty()) {
+            self.answer_send();
+            self.answer_store();
+            if self.rng.chance(0.05) {
+                self.node.now += Duration::from_secs(1);
+                self.tell(Input::Wake);
+            }
+        }
+        for _ in 0..100 {
+            self.node.now += Duration::from_secs(20);
+            self.node.settle();
+            self.look();
+            while !(self.open.is_empty() && self.puts.is_empty() && self.deletes.is_empty()) {
+                self.answer_send();
+                self.answer_store();
+            }
+            // Reports live for a day.
+            if self.node.now.0 > 200_000_000_000 {
+                self.node.now += Duration::from_secs(10_000);
+            }
+        }
+        self.node.settle();
+        self.look();
+    }
+
+    fn check(&self) {
+        let seed = self.seed;
+        let unpaid: Vec<u64> = self.tokens.iter().filter(|(_, v)| v.is_none()).map(|(t, _)| *t).collect();
+        assert!(unpaid.is_empty(), "seed {seed}: offers without a verdict: {unpaid:?}");
+        assert!(self.requests.values().all(Option::is_some), "seed {seed}: requests without an answer");
+        assert!(self.held.is_empty(), "seed {seed}: {:?}", self.held);
+        for bundle in &self.accepted {
+            let reason = self.deleted.get(bundle);
+            assert!(reason.is_some(), "seed {seed}: {bundle} was accepted and is gone");
+            // Fragments are done with when their whole is delivered, or when others say the same.
+            let kept = [&self.forwarded, &self.delivered, &self.fragments].iter().any(|set| set.contains(bundle));
+            assert!(kept || reason != Some(&DeleteReason::Done), "seed {seed}: {bundle} is nowhere");
+        }
+        let counts = self.node.agent.counts();
+        let (offers, neighbours, hellos) = (counts.offers, counts.neighbours, counts.hellos);
+        let quiet = Counts { offers, neighbours, hellos, timers: counts.timers, ..Counts::default() };
+        assert_eq!(counts, quiet, "seed {seed}");
+        assert!(counts.timers <= 8, "seed {seed}: {counts:?}");
+        let status = self.node.agent.status(self.node.now);
+        assert_eq!(status.bytes, 0);
+        assert!(status.links.iter().all(|link| (link.queued, link.in_flight) == (0, 0)), "seed {seed}: {status:?}");
+    }
+}
+
+/// A router of contacts: each answer is another.
+fn legs() -> Script {
+    let mut rng = Rng::new(3);
+    Script {
+        route: Box::new(move |node, held, _| {
+            use farlink_book::{Leg, Way};
+            let mut leg = || Leg {
+                link: LinkId(LINKS[rng.below(4) as usize]),
+                not_before: node.now,
+                until: node.now + Duration::from_millis(50 + 1000 * rng.below(5)),
+            };
+            match held.number % 4 {
+                0 => Way::Wait(node.now + Duration::from_millis(700)),
+                1 => Way::All(vec![leg(), leg(), leg()]),
+                2 => Way::Carry,
+                _ => Way::One(leg()),
+            }
+        }),
+        ..Script::default()
+    }
+}
+
+#[test]
+fn whatever_happens_every_debt_is_paid_once_and_nothing_is_left() {
+    let runs = std::option_env!("RANDOM_RUNS").map_or(40, |runs| runs.parse().expect("a number"));
+    for seed in 0..runs {
+        let mut run = Run::new(seed);
+        for _ in 0..1000 {
+            run.step();
+        }
+        run.end();
+        run.check();
+    }
+}

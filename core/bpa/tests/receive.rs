@@ -1,0 +1,269 @@
+//! Taking bundles in: accepted means kept (RFC 9171 5.2, 5.6).
+
+mod support;
+
+use farlink_base::layer::SendId;
+use farlink_base::{
+    BundleHandle, Clock, DeleteReason, DtnTime, Duties, EndpointId, Event, LinkId, Malformed, Payload, Priority,
+    Refusal, store,
+};
+use farlink_bpa::app::{AdminInput, SendRequest};
+use farlink_bpa::{Input, Output, Settings};
+use support::{Bundle, Node, from_two, request, settings, token};
+
+fn here() -> EndpointId {
+    EndpointId::ipn(1, 1)
+}
+
+#[test]
+fn an_application_is_answered_only_after_the_commit_but_forwarding_overtakes_it() {
+    let mut node = Node::new();
+    node.commit = false;
+    node.send(EndpointId::ipn(2, 1), Priority::Normal);
+    assert_eq!(node.sent().len(), 1, "forwarding does not wait for the disk");
+    assert!(node.results().is_empty(), "the application waits for it");
+    node.stored(1);
+    assert_eq!(node.results(), [true]);
+}
+
+#[test]
+fn a_confirmed_bundle_leaves_the_store_and_a_verdict_still_owed_is_given() {
+    let mut node = Node::new();
+    node.commit = false;
+    node.receive(4, from_two(1, EndpointId::ipn(3, 1)));
+    let sent = node.sent()[0].clone();
+    assert_eq!(sent.link, LinkId(1));
+    assert!(node.verdicts().is_empty(), "it is nowhere yet but in memory");
+    node.confirm(sent.id);
+    assert_eq!(node.forgotten(), [(1, false)]);
+    assert_eq!(node.verdicts(), [(4, Ok(()))], "its next custodian has it");
+    node.stored(1);
+    assert_eq!(node.verdicts().len(), 1, "said once");
+    assert_eq!(node.held(), 0);
+}
+
+#[test]
+fn a_full_disk_is_told_to_the_neighbour_and_nothing_is_kept() {
+    let mut node = Node::new();
+    node.commit = false;
+    node.receive(4, from_two(1, here()));
+    node.store_refuses(1);
+    assert_eq!(node.verdicts(), [(4, Err(Refusal::NoResources))]);
+    assert_eq!((node.held(), node.forgotten()), (0, vec![]), "the store has no record to forget");
+}
+
+#[test]
+fn a_duplicate_is_acknowledged_no_sooner_than_the_first_is_kept() {
+    let mut node = Node::new();
+    node.commit = false;
+    node.receive(1, from_two(1, here()));
+    node.receive(2, from_two(1, here()));
+    assert!(node.verdicts().is_empty());
+    node.stored(1);
+    assert_eq!(node.verdicts(), [(1, Ok(())), (2, Ok(()))]);
+    node.receive(3, from_two(1, here()));
+    assert_eq!(node.verdicts().last(), Some(&(3, Ok(()))));
+    assert_eq!(node.held(), 1);
+}
+
+#[test]
+fn hop_limit_and_unknown_blocks_are_obeyed() {
+    let mut node = Node::new();
+    node.receive(1, from_two(1, EndpointId::ipn(3, 1)).hops(3, 2));
+    node.receive(2, from_two(2, EndpointId::ipn(3, 1)).duties(Duties::DELETE));
+    node.receive(3, from_two(3, EndpointId::ipn(3, 1)));
+    assert_eq!(node.deleted(), [DeleteReason::HopLimit, DeleteReason::BlockUnsupported]);
+    assert_eq!(node.sent_over(1), [3]);
+}
+
+#[test]
+fn a_full_node_refuses_and_does_not_acknowledge() {
+    let mut node = Node::with(Settings { capacity_bytes: 2500, ..settings() }, None);
+    for n in 1..=3 {
+        node.receive(n, from_two(n, here()));
+    }
+    assert_eq!(node.verdicts(), [(1, Ok(())), (2, Ok(())), (3, Err(Refusal::NoResources))]);
+}
+
+#[test]
+fn a_node_without_a_clock_numbers_bundles_durably_and_ages_them() {
+    let mut node = Node::new();
+    node.tell(Input::Clock(Clock::UNTRUSTED));
+    node.send(EndpointId::ipn(2, 1), Priority::Normal);
+    assert!(node.sent().is_empty(), "no number before one is durable");
+    let value = node.said.iter().find_map(|o| match o {
+        Output::Store(store::Input::SetCounter { value }) => Some(*value),
+        _ => None,
+    });
+    node.tell(Input::Store(store::Output::CounterSet { value: value.unwrap() }));
+    let sent = &node.sent()[0];
+    assert_eq!((sent.bundle.creation().time, sent.hop.age_ms), (DtnTime(0), 0));
+    assert!(sent.bundle.facts.has(farlink_base::Facts::AGE));
+}
+
+#[test]
+fn what_does_not_parse_is_not_acceptable() {
+    let mut node = Node::new();
+    let error = Malformed { offset: 7, reason: "a block" };
+    node.tell(Input::Malformed { link: LinkId(0), token: token(3), error });
+    assert_eq!(node.verdicts(), [(3, Err(Refusal::NotAcceptable))]);
+    assert!(node.events().iter().any(|e| matches!(e, Event::Malformed { offset: 7, .. })));
+}
+
+#[test]
+fn the_store_refuses_while_a_send_is_open_and_sent_pays() {
+    let mut node = Node::new();
+    node.commit = false;
+    node.receive(4, from_two(1, EndpointId::ipn(3, 1)));
+    node.receive_over(1, 5, from_two(1, EndpointId::ipn(3, 1)).previous(3));
+    let id = node.sent()[0].id;
+    node.store_refuses(1);
+    assert!(node.verdicts().is_empty(), "the debt waits for the send");
+    // It came back while in flight: it is held until somebody has it for good.
+    node.confirm(id);
+    node.wait_ms(5000);
+    let again = node.sent()[1].id;
+    node.confirm(again);
+    assert_eq!(node.verdicts(), [(4, Ok(())), (5, Ok(()))]);
+    assert_eq!((node.held(), node.forgotten()), (0, vec![]));
+}
+
+#[test]
+fn the_store_refuses_while_a_send_is_open_and_failed_pays_the_refusal_and_keeps_nothing() {
+    let mut node = Node::new();
+    node.commit = false;
+    node.send(EndpointId::ipn(2, 1), Priority::Normal);
+    node.receive(4, from_two(1, EndpointId::ipn(3, 1)));
+    let sent: Vec<SendId> = node.sent().iter().map(|s| s.id).collect();
+    node.store_refuses(1);
+    node.store_refuses(2);
+    assert_eq!((node.results(), node.verdicts()), (vec![], vec![]));
+    for id in sent {
+        node.fail(id, None);
+    }
+    assert_eq!((node.results(), node.verdicts()), (vec![false], vec![(4, Err(Refusal::NoResources))]));
+    assert_eq!((node.held(), node.agent.counts().debts), (0, 0));
+}
+
+#[test]
+fn a_store_that_answers_after_its_bundle_left_changes_nothing() {
+    let mut node = Node::new();
+    node.commit = false;
+    node.receive(4, from_two(1, EndpointId::ipn(3, 1)));
+    node.confirm(node.sent()[0].id);
+    node.store_refuses(1);
+    node.stored(1);
+    node.stored(99);
+    assert_eq!(node.verdicts(), [(4, Ok(()))]);
+}
+
+#[test]
+fn anonymous_bundles_of_one_timestamp_are_both_taken() {
+    let mut node = Node::new();
+    let anonymous = || Bundle::new(EndpointId::Null, EndpointId::ipn(3, 1), 1);
+    node.receive(1, anonymous());
+    node.receive(2, anonymous());
+    assert_eq!((node.verdicts(), node.sent().len()), (vec![(1, Ok(())), (2, Ok(()))], 2));
+    // Nor are they remembered as delivered.
+    node.register(1);
+    for ticket in 3..=4 {
+        node.receive(ticket, Bundle::new(EndpointId::Null, here(), 2));
+        let delivery = node.deliveries().last().unwrap().0;
+        node.done(delivery, true);
+    }
+    assert_eq!((node.deliveries().len(), node.verdicts().len()), (2, 4));
+    assert!(node.forgotten().iter().all(|(_, remembered)| !remembered));
+}
+
+#[test]
+fn what_begins_is_refused_early_when_it_would_be_in_the_end() {
+    let mut node = Node::with(Settings { capacity_bytes: 5000, ..settings() }, None);
+    node.receive(1, from_two(1, here()));
+    node.begins(0, 2, from_two(1, here()));
+    node.begins(0, 3, from_two(3, here()).payload(Payload::fill(0, 10_000)));
+    node.begins(0, 4, from_two(4, here()).payload(Payload::fill(0, 4500)));
+    node.begins(0, 5, from_two(5, EndpointId::Null));
+    node.begins(0, 6, from_two(6, here()));
+    let refusals = [Refusal::Duplicate, Refusal::TooLarge, Refusal::NoResources, Refusal::NotAcceptable];
+    let want: Vec<_> = (2..).zip(refusals.map(Err)).collect();
+    assert_eq!(node.verdicts()[1..], want, "the last may come");
+}
+
+#[test]
+fn a_bundle_that_is_not_durable_yet_may_come_again() {
+    let mut node = Node::new();
+    node.commit = false;
+    node.receive(1, from_two(1, here()));
+    node.begins(0, 2, from_two(1, here()));
+    assert_eq!(node.verdicts(), [], "had is said of what is durable only");
+}
+
+#[test]
+fn promises_count_against_the_capacity_until_they_are_kept_or_abandoned() {
+    let mut node = Node::with(Settings { capacity_bytes: 2500, ..settings() }, None);
+    node.begins(0, 1, from_two(1, here()));
+    node.begins(0, 2, from_two(2, here()));
+    node.receive(3, from_two(3, here()));
+    assert_eq!(node.verdicts(), [(3, Err(Refusal::NoResources))]);
+    node.send(EndpointId::ipn(2, 1), Priority::Normal);
+    assert_eq!(node.results(), [false], "applications are no exception");
+    node.tell(Input::Abandoned { token: token(2) });
+    assert_eq!(node.agent.counts().promises, 1);
+    node.receive(4, from_two(4, here()));
+    node.receive(1, from_two(1, here()));
+    assert_eq!(node.verdicts()[1..], [(4, Ok(())), (1, Ok(()))]);
+    assert_eq!(node.agent.counts().promises, 0);
+}
+
+#[test]
+fn a_promise_dies_with_what_does_not_parse() {
+    let mut node = Node::new();
+    node.begins(0, 1, from_two(1, here()));
+    let error = Malformed { offset: 7, reason: "a block" };
+    node.tell(Input::Malformed { link: LinkId(0), token: token(1), error });
+    assert_eq!(node.agent.counts().promises, 0);
+}
+
+#[test]
+fn a_node_that_ends_takes_nothing_new_and_one_that_opens_nothing_yet() {
+    let mut node = Node::closed(settings(), None, support::NoRouter, support::Rule::default());
+    node.tell(Input::Clock(support::clock_at(node.now)));
+    node.receive(1, from_two(1, here()));
+    node.send(EndpointId::ipn(2, 1), Priority::Normal);
+    assert_eq!((node.verdicts(), node.results()), (vec![(1, Err(Refusal::NoResources))], vec![]));
+    node.open();
+    assert_eq!(node.results(), [true], "requests wait for the store");
+    node.admin(AdminInput::Shutdown);
+    node.receive(2, from_two(2, here()));
+    node.send(EndpointId::ipn(2, 1), Priority::Normal);
+    assert_eq!((node.verdicts()[1], node.results()[1]), ((2, Err(Refusal::Terminating)), false));
+}
+
+#[test]
+fn nobody_sends_from_another_nodes_endpoint_or_to_nowhere() {
+    let mut node = Node::new();
+    node.ask(SendRequest { source: EndpointId::ipn(2, 1), ..request(EndpointId::ipn(3, 1), Priority::Normal) });
+    node.ask(request(EndpointId::Null, Priority::Normal));
+    assert_eq!((node.results(), node.held()), (vec![false, false], 0));
+}
+
+#[test]
+fn an_operator_cancels_a_bundle() {
+    let mut node = Node::new();
+    node.receive(1, from_two(1, here()));
+    node.admin(AdminInput::Cancel { bundle: BundleHandle(1) });
+    node.admin(AdminInput::Cancel { bundle: BundleHandle(1) });
+    assert_eq!((node.deleted(), node.forgotten()), (vec![DeleteReason::Cancelled], vec![(1, false)]));
+}
+
+#[test]
+fn what_neighbours_say_in_our_name_takes_no_timestamp_from_us() {
+    let mut node = Node::new();
+    for sequence in 0..50 {
+        node.receive(sequence, Bundle::new(EndpointId::ipn(1, 5), EndpointId::ipn(8, 1), sequence));
+        node.receive(100 + sequence, Bundle::new(EndpointId::ipn(1, 0), EndpointId::ipn(8, 1), sequence));
+    }
+    node.send(EndpointId::ipn(2, 1), Priority::Normal);
+    assert_eq!(node.sent()[0].bundle.sequence, 50);
+    assert_eq!((node.results(), node.held()), (vec![true], 101));
+}

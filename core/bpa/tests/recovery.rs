@@ -1,0 +1,93 @@
+//! What a restart finds in the store.
+
+mod support;
+
+use farlink_base::{BundleHandle, DeleteReason, DtnTime, EndpointId, Priority, store};
+use farlink_bpa::Input;
+use support::{Bundle, NOW_UTC, Node, from_two};
+
+/// A record stored so long ago, of an age of 5 s then.
+fn recovered(number: u64, bundle: Bundle, down_ms: u64) -> Input {
+    let index = store::IndexEntry {
+        priority: Priority::Normal,
+        expires: None,
+        stored_at: Some(DtnTime(NOW_UTC.0 - down_ms)),
+        age_ms: 5_000,
+        quota: 0,
+        fingerprint: bundle.meta.id,
+        flags: 0,
+    };
+    let (meta, hop) = bundle.parts();
+    Input::Recovered { bundle: BundleHandle(number), index, meta, hop }
+}
+
+#[test]
+fn recovered_bundles_count_the_downtime_and_are_marked_when_delivered() {
+    let mut node = Node::new();
+    node.tell(recovered(40, from_two(1, EndpointId::ipn(1, 1)), 50_000));
+    node.register(1);
+    assert!(node.deliveries()[0].1.redelivered);
+    assert!(node.agent.bundles(node.now, 1)[0].remaining_ms <= 5_000);
+    node.wait_ms(6000);
+    assert_eq!(node.deleted(), [DeleteReason::Expired]);
+}
+
+#[test]
+fn of_two_records_of_one_bundle_one_is_kept() {
+    let mut node = Node::new();
+    node.tell(recovered(40, from_two(1, EndpointId::ipn(8, 1)), 0));
+    node.tell(recovered(41, from_two(1, EndpointId::ipn(8, 1)), 0));
+    node.tell(recovered(42, Bundle::new(EndpointId::Null, EndpointId::ipn(8, 1), 1), 0));
+    node.tell(recovered(43, Bundle::new(EndpointId::Null, EndpointId::ipn(8, 1), 1), 0));
+    assert_eq!((node.held(), node.forgotten()), (3, vec![(41, false)]));
+}
+
+#[test]
+fn what_was_delivered_before_the_restart_is_not_delivered_again() {
+    let mut node = Node::new();
+    let bundle = from_two(1, EndpointId::ipn(1, 1));
+    let remembered = store::Remembered { fingerprint: bundle.meta.id, until: DtnTime(NOW_UTC.0 + 60_000) };
+    node.tell(Input::Store(store::Output::RecoveredDelivery(remembered)));
+    node.tell(recovered(40, bundle.piece(0..500), 0));
+    node.register(1);
+    node.receive(1, bundle.clone());
+    node.receive(2, bundle.piece(500..1000));
+    assert_eq!((node.deliveries().len(), node.held(), node.forgotten()), (0, 0, vec![(40, false)]));
+    assert_eq!(node.verdicts(), [(1, Ok(())), (2, Ok(()))]);
+}
+
+#[test]
+fn what_expired_while_the_node_was_down_goes() {
+    let mut node = Node::new();
+    node.tell(recovered(40, from_two(1, EndpointId::ipn(8, 1)), 56_000));
+    assert_eq!((node.held(), node.deleted()), (0, vec![DeleteReason::Expired]));
+}
+
+#[test]
+fn new_bundles_are_numbered_after_those_of_earlier_runs() {
+    let mut node = Node::closed(support::settings(), None, support::NoRouter, support::Rule::default());
+    node.tell(Input::Clock(support::clock_at(node.now)));
+    node.tell(recovered(40, from_two(1, EndpointId::ipn(8, 1)), 0));
+    node.tell(Input::Store(store::Output::Opened { counter: 0, last_bundle: 77 }));
+    node.receive(1, from_two(2, EndpointId::ipn(8, 1)));
+    assert_eq!(node.put(), [78]);
+}
+
+#[test]
+fn the_giver_and_the_hops_of_a_recovered_bundle_are_known() {
+    let mut node = Node::routed(support::Script::flood());
+    node.tell(recovered(40, Bundle::new(EndpointId::ipn(5, 5), EndpointId::ipn(8, 1), 1).hops(2, 9).previous(2), 0));
+    let sent: Vec<_> = node.take_sent().into_iter().filter(|s| !s.bundle.is_administrative()).collect();
+    assert_eq!(sent.iter().map(|s| (s.link.0, s.hop.hops)).collect::<Vec<_>>(), [(1, 3)], "not to its giver");
+}
+
+#[test]
+fn fragments_found_after_a_restart_are_joined_and_marked() {
+    let mut node = Node::new();
+    let bundle = from_two(1, EndpointId::ipn(1, 1));
+    node.tell(recovered(40, bundle.piece(0..500), 0));
+    node.register(1);
+    node.receive(1, bundle.piece(500..1000));
+    let (_, delivery) = node.deliveries()[0].clone();
+    assert_eq!((delivery.payload.len(), delivery.redelivered), (1000, true));
+}

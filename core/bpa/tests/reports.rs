@@ -1,0 +1,56 @@
+//! Status reports (RFC 9171 5.1, 6.1).
+
+mod support;
+
+use farlink_base::{EndpointId, Facts, LinkId};
+use farlink_bpa::Settings;
+use support::{NOW_UTC, Node, Sent, Toy, from_two, settings};
+
+#[test]
+fn reports_are_made_only_where_configured_and_never_about_reports() {
+    for enabled in [false, true] {
+        let mut node = Node::with(Settings { status_reports: enabled, ..settings() }, None);
+        let facts = Facts::REPORT_RECEPTION | Facts::REPORT_FORWARDING | Facts::STATUS_TIME;
+        node.receive(1, from_two(1, EndpointId::ipn(3, 1)).facts(facts).report_to(EndpointId::ipn(2, 0)));
+        let id = node.sent().iter().find(|s| s.link == LinkId(1)).map(|s| s.id).unwrap();
+        node.confirm(id);
+        let reports: Vec<Sent> = node.sent().into_iter().filter(|s| s.link == LinkId(0)).collect();
+        assert_eq!(reports.len(), if enabled { 2 } else { 0 });
+        for (report, status) in reports.iter().zip([farlink_bpa::Status::Received, farlink_bpa::Status::Forwarded]) {
+            assert!(report.bundle.is_administrative() && report.bundle.facts.0 & Facts::REPORTS == 0);
+            assert_eq!(Toy::report(&report.bundle), (status as u8, 0, NOW_UTC.0, 1));
+        }
+    }
+}
+
+#[test]
+fn no_more_reports_are_made_in_a_second_than_may_be() {
+    let limits = farlink_bpa::Limits { reports_per_second: 3, ..Default::default() };
+    let mut node = Node::with(Settings { status_reports: true, limits, ..settings() }, None);
+    let reports = |node: &Node| node.sent().iter().filter(|s| s.bundle.is_administrative()).count();
+    let bundle = |n| from_two(n, EndpointId::ipn(8, 1)).facts(Facts::REPORT_RECEPTION).report_to(EndpointId::ipn(2, 0));
+    (0..10).for_each(|n| node.receive(n, bundle(n)));
+    assert_eq!(reports(&node), 3);
+    node.wait_ms(1000);
+    (10..20).for_each(|n| node.receive(n, bundle(n)));
+    assert_eq!(reports(&node), 6);
+}
+
+#[test]
+fn a_block_nobody_knows_is_reported_whatever_the_bundle_asks_for() {
+    let mut node = Node::with(Settings { status_reports: true, ..settings() }, None);
+    let duties = farlink_base::Duties::REPORT;
+    node.receive(1, from_two(1, EndpointId::ipn(8, 1)).duties(duties).report_to(EndpointId::ipn(2, 0)));
+    let report = node.sent()[0].bundle.clone();
+    assert_eq!(Toy::report(&report).1, farlink_base::DeleteReason::BlockUnsupported as u8);
+}
+
+#[test]
+fn nothing_is_reported_about_the_anonymous_or_to_nobody() {
+    let mut node = Node::with(Settings { status_reports: true, ..settings() }, None);
+    let anonymous = support::Bundle::new(EndpointId::Null, EndpointId::ipn(8, 1), 1);
+    node.receive(1, anonymous.facts(Facts::REPORTS).report_to(EndpointId::ipn(2, 0)));
+    node.receive(2, from_two(2, EndpointId::ipn(8, 1)).facts(Facts::REPORTS));
+    node.wait_ms(61_000);
+    assert!(node.sent().is_empty());
+}

@@ -1,0 +1,126 @@
+//! Bundles that come back, and loops.
+
+mod support;
+
+use farlink_base::{DeleteReason, Duration, EndpointId, Facts, LinkId};
+use farlink_bpa::Settings;
+use support::{Bundle, Net, Node, Toy, from_two, link, settings};
+
+/// From ipn:2 over link 0, on its way to ipn:9 by ipn:3 on link 1.
+fn through(sequence: u64) -> Bundle {
+    from_two(sequence, EndpointId::ipn(9, 1)).hops(1, 5)
+}
+
+#[test]
+fn a_bundle_that_returns_while_in_flight_is_kept_and_the_late_confirmation_releases_the_send_only() {
+    let mut node = Node::new();
+    node.receive(1, through(1));
+    let first = node.take_sent();
+    node.receive_over(1, 2, through(1).hops(3, 5));
+    assert_eq!(node.verdicts(), [(2, Ok(()))]);
+    assert_eq!(node.sent().len(), 0, "its giver counts as tried");
+    node.confirm(first[0].id);
+    assert_eq!((node.held(), node.deleted()), (1, vec![]), "the confirmation is of what came back since");
+    node.wait_ms(1500);
+    let again = node.take_sent();
+    assert_eq!(again.iter().map(|s| (s.link, s.hop.hops)).collect::<Vec<_>>(), [(LinkId(1), 4)], "hops: the larger");
+    node.confirm(again[0].id);
+    assert_eq!((node.held(), node.deleted()), (0, vec![DeleteReason::Done]));
+}
+
+#[test]
+fn a_bundle_that_returns_takes_another_way_at_once_if_there_is_one() {
+    // Both ipn:2 and ipn:3 lead to ipn:9, and the router prefers ipn:3.
+    let script = support::Script {
+        route: Box::new(|node, _, tried| {
+            let way = [3, 2].map(|n| node.peers.of(farlink_base::NodeId::ipn(n)).unwrap());
+            let free = way.iter().find(|peer| !tried.contains(&peer.id));
+            let leg = |link| farlink_book::Leg { link, not_before: node.now, until: farlink_base::Instant::MAX };
+            free.map_or(farlink_book::Way::Wait(farlink_base::Instant::MAX), |peer| {
+                farlink_book::Way::One(leg(peer.links[0]))
+            })
+        }),
+        ..support::Script::default()
+    };
+    let mut node = Node::routed(script);
+    node.send(EndpointId::ipn(9, 1), farlink_base::Priority::Normal);
+    let out = node.sent()[0].clone();
+    assert_eq!(out.link, LinkId(1));
+    let mut back = out.arrives();
+    back.hop.hops = 2;
+    node.receive_over(1, 1, back);
+    assert_eq!(node.sent().iter().map(|s| s.link.0).collect::<Vec<_>>(), [1, 0]);
+}
+
+#[test]
+fn a_second_arrival_of_a_bundle_that_is_not_in_flight_changes_nothing() {
+    let mut node = Node::new();
+    node.ready(1, false);
+    node.receive(1, through(1));
+    node.receive_over(1, 2, through(1).hops(3, 5));
+    assert_eq!((node.verdicts(), node.held()), (vec![(1, Ok(())), (2, Ok(()))], 1));
+    node.ready(1, true);
+    assert_eq!(node.sent().len(), 1);
+}
+
+#[test]
+fn the_retransmission_of_the_neighbour_that_missed_the_acknowledgment_causes_no_second_copy() {
+    let mut node = Node::new();
+    node.receive(1, through(1));
+    node.receive(2, through(1));
+    node.receive(3, through(1));
+    assert_eq!((node.verdicts().len(), node.sent().len()), (3, 1));
+    node.confirm(node.sent()[0].id);
+    assert_eq!((node.held(), node.sent().len()), (0, 1));
+}
+
+#[test]
+fn the_hop_limit_ends_a_loop_with_a_report() {
+    let mut node = Node::with(Settings { status_reports: true, ..settings() }, None);
+    let bundle = through(1).facts(Facts::REPORT_DELETION).report_to(EndpointId::ipn(2, 0));
+    node.receive(1, bundle.clone());
+    node.receive_over(1, 2, bundle.hops(5, 5));
+    node.wait_ms(1500);
+    assert_eq!(node.deleted()[0], DeleteReason::HopLimit);
+    let report = node.sent().into_iter().find(|s| s.bundle.is_administrative()).unwrap();
+    assert_eq!(Toy::report(&report.bundle).1, DeleteReason::HopLimit as u8);
+    assert_eq!(report.link, LinkId(0));
+}
+
+/// Two nodes of which each takes the other for the way to ipn:9.
+fn mirrors(delay_ms: u64) -> Net {
+    let node = |me: u64, other: u64| {
+        let to = farlink_bpa::LinkSettings { peer: EndpointId::ipn(other, 0), ..link(0) };
+        Node::with(
+            Settings {
+                node_ids: vec![EndpointId::ipn(me, 0)],
+                links: vec![to],
+                routes: vec![("ipn:9.*".into(), EndpointId::ipn(other, 0))],
+                status_reports: true,
+                ..settings()
+            },
+            None,
+        )
+    };
+    let mut net = Net::new(vec![node(1, 2), node(2, 1)], Duration::from_millis(delay_ms));
+    net.wire((0, 0), (1, 0));
+    net
+}
+
+#[test]
+fn two_agents_that_route_to_each_other_end_by_hop_limit_and_not_by_loss() {
+    for delay_ms in [0, 1, 400, 3000] {
+        let mut net = mirrors(delay_ms);
+        let mut wanted = support::request(EndpointId::ipn(9, 1), farlink_base::Priority::Normal);
+        wanted.facts = Facts(Facts::REPORT_DELETION);
+        (wanted.report_to, wanted.hop_limit) = (EndpointId::ipn(1, 0), 6);
+        net.nodes[0].ask(wanted);
+        net.run(Duration::from_secs(59));
+        let reasons: Vec<DeleteReason> = net.nodes.iter().flat_map(Node::deleted).collect();
+        let ends = reasons.iter().filter(|reason| **reason != DeleteReason::Done).collect::<Vec<_>>();
+        assert_eq!(ends, [&DeleteReason::HopLimit], "{delay_ms} ms: {reasons:?}");
+        let hops: Vec<u8> = net.crossed.iter().filter(|c| c.2 == 0).map(|c| c.3).collect();
+        assert_eq!(hops.iter().max(), Some(&6), "{hops:?}");
+        assert_eq!(net.nodes.iter().map(Node::held).sum::<u64>(), 0, "{delay_ms} ms");
+    }
+}

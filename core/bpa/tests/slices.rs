@@ -1,0 +1,144 @@
+//! No call is long: what follows an input is done 256 units at a time.
+
+mod support;
+
+use farlink_base::{Duration, EndpointId, Event, LinkId, Payload};
+use farlink_bpa::app::AdminInput;
+use farlink_bpa::{Input, LinkSettings, Output, Settings};
+use support::{Bundle, Node, Rule, Script, from_two, link, settings};
+
+const MANY: u64 = 20_000;
+const SLICE: usize = 256;
+
+/// A node without a disk.
+fn node(router: Option<Script>) -> Node {
+    let settings = Settings { capacity_bytes: 1 << 40, durable: false, ..settings() };
+    match router {
+        Some(router) => Node::of(settings, None, router, Rule::default()),
+        None => Node::with(settings, None),
+    }
+}
+
+fn fill(node: &mut Node, to: &EndpointId) {
+    for n in 0..MANY {
+        node.receive(n, from_two(n, to.clone()).payload(Payload::fill(0, 10)));
+        node.said.clear();
+    }
+}
+
+fn count(said: &[Output], want: fn(&Event) -> bool) -> usize {
+    said.iter().filter(|o| matches!(o, Output::Event(event) if want(event))).count()
+}
+
+/// Wakes the node until it rests; how often the event came in the calls.
+fn calls(node: &mut Node, want: fn(&Event) -> bool) -> Vec<usize> {
+    let mut calls = Vec::new();
+    while node.agent.next_timeout().is_some_and(|at| at <= node.now) {
+        let before = node.said.len();
+        node.once(Input::Wake);
+        calls.push(count(&node.said[before..], want));
+        assert!(calls.len() < 10_000, "it comes to rest");
+    }
+    calls
+}
+
+#[test]
+fn twenty_thousand_bundles_that_expire_at_once_are_deleted_in_slices() {
+    let mut node = node(None);
+    fill(&mut node, &EndpointId::ipn(8, 1));
+    node.now += Duration::from_secs(100);
+    let calls = calls(&mut node, |e| matches!(e, Event::Deleted { .. }));
+    assert!(calls.iter().all(|deleted| *deleted <= SLICE), "{calls:?}");
+    assert_eq!((calls.iter().sum::<usize>() as u64, node.held()), (MANY, 0));
+    assert!(calls.len() < MANY as usize / 200, "and no slower than that");
+}
+
+#[test]
+fn an_arrival_has_its_turn_while_others_expire() {
+    let mut node = node(None);
+    fill(&mut node, &EndpointId::ipn(8, 1));
+    node.now += Duration::from_secs(100);
+    let late = Bundle::new(EndpointId::ipn(2, 5), EndpointId::ipn(3, 1), MANY).created_ms(0);
+    let (bundle, hop) = late.parts();
+    node.once(Input::Arrived { link: LinkId(0), token: support::token(MANY), bundle, hop });
+    assert_eq!((node.verdicts().len(), node.sent().len()), (1, 1));
+    assert!(count(&node.said, |e| matches!(e, Event::Deleted { .. })) <= SLICE);
+}
+
+#[test]
+fn the_queue_of_a_removed_link_is_routed_anew_in_slices() {
+    let mut node = node(None);
+    node.add_link(&LinkSettings { peer: EndpointId::ipn(2, 0), name: "spare".into(), ..link(5) });
+    node.ready(0, false);
+    node.ready(5, false);
+    // The two share the work.
+    fill(&mut node, &EndpointId::ipn(2, 1));
+    node.said.clear();
+    node.agent.remove_link(node.now, LinkId(0), &mut node.said);
+    assert!(node.said.len() < 20, "nothing is walked at once");
+    let calls = calls(&mut node, |e| matches!(e, Event::Routed { .. }));
+    assert!(calls.iter().all(|routed| *routed <= SLICE), "{calls:?}");
+    assert_eq!(node.agent.status(node.now).links.iter().find(|l| l.name == "spare").unwrap().queued, MANY);
+    assert!(calls.iter().sum::<usize>() > 1000);
+}
+
+#[test]
+fn what_waits_is_asked_about_again_in_slices() {
+    let mut node = node(None);
+    fill(&mut node, &EndpointId::ipn(8, 1));
+    let route = AdminInput::AddRoute { pattern: "*".into(), next_hop: EndpointId::ipn(3, 0) };
+    node.ready(1, false);
+    node.said.clear();
+    node.once(Input::Admin(route));
+    let first = count(&node.said, |e| matches!(e, Event::Routed { .. }));
+    let calls = calls(&mut node, |e| matches!(e, Event::Routed { .. }));
+    assert!(first <= SLICE && calls.iter().all(|routed| *routed <= SLICE), "{first} {calls:?}");
+    assert_eq!((first + calls.iter().sum::<usize>()) as u64, MANY);
+}
+
+#[test]
+fn a_neighbour_is_shown_what_is_carried_in_slices_and_its_own_first() {
+    let mut node = node(Some(Script::flood()));
+    for link in [0, 1] {
+        node.carrier(link, false);
+    }
+    fill(&mut node, &EndpointId::ipn(8, 1));
+    let own = from_two(MANY, EndpointId::ipn(3, 1)).payload(Payload::fill(0, 10));
+    node.receive(MANY, own);
+    node.said.clear();
+    node.once(Input::Carrier { link: LinkId(1), up: true });
+    let calls = calls(&mut node, |e| matches!(e, Event::Transmitting { .. }));
+    assert!(calls.iter().all(|sent| *sent <= SLICE), "{calls:?}");
+    let sent: Vec<u64> =
+        node.sent().iter().filter(|s| !s.bundle.is_administrative()).map(|s| s.bundle.sequence).collect();
+    assert_eq!((sent[0], sent.len() as u64), (MANY, MANY + 1));
+}
+
+#[test]
+fn many_timers_due_at_once_are_fired_in_slices() {
+    let mut node = node(Some(Script {
+        route: Box::new(|node, _, _| farlink_book::Way::Wait(node.now + Duration::from_secs(1))),
+        ..Script::default()
+    }));
+    fill(&mut node, &EndpointId::ipn(8, 1));
+    node.now += Duration::from_millis(1001);
+    let calls = calls(&mut node, |e| matches!(e, Event::Waiting { .. }));
+    assert!(calls.iter().all(|asked| *asked <= SLICE), "{calls:?}");
+    assert_eq!(calls.iter().sum::<usize>() as u64, MANY);
+}
+
+#[test]
+fn the_fragments_of_one_bundle_that_expire_together_cost_no_more_than_others() {
+    let limits = farlink_bpa::Limits { fragments: 1 << 20, ..Default::default() };
+    let settings = Settings { capacity_bytes: 1 << 40, durable: false, limits, ..settings() };
+    let mut node = Node::with(settings, None);
+    let whole = from_two(1, EndpointId::ipn(1, 1)).payload(Payload::fill(0, 2 * MANY));
+    for n in 0..MANY {
+        node.receive(n, whole.piece(2 * n..2 * n + 1));
+        node.said.clear();
+    }
+    node.now += Duration::from_secs(100);
+    let calls = calls(&mut node, |e| matches!(e, Event::Deleted { .. }));
+    assert!(calls.iter().all(|deleted| *deleted <= SLICE), "{calls:?}");
+    assert_eq!((node.held(), node.agent.counts().fragments), (0, 0));
+}

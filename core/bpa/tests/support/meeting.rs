@@ -1,0 +1,54 @@
+//! Nodes that meet neighbours, and hellos.
+
+use super::{Bundle, NOW_UTC, Node, Rule, Script, Sent, settings};
+use farlink_base::EndpointId;
+
+/// Data that left since asked last.
+pub fn data(node: &mut Node) -> Vec<Sent> {
+    node.take_sent().into_iter().filter(|s| !s.bundle.is_administrative()).collect()
+}
+pub fn names(sent: &[Sent]) -> Vec<(u32, u64)> {
+    sent.iter().map(|s| (s.link.0, s.bundle.sequence)).collect()
+}
+pub fn nine() -> EndpointId {
+    EndpointId::ipn(9, 9)
+}
+/// A node in nobody's reach.
+pub fn alone(router: Script) -> Node {
+    let routes = farlink_bpa::Settings { routes: vec![], ..settings() };
+    let mut node = Node::of(routes, None, router, Rule::default());
+    node.tell(farlink_bpa::Input::Wake);
+    node.carrier(0, false);
+    node.carrier(1, false);
+    fail_all(&mut node);
+    node
+}
+/// A link that goes down fails what it was sending.
+pub fn fail_all(node: &mut Node) {
+    for sent in node.take_sent() {
+        node.fail(sent.id, None);
+    }
+}
+/// From ipn:5 by a stranger that is gone.
+pub fn carried(node: &mut Node, sequence: u64, to: EndpointId) {
+    let link = node.comes(7, EndpointId::ipn(77, 0));
+    node.receive_over(link, sequence, Bundle::new(EndpointId::ipn(5, 5), to, sequence));
+    node.goes(link);
+    for sent in node.take_sent() {
+        node.confirm(sent.id);
+    }
+}
+/// The neighbour's hello: these it has.
+pub fn hello(node: &mut Node, link: u32, ids: &[u128], summary: bool) {
+    let mut content = vec![b'H', 1, u8::from(summary)];
+    content.extend_from_slice(&[0; 16]);
+    content.extend_from_slice(&(ids.len() as u32).to_be_bytes());
+    ids.iter().for_each(|id| content.extend_from_slice(&(*id as u64).to_be_bytes()));
+    content.extend_from_slice(&0u32.to_be_bytes());
+    hello_of(node, link, EndpointId::ipn(u64::from(link) + 2, 0), content);
+}
+pub fn hello_of(node: &mut Node, link: u32, source: EndpointId, content: Vec<u8>) {
+    let sequence = node.now.0 + u64::from(link) + 1000;
+    let hello = Bundle::new(source, EndpointId::ipn(1, 0), sequence).facts(farlink_base::Facts::ADMIN);
+    node.receive_over(link, 5000, hello.created_ms(NOW_UTC.0).payload(farlink_base::Payload::from(content)));
+}

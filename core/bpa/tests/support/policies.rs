@@ -1,0 +1,127 @@
+//! Policies made of closures.
+
+use farlink_base::{Instant, PeerId, Refusal};
+use farlink_book::{Hears, Held, News, Node, Orders, Outlook, Peer, Want, Way};
+use farlink_congestion::Control;
+use farlink_routing::{PlacedPlan, Router};
+
+/// A router that knows no way: static routes and direct links are left.
+pub struct NoRouter;
+impl Outlook for NoRouter {}
+impl Router for NoRouter {
+    fn route(&mut self, _: &Node<'_>, _: &Held, _: &[PeerId], _: &mut Orders) -> Way {
+        Way::Wait(Instant::MAX)
+    }
+}
+
+type On = Box<dyn FnMut(&Node<'_>, &News<'_>, &mut Orders) + Send>;
+
+/// A router as a test wants it.
+pub struct Script {
+    pub hears: Hears,
+    pub copies: bool,
+    pub asks_summaries: bool,
+    pub uses_plan: bool,
+    pub on: On,
+    pub on_plan: Box<dyn FnMut(&PlacedPlan<'_>) + Send>,
+    pub route: Box<dyn FnMut(&Node<'_>, &Held, &[PeerId]) -> Way + Send>,
+    pub part: Box<dyn Fn(&Node<'_>, u64) -> Option<farlink_book::Leg> + Send>,
+    pub wants: Box<dyn Fn(&Node<'_>, &Peer, &Held) -> Option<Want> + Send>,
+}
+impl Default for Script {
+    fn default() -> Self {
+        Script {
+            hears: Hears::NOTHING,
+            copies: false,
+            asks_summaries: false,
+            uses_plan: false,
+            on: Box::new(|_, _, _| {}),
+            on_plan: Box::new(|_| {}),
+            route: Box::new(|_, _, _| Way::Carry),
+            part: Box::new(|_, _| None),
+            wants: Box::new(|_, _, _| None),
+        }
+    }
+}
+impl Script {
+    /// Copies everything to everybody, oldest first.
+    pub fn flood() -> Script {
+        Script { copies: true, wants: Box::new(|_, _, held| Some(Want::copy(held, held.number))), ..Script::default() }
+    }
+    /// As that, with summaries.
+    pub fn epidemic() -> Script {
+        Script { asks_summaries: true, ..Script::flood() }
+    }
+}
+impl Outlook for Script {}
+impl Router for Script {
+    fn hears(&self) -> Hears {
+        self.hears
+    }
+    fn copies(&self) -> bool {
+        self.copies
+    }
+    fn asks_summaries(&self) -> bool {
+        self.asks_summaries
+    }
+    fn uses_plan(&self) -> bool {
+        self.uses_plan
+    }
+    fn on(&mut self, node: &Node<'_>, news: &News<'_>, out: &mut Orders) {
+        (self.on)(node, news, out);
+    }
+    fn on_plan(&mut self, _: &Node<'_>, plan: &PlacedPlan<'_>, _: &mut Orders) {
+        (self.on_plan)(plan);
+    }
+    fn route(&mut self, node: &Node<'_>, held: &Held, tried: &[PeerId], _: &mut Orders) -> Way {
+        (self.route)(node, held, tried)
+    }
+    fn route_part(&self, node: &Node<'_>, _: &Held, size: u64, _: &[PeerId]) -> Option<farlink_book::Leg> {
+        (self.part)(node, size)
+    }
+    fn wants(&self, node: &Node<'_>, peer: &Peer, held: &Held) -> Option<Want> {
+        (self.wants)(node, peer, held)
+    }
+}
+
+/// A control as a test wants it.
+pub struct Rule {
+    pub hears: Hears,
+    pub on: On,
+    pub admit: Box<dyn Fn(&Held) -> Result<f64, Refusal> + Send>,
+    pub worth: Box<dyn Fn(&Held) -> Option<f64> + Send>,
+    pub allow: Box<dyn Fn(&Peer, &Held, Option<Want>) -> Option<Want> + Send>,
+    pub rehome: Box<dyn Fn(&Node<'_>, &Held) -> Option<PeerId> + Send>,
+}
+impl Default for Rule {
+    fn default() -> Self {
+        Rule {
+            hears: Hears::NOTHING,
+            on: Box::new(|_, _, _| {}),
+            admit: Box::new(|_| Ok(f64::INFINITY)),
+            worth: Box::new(|_| None),
+            allow: Box::new(|_, _, want| want),
+            rehome: Box::new(|_, _| None),
+        }
+    }
+}
+impl Control for Rule {
+    fn hears(&self) -> Hears {
+        self.hears
+    }
+    fn on(&mut self, node: &Node<'_>, news: &News<'_>, out: &mut Orders) {
+        (self.on)(node, news, out);
+    }
+    fn admit(&self, _: &Node<'_>, new: &Held) -> Result<f64, Refusal> {
+        (self.admit)(new)
+    }
+    fn worth(&self, _: &Node<'_>, held: &Held) -> Option<f64> {
+        (self.worth)(held)
+    }
+    fn allow(&self, _: &Node<'_>, peer: &Peer, held: &Held, want: Option<Want>) -> Option<Want> {
+        (self.allow)(peer, held, want)
+    }
+    fn rehome(&self, node: &Node<'_>, held: &Held) -> Option<PeerId> {
+        (self.rehome)(node, held)
+    }
+}

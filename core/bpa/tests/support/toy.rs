@@ -1,0 +1,195 @@
+//! Bundles without a wire format.
+
+use super::NOW_UTC;
+use farlink_base::{
+    BundleId, BundleMeta, Bytes, CreationTimestamp, DeleteReason, DtnTime, Duties, EndpointId, Facts, FragmentInfo,
+    Hop, Payload, Priority, Rare, Refusal,
+};
+use farlink_bpa::{Draft, Edge, Record, Status};
+use std::ops::Range;
+use std::sync::Arc;
+
+/// No version of the bundle protocol.
+pub const VERSION: u8 = 99;
+/// Bytes around a payload, and those a fragment has besides.
+const HEAD: usize = 40;
+const FRAGMENT: u64 = 10;
+/// First bytes of administrative records.
+const REPORT: u8 = b'R';
+const HELLO: u8 = b'H';
+
+/// The edge.
+pub struct Toy;
+
+fn fragment_of(meta: &BundleMeta) -> Option<(u64, u64)> {
+    meta.fragment().map(|f| (f.offset, meta.payload.len()))
+}
+
+/// Gives a bundle the identity that follows from what it says.
+fn seal(mut meta: BundleMeta) -> BundleMeta {
+    let (source, creation) = (meta.source.clone(), meta.creation());
+    meta.id = BundleId { source, creation, fragment: fragment_of(&meta) }.fingerprint();
+    meta
+}
+
+/// A piece of a bundle, as it arrives.
+pub fn piece(meta: &BundleMeta, range: Range<u64>) -> BundleMeta {
+    let mut piece = meta.clone();
+    let before = meta.fragment().unwrap_or(FragmentInfo { offset: 0, total: meta.payload.len() });
+    let mut rare = piece.rare.take().map(|rare| *rare).unwrap_or_default();
+    rare.fragment = Some(FragmentInfo { offset: before.offset + range.start, total: before.total });
+    piece.rare = rare.boxed();
+    piece.payload = meta.payload.slice(range.start, range.end - range.start);
+    seal(piece)
+}
+
+impl Edge for Toy {
+    fn make(&mut self, draft: Draft, creation: CreationTimestamp, payload: Payload) -> Result<BundleMeta, Refusal> {
+        let Draft { version, source, destination, report_to, facts, lifetime_ms, priority, hop_limit } = draft;
+        if version != VERSION {
+            return Err(Refusal::NotAcceptable);
+        }
+        let hops = if hop_limit > 0 { Facts::HOPS } else { 0 };
+        let age = if creation.time == DtnTime::UNKNOWN { Facts::AGE } else { 0 };
+        Ok(seal(BundleMeta {
+            id: 0,
+            source,
+            destination,
+            created_ms: creation.time.0,
+            sequence: creation.sequence,
+            lifetime_ms,
+            payload,
+            facts: Facts(facts.0 | hops | age),
+            version,
+            priority,
+            duties: Duties::default(),
+            hop_limit,
+            rare: Rare { report_to, ..Rare::default() }.boxed(),
+            head: Box::from([0u8; HEAD]),
+            tail: 0,
+            tail_len: 1,
+        }))
+    }
+    fn whole(&mut self, first: &BundleMeta, payload: Payload) -> Result<BundleMeta, Refusal> {
+        let mut whole = first.clone();
+        let mut rare = whole.rare.take().map(|rare| *rare).unwrap_or_default();
+        rare.fragment = None;
+        whole.rare = rare.boxed();
+        whole.payload = payload;
+        Ok(seal(whole))
+    }
+    fn size(&self, bundle: &BundleMeta, _hop: &Hop, cut: Option<Range<u64>>) -> u64 {
+        match cut {
+            Some(range) => bundle.overhead() + FRAGMENT + range.end - range.start,
+            None => bundle.size(),
+        }
+    }
+    fn status_report(&self, about: &BundleMeta, status: Status, reason: DeleteReason, _at: Option<DtnTime>) -> Payload {
+        let mut record = vec![REPORT, status as u8, reason as u8];
+        record.extend_from_slice(&about.created_ms.to_be_bytes());
+        record.extend_from_slice(&about.sequence.to_be_bytes());
+        Payload::from(record)
+    }
+    fn hello(&self, content: &[u8]) -> Payload {
+        Payload::from([&[HELLO][..], content].concat())
+    }
+    fn record(&self, bundle: &BundleMeta) -> Record {
+        match bundle.payload.to_bytes().as_deref() {
+            Some([HELLO, content @ ..]) => Record::Hello(Bytes::copy_from_slice(content)),
+            Some([REPORT, ..]) => Record::Other,
+            _ => Record::Unreadable,
+        }
+    }
+}
+
+impl Toy {
+    /// Reads a status report: what it asserts, why, and about which creation timestamp.
+    pub fn report(bundle: &BundleMeta) -> (u8, u8, u64, u64) {
+        let bytes = bundle.payload.to_bytes().expect("in memory");
+        let number = |at: usize| u64::from_be_bytes(bytes[at..at + 8].try_into().expect("eight bytes"));
+        assert_eq!(bytes[0], REPORT, "a status report");
+        (bytes[1], bytes[2], number(3), number(11))
+    }
+}
+
+/// A bundle on its way, and its hop.
+#[derive(Clone, Debug)]
+pub struct Bundle {
+    pub meta: BundleMeta,
+    pub hop: Hop,
+}
+
+impl Bundle {
+    pub fn new(source: EndpointId, destination: EndpointId, sequence: u64) -> Bundle {
+        let draft = Draft {
+            version: VERSION,
+            source,
+            destination,
+            report_to: EndpointId::Null,
+            facts: Facts(0),
+            lifetime_ms: 60_000,
+            priority: Priority::Normal,
+            hop_limit: 0,
+        };
+        let creation = CreationTimestamp { time: NOW_UTC, sequence };
+        let meta = Toy.make(draft, creation, Payload::fill(2, 1000)).expect("version 99");
+        Bundle { meta, hop: Hop::default() }
+    }
+    pub fn change(mut self, change: impl FnOnce(&mut BundleMeta)) -> Bundle {
+        change(&mut self.meta);
+        self.meta = seal(self.meta);
+        self
+    }
+    pub fn created_ms(self, ms: u64) -> Bundle {
+        self.change(|m| m.created_ms = ms)
+    }
+    pub fn lifetime_ms(self, ms: u64) -> Bundle {
+        self.change(|m| m.lifetime_ms = ms)
+    }
+    pub fn payload(self, payload: Payload) -> Bundle {
+        self.change(|m| m.payload = payload)
+    }
+    pub fn priority(self, priority: Priority) -> Bundle {
+        self.change(|m| m.priority = priority)
+    }
+    pub fn facts(self, facts: u32) -> Bundle {
+        self.change(|m| m.facts = Facts(m.facts.0 | facts))
+    }
+    pub fn duties(self, duties: u8) -> Bundle {
+        self.change(|m| m.duties = Duties(duties))
+    }
+    pub fn report_to(self, report_to: EndpointId) -> Bundle {
+        self.change(|m| m.rare = Rare { report_to, ..Rare::default() }.boxed())
+    }
+    pub fn hops(mut self, count: u8, limit: u8) -> Bundle {
+        self.hop.hops = count;
+        self.change(|m| {
+            m.hop_limit = limit;
+            m.facts = Facts(m.facts.0 | Facts::HOPS);
+        })
+    }
+    pub fn age_ms(mut self, age: u64) -> Bundle {
+        self.hop.age_ms = age;
+        self.facts(Facts::AGE)
+    }
+    pub fn labels(mut self, labels: [u32; 2]) -> Bundle {
+        self.hop.labels = Some(labels);
+        self
+    }
+    pub fn previous(mut self, node: u64) -> Bundle {
+        self.hop.previous = EndpointId::ipn(node, 0);
+        self
+    }
+    /// A piece of it.
+    pub fn piece(&self, range: Range<u64>) -> Bundle {
+        Bundle { meta: piece(&self.meta, range), hop: self.hop.clone() }
+    }
+    pub fn parts(self) -> (Arc<BundleMeta>, Box<Hop>) {
+        (Arc::new(self.meta), Box::new(self.hop))
+    }
+}
+
+/// 1,000 bytes from `ipn:2.5`, created now.
+pub fn from_two(sequence: u64, to: EndpointId) -> Bundle {
+    Bundle::new(EndpointId::ipn(2, 5), to, sequence)
+}

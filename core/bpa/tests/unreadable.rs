@@ -1,0 +1,105 @@
+//! Payloads that cannot be read from the store.
+
+mod support;
+
+use farlink_base::{DeleteReason, EndpointId, Priority};
+use farlink_book::{Hears, News, Want};
+use farlink_bpa::Reading;
+use support::{Node, Script, from_two};
+
+#[test]
+fn an_unreadable_payload_is_sent_later_and_later_and_never_deleted() {
+    let mut node = Node::new();
+    let mut wanted = support::request(EndpointId::ipn(2, 1), Priority::Normal);
+    wanted.lifetime_ms = 86_400_000;
+    node.ask(wanted);
+    let mut waits = Vec::new();
+    for n in 0..9 {
+        let (id, begun) = (node.sent()[n].id, node.now);
+        node.unreadable(Reading::Send(id), false);
+        assert_eq!(node.sent().len(), n + 1, "not at once");
+        while node.sent().len() == n + 1 {
+            node.wait_ms(500);
+        }
+        waits.push(node.now.since(begun).as_secs());
+    }
+    assert_eq!(waits, [1, 2, 4, 8, 16, 32, 64, 64, 64]);
+    node.confirm(node.sent()[9].id);
+    assert_eq!((node.held(), node.deleted()), (0, vec![DeleteReason::Done]));
+}
+
+#[test]
+fn a_damaged_payload_costs_its_own_bundle_and_no_other() {
+    let mut node = Node::new();
+    node.send(EndpointId::ipn(2, 1), Priority::Normal);
+    node.send(EndpointId::ipn(2, 1), Priority::Normal);
+    let sent = node.sent();
+    node.unreadable(Reading::Send(sent[0].id), true);
+    assert_eq!((node.held(), node.deleted()), (1, vec![DeleteReason::DepletedStorage]));
+    node.confirm(sent[1].id);
+    assert_eq!(node.held(), 0);
+}
+
+#[test]
+fn an_unreadable_delivery_is_made_later_and_a_damaged_one_costs_itself_alone() {
+    let mut node = Node::new();
+    node.register(1);
+    node.receive(1, from_two(1, EndpointId::ipn(1, 1)));
+    for wait_ms in [1000, 2000, 4000] {
+        let delivery = node.deliveries().last().unwrap().0;
+        let before = node.deliveries().len();
+        node.unreadable(Reading::Delivery(delivery), false);
+        node.wait_ms(wait_ms - 1);
+        assert_eq!(node.deliveries().len(), before);
+        node.wait_ms(1);
+        assert_eq!(node.deliveries().len(), before + 1);
+    }
+    assert!(node.deliveries().iter().all(|(_, d)| !d.redelivered), "no application saw it");
+    node.receive(2, from_two(2, EndpointId::ipn(1, 1)));
+    node.unreadable(Reading::Delivery(node.deliveries()[3].0), true);
+    assert_eq!(node.deleted(), [DeleteReason::DepletedStorage]);
+    let (delivery, bundle) = node.deliveries().pop().unwrap();
+    assert_eq!(bundle.creation.sequence, 2, "the line goes on");
+    node.done(delivery, true);
+    assert_eq!(node.held(), 0);
+}
+
+#[test]
+fn a_delivery_in_back_off_does_not_hold_up_the_others() {
+    let mut node = Node::new();
+    node.register(1);
+    for n in 1..=2 {
+        node.receive(n, from_two(n, EndpointId::ipn(1, 1)));
+    }
+    node.unreadable(Reading::Delivery(node.deliveries()[0].0), false);
+    assert_eq!(node.deliveries()[1].1.creation.sequence, 2);
+}
+
+#[test]
+fn an_unreadable_copy_is_offered_again_and_gives_its_label_back() {
+    // Half of the label travels; what failed returns.
+    let script = Script {
+        hears: Hears::KEPT.and(Hears::OUTCOMES),
+        on: Box::new(|node, news, out| match *news {
+            News::Kept { bundle, .. } => out.label(bundle, 8),
+            News::Failed { bundle, gave, .. } => out.label(bundle, node.label(node.get(bundle).unwrap()) + gave),
+            _ => {}
+        }),
+        wants: Box::new(|node, _, held| {
+            let left = node.label(held);
+            (left > 1).then(|| Want::copy(held, 0).with(node, left - left / 2, left / 2))
+        }),
+        ..Script::flood()
+    };
+    let mut node = Node::routed(script);
+    node.carrier(1, false);
+    node.take_sent();
+    node.send(EndpointId::ipn(9, 9), Priority::Normal);
+    node.carrier(0, true);
+    let first = node.sent().into_iter().find(|s| s.hop.labels.is_some()).unwrap();
+    assert_eq!(first.hop.labels, Some([4, 0]));
+    node.unreadable(Reading::Send(first.id), false);
+    node.wait_ms(1500);
+    let again: Vec<_> = node.sent().into_iter().filter(|s| s.hop.labels.is_some()).skip(1).collect();
+    assert_eq!(again.iter().map(|s| s.hop.labels).collect::<Vec<_>>(), [Some([4, 0])]);
+}

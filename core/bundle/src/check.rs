@@ -1,0 +1,103 @@
+//! The payload of a bundle and what follows it, checked while it passes (RFC 9171 4.2.1, 4.3.3).
+
+use crate::CrcType;
+use crate::cbor::{BREAK, Reader};
+use crate::crc::BlockCrc;
+use crate::fields::CRC_WIDTH;
+use farlink_base::{Accel, Chunk, Malformed, Payload};
+
+/// Takes the payload's bytes in order, then what follows them.
+#[derive(Clone, Debug)]
+pub struct Check {
+    crc: CrcType,
+    state: BlockCrc,
+    accel: Accel,
+    /// Offset of the payload in the bundle.
+    at: u64,
+    len: u64,
+    fed: u64,
+    /// Part of the payload was not in memory: its CRC is taken on trust.
+    trusted: bool,
+}
+
+impl Check {
+    /// For the payload of `len` bytes at offset `at`; `block_head` is its block up to there.
+    pub(crate) fn new(crc: CrcType, block_head: &[u8], at: u64, len: u64, accel: &Accel) -> Check {
+        let mut state = BlockCrc::new(crc);
+        state.update(block_head, accel);
+        Check { crc, state, accel: *accel, at, len, fed: 0, trusted: false }
+    }
+    /// One that has taken this whole payload.
+    pub(crate) fn of(crc: CrcType, block_head: &[u8], payload: &Payload, accel: &Accel) -> Check {
+        let mut check = Check::new(crc, block_head, 0, payload.len(), accel);
+        check.update_rope(payload);
+        check
+    }
+    /// The next bytes of the payload.
+    pub fn update(&mut self, bytes: &[u8]) {
+        self.fed = self.fed.saturating_add(bytes.len() as u64);
+        self.state.update(bytes, &self.accel);
+    }
+    /// The next bytes of the payload. Those on disk, and those known by length only, are not
+    /// checked, nor is then the CRC.
+    pub fn update_rope(&mut self, rope: &Payload) {
+        for chunk in rope.chunks() {
+            if let Chunk::Bytes(bytes) = chunk {
+                self.update(bytes);
+            } else {
+                self.fed = self.fed.saturating_add(chunk.len());
+                self.trusted = true;
+            }
+        }
+    }
+    /// Payload bytes still to come.
+    pub fn remaining(&self) -> u64 {
+        self.len.saturating_sub(self.fed)
+    }
+    /// The CRC of the block as far as it is known: over the payload's head and all bytes taken, as
+    /// if they were all; `None` when some were not in memory.
+    pub(crate) fn value(&self) -> Option<u32> {
+        let width = self.crc.width();
+        let mut end = [0u8; 5];
+        end[0] = 0x40 | width as u8;
+        let mut state = self.state;
+        state.update(&end[..1 + width], &self.accel);
+        (!self.trusted).then(|| state.value())
+    }
+    /// What follows the payload: its CRC, which is checked, and the end of the bundle. Gives what
+    /// [`farlink_base::BundleMeta::tail`] keeps: the value of the CRC, 0 without one.
+    ///
+    /// # Errors
+    /// A wrong CRC, another block, bytes after the end, or another number of payload bytes than the
+    /// block says.
+    pub fn finish(&self, tail: &[u8]) -> Result<u32, Malformed> {
+        let end = self.at.saturating_add(self.len);
+        if self.fed != self.len {
+            return Err(Malformed { offset: end, reason: "the payload is not as long as its block says" });
+        }
+        let mut reader = Reader::new(tail, end, false);
+        let value = self.read_crc(&mut reader)?;
+        match reader.take(1)? {
+            [BREAK] => {}
+            _ => return reader.error_at(reader.position() - 1, "the payload block is not the last one"),
+        }
+        reader.finish("bytes after the end of the bundle")?;
+        Ok(value)
+    }
+
+    fn read_crc(&self, reader: &mut Reader<'_>) -> Result<u32, Malformed> {
+        let width = self.crc.width();
+        if width == 0 {
+            return Ok(0);
+        }
+        let found = reader.bytes()?;
+        if reader.take_lax() || found.len() != width {
+            return reader.error_at(0, CRC_WIDTH);
+        }
+        let value = found.iter().fold(0u32, |value, byte| value << 8 | u32::from(*byte));
+        if self.value().is_some_and(|computed| computed != value) {
+            return reader.error_at(0, "the payload block's CRC is wrong");
+        }
+        Ok(value)
+    }
+}

@@ -1,0 +1,149 @@
+//! What the fields of blocks say (RFC 9171 4.3 and 4.4).
+
+use crate::cbor::Reader;
+use crate::crc::BlockCrc;
+use crate::eid_wire::EidCodec;
+use crate::{
+    BlockData, BlockFlags, BundleFlags, CrcType, CreationTimestamp, EndpointId, FragmentInfo, HopCount, Primary,
+    Profile, QualityOfService,
+};
+use farlink_base::{Accel, DtnTime, Malformed, Priority};
+
+pub(crate) const CRC_WIDTH: &str = "a CRC of the wrong length";
+
+/// The fields every canonical block begins with (RFC 9171 4.3.2).
+#[derive(Clone, Copy)]
+pub(crate) struct BlockStart {
+    pub(crate) kind: u64,
+    pub(crate) number: u64,
+    pub(crate) flags: BlockFlags,
+    pub(crate) crc: CrcType,
+}
+
+/// The primary block (RFC 9171 4.3.1), its CRC checked.
+pub(crate) fn read_primary(
+    reader: &mut Reader<'_>,
+    bytes: &[u8],
+    profile: Profile,
+    accel: &Accel,
+) -> Result<Primary, Malformed> {
+    let start = reader.position();
+    let items = reader.array()?;
+    let version = reader.position();
+    if reader.uint()? != 7 {
+        return reader.error_at(version, "the bundle protocol version is not 7");
+    }
+    let flags = BundleFlags(reader.uint()?);
+    let crc = read_crc_type(reader)?;
+    let fragmented = flags.has(BundleFlags::FRAGMENT);
+    if items != 8 + 2 * u64::from(fragmented) + u64::from(crc != CrcType::None) {
+        return reader.error_at(start, "the primary block's length contradicts its flags and CRC type");
+    }
+    let destination = EndpointId::read(reader, profile)?;
+    let source = EndpointId::read(reader, profile)?;
+    let report_to = EndpointId::read(reader, profile)?;
+    reader.array_of(2, "a creation timestamp is an array of two integers")?;
+    let creation = CreationTimestamp { time: DtnTime(reader.uint()?), sequence: reader.uint()? };
+    let lifetime_ms = reader.uint()?;
+    let fragment = match fragmented {
+        true => Some(FragmentInfo { offset: reader.uint()?, total: reader.uint()? }),
+        false => None,
+    };
+    read_crc(reader, bytes, start, crc, accel)?;
+    Ok(Primary { flags, crc, destination, source, report_to, creation, lifetime_ms, fragment })
+}
+
+pub(crate) fn read_crc_type(reader: &mut Reader<'_>) -> Result<CrcType, Malformed> {
+    Ok(match reader.uint_to(2, "a CRC type other than 0, 1 and 2")? {
+        0 => CrcType::None,
+        1 => CrcType::Crc16,
+        _ => CrcType::Crc32c,
+    })
+}
+
+pub(crate) fn read_block_start(reader: &mut Reader<'_>, profile: Profile) -> Result<BlockStart, Malformed> {
+    let start = reader.position();
+    let items = reader.array()?;
+    let (kind, number) = (reader.uint()?, reader.uint()?);
+    let flags = BlockFlags(reader.uint()?);
+    let crc = read_crc_type(reader)?;
+    if items != 5 + u64::from(crc != CrcType::None) {
+        return reader.error_at(start, "a block's length contradicts its CRC type");
+    }
+    if number == 0 {
+        return reader.error_at(start, "block number 0 is the primary block's");
+    }
+    // RFC 9171 4.3.3: the payload block has type 1 and number 1.
+    if (kind == 1) != (number == 1) {
+        return reader.error_at(start, "type 1 and block number 1 both mean the payload block");
+    }
+    if kind == 0 && profile == Profile::Strict {
+        return reader.error_at(start, "block type 0 is reserved");
+    }
+    Ok(BlockStart { kind, number, flags, crc })
+}
+
+/// Reads and checks the CRC of the block that began at `start`.
+pub(crate) fn read_crc(
+    reader: &mut Reader<'_>,
+    bytes: &[u8],
+    start: usize,
+    crc: CrcType,
+    accel: &Accel,
+) -> Result<(), Malformed> {
+    let width = crc.width();
+    if width == 0 {
+        return Ok(());
+    }
+    let at = reader.position();
+    let found = reader.bytes()?;
+    if found.len() != width {
+        return reader.error_at(at, CRC_WIDTH);
+    }
+    let mut computed = BlockCrc::new(crc);
+    computed.update(&bytes[start..reader.position() - width], accel);
+    computed.update(&[0; 4][..width], accel);
+    let value = found.iter().fold(0u32, |value, byte| value << 8 | u32::from(*byte));
+    if computed.value() == value { Ok(()) } else { reader.error_at(at, "a block's CRC is wrong") }
+}
+
+/// What the block-type-specific data means (RFC 9171 4.4); `None` where this node does not
+/// understand it.
+pub(crate) fn read_data(kind: u64, data: &[u8], offset: u64, profile: Profile) -> Result<Option<BlockData>, Malformed> {
+    let mut reader = Reader::new(data, offset, profile == Profile::Strict);
+    let parsed = match kind {
+        6 => BlockData::PreviousNode(EndpointId::read(&mut reader, profile)?),
+        7 => BlockData::Age(reader.uint()?),
+        10 => BlockData::HopCount(read_hop_count(&mut reader)?),
+        // Private codes may mean something else to whoever sent them.
+        193 | 240 => return Ok(read_private(kind, data)),
+        _ => return Ok(None),
+    };
+    reader.finish("bytes after the data of an extension block")?;
+    Ok(Some(parsed))
+}
+
+fn read_hop_count(reader: &mut Reader<'_>) -> Result<HopCount, Malformed> {
+    reader.array_of(2, "a hop count is an array of two integers")?;
+    let at = reader.position();
+    match reader.uint()? {
+        limit @ 1..=255 => Ok(HopCount { limit: limit as u8, count: reader.uint()? }),
+        _ => reader.error_at(at, "a hop limit is 1 to 255"),
+    }
+}
+
+fn read_private(kind: u64, data: &[u8]) -> Option<BlockData> {
+    let mut reader = Reader::new(data, 0, false);
+    let parsed = if kind == 240 {
+        reader.array_of(2, "").ok()?;
+        let mut label = || u32::try_from(reader.uint().ok()?).ok();
+        BlockData::Labels([label()?, label()?])
+    } else {
+        reader.array_of(4, "").ok()?;
+        let flags = reader.uint().ok()?;
+        let priority = Priority::from_number(u8::try_from(reader.uint().ok()?).ok()?);
+        let ordinal = u8::try_from(reader.uint().ok()?).ok()?;
+        BlockData::QualityOfService(QualityOfService { flags, priority, ordinal, label: reader.uint().ok()? })
+    };
+    reader.is_at_end().then_some(parsed)
+}

@@ -1,0 +1,290 @@
+//! Everything before the payload, walked once from one contiguous slice (RFC 9171 4.3). Both views
+//! of a bundle are filled by this walk: [`crate::Bundle`] and [`crate::v7`].
+
+use crate::cbor::{BREAK, Reader};
+use crate::check::Check;
+use crate::fields::{BlockStart, read_block_start, read_crc, read_data, read_primary};
+use crate::{BlockData, BlockFlags, BundleFlags, CrcType, Primary, Profile};
+use alloc::vec::Vec;
+use core::ops::Range;
+use farlink_base::{Accel, Bytes, BytesMut, Chunk, DtnTime, Malformed, Payload};
+
+/// Most bytes before the payload's: no peer sends a tenth of it, and it bounds what one bundle costs
+/// before it is checked.
+pub const MAX_HEAD_BYTES: usize = 64 << 10;
+/// Most extension blocks of one bundle.
+pub const MAX_EXTENSION_BLOCKS: usize = 128;
+
+pub(crate) const NOT_A_BUNDLE: &str = "a BPv7 bundle begins with the byte 9f";
+
+/// Why a head was not read.
+pub(crate) enum Stop {
+    /// The bytes end too early: more of them may help.
+    Short(Malformed),
+    /// Nothing helps.
+    Bad(Malformed),
+}
+impl Stop {
+    pub(crate) fn error(self) -> Malformed {
+        match self {
+            Stop::Short(error) | Stop::Bad(error) => error,
+        }
+    }
+}
+impl From<Malformed> for Stop {
+    fn from(error: Malformed) -> Stop {
+        Stop::Bad(error)
+    }
+}
+
+/// Calls `read` with the first bytes of the rope: those of its first chunk, and where they do not
+/// suffice, a copy of those in memory, both up to [`MAX_HEAD_BYTES`].
+pub(crate) fn with_head<T>(rope: &Payload, mut read: impl FnMut(&[u8]) -> Result<T, Stop>) -> Result<T, Stop> {
+    let first = match rope.chunks().first() {
+        Some(Chunk::Bytes(bytes)) => &bytes[..bytes.len().min(MAX_HEAD_BYTES)],
+        Some(_) => return Err(Stop::Bad(Malformed { offset: 0, reason: "the bundle's first block is not in memory" })),
+        None => return Err(Stop::Short(Malformed { offset: 0, reason: "no bytes at all" })),
+    };
+    match read(first) {
+        Err(Stop::Short(_)) if first.len() < MAX_HEAD_BYTES && (first.len() as u64) < rope.len() => {}
+        Err(Stop::Short(error)) if first.len() == MAX_HEAD_BYTES => return Err(too_long(error)),
+        other => return other,
+    }
+    let gathered = gather(rope);
+    match read(&gathered) {
+        Err(Stop::Short(error)) if gathered.len() == MAX_HEAD_BYTES => Err(too_long(error)),
+        Err(Stop::Short(error)) if (gathered.len() as u64) < rope.len() => Err(Stop::Bad(error)),
+        other => other,
+    }
+}
+
+fn too_long(error: Malformed) -> Stop {
+    Stop::Bad(Malformed { reason: "the blocks before the payload are longer than 64 KiB", ..error })
+}
+
+/// The first bytes of the rope, up to the head's limit or to what is not in memory.
+fn gather(rope: &Payload) -> Bytes {
+    let resident = rope.chunks().iter().take_while(|chunk| matches!(chunk, Chunk::Bytes(_)));
+    let len = resident.map(Chunk::len).sum::<u64>().min(MAX_HEAD_BYTES as u64);
+    let mut out = BytesMut::zeroed(len as usize);
+    rope.copy_to(0, &mut out);
+    out.freeze()
+}
+
+/// One extension block where it lies.
+pub(crate) struct Block<'a> {
+    pub(crate) fields: BlockStart,
+    /// Its block-type-specific data as encoded.
+    pub(crate) data: &'a [u8],
+    /// What the data means; `None` where this node does not understand it.
+    pub(crate) meaning: Option<BlockData>,
+    /// Where the block lies in the bundle.
+    pub(crate) span: Range<usize>,
+}
+
+/// Everything up to the payload's first byte; positions are offsets into the bundle.
+pub(crate) struct Head {
+    pub(crate) primary: Primary,
+    pub(crate) primary_end: usize,
+    pub(crate) payload_block: usize,
+    pub(crate) payload_flags: BlockFlags,
+    pub(crate) payload_crc: CrcType,
+    /// Whether the payload block's head is as this node would write it.
+    pub(crate) canonical: bool,
+    pub(crate) data: usize,
+    pub(crate) data_len: u64,
+}
+
+impl Head {
+    /// Reads a head and shows each extension block to `visit`.
+    pub(crate) fn parse<'a>(
+        bytes: &'a [u8],
+        profile: Profile,
+        accel: &Accel,
+        visit: &mut impl FnMut(Block<'a>),
+    ) -> Result<Head, Stop> {
+        let reader = Reader::new(bytes, 0, profile == Profile::Strict);
+        let mut walk = Walk {
+            reader,
+            bytes,
+            profile,
+            accel,
+            numbers: Numbers::default(),
+            blocks: 0,
+            once: 0,
+            reports: false,
+            integrity: false,
+        };
+        walk.head(visit).map_err(|error| if walk.reader.ran_short() { Stop::Short(error) } else { Stop::Bad(error) })
+    }
+
+    /// What checks the payload and what follows it.
+    pub(crate) fn check(&self, bytes: &[u8], accel: &Accel) -> Check {
+        Check::new(self.payload_crc, &bytes[self.payload_block..self.data], self.data as u64, self.data_len, accel)
+    }
+
+    /// The payload in a rope that holds the whole bundle, its CRC checked where every byte is in
+    /// memory, and the CRC's value. Nothing may follow.
+    pub(crate) fn payload(&self, rope: &Payload, bytes: &[u8], accel: &Accel) -> Result<(Payload, u32), Malformed> {
+        let Some(end) = (self.data as u64).checked_add(self.data_len).filter(|end| *end < rope.len()) else {
+            return Err(Malformed { offset: rope.len(), reason: "the payload is longer than the bytes that came" });
+        };
+        let mut tail = [0u8; 16];
+        let copied = rope.copy_to(end, &mut tail);
+        let payload = rope.slice(self.data as u64, self.data_len);
+        let mut check = self.check(bytes, accel);
+        check.update_rope(&payload);
+        Ok((payload, check.finish(&tail[..copied])?))
+    }
+}
+
+/// Block numbers met so far; few bundles have one above 63.
+#[derive(Default)]
+pub(crate) struct Numbers {
+    low: u64,
+    high: Vec<u64>,
+}
+impl Numbers {
+    /// Notes a number; whether it is new.
+    pub(crate) fn insert(&mut self, number: u64) -> bool {
+        if number < 64 {
+            let new = self.low & 1 << number == 0;
+            self.low |= 1 << number;
+            return new;
+        }
+        let new = !self.high.contains(&number);
+        if new {
+            self.high.push(number);
+        }
+        new
+    }
+    /// The smallest number from 2 up that was not met; notes it.
+    pub(crate) fn take_free(&mut self) -> u64 {
+        let mut free = u64::from((self.low | 3).trailing_ones());
+        while !self.insert(free) {
+            free += 1;
+        }
+        free
+    }
+}
+
+struct Walk<'a, 'b> {
+    reader: Reader<'a>,
+    bytes: &'a [u8],
+    profile: Profile,
+    accel: &'b Accel,
+    numbers: Numbers,
+    blocks: usize,
+    /// Types 6, 7 and 10 that were met, as bits.
+    once: u16,
+    /// Whether a block asks for reports.
+    reports: bool,
+    /// Whether an integrity block protects the primary block.
+    integrity: bool,
+}
+
+impl<'a> Walk<'a, '_> {
+    fn head(&mut self, visit: &mut impl FnMut(Block<'a>)) -> Result<Head, Malformed> {
+        match self.reader.take(1)? {
+            [0x9f] => {}
+            [6] => return self.reader.error_at(0, "the first byte is that of a BPv6 bundle"),
+            _ => return self.reader.error_at(0, NOT_A_BUNDLE),
+        }
+        let primary = read_primary(&mut self.reader, self.bytes, self.profile, self.accel)?;
+        let primary_end = self.reader.position();
+        loop {
+            let start = self.reader.position();
+            if self.reader.peek() == Some(BREAK) {
+                return self.reader.error("the bundle has no payload block");
+            }
+            self.reader.take_lax();
+            let fields = read_block_start(&mut self.reader, self.profile)?;
+            self.reports |= fields.flags.has(BlockFlags::REPORT);
+            if fields.number != 1 {
+                visit(self.extension(start, fields)?);
+                continue;
+            }
+            let data_len = self.reader.bytes_head()?;
+            self.check(&primary, data_len)?;
+            return Ok(Head {
+                primary,
+                primary_end,
+                payload_block: start,
+                payload_flags: fields.flags,
+                payload_crc: fields.crc,
+                canonical: !self.reader.take_lax(),
+                data: self.reader.position(),
+                data_len,
+            });
+        }
+    }
+
+    /// One extension block after its first four fields.
+    fn extension(&mut self, start: usize, fields: BlockStart) -> Result<Block<'a>, Malformed> {
+        if self.blocks == MAX_EXTENSION_BLOCKS {
+            return self.reader.error_at(start, "more than 128 extension blocks");
+        }
+        self.blocks += 1;
+        if !self.numbers.insert(fields.number) {
+            return self.reader.error_at(start, "two blocks with the same number");
+        }
+        let data = self.reader.bytes()?;
+        let data_at = self.reader.position() - data.len();
+        read_crc(&mut self.reader, self.bytes, start, fields.crc, self.accel)?;
+        match fields.kind {
+            // RFC 9171 4.4.1 to 4.4.3: at most one of each.
+            kind @ (6 | 7 | 10) if self.once & 1 << kind != 0 => {
+                return self.reader.error_at(start, "a second block of a type that may occur once");
+            }
+            kind @ (6 | 7 | 10) => self.once |= 1 << kind,
+            11 => self.integrity |= protects_primary(data),
+            _ => {}
+        }
+        let meaning = read_data(fields.kind, data, data_at as u64, self.profile)?;
+        Ok(Block { fields, data, meaning, span: start..self.reader.position() })
+    }
+
+    /// Rules over several fields and blocks.
+    fn check(&self, primary: &Primary, data_len: u64) -> Result<(), Malformed> {
+        let strict = self.profile == Profile::Strict;
+        let flags = primary.flags;
+        let fail = |reason| Err(Malformed { offset: 1, reason });
+        let anonymous = primary.source.is_null();
+        // RFC 9171 4.2.3.
+        if anonymous && !flags.has(BundleFlags::NO_FRAGMENT) {
+            return fail("an anonymous bundle that may be fragmented");
+        }
+        if strict && (anonymous || flags.has(BundleFlags::ADMIN)) {
+            if flags.0 & BundleFlags::REPORTS != 0 {
+                return fail("an anonymous or administrative bundle that asks for reports");
+            }
+            if self.reports {
+                return fail("an anonymous or administrative bundle with a block that asks for reports");
+            }
+        }
+        if strict && flags.has(BundleFlags::FRAGMENT | BundleFlags::NO_FRAGMENT) {
+            return fail("a fragment of a bundle that must not be fragmented");
+        }
+        if let Some(fragment) = primary.fragment
+            && fragment.offset.checked_add(data_len).is_none_or(|end| end > fragment.total)
+        {
+            return fail("a fragment that reaches beyond the original payload");
+        }
+        // RFC 9171 4.4.2. The examples of RFC 9173 break it themselves.
+        if strict && primary.creation.time == DtnTime::UNKNOWN && self.once & 1 << 7 == 0 {
+            return fail("a bundle without creation time needs a bundle age block");
+        }
+        // RFC 9171 4.3.1: the primary block is protected by a CRC or by a BIB (RFC 9172 3.7).
+        if strict && primary.crc == CrcType::None && !self.integrity {
+            return fail("the primary block has neither a CRC nor an integrity block");
+        }
+        Ok(())
+    }
+}
+
+/// Whether this data of a block integrity block names the primary block (number 0) as a target.
+fn protects_primary(data: &[u8]) -> bool {
+    let mut reader = Reader::new(data, 0, false);
+    let targets = reader.array().unwrap_or(0);
+    (0..targets).map_while(|_| reader.uint().ok()).any(|target| target == 0)
+}

@@ -1,0 +1,155 @@
+//! What flags and blocks mean to the engine.
+
+use crate::head::Block;
+use crate::{BlockData, BlockFlags, BundleFlags, CrcType, HopCount, Primary, QualityOfService};
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+use core::ops::Range;
+use farlink_base::{BundleId, BundleMeta, Duties, Facts, Hop, Payload, Priority, Rare};
+
+/// Flags of the QoS block (ION) and the facts they are.
+pub(super) const QOS_FLAGS: [(u64, u32); 2] = [(0x01, Facts::UNRELIABLE), (0x02, Facts::CRITICAL)];
+/// The QoS block has a flow label.
+const QOS_LABEL: u64 = 0x04;
+
+/// Bundle processing control flags (RFC 9171 4.2.3) and the facts they are.
+const FLAGS: [(u64, u32); 8] = [
+    (BundleFlags::ADMIN, Facts::ADMIN),
+    (BundleFlags::NO_FRAGMENT, Facts::NO_FRAGMENT),
+    (BundleFlags::APP_ACK, Facts::APP_ACK),
+    (BundleFlags::STATUS_TIME, Facts::STATUS_TIME),
+    (BundleFlags::REPORT_RECEPTION, Facts::REPORT_RECEPTION),
+    (BundleFlags::REPORT_FORWARDING, Facts::REPORT_FORWARDING),
+    (BundleFlags::REPORT_DELIVERY, Facts::REPORT_DELIVERY),
+    (BundleFlags::REPORT_DELETION, Facts::REPORT_DELETION),
+];
+
+fn facts(flags: BundleFlags) -> u32 {
+    FLAGS.iter().fold(0, |facts, (flag, fact)| if flags.has(*flag) { facts | fact } else { facts })
+}
+/// The facts that bundle processing control flags say.
+pub fn facts_of(flags: u64) -> Facts {
+    Facts(facts(BundleFlags(flags)))
+}
+/// The bundle processing control flags that say these facts.
+pub(super) fn flags(facts: Facts) -> u64 {
+    FLAGS.iter().fold(0, |flags, (flag, fact)| if facts.has(*fact) { flags | flag } else { flags })
+}
+
+/// Bytes after the payload: its CRC and the end of the bundle.
+pub(super) const fn tail_len(crc: CrcType) -> u8 {
+    match crc {
+        CrcType::None => 1,
+        CrcType::Crc16 => 4,
+        CrcType::Crc32c => 6,
+    }
+}
+/// The CRC type that [`tail_len`] was told.
+pub(super) const fn crc_of(tail_len: u8) -> CrcType {
+    match tail_len {
+        4 => CrcType::Crc16,
+        6 => CrcType::Crc32c,
+        _ => CrcType::None,
+    }
+}
+
+/// A head, the bytes it came from left behind.
+pub(super) struct Outline {
+    pub(super) primary: Primary,
+    pub(super) head: Box<[u8]>,
+    pub(super) payload_crc: CrcType,
+}
+
+/// What the extension blocks of one bundle say.
+#[derive(Default)]
+pub(super) struct Found {
+    pub(super) hop: Hop,
+    facts: u32,
+    duties: Duties,
+    qos: Option<QualityOfService>,
+    hop_limit: u8,
+    /// Blocks to be discarded, in order.
+    drops: Vec<Range<usize>>,
+}
+
+impl Found {
+    /// Notes one block.
+    pub(super) fn block(&mut self, block: Block<'_>) {
+        match block.meaning {
+            Some(data) => self.understood(data),
+            None => self.unknown(block.fields.flags, block.span),
+        }
+    }
+    /// Of private types, which may occur again, the first counts.
+    pub(super) fn understood(&mut self, data: BlockData) {
+        match data {
+            BlockData::PreviousNode(eid) => self.hop.previous = eid,
+            BlockData::Age(age) => {
+                self.facts |= Facts::AGE;
+                self.hop.age_ms = age;
+            }
+            BlockData::HopCount(HopCount { limit, count }) => {
+                self.facts |= Facts::HOPS;
+                self.hop.hops = count.min(255) as u8;
+                // A count above 255 must stay above the limit although a byte holds it.
+                self.hop_limit = if count > 255 { limit.min(254) } else { limit };
+            }
+            BlockData::QualityOfService(qos) => self.qos = self.qos.or(Some(qos)),
+            BlockData::Labels(labels) => self.hop.labels = self.hop.labels.or(Some(labels)),
+            BlockData::Unknown(_) => {}
+        }
+    }
+    /// RFC 9171 5.6 step 4: report, delete the bundle, or else discard the block.
+    fn unknown(&mut self, flags: BlockFlags, span: Range<usize>) {
+        if flags.has(BlockFlags::REPORT) {
+            self.duties.0 |= Duties::REPORT;
+        }
+        if flags.has(BlockFlags::DELETE_BUNDLE) {
+            self.duties.0 |= Duties::DELETE;
+        } else if flags.has(BlockFlags::DISCARD) {
+            self.drops.push(span);
+        }
+    }
+    /// A copy of the head's bytes without the blocks to be discarded.
+    pub(super) fn keep(&self, head: &[u8]) -> Box<[u8]> {
+        if self.drops.is_empty() {
+            return Box::from(head);
+        }
+        let gone: usize = self.drops.iter().map(|span| span.len()).sum();
+        let mut kept = Vec::with_capacity(head.len() - gone);
+        let mut at = 0;
+        for span in &self.drops {
+            kept.extend_from_slice(&head[at..span.start]);
+            at = span.end;
+        }
+        kept.extend_from_slice(&head[at..]);
+        kept.into_boxed_slice()
+    }
+    /// The bundle.
+    pub(super) fn into_meta(self, outline: Outline, payload: Payload, tail: u32) -> (BundleMeta, Hop) {
+        let Primary { flags, destination, source, report_to, creation, lifetime_ms, fragment, .. } = outline.primary;
+        let identity = BundleId { source, creation, fragment: fragment.map(|place| (place.offset, payload.len())) };
+        let qos = self.qos.unwrap_or_default();
+        let marks = QOS_FLAGS.iter().fold(0, |all, (flag, fact)| if qos.flags & flag != 0 { all | fact } else { all });
+        let flow = if qos.flags & QOS_LABEL != 0 { qos.label } else { 0 };
+        let meta = BundleMeta {
+            id: identity.fingerprint(),
+            source: identity.source,
+            destination,
+            created_ms: creation.time.as_millis(),
+            sequence: creation.sequence,
+            lifetime_ms,
+            payload,
+            facts: Facts(facts(flags) | self.facts | marks),
+            version: 7,
+            priority: self.qos.map_or(Priority::Normal, |qos| qos.priority),
+            duties: self.duties,
+            hop_limit: self.hop_limit,
+            rare: Rare { report_to, fragment, ordinal: qos.ordinal, flow }.boxed(),
+            head: outline.head,
+            tail,
+            tail_len: tail_len(outline.payload_crc),
+        };
+        (meta, self.hop)
+    }
+}

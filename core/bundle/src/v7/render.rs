@@ -1,0 +1,166 @@
+//! What leaves on a hop (RFC 9171 5.4), whole or a piece of it (5.8).
+
+use super::facts::crc_of;
+use super::rewrite::{Shape, put_head};
+use crate::cbor::{BREAK, Count, Out};
+use crate::check::Check;
+use crate::crc::put_crc;
+use crate::{CrcType, Encoded};
+use alloc::vec::Vec;
+use core::ops::Range;
+use farlink_base::{Accel, BundleMeta, Bytes, BytesMut, Chunk, FragmentInfo, Hop, Payload};
+
+/// The range of the payload that `cut` means; `None` when that is all of it, which is no cut.
+fn range(meta: &BundleMeta, cut: Option<Range<u64>>) -> Option<Range<u64>> {
+    let len = meta.payload.len();
+    let cut = cut?;
+    let (start, end) = (cut.start.min(len), cut.end.min(len));
+    (start > 0 || end < len).then_some(start..end.max(start))
+}
+
+/// The fragment that holds this range of the payload. Places are those of the original bundle, of
+/// which this one may be a fragment too.
+fn shape(meta: &BundleMeta, range: &Range<u64>) -> Shape {
+    let own = meta.fragment().unwrap_or(FragmentInfo { offset: 0, total: meta.payload.len() });
+    Shape {
+        fragment: Some(FragmentInfo { offset: own.offset.saturating_add(range.start), total: own.total }),
+        len: range.end - range.start,
+        crc: crc_of(meta.tail_len),
+        // Blocks not marked for replication go with the piece that begins where the bundle did.
+        all_blocks: range.start == 0,
+        // Without creation time a fragment needs an age to expire by (RFC 9171 4.4.2).
+        age: meta.created_ms == 0,
+    }
+}
+
+/// Appends the head; gives the value of the payload block's CRC.
+fn put(
+    meta: &BundleMeta,
+    payload: &Payload,
+    hop: &Hop,
+    range: Option<&Range<u64>>,
+    accel: &Accel,
+    out: &mut impl Out,
+) -> u32 {
+    let shape = range.map(|range| shape(meta, range));
+    let block = put_head(&meta.head, Some(hop), shape.as_ref(), accel, out);
+    match (shape, block) {
+        (Some(shape), Ok(block)) => Check::of(shape.crc, out.since(block), payload, accel).value().unwrap_or(0),
+        _ => meta.tail,
+    }
+}
+
+fn put_tail(meta: &BundleMeta, value: u32, out: &mut impl Out) {
+    put_crc(out, crc_of(meta.tail_len), value);
+    out.byte(BREAK);
+}
+
+/// The bundle as it leaves on this hop. Previous node, age, hop count and labels are those of `hop`,
+/// each in its block with its own number, flags and CRC type; blocks that are missing are added, with
+/// the CRC type of the primary block: the previous node (RFC 9171 4.4.1) and the labels. Null, or no
+/// labels: the block is removed. All other blocks stay byte for byte.
+///
+/// With `cut`, a fragment with this range of the payload (RFC 9171 5.8); all of it is no cut. The
+/// bytes of a piece must be in memory for its CRC, which is zero where they are not (simulated
+/// payloads; see [`render_loaded`]). Whether a bundle may be cut is the caller's business.
+///
+/// Head and tail are written to `out`, which is empty, and split off it without a copy: what is left
+/// of its room serves the next bundle.
+pub fn render(meta: &BundleMeta, hop: &Hop, cut: Option<Range<u64>>, accel: &Accel, out: &mut BytesMut) -> Encoded {
+    let payload = match range(meta, cut.clone()) {
+        None => meta.payload.clone(),
+        Some(range) => meta.payload.slice(range.start, range.end - range.start),
+    };
+    render_loaded(meta, payload, hop, cut, accel, out)
+}
+
+/// As [`render`], with the bytes that leave given apart: all of the payload, or the range `cut` of
+/// it, loaded from a store.
+pub fn render_loaded(
+    meta: &BundleMeta,
+    payload: Payload,
+    hop: &Hop,
+    cut: Option<Range<u64>>,
+    accel: &Accel,
+    out: &mut BytesMut,
+) -> Encoded {
+    let value = put(meta, &payload, hop, range(meta, cut).as_ref(), accel, out);
+    let head = out.split().freeze();
+    put_tail(meta, value, out);
+    Encoded { head, payload, tail: out.split().freeze() }
+}
+
+/// A piece that leaves although its bytes are not in memory: they pass once, for its CRC.
+#[derive(Debug)]
+pub struct Piece {
+    head: Bytes,
+    crc: CrcType,
+    /// What takes the bytes; `None`: the CRC's value is known.
+    check: Option<Check>,
+    value: u32,
+}
+
+/// The range `cut` of the payload as [`render`] would write it, its bytes not at hand yet.
+pub fn piece(meta: &BundleMeta, hop: &Hop, cut: Range<u64>, accel: &Accel, out: &mut BytesMut) -> Piece {
+    let shape = range(meta, Some(cut)).map(|range| shape(meta, &range));
+    let block = put_head(&meta.head, Some(hop), shape.as_ref(), accel, out);
+    let crc = crc_of(meta.tail_len);
+    let check = match (shape, block) {
+        (Some(shape), Ok(block)) if crc != CrcType::None => {
+            Some(Check::new(crc, out.since(block), 0, shape.len, accel))
+        }
+        _ => None,
+    };
+    Piece { head: out.split().freeze(), crc, check, value: meta.tail }
+}
+
+impl Piece {
+    /// Whether bytes are wanted at all.
+    pub fn wants_bytes(&self) -> bool {
+        self.check.as_ref().is_some_and(|check| check.remaining() > 0)
+    }
+    /// The next bytes, in memory.
+    pub fn pass(&mut self, part: &Payload) {
+        if let Some(check) = &mut self.check {
+            check.update_rope(part);
+        }
+    }
+    /// The piece, around its bytes wherever they are.
+    pub fn finish(self, payload: Payload) -> Encoded {
+        let value = self.check.map_or(self.value, |check| check.value().unwrap_or(0));
+        let mut tail = Vec::with_capacity(8);
+        put_crc(&mut tail, self.crc, value);
+        tail.push(BREAK);
+        Encoded { head: self.head, payload, tail: Bytes::from(tail) }
+    }
+}
+
+/// As [`render`], in one piece at the end of `out`, so that small bundles share a buffer; false, and
+/// nothing appended, where the payload is not in memory.
+pub fn append(meta: &BundleMeta, hop: &Hop, cut: Option<Range<u64>>, accel: &Accel, out: &mut BytesMut) -> bool {
+    let cut = range(meta, cut);
+    let payload = match &cut {
+        None => &meta.payload,
+        Some(range) => &meta.payload.slice(range.start, range.end - range.start),
+    };
+    if payload.resident_len() != payload.len() {
+        return false;
+    }
+    let value = put(meta, payload, hop, cut.as_ref(), accel, out);
+    for chunk in payload.chunks() {
+        if let Chunk::Bytes(bytes) = chunk {
+            out.put(bytes);
+        }
+    }
+    put_tail(meta, value, out);
+    true
+}
+
+/// Length of what [`render`] would write, without writing it.
+pub fn size(meta: &BundleMeta, hop: &Hop, cut: Option<Range<u64>>) -> u64 {
+    let cut = range(meta, cut);
+    let mut count = Count::default();
+    put(meta, &Payload::new(), hop, cut.as_ref(), &Accel::default(), &mut count);
+    let payload = cut.map_or(meta.payload.len(), |range| range.end - range.start);
+    (count.0 as u64).saturating_add(payload).saturating_add(u64::from(meta.tail_len))
+}

@@ -1,0 +1,195 @@
+//! The head of a bundle as it leaves: one walk over the blocks kept, copying what stays and writing
+//! anew what changes (RFC 9171 5.4, 5.8, 5.9).
+
+use crate::cbor::{Out, Reader};
+use crate::eid_wire::EidCodec;
+use crate::encode::{put_block, put_payload_head, put_primary};
+use crate::fields::{BlockStart, read_block_start, read_crc_type, read_data, read_primary};
+use crate::head::Numbers;
+use crate::{BlockData, BlockFlags, BundleFlags, CrcType, EndpointId, FragmentInfo, HopCount, Profile};
+use farlink_base::{Accel, Hop, Malformed};
+
+/// Another primary block and another payload than those of the head.
+pub(super) struct Shape {
+    /// Place of the piece; `None` for a whole bundle.
+    pub(super) fragment: Option<FragmentInfo>,
+    /// Bytes of the payload.
+    pub(super) len: u64,
+    /// CRC of the payload block.
+    pub(super) crc: CrcType,
+    /// Whether blocks go along that are not marked for replication.
+    pub(super) all_blocks: bool,
+    /// Whether the age block goes along in any case.
+    pub(super) age: bool,
+}
+impl Shape {
+    fn takes(&self, fields: BlockStart) -> bool {
+        self.all_blocks || fields.flags.has(BlockFlags::REPLICATE) || (self.age && fields.kind == 7)
+    }
+}
+
+/// Writes `head` as it shall leave; without `hop`, its blocks as they are. Gives where the payload
+/// block begins in `out`.
+///
+/// # Errors
+/// The head is none that this codec made.
+pub(super) fn put_head(
+    head: &[u8],
+    hop: Option<&Hop>,
+    shape: Option<&Shape>,
+    accel: &Accel,
+    out: &mut impl Out,
+) -> Result<usize, Malformed> {
+    let numbers = Numbers::default();
+    Rewrite { head, hop, accel, out, from: 0, numbers, crc: CrcType::None, previous: false, labels: false }.run(shape)
+}
+
+/// What becomes of a block.
+enum Change {
+    Keep,
+    Remove,
+    Write(BlockData),
+}
+
+struct Rewrite<'a, O> {
+    head: &'a [u8],
+    hop: Option<&'a Hop>,
+    accel: &'a Accel,
+    out: &'a mut O,
+    /// Bytes of the head before this one are written, or left out.
+    from: usize,
+    numbers: Numbers,
+    /// CRC type of the primary block, which blocks that are added get too.
+    crc: CrcType,
+    /// Whether there is a previous node block.
+    previous: bool,
+    /// Whether there are labels.
+    labels: bool,
+}
+
+impl<O: Out> Rewrite<'_, O> {
+    fn run(mut self, shape: Option<&Shape>) -> Result<usize, Malformed> {
+        let mut reader = Reader::new(self.head, 0, false);
+        reader.take(1)?;
+        self.primary(&mut reader, shape)?;
+        loop {
+            let start = reader.position();
+            let fields = read_block_start(&mut reader, Profile::Permissive)?;
+            if fields.number == 1 {
+                return Ok(self.payload(start, fields, shape));
+            }
+            let data = reader.bytes()?;
+            if fields.crc != CrcType::None {
+                reader.bytes()?;
+            }
+            let change = match shape {
+                Some(shape) if !shape.takes(fields) => Change::Remove,
+                _ => self.change(fields, data),
+            };
+            if let Change::Keep = change {
+                self.numbers.insert(fields.number);
+                continue;
+            }
+            self.copy_to(start);
+            self.from = reader.position();
+            if let Change::Write(data) = change {
+                self.numbers.insert(fields.number);
+                let fields = (fields.kind, fields.number, fields.flags, fields.crc);
+                put_block(fields, &data, self.out, self.accel);
+            }
+        }
+    }
+
+    /// Copies what was kept so far.
+    fn copy_to(&mut self, end: usize) {
+        self.out.put(&self.head[self.from..end]);
+        self.from = end;
+    }
+
+    /// The primary block: it never changes (RFC 9171 4.3.1) but for what makes a fragment.
+    fn primary(&mut self, reader: &mut Reader<'_>, shape: Option<&Shape>) -> Result<(), Malformed> {
+        let Some(shape) = shape else {
+            let items = reader.array()?;
+            let (_version, _flags) = (reader.uint()?, reader.uint()?);
+            self.crc = read_crc_type(reader)?;
+            return (3..items).try_for_each(|_| reader.item().map(|_| ()));
+        };
+        let mut primary = read_primary(reader, self.head, Profile::Permissive, self.accel)?;
+        self.crc = primary.crc;
+        self.from = reader.position();
+        primary.fragment = shape.fragment;
+        primary.flags.0 &= !BundleFlags::FRAGMENT;
+        primary.flags.0 |= if shape.fragment.is_some() { BundleFlags::FRAGMENT } else { 0 };
+        self.out.byte(0x9f);
+        put_primary(&primary, self.out, self.accel);
+        Ok(())
+    }
+
+    /// What the hop makes of a block. Unchanged meaning stays verbatim, however it was encoded.
+    fn change(&mut self, fields: BlockStart, data: &[u8]) -> Change {
+        let Some(hop) = self.hop else { return Change::Keep };
+        match fields.kind {
+            6 => self.change_previous(&hop.previous, data),
+            7 | 10 | 240 => match read_data(fields.kind, data, 0, Profile::Permissive) {
+                Ok(Some(BlockData::Age(age))) if age != hop.age_ms => Change::Write(BlockData::Age(hop.age_ms)),
+                Ok(Some(BlockData::HopCount(hops))) if hops.count.min(255) != u64::from(hop.hops) => {
+                    Change::Write(BlockData::HopCount(HopCount { count: u64::from(hop.hops), ..hops }))
+                }
+                Ok(Some(BlockData::Labels(labels))) => self.change_labels(hop.labels, labels),
+                // A private block 240 of somebody else is none of ours.
+                _ => Change::Keep,
+            },
+            _ => Change::Keep,
+        }
+    }
+
+    /// RFC 9171 4.4.1 and 5.4 step 4: the previous node block is replaced, or removed where this
+    /// node does not say who it is.
+    fn change_previous(&mut self, previous: &EndpointId, data: &[u8]) -> Change {
+        if previous.is_null() {
+            return Change::Remove;
+        }
+        self.previous = true;
+        // An ipn node may be written in two ways (RFC 9758), others are written alike again.
+        let is_ipn = matches!(previous, EndpointId::Ipn { .. }) && data.get(1) == Some(&2);
+        if is_ipn && EndpointId::decode(data, Profile::Permissive).as_ref() == Ok(previous) {
+            return Change::Keep;
+        }
+        Change::Write(BlockData::PreviousNode(previous.clone()))
+    }
+
+    fn change_labels(&mut self, new: Option<[u32; 2]>, old: [u32; 2]) -> Change {
+        let first = !core::mem::replace(&mut self.labels, true);
+        match new {
+            None => Change::Remove,
+            Some(new) if first && new != old => Change::Write(BlockData::Labels(new)),
+            Some(_) => Change::Keep,
+        }
+    }
+
+    /// Blocks to be added, then the payload block up to the payload's first byte; where it begins.
+    fn payload(mut self, start: usize, fields: BlockStart, shape: Option<&Shape>) -> usize {
+        self.copy_to(start);
+        if let Some(hop) = self.hop {
+            if !self.previous && !hop.previous.is_null() {
+                self.add(6, 0, BlockData::PreviousNode(hop.previous.clone()));
+            }
+            if let Some(labels) = hop.labels
+                && !self.labels
+            {
+                self.add(240, BlockFlags::REPLICATE, BlockData::Labels(labels));
+            }
+        }
+        let at = self.out.at();
+        match shape {
+            None => self.copy_to(self.head.len()),
+            Some(shape) => put_payload_head(fields.flags, shape.crc, shape.len, self.out),
+        }
+        at
+    }
+
+    fn add(&mut self, kind: u64, flags: u64, data: BlockData) {
+        let fields = (kind, self.numbers.take_free(), BlockFlags(flags), self.crc);
+        put_block(fields, &data, self.out, self.accel);
+    }
+}

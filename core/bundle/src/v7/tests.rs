@@ -1,0 +1,293 @@
+//! One test for each rule.
+
+use super::*;
+use crate::{BlockData, BlockFlags, Bundle, CrcType, EndpointId, ExtensionBlock, HopCount, Profile, decode, reason};
+use crate::{CreationTimestamp, QualityOfService, StatusItem};
+use alloc::vec;
+use alloc::vec::Vec;
+use farlink_base::{Accel, BundleMeta, Bytes, BytesMut, Chunk, DtnTime, Duties, Extent, Facts, Hop, Payload, Priority};
+
+const AT: CreationTimestamp = CreationTimestamp { time: DtnTime(800_000_000_000), sequence: 3 };
+
+fn accel() -> Accel {
+    Accel::default()
+}
+fn plain(payload: &'static [u8]) -> Bundle {
+    let builder = Bundle::new(EndpointId::ipn(1, 1), EndpointId::ipn(2, 1), AT).hop_limit(30);
+    builder.payload(Payload::from(payload)).build()
+}
+fn unknown(number: u64, flags: u64) -> ExtensionBlock {
+    let data = BlockData::Unknown(Bytes::from_static(&[1, 2, 3]));
+    ExtensionBlock { kind: 99, number, flags: BlockFlags(flags), crc: CrcType::Crc16, data, raw: None }
+}
+fn through(bundle: &Bundle) -> (BundleMeta, Hop) {
+    read(&bundle.encode(&accel()).into_payload(), Profile::Strict, &accel()).unwrap()
+}
+/// What leaves, read by the view for tools.
+fn leaves(meta: &BundleMeta, hop: &Hop, cut: Option<core::ops::Range<u64>>) -> Bundle {
+    let encoded = render(meta, hop, cut.clone(), &accel(), &mut BytesMut::new());
+    assert_eq!(encoded.len(), size(meta, hop, cut));
+    decode(&encoded.into_payload(), Profile::Strict, &accel()).unwrap()
+}
+fn kinds(bundle: &Bundle) -> Vec<(u64, u64)> {
+    bundle.extensions.iter().map(|block| (block.kind, block.number)).collect()
+}
+fn stored(len: u64) -> Payload {
+    let mut payload = Payload::new();
+    payload.push(Chunk::Stored { extent: Extent { record: 1, offset: 64 }, len });
+    payload
+}
+
+/// RFC 9171 5.6 step 4, also after a restart: what is discarded is not in the parts of a store.
+#[test]
+fn unknown_blocks_are_discarded_kept_or_told_of() {
+    use BlockFlags as F;
+    for (flags, kept, duties) in [
+        (0, true, 0),
+        (F::DISCARD, false, 0),
+        (F::REPORT, true, Duties::REPORT),
+        (F::REPORT | F::DISCARD, false, Duties::REPORT),
+        (F::DELETE_BUNDLE, true, Duties::DELETE),
+        (F::DELETE_BUNDLE | F::DISCARD | F::REPORT, true, Duties::DELETE | Duties::REPORT),
+    ] {
+        let mut bundle = plain(b"data");
+        bundle.extensions.insert(0, unknown(5, flags));
+        bundle.extensions.push(unknown(70, 0));
+        let (meta, hop) = through(&bundle);
+        assert_eq!(meta.duties, Duties(duties), "{flags:x}");
+        let numbers: &[_] = if kept { &[(99, 5), (10, 2), (99, 70)] } else { &[(10, 2), (99, 70)] };
+        assert_eq!(kinds(&leaves(&meta, &hop, None)), numbers, "{flags:x}");
+        assert_eq!(meta.size(), size(&meta, &hop, None));
+    }
+}
+
+#[test]
+fn flags_and_blocks_become_facts() {
+    let qos = QualityOfService { flags: 7, priority: Priority::Expedited, ordinal: 9, label: 77 };
+    let bundle = Bundle::new(EndpointId::ipn(1, 1), EndpointId::ipn(2, 1), CreationTimestamp::default())
+        .flags(crate::BundleFlags::REPORT_DELIVERY | crate::BundleFlags::APP_ACK)
+        .report_to(EndpointId::ipn(3, 0))
+        .block(BlockData::QualityOfService(qos))
+        .block(BlockData::Labels([4, 5]))
+        .build();
+    let (meta, hop) = through(&bundle);
+    let marks = Facts::UNRELIABLE | Facts::CRITICAL | Facts::AGE;
+    assert_eq!(meta.facts, Facts(Facts::REPORT_DELIVERY | Facts::APP_ACK | marks));
+    let rare = meta.rare.as_deref().unwrap();
+    assert_eq!((rare.ordinal, rare.flow, &rare.report_to), (9, 77, &EndpointId::ipn(3, 0)));
+    assert_eq!((meta.priority, hop.labels, meta.version), (Priority::Expedited, Some([4, 5]), 7));
+    let (meta, hop) = through(&plain(b"data"));
+    assert_eq!((meta.rare, meta.priority, meta.facts), (None, Priority::Normal, Facts(Facts::HOPS)));
+    assert_eq!(hop, Hop::default());
+}
+
+/// RFC 9171 4.4.1.
+#[test]
+fn the_previous_node_is_added_replaced_and_removed() {
+    let (meta, hop) = through(&plain(b"data"));
+    let from = |node| Hop { previous: EndpointId::ipn(node, 0), ..hop.clone() };
+    let first = leaves(&meta, &from(7), None);
+    assert_eq!((kinds(&first), first.previous_node()), (vec![(10, 2), (6, 3)], Some(&EndpointId::ipn(7, 0))));
+    assert_eq!(first.extensions[1].flags, BlockFlags(0));
+    let (meta, came) = through(&first);
+    assert_eq!(came.previous, EndpointId::ipn(7, 0));
+    let second = leaves(&meta, &from(8), None);
+    assert_eq!((kinds(&second), second.previous_node()), (kinds(&first), Some(&EndpointId::ipn(8, 0))));
+    assert_eq!(kinds(&leaves(&meta, &Hop::default(), None)), [(10, 2)]);
+}
+
+/// RFC 9758: the three-element form of an ipn node is as good as the other.
+#[test]
+fn a_previous_node_said_otherwise_is_left_alone() {
+    let mut bundle = plain(b"data");
+    let raw: &[u8] = &[0x85, 6, 3, 0, 0, 0x46, 0x82, 2, 0x83, 1, 7, 0];
+    let data = BlockData::Unknown(Bytes::new());
+    let raw = Some(Bytes::from_static(raw));
+    bundle.extensions.push(ExtensionBlock { kind: 6, number: 3, flags: BlockFlags(0), crc: CrcType::None, data, raw });
+    let (meta, hop) = through(&bundle);
+    assert_eq!(hop.previous, EndpointId::ipn(1 << 32 | 7, 0));
+    let again = render(&meta, &hop, None, &accel(), &mut BytesMut::new());
+    assert_eq!(again, bundle.encode(&accel()));
+}
+
+#[test]
+fn labels_are_added_changed_and_removed_but_not_those_of_others() {
+    let mut bundle = plain(b"data");
+    let data = BlockData::Unknown(Bytes::from_static(&[5]));
+    let foreign = ExtensionBlock { kind: 240, number: 9, flags: BlockFlags(0), crc: CrcType::None, data, raw: None };
+    bundle.extensions.push(foreign);
+    let (meta, hop) = through(&bundle);
+    assert_eq!(hop.labels, None, "a single number is none of our labels");
+    let labelled = leaves(&meta, &Hop { labels: Some([8, u32::MAX]), ..hop.clone() }, None);
+    assert_eq!((kinds(&labelled), labelled.labels()), (vec![(10, 2), (240, 9), (240, 3)], Some([8, u32::MAX])));
+    assert!(labelled.extensions[2].flags.has(BlockFlags::REPLICATE));
+    let (meta, came) = through(&labelled);
+    assert_eq!(leaves(&meta, &Hop { labels: Some([1, 2]), ..came }, None).labels(), Some([1, 2]));
+    assert_eq!(kinds(&leaves(&meta, &hop, None)), [(10, 2), (240, 9)]);
+}
+
+/// RFC 9171 4.4.3: a count is at most 2^64 - 1, a limit 255; a byte tells whether one is above.
+#[test]
+fn a_hop_count_above_the_limit_stays_above_it() {
+    for (limit, count, hops, above) in
+        [(30, 3, 3, false), (30, 31, 31, true), (255, 255, 255, false), (255, 256, 255, true), (9, u64::MAX, 255, true)]
+    {
+        let mut bundle = plain(b"data");
+        bundle.set_block(BlockData::HopCount(HopCount { limit, count }));
+        let (meta, hop) = through(&bundle);
+        assert_eq!((hop.hops, hop.hops > meta.hop_limit), (hops, above), "{count} of {limit}");
+        assert_eq!(leaves(&meta, &hop, None).hop_count(), Some(HopCount { limit, count }), "unchanged, it stays");
+        let next = leaves(&meta, &Hop { hops: 7, ..hop }, None);
+        assert_eq!(next.hop_count(), Some(HopCount { limit, count: 7 }));
+    }
+}
+
+/// RFC 9171 5.8.
+#[test]
+fn blocks_not_marked_go_with_the_first_piece_except_the_only_clock() {
+    let mut bundle = Bundle::new(EndpointId::ipn(1, 1), EndpointId::ipn(2, 1), CreationTimestamp::default())
+        .hop_limit(30)
+        .payload(Payload::from(&b"0123456789"[..]))
+        .build();
+    bundle.extensions.iter_mut().for_each(|block| block.flags = BlockFlags(0));
+    bundle.extensions.push(unknown(70, 1));
+    let (meta, hop) = through(&bundle);
+    assert_eq!(kinds(&leaves(&meta, &hop, Some(0..5))), [(10, 2), (7, 3), (99, 70)]);
+    let rest = leaves(&meta, &Hop { age_ms: 6, previous: EndpointId::ipn(5, 0), ..hop }, Some(5..10));
+    assert_eq!((kinds(&rest), rest.age_ms()), (vec![(7, 3), (99, 70), (6, 2)], Some(6)));
+}
+
+#[test]
+fn a_piece_of_a_stored_payload_is_rendered_from_loaded_bytes() {
+    let (mut meta, hop) = through(&plain(b"0123456789"));
+    let want = render(&meta, &hop, Some(2..6), &accel(), &mut BytesMut::new());
+    meta.payload = stored(10);
+    let loaded = Payload::from(&b"2345"[..]);
+    assert_eq!(render_loaded(&meta, loaded, &hop, Some(2..6), &accel(), &mut BytesMut::new()), want);
+    assert!(!append(&meta, &hop, None, &accel(), &mut BytesMut::new()), "not in memory");
+    // Or around bytes that only passed.
+    for cut in [2..6, 0..4, 0..10] {
+        let mut piece = piece(&meta, &hop, cut.clone(), &accel(), &mut BytesMut::new());
+        let bytes = Payload::from(&b"0123456789"[cut.start as usize..cut.end as usize]);
+        assert_eq!(piece.wants_bytes(), cut != (0..10));
+        (0..bytes.len()).for_each(|at| piece.pass(&bytes.slice(at, 1)));
+        assert!(!piece.wants_bytes());
+        let want = render_loaded(&meta, bytes.clone(), &hop, Some(cut), &accel(), &mut BytesMut::new());
+        assert_eq!(piece.finish(bytes), want);
+    }
+    // Whole, it keeps the CRC it came with, on disk or loaded.
+    let whole = render(&meta, &hop, None, &accel(), &mut BytesMut::new());
+    assert_eq!(whole.tail, tail(&through(&plain(b"0123456789")).0));
+}
+
+#[test]
+fn one_buffer_serves_many_bundles() {
+    let (meta, hop) = through(&plain(b"data"));
+    let mut out = BytesMut::with_capacity(1000);
+    let room = out.capacity();
+    let kept: Vec<_> = (0..5).map(|_| render(&meta, &hop, None, &accel(), &mut out)).collect();
+    assert!(out.is_empty() && out.capacity() < room && out.capacity() > 0, "all from one allocation");
+    assert!(kept.iter().all(|encoded| *encoded == kept[0]));
+}
+
+#[test]
+fn a_store_gives_back_what_it_was_given() {
+    let (meta, hop) = through(&plain(b"0123456789"));
+    let (head, after) = (Bytes::from(meta.head.to_vec()), tail(&meta));
+    let (back, came) = read_parts(&head, stored(10), &after, Profile::Strict, &accel()).unwrap();
+    assert_eq!((back.id, back.tail, &back.head, came), (meta.id, meta.tail, &meta.head, hop));
+    let parts = |head: &Bytes, len, tail: &Bytes| read_parts(head, stored(len), tail, Profile::Strict, &accel());
+    assert!(parts(&head, 9, &after).is_err(), "another payload");
+    assert!(parts(&head, 10, &after.slice(1..)).is_err(), "half a tail");
+    assert!(parts(&Bytes::from([&head[..], &[0]].concat()), 10, &after).is_err(), "a longer head");
+    let wrong = read_parts(&head, Payload::from(&b"012345678x"[..]), &after, Profile::Strict, &accel());
+    assert!(wrong.unwrap_err().reason.contains("CRC"));
+}
+
+#[test]
+fn a_false_length_is_refused_at_the_beginning_or_never_allocated() {
+    let mut bytes = plain(b"").encode(&accel()).head.to_vec();
+    bytes.pop();
+    bytes.extend_from_slice(&[0x5b, 0, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff]);
+    let begun = begin(&Payload::from(bytes.clone()), Profile::Strict, &accel()).unwrap().unwrap();
+    assert_eq!(begun.meta.size() - begun.payload_at - 6, 0xff_ffff_ffff_ffff);
+    let at = bytes.len() - 8;
+    bytes[at] = 0xff;
+    assert!(begin(&Payload::from(bytes), Profile::Strict, &accel()).is_err());
+    assert!(begin(&Payload::new(), Profile::Strict, &accel()).unwrap().is_none());
+    assert!(begin(&Payload::from(&[6][..]), Profile::Strict, &accel()).is_err(), "BPv6");
+}
+
+/// RFC 9171 4.2.3, 4.4.2.
+#[test]
+fn drafts_become_bundles_that_obey() {
+    let facts = Facts(Facts::REPORT_DELETION | Facts::STATUS_TIME | Facts::UNRELIABLE);
+    let draft = Draft {
+        source: EndpointId::ipn(1, 1),
+        destination: EndpointId::ipn(2, 1),
+        report_to: EndpointId::ipn(1, 0),
+        facts,
+        lifetime_ms: 1000,
+        priority: Priority::Bulk,
+        hop_limit: 8,
+        labels: Some([16, 0]),
+    };
+    let payload = || Payload::from(&b"payload"[..]);
+    let made = |draft: &Draft, at| {
+        let meta = make(draft, at, payload(), CrcType::Crc32c, &accel());
+        let hop = Hop { labels: draft.labels, ..Hop::default() };
+        let bundle = leaves(&meta, &hop, None);
+        // What was made is what would be read.
+        let (back, came) = through(&bundle);
+        assert_eq!((back.facts, back.id, &back.head, back.tail), (meta.facts, meta.id, &meta.head, meta.tail));
+        assert_eq!((back.rare, back.priority, back.hop_limit, came), (meta.rare.clone(), meta.priority, 8, hop));
+        meta
+    };
+    assert_eq!(made(&draft, AT).facts, Facts(facts.0 | Facts::HOPS));
+    let anonymous = Draft { source: EndpointId::Null, ..draft.clone() };
+    let kept = Facts::STATUS_TIME | Facts::UNRELIABLE | Facts::HOPS;
+    assert_eq!(made(&anonymous, AT).facts, Facts(Facts::NO_FRAGMENT | kept));
+    let record = Draft { facts: Facts(facts.0 | Facts::ADMIN), ..draft.clone() };
+    assert_eq!(made(&record, AT).facts, Facts(Facts::ADMIN | kept));
+    let clockless = made(&draft, CreationTimestamp { time: DtnTime(0), sequence: 1 });
+    assert!(clockless.facts.has(Facts::AGE));
+    let bare = Draft { facts: Facts(0), priority: Priority::Normal, hop_limit: 0, labels: None, ..draft };
+    assert!(leaves(&make(&bare, AT, payload(), CrcType::None, &accel()), &Hop::default(), None).extensions.is_empty());
+}
+
+#[test]
+fn a_payload_not_in_memory_gets_no_false_crc() {
+    let draft = Draft { source: EndpointId::ipn(1, 1), lifetime_ms: 9, ..Draft::default() };
+    let meta = make(&draft, AT, stored(5), CrcType::Crc32c, &accel());
+    assert_eq!((meta.tail_len, &tail(&meta)[..]), (1, &[0xff][..]));
+    let (first, _) = through(&leaves(&through(&plain(b"data")).0, &Hop::default(), Some(0..2)));
+    let whole = whole(&first, stored(4), &accel());
+    assert_eq!((whole.tail_len, whole.fragment()), (1, None));
+    let loaded =
+        render_loaded(&whole, Payload::from(&b"data"[..]), &Hop::default(), None, &accel(), &mut BytesMut::new());
+    assert_eq!(decode(&loaded.into_payload(), Profile::Strict, &accel()).unwrap().id(), whole.identity());
+    // Patterns of simulations have the length of a CRC, taken on trust.
+    let fill = make(&draft, AT, Payload::fill(1, 1 << 40), CrcType::Crc32c, &accel());
+    let rope = render(&fill, &Hop::default(), Some(5..1 << 39), &accel(), &mut BytesMut::new()).into_payload();
+    assert_eq!(read(&rope, Profile::Strict, &accel()).unwrap().0.payload.len(), (1 << 39) - 5);
+}
+
+#[test]
+fn records_say_what_they_were_told() {
+    let (mut meta, _) = through(&plain(b"data"));
+    for (facts, time) in [(0, None), (Facts::STATUS_TIME, Some(DtnTime(9)))] {
+        meta.facts = Facts(facts);
+        let bytes = status_report(&meta, Status::Deleted, reason::HOP_LIMIT, Some(DtnTime(9)));
+        let Ok(Record::Report(report)) = record(&bytes) else { panic!("{bytes:x?}") };
+        assert_eq!((report.subject(), report.reason), (meta.identity(), reason::HOP_LIMIT));
+        assert_eq!((report.deleted, report.received), (StatusItem::at(time), StatusItem::default()));
+    }
+    for len in [0, 1, 23, 24, 300] {
+        let content = vec![7; len];
+        assert_eq!(record(&signal(&content)), Ok(Record::Signal(Bytes::from(content))));
+    }
+    // Nodes of yesterday wrote the length in four bytes.
+    assert_eq!(record(&[0x82, 0x19, 0xfd, 0xe8, 0x5a, 0, 0, 0, 1, 5]), Ok(Record::Signal(Bytes::from_static(&[5]))));
+    assert_eq!(record(&[0x82, 4, 0xf6]), Ok(Record::Other { kind: 4, content: Bytes::from_static(&[0xf6]) }));
+    assert!(record(&[0x82, 0x19, 0xfd, 0xe8, 5]).is_err());
+}

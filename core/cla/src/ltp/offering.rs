@@ -1,0 +1,161 @@
+//! Hands the bytes of an arriving red part on, bundle by bundle: at its end, or, of a long one, while
+//! it arrives. Of a bundle handed on in part only its first bytes are kept: a pattern of the right
+//! length in place of the rest tells where it ends.
+
+use super::Split;
+use alloc::boxed::Box;
+use farlink_base::layer::Ticket;
+use farlink_base::{Bytes, BytesMut, Payload};
+
+/// First bytes kept of a bundle that is handed on in parts; the blocks before a payload are shorter.
+const HEAD_BYTES: u64 = 64 << 10;
+/// Last bytes held back while the end is not in sight: what follows a payload is shorter.
+const BACK_BYTES: u64 = 256;
+
+/// What was handed on of a bundle whose end has not come.
+struct Open {
+    ticket: Ticket,
+    /// Its first bytes, and a pattern for the others.
+    shadow: Payload,
+    kept: u64,
+}
+
+/// A part to hand on.
+pub(super) struct Part {
+    /// That of the bundle it belongs to; `None`: it begins one.
+    pub(super) ticket: Option<Ticket>,
+    pub(super) bytes: Payload,
+    pub(super) last: bool,
+}
+
+/// How far the red part of one session was handed on.
+#[derive(Default)]
+pub(super) struct Offering {
+    rest: Payload,
+    open: Option<Box<Open>>,
+}
+
+impl Offering {
+    /// The bundle of which parts were handed on and the end was not.
+    pub(super) fn open(&self) -> Option<Ticket> {
+        self.open.as_ref().map(|open| open.ticket)
+    }
+    /// Bytes it keeps.
+    pub(super) fn held(&self) -> u64 {
+        self.rest.len() + self.open.as_ref().map_or(0, |open| open.kept)
+    }
+    /// The next bytes of the block in order; `complete` with the last.
+    pub(super) fn push(&mut self, bytes: Payload) {
+        if self.rest.is_empty() {
+            self.rest = bytes;
+        } else {
+            self.rest.append(bytes);
+        }
+    }
+    /// The next part; [`Offering::began`] must be told the ticket of one that does not end.
+    pub(super) fn next(&mut self, split: Split, complete: bool) -> Option<Part> {
+        if self.rest.is_empty() {
+            return None;
+        }
+        let before = self.open.as_ref().map_or(0, |open| open.shadow.len());
+        let found = match &self.open {
+            None => split(&self.rest),
+            Some(open) => {
+                let mut bundle = open.shadow.clone();
+                bundle.append(self.rest.clone());
+                split(&bundle)
+            }
+        };
+        let (len, last) = match found {
+            Ok(Some(end)) if end > before => ((end - before).min(self.rest.len()), true),
+            _ if complete => (self.rest.len(), true),
+            _ => (self.rest.len().saturating_sub(BACK_BYTES), false),
+        };
+        if len == 0 {
+            return None;
+        }
+        let bytes = if len == self.rest.len() { core::mem::take(&mut self.rest) } else { self.rest.split_to(len) };
+        let ticket = self.open();
+        match &mut self.open {
+            _ if last => self.open = None,
+            Some(open) => open.shadow.append(pattern(open.shadow.len(), len)),
+            None => {}
+        }
+        Some(Part { ticket, bytes, last })
+    }
+    /// A bundle began with this part, which does not end it.
+    pub(super) fn began(&mut self, ticket: Ticket, first: &Payload) {
+        let mut shadow = first.slice(0, HEAD_BYTES);
+        if !shadow.is_fill() {
+            // A copy, so that it does not hold the buffers the bytes came in.
+            let mut head = BytesMut::zeroed(shadow.len() as usize);
+            first.copy_to(0, &mut head);
+            shadow = Payload::from(Bytes::from(head));
+        }
+        let kept = shadow.len();
+        shadow.append(pattern(kept, first.len() - kept));
+        self.open = Some(Box::new(Open { ticket, shadow, kept }));
+    }
+}
+
+/// Stands for bytes that were handed on; neighbours join to one piece.
+fn pattern(at: u64, len: u64) -> Payload {
+    Payload::fill(0, at + len).slice(at, len)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::vec::Vec;
+    use farlink_base::Malformed;
+
+    /// Bundles of the tests say their length in their first four bytes.
+    fn split(block: &Payload) -> Result<Option<u64>, Malformed> {
+        let mut head = [0; 4];
+        if !block.reader().read_exact(&mut head) {
+            return Ok(None);
+        }
+        let len = u64::from(u32::from_be_bytes(head));
+        Ok((len <= block.len()).then_some(len))
+    }
+    fn bundle(len: u32, fill: u8) -> Vec<u8> {
+        let mut bytes = alloc::vec![fill; len as usize];
+        bytes[..4].copy_from_slice(&len.to_be_bytes());
+        bytes
+    }
+
+    #[test]
+    fn bundles_of_any_length_come_out_whole_whatever_the_steps() {
+        let lengths = [10, 300_000, 4, 200_000, 257, 90_000];
+        let bundles: Vec<Vec<u8>> = lengths.iter().enumerate().map(|(i, len)| bundle(*len, i as u8)).collect();
+        let block = Payload::from(bundles.concat());
+        for step in [1000, 70_001, 150_000, 1_000_000] {
+            let (mut offering, mut at, mut tickets) = (Offering::default(), 0, 0);
+            let mut out: Vec<(u64, Vec<u8>, bool)> = Vec::new();
+            while at < block.len() {
+                offering.push(block.slice(at, step));
+                at = (at + step).min(block.len());
+                while let Some(part) = offering.next(split, at == block.len()) {
+                    let bytes = part.bytes.to_bytes().unwrap();
+                    let ticket = part.ticket.map_or(tickets, |ticket| ticket.0);
+                    match out.last_mut() {
+                        Some((open, content, last)) if *open == ticket => {
+                            assert!(!*last);
+                            content.extend_from_slice(&bytes);
+                            *last = part.last;
+                        }
+                        _ => out.push((ticket, bytes.to_vec(), part.last)),
+                    }
+                    if part.last {
+                        tickets += 1;
+                    } else if part.ticket.is_none() {
+                        offering.began(Ticket(ticket), &part.bytes);
+                    }
+                    assert!(offering.held() <= HEAD_BYTES + step + BACK_BYTES);
+                }
+            }
+            assert!(out.iter().all(|(_, _, last)| *last) && offering.held() == 0);
+            assert!(out.into_iter().map(|(_, bytes, _)| bytes).eq(bundles.iter().cloned()), "steps of {step}");
+        }
+    }
+}

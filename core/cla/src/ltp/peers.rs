@@ -1,0 +1,221 @@
+//! The spans of an engine: configured ones, those of peers it met, and how they come and go while
+//! sessions are open.
+
+use super::SpanConfig;
+use super::engine::Ltp;
+use super::segment::{Body, Segment, SessionId, reason};
+use super::span::{Span, Trains};
+use alloc::vec::Vec;
+use core::net::SocketAddr;
+use farlink_base::layer::{Destination, LinkState, Output, dynamic_link_base};
+use farlink_base::{Instant, LinkId, NodeId, Sink};
+
+/// Unconfigured peers served at once.
+const DYNAMIC_MAX: usize = 1024;
+/// Addresses remembered to know which span something came over.
+const ADDRESSES_MAX: usize = 4096;
+/// Cancel segments that leave with a link that is removed: one train. What they do not reach ends by
+/// the peer's timers.
+const FAREWELLS_MAX: usize = 64;
+
+impl Ltp {
+    /// Adds a neighbour. Its link is down until told otherwise. A peer of that engine number that was
+    /// served on a dynamic link loses that link. False when the link number is taken, or dynamic.
+    #[must_use]
+    pub fn add_span(&mut self, now: Instant, span: SpanConfig, out: &mut impl Sink<Output>) -> bool {
+        if self.by_link.contains_key(&span.link) || span.link.is_dynamic() {
+            return false;
+        }
+        if let Some(met) = self.by_engine.get(&span.engine).map(|index| self.spans[*index].config.link)
+            && met.is_dynamic()
+        {
+            self.remove_link(met, out);
+        }
+        self.place_configured(span);
+        self.settle(now, out);
+        true
+    }
+    pub(super) fn place_configured(&mut self, mut span: SpanConfig) {
+        span.datagram_bytes = span.datagram_bytes.clamp(64, 65_000);
+        let to = Destination::Link(span.link);
+        self.place(span, to, LinkState::DOWN);
+    }
+    fn place(&mut self, config: SpanConfig, to: Destination, state: LinkState) -> usize {
+        let (link, engine) = (config.link, config.engine);
+        let mut span = Span::new(config, to, state, self.config.seed);
+        let index = self.vacant.pop().unwrap_or(self.spans.len());
+        self.by_link.insert(link, index);
+        self.dynamic += usize::from(link.is_dynamic());
+        match self.by_engine.get(&engine).copied() {
+            // The first span stays the head of the chain.
+            Some(first) => span.sibling = self.spans[first].sibling.replace(index),
+            None => drop(self.by_engine.insert(engine, index)),
+        }
+        match self.spans.get_mut(index) {
+            Some(place) => {
+                span.touched = place.touched;
+                *place = span;
+            }
+            None => self.spans.push(span),
+        }
+        index
+    }
+    /// Takes a span that holds no session out of all tables.
+    fn vacate(&mut self, index: usize) {
+        let mut none = Span::new(SpanConfig::default(), Destination::Link(LinkId(0)), LinkState::DOWN, 0);
+        none.touched = self.spans[index].touched;
+        let old = core::mem::replace(&mut self.spans[index], none);
+        self.by_link.remove(&old.config.link);
+        self.dynamic -= usize::from(old.config.link.is_dynamic());
+        if let Some(from) = old.heard {
+            self.by_address.remove(&from);
+        }
+        if let Some(key) = old.armed {
+            self.agenda.cancel(key);
+        }
+        self.unchain(old.config.engine, index, old.sibling);
+        self.vacant.push(index);
+    }
+    fn unchain(&mut self, engine: u64, index: usize, next: Option<usize>) {
+        let Some(mut at) = self.by_engine.get(&engine).copied() else { return };
+        if at == index {
+            match next {
+                Some(next) => drop(self.by_engine.insert(engine, next)),
+                None => drop(self.by_engine.remove(&engine)),
+            }
+            return;
+        }
+        while let Some(sibling) = self.spans[at].sibling {
+            if sibling == index {
+                self.spans[at].sibling = next;
+                return;
+            }
+            at = sibling;
+        }
+    }
+
+    /// The span to an engine, one that is up before others.
+    pub(super) fn span_to(&self, engine: u64) -> Option<usize> {
+        let first = *self.by_engine.get(&engine)?;
+        let mut at = Some(first);
+        while let Some(index) = at {
+            let span = &self.spans[index];
+            if span.state.transmit && span.state.receive {
+                return Some(index);
+            }
+            at = span.sibling;
+        }
+        Some(first)
+    }
+    pub(super) fn span_at(&self, from: SocketAddr) -> Option<usize> {
+        self.by_address.get(&from).and_then(|link| self.by_link.get(link)).copied()
+    }
+    /// Notes where a span's peer sends from.
+    pub(super) fn hear(&mut self, index: usize, from: SocketAddr) {
+        if self.spans[index].heard == Some(from) {
+            return;
+        }
+        if self.by_address.len() >= ADDRESSES_MAX {
+            self.by_address.clear();
+        }
+        let span = &mut self.spans[index];
+        self.by_address.insert(from, span.config.link);
+        span.heard = Some(from);
+        if let Destination::Address(to) = &mut span.to {
+            *to = from;
+        }
+    }
+    /// A span for an engine that is not configured; `None` when it is not served.
+    pub(super) fn make_dynamic(&mut self, engine: u64, from: SocketAddr, out: &mut impl Sink<Output>) -> Option<usize> {
+        if !self.config.accept_unknown || self.closing || engine == 0 {
+            return None;
+        }
+        if self.dynamic >= DYNAMIC_MAX {
+            let unused = |s: &&Span| {
+                let idle = s.exports == 0 && s.imports == 0 && s.timers.len() == 0 && !s.has_work();
+                idle && self.by_link.contains_key(&s.config.link) && s.config.link.is_dynamic()
+            };
+            let link = self.spans.iter().find(unused)?.config.link;
+            self.remove_link(link, out);
+        }
+        let base = dynamic_link_base(self.config.layer);
+        let mut link = LinkId(base | self.dynamic_number);
+        while self.by_link.contains_key(&link) {
+            self.dynamic_number = (self.dynamic_number + 1) & 0x00ff_ffff;
+            link = LinkId(base | self.dynamic_number);
+        }
+        self.dynamic_number = (self.dynamic_number + 1) & 0x00ff_ffff;
+        let config = SpanConfig { link, engine, node: NodeId(engine), ..SpanConfig::default() };
+        let index = self.place(config, Destination::Address(from), LinkState::UP);
+        self.spans[index].introduced = true;
+        out.push(Output::PeerUp { link, claimed: None, proven: None, node: Some(NodeId(engine)) });
+        self.touch(index);
+        Some(index)
+    }
+
+    /// What a link can do changed.
+    pub(super) fn link(&mut self, now: Instant, link: LinkId, state: LinkState, out: &mut impl Sink<Output>) {
+        let Some(&index) = self.by_link.get(&link) else { return };
+        let span = &mut self.spans[index];
+        span.set_state(now, state);
+        if (state.transmit || state.receive) && !core::mem::replace(&mut span.introduced, true) {
+            out.push(Output::PeerUp { link, claimed: None, proven: None, node: Some(span.config.node) });
+        }
+        self.touch(index);
+    }
+    /// The link exists no more: its sessions are cancelled, what it carried is given back.
+    pub(super) fn remove_link(&mut self, link: LinkId, out: &mut impl Sink<Output>) {
+        let Some(&index) = self.by_link.get(&link) else { return };
+        let span = &mut self.spans[index];
+        let (to, transmit) = (span.to, span.state.transmit);
+        if core::mem::take(&mut span.ready) {
+            out.push(Output::Ready { link, ready: false });
+        }
+        for (id, _) in core::mem::take(&mut span.pending).bundles {
+            out.push(Output::SendFailed { id, link, refused: None });
+        }
+        let mut farewells = self.give_up_exports(index, out);
+        farewells.extend(self.give_up_imports(index, out));
+        self.cancelled.retain(|_, cancelled| cancelled.span != index);
+        if transmit {
+            let mut trains = Trains::new(to);
+            for segment in farewells.iter().take(FAREWELLS_MAX) {
+                let bytes = segment.emit();
+                trains.begin(bytes.len() as u64, out);
+                trains.rope.push_bytes(bytes);
+            }
+            trains.flush(out);
+        }
+        if self.spans[index].introduced {
+            out.push(Output::PeerDown { link });
+        }
+        self.vacate(index);
+    }
+    /// Fails every session of ours on a span; the segments that tell the peer.
+    fn give_up_exports(&mut self, index: usize, out: &mut impl Sink<Output>) -> Vec<Segment> {
+        let mut numbers: Vec<u64> = self.exports.iter().filter(|(_, e)| e.span == index).map(|(n, _)| *n).collect();
+        numbers.sort_unstable();
+        let mut farewells = Vec::new();
+        for number in numbers {
+            if self.exports.get(&number).is_some_and(|export| export.begun()) {
+                let session = SessionId { engine: self.config.engine, number };
+                farewells.push(Segment { session, body: Body::Cancel { by_sender: true, reason: reason::USER } });
+            }
+            self.fail_export(number, None, out);
+        }
+        farewells
+    }
+    /// Drops every session of the peer on a span; the segments that tell it.
+    fn give_up_imports(&mut self, index: usize, out: &mut impl Sink<Output>) -> Vec<Segment> {
+        let mut sessions: Vec<SessionId> =
+            self.imports.iter().filter(|(_, i)| i.span == index).map(|(id, _)| *id).collect();
+        sessions.sort_unstable_by_key(|id| (id.engine, id.number));
+        let mut farewells = Vec::new();
+        for session in sessions {
+            self.close_import(session, true, out);
+            self.closed.insert(session);
+            farewells.push(Segment { session, body: Body::Cancel { by_sender: false, reason: reason::SYSTEM } });
+        }
+        farewells
+    }
+}

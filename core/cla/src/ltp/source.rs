@@ -1,0 +1,204 @@
+//! Where the bytes of a block that is being sent come from: all are here, or, of a long bundle, only
+//! those that leave next. What is lost on the way is then asked for again, so that a session of any
+//! length costs a few megabytes.
+
+use alloc::boxed::Box;
+use farlink_base::layer::{SendId, WINDOW};
+use farlink_base::{Chunk, Payload};
+
+/// How far ahead of what is sent bytes are asked for.
+const AHEAD: u64 = 2 * WINDOW;
+
+/// The bytes of a block.
+pub(super) struct Source {
+    len: u64,
+    /// Bytes in order, the first of them at `start`.
+    run: Payload,
+    start: u64,
+    cursor: Cursor,
+    streamed: Option<Box<Streamed>>,
+}
+
+/// Of a bundle that is not all here.
+struct Streamed {
+    send: SendId,
+    /// Asked for up to here.
+    wanted: u64,
+    /// What was asked for again, at `again_start`.
+    again: Payload,
+    again_start: u64,
+    asked_again: Option<u64>,
+}
+
+/// What bytes that came are for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Given {
+    /// To be sent for the first time.
+    Fresh,
+    /// To be sent again.
+    Again,
+    /// Not what was asked for.
+    Nothing,
+}
+
+impl Source {
+    /// All is here.
+    pub(super) fn whole(block: Payload) -> Source {
+        Source { len: block.len(), run: block, start: 0, cursor: Cursor::default(), streamed: None }
+    }
+    /// The first bytes of a bundle of `len`.
+    pub(super) fn streamed(send: SendId, len: u64, first: Payload) -> Source {
+        let wanted = first.len();
+        let streamed = Streamed { send, wanted, again: Payload::new(), again_start: 0, asked_again: None };
+        Source { len, run: first, start: 0, cursor: Cursor::default(), streamed: Some(Box::new(streamed)) }
+    }
+    pub(super) fn len(&self) -> u64 {
+        self.len
+    }
+    /// The bundle it must be asked for, where not all is here.
+    pub(super) fn send(&self) -> Option<SendId> {
+        self.streamed.as_ref().map(|streamed| streamed.send)
+    }
+    /// Whether `from .. from + len`, as far as the block goes, is here.
+    pub(super) fn has(&self, from: u64, len: u64) -> bool {
+        let Some(streamed) = &self.streamed else { return true };
+        let end = self.len.min(from + len);
+        let inside = |start: u64, run: &Payload| start <= from && end <= start + run.len();
+        inside(self.start, &self.run) || inside(streamed.again_start, &streamed.again)
+    }
+    /// Appends bytes that are here to `out`.
+    pub(super) fn copy(&mut self, from: u64, len: u64, out: &mut Payload) {
+        if let Some(streamed) = &self.streamed
+            && (from < self.start || from + len > self.start + self.run.len())
+        {
+            out.append(streamed.again.slice(from - streamed.again_start.min(from), len));
+            return;
+        }
+        self.cursor.copy(&self.run, from - self.start, len, out);
+    }
+    /// What was sent once up to here is let go; it can be had again.
+    pub(super) fn passed(&mut self, sent: u64) {
+        let done = sent.saturating_sub(self.start);
+        // A little stays: the last segments are those most often sent twice.
+        if self.streamed.is_some() && done >= WINDOW / 4 {
+            self.run = self.run.slice(done - WINDOW / 16, u64::MAX);
+            self.start = sent - WINDOW / 16;
+            self.cursor = Cursor::default();
+        }
+    }
+    /// The next range to ask for, when bytes up to `sent` have left: first byte and length.
+    pub(super) fn want_ahead(&mut self, sent: u64) -> Option<(u64, u64)> {
+        let streamed = self.streamed.as_mut()?;
+        if streamed.wanted >= self.len.min(sent + AHEAD) {
+            return None;
+        }
+        let (from, len) = (streamed.wanted, WINDOW.min(self.len - streamed.wanted));
+        streamed.wanted += len;
+        Some((from, len))
+    }
+    /// What to ask for so that bytes from `from` on can be sent again, none beyond `end`; `None`
+    /// while it is on its way.
+    pub(super) fn want_again(&mut self, from: u64, end: u64) -> Option<(u64, u64)> {
+        let streamed = self.streamed.as_mut().filter(|streamed| streamed.asked_again.is_none())?;
+        streamed.asked_again = Some(from);
+        Some((from, WINDOW.min(end.min(self.len) - from)))
+    }
+    /// Bytes that were asked for.
+    pub(super) fn give(&mut self, from: u64, part: Payload) -> Given {
+        let Some(streamed) = &mut self.streamed else { return Given::Nothing };
+        if from == self.start + self.run.len() && from + part.len() <= streamed.wanted {
+            self.run.append(part);
+            return Given::Fresh;
+        }
+        if streamed.asked_again != Some(from) {
+            return Given::Nothing;
+        }
+        (streamed.again, streamed.again_start, streamed.asked_again) = (part, from, None);
+        Given::Again
+    }
+    /// Bytes in memory.
+    #[cfg(test)]
+    pub(super) fn held(&self) -> u64 {
+        self.run.len() + self.streamed.as_ref().map_or(0, |streamed| streamed.again.len())
+    }
+}
+
+/// A place in a rope, so that sending it in order never walks it from the start.
+#[derive(Clone, Copy, Default)]
+struct Cursor {
+    chunk: usize,
+    /// Position in the rope of the first byte of that chunk.
+    start: u64,
+}
+impl Cursor {
+    fn copy(&mut self, rope: &Payload, offset: u64, length: u64, out: &mut Payload) {
+        if offset < self.start {
+            *self = Cursor::default();
+        }
+        let (mut at, end) = (offset, offset + length);
+        while let Some(chunk) = rope.chunks().get(self.chunk) {
+            let chunk_end = self.start + chunk.len();
+            if at < chunk_end {
+                let (inside, n) = (at - self.start, end.min(chunk_end) - at);
+                out.push(match chunk {
+                    Chunk::Bytes(bytes) => Chunk::Bytes(bytes.slice(inside as usize..(inside + n) as usize)),
+                    Chunk::Fill { seed, offset, .. } => Chunk::Fill { seed: *seed, offset: offset + inside, len: n },
+                    Chunk::Stored { extent, .. } => {
+                        let mut extent = *extent;
+                        extent.offset += inside;
+                        Chunk::Stored { extent, len: n }
+                    }
+                });
+                at += n;
+            }
+            if at == end {
+                return;
+            }
+            self.chunk += 1;
+            self.start = chunk_end;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_whole_block_is_here_and_asks_for_nothing() {
+        let mut source = Source::whole(Payload::fill(1, 5 * WINDOW));
+        assert!(source.has(4 * WINDOW, WINDOW) && source.send().is_none());
+        source.passed(3 * WINDOW);
+        assert_eq!((source.held(), source.want_ahead(0), source.want_again(0, 9)), (5 * WINDOW, None, None));
+        assert_eq!(source.give(5 * WINDOW, Payload::fill(1, 1)), Given::Nothing);
+    }
+
+    #[test]
+    fn a_streamed_block_holds_what_leaves_next_and_what_leaves_again() {
+        let total = 9 * WINDOW + 5;
+        let whole = Payload::fill(1, total);
+        let mut source = Source::streamed(SendId(1), total, whole.slice(0, 70_000));
+        let (mut sent, mut out) = (0, Payload::new());
+        while sent < total {
+            while let Some((from, len)) = source.want_ahead(sent) {
+                assert_eq!(source.give(from, whole.slice(from, len)), Given::Fresh);
+            }
+            let n = 1300.min(total - sent);
+            assert!(source.has(sent, n));
+            source.copy(sent, n, &mut out);
+            sent += n;
+            source.passed(sent);
+            assert!(source.held() <= AHEAD + WINDOW + WINDOW / 4, "{} held", source.held());
+        }
+        assert_eq!(out, whole);
+        assert!(!source.has(5000, 1));
+        assert_eq!(source.want_again(5000, 6000), Some((5000, 1000)));
+        assert_eq!(source.want_again(5000, 6000), None, "on its way");
+        assert_eq!(source.give(4000, whole.slice(4000, 1000)), Given::Nothing);
+        assert_eq!(source.give(5000, whole.slice(5000, 1000)), Given::Again);
+        let mut again = Payload::new();
+        source.copy(5100, 400, &mut again);
+        assert_eq!(again, whole.slice(5100, 400));
+        assert!(source.has(5900, 100) && !source.has(5900, 101));
+    }
+}

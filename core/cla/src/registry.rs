@@ -1,0 +1,125 @@
+//! The convergence layers by name, with what configuration files, references and forms need to know
+//! of each. Their parameters are the tables beside them.
+
+use crate::{ltp, tcpcl_v4};
+use alloc::vec::Vec;
+use core::fmt;
+use farlink_base::{Setting, settings};
+
+pub use farlink_base::layer::Medium;
+
+/// One convergence layer.
+#[derive(Clone, Copy)]
+pub struct LayerInfo {
+    /// As files call it.
+    pub name: &'static str,
+    /// As people call it, with its standard.
+    pub title: &'static str,
+    /// What carries it.
+    pub medium: Medium,
+    /// The port it is assigned.
+    pub port: u16,
+    settings: fn() -> Vec<Setting>,
+    link_settings: fn() -> Vec<Setting>,
+}
+
+/// All layers.
+pub const LAYERS: &[LayerInfo] = &[
+    LayerInfo {
+        name: "ltp",
+        title: "LTP (RFC 5326) over UDP (RFC 7122)",
+        medium: Medium::Datagrams,
+        port: 1113,
+        settings: || settings(ltp::PARAMS),
+        link_settings: || settings(ltp::LINK_PARAMS),
+    },
+    LayerInfo {
+        name: "tcpclv4",
+        title: "TCPCLv4 (RFC 9174)",
+        medium: Medium::Streams,
+        port: 4556,
+        settings: || settings(tcpcl_v4::PARAMS),
+        link_settings: || settings(tcpcl_v4::LINK_PARAMS),
+    },
+];
+
+/// Names of all layers.
+pub const NAMES: &[&str] = &{
+    let mut names = [""; LAYERS.len()];
+    let mut i = 0;
+    while i < names.len() {
+        names[i] = LAYERS[i].name;
+        i += 1;
+    }
+    names
+};
+
+impl LayerInfo {
+    /// The layer of this name.
+    pub fn named(name: &str) -> Option<&'static LayerInfo> {
+        LAYERS.iter().find(|layer| layer.name == name)
+    }
+    /// Its settings of the whole layer.
+    pub fn settings(&self) -> Vec<Setting> {
+        (self.settings)()
+    }
+    /// Its settings of one link.
+    pub fn link_settings(&self) -> Vec<Setting> {
+        (self.link_settings)()
+    }
+}
+impl PartialEq for LayerInfo {
+    fn eq(&self, other: &Self) -> bool {
+        self.name == other.name
+    }
+}
+impl Eq for LayerInfo {}
+impl fmt::Debug for LayerInfo {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use farlink_base::LayerParam;
+
+    /// Every row sets and gets its own field, over its whole range, and nothing else's.
+    fn check<C: Default + 'static>(table: &[LayerParam<C>]) {
+        for row in table {
+            let setting = row.setting();
+            assert_eq!(setting.check(setting.default), Ok(()), "{}: the default", row.name);
+            assert!(setting.help.ends_with('.'), "{}: a sentence", row.name);
+            assert_eq!(table.iter().filter(|other| other.name == row.name).count(), 1, "{} twice", row.name);
+            for value in [row.min, row.max, setting.default] {
+                let mut config = C::default();
+                (row.set)(&mut config, value);
+                assert_eq!((row.get)(&config), value, "{}", row.name);
+                let others = table.iter().filter(|other| other.name != row.name);
+                others.for_each(|other| {
+                    assert_eq!((other.get)(&config), other.setting().default, "{} sets {}", row.name, other.name);
+                });
+                assert_eq!(setting.parse(&setting.text(value)), Ok(value), "{}", row.name);
+            }
+        }
+    }
+
+    #[test]
+    fn every_row_of_every_table_holds_what_it_is_given() {
+        check(ltp::PARAMS);
+        check(ltp::LINK_PARAMS);
+        check(tcpcl_v4::PARAMS);
+        check(tcpcl_v4::LINK_PARAMS);
+    }
+
+    #[test]
+    fn layers_are_found_by_name() {
+        assert_eq!(NAMES.len(), LAYERS.len());
+        for name in NAMES {
+            let layer = LayerInfo::named(name).unwrap();
+            assert!(layer.port > 0 && !layer.settings().is_empty() && !layer.link_settings().is_empty());
+        }
+        assert_eq!(LayerInfo::named("carrier-pigeon"), None);
+    }
+}

@@ -1,0 +1,105 @@
+//! How a session begins: contact headers, TLS, SESS_INIT (RFC 9174 4.1 to 4.4).
+
+use super::session::{Phase, Session, Step};
+use super::wire::{self, SessionInit, term};
+use super::{Config, Tls};
+use alloc::string::String;
+use alloc::vec::Vec;
+use farlink_base::{Instant, PayloadReader};
+
+impl Session {
+    /// The stream asked for is open: the active side speaks first (RFC 9174 4.1).
+    pub fn on_opened(&mut self, now: Instant, config: &Config) {
+        self.phase = Phase::Contact;
+        self.since = now;
+        wire::put_contact_header(&mut self.control, config.tls != Tls::Forbid);
+    }
+
+    /// The contact header (RFC 9174 4.2); `None` to read on.
+    pub fn read_contact(&mut self, reader: &mut PayloadReader<'_>, config: &Config) -> Option<Step> {
+        let before = reader.clone();
+        let mut header = [0u8; 6];
+        let have = reader.remaining().min(6) as usize;
+        if !reader.read_exact(&mut header[..have]) {
+            return Some(Step::Wait);
+        }
+        let magic = have.min(4);
+        if header[..magic] != wire::MAGIC[..magic] {
+            // RFC 9174 4.3: no SESS_TERM to a stranger.
+            self.control.clear();
+            return Some(Step::Over("the contact header does not begin with `dtn!`"));
+        }
+        if have < 6 {
+            *reader = before;
+            return Some(Step::Wait);
+        }
+        if self.passive {
+            wire::put_contact_header(&mut self.control, config.tls != Tls::Forbid);
+        }
+        if header[4] != wire::VERSION {
+            if self.passive {
+                wire::put_term(&mut self.control, 0, term::VERSION);
+            }
+            return Some(Step::Over("the peer speaks another version of the protocol"));
+        }
+        self.agree_on_tls(header[5] & wire::CAN_TLS != 0, config)
+    }
+
+    /// TLS is used when both can (RFC 9174 4.3).
+    fn agree_on_tls(&mut self, peer_can: bool, config: &Config) -> Option<Step> {
+        match (config.tls, peer_can) {
+            (Tls::Forbid, _) | (Tls::Allow, false) => self.introduce(config),
+            (Tls::Require, false) => {
+                self.reject_contact();
+                return Some(Step::Over("the peer cannot do TLS, which this node requires"));
+            }
+            (Tls::Allow | Tls::Require, true) => self.phase = Phase::Securing,
+        }
+        None
+    }
+    /// What comes in the clear where the handshake belongs was put there by someone in between.
+    pub fn refuse_plain_bytes(&mut self) -> Step {
+        self.control.clear();
+        Step::Over("bytes in the clear where TLS begins")
+    }
+    /// Whether the driver should be asked for TLS now; true once.
+    pub fn begins_tls(&mut self) -> bool {
+        let begins = self.phase == Phase::Securing && !self.tls_asked && self.is_written();
+        self.tls_asked |= begins;
+        begins
+    }
+    /// The stream is secured: now both sides introduce themselves (RFC 9174 4.4).
+    pub fn on_secured(&mut self, proven: Vec<String>, config: &Config) {
+        if self.phase == Phase::Securing && self.tls_asked {
+            self.certified = proven;
+            self.introduce(config);
+        }
+    }
+
+    fn introduce(&mut self, config: &Config) {
+        let keepalive_s = u16::try_from(config.keepalive.as_secs()).unwrap_or(u16::MAX);
+        let (segment_mru, transfer_mru) = (config.segment_mru, config.transfer_mru);
+        let node_id = config.node_id.clone();
+        let init = SessionInit { keepalive_s, segment_mru, transfer_mru, node_id, critical: false };
+        wire::put_init(&mut self.control, &init);
+        self.phase = Phase::Init;
+    }
+    /// Says why it is not wanted, in a session not yet established.
+    pub fn reject_contact(&mut self) {
+        wire::put_term(&mut self.control, 0, term::CONTACT_FAILURE);
+    }
+
+    /// Compares who the peer says it is with what its certificate proves (RFC 9174 4.4.3): false when
+    /// they contradict. A certificate without node IDs, and no TLS, prove nothing; a peer that claims
+    /// nothing is who it proves to be.
+    pub fn authenticate(&mut self, claimed: &str) -> bool {
+        let found = self.certified.iter().find(|id| claimed.is_empty() || same_node(id, claimed));
+        self.proven = found.cloned();
+        found.is_some() || self.certified.is_empty()
+    }
+}
+
+/// Whether two node IDs are the same; some peers leave out the slash that ends a dtn node ID.
+pub fn same_node(a: &str, b: &str) -> bool {
+    a.trim_end_matches('/') == b.trim_end_matches('/')
+}

@@ -1,0 +1,155 @@
+//! Who is at the other end: links found or made for peers that introduce themselves, and links added
+//! and removed while the node runs.
+
+use super::SpanConfig;
+use super::contact::same_node;
+use super::layer::TcpclV4;
+use super::links::Link;
+use super::session::Phase;
+use super::wire::{SessionInit, term};
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+use farlink_base::layer::{LinkState, Output, dynamic_link_base};
+use farlink_base::{Instant, LinkId, Refusal, Sink, StreamId};
+
+impl TcpclV4 {
+    /// The peer has said who it is: finds or makes the link (RFC 9174 4.6). The reason when the
+    /// session is not wanted.
+    pub(super) fn introduce(
+        &mut self,
+        now: Instant,
+        stream: StreamId,
+        peer: &SessionInit,
+        out: &mut impl Sink<Output>,
+    ) -> Result<(), &'static str> {
+        let Some(session) = self.sessions.get_mut(&stream) else { return Ok(()) };
+        if !session.authenticate(&peer.node_id) {
+            return Err("the peer's certificate proves another node than it claims to be");
+        }
+        let name = session.proven.clone().unwrap_or_else(|| peer.node_id.clone());
+        let proven = session.proven.is_some();
+        let link_id = match session.link {
+            Some(link) => link,
+            None => self.link_of(&name).ok_or("a node this one does not know")?,
+        };
+        let primary = self.links.get(&link_id).and_then(Link::primary);
+        let was_proven = primary.and_then(|s| self.sessions.get(&s)).is_some_and(|s| s.proven.is_some());
+        let (Some(session), Some(link)) = (self.sessions.get_mut(&stream), self.links.get_mut(&link_id)) else {
+            return Err("its link is gone");
+        };
+        let expected = &link.config.node_id;
+        if !session.passive && !expected.is_empty() && !name.is_empty() && !same_node(expected, &name) {
+            return Err("the peer is not the node this link leads to");
+        }
+        if self.shutdown {
+            return Err("the node is shutting down");
+        }
+        if peer.segment_mru == 0 {
+            return Err("the peer takes no segment at all");
+        }
+        if was_proven && !proven {
+            return Err("its link is served by a session that proved who it is");
+        }
+        session.establish(now, link_id, peer, &link.config, &self.config);
+        if link.opening == Some(stream) {
+            link.opening = None;
+        }
+        let claimers = if proven && !was_proven { link.sessions.clone() } else { Vec::new() };
+        link.sessions.push(stream);
+        if primary.is_none() || (proven && !was_proven) {
+            let claimed = (!peer.node_id.is_empty()).then(|| peer.node_id.to_string());
+            let proven = session.proven.clone();
+            out.push(Output::PeerUp { link: link_id, claimed, proven, node: None });
+        }
+        if let Some(older) = primary {
+            self.hand_over(older, stream, link_id, out);
+        }
+        self.end(now, &claimers, out);
+        Ok(())
+    }
+
+    /// The link of a peer that connected: configured, met before, or new.
+    fn link_of(&mut self, node_id: &str) -> Option<LinkId> {
+        let known = |(id, link): (&LinkId, &Link)| {
+            let named = !node_id.is_empty() && same_node(&link.config.node_id, node_id);
+            named.then_some(*id)
+        };
+        if let Some(id) = self.links.iter().find_map(known) {
+            return Some(id);
+        }
+        if !self.config.accept_unknown {
+            return None;
+        }
+        let base = dynamic_link_base(self.config.layer);
+        let mut link = LinkId(base | self.next_dynamic);
+        while self.links.contains_key(&link) {
+            self.next_dynamic = (self.next_dynamic + 1) & 0x00ff_ffff;
+            link = LinkId(base | self.next_dynamic);
+        }
+        self.next_dynamic = (self.next_dynamic + 1) & 0x00ff_ffff;
+        let config = SpanConfig { link, node_id: String::from(node_id), connect: false, ..SpanConfig::default() };
+        self.links.insert(link, Link::new(config, false, LinkState::UP));
+        Some(link)
+    }
+
+    /// Bundles not begun move from one session of a link to another.
+    fn hand_over(&mut self, from: StreamId, to: StreamId, link: LinkId, out: &mut impl Sink<Output>) {
+        let waiting = self.sessions.get_mut(&from).map(|session| session.outgoing.take_waiting()).unwrap_or_default();
+        let Some(session) = self.sessions.get_mut(&to) else { return };
+        for bundle in waiting {
+            let id = bundle.send;
+            if !session.outgoing.push(bundle) {
+                out.push(Output::SendFailed { id, link, refused: Some(Refusal::TooLarge) });
+            }
+        }
+    }
+
+    /// Ends established sessions in good order: what is under way is finished.
+    fn end(&mut self, now: Instant, streams: &[StreamId], out: &mut impl Sink<Output>) {
+        for stream in streams {
+            if let Some(session) = self.sessions.get_mut(stream) {
+                session.terminate(now, term::UNKNOWN);
+                self.flush(now, *stream, out);
+            }
+        }
+    }
+
+    /// Adds a neighbour. Its link is down until told otherwise. A peer of that name that is connected
+    /// already, on a dynamic link, is asked to come again. False when the link number is taken, or
+    /// dynamic.
+    #[must_use]
+    pub fn add_span(&mut self, now: Instant, span: SpanConfig, out: &mut impl Sink<Output>) -> bool {
+        if self.links.contains_key(&span.link) || span.link.is_dynamic() {
+            return false;
+        }
+        let met = |link: &&Link| !link.configured && same_node(&link.config.node_id, &span.node_id);
+        let streams: Vec<StreamId> = self.links.values().filter(met).flat_map(|link| link.sessions.clone()).collect();
+        self.links.insert(span.link, Link::new(span, true, LinkState::DOWN));
+        self.end(now, &streams, out);
+        true
+    }
+
+    /// The link exists no more: its sessions say so to their peers and close, what they carried is
+    /// given back.
+    pub(super) fn remove_link(&mut self, now: Instant, link_id: LinkId, out: &mut impl Sink<Output>) {
+        let Some(link) = self.links.get_mut(&link_id) else { return };
+        // No session follows the ones that end here, and none of them is ready meanwhile.
+        link.config.connect = false;
+        link.state = LinkState::DOWN;
+        for timer in [link.retry.take(), link.park.take()].into_iter().flatten() {
+            self.timers.cancel(timer);
+        }
+        for stream in link.opening.into_iter().chain(link.sessions.clone()) {
+            let Some(session) = self.sessions.get_mut(&stream) else { continue };
+            if session.phase != Phase::Established {
+                self.abort(now, stream, out);
+                continue;
+            }
+            session.terminate(now, term::UNKNOWN);
+            session.close(now);
+            self.detach(now, stream, out);
+            self.flush(now, stream, out);
+        }
+        self.links.remove(&link_id);
+    }
+}

@@ -1,0 +1,326 @@
+//! Links of LTP that come and go while sessions are open, and bundles that are taken back.
+
+mod datagram_common;
+
+use datagram_common::{Channel, LINK, World, bundle, split};
+use farlink_base::layer::{ConvergenceLayer, Input, LinkState, Output, SendId, Train};
+use farlink_base::{Bytes, DataRate, Duration, Instant, LinkId, NodeId, Payload};
+use farlink_cla::ltp::segment::{Body, Data, Segment, SessionId, kind, reason};
+use farlink_cla::ltp::{Config, Ltp, SpanConfig, Usage};
+use std::net::SocketAddr;
+
+fn add(world: &mut World, side: usize) {
+    let span = world.sides[side].span.clone();
+    let mut out = Vec::new();
+    let now = world.now;
+    assert!(world.sides[side].ltp.add_span(now, span, &mut out));
+    world.carry_out(side, out);
+    world.tell_links();
+}
+fn remove(world: &mut World, side: usize) {
+    world.input(side, Input::RemoveLink { link: LINK });
+    assert!(!world.sides[side].ready && world.sides[side].open.is_empty(), "everything was given back");
+    let usage = world.usage()[side];
+    assert_eq!((usage.exports, usage.imports, usage.cancelled, usage.in_flight_bytes), (0, 0, 0, 0));
+}
+/// Without links for strangers: the agents of the world know one link.
+fn world(seed: u64, channel: Channel, span: SpanConfig) -> World {
+    World::with(seed, channel, span, |_, config| config.accept_unknown = false)
+}
+fn steps(world: &mut World, steps: u64) {
+    for _ in 0..steps {
+        world.step();
+    }
+}
+fn slow() -> Channel {
+    Channel { delay: [Duration::from_secs(1); 2], rate: Some(DataRate(1_000_000)), ..Channel::default() }
+}
+
+#[test]
+fn a_link_removed_mid_transfer_and_added_again_loses_nothing() {
+    for side in [0, 1] {
+        for loss in [0.0, 0.2] {
+            let mut world = world(1, Channel { loss: [loss; 2], ..slow() }, SpanConfig::default());
+            for number in 0..40 {
+                world.offer((number % 2) as usize, number, bundle(number, 5000), true);
+            }
+            (0..2).for_each(|side| world.input(side, Input::Wake));
+            for _ in 0..4 {
+                (0..60).for_each(|_| assert!(world.step()));
+                remove(&mut world, side);
+                steps(&mut world, 20);
+                add(&mut world, side);
+            }
+            world.run(200_000);
+            for (side, parity) in [(0, 1), (1, 0)] {
+                assert!((0..40).filter(|n| n % 2 == parity).all(|n| world.sides[side].accepted.contains(&n)));
+            }
+            world.settle();
+        }
+    }
+}
+
+#[test]
+fn a_thousand_flaps_leave_nothing_behind() {
+    let mut world = world(3, Channel::default(), SpanConfig { aggregate_bytes: 2500, ..SpanConfig::default() });
+    for flap in 0..1000u64 {
+        let side = (flap % 2) as usize;
+        world.offer(side, flap, bundle(flap, 1000 + (flap as usize * 37) % 9000), flap % 3 > 0);
+        world.input(side, Input::Wake);
+        steps(&mut world, flap % 7);
+        remove(&mut world, side);
+        assert_eq!(world.sides[side].ltp.next_timeout(), None, "no timer without a link");
+        add(&mut world, side);
+        assert_eq!(world.sides[side].ltp.places(), 1);
+        world.sides[side].waiting.clear();
+    }
+    world.settle();
+    assert!(world.sides.iter().all(|side| side.peers.len() == 1));
+}
+
+fn address(host: u8) -> SocketAddr {
+    SocketAddr::from(([10, 0, 0, host], 1113))
+}
+fn span(link: u32, engine: u64) -> SpanConfig {
+    SpanConfig { link: LinkId(link), engine, node: NodeId(engine), ..SpanConfig::default() }
+}
+/// Engine 2 with spans (link, engine), driven by hand.
+struct Bench {
+    ltp: Ltp,
+    now: Instant,
+}
+impl Bench {
+    fn new(spans: &[(u32, u64)]) -> Bench {
+        let config = Config { engine: 2, seed: 5, split, ..Config::default() };
+        let ltp = Ltp::new(config, spans.iter().map(|(link, engine)| span(*link, *engine)).collect());
+        let mut bench = Bench { ltp, now: Instant(1_000_000_000) };
+        spans.iter().for_each(|(link, _)| drop(bench.up(*link)));
+        bench
+    }
+    fn up(&mut self, link: u32) -> Vec<Output> {
+        self.input(Input::Link { link: LinkId(link), state: LinkState::UP })
+    }
+    fn input(&mut self, input: Input) -> Vec<Output> {
+        let mut out = Vec::new();
+        self.ltp.handle(self.now, input, &mut out);
+        while self.ltp.next_timeout().is_some_and(|t| t <= self.now) {
+            self.ltp.handle(self.now, Input::Wake, &mut out);
+        }
+        out
+    }
+    fn send(&mut self, link: u32, id: u64, len: usize) -> Vec<Output> {
+        let bundle = bundle(id, len);
+        self.input(Input::send(LinkId(link), SendId(id), bundle, true))
+    }
+    fn cancel(&mut self, link: u32, id: u64) -> Vec<Output> {
+        self.input(Input::CancelSend { link: LinkId(link), id: SendId(id) })
+    }
+    fn segment(&mut self, from: SocketAddr, engine: u64, number: u64, body: Body) -> Vec<Output> {
+        let bytes = Segment { session: SessionId { engine, number }, body }.emit();
+        self.input(Input::Datagrams { from, train: Train::single(Payload::from(bytes)) })
+    }
+    fn add(&mut self, span: SpanConfig) -> Vec<Output> {
+        let mut out = Vec::new();
+        assert!(self.ltp.add_span(self.now, span, &mut out));
+        out
+    }
+}
+fn red(checkpoint: u64) -> Body {
+    let kind = if checkpoint == 0 { kind::RED } else { kind::BLOCK_END };
+    let bytes = Bytes::from_static(b"\0\0\0\x0cabcdefgh");
+    Body::Data(Data { kind, service: 1, offset: 0, length: 12, checkpoint, report: 0 }, bytes)
+}
+fn sent(out: &[Output]) -> Vec<Segment> {
+    let trains = out.iter().filter_map(|o| if let Output::Datagrams { train, .. } = o { Some(train) } else { None });
+    trains.flat_map(|train| train.datagrams().map(|d| Segment::parse(&d.to_bytes().unwrap()).unwrap())).collect()
+}
+fn failed(out: &[Output]) -> Vec<u64> {
+    let id = |o: &Output| match o {
+        Output::SendFailed { id, refused: None, .. } => Some(id.0),
+        _ => None,
+    };
+    out.iter().filter_map(id).collect()
+}
+fn links_up(out: &[Output]) -> Vec<LinkId> {
+    out.iter().filter_map(|o| if let Output::PeerUp { link, .. } = o { Some(*link) } else { None }).collect()
+}
+
+#[test]
+fn the_peer_is_told_and_other_links_never_notice() {
+    let mut bench = Bench::new(&[(0, 1), (1, 3)]);
+    bench.segment(address(1), 1, 7, red(0));
+    bench.segment(address(3), 3, 7, red(0));
+    bench.send(0, 1, 100);
+    let kept = sent(&bench.send(1, 2, 100))[0].session.number;
+    let out = bench.input(Input::RemoveLink { link: LinkId(0) });
+    assert_eq!(failed(&out), [1]);
+    let farewells: Vec<Body> = sent(&out).into_iter().map(|segment| segment.body).collect();
+    let cancel = |by_sender, reason| Body::Cancel { by_sender, reason };
+    assert_eq!(farewells, [cancel(true, reason::USER), cancel(false, reason::SYSTEM)]);
+    let words: Vec<bool> = out
+        .iter()
+        .filter_map(|o| match o {
+            Output::Ready { link: LinkId(0), ready: false } => Some(true),
+            Output::PeerDown { link: LinkId(0) } => Some(false),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(words, [true, false]);
+    let usage = bench.ltp.usage();
+    assert_eq!((usage.exports, usage.imports), (1, 1), "those of the other link");
+    assert_eq!(failed(&bench.send(0, 3, 10)), [3], "there is no such link");
+    let report = Body::Report { serial: 9, checkpoint: 0, lower: 0, upper: 100, claims: vec![(0, 100)] };
+    let out = bench.segment(address(3), 2, kept, report);
+    assert!(out.iter().any(|o| matches!(o, Output::Sent { id: SendId(2), link: LinkId(1) })));
+    assert!(bench.input(Input::RemoveLink { link: LinkId(0) }).is_empty());
+    // The place is used again, by another neighbour under another number.
+    bench.add(span(5, 4));
+    bench.up(5);
+    assert_eq!(bench.ltp.places(), 2);
+    let out = bench.segment(address(4), 4, 1, red(3));
+    assert!(out.iter().any(|o| matches!(o, Output::Offer { link: LinkId(5), .. })));
+}
+
+#[test]
+fn siblings_to_one_engine_come_and_go_in_any_order() {
+    for order in [[0, 1, 2], [2, 1, 0], [1, 0, 2], [1, 2, 0]] {
+        let mut bench = Bench::new(&[(0, 1), (1, 1), (2, 1)]);
+        for (n, link) in order.into_iter().enumerate() {
+            let out = bench.segment(address(1), 1, 10 + n as u64, red(3));
+            assert!(out.iter().any(|o| matches!(o, Output::Offer { link, .. } if !link.is_dynamic())));
+            bench.input(Input::RemoveLink { link: LinkId(link) });
+        }
+        let out = bench.segment(address(1), 1, 20, red(3));
+        assert!(links_up(&out)[0].is_dynamic(), "a stranger now");
+        let out = bench.add(span(0, 1));
+        assert!(
+            out.iter().any(|o| matches!(o, Output::PeerDown { link } if link.is_dynamic())),
+            "and a neighbour again"
+        );
+        assert_eq!(links_up(&bench.up(0)), [LinkId(0)]);
+        let out = bench.segment(address(1), 1, 21, red(3));
+        assert!(out.iter().any(|o| matches!(o, Output::Offer { link: LinkId(0), .. })), "{out:?}");
+    }
+    let mut bench = Bench::new(&[(0, 1)]);
+    assert!(!bench.ltp.add_span(bench.now, span(0, 9), &mut Vec::new()), "the number is taken");
+}
+
+#[test]
+fn strangers_that_come_and_go_take_no_more_places_than_they_may() {
+    let mut bench = Bench::new(&[(0, 1)]);
+    let (mut up, mut down) = (0, 0);
+    for engine in 100..4000u64 {
+        let from = SocketAddr::from(([10, 9, (engine / 250) as u8, (engine % 250) as u8], 1113));
+        let mut out = bench.segment(from, engine, 1, red(0));
+        out.extend(bench.segment(from, engine, 1, Body::Cancel { by_sender: true, reason: 0 }));
+        up += links_up(&out).len();
+        down += out.iter().filter(|o| matches!(o, Output::PeerDown { .. })).count();
+    }
+    assert_eq!((up, down), (3900, 3900 - 1024));
+    assert_eq!(bench.ltp.places(), 1025);
+    assert_eq!(bench.ltp.usage(), Usage::default());
+}
+
+#[test]
+fn a_session_under_way_is_cancelled_by_its_sender_and_one_not_begun_just_forgotten() {
+    let mut bench = Bench::new(&[(0, 1)]);
+    let begun = sent(&bench.send(0, 1, 100))[0].session;
+    let out = bench.cancel(0, 1);
+    assert_eq!(failed(&out), [1]);
+    let cancel = Body::Cancel { by_sender: true, reason: reason::USER };
+    assert_eq!(sent(&out), [Segment { session: begun, body: cancel }]);
+    assert!(bench.cancel(0, 1).is_empty(), "answered once");
+    bench.segment(address(1), 2, begun.number, Body::CancelAck { by_sender: true });
+    assert_eq!((bench.ltp.usage(), bench.ltp.next_timeout()), (Usage::default(), None));
+    bench.input(Input::Link { link: LinkId(0), state: LinkState::DOWN });
+    bench.send(0, 2, 100);
+    let out = bench.cancel(0, 2);
+    assert_eq!((failed(&out), sent(&out).len()), (vec![2], 0));
+    assert_eq!((bench.ltp.usage(), bench.ltp.next_timeout()), (Usage::default(), None));
+    assert!(bench.cancel(7, 2).is_empty() && bench.cancel(0, 99).is_empty());
+}
+
+#[test]
+fn in_a_block_with_others_a_bundle_goes_along() {
+    let mut world = World::new(1, slow(), SpanConfig { aggregate_bytes: 4000, ..SpanConfig::default() });
+    (0..3).for_each(|n| world.offer(0, n, bundle(n, 1500), true));
+    world.input(0, Input::Wake);
+    assert_eq!(world.usage()[0].exports, 1);
+    world.input(0, Input::CancelSend { link: LINK, id: SendId(0) });
+    assert_eq!(world.sides[0].failed, 0);
+    world.run(10_000);
+    assert!(world.sides[1].accepted.contains(&0) && world.sides[0].done.contains(&0), "and is answered Sent");
+    world.settle();
+}
+
+#[test]
+fn what_is_taken_back_and_sent_again_arrives_once() {
+    let mut world = World::new(1, Channel { loss: [0.1; 2], ..slow() }, SpanConfig::default());
+    (0..30).for_each(|n| world.offer(0, n, bundle(n, 3000), true));
+    world.input(0, Input::Wake);
+    for _ in 0..20 {
+        steps(&mut world, 15);
+        let open: Vec<SendId> = world.sides[0].open.keys().copied().step_by(2).collect();
+        open.into_iter().for_each(|id| world.input(0, Input::CancelSend { link: LINK, id }));
+    }
+    world.run(200_000);
+    assert_eq!(world.sides[1].accepted.len(), 30);
+    assert!(world.sides[0].failed > 0);
+    world.settle();
+}
+
+/// Engines with little memory, and bundles given in parts.
+fn long_bundles(seed: u64, loss: f64, sizes: &[usize]) -> World {
+    let channel =
+        Channel { loss: [loss; 2], delay: [Duration::from_millis(50); 2], rate: Some(DataRate(100_000_000)), ..slow() };
+    let mut world = World::with(seed, channel, SpanConfig { attempts: 60, ..SpanConfig::default() }, |_, config| {
+        config.accept_unknown = false;
+        config.memory_bytes = 4 << 20;
+    });
+    world.stream_from = 100_000;
+    sizes.iter().enumerate().for_each(|(n, len)| world.offer(n % 2, n as u64, bundle(n as u64, *len), true));
+    (0..2).for_each(|side| world.input(side, Input::Wake));
+    world
+}
+fn all_arrive(world: &mut World, count: u64) {
+    world.run(1_000_000);
+    let accepted = |n: u64| world.sides[1 - (n % 2) as usize].accepted.contains(&n);
+    assert!((0..count).all(accepted), "{:?} {:?}", world.sides[0].accepted, world.sides[1].accepted);
+    world.settle();
+}
+
+#[test]
+fn bundles_sent_in_parts_survive_a_link_that_goes_while_they_leave_and_are_held() {
+    for side in [0, 1] {
+        for loss in [0.0, 0.05] {
+            let mut world = long_bundles(5, loss, &[2_500_000, 1_700_000, 900_000, 400]);
+            world.hold = (0.3, Duration::from_millis(120));
+            let mut aborted = 0;
+            for _ in 0..4 {
+                steps(&mut world, 1200);
+                remove(&mut world, side);
+                aborted += world.sides[side].aborted;
+                // What was asked for before and comes now, and a late word to go on, mean nothing.
+                steps(&mut world, 20);
+                add(&mut world, side);
+            }
+            assert!(aborted > 0 || loss > 0.0, "something was arriving");
+            all_arrive(&mut world, 4);
+        }
+    }
+}
+
+#[test]
+fn bundles_sent_in_parts_can_be_taken_back_at_any_moment() {
+    let mut world = long_bundles(6, 0.02, &[1_500_000, 700_000, 300_000, 1_100_000, 200_000, 5000]);
+    for round in 0..12 {
+        steps(&mut world, 500);
+        for side in 0..2 {
+            let open: Vec<SendId> = world.sides[side].open.keys().copied().collect();
+            let taken = open.into_iter().nth(round % 3);
+            taken.into_iter().for_each(|id| world.input(side, Input::CancelSend { link: LINK, id }));
+        }
+    }
+    assert!(world.sides.iter().all(|side| side.failed > 0));
+    all_arrive(&mut world, 6);
+}

@@ -1,0 +1,296 @@
+//! Links of TCPCLv4 that come and go while sessions are open, and bundles that are taken back.
+
+mod tcpcl_v4_script;
+
+use farlink_base::layer::{ConvergenceLayer, Input, LinkState, Output, SendId};
+use farlink_base::{Duration, LinkId, Payload, Refusal, StreamId};
+use farlink_cla::tcpcl_v4::{SpanConfig, Usage};
+use tcpcl_v4_script::{Lone, PASSIVE, message, ours, send, span};
+
+const REMOVE: Input = Input::RemoveLink { link: LinkId(0) };
+
+fn add(lone: &mut Lone, span: SpanConfig) -> bool {
+    let mut out = Vec::new();
+    let added = lone.layer.add_span(lone.now, span, &mut out);
+    lone.take(out);
+    added
+}
+fn failed(said: &[Output]) -> Vec<u64> {
+    let id = |o: &Output| match o {
+        Output::SendFailed { id, refused: None, .. } => Some(id.0),
+        _ => None,
+    };
+    said.iter().filter_map(id).collect()
+}
+fn count(said: &[Output], wanted: impl Fn(&Output) -> bool) -> usize {
+    said.iter().filter(|o| wanted(o)).count()
+}
+
+#[test]
+fn a_removed_link_gives_everything_back_and_says_goodbye() {
+    let mut lone = Lone::active(span()).greet(30);
+    lone.give(Input::StreamWritable { stream: lone.stream, room: 60 });
+    lone.give(send(1, vec![1; 90]));
+    lone.give(send(2, vec![2; 90]));
+    lone.hear(&message("xfer_first_with_length"));
+    lone.said();
+    let begun = lone.wrote();
+    lone.give(REMOVE);
+    let said = lone.said();
+    assert_eq!(failed(&said), [1, 2]);
+    assert_eq!(count(&said, |o| matches!(o, Output::OfferAborted { .. })), 1);
+    assert_eq!(count(&said, |o| matches!(o, Output::Ready { ready: false, .. })), 1);
+    assert_eq!(count(&said, |o| matches!(o, Output::PeerDown { link: LinkId(0) })), 1);
+    assert_eq!(lone.layer.usage(), Usage { links: 0, sessions: 1, timers: 1 }, "what is written still leaves");
+    lone.give(Input::StreamWritable { stream: lone.stream, room: 1000 });
+    let rest = lone.wrote();
+    assert!(rest.ends_with(&[5, 0, 0]), "SESS_TERM, not inside a segment: {begun:?} {rest:?}");
+    assert_eq!(lone.closed(), Some(false));
+    assert_eq!(lone.layer.usage(), Usage::default());
+    lone.give(send(3, vec![3]));
+    assert_eq!(failed(&lone.said()), [3], "there is no such link");
+    lone.give(REMOVE);
+    lone.wait(Duration::from_secs(1000));
+    assert!(lone.said().is_empty(), "and it does not connect again");
+}
+
+#[test]
+fn links_not_yet_or_no_longer_connected_are_removed_too() {
+    // Connecting, waiting for the peer's words, waiting to connect again, down and about to give up.
+    for stage in 0..4 {
+        let mut lone = Lone::new(ours(), vec![span()]);
+        lone.give(Input::Link { link: LinkId(0), state: LinkState::UP });
+        let Some(Output::StreamConnect { stream, .. }) = lone.said().pop() else { panic!("it connects") };
+        lone.stream = stream;
+        match stage {
+            0 => {}
+            1 => lone.open(),
+            2 => lone.give(Input::StreamClosed { stream, error: true }),
+            _ => lone.give(Input::Link { link: LinkId(0), state: LinkState::DOWN }),
+        }
+        lone.said();
+        lone.give(REMOVE);
+        let closes = count(&lone.said(), |o| matches!(o, Output::StreamClose { .. }));
+        assert_eq!(closes, usize::from(stage != 2), "stage {stage}");
+        assert_eq!((lone.layer.usage(), lone.layer.next_timeout()), (Usage::default(), None), "stage {stage}");
+    }
+}
+
+#[test]
+fn a_link_added_again_works_and_others_never_notice() {
+    let other = SpanConfig { link: LinkId(1), node_id: "ipn:3.0".into(), connect: false, ..span() };
+    let mut lone = Lone::new(ours(), vec![other]);
+    lone.give(Input::Link { link: LinkId(1), state: LinkState::UP });
+    lone.open();
+    let mut init = message("sess_init_ipn");
+    let at = init.len() - 4 - 3;
+    init[at] = b'3';
+    lone.hear(&[message("contact_no_tls"), init].concat());
+    lone.give(Input::send(LinkId(1), SendId(9), Payload::from(vec![9; 20]), true));
+    for taken in [LinkId(1), LinkId(LinkId::DYNAMIC)] {
+        assert!(!add(&mut lone, SpanConfig { link: taken, ..span() }));
+    }
+    for round in 0..3u64 {
+        assert!(add(&mut lone, SpanConfig { segment_bytes: 50 + round, ..span() }));
+        lone.said();
+        lone.give(Input::Link { link: LinkId(0), state: LinkState::UP });
+        let Some(Output::StreamConnect { stream, link: LinkId(0) }) = lone.said().pop() else { panic!("it connects") };
+        lone.stream = stream;
+        lone.open();
+        lone.hear(&[message("contact_no_tls"), message("sess_init_ipn")].concat());
+        lone.wrote();
+        lone.give(send(round, vec![1; 100]));
+        assert_eq!(lone.wrote()[27 + 7], 50 + round as u8, "by the new parameters");
+        lone.give(REMOVE);
+        assert_eq!(failed(&lone.said()), [round]);
+    }
+    lone.stream = PASSIVE;
+    lone.hear(&[&[2, 3][..], &0u64.to_be_bytes(), &20u64.to_be_bytes()].concat());
+    assert_eq!(count(&lone.said(), |o| matches!(o, Output::Sent { id: SendId(9), .. })), 1);
+}
+
+#[test]
+fn a_peer_met_before_its_link_was_added_is_asked_to_come_again() {
+    let mut lone = Lone::passive(ours()).greet(30);
+    lone.hear(&message("xfer_single"));
+    let ticket = lone.tickets()[0];
+    assert!(add(&mut lone, SpanConfig { connect: false, ..span() }));
+    lone.give(Input::Link { link: LinkId(0), state: LinkState::UP });
+    assert_eq!(lone.wrote(), [5, 0, 0]);
+    lone.give(Input::Accepted { ticket });
+    assert_eq!(lone.wrote()[0], 2, "what is under way is finished");
+    lone.hear(&[5, 1, 0]);
+    assert_eq!(lone.closed(), Some(false));
+    lone.stream = StreamId(PASSIVE.0 + 1);
+    lone.open();
+    lone.hear(&[message("contact_no_tls"), message("sess_init_ipn")].concat());
+    assert_eq!(count(&lone.said(), |o| matches!(o, Output::PeerUp { link: LinkId(0), .. })), 1);
+}
+
+#[test]
+fn dynamic_links_can_be_removed() {
+    let mut lone = Lone::passive(ours());
+    lone.hear(&[message("contact_no_tls"), message("sess_init_ipn")].concat());
+    let said = lone.said();
+    let up = said.iter().find_map(|o| if let Output::PeerUp { link, .. } = o { Some(*link) } else { None });
+    let link = up.expect("a dynamic link");
+    lone.give(Input::RemoveLink { link });
+    let said = lone.said();
+    assert_eq!(count(&said, |o| matches!(o, Output::PeerDown { link: l } if *l == link)), 1);
+    assert_eq!(count(&said, |o| matches!(o, Output::StreamClose { abort: false, .. })), 1);
+    assert_eq!((lone.layer.usage(), lone.layer.next_timeout()), (Usage::default(), None));
+}
+
+#[test]
+fn a_thousand_flaps_leave_nothing_behind() {
+    let mut lone = Lone::new(ours(), Vec::new());
+    for flap in 0..1000u64 {
+        assert!(add(&mut lone, span()));
+        lone.give(Input::Link { link: LinkId(0), state: LinkState::UP });
+        let Some(Output::StreamConnect { stream, .. }) = lone.said().pop() else { panic!("it connects") };
+        lone.stream = stream;
+        // Every flap gets a little further than the one before.
+        if flap % 5 > 0 {
+            lone.open();
+        }
+        if flap % 5 > 1 {
+            lone.hear(&[message("contact_no_tls"), message("sess_init_ipn")].concat());
+        }
+        if flap % 5 > 2 {
+            lone.give(send(flap, vec![1; 200]));
+            lone.hear(&message("xfer_single"));
+        }
+        if flap % 5 > 3 {
+            lone.give(Input::Link { link: LinkId(0), state: LinkState::DOWN });
+        }
+        lone.give(REMOVE);
+        lone.wrote();
+        let said = lone.said();
+        let (up, down) =
+            (count(&said, |o| matches!(o, Output::PeerUp { .. })), |o: &Output| matches!(o, Output::PeerDown { .. }));
+        assert_eq!(up, count(&said, down));
+        assert_eq!(count(&said, |o| matches!(o, Output::StreamClose { .. })), 1);
+        assert_eq!((lone.layer.usage(), lone.layer.next_timeout()), (Usage::default(), None), "flap {flap}");
+    }
+}
+
+#[test]
+fn a_bundle_not_begun_is_taken_back_and_one_under_way_goes_to_its_end() {
+    let cancel = |id| Input::CancelSend { link: LinkId(0), id: SendId(id) };
+    let mut lone = Lone::active(span()).greet(30);
+    lone.give(Input::StreamWritable { stream: lone.stream, room: 60 });
+    lone.give(send(1, vec![1; 90]));
+    lone.give(send(2, vec![2; 10]));
+    lone.give(send(3, vec![3; 10]));
+    lone.said();
+    lone.give(cancel(2));
+    assert_eq!(failed(&lone.said()), [2]);
+    lone.give(cancel(2));
+    lone.give(cancel(1));
+    assert!(lone.said().is_empty(), "answered once; what has begun is answered when it ends");
+    lone.give(Input::StreamWritable { stream: lone.stream, room: 1000 });
+    let wrote = lone.wrote();
+    assert!(!wrote.windows(10).any(|part| part == [2; 10]) && wrote.windows(10).any(|part| part == [3; 10]));
+    lone.hear(&[&[2, 3][..], &0u64.to_be_bytes(), &90u64.to_be_bytes()].concat());
+    assert!(matches!(lone.said()[..], [Output::Sent { id: SendId(1), .. }]));
+    lone.hear(&[3, 2, 0, 0, 0, 0, 0, 0, 0, 1]);
+    assert!(matches!(lone.said()[..], [Output::SendFailed { id: SendId(3), refused: Some(Refusal::NoResources), .. }]));
+    lone.give(cancel(3));
+    lone.give(Input::CancelSend { link: LinkId(7), id: SendId(3) });
+    assert!(lone.said().is_empty(), "too late, or no such link");
+}
+
+/// The first 40 bytes of a bundle of 90, number `id`.
+fn begin(id: u64) -> Input {
+    let part = Payload::from(vec![id as u8; 40]);
+    Input::Send { link: LinkId(0), id: SendId(id), total: 90, part, reliable: true }
+}
+fn more(id: u64) -> Input {
+    Input::SendMore { link: LinkId(0), id: SendId(id), from: 40, part: Payload::from(vec![id as u8; 50]) }
+}
+fn wants(said: &[Output]) -> Vec<u64> {
+    let id = |o: &Output| match o {
+        Output::Want { id, from: 40, len: 50, .. } => Some(id.0),
+        _ => None,
+    };
+    said.iter().filter_map(id).collect()
+}
+
+#[test]
+fn of_bundles_given_in_parts_what_waits_is_taken_back_and_what_leaves_goes_on() {
+    let cancel = |id| Input::CancelSend { link: LinkId(0), id: SendId(id) };
+    let mut lone = Lone::active(span()).greet(30);
+    lone.give(begin(81));
+    lone.give(begin(82));
+    lone.give(send(83, vec![83; 10]));
+    assert_eq!(wants(&lone.said()), [81], "only what leaves is asked for");
+    lone.give(cancel(82));
+    assert_eq!(failed(&lone.said()), [82]);
+    lone.give(more(82));
+    lone.give(cancel(81));
+    assert!(lone.said().is_empty() && !lone.wrote().contains(&83), "nothing overtakes a transfer begun");
+    lone.give(more(81));
+    let wrote = lone.wrote();
+    assert_eq!(wrote.iter().filter(|byte| **byte == 81).count(), 50, "its rest");
+    assert!(wrote.windows(10).any(|part| part == [83; 10]) && !wrote.windows(10).any(|part| part == [82; 10]));
+    lone.hear(&[&[2, 1][..], &0u64.to_be_bytes(), &90u64.to_be_bytes()].concat());
+    assert!(matches!(lone.said()[..], [Output::Sent { id: SendId(81), .. }]));
+}
+
+#[test]
+fn a_removed_link_forgets_what_it_had_in_part() {
+    for late in 0..3 {
+        let mut lone = Lone::active(span()).greet(30);
+        lone.give(begin(1));
+        lone.give(begin(2));
+        lone.said();
+        lone.give(REMOVE);
+        assert_eq!(failed(&lone.said()), [1, 2]);
+        lone.give(match late {
+            0 => more(1),
+            1 => Input::SendBroken { link: LinkId(0), id: SendId(1) },
+            _ => Input::CancelSend { link: LinkId(0), id: SendId(1) },
+        });
+        assert!(lone.said().is_empty());
+        assert_eq!((lone.layer.usage(), lone.layer.next_timeout()), (Usage::default(), None));
+    }
+}
+
+#[test]
+fn bytes_that_cannot_be_had_end_the_session_only_where_some_have_left() {
+    let broken = |id| Input::SendBroken { link: LinkId(0), id: SendId(id) };
+    let mut lone = Lone::active(span()).greet(30);
+    lone.give(begin(1));
+    lone.give(begin(2));
+    lone.give(broken(2));
+    assert_eq!((failed(&lone.said()), lone.closed()), (vec![2], None));
+    lone.give(broken(1));
+    let said = lone.said();
+    assert_eq!(failed(&said), [1]);
+    assert_eq!(count(&said, |o| matches!(o, Output::StreamClose { abort: false, .. })), 1);
+    assert_eq!(count(&said, |o| matches!(o, Output::PeerDown { .. })), 1);
+}
+
+#[test]
+fn a_link_removed_while_the_peer_is_held_back_reads_its_goodbye() {
+    let mut lone = Lone::active(span()).greet(30);
+    lone.hear(&message("xfer_first_with_length"));
+    let ticket = match lone.said()[..] {
+        [Output::Offer { ticket, last: false, .. }] => ticket,
+        ref other => panic!("{other:?}"),
+    };
+    lone.give(Input::Hold { ticket });
+    assert!(matches!(lone.said()[..], [Output::PauseRead { .. }]));
+    // With no room, the session stays until its goodbye is written.
+    lone.give(Input::StreamWritable { stream: lone.stream, room: 0 });
+    lone.give(REMOVE);
+    let said = lone.said();
+    assert_eq!(count(&said, |o| matches!(o, Output::OfferAborted { ticket: t } if *t == ticket)), 1);
+    assert_eq!(count(&said, |o| matches!(o, Output::ResumeRead { .. })), 1);
+    for late in [Input::Resume { ticket }, Input::Hold { ticket }, Input::Accepted { ticket }] {
+        lone.give(late);
+    }
+    assert!(lone.said().is_empty());
+    lone.give(Input::StreamWritable { stream: lone.stream, room: 1000 });
+    assert_eq!((lone.closed(), lone.layer.usage()), (Some(false), Usage::default()));
+}

@@ -1,0 +1,194 @@
+//! TLS as TCPCLv4 asks for it (RFC 9174 4.3, 4.4): when it begins, what it may not be talked out of,
+//! and that who a peer claims to be is not who it proves to be.
+
+mod tcpcl_v4_script;
+
+use farlink_base::layer::{ConvergenceLayer, Input, LinkState, Output};
+use farlink_base::{Duration, LinkId, Payload, StreamId};
+use farlink_cla::tcpcl_v4::{Config, SpanConfig, Tls};
+use tcpcl_v4_script::{Lone, PASSIVE, message, ours, send, span};
+
+fn config(tls: Tls) -> Config {
+    Config { tls, ..ours() }
+}
+fn asked(said: &[Output]) -> Vec<(bool, Option<String>)> {
+    let ask = |o: &Output| match o {
+        Output::StartTls { server, name, .. } => Some((*server, name.clone())),
+        _ => None,
+    };
+    said.iter().filter_map(ask).collect()
+}
+fn secured(stream: StreamId, proven: &[&str]) -> Input {
+    Input::Secured { stream, proven: proven.iter().map(ToString::to_string).collect() }
+}
+fn peers(said: &[Output]) -> Vec<(Option<&str>, Option<&str>)> {
+    fn peer(output: &Output) -> Option<(Option<&str>, Option<&str>)> {
+        match output {
+            Output::PeerUp { claimed, proven, .. } => Some((claimed.as_deref(), proven.as_deref())),
+            _ => None,
+        }
+    }
+    said.iter().filter_map(peer).collect()
+}
+/// A node with a link to `ipn:1.0`, which connects to it.
+fn visited(tls: Tls) -> Lone {
+    let mut lone = Lone::new(config(tls), vec![SpanConfig { connect: false, ..span() }]);
+    lone.give(Input::Link { link: LinkId(0), state: LinkState::UP });
+    lone.open();
+    lone
+}
+/// The same, after TLS with a certificate for these names.
+fn secured_visit(tls: Tls, proven: &[&str]) -> Lone {
+    let mut lone = visited(tls);
+    lone.hear(&message("contact_tls"));
+    assert_eq!(asked(&lone.said()), [(true, None)]);
+    lone.give(secured(lone.stream, proven));
+    lone
+}
+
+#[test]
+fn whether_tls_begins_follows_from_both_headers() {
+    for (tls, header, begins) in [
+        (Tls::Forbid, "contact_tls", false),
+        (Tls::Allow, "contact_no_tls", false),
+        (Tls::Allow, "contact_tls", true),
+        (Tls::Require, "contact_tls", true),
+    ] {
+        let mut lone = Lone::new(config(tls), Vec::new());
+        lone.open();
+        lone.hear(&message(header));
+        let can = u8::from(tls != Tls::Forbid);
+        let wrote = lone.wrote();
+        assert_eq!(wrote[..6], [&b"dtn!\x04"[..], &[can]].concat());
+        assert_eq!(wrote.len() > 6, !begins, "SESS_INIT waits for the handshake");
+        assert_eq!(asked(&lone.said()).len(), usize::from(begins), "{tls:?} {header}");
+    }
+}
+
+#[test]
+fn a_peer_that_cannot_is_turned_away_where_tls_is_required() {
+    let mut lone = Lone::new(config(Tls::Require), Vec::new());
+    lone.open();
+    lone.hear(&message("contact_no_tls"));
+    assert_eq!(lone.wrote(), [&message("contact_tls")[..], &[5, 0, 4]].concat(), "SESS_TERM contact failure");
+    assert_eq!(lone.closed(), Some(false));
+}
+
+#[test]
+fn the_side_that_connects_is_the_client_and_asks_once_its_header_has_left() {
+    let span = SpanConfig { tls_name: Some("moon.example".into()), ..span() };
+    let mut lone = Lone::new(config(Tls::Require), vec![span]);
+    lone.give(Input::Link { link: LinkId(0), state: LinkState::UP });
+    let Some(Output::StreamConnect { stream, .. }) = lone.said().pop() else { panic!("it connects") };
+    lone.stream = stream;
+    let from = "127.0.0.1:4556".parse().unwrap();
+    lone.give(Input::StreamOpened { stream, from });
+    lone.give(Input::StreamWritable { stream, room: 4 });
+    lone.hear(&message("contact_tls"));
+    assert_eq!((lone.wrote().len(), asked(&lone.said()).len()), (4, 0), "two bytes of the header are left");
+    lone.give(Input::StreamWritable { stream, room: 1000 });
+    assert_eq!(lone.wrote(), [4, 1]);
+    assert_eq!(asked(&lone.said()), [(false, Some("moon.example".into()))]);
+    lone.give(Input::StreamWritable { stream, room: 1000 });
+    assert!(lone.wrote().is_empty() && lone.said().is_empty(), "nothing leaves during the handshake");
+    lone.give(secured(stream, &["ipn:1.0"]));
+    assert_eq!(lone.wrote()[0], 7, "SESS_INIT");
+    lone.hear(&message("sess_init_ipn"));
+    assert_eq!(peers(&lone.said()), [(Some("ipn:1.0"), Some("ipn:1.0"))]);
+    lone.give(send(1, vec![7; 20]));
+    assert!(lone.wrote().len() > 20);
+}
+
+#[test]
+fn what_is_said_in_the_clear_before_the_handshake_ends_the_session() {
+    let header = message("contact_tls");
+    for bytes in [vec![[&header[..], &[4]].concat()], vec![header.clone(), vec![4]]] {
+        let mut lone = visited(Tls::Allow);
+        bytes.iter().for_each(|bytes| lone.hear(bytes));
+        let said = lone.said();
+        assert!(said.iter().any(|o| matches!(o, Output::StreamClose { .. })));
+        assert!(peers(&said).is_empty());
+        lone.give(secured(PASSIVE, &["ipn:1.0"]));
+        lone.hear(&message("sess_init_ipn"));
+        assert!(lone.said().is_empty() && !lone.wrote().contains(&7));
+    }
+}
+
+#[test]
+fn a_handshake_that_fails_or_never_ends_leaves_nothing() {
+    let mut lone = visited(Tls::Require);
+    lone.hear(&message("contact_tls"));
+    lone.wrote();
+    lone.give(Input::StreamClosed { stream: PASSIVE, error: true });
+    assert!(lone.wrote().is_empty(), "no SESS_TERM after a failed handshake (4.4.3)");
+    assert_eq!((lone.layer.usage().sessions, lone.layer.next_timeout()), (0, None));
+    let mut lone = visited(Tls::Require);
+    lone.hear(&message("contact_tls"));
+    lone.wait(Duration::from_secs(11));
+    assert_eq!(lone.closed(), Some(true), "not introduced in time");
+    assert_eq!((lone.layer.usage().sessions, lone.layer.next_timeout()), (0, None));
+}
+
+#[test]
+fn a_certificate_for_another_node_ends_the_session_and_one_for_none_proves_nothing() {
+    let claimed = Some("ipn:1.0");
+    for (proven, want) in [
+        (&["ipn:1.0"][..], Some((claimed, claimed))),
+        (&["dtn://moon/", "ipn:1.0"], Some((claimed, claimed))),
+        (&[], Some((claimed, None))),
+        (&["ipn:9.0"], None),
+    ] {
+        let mut lone = secured_visit(Tls::Require, proven);
+        lone.wrote();
+        lone.hear(&message("sess_init_ipn"));
+        let said = lone.said();
+        assert_eq!(peers(&said), want.into_iter().collect::<Vec<_>>(), "{proven:?}");
+        if want.is_none() {
+            assert_eq!(lone.wrote(), [5, 0, 4], "contact failure (4.4.3)");
+            assert!(said.iter().any(|o| matches!(o, Output::StreamClose { abort: false, .. })));
+        }
+    }
+    // Who claims nothing is who it proves to be.
+    let mut lone = secured_visit(Tls::Require, &["ipn:1.0"]);
+    let mut silent = message("sess_init_ipn");
+    let at = silent.len() - 4 - "ipn:1.0".len();
+    silent.drain(at..at + "ipn:1.0".len());
+    silent[at - 2..at].copy_from_slice(&[0, 0]);
+    lone.hear(&silent);
+    let said = lone.said();
+    assert_eq!(peers(&said), [(None, Some("ipn:1.0"))]);
+    assert!(said.iter().any(|o| matches!(o, Output::PeerUp { link: LinkId(0), .. })), "the link of that name");
+}
+
+#[test]
+fn a_claim_never_takes_the_link_from_a_proof_but_a_proof_takes_it_from_a_claim() {
+    let mut lone = secured_visit(Tls::Allow, &["ipn:1.0"]);
+    lone.hear(&message("sess_init_ipn"));
+    lone.said();
+    lone.stream = StreamId(PASSIVE.0 + 1);
+    lone.open();
+    lone.wrote();
+    lone.hear(&[message("contact_no_tls"), message("sess_init_ipn")].concat());
+    assert!(lone.wrote().ends_with(&[5, 0, 4]), "an impostor, or a peer that was talked out of TLS");
+    assert!(peers(&lone.said()).is_empty());
+
+    let mut lone = visited(Tls::Allow);
+    lone.hear(&[message("contact_no_tls"), message("sess_init_ipn")].concat());
+    lone.give(send(1, vec![7; 20]));
+    lone.wrote();
+    lone.said();
+    lone.stream = StreamId(PASSIVE.0 + 1);
+    lone.open();
+    lone.hear(&message("contact_tls"));
+    lone.give(secured(lone.stream, &["ipn:1.0"]));
+    lone.wrote();
+    lone.hear(&message("sess_init_ipn"));
+    assert_eq!(peers(&lone.said()), [(Some("ipn:1.0"), Some("ipn:1.0"))], "said again, now proven");
+    assert_eq!(lone.wrote(), [5, 0, 0], "the session of the claim ends when it has finished");
+    let ack = [&[2, 3][..], &0u64.to_be_bytes(), &20u64.to_be_bytes()].concat();
+    lone.give(Input::StreamData { stream: PASSIVE, data: Payload::from([ack, vec![5, 1, 0]].concat()) });
+    let said = lone.said();
+    assert!(said.iter().any(|o| matches!(o, Output::Sent { .. })));
+    assert!(said.iter().any(|o| matches!(o, Output::StreamClose { stream: PASSIVE, abort: false })));
+    assert!(said.iter().all(|o| !matches!(o, Output::PeerDown { .. })));
+}

@@ -1,0 +1,126 @@
+//! One TCPCLv4 layer with a script in place of its peer.
+#![allow(dead_code, reason = "each test file uses another part")]
+
+use farlink_base::layer::{ConvergenceLayer, Input, LinkState, Output, SendId, Ticket};
+use farlink_base::{Duration, Instant, LayerId, LinkId, Payload, StreamId};
+use farlink_cla::tcpcl_v4::{Config, SpanConfig, TcpclV4};
+
+pub const PASSIVE: StreamId = StreamId(StreamId::PASSIVE);
+
+pub fn vectors() -> serde_json::Value {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/vectors/tcpclv4.json");
+    serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap()
+}
+pub fn hex(text: &str) -> Vec<u8> {
+    (0..text.len() / 2).map(|i| u8::from_str_radix(&text[2 * i..2 * i + 2], 16).unwrap()).collect()
+}
+pub fn message(id: &str) -> Vec<u8> {
+    let file = vectors();
+    let found = file["messages"].as_array().unwrap().iter().find(|m| m["id"] == id).unwrap();
+    hex(found["hex"].as_str().unwrap())
+}
+
+/// One layer with a script in place of its peer.
+pub struct Lone {
+    pub layer: TcpclV4,
+    pub now: Instant,
+    pub stream: StreamId,
+    /// What it wrote to the stream since last asked.
+    pub written: Vec<u8>,
+    /// Whatever else it said.
+    pub said: Vec<Output>,
+}
+impl Lone {
+    pub fn new(config: Config, spans: Vec<SpanConfig>) -> Lone {
+        let layer = TcpclV4::new(config, spans);
+        Lone { layer, now: Instant::ZERO, stream: PASSIVE, written: Vec::new(), said: Vec::new() }
+    }
+    /// A layer to which the script connects.
+    pub fn passive(config: Config) -> Lone {
+        let mut lone = Lone::new(config, Vec::new());
+        lone.open();
+        lone
+    }
+    /// A layer that connects to the script.
+    pub fn active(span: SpanConfig) -> Lone {
+        let config = Config { layer: LayerId(2), ..ours() };
+        let mut lone = Lone::new(config, vec![span]);
+        lone.give(Input::Link { link: LinkId(0), state: LinkState::UP });
+        match lone.said.pop() {
+            Some(Output::StreamConnect { stream, link: LinkId(0) }) => lone.stream = stream,
+            other => panic!("{other:?}"),
+        }
+        lone.open();
+        lone
+    }
+    pub fn open(&mut self) {
+        let from = "127.0.0.1:4556".parse().unwrap();
+        self.give(Input::StreamOpened { stream: self.stream, from });
+        self.give(Input::StreamWritable { stream: self.stream, room: 1 << 20 });
+    }
+    pub fn give(&mut self, input: Input) {
+        let mut out = Vec::new();
+        self.layer.handle(self.now, input, &mut out);
+        self.take(out);
+    }
+    pub fn take(&mut self, out: Vec<Output>) {
+        for output in out {
+            match output {
+                Output::StreamWrite { data, .. } => self.written.extend_from_slice(&data.to_bytes().unwrap()),
+                Output::Event(_) => {}
+                other => self.said.push(other),
+            }
+        }
+    }
+    pub fn hear(&mut self, bytes: &[u8]) {
+        self.give(Input::StreamData { stream: self.stream, data: Payload::from(bytes.to_vec()) });
+    }
+    pub fn wait(&mut self, time: Duration) {
+        let end = self.now + time;
+        while let Some(at) = self.layer.next_timeout().filter(|at| *at <= end) {
+            self.now = at.max(self.now);
+            self.give(Input::Wake);
+        }
+        self.now = end;
+    }
+    pub fn wrote(&mut self) -> Vec<u8> {
+        std::mem::take(&mut self.written)
+    }
+    pub fn said(&mut self) -> Vec<Output> {
+        std::mem::take(&mut self.said)
+    }
+    /// Introduces the script and forgets what was written and said until then.
+    pub fn greet(mut self, keepalive: u16) -> Lone {
+        self.hear(&message("contact_no_tls"));
+        let mut init = message("sess_init_ipn");
+        init[1..3].copy_from_slice(&keepalive.to_be_bytes());
+        self.hear(&init);
+        assert!(self.said().iter().any(|o| matches!(o, Output::PeerUp { .. })));
+        self.wrote();
+        self
+    }
+    pub fn closed(&mut self) -> Option<bool> {
+        let closes = |o: &Output| if let Output::StreamClose { abort, .. } = o { Some(*abort) } else { None };
+        self.said().iter().find_map(closes)
+    }
+    pub fn tickets(&mut self) -> Vec<Ticket> {
+        let last = |o: &Output| if let Output::Offer { ticket, last: true, .. } = o { Some(*ticket) } else { None };
+        self.said().iter().filter_map(last).collect()
+    }
+}
+pub fn ours() -> Config {
+    Config {
+        node_id: "ipn:2.0".into(),
+        keepalive: Duration::from_secs(60),
+        segment_mru: 4096,
+        transfer_mru: 1 << 20,
+        ..Config::default()
+    }
+}
+pub fn span() -> SpanConfig {
+    SpanConfig { node_id: "ipn:1.0".into(), segment_bytes: 28, ..SpanConfig::default() }
+}
+/// A bundle sent over link 0 by number.
+pub fn send(id: u64, bundle: Vec<u8>) -> Input {
+    Input::send(LinkId(0), SendId(id), Payload::from(bundle), true)
+}

@@ -1,0 +1,169 @@
+//! Congestion control by credits: copies run out of credit with time and with every copy made of
+//! them; the poorest make room first, and what made room is not taken again.
+//!
+//! L. Leela-amornsin, H. Esaki: "Heuristic Congestion Control for Message Deletion in Delay
+//! Tolerant Network", ruSMART/NEW2AN 2010. Equation 6 is read with `min`: with `max` every copy
+//! received would have at least its first credit.
+//!
+//! The label is the unit of time in which the credit is used up, so that it runs down by itself;
+//! what travels is the credit.
+
+use crate::control::Control;
+use farlink_base::Param;
+use farlink_book::{Hears, Held, News, Node, Order, Orders, Peer, Want, Why};
+
+/// Credits.
+pub struct Ccc {
+    initial: u32,
+    penalty: u32,
+    reward: u32,
+    unit_ns: u64,
+    no_looping: bool,
+}
+
+const fn credit(name: &'static str, help: &'static str, default: f64) -> Param {
+    Param { name, help, unit: "", default, min: 0.0, max: 1e9 }
+}
+
+impl Ccc {
+    /// Parameters. The paper gives no values: 720 units of a minute are the lifetime of its
+    /// bundles.
+    pub const PARAMS: &'static [Param] = &[
+        credit("initial", "Credit of a bundle when it is made, and most it can have.", 720.0),
+        credit("penalty", "Credit the giver's copy loses when a copy is made of it.", 60.0),
+        credit("reward", "Credit the new copy has more than the giver's had.", 60.0),
+        Param {
+            name: "unit",
+            help: "Time in which a bundle loses one credit.",
+            unit: "s",
+            default: 60.0,
+            min: 0.1,
+            max: 1e9,
+        },
+        Param {
+            name: "no_looping",
+            help: "1: what made room is not taken again (this decides the studies' results); 0: it is.",
+            unit: "",
+            default: 1.0,
+            min: 0.0,
+            max: 1.0,
+        },
+    ];
+
+    /// `params` are values of [`Ccc::PARAMS`].
+    pub fn new(params: &[f64]) -> Self {
+        let param = |index: usize| params.get(index).copied().unwrap_or(Self::PARAMS[index].default);
+        Ccc {
+            initial: param(0) as u32,
+            penalty: param(1) as u32,
+            reward: param(2) as u32,
+            unit_ns: (param(3) * 1e9) as u64,
+            no_looping: param(4) >= 0.5,
+        }
+    }
+
+    fn label(&self, node: &Node<'_>, credit: u32) -> u32 {
+        ((node.now.0 / self.unit_ns) as u32).saturating_add(credit)
+    }
+    fn credit(&self, node: &Node<'_>, held: &Held) -> u32 {
+        node.label(held).saturating_sub(self.label(node, 0))
+    }
+    /// What the giver has again when `gave` came back.
+    fn returned(&self, node: &Node<'_>, held: &Held, gave: u32, keep: bool) -> u32 {
+        let most = if keep && gave < self.initial { gave.saturating_sub(self.reward) } else { gave };
+        if keep { (self.credit(node, held) + self.penalty).min(most) } else { most }
+    }
+}
+
+impl Control for Ccc {
+    fn hears(&self) -> Hears {
+        Hears::KEPT.and(Hears::OUTCOMES).and(Hears::GONE)
+    }
+    fn on(&mut self, node: &Node<'_>, news: &News<'_>, out: &mut Orders) {
+        match *news {
+            News::Kept { bundle, wire } => {
+                out.label(bundle, self.label(node, wire.unwrap_or(self.initial).min(self.initial)));
+            }
+            News::Failed { bundle, gave, keep, .. } => {
+                if let Some(held) = node.get(bundle) {
+                    out.label(bundle, self.label(node, self.returned(node, held, gave, keep)));
+                }
+            }
+            News::Gone { bundle, why: Why::Overflow } if self.no_looping => {
+                if let Some(held) = node.get(bundle) {
+                    out.push(Order::Ban { id: held.bundle.id });
+                }
+            }
+            _ => {}
+        }
+    }
+    fn worth(&self, node: &Node<'_>, held: &Held) -> Option<f64> {
+        Some(f64::from(node.label(held)))
+    }
+    fn allow(&self, node: &Node<'_>, _peer: &Peer, held: &Held, want: Option<Want>) -> Option<Want> {
+        let (want, credit) = (want?, self.credit(node, held));
+        if !want.keep {
+            return Some(want.with(node, 0, credit));
+        }
+        let ours = self.label(node, credit.saturating_sub(self.penalty));
+        Some(want.with(node, ours, credit.saturating_add(self.reward).min(self.initial)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::Site;
+    use alloc::vec;
+    use alloc::vec::Vec;
+    use farlink_base::{Instant, PeerId};
+    use farlink_book::Split;
+
+    fn hear(control: &mut Ccc, site: &mut Site, news: News<'_>) -> Vec<Order> {
+        let mut out = Orders::default();
+        control.on(&site.node(), &news, &mut out);
+        site.follow(&mut out)
+    }
+
+    #[test]
+    fn credit_runs_down_is_shared_and_comes_back() {
+        let (mut site, mut control) = (Site::new(1000), Ccc::new(&[]));
+        let (bundle, peer) = (site.keep(9, 100), site.meet(2));
+        site.now = Instant(600_000_000_000);
+        hear(&mut control, &mut site, News::Kept { bundle, wire: None });
+        assert_eq!(site.label(bundle), 730);
+        site.now = Instant(6_600_000_000_000);
+        let credit = |control: &Ccc, site: &Site| control.credit(&site.node(), site.held(bundle));
+        assert_eq!(credit(&control, &site), 620, "100 minutes later");
+        let want = Want::copy(site.held(bundle), 0);
+        let split = |control: &Ccc, site: &Site, want| {
+            let want = control.allow(&site.node(), site.peer(peer), site.held(bundle), Some(want));
+            want.unwrap().labels[1]
+        };
+        assert_eq!(split(&control, &site, want), Split { ours: 110 + 560, theirs: 680 });
+        assert_eq!(split(&control, &site, Want::give(site.held(bundle), 0)), Split { ours: 0, theirs: 620 });
+        site.set_label(bundle, 110 + 560);
+        hear(&mut control, &mut site, News::Failed { bundle, to: peer, gave: 680, keep: true });
+        assert_eq!(credit(&control, &site), 620);
+        site.set_label(bundle, 0);
+        hear(&mut control, &mut site, News::Failed { bundle, to: peer, gave: 620, keep: false });
+        assert_eq!(credit(&control, &site), 620);
+        hear(&mut control, &mut site, News::Kept { bundle, wire: Some(u32::MAX) });
+        assert_eq!(credit(&control, &site), 720, "no neighbour lies");
+    }
+
+    #[test]
+    fn the_poorest_make_room_and_are_not_taken_again() {
+        let (mut site, mut control) = (Site::new(300), Ccc::new(&[]));
+        let bundles = [70, 20, 50].map(|credit| {
+            let bundle = site.keep(9, 100);
+            hear(&mut control, &mut site, News::Kept { bundle, wire: Some(credit) });
+            bundle
+        });
+        assert_eq!(site.fits(&control, 150), Some(vec![bundles[1], bundles[2]]));
+        let id = site.held(bundles[1]).bundle.id;
+        let gone = |why| News::Gone { bundle: bundles[1], why };
+        assert_eq!(hear(&mut control, &mut site, gone(Why::Overflow)), [Order::Ban { id }]);
+        assert_eq!(hear(&mut control, &mut site, gone(Why::Migrated(PeerId(1)))), []);
+    }
+}

@@ -1,0 +1,261 @@
+//! Retiring replicants: how many copies an encounter may make follows the drops per replication
+//! that nodes tell each other, by additive increase and multiplicative decrease.
+//!
+//! N. Thompson, S. Nelson, M. Bakht, T. Abdelzaher, R. Kravets: "Retiring Replicants: Congestion
+//! Control for Intermittently-Connected Networks", INFOCOM 2010. Where the paper leaves a choice:
+//! the first sample sets the congestion value (else it decays for hundreds of encounters), the
+//! limit never falls below 1, both sides tell before either begins anew, and a delivery costs
+//! nothing of the budget.
+
+use crate::control::Control;
+use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
+use farlink_base::{Param, PeerId, Rng};
+use farlink_book::{Hears, Held, News, Node, Order, Orders, Peer, Want, Why, numbers, put_number};
+
+/// What happened here since the congestion value was last computed.
+#[derive(Clone, Copy, Default)]
+struct Counts {
+    drops: u64,
+    replications: u64,
+    /// Hops before the last of what came: replications elsewhere.
+    hops: u64,
+}
+
+/// An encounter.
+#[derive(Default)]
+struct Encounter {
+    /// What we told, until the neighbour told.
+    told: Option<Counts>,
+    /// Copies that may still be made.
+    budget: u32,
+}
+
+/// A limit of copies per encounter.
+pub struct Rrcc {
+    weight: f64,
+    decrease: f64,
+    counts: Counts,
+    /// Congestion value, once there was one.
+    congestion: Option<f64>,
+    limit: u32,
+    encounters: BTreeMap<PeerId, Encounter>,
+    seed: u64,
+    /// Victims so far: each time another one is drawn.
+    victims: u64,
+}
+
+impl Rrcc {
+    /// Parameters.
+    pub const PARAMS: &'static [Param] = &[
+        Param {
+            name: "weight",
+            help: "Weight of the newest sample in the congestion value.",
+            unit: "",
+            default: 0.9,
+            min: 0.0,
+            max: 1.0,
+        },
+        Param {
+            name: "decrease",
+            help: "What is left of the limit when congestion rose.",
+            unit: "",
+            default: 0.2,
+            min: 0.0,
+            max: 1.0,
+        },
+        Param {
+            name: "first_limit",
+            help: "Copies an encounter may make before anything is known.",
+            unit: "",
+            default: 1.0,
+            min: 0.0,
+            max: 1e6,
+        },
+    ];
+
+    /// `params` are values of [`Rrcc::PARAMS`].
+    pub fn new(params: &[f64], seed: u64) -> Self {
+        let param = |index: usize| params.get(index).copied().unwrap_or(Self::PARAMS[index].default);
+        Rrcc {
+            weight: param(0),
+            decrease: param(1),
+            counts: Counts::default(),
+            congestion: None,
+            limit: param(2) as u32,
+            encounters: BTreeMap::new(),
+            seed,
+            victims: 0,
+        }
+    }
+
+    /// One sample: drops per replication of both sides.
+    fn sample(&mut self, drops: u64, replications: u64) {
+        if replications == 0 {
+            return;
+        }
+        let sample = drops as f64 / replications as f64;
+        let value = self.congestion.map_or(sample, |old| self.weight * sample + (1.0 - self.weight) * old);
+        if self.congestion.is_none_or(|old| value <= old) {
+            self.limit = self.limit.saturating_add(1);
+        } else {
+            let left = f64::from(self.limit) * self.decrease;
+            let whole = left as u32;
+            self.limit = (whole + u32::from(f64::from(whole) < left)).max(1);
+        }
+        self.congestion = Some(value);
+        self.counts = Counts::default();
+    }
+
+    fn up(&mut self, peer: PeerId, out: &mut Orders) {
+        self.encounters.insert(peer, Encounter { told: Some(self.counts), budget: self.limit });
+        let mut message = Vec::with_capacity(16);
+        put_number(&mut message, self.counts.drops);
+        put_number(&mut message, self.counts.replications);
+        out.tell(peer, message);
+    }
+
+    fn heard(&mut self, from: PeerId, message: &[u8], out: &mut Orders) {
+        let mut numbers = numbers(message);
+        let (Some(drops), Some(replications)) = (numbers.next(), numbers.next()) else { return };
+        let Some(told) = self.encounters.get_mut(&from).and_then(|e| e.told.take()) else { return };
+        let seen = told.replications.saturating_add(told.hops);
+        self.sample(told.drops.saturating_add(drops), seen.saturating_add(replications));
+        if let Some(encounter) = self.encounters.get_mut(&from) {
+            encounter.budget = self.limit;
+            out.push(Order::Reask(from));
+        }
+    }
+}
+
+/// Whether a copy to this neighbour counts.
+fn is_copy(peer: &Peer, held: &Held, keep: bool) -> bool {
+    keep && !peer.is(held.destination())
+}
+
+impl Control for Rrcc {
+    fn hears(&self) -> Hears {
+        Hears::PEERS.and(Hears::KEPT).and(Hears::HANDED).and(Hears::OUTCOMES).and(Hears::GONE)
+    }
+    fn on(&mut self, node: &Node<'_>, news: &News<'_>, out: &mut Orders) {
+        let spent = |bundle, to, keep| {
+            let known = node.get(bundle).zip(node.peers.get(to));
+            u32::from(known.is_some_and(|(held, peer)| is_copy(peer, held, keep)))
+        };
+        match *news {
+            News::Up { peer } => self.up(peer, out),
+            News::Down { peer } => drop(self.encounters.remove(&peer)),
+            News::Heard { from, bytes } => self.heard(from, bytes, out),
+            News::Kept { bundle, .. } => {
+                if let Some(held) = node.get(bundle).filter(|held| held.from != PeerId::NONE) {
+                    self.counts.replications += 1;
+                    self.counts.hops += u64::from(held.hops.saturating_sub(1));
+                }
+            }
+            News::Gone { why: Why::Overflow, .. } => {
+                self.counts.drops += 1;
+                self.victims += 1;
+            }
+            News::Handed { bundle, to, keep, .. } => {
+                if let Some(encounter) = self.encounters.get_mut(&to) {
+                    encounter.budget = encounter.budget.saturating_sub(spent(bundle, to, keep));
+                }
+            }
+            News::Failed { bundle, to, keep, .. } => {
+                if let Some(encounter) = self.encounters.get_mut(&to) {
+                    encounter.budget = encounter.budget.saturating_add(spent(bundle, to, keep)).min(self.limit);
+                }
+            }
+            _ => {}
+        }
+    }
+    /// Any is as good as any other: each time the victims are drawn anew.
+    fn worth(&self, _node: &Node<'_>, held: &Held) -> Option<f64> {
+        Some(Rng::stream(self.seed ^ self.victims, held.number).unit())
+    }
+    fn allow(&self, _node: &Node<'_>, peer: &Peer, held: &Held, want: Option<Want>) -> Option<Want> {
+        let want = want?;
+        let has_budget = || self.encounters.get(&peer.id).is_some_and(|encounter| encounter.budget > 0);
+        (!is_copy(peer, held, want.keep) || has_budget()).then_some(want)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::Site;
+
+    fn hear(control: &mut Rrcc, site: &Site, news: News<'_>) -> Vec<Order> {
+        let mut out = Orders::default();
+        control.on(&site.node(), &news, &mut out);
+        out.drain().collect()
+    }
+    fn message(drops: u64, replications: u64) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        put_number(&mut bytes, drops);
+        put_number(&mut bytes, replications);
+        bytes
+    }
+
+    #[test]
+    fn the_limit_rises_by_one_and_falls_to_a_fifth() {
+        let (mut site, mut control) = (Site::new(1000), Rrcc::new(&[], 7));
+        let peer = site.meet(2);
+        let mut limits = Vec::new();
+        for (drops, replications) in [(0, 0), (1, 10), (0, 5), (0, 5), (0, 5), (0, 5), (0, 5), (9, 10), (9, 1)] {
+            hear(&mut control, &site, News::Up { peer });
+            let bytes = message(drops, replications);
+            assert_eq!(hear(&mut control, &site, News::Heard { from: peer, bytes: &bytes }), [Order::Reask(peer)]);
+            limits.push(control.limit);
+            assert_eq!(hear(&mut control, &site, News::Heard { from: peer, bytes: &bytes }), [], "once an encounter");
+        }
+        assert_eq!(limits, [1, 2, 3, 4, 5, 6, 7, 2, 1]);
+    }
+
+    #[test]
+    fn both_sides_tell_what_they_counted_before_either_begins_anew() {
+        let (mut site, mut control) = (Site::new(1000), Rrcc::new(&[], 7));
+        let peer = site.meet(2);
+        let came = site.keep_with(9, 100, |_, new| (new.from, new.hops) = (peer, 4));
+        let made = site.keep(9, 100);
+        hear(&mut control, &site, News::Kept { bundle: came, wire: None });
+        hear(&mut control, &site, News::Kept { bundle: made, wire: None });
+        hear(&mut control, &site, News::Gone { bundle: made, why: Why::Overflow });
+        let told = hear(&mut control, &site, News::Up { peer });
+        assert_eq!(told, [Order::Tell { to: peer, bytes: message(1, 1) }]);
+        hear(&mut control, &site, News::Heard { from: peer, bytes: &message(1, 4) });
+        assert_eq!(control.congestion, Some(2.0 / 8.0), "two drops; one and four replications, three hops");
+        assert_eq!(control.counts.drops, 0);
+    }
+
+    #[test]
+    fn an_encounter_makes_so_many_copies_and_deliveries_are_free() {
+        let (mut site, mut control) = (Site::new(1000), Rrcc::new(&[], 7));
+        let peer = site.meet(2);
+        let (bundle, theirs) = (site.keep(9, 100), site.keep(2, 100));
+        let allow = |control: &Rrcc, site: &Site, bundle| {
+            let want = Some(Want::copy(site.held(bundle), 0));
+            control.allow(&site.node(), site.peer(peer), site.held(bundle), want).is_some()
+        };
+        assert!(!allow(&control, &site, bundle), "not met");
+        hear(&mut control, &site, News::Up { peer });
+        assert!(allow(&control, &site, bundle));
+        hear(&mut control, &site, News::Handed { bundle, to: peer, gave: 0, keep: true });
+        assert!(!allow(&control, &site, bundle) && allow(&control, &site, theirs));
+        hear(&mut control, &site, News::Failed { bundle, to: peer, gave: 0, keep: true });
+        assert!(allow(&control, &site, bundle), "what was not taken is no copy");
+    }
+
+    #[test]
+    fn victims_are_drawn_evenly() {
+        let (mut site, mut control) = (Site::new(500), Rrcc::new(&[], 7));
+        let bundles: Vec<_> = (0..5).map(|_| site.keep(9, 100)).collect();
+        let mut chosen = [0; 5];
+        for _ in 0..1000 {
+            let victims = site.fits(&control, 100).unwrap();
+            chosen[bundles.iter().position(|b| *b == victims[0]).unwrap()] += 1;
+            hear(&mut control, &site, News::Gone { bundle: victims[0], why: Why::Overflow });
+        }
+        assert!(chosen.iter().all(|n| (140..260).contains(n)), "{chosen:?}");
+    }
+}

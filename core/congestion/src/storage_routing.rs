@@ -1,0 +1,185 @@
+//! Storage routing: what has no room here moves to the cheapest neighbour that has, and is asked
+//! back when room returns.
+//!
+//! M. Seligman, K. Fall, P. Mundur: "Storage Routing for DTN Congestion Control", Wireless
+//! Communications and Mobile Computing 7 (2007). One hop instead of an expanding ring; the oldest
+//! bundle moves first. A bundle is given back only to the neighbour it came from.
+
+use crate::control::Control;
+use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
+use farlink_base::{Param, PeerId};
+use farlink_book::{Hears, Held, News, Node, Order, Orders, Peer, Why, numbers, put_number};
+
+/// Bundles remembered of a neighbour, and neighbours.
+const AWAY_MAX: usize = 1024;
+/// Bundles asked back at once.
+const ASKED_MAX: usize = 64;
+
+/// Moves bundles aside.
+pub struct StorageRouting {
+    time: f64,
+    space: f64,
+    threshold: f64,
+    away: BTreeMap<PeerId, Vec<u128>>,
+}
+
+const fn share(name: &'static str, help: &'static str) -> Param {
+    Param { name, help, unit: "", default: 0.5, min: 0.0, max: 1.0 }
+}
+
+impl StorageRouting {
+    /// Parameters.
+    pub const PARAMS: &'static [Param] = &[
+        share("time", "Weight of the time to transmit a bundle in the cost of a neighbour."),
+        share("space", "Weight of how full the neighbour is."),
+        share("threshold", "Share of the store that is free before bundles are asked back."),
+    ];
+
+    /// `params` are values of [`StorageRouting::PARAMS`].
+    pub fn new(params: &[f64]) -> Self {
+        let param = |index: usize| params.get(index).copied().unwrap_or(0.5);
+        StorageRouting { time: param(0), space: param(1), threshold: param(2), away: BTreeMap::new() }
+    }
+
+    /// Both parts are 0 to 1: transmission from a microsecond to ten thousand seconds, and the
+    /// share of its store the neighbour uses (the paper's free share would prefer the fullest).
+    fn cost(&self, peer: &Peer, size: u64) -> f64 {
+        let seconds = peer.rate.map_or(0.0, |rate| rate.time_for(size).as_secs_f64());
+        let time = (log10(seconds.max(1e-6)) / 10.0 + 0.6).clamp(0.0, 1.0);
+        let (free, capacity) = (peer.free.unwrap_or(0), peer.capacity.unwrap_or(0).max(1));
+        self.time * time + self.space * (1.0 - free as f64 / capacity as f64)
+    }
+
+    /// Room returned: asks a neighbour for what it keeps for us.
+    fn ask_back(&mut self, node: &Node<'_>, peer: PeerId, out: &mut Orders) {
+        if node.fill() >= 1.0 - self.threshold {
+            return;
+        }
+        let Some(away) = self.away.get_mut(&peer) else { return };
+        let mut message = Vec::new();
+        for id in away.drain(..away.len().min(ASKED_MAX)) {
+            put_number(&mut message, (id >> 64) as u64);
+            put_number(&mut message, id as u64);
+        }
+        if away.is_empty() {
+            self.away.remove(&peer);
+        }
+        out.tell(peer, message);
+    }
+}
+
+/// The same on every machine.
+fn log10(x: f64) -> f64 {
+    let bits = x.to_bits();
+    let exponent = (bits >> 52) as i32 - 1023;
+    let mantissa = f64::from_bits(bits & ((1 << 52) - 1) | 1023 << 52);
+    // ln m = 2 artanh((m - 1) / (m + 1)), and that is at most a third here.
+    let (s, mut term, mut sum) = ((mantissa - 1.0) / (mantissa + 1.0), (mantissa - 1.0) / (mantissa + 1.0), 0.0);
+    for n in 0..16 {
+        sum += term / f64::from(2 * n + 1);
+        term *= s * s;
+    }
+    f64::from(exponent) * core::f64::consts::LOG10_2 + 2.0 * sum * core::f64::consts::LOG10_E
+}
+
+impl Control for StorageRouting {
+    fn hears(&self) -> Hears {
+        Hears::PEERS.and(Hears::GONE)
+    }
+    fn on(&mut self, node: &Node<'_>, news: &News<'_>, out: &mut Orders) {
+        match *news {
+            News::Gone { bundle, why: Why::Migrated(to) } => {
+                let room = self.away.len() < AWAY_MAX || self.away.contains_key(&to);
+                if let Some(held) = node.get(bundle).filter(|_| room) {
+                    let away = self.away.entry(to).or_default();
+                    away.push(held.bundle.id);
+                    if away.len() > AWAY_MAX {
+                        away.remove(0);
+                    }
+                }
+            }
+            News::Up { peer } => self.ask_back(node, peer, out),
+            News::Heard { from, bytes } => {
+                let mut numbers = numbers(bytes);
+                while let (Some(high), Some(low)) = (numbers.next(), numbers.next()) {
+                    // What is not here any more is not answered.
+                    let held = node.book.find(u128::from(high) << 64 | u128::from(low));
+                    if let Some(held) = held.filter(|held| held.from == from) {
+                        out.push(Order::Migrate { bundle: held.handle(), to: from });
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+    fn worth(&self, _node: &Node<'_>, held: &Held) -> Option<f64> {
+        Some(held.number as f64)
+    }
+    fn rehome(&self, node: &Node<'_>, held: &Held) -> Option<PeerId> {
+        let size = held.size();
+        let fits = |peer: &&Peer| peer.free.is_some_and(|free| free >= size) && !peer.has(&held.bundle);
+        let fit = node.peers.up().filter(|peer| peer.id != held.from).filter(fits);
+        fit.min_by(|a, b| self.cost(a, size).total_cmp(&self.cost(b, size))).map(|peer| peer.id)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::Site;
+    use alloc::vec;
+    use farlink_base::DataRate;
+
+    #[test]
+    fn logarithms_are_right() {
+        for x in [1e-6, 0.3, 1.0, 1.999, 2.0, 10.0, 12_345.678, 1e4] {
+            assert!((log10(x) - x.log10()).abs() < 1e-14, "{x}");
+        }
+    }
+
+    #[test]
+    fn the_oldest_moves_to_the_cheapest_neighbour_with_room() {
+        let (mut site, control) = (Site::new(300), StorageRouting::new(&[]));
+        let bundles = [(); 3].map(|()| site.keep(9, 100));
+        assert_eq!(site.fits(&control, 100), Some(vec![bundles[0]]));
+        let rehome = |site: &Site| control.rehome(&site.node(), site.held(bundles[0]));
+        let [full, slow, fast, silent] = [2, 3, 4, 5].map(|number| site.meet(number));
+        assert_eq!(rehome(&site), None, "none said hello");
+        let rate = |bits| Some(DataRate(bits));
+        site.says(full, 99, rate(1_000_000));
+        site.says(slow, 500, rate(1));
+        assert_eq!(rehome(&site), Some(slow));
+        site.says(fast, 500, rate(1_000_000));
+        assert_eq!(rehome(&site), Some(fast));
+        site.says(slow, 1000, rate(100_000));
+        assert_eq!(rehome(&site), Some(slow), "a bit slower, but empty");
+        site.peers.get_mut(slow).unwrap().note_has(1);
+        assert_eq!(rehome(&site), Some(fast), "who has it need not take it");
+        assert_eq!(site.peer(silent).free, None);
+    }
+
+    #[test]
+    fn what_moved_is_asked_back_and_given_to_its_owner_only() {
+        let (mut site, mut control, mut out) = (Site::new(300), StorageRouting::new(&[]), Orders::default());
+        let (bundle, peer) = (site.keep_with(9, 200, |b, _| b.id = 7 << 64 | 5), site.meet(2));
+        control.on(&site.node(), &News::Gone { bundle, why: Why::Migrated(peer) }, &mut out);
+        control.on(&site.node(), &News::Up { peer }, &mut out);
+        assert!(out.is_empty(), "no room yet");
+        site.book.remove(bundle);
+        control.on(&site.node(), &News::Up { peer }, &mut out);
+        let bytes = [7u64.to_be_bytes(), 5u64.to_be_bytes()].concat();
+        assert_eq!(out.drain().collect::<Vec<_>>(), [Order::Tell { to: peer, bytes: bytes.clone() }]);
+        control.on(&site.node(), &News::Up { peer }, &mut out);
+        assert!(out.is_empty(), "asked once");
+        let mut there = Site::new(300);
+        let (owner, thief) = (there.meet(1), there.meet(3));
+        let kept = there.keep_with(9, 200, |b, new| (b.id, new.from) = (7 << 64 | 5, owner));
+        let mut heard = |from| {
+            control.on(&there.node(), &News::Heard { from, bytes: &bytes }, &mut out);
+            out.drain().collect::<Vec<_>>()
+        };
+        assert_eq!(heard(owner), [Order::Migrate { bundle: kept, to: owner }]);
+        assert_eq!(heard(thief), []);
+    }
+}

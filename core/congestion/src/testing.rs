@@ -1,0 +1,154 @@
+//! What the tests of several controls share: one node, as its policies see it, and the room the
+//! agent would make by a control's word.
+
+use crate::control::Control;
+use alloc::vec::Vec;
+use farlink_base::{BundleMeta, DataRate, EndpointId, Facts, Instant, LinkId, NodeId, PeerId, Priority, Rng};
+use farlink_book::{
+    Book, Flags, Handle, Held, Identity, New, Node, Oracle, Order, Orders, Origin, Peer, Peers, Reason, Reasons, Side,
+};
+use std::sync::Arc;
+
+/// A node, number 1, with what it holds and whom it knows.
+pub struct Site {
+    pub now: Instant,
+    pub book: Book,
+    pub peers: Peers,
+    pub capacity: u64,
+}
+
+fn bundle(id: u128, destination: u64, size: usize) -> BundleMeta {
+    BundleMeta {
+        id,
+        source: EndpointId::ipn(1, 1),
+        destination: EndpointId::ipn(destination, 1),
+        created_ms: 1,
+        sequence: id as u64,
+        lifetime_ms: 3_600_000,
+        payload: Default::default(),
+        facts: Facts::default(),
+        version: 7,
+        priority: Priority::Normal,
+        duties: Default::default(),
+        hop_limit: 0,
+        rare: None,
+        head: alloc::vec![0; size].into(),
+        tail: 0,
+        tail_len: 0,
+    }
+}
+
+fn new(bundle: BundleMeta) -> New {
+    New {
+        bundle: Arc::new(bundle),
+        number: None,
+        received: Instant::ZERO,
+        expires: Instant::MAX,
+        from: PeerId::NONE,
+        hops: 0,
+        labels: [0; 2],
+        reasons: Reasons::of(&[Reason::Route]),
+        flags: Flags::default(),
+    }
+}
+
+impl Site {
+    pub fn new(capacity: u64) -> Self {
+        Site { now: Instant::ZERO, book: Book::new(0), peers: Peers::new(0), capacity }
+    }
+    pub fn node(&self) -> Node<'_> {
+        self.node_with(None)
+    }
+    pub fn node_with<'a>(&'a self, oracle: Option<&'a dyn Oracle>) -> Node<'a> {
+        Node {
+            now: self.now,
+            me: NodeId(1),
+            side: Side::Control,
+            book: &self.book,
+            peers: &self.peers,
+            capacity: self.capacity,
+            router: None,
+            oracle,
+        }
+    }
+    /// Holds a bundle of this size, made here.
+    pub fn keep(&mut self, destination: u64, size: usize) -> Handle {
+        self.keep_with(destination, size, |_, _| {})
+    }
+    /// The same, changed before it is held.
+    pub fn keep_with(&mut self, to: u64, size: usize, change: impl Fn(&mut BundleMeta, &mut New)) -> Handle {
+        let mut meta = bundle(u128::from(self.book.last_number()) + 1, to, size);
+        let mut new = new(meta.clone());
+        change(&mut meta, &mut new);
+        self.book.keep(New { bundle: Arc::new(meta), ..new })
+    }
+    /// A bundle of this size that asks to come in.
+    pub fn newcomer(&self, size: usize) -> Held {
+        Held::newcomer(new(bundle(u128::MAX, 9, size)))
+    }
+    pub fn held(&self, bundle: Handle) -> &Held {
+        self.book.get(bundle).expect("it is held")
+    }
+    pub fn label(&self, bundle: Handle) -> u32 {
+        self.held(bundle).labels[1]
+    }
+    pub fn set_label(&mut self, bundle: Handle, label: u32) {
+        self.book.get_mut(bundle).expect("it is held").labels[1] = label;
+    }
+    /// A neighbour that is up.
+    pub fn meet(&mut self, number: u64) -> PeerId {
+        let id = self.peers.add(Origin::Configured);
+        self.peers.learn(id, EndpointId::ipn(number, 0), Identity::Address);
+        self.peers.get_mut(id).expect("it was added").up.push(LinkId(number as u32));
+        id
+    }
+    /// What its last hello said, and how fast it is.
+    pub fn says(&mut self, peer: PeerId, free: u64, rate: Option<DataRate>) {
+        let peer = self.peers.get_mut(peer).expect("it was met");
+        (peer.free, peer.capacity, peer.rate) = (Some(free), Some(1000), rate);
+    }
+    pub fn peer(&self, id: PeerId) -> &Peer {
+        self.peers.get(id).expect("it was met")
+    }
+    /// Writes labels as ordered; gives the other orders.
+    pub fn follow(&mut self, out: &mut Orders) -> Vec<Order> {
+        let (labels, others): (Vec<Order>, Vec<Order>) = out.drain().partition(|o| matches!(o, Order::Label { .. }));
+        for order in labels {
+            if let Order::Label { bundle, label } = order {
+                self.set_label(bundle, label);
+            }
+        }
+        others
+    }
+    /// Who makes room for a newcomer of this size; `None`: it is refused.
+    pub fn fits(&self, control: &dyn Control, size: usize) -> Option<Vec<Handle>> {
+        self.victims(control, size, |_, _| {})
+    }
+    /// The same for a newcomer that was changed.
+    pub fn victims(
+        &self,
+        control: &dyn Control,
+        size: usize,
+        change: impl Fn(&mut BundleMeta, &mut New),
+    ) -> Option<Vec<Handle>> {
+        let mut meta = bundle(u128::MAX, 9, size);
+        let mut new = new(meta.clone());
+        change(&mut meta, &mut new);
+        let newcomer = Held::newcomer(New { bundle: Arc::new(meta), ..new });
+        self.room(control, &self.node(), &newcomer)
+    }
+    /// What the agent does: the least worth below the newcomer's, planned first.
+    pub fn room(&self, control: &dyn Control, node: &Node<'_>, newcomer: &Held) -> Option<Vec<Handle>> {
+        let own = control.admit(node, newcomer).ok()?;
+        let (mut victims, mut freed, mut rng) = (Vec::new(), 0, Rng::new(7));
+        while self.book.bytes() - freed + newcomer.size() > self.capacity {
+            let victim = self.book.least(&mut rng, |held| {
+                let open = held.is_removable() && !victims.contains(&held.handle());
+                control.worth(node, held).filter(|worth| open && *worth < own)
+            })?;
+            freed += self.held(victim).size();
+            victims.push(victim);
+        }
+        Some(victims)
+    }
+}

@@ -1,0 +1,146 @@
+//! Whole messages over a direction, for simulations that know no packets: one at a time, cut off
+//! where the link goes down.
+
+use crate::direction::LinkDirection;
+use crate::statistics::DropReason;
+use farlink_base::Instant;
+
+/// A message on its way out.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Transmission {
+    began: Instant,
+    wire_bytes: u64,
+    whole: bool,
+    /// When to end it: its last bit is out, or the link goes down.
+    pub until: Instant,
+}
+
+/// What becomes of a message.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum MessageFate {
+    /// Its last bit left; when it is at the far end.
+    Arrives(Instant),
+    /// Its last bit left, and it is lost on the way.
+    Lost,
+    /// It was stopped before its last bit left; nothing of it is of use.
+    CutOff,
+}
+
+impl LinkDirection {
+    /// Begins to transmit a message of `wire_bytes` at `now`: headers and overhead are the
+    /// caller's to add. Counts messages where [`LinkDirection::transmit`] counts packets.
+    ///
+    /// # Errors
+    /// When the link is down, or not free.
+    pub fn begin_message(&mut self, now: Instant, wire_bytes: u64) -> Result<Transmission, DropReason> {
+        let (up, window_end) = self.availability.at(now);
+        if up && self.transmitter_free > now {
+            return Err(DropReason::QueueFull);
+        }
+        let end = self.rate.finish(now, wire_bytes);
+        let until = end.min(window_end);
+        // Without a rate it would last for ever.
+        if !up || until == Instant::MAX {
+            return Err(DropReason::Down);
+        }
+        self.statistics.sent += 1;
+        self.statistics.sent_bytes += wire_bytes;
+        self.transmitter_free = until;
+        Ok(Transmission { began: now, wire_bytes, whole: end <= window_end, until })
+    }
+
+    /// Ends a transmission: when its time has come, or before, which cuts it off. The transmitter
+    /// is free then. Losses hit messages as they hit packets, where `losses` wants them.
+    pub fn end_message(&mut self, now: Instant, transmission: Transmission, losses: bool) -> MessageFate {
+        let Transmission { began, wire_bytes, whole, until } = transmission;
+        let left = now.min(until);
+        self.transmitter_free = left;
+        self.statistics.busy += left - began;
+        if !whole || left < until {
+            self.drop_packet(DropReason::WindowEnd, wire_bytes);
+            return MessageFate::CutOff;
+        }
+        let at = self.arrival(left);
+        if let Some(reason) = self.message_loss(wire_bytes).filter(|_| losses) {
+            self.drop_packet(reason, wire_bytes);
+            return MessageFate::Lost;
+        }
+        self.statistics.delivered += 1;
+        self.statistics.delivered_bytes += wire_bytes;
+        MessageFate::Arrives(at)
+    }
+
+    /// Every generator draws once for each message that is sent whole, lost or not.
+    fn message_loss(&mut self, bytes: u64) -> Option<DropReason> {
+        let lost = self.impairments.lost(&self.spec.loss).then_some(DropReason::Loss);
+        let wrong = self.impairments.bit_error(self.spec.bit_error_rate, bytes).then_some(DropReason::BitError);
+        lost.or(wrong)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::spec::{DirectionSpec, Loss, Window};
+    use alloc::vec::Vec;
+    use farlink_base::{DataRate, Duration};
+
+    const MS: u64 = 1_000_000;
+
+    fn link(windows: &[(u64, u64)]) -> LinkDirection {
+        let window = |w: &(u64, u64)| Window::new(Instant(w.0 * MS), Instant(w.1 * MS));
+        let windows = (!windows.is_empty()).then(|| windows.iter().map(window).collect::<Vec<_>>());
+        let spec = DirectionSpec::new(DataRate(8_000_000), Duration::from_millis(100));
+        LinkDirection::new(DirectionSpec { windows, ..spec }, 1)
+    }
+
+    /// Begins a message; when to end it and, ended then, what becomes of it.
+    fn send(link: &mut LinkDirection, at: u64, bytes: u64) -> Result<(u64, MessageFate), DropReason> {
+        let transmission = link.begin_message(Instant(at * MS), bytes)?;
+        Ok((transmission.until.0 / MS, link.end_message(transmission.until, transmission, true)))
+    }
+
+    #[test]
+    fn a_message_takes_its_size_over_the_rate_and_arrives_after_the_delay() {
+        let mut link = link(&[]);
+        let first = link.begin_message(Instant(0), 5000).unwrap();
+        assert_eq!(link.begin_message(Instant(4 * MS), 1), Err(DropReason::QueueFull));
+        assert_eq!(link.end_message(first.until, first, true), MessageFate::Arrives(Instant(105 * MS)));
+        assert_eq!(send(&mut link, 5, 1000), Ok((6, MessageFate::Arrives(Instant(106 * MS)))));
+        assert_eq!((link.statistics().sent, link.statistics().busy), (2, Duration::from_millis(6)));
+    }
+
+    #[test]
+    fn a_message_is_cut_off_where_the_window_ends_and_fits_to_the_last_bit() {
+        let mut link = link(&[(10, 20), (30, 40)]);
+        assert_eq!(send(&mut link, 0, 1), Err(DropReason::Down));
+        assert_eq!(send(&mut link, 10, 10_001), Ok((20, MessageFate::CutOff)));
+        assert_eq!(send(&mut link, 30, 10_000), Ok((40, MessageFate::Arrives(Instant(140 * MS)))));
+        assert_eq!(link.statistics().dropped_by(DropReason::WindowEnd), 1);
+    }
+
+    #[test]
+    fn what_is_stopped_never_arrives_and_leaves_the_link_free() {
+        let mut link = link(&[]);
+        let stopped = link.begin_message(Instant(0), 5000).unwrap();
+        assert_eq!(link.end_message(Instant(2 * MS), stopped, true), MessageFate::CutOff);
+        let counted = *link.statistics();
+        assert_eq!((counted.delivered, counted.dropped_total(), counted.busy), (0, 1, Duration::from_millis(2)));
+        assert_eq!(send(&mut link, 2, 1000), Ok((3, MessageFate::Arrives(Instant(103 * MS)))));
+    }
+
+    #[test]
+    fn losses_hit_messages_only_where_they_are_wanted() {
+        let spec = DirectionSpec { loss: Loss::Bernoulli(0.2), ..DirectionSpec::default() };
+        let arrived = |losses: bool| {
+            let mut link = LinkDirection::new(spec.clone(), 5);
+            let mut arrives = |n| {
+                let transmission = link.begin_message(Instant(n), 10).unwrap();
+                matches!(link.end_message(Instant(n), transmission, losses), MessageFate::Arrives(_))
+            };
+            (0..10_000u64).filter(|n| arrives(*n)).count()
+        };
+        assert_eq!(arrived(false), 10_000);
+        assert!(arrived(true).abs_diff(8000) < 150, "{}", arrived(true));
+    }
+}

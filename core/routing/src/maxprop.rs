@@ -1,0 +1,260 @@
+//! MaxProp: young bundles first, then those with the likeliest path; acknowledgments flood and
+//! purge.
+//!
+//! J. Burgess, B. Gallagher, D. Jensen, B. Levine: "MaxProp: Routing for Vehicle-Based
+//! Disruption-Tolerant Networks", INFOCOM 2006. The paper's threshold of hops follows the bytes of
+//! a mean contact; here it is a parameter. Whoever can speak to this policy can purge a bundle by
+//! its identity: for networks whose neighbours are trusted.
+
+use crate::router::Router;
+use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
+use alloc::vec::Vec;
+use farlink_base::{NodeId, Param};
+use farlink_book::{Hears, Held, News, Node, Order, Orders, Outlook, Peer, Prospect, Want, Why, numbers, put_number};
+
+/// Nodes whose meetings are known at most.
+const NODES_MAX: usize = 1024;
+/// Acknowledgments remembered, the latest.
+const ACKS_MAX: usize = 4096;
+/// Cost to a node no path leads to.
+const NO_PATH: f64 = 1e6;
+
+type Meetings = BTreeMap<NodeId, f64>;
+
+/// Meeting likelihoods of all nodes, and the cheapest paths by them.
+pub struct MaxProp {
+    threshold: u8,
+    likely_max: usize,
+    meetings: BTreeMap<NodeId, Meetings>,
+    cost: BTreeMap<NodeId, f64>,
+    acked: BTreeSet<u128>,
+    acked_order: VecDeque<u128>,
+}
+
+impl MaxProp {
+    /// Parameters.
+    pub const PARAMS: &'static [Param] = &[
+        Param {
+            name: "threshold",
+            help: "Bundles that made fewer hops go first, by hops; the others by the cost of their path.",
+            unit: "",
+            default: 3.0,
+            min: 0.0,
+            max: 255.0,
+        },
+        Param {
+            name: "meetings",
+            help: "Neighbours remembered of each node, the likeliest; The ONE's probSetMaxSize.",
+            unit: "",
+            default: 50.0,
+            min: 1.0,
+            max: 1024.0,
+        },
+    ];
+
+    /// `params` are values of [`MaxProp::PARAMS`].
+    pub fn new(params: &[f64]) -> Self {
+        let param = |index: usize| params.get(index).copied().unwrap_or(Self::PARAMS[index].default);
+        MaxProp {
+            threshold: param(0) as u8,
+            likely_max: param(1) as usize,
+            meetings: BTreeMap::new(),
+            cost: BTreeMap::new(),
+            acked: BTreeSet::new(),
+            acked_order: VecDeque::new(),
+        }
+    }
+
+    /// Incremental averaging: who was met gains 1, then all are scaled to a sum of 1.
+    fn meet(&mut self, me: NodeId, peer: NodeId) {
+        let mine = self.meetings.entry(me).or_default();
+        *mine.entry(peer).or_insert(0.0) += 1.0;
+        if mine.len() > self.likely_max {
+            let others = mine.iter().filter(|(node, _)| **node != peer);
+            let least = others.min_by(|a, b| a.1.total_cmp(b.1)).map(|(node, _)| *node);
+            least.map(|node| mine.remove(&node));
+        }
+        let sum: f64 = mine.values().sum();
+        mine.values_mut().for_each(|likely| *likely /= sum);
+    }
+
+    /// Dijkstra: a hop from a to b costs 1 less the likelihood that a meets b.
+    fn find_paths(&mut self, me: NodeId) {
+        let mut open = BTreeSet::from([(0u64, me)]);
+        self.cost = BTreeMap::from([(me, 0.0)]);
+        while let Some((bits, at)) = open.pop_first() {
+            let cost = f64::from_bits(bits);
+            for (to, likely) in self.meetings.get(&at).into_iter().flatten() {
+                let through = cost + 1.0 - likely;
+                if self.cost.get(to).is_none_or(|known| through < *known) {
+                    self.cost.insert(*to, through);
+                    open.insert((through.to_bits(), *to));
+                }
+            }
+        }
+    }
+
+    /// Remembers that a bundle arrived; whether that is new.
+    fn note_acked(&mut self, id: u128) -> bool {
+        let new = self.acked.insert(id);
+        if new {
+            self.acked_order.push_back(id);
+            if self.acked_order.len() > ACKS_MAX {
+                self.acked_order.pop_front().map(|oldest| self.acked.remove(&oldest));
+            }
+        }
+        new
+    }
+
+    /// Number of acknowledgments, the acknowledgments; then node, number of its neighbours, and
+    /// these with their likelihoods, for each node.
+    fn hello(&self) -> Vec<u8> {
+        let mut message = Vec::new();
+        put_number(&mut message, self.acked_order.len() as u64);
+        for id in &self.acked_order {
+            put_number(&mut message, (id >> 64) as u64);
+            put_number(&mut message, *id as u64);
+        }
+        for (node, meetings) in &self.meetings {
+            put_number(&mut message, node.0);
+            put_number(&mut message, meetings.len() as u64);
+            for (peer, likely) in meetings {
+                put_number(&mut message, peer.0);
+                put_number(&mut message, likely.to_bits());
+            }
+        }
+        message
+    }
+
+    /// Reads a hello as far as it makes sense.
+    fn heard(&mut self, node: &Node<'_>, message: &[u8], out: &mut Orders) -> Option<()> {
+        let mut numbers = numbers(message);
+        for _ in 0..numbers.next()?.min(ACKS_MAX as u64) {
+            let id = u128::from(numbers.next()?) << 64 | u128::from(numbers.next()?);
+            if self.note_acked(id) {
+                out.push(Order::Ban { id });
+                if let Some(held) = node.book.find(id) {
+                    out.delete(held.handle(), Why::Acked);
+                }
+            }
+        }
+        while let Some(who) = numbers.next().map(NodeId) {
+            let mut meetings = Meetings::new();
+            for _ in 0..numbers.next()? {
+                let (peer, likely) = (NodeId(numbers.next()?), f64::from_bits(numbers.next()?));
+                if meetings.len() < self.likely_max && (0.0..=1.0).contains(&likely) {
+                    meetings.insert(peer, likely);
+                }
+            }
+            let known = self.meetings.contains_key(&who) || self.meetings.len() < NODES_MAX;
+            if who != node.me && known {
+                self.meetings.insert(who, meetings);
+            }
+        }
+        Some(())
+    }
+
+    fn cost(&self, held: &Held) -> f64 {
+        self.cost.get(&held.destination()).copied().unwrap_or(NO_PATH)
+    }
+}
+
+impl Outlook for MaxProp {
+    /// What its drop order goes by: young bundles last, then those with the cheapest path.
+    fn prospect(&self, _node: &Node<'_>, held: &Held, via: Option<&Peer>) -> Option<Prospect> {
+        let young = held.hops < self.threshold || via.is_some_and(|peer| peer.is(held.destination()));
+        Some(Prospect { chance: if young { 1.0 } else { 1.0 / (1.0 + self.cost(held)) }, arrival: held.expires })
+    }
+}
+
+impl Router for MaxProp {
+    fn hears(&self) -> Hears {
+        Hears::PEERS.and(Hears::OUTCOMES).and(Hears::GONE)
+    }
+    fn copies(&self) -> bool {
+        true
+    }
+    fn asks_summaries(&self) -> bool {
+        true
+    }
+    fn on(&mut self, node: &Node<'_>, news: &News<'_>, out: &mut Orders) {
+        match *news {
+            News::Up { peer } => {
+                let Some(known) = node.peers.get(peer).filter(|p| p.node != NodeId::NULL) else { return };
+                self.meet(node.me, known.node);
+                self.find_paths(node.me);
+                out.tell(peer, self.hello());
+            }
+            News::Heard { from, bytes } => {
+                let _ = self.heard(node, bytes, out);
+                self.find_paths(node.me);
+                out.push(Order::Reask(from));
+            }
+            News::Sent { bundle, to, .. } => {
+                let Some((held, peer)) = node.get(bundle).zip(node.peers.get(to)) else { return };
+                if peer.is(held.destination()) {
+                    self.note_acked(held.bundle.id);
+                }
+            }
+            News::Gone { bundle, why: Why::Delivered } => {
+                if let Some(held) = node.get(bundle) {
+                    self.note_acked(held.bundle.id);
+                }
+            }
+            _ => {}
+        }
+    }
+    fn wants(&self, _node: &Node<'_>, _peer: &Peer, held: &Held) -> Option<Want> {
+        let by_cost = || 1_000 + (self.cost(held) * 1e6) as u64;
+        let rank = if held.hops < self.threshold { u64::from(held.hops) } else { by_cost() };
+        Some(Want::copy(held, rank))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::Site;
+    use farlink_base::PeerId;
+
+    fn meet(router: &mut MaxProp, site: &Site, peer: PeerId) -> Vec<u8> {
+        let mut out = Orders::default();
+        router.on(&site.node(), &News::Up { peer }, &mut out);
+        out.drain().find_map(|o| if let Order::Tell { bytes, .. } = o { Some(bytes) } else { None }).unwrap()
+    }
+
+    #[test]
+    fn likely_paths_go_first_and_young_bundles_before_them() {
+        let (mut site, mut router) = (Site::new(), MaxProp::new(&[]));
+        let (often, seldom) = (site.meet(2, 0), site.meet(3, 1));
+        for peer in [often, seldom, often] {
+            meet(&mut router, &site, peer);
+        }
+        let rank = |site: &Site, to, hops| {
+            let mut other = Site::new();
+            let bundle = other.keep_with(to, 100, |_, new| new.hops = hops);
+            router.wants(&site.node(), site.peer(often), other.held(bundle)).unwrap().rank
+        };
+        let ranks = [rank(&site, 9, 0), rank(&site, 9, 2), rank(&site, 2, 5), rank(&site, 3, 5), rank(&site, 9, 5)];
+        assert!(ranks.is_sorted_by(|a, b| a < b), "{ranks:?}");
+        assert!((router.meetings[&NodeId(1)].values().sum::<f64>() - 1.0).abs() < 1e-12);
+    }
+
+    #[test]
+    fn acknowledgments_purge_and_are_told_on() {
+        let (mut site, mut router) = (Site::new(), MaxProp::new(&[]));
+        let (peer, bundle) = (site.meet(2, 0), site.keep(9, 100));
+        let id = site.held(bundle).bundle.id;
+        let (mut there, mut other) = (Site::new(), MaxProp::new(&[]));
+        let (here, delivered) = (there.meet(1, 0), there.keep(9, 100));
+        other.on(&there.node(), &News::Gone { bundle: delivered, why: Why::Delivered }, &mut Orders::default());
+        let hello = meet(&mut other, &there, here);
+        let mut out = Orders::default();
+        router.on(&site.node(), &News::Heard { from: peer, bytes: &hello }, &mut out);
+        let said: Vec<Order> = out.drain().collect();
+        assert_eq!(said, [Order::Ban { id }, Order::Delete { bundle, why: Why::Acked }, Order::Reask(peer)]);
+        router.on(&site.node(), &News::Heard { from: peer, bytes: &hello[..20] }, &mut out);
+        assert_eq!(out.drain().collect::<Vec<_>>(), [Order::Reask(peer)], "known, and cut short");
+        assert_eq!(router.hello()[..24], hello[..24]);
+    }
+}

@@ -1,0 +1,269 @@
+//! PRoPHETv2: nodes that meet often will meet again; a copy goes to whoever is likelier to meet the
+//! destination.
+//!
+//! A. Lindgren, A. Doria, E. Davies, S. Grasic: "Probabilistic Routing Protocol for Intermittently
+//! Connected Networks", RFC 6693; forwarding strategy GRTR (3.6), equations of 2.1.2.
+
+use crate::router::Router;
+use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
+use farlink_base::{Instant, NodeId, Param, PeerId};
+use farlink_book::{
+    Hears, Held, Identity, News, Node, Order, Orders, Outlook, Peer, Prospect, Want, numbers, put_number,
+};
+
+/// Nodes known at most, here and of each neighbour.
+const NODES_MAX: usize = 4096;
+/// What is less likely is forgotten.
+const CHANCE_MIN: f64 = 1e-4;
+
+/// What is known of a node.
+#[derive(Clone, Copy, Default)]
+struct Known {
+    /// Delivery predictability, P.
+    chance: f64,
+    met: Option<Instant>,
+}
+
+/// Delivery predictabilities.
+pub struct Prophet {
+    encounter_max: f64,
+    encounter_first: f64,
+    first_threshold: f64,
+    beta: f64,
+    gamma: f64,
+    delta: f64,
+    typical_s: f64,
+    unit_s: f64,
+    claimed: f64,
+    known: BTreeMap<NodeId, Known>,
+    theirs: BTreeMap<PeerId, BTreeMap<NodeId, f64>>,
+    aged: Instant,
+}
+
+const fn share(name: &'static str, help: &'static str, default: f64) -> Param {
+    Param { name, help, unit: "", default, min: 0.0, max: 1.0 }
+}
+const fn seconds(name: &'static str, help: &'static str, default: f64) -> Param {
+    Param { name, help, unit: "s", default, min: 0.001, max: 1e9 }
+}
+
+impl Prophet {
+    /// Parameters; the defaults are those of RFC 6693 3.3.
+    pub const PARAMS: &'static [Param] = &[
+        share("encounter_max", "Weight of a meeting after a typical time or more (P_encounter_max).", 0.7),
+        share("encounter_first", "Predictability after a first meeting (P_encounter_first).", 0.5),
+        share("first_threshold", "Below this a meeting counts as the first (P_first_threshold).", 0.1),
+        share("beta", "Weight of what a neighbour knows (transitivity).", 0.9),
+        share("gamma", "What is left of a predictability after a unit of time (aging).", 0.999),
+        share("delta", "Distance of the highest predictability from 1.", 0.01),
+        seconds("typical_interval", "Typical time between meetings; sooner ones weigh less (I_typ).", 1800.0),
+        seconds("unit", "Unit of time of aging.", 1.0),
+        share(
+            "claimed",
+            "Factor on what a neighbour says whose name is not proven; below 1 it weakens black holes.",
+            1.0,
+        ),
+    ];
+
+    /// `params` are values of [`Prophet::PARAMS`].
+    pub fn new(params: &[f64]) -> Self {
+        let param = |index: usize| params.get(index).copied().unwrap_or(Self::PARAMS[index].default);
+        Prophet {
+            encounter_max: param(0),
+            encounter_first: param(1),
+            first_threshold: param(2),
+            beta: param(3),
+            gamma: param(4),
+            delta: param(5),
+            typical_s: param(6),
+            unit_s: param(7),
+            claimed: param(8),
+            known: BTreeMap::new(),
+            theirs: BTreeMap::new(),
+            aged: Instant::ZERO,
+        }
+    }
+
+    fn chance(&self, node: NodeId) -> f64 {
+        self.known.get(&node).map_or(0.0, |known| known.chance)
+    }
+
+    /// Equation 2, for whole units of time.
+    fn age(&mut self, now: Instant) {
+        let unit_ns = (self.unit_s * 1e9) as u64;
+        let units = now.0.saturating_sub(self.aged.0) / unit_ns.max(1);
+        if units > 0 {
+            let left = power(self.gamma, units);
+            self.known.retain(|_, known| {
+                known.chance *= left;
+                known.chance > CHANCE_MIN
+            });
+            self.aged = Instant(self.aged.0 + units * unit_ns);
+        }
+    }
+
+    /// Equation 1.
+    fn meet(&mut self, now: Instant, peer: NodeId) {
+        if self.known.len() >= NODES_MAX && !self.known.contains_key(&peer) {
+            return;
+        }
+        let known = self.known.entry(peer).or_default();
+        known.chance = if known.chance < self.first_threshold {
+            self.encounter_first
+        } else {
+            let since_s = known.met.map_or(f64::INFINITY, |met| now.since(met).as_secs_f64());
+            let weight = self.encounter_max * (since_s / self.typical_s).min(1.0);
+            known.chance + (1.0 - self.delta - known.chance) * weight
+        };
+        known.met = Some(now);
+    }
+
+    /// Equation 3.
+    fn learn(&mut self, me: NodeId, peer: &Peer, table: &BTreeMap<NodeId, f64>) {
+        let trust = if peer.identity() <= Identity::Claimed { self.claimed } else { 1.0 };
+        let through = self.chance(peer.node) * self.beta * trust;
+        for (node, chance) in table.iter().filter(|(node, _)| **node != me) {
+            let chance = through * chance;
+            let room = self.known.len() < NODES_MAX || self.known.contains_key(node);
+            if room && chance > CHANCE_MIN {
+                let known = self.known.entry(*node).or_default();
+                known.chance = known.chance.max(chance);
+            }
+        }
+    }
+
+    fn table(&self) -> Vec<u8> {
+        let mut message = Vec::with_capacity(self.known.len() * 16);
+        for (node, known) in &self.known {
+            put_number(&mut message, node.0);
+            put_number(&mut message, known.chance.to_bits());
+        }
+        message
+    }
+}
+
+fn power(base: f64, mut exponent: u64) -> f64 {
+    let (mut result, mut square) = (1.0, base);
+    while exponent > 0 {
+        if exponent & 1 == 1 {
+            result *= square;
+        }
+        square *= square;
+        exponent >>= 1;
+    }
+    result
+}
+
+fn read_table(message: &[u8]) -> BTreeMap<NodeId, f64> {
+    let (mut table, mut numbers) = (BTreeMap::new(), numbers(message));
+    while let (Some(node), Some(bits)) = (numbers.next(), numbers.next()) {
+        let chance = f64::from_bits(bits);
+        if table.len() < NODES_MAX && (0.0..=1.0).contains(&chance) {
+            table.insert(NodeId(node), chance);
+        }
+    }
+    table
+}
+
+impl Outlook for Prophet {
+    fn prospect(&self, _node: &Node<'_>, held: &Held, via: Option<&Peer>) -> Option<Prospect> {
+        let to = held.destination();
+        let chance = match via {
+            None => self.chance(to),
+            Some(peer) if peer.is(to) => 1.0,
+            Some(peer) => self.theirs.get(&peer.id)?.get(&to).copied().unwrap_or(0.0),
+        };
+        Some(Prospect { chance, arrival: held.expires })
+    }
+}
+
+impl Router for Prophet {
+    fn hears(&self) -> Hears {
+        Hears::PEERS
+    }
+    fn copies(&self) -> bool {
+        true
+    }
+    fn asks_summaries(&self) -> bool {
+        true
+    }
+    fn on(&mut self, node: &Node<'_>, news: &News<'_>, out: &mut Orders) {
+        match *news {
+            News::Up { peer } => {
+                self.age(node.now);
+                let Some(known) = node.peers.get(peer).filter(|p| p.node != NodeId::NULL) else { return };
+                self.meet(node.now, known.node);
+                out.tell(peer, self.table());
+            }
+            News::Heard { from, bytes } => {
+                self.age(node.now);
+                let Some(peer) = node.peers.get(from).filter(|peer| peer.is_up()) else { return };
+                let table = read_table(bytes);
+                self.learn(node.me, peer, &table);
+                self.theirs.insert(from, table);
+                out.push(Order::Reask(from));
+            }
+            News::Down { peer } => drop(self.theirs.remove(&peer)),
+            _ => {}
+        }
+    }
+    fn wants(&self, _node: &Node<'_>, peer: &Peer, held: &Held) -> Option<Want> {
+        let to = held.destination();
+        let theirs = *self.theirs.get(&peer.id)?.get(&to)?;
+        (theirs > self.chance(to)).then(|| Want::copy(held, ((1.0 - theirs) * 1e9) as u64))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::Site;
+
+    fn up(router: &mut Prophet, site: &Site, peer: PeerId) -> Vec<u8> {
+        let mut out = Orders::default();
+        router.on(&site.node(), &News::Up { peer }, &mut out);
+        out.drain().find_map(|o| if let Order::Tell { bytes, .. } = o { Some(bytes) } else { None }).unwrap()
+    }
+
+    #[test]
+    fn meetings_raise_and_time_lowers_the_chance() {
+        let (mut site, mut router) = (Site::new(), Prophet::new(&[]));
+        let peer = site.meet(2, 0);
+        up(&mut router, &site, peer);
+        assert_eq!(router.chance(NodeId(2)), 0.5);
+        site.now = Instant(1_800_000_000_000);
+        up(&mut router, &site, peer);
+        let aged = 0.5 * f64::powi(0.999, 1800);
+        assert!(aged < 0.1, "so the next meeting is a first one again");
+        assert_eq!(router.chance(NodeId(2)), 0.5);
+        site.now = Instant(1_890_000_000_000);
+        up(&mut router, &site, peer);
+        let aged = 0.5 * f64::powi(0.999, 90);
+        assert!((router.chance(NodeId(2)) - (aged + (0.99 - aged) * 0.7 * 0.05)).abs() < 1e-12);
+    }
+
+    #[test]
+    fn a_copy_goes_to_the_likelier() {
+        let (mut site, mut router) = (Site::new(), Prophet::new(&[]));
+        let (likely, bundle) = (site.meet(2, 0), site.keep(3, 100));
+        let wants = |router: &Prophet, site: &Site| router.wants(&site.node(), site.peer(likely), site.held(bundle));
+        up(&mut router, &site, likely);
+        assert_eq!(wants(&router, &site), None, "it said nothing yet");
+        let mut table = Vec::new();
+        put_number(&mut table, 3);
+        put_number(&mut table, 0.8f64.to_bits());
+        put_number(&mut table, 4);
+        put_number(&mut table, f64::NAN.to_bits());
+        let mut out = Orders::default();
+        router.on(&site.node(), &News::Heard { from: likely, bytes: &table }, &mut out);
+        assert_eq!(out.drain().collect::<Vec<_>>(), [Order::Reask(likely)]);
+        assert_eq!(router.chance(NodeId(3)), 0.5 * 0.8 * 0.9, "through it");
+        assert_eq!(router.chance(NodeId(4)), 0.0, "no number, no chance");
+        assert!(wants(&router, &site).unwrap().keep);
+        let at = |via| router.prospect(&site.node(), site.held(bundle), via).unwrap().chance;
+        assert_eq!((at(None), at(Some(site.peer(likely)))), (0.5 * 0.8 * 0.9, 0.8));
+        router.on(&site.node(), &News::Down { peer: likely }, &mut out);
+        assert_eq!(wants(&router, &site), None);
+    }
+}

@@ -1,0 +1,100 @@
+//! Which bundle holds what of the plan: bookings by bundle, and by contact in order of urgency, so
+//! that nothing walks them all.
+
+use super::Route;
+use super::booking::Booked;
+use alloc::boxed::Box;
+use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
+use farlink_base::{Instant, NodeId, Priority};
+use farlink_book::Handle;
+
+/// What one leg of a bundle holds.
+#[derive(Debug)]
+struct Booking {
+    contacts: Box<[u32]>,
+    volume: u64,
+    priority: Priority,
+    /// Place among all bookings.
+    number: u64,
+    arrival: Instant,
+}
+
+/// The bookings of one node.
+#[derive(Debug)]
+pub(super) struct Ledger {
+    /// Volume taken of each contact.
+    pub booked: Booked,
+    /// By bundle and neighbour: a critical bundle has a leg to each of several.
+    legs: BTreeMap<(Handle, NodeId), Booking>,
+    /// By contact, the least urgent first and of those the latest last.
+    on: BTreeMap<(u32, Priority, u64), Handle>,
+    last: u64,
+}
+
+impl Ledger {
+    /// Nothing booked; `seed` is that of the map of volumes.
+    pub fn new(seed: u64) -> Self {
+        Ledger { booked: Booked::new(seed), legs: BTreeMap::new(), on: BTreeMap::new(), last: 0 }
+    }
+    /// Legs that hold something.
+    pub fn len(&self) -> usize {
+        self.legs.len()
+    }
+    /// Books a route of a bundle, which holds none to this neighbour.
+    pub fn book(&mut self, bundle: Handle, route: &Route, priority: Priority, arrival: Instant) {
+        let Some(next_hop) = route.next_hop() else { return };
+        self.booked.book(route, priority);
+        self.last += 1;
+        let contacts: Box<[u32]> = route.path.iter().filter_map(|hop| hop.contact).collect();
+        for contact in &contacts {
+            self.on.insert((*contact, priority, self.last), bundle);
+        }
+        let booking = Booking { contacts, volume: route.volume, priority, number: self.last, arrival };
+        self.legs.insert((bundle, next_hop), booking);
+    }
+    /// Its legs to these neighbours are no more; what they held is free again.
+    pub fn release(&mut self, bundle: Handle, to: impl Fn(NodeId) -> bool) {
+        for booking in self.take(bundle, to) {
+            for contact in booking.contacts {
+                self.booked.release(contact, booking.volume, booking.priority);
+            }
+        }
+    }
+    /// Its legs to these neighbours were used: what they held is nobody's to give back.
+    pub fn use_up(&mut self, bundle: Handle, to: impl Fn(NodeId) -> bool) {
+        drop(self.take(bundle, to));
+    }
+    fn take(&mut self, bundle: Handle, to: impl Fn(NodeId) -> bool) -> Vec<Booking> {
+        let all = (bundle, NodeId(0))..=(bundle, NodeId(u64::MAX));
+        let keys: Vec<_> = self.legs.range(all).map(|(key, _)| *key).filter(|(_, hop)| to(*hop)).collect();
+        let taken: Vec<Booking> = keys.iter().filter_map(|key| self.legs.remove(key)).collect();
+        for booking in &taken {
+            for contact in &booking.contacts {
+                self.on.remove(&(*contact, booking.priority, booking.number));
+            }
+        }
+        taken
+    }
+    /// The latest of the least urgent bundles on a contact that are less urgent than this.
+    pub fn least(&self, contact: u32, than: Priority) -> Option<Handle> {
+        let levels = Priority::ALL.into_iter().filter(|level| *level < than);
+        levels.into_iter().find_map(|level| {
+            let range = (contact, level, 0)..=(contact, level, u64::MAX);
+            self.on.range(range).next_back().map(|(_, bundle)| *bundle)
+        })
+    }
+    /// A bundle that holds something of a contact, the most urgent and earliest first.
+    pub fn first_on(&self, contact: u32) -> Option<Handle> {
+        Priority::ALL.into_iter().rev().find_map(|level| {
+            let range = (contact, level, 0)..=(contact, level, u64::MAX);
+            self.on.range(range).next().map(|(_, bundle)| *bundle)
+        })
+    }
+    /// When the first of its legs is to arrive, and the contacts of that leg.
+    pub fn arrival(&self, bundle: Handle) -> Option<(Instant, &[u32])> {
+        let all = (bundle, NodeId(0))..=(bundle, NodeId(u64::MAX));
+        let first = self.legs.range(all).map(|(_, booking)| booking).min_by_key(|booking| booking.arrival)?;
+        Some((first.arrival, &first.contacts))
+    }
+}

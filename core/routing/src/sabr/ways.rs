@@ -1,0 +1,169 @@
+//! What a bundle can do from here, given the plan, the links and what is booked. Books nothing.
+
+use super::{Loaded, Origin, OutsideLink, Planner, Query, Route, Sabr};
+use crate::contact_plan::PlanClock;
+use crate::{GroupId, PlanIndex, PlanTime};
+use alloc::vec::Vec;
+use farlink_base::{Instant, NodeId, PeerId};
+use farlink_book::{Held, Leg, Node, Outlook, Peer, Prospect};
+
+/// A route and the leg it begins with.
+pub(super) struct Planned {
+    pub route: Route,
+    pub leg: Leg,
+    pub arrival: Instant,
+}
+
+impl Sabr {
+    /// The plan, when there is one and it can be placed.
+    fn placed(&self) -> Option<(&Loaded, PlanClock)> {
+        self.loaded.as_ref().and_then(|loaded| Some((loaded, loaded.clock?)))
+    }
+    /// The scale searches are on. Without a plan only links outside it are known; any will do.
+    pub(super) fn clock(&self) -> PlanClock {
+        self.placed().map_or(PlanClock::starting(Instant::ZERO), |(_, clock)| clock)
+    }
+
+    fn query<'q>(&self, node: &Node<'_>, held: &Held, size: u64, excluded: &'q [NodeId]) -> Query<'q> {
+        let clock = self.clock();
+        Query {
+            from: node.me,
+            to: held.destination(),
+            at: clock.plan_time(node.now),
+            size,
+            expires: if held.expires == Instant::MAX { PlanTime::MAX } else { clock.plan_time(held.expires) },
+            priority: held.bundle.priority,
+            excluded,
+            profile: self.profile,
+        }
+    }
+
+    /// The best way from here for a bundle of this size that avoids these neighbours.
+    fn way(&self, planner: &mut Planner, node: &Node<'_>, query: &Query<'_>) -> Option<Planned> {
+        let no_plan;
+        let index: &PlanIndex = match self.placed() {
+            Some((loaded, _)) => &loaded.index,
+            None => {
+                no_plan = PlanIndex::default();
+                &no_plan
+            }
+        };
+        let after_now = PlanTime(query.at.0.saturating_add(1));
+        let usable = |group: GroupId| {
+            let link = self.loaded.as_ref()?.link(group)?;
+            // What runs over a link that is down cannot be used; what begins later can.
+            Some(if self.down.contains(&link) { after_now } else { PlanTime(0) })
+        };
+        let outside = self.links_outside(node);
+        let local = core::slice::from_ref(&node.me);
+        let nodes = if self.local.is_empty() { local } else { &self.local };
+        let origin = Origin { nodes, usable: &usable, outside: &outside };
+        let route = planner.route_from(index, &origin, query, &self.ledger.booked)?;
+        let leg = self.leg(node.now, &route)?;
+        let arrival = self.clock().instant(route.arrival);
+        Some(Planned { route, leg, arrival })
+    }
+
+    /// Links outside the plan on its scale, once for each name of the neighbour.
+    fn links_outside(&self, node: &Node<'_>) -> Vec<OutsideLink> {
+        let clock = self.clock();
+        let mut links = Vec::new();
+        for (link, outside) in &self.outside {
+            let Some(peer) = node.peers.get(outside.peer) else { continue };
+            let never = outside.until == Instant::MAX;
+            let until = if never { PlanTime::MAX } else { clock.plan_time(outside.until) };
+            let named = |name| OutsideLink { link: *link, peer: name, rate: outside.rate, until };
+            links.extend(names(peer).map(named));
+        }
+        links
+    }
+
+    fn leg(&self, now: Instant, route: &Route) -> Option<Leg> {
+        if let Some(link) = route.outside {
+            let until = self.outside.get(&link)?.until;
+            return Some(Leg { link, not_before: now, until });
+        }
+        let (loaded, clock) = self.placed()?;
+        let first = route.first_contact()?;
+        let link = loaded.link(loaded.index.group_of(first)?)?;
+        let contact = loaded.index.contact(first)?;
+        Some(Leg { link, not_before: clock.instant(contact.start), until: clock.instant(contact.end) })
+    }
+
+    /// The best way to any other neighbour than these; for a further copy of a critical bundle.
+    pub(super) fn another(
+        &self,
+        planner: &mut Planner,
+        node: &Node<'_>,
+        held: &Held,
+        avoid: &[NodeId],
+    ) -> Option<Planned> {
+        self.way(planner, node, &self.query(node, held, held.size(), avoid))
+    }
+
+    /// The best way that avoids these neighbours and, if it can, the one the bundle came from.
+    pub(super) fn best(
+        &self,
+        planner: &mut Planner,
+        node: &Node<'_>,
+        held: &Held,
+        size: u64,
+        tried: &[PeerId],
+    ) -> Option<Planned> {
+        if held.bundle.is_for_group() {
+            return None;
+        }
+        let avoid = excluded(node, tried, held.from);
+        let way = self.way(planner, node, &self.query(node, held, size, &avoid));
+        if way.is_some() || !self.return_to_sender {
+            return way;
+        }
+        let avoid = excluded(node, tried, PeerId::NONE);
+        self.way(planner, node, &self.query(node, held, size, &avoid))
+    }
+
+    /// How sure contacts are, taken together.
+    fn chance(&self, contacts: impl Iterator<Item = u32>) -> f64 {
+        let confidence = |contact| self.loaded.as_ref()?.index.contact(contact).map(|c| c.confidence);
+        contacts.filter_map(confidence).product()
+    }
+
+    fn prospect_at(&self, node: &Node<'_>, held: &Held, peer: &Peer) -> Option<Prospect> {
+        if peer.is(held.destination()) {
+            return Some(Prospect { chance: 1.0, arrival: node.now });
+        }
+        let (loaded, clock) = self.placed()?;
+        let nodes: Vec<NodeId> = names(peer).collect();
+        let origin = Origin { nodes: &nodes, usable: &|_| Some(PlanTime(0)), outside: &[] };
+        let query = self.query(node, held, held.size(), &self.local);
+        let route = Planner::default().route_from(&loaded.index, &origin, &query, &self.ledger.booked)?;
+        let chance = self.chance(route.path.iter().filter_map(|hop| hop.contact));
+        Some(Prospect { chance, arrival: clock.instant(route.arrival) })
+    }
+}
+
+/// All nodes a neighbour is.
+pub(super) fn names(peer: &Peer) -> impl Iterator<Item = NodeId> {
+    peer.names.iter().map(|name| name.id.node()).filter(|node| *node != NodeId::NULL)
+}
+
+/// Neighbours not to be used, by all their names.
+pub(super) fn excluded(node: &Node<'_>, tried: &[PeerId], from: PeerId) -> Vec<NodeId> {
+    tried.iter().chain([&from]).filter_map(|peer| node.peers.get(*peer)).flat_map(names).collect()
+}
+
+impl Outlook for Sabr {
+    /// Arrival of the booked route, else of the one it would take now; chance is what the plan says
+    /// of its contacts.
+    fn prospect(&self, node: &Node<'_>, held: &Held, via: Option<&Peer>) -> Option<Prospect> {
+        if let Some(peer) = via {
+            return self.prospect_at(node, held, peer);
+        }
+        if let Some((arrival, contacts)) = self.ledger.arrival(held.handle()) {
+            return Some(Prospect { chance: self.chance(contacts.iter().copied()), arrival });
+        }
+        let way = self.best(&mut Planner::default(), node, held, held.size(), &[])?;
+        let chance = self.chance(way.route.path.iter().filter_map(|hop| hop.contact));
+        Some(Prospect { chance, arrival: way.arrival })
+    }
+}

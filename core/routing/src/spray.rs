@@ -1,0 +1,116 @@
+//! Spray and wait: a bundle may exist so many times, no more; who holds more than one copy gives
+//! some away, who holds one waits for the destination.
+//!
+//! T. Spyropoulos, K. Psounis, C. Raghavendra: "Spray and Wait: An Efficient Routing Scheme for
+//! Intermittently Connected Mobile Networks", WDTN 2005. The label is the copies left; it travels.
+
+use crate::router::Router;
+use farlink_base::Param;
+use farlink_book::{Hears, Held, News, Node, Orders, Outlook, Peer, Want};
+
+/// Copies by number.
+pub struct Spray {
+    copies: u32,
+    binary: bool,
+}
+
+impl Spray {
+    /// Parameters.
+    pub const PARAMS: &'static [Param] = &[
+        Param {
+            name: "copies",
+            help: "Copies of a bundle there may be; a tenth of the nodes is a good number for ten to a hundred nodes.",
+            unit: "",
+            default: 8.0,
+            min: 1.0,
+            max: 65_535.0,
+        },
+        Param {
+            name: "binary",
+            help: "1: whoever has more than one copy gives half of them; 0: the source gives one at a time.",
+            unit: "",
+            default: 1.0,
+            min: 0.0,
+            max: 1.0,
+        },
+    ];
+
+    /// `params` are values of [`Spray::PARAMS`].
+    pub fn new(params: &[f64]) -> Self {
+        let param = |index: usize| params.get(index).copied().unwrap_or(Self::PARAMS[index].default);
+        Spray { copies: param(0) as u32, binary: param(1) >= 0.5 }
+    }
+}
+
+impl Outlook for Spray {}
+
+impl Router for Spray {
+    fn hears(&self) -> Hears {
+        Hears::KEPT.and(Hears::OUTCOMES)
+    }
+    fn copies(&self) -> bool {
+        true
+    }
+    fn asks_summaries(&self) -> bool {
+        true
+    }
+    fn on(&mut self, node: &Node<'_>, news: &News<'_>, out: &mut Orders) {
+        match *news {
+            News::Kept { bundle, wire } => out.label(bundle, wire.unwrap_or(self.copies).clamp(1, self.copies)),
+            // What a neighbour did not take is ours again, so that no copy is lost.
+            News::Failed { bundle, gave, .. } => {
+                if let Some(held) = node.get(bundle) {
+                    out.label(bundle, node.label(held).saturating_add(gave).min(self.copies));
+                }
+            }
+            _ => {}
+        }
+    }
+    fn wants(&self, node: &Node<'_>, _peer: &Peer, held: &Held) -> Option<Want> {
+        let left = node.label(held);
+        let theirs = if self.binary { left / 2 } else { 1 };
+        (left >= 2).then(|| Want::copy(held, held.number).with(node, left - theirs, theirs))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::Site;
+    use farlink_base::PeerId;
+    use farlink_book::{Order, Split};
+
+    fn said(router: &mut Spray, site: &Site, news: News<'_>) -> Option<u32> {
+        let mut out = Orders::default();
+        router.on(&site.node(), &news, &mut out);
+        out.drain().find_map(|order| if let Order::Label { label, .. } = order { Some(label) } else { None })
+    }
+
+    #[test]
+    fn half_of_the_copies_or_one_is_given() {
+        let mut site = Site::new();
+        let (bundle, peer) = (site.keep(9, 100), site.meet(2, 0));
+        for (binary, label, split) in
+            [(1.0, 8, Some((4, 4))), (1.0, 5, Some((3, 2))), (1.0, 1, None), (0.0, 8, Some((7, 1))), (0.0, 1, None)]
+        {
+            site.held_mut(bundle).labels[0] = label;
+            let router = Spray::new(&[8.0, binary]);
+            let want = router.wants(&site.node(), site.peer(peer), site.held(bundle));
+            let split = split.map(|(ours, theirs)| Split { ours, theirs });
+            assert_eq!(want.map(|want| want.labels[0]), split, "{label} copies, binary {binary}");
+        }
+    }
+
+    #[test]
+    fn labels_begin_travel_and_return() {
+        let mut site = Site::new();
+        let bundle = site.keep(9, 100);
+        let mut router = Spray::new(&[]);
+        assert_eq!(said(&mut router, &site, News::Kept { bundle, wire: None }), Some(8), "made here");
+        assert_eq!(said(&mut router, &site, News::Kept { bundle, wire: Some(3) }), Some(3));
+        assert_eq!(said(&mut router, &site, News::Kept { bundle, wire: Some(u32::MAX) }), Some(8), "no neighbour lies");
+        site.held_mut(bundle).labels[0] = 4;
+        let failed = |gave| News::Failed { bundle, to: PeerId(1), gave, keep: true };
+        assert_eq!(said(&mut router, &site, failed(4)), Some(8));
+    }
+}

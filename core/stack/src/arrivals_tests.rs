@@ -1,0 +1,255 @@
+use super::*;
+use alloc::collections::VecDeque;
+use alloc::sync::Arc;
+use core::cell::Cell;
+use core::ops::{Deref, DerefMut};
+use core::sync::atomic::{AtomicU64, Ordering};
+use farlink_base::layer::Ticket;
+use farlink_base::{Accel, Chunk, CreationTimestamp, Extent, LayerId};
+use farlink_bundle::v7::{self, Draft};
+
+fn token(n: u64) -> OfferToken {
+    OfferToken { layer: LayerId(0), ticket: Ticket(n) }
+}
+/// Counts what passes; says at the end that it is wrong when it was `bad`.
+struct Counter(Arc<AtomicU64>, bool);
+impl Watch for Counter {
+    fn pass(&mut self, part: &Payload) {
+        self.0.fetch_add(part.len(), Ordering::Relaxed);
+    }
+    fn finish(self: Box<Self>, _: &Payload) -> Result<(), Malformed> {
+        if self.1 { Err(Malformed { offset: 0, reason: "bad" }) } else { Ok(()) }
+    }
+}
+/// Arrivals, and what reads heads: those of bundles that begin with 0xee are 100 bytes, others one.
+struct Bench {
+    arrivals: Arrivals,
+    passed: Arc<AtomicU64>,
+    looks: Cell<u64>,
+}
+impl Bench {
+    fn open(&self, prefix: &Payload) -> Result<Option<Opening>, Malformed> {
+        self.looks.set(self.looks.get() + 1);
+        let mut first = [0];
+        prefix.copy_to(0, &mut first);
+        if first[0] == 0xee && prefix.len() < 100 {
+            return Ok(None);
+        }
+        let payload = Payload::fill(0, 1);
+        let crc = farlink_bundle::CrcType::None;
+        let meta = v7::make(&Draft::default(), CreationTimestamp::default(), payload, crc, &Accel::default());
+        let watch = Box::new(Counter(self.passed.clone(), first[0] == 0xff));
+        Ok(Some(Opening { meta, hop: Hop::default(), watch }))
+    }
+    fn part(&mut self, n: u64, part: Payload, last: bool, total: Option<u64>, out: &mut Vec<Do>) {
+        let none = Bounds { memory: 0, bundle: 0, spill_from: 0 };
+        let mut arrivals = core::mem::replace(&mut self.arrivals, Arrivals::new(none));
+        arrivals.part(token(n), LinkId(0), part, last, total, &|prefix| self.open(prefix), out);
+        self.arrivals = arrivals;
+    }
+    /// Gives a part; what is to be done but for telling the agent that it begins.
+    fn give(&mut self, n: u64, part: Payload, last: bool, total: Option<u64>) -> Vec<Do> {
+        let mut out = Vec::new();
+        self.part(n, part, last, total, &mut out);
+        out.retain(|what| !matches!(what, Do::Begins(..)));
+        out
+    }
+}
+impl Deref for Bench {
+    type Target = Arrivals;
+    fn deref(&self) -> &Arrivals {
+        &self.arrivals
+    }
+}
+impl DerefMut for Bench {
+    fn deref_mut(&mut self) -> &mut Arrivals {
+        &mut self.arrivals
+    }
+}
+fn arrivals(memory: u64, bundle: u64, spill_from: u64) -> Bench {
+    let arrivals = Arrivals::new(Bounds { memory, bundle, spill_from });
+    Bench { arrivals, passed: Arc::default(), looks: Cell::default() }
+}
+fn bytes(len: u64) -> Payload {
+    Payload::from((0..len).map(|n| ((n * 31) >> 7) as u8).collect::<Vec<u8>>())
+}
+
+#[test]
+fn parts_join_and_bounds_hold() {
+    let mut a = arrivals(100, 80, 0);
+    let fill = |n: u64| Payload::fill(0, n);
+    assert!(a.give(1, fill(60), false, None).is_empty());
+    assert!(matches!(a.give(2, fill(50), false, None)[..], [Do::Refuse(t, Refusal::NoResources)] if t == token(2)));
+    assert!(a.give(2, fill(50), true, None).is_empty(), "thrown away");
+    assert!(matches!(a.give(3, fill(1), false, Some(81))[..], [Do::Refuse(_, Refusal::TooLarge)]));
+    assert!(matches!(&a.give(1, fill(20), true, None)[..], [Do::Whole { rope, .. }] if rope.len() == 80));
+    assert_eq!(a.memory, 0);
+    assert!(matches!(a.give(4, fill(81), true, None)[..], [Do::Refuse(_, Refusal::TooLarge)]));
+    a.give(5, fill(10), false, None);
+    a.abort(token(5), &mut Vec::new());
+    a.refused(token(2));
+    a.refused(token(3));
+    assert_eq!((a.memory, a.open.len()), (0, 0));
+}
+
+/// Feeds a bundle in parts of this size to a store that answers when `slow` blocks wait; gives the rope
+/// as the agent gets it, and the most bytes held.
+fn feed(a: &mut Bench, bundle: &Payload, step: u64, slow: usize) -> (Option<Payload>, u64, Vec<Payload>) {
+    let (mut at, mut waiting, mut disk, mut held) = (0, VecDeque::new(), Vec::new(), false);
+    let (mut whole, mut most, mut out) = (None, 0, Vec::new());
+    loop {
+        if at < bundle.len() && !held {
+            let part = bundle.slice(at, step);
+            at += part.len();
+            a.part(1, part, at == bundle.len(), Some(bundle.len()), &mut out);
+        }
+        most = most.max(a.memory);
+        for what in core::mem::take(&mut out) {
+            match what {
+                Do::Spill { spill, data, .. } => waiting.push_back((spill, data)),
+                Do::Hold(_) => held = true,
+                Do::Resume(_) => held = false,
+                Do::Whole { rope, .. } => whole = Some(rope),
+                Do::Begins(..) => {}
+                other => panic!("{other:?}"),
+            }
+        }
+        if whole.is_some() {
+            return (whole, most, disk);
+        }
+        if waiting.len() > slow || held || at == bundle.len() {
+            let (spill, data) = waiting.pop_front().expect("something is under way");
+            let mut extents = Payload::new();
+            let offset: u64 = disk.iter().map(Payload::len).sum();
+            extents.push(Chunk::Stored { extent: Extent { record: Extent::SPILL | spill, offset }, len: data.len() });
+            disk.push(data);
+            a.spilled(spill, Ok(extents), &mut out);
+        }
+    }
+}
+
+#[test]
+fn a_long_bundle_goes_to_disk_but_for_its_head_and_tail() {
+    for (len, step, slow) in [(9 * BLOCK + 77, 40_000, 0), (HEAD + 5 * BLOCK, 300_000, 3), (8 * BLOCK, 3 * BLOCK, 20)] {
+        let bundle = bytes(len);
+        let mut a = arrivals(u64::MAX, u64::MAX, 2 * BLOCK);
+        let (whole, most, disk) = feed(&mut a, &bundle, step, slow);
+        let whole = whole.unwrap();
+        let stored: Vec<u64> =
+            whole.chunks().iter().filter(|c| matches!(c, Chunk::Stored { .. })).map(Chunk::len).collect();
+        let tail = whole.slice(HEAD + stored[0], u64::MAX);
+        assert!(stored.len() == 1 && tail.len() >= TAIL && whole.len() == len && !tail.is_stored());
+        let mut again = whole.slice(0, HEAD);
+        disk.into_iter().for_each(|block| again.append(block));
+        again.append(tail);
+        assert!(again == bundle);
+        assert_eq!(a.passed.load(Ordering::Relaxed), len, "all of it was watched");
+        assert!(most <= (HOLD_FROM + 3) * BLOCK + HEAD + 2 * step, "{most} bytes held");
+        assert_eq!((a.memory, a.open.len(), a.spills.len()), (0, 0, 0));
+        let mut out = Vec::new();
+        a.decided(token(1), &mut out);
+        assert!(matches!(out[..], [Do::DropSpill { spill: 1 }]), "what no bundle took is dropped");
+    }
+}
+
+#[test]
+fn an_unannounced_bundle_goes_to_disk_once_it_is_long() {
+    let mut a = arrivals(u64::MAX, u64::MAX, 3 * BLOCK);
+    for _ in 0..3 {
+        assert!(a.give(1, bytes(BLOCK), false, None).is_empty());
+    }
+    let spilled = a.give(1, bytes(BLOCK), false, None);
+    assert_eq!(spilled.iter().filter(|what| matches!(what, Do::Spill { .. })).count(), 3);
+    assert_eq!(a.open[&token(1)].as_ref().unwrap().rope.len(), HEAD);
+}
+
+#[test]
+fn a_refusal_by_the_store_or_the_agent_or_an_end_of_the_session_drops_the_spill() {
+    for end in 0..3 {
+        let mut a = arrivals(u64::MAX, u64::MAX, BLOCK);
+        let mut out = a.give(1, bytes(3 * BLOCK), false, Some(50 * BLOCK));
+        assert!(matches!(out.first(), Some(Do::Spill { spill: 1, .. })));
+        out.clear();
+        match end {
+            0 => a.spilled(1, Err(Refusal::NoResources), &mut out),
+            1 => a.decided(token(1), &mut out),
+            _ => a.abort(token(1), &mut out),
+        }
+        assert!(matches!(out.first(), Some(Do::DropSpill { spill: 1 })));
+        assert_eq!(
+            out.iter().filter(|what| matches!(what, Do::Refuse(..))).count(),
+            usize::from(end == 0),
+            "the agent tells the layer"
+        );
+        let abandoned = out.iter().filter(|what| matches!(what, Do::Abandoned(_))).count();
+        assert_eq!(abandoned, usize::from(end != 1), "and knows what it refused");
+        let mut late = Vec::new();
+        a.spilled(1, Ok(bytes(BLOCK)), &mut late);
+        if end < 2 {
+            late.extend(a.give(1, bytes(BLOCK), false, None));
+            a.refused(token(1));
+        }
+        assert!(late.is_empty() && a.memory == 0 && a.open.is_empty() && a.spills.is_empty());
+    }
+}
+
+#[test]
+fn a_bundle_that_does_not_pass_its_watch_is_malformed_and_leaves_nothing() {
+    let mut a = arrivals(u64::MAX, u64::MAX, BLOCK);
+    let mut bad = Payload::from(&[0xff][..]);
+    bad.append(bytes(2 * BLOCK));
+    let out = a.give(1, bad, true, None);
+    let Some(Do::Spill { spill, data, .. }) = out.into_iter().next() else { panic!() };
+    let mut out = Vec::new();
+    a.spilled(spill, Ok(data), &mut out);
+    assert!(matches!(out[..], [Do::DropSpill { spill: 1 }, Do::Malformed(..)]), "{out:?}");
+    assert_eq!((a.memory, a.open.len()), (0, 0));
+}
+
+#[test]
+fn the_agent_hears_of_a_bundle_once_its_head_is_there() {
+    let mut a = arrivals(u64::MAX, u64::MAX, 0);
+    let mut out = Vec::new();
+    let mut bundle = Payload::from(&[0xee][..]);
+    bundle.append(bytes(3000));
+    for at in 0..2000 {
+        assert_eq!(out.len(), usize::from(at > 127), "after {at} bytes");
+        a.part(1, bundle.slice(at, 1), false, None, &mut out);
+    }
+    assert!(a.looks.get() <= 10, "{} looks at single bytes", a.looks.get());
+    assert!(matches!(out.pop(), Some(Do::Begins(..))) && !a.awaits(token(1)));
+    a.part(1, bundle.slice(2000, 5000), true, None, &mut out);
+    assert!(matches!(out[..], [Do::Whole { known: true, .. }]) && a.awaits(token(1)));
+    a.decided(token(1), &mut out);
+    assert!(out.len() == 1 && !a.awaits(token(1)), "refused before the whole was looked at");
+    // One part: nobody is told ahead.
+    assert!(matches!(a.give(2, bytes(10), true, None)[..], [Do::Whole { known: false, .. }]));
+    // What began and does not come is told, unless the agent itself refused it.
+    for (n, how) in [(3, "abort"), (4, "bound"), (5, "agent")] {
+        a.give(n, bytes(10), false, None);
+        out.clear();
+        match how {
+            "abort" => a.abort(token(n), &mut out),
+            "bound" => {
+                a.bounds.bundle = 15;
+                a.part(n, bytes(10), false, None, &mut out);
+            }
+            _ => a.decided(token(n), &mut out),
+        }
+        let said: Vec<bool> = out.iter().map(|what| matches!(what, Do::Abandoned(_))).collect();
+        assert_eq!(said, [&[true][..], &[true, false], &[]][n as usize - 3], "{how}");
+    }
+    a.decided(token(5), &mut out);
+    assert!(a.give(5, bytes(10), false, None).is_empty(), "what still comes of it is thrown away");
+    assert_eq!(a.memory, 0);
+}
+
+#[test]
+fn little_memory_is_enough_for_a_long_bundle() {
+    let memory = 4 * BLOCK;
+    for (step, slow) in [(100_000, 0), (100_000, 50), (BLOCK, 50)] {
+        let mut a = arrivals(memory, u64::MAX, BLOCK);
+        let (whole, most, _) = feed(&mut a, &bytes(30 * BLOCK + 5), step, slow);
+        assert!(whole.is_some() && most <= memory, "{most} bytes held");
+    }
+}

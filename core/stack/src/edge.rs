@@ -1,0 +1,317 @@
+//! The only door to wire formats. What arrives is read here into what the agent understands; what
+//! leaves is rendered here, once a hop.
+//!
+//! Each version of the bundle protocol is a [`Codec`]. Between codec and agent is also where
+//! security is checked and added: on the way in after [`Edges::read`], before the agent sees the
+//! bundle; of this node's own bundles in [`Edge::make`], once, before the store has them.
+
+use alloc::boxed::Box;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::ops::Range;
+use farlink_base::{
+    Accel, BundleMeta, Bytes, BytesMut, CreationTimestamp, DeleteReason, DtnTime, Hop, LinkId, Malformed, Payload,
+    Refusal,
+};
+use farlink_bpa::{Draft, Edge, Input, OfferToken, Record, Status};
+use farlink_bundle::{CrcType, Encoded, Profile, v7};
+
+/// Watches the bytes of a bundle that is still arriving, in order, where they do not stay in memory:
+/// its check sums.
+pub trait Watch: Send {
+    /// The next bytes.
+    fn pass(&mut self, part: &Payload);
+    /// Whether the whole, of which only the first and last bytes need be in memory, is right.
+    ///
+    /// # Errors
+    /// What is wrong with it, and where.
+    fn finish(self: Box<Self>, bundle: &Payload) -> Result<(), Malformed>;
+}
+/// Takes any bytes for right: a version without check sums.
+impl Watch for () {
+    fn pass(&mut self, _: &Payload) {}
+    fn finish(self: Box<Self>, _: &Payload) -> Result<(), Malformed> {
+        Ok(())
+    }
+}
+
+/// A bundle whose head has come.
+pub struct Opening {
+    /// Its facts, its payload a stand-in of the right length.
+    pub meta: BundleMeta,
+    /// Its hop.
+    pub hop: Hop,
+    /// Takes all its bytes, from the first on, if they are not to stay in memory.
+    pub watch: Box<dyn Watch>,
+}
+
+/// A piece of a payload that is to leave although its bytes are on disk.
+pub trait Piece: Send {
+    /// Whether its bytes must pass before it can be rendered.
+    fn wants_bytes(&self) -> bool;
+    /// The next bytes, in memory.
+    fn pass(&mut self, part: &Payload);
+    /// What leaves, around its bytes wherever they are.
+    fn finish(self: Box<Self>, payload: Payload) -> Encoded;
+}
+
+/// One version of the bundle protocol on the wire. Bytes in and out; it decides nothing.
+pub trait Codec: Send {
+    /// Which version.
+    fn version(&self) -> u8;
+    /// Whether a bundle that begins with this byte is one of its.
+    fn recognises(&self, first: u8) -> bool;
+    /// Reads the head of a bundle that is still arriving; `None`: more bytes are needed. All before the
+    /// payload is in the first 64 KiB, all after it in the last 4 KiB.
+    ///
+    /// # Errors
+    /// What is wrong with it, and where.
+    fn begin(&self, prefix: &Payload) -> Result<Option<Opening>, Malformed>;
+    /// Reads a whole bundle. Of a payload on disk, a [`Watch`] has seen the bytes.
+    ///
+    /// # Errors
+    /// What is wrong with it, and where.
+    fn read(&self, rope: &Payload) -> Result<(BundleMeta, Hop), Malformed>;
+    /// Reads a bundle a store kept in three parts; the payload may be on disk.
+    ///
+    /// # Errors
+    /// What is wrong with it, and where.
+    fn read_parts(&self, head: &Bytes, payload: Payload, tail: &Bytes) -> Result<(BundleMeta, Hop), Malformed>;
+    /// What follows the payload, for the store.
+    fn tail(&self, bundle: &BundleMeta) -> Bytes;
+    /// What leaves on this hop; `payload` is what of the payload leaves. A piece is in memory, all of it
+    /// may be on disk.
+    fn render(
+        &self,
+        bundle: &BundleMeta,
+        payload: Payload,
+        hop: &Hop,
+        cut: Option<Range<u64>>,
+        room: &mut BytesMut,
+    ) -> Encoded;
+    /// A piece that leaves on this hop, from disk; `None`: this version wants its bytes in memory.
+    fn piece(
+        &self,
+        _bundle: &BundleMeta,
+        _hop: &Hop,
+        _cut: Range<u64>,
+        _room: &mut BytesMut,
+    ) -> Option<Box<dyn Piece>> {
+        None
+    }
+    /// Its length.
+    fn size(&self, bundle: &BundleMeta, hop: &Hop, cut: Option<Range<u64>>) -> u64;
+    /// A new bundle.
+    ///
+    /// # Errors
+    /// When this version cannot say it.
+    fn make(&self, draft: Draft, creation: CreationTimestamp, payload: Payload) -> Result<BundleMeta, Refusal>;
+    /// The whole of which `first` is the first fragment.
+    fn whole(&self, first: &BundleMeta, payload: Payload) -> BundleMeta;
+    /// Payload of a status report.
+    fn status_report(&self, about: &BundleMeta, status: Status, reason: DeleteReason, at: Option<DtnTime>) -> Payload;
+    /// Payload of a hello.
+    fn hello(&self, content: &[u8]) -> Payload;
+    /// Reads an administrative record.
+    fn record(&self, payload: &[u8]) -> Record;
+}
+
+/// Bundle protocol version 7 (RFC 9171).
+#[derive(Clone, Debug)]
+pub struct BpV7 {
+    /// How strictly arriving bundles are read.
+    pub profile: Profile,
+    /// CRC put on blocks made here.
+    pub crc: CrcType,
+    /// Faster functions, checked by the driver.
+    pub accel: Accel,
+}
+
+impl Codec for BpV7 {
+    fn version(&self) -> u8 {
+        7
+    }
+    fn recognises(&self, first: u8) -> bool {
+        first == 0x9f
+    }
+    fn begin(&self, prefix: &Payload) -> Result<Option<Opening>, Malformed> {
+        let begun = v7::begin(prefix, self.profile, &self.accel)?;
+        Ok(begun.map(|v7::Begun { meta, hop, payload_at, payload_len, check }| {
+            let watch = Passing { check, payload_at, payload_end: payload_at + payload_len, passed: 0 };
+            Opening { meta, hop, watch: Box::new(watch) }
+        }))
+    }
+    fn read(&self, rope: &Payload) -> Result<(BundleMeta, Hop), Malformed> {
+        v7::read(rope, self.profile, &self.accel)
+    }
+    fn read_parts(&self, head: &Bytes, payload: Payload, tail: &Bytes) -> Result<(BundleMeta, Hop), Malformed> {
+        v7::read_parts(head, payload, tail, Profile::Permissive, &self.accel)
+    }
+    fn tail(&self, bundle: &BundleMeta) -> Bytes {
+        v7::tail(bundle)
+    }
+    fn render(
+        &self,
+        bundle: &BundleMeta,
+        payload: Payload,
+        hop: &Hop,
+        cut: Option<Range<u64>>,
+        room: &mut BytesMut,
+    ) -> Encoded {
+        v7::render_loaded(bundle, payload, hop, cut, &self.accel, room)
+    }
+    fn piece(&self, bundle: &BundleMeta, hop: &Hop, cut: Range<u64>, room: &mut BytesMut) -> Option<Box<dyn Piece>> {
+        Some(Box::new(v7::piece(bundle, hop, cut, &self.accel, room)))
+    }
+    fn size(&self, bundle: &BundleMeta, hop: &Hop, cut: Option<Range<u64>>) -> u64 {
+        v7::size(bundle, hop, cut)
+    }
+    fn make(&self, draft: Draft, creation: CreationTimestamp, payload: Payload) -> Result<BundleMeta, Refusal> {
+        let Draft { source, destination, report_to, facts, lifetime_ms, priority, hop_limit, version: _ } = draft;
+        let draft = v7::Draft { source, destination, report_to, facts, lifetime_ms, priority, hop_limit, labels: None };
+        Ok(v7::make(&draft, creation, payload, self.crc, &self.accel))
+    }
+    fn whole(&self, first: &BundleMeta, payload: Payload) -> BundleMeta {
+        v7::whole(first, payload, &self.accel)
+    }
+    fn status_report(&self, about: &BundleMeta, status: Status, reason: DeleteReason, at: Option<DtnTime>) -> Payload {
+        let which = match status {
+            Status::Received => v7::Status::Received,
+            Status::Forwarded => v7::Status::Forwarded,
+            Status::Delivered => v7::Status::Delivered,
+            Status::Deleted => v7::Status::Deleted,
+        };
+        Payload::from(v7::status_report(about, which, reason as u64, at))
+    }
+    fn hello(&self, content: &[u8]) -> Payload {
+        Payload::from(v7::signal(content))
+    }
+    fn record(&self, payload: &[u8]) -> Record {
+        match v7::record(payload) {
+            Ok(v7::Record::Signal(content)) => Record::Hello(content),
+            Ok(_) => Record::Other,
+            Err(_) => Record::Unreadable,
+        }
+    }
+}
+
+/// A payload and what follows it (RFC 9171 4.3.3), among all bytes of a bundle.
+struct Passing {
+    check: v7::Check,
+    payload_at: u64,
+    payload_end: u64,
+    passed: u64,
+}
+impl Watch for Passing {
+    fn pass(&mut self, part: &Payload) {
+        let (start, end) = (self.passed, self.passed + part.len());
+        let (from, to) = (self.payload_at.max(start), self.payload_end.min(end));
+        if from < to {
+            self.check.update_rope(&part.slice(from - start, to - from));
+        }
+        self.passed = end;
+    }
+    fn finish(self: Box<Self>, bundle: &Payload) -> Result<(), Malformed> {
+        let mut tail = [0u8; 16];
+        let copied = bundle.copy_to(self.payload_end, &mut tail);
+        self.check.finish(&tail[..copied]).map(drop)
+    }
+}
+impl Piece for v7::Piece {
+    fn wants_bytes(&self) -> bool {
+        v7::Piece::wants_bytes(self)
+    }
+    fn pass(&mut self, part: &Payload) {
+        v7::Piece::pass(self, part);
+    }
+    fn finish(self: Box<Self>, payload: Payload) -> Encoded {
+        v7::Piece::finish(*self, payload)
+    }
+}
+
+/// All versions a node speaks.
+pub(crate) struct Edges {
+    codecs: Vec<Box<dyn Codec>>,
+    /// Heads are rendered into it, one after the other.
+    room: BytesMut,
+}
+
+impl Edges {
+    /// A node that speaks these; the first is for bundles of versions it does not know.
+    pub fn new(codecs: Vec<Box<dyn Codec>>) -> Self {
+        Edges { codecs, room: BytesMut::new() }
+    }
+    fn of(&self, version: u8) -> Option<&dyn Codec> {
+        let codec = self.codecs.iter().find(|codec| codec.version() == version).or(self.codecs.first());
+        codec.map(|codec| &**codec)
+    }
+    fn for_bytes(&self, rope: &Payload) -> Result<&dyn Codec, Malformed> {
+        let first = rope.reader().read_u8();
+        let codec = first.and_then(|first| self.codecs.iter().find(|codec| codec.recognises(first)));
+        // The first version says what is wrong with bytes none recognises.
+        codec
+            .or(self.codecs.first())
+            .map(|codec| &**codec)
+            .ok_or(Malformed { offset: 0, reason: "no version is spoken" })
+    }
+    /// Reads the head of an arriving bundle; `None`: more bytes are needed.
+    pub fn begin(&self, prefix: &Payload) -> Result<Option<Opening>, Malformed> {
+        self.for_bytes(prefix)?.begin(prefix)
+    }
+    /// What the agent is told of a whole bundle.
+    pub fn arrived(&self, token: OfferToken, link: LinkId, rope: &Payload) -> Input {
+        match self.read(rope) {
+            Ok((meta, hop)) => Input::Arrived { link, token, bundle: Arc::new(meta), hop: Box::new(hop) },
+            Err(error) => Input::Malformed { link, token, error },
+        }
+    }
+    /// Reads a whole bundle.
+    pub fn read(&self, rope: &Payload) -> Result<(BundleMeta, Hop), Malformed> {
+        self.for_bytes(rope)?.read(rope)
+    }
+    /// Reads what a store kept.
+    pub fn read_parts(&self, head: &Bytes, payload: Payload, tail: &Bytes) -> Result<(BundleMeta, Hop), Malformed> {
+        self.for_bytes(&Payload::from(head.clone()))?.read_parts(head, payload, tail)
+    }
+    /// What the store is given: everything before the payload, and everything after.
+    pub fn around(&self, bundle: &BundleMeta) -> (Bytes, Bytes) {
+        let tail = self.of(bundle.version).map(|codec| codec.tail(bundle)).unwrap_or_default();
+        (Bytes::copy_from_slice(&bundle.head), tail)
+    }
+    /// What leaves on this hop.
+    pub fn render(&mut self, bundle: &BundleMeta, payload: Payload, hop: &Hop, cut: Option<Range<u64>>) -> Payload {
+        let mut room = core::mem::take(&mut self.room);
+        let rendered = self.of(bundle.version).map(|codec| codec.render(bundle, payload, hop, cut, &mut room));
+        self.room = room;
+        rendered.map(Encoded::into_payload).unwrap_or_default()
+    }
+    /// A piece that leaves on this hop, from disk; `None`: its bytes are wanted in memory.
+    pub fn piece(&mut self, bundle: &BundleMeta, hop: &Hop, cut: Range<u64>) -> Option<Box<dyn Piece>> {
+        let mut room = core::mem::take(&mut self.room);
+        let piece = self.of(bundle.version).and_then(|codec| codec.piece(bundle, hop, cut, &mut room));
+        self.room = room;
+        piece
+    }
+}
+
+impl Edge for Edges {
+    fn make(&mut self, draft: Draft, creation: CreationTimestamp, payload: Payload) -> Result<BundleMeta, Refusal> {
+        self.of(draft.version).ok_or(Refusal::NotAcceptable)?.make(draft, creation, payload)
+    }
+    fn whole(&mut self, first: &BundleMeta, payload: Payload) -> Result<BundleMeta, Refusal> {
+        Ok(self.of(first.version).ok_or(Refusal::NotAcceptable)?.whole(first, payload))
+    }
+    fn size(&self, bundle: &BundleMeta, hop: &Hop, cut: Option<Range<u64>>) -> u64 {
+        self.of(bundle.version).map_or(0, |codec| codec.size(bundle, hop, cut))
+    }
+    fn status_report(&self, about: &BundleMeta, status: Status, reason: DeleteReason, at: Option<DtnTime>) -> Payload {
+        self.of(about.version).map(|codec| codec.status_report(about, status, reason, at)).unwrap_or_default()
+    }
+    fn hello(&self, content: &[u8]) -> Payload {
+        self.codecs.first().map(|codec| codec.hello(content)).unwrap_or_default()
+    }
+    fn record(&self, bundle: &BundleMeta) -> Record {
+        let Some(bytes) = bundle.payload.to_bytes() else { return Record::Unreadable };
+        self.of(bundle.version).map_or(Record::Unreadable, |codec| codec.record(&bytes))
+    }
+}

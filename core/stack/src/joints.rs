@@ -1,0 +1,241 @@
+//! What each machine of a stack says becomes work for the others, or an output.
+
+use crate::arrivals::{Arrivals, Do as Arrival};
+use crate::edge::Edges;
+use crate::io::Output;
+use crate::outgoing::{Do as Departure, Outgoing};
+use crate::parts::Layer;
+use crate::reads;
+use crate::stack::{Work, layer_of};
+use alloc::collections::{BTreeMap, VecDeque};
+use alloc::vec::Vec;
+use farlink_base::layer;
+use farlink_base::store;
+use farlink_base::{EventClass, LayerId, LinkId, Payload, Refusal, Sink, StreamId};
+use farlink_bpa::app::AppOutput;
+use farlink_bpa::{Input, OfferToken, Reading, endpoint_of};
+
+/// What arrivals want done.
+fn arrived(todo: &mut Vec<Arrival>, work: &mut VecDeque<Work>) {
+    for what in todo.drain(..) {
+        let (token, input) = match what {
+            Arrival::Whole { token, link, rope, known } => {
+                work.push_back(Work::Whole { token, link, rope, known });
+                continue;
+            }
+            Arrival::Begins(token, link, begun) => {
+                let (meta, hop) = *begun;
+                work.push_back(Work::Agent(Input::Begun { link, token, bundle: meta.into(), hop: hop.into() }));
+                continue;
+            }
+            Arrival::Malformed(token, link, error) => {
+                work.push_back(Work::Agent(Input::Malformed { link, token, error }));
+                continue;
+            }
+            Arrival::Abandoned(token) => {
+                work.push_back(Work::Agent(Input::Abandoned { token }));
+                continue;
+            }
+            Arrival::Spill { spill, quota, data } => {
+                work.push_back(Work::Store(store::Input::Spill { spill, quota, data }));
+                continue;
+            }
+            Arrival::DropSpill { spill } => {
+                work.push_back(Work::Store(store::Input::DropSpill { spill }));
+                continue;
+            }
+            Arrival::Refuse(token, reason) => (token, layer::Input::Refused { ticket: token.ticket, reason }),
+            Arrival::Hold(token) => (token, layer::Input::Hold { ticket: token.ticket }),
+            Arrival::Resume(token) => (token, layer::Input::Resume { ticket: token.ticket }),
+        };
+        work.push_back(Work::Layer(token.layer, input));
+    }
+}
+
+/// What bundles on their way out want done.
+pub(crate) fn departed(todo: Vec<Departure>, work: &mut VecDeque<Work>, link_layer: &[LayerId]) {
+    work.extend(todo.into_iter().map(|what| match what {
+        Departure::Layer(link, input) => Work::Layer(layer_of(link_layer, link), input),
+        Departure::Load { load, payload } => Work::Store(store::Input::Load { load, payload }),
+        Departure::Failed { id } => Work::Agent(Input::SendFailed { id, refused: None }),
+        Departure::Unreadable { id, for_good } => Work::Agent(Input::Unreadable { what: Reading::Send(id), for_good }),
+    }));
+}
+
+/// What the agent and the store say.
+pub(crate) struct Joint<'a, S> {
+    pub work: &'a mut VecDeque<Work>,
+    pub out: &'a mut S,
+    pub link_layer: &'a [LayerId],
+    pub layers: &'a [Layer],
+    pub arrivals: &'a mut Arrivals,
+}
+
+impl<S: Sink<Output>> Joint<'_, S> {
+    fn verdict(&mut self, token: OfferToken, result: Result<(), Refusal>) {
+        let OfferToken { layer, ticket } = token;
+        if matches!(self.layers.get(usize::from(layer.0)), Some(Layer::Message)) {
+            return self.out.push(Output::MessageVerdict { ticket, result });
+        }
+        let mut todo = Vec::new();
+        self.arrivals.decided(token, &mut todo);
+        arrived(&mut todo, self.work);
+        let input = match result {
+            Ok(()) => layer::Input::Accepted { ticket },
+            Err(reason) => layer::Input::Refused { ticket, reason },
+        };
+        self.work.push_back(Work::Layer(layer, input));
+    }
+    fn link(&mut self, link: LinkId, state: layer::LinkState) {
+        let layer = layer_of(self.link_layer, link);
+        if matches!(self.layers.get(usize::from(layer.0)), Some(Layer::Message)) {
+            // A link without a protocol takes bundles while it is up, unless its driver takes them one by one.
+            return self.work.push_back(Work::Agent(Input::Ready { link, ready: state.transmit }));
+        }
+        if !state.transmit {
+            self.work.push_back(Work::Down(link));
+        }
+        self.work.push_back(Work::Layer(layer, layer::Input::Link { link, state }));
+    }
+    fn app(&mut self, output: AppOutput) {
+        match &output {
+            AppOutput::Deliver { bundle, .. } if bundle.payload.is_stored() => {
+                let payload = bundle.payload.clone();
+                self.work.push_back(Work::Deliver(output, payload));
+            }
+            _ => self.out.push(Output::App(output)),
+        }
+    }
+}
+
+impl<S: Sink<Output>> Sink<farlink_bpa::Output> for Joint<'_, S> {
+    fn push(&mut self, value: farlink_bpa::Output) {
+        use farlink_bpa::Output as O;
+        match value {
+            O::Verdict { token, result } => self.verdict(token, result),
+            O::Link { link, state } => self.link(link, state),
+            O::Send { link, id, bundle, hop, cut, reliable } => {
+                self.work.push_back(Work::Send(reads::Departure { link, id, bundle, hop, cut, reliable }));
+            }
+            O::Cancel { link, id } => self.work.push_back(Work::Cancel(link, id)),
+            O::Put { bundle, index, meta } => self.work.push_back(Work::Put(bundle, index, meta)),
+            O::Store(input) => self.work.push_back(Work::Store(input)),
+            O::App(output) => self.app(output),
+            O::Event(event) => self.out.push(Output::Event(event)),
+            O::Shutdown => {
+                for layer in 0..self.layers.len() {
+                    self.work.push_back(Work::Layer(LayerId(layer as u16), layer::Input::Shutdown));
+                }
+            }
+        }
+    }
+    fn wants(&self, class: EventClass) -> bool {
+        self.out.wants(class)
+    }
+}
+
+impl<S: Sink<Output>> Sink<store::Output> for Joint<'_, S> {
+    fn push(&mut self, value: store::Output) {
+        match value {
+            store::Output::Disk(op) => self.out.push(Output::Disk(op)),
+            store::Output::Event(event) => self.out.push(Output::Event(event)),
+            store::Output::Recovered { bundle, index, head, payload, tail } => {
+                self.work.push_back(Work::Recover(bundle, index, head, payload, tail));
+            }
+            store::Output::Loaded { load, result } => self.work.push_back(Work::Loaded(load, result)),
+            store::Output::Spilled { spill, result } => {
+                let mut todo = Vec::new();
+                self.arrivals.spilled(spill, result, &mut todo);
+                arrived(&mut todo, self.work);
+            }
+            other => self.work.push_back(Work::Agent(Input::Store(other))),
+        }
+    }
+    fn wants(&self, class: EventClass) -> bool {
+        self.out.wants(class)
+    }
+}
+
+/// What a layer says.
+pub(crate) struct LayerJoint<'a, S> {
+    pub layer: LayerId,
+    pub work: &'a mut VecDeque<Work>,
+    pub out: &'a mut S,
+    pub streams: &'a mut BTreeMap<StreamId, LayerId>,
+    pub arrivals: &'a mut Arrivals,
+    pub outgoing: &'a mut Outgoing,
+    pub edges: &'a Edges,
+    pub link_layer: &'a [LayerId],
+    /// What arrivals want done; empty between calls.
+    pub todo: &'a mut Vec<Arrival>,
+}
+
+impl<S: Sink<Output>> LayerJoint<'_, S> {
+    fn offer(&mut self, token: OfferToken, link: LinkId, part: Payload, last: bool, total: Option<u64>) {
+        let open = |prefix: &Payload| self.edges.begin(prefix);
+        self.arrivals.part(token, link, part, last, total, &open, self.todo);
+        if let [Arrival::Whole { rope, known: false, .. }] = &self.todo[..] {
+            let input = self.edges.arrived(token, link, rope);
+            self.work.push_back(Work::Agent(input));
+            return self.todo.clear();
+        }
+        arrived(self.todo, self.work);
+    }
+    fn want(&mut self, id: layer::SendId, from: u64, len: u64) {
+        let mut todo = Vec::new();
+        self.outgoing.want(id, from, len, &mut todo);
+        departed(todo, self.work, self.link_layer);
+    }
+}
+
+impl<S: Sink<Output>> Sink<layer::Output> for LayerJoint<'_, S> {
+    fn push(&mut self, value: layer::Output) {
+        use layer::Output as O;
+        let layer = self.layer;
+        let agent = match value {
+            O::Datagrams { to, train } => return self.out.push(Output::Datagrams { layer, to, train }),
+            O::StreamConnect { stream, link } => {
+                self.streams.insert(stream, layer);
+                return self.out.push(Output::StreamConnect { layer, stream, link });
+            }
+            O::StreamWrite { stream, data } => return self.out.push(Output::StreamWrite { stream, data }),
+            O::StreamClose { stream, abort } => {
+                self.streams.remove(&stream);
+                return self.out.push(Output::StreamClose { stream, abort });
+            }
+            O::StartTls { stream, server, name } => return self.out.push(Output::StartTls { stream, server, name }),
+            O::PauseRead { stream } => return self.out.push(Output::PauseRead { stream }),
+            O::ResumeRead { stream } => return self.out.push(Output::ResumeRead { stream }),
+            O::Event(event) => return self.out.push(Output::Event(event)),
+            O::Offer { ticket, link, part, last, total, reliable: _ } => {
+                return self.offer(OfferToken { layer, ticket }, link, part, last, total);
+            }
+            O::OfferAborted { ticket } => {
+                self.arrivals.abort(OfferToken { layer, ticket }, self.todo);
+                return arrived(self.todo, self.work);
+            }
+            O::Want { id, from, len, .. } => return self.want(id, from, len),
+            O::Sent { id, .. } => {
+                self.outgoing.ended(id);
+                Input::Sent { id }
+            }
+            O::SendFailed { id, refused, .. } => match self.outgoing.ended(id) {
+                Some(for_good) => Input::Unreadable { what: Reading::Send(id), for_good },
+                None => Input::SendFailed { id, refused },
+            },
+            O::Ready { link, ready } => Input::Ready { link, ready },
+            O::PeerUp { link, claimed, proven, node } => {
+                let (claimed, proven) = (endpoint_of(claimed), endpoint_of(proven));
+                Input::PeerUp { link, claimed, node, proven }
+            }
+            O::PeerDown { link } => {
+                self.work.push_back(Work::Down(link));
+                Input::PeerDown { link }
+            }
+        };
+        self.work.push_back(Work::Agent(agent));
+    }
+    fn wants(&self, class: EventClass) -> bool {
+        self.out.wants(class)
+    }
+}

@@ -1,0 +1,351 @@
+//! Bundles on their way to layers. One in memory goes at once; of one on disk the first bytes are
+//! read, then what its layer asks for. Bundles of a link keep their order.
+//!
+//! It says what to do ([`Do`]) and does nothing itself.
+
+use alloc::collections::{BTreeMap, VecDeque};
+use alloc::vec::Vec;
+use farlink_base::layer::{Input, SendId, WINDOW};
+use farlink_base::{Chunk, LinkId, Payload, Refusal};
+
+/// Bundles of one link read ahead of their turn.
+const AHEAD: usize = 8;
+
+/// What to do next.
+#[derive(Debug)]
+pub(crate) enum Do {
+    /// Tell the link's layer.
+    Layer(LinkId, Input),
+    /// Tell the store; answered to [`Outgoing::loaded`].
+    Load { load: u64, payload: Payload },
+    /// Tell the agent that the send failed before its layer had it.
+    Failed { id: SendId },
+    /// Tell the agent that it cannot be read. `for_good`: its bytes on disk are lost; otherwise trying
+    /// again later may help.
+    Unreadable { id: SendId, for_good: bool },
+}
+
+/// A bundle its layer does not have yet.
+struct Waiting {
+    id: SendId,
+    rope: Payload,
+    reliable: bool,
+    /// Its first bytes, in memory.
+    first: Option<Payload>,
+    load: Option<u64>,
+}
+/// A bundle its layer has in part.
+struct Streaming {
+    link: LinkId,
+    rope: Payload,
+    /// Ranges asked for: first byte, load, bytes. They are given in this order.
+    wants: VecDeque<(u64, u64, Option<Payload>)>,
+}
+
+/// Whether what could not be read never will be.
+pub(crate) fn is_for_good(reason: Refusal) -> bool {
+    reason != Refusal::StoreFailed
+}
+
+/// What a load is for.
+enum Purpose {
+    First(LinkId),
+    More(SendId),
+}
+
+/// All of them.
+#[derive(Default)]
+pub(crate) struct Outgoing {
+    links: BTreeMap<LinkId, VecDeque<Waiting>>,
+    streaming: BTreeMap<SendId, Streaming>,
+    /// Sends whose layer was told that the rest cannot be had, and whether that is for good.
+    broken: BTreeMap<SendId, bool>,
+    loads: BTreeMap<u64, Purpose>,
+    next_load: u64,
+}
+
+/// How much of a rope to give first: all of a short one; else as much as lets the windows that follow
+/// end where the blocks on disk end.
+fn first_bytes(rope: &Payload) -> u64 {
+    if rope.len() <= WINDOW || !rope.is_stored() {
+        return rope.len();
+    }
+    let mut at = 0;
+    for chunk in rope.chunks() {
+        if let Chunk::Stored { extent, .. } = chunk {
+            at += WINDOW - extent.offset % WINDOW;
+            break;
+        }
+        at += chunk.len();
+    }
+    at.clamp(1, rope.len())
+}
+
+impl Outgoing {
+    /// Numbers of its loads begin here: they keep apart from others'.
+    pub fn new(first_load: u64) -> Self {
+        Outgoing { next_load: first_load, ..Outgoing::default() }
+    }
+    /// Whether bundles of this link wait here: the next one goes behind them.
+    pub fn waits(&self, link: LinkId) -> bool {
+        self.links.contains_key(&link)
+    }
+    /// Whether a load is one of ours.
+    #[cfg(test)]
+    fn owns(&self, load: u64) -> bool {
+        self.loads.contains_key(&load)
+    }
+
+    /// Takes an encoded bundle, all of it in memory or some on disk.
+    pub fn send(&mut self, link: LinkId, id: SendId, rope: Payload, reliable: bool, out: &mut Vec<Do>) {
+        if !self.waits(link) && !rope.is_stored() {
+            return out.push(Do::Layer(link, Input::send(link, id, rope, reliable)));
+        }
+        let first = (!rope.is_stored()).then(|| rope.clone());
+        self.links.entry(link).or_default().push_back(Waiting { id, rope, reliable, first, load: None });
+        self.read_ahead(link, out);
+    }
+    /// Reads the first bytes of the next few.
+    fn read_ahead(&mut self, link: LinkId, out: &mut Vec<Do>) {
+        let Some(queue) = self.links.get_mut(&link) else { return };
+        for waiting in queue.iter_mut().take(AHEAD).filter(|w| w.first.is_none() && w.load.is_none()) {
+            let payload = waiting.rope.slice(0, first_bytes(&waiting.rope));
+            waiting.load = Some(self.next_load);
+            self.loads.insert(self.next_load, Purpose::First(link));
+            out.push(Do::Load { load: self.next_load, payload });
+            self.next_load += 1;
+        }
+    }
+    /// Gives the layer what is ready, in order.
+    fn hand_over(&mut self, link: LinkId, out: &mut Vec<Do>) {
+        let Some(queue) = self.links.get_mut(&link) else { return };
+        while queue.front().is_some_and(|waiting| waiting.first.is_some()) {
+            let Some(Waiting { id, rope, reliable, first: Some(part), .. }) = queue.pop_front() else { break };
+            let total = rope.len();
+            if part.len() < total {
+                self.streaming.insert(id, Streaming { link, rope, wants: VecDeque::new() });
+            }
+            out.push(Do::Layer(link, Input::Send { link, id, total, part, reliable }));
+        }
+        if queue.is_empty() {
+            self.links.remove(&link);
+        }
+        self.read_ahead(link, out);
+    }
+
+    /// A layer asks for more of a bundle.
+    pub fn want(&mut self, id: SendId, from: u64, len: u64, out: &mut Vec<Do>) {
+        let Some(streaming) = self.streaming.get_mut(&id) else { return };
+        let payload = streaming.rope.slice(from, len);
+        if !payload.is_stored() && streaming.wants.is_empty() {
+            let link = streaming.link;
+            return out.push(Do::Layer(link, Input::SendMore { link, id, from, part: payload }));
+        }
+        let load = self.next_load;
+        self.next_load += 1;
+        streaming.wants.push_back((from, load, None));
+        self.loads.insert(load, Purpose::More(id));
+        out.push(Do::Load { load, payload });
+    }
+    /// The store answered one of our loads.
+    pub fn loaded(&mut self, load: u64, result: Result<Payload, Refusal>, out: &mut Vec<Do>) {
+        match self.loads.remove(&load) {
+            Some(Purpose::First(link)) => self.first_loaded(link, load, result, out),
+            Some(Purpose::More(id)) => self.more_loaded(id, load, result, out),
+            None => {}
+        }
+    }
+    fn first_loaded(&mut self, link: LinkId, load: u64, result: Result<Payload, Refusal>, out: &mut Vec<Do>) {
+        let Some(queue) = self.links.get_mut(&link) else { return };
+        let Some(at) = queue.iter().position(|waiting| waiting.load == Some(load)) else { return };
+        match result {
+            Ok(first) => queue[at].first = Some(first),
+            Err(reason) => {
+                let for_good = is_for_good(reason);
+                out.extend(queue.remove(at).map(|waiting| Do::Unreadable { id: waiting.id, for_good }));
+            }
+        }
+        self.hand_over(link, out);
+    }
+    fn more_loaded(&mut self, id: SendId, load: u64, result: Result<Payload, Refusal>, out: &mut Vec<Do>) {
+        let Some(streaming) = self.streaming.get_mut(&id) else { return };
+        let link = streaming.link;
+        match result {
+            Ok(part) => {
+                if let Some(want) = streaming.wants.iter_mut().find(|want| want.1 == load) {
+                    want.2 = Some(part);
+                }
+                while let Some((from, _, part)) = streaming.wants.pop_front_if(|want| want.2.is_some()) {
+                    let part = part.unwrap_or_default();
+                    out.push(Do::Layer(link, Input::SendMore { link, id, from, part }));
+                }
+            }
+            Err(reason) => {
+                self.streaming.remove(&id);
+                self.broken.insert(id, is_for_good(reason));
+                out.push(Do::Layer(link, Input::SendBroken { link, id }));
+            }
+        }
+    }
+
+    /// The layer said `Sent` or `SendFailed`. When the send failed because its bytes could not be
+    /// read: whether they are lost for good.
+    pub fn ended(&mut self, id: SendId) -> Option<bool> {
+        self.streaming.remove(&id);
+        self.broken.remove(&id)
+    }
+    /// Forgets a bundle its layer does not have yet; whether it was here.
+    pub fn cancel(&mut self, link: LinkId, id: SendId, out: &mut Vec<Do>) -> bool {
+        let Some(queue) = self.links.get_mut(&link) else { return false };
+        let Some(at) = queue.iter().position(|waiting| waiting.id == id) else { return false };
+        if let Some(load) = queue.remove(at).and_then(|waiting| waiting.load) {
+            self.loads.remove(&load);
+        }
+        self.hand_over(link, out);
+        true
+    }
+    /// A link is down or gone: what its layer does not have yet fails.
+    pub fn down(&mut self, link: LinkId, out: &mut Vec<Do>) {
+        for waiting in self.links.remove(&link).into_iter().flatten() {
+            if let Some(load) = waiting.load {
+                self.loads.remove(&load);
+            }
+            out.push(Do::Failed { id: waiting.id });
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use farlink_base::Extent;
+
+    const LINK: LinkId = LinkId(3);
+
+    fn stored(record: u64, offset: u64, len: u64) -> Payload {
+        let mut rope = Payload::from(&b"head"[..]);
+        rope.push(Chunk::Stored { extent: Extent { record, offset }, len });
+        rope.push_bytes(farlink_base::Bytes::from_static(b"tail"));
+        rope
+    }
+    /// What stands for the bytes of a rope once they are in memory.
+    fn bytes(rope: &Payload) -> Payload {
+        Payload::fill(1, rope.len())
+    }
+    fn loads(out: &[Do]) -> Vec<(u64, u64)> {
+        let load = |what: &Do| if let Do::Load { load, payload } = what { Some((*load, payload.len())) } else { None };
+        out.iter().filter_map(load).collect()
+    }
+    fn sends(out: &[Do]) -> Vec<(u64, u64, u64)> {
+        let send = |what: &Do| match what {
+            Do::Layer(LINK, Input::Send { id, total, part, .. }) => Some((id.0, *total, part.len())),
+            _ => None,
+        };
+        out.iter().filter_map(send).collect()
+    }
+
+    #[test]
+    fn what_is_in_memory_goes_at_once_and_nothing_overtakes() {
+        let (mut outgoing, mut out) = (Outgoing::new(1), Vec::new());
+        outgoing.send(LINK, SendId(1), Payload::fill(1, 10), true, &mut out);
+        assert_eq!(sends(&out), [(1, 10, 10)]);
+        outgoing.send(LINK, SendId(2), stored(5, 0, 100), true, &mut out);
+        outgoing.send(LINK, SendId(3), Payload::fill(1, 20), true, &mut out);
+        outgoing.send(LINK, SendId(4), stored(6, 0, 200), true, &mut out);
+        assert_eq!((sends(&out).len(), loads(&out)), (1, alloc::vec![(1, 108), (2, 208)]));
+        out.clear();
+        outgoing.loaded(2, Ok(Payload::fill(1, 208)), &mut out);
+        assert!(out.is_empty(), "the first is not there");
+        outgoing.loaded(1, Ok(Payload::fill(1, 108)), &mut out);
+        assert_eq!(sends(&out), [(2, 108, 108), (3, 20, 20), (4, 208, 208)]);
+        assert!(outgoing.links.is_empty() && outgoing.streaming.is_empty() && outgoing.loads.is_empty());
+    }
+
+    #[test]
+    fn a_long_bundle_is_read_as_its_layer_asks_in_blocks_of_the_disk() {
+        let (mut outgoing, mut out) = (Outgoing::new(1), Vec::new());
+        let rope = stored(Extent::SPILL | 1, 3 * WINDOW - 1000, 5 * WINDOW);
+        outgoing.send(LINK, SendId(1), rope.clone(), true, &mut out);
+        assert_eq!(loads(&out), [(1, 4 + 1000)]);
+        out.clear();
+        outgoing.loaded(1, Ok(Payload::fill(1, 1004)), &mut out);
+        assert_eq!(sends(&out), [(1, rope.len(), 1004)]);
+        out.clear();
+        outgoing.want(SendId(1), 1004, WINDOW, &mut out);
+        outgoing.want(SendId(1), 1004 + WINDOW, WINDOW, &mut out);
+        let Do::Load { payload, .. } = &out[0] else { panic!() };
+        assert!(matches!(payload.chunks(), [Chunk::Stored { extent, .. }] if extent.offset % WINDOW == 0));
+        let wanted: Vec<(u64, u64)> = loads(&out);
+        out.clear();
+        outgoing.loaded(wanted[1].0, Ok(bytes(&rope.slice(0, WINDOW))), &mut out);
+        assert!(out.is_empty(), "in the order they were asked for");
+        outgoing.loaded(wanted[0].0, Ok(bytes(&rope.slice(0, WINDOW))), &mut out);
+        let from: Vec<u64> = out
+            .iter()
+            .map(|what| if let Do::Layer(_, Input::SendMore { from, .. }) = what { *from } else { panic!("{what:?}") })
+            .collect();
+        assert_eq!(from, [1004, 1004 + WINDOW]);
+        out.clear();
+        outgoing.want(SendId(1), rope.len() - 3, 3, &mut out);
+        assert!(matches!(out[..], [Do::Layer(_, Input::SendMore { .. })]), "the tail is in memory");
+        assert_eq!((outgoing.ended(SendId(1)), outgoing.streaming.len()), (None, 0));
+    }
+
+    #[test]
+    fn a_failed_read_fails_the_bundle_and_says_whether_for_good() {
+        for (reason, for_good) in [(Refusal::StoreFailed, false), (Refusal::Damaged, true), (Refusal::Unknown, true)] {
+            let (mut outgoing, mut out) = (Outgoing::new(1), Vec::new());
+            outgoing.send(LINK, SendId(1), stored(5, 0, 100), true, &mut out);
+            outgoing.send(LINK, SendId(2), Payload::fill(1, 20), true, &mut out);
+            out.clear();
+            outgoing.loaded(1, Err(reason), &mut out);
+            assert!(matches!(out[0], Do::Unreadable { id: SendId(1), for_good: f } if f == for_good));
+            assert_eq!(sends(&out), [(2, 20, 20)], "the next goes on");
+            // In the middle, the layer ends it.
+            out.clear();
+            outgoing.send(LINK, SendId(3), stored(5, 0, 3 * WINDOW), true, &mut out);
+            outgoing.loaded(2, Ok(Payload::fill(1, 4 + WINDOW)), &mut out);
+            outgoing.want(SendId(3), 4 + WINDOW, WINDOW, &mut out);
+            out.clear();
+            outgoing.loaded(3, Err(reason), &mut out);
+            assert!(matches!(out[..], [Do::Layer(LINK, Input::SendBroken { id: SendId(3), .. })]));
+            assert_eq!((outgoing.ended(SendId(3)), outgoing.ended(SendId(3))), (Some(for_good), None));
+        }
+    }
+
+    #[test]
+    fn one_taken_back_lets_those_behind_it_go() {
+        let (mut outgoing, mut out) = (Outgoing::new(1), Vec::new());
+        outgoing.send(LINK, SendId(1), stored(5, 0, 100), true, &mut out);
+        outgoing.send(LINK, SendId(2), Payload::fill(1, 20), true, &mut out);
+        out.clear();
+        assert!(outgoing.cancel(LINK, SendId(1), &mut out) && !outgoing.cancel(LINK, SendId(1), &mut out));
+        assert_eq!(sends(&out), [(2, 20, 20)]);
+        outgoing.loaded(1, Ok(Payload::fill(1, 108)), &mut out);
+        assert!(out.len() == 1 && !outgoing.owns(1) && !outgoing.waits(LINK));
+        // What the layer has, the layer must be asked for.
+        outgoing.send(LINK, SendId(3), stored(5, 0, 3 * WINDOW), true, &mut out);
+        outgoing.loaded(2, Ok(Payload::fill(1, 4 + WINDOW)), &mut out);
+        assert!(!outgoing.cancel(LINK, SendId(3), &mut out) && outgoing.ended(SendId(3)).is_none());
+        assert!(outgoing.streaming.is_empty(), "and is forgotten with its answer");
+    }
+
+    #[test]
+    fn few_are_read_ahead_and_a_link_that_goes_down_gives_all_back() {
+        let (mut outgoing, mut out) = (Outgoing::new(1), Vec::new());
+        for id in 0..20 {
+            outgoing.send(LINK, SendId(id), stored(id, 0, 100), true, &mut out);
+        }
+        assert_eq!(loads(&out).len(), AHEAD);
+        out.clear();
+        outgoing.loaded(1, Ok(Payload::fill(1, 108)), &mut out);
+        assert_eq!((sends(&out).len(), loads(&out).len()), (1, 1));
+        out.clear();
+        outgoing.down(LINK, &mut out);
+        let failed = |what: &&Do| matches!(what, Do::Failed { .. });
+        assert_eq!(out.iter().filter(failed).count(), 19);
+        out.clear();
+        outgoing.loaded(2, Ok(Payload::fill(1, 108)), &mut out);
+        assert!(out.is_empty() && outgoing.loads.is_empty());
+    }
+}

@@ -1,0 +1,222 @@
+//! Payloads on disk that are wanted in memory, whole: those of deliveries, and of pieces that are to
+//! be sent. They are read in steps, so that sends need not wait for them. A long piece is not kept:
+//! its bytes pass for its CRC, and it is read again as it leaves.
+//!
+//! Bytes read and not handed on are bounded: what would not fit waits for its turn; what is longer
+//! than the bound is read alone.
+
+use crate::edge::Piece;
+use alloc::boxed::Box;
+use alloc::collections::{BTreeMap, VecDeque};
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::ops::Range;
+use farlink_base::layer::SendId;
+use farlink_base::{BundleMeta, Hop, LinkId, Payload, Refusal};
+use farlink_bpa::Reading;
+use farlink_bpa::app::AppOutput;
+
+/// Bytes read at once for one of them.
+const STEP: u64 = 4 << 20;
+
+/// A transmission, as the agent decided it.
+pub(crate) struct Departure {
+    pub link: LinkId,
+    pub id: SendId,
+    pub bundle: Arc<BundleMeta>,
+    pub hop: Box<Hop>,
+    pub cut: Option<Range<u64>>,
+    pub reliable: bool,
+}
+impl Departure {
+    /// What of the payload leaves.
+    pub fn payload(&self) -> Payload {
+        match &self.cut {
+            Some(range) => self.bundle.payload.slice(range.start, range.end - range.start),
+            None => self.bundle.payload.clone(),
+        }
+    }
+}
+
+/// What waits for its payload.
+pub(crate) enum Waiting {
+    Departure(Departure),
+    Delivery(AppOutput),
+    /// A piece, until its bytes have passed.
+    Piece(Departure, Box<dyn Piece>),
+}
+impl Waiting {
+    /// What for, to tell the agent that it cannot be read.
+    pub fn reading(&self) -> Option<Reading> {
+        match self {
+            Waiting::Departure(departure) | Waiting::Piece(departure, _) => Some(Reading::Send(departure.id)),
+            Waiting::Delivery(AppOutput::Deliver { delivery, .. }) => Some(Reading::Delivery(*delivery)),
+            Waiting::Delivery(_) => None,
+        }
+    }
+    fn is_send(&self, id: SendId) -> bool {
+        self.reading() == Some(Reading::Send(id))
+    }
+}
+
+struct Job {
+    waiting: Waiting,
+    rope: Payload,
+    /// What was asked for of it, and what of that is to be handed on.
+    asked: u64,
+    read: Payload,
+}
+impl Job {
+    /// Bytes of memory it takes at most.
+    fn cost(&self) -> u64 {
+        match self.waiting {
+            Waiting::Piece(..) => self.rope.len().min(STEP),
+            _ => self.rope.len(),
+        }
+    }
+}
+
+/// A load to ask the store for.
+pub(crate) type Load = (u64, Payload);
+
+/// Everything being read.
+pub(crate) struct Reads {
+    /// By load.
+    jobs: BTreeMap<u64, Job>,
+    queue: VecDeque<Job>,
+    /// What `jobs` take, and the bound.
+    bytes: u64,
+    bytes_max: u64,
+    last: u64,
+}
+
+impl Reads {
+    pub fn new(bytes_max: u64) -> Reads {
+        Reads { jobs: BTreeMap::new(), queue: VecDeque::new(), bytes: 0, bytes_max, last: 0 }
+    }
+    /// Reads a payload for what waits for it.
+    pub fn begin(&mut self, waiting: Waiting, rope: Payload, out: &mut Vec<Load>) {
+        self.queue.push_back(Job { waiting, rope, asked: 0, read: Payload::new() });
+        self.start(out);
+    }
+    fn start(&mut self, out: &mut Vec<Load>) {
+        while let Some(job) = self.queue.pop_front() {
+            if !self.jobs.is_empty() && self.bytes.saturating_add(job.cost()) > self.bytes_max {
+                return self.queue.push_front(job);
+            }
+            self.bytes += job.cost();
+            self.ask(job, out);
+        }
+    }
+    fn ask(&mut self, mut job: Job, out: &mut Vec<Load>) {
+        let part = job.rope.slice(job.asked, STEP);
+        job.asked += part.len();
+        self.last += 1;
+        self.jobs.insert(self.last, job);
+        out.push((self.last, part));
+    }
+    /// A load is done, or not: what waited for it, when that was the last.
+    pub fn loaded(
+        &mut self,
+        load: u64,
+        result: Result<Payload, Refusal>,
+        out: &mut Vec<Load>,
+    ) -> Option<(Waiting, Result<Payload, Refusal>)> {
+        let mut job = self.jobs.remove(&load)?;
+        let error = match (result, &mut job.waiting) {
+            (Ok(part), Waiting::Piece(_, piece)) => {
+                piece.pass(&part);
+                None
+            }
+            (Ok(part), _) => {
+                job.read.append(part);
+                None
+            }
+            (Err(reason), _) => Some(reason),
+        };
+        if error.is_none() && job.asked < job.rope.len() {
+            self.ask(job, out);
+            return None;
+        }
+        self.bytes -= job.cost();
+        self.start(out);
+        let read = if matches!(job.waiting, Waiting::Piece(..)) { job.rope } else { job.read };
+        Some((job.waiting, error.map_or(Ok(read), Err)))
+    }
+    /// Forgets a transmission that was cancelled; whether it was here.
+    pub fn cancel(&mut self, id: SendId, out: &mut Vec<Load>) -> bool {
+        if let Some(at) = self.queue.iter().position(|job| job.waiting.is_send(id)) {
+            self.queue.remove(at);
+            return true;
+        }
+        let load = self.jobs.iter().find(|(_, job)| job.waiting.is_send(id)).map(|(load, _)| *load);
+        let Some(job) = load.and_then(|load| self.jobs.remove(&load)) else { return false };
+        self.bytes -= job.cost();
+        self.start(out);
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use farlink_base::{Chunk, EndpointId, Extent, Facts};
+    use farlink_bpa::app::{Delivery, DeliveryId, RegistrationId};
+
+    fn stored(len: u64) -> Payload {
+        let mut rope = Payload::new();
+        rope.push(Chunk::Stored { extent: Extent { record: 1, offset: 0 }, len });
+        rope
+    }
+    fn delivery(n: u64) -> Waiting {
+        let bundle = Delivery {
+            source: EndpointId::Null,
+            destination: EndpointId::Null,
+            creation: farlink_base::CreationTimestamp::default(),
+            lifetime_ms: 0,
+            facts: Facts::default(),
+            redelivered: false,
+            payload: Payload::new(),
+        };
+        Waiting::Delivery(AppOutput::Deliver { registration: RegistrationId(1), delivery: DeliveryId(n), bundle })
+    }
+    /// Answers loads until none is asked for; what came of them, and the most bytes under way.
+    fn drain(reads: &mut Reads, mut loads: Vec<Load>) -> (Vec<(Reading, u64)>, u64) {
+        let (mut done, mut most) = (Vec::new(), reads.bytes);
+        while let Some((load, part)) = loads.pop() {
+            assert!(part.len() <= STEP);
+            if let Some((waiting, read)) = reads.loaded(load, Ok(Payload::fill(0, part.len())), &mut loads) {
+                done.push((waiting.reading().unwrap(), read.unwrap().len()));
+            }
+            most = most.max(reads.bytes);
+        }
+        (done, most)
+    }
+
+    #[test]
+    fn what_exceeds_the_bound_waits_and_what_is_longer_is_read_alone() {
+        let (mut reads, mut loads) = (Reads::new(3 * STEP), Vec::new());
+        for (n, len) in [(1, STEP), (2, 2 * STEP), (3, 5 * STEP + 1), (4, 10)] {
+            reads.begin(delivery(n), stored(len), &mut loads);
+        }
+        assert_eq!((loads.len(), reads.bytes), (2, 3 * STEP));
+        let (mut done, most) = drain(&mut reads, loads);
+        done.sort();
+        let want = |n, len| (Reading::Delivery(DeliveryId(n)), len);
+        assert_eq!(done, [want(1, STEP), want(2, 2 * STEP), want(3, 5 * STEP + 1), want(4, 10)]);
+        assert_eq!((most, reads.bytes), (5 * STEP + 1, 0));
+    }
+
+    #[test]
+    fn a_failed_read_makes_room_for_the_next() {
+        let (mut reads, mut loads) = (Reads::new(0), Vec::new());
+        reads.begin(delivery(1), stored(2 * STEP), &mut loads);
+        reads.begin(delivery(2), stored(10), &mut loads);
+        let [(load, _)] = loads[..] else { panic!("one at a time") };
+        loads.clear();
+        let (waiting, result) = reads.loaded(load, Err(Refusal::Damaged), &mut loads).unwrap();
+        assert!(waiting.reading() == Some(Reading::Delivery(DeliveryId(1))) && result == Err(Refusal::Damaged));
+        assert_eq!(drain(&mut reads, loads).0.len(), 1);
+        assert!(reads.loaded(load, Ok(Payload::new()), &mut Vec::new()).is_none());
+    }
+}

@@ -1,0 +1,94 @@
+//! Several layers of one kind in one node stay apart: what one hears, the other never does, and what
+//! one says leaves by its own sockets.
+
+use farlink_base::layer::{Destination, Medium, Train};
+use farlink_base::{Bytes, Clock, DtnTime, Instant, LayerId, Payload, StreamId};
+use farlink_bundle::EndpointId;
+use farlink_cla::ltp::segment::{Body, Data, Segment, SessionId, kind};
+use farlink_cla::{ltp, tcpcl_v4};
+use farlink_stack::{Config, Input, LayerConfig, LayerKind, Output, Stack};
+use std::net::SocketAddr;
+
+fn peer() -> SocketAddr {
+    SocketAddr::from(([10, 0, 0, 7], 1113))
+}
+/// Layers 0 and 1 are LTP, 2 and 3 TCPCLv4.
+fn stack() -> Stack {
+    let mut config = Config::new(EndpointId::ipn(1, 0));
+    let ltp = || LayerKind::Ltp(ltp::Config { engine: 1, ..ltp::Config::default() });
+    let tcpcl = || LayerKind::TcpclV4(tcpcl_v4::Config { node_id: "ipn:1.0".into(), ..tcpcl_v4::Config::default() });
+    let kinds = [ltp(), ltp(), tcpcl(), tcpcl()];
+    assert_eq!(kinds[1].medium(), Some(Medium::Datagrams));
+    assert_eq!((kinds[2].medium(), LayerKind::Message.medium()), (Some(Medium::Streams), None));
+    config.layers = kinds.into_iter().map(|kind| LayerConfig { name: "layer".into(), kind }).collect();
+    config.router = "static".into();
+    let mut stack = Stack::new(config).expect("the configuration is right");
+    give(&mut stack, Input::Clock(Clock { at: Instant::ZERO, utc: Some(DtnTime(800_000_000_000)), error_ms: 0 }));
+    stack
+}
+fn give(stack: &mut Stack, input: Input) -> Vec<Output> {
+    let mut out = Vec::new();
+    stack.handle(Instant::ZERO, input, &mut out);
+    while stack.next_timeout().is_some_and(|at| at <= Instant::ZERO) {
+        stack.handle(Instant::ZERO, Input::Wake, &mut out);
+    }
+    out
+}
+
+#[test]
+fn datagrams_are_answered_by_the_layer_that_got_them() {
+    let mut stack = stack();
+    let data = Data { kind: kind::RED, service: 1, offset: 0, length: 3, checkpoint: 0, report: 0 };
+    for (heard, layer) in [1, 0, 1].into_iter().enumerate() {
+        let session = SessionId { engine: 7, number: 5 };
+        let begin = Segment { session, body: Body::Data(data, Bytes::from_static(b"abc")) }.emit();
+        let cancel = Segment { session, body: Body::Cancel { by_sender: true, reason: 0 } }.emit();
+        let datagrams = |bytes: Bytes| Input::Datagrams {
+            layer: LayerId(layer),
+            from: peer(),
+            train: Train::single(Payload::from(bytes)),
+        };
+        give(&mut stack, datagrams(begin));
+        assert_eq!(stack.status(Instant::ZERO).links.len(), 2.min(heard + 1), "a link of its own in each layer");
+        let out = give(&mut stack, datagrams(cancel));
+        let answer = |o: &Output| match o {
+            Output::Datagrams { layer, to: Destination::Address(to), .. } => Some((*layer, *to)),
+            _ => None,
+        };
+        assert_eq!(out.iter().find_map(answer), Some((LayerId(layer), peer())));
+    }
+}
+
+#[test]
+fn streams_belong_to_the_layer_that_accepted_them() {
+    let mut stack = stack();
+    let mut hello = b"dtn!\x04\x00\x07\x00\x1e".to_vec();
+    hello.extend([0, 0, 0, 0, 0, 0, 0x10, 0].repeat(2));
+    hello.extend(b"\x00\x07ipn:7.0\x00\x00\x00\x00");
+    for layer in [2, 3] {
+        let stream = StreamId(StreamId::PASSIVE | u64::from(layer));
+        give(&mut stack, Input::StreamOpened { layer: LayerId(layer), stream, from: peer() });
+        give(&mut stack, Input::StreamWritable { stream, room: 1000 });
+        let out = give(&mut stack, Input::StreamData { stream, data: Payload::from(hello.clone()) });
+        assert!(out.iter().any(|o| matches!(o, Output::StreamWrite { stream: s, .. } if *s == stream)));
+    }
+    let links = |stack: &Stack| stack.status(Instant::ZERO).links.len();
+    assert_eq!(links(&stack), 2, "one in each layer, for the same node");
+    give(&mut stack, Input::StreamClosed { stream: StreamId(StreamId::PASSIVE | 2), error: true });
+    assert_eq!(links(&stack), 1);
+    // A stream that a layer which has none is given is closed or ignored, not taken by another.
+    let out = give(
+        &mut stack,
+        Input::StreamOpened { layer: LayerId(0), stream: StreamId(StreamId::PASSIVE | 9), from: peer() },
+    );
+    assert!(out.is_empty());
+}
+
+#[test]
+fn a_node_has_no_more_layers_than_link_numbers_tell_apart() {
+    let mut config = Config::new(EndpointId::ipn(1, 0));
+    config.layers = (0..129).map(|_| LayerConfig { name: "m".into(), kind: LayerKind::Message }).collect();
+    assert!(Stack::new(config.clone()).is_err());
+    config.layers.pop();
+    assert!(Stack::new(config).is_ok());
+}

@@ -1,0 +1,449 @@
+//! Nodes in a row, in virtual time, each on a disk of its own. Nodes can be killed and started anew,
+//! and what each of them holds in memory can be counted.
+#![allow(dead_code, reason = "each test file uses another part")]
+
+use farlink_base::layer::{Destination, Train};
+use farlink_base::store::{DiskAction, DiskAnswer, DiskDone};
+use farlink_base::{
+    Bytes, Clock, DataRate, DataVolume, DtnTime, Duration, EndpointId, Event, Facts, Instant, LinkId, NodeId, Payload,
+    Priority, StreamId,
+};
+use farlink_bpa::app::{AppInput, AppOutput, RegistrationId, RequestId, SendRequest};
+use farlink_cla::{ltp, tcpcl_v4};
+use farlink_stack::{
+    Codec, Config, Input, LayerConfig, LayerKind, LinkConfig, Output, SpanConfig, Stack, StoreConfig, StoreKind,
+};
+use std::collections::{BTreeMap, VecDeque};
+use std::net::SocketAddr;
+
+/// Bytes in use in the whole process.
+pub type Meter = fn() -> usize;
+/// Which versions of the bundle protocol each node speaks; none named: the stack's own.
+pub type Speak = Box<dyn Fn(usize, &Config) -> Vec<Box<dyn Codec>>>;
+
+/// What each node has in memory: by how much the process grew or shrank with what was done for it.
+#[derive(Default)]
+struct Memory {
+    meter: Option<Meter>,
+    held: Vec<isize>,
+    most: Vec<isize>,
+}
+impl Memory {
+    fn of<T>(&mut self, node: usize, what: impl FnOnce() -> T) -> T {
+        let Some(meter) = self.meter else { return what() };
+        let before = meter();
+        let result = what();
+        self.held[node] += meter() as isize - before as isize;
+        self.most[node] = self.most[node].max(self.held[node]);
+        result
+    }
+}
+
+const EPOCH: DtnTime = DtnTime(800_000_000_000);
+const ROOM: u64 = 1 << 20;
+const DELAY: Duration = Duration::from_millis(2);
+
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum Layer {
+    Ltp,
+    TcpclV4,
+}
+
+/// Node `index` of the row is `ipn:(index + 1).0`, all on disk, with little memory.
+fn config(layer: Layer, index: usize, count: usize) -> Config {
+    let own = index as u64 + 1;
+    let mut config = Config::new(EndpointId::ipn(own, 0));
+    let node_id = |n: u64| format!("ipn:{n}.0");
+    let kind = match layer {
+        Layer::Ltp => LayerKind::Ltp(ltp::Config { engine: own, memory_bytes: 4 << 20, ..ltp::Config::default() }),
+        Layer::TcpclV4 => LayerKind::TcpclV4(tcpcl_v4::Config { node_id: node_id(own), ..tcpcl_v4::Config::default() }),
+    };
+    config.layers = vec![LayerConfig { name: "layer".into(), kind }];
+    config.links = peers(index, count)
+        .map(|peer| {
+            let to = peer as u64 + 1;
+            let span = match layer {
+                Layer::Ltp => {
+                    SpanConfig::Ltp(ltp::SpanConfig { engine: to, node: NodeId::ipn(to), ..ltp::SpanConfig::default() })
+                }
+                Layer::TcpclV4 => SpanConfig::TcpclV4(tcpcl_v4::SpanConfig {
+                    node_id: node_id(to),
+                    connect: index < peer,
+                    ..tcpcl_v4::SpanConfig::default()
+                }),
+            };
+            let (name, peer) = (format!("to-{to}"), EndpointId::ipn(to, 0));
+            let rate = (layer == Layer::Ltp).then_some(DataRate(100_000_000));
+            LinkConfig { name, peer, layer: 0, rate, one_way_delay: DELAY, span }
+        })
+        .collect();
+    if index + 1 < count {
+        config.routes = vec![(format!("ipn:{count}.*"), EndpointId::ipn(own + 1, 0))];
+    }
+    config.store = StoreConfig { kind: StoreKind::Durable, capacity: DataVolume(1 << 30) };
+    config.router = "static".into();
+    config.limits.memory_bytes = 0;
+    config.limits.arriving_bytes = 4 << 20;
+    config.spill_from = DataVolume(1 << 20);
+    config.seed = own;
+    config
+}
+/// The neighbours of a node, in the order of its links.
+fn peers(index: usize, count: usize) -> impl Iterator<Item = usize> {
+    [index.checked_sub(1), Some(index + 1).filter(|next| *next < count)].into_iter().flatten()
+}
+
+#[derive(Default)]
+pub struct Disk {
+    pub files: BTreeMap<u32, Vec<u8>>,
+}
+impl Disk {
+    fn perform(&mut self, action: &DiskAction) -> DiskAnswer {
+        match action {
+            DiskAction::List => {
+                return DiskAnswer::Files(self.files.iter().map(|(n, f)| (*n, f.len() as u64)).collect());
+            }
+            DiskAction::Create { file } => drop(self.files.insert(*file, Vec::new())),
+            DiskAction::Write { file, offset, data } => {
+                let content = self.files.entry(*file).or_default();
+                let (start, end) = (*offset as usize, (offset + data.len()) as usize);
+                content.resize(content.len().max(end), 0);
+                assert_eq!(data.copy_to(0, &mut content[start..end]), end - start, "writes carry bytes");
+            }
+            DiskAction::Sync { .. } => {}
+            DiskAction::Read { file, offset, len } => {
+                let content = self.files.get(file).map_or(&[][..], |f| f);
+                let start = content.len().min(*offset as usize);
+                let end = content.len().min((offset + len) as usize);
+                return DiskAnswer::Data(Bytes::copy_from_slice(&content[start..end]));
+            }
+            DiskAction::Truncate { file, len } => self.files.entry(*file).or_default().truncate(*len as usize),
+            DiskAction::Remove { file } => drop(self.files.remove(file)),
+        }
+        DiskAnswer::Done
+    }
+}
+
+enum Happening {
+    Tell(Input),
+    /// Bytes come to the end of a stream.
+    Bytes(StreamId, Payload),
+    /// A stream says how much it takes.
+    Room(StreamId),
+}
+
+/// One end of a stream.
+struct End {
+    peer: (usize, StreamId),
+    /// Bytes written that the other end has not read.
+    unread: u64,
+    paused: bool,
+    /// What came while reading was paused.
+    waiting: VecDeque<Payload>,
+}
+
+/// The nodes and what is under way between them.
+pub struct Line {
+    pub now: Instant,
+    layer: Layer,
+    tune: Box<dyn Fn(usize, &mut Config)>,
+    speak: Option<Speak>,
+    nodes: Vec<Option<Stack>>,
+    pub disks: Vec<Disk>,
+    runs: u64,
+    pending: BTreeMap<(Instant, u64), (usize, Happening)>,
+    order: u64,
+    ends: BTreeMap<(usize, StreamId), End>,
+    pub delivered: Vec<Bytes>,
+    pub accepted: usize,
+    pub events: Vec<(usize, Event)>,
+    /// Bytes that came to each node from its neighbours.
+    pub heard: Vec<u64>,
+    memory: Memory,
+    out: Vec<Output>,
+}
+
+fn address(node: usize) -> SocketAddr {
+    SocketAddr::from(([10, 0, 0, node as u8 + 1], 1113))
+}
+pub fn content(seed: u64, len: usize) -> Bytes {
+    Payload::fill(seed, len as u64).to_bytes().expect("a pattern has bytes")
+}
+/// What a network does to a rope: it arrives as one piece of memory.
+fn flat(rope: &Payload) -> Payload {
+    let mut bytes = vec![0; rope.len() as usize];
+    assert_eq!(rope.copy_to(0, &mut bytes), bytes.len(), "the wire carries bytes");
+    Payload::from(bytes)
+}
+
+impl Line {
+    pub fn new(layer: Layer, count: usize, tune: impl Fn(usize, &mut Config) + 'static) -> Line {
+        Line::metered(None, layer, count, tune)
+    }
+    /// Nodes that speak what `speak` says.
+    pub fn speaking(layer: Layer, count: usize, tune: impl Fn(usize, &mut Config) + 'static, speak: Speak) -> Line {
+        Line::with(None, layer, count, tune, Some(speak))
+    }
+    pub fn metered(
+        meter: Option<Meter>,
+        layer: Layer,
+        count: usize,
+        tune: impl Fn(usize, &mut Config) + 'static,
+    ) -> Line {
+        Line::with(meter, layer, count, tune, None)
+    }
+    fn with(
+        meter: Option<Meter>,
+        layer: Layer,
+        count: usize,
+        tune: impl Fn(usize, &mut Config) + 'static,
+        speak: Option<Speak>,
+    ) -> Line {
+        let mut line = Line {
+            now: Instant::ZERO,
+            layer,
+            tune: Box::new(tune),
+            speak,
+            nodes: (0..count).map(|_| None).collect(),
+            disks: (0..count).map(|_| Disk::default()).collect(),
+            runs: 0,
+            pending: BTreeMap::new(),
+            order: 0,
+            ends: BTreeMap::new(),
+            delivered: Vec::new(),
+            accepted: 0,
+            events: Vec::new(),
+            heard: vec![0; count],
+            memory: Memory { meter, held: vec![0; count], most: vec![0; count] },
+            out: Vec::with_capacity(10_000),
+        };
+        for node in 0..count {
+            line.start(node);
+        }
+        line
+    }
+    pub fn start(&mut self, node: usize) {
+        let mut config = config(self.layer, node, self.nodes.len());
+        (self.tune)(node, &mut config);
+        self.runs += 1;
+        config.seed += 100 * self.runs;
+        let codecs = self.speak.as_ref().map(|speak| speak(node, &config));
+        let stack = || match codecs {
+            Some(codecs) => Stack::speaking(config, codecs),
+            None => Stack::new(config),
+        };
+        self.nodes[node] = self.memory.of(node, || Some(stack().expect("the configuration is right")));
+        let utc = Some(EPOCH.saturating_add_ms(self.now.0 / 1_000_000));
+        self.tell(node, Input::Clock(Clock { at: self.now, utc, error_ms: 0 }));
+    }
+    /// Ends a node at once; its disk stays as it is.
+    pub fn kill(&mut self, node: usize) {
+        let stack = self.nodes[node].take();
+        self.memory.of(node, || drop(stack));
+        let pending = &mut self.pending;
+        self.memory.of(node, || pending.retain(|_, (other, _)| *other != node));
+        let streams: Vec<(usize, StreamId)> = self.ends.keys().copied().filter(|(n, _)| *n == node).collect();
+        for stream in streams {
+            if let Some(End { peer, .. }) = self.ends.remove(&stream) {
+                self.ends.remove(&peer);
+                self.later(DELAY, peer.0, Input::StreamClosed { stream: peer.1, error: true });
+            }
+        }
+    }
+    pub fn node(&self, node: usize) -> &Stack {
+        self.nodes[node].as_ref().expect("it runs")
+    }
+    /// Most bytes a node held, what was under way to it included.
+    pub fn most_held(&self, node: usize) -> u64 {
+        self.memory.most[node].max(0) as u64
+    }
+
+    fn at(&mut self, delay: Duration, node: usize, what: Happening) {
+        self.order += 1;
+        self.pending.insert((self.now + delay, self.order), (node, what));
+    }
+    fn later(&mut self, delay: Duration, node: usize, input: Input) {
+        self.at(delay, node, Happening::Tell(input));
+    }
+    pub fn tell(&mut self, node: usize, input: Input) {
+        let Some(stack) = &mut self.nodes[node] else { return };
+        let now = self.now;
+        // One list for all: it belongs to nobody.
+        let mut out = std::mem::take(&mut self.out);
+        self.memory.of(node, || stack.handle(now, input, &mut out));
+        out.drain(..).for_each(|output| self.follow(node, output));
+        self.out = out;
+    }
+    fn peer(&self, node: usize, link: LinkId) -> usize {
+        peers(node, self.nodes.len()).nth(link.0 as usize).expect("a configured link")
+    }
+    /// A rope crosses the network: its bytes are the receiver's from now on.
+    fn carry(&mut self, from: usize, to: usize, rope: Payload) -> Payload {
+        let data = self.memory.of(to, || flat(&rope));
+        self.memory.of(from, || drop(rope));
+        self.heard[to] += data.len();
+        data
+    }
+    fn follow(&mut self, node: usize, output: Output) {
+        match output {
+            Output::Datagrams { layer, to, train } => {
+                let peer = match to {
+                    Destination::Link(link) => self.peer(node, link),
+                    Destination::Address(to) => (0..self.nodes.len()).find(|n| address(*n) == to).expect("a node"),
+                };
+                let train = Train { stride: train.stride, data: self.carry(node, peer, train.data) };
+                let input = Input::Datagrams { layer, from: address(node), train };
+                match self.nodes[peer] {
+                    Some(_) => self.later(DELAY, peer, input),
+                    None => self.memory.of(peer, || drop(input)),
+                }
+            }
+            Output::StreamConnect { layer, stream, link } => {
+                let peer = self.peer(node, link);
+                if self.nodes[peer].is_none() {
+                    return self.later(DELAY * 2, node, Input::StreamClosed { stream, error: true });
+                }
+                let other = StreamId(StreamId::PASSIVE | self.order);
+                let end = |peer| End { peer, unread: 0, paused: false, waiting: VecDeque::new() };
+                self.ends.insert((node, stream), end((peer, other)));
+                self.ends.insert((peer, other), end((node, stream)));
+                self.later(DELAY, peer, Input::StreamOpened { layer, stream: other, from: address(node) });
+                self.at(DELAY, peer, Happening::Room(other));
+                self.later(DELAY * 2, node, Input::StreamOpened { layer, stream, from: address(peer) });
+                self.at(DELAY * 2, node, Happening::Room(stream));
+            }
+            Output::StreamWrite { stream, data } => {
+                let Some(end) = self.ends.get_mut(&(node, stream)) else { return };
+                end.unread += data.len();
+                assert!(end.unread <= ROOM, "writes stay within the room");
+                let (peer, other) = end.peer;
+                let data = self.carry(node, peer, data);
+                self.at(DELAY, peer, Happening::Bytes(other, data));
+            }
+            Output::StreamClose { stream, abort } => {
+                if let Some(End { peer, .. }) = self.ends.remove(&(node, stream)) {
+                    self.later(DELAY, peer.0, Input::StreamClosed { stream: peer.1, error: abort });
+                }
+            }
+            Output::PauseRead { stream } => self.pause(node, stream, true),
+            Output::ResumeRead { stream } => {
+                self.pause(node, stream, false);
+                let waiting = self.ends.get_mut(&(node, stream)).map(|end| std::mem::take(&mut end.waiting));
+                for data in waiting.into_iter().flatten() {
+                    self.at(Duration::ZERO, node, Happening::Bytes(stream, data));
+                }
+            }
+            Output::Disk(op) => {
+                let disk = &mut self.disks[node];
+                let answer = match op.action {
+                    DiskAction::Read { .. } => self.memory.of(node, || disk.perform(&op.action)),
+                    _ => disk.perform(&op.action),
+                };
+                let done = DiskDone { id: op.id, result: Ok(answer) };
+                self.memory.of(node, || drop(op));
+                self.later(Duration::from_micros(200), node, Input::DiskDone(done));
+            }
+            Output::App(AppOutput::Deliver { registration, delivery, bundle }) => {
+                self.delivered.push(bundle.payload.to_bytes().expect("payloads are delivered in memory"));
+                self.memory.of(node, || drop(bundle));
+                let done = AppInput::DeliveryDone { registration, delivery, taken: true };
+                self.later(Duration::ZERO, node, Input::App(done));
+            }
+            Output::App(AppOutput::SendResult { result, .. }) => {
+                assert!(result.is_ok(), "{result:?}");
+                self.accepted += 1;
+            }
+            Output::App(AppOutput::Registered { result, .. }) => assert!(result.is_ok()),
+            Output::Event(event) => self.events.push((node, event)),
+            Output::StartTls { .. } | Output::Message { .. } | Output::MessageVerdict { .. } => {
+                panic!("no layer was told to")
+            }
+        }
+    }
+    fn pause(&mut self, node: usize, stream: StreamId, paused: bool) {
+        if let Some(end) = self.ends.get_mut(&(node, stream)) {
+            end.paused = paused;
+        }
+    }
+    fn happen(&mut self, node: usize, what: Happening) {
+        match what {
+            Happening::Tell(input) => self.tell(node, input),
+            Happening::Room(stream) => {
+                if let Some(end) = self.ends.get(&(node, stream)) {
+                    let room = ROOM - end.unread;
+                    self.tell(node, Input::StreamWritable { stream, room });
+                }
+            }
+            Happening::Bytes(stream, data) => {
+                let Some(end) = self.ends.get_mut(&(node, stream)) else { return };
+                if end.paused {
+                    return end.waiting.push_back(data);
+                }
+                let (peer, other) = end.peer;
+                if let Some(writer) = self.ends.get_mut(&(peer, other)) {
+                    writer.unread -= data.len();
+                    self.at(DELAY, peer, Happening::Room(other));
+                }
+                self.tell(node, Input::StreamData { stream, data });
+            }
+        }
+    }
+    /// Goes on until `until` says so, for `duration` at most; whether it said so.
+    pub fn run_until(&mut self, duration: Duration, until: impl Fn(&Line) -> bool) -> bool {
+        let end = self.now + duration;
+        while !until(self) {
+            let pending = self.pending.first_key_value().map(|((t, _), _)| *t);
+            let timers = self.nodes.iter().flatten().filter_map(Stack::next_timeout);
+            let Some(next) = timers.chain(pending).min().filter(|t| *t <= end) else {
+                self.now = end;
+                return until(self);
+            };
+            self.now = self.now.max(next);
+            if pending.is_some_and(|t| t <= self.now) {
+                if let Some((_, (node, what))) = self.pending.pop_first() {
+                    self.happen(node, what);
+                }
+                continue;
+            }
+            for node in 0..self.nodes.len() {
+                let now = self.now;
+                if self.nodes[node].as_ref().and_then(Stack::next_timeout).is_some_and(|t| t <= now) {
+                    self.tell(node, Input::Wake);
+                }
+            }
+        }
+        true
+    }
+    pub fn run(&mut self, duration: Duration) {
+        self.run_until(duration, |_| false);
+    }
+    pub fn register(&mut self, node: usize) {
+        let endpoint = EndpointId::ipn(node as u64 + 1, 1);
+        self.tell(node, Input::App(AppInput::Register { registration: RegistrationId(1), endpoint, window: 4 }));
+    }
+    /// The first node sends to the last.
+    pub fn send(&mut self, payload: Bytes) {
+        self.send_from(0, payload);
+    }
+    /// A node sends to the last.
+    pub fn send_from(&mut self, node: usize, payload: Bytes) {
+        let bundle = SendRequest {
+            source: EndpointId::ipn(node as u64 + 1, 1),
+            destination: EndpointId::ipn(self.nodes.len() as u64, 1),
+            report_to: EndpointId::Null,
+            facts: Facts::default(),
+            lifetime_ms: 24 * 3_600_000,
+            priority: Priority::Normal,
+            hop_limit: 0,
+            reliable: true,
+            payload: Payload::from(payload),
+        };
+        self.tell(node, Input::App(AppInput::Send { request: RequestId(0), bundle }));
+    }
+    /// Nothing is left anywhere.
+    pub fn assert_empty(&self) {
+        for node in self.nodes.iter().flatten() {
+            assert_eq!((node.status(self.now).bundles, node.store_usage().bytes), (0, 0));
+        }
+    }
+}

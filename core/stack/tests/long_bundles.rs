@@ -1,0 +1,86 @@
+//! Bundles longer than the memory of the nodes they cross: they go to disk while they arrive and leave
+//! from there.
+
+mod line;
+
+use farlink_base::{DataVolume, Duration, Event, LinkId};
+use farlink_bpa::app::AdminInput;
+use farlink_routing::{PlanIndex, contact_plan};
+use farlink_stack::Input;
+use line::{Layer, Line, content};
+
+const MIB: usize = 1 << 20;
+const LAYERS: [Layer; 2] = [Layer::TcpclV4, Layer::Ltp];
+
+fn seconds(n: u64) -> Duration {
+    Duration::from_secs(n)
+}
+
+#[test]
+fn a_bundle_that_has_no_place_is_refused_with_its_head() {
+    for layer in LAYERS {
+        let mut line = Line::new(layer, 2, |node, config| {
+            if node == 1 {
+                config.store.capacity = DataVolume(16 << 20);
+            }
+        });
+        line.register(1);
+        line.run(seconds(2));
+        line.send(content(1, 30 * MIB));
+        line.send(content(2, 100_000));
+        line.run(seconds(5));
+        assert!(line.heard[1] < 10 * MIB as u64, "{layer:?}: {} bytes sent in vain", line.heard[1]);
+        assert!(line.delivered == [content(2, 100_000)], "{layer:?}");
+        assert_eq!(line.node(0).status(line.now).bundles, 1, "{layer:?}");
+        assert_eq!(line.node(1).status(line.now).bundles, 0, "{layer:?}");
+        line.tell(0, Input::LinkDown { link: LinkId(0) });
+        line.run(seconds(7200));
+        assert_eq!(line.node(1).store_usage().bytes, 0, "{layer:?}");
+    }
+}
+
+/// The last of two contacts takes the rest. Long pieces pass twice, short ones are read once.
+#[test]
+fn pieces_leave_from_disk_with_the_right_check_sums() {
+    const PLAN: &str = "contact 1 2 +5..+9 rate 50 Mbit/s\ncontact 2 1 +5..+9 rate 50 Mbit/s\n\
+        contact 1 2 +20..+40 rate 50 Mbit/s\ncontact 2 1 +20..+40 rate 50 Mbit/s";
+    for layer in LAYERS {
+        let mut line = Line::new(layer, 2, |_, config| {
+            let plan = contact_plan::parse(PLAN).expect("a plan").plan;
+            config.plan = Some(PlanIndex::new(plan).into());
+        });
+        line.register(1);
+        let payload = content(1, 36 * MIB);
+        line.send(payload.clone());
+        line.run(seconds(60));
+        assert!(line.delivered == [payload], "{layer:?}: {} delivered", line.delivered.len());
+        let piece = |(_, event): &(usize, Event)| match event {
+            Event::Fragmented { length, .. } => Some(*length),
+            _ => None,
+        };
+        let pieces: Vec<u64> = line.events.iter().filter_map(piece).collect();
+        assert!(matches!(pieces[..], [first, rest] if first > 17 << 20 && rest < 16 << 20), "{layer:?}: {pieces:?}");
+        line.assert_empty();
+    }
+}
+
+#[test]
+fn a_bundle_deleted_while_it_leaves_is_nowhere_in_the_end() {
+    for layer in LAYERS {
+        let mut line = Line::new(layer, 2, |_, _| {});
+        line.register(1);
+        line.run(seconds(2));
+        line.tell(0, Input::LinkDown { link: LinkId(0) });
+        line.send(content(1, 30 * MIB));
+        line.run(seconds(2));
+        line.tell(0, Input::LinkUp { link: LinkId(0) });
+        assert!(line.run_until(seconds(10), |line| line.heard[1] > 5 * MIB as u64), "{layer:?}");
+        let bundle = line.node(0).bundles(line.now, 1)[0].handle;
+        line.tell(0, Input::Admin(AdminInput::Cancel { bundle }));
+        line.send(content(2, 100_000));
+        line.run(seconds(100));
+        assert!(line.delivered == [content(2, 100_000)], "{layer:?}: {} delivered", line.delivered.len());
+        assert!(line.heard[1] < 12 * MIB as u64, "{layer:?}: {} bytes sent", line.heard[1]);
+        line.assert_empty();
+    }
+}

@@ -1,0 +1,185 @@
+//! Whole nodes speak a second version of the bundle protocol, whose wire format shares nothing with
+//! BPv7: no part of a node but its codecs knows what a bundle looks like on the wire.
+
+mod line;
+mod stub;
+
+use farlink_base::{
+    BundleMeta, Bytes, BytesMut, CreationTimestamp, DeleteReason, DtnTime, Duration, Event, Hop, Malformed, Payload,
+    Refusal,
+};
+use farlink_bpa::{Draft, Record, Status};
+use farlink_bundle::Encoded;
+use farlink_stack::{BpV7, Codec, Config, Opening};
+use line::{Layer, Line, content};
+use std::ops::Range;
+use std::sync::{Arc, Mutex};
+use stub::{Seen, Stub};
+
+const LAYERS: [Layer; 2] = [Layer::TcpclV4, Layer::Ltp];
+
+/// Bundles as they came, byte for byte.
+type Wire = Arc<Mutex<Vec<Bytes>>>;
+
+/// BPv7 that keeps what it reads.
+struct Spy(BpV7, Wire);
+impl Codec for Spy {
+    fn version(&self) -> u8 {
+        self.0.version()
+    }
+    fn recognises(&self, first: u8) -> bool {
+        self.0.recognises(first)
+    }
+    fn begin(&self, prefix: &Payload) -> Result<Option<Opening>, Malformed> {
+        self.0.begin(prefix)
+    }
+    fn read(&self, rope: &Payload) -> Result<(BundleMeta, Hop), Malformed> {
+        self.1.lock().expect("nobody panicked").extend(rope.to_bytes());
+        self.0.read(rope)
+    }
+    fn read_parts(&self, head: &Bytes, payload: Payload, tail: &Bytes) -> Result<(BundleMeta, Hop), Malformed> {
+        self.0.read_parts(head, payload, tail)
+    }
+    fn tail(&self, bundle: &BundleMeta) -> Bytes {
+        self.0.tail(bundle)
+    }
+    fn render(&self, b: &BundleMeta, p: Payload, h: &Hop, cut: Option<Range<u64>>, room: &mut BytesMut) -> Encoded {
+        self.0.render(b, p, h, cut, room)
+    }
+    fn size(&self, bundle: &BundleMeta, hop: &Hop, cut: Option<Range<u64>>) -> u64 {
+        self.0.size(bundle, hop, cut)
+    }
+    fn make(&self, draft: Draft, creation: CreationTimestamp, payload: Payload) -> Result<BundleMeta, Refusal> {
+        self.0.make(draft, creation, payload)
+    }
+    fn whole(&self, first: &BundleMeta, payload: Payload) -> BundleMeta {
+        self.0.whole(first, payload)
+    }
+    fn status_report(&self, about: &BundleMeta, status: Status, why: DeleteReason, at: Option<DtnTime>) -> Payload {
+        self.0.status_report(about, status, why, at)
+    }
+    fn hello(&self, content: &[u8]) -> Payload {
+        self.0.hello(content)
+    }
+    fn record(&self, payload: &[u8]) -> Record {
+        self.0.record(payload)
+    }
+}
+
+fn v7(config: &Config, wire: &Wire) -> Box<dyn Codec> {
+    let codec = BpV7 { profile: config.profile, crc: config.crc, accel: config.accel };
+    Box::new(Spy(codec, wire.clone()))
+}
+fn sorted(mut payloads: Vec<Bytes>) -> Vec<Bytes> {
+    payloads.sort();
+    payloads
+}
+
+#[test]
+fn bundles_of_the_second_version_cross_two_hops_with_age_and_hops_and_a_restart_between() {
+    for layer in LAYERS {
+        let seen: [Seen; 3] = Default::default();
+        let hops = seen.clone();
+        let speak = Box::new(move |node: usize, _: &Config| vec![Box::new(Stub(hops[node].clone())) as Box<dyn Codec>]);
+        let mut line = Line::speaking(layer, 3, |_, _| {}, speak);
+        line.kill(2);
+        line.run(Duration::from_secs(1));
+        // The longest goes to disk while it arrives.
+        let sent: Vec<Bytes> = [0, 3, 40_000, 3_000_000].map(|len| content(len as u64, len)).into();
+        sent.iter().for_each(|payload| line.send(payload.clone()));
+        line.run(Duration::from_secs(9));
+        assert_eq!((line.accepted, line.node(1).status(line.now).bundles), (4, 4), "{layer:?}: they wait half-way");
+        line.kill(1);
+        line.start(1);
+        line.start(2);
+        line.register(2);
+        line.run(Duration::from_secs(60));
+        assert!(sorted(line.delivered.clone()) == sorted(sent), "{layer:?}: {} delivered", line.delivered.len());
+        line.assert_empty();
+        let recovered = line.events.iter().filter(|(_, event)| matches!(event, Event::Recovered { .. })).count();
+        assert_eq!(recovered, 4, "{layer:?}: read back from the store");
+        let of = |node: usize| seen[node].lock().unwrap().clone();
+        assert!(of(1).len() == 4 && of(1).iter().all(|hop| hop.hops == 1 && hop.age_ms < 2000), "{:?}", of(1));
+        assert!(of(2).len() == 4, "{layer:?}: {:?}", of(2));
+        for hop in of(2) {
+            assert!(hop.hops == 2 && (8000..60_000).contains(&hop.age_ms), "{layer:?}: {hop:?}");
+            assert_eq!(hop.previous.to_string(), "ipn:2.0", "said after a restart too (RFC 9171 5.4 step 4)");
+        }
+    }
+}
+
+#[test]
+fn a_node_that_speaks_both_forwards_each_as_it_came() {
+    for layer in LAYERS {
+        let wires: [Wire; 4] = Default::default();
+        let seen = Seen::default();
+        let (heard, hops) = (wires.clone(), seen.clone());
+        // The first node speaks BPv7, the second makes bundles of the other version and forwards both.
+        let speak = Box::new(move |node: usize, config: &Config| {
+            let seen = if node == 3 { hops.clone() } else { Seen::default() };
+            let mut codecs = vec![v7(config, &heard[node]), Box::new(Stub(seen)) as Box<dyn Codec>];
+            match node {
+                0 => drop(codecs.pop()),
+                1 => codecs.reverse(),
+                _ => {}
+            }
+            codecs
+        });
+        let plain = |_: usize, config: &mut Config| {
+            (config.previous_node_block, config.hop_limit) = (false, 0);
+        };
+        let mut line = Line::speaking(layer, 4, plain, speak);
+        line.register(3);
+        line.run(Duration::from_secs(10));
+        let mut sent = Vec::new();
+        for n in 0..20 {
+            let payload = content(n, 1 + 3000 * n as usize);
+            line.send_from((n % 2) as usize, payload.clone());
+            sent.push(payload);
+        }
+        line.run(Duration::from_secs(60));
+        assert!(sorted(line.delivered.clone()) == sorted(sent), "{layer:?}: {} delivered", line.delivered.len());
+        line.assert_empty();
+        let of = |node: usize| sorted(wires[node].lock().unwrap().clone());
+        assert_eq!((of(1).len(), seen.lock().unwrap().len()), (10, 10), "{layer:?}");
+        assert!(of(1) == of(2) && of(2) == of(3), "{layer:?}: not a byte of BPv7 changed on the way");
+        assert!(!line.events.iter().any(|(_, event)| matches!(event, Event::Malformed { .. })));
+    }
+}
+
+#[test]
+fn a_node_that_does_not_speak_it_says_so_and_takes_all_else() {
+    for layer in LAYERS {
+        let speak = Box::new(move |node: usize, config: &Config| {
+            let mut codecs = vec![v7(config, &Wire::default())];
+            if node == 1 {
+                codecs.insert(0, Box::new(Stub::default()));
+            }
+            codecs
+        });
+        let mut line = Line::speaking(layer, 3, |_, _| {}, speak);
+        line.register(2);
+        line.run(Duration::from_secs(10));
+        let mut sent = Vec::new();
+        for n in 0..12 {
+            let payload = content(n, 1 + 3000 * n as usize);
+            if n % 4 == 1 {
+                line.send_from(1, payload);
+            } else {
+                line.send(payload.clone());
+                sent.push(payload);
+            }
+        }
+        line.run(Duration::from_secs(60));
+        assert!(sorted(line.delivered.clone()) == sorted(sent), "{layer:?}: {} delivered", line.delivered.len());
+        let said: Vec<_> = line.events.iter().filter(|(_, event)| matches!(event, Event::Malformed { .. })).collect();
+        assert!(said.len() >= 3, "{layer:?}: {said:?}");
+        for (node, event) in said {
+            let Event::Malformed { link, offset, reason } = event else { continue };
+            assert_eq!((*node, link.is_some(), *offset), (2, true, 0), "{layer:?}");
+            assert_eq!(*reason, "a BPv7 bundle begins with the byte 9f");
+        }
+        let held = [0, 1, 2].map(|node| line.node(node).status(line.now).bundles);
+        assert_eq!(held, [0, 3, 0], "{layer:?}: what was not taken stays where it was");
+    }
+}

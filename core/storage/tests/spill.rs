@@ -1,0 +1,233 @@
+//! Ropes of extents: they stay good wherever compaction moves their records, ranges of them are read
+//! alone, and a spill that cannot be kept leaves nothing.
+
+mod common;
+use common::{Known, World, disk::Disk, small};
+use farlink_base::store::{BundleStore, DiskError, Input, Output};
+use farlink_base::{Bytes, Chunk, Duration, Extent, Payload, Refusal};
+use farlink_storage::Config;
+
+fn world(config: Config, seed: u64) -> World {
+    let mut world = World::open(config, Disk::default(), seed);
+    world.settle();
+    world
+}
+/// A bundle that arrived in pieces, on disk.
+fn spilled(world: &mut World) -> u64 {
+    world.spill();
+    world.settle();
+    world.finish_spills_surely();
+    world.settle();
+    world.next_bundle - 1
+}
+fn known(world: &World, number: u64) -> &Known {
+    &world.known[&number]
+}
+
+#[test]
+fn ropes_given_once_are_good_wherever_their_records_have_gone() {
+    let mut world = world(Config { segment_bytes: 16 * 1024, ..small(512 * 1024) }, 3);
+    let (mut kept, mut passing) = (Vec::new(), Vec::new());
+    for n in 0..6 {
+        kept.push(if n % 2 == 0 { spilled(&mut world) } else { world.put(700 + 900 * n) });
+        passing.extend((0..5).map(|_| world.put(5000)));
+        world.settle();
+    }
+    let ropes: Vec<(Payload, Bytes)> =
+        kept.iter().map(|n| (known(&world, *n).rope.clone(), known(&world, *n).payload.clone())).collect();
+    assert!(ropes.iter().all(|(rope, _)| rope.is_stored()));
+    let files: Vec<u32> = world.disk.files.keys().copied().collect();
+    // Everything around them comes and goes, so that their files are emptied.
+    passing.into_iter().for_each(|number| world.delete(number, false));
+    for _ in 0..300 {
+        let number = world.put(3000);
+        world.settle();
+        world.delete(number, false);
+    }
+    world.settle();
+    assert!(files.iter().any(|file| !world.disk.files.contains_key(file)), "nothing was compacted");
+    for (rope, bytes) in &ropes {
+        for _ in 0..20 {
+            let start = world.rng.below(rope.len());
+            let len = 1 + world.rng.below(rope.len() - start);
+            let range = world.load_rope(rope.slice(start, len)).unwrap();
+            assert_eq!(range, bytes[start as usize..(start + len) as usize]);
+        }
+    }
+    // A whole made of parts of several, with bytes and patterns between.
+    let (mut rope, mut bytes) = (Payload::from(&b"begin"[..]), b"begin".to_vec());
+    for (part, content) in &ropes {
+        rope.append(part.slice(10, 300));
+        bytes.extend_from_slice(&content[10..310]);
+        rope.append(Payload::fill(4, 50));
+        bytes.extend_from_slice(&Payload::fill(4, 50).to_bytes().unwrap());
+    }
+    assert_eq!(world.load_rope(rope).unwrap(), bytes);
+}
+
+#[test]
+fn what_is_asked_for_is_read_although_it_is_deleted_meanwhile() {
+    let mut world = world(small(300_000), 5);
+    let numbers: Vec<u64> = (0..40).map(|_| world.put(900)).collect();
+    world.settle();
+    // More than are read at once: the last ones wait.
+    for number in &numbers {
+        world.load(*number);
+    }
+    for number in &numbers {
+        world.delete(*number, false);
+    }
+    world.settle();
+    for number in &numbers {
+        let loaded = world.loaded[number].as_ref().unwrap();
+        assert_eq!(loaded.to_bytes().unwrap(), known(&world, *number).payload);
+    }
+    let rope = known(&world, numbers[0]).rope.clone();
+    assert_eq!(world.load_rope(rope), Err(Refusal::Unknown), "asked for after it was deleted");
+    let nowhere = |record| {
+        let mut rope = Payload::new();
+        rope.push(Chunk::Stored { extent: Extent { record, offset: 0 }, len: 5 });
+        rope
+    };
+    assert_eq!(world.load_rope(nowhere(Extent::SPILL | 9)), Err(Refusal::Unknown));
+    let number = world.put(4);
+    world.settle();
+    assert_eq!(world.load_rope(nowhere(number)), Err(Refusal::Unknown), "beyond its end");
+}
+
+#[test]
+fn an_error_that_may_pass_is_told_apart_from_damage() {
+    let mut world = world(small(300_000), 6);
+    let numbers = [world.put(900), spilled(&mut world)];
+    world.settle();
+    for number in numbers {
+        let rope = known(&world, number).rope.clone();
+        world.disk.fail = Some((0..u64::MAX, DiskError::Io));
+        assert_eq!(world.load_rope(rope.clone()), Err(Refusal::StoreFailed));
+        world.disk.fail = None;
+        assert_eq!(world.load_rope(rope.clone()).unwrap(), known(&world, number).payload);
+        let before = world.disk.clone();
+        for file in world.disk.files.values_mut() {
+            for byte in &mut file.cache[128..] {
+                *byte ^= 1;
+            }
+        }
+        assert_eq!(world.load_rope(rope.clone()), Err(Refusal::Damaged));
+        world.disk = before;
+        assert_eq!(world.load_rope(rope).unwrap(), known(&world, number).payload);
+    }
+}
+
+#[test]
+fn a_spill_that_cannot_be_written_is_refused_once_and_leaves_nothing() {
+    for error in [DiskError::Full, DiskError::Io] {
+        let mut world = world(small(300_000), 7);
+        world.put(100);
+        world.settle();
+        let usage = world.store.usage();
+        let mut out = Vec::new();
+        let tell = |world: &mut World, part: u8, out: &mut Vec<Output>| {
+            let data = Payload::from(vec![part; 1000]);
+            world.store.handle(world.now, Input::Spill { spill: 1, quota: 0, data }, out);
+        };
+        tell(&mut world, 1, &mut out);
+        tell(&mut world, 2, &mut out);
+        world.disk.fail = Some((0..u64::MAX, error));
+        let mut refusals = 0;
+        for _ in 0..200 {
+            for output in std::mem::take(&mut out) {
+                match output {
+                    Output::Disk(op) => world.outstanding.push(op),
+                    Output::Spilled { result, .. } => {
+                        assert!(result.is_err());
+                        refusals += 1;
+                        // What comes now is forgotten.
+                        tell(&mut world, 3, &mut out);
+                    }
+                    _ => {}
+                }
+            }
+            if let Some(op) = world.disk.choose(&mut world.outstanding, &mut world.rng) {
+                let result = world.disk.perform(op.action, &mut world.rng);
+                let done = farlink_base::store::DiskDone { id: op.id, result };
+                world.store.handle(world.now, Input::DiskDone(done), &mut out);
+            } else if let Some(at) = world.store.next_timeout() {
+                world.now = world.now.max(at);
+                world.store.handle(world.now, Input::Wake, &mut out);
+            }
+        }
+        assert_eq!(refusals, 1);
+        world.disk.fail = None;
+        world.now += Duration::from_secs(10);
+        world.input(Input::DropSpill { spill: 1 });
+        world.settle();
+        // The number may be used again, and all the room is there.
+        let number = spilled(&mut world);
+        assert!(known(&world, number).stored);
+        world.delete(number, false);
+        world.settle();
+        assert_eq!(world.store.usage().bytes, usage.bytes);
+        world.reopen(world.disk.killed(), "after a failed spill");
+    }
+}
+
+#[test]
+fn spilled_bytes_count_to_a_quota_before_and_after_they_are_a_bundle() {
+    let mut world = world(Config { quota_bytes: 3000, ..small(300_000) }, 8);
+    let spill = |world: &mut World, spill: u64, len: usize| {
+        let data = Payload::from(vec![1; len]);
+        let mut out = Vec::new();
+        world.store.handle(world.now, Input::Spill { spill, quota: 1, data }, &mut out);
+        let refused = out.iter().any(|o| matches!(o, Output::Spilled { result: Err(Refusal::NoResources), .. }));
+        out.into_iter().for_each(|o| {
+            if let Output::Disk(op) = o {
+                world.outstanding.push(op)
+            }
+        });
+        world.settle();
+        !refused
+    };
+    assert!(spill(&mut world, 100, 2000) && spill(&mut world, 100, 900));
+    assert!(!spill(&mut world, 101, 200), "2900 of 3000 are taken");
+    world.input(Input::DropSpill { spill: 101 });
+    world.input(Input::DropSpill { spill: 100 });
+    assert!(spill(&mut world, 100, 2500), "given back");
+    world.input(Input::DropSpill { spill: 100 });
+}
+
+#[test]
+fn a_spill_no_bundle_took_is_garbage_after_a_restart() {
+    let mut world = world(small(100_000), 9);
+    for round in 0..30 {
+        for _ in 0..6 {
+            world.spill();
+        }
+        world.settle();
+        assert!(world.arriving.values().all(|arriving| !arriving.failed()), "round {round}: no room");
+        world = World::open(world.config, world.disk.killed(), round);
+        world.settle();
+        assert_eq!(world.store.usage().bytes, 0);
+    }
+}
+
+#[test]
+fn a_long_bundle_is_read_a_window_at_a_time() {
+    const BLOCK: usize = 1 << 20;
+    let mut world = World::open(Config::new(1 << 30), Disk::default(), 10);
+    world.settle();
+    let bytes = world.bytes(5 * BLOCK as u64 + 99);
+    world.spill_parts(bytes.chunks(BLOCK).map(<[u8]>::to_vec).collect());
+    world.settle();
+    world.finish_spills_surely();
+    world.settle();
+    let (rope, payload) = (known(&world, 1).rope.clone(), known(&world, 1).payload.clone());
+    assert_eq!(rope.chunks().len(), 2, "one range of the spill and the bytes of the last piece: {rope:?}");
+    let reads = |world: &World| world.disk.count;
+    for at in [0, BLOCK - 1, 3 * BLOCK - 1] {
+        let before = reads(&world);
+        let range = world.load_rope(rope.slice(at as u64, BLOCK as u64)).unwrap();
+        assert_eq!(range, payload[at..at + BLOCK]);
+        assert!(reads(&world) - before <= 2, "{} reads", reads(&world) - before);
+    }
+    assert_eq!(world.load_rope(rope).unwrap(), payload);
+}

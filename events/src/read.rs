@@ -1,0 +1,115 @@
+//! An event being read: the fields of one line, or made-up ones that tell which were asked for.
+
+use crate::names::{self, Names};
+use farlink_base::NodeId;
+use serde_json::{Map, Value};
+use std::borrow::Cow;
+use std::cell::RefCell;
+use std::collections::HashSet;
+use std::sync::Mutex;
+
+/// The fields of one event.
+pub struct Line<'a> {
+    /// Absent in a sample.
+    fields: Option<Map<String, Value>>,
+    asked: RefCell<Vec<String>>,
+    pub(crate) names: &'a Names,
+}
+
+impl<'a> Line<'a> {
+    pub fn parse(json: &str, names: &'a Names) -> Result<Self, String> {
+        let fields = serde_json::from_str(json).map_err(|why| why.to_string())?;
+        Ok(Line { fields: Some(fields), asked: RefCell::default(), names })
+    }
+    /// Answers every question with something that fits, no number twice.
+    pub fn sample(names: &'a Names) -> Self {
+        Line { fields: None, asked: RefCell::default(), names }
+    }
+    /// The fields asked for, a `?` behind those that may be absent.
+    pub fn asked(&self) -> Vec<String> {
+        self.asked.borrow().clone()
+    }
+    fn value<T>(&self, name: &str, read: impl Fn(&Value) -> Option<T>, sample: impl Fn(u64) -> T) -> Result<T, String> {
+        match &self.fields {
+            Some(fields) => fields.get(name).and_then(read).ok_or_else(|| format!("`{name}` is missing or wrong")),
+            None => {
+                let mut asked = self.asked.borrow_mut();
+                if !asked.iter().any(|known| known.trim_end_matches('?') == name) {
+                    asked.push(name.into());
+                }
+                Ok(sample(asked.len() as u64))
+            }
+        }
+    }
+    /// Whether an optional field is there.
+    pub fn has(&self, name: &str) -> bool {
+        match &self.fields {
+            Some(fields) => fields.contains_key(name),
+            None => {
+                self.asked.borrow_mut().push(format!("{name}?"));
+                true
+            }
+        }
+    }
+    pub fn number(&self, name: &str) -> Result<u64, String> {
+        self.value(name, Value::as_u64, |n| n)
+    }
+    pub fn signed(&self, name: &str) -> Result<i64, String> {
+        self.value(name, Value::as_i64, |n| -(n as i64))
+    }
+    pub fn flag(&self, name: &str) -> Result<bool, String> {
+        self.value(name, Value::as_bool, |_| true)
+    }
+    pub fn text(&self, name: &str, sample: &str) -> Result<Cow<'_, str>, String> {
+        let own = |value: &Value| value.as_str().map(|text| Cow::Owned(text.to_string()));
+        self.value(name, own, |_| Cow::Owned(sample.to_string()))
+    }
+    pub fn endpoint(&self, name: &str) -> Result<(NodeId, u64), String> {
+        let text = self.text(name, "ipn:7.9")?;
+        names::parse_endpoint(&text).ok_or_else(|| format!("`{name}`: `{text}` is no endpoint"))
+    }
+}
+
+/// Reasons kept for good at most; an events file has a few dozen.
+const REASONS: usize = 1000;
+
+/// The text as one that lives as long as the process: events carry reasons as such.
+pub fn interned(text: &str) -> &'static str {
+    static KNOWN: Mutex<Option<HashSet<&'static str>>> = Mutex::new(None);
+    let mut known = KNOWN.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    let known = known.get_or_insert_default();
+    if let Some(found) = known.get(text) {
+        return found;
+    }
+    if known.len() >= REASONS {
+        return "one reason more than are kept";
+    }
+    let kept: &'static str = Box::leak(text.to_string().into_boxed_str());
+    known.insert(kept);
+    kept
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_wrong_with_a_line_is_said() {
+        let names = Names::sample();
+        let said = |json: &str| names.read(json).unwrap_err();
+        assert!(said("not json").contains("expected"), "{}", said("not json"));
+        assert!(said("{}").contains("`time_ns` is missing"));
+        assert!(said("{\"time_ns\":1,\"event\":\"exploded\"}").contains("no event `exploded`"));
+        assert!(said("{\"time_ns\":1,\"event\":\"link_down\",\"link\":\"mars\"}").contains("no link is called `mars`"));
+        assert!(
+            said("{\"time_ns\":1,\"event\":\"created\",\"bundle\":\"7\"}").contains("`bundle` is missing or wrong")
+        );
+        assert!(said("{\"time_ns\":1,\"event\":\"store_failed\",\"file\":5000000000}").contains("`file`"));
+    }
+
+    #[test]
+    fn the_same_reason_is_kept_once() {
+        let (one, two) = (interned("why"), interned(&String::from("why")));
+        assert!(std::ptr::eq(one, two));
+    }
+}

@@ -1,0 +1,175 @@
+//! The table of events: name, what a log says, what it means, and fields.
+
+use crate::field::Field;
+use crate::names::Names;
+use crate::read::Line;
+use crate::write::Out;
+use farlink_base::Event;
+use std::fmt::Write;
+
+/// An event as people and programs know it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct EventInfo {
+    /// Name in files and tables.
+    pub name: &'static str,
+    /// The beginning of its log line.
+    pub sentence: &'static str,
+    /// What it means.
+    pub help: &'static str,
+}
+
+/// `a / b` is an endpoint, written as one field `a`; `(x)` is a variant that holds a whole struct.
+macro_rules! schema {
+    ($( $variant:ident $name:literal $sentence:literal $help:literal
+        { $( $field:ident $(/ $service:ident)? ),* } $(($group:ident))?; )*) => {
+        /// All events, in the order of references.
+        pub const EVENTS: &[EventInfo] =
+            &[$( EventInfo { name: $name, sentence: $sentence, help: $help } ),*];
+
+        /// What an event is called, and what that means.
+        pub fn info(event: &Event) -> EventInfo {
+            match event {
+                $( Event::$variant { .. } => EventInfo { name: $name, sentence: $sentence, help: $help }, )*
+            }
+        }
+
+        /// Writes all fields of an event.
+        pub(crate) fn write(event: &Event, out: &mut Out<'_>) {
+            match event {
+                $( Event::$variant { $( $field $(, $service)?, )* $( 0: $group )? } => {
+                    $( schema!(@write out, $field $(, $service)?); )*
+                    $( $group.write("", out); )?
+                } )*
+            }
+        }
+
+        /// Reads the fields of the event of this name.
+        pub(crate) fn read(name: &str, line: &Line<'_>) -> Result<Event, String> {
+            match name {
+                $( $name => {
+                    $( schema!(@read line, $field $(, $service)?); )*
+                    $( let $group = Field::read("", line)?; )?
+                    Ok(Event::$variant { $( $field $(, $service)?, )* $( 0: $group )? })
+                } )*
+                other => Err(format!("there is no event `{other}`")),
+            }
+        }
+    };
+    (@write $out:ident, $field:ident) => { $field.write(stringify!($field), $out) };
+    (@write $out:ident, $node:ident, $service:ident) => { $out.endpoint(stringify!($node), *$node, *$service) };
+    (@read $line:ident, $field:ident) => { let $field = Field::read(stringify!($field), $line)?; };
+    (@read $line:ident, $node:ident, $service:ident) => {
+        let ($node, $service) = $line.endpoint(stringify!($node))?;
+    };
+}
+
+schema! {
+    Seen "seen" "bundle seen"
+        "The bundle got its number here: always the first event about it, and the only one with its identity."
+        { bundle, key, destination / destination_service, payload, size, priority, lifetime_ms };
+    Created "created" "bundle created" "An application here created the bundle." { bundle };
+    Received "received" "bundle received" "The bundle arrived whole over a link." { bundle, link, from };
+    Recovered "recovered" "bundle recovered" "The bundle was found in the store after a restart." { bundle };
+    Accepted "accepted" "bundle accepted" "The bundle is kept, and was acknowledged." { bundle };
+    Routed "routed" "bundle routed" "The router chose a link and a neighbour." { bundle, link, next_hop };
+    Waiting "waiting" "bundle waits" "There is no way to go for now." { bundle };
+    Transmitting "transmitting" "bundle handed to its layer" "The bundle was handed to the convergence layer."
+        { bundle, link };
+    Forwarded "forwarded" "bundle forwarded" "The neighbour confirmed it, or the layer cannot know and it left."
+        { bundle, link };
+    ForwardFailed "forward_failed" "bundle came back" "The layer gave it back; it will be routed again."
+        { bundle, link };
+    Delivered "delivered" "bundle delivered" "An application here took the bundle." { bundle };
+    Deleted "deleted" "bundle deleted"
+        "The bundle left this node; the reason says why, `done` after delivery or confirmation." { bundle, reason };
+    Fragmented "fragmented" "piece of a bundle leaves" "A piece of the bundle's payload leaves as a fragment."
+        { bundle, link, offset, length };
+    Reassembled "reassembled" "bundle joined from fragments" "Fragments were joined to this bundle." { bundle };
+    Refused "refused" "bundle refused" "Something offered was not taken." { link, key, reason };
+    LinkUp "link_up" "link up" "A link may carry bundles." { link, peer };
+    LinkDown "link_down" "link down" "A link may not." { link };
+    Malformed "malformed" "malformed data thrown away" "Wire data that did not parse was thrown away."
+        { link, offset, reason };
+    LtpSegment "ltp_segment" "LTP segment"
+        "An LTP segment left or arrived; only when the scenario asks for segments." {} (segment);
+    LtpSessionEnd "ltp_session_end" "LTP session ended"
+        "An LTP session ended; the reason says whether it was cancelled." { link, engine, session, cancelled };
+    ClockStepped "clock_stepped" "the wall clock stepped" "The wall clock jumped." { step_ms };
+    StoreDamage "store_damage" "damaged record left out of the store"
+        "A damaged record was found in the store and left out." { file, offset, len };
+    StoreFailed "store_failed" "disk operation failed"
+        "A disk operation failed; the store refuses work until the disk answers again." { file };
+}
+
+/// Whether a line of an events file is about this event, without reading the rest of it.
+pub fn is_event(line: &[u8], name: &str) -> bool {
+    let word = format!("\"event\":\"{name}\"");
+    line.windows(word.len()).any(|window| window == word.as_bytes())
+}
+
+/// The fields of every event as a Markdown table.
+pub fn reference() -> String {
+    let mut out = String::from("| event | fields | meaning |\n|---|---|---|\n");
+    let names = Names::sample();
+    for event in EVENTS {
+        let line = Line::sample(&names);
+        let known = read(event.name, &line).is_ok();
+        debug_assert!(known, "{}", event.name);
+        let _ = writeln!(out, "| `{}` | {} | {} |", event.name, line.asked().join(", "), event.help);
+    }
+    out
+}
+
+/// One event of each kind, no two numbers in it alike: for tests of whoever tells events.
+pub fn samples() -> Vec<Event> {
+    let names = Names::sample();
+    EVENTS.iter().filter_map(|event| read(event.name, &Line::sample(&names)).ok()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use farlink_base::{BundleHandle, BundleKey, Instant, LinkId, NodeId, Refusal};
+
+    #[test]
+    fn every_event_that_is_written_is_read_back() {
+        let names = Names::sample();
+        let samples = samples();
+        assert_eq!(samples.len(), EVENTS.len());
+        for (event, known) in samples.iter().zip(EVENTS) {
+            assert_eq!(info(event), *known);
+            let text = names.json(Instant(9), 11, event);
+            assert!(is_event(text.as_bytes(), known.name), "{text}");
+            assert_eq!(names.read(&text), Ok((Instant(9), *event)), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_an_event_may_lack_is_read_back_as_absent() {
+        let names = Names::sample();
+        let key = BundleKey { source: NodeId::named("mars"), service: 0x2a, time: 0, sequence: 0, fragment: None };
+        for event in [
+            Event::Refused { link: None, key: None, reason: Refusal::Duplicate },
+            Event::Refused { link: Some(LinkId(LinkId::DYNAMIC | 5)), key: Some(key), reason: Refusal::Expired },
+            Event::Malformed { link: None, offset: u64::MAX, reason: "a \"quoted\" reason" },
+            Event::ClockStepped { step_ms: -3 },
+            Event::Received { bundle: BundleHandle(u64::MAX), link: LinkId(0), from: NodeId::named("moon") },
+        ] {
+            let text = names.json(Instant(0), 0, &event);
+            assert_eq!(names.read(&text), Ok((Instant(0), event)), "{text}");
+        }
+    }
+
+    #[test]
+    fn references_name_every_field_and_which_may_be_absent() {
+        let text = reference();
+        assert_eq!(text.lines().count(), EVENTS.len() + 2);
+        for row in [
+            "| `seen` | bundle, source, created_ms, sequence, fragment_offset?, fragment_length?, destination, payload, size, priority, lifetime_ms |",
+            "| `refused` | link?, source?, created_ms, sequence, fragment_offset?, fragment_length?, reason |",
+            "| `store_damage` | file, offset, len |",
+        ] {
+            assert!(text.contains(row), "{row}\n{text}");
+        }
+    }
+}

@@ -1,0 +1,59 @@
+//! An event being written: a JSON object, or the words of a log line.
+
+use crate::names::{self, Names};
+use farlink_base::{BundleKey, NodeId};
+use std::fmt::{Display, Write};
+
+/// Takes the fields of one event.
+pub struct Out<'a> {
+    text: String,
+    is_json: bool,
+    pub(crate) names: &'a Names,
+}
+
+impl<'a> Out<'a> {
+    pub fn json(names: &'a Names) -> Self {
+        let mut text = String::with_capacity(256);
+        text.push('{');
+        Out { text, is_json: true, names }
+    }
+    pub fn sentence(names: &'a Names, beginning: &str) -> Self {
+        Out { text: beginning.into(), is_json: false, names }
+    }
+    pub fn is_json(&self) -> bool {
+        self.is_json
+    }
+    pub fn raw(&mut self, name: &str, value: impl Display) {
+        // Writing into a string cannot fail.
+        let _ = match (self.is_json, self.text.len()) {
+            (true, 1) => write!(self.text, "\"{name}\":{value}"),
+            (true, _) => write!(self.text, ",\"{name}\":{value}"),
+            (false, _) => write!(self.text, " {name}={value}"),
+        };
+    }
+    pub fn number(&mut self, name: &str, value: u64) {
+        self.raw(name, value);
+    }
+    pub fn text(&mut self, name: &str, value: &str) {
+        if self.is_json || value.contains([' ', '"']) {
+            self.raw(name, serde_json::Value::from(value));
+        } else {
+            self.raw(name, value);
+        }
+    }
+    pub fn endpoint(&mut self, name: &str, node: NodeId, service: u64) {
+        self.text(name, &names::endpoint(node, service));
+    }
+    pub fn finish(mut self) -> String {
+        if self.is_json {
+            self.text.push('}');
+        }
+        self.text
+    }
+}
+
+/// Identity of a bundle in one word.
+pub fn identity(key: &BundleKey) -> String {
+    let fragment = key.fragment.map(|(offset, length)| format!("/{offset}+{length}")).unwrap_or_default();
+    format!("{}/{}/{}{fragment}", names::endpoint(key.source, key.service), key.time, key.sequence)
+}

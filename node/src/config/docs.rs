@@ -1,0 +1,86 @@
+//! The generated parts of `docs/reference/node.md`.
+
+use super::keys;
+use farlink_cla::registry::LAYERS;
+use farlink_config::docs::write_toml;
+use farlink_config::{Key, Section};
+use std::fmt::Write;
+
+/// A file with every key: its default, or an example where it has none.
+pub fn example() -> String {
+    let mut out = String::new();
+    write_toml(
+        &mut out,
+        keys::NODE.keys.iter().filter(|key| key.name != "routes").copied().collect::<Vec<_>>().as_slice(),
+    );
+    table(&mut out, "store", keys::STORE.help, keys::STORE.keys);
+    for (layer, sections) in LAYERS.iter().zip(keys::LAYER_SECTIONS.iter()) {
+        let keys = with_value(&sections.layer, "kind", layer.name);
+        table(
+            &mut out,
+            &format!("layer.{}", layer.name),
+            &format!("any name, and sockets of its own; {}", layer.title),
+            &keys,
+        );
+    }
+    for (layer, sections) in LAYERS.iter().zip(keys::LAYER_SECTIONS.iter()) {
+        let note = format!("any name, which the contact plan and operators use; over {}", layer.name);
+        let keys = with_value(&sections.link, "layer", layer.name);
+        table(&mut out, &format!("link.moon-{}", layer.name), &note, &keys);
+    }
+    out.push_str("\n[routes]                          # static routes, tried when the router has none\n");
+    out.push_str("\"ipn:5.*\" = \"ipn:2.0\"\n");
+    let sections = [&keys::PLAN, &keys::ROUTER, &keys::CONTROL, &keys::LIMITS, &keys::APP, &keys::API, &keys::LOG];
+    for section in sections.into_iter().chain([&keys::EVENTS]) {
+        table(&mut out, section.name, section.help, section.keys);
+    }
+    out
+}
+
+fn table(out: &mut String, name: &str, help: &str, keys: &[Key]) {
+    let _ = writeln!(out, "\n{:<33} # {}", format!("[{name}]"), help.trim_end_matches('.'));
+    write_toml(out, keys);
+}
+
+/// The keys of a section, one of them with the value an example needs.
+fn with_value(section: &Section, name: &str, value: &'static str) -> Vec<Key> {
+    let set = |key: &Key| {
+        if key.name == name { Key { default: farlink_config::Fallback::Is(value), ..*key } } else { *key }
+    };
+    section.keys.iter().map(set).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::NodeConfig;
+    use farlink_config::docs::replace_between;
+    use std::path::Path;
+
+    #[test]
+    fn the_checked_in_reference_is_up_to_date() {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/reference/node.md");
+        let page = std::fs::read_to_string(path).unwrap();
+        let keys = format!("```toml\n{}```\n", example());
+        let made = replace_between(&page, "keys", &keys).expect("markers `keys`");
+        let made = replace_between(&made, "events", &farlink_events::reference()).expect("markers `events`");
+        if std::env::var_os("FARLINK_BLESS").is_some() {
+            std::fs::write(path, &made).unwrap();
+        }
+        let page = std::fs::read_to_string(path).unwrap();
+        assert!(page == made, "{path} is old: FARLINK_BLESS=1 cargo test -p farlink-node");
+    }
+
+    #[test]
+    fn the_documented_file_is_without_mistakes() {
+        let config = NodeConfig::parse(&example(), Path::new("dir/node.toml"))
+            .unwrap_or_else(|errors| panic!("{errors:#?}\n{}", example()));
+        assert_eq!(config.store_dir.unwrap(), Path::new("dir/store"));
+        assert_eq!((config.stack.layers.len(), config.stack.links.len()), (LAYERS.len(), LAYERS.len()));
+        assert_eq!(config.stack.routes.len(), 1);
+        assert!(config.epoch.is_some() && config.seed_given);
+        for row in keys::LIMIT_PARAMS {
+            assert_eq!((row.get)(&config.stack.limits), row.setting().default, "{}", row.name);
+        }
+    }
+}

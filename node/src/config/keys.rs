@@ -1,0 +1,242 @@
+//! Every key of a node's file: what the reader checks against, where defaults are, and what
+//! `docs/reference/node.md` is made from. Parameters of convergence layers come from the layers' own
+//! tables (`core/cla`).
+
+use farlink_base::{LayerParam, Unit, settings};
+use farlink_cla::registry::{LAYERS, LayerInfo, Medium, NAMES};
+use farlink_config::{Fallback, Key, Kind, Section, key, setting_keys};
+use farlink_stack::Limits;
+use std::sync::LazyLock;
+
+use Fallback::{Absent, Is, Required};
+use Kind::{Choice, Count, Flag, Text};
+
+const fn other(what: &'static str, example: &'static str) -> Kind {
+    Kind::Other { what, example }
+}
+
+const NODE_IDS: Kind = other("node ID, or list of them", "[\"ipn:1.0\"]");
+const NODE_ID: Kind = other("node ID", "\"ipn:2.0\"");
+const LOCAL_ADDRESS: Kind = other("address with a port", "\"127.0.0.1:4242\"");
+const API_ADDRESS: Kind = other("address with a port", "\"127.0.0.1:4280\"");
+const ROUTES: Kind = other("table: pattern = node ID", "{ \"ipn:5.*\" = \"ipn:2.0\" }");
+const SOCKET: Kind = other("file, relative to this one", "\"farlink.sock\"");
+const FOLDER: Kind = other("folder, relative to this file", "\"store\"");
+
+/// Top level.
+pub const NODE: Section = Section {
+    name: "node",
+    help: "The top of the file, before the first table.",
+    keys: &[
+        key("node_ids", NODE_IDS, Required, "The first is the node's own name, others are aliases."),
+        key("clock", Choice(CLOCKS), Is("trusted"), "Or \"untrusted\": bundles get time 0 and an age block."),
+        key("clock_error", Kind::Duration, Is("100 ms"), "Bound on the error of a trusted clock."),
+        key("crc", Choice(CRCS), Is("crc32c"), "Of blocks made here: \"crc32c\", \"crc16\", \"none\"."),
+        key("profile", Choice(PROFILES), Is("permissive"), "How arriving bundles are read: or \"strict\"."),
+        key("status_reports", Flag, Is("false"), "Whether requested status reports are generated."),
+        key("previous_node_block", Flag, Is("true"), "Put on what is forwarded."),
+        key("hop_limit", Count(0, 255), Is("64"), "Of bundles created here; 0 puts no hop count block."),
+        key("seed", Count(0, u64::MAX), Absent, "Of everything random; without it, different at every start."),
+        key("shutdown_timeout", Kind::Duration, Is("10 s"), "How long SIGTERM waits for sessions and disk."),
+        key("store", Kind::Table("store"), Absent, "Where bundles wait."),
+        key("layer", Kind::Tables("layer"), Absent, "Convergence layers, each with sockets of its own."),
+        key("link", Kind::Tables("link"), Absent, "Neighbours."),
+        key("routes", ROUTES, Absent, "Static routes, tried when the router has none."),
+        key("plan", Kind::Table("plan"), Absent, "The contact plan."),
+        key("router", Kind::Table("router"), Absent, "The router."),
+        key("control", Kind::Table("control"), Absent, "The congestion control."),
+        key("limits", Kind::Table("limits"), Absent, "Bounds."),
+        key("app", Kind::Table("app"), Absent, "The application interface."),
+        key("api", Kind::Table("api"), Absent, "The control API."),
+        key("log", Kind::Table("log"), Absent, "The log."),
+        key("events", Kind::Table("events"), Absent, "The events file."),
+    ],
+};
+/// Words of `clock`.
+pub const CLOCKS: &[&str] = &["trusted", "untrusted"];
+/// Words of `crc`.
+pub const CRCS: &[&str] = &["crc32c", "crc16", "none"];
+/// Words of `profile`.
+pub const PROFILES: &[&str] = &["permissive", "strict"];
+
+/// `[store]`.
+pub const STORE: Section = Section {
+    name: "store",
+    help: "Where bundles wait.",
+    keys: &[
+        key(
+            "kind",
+            Choice(&["durable", "memory"]),
+            Absent,
+            "Or \"memory\": gone at exit, acknowledged at once. Without it, durable where there is a `dir`.",
+        ),
+        key("dir", FOLDER, Absent, "Required for \"durable\"."),
+        key("capacity", Kind::Volume, Is("10 GB"), "Most bytes it may keep; beyond it the control decides."),
+        key(
+            "spill_from",
+            Kind::Volume,
+            Is("16 MiB"),
+            "Longer bundles go to a durable store while they arrive; \"0 B\": none.",
+        ),
+    ],
+};
+
+/// The keys every `[layer.NAME]` has; its parameters follow.
+const KIND: Key = key("kind", Choice(NAMES), Required, "Which convergence layer.");
+fn listen(layer: &LayerInfo) -> Key {
+    let example = format!("[\"0.0.0.0:{}\"]", layer.port).leak();
+    key("listen", other("addresses with ports", example), Absent, "Addresses served; without it, none.")
+}
+const OFFLOAD: Key =
+    key("offload", Flag, Is("true"), "Segmentation offload and receive coalescing where the kernel has them.");
+const OWN_NODE_ID: Key = key(
+    "node_id",
+    other("node ID", "\"ipn:1.0\""),
+    Absent,
+    "What this node says it is; without it, the first of node_ids.",
+);
+const OWN_ENGINE: Key =
+    key("engine", Count(1, u64::MAX), Absent, "Engine number; without it, the ipn number of the first of node_ids.");
+
+/// The keys every `[link.NAME]` has; its layer's parameters follow.
+const LINK: &[Key] = &[
+    key("layer", Text, Required, "Name of a [layer]."),
+    key("peer", NODE_ID, Required, "Node ID of the neighbour."),
+    key(
+        "address",
+        other("host and port", "\"moon.example:1113\""),
+        Absent,
+        "Host name or IP, resolved again on every attempt.",
+    ),
+    key("rate", Kind::Rate, Absent, "Obeyed when no contact gives one; without it, as fast as it goes."),
+    key("one_way_delay", Kind::Duration, Is("0 s"), "Used when no contact gives one."),
+];
+const PEER_NODE_ID: Key = key("node_id", NODE_ID, Absent, "What the neighbour says it is; without it, `peer`.");
+const CONNECT: Key = key("connect", Flag, Absent, "Whether this side connects; without it, when there is an address.");
+const PEER_ENGINE: Key =
+    key("engine", Count(1, u64::MAX), Absent, "The neighbour's engine number; without it, the ipn number of `peer`.");
+
+/// The sections of one convergence layer.
+pub struct LayerSections {
+    /// `[layer.NAME]`.
+    pub layer: Section,
+    /// `[link.NAME]`.
+    pub link: Section,
+}
+
+/// The sections of all convergence layers, in the order of the registry. Made once and kept for good.
+pub static LAYER_SECTIONS: LazyLock<Vec<LayerSections>> = LazyLock::new(|| LAYERS.iter().map(layer_sections).collect());
+
+fn layer_sections(layer: &LayerInfo) -> LayerSections {
+    let (of_layer, of_link): (&[Key], &[Key]) = match (layer.medium, layer.name) {
+        (_, "ltp") => (&[OFFLOAD, OWN_ENGINE], &[PEER_ENGINE]),
+        (Medium::Datagrams, _) => (&[OFFLOAD], &[]),
+        (Medium::Streams, _) => (&[OWN_NODE_ID], &[PEER_NODE_ID, CONNECT]),
+    };
+    let keys = |common: &[Key], own: &[Key], settings| -> &'static [Key] {
+        [common, own, &setting_keys(settings)].concat().leak()
+    };
+    LayerSections {
+        layer: Section {
+            name: "layer",
+            help: layer.title,
+            keys: keys(&[KIND, listen(layer)], of_layer, &layer.settings()),
+        },
+        link: Section { name: "link", help: layer.title, keys: keys(LINK, of_link, &layer.link_settings()) },
+    }
+}
+
+/// `[plan]`.
+pub const PLAN: Section = Section {
+    name: "plan",
+    help: "The contact plan.",
+    keys: &[
+        key("file", Kind::File, Absent, "ION's dialect or ours."),
+        key("epoch", Kind::Time, Absent, "Of `+s` times, when the plan declares none; without it, the start."),
+    ],
+};
+
+/// `[router]`; its parameters are the router's.
+pub const ROUTER: Section = Section {
+    name: "router",
+    help: "The router.",
+    keys: &[key("name", Text, Is("sabr"), "Its parameters follow as numbers or quantities.")],
+};
+
+/// `[control]`; its parameters are the control's.
+pub const CONTROL: Section = Section {
+    name: "control",
+    help: "The congestion control.",
+    keys: &[key("name", Text, Is("none"), "Its parameters follow as numbers or quantities.")],
+};
+
+/// `[limits]`.
+pub static LIMITS: LazyLock<Section> =
+    LazyLock::new(|| Section { name: "limits", help: "Bounds.", keys: setting_keys(&settings(LIMIT_PARAMS)).leak() });
+
+macro_rules! limit {
+    ($field:ident, $unit:ident, $help:literal) => {
+        LayerParam {
+            name: stringify!($field),
+            help: $help,
+            unit: Unit::$unit,
+            min: 1,
+            max: 1 << 50,
+            get: |limits| limits.$field as u64,
+            set: |limits, value| limits.$field = value as _,
+        }
+    };
+}
+
+/// The bounds of a node, by the names of their fields.
+pub const LIMIT_PARAMS: &[LayerParam<Limits>] = &[
+    limit!(bundle_bytes, Bytes, "Largest bundle taken."),
+    limit!(memory_bytes, Bytes, "Payload kept in memory before stored bundles stay on disk."),
+    limit!(arriving_bytes, Bytes, "Bundles that are still arriving, where they are in memory."),
+    limit!(bundles, Count, "Bundles kept."),
+    limit!(remembered, Count, "Identities remembered as delivered."),
+    limit!(registrations, Count, "Endpoints registered by applications."),
+    limit!(fragments, Count, "Fragments waiting to be joined."),
+    limit!(dynamic_links, Count, "Links opened by unconfigured peers."),
+];
+
+/// `[app]`.
+pub const APP: Section = Section {
+    name: "app",
+    help: "The application interface.",
+    keys: &[
+        key("socket", SOCKET, Absent, "AAP2 over a Unix socket; without it, none."),
+        key("listen", LOCAL_ADDRESS, Absent, "AAP2 over TCP; without it, none."),
+        key("echo", Flag, Is("true"), "Answer pings on ipn services 128, 7, 2047 and dtn /echo."),
+        key("echo_rate", Count(1, 10_000_000), Is("1000"), "Answers per second at most."),
+    ],
+};
+
+/// `[api]`.
+pub const API: Section = Section {
+    name: "api",
+    help: "The control API.",
+    keys: &[key("listen", API_ADDRESS, Absent, "Without it, off. It has no password: keep it local.")],
+};
+
+/// `[log]`.
+pub const LOG: Section = Section {
+    name: "log",
+    help: "The log.",
+    keys: &[
+        key("level", Choice(LEVELS), Is("info"), "error, warn, info, debug (one line per bundle event), trace."),
+        key("format", Choice(&["text", "json"]), Is("text"), "Or \"json\"."),
+    ],
+};
+/// Words of `level`.
+pub const LEVELS: &[&str] = &["error", "warn", "info", "debug", "trace"];
+
+/// `[events]`.
+pub const EVENTS: Section = Section {
+    name: "events",
+    help: "One JSON line per event, for measurements.",
+    keys: &[
+        key("file", other("file, relative to this one", "\"events.jsonl\""), Required, "Where."),
+        key("segments", Flag, Is("false"), "LTP segments too."),
+    ],
+};

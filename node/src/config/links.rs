@@ -1,0 +1,179 @@
+//! Convergence layers and links.
+
+use super::build::{endpoint, socket_address};
+use super::keys::{self, LayerSections};
+use super::{LayerSettings, LinkSettings};
+use farlink_base::layer::LAYERS_MAX;
+use farlink_base::{LayerId, LinkId, NodeId, apply_settings};
+use farlink_bundle::EndpointId;
+use farlink_cla::registry::{LAYERS, LayerInfo, Medium};
+use farlink_cla::{ltp, tcpcl_v4};
+use farlink_config::{Errors, Input, Reader, Tables, nearest};
+use farlink_stack::{LayerConfig, LayerKind, LinkConfig, SpanConfig};
+
+/// The `[layer.NAME]` tables.
+pub fn layers(top: &Reader<'_>, node_ids: &[EndpointId]) -> (Vec<LayerConfig>, Vec<LayerSettings>) {
+    let mut layers = Vec::new();
+    let mut settings = Vec::new();
+    for (index, (name, path, table)) in top.named_tables("layer").into_iter().enumerate() {
+        let id = LayerId(u16::try_from(index).unwrap_or(u16::MAX));
+        let (reader, info) = layer_reader(top.errors, vec![(path, table)]);
+        let Some(info) = info else { continue };
+        let datagrams = info.medium == Medium::Datagrams;
+        let Some(kind) = layer(&reader, info, id, node_ids) else { continue };
+        layers.push(LayerConfig { name: name.clone(), kind });
+        settings.push(LayerSettings {
+            name,
+            medium: info.medium,
+            listen: reader.custom("listen", addresses).unwrap_or_default(),
+            offload: datagrams && reader.flag("offload").unwrap_or_default(),
+        });
+    }
+    if layers.len() > LAYERS_MAX {
+        top.fail("layer", format!("a node has at most {LAYERS_MAX} layers"), "let links share a layer");
+    }
+    (layers, settings)
+}
+
+/// A reader with the keys of the layer that the table says it is.
+fn layer_reader<'a>(errors: &'a Errors<'a>, tables: Tables<'a>) -> (Reader<'a>, Option<&'static LayerInfo>) {
+    let first = &keys::LAYER_SECTIONS[0].layer;
+    let chosen = Reader::new(errors, first, tables.clone()).choice("kind");
+    let section = chosen.map_or(first, |index| &keys::LAYER_SECTIONS[index].layer);
+    if chosen.is_some() {
+        tables.iter().for_each(|(path, table)| Reader::check_keys(errors, path, table, &[section]));
+    }
+    (Reader::new(errors, section, tables), chosen.map(|index| &LAYERS[index]))
+}
+
+fn addresses(input: Input<'_, '_>) -> Result<Vec<std::net::SocketAddr>, String> {
+    input.texts()?.iter().map(|text| socket_address(text)).collect()
+}
+
+fn layer(reader: &Reader<'_>, info: &LayerInfo, layer: LayerId, node_ids: &[EndpointId]) -> Option<LayerKind> {
+    let given = reader.settings();
+    Some(match info.name {
+        "ltp" => {
+            let engine = engine(reader, node_ids.iter().find_map(ipn_number), "this node");
+            let mut config = ltp::Config { layer, engine, ..ltp::Config::default() };
+            apply_settings(ltp::PARAMS, &mut config, &given);
+            LayerKind::Ltp(config)
+        }
+        "tcpclv4" => {
+            let own = || node_ids.first().map(ToString::to_string).unwrap_or_default();
+            let node_id = reader.text("node_id").unwrap_or_else(own);
+            let mut config = tcpcl_v4::Config { layer, node_id, ..tcpcl_v4::Config::default() };
+            apply_settings(tcpcl_v4::PARAMS, &mut config, &given);
+            LayerKind::TcpclV4(config)
+        }
+        other => {
+            reader.fail("kind", format!("this node has no layer `{other}`"), "");
+            return None;
+        }
+    })
+}
+
+/// An engine number: given, or that of a node's ipn ID.
+fn engine(reader: &Reader<'_>, ipn: Option<u64>, whose: &str) -> u64 {
+    let engine = reader.count("engine").or(ipn);
+    if engine.is_none() && !reader.given("engine") {
+        let why = format!("missing: {whose} has no ipn number to take it from");
+        reader.fail("engine", why, "add e.g. engine = 1");
+    }
+    engine.unwrap_or_default()
+}
+
+/// The `[link.NAME]` tables.
+pub fn links(top: &Reader<'_>, layers: &[LayerConfig]) -> (Vec<LinkConfig>, Vec<LinkSettings>) {
+    let mut links = Vec::new();
+    let mut settings = Vec::new();
+    let known: Vec<String> = top.named_tables("layer").into_iter().map(|(name, ..)| name).collect();
+    for (index, (name, path, table)) in top.named_tables("link").into_iter().enumerate() {
+        let id = LinkId(u32::try_from(index).unwrap_or(0));
+        let tables = vec![(path, table)];
+        let any = Reader::new(top.errors, &keys::LAYER_SECTIONS[0].link, tables.clone());
+        let layer = layer_of(&any, layers, &known);
+        let sections = layer.and_then(|layer| sections(&layers[layer].kind));
+        let possible: Vec<_> = keys::LAYER_SECTIONS.iter().map(|sections| &sections.link).collect();
+        let possible = sections.map_or(possible, |sections| vec![&sections.link]);
+        Reader::check_keys(top.errors, &tables[0].0, table, &possible);
+        let reader = Reader::new(top.errors, sections.map_or(&keys::LAYER_SECTIONS[0].link, |s| &s.link), tables);
+        let peer = reader.custom("peer", |input| endpoint(input.text()?)).unwrap_or(EndpointId::Null);
+        let address = reader.custom("address", |input| host_and_port(input.text()?));
+        let span = layer.map(|layer| span(&reader, &layers[layer].kind, id, &peer, address.is_some()));
+        let layer = layer.unwrap_or(usize::MAX);
+        links.push(LinkConfig {
+            name: name.clone(),
+            peer,
+            layer,
+            rate: reader.rate("rate"),
+            one_way_delay: reader.duration("one_way_delay").unwrap_or_default(),
+            span: span.unwrap_or(SpanConfig::Message { wire_bytes_per_million: 1_000_000 }),
+        });
+        settings.push(LinkSettings { name, address, layer });
+    }
+    (links, settings)
+}
+
+/// The keys of a layer's links.
+fn sections(kind: &LayerKind) -> Option<&'static LayerSections> {
+    let name = match kind {
+        LayerKind::Ltp(_) => "ltp",
+        LayerKind::TcpclV4(_) => "tcpclv4",
+        LayerKind::Message => return None,
+    };
+    LAYERS.iter().position(|layer| layer.name == name).map(|index| &keys::LAYER_SECTIONS[index])
+}
+
+/// The layer a link names, of those that could be read; `known` are all the file has.
+fn layer_of(reader: &Reader<'_>, layers: &[LayerConfig], known: &[String]) -> Option<usize> {
+    let name = reader.text("layer")?;
+    let found = layers.iter().position(|layer| layer.name == name);
+    if found.is_none() && !known.contains(&name) {
+        let hint = match nearest(&name, known.iter().map(String::as_str)) {
+            Some(near) => format!("did you mean `{near}`?"),
+            None => format!("add a table [layer.{name}]"),
+        };
+        reader.fail("layer", format!("there is no layer `{name}`"), hint);
+    }
+    found
+}
+
+fn span(reader: &Reader<'_>, kind: &LayerKind, link: LinkId, peer: &EndpointId, addressed: bool) -> SpanConfig {
+    let given = reader.settings();
+    match kind {
+        LayerKind::Ltp(_) => {
+            // A peer that could not be read was reported; it has no number to miss.
+            let ipn = if *peer == EndpointId::Null { Some(0) } else { ipn_number(peer) };
+            let engine = engine(reader, ipn, "the peer");
+            let node = ipn_number(peer).map_or(NodeId::NULL, NodeId::ipn);
+            let mut span = ltp::SpanConfig { link, engine, node, ..ltp::SpanConfig::default() };
+            apply_settings(ltp::LINK_PARAMS, &mut span, &given);
+            SpanConfig::Ltp(span)
+        }
+        LayerKind::TcpclV4(_) => {
+            let connect = reader.flag("connect").unwrap_or(addressed);
+            if connect && !addressed && !reader.given("address") {
+                let why = "this side cannot connect without `address`";
+                reader.fail("connect", why, "add address = \"host:4556\"");
+            }
+            let node_id = reader.text("node_id").unwrap_or_else(|| peer.to_string());
+            let mut span = tcpcl_v4::SpanConfig { link, node_id, connect, ..tcpcl_v4::SpanConfig::default() };
+            apply_settings(tcpcl_v4::LINK_PARAMS, &mut span, &given);
+            SpanConfig::TcpclV4(span)
+        }
+        LayerKind::Message => SpanConfig::Message { wire_bytes_per_million: 1_000_000 },
+    }
+}
+
+fn host_and_port(text: &str) -> Result<String, String> {
+    let port = text.rsplit_once(':').and_then(|(host, port)| (!host.is_empty()).then(|| port.parse::<u16>().ok())?);
+    match port {
+        Some(port) if port > 0 => Ok(text.to_string()),
+        _ => Err(format!("`{text}` is not a host and a port")),
+    }
+}
+
+fn ipn_number(endpoint: &EndpointId) -> Option<u64> {
+    if let EndpointId::Ipn { node, .. } = endpoint { Some(*node) } else { None }
+}

@@ -1,0 +1,108 @@
+//! Text of rows: known words and shared names, so that no row copies any.
+
+use std::borrow::{Borrow, Cow};
+use std::cmp::Ordering;
+use std::fmt;
+use std::hash::{Hash, Hasher};
+use std::ops::Deref;
+use std::sync::Arc;
+
+/// Text in a row; cheap to clone, so that node and link names are shared by all rows.
+#[derive(Clone)]
+pub struct Text(Kept);
+
+#[derive(Clone)]
+enum Kept {
+    Word(&'static str),
+    Name(Arc<str>),
+}
+
+impl Text {
+    /// A word of the schema, such as the name of an event.
+    pub const fn word(word: &'static str) -> Text {
+        Text(Kept::Word(word))
+    }
+}
+
+impl Deref for Text {
+    type Target = str;
+    fn deref(&self) -> &str {
+        match &self.0 {
+            Kept::Word(word) => word,
+            Kept::Name(name) => name,
+        }
+    }
+}
+impl From<&str> for Text {
+    fn from(name: &str) -> Text {
+        Text(Kept::Name(name.into()))
+    }
+}
+impl From<&String> for Text {
+    fn from(name: &String) -> Text {
+        name.as_str().into()
+    }
+}
+impl From<String> for Text {
+    fn from(name: String) -> Text {
+        Text(Kept::Name(name.into()))
+    }
+}
+impl From<Cow<'_, str>> for Text {
+    fn from(name: Cow<'_, str>) -> Text {
+        Text(Kept::Name(name.into()))
+    }
+}
+impl Borrow<str> for Text {
+    fn borrow(&self) -> &str {
+        self
+    }
+}
+
+// As the text itself: a word equals a name that says the same.
+impl PartialEq for Text {
+    fn eq(&self, other: &Text) -> bool {
+        self[..] == other[..]
+    }
+}
+impl Eq for Text {}
+impl PartialOrd for Text {
+    fn partial_cmp(&self, other: &Text) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+impl Ord for Text {
+    fn cmp(&self, other: &Text) -> Ordering {
+        self[..].cmp(&other[..])
+    }
+}
+impl Hash for Text {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self[..].hash(state);
+    }
+}
+impl fmt::Debug for Text {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(&self[..], f)
+    }
+}
+impl fmt::Display for Text {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(&self[..], f)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::{BTreeMap, HashMap};
+
+    #[test]
+    fn a_word_and_a_name_that_say_the_same_are_the_same() {
+        let (word, name) = (Text::word("created"), Text::from(String::from("created")));
+        assert_eq!(word, name);
+        assert_eq!(HashMap::from([(word.clone(), 1)]).get("created"), Some(&1));
+        assert_eq!(BTreeMap::from([(name, 1)]).get(&word), Some(&1));
+        assert!(word < Text::from("deleted") && format!("{word} {word:?}") == "created \"created\"");
+    }
+}

@@ -1,0 +1,146 @@
+//! Nodes: names and IDs, store, policies, parameters of layers.
+
+use crate::keys::{self, LayerSections};
+use crate::names::Names;
+use crate::parse::defaults;
+use crate::types::{Crc, Node, Policy, Route, Settings, StoreKind};
+use farlink_base::{Duration, EndpointId, NodeId, Priority};
+use farlink_cla::registry::{LAYERS, LayerInfo};
+use farlink_config::{Input, Reader, Value, choose};
+use std::borrow::Cow;
+use std::collections::HashMap;
+use toml::Spanned;
+
+pub fn nodes(top: &Reader<'_>) -> Vec<Node> {
+    let defaults = defaults(top, "node_defaults", &[&keys::NODE]);
+    let tables = top.tables("node");
+    if tables.is_empty() {
+        top.fail("node", "a scenario needs at least one node", "add `[[node]]` with `name` and `id`");
+    }
+    let mut nodes: Vec<Node> = Vec::with_capacity(tables.len());
+    let mut readers = Vec::with_capacity(tables.len());
+    let mut names = Names::default();
+    let mut owners: HashMap<String, usize> = HashMap::new();
+    for (path, table) in tables {
+        Reader::check_keys(top.errors, &path, table, &[&keys::NODE]);
+        let mut layers = vec![(path, table)];
+        layers.extend(defaults.clone());
+        let reader = Reader::new(top.errors, &keys::NODE, layers);
+        let node = node(&reader);
+        if !names.add(&node.name) {
+            reader.fail("name", format!("a second node called `{}`", node.name), "each node needs its own name");
+        }
+        for id in &node.ids {
+            if let Some(other) = owners.insert(id.clone(), nodes.len()).and_then(|other| nodes.get(other)) {
+                let found = format!("`{id}` belongs to node `{}`, too", other.name);
+                reader.fail("id", found, "each node needs its own ID");
+            }
+        }
+        nodes.push(node);
+        readers.push(reader);
+    }
+    for (node, reader) in nodes.iter_mut().zip(&readers) {
+        node.routes = reader.custom("routes", |input| routes(input, &names)).unwrap_or_default();
+    }
+    nodes
+}
+
+fn node(reader: &Reader<'_>) -> Node {
+    let ids = reader.custom("id", endpoint_ids).unwrap_or_default();
+    let number = ids.first().and_then(|id| id.parse::<EndpointId>().ok()).map_or(NodeId::NULL, |id| id.node());
+    let params = |key: &str| reader.custom(key, params).unwrap_or_default();
+    let router = Policy { name: reader.text("router").unwrap_or_default(), params: params("router_params") };
+    let control = Policy { name: reader.text("control").unwrap_or_default(), params: params("control_params") };
+    check_policies(reader, &router, &control);
+    let lifetime = reader.duration("lifetime").unwrap_or_default();
+    if lifetime < Duration::from_millis(1) && reader.given("lifetime") {
+        reader.fail("lifetime", "a lifetime of at least 1 ms", "bundles without lifetime are dropped at once");
+    }
+    Node {
+        name: reader.name("name").unwrap_or_default(),
+        ids,
+        number,
+        store: if reader.choice("store") == Some(1) { StoreKind::Durable } else { StoreKind::Memory },
+        store_capacity: reader.volume("store_capacity").unwrap_or_default(),
+        router,
+        control,
+        routes: Vec::new(),
+        hop_limit: reader.count("hop_limit").unwrap_or(0) as u8,
+        crc: [Crc::None, Crc::Crc16, Crc::Crc32c][reader.choice("crc").unwrap_or(2)],
+        status_reports: reader.flag("status_reports").unwrap_or(false),
+        lifetime,
+        priority: Priority::ALL[reader.choice("priority").unwrap_or(1)],
+        layers: layers(reader),
+        position: reader.custom("position", point),
+    }
+}
+
+/// Parameters of convergence layers that hold for all links of a node.
+fn layers(reader: &Reader<'_>) -> Vec<(&'static str, Settings)> {
+    let sections = LAYERS.iter().zip(keys::LAYER_SECTIONS.iter());
+    let given = |(layer, sections): (&'static LayerInfo, &'static LayerSections)| {
+        Some((layer.name, reader.table(layer.name, &sections.node)?.settings()))
+    };
+    sections.filter_map(given).collect()
+}
+
+/// Names and parameters must be those of the registries.
+fn check_policies(reader: &Reader<'_>, router: &Policy, control: &Policy) {
+    let made = [
+        farlink_routing::make_router(&router.name, &router.params, &[], 0).err(),
+        farlink_congestion::make_control(&control.name, &control.params, 0).err(),
+    ];
+    for (key, error) in ["router", "control"].into_iter().zip(made) {
+        let Some(error) = error else { continue };
+        // `router.sabr.profil` is about a parameter, `router` about the name.
+        match error.path.rsplit_once('.') {
+            None => reader.fail(key, error.expected, error.hint),
+            Some((_, param)) => {
+                reader.fail(&format!("{key}_params"), format!("`{param}`: {}", error.expected), error.hint);
+            }
+        }
+    }
+}
+
+fn point(input: Input<'_, '_>) -> Result<(f64, f64), String> {
+    let items = input.items()?;
+    let [x, y] = items else { return Err(format!("expected two numbers, found {}", items.len())) };
+    let (x, y) = (Input::Given(x.get_ref()).number()?, Input::Given(y.get_ref()).number()?);
+    if [x, y].iter().all(|v| (0.0..=1.0).contains(v)) {
+        Ok((x, y))
+    } else {
+        Err("expected two numbers from 0 to 1".into())
+    }
+}
+
+fn endpoint_ids(input: Input<'_, '_>) -> Result<Vec<String>, String> {
+    let ids = input.texts()?;
+    if ids.is_empty() {
+        return Err("expected at least one node ID".into());
+    }
+    for id in &ids {
+        if !id.parse::<EndpointId>().is_ok_and(|id| id.is_node_id() && id.node() != NodeId::NULL) {
+            return Err(format!("`{id}` is not a node ID: `ipn:NUMBER.0` or `dtn://NAME/`"));
+        }
+    }
+    Ok(ids)
+}
+
+/// Parameters of a policy by name.
+fn params(input: Input<'_, '_>) -> Result<Vec<(String, f64)>, String> {
+    let one = |(key, value): (&Spanned<Cow<'_, str>>, &Value<'_>)| {
+        let read = Input::Given(value.get_ref()).parameter();
+        Ok((key.get_ref().to_string(), read.map_err(|why| format!("`{}`: {why}", key.get_ref()))?))
+    };
+    input.table()?.iter().map(one).collect()
+}
+
+fn routes(input: Input<'_, '_>, names: &Names) -> Result<Vec<Route>, String> {
+    let route = |(pattern, via): (&Spanned<Cow<'_, str>>, &Value<'_>)| {
+        let name = Input::Given(via.get_ref()).text()?;
+        let words = || names.list().collect::<Vec<_>>();
+        let via = names.place(name).map_or_else(|| choose(name, &words()), Ok)?;
+        Ok(Route { to: pattern.get_ref().to_string(), via })
+    };
+    input.table()?.iter().map(route).collect()
+}

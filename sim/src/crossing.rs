@@ -1,0 +1,166 @@
+//! Whole bundles on their way between nodes, in simulations of messages: which bundle is on which
+//! link, when it arrives, and the answer on its way back. The bundle itself is shared, never copied.
+
+use crate::build;
+use crate::messages::{Framing, Messages, Output, Place, Token};
+use crate::world::{Happening, Queue};
+use farlink_base::layer::{SendId, Ticket};
+use farlink_base::{BundleMeta, Duration, Hop, Instant, LinkId, Refusal, TimerKey};
+use farlink_scenario::Scenario;
+use farlink_stack::Input;
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+
+/// One bundle on its way.
+struct Flight {
+    /// Who sends it, and under which number.
+    from: usize,
+    id: SendId,
+    bundle: Arc<BundleMeta>,
+    hop: Box<Hop>,
+    /// When its last bit left.
+    left: Instant,
+    /// How long its answer travels.
+    light: Duration,
+}
+
+/// A node and its number for the link.
+#[derive(Clone, Copy)]
+struct At {
+    node: usize,
+    link: LinkId,
+}
+
+/// All links of a world of messages.
+pub(crate) struct Crossings {
+    messages: Messages,
+    ends: Vec<[At; 2]>,
+    alarms: Vec<[Option<TimerKey>; 2]>,
+    flights: BTreeMap<u64, Flight>,
+    last: u64,
+    said: Vec<Output>,
+}
+
+impl Crossings {
+    /// The links of a scenario, at rest.
+    pub fn new(scenario: &Scenario) -> Crossings {
+        let framing = |link: &farlink_scenario::Link| build::framing(&link.layer);
+        let links = scenario.links.iter().enumerate();
+        let messages = Messages::new(links.map(|(index, link)| (build::directions(scenario, index), framing(link))));
+        let at = |index: usize| {
+            scenario.ends(index).map(|end| At { node: end.node, link: build::number_at_node(scenario, &end) })
+        };
+        Crossings {
+            messages,
+            ends: (0..scenario.links.len()).map(at).collect(),
+            alarms: vec![[None; 2]; scenario.links.len()],
+            flights: BTreeMap::new(),
+            last: 0,
+            said: Vec::new(),
+        }
+    }
+    /// Wakes every end for the first time.
+    pub fn start(&mut self, now: Instant, queue: &mut Queue, todo: &mut VecDeque<(usize, Input)>) {
+        for (link, ends) in self.ends.clone().iter().enumerate() {
+            for (end, at) in ends.iter().enumerate() {
+                // Until its end says so, no link is ready.
+                todo.push_back((at.node, Input::MessageReady { link: at.link, ready: false }));
+                self.wake(now, Place { link, end }, queue, todo);
+            }
+        }
+    }
+    /// A node sends a bundle.
+    #[expect(clippy::too_many_arguments, reason = "what a node says, and where what follows goes")]
+    pub fn send(
+        &mut self,
+        now: Instant,
+        node: usize,
+        place: Place,
+        (link, id): (LinkId, SendId),
+        (bundle, hop, size): (Arc<BundleMeta>, Box<Hop>, u64),
+        queue: &mut Queue,
+        todo: &mut VecDeque<(usize, Input)>,
+    ) {
+        self.last += 1;
+        if !self.messages.send(now, place, size, Token(self.last)) {
+            todo.push_back((node, Input::MessageDone { id, result: Err(None) }));
+            todo.push_back((node, Input::MessageReady { link, ready: false }));
+            return;
+        }
+        let flight = Flight { from: node, id, bundle, hop, left: now, light: Duration::ZERO };
+        self.flights.insert(self.last, flight);
+        todo.push_back((node, Input::MessageReady { link, ready: false }));
+        self.set_alarm(place, queue);
+    }
+    /// A deadline of one end of a link.
+    pub fn wake(&mut self, now: Instant, place: Place, queue: &mut Queue, todo: &mut VecDeque<(usize, Input)>) {
+        self.alarms[place.link][place.end] = None;
+        let mut said = std::mem::take(&mut self.said);
+        self.messages.wake(now, place, &mut said);
+        for output in said.drain(..) {
+            self.follow(now, output, queue, todo);
+        }
+        self.said = said;
+        self.set_alarm(place, queue);
+    }
+    fn follow(&mut self, now: Instant, output: Output, queue: &mut Queue, todo: &mut VecDeque<(usize, Input)>) {
+        match output {
+            Output::Ready(place) => {
+                let at = self.ends[place.link][place.end];
+                todo.push_back((at.node, Input::MessageReady { link: at.link, ready: true }));
+            }
+            Output::Arrives(place, token, at) => {
+                if let Some(flight) = self.flights.get_mut(&token.0) {
+                    (flight.left, flight.light) = (now, at.since(now));
+                }
+                queue.arm(at, Happening::Message(place, token));
+            }
+            // Confirmed when its answer is back; one that is lost the sender cannot know of.
+            Output::Sent(_, token) => {
+                if self.flights.get(&token.0).is_some_and(|flight| flight.left != now) {
+                    self.done(token, Ok(()), todo);
+                }
+            }
+            Output::Failed(_, token) => self.done(token, Err(None), todo),
+        }
+    }
+    fn done(&mut self, token: Token, result: Result<(), Option<Refusal>>, todo: &mut VecDeque<(usize, Input)>) {
+        if let Some(flight) = self.flights.remove(&token.0) {
+            todo.push_back((flight.from, Input::MessageDone { id: flight.id, result }));
+        }
+    }
+    /// A bundle arrives at an end of a link.
+    pub fn arrive(&mut self, place: Place, token: Token, todo: &mut VecDeque<(usize, Input)>) {
+        let Some(flight) = self.flights.get(&token.0) else { return };
+        let at = self.ends[place.link][place.end];
+        let (bundle, hop) = (flight.bundle.clone(), flight.hop.clone());
+        todo.push_back((at.node, Input::Message { link: at.link, ticket: Ticket(token.0), bundle, hop }));
+    }
+    /// The node that got a bundle has judged it: the answer travels back.
+    pub fn judged(&mut self, now: Instant, ticket: Ticket, result: Result<(), Refusal>, queue: &mut Queue) {
+        let Some(flight) = self.flights.remove(&ticket.0) else { return };
+        let done = Input::MessageDone { id: flight.id, result: result.map_err(Some) };
+        queue.arm(now + flight.light, Happening::Tell(flight.from, Box::new(done)));
+    }
+    fn set_alarm(&mut self, place: Place, queue: &mut Queue) {
+        let wanted = Some(self.messages.next_timeout(place)).filter(|at| *at < Instant::MAX);
+        let alarm = &mut self.alarms[place.link][place.end];
+        if alarm.map(|key| key.deadline()) == wanted {
+            return;
+        }
+        if let Some(old) = alarm.take() {
+            queue.cancel(old);
+        }
+        *alarm = wanted.map(|at| queue.arm(at, Happening::MessageWake(place)));
+    }
+    /// Counters of a link: forward, reverse.
+    pub fn statistics(&self, link: usize) -> [farlink_link::Statistics; 2] {
+        [0, 1].map(|end| *self.messages.statistics(Place { link, end }))
+    }
+}
+
+/// What bundles weigh on a link: the packets a layer would cut them into.
+pub(crate) const fn framing(payload_bytes: u64, header_bytes: u64) -> Framing {
+    // A layer beneath is thought to repair losses.
+    Framing { payload_bytes, header_bytes, losses: false }
+}

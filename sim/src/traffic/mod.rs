@@ -1,0 +1,278 @@
+//! The applications: they send what the scenario's traffic says, take what arrives, answer pings.
+//!
+//! Traffic entry `n` sends from service [`FIRST_SERVICE`]` + n` of its node, so that a bundle tells
+//! which entry it belongs to.
+
+mod entry;
+
+pub use entry::TrafficOutcome;
+
+use crate::world::Queue;
+use entry::Entry;
+use farlink_base::{ConfigError, Instant};
+use farlink_bpa::app::{AppInput, AppOutput, Delivery, RegistrationId, RequestId, SendRequest};
+use farlink_bundle::EndpointId;
+use farlink_scenario::{Scenario, TrafficKind};
+use farlink_stack::Input;
+use std::collections::{HashMap, VecDeque};
+
+/// Service number that traffic entry 0 sends from.
+pub(crate) const FIRST_SERVICE: u32 = 10_000;
+/// Low bits of a request's number that tell the traffic entry.
+const ENTRY_BITS: u32 = 24;
+/// Deliveries a receiver takes at once.
+const WINDOW: u32 = 64;
+
+/// What nodes are to be told: (node, what).
+type Todo = VecDeque<(usize, Input)>;
+
+/// All applications of all nodes.
+pub(crate) struct Applications {
+    entries: Vec<Entry>,
+    /// Which entry sends from an endpoint.
+    by_source: HashMap<EndpointId, usize>,
+    /// Entries before this one are complete.
+    complete: usize,
+    /// Registered endpoints: node, endpoint; the place is the registration.
+    registered: Vec<(usize, EndpointId)>,
+    requests: u64,
+}
+
+impl Applications {
+    pub fn new(scenario: &Scenario) -> Result<Applications, ConfigError> {
+        let mut entries = Vec::new();
+        let mut registered = Vec::new();
+        for (index, traffic) in scenario.traffic.iter().enumerate() {
+            let service = FIRST_SERVICE + index as u32;
+            let endpoint = |node: usize, service: u32| crate::build::endpoint(&scenario.nodes[node], service);
+            let (source, destination) = (endpoint(traffic.from, service)?, endpoint(traffic.to, traffic.service)?);
+            if !registered.contains(&(traffic.to, destination.clone())) {
+                registered.push((traffic.to, destination.clone()));
+            }
+            if matches!(traffic.kind, TrafficKind::Ping { .. }) {
+                registered.push((traffic.from, source.clone()));
+            }
+            entries.push(Entry::new(scenario, index, traffic.clone(), source, destination)?);
+        }
+        let by_source = entries.iter().enumerate().map(|(index, e)| (e.source.clone(), index)).collect();
+        Ok(Applications { entries, by_source, complete: 0, registered, requests: 0 })
+    }
+
+    /// What the nodes are told before anything else.
+    pub fn registrations(&self) -> Vec<(usize, Input)> {
+        let register = |(index, (node, endpoint)): (usize, &(usize, EndpointId))| {
+            let registration = RegistrationId(index as u64);
+            let input = AppInput::Register { registration, endpoint: endpoint.clone(), window: WINDOW };
+            (*node, Input::App(input))
+        };
+        self.registered.iter().enumerate().map(register).collect()
+    }
+
+    /// Sets the time at which each entry begins.
+    pub fn start(&mut self, queue: &mut Queue) {
+        for (index, entry) in self.entries.iter_mut().enumerate() {
+            entry.wake_at(Instant::ZERO + entry.traffic.start, index, queue);
+        }
+    }
+
+    /// The time set for an entry has come: sends what it may send now, and sets the next.
+    pub fn tick(&mut self, now: Instant, index: usize, queue: &mut Queue, todo: &mut Todo) {
+        let entry = &mut self.entries[index];
+        entry.woke();
+        while entry.window_open() {
+            let Some((offset, size)) = entry.take_refused().or_else(|| {
+                let due = entry.due()?;
+                if due > now {
+                    entry.wake_at(due, index, queue);
+                    return None;
+                }
+                Some(entry.draw())
+            }) else {
+                return;
+            };
+            let request = RequestId(self.requests << ENTRY_BITS | index as u64);
+            self.requests += 1;
+            entry.sent(request, offset, size);
+            let bundle = entry.request(offset, size);
+            todo.push_back((entry.traffic.from, Input::App(AppInput::Send { request, bundle })));
+        }
+    }
+
+    /// What applications of a node do about what it says.
+    pub fn on_output(&mut self, now: Instant, node: usize, output: AppOutput, queue: &mut Queue, todo: &mut Todo) {
+        match output {
+            AppOutput::Registered { .. } => {}
+            AppOutput::SendResult { request, result } => {
+                let index = (request.0 & ((1 << ENTRY_BITS) - 1)) as usize;
+                // The answer to a ping has a number without an entry: nobody waits for it.
+                if let Some(entry) = self.entries.get_mut(index) {
+                    entry.on_result(now, index, request, result.is_ok(), queue);
+                }
+            }
+            AppOutput::Deliver { registration, delivery, bundle } => {
+                let done = AppInput::DeliveryDone { registration, delivery, taken: true };
+                todo.push_back((node, Input::App(done)));
+                if let Some(answer) = self.deliver(now, node, &bundle) {
+                    todo.push_back((node, Input::App(answer)));
+                }
+            }
+        }
+    }
+
+    /// Takes a delivery; a ping is answered.
+    fn deliver(&mut self, now: Instant, node: usize, bundle: &Delivery) -> Option<AppInput> {
+        let sender = self.by_source.get(&bundle.source).map(|index| &mut self.entries[*index]);
+        if let Some(entry) = sender.filter(|entry| entry.traffic.to == node) {
+            if !matches!(entry.traffic.kind, TrafficKind::Ping { .. }) {
+                entry.arrive(now, &bundle.payload);
+                return None;
+            }
+            let reply = SendRequest {
+                source: bundle.destination.clone(),
+                destination: bundle.source.clone(),
+                ..entry.request_with(bundle.payload.clone())
+            };
+            return Some(AppInput::Send { request: RequestId(u64::MAX), bundle: reply });
+        }
+        if let Some(index) = self.by_source.get(&bundle.destination) {
+            self.entries[*index].arrive(now, &bundle.payload);
+        }
+        None
+    }
+
+    /// Whether everything was sent and arrived; never without traffic.
+    pub fn all_delivered(&mut self) -> bool {
+        while self.entries.get(self.complete).is_some_and(Entry::is_complete) {
+            self.complete += 1;
+        }
+        !self.entries.is_empty() && self.complete == self.entries.len()
+    }
+    /// Bundles delivered so far.
+    pub fn delivered(&self) -> u64 {
+        self.entries.iter().map(|e| e.outcome.delivered).sum()
+    }
+    /// What became of each entry.
+    pub fn outcomes(&self) -> Vec<TrafficOutcome> {
+        self.entries.iter().map(|entry| entry.outcome.clone()).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::entry::RETRY;
+    use super::*;
+    use crate::world::Happening;
+    use farlink_base::Payload;
+
+    fn applications(traffic: &str) -> Applications {
+        let text = format!(
+            r#"
+            name = "x"
+            duration = "1 min"
+            [[node]]
+            name = "a"
+            id = "ipn:1.0"
+            [[node]]
+            name = "b"
+            id = "dtn://b/"
+            [[link]]
+            name = "ab"
+            between = ["a", "b"]
+            layer = "ltp"
+            rate = "1 Mbit/s"
+            [[traffic]]
+            name = "t"
+            from = "a"
+            to = "b"
+            service = 7
+            {traffic}
+            "#
+        );
+        Applications::new(&Scenario::parse(&text).unwrap_or_else(|e| panic!("{e:#?}"))).unwrap()
+    }
+
+    /// Ticks whenever the queue says so until `until`; every send is accepted at once. Gives the
+    /// time and size of each.
+    fn sends(applications: &mut Applications, until: u64) -> Vec<(u64, u64)> {
+        let (mut queue, mut sent) = (Queue::new(), Vec::new());
+        applications.start(&mut queue);
+        while let Some((at, happening)) = queue.pop_due(Instant(until)) {
+            let Happening::Traffic(index) = happening else { continue };
+            let mut todo = VecDeque::new();
+            applications.tick(at, index, &mut queue, &mut todo);
+            for (_, input) in todo {
+                let Input::App(AppInput::Send { request, bundle }) = input else { panic!("a send") };
+                sent.push((at.0 / 1_000_000, bundle.payload.len()));
+                applications.entries[0].on_result(at, 0, request, true, &mut queue);
+            }
+        }
+        sent
+    }
+
+    #[test]
+    fn bundles_are_due_at_their_pace() {
+        let mut file = applications(r#"file = { size = "25 kB", bundle_size = "10 kB", rate = "80 kbit/s" }"#);
+        assert_eq!(sends(&mut file, u64::MAX), [(0, 10_000), (1000, 10_000), (2000, 5000)]);
+        let mut flat = applications(r#"bundles = { count = 3, size = "9 B" }"#);
+        assert_eq!(sends(&mut flat, u64::MAX), [(0, 9); 3]);
+        let mut pings = applications("start = \"1 s\"\nping = { count = 2, interval = \"500 ms\", size = \"8 B\" }");
+        assert_eq!(sends(&mut pings, u64::MAX), [(1000, 8), (1500, 8)]);
+        let mut drawn = applications(r#"bundles = { count = 100, size = ["1 kB", "2 kB"], interval = "1 ms" }"#);
+        let sizes: Vec<u64> = sends(&mut drawn, u64::MAX).into_iter().map(|s| s.1).collect();
+        assert!(sizes.iter().all(|s| (1000..=2000).contains(s)) && sizes.iter().any(|s| *s != sizes[0]));
+    }
+
+    #[test]
+    fn a_full_node_is_asked_again_and_the_window_holds() {
+        let mut apps = applications("window = 2\nbundles = { count = 5, size = \"9 B\" }");
+        let (mut queue, mut todo) = (Queue::new(), VecDeque::new());
+        apps.tick(Instant::ZERO, 0, &mut queue, &mut todo);
+        assert_eq!(todo.len(), 2);
+        apps.entries[0].on_result(Instant::ZERO, 0, RequestId(0), false, &mut queue);
+        assert_eq!(queue.next_deadline(), Some(Instant::ZERO + RETRY));
+        let (at, _) = queue.pop_due(Instant::MAX).unwrap();
+        todo.clear();
+        apps.tick(at, 0, &mut queue, &mut todo);
+        assert_eq!((todo.len(), apps.entries[0].outcome.refused), (1, 1));
+        assert!(!apps.all_delivered());
+    }
+
+    #[test]
+    fn a_sender_at_its_pace_sets_one_alarm_for_each_bundle() {
+        let mut apps = applications(r#"bundles = { count = 500, size = "9 B", interval = "1 s" }"#);
+        let (mut queue, mut alarms) = (Queue::new(), 0);
+        apps.start(&mut queue);
+        while let Some((at, _)) = queue.pop_due(Instant::MAX) {
+            alarms += 1;
+            let mut todo = VecDeque::new();
+            apps.tick(at, 0, &mut queue, &mut todo);
+            for (_, input) in todo {
+                let Input::App(AppInput::Send { request, .. }) = input else { panic!("a send") };
+                apps.entries[0].on_result(at, 0, request, true, &mut queue);
+                assert!(queue.len() <= 1);
+            }
+        }
+        assert_eq!((alarms, apps.entries[0].outcome.created), (500, 500));
+    }
+
+    #[test]
+    fn a_file_is_complete_only_with_every_part_once() {
+        let mut apps = applications(r#"file = { size = "25 kB", bundle_size = "10 kB" }"#);
+        let entry = &mut apps.entries[0];
+        let parts: Vec<Payload> = (0..3)
+            .map(|_| {
+                let (offset, size) = entry.draw();
+                entry.request(offset, size).payload
+            })
+            .collect();
+        entry.arrive(Instant(1), &parts[2]);
+        entry.arrive(Instant(2), &parts[0]);
+        assert_eq!(entry.outcome.complete_at, None);
+        entry.arrive(Instant(3), &parts[1]);
+        assert_eq!(entry.outcome.complete_at, Some(Instant(3)));
+        entry.arrive(Instant(4), &parts[1]);
+        assert_eq!(entry.outcome.complete_at, None, "a part came twice");
+        entry.arrive(Instant(5), &Payload::fill(1, 10_000));
+        assert_eq!(entry.outcome.damaged, 1);
+    }
+}

@@ -1,0 +1,69 @@
+//! What a simulation costs, counted in happenings and samples instead of seconds, so that a slow
+//! machine fails nothing; `cargo xtask sim-speed` takes the time of the same scenarios in full.
+
+#[path = "speed/scenarios.rs"]
+mod scenarios;
+
+use farlink_base::store::Usage;
+use farlink_base::{Event, Instant};
+use farlink_scenario::Scenario;
+use farlink_sim::{Observer, Outcome, World};
+
+/// Counts what it sees.
+#[derive(Default)]
+struct Counts {
+    received: u64,
+    samples: u64,
+}
+impl Observer for Counts {
+    fn event(&mut self, _at: Instant, _node: usize, event: &Event) {
+        self.received += u64::from(matches!(event, Event::Received { .. }));
+    }
+    fn node_sample(&mut self, _at: Instant, node: usize, _usage: &Usage) {
+        self.samples += u64::from(node == 0);
+    }
+}
+
+fn run(text: &str) -> (Outcome, Counts) {
+    let scenario = Scenario::parse(text).unwrap_or_else(|errors| panic!("{errors:#?}"));
+    World::new(&scenario, Counts::default()).unwrap().run()
+}
+
+fn delivered(outcome: &Outcome) -> u64 {
+    outcome.traffic.iter().map(|traffic| traffic.delivered).sum()
+}
+
+#[test]
+fn an_idle_contact_costs_a_few_happenings() {
+    let few = run(&scenarios::contacts(20)).0;
+    let (many, seen) = run(&scenarios::contacts(60));
+    assert_eq!((delivered(&few), delivered(&many)), (2, 2));
+    // At both edges: the carrier, and both nodes' alarms.
+    let each = (many.happenings - few.happenings) as f64 / 40.0;
+    assert!(each <= 6.0, "{each} happenings a contact");
+    assert!(seen.samples <= 1002);
+}
+
+#[test]
+fn a_longer_run_has_no_more_samples() {
+    let (short, long) = (run(&scenarios::days(2)), run(&scenarios::days(6)));
+    assert_eq!((delivered(&short.0), delivered(&long.0)), (18, 60), "two come after the last pass of two days");
+    assert_eq!((short.1.samples, long.1.samples), (1002, 1002), "a thousand intervals, both ends, and the end again");
+}
+
+#[test]
+fn a_bundle_costs_the_same_however_many_there_are() {
+    let (few, many) = (run(&scenarios::paced(100)).0, run(&scenarios::paced(1000)).0);
+    assert_eq!((delivered(&few), delivered(&many)), (100, 1000));
+    let each = (many.happenings - few.happenings) as f64 / 900.0;
+    assert!(each <= 14.0, "{each} happenings a bundle over two hops");
+}
+
+#[test]
+fn nodes_that_meet_by_chance_replay_to_the_last_event() {
+    let text = scenarios::saturated(6, 100);
+    let (first, seen) = run(&text);
+    let arrived = delivered(&first);
+    assert!(arrived > 3 && seen.received > 2 * arrived, "{arrived} bundles of {} copies", seen.received);
+    assert_eq!(run(&text).0, first);
+}

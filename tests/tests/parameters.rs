@@ -1,0 +1,168 @@
+//! A parameter of a convergence layer is said once: this walks the layers' tables and sets every one
+//! through a node's file, through a scenario in the simulator, and through a scenario in the testbed.
+
+use farlink_base::{LayerParam, Setting, Unit};
+use farlink_cla::registry::{LAYERS, LayerInfo, Medium};
+use farlink_cla::{ltp, tcpcl_v4};
+use farlink_lab::driver::{Driver, NodeContext};
+use farlink_lab::drivers::farlink::{CONFIGURATION, Farlink};
+use farlink_node::config::NodeConfig;
+use farlink_scenario::Scenario;
+use farlink_stack::{Config, LayerKind, SpanConfig};
+use std::path::Path;
+use std::sync::Arc;
+
+/// Where a parameter stands: of a whole layer, or of one link.
+#[derive(Clone, Copy, PartialEq, Debug)]
+enum Scope {
+    Layer,
+    Link,
+}
+
+/// A value that is not the default and fits a packet, and the same in TOML.
+fn other(setting: &Setting) -> (u64, String) {
+    let value = match setting.unit {
+        Unit::Flag => 1 - setting.default,
+        _ if setting.default < setting.max => setting.default + 1,
+        _ => setting.default - 1,
+    };
+    assert!(setting.check(value).is_ok() && value != setting.default, "{}", setting.name);
+    (value, setting.in_toml(value))
+}
+
+fn get<C>(table: &[LayerParam<C>], name: &str, config: &C) -> u64 {
+    (table.iter().find(|row| row.name == name).expect("the row").get)(config)
+}
+
+/// What the engine is told: the only layer and the only link of a node.
+fn told(config: &Config, scope: Scope, name: &str) -> u64 {
+    match (scope, &config.layers[0].kind, &config.links[0].span) {
+        (Scope::Layer, LayerKind::Ltp(config), _) => get(ltp::PARAMS, name, config),
+        (Scope::Layer, LayerKind::TcpclV4(config), _) => get(tcpcl_v4::PARAMS, name, config),
+        (Scope::Link, _, SpanConfig::Ltp(span)) => get(ltp::LINK_PARAMS, name, span),
+        (Scope::Link, _, SpanConfig::TcpclV4(span)) => get(tcpcl_v4::LINK_PARAMS, name, span),
+        other => panic!("a new layer: tell where its configuration is: {other:?}"),
+    }
+}
+
+fn node_text(layer: &LayerInfo, scope: Scope, line: &str) -> String {
+    let (of_layer, of_link) = if scope == Scope::Layer { (line, "") } else { ("", line) };
+    format!(
+        "node_ids = \"ipn:1.0\"\n[layer.l]\nkind = \"{}\"\n{of_layer}\n\
+         [link.x]\nlayer = \"l\"\npeer = \"ipn:2.0\"\naddress = \"h:1\"\n{of_link}\n",
+        layer.name
+    )
+}
+
+fn node_file(layer: &LayerInfo, scope: Scope, line: &str) -> Config {
+    let text = node_text(layer, scope, line);
+    NodeConfig::parse(&text, Path::new("node.toml")).unwrap_or_else(|e| panic!("{e:#?}\n{text}")).stack
+}
+
+fn scenario_text(layer: &LayerInfo, scope: Scope, line: &str) -> String {
+    let table = format!("{} = {{ {line} }}", layer.name);
+    let (of_node, of_link) = if scope == Scope::Layer { (table.as_str(), "") } else { ("", table.as_str()) };
+    format!(
+        "name = \"p\"\nduration = \"1 s\"\n[node_defaults]\n{of_node}\n[[node]]\nname = \"a\"\nid = \"ipn:1.0\"\n\
+         [[node]]\nname = \"b\"\nid = \"ipn:2.0\"\n[[link]]\nname = \"x\"\nbetween = [\"a\", \"b\"]\n\
+         layer = \"{}\"\n{of_link}\n",
+        layer.name
+    )
+}
+
+fn scenario(layer: &LayerInfo, scope: Scope, line: &str) -> Scenario {
+    let text = scenario_text(layer, scope, line);
+    Scenario::parse(&text).unwrap_or_else(|e| panic!("{e:#?}\n{text}"))
+}
+
+fn simulated(scenario: &Scenario) -> Config {
+    let plan = Arc::new(farlink_routing::PlanIndex::new(scenario.contact_plan()));
+    farlink_sim::node_config(scenario, 0, plan).unwrap_or_else(|why| panic!("{why}")).0
+}
+
+fn in_the_testbed(scenario: &Scenario) -> Config {
+    let folder = tempfile::tempdir().expect("a folder");
+    let epoch = farlink_base::DtnTime(1_000);
+    let context = NodeContext { scenario, index: 0, folder: folder.path(), epoch, program: Path::new("farlink") };
+    Farlink::default().prepare(&context).expect("the node's files");
+    NodeConfig::load(&folder.path().join(CONFIGURATION)).unwrap_or_else(|e| panic!("{e:#?}")).stack
+}
+
+/// Every parameter of every layer.
+fn each(mut check: impl FnMut(&LayerInfo, Scope, &Setting)) {
+    for layer in LAYERS {
+        layer.settings().iter().for_each(|setting| check(layer, Scope::Layer, setting));
+        layer.link_settings().iter().for_each(|setting| check(layer, Scope::Link, setting));
+    }
+}
+
+#[test]
+fn every_parameter_reaches_the_engine_from_every_file() {
+    let mut checked = 0;
+    each(|layer, scope, setting| {
+        let (value, text) = other(setting);
+        let line = format!("{} = {text}", setting.name);
+        let scenario = scenario(layer, scope, &line);
+        let configs = [node_file(layer, scope, &line), simulated(&scenario), in_the_testbed(&scenario)]
+            .map(|c| told(&c, scope, setting.name));
+        assert_eq!(configs, [value; 3], "{} {scope:?} {}: node file, simulator, testbed", layer.name, setting.name);
+        checked += 1;
+    });
+    assert!(checked > 20, "{checked}");
+}
+
+#[test]
+fn a_parameter_that_is_not_given_has_the_same_default_everywhere() {
+    each(|layer, scope, setting| {
+        let scenario = scenario(layer, Scope::Link, "");
+        let configs = [node_file(layer, scope, ""), simulated(&scenario), in_the_testbed(&scenario)];
+        assert_eq!(
+            configs.map(|c| told(&c, scope, setting.name)),
+            [setting.default; 3],
+            "{} {}",
+            layer.name,
+            setting.name
+        );
+    });
+}
+
+#[test]
+fn a_value_out_of_range_is_refused_by_node_file_and_scenario_alike() {
+    each(|layer, scope, setting| {
+        if setting.unit == Unit::Flag {
+            return;
+        }
+        let (wrong, because) = match setting.unit {
+            Unit::Choice(_) => ("\"maybe\"".to_string(), "is none of"),
+            _ => (setting.in_toml(setting.max * 2), "is not between"),
+        };
+        let line = format!("{} = {wrong}", setting.name);
+        let node = NodeConfig::parse(&node_text(layer, scope, &line), Path::new("n")).expect_err("refused");
+        let scenario = Scenario::parse(&scenario_text(layer, scope, &line)).expect_err("refused");
+        for said in [node, scenario] {
+            assert!(said[0].expected.contains(because), "{said:?}");
+        }
+    });
+}
+
+#[test]
+fn the_two_ends_of_a_stream_agree_who_connects_and_datagrams_know_their_headers() {
+    for layer in LAYERS {
+        let scenario = scenario(layer, Scope::Link, "");
+        let text = |c: &Config| format!("{:?}", c.links[0].span);
+        let (simulated, real) = (simulated(&scenario), in_the_testbed(&scenario));
+        // Numbers of layers and links are the stack's business.
+        assert_eq!(text(&simulated), text(&real), "{}", layer.name);
+        assert_eq!(layer.medium == Medium::Streams, text(&real).contains("connect: true"));
+    }
+}
+
+#[test]
+fn what_a_scenario_and_a_node_file_share_has_one_default() {
+    let layer = &LAYERS[0];
+    let (node, simulated) = (node_file(layer, Scope::Link, ""), simulated(&scenario(layer, Scope::Link, "")));
+    let shared = |c: &Config| {
+        format!("{} {} {} {:?} {} {}", c.router, c.control, c.hop_limit, c.crc, c.status_reports, c.previous_node_block)
+    };
+    assert_eq!(shared(&node), shared(&simulated));
+}

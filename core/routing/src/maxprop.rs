@@ -214,21 +214,14 @@ impl Router for MaxProp {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::Site;
-    use farlink_base::PeerId;
-
-    fn meet(router: &mut MaxProp, site: &Site, peer: PeerId) -> Vec<u8> {
-        let mut out = Orders::default();
-        router.on(&site.node(), &News::Up { peer }, &mut out);
-        out.drain().find_map(|o| if let Order::Tell { bytes, .. } = o { Some(bytes) } else { None }).unwrap()
-    }
+    use crate::testing::{Site, greeting};
 
     #[test]
     fn likely_paths_go_first_and_young_bundles_before_them() {
         let (mut site, mut router) = (Site::new(), MaxProp::new(&[]));
         let (often, seldom) = (site.meet(2, 0), site.meet(3, 1));
         for peer in [often, seldom, often] {
-            meet(&mut router, &site, peer);
+            greeting(&mut router, &site, peer);
         }
         let rank = |site: &Site, to, hops| {
             let mut other = Site::new();
@@ -248,7 +241,7 @@ mod tests {
         let (mut there, mut other) = (Site::new(), MaxProp::new(&[]));
         let (here, delivered) = (there.meet(1, 0), there.keep(9, 100));
         other.on(&there.node(), &News::Gone { bundle: delivered, why: Why::Delivered }, &mut Orders::default());
-        let hello = meet(&mut other, &there, here);
+        let hello = greeting(&mut other, &there, here);
         let mut out = Orders::default();
         router.on(&site.node(), &News::Heard { from: peer, bytes: &hello }, &mut out);
         let said: Vec<Order> = out.drain().collect();

@@ -218,27 +218,21 @@ impl Router for Prophet {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::Site;
-
-    fn up(router: &mut Prophet, site: &Site, peer: PeerId) -> Vec<u8> {
-        let mut out = Orders::default();
-        router.on(&site.node(), &News::Up { peer }, &mut out);
-        out.drain().find_map(|o| if let Order::Tell { bytes, .. } = o { Some(bytes) } else { None }).unwrap()
-    }
+    use crate::testing::{Site, greeting};
 
     #[test]
     fn meetings_raise_and_time_lowers_the_chance() {
         let (mut site, mut router) = (Site::new(), Prophet::new(&[]));
         let peer = site.meet(2, 0);
-        up(&mut router, &site, peer);
+        greeting(&mut router, &site, peer);
         assert_eq!(router.chance(NodeId(2)), 0.5);
         site.now = Instant(1_800_000_000_000);
-        up(&mut router, &site, peer);
+        greeting(&mut router, &site, peer);
         let aged = 0.5 * f64::powi(0.999, 1800);
         assert!(aged < 0.1, "so the next meeting is a first one again");
         assert_eq!(router.chance(NodeId(2)), 0.5);
         site.now = Instant(1_890_000_000_000);
-        up(&mut router, &site, peer);
+        greeting(&mut router, &site, peer);
         let aged = 0.5 * f64::powi(0.999, 90);
         assert!((router.chance(NodeId(2)) - (aged + (0.99 - aged) * 0.7 * 0.05)).abs() < 1e-12);
     }
@@ -248,7 +242,7 @@ mod tests {
         let (mut site, mut router) = (Site::new(), Prophet::new(&[]));
         let (likely, bundle) = (site.meet(2, 0), site.keep(3, 100));
         let wants = |router: &Prophet, site: &Site| router.wants(&site.node(), site.peer(likely), site.held(bundle));
-        up(&mut router, &site, likely);
+        greeting(&mut router, &site, likely);
         assert_eq!(wants(&router, &site), None, "it said nothing yet");
         let mut table = Vec::new();
         put_number(&mut table, 3);

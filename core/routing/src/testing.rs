@@ -1,9 +1,13 @@
 //! What the tests of several routers share: one node, as its policies see it.
 
+use crate::router::Router;
 use std::sync::Arc;
+use std::vec::Vec;
 
 use farlink_base::{BundleMeta, EndpointId, Facts, Instant, LinkId, NodeId, PeerId, Priority};
-use farlink_book::{Book, Flags, Handle, Held, Identity, New, Node, Origin, Peer, Peers, Reason, Reasons, Side};
+use farlink_book::{
+    Book, Flags, Handle, Held, Identity, New, News, Node, Order, Orders, Origin, Peer, Peers, Reason, Reasons, Side,
+};
 
 /// A bundle of this encoded size; `id` is its identity.
 pub fn bundle(id: u128, source: u64, destination: u64, size: usize) -> BundleMeta {
@@ -95,4 +99,11 @@ impl Site {
     pub fn peer(&self, id: PeerId) -> &Peer {
         self.peers.get(id).expect("it was met")
     }
+}
+
+/// What a router says to a neighbour that came up.
+pub fn greeting(router: &mut impl Router, site: &Site, peer: PeerId) -> Vec<u8> {
+    let mut out = Orders::default();
+    router.on(&site.node(), &News::Up { peer }, &mut out);
+    out.drain().find_map(|o| if let Order::Tell { bytes, .. } = o { Some(bytes) } else { None }).unwrap()
 }

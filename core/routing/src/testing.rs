@@ -1,6 +1,6 @@
 //! What the tests of several routers share: one node, as its policies see it.
 
-use crate::router::Router;
+use crate::Router;
 use std::sync::Arc;
 use std::vec::Vec;
 

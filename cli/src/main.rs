@@ -23,6 +23,11 @@ mod send;
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;
 
+/// Buffers of bundles come and go by the thousand: the system's allocator gives their pages back to
+/// the kernel and takes them again.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 /// Delay- and disruption-tolerant networking: one engine as a real node, in a testbed and in a
 /// simulation.
 #[derive(Parser)]

@@ -1,7 +1,7 @@
 //! Which end of which link has which IPv4 address: the same in the simulator and in the testbed,
 //! so that a capture of one explains a trace of the other.
 
-use crate::types::Scenario;
+use crate::types::{LinkChange, Scenario};
 use std::net::Ipv4Addr;
 
 /// One end of one link.
@@ -43,8 +43,36 @@ impl Scenario {
         };
         [end(0), end(1)]
     }
-    /// All link ends of the node with this index, in order of links.
+    /// All link ends of the node with this index, in the order in which it gets them, those of one moment
+    /// in order of links.
     pub fn ends_of(&self, node: usize) -> Vec<LinkEnd> {
-        (0..self.links.len()).flat_map(|link| self.ends(link)).filter(|end| end.node == node).collect()
+        let ends = (0..self.links.len()).flat_map(|link| self.ends(link)).filter(|end| end.node == node);
+        let mut ends: Vec<LinkEnd> = ends.collect();
+        ends.sort_by_key(|end| self.links[end.link].appears);
+        ends
+    }
+    /// The place of each link among the links of its two nodes, as [`Scenario::ends_of`] orders them.
+    pub fn places(&self) -> Vec<[usize; 2]> {
+        let mut order: Vec<usize> = (0..self.links.len()).collect();
+        order.sort_by_key(|link| self.links[*link].appears);
+        let (mut places, mut count) = (vec![[0; 2]; self.links.len()], vec![0; self.nodes.len()]);
+        for link in order {
+            places[link] = self.links[link].between.map(|node| {
+                count[node] += 1;
+                count[node] - 1
+            });
+        }
+        places
+    }
+    /// When nodes get links and lose them while the run lasts, in order of time.
+    pub fn link_changes(&self) -> Vec<LinkChange> {
+        let mut changes = Vec::new();
+        for (link, l) in self.links.iter().enumerate() {
+            let appears = (!l.appears.is_zero()).then_some(LinkChange { at: l.appears, link, appears: true });
+            let disappears = l.disappears.map(|at| LinkChange { at, link, appears: false });
+            changes.extend(appears.into_iter().chain(disappears));
+        }
+        changes.sort_by_key(|change| change.at);
+        changes
     }
 }

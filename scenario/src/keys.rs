@@ -152,6 +152,13 @@ const LINK_KEYS: &[Key] = &[
         "Link model to start from (see below); the keys given here and in `forward` and `reverse` change it. Presets go forward towards the spacecraft: name the ground first in `between`.",
     ),
     key("mtu", Kind::Volume, Is("1500 B"), "Largest IP packet."),
+    key(
+        "appears",
+        Kind::Duration,
+        Is("0 s"),
+        "When its nodes get the link; before, neither knows of the other by it. A link that comes or goes is in the contact plan only with contacts of its own.",
+    ),
+    key("disappears", Kind::Duration, Absent, "When its nodes lose the link; without it, never."),
     key("forward", Kind::Table("link.direction"), Absent, "From the first node to the second."),
     key("reverse", Kind::Table("link.direction"), Absent, "From the second node to the first."),
 ];

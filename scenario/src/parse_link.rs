@@ -49,7 +49,12 @@ fn link(reader: &Reader<'_>, layers: &Tables<'_>, nodes: &Names) -> Option<Link>
     }
     let layer = layer?;
     let port = port.map_or(layer.kind.port, |port| port as u16);
-    Some(Link { name: name?, between: between?, layer, port, mtu_bytes, forward, reverse })
+    let appears = reader.duration("appears").unwrap_or_default();
+    let disappears = reader.duration("disappears");
+    if disappears.is_some_and(|at| at <= appears) {
+        reader.fail("disappears", "a link disappears after it appears", "write a later time, or leave it out");
+    }
+    Some(Link { name: name?, between: between?, layer, port, mtu_bytes, forward, reverse, appears, disappears })
 }
 
 fn between(reader: &Reader<'_>, nodes: &Names) -> Option<[usize; 2]> {

@@ -13,13 +13,13 @@ const UNLIMITED: DataRate = DataRate(10_000_000_000);
 
 impl Scenario {
     /// The plan every node of the run gets: the scenario's contacts, and one long contact for each
-    /// direction of a link that has none (such a link is always up). Times count from the start of
+    /// direction of a link that has none (such a link is always up) and neither appears nor disappears. Times count from the start of
     /// the run.
     pub fn contact_plan(&self) -> ContactPlan {
         let mut contacts = Vec::new();
         let scheduled: HashSet<usize> = self.contacts.iter().map(|contact| contact.link).collect();
         for (index, link) in self.links.iter().enumerate() {
-            if !scheduled.contains(&index) {
+            if !scheduled.contains(&index) && link.lasts() {
                 contacts.push(self.routing_contact(index, true, Duration::ZERO, ALWAYS));
                 contacts.push(self.routing_contact(index, false, Duration::ZERO, ALWAYS));
             }

@@ -151,6 +151,27 @@ pub struct Link {
     pub forward: DirectionSpec,
     /// From the second node to the first, without windows.
     pub reverse: DirectionSpec,
+    /// When its two nodes get it; zero: they have it from the start.
+    pub appears: Duration,
+    /// When they lose it; `None`: never.
+    pub disappears: Option<Duration>,
+}
+impl Link {
+    /// Whether its nodes have it from the start to the end.
+    pub fn lasts(&self) -> bool {
+        self.appears.is_zero() && self.disappears.is_none()
+    }
+}
+
+/// Two nodes get a link, or lose it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct LinkChange {
+    /// When, from the start of the run.
+    pub at: Duration,
+    /// Index of the link in [`Scenario::links`].
+    pub link: usize,
+    /// Whether they get it.
+    pub appears: bool,
 }
 
 /// Values of a layer's settings by name (its tables in `core/cla` list them), as the scenario gives

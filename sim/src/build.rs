@@ -11,7 +11,7 @@ use farlink_cla::{ltp, tcpcl_v4};
 use farlink_link::{DirectionSpec, LinkDirection, UDP_IPV4_HEADERS, direction_seed};
 use farlink_routing::PlanIndex;
 use farlink_scenario::{
-    Crc, Fidelity, Layer, Link, LinkEnd, Medium, Node, NodeLayer, Scenario, StoreKind, first_delay, first_rate,
+    Crc, Fidelity, Layer, Link, LinkChange, LinkEnd, Medium, Node, NodeLayer, Scenario, StoreKind, first_delay, first_rate,
 };
 use farlink_stack::{Config, LayerConfig, LayerKind, LinkConfig, SpanConfig, Stack, StoreConfig};
 use std::sync::Arc;
@@ -32,11 +32,11 @@ pub(crate) fn nodes(scenario: &Scenario) -> Result<Vec<SimulatedNode>, ConfigErr
     let plan = Arc::new(PlanIndex::new(plan));
     let node = |index: usize| {
         let (config, ends) = node_config(scenario, index, plan.clone())?;
-        let layers: Vec<LayerId> = config.links.iter().map(|l| LayerId(l.layer as u16)).collect();
-        let links = ends.iter().zip(layers).map(|(end, layer)| NodeLink {
+        let layers = scenario.layers_of(index);
+        let links = ends.iter().map(|end| NodeLink {
             cable: end.link,
             end: usize::from(!end.first),
-            layer,
+            layer: LayerId(layers.iter().position(|layer| layer.links.contains(&end.link)).unwrap_or(0) as u16),
             peer: (end.peer_address, end.port).into(),
         });
         Ok(SimulatedNode::new(Stack::new(config)?, links.collect()))
@@ -46,10 +46,12 @@ pub(crate) fn nodes(scenario: &Scenario) -> Result<Vec<SimulatedNode>, ConfigErr
 
 /// All links, with their two directions.
 pub(crate) fn cables(scenario: &Scenario) -> Vec<Cable> {
+    let places = scenario.places();
     let cable = |(index, link): (usize, &Link)| {
-        let ends = scenario.ends(index).map(|end| End {
+        let [first, second] = scenario.ends(index);
+        let ends = [(first, 0), (second, 1)].map(|(end, side)| End {
             node: end.node,
-            link: number_at_node(scenario, &end),
+            link: LinkId(places[index][side] as u32),
             address: (end.address, end.port).into(),
         });
         Cable::new(ends, directions(scenario, index), u64::from(link.mtu_bytes))
@@ -77,10 +79,32 @@ pub(crate) fn framing(layer: &Layer) -> Framing {
     }
 }
 
-/// A node's number for a link: its place among the node's links.
-pub(crate) fn number_at_node(scenario: &Scenario, end: &LinkEnd) -> LinkId {
-    let place = scenario.ends_of(end.node).iter().position(|e| e.link == end.link);
-    LinkId(place.unwrap_or(0) as u32)
+/// Two nodes get a link, or lose it.
+pub(crate) struct Change {
+    pub at: Instant,
+    /// Index of the link in the scenario.
+    pub link: usize,
+    /// What its two ends are told of it; none: they lose it.
+    pub appears: Option<[LinkConfig; 2]>,
+}
+
+/// All changes of links in the run, in order of time.
+pub(crate) fn changes(scenario: &Scenario) -> Result<Vec<Change>, ConfigError> {
+    let config = |end: LinkEnd| {
+        let layers = scenario.layers_of(end.node);
+        let layer = layers.iter().position(|layer| layer.links.contains(&end.link)).unwrap_or(usize::MAX);
+        let mut config = link_config(scenario, &end, layer)?;
+        if scenario.fidelity == Fidelity::Message {
+            by_message(&mut config, scenario, &end);
+        }
+        Ok(config)
+    };
+    let change = |change: LinkChange| {
+        let [first, second] = scenario.ends(change.link);
+        let appears = if change.appears { Some([config(first)?, config(second)?]) } else { None };
+        Ok(Change { at: Instant::ZERO + change.at, link: change.link, appears })
+    };
+    scenario.link_changes().into_iter().map(change).collect()
 }
 
 /// Bytes of LTP headers in a typical data segment.
@@ -98,17 +122,16 @@ fn ltp_settings(layer: &Layer) -> ltp::SpanConfig {
 /// A node of a simulation of messages has no convergence layers: its links carry whole bundles.
 fn by_messages(config: &mut Config, scenario: &Scenario, ends: &[LinkEnd]) {
     config.layers = vec![LayerConfig { name: "messages".into(), kind: LayerKind::Message }];
-    for (link, end) in config.links.iter_mut().zip(ends) {
-        let weight = framing(&scenario.links[end.link].layer);
-        let overhead = u64::from(if end.first {
-            scenario.links[end.link].forward.overhead
-        } else {
-            scenario.links[end.link].reverse.overhead
-        });
-        let packet = weight.payload_bytes + weight.header_bytes + overhead;
-        link.layer = 0;
-        link.span = SpanConfig::Message { wire_bytes_per_million: packet * 1_000_000 / weight.payload_bytes };
-    }
+    config.links.iter_mut().zip(ends).for_each(|(link, end)| by_message(link, scenario, end));
+}
+
+fn by_message(config: &mut LinkConfig, scenario: &Scenario, end: &LinkEnd) {
+    let link = &scenario.links[end.link];
+    let weight = framing(&link.layer);
+    let overhead = u64::from(if end.first { link.forward.overhead } else { link.reverse.overhead });
+    let packet = weight.payload_bytes + weight.header_bytes + overhead;
+    config.layer = 0;
+    config.span = SpanConfig::Message { wire_bytes_per_million: packet * 1_000_000 / weight.payload_bytes };
 }
 
 /// The endpoint of a service at a node.
@@ -128,7 +151,8 @@ fn parse_id(node: &Node, text: &str) -> Result<EndpointId, ConfigError> {
     })
 }
 
-/// The configuration of one node, and its link ends in the order of its link numbers.
+/// The configuration of one node as it starts, and all its link ends in the order of its link numbers:
+/// those it gets later too.
 ///
 /// # Errors
 /// Names the key of the scenario that no stack can be made of.
@@ -144,7 +168,7 @@ pub fn node_config(
     // In the order of the testbed's configuration files: a layer's place seeds its numbers.
     let layers = scenario.layers_of(index);
     config.layers = layers.iter().map(|layer| layer_config(node, layer)).collect::<Result<_, _>>()?;
-    for end in &ends {
+    for end in ends.iter().filter(|end| scenario.links[end.link].appears.is_zero()) {
         let layer = layers.iter().position(|layer| layer.links.contains(&end.link)).unwrap_or(usize::MAX);
         config.links.push(link_config(scenario, end, layer)?);
     }

@@ -92,6 +92,11 @@ impl Cable {
         })
     }
 
+    /// Whether the carrier was up when it was looked at last.
+    pub fn has_carrier(&self) -> bool {
+        self.carrier
+    }
+
     /// When to look at the carrier again; [`Instant::MAX`] for never.
     pub fn next_carrier_change(&mut self, now: Instant) -> Instant {
         let change = |d: &mut LinkDirection| {

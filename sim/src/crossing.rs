@@ -13,6 +13,8 @@ use std::sync::Arc;
 
 /// One bundle on its way.
 struct Flight {
+    /// Over which link.
+    link: usize,
     /// Who sends it, and under which number.
     from: usize,
     id: SendId,
@@ -47,8 +49,11 @@ impl Crossings {
         let framing = |link: &farlink_scenario::Link| build::framing(&link.layer);
         let links = scenario.links.iter().enumerate();
         let messages = Messages::new(links.map(|(index, link)| (build::directions(scenario, index), framing(link))));
+        let places = scenario.places();
         let at = |index: usize| {
-            scenario.ends(index).map(|end| At { node: end.node, link: build::number_at_node(scenario, &end) })
+            let [first, second] = scenario.ends(index);
+            [(first, 0), (second, 1)]
+                .map(|(end, side)| At { node: end.node, link: LinkId(places[index][side] as u32) })
         };
         Crossings {
             messages,
@@ -69,6 +74,28 @@ impl Crossings {
             }
         }
     }
+    /// Both nodes have got a link.
+    pub fn join(&self, link: usize, todo: &mut VecDeque<(usize, Input)>) {
+        for (end, at) in self.ends[link].iter().enumerate() {
+            let ready = self.messages.is_ready(Place { link, end });
+            todo.push_back((at.node, Input::MessageReady { link: at.link, ready: false }));
+            if ready {
+                todo.push_back((at.node, Input::MessageReady { link: at.link, ready }));
+            }
+        }
+    }
+    /// Both nodes are to lose a link: what is on its way over it is lost, and its senders know.
+    pub fn part(&mut self, now: Instant, link: usize, queue: &mut Queue, todo: &mut VecDeque<(usize, Input)>) {
+        let mut said = std::mem::take(&mut self.said);
+        self.messages.abort(now, link, &mut said);
+        for output in said.drain(..) {
+            self.follow(now, output, queue, todo);
+        }
+        self.said = said;
+        let lost: Vec<u64> = self.flights.iter().filter(|(_, flight)| flight.link == link).map(|(n, _)| *n).collect();
+        lost.into_iter().for_each(|token| self.done(Token(token), Err(None), todo));
+        (0..2).for_each(|end| self.set_alarm(Place { link, end }, queue));
+    }
     /// A node sends a bundle.
     #[expect(clippy::too_many_arguments, reason = "what a node says, and where what follows goes")]
     pub fn send(
@@ -87,7 +114,7 @@ impl Crossings {
             todo.push_back((node, Input::MessageReady { link, ready: false }));
             return;
         }
-        let flight = Flight { from: node, id, bundle, hop, left: now, light: Duration::ZERO };
+        let flight = Flight { link: place.link, from: node, id, bundle, hop, left: now, light: Duration::ZERO };
         self.flights.insert(self.last, flight);
         todo.push_back((node, Input::MessageReady { link, ready: false }));
         self.set_alarm(place, queue);

@@ -97,6 +97,11 @@ impl Messages {
         self.links[place.link][place.end].wake_at
     }
 
+    /// Whether an end takes a bundle.
+    pub fn is_ready(&self, place: Place) -> bool {
+        self.links[place.link][place.end].ready
+    }
+
     /// A deadline of an end passed: a transmission ended, or the link came up or went down.
     pub fn wake(&mut self, now: Instant, place: Place, out: &mut impl Sink<Output>) {
         let end = self.end(place);

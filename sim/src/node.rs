@@ -3,8 +3,8 @@
 use crate::disk::Disk;
 use crate::world::{Address, Happening, Queue};
 use farlink_base::store::Usage;
-use farlink_base::{EventClass, Instant, LayerId, LinkId, Sink, TimerKey};
-use farlink_stack::{Input, Output, Stack};
+use farlink_base::{ConfigError, EventClass, Instant, LayerId, LinkId, Sink, TimerKey};
+use farlink_stack::{Input, LinkConfig, Output, Stack};
 
 /// A node of the scenario.
 pub(crate) struct SimulatedNode {
@@ -49,6 +49,25 @@ impl SimulatedNode {
     /// Tells the stack something; what it says is appended to `outputs`, to be carried out.
     pub fn handle(&mut self, now: Instant, input: Input, segments: bool, outputs: &mut Vec<Output>) {
         self.stack.handle(now, input, &mut Collect { outputs, segments });
+    }
+
+    /// The node gets a link.
+    ///
+    /// # Errors
+    /// When it has such a link.
+    pub fn add_link(
+        &mut self,
+        now: Instant,
+        link: LinkId,
+        config: &LinkConfig,
+        segments: bool,
+        outputs: &mut Vec<Output>,
+    ) -> Result<(), ConfigError> {
+        self.stack.add_link(now, link, config, &mut Collect { outputs, segments })
+    }
+    /// The node loses a link.
+    pub fn remove_link(&mut self, now: Instant, link: LinkId, segments: bool, outputs: &mut Vec<Output>) {
+        self.stack.remove_link(now, link, &mut Collect { outputs, segments });
     }
 
     /// The alarm rang.

@@ -1,7 +1,7 @@
 //! The whole loop: take the earliest happening, let it act on one node, carry what the node says to
 //! where it goes, until nothing happens any more.
 
-use crate::build;
+use crate::build::{self, Change};
 use crate::cable::{Arrival, Cable};
 use crate::crossing::Crossings;
 use crate::messages::{Place, Token};
@@ -35,6 +35,8 @@ pub(crate) enum Happening {
     Message(Place, Token),
     /// A link may have come up or gone down.
     Carrier(usize),
+    /// Two nodes get a link or lose it.
+    Change(usize),
     /// An application may have something to send.
     Traffic(usize),
     /// Time to look at stores and links.
@@ -66,6 +68,7 @@ pub struct World<O> {
     queue: Queue,
     nodes: Vec<SimulatedNode>,
     cables: Vec<Cable>,
+    changes: Vec<Change>,
     streams: Streams,
     /// Links of a simulation of messages.
     crossings: Option<Crossings>,
@@ -94,6 +97,7 @@ impl<O: Observer> World<O> {
             queue: Queue::new(),
             nodes: build::nodes(scenario)?,
             cables: build::cables(scenario),
+            changes: build::changes(scenario)?,
             streams: Streams::new(),
             crossings: (scenario.fidelity == Fidelity::Message).then(|| Crossings::new(scenario)),
             applications: Applications::new(scenario)?,
@@ -116,6 +120,9 @@ impl<O: Observer> World<O> {
         }
         for link in 0..self.cables.len() {
             self.queue.arm(Instant::ZERO, Happening::Carrier(link));
+        }
+        for (index, change) in self.changes.iter().enumerate() {
+            self.queue.arm(change.at, Happening::Change(index));
         }
         if let Some(crossings) = &mut self.crossings {
             crossings.start(self.now, &mut self.queue, &mut self.todo);
@@ -182,6 +189,7 @@ impl<O: Observer> World<O> {
                 }
             }
             Happening::Carrier(link) => self.carrier(link),
+            Happening::Change(index) => self.change(index),
             Happening::Traffic(traffic) => {
                 self.applications.tick(self.now, traffic, &mut self.queue, &mut self.todo);
             }
@@ -202,8 +210,13 @@ impl<O: Observer> World<O> {
 
     /// Tells one node one thing and carries out what it says.
     fn tell(&mut self, node: usize, input: Input) {
+        self.at_node(node, |node, now, segments, said| node.handle(now, input, segments, said));
+    }
+
+    /// Does something with a node and carries out what it says.
+    fn at_node(&mut self, node: usize, act: impl FnOnce(&mut SimulatedNode, Instant, bool, &mut Vec<Output>)) {
         let mut said = std::mem::take(&mut self.said);
-        self.nodes[node].handle(self.now, input, self.observer.segments(), &mut said);
+        act(&mut self.nodes[node], self.now, self.observer.segments(), &mut said);
         for output in said.drain(..) {
             self.act(node, output);
         }
@@ -313,6 +326,34 @@ impl<O: Observer> World<O> {
         let next = cable.next_carrier_change(self.now);
         if next < Instant::MAX {
             self.queue.arm(next, Happening::Carrier(link));
+        }
+    }
+
+    /// Two nodes get a link, or lose it.
+    fn change(&mut self, index: usize) {
+        let link = self.changes[index].link;
+        let ends = self.cables[link].ends.map(|end| (end.node, end.link));
+        let Some(configs) = self.changes[index].appears.take() else {
+            if let Some(crossings) = &mut self.crossings {
+                crossings.part(self.now, link, &mut self.queue, &mut self.todo);
+                self.drain();
+            }
+            for (node, id) in ends {
+                self.at_node(node, |node, now, segments, said| node.remove_link(now, id, segments, said));
+            }
+            return;
+        };
+        for ((node, id), config) in ends.into_iter().zip(configs) {
+            self.at_node(node, |node, now, segments, said| {
+                let added = node.add_link(now, id, &config, segments, said);
+                debug_assert!(added.is_ok(), "the scenario was checked: {added:?}");
+            });
+            if !self.cables[link].has_carrier() {
+                self.tell(node, Input::LinkDown { link: id });
+            }
+        }
+        if let Some(crossings) = &self.crossings {
+            crossings.join(link, &mut self.todo);
         }
     }
 

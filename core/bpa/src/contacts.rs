@@ -245,14 +245,30 @@ impl Agent {
         if !self.neighbours.add(settings, origin) {
             return false;
         }
-        if self.plan.index.is_some() && !settings.link.is_dynamic() {
+        if !settings.link.is_dynamic() && self.is_in_plan(settings.peer.node()) {
             self.bind_plan(now, out);
-        } else {
-            self.refresh_link(now, settings.link, out);
-            // Bundles that found no way may go over it.
-            self.steps.push_back(Step::RerouteAll);
+            return true;
+        }
+        self.refresh_link(now, settings.link, out);
+        // Bundles that found no way may go over it: those for this neighbour, or for whom it is the next hop.
+        let next_hop = |(_, hop): &(String, EndpointId)| hop.node() == settings.peer.node();
+        match self.settings.routes.iter().any(next_hop) {
+            true => self.steps.push_back(Step::RerouteAll),
+            false => self.sweeps.to(settings.peer.node()),
         }
         true
+    }
+    /// Whether there is a link of this name.
+    pub fn has_link(&self, name: &str) -> bool {
+        self.neighbours.named(name).is_some()
+    }
+    /// Whether the plan has contacts between this node and a neighbour.
+    fn is_in_plan(&self, peer: NodeId) -> bool {
+        let Some(index) = &self.plan.index else { return false };
+        self.local.iter().any(|node| {
+            index.groups_from(*node).any(|group| index.ends(group).1 == peer)
+                || index.groups_to(*node).any(|group| index.ends(group).0 == peer)
+        })
     }
 
     /// A link is no more: what it had queued is routed anew. Its layer answers for what it was

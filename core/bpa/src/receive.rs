@@ -191,6 +191,7 @@ impl Agent {
         let unnamed = self.neighbours.peers().get(peer).is_some_and(|p| p.node == NodeId::NULL);
         if unnamed && !hop.previous.is_null() && !self.is_local(hop.previous.node()) {
             self.neighbours.learn(peer, hop.previous.clone(), farlink_book::Identity::Claimed);
+            self.sweeps.to(hop.previous.node());
         }
         peer
     }

@@ -1,6 +1,6 @@
 //! From configuration to machines.
 
-use crate::config::{Config, LayerKind, SpanConfig, StoreKind};
+use crate::config::{Config, LayerKind, LinkConfig, SpanConfig, StoreKind};
 use crate::parts::{Layer, Store};
 use alloc::boxed::Box;
 use alloc::format;
@@ -16,7 +16,7 @@ use farlink_storage::LogStore;
 /// Bytes of LTP headers in a typical data segment: control byte, session, offsets and lengths.
 const LTP_HEADER_BYTES: u64 = 20;
 
-fn error(path: String, expected: &str, hint: &str) -> ConfigError {
+pub(crate) fn error(path: String, expected: &str, hint: &str) -> ConfigError {
     ConfigError { path, expected: expected.to_string(), hint: hint.to_string() }
 }
 
@@ -61,7 +61,7 @@ pub(crate) fn layers(config: &Config) -> Result<Vec<Layer>, ConfigError> {
     config.layers.iter().enumerate().map(build).collect()
 }
 
-fn mismatch(link: &str, layer: &str) -> ConfigError {
+pub(crate) fn mismatch(link: &str, layer: &str) -> ConfigError {
     error(format!("link.{link}"), &format!("parameters of the protocol of layer `{layer}`"), "name the right layer")
 }
 
@@ -97,25 +97,9 @@ pub(crate) fn agent(config: &Config, version: u8) -> Result<Agent, ConfigError> 
     }
     let router = farlink_routing::make_router(&config.router, &config.router_params, &names, config.seed)?;
     let control = farlink_congestion::make_control(&config.control, &config.control_params, config.seed)?;
-    let mut links = Vec::with_capacity(config.links.len());
-    for (index, link) in config.links.iter().enumerate() {
-        if link.layer >= config.layers.len() {
-            return Err(error(
-                format!("link.{}.layer", link.name),
-                "a convergence layer that exists",
-                "add it under [[layer]]",
-            ));
-        }
-        links.push(LinkSettings {
-            link: LinkId(index as u32),
-            name: link.name.clone(),
-            peer: link.peer.clone(),
-            rate: link.rate,
-            one_way_delay: link.one_way_delay,
-            wire_bytes_per_million: wire_bytes_per_million(&link.span),
-            sessions: matches!(link.span, SpanConfig::TcpclV4(_)),
-        });
-    }
+    let links = config.links.iter().enumerate();
+    let links = links.map(|(index, link)| link_settings(LinkId(index as u32), link, config.layers.len()));
+    let links = links.collect::<Result<Vec<_>, _>>()?;
     let settings = Settings {
         node_ids: config.node_ids.clone(),
         links,
@@ -136,6 +120,27 @@ pub(crate) fn agent(config: &Config, version: u8) -> Result<Agent, ConfigError> 
     Ok(agent)
 }
 
+/// A link as the agent knows it, of a node with so many layers.
+pub(crate) fn link_settings(id: LinkId, link: &LinkConfig, layers: usize) -> Result<LinkSettings, ConfigError> {
+    if link.peer == EndpointId::Null || !link.peer.is_node_id() {
+        let expected = format!("the neighbour's node ID, found `{}`", link.peer);
+        return Err(error(format!("link.{}.peer", link.name), &expected, "write e.g. \"ipn:2.0\""));
+    }
+    if link.layer >= layers {
+        let path = format!("link.{}.layer", link.name);
+        return Err(error(path, "a convergence layer that exists", "add it under [[layer]]"));
+    }
+    Ok(LinkSettings {
+        link: id,
+        name: link.name.clone(),
+        peer: link.peer.clone(),
+        rate: link.rate,
+        one_way_delay: link.one_way_delay,
+        wire_bytes_per_million: wire_bytes_per_million(&link.span),
+        sessions: matches!(link.span, SpanConfig::TcpclV4(_)),
+    })
+}
+
 /// What a bundle costs on the link: LTP and its datagrams, or TCP/IP around full segments.
 fn wire_bytes_per_million(span: &SpanConfig) -> u64 {
     match span {
@@ -147,15 +152,4 @@ fn wire_bytes_per_million(span: &SpanConfig) -> u64 {
         SpanConfig::TcpclV4(_) => 1_036_000,
         SpanConfig::Message { wire_bytes_per_million } => *wire_bytes_per_million,
     }
-}
-
-/// Every link leads to a named neighbour.
-pub(crate) fn peers_named(config: &Config) -> Result<(), ConfigError> {
-    for link in &config.links {
-        if link.peer == EndpointId::Null || !link.peer.is_node_id() {
-            let expected = format!("the neighbour's node ID, found `{}`", link.peer);
-            return Err(error(format!("link.{}.peer", link.name), &expected, "write e.g. \"ipn:2.0\""));
-        }
-    }
-    Ok(())
 }

@@ -1,10 +1,12 @@
 //! The stores and layers a stack can hold, chosen by value.
 
+use crate::config::SpanConfig;
 use alloc::boxed::Box;
 use farlink_base::layer::{self, ConvergenceLayer};
 use farlink_base::store::{self, BundleStore, Usage};
-use farlink_base::{Instant, Sink};
-use farlink_cla::{ltp::Ltp, tcpcl_v4::TcpclV4};
+use farlink_base::{Instant, LinkId, Sink};
+use farlink_cla::ltp::{self, Ltp};
+use farlink_cla::tcpcl_v4::{self, TcpclV4};
 use farlink_storage::LogStore;
 
 /// A bundle store.
@@ -53,6 +55,23 @@ impl Layer {
             // It has no protocol: bundles bypass it.
             Layer::Message => {}
         }
+    }
+    /// A link more; `None`: it is of another protocol, false: the layer has it already.
+    pub fn add_span(
+        &mut self,
+        now: Instant,
+        link: LinkId,
+        span: SpanConfig,
+        out: &mut impl Sink<layer::Output>,
+    ) -> Option<bool> {
+        Some(match (self, span) {
+            (Layer::Ltp(l), SpanConfig::Ltp(span)) => l.add_span(now, ltp::SpanConfig { link, ..span }, out),
+            (Layer::TcpclV4(l), SpanConfig::TcpclV4(span)) => {
+                l.add_span(now, tcpcl_v4::SpanConfig { link, ..span }, out)
+            }
+            (Layer::Message, SpanConfig::Message { .. }) => true,
+            _ => return None,
+        })
     }
     pub fn next_timeout(&self) -> Option<Instant> {
         match self {

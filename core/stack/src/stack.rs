@@ -3,7 +3,7 @@
 
 use crate::arrivals::{self, Arrivals, Bounds};
 use crate::build;
-use crate::config::{Config, StoreKind};
+use crate::config::{Config, LinkConfig, StoreKind};
 use crate::edge::{BpV7, Codec, Edges};
 use crate::io::{Input, Output};
 use crate::joints::{Joint, LayerJoint, departed};
@@ -60,7 +60,7 @@ pub struct Stack {
     edges: Edges,
     store: Store,
     layers: Vec<Layer>,
-    /// Layer of each configured link.
+    /// Layer of each link that did not come by itself.
     link_layer: Vec<LayerId>,
     streams: BTreeMap<StreamId, LayerId>,
     arrivals: Arrivals,
@@ -76,8 +76,12 @@ pub(crate) fn layer_of(link_layer: &[LayerId], link: LinkId) -> LayerId {
     if link.is_dynamic() {
         return LayerId(((link.0 >> 24) & 0x7f) as u16);
     }
-    link_layer.get(link.0 as usize).copied().unwrap_or_default()
+    link_layer.get(link.0 as usize).copied().unwrap_or(NO_LAYER)
 }
+/// Where a link leads that is no more.
+const NO_LAYER: LayerId = LayerId(u16::MAX);
+/// Links are numbered below this while a node runs: their table is as long as the largest number.
+const LINKS_MAX: u32 = 1 << 20;
 
 /// Room for so much work is given back at once.
 const FEW: usize = 8;
@@ -96,7 +100,6 @@ impl Stack {
     /// # Errors
     /// Names the key that cannot be used and what to write instead.
     pub fn speaking(config: Config, codecs: Vec<Box<dyn Codec>>) -> Result<Stack, ConfigError> {
-        build::peers_named(&config)?;
         let durable = config.store.kind == StoreKind::Durable;
         let bounds = Bounds {
             memory: config.limits.arriving_bytes,
@@ -130,6 +133,10 @@ impl Stack {
     /// Takes one input at `now`; pushes what follows from it.
     pub fn handle<S: Sink<Output>>(&mut self, now: Instant, input: Input, out: &mut S) {
         self.take(now, input);
+        self.work_off(now, out);
+    }
+
+    fn work_off<S: Sink<Output>>(&mut self, now: Instant, out: &mut S) {
         while let Some(work) = self.work.pop_front() {
             self.step(now, work, out);
         }
@@ -137,6 +144,61 @@ impl Stack {
             // Thousands of nodes with nothing to do hold no room for it; one that is busy keeps its own.
             self.work = VecDeque::new();
         }
+    }
+
+    /// A link more while the node runs; it starts up. Where it leads, its driver must know before.
+    ///
+    /// # Errors
+    /// Names the key that cannot be used and what to write instead. Nothing has changed then.
+    pub fn add_link<S: Sink<Output>>(
+        &mut self,
+        now: Instant,
+        link: LinkId,
+        config: &LinkConfig,
+        out: &mut S,
+    ) -> Result<(), ConfigError> {
+        let settings = build::link_settings(link, config, self.layers.len())?;
+        let place = link.0 as usize;
+        let vacant = self.link_layer.get(place).is_none_or(|layer| *layer == NO_LAYER);
+        if self.agent.has_link(&config.name) || link.0 >= LINKS_MAX || !vacant {
+            let path = alloc::format!("link.{}", config.name);
+            return Err(build::error(path, "a link this node does not have", "choose another name, or remove it before"));
+        }
+        let id = LayerId(config.layer as u16);
+        let Stack { layers, work, streams, arrivals, outgoing, edges, link_layer, todo, .. } = self;
+        link_layer.resize(link_layer.len().max(place + 1), NO_LAYER);
+        let joint = &mut LayerJoint { layer: id, work, out, streams, arrivals, outgoing, edges, link_layer, todo };
+        let Some(layer) = layers.get_mut(config.layer) else { return Ok(()) };
+        if layer.add_span(now, link, config.span.clone(), joint) != Some(true) {
+            return Err(build::mismatch(&config.name, &alloc::format!("{}", config.layer)));
+        }
+        self.link_layer[place] = id;
+        self.work_off(now, out);
+        let Stack { agent, work, link_layer, layers, arrivals, .. } = self;
+        agent.add_link(now, &settings, &mut Joint { work, out, link_layer, layers, arrivals });
+        self.wake_agent(now, out);
+        Ok(())
+    }
+    /// A link is no more: its sessions end in good order, what it was sending or had queued goes another
+    /// way or waits. Its number may be given anew.
+    pub fn remove_link<S: Sink<Output>>(&mut self, now: Instant, link: LinkId, out: &mut S) {
+        let layer = layer_of(&self.link_layer, link);
+        if link.is_dynamic() || layer == NO_LAYER {
+            return;
+        }
+        self.work.push_back(Work::Down(link));
+        self.work.push_back(Work::Layer(layer, layer::Input::RemoveLink { link }));
+        // What its layer had of it comes back to the agent before the agent forgets it.
+        self.work_off(now, out);
+        let Stack { agent, work, link_layer, layers, arrivals, .. } = self;
+        agent.remove_link(now, link, &mut Joint { work, out, link_layer, layers, arrivals });
+        self.wake_agent(now, out);
+        self.link_layer[link.0 as usize] = NO_LAYER;
+    }
+    /// What follows from a change of links.
+    fn wake_agent<S: Sink<Output>>(&mut self, now: Instant, out: &mut S) {
+        self.work.push_back(Work::Agent(farlink_bpa::Input::Wake));
+        self.work_off(now, out);
     }
 
     fn take(&mut self, now: Instant, input: Input) {

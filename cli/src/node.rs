@@ -13,7 +13,8 @@ use std::path::PathBuf;
     args_conflicts_with_subcommands = true,
     after_help = "Examples:\n  farlink init two-nodes\n  farlink node --config node-a.toml --check\n  \
         farlink node --config node-a.toml\n  farlink node status --at http://127.0.0.1:4280\n  \
-        farlink node routes add 'ipn:5.*' ipn:2.0 --at http://127.0.0.1:4280"
+        farlink node routes add 'ipn:5.*' ipn:2.0 --at http://127.0.0.1:4280\n  \
+        farlink node links add new-relay.toml --at http://127.0.0.1:4280"
 )]
 pub struct Args {
     /// The node's configuration file.
@@ -73,7 +74,7 @@ enum Question {
         #[command(flatten)]
         at: At,
     },
-    /// Links: list, enable, disable.
+    /// Links: list, add, remove, enable, disable.
     Links {
         #[command(subcommand)]
         change: Option<LinksChange>,
@@ -89,7 +90,7 @@ enum Question {
         #[command(flatten)]
         at: At,
     },
-    /// Read the configuration file again: plan, routes, log level.
+    /// Read the configuration file again: links, plan, routes, log level.
     Reload(At),
     /// End the node in good order.
     Shutdown(At),
@@ -147,6 +148,17 @@ enum RoutesChange {
 
 #[derive(clap::Subcommand)]
 enum LinksChange {
+    /// Add links, or change those of the same name: tables [link.NAME] as in a configuration file (`-`:
+    /// standard input).
+    Add {
+        /// File with the tables and nothing else.
+        links: PathBuf,
+    },
+    /// Remove a link: its sessions end, what waits for it goes another way or waits on.
+    Remove {
+        /// Its name.
+        name: String,
+    },
     /// Let bundles use a link.
     Enable {
         /// Its name.
@@ -247,12 +259,14 @@ fn ask(question: Question) -> Result<(), Failure> {
             show(&at, "GET", "/links", "", |v| table(v, &["name", "peer", "up", "queued", "in_flight"]))
         }
         Question::Links { change: Some(change), at } => {
-            let (name, enabled) = match change {
-                LinksChange::Enable { name } => (name, true),
-                LinksChange::Disable { name } => (name, false),
+            let enable = |enabled: bool| json!({ "enabled": enabled }).to_string();
+            let (method, path, body) = match change {
+                LinksChange::Add { links } => ("POST", "/links".into(), read(&links)?),
+                LinksChange::Remove { name } => ("DELETE", link_path(&name), String::new()),
+                LinksChange::Enable { name } => ("PUT", link_path(&name), enable(true)),
+                LinksChange::Disable { name } => ("PUT", link_path(&name), enable(false)),
             };
-            let body = json!({ "enabled": enabled }).to_string();
-            show(&at, "PUT", &format!("/links/{name}"), &body, print_done)
+            show(&at, method, &path, &body, print_done)
         }
         Question::Registrations(at) => show(&at, "GET", "/registrations", "", |v| {
             v.as_array().into_iter().flatten().for_each(|endpoint| println!("{}", plain(endpoint)));
@@ -264,6 +278,13 @@ fn ask(question: Question) -> Result<(), Failure> {
         Question::Reload(at) => show(&at, "POST", "/reload", "", print_done),
         Question::Shutdown(at) => show(&at, "POST", "/shutdown", "", print_done),
     }
+}
+
+/// Names of links are letters, digits and what needs no escape, or are escaped here.
+fn link_path(name: &str) -> String {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~".contains(&byte);
+    let escaped = name.bytes().map(|b| if plain(b) { char::from(b).to_string() } else { format!("%{b:02X}") });
+    format!("/links/{}", escaped.collect::<String>())
 }
 
 fn routes_of(texts: &[String]) -> Result<Value, Failure> {

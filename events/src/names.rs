@@ -22,6 +22,17 @@ impl Names {
     pub fn new(node: String, links: Vec<String>) -> Self {
         Names { node, links, bundles: HashMap::new() }
     }
+    /// A link that came later.
+    pub fn name_link(&mut self, link: LinkId, name: String) {
+        if link.is_dynamic() {
+            return;
+        }
+        let place = link.0 as usize;
+        if self.links.len() <= place {
+            self.links.resize(place + 1, String::new());
+        }
+        self.links[place] = name;
+    }
     pub(crate) fn sample() -> Self {
         Names::new("ipn:1.0".into(), vec!["space".into()])
     }

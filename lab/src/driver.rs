@@ -5,7 +5,7 @@
 use anyhow::Result;
 use farlink_base::DtnTime;
 use farlink_report::EventRow;
-use farlink_scenario::Scenario;
+use farlink_scenario::{LinkChange, Scenario};
 use std::collections::BTreeMap;
 use std::path::Path;
 
@@ -65,6 +65,12 @@ pub trait Driver {
     /// file to send, or the bytes of all bundles; beside it, with the extension `sizes`, may be the
     /// size of each bundle in turn, a number per line.
     fn sender(&self, node: &NodeContext<'_>, traffic: usize, content: Option<&Path>) -> Program;
+
+    /// The program that gives the running node a link of its, or takes one away; it ends when that is done.
+    ///
+    /// # Errors
+    /// When this implementation cannot change its links, or a file cannot be written.
+    fn change_link(&self, node: &NodeContext<'_>, change: LinkChange) -> Result<Program>;
 
     /// Counts what happened since the last call. Cheap: it is asked several times a second.
     fn tally(&mut self, node: &NodeContext<'_>) -> Tally;

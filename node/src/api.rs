@@ -1,6 +1,7 @@
 //! The control API: ask and change a running node over HTTP. Every change is one step of the thread
 //! that owns the stack, so it happens whole or not at all. `docs/reference/openapi.json` describes it.
 
+use crate::config::NodeConfig;
 use crate::log::LogLevel;
 use crate::metrics::Metrics;
 use crate::node::{Handle, Node};
@@ -65,8 +66,8 @@ fn router(api: Api) -> Router {
         .route("/status", get(status))
         .route("/bundles", get(bundles))
         .route("/bundles/{handle}", delete(cancel))
-        .route("/links", get(links))
-        .route("/links/{name}", put(set_link))
+        .route("/links", get(links).post(add_links))
+        .route("/links/{name}", put(enable_link).delete(remove_link))
         .route("/contacts", get(contacts).post(add_contacts).put(replace_contacts).delete(remove_contacts))
         .route("/routes", get(routes).post(add_route).put(replace_routes).delete(remove_route))
         .route("/registrations", get(registrations))
@@ -172,18 +173,32 @@ async fn links(State(api): State<Api>) -> Answer {
 struct Enabled {
     enabled: bool,
 }
-async fn set_link(State(api): State<Api>, Path(name): Path<String>, body: String) -> Answer {
+async fn add_links(State(api): State<Api>, body: String) -> Answer {
+    let layers = api.ask(|node| node.config.stack.layers.clone()).await?;
+    let links = NodeConfig::parse_links(&body, &layers)
+        .map_err(|errors| bad(errors.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")))?;
+    let add = move |node: &mut Node| links.into_iter().try_for_each(|link| node.set_link(link));
+    api.ask(add).await?.map_err(|why| bad(why.to_string()))?;
+    done()
+}
+async fn remove_link(State(api): State<Api>, Path(name): Path<String>) -> Answer {
+    if api.ask(move |node| node.remove_link(&name)).await? { done() } else { Err(no_such_link()) }
+}
+fn no_such_link() -> Problem {
+    Problem(StatusCode::NOT_FOUND, "no such link\nhint: GET /links names them".into())
+}
+async fn enable_link(State(api): State<Api>, Path(name): Path<String>, body: String) -> Answer {
     let Enabled { enabled } = read(&body, "{\"enabled\": false}")?;
     let known = api
         .ask(move |node| {
-            let known = node.config.links.iter().any(|link| link.name == name);
+            let known = node.has_link(&name);
             if known {
                 node.input(Input::Admin(AdminInput::SetLink { link: name, enabled }));
             }
             known
         })
         .await?;
-    if known { done() } else { Err(Problem(StatusCode::NOT_FOUND, "no such link\nhint: GET /links names them".into())) }
+    if known { done() } else { Err(no_such_link()) }
 }
 fn read<T: for<'de> Deserialize<'de>>(body: &str, example: &str) -> Result<T, Problem> {
     serde_json::from_str(body).map_err(|why| bad(format!("the body is not as expected: {why}\nhint: send {example}")))

@@ -16,12 +16,12 @@
 
 use crate::clock::WallClock;
 use crate::config::EventsSettings;
-use farlink_base::{Event, EventClass, Instant};
+use farlink_base::{Event, EventClass, Instant, LinkId};
 use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel};
 use std::time::Duration;
 
 pub use farlink_events::Names;
@@ -31,8 +31,14 @@ const FLUSH_EVERY: Duration = Duration::from_millis(200);
 /// Turns' worth of events that may wait for the formatting thread.
 const BATCHES: usize = 1024;
 
-/// Events of one turn, with the time of each and what turns instants into wall time.
-type Batch = (i128, Vec<(Instant, Event)>);
+/// Events of one turn, with the time of each.
+struct Batch {
+    /// What turns instants into wall time.
+    offset: i128,
+    /// Links that came, with their names, before these events.
+    links: Vec<(LinkId, String)>,
+    events: Vec<(Instant, Event)>,
+}
 
 /// Who wants bundle events right now.
 #[derive(Debug, Default)]
@@ -47,6 +53,7 @@ pub struct EventHub {
     outbox: Option<SyncSender<Batch>>,
     thread: Option<std::thread::JoinHandle<()>>,
     batch: Vec<(Instant, Event)>,
+    links: Vec<(LinkId, String)>,
     live: tokio::sync::broadcast::Sender<Arc<str>>,
     wanted: Arc<Wanted>,
     file: bool,
@@ -74,6 +81,7 @@ impl EventHub {
             outbox: Some(outbox),
             thread: Some(thread),
             batch: Vec::new(),
+            links: Vec::new(),
             live,
             wanted: Arc::default(),
             file: has_file,
@@ -83,6 +91,10 @@ impl EventHub {
     /// Whether events of this class are wanted by anyone. Bundle events always are: they are counted.
     pub fn wants(&self, class: EventClass) -> bool {
         class != EventClass::Segment || self.segments
+    }
+    /// A link that came is called so in the events that follow.
+    pub fn name_link(&mut self, link: LinkId, name: String) {
+        self.links.push((link, name));
     }
     /// Takes one event.
     pub fn push(&mut self, now: Instant, event: Event) {
@@ -100,12 +112,17 @@ impl EventHub {
     pub fn flush(&mut self, clock: &WallClock) {
         if !self.batch.is_empty() {
             let offset = i128::from(clock.unix_ns_at(Instant::ZERO));
-            let batch = (offset, std::mem::take(&mut self.batch));
+            let (links, events) = (std::mem::take(&mut self.links), std::mem::take(&mut self.batch));
+            let batch = Batch { offset, links, events };
             match &self.outbox {
                 // A file must be complete: the node waits for it. A log that nobody reads may not
                 // stop the node.
                 Some(outbox) if self.file => drop(outbox.send(batch)),
-                Some(outbox) => drop(outbox.try_send(batch)),
+                Some(outbox) => {
+                    if let Err(TrySendError::Full(batch)) = outbox.try_send(batch) {
+                        self.links = batch.links;
+                    }
+                }
                 None => {}
             }
         }
@@ -136,7 +153,10 @@ impl Writer {
         let mut flushed = std::time::Instant::now();
         loop {
             match inbox.recv_timeout(FLUSH_EVERY) {
-                Ok((offset, batch)) => batch.iter().for_each(|(at, event)| self.one(offset, *at, event)),
+                Ok(Batch { offset, links, events }) => {
+                    links.into_iter().for_each(|(link, name)| self.names.name_link(link, name));
+                    events.iter().for_each(|(at, event)| self.one(offset, *at, event));
+                }
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => return self.flush(),
             }

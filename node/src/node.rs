@@ -24,6 +24,11 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::mpsc::{Receiver, Sender, channel};
 
+mod links;
+
+pub use links::GivenLink;
+use links::Links;
+
 const STREAM: u64 = 1 << 56;
 const LISTENER: u64 = 2 << 56;
 const DATAGRAM: u64 = 3 << 56;
@@ -75,6 +80,7 @@ pub struct Node {
     names: Resolver<StreamId>,
     links: Resolver<Lookup>,
     addresses: Vec<(LayerId, SocketAddr)>,
+    known: Links,
     stopping: Option<Instant>,
 }
 
@@ -139,12 +145,13 @@ impl Node {
             }
             _ => None,
         };
-        let links = config.stack.links.iter().map(|link| (link.name.clone(), link.peer.to_string())).collect();
-        let apps = Apps::new(&config.app, &config.stack.node_ids, config.stack.limits.bundle_bytes, links)?;
+        let apps = Apps::new(&config.app, &config.stack.node_ids, config.stack.limits.bundle_bytes)?;
         apps.watch(&poller, APP)?;
         let node_id = config.stack.node_ids.first().map(ToString::to_string).unwrap_or_default();
-        let names = Names::new(node_id, config.links.iter().map(|link| link.name.clone()).collect());
+        let names = Names::new(node_id, config.stack.links.iter().map(|link| link.name.clone()).collect());
         let events = EventHub::start(metrics.clone(), names, config.events.as_ref()).context("events file")?;
+        let config_links = config.stack.links.iter().cloned().zip(config.links.iter().cloned());
+        let config_links: Vec<_> = config_links.collect();
         let mut node = Node {
             stack,
             log,
@@ -155,6 +162,7 @@ impl Node {
             links: Resolver::start(poller.waker())?,
             handle,
             addresses,
+            known: Links::new(config_links),
             stopping: None,
             io: Io {
                 poller,
@@ -170,20 +178,8 @@ impl Node {
                 now: clock::now(),
             },
         };
-        for link in 0..node.config.links.len() {
-            let (layer, address) = (node.config.links[link].layer, node.config.links[link].address.clone());
-            node.set_link_address(LinkId(link as u32), LayerId(layer as u16), address);
-        }
+        node.place_links();
         Ok(node)
-    }
-    /// Where a link of a layer leads from now on; `None` forgets the link. A connection that stands
-    /// is not moved.
-    pub fn set_link_address(&mut self, link: LinkId, layer: LayerId, address: Option<String>) {
-        match self.config.layers.get(usize::from(layer.0)).map(|layer| layer.medium) {
-            Some(Medium::Streams) => self.io.streams.set_address(link, address),
-            Some(Medium::Datagrams) => self.io.datagrams.set_address(link, address, clock::now(), &self.links),
-            None => {}
-        }
     }
     /// For other threads.
     pub fn handle(&self) -> Handle {
@@ -372,13 +368,14 @@ impl Node {
         self.io.inputs.is_empty() && self.io.streams.is_quiet() && disk_idle && on_the_way == 0
     }
 
-    /// Reads the configuration file again and applies its plan, routes and log level.
+    /// Reads the configuration file again and applies its links, plan, routes and log level.
     ///
     /// # Errors
     /// Every mistake of the file; nothing is changed then.
     pub fn reload(&mut self) -> Result<(), String> {
         let fresh = NodeConfig::load(&self.config.file)
             .map_err(|errors| errors.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))?;
+        self.set_links(&fresh.stack.layers, fresh.stack.links.into_iter().zip(fresh.links).collect())?;
         self.set_routes(fresh.stack.routes);
         if let Some(plan) = fresh.stack.plan {
             self.set_plan(plan.plan().clone());

@@ -70,6 +70,66 @@ fn a_running_node_is_asked_and_changed_over_http() {
 }
 
 #[test]
+fn links_come_change_and_go_while_the_node_runs() {
+    for layer in ["tcpclv4", "ltp"] {
+        let pair = Pair::new(layer, false);
+        // Node 1 knows nobody; node 2 knows node 1.
+        let other = pair.start(2, "");
+        let alone = pair.start(1, "[events]\nfile = \"1.jsonl\"");
+        let at = format!("http://127.0.0.1:{}", pair.api[0]);
+        let change = |method: &str, path: &str, body: &str| http::request(method, &at, path, body).unwrap();
+        let links = || -> Vec<Value> {
+            let links: Value = serde_json::from_str(&http::request("GET", &at, "/links", "").unwrap().1).unwrap();
+            links.as_array().unwrap().iter().filter(|l| l["name"] != "ipn:2.0").cloned().collect()
+        };
+        assert_eq!(change("DELETE", "/links/peer", "").0, 200);
+        assert_eq!(change("DELETE", "/links/peer", "").0, 404);
+        assert_eq!(links(), Vec::<Value>::new());
+        let mut sender = alone.client("99", 0);
+        let send = |sender: &mut farlink_apps::client::Client, payload: &[u8]| {
+            let adu = farlink_aap2::proto::BundleAdu { dst_eid: "ipn:2.64".into(), ..Default::default() };
+            sender.send(adu, payload).unwrap();
+            sender.response().unwrap();
+        };
+        send(&mut sender, b"waits for a link");
+
+        let (code, why) = change("POST", "/links", "[link.late]\nlayer = \"mein\"\npeer = \"ipn:2.0\"\n");
+        assert!(code == 400 && why.contains("did you mean `main`?") && why.contains("line 2"), "{why}");
+        let late = format!(
+            "[link.late]\nlayer = \"main\"\npeer = \"ipn:2.0\"\naddress = \"127.0.0.1:{}\"\n",
+            pair.ports[1]
+        );
+        let file = pair.dir.path().join("late.toml");
+        std::fs::write(&file, &late).unwrap();
+        let added = run(&["node", "links", "add", &file.display().to_string(), "--at", &at]);
+        assert!(added.status.success(), "{}", String::from_utf8_lossy(&added.stderr));
+        assert_eq!((links().len(), &links()[0]["name"]), (1, &"late".into()));
+        let mut receiver = other.client("64", 1);
+        assert_eq!(receiver.delivery().unwrap().payload, b"waits for a link", "{layer}");
+        receiver.taken(true).unwrap();
+
+        // Given again as it is, nothing happens; changed, it begins anew.
+        assert_eq!(change("POST", "/links", &late).0, 200);
+        assert!(!alone.log().contains("link late removed"));
+        assert_eq!(change("POST", "/links", &format!("{late}one_way_delay = \"1 ms\"\n")).0, 200);
+        until("the old one ended", || alone.log().contains("link late removed"));
+        send(&mut sender, b"over the changed link");
+        assert_eq!(receiver.delivery().unwrap().payload, b"over the changed link", "{layer}");
+        receiver.taken(true).unwrap();
+
+        // The file says what there is when it is read again.
+        let reloaded = change("POST", "/reload", "");
+        assert_eq!(reloaded.0, 200, "{}", reloaded.1);
+        assert_eq!((links().len(), &links()[0]["name"]), (1, &"peer".into()));
+        send(&mut sender, b"over the link of the file");
+        assert_eq!(receiver.delivery().unwrap().payload, b"over the link of the file", "{layer}");
+        let events = || std::fs::read_to_string(pair.dir.path().join("1.jsonl")).unwrap();
+        let named = |name: &str| events().contains(&format!("\"link\":\"{name}\""));
+        until("events name the links", || named("late") && named("peer"));
+    }
+}
+
+#[test]
 fn the_events_file_ties_events_to_bundles_and_a_hang_up_reads_routes_again() {
     let pair = Pair::new("tcpclv4", false);
     let node = pair.start(1, "[events]\nfile = \"events.jsonl\"");

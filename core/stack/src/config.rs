@@ -88,7 +88,7 @@ impl LayerKind {
 }
 
 /// One link to a neighbour.
-#[derive(Clone, Debug)]
+#[derive(Clone, PartialEq, Debug)]
 pub struct LinkConfig {
     /// Its name: logs, contact plan, operators.
     pub name: String,
@@ -105,7 +105,7 @@ pub struct LinkConfig {
 }
 
 /// Parameters of a layer for one link.
-#[derive(Clone, Debug)]
+#[derive(Clone, PartialEq, Debug)]
 pub enum SpanConfig {
     /// LTP.
     Ltp(farlink_cla::ltp::SpanConfig),

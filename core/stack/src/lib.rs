@@ -25,4 +25,4 @@ pub use config::{Config, LayerConfig, LayerKind, LinkConfig, SpanConfig, StoreCo
 pub use edge::{BpV7, Codec, Opening, Piece, Watch};
 pub use farlink_bpa::Limits;
 pub use io::{Input, Output};
-pub use stack::Stack;
+pub use stack::{LINKS_MAX, Stack};

@@ -80,8 +80,8 @@ pub(crate) fn layer_of(link_layer: &[LayerId], link: LinkId) -> LayerId {
 }
 /// Where a link leads that is no more.
 const NO_LAYER: LayerId = LayerId(u16::MAX);
-/// Links are numbered below this while a node runs: their table is as long as the largest number.
-const LINKS_MAX: u32 = 1 << 20;
+/// Links are numbered below this: their table is as long as the largest number.
+pub const LINKS_MAX: u32 = 1 << 20;
 
 /// Room for so much work is given back at once.
 const FEW: usize = 8;

@@ -1,6 +1,6 @@
 //! The node's configuration file and contact plan, from the scenario.
 
-use super::{EVENTS, PLAN, SOCKET};
+use super::{CONTROL, EVENTS, PLAN, SOCKET};
 use crate::driver::NodeContext;
 use farlink_base::{Rng, Setting, exact_duration};
 use farlink_link::UDP_IPV4_HEADERS;
@@ -57,6 +57,10 @@ pub fn node_toml(node: &NodeContext<'_>) -> String {
     }
     toml.table("app");
     toml.text("socket", SOCKET);
+    if node.scenario.ends_of(node.index).iter().any(|end| !node.scenario.links[end.link].lasts()) {
+        toml.table("api");
+        toml.text("listen", CONTROL);
+    }
     toml.table("events");
     toml.text("file", EVENTS);
     toml.value("segments", node.scenario.measure.segments);
@@ -82,13 +86,25 @@ fn links(node: &NodeContext<'_>, toml: &mut Toml) {
         toml.settings(&layer.kind.settings(), node.scenario.nodes[node.index].layer_settings(layer.kind));
     }
     for end in node.scenario.ends_of(node.index) {
-        let layer = layers.iter().find(|layer| layer.links.contains(&end.link));
-        link(node, &end, layer.map_or("", |layer| &layer.name), toml);
+        if node.scenario.links[end.link].appears.is_zero() {
+            link(node, &end, toml);
+        }
     }
 }
 
-fn link(node: &NodeContext<'_>, end: &LinkEnd, layer: &str, toml: &mut Toml) {
+/// A link as a running node is given it.
+pub fn link_toml(node: &NodeContext<'_>, index: usize) -> String {
+    let mut toml = Toml::default();
+    for end in node.scenario.ends(index).iter().filter(|end| end.node == node.index) {
+        link(node, end, &mut toml);
+    }
+    toml.text
+}
+
+fn link(node: &NodeContext<'_>, end: &LinkEnd, toml: &mut Toml) {
     let link = &node.scenario.links[end.link];
+    let layers = node.scenario.layers_of(node.index);
+    let layer = layers.iter().find(|layer| layer.links.contains(&end.link)).map_or("", |layer| &layer.name);
     let own = if end.first { &link.forward } else { &link.reverse };
     toml.table(&format!("link.{}", quoted(&link.name)));
     toml.text("layer", layer);

@@ -10,7 +10,7 @@ use events::EventReader;
 use farlink_base::exact_duration;
 use farlink_events::{Word, is_event};
 use farlink_report::EventRow;
-use farlink_scenario::{Pace, Traffic, TrafficKind};
+use farlink_scenario::{LinkChange, Pace, Traffic, TrafficKind};
 use std::fmt::Display;
 use std::fs;
 use std::io::{Read, Seek, SeekFrom};
@@ -24,6 +24,9 @@ pub const PLAN: &str = "contacts.plan";
 pub const EVENTS: &str = "events.jsonl";
 /// Where applications attach.
 pub const SOCKET: &str = "farlink.sock";
+
+/// Control API of a node whose links change, inside its host.
+pub const CONTROL: &str = "127.0.0.1:4280";
 
 /// Service that traffic entry 0 is sent from; the simulator uses the same.
 const FIRST_SERVICE: u32 = 10_000;
@@ -110,6 +113,22 @@ impl Driver for Farlink {
         }
         arguments.list.extend(content.map(|c| c.display().to_string()));
         arguments.run(node)
+    }
+
+    fn change_link(&self, node: &NodeContext<'_>, change: LinkChange) -> Result<Program> {
+        let name = &node.scenario.links[change.link].name;
+        let mut list: Vec<String> = ["node", "links"].map(String::from).to_vec();
+        if change.appears {
+            let file = format!("link-{name}.toml");
+            let path = node.folder.join(&file);
+            fs::write(&path, configuration::link_toml(node, change.link))
+                .with_context(|| format!("cannot write {}", path.display()))?;
+            list.extend(["add".into(), file]);
+        } else {
+            list.extend(["remove".into(), name.clone()]);
+        }
+        list.extend(["--at".into(), format!("http://{CONTROL}")]);
+        Ok(Arguments { list }.run(node))
     }
 
     fn tally(&mut self, node: &NodeContext<'_>) -> Tally {

@@ -13,7 +13,8 @@ use anyhow::{Context, Result, bail};
 use farlink_base::DtnTime;
 use farlink_report::SampleRow;
 use farlink_report::schema::{CPU_S, LINK_QUEUE_BYTES, LINK_SENT_BYTES, RSS_BYTES};
-use farlink_scenario::{PREFIX_LENGTH, Scenario};
+use farlink_scenario::{LinkChange, PREFIX_LENGTH, Scenario};
+use std::collections::VecDeque;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -28,6 +29,8 @@ const LOOK: Duration = Duration::from_millis(200);
 const GRACE: Duration = Duration::from_secs(5);
 /// Applications are numbered from here; nodes from 0.
 const FIRST_APPLICATION: u32 = 1 << 16;
+/// What changes links of nodes is numbered from here.
+const FIRST_CHANGE: u32 = 1 << 24;
 
 /// What came out of the live part.
 pub struct Outcome {
@@ -87,6 +90,9 @@ pub struct Session<'a> {
     stopping: bool,
     samples: Vec<SampleRow>,
     waiting: Vec<usize>,
+    /// Changes of links to come, and how many there were.
+    changes: VecDeque<LinkChange>,
+    changed: u32,
     watch: MachineWatch,
 }
 
@@ -116,6 +122,8 @@ impl<'a> Session<'a> {
             stopping: false,
             samples: Vec::new(),
             waiting,
+            changes: scenario.link_changes().into(),
+            changed: 0,
             watch: MachineWatch::start(),
         };
         session.emulate()?;
@@ -202,6 +210,9 @@ impl<'a> Session<'a> {
             if elapsed >= duration {
                 break;
             }
+            if now >= self.start_ns {
+                self.change_due_links(elapsed)?;
+            }
             self.start_due_senders(elapsed, now >= self.start_ns)?;
             if now >= look_at {
                 look_at = now + LOOK.as_nanos() as u64;
@@ -230,6 +241,19 @@ impl<'a> Session<'a> {
             user_namespace: self.supervisor.user_namespace,
             program: self.program,
         })
+    }
+
+    fn change_due_links(&mut self, elapsed: Duration) -> Result<()> {
+        while let Some(change) = self.changes.pop_front_if(|change| change.at <= elapsed) {
+            for node in self.scenario.links[change.link].between {
+                let program = self.drivers[node].change_link(&self.context(node), change)?;
+                let word = if change.appears { "appears" } else { "disappears" };
+                let name = format!("{}-{word}", self.scenario.links[change.link].name);
+                self.spawn(FIRST_CHANGE + self.changed, node, &name, program, None)?;
+                self.changed += 1;
+            }
+        }
+        Ok(())
     }
 
     fn start_due_senders(&mut self, elapsed: Duration, started: bool) -> Result<()> {

@@ -65,17 +65,11 @@ enum Listener {
 const LISTENER: u64 = 1 << 40;
 
 impl Apps {
-    /// Opens the application sockets and starts the applications inside the node. `links` are
-    /// (name, peer) of the configured links.
+    /// Opens the application sockets and starts the applications inside the node.
     ///
     /// # Errors
     /// Which socket cannot be opened.
-    pub fn new(
-        settings: &AppSettings,
-        node_ids: &[EndpointId],
-        payload_max: u64,
-        links: Vec<(String, String)>,
-    ) -> io::Result<Apps> {
+    pub fn new(settings: &AppSettings, node_ids: &[EndpointId], payload_max: u64) -> io::Result<Apps> {
         let mut listeners = Vec::new();
         if let Some(path) = &settings.socket {
             // A socket file left by a run that was killed.
@@ -97,7 +91,7 @@ impl Apps {
         Ok(Apps {
             node_id: node_ids.first().cloned().unwrap_or(EndpointId::Null),
             payload_max,
-            links,
+            links: Vec::new(),
             listeners,
             socket_file: settings.socket.clone(),
             connections: HashMap::new(),
@@ -248,6 +242,10 @@ impl Apps {
             }
             self.load = Some(load);
         }
+    }
+    /// The links there are: (name, peer) of each.
+    pub fn set_links(&mut self, links: Vec<(String, String)>) {
+        self.links = links;
     }
     fn arm_keepalive(&mut self, now: Instant) {
         let shortest = self.connections.values().map(|c| c.keepalive).filter(|k| !k.is_zero()).min();

@@ -1,11 +1,11 @@
 //! From the file's tables to [`NodeConfig`].
 
 use super::keys;
-use super::{AppSettings, EventsSettings, NodeConfig};
+use super::{AppSettings, EventsSettings, LinkSettings, NodeConfig};
 use farlink_base::{Accel, ConfigError, DataVolume, apply_settings};
 use farlink_bundle::{CrcType, EndpointId, Profile};
 use farlink_config::{Errors, Input, Reader, Section};
-use farlink_stack::{Config, Limits, StoreConfig, StoreKind};
+use farlink_stack::{Config, LayerConfig, Limits, LinkConfig, StoreConfig, StoreKind};
 use std::net::SocketAddr;
 use std::path::Path;
 use toml::de::DeTable;
@@ -24,11 +24,28 @@ pub fn parse(text: &str, file: &Path) -> Result<NodeConfig, Vec<ConfigError>> {
     }
 }
 
+pub fn parse_links(text: &str, layers: &[LayerConfig]) -> Result<Vec<(LinkConfig, LinkSettings)>, Vec<ConfigError>> {
+    let errors = Errors::new(None, text);
+    let root = errors.parse();
+    let known: Vec<String> = layers.iter().map(|layer| layer.name.clone()).collect();
+    let links = root.as_ref().map(|root| {
+        let top = Reader::checked(&errors, &keys::LINKS, "", root.get_ref());
+        super::links::links(&top, layers, &known)
+    });
+    drop(root);
+    let list = errors.into_list();
+    match links {
+        Some((links, settings)) if list.is_empty() => Ok(links.into_iter().zip(settings).collect()),
+        _ => Err(list),
+    }
+}
+
 fn node<'a>(errors: &'a Errors<'a>, table: &'a DeTable<'a>, folder: &Path, file: &Path) -> NodeConfig {
     let top = Reader::checked(errors, &keys::NODE, "", table);
     let node_ids = node_ids(&top);
     let (layers, layer_settings) = super::links::layers(&top, &node_ids);
-    let (links, link_settings) = super::links::links(&top, &layers);
+    let known: Vec<String> = top.named_tables("layer").into_iter().map(|(name, ..)| name).collect();
+    let (links, link_settings) = super::links::links(&top, &layers, &known);
     let (store, spill_from, store_dir) = store(&top, folder);
     let plan = top.table_or_empty("plan", &keys::PLAN);
     let log = top.table_or_empty("log", &keys::LOG);

@@ -146,6 +146,13 @@ fn layer_sections(layer: &LayerInfo) -> LayerSections {
     }
 }
 
+/// What a running node is given links by.
+pub const LINKS: Section = Section {
+    name: "links",
+    help: "Links for a running node.",
+    keys: &[key("link", Kind::Tables("link"), Required, "Neighbours.")],
+};
+
 /// `[plan]`.
 pub const PLAN: Section = Section {
     name: "plan",

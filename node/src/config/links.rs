@@ -4,7 +4,7 @@ use super::build::{endpoint, socket_address};
 use super::keys::{self, LayerSections};
 use super::{LayerSettings, LinkSettings};
 use farlink_base::layer::LAYERS_MAX;
-use farlink_base::{LayerId, LinkId, NodeId, apply_settings};
+use farlink_base::{LayerId, NodeId, apply_settings};
 use farlink_bundle::EndpointId;
 use farlink_cla::registry::{LAYERS, LayerInfo, Medium};
 use farlink_cla::{ltp, tcpcl_v4};
@@ -84,15 +84,14 @@ fn engine(reader: &Reader<'_>, ipn: Option<u64>, whose: &str) -> u64 {
 }
 
 /// The `[link.NAME]` tables.
-pub fn links(top: &Reader<'_>, layers: &[LayerConfig]) -> (Vec<LinkConfig>, Vec<LinkSettings>) {
+/// `known` are the names of all layers, also of those that could not be read.
+pub fn links(top: &Reader<'_>, layers: &[LayerConfig], known: &[String]) -> (Vec<LinkConfig>, Vec<LinkSettings>) {
     let mut links = Vec::new();
     let mut settings = Vec::new();
-    let known: Vec<String> = top.named_tables("layer").into_iter().map(|(name, ..)| name).collect();
-    for (index, (name, path, table)) in top.named_tables("link").into_iter().enumerate() {
-        let id = LinkId(u32::try_from(index).unwrap_or(0));
+    for (name, path, table) in top.named_tables("link") {
         let tables = vec![(path, table)];
         let any = Reader::new(top.errors, &keys::LAYER_SECTIONS[0].link, tables.clone());
-        let layer = layer_of(&any, layers, &known);
+        let layer = layer_of(&any, layers, known);
         let sections = layer.and_then(|layer| sections(&layers[layer].kind));
         let possible: Vec<_> = keys::LAYER_SECTIONS.iter().map(|sections| &sections.link).collect();
         let possible = sections.map_or(possible, |sections| vec![&sections.link]);
@@ -100,17 +99,17 @@ pub fn links(top: &Reader<'_>, layers: &[LayerConfig]) -> (Vec<LinkConfig>, Vec<
         let reader = Reader::new(top.errors, sections.map_or(&keys::LAYER_SECTIONS[0].link, |s| &s.link), tables);
         let peer = reader.custom("peer", |input| endpoint(input.text()?)).unwrap_or(EndpointId::Null);
         let address = reader.custom("address", |input| host_and_port(input.text()?));
-        let span = layer.map(|layer| span(&reader, &layers[layer].kind, id, &peer, address.is_some()));
+        let span = layer.map(|layer| span(&reader, &layers[layer].kind, &peer, address.is_some()));
         let layer = layer.unwrap_or(usize::MAX);
         links.push(LinkConfig {
-            name: name.clone(),
+            name,
             peer,
             layer,
             rate: reader.rate("rate"),
             one_way_delay: reader.duration("one_way_delay").unwrap_or_default(),
             span: span.unwrap_or(SpanConfig::Message { wire_bytes_per_million: 1_000_000 }),
         });
-        settings.push(LinkSettings { name, address, layer });
+        settings.push(LinkSettings { address });
     }
     (links, settings)
 }
@@ -139,7 +138,7 @@ fn layer_of(reader: &Reader<'_>, layers: &[LayerConfig], known: &[String]) -> Op
     found
 }
 
-fn span(reader: &Reader<'_>, kind: &LayerKind, link: LinkId, peer: &EndpointId, addressed: bool) -> SpanConfig {
+fn span(reader: &Reader<'_>, kind: &LayerKind, peer: &EndpointId, addressed: bool) -> SpanConfig {
     let given = reader.settings();
     match kind {
         LayerKind::Ltp(_) => {
@@ -147,7 +146,7 @@ fn span(reader: &Reader<'_>, kind: &LayerKind, link: LinkId, peer: &EndpointId, 
             let ipn = if *peer == EndpointId::Null { Some(0) } else { ipn_number(peer) };
             let engine = engine(reader, ipn, "the peer");
             let node = ipn_number(peer).map_or(NodeId::NULL, NodeId::ipn);
-            let mut span = ltp::SpanConfig { link, engine, node, ..ltp::SpanConfig::default() };
+            let mut span = ltp::SpanConfig { engine, node, ..ltp::SpanConfig::default() };
             apply_settings(ltp::LINK_PARAMS, &mut span, &given);
             SpanConfig::Ltp(span)
         }
@@ -158,7 +157,7 @@ fn span(reader: &Reader<'_>, kind: &LayerKind, link: LinkId, peer: &EndpointId, 
                 reader.fail("connect", why, "add address = \"host:4556\"");
             }
             let node_id = reader.text("node_id").unwrap_or_else(|| peer.to_string());
-            let mut span = tcpcl_v4::SpanConfig { link, node_id, connect, ..tcpcl_v4::SpanConfig::default() };
+            let mut span = tcpcl_v4::SpanConfig { node_id, connect, ..tcpcl_v4::SpanConfig::default() };
             apply_settings(tcpcl_v4::LINK_PARAMS, &mut span, &given);
             SpanConfig::TcpclV4(span)
         }

@@ -12,6 +12,7 @@ mod links;
 
 use farlink_base::layer::Medium;
 use farlink_base::{ConfigError, DtnTime, Duration};
+use farlink_stack::{LayerConfig, LinkConfig};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
@@ -68,14 +69,10 @@ pub struct LayerSettings {
 }
 
 /// The driver's part of a link.
-#[derive(Clone, Debug)]
+#[derive(Clone, PartialEq, Debug)]
 pub struct LinkSettings {
-    /// Its name.
-    pub name: String,
     /// `host:port` of the peer.
     pub address: Option<String>,
-    /// Index of its layer.
-    pub layer: usize,
 }
 
 /// The application interface.
@@ -117,6 +114,16 @@ impl NodeConfig {
     /// Every mistake found.
     pub fn parse(text: &str, file: &Path) -> Result<NodeConfig, Vec<ConfigError>> {
         build::parse(text, file)
+    }
+    /// Reads `[link.NAME]` tables for a running node with these layers.
+    ///
+    /// # Errors
+    /// Every mistake found.
+    pub fn parse_links(
+        text: &str,
+        layers: &[LayerConfig],
+    ) -> Result<Vec<(LinkConfig, LinkSettings)>, Vec<ConfigError>> {
+        build::parse_links(text, layers)
     }
     /// Reads the contact plan the configuration names, again when called again.
     ///

@@ -70,7 +70,8 @@ pub struct Pair {
     /// Folder of both.
     pub dir: tempfile::TempDir,
     layer: &'static str,
-    ports: [u16; 2],
+    /// Ports of their layers.
+    pub ports: [u16; 2],
     /// Ports of their control APIs.
     pub api: [u16; 2],
     durable: bool,

@@ -77,7 +77,7 @@ impl Default for Config {
 }
 
 /// One neighbour.
-#[derive(Clone, Debug)]
+#[derive(Clone, PartialEq, Debug)]
 pub struct SpanConfig {
     /// Which link it is.
     pub link: LinkId,

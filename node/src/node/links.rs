@@ -1,0 +1,138 @@
+//! Links of a running node: those of its configuration file, added, changed and removed by the API and
+//! when the file is read again.
+
+use crate::clock;
+use crate::config::LinkSettings;
+use super::Node;
+use farlink_base::layer::Medium;
+use farlink_base::{ConfigError, LinkId};
+use farlink_stack::{LINKS_MAX, LayerConfig, LinkConfig};
+use std::collections::BTreeMap;
+
+/// A link as it was given, and where it leads.
+pub type GivenLink = (LinkConfig, LinkSettings);
+
+/// The links a node was given, by number. Numbers are given anew only when all were given: events name
+/// links by them.
+#[derive(Debug)]
+pub(crate) struct Links {
+    given: BTreeMap<LinkId, GivenLink>,
+    next: u32,
+}
+impl Links {
+    /// Those of the configuration, in its order.
+    pub fn new(links: Vec<GivenLink>) -> Links {
+        let next = links.len() as u32;
+        Links { given: links.into_iter().enumerate().map(|(n, link)| (LinkId(n as u32), link)).collect(), next }
+    }
+    fn vacant(&self) -> LinkId {
+        let mut numbers = (self.next..LINKS_MAX).chain(0..).map(LinkId);
+        numbers.find(|id| !self.given.contains_key(id)).unwrap_or(LinkId(LINKS_MAX))
+    }
+    fn named(&self, name: &str) -> Option<LinkId> {
+        self.given.iter().find(|(_, (link, _))| link.name == name).map(|(id, _)| *id)
+    }
+}
+
+impl Node {
+    /// Tells the sockets where all links lead, and applications which there are.
+    pub(super) fn place_links(&mut self) {
+        let links: Vec<_> = self.known.given.iter().map(|(id, (l, s))| (*id, l.layer, s.address.clone())).collect();
+        for (id, layer, address) in links {
+            self.set_link_address(id, layer, address);
+        }
+        self.name_links();
+    }
+    /// Tells applications which links there are.
+    fn name_links(&mut self) {
+        let links = self.known.given.values();
+        self.io.apps.set_links(links.map(|(link, _)| (link.name.clone(), link.peer.to_string())).collect());
+    }
+    /// Where a link of a layer leads from now on; `None` forgets the link. A connection that stands is not
+    /// moved.
+    fn set_link_address(&mut self, link: LinkId, layer: usize, address: Option<String>) {
+        match self.config.layers.get(layer).map(|layer| layer.medium) {
+            Some(Medium::Streams) => self.io.streams.set_address(link, address),
+            Some(Medium::Datagrams) => self.io.datagrams.set_address(link, address, clock::now(), &self.links),
+            None => {}
+        }
+    }
+    /// Whether the node was given a link of this name.
+    pub(crate) fn has_link(&self, name: &str) -> bool {
+        self.known.named(name).is_some()
+    }
+    /// Adds a link, or changes the one of this name: that one ends and begins anew, unless nothing is new.
+    ///
+    /// # Errors
+    /// Names the key that cannot be used and what to write instead.
+    pub fn set_link(&mut self, (link, settings): GivenLink) -> Result<(), ConfigError> {
+        if let Some(old) = self.known.named(&link.name) {
+            if self.known.given.get(&old) == Some(&(link.clone(), settings.clone())) {
+                return Ok(());
+            }
+            self.end_link(old);
+        }
+        let id = self.known.vacant();
+        self.set_link_address(id, link.layer, settings.address.clone());
+        self.io.events.name_link(id, link.name.clone());
+        let now = clock::now();
+        self.io.now = now;
+        if let Err(why) = self.stack.add_link(now, id, &link, &mut self.io) {
+            self.set_link_address(id, link.layer, None);
+            return Err(why);
+        }
+        self.known.next = id.0 + 1;
+        tracing::info!("link {} to {} added", link.name, link.peer);
+        self.known.given.insert(id, (link, settings));
+        self.name_links();
+        self.drain();
+        Ok(())
+    }
+    /// Removes a link; false when there is none of this name.
+    pub fn remove_link(&mut self, name: &str) -> bool {
+        let Some(id) = self.known.named(name) else { return false };
+        self.end_link(id);
+        self.drain();
+        true
+    }
+    fn end_link(&mut self, id: LinkId) {
+        let Some((link, _)) = self.known.given.remove(&id) else { return };
+        let now = clock::now();
+        self.io.now = now;
+        self.stack.remove_link(now, id, &mut self.io);
+        self.set_link_address(id, link.layer, None);
+        self.name_links();
+        tracing::info!("link {} removed", link.name);
+    }
+    /// Makes the links those of a configuration file that was read anew.
+    ///
+    /// # Errors
+    /// When a link needs a layer the node did not start with; nothing is changed then.
+    pub(super) fn set_links(&mut self, layers: &[LayerConfig], links: Vec<GivenLink>) -> Result<(), String> {
+        let mut fresh = Vec::new();
+        for (mut link, settings) in links {
+            let name = layers.get(link.layer).map_or("", |layer| &layer.name);
+            let running = self.config.stack.layers.iter().position(|layer| layer.name == name);
+            let same_kind = |place: &usize| {
+                let kinds = (layers.get(link.layer), self.config.stack.layers.get(*place));
+                matches!(kinds, (Some(a), Some(b)) if std::mem::discriminant(&a.kind) == std::mem::discriminant(&b.kind))
+            };
+            link.layer = running.filter(same_kind).ok_or_else(|| {
+                format!(
+                    "link.{}.layer: the node did not start with layer `{name}`\nhint: layers are read at start only: \
+                     start the node anew",
+                    link.name
+                )
+            })?;
+            fresh.push((link, settings));
+        }
+        let gone = |(link, _): &GivenLink| !fresh.iter().any(|(kept, _)| kept.name == link.name);
+        let gone: Vec<LinkId> = self.known.given.iter().filter(|(_, link)| gone(link)).map(|(id, _)| *id).collect();
+        gone.into_iter().for_each(|id| self.end_link(id));
+        for link in fresh {
+            self.set_link(link).map_err(|why| why.to_string())?;
+        }
+        self.drain();
+        Ok(())
+    }
+}

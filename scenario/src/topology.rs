@@ -1,7 +1,7 @@
 //! The scenario's network as the `topology` of a run's `manifest.json`. The report draws it without
 //! reading scenario files.
 
-use crate::types::{Scenario, StoreKind};
+use crate::types::{Contact, Scenario, StoreKind};
 use farlink_base::{DataRate, Duration, format_duration};
 use farlink_link::{Delay, DirectionSpec, Loss, Rate};
 use serde_json::{Value, json};
@@ -41,6 +41,8 @@ impl Scenario {
         let contacts: Vec<Value> = self
             .contacts
             .iter()
+            .cloned()
+            .chain(self.presences())
             .map(|c| {
                 let link = &self.links[c.link];
                 let (from, to) = if c.forward { (0, 1) } else { (1, 0) };
@@ -56,6 +58,14 @@ impl Scenario {
             })
             .collect();
         json!({ "nodes": nodes, "links": links, "contacts": contacts }).to_string()
+    }
+    /// The times in which a link without contacts that appears or disappears is there, both ways.
+    fn presences(&self) -> impl Iterator<Item = Contact> + '_ {
+        let fleeting = self.links.iter().enumerate().filter(|(index, l)| !l.lasts() && !self.scheduled(*index));
+        fleeting.flat_map(|(link, l)| {
+            let (start, end) = (l.appears, l.disappears.unwrap_or(self.duration));
+            [true, false].map(|forward| Contact { link, forward, start, end, rate: None, delay: None, confidence: 1.0 })
+        })
     }
 }
 

@@ -50,7 +50,7 @@ pub fn write(
         stored.flush_until((outcome.progress.elapsed_s * 1e9) as u64, &mut samples);
     }
     let end_ns = match arrivals.last {
-        Some(last) if outcome.complete => last,
+        Some(last) if outcome.complete && scenario.stop_when_delivered => last,
         _ => u64::try_from(scenario.duration.as_nanos()).unwrap_or(u64::MAX),
     };
     if tables.contains(&Table::Samples) {

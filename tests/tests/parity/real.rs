@@ -6,7 +6,7 @@ use farlink_aap2::proto::{BundleAdu, Status};
 use farlink_apps::client::Client;
 use farlink_base::{DtnTime, Priority};
 use farlink_lab::driver::{Driver, NodeContext};
-use farlink_lab::drivers::farlink::{CONFIGURATION, EVENTS, Farlink, SOCKET};
+use farlink_lab::drivers::farlink::{CONFIGURATION, CONTROL, EVENTS, Farlink, SOCKET};
 use farlink_scenario::{Pace, Scenario, Traffic, TrafficKind};
 use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
@@ -50,7 +50,8 @@ pub fn run(scenario: &Scenario) -> Real {
 
 /// Starts nodes, sends, waits for the end, stops the nodes; gives how late it ever was.
 fn serve(scenario: &Scenario, epoch: DtnTime, start: Instant, folder: &Path) -> Duration {
-    let files = prepare(scenario, epoch, folder);
+    let machine = Machine::new();
+    let files = machine.prepare(scenario, epoch, folder);
     let nodes: Vec<Node> = std::thread::scope(|scope| {
         let start = |file: &PathBuf| {
             let file = file.clone();
@@ -61,7 +62,11 @@ fn serve(scenario: &Scenario, epoch: DtnTime, start: Instant, folder: &Path) -> 
     });
     let senders: Vec<Client> = applications(scenario, &nodes);
     let mut late = Instant::now().saturating_duration_since(start);
-    late = late.max(send(scenario, start, senders));
+    std::thread::scope(|scope| {
+        let changes = scope.spawn(|| machine.change_links(scenario, epoch, start, folder));
+        late = late.max(send(scenario, start, senders));
+        late = late.max(changes.join().expect("links change"));
+    });
     sleep_until(start + scenario.duration + Duration::from_millis(50));
     std::thread::scope(|scope| {
         for node in nodes {
@@ -71,34 +76,76 @@ fn serve(scenario: &Scenario, epoch: DtnTime, start: Instant, folder: &Path) -> 
     late
 }
 
-/// Writes each node's files with the testbed's driver, and moves its sockets to loopback addresses
-/// of this run alone.
-fn prepare(scenario: &Scenario, epoch: DtnTime, folder: &Path) -> Vec<PathBuf> {
-    static RUNS: AtomicU32 = AtomicU32::new(0);
-    let network = (std::process::id() << 4 | RUNS.fetch_add(1, Relaxed) & 15) & 0xffff;
-    let host = |index: usize| {
-        Ipv4Addr::from(u32::from(Ipv4Addr::new(127, 0, 0, 0)) | (0x10_0000 + (network << 4)) | (index as u32 + 1))
-    };
-    let ports: Vec<(u16, u16)> = farlink_scenario::LAYERS.iter().map(|layer| (layer.port, port())).collect();
-    let write = |index: usize| {
-        let node = &scenario.nodes[index];
-        let place = folder.join(&node.name);
-        std::fs::create_dir(&place).expect("a folder for the node");
-        let context = NodeContext { scenario, index, folder: &place, epoch, program: Path::new("farlink") };
-        Farlink::default().prepare(&context).expect("the node's files are written");
-        let file = place.join(CONFIGURATION);
-        let mut text = std::fs::read_to_string(&file).expect("the configuration");
-        for (usual, port) in &ports {
-            text = text.replace(&format!("\"0.0.0.0:{usual}\""), &format!("\"{}:{port}\"", host(index)));
+/// Loopback addresses and ports of one run alone.
+struct Machine {
+    network: u32,
+    /// The port a layer is assigned, and the one it has here.
+    ports: Vec<(u16, u16)>,
+    control: u16,
+}
+impl Machine {
+    fn new() -> Machine {
+        static RUNS: AtomicU32 = AtomicU32::new(0);
+        let network = (std::process::id() << 4 | RUNS.fetch_add(1, Relaxed) & 15) & 0xffff;
+        let ports = farlink_scenario::LAYERS.iter().map(|layer| (layer.port, port())).collect();
+        Machine { network, ports, control: port() }
+    }
+    fn host(&self, index: usize) -> Ipv4Addr {
+        let network = u32::from(Ipv4Addr::new(127, 0, 0, 0)) | (0x10_0000 + (self.network << 4));
+        Ipv4Addr::from(network | (index as u32 + 1))
+    }
+    fn control(&self, index: usize) -> String {
+        format!("{}:{}", self.host(index), self.control)
+    }
+    /// A file the testbed's driver wrote for a node, with its sockets moved here.
+    fn moved(&self, scenario: &Scenario, index: usize, file: &Path) -> String {
+        let mut text = std::fs::read_to_string(file).expect("the driver's file");
+        text = text.replace(CONTROL, &self.control(index));
+        for (usual, port) in &self.ports {
+            text = text.replace(&format!("\"0.0.0.0:{usual}\""), &format!("\"{}:{port}\"", self.host(index)));
             for end in scenario.ends_of(index) {
-                text = text
-                    .replace(&format!("\"{}:{usual}\"", end.peer_address), &format!("\"{}:{port}\"", host(end.peer)));
+                let here = format!("\"{}:{port}\"", self.host(end.peer));
+                text = text.replace(&format!("\"{}:{usual}\"", end.peer_address), &here);
             }
         }
-        std::fs::write(&file, text).expect("the configuration");
-        file
-    };
-    (0..scenario.nodes.len()).map(write).collect()
+        text
+    }
+    /// Writes each node's files with the testbed's driver.
+    fn prepare(&self, scenario: &Scenario, epoch: DtnTime, folder: &Path) -> Vec<PathBuf> {
+        let write = |index: usize| {
+            let place = folder.join(&scenario.nodes[index].name);
+            std::fs::create_dir(&place).expect("a folder for the node");
+            let context = NodeContext { scenario, index, folder: &place, epoch, program: Path::new("farlink") };
+            Farlink::default().prepare(&context).expect("the node's files are written");
+            let file = place.join(CONFIGURATION);
+            std::fs::write(&file, self.moved(scenario, index, &file)).expect("the configuration");
+            file
+        };
+        (0..scenario.nodes.len()).map(write).collect()
+    }
+    /// Gives nodes their links and takes them away when it is time; gives how late it ever was.
+    fn change_links(&self, scenario: &Scenario, epoch: DtnTime, start: Instant, folder: &Path) -> Duration {
+        let mut late = Duration::ZERO;
+        for change in scenario.link_changes() {
+            sleep_until(start + change.at);
+            for index in scenario.links[change.link].between {
+                let place = folder.join(&scenario.nodes[index].name);
+                let context = NodeContext { scenario, index, folder: &place, epoch, program: Path::new("farlink") };
+                let mut command = Farlink::default().change_link(&context, change).expect("a command").command;
+                if change.appears {
+                    let given = command.iter_mut().find(|word| word.ends_with(".toml")).expect("a file with the link");
+                    let file = place.join(&*given);
+                    std::fs::write(&file, self.moved(scenario, index, &file)).expect("the link");
+                    *given = file.display().to_string();
+                }
+                let words: Vec<String> = command[1..].iter().map(|word| word.replace(CONTROL, &self.control(index))).collect();
+                let ran = crate::node_support::run(&words.iter().map(String::as_str).collect::<Vec<_>>());
+                assert!(ran.status.success(), "{}", String::from_utf8_lossy(&ran.stderr));
+            }
+            late = late.max(Instant::now().saturating_duration_since(start + change.at));
+        }
+        late
+    }
 }
 
 /// Attaches receivers, which answer from threads of their own until their node ends, and senders.

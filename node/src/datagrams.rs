@@ -5,6 +5,7 @@ use crate::buffers::Buffers;
 use crate::resolve::Resolver;
 use crate::streams::canonical;
 use farlink_base::layer::{Destination, Train};
+use farlink_base::socket;
 use farlink_base::{Bytes, BytesMut, Chunk, Duration, Instant, LayerId, LinkId, Payload};
 use farlink_os::poll::{Poller, Readiness};
 use farlink_os::udp::{Batch, DatagramSocket, MESSAGE_MAX};
@@ -324,7 +325,7 @@ impl Socket {
         self.small = if got.len >= LARGE { 0 } else { self.small + 1 };
         if got.len > 0 {
             let train = Train { stride: got.stride as u32, data };
-            inputs.push_back(Input::Datagrams { layer: self.layer, from: canonical(got.from), train });
+            inputs.push_back(Input::Socket(self.layer, socket::Input::Datagrams { from: canonical(got.from), train }));
         }
         Ok(got.len as u64)
     }
@@ -381,7 +382,7 @@ impl Run {
     fn end(&mut self, buffers: &mut Buffers, inputs: &mut VecDeque<Input>) {
         if let Some(from) = self.from.take() {
             let train = Train { stride: self.stride as u32, data: Payload::from(buffers.take()) };
-            inputs.push_back(Input::Datagrams { layer: self.layer, from, train });
+            inputs.push_back(Input::Socket(self.layer, socket::Input::Datagrams { from, train }));
         }
         self.closed = false;
     }
@@ -409,7 +410,9 @@ mod tests {
             node.read(&mut buffers, &mut inputs);
         }
         let read = |input| match input {
-            Input::Datagrams { from, train, .. } => (from, train.stride, train.data.to_bytes().unwrap()),
+            Input::Socket(_, socket::Input::Datagrams { from, train, .. }) => {
+                (from, train.stride, train.data.to_bytes().unwrap())
+            }
             other => panic!("{other:?}"),
         };
         inputs.into_iter().map(read).collect()
@@ -467,7 +470,7 @@ mod tests {
         }
         let mut seen = Vec::new();
         for input in inputs {
-            let Input::Datagrams { layer, train, .. } = input else { panic!("{input:?}") };
+            let Input::Socket(layer, socket::Input::Datagrams { train, .. }) = input else { panic!("{input:?}") };
             seen.push((layer.0, train.data.to_bytes().unwrap()[0]));
         }
         seen.sort_unstable();

@@ -13,6 +13,7 @@ use crate::resolve::Resolver;
 use crate::streams::{Connector, Streams};
 use anyhow::Context;
 use farlink_base::layer::Medium;
+use farlink_base::socket;
 use farlink_base::{Duration, EventClass, Instant, LayerId, LinkId, Sink, StreamId};
 use farlink_bpa::app::AdminInput;
 use farlink_os::poll::{Poller, Readiness, Waker, precise_timers};
@@ -99,16 +100,25 @@ struct Io {
     now: Instant,
 }
 
+impl Io {
+    fn socket(&mut self, layer: LayerId, output: socket::Output) {
+        use socket::Output as O;
+        match output {
+            O::Datagrams { to, train } => self.datagrams.send(layer, to, train, self.now),
+            O::Connect { stream, link } => self.connects.push((layer, stream, link)),
+            O::Write { stream, data } => self.streams.write(stream, &data),
+            O::Close { stream, abort } => self.streams.close(stream, abort, self.now),
+            O::StartTls { stream, .. } => self.streams.start_tls(stream, &mut self.inputs),
+            O::Pause { stream } => self.streams.pause(stream, true),
+            O::Resume { stream } => self.streams.pause(stream, false),
+        }
+    }
+}
+
 impl Sink<Output> for Io {
     fn push(&mut self, output: Output) {
         match output {
-            Output::Datagrams { layer, to, train } => self.datagrams.send(layer, to, train, self.now),
-            Output::StreamConnect { layer, stream, link } => self.connects.push((layer, stream, link)),
-            Output::StreamWrite { stream, data } => self.streams.write(stream, &data),
-            Output::StreamClose { stream, abort } => self.streams.close(stream, abort, self.now),
-            Output::StartTls { stream, .. } => self.streams.start_tls(stream, &mut self.inputs),
-            Output::PauseRead { stream } => self.streams.pause(stream, true),
-            Output::ResumeRead { stream } => self.streams.pause(stream, false),
+            Output::Socket(layer, output) => self.socket(layer, output),
             Output::Disk(op) => {
                 if let Some(disk) = &mut self.disk {
                     disk.push(op);

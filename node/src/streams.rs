@@ -1,10 +1,11 @@
 //! TCP connections of the stream layers: connect, accept, read, write, push back, close.
 //!
-//! What a turn's `StreamWrite`s queued leaves in one `writev`; the queue of each stream is bounded
+//! What a turn's `Write`s queued leaves in one `writev`; the queue of each stream is bounded
 //! by the room the layer is given.
 
 use crate::buffers::Buffers;
 use crate::resolve::Resolver;
+use farlink_base::socket;
 use farlink_base::{Bytes, Chunk, Duration, Instant, LayerId, LinkId, Payload, StreamId};
 use farlink_os::poll::{Poller, Readiness};
 use farlink_os::stream;
@@ -253,13 +254,10 @@ impl Streams {
                 continue;
             }
             let (Phase::Open(socket) | Phase::Closing { socket, .. }) = &stream.phase else { continue };
-            let closing = matches!(stream.phase, Phase::Closing { .. });
+            let (closing, layer) = (matches!(stream.phase, Phase::Closing { .. }), stream.layer);
             match stream::read_into(socket, buffers.spare(READ_TURN), READ_TURN) {
                 Ok(0) => {
-                    self.remove(id);
-                    if !closing {
-                        inputs.push_back(Input::StreamClosed { stream: id, error: false });
-                    }
+                    self.end(id, closing, false, inputs);
                 }
                 Ok(n) => {
                     // A short read emptied the socket: the next arrival makes a new report. The end
@@ -269,7 +267,8 @@ impl Streams {
                     let data = buffers.take();
                     self.bytes.0 += n as u64;
                     if !closing {
-                        inputs.push_back(Input::StreamData { stream: id, data: Payload::from(data) });
+                        let input = socket::Input::Data { stream: id, data: Payload::from(data) };
+                        inputs.push_back(Input::Socket(layer, input));
                     }
                     if again {
                         self.mark_readable(id);
@@ -278,10 +277,7 @@ impl Streams {
                 Err(why) if why.kind() == ErrorKind::WouldBlock => stream.readable = false,
                 Err(why) if why.kind() == ErrorKind::Interrupted => self.mark_readable(id),
                 Err(_) => {
-                    self.remove(id);
-                    if !closing {
-                        inputs.push_back(Input::StreamClosed { stream: id, error: true });
-                    }
+                    self.end(id, closing, true, inputs);
                 }
             }
         }
@@ -327,10 +323,7 @@ impl Streams {
             self.bytes.1 += written;
             let closing = matches!(stream.phase, Phase::Closing { .. });
             if result.is_err() {
-                self.remove(id);
-                if !closing {
-                    inputs.push_back(Input::StreamClosed { stream: id, error: true });
-                }
+                self.end(id, closing, true, inputs);
             } else if closing {
                 self.finish_closing(id, now);
             } else {
@@ -353,7 +346,7 @@ impl Streams {
                 let _ = socket.shutdown(Shutdown::Both);
                 self.remove(id);
             }
-            _ => self.remove(id),
+            _ => drop(self.remove(id)),
         }
     }
     fn finish_closing(&mut self, id: StreamId, now: Instant) {
@@ -430,18 +423,26 @@ impl Streams {
         let from = canonical(from);
         stream.peer = Some(from);
         tracing::info!("{} {from}", if id.is_passive() { "connected from" } else { "connected to" });
-        inputs.push_back(Input::StreamOpened { layer: stream.layer, stream: id, from });
-        inputs.push_back(Input::StreamWritable { stream: id, room: QUEUE_BOUND });
+        inputs.push_back(Input::Socket(stream.layer, socket::Input::Opened { stream: id, from }));
+        inputs.push_back(Input::Socket(stream.layer, socket::Input::Writable { stream: id, room: QUEUE_BOUND }));
     }
     fn fail(&mut self, id: StreamId, inputs: &mut VecDeque<Input>) {
-        self.remove(id);
-        inputs.push_back(Input::StreamClosed { stream: id, error: true });
+        self.end(id, false, true, inputs);
     }
-    fn remove(&mut self, id: StreamId) {
-        if let Some(peer) = self.streams.remove(&id).and_then(|stream| stream.peer) {
+    /// A stream is no more; its layer hears of it, unless it closed it itself.
+    fn end(&mut self, id: StreamId, closing: bool, error: bool, inputs: &mut VecDeque<Input>) {
+        if let Some(layer) = self.remove(id).filter(|_| !closing) {
+            inputs.push_back(Input::Socket(layer, socket::Input::Closed { stream: id, error }));
+        }
+    }
+    /// Forgets a stream; gives the layer it belonged to.
+    fn remove(&mut self, id: StreamId) -> Option<LayerId> {
+        let stream = self.streams.remove(&id)?;
+        if let Some(peer) = stream.peer {
             tracing::info!("disconnected from {peer}");
         }
         self.tokens.retain(|_, stream| *stream != id);
+        Some(stream.layer)
     }
 }
 
@@ -482,7 +483,8 @@ impl Stream {
         self.freed += written;
         if written > 0 && (self.queued == 0 || self.freed >= QUEUE_BOUND / 8) {
             self.freed = 0;
-            inputs.push_back(Input::StreamWritable { stream: id, room: QUEUE_BOUND.saturating_sub(self.queued) });
+            let room = QUEUE_BOUND.saturating_sub(self.queued);
+            inputs.push_back(Input::Socket(self.layer, socket::Input::Writable { stream: id, room }));
         }
     }
 }
@@ -576,20 +578,22 @@ mod tests {
     }
     fn opened(seen: &[Input]) -> Vec<StreamId> {
         seen.iter()
-            .filter_map(|i| if let Input::StreamOpened { stream, .. } = i { Some(*stream) } else { None })
+            .filter_map(|i| {
+                if let Input::Socket(_, socket::Input::Opened { stream, .. }) = i { Some(*stream) } else { None }
+            })
             .collect()
     }
     fn received(seen: &[Input], id: StreamId) -> u64 {
         seen.iter()
             .map(|i| match i {
-                Input::StreamData { stream, data } if *stream == id => data.len(),
+                Input::Socket(_, socket::Input::Data { stream, data }) if *stream == id => data.len(),
                 _ => 0,
             })
             .sum()
     }
     fn closed(seen: &[Input], id: StreamId) -> Option<bool> {
         seen.iter().find_map(|i| match i {
-            Input::StreamClosed { stream, error } if *stream == id => Some(*error),
+            Input::Socket(_, socket::Input::Closed { stream, error }) if *stream == id => Some(*error),
             _ => None,
         })
     }
@@ -640,7 +644,7 @@ mod tests {
         world.run(|seen| received(seen, passive) == QUEUE_BOUND);
         world.run(|seen| {
             seen.iter().any(
-                |i| matches!(i, Input::StreamWritable { stream, room } if *stream == active && *room == QUEUE_BOUND),
+                |i| matches!(i, Input::Socket(_, socket::Input::Writable { stream, room }) if *stream == active && *room == QUEUE_BOUND),
             )
         });
     }

@@ -11,7 +11,8 @@ use farlink_cla::{ltp, tcpcl_v4};
 use farlink_link::{DirectionSpec, LinkDirection, UDP_IPV4_HEADERS, direction_seed};
 use farlink_routing::PlanIndex;
 use farlink_scenario::{
-    Crc, Fidelity, Layer, Link, LinkChange, LinkEnd, Medium, Node, NodeLayer, Scenario, StoreKind, first_delay, first_rate,
+    Crc, Fidelity, Layer, Link, LinkChange, LinkEnd, Medium, Node, NodeLayer, Scenario, StoreKind, first_delay,
+    first_rate,
 };
 use farlink_stack::{Config, LayerConfig, LayerKind, LinkConfig, SpanConfig, Stack, StoreConfig};
 use std::sync::Arc;

@@ -52,8 +52,7 @@ impl Crossings {
         let places = scenario.places();
         let at = |index: usize| {
             let [first, second] = scenario.ends(index);
-            [(first, 0), (second, 1)]
-                .map(|(end, side)| At { node: end.node, link: LinkId(places[index][side] as u32) })
+            [(first, 0), (second, 1)].map(|(end, side)| At { node: end.node, link: LinkId(places[index][side] as u32) })
         };
         Crossings {
             messages,

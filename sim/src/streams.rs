@@ -2,6 +2,7 @@
 //! the stream inputs and outputs of a stack.
 
 use crate::world::{Address, Happening, Queue};
+use farlink_base::socket;
 use farlink_base::{Instant, LayerId, Map, Payload, Sink, StreamId, TimerKey, map};
 use farlink_link::stream::{Config, Input as EndInput, Output as EndOutput, Segment, StreamEnd};
 use farlink_stack::Input;
@@ -176,16 +177,16 @@ impl Streams {
                     if side_index == 1 {
                         from.set_port(EPHEMERAL + (index % 20_000) as u16);
                     }
-                    Input::StreamOpened { layer: side.layer, stream, from }
+                    socket::Input::Opened { stream, from }
                 }
-                EndOutput::Data(data) => Input::StreamData { stream, data },
-                EndOutput::Writable { room } => Input::StreamWritable { stream, room },
-                EndOutput::PeerClosed => Input::StreamClosed { stream, error: false },
-                EndOutput::Closed { error } => Input::StreamClosed { stream, error },
+                EndOutput::Data(data) => socket::Input::Data { stream, data },
+                EndOutput::Writable { room } => socket::Input::Writable { stream, room },
+                EndOutput::PeerClosed => socket::Input::Closed { stream, error: false },
+                EndOutput::Closed { error } => socket::Input::Closed { stream, error },
                 EndOutput::Transmit(_) => continue,
             };
-            let node = side.node;
-            if let Input::StreamClosed { error, .. } = input {
+            let (node, layer) = (side.node, side.layer);
+            if let socket::Input::Closed { error, .. } = input {
                 // The node hears of the end once; its own half closes with it.
                 side.closed = true;
                 self.by_stream.remove(&(node, stream));
@@ -193,7 +194,7 @@ impl Streams {
                     self.tell(now, index, side_index, EndInput::Close);
                 }
             }
-            todo.push_back((node, input));
+            todo.push_back((node, Input::Socket(layer, input)));
         }
         // Closing may have made news of its own.
         news.append(&mut self.news);

@@ -10,7 +10,8 @@ use crate::observe::{Observer, Trace};
 use crate::streams::{StreamSignal, Streams};
 use crate::traffic::{Applications, TrafficOutcome};
 use farlink_base::layer::{Destination, Train};
-use farlink_base::{ConfigError, Instant, LinkId, TimerQueue};
+use farlink_base::socket;
+use farlink_base::{ConfigError, Instant, LayerId, LinkId, TimerQueue};
 use farlink_link::Statistics;
 use farlink_link::stream::Segment;
 use farlink_scenario::{Fidelity, Scenario};
@@ -226,25 +227,7 @@ impl<O: Observer> World<O> {
 
     fn act(&mut self, node: usize, output: Output) {
         match output {
-            Output::Datagrams { to, train, .. } => self.send_datagrams(node, to, &train),
-            Output::StreamConnect { layer, stream, link } => {
-                let (cable, end) = self.nodes[node].link(link);
-                let peer = &self.cables[cable].ends[1 - end];
-                let (peer_node, peer_link) = (peer.node, peer.link);
-                let peer_layer = self.nodes[peer_node].layer_of(peer_link);
-                let ports = [(node, layer), (peer_node, peer_layer)];
-                let connection = self.streams.connect(self.now, cable, end, ports, stream);
-                self.settle_streams(connection);
-            }
-            Output::StreamWrite { stream, data } => self.on_stream(node, stream, StreamSignal::Write(data)),
-            Output::StreamClose { stream, abort } => self.on_stream(node, stream, StreamSignal::Close { abort }),
-            // The simulator has no TLS: what agrees on it fails as it would at a node without.
-            Output::StartTls { stream, .. } => {
-                self.on_stream(node, stream, StreamSignal::Close { abort: true });
-                self.todo.push_back((node, Input::StreamClosed { stream, error: true }));
-            }
-            Output::PauseRead { stream } => self.on_stream(node, stream, StreamSignal::Pause),
-            Output::ResumeRead { stream } => self.on_stream(node, stream, StreamSignal::Resume),
+            Output::Socket(layer, output) => self.socket(node, layer, output),
             Output::Disk(op) => {
                 let (at, done) = self.nodes[node].disk.perform(self.now, op);
                 self.queue.arm(at, Happening::Tell(node, Box::new(Input::DiskDone(done))));
@@ -272,6 +255,32 @@ impl<O: Observer> World<O> {
         }
     }
 
+    fn socket(&mut self, node: usize, layer: LayerId, output: socket::Output) {
+        use socket::Output as O;
+        match output {
+            O::Datagrams { to, train } => self.send_datagrams(node, to, &train),
+            O::Connect { stream, link } => {
+                let (cable, end) = self.nodes[node].link(link);
+                let peer = &self.cables[cable].ends[1 - end];
+                let (peer_node, peer_link) = (peer.node, peer.link);
+                let peer_layer = self.nodes[peer_node].layer_of(peer_link);
+                let ports = [(node, layer), (peer_node, peer_layer)];
+                let connection = self.streams.connect(self.now, cable, end, ports, stream);
+                self.settle_streams(connection);
+            }
+            O::Write { stream, data } => self.on_stream(node, stream, StreamSignal::Write(data)),
+            O::Close { stream, abort } => self.on_stream(node, stream, StreamSignal::Close { abort }),
+            // The simulator has no TLS: what agrees on it fails as it would at a node without.
+            O::StartTls { stream, .. } => {
+                self.on_stream(node, stream, StreamSignal::Close { abort: true });
+                let closed = socket::Input::Closed { stream, error: true };
+                self.todo.push_back((node, Input::Socket(layer, closed)));
+            }
+            O::Pause { stream } => self.on_stream(node, stream, StreamSignal::Pause),
+            O::Resume { stream } => self.on_stream(node, stream, StreamSignal::Resume),
+        }
+    }
+
     fn send_datagrams(&mut self, node: usize, to: Destination, train: &Train) {
         let (cable, end) = match to {
             Destination::Link(link) if !link.is_dynamic() => self.nodes[node].link(link),
@@ -288,7 +297,7 @@ impl<O: Observer> World<O> {
         cable.send(self.now, end, train, &mut self.arrivals);
         for Arrival { at, train } in self.arrivals.drain(..) {
             self.trace.add(&[self.now.0, 2, peer_node as u64, at.0, train.data.len()]);
-            let input = Input::Datagrams { layer: peer_layer, from, train };
+            let input = Input::Socket(peer_layer, socket::Input::Datagrams { from, train });
             self.queue.arm(at, Happening::Tell(peer_node, Box::new(input)));
         }
     }

@@ -8,6 +8,7 @@
 //! ordinary tests.
 
 use farlink_base::layer::{ConvergenceLayer, Input, LinkState, Output, SendId, Train};
+use farlink_base::socket;
 use farlink_base::{Accel, Bytes, Instant, LinkId, NodeId, Payload, Refusal, StreamId};
 use farlink_bundle::{
     AdministrativeRecord, Bundle, CreationTimestamp, EidCodec, EndpointId, FragmentInfo, Profile, Reassembler,
@@ -171,7 +172,7 @@ pub fn ltp_engine(data: &[u8]) {
         now = Instant(now.0 + 50_000_000);
         let from = core::net::SocketAddr::from(([127, 0, 0, 1], 1113));
         let train = Train::single(Payload::from(datagram.to_vec()));
-        layer.handle(now, Input::Datagrams { from, train }, &mut out);
+        layer.handle(now, Input::Socket(socket::Input::Datagrams { from, train }), &mut out);
         layer.handle(now, Input::Wake, &mut out);
         for output in core::mem::take(&mut out) {
             match output {
@@ -182,7 +183,7 @@ pub fn ltp_engine(data: &[u8]) {
                     let part = Payload::from(vec![8; len as usize]);
                     layer.handle(now, Input::SendMore { link, id, from, part }, &mut out);
                 }
-                Output::Datagrams { train, .. } => said += train.data.len(),
+                Output::Socket(socket::Output::Datagrams { train, .. }) => said += train.data.len(),
                 _ => {}
             }
         }
@@ -222,18 +223,18 @@ fn tcpcl_v4(data: &[u8], stream: StreamId, hello: &[u8]) {
     let Some((choice, data)) = data.split_first() else { return };
     let mut out = Vec::new();
     layer.handle(now, Input::Link { link: LinkId(0), state: LinkState::UP }, &mut out);
-    layer.handle(now, Input::StreamOpened { stream, from }, &mut out);
-    layer.handle(now, Input::StreamWritable { stream, room: 1 << 20 }, &mut out);
+    layer.handle(now, Input::Socket(socket::Input::Opened { stream, from }), &mut out);
+    layer.handle(now, Input::Socket(socket::Input::Writable { stream, room: 1 << 20 }), &mut out);
     let (mut written, mut offered, mut next) = (0u64, 0u64, 0u64);
     let size = usize::from(choice & 0x3f) + 1;
     let chunks: Vec<&[u8]> =
         Some(hello).filter(|hello| !hello.is_empty()).into_iter().chain(data.chunks(size)).collect();
     for chunk in chunks {
-        layer.handle(now, Input::StreamData { stream, data: Payload::from(chunk.to_vec()) }, &mut out);
+        layer.handle(now, Input::Socket(socket::Input::Data { stream, data: Payload::from(chunk.to_vec()) }), &mut out);
         while !out.is_empty() {
             for output in core::mem::take(&mut out) {
                 match output {
-                    Output::StreamWrite { data, .. } => written += data.len(),
+                    Output::Socket(socket::Output::Write { data, .. }) => written += data.len(),
                     Output::Offer { ticket, part, last, .. } => {
                         offered += part.len();
                         if last && choice & 0x40 == 0 {
@@ -266,5 +267,5 @@ fn tcpcl_v4(data: &[u8], stream: StreamId, hello: &[u8]) {
     // An acknowledgment is never longer than the segment it is for, a rejection never longer than
     // the message.
     assert!(written <= 2000 + 3 * data.len() as u64, "{written} bytes written for {} heard", data.len());
-    layer.handle(now, Input::StreamClosed { stream, error: true }, &mut out);
+    layer.handle(now, Input::Socket(socket::Input::Closed { stream, error: true }), &mut out);
 }

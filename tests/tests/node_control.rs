@@ -95,10 +95,8 @@ fn links_come_change_and_go_while_the_node_runs() {
 
         let (code, why) = change("POST", "/links", "[link.late]\nlayer = \"mein\"\npeer = \"ipn:2.0\"\n");
         assert!(code == 400 && why.contains("did you mean `main`?") && why.contains("line 2"), "{why}");
-        let late = format!(
-            "[link.late]\nlayer = \"main\"\npeer = \"ipn:2.0\"\naddress = \"127.0.0.1:{}\"\n",
-            pair.ports[1]
-        );
+        let late =
+            format!("[link.late]\nlayer = \"main\"\npeer = \"ipn:2.0\"\naddress = \"127.0.0.1:{}\"\n", pair.ports[1]);
         let file = pair.dir.path().join("late.toml");
         std::fs::write(&file, &late).unwrap();
         let added = run(&["node", "links", "add", &file.display().to_string(), "--at", &at]);

@@ -13,13 +13,13 @@
 
 use crate::error::Refusal;
 use crate::event::Event;
-use crate::id::{LayerId, LinkId, NodeId, StreamId};
+use crate::id::{LayerId, LinkId, NodeId};
 use crate::payload::Payload;
 use crate::sink::Sink;
+use crate::socket;
 use crate::time::Instant;
 use crate::units::DataRate;
 use alloc::string::String;
-use alloc::vec::Vec;
 use core::net::SocketAddr;
 use core::time::Duration;
 
@@ -111,50 +111,8 @@ pub const WINDOW: u64 = 1 << 20;
 pub enum Input {
     /// A deadline may have passed.
     Wake,
-    /// Datagrams arrived.
-    Datagrams {
-        /// From where.
-        from: SocketAddr,
-        /// The datagrams.
-        train: Train,
-    },
-    /// A stream is open: one asked for with [`Output::StreamConnect`], or accepted from a peer.
-    StreamOpened {
-        /// Which.
-        stream: StreamId,
-        /// The peer's address.
-        from: SocketAddr,
-    },
-    /// Bytes arrived on a stream, in order.
-    StreamData {
-        /// Which.
-        stream: StreamId,
-        /// The bytes.
-        data: Payload,
-    },
-    /// A stream can take this many more bytes in total; `StreamWrite` never exceeds it.
-    StreamWritable {
-        /// Which.
-        stream: StreamId,
-        /// Bytes it can take now (replaces what was said before).
-        room: u64,
-    },
-    /// A stream ended, or could not be opened.
-    StreamClosed {
-        /// Which.
-        stream: StreamId,
-        /// Whether by an error (reset, refused, timed out) rather than an orderly end.
-        error: bool,
-    },
-    /// The TLS handshake asked for with [`Output::StartTls`] succeeded: bytes of this stream are
-    /// what was inside. A handshake that failed closes the stream ([`Input::StreamClosed`]).
-    Secured {
-        /// Which.
-        stream: StreamId,
-        /// The node IDs the peer's certificate proves, as text; a node with several names proves
-        /// each. Empty where the certificate names no node.
-        proven: Vec<String>,
-    },
+    /// Its sockets say something.
+    Socket(socket::Input),
     /// What a link can do changed.
     Link {
         /// Which.
@@ -249,57 +207,8 @@ impl Input {
 /// What a layer decides.
 #[derive(Clone, Debug)]
 pub enum Output {
-    /// Send datagrams.
-    Datagrams {
-        /// To where.
-        to: Destination,
-        /// The datagrams.
-        train: Train,
-    },
-    /// Open a stream to the configured address of a link; answered by `StreamOpened` or
-    /// `StreamClosed`.
-    StreamConnect {
-        /// The new stream's number, chosen by the layer (below [`StreamId::PASSIVE`]; the layer's
-        /// identifier in bits 48..62 keeps layers apart).
-        stream: StreamId,
-        /// To which link's peer.
-        link: LinkId,
-    },
-    /// Write bytes, within the room that was given.
-    StreamWrite {
-        /// Which.
-        stream: StreamId,
-        /// The bytes.
-        data: Payload,
-    },
-    /// End a stream: after what was written has left, or at once.
-    StreamClose {
-        /// Which.
-        stream: StreamId,
-        /// Whether to drop what has not left (reset).
-        abort: bool,
-    },
-    /// Begin TLS on a stream once everything written to it has left; answered by `Secured`, or by
-    /// `StreamClosed` when the handshake fails. Until then the layer neither writes nor is given
-    /// bytes; a driver that has no TLS closes the stream.
-    StartTls {
-        /// Which.
-        stream: StreamId,
-        /// Whether this side answers the handshake (it accepted the stream).
-        server: bool,
-        /// Whom to ask for and to check (server name); `None`: the host of the link's address.
-        name: Option<String>,
-    },
-    /// Stop reading from a stream (push-back), until `ResumeRead`.
-    PauseRead {
-        /// Which.
-        stream: StreamId,
-    },
-    /// Read from a stream again.
-    ResumeRead {
-        /// Which.
-        stream: StreamId,
-    },
+    /// It asks something of its sockets.
+    Socket(socket::Output),
     /// Bytes of an arriving bundle. The first part with a ticket begins it, `last` ends it; a small
     /// bundle is one part. The agent's verdict comes as `Accepted` or `Refused`, and may come
     /// before the last part (a refusal then stops the transfer).
@@ -406,6 +315,8 @@ pub const fn dynamic_link_base(layer: LayerId) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::id::StreamId;
+    use alloc::vec::Vec;
 
     #[test]
     fn streams_and_dynamic_links_of_layers_stay_apart() {

@@ -26,6 +26,7 @@ mod priority;
 mod rng;
 mod setting;
 mod sink;
+pub mod socket;
 pub mod store;
 mod time;
 mod timer;

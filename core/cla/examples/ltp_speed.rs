@@ -3,6 +3,7 @@
 #![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "this measures, so it reads the clock")]
 
 use farlink_base::layer::{ConvergenceLayer, Input, LinkState, Output, SendId, Train};
+use farlink_base::socket;
 use farlink_base::{Bytes, EventClass, Instant, LinkId, NodeId, Payload, Sink};
 use farlink_cla::ltp::{Config, Ltp, SpanConfig};
 use std::net::SocketAddr;
@@ -60,12 +61,12 @@ fn run(bundle: usize, total: usize) -> (Duration, Duration, u64) {
         for side in 0..2 {
             for output in out[side].0.drain(..) {
                 match output {
-                    Output::Datagrams { train, .. } => {
+                    Output::Socket(socket::Output::Datagrams { train, .. }) => {
                         segments += if side == 0 { train.count() } else { 0 };
                         // As a socket would: one contiguous buffer.
                         let data = Payload::from(train.data.to_bytes().unwrap());
                         let train = Train { stride: train.stride, data };
-                        inputs[1 - side].push(Input::Datagrams { from: from[side], train });
+                        inputs[1 - side].push(Input::Socket(socket::Input::Datagrams { from: from[side], train }));
                     }
                     Output::Ready { ready: r, .. } if side == 0 => ready = r,
                     Output::Sent { .. } => sent += 1,

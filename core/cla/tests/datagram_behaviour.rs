@@ -5,6 +5,7 @@ mod datagram_common;
 
 use datagram_common::{Channel, LINK, World, bundle, split};
 use farlink_base::layer::{ConvergenceLayer, Destination, Input, LinkState, Output, SendId, Ticket, Train};
+use farlink_base::socket;
 use farlink_base::{Bytes, DataRate, Duration, Event, Instant, LinkId, NodeId, Payload, Refusal};
 use farlink_cla::ltp::segment::{Body, Segment, SessionId, kind, reason};
 use farlink_cla::ltp::{Config, Ltp, SpanConfig, Usage};
@@ -53,7 +54,7 @@ impl Bench {
         out
     }
     fn datagram(&mut self, from: SocketAddr, bytes: impl Into<Bytes>) -> Vec<Output> {
-        self.input(Input::Datagrams { from, train: Train::single(Payload::from(bytes.into())) })
+        self.input(Input::Socket(socket::Input::Datagrams { from, train: Train::single(Payload::from(bytes.into())) }))
     }
     fn segment(&mut self, from: SocketAddr, engine: u64, number: u64, body: Body) -> Vec<Output> {
         self.datagram(from, Segment { session: SessionId { engine, number }, body }.emit())
@@ -75,7 +76,7 @@ fn data(kind: u8, offset: u64, bytes: &'static [u8], checkpoint: u64, report: u6
 fn sent(out: &[Output]) -> Vec<(Destination, Segment)> {
     let mut segments = Vec::new();
     for output in out {
-        if let Output::Datagrams { to, train } = output {
+        if let Output::Socket(socket::Output::Datagrams { to, train }) = output {
             let parse = |d: Payload| Segment::parse(&d.to_bytes().unwrap()).expect("we send what parses");
             segments.extend(train.datagrams().map(|d| (*to, parse(d))));
         }
@@ -361,7 +362,7 @@ fn one_malformed_datagram_harms_no_other_in_its_train() {
     bytes.extend(good(2));
     bytes.extend([0, 0, 0, 0]);
     let train = Train { stride: stride as u32, data: Payload::from(bytes) };
-    let out = bench.input(Input::Datagrams { from: peer(), train });
+    let out = bench.input(Input::Socket(socket::Input::Datagrams { from: peer(), train }));
     assert_eq!(offers(&out).len(), 2);
     let malformed = out.iter().filter(|o| matches!(o, Output::Event(Event::Malformed { link: Some(LINK), .. })));
     assert_eq!(malformed.count(), 1, "the four zero bytes are a keepalive");

@@ -4,6 +4,7 @@ mod datagram_common;
 
 use datagram_common::{Channel, LINK, World, bundle, split};
 use farlink_base::layer::{ConvergenceLayer, Input, LinkState, Output, SendId, Train};
+use farlink_base::socket;
 use farlink_base::{Bytes, DataRate, Duration, Instant, LinkId, NodeId, Payload};
 use farlink_cla::ltp::segment::{Body, Data, Segment, SessionId, kind, reason};
 use farlink_cla::ltp::{Config, Ltp, SpanConfig, Usage};
@@ -117,7 +118,7 @@ impl Bench {
     }
     fn segment(&mut self, from: SocketAddr, engine: u64, number: u64, body: Body) -> Vec<Output> {
         let bytes = Segment { session: SessionId { engine, number }, body }.emit();
-        self.input(Input::Datagrams { from, train: Train::single(Payload::from(bytes)) })
+        self.input(Input::Socket(socket::Input::Datagrams { from, train: Train::single(Payload::from(bytes)) }))
     }
     fn add(&mut self, span: SpanConfig) -> Vec<Output> {
         let mut out = Vec::new();
@@ -131,7 +132,9 @@ fn red(checkpoint: u64) -> Body {
     Body::Data(Data { kind, service: 1, offset: 0, length: 12, checkpoint, report: 0 }, bytes)
 }
 fn sent(out: &[Output]) -> Vec<Segment> {
-    let trains = out.iter().filter_map(|o| if let Output::Datagrams { train, .. } = o { Some(train) } else { None });
+    let trains = out.iter().filter_map(|o| {
+        if let Output::Socket(socket::Output::Datagrams { train, .. }) = o { Some(train) } else { None }
+    });
     trains.flat_map(|train| train.datagrams().map(|d| Segment::parse(&d.to_bytes().unwrap()).unwrap())).collect()
 }
 fn failed(out: &[Output]) -> Vec<u64> {

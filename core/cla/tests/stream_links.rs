@@ -3,6 +3,7 @@
 mod tcpcl_v4_script;
 
 use farlink_base::layer::{ConvergenceLayer, Input, LinkState, Output, SendId};
+use farlink_base::socket;
 use farlink_base::{Duration, LinkId, Payload, Refusal, StreamId};
 use farlink_cla::tcpcl_v4::{SpanConfig, Usage};
 use tcpcl_v4_script::{Lone, PASSIVE, message, ours, send, span};
@@ -29,7 +30,7 @@ fn count(said: &[Output], wanted: impl Fn(&Output) -> bool) -> usize {
 #[test]
 fn a_removed_link_gives_everything_back_and_says_goodbye() {
     let mut lone = Lone::active(span()).greet(30);
-    lone.give(Input::StreamWritable { stream: lone.stream, room: 60 });
+    lone.give(Input::Socket(socket::Input::Writable { stream: lone.stream, room: 60 }));
     lone.give(send(1, vec![1; 90]));
     lone.give(send(2, vec![2; 90]));
     lone.hear(&message("xfer_first_with_length"));
@@ -42,7 +43,7 @@ fn a_removed_link_gives_everything_back_and_says_goodbye() {
     assert_eq!(count(&said, |o| matches!(o, Output::Ready { ready: false, .. })), 1);
     assert_eq!(count(&said, |o| matches!(o, Output::PeerDown { link: LinkId(0) })), 1);
     assert_eq!(lone.layer.usage(), Usage { links: 0, sessions: 1, timers: 1 }, "what is written still leaves");
-    lone.give(Input::StreamWritable { stream: lone.stream, room: 1000 });
+    lone.give(Input::Socket(socket::Input::Writable { stream: lone.stream, room: 1000 }));
     let rest = lone.wrote();
     assert!(rest.ends_with(&[5, 0, 0]), "SESS_TERM, not inside a segment: {begun:?} {rest:?}");
     assert_eq!(lone.closed(), Some(false));
@@ -60,17 +61,19 @@ fn links_not_yet_or_no_longer_connected_are_removed_too() {
     for stage in 0..4 {
         let mut lone = Lone::new(ours(), vec![span()]);
         lone.give(Input::Link { link: LinkId(0), state: LinkState::UP });
-        let Some(Output::StreamConnect { stream, .. }) = lone.said().pop() else { panic!("it connects") };
+        let Some(Output::Socket(socket::Output::Connect { stream, .. })) = lone.said().pop() else {
+            panic!("it connects")
+        };
         lone.stream = stream;
         match stage {
             0 => {}
             1 => lone.open(),
-            2 => lone.give(Input::StreamClosed { stream, error: true }),
+            2 => lone.give(Input::Socket(socket::Input::Closed { stream, error: true })),
             _ => lone.give(Input::Link { link: LinkId(0), state: LinkState::DOWN }),
         }
         lone.said();
         lone.give(REMOVE);
-        let closes = count(&lone.said(), |o| matches!(o, Output::StreamClose { .. }));
+        let closes = count(&lone.said(), |o| matches!(o, Output::Socket(socket::Output::Close { .. })));
         assert_eq!(closes, usize::from(stage != 2), "stage {stage}");
         assert_eq!((lone.layer.usage(), lone.layer.next_timeout()), (Usage::default(), None), "stage {stage}");
     }
@@ -94,7 +97,9 @@ fn a_link_added_again_works_and_others_never_notice() {
         assert!(add(&mut lone, SpanConfig { segment_bytes: 50 + round, ..span() }));
         lone.said();
         lone.give(Input::Link { link: LinkId(0), state: LinkState::UP });
-        let Some(Output::StreamConnect { stream, link: LinkId(0) }) = lone.said().pop() else { panic!("it connects") };
+        let Some(Output::Socket(socket::Output::Connect { stream, link: LinkId(0) })) = lone.said().pop() else {
+            panic!("it connects")
+        };
         lone.stream = stream;
         lone.open();
         lone.hear(&[message("contact_no_tls"), message("sess_init_ipn")].concat());
@@ -137,7 +142,7 @@ fn dynamic_links_can_be_removed() {
     lone.give(Input::RemoveLink { link });
     let said = lone.said();
     assert_eq!(count(&said, |o| matches!(o, Output::PeerDown { link: l } if *l == link)), 1);
-    assert_eq!(count(&said, |o| matches!(o, Output::StreamClose { abort: false, .. })), 1);
+    assert_eq!(count(&said, |o| matches!(o, Output::Socket(socket::Output::Close { abort: false, .. }))), 1);
     assert_eq!((lone.layer.usage(), lone.layer.next_timeout()), (Usage::default(), None));
 }
 
@@ -147,7 +152,9 @@ fn a_thousand_flaps_leave_nothing_behind() {
     for flap in 0..1000u64 {
         assert!(add(&mut lone, span()));
         lone.give(Input::Link { link: LinkId(0), state: LinkState::UP });
-        let Some(Output::StreamConnect { stream, .. }) = lone.said().pop() else { panic!("it connects") };
+        let Some(Output::Socket(socket::Output::Connect { stream, .. })) = lone.said().pop() else {
+            panic!("it connects")
+        };
         lone.stream = stream;
         // Every flap gets a little further than the one before.
         if flap % 5 > 0 {
@@ -169,7 +176,7 @@ fn a_thousand_flaps_leave_nothing_behind() {
         let (up, down) =
             (count(&said, |o| matches!(o, Output::PeerUp { .. })), |o: &Output| matches!(o, Output::PeerDown { .. }));
         assert_eq!(up, count(&said, down));
-        assert_eq!(count(&said, |o| matches!(o, Output::StreamClose { .. })), 1);
+        assert_eq!(count(&said, |o| matches!(o, Output::Socket(socket::Output::Close { .. }))), 1);
         assert_eq!((lone.layer.usage(), lone.layer.next_timeout()), (Usage::default(), None), "flap {flap}");
     }
 }
@@ -178,7 +185,7 @@ fn a_thousand_flaps_leave_nothing_behind() {
 fn a_bundle_not_begun_is_taken_back_and_one_under_way_goes_to_its_end() {
     let cancel = |id| Input::CancelSend { link: LinkId(0), id: SendId(id) };
     let mut lone = Lone::active(span()).greet(30);
-    lone.give(Input::StreamWritable { stream: lone.stream, room: 60 });
+    lone.give(Input::Socket(socket::Input::Writable { stream: lone.stream, room: 60 }));
     lone.give(send(1, vec![1; 90]));
     lone.give(send(2, vec![2; 10]));
     lone.give(send(3, vec![3; 10]));
@@ -188,7 +195,7 @@ fn a_bundle_not_begun_is_taken_back_and_one_under_way_goes_to_its_end() {
     lone.give(cancel(2));
     lone.give(cancel(1));
     assert!(lone.said().is_empty(), "answered once; what has begun is answered when it ends");
-    lone.give(Input::StreamWritable { stream: lone.stream, room: 1000 });
+    lone.give(Input::Socket(socket::Input::Writable { stream: lone.stream, room: 1000 }));
     let wrote = lone.wrote();
     assert!(!wrote.windows(10).any(|part| part == [2; 10]) && wrote.windows(10).any(|part| part == [3; 10]));
     lone.hear(&[&[2, 3][..], &0u64.to_be_bytes(), &90u64.to_be_bytes()].concat());
@@ -267,7 +274,7 @@ fn bytes_that_cannot_be_had_end_the_session_only_where_some_have_left() {
     lone.give(broken(1));
     let said = lone.said();
     assert_eq!(failed(&said), [1]);
-    assert_eq!(count(&said, |o| matches!(o, Output::StreamClose { abort: false, .. })), 1);
+    assert_eq!(count(&said, |o| matches!(o, Output::Socket(socket::Output::Close { abort: false, .. }))), 1);
     assert_eq!(count(&said, |o| matches!(o, Output::PeerDown { .. })), 1);
 }
 
@@ -280,17 +287,17 @@ fn a_link_removed_while_the_peer_is_held_back_reads_its_goodbye() {
         ref other => panic!("{other:?}"),
     };
     lone.give(Input::Hold { ticket });
-    assert!(matches!(lone.said()[..], [Output::PauseRead { .. }]));
+    assert!(matches!(lone.said()[..], [Output::Socket(socket::Output::Pause { .. })]));
     // With no room, the session stays until its goodbye is written.
-    lone.give(Input::StreamWritable { stream: lone.stream, room: 0 });
+    lone.give(Input::Socket(socket::Input::Writable { stream: lone.stream, room: 0 }));
     lone.give(REMOVE);
     let said = lone.said();
     assert_eq!(count(&said, |o| matches!(o, Output::OfferAborted { ticket: t } if *t == ticket)), 1);
-    assert_eq!(count(&said, |o| matches!(o, Output::ResumeRead { .. })), 1);
+    assert_eq!(count(&said, |o| matches!(o, Output::Socket(socket::Output::Resume { .. }))), 1);
     for late in [Input::Resume { ticket }, Input::Hold { ticket }, Input::Accepted { ticket }] {
         lone.give(late);
     }
     assert!(lone.said().is_empty());
-    lone.give(Input::StreamWritable { stream: lone.stream, room: 1000 });
+    lone.give(Input::Socket(socket::Input::Writable { stream: lone.stream, room: 1000 }));
     assert_eq!((lone.closed(), lone.layer.usage()), (Some(false), Usage::default()));
 }

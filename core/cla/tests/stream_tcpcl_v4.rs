@@ -3,6 +3,7 @@
 mod tcpcl_v4_script;
 
 use farlink_base::layer::{ConvergenceLayer, Input, LinkState, Output, SendId};
+use farlink_base::socket;
 use farlink_base::{Duration, LinkId, Payload, Refusal, StreamId};
 use farlink_cla::tcpcl_v4::{Config, SpanConfig};
 use tcpcl_v4_script::{Lone, PASSIVE, hex, message, ours, send, span, vectors};
@@ -105,16 +106,19 @@ fn keepalives_flow_and_a_silent_peer_is_dead_after_two_intervals() {
     assert_eq!(lone.wrote(), [4], "the smaller interval of both");
     lone.hear(&[4]);
     lone.wait(Duration::from_secs(58));
-    assert!(lone.said().iter().all(|o| !matches!(o, Output::StreamClose { .. })));
+    assert!(lone.said().iter().all(|o| !matches!(o, Output::Socket(socket::Output::Close { .. }))));
     lone.wait(Duration::from_secs(3));
     let said = lone.said();
-    assert!(said.iter().any(|o| matches!(o, Output::StreamClose { abort: true, .. })));
+    assert!(said.iter().any(|o| matches!(o, Output::Socket(socket::Output::Close { abort: true, .. }))));
     assert!(said.iter().any(|o| matches!(o, Output::SendFailed { id: SendId(1), refused: None, .. })));
     assert!(said.iter().any(|o| matches!(o, Output::PeerDown { .. })));
-    assert!(said.iter().any(|o| matches!(o, Output::StreamConnect { .. })), "and connected to again");
+    assert!(said.iter().any(|o| matches!(o, Output::Socket(socket::Output::Connect { .. }))), "and connected to again");
     let mut quiet = Lone::active(span()).greet(0);
     quiet.wait(Duration::from_secs(100_000));
-    assert!(quiet.said().iter().all(|o| !matches!(o, Output::StreamClose { .. })), "0 disables both timers");
+    assert!(
+        quiet.said().iter().all(|o| !matches!(o, Output::Socket(socket::Output::Close { .. }))),
+        "0 disables both timers"
+    );
     assert!(quiet.wrote().is_empty());
 }
 
@@ -196,7 +200,7 @@ fn a_peer_that_connects_serves_its_configured_link_and_others_a_dynamic_one() {
         other => panic!("{other:?}"),
     };
     assert!(link.is_dynamic());
-    stranger.give(Input::StreamClosed { stream: PASSIVE, error: true });
+    stranger.give(Input::Socket(socket::Input::Closed { stream: PASSIVE, error: true }));
     assert!(
         matches!(&stranger.said()[..], [Output::Ready { ready: false, .. }, Output::PeerDown { link: l }] if *l == link)
     );
@@ -262,6 +266,8 @@ fn a_fill_payload_passes_untouched() {
     let mut out = Vec::new();
     let input = Input::send(LinkId(0), SendId(1), bundle, true);
     lone.layer.handle(lone.now, input, &mut out);
-    let write = out.iter().find_map(|o| if let Output::StreamWrite { data, .. } = o { Some(data) } else { None });
+    let write = out
+        .iter()
+        .find_map(|o| if let Output::Socket(socket::Output::Write { data, .. }) = o { Some(data) } else { None });
     assert_eq!(write.unwrap().chunks().len(), 2, "a head and the payload as it was given");
 }

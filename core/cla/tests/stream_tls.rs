@@ -4,6 +4,7 @@
 mod tcpcl_v4_script;
 
 use farlink_base::layer::{ConvergenceLayer, Input, LinkState, Output};
+use farlink_base::socket;
 use farlink_base::{Duration, LinkId, Payload, StreamId};
 use farlink_cla::tcpcl_v4::{Config, SpanConfig, Tls};
 use tcpcl_v4_script::{Lone, PASSIVE, message, ours, send, span};
@@ -13,13 +14,13 @@ fn config(tls: Tls) -> Config {
 }
 fn asked(said: &[Output]) -> Vec<(bool, Option<String>)> {
     let ask = |o: &Output| match o {
-        Output::StartTls { server, name, .. } => Some((*server, name.clone())),
+        Output::Socket(socket::Output::StartTls { server, name, .. }) => Some((*server, name.clone())),
         _ => None,
     };
     said.iter().filter_map(ask).collect()
 }
 fn secured(stream: StreamId, proven: &[&str]) -> Input {
-    Input::Secured { stream, proven: proven.iter().map(ToString::to_string).collect() }
+    Input::Socket(socket::Input::Secured { stream, proven: proven.iter().map(ToString::to_string).collect() })
 }
 fn peers(said: &[Output]) -> Vec<(Option<&str>, Option<&str>)> {
     fn peer(output: &Output) -> Option<(Option<&str>, Option<&str>)> {
@@ -79,17 +80,17 @@ fn the_side_that_connects_is_the_client_and_asks_once_its_header_has_left() {
     let span = SpanConfig { tls_name: Some("moon.example".into()), ..span() };
     let mut lone = Lone::new(config(Tls::Require), vec![span]);
     lone.give(Input::Link { link: LinkId(0), state: LinkState::UP });
-    let Some(Output::StreamConnect { stream, .. }) = lone.said().pop() else { panic!("it connects") };
+    let Some(Output::Socket(socket::Output::Connect { stream, .. })) = lone.said().pop() else { panic!("it connects") };
     lone.stream = stream;
     let from = "127.0.0.1:4556".parse().unwrap();
-    lone.give(Input::StreamOpened { stream, from });
-    lone.give(Input::StreamWritable { stream, room: 4 });
+    lone.give(Input::Socket(socket::Input::Opened { stream, from }));
+    lone.give(Input::Socket(socket::Input::Writable { stream, room: 4 }));
     lone.hear(&message("contact_tls"));
     assert_eq!((lone.wrote().len(), asked(&lone.said()).len()), (4, 0), "two bytes of the header are left");
-    lone.give(Input::StreamWritable { stream, room: 1000 });
+    lone.give(Input::Socket(socket::Input::Writable { stream, room: 1000 }));
     assert_eq!(lone.wrote(), [4, 1]);
     assert_eq!(asked(&lone.said()), [(false, Some("moon.example".into()))]);
-    lone.give(Input::StreamWritable { stream, room: 1000 });
+    lone.give(Input::Socket(socket::Input::Writable { stream, room: 1000 }));
     assert!(lone.wrote().is_empty() && lone.said().is_empty(), "nothing leaves during the handshake");
     lone.give(secured(stream, &["ipn:1.0"]));
     assert_eq!(lone.wrote()[0], 7, "SESS_INIT");
@@ -106,7 +107,7 @@ fn what_is_said_in_the_clear_before_the_handshake_ends_the_session() {
         let mut lone = visited(Tls::Allow);
         bytes.iter().for_each(|bytes| lone.hear(bytes));
         let said = lone.said();
-        assert!(said.iter().any(|o| matches!(o, Output::StreamClose { .. })));
+        assert!(said.iter().any(|o| matches!(o, Output::Socket(socket::Output::Close { .. }))));
         assert!(peers(&said).is_empty());
         lone.give(secured(PASSIVE, &["ipn:1.0"]));
         lone.hear(&message("sess_init_ipn"));
@@ -119,7 +120,7 @@ fn a_handshake_that_fails_or_never_ends_leaves_nothing() {
     let mut lone = visited(Tls::Require);
     lone.hear(&message("contact_tls"));
     lone.wrote();
-    lone.give(Input::StreamClosed { stream: PASSIVE, error: true });
+    lone.give(Input::Socket(socket::Input::Closed { stream: PASSIVE, error: true }));
     assert!(lone.wrote().is_empty(), "no SESS_TERM after a failed handshake (4.4.3)");
     assert_eq!((lone.layer.usage().sessions, lone.layer.next_timeout()), (0, None));
     let mut lone = visited(Tls::Require);
@@ -145,7 +146,7 @@ fn a_certificate_for_another_node_ends_the_session_and_one_for_none_proves_nothi
         assert_eq!(peers(&said), want.into_iter().collect::<Vec<_>>(), "{proven:?}");
         if want.is_none() {
             assert_eq!(lone.wrote(), [5, 0, 4], "contact failure (4.4.3)");
-            assert!(said.iter().any(|o| matches!(o, Output::StreamClose { abort: false, .. })));
+            assert!(said.iter().any(|o| matches!(o, Output::Socket(socket::Output::Close { abort: false, .. }))));
         }
     }
     // Who claims nothing is who it proves to be.
@@ -186,9 +187,12 @@ fn a_claim_never_takes_the_link_from_a_proof_but_a_proof_takes_it_from_a_claim()
     assert_eq!(peers(&lone.said()), [(Some("ipn:1.0"), Some("ipn:1.0"))], "said again, now proven");
     assert_eq!(lone.wrote(), [5, 0, 0], "the session of the claim ends when it has finished");
     let ack = [&[2, 3][..], &0u64.to_be_bytes(), &20u64.to_be_bytes()].concat();
-    lone.give(Input::StreamData { stream: PASSIVE, data: Payload::from([ack, vec![5, 1, 0]].concat()) });
+    lone.give(Input::Socket(socket::Input::Data {
+        stream: PASSIVE,
+        data: Payload::from([ack, vec![5, 1, 0]].concat()),
+    }));
     let said = lone.said();
     assert!(said.iter().any(|o| matches!(o, Output::Sent { .. })));
-    assert!(said.iter().any(|o| matches!(o, Output::StreamClose { stream: PASSIVE, abort: false })));
+    assert!(said.iter().any(|o| matches!(o, Output::Socket(socket::Output::Close { stream: PASSIVE, abort: false }))));
     assert!(said.iter().all(|o| !matches!(o, Output::PeerDown { .. })));
 }

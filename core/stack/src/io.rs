@@ -1,13 +1,11 @@
 //! What goes into a stack and what comes out.
 
 use alloc::boxed::Box;
-use alloc::string::String;
 use alloc::sync::Arc;
-use alloc::vec::Vec;
-use core::net::SocketAddr;
-use farlink_base::layer::{Destination, SendId, Ticket, Train};
+use farlink_base::layer::{SendId, Ticket};
+use farlink_base::socket;
 use farlink_base::store::{DiskDone, DiskOp};
-use farlink_base::{BundleMeta, Clock, Event, Hop, LayerId, LinkId, Payload, Refusal, StreamId};
+use farlink_base::{BundleMeta, Clock, Event, Hop, LayerId, LinkId, Refusal};
 use farlink_bpa::app::{AdminInput, AppInput, AppOutput};
 
 /// Everything a driver can tell a stack.
@@ -17,52 +15,8 @@ pub enum Input {
     Wake,
     /// The wall clock: once at start, then on every step.
     Clock(Clock),
-    /// Datagrams arrived on a layer's socket.
-    Datagrams {
-        /// The layer that owns the socket.
-        layer: LayerId,
-        /// From where.
-        from: SocketAddr,
-        /// The datagrams.
-        train: Train,
-    },
-    /// A stream is open: one asked for with `StreamConnect`, or accepted on a layer's socket.
-    StreamOpened {
-        /// The layer that owns the socket.
-        layer: LayerId,
-        /// Which.
-        stream: StreamId,
-        /// The peer's address.
-        from: SocketAddr,
-    },
-    /// Bytes arrived on a stream.
-    StreamData {
-        /// Which.
-        stream: StreamId,
-        /// The bytes.
-        data: Payload,
-    },
-    /// A stream can take this many more bytes in total.
-    StreamWritable {
-        /// Which.
-        stream: StreamId,
-        /// Bytes it can take now.
-        room: u64,
-    },
-    /// TLS asked for with `StartTls` is in place.
-    Secured {
-        /// Which.
-        stream: StreamId,
-        /// The node IDs the peer's certificate proves.
-        proven: Vec<String>,
-    },
-    /// A stream ended or could not be opened.
-    StreamClosed {
-        /// Which.
-        stream: StreamId,
-        /// Whether by an error.
-        error: bool,
-    },
+    /// The sockets of a layer say something.
+    Socket(LayerId, socket::Input),
     /// A disk operation finished.
     DiskDone(DiskDone),
     /// The medium under a link works (carrier). Links start up.
@@ -110,58 +64,8 @@ pub enum Input {
 /// Everything a stack can tell its driver.
 #[derive(Clone, Debug)]
 pub enum Output {
-    /// Send datagrams from a layer's socket.
-    Datagrams {
-        /// The layer that owns the socket.
-        layer: LayerId,
-        /// To where.
-        to: Destination,
-        /// The datagrams.
-        train: Train,
-    },
-    /// Open a stream to a link's configured address.
-    StreamConnect {
-        /// For which layer.
-        layer: LayerId,
-        /// The new stream's number.
-        stream: StreamId,
-        /// To which link's peer.
-        link: LinkId,
-    },
-    /// Write bytes to a stream.
-    StreamWrite {
-        /// Which.
-        stream: StreamId,
-        /// The bytes.
-        data: Payload,
-    },
-    /// End a stream.
-    StreamClose {
-        /// Which.
-        stream: StreamId,
-        /// Whether to drop what has not left.
-        abort: bool,
-    },
-    /// Begin TLS on a stream; answered by `Secured`, or by `StreamClosed` where that fails or there is
-    /// none.
-    StartTls {
-        /// Which.
-        stream: StreamId,
-        /// Whether this side answers the handshake.
-        server: bool,
-        /// Whom to ask for and to check; `None`: the host of the link's address.
-        name: Option<String>,
-    },
-    /// Stop reading from a stream.
-    PauseRead {
-        /// Which.
-        stream: StreamId,
-    },
-    /// Read from it again.
-    ResumeRead {
-        /// Which.
-        stream: StreamId,
-    },
+    /// A layer asks something of its sockets.
+    Socket(LayerId, socket::Output),
     /// Do this to the store's files.
     Disk(DiskOp),
     /// Tell an application.

@@ -7,11 +7,11 @@ use crate::outgoing::{Do as Departure, Outgoing};
 use crate::parts::Layer;
 use crate::reads;
 use crate::stack::{Work, layer_of};
-use alloc::collections::{BTreeMap, VecDeque};
+use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use farlink_base::layer;
 use farlink_base::store;
-use farlink_base::{EventClass, LayerId, LinkId, Payload, Refusal, Sink, StreamId};
+use farlink_base::{EventClass, LayerId, LinkId, Payload, Refusal, Sink};
 use farlink_bpa::app::AppOutput;
 use farlink_bpa::{Input, OfferToken, Reading, endpoint_of};
 
@@ -161,7 +161,6 @@ pub(crate) struct LayerJoint<'a, S> {
     pub layer: LayerId,
     pub work: &'a mut VecDeque<Work>,
     pub out: &'a mut S,
-    pub streams: &'a mut BTreeMap<StreamId, LayerId>,
     pub arrivals: &'a mut Arrivals,
     pub outgoing: &'a mut Outgoing,
     pub edges: &'a Edges,
@@ -193,19 +192,7 @@ impl<S: Sink<Output>> Sink<layer::Output> for LayerJoint<'_, S> {
         use layer::Output as O;
         let layer = self.layer;
         let agent = match value {
-            O::Datagrams { to, train } => return self.out.push(Output::Datagrams { layer, to, train }),
-            O::StreamConnect { stream, link } => {
-                self.streams.insert(stream, layer);
-                return self.out.push(Output::StreamConnect { layer, stream, link });
-            }
-            O::StreamWrite { stream, data } => return self.out.push(Output::StreamWrite { stream, data }),
-            O::StreamClose { stream, abort } => {
-                self.streams.remove(&stream);
-                return self.out.push(Output::StreamClose { stream, abort });
-            }
-            O::StartTls { stream, server, name } => return self.out.push(Output::StartTls { stream, server, name }),
-            O::PauseRead { stream } => return self.out.push(Output::PauseRead { stream }),
-            O::ResumeRead { stream } => return self.out.push(Output::ResumeRead { stream }),
+            O::Socket(output) => return self.out.push(Output::Socket(layer, output)),
             O::Event(event) => return self.out.push(Output::Event(event)),
             O::Offer { ticket, link, part, last, total, reliable: _ } => {
                 return self.offer(OfferToken { layer, ticket }, link, part, last, total);

@@ -11,7 +11,7 @@ use crate::outgoing::{Outgoing, is_for_good};
 use crate::parts::{Layer, Store};
 use crate::reads::{Departure, Load, Reads, Waiting};
 use alloc::boxed::Box;
-use alloc::collections::{BTreeMap, VecDeque};
+use alloc::collections::VecDeque;
 use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -19,7 +19,6 @@ use farlink_base::layer;
 use farlink_base::store::{self, IndexEntry};
 use farlink_base::{
     BundleHandle, BundleMeta, Bytes, ConfigError, EndpointId, Event, Instant, LayerId, LinkId, Payload, Refusal, Sink,
-    StreamId,
 };
 use farlink_bpa::app::{AppOutput, BundleStatus, Status};
 use farlink_bpa::{Agent, OfferToken};
@@ -62,7 +61,6 @@ pub struct Stack {
     layers: Vec<Layer>,
     /// Layer of each link that did not come by itself.
     link_layer: Vec<LayerId>,
-    streams: BTreeMap<StreamId, LayerId>,
     arrivals: Arrivals,
     outgoing: Outgoing,
     reads: Reads,
@@ -114,7 +112,6 @@ impl Stack {
             store: build::store(&config),
             layers,
             link_layer: config.links.iter().map(|l| LayerId(l.layer as u16)).collect(),
-            streams: BTreeMap::new(),
             arrivals: Arrivals::new(bounds),
             outgoing: Outgoing::new(FIRST_SEND_LOAD),
             reads: Reads::new(config.limits.memory_bytes),
@@ -162,12 +159,16 @@ impl Stack {
         let vacant = self.link_layer.get(place).is_none_or(|layer| *layer == NO_LAYER);
         if self.agent.has_link(&config.name) || link.0 >= LINKS_MAX || !vacant {
             let path = alloc::format!("link.{}", config.name);
-            return Err(build::error(path, "a link this node does not have", "choose another name, or remove it before"));
+            return Err(build::error(
+                path,
+                "a link this node does not have",
+                "choose another name, or remove it before",
+            ));
         }
         let id = LayerId(config.layer as u16);
-        let Stack { layers, work, streams, arrivals, outgoing, edges, link_layer, todo, .. } = self;
+        let Stack { layers, work, arrivals, outgoing, edges, link_layer, todo, .. } = self;
         link_layer.resize(link_layer.len().max(place + 1), NO_LAYER);
-        let joint = &mut LayerJoint { layer: id, work, out, streams, arrivals, outgoing, edges, link_layer, todo };
+        let joint = &mut LayerJoint { layer: id, work, out, arrivals, outgoing, edges, link_layer, todo };
         let Some(layer) = layers.get_mut(config.layer) else { return Ok(()) };
         if layer.add_span(now, link, config.span.clone(), joint) != Some(true) {
             return Err(build::mismatch(&config.name, &alloc::format!("{}", config.layer)));
@@ -213,27 +214,7 @@ impl Stack {
                 }
                 return;
             }
-            Input::Datagrams { layer, from, train } => {
-                return self.work.push_back(Work::Layer(layer, layer::Input::Datagrams { from, train }));
-            }
-            Input::StreamOpened { layer, stream, from } => {
-                self.streams.insert(stream, layer);
-                return self.work.push_back(Work::Layer(layer, layer::Input::StreamOpened { stream, from }));
-            }
-            Input::StreamData { stream, data } => {
-                return self.stream(stream, |stream| layer::Input::StreamData { stream, data });
-            }
-            Input::StreamWritable { stream, room } => {
-                return self.stream(stream, |stream| layer::Input::StreamWritable { stream, room });
-            }
-            Input::Secured { stream, proven } => {
-                return self.stream(stream, |stream| layer::Input::Secured { stream, proven });
-            }
-            Input::StreamClosed { stream, error } => {
-                self.stream(stream, |stream| layer::Input::StreamClosed { stream, error });
-                self.streams.remove(&stream);
-                return;
-            }
+            Input::Socket(layer, input) => return self.work.push_back(Work::Layer(layer, layer::Input::Socket(input))),
             Input::DiskDone(done) => return self.work.push_back(Work::Store(store::Input::DiskDone(done))),
             Input::LinkUp { link } => A::Carrier { link, up: true },
             Input::LinkDown { link } => A::Carrier { link, up: false },
@@ -248,13 +229,6 @@ impl Stack {
             Input::MessageDone { id, result: Err(refused) } => A::SendFailed { id, refused },
         };
         self.work.push_back(Work::Agent(agent));
-    }
-
-    /// Input for the layer that owns a stream; streams the layer has closed are no one's.
-    fn stream(&mut self, stream: StreamId, input: impl FnOnce(StreamId) -> layer::Input) {
-        if let Some(layer) = self.streams.get(&stream) {
-            self.work.push_back(Work::Layer(*layer, input(stream)));
-        }
     }
 
     fn wake(&mut self, now: Instant) {
@@ -312,13 +286,13 @@ impl Stack {
     }
 
     fn step_layer<S: Sink<Output>>(&mut self, now: Instant, id: LayerId, input: layer::Input, out: &mut S) {
-        let Stack { layers, work, streams, arrivals, outgoing, edges, link_layer, todo, .. } = self;
+        let Stack { layers, work, arrivals, outgoing, edges, link_layer, todo, .. } = self;
         let refused = match &input {
             layer::Input::Refused { ticket, .. } => Some(OfferToken { layer: id, ticket: *ticket }),
             _ => None,
         };
         let Some(layer) = layers.get_mut(usize::from(id.0)) else { return };
-        let joint = &mut LayerJoint { layer: id, work, out, streams, arrivals, outgoing, edges, link_layer, todo };
+        let joint = &mut LayerJoint { layer: id, work, out, arrivals, outgoing, edges, link_layer, todo };
         layer.handle(now, input, joint);
         if let Some(token) = refused {
             self.arrivals.refused(token);

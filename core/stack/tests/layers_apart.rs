@@ -2,6 +2,7 @@
 //! one says leaves by its own sockets.
 
 use farlink_base::layer::{Destination, Medium, Train};
+use farlink_base::socket;
 use farlink_base::{Bytes, Clock, DtnTime, Instant, LayerId, Payload, StreamId};
 use farlink_bundle::EndpointId;
 use farlink_cla::ltp::segment::{Body, Data, Segment, SessionId, kind};
@@ -43,16 +44,19 @@ fn datagrams_are_answered_by_the_layer_that_got_them() {
         let session = SessionId { engine: 7, number: 5 };
         let begin = Segment { session, body: Body::Data(data, Bytes::from_static(b"abc")) }.emit();
         let cancel = Segment { session, body: Body::Cancel { by_sender: true, reason: 0 } }.emit();
-        let datagrams = |bytes: Bytes| Input::Datagrams {
-            layer: LayerId(layer),
-            from: peer(),
-            train: Train::single(Payload::from(bytes)),
+        let datagrams = |bytes: Bytes| {
+            Input::Socket(
+                LayerId(layer),
+                socket::Input::Datagrams { from: peer(), train: Train::single(Payload::from(bytes)) },
+            )
         };
         give(&mut stack, datagrams(begin));
         assert_eq!(stack.status(Instant::ZERO).links.len(), 2.min(heard + 1), "a link of its own in each layer");
         let out = give(&mut stack, datagrams(cancel));
         let answer = |o: &Output| match o {
-            Output::Datagrams { layer, to: Destination::Address(to), .. } => Some((*layer, *to)),
+            Output::Socket(layer, socket::Output::Datagrams { to: Destination::Address(to), .. }) => {
+                Some((*layer, *to))
+            }
             _ => None,
         };
         assert_eq!(out.iter().find_map(answer), Some((LayerId(layer), peer())));
@@ -67,19 +71,27 @@ fn streams_belong_to_the_layer_that_accepted_them() {
     hello.extend(b"\x00\x07ipn:7.0\x00\x00\x00\x00");
     for layer in [2, 3] {
         let stream = StreamId(StreamId::PASSIVE | u64::from(layer));
-        give(&mut stack, Input::StreamOpened { layer: LayerId(layer), stream, from: peer() });
-        give(&mut stack, Input::StreamWritable { stream, room: 1000 });
-        let out = give(&mut stack, Input::StreamData { stream, data: Payload::from(hello.clone()) });
-        assert!(out.iter().any(|o| matches!(o, Output::StreamWrite { stream: s, .. } if *s == stream)));
+        give(&mut stack, Input::Socket(LayerId(layer), socket::Input::Opened { stream, from: peer() }));
+        give(&mut stack, Input::Socket(LayerId(layer), socket::Input::Writable { stream, room: 1000 }));
+        let out = give(
+            &mut stack,
+            Input::Socket(LayerId(layer), socket::Input::Data { stream, data: Payload::from(hello.clone()) }),
+        );
+        assert!(
+            out.iter().any(|o| matches!(o, Output::Socket(_, socket::Output::Write { stream: s, .. }) if *s == stream))
+        );
     }
     let links = |stack: &Stack| stack.status(Instant::ZERO).links.len();
     assert_eq!(links(&stack), 2, "one in each layer, for the same node");
-    give(&mut stack, Input::StreamClosed { stream: StreamId(StreamId::PASSIVE | 2), error: true });
+    give(
+        &mut stack,
+        Input::Socket(LayerId(2), socket::Input::Closed { stream: StreamId(StreamId::PASSIVE | 2), error: true }),
+    );
     assert_eq!(links(&stack), 1);
     // A stream that a layer which has none is given is closed or ignored, not taken by another.
     let out = give(
         &mut stack,
-        Input::StreamOpened { layer: LayerId(0), stream: StreamId(StreamId::PASSIVE | 9), from: peer() },
+        Input::Socket(LayerId(0), socket::Input::Opened { stream: StreamId(StreamId::PASSIVE | 9), from: peer() }),
     );
     assert!(out.is_empty());
 }

@@ -2,6 +2,7 @@
 //! bytes arrive after a fixed delay. One bundle and many, over every convergence layer and store.
 
 use farlink_base::layer::{Destination, SendId, Ticket, Train};
+use farlink_base::socket;
 use farlink_base::store::{DiskAction, DiskAnswer, DiskDone};
 use farlink_base::{
     Bytes, Chunk, Clock, DataVolume, DtnTime, Duration, EndpointId, Event, Facts, Instant, LayerId, LinkId, Payload,
@@ -156,36 +157,56 @@ impl World {
         let peer = 1 - node;
         let stream_peer = |world: &World, stream| world.peers.get(&(node, stream)).copied();
         match output {
-            Output::Datagrams { layer, to, train } => {
+            Output::Socket(layer, socket::Output::Datagrams { to, train }) => {
                 assert!(matches!(to, Destination::Link(LinkId(0)) | Destination::Address(_)));
                 let train = Train { stride: train.stride, data: flat(&train.data) };
-                self.later(self.delay, peer, Input::Datagrams { layer, from: address(node), train });
+                self.later(
+                    self.delay,
+                    peer,
+                    Input::Socket(layer, socket::Input::Datagrams { from: address(node), train }),
+                );
             }
-            Output::StreamConnect { layer, stream, .. } => {
+            Output::Socket(layer, socket::Output::Connect { stream, .. }) => {
                 let other = StreamId(StreamId::PASSIVE | stream.0);
                 self.peers.insert((node, stream), other);
                 self.peers.insert((peer, other), stream);
                 let from = address(node);
-                self.later(self.delay, peer, Input::StreamOpened { layer, stream: other, from });
-                self.later(self.delay, peer, Input::StreamWritable { stream: other, room: ROOM });
+                self.later(self.delay, peer, Input::Socket(layer, socket::Input::Opened { stream: other, from }));
+                self.later(
+                    self.delay,
+                    peer,
+                    Input::Socket(LayerId(0), socket::Input::Writable { stream: other, room: ROOM }),
+                );
                 let twice = self.delay * 2;
-                self.later(twice, node, Input::StreamOpened { layer, stream, from: address(peer) });
-                self.later(twice, node, Input::StreamWritable { stream, room: ROOM });
+                self.later(twice, node, Input::Socket(layer, socket::Input::Opened { stream, from: address(peer) }));
+                self.later(twice, node, Input::Socket(LayerId(0), socket::Input::Writable { stream, room: ROOM }));
             }
-            Output::StreamWrite { stream, data } => {
+            Output::Socket(_, socket::Output::Write { stream, data }) => {
                 assert!(data.len() <= ROOM, "writes stay within the room");
                 if let Some(other) = stream_peer(self, stream) {
-                    self.later(self.delay, peer, Input::StreamData { stream: other, data: flat(&data) });
-                    self.later(Duration::ZERO, node, Input::StreamWritable { stream, room: ROOM });
+                    self.later(
+                        self.delay,
+                        peer,
+                        Input::Socket(LayerId(0), socket::Input::Data { stream: other, data: flat(&data) }),
+                    );
+                    self.later(
+                        Duration::ZERO,
+                        node,
+                        Input::Socket(LayerId(0), socket::Input::Writable { stream, room: ROOM }),
+                    );
                 }
             }
-            Output::StreamClose { stream, abort } => {
+            Output::Socket(_, socket::Output::Close { stream, abort }) => {
                 if let Some(other) = stream_peer(self, stream) {
-                    self.later(self.delay, peer, Input::StreamClosed { stream: other, error: abort });
+                    self.later(
+                        self.delay,
+                        peer,
+                        Input::Socket(LayerId(0), socket::Input::Closed { stream: other, error: abort }),
+                    );
                 }
             }
-            Output::PauseRead { .. } | Output::ResumeRead { .. } => {}
-            Output::StartTls { .. } => panic!("no layer was told to"),
+            Output::Socket(_, socket::Output::Pause { .. }) | Output::Socket(_, socket::Output::Resume { .. }) => {}
+            Output::Socket(_, socket::Output::StartTls { .. }) => panic!("no layer was told to"),
             Output::Disk(op) => {
                 let answer = self.disks[node].perform(op.action);
                 let done = DiskDone { id: op.id, result: Ok(answer) };
@@ -403,7 +424,7 @@ fn garbage_is_survived() {
     for n in 0..200u64 {
         let bytes = content(n, (n % 60) as usize);
         let train = Train { stride: 1 + n as u32 % 50, data: Payload::from(bytes) };
-        world.tell(1, Input::Datagrams { layer: LayerId(0), from: address(0), train });
+        world.tell(1, Input::Socket(LayerId(0), socket::Input::Datagrams { from: address(0), train }));
     }
     world.send(0, Payload::from(content(7, 5000)));
     world.run(Duration::from_secs(30));

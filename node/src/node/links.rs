@@ -1,9 +1,9 @@
 //! Links of a running node: those of its configuration file, added, changed and removed by the API and
 //! when the file is read again.
 
+use super::Node;
 use crate::clock;
 use crate::config::LinkSettings;
-use super::Node;
 use farlink_base::layer::Medium;
 use farlink_base::{ConfigError, LinkId};
 use farlink_stack::{LINKS_MAX, LayerConfig, LinkConfig};

@@ -138,7 +138,8 @@ impl Machine {
                     std::fs::write(&file, self.moved(scenario, index, &file)).expect("the link");
                     *given = file.display().to_string();
                 }
-                let words: Vec<String> = command[1..].iter().map(|word| word.replace(CONTROL, &self.control(index))).collect();
+                let words: Vec<String> =
+                    command[1..].iter().map(|word| word.replace(CONTROL, &self.control(index))).collect();
                 let ran = crate::node_support::run(&words.iter().map(String::as_str).collect::<Vec<_>>());
                 assert!(ran.status.success(), "{}", String::from_utf8_lossy(&ran.stderr));
             }

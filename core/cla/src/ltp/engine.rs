@@ -11,6 +11,7 @@ use alloc::vec::Vec;
 use bytes::Bytes;
 use core::net::SocketAddr;
 use farlink_base::layer::{ConvergenceLayer, Destination, Input, Output, SendId, Ticket, Train};
+use farlink_base::socket;
 use farlink_base::{Event, EventClass, Instant, LinkId, Map, Payload, Refusal, Rng, Sink, TimerQueue, map};
 
 /// Answers waiting in one span; further ones are dropped (the peer asks again).
@@ -153,7 +154,7 @@ impl Ltp {
             }
             None => {
                 let train = Train::single(Payload::from(control(None).bytes));
-                out.push(Output::Datagrams { to: Destination::Address(from), train });
+                out.push(Output::Socket(socket::Output::Datagrams { to: Destination::Address(from), train }));
             }
         }
     }
@@ -233,7 +234,7 @@ impl ConvergenceLayer for Ltp {
     fn handle(&mut self, now: Instant, input: Input, out: &mut impl Sink<Output>) {
         match input {
             Input::Wake => self.wake(now, out),
-            Input::Datagrams { from, train } => self.datagrams(now, from, &train, out),
+            Input::Socket(socket::Input::Datagrams { from, train }) => self.datagrams(now, from, &train, out),
             Input::Link { link, state } => self.link(now, link, state, out),
             Input::Send { link, id, total, part, reliable } => self.send(now, link, (id, total, part), reliable, out),
             Input::SendMore { id, from, part, .. } => self.send_more(id, from, part),
@@ -246,11 +247,11 @@ impl ConvergenceLayer for Ltp {
             Input::Resume { ticket } => self.hold(ticket, false, out),
             Input::Shutdown => self.shutdown(out),
             // LTP has no streams.
-            Input::StreamOpened { .. }
-            | Input::StreamData { .. }
-            | Input::StreamWritable { .. }
-            | Input::Secured { .. }
-            | Input::StreamClosed { .. } => {}
+            Input::Socket(socket::Input::Opened { .. })
+            | Input::Socket(socket::Input::Data { .. })
+            | Input::Socket(socket::Input::Writable { .. })
+            | Input::Socket(socket::Input::Secured { .. })
+            | Input::Socket(socket::Input::Closed { .. }) => {}
         }
         self.settle(now, out);
     }

@@ -8,6 +8,7 @@ use alloc::vec::Vec;
 use bytes::{Bytes, BytesMut};
 use core::net::SocketAddr;
 use farlink_base::layer::{Destination, LinkState, Output, SendId, Train};
+use farlink_base::socket;
 use farlink_base::{Duration, Event, Instant, LtpSegmentEvent, Payload, Sink, TimerKey};
 
 /// Longest burst at a configured rate: what one train may hold, and how much a late driver may
@@ -227,7 +228,7 @@ impl Trains {
     pub(super) fn flush(&mut self, out: &mut impl Sink<Output>) {
         if self.count > 0 {
             let train = Train { stride: self.stride as u32, data: core::mem::take(&mut self.rope) };
-            out.push(Output::Datagrams { to: self.to, train });
+            out.push(Output::Socket(socket::Output::Datagrams { to: self.to, train }));
             self.flushed += 1;
         }
         (self.count, self.closed) = (0, false);
@@ -260,7 +261,9 @@ mod tests {
         let shapes: Vec<_> = out
             .iter()
             .map(|o| match o {
-                Output::Datagrams { train, .. } => (train.stride, train.data.len(), train.count()),
+                Output::Socket(socket::Output::Datagrams { train, .. }) => {
+                    (train.stride, train.data.len(), train.count())
+                }
                 _ => panic!("only datagrams"),
             })
             .collect();
@@ -278,7 +281,7 @@ mod tests {
             }
             trains.flush(&mut out);
             for o in &out {
-                let Output::Datagrams { train, .. } = o else { panic!() };
+                let Output::Socket(socket::Output::Datagrams { train, .. }) = o else { panic!() };
                 assert!(train.data.len() <= TRAIN_BYTES && train.count() <= TRAIN_DATAGRAMS);
             }
         }

@@ -10,6 +10,7 @@ use super::{Config, SpanConfig};
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use farlink_base::layer::{ConvergenceLayer, Input, LinkState, Output, SendId, Ticket, stream_base};
+use farlink_base::socket;
 use farlink_base::{Duration, Event, EventClass, Instant, LinkId, Payload, Sink, StreamId, TimerQueue};
 
 /// A link that is down this long gives up what is under way: TCP would come back from a longer
@@ -89,7 +90,7 @@ impl TcpclV4 {
         self.next_stream = (self.next_stream + 1) & ((1 << 48) - 1);
         link.opening = Some(stream);
         self.open_session(now, stream, Some(link_id));
-        out.push(Output::StreamConnect { stream, link: link_id });
+        out.push(Output::Socket(socket::Output::Connect { stream, link: link_id }));
     }
 
     fn on_opened(&mut self, now: Instant, stream: StreamId, out: &mut impl Sink<Output>) {
@@ -98,7 +99,7 @@ impl TcpclV4 {
             Some(session) if session.phase == Phase::Connecting => session.on_opened(now, &self.config),
             Some(_) => {}
             None if !stream.is_passive() || self.shutdown || full => {
-                out.push(Output::StreamClose { stream, abort: true });
+                out.push(Output::Socket(socket::Output::Close { stream, abort: true }));
                 return;
             }
             None => self.open_session(now, stream, None),
@@ -192,7 +193,7 @@ impl TcpclV4 {
         }
     }
     pub(super) fn abort(&mut self, now: Instant, stream: StreamId, out: &mut impl Sink<Output>) {
-        out.push(Output::StreamClose { stream, abort: true });
+        out.push(Output::Socket(socket::Output::Close { stream, abort: true }));
         self.remove(now, stream, out);
     }
 
@@ -208,12 +209,16 @@ impl TcpclV4 {
         let done = session.flush(now, sends, out);
         if session.begins_tls() {
             let name = link.and_then(|link| link.config.tls_name.clone());
-            out.push(Output::StartTls { stream, server: session.passive, name });
+            out.push(Output::Socket(socket::Output::StartTls { stream, server: session.passive, name }));
         }
         let full = session.incoming.is_full(window, session.paused);
         if full != session.paused {
             session.paused = full;
-            out.push(if full { Output::PauseRead { stream } } else { Output::ResumeRead { stream } });
+            out.push(if full {
+                Output::Socket(socket::Output::Pause { stream })
+            } else {
+                Output::Socket(socket::Output::Resume { stream })
+            });
             session.on_heard(now);
         }
         let at = match session.due(now, &self.config, sends, hears) {
@@ -233,7 +238,7 @@ impl TcpclV4 {
             self.update_ready(link, out);
         }
         if done {
-            out.push(Output::StreamClose { stream, abort: false });
+            out.push(Output::Socket(socket::Output::Close { stream, abort: false }));
             self.remove(now, stream, out);
         } else if self.sessions.get(&stream).is_some_and(|session| session.phase == Phase::Closing) {
             self.detach(now, stream, out);
@@ -423,7 +428,7 @@ impl TcpclV4 {
                 session.terminate(now, term::UNKNOWN);
                 self.flush(now, stream, out);
             } else {
-                out.push(Output::StreamClose { stream, abort: true });
+                out.push(Output::Socket(socket::Output::Close { stream, abort: true }));
                 self.remove(now, stream, out);
             }
         }
@@ -434,30 +439,30 @@ impl ConvergenceLayer for TcpclV4 {
     fn handle(&mut self, now: Instant, input: Input, out: &mut impl Sink<Output>) {
         match input {
             Input::Wake => self.on_wake(now, out),
-            Input::Datagrams { .. } => {}
-            Input::StreamOpened { stream, .. } => self.on_opened(now, stream, out),
-            Input::StreamData { stream, data } => {
+            Input::Socket(socket::Input::Datagrams { .. }) => {}
+            Input::Socket(socket::Input::Opened { stream, .. }) => self.on_opened(now, stream, out),
+            Input::Socket(socket::Input::Data { stream, data }) => {
                 if let Some(session) = self.sessions.get_mut(&stream) {
                     session.on_data(now, data);
                     self.settle(now, stream, out);
                 }
             }
-            Input::StreamWritable { stream, room } => {
+            Input::Socket(socket::Input::Writable { stream, room }) => {
                 if let Some(session) = self.sessions.get_mut(&stream) {
                     session.room = room;
                     self.flush(now, stream, out);
                 }
             }
-            Input::Secured { stream, proven } => {
+            Input::Socket(socket::Input::Secured { stream, proven }) => {
                 if let Some(session) = self.sessions.get_mut(&stream) {
                     session.on_secured(proven, &self.config);
                     self.settle(now, stream, out);
                 }
             }
-            Input::StreamClosed { stream, error } => {
+            Input::Socket(socket::Input::Closed { stream, error }) => {
                 if self.sessions.contains_key(&stream) {
                     if !error {
-                        out.push(Output::StreamClose { stream, abort: true });
+                        out.push(Output::Socket(socket::Output::Close { stream, abort: true }));
                     }
                     self.remove(now, stream, out);
                 }

@@ -9,6 +9,7 @@ use super::{Config, SpanConfig};
 use alloc::string::String;
 use alloc::vec::Vec;
 use farlink_base::layer::Output;
+use farlink_base::socket;
 use farlink_base::{Bytes, Duration, Instant, LinkId, Payload, PayloadReader, Sink, StreamId, TimerKey};
 
 /// Data of a segment is offered in parts of at least this, so that a trickle does not become as many
@@ -335,7 +336,7 @@ impl Session {
                 let data = self.pending.take(n);
                 self.room -= n;
                 self.last_sent = now;
-                out.push(Output::StreamWrite { stream: self.stream, data });
+                out.push(Output::Socket(socket::Output::Write { stream: self.stream, data }));
             }
         }
         self.phase == Phase::Closing && self.pending.is_empty()

@@ -3,6 +3,7 @@
 #![allow(dead_code, reason = "each test file uses another part")]
 
 use farlink_base::layer::{ConvergenceLayer, Destination, Input, LinkState, Output, SendId, Ticket, Train};
+use farlink_base::socket;
 use farlink_base::{
     Chunk, DataRate, Duration, Event, Instant, LinkId, LtpSegmentEvent, Malformed, NodeId, Payload, Refusal, Rng,
 };
@@ -248,7 +249,7 @@ impl World {
         for output in out {
             let s = &mut self.sides[side];
             match output {
-                Output::Datagrams { to, train } => {
+                Output::Socket(socket::Output::Datagrams { to, train }) => {
                     assert!(matches!(to, Destination::Link(LINK) | Destination::Address(_)));
                     s.sent_bytes += train.data.len() + train.count() * u64::from(s.span.overhead_bytes);
                     self.transmit(side, &train);
@@ -413,7 +414,7 @@ impl World {
             let (_, what) = self.queue.pop_first().unwrap();
             match what {
                 Happening::Arrive(side, train) => {
-                    self.input(side, Input::Datagrams { from: address(1 - side), train });
+                    self.input(side, Input::Socket(socket::Input::Datagrams { from: address(1 - side), train }));
                 }
                 Happening::Verdict { side, ticket, number, verdict, generation }
                     if generation == self.generation[side] =>

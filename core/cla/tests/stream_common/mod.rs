@@ -7,6 +7,7 @@ mod wire;
 
 use agent::Agent;
 use farlink_base::layer::{ConvergenceLayer, Input, LinkState, Output};
+use farlink_base::socket;
 use farlink_base::{Duration, Instant, LinkId, Rng, StreamId};
 use std::collections::BTreeMap;
 use wire::Connection;
@@ -180,7 +181,9 @@ impl<L: ConvergenceLayer> World<'_, L> {
     fn perform(&mut self, todo: Todo) {
         match todo {
             Todo::Opened(index) => self.opened(index),
-            Todo::Refused(side, stream) => self.give(side, Input::StreamClosed { stream, error: true }),
+            Todo::Refused(side, stream) => {
+                self.give(side, Input::Socket(socket::Input::Closed { stream, error: true }))
+            }
             Todo::Deliver(index, from) => self.deliver(index, from),
             Todo::Verdict(side, life, input) if life == self.lives[side] => self.give(side, input),
             Todo::Tell(side, life, input) if life == self.lives[side] => self.give(side, input),
@@ -202,7 +205,7 @@ impl<L: ConvergenceLayer> World<'_, L> {
                     let proven = certificates[1 - side].clone();
                     if let Some(stream) = self.connections[index].stream(side) {
                         self.connections[index].in_tls[side] = false;
-                        self.give(side, Input::Secured { stream, proven });
+                        self.give(side, Input::Socket(socket::Input::Secured { stream, proven }));
                     }
                 }
             }
@@ -223,11 +226,11 @@ impl<L: ConvergenceLayer> World<'_, L> {
         let from = "127.0.0.1:4556".parse().unwrap();
         for side in [self.connections[index].active, 1 - self.connections[index].active] {
             let Some(stream) = self.connections[index].stream(side) else { continue };
-            self.give(side, Input::StreamOpened { stream, from });
+            self.give(side, Input::Socket(socket::Input::Opened { stream, from }));
             let room = self.plan.capacity;
             if self.connections[index].stream(side).is_some() {
                 self.connections[index].open[side] = true;
-                self.give(side, Input::StreamWritable { stream, room });
+                self.give(side, Input::Socket(socket::Input::Writable { stream, room }));
             }
         }
     }
@@ -256,16 +259,16 @@ impl<L: ConvergenceLayer> World<'_, L> {
         let data = connection.take(from, n);
         let (to, room) = (1 - from, self.plan.capacity - connection.buffers[from].len());
         if let Some(stream) = connection.stream(to).filter(|_| !data.is_empty()) {
-            self.give(to, Input::StreamData { stream, data });
+            self.give(to, Input::Socket(socket::Input::Data { stream, data }));
         }
         if reset.is_some_and(|at| self.connections[index].delivered[from] >= at) {
             return self.reset(index, None);
         }
         if let Some(stream) = self.connections[index].stream(from) {
-            self.give(from, Input::StreamWritable { stream, room });
+            self.give(from, Input::Socket(socket::Input::Writable { stream, room }));
         }
         if let Some(stream) = self.connections[index].finished(from) {
-            self.give(to, Input::StreamClosed { stream, error: false });
+            self.give(to, Input::Socket(socket::Input::Closed { stream, error: false }));
         }
         self.schedule(index, from);
     }
@@ -276,7 +279,7 @@ impl<L: ConvergenceLayer> World<'_, L> {
             if let Some(stream) = self.connections[index].drop_side(side)
                 && silent != Some(side)
             {
-                self.give(side, Input::StreamClosed { stream, error: true });
+                self.give(side, Input::Socket(socket::Input::Closed { stream, error: true }));
             }
         }
     }
@@ -303,7 +306,7 @@ impl<L: ConvergenceLayer> World<'_, L> {
 
     fn take(&mut self, side: usize, output: Output) {
         match output {
-            Output::StreamConnect { stream, link } => {
+            Output::Socket(socket::Output::Connect { stream, link }) => {
                 assert_eq!(link, LINK);
                 let wait = self.random(self.plan.delay);
                 if !self.up {
@@ -313,12 +316,12 @@ impl<L: ConvergenceLayer> World<'_, L> {
                 self.connections.push(Connection::new(side, stream, index));
                 self.at(wait, Todo::Opened(index));
             }
-            Output::StreamWrite { stream, data } => {
+            Output::Socket(socket::Output::Write { stream, data }) => {
                 let index = self.index(side, stream);
                 self.connections[index].write(side, data, self.plan.capacity);
                 self.schedule(index, side);
             }
-            Output::StreamClose { stream, abort } => {
+            Output::Socket(socket::Output::Close { stream, abort }) => {
                 let Some(index) = self.find(side, stream) else { return };
                 if abort {
                     self.connections[index].drop_side(side);
@@ -328,14 +331,14 @@ impl<L: ConvergenceLayer> World<'_, L> {
                     self.schedule(index, side);
                 }
             }
-            Output::StartTls { stream, server, .. } => {
+            Output::Socket(socket::Output::StartTls { stream, server, .. }) => {
                 let index = self.index(side, stream);
                 let connection = &mut self.connections[index];
                 assert_eq!(server, connection.active != side);
                 connection.in_tls[side] = true;
                 if self.plan.certificates.is_none() {
                     connection.drop_side(side);
-                    self.give(side, Input::StreamClosed { stream, error: true });
+                    self.give(side, Input::Socket(socket::Input::Closed { stream, error: true }));
                     self.reset(index, Some(side));
                 } else if connection.in_tls == [true; 2] {
                     assert!(connection.buffers.iter().all(|buffer| buffer.is_empty()), "plain bytes under way");
@@ -343,8 +346,8 @@ impl<L: ConvergenceLayer> World<'_, L> {
                     self.at(wait, Todo::Secured(index));
                 }
             }
-            Output::PauseRead { stream } | Output::ResumeRead { stream } => {
-                let paused = matches!(output, Output::PauseRead { .. });
+            Output::Socket(socket::Output::Pause { stream }) | Output::Socket(socket::Output::Resume { stream }) => {
+                let paused = matches!(output, Output::Socket(socket::Output::Pause { .. }));
                 let index = self.index(side, stream);
                 self.connections[index].paused[side] = paused;
                 self.schedule(index, 1 - side);

@@ -2,6 +2,7 @@
 #![allow(dead_code, reason = "each test file uses another part")]
 
 use farlink_base::layer::{ConvergenceLayer, Input, LinkState, Output, SendId, Ticket};
+use farlink_base::socket;
 use farlink_base::{Duration, Instant, LayerId, LinkId, Payload, StreamId};
 use farlink_cla::tcpcl_v4::{Config, SpanConfig, TcpclV4};
 
@@ -47,7 +48,7 @@ impl Lone {
         let mut lone = Lone::new(config, vec![span]);
         lone.give(Input::Link { link: LinkId(0), state: LinkState::UP });
         match lone.said.pop() {
-            Some(Output::StreamConnect { stream, link: LinkId(0) }) => lone.stream = stream,
+            Some(Output::Socket(socket::Output::Connect { stream, link: LinkId(0) })) => lone.stream = stream,
             other => panic!("{other:?}"),
         }
         lone.open();
@@ -55,8 +56,8 @@ impl Lone {
     }
     pub fn open(&mut self) {
         let from = "127.0.0.1:4556".parse().unwrap();
-        self.give(Input::StreamOpened { stream: self.stream, from });
-        self.give(Input::StreamWritable { stream: self.stream, room: 1 << 20 });
+        self.give(Input::Socket(socket::Input::Opened { stream: self.stream, from }));
+        self.give(Input::Socket(socket::Input::Writable { stream: self.stream, room: 1 << 20 }));
     }
     pub fn give(&mut self, input: Input) {
         let mut out = Vec::new();
@@ -66,14 +67,16 @@ impl Lone {
     pub fn take(&mut self, out: Vec<Output>) {
         for output in out {
             match output {
-                Output::StreamWrite { data, .. } => self.written.extend_from_slice(&data.to_bytes().unwrap()),
+                Output::Socket(socket::Output::Write { data, .. }) => {
+                    self.written.extend_from_slice(&data.to_bytes().unwrap())
+                }
                 Output::Event(_) => {}
                 other => self.said.push(other),
             }
         }
     }
     pub fn hear(&mut self, bytes: &[u8]) {
-        self.give(Input::StreamData { stream: self.stream, data: Payload::from(bytes.to_vec()) });
+        self.give(Input::Socket(socket::Input::Data { stream: self.stream, data: Payload::from(bytes.to_vec()) }));
     }
     pub fn wait(&mut self, time: Duration) {
         let end = self.now + time;
@@ -100,7 +103,8 @@ impl Lone {
         self
     }
     pub fn closed(&mut self) -> Option<bool> {
-        let closes = |o: &Output| if let Output::StreamClose { abort, .. } = o { Some(*abort) } else { None };
+        let closes =
+            |o: &Output| if let Output::Socket(socket::Output::Close { abort, .. }) = o { Some(*abort) } else { None };
         self.said().iter().find_map(closes)
     }
     pub fn tickets(&mut self) -> Vec<Ticket> {

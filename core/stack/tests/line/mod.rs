@@ -3,10 +3,11 @@
 #![allow(dead_code, reason = "each test file uses another part")]
 
 use farlink_base::layer::{Destination, Train};
+use farlink_base::socket;
 use farlink_base::store::{DiskAction, DiskAnswer, DiskDone};
 use farlink_base::{
-    Bytes, Clock, DataRate, DataVolume, DtnTime, Duration, EndpointId, Event, Facts, Instant, LinkId, NodeId, Payload,
-    Priority, StreamId,
+    Bytes, Clock, DataRate, DataVolume, DtnTime, Duration, EndpointId, Event, Facts, Instant, LayerId, LinkId, NodeId,
+    Payload, Priority, StreamId,
 };
 use farlink_bpa::app::{AppInput, AppOutput, RegistrationId, RequestId, SendRequest};
 use farlink_cla::{ltp, tcpcl_v4};
@@ -246,7 +247,11 @@ impl Line {
         for stream in streams {
             if let Some(End { peer, .. }) = self.ends.remove(&stream) {
                 self.ends.remove(&peer);
-                self.later(DELAY, peer.0, Input::StreamClosed { stream: peer.1, error: true });
+                self.later(
+                    DELAY,
+                    peer.0,
+                    Input::Socket(LayerId(0), socket::Input::Closed { stream: peer.1, error: true }),
+                );
             }
         }
     }
@@ -286,33 +291,45 @@ impl Line {
     }
     fn follow(&mut self, node: usize, output: Output) {
         match output {
-            Output::Datagrams { layer, to, train } => {
+            Output::Socket(layer, socket::Output::Datagrams { to, train }) => {
                 let peer = match to {
                     Destination::Link(link) => self.peer(node, link),
                     Destination::Address(to) => (0..self.nodes.len()).find(|n| address(*n) == to).expect("a node"),
                 };
                 let train = Train { stride: train.stride, data: self.carry(node, peer, train.data) };
-                let input = Input::Datagrams { layer, from: address(node), train };
+                let input = Input::Socket(layer, socket::Input::Datagrams { from: address(node), train });
                 match self.nodes[peer] {
                     Some(_) => self.later(DELAY, peer, input),
                     None => self.memory.of(peer, || drop(input)),
                 }
             }
-            Output::StreamConnect { layer, stream, link } => {
+            Output::Socket(layer, socket::Output::Connect { stream, link }) => {
                 let peer = self.peer(node, link);
                 if self.nodes[peer].is_none() {
-                    return self.later(DELAY * 2, node, Input::StreamClosed { stream, error: true });
+                    return self.later(
+                        DELAY * 2,
+                        node,
+                        Input::Socket(LayerId(0), socket::Input::Closed { stream, error: true }),
+                    );
                 }
                 let other = StreamId(StreamId::PASSIVE | self.order);
                 let end = |peer| End { peer, unread: 0, paused: false, waiting: VecDeque::new() };
                 self.ends.insert((node, stream), end((peer, other)));
                 self.ends.insert((peer, other), end((node, stream)));
-                self.later(DELAY, peer, Input::StreamOpened { layer, stream: other, from: address(node) });
+                self.later(
+                    DELAY,
+                    peer,
+                    Input::Socket(layer, socket::Input::Opened { stream: other, from: address(node) }),
+                );
                 self.at(DELAY, peer, Happening::Room(other));
-                self.later(DELAY * 2, node, Input::StreamOpened { layer, stream, from: address(peer) });
+                self.later(
+                    DELAY * 2,
+                    node,
+                    Input::Socket(layer, socket::Input::Opened { stream, from: address(peer) }),
+                );
                 self.at(DELAY * 2, node, Happening::Room(stream));
             }
-            Output::StreamWrite { stream, data } => {
+            Output::Socket(_, socket::Output::Write { stream, data }) => {
                 let Some(end) = self.ends.get_mut(&(node, stream)) else { return };
                 end.unread += data.len();
                 assert!(end.unread <= ROOM, "writes stay within the room");
@@ -320,13 +337,17 @@ impl Line {
                 let data = self.carry(node, peer, data);
                 self.at(DELAY, peer, Happening::Bytes(other, data));
             }
-            Output::StreamClose { stream, abort } => {
+            Output::Socket(_, socket::Output::Close { stream, abort }) => {
                 if let Some(End { peer, .. }) = self.ends.remove(&(node, stream)) {
-                    self.later(DELAY, peer.0, Input::StreamClosed { stream: peer.1, error: abort });
+                    self.later(
+                        DELAY,
+                        peer.0,
+                        Input::Socket(LayerId(0), socket::Input::Closed { stream: peer.1, error: abort }),
+                    );
                 }
             }
-            Output::PauseRead { stream } => self.pause(node, stream, true),
-            Output::ResumeRead { stream } => {
+            Output::Socket(_, socket::Output::Pause { stream }) => self.pause(node, stream, true),
+            Output::Socket(_, socket::Output::Resume { stream }) => {
                 self.pause(node, stream, false);
                 let waiting = self.ends.get_mut(&(node, stream)).map(|end| std::mem::take(&mut end.waiting));
                 for data in waiting.into_iter().flatten() {
@@ -355,7 +376,9 @@ impl Line {
             }
             Output::App(AppOutput::Registered { result, .. }) => assert!(result.is_ok()),
             Output::Event(event) => self.events.push((node, event)),
-            Output::StartTls { .. } | Output::Message { .. } | Output::MessageVerdict { .. } => {
+            Output::Socket(_, socket::Output::StartTls { .. })
+            | Output::Message { .. }
+            | Output::MessageVerdict { .. } => {
                 panic!("no layer was told to")
             }
         }
@@ -371,7 +394,7 @@ impl Line {
             Happening::Room(stream) => {
                 if let Some(end) = self.ends.get(&(node, stream)) {
                     let room = ROOM - end.unread;
-                    self.tell(node, Input::StreamWritable { stream, room });
+                    self.tell(node, Input::Socket(LayerId(0), socket::Input::Writable { stream, room }));
                 }
             }
             Happening::Bytes(stream, data) => {
@@ -384,7 +407,7 @@ impl Line {
                     writer.unread -= data.len();
                     self.at(DELAY, peer, Happening::Room(other));
                 }
-                self.tell(node, Input::StreamData { stream, data });
+                self.tell(node, Input::Socket(LayerId(0), socket::Input::Data { stream, data }));
             }
         }
     }

@@ -1,0 +1,113 @@
+//! What the sockets of a layer tell it and what it asks of them: said between a driver and a stack, with
+//! the layer, and between the stack and that layer.
+
+use crate::id::{LinkId, StreamId};
+use crate::layer::{Destination, Train};
+use crate::payload::Payload;
+use alloc::string::String;
+use alloc::vec::Vec;
+use core::net::SocketAddr;
+
+/// What sockets tell a layer.
+#[derive(Clone, Debug)]
+pub enum Input {
+    /// Datagrams arrived.
+    Datagrams {
+        /// From where.
+        from: SocketAddr,
+        /// The datagrams.
+        train: Train,
+    },
+    /// A stream is open: one asked for with [`Output::Connect`], or accepted from a peer.
+    Opened {
+        /// Which.
+        stream: StreamId,
+        /// The peer's address.
+        from: SocketAddr,
+    },
+    /// Bytes arrived on a stream, in order.
+    Data {
+        /// Which.
+        stream: StreamId,
+        /// The bytes.
+        data: Payload,
+    },
+    /// A stream can take this many more bytes in total; [`Output::Write`] never exceeds it.
+    Writable {
+        /// Which.
+        stream: StreamId,
+        /// Bytes it can take now (replaces what was said before).
+        room: u64,
+    },
+    /// A stream ended, or could not be opened.
+    Closed {
+        /// Which.
+        stream: StreamId,
+        /// Whether by an error (reset, refused, timed out) rather than an orderly end.
+        error: bool,
+    },
+    /// The TLS handshake asked for with [`Output::StartTls`] succeeded: bytes of this stream are
+    /// what was inside. A handshake that failed closes the stream ([`Input::Closed`]).
+    Secured {
+        /// Which.
+        stream: StreamId,
+        /// The node IDs the peer's certificate proves, as text; a node with several names proves
+        /// each. Empty where the certificate names no node.
+        proven: Vec<String>,
+    },
+}
+
+/// What a layer asks of its sockets.
+#[derive(Clone, Debug)]
+pub enum Output {
+    /// Send datagrams.
+    Datagrams {
+        /// To where.
+        to: Destination,
+        /// The datagrams.
+        train: Train,
+    },
+    /// Open a stream to the address of a link; answered by [`Input::Opened`] or [`Input::Closed`].
+    Connect {
+        /// The new stream's number, chosen by the layer (below [`StreamId::PASSIVE`]; the layer's
+        /// identifier in bits 48..62 keeps layers apart).
+        stream: StreamId,
+        /// To which link's peer.
+        link: LinkId,
+    },
+    /// Write bytes, within the room that was given.
+    Write {
+        /// Which.
+        stream: StreamId,
+        /// The bytes.
+        data: Payload,
+    },
+    /// End a stream: after what was written has left, or at once.
+    Close {
+        /// Which.
+        stream: StreamId,
+        /// Whether to drop what has not left (reset).
+        abort: bool,
+    },
+    /// Begin TLS on a stream once everything written to it has left; answered by [`Input::Secured`], or
+    /// by [`Input::Closed`] when the handshake fails. Until then the layer neither writes nor is given
+    /// bytes; a driver that has no TLS closes the stream.
+    StartTls {
+        /// Which.
+        stream: StreamId,
+        /// Whether this side answers the handshake (it accepted the stream).
+        server: bool,
+        /// Whom to ask for and to check (server name); `None`: the host of the link's address.
+        name: Option<String>,
+    },
+    /// Stop reading from a stream (push-back), until [`Output::Resume`].
+    Pause {
+        /// Which.
+        stream: StreamId,
+    },
+    /// Read from a stream again.
+    Resume {
+        /// Which.
+        stream: StreamId,
+    },
+}

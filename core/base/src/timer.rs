@@ -62,13 +62,13 @@ pub struct TimerQueue<T> {
 }
 impl<T> Default for TimerQueue<T> {
     fn default() -> Self {
-        TimerQueue { heap: Vec::new(), slots: Vec::new(), free: NONE, armed: 0, order: 0 }
+        Self::new()
     }
 }
 impl<T> TimerQueue<T> {
     /// No timers.
-    pub fn new() -> Self {
-        Self::default()
+    pub const fn new() -> Self {
+        TimerQueue { heap: Vec::new(), slots: Vec::new(), free: NONE, armed: 0, order: 0 }
     }
     /// Arms a timer.
     pub fn arm(&mut self, deadline: Instant, value: T) -> TimerKey {

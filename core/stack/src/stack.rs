@@ -18,8 +18,8 @@ use alloc::vec::Vec;
 use farlink_base::layer;
 use farlink_base::store::{self, IndexEntry};
 use farlink_base::{
-    BundleHandle, BundleMeta, Bytes, ConfigError, EndpointId, Event, Instant, LayerId, LinkId, Payload, Refusal, Sink,
-    StreamId,
+    BundleHandle, BundleMeta, Bytes, ConfigError, EndpointId, Event, Instant, LayerId, Lazy, LinkId, Payload, Refusal,
+    Sink, StreamId,
 };
 use farlink_bpa::app::{AppOutput, BundleStatus, Status};
 use farlink_bpa::{Agent, OfferToken};
@@ -63,9 +63,9 @@ pub struct Stack {
     /// Layer of each configured link.
     link_layer: Vec<LayerId>,
     streams: BTreeMap<StreamId, LayerId>,
-    arrivals: Arrivals,
-    outgoing: Outgoing,
-    reads: Reads,
+    arrivals: Lazy<Arrivals>,
+    outgoing: Lazy<Outgoing>,
+    reads: Lazy<Reads>,
     /// What arrivals want done; empty between calls.
     todo: Vec<arrivals::Do>,
     work: VecDeque<Work>,
@@ -112,9 +112,9 @@ impl Stack {
             layers,
             link_layer: config.links.iter().map(|l| LayerId(l.layer as u16)).collect(),
             streams: BTreeMap::new(),
-            arrivals: Arrivals::new(bounds),
-            outgoing: Outgoing::new(FIRST_SEND_LOAD),
-            reads: Reads::new(config.limits.memory_bytes),
+            arrivals: Lazy::new(bounds),
+            outgoing: Lazy::new(FIRST_SEND_LOAD),
+            reads: Lazy::new(config.limits.memory_bytes),
             todo: Vec::new(),
             work: VecDeque::new(),
             started: false,
@@ -228,8 +228,9 @@ impl Stack {
             Work::Deliver(output, payload) => self.read(Waiting::Delivery(output), payload),
             Work::Cancel(link, id) => self.cancel(link, id),
             Work::Down(link) => {
+                let Some(outgoing) = self.outgoing.made() else { return };
                 let mut todo = Vec::new();
-                self.outgoing.down(link, &mut todo);
+                outgoing.down(link, &mut todo);
                 departed(todo, &mut self.work, &self.link_layer);
             }
             Work::Put(bundle, index, meta) => {
@@ -313,7 +314,8 @@ impl Stack {
     /// What its layer does not have yet is forgotten here; else the layer is asked.
     fn cancel(&mut self, link: LinkId, id: layer::SendId) {
         let (mut loads, mut todo) = (Vec::new(), Vec::new());
-        let here = self.reads.cancel(id, &mut loads) || self.outgoing.cancel(link, id, &mut todo);
+        let here = self.reads.made().is_some_and(|reads| reads.cancel(id, &mut loads))
+            || self.outgoing.made().is_some_and(|outgoing| outgoing.cancel(link, id, &mut todo));
         self.load(loads);
         departed(todo, &mut self.work, &self.link_layer);
         self.work.push_back(match here {

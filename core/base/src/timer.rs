@@ -149,6 +149,7 @@ impl<T> TimerQueue<T> {
         if self.heap.is_empty() && self.slots.len() > FEW {
             // Start again with the slots that are nearest; stale keys know another order.
             self.slots = Vec::new();
+            self.heap = Vec::new();
             self.free = NONE;
         }
     }

@@ -129,12 +129,15 @@ impl Stack {
 
     /// Takes one input at `now`; pushes what follows from it.
     pub fn handle<S: Sink<Output>>(&mut self, now: Instant, input: Input, out: &mut S) {
+        let mut rests = false;
         self.take(now, input);
         while let Some(work) = self.work.pop_front() {
+            rests |= matches!(work, Work::Down(_));
             self.step(now, work, out);
         }
-        if self.work.capacity() <= FEW && self.agent.is_empty() {
-            // Thousands of nodes with nothing to do hold no room for it; one that is busy keeps its own.
+        if (self.work.capacity() <= FEW || rests) && self.agent.is_empty() {
+            // Thousands of nodes with nothing to do hold no room for it; one that is busy keeps its own
+            // until its contact ends.
             self.work = VecDeque::new();
         }
     }

@@ -72,6 +72,18 @@ impl Sessions {
         }
     }
 }
+impl Sessions {
+    /// Gives back the room of sessions that ended, if all have; what is remembered of them stays.
+    pub(super) fn give_back(&mut self) {
+        if self.exports.is_empty() && self.imports.is_empty() {
+            self.exports.shrink_to_fit();
+            self.by_send.shrink_to_fit();
+            self.imports.shrink_to_fit();
+            self.tickets.shrink_to_fit();
+            self.cancelled.shrink_to_fit();
+        }
+    }
+}
 impl Empty for Sessions {
     type From = u64;
     const EMPTY: &'static Self = &Sessions::new(0);

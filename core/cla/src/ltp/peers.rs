@@ -159,6 +159,13 @@ impl Ltp {
         let Some(&index) = self.by_link.get(&link) else { return };
         let span = &mut self.spans[index];
         span.set_state(now, state);
+        if !state.transmit && !state.receive {
+            // Nothing more comes for now: a node that waits for its next contact is a small one.
+            span.give_back();
+            if let Some(sessions) = self.sessions.made() {
+                sessions.give_back();
+            }
+        }
         if (state.transmit || state.receive) && !core::mem::replace(&mut span.introduced, true) {
             out.push(Output::PeerUp { link, claimed: None, proven: None, node: Some(span.node) });
         }

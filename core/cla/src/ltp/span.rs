@@ -65,6 +65,17 @@ impl Traffic {
         }
     }
 }
+impl Traffic {
+    fn is_empty(&self) -> bool {
+        self.control.is_empty() && self.resends.is_empty() && self.fresh.is_empty()
+    }
+    /// Gives back the room of what has left, if all has.
+    fn give_back(&mut self) {
+        if self.is_empty() {
+            (self.control, self.resends, self.fresh) = (VecDeque::new(), VecDeque::new(), VecDeque::new());
+        }
+    }
+}
 impl Empty for Traffic {
     type From = ();
     const EMPTY: &'static Self = &Traffic::new();
@@ -178,6 +189,13 @@ impl Span {
         }
         self.full_cost = self.cost(u64::from(self.rules.datagram_bytes));
     }
+    /// Gives back the room of what is done.
+    pub(super) fn give_back(&mut self) {
+        self.timers.give_back();
+        if let Some(traffic) = self.traffic.made() {
+            traffic.give_back();
+        }
+    }
     fn cost(&self, datagram: u64) -> Duration {
         self.state.rate.map_or(Duration::ZERO, |rate| rate.time_for(datagram + u64::from(self.rules.overhead_bytes)))
     }
@@ -197,7 +215,7 @@ impl Span {
         self.loss > 327
     }
     pub(super) fn has_work(&self) -> bool {
-        !(self.traffic.control.is_empty() && self.traffic.resends.is_empty() && self.traffic.fresh.is_empty())
+        !self.traffic.is_empty()
     }
     /// Begins a burst; it may go on while `busy_until` is not beyond the result.
     pub(super) fn begin_burst(&mut self, now: Instant) -> Instant {

@@ -105,6 +105,12 @@ impl Timers {
             entry.key = armed.queue.arm(entry.answer_at + entry.way_back, wait);
         }
     }
+    /// Gives back the room of timers that ended, if all have.
+    pub(super) fn give_back(&mut self) {
+        if let Some(armed) = self.armed.made().filter(|armed| armed.entries.is_empty()) {
+            armed.entries.shrink_to_fit();
+        }
+    }
     pub(super) fn next_deadline(&self) -> Option<Instant> {
         self.armed.queue.next_deadline()
     }

@@ -40,7 +40,8 @@ pub struct Usage {
 pub struct TcpclV4 {
     pub(super) config: Config,
     pub(super) links: Few<LinkId, Box<Link>>,
-    pub(super) sessions: BTreeMap<StreamId, Session>,
+    /// Boxed: a node of the tree holds room for eleven, and most nodes have few sessions.
+    pub(super) sessions: BTreeMap<StreamId, Box<Session>>,
     /// Sessions by the number in their tickets.
     numbers: BTreeMap<u32, StreamId>,
     pub(super) timers: TimerQueue<Timer>,
@@ -78,7 +79,7 @@ impl TcpclV4 {
         let number = self.next_session;
         self.next_session = self.next_session.wrapping_add(1);
         self.numbers.insert(number, stream);
-        self.sessions.insert(stream, Session::new(now, number, stream, link, &self.config));
+        self.sessions.insert(stream, Box::new(Session::new(now, number, stream, link, &self.config)));
     }
 
     /// Connects to a link's peer if that is due.

@@ -9,10 +9,10 @@ pub type Map<K, V> = hashbrown::HashMap<K, V, FixedState>;
 pub type Set<K> = hashbrown::HashSet<K, FixedState>;
 
 /// An empty map whose hashing depends on `seed`.
-pub fn map<K, V>(seed: u64) -> Map<K, V> {
+pub const fn map<K, V>(seed: u64) -> Map<K, V> {
     Map::with_hasher(FixedState::with_seed(seed))
 }
 /// An empty set whose hashing depends on `seed`.
-pub fn set<K>(seed: u64) -> Set<K> {
+pub const fn set<K>(seed: u64) -> Set<K> {
     Set::with_hasher(FixedState::with_seed(seed))
 }

@@ -62,13 +62,13 @@ pub struct TimerQueue<T> {
 }
 impl<T> Default for TimerQueue<T> {
     fn default() -> Self {
-        TimerQueue { heap: Vec::new(), slots: Vec::new(), free: NONE, armed: 0, order: 0 }
+        Self::new()
     }
 }
 impl<T> TimerQueue<T> {
     /// No timers.
-    pub fn new() -> Self {
-        Self::default()
+    pub const fn new() -> Self {
+        TimerQueue { heap: Vec::new(), slots: Vec::new(), free: NONE, armed: 0, order: 0 }
     }
     /// Arms a timer.
     pub fn arm(&mut self, deadline: Instant, value: T) -> TimerKey {
@@ -149,6 +149,7 @@ impl<T> TimerQueue<T> {
         if self.heap.is_empty() && self.slots.len() > FEW {
             // Start again with the slots that are nearest; stale keys know another order.
             self.slots = Vec::new();
+            self.heap = Vec::new();
             self.free = NONE;
         }
     }

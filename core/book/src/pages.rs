@@ -76,6 +76,11 @@ impl<T, const FIRST: u32> IndexMut<u32> for Pages<T, FIRST> {
     }
 }
 
+/// Slots whose pages are given back when none is in use: not so few that they are made anew for every
+/// other bundle, and not so many that letting them go takes long.
+const FEW: u32 = 64;
+const MANY: u32 = 4096;
+
 /// A slot: in use, or the next free one.
 #[derive(Debug)]
 enum Slot<T> {
@@ -126,6 +131,9 @@ impl<T, const FIRST: u32> Pool<T, FIRST> {
             Slot::Used(thing) => {
                 self.free = slot;
                 self.used -= 1;
+                if self.used == 0 && (FEW..=MANY).contains(&self.slots.len()) {
+                    *self = Pool::new();
+                }
                 Some(thing)
             }
             Slot::Free(_) => None,
@@ -201,6 +209,19 @@ mod tests {
         assert_eq!(pool.insert(40), slots[4]);
         assert_eq!(pool.iter().map(|(_, thing)| *thing).collect::<Vec<_>>(), [0, 1, 2, 3, 40, 5, 6, 7, 8]);
         pool.audit();
+    }
+
+    #[test]
+    fn empty_pools_give_their_pages_back_unless_that_takes_long() {
+        for (things, left) in [(5, 8), (500, 0), (10_000, 10_000)] {
+            let mut pool: Pool<u32, 2> = Pool::new();
+            let slots: Vec<u32> = (0..things).map(|thing| pool.insert(thing)).collect();
+            slots.iter().for_each(|slot| assert!(pool.remove(*slot).is_some()));
+            assert!(pool.len() == 0 && pool.slots() >= left && (left > 0 || pool.slots() == 0));
+            assert!(slots.iter().all(|slot| pool.get(*slot).is_none() && pool.remove(*slot).is_none()));
+            assert_eq!(pool.insert(7), if left > 0 { slots[things as usize - 1] } else { 0 });
+            pool.audit();
+        }
     }
 
     #[test]

@@ -1,9 +1,8 @@
 //! Neighbours: who they are and how surely, what of them is up, what they have.
 
 use alloc::boxed::Box;
-use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
-use farlink_base::{BundleMeta, DataRate, EndpointId, Instant, LinkId, Map, NodeId, PeerId, Set, map, set};
+use farlink_base::{BundleMeta, DataRate, EndpointId, Few, Instant, LinkId, Map, NodeId, PeerId, Set, map, set};
 
 /// How surely a neighbour's name is known. Ordered: a weaker one never displaces a stronger one.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
@@ -176,8 +175,7 @@ impl Peer {
 /// All neighbours.
 #[derive(Clone, Debug)]
 pub struct Peers {
-    /// Boxed: a map node holds room for eleven values, and most nodes have few neighbours.
-    peers: BTreeMap<PeerId, Box<Peer>>,
+    peers: Few<PeerId, Box<Peer>>,
     by_node: Map<NodeId, PeerId>,
     last: u32,
 }
@@ -185,7 +183,7 @@ pub struct Peers {
 impl Peers {
     /// None; `seed` is that of the map.
     pub fn new(seed: u64) -> Self {
-        Peers { peers: BTreeMap::new(), by_node: map(seed), last: 0 }
+        Peers { peers: Few::new(), by_node: map(seed), last: 0 }
     }
     /// One by number.
     pub fn get(&self, id: PeerId) -> Option<&Peer> {

@@ -45,7 +45,7 @@ use alloc::collections::{BTreeMap, VecDeque};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use farlink_base::{
-    Clock, DeleteReason, EndpointId, Event, EventClass, Instant, LinkId, NodeId, PeerId, Rng, Sink, TimerQueue,
+    Clock, DeleteReason, EndpointId, Event, EventClass, Instant, Lazy, LinkId, NodeId, PeerId, Rng, Sink, TimerQueue,
 };
 use farlink_book::{Book, Handle, News, Order, Side, Why};
 use farlink_congestion::Control;
@@ -113,7 +113,7 @@ pub struct Agent {
     pub(crate) cuts: Cuts,
     pub(crate) waits: Waits,
     pub(crate) offers: Offers,
-    pub(crate) deliveries: Deliveries,
+    pub(crate) deliveries: Lazy<Deliveries>,
     pub(crate) fragments: Fragments,
     pub(crate) remembered: Remembered,
     pub(crate) neighbours: Neighbours,
@@ -166,7 +166,7 @@ impl Agent {
             cuts: Cuts::default(),
             waits: Waits::default(),
             offers: Offers::default(),
-            deliveries: Deliveries::default(),
+            deliveries: Lazy::default(),
             fragments: Fragments::new(limits.fragments),
             remembered: Remembered::new(limits.remembered),
             neighbours,

@@ -12,7 +12,7 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::cmp::Reverse;
 use farlink_base::{
-    BundleHandle, DeleteReason, EndpointId, Event, Instant, NodeId, Payload, PeerId, Priority, Refusal, Sink,
+    BundleHandle, DeleteReason, Empty, EndpointId, Event, Instant, NodeId, Payload, PeerId, Priority, Refusal, Sink,
 };
 use farlink_book::{Flags, Handle, Held, New, Reason, Reasons, Why};
 
@@ -37,7 +37,7 @@ struct Registration {
 }
 
 /// Endpoints, registrations and deliveries of one node.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Deliveries {
     endpoints: BTreeMap<EndpointId, Endpoint>,
     registrations: BTreeMap<RegistrationId, Registration>,
@@ -47,6 +47,26 @@ pub(crate) struct Deliveries {
     /// Taken by an application; its window opens when the store has forgotten the bundle.
     releasing: BTreeMap<u64, RegistrationId>,
     last: u64,
+}
+impl Deliveries {
+    const fn new() -> Self {
+        Deliveries {
+            endpoints: BTreeMap::new(),
+            registrations: BTreeMap::new(),
+            open: BTreeMap::new(),
+            of: BTreeMap::new(),
+            releasing: BTreeMap::new(),
+            last: 0,
+        }
+    }
+}
+/// A relay delivers nothing.
+impl Empty for Deliveries {
+    type From = ();
+    const EMPTY: &'static Self = &Deliveries::new();
+    fn make((): ()) -> Self {
+        Deliveries::new()
+    }
 }
 
 fn place(held: &Held) -> Place {
@@ -342,7 +362,8 @@ impl Agent {
 
     /// The store forgot a bundle (and remembers its delivery).
     pub(crate) fn on_deleted(&mut self, bundle: BundleHandle) {
-        let Some(registration) = self.deliveries.releasing.remove(&bundle.0) else { return };
+        let releasing = self.deliveries.made().and_then(|deliveries| deliveries.releasing.remove(&bundle.0));
+        let Some(registration) = releasing else { return };
         let endpoint = self.deliveries.open_window(registration);
         self.steps.extend(endpoint.map(Step::Deliver));
     }

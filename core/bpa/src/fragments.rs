@@ -6,7 +6,7 @@
 use crate::ranges::Ranges;
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
-use farlink_base::{FragmentInfo, Instant, Payload};
+use farlink_base::{Empty, FragmentInfo, Instant, Lazy, Payload};
 use farlink_book::{Book, Handle, Held, Reason};
 
 /// Pieces of one bundle.
@@ -51,13 +51,31 @@ pub(crate) enum Joined {
 /// A bundle, and its length as its fragments give it: one that lies does not spoil the others.
 type Original = (u128, u64);
 
-/// All fragments waiting, and all wholes that refer to theirs.
+/// Fragments by what they are pieces of, and wholes. Most nodes never see a fragment of theirs.
 #[derive(Debug)]
-pub(crate) struct Fragments {
+struct Pieces {
     joining: BTreeMap<Original, Joining>,
     wholes: BTreeMap<Handle, Vec<Handle>>,
     /// The whole of each part.
     whole_of: BTreeMap<Handle, Handle>,
+}
+impl Pieces {
+    const fn new() -> Self {
+        Pieces { joining: BTreeMap::new(), wholes: BTreeMap::new(), whole_of: BTreeMap::new() }
+    }
+}
+impl Empty for Pieces {
+    type From = ();
+    const EMPTY: &'static Self = &Pieces::new();
+    fn make((): ()) -> Self {
+        Pieces::new()
+    }
+}
+
+/// All fragments waiting, and all wholes that refer to theirs.
+#[derive(Debug)]
+pub(crate) struct Fragments {
+    pieces: Lazy<Pieces>,
     waiting: usize,
     most: usize,
 }
@@ -69,8 +87,7 @@ fn place(held: &Held) -> Option<FragmentInfo> {
 impl Fragments {
     /// At most this many wait.
     pub fn new(most: usize) -> Self {
-        let (joining, wholes, whole_of) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
-        Fragments { joining, wholes, whole_of, waiting: 0, most }
+        Fragments { pieces: Lazy::default(), waiting: 0, most }
     }
     /// Whether no more are taken: what was taken is kept.
     pub fn are_full(&self) -> bool {
@@ -83,7 +100,7 @@ impl Fragments {
         };
         let (original, len) = ((held.bundle.original_id(), at.total), held.bundle.payload.len());
         let range = at.offset..at.offset.saturating_add(len);
-        let joining = self.joining.entry(original).or_insert_with(|| Joining {
+        let joining = self.pieces.joining.entry(original).or_insert_with(|| Joining {
             have: Ranges::default(),
             stale: false,
             parts: BTreeMap::new(),
@@ -91,7 +108,7 @@ impl Fragments {
         joining.refresh();
         if range.end > at.total || joining.have.covers(&range) {
             if joining.parts.is_empty() {
-                self.joining.remove(&original);
+                self.pieces.joining.remove(&original);
             }
             return Joined::Redundant;
         }
@@ -103,7 +120,7 @@ impl Fragments {
         if complete { self.complete(book, original) } else { Joined::Waiting }
     }
     fn complete(&mut self, book: &mut Book, original: Original) -> Joined {
-        let Some(joining) = self.joining.remove(&original) else { return Joined::Waiting };
+        let Some(joining) = self.pieces.joining.remove(&original) else { return Joined::Waiting };
         self.waiting -= joining.parts.len();
         let (mut payload, mut expires) = (Payload::new(), Instant::MAX);
         for ((offset, len), part) in &joining.parts {
@@ -127,16 +144,16 @@ impl Fragments {
     }
     /// The whole that refers to these parts.
     pub fn refer(&mut self, whole: Handle, parts: Vec<Handle>) {
-        self.whole_of.extend(parts.iter().map(|part| (*part, whole)));
-        self.wholes.insert(whole, parts);
+        self.pieces.whole_of.extend(parts.iter().map(|part| (*part, whole)));
+        self.pieces.wholes.insert(whole, parts);
     }
     /// The parts a whole refers to.
     pub fn parts(&self, whole: Handle) -> &[Handle] {
-        self.wholes.get(&whole).map_or(&[], Vec::as_slice)
+        self.pieces.wholes.get(&whole).map_or(&[], Vec::as_slice)
     }
     /// The whole a part belongs to.
     pub fn whole_of(&self, part: Handle) -> Option<Handle> {
-        self.whole_of.get(&part).copied()
+        self.pieces.whole_of.get(&part).copied()
     }
     /// A part is lost, and its whole with it: the others are to be joined anew.
     pub fn dissolve(&mut self, book: &mut Book, whole: Handle, lost: Handle) -> Vec<Handle> {
@@ -151,31 +168,36 @@ impl Fragments {
     }
     /// The whole is done with: its parts may go.
     pub fn take_parts(&mut self, whole: Handle) -> Vec<Handle> {
-        let parts = self.wholes.remove(&whole).unwrap_or_default();
+        let Some(pieces) = self.pieces.made() else { return Vec::new() };
+        let parts = pieces.wholes.remove(&whole).unwrap_or_default();
         for part in &parts {
-            self.whole_of.remove(part);
+            pieces.whole_of.remove(part);
         }
         parts
     }
     /// Originals being collected, and wholes.
     #[cfg(feature = "audit")]
     pub fn len(&self) -> usize {
-        let waiting = self.joining.values().map(|joining| joining.parts.len()).sum();
+        let waiting = self.pieces.joining.values().map(|joining| joining.parts.len()).sum();
         assert_eq!(self.waiting, waiting, "fragments that wait");
-        assert_eq!(self.whole_of.len(), self.wholes.values().map(Vec::len).sum::<usize>(), "parts of wholes");
-        self.joining.len() + self.wholes.len()
+        assert_eq!(
+            self.pieces.whole_of.len(),
+            self.pieces.wholes.values().map(Vec::len).sum::<usize>(),
+            "parts of wholes"
+        );
+        self.pieces.joining.len() + self.pieces.wholes.len()
     }
     /// Whether a fragment is among those that wait.
     #[cfg(feature = "audit")]
     pub fn is_joining(&self, held: &Held) -> bool {
-        let joining = place(held).and_then(|at| self.joining.get(&(held.bundle.original_id(), at.total)));
+        let joining = place(held).and_then(|at| self.pieces.joining.get(&(held.bundle.original_id(), at.total)));
         joining.is_some_and(|joining| joining.parts.values().any(|part| *part == held.handle()))
     }
     /// A fragment leaves.
     pub fn forget(&mut self, held: &Held) {
         let Some(at) = place(held).filter(|_| held.has(Reason::Fragment)) else { return };
         let original = (held.bundle.original_id(), at.total);
-        let Some(joining) = self.joining.get_mut(&original) else { return };
+        let Some(joining) = self.pieces.joining.get_mut(&original) else { return };
         let key = (at.offset, held.bundle.payload.len());
         if joining.parts.get(&key) != Some(&held.handle()) {
             return;
@@ -184,7 +206,7 @@ impl Fragments {
         self.waiting -= 1;
         joining.stale = true;
         if joining.parts.is_empty() {
-            self.joining.remove(&original);
+            self.pieces.joining.remove(&original);
         }
     }
 }

@@ -5,15 +5,14 @@ use crate::link::{Link, Placed};
 use crate::settings::LinkSettings;
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
-use farlink_base::{EndpointId, Instant, LinkId, NodeId, PeerId};
+use farlink_base::{EndpointId, Few, Instant, LinkId, NodeId, PeerId};
 use farlink_book::{Identity, Origin, Peer, Peers};
 
 /// All neighbours and links of one node.
 #[derive(Debug)]
 pub(crate) struct Neighbours {
     peers: Peers,
-    /// Boxed: a map node holds room for eleven values, and most nodes have few links.
-    links: BTreeMap<LinkId, Box<Link>>,
+    links: Few<LinkId, Box<Link>>,
     /// How often each neighbour came up.
     ups: BTreeMap<PeerId, u32>,
     dynamic: usize,
@@ -33,7 +32,7 @@ pub(crate) enum Met {
 impl Neighbours {
     /// None yet.
     pub fn new(seed: u64) -> Self {
-        Neighbours { peers: Peers::new(seed), links: BTreeMap::new(), ups: BTreeMap::new(), dynamic: 0 }
+        Neighbours { peers: Peers::new(seed), links: Few::new(), ups: BTreeMap::new(), dynamic: 0 }
     }
     /// Who they are, for policies.
     pub fn peers(&self) -> &Peers {

@@ -3,6 +3,7 @@
 
 use alloc::collections::{BTreeSet, VecDeque};
 use alloc::vec::Vec;
+use farlink_base::{Empty, Lazy};
 
 /// Identities on one page of the order: pages are added one by one, nothing is ever copied.
 const PAGE: usize = 512;
@@ -17,6 +18,9 @@ struct Newest {
     capacity: usize,
 }
 impl Newest {
+    const fn new(capacity: usize) -> Self {
+        Newest { known: BTreeSet::new(), order: VecDeque::new(), gone: 0, capacity }
+    }
     fn insert(&mut self, id: u128) {
         if self.capacity == 0 || !self.known.insert(id) {
             return;
@@ -40,18 +44,25 @@ impl Newest {
     }
 }
 
+impl Empty for Newest {
+    type From = usize;
+    const EMPTY: &'static Self = &Newest::new(0);
+    fn make(capacity: usize) -> Self {
+        Newest::new(capacity)
+    }
+}
+
 /// What this node will not take again.
 #[derive(Debug)]
 pub(crate) struct Remembered {
-    delivered: Newest,
-    banned: Newest,
+    delivered: Lazy<Newest>,
+    banned: Lazy<Newest>,
 }
 
 impl Remembered {
     /// Remembers up to `capacity` identities of each kind.
     pub fn new(capacity: usize) -> Self {
-        let newest = || Newest { known: BTreeSet::new(), order: VecDeque::new(), gone: 0, capacity };
-        Remembered { delivered: newest(), banned: newest() }
+        Remembered { delivered: Lazy::new(capacity), banned: Lazy::new(capacity) }
     }
     /// Whether this bundle was delivered here.
     pub fn was_delivered(&self, id: u128) -> bool {

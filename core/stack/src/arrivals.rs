@@ -7,7 +7,7 @@ use crate::edge::{Opening, Watch};
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
-use farlink_base::{BundleMeta, Hop, LinkId, Malformed, Payload, Refusal};
+use farlink_base::{BundleMeta, Empty, Hop, LinkId, Malformed, Payload, Refusal};
 use farlink_bpa::OfferToken;
 
 /// First bytes that stay in memory: all that comes before a payload is in them.
@@ -141,8 +141,17 @@ pub(crate) struct Arrivals {
     bounds: Bounds,
 }
 
+/// A node whose layers carry messages has none.
+impl Empty for Arrivals {
+    type From = Bounds;
+    const EMPTY: &'static Self = &Arrivals::new(Bounds { memory: 0, bundle: 0, spill_from: 0 });
+    fn make(bounds: Bounds) -> Self {
+        Arrivals::new(bounds)
+    }
+}
+
 impl Arrivals {
-    pub fn new(bounds: Bounds) -> Self {
+    pub const fn new(bounds: Bounds) -> Self {
         Arrivals {
             open: BTreeMap::new(),
             spills: BTreeMap::new(),

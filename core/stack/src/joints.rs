@@ -11,7 +11,7 @@ use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use farlink_base::layer;
 use farlink_base::store;
-use farlink_base::{EventClass, LayerId, LinkId, Payload, Refusal, Sink};
+use farlink_base::{EventClass, LayerId, Lazy, LinkId, Payload, Refusal, Sink};
 use farlink_bpa::app::AppOutput;
 use farlink_bpa::{Input, OfferToken, Reading, endpoint_of};
 
@@ -68,7 +68,7 @@ pub(crate) struct Joint<'a, S> {
     pub out: &'a mut S,
     pub link_layer: &'a [LayerId],
     pub layers: &'a [Layer],
-    pub arrivals: &'a mut Arrivals,
+    pub arrivals: &'a mut Lazy<Arrivals>,
 }
 
 impl<S: Sink<Output>> Joint<'_, S> {
@@ -78,7 +78,9 @@ impl<S: Sink<Output>> Joint<'_, S> {
             return self.out.push(Output::MessageVerdict { ticket, result });
         }
         let mut todo = Vec::new();
-        self.arrivals.decided(token, &mut todo);
+        if let Some(arrivals) = self.arrivals.made() {
+            arrivals.decided(token, &mut todo);
+        }
         arrived(&mut todo, self.work);
         let input = match result {
             Ok(()) => layer::Input::Accepted { ticket },
@@ -161,8 +163,8 @@ pub(crate) struct LayerJoint<'a, S> {
     pub layer: LayerId,
     pub work: &'a mut VecDeque<Work>,
     pub out: &'a mut S,
-    pub arrivals: &'a mut Arrivals,
-    pub outgoing: &'a mut Outgoing,
+    pub arrivals: &'a mut Lazy<Arrivals>,
+    pub outgoing: &'a mut Lazy<Outgoing>,
     pub edges: &'a Edges,
     pub link_layer: &'a [LayerId],
     /// What arrivals want done; empty between calls.
@@ -179,6 +181,9 @@ impl<S: Sink<Output>> LayerJoint<'_, S> {
             return self.todo.clear();
         }
         arrived(self.todo, self.work);
+    }
+    fn ended(&mut self, id: layer::SendId) -> Option<bool> {
+        self.outgoing.made().and_then(|outgoing| outgoing.ended(id))
     }
     fn want(&mut self, id: layer::SendId, from: u64, len: u64) {
         let mut todo = Vec::new();
@@ -203,10 +208,10 @@ impl<S: Sink<Output>> Sink<layer::Output> for LayerJoint<'_, S> {
             }
             O::Want { id, from, len, .. } => return self.want(id, from, len),
             O::Sent { id, .. } => {
-                self.outgoing.ended(id);
+                self.ended(id);
                 Input::Sent { id }
             }
-            O::SendFailed { id, refused, .. } => match self.outgoing.ended(id) {
+            O::SendFailed { id, refused, .. } => match self.ended(id) {
                 Some(for_good) => Input::Unreadable { what: Reading::Send(id), for_good },
                 None => Input::SendFailed { id, refused },
             },

@@ -6,7 +6,7 @@
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec::Vec;
 use farlink_base::layer::{Input, SendId, WINDOW};
-use farlink_base::{Chunk, LinkId, Payload, Refusal};
+use farlink_base::{Chunk, Empty, LinkId, Payload, Refusal};
 
 /// Bundles of one link read ahead of their turn.
 const AHEAD: usize = 8;
@@ -54,7 +54,6 @@ enum Purpose {
 }
 
 /// All of them.
-#[derive(Default)]
 pub(crate) struct Outgoing {
     links: BTreeMap<LinkId, VecDeque<Waiting>>,
     streaming: BTreeMap<SendId, Streaming>,
@@ -81,10 +80,25 @@ fn first_bytes(rope: &Payload) -> u64 {
     at.clamp(1, rope.len())
 }
 
+/// A node without a disk has none.
+impl Empty for Outgoing {
+    type From = u64;
+    const EMPTY: &'static Self = &Outgoing::new(0);
+    fn make(first_load: u64) -> Self {
+        Outgoing::new(first_load)
+    }
+}
+
 impl Outgoing {
     /// Numbers of its loads begin here: they keep apart from others'.
-    pub fn new(first_load: u64) -> Self {
-        Outgoing { next_load: first_load, ..Outgoing::default() }
+    pub const fn new(first_load: u64) -> Self {
+        Outgoing {
+            links: BTreeMap::new(),
+            streaming: BTreeMap::new(),
+            broken: BTreeMap::new(),
+            loads: BTreeMap::new(),
+            next_load: first_load,
+        }
     }
     /// Whether bundles of this link wait here: the next one goes behind them.
     pub fn waits(&self, link: LinkId) -> bool {

@@ -12,7 +12,7 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::ops::Range;
 use farlink_base::layer::SendId;
-use farlink_base::{BundleMeta, Hop, LinkId, Payload, Refusal};
+use farlink_base::{BundleMeta, Empty, Hop, LinkId, Payload, Refusal};
 use farlink_bpa::Reading;
 use farlink_bpa::app::AppOutput;
 
@@ -90,8 +90,17 @@ pub(crate) struct Reads {
     last: u64,
 }
 
+/// A node without a disk has none.
+impl Empty for Reads {
+    type From = u64;
+    const EMPTY: &'static Self = &Reads::new(0);
+    fn make(bytes_max: u64) -> Self {
+        Reads::new(bytes_max)
+    }
+}
+
 impl Reads {
-    pub fn new(bytes_max: u64) -> Reads {
+    pub const fn new(bytes_max: u64) -> Reads {
         Reads { jobs: BTreeMap::new(), queue: VecDeque::new(), bytes: 0, bytes_max, last: 0 }
     }
     /// Reads a payload for what waits for it.

@@ -18,7 +18,8 @@ use alloc::vec::Vec;
 use farlink_base::layer;
 use farlink_base::store::{self, IndexEntry};
 use farlink_base::{
-    BundleHandle, BundleMeta, Bytes, ConfigError, EndpointId, Event, Instant, LayerId, LinkId, Payload, Refusal, Sink,
+    BundleHandle, BundleMeta, Bytes, ConfigError, EndpointId, Event, Instant, LayerId, Lazy, LinkId, Payload, Refusal,
+    Sink,
 };
 use farlink_bpa::app::{AppOutput, BundleStatus, Status};
 use farlink_bpa::{Agent, OfferToken};
@@ -61,9 +62,9 @@ pub struct Stack {
     layers: Vec<Layer>,
     /// Layer of each link that did not come by itself.
     link_layer: Vec<LayerId>,
-    arrivals: Arrivals,
-    outgoing: Outgoing,
-    reads: Reads,
+    arrivals: Lazy<Arrivals>,
+    outgoing: Lazy<Outgoing>,
+    reads: Lazy<Reads>,
     /// What arrivals want done; empty between calls.
     todo: Vec<arrivals::Do>,
     work: VecDeque<Work>,
@@ -112,9 +113,9 @@ impl Stack {
             store: build::store(&config),
             layers,
             link_layer: config.links.iter().map(|l| LayerId(l.layer as u16)).collect(),
-            arrivals: Arrivals::new(bounds),
-            outgoing: Outgoing::new(FIRST_SEND_LOAD),
-            reads: Reads::new(config.limits.memory_bytes),
+            arrivals: Lazy::new(bounds),
+            outgoing: Lazy::new(FIRST_SEND_LOAD),
+            reads: Lazy::new(config.limits.memory_bytes),
             todo: Vec::new(),
             work: VecDeque::new(),
             started: false,
@@ -134,11 +135,14 @@ impl Stack {
     }
 
     fn work_off<S: Sink<Output>>(&mut self, now: Instant, out: &mut S) {
+        let mut rests = false;
         while let Some(work) = self.work.pop_front() {
+            rests |= matches!(work, Work::Down(_));
             self.step(now, work, out);
         }
-        if self.work.capacity() <= FEW && self.agent.is_empty() {
-            // Thousands of nodes with nothing to do hold no room for it; one that is busy keeps its own.
+        if (self.work.capacity() <= FEW || rests) && self.agent.is_empty() {
+            // Thousands of nodes with nothing to do hold no room for it; one that is busy keeps its own
+            // until its contact ends.
             self.work = VecDeque::new();
         }
     }
@@ -264,8 +268,9 @@ impl Stack {
             Work::Deliver(output, payload) => self.read(Waiting::Delivery(output), payload),
             Work::Cancel(link, id) => self.cancel(link, id),
             Work::Down(link) => {
+                let Some(outgoing) = self.outgoing.made() else { return };
                 let mut todo = Vec::new();
-                self.outgoing.down(link, &mut todo);
+                outgoing.down(link, &mut todo);
                 departed(todo, &mut self.work, &self.link_layer);
             }
             Work::Put(bundle, index, meta) => {
@@ -349,7 +354,8 @@ impl Stack {
     /// What its layer does not have yet is forgotten here; else the layer is asked.
     fn cancel(&mut self, link: LinkId, id: layer::SendId) {
         let (mut loads, mut todo) = (Vec::new(), Vec::new());
-        let here = self.reads.cancel(id, &mut loads) || self.outgoing.cancel(link, id, &mut todo);
+        let here = self.reads.made().is_some_and(|reads| reads.cancel(id, &mut loads))
+            || self.outgoing.made().is_some_and(|outgoing| outgoing.cancel(link, id, &mut todo));
         self.load(loads);
         departed(todo, &mut self.work, &self.link_layer);
         self.work.push_back(match here {

@@ -12,7 +12,9 @@ use bytes::Bytes;
 use core::net::SocketAddr;
 use farlink_base::layer::{ConvergenceLayer, Destination, Input, Output, SendId, Ticket, Train};
 use farlink_base::socket;
-use farlink_base::{Event, EventClass, Instant, LinkId, Map, Payload, Refusal, Rng, Sink, TimerQueue, map};
+use farlink_base::{
+    Empty, Event, EventClass, Few, Instant, Lazy, LinkId, Map, Payload, Refusal, Rng, Sink, TimerQueue, map,
+};
 
 /// Answers waiting in one span; further ones are dropped (the peer asks again).
 const CONTROL_MAX: usize = 65_536;
@@ -43,19 +45,10 @@ pub struct Usage {
     pub offers: usize,
 }
 
-/// One LTP engine.
-pub struct Ltp {
-    pub(super) config: Config,
-    pub(super) spans: Vec<Span>,
-    pub(super) by_link: Map<LinkId, usize>,
-    pub(super) by_engine: Map<u64, usize>,
+/// The sessions of an engine, and what is remembered of them and of who sent.
+pub(super) struct Sessions {
     /// Where peers were last heard from.
     pub(super) by_address: Map<SocketAddr, LinkId>,
-    /// Places among the spans that no link has.
-    pub(super) vacant: Vec<usize>,
-    /// Spans of peers that are not configured.
-    pub(super) dynamic: usize,
-    pub(super) dynamic_number: u32,
     pub(super) exports: Map<u64, Export>,
     /// Session of each bundle that is in one.
     pub(super) by_send: Map<SendId, u64>,
@@ -63,8 +56,57 @@ pub struct Ltp {
     pub(super) tickets: Map<Ticket, SessionId>,
     pub(super) cancelled: Map<SessionId, Cancelled>,
     pub(super) closed: ClosedSessions,
-    pub(super) agenda: TimerQueue<usize>,
+    /// When to look whether a session is idle.
     pub(super) idle: TimerQueue<SessionId>,
+}
+impl Sessions {
+    const fn new(seed: u64) -> Self {
+        Sessions {
+            by_address: map(seed),
+            exports: map(seed),
+            by_send: map(seed),
+            imports: map(seed),
+            tickets: map(seed),
+            cancelled: map(seed),
+            closed: ClosedSessions::new(seed),
+            idle: TimerQueue::new(),
+        }
+    }
+}
+impl Sessions {
+    /// Gives back the room of sessions that ended, if all have; what is remembered of them stays.
+    pub(super) fn give_back(&mut self) {
+        if self.exports.is_empty() && self.imports.is_empty() {
+            self.exports.shrink_to_fit();
+            self.by_send.shrink_to_fit();
+            self.imports.shrink_to_fit();
+            self.tickets.shrink_to_fit();
+            self.cancelled.shrink_to_fit();
+        }
+    }
+}
+impl Empty for Sessions {
+    type From = u64;
+    const EMPTY: &'static Self = &Sessions::new(0);
+    fn make(seed: u64) -> Self {
+        Sessions::new(seed)
+    }
+}
+
+/// One LTP engine.
+pub struct Ltp {
+    pub(super) config: Config,
+    pub(super) spans: Vec<Span>,
+    /// Places among the spans.
+    pub(super) by_link: Few<LinkId, usize>,
+    pub(super) by_engine: Few<u64, usize>,
+    /// Places that no link has.
+    pub(super) vacant: Vec<usize>,
+    /// Spans of peers that are not configured.
+    pub(super) dynamic: usize,
+    pub(super) dynamic_number: u32,
+    pub(super) sessions: Lazy<Sessions>,
+    pub(super) agenda: TimerQueue<usize>,
     pub(super) next_session: u64,
     pub(super) next_ticket: u64,
     pub(super) arriving_bytes: u64,
@@ -80,20 +122,13 @@ impl Ltp {
         let seed = config.seed;
         let mut ltp = Ltp {
             spans: Vec::with_capacity(spans.len()),
-            by_link: map(seed),
-            by_engine: map(seed),
-            by_address: map(seed),
+            by_link: Few::new(),
+            by_engine: Few::new(),
             vacant: Vec::new(),
             dynamic: 0,
             dynamic_number: 0,
-            exports: map(seed),
-            by_send: map(seed),
-            imports: map(seed),
-            tickets: map(seed),
-            cancelled: map(seed),
-            closed: ClosedSessions::new(seed),
+            sessions: Lazy::new(seed),
             agenda: TimerQueue::new(),
-            idle: TimerQueue::new(),
             // 31 bits: a restarted engine hardly meets numbers its peers remember.
             next_session: 1 + Rng::stream(seed, config.engine).below(1 << 31),
             next_ticket: 1,
@@ -109,13 +144,13 @@ impl Ltp {
     /// What the engine holds.
     pub fn usage(&self) -> Usage {
         Usage {
-            exports: self.exports.len(),
-            imports: self.imports.len(),
-            cancelled: self.cancelled.len(),
+            exports: self.sessions.exports.len(),
+            imports: self.sessions.imports.len(),
+            cancelled: self.sessions.cancelled.len(),
             arriving_bytes: self.arriving_bytes,
-            in_flight_bytes: self.spans.iter().map(|s| s.in_flight + s.pending.bytes).sum(),
-            timers: self.spans.iter().map(|s| s.timers.len()).sum::<usize>() + self.idle.len(),
-            offers: self.tickets.len(),
+            in_flight_bytes: self.spans.iter().map(|s| s.traffic.in_flight + s.traffic.pending.bytes).sum(),
+            timers: self.spans.iter().map(|s| s.timers.len()).sum::<usize>() + self.sessions.idle.len(),
+            offers: self.sessions.tickets.len(),
         }
     }
     /// Places in its table of spans: those of links, and those that links left.
@@ -146,10 +181,10 @@ impl Ltp {
         out: &mut impl Sink<Output>,
     ) {
         match span {
-            Some(index) if self.spans[index].control.len() >= CONTROL_MAX => {}
+            Some(index) if self.spans[index].traffic.control.len() >= CONTROL_MAX => {}
             Some(index) => {
                 let control = control(Some(&self.spans[index]));
-                self.spans[index].control.push_back(control);
+                self.spans[index].traffic.control.push_back(control);
                 self.touch(index);
             }
             None => {
@@ -162,12 +197,12 @@ impl Ltp {
     fn wake(&mut self, now: Instant, out: &mut impl Sink<Output>) {
         let mut due = Vec::new();
         while let Some((_, index)) = self.agenda.pop_due(now) {
-            self.spans[index].armed = None;
+            self.spans[index].traffic.armed = None;
             due.push(index);
         }
         for index in due {
             self.touch(index);
-            if self.spans[index].pending.until.is_some_and(|until| until <= now) {
+            if self.spans[index].traffic.pending.until.is_some_and(|until| until <= now) {
                 self.close_block(index);
             }
             while let Some(wait) = self.spans[index].timers.pop_due(now) {
@@ -175,7 +210,7 @@ impl Ltp {
             }
             self.transmit(index, now, out);
         }
-        while let Some((_, session)) = self.idle.pop_due(now) {
+        while let Some((_, session)) = self.sessions.made().and_then(|sessions| sessions.idle.pop_due(now)) {
             self.idle_check(now, session, out);
         }
     }
@@ -196,7 +231,7 @@ impl Ltp {
     }
     /// Brings deadline and readiness of every touched span up to date.
     pub(super) fn settle(&mut self, now: Instant, out: &mut impl Sink<Output>) {
-        let room = self.exports.len() < self.config.sessions as usize && !self.closing;
+        let room = self.sessions.exports.len() < self.config.sessions as usize && !self.closing;
         if room != core::mem::replace(&mut self.had_room, room) {
             (0..self.spans.len()).for_each(|index| self.touch(index));
         }
@@ -206,14 +241,14 @@ impl Ltp {
             let ready = room && span.wants_more();
             if ready != span.ready {
                 span.ready = ready;
-                out.push(Output::Ready { link: span.config.link, ready });
+                out.push(Output::Ready { link: span.link, ready });
             }
             let deadline = span.deadline(now);
-            if deadline != span.armed.map(|key| key.deadline()) {
-                if let Some(key) = span.armed.take() {
+            if deadline != span.traffic.armed.map(|key| key.deadline()) {
+                if let Some(key) = span.traffic.armed.take() {
                     self.agenda.cancel(key);
                 }
-                span.armed = deadline.map(|deadline| self.agenda.arm(deadline, index));
+                span.traffic.armed = deadline.map(|deadline| self.agenda.arm(deadline, index));
             }
         }
     }
@@ -224,7 +259,7 @@ impl Ltp {
     }
     pub(super) fn session_end(&self, index: usize, session: SessionId, cancelled: bool, out: &mut impl Sink<Output>) {
         if out.wants(EventClass::Link) {
-            let (link, engine) = (self.spans[index].config.link, session.engine);
+            let (link, engine) = (self.spans[index].link, session.engine);
             out.push(Output::Event(Event::LtpSessionEnd { link, engine, session: session.number, cancelled }));
         }
     }
@@ -256,6 +291,6 @@ impl ConvergenceLayer for Ltp {
         self.settle(now, out);
     }
     fn next_timeout(&self) -> Option<Instant> {
-        [self.agenda.next_deadline(), self.idle.next_deadline()].into_iter().flatten().min()
+        [self.agenda.next_deadline(), self.sessions.idle.next_deadline()].into_iter().flatten().min()
     }
 }

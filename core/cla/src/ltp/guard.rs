@@ -10,11 +10,13 @@ const SESSIONS_MAX: u64 = 1 << 18;
 /// Runs remembered per generation, over all engines: bounds memory when numbers do not count up.
 const RUNS_MAX: usize = 4096;
 
-#[derive(Default)]
 struct Generation {
     engines: Option<Map<u64, Ranges>>,
     sessions: u64,
     runs: usize,
+}
+impl Generation {
+    const NONE: Generation = Generation { engines: None, sessions: 0, runs: 0 };
 }
 
 /// Remembers the last sessions that closed: between one and two generations of them.
@@ -25,12 +27,12 @@ pub(super) struct ClosedSessions {
 }
 
 impl ClosedSessions {
-    pub(super) fn new(seed: u64) -> Self {
-        ClosedSessions { young: Generation::default(), old: Generation::default(), seed }
+    pub(super) const fn new(seed: u64) -> Self {
+        ClosedSessions { young: Generation::NONE, old: Generation::NONE, seed }
     }
     pub(super) fn insert(&mut self, session: SessionId) {
         if self.young.sessions >= SESSIONS_MAX || self.young.runs >= RUNS_MAX {
-            self.old = core::mem::take(&mut self.young);
+            self.old = core::mem::replace(&mut self.young, Generation::NONE);
         }
         let seed = self.seed;
         let engines = self.young.engines.get_or_insert_with(|| map(seed));

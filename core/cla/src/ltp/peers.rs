@@ -26,7 +26,7 @@ impl Ltp {
         if self.by_link.contains_key(&span.link) || span.link.is_dynamic() {
             return false;
         }
-        if let Some(met) = self.by_engine.get(&span.engine).map(|index| self.spans[*index].config.link)
+        if let Some(met) = self.by_engine.get(&span.engine).map(|index| self.spans[*index].link)
             && met.is_dynamic()
         {
             self.remove_link(met, out);
@@ -38,11 +38,11 @@ impl Ltp {
     pub(super) fn place_configured(&mut self, mut span: SpanConfig) {
         span.datagram_bytes = span.datagram_bytes.clamp(64, 65_000);
         let to = Destination::Link(span.link);
-        self.place(span, to, LinkState::DOWN);
+        self.place(&span, to, LinkState::DOWN);
     }
-    fn place(&mut self, config: SpanConfig, to: Destination, state: LinkState) -> usize {
+    fn place(&mut self, config: &SpanConfig, to: Destination, state: LinkState) -> usize {
         let (link, engine) = (config.link, config.engine);
-        let mut span = Span::new(config, to, state, self.config.seed);
+        let mut span = Span::new(config, &self.spans, to, state, self.config.seed);
         let index = self.vacant.pop().unwrap_or(self.spans.len());
         self.by_link.insert(link, index);
         self.dynamic += usize::from(link.is_dynamic());
@@ -62,18 +62,19 @@ impl Ltp {
     }
     /// Takes a span that holds no session out of all tables.
     fn vacate(&mut self, index: usize) {
-        let mut none = Span::new(SpanConfig::default(), Destination::Link(LinkId(0)), LinkState::DOWN, 0);
+        let nobody = SpanConfig::default();
+        let mut none = Span::new(&nobody, &self.spans, Destination::Link(LinkId(0)), LinkState::DOWN, 0);
         none.touched = self.spans[index].touched;
         let old = core::mem::replace(&mut self.spans[index], none);
-        self.by_link.remove(&old.config.link);
-        self.dynamic -= usize::from(old.config.link.is_dynamic());
-        if let Some(from) = old.heard {
-            self.by_address.remove(&from);
+        self.by_link.remove(&old.link);
+        self.dynamic -= usize::from(old.link.is_dynamic());
+        if let Some(from) = old.traffic.heard {
+            self.sessions.by_address.remove(&from);
         }
-        if let Some(key) = old.armed {
+        if let Some(key) = old.traffic.armed {
             self.agenda.cancel(key);
         }
-        self.unchain(old.config.engine, index, old.sibling);
+        self.unchain(old.engine, index, old.sibling);
         self.vacant.push(index);
     }
     fn unchain(&mut self, engine: u64, index: usize, next: Option<usize>) {
@@ -108,19 +109,19 @@ impl Ltp {
         Some(first)
     }
     pub(super) fn span_at(&self, from: SocketAddr) -> Option<usize> {
-        self.by_address.get(&from).and_then(|link| self.by_link.get(link)).copied()
+        self.sessions.by_address.get(&from).and_then(|link| self.by_link.get(link)).copied()
     }
     /// Notes where a span's peer sends from.
     pub(super) fn hear(&mut self, index: usize, from: SocketAddr) {
-        if self.spans[index].heard == Some(from) {
+        if self.spans[index].traffic.heard == Some(from) {
             return;
         }
-        if self.by_address.len() >= ADDRESSES_MAX {
-            self.by_address.clear();
+        if self.sessions.by_address.len() >= ADDRESSES_MAX {
+            self.sessions.by_address.clear();
         }
         let span = &mut self.spans[index];
-        self.by_address.insert(from, span.config.link);
-        span.heard = Some(from);
+        self.sessions.by_address.insert(from, span.link);
+        span.traffic.heard = Some(from);
         if let Destination::Address(to) = &mut span.to {
             *to = from;
         }
@@ -133,9 +134,9 @@ impl Ltp {
         if self.dynamic >= DYNAMIC_MAX {
             let unused = |s: &&Span| {
                 let idle = s.exports == 0 && s.imports == 0 && s.timers.len() == 0 && !s.has_work();
-                idle && self.by_link.contains_key(&s.config.link) && s.config.link.is_dynamic()
+                idle && self.by_link.contains_key(&s.link) && s.link.is_dynamic()
             };
-            let link = self.spans.iter().find(unused)?.config.link;
+            let link = self.spans.iter().find(unused)?.link;
             self.remove_link(link, out);
         }
         let base = dynamic_link_base(self.config.layer);
@@ -146,7 +147,7 @@ impl Ltp {
         }
         self.dynamic_number = (self.dynamic_number + 1) & 0x00ff_ffff;
         let config = SpanConfig { link, engine, node: NodeId(engine), ..SpanConfig::default() };
-        let index = self.place(config, Destination::Address(from), LinkState::UP);
+        let index = self.place(&config, Destination::Address(from), LinkState::UP);
         self.spans[index].introduced = true;
         out.push(Output::PeerUp { link, claimed: None, proven: None, node: Some(NodeId(engine)) });
         self.touch(index);
@@ -158,8 +159,15 @@ impl Ltp {
         let Some(&index) = self.by_link.get(&link) else { return };
         let span = &mut self.spans[index];
         span.set_state(now, state);
+        if !state.transmit && !state.receive {
+            // Nothing more comes for now: a node that waits for its next contact is a small one.
+            span.give_back();
+            if let Some(sessions) = self.sessions.made() {
+                sessions.give_back();
+            }
+        }
         if (state.transmit || state.receive) && !core::mem::replace(&mut span.introduced, true) {
-            out.push(Output::PeerUp { link, claimed: None, proven: None, node: Some(span.config.node) });
+            out.push(Output::PeerUp { link, claimed: None, proven: None, node: Some(span.node) });
         }
         self.touch(index);
     }
@@ -171,12 +179,14 @@ impl Ltp {
         if core::mem::take(&mut span.ready) {
             out.push(Output::Ready { link, ready: false });
         }
-        for (id, _) in core::mem::take(&mut span.pending).bundles {
+        for (id, _) in core::mem::take(&mut span.traffic.pending).bundles {
             out.push(Output::SendFailed { id, link, refused: None });
         }
         let mut farewells = self.give_up_exports(index, out);
         farewells.extend(self.give_up_imports(index, out));
-        self.cancelled.retain(|_, cancelled| cancelled.span != index);
+        if let Some(sessions) = self.sessions.made() {
+            sessions.cancelled.retain(|_, cancelled| cancelled.span != index);
+        }
         if transmit {
             let mut trains = Trains::new(to);
             for segment in farewells.iter().take(FAREWELLS_MAX) {
@@ -193,11 +203,12 @@ impl Ltp {
     }
     /// Fails every session of ours on a span; the segments that tell the peer.
     fn give_up_exports(&mut self, index: usize, out: &mut impl Sink<Output>) -> Vec<Segment> {
-        let mut numbers: Vec<u64> = self.exports.iter().filter(|(_, e)| e.span == index).map(|(n, _)| *n).collect();
+        let mut numbers: Vec<u64> =
+            self.sessions.exports.iter().filter(|(_, e)| e.span == index).map(|(n, _)| *n).collect();
         numbers.sort_unstable();
         let mut farewells = Vec::new();
         for number in numbers {
-            if self.exports.get(&number).is_some_and(|export| export.begun()) {
+            if self.sessions.exports.get(&number).is_some_and(|export| export.begun()) {
                 let session = SessionId { engine: self.config.engine, number };
                 farewells.push(Segment { session, body: Body::Cancel { by_sender: true, reason: reason::USER } });
             }
@@ -208,12 +219,12 @@ impl Ltp {
     /// Drops every session of the peer on a span; the segments that tell it.
     fn give_up_imports(&mut self, index: usize, out: &mut impl Sink<Output>) -> Vec<Segment> {
         let mut sessions: Vec<SessionId> =
-            self.imports.iter().filter(|(_, i)| i.span == index).map(|(id, _)| *id).collect();
+            self.sessions.imports.iter().filter(|(_, i)| i.span == index).map(|(id, _)| *id).collect();
         sessions.sort_unstable_by_key(|id| (id.engine, id.number));
         let mut farewells = Vec::new();
         for session in sessions {
             self.close_import(session, true, out);
-            self.closed.insert(session);
+            self.sessions.closed.insert(session);
             farewells.push(Segment { session, body: Body::Cancel { by_sender: false, reason: reason::SYSTEM } });
         }
         farewells

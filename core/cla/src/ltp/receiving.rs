@@ -2,7 +2,7 @@
 //! to 6.11, 6.14, 6.17, 6.21, 6.22).
 
 use super::Split;
-use super::engine::Ltp;
+use super::engine::{Ltp, Sessions};
 use super::import::{Asked, Import, Offered, Stage};
 use super::offering::Part;
 use super::segment::{Body, Content, Data, SERVICE_BUNDLE, Segment, SessionId, View, kind, parse, reason};
@@ -74,7 +74,7 @@ impl Ltp {
         match parse(head, total) {
             Ok(view) => self.segment(now, from, &view, body, out),
             Err(Malformed { offset, reason }) if out.wants(EventClass::Link) => {
-                let link = self.span_at(from).map(|index| self.spans[index].config.link);
+                let link = self.span_at(from).map(|index| self.spans[index].link);
                 out.push(Output::Event(Event::Malformed { link, offset, reason }));
             }
             Err(_) => {}
@@ -94,7 +94,7 @@ impl Ltp {
             Content::Data { data, at } => self.data(now, from, id, &data, |len| body(at, len), out),
             Content::ReportAck { serial } => self.report_acknowledged(id, serial, out),
             Content::Report { serial, checkpoint, lower, upper, claims } if ours => {
-                if let Some(index) = self.exports.get(&id.number).map(|e| e.span) {
+                if let Some(index) = self.sessions.exports.get(&id.number).map(|e| e.span) {
                     let mut event = self.spans[index].event(false, id, view.kind);
                     (event.offset, event.length) = (lower, upper - lower);
                     (event.checkpoint, event.report) = (checkpoint, serial);
@@ -121,10 +121,10 @@ impl Ltp {
         body: impl FnOnce(u64) -> Payload,
         out: &mut impl Sink<Output>,
     ) {
-        if !self.imports.contains_key(&id) && !self.open_import(now, from, id, data, out) {
+        if !self.sessions.imports.contains_key(&id) && !self.open_import(now, from, id, data, out) {
             return;
         }
-        let Some(import) = self.imports.get_mut(&id) else { return };
+        let Some(import) = self.sessions.imports.get_mut(&id) else { return };
         let index = import.span;
         if out.wants(EventClass::Segment) {
             let mut event = self.spans[index].event(false, id, data.kind);
@@ -161,7 +161,7 @@ impl Ltp {
         let before = import.weight();
         let taken = import.data(data, body(data.length));
         self.arriving_bytes = self.arriving_bytes + import.weight() - before;
-        let unasked = import.wants_asynchronous(self.spans[index].config.report_every);
+        let unasked = import.wants_asynchronous(self.spans[index].rules.report_every);
         match taken {
             Err(_) => return self.refuse_session(id, reason::MISCOLORED, out),
             Ok(true) => self.offer_parts(id, out),
@@ -185,30 +185,32 @@ impl Ltp {
         data: &Data,
         out: &mut impl Sink<Output>,
     ) -> bool {
-        if self.closing || self.closed.contains(id) || self.cancelled.contains_key(&id) {
+        if self.closing || self.sessions.closed.contains(id) || self.sessions.cancelled.contains_key(&id) {
             return false;
         }
-        if self.imports.len() >= self.config.sessions as usize {
+        if self.sessions.imports.len() >= self.config.sessions as usize {
             return false;
         }
         let known = self.span_to(id.engine);
-        let dynamic = known.is_none_or(|index| self.spans[index].config.link.is_dynamic());
+        let dynamic = known.is_none_or(|index| self.spans[index].link.is_dynamic());
         // Strangers share a quarter of the sessions, and one of them has at most a sixteenth.
         let limit = if dynamic { self.config.sessions / 16 } else { self.config.sessions };
         let share = self.config.sessions as usize / 4 * 3;
-        if known.is_some_and(|index| self.spans[index].imports >= limit) || (dynamic && self.imports.len() >= share) {
+        if known.is_some_and(|index| self.spans[index].imports >= limit)
+            || (dynamic && self.sessions.imports.len() >= share)
+        {
             return false;
         }
         let Some(index) = known.or_else(|| self.make_dynamic(id.engine, from, out)) else { return false };
         self.hear(index, from);
         if data.service != SERVICE_BUNDLE {
-            self.closed.insert(id);
+            self.sessions.closed.insert(id);
             self.send_cancel(index, id, false, reason::UNREACHABLE);
             return false;
         }
-        let idle = self.idle.arm(now + self.spans[index].idle_limit(data.is_red()), id);
+        let idle = self.sessions.idle.arm(now + self.spans[index].idle_limit(data.is_red()), id);
         let import = Import::new(index, from, now, idle, self.first_serial(id));
-        self.imports.insert(id, import);
+        self.sessions.imports.insert(id, import);
         self.spans[index].imports += 1;
         true
     }
@@ -216,14 +218,15 @@ impl Ltp {
     /// Hands what is complete of a block to the agent, bundle by bundle; of a long red part also what
     /// came in order so far.
     fn offer_parts(&mut self, id: SessionId, out: &mut impl Sink<Output>) {
-        let Some(import) = self.imports.get_mut(&id) else { return };
+        let Sessions { imports, tickets, .. } = &mut *self.sessions;
+        let Some(import) = imports.get_mut(&id) else { return };
         let before = import.weight();
         let (red, complete) = match import.take_red() {
             Some(red) => (Some(red), true),
             None => (import.take_ahead(part_bytes(self.config.memory_bytes)), false),
         };
-        let (tickets, next) = (&mut self.tickets, &mut self.next_ticket);
-        let mut offers = Offers { id, link: self.spans[import.span].config.link, split: self.config.split, next };
+        let next = &mut self.next_ticket;
+        let mut offers = Offers { id, link: self.spans[import.span].link, split: self.config.split, next };
         let green = import.take_green();
         if let Some(red) = red {
             import.offering.push(red);
@@ -241,8 +244,8 @@ impl Ltp {
     /// Parts of an arriving bundle are not welcome for now, or again. Meanwhile what comes is kept
     /// here, within the memory there is.
     pub(super) fn hold(&mut self, ticket: Ticket, held: bool, out: &mut impl Sink<Output>) {
-        let Some(id) = self.tickets.get(&ticket).copied() else { return };
-        if self.imports.get_mut(&id).is_some_and(|import| import.hold(ticket, held)) && !held {
+        let Some(id) = self.sessions.tickets.get(&ticket).copied() else { return };
+        if self.sessions.imports.get_mut(&id).is_some_and(|import| import.hold(ticket, held)) && !held {
             self.offer_parts(id, out);
         }
     }
@@ -254,8 +257,8 @@ impl Ltp {
         verdict: Result<(), Refusal>,
         out: &mut impl Sink<Output>,
     ) {
-        let Some(id) = self.tickets.remove(&ticket) else { return };
-        let Some(import) = self.imports.get_mut(&id) else { return };
+        let Some(id) = self.sessions.tickets.remove(&ticket) else { return };
+        let Some(import) = self.sessions.imports.get_mut(&id) else { return };
         let outcome = import.verdict(ticket, verdict);
         let resumes = import.stage == Stage::Receiving && outcome.is_none();
         if let Some(outcome) = outcome {
@@ -276,7 +279,7 @@ impl Ltp {
     }
 
     fn checkpoint(&mut self, id: SessionId, asked: Asked) {
-        let Some(import) = self.imports.get_mut(&id) else { return };
+        let Some(import) = self.sessions.imports.get_mut(&id) else { return };
         if import.asks(asked) {
             self.issue_reports(id, asked);
             return;
@@ -286,42 +289,43 @@ impl Ltp {
         for report in import.repeat(asked.checkpoint) {
             report.queued = true;
             span.timers.stop(Wait::Report { session: id, serial: report.serial });
-            span.control.push_back(report_control(span, id, report, true));
+            let control = report_control(span, id, report, true);
+            span.traffic.control.push_back(control);
         }
         self.touch(index);
     }
     fn issue_reports(&mut self, id: SessionId, asked: Asked) {
-        let Some(import) = self.imports.get_mut(&id) else { return };
+        let Some(import) = self.sessions.imports.get_mut(&id) else { return };
         let index = import.span;
         let span = &mut self.spans[index];
-        let copies = if import.saw_loss(asked) { span.config.copies.clamp(1, 8) } else { 1 };
-        for report in import.issue(id, asked, span.config.datagram_bytes) {
+        let copies = if import.saw_loss(asked) { span.rules.copies.clamp(1, 8) } else { 1 };
+        for report in import.issue(id, asked, span.rules.datagram_bytes) {
             for copy in 0..copies {
                 let control = report_control(span, id, report, copy > 0);
-                span.control.push_back(control);
+                span.traffic.control.push_back(control);
             }
         }
         self.touch(index);
     }
     pub(super) fn report_expired(&mut self, _now: Instant, id: SessionId, serial: u64, out: &mut impl Sink<Output>) {
-        let Some(import) = self.imports.get_mut(&id) else { return };
+        let Some(import) = self.sessions.imports.get_mut(&id) else { return };
         let index = import.span;
         let span = &mut self.spans[index];
         let Some(report) = import.open_report(serial) else { return };
-        if report.attempts >= span.config.attempts {
+        if report.attempts >= span.rules.attempts {
             return self.refuse_session(id, reason::LIMIT, out);
         }
         report.attempts += 1;
         if !core::mem::replace(&mut report.queued, true) {
-            for _ in 0..span.config.copies.clamp(1, 8) {
+            for _ in 0..span.rules.copies.clamp(1, 8) {
                 let control = report_control(span, id, report, true);
-                span.control.push_back(control);
+                span.traffic.control.push_back(control);
             }
         }
         self.touch(index);
     }
     fn report_acknowledged(&mut self, id: SessionId, serial: u64, out: &mut impl Sink<Output>) {
-        let Some(import) = self.imports.get_mut(&id) else { return };
+        let Some(import) = self.sessions.imports.get_mut(&id) else { return };
         let index = import.span;
         let mut event = self.spans[index].event(false, id, kind::REPORT_ACK);
         event.report = serial;
@@ -334,9 +338,9 @@ impl Ltp {
     }
 
     fn close_if_done(&mut self, id: SessionId, out: &mut impl Sink<Output>) {
-        if self.imports.get(&id).is_some_and(Import::is_done) {
+        if self.sessions.imports.get(&id).is_some_and(Import::is_done) {
             self.close_import(id, false, out);
-            self.closed.insert(id);
+            self.sessions.closed.insert(id);
         }
     }
     /// Forgets a session; its timers stop. Bundles offered whole stay with the agent.
@@ -346,7 +350,7 @@ impl Ltp {
         cancelled: bool,
         out: &mut impl Sink<Output>,
     ) -> Option<usize> {
-        let mut import = self.imports.remove(&id)?;
+        let mut import = self.sessions.imports.remove(&id)?;
         if let Some(ticket) = import.unfinished() {
             out.push(Output::OfferAborted { ticket });
         }
@@ -354,13 +358,13 @@ impl Ltp {
         import.clear();
         self.arriving_bytes -= before;
         let index = import.span;
-        self.idle.cancel(import.idle);
+        self.sessions.idle.cancel(import.idle);
         self.spans[index].imports -= 1;
         for serial in import.open_reports() {
             self.spans[index].timers.stop(Wait::Report { session: id, serial });
         }
         for offered in &import.offered {
-            self.tickets.remove(&offered.ticket);
+            self.sessions.tickets.remove(&offered.ticket);
         }
         self.session_end(index, id, cancelled, out);
         self.touch(index);
@@ -369,19 +373,20 @@ impl Ltp {
     /// Cancels a session of a peer (6.19).
     fn refuse_session(&mut self, id: SessionId, why: u8, out: &mut impl Sink<Output>) {
         if let Some(index) = self.close_import(id, true, out) {
-            self.closed.insert(id);
+            self.sessions.closed.insert(id);
             self.send_cancel(index, id, false, why);
         }
     }
     /// An import's idle time may be over.
     pub(super) fn idle_check(&mut self, now: Instant, id: SessionId, out: &mut impl Sink<Output>) {
-        let Some(import) = self.imports.get_mut(&id) else { return };
+        let Sessions { imports, idle, .. } = &mut *self.sessions;
+        let Some(import) = imports.get_mut(&id) else { return };
         let span = &self.spans[import.span];
         let limit = span.idle_limit(import.has_red());
         // While the peer may not transmit, its silence means nothing.
         let since = if span.state.receive || !import.has_red() { import.active_at } else { now };
         if since + limit > now || import.stage == Stage::Offered {
-            import.idle = self.idle.arm((since + limit).max(now + limit / 2), id);
+            import.idle = idle.arm((since + limit).max(now + limit / 2), id);
         } else if import.stage == Stage::Receiving && import.has_red() {
             self.refuse_session(id, reason::SYSTEM, out);
         } else {
@@ -399,11 +404,11 @@ impl Ltp {
         out: &mut impl Sink<Output>,
     ) {
         let (span, peer) = if by_sender {
-            let import = self.imports.get(&id);
+            let import = self.sessions.imports.get(&id);
             (import.map(|i| i.span).or_else(|| self.span_to(id.engine)), import.map(|i| i.from))
         } else {
-            let span = self.exports.get(&id.number).map(|export| export.span);
-            (span.or_else(|| self.span_at(from)), span.and_then(|index| self.spans[index].heard))
+            let span = self.sessions.exports.get(&id.number).map(|export| export.span);
+            (span.or_else(|| self.span_at(from)), span.and_then(|index| self.spans[index].traffic.heard))
         };
         if peer.is_some_and(|peer| peer.ip() != from.ip()) {
             return;
@@ -423,7 +428,7 @@ impl Ltp {
         self.reply(span, from, control, out);
         if by_sender {
             if self.close_import(id, true, out).is_some() {
-                self.closed.insert(id);
+                self.sessions.closed.insert(id);
             }
         } else {
             self.cancelled_by_receiver(id.number, why, out);

@@ -57,26 +57,27 @@ impl Ltp {
             self.open_export(index, (Vec::from([id]), Source::streamed(id, total, bundle)), reliable);
             return;
         }
-        let limit = self.spans[index].config.aggregate_bytes;
+        let limit = self.spans[index].rules.aggregate_bytes;
         if !reliable || bundle.len() >= limit {
             self.close_block(index);
             self.open_export(index, (Vec::from([id]), Source::whole(bundle)), reliable);
             return;
         }
-        if self.spans[index].pending.bytes + bundle.len() > limit {
+        if self.spans[index].traffic.pending.bytes + bundle.len() > limit {
             self.close_block(index);
         }
         let span = &mut self.spans[index];
-        span.pending.bytes += bundle.len();
-        span.pending.bundles.push((id, bundle));
-        span.pending.until.get_or_insert(now + span.config.aggregate_wait);
-        if span.pending.bytes >= limit {
+        span.traffic.pending.bytes += bundle.len();
+        span.traffic.pending.bundles.push((id, bundle));
+        span.traffic.pending.until.get_or_insert(now + span.rules.aggregate_wait);
+        if span.traffic.pending.bytes >= limit {
             self.close_block(index);
         }
     }
     /// Makes a block of the bundles that waited to share one.
     pub(super) fn close_block(&mut self, index: usize) {
-        let Pending { bundles, .. } = core::mem::take(&mut self.spans[index].pending);
+        let Some(traffic) = self.spans[index].traffic.made() else { return };
+        let Pending { bundles, .. } = core::mem::take(&mut traffic.pending);
         if bundles.is_empty() {
             return;
         }
@@ -95,29 +96,29 @@ impl Ltp {
         let serial = self.first_serial(session);
         let span = &mut self.spans[index];
         let cutting = Cutting {
-            datagram_bytes: span.config.datagram_bytes,
-            checkpoint_every: span.config.checkpoint_every,
-            copies: span.config.copies,
+            datagram_bytes: span.rules.datagram_bytes,
+            checkpoint_every: span.rules.checkpoint_every,
+            copies: span.rules.copies,
         };
         span.exports += 1;
-        span.in_flight += block.1.len();
-        span.unsent += block.1.len();
-        span.fresh.push_back(number);
+        span.traffic.in_flight += block.1.len();
+        span.traffic.unsent += block.1.len();
+        span.traffic.fresh.push_back(number);
         let mut export = Export::new(session, index, block, red, serial, cutting);
         export.in_fresh = true;
-        self.by_send.extend(export.bundles.iter().map(|id| (*id, number)));
-        self.exports.insert(number, export);
+        self.sessions.by_send.extend(export.bundles.iter().map(|id| (*id, number)));
+        self.sessions.exports.insert(number, export);
     }
     /// Forgets an export; its timers stop.
     fn remove_export(&mut self, number: u64, cancelled: bool, out: &mut impl Sink<Output>) -> Option<Export> {
-        let export = self.exports.remove(&number)?;
+        let export = self.sessions.exports.remove(&number)?;
         for id in &export.bundles {
-            self.by_send.remove(id);
+            self.sessions.by_send.remove(id);
         }
         let span = &mut self.spans[export.span];
         span.exports -= 1;
-        span.in_flight -= export.source.len();
-        span.unsent -= export.unsent();
+        span.traffic.in_flight -= export.source.len();
+        span.traffic.unsent -= export.unsent();
         for serial in export.open_checkpoints() {
             span.timers.stop(Wait::Checkpoint { session: number, serial });
         }
@@ -129,7 +130,7 @@ impl Ltp {
     }
     fn complete_export(&mut self, number: u64, out: &mut impl Sink<Output>) {
         let Some(export) = self.remove_export(number, false, out) else { return };
-        let link = self.spans[export.span].config.link;
+        let link = self.spans[export.span].link;
         for id in export.bundles {
             out.push(Output::Sent { id, link });
         }
@@ -141,7 +142,7 @@ impl Ltp {
         out: &mut impl Sink<Output>,
     ) -> Option<usize> {
         let export = self.remove_export(number, true, out)?;
-        let link = self.spans[export.span].config.link;
+        let link = self.spans[export.span].link;
         for id in export.bundles {
             out.push(Output::SendFailed { id, link, refused });
         }
@@ -150,15 +151,15 @@ impl Ltp {
 
     /// More of a bundle that is not all here: its session goes on.
     pub(super) fn send_more(&mut self, id: SendId, from: u64, part: Payload) {
-        let Some(&number) = self.by_send.get(&id) else { return };
-        let Some(export) = self.exports.get_mut(&number) else { return };
+        let Some(&number) = self.sessions.by_send.get(&id) else { return };
+        let Some(export) = self.sessions.exports.get_mut(&number) else { return };
         let index = export.span;
         match export.source.give(from, part) {
             Given::Nothing => {}
             Given::Again => self.queue_resends(number),
             Given::Fresh => {
                 if export.unsent() > 0 && !core::mem::replace(&mut export.in_fresh, true) {
-                    self.spans[index].fresh.push_front(number);
+                    self.spans[index].traffic.fresh.push_front(number);
                 }
             }
         }
@@ -166,15 +167,15 @@ impl Ltp {
     }
     /// The rest of a bundle cannot be had: its session is cancelled (6.15).
     pub(super) fn send_broken(&mut self, id: SendId, out: &mut impl Sink<Output>) {
-        if let Some(number) = self.by_send.get(&id).copied() {
+        if let Some(number) = self.sessions.by_send.get(&id).copied() {
             self.cancel_export(number, reason::SYSTEM, out);
         }
     }
     /// Asks for the bytes a session needs next.
     fn ask(&mut self, number: u64, again: bool, out: &mut impl Sink<Output>) {
-        let Some(export) = self.exports.get_mut(&number) else { return };
+        let Some(export) = self.sessions.exports.get_mut(&number) else { return };
         let Some(id) = export.source.send() else { return };
-        let link = self.spans[export.span].config.link;
+        let link = self.spans[export.span].link;
         while let Some((from, len)) = export.want(again) {
             out.push(Output::Want { link, id, from, len });
         }
@@ -191,7 +192,7 @@ impl Ltp {
         let mut trains = Trains::new(span.to);
         let mut left: Vec<u64> = Vec::new();
         while trains.flushed < TRAINS_PER_CALL && self.spans[index].busy_until <= horizon {
-            if let Some(control) = self.spans[index].control.pop_front() {
+            if let Some(control) = self.spans[index].traffic.control.pop_front() {
                 self.transmit_control(index, now, control, &mut trains, wanted, out);
             } else if !self.transmit_data(index, now, &mut trains, &mut left, wanted, out) {
                 break;
@@ -216,7 +217,7 @@ impl Ltp {
         // A report or cancel whose session ended while it waited here is not sent any more.
         let stale = match control.after {
             Some(Wait::Report { session, serial }) => {
-                match self.imports.get_mut(&session).and_then(|i| i.open_report(serial)) {
+                match self.sessions.imports.get_mut(&session).and_then(|i| i.open_report(serial)) {
                     Some(report) => {
                         report.queued = false;
                         false
@@ -224,7 +225,7 @@ impl Ltp {
                     None => true,
                 }
             }
-            Some(Wait::Cancel { session }) => !self.cancelled.contains_key(&session),
+            Some(Wait::Cancel { session }) => !self.sessions.cancelled.contains_key(&session),
             _ => false,
         };
         if stale {
@@ -251,10 +252,10 @@ impl Ltp {
         out: &mut impl Sink<Output>,
     ) -> bool {
         let span = &mut self.spans[index];
-        let again = !span.resends.is_empty();
-        let queue = if again { &mut span.resends } else { &mut span.fresh };
+        let again = !span.traffic.resends.is_empty();
+        let queue = if again { &mut span.traffic.resends } else { &mut span.traffic.fresh };
         let Some(&number) = queue.front() else { return false };
-        let Some(export) = self.exports.get_mut(&number) else {
+        let Some(export) = self.sessions.exports.get_mut(&number) else {
             queue.pop_front();
             return true;
         };
@@ -278,7 +279,7 @@ impl Ltp {
         export.copy(&cut.data, &mut trains.rope);
         span.charge(len);
         if !again {
-            span.unsent -= cut.data.length;
+            span.traffic.unsent -= cut.data.length;
             export.source.passed(cut.data.end());
         }
         if cut.data.is_checkpoint() {
@@ -307,12 +308,12 @@ impl Ltp {
         true
     }
     fn queue_resends(&mut self, number: u64) {
-        if let Some(export) = self.exports.get_mut(&number)
+        if let Some(export) = self.sessions.exports.get_mut(&number)
             && export.has_resends()
             && !core::mem::replace(&mut export.in_resends, true)
         {
             let index = export.span;
-            self.spans[index].resends.push_back(number);
+            self.spans[index].traffic.resends.push_back(number);
             self.touch(index);
         }
     }
@@ -327,7 +328,7 @@ impl Ltp {
         out: &mut impl Sink<Output>,
     ) {
         let session = SessionId { engine: self.config.engine, number };
-        let Some(export) = self.exports.get_mut(&number) else {
+        let Some(export) = self.sessions.exports.get_mut(&number) else {
             self.acknowledge_report(self.span_at(from), from, session, report.serial, true, out);
             return;
         };
@@ -375,8 +376,8 @@ impl Ltp {
     }
 
     pub(super) fn checkpoint_expired(&mut self, number: u64, serial: u64, out: &mut impl Sink<Output>) {
-        let Some(export) = self.exports.get_mut(&number) else { return };
-        let limit = self.spans[export.span].config.attempts;
+        let Some(export) = self.sessions.exports.get_mut(&number) else { return };
+        let limit = self.spans[export.span].rules.attempts;
         match export.checkpoint_expired(serial, limit) {
             Some(true) => self.queue_resends(number),
             Some(false) => self.cancel_export(number, reason::LIMIT, out),
@@ -384,8 +385,8 @@ impl Ltp {
         }
     }
     pub(super) fn progress_expired(&mut self, number: u64, out: &mut impl Sink<Output>) {
-        let Some(export) = self.exports.get_mut(&number).filter(|e| e.is_stalled()) else { return };
-        if export.stalls >= self.spans[export.span].config.attempts {
+        let Some(export) = self.sessions.exports.get_mut(&number).filter(|e| e.is_stalled()) else { return };
+        if export.stalls >= self.spans[export.span].rules.attempts {
             return self.cancel_export(number, reason::LIMIT, out);
         }
         export.ask_again();
@@ -398,25 +399,25 @@ impl Ltp {
     }
     /// Sends a cancel segment until it is acknowledged (6.15, 6.16).
     pub(super) fn send_cancel(&mut self, index: usize, session: SessionId, by_sender: bool, why: u8) {
-        if self.cancelled.len() >= CANCELLED_MAX || self.cancelled.contains_key(&session) {
+        if self.sessions.cancelled.len() >= CANCELLED_MAX || self.sessions.cancelled.contains_key(&session) {
             return;
         }
         let bytes = Segment { session, body: Body::Cancel { by_sender, reason: why } }.emit();
-        self.cancelled.insert(session, Cancelled { span: index, bytes: bytes.clone(), attempts: 1 });
+        self.sessions.cancelled.insert(session, Cancelled { span: index, bytes: bytes.clone(), attempts: 1 });
         self.queue_cancel(index, session, bytes, false);
     }
     fn queue_cancel(&mut self, index: usize, session: SessionId, bytes: bytes::Bytes, resend: bool) {
         let kind = bytes.first().map_or(0, |control| control & 0x0f);
         let mut event = self.spans[index].event(true, session, kind);
         event.resend = resend;
-        self.spans[index].control.push_back(Control { bytes, after: Some(Wait::Cancel { session }), event });
+        self.spans[index].traffic.control.push_back(Control { bytes, after: Some(Wait::Cancel { session }), event });
         self.touch(index);
     }
     pub(super) fn cancel_expired(&mut self, session: SessionId) {
-        let Some(cancelled) = self.cancelled.get_mut(&session) else { return };
+        let Some(cancelled) = self.sessions.cancelled.get_mut(&session) else { return };
         let index = cancelled.span;
-        if cancelled.attempts >= self.spans[index].config.attempts {
-            self.cancelled.remove(&session);
+        if cancelled.attempts >= self.spans[index].rules.attempts {
+            self.sessions.cancelled.remove(&session);
             return;
         }
         cancelled.attempts += 1;
@@ -425,7 +426,7 @@ impl Ltp {
     }
     /// Our cancel segment was acknowledged (6.18).
     pub(super) fn cancel_acknowledged(&mut self, session: SessionId) {
-        if let Some(cancelled) = self.cancelled.remove(&session) {
+        if let Some(cancelled) = self.sessions.cancelled.remove(&session) {
             self.spans[cancelled.span].timers.stop(Wait::Cancel { session });
             self.touch(cancelled.span);
         }
@@ -439,18 +440,18 @@ impl Ltp {
     /// cancelled, and the peer told if it has begun (6.19). In a block with others it goes along.
     pub(super) fn take_back(&mut self, index: usize, id: SendId, out: &mut impl Sink<Output>) {
         let span = &mut self.spans[index];
-        if let Some(at) = span.pending.bundles.iter().position(|(other, _)| *other == id) {
-            let (_, bundle) = span.pending.bundles.remove(at);
-            span.pending.bytes -= bundle.len();
-            if span.pending.bundles.is_empty() {
-                span.pending.until = None;
+        if let Some(at) = span.traffic.pending.bundles.iter().position(|(other, _)| *other == id) {
+            let (_, bundle) = span.traffic.pending.bundles.remove(at);
+            span.traffic.pending.bytes -= bundle.len();
+            if span.traffic.pending.bundles.is_empty() {
+                span.traffic.pending.until = None;
             }
-            out.push(Output::SendFailed { id, link: span.config.link, refused: None });
+            out.push(Output::SendFailed { id, link: span.link, refused: None });
             self.touch(index);
             return;
         }
-        let Some(number) = self.by_send.get(&id).copied() else { return };
-        match self.exports.get(&number) {
+        let Some(number) = self.sessions.by_send.get(&id).copied() else { return };
+        match self.sessions.exports.get(&number) {
             Some(export) if export.span != index || export.bundles.len() > 1 => {}
             Some(export) if export.begun() => self.cancel_export(number, reason::USER, out),
             _ => drop(self.fail_export(number, None, out)),
@@ -459,9 +460,9 @@ impl Ltp {
     /// Gives back all that has not begun to leave.
     pub(super) fn abandon_unsent(&mut self, index: usize, out: &mut impl Sink<Output>) {
         self.close_block(index);
-        let unsent: Vec<u64> = self.spans[index].fresh.iter().copied().collect();
+        let unsent: Vec<u64> = self.spans[index].traffic.fresh.iter().copied().collect();
         for number in unsent {
-            if self.exports.get(&number).is_some_and(|export| !export.begun()) {
+            if self.sessions.exports.get(&number).is_some_and(|export| !export.begun()) {
                 self.fail_export(number, None, out);
             }
         }

@@ -4,12 +4,13 @@ use super::SpanConfig;
 use super::segment::SessionId;
 use super::timers::{Timers, Wait};
 use alloc::collections::VecDeque;
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 use bytes::{Bytes, BytesMut};
 use core::net::SocketAddr;
 use farlink_base::layer::{Destination, LinkState, Output, SendId, Train};
 use farlink_base::socket;
-use farlink_base::{Duration, Event, Instant, LtpSegmentEvent, Payload, Sink, TimerKey};
+use farlink_base::{Duration, Empty, Event, Instant, Lazy, LinkId, LtpSegmentEvent, NodeId, Payload, Sink, TimerKey};
 
 /// Longest burst at a configured rate: what one train may hold, and how much a late driver may
 /// catch up.
@@ -38,29 +39,107 @@ pub(super) struct Pending {
     pub(super) until: Option<Instant>,
 }
 
-/// A neighbour.
-pub(super) struct Span {
-    pub(super) config: SpanConfig,
-    pub(super) to: Destination,
-    pub(super) state: LinkState,
-    pub(super) introduced: bool,
-    /// Another span to the same engine.
-    pub(super) sibling: Option<usize>,
+/// What a span has once there was something to send over it.
+pub(super) struct Traffic {
     /// Where the peer was last heard from.
     pub(super) heard: Option<SocketAddr>,
     pub(super) control: VecDeque<Control>,
     pub(super) resends: VecDeque<u64>,
     pub(super) fresh: VecDeque<u64>,
     pub(super) pending: Pending,
-    pub(super) timers: Timers,
-    pub(super) exports: u32,
-    pub(super) imports: u32,
     /// Bytes of blocks in sessions, and of those the ones never sent.
     pub(super) in_flight: u64,
     pub(super) unsent: u64,
+    pub(super) armed: Option<TimerKey>,
+}
+impl Traffic {
+    const fn new() -> Self {
+        Traffic {
+            heard: None,
+            control: VecDeque::new(),
+            resends: VecDeque::new(),
+            fresh: VecDeque::new(),
+            pending: Pending { bundles: Vec::new(), bytes: 0, until: None },
+            in_flight: 0,
+            unsent: 0,
+            armed: None,
+        }
+    }
+}
+impl Traffic {
+    fn is_empty(&self) -> bool {
+        self.control.is_empty() && self.resends.is_empty() && self.fresh.is_empty()
+    }
+    /// Gives back the room of what has left, if all has.
+    fn give_back(&mut self) {
+        if self.is_empty() {
+            (self.control, self.resends, self.fresh) = (VecDeque::new(), VecDeque::new(), VecDeque::new());
+        }
+    }
+}
+impl Empty for Traffic {
+    type From = ();
+    const EMPTY: &'static Self = &Traffic::new();
+    fn make((): ()) -> Self {
+        Traffic::new()
+    }
+}
+
+/// How a span is run: all of its configuration but whose it is.
+#[derive(PartialEq)]
+pub(super) struct Rules {
+    pub(super) datagram_bytes: u32,
+    pub(super) overhead_bytes: u32,
+    pub(super) sessions: u32,
+    pub(super) window_bytes: u64,
+    pub(super) aggregate_bytes: u64,
+    pub(super) aggregate_wait: Duration,
+    pub(super) margin: Duration,
+    pub(super) attempts: u32,
+    pub(super) checkpoint_every: u64,
+    pub(super) copies: u32,
+    pub(super) report_every: u64,
+    pub(super) idle: Duration,
+    pub(super) idle_green: Duration,
+}
+impl From<&SpanConfig> for Rules {
+    fn from(config: &SpanConfig) -> Self {
+        Rules {
+            datagram_bytes: config.datagram_bytes,
+            overhead_bytes: config.overhead_bytes,
+            sessions: config.sessions,
+            window_bytes: config.window_bytes,
+            aggregate_bytes: config.aggregate_bytes,
+            aggregate_wait: config.aggregate_wait,
+            margin: config.margin,
+            attempts: config.attempts,
+            checkpoint_every: config.checkpoint_every,
+            copies: config.copies,
+            report_every: config.report_every,
+            idle: config.idle,
+            idle_green: config.idle_green,
+        }
+    }
+}
+
+/// A neighbour.
+pub(super) struct Span {
+    pub(super) link: LinkId,
+    pub(super) engine: u64,
+    pub(super) node: NodeId,
+    /// Shared by spans alike.
+    pub(super) rules: Arc<Rules>,
+    pub(super) to: Destination,
+    pub(super) state: LinkState,
+    pub(super) introduced: bool,
+    /// Another span to the same engine.
+    pub(super) sibling: Option<usize>,
+    pub(super) traffic: Lazy<Traffic>,
+    pub(super) timers: Timers,
+    pub(super) exports: u32,
+    pub(super) imports: u32,
     pub(super) ready: bool,
     pub(super) touched: bool,
-    pub(super) armed: Option<TimerKey>,
     /// When what was sent has left the transmitter.
     pub(super) busy_until: Instant,
     was_idle: bool,
@@ -70,27 +149,29 @@ pub(super) struct Span {
     loss: u32,
 }
 
+/// Spans looked at for one of the same rules.
+const ALIKE: usize = 8;
+
 impl Span {
-    pub(super) fn new(config: SpanConfig, to: Destination, state: LinkState, seed: u64) -> Span {
+    /// A span; it shares the rules of one alike among the last of `others`.
+    pub(super) fn new(config: &SpanConfig, others: &[Span], to: Destination, state: LinkState, seed: u64) -> Span {
+        let rules = Rules::from(config);
+        let alike = others.iter().rev().take(ALIKE).find(|other| *other.rules == rules);
         let mut span = Span {
-            config,
+            link: config.link,
+            engine: config.engine,
+            node: config.node,
+            rules: alike.map_or_else(|| Arc::new(rules), |alike| alike.rules.clone()),
             to,
             state: LinkState::DOWN,
             introduced: false,
             sibling: None,
-            heard: None,
-            control: VecDeque::new(),
-            resends: VecDeque::new(),
-            fresh: VecDeque::new(),
-            pending: Pending::default(),
+            traffic: Lazy::default(),
             timers: Timers::new(seed, false),
             exports: 0,
             imports: 0,
-            in_flight: 0,
-            unsent: 0,
             ready: false,
             touched: false,
-            armed: None,
             busy_until: Instant::ZERO,
             was_idle: true,
             full_cost: Duration::ZERO,
@@ -107,14 +188,21 @@ impl Span {
         } else {
             self.timers.suspend(now)
         }
-        self.full_cost = self.cost(u64::from(self.config.datagram_bytes));
+        self.full_cost = self.cost(u64::from(self.rules.datagram_bytes));
+    }
+    /// Gives back the room of what is done.
+    pub(super) fn give_back(&mut self) {
+        self.timers.give_back();
+        if let Some(traffic) = self.traffic.made() {
+            traffic.give_back();
+        }
     }
     fn cost(&self, datagram: u64) -> Duration {
-        self.state.rate.map_or(Duration::ZERO, |rate| rate.time_for(datagram + u64::from(self.config.overhead_bytes)))
+        self.state.rate.map_or(Duration::ZERO, |rate| rate.time_for(datagram + u64::from(self.rules.overhead_bytes)))
     }
     /// Charges a datagram to the rate.
     pub(super) fn charge(&mut self, datagram: u64) {
-        let full = datagram == u64::from(self.config.datagram_bytes);
+        let full = datagram == u64::from(self.rules.datagram_bytes);
         let cost = if full { self.full_cost } else { self.cost(datagram) };
         self.busy_until += cost;
     }
@@ -128,7 +216,7 @@ impl Span {
         self.loss > 327
     }
     pub(super) fn has_work(&self) -> bool {
-        !(self.control.is_empty() && self.resends.is_empty() && self.fresh.is_empty())
+        !self.traffic.is_empty()
     }
     /// Begins a burst; it may go on while `busy_until` is not beyond the result.
     pub(super) fn begin_burst(&mut self, now: Instant) -> Instant {
@@ -147,21 +235,21 @@ impl Span {
     /// Starts waiting for the answer to a segment that leaves by `busy_until`.
     pub(super) fn wait(&mut self, now: Instant, wait: Wait) {
         let left = self.busy_until.max(now);
-        let half = self.config.margin / 2;
+        let half = self.rules.margin / 2;
         self.timers.start(wait, left + self.state.delay_out + half, self.state.delay_in + half);
     }
     /// How long an import session may be silent: longer than its sender tries, whatever the delay.
     pub(super) fn idle_limit(&self, red: bool) -> Duration {
-        let round_trip = self.state.delay_out + self.state.delay_in + self.config.margin;
+        let round_trip = self.state.delay_out + self.state.delay_in + self.rules.margin;
         match red {
-            true => self.config.idle + round_trip.saturating_mul(self.config.attempts),
-            false => self.config.idle_green,
+            true => self.rules.idle + round_trip.saturating_mul(self.rules.attempts),
+            false => self.rules.idle_green,
         }
     }
     /// When something must be done.
     pub(super) fn deadline(&self, now: Instant) -> Option<Instant> {
         let send = (self.state.transmit && self.has_work()).then(|| self.busy_until.max(now));
-        [self.timers.next_deadline(), self.pending.until, send].into_iter().flatten().min()
+        [self.timers.next_deadline(), self.traffic.pending.until, send].into_iter().flatten().min()
     }
     /// Whether another bundle is welcome: unsent data below the mark, and room in the window. Once
     /// the mark is reached, half of it must leave first.
@@ -172,14 +260,14 @@ impl Span {
         };
         let mark = if self.ready { mark } else { mark / 2 + 1 };
         self.state.transmit
-            && self.unsent + self.pending.bytes < mark
-            && self.exports < self.config.sessions
-            && self.in_flight + self.pending.bytes < self.config.window_bytes
+            && self.traffic.unsent + self.traffic.pending.bytes < mark
+            && self.exports < self.rules.sessions
+            && self.traffic.in_flight + self.traffic.pending.bytes < self.rules.window_bytes
     }
     /// The frame of a segment event.
     pub(super) fn event(&self, sent: bool, session: SessionId, kind: u8) -> LtpSegmentEvent {
         LtpSegmentEvent {
-            link: self.config.link,
+            link: self.link,
             sent,
             engine: session.engine,
             session: session.number,
@@ -245,7 +333,7 @@ pub(super) fn tell(wanted: bool, event: LtpSegmentEvent, out: &mut impl Sink<Out
 #[cfg(test)]
 mod tests {
     use super::*;
-    use farlink_base::{DataRate, LinkId};
+    use farlink_base::DataRate;
 
     #[test]
     fn trains_hold_equal_lengths_and_one_shorter_last() {
@@ -290,7 +378,7 @@ mod tests {
     #[test]
     fn bursts_stay_near_two_milliseconds_and_a_late_driver_catches_up() {
         let state = LinkState { rate: Some(DataRate(100_000_000)), ..LinkState::UP };
-        let mut span = Span::new(SpanConfig::default(), Destination::Link(LinkId(1)), state, 1);
+        let mut span = Span::new(&SpanConfig::default(), &[], Destination::Link(LinkId(1)), state, 1);
         let burst = |span: &mut Span, now: u64| {
             let horizon = span.begin_burst(Instant(now));
             let mut n = 0;

@@ -2,7 +2,7 @@
 //! 6.2, 6.3, 6.5, 6.6, 6.15).
 
 use super::segment::SessionId;
-use farlink_base::{Duration, Instant, Map, TimerKey, TimerQueue, map};
+use farlink_base::{Duration, Empty, Instant, Lazy, Map, TimerKey, TimerQueue, map};
 
 /// What is waited for.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -28,31 +28,50 @@ struct Entry {
 
 /// The answer timers of one span.
 pub(super) struct Timers {
+    armed: Lazy<Armed>,
+    running: bool,
+}
+
+/// Those there are.
+struct Armed {
     queue: TimerQueue<Wait>,
     entries: Map<Wait, Entry>,
     /// Timers that stand still, in the order they stopped (all at instant 0).
     stopped: TimerQueue<Wait>,
-    running: bool,
+}
+impl Armed {
+    const fn new(seed: u64) -> Self {
+        Armed { queue: TimerQueue::new(), entries: map(seed), stopped: TimerQueue::new() }
+    }
+}
+impl Empty for Armed {
+    type From = u64;
+    const EMPTY: &'static Self = &Armed::new(0);
+    fn make(seed: u64) -> Self {
+        Armed::new(seed)
+    }
 }
 
 impl Timers {
     pub(super) fn new(seed: u64, running: bool) -> Self {
-        Timers { queue: TimerQueue::new(), entries: map(seed), stopped: TimerQueue::new(), running }
+        Timers { armed: Lazy::new(seed), running }
     }
     /// Starts a timer: the peer answers by `answer_at`, and its answer is here `way_back` later.
     /// Stands still at once while the peer may not transmit (6.2).
     pub(super) fn start(&mut self, wait: Wait, answer_at: Instant, way_back: Duration) {
         self.stop(wait);
+        let armed = &mut *self.armed;
         let key = match self.running {
-            true => self.queue.arm(answer_at + way_back, wait),
-            false => self.stopped.arm(Instant::ZERO, wait),
+            true => armed.queue.arm(answer_at + way_back, wait),
+            false => armed.stopped.arm(Instant::ZERO, wait),
         };
-        self.entries.insert(wait, Entry { key, still: !self.running, answer_at, way_back });
+        armed.entries.insert(wait, Entry { key, still: !self.running, answer_at, way_back });
     }
     /// Forgets a timer.
     pub(super) fn stop(&mut self, wait: Wait) {
-        if let Some(entry) = self.entries.remove(&wait) {
-            let queue = if entry.still { &mut self.stopped } else { &mut self.queue };
+        let Some(armed) = self.armed.made() else { return };
+        if let Some(entry) = armed.entries.remove(&wait) {
+            let queue = if entry.still { &mut armed.stopped } else { &mut armed.queue };
             queue.cancel(entry.key);
         }
     }
@@ -61,13 +80,14 @@ impl Timers {
         if !core::mem::replace(&mut self.running, false) {
             return;
         }
-        let mut old = core::mem::take(&mut self.queue);
+        let Some(armed) = self.armed.made() else { return };
+        let mut old = core::mem::take(&mut armed.queue);
         while let Some((deadline, wait)) = old.pop_due(Instant::MAX) {
-            let Some(entry) = self.entries.get_mut(&wait) else { continue };
+            let Some(entry) = armed.entries.get_mut(&wait) else { continue };
             entry.still = entry.answer_at >= now;
             entry.key = match entry.still {
-                true => self.stopped.arm(Instant::ZERO, wait),
-                false => self.queue.arm(deadline, wait),
+                true => armed.stopped.arm(Instant::ZERO, wait),
+                false => armed.queue.arm(deadline, wait),
             };
         }
     }
@@ -77,23 +97,31 @@ impl Timers {
         if core::mem::replace(&mut self.running, true) {
             return;
         }
-        while let Some((_, wait)) = self.stopped.pop_due(now) {
-            let Some(entry) = self.entries.get_mut(&wait) else { continue };
+        let Some(armed) = self.armed.made() else { return };
+        while let Some((_, wait)) = armed.stopped.pop_due(now) {
+            let Some(entry) = armed.entries.get_mut(&wait) else { continue };
             entry.answer_at = entry.answer_at.max(now);
             entry.still = false;
-            entry.key = self.queue.arm(entry.answer_at + entry.way_back, wait);
+            entry.key = armed.queue.arm(entry.answer_at + entry.way_back, wait);
+        }
+    }
+    /// Gives back the room of timers that ended, if all have.
+    pub(super) fn give_back(&mut self) {
+        if let Some(armed) = self.armed.made().filter(|armed| armed.entries.is_empty()) {
+            armed.entries.shrink_to_fit();
         }
     }
     pub(super) fn next_deadline(&self) -> Option<Instant> {
-        self.queue.next_deadline()
+        self.armed.queue.next_deadline()
     }
     pub(super) fn pop_due(&mut self, now: Instant) -> Option<Wait> {
-        let (_, wait) = self.queue.pop_due(now)?;
-        self.entries.remove(&wait);
+        let armed = self.armed.made()?;
+        let (_, wait) = armed.queue.pop_due(now)?;
+        armed.entries.remove(&wait);
         Some(wait)
     }
     pub(super) fn len(&self) -> usize {
-        self.entries.len()
+        self.armed.entries.len()
     }
 }
 

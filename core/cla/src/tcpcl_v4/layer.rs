@@ -7,11 +7,12 @@ use super::outgoing::Waiting;
 use super::session::{Phase, Session, Step};
 use super::wire::{refuse_code, term};
 use super::{Config, SpanConfig};
+use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use farlink_base::layer::{ConvergenceLayer, Input, LinkState, Output, SendId, Ticket, stream_base};
 use farlink_base::socket;
-use farlink_base::{Duration, Event, EventClass, Instant, LinkId, Payload, Sink, StreamId, TimerQueue};
+use farlink_base::{Duration, Event, EventClass, Few, Instant, LinkId, Payload, Sink, StreamId, TimerQueue};
 
 /// A link that is down this long gives up what is under way: TCP would come back from a longer
 /// silence with its timers backed off by as much again.
@@ -39,8 +40,9 @@ pub struct Usage {
 /// The TCPCLv4 entity of one node, with all its sessions.
 pub struct TcpclV4 {
     pub(super) config: Config,
-    pub(super) links: BTreeMap<LinkId, Link>,
-    pub(super) sessions: BTreeMap<StreamId, Session>,
+    pub(super) links: Few<LinkId, Box<Link>>,
+    /// Boxed: a node of the tree holds room for eleven, and most nodes have few sessions.
+    pub(super) sessions: BTreeMap<StreamId, Box<Session>>,
     /// Sessions by the number in their tickets.
     numbers: BTreeMap<u32, StreamId>,
     pub(super) timers: TimerQueue<Timer>,
@@ -53,7 +55,8 @@ pub struct TcpclV4 {
 impl TcpclV4 {
     /// An entity with these neighbours. Links are down until told otherwise.
     pub fn new(config: Config, spans: Vec<SpanConfig>) -> Self {
-        let links = spans.into_iter().map(|span| (span.link, Link::new(span, true, LinkState::DOWN))).collect();
+        let links =
+            spans.into_iter().map(|span| (span.link, Box::new(Link::new(span, true, LinkState::DOWN)))).collect();
         TcpclV4 {
             config,
             links,
@@ -77,7 +80,7 @@ impl TcpclV4 {
         let number = self.next_session;
         self.next_session = self.next_session.wrapping_add(1);
         self.numbers.insert(number, stream);
-        self.sessions.insert(stream, Session::new(now, number, stream, link, &self.config));
+        self.sessions.insert(stream, Box::new(Session::new(now, number, stream, link, &self.config)));
     }
 
     /// Connects to a link's peer if that is due.
@@ -276,7 +279,7 @@ impl TcpclV4 {
 
     fn on_send(&mut self, now: Instant, link: LinkId, bundle: Waiting, out: &mut impl Sink<Output>) {
         let id = bundle.send;
-        let primary = self.links.get(&link).and_then(Link::primary);
+        let primary = self.links.get(&link).and_then(|link| link.primary());
         let session = primary.and_then(|stream| self.sessions.get_mut(&stream)).filter(|session| !session.is_ending());
         let Some(session) = session else {
             return out.push(Output::SendFailed { id, link, refused: None });

@@ -7,6 +7,7 @@ use super::layer::TcpclV4;
 use super::links::Link;
 use super::session::Phase;
 use super::wire::{SessionInit, term};
+use alloc::boxed::Box;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use farlink_base::layer::{LinkState, Output, dynamic_link_base};
@@ -32,7 +33,7 @@ impl TcpclV4 {
             Some(link) => link,
             None => self.link_of(&name).ok_or("a node this one does not know")?,
         };
-        let primary = self.links.get(&link_id).and_then(Link::primary);
+        let primary = self.links.get(&link_id).and_then(|link| link.primary());
         let was_proven = primary.and_then(|s| self.sessions.get(&s)).is_some_and(|s| s.proven.is_some());
         let (Some(session), Some(link)) = (self.sessions.get_mut(&stream), self.links.get_mut(&link_id)) else {
             return Err("its link is gone");
@@ -70,12 +71,9 @@ impl TcpclV4 {
 
     /// The link of a peer that connected: configured, met before, or new.
     fn link_of(&mut self, node_id: &str) -> Option<LinkId> {
-        let known = |(id, link): (&LinkId, &Link)| {
-            let named = !node_id.is_empty() && same_node(&link.config.node_id, node_id);
-            named.then_some(*id)
-        };
-        if let Some(id) = self.links.iter().find_map(known) {
-            return Some(id);
+        let known = |link: &Link| !node_id.is_empty() && same_node(&link.config.node_id, node_id);
+        if let Some((id, _)) = self.links.iter().find(|(_, link)| known(link)) {
+            return Some(*id);
         }
         if !self.config.accept_unknown {
             return None;
@@ -88,7 +86,7 @@ impl TcpclV4 {
         }
         self.next_dynamic = (self.next_dynamic + 1) & 0x00ff_ffff;
         let config = SpanConfig { link, node_id: String::from(node_id), connect: false, ..SpanConfig::default() };
-        self.links.insert(link, Link::new(config, false, LinkState::UP));
+        self.links.insert(link, Box::new(Link::new(config, false, LinkState::UP)));
         Some(link)
     }
 
@@ -122,9 +120,10 @@ impl TcpclV4 {
         if self.links.contains_key(&span.link) || span.link.is_dynamic() {
             return false;
         }
-        let met = |link: &&Link| !link.configured && same_node(&link.config.node_id, &span.node_id);
-        let streams: Vec<StreamId> = self.links.values().filter(met).flat_map(|link| link.sessions.clone()).collect();
-        self.links.insert(span.link, Link::new(span, true, LinkState::DOWN));
+        let met = |link: &Link| !link.configured && same_node(&link.config.node_id, &span.node_id);
+        let streams: Vec<StreamId> =
+            self.links.values().filter(|link| met(link)).flat_map(|link| link.sessions.clone()).collect();
+        self.links.insert(span.link, Box::new(Link::new(span, true, LinkState::DOWN)));
         self.end(now, &streams, out);
         true
     }

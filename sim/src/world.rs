@@ -183,7 +183,8 @@ impl<O: Observer> World<O> {
             }
             Happening::Carrier(link) => self.carrier(link),
             Happening::Traffic(traffic) => {
-                self.applications.tick(self.now, traffic, &mut self.queue, &mut self.todo);
+                let room = self.nodes[self.applications.sender(traffic)].room();
+                self.applications.tick(self.now, traffic, room, &mut self.queue, &mut self.todo);
             }
             Happening::Sample => {
                 self.sample();
@@ -209,6 +210,9 @@ impl<O: Observer> World<O> {
         }
         self.said = said;
         self.nodes[node].set_alarm(node, &mut self.queue);
+        if self.applications.waits(node) {
+            self.applications.look(self.now, node, self.nodes[node].room(), &mut self.queue);
+        }
     }
 
     fn act(&mut self, node: usize, output: Output) {
@@ -237,7 +241,8 @@ impl<O: Observer> World<O> {
                 self.queue.arm(at, Happening::Tell(node, Box::new(Input::DiskDone(done))));
             }
             Output::App(output) => {
-                self.applications.on_output(self.now, node, output, &mut self.queue, &mut self.todo);
+                let room = self.nodes[node].room();
+                self.applications.on_output(self.now, node, room, output, &mut self.queue, &mut self.todo);
             }
             Output::Event(event) => {
                 self.trace.event(self.now, node, &event);

@@ -411,6 +411,11 @@ impl Stack {
     pub fn plan(&self) -> Option<&Arc<PlanIndex>> {
         self.agent.plan()
     }
+    /// Bytes that a newcomer may have, where nothing else decides whether it may in: what is longer
+    /// is refused until something leaves. `None` where the congestion control or a disk has a say.
+    pub fn room(&self) -> Option<u64> {
+        self.agent.room()
+    }
     /// Fill of the store.
     pub fn store_usage(&self) -> store::Usage {
         self.store.usage(self.agent.fill())

@@ -163,7 +163,7 @@ impl<O: Observer> World<O> {
             Happening::Tell(node, input) => self.tell(node, *input),
             Happening::Segment(connection, end, segment) => {
                 self.trace.add(&[self.now.0, 1, connection as u64, end as u64, segment.sequence]);
-                self.streams.segment(self.now, connection, end, *segment);
+                self.streams.segment(self.now, connection, end, segment);
                 self.settle_streams(connection);
             }
             Happening::StreamWake(connection, end) => {

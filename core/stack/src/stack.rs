@@ -25,7 +25,7 @@ use farlink_bpa::app::{AppOutput, BundleStatus, Status};
 use farlink_bpa::{Agent, OfferToken};
 use farlink_routing::PlanIndex;
 
-/// One step of work.
+/// One step of work; what is rare and large is in a box, so that the many small steps are small.
 pub(crate) enum Work {
     Layer(LayerId, layer::Input),
     Agent(farlink_bpa::Input),
@@ -38,13 +38,13 @@ pub(crate) enum Work {
         known: bool,
     },
     Send(Departure),
-    Deliver(AppOutput, Payload),
+    Deliver(Box<(AppOutput, Payload)>),
     /// Take a transmission back.
     Cancel(LinkId, layer::SendId),
     /// A link went down.
     Down(LinkId),
     Put(BundleHandle, IndexEntry, Arc<BundleMeta>),
-    Recover(BundleHandle, Box<IndexEntry>, Bytes, Payload, Bytes),
+    Recover(BundleHandle, Box<IndexEntry>, Box<(Bytes, Payload, Bytes)>),
     Loaded(u64, Result<Payload, Refusal>),
 }
 
@@ -69,6 +69,8 @@ pub struct Stack {
     /// What arrivals want done; empty between calls.
     todo: Vec<arrivals::Do>,
     work: VecDeque<Work>,
+    /// When the agent wants to be woken; asked after it was told something.
+    agent_at: Option<Instant>,
     started: bool,
 }
 
@@ -117,21 +119,28 @@ impl Stack {
             reads: Reads::new(config.limits.memory_bytes),
             todo: Vec::new(),
             work: VecDeque::new(),
+            agent_at: None,
             started: false,
         })
     }
 
     /// When to call with [`Input::Wake`] at the latest.
     pub fn next_timeout(&self) -> Option<Instant> {
-        let machines = self.layers.iter().filter_map(Layer::next_timeout);
-        machines.chain(self.agent.next_timeout()).chain(self.store.next_timeout()).min()
+        let first = Instant::earliest([self.agent_at, self.store.next_timeout()]);
+        self.layers.iter().fold(first, |first, layer| Instant::earliest([first, layer.next_timeout()]))
     }
 
     /// Takes one input at `now`; pushes what follows from it.
     pub fn handle<S: Sink<Output>>(&mut self, now: Instant, input: Input, out: &mut S) {
-        self.take(now, input);
-        while let Some(work) = self.work.pop_front() {
+        // Most inputs are one step of work: it needs no place in the list.
+        let mut next = self.take(now, input);
+        let mut agent = false;
+        while let Some(work) = next.take().or_else(|| self.work.pop_front()) {
+            agent |= matches!(work, Work::Agent(_));
             self.step(now, work, out);
+        }
+        if agent {
+            self.agent_at = self.agent.next_timeout();
         }
         if self.work.capacity() <= FEW && self.agent.is_empty() {
             // Thousands of nodes with nothing to do hold no room for it; one that is busy keeps its own.
@@ -139,24 +148,24 @@ impl Stack {
         }
     }
 
-    fn take(&mut self, now: Instant, input: Input) {
+    /// The first step that an input makes necessary; others are in the list.
+    fn take(&mut self, now: Instant, input: Input) -> Option<Work> {
         use farlink_bpa::Input as A;
         let agent = match input {
             Input::Wake => return self.wake(now),
             Input::Clock(clock) => {
-                self.work.push_back(Work::Agent(A::Clock(clock)));
                 if !self.started {
                     self.started = true;
                     self.work.push_back(Work::Store(store::Input::Open));
                 }
-                return;
+                A::Clock(clock)
             }
             Input::Datagrams { layer, from, train } => {
-                return self.work.push_back(Work::Layer(layer, layer::Input::Datagrams { from, train }));
+                return Some(Work::Layer(layer, layer::Input::Datagrams { from, train }));
             }
             Input::StreamOpened { layer, stream, from } => {
                 self.streams.insert(stream, layer);
-                return self.work.push_back(Work::Layer(layer, layer::Input::StreamOpened { stream, from }));
+                return Some(Work::Layer(layer, layer::Input::StreamOpened { stream, from }));
             }
             Input::StreamData { stream, data } => {
                 return self.stream(stream, |stream| layer::Input::StreamData { stream, data });
@@ -168,11 +177,11 @@ impl Stack {
                 return self.stream(stream, |stream| layer::Input::Secured { stream, proven });
             }
             Input::StreamClosed { stream, error } => {
-                self.stream(stream, |stream| layer::Input::StreamClosed { stream, error });
+                let work = self.stream(stream, |stream| layer::Input::StreamClosed { stream, error });
                 self.streams.remove(&stream);
-                return;
+                return work;
             }
-            Input::DiskDone(done) => return self.work.push_back(Work::Store(store::Input::DiskDone(done))),
+            Input::DiskDone(done) => return Some(Work::Store(store::Input::DiskDone(done))),
             Input::LinkUp { link } => A::Carrier { link, up: true },
             Input::LinkDown { link } => A::Carrier { link, up: false },
             Input::App(input) => A::App(input),
@@ -185,28 +194,25 @@ impl Stack {
             Input::MessageDone { id, result: Ok(()) } => A::Sent { id },
             Input::MessageDone { id, result: Err(refused) } => A::SendFailed { id, refused },
         };
-        self.work.push_back(Work::Agent(agent));
+        Some(Work::Agent(agent))
     }
 
     /// Input for the layer that owns a stream; streams the layer has closed are no one's.
-    fn stream(&mut self, stream: StreamId, input: impl FnOnce(StreamId) -> layer::Input) {
-        if let Some(layer) = self.streams.get(&stream) {
-            self.work.push_back(Work::Layer(*layer, input(stream)));
-        }
+    fn stream(&self, stream: StreamId, input: impl FnOnce(StreamId) -> layer::Input) -> Option<Work> {
+        self.streams.get(&stream).map(|layer| Work::Layer(*layer, input(stream)))
     }
 
-    fn wake(&mut self, now: Instant) {
-        for (index, layer) in self.layers.iter().enumerate() {
-            if layer.next_timeout().is_some_and(|t| t <= now) {
-                self.work.push_back(Work::Layer(LayerId(index as u16), layer::Input::Wake));
-            }
-        }
-        if self.store.next_timeout().is_some_and(|t| t <= now) {
-            self.work.push_back(Work::Store(store::Input::Wake));
-        }
-        if self.agent.next_timeout().is_some_and(|t| t <= now) {
-            self.work.push_back(Work::Agent(farlink_bpa::Input::Wake));
-        }
+    /// What is due, in order.
+    fn wake(&mut self, now: Instant) -> Option<Work> {
+        let due = |at: Option<Instant>| at.is_some_and(|at| at <= now);
+        let layers = self.layers.iter().enumerate().filter(|(_, layer)| due(layer.next_timeout()));
+        let layers = layers.map(|(index, _)| Work::Layer(LayerId(index as u16), layer::Input::Wake));
+        let store = due(self.store.next_timeout()).then_some(Work::Store(store::Input::Wake));
+        let agent = due(self.agent_at).then_some(Work::Agent(farlink_bpa::Input::Wake));
+        let mut works = layers.chain(store).chain(agent);
+        let first = works.next();
+        self.work.extend(works);
+        first
     }
 
     fn step<S: Sink<Output>>(&mut self, now: Instant, work: Work, out: &mut S) {
@@ -225,7 +231,7 @@ impl Stack {
                 }
             }
             Work::Send(departure) => self.send(departure, out),
-            Work::Deliver(output, payload) => self.read(Waiting::Delivery(output), payload),
+            Work::Deliver(read) => self.read(Waiting::Delivery(read.0), read.1),
             Work::Cancel(link, id) => self.cancel(link, id),
             Work::Down(link) => {
                 let mut todo = Vec::new();
@@ -237,8 +243,9 @@ impl Stack {
                 let payload = meta.payload.clone();
                 self.step_store(now, store::Input::Put { bundle, index: Box::new(index), head, payload, tail }, out);
             }
-            Work::Recover(bundle, index, head, payload, tail) => {
-                self.recover(bundle, *index, &head, payload, &tail, out)
+            Work::Recover(bundle, index, parts) => {
+                let (head, payload, tail) = *parts;
+                self.recover(bundle, *index, &head, payload, &tail, out);
             }
             Work::Loaded(load, result) => self.loaded(load, result, out),
         }

@@ -25,7 +25,7 @@ pub use docs::reference;
 pub use format::Quantity;
 pub use manifest::{
     Accounting, ContactFacts, DirectionFacts, Expected, FileCheck, Host, Lateness, LinkFacts, Manifest, NodeFacts,
-    Pressure, Topology, Validity, World,
+    Pressure, Topology, UpTimes, Validity, World,
 };
 pub use page::html;
 pub use recorder::{Names, Recorder};

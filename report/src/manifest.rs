@@ -217,13 +217,29 @@ impl Topology {
         let any = self.contacts.iter().any(|c| c.link == link.name);
         any && !(covered(&link.from) && covered(&link.to))
     }
-    /// Seconds until `end_s` in which the link may transmit from this node, by the contact plan.
-    pub fn up_s(&self, link: &str, from: &str, end_s: f64) -> f64 {
-        if !self.contacts.iter().any(|c| c.link == link) {
-            return end_s;
+    /// How long each link is up until `end_s`, by the contact plan.
+    pub fn up_times(&self, end_s: f64) -> UpTimes<'_> {
+        let mut links: BTreeMap<&str, BTreeMap<&str, f64>> = BTreeMap::new();
+        for contact in &self.contacts {
+            let up_s = links.entry(&contact.link).or_default().entry(&contact.from).or_default();
+            *up_s += (contact.end_s.min(end_s) - contact.start_s).max(0.0);
         }
-        let mine = self.contacts.iter().filter(|c| c.link == link && c.from == from);
-        mine.map(|c| (c.end_s.min(end_s) - c.start_s).max(0.0)).sum()
+        UpTimes { end_s, links }
+    }
+}
+
+/// How long each link is up: all of them are added up in one walk over the contacts.
+#[derive(Clone, Debug)]
+pub struct UpTimes<'a> {
+    end_s: f64,
+    /// By link, then by the node that transmits.
+    links: BTreeMap<&'a str, BTreeMap<&'a str, f64>>,
+}
+impl UpTimes<'_> {
+    /// Seconds in which the link may transmit from this node.
+    pub fn up_s(&self, link: &str, from: &str) -> f64 {
+        // A link without any contact is always up.
+        self.links.get(link).map_or(self.end_s, |nodes| nodes.get(from).copied().unwrap_or(0.0))
     }
 }
 
@@ -384,9 +400,10 @@ mod tests {
             rate_bit_s: None,
         };
         let topology = Topology { contacts: vec![contact(1.0, 3.0), contact(5.0, 9.0)], ..Topology::default() };
-        assert_eq!(topology.up_s("l", "a", 6.0), 3.0);
-        assert_eq!(topology.up_s("l", "b", 6.0), 0.0, "the other direction is never up");
-        assert_eq!(topology.up_s("m", "a", 6.0), 6.0, "no contact names it");
+        let times = topology.up_times(6.0);
+        assert_eq!(times.up_s("l", "a"), 3.0);
+        assert_eq!(times.up_s("l", "b"), 0.0, "the other direction is never up");
+        assert_eq!(times.up_s("m", "a"), 6.0, "no contact names it");
     }
 
     #[test]

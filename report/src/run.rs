@@ -80,10 +80,10 @@ impl RunWriter {
         self.events.finish()?;
         self.samples.finish()?;
         write_rows(&self.folder, self.journeys.rows())?;
+        let times = self.manifest.topology.up_times(self.manifest.duration_s);
         for link in &mut self.links {
             if link.up_ns == 0 {
-                let up = self.manifest.topology.up_s(&link.link, &link.from_node, self.manifest.duration_s);
-                link.up_ns = (up * 1e9) as u64;
+                link.up_ns = (times.up_s(&link.link, &link.from_node) * 1e9) as u64;
             }
         }
         write_rows(&self.folder, self.links)?;

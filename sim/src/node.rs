@@ -101,6 +101,10 @@ impl SimulatedNode {
     pub fn layer_of(&self, link: LinkId) -> LayerId {
         self.links[link.0 as usize].layer
     }
+    /// Bytes that a newcomer may have, where nothing else decides whether it may in.
+    pub fn room(&self) -> Option<u64> {
+        self.stack.room()
+    }
     /// Fill of the store.
     pub fn usage(&self) -> Usage {
         self.stack.store_usage()

@@ -69,7 +69,7 @@ impl Sink<EndOutput> for Said<'_> {
     fn push(&mut self, output: EndOutput) {
         match output {
             EndOutput::Transmit(segment) => {
-                self.departures.push((self.cable, self.cable_end, 1 - self.side, Box::new(segment)));
+                self.departures.push((self.cable, self.cable_end, 1 - self.side, segment));
             }
             news => self.news.push((self.connection, self.side, news)),
         }
@@ -117,7 +117,7 @@ impl Streams {
     }
 
     /// A segment arrived at one side.
-    pub fn segment(&mut self, now: Instant, connection: usize, side: usize, segment: Segment) {
+    pub fn segment(&mut self, now: Instant, connection: usize, side: usize, segment: Box<Segment>) {
         self.tell(now, connection, side, EndInput::Segment(segment));
     }
 
@@ -155,6 +155,9 @@ impl Streams {
         address: impl Fn(usize, usize) -> Address,
         todo: &mut VecDeque<(usize, Input)>,
     ) {
+        if self.news.is_empty() {
+            return;
+        }
         let mut news = std::mem::take(&mut self.news);
         for (index, side_index, output) in news.drain(..) {
             let Some(connection) = self.connections[index].as_deref_mut() else { continue };

@@ -171,7 +171,7 @@ impl<O: Observer> World<O> {
             Happening::Tell(node, input) => self.tell(node, *input),
             Happening::Segment(connection, end, segment) => {
                 self.trace.add(&[self.now.0, 1, connection as u64, end as u64, segment.sequence]);
-                self.streams.segment(self.now, connection, end, *segment);
+                self.streams.segment(self.now, connection, end, segment);
                 self.settle_streams(connection);
             }
             Happening::StreamWake(connection, end) => {
@@ -192,7 +192,8 @@ impl<O: Observer> World<O> {
             Happening::Carrier(link) => self.carrier(link),
             Happening::Change(index) => self.change(index),
             Happening::Traffic(traffic) => {
-                self.applications.tick(self.now, traffic, &mut self.queue, &mut self.todo);
+                let room = self.nodes[self.applications.sender(traffic)].room();
+                self.applications.tick(self.now, traffic, room, &mut self.queue, &mut self.todo);
             }
             Happening::Sample => {
                 self.sample();
@@ -223,6 +224,9 @@ impl<O: Observer> World<O> {
         }
         self.said = said;
         self.nodes[node].set_alarm(node, &mut self.queue);
+        if self.applications.waits(node) {
+            self.applications.look(self.now, node, self.nodes[node].room(), &mut self.queue);
+        }
     }
 
     fn act(&mut self, node: usize, output: Output) {
@@ -233,7 +237,8 @@ impl<O: Observer> World<O> {
                 self.queue.arm(at, Happening::Tell(node, Box::new(Input::DiskDone(done))));
             }
             Output::App(output) => {
-                self.applications.on_output(self.now, node, output, &mut self.queue, &mut self.todo);
+                let room = self.nodes[node].room();
+                self.applications.on_output(self.now, node, room, output, &mut self.queue, &mut self.todo);
             }
             Output::Event(event) => {
                 self.trace.event(self.now, node, &event);

@@ -60,10 +60,21 @@ fn a_bundle_costs_the_same_however_many_there_are() {
 }
 
 #[test]
+fn a_sender_whose_node_is_full_costs_nothing_while_it_waits() {
+    // Every node is full after two bundles, and twelve more wait at each.
+    let (few, many) = (run(&scenarios::full(100)).0, run(&scenarios::full(1000)).0);
+    assert_eq!((few.traffic[0].created, many.traffic[0].created), (2, 2));
+    assert_eq!(few.traffic[0].refused, many.traffic[0].refused);
+    assert!(many.happenings < few.happenings + 20, "{} and {} happenings", few.happenings, many.happenings);
+}
+
+#[test]
 fn nodes_that_meet_by_chance_replay_to_the_last_event() {
-    let text = scenarios::saturated(6, 100);
-    let (first, seen) = run(&text);
-    let arrived = delivered(&first);
-    assert!(arrived > 3 && seen.received > 2 * arrived, "{arrived} bundles of {} copies", seen.received);
-    assert_eq!(run(&text).0, first);
+    for fidelity in ["full", "message"] {
+        let text = scenarios::saturated(6, 100, fidelity);
+        let (first, seen) = run(&text);
+        let arrived = delivered(&first);
+        assert!(arrived > 3 && seen.received > 2 * arrived, "{arrived} bundles of {} copies", seen.received);
+        assert_eq!(run(&text).0, first);
+    }
 }

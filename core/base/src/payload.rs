@@ -103,6 +103,7 @@ enum Chunks {
 
 impl Payload {
     /// No bytes.
+    #[inline]
     pub fn new() -> Self {
         Self::default()
     }
@@ -113,14 +114,17 @@ impl Payload {
         payload
     }
     /// Bytes in the rope.
+    #[inline]
     pub fn len(&self) -> u64 {
         self.len
     }
     /// Whether there are none.
+    #[inline]
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
     /// Its pieces in order; none is empty.
+    #[inline]
     pub fn chunks(&self) -> &[Chunk] {
         match &self.chunks {
             Chunks::None => &[],
@@ -168,6 +172,10 @@ impl Payload {
     }
     /// Appends another rope.
     pub fn append(&mut self, other: Payload) {
+        if self.is_empty() {
+            *self = other;
+            return;
+        }
         match other.chunks {
             Chunks::None => {}
             Chunks::One(chunk) => self.push(chunk),

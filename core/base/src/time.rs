@@ -27,6 +27,12 @@ impl Instant {
     pub fn as_secs_f64(self) -> f64 {
         self.0 as f64 / 1e9
     }
+    /// The earliest of these; `None` where there is none.
+    pub fn earliest<const N: usize>(times: [Option<Instant>; N]) -> Option<Instant> {
+        // `MAX` is never: as a number it needs no branch, which no processor could predict.
+        let least = times.into_iter().fold(Instant::MAX, |least, at| least.min(at.unwrap_or(Instant::MAX)));
+        if least < Instant::MAX { Some(least) } else { times.into_iter().flatten().next() }
+    }
     /// Time passed since `earlier`; zero when `earlier` is in the future.
     pub fn since(self, earlier: Instant) -> Duration {
         Duration::from_nanos(self.0.saturating_sub(earlier.0))

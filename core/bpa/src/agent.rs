@@ -200,8 +200,7 @@ impl Agent {
         if self.has_work() {
             return Some(self.now);
         }
-        let deadlines = [self.timers.next_deadline(), self.book.next_expiry(), self.waits.next()];
-        deadlines.into_iter().flatten().min()
+        Instant::earliest([self.timers.next_deadline(), self.book.next_expiry(), self.waits.next()])
     }
 
     /// Takes one input at `now`; pushes what follows from it. Follow-up work beyond a slice is done

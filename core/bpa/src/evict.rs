@@ -51,6 +51,19 @@ impl Agent {
         Ok(())
     }
 
+    /// Bytes that a newcomer may have, where nothing else decides whether it may in; `None` where the
+    /// congestion control or a disk has a say.
+    pub fn room(&self) -> Option<u64> {
+        if self.settings.durable || !self.policies.ask_for_room_only() {
+            return None;
+        }
+        if self.book.len() as u64 >= self.settings.limits.bundles {
+            return Some(0);
+        }
+        let taken = self.book.bytes() + self.promised.values().sum::<u64>();
+        Some(self.settings.capacity_bytes.saturating_sub(taken))
+    }
+
     /// What would have to go: to be deleted, to be moved (which frees nothing yet), and the bytes
     /// the former give.
     fn victims(&mut self, now: Instant, own: f64, missing: u64) -> (Vec<Handle>, Vec<(Handle, PeerId)>, u64) {

@@ -114,6 +114,10 @@ impl Policies {
         let asked = node(seen, Side::Control, Some(outlook), oracle);
         self.control.allow(&asked, peer, held, Some(Want::give(held, 0))).is_some()
     }
+    /// Whether only room decides about a newcomer.
+    pub fn ask_for_room_only(&self) -> bool {
+        self.control.asks_for_room_only()
+    }
     /// May this newcomer in, and what is it worth?
     pub fn admit(&self, seen: Seen<'_>, new: &Held) -> Result<f64, Refusal> {
         let oracle = self.oracle.as_deref().map(|o| o as &dyn Oracle);

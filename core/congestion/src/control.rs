@@ -26,6 +26,11 @@ pub trait Control: Send {
         let _ = (node, new);
         Ok(f64::INFINITY)
     }
+    /// Whether only room decides about a newcomer: one that is refused is refused until something
+    /// leaves the node, whatever else happens and however long it takes.
+    fn asks_for_room_only(&self) -> bool {
+        false
+    }
     /// What keeping this bundle is worth; `None`: it is never given up.
     fn worth(&self, node: &Node<'_>, held: &Held) -> Option<f64> {
         let _ = (node, held);

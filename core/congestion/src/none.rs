@@ -6,7 +6,11 @@ use crate::control::Control;
 #[derive(Clone, Copy, Default, Debug)]
 pub struct NoControl;
 
-impl Control for NoControl {}
+impl Control for NoControl {
+    fn asks_for_room_only(&self) -> bool {
+        true
+    }
+}
 
 #[cfg(test)]
 mod tests {

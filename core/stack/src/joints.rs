@@ -7,6 +7,7 @@ use crate::outgoing::{Do as Departure, Outgoing};
 use crate::parts::Layer;
 use crate::reads;
 use crate::stack::{Work, layer_of};
+use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use farlink_base::layer;
@@ -103,7 +104,7 @@ impl<S: Sink<Output>> Joint<'_, S> {
         match &output {
             AppOutput::Deliver { bundle, .. } if bundle.payload.is_stored() => {
                 let payload = bundle.payload.clone();
-                self.work.push_back(Work::Deliver(output, payload));
+                self.work.push_back(Work::Deliver(Box::new((output, payload))));
             }
             _ => self.out.push(Output::App(output)),
         }
@@ -142,7 +143,7 @@ impl<S: Sink<Output>> Sink<store::Output> for Joint<'_, S> {
             store::Output::Disk(op) => self.out.push(Output::Disk(op)),
             store::Output::Event(event) => self.out.push(Output::Event(event)),
             store::Output::Recovered { bundle, index, head, payload, tail } => {
-                self.work.push_back(Work::Recover(bundle, index, head, payload, tail));
+                self.work.push_back(Work::Recover(bundle, index, Box::new((head, payload, tail))));
             }
             store::Output::Loaded { load, result } => self.work.push_back(Work::Loaded(load, result)),
             store::Output::Spilled { spill, result } => {

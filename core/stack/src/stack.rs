@@ -25,7 +25,7 @@ use farlink_bpa::app::{AppOutput, BundleStatus, Status};
 use farlink_bpa::{Agent, OfferToken};
 use farlink_routing::PlanIndex;
 
-/// One step of work.
+/// One step of work; what is rare and large is in a box, so that the many small steps are small.
 pub(crate) enum Work {
     Layer(LayerId, layer::Input),
     Agent(farlink_bpa::Input),
@@ -38,13 +38,13 @@ pub(crate) enum Work {
         known: bool,
     },
     Send(Departure),
-    Deliver(AppOutput, Payload),
+    Deliver(Box<(AppOutput, Payload)>),
     /// Take a transmission back.
     Cancel(LinkId, layer::SendId),
     /// A link went down.
     Down(LinkId),
     Put(BundleHandle, IndexEntry, Arc<BundleMeta>),
-    Recover(BundleHandle, Box<IndexEntry>, Bytes, Payload, Bytes),
+    Recover(BundleHandle, Box<IndexEntry>, Box<(Bytes, Payload, Bytes)>),
     Loaded(u64, Result<Payload, Refusal>),
 }
 
@@ -68,6 +68,8 @@ pub struct Stack {
     /// What arrivals want done; empty between calls.
     todo: Vec<arrivals::Do>,
     work: VecDeque<Work>,
+    /// When the agent wants to be woken; asked after it was told something.
+    agent_at: Option<Instant>,
     started: bool,
 }
 
@@ -118,27 +120,33 @@ impl Stack {
             reads: Lazy::new(config.limits.memory_bytes),
             todo: Vec::new(),
             work: VecDeque::new(),
+            agent_at: None,
             started: false,
         })
     }
 
     /// When to call with [`Input::Wake`] at the latest.
     pub fn next_timeout(&self) -> Option<Instant> {
-        let machines = self.layers.iter().filter_map(Layer::next_timeout);
-        machines.chain(self.agent.next_timeout()).chain(self.store.next_timeout()).min()
+        let first = Instant::earliest([self.agent_at, self.store.next_timeout()]);
+        self.layers.iter().fold(first, |first, layer| Instant::earliest([first, layer.next_timeout()]))
     }
 
     /// Takes one input at `now`; pushes what follows from it.
     pub fn handle<S: Sink<Output>>(&mut self, now: Instant, input: Input, out: &mut S) {
-        self.take(now, input);
-        self.work_off(now, out);
+        // Most inputs are one step of work: it needs no place in the list.
+        let next = self.take(now, input);
+        self.work_off(now, next, out);
     }
 
-    fn work_off<S: Sink<Output>>(&mut self, now: Instant, out: &mut S) {
-        let mut rests = false;
-        while let Some(work) = self.work.pop_front() {
+    fn work_off<S: Sink<Output>>(&mut self, now: Instant, mut next: Option<Work>, out: &mut S) {
+        let (mut agent, mut rests) = (false, false);
+        while let Some(work) = next.take().or_else(|| self.work.pop_front()) {
+            agent |= matches!(work, Work::Agent(_));
             rests |= matches!(work, Work::Down(_));
             self.step(now, work, out);
+        }
+        if agent {
+            self.agent_at = self.agent.next_timeout();
         }
         if (self.work.capacity() <= FEW || rests) && self.agent.is_empty() {
             // Thousands of nodes with nothing to do hold no room for it; one that is busy keeps its own
@@ -178,7 +186,7 @@ impl Stack {
             return Err(build::mismatch(&config.name, &alloc::format!("{}", config.layer)));
         }
         self.link_layer[place] = id;
-        self.work_off(now, out);
+        self.work_off(now, None, out);
         let Stack { agent, work, link_layer, layers, arrivals, .. } = self;
         agent.add_link(now, &settings, &mut Joint { work, out, link_layer, layers, arrivals });
         self.wake_agent(now, out);
@@ -194,7 +202,7 @@ impl Stack {
         self.work.push_back(Work::Down(link));
         self.work.push_back(Work::Layer(layer, layer::Input::RemoveLink { link }));
         // What its layer had of it comes back to the agent before the agent forgets it.
-        self.work_off(now, out);
+        self.work_off(now, None, out);
         let Stack { agent, work, link_layer, layers, arrivals, .. } = self;
         agent.remove_link(now, link, &mut Joint { work, out, link_layer, layers, arrivals });
         self.wake_agent(now, out);
@@ -202,24 +210,23 @@ impl Stack {
     }
     /// What follows from a change of links.
     fn wake_agent<S: Sink<Output>>(&mut self, now: Instant, out: &mut S) {
-        self.work.push_back(Work::Agent(farlink_bpa::Input::Wake));
-        self.work_off(now, out);
+        self.work_off(now, Some(Work::Agent(farlink_bpa::Input::Wake)), out);
     }
 
-    fn take(&mut self, now: Instant, input: Input) {
+    /// The first step that an input makes necessary; others are in the list.
+    fn take(&mut self, now: Instant, input: Input) -> Option<Work> {
         use farlink_bpa::Input as A;
         let agent = match input {
             Input::Wake => return self.wake(now),
             Input::Clock(clock) => {
-                self.work.push_back(Work::Agent(A::Clock(clock)));
                 if !self.started {
                     self.started = true;
                     self.work.push_back(Work::Store(store::Input::Open));
                 }
-                return;
+                A::Clock(clock)
             }
-            Input::Socket(layer, input) => return self.work.push_back(Work::Layer(layer, layer::Input::Socket(input))),
-            Input::DiskDone(done) => return self.work.push_back(Work::Store(store::Input::DiskDone(done))),
+            Input::Socket(layer, input) => return Some(Work::Layer(layer, layer::Input::Socket(input))),
+            Input::DiskDone(done) => return Some(Work::Store(store::Input::DiskDone(done))),
             Input::LinkUp { link } => A::Carrier { link, up: true },
             Input::LinkDown { link } => A::Carrier { link, up: false },
             Input::App(input) => A::App(input),
@@ -232,21 +239,20 @@ impl Stack {
             Input::MessageDone { id, result: Ok(()) } => A::Sent { id },
             Input::MessageDone { id, result: Err(refused) } => A::SendFailed { id, refused },
         };
-        self.work.push_back(Work::Agent(agent));
+        Some(Work::Agent(agent))
     }
 
-    fn wake(&mut self, now: Instant) {
-        for (index, layer) in self.layers.iter().enumerate() {
-            if layer.next_timeout().is_some_and(|t| t <= now) {
-                self.work.push_back(Work::Layer(LayerId(index as u16), layer::Input::Wake));
-            }
-        }
-        if self.store.next_timeout().is_some_and(|t| t <= now) {
-            self.work.push_back(Work::Store(store::Input::Wake));
-        }
-        if self.agent.next_timeout().is_some_and(|t| t <= now) {
-            self.work.push_back(Work::Agent(farlink_bpa::Input::Wake));
-        }
+    /// What is due, in order.
+    fn wake(&mut self, now: Instant) -> Option<Work> {
+        let due = |at: Option<Instant>| at.is_some_and(|at| at <= now);
+        let layers = self.layers.iter().enumerate().filter(|(_, layer)| due(layer.next_timeout()));
+        let layers = layers.map(|(index, _)| Work::Layer(LayerId(index as u16), layer::Input::Wake));
+        let store = due(self.store.next_timeout()).then_some(Work::Store(store::Input::Wake));
+        let agent = due(self.agent_at).then_some(Work::Agent(farlink_bpa::Input::Wake));
+        let mut works = layers.chain(store).chain(agent);
+        let first = works.next();
+        self.work.extend(works);
+        first
     }
 
     fn step<S: Sink<Output>>(&mut self, now: Instant, work: Work, out: &mut S) {
@@ -265,7 +271,7 @@ impl Stack {
                 }
             }
             Work::Send(departure) => self.send(departure, out),
-            Work::Deliver(output, payload) => self.read(Waiting::Delivery(output), payload),
+            Work::Deliver(read) => self.read(Waiting::Delivery(read.0), read.1),
             Work::Cancel(link, id) => self.cancel(link, id),
             Work::Down(link) => {
                 let Some(outgoing) = self.outgoing.made() else { return };
@@ -278,8 +284,9 @@ impl Stack {
                 let payload = meta.payload.clone();
                 self.step_store(now, store::Input::Put { bundle, index: Box::new(index), head, payload, tail }, out);
             }
-            Work::Recover(bundle, index, head, payload, tail) => {
-                self.recover(bundle, *index, &head, payload, &tail, out)
+            Work::Recover(bundle, index, parts) => {
+                let (head, payload, tail) = *parts;
+                self.recover(bundle, *index, &head, payload, &tail, out);
             }
             Work::Loaded(load, result) => self.loaded(load, result, out),
         }
@@ -452,6 +459,11 @@ impl Stack {
     /// The contact plan in force.
     pub fn plan(&self) -> Option<&Arc<PlanIndex>> {
         self.agent.plan()
+    }
+    /// Bytes that a newcomer may have, where nothing else decides whether it may in: what is longer
+    /// is refused until something leaves. `None` where the congestion control or a disk has a say.
+    pub fn room(&self) -> Option<u64> {
+        self.agent.room()
     }
     /// Fill of the store.
     pub fn store_usage(&self) -> store::Usage {

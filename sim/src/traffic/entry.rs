@@ -55,6 +55,11 @@ pub(super) struct Entry {
     open: BTreeMap<RequestId, (u64, u64)>,
     /// Refused and to be offered again.
     again: VecDeque<(u64, u64)>,
+    /// The least room with which one of them was refused, where nothing else decided: all of them are
+    /// longer.
+    full_at: Option<u64>,
+    /// Waits for room, and would have asked then, and every [`RETRY`] since.
+    asking_since: Option<Instant>,
     /// Offsets of bundles that arrived.
     arrived: BTreeSet<u64>,
     /// When the sender looks again whether it may send; there is never more than one.
@@ -95,16 +100,22 @@ impl Entry {
             plan: Plan { rng, offset: 0, next: 0 },
             open: BTreeMap::new(),
             again: VecDeque::new(),
+            full_at: None,
+            asking_since: None,
             arrived: BTreeSet::new(),
             alarm: None,
             outcome,
         })
     }
 
-    /// Whether it may send another bundle.
-    pub fn window_open(&self) -> bool {
+    /// Whether it may send another bundle, besides so many.
+    pub fn window_open(&self, besides: usize) -> bool {
         let window = if self.traffic.window > 0 { self.traffic.window } else { SEND_WINDOW };
-        self.open.len() < window as usize
+        self.open.len() + besides < window as usize
+    }
+    /// Bundles that were refused and are to be offered again.
+    pub fn refused(&self) -> usize {
+        self.again.len()
     }
 
     /// Sets the alarm, where it is not set to an earlier time.
@@ -122,6 +133,24 @@ impl Entry {
         self.alarm = None;
     }
 
+    /// Whether all that was refused would be refused again with this room.
+    pub fn waits_for_more_than(&self, room: Option<u64>) -> bool {
+        !self.again.is_empty() && room.zip(self.full_at).is_some_and(|(room, full_at)| room <= full_at)
+    }
+    /// It would ask now, and in vain; whether it began to wait with that.
+    pub fn wait(&mut self, now: Instant) -> bool {
+        self.asking_since.replace(now).is_none()
+    }
+    /// There is room: it asks when it would have asked next.
+    pub fn ask_again(&mut self, now: Instant, index: usize, queue: &mut Queue) {
+        let Some(since) = self.asking_since.take() else { return };
+        let times = (now - since).as_nanos() / RETRY.as_nanos() + 1;
+        self.wake_at(since + RETRY * u32::try_from(times).unwrap_or(u32::MAX), index, queue);
+    }
+    /// It offers what was refused.
+    pub fn asks(&mut self) {
+        (self.full_at, self.asking_since) = (None, None);
+    }
     /// Takes a bundle that was refused and is to be offered again: its offset and size.
     pub fn take_refused(&mut self) -> Option<(u64, u64)> {
         self.again.pop_front()
@@ -195,14 +224,23 @@ impl Entry {
         }
     }
 
-    /// What the node made of a bundle handed to it.
-    pub fn on_result(&mut self, now: Instant, index: usize, request: RequestId, accepted: bool, queue: &mut Queue) {
+    /// What the node made of a bundle handed to it: if it refused, with which room, where nothing else
+    /// decided.
+    pub fn on_result(
+        &mut self,
+        now: Instant,
+        index: usize,
+        request: RequestId,
+        result: Result<(), Option<u64>>,
+        queue: &mut Queue,
+    ) {
         // A sender that waits for nothing but the time has its alarm set.
-        let waits = !self.window_open() || !self.again.is_empty();
+        let waits = !self.window_open(0) || !self.again.is_empty();
         let Some(bundle) = self.open.remove(&request) else { return };
-        if !accepted {
+        if let Err(room) = result {
             // Push-back: the node is full. The application waits, as a person's program would.
             self.outcome.refused += 1;
+            self.full_at = room.map(|room| self.full_at.map_or(room, |least| least.min(room)));
             self.again.push_back(bundle);
             self.wake_at(now + RETRY, index, queue);
             return;

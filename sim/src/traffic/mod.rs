@@ -2,6 +2,10 @@
 //!
 //! Traffic entry `n` sends from service [`FIRST_SERVICE`]` + n` of its node, so that a bundle tells
 //! which entry it belongs to.
+//!
+//! A sender whose node is full asks again every tenth of a second. Where nothing but room decides, it
+//! is not simulated how it is refused again and again: it is asked when room came, at the time at which
+//! it would have asked.
 
 mod entry;
 
@@ -35,6 +39,8 @@ pub(crate) struct Applications {
     complete: usize,
     /// Registered endpoints: node, endpoint; the place is the registration.
     registered: Vec<(usize, EndpointId)>,
+    /// Per node: the entries whose sender waits for room there.
+    waiting: Vec<Vec<usize>>,
     requests: u64,
 }
 
@@ -55,7 +61,8 @@ impl Applications {
             entries.push(Entry::new(scenario, index, traffic.clone(), source, destination)?);
         }
         let by_source = entries.iter().enumerate().map(|(index, e)| (e.source.clone(), index)).collect();
-        Ok(Applications { entries, by_source, complete: 0, registered, requests: 0 })
+        let waiting = vec![Vec::new(); scenario.nodes.len()];
+        Ok(Applications { entries, by_source, complete: 0, registered, waiting, requests: 0 })
     }
 
     /// What the nodes are told before anything else.
@@ -75,12 +82,43 @@ impl Applications {
         }
     }
 
-    /// The time set for an entry has come: sends what it may send now, and sets the next.
-    pub fn tick(&mut self, now: Instant, index: usize, queue: &mut Queue, todo: &mut Todo) {
+    /// The node an entry sends from.
+    pub fn sender(&self, index: usize) -> usize {
+        self.entries[index].traffic.from
+    }
+    /// Whether a sender waits for room at a node.
+    pub fn waits(&self, node: usize) -> bool {
+        !self.waiting[node].is_empty()
+    }
+    /// There may be more room at a node: its senders that wait for it ask again.
+    pub fn look(&mut self, now: Instant, node: usize, room: Option<u64>, queue: &mut Queue) {
+        let entries = &mut self.entries;
+        self.waiting[node].retain(|&index| {
+            let waits = entries[index].waits_for_more_than(room);
+            if !waits {
+                entries[index].ask_again(now, index, queue);
+            }
+            waits
+        });
+    }
+
+    /// The time set for an entry has come: sends what it may send now, and sets the next. `room` is what
+    /// its node has, where nothing else decides.
+    pub fn tick(&mut self, now: Instant, index: usize, room: Option<u64>, queue: &mut Queue, todo: &mut Todo) {
         let entry = &mut self.entries[index];
         entry.woke();
-        while entry.window_open() {
-            let Some((offset, size)) = entry.take_refused().or_else(|| {
+        let in_vain = entry.waits_for_more_than(room);
+        let waiting = &mut self.waiting[entry.traffic.from];
+        if !in_vain {
+            entry.asks();
+        } else if entry.wait(now) && !waiting.contains(&index) {
+            waiting.push(index);
+        }
+        // What is refused in vain keeps its places in the window.
+        let besides = if in_vain { entry.refused() } else { 0 };
+        while entry.window_open(besides) {
+            let refused = if in_vain { None } else { entry.take_refused() };
+            let Some((offset, size)) = refused.or_else(|| {
                 let due = entry.due()?;
                 if due > now {
                     entry.wake_at(due, index, queue);
@@ -99,14 +137,22 @@ impl Applications {
     }
 
     /// What applications of a node do about what it says.
-    pub fn on_output(&mut self, now: Instant, node: usize, output: AppOutput, queue: &mut Queue, todo: &mut Todo) {
+    pub fn on_output(
+        &mut self,
+        now: Instant,
+        node: usize,
+        room: Option<u64>,
+        output: AppOutput,
+        queue: &mut Queue,
+        todo: &mut Todo,
+    ) {
         match output {
             AppOutput::Registered { .. } => {}
             AppOutput::SendResult { request, result } => {
                 let index = (request.0 & ((1 << ENTRY_BITS) - 1)) as usize;
                 // The answer to a ping has a number without an entry: nobody waits for it.
                 if let Some(entry) = self.entries.get_mut(index) {
-                    entry.on_result(now, index, request, result.is_ok(), queue);
+                    entry.on_result(now, index, request, result.map_err(|_| room).map(|_| ()), queue);
                 }
             }
             AppOutput::Deliver { registration, delivery, bundle } => {
@@ -199,11 +245,11 @@ mod tests {
         while let Some((at, happening)) = queue.pop_due(Instant(until)) {
             let Happening::Traffic(index) = happening else { continue };
             let mut todo = VecDeque::new();
-            applications.tick(at, index, &mut queue, &mut todo);
+            applications.tick(at, index, None, &mut queue, &mut todo);
             for (_, input) in todo {
                 let Input::App(AppInput::Send { request, bundle }) = input else { panic!("a send") };
                 sent.push((at.0 / 1_000_000, bundle.payload.len()));
-                applications.entries[0].on_result(at, 0, request, true, &mut queue);
+                applications.entries[0].on_result(at, 0, request, Ok(()), &mut queue);
             }
         }
         sent
@@ -226,15 +272,39 @@ mod tests {
     fn a_full_node_is_asked_again_and_the_window_holds() {
         let mut apps = applications("window = 2\nbundles = { count = 5, size = \"9 B\" }");
         let (mut queue, mut todo) = (Queue::new(), VecDeque::new());
-        apps.tick(Instant::ZERO, 0, &mut queue, &mut todo);
+        apps.tick(Instant::ZERO, 0, None, &mut queue, &mut todo);
         assert_eq!(todo.len(), 2);
-        apps.entries[0].on_result(Instant::ZERO, 0, RequestId(0), false, &mut queue);
+        apps.entries[0].on_result(Instant::ZERO, 0, RequestId(0), Err(None), &mut queue);
         assert_eq!(queue.next_deadline(), Some(Instant::ZERO + RETRY));
         let (at, _) = queue.pop_due(Instant::MAX).unwrap();
         todo.clear();
-        apps.tick(at, 0, &mut queue, &mut todo);
+        apps.tick(at, 0, None, &mut queue, &mut todo);
         assert_eq!((todo.len(), apps.entries[0].outcome.refused), (1, 1));
         assert!(!apps.all_delivered());
+    }
+
+    #[test]
+    fn a_node_without_room_is_asked_when_it_has_some_at_the_time_it_would_have_been() {
+        let mut apps = applications("bundles = { count = 3, size = \"9 B\" }");
+        let (mut queue, mut todo) = (Queue::new(), VecDeque::new());
+        let at = |ms: u64| Instant(ms * 1_000_000);
+        apps.tick(at(7), 0, Some(5), &mut queue, &mut todo);
+        for (number, room) in [5, 3, 4].into_iter().enumerate() {
+            let request = RequestId((number as u64) << ENTRY_BITS);
+            apps.entries[0].on_result(at(7), 0, request, Err(Some(room)), &mut queue);
+        }
+        assert_eq!(queue.pop_due(Instant::MAX).map(|(at, _)| at), Some(at(107)));
+        todo.clear();
+        assert!(!apps.waits(0));
+        apps.tick(at(107), 0, Some(3), &mut queue, &mut todo);
+        assert_eq!((todo.len(), queue.len(), apps.waits(0)), (0, 0, true), "all would be refused");
+        apps.look(at(250), 0, Some(2), &mut queue);
+        assert_eq!((queue.len(), apps.waits(0)), (0, true));
+        apps.look(at(251), 0, Some(4), &mut queue);
+        assert_eq!((queue.next_deadline(), apps.waits(0)), (Some(at(307)), false));
+        let _ = queue.pop_due(Instant::MAX);
+        apps.tick(at(307), 0, Some(4), &mut queue, &mut todo);
+        assert_eq!(todo.len(), 3, "each in its turn");
     }
 
     #[test]
@@ -245,10 +315,10 @@ mod tests {
         while let Some((at, _)) = queue.pop_due(Instant::MAX) {
             alarms += 1;
             let mut todo = VecDeque::new();
-            apps.tick(at, 0, &mut queue, &mut todo);
+            apps.tick(at, 0, None, &mut queue, &mut todo);
             for (_, input) in todo {
                 let Input::App(AppInput::Send { request, .. }) = input else { panic!("a send") };
-                apps.entries[0].on_result(at, 0, request, true, &mut queue);
+                apps.entries[0].on_result(at, 0, request, Ok(()), &mut queue);
                 assert!(queue.len() <= 1);
             }
         }

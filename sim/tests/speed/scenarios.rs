@@ -64,10 +64,21 @@ pub fn paced(count: u64) -> String {
     text
 }
 
+/// A node whose store takes two of fourteen bundles, and no contact for so many seconds.
+#[allow(dead_code, reason = "a small run shows it")]
+pub fn full(seconds: u64) -> String {
+    let mut text = nodes("full", seconds, 2, "store_capacity = \"25 kB\"");
+    link(&mut text, 1, 2, "layer = \"ltp\"\nrate = \"1 Mbit/s\"\ndelay = \"1 s\"");
+    contact(&mut text, 1, 2, seconds - 1, seconds);
+    traffic(&mut text, 1, 2, 0, "count = 14, size = \"10 kB\"");
+    text
+}
+
 /// Nodes that meet by chance and give each other a copy of everything, for so many minutes. A pair
 /// meets for half a minute, about every forty; the source of a bundle never meets its destination.
-pub fn saturated(count: usize, minutes: u64) -> String {
-    let mut text = nodes("saturated", minutes * 60, count, "router = \"epidemic\"\nstore_capacity = \"5 MB\"");
+pub fn saturated(count: usize, minutes: u64, fidelity: &str) -> String {
+    let mut text = format!("fidelity = \"{fidelity}\"\n");
+    text += &nodes("saturated", minutes * 60, count, "router = \"epidemic\"\nstore_capacity = \"5 MB\"");
     let pairs = (1..=count).flat_map(|a| (a + 2..=count).map(move |b| (a, b)));
     let pairs: Vec<(usize, usize)> = pairs.filter(|pair| *pair != (1, count)).collect();
     for &(a, b) in &pairs {

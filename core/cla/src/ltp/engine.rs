@@ -291,6 +291,6 @@ impl ConvergenceLayer for Ltp {
         self.settle(now, out);
     }
     fn next_timeout(&self) -> Option<Instant> {
-        [self.agenda.next_deadline(), self.sessions.idle.next_deadline()].into_iter().flatten().min()
+        Instant::earliest([self.agenda.next_deadline(), self.sessions.idle.next_deadline()])
     }
 }

@@ -236,14 +236,17 @@ impl TcpclV4 {
             }
             session.timer = Some(self.timers.arm(at, Timer::Session(stream)));
         }
+        let (ending, closing) = (session.is_ending(), session.phase == Phase::Closing);
         if let Some(link) = session.link {
-            self.give_back(link, stream, out);
+            if ending {
+                self.give_back(link, stream, out);
+            }
             self.update_ready(link, out);
         }
         if done {
             out.push(Output::Socket(socket::Output::Close { stream, abort: false }));
             self.remove(now, stream, out);
-        } else if self.sessions.get(&stream).is_some_and(|session| session.phase == Phase::Closing) {
+        } else if closing {
             self.detach(now, stream, out);
         }
     }

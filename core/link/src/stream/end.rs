@@ -4,6 +4,7 @@ use super::Config;
 use super::receiver::Receiver;
 use super::segment::Segment;
 use super::sender::{Outgoing, Sender};
+use alloc::boxed::Box;
 use farlink_base::{Instant, Payload, Sink};
 
 /// What an end is told.
@@ -14,7 +15,7 @@ pub enum Input {
     /// Open the connection; the other end must have been made by [`StreamEnd::listen`].
     Connect,
     /// A segment arrived.
-    Segment(Segment),
+    Segment(Box<Segment>),
     /// Send these bytes (within the room given).
     Write(Payload),
     /// Send no more after what was written: half close.
@@ -31,7 +32,7 @@ pub enum Input {
 #[derive(Clone, Debug)]
 pub enum Output {
     /// Send this segment to the other end.
-    Transmit(Segment),
+    Transmit(Box<Segment>),
     /// The connection is open.
     Opened,
     /// Bytes arrived, in order.
@@ -104,7 +105,7 @@ impl StreamEnd {
         if self.is_over() {
             return None;
         }
-        [self.sender.deadline(), self.receiver.ack_deadline(), self.open_by].into_iter().flatten().min()
+        Instant::earliest([self.sender.deadline(), self.receiver.ack_deadline(), self.open_by])
     }
 
     /// Takes one input at `now`; pushes what follows from it.
@@ -115,12 +116,12 @@ impl StreamEnd {
         match input {
             Input::Wake => {}
             Input::Connect => self.open(now, out),
-            Input::Segment(segment) => self.on_segment(now, segment, out),
+            Input::Segment(segment) => self.on_segment(now, *segment, out),
             Input::Write(data) => self.sender.write(data),
             Input::Close => self.sender.finish(),
             Input::Abort => {
                 if self.state != State::Idle {
-                    out.push(Output::Transmit(Segment { reset: true, ..self.bare_segment(now) }));
+                    out.push(Output::Transmit(Box::new(Segment { reset: true, ..self.bare_segment(now) })));
                 }
                 self.state = State::Broken;
                 return;
@@ -153,7 +154,7 @@ impl StreamEnd {
         if self.receiver.next().is_none() && !segment.syn {
             // Nothing makes sense before the peer's SYN.
             if self.state == State::Idle {
-                out.push(Output::Transmit(Segment { reset: true, ..Segment::default() }));
+                out.push(Output::Transmit(Box::new(Segment { reset: true, ..Segment::default() })));
             }
             return;
         }
@@ -197,12 +198,12 @@ impl StreamEnd {
         }
         if self.sender.take_probe() {
             let bare = self.bare_segment(now);
-            out.push(Output::Transmit(Segment { sequence: bare.sequence - 1, ..bare }));
+            out.push(Output::Transmit(Box::new(Segment { sequence: bare.sequence - 1, ..bare })));
         }
         if self.receiver.ack_deadline().is_some_and(|at| at <= now) {
             let bare = self.bare_segment(now);
             self.receiver.acknowledged();
-            out.push(Output::Transmit(bare));
+            out.push(Output::Transmit(Box::new(bare)));
         }
     }
 
@@ -222,7 +223,7 @@ impl StreamEnd {
         let bare = self.bare_segment(now);
         self.receiver.acknowledged();
         let Outgoing { sequence, payload, syn, fin } = content;
-        out.push(Output::Transmit(Segment { sequence, payload, syn, fin, ..bare }));
+        out.push(Output::Transmit(Box::new(Segment { sequence, payload, syn, fin, ..bare })));
     }
 
     /// A segment without content: an acknowledgment.
@@ -241,8 +242,10 @@ impl StreamEnd {
     fn answer_when_over(&mut self, now: Instant, input: Input, out: &mut impl Sink<Output>) {
         let Input::Segment(segment) = input else { return };
         match self.state {
-            State::Finished if segment.length() > 0 => out.push(Output::Transmit(self.bare_segment(now))),
-            State::Broken => segment.refusal().into_iter().for_each(|refusal| out.push(Output::Transmit(refusal))),
+            State::Finished if segment.length() > 0 => out.push(Output::Transmit(Box::new(self.bare_segment(now)))),
+            State::Broken => {
+                segment.refusal().into_iter().for_each(|refusal| out.push(Output::Transmit(Box::new(refusal))))
+            }
             _ => {}
         }
     }

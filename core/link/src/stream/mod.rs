@@ -11,6 +11,7 @@
 
 mod congestion;
 mod end;
+mod lane;
 mod receiver;
 mod round_trip;
 mod segment;

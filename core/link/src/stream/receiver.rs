@@ -100,10 +100,17 @@ impl Receiver {
         }
         self.unacknowledged += 1;
         let in_order = segment.sequence <= next;
-        self.early.entry(segment.sequence).or_insert((segment.payload, segment.fin));
-        if in_order {
+        if segment.sequence == next && self.early.is_empty() {
+            // Nothing waits for it.
+            self.held.append(segment.payload);
+            self.finished |= segment.fin;
+            self.next = Some(end);
+            self.selective.acknowledge(end);
+        } else if in_order {
+            self.early.entry(segment.sequence).or_insert((segment.payload, segment.fin));
             self.advance(next);
         } else {
+            self.early.entry(segment.sequence).or_insert((segment.payload, segment.fin));
             let (start, end) = self.block_around(segment.sequence, end);
             self.selective.push_front(start, end);
         }

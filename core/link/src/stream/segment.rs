@@ -25,6 +25,9 @@ impl Selective {
     }
     /// Forgets ranges that the acknowledgment covers.
     pub(super) fn acknowledge(&mut self, acknowledgment: u64) {
+        if self.count == 0 {
+            return;
+        }
         let mut next = Selective::default();
         for range in self.ranges().iter().filter(|r| r.1 > acknowledgment) {
             next.ranges[usize::from(next.count)] = *range;

@@ -7,9 +7,10 @@
 
 use super::Config;
 use super::congestion::{Congestion, Window};
+use super::lane::Lane;
 use super::round_trip::RoundTrip;
 use super::segment::Segment;
-use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
+use alloc::collections::{BTreeSet, VecDeque};
 use farlink_base::{Chunk, Duration, Instant, Payload};
 
 /// Later deliveries that prove a loss.
@@ -50,9 +51,9 @@ pub(super) struct Sender {
     finish: bool,
     fin_sent: bool,
     /// By sequence number.
-    flight: BTreeMap<u64, Sent>,
+    flight: Lane<Sent>,
     /// Transmissions on the way: order to sequence number.
-    pipe: BTreeMap<u64, u64>,
+    pipe: Lane<u64>,
     pipe_bytes: u64,
     /// Sequence numbers to send again.
     lost: BTreeSet<u64>,
@@ -88,8 +89,8 @@ impl Sender {
             unsent_bytes: 0,
             finish: false,
             fin_sent: false,
-            flight: BTreeMap::new(),
-            pipe: BTreeMap::new(),
+            flight: Lane::new(),
+            pipe: Lane::new(),
             pipe_bytes: 0,
             lost: BTreeSet::new(),
             order: 0,
@@ -124,6 +125,9 @@ impl Sender {
     pub fn write(&mut self, data: Payload) {
         self.told = self.told.saturating_sub(data.len());
         self.unsent_bytes += data.len();
+        if data.chunks().len() == 1 {
+            return self.unsent.push_back(data);
+        }
         for chunk in data.chunks() {
             let mut piece = Payload::new();
             piece.push(chunk.clone());
@@ -161,7 +165,7 @@ impl Sender {
         None
     }
     pub fn deadline(&self) -> Option<Instant> {
-        [self.timeout_at, self.probe_at].into_iter().flatten().min()
+        Instant::earliest([self.timeout_at, self.probe_at])
     }
 
     /// Takes an acknowledgment.
@@ -178,7 +182,8 @@ impl Sender {
         self.acknowledged = self.acknowledged.max(acknowledgment);
         let mut measured = None;
         for (start, end) in core::iter::once(cumulative).chain(segment.selective.ranges().iter().copied()) {
-            while let Some((&sequence, sent)) = self.flight.range(start..end.max(start)).next() {
+            while let Some((sequence, sent)) = self.flight.from(start) {
+                // Also where it begins beyond the end.
                 if sequence + sent.content.length() > end {
                     break;
                 }
@@ -224,7 +229,7 @@ impl Sender {
             self.timeouts += 1;
             self.round_trip.back_off();
             self.recovery = self.order;
-            self.lost.extend(core::mem::take(&mut self.pipe).into_values());
+            self.lost.extend(self.pipe.take_all().map(|(_, sequence)| sequence));
             self.pipe_bytes = 0;
             self.timeout_at = Some(now + self.round_trip.timeout());
         }
@@ -247,12 +252,12 @@ impl Sender {
     /// The next segment that may leave now.
     pub fn next_segment(&mut self, now: Instant) -> Option<Outgoing> {
         if let Some(&sequence) = self.lost.first() {
-            let length = self.flight.get(&sequence)?.content.length();
+            let length = self.flight.get(sequence)?.content.length();
             if !self.fits(length) {
                 return None;
             }
             self.lost.remove(&sequence);
-            let content = self.flight.remove(&sequence)?.content;
+            let content = self.flight.get(sequence)?.content.clone();
             self.transmit(now, content.clone(), true);
             return Some(content);
         }
@@ -295,15 +300,16 @@ impl Sender {
 
     fn restart_after_idle(&mut self, now: Instant) {
         if self.flight.is_empty() && now > self.last_sent {
-            let timeout = self.round_trip.timeout().as_nanos().max(1);
-            self.window.idle(((now - self.last_sent).as_nanos() / timeout) as u64);
+            let timeout = self.round_trip.timeout_ns().max(1);
+            self.window.idle(now.0.saturating_sub(self.last_sent.0) / timeout);
             self.last_sent = now;
         }
     }
 
     /// The first `length` unsent bytes.
     fn cut(&mut self, length: u64) -> Payload {
-        let mut out = Payload::new();
+        let whole = self.unsent.front().is_some_and(|front| front.len() == length);
+        let mut out = if whole { self.unsent.pop_front().unwrap_or_default() } else { Payload::new() };
         while out.len() < length {
             let Some(front) = self.unsent.front_mut() else { break };
             let left = length - out.len();
@@ -334,22 +340,21 @@ impl Sender {
 
     /// Takes a segment out of the books.
     fn remove(&mut self, sequence: u64) -> Option<Sent> {
-        let sent = self.flight.remove(&sequence)?;
-        if self.pipe.remove(&sent.order).is_some() {
+        let sent = self.flight.remove(sequence)?;
+        if self.pipe.remove(sent.order).is_some() {
             self.pipe_bytes -= sent.content.length();
         }
-        self.lost.remove(&sequence);
+        if !self.lost.is_empty() {
+            self.lost.remove(&sequence);
+        }
         Some(sent)
     }
 
     fn find_losses(&mut self) {
         let mut newest = 0;
-        while let Some(entry) = self.pipe.first_entry() {
-            if *entry.key() + REORDERING > self.delivered {
-                break;
-            }
-            let (order, sequence) = entry.remove_entry();
-            self.pipe_bytes -= self.flight.get(&sequence).map_or(0, |sent| sent.content.length());
+        while self.pipe.first().is_some_and(|(order, _)| order + REORDERING <= self.delivered) {
+            let Some((order, sequence)) = self.pipe.pop_first() else { break };
+            self.pipe_bytes -= self.flight.get(sequence).map_or(0, |sent| sent.content.length());
             self.lost.insert(sequence);
             newest = order;
         }

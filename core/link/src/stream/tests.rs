@@ -3,6 +3,7 @@
 use super::{Config, Congestion, Input, Output, Segment, StreamEnd};
 use crate::spec::{DirectionSpec, LinkSpec, Loss, Reorder, Window};
 use crate::{LinkDirection, UDP_IPV4_HEADERS};
+use alloc::boxed::Box;
 use alloc::vec::Vec;
 use farlink_base::{Bytes, DataRate, Duration, Instant, Payload, TimerQueue};
 use proptest::prelude::*;
@@ -16,7 +17,7 @@ struct Pair {
     now: Instant,
     ends: [StreamEnd; 2],
     directions: [LinkDirection; 2],
-    flying: TimerQueue<(usize, Segment)>,
+    flying: TimerQueue<(usize, Box<Segment>)>,
     user: [User; 2],
     segments: [u64; 2],
 }
@@ -268,7 +269,7 @@ fn a_refused_connection_is_closed_at_once() {
     let mut end = StreamEnd::new(Config::default());
     end.handle(Instant(0), Input::Connect, &mut out);
     let Some(Output::Transmit(syn)) = out.pop() else { panic!("a SYN") };
-    end.handle(Instant(9), Input::Segment(syn.refusal().unwrap()), &mut out);
+    end.handle(Instant(9), Input::Segment(syn.refusal().unwrap().into()), &mut out);
     assert!(matches!(out[..], [Output::Closed { error: true }]));
     assert!(end.is_over() && end.next_timeout().is_none());
 }

@@ -1,0 +1,97 @@
+//! A map whose keys come almost in order and go almost in order: what is in flight, by sequence
+//! number or by transmission. Its ends cost nothing; only what losses put between costs a search.
+
+use alloc::collections::VecDeque;
+
+/// Values by number, in order.
+#[derive(Clone, Debug)]
+pub(super) struct Lane<V> {
+    entries: VecDeque<(u64, V)>,
+}
+
+impl<V> Lane<V> {
+    pub fn new() -> Lane<V> {
+        Lane { entries: VecDeque::new() }
+    }
+    pub fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+    /// Puts a value in; one with the same key goes.
+    pub fn insert(&mut self, key: u64, value: V) {
+        if self.entries.back().is_none_or(|(last, _)| *last < key) {
+            return self.entries.push_back((key, value));
+        }
+        match self.place(key) {
+            Ok(place) => self.entries[place].1 = value,
+            Err(place) => self.entries.insert(place, (key, value)),
+        }
+    }
+    pub fn get(&self, key: u64) -> Option<&V> {
+        self.place(key).ok().map(|place| &self.entries[place].1)
+    }
+    pub fn remove(&mut self, key: u64) -> Option<V> {
+        let place = self.place(key).ok()?;
+        self.entries.remove(place).map(|(_, value)| value)
+    }
+    /// The first entry.
+    pub fn first(&self) -> Option<(u64, &V)> {
+        self.entries.front().map(|(key, value)| (*key, value))
+    }
+    pub fn pop_first(&mut self) -> Option<(u64, V)> {
+        self.entries.pop_front()
+    }
+    /// The first entry with this key or a later one.
+    pub fn from(&self, key: u64) -> Option<(u64, &V)> {
+        let (Ok(place) | Err(place)) = self.place(key);
+        self.entries.get(place).map(|(key, value)| (*key, value))
+    }
+    /// Takes everything, in order.
+    pub fn take_all(&mut self) -> impl Iterator<Item = (u64, V)> + '_ {
+        self.entries.drain(..)
+    }
+
+    fn place(&self, key: u64) -> Result<usize, usize> {
+        match self.entries.front() {
+            None => Err(0),
+            Some((first, _)) if key <= *first => {
+                if key == *first {
+                    Ok(0)
+                } else {
+                    Err(0)
+                }
+            }
+            Some(_) => self.entries.binary_search_by_key(&key, |(key, _)| *key),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::collections::BTreeMap;
+    use alloc::vec::Vec;
+    use farlink_base::Rng;
+
+    #[test]
+    fn it_does_what_a_sorted_map_does() {
+        let (mut lane, mut model, mut rng) = (Lane::new(), BTreeMap::new(), Rng::new(3));
+        for step in 0..20_000u64 {
+            // Mostly beyond the last, sometimes between.
+            let key = if rng.below(4) > 0 { step } else { step.saturating_sub(rng.below(40)) };
+            match rng.below(8) {
+                0..=3 => {
+                    lane.insert(key, step);
+                    model.insert(key, step);
+                }
+                4 => assert_eq!(lane.remove(key), model.remove(&key)),
+                5 | 6 => assert_eq!(lane.pop_first(), model.pop_first()),
+                _ => assert_eq!(lane.from(key), model.range(key..).next().map(|(key, value)| (*key, value))),
+            }
+            assert_eq!(lane.get(key), model.get(&key));
+            assert_eq!(lane.first(), model.first_key_value().map(|(key, value)| (*key, value)));
+            assert_eq!(lane.is_empty(), model.is_empty());
+        }
+        assert_eq!(lane.take_all().collect::<Vec<_>>(), model.into_iter().collect::<Vec<_>>());
+        assert!(lane.is_empty());
+    }
+}

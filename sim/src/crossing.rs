@@ -6,7 +6,7 @@ use crate::messages::{Framing, Messages, Output, Place, Token};
 use crate::world::{Happening, Queue};
 use farlink_base::layer::{SendId, Ticket};
 use farlink_base::{BundleMeta, Duration, Hop, Instant, LinkId, Refusal, TimerKey};
-use farlink_scenario::Scenario;
+use farlink_scenario::{LayerInfo, Scenario};
 use farlink_stack::Input;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -16,6 +16,8 @@ struct Flight {
     /// Who sends it, and under which number.
     from: usize,
     id: SendId,
+    /// Over which link of the scenario.
+    cable: usize,
     bundle: Arc<BundleMeta>,
     hop: Box<Hop>,
     /// When its last bit left.
@@ -35,6 +37,8 @@ struct At {
 pub(crate) struct Crossings {
     messages: Messages,
     ends: Vec<[At; 2]>,
+    /// The layer each link stands for.
+    layers: Vec<&'static LayerInfo>,
     alarms: Vec<[Option<TimerKey>; 2]>,
     flights: BTreeMap<u64, Flight>,
     last: u64,
@@ -53,6 +57,7 @@ impl Crossings {
         Crossings {
             messages,
             ends: (0..scenario.links.len()).map(at).collect(),
+            layers: scenario.links.iter().map(|link| link.layer.kind).collect(),
             alarms: vec![[None; 2]; scenario.links.len()],
             flights: BTreeMap::new(),
             last: 0,
@@ -87,7 +92,7 @@ impl Crossings {
             todo.push_back((node, Input::MessageReady { link, ready: false }));
             return;
         }
-        let flight = Flight { from: node, id, bundle, hop, left: now, light: Duration::ZERO };
+        let flight = Flight { from: node, id, cable: place.link, bundle, hop, left: now, light: Duration::ZERO };
         self.flights.insert(self.last, flight);
         todo.push_back((node, Input::MessageReady { link, ready: false }));
         self.set_alarm(place, queue);
@@ -136,9 +141,12 @@ impl Crossings {
         let (bundle, hop) = (flight.bundle.clone(), flight.hop.clone());
         todo.push_back((at.node, Input::Message { link: at.link, ticket: Ticket(token.0), bundle, hop }));
     }
-    /// The node that got a bundle has judged it: the answer travels back.
+    /// The node that got a bundle has judged it: the answer travels back, in the words of the link's
+    /// layer. A copy that was no news comes back as one, with its labels.
     pub fn judged(&mut self, now: Instant, ticket: Ticket, result: Result<(), Refusal>, queue: &mut Queue) {
         let Some(flight) = self.flights.remove(&ticket.0) else { return };
+        let layer = self.layers[flight.cable];
+        let result = result.or_else(|why| if why == Refusal::Duplicate { Err(why) } else { layer.told(why) });
         let done = Input::MessageDone { id: flight.id, result: result.map_err(Some) };
         queue.arm(now + flight.light, Happening::Tell(flight.from, Box::new(done)));
     }

@@ -316,8 +316,8 @@ impl Import {
     /// What follows from the verdicts, once they are enough. `Ok`: the red part is kept, and these
     /// checkpoints can be answered; `Err`: cancel, and whether trying again could help.
     pub(super) fn judge(&mut self) -> Option<Result<Vec<Asked>, bool>> {
-        let kept = |v: &Result<(), Refusal>| matches!(v, Ok(()) | Err(Refusal::Duplicate | Refusal::Expired));
-        let final_ = |v: &Result<(), Refusal>| matches!(v, Err(Refusal::NotAcceptable | Refusal::TooLarge));
+        let kept = |v: &Result<(), Refusal>| v.is_ok() || v.is_err_and(is_as_good_as_kept);
+        let final_ = |v: &Result<(), Refusal>| v.is_err_and(is_final);
         let decided = self.offered.iter().all(|o| o.verdict.is_some());
         let receiving = self.stage == Stage::Receiving;
         if !decided && !receiving {
@@ -371,6 +371,15 @@ impl Import {
         self.red.clear();
         self.green = None;
     }
+}
+
+/// Refused, and its sender need not keep it.
+pub(super) fn is_as_good_as_kept(reason: Refusal) -> bool {
+    matches!(reason, Refusal::Duplicate | Refusal::Expired)
+}
+/// Refused, and trying again does not help.
+pub(super) fn is_final(reason: Refusal) -> bool {
+    matches!(reason, Refusal::NotAcceptable | Refusal::TooLarge)
 }
 
 #[cfg(test)]

@@ -3,6 +3,7 @@
 
 use super::engine::{Cancelled, Ltp};
 use super::export::{Cutting, Export, Reported};
+use super::import::{is_as_good_as_kept, is_final};
 use super::segment::{Body, Claims, Head, Segment, SessionId, kind, reason};
 use super::source::{Given, Source};
 use super::span::{Control, Pending, Span, Trains, tell};
@@ -34,6 +35,14 @@ fn refusal(cancel_reason: u8) -> Option<Refusal> {
         reason::USER | reason::UNREACHABLE => Some(Refusal::NotAcceptable),
         _ => None,
     }
+}
+
+/// What the sender of a bundle hears when it is refused for this reason: cancel segments have few words.
+pub fn told(why: Refusal) -> Result<(), Refusal> {
+    if is_as_good_as_kept(why) {
+        return Ok(());
+    }
+    refusal(if is_final(why) { reason::USER } else { reason::SYSTEM }).map_or(Ok(()), Err)
 }
 
 impl Ltp {

@@ -71,9 +71,9 @@ pub(crate) fn framing(layer: &Layer) -> Framing {
     match layer.kind.medium {
         Medium::Datagrams => {
             let datagram = ltp_settings(layer).datagram_bytes;
-            crossing::framing(u64::from(datagram.max(64)) - LTP_HEADER, headers + LTP_HEADER)
+            crossing::framing(layer.kind, u64::from(datagram.max(64)) - LTP_HEADER, headers + LTP_HEADER)
         }
-        Medium::Streams => crossing::framing(TCP_SEGMENT, TCP_HEADERS),
+        Medium::Streams => crossing::framing(layer.kind, TCP_SEGMENT, TCP_HEADERS),
     }
 }
 

@@ -39,6 +39,8 @@ pub(crate) struct Crossings {
     ends: Vec<[At; 2]>,
     /// The layer each link stands for.
     layers: Vec<&'static LayerInfo>,
+    /// What each end sends, or sent last.
+    sending: Vec<[u64; 2]>,
     alarms: Vec<[Option<TimerKey>; 2]>,
     flights: BTreeMap<u64, Flight>,
     last: u64,
@@ -58,6 +60,7 @@ impl Crossings {
             messages,
             ends: (0..scenario.links.len()).map(at).collect(),
             layers: scenario.links.iter().map(|link| link.layer.kind).collect(),
+            sending: vec![[0; 2]; scenario.links.len()],
             alarms: vec![[None; 2]; scenario.links.len()],
             flights: BTreeMap::new(),
             last: 0,
@@ -94,8 +97,32 @@ impl Crossings {
         }
         let flight = Flight { from: node, id, cable: place.link, bundle, hop, left: now, light: Duration::ZERO };
         self.flights.insert(self.last, flight);
+        self.sending[place.link][place.end] = self.last;
         todo.push_back((node, Input::MessageReady { link, ready: false }));
         self.set_alarm(place, queue);
+    }
+    /// A node takes a bundle back. One that has left, or cannot be stopped, is answered by its neighbour.
+    pub fn cancel(
+        &mut self,
+        now: Instant,
+        (node, place, id): (usize, Place, SendId),
+        queue: &mut Queue,
+        todo: &mut VecDeque<(usize, Input)>,
+    ) {
+        let token = Token(self.sending[place.link][place.end]);
+        if !self.flights.get(&token.0).is_some_and(|flight| flight.from == node && flight.id == id) {
+            return;
+        }
+        let mut said = std::mem::take(&mut self.said);
+        self.messages.cancel(now, place, token, &mut said);
+        let stopped = !said.is_empty();
+        for output in said.drain(..) {
+            self.follow(now, output, queue, todo);
+        }
+        self.said = said;
+        if stopped {
+            self.wake(now, place, queue, todo);
+        }
     }
     /// A deadline of one end of a link.
     pub fn wake(&mut self, now: Instant, place: Place, queue: &mut Queue, todo: &mut VecDeque<(usize, Input)>) {
@@ -168,7 +195,7 @@ impl Crossings {
 }
 
 /// What bundles weigh on a link: the packets a layer would cut them into.
-pub(crate) const fn framing(payload_bytes: u64, header_bytes: u64) -> Framing {
+pub(crate) const fn framing(layer: &LayerInfo, payload_bytes: u64, header_bytes: u64) -> Framing {
     // A layer beneath is thought to repair losses.
-    Framing { payload_bytes, header_bytes, losses: false }
+    Framing { payload_bytes, header_bytes, losses: false, outlives: layer.outlives, stops: layer.stops }
 }

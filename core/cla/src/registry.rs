@@ -4,7 +4,7 @@
 use crate::{ltp, tcpcl_v4};
 use alloc::vec::Vec;
 use core::fmt;
-use farlink_base::{Refusal, Setting, settings};
+use farlink_base::{Duration, Refusal, Setting, settings};
 
 pub use farlink_base::layer::Medium;
 
@@ -22,6 +22,10 @@ pub struct LayerInfo {
     settings: fn() -> Vec<Setting>,
     link_settings: fn() -> Vec<Setting>,
     told: fn(Refusal) -> Result<(), Refusal>,
+    /// How long its link may be down until what was under way begins anew.
+    pub outlives: Duration,
+    /// Whether a sender can stop what is under way.
+    pub stops: bool,
 }
 
 /// All layers.
@@ -34,6 +38,8 @@ pub const LAYERS: &[LayerInfo] = &[
         settings: || settings(ltp::PARAMS),
         link_settings: || settings(ltp::LINK_PARAMS),
         told: ltp::told,
+        outlives: Duration::MAX,
+        stops: true,
     },
     LayerInfo {
         name: "tcpclv4",
@@ -43,6 +49,8 @@ pub const LAYERS: &[LayerInfo] = &[
         settings: || settings(tcpcl_v4::PARAMS),
         link_settings: || settings(tcpcl_v4::LINK_PARAMS),
         told: tcpcl_v4::told,
+        outlives: tcpcl_v4::PARK,
+        stops: false,
     },
 ];
 

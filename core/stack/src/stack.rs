@@ -226,7 +226,7 @@ impl Stack {
             }
             Work::Send(departure) => self.send(departure, out),
             Work::Deliver(output, payload) => self.read(Waiting::Delivery(output), payload),
-            Work::Cancel(link, id) => self.cancel(link, id),
+            Work::Cancel(link, id) => self.cancel(link, id, out),
             Work::Down(link) => {
                 let mut todo = Vec::new();
                 self.outgoing.down(link, &mut todo);
@@ -311,15 +311,19 @@ impl Stack {
         self.work.extend(loads.into_iter().map(|(load, payload)| Work::Store(store::Input::Load { load, payload })));
     }
     /// What its layer does not have yet is forgotten here; else the layer is asked.
-    fn cancel(&mut self, link: LinkId, id: layer::SendId) {
+    fn cancel<S: Sink<Output>>(&mut self, link: LinkId, id: layer::SendId, out: &mut S) {
         let (mut loads, mut todo) = (Vec::new(), Vec::new());
         let here = self.reads.cancel(id, &mut loads) || self.outgoing.cancel(link, id, &mut todo);
         self.load(loads);
         departed(todo, &mut self.work, &self.link_layer);
-        self.work.push_back(match here {
-            true => Work::Agent(farlink_bpa::Input::SendFailed { id, refused: None }),
-            false => Work::Layer(layer_of(&self.link_layer, link), layer::Input::CancelSend { link, id }),
-        });
+        let layer = layer_of(&self.link_layer, link);
+        if here {
+            return self.work.push_back(Work::Agent(farlink_bpa::Input::SendFailed { id, refused: None }));
+        }
+        if matches!(self.layers.get(usize::from(layer.0)), Some(Layer::Message)) {
+            return out.push(Output::MessageCancel { link, id });
+        }
+        self.work.push_back(Work::Layer(layer, layer::Input::CancelSend { link, id }));
     }
 
     /// The bundle crosses as it is; a piece of it becomes a bundle of its own.

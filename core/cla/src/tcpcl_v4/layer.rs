@@ -14,7 +14,7 @@ use farlink_base::{Duration, Event, EventClass, Instant, LinkId, Payload, Sink, 
 
 /// A link that is down this long gives up what is under way: TCP would come back from a longer
 /// silence with its timers backed off by as much again.
-const PARK: Duration = Duration::from_secs(5);
+pub const PARK: Duration = Duration::from_secs(5);
 
 /// What a timer is for.
 #[derive(Clone, Copy, Debug)]

@@ -17,7 +17,7 @@ mod peers;
 mod session;
 mod wire;
 
-pub use layer::{TcpclV4, Usage};
+pub use layer::{PARK, TcpclV4, Usage};
 pub use params::{LINK_PARAMS, PARAMS};
 pub use wire::told;
 

@@ -355,7 +355,10 @@ impl Line {
             }
             Output::App(AppOutput::Registered { result, .. }) => assert!(result.is_ok()),
             Output::Event(event) => self.events.push((node, event)),
-            Output::StartTls { .. } | Output::Message { .. } | Output::MessageVerdict { .. } => {
+            Output::StartTls { .. }
+            | Output::Message { .. }
+            | Output::MessageCancel { .. }
+            | Output::MessageVerdict { .. } => {
                 panic!("no layer was told to")
             }
         }

@@ -245,8 +245,9 @@ impl ConvergenceLayer for Ltp {
             Input::Hold { ticket } => self.hold(ticket, true, out),
             Input::Resume { ticket } => self.hold(ticket, false, out),
             Input::Shutdown => self.shutdown(out),
-            // LTP has no streams.
-            Input::StreamOpened { .. }
+            // LTP has no streams, and no sessions that outlast a block.
+            Input::CloseLink { .. }
+            | Input::StreamOpened { .. }
             | Input::StreamData { .. }
             | Input::StreamWritable { .. }
             | Input::Secured { .. }

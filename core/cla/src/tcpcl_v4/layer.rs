@@ -348,6 +348,7 @@ impl TcpclV4 {
     fn on_link(&mut self, now: Instant, link_id: LinkId, state: LinkState, out: &mut impl Sink<Output>) {
         let Some(link) = self.links.get_mut(&link_id) else { return };
         let before = core::mem::replace(&mut link.state, state);
+        link.closed &= !(state.transmit || state.receive);
         let resumed = (state.transmit && !before.transmit) || (state.receive && !before.receive);
         if state.transmit {
             if let Some(timer) = link.park.take() {
@@ -469,6 +470,7 @@ impl ConvergenceLayer for TcpclV4 {
             Input::SendMore { link, id, from, part } => self.on_more(now, link, id, from, &part, out),
             Input::SendBroken { link, id } => self.on_broken(now, link, id, out),
             Input::CancelSend { link, id } => self.on_cancel(link, id, out),
+            Input::CloseLink { link } => self.close_link(now, link, out),
             Input::RemoveLink { link } => self.remove_link(now, link, out),
             Input::Accepted { ticket } => self.on_verdict(now, ticket, Ok(()), out),
             Input::Refused { ticket, reason } => self.on_verdict(now, ticket, Err(refuse_code(reason)), out),

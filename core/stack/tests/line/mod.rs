@@ -420,6 +420,10 @@ impl Line {
     pub fn run(&mut self, duration: Duration) {
         self.run_until(duration, |_| false);
     }
+    /// Open streams of a node.
+    pub fn streams(&self, node: usize) -> usize {
+        self.ends.keys().filter(|(of, _)| *of == node).count()
+    }
     pub fn register(&mut self, node: usize) {
         let endpoint = EndpointId::ipn(node as u64 + 1, 1);
         self.tell(node, Input::App(AppInput::Register { registration: RegistrationId(1), endpoint, window: 4 }));

@@ -41,6 +41,8 @@ pub(crate) enum Work {
     Deliver(AppOutput, Payload),
     /// Take a transmission back.
     Cancel(LinkId, layer::SendId),
+    /// The layer goes on with a transmission that was taken back, unless it is over by now.
+    Rescue(layer::SendId),
     /// A link went down.
     Down(LinkId),
     Put(BundleHandle, IndexEntry, Arc<BundleMeta>),
@@ -227,6 +229,11 @@ impl Stack {
             Work::Send(departure) => self.send(departure, out),
             Work::Deliver(output, payload) => self.read(Waiting::Delivery(output), payload),
             Work::Cancel(link, id) => self.cancel(link, id, out),
+            Work::Rescue(id) => {
+                if let Some((load, payload)) = self.outgoing.rescue(id) {
+                    self.step_store(now, store::Input::Load { load, payload }, out);
+                }
+            }
             Work::Down(link) => {
                 let mut todo = Vec::new();
                 self.outgoing.down(link, &mut todo);
@@ -323,7 +330,9 @@ impl Stack {
         if matches!(self.layers.get(usize::from(layer.0)), Some(Layer::Message)) {
             return out.push(Output::MessageCancel { link, id });
         }
-        self.work.push_back(Work::Layer(layer, layer::Input::CancelSend { link, id }));
+        // What goes on to its end is read before the store forgets it.
+        self.work.push_front(Work::Rescue(id));
+        self.work.push_front(Work::Layer(layer, layer::Input::CancelSend { link, id }));
     }
 
     /// The bundle crosses as it is; a piece of it becomes a bundle of its own.

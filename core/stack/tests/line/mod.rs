@@ -159,6 +159,8 @@ pub struct Line {
     pub events: Vec<(usize, Event)>,
     /// Bytes that came to each node from its neighbours.
     pub heard: Vec<u64>,
+    /// Streams asked for.
+    pub connects: usize,
     memory: Memory,
     out: Vec<Output>,
 }
@@ -209,6 +211,7 @@ impl Line {
             runs: 0,
             pending: BTreeMap::new(),
             order: 0,
+            connects: 0,
             ends: BTreeMap::new(),
             delivered: Vec::new(),
             accepted: 0,
@@ -299,6 +302,7 @@ impl Line {
                 }
             }
             Output::StreamConnect { layer, stream, link } => {
+                self.connects += 1;
                 let peer = self.peer(node, link);
                 if self.nodes[peer].is_none() {
                     return self.later(DELAY * 2, node, Input::StreamClosed { stream, error: true });

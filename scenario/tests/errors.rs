@@ -121,6 +121,19 @@ fn a_run_takes_time_and_its_traffic_begins_before_it_ends() {
 }
 
 #[test]
+fn a_control_that_needs_an_oracle_is_a_mistake_outside_simulations() {
+    let choose = |control: &str| {
+        let text = GOOD.replacen("id = \"ipn:2.0\"", &format!("id = \"ipn:2.0\"\ncontrol = \"{control}\""), 1);
+        Scenario::parse(&text).expect("a simulation has one").needs_oracle()
+    };
+    let error = choose("afner").expect("nodes have none").to_string();
+    for part in ["node[b].control: `afner`", "only a simulator has", "hint: use one of none, drop-oldest"] {
+        assert!(error.contains(part), "{error:?} lacks {part:?}");
+    }
+    assert_eq!(choose("drop-oldest"), None);
+}
+
+#[test]
 fn contacts_are_checked_against_links_and_each_other() {
     let with = |contacts: &str| errors(&format!("{GOOD}{contacts}"));
     let contact = |s: &str, e: &str| format!("[[contact]]\nlink = \"ab\"\nstart = \"{s}\"\nend = \"{e}\"\n");

@@ -4,6 +4,7 @@ use crate::cable::Cable;
 use crate::crossing;
 use crate::messages::Framing;
 use crate::node::{NodeLink, SimulatedNode};
+use crate::oracle::Network;
 use crate::world::End;
 use farlink_base::{Clock, ConfigError, DtnTime, Instant, LayerId, LinkId, NodeId, Rng, apply_settings};
 use farlink_bundle::{CrcType, EndpointId};
@@ -30,6 +31,8 @@ pub(crate) fn nodes(scenario: &Scenario) -> Result<Vec<SimulatedNode>, ConfigErr
     let mut plan = scenario.contact_plan();
     plan.epoch = clock(scenario).utc;
     let plan = Arc::new(PlanIndex::new(plan));
+    // Where one policy asks, all nodes tell.
+    let oracle = scenario.needs_oracle().map(|_| Network::default());
     let node = |index: usize| {
         let (config, ends) = node_config(scenario, index, plan.clone())?;
         let layers: Vec<LayerId> = config.links.iter().map(|l| LayerId(l.layer as u16)).collect();
@@ -39,7 +42,11 @@ pub(crate) fn nodes(scenario: &Scenario) -> Result<Vec<SimulatedNode>, ConfigErr
             layer,
             peer: (end.peer_address, end.port).into(),
         });
-        Ok(SimulatedNode::new(Stack::new(config)?, links.collect()))
+        let mut stack = Stack::new(config)?;
+        if let Some(oracle) = &oracle {
+            stack.set_oracle(Box::new(oracle.clone()));
+        }
+        Ok(SimulatedNode::new(stack, links.collect()))
     };
     (0..scenario.nodes.len()).map(node).collect()
 }

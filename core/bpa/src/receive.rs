@@ -255,6 +255,9 @@ impl Agent {
         let handle = self.book.keep(new);
         if let Some(held) = self.book.get(handle) {
             self.memory.come(held);
+            if let Some(oracle) = self.policies.oracle().filter(|_| !held.flags.has(Flags::VIRTUAL)) {
+                oracle.kept(held.bundle.id);
+            }
         }
         self.event_seen(handle, out);
         handle

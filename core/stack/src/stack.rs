@@ -123,6 +123,11 @@ impl Stack {
         })
     }
 
+    /// Knowledge no node can have, for policies registered for it; simulations only.
+    pub fn set_oracle(&mut self, oracle: Box<dyn farlink_bpa::Oracle + Send>) {
+        self.agent.set_oracle(oracle);
+    }
+
     /// When to call with [`Input::Wake`] at the latest.
     pub fn next_timeout(&self) -> Option<Instant> {
         let machines = self.layers.iter().filter_map(Layer::next_timeout);

@@ -159,8 +159,8 @@ fn policy(
     let chosen = reader.text("name").unwrap_or_default();
     if known.clone().any(|(policy, oracle)| oracle && policy == chosen) {
         let real: Vec<&str> = known.filter(|(_, oracle)| !oracle).map(|(policy, _)| policy).collect();
-        let why = format!("`{chosen}` needs knowledge of the whole network, which only a simulator has");
-        reader.fail("name", why, format!("use one of {}; or run `{chosen}` in `farlink run`", real.join(", ")));
+        let error = ConfigError::needs_oracle(String::new(), &chosen, &real);
+        reader.fail("name", error.expected, error.hint);
     }
     (chosen, params)
 }

@@ -97,3 +97,15 @@ fn what_a_neighbour_cannot_take_stays_is_tried_ever_more_rarely_and_holds_up_not
         assert!(apart.is_some_and(|ms| ms < 1500), "{layer}: {apart:?}\n{full:?}\n{message:?}");
     }
 }
+
+/// One session carries many, and has one verdict: the large are not lost with it, nor the small held up.
+#[test]
+fn what_is_refused_in_a_block_with_others_is_refused_alone() {
+    let mut scenario = scenario("ltp", Fidelity::Full);
+    let layer = &mut scenario.links[0].layer;
+    layer.settings = vec![("aggregate", 400_000), ("aggregate_wait", 2_000_000_000)];
+    let (outcome, seen) = World::new(&scenario, Seen::default()).unwrap().run();
+    assert_eq!([0, 1].map(|of| outcome.traffic[of].delivered), [0, 20], "{outcome:?}");
+    assert_eq!((seen.expired.len(), seen.heard), (3, seen.left.len()), "kept and told of: {seen:?}");
+    assert!(seen.refused.len() > seen.left.len(), "in the block, and alone: {seen:?}");
+}

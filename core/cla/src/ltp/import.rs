@@ -328,7 +328,9 @@ impl Import {
         if verdicts().any(|v| !kept(v) && !final_(v)) {
             return Some(Err(true));
         }
-        if decided && verdicts().all(final_) {
+        // One among others that is malformed may go; one that is too large here is its sender's to keep.
+        let large = |v: &Result<(), Refusal>| *v == Err(Refusal::TooLarge);
+        if decided && (verdicts().all(final_) || verdicts().any(large)) {
             return Some(Err(false));
         }
         if self.stage != Stage::Offered {
@@ -449,6 +451,7 @@ mod tests {
         for (verdicts, want) in [
             ([Ok(()), Err(Refusal::NoResources)], Some(true)),
             ([Err(Refusal::NotAcceptable), Err(Refusal::TooLarge)], Some(false)),
+            ([Ok(()), Err(Refusal::TooLarge)], Some(false)),
             ([Ok(()), Err(Refusal::NotAcceptable)], None),
             ([Err(Refusal::Duplicate), Err(Refusal::Duplicate)], None),
         ] {

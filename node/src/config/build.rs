@@ -239,7 +239,7 @@ mod tests {
             assert!(said.contains(&expected), "{said}");
             let hint = said.split_once("hint: use one of ").expect("what to use instead").1;
             assert!(
-                hint.contains("drop-oldest") && hint.ends_with(&format!("or run `{name}` in `farlink run`")),
+                hint.contains("drop-oldest") && hint.ends_with(&format!("or run `{name}` in `farlink run --in sim`")),
                 "{said}"
             );
         }

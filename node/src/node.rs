@@ -126,7 +126,7 @@ impl Sink<Output> for Io {
             }
             Output::App(output) => self.apps.on_output(output, self.now, &mut self.inputs),
             Output::Event(event) => self.events.push(self.now, event),
-            Output::Message { .. } | Output::MessageVerdict { .. } => {}
+            Output::Message { .. } | Output::MessageCancel { .. } | Output::MessageVerdict { .. } => {}
         }
     }
     fn wants(&self, class: EventClass) -> bool {

@@ -10,6 +10,7 @@ mod docs;
 pub mod keys;
 mod layers;
 mod names;
+mod oracle;
 mod parse;
 mod parse_contact;
 mod parse_link;

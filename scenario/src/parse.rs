@@ -44,9 +44,13 @@ fn read(errors: &Errors<'_>, root: &DeTable<'_>, text: &str, folder: &Path) -> O
     Reader::check_keys(errors, "", root, &[&keys::SCENARIO]);
     let top = Reader::new(errors, &keys::SCENARIO, vec![(String::new(), root)]);
     let name = top.name("name").unwrap_or_default();
-    let duration = top.duration("duration").unwrap_or_default();
+    let given = top.duration("duration");
+    let duration = given.unwrap_or_default();
     if duration > Duration::from_secs(200 * 366 * 86_400) {
         top.fail("duration", "at most 200 years", "");
+    }
+    if given.is_some_and(|duration| duration.is_zero()) {
+        top.fail("duration", "a run that takes no time", "write how long it may take at most, e.g. \"10 min\"");
     }
     let nodes = crate::parse_node::nodes(&top);
     let names = Names::new(nodes.iter().map(|n| n.name.as_str()));
@@ -60,7 +64,7 @@ fn read(errors: &Errors<'_>, root: &DeTable<'_>, text: &str, folder: &Path) -> O
         stop_when_delivered: top.flag("stop_when_delivered").unwrap_or(true),
         fidelity: if top.choice("fidelity") == Some(0) { Fidelity::Message } else { Fidelity::Full },
         epoch,
-        traffic: crate::parse_traffic::traffic(&top, &nodes, &names, folder),
+        traffic: crate::parse_traffic::traffic(&top, duration, &nodes, &names, folder),
         nodes,
         links,
         contacts: Vec::new(),

@@ -3,7 +3,7 @@
 use crate::keys;
 use crate::names::Names;
 use crate::types::{Node, Pace, SizeRange, Traffic, TrafficKind};
-use farlink_base::{DataVolume, Priority};
+use farlink_base::{DataVolume, Duration, Priority};
 use farlink_config::{Input, Reader, Value};
 use std::collections::HashMap;
 use std::path::Path;
@@ -14,7 +14,7 @@ const FIRST_SERVICE: usize = 1000;
 /// Echo (draft-taylor-dtn-echo-service).
 const ECHO_SERVICE: u32 = 128;
 
-pub fn traffic(top: &Reader<'_>, nodes: &[Node], names: &Names, folder: &Path) -> Vec<Traffic> {
+pub fn traffic(top: &Reader<'_>, duration: Duration, nodes: &[Node], names: &Names, folder: &Path) -> Vec<Traffic> {
     // Which entry a service of a node belongs to.
     let mut taken: HashMap<(usize, u32), usize> = HashMap::new();
     let mut list: Vec<Traffic> = Vec::new();
@@ -30,6 +30,13 @@ pub fn traffic(top: &Reader<'_>, nodes: &[Node], names: &Names, folder: &Path) -
         let name = reader.name("name");
         let service = reader.count("service");
         let start = reader.duration("start").unwrap_or_default();
+        if start >= duration && !duration.is_zero() {
+            reader.fail(
+                "start",
+                "begins when the run is over",
+                "start it earlier, or give the run a longer `duration`",
+            );
+        }
         let lifetime = reader.duration("lifetime");
         let priority = reader.choice("priority");
         let window = reader.count("window").unwrap_or(0) as u32;

@@ -106,6 +106,34 @@ fn text_that_is_not_toml_says_where() {
 }
 
 #[test]
+fn a_run_takes_time_and_its_traffic_begins_before_it_ends() {
+    for none in ["0 s", "0 min"] {
+        one_error("\"10 s\"", &format!("\"{none}\""), &["duration (line 3)", "takes no time", "hint: "]);
+    }
+    for absurd in ["-1 s", "300 a", "1e300 s", "NaN s", "inf s"] {
+        one_error("\"10 s\"", &format!("\"{absurd}\""), &["duration (line 3)"]);
+    }
+    for late in ["10 s", "1 h"] {
+        let start = format!("to = \"b\"\nstart = \"{late}\"");
+        one_error("to = \"b\"", &start, &["traffic[1].start (line 18)", "when the run is over", "`duration`"]);
+    }
+    assert!(errors(&GOOD.replace("to = \"b\"", "to = \"b\"\nstart = \"9999 ms\"")).is_empty());
+}
+
+#[test]
+fn a_control_that_needs_an_oracle_is_a_mistake_outside_simulations() {
+    let choose = |control: &str| {
+        let text = GOOD.replacen("id = \"ipn:2.0\"", &format!("id = \"ipn:2.0\"\ncontrol = \"{control}\""), 1);
+        Scenario::parse(&text).expect("a simulation has one").needs_oracle()
+    };
+    let error = choose("afner").expect("nodes have none").to_string();
+    for part in ["node[b].control: `afner`", "only a simulator has", "hint: use one of none, drop-oldest"] {
+        assert!(error.contains(part), "{error:?} lacks {part:?}");
+    }
+    assert_eq!(choose("drop-oldest"), None);
+}
+
+#[test]
 fn contacts_are_checked_against_links_and_each_other() {
     let with = |contacts: &str| errors(&format!("{GOOD}{contacts}"));
     let contact = |s: &str, e: &str| format!("[[contact]]\nlink = \"ab\"\nstart = \"{s}\"\nend = \"{e}\"\n");

@@ -4,6 +4,7 @@ use crate::cable::Cable;
 use crate::crossing;
 use crate::messages::Framing;
 use crate::node::{NodeLink, SimulatedNode};
+use crate::oracle::Network;
 use crate::world::End;
 use farlink_base::{Clock, ConfigError, DtnTime, Instant, LayerId, LinkId, NodeId, Rng, apply_settings};
 use farlink_bundle::{CrcType, EndpointId};
@@ -31,6 +32,8 @@ pub(crate) fn nodes(scenario: &Scenario) -> Result<Vec<SimulatedNode>, ConfigErr
     let mut plan = scenario.contact_plan();
     plan.epoch = clock(scenario).utc;
     let plan = Arc::new(PlanIndex::new(plan));
+    // Where one policy asks, all nodes tell.
+    let oracle = scenario.needs_oracle().map(|_| Network::default());
     let node = |index: usize| {
         let (config, ends) = node_config(scenario, index, plan.clone())?;
         let layers = scenario.layers_of(index);
@@ -40,7 +43,11 @@ pub(crate) fn nodes(scenario: &Scenario) -> Result<Vec<SimulatedNode>, ConfigErr
             layer: LayerId(layers.iter().position(|layer| layer.links.contains(&end.link)).unwrap_or(0) as u16),
             peer: (end.peer_address, end.port).into(),
         });
-        Ok(SimulatedNode::new(Stack::new(config)?, links.collect()))
+        let mut stack = Stack::new(config)?;
+        if let Some(oracle) = &oracle {
+            stack.set_oracle(Box::new(oracle.clone()));
+        }
+        Ok(SimulatedNode::new(stack, links.collect()))
     };
     (0..scenario.nodes.len()).map(node).collect()
 }
@@ -74,9 +81,9 @@ pub(crate) fn framing(layer: &Layer) -> Framing {
     match layer.kind.medium {
         Medium::Datagrams => {
             let datagram = ltp_settings(layer).datagram_bytes;
-            crossing::framing(u64::from(datagram.max(64)) - LTP_HEADER, headers + LTP_HEADER)
+            crossing::framing(layer.kind, u64::from(datagram.max(64)) - LTP_HEADER, headers + LTP_HEADER)
         }
-        Medium::Streams => crossing::framing(TCP_SEGMENT, TCP_HEADERS),
+        Medium::Streams => crossing::framing(layer.kind, TCP_SEGMENT, TCP_HEADERS),
     }
 }
 

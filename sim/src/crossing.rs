@@ -6,18 +6,18 @@ use crate::messages::{Framing, Messages, Output, Place, Token};
 use crate::world::{Happening, Queue};
 use farlink_base::layer::{SendId, Ticket};
 use farlink_base::{BundleMeta, Duration, Hop, Instant, LinkId, Refusal, TimerKey};
-use farlink_scenario::Scenario;
+use farlink_scenario::{LayerInfo, Scenario};
 use farlink_stack::Input;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 /// One bundle on its way.
 struct Flight {
-    /// Over which link.
-    link: usize,
     /// Who sends it, and under which number.
     from: usize,
     id: SendId,
+    /// Over which link of the scenario.
+    cable: usize,
     bundle: Arc<BundleMeta>,
     hop: Box<Hop>,
     /// When its last bit left.
@@ -37,6 +37,10 @@ struct At {
 pub(crate) struct Crossings {
     messages: Messages,
     ends: Vec<[At; 2]>,
+    /// The layer each link stands for.
+    layers: Vec<&'static LayerInfo>,
+    /// What each end sends, or sent last.
+    sending: Vec<[u64; 2]>,
     alarms: Vec<[Option<TimerKey>; 2]>,
     flights: BTreeMap<u64, Flight>,
     last: u64,
@@ -57,6 +61,8 @@ impl Crossings {
         Crossings {
             messages,
             ends: (0..scenario.links.len()).map(at).collect(),
+            layers: scenario.links.iter().map(|link| link.layer.kind).collect(),
+            sending: vec![[0; 2]; scenario.links.len()],
             alarms: vec![[None; 2]; scenario.links.len()],
             flights: BTreeMap::new(),
             last: 0,
@@ -91,7 +97,7 @@ impl Crossings {
             self.follow(now, output, queue, todo);
         }
         self.said = said;
-        let lost: Vec<u64> = self.flights.iter().filter(|(_, flight)| flight.link == link).map(|(n, _)| *n).collect();
+        let lost: Vec<u64> = self.flights.iter().filter(|(_, flight)| flight.cable == link).map(|(n, _)| *n).collect();
         lost.into_iter().for_each(|token| self.done(Token(token), Err(None), todo));
         (0..2).for_each(|end| self.set_alarm(Place { link, end }, queue));
     }
@@ -113,10 +119,34 @@ impl Crossings {
             todo.push_back((node, Input::MessageReady { link, ready: false }));
             return;
         }
-        let flight = Flight { link: place.link, from: node, id, bundle, hop, left: now, light: Duration::ZERO };
+        let flight = Flight { from: node, id, cable: place.link, bundle, hop, left: now, light: Duration::ZERO };
         self.flights.insert(self.last, flight);
+        self.sending[place.link][place.end] = self.last;
         todo.push_back((node, Input::MessageReady { link, ready: false }));
         self.set_alarm(place, queue);
+    }
+    /// A node takes a bundle back. One that has left, or cannot be stopped, is answered by its neighbour.
+    pub fn cancel(
+        &mut self,
+        now: Instant,
+        (node, place, id): (usize, Place, SendId),
+        queue: &mut Queue,
+        todo: &mut VecDeque<(usize, Input)>,
+    ) {
+        let token = Token(self.sending[place.link][place.end]);
+        if !self.flights.get(&token.0).is_some_and(|flight| flight.from == node && flight.id == id) {
+            return;
+        }
+        let mut said = std::mem::take(&mut self.said);
+        self.messages.cancel(now, place, token, &mut said);
+        let stopped = !said.is_empty();
+        for output in said.drain(..) {
+            self.follow(now, output, queue, todo);
+        }
+        self.said = said;
+        if stopped {
+            self.wake(now, place, queue, todo);
+        }
     }
     /// A deadline of one end of a link.
     pub fn wake(&mut self, now: Instant, place: Place, queue: &mut Queue, todo: &mut VecDeque<(usize, Input)>) {
@@ -162,9 +192,12 @@ impl Crossings {
         let (bundle, hop) = (flight.bundle.clone(), flight.hop.clone());
         todo.push_back((at.node, Input::Message { link: at.link, ticket: Ticket(token.0), bundle, hop }));
     }
-    /// The node that got a bundle has judged it: the answer travels back.
+    /// The node that got a bundle has judged it: the answer travels back, in the words of the link's
+    /// layer. A copy that was no news comes back as one, with its labels.
     pub fn judged(&mut self, now: Instant, ticket: Ticket, result: Result<(), Refusal>, queue: &mut Queue) {
         let Some(flight) = self.flights.remove(&ticket.0) else { return };
+        let layer = self.layers[flight.cable];
+        let result = result.or_else(|why| if why == Refusal::Duplicate { Err(why) } else { layer.told(why) });
         let done = Input::MessageDone { id: flight.id, result: result.map_err(Some) };
         queue.arm(now + flight.light, Happening::Tell(flight.from, Box::new(done)));
     }
@@ -186,7 +219,7 @@ impl Crossings {
 }
 
 /// What bundles weigh on a link: the packets a layer would cut them into.
-pub(crate) const fn framing(payload_bytes: u64, header_bytes: u64) -> Framing {
+pub(crate) const fn framing(layer: &LayerInfo, payload_bytes: u64, header_bytes: u64) -> Framing {
     // A layer beneath is thought to repair losses.
-    Framing { payload_bytes, header_bytes, losses: false }
+    Framing { payload_bytes, header_bytes, losses: false, outlives: layer.outlives, stops: layer.stops }
 }

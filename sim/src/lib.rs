@@ -14,6 +14,7 @@
 //! | `streams.rs` | TCP |
 //! | `messages.rs` | a link that carries whole bundles |
 //! | `disk.rs` | the disk |
+//! | `oracle.rs` | what no node can know |
 //! | `traffic/` | the applications |
 //! | `record.rs`, `samples.rs` | the run directory |
 #![forbid(unsafe_code)]
@@ -25,6 +26,7 @@ mod disk;
 pub mod messages;
 mod node;
 mod observe;
+mod oracle;
 mod record;
 mod samples;
 mod streams;

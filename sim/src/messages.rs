@@ -1,11 +1,12 @@
 //! Links for simulations of whole bundles: each end of a link sends one bundle at a time, for as
-//! long as the link's rate needs; it arrives after the light time, unless the link goes down first.
+//! long as the link's rate needs; it arrives after the light time. Where the link goes down first, it
+//! goes on afterwards as far as the layer it stands for does, or fails.
 //!
 //! No bundle waits here: an end that is up and idle is ready for one more, and the agent keeps the
 //! queue. Bundles are known by their size and a token of the driver's choice. Like every machine of
 //! the engine it is told the time and says when to be woken.
 
-use farlink_base::{Instant, Sink};
+use farlink_base::{Duration, Instant, Sink};
 use farlink_link::{LinkDirection, MessageFate, Statistics, Transmission};
 
 /// One end of a link: the link's place in the scenario, and 0 or 1 for its first or second node.
@@ -34,7 +35,7 @@ pub enum Output {
     Ready(Place),
     /// The last bit of the bundle left.
     Sent(Place, Token),
-    /// The link went down before; the part that was sent is lost.
+    /// The link went down before, for too long, or it was taken back; the part that was sent is lost.
     Failed(Place, Token),
     /// The bundle is at this end from then on; said when its last bit leaves.
     Arrives(Place, Token, Instant),
@@ -49,6 +50,10 @@ pub struct Framing {
     pub header_bytes: u64,
     /// Whether the link's losses hit bundles. Without, a layer beneath is thought to repair them.
     pub losses: bool,
+    /// How long the link may be down until what was being sent begins anew.
+    pub outlives: Duration,
+    /// Whether what is being sent can be taken back.
+    pub stops: bool,
 }
 impl Framing {
     fn wire_bytes(&self, size: u64, overhead: u64) -> u64 {
@@ -61,6 +66,8 @@ struct End {
     direction: LinkDirection,
     framing: Framing,
     sending: Option<(Token, Transmission)>,
+    /// What goes on when the link is up again: the bytes still to go, and until when it can.
+    rest: Option<(Token, u64, Instant)>,
     /// Whether [`Output::Ready`] was said and holds.
     ready: bool,
     wake_at: Instant,
@@ -74,7 +81,14 @@ pub struct Messages {
 impl Messages {
     /// Links of these directions (forward, reverse), at rest; wake each end once at the start.
     pub fn new(links: impl IntoIterator<Item = ([LinkDirection; 2], Framing)>) -> Messages {
-        let end = |direction, framing| End { direction, framing, sending: None, ready: false, wake_at: Instant::ZERO };
+        let end = |direction, framing| End {
+            direction,
+            framing,
+            sending: None,
+            rest: None,
+            ready: false,
+            wake_at: Instant::ZERO,
+        };
         let link = |(directions, framing): ([LinkDirection; 2], Framing)| directions.map(|d| end(d, framing));
         Messages { links: links.into_iter().map(link).collect() }
     }
@@ -106,8 +120,9 @@ impl Messages {
     pub fn wake(&mut self, now: Instant, place: Place, out: &mut impl Sink<Output>) {
         let end = self.end(place);
         if end.sending.is_some_and(|(_, transmission)| transmission.until <= now) {
-            end.conclude(now, place, out);
+            end.conclude(now, place, true, out);
         }
+        end.go_on(now, place, out);
         if end.sending.is_some() {
             return;
         }
@@ -117,13 +132,26 @@ impl Messages {
         }
         end.ready = up;
         end.wake_at = end.direction.next_change(now);
+        if let Some((_, _, until)) = end.rest {
+            (end.ready, end.wake_at) = (false, end.wake_at.min(until));
+        }
+    }
+
+    /// What an end sends is not wanted any more; where that can be said, it stops. Wake the end then.
+    pub fn cancel(&mut self, now: Instant, place: Place, token: Token, out: &mut impl Sink<Output>) {
+        let end = self.end(place);
+        let rest = end.rest.is_some_and(|(waiting, ..)| waiting == token);
+        let sent = end.sending.is_some_and(|(sending, transmission)| sending == token && !transmission.is_out(now));
+        if end.framing.stops && (rest || sent) {
+            end.conclude(now, place, false, out);
+        }
     }
 
     /// Both ends stop at once, as when a node fails or a carrier falls: what was being sent is lost.
     /// What has left still arrives. Wake the ends when they may send again.
     pub fn abort(&mut self, now: Instant, link: usize, out: &mut impl Sink<Output>) {
         for (number, end) in self.links[link].iter_mut().enumerate() {
-            end.conclude(now, Place { link, end: number }, out);
+            end.conclude(now, Place { link, end: number }, false, out);
             (end.ready, end.wake_at) = (false, Instant::MAX);
         }
     }
@@ -139,9 +167,27 @@ impl Messages {
 }
 
 impl End {
-    /// What is being sent ends now, whole or not.
-    fn conclude(&mut self, now: Instant, place: Place, out: &mut impl Sink<Output>) {
+    /// What was cut goes on where the link is up again, and begins anew where that took too long.
+    fn go_on(&mut self, now: Instant, place: Place, out: &mut impl Sink<Output>) {
+        let Some((token, bytes, until)) = self.rest else { return };
+        if let Ok(transmission) = self.direction.begin_message(now, bytes) {
+            (self.rest, self.sending, self.wake_at) = (None, Some((token, transmission)), transmission.until);
+        } else if until <= now {
+            self.rest = None;
+            out.push(Output::Failed(place, token));
+        }
+    }
+    /// What is being sent ends now, whole or not. `goes_on`: the rest may follow.
+    fn conclude(&mut self, now: Instant, place: Place, goes_on: bool, out: &mut impl Sink<Output>) {
+        if let Some((token, ..)) = self.rest.take() {
+            out.push(Output::Failed(place, token));
+        }
         let Some((token, transmission)) = self.sending.take() else { return };
+        if goes_on && !self.framing.outlives.is_zero() && !transmission.is_out(now) {
+            let bytes = self.direction.suspend_message(now, transmission);
+            self.rest = Some((token, bytes, now.saturating_add(self.framing.outlives)));
+            return;
+        }
         match self.direction.end_message(now, transmission, self.framing.losses) {
             MessageFate::Arrives(at) => {
                 out.push(Output::Arrives(place.peer(), token, at));
@@ -157,13 +203,14 @@ impl End {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use farlink_base::{DataRate, Duration};
+    use farlink_base::DataRate;
     use farlink_link::{DirectionSpec, Loss, Window};
 
     const MS: u64 = 1_000_000;
     const HERE: Place = Place { link: 0, end: 0 };
     const THERE: Place = Place { link: 0, end: 1 };
-    const BARE: Framing = Framing { payload_bytes: u64::MAX, header_bytes: 0, losses: true };
+    const BARE: Framing =
+        Framing { payload_bytes: u64::MAX, header_bytes: 0, losses: true, outlives: Duration::ZERO, stops: false };
 
     /// 1 kB a millisecond, 100 ms one way.
     fn spec(windows: &[(u64, u64)]) -> DirectionSpec {
@@ -216,6 +263,51 @@ mod tests {
     }
 
     #[test]
+    fn what_a_layer_keeps_over_a_gap_goes_on_with_the_rest() {
+        let framing = Framing { outlives: Duration::from_millis(15), ..BARE };
+        let mut m = messages(spec(&[(10, 20), (30, 40), (60, 70)]), framing);
+        wake(&mut m, 10, HERE);
+        assert!(m.send(Instant(10 * MS), HERE, 15_000, Token(1)));
+        assert_eq!(wake(&mut m, 20, HERE), [], "it waits");
+        assert!(!m.send(Instant(20 * MS), HERE, 1, Token(2)));
+        assert_eq!(m.next_timeout(HERE), Instant(30 * MS));
+        assert_eq!(wake(&mut m, 30, HERE), [], "and goes on before anything else");
+        assert!(!m.send(Instant(30 * MS), HERE, 1, Token(2)));
+        let arrives = Output::Arrives(THERE, Token(1), Instant(135 * MS));
+        assert_eq!(wake(&mut m, 35, HERE), [arrives, Output::Sent(HERE, Token(1)), Output::Ready(HERE)]);
+        // A gap that is longer than the layer's patience.
+        assert!(m.send(Instant(35 * MS), HERE, 15_000, Token(3)));
+        assert_eq!(wake(&mut m, 40, HERE), []);
+        assert_eq!(m.next_timeout(HERE), Instant(55 * MS));
+        assert_eq!(wake(&mut m, 55, HERE), [Output::Failed(HERE, Token(3))]);
+        assert_eq!(wake(&mut m, 60, HERE), [Output::Ready(HERE)]);
+    }
+
+    #[test]
+    fn what_is_taken_back_stops_where_it_can_under_way_or_waiting() {
+        let framing = Framing { outlives: Duration::MAX, stops: true, ..BARE };
+        let cancel = |m: &mut Messages, at: u64, token| {
+            let mut out = Vec::new();
+            m.cancel(Instant(at * MS), HERE, Token(token), &mut out);
+            out
+        };
+        let mut m = messages(spec(&[(10, 20), (30, 40)]), framing);
+        wake(&mut m, 10, HERE);
+        assert!(m.send(Instant(10 * MS), HERE, 5000, Token(1)));
+        assert_eq!(cancel(&mut m, 12, 9), []);
+        assert_eq!(cancel(&mut m, 12, 1), [Output::Failed(HERE, Token(1))]);
+        assert_eq!(wake(&mut m, 12, HERE), [Output::Ready(HERE)]);
+        assert!(m.send(Instant(12 * MS), HERE, 15_000, Token(2)));
+        assert_eq!(wake(&mut m, 20, HERE), []);
+        assert_eq!(cancel(&mut m, 25, 2), [Output::Failed(HERE, Token(2))]);
+        assert_eq!((wake(&mut m, 25, HERE), m.next_timeout(HERE)), (vec![], Instant(30 * MS)));
+        let mut m = messages(spec(&[]), Framing { stops: false, ..framing });
+        wake(&mut m, 0, HERE);
+        assert!(m.send(Instant(0), HERE, 5000, Token(1)));
+        assert_eq!(cancel(&mut m, 1, 1), [], "it has no word for it");
+    }
+
+    #[test]
     fn an_idle_end_is_ready_no_more_once_its_contact_ended() {
         let mut m = messages(spec(&[(0, 20), (20, 30), (40, 50)]), BARE);
         assert_eq!(wake(&mut m, 0, HERE), [Output::Ready(HERE)]);
@@ -244,7 +336,7 @@ mod tests {
 
     #[test]
     fn headers_and_overhead_take_their_time_and_losses_their_share() {
-        let framing = Framing { payload_bytes: 1000, header_bytes: 40, losses: false };
+        let framing = Framing { payload_bytes: 1000, header_bytes: 40, losses: false, ..BARE };
         let mut m = messages(DirectionSpec { overhead: 10, loss: Loss::Bernoulli(0.5), ..spec(&[]) }, framing);
         wake(&mut m, 0, HERE);
         assert!(m.send(Instant(0), HERE, 2001, Token(1)));

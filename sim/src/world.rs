@@ -252,6 +252,13 @@ impl<O: Observer> World<O> {
                     crossings.send(self.now, node, place, (link, id), (bundle, hop, size), queue, todo);
                 }
             }
+            Output::MessageCancel { link, id } => {
+                let (cable, end) = self.nodes[node].link(link);
+                if let Some(crossings) = &mut self.crossings {
+                    let place = Place { link: cable, end };
+                    crossings.cancel(self.now, (node, place, id), &mut self.queue, &mut self.todo);
+                }
+            }
             Output::MessageVerdict { ticket, result } => {
                 if let Some(crossings) = &mut self.crossings {
                     crossings.judged(self.now, ticket, result, &mut self.queue);

@@ -219,3 +219,39 @@ fn samples_of_links_count_whole_bundles_too() {
     let (outcome, seen) = World::new(&scenario, Sampled::default()).unwrap().run();
     assert_eq!((outcome.links[0][0].delivered, seen.0), (5, 5));
 }
+
+/// Bundles that no contact is long enough for: the plan knows nothing of the outages.
+#[test]
+fn what_an_outage_cuts_goes_on_over_whole_bundles_as_over_packets() {
+    use farlink_scenario::Fidelity;
+    let delivered = |layer: &str, outages: &str, fidelity| {
+        let link = format!("rate = \"1 Mbit/s\"\ndelay = \"50 ms\"\noutages = {{ {outages}, spread = \"fixed\" }}");
+        let mut scenario = scenario(layer, &link, r#"bundles = { count = 30, size = "1 MB" }"#);
+        scenario.duration = std::time::Duration::from_secs(540);
+        scenario.fidelity = fidelity;
+        run(&scenario).traffic[0].delivered
+    };
+    let outages = r#"up = "3 s", down = "3 s""#;
+    let [full, message] = [Fidelity::Full, Fidelity::Message].map(|fidelity| delivered("ltp", outages, fidelity));
+    assert!(full >= 28 && message.abs_diff(full) <= 2, "LTP keeps its sessions: {full} and {message}");
+    assert!(delivered("tcpclv4", outages, Fidelity::Message) > 20, "a session outlives a short outage");
+    // Up for three quarters of a bundle, down for longer than a session lives.
+    let outages = r#"up = "6 s", down = "6 s""#;
+    assert!(delivered("ltp", outages, Fidelity::Message) >= 28);
+    let [full, message] = [Fidelity::Full, Fidelity::Message].map(|fidelity| delivered("tcpclv4", outages, fidelity));
+    assert_eq!((full, message), (0, 0), "all begins anew");
+}
+
+#[test]
+fn what_expires_while_an_outage_holds_it_up_takes_no_more_of_the_link() {
+    let busy = |lifetime: &str| {
+        let link = "rate = \"1 Mbit/s\"\noutages = { up = \"3 s\", down = \"3 s\", spread = \"fixed\" }";
+        let traffic = format!("lifetime = \"{lifetime}\"\nbundles = {{ count = 1, size = \"1 MB\" }}");
+        let mut scenario = scenario("ltp", link, &traffic);
+        (scenario.duration, scenario.stop_when_delivered) = (std::time::Duration::from_secs(60), false);
+        scenario.fidelity = farlink_scenario::Fidelity::Message;
+        let outcome = run(&scenario);
+        (outcome.traffic[0].delivered, outcome.links[0][0].busy.as_secs())
+    };
+    assert_eq!((busy("5 s"), busy("30 s")), ((0, 3), (1, 8)));
+}

@@ -1,6 +1,7 @@
 //! Errors by audience: the wire ([`Malformed`]), the peer or application ([`Refusal`]), the person
 //! who wrote the configuration ([`ConfigError`]).
 
+use alloc::format;
 use alloc::string::String;
 use core::fmt;
 
@@ -66,6 +67,16 @@ pub struct ConfigError {
     pub expected: String,
     /// What to try next.
     pub hint: String,
+}
+impl ConfigError {
+    /// A policy that needs to know the whole network, chosen where only a node is; `real`: those that do not.
+    pub fn needs_oracle(path: String, chosen: &str, real: &[&str]) -> ConfigError {
+        ConfigError {
+            path,
+            expected: format!("`{chosen}` needs knowledge of the whole network, which only a simulator has"),
+            hint: format!("use one of {}; or run `{chosen}` in `farlink run --in sim`", real.join(", ")),
+        }
+    }
 }
 impl fmt::Display for ConfigError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

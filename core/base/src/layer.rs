@@ -163,6 +163,13 @@ pub enum Input {
         /// Which.
         id: SendId,
     },
+    /// An operator turned a configured link off: its sessions end in good order, what they carried is
+    /// answered by `SendFailed` and `OfferAborted`, and none is taken until the link's state is up again.
+    /// Layers without sessions have nothing to end: [`Input::Link`] told them that the link is down.
+    CloseLink {
+        /// Which.
+        link: LinkId,
+    },
     /// A link exists no more. Before this call returns, `Ready` is taken back, every open send is
     /// answered by `SendFailed`, every offer under way by `OfferAborted`, and `PeerDown` is said where
     /// `PeerUp` was; its sessions end in good order. From then on nothing more is said about the link,

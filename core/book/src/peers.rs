@@ -2,7 +2,9 @@
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
-use farlink_base::{BundleMeta, DataRate, EndpointId, Few, Instant, LinkId, Map, NodeId, PeerId, Set, map, set};
+use farlink_base::{
+    BundleMeta, CreationTimestamp, DataRate, EndpointId, Few, Instant, LinkId, Map, NodeId, PeerId, Set, map, set,
+};
 
 /// How surely a neighbour's name is known. Ordered: a weaker one never displaces a stronger one.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
@@ -65,6 +67,8 @@ pub struct Peer {
     pub capacity: Option<u64>,
     /// Whether it said hello since it came up.
     pub heard: bool,
+    /// Its newest hello of this encounter: when it was made, and when it came here.
+    pub newest_hello: Option<(CreationTimestamp, Instant)>,
     /// Low halves of identities it is known to have.
     has: Known,
 }
@@ -230,6 +234,7 @@ impl Peers {
             free: None,
             capacity: None,
             heard: false,
+            newest_hello: None,
             has: Known::new(u64::from(id.0)),
         };
         self.peers.insert(id, Box::new(peer));

@@ -57,7 +57,7 @@ impl Node<'_> {
 }
 
 /// Knowledge no node can have. A policy that asks for it is registered `oracle: true`, and gets it
-/// only where a driver gives it to the agent.
+/// only where a driver gives it to the agent. The agent tells it what the node does.
 pub trait Oracle {
     /// Copies of a bundle in the whole network.
     fn copies(&self, id: u128) -> u64;
@@ -65,6 +65,18 @@ pub trait Oracle {
     fn forwards(&self, id: u128) -> u64;
     /// Mean of that over all bundles.
     fn mean_forwards(&self) -> f64;
+    /// The node holds a bundle from now on.
+    fn kept(&mut self, id: u128) {
+        let _ = id;
+    }
+    /// The node forwarded it: a neighbour has it now.
+    fn forwarded(&mut self, id: u128) {
+        let _ = id;
+    }
+    /// The node holds it no more.
+    fn gone(&mut self, id: u128) {
+        let _ = id;
+    }
 }
 
 /// Why a bundle left.

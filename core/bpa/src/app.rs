@@ -140,7 +140,8 @@ pub enum AdminInput {
         /// As it was given.
         pattern: String,
     },
-    /// Administrative up or down of a link.
+    /// Administrative up or down of a link. Turned off, its sessions end, so that the neighbour knows; that
+    /// of a neighbour who came by itself stays.
     SetLink {
         /// Its name.
         link: String,

@@ -230,12 +230,14 @@ impl Agent {
         }
     }
 
-    /// An operator allows a link, or not.
+    /// An operator allows a link, or not: then its sessions end, so that the neighbour knows.
     pub(crate) fn enable_link<S: Sink<Output>>(&mut self, now: Instant, name: &str, enabled: bool, out: &mut S) {
         let Some(id) = self.neighbours.named(name) else { return };
-        if let Some(link) = self.neighbours.link_mut(id) {
-            link.enabled = enabled;
-            self.refresh_link(now, id, out);
+        let Some(link) = self.neighbours.link_mut(id) else { return };
+        let was_enabled = core::mem::replace(&mut link.enabled, enabled);
+        self.refresh_link(now, id, out);
+        if was_enabled && !enabled {
+            out.push(Output::Close { link: id });
         }
     }
 

@@ -167,6 +167,11 @@ pub enum Output {
         /// Its state.
         state: LinkState,
     },
+    /// An operator turned a link off: its sessions end.
+    Close {
+        /// Which.
+        link: LinkId,
+    },
     /// Render a bundle for this hop and hand it to a link's layer.
     Send {
         /// Over which link.

@@ -52,5 +52,6 @@ pub use agent::Agent;
 #[cfg(feature = "audit")]
 pub use audit::Counts;
 pub use edge::{Draft, Edge, Record, Status};
+pub use farlink_book::Oracle;
 pub use io::{Input, OfferToken, Output, Reading, endpoint_of};
 pub use settings::{Limits, LinkSettings, Settings};

@@ -156,6 +156,7 @@ impl Neighbours {
             (true, false) => {
                 // Its next hello may come before its link is up here: clocks differ.
                 p.heard = false;
+                p.newest_hello = None;
                 p.until = None;
                 Met::Down
             }

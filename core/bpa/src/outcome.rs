@@ -21,6 +21,9 @@ impl Agent {
         let bundle = sending.bundle;
         let Some(held) = self.book.get_mut(bundle) else { return };
         held.failures = 0;
+        if let Some(oracle) = self.policies.oracle().filter(|_| !held.flags.has(Flags::VIRTUAL)) {
+            oracle.forwarded(held.bundle.id);
+        }
         self.note_has(&sending);
         for side in [Side::Router, Side::Control] {
             let (to, keep, gave) = (sending.peer, sending.keep, sending.gave[side as usize]);

@@ -42,6 +42,10 @@ impl Policies {
     pub fn set_oracle(&mut self, oracle: Box<dyn Oracle + Send>) {
         self.oracle = Some(oracle);
     }
+    /// What a driver knows, to be told what this node does.
+    pub fn oracle(&mut self) -> Option<&mut (dyn Oracle + Send)> {
+        self.oracle.as_deref_mut().map(|oracle| oracle as _)
+    }
     /// Whether neighbours are offered what is carried.
     pub fn offers(&self) -> bool {
         self.router.copies() || self.control.wishes()

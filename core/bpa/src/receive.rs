@@ -6,6 +6,7 @@ use crate::app::{AppOutput, RequestId, SendRequest};
 use crate::debts::Debt;
 use crate::edge::{Draft, Edge, Record, Status};
 use crate::io::{OfferToken, Output};
+use crate::signals::HELLO_MAX;
 use alloc::sync::Arc;
 use core::time::Duration;
 use farlink_base::store::{self, IndexEntry};
@@ -29,7 +30,7 @@ impl Agent {
     }
 
     /// A bundle begins to arrive: what would be refused in the end is refused now; to the rest room
-    /// is promised.
+    /// is promised, but to what may be a hello, which needs none.
     pub(crate) fn on_begun<S: Sink<Output>>(
         &mut self,
         now: Instant,
@@ -41,6 +42,9 @@ impl Agent {
         out: &mut S,
     ) {
         let from = self.giver(link, hop);
+        if self.may_be_hello(from, &bundle) && bundle.payload.len() <= HELLO_MAX {
+            return;
+        }
         let refusal = match self.known(&bundle) {
             // What is durable here need not come again.
             Some(held) if self.is_durable(held) && !self.comes_anew(held, from, hop) => Some(Refusal::Duplicate),
@@ -89,7 +93,7 @@ impl Agent {
         if let Some(known) = self.known(&bundle).map(Held::handle) {
             return self.on_known(now, known, token, from, hop, out);
         }
-        if self.take_hello(now, from, &bundle, edge, out) {
+        if self.take_hello(now, from, &bundle, hop, edge, out) {
             return out.push(Output::Verdict { token, result: Ok(()) });
         }
         let new = self.newcomer(now, bundle.clone(), from, hop);
@@ -252,6 +256,9 @@ impl Agent {
         let handle = self.book.keep(new);
         if let Some(held) = self.book.get(handle) {
             self.memory.come(held);
+            if let Some(oracle) = self.policies.oracle().filter(|_| !held.flags.has(Flags::VIRTUAL)) {
+                oracle.kept(held.bundle.id);
+            }
         }
         self.event_seen(handle, out);
         handle
@@ -572,12 +579,14 @@ impl Agent {
         next.timestamp
     }
 
-    /// Takes a neighbour's hello: it is heard and not kept. Others' hellos are no hellos.
+    /// Takes a neighbour's hello: it is heard and not kept. Others' hellos are no hellos; old ones, and
+    /// those heard before, say nothing.
     fn take_hello<S: Sink<Output>>(
         &mut self,
         now: Instant,
         from: PeerId,
         bundle: &BundleMeta,
+        hop: &Hop,
         edge: &mut dyn Edge,
         out: &mut S,
     ) -> bool {
@@ -585,10 +594,16 @@ impl Agent {
             return false;
         }
         let Record::Hello(content) = edge.record(bundle) else { return false };
-        if self.neighbours.peers().get(from).is_some_and(|peer| peer.is(bundle.source.node())) {
+        let lives = !self.remaining_lifetime(now, bundle, hop.age_ms).is_zero();
+        if lives && self.may_be_hello(from, bundle) && self.is_news(now, from, bundle.creation()) {
             self.on_hello(now, from, &content, out);
         }
         true
+    }
+    /// Whether a bundle is a record of this neighbour for this node: one of those may be its hello.
+    fn may_be_hello(&self, from: PeerId, bundle: &BundleMeta) -> bool {
+        let neighbour = || self.neighbours.peers().get(from).is_some_and(|peer| peer.is(bundle.source.node()));
+        bundle.is_administrative() && self.is_local(bundle.destination_node()) && neighbour()
     }
 
     /// How a delivered bundle is remembered.

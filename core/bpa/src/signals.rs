@@ -11,7 +11,7 @@ use crate::waits::back_off;
 use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
-use farlink_base::{BundleMeta, EndpointId, Facts, Instant, PeerId, Priority, Sink};
+use farlink_base::{BundleMeta, CreationTimestamp, EndpointId, Facts, Instant, PeerId, Priority, Sink};
 use farlink_book::{Flags, Handle, Held, Leg, New, News, Reason, Reasons, Side, Why};
 
 const VERSION: u8 = 1;
@@ -23,6 +23,8 @@ const LIFETIME_MS: u64 = 60_000;
 const IDS_MAX: usize = 8 << 10;
 /// Bytes of one policy's message that are carried.
 const MESSAGE_MAX: usize = 1 << 20;
+/// Bytes of the longest hello: both policies' messages, identities, and what is around them.
+pub(crate) const HELLO_MAX: u64 = (2 * MESSAGE_MAX + 8 * IDS_MAX + 1024) as u64;
 
 /// What a neighbour is to be told.
 #[derive(Debug, Default)]
@@ -213,6 +215,18 @@ impl Agent {
         content.extend_from_slice(router);
         content.extend_from_slice(control);
         content
+    }
+
+    /// Whether a neighbour's hello is newer than all heard of it in this encounter; it is noted then.
+    /// One that forgot its numbers in a restart, and has no clock, is heard again after a hello's lifetime.
+    pub(crate) fn is_news(&mut self, now: Instant, from: PeerId, made: CreationTimestamp) -> bool {
+        let Some(peer) = self.neighbours.peer_mut(from) else { return false };
+        let counts = core::time::Duration::from_millis(LIFETIME_MS);
+        let news = peer.newest_hello.is_none_or(|(newest, at)| made > newest || at + counts <= now);
+        if news {
+            peer.newest_hello = Some((made, now));
+        }
+        news
     }
 
     /// A neighbour says hello.

@@ -2,10 +2,10 @@
 
 mod support;
 
-use farlink_base::{EndpointId, LinkId, Priority, Refusal};
+use farlink_base::{EndpointId, Facts, LinkId, Payload, Priority, Refusal};
 use farlink_book::{Hears, News};
-use support::Script;
 use support::meeting::{alone, carried, data, hello, hello_of, names, nine};
+use support::{Bundle, Script};
 
 #[test]
 fn hellos_are_sent_at_up_and_heard_from_the_neighbour_itself_only() {
@@ -129,4 +129,73 @@ fn a_stranger_that_claims_this_nodes_own_name_has_none() {
     assert_eq!(node.held(), 0);
     let link = node.agent.status(node.now).links.into_iter().find(|link| link.name != "to2" && link.name != "to3");
     assert!(link.is_none_or(|link| link.peer.is_null()));
+}
+
+/// The neighbour's hello, made at this sequence number.
+fn hello_at(sequence: u64, ids: &[u128]) -> Bundle {
+    let mut content = vec![b'H', 1, 1];
+    content.extend_from_slice(&[0; 16]);
+    content.extend_from_slice(&(ids.len() as u32).to_be_bytes());
+    ids.iter().for_each(|id| content.extend_from_slice(&(*id as u64).to_be_bytes()));
+    content.extend_from_slice(&[0; 4]);
+    let hello = Bundle::new(EndpointId::ipn(2, 0), EndpointId::ipn(1, 0), sequence);
+    hello.facts(Facts::ADMIN).payload(Payload::from(content))
+}
+
+#[test]
+fn a_hello_needs_no_room_however_it_comes() {
+    let mut node = alone(Script::epidemic());
+    carried(&mut node, 1, nine());
+    let id = node.agent.bundles(node.now, 1)[0].id.fingerprint();
+    node.send_bytes(nine(), (1 << 20) - 2000);
+    node.said.clear();
+    node.begins(0, 40, Bundle::new(EndpointId::ipn(5, 5), nine(), 2));
+    assert_eq!(node.verdicts(), [(40, Err(Refusal::NoResources))], "the store is full");
+    node.carrier(0, true);
+    node.said.clear();
+    let (full, long) = (hello_at(50, &[id]), hello_at(51, &[id]).payload(Payload::fill(1, 3 << 20)));
+    node.begins(0, 41, full.clone());
+    assert_eq!(node.verdicts(), [], "a hello in several parts is no data");
+    node.receive(41, full);
+    assert_eq!(node.verdicts(), [(41, Ok(()))]);
+    assert!(!names(&data(&mut node)).contains(&(0, 1)), "and was heard");
+    node.begins(0, 42, long);
+    assert!(matches!(node.verdicts()[..], [(42, Err(_))]), "longer than any hello: {:?}", node.verdicts());
+    // Another node's record for this one has no such right.
+    let other = hello_at(60, &[]).payload(Payload::fill(1, 1000));
+    node.begins(0, 43, other.change(|meta| meta.source = EndpointId::ipn(3, 0)));
+    assert_eq!(node.verdicts()[1..], [(43, Err(Refusal::NoResources))]);
+}
+
+#[test]
+fn an_old_hello_and_one_heard_before_say_nothing() {
+    let mut node = alone(Script::epidemic());
+    carried(&mut node, 1, nine());
+    let id = node.agent.bundles(node.now, 1)[0].id.fingerprint();
+    let copies = |node: &mut support::Node, hello: Bundle| {
+        node.receive(5000, hello);
+        let copies = data(node);
+        copies.iter().for_each(|copy| node.fail(copy.id, Some(Refusal::Duplicate)));
+        node.said.clear();
+        copies.len()
+    };
+    node.carrier(0, true);
+    assert_eq!(copies(&mut node, hello_at(50, &[id])), 0, "it has it");
+    assert_eq!(copies(&mut node, hello_at(49, &[])), 0, "made before that");
+    assert_eq!(copies(&mut node, hello_at(50, &[])), 0, "heard before");
+    assert_eq!(copies(&mut node, hello_at(60, &[]).lifetime_ms(0)), 0, "expired");
+    assert_eq!(copies(&mut node, hello_at(51, &[])), 1, "newer: it lacks it");
+    // Another encounter, another order.
+    node.carrier(0, false);
+    node.carrier(0, true);
+    assert_eq!(copies(&mut node, hello_at(2, &[])), 1);
+    // A neighbour without clock or memory began anew.
+    let forgot = |sequence| hello_at(sequence, &[]).created_ms(0);
+    node.wait_ms(30_000);
+    assert_eq!(copies(&mut node, forgot(1)), 0);
+    node.wait_ms(30_000);
+    node.send(nine(), Priority::Normal);
+    data(&mut node).iter().for_each(|copy| node.fail(copy.id, Some(Refusal::Duplicate)));
+    assert_eq!(copies(&mut node, forgot(2).age_ms(60_000)), 0, "expired");
+    assert_eq!(copies(&mut node, forgot(2)), 1);
 }

@@ -207,3 +207,21 @@ fn transmissions_of_a_link_that_is_gone_are_answered_and_what_failed_is_routed_a
     let again = node.comes(1, EndpointId::ipn(4, 0));
     assert_eq!(node.sent_over(again).len(), 1);
 }
+
+#[test]
+fn a_link_turned_off_is_closed_once_and_one_that_is_down_only_is_not() {
+    let mut node = Node::new();
+    let closed =
+        |node: &Node| node.said.iter().filter(|o| matches!(o, farlink_bpa::Output::Close { link: LinkId(0) })).count();
+    node.carrier(0, false);
+    node.carrier(0, true);
+    assert_eq!(closed(&node), 0);
+    let turn = |enabled| farlink_bpa::app::AdminInput::SetLink { link: "to2".into(), enabled };
+    node.admin(turn(false));
+    node.admin(turn(false));
+    assert_eq!(closed(&node), 1);
+    node.admin(turn(true));
+    assert_eq!(closed(&node), 1);
+    node.admin(turn(false));
+    assert_eq!(closed(&node), 2);
+}

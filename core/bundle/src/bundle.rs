@@ -164,7 +164,10 @@ pub struct Bundle {
     pub payload: Payload,
 }
 
-/// How strictly to read.
+/// How strictly to read. Both refuse what has no meaning or would cost others: an anonymous bundle that
+/// may be fragmented or is a fragment (RFC 9171 4.2.3), a fragment without payload or one that reaches
+/// beyond the whole (4.3.1, 5.8). Requests for reports by anonymous and administrative bundles are read
+/// by the permissive, and void: no report is ever made about such a bundle, so that none answers another.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Profile {
     /// Every MUST of RFC 9171, deterministic encoding included.

@@ -265,10 +265,18 @@ impl<'a> Walk<'a, '_> {
         if strict && flags.has(BundleFlags::FRAGMENT | BundleFlags::NO_FRAGMENT) {
             return fail("a fragment of a bundle that must not be fragmented");
         }
-        if let Some(fragment) = primary.fragment
-            && fragment.offset.checked_add(data_len).is_none_or(|end| end > fragment.total)
-        {
-            return fail("a fragment that reaches beyond the original payload");
+        if let Some(fragment) = primary.fragment {
+            // Anonymous bundles have no identity: the fragments of two would become one.
+            if anonymous {
+                return fail("a fragment of an anonymous bundle");
+            }
+            // RFC 9171 5.8: each fragment has some of the payload.
+            if data_len == 0 {
+                return fail("a fragment without payload");
+            }
+            if fragment.offset.checked_add(data_len).is_none_or(|end| end > fragment.total) {
+                return fail("a fragment that reaches beyond the original payload");
+            }
         }
         // RFC 9171 4.4.2. The examples of RFC 9173 break it themselves.
         if strict && primary.creation.time == DtnTime::UNKNOWN && self.once & 1 << 7 == 0 {

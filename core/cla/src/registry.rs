@@ -4,7 +4,7 @@
 use crate::{ltp, tcpcl_v4};
 use alloc::vec::Vec;
 use core::fmt;
-use farlink_base::{Setting, settings};
+use farlink_base::{Duration, Refusal, Setting, settings};
 
 pub use farlink_base::layer::Medium;
 
@@ -21,6 +21,11 @@ pub struct LayerInfo {
     pub port: u16,
     settings: fn() -> Vec<Setting>,
     link_settings: fn() -> Vec<Setting>,
+    told: fn(Refusal) -> Result<(), Refusal>,
+    /// How long its link may be down until what was under way begins anew.
+    pub outlives: Duration,
+    /// Whether a sender can stop what is under way.
+    pub stops: bool,
 }
 
 /// All layers.
@@ -32,6 +37,9 @@ pub const LAYERS: &[LayerInfo] = &[
         port: 1113,
         settings: || settings(ltp::PARAMS),
         link_settings: || settings(ltp::LINK_PARAMS),
+        told: ltp::told,
+        outlives: Duration::MAX,
+        stops: true,
     },
     LayerInfo {
         name: "tcpclv4",
@@ -40,6 +48,9 @@ pub const LAYERS: &[LayerInfo] = &[
         port: 4556,
         settings: || settings(tcpcl_v4::PARAMS),
         link_settings: || settings(tcpcl_v4::LINK_PARAMS),
+        told: tcpcl_v4::told,
+        outlives: tcpcl_v4::PARK,
+        stops: false,
     },
 ];
 
@@ -66,6 +77,13 @@ impl LayerInfo {
     /// Its settings of one link.
     pub fn link_settings(&self) -> Vec<Setting> {
         (self.link_settings)()
+    }
+    /// What a sender hears when its neighbour refuses a bundle for this reason; `Ok`: as good as kept.
+    ///
+    /// # Errors
+    /// The reason that the layer's words stand for.
+    pub fn told(&self, why: Refusal) -> Result<(), Refusal> {
+        (self.told)(why)
     }
 }
 impl PartialEq for LayerInfo {
@@ -111,6 +129,21 @@ mod tests {
         check(ltp::LINK_PARAMS);
         check(tcpcl_v4::PARAMS);
         check(tcpcl_v4::LINK_PARAMS);
+    }
+
+    #[test]
+    fn a_sender_is_told_that_a_bundle_is_kept_or_a_reason_and_the_reason_stays_what_it_is() {
+        use Refusal as R;
+        for layer in LAYERS {
+            assert_eq!(layer.told(R::NoResources), Err(R::NoResources), "{}", layer.name);
+            assert_eq!(layer.told(R::NotAcceptable), Err(R::NotAcceptable), "{}", layer.name);
+            assert_eq!(layer.told(R::Duplicate), Ok(()), "{}", layer.name);
+            for why in [R::Terminating, R::TooLarge, R::Expired, R::Unknown, R::StoreFailed, R::Damaged] {
+                let told = layer.told(why);
+                assert_eq!(told.or_else(|heard| layer.told(heard)), told, "{}", layer.name);
+                assert!(told.is_err() || why == R::Expired, "{}: {why:?}", layer.name);
+            }
+        }
     }
 
     #[test]

@@ -301,3 +301,54 @@ fn a_link_removed_while_the_peer_is_held_back_reads_its_goodbye() {
     lone.give(Input::Socket(socket::Input::Writable { stream: lone.stream, room: 1000 }));
     assert_eq!((lone.closed(), lone.layer.usage()), (Some(false), Usage::default()));
 }
+
+#[test]
+fn a_link_turned_off_ends_its_session_and_takes_none_until_it_is_up_again() {
+    let (link, close) = (LinkId(0), Input::CloseLink { link: LinkId(0) });
+    for told_first in [true, false] {
+        let mut lone = Lone::active(span()).greet(30);
+        lone.give(Input::Socket(socket::Input::Writable { stream: lone.stream, room: 1000 }));
+        lone.give(send(1, vec![1; 90]));
+        lone.hear(&message("xfer_first_with_length"));
+        lone.said();
+        lone.wrote();
+        // The agent says both; the peer must hear of it although the link is down.
+        if told_first {
+            lone.give(Input::Link { link, state: LinkState::DOWN });
+        }
+        lone.give(close.clone());
+        let said = lone.said();
+        assert_eq!(failed(&said), [1]);
+        assert_eq!(count(&said, |o| matches!(o, Output::OfferAborted { .. })), 1);
+        assert_eq!(count(&said, |o| matches!(o, Output::PeerDown { link: LinkId(0) })), 1);
+        assert_eq!(count(&said, |o| matches!(o, Output::Socket(socket::Output::Close { abort: false, .. }))), 1);
+        assert!(lone.wrote().ends_with(&[5, 0, 0]), "SESS_TERM");
+        lone.wait(Duration::from_secs(600));
+        assert_eq!(count(&lone.said(), |o| matches!(o, Output::Socket(socket::Output::Connect { .. }))), 0);
+        // The peer comes by itself: not now.
+        lone.stream = PASSIVE;
+        lone.open();
+        lone.hear(&[message("contact_no_tls"), message("sess_init_ipn")].concat());
+        let said = lone.said();
+        assert_eq!(count(&said, |o| matches!(o, Output::PeerUp { .. })), 0, "{said:?}");
+        assert!(lone.wrote().ends_with(&[5, 0, 4]), "SESS_TERM: contact failure");
+        // Turned on, it connects.
+        lone.give(Input::Link { link, state: LinkState::UP });
+        let said = lone.said();
+        let Some(Output::Socket(socket::Output::Connect { stream, .. })) = said.last() else { panic!("{said:?}") };
+        lone.stream = *stream;
+        lone.open();
+        lone.hear(&[message("contact_no_tls"), message("sess_init_ipn")].concat());
+        assert_eq!(count(&lone.said(), |o| matches!(o, Output::PeerUp { link: LinkId(0), .. })), 1);
+    }
+}
+
+#[test]
+fn a_dynamic_link_keeps_its_session_when_it_is_turned_off() {
+    let mut lone = Lone::passive(ours());
+    lone.hear(&[message("contact_no_tls"), message("sess_init_ipn")].concat());
+    let said = lone.said();
+    let up = said.iter().find_map(|o| if let Output::PeerUp { link, .. } = o { Some(*link) } else { None });
+    lone.give(Input::CloseLink { link: up.expect("a dynamic link") });
+    assert!(lone.said().is_empty(), "else the link were gone, and came back turned on");
+}

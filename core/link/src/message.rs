@@ -26,6 +26,13 @@ pub enum MessageFate {
     CutOff,
 }
 
+impl Transmission {
+    /// Whether its last bit is out at `now`.
+    pub fn is_out(&self, now: Instant) -> bool {
+        self.whole && now >= self.until
+    }
+}
+
 impl LinkDirection {
     /// Begins to transmit a message of `wire_bytes` at `now`: headers and overhead are the
     /// caller's to add. Counts messages where [`LinkDirection::transmit`] counts packets.
@@ -68,6 +75,21 @@ impl LinkDirection {
         self.statistics.delivered += 1;
         self.statistics.delivered_bytes += wire_bytes;
         MessageFate::Arrives(at)
+    }
+
+    /// Ends a transmission whose last bit is not out, to be continued by another: the bytes still to go.
+    /// What left counts as delivered, and the message when its last bit is out.
+    pub fn suspend_message(&mut self, now: Instant, transmission: Transmission) -> u64 {
+        let Transmission { began, wire_bytes, until, .. } = transmission;
+        let left = now.min(until);
+        self.transmitter_free = left;
+        let out = self.rate.out_by(began, left).min(wire_bytes.saturating_sub(1));
+        let counted = &mut self.statistics;
+        counted.busy += left - began;
+        counted.sent -= 1;
+        counted.sent_bytes -= wire_bytes - out;
+        counted.delivered_bytes += out;
+        wire_bytes - out
     }
 
     /// Every generator draws once for each message that is sent whole, lost or not.
@@ -127,6 +149,21 @@ mod tests {
         let counted = *link.statistics();
         assert_eq!((counted.delivered, counted.dropped_total(), counted.busy), (0, 1, Duration::from_millis(2)));
         assert_eq!(send(&mut link, 2, 1000), Ok((3, MessageFate::Arrives(Instant(103 * MS)))));
+    }
+
+    #[test]
+    fn what_is_suspended_goes_on_with_the_rest_and_counts_once() {
+        let mut link = link(&[(10, 20), (30, 40)]);
+        let first = link.begin_message(Instant(10 * MS), 15_000).unwrap();
+        assert!(!first.is_out(first.until) && first.until == Instant(20 * MS));
+        assert_eq!(link.suspend_message(first.until, first), 5_000);
+        let second = link.begin_message(Instant(30 * MS), 5_000).unwrap();
+        assert!(!second.is_out(Instant(34 * MS)) && second.is_out(Instant(35 * MS)));
+        assert_eq!(link.end_message(second.until, second, true), MessageFate::Arrives(Instant(135 * MS)));
+        let counted = *link.statistics();
+        assert_eq!((counted.sent, counted.delivered, counted.dropped_total()), (1, 1, 0));
+        assert_eq!((counted.sent_bytes, counted.delivered_bytes), (15_000, 15_000));
+        assert_eq!(counted.busy, Duration::from_millis(15));
     }
 
     #[test]

@@ -77,6 +77,19 @@ impl RateSchedule {
         }
         Instant::MAX
     }
+
+    /// Whole bytes out by `end` of a transmission that began at `start`; all, where there is no rate.
+    pub fn out_by(&self, start: Instant, end: Instant) -> u64 {
+        let (mut at, mut out) = (start.0, 0u128);
+        while at < end.0 {
+            let index = self.steps.partition_point(|s| s.0 <= at);
+            let Some(rate) = self.steps[index.saturating_sub(1)].1 else { return u64::MAX };
+            let until = self.steps.get(index).map_or(end.0, |next| next.0.min(end.0));
+            out += u128::from(rate) * u128::from(until - at);
+            at = until;
+        }
+        u64::try_from(out / (8 * NANOSECONDS)).unwrap_or(u64::MAX)
+    }
 }
 
 /// Delay along straight lines between points, with windows that override it.
@@ -134,6 +147,15 @@ mod tests {
         assert_eq!(rate.finish(Instant(S / 2), 1000), Instant(6 * S), "500 B fast, 500 B slow");
         assert_eq!(rate.finish(Instant(2 * S), 100), Instant(3 * S));
         assert_eq!(rate.at(Instant(5)), Some(8000));
+    }
+
+    #[test]
+    fn what_is_out_by_a_moment_is_what_would_end_then() {
+        let steps = Vec::from([(Duration::ZERO, DataRate(8000)), (Duration::from_secs(1), DataRate(800))]);
+        let rate = RateSchedule::new(&DirectionSpec { rate: Rate::Steps(steps), ..DirectionSpec::default() });
+        let out = |from: u64, to: u64| rate.out_by(Instant(from * S / 10), Instant(to * S / 10));
+        assert_eq!([out(0, 10), out(5, 60), out(20, 30), out(7, 7)], [1000, 1000, 100, 0]);
+        assert_eq!(RateSchedule::new(&DirectionSpec::default()).out_by(Instant(0), Instant(1)), u64::MAX);
     }
 
     #[test]

@@ -86,6 +86,13 @@ pub enum Output {
         /// Its encoded length.
         size: u64,
     },
+    /// A bundle sent with [`Output::Message`] is not wanted any more. It is answered all the same.
+    MessageCancel {
+        /// Over which link.
+        link: LinkId,
+        /// Which.
+        id: SendId,
+    },
     /// What became of a bundle given with [`Input::Message`].
     MessageVerdict {
         /// Which.

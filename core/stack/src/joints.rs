@@ -117,6 +117,9 @@ impl<S: Sink<Output>> Sink<farlink_bpa::Output> for Joint<'_, S> {
         match value {
             O::Verdict { token, result } => self.verdict(token, result),
             O::Link { link, state } => self.link(link, state),
+            O::Close { link } => {
+                self.work.push_back(Work::Layer(layer_of(self.link_layer, link), layer::Input::CloseLink { link }));
+            }
             O::Send { link, id, bundle, hop, cut, reliable } => {
                 self.work.push_back(Work::Send(reads::Departure { link, id, bundle, hop, cut, reliable }));
             }

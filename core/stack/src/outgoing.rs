@@ -10,6 +10,8 @@ use farlink_base::{Chunk, Empty, LinkId, Payload, Refusal};
 
 /// Bundles of one link read ahead of their turn.
 const AHEAD: usize = 8;
+/// Bytes read of a bundle that leaves although it was taken back.
+const RESCUE_MAX: u64 = 16 << 20;
 
 /// What to do next.
 #[derive(Debug)]
@@ -38,8 +40,32 @@ struct Waiting {
 struct Streaming {
     link: LinkId,
     rope: Payload,
-    /// Ranges asked for: first byte, load, bytes. They are given in this order.
-    wants: VecDeque<(u64, u64, Option<Payload>)>,
+    /// Ranges asked for. They are given in this order.
+    wants: VecDeque<Wanted>,
+    /// How far it was asked for.
+    asked: u64,
+    /// The load of all beyond, for a bundle that the store forgets.
+    rest: Option<u64>,
+}
+/// A range a layer asked for, and its bytes once they are here.
+struct Wanted {
+    from: u64,
+    len: u64,
+    load: u64,
+    part: Option<Payload>,
+}
+impl Streaming {
+    fn new(link: LinkId, rope: Payload, asked: u64) -> Self {
+        Streaming { link, rope, wants: VecDeque::new(), asked, rest: None }
+    }
+    /// Gives what is here, in order.
+    fn give(&mut self, id: SendId, out: &mut Vec<Do>) {
+        let link = self.link;
+        while let Some(Wanted { from, part, .. }) = self.wants.pop_front_if(|want| want.part.is_some()) {
+            let part = part.unwrap_or_default();
+            out.push(Do::Layer(link, Input::SendMore { link, id, from, part }));
+        }
+    }
 }
 
 /// Whether what could not be read never will be.
@@ -51,6 +77,7 @@ pub(crate) fn is_for_good(reason: Refusal) -> bool {
 enum Purpose {
     First(LinkId),
     More(SendId),
+    Rest(SendId),
 }
 
 /// All of them.
@@ -137,7 +164,7 @@ impl Outgoing {
             let Some(Waiting { id, rope, reliable, first: Some(part), .. }) = queue.pop_front() else { break };
             let total = rope.len();
             if part.len() < total {
-                self.streaming.insert(id, Streaming { link, rope, wants: VecDeque::new() });
+                self.streaming.insert(id, Streaming::new(link, rope, part.len()));
             }
             out.push(Do::Layer(link, Input::Send { link, id, total, part, reliable }));
         }
@@ -155,9 +182,13 @@ impl Outgoing {
             let link = streaming.link;
             return out.push(Do::Layer(link, Input::SendMore { link, id, from, part: payload }));
         }
+        if let Some(load) = streaming.rest.filter(|_| from >= streaming.asked) {
+            return streaming.wants.push_back(Wanted { from, len, load, part: None });
+        }
+        streaming.asked = streaming.asked.max(from + len);
         let load = self.next_load;
         self.next_load += 1;
-        streaming.wants.push_back((from, load, None));
+        streaming.wants.push_back(Wanted { from, len, load, part: None });
         self.loads.insert(load, Purpose::More(id));
         out.push(Do::Load { load, payload });
     }
@@ -166,6 +197,7 @@ impl Outgoing {
         match self.loads.remove(&load) {
             Some(Purpose::First(link)) => self.first_loaded(link, load, result, out),
             Some(Purpose::More(id)) => self.more_loaded(id, load, result, out),
+            Some(Purpose::Rest(id)) => self.rest_loaded(id, load, result, out),
             None => {}
         }
     }
@@ -183,22 +215,53 @@ impl Outgoing {
     }
     fn more_loaded(&mut self, id: SendId, load: u64, result: Result<Payload, Refusal>, out: &mut Vec<Do>) {
         let Some(streaming) = self.streaming.get_mut(&id) else { return };
-        let link = streaming.link;
         match result {
             Ok(part) => {
-                if let Some(want) = streaming.wants.iter_mut().find(|want| want.1 == load) {
-                    want.2 = Some(part);
+                if let Some(want) = streaming.wants.iter_mut().find(|want| want.load == load) {
+                    want.part = Some(part);
                 }
-                while let Some((from, _, part)) = streaming.wants.pop_front_if(|want| want.2.is_some()) {
-                    let part = part.unwrap_or_default();
-                    out.push(Do::Layer(link, Input::SendMore { link, id, from, part }));
+                streaming.give(id, out);
+            }
+            Err(reason) => self.broke(id, reason, out),
+        }
+    }
+    fn broke(&mut self, id: SendId, reason: Refusal, out: &mut Vec<Do>) {
+        let Some(Streaming { link, .. }) = self.streaming.remove(&id) else { return };
+        self.broken.insert(id, is_for_good(reason));
+        out.push(Do::Layer(link, Input::SendBroken { link, id }));
+    }
+
+    /// The store is about to forget a bundle that its layer goes on with (it has no word to stop): all
+    /// it has not asked for is read, as the load to ask the store for now. Not where that is much: a
+    /// range that cannot be read ends the session, which costs less then.
+    pub fn rescue(&mut self, id: SendId) -> Option<(u64, Payload)> {
+        let streaming = self.streaming.get_mut(&id).filter(|streaming| streaming.rest.is_none())?;
+        let rest = streaming.rope.slice(streaming.asked, u64::MAX);
+        if !rest.is_stored() || rest.len() > RESCUE_MAX {
+            return None;
+        }
+        let load = self.next_load;
+        self.next_load += 1;
+        streaming.rest = Some(load);
+        self.loads.insert(load, Purpose::Rest(id));
+        Some((load, rest))
+    }
+    fn rest_loaded(&mut self, id: SendId, load: u64, result: Result<Payload, Refusal>, out: &mut Vec<Do>) {
+        let Some(streaming) = self.streaming.get_mut(&id) else { return };
+        match result {
+            Ok(rest) => {
+                let asked = streaming.asked;
+                for want in streaming.wants.iter_mut().filter(|want| want.load == load) {
+                    want.part = Some(rest.slice(want.from - asked, want.len));
                 }
+                streaming.rope = streaming.rope.slice(0, asked);
+                streaming.rope.append(rest);
+                streaming.rest = None;
+                streaming.give(id, out);
             }
-            Err(reason) => {
-                self.streaming.remove(&id);
-                self.broken.insert(id, is_for_good(reason));
-                out.push(Do::Layer(link, Input::SendBroken { link, id }));
-            }
+            Err(reason) if streaming.wants.iter().any(|want| want.load == load) => self.broke(id, reason, out),
+            // The next range it asks for cannot be read, and that ends it.
+            Err(_) => streaming.rest = None,
         }
     }
 
@@ -303,6 +366,47 @@ mod tests {
         outgoing.want(SendId(1), rope.len() - 3, 3, &mut out);
         assert!(matches!(out[..], [Do::Layer(_, Input::SendMore { .. })]), "the tail is in memory");
         assert_eq!((outgoing.ended(SendId(1)), outgoing.streaming.len()), (None, 0));
+    }
+
+    #[test]
+    fn what_a_layer_goes_on_with_is_read_before_the_store_forgets_it() {
+        let (mut outgoing, mut out) = (Outgoing::new(1), Vec::new());
+        let begin = |outgoing: &mut Outgoing, id, len| {
+            let mut out = Vec::new();
+            outgoing.send(LINK, SendId(id), stored(5, 0, len), true, &mut out);
+            let (load, first) = loads(&out)[0];
+            outgoing.loaded(load, Ok(Payload::fill(1, first)), &mut out);
+            first
+        };
+        let first = begin(&mut outgoing, 1, 5 * WINDOW);
+        outgoing.want(SendId(1), first, WINDOW, &mut out);
+        let asked = loads(&out)[0].0;
+        let (load, rest) = outgoing.rescue(SendId(1)).unwrap();
+        assert_eq!(rest.len(), 4 + 5 * WINDOW + 4 - first - WINDOW);
+        assert!(outgoing.rescue(SendId(1)).is_none(), "once");
+        out.clear();
+        outgoing.want(SendId(1), first + WINDOW, WINDOW, &mut out);
+        assert!(out.is_empty(), "the store is not asked again");
+        outgoing.loaded(load, Ok(Payload::fill(1, rest.len())), &mut out);
+        assert!(out.is_empty(), "in the order they were asked for");
+        outgoing.loaded(asked, Ok(Payload::fill(1, WINDOW)), &mut out);
+        outgoing.want(SendId(1), first + 2 * WINDOW, WINDOW, &mut out);
+        let given = |what: &Do| match what {
+            Do::Layer(_, Input::SendMore { from, part, .. }) => (*from, part.len()),
+            other => panic!("{other:?}"),
+        };
+        let windows: Vec<(u64, u64)> = out.iter().map(given).collect();
+        assert_eq!(windows, [0, 1, 2].map(|n| (first + n * WINDOW, WINDOW)));
+        // Too much, all in memory, or over: nothing is read.
+        begin(&mut outgoing, 2, RESCUE_MAX + 3 * WINDOW);
+        assert!(outgoing.rescue(SendId(2)).is_none() && outgoing.rescue(SendId(9)).is_none());
+        // What cannot be read ends the transfer when it is needed.
+        let first = begin(&mut outgoing, 3, 5 * WINDOW);
+        let (load, _) = outgoing.rescue(SendId(3)).unwrap();
+        out.clear();
+        outgoing.want(SendId(3), first, WINDOW, &mut out);
+        outgoing.loaded(load, Err(Refusal::Unknown), &mut out);
+        assert!(matches!(out[..], [Do::Layer(LINK, Input::SendBroken { id: SendId(3), .. })]));
     }
 
     #[test]

@@ -41,6 +41,8 @@ pub(crate) enum Work {
     Deliver(Box<(AppOutput, Payload)>),
     /// Take a transmission back.
     Cancel(LinkId, layer::SendId),
+    /// The layer goes on with a transmission that was taken back, unless it is over by now.
+    Rescue(layer::SendId),
     /// A link went down.
     Down(LinkId),
     Put(BundleHandle, IndexEntry, Arc<BundleMeta>),
@@ -123,6 +125,11 @@ impl Stack {
             agent_at: None,
             started: false,
         })
+    }
+
+    /// Knowledge no node can have, for policies registered for it; simulations only.
+    pub fn set_oracle(&mut self, oracle: Box<dyn farlink_bpa::Oracle + Send>) {
+        self.agent.set_oracle(oracle);
     }
 
     /// When to call with [`Input::Wake`] at the latest.
@@ -272,7 +279,12 @@ impl Stack {
             }
             Work::Send(departure) => self.send(departure, out),
             Work::Deliver(read) => self.read(Waiting::Delivery(read.0), read.1),
-            Work::Cancel(link, id) => self.cancel(link, id),
+            Work::Cancel(link, id) => self.cancel(link, id, out),
+            Work::Rescue(id) => {
+                if let Some((load, payload)) = self.outgoing.made().and_then(|outgoing| outgoing.rescue(id)) {
+                    self.step_store(now, store::Input::Load { load, payload }, out);
+                }
+            }
             Work::Down(link) => {
                 let Some(outgoing) = self.outgoing.made() else { return };
                 let mut todo = Vec::new();
@@ -359,16 +371,22 @@ impl Stack {
         self.work.extend(loads.into_iter().map(|(load, payload)| Work::Store(store::Input::Load { load, payload })));
     }
     /// What its layer does not have yet is forgotten here; else the layer is asked.
-    fn cancel(&mut self, link: LinkId, id: layer::SendId) {
+    fn cancel<S: Sink<Output>>(&mut self, link: LinkId, id: layer::SendId, out: &mut S) {
         let (mut loads, mut todo) = (Vec::new(), Vec::new());
         let here = self.reads.made().is_some_and(|reads| reads.cancel(id, &mut loads))
             || self.outgoing.made().is_some_and(|outgoing| outgoing.cancel(link, id, &mut todo));
         self.load(loads);
         departed(todo, &mut self.work, &self.link_layer);
-        self.work.push_back(match here {
-            true => Work::Agent(farlink_bpa::Input::SendFailed { id, refused: None }),
-            false => Work::Layer(layer_of(&self.link_layer, link), layer::Input::CancelSend { link, id }),
-        });
+        let layer = layer_of(&self.link_layer, link);
+        if here {
+            return self.work.push_back(Work::Agent(farlink_bpa::Input::SendFailed { id, refused: None }));
+        }
+        if matches!(self.layers.get(usize::from(layer.0)), Some(Layer::Message)) {
+            return out.push(Output::MessageCancel { link, id });
+        }
+        // What goes on to its end is read before the store forgets it.
+        self.work.push_front(Work::Rescue(id));
+        self.work.push_front(Work::Layer(layer, layer::Input::CancelSend { link, id }));
     }
 
     /// The bundle crosses as it is; a piece of it becomes a bundle of its own.

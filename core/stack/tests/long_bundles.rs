@@ -64,6 +64,32 @@ fn pieces_leave_from_disk_with_the_right_check_sums() {
     }
 }
 
+/// TCPCLv4 has no word to stop: what is left is not much, so the session outlives it. LTP stops.
+#[test]
+fn a_bundle_deleted_near_its_end_does_not_end_the_session() {
+    for layer in LAYERS {
+        let mut line = Line::new(layer, 2, |_, _| {});
+        line.register(1);
+        line.run(seconds(2));
+        line.tell(0, Input::LinkDown { link: LinkId(0) });
+        line.send(content(1, 18 * MIB));
+        line.run(seconds(2));
+        line.tell(0, Input::LinkUp { link: LinkId(0) });
+        let sessions = line.connects;
+        assert!(line.run_until(seconds(10), |line| line.heard[1] > 5 * MIB as u64), "{layer:?}");
+        let bundle = line.node(0).bundles(line.now, 1)[0].handle;
+        line.tell(0, Input::Admin(AdminInput::Cancel { bundle }));
+        assert_eq!(line.node(0).status(line.now).bundles, 0, "{layer:?}: it is gone here");
+        line.send(content(2, 100_000));
+        line.run(seconds(100));
+        let whole = layer == Layer::TcpclV4;
+        assert_eq!(line.delivered.contains(&content(1, 18 * MIB)), whole, "{layer:?}");
+        assert!(line.delivered.contains(&content(2, 100_000)), "{layer:?}");
+        assert_eq!(line.connects, sessions, "{layer:?}: no session was ended");
+        line.assert_empty();
+    }
+}
+
 #[test]
 fn a_bundle_deleted_while_it_leaves_is_nowhere_in_the_end() {
     for layer in LAYERS {

@@ -206,7 +206,9 @@ impl World {
                 }
             }
             Output::Socket(_, socket::Output::Pause { .. }) | Output::Socket(_, socket::Output::Resume { .. }) => {}
-            Output::Socket(_, socket::Output::StartTls { .. }) => panic!("no layer was told to"),
+            Output::Socket(_, socket::Output::StartTls { .. }) => {
+                panic!("no layer was told to")
+            }
             Output::Disk(op) => {
                 let answer = self.disks[node].perform(op.action);
                 let done = DiskDone { id: op.id, result: Ok(answer) };
@@ -227,6 +229,7 @@ impl World {
                 let ticket = Ticket(id.0);
                 self.later(self.delay, peer, Input::Message { link: LinkId(0), ticket, bundle, hop });
             }
+            Output::MessageCancel { .. } => {}
             Output::MessageVerdict { ticket, result } => {
                 let done = Input::MessageDone { id: SendId(ticket.0), result: result.map_err(Some) };
                 self.later(self.delay, peer, done);

@@ -176,8 +176,8 @@ fn policy(
     let chosen = reader.text("name").unwrap_or_default();
     if known.clone().any(|(policy, oracle)| oracle && policy == chosen) {
         let real: Vec<&str> = known.filter(|(_, oracle)| !oracle).map(|(policy, _)| policy).collect();
-        let why = format!("`{chosen}` needs knowledge of the whole network, which only a simulator has");
-        reader.fail("name", why, format!("use one of {}; or run `{chosen}` in `farlink run`", real.join(", ")));
+        let error = ConfigError::needs_oracle(String::new(), &chosen, &real);
+        reader.fail("name", error.expected, error.hint);
     }
     (chosen, params)
 }
@@ -256,7 +256,7 @@ mod tests {
             assert!(said.contains(&expected), "{said}");
             let hint = said.split_once("hint: use one of ").expect("what to use instead").1;
             assert!(
-                hint.contains("drop-oldest") && hint.ends_with(&format!("or run `{name}` in `farlink run`")),
+                hint.contains("drop-oldest") && hint.ends_with(&format!("or run `{name}` in `farlink run --in sim`")),
                 "{said}"
             );
         }

@@ -1,11 +1,15 @@
 //! One test for each rule.
 
 use super::*;
-use crate::{BlockData, BlockFlags, Bundle, CrcType, EndpointId, ExtensionBlock, HopCount, Profile, decode, reason};
+use crate::{
+    BlockData, BlockFlags, Bundle, BundleFlags, CrcType, EndpointId, ExtensionBlock, HopCount, Profile, decode, reason,
+};
 use crate::{CreationTimestamp, QualityOfService, StatusItem};
 use alloc::vec;
 use alloc::vec::Vec;
-use farlink_base::{Accel, BundleMeta, Bytes, BytesMut, Chunk, DtnTime, Duties, Extent, Facts, Hop, Payload, Priority};
+use farlink_base::{
+    Accel, BundleMeta, Bytes, BytesMut, Chunk, DtnTime, Duties, Extent, Facts, FragmentInfo, Hop, Payload, Priority,
+};
 
 const AT: CreationTimestamp = CreationTimestamp { time: DtnTime(800_000_000_000), sequence: 3 };
 
@@ -290,4 +294,65 @@ fn records_say_what_they_were_told() {
     assert_eq!(record(&[0x82, 0x19, 0xfd, 0xe8, 0x5a, 0, 0, 0, 1, 5]), Ok(Record::Signal(Bytes::from_static(&[5]))));
     assert_eq!(record(&[0x82, 4, 0xf6]), Ok(Record::Other { kind: 4, content: Bytes::from_static(&[0xf6]) }));
     assert!(record(&[0x82, 0x19, 0xfd, 0xe8, 5]).is_err());
+}
+
+/// What a bundle is read as, strictly and permissively, whole and at its head alike.
+fn verdicts(bundle: &Bundle) -> [Result<BundleMeta, &'static str>; 2] {
+    [Profile::Strict, Profile::Permissive].map(|profile| {
+        let wire = bundle.encode(&accel()).into_payload();
+        let whole = read(&wire, profile, &accel()).map(|(meta, _)| meta).map_err(|error| error.reason);
+        let begun = begin(&wire, profile, &accel()).map(|_| ()).map_err(|error| error.reason);
+        assert_eq!((begun.err(), decode(&wire, profile, &accel()).err().map(|e| e.reason)), {
+            let reason = whole.as_ref().err().copied();
+            (reason, reason)
+        });
+        whole
+    })
+}
+
+/// RFC 9171 4.2.3: who is nobody gets no reports, nor does a record; and nobody's bundle is never in pieces.
+#[test]
+fn what_is_anonymous_or_administrative_gets_no_reports_whoever_reads_it() {
+    const ALL: u64 = BundleFlags::REPORTS | BundleFlags::STATUS_TIME;
+    let asks = |source: EndpointId, flags: u64| {
+        let mut bundle = plain(b"data");
+        (bundle.primary.source, bundle.primary.report_to) = (source, EndpointId::ipn(7, 1));
+        bundle.primary.flags = BundleFlags(flags);
+        bundle
+    };
+    for bundle in
+        [asks(EndpointId::Null, BundleFlags::NO_FRAGMENT | ALL), asks(EndpointId::ipn(1, 0), BundleFlags::ADMIN | ALL)]
+    {
+        let [strict, permissive] = verdicts(&bundle);
+        assert!(strict.unwrap_err().contains("that asks for reports"));
+        assert!(!permissive.unwrap().wants_report(Facts::REPORT_RECEPTION));
+    }
+    let [strict, permissive] = verdicts(&asks(EndpointId::ipn(1, 1), ALL));
+    assert!(strict.unwrap().wants_report(ALL_FACTS) && permissive.unwrap().wants_report(ALL_FACTS));
+    for verdict in verdicts(&asks(EndpointId::Null, 0)) {
+        assert_eq!(verdict.unwrap_err(), "an anonymous bundle that may be fragmented");
+    }
+    let mut piece = asks(EndpointId::Null, BundleFlags::NO_FRAGMENT | BundleFlags::FRAGMENT);
+    piece.primary.fragment = Some(FragmentInfo { offset: 0, total: 9 });
+    assert!(verdicts(&piece).iter().all(Result::is_err), "two of them would become one");
+}
+const ALL_FACTS: u32 = Facts::REPORTS | Facts::STATUS_TIME;
+
+/// RFC 9171 4.3.1, 5.8.
+#[test]
+fn a_fragment_has_some_of_the_whole_and_nothing_beyond() {
+    let fragment = |payload: &'static [u8], offset, total| {
+        let mut bundle = plain(payload);
+        bundle.primary.flags = BundleFlags(BundleFlags::FRAGMENT);
+        bundle.primary.fragment = Some(FragmentInfo { offset, total });
+        verdicts(&bundle).map(|verdict| verdict.err())
+    };
+    assert_eq!(fragment(b"data", 5, 9), [None; 2]);
+    assert_eq!(fragment(b"data", 0, 4), [None; 2], "all of it: late, not wrong");
+    for (offset, total) in [(0, 0), (0, 9), (9, 9)] {
+        assert_eq!(fragment(b"", offset, total), [Some("a fragment without payload"); 2], "{offset} of {total}");
+    }
+    for (offset, total) in [(6, 9), (0, 3), (0, 0), (u64::MAX, u64::MAX)] {
+        assert_eq!(fragment(b"data", offset, total), [Some("a fragment that reaches beyond the original payload"); 2]);
+    }
 }

@@ -281,12 +281,8 @@ impl ConvergenceLayer for Ltp {
             Input::Hold { ticket } => self.hold(ticket, true, out),
             Input::Resume { ticket } => self.hold(ticket, false, out),
             Input::Shutdown => self.shutdown(out),
-            // LTP has no streams.
-            Input::Socket(socket::Input::Opened { .. })
-            | Input::Socket(socket::Input::Data { .. })
-            | Input::Socket(socket::Input::Writable { .. })
-            | Input::Socket(socket::Input::Secured { .. })
-            | Input::Socket(socket::Input::Closed { .. }) => {}
+            // LTP has no streams, and no sessions that outlast a block.
+            Input::CloseLink { .. } | Input::Socket(_) => {}
         }
         self.settle(now, out);
     }

@@ -316,8 +316,8 @@ impl Import {
     /// What follows from the verdicts, once they are enough. `Ok`: the red part is kept, and these
     /// checkpoints can be answered; `Err`: cancel, and whether trying again could help.
     pub(super) fn judge(&mut self) -> Option<Result<Vec<Asked>, bool>> {
-        let kept = |v: &Result<(), Refusal>| matches!(v, Ok(()) | Err(Refusal::Duplicate | Refusal::Expired));
-        let final_ = |v: &Result<(), Refusal>| matches!(v, Err(Refusal::NotAcceptable | Refusal::TooLarge));
+        let kept = |v: &Result<(), Refusal>| v.is_ok() || v.is_err_and(is_as_good_as_kept);
+        let final_ = |v: &Result<(), Refusal>| v.is_err_and(is_final);
         let decided = self.offered.iter().all(|o| o.verdict.is_some());
         let receiving = self.stage == Stage::Receiving;
         if !decided && !receiving {
@@ -328,7 +328,9 @@ impl Import {
         if verdicts().any(|v| !kept(v) && !final_(v)) {
             return Some(Err(true));
         }
-        if decided && verdicts().all(final_) {
+        // One among others that is malformed may go; one that is too large here is its sender's to keep.
+        let large = |v: &Result<(), Refusal>| *v == Err(Refusal::TooLarge);
+        if decided && (verdicts().all(final_) || verdicts().any(large)) {
             return Some(Err(false));
         }
         if self.stage != Stage::Offered {
@@ -371,6 +373,15 @@ impl Import {
         self.red.clear();
         self.green = None;
     }
+}
+
+/// Refused, and its sender need not keep it.
+pub(super) fn is_as_good_as_kept(reason: Refusal) -> bool {
+    matches!(reason, Refusal::Duplicate | Refusal::Expired)
+}
+/// Refused, and trying again does not help.
+pub(super) fn is_final(reason: Refusal) -> bool {
+    matches!(reason, Refusal::NotAcceptable | Refusal::TooLarge)
 }
 
 #[cfg(test)]
@@ -440,6 +451,7 @@ mod tests {
         for (verdicts, want) in [
             ([Ok(()), Err(Refusal::NoResources)], Some(true)),
             ([Err(Refusal::NotAcceptable), Err(Refusal::TooLarge)], Some(false)),
+            ([Ok(()), Err(Refusal::TooLarge)], Some(false)),
             ([Ok(()), Err(Refusal::NotAcceptable)], None),
             ([Err(Refusal::Duplicate), Err(Refusal::Duplicate)], None),
         ] {

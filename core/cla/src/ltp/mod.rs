@@ -27,6 +27,7 @@ mod timers;
 
 pub use engine::{Ltp, Usage};
 pub use params::{LINK_PARAMS, PARAMS};
+pub use sending::told;
 
 use farlink_base::{Duration, LayerId, LinkId, Malformed, NodeId, Payload};
 

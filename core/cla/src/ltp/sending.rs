@@ -3,6 +3,7 @@
 
 use super::engine::{Cancelled, Ltp};
 use super::export::{Cutting, Export, Reported};
+use super::import::{is_as_good_as_kept, is_final};
 use super::segment::{Body, Claims, Head, Segment, SessionId, kind, reason};
 use super::source::{Given, Source};
 use super::span::{Control, Pending, Span, Trains, tell};
@@ -34,6 +35,14 @@ fn refusal(cancel_reason: u8) -> Option<Refusal> {
         reason::USER | reason::UNREACHABLE => Some(Refusal::NotAcceptable),
         _ => None,
     }
+}
+
+/// What the sender of a bundle hears when it is refused for this reason: cancel segments have few words.
+pub fn told(why: Refusal) -> Result<(), Refusal> {
+    if is_as_good_as_kept(why) {
+        return Ok(());
+    }
+    refusal(if is_final(why) { reason::USER } else { reason::SYSTEM }).map_or(Ok(()), Err)
 }
 
 impl Ltp {
@@ -431,9 +440,29 @@ impl Ltp {
             self.touch(cancelled.span);
         }
     }
-    /// The receiver cancelled our session; the agent routes its bundles anew.
+    /// The receiver cancelled our session: of a block of several bundles each has a session of its own
+    /// from now on, and so a verdict of its own. One that was alone the agent routes anew.
     pub(super) fn cancelled_by_receiver(&mut self, number: u64, why: u8, out: &mut impl Sink<Output>) {
-        self.fail_export(number, refusal(why), out);
+        let Some(parts) = self.apart(number) else {
+            self.fail_export(number, refusal(why), out);
+            return;
+        };
+        let Some(export) = self.remove_export(number, true, out) else { return };
+        for part in parts {
+            self.open_export(export.span, part, true);
+        }
+        self.touch(export.span);
+    }
+    /// The bundles of a block; `None` for one alone, and where they cannot be told apart.
+    fn apart(&self, number: u64) -> Option<Vec<(Vec<SendId>, Source)>> {
+        let export = self.sessions.exports.get(&number).filter(|export| export.bundles.len() > 1 && !self.closing)?;
+        let mut block = export.source.block()?;
+        let mut part = |id: &SendId| {
+            let len = (self.config.split)(&block).ok()?.filter(|len| (1..=block.len()).contains(len))?;
+            Some((Vec::from([*id]), Source::whole(block.split_to(len))))
+        };
+        let parts = export.bundles.iter().map(&mut part).collect::<Option<_>>()?;
+        block.is_empty().then_some(parts)
     }
 
     /// Takes back a bundle. One that waits to share a block is forgotten; a session of its own is

@@ -59,6 +59,10 @@ impl Source {
     pub(super) fn send(&self) -> Option<SendId> {
         self.streamed.as_ref().map(|streamed| streamed.send)
     }
+    /// The block, where all of it is here.
+    pub(super) fn block(&self) -> Option<Payload> {
+        self.streamed.is_none().then(|| self.run.clone())
+    }
     /// Whether `from .. from + len`, as far as the block goes, is here.
     pub(super) fn has(&self, from: u64, len: u64) -> bool {
         let Some(streamed) = &self.streamed else { return true };

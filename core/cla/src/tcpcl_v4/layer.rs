@@ -16,7 +16,7 @@ use farlink_base::{Duration, Event, EventClass, Few, Instant, LinkId, Payload, S
 
 /// A link that is down this long gives up what is under way: TCP would come back from a longer
 /// silence with its timers backed off by as much again.
-const PARK: Duration = Duration::from_secs(5);
+pub const PARK: Duration = Duration::from_secs(5);
 
 /// What a timer is for.
 #[derive(Clone, Copy, Debug)]
@@ -359,6 +359,7 @@ impl TcpclV4 {
     fn on_link(&mut self, now: Instant, link_id: LinkId, state: LinkState, out: &mut impl Sink<Output>) {
         let Some(link) = self.links.get_mut(&link_id) else { return };
         let before = core::mem::replace(&mut link.state, state);
+        link.closed &= !(state.transmit || state.receive);
         let resumed = (state.transmit && !before.transmit) || (state.receive && !before.receive);
         if state.transmit {
             if let Some(timer) = link.park.take() {
@@ -480,6 +481,7 @@ impl ConvergenceLayer for TcpclV4 {
             Input::SendMore { link, id, from, part } => self.on_more(now, link, id, from, &part, out),
             Input::SendBroken { link, id } => self.on_broken(now, link, id, out),
             Input::CancelSend { link, id } => self.on_cancel(link, id, out),
+            Input::CloseLink { link } => self.close_link(now, link, out),
             Input::RemoveLink { link } => self.remove_link(now, link, out),
             Input::Accepted { ticket } => self.on_verdict(now, ticket, Ok(()), out),
             Input::Refused { ticket, reason } => self.on_verdict(now, ticket, Err(refuse_code(reason)), out),

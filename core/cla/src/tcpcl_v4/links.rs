@@ -11,6 +11,8 @@ pub struct Link {
     pub config: SpanConfig,
     pub configured: bool,
     pub state: LinkState,
+    /// It was turned off, and has not been up since.
+    pub closed: bool,
     /// Established sessions in the order they were made.
     pub sessions: Vec<StreamId>,
     /// The session this side is opening.
@@ -31,6 +33,7 @@ impl Link {
             config,
             configured,
             state,
+            closed: false,
             sessions: Vec::new(),
             opening: None,
             ready: false,
@@ -49,6 +52,7 @@ impl Link {
         self.configured
             && self.config.connect
             && self.state.transmit
+            && !self.closed
             && self.sessions.is_empty()
             && self.opening.is_none()
             && self.retry.is_none()

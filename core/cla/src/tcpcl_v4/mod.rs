@@ -17,8 +17,9 @@ mod peers;
 mod session;
 mod wire;
 
-pub use layer::{TcpclV4, Usage};
+pub use layer::{PARK, TcpclV4, Usage};
 pub use params::{LINK_PARAMS, PARAMS};
+pub use wire::told;
 
 use alloc::string::String;
 use farlink_base::{Duration, LayerId, LinkId};

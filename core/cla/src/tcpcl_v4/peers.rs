@@ -45,6 +45,9 @@ impl TcpclV4 {
         if self.shutdown {
             return Err("the node is shutting down");
         }
+        if link.closed {
+            return Err("its link is turned off");
+        }
         if peer.segment_mru == 0 {
             return Err("the peer takes no segment at all");
         }
@@ -132,8 +135,17 @@ impl TcpclV4 {
     /// given back.
     pub(super) fn remove_link(&mut self, now: Instant, link_id: LinkId, out: &mut impl Sink<Output>) {
         let Some(link) = self.links.get_mut(&link_id) else { return };
+        link.configured = true;
+        self.close_link(now, link_id, out);
+        self.links.remove(&link_id);
+    }
+
+    /// The link is turned off: its sessions say so to their peers and close, what they carried is given
+    /// back. That of a dynamic link stays: with it the link would go, and come back turned on.
+    pub(super) fn close_link(&mut self, now: Instant, link_id: LinkId, out: &mut impl Sink<Output>) {
+        let Some(link) = self.links.get_mut(&link_id).filter(|link| link.configured) else { return };
         // No session follows the ones that end here, and none of them is ready meanwhile.
-        link.config.connect = false;
+        link.closed = true;
         link.state = LinkState::DOWN;
         for timer in [link.retry.take(), link.park.take()].into_iter().flatten() {
             self.timers.cancel(timer);
@@ -149,6 +161,5 @@ impl TcpclV4 {
             self.detach(now, stream, out);
             self.flush(now, stream, out);
         }
-        self.links.remove(&link_id);
     }
 }

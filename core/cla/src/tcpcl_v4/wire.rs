@@ -78,6 +78,12 @@ pub fn refusal_of(code: u8) -> Option<Refusal> {
     }
 }
 
+/// What the sender of a bundle hears when it is refused for this reason: XFER_REFUSE has few words.
+pub fn told(why: Refusal) -> Result<(), Refusal> {
+    let heard = refusal_of(refuse_code(why)).filter(|heard| *heard != Refusal::Duplicate);
+    heard.map_or(Ok(()), Err)
+}
+
 /// What a peer says of itself (RFC 9174 4.6).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SessionInit {

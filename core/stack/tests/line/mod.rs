@@ -160,6 +160,8 @@ pub struct Line {
     pub events: Vec<(usize, Event)>,
     /// Bytes that came to each node from its neighbours.
     pub heard: Vec<u64>,
+    /// Streams asked for.
+    pub connects: usize,
     memory: Memory,
     out: Vec<Output>,
 }
@@ -210,6 +212,7 @@ impl Line {
             runs: 0,
             pending: BTreeMap::new(),
             order: 0,
+            connects: 0,
             ends: BTreeMap::new(),
             delivered: Vec::new(),
             accepted: 0,
@@ -304,6 +307,7 @@ impl Line {
                 }
             }
             Output::Socket(layer, socket::Output::Connect { stream, link }) => {
+                self.connects += 1;
                 let peer = self.peer(node, link);
                 if self.nodes[peer].is_none() {
                     return self.later(
@@ -378,6 +382,7 @@ impl Line {
             Output::Event(event) => self.events.push((node, event)),
             Output::Socket(_, socket::Output::StartTls { .. })
             | Output::Message { .. }
+            | Output::MessageCancel { .. }
             | Output::MessageVerdict { .. } => {
                 panic!("no layer was told to")
             }
@@ -439,6 +444,10 @@ impl Line {
     }
     pub fn run(&mut self, duration: Duration) {
         self.run_until(duration, |_| false);
+    }
+    /// Open streams of a node.
+    pub fn streams(&self, node: usize) -> usize {
+        self.ends.keys().filter(|(of, _)| *of == node).count()
     }
     pub fn register(&mut self, node: usize) {
         let endpoint = EndpointId::ipn(node as u64 + 1, 1);

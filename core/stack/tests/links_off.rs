@@ -1,0 +1,37 @@
+//! A link an operator turns off: both ends know, and turned on it serves again.
+
+mod line;
+
+use farlink_base::Duration;
+use farlink_bpa::app::AdminInput;
+use farlink_stack::Input;
+use line::{Layer, Line, content};
+
+fn seconds(n: u64) -> Duration {
+    Duration::from_secs(n)
+}
+
+#[test]
+fn a_link_turned_off_at_either_end_ends_the_session_at_both_and_turned_on_begins_one() {
+    for node in [0, 1] {
+        let mut line = Line::new(Layer::TcpclV4, 2, |_, _| {});
+        line.register(1);
+        line.run(seconds(2));
+        let turn = |line: &mut Line, enabled| {
+            let link = line.node(node).status(line.now).links[0].name.clone();
+            line.tell(node, Input::Admin(AdminInput::SetLink { link, enabled }));
+        };
+        assert_eq!([0, 1].map(|end| line.streams(end)), [1; 2]);
+        turn(&mut line, false);
+        line.run(seconds(1));
+        assert_eq!(line.streams(node), 0);
+        line.send(content(1, 1000));
+        line.run(seconds(60));
+        assert!(line.delivered.is_empty() && line.streams(node) == 0, "a neighbour that comes is sent away");
+        turn(&mut line, true);
+        // The neighbour comes again by itself, ever more rarely.
+        line.run(seconds(70));
+        assert_eq!([0, 1].map(|end| line.streams(end)), [1; 2], "turned on at {node}");
+        assert!(line.delivered == [content(1, 1000)]);
+    }
+}

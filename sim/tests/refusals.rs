@@ -1,0 +1,111 @@
+//! A neighbour that cannot take a bundle says so, packets or whole bundles alike: the sender hears it,
+//! keeps the bundle while it lives and tries again ever more rarely; what is small gets through behind.
+
+use farlink_base::{BundleHandle, DeleteReason, Event, Instant};
+use farlink_scenario::{Fidelity, Scenario};
+use farlink_sim::{Observer, World};
+
+/// Three bundles for a node whose store is half as large as each, small ones behind them.
+fn scenario(layer: &str, fidelity: Fidelity) -> Scenario {
+    let text = format!(
+        r#"
+        name = "refusals"
+        seed = 5
+        duration = "4 min"
+        [[node]]
+        name = "a"
+        id = "ipn:1.0"
+        [[node]]
+        name = "b"
+        id = "ipn:2.0"
+        store_capacity = "50 kB"
+        [[link]]
+        name = "ab"
+        between = ["a", "b"]
+        layer = "{layer}"
+        rate = "1 Mbit/s"
+        delay = "100 ms"
+        [[traffic]]
+        name = "large"
+        from = "a"
+        to = "b"
+        start = "1 s"
+        lifetime = "100 s"
+        bundles = {{ count = 3, size = "100 kB" }}
+        [[traffic]]
+        name = "small"
+        from = "a"
+        to = "b"
+        start = "2 s"
+        bundles = {{ count = 20, size = "1 kB", interval = "500 ms" }}
+        "#
+    );
+    let mut scenario = Scenario::parse(&text).unwrap_or_else(|errors| panic!("{errors:#?}"));
+    scenario.fidelity = fidelity;
+    scenario
+}
+
+/// What happened to the large bundles: when they left, when the receiver refused them, when they were
+/// given up, in milliseconds.
+#[derive(Default, PartialEq, Debug)]
+struct Seen {
+    left: Vec<u64>,
+    refused: Vec<u64>,
+    heard: usize,
+    expired: Vec<u64>,
+    pieces: usize,
+    large: Vec<BundleHandle>,
+}
+impl Observer for Seen {
+    fn event(&mut self, at: Instant, node: usize, event: &Event) {
+        let ms = at.0 / 1_000_000;
+        match (node, event) {
+            (0, Event::Seen { bundle, payload: 100_000, .. }) => self.large.push(*bundle),
+            (0, Event::Transmitting { bundle, .. }) if self.large.contains(bundle) => self.left.push(ms),
+            (0, Event::ForwardFailed { bundle, .. }) if self.large.contains(bundle) => self.heard += 1,
+            (0, Event::Fragmented { .. }) => self.pieces += 1,
+            (0, Event::Deleted { reason: DeleteReason::Expired, .. }) => self.expired.push(ms),
+            (1, Event::Refused { .. }) => self.refused.push(ms),
+            _ => {}
+        }
+    }
+}
+
+#[test]
+fn what_a_neighbour_cannot_take_stays_is_tried_ever_more_rarely_and_holds_up_nothing() {
+    for layer in ["ltp", "tcpclv4"] {
+        let [full, message] = [Fidelity::Full, Fidelity::Message].map(|fidelity| {
+            let (outcome, seen) = World::new(&scenario(layer, fidelity), Seen::default()).unwrap().run();
+            let [large, small] = &outcome.traffic[..] else { panic!("{outcome:?}") };
+            assert_eq!((large.created, large.delivered, small.delivered), (3, 0, 20), "{layer} {fidelity:?}");
+            assert!(
+                small.complete_at.is_some_and(|at| at < Instant(20_000_000_000)),
+                "{layer} {fidelity:?}: {small:?}"
+            );
+            // Kept to the end of its lifetime, and told of each time.
+            let expired: Vec<u64> = seen.expired.iter().map(|ms| ms / 100).collect();
+            assert_eq!(expired, [1_010; 3], "{layer} {fidelity:?}");
+            assert_eq!((seen.heard, seen.pieces), (seen.left.len(), 0), "{layer} {fidelity:?}");
+            assert_eq!(seen.refused.len(), seen.left.len(), "{layer} {fidelity:?}");
+            // After 1, 2, 4 ... 64 s, and as long as it takes to cross.
+            assert!((18..=21).contains(&seen.left.len()), "{layer} {fidelity:?}: {:?}", seen.left);
+            seen
+        });
+        // Alike, but for what headers and handshakes weigh.
+        let apart = full.refused.iter().zip(&message.refused).map(|(f, m)| f.abs_diff(*m)).max();
+        assert_eq!(full.refused.len(), message.refused.len(), "{layer}");
+        assert!(apart.is_some_and(|ms| ms < 1500), "{layer}: {apart:?}\n{full:?}\n{message:?}");
+    }
+}
+
+/// One session carries many, and has one verdict: the large are not lost with it, nor the small held up.
+#[test]
+fn what_is_refused_in_a_block_with_others_is_refused_alone() {
+    let mut scenario = scenario("ltp", Fidelity::Full);
+    let layer = &mut scenario.links[0].layer;
+    layer.settings = vec![("aggregate", 400_000), ("aggregate_wait", 2_000_000_000)];
+    let (outcome, seen) = World::new(&scenario, Seen::default()).unwrap().run();
+    assert_eq!([0, 1].map(|of| outcome.traffic[of].delivered), [0, 20], "{outcome:?}");
+    assert_eq!((seen.expired.len(), seen.heard), (3, seen.left.len()), "kept and told of: {seen:?}");
+    assert!(seen.refused.len() > seen.left.len(), "in the block, and alone: {seen:?}");
+}

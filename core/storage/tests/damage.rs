@@ -91,3 +91,32 @@ fn payload_that_looks_like_records_is_not_taken_for_one() {
     }
     world.settle();
 }
+
+#[test]
+fn a_page_that_is_gone_costs_the_records_on_it_wherever_it_is() {
+    const PAGE: usize = 4096;
+    let mut world =
+        World::open(farlink_storage::Config { segment_bytes: 1 << 20, ..small(40_000_000) }, Disk::default(), 3);
+    world.settle();
+    let numbers: Vec<u64> = (0..300).map(|_| world.put(100)).collect();
+    world.settle();
+    assert_eq!(world.disk.files.len(), 1, "one file, and nothing else tells the salt");
+    let (file, len) = world.disk.files.iter().map(|(file, f)| (*file, f.cache.len())).next().unwrap();
+    let record = (len - PAGE) / numbers.len();
+    for page in 0..len.div_ceil(PAGE) {
+        let mut disk = world.disk.killed();
+        let bytes = &mut disk.files.get_mut(&file).unwrap().cache;
+        let end = bytes.len().min((page + 1) * PAGE);
+        bytes[page * PAGE..end].fill(0);
+        let mut again = World::open(world.config, disk, 1);
+        again.settle();
+        assert!(again.opened.is_some() && again.damage > 0, "page {page}");
+        let kept = numbers.iter().filter(|n| again.recovered.contains_key(n)).count();
+        let most = PAGE / record + 2;
+        assert!(numbers.len() - kept <= most, "page {page}: {} of {} lost, {most} on it", 300 - kept, numbers.len());
+        again.next_bundle = 1000;
+        let new = again.put(50);
+        again.settle();
+        assert!(again.known[&new].stored, "page {page}");
+    }
+}

@@ -2,7 +2,7 @@
 
 use super::compact::Copy;
 use super::record::{COUNTER_RECORD, DELETE_RECORD};
-use super::record::{Encoder, FILE_HEADER, FileHeader, Loc, Piece, RecordHeader, spill_record_len};
+use super::record::{Encoder, FileHeader, Loc, Piece, RecordHeader, spill_record_len};
 use super::segment::{Owner, Segment};
 use super::{Gone, Kept, LogStore, Op, State};
 use alloc::collections::VecDeque;
@@ -211,10 +211,9 @@ impl LogStore {
         if self.compaction.is_some() || removing {
             return;
         }
-        let active_waste = self
-            .segments
-            .active
-            .filter(|file| self.segments.get(*file).is_some_and(|s| s.len.saturating_sub(s.live) > FILE_HEADER));
+        let active_waste = self.segments.active.filter(|file| {
+            self.segments.get(*file).is_some_and(|s| s.len.saturating_sub(s.live) > self.config.file_header())
+        });
         match active_waste {
             Some(file) => self.segments.seal(file),
             None => self.refuse_waiting(Refusal::NoResources, out),
@@ -293,12 +292,13 @@ impl LogStore {
             last_bundle: self.last_bundle,
             counter: self.counter,
             clean_below: self.segments.clean_below(draw.file),
+            len: self.config.file_header() as u32,
         };
         header.encode(&self.config.accel, &mut draw.buffer);
-        draw.len = FILE_HEADER;
+        draw.len = self.config.file_header();
     }
     fn fits(&self, draw: &mut Draw, record: u64) -> bool {
-        draw.full = draw.len > FILE_HEADER && draw.len + record > self.config.segment_bytes;
+        draw.full = draw.len > self.config.file_header() && draw.len + record > self.config.segment_bytes;
         !draw.full
     }
     /// Adds a small record; gives the item back when it does not fit.

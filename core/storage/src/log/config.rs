@@ -1,5 +1,6 @@
 //! The bounds of a store.
 
+use super::record::{LONG_HEADER, SHORT_HEADER};
 use farlink_base::{Accel, Duration};
 
 /// How a [`super::LogStore`] behaves; [`Config::new`] gives working values.
@@ -52,6 +53,10 @@ impl Config {
         self.group_bytes = self.group_bytes.max(4096);
         self.read_bytes = self.read_bytes.max(4096);
         self
+    }
+    /// Length of a file's header: a small part of the file.
+    pub(super) fn file_header(&self) -> u64 {
+        if self.segment_bytes >= 64 * LONG_HEADER { LONG_HEADER } else { SHORT_HEADER }
     }
     /// Most bytes of live records.
     pub(super) fn live_max(&self) -> u64 {

@@ -1,6 +1,7 @@
 //! What is written: file headers and records, each with its own checksum.
 //!
-//! A file is a header (two copies, so that one flipped byte costs nothing) and records end to end.
+//! A file is a header (two copies, so that one flipped byte costs nothing; in all but small files a page
+//! apart, so that no page that is lost costs more than what is on it) and records end to end.
 //! A record is a 48-byte header, its meta part (index entry, head, tail, checksums of the data) and
 //! its data (payload bytes). Every record header carries the store's salt: payload bytes that look
 //! like a record, placed there by whoever sent the bundle, are never taken for one when reading
@@ -16,8 +17,12 @@ use farlink_base::{Accel, BundleHandle, Chunk, DtnTime, Extent, Payload, Priorit
 pub(super) const CHUNK: u64 = 256 * 1024;
 /// Length of a record header.
 pub(super) const RECORD_HEADER: u64 = 48;
-/// Length of a file header (both copies).
-pub(super) const FILE_HEADER: u64 = 2 * HEADER_COPY;
+/// Length of a file header: two copies, end to end.
+pub(super) const SHORT_HEADER: u64 = 2 * HEADER_COPY;
+/// Length of a file header: a copy, the rest of its page, and another copy.
+pub(super) const LONG_HEADER: u64 = PAGE + HEADER_COPY;
+/// What a disk loses at once.
+const PAGE: u64 = 4096;
 /// Longest meta part: bounds what recovery reads at once.
 pub(super) const META_MAX: u64 = 16 << 20;
 const HEADER_COPY: u64 = 64;
@@ -54,6 +59,8 @@ pub(super) struct FileHeader {
     pub counter: u64,
     /// Every file numbered below was durable as a whole.
     pub clean_below: u32,
+    /// Length of both copies with what is between them: where the records begin.
+    pub len: u32,
 }
 impl FileHeader {
     pub fn encode(&self, accel: &Accel, out: &mut BytesMut) {
@@ -65,19 +72,23 @@ impl FileHeader {
             out.put_u64_le(value);
         }
         out.put_u32_le(self.clean_below);
-        out.put_bytes(0, 8);
+        out.put_u32_le(self.len);
+        out.put_bytes(0, 4);
         let crc = (accel.crc32c)(0, &out[start..]);
         out.put_u32_le(crc);
-        out.extend_from_within_from(start);
+        let copy = Bytes::copy_from_slice(&out[start..]);
+        out.put_bytes(0, (u64::from(self.len).saturating_sub(SHORT_HEADER)) as usize);
+        out.put_slice(&copy);
     }
     /// The header, and whether both copies are whole.
     pub fn decode(accel: &Accel, bytes: &[u8]) -> Option<(FileHeader, bool)> {
         let copy = |at: usize| Self::decode_copy(accel, bytes.get(at..at + HEADER_COPY as usize)?);
-        match (copy(0), copy(HEADER_COPY as usize)) {
-            (Some(a), Some(_)) => Some((a, true)),
-            (Some(one), None) | (None, Some(one)) => Some((one, false)),
-            (None, None) => None,
+        let second = |len: u32| copy(len as usize - HEADER_COPY as usize);
+        if let Some(first) = copy(0) {
+            return Some((first, second(first.len).is_some()));
         }
+        let seconds = [SHORT_HEADER, LONG_HEADER].map(|len| second(len as u32).filter(|h| u64::from(h.len) == len));
+        Some((seconds.into_iter().flatten().next()?, false))
     }
     fn decode_copy(accel: &Accel, copy: &[u8]) -> Option<FileHeader> {
         let mut f = Fields(copy);
@@ -86,20 +97,11 @@ impl FileHeader {
         }
         let (file, salt, sequence) = (f.u32()?, f.u64()?, f.u64()?);
         let (last_bundle, counter, clean_below) = (f.u64()?, f.u64()?, f.u32()?);
-        f.take(8)?;
+        // Files of earlier versions say 0.
+        let len = f.u32()?.clamp(SHORT_HEADER as u32, LONG_HEADER as u32);
+        f.take(4)?;
         let whole = f.u32()? == (accel.crc32c)(0, &copy[..HEADER_COPY as usize - 4]);
-        whole.then_some(FileHeader { file, salt, sequence, last_bundle, counter, clean_below })
-    }
-}
-
-/// Repeats the bytes from `start` at the end: the header's second copy.
-trait ExtendFromWithin {
-    fn extend_from_within_from(&mut self, start: usize);
-}
-impl ExtendFromWithin for BytesMut {
-    fn extend_from_within_from(&mut self, start: usize) {
-        let copy = Bytes::copy_from_slice(&self[start..]);
-        self.put_slice(&copy);
+        whole.then_some(FileHeader { file, salt, sequence, last_bundle, counter, clean_below, len })
     }
 }
 
@@ -538,17 +540,30 @@ mod tests {
 
     #[test]
     fn a_file_header_survives_any_one_flipped_byte() {
-        let header = FileHeader { file: 7, salt: 9, sequence: 3, last_bundle: 4, counter: 5, clean_below: 6 };
-        let mut bytes = BytesMut::new();
-        header.encode(&accel(), &mut bytes);
-        assert_eq!(bytes.len() as u64, FILE_HEADER);
-        assert_eq!(FileHeader::decode(&accel(), &bytes), Some((header, true)));
-        for at in 0..bytes.len() {
-            bytes[at] ^= 0x40;
-            assert_eq!(FileHeader::decode(&accel(), &bytes), Some((header, false)), "byte {at}");
-            bytes[at] ^= 0x40;
+        for len in [SHORT_HEADER, LONG_HEADER] {
+            let header = FileHeader {
+                file: 7,
+                salt: 9,
+                sequence: 3,
+                last_bundle: 4,
+                counter: 5,
+                clean_below: 6,
+                len: len as u32,
+            };
+            let mut bytes = BytesMut::new();
+            header.encode(&accel(), &mut bytes);
+            assert_eq!(bytes.len() as u64, len);
+            assert_eq!(FileHeader::decode(&accel(), &bytes), Some((header, true)));
+            let copies = (0..HEADER_COPY).chain(len - HEADER_COPY..len);
+            for at in copies.map(|at| at as usize) {
+                bytes[at] ^= 0x40;
+                assert_eq!(FileHeader::decode(&accel(), &bytes), Some((header, false)), "byte {at}");
+                bytes[at] ^= 0x40;
+            }
+            bytes[..(len - HEADER_COPY) as usize].fill(0);
+            assert_eq!(FileHeader::decode(&accel(), &bytes), Some((header, false)));
+            assert_eq!(FileHeader::decode(&accel(), &bytes[..63]), None);
         }
-        assert_eq!(FileHeader::decode(&accel(), &bytes[..63]), None);
     }
 
     #[test]

@@ -1,7 +1,9 @@
 //! Reads one file from front to back in bounded windows. Where it meets damage it looks for the
 //! next whole record header and goes on from there.
 
-use super::record::{ChunkSums, FILE_HEADER, FileHeader, Loc, Meta, RECORD_HEADER, RecordHeader, find_header};
+use super::record::{
+    ChunkSums, FileHeader, LONG_HEADER, Loc, Meta, RECORD_HEADER, RecordHeader, SHORT_HEADER, find_header,
+};
 use alloc::vec::Vec;
 use farlink_base::Accel;
 
@@ -75,7 +77,8 @@ impl Scan {
     }
     /// Offset and length of the next read; `None` when the scan is over.
     pub fn next_read(&self) -> Option<(u64, u64)> {
-        let len = self.window.max(self.need).min(self.len.saturating_sub(self.read_from));
+        let need = if self.started { self.need } else { LONG_HEADER };
+        let len = self.window.max(need).min(self.len.saturating_sub(self.read_from));
         (!self.done).then_some((self.read_from, len))
     }
     /// The read failed: leaves its range out.
@@ -115,15 +118,16 @@ impl Scan {
     }
     fn start(&mut self, accel: &Accel, salt: &mut Option<u64>, bytes: &[u8], find: &mut impl FnMut(&mut Scan, Find)) {
         self.started = true;
-        self.at = FILE_HEADER.min(self.len);
+        self.at = SHORT_HEADER.min(self.len);
         match FileHeader::decode(accel, bytes) {
             Some((header, whole)) => {
+                self.at = u64::from(header.len).min(self.len);
                 if *salt.get_or_insert(header.salt) == header.salt {
                     self.ours = true;
                     find(self, Find::Header(header));
                 }
                 if !whole {
-                    find(self, Find::Damage { offset: 0, len: FILE_HEADER });
+                    find(self, Find::Damage { offset: 0, len: self.at });
                 }
             }
             None => self.damage_from = Some(0),
@@ -272,7 +276,7 @@ mod tests {
             bytes[at] ^= 0x10;
             let (good, bad, lost) = scan(&bytes, 4096);
             bytes[at] ^= 0x10;
-            if (at as u64) < FILE_HEADER {
+            if (at as u64) < SHORT_HEADER {
                 assert_eq!((good, bad), (6, 0), "byte {at}");
             } else {
                 assert_eq!(good, 5, "byte {at}: {bad} {lost}");

@@ -1,6 +1,6 @@
 //! The table of files: how long each is, what in it is live, and which may be removed.
 
-use super::record::{FILE_HEADER, Loc};
+use super::record::{Loc, SHORT_HEADER};
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 use farlink_base::BundleHandle;
@@ -176,7 +176,7 @@ impl Segments {
         self.iter()
             .filter(|(_, s)| s.compactable(longest))
             .map(|(file, s)| {
-                let waste = s.len.saturating_sub(s.live).saturating_sub(FILE_HEADER);
+                let waste = s.len.saturating_sub(s.live).saturating_sub(SHORT_HEADER);
                 (file, if s.suspect { 256 } else { waste * 256 / s.len.max(1) })
             })
             .max_by_key(|(file, share)| (*share, core::cmp::Reverse(*file)))

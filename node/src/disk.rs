@@ -6,7 +6,7 @@ use farlink_os::disk::DiskFiles;
 use farlink_os::poll::Waker;
 use farlink_stack::Input;
 use std::collections::VecDeque;
-use std::io::{self, IoSlice};
+use std::io::{self, ErrorKind, IoSlice};
 use std::path::Path;
 use std::sync::mpsc::{Receiver, Sender, channel};
 
@@ -77,7 +77,11 @@ impl Performer {
             .map(|operation| {
                 let result = self.one(operation.action).map_err(|why| {
                     tracing::error!("store {}: {why}", self.0.dir().display());
-                    if why.kind() == io::ErrorKind::StorageFull { DiskError::Full } else { DiskError::Io }
+                    match why.kind() {
+                        // No space, no quota, or a limit on the size of files.
+                        ErrorKind::StorageFull | ErrorKind::QuotaExceeded | ErrorKind::FileTooLarge => DiskError::Full,
+                        _ => DiskError::Io,
+                    }
                 });
                 DiskDone { id: operation.id, result }
             })

@@ -4,7 +4,7 @@ use crate::apps::load::{Load, LoadSettings};
 use crate::config::NodeConfig;
 use crate::log::LogLevel;
 use crate::node::{Handle, Node};
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGXFSZ};
 use signal_hook::iterator::Signals;
 
 /// Runs a node until SIGTERM, SIGINT or a shutdown over the API. With a load, gives what it did.
@@ -52,9 +52,10 @@ fn announce(node: &Node) {
 }
 
 fn watch_signals(handle: Handle) -> anyhow::Result<()> {
-    let mut signals = Signals::new([SIGTERM, SIGINT, SIGHUP])?;
+    // A file that may not grow is the store's business, as a full disk is: caught, it ends nobody.
+    let mut signals = Signals::new([SIGTERM, SIGINT, SIGHUP, SIGXFSZ])?;
     std::thread::Builder::new().name("signals".into()).spawn(move || {
-        for signal in signals.forever() {
+        for signal in signals.forever().filter(|signal| *signal != SIGXFSZ) {
             let alive = handle.run(move |node| {
                 if signal != SIGHUP {
                     node.stop();

@@ -9,7 +9,7 @@ use bytes::Bytes;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{File, OpenOptions};
 use std::io::{self, IoSlice};
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 /// Slices per `pwritev` (IOV_MAX).
@@ -41,7 +41,9 @@ impl DiskFiles {
     /// When it cannot be made or opened; `WouldBlock` when another process has it.
     pub fn open(dir: &Path) -> io::Result<DiskFiles> {
         let doing = |what: &str| format!("{what} {}", dir.display());
-        std::fs::create_dir_all(dir).map_err(|e| crate::context(e, &doing("making the store folder")))?;
+        // What others sent is nobody's business on this machine.
+        let made = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(dir);
+        made.map_err(|e| crate::context(e, &doing("making the store folder")))?;
         let folder = File::open(dir).map_err(|e| crate::context(e, &doing("opening the store folder")))?;
         let lock = OpenOptions::new()
             .write(true)
@@ -144,12 +146,26 @@ impl DiskFiles {
     /// Makes everything written to the file, and its directory entry, durable.
     ///
     /// # Errors
-    /// When it is unknown what of it is durable. Syncing once more proves nothing: write it again,
+    /// When it is unknown what of it is durable, or the file or the folder was removed meanwhile: what
+    /// has no name any more goes with this process. Syncing once more proves nothing: write it again,
     /// elsewhere.
     pub fn sync(&mut self, file: u32) -> io::Result<()> {
         self.file(file)?.sync_data()?;
+        self.sync_entries()?;
+        let named = self.file(file)?.metadata()?.nlink() > 0;
+        if !named || !self.is_in_place()? {
+            self.open.remove(&file);
+            self.written.remove(&file);
+            let what = format!("{} was removed or moved while the node uses it", self.path(file).display());
+            return Err(io::Error::new(io::ErrorKind::NotFound, what));
+        }
         self.written.remove(&file);
-        self.sync_entries()
+        Ok(())
+    }
+    /// Whether the folder is still where it was.
+    fn is_in_place(&self) -> io::Result<bool> {
+        let (ours, there) = (self.folder.metadata()?, std::fs::metadata(&self.dir));
+        Ok(there.is_ok_and(|there| (there.dev(), there.ino()) == (ours.dev(), ours.ino())))
     }
     fn sync_entries(&mut self) -> io::Result<()> {
         if self.entries_changed {
@@ -239,6 +255,33 @@ mod tests {
         files.remove(7).unwrap();
         assert_eq!(files.list().unwrap(), [(3, 0)]);
         assert!(files.read(7, 0, 1).is_err());
+    }
+
+    #[test]
+    fn what_has_no_name_any_more_is_not_durable() {
+        let folder = Folder::new("gone");
+        let mut files = DiskFiles::open(&folder.0).unwrap();
+        let private = std::fs::metadata(&folder.0).unwrap().mode() & 0o777;
+        assert_eq!(private, 0o700);
+        for file in [1, 2, 3] {
+            files.create(file).unwrap();
+            write(&mut files, file, 0, &[b"kept"]).unwrap();
+            files.sync(file).unwrap();
+        }
+        std::fs::remove_file(files.path(1)).unwrap();
+        write(&mut files, 1, 4, &[b"lost"]).unwrap();
+        assert_eq!(files.sync(1).unwrap_err().kind(), io::ErrorKind::NotFound);
+        let aside = folder.0.with_extension("aside");
+        std::fs::rename(&folder.0, &aside).unwrap();
+        write(&mut files, 2, 4, &[b"elsewhere"]).unwrap();
+        assert!(files.sync(2).unwrap_err().to_string().contains("was removed or moved"));
+        std::fs::rename(&aside, &folder.0).unwrap();
+        write(&mut files, 2, 4, &[b"back"]).unwrap();
+        files.sync(2).unwrap();
+        std::fs::remove_dir_all(&folder.0).unwrap();
+        std::fs::create_dir(&folder.0).unwrap();
+        write(&mut files, 3, 4, &[b"another folder"]).unwrap();
+        assert!(files.sync(3).is_err() && files.create(4).is_ok() && files.sync(4).is_err());
     }
 
     #[test]

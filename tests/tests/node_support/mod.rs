@@ -110,9 +110,18 @@ pub struct Node {
 impl Node {
     /// Starts a node from its configuration; `socket` is the application socket named there.
     pub fn start(file: &Path, socket: PathBuf) -> Node {
+        Node::start_as(Command::new(farlink()), file, socket)
+    }
+    /// Starts a node none of whose files may grow beyond so many blocks of 512 bytes.
+    pub fn start_with_files_of(blocks: u64, file: &Path, socket: PathBuf) -> Node {
+        let mut shell = Command::new("sh");
+        shell.args(["-c", &format!("ulimit -f {blocks}; exec \"$@\""), "sh"]).arg(farlink());
+        Node::start_as(shell, file, socket)
+    }
+    fn start_as(mut command: Command, file: &Path, socket: PathBuf) -> Node {
         let log = file.with_extension("log");
         let errors = std::fs::OpenOptions::new().create(true).append(true).open(&log).expect("a log");
-        let child = Command::new(farlink())
+        let child = command
             .args(["node", "--config"])
             .arg(file)
             .stdin(Stdio::null())

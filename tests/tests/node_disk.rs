@@ -1,0 +1,61 @@
+//! A real node on a disk that goes wrong: what it acknowledged is kept, what it cannot keep it refuses.
+
+mod node_support;
+
+use farlink_aap2::proto::{BundleAdu, Status};
+use farlink_apps::client::Client;
+use farlink_apps::http;
+use node_support::{Node, port, until};
+use serde_json::Value;
+use std::path::Path;
+
+/// A durable node whose bundles wait for a neighbour that never comes.
+fn configure(folder: &Path) -> (std::path::PathBuf, std::path::PathBuf, String) {
+    let api = port();
+    let text = format!(
+        "node_ids = [\"ipn:1.0\"]\n[store]\ndir = \"store\"\ncapacity = \"1 GB\"\n[app]\nsocket = \"1.sock\"\n\
+         [api]\nlisten = \"127.0.0.1:{api}\"\n"
+    );
+    let file = folder.join("1.toml");
+    std::fs::write(&file, text).expect("the configuration");
+    (file, folder.join("1.sock"), format!("http://127.0.0.1:{api}"))
+}
+/// Whether the node acknowledged a bundle of so many bytes.
+fn accepts(sender: &mut Client, bytes: usize) -> bool {
+    let adu = BundleAdu { dst_eid: "ipn:2.64".into(), ..Default::default() };
+    sender.send(adu, &vec![7; bytes]).expect("the node takes requests");
+    sender.response().expect("the node answers").response_status() == Status::Success
+}
+fn held(at: &str) -> u64 {
+    let status: Value = serde_json::from_str(&http::request("GET", at, "/status", "").expect("a status").1).expect("JSON");
+    status["bundles"].as_u64().expect("a number")
+}
+
+#[test]
+fn a_store_folder_that_was_removed_takes_nothing_more_and_says_so() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (file, socket, _) = configure(folder.path());
+    let node = Node::start(&file, socket);
+    let mut sender = node.client("99", 0);
+    assert!((0..5).all(|_| accepts(&mut sender, 1000)));
+    std::fs::remove_dir_all(folder.path().join("store")).expect("it goes");
+    let acknowledged = (0..20).filter(|_| accepts(&mut sender, 1000)).count();
+    assert_eq!(acknowledged, 0, "none is kept by this folder");
+    until("the log says why", || node.log().contains("was removed or moved while the node uses it"));
+    assert_eq!(node.terminate(), Some(0));
+}
+
+#[test]
+fn a_limit_on_the_size_of_files_is_as_a_full_disk() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (file, socket, at) = configure(folder.path());
+    let node = Node::start_with_files_of(4096, &file, socket.clone());
+    let mut sender = node.client("99", 0);
+    let acknowledged = (0..60).filter(|_| accepts(&mut sender, 100_000)).count() as u64;
+    assert!((10..60).contains(&acknowledged), "{acknowledged} of 60 in files of 2 MiB");
+    assert!(held(&at) >= acknowledged, "it is still there");
+    node.kill();
+    let again = Node::start(&file, socket);
+    until("what was acknowledged is kept", || held(&at) == acknowledged);
+    assert!(accepts(&mut again.client("99", 0), 100_000), "and more is taken where there is room");
+}

@@ -72,3 +72,61 @@ fn a_disk_that_stays_full_refuses_and_keeps_what_it_has() {
     assert!(world.known[&accepted].stored && world.known[&kept].stored);
     world.reopen(world.disk.killed(), "after the disk was full");
 }
+
+#[test]
+fn a_full_disk_makes_room_from_inside_when_bundles_leave() {
+    // Others fill the disk the store is on: its capacity is not the limit.
+    let mut world = World::open(small(400_000), Disk { space: Some(100_000), ..Disk::default() }, 9);
+    world.settle();
+    let mut kept = Vec::new();
+    loop {
+        let number = world.put(1000);
+        for _ in 0..50 {
+            world.step();
+        }
+        if world.known[&number].answered && !world.known[&number].stored {
+            break;
+        }
+        kept.push(number);
+    }
+    assert!(kept.len() > 60, "{} bundles fit", kept.len());
+    let files = world.disk.files.len();
+    // No room for anything, not even for the records of deletions.
+    world.disk.space = Some(world.disk.len());
+    for number in &kept {
+        world.delete(*number, false);
+    }
+    for _ in 0..20 {
+        world.now += farlink_base::Duration::from_millis(250);
+        for _ in 0..50 {
+            world.step();
+        }
+    }
+    let number = world.put(1000);
+    for _ in 0..200 {
+        world.step();
+    }
+    assert!(world.known[&number].stored, "refused 5 s after all bundles left: {:?}", world.disk.len());
+    assert!(world.disk.files.len() <= files + 1, "{} files, {files} before", world.disk.files.len());
+    world.reopen(world.disk.killed(), "after it was full");
+}
+
+#[test]
+fn a_disk_that_was_full_is_used_again_within_five_seconds() {
+    let mut world = World::open(small(400_000), Disk { space: Some(50_000), ..Disk::default() }, 9);
+    world.settle();
+    for _ in 0..60 {
+        world.put(1000);
+        world.now += farlink_base::Duration::from_secs(1);
+        for _ in 0..50 {
+            world.step();
+        }
+    }
+    let files = world.disk.files.len();
+    assert!(files <= 50_000 / 12_288 + 3, "{files} files");
+    world.disk.space = None;
+    world.now += farlink_base::Duration::from_secs(5);
+    let number = world.put(1000);
+    world.settle();
+    assert!(world.known[&number].stored);
+}

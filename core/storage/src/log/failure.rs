@@ -178,6 +178,7 @@ impl LogStore {
         if self.segments.empty.is_empty() || self.trouble.remove_at.is_some_and(|at| at > now) {
             return;
         }
+        self.trouble.remove_at = None;
         for file in self.segments.removable() {
             if let Some(segment) = self.segments.get_mut(file) {
                 segment.removing = true;

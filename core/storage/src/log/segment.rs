@@ -158,10 +158,10 @@ impl Segments {
             segment.busy = segment.busy.saturating_sub(1);
         }
     }
-    /// The files that may be removed now.
+    /// The files that may be removed now: what a newer one is durable after, and what never was durable.
     pub fn removable(&self) -> Vec<u32> {
         let may = |file: &&u32| {
-            **file < self.newest_durable && self.table.get(file).is_some_and(|s| s.busy == 0 && !s.removing)
+            **file != self.newest_durable && self.table.get(file).is_some_and(|s| s.busy == 0 && !s.removing)
         };
         self.empty.iter().filter(may).copied().collect()
     }
@@ -204,6 +204,7 @@ mod tests {
         assert_eq!((segments.bytes, segments.live, segments.garbage()), (1000, 200, 800));
         segments.release(1, 128);
         assert!(segments.empty.is_empty(), "still active");
+        segments.newest_durable = 1;
         segments.seal(1);
         assert!(segments.removable().is_empty(), "no newer durable file");
         segments.newest_durable = 2;

@@ -25,6 +25,8 @@ pub struct Disk {
     pub count: u64,
     /// Operations in this range fail.
     pub fail: Option<(core::ops::Range<u64>, DiskError)>,
+    /// Bytes that fit into its files; `None`: there is always room.
+    pub space: Option<u64>,
 }
 
 fn write_at(file: &mut Vec<u8>, offset: u64, bytes: &[u8]) {
@@ -69,6 +71,13 @@ impl Disk {
         if let Some(error) = failing {
             self.fail_at(action, rng);
             return Err(error);
+        }
+        if let (DiskAction::Write { file, offset, data }, Some(space)) = (&action, self.space) {
+            let now = self.files.get(file).map_or(0, |f| f.cache.len() as u64);
+            let more = (offset + data.len()).saturating_sub(now);
+            if self.len() + more > space {
+                return Err(DiskError::Full);
+            }
         }
         match action {
             DiskAction::List => {

@@ -256,7 +256,7 @@ fn ask(question: Question) -> Result<(), Failure> {
             show(&at, method, "/routes", &body.to_string(), print_done)
         }
         Question::Links { change: None, at } => {
-            show(&at, "GET", "/links", "", |v| table(v, &["name", "peer", "up", "queued", "in_flight"]))
+            show(&at, "GET", "/links", "", |v| table(v, &["name", "peer", "state", "queued", "in_flight"]))
         }
         Question::Links { change: Some(change), at } => {
             let enable = |enabled: bool| json!({ "enabled": enabled }).to_string();
@@ -331,7 +331,7 @@ fn print_status(status: &Value) {
     println!("contacts       {}", status["contacts"]);
     println!("registrations  {}", list(&status["registrations"]));
     println!("log level      {}", plain(&status["log_level"]));
-    table(&status["links"], &["name", "peer", "up", "queued", "in_flight"]);
+    table(&status["links"], &["name", "peer", "state", "queued", "in_flight"]);
 }
 
 /// Prints objects as aligned columns.

@@ -133,6 +133,7 @@ fn link(link: &LinkStatus) -> Value {
         "name": link.name,
         "peer": link.peer.to_string(),
         "up": link.up,
+        "state": link.state,
         "queued": link.queued,
         "in_flight": link.in_flight,
     })

@@ -10,7 +10,7 @@ use farlink_base::{Bytes, Chunk, Duration, Instant, LayerId, LinkId, Payload, St
 use farlink_os::poll::{Poller, Readiness};
 use farlink_os::stream;
 use farlink_stack::Input;
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::io::{self, ErrorKind, IoSlice, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 
@@ -30,6 +30,8 @@ pub struct Streams {
     listeners: Vec<(LayerId, TcpListener)>,
     /// `host:port` of the links' peers.
     addresses: HashMap<LinkId, String>,
+    /// Links of which it was said that their peer cannot be reached.
+    unreachable: HashSet<LinkId>,
     streams: HashMap<StreamId, Stream>,
     tokens: HashMap<u64, StreamId>,
     serial: u64,
@@ -42,6 +44,8 @@ pub struct Streams {
 
 struct Stream {
     layer: LayerId,
+    /// The link it was opened for; none, if the peer opened it.
+    link: Option<LinkId>,
     /// Where it goes, once open.
     peer: Option<SocketAddr>,
     phase: Phase,
@@ -93,6 +97,7 @@ impl Streams {
         Streams {
             listeners,
             addresses: HashMap::new(),
+            unreachable: HashSet::new(),
             streams: HashMap::new(),
             tokens: HashMap::new(),
             serial: 0,
@@ -106,7 +111,10 @@ impl Streams {
     pub fn set_address(&mut self, link: LinkId, address: Option<String>) {
         match address {
             Some(address) => drop(self.addresses.insert(link, address)),
-            None => drop(self.addresses.remove(&link)),
+            None => {
+                self.addresses.remove(&link);
+                self.unreachable.remove(&link);
+            }
         }
     }
     /// Whether no stream is open or still delivers its last bytes.
@@ -156,6 +164,9 @@ impl Streams {
     pub fn connect(&mut self, layer: LayerId, stream: StreamId, link: LinkId, now: Instant, io: &mut Connector<'_>) {
         let serial = self.next_serial();
         self.insert(stream, serial, layer, Phase::Resolving);
+        if let Some(stream) = self.streams.get_mut(&stream) {
+            stream.link = Some(link);
+        }
         match self.addresses.get(&link).cloned() {
             Some(name) => {
                 if let Some((_, addresses)) = io.resolver.ask(stream, &name) {
@@ -183,13 +194,22 @@ impl Streams {
                     self.tokens.insert(serial, id);
                     return;
                 }
-                (Err(why), _) => tracing::debug!("cannot connect to {to}: {why}"),
+                (Err(why), _) => self.missed(id, to, &why),
                 (_, None) => return,
             }
         }
         self.fail(id, io.inputs);
     }
 
+    /// A connection did not come about. Said once until one does.
+    fn missed(&mut self, id: StreamId, to: SocketAddr, why: &io::Error) {
+        let link = self.streams.get(&id).and_then(|stream| stream.link);
+        if link.is_some_and(|link| self.unreachable.insert(link)) {
+            tracing::warn!("cannot connect to {to}: {why}; trying again until it answers");
+        } else {
+            tracing::debug!("cannot connect to {to}: {why}");
+        }
+    }
     /// The kernel reports on a socket.
     pub fn on_ready(&mut self, serial: u64, ready: Readiness, now: Instant, io: &mut Connector<'_>) {
         let Some(id) = self.tokens.get(&serial).copied() else { return };
@@ -215,8 +235,8 @@ impl Streams {
                     }
                     Ok(None) => {}
                     Ok(Some(why)) | Err(why) => {
-                        tracing::debug!("cannot connect to {to}: {why}");
                         let others = std::mem::take(others);
+                        self.missed(id, to, &why);
                         self.try_next(id, others, now, io);
                     }
                 }
@@ -404,6 +424,7 @@ impl Streams {
         self.tokens.insert(serial, id);
         let stream = Stream {
             layer,
+            link: None,
             peer: None,
             phase,
             out: VecDeque::new(),
@@ -422,6 +443,9 @@ impl Streams {
         let Some(stream) = self.streams.get_mut(&id) else { return };
         let from = canonical(from);
         stream.peer = Some(from);
+        if let Some(link) = stream.link {
+            self.unreachable.remove(&link);
+        }
         tracing::info!("{} {from}", if id.is_passive() { "connected from" } else { "connected to" });
         inputs.push_back(Input::Socket(stream.layer, socket::Input::Opened { stream: id, from }));
         inputs.push_back(Input::Socket(stream.layer, socket::Input::Writable { stream: id, room: QUEUE_BOUND }));

@@ -183,8 +183,10 @@ pub struct LinkStatus {
     pub name: String,
     /// The neighbour.
     pub peer: EndpointId,
-    /// Whether bundles may leave over it now.
+    /// Whether bundles may leave over it now: its layer takes them, and where it has sessions, there is one.
     pub up: bool,
+    /// Why not, or "up".
+    pub state: String,
     /// Bundles queued for it.
     pub queued: u64,
     /// Bundles handed to its layer and not yet confirmed.

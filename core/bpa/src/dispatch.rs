@@ -129,14 +129,20 @@ impl Agent {
 
     /// Static routes, then a link straight to the destination.
     fn static_leg(&self, bundle: Handle, tried: &[PeerId], now: Instant) -> Option<Leg> {
-        let held = self.book.get(bundle)?;
-        let destination = &held.bundle.destination;
-        let routes = self.settings.routes.iter();
-        let best = routes
-            .filter_map(|(pattern, hop)| pattern_rank(pattern, destination).map(|rank| (rank, hop)))
-            .max_by_key(|(rank, _)| *rank);
-        let next_hop = best.map_or_else(|| destination.node(), |(_, hop)| hop.node());
+        let destination = &self.book.get(bundle)?.bundle.destination;
+        let next_hop = self.next_hop(destination).unwrap_or_else(|| destination.node());
         self.link_to(next_hop, tried, now).map(|link| Leg { link, not_before: now, until: Instant::MAX })
+    }
+
+    /// The next hop of the static route that fits best.
+    pub(crate) fn next_hop(&self, destination: &EndpointId) -> Option<NodeId> {
+        if self.settings.routes.is_empty() {
+            return None;
+        }
+        let text = destination.to_string();
+        let routes = self.settings.routes.iter();
+        let ranked = routes.filter_map(|(pattern, hop)| Some((pattern_rank(pattern, destination, &text)?, hop)));
+        ranked.max_by_key(|(rank, _)| *rank).map(|(_, hop)| hop.node())
     }
 
     /// A link to a node: among several one that is up first, then the least queued. A link ruled
@@ -265,8 +271,8 @@ fn is_only_forwarded(held: &Held) -> bool {
 }
 
 /// How well a route pattern fits: longer is better; `None` does not fit.
-pub(crate) fn pattern_rank(pattern: &str, destination: &EndpointId) -> Option<usize> {
-    let text: String = destination.to_string();
+/// `text` is the destination as text.
+pub(crate) fn pattern_rank(pattern: &str, destination: &EndpointId, text: &str) -> Option<usize> {
     if pattern == "*" {
         return Some(0);
     }
@@ -274,7 +280,7 @@ pub(crate) fn pattern_rank(pattern: &str, destination: &EndpointId) -> Option<us
         return text.starts_with(prefix).then_some(prefix.len());
     }
     let node: String = destination.node_id().to_string();
-    (text == pattern || node == pattern).then_some(usize::MAX)
+    (*text == *pattern || node == pattern).then_some(usize::MAX)
 }
 
 #[cfg(test)]
@@ -284,6 +290,7 @@ mod tests {
     #[test]
     fn the_longest_pattern_wins() {
         let to = EndpointId::ipn(52, 7);
+        let pattern_rank = |pattern, to: &EndpointId| pattern_rank(pattern, to, &to.to_string());
         assert_eq!(pattern_rank("*", &to), Some(0));
         assert_eq!(pattern_rank("ipn:5*", &to), Some(5));
         assert_eq!(pattern_rank("ipn:52.*", &to), Some(7));

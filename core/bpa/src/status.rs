@@ -62,9 +62,25 @@ impl Agent {
         LinkStatus {
             name: link.name.clone(),
             peer: self.neighbours.peers().get(link.peer).map(farlink_book::Peer::endpoint).unwrap_or_default(),
-            up: link.is_up(self.plan.placed(), now),
+            up: self.what_hinders(now, link).is_none(),
+            state: self.what_hinders(now, link).unwrap_or("up").to_string(),
             queued: self.queues.of(link.id).0,
             in_flight: link.in_flight,
+        }
+    }
+
+    /// Why no bundle can leave over a link now.
+    fn what_hinders(&self, now: Instant, link: &Link) -> Option<&'static str> {
+        if !link.enabled {
+            Some("disabled")
+        } else if !link.carrier {
+            Some("no carrier")
+        } else if !link.is_up(self.plan.placed(), now) {
+            Some("no contact")
+        } else if link.session == Some(false) {
+            Some("no session")
+        } else {
+            None
         }
     }
 
@@ -131,22 +147,32 @@ impl Agent {
             Some(link) if !held.has(Reason::Route) => format!("acknowledgment on link {}", self.link_name(link)),
             _ => match self.tried(held).first().and_then(|peer| self.neighbours.peers().get(*peer)) {
                 Some(peer) => format!("{} refused it; will be tried again", peer.endpoint()),
-                None if held.has(Reason::Route) => format!("no route to {}", meta.destination.node_id()),
+                None if held.has(Reason::Route) => match self.disabled_link_to(&meta.destination) {
+                    Some(link) => format!("no route to {}: link {link} is disabled", meta.destination.node_id()),
+                    None => format!("no route to {}", meta.destination.node_id()),
+                },
                 None => "the store".to_string(),
             },
         }
     }
 
+    /// A link an operator took out of use, to a neighbour or to the next hop of the route to a node.
+    fn disabled_link_to(&self, destination: &EndpointId) -> Option<&str> {
+        let peer = self.neighbours.of_node(self.next_hop(destination).unwrap_or_else(|| destination.node()))?;
+        let links = peer.links.iter().filter_map(|link| self.neighbours.link(*link));
+        links.filter(|link| !link.enabled).map(|link| link.name.as_str()).next()
+    }
+
     fn waits_for_link(&self, now: Instant, link: LinkId) -> String {
         let Some(l) = self.neighbours.link(link) else { return "its link".to_string() };
         let peer = self.neighbours.peers().get(l.peer).map(farlink_book::Peer::endpoint).unwrap_or_default();
-        let plan = self.plan.placed();
-        if l.is_up(plan, now) {
-            return format!("its turn on link {} to {peer} ({} bundles queued)", l.name, self.queues.of(link).0);
-        }
-        match l.next_contact(plan, now) {
-            Some(window) => format!("contact with {peer} starts in {}", format_duration(window.start.since(now))),
-            None => format!("link {} to {peer} is down", l.name),
+        let name = &l.name;
+        match (self.what_hinders(now, l), l.next_contact(self.plan.placed(), now)) {
+            (None, _) => format!("its turn on link {name} to {peer} ({} bundles queued)", self.queues.of(link).0),
+            (Some("no session"), _) => format!("a session with {peer} on link {name}: it does not answer there"),
+            (Some("disabled"), _) => format!("link {name} to {peer}, which is disabled"),
+            (_, Some(window)) => format!("contact with {peer} starts in {}", format_duration(window.start.since(now))),
+            (_, None) => format!("link {name} to {peer} is down"),
         }
     }
 }

@@ -27,7 +27,8 @@ fn accepts(sender: &mut Client, bytes: usize) -> bool {
     sender.response().expect("the node answers").response_status() == Status::Success
 }
 fn held(at: &str) -> u64 {
-    let status: Value = serde_json::from_str(&http::request("GET", at, "/status", "").expect("a status").1).expect("JSON");
+    let status: Value =
+        serde_json::from_str(&http::request("GET", at, "/status", "").expect("a status").1).expect("JSON");
     status["bundles"].as_u64().expect("a number")
 }
 

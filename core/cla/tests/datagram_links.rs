@@ -193,6 +193,9 @@ fn siblings_to_one_engine_come_and_go_in_any_order() {
             assert!(out.iter().any(|o| matches!(o, Output::Offer { link, .. } if !link.is_dynamic())));
             bench.input(Input::RemoveLink { link: LinkId(link) });
         }
+        let late = bench.segment(address(1), 1, 19, red(3));
+        assert_eq!((links_up(&late), late.len()), (vec![], 0), "what was on its way makes no stranger of it");
+        bench.now = bench.now + Duration::from_secs(61);
         let out = bench.segment(address(1), 1, 20, red(3));
         assert!(links_up(&out)[0].is_dynamic(), "a stranger now");
         let out = bench.add(span(0, 1));
@@ -206,6 +209,13 @@ fn siblings_to_one_engine_come_and_go_in_any_order() {
     }
     let mut bench = Bench::new(&[(0, 1)]);
     assert!(!bench.ltp.add_span(bench.now, span(0, 9), &mut Vec::new()), "the number is taken");
+}
+
+#[test]
+fn nobody_else_is_this_engine() {
+    let mut bench = Bench::new(&[(0, 1)]);
+    assert_eq!(links_up(&bench.segment(address(9), 2, 1, red(3))), []);
+    assert!(links_up(&bench.segment(address(9), 9, 1, red(3)))[0].is_dynamic());
 }
 
 #[test]

@@ -352,3 +352,18 @@ fn a_dynamic_link_keeps_its_session_when_it_is_turned_off() {
     lone.give(Input::CloseLink { link: up.expect("a dynamic link") });
     assert!(lone.said().is_empty(), "else the link were gone, and came back turned on");
 }
+
+#[test]
+fn a_node_that_connects_is_served_on_the_link_to_it_that_is_not_turned_off() {
+    let passive = |link| SpanConfig { link: LinkId(link), connect: false, ..span() };
+    let mut lone = Lone::new(ours(), vec![passive(0), passive(1)]);
+    for link in [0, 1] {
+        lone.give(Input::Link { link: LinkId(link), state: LinkState::UP });
+    }
+    lone.give(Input::Link { link: LinkId(0), state: LinkState::DOWN });
+    lone.give(Input::CloseLink { link: LinkId(0) });
+    lone.stream = PASSIVE;
+    lone.open();
+    lone.hear(&[message("contact_no_tls"), message("sess_init_ipn")].concat());
+    assert_eq!(count(&lone.said(), |o| matches!(o, Output::PeerUp { link: LinkId(1), .. })), 1);
+}

@@ -102,6 +102,8 @@ pub struct Ltp {
     pub(super) by_engine: Few<u64, usize>,
     /// Places that no link has.
     pub(super) vacant: Vec<usize>,
+    /// Engines whose links were removed, until when: what is still on its way makes no stranger of them.
+    pub(super) parted: Few<u64, Instant>,
     /// Spans of peers that are not configured.
     pub(super) dynamic: usize,
     pub(super) dynamic_number: u32,
@@ -125,6 +127,7 @@ impl Ltp {
             by_link: Few::new(),
             by_engine: Few::new(),
             vacant: Vec::new(),
+            parted: Few::new(),
             dynamic: 0,
             dynamic_number: 0,
             sessions: Lazy::new(seed),
@@ -277,7 +280,10 @@ impl ConvergenceLayer for Ltp {
             Input::CancelSend { link, id } => self.cancel_send(link, id, out),
             Input::Accepted { ticket } => self.verdict(now, ticket, Ok(()), out),
             Input::Refused { ticket, reason } => self.verdict(now, ticket, Err::<(), Refusal>(reason), out),
-            Input::RemoveLink { link } => self.remove_link(link, out),
+            Input::RemoveLink { link } => {
+                self.part(now, link);
+                self.remove_link(link, out);
+            }
             Input::Hold { ticket } => self.hold(ticket, true, out),
             Input::Resume { ticket } => self.hold(ticket, false, out),
             Input::Shutdown => self.shutdown(out),

@@ -8,12 +8,14 @@ use super::span::{Span, Trains};
 use alloc::vec::Vec;
 use core::net::SocketAddr;
 use farlink_base::layer::{Destination, LinkState, Output, dynamic_link_base};
-use farlink_base::{Instant, LinkId, NodeId, Sink};
+use farlink_base::{Duration, Instant, LinkId, NodeId, Sink};
 
 /// Unconfigured peers served at once.
 const DYNAMIC_MAX: usize = 1024;
 /// Addresses remembered to know which span something came over.
 const ADDRESSES_MAX: usize = 4096;
+/// How long an engine whose link was removed is no stranger, beside two round trips of light.
+const PARTED: Duration = Duration::from_secs(60);
 /// Cancel segments that leave with a link that is removed: one train. What they do not reach ends by
 /// the peer's timers.
 const FAREWELLS_MAX: usize = 64;
@@ -36,6 +38,7 @@ impl Ltp {
         true
     }
     pub(super) fn place_configured(&mut self, mut span: SpanConfig) {
+        self.parted.remove(&span.engine);
         span.datagram_bytes = span.datagram_bytes.clamp(64, 65_000);
         let to = Destination::Link(span.link);
         self.place(&span, to, LinkState::DOWN);
@@ -127,8 +130,18 @@ impl Ltp {
         }
     }
     /// A span for an engine that is not configured; `None` when it is not served.
-    pub(super) fn make_dynamic(&mut self, engine: u64, from: SocketAddr, out: &mut impl Sink<Output>) -> Option<usize> {
-        if !self.config.accept_unknown || self.closing || engine == 0 {
+    pub(super) fn make_dynamic(
+        &mut self,
+        now: Instant,
+        engine: u64,
+        from: SocketAddr,
+        out: &mut impl Sink<Output>,
+    ) -> Option<usize> {
+        // Nobody else is this engine.
+        if !self.config.accept_unknown || self.closing || engine == 0 || engine == self.config.engine {
+            return None;
+        }
+        if self.parted.get(&engine).is_some_and(|until| *until > now) {
             return None;
         }
         if self.dynamic >= DYNAMIC_MAX {
@@ -170,6 +183,22 @@ impl Ltp {
             out.push(Output::PeerUp { link, claimed: None, proven: None, node: Some(span.node) });
         }
         self.touch(index);
+    }
+    /// A configured link is about to be removed: its peer is not taken for a stranger as long as what it
+    /// sent may still be on its way.
+    pub(super) fn part(&mut self, now: Instant, link: LinkId) {
+        let Some(&index) = self.by_link.get(&link) else { return };
+        if link.is_dynamic() {
+            return;
+        }
+        let (engine, state) = (self.spans[index].engine, self.spans[index].state);
+        let over: Vec<u64> = self.parted.iter().filter(|(_, until)| **until <= now).map(|(e, _)| *e).collect();
+        for engine in over {
+            self.parted.remove(&engine);
+        }
+        if self.parted.len() < DYNAMIC_MAX {
+            self.parted.insert(engine, now + PARTED + (state.delay_out + state.delay_in) * 2);
+        }
     }
     /// The link exists no more: its sessions are cancelled, what it carried is given back.
     pub(super) fn remove_link(&mut self, link: LinkId, out: &mut impl Sink<Output>) {

@@ -201,7 +201,7 @@ impl Ltp {
         {
             return false;
         }
-        let Some(index) = known.or_else(|| self.make_dynamic(id.engine, from, out)) else { return false };
+        let Some(index) = known.or_else(|| self.make_dynamic(now, id.engine, from, out)) else { return false };
         self.hear(index, from);
         if data.service != SERVICE_BUNDLE {
             self.sessions.closed.insert(id);

@@ -75,7 +75,9 @@ impl TcpclV4 {
     /// The link of a peer that connected: configured, met before, or new.
     fn link_of(&mut self, node_id: &str) -> Option<LinkId> {
         let known = |link: &Link| !node_id.is_empty() && same_node(&link.config.node_id, node_id);
-        if let Some((id, _)) = self.links.iter().find(|(_, link)| known(link)) {
+        // Of several to one node, one that is not turned off.
+        let known = self.links.iter().filter(|(_, link)| known(link)).min_by_key(|(id, link)| (link.closed, **id));
+        if let Some((id, _)) = known {
             return Some(*id);
         }
         if !self.config.accept_unknown {

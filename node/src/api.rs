@@ -175,11 +175,10 @@ struct Enabled {
     enabled: bool,
 }
 async fn add_links(State(api): State<Api>, body: String) -> Answer {
-    let layers = api.ask(|node| node.config.stack.layers.clone()).await?;
-    let links = NodeConfig::parse_links(&body, &layers)
+    let (layers, own) = api.ask(|node| (node.config.stack.layers.clone(), node.config.stack.node_ids.clone())).await?;
+    let links = NodeConfig::parse_links(&body, &layers, &own)
         .map_err(|errors| bad(errors.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")))?;
-    let add = move |node: &mut Node| links.into_iter().try_for_each(|link| node.set_link(link));
-    api.ask(add).await?.map_err(|why| bad(why.to_string()))?;
+    api.ask(move |node| node.add_links(links)).await?.map_err(|why| bad(why.to_string()))?;
     done()
 }
 async fn remove_link(State(api): State<Api>, Path(name): Path<String>) -> Answer {

@@ -31,14 +31,14 @@ const FLUSH_EVERY: Duration = Duration::from_millis(200);
 /// Turns' worth of events that may wait for the formatting thread.
 const BATCHES: usize = 1024;
 
-/// Events of one turn, with the time of each.
-struct Batch {
-    /// What turns instants into wall time.
-    offset: i128,
-    /// Links that came, with their names, before these events.
-    links: Vec<(LinkId, String)>,
-    events: Vec<(Instant, Event)>,
+/// Something to be written.
+enum Said {
+    Event(Instant, Event),
+    /// A link is called so in what follows.
+    Link(LinkId, String),
 }
+/// What was said in one turn, and what turns instants into wall time.
+type Batch = (i128, Vec<Said>);
 
 /// Who wants bundle events right now.
 #[derive(Debug, Default)]
@@ -52,8 +52,7 @@ pub struct EventHub {
     metrics: Arc<crate::metrics::Metrics>,
     outbox: Option<SyncSender<Batch>>,
     thread: Option<std::thread::JoinHandle<()>>,
-    batch: Vec<(Instant, Event)>,
-    links: Vec<(LinkId, String)>,
+    batch: Vec<Said>,
     live: tokio::sync::broadcast::Sender<Arc<str>>,
     wanted: Arc<Wanted>,
     file: bool,
@@ -81,7 +80,6 @@ impl EventHub {
             outbox: Some(outbox),
             thread: Some(thread),
             batch: Vec::new(),
-            links: Vec::new(),
             live,
             wanted: Arc::default(),
             file: has_file,
@@ -94,7 +92,7 @@ impl EventHub {
     }
     /// A link that came is called so in the events that follow.
     pub fn name_link(&mut self, link: LinkId, name: String) {
-        self.links.push((link, name));
+        self.batch.push(Said::Link(link, name));
     }
     /// Takes one event.
     pub fn push(&mut self, now: Instant, event: Event) {
@@ -105,22 +103,22 @@ impl EventHub {
             EventClass::Link | EventClass::Node => true,
         };
         if wanted {
-            self.batch.push((now, event));
+            self.batch.push(Said::Event(now, event));
         }
     }
     /// Hands over what came in this turn.
     pub fn flush(&mut self, clock: &WallClock) {
         if !self.batch.is_empty() {
             let offset = i128::from(clock.unix_ns_at(Instant::ZERO));
-            let (links, events) = (std::mem::take(&mut self.links), std::mem::take(&mut self.batch));
-            let batch = Batch { offset, links, events };
+            let batch = (offset, std::mem::take(&mut self.batch));
             match &self.outbox {
                 // A file must be complete: the node waits for it. A log that nobody reads may not
                 // stop the node.
                 Some(outbox) if self.file => drop(outbox.send(batch)),
                 Some(outbox) => {
-                    if let Err(TrySendError::Full(batch)) = outbox.try_send(batch) {
-                        self.links = batch.links;
+                    // Names are for all that follows.
+                    if let Err(TrySendError::Full((_, said))) = outbox.try_send(batch) {
+                        self.batch.extend(said.into_iter().filter(|said| matches!(said, Said::Link(..))));
                     }
                 }
                 None => {}
@@ -153,10 +151,10 @@ impl Writer {
         let mut flushed = std::time::Instant::now();
         loop {
             match inbox.recv_timeout(FLUSH_EVERY) {
-                Ok(Batch { offset, links, events }) => {
-                    links.into_iter().for_each(|(link, name)| self.names.name_link(link, name));
-                    events.iter().for_each(|(at, event)| self.one(offset, *at, event));
-                }
+                Ok((offset, batch)) => batch.into_iter().for_each(|said| match said {
+                    Said::Event(at, event) => self.one(offset, at, &event),
+                    Said::Link(link, name) => self.names.name_link(link, name),
+                }),
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => return self.flush(),
             }

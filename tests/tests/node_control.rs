@@ -95,6 +95,18 @@ fn links_come_change_and_go_while_the_node_runs() {
 
         let (code, why) = change("POST", "/links", "[link.late]\nlayer = \"mein\"\npeer = \"ipn:2.0\"\n");
         assert!(code == 400 && why.contains("did you mean `main`?") && why.contains("line 2"), "{why}");
+        // One bad link of several, or what is no link: nothing changes.
+        let table = |name: &str, peer: &str| format!("[link.{name}]\nlayer = \"main\"\npeer = \"{peer}\"\n");
+        for (body, what) in [
+            (table("good", "ipn:3.0") + &table("bad", "ipn:3.5"), "ipn:3.0"),
+            (table("self", "ipn:1.0"), "this node itself"),
+            (table("\"\"", "ipn:3.0"), "not a name"),
+            (table("\"dynamic:7\"", "ipn:3.0"), "not a name"),
+        ] {
+            let (code, why) = change("POST", "/links", &body);
+            assert!(code == 400 && why.contains(what), "{why}");
+        }
+        assert_eq!(links(), Vec::<Value>::new());
         let late =
             format!("[link.late]\nlayer = \"main\"\npeer = \"ipn:2.0\"\naddress = \"127.0.0.1:{}\"\n", pair.ports[1]);
         let file = pair.dir.path().join("late.toml");
@@ -111,6 +123,8 @@ fn links_come_change_and_go_while_the_node_runs() {
         assert!(!alone.log().contains("link late removed"));
         assert_eq!(change("POST", "/links", &format!("{late}one_way_delay = \"1 ms\"\n")).0, 200);
         until("the old one ended", || alone.log().contains("link late removed"));
+        let (code, why) = change("POST", "/links", &table("late", "ipn:2.5"));
+        assert!(code == 400 && links().len() == 1, "a change that is refused leaves the link: {why}");
         send(&mut sender, b"over the changed link");
         assert_eq!(receiver.delivery().unwrap().payload, b"over the changed link", "{layer}");
         receiver.taken(true).unwrap();

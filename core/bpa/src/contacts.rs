@@ -260,9 +260,9 @@ impl Agent {
         }
         true
     }
-    /// Whether there is a link of this name.
+    /// Whether there is a link of this name that did not come by itself.
     pub fn has_link(&self, name: &str) -> bool {
-        self.neighbours.named(name).is_some()
+        self.neighbours.named(name).is_some_and(|link| !link.is_dynamic())
     }
     /// Whether the plan has contacts between this node and a neighbour.
     fn is_in_plan(&self, peer: NodeId) -> bool {

@@ -24,13 +24,17 @@ pub fn parse(text: &str, file: &Path) -> Result<NodeConfig, Vec<ConfigError>> {
     }
 }
 
-pub fn parse_links(text: &str, layers: &[LayerConfig]) -> Result<Vec<(LinkConfig, LinkSettings)>, Vec<ConfigError>> {
+pub fn parse_links(
+    text: &str,
+    layers: &[LayerConfig],
+    own: &[EndpointId],
+) -> Result<Vec<(LinkConfig, LinkSettings)>, Vec<ConfigError>> {
     let errors = Errors::new(None, text);
     let root = errors.parse();
     let known: Vec<String> = layers.iter().map(|layer| layer.name.clone()).collect();
     let links = root.as_ref().map(|root| {
         let top = Reader::checked(&errors, &keys::LINKS, "", root.get_ref());
-        super::links::links(&top, layers, &known)
+        super::links::links(&top, layers, &known, own)
     });
     drop(root);
     let list = errors.into_list();
@@ -45,7 +49,7 @@ fn node<'a>(errors: &'a Errors<'a>, table: &'a DeTable<'a>, folder: &Path, file:
     let node_ids = node_ids(&top);
     let (layers, layer_settings) = super::links::layers(&top, &node_ids);
     let known: Vec<String> = top.named_tables("layer").into_iter().map(|(name, ..)| name).collect();
-    let (links, link_settings) = super::links::links(&top, &layers, &known);
+    let (links, link_settings) = super::links::links(&top, &layers, &known, &node_ids);
     let (store, spill_from, store_dir) = store(&top, folder);
     let plan = top.table_or_empty("plan", &keys::PLAN);
     let log = top.table_or_empty("log", &keys::LOG);

@@ -85,10 +85,21 @@ fn engine(reader: &Reader<'_>, ipn: Option<u64>, whose: &str) -> u64 {
 
 /// The `[link.NAME]` tables.
 /// `known` are the names of all layers, also of those that could not be read.
-pub fn links(top: &Reader<'_>, layers: &[LayerConfig], known: &[String]) -> (Vec<LinkConfig>, Vec<LinkSettings>) {
+/// `own` are the names of this node.
+pub fn links(
+    top: &Reader<'_>,
+    layers: &[LayerConfig],
+    known: &[String],
+    own: &[EndpointId],
+) -> (Vec<LinkConfig>, Vec<LinkSettings>) {
     let mut links = Vec::new();
     let mut settings = Vec::new();
     for (name, path, table) in top.named_tables("link") {
+        if !is_a_name(&name) {
+            let why = format!("{name:?} is not a name for a link");
+            let hint = "write 1 to 64 printable characters; `dynamic:` begins names of links nobody configured";
+            top.errors.push("link", why, hint);
+        }
         let tables = vec![(path, table)];
         let any = Reader::new(top.errors, &keys::LAYER_SECTIONS[0].link, tables.clone());
         let layer = layer_of(&any, layers, known);
@@ -97,7 +108,7 @@ pub fn links(top: &Reader<'_>, layers: &[LayerConfig], known: &[String]) -> (Vec
         let possible = sections.map_or(possible, |sections| vec![&sections.link]);
         Reader::check_keys(top.errors, &tables[0].0, table, &possible);
         let reader = Reader::new(top.errors, sections.map_or(&keys::LAYER_SECTIONS[0].link, |s| &s.link), tables);
-        let peer = reader.custom("peer", |input| endpoint(input.text()?)).unwrap_or(EndpointId::Null);
+        let peer = reader.custom("peer", |input| neighbour(input.text()?, own)).unwrap_or(EndpointId::Null);
         let address = reader.custom("address", |input| host_and_port(input.text()?));
         let span = layer.map(|layer| span(&reader, &layers[layer].kind, &peer, address.is_some()));
         let layer = layer.unwrap_or(usize::MAX);
@@ -163,6 +174,23 @@ fn span(reader: &Reader<'_>, kind: &LayerKind, peer: &EndpointId, addressed: boo
         }
         LayerKind::Message => SpanConfig::Message { wire_bytes_per_million: 1_000_000 },
     }
+}
+
+/// The node ID of another node.
+fn neighbour(text: &str, own: &[EndpointId]) -> Result<EndpointId, String> {
+    let peer = endpoint(text)?;
+    match peer {
+        EndpointId::Null => Err(format!("`{text}` is no node")),
+        _ if !peer.is_node_id() => Err(format!("`{text}` is not a node ID; the node of it is `{}`", peer.node_id())),
+        _ if own.iter().any(|own| own.node() == peer.node()) => Err(format!("`{text}` is this node itself")),
+        _ => Ok(peer),
+    }
+}
+
+/// Names go to logs, terminals and addresses of the control API.
+fn is_a_name(name: &str) -> bool {
+    let short = (1..=64).contains(&name.chars().count());
+    short && !name.chars().any(char::is_control) && !name.starts_with("dynamic:")
 }
 
 fn host_and_port(text: &str) -> Result<String, String> {

@@ -11,7 +11,7 @@ pub mod keys;
 mod links;
 
 use farlink_base::layer::Medium;
-use farlink_base::{ConfigError, DtnTime, Duration};
+use farlink_base::{ConfigError, DtnTime, Duration, EndpointId};
 use farlink_stack::{LayerConfig, LinkConfig};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -115,15 +115,16 @@ impl NodeConfig {
     pub fn parse(text: &str, file: &Path) -> Result<NodeConfig, Vec<ConfigError>> {
         build::parse(text, file)
     }
-    /// Reads `[link.NAME]` tables for a running node with these layers.
+    /// Reads `[link.NAME]` tables for a running node with these layers and these names of its own.
     ///
     /// # Errors
     /// Every mistake found.
     pub fn parse_links(
         text: &str,
         layers: &[LayerConfig],
+        own: &[EndpointId],
     ) -> Result<Vec<(LinkConfig, LinkSettings)>, Vec<ConfigError>> {
-        build::parse_links(text, layers)
+        build::parse_links(text, layers, own)
     }
     /// Reads the contact plan the configuration names, again when called again.
     ///

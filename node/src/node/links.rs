@@ -7,30 +7,46 @@ use crate::config::LinkSettings;
 use farlink_base::layer::Medium;
 use farlink_base::{ConfigError, LinkId};
 use farlink_stack::{LINKS_MAX, LayerConfig, LinkConfig};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 /// A link as it was given, and where it leads.
 pub type GivenLink = (LinkConfig, LinkSettings);
 
-/// The links a node was given, by number. Numbers are given anew only when all were given: events name
-/// links by them.
-#[derive(Debug)]
+/// The links a node was given, by number. A number is not given anew at once: what was said about the link
+/// that had it has been heard by then.
+#[derive(Debug, Default)]
 pub(crate) struct Links {
     given: BTreeMap<LinkId, GivenLink>,
+    by_name: HashMap<String, LinkId>,
     next: u32,
 }
 impl Links {
     /// Those of the configuration, in its order.
     pub fn new(links: Vec<GivenLink>) -> Links {
-        let next = links.len() as u32;
-        Links { given: links.into_iter().enumerate().map(|(n, link)| (LinkId(n as u32), link)).collect(), next }
+        let mut all = Links::default();
+        for (number, link) in links.into_iter().enumerate() {
+            all.insert(LinkId(number as u32), link);
+        }
+        all
     }
+    fn insert(&mut self, id: LinkId, link: GivenLink) {
+        self.next = id.0 + 1;
+        self.by_name.insert(link.0.name.clone(), id);
+        self.given.insert(id, link);
+    }
+    fn remove(&mut self, id: LinkId) -> Option<GivenLink> {
+        let link = self.given.remove(&id)?;
+        self.by_name.remove(&link.0.name);
+        Some(link)
+    }
+    /// A number no link has; as few as twice the links are in use.
     fn vacant(&self) -> LinkId {
-        let mut numbers = (self.next..LINKS_MAX).chain(0..).map(LinkId);
+        let end = (self.given.len() as u32 * 2 + 64).min(LINKS_MAX);
+        let mut numbers = (self.next.min(end)..end).chain(0..LINKS_MAX).map(LinkId);
         numbers.find(|id| !self.given.contains_key(id)).unwrap_or(LinkId(LINKS_MAX))
     }
     fn named(&self, name: &str) -> Option<LinkId> {
-        self.given.iter().find(|(_, (link, _))| link.name == name).map(|(id, _)| *id)
+        self.by_name.get(name).copied()
     }
 }
 
@@ -61,11 +77,18 @@ impl Node {
     pub(crate) fn has_link(&self, name: &str) -> bool {
         self.known.named(name).is_some()
     }
-    /// Adds a link, or changes the one of this name: that one ends and begins anew, unless nothing is new.
+    /// Adds links, or changes those of the same name: each of these ends and begins anew, unless nothing
+    /// about it is new.
     ///
     /// # Errors
-    /// Names the key that cannot be used and what to write instead.
-    pub fn set_link(&mut self, (link, settings): GivenLink) -> Result<(), ConfigError> {
+    /// Names the key that cannot be used and what to write instead; what a configuration's reader took can.
+    pub fn add_links(&mut self, links: Vec<GivenLink>) -> Result<(), ConfigError> {
+        let result = links.into_iter().try_for_each(|link| self.set_link(link));
+        self.name_links();
+        self.drain();
+        result
+    }
+    fn set_link(&mut self, (link, settings): GivenLink) -> Result<(), ConfigError> {
         if let Some(old) = self.known.named(&link.name) {
             if self.known.given.get(&old) == Some(&(link.clone(), settings.clone())) {
                 return Ok(());
@@ -74,34 +97,31 @@ impl Node {
         }
         let id = self.known.vacant();
         self.set_link_address(id, link.layer, settings.address.clone());
-        self.io.events.name_link(id, link.name.clone());
         let now = clock::now();
         self.io.now = now;
+        self.io.events.name_link(id, link.name.clone());
         if let Err(why) = self.stack.add_link(now, id, &link, &mut self.io) {
             self.set_link_address(id, link.layer, None);
             return Err(why);
         }
-        self.known.next = id.0 + 1;
         tracing::info!("link {} to {} added", link.name, link.peer);
-        self.known.given.insert(id, (link, settings));
-        self.name_links();
-        self.drain();
+        self.known.insert(id, (link, settings));
         Ok(())
     }
     /// Removes a link; false when there is none of this name.
     pub fn remove_link(&mut self, name: &str) -> bool {
         let Some(id) = self.known.named(name) else { return false };
         self.end_link(id);
+        self.name_links();
         self.drain();
         true
     }
     fn end_link(&mut self, id: LinkId) {
-        let Some((link, _)) = self.known.given.remove(&id) else { return };
+        let Some((link, _)) = self.known.remove(id) else { return };
         let now = clock::now();
         self.io.now = now;
         self.stack.remove_link(now, id, &mut self.io);
         self.set_link_address(id, link.layer, None);
-        self.name_links();
         tracing::info!("link {} removed", link.name);
     }
     /// Makes the links those of a configuration file that was read anew.
@@ -126,13 +146,10 @@ impl Node {
             })?;
             fresh.push((link, settings));
         }
-        let gone = |(link, _): &GivenLink| !fresh.iter().any(|(kept, _)| kept.name == link.name);
+        let kept: HashSet<&str> = fresh.iter().map(|(link, _)| link.name.as_str()).collect();
+        let gone = |(link, _): &GivenLink| !kept.contains(link.name.as_str());
         let gone: Vec<LinkId> = self.known.given.iter().filter(|(_, link)| gone(link)).map(|(id, _)| *id).collect();
         gone.into_iter().for_each(|id| self.end_link(id));
-        for link in fresh {
-            self.set_link(link).map_err(|why| why.to_string())?;
-        }
-        self.drain();
-        Ok(())
+        self.add_links(fresh).map_err(|why| why.to_string())
     }
 }

@@ -90,6 +90,8 @@ schema! {
     LinkDown "link_down" "link down" "A link may not." { link };
     Malformed "malformed" "malformed data thrown away" "Wire data that did not parse was thrown away."
         { link, offset, reason };
+    SessionRefused "session_refused" "session refused" "A session that a peer wants was not taken up."
+        { link, reason };
     LtpSegment "ltp_segment" "LTP segment"
         "An LTP segment left or arrived; only when the scenario asks for segments." {} (segment);
     LtpSessionEnd "ltp_session_end" "LTP session ended"

@@ -227,6 +227,13 @@ pub enum Event {
         /// Why.
         reason: &'static str,
     },
+    /// A session that a peer wants was not taken up.
+    SessionRefused {
+        /// For which link, where known.
+        link: Option<LinkId>,
+        /// Why.
+        reason: &'static str,
+    },
     /// An LTP segment (class `Segment`).
     LtpSegment(LtpSegmentEvent),
     /// An LTP session ended; `cancelled` tells whether in vain.
@@ -266,9 +273,11 @@ impl Event {
     pub fn class(&self) -> EventClass {
         match self {
             Event::LtpSegment(_) => EventClass::Segment,
-            Event::LinkUp { .. } | Event::LinkDown { .. } | Event::Malformed { .. } | Event::LtpSessionEnd { .. } => {
-                EventClass::Link
-            }
+            Event::LinkUp { .. }
+            | Event::LinkDown { .. }
+            | Event::Malformed { .. }
+            | Event::SessionRefused { .. }
+            | Event::LtpSessionEnd { .. } => EventClass::Link,
             Event::ClockStepped { .. } | Event::StoreDamage { .. } | Event::StoreFailed { .. } => EventClass::Node,
             _ => EventClass::Bundle,
         }

@@ -118,23 +118,31 @@ impl TcpclV4 {
                 Step::Established(init) => {
                     let welcome = self.introduce(now, stream, &init, out);
                     if let Err(reason) = welcome {
-                        if let Some(session) = self.sessions.get_mut(&stream) {
-                            session.reject_contact();
-                        }
-                        self.fail(now, stream, reason, out);
+                        self.refuse(now, stream, reason, out);
                     }
                 }
-                Step::Over(reason) => self.fail(now, stream, reason, out),
+                Step::Over(reason) => {
+                    let link = self.sessions.get(&stream).and_then(|session| session.link);
+                    self.fail(now, stream, Event::Malformed { link, offset: 0, reason }, out);
+                }
             }
         }
         self.flush(now, stream, out);
     }
 
+    /// A peer that has introduced itself is not wanted.
+    fn refuse(&mut self, now: Instant, stream: StreamId, reason: &'static str, out: &mut impl Sink<Output>) {
+        let Some(session) = self.sessions.get_mut(&stream) else { return };
+        session.reject_contact();
+        let link = session.link;
+        self.fail(now, stream, Event::SessionRefused { link, reason }, out);
+    }
+
     /// A session is over: what is written may leave, everything else is given back.
-    fn fail(&mut self, now: Instant, stream: StreamId, reason: &'static str, out: &mut impl Sink<Output>) {
+    fn fail(&mut self, now: Instant, stream: StreamId, why: Event, out: &mut impl Sink<Output>) {
         let Some(session) = self.sessions.get_mut(&stream) else { return };
         if out.wants(EventClass::Link) {
-            out.push(Output::Event(Event::Malformed { link: session.link, offset: 0, reason }));
+            out.push(Output::Event(why));
         }
         session.close(now);
         self.detach(now, stream, out);

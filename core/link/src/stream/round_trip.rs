@@ -14,22 +14,42 @@ const MAX_NS: u64 = 120_000_000_000;
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct RoundTrip {
     smoothed_ns: Option<u64>,
+    /// Four times the mean deviation of measurements.
+    deviation_ns: u64,
+    /// The largest of that in the present round trip.
+    most_ns: u64,
+    /// What the timeout allows for: grows at once, and shrinks once a round trip. Measurements of one round
+    /// trip are alike; a queue that builds up is not told by them.
     variation_ns: u64,
     backoff: u32,
 }
 
 impl RoundTrip {
-    /// Takes a measurement of a segment that was sent once (Karn's algorithm).
-    pub fn sample(&mut self, measured: Duration) {
+    /// Takes a measurement of a segment that was sent once (Karn's algorithm); `round`: the first of a new
+    /// round trip.
+    pub fn sample(&mut self, measured: Duration, round: bool) {
         let measured = u64::try_from(measured.as_nanos()).unwrap_or(LONGEST_NS).min(LONGEST_NS);
         match self.smoothed_ns {
             None => {
                 self.smoothed_ns = Some(measured);
-                self.variation_ns = measured / 2;
+                self.deviation_ns = measured * 2;
+                self.variation_ns = self.deviation_ns.max(MARGIN_MIN_NS);
+                self.most_ns = self.variation_ns;
             }
             Some(smoothed) => {
-                self.variation_ns = (self.variation_ns * 3 + smoothed.abs_diff(measured)) / 4;
+                let (apart, quarter) = (smoothed.abs_diff(measured), self.deviation_ns / 4);
+                self.deviation_ns = match apart.checked_sub(quarter) {
+                    // Round trips that become shorter are no reason to wait longer.
+                    Some(more) if measured < smoothed => self.deviation_ns + more / 8,
+                    _ => self.deviation_ns - quarter + apart,
+                };
                 self.smoothed_ns = Some((smoothed * 7 + measured) / 8);
+                self.most_ns = self.most_ns.max(self.deviation_ns);
+                self.variation_ns = self.variation_ns.max(self.most_ns);
+                if round {
+                    self.variation_ns -= (self.variation_ns - self.most_ns) / 4;
+                    self.most_ns = MARGIN_MIN_NS;
+                }
             }
         }
     }
@@ -40,7 +60,7 @@ impl RoundTrip {
     /// The same in nanoseconds.
     pub fn timeout_ns(&self) -> u64 {
         let base = match self.smoothed_ns {
-            Some(smoothed) => smoothed + (self.variation_ns * 4).max(MARGIN_MIN_NS),
+            Some(smoothed) => smoothed + self.variation_ns.max(MARGIN_MIN_NS),
             None => INITIAL_NS,
         };
         (base.min(MAX_NS) << self.backoff.min(10)).min(MAX_NS.max(base))
@@ -63,10 +83,14 @@ mod tests {
     fn the_timeout_follows_the_path_and_doubles_up_to_two_minutes() {
         let mut rtt = RoundTrip::default();
         assert_eq!(rtt.timeout_ns(), INITIAL_NS);
-        rtt.sample(Duration::from_millis(1200));
+        rtt.sample(Duration::from_millis(1200), true);
         assert_eq!(rtt.timeout(), Duration::from_millis(1200 + 2400));
         for _ in 0..100 {
-            rtt.sample(Duration::from_millis(1200));
+            rtt.sample(Duration::from_millis(1200), false);
+        }
+        assert_eq!(rtt.timeout(), Duration::from_millis(1200 + 2400), "all of one round trip");
+        for _ in 0..100 {
+            rtt.sample(Duration::from_millis(1200), true);
         }
         assert_eq!(rtt.timeout().as_millis(), 1400);
         rtt.back_off();

@@ -40,6 +40,14 @@ struct Sent {
     again: bool,
 }
 
+/// What was so before a timeout.
+#[derive(Clone, Copy, Debug)]
+struct Undo {
+    at: Instant,
+    window: Window,
+    recovery: u64,
+}
+
 #[derive(Clone, Debug)]
 pub(super) struct Sender {
     segment: u64,
@@ -69,8 +77,12 @@ pub(super) struct Sender {
     congestion: Congestion,
     window: Window,
     round_trip: RoundTrip,
+    /// What is acknowledged beyond this was sent a round trip later.
+    round_end: u64,
     timeout_at: Option<Instant>,
     timeouts: u32,
+    /// How to go on if the last timeout came too early.
+    undo: Option<Undo>,
     probe_at: Option<Instant>,
     probe: bool,
     last_progress: Instant,
@@ -102,8 +114,10 @@ impl Sender {
             congestion: config.congestion,
             window: Window::new(config.congestion, config.segment_bytes.max(1)),
             round_trip: RoundTrip::default(),
+            round_end: 0,
             timeout_at: None,
             timeouts: 0,
+            undo: None,
             probe_at: None,
             probe: false,
             last_progress: Instant::ZERO,
@@ -175,6 +189,7 @@ impl Sender {
         }
         self.edge = self.edge.max(acknowledgment.saturating_add(segment.window));
         let opens = !self.is_open() && acknowledgment > 0;
+        self.undo_early_timeout(segment, acknowledgment);
         let limited = self.pipe_bytes + self.segment >= self.window.size();
         let mut grown = 0;
         let mut any = acknowledgment > self.acknowledged;
@@ -201,7 +216,11 @@ impl Sender {
         // Timestamps tell which transmission was answered; without them only lone ones count (Karn).
         let stamp = segment.echo.filter(|_| acknowledgment > cumulative.0);
         if let Some(at) = stamp.or(measured) {
-            self.round_trip.sample(now - at);
+            let round = self.acknowledged > self.round_end;
+            if round {
+                self.round_end = self.next;
+            }
+            self.round_trip.sample(now - at, round);
         }
         if opens {
             // On a path longer than the first timeout the SYN was repeated in vain (timestamps show it, and
@@ -219,11 +238,31 @@ impl Sender {
         }
     }
 
+    /// What is acknowledged first after a timeout left before it: nothing was lost, only late (RFC 3522; Linux
+    /// tells by the time stamps, too).
+    fn undo_early_timeout(&mut self, segment: &Segment, acknowledgment: u64) {
+        let Some(undo) = self.undo.filter(|_| acknowledgment > self.acknowledged) else { return };
+        self.undo = None;
+        if segment.echo.is_none_or(|left| left >= undo.at) {
+            return;
+        }
+        (self.window, self.recovery) = (undo.window, undo.recovery);
+        for sequence in core::mem::take(&mut self.lost) {
+            if let Some(sent) = self.flight.get(sequence) {
+                self.pipe_bytes += sent.content.length();
+                self.pipe.insert(sent.order, sequence);
+            }
+        }
+    }
+
     /// Acts on deadlines; `false` when the connection is to be given up.
     pub fn on_time(&mut self, now: Instant) -> bool {
         if self.timeout_at.is_some_and(|at| at <= now) {
             if now - self.last_progress >= self.give_up {
                 return false;
+            }
+            if self.timeouts == 0 {
+                self.undo = Some(Undo { at: now, window: self.window, recovery: self.recovery });
             }
             self.window.timeout(self.timeouts > 0);
             self.timeouts += 1;

@@ -2,12 +2,12 @@
 //! giving up what is worth less than the newcomer. Nothing is given up in vain.
 
 use crate::agent::Agent;
+use crate::app::SendRequest;
 use crate::edge::Edge;
 use crate::io::Output;
 use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
-use farlink_base::{Instant, PeerId};
-use farlink_base::{Refusal, Sink};
+use farlink_base::{CreationTimestamp, DtnTime, Instant, PeerId, Refusal, Sink};
 use farlink_book::{Flags, Handle, Held, Why};
 
 /// Bundles one newcomer may push out.
@@ -62,6 +62,17 @@ impl Agent {
         }
         let taken = self.book.bytes() + self.promised.values().sum::<u64>();
         Some(self.settings.capacity_bytes.saturating_sub(taken))
+    }
+
+    /// Bytes of room that a bundle made of this request needs at least: with less it is refused. `None`
+    /// where it is not room that decides.
+    pub fn needs(&self, now: Instant, wanted: SendRequest, edge: &mut dyn Edge) -> Option<u64> {
+        self.room()?;
+        let source = self.local_endpoint(&wanted.source)?;
+        let time = self.clock.utc_at(now).unwrap_or(DtnTime::UNKNOWN);
+        let (draft, payload) = self.draft(source, wanted);
+        let made = edge.make(draft, CreationTimestamp { time, sequence: 0 }, payload);
+        made.ok().map(|meta| meta.size())
     }
 
     /// What would have to go: to be deleted, to be moved (which frees nothing yet), and the bytes

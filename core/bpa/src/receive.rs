@@ -12,7 +12,7 @@ use core::time::Duration;
 use farlink_base::store::{self, IndexEntry};
 use farlink_base::{
     BundleHandle, BundleId, BundleMeta, CreationTimestamp, DeleteReason, DtnTime, Duties, EndpointId, Event, Facts,
-    Hop, Instant, LinkId, Malformed, NodeId, PeerId, Refusal, Sink,
+    Hop, Instant, LinkId, Malformed, NodeId, Payload, PeerId, Refusal, Sink,
 };
 use farlink_book::{Flags, Handle, Held, New, News, Reason, Reasons, Side, Why};
 
@@ -502,6 +502,15 @@ impl Agent {
             }
             return;
         };
+        let (draft, payload) = self.draft(source, wanted);
+        let made = edge.make(draft, creation, payload);
+        if let Err(reason) = made.and_then(|meta| self.create(now, meta, Some(request), edge, out)) {
+            refuse(self, reason, out);
+        }
+    }
+
+    /// What is to be made of a request, and its payload.
+    pub(crate) fn draft(&self, source: EndpointId, wanted: SendRequest) -> (Draft, Payload) {
         let unreliable = if wanted.reliable { 0 } else { Facts::UNRELIABLE };
         let draft = Draft {
             version: self.settings.version,
@@ -513,10 +522,7 @@ impl Agent {
             priority: wanted.priority,
             hop_limit: if wanted.hop_limit == 0 { self.settings.hop_limit } else { wanted.hop_limit },
         };
-        let made = edge.make(draft, creation, wanted.payload);
-        if let Err(reason) = made.and_then(|meta| self.create(now, meta, Some(request), edge, out)) {
-            refuse(self, reason, out);
-        }
+        (draft, wanted.payload)
     }
 
     /// Takes a bundle made here into the node.

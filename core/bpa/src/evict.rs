@@ -80,21 +80,21 @@ impl Agent {
     fn victims(&mut self, now: Instant, own: f64, missing: u64) -> (Vec<Handle>, Vec<(Handle, PeerId)>, u64) {
         let (mut planned, mut victims, mut moves) = (BTreeSet::new(), Vec::new(), Vec::new());
         let (mut freed, mut moving) = (0, 0);
+        let (seen, mut rng) = (self.seen(now), self.rng.clone());
+        let worth = |held: &Held| {
+            let candidate = held.is_removable() && held.flags.has(Flags::DURABLE);
+            let candidate = candidate && !self.is_local(held.destination());
+            let worth = candidate.then(|| self.policies.worth(seen, held)).flatten();
+            worth.filter(|worth| *worth < own)
+        };
+        // What each is worth is asked once; of many some are drawn for each victim.
+        let mut ranking = self.book.ranking(worth);
         while freed + moving < missing && planned.len() < VICTIMS_MAX {
-            let mut rng = self.rng.clone();
-            let seen = self.seen(now);
-            let least = self.book.least(&mut rng, |held| {
-                let candidate = held.is_removable() && held.flags.has(Flags::DURABLE);
-                let candidate = candidate && !self.is_local(held.destination());
-                if !candidate || planned.contains(&held.handle()) {
-                    return None;
-                }
-                self.policies.worth(seen, held).filter(|worth| *worth < own)
-            });
-            let Some(bundle) = least else {
-                self.rng = rng;
-                break;
+            let least = match &mut ranking {
+                Some(ranking) => ranking.next(),
+                None => self.book.least(&mut rng, |held| worth(held).filter(|_| !planned.contains(&held.handle()))),
             };
+            let Some(bundle) = least else { break };
             planned.insert(bundle);
             let Some(held) = self.book.get(bundle) else { break };
             match self.policies.rehome(seen, held) {
@@ -107,8 +107,8 @@ impl Agent {
                     victims.push(bundle);
                 }
             }
-            self.rng = rng;
         }
+        self.rng = rng;
         (victims, moves, freed)
     }
 }

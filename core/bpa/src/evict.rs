@@ -19,7 +19,6 @@ impl Agent {
         &mut self,
         now: Instant,
         new: &Held,
-        promised: u64,
         edge: &mut dyn Edge,
         out: &mut S,
     ) -> Result<(), Refusal> {
@@ -31,7 +30,7 @@ impl Agent {
             return Err(Refusal::TooLarge);
         }
         let own = self.policies.admit(self.seen(now), new)?;
-        let missing = (self.book.bytes() + promised + new.size()).saturating_sub(capacity);
+        let missing = self.taken().saturating_add(new.size()).saturating_sub(capacity);
         if missing == 0 {
             return Ok(());
         }
@@ -60,8 +59,11 @@ impl Agent {
         if self.book.len() as u64 >= self.settings.limits.bundles {
             return Some(0);
         }
-        let taken = self.book.bytes() + self.promised.values().sum::<u64>();
-        Some(self.settings.capacity_bytes.saturating_sub(taken))
+        Some(self.settings.capacity_bytes.saturating_sub(self.taken()))
+    }
+    /// Bytes that are held, or promised to what is arriving.
+    pub(crate) fn taken(&self) -> u64 {
+        self.book.bytes().saturating_add(self.promises.bytes())
     }
 
     /// Bytes of room that a bundle made of this request needs at least: with less it is refused. `None`

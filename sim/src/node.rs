@@ -4,6 +4,7 @@ use crate::disk::Disk;
 use crate::world::{Address, Happening, Queue};
 use farlink_base::store::Usage;
 use farlink_base::{ConfigError, EventClass, Instant, LayerId, LinkId, Sink, TimerKey};
+use farlink_bpa::app::SendRequest;
 use farlink_stack::{Input, LinkConfig, Output, Stack};
 
 /// A node of the scenario.
@@ -104,6 +105,10 @@ impl SimulatedNode {
     /// Bytes that a newcomer may have, where nothing else decides whether it may in.
     pub fn room(&self) -> Option<u64> {
         self.stack.room()
+    }
+    /// Bytes of room that a bundle made of this request needs at least, where it is room that decides.
+    pub fn needs(&mut self, now: Instant, wanted: SendRequest) -> Option<u64> {
+        self.stack.needs(now, wanted)
     }
     /// Fill of the store.
     pub fn usage(&self) -> Usage {

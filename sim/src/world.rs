@@ -237,8 +237,9 @@ impl<O: Observer> World<O> {
                 self.queue.arm(at, Happening::Tell(node, Box::new(Input::DiskDone(done))));
             }
             Output::App(output) => {
-                let room = self.nodes[node].room();
-                self.applications.on_output(self.now, node, room, output, &mut self.queue, &mut self.todo);
+                let (now, sender) = (self.now, &mut self.nodes[node]);
+                let needs = |wanted| sender.needs(now, wanted);
+                self.applications.on_output(now, node, needs, output, &mut self.queue, &mut self.todo);
             }
             Output::Event(event) => {
                 self.trace.event(self.now, node, &event);

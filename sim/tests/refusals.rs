@@ -109,3 +109,67 @@ fn what_is_refused_in_a_block_with_others_is_refused_alone() {
     assert_eq!((seen.expired.len(), seen.heard), (3, seen.left.len()), "kept and told of: {seen:?}");
     assert!(seen.refused.len() > seen.left.len(), "in the block, and alone: {seen:?}");
 }
+
+/// `a` holds one bundle of the two that do not fit together; the second is asked for in the very call in
+/// which the first expires.
+#[test]
+fn a_sender_refused_as_room_comes_asks_again() {
+    let text = r#"
+        name = "starved"
+        duration = "60 s"
+        fidelity = "message"
+        node_defaults = { router = "epidemic" }
+        [[node]]
+        name = "a"
+        id = "ipn:1.0"
+        store_capacity = "1 MB"
+        [[node]]
+        name = "b"
+        id = "ipn:2.0"
+        [[link]]
+        name = "ab"
+        between = ["a", "b"]
+        layer = "ltp"
+        rate = "8 Mbit/s"
+        [[contact]]
+        link = "ab"
+        start = "30 s"
+        end = "50 s"
+        [[traffic]]
+        name = "first"
+        from = "a"
+        to = "b"
+        lifetime = "10 s"
+        bundles = { count = 1, size = "600 kB" }
+        [[traffic]]
+        name = "second"
+        from = "a"
+        to = "b"
+        start = "START"
+        lifetime = "100 s"
+        bundles = { count = 1, size = "600 kB" }
+        "#;
+    /// When `a` refused bundles, and when bundles expired.
+    #[derive(Default)]
+    struct Refused(Vec<u64>, Vec<u64>);
+    impl Observer for Refused {
+        fn event(&mut self, at: Instant, node: usize, event: &Event) {
+            match event {
+                Event::Refused { .. } if node == 0 => self.0.push(at.0),
+                Event::Deleted { reason: DeleteReason::Expired, .. } => self.1.push(at.0),
+                _ => {}
+            }
+        }
+    }
+    let run = |start: u64| {
+        let text = text.replace("START", &format!("{start} ns"));
+        let scenario = Scenario::parse(&text).unwrap_or_else(|errors| panic!("{errors:#?}"));
+        let (outcome, Refused(refused, expired)) = World::new(&scenario, Refused::default()).unwrap().run();
+        let second = &outcome.traffic[1];
+        assert_eq!((second.created, second.delivered), (1, 1), "at {start} ns: {second:?}");
+        (refused, expired)
+    };
+    let (_, expired) = run(5_000_000_000);
+    let (refused, expired) = run(expired[0]);
+    assert_eq!((refused.len(), refused.first()), (1, expired.first()), "refused as the first expires");
+}

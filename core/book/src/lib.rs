@@ -27,5 +27,6 @@ pub use book::{Book, CursorId};
 pub use held::{Flags, Handle, Held, New, Reason, Reasons};
 pub use peers::{Identity, Origin, Peer, PeerName, Peers};
 pub use policy::{
-    Hears, Leg, News, Node, Oracle, Order, Orders, Outlook, Prospect, Side, Split, Want, Way, Why, numbers, put_number,
+    Hears, Leg, News, Node, Oracle, Order, Orders, Outlook, Prospect, Ranking, Side, Split, Want, Way, Why, numbers,
+    put_number,
 };

@@ -4,7 +4,9 @@
 use crate::book::Book;
 use crate::held::{Handle, Held};
 use crate::peers::{Peer, Peers};
+use alloc::collections::BinaryHeap;
 use alloc::vec::Vec;
+use core::cmp::Reverse;
 use farlink_base::{DataRate, DeleteReason, Instant, LinkId, NodeId, PeerId, Rng};
 
 /// Which of a node's two policies; also which label of a bundle is whose.
@@ -410,24 +412,51 @@ pub fn numbers(message: &[u8]) -> impl Iterator<Item = u64> + '_ {
     message.as_chunks::<8>().0.iter().map(|chunk| u64::from_be_bytes(*chunk))
 }
 
+/// Bundles up to which a book looks at all of them, rather than at some it draws.
+const EXACT: usize = 1024;
+
+/// Bundles in order of their scores, the least first; of those with the same the oldest. Each costs what
+/// finding one in a heap does.
+#[derive(Debug)]
+pub struct Ranking(BinaryHeap<Reverse<Rank>>);
+/// A score as a number, the bundle's number, and the bundle.
+type Rank = (i64, u64, Handle);
+
+impl Iterator for Ranking {
+    type Item = Handle;
+    fn next(&mut self) -> Option<Handle> {
+        self.0.pop().map(|Reverse((_, _, bundle))| bundle)
+    }
+}
+
+/// Where a bundle with this score stands; nowhere without, or with one that is no number.
+fn rank(held: &Held, score: Option<f64>) -> Option<Rank> {
+    // Adding zero makes the two zeros one; the bits of what is negative are turned around, as in
+    // `f64::total_cmp`.
+    let bits = (score.filter(|score| !score.is_nan())? + 0.0).to_bits().cast_signed();
+    let order = bits ^ ((bits >> 63) & i64::MAX);
+    Some((order, held.number, held.handle()))
+}
+
 impl Book {
+    /// The bundles by score (`None`: not a candidate), each asked for once. `None` where there are more
+    /// than 1,024: see [`Book::least`].
+    pub fn ranking(&self, mut score: impl FnMut(&Held) -> Option<f64>) -> Option<Ranking> {
+        if self.len() > EXACT {
+            return None;
+        }
+        Some(Ranking(self.all().filter_map(|held| rank(held, score(held))).map(Reverse).collect()))
+    }
     /// The bundle with the least score (`None`: not a candidate): exact up to 1,024 bundles, of 64
     /// drawn ones beyond, so that it costs the same however many there are.
     pub fn least(&self, rng: &mut Rng, mut score: impl FnMut(&Held) -> Option<f64>) -> Option<Handle> {
-        const EXACT: usize = 1024;
         const DRAWN: usize = 64;
-        let mut best: Option<(f64, u64, Handle)> = None;
-        let mut look = |held: &Held| {
-            let Some(score) = score(held).filter(|score| !score.is_nan()) else { return };
-            if best.is_none_or(|(least, number, _)| (score, held.number) < (least, number)) {
-                best = Some((score, held.number, held.handle()));
-            }
-        };
-        if self.len() <= EXACT {
-            self.all().for_each(&mut look);
+        let mut look = |held: &Held| rank(held, score(held));
+        let least = if self.len() <= EXACT {
+            self.all().filter_map(&mut look).min()
         } else {
-            (0..DRAWN).filter_map(|_| self.draw(rng)).for_each(&mut look);
-        }
-        best.map(|(_, _, handle)| handle)
+            (0..DRAWN).filter_map(|_| self.draw(rng)).filter_map(&mut look).min()
+        };
+        least.map(|(_, _, bundle)| bundle)
     }
 }

@@ -16,7 +16,7 @@
 //!
 //! What is known about a bundle has one owner each, with private fields: the book itself and, by
 //! reason, `debts` (Commit), `queues` (Queue), `sends` (Send), `deliveries` (Deliver), `fragments`
-//! (Fragment, Whole); aside `cuts`, `waits`, `offers`, `remembered`. A bundle leaves when no reason
+//! (Fragment, Whole); aside `cuts`, `waits`, `offers`, `promises`, `remembered`. A bundle leaves when no reason
 //! holds it.
 
 use crate::app::AppInput;
@@ -27,11 +27,12 @@ use crate::debts::Debts;
 use crate::deliver::Deliveries;
 use crate::edge::Edge;
 use crate::fragments::Fragments;
-use crate::io::{Input, OfferToken, Output};
+use crate::io::{Input, Output};
 use crate::memory::Memory;
 use crate::neighbours::Neighbours;
 use crate::offers::{Offers, Turn};
 use crate::policies::{Policies, Seen};
+use crate::promises::Promises;
 use crate::queues::{ListId, Queues};
 use crate::remembered::Remembered;
 use crate::reports::Reports;
@@ -41,7 +42,7 @@ use crate::signals::Hellos;
 use crate::sweeps::Sweeps;
 use crate::waits::Waits;
 use alloc::boxed::Box;
-use alloc::collections::{BTreeMap, VecDeque};
+use alloc::collections::VecDeque;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use farlink_base::{
@@ -105,7 +106,7 @@ pub struct Agent {
     pub(crate) book: Book,
     pub(crate) memory: Memory,
     pub(crate) debts: Debts,
-    pub(crate) promised: BTreeMap<OfferToken, u64>,
+    pub(crate) promises: Promises,
     /// Bytes of the bundle that others make room for just now.
     pub(crate) newcomer: u64,
     pub(crate) queues: Queues,
@@ -159,7 +160,7 @@ impl Agent {
             book: Book::new(seed),
             memory: Memory::default(),
             debts: Debts::default(),
-            promised: BTreeMap::new(),
+            promises: Promises::default(),
             newcomer: 0,
             queues: Queues::new(),
             sends: Sends::default(),
@@ -222,7 +223,7 @@ impl Agent {
             Input::Wake => {}
             Input::Clock(clock) => self.on_clock(now, clock, out),
             Input::Begun { link, token, bundle, hop } => self.on_begun(now, link, token, bundle, &hop, edge, out),
-            Input::Abandoned { token } => drop(self.promised.remove(&token)),
+            Input::Abandoned { token } => self.promises.end(token),
             Input::Arrived { link, token, bundle, hop } => self.on_arrived(now, link, token, bundle, &hop, edge, out),
             Input::Malformed { link, token, error } => self.on_malformed(link, token, error, out),
             Input::Carrier { link, up } => self.on_carrier(now, link, up, out),

@@ -46,7 +46,7 @@ impl Agent {
         Counts {
             bundles: self.book.len(),
             debts: self.debts.len(),
-            promises: self.promised.len(),
+            promises: self.promises.len(),
             legs: self.queues.len(),
             sends: self.sends.len(),
             cuts: self.cuts.len(),

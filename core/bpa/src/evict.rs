@@ -2,12 +2,12 @@
 //! giving up what is worth less than the newcomer. Nothing is given up in vain.
 
 use crate::agent::Agent;
+use crate::app::SendRequest;
 use crate::edge::Edge;
 use crate::io::Output;
 use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
-use farlink_base::{Instant, PeerId};
-use farlink_base::{Refusal, Sink};
+use farlink_base::{CreationTimestamp, DtnTime, Instant, PeerId, Refusal, Sink};
 use farlink_book::{Flags, Handle, Held, Why};
 
 /// Bundles one newcomer may push out.
@@ -19,7 +19,6 @@ impl Agent {
         &mut self,
         now: Instant,
         new: &Held,
-        promised: u64,
         edge: &mut dyn Edge,
         out: &mut S,
     ) -> Result<(), Refusal> {
@@ -31,7 +30,7 @@ impl Agent {
             return Err(Refusal::TooLarge);
         }
         let own = self.policies.admit(self.seen(now), new)?;
-        let missing = (self.book.bytes() + promised + new.size()).saturating_sub(capacity);
+        let missing = self.taken().saturating_add(new.size()).saturating_sub(capacity);
         if missing == 0 {
             return Ok(());
         }
@@ -60,8 +59,22 @@ impl Agent {
         if self.book.len() as u64 >= self.settings.limits.bundles {
             return Some(0);
         }
-        let taken = self.book.bytes() + self.promised.values().sum::<u64>();
-        Some(self.settings.capacity_bytes.saturating_sub(taken))
+        Some(self.settings.capacity_bytes.saturating_sub(self.taken()))
+    }
+    /// Bytes that are held, or promised to what is arriving.
+    pub(crate) fn taken(&self) -> u64 {
+        self.book.bytes().saturating_add(self.promises.bytes())
+    }
+
+    /// Bytes of room that a bundle made of this request needs at least: with less it is refused. `None`
+    /// where it is not room that decides.
+    pub fn needs(&self, now: Instant, wanted: SendRequest, edge: &mut dyn Edge) -> Option<u64> {
+        self.room()?;
+        let source = self.local_endpoint(&wanted.source)?;
+        let time = self.clock.utc_at(now).unwrap_or(DtnTime::UNKNOWN);
+        let (draft, payload) = self.draft(source, wanted);
+        let made = edge.make(draft, CreationTimestamp { time, sequence: 0 }, payload);
+        made.ok().map(|meta| meta.size())
     }
 
     /// What would have to go: to be deleted, to be moved (which frees nothing yet), and the bytes
@@ -69,21 +82,21 @@ impl Agent {
     fn victims(&mut self, now: Instant, own: f64, missing: u64) -> (Vec<Handle>, Vec<(Handle, PeerId)>, u64) {
         let (mut planned, mut victims, mut moves) = (BTreeSet::new(), Vec::new(), Vec::new());
         let (mut freed, mut moving) = (0, 0);
+        let (seen, mut rng) = (self.seen(now), self.rng.clone());
+        let worth = |held: &Held| {
+            let candidate = held.is_removable() && held.flags.has(Flags::DURABLE);
+            let candidate = candidate && !self.is_local(held.destination());
+            let worth = candidate.then(|| self.policies.worth(seen, held)).flatten();
+            worth.filter(|worth| *worth < own)
+        };
+        // What each is worth is asked once; of many some are drawn for each victim.
+        let mut ranking = self.book.ranking(worth);
         while freed + moving < missing && planned.len() < VICTIMS_MAX {
-            let mut rng = self.rng.clone();
-            let seen = self.seen(now);
-            let least = self.book.least(&mut rng, |held| {
-                let candidate = held.is_removable() && held.flags.has(Flags::DURABLE);
-                let candidate = candidate && !self.is_local(held.destination());
-                if !candidate || planned.contains(&held.handle()) {
-                    return None;
-                }
-                self.policies.worth(seen, held).filter(|worth| *worth < own)
-            });
-            let Some(bundle) = least else {
-                self.rng = rng;
-                break;
+            let least = match &mut ranking {
+                Some(ranking) => ranking.next(),
+                None => self.book.least(&mut rng, |held| worth(held).filter(|_| !planned.contains(&held.handle()))),
             };
+            let Some(bundle) = least else { break };
             planned.insert(bundle);
             let Some(held) = self.book.get(bundle) else { break };
             match self.policies.rehome(seen, held) {
@@ -96,8 +109,8 @@ impl Agent {
                     victims.push(bundle);
                 }
             }
-            self.rng = rng;
         }
+        self.rng = rng;
         (victims, moves, freed)
     }
 }

@@ -33,6 +33,7 @@ mod neighbours;
 mod offers;
 mod outcome;
 mod policies;
+mod promises;
 mod queues;
 mod ranges;
 mod receive;

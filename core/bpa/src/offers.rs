@@ -2,8 +2,7 @@
 //! through the book and the best wants found so far. Pulled when one of its links has room, so
 //! that nothing strands on a link that goes down.
 
-use alloc::collections::BTreeMap;
-use alloc::vec::Vec;
+use alloc::collections::{BTreeMap, VecDeque};
 use farlink_base::{Instant, PeerId, TimerKey};
 use farlink_book::{Book, CursorId, Handle};
 
@@ -23,6 +22,17 @@ struct Offer {
     awaits: Option<Instant>,
     /// Ends that wait.
     timer: Option<TimerKey>,
+    /// Whether it is in line to look at something.
+    busy: bool,
+}
+
+impl Offer {
+    /// It has something to look at, once its summary is not waited for.
+    fn line_up(&mut self, peer: PeerId, line: &mut VecDeque<PeerId>) {
+        if self.awaits.is_none() && !core::mem::replace(&mut self.busy, true) {
+            line.push_back(peer);
+        }
+    }
 }
 
 /// One neighbour's turn.
@@ -38,8 +48,8 @@ pub(crate) enum Turn {
 #[derive(Debug, Default)]
 pub(crate) struct Offers {
     peers: BTreeMap<PeerId, Offer>,
-    /// Neighbours that have something to look at.
-    busy: Vec<PeerId>,
+    /// Neighbours that have something to look at, each once.
+    busy: VecDeque<PeerId>,
 }
 
 impl Offers {
@@ -47,11 +57,10 @@ impl Offers {
     pub fn begin(&mut self, book: &mut Book, peer: PeerId, awaits: Option<Instant>) {
         self.end(book, peer);
         let cursor = book.open_cursor();
-        let offer = Offer { cursor, best: BTreeMap::new(), more: false, seen_all: false, awaits, timer: None };
+        let best = BTreeMap::new();
+        let offer = Offer { cursor, best, more: false, seen_all: false, awaits, timer: None, busy: false };
         self.peers.insert(peer, offer);
-        if awaits.is_none() {
-            self.busy.push(peer);
-        }
+        self.wake(peer);
     }
     /// Notes the timer that ends the wait for a summary.
     pub fn set_timer(&mut self, peer: PeerId, timer: TimerKey) {
@@ -63,7 +72,9 @@ impl Offers {
     pub fn end(&mut self, book: &mut Book, peer: PeerId) -> Option<TimerKey> {
         let offer = self.peers.remove(&peer)?;
         book.close_cursor(offer.cursor);
-        self.busy.retain(|p| *p != peer);
+        if offer.busy {
+            self.busy.retain(|p| *p != peer);
+        }
         offer.timer
     }
     /// Its summary is here, or was waited for long enough.
@@ -88,9 +99,8 @@ impl Offers {
         self.wake(peer);
     }
     fn wake(&mut self, peer: PeerId) {
-        let looks = self.peers.get(&peer).is_some_and(|offer| offer.awaits.is_none());
-        if looks && !self.busy.contains(&peer) {
-            self.busy.push(peer);
+        if let Some(offer) = self.peers.get_mut(&peer) {
+            offer.line_up(peer, &mut self.busy);
         }
     }
     /// New bundles came: every neighbour is to see them.
@@ -98,9 +108,7 @@ impl Offers {
         for (peer, offer) in &mut self.peers {
             if offer.seen_all && offer.awaits.is_none() {
                 offer.seen_all = false;
-                if !self.busy.contains(peer) {
-                    self.busy.push(*peer);
-                }
+                offer.line_up(*peer, &mut self.busy);
             }
         }
     }
@@ -114,16 +122,14 @@ impl Offers {
     }
     /// The next thing to do.
     pub fn turn(&mut self, book: &mut Book) -> Option<Turn> {
-        let peer = *self.busy.first()?;
-        let Some(offer) = self.peers.get_mut(&peer) else {
-            self.busy.remove(0);
-            return self.turn(book);
-        };
+        let peer = *self.busy.front()?;
+        // Whoever ends leaves the line.
+        let offer = self.peers.get_mut(&peer)?;
         match book.advance(offer.cursor) {
             Some(bundle) => Some(Turn::Look(peer, bundle)),
             None => {
-                offer.seen_all = true;
-                self.busy.remove(0);
+                (offer.seen_all, offer.busy) = (true, false);
+                self.busy.pop_front();
                 Some(Turn::Ready(peer))
             }
         }
@@ -162,6 +168,7 @@ impl Offers {
 mod tests {
     use super::*;
     use crate::testing::book_with;
+    use alloc::vec::Vec;
     use farlink_base::Priority;
 
     fn look(offers: &mut Offers, book: &mut Book, rank: impl Fn(u64) -> u64) {
@@ -209,5 +216,31 @@ mod tests {
         assert!(offers.has(PeerId(1)) && offers.best(&mut book, PeerId(1)).is_some());
         offers.end(&mut book, PeerId(1));
         assert!(offers.best(&mut book, PeerId(1)).is_none() && offers.is_idle());
+    }
+
+    #[test]
+    fn neighbours_take_turns_in_the_order_they_were_woken_each_once() {
+        let (mut book, handles) = book_with(&[Priority::Normal; 1]);
+        let (one, two, three) = (PeerId(1), PeerId(2), PeerId(3));
+        let turns =
+            |offers: &mut Offers, book: &mut Book| core::iter::from_fn(|| offers.turn(book)).collect::<Vec<_>>();
+        let each = |peers: &[PeerId]| {
+            peers.iter().flat_map(|p| [Turn::Look(*p, handles[0]), Turn::Ready(*p)]).collect::<Vec<_>>()
+        };
+        let mut offers = Offers::default();
+        offers.begin(&mut book, two, None);
+        offers.begin(&mut book, one, None);
+        offers.begin(&mut book, three, None);
+        offers.reask(&mut book, two);
+        offers.heard(one);
+        assert_eq!(turns(&mut offers, &mut book), each(&[two, one, three]));
+        offers.wake_all();
+        offers.end(&mut book, two);
+        offers.begin(&mut book, two, None);
+        offers.reask(&mut book, one);
+        assert_eq!(offers.turn(&mut book), Some(Turn::Look(one, handles[0])));
+        offers.end(&mut book, one);
+        assert_eq!(turns(&mut offers, &mut book), [&[Turn::Ready(three)], &each(&[two])[..]].concat());
+        assert!(offers.is_idle());
     }
 }

@@ -12,7 +12,7 @@ use core::time::Duration;
 use farlink_base::store::{self, IndexEntry};
 use farlink_base::{
     BundleHandle, BundleId, BundleMeta, CreationTimestamp, DeleteReason, DtnTime, Duties, EndpointId, Event, Facts,
-    Hop, Instant, LinkId, Malformed, NodeId, PeerId, Refusal, Sink,
+    Hop, Instant, LinkId, Malformed, NodeId, Payload, PeerId, Refusal, Sink,
 };
 use farlink_book::{Flags, Handle, Held, New, News, Reason, Reasons, Side, Why};
 
@@ -25,7 +25,7 @@ impl Agent {
         out: &mut S,
     ) {
         self.event(out, Event::Malformed { link: Some(link), offset: error.offset, reason: error.reason });
-        self.promised.remove(&token);
+        self.promises.end(token);
         out.push(Output::Verdict { token, result: Err(Refusal::NotAcceptable) });
     }
 
@@ -52,13 +52,12 @@ impl Agent {
             None if self.was_delivered(&bundle) => Some(Refusal::Duplicate),
             None => {
                 let new = self.newcomer(now, bundle.clone(), from, hop);
-                let promised = self.promised.values().sum();
-                let judged = self.judge(&new).and_then(|()| self.make_room(now, &new, promised, edge, out));
+                let judged = self.judge(&new).and_then(|()| self.make_room(now, &new, edge, out));
                 judged.err()
             }
         };
         match refusal {
-            None => drop(self.promised.insert(token, bundle.size())),
+            None => self.promises.make(token, bundle.size()),
             Some(reason) => {
                 if reason != Refusal::Duplicate {
                     self.event_refused(Some(link), Some(&bundle), reason, out);
@@ -79,7 +78,7 @@ impl Agent {
         edge: &mut dyn Edge,
         out: &mut S,
     ) {
-        self.promised.remove(&token);
+        self.promises.end(token);
         let from = self.giver(link, hop);
         if let Some(peer) = self.neighbours.peer_mut(from) {
             if self.policies.offers() && !bundle.is_anonymous() {
@@ -97,8 +96,7 @@ impl Agent {
             return out.push(Output::Verdict { token, result: Ok(()) });
         }
         let new = self.newcomer(now, bundle.clone(), from, hop);
-        let promised = self.promised.values().sum();
-        let admitted = self.judge(&new).and_then(|()| self.make_room(now, &new, promised, edge, out));
+        let admitted = self.judge(&new).and_then(|()| self.make_room(now, &new, edge, out));
         if let Err(reason) = admitted {
             self.event_refused(Some(link), Some(&bundle), reason, out);
             return out.push(Output::Verdict { token, result: Err(reason) });
@@ -502,6 +500,15 @@ impl Agent {
             }
             return;
         };
+        let (draft, payload) = self.draft(source, wanted);
+        let made = edge.make(draft, creation, payload);
+        if let Err(reason) = made.and_then(|meta| self.create(now, meta, Some(request), edge, out)) {
+            refuse(self, reason, out);
+        }
+    }
+
+    /// What is to be made of a request, and its payload.
+    pub(crate) fn draft(&self, source: EndpointId, wanted: SendRequest) -> (Draft, Payload) {
         let unreliable = if wanted.reliable { 0 } else { Facts::UNRELIABLE };
         let draft = Draft {
             version: self.settings.version,
@@ -513,10 +520,7 @@ impl Agent {
             priority: wanted.priority,
             hop_limit: if wanted.hop_limit == 0 { self.settings.hop_limit } else { wanted.hop_limit },
         };
-        let made = edge.make(draft, creation, wanted.payload);
-        if let Err(reason) = made.and_then(|meta| self.create(now, meta, Some(request), edge, out)) {
-            refuse(self, reason, out);
-        }
+        (draft, wanted.payload)
     }
 
     /// Takes a bundle made here into the node.
@@ -530,8 +534,7 @@ impl Agent {
     ) -> Result<(), Refusal> {
         let mut new = self.newcomer(now, Arc::new(meta), PeerId::NONE, &Hop::default());
         new.expires = now + Duration::from_millis(new.bundle.lifetime_ms);
-        let promised = self.promised.values().sum();
-        self.make_room(now, &new, promised, edge, out)?;
+        self.make_room(now, &new, edge, out)?;
         let handle = self.take_in(now, new, request.map(Debt::Request), out);
         self.event(out, Event::Created { bundle: self.number(handle) });
         self.tell_kept(now, handle, None, out);

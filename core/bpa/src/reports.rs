@@ -85,7 +85,7 @@ impl Agent {
             hop_limit: 0,
         };
         // A full store loses reports before it loses data: nothing makes room for them.
-        let taken = self.book.bytes() + self.promised.values().sum::<u64>() + self.newcomer;
+        let taken = self.taken().saturating_add(self.newcomer);
         let free = self.settings.capacity_bytes.saturating_sub(taken);
         if let Some(meta) = edge.make(draft, creation, payload).ok().filter(|meta| meta.size() <= free) {
             let _ = self.create(now, meta, None, edge, out);

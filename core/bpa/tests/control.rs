@@ -2,9 +2,12 @@
 
 mod support;
 
-use farlink_base::{DeleteReason, EndpointId, Event, NodeId, Payload, Priority, Refusal};
+use farlink_base::{DeleteReason, EndpointId, Event, LinkId, NodeId, Payload, Priority, Refusal};
 use farlink_book::{Hears, News, Order, Why};
-use farlink_bpa::Settings;
+use farlink_bpa::{Input, Settings};
+use farlink_congestion::Control;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use support::{NoRouter, Node, Rule, Script, from_two, settings};
 
 fn away() -> EndpointId {
@@ -50,6 +53,42 @@ fn what_is_worth_least_makes_room_and_no_more_than_is_needed() {
 }
 
 #[test]
+fn what_each_is_worth_is_asked_once_however_many_must_go() {
+    let asked = Arc::new(AtomicU64::new(0));
+    let count = asked.clone();
+    let worth = move |held: &farlink_book::Held| {
+        count.fetch_add(1, Ordering::Relaxed);
+        // The newer half is worth less; the oldest of it goes first.
+        Some(f64::from(u8::from(held.number <= 500)))
+    };
+    let control = Rule { worth: Box::new(worth), ..Rule::default() };
+    let settings = Settings { capacity_bytes: 1000 * 1041, ..settings() };
+    let mut node = Node::of(settings, None, NoRouter, control);
+    for n in 1..=1000 {
+        node.receive(n, from_two(n, away()));
+    }
+    let numbers = |node: &Node| node.agent.bundles(node.now, 2000).iter().map(|b| b.handle.0).collect::<Vec<_>>();
+    assert_eq!((numbers(&node).len(), asked.load(Ordering::Relaxed)), (1000, 0));
+    node.receive(1001, from_two(1001, away()).payload(Payload::fill(0, 600 * 1041 - 41)));
+    assert_eq!(numbers(&node), (101..=500).chain([1001]).collect::<Vec<u64>>());
+    assert_eq!(asked.load(Ordering::Relaxed), 1000);
+}
+
+#[test]
+fn worths_below_zero_and_both_zeros_are_in_order_and_what_is_no_number_stays() {
+    let worths = [-2.0, f64::NAN, 0.0, -0.0, -1.0];
+    let worth = move |held: &farlink_book::Held| worths.get(held.number as usize - 1).copied();
+    let control = Rule { worth: Box::new(worth), ..Rule::default() };
+    let mut node = Node::of(Settings { capacity_bytes: 5 * 1041, ..settings() }, None, NoRouter, control);
+    for n in 1..=9 {
+        node.receive(n, from_two(n, away()));
+    }
+    assert_eq!(held(&node), [2, 6, 7, 8, 9]);
+    let gone = |e: &Event| if let Event::Deleted { bundle, .. } = e { Some(bundle.0) } else { None };
+    assert_eq!(node.events().iter().filter_map(gone).collect::<Vec<_>>(), [1, 5, 3, 4]);
+}
+
+#[test]
 fn nothing_is_given_up_in_vain() {
     // Worth: 1, 2, none. A newcomer is worth 1.5.
     let control = Rule {
@@ -79,6 +118,61 @@ fn what_is_sent_delivered_or_not_durable_makes_no_room() {
     node.stored(3);
     node.receive(5, from_two(5, away()));
     assert_eq!(held(&node), [1, 2, 4]);
+}
+
+#[test]
+fn what_is_for_this_node_makes_no_room_though_its_turn_has_not_come() {
+    let here = EndpointId::ipn(1, 1);
+    // So many orders go before it that a call does not get to it.
+    let router = Script {
+        hears: Hears::KEPT,
+        route: Box::new(|_, _, _| farlink_book::Way::Wait(farlink_base::Instant::MAX)),
+        on: Box::new(|node, news, out| match *news {
+            News::Kept { bundle, .. } if node.get(bundle).is_some_and(|held| held.destination() == node.me) => {
+                let gone = farlink_book::Handle { stamp: 99, slot: 99 };
+                (0..600).for_each(|_| out.delete(gone, Why::Acked));
+            }
+            _ => {}
+        }),
+        ..Script::default()
+    };
+    let control = Rule {
+        worth: Box::new(|held| Some(if held.number == 3 { 0.0 } else { held.number as f64 })),
+        ..Rule::default()
+    };
+    let settings = Settings { capacity_bytes: 3500, durable: false, ..settings() };
+    let mut node = Node::of(settings, None, router, control);
+    for (n, to) in [(1, away()), (2, away()), (3, here), (4, away())] {
+        let (bundle, hop) = from_two(n, to).parts();
+        node.once(Input::Arrived { link: LinkId(0), token: support::token(n), bundle, hop });
+    }
+    assert!(node.agent.next_timeout().is_some_and(|at| at <= node.now), "its turn has not come");
+    assert_eq!(held(&node), [2, 3, 4]);
+}
+
+#[test]
+fn what_is_promised_to_an_arrival_is_no_room_for_another() {
+    struct OnlyRoom;
+    impl Control for OnlyRoom {
+        fn asks_for_room_only(&self) -> bool {
+            true
+        }
+    }
+    let settings = Settings { capacity_bytes: 3500, durable: false, ..settings() };
+    let mut node = Node::of(settings, None, NoRouter, OnlyRoom);
+    assert_eq!(node.agent.room(), Some(3500));
+    node.receive(1, from_two(1, away()));
+    node.begins(0, 2, from_two(2, away()));
+    assert_eq!(node.agent.room(), Some(3500 - 2 * 1041));
+    node.begins(0, 3, from_two(3, away()));
+    node.tell(Input::Abandoned { token: support::token(3) });
+    node.receive(2, from_two(2, away()));
+    assert_eq!(node.agent.room(), Some(3500 - 2 * 1041), "it came, and the other will not");
+    node.begins(0, 4, from_two(4, away()));
+    node.begins(0, 5, from_two(5, away()));
+    node.receive(6, from_two(6, away()));
+    let full = Err(Refusal::NoResources);
+    assert_eq!(node.verdicts(), [(1, Ok(())), (2, Ok(())), (5, full), (6, full)]);
 }
 
 #[test]

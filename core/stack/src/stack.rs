@@ -21,7 +21,7 @@ use farlink_base::{
     BundleHandle, BundleMeta, Bytes, ConfigError, EndpointId, Event, Instant, LayerId, Lazy, LinkId, Payload, Refusal,
     Sink,
 };
-use farlink_bpa::app::{AppOutput, BundleStatus, Status};
+use farlink_bpa::app::{AppOutput, BundleStatus, SendRequest, Status};
 use farlink_bpa::{Agent, OfferToken};
 use farlink_routing::PlanIndex;
 
@@ -482,6 +482,11 @@ impl Stack {
     /// is refused until something leaves. `None` where the congestion control or a disk has a say.
     pub fn room(&self) -> Option<u64> {
         self.agent.room()
+    }
+    /// Bytes of room that a bundle made of this request needs at least. `None` where it is not room that
+    /// decides.
+    pub fn needs(&mut self, now: Instant, wanted: SendRequest) -> Option<u64> {
+        self.agent.needs(now, wanted, &mut self.edges)
     }
     /// Fill of the store.
     pub fn store_usage(&self) -> store::Usage {

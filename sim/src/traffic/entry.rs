@@ -55,9 +55,8 @@ pub(super) struct Entry {
     open: BTreeMap<RequestId, (u64, u64)>,
     /// Refused and to be offered again.
     again: VecDeque<(u64, u64)>,
-    /// The least room with which one of them was refused, where nothing else decided: all of them are
-    /// longer.
-    full_at: Option<u64>,
+    /// The least room that one of them needs: none where it is not room that decides.
+    needs: u64,
     /// Waits for room, and would have asked then, and every [`RETRY`] since.
     asking_since: Option<Instant>,
     /// Offsets of bundles that arrived.
@@ -100,7 +99,7 @@ impl Entry {
             plan: Plan { rng, offset: 0, next: 0 },
             open: BTreeMap::new(),
             again: VecDeque::new(),
-            full_at: None,
+            needs: u64::MAX,
             asking_since: None,
             arrived: BTreeSet::new(),
             alarm: None,
@@ -134,8 +133,8 @@ impl Entry {
     }
 
     /// Whether all that was refused would be refused again with this room.
-    pub fn waits_for_more_than(&self, room: Option<u64>) -> bool {
-        !self.again.is_empty() && room.zip(self.full_at).is_some_and(|(room, full_at)| room <= full_at)
+    pub fn waits_for_room(&self, room: Option<u64>) -> bool {
+        !self.again.is_empty() && room.is_some_and(|room| room < self.needs)
     }
     /// It would ask now, and in vain; whether it began to wait with that.
     pub fn wait(&mut self, now: Instant) -> bool {
@@ -149,7 +148,7 @@ impl Entry {
     }
     /// It offers what was refused.
     pub fn asks(&mut self) {
-        (self.full_at, self.asking_since) = (None, None);
+        (self.needs, self.asking_since) = (u64::MAX, None);
     }
     /// Takes a bundle that was refused and is to be offered again: its offset and size.
     pub fn take_refused(&mut self) -> Option<(u64, u64)> {
@@ -224,8 +223,12 @@ impl Entry {
         }
     }
 
-    /// What the node made of a bundle handed to it: if it refused, with which room, where nothing else
-    /// decided.
+    /// A request the node did not answer yet.
+    pub fn unanswered(&self, request: RequestId) -> Option<SendRequest> {
+        self.open.get(&request).map(|(offset, size)| self.request(*offset, *size))
+    }
+    /// What the node made of a bundle handed to it: if it refused, how much room that needs, where it
+    /// is room that decides.
     pub fn on_result(
         &mut self,
         now: Instant,
@@ -237,10 +240,10 @@ impl Entry {
         // A sender that waits for nothing but the time has its alarm set.
         let waits = !self.window_open(0) || !self.again.is_empty();
         let Some(bundle) = self.open.remove(&request) else { return };
-        if let Err(room) = result {
+        if let Err(needs) = result {
             // Push-back: the node is full. The application waits, as a person's program would.
             self.outcome.refused += 1;
-            self.full_at = room.map(|room| self.full_at.map_or(room, |least| least.min(room)));
+            self.needs = self.needs.min(needs.unwrap_or(0));
             self.again.push_back(bundle);
             self.wake_at(now + RETRY, index, queue);
             return;

@@ -13,7 +13,7 @@ pub use entry::TrafficOutcome;
 
 use crate::world::Queue;
 use entry::Entry;
-use farlink_base::{ConfigError, Instant};
+use farlink_base::{ConfigError, Instant, Refusal};
 use farlink_bpa::app::{AppInput, AppOutput, Delivery, RegistrationId, RequestId, SendRequest};
 use farlink_bundle::EndpointId;
 use farlink_scenario::{Scenario, TrafficKind};
@@ -94,7 +94,7 @@ impl Applications {
     pub fn look(&mut self, now: Instant, node: usize, room: Option<u64>, queue: &mut Queue) {
         let entries = &mut self.entries;
         self.waiting[node].retain(|&index| {
-            let waits = entries[index].waits_for_more_than(room);
+            let waits = entries[index].waits_for_room(room);
             if !waits {
                 entries[index].ask_again(now, index, queue);
             }
@@ -107,7 +107,7 @@ impl Applications {
     pub fn tick(&mut self, now: Instant, index: usize, room: Option<u64>, queue: &mut Queue, todo: &mut Todo) {
         let entry = &mut self.entries[index];
         entry.woke();
-        let in_vain = entry.waits_for_more_than(room);
+        let in_vain = entry.waits_for_room(room);
         let waiting = &mut self.waiting[entry.traffic.from];
         if !in_vain {
             entry.asks();
@@ -136,12 +136,13 @@ impl Applications {
         }
     }
 
-    /// What applications of a node do about what it says.
+    /// What applications of a node do about what it says. `needs`: bytes of room that a request needs
+    /// there, where it is room that decides.
     pub fn on_output(
         &mut self,
         now: Instant,
         node: usize,
-        room: Option<u64>,
+        needs: impl FnOnce(SendRequest) -> Option<u64>,
         output: AppOutput,
         queue: &mut Queue,
         todo: &mut Todo,
@@ -152,7 +153,11 @@ impl Applications {
                 let index = (request.0 & ((1 << ENTRY_BITS) - 1)) as usize;
                 // The answer to a ping has a number without an entry: nobody waits for it.
                 if let Some(entry) = self.entries.get_mut(index) {
-                    entry.on_result(now, index, request, result.map_err(|_| room).map(|_| ()), queue);
+                    let result = result.map(|_| ()).map_err(|why| match why {
+                        Refusal::NoResources | Refusal::TooLarge => entry.unanswered(request).and_then(needs),
+                        _ => None,
+                    });
+                    entry.on_result(now, index, request, result, queue);
                 }
             }
             AppOutput::Deliver { registration, delivery, bundle } => {
@@ -289,9 +294,9 @@ mod tests {
         let (mut queue, mut todo) = (Queue::new(), VecDeque::new());
         let at = |ms: u64| Instant(ms * 1_000_000);
         apps.tick(at(7), 0, Some(5), &mut queue, &mut todo);
-        for (number, room) in [5, 3, 4].into_iter().enumerate() {
+        for (number, needs) in [6, 4, 5].into_iter().enumerate() {
             let request = RequestId((number as u64) << ENTRY_BITS);
-            apps.entries[0].on_result(at(7), 0, request, Err(Some(room)), &mut queue);
+            apps.entries[0].on_result(at(7), 0, request, Err(Some(needs)), &mut queue);
         }
         assert_eq!(queue.pop_due(Instant::MAX).map(|(at, _)| at), Some(at(107)));
         todo.clear();
@@ -305,6 +310,22 @@ mod tests {
         let _ = queue.pop_due(Instant::MAX);
         apps.tick(at(307), 0, Some(4), &mut queue, &mut todo);
         assert_eq!(todo.len(), 3, "each in its turn");
+    }
+
+    #[test]
+    fn what_is_refused_for_another_reason_is_asked_again_whatever_room_there_is() {
+        let mut apps = applications("bundles = { count = 2, size = \"9 B\" }");
+        let (mut queue, mut todo) = (Queue::new(), VecDeque::new());
+        apps.tick(Instant::ZERO, 0, Some(5), &mut queue, &mut todo);
+        for (number, why) in [Refusal::NoResources, Refusal::NotAcceptable].into_iter().enumerate() {
+            let request = RequestId((number as u64) << ENTRY_BITS);
+            let refused = AppOutput::SendResult { request, result: Err(why) };
+            apps.on_output(Instant::ZERO, 0, |wanted| Some(wanted.payload.len() + 50), refused, &mut queue, &mut todo);
+        }
+        let (at, _) = queue.pop_due(Instant::MAX).unwrap();
+        todo.clear();
+        apps.tick(at, 0, Some(5), &mut queue, &mut todo);
+        assert_eq!((at, todo.len(), apps.waits(0)), (Instant::ZERO + RETRY, 2, false));
     }
 
     #[test]

@@ -67,6 +67,9 @@ pub fn run(args: Args) -> Result<(), Failure> {
     if let Some(seed) = args.seed {
         scenario.seed = seed;
     }
+    for doubt in scenario.doubts() {
+        eprintln!("warning: {doubt}");
+    }
     let folder = match &args.out {
         Some(folder) => folder.clone(),
         None => fresh_folder(Path::new("runs"), &scenario.name, args.world.name()),

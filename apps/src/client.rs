@@ -2,6 +2,7 @@
 
 use bytes::BytesMut;
 use farlink_aap2::proto::{self, AapMessage, AapResponse, Body, BundleAdu, ConnectionConfig, Status, adu_flag};
+use farlink_base::EndpointId;
 use prost::Message;
 use std::io::{self, BufReader, Read, Write};
 use std::net::TcpStream;
@@ -114,6 +115,13 @@ impl Client {
             Status::Unauthorized => {
                 Err(invalid(format!("{endpoint} is used by another application with another secret")))
             }
+            Status::InvalidRequest if endpoint.parse::<EndpointId>().is_ok_and(|eid| eid.is_node_id()) => {
+                let why = "is the node's administrative endpoint, which is not for applications";
+                Err(invalid(format!("{endpoint} {why}\nhint: choose another --service, e.g. 64")))
+            }
+            Status::InvalidRequest => Err(invalid(format!(
+                "the node refused the endpoint {endpoint}\nhint: --service takes a number at an ipn node, visible ASCII at a dtn node"
+            ))),
             other => Err(invalid(format!("the node refused the endpoint {endpoint}: {other:?}"))),
         }
     }

@@ -14,6 +14,8 @@ use std::time::Duration;
 /// First bytes of a ping's payload; then, big-endian: run, sequence number, time sent (ns).
 const MAGIC: &[u8; 8] = b"FLPING1\0";
 const HEADER: usize = 32;
+/// What to look at when nothing comes back.
+pub const SILENT: &str = "hint: is it running? `farlink node bundles` says what the pings wait for";
 /// Services tried when the destination names none.
 const SERVICES: [&str; 3] = ["128", "7", "2047"];
 
@@ -75,7 +77,7 @@ pub fn run(at: &str, options: &Options, say: impl FnMut(String)) -> anyhow::Resu
 }
 
 /// The endpoints a destination may mean.
-fn candidates(destination: &str) -> Vec<String> {
+pub fn candidates(destination: &str) -> Vec<String> {
     let node = destination.strip_prefix("ipn:").is_some_and(|rest| rest.chars().all(|c| c.is_ascii_digit()));
     if node {
         SERVICES.iter().map(|service| format!("{destination}.{service}")).collect()
@@ -114,11 +116,9 @@ impl<F: FnMut(String)> Run<'_, F> {
                 }
             }
         }
-        bail!(
-            "no echo service of {} answers\nhint: name one, e.g. {}.7",
-            self.options.destination,
-            self.options.destination
-        )
+        let waited = clock::now().since(began).as_secs_f64().round();
+        let tried: Vec<&str> = candidates.iter().filter_map(|c| c.rsplit('.').next()).collect();
+        bail!("nothing from {} in {waited} s (tried {})\n{SILENT}", self.options.destination, tried.join(", "))
     }
     fn pings(&mut self, destination: &str) -> anyhow::Result<()> {
         let began = clock::now();

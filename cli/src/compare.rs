@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 
 /// Arguments of `farlink compare`.
 #[derive(clap::Args)]
-#[command(after_help = "Differences are relative to the first run; more than 10 % is marked.\n\n\
+#[command(after_help = "Differences are relative to the first run; more than 10 % is marked, except for the use\n\
+    of links that are busy for less than 1 % of the time in all runs.\n\n\
     Examples:\n\
     \x20 farlink compare runs/iss-sim runs/iss-lab\n\
     \x20 farlink compare runs/iss-sim runs/iss-lab --json | jq '.metrics[\"latency_s.mean\"].within_10_percent'")]

@@ -17,6 +17,9 @@ pub struct Args {
 pub fn run(args: Args) -> Result<(), Failure> {
     let mut script = Vec::new();
     clap_complete::generate(args.shell, &mut crate::Cli::command(), "farlink", &mut script);
-    std::io::Write::write_all(&mut std::io::stdout(), &script)?;
-    Ok(())
+    match std::io::Write::write_all(&mut std::io::stdout(), &script) {
+        // `farlink completions bash | head` has what it wants.
+        Err(why) if why.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
+        written => Ok(written?),
+    }
 }

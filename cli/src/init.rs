@@ -16,8 +16,8 @@ pub struct Args {
 
 #[derive(clap::Subcommand)]
 enum What {
-    /// Two nodes: node-a.toml (ipn:1.0) and node-b.toml (ipn:2.0), linked over TCP and LTP. Without
-    /// addresses both run on this computer.
+    /// Two nodes: node-a.toml (ipn:1.0) and node-b.toml (ipn:2.0), linked over TCP; LTP is there to be
+    /// switched to. Without addresses both run on this computer.
     TwoNodes {
         /// IP address of the first computer.
         #[arg(long, default_value = "127.0.0.1")]
@@ -131,7 +131,7 @@ address = "{tcp_there}"
 # one_way_delay = "1.3 s"      # the Moon; LTP's timers follow from it
 # rate = "10 Mbit/s"
 
-[routes]                       # where bundles for the neighbour, and for everyone else, go
+[routes]                       # where bundles for the neighbour go; add "*" for those for everyone else
 "ipn:{other}.*" = "ipn:{other}.0"
 
 [app]                          # where applications attach

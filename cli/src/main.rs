@@ -92,6 +92,18 @@ impl From<std::io::Error> for Failure {
     }
 }
 
+/// Bad input: a destination that is none.
+fn not_an_endpoint(text: &str) -> Failure {
+    Failure::Input(format!(
+        "`{text}` is not an endpoint\nhint: write ipn:NODE.SERVICE, e.g. ipn:2.64, or dtn://NODE/NAME"
+    ))
+}
+
+/// Refuses what is no endpoint ID, before a node is asked.
+fn check_endpoint(text: &str) -> Result<(), Failure> {
+    text.parse::<farlink_base::EndpointId>().map(drop).map_err(|_| not_an_endpoint(text))
+}
+
 fn main() -> ExitCode {
     // Before anything else: the testbed's supervisor is this program, started again, without threads.
     if let Some(code) = farlink_lab::supervisor::run_if_asked() {

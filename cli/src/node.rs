@@ -150,6 +150,10 @@ enum RoutesChange {
 enum LinksChange {
     /// Add links, or change those of the same name: tables [link.NAME] as in a configuration file (`-`:
     /// standard input).
+    #[command(
+        after_help = "An example file, for a node that has a [layer.tcp]:\n\n  [link.relay]\n  layer = \"tcp\"\n  \
+        peer = \"ipn:3.0\"\n  address = \"192.168.1.30:4556\"\n\ndocs/reference/node.md has every key."
+    )]
     Add {
         /// File with the tables and nothing else.
         links: PathBuf,
@@ -275,7 +279,13 @@ fn ask(question: Question) -> Result<(), Failure> {
         Question::Log { level: Some(level), at } => {
             show(&at, "PUT", "/log", &json!({ "level": level }).to_string(), print_done)
         }
-        Question::Reload(at) => show(&at, "POST", "/reload", "", print_done),
+        Question::Reload(at) => show(&at, "POST", "/reload", "", |value| {
+            let keys: Vec<String> = value["needs_restart"].as_array().into_iter().flatten().map(plain).collect();
+            match keys.is_empty() {
+                true => eprintln!("done"),
+                false => eprintln!("done; changed but needs a restart: {}", keys.join(", ")),
+            }
+        }),
         Question::Shutdown(at) => show(&at, "POST", "/shutdown", "", print_done),
     }
 }
@@ -299,7 +309,10 @@ fn read(file: &PathBuf) -> Result<String, Failure> {
     if file.as_os_str() == "-" {
         return Ok(std::io::read_to_string(std::io::stdin())?);
     }
-    std::fs::read_to_string(file).map_err(|why| Failure::Input(format!("{}: {why}", file.display())))
+    std::fs::read_to_string(file).map_err(|why| {
+        let hint = "name a file that can be read, or `-` for standard input";
+        Failure::Input(format!("{}: {why}\nhint: {hint}", file.display()))
+    })
 }
 
 fn show(at: &At, method: &str, path: &str, body: &str, print: impl Fn(&Value)) -> Result<(), Failure> {

@@ -58,6 +58,7 @@ pub fn run(args: Args) -> Result<(), Failure> {
         perf::serve(&args.at, &args.service)?;
         return Ok(());
     };
+    crate::check_endpoint(&destination)?;
     let stop = match (args.count, &args.file) {
         (Some(count), _) => Stop::Count(count),
         (None, Some(file)) => Stop::Bytes(

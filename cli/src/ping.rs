@@ -34,6 +34,9 @@ pub struct Args {
 
 /// Runs the subcommand.
 pub fn run(args: Args) -> Result<(), Failure> {
+    for candidate in ping::candidates(&args.destination) {
+        crate::check_endpoint(&candidate).map_err(|_| crate::not_an_endpoint(&args.destination))?;
+    }
     let options = ping::Options {
         destination: args.destination,
         count: args.count,
@@ -53,7 +56,7 @@ pub fn run(args: Args) -> Result<(), Failure> {
         println!("{}", report.summary());
     }
     if report.received == 0 && report.sent > 0 {
-        return Err(Failure::Run(anyhow::anyhow!("no answer")));
+        return Err(Failure::Run(anyhow::anyhow!("no answer\n{}", ping::SILENT)));
     }
     Ok(())
 }

@@ -19,6 +19,9 @@ pub struct Args {
     /// Where the report goes; `report.html` in the first run when not given.
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
+    /// Replace a file that is not a report.
+    #[arg(long)]
+    force: bool,
     /// Show it in the browser.
     #[arg(long)]
     open: bool,
@@ -29,9 +32,15 @@ pub struct Args {
 
 /// Runs the subcommand.
 pub fn run(args: Args) -> Result<(), Failure> {
+    let path = args.out.unwrap_or_else(|| args.runs[0].join("report.html"));
+    if path.exists() && !args.force && !farlink_report::is_report(&path) {
+        return Err(Failure::Input(format!(
+            "{} exists and is not a report\nhint: choose another --out, or --force replaces it",
+            path.display()
+        )));
+    }
     let readers = args.runs.iter().map(|path| open(path)).collect::<Result<Vec<_>, _>>()?;
     let page = farlink_report::html(&readers.iter().collect::<Vec<_>>())?;
-    let path = args.out.unwrap_or_else(|| args.runs[0].join("report.html"));
     std::fs::write(&path, page).with_context(|| format!("cannot write {}", path.display()))?;
     if args.json {
         println!("{:#}", serde_json::json!({ "report": path.display().to_string() }));

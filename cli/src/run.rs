@@ -5,7 +5,7 @@ use anyhow::Context as _;
 use clap::ValueEnum;
 use farlink_base::DataRate;
 use farlink_lab::cable::Method;
-use farlink_report::{RunReader, Statistics};
+use farlink_report::{Missed, RunReader, Statistics};
 use farlink_scenario::Scenario;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::io::IsTerminal;
@@ -18,7 +18,8 @@ use std::time::Duration;
     Examples:\n\
     \x20 farlink run campaigns/iss/scenario.toml --in sim\n\
     \x20 farlink run campaigns/iss/scenario.toml --in lab --out runs/iss-lab\n\
-    \x20 farlink run scenario.toml --in sim --seed 7 --json | jq .latency_s.mean")]
+    \x20 farlink run scenario.toml --in sim --seed 7 --json | jq .latency_s.mean\n\n\
+    Exit status: 0 done, 1 the run failed or missed what the scenario's [expect] says, 2 bad input.")]
 pub struct Args {
     /// The scenario file.
     #[arg(value_name = "SCENARIO")]
@@ -32,6 +33,9 @@ pub struct Args {
     /// Directory of the run; `runs/<scenario>-<world>` with a number when not given.
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
+    /// Replace the run, or whatever else is in the way, in that directory.
+    #[arg(long, requires = "out")]
+    force: bool,
     /// Testbed only: kind of interface that links use; the best that is permitted when not given.
     #[arg(long, value_name = "KIND", value_parser = ["tap", "packet"])]
     interface: Option<String>,
@@ -63,10 +67,14 @@ pub fn run(args: Args) -> Result<(), Failure> {
     if let Some(seed) = args.seed {
         scenario.seed = seed;
     }
+    for doubt in scenario.doubts() {
+        eprintln!("warning: {doubt}");
+    }
     let folder = match &args.out {
         Some(folder) => folder.clone(),
         None => fresh_folder(Path::new("runs"), &scenario.name, args.world.name()),
     };
+    farlink_report::free_for_run(&folder, args.force).map_err(|error| Failure::Input(error.to_string()))?;
     let command = command_line(&args, scenario.seed);
     match args.world {
         World::Sim => in_simulation(&scenario, &folder, command)?,
@@ -145,15 +153,17 @@ fn progress_bar(duration: Duration, doing: &str) -> ProgressBar {
     bar
 }
 
-/// Prints what came of a run.
+/// Prints what came of a run; fails when it is not what the scenario expects.
 fn tell(folder: &Path, json: bool) -> Result<(), Failure> {
     let run = RunReader::open(folder)?;
     let statistics = Statistics::read(&run)?;
+    let missed = Missed::of(run.manifest(), &statistics);
     if json {
         let mut value = serde_json::to_value(&statistics).context("the statistics are not JSON")?;
         value["run"] = folder.display().to_string().into();
+        value["missed"] = serde_json::to_value(&missed).context("what was missed is not JSON")?;
         println!("{value:#}");
-        return Ok(());
+        return judge(&missed, &run);
     }
     let manifest = run.manifest();
     println!("{}", manifest.title());
@@ -177,7 +187,22 @@ fn tell(folder: &Path, json: bool) -> Result<(), Failure> {
     }
     println!("  took       {:.1} s for {:.1} s of run", statistics.wall_s, statistics.duration_s);
     println!("  run        {}", folder.display());
-    Ok(())
+    judge(&missed, &run)
+}
+
+/// Fails with what the scenario expects and the run missed.
+fn judge(missed: &[Missed], run: &RunReader) -> Result<(), Failure> {
+    if missed.is_empty() {
+        return Ok(());
+    }
+    let line = |m: &Missed| format!("  {}: expected {}, found {}", m.key, m.expected, m.found);
+    let lines: Vec<String> = missed.iter().map(line).collect();
+    Err(Failure::Run(anyhow::anyhow!(
+        "the run is not as the scenario expects\n{}\nhint: [expect] of the scenario says what is expected; \
+         `farlink report {}` shows where bundles were",
+        lines.join("\n"),
+        run.folder().display()
+    )))
 }
 
 #[cfg(test)]

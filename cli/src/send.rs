@@ -8,6 +8,9 @@ use serde_json::json;
 use std::path::PathBuf;
 use std::time::Duration;
 
+/// What to try when a file cannot be read.
+const NO_FILE: &str = "hint: name a file that can be read, `-` for standard input, or --text for text";
+
 /// Arguments of `farlink send`.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:\n  farlink send report.pdf --to ipn:2.64 --at farlink.sock\n  \
@@ -64,6 +67,7 @@ pub fn run(args: Args) -> Result<(), Failure> {
     if args.files.is_empty() && args.text.is_none() {
         return Err(Failure::Input("nothing to send\nhint: name a file, `-` for standard input, or --text".into()));
     }
+    crate::check_endpoint(&args.to)?;
     let options = SendOptions {
         to: args.to,
         bundle_size: args.bundle_size.0.max(1),
@@ -81,7 +85,9 @@ pub fn run(args: Args) -> Result<(), Failure> {
     };
     let mut sources = Vec::new();
     for path in &args.files {
-        sources.push(file::Source::open(path).map_err(|why| Failure::Input(format!("{}: {why}", path.display())))?);
+        sources.push(
+            file::Source::open(path).map_err(|why| Failure::Input(format!("{}: {why}\n{NO_FILE}", path.display())))?,
+        );
     }
     if let Some(text) = args.text {
         sources.push(file::Source::text(text));

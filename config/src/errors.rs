@@ -26,6 +26,11 @@ impl<'a> Errors<'a> {
     }
     /// The file's tables; `None` when it is not TOML, and then the mistakes say so.
     pub fn parse(&self) -> Option<Spanned<DeTable<'a>>> {
+        if self.text.trim_start().starts_with('{') {
+            let hint = "keys are written `name = value`, tables `[name]`; `farlink init` writes working files";
+            self.push(self.file.unwrap_or("line 1"), "this is JSON, and TOML is wanted", hint);
+            return None;
+        }
         let (root, syntax) = DeTable::parse_recoverable(self.text);
         for error in &syntax {
             let line = self.line(error.span().map_or(0, |span| span.start));
@@ -102,6 +107,15 @@ mod tests {
         }
         assert!(errors.work() < 5 * 16, "{}", errors.work());
         assert_eq!(Errors::new(None, "").line(0), 1);
+    }
+
+    #[test]
+    fn json_is_called_by_its_name() {
+        let errors = Errors::new(Some("n.toml"), "\n{\"node_ids\": []}");
+        assert!(errors.parse().is_none());
+        let said: Vec<String> = errors.into_list().iter().map(ToString::to_string).collect();
+        assert_eq!(said.len(), 1, "said once");
+        assert!(said[0].starts_with("n.toml: this is JSON, and TOML is wanted\nhint: "), "{said:?}");
     }
 
     #[test]

@@ -209,20 +209,28 @@ impl<'a> Reader<'a> {
     }
     /// A table inside, with its path.
     pub fn raw_table(&self, name: &str) -> Option<(String, &'a DeTable<'a>)> {
+        self.table_written(name, "")
+    }
+    /// A table inside; the hint of what is none has `more` after the name.
+    fn table_written(&self, name: &str, more: &str) -> Option<(String, &'a DeTable<'a>)> {
         self.section.key(name);
         let (path, value) = self.find(name)?;
         match value.get_ref() {
             DeValue::Table(table) => Some((joined(path, name), table)),
             other => {
-                let hint = format!("write `[{}]`", joined(path, name));
-                self.fail(name, format!("expected a table, found {}", other.type_str()), hint);
+                let found = match other {
+                    DeValue::Array(items) if items.iter().any(|item| item.get_ref().is_table()) => "an array of tables",
+                    other => other.type_str(),
+                };
+                let hint = format!("write `[{}{more}]`", joined(path, name));
+                self.fail(name, format!("expected a table, found {found}"), hint);
                 None
             }
         }
     }
     /// The tables inside the table `name`, by their names, in the order of the file.
     pub fn named_tables(&self, name: &str) -> Vec<(String, String, &'a DeTable<'a>)> {
-        let Some((path, outer)) = self.raw_table(name) else { return Vec::new() };
+        let Some((path, outer)) = self.table_written(name, ".NAME") else { return Vec::new() };
         let mut found = Vec::new();
         for (name, value) in outer {
             self.errors.count();

@@ -1,7 +1,7 @@
 //! The control API: ask and change a running node over HTTP. Every change is one step of the thread
 //! that owns the stack, so it happens whole or not at all. `docs/reference/openapi.json` describes it.
 
-use crate::config::NodeConfig;
+use crate::config::{NodeConfig, PATTERN_HINT};
 use crate::log::LogLevel;
 use crate::metrics::Metrics;
 use crate::node::{Handle, Node};
@@ -106,6 +106,15 @@ impl Api {
     ) -> Result<T, Problem> {
         self.node.ask(question).await.ok_or_else(gone)
     }
+    async fn no_such_link(&self, asked: &str) -> Problem {
+        match self.snapshot().await {
+            Ok(status) => {
+                let there: Vec<String> = status.links.into_iter().map(|link| link.name.to_string()).collect();
+                not_there("link", asked, &there)
+            }
+            Err(problem) => problem,
+        }
+    }
     async fn snapshot(&self) -> Result<Status, Problem> {
         self.ask(|node| node.stack.status(crate::clock::now())).await
     }
@@ -182,13 +191,18 @@ async fn add_links(State(api): State<Api>, body: String) -> Answer {
     done()
 }
 async fn remove_link(State(api): State<Api>, Path(name): Path<String>) -> Answer {
-    if api.ask(move |node| node.remove_link(&name)).await? { done() } else { Err(no_such_link()) }
+    let asked = name.clone();
+    if api.ask(move |node| node.remove_link(&name)).await? { done() } else { Err(api.no_such_link(&asked).await) }
 }
-fn no_such_link() -> Problem {
-    Problem(StatusCode::NOT_FOUND, "no such link\nhint: GET /links names them".into())
+/// Nothing is called that; `there` is what there is.
+fn not_there(what: &str, asked: &str, there: &[String]) -> Problem {
+    let hint =
+        if there.is_empty() { format!("there is no {what} at all") } else { format!("there are {}", there.join(", ")) };
+    Problem(StatusCode::NOT_FOUND, format!("no {what} is called `{asked}`\nhint: {hint}"))
 }
 async fn enable_link(State(api): State<Api>, Path(name): Path<String>, body: String) -> Answer {
     let Enabled { enabled } = read(&body, "{\"enabled\": false}")?;
+    let asked = name.clone();
     let known = api
         .ask(move |node| {
             let known = node.has_link(&name);
@@ -198,7 +212,7 @@ async fn enable_link(State(api): State<Api>, Path(name): Path<String>, body: Str
             known
         })
         .await?;
-    if known { done() } else { Err(no_such_link()) }
+    if known { done() } else { Err(api.no_such_link(&asked).await) }
 }
 fn read<T: for<'de> Deserialize<'de>>(body: &str, example: &str) -> Result<T, Problem> {
     serde_json::from_str(body).map_err(|why| bad(format!("the body is not as expected: {why}\nhint: send {example}")))
@@ -278,6 +292,13 @@ struct Route {
     next_hop: Option<String>,
 }
 impl Route {
+    /// A pattern some endpoint can match, or why not.
+    fn checked(self) -> Result<Route, Problem> {
+        if EndpointId::is_pattern(&self.pattern) {
+            return Ok(self);
+        }
+        Err(bad(format!("`{}` matches no endpoint\nhint: {PATTERN_HINT}", self.pattern)))
+    }
     fn hop(&self) -> Result<EndpointId, Problem> {
         let text = self.next_hop.as_deref().unwrap_or("");
         text.parse().map_err(|_| bad(format!("`{text}` is not a node ID\nhint: e.g. \"ipn:2.0\"")))
@@ -290,29 +311,29 @@ async fn routes(State(api): State<Api>) -> Answer {
     Ok(axum::Json(routes.iter().map(one).collect()))
 }
 async fn add_route(State(api): State<Api>, body: String) -> Answer {
-    let route: Route = read(&body, ROUTE)?;
+    let route = read::<Route>(&body, ROUTE)?.checked()?;
     let next_hop = route.hop()?;
     api.ask(move |node| node.input(Input::Admin(AdminInput::AddRoute { pattern: route.pattern, next_hop }))).await?;
     done()
 }
 async fn remove_route(State(api): State<Api>, body: String) -> Answer {
     let route: Route = read(&body, "{\"pattern\": \"ipn:5.*\"}")?;
-    let known = api
+    let pattern = route.pattern.clone();
+    let there = api
         .ask(move |node| {
-            let known = node.stack.routes().iter().any(|(pattern, _)| *pattern == route.pattern);
+            let there: Vec<String> = node.stack.routes().iter().map(|(pattern, _)| pattern.clone()).collect();
             node.input(Input::Admin(AdminInput::RemoveRoute { pattern: route.pattern }));
-            known
+            there
         })
         .await?;
-    if known {
-        done()
-    } else {
-        Err(Problem(StatusCode::NOT_FOUND, "no such route\nhint: GET /routes lists them".into()))
-    }
+    if there.contains(&pattern) { done() } else { Err(not_there("route", &pattern, &there)) }
 }
 async fn replace_routes(State(api): State<Api>, body: String) -> Answer {
     let routes: Vec<Route> = read(&body, &format!("[{ROUTE}]"))?;
-    let routes = routes.into_iter().map(|r| r.hop().map(|hop| (r.pattern, hop))).collect::<Result<Vec<_>, _>>()?;
+    let routes = routes
+        .into_iter()
+        .map(|route| route.checked().and_then(|r| r.hop().map(|hop| (r.pattern, hop))))
+        .collect::<Result<Vec<_>, _>>()?;
     api.ask(move |node| node.set_routes(routes)).await?;
     done()
 }
@@ -376,8 +397,8 @@ async fn metrics(State(api): State<Api>) -> Result<impl IntoResponse, Problem> {
 }
 
 async fn reload(State(api): State<Api>) -> Answer {
-    api.ask(Node::reload).await?.map_err(bad)?;
-    done()
+    let waiting = api.ask(Node::reload).await?.map_err(bad)?;
+    Ok(axum::Json(json!({ "done": true, "needs_restart": waiting })))
 }
 async fn shutdown(State(api): State<Api>) -> Answer {
     // The answer leaves first: a node with nothing to drain ends at once, and this thread with it.

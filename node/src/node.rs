@@ -3,7 +3,7 @@
 use crate::apps::Apps;
 use crate::buffers::Buffers;
 use crate::clock::{self, WallClock};
-use crate::config::NodeConfig;
+use crate::config::{NodeConfig, needs_restart};
 use crate::datagrams::{Datagrams, Lookup};
 use crate::disk::Disk;
 use crate::events::{EventHub, Names};
@@ -378,13 +378,15 @@ impl Node {
         self.io.inputs.is_empty() && self.io.streams.is_quiet() && disk_idle && on_the_way == 0
     }
 
-    /// Reads the configuration file again and applies its links, plan, routes and log level.
+    /// Reads the configuration file again and applies its links, plan, routes and log level; returns what else
+    /// is changed in it and needs a restart.
     ///
     /// # Errors
     /// Every mistake of the file; nothing is changed then.
-    pub fn reload(&mut self) -> Result<(), String> {
+    pub fn reload(&mut self) -> Result<Vec<String>, String> {
         let fresh = NodeConfig::load(&self.config.file)
             .map_err(|errors| errors.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))?;
+        let waiting = needs_restart(&self.config, &fresh);
         self.set_links(&fresh.stack.layers, fresh.stack.links.into_iter().zip(fresh.links).collect())?;
         self.set_routes(fresh.stack.routes);
         if let Some(plan) = fresh.stack.plan {
@@ -392,7 +394,10 @@ impl Node {
         }
         self.log.set(&fresh.log_level)?;
         tracing::info!("configuration read again");
-        Ok(())
+        if !waiting.is_empty() {
+            tracing::warn!("changed but needs a restart: {}", waiting.join(", "));
+        }
+        Ok(waiting)
     }
     /// Replaces all static routes.
     pub fn set_routes(&mut self, routes: Vec<(String, farlink_bundle::EndpointId)>) {

@@ -14,6 +14,10 @@ Every world (simulation, testbed) writes the same directory:
 | `manifest.json` | scenario with its hash, world, seed, versions, machine, start, topology, validity, file checks |
 | `events.parquet`, `bundles.parquet`, `samples.parquet`, `links.parquet`, `processes.parquet` | the tables below |
 
+`farlink run` exits with 0 when all is as the scenario's `[expect]` says, with 1 when the run failed or missed some
+of it (the run is written all the same; standard error, `missed` of `--json` and the report say what was expected
+and found), with 2 for bad input. It replaces no directory that holds anything but with `--force`.
+
 The tables are Parquet files (Snappy):
 
 ```python

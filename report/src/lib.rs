@@ -8,6 +8,7 @@ mod buffer;
 mod column;
 mod compare;
 mod docs;
+mod expect;
 mod format;
 mod journey;
 mod manifest;
@@ -22,13 +23,14 @@ mod text;
 pub use column::{Cell, Kind, Text};
 pub use compare::{Comparison, Metric, RunLabel};
 pub use docs::reference;
+pub use expect::Missed;
 pub use format::Quantity;
 pub use manifest::{
     Accounting, ContactFacts, DirectionFacts, Expected, FileCheck, Host, Lateness, LinkFacts, Manifest, NodeFacts,
     Pressure, Topology, UpTimes, Validity, World,
 };
-pub use page::html;
+pub use page::{html, is_report};
 pub use recorder::{Names, Recorder};
-pub use run::{RunReader, RunWriter};
+pub use run::{RunReader, RunWriter, free_for_run};
 pub use schema::{BundleRow, EventRow, LinkRow, ProcessRow, SampleRow};
 pub use statistics::{Latency, LinkUse, Statistics, percentile};

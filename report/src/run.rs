@@ -114,6 +114,31 @@ fn write_manifest(folder: &Path, manifest: &Manifest) -> Result<()> {
     write().with_context(|| format!("cannot write {}", path.display()))
 }
 
+/// Whether a run may be written to this directory: it is not there, or empty, or `replace` is set.
+///
+/// # Errors
+/// What is there already, and what to do.
+pub fn free_for_run(folder: &Path, replace: bool) -> Result<()> {
+    if folder.exists() && !folder.is_dir() {
+        bail!("{} is a file\nhint: --out names a directory", folder.display());
+    }
+    let taken = std::fs::read_dir(folder).is_ok_and(|mut entries| entries.next().is_some());
+    if !taken || replace {
+        return Ok(());
+    }
+    match RunReader::open(folder) {
+        Ok(run) => bail!(
+            "{} holds another run: {}\nhint: --force replaces it, or choose another --out",
+            folder.display(),
+            run.manifest.title()
+        ),
+        Err(_) => bail!(
+            "{} is not empty and holds no run\nhint: choose another --out; --force writes over what is there",
+            folder.display()
+        ),
+    }
+}
+
 /// Reads a run.
 #[derive(Debug)]
 pub struct RunReader {

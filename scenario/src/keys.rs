@@ -156,7 +156,7 @@ const LINK_KEYS: &[Key] = &[
         "appears",
         Kind::Duration,
         Is("0 s"),
-        "When its nodes get the link; before, neither knows of the other by it. A link that comes or goes is in the contact plan only with contacts of its own.",
+        "When its nodes get the link; before, neither knows of the other by it. A link that comes or goes is in the contact plan only with contacts of its own: with `sabr`, give it contacts; else use static routes or a copying router.",
     ),
     key("disappears", Kind::Duration, Absent, "When its nodes lose the link; without it, never."),
     key("forward", Kind::Table("link.direction"), Absent, "From the first node to the second."),
@@ -420,7 +420,7 @@ pub const MEASURE: Section = Section {
 /// `[expect]`.
 pub const EXPECT: Section = Section {
     name: "expect",
-    help: "What the author expects of a run; a run that misses it says so in its report.",
+    help: "What the author expects of a run; a run that misses it says so, in its report too, and `farlink run` exits with 1.",
     keys: &[
         key("delivery_ratio", Share, Absent, "Delivered over created, at least."),
         key("finished_within", Kind::Duration, Absent, "All delivered by then, from the start of the run."),

@@ -7,6 +7,7 @@
 
 mod address;
 mod docs;
+mod doubts;
 pub mod keys;
 mod layers;
 mod names;

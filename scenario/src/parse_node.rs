@@ -138,6 +138,10 @@ fn params(input: Input<'_, '_>) -> Result<Vec<(String, f64)>, String> {
 fn routes(input: Input<'_, '_>, names: &Names) -> Result<Vec<Route>, String> {
     let route = |(pattern, via): (&Spanned<Cow<'_, str>>, &Value<'_>)| {
         let name = Input::Given(via.get_ref()).text()?;
+        if !EndpointId::is_pattern(pattern.get_ref()) {
+            let given = pattern.get_ref();
+            return Err(format!("`{given}` matches no endpoint: write `ipn:5.*`, `dtn://node/` or `*`"));
+        }
         let words = || names.list().collect::<Vec<_>>();
         let via = names.place(name).map_or_else(|| choose(name, &words()), Ok)?;
         Ok(Route { to: pattern.get_ref().to_string(), via })

@@ -345,7 +345,7 @@ pub enum Table {
     Processes,
 }
 
-/// What the author expects of a run; a run that misses it is reported as such, not failed.
+/// What the author expects of a run; a run that misses it is complete all the same, and says so.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Expect {
     /// Delivered over created.

@@ -61,6 +61,43 @@ fn answers_come_in_the_order_of_requests_and_say_what_was_wrong() {
 }
 
 #[test]
+fn the_administrative_endpoint_is_not_for_applications() {
+    let pair = Pair::new("tcpclv4", false);
+    let node = pair.start(1, "");
+    for window in [0, 1] {
+        let mut client = farlink_apps::client::Client::connect(&node.socket).unwrap();
+        let why = client.configure("ipn:1.0", "secret", window).unwrap_err().to_string();
+        assert!(why.contains("ipn:1.0 is the node's administrative endpoint") && why.contains("--service"), "{why}");
+    }
+    let output = run(&["recv", "--service", "0", "--at", &node.socket]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("hint: choose another --service, e.g. 64"));
+}
+
+#[test]
+fn bad_destinations_are_bad_input_and_silence_says_what_was_tried() {
+    let pair = Pair::new("tcpclv4", false);
+    let node = pair.start(1, "");
+    for arguments in [["ping", "foo"], ["perf", "ipn:2"]] {
+        let output = run(&[&arguments[..], &["--at", &node.socket]].concat());
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(2), "{said}");
+        assert!(said.contains("is not an endpoint\nhint: write ipn:NODE.SERVICE"), "{said}");
+    }
+    for to in ["ipn:2", "2.64"] {
+        let output = run(&["send", "--text", "hello", "--to", to, "--at", &node.socket]);
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(2), "{said}");
+        assert!(said.contains(&format!("`{to}` is not an endpoint")), "{said}");
+    }
+    // Its neighbour does not run.
+    let output = run(&["ping", "ipn:2", "--timeout", "2 s", "--at", &node.socket]);
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(said.contains("nothing from ipn:2 in 2 s (tried 128, 7, 2047)\nhint: is it running?"), "{said}");
+}
+
+#[test]
 fn files_arrive_whole_and_pings_are_answered() {
     let pair = Pair::new("tcpclv4", false);
     let (a, b) = (pair.start(1, ""), pair.start(2, ""));

@@ -40,7 +40,16 @@ fn a_running_node_is_asked_and_changed_over_http() {
     assert_eq!(get("/status")["node_ids"][0], "ipn:1.0");
     assert_eq!(change("POST", "/routes", "{\"pattern\":\"ipn:9.*\",\"next_hop\":\"ipn:2.0\"}").0, 200);
     assert!(get("/routes").as_array().unwrap().iter().any(|route| route["pattern"] == "ipn:9.*"));
-    assert_eq!(change("DELETE", "/routes", "{\"pattern\":\"ipn:8.*\"}").0, 404);
+    let (code, why) = change("DELETE", "/routes", "{\"pattern\":\"ipn:8.*\"}");
+    assert!(code == 404 && why.contains("no route is called `ipn:8.*`") && why.contains("ipn:9.*"), "{why}");
+    for pattern in ["foo", "ipn:5"] {
+        let route = format!("{{\"pattern\":\"{pattern}\",\"next_hop\":\"ipn:2.0\"}}");
+        for (method, body) in [("POST", route.clone()), ("PUT", format!("[{route}]"))] {
+            let (code, why) = change(method, "/routes", &body);
+            assert!(code == 400 && why.contains(&format!("`{pattern}` matches no endpoint")), "{why}");
+            assert!(why.contains("write `ipn:5.*`, `dtn://node/` or `*`"), "{why}");
+        }
+    }
     let (code, why) = change("POST", "/routes", "{\"pattern\":\"ipn:9.*\",\"next_hop\":\"mars\"}");
     assert!(code == 400 && why.contains("hint"), "{why}");
     let plan = "a contact +0 +3600 1 2 100000\na range +0 +3600 1 2 5\n";
@@ -50,7 +59,12 @@ fn a_running_node_is_asked_and_changed_over_http() {
     assert_eq!(change("DELETE", "/contacts", "a contact +4000 +5000 1 2 100000\n").0, 200);
     assert_eq!(get("/contacts")[0]["one_way_delay_s"], 5.0);
     assert_eq!(change("PUT", "/links/peer", "{\"enabled\":false}").0, 200);
-    assert_eq!(change("PUT", "/links/nope", "{\"enabled\":false}").0, 404);
+    for (method, body) in [("PUT", "{\"enabled\":false}"), ("DELETE", "")] {
+        let (code, why) = change(method, "/links/nope", body);
+        assert!(code == 404 && why.contains("no link is called `nope`") && why.contains("there are peer"), "{why}");
+    }
+    let (code, why) = change("POST", "/links", "# nothing\n");
+    assert!(code == 400 && why.contains("write `[link.NAME]`"), "{why}");
     assert_eq!(change("PUT", "/log", "{\"level\":\"debug\"}").0, 200);
     assert_eq!(get("/log")["level"], "debug");
     let mut sender = node.client("99", 0);
@@ -130,8 +144,14 @@ fn links_come_change_and_go_while_the_node_runs() {
         receiver.taken(true).unwrap();
 
         // The file says what there is when it is read again.
+        let file = pair.dir.path().join("1.toml");
+        let text = std::fs::read_to_string(&file).unwrap();
+        std::fs::write(&file, format!("hop_limit = 9\n{text}")).unwrap();
         let reloaded = change("POST", "/reload", "");
         assert_eq!(reloaded.0, 200, "{}", reloaded.1);
+        let answer: Value = serde_json::from_str(&reloaded.1).unwrap();
+        assert_eq!(answer["needs_restart"], serde_json::json!(["hop_limit"]));
+        assert!(alone.log().contains("changed but needs a restart: hop_limit"));
         assert_eq!((links().len(), &links()[0]["name"]), (1, &"peer".into()));
         send(&mut sender, b"over the link of the file");
         assert_eq!(receiver.delivery().unwrap().payload, b"over the link of the file", "{layer}");

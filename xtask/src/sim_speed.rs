@@ -57,7 +57,7 @@ fn run(arguments: &[String]) -> Result<()> {
         std::fs::write(&file, text())?;
         let out = folder.join(format!("{number}-run"));
         let mut command = Command::new(&farlink);
-        command.arg("run").arg(&file).args(["--in", "sim", "--json", "--out"]).arg(&out);
+        command.arg("run").arg(&file).args(["--in", "sim", "--json", "--force", "--out"]).arg(&out);
         let outcome = watch(&mut command, limit)?;
         println!("{}", row(name, *aim, &outcome, happenings(&out)));
     }

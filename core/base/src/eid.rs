@@ -2,6 +2,7 @@
 
 use crate::id::NodeId;
 use alloc::boxed::Box;
+use alloc::string::ToString;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::fmt;
@@ -124,6 +125,28 @@ impl EndpointId {
             EndpointId::Null | EndpointId::Other(_) => false,
         }
     }
+    /// Whether some destination fits this pattern of a static route: `*`, the beginning of an endpoint ID and
+    /// `*`, a node ID, or a whole endpoint ID, as they are written out.
+    pub fn is_pattern(text: &str) -> bool {
+        if text.strip_suffix('*').unwrap_or(text).contains('*') {
+            return false;
+        }
+        let Some(prefix) = text.strip_suffix('*') else {
+            return text.parse().is_ok_and(|eid: EndpointId| !eid.is_null() && eid.to_string() == text);
+        };
+        if "ipn:".starts_with(prefix) || "dtn://".starts_with(prefix) {
+            return true;
+        }
+        if let Some(rest) = prefix.strip_prefix("dtn://") {
+            return parse_dtn(rest).or_else(|_| parse_dtn(&alloc::format!("{rest}/"))).is_ok();
+        }
+        // Any further digit or number makes an endpoint ID of it.
+        let rest = prefix.strip_prefix("ipn:").unwrap_or("");
+        let rest = rest.strip_suffix('.').unwrap_or(rest);
+        let parts: Vec<&str> = rest.split('.').collect();
+        let numbers = parts.iter().all(|part| *part == "!" || number(part, u64::MAX).is_ok());
+        numbers && parts.len() <= 3 && parts[0] != "0"
+    }
     /// Whether at most one node is a member of it (RFC 9171 4.2.5.1.1).
     pub fn is_singleton(&self) -> bool {
         match self {
@@ -226,7 +249,6 @@ fn number(text: &str, max: u64) -> Result<u64, EidError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use alloc::string::ToString;
 
     #[test]
     fn text_reads_and_prints() {
@@ -238,6 +260,53 @@ mod tests {
         for bad in ["", "ipn:1", "ipn:01.2", "ipn:1.2.3.4", "ipn:1.-2", "ipn:1.4294967296", "dtn:///", "dtn://a", "x:y"]
         {
             assert!(bad.parse::<EndpointId>().is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_pattern_that_no_endpoint_fits_is_none() {
+        let patterns = [
+            "*",
+            "ipn:*",
+            "ipn:5.*",
+            "ipn:5*",
+            "ipn:5.1*",
+            "ipn:!.*",
+            "ipn:977000.1.*",
+            "ipn:5.0",
+            "ipn:5.7",
+            "dtn://*",
+            "dtn://ma*",
+            "dtn://mars/",
+            "dtn://mars/*",
+            "dtn://mars/in*",
+            "dtn://mars/in",
+        ];
+        for pattern in patterns {
+            assert!(EndpointId::is_pattern(pattern), "{pattern}");
+        }
+        let none = [
+            "",
+            "foo",
+            "foo*",
+            "ipn:5",
+            "ipn:*.7",
+            "ipn:5.*.*",
+            "ipn:.5*",
+            "ipn:05*",
+            "ipn:0.*",
+            "ipn:1.2.3.4*",
+            "ipn:a*",
+            "ipn:0.5.0",
+            "dtn:none",
+            "dtn://mars",
+            "dtn://*/in",
+            "dtn:mars*",
+            "dtn://m rs/*",
+            "http://*",
+        ];
+        for text in none {
+            assert!(!EndpointId::is_pattern(text), "{text}");
         }
     }
 

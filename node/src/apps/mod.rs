@@ -292,6 +292,10 @@ impl Apps {
         let Ok(endpoint) = config.endpoint_id.parse::<EndpointId>() else {
             return self.answer(serial, Status::InvalidRequest);
         };
+        if endpoint.is_node_id() {
+            // The administrative endpoint: status reports are the node's own to read (RFC 9171 4.2.5.2).
+            return self.answer(serial, Status::InvalidRequest);
+        }
         let shared = self.secrets.entry(config.endpoint_id.clone()).or_insert_with(|| (config.secret.clone(), 0));
         if shared.0 != config.secret {
             return self.answer(serial, Status::Unauthorized);

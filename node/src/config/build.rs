@@ -34,7 +34,11 @@ pub fn parse_links(
     let known: Vec<String> = layers.iter().map(|layer| layer.name.clone()).collect();
     let links = root.as_ref().map(|root| {
         let top = Reader::checked(&errors, &keys::LINKS, "", root.get_ref());
-        super::links::links(&top, layers, &known, own)
+        let links = super::links::links(&top, layers, &known, own);
+        if links.0.is_empty() && errors.is_empty() {
+            errors.push("link", "there is no link here", "write `[link.NAME]` and its keys below");
+        }
+        links
     });
     drop(root);
     let list = errors.into_list();
@@ -138,10 +142,18 @@ fn store(top: &Reader<'_>, folder: &Path) -> (StoreConfig, DataVolume, Option<st
     (StoreConfig { kind, capacity }, spill_from, dir)
 }
 
+/// What to write for a pattern of a static route that fits nothing.
+pub const PATTERN_HINT: &str = "write `ipn:5.*`, `dtn://node/` or `*`";
+
 fn routes(top: &Reader<'_>) -> Vec<(String, EndpointId)> {
     let Some((path, table)) = top.raw_table("routes") else { return Vec::new() };
     let mut routes = Vec::new();
     for (pattern, hop) in table {
+        let given = pattern.get_ref();
+        if !EndpointId::is_pattern(given) {
+            let path = format!("{path}.{given}");
+            top.errors.at(&path, Some(pattern.span().start), "matches no endpoint", PATTERN_HINT);
+        }
         match Input::Given(hop.get_ref()).text().and_then(endpoint) {
             Ok(hop) => routes.push((pattern.span().start, (pattern.get_ref().to_string(), hop))),
             Err(why) => {
@@ -240,6 +252,22 @@ mod tests {
         assert_eq!(parse(&file(128), Path::new("node.toml")).unwrap().layers.len(), 128);
         let said = errors(&file(129)).join("\n");
         assert!(said.contains("a node has at most 128 layers") && said.contains("let links share a layer"), "{said}");
+    }
+
+    #[test]
+    fn a_route_that_nothing_matches_is_a_mistake() {
+        let said =
+            errors("node_ids = \"ipn:1.0\"\n[routes]\n\"ipn:2.*\" = \"ipn:2.0\"\n\"ipn:5\" = \"ipn:2.0\"\n").join("\n");
+        assert!(said.contains("node.toml:4: routes.ipn:5: matches no endpoint\nhint: write `ipn:5.*`"), "{said}");
+        assert!(!said.contains("routes.ipn:2"), "{said}");
+    }
+
+    #[test]
+    fn a_link_is_a_table_with_its_name() {
+        let links = |text| parse_links(text, &[], &[]).unwrap_err()[0].to_string();
+        assert!(links("# nothing\n").contains("hint: write `[link.NAME]`"), "{}", links(""));
+        let array = links("[[link]]\nlayer = \"tcp\"\n");
+        assert!(array.contains("expected a table, found an array of tables\nhint: write `[link.NAME]`"), "{array}");
     }
 
     #[test]

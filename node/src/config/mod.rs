@@ -6,6 +6,7 @@
 //! the tables beside the layers.
 
 mod build;
+mod changed;
 mod docs;
 pub mod keys;
 mod links;
@@ -16,6 +17,8 @@ use farlink_stack::{LayerConfig, LinkConfig};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
+pub use build::PATTERN_HINT;
+pub use changed::needs_restart;
 pub use docs::example;
 
 /// What a node is told: the stack's configuration and the driver's own settings.

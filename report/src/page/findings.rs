@@ -3,6 +3,7 @@
 
 use super::data::RunData;
 use crate::compare::Comparison;
+use crate::expect::Missed;
 use crate::format::{Quantity, difference};
 use crate::manifest::{Validity, World};
 
@@ -109,11 +110,8 @@ fn outcome(run: &RunData) -> Vec<Finding> {
             ),
         });
     }
-    if let (Some(limit), Some(last)) = (expect.finished_within_s, s.last_delivery_s)
-        && last > limit
-    {
-        let (last, limit) = (Quantity::Seconds.text(last), Quantity::Seconds.text(limit));
-        all.push(finding(Level::Bad, format!("the last bundle arrived after {last}; expected within {limit}.")));
+    for Missed { key, expected, found } in Missed::of(&run.manifest, s) {
+        all.push(finding(Level::Bad, format!("not as the scenario expects ({key}): {found}; expected {expected}.")));
     }
     if s.redelivered > 0 {
         all.push(finding(Level::Bad, format!("{} bundles were delivered more than once.", count(s.redelivered))));

@@ -16,7 +16,12 @@ use crate::run::RunReader;
 use anyhow::{Result, ensure};
 use data::RunData;
 use std::fmt::Write;
+use std::path::Path;
 use svg::escape;
+
+/// What a report begins with, and what stands before the version that made it.
+const START: &str = "<!doctype html>";
+const MADE_BY: &str = "<footer><p>Made by farlink ";
 
 /// The report of one run, or of two side by side, as one HTML document.
 ///
@@ -46,13 +51,19 @@ fn tell_apart(runs: &mut [RunData]) {
     }
 }
 
+/// Whether a file is a report that [`html`] made.
+pub fn is_report(file: &Path) -> bool {
+    let text = std::fs::read(file).unwrap_or_default();
+    text.starts_with(START.as_bytes()) && text.windows(MADE_BY.len()).any(|part| part == MADE_BY.as_bytes())
+}
+
 fn page(runs: &[RunData], comparison: &Comparison, span: f64) -> String {
     let first = &runs[0].manifest;
     let mut out = String::with_capacity(200_000);
     let title = escape(&first.scenario);
     let _ = write!(
         out,
-        "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\
+        "{START}\n<html lang=\"en\"><head><meta charset=\"utf-8\">\
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\
          <title>{title}: report</title><style>{}</style></head><body>\n",
         include_str!("style.css")
@@ -75,7 +86,7 @@ fn page(runs: &[RunData], comparison: &Comparison, span: f64) -> String {
     let version = env!("CARGO_PKG_VERSION");
     let _ = write!(
         out,
-        "</main>\n<footer><p>Made by farlink {version} from the tables in {}. Point at lines, bars and nodes for their values.</p></footer>\n</body></html>\n",
+        "</main>\n{MADE_BY}{version} from the tables in {}. Point at lines, bars and nodes for their values.</p></footer>\n</body></html>\n",
         runs.iter().map(|r| format!("<code>{}</code>", escape(&r.folder))).collect::<Vec<_>>().join(" and ")
     );
     out

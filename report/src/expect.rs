@@ -1,0 +1,91 @@
+//! What a scenario's author expected of a run, against what came of it.
+
+use crate::format::Quantity;
+use crate::manifest::{Manifest, World};
+use crate::statistics::Statistics;
+use serde::Serialize;
+
+/// An expectation that a run did not meet.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct Missed {
+    /// Key in the scenario's `[expect]`.
+    pub key: &'static str,
+    /// What was expected, in words.
+    pub expected: String,
+    /// What came of it, in words.
+    pub found: String,
+}
+
+impl Missed {
+    /// Every expectation of the scenario that this run did not meet.
+    pub fn of(manifest: &Manifest, statistics: &Statistics) -> Vec<Missed> {
+        let (s, expect) = (statistics, &manifest.expect);
+        let seconds = |s: f64| Quantity::Seconds.text(s);
+        let mut all = Vec::new();
+        let arrived = format!("{} of {} bundles", s.delivered, s.created);
+        if let Some(wanted) = expect.delivery_ratio
+            && s.delivery_ratio.is_none_or(|ratio| ratio < wanted)
+        {
+            let share = s.delivery_ratio.map_or(String::new(), |ratio| format!(" ({})", Quantity::Share.text(ratio)));
+            let expected = format!("at least {} of the bundles delivered", Quantity::Share.text(wanted));
+            all.push(Missed { key: "delivery_ratio", expected, found: format!("{arrived}{share}") });
+        }
+        if let Some(limit) = expect.finished_within_s {
+            let expected = format!("all bundles delivered within {}", seconds(limit));
+            let found = match s.last_delivery_s {
+                _ if s.delivered < s.created => Some(format!("{arrived} at the end of the run")),
+                Some(last) if last > limit => Some(format!("the last one after {}", seconds(last))),
+                _ => None,
+            };
+            all.extend(found.map(|found| Missed { key: "finished_within", expected, found }));
+        }
+        if let Some(limit) = expect.wall_time_lab_s.filter(|limit| manifest.world == World::Lab && s.wall_s > *limit) {
+            let expected = format!("at most {} of real time in the testbed", seconds(limit));
+            all.push(Missed { key: "wall_time_lab", expected, found: seconds(s.wall_s) });
+        }
+        all
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::manifest::Expected;
+    use crate::statistics::tests::bundle;
+
+    fn keys(manifest: &Manifest, statistics: &Statistics) -> Vec<&'static str> {
+        Missed::of(manifest, statistics).iter().map(|missed| missed.key).collect()
+    }
+
+    #[test]
+    fn an_expectation_is_missed_only_when_the_run_is_worse() {
+        let mut manifest = Manifest::new(World::Lab, "s", "text", None);
+        let expect = |ratio, within, wall| Expected {
+            delivery_ratio: Some(ratio),
+            finished_within_s: Some(within),
+            wall_time_lab_s: Some(wall),
+        };
+        let all = Statistics { wall_s: 5.0, ..Statistics::of(&[bundle(0, 1000, 0.0, Some(2.0))], &[]) };
+        let rows = [bundle(0, 1000, 0.0, Some(2.0)), bundle(1, 1000, 0.0, None)];
+        let half = Statistics { wall_s: 5.0, ..Statistics::of(&rows, &[]) };
+        assert!(keys(&manifest, &half).is_empty(), "nothing is expected");
+        manifest.expect = expect(1.0, 2.0, 5.0);
+        assert!(keys(&manifest, &all).is_empty(), "as expected, to the last digit");
+        assert_eq!(keys(&manifest, &half), ["delivery_ratio", "finished_within"]);
+        manifest.expect = expect(0.5, 1.9, 4.9);
+        assert_eq!(keys(&manifest, &all), ["finished_within", "wall_time_lab"]);
+        manifest.world = World::Sim;
+        assert_eq!(keys(&manifest, &all), ["finished_within"], "the real time of a simulation is not the testbed's");
+        assert_eq!(keys(&manifest, &Statistics::of(&[], &[])), ["delivery_ratio"], "nothing was created at all");
+    }
+
+    #[test]
+    fn what_was_missed_is_said_in_words() {
+        let mut manifest = Manifest::new(World::Sim, "s", "text", None);
+        manifest.expect.delivery_ratio = Some(1.0);
+        let rows = [bundle(0, 1000, 0.0, Some(2.0)), bundle(1, 1000, 0.0, None)];
+        let missed = Missed::of(&manifest, &Statistics::of(&rows, &[])).remove(0);
+        assert_eq!(missed.expected, "at least 100 % of the bundles delivered");
+        assert_eq!(missed.found, "1 of 2 bundles (50 %)");
+    }
+}

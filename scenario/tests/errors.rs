@@ -83,6 +83,14 @@ fn names_must_refer_to_something() {
 }
 
 #[test]
+fn a_route_must_match_something() {
+    let route = |pattern: &str| format!("id = \"ipn:2.0\"\nroutes = {{ \"{pattern}\" = \"a\" }}");
+    assert_eq!(errors(&GOOD.replace("id = \"ipn:2.0\"", &route("ipn:5.*"))), Vec::<String>::new());
+    let said = ["node[b].routes", "`ipn:5` matches no endpoint: write `ipn:5.*`, `dtn://node/` or `*`"];
+    one_error("id = \"ipn:2.0\"", &route("ipn:5"), &said);
+}
+
+#[test]
 fn names_and_ids_are_unique() {
     one_error("id = \"ipn:2.0\"", "id = \"ipn:1.0\"", &["node[b].id", "belongs to node `a`"]);
 }

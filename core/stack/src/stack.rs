@@ -22,7 +22,7 @@ use farlink_base::{
     Sink,
 };
 use farlink_bpa::app::{AppOutput, BundleStatus, SendRequest, Status};
-use farlink_bpa::{Agent, OfferToken};
+use farlink_bpa::{Agent, OfferToken, Reading};
 use farlink_routing::PlanIndex;
 
 /// One step of work; what is rare and large is in a box, so that the many small steps are small.
@@ -188,7 +188,7 @@ impl Stack {
         let Stack { layers, work, arrivals, outgoing, edges, link_layer, todo, .. } = self;
         link_layer.resize(link_layer.len().max(place + 1), NO_LAYER);
         let joint = &mut LayerJoint { layer: id, work, out, arrivals, outgoing, edges, link_layer, todo };
-        let Some(layer) = layers.get_mut(config.layer) else { return Ok(()) };
+        let Some(layer) = layers.get_mut(config.layer) else { return Err(build::no_layer(&config.name)) };
         if layer.add_span(now, link, config.span.clone(), joint) != Some(true) {
             return Err(build::mismatch(&config.name, &alloc::format!("{}", config.layer)));
         }
@@ -399,7 +399,13 @@ impl Stack {
             None => bundle,
             Some(_) => {
                 let rope = self.edges.render(&bundle, payload, &hop, cut);
-                self.edges.read(&rope).map_or(bundle, |(piece, _)| Arc::new(piece))
+                let Ok((piece, _)) = self.edges.read(&rope) else {
+                    // It is no bundle: nothing leaves, and the agent tries again after a while.
+                    let what = Reading::Send(id);
+                    let input = farlink_bpa::Input::Unreadable { what, for_good: false };
+                    return self.work.push_back(Work::Agent(input));
+                };
+                Arc::new(piece)
             }
         };
         out.push(Output::Message { link, id, bundle, hop, size });

@@ -206,7 +206,8 @@ impl Stack {
         if link.is_dynamic() || layer == NO_LAYER {
             return;
         }
-        self.work.push_back(Work::Down(link));
+        // The agent hands it nothing more, and so what waits for it here fails once.
+        self.work.push_back(Work::Agent(farlink_bpa::Input::Carrier { link, up: false }));
         self.work.push_back(Work::Layer(layer, layer::Input::RemoveLink { link }));
         // What its layer had of it comes back to the agent before the agent forgets it.
         self.work_off(now, None, out);
@@ -285,12 +286,7 @@ impl Stack {
                     self.step_store(now, store::Input::Load { load, payload }, out);
                 }
             }
-            Work::Down(link) => {
-                let Some(outgoing) = self.outgoing.made() else { return };
-                let mut todo = Vec::new();
-                outgoing.down(link, &mut todo);
-                departed(todo, &mut self.work, &self.link_layer);
-            }
+            Work::Down(link) => self.down(link),
             Work::Put(bundle, index, meta) => {
                 let (head, tail) = self.edges.around(&meta);
                 let payload = meta.payload.clone();
@@ -369,6 +365,19 @@ impl Stack {
     }
     fn load(&mut self, loads: Vec<Load>) {
         self.work.extend(loads.into_iter().map(|(load, payload)| Work::Store(store::Input::Load { load, payload })));
+    }
+    /// A link is down or gone: what its layer does not have yet fails.
+    fn down(&mut self, link: LinkId) {
+        let (mut loads, mut todo) = (Vec::new(), Vec::new());
+        if let Some(reads) = self.reads.made() {
+            let failed = reads.down(link, &mut loads).into_iter();
+            self.work.extend(failed.map(|id| Work::Agent(farlink_bpa::Input::SendFailed { id, refused: None })));
+        }
+        if let Some(outgoing) = self.outgoing.made() {
+            outgoing.down(link, &mut todo);
+        }
+        self.load(loads);
+        departed(todo, &mut self.work, &self.link_layer);
     }
     /// What its layer does not have yet is forgotten here; else the layer is asked.
     fn cancel<S: Sink<Output>>(&mut self, link: LinkId, id: layer::SendId, out: &mut S) {

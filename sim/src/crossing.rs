@@ -16,8 +16,6 @@ struct Flight {
     /// Who sends it, and under which number.
     from: usize,
     id: SendId,
-    /// Over which link of the scenario.
-    cable: usize,
     bundle: Arc<BundleMeta>,
     hop: Box<Hop>,
     /// When its last bit left.
@@ -42,8 +40,10 @@ pub(crate) struct Crossings {
     /// What each end sends, or sent last.
     sending: Vec<[u64; 2]>,
     alarms: Vec<[Option<TimerKey>; 2]>,
-    flights: BTreeMap<u64, Flight>,
-    last: u64,
+    /// Per link what is on its way over it, by its token.
+    flights: Vec<BTreeMap<u64, Flight>>,
+    /// Bundles sent so far: the token of each tells its link too.
+    count: u64,
     said: Vec<Output>,
 }
 
@@ -64,8 +64,8 @@ impl Crossings {
             layers: scenario.links.iter().map(|link| link.layer.kind).collect(),
             sending: vec![[0; 2]; scenario.links.len()],
             alarms: vec![[None; 2]; scenario.links.len()],
-            flights: BTreeMap::new(),
-            last: 0,
+            flights: scenario.links.iter().map(|_| BTreeMap::new()).collect(),
+            count: 0,
             said: Vec::new(),
         }
     }
@@ -97,8 +97,9 @@ impl Crossings {
             self.follow(now, output, queue, todo);
         }
         self.said = said;
-        let lost: Vec<u64> = self.flights.iter().filter(|(_, flight)| flight.cable == link).map(|(n, _)| *n).collect();
-        lost.into_iter().for_each(|token| self.done(Token(token), Err(None), todo));
+        for (_, flight) in std::mem::take(&mut self.flights[link]) {
+            todo.push_back((flight.from, Input::MessageDone { id: flight.id, result: Err(None) }));
+        }
         (0..2).for_each(|end| self.set_alarm(Place { link, end }, queue));
     }
     /// A node sends a bundle.
@@ -113,15 +114,16 @@ impl Crossings {
         queue: &mut Queue,
         todo: &mut VecDeque<(usize, Input)>,
     ) {
-        self.last += 1;
-        if !self.messages.send(now, place, size, Token(self.last)) {
+        self.count += 1;
+        let token = self.count * self.ends.len() as u64 + place.link as u64;
+        if !self.messages.send(now, place, size, Token(token)) {
             todo.push_back((node, Input::MessageDone { id, result: Err(None) }));
             todo.push_back((node, Input::MessageReady { link, ready: false }));
             return;
         }
-        let flight = Flight { from: node, id, cable: place.link, bundle, hop, left: now, light: Duration::ZERO };
-        self.flights.insert(self.last, flight);
-        self.sending[place.link][place.end] = self.last;
+        let flight = Flight { from: node, id, bundle, hop, left: now, light: Duration::ZERO };
+        self.flights[place.link].insert(token, flight);
+        self.sending[place.link][place.end] = token;
         todo.push_back((node, Input::MessageReady { link, ready: false }));
         self.set_alarm(place, queue);
     }
@@ -134,7 +136,7 @@ impl Crossings {
         todo: &mut VecDeque<(usize, Input)>,
     ) {
         let token = Token(self.sending[place.link][place.end]);
-        if !self.flights.get(&token.0).is_some_and(|flight| flight.from == node && flight.id == id) {
+        if !self.flights[place.link].get(&token.0).is_some_and(|flight| flight.from == node && flight.id == id) {
             return;
         }
         let mut said = std::mem::take(&mut self.said);
@@ -166,28 +168,34 @@ impl Crossings {
                 todo.push_back((at.node, Input::MessageReady { link: at.link, ready: true }));
             }
             Output::Arrives(place, token, at) => {
-                if let Some(flight) = self.flights.get_mut(&token.0) {
+                if let Some(flight) = self.flights[place.link].get_mut(&token.0) {
                     (flight.left, flight.light) = (now, at.since(now));
                 }
                 queue.arm(at, Happening::Message(place, token));
             }
             // Confirmed when its answer is back; one that is lost the sender cannot know of.
-            Output::Sent(_, token) => {
-                if self.flights.get(&token.0).is_some_and(|flight| flight.left != now) {
-                    self.done(token, Ok(()), todo);
+            Output::Sent(place, token) => {
+                if self.flights[place.link].get(&token.0).is_some_and(|flight| flight.left != now) {
+                    self.done(place.link, token, Ok(()), todo);
                 }
             }
-            Output::Failed(_, token) => self.done(token, Err(None), todo),
+            Output::Failed(place, token) => self.done(place.link, token, Err(None), todo),
         }
     }
-    fn done(&mut self, token: Token, result: Result<(), Option<Refusal>>, todo: &mut VecDeque<(usize, Input)>) {
-        if let Some(flight) = self.flights.remove(&token.0) {
+    fn done(
+        &mut self,
+        link: usize,
+        token: Token,
+        result: Result<(), Option<Refusal>>,
+        todo: &mut VecDeque<(usize, Input)>,
+    ) {
+        if let Some(flight) = self.flights[link].remove(&token.0) {
             todo.push_back((flight.from, Input::MessageDone { id: flight.id, result }));
         }
     }
     /// A bundle arrives at an end of a link.
     pub fn arrive(&mut self, place: Place, token: Token, todo: &mut VecDeque<(usize, Input)>) {
-        let Some(flight) = self.flights.get(&token.0) else { return };
+        let Some(flight) = self.flights[place.link].get(&token.0) else { return };
         let at = self.ends[place.link][place.end];
         let (bundle, hop) = (flight.bundle.clone(), flight.hop.clone());
         todo.push_back((at.node, Input::Message { link: at.link, ticket: Ticket(token.0), bundle, hop }));
@@ -195,8 +203,9 @@ impl Crossings {
     /// The node that got a bundle has judged it: the answer travels back, in the words of the link's
     /// layer. A copy that was no news comes back as one, with its labels.
     pub fn judged(&mut self, now: Instant, ticket: Ticket, result: Result<(), Refusal>, queue: &mut Queue) {
-        let Some(flight) = self.flights.remove(&ticket.0) else { return };
-        let layer = self.layers[flight.cable];
+        let link = (ticket.0 % self.ends.len() as u64) as usize;
+        let Some(flight) = self.flights[link].remove(&ticket.0) else { return };
+        let layer = self.layers[link];
         let result = result.or_else(|why| if why == Refusal::Duplicate { Err(why) } else { layer.told(why) });
         let done = Input::MessageDone { id: flight.id, result: result.map_err(Some) };
         queue.arm(now + flight.light, Happening::Tell(flight.from, Box::new(done)));
@@ -222,4 +231,145 @@ impl Crossings {
 pub(crate) const fn framing(layer: &LayerInfo, payload_bytes: u64, header_bytes: u64) -> Framing {
     // A layer beneath is thought to repair losses.
     Framing { payload_bytes, header_bytes, losses: false, outlives: layer.outlives, stops: layer.stops }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use farlink_base::{Accel, CreationTimestamp, EndpointId, Facts, Payload, Priority};
+    use farlink_bundle::{CrcType, v7};
+
+    const MS: u64 = 1_000_000;
+
+    /// Links between `a` and `b`: 1 kB a millisecond, 100 ms one way; and what they bring about.
+    struct Bench {
+        crossings: Crossings,
+        queue: Queue,
+        todo: VecDeque<(usize, Input)>,
+    }
+    impl Bench {
+        fn new(layer: &str, links: usize) -> Bench {
+            let link = |n: usize| {
+                format!(
+                    "[[link]]\nname = \"l{n}\"\nbetween = [\"a\", \"b\"]\nlayer = \"{layer}\"\n\
+                    rate = \"8 Mbit/s\"\ndelay = \"100 ms\"\n"
+                )
+            };
+            let nodes = "[[node]]\nname = \"a\"\nid = \"ipn:1.0\"\n[[node]]\nname = \"b\"\nid = \"ipn:2.0\"\n";
+            let links: String = (0..links).map(link).collect();
+            let text = format!("name = \"x\"\nduration = \"1 min\"\nfidelity = \"message\"\n{nodes}{links}");
+            let scenario = Scenario::parse(&text).unwrap_or_else(|errors| panic!("{errors:#?}"));
+            let mut bench = Bench { crossings: Crossings::new(&scenario), queue: Queue::new(), todo: VecDeque::new() };
+            bench.crossings.start(Instant::ZERO, &mut bench.queue, &mut bench.todo);
+            bench.todo.clear();
+            bench
+        }
+        /// `a` sends a bundle of 10 kB over a link.
+        fn send(&mut self, ms: u64, link: usize, id: u64) {
+            let draft = v7::Draft {
+                source: EndpointId::ipn(1, 1),
+                destination: EndpointId::ipn(2, 1),
+                report_to: EndpointId::Null,
+                facts: Facts::default(),
+                lifetime_ms: 1000,
+                priority: Priority::Normal,
+                hop_limit: 0,
+                labels: None,
+            };
+            let meta =
+                v7::make(&draft, CreationTimestamp::default(), Payload::fill(1, 9), CrcType::None, &Accel::default());
+            let what = (Arc::new(meta), Box::new(Hop::default()), 10_000);
+            let (place, over) = (Place { link, end: 0 }, (LinkId(link as u32), SendId(id)));
+            let Bench { crossings, queue, todo } = self;
+            crossings.send(Instant(ms * MS), 0, place, over, what, queue, todo);
+        }
+        /// Carries out what is due until then; what `a` heard of its bundles, and when, in milliseconds.
+        /// `b` judges what comes at once.
+        fn run(&mut self, until_ms: u64, verdict: Result<(), Refusal>) -> Vec<(u64, u64, Result<(), Option<Refusal>>)> {
+            let mut heard = Vec::new();
+            let mut now = Instant::ZERO;
+            loop {
+                while let Some((node, input)) = self.todo.pop_front() {
+                    match input {
+                        Input::Message { ticket, .. } => {
+                            assert_eq!(node, 1);
+                            self.crossings.judged(now, ticket, verdict, &mut self.queue);
+                        }
+                        Input::MessageDone { id, result } => {
+                            assert_eq!(node, 0);
+                            heard.push((now.0 / MS, id.0, result));
+                        }
+                        _ => {}
+                    }
+                }
+                let Some((at, what)) = self.queue.pop_due(Instant(until_ms * MS)) else { return heard };
+                now = at;
+                match what {
+                    Happening::MessageWake(place) => {
+                        self.crossings.wake(now, place, &mut self.queue, &mut self.todo);
+                    }
+                    Happening::Message(place, token) => self.crossings.arrive(place, token, &mut self.todo),
+                    Happening::Tell(node, input) => self.todo.push_back((node, *input)),
+                    _ => {}
+                }
+            }
+        }
+        fn flights(&self) -> usize {
+            self.crossings.flights.iter().map(BTreeMap::len).sum()
+        }
+    }
+
+    #[test]
+    fn a_verdict_is_back_one_light_time_after_the_bundle_arrived() {
+        let mut bench = Bench::new("ltp", 1);
+        bench.send(0, 0, 7);
+        assert_eq!(bench.run(200, Ok(())), [], "10 ms and a little to send, 100 ms to arrive, 100 ms back");
+        assert_eq!(bench.flights(), 0, "judged, and told once");
+        let heard = bench.run(1000, Ok(()));
+        assert!(matches!(heard[..], [(210..=212, 7, Ok(()))]), "{heard:?}");
+    }
+
+    #[test]
+    fn what_is_in_flight_as_its_link_goes_is_lost_and_its_sender_knows_at_once() {
+        let mut bench = Bench::new("ltp", 3);
+        // Of each link one has left; on the second another is being sent.
+        (0..3).for_each(|link| bench.send(0, link, 10 + link as u64));
+        assert_eq!(bench.run(50, Ok(())), []);
+        bench.send(50, 1, 20);
+        assert_eq!(bench.flights(), 4);
+        bench.crossings.part(Instant(51 * MS), 1, &mut bench.queue, &mut bench.todo);
+        let mut lost: Vec<_> = bench
+            .todo
+            .iter()
+            .filter_map(|(node, input)| match input {
+                Input::MessageDone { id, result } => Some((*node, id.0, *result)),
+                _ => None,
+            })
+            .collect();
+        lost.sort_by_key(|(_, id, _)| *id);
+        assert_eq!(lost, [(0, 11, Err(None)), (0, 20, Err(None))]);
+        assert_eq!(bench.flights(), 2, "the other links keep theirs");
+        bench.todo.clear();
+        let heard = bench.run(1000, Ok(()));
+        assert!(matches!(heard[..], [(_, 10, Ok(())), (_, 12, Ok(()))]), "nothing of the lost arrives: {heard:?}");
+    }
+
+    #[test]
+    fn a_refusal_is_told_in_the_words_of_the_layer_and_a_duplicate_as_what_it_is() {
+        for layer in ["ltp", "tcpclv4"] {
+            let mut said = Vec::new();
+            for verdict in [Refusal::Duplicate, Refusal::NotAcceptable, Refusal::NoResources] {
+                let mut bench = Bench::new(layer, 1);
+                let words = bench.crossings.layers[0].told(verdict).map_err(Some);
+                bench.send(0, 0, 1);
+                let heard = bench.run(1000, Err(verdict));
+                let [(at, 1, result)] = heard[..] else { panic!("{layer}: {heard:?}") };
+                assert!((210..=212).contains(&at), "{layer}: {at} ms");
+                said.push((verdict, result, words));
+            }
+            assert_eq!(said[0].1, Err(Some(Refusal::Duplicate)), "{layer}: its label comes back");
+            assert_ne!(said[0].1, said[0].2, "{layer} has another word for it");
+            assert!(said[1..].iter().all(|(_, result, words)| result == words), "{layer}: {said:?}");
+        }
+    }
 }

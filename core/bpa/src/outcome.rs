@@ -252,6 +252,11 @@ impl Agent {
             self.go_again(&sending);
         }
         let Some((sending, last)) = self.end_send(id, out, false) else { return };
+        if let Some(l) = self.neighbours.link_mut(sending.link).filter(|l| l.one_by_one) {
+            // The one it takes it did not get.
+            l.ready = true;
+            self.steps.push_back(Step::Pump(sending.link));
+        }
         let Some(id) = self.book.get(sending.bundle).map(|held| held.bundle.id as u64) else { return };
         if let Some(peer) = self.neighbours.peer_mut(sending.peer) {
             peer.note_lacks(id);

@@ -65,6 +65,11 @@ pub(crate) fn mismatch(link: &str, layer: &str) -> ConfigError {
     error(format!("link.{link}"), &format!("parameters of the protocol of layer `{layer}`"), "name the right layer")
 }
 
+/// A link of a layer that this node does not have.
+pub(crate) fn no_layer(link: &str) -> ConfigError {
+    error(format!("link.{link}.layer"), "a convergence layer that exists", "add it under [[layer]]")
+}
+
 /// The store of a node.
 pub(crate) fn store(config: &Config) -> Store {
     let capacity = config.store.capacity.bytes();
@@ -127,8 +132,7 @@ pub(crate) fn link_settings(id: LinkId, link: &LinkConfig, layers: usize) -> Res
         return Err(error(format!("link.{}.peer", link.name), &expected, "write e.g. \"ipn:2.0\""));
     }
     if link.layer >= layers {
-        let path = format!("link.{}.layer", link.name);
-        return Err(error(path, "a convergence layer that exists", "add it under [[layer]]"));
+        return Err(no_layer(&link.name));
     }
     Ok(LinkSettings {
         link: id,

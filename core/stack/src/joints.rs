@@ -91,12 +91,12 @@ impl<S: Sink<Output>> Joint<'_, S> {
     }
     fn link(&mut self, link: LinkId, state: layer::LinkState) {
         let layer = layer_of(self.link_layer, link);
+        if !state.transmit {
+            self.work.push_back(Work::Down(link));
+        }
         if matches!(self.layers.get(usize::from(layer.0)), Some(Layer::Message)) {
             // A link without a protocol takes bundles while it is up, unless its driver takes them one by one.
             return self.work.push_back(Work::Agent(Input::Ready { link, ready: state.transmit }));
-        }
-        if !state.transmit {
-            self.work.push_back(Work::Down(link));
         }
         self.work.push_back(Work::Layer(layer, layer::Input::Link { link, state }));
     }

@@ -54,6 +54,15 @@ impl Waiting {
             Waiting::Delivery(_) => None,
         }
     }
+    /// The transmission it is, where it is one over this link.
+    fn send_over(&self, link: LinkId) -> Option<SendId> {
+        match self {
+            Waiting::Departure(departure) | Waiting::Piece(departure, _) => {
+                (departure.link == link).then_some(departure.id)
+            }
+            Waiting::Delivery(_) => None,
+        }
+    }
     fn is_send(&self, id: SendId) -> bool {
         self.reading() == Some(Reading::Send(id))
     }
@@ -151,6 +160,16 @@ impl Reads {
         self.start(out);
         let read = if matches!(job.waiting, Waiting::Piece(..)) { job.rope } else { job.read };
         Some((job.waiting, error.map_or(Ok(read), Err)))
+    }
+    /// Forgets what was to leave over a link; which transmissions that were.
+    pub fn down(&mut self, link: LinkId, out: &mut Vec<Load>) -> Vec<SendId> {
+        let jobs = self.jobs.values().chain(&self.queue);
+        let sends: Vec<SendId> = jobs.filter_map(|job| job.waiting.send_over(link)).collect();
+        // Those that wait go first: no place that comes free is for them.
+        for id in sends.iter().rev() {
+            self.cancel(*id, out);
+        }
+        sends
     }
     /// Forgets a transmission that was cancelled; whether it was here.
     pub fn cancel(&mut self, id: SendId, out: &mut Vec<Load>) -> bool {

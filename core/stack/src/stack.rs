@@ -22,7 +22,7 @@ use farlink_base::{
     Sink,
 };
 use farlink_bpa::app::{AppOutput, BundleStatus, SendRequest, Status};
-use farlink_bpa::{Agent, OfferToken};
+use farlink_bpa::{Agent, OfferToken, Reading};
 use farlink_routing::PlanIndex;
 
 /// One step of work; what is rare and large is in a box, so that the many small steps are small.
@@ -188,7 +188,7 @@ impl Stack {
         let Stack { layers, work, arrivals, outgoing, edges, link_layer, todo, .. } = self;
         link_layer.resize(link_layer.len().max(place + 1), NO_LAYER);
         let joint = &mut LayerJoint { layer: id, work, out, arrivals, outgoing, edges, link_layer, todo };
-        let Some(layer) = layers.get_mut(config.layer) else { return Ok(()) };
+        let Some(layer) = layers.get_mut(config.layer) else { return Err(build::no_layer(&config.name)) };
         if layer.add_span(now, link, config.span.clone(), joint) != Some(true) {
             return Err(build::mismatch(&config.name, &alloc::format!("{}", config.layer)));
         }
@@ -206,7 +206,8 @@ impl Stack {
         if link.is_dynamic() || layer == NO_LAYER {
             return;
         }
-        self.work.push_back(Work::Down(link));
+        // The agent hands it nothing more, and so what waits for it here fails once.
+        self.work.push_back(Work::Agent(farlink_bpa::Input::Carrier { link, up: false }));
         self.work.push_back(Work::Layer(layer, layer::Input::RemoveLink { link }));
         // What its layer had of it comes back to the agent before the agent forgets it.
         self.work_off(now, None, out);
@@ -285,12 +286,7 @@ impl Stack {
                     self.step_store(now, store::Input::Load { load, payload }, out);
                 }
             }
-            Work::Down(link) => {
-                let Some(outgoing) = self.outgoing.made() else { return };
-                let mut todo = Vec::new();
-                outgoing.down(link, &mut todo);
-                departed(todo, &mut self.work, &self.link_layer);
-            }
+            Work::Down(link) => self.down(link),
             Work::Put(bundle, index, meta) => {
                 let (head, tail) = self.edges.around(&meta);
                 let payload = meta.payload.clone();
@@ -370,6 +366,19 @@ impl Stack {
     fn load(&mut self, loads: Vec<Load>) {
         self.work.extend(loads.into_iter().map(|(load, payload)| Work::Store(store::Input::Load { load, payload })));
     }
+    /// A link is down or gone: what its layer does not have yet fails.
+    fn down(&mut self, link: LinkId) {
+        let (mut loads, mut todo) = (Vec::new(), Vec::new());
+        if let Some(reads) = self.reads.made() {
+            let failed = reads.down(link, &mut loads).into_iter();
+            self.work.extend(failed.map(|id| Work::Agent(farlink_bpa::Input::SendFailed { id, refused: None })));
+        }
+        if let Some(outgoing) = self.outgoing.made() {
+            outgoing.down(link, &mut todo);
+        }
+        self.load(loads);
+        departed(todo, &mut self.work, &self.link_layer);
+    }
     /// What its layer does not have yet is forgotten here; else the layer is asked.
     fn cancel<S: Sink<Output>>(&mut self, link: LinkId, id: layer::SendId, out: &mut S) {
         let (mut loads, mut todo) = (Vec::new(), Vec::new());
@@ -399,7 +408,13 @@ impl Stack {
             None => bundle,
             Some(_) => {
                 let rope = self.edges.render(&bundle, payload, &hop, cut);
-                self.edges.read(&rope).map_or(bundle, |(piece, _)| Arc::new(piece))
+                let Ok((piece, _)) = self.edges.read(&rope) else {
+                    // It is no bundle: nothing leaves, and the agent tries again after a while.
+                    let what = Reading::Send(id);
+                    let input = farlink_bpa::Input::Unreadable { what, for_good: false };
+                    return self.work.push_back(Work::Agent(input));
+                };
+                Arc::new(piece)
             }
         };
         out.push(Output::Message { link, id, bundle, hop, size });

@@ -110,3 +110,63 @@ fn a_bundle_deleted_while_it_leaves_is_nowhere_in_the_end() {
         line.assert_empty();
     }
 }
+
+/// The first bytes of each are being read when the link goes: its layer has none of them, and never will.
+#[test]
+fn what_leaves_from_disk_as_its_link_is_removed_waits_for_the_next() {
+    for layer in LAYERS {
+        let mut line = Line::new(layer, 2, |_, _| {});
+        line.register(1);
+        line.run(seconds(2));
+        line.tell(0, Input::LinkDown { link: LinkId(0) });
+        let sent: Vec<_> = (1..=4).map(|n| content(n, 3 * MIB)).collect();
+        sent.iter().for_each(|payload| line.send(payload.clone()));
+        line.run(seconds(5));
+        let failed = |line: &Line| {
+            line.events.iter().filter(|(node, e)| *node == 0 && matches!(e, Event::ForwardFailed { .. })).count()
+        };
+        let leaving = |line: &Line| {
+            line.events.iter().filter(|(node, e)| *node == 0 && matches!(e, Event::Transmitting { .. })).count()
+        };
+        assert_eq!((line.accepted, leaving(&line)), (4, 0), "{layer:?}");
+        line.tell(0, Input::LinkUp { link: LinkId(0) });
+        assert!(line.run_until(seconds(10), |line| leaving(line) > 0), "{layer:?}");
+        let begun = leaving(&line);
+        assert_eq!(failed(&line), 0, "{layer:?}");
+        line.remove_link(0, LinkId(0));
+        assert_eq!((failed(&line), leaving(&line)), (begun, begun), "{layer:?}: each fails, none is tried again");
+        assert_eq!(line.node(0).status(line.now).bundles, 4, "{layer:?}");
+        line.run(seconds(5));
+        line.add_link(0, LinkId(0));
+        line.run(seconds(100));
+        let arrived = sent.iter().filter(|payload| line.delivered.contains(payload)).count();
+        assert_eq!((arrived, line.delivered.len()), (4, 4), "{layer:?}");
+        line.assert_empty();
+    }
+}
+
+/// A piece on disk is read before its layer has any of it: for its CRC, or to be kept in memory.
+#[test]
+fn a_piece_that_is_read_as_its_link_is_removed_waits_for_the_next() {
+    const PLAN: &str = "contact 1 2 +5..+7 rate 50 Mbit/s\ncontact 2 1 +5..+7 rate 50 Mbit/s\n\
+        contact 1 2 +20..+40 rate 50 Mbit/s\ncontact 2 1 +20..+40 rate 50 Mbit/s";
+    for layer in LAYERS {
+        let mut line = Line::new(layer, 2, |_, config| {
+            let plan = contact_plan::parse(PLAN).expect("a plan").plan;
+            config.plan = Some(PlanIndex::new(plan).into());
+        });
+        line.register(1);
+        let payload = content(1, 18 * MIB);
+        line.send(payload.clone());
+        let cut = |(_, event): &(usize, Event)| matches!(event, Event::Fragmented { .. });
+        assert!(line.run_until(seconds(6), |line| line.events.iter().any(cut)), "{layer:?}");
+        line.remove_link(0, LinkId(0));
+        let failed = |(_, event): &(usize, Event)| matches!(event, Event::ForwardFailed { .. });
+        assert_eq!(line.events.iter().filter(|event| failed(event)).count(), 1, "{layer:?}");
+        line.run(seconds(3));
+        line.add_link(0, LinkId(0));
+        line.run(seconds(60));
+        assert!(line.delivered == [payload], "{layer:?}: {} delivered", line.delivered.len());
+        line.assert_empty();
+    }
+}

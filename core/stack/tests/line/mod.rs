@@ -282,6 +282,23 @@ impl Line {
         out.drain(..).for_each(|output| self.follow(node, output));
         self.out = out;
     }
+    /// A node loses its link of this number.
+    pub fn remove_link(&mut self, node: usize, link: LinkId) {
+        let now = self.now;
+        let mut out = Vec::new();
+        self.nodes[node].as_mut().expect("it runs").remove_link(now, link, &mut out);
+        out.into_iter().for_each(|output| self.follow(node, output));
+    }
+    /// A node gets its link of this number again.
+    pub fn add_link(&mut self, node: usize, link: LinkId) {
+        let (now, count) = (self.now, self.nodes.len());
+        let mut config = config(self.layer, node, count);
+        (self.tune)(node, &mut config);
+        let mut out = Vec::new();
+        let stack = self.nodes[node].as_mut().expect("it runs");
+        stack.add_link(now, link, &config.links[link.0 as usize], &mut out).expect("it was removed");
+        out.into_iter().for_each(|output| self.follow(node, output));
+    }
     fn peer(&self, node: usize, link: LinkId) -> usize {
         peers(node, self.nodes.len()).nth(link.0 as usize).expect("a configured link")
     }

@@ -1,0 +1,152 @@
+//! Pieces of bundles that cross as values, in simulations of messages.
+
+use farlink_base::{
+    BundleMeta, Bytes, BytesMut, Clock, CreationTimestamp, DataRate, DeleteReason, DtnTime, Duration, EndpointId,
+    Event, Facts, Hop, Instant, LinkId, Malformed, Payload, Priority, Refusal,
+};
+use farlink_bpa::app::{AppInput, RequestId, SendRequest};
+use farlink_bpa::{Draft, Record, Status};
+use farlink_bundle::Encoded;
+use farlink_routing::{PlanIndex, contact_plan};
+use farlink_stack::{
+    BpV7, Codec, Config, Input, LayerConfig, LayerKind, LinkConfig, Opening, Output, SpanConfig, Stack, StoreConfig,
+    StoreKind,
+};
+use std::ops::Range;
+
+/// BPv7 that cannot read the pieces it makes.
+struct Blind(BpV7);
+impl Codec for Blind {
+    fn version(&self) -> u8 {
+        self.0.version()
+    }
+    fn recognises(&self, first: u8) -> bool {
+        self.0.recognises(first)
+    }
+    fn begin(&self, prefix: &Payload) -> Result<Option<Opening>, Malformed> {
+        self.0.begin(prefix)
+    }
+    fn read(&self, rope: &Payload) -> Result<(BundleMeta, Hop), Malformed> {
+        match self.0.read(rope)? {
+            (bundle, _) if bundle.fragment().is_some() => {
+                Err(Malformed { offset: 0, reason: "this codec reads no fragments" })
+            }
+            read => Ok(read),
+        }
+    }
+    fn read_parts(&self, head: &Bytes, payload: Payload, tail: &Bytes) -> Result<(BundleMeta, Hop), Malformed> {
+        self.0.read_parts(head, payload, tail)
+    }
+    fn tail(&self, bundle: &BundleMeta) -> Bytes {
+        self.0.tail(bundle)
+    }
+    fn render(&self, b: &BundleMeta, p: Payload, h: &Hop, cut: Option<Range<u64>>, room: &mut BytesMut) -> Encoded {
+        self.0.render(b, p, h, cut, room)
+    }
+    fn size(&self, bundle: &BundleMeta, hop: &Hop, cut: Option<Range<u64>>) -> u64 {
+        self.0.size(bundle, hop, cut)
+    }
+    fn make(&self, draft: Draft, creation: CreationTimestamp, payload: Payload) -> Result<BundleMeta, Refusal> {
+        self.0.make(draft, creation, payload)
+    }
+    fn whole(&self, first: &BundleMeta, payload: Payload) -> BundleMeta {
+        self.0.whole(first, payload)
+    }
+    fn status_report(&self, about: &BundleMeta, status: Status, why: DeleteReason, at: Option<DtnTime>) -> Payload {
+        self.0.status_report(about, status, why, at)
+    }
+    fn hello(&self, content: &[u8]) -> Payload {
+        self.0.hello(content)
+    }
+    fn record(&self, payload: &[u8]) -> Record {
+        self.0.record(payload)
+    }
+}
+
+/// Two contacts: the first has room for half a megabyte.
+const PLAN: &str = "contact 1 2 +5..+9 rate 1 Mbit/s\ncontact 2 1 +5..+9 rate 1 Mbit/s\n\
+    contact 1 2 +20..+40 rate 1 Mbit/s\ncontact 2 1 +20..+40 rate 1 Mbit/s";
+
+/// A node, and what it says up to a time.
+struct Sender(Stack, Vec<Output>);
+impl Sender {
+    fn new(codec: impl Fn(BpV7) -> Box<dyn Codec>) -> Sender {
+        let mut config = Config::new(EndpointId::ipn(1, 0));
+        config.layers = vec![LayerConfig { name: "messages".into(), kind: LayerKind::Message }];
+        let span = SpanConfig::Message { wire_bytes_per_million: 1_000_000 };
+        let peer = EndpointId::ipn(2, 0);
+        let (rate, one_way_delay) = (Some(DataRate(1_000_000)), Duration::ZERO);
+        config.links = vec![LinkConfig { name: "link".into(), peer, layer: 0, rate, one_way_delay, span }];
+        config.store = StoreConfig { kind: StoreKind::Memory, ..config.store };
+        config.router = "static".into();
+        config.plan = Some(PlanIndex::new(contact_plan::parse(PLAN).expect("a plan").plan).into());
+        let v7 = BpV7 { profile: config.profile, crc: config.crc, accel: config.accel };
+        let mut sender = Sender(Stack::speaking(config, vec![codec(v7)]).expect("right"), Vec::new());
+        let utc = Some(DtnTime(800_000_000_000));
+        sender.tell(0, Input::Clock(Clock { at: Instant::ZERO, utc, error_ms: 0 }));
+        sender.tell(0, Input::MessageReady { link: LinkId(0), ready: true });
+        sender
+    }
+    fn tell(&mut self, seconds: u64, input: Input) {
+        self.0.handle(Instant(seconds * 1_000_000_000), input, &mut self.1);
+    }
+    fn send(&mut self, seconds: u64, len: u64) {
+        let bundle = SendRequest {
+            source: EndpointId::ipn(1, 1),
+            destination: EndpointId::ipn(2, 1),
+            report_to: EndpointId::Null,
+            facts: Facts::default(),
+            lifetime_ms: 3_600_000,
+            priority: Priority::Normal,
+            hop_limit: 0,
+            reliable: true,
+            payload: Payload::fill(1, len),
+        };
+        self.tell(seconds, Input::App(AppInput::Send { request: RequestId(0), bundle }));
+    }
+    fn run(&mut self, seconds: u64) {
+        let end = Instant(seconds * 1_000_000_000);
+        for _ in 0..10_000 {
+            let Some(at) = self.0.next_timeout().filter(|at| *at <= end) else { return };
+            self.0.handle(at, Input::Wake, &mut self.1);
+        }
+        panic!("it does not come to rest");
+    }
+    /// Payload bytes and sizes of what left.
+    fn left(&self) -> Vec<(u64, u64)> {
+        let left = |o: &Output| match o {
+            Output::Message { bundle, size, .. } if !bundle.is_administrative() => Some((bundle.payload.len(), *size)),
+            _ => None,
+        };
+        self.1.iter().filter_map(left).collect()
+    }
+    /// Pieces cut, and transmissions that failed.
+    fn tried(&self) -> (usize, usize) {
+        let count = |want: fn(&Event) -> bool| {
+            self.1.iter().filter(|o| matches!(o, Output::Event(event) if want(event))).count()
+        };
+        (count(|e| matches!(e, Event::Fragmented { .. })), count(|e| matches!(e, Event::ForwardFailed { .. })))
+    }
+}
+
+#[test]
+fn a_piece_leaves_as_a_bundle_of_its_own_size() {
+    let mut sender = Sender::new(|codec| Box::new(codec));
+    sender.send(1, 600_000);
+    sender.run(6);
+    let [(payload, size)] = sender.left()[..] else { panic!("{:?}", sender.left()) };
+    assert!(payload > 400_000 && payload < 500_000 && (payload..payload + 200).contains(&size), "{payload}, {size}");
+    assert_eq!(sender.tried(), (1, 0));
+}
+
+#[test]
+fn a_piece_that_cannot_be_read_back_does_not_leave_and_the_whole_not_in_its_place() {
+    let mut sender = Sender::new(|codec| Box::new(Blind(codec)));
+    sender.send(1, 600_000);
+    sender.run(6);
+    assert_eq!((sender.left(), sender.tried()), (vec![], (1, 1)));
+    assert_eq!(sender.0.status(Instant(6_000_000_000)).bundles, 1, "it is kept");
+    // The link is as ready as before, and the next contact has room for all of it.
+    sender.run(30);
+    assert!(matches!(sender.left()[..], [(600_000, size)] if size > 600_000), "{:?}", sender.left());
+}

@@ -176,7 +176,7 @@ impl Page<'_> {
         }
         let caption = match self.scheduled().next().is_some() {
             true => {
-                "Rate, one-way delay and loss of each link in both directions. Dashed links are up only in their contacts."
+                "Rate, one-way delay and loss of each link in both directions. Dashed links are up only for a time."
             }
             false => "Rate, one-way delay and loss of each link in both directions.",
         };
@@ -194,10 +194,10 @@ impl Page<'_> {
         open(
             out,
             "When could the links carry data?",
-            "Contacts of the plan. What is sent outside of them is lost; what is in flight when one ends still arrives.",
+            "Contacts of the plan, and the times in which links that come and go are there. Packets sent outside of them are lost; what is in flight when one ends still arrives.",
         );
         let always = scheduled < topology.links.len();
-        out.push_str("<div class=\"legend\"><span class=\"key timed\">contact</span>");
+        out.push_str("<div class=\"legend\"><span class=\"key timed\">for a time</span>");
         out.push_str(if always { "<span class=\"key always\">always up</span></div>" } else { "</div>" });
         figure(out, |width| timeline::draw(topology, self.span, width).0);
         let left_out = timeline::draw(topology, self.span, WIDE).1;

@@ -201,6 +201,9 @@ pub enum Input {
         /// Which.
         ticket: Ticket,
     },
+    /// Memory is scarce: what arrived and waits in the layer lets go of the buffers it came in
+    /// ([`Payload::own`]).
+    Unshare,
     /// End all sessions in good order, start none.
     Shutdown,
 }

@@ -85,6 +85,11 @@ pub fn fill_byte(seed: u64, position: u64) -> u8 {
     (x ^ (x >> 29)).to_le_bytes()[(position % 8) as usize]
 }
 
+/// Pieces shorter than this are joined by [`Payload::gather`].
+const SHORT: u64 = 4096;
+/// Bytes of one allocation of a rope that has memory of its own.
+const OWN_PIECE: u64 = 1 << 20;
+
 /// A rope. Split, join and slice cost one step per chunk; cloning shares the bytes.
 #[derive(Clone, Default, Debug)]
 pub struct Payload {
@@ -182,6 +187,33 @@ impl Payload {
             Chunks::Many(chunks) => chunks.into_iter().for_each(|c| self.push(c)),
         }
     }
+    /// Appends another rope. Short pieces in memory are joined by copying, so that many of them cost
+    /// little more than they hold, and do not pin the large buffers they came in.
+    pub fn gather(&mut self, other: Payload) {
+        if other.len() >= SHORT || other.resident_len() < other.len() {
+            return self.append(other);
+        }
+        let Some(last) = self.pop_short() else { return self.append(other.own()) };
+        let mut joined = BytesMut::with_capacity(last.len() + other.len as usize);
+        joined.extend_from_slice(&last);
+        for chunk in other.chunks() {
+            if let Chunk::Bytes(bytes) = chunk {
+                joined.extend_from_slice(bytes);
+            }
+        }
+        self.push_bytes(joined.freeze());
+    }
+    /// Takes the last piece off, if it is short and in memory.
+    fn pop_short(&mut self) -> Option<Bytes> {
+        let Some(Chunk::Bytes(last)) = self.chunks().last() else { return None };
+        let last = (last.len() < SHORT as usize).then(|| last.clone())?;
+        self.len -= last.len() as u64;
+        match &mut self.chunks {
+            Chunks::Many(chunks) => drop(chunks.pop()),
+            all => *all = Chunks::None,
+        }
+        Some(last)
+    }
     /// The sub-rope `start .. start + len`, cut short at the end of the rope.
     pub fn slice(&self, start: u64, len: u64) -> Payload {
         let mut out = Payload::new();
@@ -250,6 +282,38 @@ impl Payload {
                 Some(out.freeze())
             }
         }
+    }
+    /// The same bytes in memory of their own: what it shared with others (a read buffer of which it is
+    /// a small part) is let go. Stored and filled pieces stay as they are.
+    #[must_use]
+    pub fn own(&self) -> Payload {
+        let mut out = Payload::new();
+        let mut run = BytesMut::new();
+        let mut left = self.resident_len();
+        for chunk in self.chunks() {
+            match chunk {
+                Chunk::Bytes(bytes) => {
+                    let mut bytes = &bytes[..];
+                    while !bytes.is_empty() {
+                        if run.capacity() == 0 {
+                            run = BytesMut::with_capacity(left.min(OWN_PIECE) as usize);
+                        }
+                        let n = bytes.len().min(run.capacity() - run.len());
+                        run.extend_from_slice(&bytes[..n]);
+                        (bytes, left) = (&bytes[n..], left - n as u64);
+                        if run.len() == run.capacity() {
+                            out.push_bytes(core::mem::take(&mut run).freeze());
+                        }
+                    }
+                }
+                other => {
+                    out.push_bytes(core::mem::take(&mut run).freeze());
+                    out.push(other.clone());
+                }
+            }
+        }
+        out.push_bytes(run.freeze());
+        out
     }
     /// A cursor that reads small fields and takes sub-ropes.
     pub fn reader(&self) -> PayloadReader<'_> {
@@ -397,6 +461,39 @@ mod tests {
                 assert_eq!(&p.slice(start as u64, len as u64).to_bytes().unwrap()[..], want);
             }
         }
+    }
+
+    #[test]
+    fn a_rope_with_memory_of_its_own_has_the_same_bytes_and_shares_none() {
+        let buffer = Bytes::from(alloc::vec![7; 3 << 20]);
+        let mut p = Payload::from(buffer.slice(5..(2 << 20)));
+        p.push_bytes(buffer.slice(..3));
+        p.push(Chunk::Fill { seed: 3, offset: 0, len: 10 });
+        p.push(Chunk::Stored { extent: Extent { record: 1, offset: 10 }, len: 5 });
+        p.push_bytes(buffer.slice(7..9));
+        let own = p.own();
+        let lengths: Vec<u64> = own.chunks().iter().map(Chunk::len).collect();
+        assert_eq!(lengths, [1 << 20, (1 << 20) - 2, 10, 5, 2]);
+        drop(p);
+        assert!(buffer.is_unique(), "nobody else holds the buffer");
+        assert!(own.slice(0, (2 << 20) - 2).to_bytes().unwrap().iter().all(|byte| *byte == 7));
+        assert!(Payload::new().own().is_empty());
+    }
+
+    #[test]
+    fn short_pieces_are_gathered_and_long_ones_shared() {
+        let buffer = Bytes::from((0..=255).cycle().take(100_000).collect::<Vec<u8>>());
+        let mut p = Payload::new();
+        for at in 0..10_000 {
+            p.gather(buffer.slice(at..at + 1).into());
+        }
+        assert!(buffer.is_unique() && p.chunks().len() == 3, "{}", p.chunks().len());
+        p.gather(buffer.slice(10_000..60_000).into());
+        p.gather(Payload::fill(1, 10));
+        p.gather(buffer.slice(60_000..60_002).into());
+        assert_eq!(p.chunks().len(), 6);
+        assert!(p.slice(0, 60_000).to_bytes().unwrap() == buffer.slice(..60_000));
+        assert_eq!(p.len(), 60_012);
     }
 
     #[test]

@@ -88,6 +88,10 @@ impl Flags {
     pub const UNRECORDED: u8 = 16;
     /// It is queued because the control moves it to a neighbour.
     pub const MOVES: u8 = 32;
+    /// A neighbour nobody configured gave it.
+    pub const STRANGE: u8 = 64;
+    /// Its payload shares no memory with anything else.
+    pub const SETTLED: u8 = 128;
     /// Whether it is set.
     pub const fn has(self, flag: u8) -> bool {
         self.0 & flag != 0

@@ -38,6 +38,7 @@ use crate::remembered::Remembered;
 use crate::reports::Reports;
 use crate::sends::Sends;
 use crate::settings::Settings;
+use crate::shares::Shares;
 use crate::signals::Hellos;
 use crate::sweeps::Sweeps;
 use crate::waits::Waits;
@@ -105,6 +106,7 @@ pub struct Agent {
     pub(crate) rng: Rng,
     pub(crate) book: Book,
     pub(crate) memory: Memory,
+    pub(crate) shares: Shares,
     pub(crate) debts: Debts,
     pub(crate) promises: Promises,
     /// Bytes of the bundle that others make room for just now.
@@ -159,6 +161,7 @@ impl Agent {
             rng: Rng::stream(seed, 7),
             book: Book::new(seed),
             memory: Memory::default(),
+            shares: Shares::default(),
             debts: Debts::default(),
             promises: Promises::default(),
             newcomer: 0,
@@ -190,6 +193,10 @@ impl Agent {
     /// Knowledge no node can have, for policies registered for it; simulations only.
     pub fn set_oracle(&mut self, oracle: Box<dyn farlink_book::Oracle + Send>) {
         self.policies.set_oracle(oracle);
+    }
+    /// Payload bytes of held bundles that are in memory.
+    pub fn resident(&self) -> u64 {
+        self.memory.resident()
     }
     /// Whether it holds no bundle.
     pub fn is_empty(&self) -> bool {
@@ -238,6 +245,7 @@ impl Agent {
             Input::Recovered { bundle, index, meta, hop } => {
                 self.on_recovered(now, bundle, &index, meta, &hop, edge, out);
             }
+            Input::Pressure(pressure) => self.memory.press(&mut self.book, pressure),
             Input::App(input) if !self.open => {
                 if self.deferred.len() < DEFERRED_MAX {
                     self.deferred.push_back(input);
@@ -314,6 +322,7 @@ impl Agent {
             self.on_loose(now, taken, edge, out);
         } else if !self.sweeps.is_idle() {
             self.sweep_one(now, edge, out);
+        } else if self.memory.settle_one(&mut self.book) {
         } else if let Some(turn) = self.offers.turn(&mut self.book) {
             self.offer_turn(now, turn);
         } else {
@@ -323,7 +332,11 @@ impl Agent {
     }
 
     fn has_work(&self) -> bool {
-        !self.steps.is_empty() || self.queues.has_loose() || !self.sweeps.is_idle() || !self.offers.is_idle()
+        !self.steps.is_empty()
+            || self.queues.has_loose()
+            || !self.sweeps.is_idle()
+            || !self.offers.is_idle()
+            || self.memory.settles()
     }
 
     fn sweep_one<S: Sink<Output>>(&mut self, now: Instant, edge: &mut dyn Edge, out: &mut S) {

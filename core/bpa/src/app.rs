@@ -204,6 +204,8 @@ pub struct Status {
     pub bytes: u64,
     /// Most bytes kept.
     pub capacity: u64,
+    /// Bundles and bytes of neighbours nobody configured.
+    pub strangers: (u64, u64),
     /// Links.
     pub links: Vec<LinkStatus>,
     /// Registered endpoints.

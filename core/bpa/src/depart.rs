@@ -46,6 +46,7 @@ impl Agent {
         let has_record = self.settings.durable && !held.flags.has(Flags::VIRTUAL) && !held.flags.has(Flags::UNRECORDED);
         self.fragments.forget(held);
         self.memory.go(held);
+        self.shares.go(held);
         if let Some(oracle) = self.policies.oracle().filter(|_| !held.flags.has(Flags::VIRTUAL)) {
             oracle.gone(held.bundle.id);
         }

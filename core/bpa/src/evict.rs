@@ -5,6 +5,7 @@ use crate::agent::Agent;
 use crate::app::SendRequest;
 use crate::edge::Edge;
 use crate::io::Output;
+use crate::shares::is_privileged;
 use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 use farlink_base::{CreationTimestamp, DtnTime, Instant, PeerId, Refusal, Sink};
@@ -22,13 +23,14 @@ impl Agent {
         edge: &mut dyn Edge,
         out: &mut S,
     ) -> Result<(), Refusal> {
-        if self.book.len() as u64 >= self.settings.limits.bundles {
+        if self.book.len() as u64 >= self.settings.limits.bundles || self.memory.refuses(new) {
             return Err(Refusal::NoResources);
         }
-        let capacity = self.settings.capacity_bytes;
+        let capacity = self.capacity_for(new);
         if new.size() > capacity.min(self.settings.limits.bundle_bytes) {
             return Err(Refusal::TooLarge);
         }
+        self.shares.admit(new, &self.settings.limits)?;
         let own = self.policies.admit(self.seen(now), new)?;
         let missing = self.taken().saturating_add(new.size()).saturating_sub(capacity);
         if missing == 0 {
@@ -50,6 +52,11 @@ impl Agent {
         Ok(())
     }
 
+    /// What of the store bundles like this one may fill.
+    fn capacity_for(&self, new: &Held) -> u64 {
+        let reserved = if is_privileged(new) { 0 } else { self.settings.limits.reserved_bytes };
+        self.settings.capacity_bytes.saturating_sub(reserved)
+    }
     /// Bytes that a newcomer may have, where nothing else decides whether it may in; `None` where the
     /// congestion control or a disk has a say.
     pub fn room(&self) -> Option<u64> {

@@ -21,6 +21,19 @@ pub struct OfferToken {
     pub ticket: Ticket,
 }
 
+/// How scarce the memory of a node is.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Debug)]
+pub enum Pressure {
+    /// There is enough.
+    #[default]
+    None,
+    /// What bundles share with others (read buffers) is let go, what is on disk is not kept in memory,
+    /// and neighbours nobody configured are refused.
+    High,
+    /// Everybody is refused.
+    Full,
+}
+
 /// What an agent is told.
 #[derive(Debug)]
 pub enum Input {
@@ -65,6 +78,8 @@ pub enum Input {
         /// Why.
         error: Malformed,
     },
+    /// How scarce memory is from now on; said again while it stays scarce.
+    Pressure(Pressure),
     /// The medium under a link works or not.
     Carrier {
         /// Which.

@@ -1,10 +1,12 @@
 //! Payload bytes in memory, and letting go of those the store has: through the only holder's hand,
-//! tried again when the last transmission ends.
+//! tried again when the last transmission ends. Where memory is scarce, bundles that wait let go of the
+//! read buffers they came in, and newcomers are refused.
 
+use crate::io::Pressure;
 use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
 use farlink_base::Payload;
-use farlink_book::{Book, Flags, Handle, Held};
+use farlink_book::{Book, CursorId, Flags, Handle, Held};
 
 /// What is in memory.
 #[derive(Debug, Default)]
@@ -12,9 +14,52 @@ pub(crate) struct Memory {
     resident: u64,
     /// Bundles that are on disk but still shared: where their payload is there.
     on_disk: BTreeMap<Handle, Payload>,
+    pressure: Pressure,
+    /// A walk over all bundles under way: those still sharing their memory get some of their own.
+    settling: Option<CursorId>,
 }
 
 impl Memory {
+    /// How scarce memory is from now on.
+    pub fn press(&mut self, book: &mut Book, pressure: Pressure) {
+        self.pressure = pressure;
+        if pressure > Pressure::None && self.settling.is_none() {
+            self.settling = Some(book.open_cursor());
+        }
+    }
+    /// Whether memory is too scarce for this newcomer.
+    pub fn refuses(&self, new: &Held) -> bool {
+        match self.pressure {
+            Pressure::None => false,
+            Pressure::High => new.flags.has(Flags::STRANGE),
+            Pressure::Full => true,
+        }
+    }
+    /// Whether what is on disk should not stay in memory, of which it may take `most` bytes.
+    pub fn is_scarce(&self, most: u64) -> bool {
+        self.resident > most || self.pressure > Pressure::None
+    }
+    /// Whether a walk is under way.
+    pub fn settles(&self) -> bool {
+        self.settling.is_some()
+    }
+    /// Gives one more bundle memory of its own; false at the end of the walk.
+    pub fn settle_one(&mut self, book: &mut Book) -> bool {
+        let Some(cursor) = self.settling else { return false };
+        let Some(bundle) = book.advance(cursor) else {
+            book.close_cursor(cursor);
+            self.settling = None;
+            return false;
+        };
+        if let Some(held) = book.get_mut(bundle).filter(|held| !held.flags.has(Flags::SETTLED)) {
+            // One that is just leaving is settled by the next walk, if it is still here then.
+            if let Some(meta) = Arc::get_mut(&mut held.bundle) {
+                meta.payload = meta.payload.own();
+                held.flags.set(Flags::SETTLED, true);
+            }
+        }
+        true
+    }
     /// Payload bytes of held bundles in memory.
     pub fn resident(&self) -> u64 {
         self.resident
@@ -66,17 +111,18 @@ impl Memory {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use farlink_base::{Chunk, Extent, Instant, PeerId, Priority};
+    use alloc::vec::Vec;
+    use farlink_base::{BundleMeta, Bytes, Chunk, Extent, Instant, PeerId, Priority};
     use farlink_book::{New, Reason, Reasons};
 
-    #[test]
-    fn memory_is_let_go_when_the_last_other_user_is_done() {
-        let mut meta = crate::testing::meta(1, Priority::Normal, 0);
-        meta.payload = Payload::from(&b"0123456789"[..]);
-        let bundle = Arc::new(meta);
-        let mut book = Book::new(0);
-        let handle = book.keep(New {
-            bundle: bundle.clone(),
+    fn bundle(number: u64, payload: Payload) -> Arc<BundleMeta> {
+        let mut meta = crate::testing::meta(number, Priority::Normal, 0);
+        meta.payload = payload;
+        Arc::new(meta)
+    }
+    fn keep(book: &mut Book, bundle: Arc<BundleMeta>) -> Handle {
+        book.keep(New {
+            bundle,
             number: None,
             received: Instant::ZERO,
             expires: Instant::MAX,
@@ -85,7 +131,35 @@ mod tests {
             labels: [0; 2],
             reasons: Reasons::of(&[Reason::Route]),
             flags: Flags::default(),
-        });
+        })
+    }
+
+    #[test]
+    fn where_memory_is_scarce_bundles_let_go_of_the_buffers_they_came_in() {
+        let (mut book, mut memory) = (Book::new(0), Memory::default());
+        let buffers: Vec<Bytes> = (0..3u8).map(|n| Bytes::from(alloc::vec![n; 1000])).collect();
+        let handles: Vec<Handle> =
+            (1..).zip(&buffers).map(|(n, b)| keep(&mut book, bundle(n, b.slice(5..9).into()))).collect();
+        let leaving = book.get(handles[1]).unwrap().bundle.clone();
+        memory.press(&mut book, Pressure::High);
+        while memory.settle_one(&mut book) {}
+        let shared = || buffers.iter().map(|b| !b.is_unique()).collect::<Vec<_>>();
+        assert!(!memory.settles() && shared() == [false, true, false], "what leaves is in use");
+        drop(leaving);
+        memory.press(&mut book, Pressure::High);
+        while memory.settle_one(&mut book) {}
+        assert!(!memory.settles() && shared() == [false; 3]);
+        let payload = &book.get(handles[2]).unwrap().bundle.payload;
+        assert_eq!(payload.to_bytes().unwrap(), [2u8; 4][..]);
+        memory.press(&mut book, Pressure::None);
+        assert!(!memory.settles() && !memory.is_scarce(0));
+    }
+
+    #[test]
+    fn memory_is_let_go_when_the_last_other_user_is_done() {
+        let bundle = bundle(1, Payload::from(&b"0123456789"[..]));
+        let mut book = Book::new(0);
+        let handle = keep(&mut book, bundle.clone());
         let mut memory = Memory::default();
         memory.come(book.get(handle).unwrap());
         let mut on_disk = Payload::new();

@@ -51,7 +51,8 @@ impl Agent {
             Some(_) => None,
             None if self.was_delivered(&bundle) => Some(Refusal::Duplicate),
             None => {
-                let new = self.newcomer(now, bundle.clone(), from, hop);
+                let mut new = self.newcomer(now, bundle.clone(), from, hop);
+                new.flags.set(Flags::STRANGE, link.is_dynamic());
                 let judged = self.judge(&new).and_then(|()| self.make_room(now, &new, edge, out));
                 judged.err()
             }
@@ -95,7 +96,8 @@ impl Agent {
         if self.take_hello(now, from, &bundle, hop, edge, out) {
             return out.push(Output::Verdict { token, result: Ok(()) });
         }
-        let new = self.newcomer(now, bundle.clone(), from, hop);
+        let mut new = self.newcomer(now, bundle.clone(), from, hop);
+        new.flags.set(Flags::STRANGE, link.is_dynamic());
         let admitted = self.judge(&new).and_then(|()| self.make_room(now, &new, edge, out));
         if let Err(reason) = admitted {
             self.event_refused(Some(link), Some(&bundle), reason, out);
@@ -254,6 +256,7 @@ impl Agent {
         let handle = self.book.keep(new);
         if let Some(held) = self.book.get(handle) {
             self.memory.come(held);
+            self.shares.come(held, &self.settings.limits);
             if let Some(oracle) = self.policies.oracle().filter(|_| !held.flags.has(Flags::VIRTUAL)) {
                 oracle.kept(held.bundle.id);
             }
@@ -264,7 +267,7 @@ impl Agent {
 
     /// Takes an admitted bundle into the book and hands it to the store.
     fn take_in<S: Sink<Output>>(&mut self, now: Instant, new: Held, debt: Option<Debt>, out: &mut S) -> Handle {
-        let mut flags = Flags::default();
+        let mut flags = new.flags;
         flags.set(Flags::DURABLE, !self.settings.durable);
         let handle = self.keep(
             New {
@@ -381,7 +384,7 @@ impl Agent {
         self.pay(handle, owed.debts, Ok(()), out);
         let last = self.book.release(handle, Reason::Commit);
         debug_assert!(!last, "a bundle nobody needs has left by now");
-        if let Some(on_disk) = payload.filter(|_| self.memory.resident() > self.settings.limits.memory_bytes) {
+        if let Some(on_disk) = payload.filter(|_| self.memory.is_scarce(self.settings.limits.memory_bytes)) {
             self.memory.let_go(&mut self.book, handle, on_disk);
         }
         if for_delivery {

@@ -9,6 +9,13 @@ use farlink_base::{DataRate, Duration, EndpointId, LinkId};
 pub struct Limits {
     /// Largest bundle taken, bytes.
     pub bundle_bytes: u64,
+    /// Most bytes kept of neighbours nobody configured, all together; of the bundles kept they may be
+    /// half.
+    pub stranger_bytes: u64,
+    /// Most bytes kept of one source.
+    pub source_bytes: u64,
+    /// Bytes of the store that only expedited bundles and those made here may fill.
+    pub reserved_bytes: u64,
     /// Payload bytes kept in memory before stored bundles are left on disk.
     pub memory_bytes: u64,
     /// Bytes of bundles that are still arriving.
@@ -30,6 +37,9 @@ impl Default for Limits {
     fn default() -> Self {
         Limits {
             bundle_bytes: 4 << 30,
+            stranger_bytes: u64::MAX,
+            source_bytes: u64::MAX,
+            reserved_bytes: 0,
             memory_bytes: 1 << 30,
             arriving_bytes: 1 << 30,
             bundles: 10_000_000,

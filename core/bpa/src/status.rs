@@ -52,6 +52,7 @@ impl Agent {
             bundles: self.book.len() as u64,
             bytes: self.book.bytes(),
             capacity: self.settings.capacity_bytes,
+            strangers: self.shares.strange(),
             links: self.neighbours.links().map(|link| self.link_status(now, link)).collect(),
             registrations: self.deliveries.registered().cloned().collect(),
             contacts: self.plan().map_or(0, |plan| plan.plan().contacts.len() as u64),

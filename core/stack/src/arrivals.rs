@@ -194,7 +194,7 @@ impl Arrivals {
         if let (Some(_), Some(opened)) = (arrival.spill, &mut arrival.opened) {
             opened.watch.pass(&part);
         }
-        arrival.rest.append(part);
+        arrival.rest.gather(part);
         arrival.ended = last;
         let spills = self.bounds.spills(end);
         if !last || spills {
@@ -307,6 +307,16 @@ impl Arrivals {
         }
     }
 
+    /// Lets go of the read buffers that what is arriving came in: memory is scarce.
+    pub fn unshare(&mut self) {
+        for arrival in self.open.values_mut().flatten() {
+            arrival.rest = arrival.rest.own();
+        }
+    }
+    /// Bytes in memory.
+    pub fn memory(&self) -> u64 {
+        self.memory
+    }
     /// Whether a bundle that is here still waits for its verdict: its beginning may have been refused.
     pub fn awaits(&self, token: OfferToken) -> bool {
         self.undecided.contains_key(&token)

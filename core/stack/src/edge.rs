@@ -16,6 +16,9 @@ use farlink_base::{
 use farlink_bpa::{Draft, Edge, Input, OfferToken, Record, Status};
 use farlink_bundle::{CrcType, Encoded, Profile, v7};
 
+/// A payload this short does not keep the read buffer it came in, of which it is a small part.
+const SMALL: u64 = 4096;
+
 /// Watches the bytes of a bundle that is still arriving, in order, where they do not stay in memory:
 /// its check sums.
 pub trait Watch: Send {
@@ -261,7 +264,12 @@ impl Edges {
     /// What the agent is told of a whole bundle.
     pub fn arrived(&self, token: OfferToken, link: LinkId, rope: &Payload) -> Input {
         match self.read(rope) {
-            Ok((meta, hop)) => Input::Arrived { link, token, bundle: Arc::new(meta), hop: Box::new(hop) },
+            Ok((mut meta, hop)) => {
+                if meta.payload.len() <= SMALL {
+                    meta.payload = meta.payload.own();
+                }
+                Input::Arrived { link, token, bundle: Arc::new(meta), hop: Box::new(hop) }
+            }
             Err(error) => Input::Malformed { link, token, error },
         }
     }

@@ -6,6 +6,7 @@ use farlink_base::layer::{SendId, Ticket};
 use farlink_base::socket;
 use farlink_base::store::{DiskDone, DiskOp};
 use farlink_base::{BundleMeta, Clock, Event, Hop, LayerId, LinkId, Refusal};
+use farlink_bpa::Pressure;
 use farlink_bpa::app::{AdminInput, AppInput, AppOutput};
 
 /// Everything a driver can tell a stack.
@@ -17,6 +18,9 @@ pub enum Input {
     Clock(Clock),
     /// The sockets of a layer say something.
     Socket(LayerId, socket::Input),
+    /// How scarce the memory of this process is from now on; said again, once a second, while it stays
+    /// scarce.
+    Pressure(Pressure),
     /// A disk operation finished.
     DiskDone(DiskDone),
     /// The medium under a link works (carrier). Links start up.

@@ -22,7 +22,7 @@ use farlink_base::{
     Sink,
 };
 use farlink_bpa::app::{AppOutput, BundleStatus, SendRequest, Status};
-use farlink_bpa::{Agent, OfferToken, Reading};
+use farlink_bpa::{Agent, OfferToken, Pressure, Reading};
 use farlink_routing::PlanIndex;
 
 /// One step of work; what is rare and large is in a box, so that the many small steps are small.
@@ -237,6 +237,12 @@ impl Stack {
             Input::DiskDone(done) => return Some(Work::Store(store::Input::DiskDone(done))),
             Input::LinkUp { link } => A::Carrier { link, up: true },
             Input::LinkDown { link } => A::Carrier { link, up: false },
+            Input::Pressure(pressure) => {
+                if pressure > Pressure::None {
+                    self.unshare();
+                }
+                A::Pressure(pressure)
+            }
             Input::App(input) => A::App(input),
             Input::Admin(input) => A::Admin(input),
             Input::Message { link, ticket, bundle, hop } => {
@@ -250,6 +256,14 @@ impl Stack {
         Some(Work::Agent(agent))
     }
 
+    /// What arrives lets go of the buffers it came in.
+    fn unshare(&mut self) {
+        if let Some(arrivals) = self.arrivals.made() {
+            arrivals.unshare();
+        }
+        let all = (0..self.layers.len()).map(|index| Work::Layer(LayerId(index as u16), layer::Input::Unshare));
+        self.work.extend(all);
+    }
     /// What is due, in order.
     fn wake(&mut self, now: Instant) -> Option<Work> {
         let due = |at: Option<Instant>| at.is_some_and(|at| at <= now);
@@ -484,6 +498,10 @@ impl Stack {
     /// The first `limit` held bundles and why each is still here.
     pub fn bundles(&self, now: Instant, limit: usize) -> Vec<BundleStatus> {
         self.agent.bundles(now, limit)
+    }
+    /// Payload bytes in memory: of bundles held, and of bundles that are still arriving.
+    pub fn memory(&self) -> (u64, u64) {
+        (self.agent.resident(), self.arrivals.memory())
     }
     /// Static routes: pattern and next hop.
     pub fn routes(&self) -> &[(String, EndpointId)] {

@@ -87,6 +87,11 @@ impl Assembly {
         self.held -= out.len();
         contiguous(out)
     }
+    /// Lets go of the receive buffers that the bytes held came in.
+    pub(super) fn unshare(&mut self) {
+        self.run = self.run.own();
+        self.runs.values_mut().for_each(|run| *run = run.own());
+    }
     /// Drops all bytes held.
     pub(super) fn clear(&mut self) {
         self.run = Payload::new();

@@ -142,6 +142,13 @@ impl Import {
             self.green.as_ref().map_or(0, |g| g.assembly.held() + RUN_COST * g.assembly.received().runs().len() as u64);
         self.red.held() + self.offering.held() + RUN_COST * self.red.received().runs().len() as u64 + green
     }
+    /// Lets go of the receive buffers that what is held came in.
+    pub(super) fn unshare(&mut self) {
+        self.red.unshare();
+        if let Some(green) = &mut self.green {
+            green.assembly.unshare();
+        }
+    }
     /// Whether this data is the next of a red part, which lets what is held go.
     pub(super) fn is_next(&self, data: &Data) -> bool {
         data.is_red() && !self.held && data.offset <= self.red.received().prefix()

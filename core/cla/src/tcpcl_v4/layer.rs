@@ -495,6 +495,7 @@ impl ConvergenceLayer for TcpclV4 {
             Input::Refused { ticket, reason } => self.on_verdict(now, ticket, Err(refuse_code(reason)), out),
             Input::Hold { ticket } => self.on_hold(now, ticket, true, out),
             Input::Resume { ticket } => self.on_hold(now, ticket, false, out),
+            Input::Unshare => self.sessions.values_mut().for_each(|session| session.unshare()),
             Input::Shutdown => self.on_shutdown(now, out),
         }
     }

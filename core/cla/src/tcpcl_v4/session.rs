@@ -47,6 +47,9 @@ pub enum Step {
     Over(&'static str),
 }
 
+/// What is left unread of so few bytes does not keep the read buffer it came in.
+const LEFTOVER: u64 = 4096;
+
 /// One session.
 #[derive(Debug)]
 pub struct Session {
@@ -119,13 +122,21 @@ impl Session {
         if self.phase == Phase::Closing {
             return;
         }
-        self.inbox.append(data);
+        if self.inbox.is_empty() {
+            self.inbox = data;
+        } else {
+            self.inbox.gather(data);
+        }
         if self.inbox.chunks().len() > PIECES
             && self.inbox.resident_len() == self.inbox.len()
             && let Some(bytes) = self.inbox.to_bytes()
         {
             self.inbox = Payload::from(bytes);
         }
+    }
+    /// Lets go of the read buffers that what is not read yet came in.
+    pub fn unshare(&mut self) {
+        self.inbox = self.inbox.own();
     }
     /// Whether no new transfer may begin.
     pub fn is_ending(&self) -> bool {
@@ -157,6 +168,10 @@ impl Session {
         let (read, left) = (reader.position(), reader.remaining());
         if left > 0 && self.phase != Phase::Closing {
             self.inbox = if read == 0 { inbox } else { inbox.slice(read, u64::MAX) };
+            // The beginning of a message: it may wait for its end for long.
+            if left < LEFTOVER {
+                self.unshare();
+            }
         }
         step
     }

@@ -1,0 +1,86 @@
+//! What each kind of giver may fill of the store, so that nobody locks the others out: neighbours nobody
+//! configured together, each source, and what is kept free for expedited bundles and those made here.
+
+use crate::settings::Limits;
+use alloc::collections::BTreeMap;
+use farlink_base::{NodeId, PeerId, Priority, Refusal};
+use farlink_book::{Flags, Held};
+
+/// Who holds how much.
+#[derive(Debug, Default)]
+pub(crate) struct Shares {
+    /// Bundles and bytes of neighbours nobody configured.
+    strange: (u64, u64),
+    /// Bytes of each source, where sources are bounded.
+    sources: BTreeMap<NodeId, u64>,
+}
+
+/// Whether a share of their own is kept for bundles like this one.
+pub(crate) fn is_privileged(new: &Held) -> bool {
+    new.bundle.priority == Priority::Expedited || is_own(new)
+}
+fn is_own(held: &Held) -> bool {
+    held.from == PeerId::NONE && !is_strange(held)
+}
+fn is_strange(held: &Held) -> bool {
+    held.flags.has(Flags::STRANGE)
+}
+
+impl Shares {
+    /// Whether this newcomer finds room in its share.
+    ///
+    /// # Errors
+    /// The share has none now, or never has.
+    pub fn admit(&self, new: &Held, limits: &Limits) -> Result<(), Refusal> {
+        let size = new.size();
+        let (bundles, bytes) = self.strange;
+        if is_strange(new) {
+            if size > limits.stranger_bytes {
+                return Err(Refusal::TooLarge);
+            }
+            if bytes.saturating_add(size) > limits.stranger_bytes || bundles >= limits.bundles.div_ceil(2) {
+                return Err(Refusal::NoResources);
+            }
+        }
+        if limits.source_bytes < u64::MAX && !is_own(new) {
+            if size > limits.source_bytes {
+                return Err(Refusal::TooLarge);
+            }
+            if self.of(new.bundle.source.node()).saturating_add(size) > limits.source_bytes {
+                return Err(Refusal::NoResources);
+            }
+        }
+        Ok(())
+    }
+    /// A bundle is held from now on.
+    pub fn come(&mut self, held: &Held, limits: &Limits) {
+        if is_strange(held) {
+            self.strange.0 += 1;
+            self.strange.1 += held.size();
+        }
+        if limits.source_bytes < u64::MAX {
+            *self.sources.entry(held.bundle.source.node()).or_insert(0) += held.size();
+        }
+    }
+    /// A bundle leaves.
+    pub fn go(&mut self, held: &Held) {
+        if is_strange(held) {
+            self.strange.0 -= 1;
+            self.strange.1 = self.strange.1.saturating_sub(held.size());
+        }
+        let source = held.bundle.source.node();
+        if let Some(bytes) = self.sources.get_mut(&source) {
+            *bytes = bytes.saturating_sub(held.size());
+            if *bytes == 0 {
+                self.sources.remove(&source);
+            }
+        }
+    }
+    fn of(&self, source: NodeId) -> u64 {
+        self.sources.get(&source).copied().unwrap_or(0)
+    }
+    /// Bundles and bytes of neighbours nobody configured.
+    pub fn strange(&self) -> (u64, u64) {
+        self.strange
+    }
+}

@@ -1,0 +1,117 @@
+//! Nobody fills the store for all: shares of strangers, of sources, and room kept free.
+
+mod support;
+
+use farlink_base::{EndpointId, LinkId, Priority, Refusal};
+use farlink_bpa::{Input, Limits, Pressure, Settings};
+use support::{Bundle, Node, settings};
+
+const SIZE: u64 = 1000;
+
+fn node(limits: Limits) -> Node {
+    Node::with(Settings { limits, capacity_bytes: 10 * SIZE + 500, ..settings() }, None)
+}
+/// A bundle of about `SIZE` bytes for nobody here; its lifetime begins as it comes.
+fn bundle(source: u64, sequence: u64) -> Bundle {
+    let mut bundle = Bundle::new(EndpointId::ipn(source, 5), EndpointId::ipn(77, 1), sequence);
+    bundle.meta.created_ms = 0;
+    bundle.meta.payload = vec![1; (SIZE - bundle.meta.overhead()) as usize].into();
+    bundle
+}
+fn taken(node: &Node) -> usize {
+    node.verdicts().iter().filter(|(_, verdict)| verdict.is_ok()).count()
+}
+
+#[test]
+fn strangers_fill_their_share_and_neighbours_and_applications_the_rest() {
+    let mut node = node(Limits { stranger_bytes: 4 * SIZE, ..Default::default() });
+    for n in 0..6 {
+        // Each by another stranger, under another name; the last without an entry among neighbours.
+        let link = if n < 5 { node.comes(n as u32, EndpointId::ipn(10 + n, 0)) } else { LinkId::DYNAMIC | 99 };
+        node.receive_over(link, n, bundle(10 + n, n));
+    }
+    assert_eq!(taken(&node), 4);
+    assert_eq!(node.verdicts()[5].1, Err(Refusal::NoResources));
+    for n in 10..20 {
+        node.receive_over(0, n, bundle(2, n));
+    }
+    assert_eq!(taken(&node), 10, "all the room there is");
+    assert_eq!(node.held(), 10);
+}
+
+#[test]
+fn a_stranger_brings_as_much_again_once_its_bundles_have_left() {
+    let mut node = node(Limits { stranger_bytes: 2 * SIZE, ..Default::default() });
+    let link = node.comes(0, EndpointId::ipn(10, 0));
+    for round in 0..5u64 {
+        for n in 0..3 {
+            node.receive_over(link, 10 * round + n, bundle(10, 10 * round + n));
+        }
+        assert_eq!((taken(&node), node.held()), (2 * (round as usize + 1), 2), "round {round}");
+        node.wait_ms(u64::from(u32::MAX) * 10);
+        assert_eq!(node.held(), 0, "their lifetimes ended");
+    }
+    let mut large = bundle(10, 99);
+    large.meta.payload = vec![1; 2 * SIZE as usize].into();
+    node.receive_over(link, 99, large);
+    assert_eq!(node.verdicts().last().map(|v| v.1), Some(Err(Refusal::TooLarge)), "it never fits its share");
+}
+
+#[test]
+fn of_the_bundles_kept_strangers_may_have_half() {
+    let mut node = node(Limits { bundles: 6, ..Default::default() });
+    let link = node.comes(0, EndpointId::ipn(10, 0));
+    (0..6).for_each(|n| node.receive_over(link, n, bundle(10, n)));
+    assert_eq!(node.held(), 3);
+    (6..12).for_each(|n| node.receive_over(0, n, bundle(2, n)));
+    assert_eq!(node.held(), 6);
+}
+
+#[test]
+fn a_source_has_its_share_whoever_gives_it_and_applications_here_have_none_to_keep() {
+    let mut node = node(Limits { source_bytes: 3 * SIZE, ..Default::default() });
+    for n in 0..4 {
+        node.receive_over((n % 2) as u32, n, bundle(50, n));
+    }
+    node.receive_over(0, 4, bundle(51, 4));
+    assert_eq!(taken(&node), 4, "three of one, one of the other");
+    for _ in 0..4 {
+        node.send_bytes(EndpointId::ipn(77, 1), SIZE - 100);
+    }
+    assert_eq!(node.results(), [true; 4]);
+}
+
+#[test]
+fn the_last_of_the_room_is_for_expedited_bundles_and_those_made_here() {
+    let mut node = node(Limits { reserved_bytes: 4 * SIZE, ..Default::default() });
+    (0..8).for_each(|n| node.receive_over(0, n, bundle(2, n)));
+    assert_eq!(taken(&node), 6);
+    for n in 8..10 {
+        let mut urgent = bundle(2, n);
+        urgent.meta.priority = Priority::Expedited;
+        node.receive_over(0, n, urgent);
+    }
+    assert_eq!(taken(&node), 8);
+    node.send_bytes(EndpointId::ipn(77, 1), SIZE - 100);
+    assert_eq!(node.results(), [true]);
+}
+
+#[test]
+fn where_memory_is_scarce_strangers_are_refused_first_and_all_of_them_for_a_while() {
+    let mut node = node(Limits::default());
+    let link = node.comes(0, EndpointId::ipn(10, 0));
+    let offer = |node: &mut Node, link, n| {
+        node.receive_over(link, n, bundle(link.into(), n));
+        node.verdicts().last().unwrap().1
+    };
+    node.tell(Input::Pressure(Pressure::High));
+    assert_eq!(offer(&mut node, link, 1), Err(Refusal::NoResources));
+    assert_eq!(offer(&mut node, 0, 2), Ok(()));
+    node.tell(Input::Pressure(Pressure::Full));
+    assert_eq!(offer(&mut node, 0, 3), Err(Refusal::NoResources));
+    node.send_bytes(EndpointId::ipn(77, 1), 10);
+    assert_eq!(node.results(), [false]);
+    node.tell(Input::Pressure(Pressure::None));
+    assert_eq!(offer(&mut node, link, 4), Ok(()));
+    assert_eq!(node.held(), 2);
+}

@@ -21,12 +21,13 @@ mod run;
 mod send;
 
 use clap::{Parser, Subcommand};
+use farlink_os::allocator::Counting;
 use std::process::ExitCode;
 
 /// Buffers of bundles come and go by the thousand: the system's allocator gives their pages back to
-/// the kernel and takes them again.
+/// the kernel and takes them again. Counted, so that a node knows what it uses.
 #[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+static ALLOCATOR: Counting<mimalloc::MiMalloc> = Counting(mimalloc::MiMalloc);
 
 /// Delay- and disruption-tolerant networking: one engine as a real node, in a testbed and in a
 /// simulation.

@@ -2,6 +2,7 @@
 
 use crate::Failure;
 use farlink_apps::http;
+use farlink_base::DataVolume;
 use farlink_node::apps::load::LoadSettings;
 use farlink_node::config::NodeConfig;
 use serde_json::{Value, json};
@@ -341,10 +342,30 @@ fn print_status(status: &Value) {
     println!("node           {}", list(&status["node_ids"]));
     println!("version        {}", plain(&status["version"]));
     println!("bundles        {} ({} of {} B)", status["bundles"], status["bytes"], status["capacity_bytes"]);
+    let strangers = &status["strangers"];
+    println!("of strangers   {} ({} B)", strangers["bundles"], strangers["bytes"]);
+    print_memory(&status["memory"]);
     println!("contacts       {}", status["contacts"]);
     println!("registrations  {}", list(&status["registrations"]));
     println!("log level      {}", plain(&status["log_level"]));
     table(&status["links"], &["name", "peer", "state", "queued", "in_flight"]);
+}
+
+fn print_memory(memory: &Value) {
+    let bytes = |value: &Value| value.as_u64().map_or_else(|| "-".into(), |n| DataVolume(n).to_string());
+    let pressure = match plain(&memory["pressure"]).as_str() {
+        "high" => "; scarce: strangers are refused",
+        "full" => "; full: everybody is refused",
+        _ => "",
+    };
+    println!("memory         {} of {}{pressure}", bytes(&memory["in_use"]), bytes(&memory["budget"]));
+    for share in memory["shares"].as_array().into_iter().flatten() {
+        let (name, limit) = (plain(&share["name"]), bytes(&share["limit"]));
+        match share["used"].as_u64() {
+            Some(used) => println!("  {name:<26} {} of {limit}", DataVolume(used)),
+            None => println!("  {name:<26} at most {limit}"),
+        }
+    }
 }
 
 /// Prints objects as aligned columns.

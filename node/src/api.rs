@@ -1,6 +1,7 @@
 //! The control API: ask and change a running node over HTTP. Every change is one step of the thread
 //! that owns the stack, so it happens whole or not at all. `docs/reference/openapi.json` describes it.
 
+use crate::budget::Share;
 use crate::config::{NodeConfig, PATTERN_HINT};
 use crate::log::LogLevel;
 use crate::metrics::Metrics;
@@ -121,18 +122,31 @@ impl Api {
 }
 
 async fn status(State(api): State<Api>) -> Answer {
-    let status = api.snapshot().await?;
+    let (status, memory) = api.ask(|node| (node.stack.status(crate::clock::now()), memory(node))).await?;
     Ok(axum::Json(json!({
         "node_ids": texts(&status.node_ids),
         "version": env!("CARGO_PKG_VERSION"),
         "bundles": status.bundles,
         "bytes": status.bytes,
         "capacity_bytes": status.capacity,
+        "strangers": json!({ "bundles": status.strangers.0, "bytes": status.strangers.1 }),
+        "memory": memory,
         "links": status.links.iter().map(link).collect::<Vec<_>>(),
         "registrations": texts(&status.registrations),
         "contacts": status.contacts,
         "log_level": api.log.get(),
     })))
+}
+fn memory(node: &Node) -> Value {
+    let (budget, shares) = node.memory();
+    let share = |share: &Share| json!({ "name": share.name, "limit": share.limit, "used": share.used });
+    json!({
+        "budget": budget.total(),
+        "in_use": budget.in_use(),
+        "resident": farlink_os::memory::resident(),
+        "pressure": format!("{:?}", budget.level()).to_lowercase(),
+        "shares": shares.iter().map(share).collect::<Vec<_>>(),
+    })
 }
 fn texts(endpoints: &[EndpointId]) -> Vec<String> {
     endpoints.iter().map(ToString::to_string).collect()

@@ -6,6 +6,7 @@
 
 mod api;
 pub mod apps;
+pub mod budget;
 mod buffers;
 pub mod clock;
 pub mod config;

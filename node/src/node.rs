@@ -1,6 +1,7 @@
 //! The node: one thread that owns the stack and its sockets, and what other threads may ask of it.
 
 use crate::apps::Apps;
+use crate::budget::{Budget, Share};
 use crate::buffers::Buffers;
 use crate::clock::{self, WallClock};
 use crate::config::{NodeConfig, needs_restart};
@@ -82,6 +83,7 @@ pub struct Node {
     links: Resolver<Lookup>,
     addresses: Vec<(LayerId, SocketAddr)>,
     known: Links,
+    budget: Budget,
     stopping: Option<Instant>,
 }
 
@@ -140,6 +142,8 @@ impl Node {
     /// # Errors
     /// What cannot be opened, and why.
     pub fn new(mut config: NodeConfig, log: LogLevel) -> anyhow::Result<Node> {
+        let (budget, lowered) = Budget::apply(&mut config);
+        lowered.iter().for_each(|why| tracing::warn!("{why}\nhint: give [limits] memory more"));
         prepare(&mut config)?;
         let stack = Stack::new(config.stack.clone()).map_err(anyhow::Error::new)?;
         let poller = Poller::new().context("epoll")?;
@@ -173,6 +177,7 @@ impl Node {
             handle,
             addresses,
             known: Links::new(config_links),
+            budget,
             stopping: None,
             io: Io {
                 poller,
@@ -198,6 +203,12 @@ impl Node {
     /// Its counters.
     pub fn metrics(&self) -> Arc<Metrics> {
         self.io.metrics.clone()
+    }
+    /// Its memory: the budget, and what each share may take and takes.
+    pub fn memory(&self) -> (&Budget, Vec<Share>) {
+        let in_memory = self.config.stack.store.kind == StoreKind::Memory;
+        let capacity = in_memory.then_some(self.config.stack.store.capacity.bytes());
+        (&self.budget, self.budget.shares(self.stack.memory(), capacity, self.stack.held()))
     }
     /// Its live event stream.
     pub fn live(&self) -> tokio::sync::broadcast::Sender<Arc<str>> {
@@ -256,6 +267,7 @@ impl Node {
         while let Ok(job) = self.jobs.try_recv() {
             job(self);
         }
+        self.budget.look(now, &mut self.io.inputs);
         self.answers(now);
         let io = &mut self.io;
         io.streams.read(&mut io.buffers, &mut io.inputs);
@@ -384,8 +396,9 @@ impl Node {
     /// # Errors
     /// Every mistake of the file; nothing is changed then.
     pub fn reload(&mut self) -> Result<Vec<String>, String> {
-        let fresh = NodeConfig::load(&self.config.file)
+        let mut fresh = NodeConfig::load(&self.config.file)
             .map_err(|errors| errors.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))?;
+        let _ = Budget::apply(&mut fresh);
         let waiting = needs_restart(&self.config, &fresh);
         self.set_links(&fresh.stack.layers, fresh.stack.links.into_iter().zip(fresh.links).collect())?;
         self.set_routes(fresh.stack.routes);

@@ -31,6 +31,17 @@ impl Hierarchies {
         found
     }
 
+    /// The least memory that this process's groups may use, those above its own included.
+    pub fn memory_limit(&self) -> Option<u64> {
+        let least = |directory: &Path, file: &str| {
+            let up = directory.ancestors().map_while(|place| fs::read_to_string(place.join(file)).ok());
+            up.filter_map(|text| text.trim().parse::<u64>().ok()).min()
+        };
+        let unified = self.unified.as_ref().and_then(|(directory, _)| least(directory, "memory.max"));
+        let first = self.memory.as_ref().and_then(|directory| least(directory, "memory.limit_in_bytes"));
+        unified.into_iter().chain(first).min()
+    }
+
     fn parse(mounts: &str, own: &str) -> Self {
         let place = |controller: &str| {
             own.lines().find_map(|line| {

@@ -1,6 +1,6 @@
 //! Safe wrappers of the Linux system calls that Farlink needs and the standard library lacks:
-//! batched datagrams, readiness, namespaces, virtual interfaces, packet sockets, scheduling, memory
-//! and accounting.
+//! batched datagrams, readiness, namespaces, virtual interfaces, packet sockets, scheduling, memory,
+//! its count, and accounting.
 //! It holds no protocol and no policy, knows nothing of bundles, and is the only crate of the
 //! project with `unsafe` in it: every unsafe block says why it is sound.
 //! Read [`namespace`] and [`packet`] first: isolation and packets are what the testbed stands on.
@@ -8,6 +8,7 @@
 #![warn(clippy::undocumented_unsafe_blocks)]
 
 pub mod account;
+pub mod allocator;
 pub mod cgroup;
 pub mod disk;
 pub mod memory;

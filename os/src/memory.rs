@@ -1,5 +1,5 @@
-//! Memory that is there before it is needed: a page fault in the middle of a packet costs more
-//! than the packet.
+//! How much memory there is, and memory that is there before it is needed: a page fault in the middle
+//! of a packet costs more than the packet.
 
 use crate::{check, context};
 use std::io;
@@ -7,6 +7,22 @@ use std::ops::{Deref, DerefMut};
 
 /// `MADV_POPULATE_WRITE` of linux/mman.h, since Linux 5.14.
 const MADV_POPULATE_WRITE: libc::c_int = 23;
+
+/// Bytes of memory this process may use: the machine's, or what its control group is given.
+pub fn available() -> u64 {
+    let text = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
+    let total = text.lines().find_map(|line| line.strip_prefix("MemTotal:"));
+    let kib = total.and_then(|rest| rest.split_whitespace().next()?.parse::<u64>().ok());
+    let machine = kib.map_or(u64::MAX, |kib| kib.saturating_mul(1024));
+    crate::cgroup::Hierarchies::detect().memory_limit().map_or(machine, |limit| limit.min(machine))
+}
+
+/// Bytes of this process that are in memory now.
+pub fn resident() -> u64 {
+    let text = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
+    let pages = text.split_whitespace().nth(1).and_then(|n| n.parse::<u64>().ok()).unwrap_or(0);
+    pages.saturating_mul(rustix::param::page_size() as u64)
+}
 
 /// A region of zeroed memory of its own, not copied into children of this process.
 #[derive(Debug)]

@@ -499,6 +499,10 @@ impl Stack {
     pub fn bundles(&self, now: Instant, limit: usize) -> Vec<BundleStatus> {
         self.agent.bundles(now, limit)
     }
+    /// Bundles held.
+    pub fn held(&self) -> u64 {
+        self.agent.fill().0
+    }
     /// Payload bytes in memory: of bundles held, and of bundles that are still arriving.
     pub fn memory(&self) -> (u64, u64) {
         (self.agent.resident(), self.arrivals.memory())

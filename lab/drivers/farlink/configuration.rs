@@ -36,7 +36,11 @@ pub fn node_toml(node: &NodeContext<'_>) -> String {
             toml.text("dir", "store");
         }
     }
-    toml.text("capacity", &bytes(here.store_capacity.bytes()));
+    let capacity = bytes(here.store_capacity.bytes());
+    toml.text("capacity", &capacity);
+    // All of it is for everybody, as in a simulation.
+    toml.text("strangers", &capacity);
+    toml.text("reserved", "0 B");
     links(node, &mut toml);
 
     if !here.routes.is_empty() {

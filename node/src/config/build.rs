@@ -61,7 +61,7 @@ fn node<'a>(errors: &'a Errors<'a>, table: &'a DeTable<'a>, folder: &Path, file:
     let (router, router_params) = policy(&top, "router", &keys::ROUTER, routers);
     let controls = farlink_congestion::controls().iter().map(|control| (control.name, control.oracle));
     let (control, control_params) = policy(&top, "control", &keys::CONTROL, controls);
-    let seed = top.count("seed");
+    let (seed, store_capacity) = (top.count("seed"), store.capacity);
     let stack = Config {
         node_ids,
         layers,
@@ -74,7 +74,7 @@ fn node<'a>(errors: &'a Errors<'a>, table: &'a DeTable<'a>, folder: &Path, file:
         control_params,
         store,
         spill_from,
-        limits: limits(&top),
+        limits: limits(&top, store_capacity),
         crc: [CrcType::Crc32c, CrcType::Crc16, CrcType::None][top.choice("crc").unwrap_or(0)],
         profile: [Profile::Permissive, Profile::Strict][top.choice("profile").unwrap_or(0)],
         status_reports: top.flag("status_reports").unwrap_or_default(),
@@ -92,6 +92,7 @@ fn node<'a>(errors: &'a Errors<'a>, table: &'a DeTable<'a>, folder: &Path, file:
         links: link_settings,
         plan_file: plan.text("file").map(|path| folder.join(path)),
         epoch: plan.time("epoch"),
+        memory: memory(&top),
         seed_given: seed.is_some(),
         app: app(&top, folder),
         api: address(&top.table_or_empty("api", &keys::API), "listen"),
@@ -198,10 +199,29 @@ fn policy(
     (chosen, params)
 }
 
-fn limits(top: &Reader<'_>) -> Limits {
-    let mut limits = Limits::default();
+fn limits(top: &Reader<'_>, capacity: DataVolume) -> Limits {
+    let store = top.table_or_empty("store", &keys::STORE);
+    let part = |key: &str, without: u64| store.volume(key).map_or(without, DataVolume::bytes);
+    let mut limits = Limits {
+        stranger_bytes: part("strangers", capacity.bytes() / 2),
+        source_bytes: part("per_source", u64::MAX),
+        reserved_bytes: part("reserved", capacity.bytes() / 16),
+        ..Limits::default()
+    };
+    if limits.reserved_bytes > 0 && limits.reserved_bytes >= capacity.bytes() {
+        store.fail("reserved", "leaves nothing of the capacity to others", "reserve less than `capacity`");
+    }
     apply_settings(keys::LIMIT_PARAMS, &mut limits, &top.table_or_empty("limits", &keys::LIMITS).settings());
     limits
+}
+
+fn memory(top: &Reader<'_>) -> Option<DataVolume> {
+    let limits = top.table_or_empty("limits", &keys::LIMITS);
+    let memory: DataVolume = limits.custom("memory", |input| input.text()?.parse())?;
+    if memory.bytes() < crate::budget::LEAST {
+        limits.fail("memory", "is too little for a node", "give at least \"64 MiB\"");
+    }
+    Some(memory)
 }
 
 fn app(top: &Reader<'_>, folder: &Path) -> AppSettings {

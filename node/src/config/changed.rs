@@ -1,6 +1,7 @@
 //! What a running node cannot take from a file it reads again.
 
 use super::NodeConfig;
+use farlink_stack::Limits;
 use std::fmt::Debug;
 
 /// Keys whose values differ and that are obeyed at start only: all but links, plan, routes and log level.
@@ -32,7 +33,15 @@ pub fn needs_restart(running: &NodeConfig, fresh: &NodeConfig) -> Vec<String> {
     differ("store.spill_from", &old.spill_from, &new.spill_from);
     differ("router", &(&old.router, &old.router_params), &(&new.router, &new.router_params));
     differ("control", &(&old.control, &old.control_params), &(&new.control, &new.control_params));
-    differ("limits", &old.limits, &new.limits);
+    differ("limits.memory", &running.memory, &fresh.memory);
+    let shares = |config: &farlink_stack::Config| {
+        let (limits, capacity) = (config.limits, config.store.capacity.bytes());
+        let given = |bytes: u64, without: u64| (bytes != without).then_some(bytes);
+        (given(limits.stranger_bytes, capacity / 2), limits.source_bytes, given(limits.reserved_bytes, capacity / 16))
+    };
+    differ("store.strangers, per_source or reserved", &shares(old), &shares(new));
+    let bounds = |limits: Limits| Limits { stranger_bytes: 0, source_bytes: 0, reserved_bytes: 0, ..limits };
+    differ("limits", &bounds(old.limits), &bounds(new.limits));
     differ("crc", &old.crc, &new.crc);
     differ("profile", &old.profile, &new.profile);
     differ("status_reports", &old.status_reports, &new.status_reports);

@@ -59,6 +59,9 @@ pub const CRCS: &[&str] = &["crc32c", "crc16", "none"];
 /// Words of `profile`.
 pub const PROFILES: &[&str] = &["permissive", "strict"];
 
+/// The default of `capacity` in `[store]`, bytes.
+pub const CAPACITY: u64 = 10_000_000_000;
+
 /// `[store]`.
 pub const STORE: Section = Section {
     name: "store",
@@ -72,6 +75,19 @@ pub const STORE: Section = Section {
         ),
         key("dir", FOLDER, Absent, "Required for \"durable\"."),
         key("capacity", Kind::Volume, Is("10 GB"), "Most bytes it may keep; beyond it the control decides."),
+        key(
+            "strangers",
+            Kind::Volume,
+            Absent,
+            "What neighbours without a link may fill of it together; without it, half.",
+        ),
+        key("per_source", Kind::Volume, Absent, "What one source may fill of it; without it, all."),
+        key(
+            "reserved",
+            Kind::Volume,
+            Absent,
+            "What only expedited bundles and those made here may fill; without it, a sixteenth.",
+        ),
         key(
             "spill_from",
             Kind::Volume,
@@ -178,8 +194,17 @@ pub const CONTROL: Section = Section {
 };
 
 /// `[limits]`.
-pub static LIMITS: LazyLock<Section> =
-    LazyLock::new(|| Section { name: "limits", help: "Bounds.", keys: setting_keys(&settings(LIMIT_PARAMS)).leak() });
+pub static LIMITS: LazyLock<Section> = LazyLock::new(|| {
+    let keys = [&[MEMORY], &setting_keys(&settings(LIMIT_PARAMS))[..]].concat();
+    Section { name: "limits", help: "Bounds.", keys: keys.leak() }
+});
+const MEMORY: Key = key(
+    "memory",
+    other("volume", "\"2 GiB\""),
+    Absent,
+    "What the node may use of it; each bound here and of the layers is lowered to its share. Without it, half of \
+     what there is.",
+);
 
 macro_rules! limit {
     ($field:ident, $unit:ident, $help:literal) => {

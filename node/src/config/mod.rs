@@ -12,7 +12,7 @@ pub mod keys;
 mod links;
 
 use farlink_base::layer::Medium;
-use farlink_base::{ConfigError, DtnTime, Duration, EndpointId};
+use farlink_base::{ConfigError, DataVolume, DtnTime, Duration, EndpointId};
 use farlink_stack::{LayerConfig, LinkConfig};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -20,6 +20,7 @@ use std::path::{Path, PathBuf};
 pub use build::PATTERN_HINT;
 pub use changed::needs_restart;
 pub use docs::example;
+pub use keys::CAPACITY;
 
 /// What a node is told: the stack's configuration and the driver's own settings.
 #[derive(Clone, Debug)]
@@ -40,6 +41,8 @@ pub struct NodeConfig {
     pub plan_file: Option<PathBuf>,
     /// Epoch of the plan, where the plan has none.
     pub epoch: Option<DtnTime>,
+    /// Memory budget; without it, half of what there is.
+    pub memory: Option<DataVolume>,
     /// Whether the seed was given.
     pub seed_given: bool,
     /// Application interface.

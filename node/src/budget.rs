@@ -1,0 +1,229 @@
+//! One memory budget: every table and buffer has its share of it, and where what is allocated nears it,
+//! bundles let go of what they share, strangers are refused, then everybody.
+
+use crate::config::{CAPACITY, NodeConfig};
+use farlink_base::{DataVolume, Duration, Instant, exact_volume};
+use farlink_os::{allocator, memory};
+use farlink_stack::{Input, LayerKind, Limits, Pressure, StoreKind};
+use std::collections::VecDeque;
+
+/// The least a node is given.
+pub const LEAST: u64 = 64 << 20;
+/// What one bundle takes beside its payload: in the book, in the store's index, its head.
+const BUNDLE_BYTES: u64 = 768;
+/// What one remembered identity takes.
+const REMEMBERED_BYTES: u64 = 64;
+/// What one neighbour that came by itself takes, its session included.
+const STRANGER_BYTES: u64 = 16 << 10;
+/// What one fragment waiting to be joined takes beside the bundle it is.
+const FRAGMENT_BYTES: u64 = 256;
+/// What one registration takes.
+const REGISTRATION_BYTES: u64 = 1024;
+/// How often scarce memory is said again.
+const AGAIN: Duration = Duration::from_secs(1);
+
+/// A part of the budget.
+#[derive(Clone, Copy, Debug)]
+pub struct Share {
+    /// What for.
+    pub name: &'static str,
+    /// Most bytes.
+    pub limit: u64,
+    /// Bytes now, where they are counted apart.
+    pub used: Option<u64>,
+}
+
+/// The memory of a node.
+#[derive(Debug)]
+pub struct Budget {
+    total: u64,
+    limits: Limits,
+    layers: u64,
+    level: Pressure,
+    said: Instant,
+}
+
+/// A bound that was lowered to its share of the budget.
+fn lower(key: &str, bound: &mut u64, share: u64, each: u64, default: u64, said: &mut Vec<String>) {
+    let most = (share / each).max(1);
+    if *bound > most {
+        if *bound != default {
+            said.push(format!("{key} is {most}, its share of the memory budget, not {bound}"));
+        }
+        *bound = most;
+    }
+}
+
+impl Budget {
+    /// Gives every table and buffer of the configuration its share, and says what that lowers of what the
+    /// file gives: a bound is the smaller of its key and its share.
+    pub fn apply(config: &mut NodeConfig) -> (Budget, Vec<String>) {
+        let total = config.memory.map_or_else(|| (memory::available() / 2).max(LEAST), DataVolume::bytes);
+        let mut said = Vec::new();
+        let default = Limits::default();
+        let in_memory = config.stack.store.kind == StoreKind::Memory;
+        let limits = &mut config.stack.limits;
+        let mut bytes = |key: &str, bound: &mut u64, share: u64, default: u64| {
+            if *bound > share {
+                if *bound != default {
+                    let (share, given) = (exact_volume(share), exact_volume(*bound));
+                    said.push(format!("{key} is {share}, its share of the memory budget, not {given}"));
+                }
+                *bound = share;
+            }
+        };
+        bytes("limits.memory_bytes", &mut limits.memory_bytes, total / 8, default.memory_bytes);
+        bytes("limits.arriving_bytes", &mut limits.arriving_bytes, total / 8, default.arriving_bytes);
+        if in_memory {
+            let capacity = &mut config.stack.store.capacity.0;
+            bytes("store.capacity", capacity, total / 8 * 3, CAPACITY);
+            limits.stranger_bytes = limits.stranger_bytes.min(*capacity / 2);
+            limits.reserved_bytes = limits.reserved_bytes.min(*capacity / 16);
+        }
+        let ltp = config.stack.layers.iter().filter(|layer| matches!(layer.kind, LayerKind::Ltp(_))).count() as u64;
+        for layer in &mut config.stack.layers {
+            if let LayerKind::Ltp(settings) = &mut layer.kind {
+                let key = format!("layer.{}.memory", layer.name);
+                let default = farlink_cla::ltp::Config::default().memory_bytes;
+                bytes(&key, &mut settings.memory_bytes, total / 8 / ltp, default);
+            }
+        }
+        lower("limits.bundles", &mut limits.bundles, total / 4, BUNDLE_BYTES, default.bundles, &mut said);
+        let mut count = |key: &str, bound: &mut usize, share: u64, each: u64, default: usize| {
+            let mut wide = *bound as u64;
+            lower(key, &mut wide, share, each, default as u64, &mut said);
+            *bound = wide as usize;
+        };
+        count("limits.remembered", &mut limits.remembered, total / 64, REMEMBERED_BYTES, default.remembered);
+        count("limits.fragments", &mut limits.fragments, total / 64, FRAGMENT_BYTES, default.fragments);
+        count("limits.dynamic_links", &mut limits.dynamic_links, total / 16, STRANGER_BYTES, default.dynamic_links);
+        count("limits.registrations", &mut limits.registrations, total / 64, REGISTRATION_BYTES, default.registrations);
+        let limits = *limits;
+        (
+            Budget {
+                total,
+                limits,
+                layers: if ltp > 0 { total / 8 } else { 0 },
+                level: Pressure::None,
+                said: Instant::ZERO,
+            },
+            said,
+        )
+    }
+    /// Looks at what is allocated; says so where it became scarce, or enough again.
+    pub fn look(&mut self, now: Instant, inputs: &mut VecDeque<Input>) {
+        let Some(in_use) = allocator::in_use() else { return };
+        let level = self.level_at(in_use);
+        if level == self.level && (level == Pressure::None || now < self.said + AGAIN) {
+            return;
+        }
+        if level != self.level {
+            let (in_use, total) = (DataVolume(in_use), DataVolume(self.total));
+            match level {
+                Pressure::None => tracing::info!("memory is no longer scarce"),
+                Pressure::High => tracing::warn!("memory is scarce: {in_use} of {total}; strangers are refused"),
+                Pressure::Full => tracing::warn!("memory is full: {in_use} of {total}; everybody is refused"),
+            }
+        }
+        (self.level, self.said) = (level, now);
+        inputs.push_back(Input::Pressure(level));
+    }
+    /// Scarce from nine sixteenths of the budget on, full from eleven; a sixteenth less ends either. The rest is
+    /// for what the allocator, the kernel and the turn under way need.
+    fn level_at(&self, in_use: u64) -> Pressure {
+        let from = |level: Pressure, sixteenths: u64| {
+            let sixteenths = sixteenths - u64::from(self.level >= level);
+            in_use >= self.total / 16 * sixteenths
+        };
+        if from(Pressure::Full, 11) {
+            Pressure::Full
+        } else if from(Pressure::High, 9) {
+            Pressure::High
+        } else {
+            Pressure::None
+        }
+    }
+    /// How scarce memory is.
+    pub fn level(&self) -> Pressure {
+        self.level
+    }
+    /// Bytes of the whole.
+    pub fn total(&self) -> u64 {
+        self.total
+    }
+    /// Bytes allocated now, in a process that counts them.
+    pub fn in_use(&self) -> Option<u64> {
+        allocator::in_use()
+    }
+    /// What each share may take, and takes: payloads of held bundles and of arriving ones, and how many
+    /// bundles are held.
+    pub fn shares(&self, (held, arriving): (u64, u64), capacity: Option<u64>, bundles: u64) -> Vec<Share> {
+        let limits = &self.limits;
+        let share = |name, limit, used| Share { name, limit, used };
+        vec![
+            share("payloads", capacity.unwrap_or(limits.memory_bytes), Some(held)),
+            share("arriving bundles", limits.arriving_bytes, Some(arriving)),
+            share("arriving LTP blocks", self.layers, None),
+            share("table of bundles", limits.bundles * BUNDLE_BYTES, Some(bundles * BUNDLE_BYTES)),
+            share("remembered identities", limits.remembered as u64 * REMEMBERED_BYTES, None),
+            share("fragments", limits.fragments as u64 * FRAGMENT_BYTES, None),
+            share("neighbours not configured", limits.dynamic_links as u64 * STRANGER_BYTES, None),
+            share("registrations", limits.registrations as u64 * REGISTRATION_BYTES, None),
+        ]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::path::Path;
+
+    fn config(text: &str) -> NodeConfig {
+        NodeConfig::parse(&format!("node_ids = \"ipn:1.0\"\n{text}"), Path::new("node.toml")).unwrap()
+    }
+
+    #[test]
+    fn all_shares_together_are_less_than_the_budget_whatever_it_is() {
+        for memory in ["64 MiB", "256 MiB", "1 GiB", "100 GiB"] {
+            for (store, file) in
+                [("memory", "[store]\nkind = \"memory\"\ncapacity = \"1 TB\"\n"), ("disk", "[store]\ndir = \"s\"\n")]
+            {
+                let two = "[layer.a]\nkind = \"ltp\"\n[layer.b]\nkind = \"ltp\"\n";
+                let mut config = config(&format!("{file}[limits]\nmemory = \"{memory}\"\n{two}"));
+                let (budget, _) = Budget::apply(&mut config);
+                let capacity = (store == "memory").then_some(config.stack.store.capacity.bytes());
+                let shares = budget.shares((0, 0), capacity, 0);
+                let sum: u64 = shares.iter().map(|share| share.limit).sum();
+                // What applications, sessions and the control API have is bounded by them.
+                let most = if store == "memory" { 16 } else { 12 };
+                assert!(sum * 16 <= budget.total() * most, "{memory} {store}: {shares:?}");
+                let LayerKind::Ltp(ltp) = &config.stack.layers[1].kind else { panic!("not LTP") };
+                assert!(ltp.memory_bytes <= budget.total() / 16);
+            }
+        }
+    }
+
+    #[test]
+    fn what_the_file_gives_is_lowered_to_its_share_and_said() {
+        let mut lowered = config("[limits]\nmemory = \"256 MiB\"\nbundles = 5000000\narriving_bytes = \"64 MiB\"\n");
+        let (_, said) = Budget::apply(&mut lowered);
+        assert_eq!(said.len(), 2, "{said:?}");
+        assert!(said[0].contains("limits.arriving_bytes is 32 MiB") && said[0].contains("not 64 MiB"), "{}", said[0]);
+        assert!(said[1].contains("limits.bundles is 87381"), "{}", said[1]);
+        assert_eq!(lowered.stack.limits.bundles, 87381);
+        let mut small = config("[limits]\nmemory = \"256 MiB\"\nbundles = 500\n");
+        assert!(Budget::apply(&mut small).1.is_empty() && small.stack.limits.bundles == 500, "a default is no news");
+    }
+
+    #[test]
+    fn scarcity_has_a_way_in_and_a_way_out() {
+        let (mut budget, _) = Budget::apply(&mut config("[limits]\nmemory = \"160 MiB\"\n"));
+        let mut see = |mib: u64| {
+            budget.level = budget.level_at(mib << 20);
+            budget.level
+        };
+        use Pressure::{Full, High, None};
+        let seen: Vec<_> = [80, 90, 85, 79, 85, 110, 105, 99, 79].into_iter().map(&mut see).collect();
+        assert_eq!(seen, [None, High, High, None, None, Full, Full, High, None]);
+    }
+}

@@ -1,0 +1,101 @@
+//! Counting what a process has allocated: the truth a memory budget is held against.
+
+use std::alloc::{GlobalAlloc, Layout};
+use std::cell::Cell;
+use std::sync::atomic::{AtomicIsize, Ordering::Relaxed};
+
+/// Bytes a thread allocates or frees before it tells the others.
+const UNTOLD: usize = 64 << 10;
+
+static IN_USE: AtomicIsize = AtomicIsize::new(0);
+thread_local! {
+    static OWN: Cell<isize> = const { Cell::new(0) };
+}
+
+/// Bytes allocated and not freed, to within 64 KiB a thread; `None` in a process whose allocator is not
+/// [`Counting`].
+pub fn in_use() -> Option<u64> {
+    let bytes = IN_USE.load(Relaxed);
+    (bytes != 0).then_some(bytes.max(0) as u64)
+}
+
+fn count(bytes: isize) {
+    // A thread that is ending has no count of its own any more.
+    let told = OWN.try_with(|own| {
+        let sum = own.get() + bytes;
+        let tell = sum.unsigned_abs() >= UNTOLD;
+        own.set(if tell { 0 } else { sum });
+        if tell { sum } else { 0 }
+    });
+    match told {
+        Ok(0) => {}
+        Ok(sum) => drop(IN_USE.fetch_add(sum, Relaxed)),
+        Err(_) => drop(IN_USE.fetch_add(bytes, Relaxed)),
+    }
+}
+
+/// An allocator that counts, around the one that does the work.
+#[derive(Debug)]
+pub struct Counting<A>(pub A);
+
+// SAFETY: every call is passed on as it came to an allocator that keeps the contract; counting neither
+// allocates (the thread's cell is const-initialised and has no destructor) nor touches the memory.
+unsafe impl<A: GlobalAlloc> GlobalAlloc for Counting<A> {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        // SAFETY: the caller keeps the contract of `alloc`.
+        let pointer = unsafe { self.0.alloc(layout) };
+        if !pointer.is_null() {
+            count(layout.size() as isize);
+        }
+        pointer
+    }
+    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
+        // SAFETY: the caller keeps the contract of `alloc_zeroed`.
+        let pointer = unsafe { self.0.alloc_zeroed(layout) };
+        if !pointer.is_null() {
+            count(layout.size() as isize);
+        }
+        pointer
+    }
+    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        // SAFETY: the caller keeps the contract of `dealloc`.
+        unsafe { self.0.dealloc(pointer, layout) };
+        count(-(layout.size() as isize));
+    }
+    unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        // SAFETY: the caller keeps the contract of `realloc`.
+        let moved = unsafe { self.0.realloc(pointer, layout, size) };
+        if !moved.is_null() {
+            count(size as isize - layout.size() as isize);
+        }
+        moved
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::alloc::System;
+
+    #[test]
+    fn what_is_allocated_is_counted_until_it_is_freed_by_whichever_thread() {
+        assert_eq!(in_use(), None, "this process counts nothing yet");
+        let allocator = Counting(System);
+        let layout = |bytes| Layout::from_size_align(bytes, 8).unwrap();
+        // SAFETY: each pointer is freed once, with the layout it has.
+        unsafe {
+            let one = allocator.alloc(layout(10 << 20));
+            let two = allocator.alloc_zeroed(layout(1 << 20));
+            let one = allocator.realloc(one, layout(10 << 20), 20 << 20);
+            assert_eq!(in_use(), Some(21 << 20));
+            let (one, two) = (one as usize, two as usize);
+            std::thread::spawn(move || {
+                Counting(System).dealloc(one as *mut u8, layout(20 << 20));
+                Counting(System).dealloc(two as *mut u8, layout(1 << 20));
+            })
+            .join()
+            .unwrap();
+        }
+        assert_eq!(in_use(), None);
+    }
+}

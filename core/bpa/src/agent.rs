@@ -102,11 +102,11 @@ pub struct Agent {
     pub(crate) now: Instant,
     pub(crate) open: bool,
     pub(crate) terminating: bool,
-    pub(crate) deferred: VecDeque<AppInput>,
+    pub(crate) deferred: Vec<AppInput>,
     pub(crate) rng: Rng,
     pub(crate) book: Book,
     pub(crate) memory: Memory,
-    pub(crate) shares: Shares,
+    pub(crate) shares: Lazy<Shares>,
     pub(crate) debts: Debts,
     pub(crate) promises: Promises,
     /// Bytes of the bundle that others make room for just now.
@@ -157,11 +157,11 @@ impl Agent {
             now: Instant::ZERO,
             open: false,
             terminating: false,
-            deferred: VecDeque::new(),
+            deferred: Vec::new(),
             rng: Rng::stream(seed, 7),
             book: Book::new(seed),
             memory: Memory::default(),
-            shares: Shares::default(),
+            shares: Lazy::default(),
             debts: Debts::default(),
             promises: Promises::default(),
             newcomer: 0,
@@ -248,7 +248,7 @@ impl Agent {
             Input::Pressure(pressure) => self.memory.press(&mut self.book, pressure),
             Input::App(input) if !self.open => {
                 if self.deferred.len() < DEFERRED_MAX {
-                    self.deferred.push_back(input);
+                    self.deferred.push(input);
                 }
             }
             Input::App(input) => self.on_app(now, input, edge, out),

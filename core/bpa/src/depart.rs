@@ -4,6 +4,7 @@
 use crate::agent::{Agent, Step};
 use crate::edge::{Edge, Status};
 use crate::io::Output;
+use crate::shares;
 use farlink_base::store::{self, Remembered};
 use farlink_base::{DeleteReason, Event, Instant, Sink};
 use farlink_book::{Flags, Handle, News, Reason, Why};
@@ -46,7 +47,9 @@ impl Agent {
         let has_record = self.settings.durable && !held.flags.has(Flags::VIRTUAL) && !held.flags.has(Flags::UNRECORDED);
         self.fragments.forget(held);
         self.memory.go(held);
-        self.shares.go(held);
+        if shares::counts(held, &self.settings.limits) {
+            self.shares.go(held);
+        }
         if let Some(oracle) = self.policies.oracle().filter(|_| !held.flags.has(Flags::VIRTUAL)) {
             oracle.gone(held.bundle.id);
         }

@@ -5,31 +5,49 @@
 use crate::io::Pressure;
 use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
-use farlink_base::Payload;
+use farlink_base::{Empty, Lazy, Payload};
 use farlink_book::{Book, CursorId, Flags, Handle, Held};
 
 /// What is in memory.
 #[derive(Debug, Default)]
 pub(crate) struct Memory {
     resident: u64,
+    scarce: Lazy<Scarce>,
+}
+
+/// What is known only where memory was scarce once.
+#[derive(Debug)]
+struct Scarce {
     /// Bundles that are on disk but still shared: where their payload is there.
     on_disk: BTreeMap<Handle, Payload>,
     pressure: Pressure,
     /// A walk over all bundles under way: those still sharing their memory get some of their own.
     settling: Option<CursorId>,
 }
+impl Scarce {
+    const fn new() -> Self {
+        Scarce { on_disk: BTreeMap::new(), pressure: Pressure::None, settling: None }
+    }
+}
+impl Empty for Scarce {
+    type From = ();
+    const EMPTY: &'static Self = &Scarce::new();
+    fn make((): ()) -> Self {
+        Scarce::new()
+    }
+}
 
 impl Memory {
     /// How scarce memory is from now on.
     pub fn press(&mut self, book: &mut Book, pressure: Pressure) {
-        self.pressure = pressure;
-        if pressure > Pressure::None && self.settling.is_none() {
-            self.settling = Some(book.open_cursor());
+        self.scarce.pressure = pressure;
+        if pressure > Pressure::None && self.scarce.settling.is_none() {
+            self.scarce.settling = Some(book.open_cursor());
         }
     }
     /// Whether memory is too scarce for this newcomer.
     pub fn refuses(&self, new: &Held) -> bool {
-        match self.pressure {
+        match self.scarce.pressure {
             Pressure::None => false,
             Pressure::High => new.flags.has(Flags::STRANGE),
             Pressure::Full => true,
@@ -37,18 +55,18 @@ impl Memory {
     }
     /// Whether what is on disk should not stay in memory, of which it may take `most` bytes.
     pub fn is_scarce(&self, most: u64) -> bool {
-        self.resident > most || self.pressure > Pressure::None
+        self.resident > most || self.scarce.pressure > Pressure::None
     }
     /// Whether a walk is under way.
     pub fn settles(&self) -> bool {
-        self.settling.is_some()
+        self.scarce.settling.is_some()
     }
     /// Gives one more bundle memory of its own; false at the end of the walk.
     pub fn settle_one(&mut self, book: &mut Book) -> bool {
-        let Some(cursor) = self.settling else { return false };
+        let Some(cursor) = self.scarce.settling else { return false };
         let Some(bundle) = book.advance(cursor) else {
             book.close_cursor(cursor);
-            self.settling = None;
+            self.scarce.settling = None;
             return false;
         };
         if let Some(held) = book.get_mut(bundle).filter(|held| !held.flags.has(Flags::SETTLED)) {
@@ -67,7 +85,7 @@ impl Memory {
     /// Payloads to be let go later.
     #[cfg(feature = "audit")]
     pub fn on_disk(&self) -> usize {
-        self.on_disk.len()
+        self.scarce.on_disk.len()
     }
     /// A bundle is held from now on.
     pub fn come(&mut self, held: &Held) {
@@ -80,7 +98,9 @@ impl Memory {
         if !held.flags.has(Flags::VIRTUAL) {
             self.resident = self.resident.saturating_sub(held.bundle.payload.resident_len());
         }
-        self.on_disk.remove(&held.handle());
+        if let Some(scarce) = self.scarce.made() {
+            scarce.on_disk.remove(&held.handle());
+        }
     }
     /// The payload is on disk: its memory is let go as soon as nobody else uses it.
     pub fn let_go(&mut self, book: &mut Book, bundle: Handle, on_disk: Payload) {
@@ -96,13 +116,13 @@ impl Memory {
             }
             None => {
                 held.flags.set(Flags::ASIDE, true);
-                self.on_disk.insert(bundle, on_disk);
+                self.scarce.on_disk.insert(bundle, on_disk);
             }
         }
     }
     /// A transmission ended: perhaps it was the last that used the memory.
     pub fn try_again(&mut self, book: &mut Book, bundle: Handle) {
-        if let Some(on_disk) = self.on_disk.remove(&bundle) {
+        if let Some(on_disk) = self.scarce.made().and_then(|scarce| scarce.on_disk.remove(&bundle)) {
             self.let_go(book, bundle, on_disk);
         }
     }
@@ -168,7 +188,7 @@ mod tests {
         assert_eq!(memory.resident(), 10, "somebody still sends it");
         drop(bundle);
         memory.try_again(&mut book, handle);
-        assert_eq!((memory.resident(), memory.on_disk.len()), (0, 0));
+        assert_eq!((memory.resident(), memory.scarce.on_disk.len()), (0, 0));
         assert!(book.get(handle).unwrap().bundle.payload.is_stored());
     }
 }

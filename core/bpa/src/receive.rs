@@ -6,6 +6,7 @@ use crate::app::{AppOutput, RequestId, SendRequest};
 use crate::debts::Debt;
 use crate::edge::{Draft, Edge, Record, Status};
 use crate::io::{OfferToken, Output};
+use crate::shares;
 use crate::signals::HELLO_MAX;
 use alloc::sync::Arc;
 use core::time::Duration;
@@ -256,7 +257,9 @@ impl Agent {
         let handle = self.book.keep(new);
         if let Some(held) = self.book.get(handle) {
             self.memory.come(held);
-            self.shares.come(held, &self.settings.limits);
+            if shares::counts(held, &self.settings.limits) {
+                self.shares.come(held, &self.settings.limits);
+            }
             if let Some(oracle) = self.policies.oracle().filter(|_| !held.flags.has(Flags::VIRTUAL)) {
                 oracle.kept(held.bundle.id);
             }

@@ -3,7 +3,7 @@
 
 use crate::settings::Limits;
 use alloc::collections::BTreeMap;
-use farlink_base::{NodeId, PeerId, Priority, Refusal};
+use farlink_base::{Empty, NodeId, PeerId, Priority, Refusal};
 use farlink_book::{Flags, Held};
 
 /// Who holds how much.
@@ -24,6 +24,19 @@ fn is_own(held: &Held) -> bool {
 }
 fn is_strange(held: &Held) -> bool {
     held.flags.has(Flags::STRANGE)
+}
+
+/// Most nodes hold nothing of strangers and bound no source.
+impl Empty for Shares {
+    type From = ();
+    const EMPTY: &'static Self = &Shares { strange: (0, 0), sources: BTreeMap::new() };
+    fn make((): ()) -> Self {
+        Shares::default()
+    }
+}
+/// Whether a bundle is counted at all.
+pub(crate) fn counts(held: &Held, limits: &Limits) -> bool {
+    is_strange(held) || limits.source_bytes < u64::MAX
 }
 
 impl Shares {

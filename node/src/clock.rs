@@ -26,14 +26,21 @@ fn nanoseconds(time: Timespec) -> u64 {
 pub struct WallClock {
     trusted: bool,
     error_ms: u64,
+    /// Added to what the machine says.
+    wrong_ns: i64,
     offset_ns: i128,
     checked: Instant,
 }
 
 impl WallClock {
-    /// Starts watching. An untrusted clock is never believed.
-    pub fn new(trusted: bool, error_ms: u64) -> Self {
-        WallClock { trusted, error_ms, offset_ns: offset(), checked: now() }
+    /// Starts watching; `wrong_ns` is added to what the machine says. An untrusted clock is never
+    /// believed.
+    pub fn new(trusted: bool, error_ms: u64, wrong_ns: i64) -> Self {
+        WallClock { trusted, error_ms, wrong_ns, offset_ns: offset() + i128::from(wrong_ns), checked: now() }
+    }
+    /// Adds this to what the machine says from now on; the next check sees it.
+    pub fn set_wrong_by(&mut self, wrong_ns: i64) {
+        self.wrong_ns = wrong_ns;
     }
     /// What the stack is told.
     pub fn reading(&self) -> Clock {
@@ -50,7 +57,7 @@ impl WallClock {
             return None;
         }
         self.checked = now;
-        let offset = offset();
+        let offset = offset() + i128::from(self.wrong_ns);
         let stepped = (offset - self.offset_ns).abs() > STEP_NS;
         if stepped {
             self.offset_ns = offset;
@@ -77,7 +84,7 @@ mod tests {
 
     #[test]
     fn a_step_is_told_once_and_only_of_a_trusted_clock() {
-        let mut clock = WallClock::new(true, 5);
+        let mut clock = WallClock::new(true, 5, 0);
         let second = clock.next_check();
         assert_eq!(clock.check(second), None, "nothing stepped");
         clock.offset_ns += 3_600_000_000_000;
@@ -85,7 +92,7 @@ mod tests {
         assert!(clock.check(Instant(second.0 + 2_000_000_000)).is_some());
         let after = clock.next_check();
         assert_eq!(clock.check(after), None);
-        let mut blind = WallClock::new(false, 5);
+        let mut blind = WallClock::new(false, 5, 0);
         blind.offset_ns += 3_600_000_000_000;
         assert_eq!(blind.check(Instant(now().0 + 2_000_000_000)), None);
         assert_eq!(blind.reading().utc, None);
@@ -93,7 +100,7 @@ mod tests {
 
     #[test]
     fn wall_time_of_now_is_now() {
-        let clock = WallClock::new(true, 5);
+        let clock = WallClock::new(true, 5, 0);
         let difference = clock.unix_ns_at(now()).abs_diff(unix_ns());
         assert!(difference < 50_000_000, "{difference}");
     }

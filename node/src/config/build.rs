@@ -87,6 +87,7 @@ fn node<'a>(errors: &'a Errors<'a>, table: &'a DeTable<'a>, folder: &Path, file:
         stack,
         trusted_clock: top.choice("clock") != Some(1),
         clock_error_ms: top.duration("clock_error").unwrap_or_default().as_millis() as u64,
+        clock_offset_ns: top.offset("clock_offset").unwrap_or_default(),
         store_dir,
         layers: layer_settings,
         links: link_settings,

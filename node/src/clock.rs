@@ -45,10 +45,11 @@ impl WallClock {
     /// What the stack is told.
     pub fn reading(&self) -> Clock {
         let at = now();
-        if !self.trusted {
+        let unix_ms = u64::try_from((i128::from(at.0) + self.offset_ns) / 1_000_000).unwrap_or(0);
+        // A machine that lost its time boots in 1970; DTN time begins in 2000 (RFC 9171 4.2.6).
+        if !self.trusted || unix_ms <= DtnTime(0).as_unix_ms() {
             return Clock { at, ..Clock::UNTRUSTED };
         }
-        let unix_ms = u64::try_from((i128::from(at.0) + self.offset_ns) / 1_000_000).unwrap_or(0);
         Clock { at, utc: Some(DtnTime::from_unix_ms(unix_ms)), error_ms: self.error_ms }
     }
     /// Looks once a second whether the wall clock stepped; gives the new reading if so.
@@ -96,6 +97,15 @@ mod tests {
         blind.offset_ns += 3_600_000_000_000;
         assert_eq!(blind.check(Instant(now().0 + 2_000_000_000)), None);
         assert_eq!(blind.reading().utc, None);
+    }
+
+    #[test]
+    fn a_clock_before_dtn_time_began_is_no_clock_until_it_is_set() {
+        let mut clock = WallClock::new(true, 5, -i64::try_from(unix_ns()).unwrap());
+        assert_eq!(clock.reading().utc, None);
+        clock.set_wrong_by(0);
+        let set = clock.check(clock.next_check()).expect("a step");
+        assert!(set.utc.is_some());
     }
 
     #[test]

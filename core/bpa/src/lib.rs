@@ -48,6 +48,7 @@ mod sweeps;
 #[cfg(test)]
 mod testing;
 mod waits;
+mod wall;
 
 pub use agent::Agent;
 #[cfg(feature = "audit")]

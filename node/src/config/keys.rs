@@ -32,7 +32,12 @@ pub const NODE: Section = Section {
         key("node_ids", NODE_IDS, Required, "The first is the node's own name, others are aliases."),
         key("clock", Choice(CLOCKS), Is("trusted"), "Or \"untrusted\": bundles get time 0 and an age block."),
         key("clock_error", Kind::Duration, Is("100 ms"), "Bound on the error of a trusted clock."),
-        key("clock_offset", OFFSET, Is("0 s"), "Added to what the machine's clock says: to try what a wrong clock does."),
+        key(
+            "clock_offset",
+            OFFSET,
+            Is("0 s"),
+            "Added to what the machine's clock says: to try what a wrong clock does.",
+        ),
         key("crc", Choice(CRCS), Is("crc32c"), "Of blocks made here: \"crc32c\", \"crc16\", \"none\"."),
         key("profile", Choice(PROFILES), Is("permissive"), "How arriving bundles are read: or \"strict\"."),
         key("status_reports", Flag, Is("false"), "Whether requested status reports are generated."),

@@ -27,8 +27,8 @@ struct Trial {
 }
 const TRIALS: [Trial; 3] = [
     Trial { name: "plain", room: Room { capacity: "256 MB", transfer_mru: "4 GiB" }, one_way: false, clocks: false },
-    Trial { name: "in pieces", room: Room { capacity: "256 MB", transfer_mru: "8 kB" }, one_way: false, clocks: true },
-    Trial { name: "full stores", room: Room { capacity: "2 MB", transfer_mru: "8 kB" }, one_way: true, clocks: true },
+    Trial { name: "in pieces", room: Room { capacity: "256 MB", transfer_mru: "12 kB" }, one_way: false, clocks: true },
+    Trial { name: "full stores", room: Room { capacity: "1 MB", transfer_mru: "12 kB" }, one_way: true, clocks: true },
 ];
 
 /// Kills nodes under load, so many times over all trials; gives what is to be complained of. Where

@@ -216,7 +216,7 @@ impl Agent {
             return Err(Refusal::Expired);
         }
         let local = self.is_local(new.destination());
-        if local && new.bundle.fragment().is_some() && self.fragments.are_full() {
+        if local && new.bundle.fragment().is_some() && self.fragments.are_full(new.bundle.source.node()) {
             return Err(Refusal::NoResources);
         }
         if self.remembered.is_banned(new.bundle.id) && !local { Err(Refusal::NoResources) } else { Ok(()) }

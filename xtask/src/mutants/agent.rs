@@ -133,8 +133,8 @@ pub const TABLE: &[Mutant] = &[
     plain(
         "fragments have no bound",
         "core/bpa/src/receive.rs",
-        "new.bundle.fragment().is_some() && self.fragments.are_full()",
-        "new.bundle.fragment().is_some() && self.fragments.are_full() && new.size() == 0",
+        "self.fragments.are_full(new.bundle.source.node())",
+        "self.fragments.are_full(new.bundle.source.node()) && new.size() == 0",
         &["-p farlink-bpa"],
     ),
     plain(

@@ -35,8 +35,8 @@ pub const NODE: Section = Section {
         key(
             "clock_offset",
             OFFSET,
-            Is("0 s"),
-            "Added to what the machine's clock says: to try what a wrong clock does.",
+            Absent,
+            "Added to the machine's clock, to try what a wrong one does; without it, nothing.",
         ),
         key("crc", Choice(CRCS), Is("crc32c"), "Of blocks made here: \"crc32c\", \"crc16\", \"none\"."),
         key("profile", Choice(PROFILES), Is("permissive"), "How arriving bundles are read: or \"strict\"."),

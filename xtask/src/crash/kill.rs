@@ -117,6 +117,16 @@ fn flows(hosts: &[Host], one_way: bool) -> Vec<Flow> {
     flows
 }
 
+/// Waits until bundles are acknowledged and delivered, so that a kill has something to lose; not for long:
+/// the next kill may also come before that.
+fn wait_for_work(flows: &[Flow]) {
+    let done = || flows.iter().map(|flow| flow.seen().acknowledged.len() + flow.seen().deliveries.len()).sum::<usize>();
+    let (before, begun) = (done(), Instant::now());
+    while done() < before + 10 && begun.elapsed() < Duration::from_millis(400) {
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}
+
 /// Kills and restarts, then lets everything arrive; gives how long each restart took.
 fn kill_all(
     hosts: &mut [Host],
@@ -130,6 +140,7 @@ fn kill_all(
         // On a disk that forgets the next cut may come before the node has made up for the last.
         let work = if hosts[0].disk.is_some() { 150 } else { 400 };
         std::thread::sleep(Duration::from_millis(30 + random.below(work)));
+        wait_for_work(flows);
         let Host { node, disk } = &mut hosts[random.below(2) as usize];
         node.kill()?;
         match disk {

@@ -129,6 +129,18 @@ impl<'a> Reader<'a> {
     pub fn duration(&self, name: &str) -> Option<Duration> {
         self.value(name, |input, _| parse_duration(input.text()?))
     }
+    /// A duration with a sign, in nanoseconds: `-1 h`; without a sign it is positive.
+    pub fn offset(&self, name: &str) -> Option<i64> {
+        self.value(name, |input, _| {
+            let text = input.text()?.trim();
+            let (sign, rest) = match text.strip_prefix('-') {
+                Some(rest) => (-1, rest),
+                None => (1, text.strip_prefix('+').unwrap_or(text)),
+            };
+            let length = i64::try_from(parse_duration(rest)?.as_nanos());
+            length.map(|length| sign * length).map_err(|_| format!("`{text}` is longer than 292 years"))
+        })
+    }
     /// A rate above zero.
     pub fn rate(&self, name: &str) -> Option<DataRate> {
         self.value(name, |input, _| positive_rate(input.text()?))

@@ -97,6 +97,9 @@ schema! {
     LtpSessionEnd "ltp_session_end" "LTP session ended"
         "An LTP session ended; the reason says whether it was cancelled." { link, engine, session, cancelled };
     ClockStepped "clock_stepped" "the wall clock stepped" "The wall clock jumped." { step_ms };
+    ClockDoubted "clock_doubted" "the wall clock is not believed"
+        "The clock is before what the store kept, or over a year after it: until it is set right, or that is gone, \
+         lifetimes run on ages." { off_ms };
     StoreDamage "store_damage" "damaged record left out of the store"
         "A damaged record was found in the store and left out." { file, offset, len };
     StoreFailed "store_failed" "disk operation failed"
@@ -155,6 +158,7 @@ mod tests {
             Event::Refused { link: Some(LinkId(LinkId::DYNAMIC | 5)), key: Some(key), reason: Refusal::Expired },
             Event::Malformed { link: None, offset: u64::MAX, reason: "a \"quoted\" reason" },
             Event::ClockStepped { step_ms: -3 },
+            Event::ClockDoubted { off_ms: -4 },
             Event::Received { bundle: BundleHandle(u64::MAX), link: LinkId(0), from: NodeId::named("moon") },
         ] {
             let text = names.json(Instant(0), 0, &event);

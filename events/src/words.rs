@@ -51,6 +51,7 @@ words!(Refusal:
     Expired "expired",
     Unknown "unknown",
     StoreFailed "store_failed",
+    NotOpen "not_open",
     Damaged "damaged",
 );
 

@@ -74,6 +74,12 @@ impl Budget {
         };
         bytes("limits.memory_bytes", &mut limits.memory_bytes, total / 8, default.memory_bytes);
         bytes("limits.arriving_bytes", &mut limits.arriving_bytes, total / 8, default.arriving_bytes);
+        // What is longer goes to disk as it arrives, or is too large.
+        let spill_from = &mut config.stack.spill_from.0;
+        *spill_from = (*spill_from).min(limits.arriving_bytes / 4);
+        if in_memory || *spill_from == 0 {
+            limits.bundle_bytes = limits.bundle_bytes.min(limits.arriving_bytes);
+        }
         if in_memory {
             let capacity = &mut config.stack.store.capacity.0;
             bytes("store.capacity", capacity, total / 8 * 3, CAPACITY);

@@ -26,22 +26,30 @@ fn nanoseconds(time: Timespec) -> u64 {
 pub struct WallClock {
     trusted: bool,
     error_ms: u64,
+    /// Added to what the machine says.
+    wrong_ns: i64,
     offset_ns: i128,
     checked: Instant,
 }
 
 impl WallClock {
-    /// Starts watching. An untrusted clock is never believed.
-    pub fn new(trusted: bool, error_ms: u64) -> Self {
-        WallClock { trusted, error_ms, offset_ns: offset(), checked: now() }
+    /// Starts watching; `wrong_ns` is added to what the machine says. An untrusted clock is never
+    /// believed.
+    pub fn new(trusted: bool, error_ms: u64, wrong_ns: i64) -> Self {
+        WallClock { trusted, error_ms, wrong_ns, offset_ns: offset() + i128::from(wrong_ns), checked: now() }
+    }
+    /// Adds this to what the machine says from now on; the next check sees it.
+    pub fn set_wrong_by(&mut self, wrong_ns: i64) {
+        self.wrong_ns = wrong_ns;
     }
     /// What the stack is told.
     pub fn reading(&self) -> Clock {
         let at = now();
-        if !self.trusted {
+        let unix_ms = u64::try_from((i128::from(at.0) + self.offset_ns) / 1_000_000).unwrap_or(0);
+        // A machine that lost its time boots in 1970; DTN time begins in 2000 (RFC 9171 4.2.6).
+        if !self.trusted || unix_ms <= DtnTime(0).as_unix_ms() {
             return Clock { at, ..Clock::UNTRUSTED };
         }
-        let unix_ms = u64::try_from((i128::from(at.0) + self.offset_ns) / 1_000_000).unwrap_or(0);
         Clock { at, utc: Some(DtnTime::from_unix_ms(unix_ms)), error_ms: self.error_ms }
     }
     /// Looks once a second whether the wall clock stepped; gives the new reading if so.
@@ -50,7 +58,7 @@ impl WallClock {
             return None;
         }
         self.checked = now;
-        let offset = offset();
+        let offset = offset() + i128::from(self.wrong_ns);
         let stepped = (offset - self.offset_ns).abs() > STEP_NS;
         if stepped {
             self.offset_ns = offset;
@@ -77,7 +85,7 @@ mod tests {
 
     #[test]
     fn a_step_is_told_once_and_only_of_a_trusted_clock() {
-        let mut clock = WallClock::new(true, 5);
+        let mut clock = WallClock::new(true, 5, 0);
         let second = clock.next_check();
         assert_eq!(clock.check(second), None, "nothing stepped");
         clock.offset_ns += 3_600_000_000_000;
@@ -85,15 +93,24 @@ mod tests {
         assert!(clock.check(Instant(second.0 + 2_000_000_000)).is_some());
         let after = clock.next_check();
         assert_eq!(clock.check(after), None);
-        let mut blind = WallClock::new(false, 5);
+        let mut blind = WallClock::new(false, 5, 0);
         blind.offset_ns += 3_600_000_000_000;
         assert_eq!(blind.check(Instant(now().0 + 2_000_000_000)), None);
         assert_eq!(blind.reading().utc, None);
     }
 
     #[test]
+    fn a_clock_before_dtn_time_began_is_no_clock_until_it_is_set() {
+        let mut clock = WallClock::new(true, 5, -i64::try_from(unix_ns()).unwrap());
+        assert_eq!(clock.reading().utc, None);
+        clock.set_wrong_by(0);
+        let set = clock.check(clock.next_check()).expect("a step");
+        assert!(set.utc.is_some());
+    }
+
+    #[test]
     fn wall_time_of_now_is_now() {
-        let clock = WallClock::new(true, 5);
+        let clock = WallClock::new(true, 5, 0);
         let difference = clock.unix_ns_at(now()).abs_diff(unix_ns());
         assert!(difference < 50_000_000, "{difference}");
     }

@@ -169,7 +169,7 @@ impl Node {
         let mut node = Node {
             stack,
             log,
-            clock: WallClock::new(config.trusted_clock, config.clock_error_ms),
+            clock: WallClock::new(config.trusted_clock, config.clock_error_ms, config.clock_offset_ns),
             config,
             jobs,
             names: Resolver::start(poller.waker())?,
@@ -405,6 +405,7 @@ impl Node {
         if let Some(plan) = fresh.stack.plan {
             self.set_plan(plan.plan().clone());
         }
+        self.clock.set_wrong_by(fresh.clock_offset_ns);
         self.log.set(&fresh.log_level)?;
         tracing::info!("configuration read again");
         if !waiting.is_empty() {

@@ -42,8 +42,7 @@ impl DiskFiles {
     pub fn open(dir: &Path) -> io::Result<DiskFiles> {
         let doing = |what: &str| format!("{what} {}", dir.display());
         // What others sent is nobody's business on this machine.
-        let made = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(dir);
-        made.map_err(|e| crate::context(e, &doing("making the store folder")))?;
+        make_folder(dir).map_err(|e| crate::context(e, &doing("making the store folder")))?;
         let folder = File::open(dir).map_err(|e| crate::context(e, &doing("opening the store folder")))?;
         let lock = OpenOptions::new()
             .write(true)
@@ -206,6 +205,24 @@ impl DiskFiles {
         }
         self.sync_entries()
     }
+}
+
+/// Makes a folder and those above it, as far as they are absent, their names durable.
+fn make_folder(dir: &Path) -> io::Result<()> {
+    let absolute = std::path::absolute(dir)?;
+    let mut above: Vec<&Path> = Vec::new();
+    for folder in absolute.ancestors().skip(1) {
+        above.push(folder);
+        if folder.exists() {
+            break;
+        }
+    }
+    std::fs::DirBuilder::new().recursive(true).mode(0o700).create(dir)?;
+    above.into_iter().try_for_each(|folder| match File::open(folder).and_then(|folder| folder.sync_all()) {
+        // Nobody can sync a folder that may be entered and not read.
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => Ok(()),
+        other => other,
+    })
 }
 
 /// Whether the error says that there is no space (or none left to this user).

@@ -134,6 +134,7 @@ impl Recorder {
                 row.session = Some(*session);
                 row.reason = Some(Text::word(if *cancelled { "cancelled" } else { "completed" }));
             }
+            Event::ClockDoubted { off_ms } => row.reason = Some(format!("{off_ms} ms").into()),
             Event::ClockStepped { step_ms } => row.reason = Some(format!("{step_ms} ms").into()),
             Event::StoreDamage { file, offset, len } => {
                 row.offset = Some(*offset);

@@ -1,17 +1,33 @@
-//! `cargo xtask crash`, a few kills of it: the durable node keeps its promises and the chore works.
+//! `cargo xtask crash`, a few kills and power cuts of it: the durable node keeps its promises and the chore works.
 
 mod node_support;
 
 use std::process::Command;
 
-#[test]
-fn killed_nodes_and_flipped_bytes_lose_nothing_that_was_acknowledged() {
+fn crash(options: &[&str]) -> String {
     let output = Command::new(env!("CARGO"))
-        .args(["run", "--quiet", "--package", "xtask", "--", "crash", "--kills", "3", "--flip", "1", "--seed", "7"])
+        .args(["run", "--quiet", "--package", "xtask", "--", "crash"])
+        .args(options)
         .env("FARLINK_BIN", node_support::farlink())
         .output()
         .expect("cargo runs");
     let (told, errors) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     assert!(output.status.success(), "{told}\n{errors}");
-    assert!(told.contains("0 acknowledged bundles lost"), "{told}");
+    assert_eq!(told.matches("; 0 acknowledged bundles lost").count(), 3, "{told}");
+    told.into_owned()
+}
+
+#[test]
+fn killed_nodes_and_flipped_bytes_lose_nothing_that_was_acknowledged() {
+    crash(&["--kills", "3", "--flip", "1", "--seed", "7"]);
+}
+
+#[test]
+fn a_disk_that_forgets_what_was_not_synced_loses_nothing_that_was_acknowledged() {
+    // What it needs: FUSE, and the right to mount.
+    if std::fs::File::options().read(true).write(true).open("/dev/fuse").is_err() {
+        eprintln!("not run: this user or machine has no /dev/fuse");
+        return;
+    }
+    crash(&["--forgetting", "--states", "12", "--seed", "7"]);
 }

@@ -60,3 +60,25 @@ fn a_limit_on_the_size_of_files_is_as_a_full_disk() {
     until("what was acknowledged is kept", || held(&at) == acknowledged);
     assert!(accepts(&mut again.client("99", 0), 100_000), "and more is taken where there is room");
 }
+
+#[test]
+fn a_clock_that_lost_its_time_expires_nothing_at_a_restart_and_the_node_says_so() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (file, socket, at) = configure(folder.path());
+    let text = std::fs::read_to_string(&file).expect("the configuration");
+    let start = |offset: &str| {
+        std::fs::write(&file, format!("clock_offset = \"{offset}\"\n{text}")).expect("the configuration");
+        Node::start(&file, socket.clone())
+    };
+    let node = start("0 s");
+    let mut sender = node.client("99", 0);
+    assert!((0..5).all(|_| accepts(&mut sender, 1000)));
+    node.kill();
+    // Booted in 1970 and before, an hour behind, thirty years ahead; and in between all is well.
+    for (offset, said) in [("-20500 d", false), ("-1 h", true), ("0 s", false), ("+10950 d", true), ("0 s", false)] {
+        let node = start(offset);
+        until("what was acknowledged is kept", || held(&at) == 5);
+        assert_eq!(node.log().contains("the wall clock is not believed"), said, "{offset}: {}", node.log());
+        node.kill();
+    }
+}

@@ -11,6 +11,7 @@ mod docs;
 mod fuzz;
 mod interop;
 mod layers;
+mod mutants;
 mod new;
 mod sim_speed;
 mod sources;
@@ -37,6 +38,7 @@ const CHORES: &[Chore] = &[
     layers::CHORE,
     fuzz::CHORE,
     crash::CHORE,
+    mutants::CHORE,
     interop::CHORE,
     bench::CHORE,
     sim_speed::CHORE,

@@ -23,6 +23,8 @@ impl core::error::Error for Malformed {}
 /// Why something offered was not accepted. Each layer translates it to its protocol's code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Refusal {
+    /// The store is still being read after a restart (TCPCL "no resources", LTP SYS_CNCLD).
+    NotOpen,
     /// Storage or memory is full (TCPCL "no resources", LTP SYS_CNCLD).
     NoResources,
     /// The bundle is already here (TCPCL "completed").
@@ -46,6 +48,7 @@ impl fmt::Display for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Refusal::NoResources => "no resources: storage or memory is full",
+            Refusal::NotOpen => "the bundle store is still being read; it will be taken later",
             Refusal::Duplicate => "already received",
             Refusal::NotAcceptable => "not acceptable: malformed or against a rule",
             Refusal::Terminating => "the node is shutting down",

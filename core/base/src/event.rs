@@ -252,6 +252,11 @@ pub enum Event {
         /// Signed step.
         step_ms: i64,
     },
+    /// The wall clock cannot be right, by what the store kept, and is not believed.
+    ClockDoubted {
+        /// Ahead of the latest time something was stored at (behind it, when negative), ms.
+        off_ms: i64,
+    },
     /// A damaged record was found in the store and left out.
     StoreDamage {
         /// File number.
@@ -278,7 +283,10 @@ impl Event {
             | Event::Malformed { .. }
             | Event::SessionRefused { .. }
             | Event::LtpSessionEnd { .. } => EventClass::Link,
-            Event::ClockStepped { .. } | Event::StoreDamage { .. } | Event::StoreFailed { .. } => EventClass::Node,
+            Event::ClockStepped { .. }
+            | Event::ClockDoubted { .. }
+            | Event::StoreDamage { .. }
+            | Event::StoreFailed { .. } => EventClass::Node,
             _ => EventClass::Bundle,
         }
     }

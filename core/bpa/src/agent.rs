@@ -42,12 +42,13 @@ use crate::shares::Shares;
 use crate::signals::Hellos;
 use crate::sweeps::Sweeps;
 use crate::waits::Waits;
+use crate::wall::Wall;
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use farlink_base::{
-    Clock, DeleteReason, EndpointId, Event, EventClass, Instant, Lazy, LinkId, NodeId, PeerId, Rng, Sink, TimerQueue,
+    DeleteReason, EndpointId, Event, EventClass, Instant, Lazy, LinkId, NodeId, PeerId, Rng, Sink, TimerQueue,
 };
 use farlink_book::{Book, Handle, News, Order, Side, Why};
 use farlink_congestion::Control;
@@ -98,7 +99,7 @@ pub(crate) enum Step {
 pub struct Agent {
     pub(crate) settings: Settings,
     pub(crate) local: Vec<NodeId>,
-    pub(crate) clock: Clock,
+    pub(crate) wall: Wall,
     pub(crate) now: Instant,
     pub(crate) open: bool,
     pub(crate) terminating: bool,
@@ -153,7 +154,7 @@ impl Agent {
         }
         Agent {
             local: settings.node_ids.iter().map(EndpointId::node).collect(),
-            clock: Clock::UNTRUSTED,
+            wall: Wall::UNKNOWN,
             now: Instant::ZERO,
             open: false,
             terminating: false,

@@ -54,18 +54,22 @@ impl Agent {
     /// The wall clock was read. Lifetimes run on the monotonic clock from arrival, so a step
     /// expires nothing; it only moves the contact plan.
     pub(crate) fn on_clock<S: Sink<Output>>(&mut self, now: Instant, clock: Clock, out: &mut S) {
-        let mut stepped = false;
-        if let (Some(expected), Some(utc)) = (self.clock.utc_at(clock.at), clock.utc) {
-            let step_ms = utc.0 as i64 - expected.0 as i64;
-            stepped = step_ms.unsigned_abs() >= STEP_MS;
-            if stepped {
-                self.event(out, Event::ClockStepped { step_ms });
-            }
+        let step_ms = self.wall.set(clock);
+        let stepped = step_ms.unsigned_abs() >= STEP_MS;
+        if stepped {
+            self.event(out, Event::ClockStepped { step_ms });
         }
-        self.clock = clock;
+        self.judge_clock(now, out);
         self.bind_plan(now, out);
         if stepped && self.policies.uses_plan() {
             self.let_queues_go();
+        }
+    }
+
+    /// Holds the clock against what the store said, and tells when it is doubted.
+    pub(crate) fn judge_clock<S: Sink<Output>>(&mut self, now: Instant, out: &mut S) {
+        if let Some(off_ms) = self.wall.judge(now) {
+            self.event(out, Event::ClockDoubted { off_ms });
         }
     }
 
@@ -91,7 +95,7 @@ impl Agent {
 
     /// Places the plan on the monotonic clock, anew after each change of clock or plan.
     fn bind_plan<S: Sink<Output>>(&mut self, now: Instant, out: &mut S) {
-        self.plan.place(now, &self.clock);
+        self.plan.place(now, self.wall.clock());
         self.plan.links.clear();
         self.neighbours.links_mut().for_each(|link| link.contacts.clear());
         if let Some(index) = self.plan.index.clone() {

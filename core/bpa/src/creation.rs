@@ -32,9 +32,12 @@ pub(crate) struct Next {
 }
 
 impl Creation {
-    /// Numbers below this one were used by earlier runs.
-    pub fn resume(&mut self, counter: u64) {
+    /// Numbers below this one were used by earlier runs, and times up to that one.
+    pub fn resume(&mut self, counter: u64, newest: Option<DtnTime>) {
         (self.counter, self.reserved) = (counter, counter);
+        if let Some(newest) = newest.filter(|newest| newest.0 >= self.last.0) {
+            self.last = (newest.0 + 1, 0);
+        }
     }
     /// Numbers below this one are durably reserved.
     pub fn reserved(&mut self, value: u64) {
@@ -84,7 +87,7 @@ mod tests {
     #[test]
     fn without_a_clock_no_number_is_used_before_it_is_reserved() {
         let mut creation = Creation::default();
-        creation.resume(70);
+        creation.resume(70, None);
         assert_eq!(creation.next(None), Next { timestamp: None, reserve: Some(70 + RESERVE) });
         creation.reserved(70 + RESERVE);
         let next = creation.next(None);

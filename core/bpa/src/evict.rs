@@ -78,7 +78,7 @@ impl Agent {
     pub fn needs(&self, now: Instant, wanted: SendRequest, edge: &mut dyn Edge) -> Option<u64> {
         self.room()?;
         let source = self.local_endpoint(&wanted.source)?;
-        let time = self.clock.utc_at(now).unwrap_or(DtnTime::UNKNOWN);
+        let time = self.wall.utc_at(now).unwrap_or(DtnTime::UNKNOWN);
         let (draft, payload) = self.draft(source, wanted);
         let made = edge.make(draft, CreationTimestamp { time, sequence: 0 }, payload);
         made.ok().map(|meta| meta.size())

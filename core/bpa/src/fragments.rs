@@ -6,7 +6,7 @@
 use crate::ranges::Ranges;
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
-use farlink_base::{Empty, FragmentInfo, Instant, Lazy, Payload};
+use farlink_base::{Empty, FragmentInfo, Instant, Lazy, NodeId, Payload};
 use farlink_book::{Book, Handle, Held, Reason};
 
 /// Pieces of one bundle.
@@ -58,10 +58,25 @@ struct Pieces {
     wholes: BTreeMap<Handle, Vec<Handle>>,
     /// The whole of each part.
     whole_of: BTreeMap<Handle, Handle>,
+    /// How many fragments wait of each source.
+    of_source: BTreeMap<NodeId, usize>,
 }
 impl Pieces {
     const fn new() -> Self {
-        Pieces { joining: BTreeMap::new(), wholes: BTreeMap::new(), whole_of: BTreeMap::new() }
+        Pieces {
+            joining: BTreeMap::new(),
+            wholes: BTreeMap::new(),
+            whole_of: BTreeMap::new(),
+            of_source: BTreeMap::new(),
+        }
+    }
+    fn leaves(&mut self, source: NodeId) {
+        if let Some(count) = self.of_source.get_mut(&source) {
+            *count -= 1;
+            if *count == 0 {
+                self.of_source.remove(&source);
+            }
+        }
     }
 }
 impl Empty for Pieces {
@@ -89,9 +104,11 @@ impl Fragments {
     pub fn new(most: usize) -> Self {
         Fragments { pieces: Lazy::default(), waiting: 0, most }
     }
-    /// Whether no more are taken: what was taken is kept.
-    pub fn are_full(&self) -> bool {
-        self.waiting >= self.most
+    /// Whether no more of this source are taken: what was taken is kept. Whoever has three times as
+    /// many as there is room for has their share: what never completes leaves room to others.
+    pub fn are_full(&self, source: NodeId) -> bool {
+        let of_source = self.pieces.of_source.get(&source).copied().unwrap_or(0);
+        of_source >= self.most.saturating_sub(self.waiting).saturating_mul(3)
     }
     /// A fragment for this node.
     pub fn add(&mut self, book: &mut Book, bundle: Handle) -> Joined {
@@ -99,6 +116,7 @@ impl Fragments {
             return Joined::Redundant;
         };
         let (original, len) = ((held.bundle.original_id(), at.total), held.bundle.payload.len());
+        let source = held.bundle.source.node();
         let range = at.offset..at.offset.saturating_add(len);
         let joining = self.pieces.joining.entry(original).or_insert_with(|| Joining {
             have: Ranges::default(),
@@ -116,6 +134,7 @@ impl Fragments {
         joining.parts.insert((at.offset, len), bundle);
         let complete = joining.have.covers(&(0..at.total));
         self.waiting += 1;
+        *self.pieces.of_source.entry(source).or_insert(0) += 1;
         book.hold(bundle, Reason::Fragment);
         if complete { self.complete(book, original) } else { Joined::Waiting }
     }
@@ -125,6 +144,7 @@ impl Fragments {
         let (mut payload, mut expires) = (Payload::new(), Instant::MAX);
         for ((offset, len), part) in &joining.parts {
             let Some(held) = book.get(*part) else { continue };
+            self.pieces.leaves(held.bundle.source.node());
             let have = payload.len();
             if offset + len > have {
                 payload.append(held.bundle.payload.slice(have - offset, len - (have - offset)));
@@ -180,6 +200,7 @@ impl Fragments {
     pub fn len(&self) -> usize {
         let waiting = self.pieces.joining.values().map(|joining| joining.parts.len()).sum();
         assert_eq!(self.waiting, waiting, "fragments that wait");
+        assert_eq!(self.waiting, self.pieces.of_source.values().sum::<usize>(), "fragments by source");
         assert_eq!(
             self.pieces.whole_of.len(),
             self.pieces.wholes.values().map(Vec::len).sum::<usize>(),
@@ -208,5 +229,6 @@ impl Fragments {
         if joining.parts.is_empty() {
             self.pieces.joining.remove(&original);
         }
+        self.pieces.leaves(held.bundle.source.node());
     }
 }

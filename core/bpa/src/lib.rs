@@ -49,6 +49,7 @@ mod sweeps;
 #[cfg(test)]
 mod testing;
 mod waits;
+mod wall;
 
 pub use agent::Agent;
 #[cfg(feature = "audit")]

@@ -207,7 +207,7 @@ impl Agent {
             return Err(Refusal::Terminating);
         }
         if !self.open {
-            return Err(Refusal::NoResources);
+            return Err(Refusal::NotOpen);
         }
         if new.size() > self.settings.limits.bundle_bytes {
             return Err(Refusal::TooLarge);
@@ -219,7 +219,7 @@ impl Agent {
             return Err(Refusal::Expired);
         }
         let local = self.is_local(new.destination());
-        if local && new.bundle.fragment().is_some() && self.fragments.are_full() {
+        if local && new.bundle.fragment().is_some() && self.fragments.are_full(new.bundle.source.node()) {
             return Err(Refusal::NoResources);
         }
         if self.remembered.is_banned(new.bundle.id) && !local { Err(Refusal::NoResources) } else { Ok(()) }
@@ -245,7 +245,7 @@ impl Agent {
     /// Lifetime left on arrival: by the clock when both the source's and ours are known, else by
     /// the age block, else all of it (RFC 9171 5.5).
     fn remaining_lifetime(&self, now: Instant, bundle: &BundleMeta, age_ms: u64) -> Duration {
-        let age = match (bundle.created_ms, self.clock.utc_at(now)) {
+        let age = match (bundle.created_ms, self.wall.utc_at(now)) {
             (0, _) | (_, None) => age_ms,
             (created, Some(utc)) => utc.saturating_since_ms(DtnTime(created)),
         };
@@ -297,7 +297,7 @@ impl Agent {
 
     fn put<S: Sink<Output>>(&self, now: Instant, handle: Handle, out: &mut S) {
         let Some(held) = self.book.get(handle) else { return };
-        let (utc, meta) = (self.clock.utc_at(now), &held.bundle);
+        let (utc, meta) = (self.wall.utc_at(now), &held.bundle);
         let remaining_ms = held.remaining(now).as_millis() as u64;
         let index = IndexEntry {
             priority: meta.priority,
@@ -428,11 +428,8 @@ impl Agent {
         _edge: &mut dyn Edge,
         out: &mut S,
     ) {
-        // Residence counts through downtime when both ends of it were dated.
-        let down_ms = match (index.stored_at, self.clock.utc_at(now)) {
-            (Some(stored), Some(utc)) => utc.saturating_since_ms(stored),
-            _ => 0,
-        };
+        // Residence counts through downtime when both ends of it were dated, and can be believed.
+        let down_ms = index.stored_at.map_or(0, |stored_at| self.wall.found(now, stored_at));
         let age_ms = index.age_ms.saturating_add(down_ms);
         let remaining = Duration::from_millis(meta.lifetime_ms.saturating_sub(age_ms));
         if self.known(&meta).is_some() || self.was_delivered(&meta) {
@@ -469,7 +466,8 @@ impl Agent {
     ) {
         self.open = true;
         self.book.skip_to(last_bundle);
-        self.creation.resume(counter);
+        self.creation.resume(counter, self.wall.newest());
+        self.judge_clock(now, out);
         for link in self.neighbours.links().map(|link| link.id).collect::<alloc::vec::Vec<_>>() {
             self.refresh_link(now, link, out);
         }
@@ -576,7 +574,7 @@ impl Agent {
     }
     /// A creation timestamp nobody else here has.
     fn next_timestamp<S: Sink<Output>>(&mut self, now: Instant, out: &mut S) -> Option<CreationTimestamp> {
-        let next = self.creation.next(self.clock.utc_at(now));
+        let next = self.creation.next(self.wall.utc_at(now));
         if let Some(value) = next.reserve {
             if self.settings.durable {
                 out.push(Output::Store(store::Input::SetCounter { value }));
@@ -617,7 +615,7 @@ impl Agent {
 
     /// How a delivered bundle is remembered.
     pub(crate) fn remembrance(&self, now: Instant, held: &Held) -> store::Remembered {
-        let until = self.clock.utc_at(now).unwrap_or(DtnTime(0));
+        let until = self.wall.utc_at(now).unwrap_or(DtnTime(0));
         let remaining_ms = held.remaining(now).as_millis() as u64;
         store::Remembered { fingerprint: held.bundle.original_id(), until: until.saturating_add_ms(remaining_ms) }
     }

@@ -57,7 +57,7 @@ impl Agent {
             return;
         }
         let meta = held.bundle.clone();
-        let at = if meta.facts.has(Facts::STATUS_TIME) { self.clock.utc_at(now) } else { None };
+        let at = if meta.facts.has(Facts::STATUS_TIME) { self.wall.utc_at(now) } else { None };
         let payload = edge.status_report(&meta, status, reason, at);
         let to = meta.report_to().clone();
         self.send_record(now, to, meta.version, payload, LIFETIME_MS, edge, out);

@@ -257,6 +257,25 @@ fn so_many_fragments_wait_and_what_was_acknowledged_is_kept() {
 }
 
 #[test]
+fn fragments_that_never_complete_leave_room_to_those_of_others_and_are_refused_before_they_are_acknowledged() {
+    let limits = Limits { fragments: 100, ..Limits::default() };
+    let mut node = Node::with(Settings { limits, ..settings() }, None);
+    node.register(1);
+    for n in 0..200 {
+        node.receive(n, from_two(n, EndpointId::ipn(1, 1)).piece(0..10));
+    }
+    let taken = node.verdicts().iter().filter(|(_, verdict)| verdict.is_ok()).count();
+    assert_eq!((taken, node.held(), node.deleted()), (75, 75, vec![]), "three quarters, and all of those are kept");
+    let honest = Bundle::new(EndpointId::ipn(5, 5), EndpointId::ipn(1, 1), 1);
+    let len = honest.meta.payload.len();
+    for (ticket, range) in (300..).zip([0..len / 2, len / 2..len]) {
+        node.receive(ticket, honest.piece(range));
+    }
+    assert_eq!(node.verdicts()[200..], [(300, Ok(())), (301, Ok(()))]);
+    assert_eq!(node.deliveries().len(), 1);
+}
+
+#[test]
 fn a_fragment_that_lies_about_the_total_does_not_keep_the_others_from_being_joined() {
     let mut node = Node::new();
     node.register(1);

@@ -230,7 +230,7 @@ fn a_node_that_ends_takes_nothing_new_and_one_that_opens_nothing_yet() {
     node.tell(Input::Clock(support::clock_at(node.now)));
     node.receive(1, from_two(1, here()));
     node.send(EndpointId::ipn(2, 1), Priority::Normal);
-    assert_eq!((node.verdicts(), node.results()), (vec![(1, Err(Refusal::NoResources))], vec![]));
+    assert_eq!((node.verdicts(), node.results()), (vec![(1, Err(Refusal::NotOpen))], vec![]));
     node.open();
     assert_eq!(node.results(), [true], "requests wait for the store");
     node.admin(AdminInput::Shutdown);

@@ -2,8 +2,8 @@
 
 mod support;
 
-use farlink_base::{BundleHandle, DeleteReason, DtnTime, EndpointId, Priority, store};
-use farlink_bpa::Input;
+use farlink_base::{BundleHandle, Clock, DeleteReason, DtnTime, EndpointId, Event, Instant, Priority, store};
+use farlink_bpa::{Input, Output};
 use support::{Bundle, NOW_UTC, Node, from_two};
 
 /// A record stored so long ago, of an age of 5 s then.
@@ -11,7 +11,7 @@ fn recovered(number: u64, bundle: Bundle, down_ms: u64) -> Input {
     let index = store::IndexEntry {
         priority: Priority::Normal,
         expires: None,
-        stored_at: Some(DtnTime(NOW_UTC.0 - down_ms)),
+        stored_at: Some(DtnTime(NOW_UTC.0.wrapping_sub(down_ms))),
         age_ms: 5_000,
         quota: 0,
         fingerprint: bundle.meta.id,
@@ -30,6 +30,59 @@ fn recovered_bundles_count_the_downtime_and_are_marked_when_delivered() {
     assert!(node.agent.bundles(node.now, 1)[0].remaining_ms <= 5_000);
     node.wait_ms(6000);
     assert_eq!(node.deleted(), [DeleteReason::Expired]);
+}
+
+/// A node that finds bundles of earlier runs, stored so many ms after now (before, when negative), while
+/// its clock says so.
+fn opened(stored_ms: &[i64], clock: Clock) -> Node {
+    let mut node = Node::closed(support::settings(), None, support::NoRouter, support::Rule::default());
+    node.tell(Input::Clock(clock));
+    for (at, stored_ms) in stored_ms.iter().enumerate() {
+        let bundle = from_two(at as u64, EndpointId::ipn(1, 1));
+        node.tell(recovered(40 + at as u64, bundle, stored_ms.wrapping_neg() as u64));
+    }
+    node.open();
+    node
+}
+fn doubts(node: &Node) -> Vec<i64> {
+    let off = |event: &Event| if let Event::ClockDoubted { off_ms } = event { Some(*off_ms) } else { None };
+    node.events().iter().filter_map(off).collect()
+}
+const YEARS_30: i64 = 30 * 31_557_600_000;
+
+#[test]
+fn a_clock_older_than_what_is_stored_is_not_believed_and_expires_nothing() {
+    for behind in [200, 3_600_000, 700_000_000_000] {
+        let mut node = opened(&[-50_000, behind], support::clock_at(Instant::ZERO));
+        assert_eq!((doubts(&node), node.deleted().len()), (vec![-behind], 0));
+        node.register(1);
+        assert_eq!(node.deliveries().len(), 1, "one at a time");
+        node.send(EndpointId::ipn(2, 1), Priority::Normal);
+        let counter =
+            |o: &Output| if let Output::Store(store::Input::SetCounter { value }) = o { Some(*value) } else { None };
+        let value = node.said.iter().find_map(counter).expect("numbers instead of times");
+        node.tell(Input::Store(store::Output::CounterSet { value }));
+        assert_eq!(node.sent().last().expect("it leaves").bundle.created_ms, 0, "it has no time to give");
+    }
+}
+
+#[test]
+fn a_downtime_nobody_believes_counts_as_none() {
+    let mut node = opened(&[-YEARS_30], support::clock_at(Instant::ZERO));
+    assert_eq!((doubts(&node), node.deleted()), (vec![YEARS_30], vec![]));
+    assert!(node.agent.bundles(node.now, 1)[0].remaining_ms > 50_000);
+    node.wait_ms(61_000);
+    assert_eq!(node.deleted(), [DeleteReason::Expired], "its age runs on");
+}
+
+#[test]
+fn without_time_residence_runs_on_age_and_time_that_comes_back_is_believed() {
+    let mut node = opened(&[-1_000], Clock::UNTRUSTED);
+    assert_eq!((doubts(&node), node.deleted()), (vec![], vec![]));
+    node.tell(Input::Clock(Clock { utc: Some(DtnTime(5)), ..support::clock_at(node.now) }));
+    assert_eq!(doubts(&node).len(), 1, "1970 is said and not believed");
+    node.tell(Input::Clock(support::clock_at(node.now)));
+    assert_eq!((doubts(&node).len(), node.deleted()), (1, vec![]));
 }
 
 #[test]

@@ -138,7 +138,7 @@ mod tests {
             assert_eq!(layer.told(R::NoResources), Err(R::NoResources), "{}", layer.name);
             assert_eq!(layer.told(R::NotAcceptable), Err(R::NotAcceptable), "{}", layer.name);
             assert_eq!(layer.told(R::Duplicate), Ok(()), "{}", layer.name);
-            for why in [R::Terminating, R::TooLarge, R::Expired, R::Unknown, R::StoreFailed, R::Damaged] {
+            for why in [R::Terminating, R::TooLarge, R::Expired, R::Unknown, R::StoreFailed, R::Damaged, R::NotOpen] {
                 let told = layer.told(why);
                 assert_eq!(told.or_else(|heard| layer.told(heard)), told, "{}", layer.name);
                 assert!(told.is_err() || why == R::Expired, "{}: {why:?}", layer.name);

@@ -65,6 +65,10 @@ impl Bounds {
     fn spills(&self, len: u64) -> bool {
         self.spill_from > 0 && len > self.spill_from
     }
+    /// Whether a bundle of this length could ever be taken.
+    fn takes(&self, len: u64) -> bool {
+        len <= self.bundle && (len <= self.memory || self.spills(len))
+    }
 }
 
 /// One bundle on its way in.
@@ -183,7 +187,7 @@ impl Arrivals {
         }
         let Some(arrival) = self.open.entry(token).or_insert_with(|| Some(Arrival::new(link))) else { return };
         let end = (arrival.len() + part.len()).max(total.unwrap_or(0));
-        if end > self.bounds.bundle {
+        if !self.bounds.takes(end) {
             return self.refuse(token, Refusal::TooLarge, out);
         }
         let more = if arrival.spill.is_some() { 0 } else { part.len() };

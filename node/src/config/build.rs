@@ -74,7 +74,7 @@ fn node<'a>(errors: &'a Errors<'a>, table: &'a DeTable<'a>, folder: &Path, file:
         control_params,
         store,
         spill_from,
-        limits: limits(&top, store_capacity),
+        limits: limits(&top, store_capacity, spill_from),
         crc: [CrcType::Crc32c, CrcType::Crc16, CrcType::None][top.choice("crc").unwrap_or(0)],
         profile: [Profile::Permissive, Profile::Strict][top.choice("profile").unwrap_or(0)],
         status_reports: top.flag("status_reports").unwrap_or_default(),
@@ -87,6 +87,7 @@ fn node<'a>(errors: &'a Errors<'a>, table: &'a DeTable<'a>, folder: &Path, file:
         stack,
         trusted_clock: top.choice("clock") != Some(1),
         clock_error_ms: top.duration("clock_error").unwrap_or_default().as_millis() as u64,
+        clock_offset_ns: top.offset("clock_offset").unwrap_or_default(),
         store_dir,
         layers: layer_settings,
         links: link_settings,
@@ -199,7 +200,8 @@ fn policy(
     (chosen, params)
 }
 
-fn limits(top: &Reader<'_>, capacity: DataVolume) -> Limits {
+/// Bounds; `spill_from`: what is longer goes to disk while it arrives (0: nothing).
+fn limits(top: &Reader<'_>, capacity: DataVolume, spill_from: DataVolume) -> Limits {
     let store = top.table_or_empty("store", &keys::STORE);
     let part = |key: &str, without: u64| store.volume(key).map_or(without, DataVolume::bytes);
     let mut limits = Limits {
@@ -211,7 +213,25 @@ fn limits(top: &Reader<'_>, capacity: DataVolume) -> Limits {
     if limits.reserved_bytes > 0 && limits.reserved_bytes >= capacity.bytes() {
         store.fail("reserved", "leaves nothing of the capacity to others", "reserve less than `capacity`");
     }
-    apply_settings(keys::LIMIT_PARAMS, &mut limits, &top.table_or_empty("limits", &keys::LIMITS).settings());
+    let table = top.table_or_empty("limits", &keys::LIMITS);
+    let given = table.settings();
+    apply_settings(keys::LIMIT_PARAMS, &mut limits, &given);
+    // The longest bundle that is in memory until it is whole.
+    let longest = if spill_from.0 > 0 { limits.bundle_bytes.min(spill_from.0) } else { limits.bundle_bytes };
+    if longest > limits.arriving_bytes {
+        let is_given = |name: &str| given.iter().any(|(key, _)| *key == name);
+        let (arriving, longest) = (DataVolume(limits.arriving_bytes), DataVolume(longest));
+        if is_given("bundle_bytes") || spill_from.0 > 0 {
+            let name = if is_given("arriving_bytes") { "arriving_bytes" } else { "bundle_bytes" };
+            let what = format!("bundles of {longest} arrive in memory, and arriving_bytes is {arriving}: none would");
+            table.fail(
+                name,
+                what,
+                "raise arriving_bytes, lower bundle_bytes, or let long bundles go to disk: spill_from",
+            );
+        }
+        limits.bundle_bytes = limits.bundle_bytes.min(limits.arriving_bytes);
+    }
     limits
 }
 
@@ -243,6 +263,25 @@ fn events(top: &Reader<'_>, folder: &Path) -> Option<EventsSettings> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn limits_that_contradict_each_other_are_refused_with_what_where_and_a_hint() {
+        let with = |store: &str, limits: &str| {
+            errors(&format!("node_ids = \"ipn:1.0\"\n[store]\n{store}\n[limits]\n{limits}\n"))
+        };
+        let memory = "kind = \"memory\"\nspill_from = \"0 B\"";
+        let said = with(memory, "bundle_bytes = \"2 GiB\"\narriving_bytes = \"1 MiB\"");
+        assert_eq!(said.len(), 1, "{said:?}");
+        for part in ["limits.arriving_bytes", "1.049 MB", "2.147 GB", "hint: raise arriving_bytes"] {
+            assert!(said[0].contains(part), "{part}: {}", said[0]);
+        }
+        assert!(with(memory, "bundle_bytes = \"2 GiB\"")[0].contains("limits.bundle_bytes"), "against the default");
+        let durable = |from: &str| format!("dir = \"store\"\nspill_from = \"{from}\"");
+        assert_eq!(with(&durable("2 MiB"), "arriving_bytes = \"1 MiB\"").len(), 1);
+        // Those that can be obeyed.
+        assert_eq!(with(memory, "arriving_bytes = \"1 MiB\""), Vec::<String>::new(), "bundles are no larger then");
+        assert_eq!(with(&durable("1 MiB"), "arriving_bytes = \"1 MiB\""), Vec::<String>::new());
+    }
 
     fn errors(text: &str) -> Vec<String> {
         parse(text, Path::new("dir/node.toml"))

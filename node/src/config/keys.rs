@@ -21,6 +21,7 @@ const LOCAL_ADDRESS: Kind = other("address with a port", "\"127.0.0.1:4242\"");
 const API_ADDRESS: Kind = other("address with a port", "\"127.0.0.1:4280\"");
 const ROUTES: Kind = other("table: pattern = node ID", "{ \"ipn:5.*\" = \"ipn:2.0\" }");
 const SOCKET: Kind = other("file, relative to this one", "\"farlink.sock\"");
+const OFFSET: Kind = other("duration, with its sign", "\"-1 h\"");
 const FOLDER: Kind = other("folder, relative to this file", "\"store\"");
 
 /// Top level.
@@ -31,6 +32,12 @@ pub const NODE: Section = Section {
         key("node_ids", NODE_IDS, Required, "The first is the node's own name, others are aliases."),
         key("clock", Choice(CLOCKS), Is("trusted"), "Or \"untrusted\": bundles get time 0 and an age block."),
         key("clock_error", Kind::Duration, Is("100 ms"), "Bound on the error of a trusted clock."),
+        key(
+            "clock_offset",
+            OFFSET,
+            Absent,
+            "Added to the machine's clock, to try what a wrong one does; without it, nothing.",
+        ),
         key("crc", Choice(CRCS), Is("crc32c"), "Of blocks made here: \"crc32c\", \"crc16\", \"none\"."),
         key("profile", Choice(PROFILES), Is("permissive"), "How arriving bundles are read: or \"strict\"."),
         key("status_reports", Flag, Is("false"), "Whether requested status reports are generated."),

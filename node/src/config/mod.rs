@@ -31,6 +31,8 @@ pub struct NodeConfig {
     pub trusted_clock: bool,
     /// Bound on the error of a trusted clock, ms.
     pub clock_error_ms: u64,
+    /// Added to what the machine's clock says, ns.
+    pub clock_offset_ns: i64,
     /// Folder of the durable store.
     pub store_dir: Option<PathBuf>,
     /// One per layer of the stack.

@@ -18,6 +18,19 @@ pub struct Node {
     dir: PathBuf,
     binary: PathBuf,
     child: Option<Child>,
+    store: PathBuf,
+    keys: String,
+    /// What is added to the clock of the process started next, in words.
+    pub clock_offset: String,
+}
+
+/// What a node has room for.
+#[derive(Clone, Copy, Debug)]
+pub struct Room {
+    /// Of its store.
+    pub capacity: &'static str,
+    /// Largest bundle its neighbour may send whole; what is longer comes in pieces.
+    pub transfer_mru: &'static str,
 }
 
 /// A TCP port nothing listens on, below those the system gives to outgoing connections: a node that
@@ -37,22 +50,36 @@ pub fn free_port() -> Result<u16> {
 impl Node {
     /// Writes the configuration of a node numbered `number`, with its neighbour over TCPCLv4.
     pub fn new(dir: &Path, binary: &Path, name: &'static str, number: u64, here: u16, there: u16) -> Result<Node> {
-        let dir = dir.join(name);
+        let (dir, wide) = (dir.join(name), Room { capacity: "256 MB", transfer_mru: "4 GiB" });
+        let store = dir.join("store");
+        Node::narrow(dir, binary, name, (number, here, there), store, wide)
+    }
+    /// The same with its store in a folder of its own, and with less room.
+    pub fn narrow(
+        dir: PathBuf,
+        binary: &Path,
+        name: &'static str,
+        (number, here, there): (u64, u16, u16),
+        store: PathBuf,
+        room: Room,
+    ) -> Result<Node> {
         fs::create_dir_all(&dir)?;
         let peer = 3 - number;
         // The first node connects, so that each has the other once.
         let address = if number == 1 { format!("address = \"127.0.0.1:{there}\"") } else { String::new() };
-        let text = format!(
-            "node_ids = [\"ipn:{number}.0\"]\n\n\
-             [store]\nkind = \"durable\"\ndir = \"store\"\ncapacity = \"256 MB\"\n\n\
-             [layer.tcp]\nkind = \"tcpclv4\"\nlisten = [\"127.0.0.1:{here}\"]\n\n\
+        let Room { capacity, transfer_mru } = room;
+        let keys = format!(
+            "[store]\nkind = \"durable\"\ndir = {store:?}\ncapacity = \"{capacity}\"\n\n\
+             [layer.tcp]\nkind = \"tcpclv4\"\nlisten = [\"127.0.0.1:{here}\"]\n\
+             transfer_mru = \"{transfer_mru}\"\n\n\
              [link.peer]\nlayer = \"tcp\"\npeer = \"ipn:{peer}.0\"\n{address}\n\
              reconnect_min = \"20 ms\"\nreconnect_max = \"200 ms\"\n\n\
              [routes]\n\"ipn:{peer}.*\" = \"ipn:{peer}.0\"\n\n\
              [app]\nsocket = \"app.sock\"\n\n[log]\nlevel = \"warn\"\n"
         );
-        fs::write(dir.join("node.toml"), text)?;
-        Ok(Node { name, dir, binary: binary.to_path_buf(), child: None })
+        let keys = format!("node_ids = [\"ipn:{number}.0\"]\n{keys}");
+        let clock_offset = String::from("0 s");
+        Ok(Node { name, dir, binary: binary.to_path_buf(), child: None, store, keys, clock_offset })
     }
     /// Where applications attach.
     pub fn socket(&self) -> PathBuf {
@@ -60,10 +87,12 @@ impl Node {
     }
     /// Its store's folder.
     pub fn store(&self) -> PathBuf {
-        self.dir.join("store")
+        self.store.clone()
     }
     /// Starts the process.
     pub fn start(&mut self) -> Result<()> {
+        let text = format!("clock_offset = \"{}\"\n{}", self.clock_offset, self.keys);
+        fs::write(self.dir.join("node.toml"), text)?;
         let log = File::options().create(true).append(true).open(self.dir.join("log.txt"))?;
         let child = Command::new(&self.binary)
             .args(["node", "--config", "node.toml"])

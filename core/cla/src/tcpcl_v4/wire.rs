@@ -62,8 +62,9 @@ pub mod reject {
 pub fn refuse_code(reason: Refusal) -> u8 {
     match reason {
         Refusal::Duplicate => refuse::COMPLETED,
-        Refusal::NoResources | Refusal::TooLarge | Refusal::StoreFailed | Refusal::Damaged => refuse::NO_RESOURCES,
-        Refusal::NotAcceptable | Refusal::Expired | Refusal::Unknown => refuse::NOT_ACCEPTABLE,
+        Refusal::NotOpen | Refusal::NoResources | Refusal::StoreFailed | Refusal::Damaged => refuse::NO_RESOURCES,
+        // "Some issue with the content or length of the transfer data" (RFC 9174 5.2.4).
+        Refusal::TooLarge | Refusal::NotAcceptable | Refusal::Expired | Refusal::Unknown => refuse::NOT_ACCEPTABLE,
         Refusal::Terminating => refuse::TERMINATING,
     }
 }

@@ -1,0 +1,77 @@
+//! Mutations of convergence layers.
+
+use super::{Mutant, durable, plain};
+
+/// The table.
+pub const TABLE: &[Mutant] = &[
+    durable(
+        "the last acknowledgment does not wait",
+        "core/cla/src/tcpcl_v4/incoming.rs",
+        "if flags & END != 0 && !accepted {",
+        "if flags & END != 0 && !transfer.complete {",
+        &["-p farlink-cla"],
+    ),
+    durable(
+        "a refusal is a confirmation",
+        "core/cla/src/tcpcl_v4/incoming.rs",
+        "if let Some(Err(code)) = transfer.verdict {",
+        "if let Some(Err(code)) = transfer.verdict.filter(|_| !transfer.complete) {",
+        &["-p farlink-cla"],
+    ),
+    plain(
+        "any length is taken",
+        "core/cla/src/tcpcl_v4/incoming.rs",
+        "if end > transfer_mru || self.total",
+        "if self.total",
+        &["-p farlink-cla"],
+    ),
+    plain(
+        "an announced length is not held to",
+        "core/cla/src/tcpcl_v4/incoming.rs",
+        "(last && end != total)",
+        "(last && end > total)",
+        &["-p farlink-cla"],
+    ),
+    plain(
+        "the limit of the peer is not obeyed",
+        "core/cla/src/tcpcl_v4/outgoing.rs",
+        "let fits = bundle.total <= self.transfer_limit && ",
+        "let fits = ",
+        &["-p farlink-cla"],
+    ),
+    plain(
+        "zeros that keep an address are a segment",
+        "core/cla/src/ltp/receiving.rs",
+        "if total == 4 && head == [0; 4] {",
+        "if total == 5 && head == [0; 4] {",
+        &["-p farlink-cla"],
+    ),
+    plain(
+        "a block has no bound",
+        "core/cla/src/ltp/receiving.rs",
+        "if data.end() > self.config.block_bytes || ",
+        "if ",
+        &["-p farlink-cla"],
+    ),
+    plain(
+        "arriving blocks have no bound",
+        "core/cla/src/ltp/receiving.rs",
+        "if self.arriving_bytes + data.length > limit && !holds_much {",
+        "if self.arriving_bytes == u64::MAX && limit == 0 && !holds_much {",
+        &["-p farlink-cla"],
+    ),
+    plain(
+        "ranges join what does not touch",
+        "core/cla/src/ltp/ranges.rs",
+        "self.runs.partition_point(|run| run.1 < position)",
+        "self.runs.partition_point(|run| run.1 + 1 < position)",
+        &["-p farlink-cla"],
+    ),
+    plain(
+        "an empty range is in no set",
+        "core/cla/src/ltp/ranges.rs",
+        "start >= end || self.runs",
+        "start > end || self.runs",
+        &["-p farlink-cla"],
+    ),
+];

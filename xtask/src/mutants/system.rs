@@ -1,0 +1,115 @@
+//! Mutations of disk and clock: what meets the operating system.
+
+use super::{Mutant, durable, plain};
+
+/// The table.
+pub const TABLE: &[Mutant] = &[
+    durable("no fdatasync", "os/src/disk.rs", "self.file(file)?.sync_data()?;", "self.file(file)?;", &["forgetting"]),
+    durable("no fsync of the folder", "os/src/disk.rs", "            self.folder.sync_all()?;\n", "", &["forgetting"]),
+    durable(
+        "new names are not synced",
+        "os/src/disk.rs",
+        "        self.entries_changed = true;\n        self.keep(file, made);",
+        "        self.keep(file, made);",
+        &["forgetting"],
+    ),
+    durable(
+        "the name of the store folder is not synced",
+        "os/src/disk.rs",
+        "File::open(folder).and_then(|folder| folder.sync_all())",
+        "File::open(folder).map(|_| ())",
+        &["forgetting"],
+    ),
+    durable(
+        "the node does not sync",
+        "node/src/disk.rs",
+        "DiskAction::Sync { file } => self.0.sync(file)?,",
+        "DiskAction::Sync { .. } => {}",
+        &["forgetting"],
+    ),
+    durable(
+        "a file without a name is as good",
+        "os/src/disk.rs",
+        "let named = self.file(file)?.metadata()?.nlink() > 0;",
+        "let named = self.file(file)?.metadata()?.len() > 0;",
+        &["-p farlink-os"],
+    ),
+    durable(
+        "a folder elsewhere is as good",
+        "os/src/disk.rs",
+        "if !named || !self.is_in_place()? {",
+        "if !named {",
+        &["-p farlink-os"],
+    ),
+    durable(
+        "two processes share a store",
+        "os/src/disk.rs",
+        "FlockOperation::NonBlockingLockExclusive",
+        "FlockOperation::NonBlockingLockShared",
+        &["-p farlink-os"],
+    ),
+    durable(
+        "a short write is not continued where it ended",
+        "os/src/disk.rs",
+        "            offset += n as u64;\n",
+        "",
+        &["-p farlink-os"],
+    ),
+    plain("everybody may read the store", "os/src/disk.rs", ".mode(0o700)", ".mode(0o755)", &["-p farlink-os"]),
+    durable(
+        "a file is made over another",
+        "os/src/disk.rs",
+        ".create_new(true)",
+        ".create(true).truncate(true)",
+        &["-p farlink-os"],
+    ),
+    plain(
+        "no bound on open files",
+        "os/src/disk.rs",
+        "if self.open.len() >= OPEN_MAX",
+        "if self.open.len() >= usize::MAX",
+        &["-p farlink-os"],
+    ),
+    plain(
+        "a limit on files is a failure",
+        "node/src/disk.rs",
+        " | ErrorKind::FileTooLarge",
+        "",
+        &["-p farlink-tests --test node_disk"],
+    ),
+    plain(
+        "nothing is cut",
+        "node/src/disk.rs",
+        "DiskAction::Truncate { file, len } => self.0.truncate(file, len)?,",
+        "DiskAction::Truncate { .. } => {}",
+        &["-p farlink-node --lib disk"],
+    ),
+    plain(
+        "nothing is removed",
+        "node/src/disk.rs",
+        "DiskAction::Remove { file } => self.0.remove(file)?,",
+        "DiskAction::Remove { .. } => {}",
+        &["-p farlink-node --lib disk"],
+    ),
+    plain(
+        "a step of the clock is told for ever",
+        "node/src/clock.rs",
+        "            self.offset_ns = offset;\n",
+        "",
+        &["-p farlink-node --lib clock"],
+    ),
+    plain(
+        "an untrusted clock is believed",
+        "node/src/clock.rs",
+        "if !self.trusted || unix_ms",
+        "if unix_ms",
+        &["-p farlink-node --lib clock"],
+    ),
+    plain(
+        "1970 is a time",
+        "node/src/clock.rs",
+        "unix_ms <= DtnTime(0).as_unix_ms()",
+        "unix_ms == u64::MAX",
+        &["-p farlink-node --lib clock"],
+    ),
+];

@@ -72,14 +72,9 @@ impl Apps {
     pub fn new(settings: &AppSettings, node_ids: &[EndpointId], payload_max: u64) -> io::Result<Apps> {
         let mut listeners = Vec::new();
         if let Some(path) = &settings.socket {
-            // A socket file left by a run that was killed.
-            if std::os::unix::net::UnixStream::connect(path).is_err() {
-                let _ = std::fs::remove_file(path);
-            }
-            let listener = UnixListener::bind(path).map_err(|why| {
+            let listener = farlink_os::stream::listen_unix(path, settings.socket_mode).map_err(|why| {
                 io::Error::new(why.kind(), format!("application socket {}: {why}{}", path.display(), crate::hint(&why)))
             })?;
-            listener.set_nonblocking(true)?;
             listeners.push(Listener::Unix(listener));
         }
         if let Some(at) = &settings.listen {
@@ -452,7 +447,7 @@ impl Apps {
 impl Drop for Apps {
     fn drop(&mut self) {
         if let Some(path) = &self.socket_file {
-            let _ = std::fs::remove_file(path);
+            farlink_os::stream::remove_socket(path);
         }
     }
 }

@@ -21,6 +21,7 @@ const LOCAL_ADDRESS: Kind = other("address with a port", "\"127.0.0.1:4242\"");
 const API_ADDRESS: Kind = other("address with a port", "\"127.0.0.1:4280\"");
 const ROUTES: Kind = other("table: pattern = node ID", "{ \"ipn:5.*\" = \"ipn:2.0\" }");
 const SOCKET: Kind = other("file, relative to this one", "\"farlink.sock\"");
+const CONTROL_SOCKET: Kind = other("file, relative to this one", "\"node.control.sock\"");
 const FOLDER: Kind = other("folder, relative to this file", "\"store\"");
 
 /// Top level.
@@ -213,7 +214,14 @@ pub const APP: Section = Section {
     help: "The application interface.",
     keys: &[
         key("socket", SOCKET, Absent, "AAP2 over a Unix socket; without it, none."),
-        key("listen", LOCAL_ADDRESS, Absent, "AAP2 over TCP; without it, none."),
+        key(
+            "socket_mode",
+            other("octal digits", "\"600\""),
+            Is("600"),
+            "Who may attach: \"660\" lets its group in too.",
+        ),
+        key("listen", LOCAL_ADDRESS, Absent, "AAP2 over TCP, open to whoever reaches it; without it, none."),
+        key("links", Flag, Is("false"), "Whether applications may enable and disable links (`link` messages)."),
         key("echo", Flag, Is("true"), "Answer pings on ipn services 128, 7, 2047 and dtn /echo."),
         key("echo_rate", Count(1, 10_000_000), Is("1000"), "Answers per second at most."),
     ],
@@ -223,7 +231,21 @@ pub const APP: Section = Section {
 pub const API: Section = Section {
     name: "api",
     help: "The control API.",
-    keys: &[key("listen", API_ADDRESS, Absent, "Without it, off. It has no password: keep it local.")],
+    keys: &[
+        key(
+            "socket",
+            CONTROL_SOCKET,
+            Absent,
+            "Only its owner may connect; without it, beside this file and called after it; \"\": none.",
+        ),
+        key("listen", API_ADDRESS, Absent, "HTTP over TCP too; needs a `token_file`. Without it, none."),
+        key(
+            "token_file",
+            other("file, relative to this one", "\"control.token\""),
+            Absent,
+            "The token that clients over TCP show; made where it is missing. Only its owner may read it.",
+        ),
+    ],
 };
 
 /// `[log]`.

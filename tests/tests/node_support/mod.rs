@@ -86,12 +86,16 @@ impl Pair {
     }
     /// Starts node 1 or 2; `more` is added to its file.
     pub fn start(&self, number: usize, more: &str) -> Node {
+        self.start_as(number, &format!("\"ipn:{number}.0\""), more)
+    }
+    /// The same, with these node IDs.
+    pub fn start_as(&self, number: usize, ids: &str, more: &str) -> Node {
         let (here, there) = (self.ports[number - 1], self.ports[2 - number]);
         let other = 3 - number;
         let store = if self.durable { format!("dir = \"store-{number}\"") } else { "kind = \"memory\"".into() };
         let layer = self.layer;
         let text = format!(
-            "node_ids = [\"ipn:{number}.0\"]\n[store]\n{store}\n[layer.main]\nkind = \"{layer}\"\n\
+            "node_ids = [{ids}]\n[store]\n{store}\n[layer.main]\nkind = \"{layer}\"\n\
              listen = [\"127.0.0.1:{here}\"]\n[link.peer]\nlayer = \"main\"\npeer = \"ipn:{other}.0\"\n\
              address = \"127.0.0.1:{there}\"\n[routes]\n\"ipn:{other}.*\" = \"ipn:{other}.0\"\n\
              [app]\nsocket = \"{number}.sock\"\n{more}\n"

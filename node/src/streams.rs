@@ -4,6 +4,7 @@
 //! by the room the layer is given.
 
 use crate::buffers::Buffers;
+use crate::log::{Repeats, more};
 use crate::resolve::{Resolver, Wanted};
 use farlink_base::socket;
 use farlink_base::{Bytes, Chunk, Duration, Instant, LayerId, LinkId, Payload, StreamId};
@@ -12,7 +13,7 @@ use farlink_os::stream;
 use farlink_stack::Input;
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::io::{self, ErrorKind, IoSlice, Write};
-use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::net::{IpAddr, Shutdown, SocketAddr, TcpListener, TcpStream};
 
 /// Bytes a layer may have queued on one stream.
 const QUEUE_BOUND: u64 = 4 << 20;
@@ -38,6 +39,8 @@ pub struct Streams {
     readable: VecDeque<StreamId>,
     dirty: Vec<StreamId>,
     accept_again: Option<Instant>,
+    /// Connections told of, by the peer's address.
+    comings: Repeats<IpAddr>,
     /// Bytes read and written since the start.
     pub bytes: (u64, u64),
 }
@@ -46,6 +49,8 @@ struct Stream {
     layer: LayerId,
     /// The link it was opened for; none, if the peer opened it.
     link: Option<LinkId>,
+    /// The log said that it opened; then it says when it ends.
+    told: bool,
     /// Where it goes, once open.
     peer: Option<SocketAddr>,
     phase: Phase,
@@ -104,6 +109,7 @@ impl Streams {
             readable: VecDeque::new(),
             dirty: Vec::new(),
             accept_again: None,
+            comings: Repeats::default(),
             bytes: (0, 0),
         }
     }
@@ -445,6 +451,7 @@ impl Streams {
             layer,
             link: None,
             peer: None,
+            told: false,
             phase,
             out: VecDeque::new(),
             queued: 0,
@@ -465,7 +472,12 @@ impl Streams {
         if let Some(link) = stream.link {
             self.unreachable.remove(&link);
         }
-        tracing::info!("{} {from}", if id.is_passive() { "connected from" } else { "connected to" });
+        // Who comes and goes all the time, or in crowds from one place, is told of once a minute.
+        if let Some(times) = self.comings.say(from.ip(), std::time::Instant::now()) {
+            let how = if id.is_passive() { "connected from" } else { "connected to" };
+            tracing::info!("{how} {from}{}", more(times));
+            stream.told = true;
+        }
         inputs.push_back(Input::Socket(stream.layer, socket::Input::Opened { stream: id, from }));
         inputs.push_back(Input::Socket(stream.layer, socket::Input::Writable { stream: id, room: QUEUE_BOUND }));
     }
@@ -481,7 +493,7 @@ impl Streams {
     /// Forgets a stream; gives the layer it belonged to.
     fn remove(&mut self, id: StreamId) -> Option<LayerId> {
         let stream = self.streams.remove(&id)?;
-        if let Some(peer) = stream.peer {
+        if let Some(peer) = stream.peer.filter(|_| stream.told) {
             tracing::info!("disconnected from {peer}");
         }
         self.tokens.retain(|_, stream| *stream != id);

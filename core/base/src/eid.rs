@@ -104,6 +104,14 @@ impl EndpointId {
             EndpointId::Null | EndpointId::Other(_) => NodeId::NULL,
         }
     }
+    /// Whether it is one of "this node" (`ipn:!.7`, `dtn:///in`), which means something inside a node only.
+    pub fn is_here(&self) -> bool {
+        match self {
+            EndpointId::Ipn { node, .. } => *node == Self::LOCAL_NODE,
+            EndpointId::Dtn(name) => name.node.is_empty(),
+            EndpointId::Null | EndpointId::Other(_) => false,
+        }
+    }
     /// Whether it is the null endpoint.
     pub fn is_null(&self) -> bool {
         *self == EndpointId::Null

@@ -12,7 +12,8 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::cmp::Reverse;
 use farlink_base::{
-    BundleHandle, DeleteReason, Empty, EndpointId, Event, Instant, NodeId, Payload, PeerId, Priority, Refusal, Sink,
+    BundleHandle, DeleteReason, Empty, EndpointId, Event, Facts, Instant, NodeId, Payload, PeerId, Priority, Refusal,
+    Sink,
 };
 use farlink_book::{Flags, Handle, Held, New, Reason, Reasons, Why};
 
@@ -251,6 +252,10 @@ impl Agent {
         out: &mut S,
     ) {
         let Some(held) = self.book.get(bundle) else { return };
+        if held.bundle.facts.has(Facts::SEALED) {
+            // RFC 9172 3.8: what is enciphered is no payload to hand out; a relay passes it on untouched.
+            return self.depart(now, bundle, deleted(DeleteReason::UnknownSecurity), None, edge, out);
+        }
         if held.bundle.fragment().is_some() {
             return self.join(now, bundle, edge, out);
         }

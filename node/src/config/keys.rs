@@ -206,6 +206,7 @@ pub const LIMIT_PARAMS: &[LayerParam<Limits>] = &[
     limit!(registrations, Count, "Endpoints registered by applications."),
     limit!(fragments, Count, "Fragments waiting to be joined."),
     limit!(dynamic_links, Count, "Links opened by unconfigured peers."),
+    limit!(reports_per_second, Count, "Status reports made a second; more are not made."),
 ];
 
 /// `[app]`.

@@ -517,7 +517,7 @@ impl Agent {
 
     /// An endpoint as other nodes understand it: what "this node" is called is said here (RFC 9758 5.4: `ipn:!.n` never
     /// leaves). Null where this node has no name of that scheme.
-    fn from_outside(&self, endpoint: EndpointId) -> EndpointId {
+    fn seen_outside(&self, endpoint: EndpointId) -> EndpointId {
         if endpoint.is_here() { endpoint.canonical(&self.settings.node_ids).unwrap_or_default() } else { endpoint }
     }
 
@@ -527,8 +527,8 @@ impl Agent {
         let draft = Draft {
             version: self.settings.version,
             source,
-            destination: self.from_outside(wanted.destination),
-            report_to: self.from_outside(wanted.report_to),
+            destination: self.seen_outside(wanted.destination),
+            report_to: self.seen_outside(wanted.report_to),
             facts: Facts(wanted.facts.0 & (Facts::REQUESTS | Facts::CRITICAL) | unreliable),
             lifetime_ms: wanted.lifetime_ms,
             priority: wanted.priority,

@@ -43,6 +43,10 @@ impl Decoder {
     pub fn request(&mut self) -> Option<Request> {
         self.ready.pop_front()
     }
+    /// Payload bytes announced and come so far, of a bundle that is not all here.
+    pub fn unfinished(&self) -> Option<(u64, u64)> {
+        self.adu.as_ref().map(|(adu, payload)| (adu.payload_length, payload.len()))
+    }
     /// Takes bytes as they arrived.
     ///
     /// # Errors

@@ -1,8 +1,13 @@
-//! Asks a node's control API: one request, one answer.
+//! Asks a node's control API: one request, one answer, over its Unix socket or over TCP.
 
 use anyhow::{anyhow, bail};
+use std::io::{Read, Write};
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
 use std::time::Duration;
 use ureq::Agent;
+use ureq::unversioned::resolver::DefaultResolver;
+use ureq::unversioned::transport::{Buffers, ConnectionDetails, Connector, LazyBuffers, NextTimeout, Transport};
 
 /// An answer: status code and body.
 pub type Answer = (u16, String);
@@ -10,44 +15,122 @@ pub type Answer = (u16, String);
 /// How long a node may take to answer.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Asks `url` (`http://host:port`, or `host:port`) for `path` with a method and a body.
+/// Asks the node at `at` (a Unix socket's path, `http://host:port` or `host:port`) for `path` with a method and a
+/// body.
 ///
 /// # Errors
 /// When nobody answers there, or not in HTTP.
-pub fn request(method: &str, url: &str, path: &str, body: &str) -> anyhow::Result<Answer> {
-    let host = url.strip_prefix("http://").unwrap_or(url).trim_end_matches('/');
-    if host.is_empty() || host.contains('/') {
-        bail!("`{url}` is not the address of a control API\nhint: write e.g. http://127.0.0.1:4280");
-    }
-    let (agent, place) = (agent(), format!("http://{host}{path}"));
+pub fn request(method: &str, at: &str, path: &str, body: &str) -> anyhow::Result<Answer> {
+    request_with(method, at, None, path, body)
+}
+
+/// The same, showing a token: what nodes want over TCP.
+///
+/// # Errors
+/// When nobody answers there, or not in HTTP.
+pub fn request_with(method: &str, at: &str, token: Option<&str>, path: &str, body: &str) -> anyhow::Result<Answer> {
+    let (agent, host) = match tcp_host(at) {
+        Some(host) if host.is_empty() || host.contains('/') => {
+            bail!("`{at}` is not the address of a control API\nhint: write a socket's path or http://127.0.0.1:4280")
+        }
+        Some(host) => (Agent::new_with_config(config()), host),
+        // No name is asked for: the host is only what HTTP wants to be told.
+        None => (Agent::with_parts(config(), UnixConnector(at.into()), DefaultResolver::default()), "127.0.0.1"),
+    };
+    let place = format!("http://{host}{path}");
+    let bearer = token.map(|token| format!("Bearer {token}"));
+    let with_body = |mut request: ureq::RequestBuilder<ureq::typestate::WithBody>| {
+        if let Some(bearer) = &bearer {
+            request = request.header("Authorization", bearer);
+        }
+        request.send(body)
+    };
     let sent = match method {
-        "GET" => agent.get(&place).call(),
-        "POST" => agent.post(&place).send(body),
-        "PUT" => agent.put(&place).send(body),
+        "GET" => {
+            let mut request = agent.get(&place);
+            if let Some(bearer) = &bearer {
+                request = request.header("Authorization", bearer);
+            }
+            request.call()
+        }
+        "POST" => with_body(agent.post(&place)),
+        "PUT" => with_body(agent.put(&place)),
         // What to remove is in the body.
-        "DELETE" => agent.delete(&place).force_send_body().send(body),
+        "DELETE" => with_body(agent.delete(&place).force_send_body()),
         other => bail!("the control API has no method {other}\nhint: GET, POST, PUT or DELETE"),
     };
-    let mut answer = sent.map_err(|why| unanswered(url, &why))?;
+    let mut answer = sent.map_err(|why| unanswered(at, &why))?;
     let body = answer.body_mut().with_config().limit(u64::MAX).lossy_utf8(true).read_to_string();
-    Ok((answer.status().as_u16(), body.map_err(|why| unanswered(url, &why))?))
+    Ok((answer.status().as_u16(), body.map_err(|why| unanswered(at, &why))?))
+}
+
+/// Host and port, where `at` is a place in the network and no path.
+fn tcp_host(at: &str) -> Option<&str> {
+    if let Some((_, rest)) = at.split_once("://") {
+        return Some(if at.starts_with("http://") { rest.trim_end_matches('/') } else { "" });
+    }
+    let port = at.rsplit_once(':').is_some_and(|(_, port)| port.parse::<u16>().is_ok());
+    (port && !at.contains('/')).then_some(at)
 }
 
 /// A 404 is an answer, and no proxy of the environment stands between a node and its operator.
-fn agent() -> Agent {
+fn config() -> ureq::config::Config {
     let config = Agent::config_builder().http_status_as_error(false).proxy(None).max_redirects(0);
-    config.timeout_connect(Some(PATIENCE)).timeout_recv_response(Some(PATIENCE)).build().new_agent()
+    config.timeout_connect(Some(PATIENCE)).timeout_recv_response(Some(PATIENCE)).build()
 }
 
-fn unanswered(url: &str, why: &ureq::Error) -> anyhow::Error {
+fn unanswered(at: &str, why: &ureq::Error) -> anyhow::Error {
     match why {
         ureq::Error::Protocol(_) | ureq::Error::Http(_) | ureq::Error::BadUri(_) => {
-            anyhow!("{url} does not answer in HTTP: {why}\nhint: --at names the address of `[api] listen`")
+            anyhow!(
+                "{at} does not answer in HTTP: {why}\nhint: --at names the node's control socket, or its `[api] listen`"
+            )
+        }
+        ureq::Error::Io(why) if why.kind() == std::io::ErrorKind::PermissionDenied => {
+            anyhow!("{at}: {why}\nhint: a control socket is its owner's alone: ask as the user the node runs as")
         }
         _ => anyhow!(
-            "no control API answers at {url}: {why}\n\
-             hint: is the node running, and does its file have `[api] listen`? --at names the address"
+            "no control API answers at {at}: {why}\n\
+             hint: is the node running? --at names its control socket (NAME.control.sock beside its file), or its `[api] \
+             listen`"
         ),
+    }
+}
+
+/// Connects to a Unix socket, whatever host the URL names.
+#[derive(Debug)]
+struct UnixConnector(PathBuf);
+impl Connector for UnixConnector {
+    type Out = UnixTransport;
+    fn connect(&self, details: &ConnectionDetails<'_>, _: Option<()>) -> Result<Option<UnixTransport>, ureq::Error> {
+        let stream = UnixStream::connect(&self.0)?;
+        stream.set_read_timeout(Some(PATIENCE))?;
+        stream.set_write_timeout(Some(PATIENCE))?;
+        let buffers = LazyBuffers::new(details.config.input_buffer_size(), details.config.output_buffer_size());
+        Ok(Some(UnixTransport { stream, buffers }))
+    }
+}
+
+#[derive(Debug)]
+struct UnixTransport {
+    stream: UnixStream,
+    buffers: LazyBuffers,
+}
+impl Transport for UnixTransport {
+    fn buffers(&mut self) -> &mut dyn Buffers {
+        &mut self.buffers
+    }
+    fn transmit_output(&mut self, amount: usize, _: NextTimeout) -> Result<(), ureq::Error> {
+        Ok(self.stream.write_all(&self.buffers.output()[..amount])?)
+    }
+    fn await_input(&mut self, _: NextTimeout) -> Result<bool, ureq::Error> {
+        let read = self.stream.read(self.buffers.input_append_buf())?;
+        self.buffers.input_appended(read);
+        Ok(read > 0)
+    }
+    fn is_open(&mut self) -> bool {
+        // One request each: no connection is used again.
+        false
     }
 }
 
@@ -101,7 +184,9 @@ mod tests {
     #[test]
     fn what_went_wrong_says_what_to_try() {
         let said = |url: &str| request("GET", url, "/", "").unwrap_err().to_string();
-        assert!(said("ftp://x/y").contains("hint: write e.g. http://127.0.0.1:4280"));
+        assert!(said("ftp://x/y").contains("hint: write a socket's path or http://127.0.0.1:4280"));
+        let nowhere = said("no/such.control.sock");
+        assert!(nowhere.contains("no control API answers at no/such.control.sock"), "{nowhere}");
         let (ssh, _) = server("\r\n\r\n", b"SSH-2.0-OpenSSH\r\n");
         let text = said(&ssh);
         assert!(text.contains("does not answer in HTTP") && text.contains("hint: "), "{text}");

@@ -98,7 +98,7 @@ impl Side {
         let at = |side: &Side, port: u16| std::net::SocketAddr::new(side.ip, port + side.ports);
         let Side { name, number, .. } = self;
         let (other, other_name) = (there.number, there.name);
-        let (tcp, ltp, api) = (4556, 1113, 4280 + self.ports);
+        let (tcp, ltp) = (4556, 1113);
         format!(
             r#"# Node {name}: ipn:{number}.0, with one neighbour, ipn:{other}.0.
 # `farlink node --config node-{name}.toml --check` finds mistakes; docs/reference/node.md has every key.
@@ -137,8 +137,8 @@ address = "{tcp_there}"
 [app]                          # where applications attach
 socket = "node-{name}.sock"
 
-[api]                          # `farlink node status --at http://127.0.0.1:{api}`; no password, keep it local
-listen = "127.0.0.1:{api}"
+[api]                          # `farlink node status --at node-{name}.control.sock`
+socket = "node-{name}.control.sock"
 
 [log]
 level = "info"                 # "debug" shows a line per bundle event

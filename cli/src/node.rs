@@ -13,9 +13,9 @@ use std::path::PathBuf;
 #[command(
     args_conflicts_with_subcommands = true,
     after_help = "Examples:\n  farlink init two-nodes\n  farlink node --config node-a.toml --check\n  \
-        farlink node --config node-a.toml\n  farlink node status --at http://127.0.0.1:4280\n  \
-        farlink node routes add 'ipn:5.*' ipn:2.0 --at http://127.0.0.1:4280\n  \
-        farlink node links add new-relay.toml --at http://127.0.0.1:4280"
+        farlink node --config node-a.toml\n  farlink node status --at node-a.control.sock\n  \
+        farlink node routes add 'ipn:5.*' ipn:2.0 --at node-a.control.sock\n  \
+        farlink node links add new-relay.toml --at http://192.168.1.7:4280 --token-file token"
 )]
 pub struct Args {
     /// The node's configuration file.
@@ -58,6 +58,9 @@ enum Question {
         /// At most so many.
         #[arg(long, default_value = "100")]
         limit: usize,
+        /// Only those with larger numbers: the next page.
+        #[arg(long, value_name = "BUNDLE", default_value = "0")]
+        after: u64,
         #[command(flatten)]
         at: At,
     },
@@ -99,12 +102,71 @@ enum Question {
 
 #[derive(clap::Args)]
 struct At {
-    /// The node's control API.
-    #[arg(long = "at", value_name = "URL", default_value = "http://127.0.0.1:4280", global = true)]
-    url: String,
+    /// The node's control socket, or http://HOST:PORT where it listens over TCP. Without it, the one socket
+    /// `*.control.sock` of this folder.
+    #[arg(long = "at", value_name = "PLACE", global = true)]
+    place: Option<String>,
+    /// File with the token a node wants over TCP.
+    #[arg(long, value_name = "FILE", global = true)]
+    token_file: Option<PathBuf>,
     /// Print one JSON document.
     #[arg(long, global = true)]
     json: bool,
+}
+impl At {
+    /// Asks the node; a 200's body, or why not.
+    fn ask(&self, method: &str, path: &str, body: &str) -> Result<Value, Failure> {
+        let place = self.place.clone().map_or_else(only_socket, Ok)?;
+        let token = self.token_file.as_ref().map(read).transpose()?;
+        let (code, answer) = http::request_with(method, &place, token.as_deref().map(str::trim), path, body)?;
+        let value: Value = serde_json::from_str(&answer).unwrap_or(Value::Null);
+        if code == 200 {
+            return Ok(value);
+        }
+        let error = value["error"].as_str().unwrap_or("the node did not do it");
+        let hint = value["hint"].as_str().filter(|hint| !hint.is_empty());
+        let message = hint.map_or_else(|| error.to_string(), |hint| format!("{error}\nhint: {hint}"));
+        Err(if code < 500 { Failure::Input(message) } else { Failure::Run(anyhow::anyhow!(message)) })
+    }
+    /// A whole list, page by page.
+    fn list(&self, path: &str) -> Result<Value, Failure> {
+        const PAGE: usize = 1000;
+        let mut all = Vec::new();
+        loop {
+            let page = self.ask("GET", &format!("{path}?limit={PAGE}&offset={}", all.len()), "")?;
+            let page = page.as_array().cloned().unwrap_or_default();
+            let last = page.len() < PAGE;
+            all.extend(page);
+            if last {
+                return Ok(all.into());
+            }
+        }
+    }
+    fn print(&self, value: &Value, print: impl Fn(&Value)) {
+        if self.json { println!("{value}") } else { print(value) }
+    }
+}
+
+/// The one control socket of this folder.
+fn only_socket() -> Result<String, Failure> {
+    let entries = std::fs::read_dir(".")?.filter_map(Result::ok);
+    let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
+    let mut sockets: Vec<String> = names.filter(|name| name.ends_with(".control.sock")).collect();
+    sockets.sort();
+    match (sockets.pop(), sockets.is_empty()) {
+        (Some(only), true) => Ok(only),
+        (None, _) => Err(Failure::Input(
+            "no node has its control socket in this folder\n\
+             hint: --at names it: NAME.control.sock beside NAME.toml, or http://HOST:PORT of its `[api] listen`"
+                .into(),
+        )),
+        (Some(last), false) => {
+            let all = format!("{}, {last}", sockets.join(", "));
+            Err(Failure::Input(format!(
+                "several nodes have their control socket here: {all}\nhint: name one with --at"
+            )))
+        }
+    }
 }
 
 #[derive(clap::Subcommand)]
@@ -198,7 +260,7 @@ pub fn run(args: Args) -> Result<(), Failure> {
         }
         (None, None) => Err(Failure::Input(
             "a configuration file or a question is needed\n\
-             hint: farlink node --config FILE, or farlink node status --at URL; `farlink init two-nodes` writes files"
+             hint: farlink node --config FILE, or farlink node status --at SOCKET; `farlink init two-nodes` writes files"
                 .into(),
         )),
     }
@@ -232,13 +294,10 @@ fn load(args: &LoadArgs) -> Result<Option<LoadSettings>, Failure> {
 fn ask(question: Question) -> Result<(), Failure> {
     match question {
         Question::Status(at) => show(&at, "GET", "/status", "", print_status),
-        Question::Bundles { limit, at } => show(&at, "GET", &format!("/bundles?limit={limit}"), "", |v| {
-            let columns = ["bundle", "source", "destination", "payload", "priority", "remaining_ms", "waits_for"];
-            table(v, &columns);
-        }),
-        Question::Contacts { change: None, at } => show(&at, "GET", "/contacts", "", |v| {
-            table(v, &["from", "to", "link", "start_s", "end_s", "rate_bit_s", "one_way_delay_s"]);
-        }),
+        Question::Bundles { limit, after, at } => bundles(&at, limit, after),
+        Question::Contacts { change: None, at } => {
+            list(&at, "/contacts", &["from", "to", "link", "start_s", "end_s", "rate_bit_s", "one_way_delay_s"])
+        }
         Question::Contacts { change: Some(change), at } => {
             let (method, plan) = match change {
                 ContactsChange::Add { plan } => ("POST", plan),
@@ -247,9 +306,7 @@ fn ask(question: Question) -> Result<(), Failure> {
             };
             show(&at, method, "/contacts", &read(&plan)?, print_done)
         }
-        Question::Routes { change: None, at } => {
-            show(&at, "GET", "/routes", "", |v| table(v, &["pattern", "next_hop"]))
-        }
+        Question::Routes { change: None, at } => list(&at, "/routes", &["pattern", "next_hop"]),
         Question::Routes { change: Some(change), at } => {
             let (method, body) = match change {
                 RoutesChange::Add { pattern, next_hop } => {
@@ -260,9 +317,7 @@ fn ask(question: Question) -> Result<(), Failure> {
             };
             show(&at, method, "/routes", &body.to_string(), print_done)
         }
-        Question::Links { change: None, at } => {
-            show(&at, "GET", "/links", "", |v| table(v, &["name", "peer", "state", "queued", "in_flight"]))
-        }
+        Question::Links { change: None, at } => list(&at, "/links", &["name", "peer", "state", "queued", "in_flight"]),
         Question::Links { change: Some(change), at } => {
             let enable = |enabled: bool| json!({ "enabled": enabled }).to_string();
             let (method, path, body) = match change {
@@ -273,9 +328,12 @@ fn ask(question: Question) -> Result<(), Failure> {
             };
             show(&at, method, &path, &body, print_done)
         }
-        Question::Registrations(at) => show(&at, "GET", "/registrations", "", |v| {
-            v.as_array().into_iter().flatten().for_each(|endpoint| println!("{}", plain(endpoint)));
-        }),
+        Question::Registrations(at) => {
+            at.print(&at.list("/registrations")?, |v| {
+                v.as_array().into_iter().flatten().for_each(|endpoint| println!("{}", plain(endpoint)));
+            });
+            Ok(())
+        }
         Question::Log { level: None, at } => show(&at, "GET", "/log", "", |v| println!("{}", plain(&v["level"]))),
         Question::Log { level: Some(level), at } => {
             show(&at, "PUT", "/log", &json!({ "level": level }).to_string(), print_done)
@@ -317,18 +375,30 @@ fn read(file: &PathBuf) -> Result<String, Failure> {
 }
 
 fn show(at: &At, method: &str, path: &str, body: &str, print: impl Fn(&Value)) -> Result<(), Failure> {
-    let (code, answer) = http::request(method, &at.url, path, body)?;
-    let value: Value = serde_json::from_str(&answer).unwrap_or(Value::Null);
-    if code != 200 {
-        let error = value["error"].as_str().unwrap_or("the node did not do it");
-        let hint = value["hint"].as_str().filter(|hint| !hint.is_empty());
-        let message = hint.map_or_else(|| error.to_string(), |hint| format!("{error}\nhint: {hint}"));
-        return Err(if code < 500 { Failure::Input(message) } else { Failure::Run(anyhow::anyhow!(message)) });
-    }
-    if at.json {
-        println!("{value}");
-    } else {
-        print(&value);
+    at.print(&at.ask(method, path, body)?, print);
+    Ok(())
+}
+
+fn list(at: &At, path: &str, columns: &[&str]) -> Result<(), Failure> {
+    at.print(&at.list(path)?, |rows| table(rows, columns));
+    Ok(())
+}
+
+/// One page of bundles; says when there are more.
+fn bundles(at: &At, limit: usize, after: u64) -> Result<(), Failure> {
+    // One more than is shown tells whether that is all.
+    let asked = limit.saturating_add(1);
+    let mut value = at.ask("GET", &format!("/bundles?limit={asked}&after={after}"), "")?;
+    let cut = value.as_array_mut().is_some_and(|rows| {
+        let cut = rows.len() > limit;
+        rows.truncate(limit);
+        cut
+    });
+    let columns = ["bundle", "source", "destination", "payload", "priority", "remaining_ms", "waits_for"];
+    at.print(&value, |rows| table(rows, &columns));
+    let last = value.as_array().and_then(|rows| rows.last());
+    if let Some(last) = last.filter(|_| cut) {
+        eprintln!("there are more: --after {} shows the next, --limit more at once", last["bundle"]);
     }
     Ok(())
 }

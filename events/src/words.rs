@@ -41,6 +41,7 @@ words!(DeleteReason:
     HopLimit "hop_limit",
     TrafficPared "traffic_pared",
     BlockUnsupported "block_unsupported",
+    UnknownSecurity "unknown_security",
 );
 words!(Refusal:
     NoResources "no_resources",

@@ -1,13 +1,15 @@
 //! The control API: ask and change a running node over HTTP. Every change is one step of the thread
 //! that owns the stack, so it happens whole or not at all. `docs/reference/openapi.json` describes it.
 
+mod door;
+
 use crate::budget::Share;
-use crate::config::{NodeConfig, PATTERN_HINT};
+use crate::config::{ApiSettings, NodeConfig, PATTERN_HINT};
 use crate::log::LogLevel;
 use crate::metrics::Metrics;
 use crate::node::{Handle, Node};
 use axum::Router;
-use axum::extract::{Path, Query, State};
+use axum::extract::{DefaultBodyLimit, Path, Query, State};
 use axum::http::{StatusCode, header};
 use axum::response::sse::{Event, KeepAlive, Sse};
 use axum::response::{IntoResponse, Response};
@@ -17,17 +19,24 @@ use farlink_bpa::app::{AdminInput, BundleStatus, LinkStatus, Status};
 use farlink_bundle::EndpointId;
 use farlink_routing::{Contact, ContactPlan, PlanTime};
 use farlink_stack::Input;
+use futures_util::future::join_all;
 use futures_util::stream;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use std::convert::Infallible;
 use std::fmt::Write;
-use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
 use tokio::sync::broadcast;
 
 /// The API's description.
 const OPENAPI: &str = include_str!("../../docs/reference/openapi.json");
+
+/// Longest body of a request: a contact plan of some 200,000 lines.
+const BODY_MAX: usize = 16 << 20;
+/// Items of a list that is asked for without a limit, and the most anyone gets at once: a page of 10,000 and one to
+/// see that there are more.
+const PAGE: usize = 100;
+const PAGE_MAX: usize = 10_001;
 
 #[derive(Clone)]
 struct Api {
@@ -37,28 +46,19 @@ struct Api {
     log: LogLevel,
 }
 
-/// Serves the API on a thread of its own.
+/// Serves the API on a thread of its own; gives the places it is served at, to be kept as long as it is.
 ///
 /// # Errors
-/// When the address cannot be had.
-pub fn start(at: SocketAddr, node: &Node) -> anyhow::Result<SocketAddr> {
-    let listener =
-        TcpListener::bind(at).map_err(|why| anyhow::anyhow!("control API {at}: {why}{}", crate::hint(&why)))?;
-    listener.set_nonblocking(true)?;
-    let address = listener.local_addr()?;
+/// When a place cannot be had, or the token is not a secret.
+pub fn start(settings: &ApiSettings, node: &Node) -> anyhow::Result<Vec<door::Place>> {
+    let (doors, places): (Vec<_>, Vec<_>) = door::open(settings)?.into_iter().unzip();
     let api = Api { node: node.handle(), metrics: node.metrics(), live: node.live(), log: node.log.clone() };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     std::thread::Builder::new().name("control".into()).spawn(move || {
-        runtime.block_on(async move {
-            match tokio::net::TcpListener::from_std(listener) {
-                Ok(listener) => {
-                    let _ = axum::serve(listener, router(api)).await;
-                }
-                Err(why) => tracing::error!("control API: {why}"),
-            }
-        });
+        let router = router(api);
+        runtime.block_on(join_all(doors.into_iter().map(|door| door.serve(router.clone()))));
     })?;
-    Ok(address)
+    Ok(places)
 }
 
 fn router(api: Api) -> Router {
@@ -77,6 +77,7 @@ fn router(api: Api) -> Router {
         .route("/metrics", get(metrics))
         .route("/reload", post(reload))
         .route("/shutdown", post(shutdown))
+        .layer(DefaultBodyLimit::max(BODY_MAX))
         .with_state(api)
 }
 
@@ -162,13 +163,33 @@ fn link(link: &LinkStatus) -> Value {
     })
 }
 
+/// Which part of a list is wanted. A page shorter than its limit is the last.
 #[derive(Deserialize)]
-struct Limit {
+struct Page {
     limit: Option<usize>,
+    /// Items before the page.
+    #[serde(default)]
+    offset: usize,
 }
-async fn bundles(State(api): State<Api>, Query(limit): Query<Limit>) -> Answer {
-    let limit = limit.limit.unwrap_or(100).min(100_000);
-    let bundles = api.ask(move |node| node.stack.bundles(crate::clock::now(), limit)).await?;
+impl Page {
+    fn limit(&self) -> usize {
+        self.limit.unwrap_or(PAGE).min(PAGE_MAX)
+    }
+    fn of<T>(&self, items: impl IntoIterator<Item = T>, row: impl Fn(T) -> Value) -> Answer {
+        Ok(axum::Json(items.into_iter().skip(self.offset).take(self.limit()).map(row).collect()))
+    }
+}
+/// Bundles come and go, so their pages begin after a bundle's number.
+#[derive(Deserialize)]
+struct BundlePage {
+    limit: Option<usize>,
+    #[serde(default)]
+    after: u64,
+}
+async fn bundles(State(api): State<Api>, Query(page): Query<BundlePage>) -> Answer {
+    let limit = page.limit.unwrap_or(PAGE).min(PAGE_MAX);
+    let after = BundleHandle(page.after);
+    let bundles = api.ask(move |node| node.stack.bundles(crate::clock::now(), after, limit)).await?;
     Ok(axum::Json(bundles.iter().map(bundle).collect()))
 }
 fn bundle(bundle: &BundleStatus) -> Value {
@@ -190,8 +211,8 @@ async fn cancel(State(api): State<Api>, Path(handle): Path<u64>) -> Answer {
     done()
 }
 
-async fn links(State(api): State<Api>) -> Answer {
-    Ok(axum::Json(api.snapshot().await?.links.iter().map(link).collect()))
+async fn links(State(api): State<Api>, Query(page): Query<Page>) -> Answer {
+    page.of(&api.snapshot().await?.links, link)
 }
 #[derive(Deserialize)]
 struct Enabled {
@@ -232,15 +253,11 @@ fn read<T: for<'de> Deserialize<'de>>(body: &str, example: &str) -> Result<T, Pr
     serde_json::from_str(body).map_err(|why| bad(format!("the body is not as expected: {why}\nhint: send {example}")))
 }
 
-async fn contacts(State(api): State<Api>) -> Answer {
+async fn contacts(State(api): State<Api>, Query(page): Query<Page>) -> Answer {
     let plan = api.ask(|node| node.stack.plan().cloned()).await?;
-    Ok(axum::Json(plan.map_or_else(
-        || json!([]),
-        |index| {
-            let plan = index.plan();
-            plan.contacts.iter().map(|c| contact(c, plan.epoch)).collect()
-        },
-    )))
+    let Some(index) = plan else { return Ok(axum::Json(json!([]))) };
+    let plan = index.plan();
+    page.of(&plan.contacts, |c| contact(c, plan.epoch))
 }
 fn contact(contact: &Contact, epoch: Option<DtnTime>) -> Value {
     let seconds = |time: PlanTime| time.0 as f64 / 1e9;
@@ -319,10 +336,9 @@ impl Route {
     }
 }
 const ROUTE: &str = "{\"pattern\": \"ipn:5.*\", \"next_hop\": \"ipn:2.0\"}";
-async fn routes(State(api): State<Api>) -> Answer {
+async fn routes(State(api): State<Api>, Query(page): Query<Page>) -> Answer {
     let routes = api.ask(|node| node.stack.routes().to_vec()).await?;
-    let one = |(pattern, hop): &(String, EndpointId)| json!({ "pattern": pattern, "next_hop": hop.to_string() });
-    Ok(axum::Json(routes.iter().map(one).collect()))
+    page.of(&routes, |(pattern, hop)| json!({ "pattern": pattern, "next_hop": hop.to_string() }))
 }
 async fn add_route(State(api): State<Api>, body: String) -> Answer {
     let route = read::<Route>(&body, ROUTE)?.checked()?;
@@ -352,8 +368,8 @@ async fn replace_routes(State(api): State<Api>, body: String) -> Answer {
     done()
 }
 
-async fn registrations(State(api): State<Api>) -> Answer {
-    Ok(axum::Json(json!(texts(&api.snapshot().await?.registrations))))
+async fn registrations(State(api): State<Api>, Query(page): Query<Page>) -> Answer {
+    page.of(&api.snapshot().await?.registrations, |endpoint| json!(endpoint.to_string()))
 }
 
 #[derive(Deserialize)]

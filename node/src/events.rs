@@ -16,9 +16,11 @@
 
 use crate::clock::WallClock;
 use crate::config::EventsSettings;
+use crate::log::{Repeats, more};
 use farlink_base::{Event, EventClass, Instant, LinkId};
 use std::fs::File;
 use std::io::{BufWriter, Write};
+use std::mem::{Discriminant, discriminant};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel};
@@ -72,7 +74,8 @@ impl EventHub {
         let file = settings.map(|settings| File::create(&settings.file)).transpose()?;
         let (live, _) = tokio::sync::broadcast::channel(4096);
         let (outbox, inbox) = sync_channel(BATCHES);
-        let mut writer = Writer { names, file: file.map(BufWriter::new), live: live.clone() };
+        let mut writer =
+            Writer { names, file: file.map(BufWriter::new), live: live.clone(), repeats: Repeats::default() };
         let has_file = writer.file.is_some();
         let thread = std::thread::Builder::new().name("events".into()).spawn(move || writer.run(&inbox))?;
         Ok(EventHub {
@@ -144,6 +147,8 @@ struct Writer {
     names: Names,
     file: Option<BufWriter<File>>,
     live: tokio::sync::broadcast::Sender<Arc<str>>,
+    /// What others can make happen at will, by kind and link.
+    repeats: Repeats<(Discriminant<Event>, Option<LinkId>)>,
 }
 
 impl Writer {
@@ -180,9 +185,23 @@ impl Writer {
         self.names.after(event);
     }
     fn log(&mut self, event: &Event) {
+        let provoked = match event {
+            Event::Refused { link, .. } | Event::Malformed { link, .. } | Event::SessionRefused { link, .. } => {
+                Some(*link)
+            }
+            Event::LtpSessionEnd { link, cancelled: true, .. } => Some(Some(*link)),
+            _ => None,
+        };
+        let times = match provoked {
+            Some(link) => match self.repeats.say((discriminant(event), link), std::time::Instant::now()) {
+                Some(times) => more(times),
+                None => return,
+            },
+            None => String::new(),
+        };
         match event.class() {
             EventClass::Bundle if matches!(event, Event::Refused { .. }) => {
-                tracing::warn!(target: "farlink::bundle", "{}", self.names.text(event));
+                tracing::warn!(target: "farlink::bundle", "{}{times}", self.names.text(event));
             }
             EventClass::Bundle if tracing::enabled!(target: "farlink::bundle", tracing::Level::DEBUG) => {
                 tracing::debug!(target: "farlink::bundle", "{}", self.names.text(event));
@@ -192,7 +211,7 @@ impl Writer {
             EventClass::Link if matches!(event, Event::LtpSessionEnd { cancelled: false, .. }) => {
                 tracing::debug!(target: "farlink::link", "{}", self.names.text(event));
             }
-            EventClass::Link => tracing::info!(target: "farlink::link", "{}", self.names.text(event)),
+            EventClass::Link => tracing::info!(target: "farlink::link", "{}{times}", self.names.text(event)),
             EventClass::Node => tracing::warn!(target: "farlink::node", "{}", self.names.text(event)),
         }
     }

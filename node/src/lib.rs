@@ -28,6 +28,7 @@ fn hint(why: &std::io::Error) -> &'static str {
         std::io::ErrorKind::AddrNotAvailable => {
             "\nhint: this machine has no such address; 0.0.0.0 stands for all it has"
         }
+        std::io::ErrorKind::AlreadyExists => "\nhint: it is left as it is; choose another path for the socket",
         std::io::ErrorKind::PermissionDenied => "\nhint: ports below 1024 and the folders of others need more rights",
         _ => "",
     }

@@ -1,5 +1,9 @@
 //! Structured logs on stderr, with a level that can change while the node runs.
 
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::hash::Hash;
+use std::time::{Duration, Instant};
 use tracing_subscriber::filter::LevelFilter;
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::reload;
@@ -37,6 +41,53 @@ impl LogLevel {
     }
 }
 
+/// How long something that was said is not said again.
+const QUIET: Duration = Duration::from_secs(60);
+/// Things remembered as said; beyond, the rest of the minute is silent about new ones.
+const SAID_MAX: usize = 1000;
+
+/// Says a thing once a minute, and how often it happened meanwhile: whoever sends nonsense does not fill the disk.
+#[derive(Debug)]
+pub struct Repeats<K> {
+    said: HashMap<K, (Instant, u64)>,
+}
+impl<K> Default for Repeats<K> {
+    fn default() -> Self {
+        Repeats { said: HashMap::new() }
+    }
+}
+impl<K: Eq + Hash> Repeats<K> {
+    /// Whether `what` is said now: then the number of times it was not since it was said last.
+    pub fn say(&mut self, what: K, now: Instant) -> Option<u64> {
+        if self.said.len() >= SAID_MAX && !self.said.contains_key(&what) {
+            self.said.retain(|_, (at, _)| now.duration_since(*at) < QUIET);
+            if self.said.len() >= SAID_MAX {
+                return None;
+            }
+        }
+        match self.said.entry(what) {
+            Entry::Vacant(entry) => {
+                entry.insert((now, 0));
+                Some(0)
+            }
+            Entry::Occupied(mut entry) => {
+                let (at, times) = entry.get_mut();
+                if now.duration_since(*at) < QUIET {
+                    *times += 1;
+                    return None;
+                }
+                *at = now;
+                Some(std::mem::take(times))
+            }
+        }
+    }
+}
+
+/// What ends a line about something that happened so many more times unsaid.
+pub fn more(times: u64) -> String {
+    if times == 0 { String::new() } else { format!(" (and {times} times more since it was said last)") }
+}
+
 fn filter(level: &str) -> Option<LevelFilter> {
     match level {
         "error" => Some(LevelFilter::ERROR),
@@ -45,5 +96,25 @@ fn filter(level: &str) -> Option<LevelFilter> {
         "debug" => Some(LevelFilter::DEBUG),
         "trace" => Some(LevelFilter::TRACE),
         _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_thing_is_said_once_a_minute_with_a_count_and_no_more_than_so_many_are() {
+        let mut repeats = Repeats::default();
+        let now = Instant::now();
+        assert_eq!(repeats.say("a", now), Some(0));
+        assert!((0..500).all(|ms| repeats.say("a", now + Duration::from_millis(ms)).is_none()));
+        assert_eq!(repeats.say("b", now), Some(0));
+        let later = now + QUIET;
+        assert_eq!((repeats.say("a", later), repeats.say("a", later)), (Some(500), None));
+        let mut many = Repeats::default();
+        assert_eq!((0..5000).filter(|n| many.say(*n, now).is_some()).count(), SAID_MAX);
+        assert_eq!(many.said.len(), SAID_MAX);
+        assert_eq!(many.say(4999, later), Some(0));
     }
 }

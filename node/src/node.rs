@@ -10,7 +10,7 @@ use crate::disk::Disk;
 use crate::events::{EventHub, Names};
 use crate::log::LogLevel;
 use crate::metrics::Metrics;
-use crate::resolve::Resolver;
+use crate::resolve::{Resolver, Wanted};
 use crate::streams::{Connector, Streams};
 use anyhow::Context;
 use farlink_base::layer::Medium;
@@ -79,7 +79,7 @@ pub struct Node {
     clock: WallClock,
     jobs: Receiver<Job>,
     handle: Handle,
-    names: Resolver<StreamId>,
+    names: Resolver<Wanted>,
     links: Resolver<Lookup>,
     addresses: Vec<(LayerId, SocketAddr)>,
     known: Links,
@@ -280,8 +280,15 @@ impl Node {
     }
     /// What other threads found out: addresses and disk operations.
     fn answers(&mut self, now: Instant) {
-        while let Some((stream, addresses)) = self.names.answer() {
+        while let Some((wanted, addresses)) = self.names.answer() {
             let io = &mut self.io;
+            let stream = match wanted {
+                Wanted::Stream(stream) => stream,
+                Wanted::Peer(link) => {
+                    io.streams.located(link, &addresses, &mut io.inputs);
+                    continue;
+                }
+            };
             let mut connector =
                 Connector { register: (&io.poller, STREAM), resolver: &self.names, inputs: &mut io.inputs };
             io.streams.resolved(stream, addresses, now, &mut connector);

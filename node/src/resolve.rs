@@ -1,9 +1,19 @@
 //! Host names, resolved on a thread of their own: the owner of the stack never waits for a name
 //! server.
 
+use farlink_base::{LinkId, StreamId};
 use farlink_os::poll::Waker;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::sync::mpsc::{Receiver, Sender, channel};
+
+/// What an address of a stream layer is asked for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Wanted {
+    /// To connect this stream.
+    Stream(StreamId),
+    /// To know where the peer of this link is.
+    Peer(LinkId),
+}
 
 /// Asks for addresses and collects the answers.
 #[derive(Debug)]

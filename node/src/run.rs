@@ -13,14 +13,14 @@ use signal_hook::iterator::Signals;
 /// What cannot be opened, and why.
 pub fn run(config: NodeConfig, load: Option<LoadSettings>) -> anyhow::Result<Option<serde_json::Value>> {
     let log = LogLevel::init(&config.log_level, config.log_json);
-    let api = config.api;
+    let api = config.api.clone();
     let mut node = Node::new(config, log)?;
     if let Some(settings) = load {
         node.apps().set_load(Load::new(settings));
     }
-    if let Some(at) = api {
-        let at = crate::api::start(at, &node)?;
-        tracing::info!("control API at http://{at}");
+    let places = crate::api::start(&api, &node)?;
+    for place in &places {
+        tracing::info!("control API at {}", place.name);
     }
     watch_signals(node.handle())?;
     announce(&node);

@@ -4,7 +4,8 @@
 //! by the room the layer is given.
 
 use crate::buffers::Buffers;
-use crate::resolve::Resolver;
+use crate::log::{Repeats, more};
+use crate::resolve::{Resolver, Wanted};
 use farlink_base::socket;
 use farlink_base::{Bytes, Chunk, Duration, Instant, LayerId, LinkId, Payload, StreamId};
 use farlink_os::poll::{Poller, Readiness};
@@ -12,7 +13,7 @@ use farlink_os::stream;
 use farlink_stack::Input;
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::io::{self, ErrorKind, IoSlice, Write};
-use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::net::{IpAddr, Shutdown, SocketAddr, TcpListener, TcpStream};
 
 /// Bytes a layer may have queued on one stream.
 const QUEUE_BOUND: u64 = 4 << 20;
@@ -29,7 +30,7 @@ const PIECES: usize = 256;
 pub struct Streams {
     listeners: Vec<(LayerId, TcpListener)>,
     /// `host:port` of the links' peers.
-    addresses: HashMap<LinkId, String>,
+    addresses: HashMap<LinkId, (LayerId, String)>,
     /// Links of which it was said that their peer cannot be reached.
     unreachable: HashSet<LinkId>,
     streams: HashMap<StreamId, Stream>,
@@ -38,6 +39,8 @@ pub struct Streams {
     readable: VecDeque<StreamId>,
     dirty: Vec<StreamId>,
     accept_again: Option<Instant>,
+    /// Connections told of, by the peer's address.
+    comings: Repeats<IpAddr>,
     /// Bytes read and written since the start.
     pub bytes: (u64, u64),
 }
@@ -46,6 +49,8 @@ struct Stream {
     layer: LayerId,
     /// The link it was opened for; none, if the peer opened it.
     link: Option<LinkId>,
+    /// The log said that it opened; then it says when it ends.
+    told: bool,
     /// Where it goes, once open.
     peer: Option<SocketAddr>,
     phase: Phase,
@@ -104,18 +109,34 @@ impl Streams {
             readable: VecDeque::new(),
             dirty: Vec::new(),
             accept_again: None,
+            comings: Repeats::default(),
             bytes: (0, 0),
         }
     }
-    /// Where a link's peer is from the next attempt on; `None` forgets the link.
-    pub fn set_address(&mut self, link: LinkId, address: Option<String>) {
+    /// Where the peer of a layer's link is from the next attempt on; `None` forgets the link.
+    pub fn set_address(&mut self, layer: LayerId, link: LinkId, address: Option<String>) {
         match address {
-            Some(address) => drop(self.addresses.insert(link, address)),
+            Some(address) => drop(self.addresses.insert(link, (layer, address))),
             None => {
                 self.addresses.remove(&link);
                 self.unreachable.remove(&link);
             }
         }
+    }
+    /// Finds out where a link's peer is, so that its layer knows it when it connects.
+    pub fn locate(&self, link: LinkId, resolver: &Resolver<Wanted>, inputs: &mut VecDeque<Input>) {
+        let Some((_, name)) = self.addresses.get(&link) else { return };
+        match resolver.ask(Wanted::Peer(link), name) {
+            Some((_, addresses)) => self.located(link, &addresses, inputs),
+            // Until the answer comes it is nowhere.
+            None => self.located(link, &[], inputs),
+        }
+    }
+    /// A link's peer is at these addresses.
+    pub fn located(&self, link: LinkId, addresses: &[SocketAddr], inputs: &mut VecDeque<Input>) {
+        let Some((layer, _)) = self.addresses.get(&link) else { return };
+        let addresses = addresses.iter().map(|address| canonical(*address).ip()).collect();
+        inputs.push_back(Input::Socket(*layer, socket::Input::Located { link, addresses }));
     }
     /// Whether no stream is open or still delivers its last bytes.
     pub fn is_quiet(&self) -> bool {
@@ -168,8 +189,8 @@ impl Streams {
             stream.link = Some(link);
         }
         match self.addresses.get(&link).cloned() {
-            Some(name) => {
-                if let Some((_, addresses)) = io.resolver.ask(stream, &name) {
+            Some((_, name)) => {
+                if let Some((_, addresses)) = io.resolver.ask(Wanted::Stream(stream), &name) {
                     self.resolved(stream, addresses, now, io);
                 }
             }
@@ -178,6 +199,10 @@ impl Streams {
     }
     /// The addresses of a peer are known: tries them in order.
     pub fn resolved(&mut self, stream: StreamId, addresses: Vec<SocketAddr>, now: Instant, io: &mut Connector<'_>) {
+        let link = self.streams.get(&stream).and_then(|stream| stream.link);
+        if let Some(link) = link.filter(|_| !addresses.is_empty()) {
+            self.located(link, &addresses, io.inputs);
+        }
         if self.streams.get(&stream).is_some_and(|s| matches!(s.phase, Phase::Resolving)) {
             self.try_next(stream, addresses.into(), now, io);
         }
@@ -426,6 +451,7 @@ impl Streams {
             layer,
             link: None,
             peer: None,
+            told: false,
             phase,
             out: VecDeque::new(),
             queued: 0,
@@ -446,7 +472,12 @@ impl Streams {
         if let Some(link) = stream.link {
             self.unreachable.remove(&link);
         }
-        tracing::info!("{} {from}", if id.is_passive() { "connected from" } else { "connected to" });
+        // Who comes and goes all the time, or in crowds from one place, is told of once a minute.
+        if let Some(times) = self.comings.say(from.ip(), std::time::Instant::now()) {
+            let how = if id.is_passive() { "connected from" } else { "connected to" };
+            tracing::info!("{how} {from}{}", more(times));
+            stream.told = true;
+        }
         inputs.push_back(Input::Socket(stream.layer, socket::Input::Opened { stream: id, from }));
         inputs.push_back(Input::Socket(stream.layer, socket::Input::Writable { stream: id, room: QUEUE_BOUND }));
     }
@@ -462,7 +493,7 @@ impl Streams {
     /// Forgets a stream; gives the layer it belonged to.
     fn remove(&mut self, id: StreamId) -> Option<LayerId> {
         let stream = self.streams.remove(&id)?;
-        if let Some(peer) = stream.peer {
+        if let Some(peer) = stream.peer.filter(|_| stream.told) {
             tracing::info!("disconnected from {peer}");
         }
         self.tokens.retain(|_, stream| *stream != id);
@@ -475,7 +506,7 @@ pub struct Connector<'a> {
     /// Where sockets are watched.
     pub register: (&'a Poller, u64),
     /// Who resolves names.
-    pub resolver: &'a Resolver<StreamId>,
+    pub resolver: &'a Resolver<Wanted>,
     /// Where inputs for the stack go.
     pub inputs: &'a mut VecDeque<Input>,
 }
@@ -539,7 +570,7 @@ mod tests {
     struct World {
         streams: Streams,
         poller: Poller,
-        resolver: Resolver<StreamId>,
+        resolver: Resolver<Wanted>,
         buffers: Buffers,
         inputs: VecDeque<Input>,
         seen: Vec<Input>,
@@ -554,8 +585,8 @@ mod tests {
             poller.add(&listener, LISTENER).unwrap();
             let nobody = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
             let mut streams = Streams::new(vec![(LayerId(0), listener)]);
-            streams.set_address(LinkId(0), Some(address));
-            streams.set_address(LinkId(1), Some(nobody));
+            streams.set_address(LayerId(0), LinkId(0), Some(address));
+            streams.set_address(LayerId(0), LinkId(1), Some(nobody));
             World {
                 streams,
                 resolver: Resolver::start(poller.waker()).unwrap(),
@@ -676,14 +707,14 @@ mod tests {
     #[test]
     fn a_link_gets_an_address_and_loses_it() {
         let mut world = World::new();
-        let address = world.streams.addresses[&LinkId(0)].clone();
-        world.streams.set_address(LinkId(7), Some(address));
+        let (_, address) = world.streams.addresses[&LinkId(0)].clone();
+        world.streams.set_address(LayerId(0), LinkId(7), Some(address));
         let active = world.connect(7);
         world.run(|seen| opened(seen).contains(&active));
         for _ in 0..1000 {
-            world.streams.set_address(LinkId(7), None);
-            world.streams.set_address(LinkId(7), Some("127.0.0.1:9".into()));
-            world.streams.set_address(LinkId(7), None);
+            world.streams.set_address(LayerId(0), LinkId(7), None);
+            world.streams.set_address(LayerId(0), LinkId(7), Some("127.0.0.1:9".into()));
+            world.streams.set_address(LayerId(0), LinkId(7), None);
         }
         assert_eq!(world.streams.addresses.len(), 2);
         world.streams.close(active, true, crate::clock::now());

@@ -1,10 +1,15 @@
 //! Byte streams: connecting without waiting, reading into spare capacity, writing ropes.
 
 use bytes::BytesMut;
-use rustix::net::{AddressFamily, SocketFlags, SocketType, ipproto};
+use rustix::fs::Mode;
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, ipproto};
+use std::fs::Permissions;
 use std::io;
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::fd::AsFd;
+use std::os::unix::fs::{FileTypeExt, PermissionsExt};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::Path;
 
 /// Begins to connect; the socket becomes writable when it is connected or failed
 /// ([`TcpStream::take_error`] then tells which).
@@ -35,6 +40,40 @@ pub fn listen(at: &SocketAddr) -> io::Result<TcpListener> {
     Ok(listener)
 }
 
+/// A listening Unix socket that never blocks, with these permission bits from its first moment on. A socket
+/// that a killed process left there is replaced; anything else at `path` stays as it is.
+///
+/// # Errors
+/// `AddrInUse` when somebody listens there, `AlreadyExists` when there is something that is no socket, else
+/// what the kernel says.
+pub fn listen_unix(path: &Path, mode: u32) -> io::Result<UnixListener> {
+    if let Ok(there) = std::fs::symlink_metadata(path) {
+        if !there.file_type().is_socket() {
+            return Err(io::Error::new(io::ErrorKind::AlreadyExists, "there is something else, not a socket"));
+        }
+        // Only a socket nobody answers at is left over; one that is merely busy or not ours is in use.
+        match UnixStream::connect(path) {
+            Err(why) if why.kind() == io::ErrorKind::ConnectionRefused => std::fs::remove_file(path)?,
+            _ => return Err(io::ErrorKind::AddrInUse.into()),
+        }
+    }
+    let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+    let socket = rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
+    // Linux gives the file the socket's own mode, less the umask: nobody can connect in between.
+    rustix::fs::fchmod(&socket, Mode::from_raw_mode(mode & 0o600))?;
+    rustix::net::bind(&socket, &SocketAddrUnix::new(path)?)?;
+    std::fs::set_permissions(path, Permissions::from_mode(mode))?;
+    rustix::net::listen(&socket, 128)?;
+    Ok(UnixListener::from(socket))
+}
+
+/// Removes the file of a socket; anything else at `path` stays.
+pub fn remove_socket(path: &Path) {
+    if std::fs::symlink_metadata(path).is_ok_and(|there| there.file_type().is_socket()) {
+        let _ = std::fs::remove_file(path);
+    }
+}
+
 /// Reads what is there into the spare capacity of `buffer`, at most `limit` bytes; 0 is the end.
 ///
 /// # Errors
@@ -54,6 +93,26 @@ pub fn read_into(from: impl AsFd, buffer: &mut BytesMut, limit: usize) -> io::Re
 mod tests {
     use super::*;
     use std::io::Write;
+
+    #[test]
+    fn a_unix_socket_has_its_mode_and_replaces_only_what_a_killed_process_left() {
+        let folder = std::env::temp_dir().join(format!("farlink-os-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        let path = folder.join("a.sock");
+        let listener = listen_unix(&path, 0o600).unwrap();
+        assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+        assert_eq!(listen_unix(&path, 0o600).unwrap_err().kind(), io::ErrorKind::AddrInUse);
+        drop(listener);
+        drop(listen_unix(&path, 0o666).unwrap());
+        assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o666);
+        remove_socket(&path);
+        assert!(!path.exists());
+        std::fs::write(&path, "dear diary").unwrap();
+        assert_eq!(listen_unix(&path, 0o600).unwrap_err().kind(), io::ErrorKind::AlreadyExists);
+        remove_socket(&path);
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), "dear diary");
+        std::fs::remove_dir_all(&folder).unwrap();
+    }
 
     #[test]
     fn reads_into_spare_capacity_and_reports_the_end() {

@@ -2,10 +2,15 @@
 
 mod node_support;
 
-use farlink_aap2::proto::{BundleAdu, Status};
+use bytes::BytesMut;
+use farlink_aap2::proto::{self, AapMessage, Body, BundleAdu, ConnectionConfig, Status};
 use farlink_apps::client::Client;
+use farlink_apps::http;
 use node_support::{Pair, farlink, run};
+use std::io::{Read, Write};
+use std::os::unix::net::UnixStream;
 use std::process::{Command, Stdio};
+use std::time::Duration;
 
 #[test]
 fn an_endpoint_is_shared_only_by_those_who_know_its_secret() {
@@ -19,6 +24,105 @@ fn an_endpoint_is_shared_only_by_those_who_know_its_secret() {
     drop(first);
     let mut elsewhere = Client::connect(&node.socket).unwrap();
     assert!(elsewhere.configure("ipn:7.64", "s", 1).is_err(), "not an endpoint of this node");
+}
+
+#[test]
+fn an_endpoint_is_one_by_whatever_name_and_what_the_node_serves_is_its_own() {
+    let pair = Pair::new("tcpclv4", false);
+    let node = pair.start_as(1, "\"ipn:1.0\", \"ipn:9.0\"", "");
+    let mut owner = node.client("77", 8);
+    for alias in ["ipn:!.77", "ipn:4294967295.77", "ipn:9.77", "ipn:1.77"] {
+        let mut stranger = Client::connect(&node.socket).unwrap();
+        let refused = stranger.configure(alias, "guess", 1).unwrap_err();
+        assert!(refused.to_string().contains("another secret"), "{alias}: {refused}");
+        let mut sharer = Client::connect(&node.socket).unwrap();
+        sharer.configure(alias, "test", 0).unwrap();
+        sharer.send(BundleAdu { dst_eid: "ipn:9.77".into(), ..Default::default() }, alias.as_bytes()).unwrap();
+        assert_eq!(sharer.response().unwrap().response_status(), Status::Success);
+        assert_eq!(owner.delivery().unwrap().payload, alias.as_bytes(), "by any of the node's names");
+        owner.taken(true).unwrap();
+    }
+    for served in ["ipn:1.128", "ipn:!.7", "ipn:9.2047", "ipn:1.0", "ipn:!.0"] {
+        for window in [0, 1] {
+            let mut taker = Client::connect(&node.socket).unwrap();
+            assert!(taker.configure(served, "mine", window).is_err(), "{served} is the node's");
+        }
+    }
+    let own = pair.start(2, "echo = false");
+    assert!(Client::connect(&own.socket).unwrap().configure("ipn:2.128", "s", 1).is_ok(), "nobody serves it there");
+}
+
+#[test]
+fn applications_turn_links_only_where_the_node_says_so() {
+    for (may, status) in [(false, Status::Unauthorized), (true, Status::Success)] {
+        let pair = Pair::new("tcpclv4", false);
+        let node = pair.start(1, if may { "links = true" } else { "" });
+        let mut socket = UnixStream::connect(&node.socket).unwrap();
+        let mut out = configuration("ipn:1.5");
+        let down = proto::Link { status: 4, peer_node_id: "ipn:2.0".into(), ..Default::default() };
+        proto::frame(&AapMessage::new(Body::Link(down)), &mut out);
+        socket.write_all(&out).unwrap();
+        let state = || http::request("GET", &pair.control(1), "/links", "").unwrap().1;
+        let mut answers = vec![0; proto::greeting("ipn:1.0").len() + 6];
+        socket.read_exact(&mut answers).unwrap();
+        assert_eq!(answers[answers.len() - 1], status as u8);
+        assert_eq!(state().contains("disabled"), may, "{}", state());
+    }
+}
+
+/// Resident memory of a process, bytes.
+fn resident(id: u32) -> u64 {
+    let status = std::fs::read_to_string(format!("/proc/{id}/status")).unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
+    line.split_whitespace().next().unwrap().parse::<u64>().unwrap() * 1024
+}
+/// What a sender at an endpoint says first.
+fn configuration(endpoint: &str) -> BytesMut {
+    let config = ConnectionConfig { endpoint_id: endpoint.into(), secret: "s".into(), ..Default::default() };
+    let mut out = BytesMut::new();
+    proto::frame(&AapMessage::new(Body::Config(config)), &mut out);
+    out
+}
+
+#[test]
+fn unread_answers_and_half_sent_bundles_cost_a_bounded_amount() {
+    let pair = Pair::new("tcpclv4", false);
+    let node = pair.start(1, "");
+    let before = resident(node.id());
+    let configured = |endpoint: &str| {
+        let socket = UnixStream::connect(&node.socket).unwrap();
+        socket.set_write_timeout(Some(Duration::from_secs(2))).unwrap();
+        (&socket).write_all(&configuration(endpoint)).unwrap();
+        socket
+    };
+    // Keepalives whose answers are never read.
+    let mut keepalives = BytesMut::new();
+    (0..100_000).for_each(|_| proto::frame(&AapMessage::new(Body::Keepalive(proto::Keepalive {})), &mut keepalives));
+    let deaf = configured("ipn:1.5");
+    let taken = (0..100).take_while(|_| (&deaf).write_all(&keepalives).is_ok()).count();
+    assert!(taken < 20, "{taken} times 100,000 keepalives are taken from one that reads no answer");
+    // Bundles of which all comes but the last byte.
+    let part = vec![7; 1 << 20];
+    let mut halves = Vec::new();
+    for n in 0..6 {
+        let socket = configured(&format!("ipn:1.{}", 10 + n));
+        let adu = BundleAdu { dst_eid: "ipn:2.1".into(), payload_length: (100 << 20) + 1, ..Default::default() };
+        let mut out = BytesMut::new();
+        proto::frame(&AapMessage::new(Body::Adu(adu)), &mut out);
+        (&socket).write_all(&out).unwrap();
+        let _ = (0..100).take_while(|_| (&socket).write_all(&part).is_ok()).count();
+        halves.push(socket);
+    }
+    let grown = resident(node.id()).saturating_sub(before);
+    assert!(grown < 330 << 20, "{grown} bytes for six half-sent bundles of 100 MiB");
+    // Somebody else still sends, and one that waited goes on when there is room.
+    let mut other = node.client("99", 0);
+    other.send(BundleAdu { dst_eid: "ipn:2.64".into(), ..Default::default() }, b"small").unwrap();
+    assert_eq!(other.response().unwrap().response_status(), Status::Success);
+    halves.drain(..5);
+    let last = halves.pop().unwrap();
+    last.set_write_timeout(Some(Duration::from_secs(20))).unwrap();
+    assert!((&last).write_all(&part).is_ok());
 }
 
 #[test]

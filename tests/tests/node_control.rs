@@ -3,8 +3,13 @@
 mod node_support;
 
 use farlink_apps::http;
-use node_support::{Pair, run, until};
+use node_support::{Pair, farlink, port, run, until};
 use serde_json::Value;
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::UnixStream;
+use std::process::Command;
 
 #[test]
 fn every_mistake_of_a_configuration_is_told_at_once_with_a_hint() {
@@ -34,7 +39,7 @@ fn every_mistake_of_a_configuration_is_told_at_once_with_a_hint() {
 fn a_running_node_is_asked_and_changed_over_http() {
     let pair = Pair::new("tcpclv4", false);
     let node = pair.start(1, "");
-    let at = format!("http://127.0.0.1:{}", pair.api[0]);
+    let at = pair.control(1);
     let get = |path: &str| -> Value { serde_json::from_str(&http::request("GET", &at, path, "").unwrap().1).unwrap() };
     let change = |method: &str, path: &str, body: &str| http::request(method, &at, path, body).unwrap();
     assert_eq!(get("/status")["node_ids"][0], "ipn:1.0");
@@ -84,13 +89,140 @@ fn a_running_node_is_asked_and_changed_over_http() {
 }
 
 #[test]
+fn the_control_socket_is_its_owners_and_found_without_being_named() {
+    let pair = Pair::new("tcpclv4", false);
+    let node = pair.start(1, "");
+    let mode = std::fs::metadata(pair.control(1)).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
+    let application = std::fs::metadata(&node.socket).unwrap().permissions().mode();
+    assert_eq!(application & 0o777, 0o600);
+    let ask = || {
+        let output = Command::new(farlink()).args(["node", "status"]).current_dir(pair.dir.path()).output().unwrap();
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        (output.status.code(), text(&output.stdout), text(&output.stderr))
+    };
+    let (code, said, _) = ask();
+    assert!(code == Some(0) && said.contains("ipn:1.0"), "{said}");
+    let second = pair.start(2, "");
+    let (code, _, said) = ask();
+    assert!(code == Some(2) && said.contains("1.control.sock, 2.control.sock") && said.contains("--at"), "{said}");
+    assert_eq!((node.terminate(), second.terminate()), (Some(0), Some(0)));
+    let (code, _, said) = ask();
+    assert!(code == Some(2) && said.contains("no node has its control socket in this folder"), "{said}");
+}
+
+#[test]
+fn over_tcp_a_token_is_shown_and_web_pages_stay_outside() {
+    let pair = Pair::new("tcpclv4", false);
+    let api = port();
+    let _node = pair.start(1, &format!("[api]\nlisten = \"127.0.0.1:{api}\"\ntoken_file = \"token\""));
+    let at = format!("127.0.0.1:{api}");
+    assert_eq!(http::request("GET", &at, "/status", "").unwrap().0, 401);
+    let file = pair.dir.path().join("token");
+    let token = std::fs::read_to_string(&file).unwrap();
+    assert_eq!(http::request_with("GET", &at, Some(token.trim()), "/status", "").unwrap().0, 200);
+    let asked = run(&["node", "status", "--at", &at, "--token-file", &file.display().to_string()]);
+    assert!(asked.status.success(), "{}", String::from_utf8_lossy(&asked.stderr));
+    // What a form on a web page can send, and a page whose name was made to mean this address.
+    let route = "{\"pattern\":\"*\",\"next_hop\":\"ipn:66.0\"}";
+    for (head, code) in [
+        (format!("Host: {at}\r\nOrigin: http://evil.example\r\n"), "403"),
+        ("Host: rebound.example\r\n".to_string(), "403"),
+        (format!("Host: {at}\r\n"), "401"),
+    ] {
+        let mut page = TcpStream::connect(&at).unwrap();
+        let length = route.len();
+        write!(page, "POST /routes HTTP/1.1\r\n{head}Connection: close\r\nContent-Length: {length}\r\n\r\n{route}")
+            .unwrap();
+        let mut answer = String::new();
+        let _ = page.read_to_string(&mut answer);
+        assert!(answer.starts_with(&format!("HTTP/1.1 {code}")), "{head} got {answer}");
+    }
+    let routes = http::request("GET", &pair.control(1), "/routes", "").unwrap().1;
+    assert!(!routes.contains("66"), "{routes}");
+}
+
+#[test]
+fn a_thousand_half_open_connections_leave_the_operator_room() {
+    let pair = Pair::new("tcpclv4", false);
+    let api = port();
+    let node = pair.start(1, &format!("[api]\nlisten = \"127.0.0.1:{api}\"\ntoken_file = \"token\""));
+    let at = format!("127.0.0.1:{api}");
+    let token = std::fs::read_to_string(pair.dir.path().join("token")).unwrap();
+    let tcp: Vec<_> = (0..1100).map_while(|_| TcpStream::connect(&at).ok()).collect();
+    let unix: Vec<_> = (0..1100).map_while(|_| UnixStream::connect(pair.control(1)).ok()).collect();
+    assert!(tcp.len() > 900 && unix.len() > 900, "{} {}", tcp.len(), unix.len());
+    for mut half in unix.iter().take(200) {
+        let _ = half.write_all(b"GET /status HTTP/1.1\r\nHost:");
+    }
+    assert_eq!(http::request("GET", &pair.control(1), "/status", "").unwrap().0, 200);
+    assert_eq!(http::request_with("GET", &at, Some(token.trim()), "/status", "").unwrap().0, 200);
+    let held = std::fs::read_dir(format!("/proc/{}/fd", node.id())).unwrap().count();
+    assert!(held < 250, "{held} descriptors");
+    // A body that never ends, and one that never comes.
+    let mut long = UnixStream::connect(pair.control(1)).unwrap();
+    let _ = write!(long, "PUT /contacts HTTP/1.1\r\nHost: x\r\nContent-Length: 99999999999\r\n\r\n");
+    let mut answer = [0; 12];
+    long.read_exact(&mut answer).unwrap();
+    assert_eq!(&answer, b"HTTP/1.1 413");
+}
+
+#[test]
+fn lists_come_in_pages_and_say_when_there_is_more() {
+    let pair = Pair::new("tcpclv4", false);
+    let node = pair.start(1, "");
+    let at = pair.control(1);
+    let mut sender = node.client("99", 0);
+    for _ in 0..7 {
+        let adu = farlink_aap2::proto::BundleAdu { dst_eid: "ipn:2.64".into(), ..Default::default() };
+        sender.send(adu, b"waits").unwrap();
+        sender.response().unwrap();
+    }
+    let list =
+        |path: &str| -> Vec<Value> { serde_json::from_str(&http::request("GET", &at, path, "").unwrap().1).unwrap() };
+    until("all are there", || list("/bundles").len() == 7);
+    let first = list("/bundles?limit=4");
+    let rest = list(&format!("/bundles?limit=4&after={}", first[3]["bundle"]));
+    assert_eq!((first.len(), rest.len()), (4, 3));
+    let numbers: Vec<u64> = first.iter().chain(&rest).map(|row| row["bundle"].as_u64().unwrap()).collect();
+    assert!(numbers.is_sorted_by(|a, b| a < b), "{numbers:?}");
+    let said = |limit: &str| {
+        let output = run(&["node", "bundles", "--limit", limit, "--at", &at]);
+        (String::from_utf8(output.stdout).unwrap().lines().count(), String::from_utf8(output.stderr).unwrap())
+    };
+    assert_eq!(said("7"), (8, String::new()));
+    let (lines, more) = said("5");
+    assert!(lines == 6 && more.contains(&format!("there are more: --after {}", numbers[4])), "{more}");
+    for n in 0..5 {
+        let route = format!("{{\"pattern\":\"ipn:{}.*\",\"next_hop\":\"ipn:2.0\"}}", 100 + n);
+        assert_eq!(http::request("POST", &at, "/routes", &route).unwrap().0, 200);
+    }
+    let all = list("/routes");
+    assert_eq!([list("/routes?limit=2"), list("/routes?limit=9&offset=2")].concat(), all);
+}
+
+#[test]
+fn a_socket_path_that_is_something_else_is_left_alone() {
+    let dir = tempfile::tempdir().unwrap();
+    for table in ["app", "api"] {
+        let (file, diary) = (dir.path().join("node.toml"), dir.path().join("diary"));
+        std::fs::write(&diary, "dear diary").unwrap();
+        std::fs::write(&file, format!("node_ids = [\"ipn:1.0\"]\n[{table}]\nsocket = \"diary\"\n")).unwrap();
+        let started = run(&["node", "--config", &file.display().to_string()]);
+        let said = String::from_utf8_lossy(&started.stderr).into_owned();
+        assert!(!started.status.success() && said.contains("not a socket") && said.contains("hint:"), "{said}");
+        assert_eq!(std::fs::read_to_string(&diary).unwrap(), "dear diary");
+    }
+}
+
+#[test]
 fn links_come_change_and_go_while_the_node_runs() {
     for layer in ["tcpclv4", "ltp"] {
         let pair = Pair::new(layer, false);
         // Node 1 knows nobody; node 2 knows node 1.
         let other = pair.start(2, "");
         let alone = pair.start(1, "[events]\nfile = \"1.jsonl\"");
-        let at = format!("http://127.0.0.1:{}", pair.api[0]);
+        let at = pair.control(1);
         let change = |method: &str, path: &str, body: &str| http::request(method, &at, path, body).unwrap();
         let links = || -> Vec<Value> {
             let links: Value = serde_json::from_str(&http::request("GET", &at, "/links", "").unwrap().1).unwrap();
@@ -177,7 +309,7 @@ fn the_events_file_ties_events_to_bundles_and_a_hang_up_reads_routes_again() {
     let text = std::fs::read_to_string(&file).unwrap().replace("[routes]\n", "[routes]\n\"ipn:77.*\" = \"ipn:2.0\"\n");
     std::fs::write(&file, text).unwrap();
     node.hang_up();
-    let at = format!("http://127.0.0.1:{}", pair.api[0]);
+    let at = pair.control(1);
     until("the new route", || http::request("GET", &at, "/routes", "").unwrap().1.contains("ipn:77.*"));
     assert_eq!(node.terminate(), Some(0));
 

@@ -5,20 +5,18 @@ mod node_support;
 use farlink_aap2::proto::{BundleAdu, Status};
 use farlink_apps::client::Client;
 use farlink_apps::http;
-use node_support::{Node, port, until};
+use node_support::{Node, until};
 use serde_json::Value;
 use std::path::Path;
 
 /// A durable node whose bundles wait for a neighbour that never comes.
 fn configure(folder: &Path) -> (std::path::PathBuf, std::path::PathBuf, String) {
-    let api = port();
     let text = format!(
-        "node_ids = [\"ipn:1.0\"]\n[store]\ndir = \"store\"\ncapacity = \"1 GB\"\n[app]\nsocket = \"1.sock\"\n\
-         [api]\nlisten = \"127.0.0.1:{api}\"\n"
+        "node_ids = [\"ipn:1.0\"]\n[store]\ndir = \"store\"\ncapacity = \"1 GB\"\n[app]\nsocket = \"1.sock\"\n"
     );
     let file = folder.join("1.toml");
     std::fs::write(&file, text).expect("the configuration");
-    (file, folder.join("1.sock"), format!("http://127.0.0.1:{api}"))
+    (file, folder.join("1.sock"), folder.join("1.control.sock").display().to_string())
 }
 /// Whether the node acknowledged a bundle of so many bytes.
 fn accepts(sender: &mut Client, bytes: usize) -> bool {

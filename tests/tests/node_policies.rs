@@ -27,8 +27,8 @@ fn send(node: &Node, to: &str, count: u8) {
     }
 }
 /// Bundles a node keeps.
-fn kept(api: u16) -> u64 {
-    let status = http::request("GET", &format!("http://127.0.0.1:{api}"), "/status", "").unwrap().1;
+fn kept(at: &str) -> u64 {
+    let status = http::request("GET", at, "/status", "").unwrap().1;
     serde_json::from_str::<Value>(&status).unwrap()["bundles"].as_u64().unwrap()
 }
 /// A wire between two nodes that keeps what the one who dials says.
@@ -96,14 +96,16 @@ impl Tap {
 struct Row {
     dir: tempfile::TempDir,
     ports: Vec<u16>,
-    apis: Vec<u16>,
+    apis: Vec<String>,
     taps: Vec<Tap>,
 }
 impl Row {
     fn new(count: usize) -> Row {
         let ports: Vec<u16> = (0..count).map(|_| port()).collect();
         let taps = ports[1..].iter().map(|next| Tap::to(*next)).collect();
-        Row { dir: tempfile::tempdir().unwrap(), apis: (0..count).map(|_| port()).collect(), ports, taps }
+        let dir = tempfile::tempdir().unwrap();
+        let control = |number| dir.path().join(format!("{number}.control.sock")).display().to_string();
+        Row { apis: (1..=count).map(control).collect(), dir, ports, taps }
     }
     /// Starts node 1, 2, ...; what it keeps survives it.
     fn start(&self, number: usize, policies: &str) -> Node {
@@ -113,11 +115,10 @@ impl Row {
         let before = (number > 1).then(|| link(number - 1, String::new())).unwrap_or_default();
         let address = |tap: &Tap| format!("address = \"127.0.0.1:{}\"", tap.port);
         let next = self.taps.get(number - 1).map(|tap| link(number + 1, address(tap))).unwrap_or_default();
-        let (port, api) = (self.ports[number - 1], self.apis[number - 1]);
+        let port = self.ports[number - 1];
         let text = format!(
             "node_ids = [\"ipn:{number}.0\"]\n[store]\ndir = \"store-{number}\"\n[layer.main]\nkind = \"tcpclv4\"\n\
-             listen = [\"127.0.0.1:{port}\"]\n{before}{next}[app]\nsocket = \"{number}.sock\"\n\
-             [api]\nlisten = \"127.0.0.1:{api}\"\n{policies}\n"
+             listen = [\"127.0.0.1:{port}\"]\n{before}{next}[app]\nsocket = \"{number}.sock\"\n{policies}\n"
         );
         let file = self.dir.path().join(format!("{number}.toml"));
         std::fs::write(&file, text).unwrap();
@@ -129,10 +130,10 @@ impl Row {
 fn epidemic_copies_arrive_once_and_the_summary_spares_what_a_neighbour_has() {
     let row = Row::new(2);
     let (a, _b) = (row.start(1, EPIDEMIC), row.start(2, EPIDEMIC));
-    let came = |count| until("the copies", || kept(row.apis[1]) == count);
+    let came = |count| until("the copies", || kept(&row.apis[1]) == count);
     send(&a, NOWHERE, 5);
     came(5);
-    assert_eq!(kept(row.apis[0]), 5, "a copy leaves the original");
+    assert_eq!(kept(&row.apis[0]), 5, "a copy leaves the original");
     // The session is lost and comes again: only what is new crosses.
     row.taps[0].cut();
     send(&a, NOWHERE, 1);
@@ -140,7 +141,7 @@ fn epidemic_copies_arrive_once_and_the_summary_spares_what_a_neighbour_has() {
     // A node that forgot what it gave is told in the summary.
     a.kill();
     let a = row.start(1, EPIDEMIC);
-    until("what was kept is found", || kept(row.apis[0]) == 6);
+    until("what was kept is found", || kept(&row.apis[0]) == 6);
     send(&a, NOWHERE, 1);
     came(7);
     std::thread::sleep(Duration::from_millis(300));
@@ -155,7 +156,7 @@ fn spray_and_wait_halves_the_label_on_the_wire_at_each_hop() {
     let spray = "[router]\nname = \"spray-and-wait\"\ncopies = 4";
     let nodes = [1, 2, 3].map(|number| row.start(number, spray));
     send(&nodes[0], NOWHERE, 3);
-    until("each node has its copies", || row.apis.iter().all(|api| kept(*api) == 3));
+    until("each node has its copies", || row.apis.iter().all(|api| kept(api) == 3));
     let label = |bundle: &Bundle| bundle.labels().expect("a label travels with each copy")[0];
     let labels = |tap: &Tap| tap.copies().iter().map(label).collect::<Vec<_>>();
     assert_eq!(labels(&row.taps[0]), [2, 2, 2], "two of four");
@@ -176,9 +177,9 @@ fn rrcc_hears_from_its_neighbour_how_many_copies_an_encounter_may_make() {
     // The first encounter makes one copy. In each that follows, the neighbour tells that it took
     // copies and gave none up: the limit rises by one.
     for (encounter, copies) in [1, 3, 6, 10].into_iter().enumerate() {
-        until("the copies of an encounter", || kept(row.apis[1]) >= copies);
+        until("the copies of an encounter", || kept(&row.apis[1]) >= copies);
         std::thread::sleep(Duration::from_millis(200));
-        assert_eq!(kept(row.apis[1]), copies, "encounter {encounter}");
+        assert_eq!(kept(&row.apis[1]), copies, "encounter {encounter}");
         row.taps[0].cut();
     }
     assert_eq!(row.taps[0].copies().len(), 10);

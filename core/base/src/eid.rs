@@ -104,6 +104,14 @@ impl EndpointId {
             EndpointId::Null | EndpointId::Other(_) => NodeId::NULL,
         }
     }
+    /// Whether it is one of "this node" (`ipn:!.7`, `dtn:///in`), which means something inside a node only.
+    pub fn is_here(&self) -> bool {
+        match self {
+            EndpointId::Ipn { node, .. } => *node == Self::LOCAL_NODE,
+            EndpointId::Dtn(name) => name.node.is_empty(),
+            EndpointId::Null | EndpointId::Other(_) => false,
+        }
+    }
     /// Whether it is the null endpoint.
     pub fn is_null(&self) -> bool {
         *self == EndpointId::Null
@@ -115,6 +123,21 @@ impl EndpointId {
             EndpointId::Dtn(name) if name.demux.is_empty() => self.clone(),
             EndpointId::Dtn(name) => EndpointId::dtn(&name.node, ""),
             other => other.clone(),
+        }
+    }
+    /// The one name of an endpoint of the node with these IDs, whichever of them it was called by: `ipn:!.77`,
+    /// `ipn:1.77` and `ipn:9.77` are one where 9 is an alias of 1. `None` where it is another node's.
+    pub fn canonical(&self, node_ids: &[EndpointId]) -> Option<EndpointId> {
+        let own = || node_ids.iter().any(|id| *id == self.node_id());
+        match self {
+            EndpointId::Ipn { node, service } if *node == Self::LOCAL_NODE || own() => {
+                let node = node_ids.iter().find_map(EndpointId::ipn_node)?;
+                Some(EndpointId::ipn(node, *service))
+            }
+            EndpointId::Dtn(name) if name.node.is_empty() || own() => {
+                node_ids.iter().find_map(|id| id.at_demux(&name.demux))
+            }
+            _ => None,
         }
     }
     /// Whether it is a node ID.
@@ -260,6 +283,25 @@ mod tests {
         for bad in ["", "ipn:1", "ipn:01.2", "ipn:1.2.3.4", "ipn:1.-2", "ipn:1.4294967296", "dtn:///", "dtn://a", "x:y"]
         {
             assert!(bad.parse::<EndpointId>().is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn an_endpoint_of_a_node_has_one_name() {
+        let ids = ["ipn:1.0", "dtn://mars/", "ipn:9.0", "dtn://m/"].map(|id| id.parse::<EndpointId>().unwrap());
+        for (called, name) in [
+            ("ipn:!.77", "ipn:1.77"),
+            ("ipn:4294967295.77", "ipn:1.77"),
+            ("ipn:0.1.77", "ipn:1.77"),
+            ("ipn:9.77", "ipn:1.77"),
+            ("dtn:///in", "dtn://mars/in"),
+            ("dtn://m/in", "dtn://mars/in"),
+        ] {
+            let found = called.parse::<EndpointId>().unwrap().canonical(&ids).unwrap();
+            assert_eq!(found.to_string(), name, "{called}");
+        }
+        for other in ["dtn:none", "ipn:2.77", "dtn://moon/in"] {
+            assert_eq!(other.parse::<EndpointId>().unwrap().canonical(&ids), None, "{other}");
         }
     }
 

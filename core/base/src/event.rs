@@ -48,6 +48,8 @@ pub enum DeleteReason {
     TrafficPared = 10,
     /// Block unsupported.
     BlockUnsupported = 11,
+    /// Unknown security operation (RFC 9172 11.3).
+    UnknownSecurity = 13,
 }
 
 /// Groups of events; a sink says which it wants.

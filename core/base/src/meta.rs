@@ -46,6 +46,8 @@ impl Facts {
     pub const HOPS: u32 = 1 << 11;
     /// Custody is asked for.
     pub const CUSTODY: u32 = 1 << 12;
+    /// Its payload is enciphered, and nobody here has the key.
+    pub const SEALED: u32 = 1 << 13;
     /// What a source may ask for; the rest follows from what it sends.
     pub const REQUESTS: u32 = Self::REPORTS | Self::NO_FRAGMENT | Self::APP_ACK | Self::STATUS_TIME;
 

@@ -12,7 +12,8 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::cmp::Reverse;
 use farlink_base::{
-    BundleHandle, DeleteReason, Empty, EndpointId, Event, Instant, NodeId, Payload, PeerId, Priority, Refusal, Sink,
+    BundleHandle, DeleteReason, Empty, EndpointId, Event, Facts, Instant, NodeId, Payload, PeerId, Priority, Refusal,
+    Sink,
 };
 use farlink_book::{Flags, Handle, Held, New, Reason, Reasons, Why};
 
@@ -95,16 +96,16 @@ impl Deliveries {
             self.endpoints.remove(endpoint);
         }
     }
-    fn line_up(&mut self, held: &Held) {
-        let endpoint = self.endpoints.entry(held.bundle.destination.clone()).or_default();
+    fn line_up(&mut self, endpoint: EndpointId, held: &Held) {
+        let endpoint = self.endpoints.entry(endpoint).or_default();
         endpoint.waiting.insert(place(held), held.handle());
     }
     /// Takes a bundle out of its line.
-    fn step_out(&mut self, held: &Held) {
-        if let Some(endpoint) = self.endpoints.get_mut(&held.bundle.destination) {
-            endpoint.waiting.remove(&place(held));
+    fn step_out(&mut self, endpoint: &EndpointId, held: &Held) {
+        if let Some(there) = self.endpoints.get_mut(endpoint) {
+            there.waiting.remove(&place(held));
         }
-        self.tidy(&held.bundle.destination);
+        self.tidy(endpoint);
     }
     /// The next delivery at an endpoint, if a registration has room.
     fn next(&mut self, endpoint: &EndpointId) -> Option<(RegistrationId, DeliveryId, Handle)> {
@@ -197,11 +198,17 @@ impl Agent {
         }
     }
 
+    /// Where a bundle for this node waits: its destination by the one name it has here.
+    fn mailbox(&self, held: &Held) -> EndpointId {
+        let destination = &held.bundle.destination;
+        destination.canonical(&self.settings.node_ids).unwrap_or_else(|| destination.clone())
+    }
+
     fn register(&mut self, id: RegistrationId, wanted: &EndpointId, window: u32) -> Result<EndpointId, Refusal> {
         if self.deliveries.len() >= self.settings.limits.registrations {
             return Err(Refusal::NoResources);
         }
-        let endpoint = self.local_endpoint(wanted).filter(|e| !e.is_null()).ok_or(Refusal::Unknown)?;
+        let endpoint = wanted.canonical(&self.settings.node_ids).ok_or(Refusal::Unknown)?;
         self.deliveries.register(id, endpoint.clone(), window);
         self.steps.push_back(Step::Deliver(endpoint.clone()));
         Ok(endpoint)
@@ -227,7 +234,8 @@ impl Agent {
         }
         if line_up {
             if let Some(held) = self.book.get(bundle) {
-                self.deliveries.line_up(held);
+                let endpoint = self.mailbox(held);
+                self.deliveries.line_up(endpoint, held);
             }
         }
         let endpoint = self.deliveries.open_window(registration);
@@ -244,6 +252,10 @@ impl Agent {
         out: &mut S,
     ) {
         let Some(held) = self.book.get(bundle) else { return };
+        if held.bundle.facts.has(Facts::SEALED) {
+            // RFC 9172 3.8: what is enciphered is no payload to hand out; a relay passes it on untouched.
+            return self.depart(now, bundle, deleted(DeleteReason::UnknownSecurity), None, edge, out);
+        }
         if held.bundle.fragment().is_some() {
             return self.join(now, bundle, edge, out);
         }
@@ -260,7 +272,7 @@ impl Agent {
     /// An administrative record nobody here listens for, or that nobody can read, is done with.
     fn take_record(&self, bundle: Handle, edge: &mut dyn Edge) -> bool {
         let Some(held) = self.book.get(bundle) else { return false };
-        let destination = &held.bundle.destination;
+        let destination = &self.mailbox(held);
         match edge.record(&held.bundle) {
             Record::Other => !self.deliveries.has_listener(destination) && destination.is_node_id(),
             Record::Hello(_) => true,
@@ -276,8 +288,9 @@ impl Agent {
         if !held.has(Reason::Deliver) || self.deliveries.is_open(bundle) || !self.is_durable(held) {
             return;
         }
-        self.deliveries.line_up(held);
-        self.steps.push_back(Step::Deliver(held.bundle.destination.clone()));
+        let endpoint = self.mailbox(held);
+        self.deliveries.line_up(endpoint.clone(), held);
+        self.steps.push_back(Step::Deliver(endpoint));
     }
 
     /// A whole is durable when all its parts are.
@@ -376,8 +389,9 @@ impl Agent {
                 self.steps.extend(endpoint.map(Step::Deliver));
             }
         }
-        if let Some(held) = self.book.get(bundle) {
-            self.deliveries.step_out(held);
+        if let Some(held) = self.book.get(bundle).filter(|held| self.is_local(held.destination())) {
+            let endpoint = self.mailbox(held);
+            self.deliveries.step_out(&endpoint, held);
         }
     }
 

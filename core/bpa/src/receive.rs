@@ -212,7 +212,12 @@ impl Agent {
         if new.size() > self.settings.limits.bundle_bytes {
             return Err(Refusal::TooLarge);
         }
-        if new.bundle.destination.is_null() {
+        let meta = &new.bundle;
+        if meta.destination.is_null() {
+            return Err(Refusal::NotAcceptable);
+        }
+        // RFC 9758 5.4: "this node" means nothing from another one.
+        if [&meta.source, &meta.destination, meta.report_to()].into_iter().any(EndpointId::is_here) {
             return Err(Refusal::NotAcceptable);
         }
         if new.expires <= new.received {
@@ -505,10 +510,19 @@ impl Agent {
             return;
         };
         let (draft, payload) = self.draft(source, wanted);
+        if draft.destination.is_null() {
+            return refuse(self, Refusal::NotAcceptable, out);
+        }
         let made = edge.make(draft, creation, payload);
         if let Err(reason) = made.and_then(|meta| self.create(now, meta, Some(request), edge, out)) {
             refuse(self, reason, out);
         }
+    }
+
+    /// An endpoint as other nodes understand it: what "this node" is called is said here (RFC 9758 5.4: `ipn:!.n` never
+    /// leaves). Null where this node has no name of that scheme.
+    fn seen_outside(&self, endpoint: EndpointId) -> EndpointId {
+        if endpoint.is_here() { endpoint.canonical(&self.settings.node_ids).unwrap_or_default() } else { endpoint }
     }
 
     /// What is to be made of a request, and its payload.
@@ -517,8 +531,8 @@ impl Agent {
         let draft = Draft {
             version: self.settings.version,
             source,
-            destination: wanted.destination,
-            report_to: wanted.report_to,
+            destination: self.seen_outside(wanted.destination),
+            report_to: self.seen_outside(wanted.report_to),
             facts: Facts(wanted.facts.0 & (Facts::REQUESTS | Facts::CRITICAL) | unreliable),
             lifetime_ms: wanted.lifetime_ms,
             priority: wanted.priority,

@@ -5,11 +5,12 @@ use crate::app::{AdminInput, BundleStatus, LinkStatus, Status};
 use crate::edge::Edge;
 use crate::io::Output;
 use crate::link::Link;
+use alloc::collections::BTreeMap;
 use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
-use farlink_base::{DeleteReason, EndpointId, Instant, LinkId, NodeId, Sink, format_duration};
+use farlink_base::{BundleHandle, DeleteReason, EndpointId, Instant, LinkId, NodeId, Sink, format_duration};
 use farlink_book::{Held, Reason};
 use farlink_routing::PlanIndex;
 
@@ -111,8 +112,16 @@ impl Agent {
         (self.book.len() as u64, self.book.bytes(), self.settings.capacity_bytes)
     }
 
-    /// The first `limit` held bundles and why each is still here.
-    pub fn bundles(&self, now: Instant, limit: usize) -> Vec<BundleStatus> {
+    /// The first `limit` held bundles by number, from behind `after` on, and why each is still here.
+    pub fn bundles(&self, now: Instant, after: BundleHandle, limit: usize) -> Vec<BundleStatus> {
+        // Those of a store that was read again are not in the order of their numbers.
+        let mut first = BTreeMap::new();
+        for held in self.book.all().filter(|held| held.number > after.0) {
+            first.insert(held.number, held.handle());
+            if first.len() > limit {
+                first.pop_last();
+            }
+        }
         let row = |held: &Held| BundleStatus {
             handle: held.name(),
             id: held.bundle.identity(),
@@ -122,7 +131,7 @@ impl Agent {
             remaining_ms: held.remaining(now).as_millis() as u64,
             waits_for: self.waits_for(now, held),
         };
-        self.book.all().take(limit).map(row).collect()
+        first.into_values().filter_map(|handle| self.book.get(handle)).map(row).collect()
     }
 
     fn waits_for(&self, now: Instant, held: &Held) -> String {

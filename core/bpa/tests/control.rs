@@ -23,7 +23,7 @@ fn drop_oldest() -> Rule {
     Rule { worth: Box::new(|held| Some(held.number as f64)), ..Rule::default() }
 }
 fn held(node: &Node) -> Vec<u64> {
-    node.agent.bundles(node.now, 99).iter().map(|b| b.handle.0).collect()
+    node.agent.bundles(node.now, farlink_base::BundleHandle(0), 99).iter().map(|b| b.handle.0).collect()
 }
 
 #[test]
@@ -67,7 +67,9 @@ fn what_each_is_worth_is_asked_once_however_many_must_go() {
     for n in 1..=1000 {
         node.receive(n, from_two(n, away()));
     }
-    let numbers = |node: &Node| node.agent.bundles(node.now, 2000).iter().map(|b| b.handle.0).collect::<Vec<_>>();
+    let numbers = |node: &Node| {
+        node.agent.bundles(node.now, farlink_base::BundleHandle(0), 2000).iter().map(|b| b.handle.0).collect::<Vec<_>>()
+    };
     assert_eq!((numbers(&node).len(), asked.load(Ordering::Relaxed)), (1000, 0));
     node.receive(1001, from_two(1001, away()).payload(Payload::fill(0, 600 * 1041 - 41)));
     assert_eq!(numbers(&node), (101..=500).chain([1001]).collect::<Vec<u64>>());
@@ -363,7 +365,14 @@ fn a_store_that_is_full_loses_reports_before_it_loses_data() {
         );
     }
     // 841 bytes each: four fit, no report besides.
-    assert_eq!(node.agent.bundles(node.now, 9).iter().filter(|b| b.destination == away()).count(), 4);
+    assert_eq!(
+        node.agent
+            .bundles(node.now, farlink_base::BundleHandle(0), 9)
+            .iter()
+            .filter(|b| b.destination == away())
+            .count(),
+        4
+    );
     assert!(node.agent.fill().1 <= 3500);
     let overflow = |e: &Event| matches!(e, Event::Deleted { reason: DeleteReason::DepletedStorage, .. });
     assert!(node.events().iter().filter(|e| overflow(e)).count() == 16);

@@ -28,7 +28,12 @@ fn each_carried_bundle_is_offered_once_to_each_neighbour() {
     assert_eq!(names(&data(&mut node)), [], "they have them");
     assert_eq!(
         node.held(),
-        3 + node.agent.bundles(node.now, 99).iter().filter(|b| b.destination != nine()).count() as u64
+        3 + node
+            .agent
+            .bundles(node.now, farlink_base::BundleHandle(0), 99)
+            .iter()
+            .filter(|b| b.destination != nine())
+            .count() as u64
     );
 }
 
@@ -151,7 +156,12 @@ fn a_copy_that_fails_of_what_its_destination_has_leaves_nothing() {
     assert_eq!((names(&copy), names(&gift)), (vec![(0, 1)], vec![(1, 1)]));
     node.confirm(gift[0].id);
     node.fail(copy[0].id, None);
-    let left: Vec<_> = node.agent.bundles(node.now, 9).into_iter().filter(|b| b.id.creation.sequence == 1).collect();
+    let left: Vec<_> = node
+        .agent
+        .bundles(node.now, farlink_base::BundleHandle(0), 9)
+        .into_iter()
+        .filter(|b| b.id.creation.sequence == 1)
+        .collect();
     assert!(left.iter().all(|b| b.destination != EndpointId::ipn(3, 1)), "{left:?}");
 }
 
@@ -188,7 +198,7 @@ fn labels_split_and_come_back_on_failure_and_on_a_duplicate() {
     let stranger = node.comes(1, EndpointId::ipn(44, 0));
     assert_eq!(labels(&data(&mut node)), [Some(2)]);
     // A copy that comes with a label is refused as a duplicate: the giver has its label back.
-    let mine = node.agent.bundles(node.now, 1)[0].id.clone();
+    let mine = node.agent.bundles(node.now, farlink_base::BundleHandle(0), 1)[0].id.clone();
     let mut back = Bundle::new(mine.source, nine(), mine.creation.sequence).labels([3, 0]);
     back = back.created_ms(mine.creation.time.0);
     node.receive_over(stranger, 50, back);

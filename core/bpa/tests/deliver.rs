@@ -2,7 +2,7 @@
 
 mod support;
 
-use farlink_base::{EndpointId, Priority, Refusal};
+use farlink_base::{DeleteReason, EndpointId, Facts, Priority, Refusal};
 use farlink_bpa::Settings;
 use farlink_bpa::app::{AppInput, AppOutput, RegistrationId};
 use farlink_bpa::{Input, Output};
@@ -10,6 +10,17 @@ use support::{Node, from_two, settings};
 
 fn here() -> EndpointId {
     EndpointId::ipn(1, 1)
+}
+
+#[test]
+fn what_is_enciphered_is_passed_on_but_not_delivered_as_it_is() {
+    let mut node = Node::new();
+    node.register(7);
+    node.receive(1, from_two(1, EndpointId::ipn(1, 7)).facts(Facts::SEALED));
+    node.receive(2, from_two(2, EndpointId::ipn(3, 7)).facts(Facts::SEALED));
+    assert!(node.deliveries().is_empty());
+    assert_eq!(node.sent().len(), 1, "others may have the key");
+    assert_eq!(node.deleted(), [DeleteReason::UnknownSecurity]);
 }
 
 #[test]

@@ -11,7 +11,7 @@ use support::{Bundle, Script};
 fn hellos_are_sent_at_up_and_heard_from_the_neighbour_itself_only() {
     let mut node = alone(Script::epidemic());
     carried(&mut node, 1, nine());
-    let id = node.agent.bundles(node.now, 1)[0].id.fingerprint();
+    let id = node.agent.bundles(node.now, farlink_base::BundleHandle(0), 1)[0].id.fingerprint();
     node.carrier(0, true);
     let sent = node.take_sent();
     assert_eq!(sent.len(), 1, "nothing is copied before the summary is here");
@@ -72,7 +72,13 @@ fn a_hello_that_failed_is_said_again_to_its_neighbour_and_to_nobody_else() {
     assert_eq!(sent.iter().filter(|s| s.link == LinkId(0)).count(), 1);
     node.fail(sent.iter().find(|s| s.link == LinkId(0)).unwrap().id, Some(Refusal::NoResources));
     node.carrier(0, false);
-    assert!(node.agent.bundles(node.now, 9).iter().all(|b| b.destination != EndpointId::ipn(2, 0)), "out of date");
+    assert!(
+        node.agent
+            .bundles(node.now, farlink_base::BundleHandle(0), 9)
+            .iter()
+            .all(|b| b.destination != EndpointId::ipn(2, 0)),
+        "out of date"
+    );
 }
 
 #[test]
@@ -146,7 +152,7 @@ fn hello_at(sequence: u64, ids: &[u128]) -> Bundle {
 fn a_hello_needs_no_room_however_it_comes() {
     let mut node = alone(Script::epidemic());
     carried(&mut node, 1, nine());
-    let id = node.agent.bundles(node.now, 1)[0].id.fingerprint();
+    let id = node.agent.bundles(node.now, farlink_base::BundleHandle(0), 1)[0].id.fingerprint();
     node.send_bytes(nine(), (1 << 20) - 2000);
     node.said.clear();
     node.begins(0, 40, Bundle::new(EndpointId::ipn(5, 5), nine(), 2));
@@ -171,7 +177,7 @@ fn a_hello_needs_no_room_however_it_comes() {
 fn an_old_hello_and_one_heard_before_say_nothing() {
     let mut node = alone(Script::epidemic());
     carried(&mut node, 1, nine());
-    let id = node.agent.bundles(node.now, 1)[0].id.fingerprint();
+    let id = node.agent.bundles(node.now, farlink_base::BundleHandle(0), 1)[0].id.fingerprint();
     let copies = |node: &mut support::Node, hello: Bundle| {
         node.receive(5000, hello);
         let copies = data(node);

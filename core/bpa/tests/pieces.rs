@@ -183,7 +183,9 @@ fn a_carried_bundle_too_large_for_its_destination_goes_in_pieces_too() {
     node.take_sent();
     node.send_bytes(EndpointId::ipn(2, 1), 50_000);
     let (mut got, mut rounds) = (Vec::new(), 0);
-    while node.agent.bundles(node.now, 9).iter().any(|row| row.payload == 50_000) && rounds < 50 {
+    while node.agent.bundles(node.now, farlink_base::BundleHandle(0), 9).iter().any(|row| row.payload == 50_000)
+        && rounds < 50
+    {
         rounds += 1;
         for sent in node.take_sent() {
             if sent.link.0 == 1 {

@@ -247,6 +247,27 @@ fn nobody_sends_from_another_nodes_endpoint_or_to_nowhere() {
     assert_eq!((node.results(), node.held()), (vec![false, false], 0));
 }
 
+/// RFC 9758 5.4: "this node" never leaves, and means nothing from another one.
+#[test]
+fn what_this_node_is_called_inside_never_leaves_and_is_not_taken_from_outside() {
+    let here = EndpointId::Ipn { node: EndpointId::LOCAL_NODE, service: 5 };
+    let mut node = Node::new();
+    node.receive(1, from_two(1, here.clone()));
+    node.receive(2, support::Bundle::new(here.clone(), EndpointId::ipn(3, 1), 2));
+    node.receive(3, from_two(3, EndpointId::ipn(3, 1)).report_to(here.clone()));
+    assert_eq!(node.verdicts(), [1, 2, 3].map(|token| (token, Err(Refusal::NotAcceptable))));
+    // What an application of this node says of itself is said so that others understand it.
+    let own =
+        |to: EndpointId| SendRequest { source: here.clone(), report_to: here.clone(), ..request(to, Priority::Normal) };
+    node.ask(own(EndpointId::ipn(3, 1)));
+    node.ask(own(here.clone()));
+    let sent = node.sent();
+    let left = &sent.last().unwrap().bundle;
+    assert_eq!((&left.source, left.report_to()), (&EndpointId::ipn(1, 5), &EndpointId::ipn(1, 5)));
+    assert!(sent.iter().all(|sent| !sent.bundle.destination.is_here()));
+    assert_eq!(node.results(), [true, true]);
+}
+
 #[test]
 fn an_operator_cancels_a_bundle() {
     let mut node = Node::new();

@@ -27,7 +27,7 @@ fn recovered_bundles_count_the_downtime_and_are_marked_when_delivered() {
     node.tell(recovered(40, from_two(1, EndpointId::ipn(1, 1)), 50_000));
     node.register(1);
     assert!(node.deliveries()[0].1.redelivered);
-    assert!(node.agent.bundles(node.now, 1)[0].remaining_ms <= 5_000);
+    assert!(node.agent.bundles(node.now, farlink_base::BundleHandle(0), 1)[0].remaining_ms <= 5_000);
     node.wait_ms(6000);
     assert_eq!(node.deleted(), [DeleteReason::Expired]);
 }

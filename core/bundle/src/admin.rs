@@ -199,7 +199,9 @@ fn read_items(reader: &mut Reader<'_>) -> Result<[StatusItem; 4], Malformed> {
             return reader.error_at(start, "a status assertion is an array of one or two items");
         }
         item.asserted = reader.boolean()?;
-        item.time = if fields == 2 { Some(DtnTime(reader.uint()?)) } else { None };
+        let time = if fields == 2 { Some(DtnTime(reader.uint()?)) } else { None };
+        // RFC 9171 6.1.1: a time is that of something that happened; of nothing, it says nothing.
+        item.time = time.filter(|_| item.asserted);
     }
     for _ in 4..count {
         reader.item()?;
@@ -228,6 +230,20 @@ mod tests {
                 assert_eq!(AdministrativeRecord::decode(&record.encode()), Ok(record));
             }
         }
+    }
+
+    #[test]
+    fn a_time_at_which_nothing_happened_is_none() {
+        let mut report = StatusReport::about(subject(None), reason::NONE);
+        report.received = StatusItem::at(Some(DtnTime(9)));
+        let record = AdministrativeRecord::Status(report.clone());
+        let mut wire = record.encode().to_vec();
+        let asserted = wire.iter().position(|byte| *byte == 0xf5).unwrap();
+        wire[asserted] = 0xf4;
+        report.received = StatusItem::default();
+        let read = AdministrativeRecord::decode(&wire).unwrap();
+        assert_eq!(read, AdministrativeRecord::Status(report));
+        assert_eq!(AdministrativeRecord::decode(&read.encode()), Ok(read));
     }
 
     #[test]

@@ -292,7 +292,12 @@ impl<'a> Walk<'a, '_> {
 
 /// Whether this data of a block integrity block names the primary block (number 0) as a target.
 fn protects_primary(data: &[u8]) -> bool {
+    targets(data, 0)
+}
+
+/// Whether this data of a security block names the block of this number as a target (RFC 9172 3.6).
+pub(crate) fn targets(data: &[u8], number: u64) -> bool {
     let mut reader = Reader::new(data, 0, false);
     let targets = reader.array().unwrap_or(0);
-    (0..targets).map_while(|_| reader.uint().ok()).any(|target| target == 0)
+    (0..targets).map_while(|_| reader.uint().ok()).any(|target| target == number)
 }

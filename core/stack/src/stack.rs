@@ -495,9 +495,9 @@ impl Stack {
     pub fn status(&self, now: Instant) -> Status {
         self.agent.status(now)
     }
-    /// The first `limit` held bundles and why each is still here.
-    pub fn bundles(&self, now: Instant, limit: usize) -> Vec<BundleStatus> {
-        self.agent.bundles(now, limit)
+    /// The first `limit` held bundles by number, from behind `after` on, and why each is still here.
+    pub fn bundles(&self, now: Instant, after: BundleHandle, limit: usize) -> Vec<BundleStatus> {
+        self.agent.bundles(now, after, limit)
     }
     /// Bundles held.
     pub fn held(&self) -> u64 {

@@ -61,10 +61,9 @@ pub fn node_toml(node: &NodeContext<'_>) -> String {
     }
     toml.table("app");
     toml.text("socket", SOCKET);
-    if node.scenario.ends_of(node.index).iter().any(|end| !node.scenario.links[end.link].lasts()) {
-        toml.table("api");
-        toml.text("listen", CONTROL);
-    }
+    let changes = node.scenario.ends_of(node.index).iter().any(|end| !node.scenario.links[end.link].lasts());
+    toml.table("api");
+    toml.text("socket", if changes { CONTROL } else { "" });
     toml.table("events");
     toml.text("file", EVENTS);
     toml.value("segments", node.scenario.measure.segments);

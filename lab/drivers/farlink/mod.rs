@@ -26,7 +26,7 @@ pub const EVENTS: &str = "events.jsonl";
 pub const SOCKET: &str = "farlink.sock";
 
 /// Control API of a node whose links change, inside its host.
-pub const CONTROL: &str = "127.0.0.1:4280";
+pub const CONTROL: &str = "control.sock";
 
 /// Service that traffic entry 0 is sent from; the simulator uses the same.
 const FIRST_SERVICE: u32 = 10_000;
@@ -127,7 +127,7 @@ impl Driver for Farlink {
         } else {
             list.extend(["remove".into(), name.clone()]);
         }
-        list.extend(["--at".into(), format!("http://{CONTROL}")]);
+        list.extend(["--at".into(), CONTROL.into()]);
         Ok(Arguments { list }.run(node))
     }
 

@@ -4,7 +4,7 @@ use crate::buffers::Buffers;
 use bytes::{Bytes, BytesMut};
 use farlink_aap2::decoder::Decoder;
 use farlink_aap2::proto::{self, AapMessage, AapResponse, Body, BundleHeaders, Keepalive, Status};
-use farlink_base::{Duration, Instant, Payload};
+use farlink_base::{Duration, EndpointId, Instant, Payload};
 use farlink_bpa::app::{DeliveryId, RegistrationId, RequestId};
 use farlink_os::poll::Readiness;
 use farlink_os::stream;
@@ -20,6 +20,12 @@ const READ_TURN: usize = 256 << 10;
 const REQUESTS_MAX: usize = 1024;
 /// Payload bytes of such requests.
 const REQUEST_BYTES_MAX: u64 = 64 << 20;
+/// Bytes of answers a client has not read; beyond, it is not read from.
+const UNREAD_MAX: usize = 256 << 10;
+/// A client that has not said what it wants by then is gone, as is one that does not go on with a bundle.
+pub const PATIENCE: Duration = Duration::from_secs(30);
+/// So much of a bundle comes in that time at least.
+const PROGRESS_MIN: u64 = 16 << 10;
 
 /// The socket of an application.
 pub enum AppSocket {
@@ -68,6 +74,8 @@ pub struct Connection {
     pub decoder: Decoder,
     /// Its endpoint, once configured.
     pub endpoint: Option<String>,
+    /// That endpoint's one name, which its secret is kept under.
+    pub canonical: EndpointId,
     /// Its registration, for a subscriber.
     pub registration: Option<RegistrationId>,
     /// Answers owed to it.
@@ -80,6 +88,15 @@ pub struct Connection {
     pub heard: Instant,
     /// When the last keepalive left.
     pub asked: Instant,
+    opened: Instant,
+    /// It said what it wants: its configuration was taken.
+    pub introduced: bool,
+    /// The bundle that is half here may come on; it counts until it is whole.
+    pub admitted: bool,
+    /// When how much of a bundle had come.
+    progress: (Instant, u64),
+    /// Bytes in `out` that are answers rather than deliveries, at most.
+    unread: usize,
     out: VecDeque<Bytes>,
     readable: bool,
     writable: bool,
@@ -93,12 +110,18 @@ impl Connection {
             socket,
             decoder: Decoder::new(payload_max),
             endpoint: None,
+            canonical: EndpointId::Null,
             registration: None,
             owed: VecDeque::new(),
             pushed: VecDeque::new(),
             keepalive: Duration::ZERO,
             heard: now,
             asked: now,
+            opened: now,
+            introduced: false,
+            admitted: false,
+            progress: (now, 0),
+            unread: 0,
             out: VecDeque::from([proto::greeting(node_id)]),
             readable: true,
             writable: true,
@@ -113,8 +136,40 @@ impl Connection {
     }
     /// Whether there is something to read and room to take it.
     pub fn wants_read(&self) -> bool {
-        let owed: u64 = self.owed.iter().map(|owed| if let Owed::Request(_, n, _) = owed { *n } else { 0 }).sum();
-        self.readable && self.owed.len() < REQUESTS_MAX && owed < REQUEST_BYTES_MAX
+        self.readable
+            && self.owed.len() < REQUESTS_MAX
+            && self.owed_bytes() < REQUEST_BYTES_MAX
+            && self.unread < UNREAD_MAX
+            && (self.admitted || self.decoder.unfinished().is_none())
+    }
+    fn owed_bytes(&self) -> u64 {
+        self.owed.iter().map(|owed| if let Owed::Request(_, n, _) = owed { *n } else { 0 }).sum()
+    }
+    /// Payload bytes it makes this node keep: of the bundle that comes, and of those not decided about.
+    pub fn held_bytes(&self) -> u64 {
+        let coming = self.decoder.unfinished().filter(|_| self.admitted).map_or(0, |(total, _)| total);
+        coming + self.owed_bytes()
+    }
+    /// The length of a bundle that waits to be let on.
+    pub fn asks_for(&self) -> Option<u64> {
+        self.decoder.unfinished().filter(|_| !self.admitted).map(|(total, _)| total)
+    }
+    /// Lets its bundle come on.
+    pub fn admit(&mut self, now: Instant) {
+        self.admitted = true;
+        self.progress = (now, self.decoder.unfinished().map_or(0, |(_, come)| come));
+    }
+    /// Whether it says nothing of what it wants for too long, or stopped in the middle of a bundle. One this node
+    /// does not read from is not blamed.
+    pub fn is_overdue(&mut self, now: Instant) -> bool {
+        if !self.introduced {
+            return now.since(self.opened) >= PATIENCE;
+        }
+        let Some((_, come)) = self.decoder.unfinished().filter(|_| self.admitted) else { return false };
+        if come >= self.progress.1 + PROGRESS_MIN || self.readable {
+            self.progress = (now, come);
+        }
+        now.since(self.progress.0) >= PATIENCE
     }
     /// Whether bytes wait to be written and can be.
     pub fn wants_write(&self) -> bool {
@@ -129,7 +184,10 @@ impl Connection {
                 self.readable = n == READ_TURN || self.ended;
                 self.heard = now;
                 match self.decoder.feed(buffers.take()) {
-                    Ok(()) => false,
+                    Ok(()) => {
+                        self.admitted &= self.decoder.unfinished().is_some();
+                        false
+                    }
                     Err(why) => {
                         tracing::info!("application connection closed: {why}");
                         true
@@ -163,6 +221,9 @@ impl Connection {
                         }
                         self.out.pop_front();
                     }
+                    if self.out.is_empty() {
+                        self.unread = 0;
+                    }
                 }
                 Err(why) if why.kind() == ErrorKind::WouldBlock => self.writable = false,
                 Err(why) if why.kind() == ErrorKind::Interrupted => {}
@@ -194,6 +255,7 @@ impl Connection {
             self.owed.pop_front();
         }
         if !out.is_empty() {
+            self.unread += out.len();
             self.out.push_back(out.freeze());
         }
     }

@@ -5,40 +5,47 @@
 mod connection;
 mod echo;
 pub mod load;
+mod messages;
 
 use crate::buffers::Buffers;
 use crate::config::AppSettings;
 use connection::{AppSocket, Connection, Owed, Pushed};
 use echo::Echo;
 use farlink_aap2::decoder::Request;
-use farlink_aap2::proto::{AapResponse, BundleAdu, BundleHeaders, ConnectionConfig, Status, adu_flag};
-use farlink_base::{BundleId, EndpointId, Facts};
-use farlink_base::{Duration, Instant, Payload, Priority, Refusal};
+use farlink_aap2::proto::{BundleAdu, BundleHeaders, ConnectionConfig, Status};
+use farlink_base::{Duration, EndpointId, Instant, Payload, Refusal};
 use farlink_bpa::app::{AdminInput, AppInput, AppOutput, Delivery, DeliveryId, RegistrationId, RequestId, SendRequest};
 use farlink_os::poll::{Poller, Readiness};
 use farlink_stack::Input;
 use load::Load;
-use std::collections::{HashMap, VecDeque};
+use messages::{head_of, lifetime, send_request, send_response};
+use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::io;
 use std::net::TcpListener;
 use std::os::unix::net::UnixListener;
 use std::path::PathBuf;
 
-/// Lifetime of bundles whose application names none: a day, as µD3TN does.
-pub const DEFAULT_LIFETIME_MS: u64 = 86_400_000;
+/// Applications attached at once; beyond, one that did not yet say what it wants makes room.
+const CONNECTIONS_MAX: usize = 1024;
+/// Payload bytes of bundles that applications are sending, or sent and got no answer for yet. A longer one comes
+/// alone.
+const SENDING_MAX: u64 = 256 << 20;
+/// How often it is looked whether connections go on.
+const SWEEP: Duration = Duration::from_secs(5);
 /// Deliveries a subscriber may have unanswered, however many it asks for.
 const WINDOW_MAX: u32 = 4096;
 
 /// All applications.
 pub struct Apps {
-    node_id: EndpointId,
+    node_ids: Vec<EndpointId>,
+    may_link: bool,
     payload_max: u64,
     links: Vec<(String, String)>,
     listeners: Vec<Listener>,
     socket_file: Option<PathBuf>,
     connections: HashMap<u64, Connection>,
     serial: u64,
-    secrets: HashMap<String, (String, u32)>,
+    secrets: HashMap<EndpointId, (String, u32)>,
     owners: HashMap<RegistrationId, Owner>,
     requests: HashMap<RequestId, Owner>,
     next: u64,
@@ -46,6 +53,9 @@ pub struct Apps {
     echo: Option<Echo>,
     load: Option<Load>,
     keepalive_at: Option<Instant>,
+    sweep_at: Option<Instant>,
+    /// Connections whose bundle waits to be let on, oldest first.
+    waiting: BTreeSet<u64>,
 }
 
 /// Who a registration or request belongs to.
@@ -72,14 +82,9 @@ impl Apps {
     pub fn new(settings: &AppSettings, node_ids: &[EndpointId], payload_max: u64) -> io::Result<Apps> {
         let mut listeners = Vec::new();
         if let Some(path) = &settings.socket {
-            // A socket file left by a run that was killed.
-            if std::os::unix::net::UnixStream::connect(path).is_err() {
-                let _ = std::fs::remove_file(path);
-            }
-            let listener = UnixListener::bind(path).map_err(|why| {
+            let listener = farlink_os::stream::listen_unix(path, settings.socket_mode).map_err(|why| {
                 io::Error::new(why.kind(), format!("application socket {}: {why}{}", path.display(), crate::hint(&why)))
             })?;
-            listener.set_nonblocking(true)?;
             listeners.push(Listener::Unix(listener));
         }
         if let Some(at) = &settings.listen {
@@ -89,7 +94,8 @@ impl Apps {
             listeners.push(Listener::Tcp(listener));
         }
         Ok(Apps {
-            node_id: node_ids.first().cloned().unwrap_or(EndpointId::Null),
+            node_ids: node_ids.to_vec(),
+            may_link: settings.links,
             payload_max,
             links: Vec::new(),
             listeners,
@@ -104,6 +110,8 @@ impl Apps {
             echo: settings.echo.then(|| Echo::new(node_ids, settings.echo_rate)),
             load: None,
             keepalive_at: None,
+            sweep_at: None,
+            waiting: BTreeSet::new(),
         })
     }
     /// Adds the load generator or sink.
@@ -134,7 +142,7 @@ impl Apps {
             self.echo = Some(echo);
         }
         if let Some(mut load) = self.load.take() {
-            if let Some(endpoint) = load.sink_endpoint(&self.node_id) {
+            if let Some(endpoint) = load.sink_endpoint(&self.node_id()) {
                 self.register(Owner::Load, endpoint, load::WINDOW, inputs);
             }
             load.start(now);
@@ -169,7 +177,7 @@ impl Apps {
     /// When [`Apps::expire`] must be called.
     pub fn next_timeout(&self) -> Option<Instant> {
         let load = self.load.as_ref().and_then(Load::next_timeout);
-        [self.keepalive_at, load].into_iter().flatten().min()
+        [self.keepalive_at, self.sweep_at, load].into_iter().flatten().min()
     }
     /// The kernel reports on a socket.
     pub fn on_ready(&mut self, serial: u64, ready: Readiness, now: Instant, watch: (&Poller, u64)) {
@@ -192,13 +200,30 @@ impl Apps {
                 AppSocket::Unix(socket) => socket.set_nonblocking(true),
                 AppSocket::Tcp(socket) => socket.set_nonblocking(true).and_then(|()| socket.set_nodelay(true)),
             };
+            if !self.make_room() {
+                return;
+            }
             self.serial += 1;
             if ready.and_then(|()| poller.add(&socket, tag | self.serial)).is_ok() {
-                let greeted = Connection::new(socket, &self.node_id.to_string(), self.payload_max, now);
+                let greeted = Connection::new(socket, &self.node_id().to_string(), self.payload_max, now);
                 self.connections.insert(self.serial, greeted);
                 self.active.push(self.serial);
+                self.sweep_at.get_or_insert(now + SWEEP);
             }
         }
+    }
+    fn node_id(&self) -> EndpointId {
+        self.node_ids.first().cloned().unwrap_or_default()
+    }
+    /// Room for one more connection: the oldest that only connected goes. False when there is none.
+    fn make_room(&mut self) -> bool {
+        if self.connections.len() < CONNECTIONS_MAX {
+            return true;
+        }
+        let idle = self.connections.iter().filter(|(_, connection)| !connection.introduced);
+        let oldest = idle.map(|(serial, _)| *serial).min();
+        // It has neither registration nor secret to give back.
+        oldest.is_some_and(|serial| self.connections.remove(&serial).is_some())
     }
 
     /// Reads from and answers the applications that have something.
@@ -211,10 +236,28 @@ impl Apps {
             }
             if gone {
                 self.close(serial, inputs);
-            } else if self.connections.get(&serial).is_some_and(Connection::wants_read) {
+                continue;
+            }
+            self.let_on(serial, now);
+            if self.connections.get(&serial).is_some_and(Connection::wants_read) {
                 self.active.push(serial);
             }
         }
+    }
+    /// Lets the bundle a connection began to send come on, if there is room.
+    fn let_on(&mut self, serial: u64, now: Instant) {
+        let Some(length) = self.connections.get(&serial).and_then(Connection::asks_for) else { return };
+        let held: u64 = self.connections.values().map(Connection::held_bytes).sum();
+        if held > 0 && held + length > SENDING_MAX {
+            self.waiting.insert(serial);
+        } else if let Some(connection) = self.connections.get_mut(&serial) {
+            connection.admit(now);
+            self.waiting.remove(&serial);
+        }
+    }
+    /// Room may have come back: those that wait are looked at again.
+    fn wake_waiting(&mut self) {
+        self.active.extend(&self.waiting);
     }
     /// Writes what waits for applications, at the end of a turn.
     pub fn flush(&mut self, inputs: &mut VecDeque<Input>) {
@@ -236,8 +279,17 @@ impl Apps {
             gone.into_iter().for_each(|serial| self.close(serial, inputs));
             self.arm_keepalive(now);
         }
+        if self.sweep_at.is_some_and(|at| at <= now) {
+            let late: Vec<_> =
+                self.connections.iter_mut().filter_map(|(s, c)| c.is_overdue(now).then_some(*s)).collect();
+            for serial in late {
+                tracing::info!("application connection closed: it does not go on");
+                self.close(serial, inputs);
+            }
+            self.sweep_at = (!self.connections.is_empty()).then(|| now + SWEEP);
+        }
         if let Some(mut load) = self.load.take() {
-            while let Some(bundle) = load.next(now, in_node, &self.node_id) {
+            while let Some(bundle) = load.next(now, in_node, &self.node_id()) {
                 self.send(Owner::Load, bundle, inputs);
             }
             self.load = Some(load);
@@ -257,6 +309,7 @@ impl Apps {
         match request {
             Request::Configure(config) => self.configure(serial, config, now, inputs),
             Request::Send(adu, payload) => self.send_adu(serial, adu, payload, inputs),
+            Request::Link(_) if !self.may_link => self.answer(serial, Status::Unauthorized),
             Request::Link(link) => {
                 let mut found = false;
                 for (name, _) in self.links.iter().filter(|(_, peer)| *peer == link.peer_node_id) {
@@ -278,7 +331,7 @@ impl Apps {
     }
     fn configure(&mut self, serial: u64, config: ConnectionConfig, now: Instant, inputs: &mut VecDeque<Input>) -> bool {
         let Some(connection) = self.connections.get_mut(&serial) else { return false };
-        if connection.endpoint.is_some() {
+        if connection.introduced {
             return self.answer(serial, Status::InvalidRequest);
         }
         connection.keepalive = Duration::from_secs(config.keepalive_seconds.into());
@@ -287,16 +340,24 @@ impl Apps {
         }
         if config.endpoint_id.is_empty() && config.auth_type != 0 && !config.is_subscriber {
             // A client of the forwarding table needs no endpoint.
-            return self.answer(serial, Status::Success);
+            if let Some(connection) = self.connections.get_mut(&serial) {
+                connection.introduced = self.may_link;
+            }
+            return self.answer(serial, if self.may_link { Status::Success } else { Status::Unauthorized });
         }
         let Ok(endpoint) = config.endpoint_id.parse::<EndpointId>() else {
             return self.answer(serial, Status::InvalidRequest);
         };
+        let canonical = endpoint.canonical(&self.node_ids).unwrap_or_else(|| endpoint.clone());
         if endpoint.is_node_id() {
             // The administrative endpoint: status reports are the node's own to read (RFC 9171 4.2.5.2).
             return self.answer(serial, Status::InvalidRequest);
         }
-        let shared = self.secrets.entry(config.endpoint_id.clone()).or_insert_with(|| (config.secret.clone(), 0));
+        if self.is_served(&canonical) {
+            // Whoever took it over would answer for the node.
+            return self.answer(serial, Status::Unauthorized);
+        }
+        let shared = self.secrets.entry(canonical.clone()).or_insert_with(|| (config.secret.clone(), 0));
         if shared.0 != config.secret {
             return self.answer(serial, Status::Unauthorized);
         }
@@ -307,10 +368,17 @@ impl Apps {
         });
         if let Some(connection) = self.connections.get_mut(&serial) {
             connection.endpoint = Some(config.endpoint_id);
+            connection.canonical = canonical;
+            connection.introduced = true;
             connection.registration = registration;
         }
         // A subscriber hears when its registration stands.
         if registration.is_some() { true } else { self.answer(serial, Status::Success) }
+    }
+    /// Whether an application inside the node serves this endpoint.
+    fn is_served(&self, canonical: &EndpointId) -> bool {
+        let mut served = self.echo.iter().flat_map(Echo::endpoints);
+        served.any(|endpoint| endpoint.canonical(&self.node_ids).as_ref() == Some(canonical))
     }
     fn send_adu(&mut self, serial: u64, adu: BundleAdu, payload: Payload, inputs: &mut VecDeque<Input>) -> bool {
         let Some(endpoint) = self.connections.get(&serial).and_then(|c| c.endpoint.clone()) else {
@@ -361,6 +429,7 @@ impl Apps {
                         let response = send_response(connection, request, result);
                         connection.decided(request, response);
                         self.active.push(serial);
+                        self.wake_waiting();
                     }
                 }
                 Some(Owner::Load) => {
@@ -438,92 +507,23 @@ impl Apps {
             self.owners.remove(&registration);
             inputs.push_back(Input::App(AppInput::Unregister { registration }));
         }
-        if let Some(endpoint) = connection.endpoint {
-            if let Some(shared) = self.secrets.get_mut(&endpoint) {
+        if connection.endpoint.is_some() {
+            if let Some(shared) = self.secrets.get_mut(&connection.canonical) {
                 shared.1 -= 1;
                 if shared.1 == 0 {
-                    self.secrets.remove(&endpoint);
+                    self.secrets.remove(&connection.canonical);
                 }
             }
         }
+        self.waiting.remove(&serial);
+        self.wake_waiting();
     }
 }
 
 impl Drop for Apps {
     fn drop(&mut self) {
         if let Some(path) = &self.socket_file {
-            let _ = std::fs::remove_file(path);
+            farlink_os::stream::remove_socket(path);
         }
-    }
-}
-
-fn lifetime(adu: &BundleAdu) -> u64 {
-    if adu.lifetime_ms == 0 { DEFAULT_LIFETIME_MS } else { adu.lifetime_ms }
-}
-
-fn send_request(
-    adu: &BundleAdu,
-    (source, destination, report_to): (EndpointId, EndpointId, EndpointId),
-    payload: Payload,
-) -> SendRequest {
-    let mut facts = farlink_bundle::v7::facts_of(adu.bundle_flags);
-    if report_to != EndpointId::Null {
-        facts.0 |= Facts::REPORTS | Facts::STATUS_TIME;
-    }
-    SendRequest {
-        source,
-        destination,
-        report_to,
-        facts,
-        lifetime_ms: lifetime(adu),
-        priority: match adu.priority {
-            1 => Priority::Bulk,
-            3 => Priority::Expedited,
-            _ => Priority::Normal,
-        },
-        hop_limit: 0,
-        reliable: !adu.unreliable,
-        payload,
-    }
-}
-
-fn send_response(connection: &mut Connection, request: RequestId, result: Result<BundleId, Refusal>) -> AapResponse {
-    let headers = connection.owed.iter().find_map(|owed| match owed {
-        Owed::Request(id, _, headers) if *id == request => Some(headers.clone()),
-        _ => None,
-    });
-    match result {
-        Ok(id) => AapResponse {
-            response_status: Status::Success.into(),
-            bundle_headers: headers.map(|headers| BundleHeaders {
-                src_eid: id.source.to_string(),
-                creation_timestamp_ms: id.creation.time.as_millis(),
-                sequence_number: id.creation.sequence,
-                ..headers
-            }),
-        },
-        Err(Refusal::NotAcceptable) => AapResponse::new(Status::InvalidRequest),
-        Err(Refusal::Unknown) => AapResponse::new(Status::NotFound),
-        Err(_) => AapResponse::new(Status::Error),
-    }
-}
-
-fn head_of(bundle: &Delivery) -> BundleAdu {
-    let mut adu_flags = Vec::new();
-    if bundle.facts.has(Facts::ADMIN) {
-        adu_flags.push(adu_flag::STATUS_REPORT);
-    }
-    if bundle.redelivered {
-        adu_flags.push(adu_flag::REDELIVERED);
-    }
-    BundleAdu {
-        src_eid: bundle.source.to_string(),
-        dst_eid: bundle.destination.to_string(),
-        creation_timestamp_ms: bundle.creation.time.as_millis(),
-        sequence_number: bundle.creation.sequence,
-        payload_length: bundle.payload.len(),
-        adu_flags,
-        lifetime_ms: bundle.lifetime_ms,
-        ..Default::default()
     }
 }

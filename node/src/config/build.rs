@@ -1,7 +1,7 @@
 //! From the file's tables to [`NodeConfig`].
 
 use super::keys;
-use super::{AppSettings, EventsSettings, LinkSettings, NodeConfig};
+use super::{ApiSettings, AppSettings, EventsSettings, LinkSettings, NodeConfig};
 use farlink_base::{Accel, ConfigError, DataVolume, apply_settings};
 use farlink_bundle::{CrcType, EndpointId, Profile};
 use farlink_config::{Errors, Input, Reader, Section};
@@ -96,7 +96,7 @@ fn node<'a>(errors: &'a Errors<'a>, table: &'a DeTable<'a>, folder: &Path, file:
         memory: memory(&top),
         seed_given: seed.is_some(),
         app: app(&top, folder),
-        api: address(&top.table_or_empty("api", &keys::API), "listen"),
+        api: api(&top, folder, file),
         log_level: keys::LEVELS[log.choice("level").unwrap_or(2)].into(),
         log_json: log.choice("format") == Some(1),
         events: events(&top, folder),
@@ -124,6 +124,12 @@ pub fn endpoint(text: &str) -> Result<EndpointId, String> {
 /// An address of this machine.
 fn address(reader: &Reader<'_>, key: &str) -> Option<SocketAddr> {
     reader.custom(key, |input| socket_address(input.text()?))
+}
+
+/// The permission bits of a file, or why they are none.
+fn mode(text: &str) -> Result<u32, String> {
+    let bits = u32::from_str_radix(text, 8).ok().filter(|bits| *bits <= 0o777);
+    bits.ok_or_else(|| format!("`{text}` are not permission bits in octal digits"))
 }
 
 /// An IP address with a port, or why it is none.
@@ -248,10 +254,33 @@ fn app(top: &Reader<'_>, folder: &Path) -> AppSettings {
     let app = top.table_or_empty("app", &keys::APP);
     AppSettings {
         socket: app.text("socket").map(|path| folder.join(path)),
+        socket_mode: app.custom("socket_mode", |input| mode(input.text()?)).unwrap_or(0o600),
+        links: app.flag("links").unwrap_or_default(),
         listen: address(&app, "listen"),
         echo: app.flag("echo").unwrap_or_default(),
         echo_rate: app.count("echo_rate").unwrap_or_default(),
     }
+}
+
+/// Without a word about it, the API is at a socket beside the file, called after it.
+fn api(top: &Reader<'_>, folder: &Path, file: &Path) -> ApiSettings {
+    let api = top.table_or_empty("api", &keys::API);
+    let given = api.text("socket");
+    let socket = match &given {
+        Some(name) => (!name.is_empty()).then(|| folder.join(name)),
+        None => Some(file.with_extension("control.sock")),
+    };
+    let settings = ApiSettings {
+        socket,
+        socket_given: given.is_some(),
+        listen: address(&api, "listen"),
+        token_file: api.text("token_file").map(|path| folder.join(path)),
+    };
+    if settings.listen.is_some() && settings.token_file.is_none() {
+        let hint = "add token_file = \"control.token\" (the node makes it), or use the Unix socket, which needs none";
+        api.fail("listen", "over TCP anyone who reaches the port could change this node: a token is needed", hint);
+    }
+    settings
 }
 
 fn events(top: &Reader<'_>, folder: &Path) -> Option<EventsSettings> {
@@ -295,7 +324,11 @@ mod tests {
     fn defaults_need_only_a_name() {
         let config = parse("node_ids = \"ipn:5.0\"", Path::new("node.toml")).unwrap();
         assert_eq!(config.stack.router, "sabr");
-        assert!(config.trusted_clock && config.app.echo && config.api.is_none() && config.events.is_none());
+        assert!(config.trusted_clock && config.app.echo && config.api.listen.is_none() && config.events.is_none());
+        let socket = |text: &str| parse(text, Path::new("dir/node-a.toml")).unwrap().api.socket;
+        assert_eq!(socket("node_ids = \"ipn:5.0\"").unwrap(), Path::new("dir/node-a.control.sock"));
+        assert_eq!(socket("node_ids = \"ipn:5.0\"\n[api]\nsocket = \"x\"").unwrap(), Path::new("dir/x"));
+        assert_eq!(socket("node_ids = \"ipn:5.0\"\n[api]\nsocket = \"\""), None);
         assert_eq!(config.stack.store.kind, StoreKind::Memory);
         assert_eq!(config.stack.spill_from, Config::new(EndpointId::Null).spill_from, "as the stack's own default");
         let none = parse("node_ids = \"ipn:5.0\"\n[store]\nspill_from = \"0 B\"", Path::new("node.toml")).unwrap();
@@ -319,6 +352,14 @@ mod tests {
             errors("node_ids = \"ipn:1.0\"\n[routes]\n\"ipn:2.*\" = \"ipn:2.0\"\n\"ipn:5\" = \"ipn:2.0\"\n").join("\n");
         assert!(said.contains("node.toml:4: routes.ipn:5: matches no endpoint\nhint: write `ipn:5.*`"), "{said}");
         assert!(!said.contains("routes.ipn:2"), "{said}");
+    }
+
+    #[test]
+    fn over_tcp_the_control_api_needs_a_token() {
+        let open = "node_ids = \"ipn:1.0\"\n[api]\nlisten = \"127.0.0.1:4280\"\n";
+        let said = errors(open).join("\n");
+        assert!(said.contains("node.toml:3: api.listen: over TCP anyone") && said.contains("token_file"), "{said}");
+        assert!(errors(&format!("{open}token_file = \"t\"\n")).is_empty());
     }
 
     #[test]

@@ -22,6 +22,7 @@ const API_ADDRESS: Kind = other("address with a port", "\"127.0.0.1:4280\"");
 const ROUTES: Kind = other("table: pattern = node ID", "{ \"ipn:5.*\" = \"ipn:2.0\" }");
 const SOCKET: Kind = other("file, relative to this one", "\"farlink.sock\"");
 const OFFSET: Kind = other("duration, with its sign", "\"-1 h\"");
+const CONTROL_SOCKET: Kind = other("file, relative to this one", "\"node.control.sock\"");
 const FOLDER: Kind = other("folder, relative to this file", "\"store\"");
 
 /// Top level.
@@ -237,6 +238,7 @@ pub const LIMIT_PARAMS: &[LayerParam<Limits>] = &[
     limit!(registrations, Count, "Endpoints registered by applications."),
     limit!(fragments, Count, "Fragments waiting to be joined."),
     limit!(dynamic_links, Count, "Links opened by unconfigured peers."),
+    limit!(reports_per_second, Count, "Status reports made a second; more are not made."),
 ];
 
 /// `[app]`.
@@ -245,7 +247,14 @@ pub const APP: Section = Section {
     help: "The application interface.",
     keys: &[
         key("socket", SOCKET, Absent, "AAP2 over a Unix socket; without it, none."),
-        key("listen", LOCAL_ADDRESS, Absent, "AAP2 over TCP; without it, none."),
+        key(
+            "socket_mode",
+            other("octal digits", "\"600\""),
+            Is("600"),
+            "Who may attach: \"660\" lets its group in too.",
+        ),
+        key("listen", LOCAL_ADDRESS, Absent, "AAP2 over TCP, open to whoever reaches it; without it, none."),
+        key("links", Flag, Is("false"), "Whether applications may enable and disable links (`link` messages)."),
         key("echo", Flag, Is("true"), "Answer pings on ipn services 128, 7, 2047 and dtn /echo."),
         key("echo_rate", Count(1, 10_000_000), Is("1000"), "Answers per second at most."),
     ],
@@ -255,7 +264,21 @@ pub const APP: Section = Section {
 pub const API: Section = Section {
     name: "api",
     help: "The control API.",
-    keys: &[key("listen", API_ADDRESS, Absent, "Without it, off. It has no password: keep it local.")],
+    keys: &[
+        key(
+            "socket",
+            CONTROL_SOCKET,
+            Absent,
+            "Only its owner may connect; without it, beside this file and called after it; \"\": none.",
+        ),
+        key("listen", API_ADDRESS, Absent, "HTTP over TCP too; needs a `token_file`. Without it, none."),
+        key(
+            "token_file",
+            other("file, relative to this one", "\"control.token\""),
+            Absent,
+            "The token that clients over TCP show; made where it is missing. Only its owner may read it.",
+        ),
+    ],
 };
 
 /// `[log]`.

@@ -49,8 +49,8 @@ pub struct NodeConfig {
     pub seed_given: bool,
     /// Application interface.
     pub app: AppSettings,
-    /// Address of the control API.
-    pub api: Option<SocketAddr>,
+    /// The control API.
+    pub api: ApiSettings,
     /// Log level word.
     pub log_level: String,
     /// Whether log lines are JSON.
@@ -88,12 +88,29 @@ pub struct LinkSettings {
 pub struct AppSettings {
     /// Unix socket path.
     pub socket: Option<PathBuf>,
+    /// Permission bits of the socket: whom it lets in.
+    pub socket_mode: u32,
+    /// Whether applications may enable and disable links.
+    pub links: bool,
     /// TCP address.
     pub listen: Option<SocketAddr>,
     /// Whether the node answers echo requests itself.
     pub echo: bool,
     /// Answers per second at most.
     pub echo_rate: u64,
+}
+
+/// The control API.
+#[derive(Clone, Debug)]
+pub struct ApiSettings {
+    /// Unix socket path.
+    pub socket: Option<PathBuf>,
+    /// Whether that path was given: one nobody asked for may be missing.
+    pub socket_given: bool,
+    /// TCP address; never without a `token_file`.
+    pub listen: Option<SocketAddr>,
+    /// File with the token that TCP clients show.
+    pub token_file: Option<PathBuf>,
 }
 
 /// The events file.

@@ -5,7 +5,7 @@ use super::Node;
 use crate::clock;
 use crate::config::LinkSettings;
 use farlink_base::layer::Medium;
-use farlink_base::{ConfigError, LinkId};
+use farlink_base::{ConfigError, LayerId, LinkId};
 use farlink_stack::{LINKS_MAX, LayerConfig, LinkConfig};
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -68,7 +68,11 @@ impl Node {
     /// moved.
     fn set_link_address(&mut self, link: LinkId, layer: usize, address: Option<String>) {
         match self.config.layers.get(layer).map(|layer| layer.medium) {
-            Some(Medium::Streams) => self.io.streams.set_address(link, address),
+            Some(Medium::Streams) => {
+                let io = &mut self.io;
+                io.streams.set_address(LayerId(layer as u16), link, address);
+                io.streams.locate(link, &self.names, &mut io.inputs);
+            }
             Some(Medium::Datagrams) => self.io.datagrams.set_address(link, address, clock::now(), &self.links),
             None => {}
         }

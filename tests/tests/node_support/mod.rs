@@ -72,27 +72,33 @@ pub struct Pair {
     layer: &'static str,
     /// Ports of their layers.
     pub ports: [u16; 2],
-    /// Ports of their control APIs.
-    pub api: [u16; 2],
     durable: bool,
 }
 impl Pair {
     /// Over `tcpclv4` or `ltp`.
     pub fn new(layer: &'static str, durable: bool) -> Pair {
         let dir = tempfile::tempdir().expect("a folder");
-        Pair { dir, layer, ports: [port(), port()], api: [port(), port()], durable }
+        Pair { dir, layer, ports: [port(), port()], durable }
+    }
+    /// Where node 1 or 2 is asked and changed.
+    pub fn control(&self, number: usize) -> String {
+        self.dir.path().join(format!("{number}.control.sock")).display().to_string()
     }
     /// Starts node 1 or 2; `more` is added to its file.
     pub fn start(&self, number: usize, more: &str) -> Node {
+        self.start_as(number, &format!("\"ipn:{number}.0\""), more)
+    }
+    /// The same, with these node IDs.
+    pub fn start_as(&self, number: usize, ids: &str, more: &str) -> Node {
         let (here, there) = (self.ports[number - 1], self.ports[2 - number]);
         let other = 3 - number;
         let store = if self.durable { format!("dir = \"store-{number}\"") } else { "kind = \"memory\"".into() };
-        let (layer, api) = (self.layer, self.api[number - 1]);
+        let layer = self.layer;
         let text = format!(
-            "node_ids = [\"ipn:{number}.0\"]\n[store]\n{store}\n[layer.main]\nkind = \"{layer}\"\n\
+            "node_ids = [{ids}]\n[store]\n{store}\n[layer.main]\nkind = \"{layer}\"\n\
              listen = [\"127.0.0.1:{here}\"]\n[link.peer]\nlayer = \"main\"\npeer = \"ipn:{other}.0\"\n\
              address = \"127.0.0.1:{there}\"\n[routes]\n\"ipn:{other}.*\" = \"ipn:{other}.0\"\n\
-             [app]\nsocket = \"{number}.sock\"\n[api]\nlisten = \"127.0.0.1:{api}\"\n{more}\n"
+             [app]\nsocket = \"{number}.sock\"\n{more}\n"
         );
         let file = self.dir.path().join(format!("{number}.toml"));
         std::fs::write(&file, text).expect("the configuration is written");
@@ -137,6 +143,10 @@ impl Node {
             Client::connect(&node.socket).is_ok()
         });
         node
+    }
+    /// Its process.
+    pub fn id(&self) -> u32 {
+        self.child.id()
     }
     /// What it logged.
     pub fn log(&self) -> String {

@@ -330,11 +330,11 @@ impl Node {
     }
     /// Why the oldest bundle is still here.
     pub fn waits_for(&self) -> String {
-        self.agent.bundles(self.now, 1)[0].waits_for.clone()
+        self.agent.bundles(self.now, BundleHandle(0), 1)[0].waits_for.clone()
     }
     /// Why the bundle of this number is.
     pub fn why(&self, bundle: u64) -> String {
-        let rows = self.agent.bundles(self.now, usize::MAX);
+        let rows = self.agent.bundles(self.now, BundleHandle(0), usize::MAX);
         rows.into_iter().find(|row| row.handle.0 == bundle).map(|row| row.waits_for).unwrap_or_default()
     }
 }

@@ -1,6 +1,6 @@
 //! What flags and blocks mean to the engine.
 
-use crate::head::Block;
+use crate::head::{Block, targets};
 use crate::{BlockData, BlockFlags, BundleFlags, CrcType, HopCount, Primary, QualityOfService};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -11,6 +11,9 @@ use farlink_base::{BundleId, BundleMeta, Duties, Facts, Hop, Payload, Priority, 
 pub(super) const QOS_FLAGS: [(u64, u32); 2] = [(0x01, Facts::UNRELIABLE), (0x02, Facts::CRITICAL)];
 /// The QoS block has a flow label.
 const QOS_LABEL: u64 = 0x04;
+
+/// Type of block confidentiality blocks (RFC 9172 3.8).
+const CONFIDENTIALITY: u64 = 12;
 
 /// Bundle processing control flags (RFC 9171 4.2.3) and the facts they are.
 const FLAGS: [(u64, u32); 8] = [
@@ -75,6 +78,9 @@ pub(super) struct Found {
 impl Found {
     /// Notes one block.
     pub(super) fn block(&mut self, block: Block<'_>) {
+        if block.fields.kind == CONFIDENTIALITY && targets(block.data, 1) {
+            self.facts |= Facts::SEALED;
+        }
         match block.meaning {
             Some(data) => self.understood(data),
             None => self.unknown(block.fields.flags, block.span),

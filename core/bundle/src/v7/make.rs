@@ -78,9 +78,9 @@ pub fn whole(first: &BundleMeta, payload: Payload, accel: &Accel) -> BundleMeta 
     let shape = Shape { fragment: None, len: payload.len(), crc, all_blocks: true, age: true };
     let mut count = Count::default();
     // The head of a bundle that exists can be read.
-    let _ = put_head(&first.head, None, Some(&shape), accel, &mut count);
+    let _ = put_head(&first.head, None, false, Some(&shape), accel, &mut count);
     let mut head = Vec::with_capacity(count.0);
-    let block = put_head(&first.head, None, Some(&shape), accel, &mut head).unwrap_or(head.len());
+    let block = put_head(&first.head, None, false, Some(&shape), accel, &mut head).unwrap_or(head.len());
     let tail = Check::of(crc, &head[block..], &payload, accel).value().unwrap_or(0);
     let rare = first.rare.as_deref().cloned().map(|rare| Rare { fragment: None, ..rare });
     BundleMeta {

@@ -8,7 +8,7 @@ use crate::crc::put_crc;
 use crate::{CrcType, Encoded};
 use alloc::vec::Vec;
 use core::ops::Range;
-use farlink_base::{Accel, BundleMeta, Bytes, BytesMut, Chunk, FragmentInfo, Hop, Payload};
+use farlink_base::{Accel, BundleMeta, Bytes, BytesMut, Chunk, Facts, FragmentInfo, Hop, Payload};
 
 /// The range of the payload that `cut` means; `None` when that is all of it, which is no cut.
 fn range(meta: &BundleMeta, cut: Option<Range<u64>>) -> Option<Range<u64>> {
@@ -33,6 +33,11 @@ fn shape(meta: &BundleMeta, range: &Range<u64>) -> Shape {
     }
 }
 
+/// A source without a clock that forgot the age block (RFC 9171 4.4.2 wants one): it gets one here.
+fn lacks_age(meta: &BundleMeta) -> bool {
+    meta.created_ms == 0 && !meta.facts.has(Facts::AGE)
+}
+
 /// Appends the head; gives the value of the payload block's CRC.
 fn put(
     meta: &BundleMeta,
@@ -43,7 +48,7 @@ fn put(
     out: &mut impl Out,
 ) -> u32 {
     let shape = range.map(|range| shape(meta, range));
-    let block = put_head(&meta.head, Some(hop), shape.as_ref(), accel, out);
+    let block = put_head(&meta.head, Some(hop), lacks_age(meta), shape.as_ref(), accel, out);
     match (shape, block) {
         (Some(shape), Ok(block)) => Check::of(shape.crc, out.since(block), payload, accel).value().unwrap_or(0),
         _ => meta.tail,
@@ -103,7 +108,7 @@ pub struct Piece {
 /// The range `cut` of the payload as [`render`] would write it, its bytes not at hand yet.
 pub fn piece(meta: &BundleMeta, hop: &Hop, cut: Range<u64>, accel: &Accel, out: &mut BytesMut) -> Piece {
     let shape = range(meta, Some(cut)).map(|range| shape(meta, &range));
-    let block = put_head(&meta.head, Some(hop), shape.as_ref(), accel, out);
+    let block = put_head(&meta.head, Some(hop), lacks_age(meta), shape.as_ref(), accel, out);
     let crc = crc_of(meta.tail_len);
     let check = match (shape, block) {
         (Some(shape), Ok(block)) if crc != CrcType::None => {

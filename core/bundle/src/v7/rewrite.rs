@@ -28,7 +28,8 @@ impl Shape {
     }
 }
 
-/// Writes `head` as it shall leave; without `hop`, its blocks as they are. Gives where the payload
+/// Writes `head` as it shall leave; without `hop`, its blocks as they are. `ages`: it gets an age block, having
+/// none. Gives where the payload
 /// block begins in `out`.
 ///
 /// # Errors
@@ -36,12 +37,14 @@ impl Shape {
 pub(super) fn put_head(
     head: &[u8],
     hop: Option<&Hop>,
+    ages: bool,
     shape: Option<&Shape>,
     accel: &Accel,
     out: &mut impl Out,
 ) -> Result<usize, Malformed> {
     let numbers = Numbers::default();
-    Rewrite { head, hop, accel, out, from: 0, numbers, crc: CrcType::None, previous: false, labels: false }.run(shape)
+    let (crc, previous, labels) = (CrcType::None, false, false);
+    Rewrite { head, hop, ages, accel, out, from: 0, numbers, crc, previous, labels }.run(shape)
 }
 
 /// What becomes of a block.
@@ -54,6 +57,8 @@ enum Change {
 struct Rewrite<'a, O> {
     head: &'a [u8],
     hop: Option<&'a Hop>,
+    /// Whether it gets an age block, having none.
+    ages: bool,
     accel: &'a Accel,
     out: &'a mut O,
     /// Bytes of the head before this one are written, or left out.
@@ -178,6 +183,10 @@ impl<O: Out> Rewrite<'_, O> {
                 && !self.labels
             {
                 self.add(240, BlockFlags::REPLICATE, BlockData::Labels(labels));
+            }
+            if self.ages {
+                // RFC 9171 4.4.2: without a creation time, a bundle expires by its age alone.
+                self.add(7, BlockFlags::REPLICATE, BlockData::Age(hop.age_ms));
             }
         }
         let at = self.out.at();

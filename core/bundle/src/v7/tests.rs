@@ -130,6 +130,49 @@ fn labels_are_added_changed_and_removed_but_not_those_of_others() {
     assert_eq!(kinds(&leaves(&meta, &hop, None)), [(10, 2), (240, 9)]);
 }
 
+/// RFC 9171 4.4.2: a bundle without a creation time has an age, of whoever forgot it too.
+#[test]
+fn a_bundle_without_time_and_age_leaves_with_an_age() {
+    for (time, age, leaves_with) in
+        [(0, None, Some(70)), (0, Some(3), Some(70)), (9, None, None), (9, Some(3), Some(70))]
+    {
+        let mut bundle = plain(b"data");
+        bundle.primary.creation.time = farlink_base::DtnTime(time);
+        bundle.remove_blocks_of(7);
+        if let Some(age) = age {
+            bundle.set_age(age);
+        }
+        let wire = bundle.encode(&accel()).into_payload();
+        let (meta, hop) = super::read(&wire, Profile::Permissive, &accel()).unwrap();
+        let hop = Hop { age_ms: 70, ..hop };
+        assert_eq!(leaves(&meta, &hop, None).age_ms(), leaves_with, "{time} {age:?}");
+        if time == 0 {
+            assert_eq!(leaves(&meta, &hop, Some(0..2)).age_ms(), leaves_with);
+            assert_eq!(leaves(&meta, &hop, Some(2..4)).age_ms(), leaves_with);
+        }
+    }
+}
+
+/// RFC 9172 3.8: only what names the payload makes it unreadable.
+#[test]
+fn a_payload_under_a_confidentiality_block_is_sealed() {
+    for (kind, targets, sealed) in
+        [(12, &[0x81u8, 1][..], true), (12, &[0x82, 3, 1], true), (12, &[0x81, 3], false), (11, &[0x81, 1], false)]
+    {
+        let mut bundle = plain(b"data");
+        let data = BlockData::Unknown(Bytes::copy_from_slice(targets));
+        bundle.extensions.push(ExtensionBlock {
+            kind,
+            number: 4,
+            flags: BlockFlags(0),
+            crc: CrcType::None,
+            data,
+            raw: None,
+        });
+        assert_eq!(through(&bundle).0.facts.has(Facts::SEALED), sealed, "{kind} {targets:?}");
+    }
+}
+
 /// RFC 9171 4.4.3: a count is at most 2^64 - 1, a limit 255; a byte tells whether one is above.
 #[test]
 fn a_hop_count_above_the_limit_stays_above_it() {

@@ -38,6 +38,11 @@ impl Session {
                 if hears && !self.paused && silent > Duration::ZERO && at(self.last_received + silent) {
                     return Due::Dead;
                 }
+                // Keepalives alone do not bring a transfer on.
+                let stuck = config.progress > Duration::ZERO && self.owes();
+                if hears && sends && stuck && at(self.last_progress + config.progress) {
+                    return Due::Dead;
+                }
                 let lingers = self.last_used.max(self.last_received) + config.contact_timeout;
                 if self.is_ending() && at(lingers) {
                     return Due::Dead;

@@ -74,6 +74,10 @@ impl Incoming {
     pub fn data_left(&self) -> Option<u64> {
         self.segment.as_ref().map(|segment| segment.left)
     }
+    /// Whether more of a transfer is to come.
+    pub fn is_arriving(&self) -> bool {
+        self.segment.is_some() || self.transfers.back().is_some_and(|transfer| !transfer.complete)
+    }
     /// Whether every transfer is answered.
     pub fn is_idle(&self) -> bool {
         self.transfers.is_empty() && self.segment.is_none() && self.discarding.is_none()

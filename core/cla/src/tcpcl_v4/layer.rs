@@ -10,6 +10,7 @@ use super::{Config, SpanConfig};
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
+use core::net::IpAddr;
 use farlink_base::layer::{ConvergenceLayer, Input, LinkState, Output, SendId, Ticket, stream_base};
 use farlink_base::socket;
 use farlink_base::{Duration, Event, EventClass, Few, Instant, LinkId, Payload, Sink, StreamId, TimerQueue};
@@ -96,16 +97,19 @@ impl TcpclV4 {
         out.push(Output::Socket(socket::Output::Connect { stream, link: link_id }));
     }
 
-    fn on_opened(&mut self, now: Instant, stream: StreamId, out: &mut impl Sink<Output>) {
-        let full = self.sessions.len() >= self.config.sessions as usize;
-        match self.sessions.get_mut(&stream) {
-            Some(session) if session.phase == Phase::Connecting => session.on_opened(now, &self.config),
-            Some(_) => {}
-            None if !stream.is_passive() || self.shutdown || full => {
+    fn on_opened(&mut self, now: Instant, stream: StreamId, from: IpAddr, out: &mut impl Sink<Output>) {
+        if !self.sessions.contains_key(&stream) {
+            if !stream.is_passive() || self.shutdown || !self.make_room(now, from, out) {
                 out.push(Output::Socket(socket::Output::Close { stream, abort: true }));
                 return;
             }
-            None => self.open_session(now, stream, None),
+            self.open_session(now, stream, None);
+        }
+        if let Some(session) = self.sessions.get_mut(&stream) {
+            session.from = Some(from);
+            if session.phase == Phase::Connecting {
+                session.on_opened(now, &self.config);
+            }
         }
         self.settle(now, stream, out);
     }
@@ -222,7 +226,10 @@ impl TcpclV4 {
             let name = link.and_then(|link| link.config.tls_name.clone());
             out.push(Output::Socket(socket::Output::StartTls { stream, server: session.passive, name }));
         }
-        let full = session.incoming.is_full(window, session.paused);
+        if session.is_flooded() {
+            return self.abort(now, stream, out);
+        }
+        let full = session.incoming.is_full(window, session.paused) || session.is_deaf();
         if full != session.paused {
             session.paused = full;
             out.push(if full {
@@ -455,7 +462,8 @@ impl ConvergenceLayer for TcpclV4 {
         match input {
             Input::Wake => self.on_wake(now, out),
             Input::Socket(socket::Input::Datagrams { .. }) => {}
-            Input::Socket(socket::Input::Opened { stream, .. }) => self.on_opened(now, stream, out),
+            Input::Socket(socket::Input::Opened { stream, from }) => self.on_opened(now, stream, from.ip(), out),
+            Input::Socket(socket::Input::Located { link, addresses }) => self.on_located(link, addresses),
             Input::Socket(socket::Input::Data { stream, data }) => {
                 if let Some(session) = self.sessions.get_mut(&stream) {
                     session.on_data(now, data);
@@ -464,7 +472,7 @@ impl ConvergenceLayer for TcpclV4 {
             }
             Input::Socket(socket::Input::Writable { stream, room }) => {
                 if let Some(session) = self.sessions.get_mut(&stream) {
-                    session.room = room;
+                    session.on_writable(now, room);
                     self.flush(now, stream, out);
                 }
             }

@@ -2,6 +2,7 @@
 
 use super::SpanConfig;
 use alloc::vec::Vec;
+use core::net::IpAddr;
 use farlink_base::layer::LinkState;
 use farlink_base::{Duration, Instant, StreamId, TimerKey};
 
@@ -10,6 +11,8 @@ use farlink_base::{Duration, Instant, StreamId, TimerKey};
 pub struct Link {
     pub config: SpanConfig,
     pub configured: bool,
+    /// Where the peer is, once the driver said so.
+    pub addresses: Option<Vec<IpAddr>>,
     pub state: LinkState,
     /// It was turned off, and has not been up since.
     pub closed: bool,
@@ -32,6 +35,7 @@ impl Link {
         Link {
             config,
             configured,
+            addresses: None,
             state,
             closed: false,
             sessions: Vec::new(),
@@ -41,6 +45,12 @@ impl Link {
             park: None,
             backoff,
         }
+    }
+    /// Whether a peer at this address is taken for the neighbour when it says so: it is where the neighbour is, or
+    /// nobody knows where that is.
+    pub fn may_be_at(&self, from: Option<IpAddr>) -> bool {
+        let elsewhere = self.addresses.as_ref().zip(from).is_some_and(|(known, from)| !known.contains(&from));
+        self.config.roams || !elsewhere
     }
     /// The session bundles leave by: the newest, because a peer that comes again has lost the one
     /// before.

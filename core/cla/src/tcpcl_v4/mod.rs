@@ -7,6 +7,7 @@
 
 mod chunk_queue;
 mod contact;
+mod doorkeeper;
 mod due;
 mod incoming;
 mod layer;
@@ -57,6 +58,8 @@ pub struct Config {
     pub contact_timeout: Duration,
     /// A session without transfers ends after this; zero never.
     pub idle: Duration,
+    /// A session whose transfer brings nothing for this long, or whose peer reads nothing, is dropped; zero never.
+    pub progress: Duration,
     /// Whether sessions are secured.
     pub tls: Tls,
 }
@@ -72,6 +75,7 @@ impl Default for Config {
             accept_unknown: true,
             contact_timeout: Duration::from_secs(10),
             idle: Duration::ZERO,
+            progress: Duration::from_secs(120),
             tls: Tls::Forbid,
         }
     }
@@ -86,6 +90,8 @@ pub struct SpanConfig {
     pub node_id: String,
     /// Whether this side connects (both sides may).
     pub connect: bool,
+    /// Whether the neighbour may connect from other addresses than the link's, known by what it claims alone.
+    pub roams: bool,
     /// Name its TLS server goes by; `None`: the host of the link's address.
     pub tls_name: Option<String>,
     /// First wait before connecting again; doubles up to `reconnect_max`.
@@ -103,6 +109,7 @@ impl Default for SpanConfig {
             link: LinkId(0),
             node_id: String::new(),
             connect: true,
+            roams: false,
             tls_name: None,
             reconnect_min: Duration::from_millis(100),
             reconnect_max: Duration::from_secs(30),

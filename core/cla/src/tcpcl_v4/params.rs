@@ -39,6 +39,15 @@ pub const PARAMS: &[LayerParam<Config>] = &[
         set: |c, v| c.idle = Duration::from_nanos(v),
     },
     LayerParam {
+        name: "progress",
+        help: "A session whose transfer brings nothing for so long, or whose peer reads nothing, is dropped; 0 s never.",
+        unit: Unit::Nanoseconds,
+        min: 0,
+        max: LONGEST,
+        get: |c| nanoseconds(c.progress),
+        set: |c, v| c.progress = Duration::from_nanos(v),
+    },
+    LayerParam {
         name: "segment_mru",
         help: "Largest segment accepted.",
         unit: Unit::Bytes,
@@ -89,6 +98,15 @@ const TLS: [Tls; 3] = [Tls::Forbid, Tls::Allow, Tls::Require];
 
 /// Of one link.
 pub const LINK_PARAMS: &[LayerParam<SpanConfig>] = &[
+    LayerParam {
+        name: "roams",
+        help: "Whether the neighbour may connect from other addresses than this one's: then whoever says its name is it.",
+        unit: Unit::Flag,
+        min: 0,
+        max: 1,
+        get: |c| c.roams.into(),
+        set: |c, v| c.roams = v != 0,
+    },
     LayerParam {
         name: "segment",
         help: "Segment size used when the peer allows.",

@@ -10,6 +10,7 @@ use super::wire::{SessionInit, term};
 use alloc::boxed::Box;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
+use core::net::IpAddr;
 use farlink_base::layer::{LinkState, Output, dynamic_link_base};
 use farlink_base::{Instant, LinkId, Refusal, Sink, StreamId};
 
@@ -28,11 +29,14 @@ impl TcpclV4 {
             return Err("the peer's certificate proves another node than it claims to be");
         }
         let name = session.proven.clone().unwrap_or_else(|| peer.node_id.clone());
-        let proven = session.proven.is_some();
+        let (proven, from) = (session.proven.is_some(), session.from);
         let link_id = match session.link {
             Some(link) => link,
-            None => self.link_of(&name).ok_or("a node this one does not know")?,
+            None => self.link_of(&name, from)?,
         };
+        if !proven {
+            self.judge_claim(stream, link_id)?;
+        }
         let primary = self.links.get(&link_id).and_then(|link| link.primary());
         let was_proven = primary.and_then(|s| self.sessions.get(&s)).is_some_and(|s| s.proven.is_some());
         let (Some(session), Some(link)) = (self.sessions.get_mut(&stream), self.links.get_mut(&link_id)) else {
@@ -73,15 +77,19 @@ impl TcpclV4 {
     }
 
     /// The link of a peer that connected: configured, met before, or new.
-    fn link_of(&mut self, node_id: &str) -> Option<LinkId> {
+    fn link_of(&mut self, node_id: &str, from: Option<IpAddr>) -> Result<LinkId, &'static str> {
         let known = |link: &Link| !node_id.is_empty() && same_node(&link.config.node_id, node_id);
-        // Of several to one node, one that is not turned off.
-        let known = self.links.iter().filter(|(_, link)| known(link)).min_by_key(|(id, link)| (link.closed, **id));
+        // Of several to one node, the one that leads there, and one that is not turned off.
+        let fit = |link: &Link| (!link.may_be_at(from), link.closed);
+        let known = self.links.iter().filter(|(_, link)| known(link)).min_by_key(|(id, link)| (fit(link), **id));
         if let Some((id, _)) = known {
-            return Some(*id);
+            return Ok(*id);
         }
         if !self.config.accept_unknown {
-            return None;
+            return Err("a node this one does not know");
+        }
+        if self.strangers() >= self.stranger_room() {
+            return Err("no room for more nodes this one does not know");
         }
         let base = dynamic_link_base(self.config.layer);
         let mut link = LinkId(base | self.next_dynamic);
@@ -92,7 +100,7 @@ impl TcpclV4 {
         self.next_dynamic = (self.next_dynamic + 1) & 0x00ff_ffff;
         let config = SpanConfig { link, node_id: String::from(node_id), connect: false, ..SpanConfig::default() };
         self.links.insert(link, Box::new(Link::new(config, false, LinkState::UP)));
-        Some(link)
+        Ok(link)
     }
 
     /// Bundles not begun move from one session of a link to another.

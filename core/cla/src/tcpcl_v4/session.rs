@@ -8,6 +8,7 @@ use super::wire::{self, Message, NoMessage, SessionInit, kind, reject, term};
 use super::{Config, SpanConfig};
 use alloc::string::String;
 use alloc::vec::Vec;
+use core::net::IpAddr;
 use farlink_base::layer::Output;
 use farlink_base::socket;
 use farlink_base::{Bytes, Duration, Instant, LinkId, Payload, PayloadReader, Sink, StreamId, TimerKey};
@@ -18,6 +19,10 @@ const PART_BYTES: u64 = 64 << 10;
 /// Pieces in which unread bytes are kept; more are copied into one. What the driver read into a
 /// large buffer for a single byte is then let go.
 const PIECES: usize = 32;
+/// Bytes a peer may leave unread before it is not read from.
+const UNREAD_MAX: u64 = 256 << 10;
+/// Bytes of answers (58,000 acknowledgments) that wait for room before a session is given up.
+const ANSWERS_MAX: u64 = 1 << 20;
 
 /// How far a session has come.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -60,8 +65,11 @@ pub struct Session {
     pub phase: Phase,
     pub outgoing: Outgoing,
     pub incoming: Incoming,
-    /// Bytes the stream takes now.
+    /// Bytes the stream takes now, and the most it took at once: less is what the peer has not read.
     pub room: u64,
+    room_max: u64,
+    /// Where the peer is.
+    pub from: Option<IpAddr>,
     /// When it was opened, or began to close.
     pub since: Instant,
     /// When the peer introduced itself.
@@ -80,10 +88,14 @@ pub struct Session {
     inbox: Payload,
     pub control: Vec<u8>,
     pending: ChunkQueue,
+    /// Bytes of answers put into `pending` since it was empty.
+    answers: u64,
     pub last_received: Instant,
     pub last_sent: Instant,
     /// Last message other than a keepalive, either way.
     pub last_used: Instant,
+    /// When the peer last sent something of a transfer or read something.
+    pub last_progress: Instant,
 }
 
 impl Session {
@@ -97,6 +109,8 @@ impl Session {
             outgoing: Outgoing::default(),
             incoming: Incoming::new(number, config.segment_mru, config.transfer_mru),
             room: 0,
+            room_max: 0,
+            from: None,
             since: now,
             established: now,
             timer: None,
@@ -110,10 +124,38 @@ impl Session {
             inbox: Payload::new(),
             control: Vec::new(),
             pending: ChunkQueue::default(),
+            answers: 0,
             last_received: now,
             last_sent: now,
             last_used: now,
+            last_progress: now,
         }
+    }
+
+    /// The stream takes so many bytes.
+    pub fn on_writable(&mut self, now: Instant, room: u64) {
+        if room > self.room {
+            self.last_progress = now;
+        }
+        self.room = room;
+        self.room_max = self.room_max.max(room);
+    }
+    /// Bytes the peer has not read, as far as the stream's room tells.
+    fn unread(&self) -> u64 {
+        self.room_max.saturating_sub(self.room) + self.pending.len()
+    }
+    /// Whether the peer lets answers pile up while it sends on: it is not read from until it reads. With bundles
+    /// under way to it that may be our doing, and both sides would wait for each other.
+    pub fn is_deaf(&self) -> bool {
+        !self.outgoing.in_flight() && self.unread() > UNREAD_MAX
+    }
+    /// Whether answers pile up beyond all use, whatever else is under way.
+    pub fn is_flooded(&self) -> bool {
+        self.answers > ANSWERS_MAX
+    }
+    /// Whether the peer owes something: the rest of a transfer, or to read what was sent.
+    pub fn owes(&self) -> bool {
+        (self.incoming.is_arriving() && !self.paused) || self.unread() > 0
     }
 
     /// Bytes came.
@@ -121,6 +163,9 @@ impl Session {
         self.last_received = now;
         if self.phase == Phase::Closing {
             return;
+        }
+        if self.incoming.data_left().is_some() {
+            self.last_progress = now;
         }
         if self.inbox.is_empty() {
             self.inbox = data;
@@ -197,6 +242,9 @@ impl Session {
             Ok(message) => {
                 if message != Message::Keepalive {
                     self.last_used = now;
+                }
+                if matches!(message, Message::Segment(_)) {
+                    self.last_progress = now;
                 }
                 self.on_message(message, out)
             }
@@ -334,6 +382,7 @@ impl Session {
     pub fn flush(&mut self, now: Instant, may_transmit: bool, out: &mut impl Sink<Output>) -> bool {
         self.incoming.put_answers(&mut self.control);
         if !self.control.is_empty() {
+            self.answers += self.control.len() as u64;
             self.pending.push_bytes(Bytes::from(core::mem::take(&mut self.control)));
         }
         if may_transmit {
@@ -350,6 +399,9 @@ impl Session {
             if n > 0 {
                 let data = self.pending.take(n);
                 self.room -= n;
+                if self.pending.is_empty() {
+                    self.answers = 0;
+                }
                 self.last_sent = now;
                 out.push(Output::Socket(socket::Output::Write { stream: self.stream, data }));
             }
@@ -369,6 +421,7 @@ impl Session {
     /// The link is back: silence until now says nothing about the peer.
     pub fn on_resumed(&mut self, now: Instant) {
         self.on_heard(now);
+        self.last_progress = now;
         if self.phase == Phase::Established && self.keepalive > Duration::ZERO {
             self.put_keepalive();
         }

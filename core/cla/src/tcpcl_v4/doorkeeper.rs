@@ -1,0 +1,70 @@
+//! Whom to let in: a neighbour is known by where it is, not by what it says; strangers leave room for neighbours.
+
+use super::layer::TcpclV4;
+use alloc::vec::Vec;
+use core::net::IpAddr;
+use farlink_base::layer::Output;
+use farlink_base::{Instant, LinkId, Sink, StreamId};
+
+/// Addresses kept of one neighbour.
+const ADDRESSES_MAX: usize = 16;
+
+impl TcpclV4 {
+    /// Where the peer of a configured link is.
+    pub(super) fn on_located(&mut self, link: LinkId, mut addresses: Vec<IpAddr>) {
+        addresses.truncate(ADDRESSES_MAX);
+        if let Some(link) = self.links.get_mut(&link) {
+            link.addresses = Some(addresses);
+        }
+    }
+
+    /// Whether this session may serve the link it claims, without proof of who is there: from an address of the
+    /// neighbour, and never beside a living session from elsewhere. Who moved waits until that one is dead.
+    pub(super) fn judge_claim(&self, stream: StreamId, link: LinkId) -> Result<(), &'static str> {
+        let (Some(session), Some(link)) = (self.sessions.get(&stream), self.links.get(&link)) else { return Ok(()) };
+        if !session.passive {
+            return Ok(());
+        }
+        if !link.may_be_at(session.from) {
+            return Err("a neighbour's name, said from an address that is not the neighbour's");
+        }
+        let living = link.sessions.iter().filter_map(|other| self.sessions.get(other));
+        if living.into_iter().any(|other| other.from != session.from && !other.is_ending()) {
+            return Err("its link is served by a session with another address");
+        }
+        Ok(())
+    }
+
+    /// Sessions of peers no link was configured for, as far as they said who they are.
+    pub(super) fn strangers(&self) -> usize {
+        let met = self.links.values().filter(|link| !link.configured);
+        met.map(|link| link.sessions.len()).sum()
+    }
+    /// As many as there may be: each configured neighbour finds room, at least in half of the house.
+    pub(super) fn stranger_room(&self) -> usize {
+        let (all, configured) = (self.config.sessions as usize, self.links.values().filter(|l| l.configured).count());
+        all - configured.min(all / 2)
+    }
+
+    /// Room for one more peer that connects. Where all is taken, the one that has said nothing for longest goes, of
+    /// those at no neighbour's address first; false when everybody there has introduced itself.
+    pub(super) fn make_room(&mut self, now: Instant, from: IpAddr, out: &mut impl Sink<Output>) -> bool {
+        if self.sessions.len() < self.config.sessions as usize {
+            return true;
+        }
+        let is_neighbour = |from: IpAddr| {
+            self.links.values().any(|link| link.addresses.as_ref().is_some_and(|known| known.contains(&from)))
+        };
+        let silent = self.sessions.values().filter(|session| session.passive && session.link.is_none());
+        let oldest = silent.min_by_key(|session| (session.from.is_some_and(is_neighbour), session.since));
+        // A neighbour of ours is not turned away for the sake of one that is silent at its own address.
+        match oldest.map(|session| session.stream) {
+            Some(stream) => {
+                self.abort(now, stream, out);
+                true
+            }
+            // As many neighbours as there are can come on top of a full house.
+            None => is_neighbour(from) && self.sessions.len() < self.config.sessions as usize + self.links.len(),
+        }
+    }
+}

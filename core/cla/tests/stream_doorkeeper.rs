@@ -1,0 +1,167 @@
+//! Who is let in over TCPCLv4: neighbours are known by where they are, strangers leave room, and whoever takes
+//! without giving is bounded.
+
+mod tcpcl_v4_script;
+
+use farlink_base::layer::{Input, LinkState, Output};
+use farlink_base::socket;
+use farlink_base::{Duration, LinkId, Payload, StreamId};
+use farlink_cla::tcpcl_v4::{Config, SpanConfig};
+use tcpcl_v4_script::{Lone, PASSIVE, message, ours, send, span};
+
+fn hello() -> Vec<u8> {
+    [message("contact_no_tls"), message("sess_init_ipn")].concat()
+}
+/// A peer at this address connects as stream `number` and says what it has to say.
+fn connects(lone: &mut Lone, number: u64, address: &str, says: &[u8]) {
+    lone.stream = StreamId(PASSIVE.0 + number);
+    let from = format!("{address}:4556").parse().unwrap();
+    lone.give(Input::Socket(socket::Input::Opened { stream: lone.stream, from }));
+    lone.give(Input::Socket(socket::Input::Writable { stream: lone.stream, room: 1 << 20 }));
+    lone.hear(says);
+}
+fn located(lone: &mut Lone, addresses: &[&str]) {
+    let addresses = addresses.iter().map(|address| address.parse().unwrap()).collect();
+    lone.give(Input::Socket(socket::Input::Located { link: LinkId(0), addresses }));
+}
+fn waiting(span: SpanConfig) -> Lone {
+    let mut lone = Lone::new(ours(), vec![SpanConfig { connect: false, ..span }]);
+    lone.give(Input::Link { link: LinkId(0), state: LinkState::UP });
+    lone
+}
+fn ups(said: &[Output]) -> usize {
+    said.iter().filter(|o| matches!(o, Output::PeerUp { link: LinkId(0), .. })).count()
+}
+fn closed(said: &[Output], stream: StreamId) -> bool {
+    said.iter().any(|o| matches!(o, Output::Socket(socket::Output::Close { stream: s, .. }) if *s == stream))
+}
+
+#[test]
+fn a_neighbour_is_known_by_its_address_and_not_by_what_anyone_says() {
+    let mut lone = waiting(span());
+    located(&mut lone, &["10.0.0.1", "10.0.0.2"]);
+    connects(&mut lone, 0, "10.9.9.9", &hello());
+    assert!(lone.wrote().ends_with(&[5, 0, 4]), "contact failure");
+    let said = lone.said();
+    assert!(ups(&said) == 0 && closed(&said, PASSIVE), "no bundle of the neighbour's leaves to it");
+    connects(&mut lone, 1, "10.0.0.2", &hello());
+    assert_eq!(ups(&lone.said()), 1);
+    let mut nowhere = waiting(span());
+    located(&mut nowhere, &[]);
+    connects(&mut nowhere, 0, "10.0.0.2", &hello());
+    assert_eq!(ups(&nowhere.said()), 0, "its name is not resolved yet");
+    let mut roaming = waiting(SpanConfig { roams: true, ..span() });
+    located(&mut roaming, &["10.0.0.1"]);
+    connects(&mut roaming, 0, "10.9.9.9", &hello());
+    assert_eq!(ups(&roaming.said()), 1, "the operator said so");
+}
+
+#[test]
+fn a_claim_from_elsewhere_never_displaces_a_living_session() {
+    // The link has no address: whoever comes first is the neighbour as long as its session lives.
+    for place in [None, Some("10.0.0.1")] {
+        let mut lone = waiting(SpanConfig { roams: place.is_some(), ..span() });
+        place.iter().for_each(|place| located(&mut lone, &[place]));
+        connects(&mut lone, 0, "10.0.0.1", &hello());
+        assert_eq!(ups(&lone.said()), 1);
+        connects(&mut lone, 1, "10.9.9.9", &hello());
+        assert!(closed(&lone.said(), lone.stream), "the stranger is turned away");
+        lone.wrote();
+        lone.give(send(1, vec![1; 10]));
+        let to = |o: &Output| matches!(o, Output::SendFailed { .. });
+        assert!(!lone.said().iter().any(to) && !lone.wrote().is_empty(), "bundles leave by the session that was there");
+        // The neighbour itself comes again from where it is: it lost the session before.
+        connects(&mut lone, 2, "10.0.0.1", &hello());
+        assert!(!closed(&lone.said(), lone.stream));
+        for stream in [0, 2] {
+            let stream = StreamId(PASSIVE.0 + stream);
+            lone.give(Input::Socket(socket::Input::Closed { stream, error: true }));
+        }
+        connects(&mut lone, 3, "10.9.9.9", &hello());
+        assert_eq!(ups(&lone.said()), 1, "it moved: nobody is in its place any more");
+    }
+    // One dynamic link is not taken over either.
+    let mut stranger = Lone::new(ours(), Vec::new());
+    connects(&mut stranger, 0, "10.0.0.1", &hello());
+    stranger.said();
+    connects(&mut stranger, 1, "10.0.0.2", &hello());
+    assert!(closed(&stranger.said(), stranger.stream));
+}
+
+#[test]
+fn silent_sessions_make_room_and_strangers_leave_some() {
+    let mut lone = Lone::new(Config { sessions: 20, ..ours() }, vec![SpanConfig { connect: false, ..span() }]);
+    lone.give(Input::Link { link: LinkId(0), state: LinkState::UP });
+    located(&mut lone, &["10.0.0.1"]);
+    for number in 0..1000 {
+        connects(&mut lone, number, "10.9.9.9", b"");
+    }
+    assert_eq!(lone.layer.usage().sessions, 20);
+    lone.said();
+    connects(&mut lone, 2000, "10.0.0.1", &hello());
+    assert_eq!(ups(&lone.said()), 1, "the neighbour comes in");
+    // Strangers that introduce themselves, each as another node.
+    for number in 3000..3100u64 {
+        let mut init = message("sess_init_ipn");
+        let at = init.len() - 4 - 7;
+        assert_eq!(&init[at..at + 7], b"ipn:1.0");
+        init[at..at + 7].copy_from_slice(format!("{number:.7}.ab").as_bytes());
+        connects(&mut lone, number, "10.9.9.9", &[message("contact_no_tls"), init].concat());
+    }
+    lone.give(Input::Socket(socket::Input::Closed { stream: StreamId(PASSIVE.0 + 2000), error: true }));
+    lone.said();
+    assert!(lone.layer.usage().sessions <= 20);
+    connects(&mut lone, 4000, "10.0.0.1", &hello());
+    assert_eq!(ups(&lone.said()), 1, "and comes in again");
+}
+
+#[test]
+fn acknowledgments_nobody_reads_are_bounded() {
+    let empty = [&[1u8, 0][..], &0u64.to_be_bytes(), &0u64.to_be_bytes()].concat();
+    let begin = [&[1u8, 2][..], &0u64.to_be_bytes(), &0u32.to_be_bytes(), &0u64.to_be_bytes()].concat();
+    let mut lone = Lone::passive(ours()).greet(30);
+    lone.hear(&begin);
+    let mut fed = 0;
+    // The driver reads on until it is told not to.
+    while !lone.said().iter().any(|o| matches!(o, Output::Socket(socket::Output::Pause { .. }))) {
+        lone.hear(&empty.repeat(100));
+        fed += 100;
+        assert!(fed < 200_000, "{fed} empty segments and still welcome");
+    }
+    // One who sends on nevertheless costs no more than a megabyte, even with bundles under way to it.
+    let mut busy = Lone::active(span()).greet(30);
+    busy.give(send(1, vec![1; 100]));
+    busy.hear(&begin);
+    let closes = |o: &Output| matches!(o, Output::Socket(socket::Output::Close { abort: true, .. }));
+    let dropped = (0..3000).any(|_| {
+        busy.hear(&empty.repeat(100));
+        busy.said().iter().any(closes)
+    });
+    assert!(dropped, "whoever never reads is dropped in the end");
+}
+
+#[test]
+fn a_half_finished_transfer_must_go_on_whatever_keepalives_come() {
+    let mut lone = Lone::passive(Config { progress: Duration::from_secs(100), ..ours() }).greet(30);
+    lone.hear(&message("xfer_first_with_length"));
+    for _ in 0..9 {
+        lone.wait(Duration::from_secs(10));
+        lone.hear(&[4]);
+        assert_eq!(lone.closed(), None);
+    }
+    lone.wait(Duration::from_secs(10));
+    lone.hear(&[4]);
+    lone.wait(Duration::from_secs(5));
+    let said = lone.said();
+    assert!(said.iter().any(|o| matches!(o, Output::Socket(socket::Output::Close { abort: true, .. }))), "{said:?}");
+    assert!(said.iter().any(|o| matches!(o, Output::OfferAborted { .. })));
+    // One that goes on stays, and so does an idle one.
+    let mut slow = Lone::passive(Config { progress: Duration::from_secs(100), ..ours() }).greet(30);
+    let head = [&[1u8, 2][..], &0u64.to_be_bytes(), &0u32.to_be_bytes(), &50u64.to_be_bytes()].concat();
+    slow.hear(&head);
+    for _ in 0..49 {
+        slow.wait(Duration::from_secs(40));
+        slow.give(Input::Socket(socket::Input::Data { stream: slow.stream, data: Payload::from(vec![7]) }));
+        assert_eq!(slow.closed(), None);
+    }
+}

@@ -1,0 +1,275 @@
+//! Who may come in to the control API, how many at once, and for how long.
+//!
+//! The Unix socket is its owner's alone by its mode. Over TCP every request shows a token. A web page in the
+//! operator's browser reaches both kinds of place through tricks with names and forms (DNS rebinding, cross-site
+//! requests): what has an `Origin`, or another `Host` than an address, is refused.
+
+use super::{BODY_MAX, Problem};
+use crate::config::ApiSettings;
+use anyhow::{Context, bail};
+use axum::Router;
+use axum::body::Body;
+use axum::http::{HeaderMap, Request, Response, StatusCode, header};
+use axum::response::IntoResponse;
+use hyper::body::Incoming;
+use hyper::server::conn::http1;
+use hyper::service::{Service, service_fn};
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::service::TowerToHyperService;
+use std::collections::VecDeque;
+use std::convert::Infallible;
+use std::io::{Read, Write};
+use std::net::{IpAddr, SocketAddr, TcpListener};
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
+use std::os::unix::net::UnixListener;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::task::AbortHandle;
+
+/// Connections at once through one door; beyond, one that asked for nothing yet makes room.
+const GUESTS: usize = 64;
+/// How long the head of a request may take.
+const HEAD_TIMEOUT: Duration = Duration::from_secs(10);
+/// How long a request may take from its head to the beginning of its answer.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// A place where the API is served.
+pub enum Door {
+    /// A Unix socket.
+    Unix(UnixListener),
+    /// TCP, for those who show the token.
+    Tcp(TcpListener, Arc<str>),
+}
+
+/// The file of a Unix socket, removed when dropped.
+pub struct SocketFile(PathBuf);
+impl Drop for SocketFile {
+    fn drop(&mut self) {
+        farlink_os::stream::remove_socket(&self.0);
+    }
+}
+
+/// Where the API is, as `--at` takes it, and what goes when the node ends.
+pub struct Place {
+    /// For people and programs.
+    pub name: String,
+    _file: Option<SocketFile>,
+}
+
+/// Opens every place of `settings`.
+///
+/// # Errors
+/// Which place cannot be had, or why its token is none. The socket nobody asked for may be missing.
+pub fn open(settings: &ApiSettings) -> anyhow::Result<Vec<(Door, Place)>> {
+    let mut doors = Vec::new();
+    if let Some(path) = &settings.socket {
+        match farlink_os::stream::listen_unix(path, 0o600) {
+            Ok(socket) => {
+                let place = Place { name: path.display().to_string(), _file: Some(SocketFile(path.clone())) };
+                doors.push((Door::Unix(socket), place));
+            }
+            Err(why) => {
+                let said = format!("control API {}: {why}{}", path.display(), crate::hint(&why));
+                if settings.socket_given {
+                    bail!(said);
+                }
+                tracing::warn!("{said}");
+            }
+        }
+    }
+    if let Some((at, file)) = settings.listen.as_ref().zip(settings.token_file.as_ref()) {
+        let token = token(file)?;
+        let listener = farlink_os::stream::listen(at)
+            .map_err(|why| anyhow::anyhow!("control API {at}: {why}{}", crate::hint(&why)))?;
+        let place = Place { name: format!("http://{}", listener.local_addr()?), _file: None };
+        doors.push((Door::Tcp(listener, token.into()), place));
+    }
+    Ok(doors)
+}
+
+/// The token in `file`, which is made when it is not there.
+fn token(file: &Path) -> anyhow::Result<String> {
+    let what = || format!("control token {}", file.display());
+    if !file.exists() {
+        let mut random = [0; 32];
+        std::fs::File::open("/dev/urandom").and_then(|mut file| file.read_exact(&mut random)).with_context(what)?;
+        let text: String = random.iter().map(|byte| format!("{byte:02x}")).collect();
+        let fresh = std::fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(file);
+        fresh.and_then(|mut file| writeln!(file, "{text}")).with_context(what)?;
+    }
+    let others = std::fs::metadata(file).with_context(what)?.permissions().mode() & 0o077;
+    if others != 0 {
+        bail!("{}: others may read it\nhint: chmod 600 {}", what(), file.display());
+    }
+    let text = std::fs::read_to_string(file).with_context(what)?;
+    match text.trim() {
+        token if token.len() >= 16 => Ok(token.to_string()),
+        _ => bail!("{}: a token has at least 16 characters\nhint: remove the file, and the node makes one", what()),
+    }
+}
+
+/// A connection through a door.
+struct Guest {
+    task: AbortHandle,
+    /// It made a request that was let in, and not only to listen.
+    known: Arc<AtomicBool>,
+}
+
+trait Wire: AsyncRead + AsyncWrite + Unpin + Send {}
+impl<T: AsyncRead + AsyncWrite + Unpin + Send> Wire for T {}
+
+/// A listener inside the runtime.
+enum Listening {
+    Unix(tokio::net::UnixListener),
+    Tcp(tokio::net::TcpListener),
+}
+impl Listening {
+    async fn accept(&self) -> std::io::Result<Box<dyn Wire>> {
+        Ok(match self {
+            Listening::Unix(listener) => Box::new(listener.accept().await?.0),
+            Listening::Tcp(listener) => Box::new(listener.accept().await?.0),
+        })
+    }
+}
+
+impl Door {
+    /// Serves everyone who comes in, for good.
+    pub async fn serve(self, router: Router) {
+        let (listener, token) = match self {
+            Door::Unix(socket) => (tokio::net::UnixListener::from_std(socket).map(Listening::Unix), None),
+            Door::Tcp(socket, token) => (tokio::net::TcpListener::from_std(socket).map(Listening::Tcp), Some(token)),
+        };
+        let listener = match listener {
+            Ok(listener) => listener,
+            Err(why) => return tracing::error!("control API: {why}"),
+        };
+        let mut guests: VecDeque<Guest> = VecDeque::new();
+        loop {
+            match listener.accept().await {
+                Ok(wire) => {
+                    if make_room(&mut guests) {
+                        let known = Arc::new(AtomicBool::new(false));
+                        let serving = attend(wire, router.clone(), token.clone(), known.clone());
+                        guests.push_back(Guest { task: tokio::spawn(serving).abort_handle(), known });
+                    }
+                }
+                // No descriptors left, perhaps: those there are come back.
+                Err(_) => tokio::time::sleep(Duration::from_millis(100)).await,
+            }
+        }
+    }
+}
+
+/// Room for one more guest; false when all that are there are known.
+fn make_room(guests: &mut VecDeque<Guest>) -> bool {
+    guests.retain(|guest| !guest.task.is_finished());
+    if guests.len() < GUESTS {
+        return true;
+    }
+    let idler = guests.iter().position(|guest| !guest.known.load(Relaxed));
+    let idler = idler.and_then(|at| guests.remove(at));
+    idler.map(|guest| guest.task.abort()).is_some()
+}
+
+/// One connection, from its first request to its last.
+async fn attend(wire: Box<dyn Wire>, router: Router, token: Option<Arc<str>>, known: Arc<AtomicBool>) {
+    let router = TowerToHyperService::new(router);
+    let service = service_fn(move |request: Request<Incoming>| {
+        let checked = check(request.headers(), token.as_deref());
+        // Who only listens may listen again when somebody else has a question.
+        known.fetch_or(checked.is_ok() && request.uri().path() != "/events", Relaxed);
+        let answer = checked.map(|()| router.call(request));
+        async move {
+            Ok::<Response<Body>, Infallible>(match answer {
+                Err(problem) => problem.into_response(),
+                Ok(answer) => match tokio::time::timeout(ANSWER_TIMEOUT, answer).await {
+                    Ok(answer) => answer.into_response(),
+                    Err(_) => Problem(StatusCode::REQUEST_TIMEOUT, "the request took too long".into()).into_response(),
+                },
+            })
+        }
+    });
+    let mut http = http1::Builder::new();
+    http.timer(TokioTimer::new()).header_read_timeout(HEAD_TIMEOUT).max_buf_size(64 << 10);
+    let _ = http.serve_connection(TokioIo::new(wire), service).await;
+}
+
+/// Whether a request with this head is the operator's own; over TCP it shows the token.
+fn check(head: &HeaderMap, token: Option<&str>) -> Result<(), Problem> {
+    let forbidden = |why: &str| Err(Problem(StatusCode::FORBIDDEN, why.into()));
+    if head.contains_key(header::ORIGIN) {
+        return forbidden(
+            "web pages have no business here\nhint: use `farlink node`, or a program that sends no Origin",
+        );
+    }
+    let length = head.get(header::CONTENT_LENGTH).and_then(|value| value.to_str().ok()).unwrap_or("0");
+    if length.parse().is_ok_and(|bytes: u64| bytes > BODY_MAX as u64) {
+        return Err(Problem(StatusCode::PAYLOAD_TOO_LARGE, format!("a body has at most {BODY_MAX} bytes")));
+    }
+    let Some(token) = token else { return Ok(()) };
+    let host = head.get(header::HOST).and_then(|host| host.to_str().ok()).unwrap_or("");
+    if !is_address(host) {
+        return forbidden("the Host is no address of this node\nhint: ask by IP address, e.g. http://127.0.0.1:4280");
+    }
+    let shown = head.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok()).unwrap_or("");
+    if shown.strip_prefix("Bearer ").is_some_and(|shown| same(shown, token)) {
+        return Ok(());
+    }
+    let why = "this node wants its token over TCP\nhint: --token-file names the file of `[api] token_file`";
+    Err(Problem(StatusCode::UNAUTHORIZED, why.into()))
+}
+
+/// Whether a `Host` is an address or this machine, rather than a name somebody else may have chosen.
+fn is_address(host: &str) -> bool {
+    let name = host.rsplit_once(':').map_or(host, |(name, _)| name);
+    host.parse::<SocketAddr>().is_ok()
+        || host.parse::<IpAddr>().is_ok()
+        || name.parse::<IpAddr>().is_ok()
+        || name.eq_ignore_ascii_case("localhost")
+}
+
+/// Compares in a time that tells nothing about where two secrets differ.
+fn same(a: &str, b: &str) -> bool {
+    a.len() == b.len() && a.bytes().zip(b.bytes()).fold(0, |sum, (a, b)| sum | (a ^ b)) == 0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn code(head: &[(&'static str, &str)], token: Option<&str>) -> u16 {
+        let head = head.iter().map(|(name, value)| ((*name).try_into().unwrap(), value.parse().unwrap()));
+        check(&head.collect(), token).map_or_else(|problem| problem.0.as_u16(), |()| 200)
+    }
+
+    #[test]
+    fn web_pages_strangers_and_names_of_others_stay_outside() {
+        let (token, bearer) = (Some("0123456789abcdef"), ("authorization", "Bearer 0123456789abcdef"));
+        assert_eq!(code(&[("host", "127.0.0.1:4280"), bearer], token), 200);
+        assert_eq!(code(&[("host", "[::1]:4280"), bearer], token), 200);
+        assert_eq!(code(&[("host", "localhost"), bearer], token), 200);
+        assert_eq!(code(&[("host", "127.0.0.1:4280")], token), 401);
+        assert_eq!(code(&[("host", "127.0.0.1:4280"), ("authorization", "Bearer 0123456789abcdee")], token), 401);
+        assert_eq!(code(&[("host", "rebound.example:4280"), bearer], token), 403);
+        assert_eq!(code(&[bearer], token), 403);
+        assert_eq!(code(&[("host", "127.0.0.1"), bearer, ("origin", "http://evil.example")], token), 403);
+        assert_eq!(code(&[("origin", "null")], None), 403);
+        assert_eq!(code(&[], None), 200, "the mode of the socket said who may");
+    }
+
+    #[test]
+    fn a_token_is_made_once_and_must_be_a_secret() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("token");
+        let made = token(&file).unwrap();
+        assert_eq!((made.len(), token(&file).unwrap()), (64, made));
+        std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o640)).unwrap();
+        assert!(token(&file).unwrap_err().to_string().contains("hint: chmod 600"));
+        std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o600)).unwrap();
+        std::fs::write(&file, "short").unwrap();
+        assert!(token(&file).unwrap_err().to_string().contains("at least 16"));
+    }
+}

@@ -1,0 +1,88 @@
+//! Between the words of AAP2 and those of the stack: endpoints, bundles to send, deliveries.
+
+use super::connection::{Connection, Owed};
+use farlink_aap2::proto::{AapResponse, BundleAdu, BundleHeaders, Status, adu_flag};
+use farlink_base::{BundleId, EndpointId, Facts, Payload, Priority, Refusal};
+use farlink_bpa::app::{Delivery, RequestId, SendRequest};
+
+/// Lifetime of bundles whose application names none: a day, as µD3TN does.
+pub const DEFAULT_LIFETIME_MS: u64 = 86_400_000;
+
+/// Lifetime of a bundle to be sent, ms.
+pub fn lifetime(adu: &BundleAdu) -> u64 {
+    if adu.lifetime_ms == 0 { DEFAULT_LIFETIME_MS } else { adu.lifetime_ms }
+}
+
+/// What an application wants sent, as the stack takes it.
+pub fn send_request(
+    adu: &BundleAdu,
+    (source, destination, report_to): (EndpointId, EndpointId, EndpointId),
+    payload: Payload,
+) -> SendRequest {
+    let mut facts = farlink_bundle::v7::facts_of(adu.bundle_flags);
+    if report_to != EndpointId::Null {
+        facts.0 |= Facts::REPORTS | Facts::STATUS_TIME;
+    }
+    SendRequest {
+        source,
+        destination,
+        report_to,
+        facts,
+        lifetime_ms: lifetime(adu),
+        priority: match adu.priority {
+            1 => Priority::Bulk,
+            3 => Priority::Expedited,
+            _ => Priority::Normal,
+        },
+        hop_limit: 0,
+        reliable: !adu.unreliable,
+        payload,
+    }
+}
+
+/// The answer to a request of a connection.
+pub fn send_response(
+    connection: &mut Connection,
+    request: RequestId,
+    result: Result<BundleId, Refusal>,
+) -> AapResponse {
+    let headers = connection.owed.iter().find_map(|owed| match owed {
+        Owed::Request(id, _, headers) if *id == request => Some(headers.clone()),
+        _ => None,
+    });
+    match result {
+        Ok(id) => AapResponse {
+            response_status: Status::Success.into(),
+            bundle_headers: headers.map(|headers| BundleHeaders {
+                src_eid: id.source.to_string(),
+                creation_timestamp_ms: id.creation.time.as_millis(),
+                sequence_number: id.creation.sequence,
+                ..headers
+            }),
+        },
+        Err(Refusal::NotAcceptable) => AapResponse::new(Status::InvalidRequest),
+        Err(Refusal::Unknown) => AapResponse::new(Status::NotFound),
+        Err(_) => AapResponse::new(Status::Error),
+    }
+}
+
+/// The head of a delivery.
+pub fn head_of(bundle: &Delivery) -> BundleAdu {
+    let mut adu_flags = Vec::new();
+    if bundle.facts.has(Facts::ADMIN) {
+        adu_flags.push(adu_flag::STATUS_REPORT);
+    }
+    if bundle.redelivered {
+        adu_flags.push(adu_flag::REDELIVERED);
+    }
+    BundleAdu {
+        src_eid: bundle.source.to_string(),
+        dst_eid: bundle.destination.to_string(),
+        creation_timestamp_ms: bundle.creation.time.as_millis(),
+        sequence_number: bundle.creation.sequence,
+        payload_length: bundle.payload.len(),
+        adu_flags,
+        lifetime_ms: bundle.lifetime_ms,
+        ..Default::default()
+    }
+}

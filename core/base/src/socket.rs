@@ -18,6 +18,14 @@ pub enum Input {
         /// The datagrams.
         train: Train,
     },
+    /// Where datagrams over a link go from now on, and so where those of its peer come from: what is said
+    /// in the peer's name from another host is not heard.
+    Peer {
+        /// Which link.
+        link: LinkId,
+        /// The address of its peer.
+        address: SocketAddr,
+    },
     /// A stream is open: one asked for with [`Output::Connect`], or accepted from a peer.
     Opened {
         /// Which.

@@ -5,7 +5,7 @@ use super::Node;
 use crate::clock;
 use crate::config::LinkSettings;
 use farlink_base::layer::Medium;
-use farlink_base::{ConfigError, LinkId};
+use farlink_base::{ConfigError, LayerId, LinkId};
 use farlink_stack::{LINKS_MAX, LayerConfig, LinkConfig};
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -69,7 +69,10 @@ impl Node {
     fn set_link_address(&mut self, link: LinkId, layer: usize, address: Option<String>) {
         match self.config.layers.get(layer).map(|layer| layer.medium) {
             Some(Medium::Streams) => self.io.streams.set_address(link, address),
-            Some(Medium::Datagrams) => self.io.datagrams.set_address(link, address, clock::now(), &self.links),
+            Some(Medium::Datagrams) => {
+                let layer = LayerId(layer as u16);
+                self.io.datagrams.set_address((layer, link), address, clock::now(), &self.links);
+            }
             None => {}
         }
     }

@@ -454,7 +454,7 @@ impl ConvergenceLayer for TcpclV4 {
     fn handle(&mut self, now: Instant, input: Input, out: &mut impl Sink<Output>) {
         match input {
             Input::Wake => self.on_wake(now, out),
-            Input::Socket(socket::Input::Datagrams { .. }) => {}
+            Input::Socket(socket::Input::Datagrams { .. } | socket::Input::Peer { .. }) => {}
             Input::Socket(socket::Input::Opened { stream, .. }) => self.on_opened(now, stream, out),
             Input::Socket(socket::Input::Data { stream, data }) => {
                 if let Some(session) = self.sessions.get_mut(&stream) {

@@ -269,6 +269,9 @@ pub fn run(args: Args) -> Result<(), Failure> {
 fn check(config: NodeConfig) -> Result<(), Failure> {
     let ids: Vec<_> = config.stack.node_ids.iter().map(ToString::to_string).collect();
     farlink_node::run::check(&config).map_err(|why| Failure::Input(why.to_string()))?;
+    for advice in farlink_node::run::advice(&config) {
+        eprintln!("{}: warning: {advice}", config.file.display());
+    }
     eprintln!("{}: node {}, no mistakes", config.file.display(), ids.join(" "));
     Ok(())
 }

@@ -95,7 +95,8 @@ schema! {
     LtpSegment "ltp_segment" "LTP segment"
         "An LTP segment left or arrived; only when the scenario asks for segments." {} (segment);
     LtpSessionEnd "ltp_session_end" "LTP session ended"
-        "An LTP session ended; the reason says whether it was cancelled." { link, engine, session, cancelled };
+        "An LTP session ended; the reason says whether it was cancelled, by which side and why."
+        { link, engine, session, cancelled, why };
     ClockStepped "clock_stepped" "the wall clock stepped" "The wall clock jumped." { step_ms };
     ClockDoubted "clock_doubted" "the wall clock is not believed"
         "The clock is before what the store kept, or over a year after it: until it is set right, or that is gone, \

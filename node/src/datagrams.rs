@@ -33,6 +33,8 @@ pub struct Datagrams {
     links: HashMap<LinkId, Target>,
     /// Lookups so far.
     lookups: u64,
+    /// Links whose address is new, to be told to their layers.
+    moved: Vec<(LayerId, LinkId, SocketAddr)>,
     readable: VecDeque<usize>,
     batch: Batch,
     resolve_at: Option<Instant>,
@@ -56,6 +58,7 @@ struct Socket {
 }
 
 struct Target {
+    layer: LayerId,
     name: String,
     address: Option<SocketAddr>,
     /// The lookup that may tell its address.
@@ -89,6 +92,7 @@ impl Datagrams {
             sockets,
             links: HashMap::new(),
             lookups: 0,
+            moved: Vec::new(),
             readable: VecDeque::new(),
             batch: Batch::default(),
             resolve_at: None,
@@ -109,7 +113,7 @@ impl Datagrams {
     }
     /// Whether the next turn has work without waiting for the kernel.
     pub fn busy(&self) -> bool {
-        !self.readable.is_empty()
+        !self.readable.is_empty() || !self.moved.is_empty()
     }
     /// When [`Datagrams::expire`] must be called.
     pub fn next_timeout(&self) -> Option<Instant> {
@@ -134,8 +138,10 @@ impl Datagrams {
         }
     }
 
-    /// Reads a bounded amount from every socket that has something.
+    /// Says where links lead now, and reads a bounded amount from every socket that has something.
     pub fn read(&mut self, buffers: &mut Buffers, inputs: &mut VecDeque<Input>) {
+        let moved = |(layer, link, address)| Input::Socket(layer, socket::Input::Located { link, addresses: vec![address] });
+        inputs.extend(self.moved.drain(..).map(moved));
         for _ in 0..self.readable.len() {
             let Some(place) = self.readable.pop_front() else { return };
             let socket = &mut self.sockets[place];
@@ -242,10 +248,18 @@ impl Datagrams {
         of_family(to.is_ipv6()).or_else(|| if to.is_ipv4() { of_family(true) } else { None })
     }
 
-    /// Where a link's peer is from now on, a host name once it is resolved; `None` forgets the link.
-    pub fn set_address(&mut self, link: LinkId, name: Option<String>, now: Instant, resolver: &Resolver<Lookup>) {
+    /// Where the peer of a layer's link is from now on, a host name once it is resolved; no name forgets
+    /// the link.
+    pub fn set_address(
+        &mut self,
+        (layer, link): (LayerId, LinkId),
+        name: Option<String>,
+        now: Instant,
+        resolver: &Resolver<Lookup>,
+    ) {
+        self.moved.retain(|(_, other, _)| *other != link);
         let Some(name) = name else { return drop(self.links.remove(&link)) };
-        self.links.insert(link, Target { name, address: None, lookup: 0 });
+        self.links.insert(link, Target { layer, name, address: None, lookup: 0 });
         if !self.look_up(link, resolver) {
             self.resolve_at.get_or_insert(now + RESOLVE_EVERY);
         }
@@ -284,6 +298,7 @@ impl Datagrams {
         if let Some(address) = reachable.or(addresses.first()) {
             if target.address != Some(*address) {
                 tracing::debug!("link {}: peer at {address}", link.0);
+                self.moved.push((target.layer, link, canonical(*address)));
             }
             target.address = Some(*address);
         }
@@ -493,7 +508,11 @@ mod tests {
         };
         for peer in &peers {
             let address = peer.local_addr().unwrap().to_string();
-            node.set_address(LinkId(3), Some(address), Instant::ZERO, &resolver);
+            node.set_address((LayerId(0), LinkId(3)), Some(address.clone()), Instant::ZERO, &resolver);
+            let (mut buffers, mut inputs) = (Buffers::default(), VecDeque::new());
+            node.read(&mut buffers, &mut inputs);
+            let told = matches!(inputs.make_contiguous(), [Input::Socket(LayerId(0), socket::Input::Located { link: LinkId(3), addresses })] if addresses[0].to_string() == address);
+            assert!(told, "the layer knows where its peer is: {inputs:?}");
             send(&mut node);
             assert_eq!(peer.recv_from(&mut [0; 9]).unwrap().0, 1);
         }
@@ -502,11 +521,11 @@ mod tests {
         send(&mut node);
         assert_eq!(peers[1].recv_from(&mut [0; 9]).unwrap().0, 1, "still where it was told last");
         for _ in 0..1000 {
-            node.set_address(LinkId(3), None, Instant::ZERO, &resolver);
+            node.set_address((LayerId(0), LinkId(3)), None, Instant::ZERO, &resolver);
             assert!(node.links.is_empty() && node.next_timeout().is_none());
-            node.set_address(LinkId(3), Some("127.0.0.1:9".into()), Instant::ZERO, &resolver);
+            node.set_address((LayerId(0), LinkId(3)), Some("127.0.0.1:9".into()), Instant::ZERO, &resolver);
         }
-        node.set_address(LinkId(3), None, Instant::ZERO, &resolver);
+        node.set_address((LayerId(0), LinkId(3)), None, Instant::ZERO, &resolver);
         send(&mut node);
         assert_eq!(node.dropped, 1);
     }

@@ -4,6 +4,7 @@ use crate::apps::load::{Load, LoadSettings};
 use crate::config::NodeConfig;
 use crate::log::LogLevel;
 use crate::node::{Handle, Node};
+use farlink_stack::{LinkConfig, SpanConfig};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGXFSZ};
 use signal_hook::iterator::Signals;
 
@@ -40,6 +41,21 @@ pub fn run(config: NodeConfig, load: Option<LoadSettings>) -> anyhow::Result<Opt
 /// Which key it does not take, and what to write instead.
 pub fn check(config: &NodeConfig) -> Result<(), farlink_base::ConfigError> {
     farlink_stack::Stack::new(config.stack.clone()).map(|_| ())
+}
+
+/// What of a configuration works and is still not advised: one sentence and a hint each.
+pub fn advice(config: &NodeConfig) -> Vec<String> {
+    // A plan names the rates of its contacts.
+    let unknown = |link: &&LinkConfig| matches!(link.span, SpanConfig::Ltp(_)) && link.rate.is_none();
+    let links = config.stack.links.iter().filter(|_| config.plan_file.is_none()).filter(unknown);
+    let say = |link: &LinkConfig| {
+        format!(
+            "[link.{}] is LTP and names no `rate`: its pace is found out by what is lost\n\
+             hint: add e.g. rate = \"10 Mbit/s\", what the link or the peer's socket takes",
+            link.name
+        )
+    };
+    links.map(say).collect()
 }
 
 fn announce(node: &Node) {

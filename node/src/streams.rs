@@ -135,7 +135,7 @@ impl Streams {
     /// A link's peer is at these addresses.
     pub fn located(&self, link: LinkId, addresses: &[SocketAddr], inputs: &mut VecDeque<Input>) {
         let Some((layer, _)) = self.addresses.get(&link) else { return };
-        let addresses = addresses.iter().map(|address| canonical(*address).ip()).collect();
+        let addresses = addresses.iter().map(|address| canonical(*address)).collect();
         inputs.push_back(Input::Socket(*layer, socket::Input::Located { link, addresses }));
     }
     /// Whether no stream is open or still delivers its last bytes.

@@ -128,11 +128,11 @@ impl Recorder {
                 row.reason = Some(Text::word(reason));
             }
             Event::LtpSegment(segment) => self.segment(row, segment),
-            Event::LtpSessionEnd { link, engine, session, cancelled } => {
+            Event::LtpSessionEnd { link, engine, session, why, .. } => {
                 row.link = Some(self.link(*link));
                 row.engine = Some(*engine);
                 row.session = Some(*session);
-                row.reason = Some(Text::word(if *cancelled { "cancelled" } else { "completed" }));
+                row.reason = Some(Text::word(why));
             }
             Event::ClockDoubted { off_ms } => row.reason = Some(format!("{off_ms} ms").into()),
             Event::ClockStepped { step_ms } => row.reason = Some(format!("{step_ms} ms").into()),

@@ -238,7 +238,7 @@ pub enum Event {
     },
     /// An LTP segment (class `Segment`).
     LtpSegment(LtpSegmentEvent),
-    /// An LTP session ended; `cancelled` tells whether in vain.
+    /// An LTP session ended; `cancelled` tells whether in vain, `why` by whom and why.
     LtpSessionEnd {
         /// Over which link.
         link: LinkId,
@@ -248,6 +248,8 @@ pub enum Event {
         session: u64,
         /// Whether it was cancelled.
         cancelled: bool,
+        /// How it ended: for one that was cancelled by which side, and the reason (RFC 5326 3.2.4).
+        why: &'static str,
     },
     /// The wall clock jumped by this many milliseconds.
     ClockStepped {

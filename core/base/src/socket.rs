@@ -6,7 +6,7 @@ use crate::layer::{Destination, Train};
 use crate::payload::Payload;
 use alloc::string::String;
 use alloc::vec::Vec;
-use core::net::{IpAddr, SocketAddr};
+use core::net::SocketAddr;
 
 /// What sockets tell a layer.
 #[derive(Clone, Debug)]
@@ -25,13 +25,14 @@ pub enum Input {
         /// The peer's address.
         from: SocketAddr,
     },
-    /// Where the peer of a configured link is: all its addresses, resolved. Said before the first session and when
-    /// they change; a link of which nothing is said has no address.
+    /// Where the peer of a configured link is: all its addresses, resolved; of datagrams, the one they go to.
+    /// What is said in the peer's name from another host is not heard. Said before the first session and when they
+    /// change; a link of which nothing is said has no address.
     Located {
         /// Which.
         link: LinkId,
         /// Its addresses; none where its name is unknown at the moment.
-        addresses: Vec<IpAddr>,
+        addresses: Vec<SocketAddr>,
     },
     /// Bytes arrived on a stream, in order.
     Data {

@@ -257,7 +257,7 @@ fn cancelling_by_either_side_is_acknowledged_and_repeated_until_it_is() {
         failed += out.iter().filter(|o| matches!(o, Output::SendFailed { id: SendId(9), .. })).count();
     }
     let checkpoints = kinds.iter().filter(|k| **k == kind::BLOCK_END).count();
-    assert_eq!((checkpoints, failed), (4, 1), "two more attempts, each with its copy");
+    assert_eq!((checkpoints, failed), (2, 1), "two more attempts");
     assert_eq!(kinds.iter().filter(|k| **k == kind::CANCEL_SENDER).count(), 3);
     assert_eq!(bench.ltp.usage(), Usage::default());
     assert!(bench.segment(peer(), 2, number, Body::CancelAck { by_sender: true }).is_empty());
@@ -340,7 +340,7 @@ fn a_flood_of_new_sessions_and_engines_is_bounded_and_leaves_room_for_neighbours
         bench.segment(stranger(), 100 + n % 3000, n * 7919, data(kind::RED, 1 << 20, b"x", 0, 0));
     }
     let usage = bench.ltp.usage();
-    assert!(usage.imports <= 750, "{usage:?}");
+    assert!(usage.imports <= 250, "a quarter: {usage:?}");
     let out = bench.segment(peer(), 1, 1, data(kind::BLOCK_END, 0, b"\0\0\0\x0cabcdefgh", 3, 0));
     assert_eq!(offers(&out).len(), 1);
     for _ in 0..10 {

@@ -21,7 +21,7 @@ fn connects(lone: &mut Lone, number: u64, address: &str, says: &[u8]) {
     lone.hear(says);
 }
 fn located(lone: &mut Lone, addresses: &[&str]) {
-    let addresses = addresses.iter().map(|address| address.parse().unwrap()).collect();
+    let addresses = addresses.iter().map(|address| format!("{address}:4556").parse().unwrap()).collect();
     lone.give(Input::Socket(socket::Input::Located { link: LinkId(0), addresses }));
 }
 fn waiting(span: SpanConfig) -> Lone {

@@ -3,7 +3,7 @@
 
 mod line;
 
-use farlink_base::{DataVolume, Duration, Event, LinkId};
+use farlink_base::{BundleHandle, DataVolume, Duration, Event, LinkId};
 use farlink_bpa::app::AdminInput;
 use farlink_routing::{PlanIndex, contact_plan};
 use farlink_stack::Input;
@@ -77,7 +77,7 @@ fn a_bundle_deleted_near_its_end_does_not_end_the_session() {
         line.tell(0, Input::LinkUp { link: LinkId(0) });
         let sessions = line.connects;
         assert!(line.run_until(seconds(10), |line| line.heard[1] > 5 * MIB as u64), "{layer:?}");
-        let bundle = line.node(0).bundles(line.now, 1)[0].handle;
+        let bundle = line.node(0).bundles(line.now, BundleHandle(0), 1)[0].handle;
         line.tell(0, Input::Admin(AdminInput::Cancel { bundle }));
         assert_eq!(line.node(0).status(line.now).bundles, 0, "{layer:?}: it is gone here");
         line.send(content(2, 100_000));
@@ -101,7 +101,7 @@ fn a_bundle_deleted_while_it_leaves_is_nowhere_in_the_end() {
         line.run(seconds(2));
         line.tell(0, Input::LinkUp { link: LinkId(0) });
         assert!(line.run_until(seconds(10), |line| line.heard[1] > 5 * MIB as u64), "{layer:?}");
-        let bundle = line.node(0).bundles(line.now, 1)[0].handle;
+        let bundle = line.node(0).bundles(line.now, BundleHandle(0), 1)[0].handle;
         line.tell(0, Input::Admin(AdminInput::Cancel { bundle }));
         line.send(content(2, 100_000));
         line.run(seconds(100));

@@ -75,7 +75,8 @@ mod tests {
             "{\"time_ns\":12,\"event\":\"routed\",\"bundle\":7,\"link\":\"space\",\"next_hop\":\"ipn:2.0\"}\n",
             "{\"time_ns\":13,\"event\":\"deleted\",\"bundle\":7,\"reason\":\"done\"}\n",
             "{\"time_ns\":14,\"event\":\"link_up\",\"link\":\"dynamic:3\",\"peer\":\"ipn:9.0\"}\n",
-            "{\"time_ns\":15,\"event\":\"ltp_session_end\",\"link\":\"space\",\"engine\":1,\"session\":2,\"cancelled\":true}\n",
+            "{\"time_ns\":15,\"event\":\"ltp_session_end\",\"link\":\"space\",\"engine\":1,\"session\":2,\"cancelled\":true,\
+             \"why\":\"cancelled by the peer: RLEXC\"}\n",
             "{\"time_ns\":16,\"event\":\"unfini",
         ))
         .unwrap();
@@ -90,7 +91,7 @@ mod tests {
         assert_eq!((rows[1].link.as_deref(), rows[1].peer.as_deref()), (Some("space"), Some("ground")));
         assert_eq!((rows[2].reason.as_deref(), rows[2].sequence), (Some("done"), Some(3)));
         assert_eq!((rows[3].link.as_deref(), rows[3].peer.as_deref()), (Some("dynamic-3"), Some("ipn:9")));
-        assert_eq!(rows[4].reason.as_deref(), Some("cancelled"));
+        assert_eq!(rows[4].reason.as_deref(), Some("cancelled by the peer: RLEXC"));
     }
 
     #[test]

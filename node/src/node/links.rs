@@ -73,7 +73,10 @@ impl Node {
                 io.streams.set_address(LayerId(layer as u16), link, address);
                 io.streams.locate(link, &self.names, &mut io.inputs);
             }
-            Some(Medium::Datagrams) => self.io.datagrams.set_address(link, address, clock::now(), &self.links),
+            Some(Medium::Datagrams) => {
+                let layer = LayerId(layer as u16);
+                self.io.datagrams.set_address((layer, link), address, clock::now(), &self.links);
+            }
             None => {}
         }
     }

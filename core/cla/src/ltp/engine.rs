@@ -1,12 +1,15 @@
 //! The engine: tables, deadlines, and which part answers which input.
 
+use super::ending::End;
 use super::export::Export;
 use super::guard::ClosedSessions;
+use super::guests::Guests;
 use super::import::Import;
 use super::segment::SessionId;
 use super::span::{Control, Span};
 use super::timers::Wait;
 use super::{Config, SpanConfig};
+use alloc::boxed::Box;
 use alloc::vec::Vec;
 use bytes::Bytes;
 use core::net::SocketAddr;
@@ -56,6 +59,7 @@ pub(super) struct Sessions {
     pub(super) tickets: Map<Ticket, SessionId>,
     pub(super) cancelled: Map<SessionId, Cancelled>,
     pub(super) closed: ClosedSessions,
+    pub(super) guests: Option<Box<Guests>>,
     /// When to look whether a session is idle.
     pub(super) idle: TimerQueue<SessionId>,
 }
@@ -69,6 +73,7 @@ impl Sessions {
             tickets: map(seed),
             cancelled: map(seed),
             closed: ClosedSessions::new(seed),
+            guests: None,
             idle: TimerQueue::new(),
         }
     }
@@ -109,7 +114,8 @@ pub struct Ltp {
     pub(super) dynamic_number: u32,
     pub(super) sessions: Lazy<Sessions>,
     pub(super) agenda: TimerQueue<usize>,
-    pub(super) next_session: u64,
+    /// Spans that began to number their sessions, so that none begins where one did before.
+    pub(super) numbered: u64,
     pub(super) next_ticket: u64,
     pub(super) arriving_bytes: u64,
     pub(super) closing: bool,
@@ -132,8 +138,7 @@ impl Ltp {
             dynamic_number: 0,
             sessions: Lazy::new(seed),
             agenda: TimerQueue::new(),
-            // 31 bits: a restarted engine hardly meets numbers its peers remember.
-            next_session: 1 + Rng::stream(seed, config.engine).below(1 << 31),
+            numbered: 0,
             next_ticket: 1,
             arriving_bytes: 0,
             closing: false,
@@ -219,7 +224,8 @@ impl Ltp {
     }
     fn expired(&mut self, now: Instant, wait: Wait, out: &mut impl Sink<Output>) {
         match wait {
-            Wait::Checkpoint { session, serial } => self.checkpoint_expired(session, serial, out),
+            Wait::Checkpoint { session, serial } => self.checkpoint_expired(now, session, serial, out),
+            Wait::Gather { session } => self.gathered(session),
             Wait::Progress { session } => self.progress_expired(session, out),
             Wait::Report { session, serial } => self.report_expired(now, session, serial, out),
             Wait::Cancel { session } => self.cancel_expired(session),
@@ -260,10 +266,11 @@ impl Ltp {
             self.take_back(index, id, out);
         }
     }
-    pub(super) fn session_end(&self, index: usize, session: SessionId, cancelled: bool, out: &mut impl Sink<Output>) {
+    pub(super) fn session_end(&self, index: usize, session: SessionId, end: End, out: &mut impl Sink<Output>) {
         if out.wants(EventClass::Link) {
             let (link, engine) = (self.spans[index].link, session.engine);
-            out.push(Output::Event(Event::LtpSessionEnd { link, engine, session: session.number, cancelled }));
+            let (session, cancelled, why) = (session.number, end.is_in_vain(), end.words());
+            out.push(Output::Event(Event::LtpSessionEnd { link, engine, session, cancelled, why }));
         }
     }
 }
@@ -273,6 +280,9 @@ impl ConvergenceLayer for Ltp {
         match input {
             Input::Wake => self.wake(now, out),
             Input::Socket(socket::Input::Datagrams { from, train }) => self.datagrams(now, from, &train, out),
+            Input::Socket(socket::Input::Located { link, addresses }) => {
+                addresses.first().into_iter().for_each(|address| self.peer_is_at(link, *address));
+            },
             Input::Link { link, state } => self.link(now, link, state, out),
             Input::Send { link, id, total, part, reliable } => self.send(now, link, (id, total, part), reliable, out),
             Input::SendMore { id, from, part, .. } => self.send_more(id, from, part),

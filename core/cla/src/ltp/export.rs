@@ -1,6 +1,7 @@
 //! One session as its sender sees it (RFC 5326 6.7, 6.12, 6.13, 8.1): which segment comes next, and
 //! what a report changes. Pure state: the engine around it owns timers and queues.
 
+use super::pace::Mark;
 use super::ranges::Ranges;
 use super::segment::{Data, SERVICE_BUNDLE, SessionId, kind};
 use super::source::Source;
@@ -15,6 +16,8 @@ const REPORTS_REMEMBERED: usize = 256;
 /// Serial numbers of reports count up. One this far from those of before comes from a receiver that
 /// started anew, and what its predecessor claimed is lost.
 const SERIALS_NEAR: u64 = 64;
+/// So far below the least serial number known a report is an older one that was overtaken.
+const OVERTAKEN: u64 = 16;
 /// Reports a peer may send in one session before it is given up (a flood, or no progress).
 const REPORTS_MAX: u32 = 20_000;
 /// Each byte may be sent this many times on average before the session is given up.
@@ -25,6 +28,8 @@ const RESENDS_MAX: u64 = 256;
 struct Checkpoint {
     data: Data,
     attempts: u32,
+    /// How it left for the first time.
+    mark: Option<Mark>,
 }
 
 /// What must be sent again, oldest request first.
@@ -72,15 +77,22 @@ pub(super) struct Export {
     pub(super) stalls: u32,
     /// Bytes sent at least once.
     sent: u64,
+    /// Bytes of red data that left, each as often as it did, and those of them a report told about.
+    left: u64,
+    told: u64,
+    /// Bytes sent since the last checkpoint.
+    silent: u64,
     /// Length of all header fields that are the same in each segment.
     base: usize,
     datagram: u64,
-    checkpoint_every: u64,
     copies: u32,
-    next_mark: u64,
     next_serial: u64,
     checkpoints: Vec<Checkpoint>,
     jobs: VecDeque<Job>,
+    /// What reports of the last moments miss, and the one of them whose scope begins first: its lower
+    /// bound and serial number.
+    gathered: Ranges,
+    gathered_by: (u64, u64),
     resent: u64,
     claimed: Ranges,
     reports: u32,
@@ -93,7 +105,6 @@ pub(super) struct Export {
 #[derive(Clone, Copy)]
 pub(super) struct Cutting {
     pub(super) datagram_bytes: u32,
-    pub(super) checkpoint_every: u64,
     pub(super) copies: u32,
 }
 
@@ -115,14 +126,17 @@ impl Export {
             in_resends: false,
             stalls: 0,
             sent: 0,
+            left: 0,
+            told: 0,
+            silent: 0,
             base: 2 + sdnv::len(id.engine) + sdnv::len(id.number) + sdnv::len(SERVICE_BUNDLE),
             datagram: u64::from(cutting.datagram_bytes),
-            checkpoint_every: cutting.checkpoint_every,
             copies: cutting.copies.clamp(1, 8),
-            next_mark: cutting.checkpoint_every,
             next_serial: first_serial,
             checkpoints: Vec::new(),
             jobs: VecDeque::new(),
+            gathered: Ranges::new(),
+            gathered_by: (0, 0),
             resent: 0,
             claimed: Ranges::new(),
             reports: 0,
@@ -142,7 +156,35 @@ impl Export {
     }
     /// Whether nothing is on its way that could bring news: no checkpoint out, nothing to send.
     pub(super) fn is_stalled(&self) -> bool {
-        self.red && self.checkpoints.is_empty() && self.jobs.is_empty() && self.unsent() == 0
+        let idle = self.checkpoints.is_empty() && self.jobs.is_empty() && self.gathered.is_empty();
+        self.red && idle && self.unsent() == 0
+    }
+    /// Whether a block begins with the next segment, or a part of one whose end is its own checkpoint.
+    pub(super) fn is_between_checkpoints(&self) -> bool {
+        self.silent == 0
+    }
+    /// Bytes that are out and of which no report told.
+    pub(super) fn out(&self) -> u64 {
+        self.left - self.told
+    }
+    /// A segment of red data leaves; a checkpoint is marked, for its report to be compared with.
+    pub(super) fn leaves(&mut self, data: &Data, mut mark: Mark) {
+        self.left += data.length;
+        if let Some(open) = self.checkpoints.iter_mut().find(|c| c.data.checkpoint == data.checkpoint)
+            && data.is_checkpoint()
+        {
+            mark.sent = self.left;
+            open.mark.get_or_insert(mark);
+        }
+    }
+    /// The mark of a checkpoint without an answer, whether it left once only, and the bytes its report
+    /// is the first to tell about.
+    pub(super) fn tells(&mut self, checkpoint: u64) -> Option<(Mark, bool, u64)> {
+        let open = self.checkpoints.iter().find(|c| c.data.checkpoint == checkpoint)?;
+        let (mark, once) = (open.mark?, open.attempts == 1);
+        let news = mark.sent.saturating_sub(self.told);
+        self.told += news;
+        Some((mark, once, news))
     }
     /// The serial numbers of checkpoints without an answer.
     pub(super) fn open_checkpoints(&self) -> impl Iterator<Item = u64> + '_ {
@@ -162,7 +204,7 @@ impl Export {
     fn checkpoint(&mut self, kind: u8, offset: u64, length: u64, report: u64) -> Data {
         let data = Data { kind, service: SERVICE_BUNDLE, offset, length, checkpoint: self.next_serial, report };
         self.next_serial += 1;
-        self.checkpoints.push(Checkpoint { data, attempts: 1 });
+        self.checkpoints.push(Checkpoint { data, attempts: 1, mark: None });
         data
     }
     fn plain(kind: u8, offset: u64, length: u64) -> Data {
@@ -188,8 +230,8 @@ impl Export {
         }
     }
 
-    /// The next segment of data never sent before.
-    pub(super) fn next_fresh(&mut self) -> Option<Cut> {
+    /// The next segment of data never sent before; it is a checkpoint when `every` bytes went without.
+    pub(super) fn next_fresh(&mut self, every: u64) -> Option<Cut> {
         let (start, end) = (self.sent, self.source.len());
         if start == end {
             return None;
@@ -199,14 +241,14 @@ impl Export {
             Self::plain(if start + length == end { kind::GREEN_END } else { kind::GREEN }, start, length)
         } else {
             let room = self.room(start, self.serials(0));
-            if self.checkpoint_every > 0 && start + room >= self.next_mark && start + room < end {
-                self.next_mark = start + room + self.checkpoint_every;
+            if every > 0 && self.silent + room >= every && start + room < end {
                 self.checkpoint(kind::CHECKPOINT, start, room, 0)
             } else {
                 self.cut_closing(start, end, 0)
             }
         };
         self.sent = data.end();
+        self.silent = if data.is_checkpoint() || !self.red { 0 } else { self.silent + data.length };
         Some(Cut { data, resend: false })
     }
     /// Whether the bytes of the next segment are here (or there is none).
@@ -321,6 +363,8 @@ impl Export {
         if self.seen.contains(&serial) {
             return Reported::Repeated;
         }
+        let late =
+            self.serials.is_some_and(|(least, greatest)| (least.saturating_sub(OVERTAKEN)..greatest).contains(&serial));
         self.remember(serial);
         self.reports += 1;
         self.stalls = 0;
@@ -330,9 +374,13 @@ impl Export {
         for (start, end) in claims {
             self.claimed.insert(start, end);
             missing.remove(start, end);
+            self.gathered.remove(start, end);
         }
-        for (start, end) in missing.runs() {
-            self.claimed.remove(*start, *end);
+        if late {
+            // One that was overtaken takes nothing back: its receiver may be done with the session by now.
+            self.claimed.runs().iter().for_each(|(start, end)| missing.remove(*start, *end));
+        } else {
+            missing.runs().iter().for_each(|(start, end)| self.claimed.remove(*start, *end));
         }
         if self.unsent() == 0 && self.claimed.covers(0, self.source.len()) {
             return Reported::Complete;
@@ -340,7 +388,7 @@ impl Export {
         if self.reports > REPORTS_MAX || self.resent > self.source.len().saturating_mul(RESENDS_MAX) {
             return Reported::TooMany;
         }
-        self.resend(missing, serial)
+        self.gather(missing, (lower, serial))
     }
     fn remember(&mut self, serial: u64) {
         if self.seen.len() == REPORTS_REMEMBERED {
@@ -356,18 +404,31 @@ impl Export {
             self.serials = Some((serial, serial));
         }
     }
-    /// Queues what is missing and not queued yet, however many reports ask for it.
-    fn resend(&mut self, mut missing: Ranges, report: u64) -> Reported {
+    /// Gathers what is missing and not queued yet, however many reports ask for it. The checkpoint that
+    /// will follow answers the report whose scope begins first, and so is reported on from there (6.11).
+    fn gather(&mut self, mut missing: Ranges, by: (u64, u64)) -> Reported {
         for job in &self.jobs {
             if let Job::Gaps { gaps, .. } = job {
                 gaps.iter().for_each(|(start, end)| missing.remove(*start, *end));
             }
         }
         if missing.is_empty() {
-            return if self.jobs.is_empty() { Reported::Nothing } else { Reported::Gaps };
+            let waits = !self.jobs.is_empty() || !self.gathered.is_empty();
+            return if waits { Reported::Gaps } else { Reported::Nothing };
         }
-        self.jobs.push_back(Job::Gaps { gaps: missing.runs().iter().copied().collect(), report });
+        if self.gathered.is_empty() || by.0 < self.gathered_by.0 {
+            self.gathered_by = by;
+        }
+        missing.runs().iter().for_each(|(start, end)| self.gathered.insert(*start, *end));
         Reported::Gaps
+    }
+    /// Queues what was gathered: one checkpoint for all of it.
+    pub(super) fn resend_gathered(&mut self) {
+        let gathered = core::mem::take(&mut self.gathered);
+        if !gathered.is_empty() {
+            let gaps = gathered.runs().iter().copied().collect();
+            self.jobs.push_back(Job::Gaps { gaps, report: self.gathered_by.1 });
+        }
     }
 }
 
@@ -378,12 +439,16 @@ mod tests {
     use proptest::prelude::*;
 
     const ID: SessionId = SessionId { engine: 17, number: 5_000_000 };
-    fn export(len: u64, datagram_bytes: u32, checkpoint_every: u64) -> Export {
+    fn export(len: u64, datagram_bytes: u32) -> Export {
         let block = (alloc::vec![SendId(1)], Source::whole(Payload::fill(1, len)));
-        Export::new(ID, 0, block, true, 100, Cutting { datagram_bytes, checkpoint_every, copies: 1 })
+        Export::new(ID, 0, block, true, 100, Cutting { datagram_bytes, copies: 1 })
     }
     fn drain(export: &mut Export) -> Vec<Data> {
-        core::iter::from_fn(|| export.next_fresh().or_else(|| export.next_resend())).map(|cut| cut.data).collect()
+        drain_with(export, 0)
+    }
+    fn drain_with(export: &mut Export, every: u64) -> Vec<Data> {
+        export.resend_gathered();
+        core::iter::from_fn(|| export.next_fresh(every).or_else(|| export.next_resend())).map(|cut| cut.data).collect()
     }
     fn size(data: &Data) -> u64 {
         Head::data(ID, data).bytes().len() as u64 + data.length
@@ -394,8 +459,8 @@ mod tests {
         fn every_segment_but_the_last_fills_its_datagram(
             len in 1u64..200_000, datagram in prop_oneof![64u32..126, 300u32..9000], every in prop_oneof![Just(0u64), 1000u64..50_000],
         ) {
-            let mut export = export(len, datagram, every);
-            let segments = drain(&mut export);
+            let mut export = export(len, datagram);
+            let segments = drain_with(&mut export, every);
             let mut at = 0;
             for (i, data) in segments.iter().enumerate() {
                 prop_assert_eq!(data.offset, at);
@@ -413,7 +478,7 @@ mod tests {
         fn gaps_are_resent_exactly_and_only_their_last_segment_is_a_checkpoint(
             runs in proptest::collection::vec((0u64..50_000, 1u64..9000), 1..12),
         ) {
-            let mut export = export(60_000, 1360, 0);
+            let mut export = export(60_000, 1360);
             drain(&mut export);
             let mut claims = Ranges::new();
             runs.iter().for_each(|(at, len)| claims.insert(*at, at + len));
@@ -435,8 +500,8 @@ mod tests {
 
     #[test]
     fn a_later_report_that_claims_less_is_believed() {
-        let mut export = export(10_000, 1360, 5000);
-        drain(&mut export);
+        let mut export = export(10_000, 1360);
+        drain_with(&mut export, 5000);
         assert_eq!(export.report(500, 100, (0, 5000), [(0, 5000)].into_iter()), Reported::Nothing);
         // The receiver started anew: its first report begins at 0 and knows only the tail.
         assert_eq!(export.report(3, 101, (0, 10_000), [(6000, 10_000)].into_iter()), Reported::Gaps);
@@ -444,9 +509,20 @@ mod tests {
     }
 
     #[test]
-    fn claims_of_a_receiver_that_started_anew_are_not_mixed_with_those_of_before() {
-        let mut export = export(10_000, 1360, 5000);
+    fn a_report_that_was_overtaken_takes_nothing_back() {
+        let mut export = export(10_000, 1360);
+        drain_with(&mut export, 5000);
+        assert_eq!(export.report(500, 0, (0, 2000), [(1000, 2000)].into_iter()), Reported::Gaps);
         drain(&mut export);
+        assert_eq!(export.report(502, 100, (0, 5000), [(0, 5000)].into_iter()), Reported::Nothing);
+        assert_eq!(export.report(501, 0, (0, 3000), [(1500, 3000)].into_iter()), Reported::Nothing);
+        assert_eq!(export.report(503, 101, (5000, 10_000), [(5000, 10_000)].into_iter()), Reported::Complete);
+    }
+
+    #[test]
+    fn claims_of_a_receiver_that_started_anew_are_not_mixed_with_those_of_before() {
+        let mut export = export(10_000, 1360);
+        drain_with(&mut export, 5000);
         assert_eq!(export.report(500, 101, (5000, 10_000), [(5000, 10_000)].into_iter()), Reported::Nothing);
         assert_eq!(export.report(9000, 100, (0, 6000), [(0, 6000)].into_iter()), Reported::Nothing);
         assert!(export.is_stalled(), "not complete: the one that claimed the tail is gone");
@@ -455,20 +531,38 @@ mod tests {
     }
 
     #[test]
+    fn reports_of_one_moment_are_answered_by_one_checkpoint_that_names_the_first_scope() {
+        let mut export = export(60_000, 1360);
+        drain(&mut export);
+        // A report in two segments: ION splits those with more than 20 claims.
+        assert_eq!(export.report(7, 100, (30_000, 60_000), [(40_000, 60_000)].into_iter()), Reported::Gaps);
+        assert!(!export.has_resends() && !export.is_stalled(), "there may be more to come");
+        assert_eq!(export.report(6, 100, (0, 30_000), [(5000, 30_000)].into_iter()), Reported::Gaps);
+        assert_eq!(export.report(8, 0, (0, 3000), [(0, 3000)].into_iter()), Reported::Gaps);
+        let again = drain(&mut export);
+        assert_eq!((again[0].offset, again.last().unwrap().end()), (3000, 40_000));
+        let checkpoints: Vec<_> = again.iter().filter(|d| d.is_checkpoint()).map(|d| d.report).collect();
+        assert_eq!(checkpoints, [6], "from its lower bound on the next report tells");
+        assert!(again.iter().all(|d| d.end() <= 5000 || d.offset >= 30_000));
+    }
+
+    #[test]
     fn claims_beyond_what_was_sent_are_forged() {
-        let mut export = export(10_000, 1360, 0);
-        export.next_fresh();
+        let mut export = export(10_000, 1360);
+        export.next_fresh(0);
         assert_eq!(export.report(5, 0, (0, 10_000), [(0, 10_000)].into_iter()), Reported::Invalid);
     }
 
     #[test]
     fn a_flood_of_reports_ends_the_session_and_queues_no_more_than_the_block() {
-        let mut export = export(10_000, 1360, 0);
+        let mut export = export(10_000, 1360);
         drain(&mut export);
         let mut last = Reported::Nothing;
         for serial in 1..=u64::from(REPORTS_MAX) + 1 {
             last = export.report(serial, 0, (0, 10_000), [(0, 1)].into_iter());
-            assert!(export.jobs.len() <= 1 && export.seen.len() <= REPORTS_REMEMBERED);
+            assert!(
+                export.jobs.is_empty() && export.gathered.runs().len() <= 1 && export.seen.len() <= REPORTS_REMEMBERED
+            );
         }
         assert_eq!(last, Reported::TooMany);
     }
@@ -476,7 +570,7 @@ mod tests {
     #[test]
     fn where_data_is_lost_checkpoints_leave_twice() {
         let block = (alloc::vec![SendId(1)], Source::whole(Payload::fill(1, 5000)));
-        let cutting = Cutting { datagram_bytes: 1360, checkpoint_every: 0, copies: 2 };
+        let cutting = Cutting { datagram_bytes: 1360, copies: 2 };
         let mut export = Export::new(ID, 0, block, true, 100, cutting);
         assert_eq!(drain(&mut export).iter().filter(|d| d.is_checkpoint()).count(), 1);
         export.report(7, 100, (0, 5000), [(1000, 5000)].into_iter());
@@ -487,8 +581,8 @@ mod tests {
 
     #[test]
     fn an_expired_checkpoint_goes_out_as_it_was_until_the_limit() {
-        let mut export = export(100, 1360, 0);
-        let first = export.next_fresh().unwrap().data;
+        let mut export = export(100, 1360);
+        let first = export.next_fresh(0).unwrap().data;
         for _ in 0..2 {
             assert_eq!(export.checkpoint_expired(100, 3), Some(true));
             let again = export.next_resend().unwrap();

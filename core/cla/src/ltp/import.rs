@@ -16,9 +16,12 @@ use farlink_base::{Instant, Payload, Refusal, TimerKey};
 
 /// Reports without an acknowledgment at once; checkpoints beyond are answered when their timer asks
 /// again.
-const REPORTS_OPEN_MAX: usize = 256;
+pub(super) const REPORTS_OPEN_MAX: usize = 256;
 /// Answered checkpoints and issued reports remembered per session.
 const REMEMBERED: usize = 1024;
+/// Segments of one report that are made at once: what a checkpoint costs does not depend on how many
+/// holes a block has.
+const SEGMENTS_MAX: usize = 16;
 /// What one run of received bytes costs in memory beside the bytes.
 const RUN_COST: u64 = 256;
 
@@ -58,6 +61,8 @@ pub(super) struct OpenReport {
     pub(super) upper: u64,
     pub(super) bytes: Bytes,
     pub(super) attempts: u32,
+    /// When it left for the first time.
+    pub(super) left: Option<Instant>,
     /// Whether a copy waits in the span's queue.
     pub(super) queued: bool,
 }
@@ -80,6 +85,8 @@ struct Green {
 pub(super) struct Import {
     pub(super) span: usize,
     pub(super) from: SocketAddr,
+    /// Whether it counts as one of a guest.
+    pub(super) guest: bool,
     pub(super) active_at: Instant,
     pub(super) idle: TimerKey,
     pub(super) stage: Stage,
@@ -97,6 +104,8 @@ pub(super) struct Import {
     issued: Vec<(u64, u64)>,
     answered: Vec<u64>,
     withheld: Vec<Asked>,
+    /// A report that is longer than one answer: what of its scope is still to be told.
+    owed: Option<(u64, Asked)>,
     first_serial: u64,
     next_serial: u64,
     primary_upper: u64,
@@ -116,6 +125,7 @@ impl Import {
         Import {
             span,
             from,
+            guest: false,
             active_at: now,
             idle,
             stage: Stage::Receiving,
@@ -130,6 +140,7 @@ impl Import {
             issued: Vec::new(),
             answered: Vec::new(),
             withheld: Vec::new(),
+            owed: None,
             first_serial,
             next_serial: first_serial,
             primary_upper: 0,
@@ -250,8 +261,8 @@ impl Import {
     }
 
     /// A checkpoint arrived. `true`: answer it now with [`Import::issue`]. `false`: it was answered
-    /// (see [`Import::repeat`]), or its answer is withheld, or too many reports are open.
-    pub(super) fn asks(&mut self, asked: Asked) -> bool {
+    /// (see [`Import::repeat`]), or its answer is withheld, or `most` reports are open.
+    pub(super) fn asks(&mut self, asked: Asked, most: usize) -> bool {
         if self.answered.contains(&asked.checkpoint) {
             return false;
         }
@@ -263,7 +274,7 @@ impl Import {
             }
             return false;
         }
-        self.open.len() < REPORTS_OPEN_MAX
+        self.open.len() < most
     }
     /// The open reports that answered this checkpoint, which came again (6.8).
     pub(super) fn repeat(&mut self, checkpoint: u64) -> impl Iterator<Item = &mut OpenReport> {
@@ -292,15 +303,40 @@ impl Import {
         if asked.checkpoint != 0 {
             push_bounded(&mut self.answered, asked.checkpoint);
         }
+        self.tell(id, lower, asked, datagram_bytes)
+    }
+    /// Goes on with a report that was longer than one answer, once those before are acknowledged.
+    pub(super) fn go_on(&mut self, id: SessionId, datagram_bytes: u32) -> &[OpenReport] {
+        match self.owed.take_if(|_| self.open.len() <= SEGMENTS_MAX) {
+            Some((lower, asked)) => self.tell(id, lower, asked, datagram_bytes),
+            None => &[],
+        }
+    }
+    fn tell(&mut self, id: SessionId, lower: u64, asked: Asked, datagram_bytes: u32) -> &[OpenReport] {
         let first = self.open.len();
         let scope = (lower, asked.upper);
-        for segment in report::build(id, self.next_serial, asked.checkpoint, scope, self.red.received(), datagram_bytes)
-        {
+        let limits = (datagram_bytes, SEGMENTS_MAX);
+        let mut reached = lower;
+        for segment in report::build(id, self.next_serial, asked.checkpoint, scope, self.red.received(), limits) {
             let bytes = segment.emit();
             let Body::Report { serial, checkpoint, lower, upper, .. } = segment.body else { continue };
+            reached = upper;
             push_bounded(&mut self.issued, (serial, scope.0));
-            self.open.push(OpenReport { serial, checkpoint, lower, upper, bytes, attempts: 1, queued: true });
+            self.open.push(OpenReport {
+                serial,
+                checkpoint,
+                lower,
+                upper,
+                bytes,
+                attempts: 1,
+                left: None,
+                queued: true,
+            });
             self.next_serial = serial + 1;
+        }
+        if reached < asked.upper {
+            let (from, upper) = self.owed.map_or((reached, 0), |(from, other)| (from.min(reached), other.upper));
+            self.owed = Some((from, Asked { upper: asked.upper.max(upper), ..asked }));
         }
         &self.open[first..]
     }
@@ -420,9 +456,9 @@ mod tests {
         let mut import = import();
         put(&mut import, kind::RED, 0, 10).unwrap();
         put(&mut import, kind::CHECKPOINT, 20, 10).unwrap();
-        assert!(import.asks(asked(5, 0, 30)));
+        assert!(import.asks(asked(5, 0, 30), REPORTS_OPEN_MAX));
         assert_eq!(scopes(import.issue(ID, asked(5, 0, 30), 1360)), [(50, 0, 30)]);
-        assert!(!import.asks(asked(5, 0, 30)), "answered");
+        assert!(!import.asks(asked(5, 0, 30), REPORTS_OPEN_MAX), "answered");
         assert_eq!(import.repeat(5).count(), 0, "still queued");
         put(&mut import, kind::RED, 40, 10).unwrap();
         assert_eq!(scopes(import.issue(ID, asked(6, 0, 50), 1360)), [(51, 30, 50)]);
@@ -442,7 +478,7 @@ mod tests {
         assert!(import.take_red().is_none(), "delivered once");
         import.offered.push(Offered { ticket: Ticket(1), verdict: None });
         import.offered.push(Offered { ticket: Ticket(2), verdict: None });
-        assert!(!import.asks(asked(5, 0, 20)));
+        assert!(!import.asks(asked(5, 0, 20), REPORTS_OPEN_MAX));
         assert!(import.verdict(Ticket(1), Ok(())).is_none());
         let released = import.verdict(Ticket(2), Err(Refusal::Duplicate)).unwrap().unwrap();
         assert_eq!(released.len(), 1);

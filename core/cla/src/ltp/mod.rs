@@ -8,22 +8,28 @@
 //! Segments leave on `Wake` only (the deadline is *now* when something can leave), so that what one
 //! round of the driver gathers leaves in few long trains.
 
+mod adapting;
 mod assembly;
+mod ending;
 mod engine;
 mod export;
 mod guard;
+mod guests;
 mod import;
 mod offering;
+mod pace;
 mod params;
 mod peers;
 mod ranges;
 mod receiving;
 mod report;
+mod reported;
 pub mod segment;
 mod sending;
 mod source;
 mod span;
 mod timers;
+mod trains;
 
 pub use engine::{Ltp, Usage};
 pub use params::{LINK_PARAMS, PARAMS};
@@ -98,14 +104,17 @@ pub struct SpanConfig {
     pub aggregate_bytes: u64,
     /// Longest a bundle waits for others to join.
     pub aggregate_wait: Duration,
-    /// Added to the round trip for each timer: queueing and processing at both ends.
+    /// Added to the round trip for each timer, for queueing and processing at both ends, until answers
+    /// were measured.
     pub margin: Duration,
     /// Times a checkpoint, report or cancel is sent before the session is given up.
     pub attempts: u32,
     /// Extra checkpoints inside a block, every this many bytes; 0 for only the last.
     pub checkpoint_every: u64,
     /// Times each checkpoint and report leaves at once, where loss was seen. Each that is lost costs a
-    /// round trip; a copy costs a datagram. 1 sends no copies.
+    /// round trip; a copy costs a datagram. 1 sends no copies. More only to peers that know a copy of a
+    /// checkpoint by its serial number, as this engine does: ION answers each with a new report, and gives
+    /// the session up when those are too many (RFC 5326 6.11).
     pub copies: u32,
     /// As receiver, report a visible gap unasked once this many bytes came since the last report and
     /// the end of the block is not known (RFC 5326 6.11 "asynchronous"); 0 for never.
@@ -130,7 +139,7 @@ impl Default for SpanConfig {
             margin: Duration::from_millis(200),
             attempts: 20,
             checkpoint_every: 0,
-            copies: 2,
+            copies: 1,
             report_every: 1 << 20,
             idle: Duration::from_secs(3600),
             idle_green: Duration::from_secs(10),

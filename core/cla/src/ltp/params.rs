@@ -95,7 +95,7 @@ pub const LINK_PARAMS: &[LayerParam<SpanConfig>] = &[
     },
     LayerParam {
         name: "margin",
-        help: "Added to the round trip for each timer: queueing and processing at both ends.",
+        help: "Added to the round trip for each timer, until it is known how long answers take.",
         unit: Unit::Nanoseconds,
         min: 0,
         max: LONGEST,
@@ -122,7 +122,7 @@ pub const LINK_PARAMS: &[LayerParam<SpanConfig>] = &[
     },
     LayerParam {
         name: "copies",
-        help: "Times each checkpoint and report leaves at once, where loss was seen; 1 sends no copies.",
+        help: "Times each checkpoint and report leaves at once, where loss was seen. More than 1 only to peers that tell copies apart: not to ION.",
         unit: Unit::Count,
         min: 1,
         max: 16,

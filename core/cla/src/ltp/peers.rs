@@ -2,9 +2,11 @@
 //! sessions are open.
 
 use super::SpanConfig;
+use super::ending::End;
 use super::engine::Ltp;
 use super::segment::{Body, Segment, SessionId, reason};
-use super::span::{Span, Trains};
+use super::span::Span;
+use super::trains::Trains;
 use alloc::vec::Vec;
 use core::net::SocketAddr;
 use farlink_base::layer::{Destination, LinkState, Output, dynamic_link_base};
@@ -145,10 +147,8 @@ impl Ltp {
             return None;
         }
         if self.dynamic >= DYNAMIC_MAX {
-            let unused = |s: &&Span| {
-                let idle = s.exports == 0 && s.imports == 0 && s.timers.len() == 0 && !s.has_work();
-                idle && self.by_link.contains_key(&s.link) && s.link.is_dynamic()
-            };
+            let unused =
+                |s: &&Span| s.is_unused() && !s.has_work() && self.by_link.contains_key(&s.link) && s.link.is_dynamic();
             let link = self.spans.iter().find(unused)?.link;
             self.remove_link(link, out);
         }
@@ -241,7 +241,7 @@ impl Ltp {
                 let session = SessionId { engine: self.config.engine, number };
                 farewells.push(Segment { session, body: Body::Cancel { by_sender: true, reason: reason::USER } });
             }
-            self.fail_export(number, None, out);
+            self.fail_export(number, (None, End::Here(reason::USER)), out);
         }
         farewells
     }
@@ -252,7 +252,7 @@ impl Ltp {
         sessions.sort_unstable_by_key(|id| (id.engine, id.number));
         let mut farewells = Vec::new();
         for session in sessions {
-            self.close_import(session, true, out);
+            self.close_import(session, End::Here(reason::SYSTEM), out);
             self.sessions.closed.insert(session);
             farewells.push(Segment { session, body: Body::Cancel { by_sender: false, reason: reason::SYSTEM } });
         }

@@ -2,11 +2,14 @@
 //! to 6.11, 6.14, 6.17, 6.21, 6.22).
 
 use super::Split;
+use super::ending::End;
 use super::engine::{Ltp, Sessions};
-use super::import::{Asked, Import, Offered, Stage};
+use super::guests::guests_weigh;
+use super::import::{Asked, Import, Offered, REPORTS_OPEN_MAX, Stage};
 use super::offering::Part;
+use super::reported::Report;
 use super::segment::{Body, Content, Data, SERVICE_BUNDLE, Segment, SessionId, View, kind, parse, reason};
-use super::sending::{Report, blank_event};
+use super::sending::blank_event;
 use super::span::{Control, Span, tell};
 use super::timers::Wait;
 use alloc::vec::Vec;
@@ -20,6 +23,8 @@ use farlink_base::{Chunk, Event, EventClass, Instant, LinkId, Malformed, Map, Pa
 const HEAD_BYTES: u64 = 512;
 /// Bytes in order of a long red part that are handed on before it is complete.
 const PART_BYTES: u64 = 1 << 20;
+/// Reports without an acknowledgment at once to a stranger, whose address may be forged.
+const STRANGER_REPORTS: usize = 2;
 
 /// The same where there is little memory.
 fn part_bytes(memory: u64) -> u64 {
@@ -72,12 +77,20 @@ impl Ltp {
             return;
         }
         match parse(head, total) {
-            Ok(view) => self.segment(now, from, &view, body, out),
-            Err(Malformed { offset, reason }) if out.wants(EventClass::Link) => {
-                let link = self.span_at(from).map(|index| self.spans[index].link);
-                out.push(Output::Event(Event::Malformed { link, offset, reason }));
+            Ok(view) => {
+                if view.trailing > 0 {
+                    let reason = "bytes after an LTP segment, which was read all the same";
+                    self.malformed(from, &Malformed { offset: total - view.trailing, reason }, out);
+                }
+                self.segment(now, from, &view, body, out);
             }
-            Err(_) => {}
+            Err(why) => self.malformed(from, &why, out),
+        }
+    }
+    fn malformed(&self, from: SocketAddr, why: &Malformed, out: &mut impl Sink<Output>) {
+        if out.wants(EventClass::Link) {
+            let link = self.span_at(from).map(|index| self.spans[index].link);
+            out.push(Output::Event(Event::Malformed { link, offset: why.offset, reason: why.reason }));
         }
     }
     fn segment(
@@ -92,7 +105,7 @@ impl Ltp {
         let ours = id.engine == self.config.engine;
         match view.content {
             Content::Data { data, at } => self.data(now, from, id, &data, |len| body(at, len), out),
-            Content::ReportAck { serial } => self.report_acknowledged(id, serial, out),
+            Content::ReportAck { serial } => self.report_acknowledged(now, from, id, serial, out),
             Content::Report { serial, checkpoint, lower, upper, claims } if ours => {
                 if let Some(index) = self.sessions.exports.get(&id.number).map(|e| e.span) {
                     let mut event = self.spans[index].event(false, id, view.kind);
@@ -106,7 +119,7 @@ impl Ltp {
             Content::Cancel { by_sender, reason } if by_sender || ours => {
                 self.cancel_arrived(from, id, by_sender, reason, out);
             }
-            Content::CancelAck { by_sender } if !by_sender || ours => self.cancel_acknowledged(id),
+            Content::CancelAck { by_sender } if !by_sender || ours => self.cancel_acknowledged(from, id),
             // A report or cancel of a session that is not ours.
             _ => {}
         }
@@ -125,7 +138,10 @@ impl Ltp {
             return;
         }
         let Some(import) = self.sessions.imports.get_mut(&id) else { return };
-        let index = import.span;
+        let (index, guest) = (import.span, import.guest);
+        if !self.spans[index].is_at(from) {
+            return self.not_from_there(out);
+        }
         if out.wants(EventClass::Segment) {
             let mut event = self.spans[index].event(false, id, data.kind);
             (event.offset, event.length) = (data.offset, data.length);
@@ -149,26 +165,32 @@ impl Ltp {
         let next = import.is_next(data);
         let limit = if next { memory } else { memory / 4 * 3 };
         let holds_much = next && import.held() >= 2 * part_bytes(memory);
-        if self.arriving_bytes + data.length > limit && !holds_much {
+        let share = !guest || self.sessions.guest_may_hold(data.length, memory);
+        let Some(import) = self.sessions.imports.get_mut(&id) else { return };
+        if (!share || self.arriving_bytes + data.length > limit) && !holds_much {
             // The report shows what else is missing; without it the sender would give up.
             if data.is_checkpoint() && import.has_any_below(data.end()) {
                 import.active_at = now;
-                self.checkpoint(id, asked);
+                self.checkpoint(id, asked, out);
             }
             return;
         }
         import.active_at = now;
         let before = import.weight();
         let taken = import.data(data, body(data.length));
-        self.arriving_bytes = self.arriving_bytes + import.weight() - before;
+        let after = import.weight();
+        self.arriving_bytes = self.arriving_bytes + after - before;
         let unasked = import.wants_asynchronous(self.spans[index].rules.report_every);
+        if guest {
+            self.sessions.guest_weighs(before, after);
+        }
         match taken {
             Err(_) => return self.refuse_session(id, reason::MISCOLORED, out),
             Ok(true) => self.offer_parts(id, out),
             Ok(false) => {}
         }
         if data.is_checkpoint() {
-            self.checkpoint(id, asked);
+            self.checkpoint(id, asked, out);
         } else if let Some(asked) = unasked {
             self.issue_reports(id, asked);
         }
@@ -188,19 +210,12 @@ impl Ltp {
         if self.closing || self.sessions.closed.contains(id) || self.sessions.cancelled.contains_key(&id) {
             return false;
         }
-        if self.sessions.imports.len() >= self.config.sessions as usize {
+        let known = self.span_from(id.engine, from);
+        if known.is_none() && self.by_engine.contains_key(&id.engine) {
+            self.not_from_there(out);
             return false;
         }
-        let known = self.span_to(id.engine);
-        let dynamic = known.is_none_or(|index| self.spans[index].link.is_dynamic());
-        // Strangers share a quarter of the sessions, and one of them has at most a sixteenth.
-        let limit = if dynamic { self.config.sessions / 16 } else { self.config.sessions };
-        let share = self.config.sessions as usize / 4 * 3;
-        if known.is_some_and(|index| self.spans[index].imports >= limit)
-            || (dynamic && self.sessions.imports.len() >= share)
-        {
-            return false;
-        }
+        let Some(guest) = self.admits(known, from) else { return false };
         let Some(index) = known.or_else(|| self.make_dynamic(now, id.engine, from, out)) else { return false };
         self.hear(index, from);
         if data.service != SERVICE_BUNDLE {
@@ -209,7 +224,11 @@ impl Ltp {
             return false;
         }
         let idle = self.sessions.idle.arm(now + self.spans[index].idle_limit(data.is_red()), id);
-        let import = Import::new(index, from, now, idle, self.first_serial(id));
+        let mut import = Import::new(index, from, now, idle, self.first_serial(id));
+        import.guest = guest;
+        if guest {
+            self.sessions.guest_came(from, self.config.seed);
+        }
         self.sessions.imports.insert(id, import);
         self.spans[index].imports += 1;
         true
@@ -218,7 +237,7 @@ impl Ltp {
     /// Hands what is complete of a block to the agent, bundle by bundle; of a long red part also what
     /// came in order so far.
     fn offer_parts(&mut self, id: SessionId, out: &mut impl Sink<Output>) {
-        let Sessions { imports, tickets, .. } = &mut *self.sessions;
+        let Sessions { imports, tickets, guests, .. } = &mut *self.sessions;
         let Some(import) = imports.get_mut(&id) else { return };
         let before = import.weight();
         let (red, complete) = match import.take_red() {
@@ -235,7 +254,11 @@ impl Ltp {
         if let Some(green) = green {
             offers.green(green, out);
         }
-        self.arriving_bytes = self.arriving_bytes + import.weight() - before;
+        let (after, guest) = (import.weight(), import.guest);
+        self.arriving_bytes = self.arriving_bytes + after - before;
+        if guest {
+            guests_weigh(guests, before, after);
+        }
         // The last bundle may have been decided before its end came.
         if complete && let Some(outcome) = import.judge() {
             self.judged(id, outcome, out);
@@ -278,27 +301,35 @@ impl Ltp {
         }
     }
 
-    fn checkpoint(&mut self, id: SessionId, asked: Asked) {
+    fn checkpoint(&mut self, id: SessionId, asked: Asked, out: &mut impl Sink<Output>) {
         let Some(import) = self.sessions.imports.get_mut(&id) else { return };
-        if import.asks(asked) {
+        let most = if self.spans[import.span].is_stranger() { STRANGER_REPORTS } else { REPORTS_OPEN_MAX };
+        if import.asks(asked, most) {
             self.issue_reports(id, asked);
             return;
         }
         let index = import.span;
         let span = &mut self.spans[index];
+        let (limit, mut given_up) = (span.rules.attempts, false);
         for report in import.repeat(asked.checkpoint) {
+            // A report that is asked for again counts like one that is sent again unasked (RFC 5326 6.8).
+            given_up |= report.attempts >= limit;
+            report.attempts += 1;
             report.queued = true;
             span.timers.stop(Wait::Report { session: id, serial: report.serial });
             let control = report_control(span, id, report, true);
             span.traffic.control.push_back(control);
         }
         self.touch(index);
+        if given_up {
+            self.refuse_session(id, reason::LIMIT, out);
+        }
     }
     fn issue_reports(&mut self, id: SessionId, asked: Asked) {
         let Some(import) = self.sessions.imports.get_mut(&id) else { return };
         let index = import.span;
         let span = &mut self.spans[index];
-        let copies = if import.saw_loss(asked) { span.rules.copies.clamp(1, 8) } else { 1 };
+        let copies = if import.saw_loss(asked) { span.copies() } else { 1 };
         for report in import.issue(id, asked, span.rules.datagram_bytes) {
             for copy in 0..copies {
                 let control = report_control(span, id, report, copy > 0);
@@ -307,30 +338,55 @@ impl Ltp {
         }
         self.touch(index);
     }
-    pub(super) fn report_expired(&mut self, _now: Instant, id: SessionId, serial: u64, out: &mut impl Sink<Output>) {
+    pub(super) fn report_expired(&mut self, now: Instant, id: SessionId, serial: u64, out: &mut impl Sink<Output>) {
         let Some(import) = self.sessions.imports.get_mut(&id) else { return };
         let index = import.span;
         let span = &mut self.spans[index];
         let Some(report) = import.open_report(serial) else { return };
+        // A stranger asks again; it gets no more than it asks for.
+        if span.is_stranger() {
+            return;
+        }
+        span.unanswered(now);
         if report.attempts >= span.rules.attempts {
             return self.refuse_session(id, reason::LIMIT, out);
         }
         report.attempts += 1;
         if !core::mem::replace(&mut report.queued, true) {
-            for _ in 0..span.rules.copies.clamp(1, 8) {
+            for _ in 0..span.copies() {
                 let control = report_control(span, id, report, true);
                 span.traffic.control.push_back(control);
             }
         }
         self.touch(index);
     }
-    fn report_acknowledged(&mut self, id: SessionId, serial: u64, out: &mut impl Sink<Output>) {
+    fn report_acknowledged(
+        &mut self,
+        now: Instant,
+        from: SocketAddr,
+        id: SessionId,
+        serial: u64,
+        out: &mut impl Sink<Output>,
+    ) {
         let Some(import) = self.sessions.imports.get_mut(&id) else { return };
         let index = import.span;
+        if !self.spans[index].is_at(from) {
+            return self.not_from_there(out);
+        }
+        let left = import.open_report(serial).filter(|report| report.attempts == 1).and_then(|report| report.left);
         let mut event = self.spans[index].event(false, id, kind::REPORT_ACK);
         event.report = serial;
         tell(out.wants(EventClass::Segment), event, out);
         if import.acknowledged(serial) {
+            let span = &mut self.spans[index];
+            span.traffic.proven = true;
+            if let Some(left) = left {
+                span.answered(now, left);
+            }
+            for report in import.go_on(id, span.rules.datagram_bytes) {
+                let control = report_control(span, id, report, false);
+                span.traffic.control.push_back(control);
+            }
             self.spans[index].timers.stop(Wait::Report { session: id, serial });
             self.touch(index);
             self.close_if_done(id, out);
@@ -339,17 +395,12 @@ impl Ltp {
 
     fn close_if_done(&mut self, id: SessionId, out: &mut impl Sink<Output>) {
         if self.sessions.imports.get(&id).is_some_and(Import::is_done) {
-            self.close_import(id, false, out);
+            self.close_import(id, End::Complete, out);
             self.sessions.closed.insert(id);
         }
     }
     /// Forgets a session; its timers stop. Bundles offered whole stay with the agent.
-    pub(super) fn close_import(
-        &mut self,
-        id: SessionId,
-        cancelled: bool,
-        out: &mut impl Sink<Output>,
-    ) -> Option<usize> {
+    pub(super) fn close_import(&mut self, id: SessionId, end: End, out: &mut impl Sink<Output>) -> Option<usize> {
         let mut import = self.sessions.imports.remove(&id)?;
         if let Some(ticket) = import.unfinished() {
             out.push(Output::OfferAborted { ticket });
@@ -357,6 +408,10 @@ impl Ltp {
         let before = import.weight();
         import.clear();
         self.arriving_bytes -= before;
+        if import.guest {
+            self.sessions.guest_weighs(before, 0);
+            self.sessions.guest_left(import.from);
+        }
         let index = import.span;
         self.sessions.idle.cancel(import.idle);
         self.spans[index].imports -= 1;
@@ -366,13 +421,13 @@ impl Ltp {
         for offered in &import.offered {
             self.sessions.tickets.remove(&offered.ticket);
         }
-        self.session_end(index, id, cancelled, out);
+        self.session_end(index, id, end, out);
         self.touch(index);
         Some(index)
     }
     /// Cancels a session of a peer (6.19).
     fn refuse_session(&mut self, id: SessionId, why: u8, out: &mut impl Sink<Output>) {
-        if let Some(index) = self.close_import(id, true, out) {
+        if let Some(index) = self.close_import(id, End::Here(why), out) {
             self.sessions.closed.insert(id);
             self.send_cancel(index, id, false, why);
         }
@@ -390,7 +445,7 @@ impl Ltp {
         } else if import.stage == Stage::Receiving && import.has_red() {
             self.refuse_session(id, reason::SYSTEM, out);
         } else {
-            self.close_import(id, true, out);
+            self.close_import(id, End::Silent, out);
         }
     }
 
@@ -410,8 +465,9 @@ impl Ltp {
             let span = self.sessions.exports.get(&id.number).map(|export| export.span);
             (span.or_else(|| self.span_at(from)), span.and_then(|index| self.spans[index].traffic.heard))
         };
-        if peer.is_some_and(|peer| peer.ip() != from.ip()) {
-            return;
+        let elsewhere = span.is_some_and(|index| !self.spans[index].is_at(from));
+        if elsewhere || peer.is_some_and(|peer| peer.ip() != from.ip()) {
+            return self.not_from_there(out);
         }
         if let Some(index) = span {
             let event =
@@ -427,7 +483,7 @@ impl Ltp {
         };
         self.reply(span, from, control, out);
         if by_sender {
-            if self.close_import(id, true, out).is_some() {
+            if self.close_import(id, End::Peer(why), out).is_some() {
                 self.sessions.closed.insert(id);
             }
         } else {

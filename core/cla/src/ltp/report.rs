@@ -8,14 +8,14 @@ use alloc::vec::Vec;
 
 /// Builds the report segments for the scope `lower..upper` of what was `received`. Each fits
 /// `datagram_bytes`; serial numbers count up from `serial`. The scopes follow each other without a
-/// gap, from `lower` to `upper`.
+/// gap, from `lower` to `upper`, or as far as `most` segments tell.
 pub fn build(
     session: SessionId,
     serial: u64,
     checkpoint: u64,
     (lower, upper): (u64, u64),
     received: &Ranges,
-    datagram_bytes: u32,
+    (datagram_bytes, most): (u32, usize),
 ) -> Vec<Segment> {
     // Head of every segment of this report at its largest: type, extension count, claim count (3).
     let fixed = 5
@@ -31,12 +31,16 @@ pub fn build(
         segments.push(Segment { session, body: Body::Report { serial, checkpoint, lower, upper, claims } });
         serial += 1;
     };
-    let (mut from, mut used, mut claims) = (lower, 0, Vec::new());
+    let (mut from, mut used, mut claims, mut made) = (lower, 0, Vec::new(), 0);
     for (start, end) in received.within(lower, upper) {
         let size = sdnv::len(start - from) + sdnv::len(end - start);
         if used + size > room && !claims.is_empty() {
             let to = claims.last().map_or(start, |claim: &(u64, u64)| claim.1);
             push(from, to, core::mem::take(&mut claims));
+            made += 1;
+            if made == most {
+                return segments;
+            }
             (from, used) = (to, 0);
         }
         used += sdnv::len(start - from) + sdnv::len(end - start);
@@ -62,7 +66,7 @@ mod tests {
             runs.iter().for_each(|(at, len)| received.insert(*at, at + len));
             let (lower, upper) = (scope.0, scope.0 + scope.1);
             let session = SessionId { engine: 200, number: 70_000 };
-            let segments = build(session, 9000, 5, (lower, upper), &received, datagram);
+            let segments = build(session, 9000, 5, (lower, upper), &received, (datagram, usize::MAX));
             let mut claimed = Ranges::new();
             let mut at = lower;
             for (i, segment) in segments.iter().enumerate() {

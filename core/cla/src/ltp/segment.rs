@@ -176,6 +176,9 @@ pub struct View<'a> {
     pub session: SessionId,
     /// What it says.
     pub content: Content<'a>,
+    /// Bytes after a segment without data. RFC 5326 has no word for them, and ION pads its secondary
+    /// reports with zeros: they change nothing.
+    pub trailing: u64,
 }
 
 struct Reader<'a> {
@@ -246,13 +249,12 @@ pub fn parse(head: &[u8], total: u64) -> Result<View<'_>, Malformed> {
         }
         _ => return r.fail("undefined LTP segment type"),
     };
+    let mut trailing = 0;
     if kind >= kind::REPORT {
         r.extensions(extensions & 0x0f)?;
-        if r.at as u64 != total {
-            return r.fail("bytes after the LTP segment");
-        }
+        trailing = total.saturating_sub(r.at as u64);
     }
-    Ok(View { kind, session, content })
+    Ok(View { kind, session, content, trailing })
 }
 
 #[inline]

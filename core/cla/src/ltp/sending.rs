@@ -1,17 +1,20 @@
 //! The sender's half of the engine: blocks, transmission, reports, cancelling (RFC 5326 6.1 to 6.7,
 //! 6.12, 6.13, 6.15 to 6.19).
 
+use super::ending::End;
 use super::engine::{Cancelled, Ltp};
-use super::export::{Cutting, Export, Reported};
+use super::export::{Cutting, Export};
 use super::import::{is_as_good_as_kept, is_final};
-use super::segment::{Body, Claims, Head, Segment, SessionId, kind, reason};
+use super::pace::Mark;
+use super::segment::{Body, Head, Segment, SessionId, reason};
 use super::source::{Given, Source};
-use super::span::{Control, Pending, Span, Trains, tell};
+use super::span::{Control, Pending, Span, tell};
 use super::timers::Wait;
+use super::trains::Trains;
 use alloc::vec::Vec;
 use core::net::SocketAddr;
 use farlink_base::layer::{Output, SendId};
-use farlink_base::{EventClass, Instant, LinkId, Payload, Refusal, Sink};
+use farlink_base::{EventClass, Instant, LinkId, Payload, Refusal, Rng, Sink};
 
 /// Trains sent per call: the driver gets its turn in between.
 const TRAINS_PER_CALL: u32 = 16;
@@ -19,14 +22,6 @@ const TRAINS_PER_CALL: u32 = 16;
 const CANCELLED_MAX: usize = 4096;
 /// Session numbers stay within 32 bits (CCSDS 734.1).
 const SESSION_MAX: u64 = u32::MAX as u64;
-
-/// A report as it arrived.
-pub(super) struct Report<'a> {
-    pub(super) serial: u64,
-    pub(super) checkpoint: u64,
-    pub(super) scope: (u64, u64),
-    pub(super) claims: Claims<'a>,
-}
 
 /// What the peer's reason for cancelling means to the agent.
 fn refusal(cancel_reason: u8) -> Option<Refusal> {
@@ -99,16 +94,11 @@ impl Ltp {
         self.open_export(index, (ids, Source::whole(block)), true);
     }
     fn open_export(&mut self, index: usize, block: (Vec<SendId>, Source), red: bool) {
-        let number = self.next_session;
-        self.next_session = if number >= SESSION_MAX { 1 } else { number + 1 };
+        let number = self.session_number(index);
         let session = SessionId { engine: self.config.engine, number };
         let serial = self.first_serial(session);
         let span = &mut self.spans[index];
-        let cutting = Cutting {
-            datagram_bytes: span.rules.datagram_bytes,
-            checkpoint_every: span.rules.checkpoint_every,
-            copies: span.rules.copies,
-        };
+        let cutting = Cutting { datagram_bytes: span.rules.datagram_bytes, copies: span.copies() };
         span.exports += 1;
         span.traffic.in_flight += block.1.len();
         span.traffic.unsent += block.1.len();
@@ -118,8 +108,26 @@ impl Ltp {
         self.sessions.by_send.extend(export.bundles.iter().map(|id| (*id, number)));
         self.sessions.exports.insert(number, export);
     }
+    /// A number that no session has. They count up from where nobody but the peer of the span knows:
+    /// what others are told says nothing about it.
+    fn session_number(&mut self, index: usize) -> u64 {
+        let span = &mut self.spans[index];
+        if span.traffic.next_session == 0 {
+            let seed = self.config.seed ^ self.config.engine.rotate_left(40);
+            self.numbered += 1;
+            // 31 bits: an engine that starts anew hardly meets numbers its peers remember.
+            span.traffic.next_session = 1 + Rng::stream(seed, self.numbered).below(1 << 31);
+        }
+        loop {
+            let number = span.traffic.next_session;
+            span.traffic.next_session = if number >= SESSION_MAX { 1 } else { number + 1 };
+            if !self.sessions.exports.contains_key(&number) {
+                return number;
+            }
+        }
+    }
     /// Forgets an export; its timers stop.
-    fn remove_export(&mut self, number: u64, cancelled: bool, out: &mut impl Sink<Output>) -> Option<Export> {
+    fn remove_export(&mut self, number: u64, end: End, out: &mut impl Sink<Output>) -> Option<Export> {
         let export = self.sessions.exports.remove(&number)?;
         for id in &export.bundles {
             self.sessions.by_send.remove(id);
@@ -132,13 +140,18 @@ impl Ltp {
             span.timers.stop(Wait::Checkpoint { session: number, serial });
         }
         span.timers.stop(Wait::Progress { session: number });
+        span.timers.stop(Wait::Gather { session: number });
+        if let Some(pace) = span.pace() {
+            pace.forget(export.out());
+        }
         let session = SessionId { engine: self.config.engine, number };
-        self.session_end(export.span, session, cancelled, out);
+        self.session_end(export.span, session, end, out);
         self.touch(export.span);
         Some(export)
     }
-    fn complete_export(&mut self, number: u64, out: &mut impl Sink<Output>) {
-        let Some(export) = self.remove_export(number, false, out) else { return };
+    pub(super) fn complete_export(&mut self, number: u64, out: &mut impl Sink<Output>) {
+        let Some(export) = self.remove_export(number, End::Complete, out) else { return };
+        self.spans[export.span].completed();
         let link = self.spans[export.span].link;
         for id in export.bundles {
             out.push(Output::Sent { id, link });
@@ -147,10 +160,10 @@ impl Ltp {
     pub(super) fn fail_export(
         &mut self,
         number: u64,
-        refused: Option<Refusal>,
+        (refused, end): (Option<Refusal>, End),
         out: &mut impl Sink<Output>,
     ) -> Option<usize> {
-        let export = self.remove_export(number, true, out)?;
+        let export = self.remove_export(number, end, out)?;
         let link = self.spans[export.span].link;
         for id in export.bundles {
             out.push(Output::SendFailed { id, link, refused });
@@ -193,7 +206,7 @@ impl Ltp {
     /// Sends what may leave now: answers first, then what was lost, then new data.
     pub(super) fn transmit(&mut self, index: usize, now: Instant, out: &mut impl Sink<Output>) {
         let span = &mut self.spans[index];
-        if !span.state.transmit || !span.has_work() || span.busy_until > now {
+        if !span.state.transmit || !span.has_work() || span.next_burst() > now {
             return;
         }
         let wanted = out.wants(EventClass::Segment);
@@ -208,7 +221,7 @@ impl Ltp {
             }
         }
         trains.flush(out);
-        self.spans[index].end_burst();
+        self.spans[index].end_burst(horizon);
         for number in left {
             self.complete_export(number, out);
         }
@@ -226,9 +239,11 @@ impl Ltp {
         // A report or cancel whose session ended while it waited here is not sent any more.
         let stale = match control.after {
             Some(Wait::Report { session, serial }) => {
+                let left = self.spans[index].busy_until.max(now);
                 match self.sessions.imports.get_mut(&session).and_then(|i| i.open_report(serial)) {
                     Some(report) => {
                         report.queued = false;
+                        report.left.get_or_insert(left);
                         false
                     }
                     None => true,
@@ -262,21 +277,29 @@ impl Ltp {
     ) -> bool {
         let span = &mut self.spans[index];
         let again = !span.traffic.resends.is_empty();
-        let queue = if again { &mut span.traffic.resends } else { &mut span.traffic.fresh };
-        let Some(&number) = queue.front() else { return false };
+        let queue =
+            |span: &Span| if again { span.traffic.resends.front() } else { span.traffic.fresh.front() }.copied();
+        let pop = |span: &mut Span| {
+            (if again { &mut span.traffic.resends } else { &mut span.traffic.fresh }).pop_front();
+        };
+        let Some(number) = queue(span) else { return false };
         let Some(export) = self.sessions.exports.get_mut(&number) else {
-            queue.pop_front();
+            pop(span);
             return true;
         };
+        if !again && export.red && export.is_between_checkpoints() && span.holds_back() {
+            return false;
+        }
         if !export.is_at_hand(again) {
             // It comes back to its queue with the bytes.
-            queue.pop_front();
+            pop(span);
             *(if again { &mut export.in_resends } else { &mut export.in_fresh }) = false;
             self.ask(number, again, out);
             return true;
         }
-        let Some(cut) = (if again { export.next_resend() } else { export.next_fresh() }) else {
-            queue.pop_front();
+        let every = span.checkpoint_every();
+        let Some(cut) = (if again { export.next_resend() } else { export.next_fresh(every) }) else {
+            pop(span);
             *(if again { &mut export.in_resends } else { &mut export.in_fresh }) = false;
             return true;
         };
@@ -287,6 +310,14 @@ impl Ltp {
         trains.head(head.bytes());
         export.copy(&cut.data, &mut trains.rope);
         span.charge(len);
+        if export.red {
+            let left = span.busy_until.max(now);
+            let mark = span.pace().map_or(Mark::at(left), |pace| {
+                pace.sent(cut.data.length, left);
+                pace.mark(left)
+            });
+            export.leaves(&cut.data, mark);
+        }
         if !again {
             span.traffic.unsent -= cut.data.length;
             export.source.passed(cut.data.end());
@@ -316,7 +347,7 @@ impl Ltp {
         }
         true
     }
-    fn queue_resends(&mut self, number: u64) {
+    pub(super) fn queue_resends(&mut self, number: u64) {
         if let Some(export) = self.sessions.exports.get_mut(&number)
             && export.has_resends()
             && !core::mem::replace(&mut export.in_resends, true)
@@ -327,65 +358,9 @@ impl Ltp {
         }
     }
 
-    /// A report arrived for one of our sessions, or one that is no more (6.13).
-    pub(super) fn reported(
-        &mut self,
-        now: Instant,
-        from: SocketAddr,
-        number: u64,
-        report: &Report<'_>,
-        out: &mut impl Sink<Output>,
-    ) {
-        let session = SessionId { engine: self.config.engine, number };
-        let Some(export) = self.sessions.exports.get_mut(&number) else {
-            self.acknowledge_report(self.span_at(from), from, session, report.serial, true, out);
-            return;
-        };
-        let index = export.span;
-        let outcome = export.report(report.serial, report.checkpoint, report.scope, report.claims.runs());
-        if outcome == Reported::Invalid {
-            return;
-        }
-        let stalled = export.is_stalled();
-        self.hear(index, from);
-        if outcome != Reported::Repeated {
-            let claimed: u64 = report.claims.runs().map(|(start, end)| end - start).sum();
-            self.spans[index].note_loss(claimed, report.scope.1 - report.scope.0);
-        }
-        self.acknowledge_report(Some(index), from, session, report.serial, outcome == Reported::Repeated, out);
-        let span = &mut self.spans[index];
-        if outcome != Reported::Repeated {
-            span.timers.stop(Wait::Checkpoint { session: number, serial: report.checkpoint });
-            span.timers.stop(Wait::Progress { session: number });
-        }
-        match outcome {
-            Reported::Complete => self.complete_export(number, out),
-            Reported::TooMany => self.cancel_export(number, reason::CYCLES, out),
-            Reported::Gaps => self.queue_resends(number),
-            _ if stalled => span.wait(now, Wait::Progress { session: number }),
-            _ => {}
-        }
-    }
-    fn acknowledge_report(
-        &mut self,
-        span: Option<usize>,
-        from: SocketAddr,
-        session: SessionId,
-        serial: u64,
-        repeated: bool,
-        out: &mut impl Sink<Output>,
-    ) {
-        let bytes = Segment { session, body: Body::ReportAck { serial } }.emit();
-        let control = |span: Option<&Span>| {
-            let mut event = blank_event(span, session, kind::REPORT_ACK);
-            (event.report, event.resend) = (serial, repeated);
-            Control { bytes, after: None, event }
-        };
-        self.reply(span, from, control, out);
-    }
-
-    pub(super) fn checkpoint_expired(&mut self, number: u64, serial: u64, out: &mut impl Sink<Output>) {
+    pub(super) fn checkpoint_expired(&mut self, now: Instant, number: u64, serial: u64, out: &mut impl Sink<Output>) {
         let Some(export) = self.sessions.exports.get_mut(&number) else { return };
+        self.spans[export.span].unanswered(now);
         let limit = self.spans[export.span].rules.attempts;
         match export.checkpoint_expired(serial, limit) {
             Some(true) => self.queue_resends(number),
@@ -401,8 +376,8 @@ impl Ltp {
         export.ask_again();
         self.queue_resends(number);
     }
-    fn cancel_export(&mut self, number: u64, why: u8, out: &mut impl Sink<Output>) {
-        if let Some(index) = self.fail_export(number, None, out) {
+    pub(super) fn cancel_export(&mut self, number: u64, why: u8, out: &mut impl Sink<Output>) {
+        if let Some(index) = self.fail_export(number, (None, End::Here(why)), out) {
             self.send_cancel(index, SessionId { engine: self.config.engine, number }, true, why);
         }
     }
@@ -425,7 +400,7 @@ impl Ltp {
     pub(super) fn cancel_expired(&mut self, session: SessionId) {
         let Some(cancelled) = self.sessions.cancelled.get_mut(&session) else { return };
         let index = cancelled.span;
-        if cancelled.attempts >= self.spans[index].rules.attempts {
+        if cancelled.attempts >= self.spans[index].attempts() {
             self.sessions.cancelled.remove(&session);
             return;
         }
@@ -434,7 +409,11 @@ impl Ltp {
         self.queue_cancel(index, session, bytes, true);
     }
     /// Our cancel segment was acknowledged (6.18).
-    pub(super) fn cancel_acknowledged(&mut self, session: SessionId) {
+    pub(super) fn cancel_acknowledged(&mut self, from: SocketAddr, session: SessionId) {
+        let cancelled = self.sessions.cancelled.get(&session);
+        if cancelled.is_none_or(|cancelled| !self.spans[cancelled.span].is_at(from)) {
+            return;
+        }
         if let Some(cancelled) = self.sessions.cancelled.remove(&session) {
             self.spans[cancelled.span].timers.stop(Wait::Cancel { session });
             self.touch(cancelled.span);
@@ -443,11 +422,15 @@ impl Ltp {
     /// The receiver cancelled our session: of a block of several bundles each has a session of its own
     /// from now on, and so a verdict of its own. One that was alone the agent routes anew.
     pub(super) fn cancelled_by_receiver(&mut self, number: u64, why: u8, out: &mut impl Sink<Output>) {
+        let Some(index) = self.sessions.exports.get(&number).map(|export| export.span) else { return };
+        if why == reason::LIMIT {
+            self.spans[index].gave_up();
+        }
         let Some(parts) = self.apart(number) else {
-            self.fail_export(number, refusal(why), out);
+            self.fail_export(number, (refusal(why), End::Peer(why)), out);
             return;
         };
-        let Some(export) = self.remove_export(number, true, out) else { return };
+        let Some(export) = self.remove_export(number, End::Peer(why), out) else { return };
         for part in parts {
             self.open_export(export.span, part, true);
         }
@@ -483,7 +466,7 @@ impl Ltp {
         match self.sessions.exports.get(&number) {
             Some(export) if export.span != index || export.bundles.len() > 1 => {}
             Some(export) if export.begun() => self.cancel_export(number, reason::USER, out),
-            _ => drop(self.fail_export(number, None, out)),
+            _ => drop(self.fail_export(number, (None, End::Silent), out)),
         }
     }
     /// Gives back all that has not begun to leave.
@@ -492,7 +475,7 @@ impl Ltp {
         let unsent: Vec<u64> = self.spans[index].traffic.fresh.iter().copied().collect();
         for number in unsent {
             if self.sessions.exports.get(&number).is_some_and(|export| !export.begun()) {
-                self.fail_export(number, None, out);
+                self.fail_export(number, (None, End::Silent), out);
             }
         }
     }

@@ -1,23 +1,22 @@
 //! One neighbour: what the link can do, what waits to be sent over it, and the pacing.
 
 use super::SpanConfig;
+use super::pace::Pace;
 use super::segment::SessionId;
 use super::timers::{Timers, Wait};
+use super::trains::TRAIN_BYTES;
+use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use core::net::SocketAddr;
-use farlink_base::layer::{Destination, LinkState, Output, SendId, Train};
-use farlink_base::socket;
+use farlink_base::layer::{Destination, LinkState, Output, SendId};
 use farlink_base::{Duration, Empty, Event, Instant, Lazy, LinkId, LtpSegmentEvent, NodeId, Payload, Sink, TimerKey};
 
 /// Longest burst at a configured rate: what one train may hold, and how much a late driver may
 /// catch up.
 const BURST: Duration = Duration::from_millis(2);
-/// Largest train, in bytes and in datagrams: what segmentation offload takes in one call.
-const TRAIN_BYTES: u64 = 65_000;
-const TRAIN_DATAGRAMS: u64 = 64;
 /// New data waiting without a rate, bytes: beyond it the agent keeps its bundles.
 const QUEUE_BYTES: u64 = 4 * TRAIN_BYTES;
 /// New data waiting at a rate, time.
@@ -51,6 +50,22 @@ pub(super) struct Traffic {
     pub(super) in_flight: u64,
     pub(super) unsent: u64,
     pub(super) armed: Option<TimerKey>,
+    /// The next session number (0: none yet).
+    pub(super) next_session: u64,
+    /// How fast to send, where no rate is named.
+    pub(super) pace: Option<Box<Pace>>,
+    /// New data waits for the pace.
+    pub(super) held: bool,
+    /// What answers take beyond the way there and back: smoothed, and how much that varies, microseconds.
+    pub(super) answer: Option<(u32, u32)>,
+    /// Doublings of all timers, as no answer came in time; and when that was noted.
+    pub(super) patience: u8,
+    pub(super) patient_at: Instant,
+    /// Steps of carefulness, and sessions that completed since the last.
+    pub(super) caution: u8,
+    pub(super) trust: u8,
+    /// Whether the peer answered what only one at its address can know.
+    pub(super) proven: bool,
 }
 impl Traffic {
     const fn new() -> Self {
@@ -63,16 +78,30 @@ impl Traffic {
             in_flight: 0,
             unsent: 0,
             armed: None,
+            next_session: 0,
+            pace: None,
+            held: false,
+            answer: None,
+            patience: 0,
+            patient_at: Instant::ZERO,
+            caution: 0,
+            trust: 0,
+            proven: false,
         }
     }
 }
 impl Traffic {
     fn is_empty(&self) -> bool {
-        self.control.is_empty() && self.resends.is_empty() && self.fresh.is_empty()
+        self.control.is_empty() && self.resends.is_empty() && (self.fresh.is_empty() || self.is_held())
+    }
+    /// Whether new data waits until reports make room.
+    fn is_held(&self) -> bool {
+        self.held && self.pace.as_ref().is_some_and(|pace| !pace.is_open())
     }
     /// Gives back the room of what has left, if all has.
     fn give_back(&mut self) {
-        if self.is_empty() {
+        if self.is_empty() && self.fresh.is_empty() {
+            (self.pace, self.held) = (None, false);
             (self.control, self.resends, self.fresh) = (VecDeque::new(), VecDeque::new(), VecDeque::new());
         }
     }
@@ -130,6 +159,8 @@ pub(super) struct Span {
     /// Shared by spans alike.
     pub(super) rules: Arc<Rules>,
     pub(super) to: Destination,
+    /// Where the peer is, as far as the driver knows.
+    pub(super) home: Option<Box<SocketAddr>>,
     pub(super) state: LinkState,
     pub(super) introduced: bool,
     /// Another span to the same engine.
@@ -163,6 +194,7 @@ impl Span {
             node: config.node,
             rules: alike.map_or_else(|| Arc::new(rules), |alike| alike.rules.clone()),
             to,
+            home: None,
             state: LinkState::DOWN,
             introduced: false,
             sibling: None,
@@ -188,7 +220,37 @@ impl Span {
         } else {
             self.timers.suspend(now)
         }
+        if state.rate.is_some()
+            && let Some(traffic) = self.traffic.made()
+        {
+            (traffic.pace, traffic.held) = (None, false);
+        }
+        self.weigh();
+    }
+    pub(super) fn weigh(&mut self) {
         self.full_cost = self.cost(u64::from(self.rules.datagram_bytes));
+    }
+    /// Whether datagrams from this address may be the peer's: from where it is known to be, or, of one
+    /// that was met, from where it was met.
+    pub(super) fn is_at(&self, from: SocketAddr) -> bool {
+        match (&self.home, self.to) {
+            (Some(home), _) => home.ip() == from.ip(),
+            (None, Destination::Address(met)) => met.ip() == from.ip(),
+            (None, Destination::Link(_)) => true,
+        }
+    }
+    /// Whether it has no part in any session.
+    pub(super) fn is_unused(&self) -> bool {
+        self.exports == 0 && self.imports == 0 && self.timers.len() == 0 && self.traffic.control.is_empty()
+    }
+    /// Times a segment without data is sent: a stranger whose address may be forged is answered once for
+    /// each time it asks.
+    pub(super) fn attempts(&self) -> u32 {
+        if self.is_stranger() { 1 } else { self.rules.attempts }
+    }
+    /// Whether the peer is not configured and showed nothing that only one at its address can know.
+    pub(super) fn is_stranger(&self) -> bool {
+        self.link.is_dynamic() && !self.traffic.proven
     }
     /// Gives back the room of what is done.
     pub(super) fn give_back(&mut self) {
@@ -198,7 +260,7 @@ impl Span {
         }
     }
     fn cost(&self, datagram: u64) -> Duration {
-        self.state.rate.map_or(Duration::ZERO, |rate| rate.time_for(datagram + u64::from(self.rules.overhead_bytes)))
+        self.rate().time_for(datagram + u64::from(self.rules.overhead_bytes))
     }
     /// Charges a datagram to the rate.
     pub(super) fn charge(&mut self, datagram: u64) {
@@ -220,27 +282,47 @@ impl Span {
     }
     /// Begins a burst; it may go on while `busy_until` is not beyond the result.
     pub(super) fn begin_burst(&mut self, now: Instant) -> Instant {
-        let catch_up = if self.was_idle || self.state.rate.is_none() { Duration::ZERO } else { BURST };
+        // Whether what is next must wait is seen anew: a block that has begun goes on to its checkpoint.
+        if let Some(traffic) = self.traffic.made() {
+            traffic.held = false;
+        }
+        let catch_up = if self.was_idle { Duration::ZERO } else { BURST };
         let earliest = Instant(now.0.saturating_sub(catch_up.as_nanos() as u64));
         self.busy_until = self.busy_until.max(earliest);
-        if self.state.rate.is_none() {
-            return Instant::MAX;
-        }
         // The next datagram may begin while less than a burst is ahead.
-        now + BURST.saturating_sub(self.full_cost)
+        now + BURST.saturating_sub(self.full_cost).max(self.early())
     }
-    pub(super) fn end_burst(&mut self) {
+    /// When the next burst may begin. Where no rate is named it is half a burst early, so that a few
+    /// small segments never wait for each other.
+    pub(super) fn next_burst(&self) -> Instant {
+        Instant(self.busy_until.0.saturating_sub(self.early().as_nanos() as u64))
+    }
+    fn early(&self) -> Duration {
+        if self.state.rate.is_none() { BURST / 2 } else { Duration::ZERO }
+    }
+    pub(super) fn end_burst(&mut self, horizon: Instant) {
         self.was_idle = !self.has_work();
+        let more = self.busy_until > horizon && !self.traffic.fresh.is_empty();
+        if let Some(pace) = self.pace().filter(|_| more) {
+            pace.hold();
+        }
+    }
+    /// Whether no further block may begin for now, as too little is known of those before.
+    pub(super) fn holds_back(&mut self) -> bool {
+        let Some(pace) = self.pace().filter(|pace| !pace.is_open()) else { return false };
+        pace.hold();
+        self.traffic.held = true;
+        true
     }
     /// Starts waiting for the answer to a segment that leaves by `busy_until`.
     pub(super) fn wait(&mut self, now: Instant, wait: Wait) {
         let left = self.busy_until.max(now);
-        let half = self.rules.margin / 2;
+        let half = self.margin() / 2;
         self.timers.start(wait, left + self.state.delay_out + half, self.state.delay_in + half);
     }
     /// How long an import session may be silent: longer than its sender tries, whatever the delay.
     pub(super) fn idle_limit(&self, red: bool) -> Duration {
-        let round_trip = self.state.delay_out + self.state.delay_in + self.rules.margin;
+        let round_trip = self.state.delay_out + self.state.delay_in + self.rules.margin * 2;
         match red {
             true => self.rules.idle + round_trip.saturating_mul(self.rules.attempts),
             false => self.rules.idle_green,
@@ -248,7 +330,7 @@ impl Span {
     }
     /// When something must be done.
     pub(super) fn deadline(&self, now: Instant) -> Option<Instant> {
-        let send = (self.state.transmit && self.has_work()).then(|| self.busy_until.max(now));
+        let send = (self.state.transmit && self.has_work()).then(|| self.next_burst().max(now));
         [self.timers.next_deadline(), self.traffic.pending.until, send].into_iter().flatten().min()
     }
     /// Whether another bundle is welcome: unsent data below the mark, and room in the window. Once
@@ -281,48 +363,6 @@ impl Span {
     }
 }
 
-/// Collects datagrams into trains: equal lengths, the last may be shorter.
-pub(super) struct Trains {
-    to: Destination,
-    pub(super) rope: Payload,
-    stride: u64,
-    count: u64,
-    closed: bool,
-    pub(super) flushed: u32,
-    heads: BytesMut,
-}
-impl Trains {
-    pub(super) fn new(to: Destination) -> Trains {
-        Trains { to, rope: Payload::new(), stride: 0, count: 0, closed: false, flushed: 0, heads: BytesMut::new() }
-    }
-    /// Makes room for a datagram of `len` bytes; its bytes must be appended to the rope next.
-    pub(super) fn begin(&mut self, len: u64, out: &mut impl Sink<Output>) {
-        let full = self.closed || self.count == TRAIN_DATAGRAMS || self.rope.len() + len > TRAIN_BYTES;
-        if full || len > self.stride {
-            self.flush(out);
-            self.stride = len;
-        }
-        self.closed = len < self.stride;
-        self.count += 1;
-    }
-    /// Appends a header; the headers of a train share one buffer.
-    pub(super) fn head(&mut self, bytes: &[u8]) {
-        if self.heads.capacity() < bytes.len() {
-            self.heads = BytesMut::with_capacity(2048);
-        }
-        self.heads.extend_from_slice(bytes);
-        self.rope.push_bytes(self.heads.split().freeze());
-    }
-    pub(super) fn flush(&mut self, out: &mut impl Sink<Output>) {
-        if self.count > 0 {
-            let train = Train { stride: self.stride as u32, data: core::mem::take(&mut self.rope) };
-            out.push(Output::Socket(socket::Output::Datagrams { to: self.to, train }));
-            self.flushed += 1;
-        }
-        (self.count, self.closed) = (0, false);
-    }
-}
-
 /// Pushes a segment event when it is wanted.
 pub(super) fn tell(wanted: bool, event: LtpSegmentEvent, out: &mut impl Sink<Output>) {
     if wanted {
@@ -334,46 +374,6 @@ pub(super) fn tell(wanted: bool, event: LtpSegmentEvent, out: &mut impl Sink<Out
 mod tests {
     use super::*;
     use farlink_base::DataRate;
-
-    #[test]
-    fn trains_hold_equal_lengths_and_one_shorter_last() {
-        let mut out = Vec::new();
-        let mut trains = Trains::new(Destination::Link(LinkId(1)));
-        for len in [12usize, 12, 1360, 1360, 500, 1360, 7] {
-            trains.begin(len as u64, &mut out);
-            trains.head(&alloc::vec![1; len.min(40)]);
-            trains.rope.push_bytes(Bytes::from(alloc::vec![2; len - len.min(40)]));
-        }
-        trains.flush(&mut out);
-        trains.flush(&mut out);
-        let shapes: Vec<_> = out
-            .iter()
-            .map(|o| match o {
-                Output::Socket(socket::Output::Datagrams { train, .. }) => {
-                    (train.stride, train.data.len(), train.count())
-                }
-                _ => panic!("only datagrams"),
-            })
-            .collect();
-        assert_eq!(shapes, [(12, 24, 2), (1360, 3220, 3), (1360, 1367, 2)]);
-    }
-
-    #[test]
-    fn trains_stay_within_what_the_kernel_takes() {
-        for len in [10u64, 1360, 9000] {
-            let mut out = Vec::new();
-            let mut trains = Trains::new(Destination::Link(LinkId(1)));
-            for _ in 0..300 {
-                trains.begin(len, &mut out);
-                trains.rope.push_bytes(Bytes::from(alloc::vec![0; len as usize]));
-            }
-            trains.flush(&mut out);
-            for o in &out {
-                let Output::Socket(socket::Output::Datagrams { train, .. }) = o else { panic!() };
-                assert!(train.data.len() <= TRAIN_BYTES && train.count() <= TRAIN_DATAGRAMS);
-            }
-        }
-    }
 
     #[test]
     fn bursts_stay_near_two_milliseconds_and_a_late_driver_catches_up() {

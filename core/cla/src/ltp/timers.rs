@@ -9,6 +9,8 @@ use farlink_base::{Duration, Empty, Instant, Lazy, Map, TimerKey, TimerQueue, ma
 pub(super) enum Wait {
     /// The report for a checkpoint of our session.
     Checkpoint { session: u64, serial: u64 },
+    /// Further reports that miss something, before that is sent again.
+    Gather { session: u64 },
     /// Any sign of life in our session, all of whose checkpoints were answered.
     Progress { session: u64 },
     /// The acknowledgment of our report.
@@ -66,6 +68,10 @@ impl Timers {
             false => armed.stopped.arm(Instant::ZERO, wait),
         };
         armed.entries.insert(wait, Entry { key, still: !self.running, answer_at, way_back });
+    }
+    /// Whether this is waited for.
+    pub(super) fn is_waiting(&self, wait: Wait) -> bool {
+        self.armed.entries.contains_key(&wait)
     }
     /// Forgets a timer.
     pub(super) fn stop(&mut self, wait: Wait) {

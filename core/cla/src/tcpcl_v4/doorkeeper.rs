@@ -2,7 +2,7 @@
 
 use super::layer::TcpclV4;
 use alloc::vec::Vec;
-use core::net::IpAddr;
+use core::net::{IpAddr, SocketAddr};
 use farlink_base::layer::Output;
 use farlink_base::{Instant, LinkId, Sink, StreamId};
 
@@ -11,8 +11,8 @@ const ADDRESSES_MAX: usize = 16;
 
 impl TcpclV4 {
     /// Where the peer of a configured link is.
-    pub(super) fn on_located(&mut self, link: LinkId, mut addresses: Vec<IpAddr>) {
-        addresses.truncate(ADDRESSES_MAX);
+    pub(super) fn on_located(&mut self, link: LinkId, addresses: &[SocketAddr]) {
+        let addresses = addresses.iter().take(ADDRESSES_MAX).map(SocketAddr::ip).collect();
         if let Some(link) = self.links.get_mut(&link) {
             link.addresses = Some(addresses);
         }

@@ -463,7 +463,7 @@ impl ConvergenceLayer for TcpclV4 {
             Input::Wake => self.on_wake(now, out),
             Input::Socket(socket::Input::Datagrams { .. }) => {}
             Input::Socket(socket::Input::Opened { stream, from }) => self.on_opened(now, stream, from.ip(), out),
-            Input::Socket(socket::Input::Located { link, addresses }) => self.on_located(link, addresses),
+            Input::Socket(socket::Input::Located { link, addresses }) => self.on_located(link, &addresses),
             Input::Socket(socket::Input::Data { stream, data }) => {
                 if let Some(session) = self.sessions.get_mut(&stream) {
                     session.on_data(now, data);

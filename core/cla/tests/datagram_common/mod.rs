@@ -89,6 +89,8 @@ pub struct Side {
     pub peers: Vec<LinkId>,
     pub sent_bytes: u64,
     pub malformed: u32,
+    /// How sessions ended, and how many did so.
+    pub ends: BTreeMap<&'static str, u32>,
     /// Bundles of which parts have come.
     arriving: BTreeMap<Ticket, Payload>,
     pub aborted: u32,
@@ -166,6 +168,7 @@ impl World {
                 peers: Vec::new(),
                 sent_bytes: 0,
                 malformed: 0,
+                ends: BTreeMap::new(),
                 arriving: BTreeMap::new(),
                 aborted: 0,
                 asked: 0,
@@ -300,6 +303,7 @@ impl World {
                     }
                 }
                 Output::Event(Event::Malformed { .. }) => s.malformed += 1,
+                Output::Event(Event::LtpSessionEnd { why, .. }) => *s.ends.entry(why).or_default() += 1,
                 Output::Event(_) => {}
                 other => panic!("unexpected {other:?}"),
             }

@@ -1,0 +1,174 @@
+//! What a span learns of its peer: how long answers take, how fast data arrives, and how much it bears
+//! before it gives up.
+
+use super::pace::{Mark, Pace};
+use super::span::Span;
+use alloc::boxed::Box;
+use farlink_base::{DataRate, Duration, Instant};
+
+/// Shortest time answers are given beyond the way there and back, where the configured is not shorter.
+const MARGIN_LEAST: Duration = Duration::from_millis(50);
+/// Timers are doubled this often at most while no answer comes in time.
+const PATIENCE_MAX: u8 = 4;
+/// How careful a peer that gives up on sessions makes us at most.
+const CAUTION_MAX: u8 = 7;
+/// Sessions that must complete for a step back from it.
+const TRUST: u8 = 32;
+/// Longest wait for further reports before what is missing is sent again.
+const GATHER: Duration = Duration::from_millis(20);
+
+impl Span {
+    /// The rate to send at: that of the link, or the pace found out; slower for a peer that gives up.
+    pub(super) fn rate(&self) -> DataRate {
+        let found = || self.traffic.pace.as_ref().map_or_else(|| Pace::new().rate(), |pace| pace.rate());
+        let rate = self.state.rate.unwrap_or_else(found);
+        DataRate((rate.0 / (1 + u64::from(self.traffic.caution))).max(1))
+    }
+    /// The congestion control, where no rate is named.
+    pub(super) fn pace(&mut self) -> Option<&mut Pace> {
+        match self.state.rate {
+            Some(_) => None,
+            None => Some(self.traffic.pace.get_or_insert_with(|| Box::new(Pace::new()))),
+        }
+    }
+    /// After how many bytes a block asks for a report; 0 for only at its end.
+    pub(super) fn checkpoint_every(&mut self) -> u64 {
+        let (every, careful) = (self.rules.checkpoint_every, self.traffic.caution > 0);
+        let paced = self.pace().map_or(0, |pace| pace.checkpoint_every());
+        match (every, careful) {
+            (0, _) => paced,
+            (_, true) => paced.max(every * 4),
+            (_, false) => every,
+        }
+    }
+    /// Times each checkpoint and report leaves at once.
+    pub(super) fn copies(&self) -> u32 {
+        if self.traffic.caution > 0 { 1 } else { self.rules.copies.clamp(1, 8) }
+    }
+    /// How long to wait for further reports before what is missing is sent again.
+    pub(super) fn gather(&self) -> Duration {
+        let answer = self.traffic.answer.map_or(Duration::ZERO, |(mean, _)| Duration::from_micros(mean.into()));
+        let trip = self.state.delay_out + self.state.delay_in + answer;
+        (trip / 4).min(GATHER) * (1 + u32::from(self.traffic.caution))
+    }
+    /// What answers are given beyond the way there and back: the configured margin is only the start.
+    pub(super) fn margin(&self) -> Duration {
+        let (traffic, given) = (&*self.traffic, self.rules.margin);
+        // Where much is lost, that is why no answer came.
+        let patience = if self.is_lossy() { 0 } else { traffic.patience };
+        let patient = given * (1 << patience);
+        let margin = match traffic.answer {
+            None => patient,
+            Some((mean, varies)) => {
+                let measured =
+                    Duration::from_micros(u64::from(mean) + 4 * u64::from(varies)).max(MARGIN_LEAST.min(given));
+                // ... and late answers are answers sent again, by the peer's timers.
+                let measured = if self.is_lossy() { measured.min(patient) } else { measured };
+                if patience > 0 { measured.max(patient) } else { measured }
+            }
+        };
+        margin * (1 + u32::from(traffic.caution))
+    }
+    /// An answer came to what left only once, at `left` (RFC 6298, of what is beyond the way).
+    pub(super) fn answered(&mut self, now: Instant, left: Instant) {
+        let way = self.state.delay_out + self.state.delay_in;
+        let beyond = (now - left).saturating_sub(way).as_micros().min(1 << 31) as u32;
+        let traffic = &mut *self.traffic;
+        traffic.patience = traffic.patience.saturating_sub(1);
+        traffic.answer = Some(match traffic.answer {
+            None => (beyond, beyond / 2),
+            Some((mean, varies)) => {
+                let off = mean.abs_diff(beyond);
+                let varies = (u64::from(varies) * 3 + u64::from(off)) / 4;
+                (((u64::from(mean) * 7 + u64::from(beyond)) / 8) as u32, varies as u32)
+            }
+        });
+    }
+    /// No answer came in time: all timers are longer until one does.
+    pub(super) fn unanswered(&mut self, now: Instant) {
+        let in_time = self.state.delay_out + self.state.delay_in + self.margin();
+        if now - self.traffic.patient_at >= in_time {
+            self.traffic.patient_at = now;
+            self.traffic.patience = (self.traffic.patience + 1).min(PATIENCE_MAX);
+        }
+        if let Some(pace) = self.pace() {
+            pace.unanswered(now, in_time);
+        }
+        self.weigh();
+    }
+    /// The peer gave up on a session: fewer checkpoints, longer timers and a slower pace for the next.
+    pub(super) fn gave_up(&mut self) {
+        self.traffic.caution = (self.traffic.caution + 1).min(CAUTION_MAX);
+        self.traffic.trust = 0;
+        if let Some(pace) = self.pace() {
+            pace.slow();
+        }
+        self.weigh();
+    }
+    /// A session of ours completed.
+    pub(super) fn completed(&mut self) {
+        if self.traffic.caution == 0 {
+            return;
+        }
+        self.traffic.trust += 1;
+        if self.traffic.trust >= TRUST {
+            (self.traffic.caution, self.traffic.trust) = (self.traffic.caution - 1, 0);
+            self.weigh();
+        }
+    }
+    /// A report came to a checkpoint as marked: of `told` bytes `lost` did not arrive.
+    pub(super) fn told(&mut self, now: Instant, mark: &Mark, told: u64, lost: u64) {
+        if let Some(pace) = self.pace()
+            && pace.report(now, mark, told, lost)
+        {
+            self.weigh();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::SpanConfig;
+    use super::*;
+    use farlink_base::LinkId;
+    use farlink_base::layer::{Destination, LinkState};
+
+    fn span() -> Span {
+        let state = LinkState { delay_out: Duration::from_millis(100), ..LinkState::UP };
+        Span::new(&SpanConfig::default(), &[], Destination::Link(LinkId(1)), state, 1)
+    }
+    fn at(ms: u64) -> Instant {
+        Instant(ms * 1_000_000)
+    }
+
+    #[test]
+    fn timers_follow_measured_answers_in_both_directions() {
+        let mut span = span();
+        assert_eq!(span.margin(), Duration::from_millis(200), "the start");
+        (0..50).for_each(|n| span.answered(at(n * 1000 + 103), at(n * 1000)));
+        assert_eq!(span.margin(), MARGIN_LEAST, "3 ms beyond the way");
+        (0..50).for_each(|n| span.answered(at(n * 5000 + 2100), at(n * 5000)));
+        assert!((1990..2100).contains(&span.margin().as_millis()), "{:?}", span.margin());
+    }
+
+    #[test]
+    fn without_any_answer_in_time_timers_get_longer_and_with_one_shorter() {
+        let mut span = span();
+        (0..100).for_each(|n| span.unanswered(at(n * 10_000)));
+        assert_eq!(span.margin(), Duration::from_millis(200 << PATIENCE_MAX));
+        (0..20).for_each(|n| span.answered(at(n * 10_000 + 110), at(n * 10_000)));
+        assert_eq!(span.margin(), MARGIN_LEAST);
+    }
+
+    #[test]
+    fn a_peer_that_gives_up_is_sent_less_until_it_is_trusted_again() {
+        let mut span = span();
+        span.state.rate = Some(DataRate(8_000_000));
+        let (rate, margin, gather) = (span.rate().0, span.margin(), span.gather());
+        span.gave_up();
+        assert!(span.rate().0 <= rate / 2 && span.margin() >= margin * 2 && span.gather() >= gather * 2);
+        assert_eq!(span.copies(), 1);
+        (0..TRUST).for_each(|_| span.completed());
+        assert_eq!((span.rate().0, span.margin()), (rate, margin));
+    }
+}

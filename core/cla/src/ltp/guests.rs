@@ -1,0 +1,145 @@
+//! Who may speak for a peer, and what those may hold of the engine who cannot be known: peers that are
+//! not configured, and whoever sends from a neighbour's host but not from its socket. All of them
+//! together have a quarter of the sessions and of the memory, one address a quarter of that.
+
+use super::engine::{Ltp, Sessions};
+use super::span::Span;
+use alloc::boxed::Box;
+use core::net::SocketAddr;
+use farlink_base::layer::Output;
+use farlink_base::{Event, EventClass, LinkId, Map, Sink, map};
+
+/// The part of what there is that guests have, and the part of it that one has.
+const PART: u64 = 4;
+
+/// What guests hold.
+pub(super) struct Guests {
+    /// Sessions by address.
+    sessions: Map<SocketAddr, u32>,
+    total: u32,
+    bytes: u64,
+}
+
+impl Sessions {
+    /// Whether a session of a guest at this address may begin where there are `sessions` for all.
+    fn may_begin(&self, from: SocketAddr, sessions: u32) -> bool {
+        let share = (u64::from(sessions) / PART).max(1);
+        self.guests.as_ref().is_none_or(|guests| {
+            let one = guests.sessions.get(&from).copied().unwrap_or(0);
+            u64::from(guests.total) < share && u64::from(one) < (share / PART).max(1)
+        })
+    }
+    /// A guest's session begins.
+    pub(super) fn guest_came(&mut self, from: SocketAddr, seed: u64) {
+        let new = || Box::new(Guests { sessions: map(seed), total: 0, bytes: 0 });
+        let guests = self.guests.get_or_insert_with(new);
+        guests.total += 1;
+        *guests.sessions.entry(from).or_default() += 1;
+    }
+    /// A guest's session ended.
+    pub(super) fn guest_left(&mut self, from: SocketAddr) {
+        let Some(guests) = &mut self.guests else { return };
+        guests.total -= 1;
+        if let Some(one) = guests.sessions.get_mut(&from) {
+            *one -= 1;
+            if *one == 0 {
+                guests.sessions.remove(&from);
+            }
+        }
+        if guests.total == 0 {
+            self.guests = None;
+        }
+    }
+    /// What a session of a guest weighs changed.
+    pub(super) fn guest_weighs(&mut self, before: u64, after: u64) {
+        guests_weigh(&mut self.guests, before, after);
+    }
+    /// Whether a guest may add bytes to those that arrive, where there is room for `memory` in all.
+    pub(super) fn guest_may_hold(&self, bytes: u64, memory: u64) -> bool {
+        self.guests.as_ref().is_none_or(|guests| guests.bytes + bytes <= memory / PART)
+    }
+}
+
+/// What a session of one of these weighs changed.
+pub(super) fn guests_weigh(guests: &mut Option<Box<Guests>>, before: u64, after: u64) {
+    if let Some(guests) = guests {
+        guests.bytes = guests.bytes + after - before;
+    }
+}
+
+impl Ltp {
+    /// The driver tells where the peer of a link is; what is said in its name comes from there.
+    pub(super) fn peer_is_at(&mut self, link: LinkId, address: SocketAddr) {
+        if let Some(&index) = self.by_link.get(&link) {
+            self.spans[index].home = Some(Box::new(address));
+        }
+    }
+    /// The span over which an engine speaks from this address, one that is up before others. `None`:
+    /// it is known at other addresses only.
+    pub(super) fn span_from(&self, engine: u64, from: SocketAddr) -> Option<usize> {
+        let mut found = None;
+        let mut at = self.by_engine.get(&engine).copied();
+        while let Some(index) = at {
+            let span = &self.spans[index];
+            // One that was met and has nothing under way may have moved.
+            let moved = span.link.is_dynamic() && span.is_unused();
+            if span.is_at(from) || moved {
+                if span.state.transmit && span.state.receive {
+                    return Some(index);
+                }
+                found = found.or(Some(index));
+            }
+            at = span.sibling;
+        }
+        found
+    }
+    /// Whether a new session from this address may begin, and whether it is a guest's.
+    pub(super) fn admits(&self, known: Option<usize>, from: SocketAddr) -> Option<bool> {
+        if self.sessions.imports.len() >= self.config.sessions as usize {
+            return None;
+        }
+        let guest = known.is_none_or(|index| is_guest(&self.spans[index], from));
+        (!guest || self.sessions.may_begin(from, self.config.sessions)).then_some(guest)
+    }
+    /// Something was said in a peer's name from where it is not: nobody is answered.
+    pub(super) fn not_from_there(&self, out: &mut impl Sink<Output>) {
+        if out.wants(EventClass::Link) {
+            let reason = "LTP segment of a peer from an address that is not its own";
+            out.push(Output::Event(Event::Malformed { link: None, offset: 0, reason }));
+        }
+    }
+}
+
+/// Whether what comes from this address over a span cannot be told from what others send: anyone may
+/// call itself an engine, and a host has more sockets than that of its node.
+fn is_guest(span: &Span, from: SocketAddr) -> bool {
+    span.link.is_dynamic() || span.home.as_ref().is_some_and(|home| **home != from)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::vec::Vec;
+    use farlink_base::Empty;
+
+    #[test]
+    fn guests_share_a_quarter_and_give_all_back() {
+        let mut sessions = Sessions::make(1);
+        let at = |port| SocketAddr::from(([127, 0, 0, 1], port));
+        let mut came = Vec::new();
+        for port in 1..100 {
+            for _ in 0..100 {
+                if sessions.may_begin(at(port), 160) {
+                    sessions.guest_came(at(port), 1);
+                    came.push(port);
+                }
+            }
+        }
+        assert_eq!(came.len(), 40);
+        assert_eq!(came.iter().filter(|port| **port == 1).count(), 10);
+        sessions.guest_weighs(0, 1000);
+        assert!(sessions.guest_may_hold(0, 4000) && !sessions.guest_may_hold(1, 4000));
+        came.into_iter().for_each(|port| sessions.guest_left(at(port)));
+        assert!(sessions.guests.is_none());
+    }
+}

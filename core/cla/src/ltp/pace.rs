@@ -1,0 +1,312 @@
+//! How fast to send where no rate is named. Reports tell how much arrives in a round trip: what is sent
+//! follows the fastest of the last rounds, so that loss by chance costs nothing and a socket that
+//! overruns is found out. A little faster now and then finds more; while starting, twice as fast each round.
+
+use farlink_base::{DataRate, Duration, Instant};
+
+/// Bytes out before the first report, and at least ever: some buffers of receivers hold no more.
+const WINDOW_LEAST: u64 = 64 << 10;
+/// What the first window is spread over.
+const START: Duration = Duration::from_millis(10);
+/// The least and greatest rate, bytes per second. A link that is slower must name its rate.
+const RATE: core::ops::RangeInclusive<u64> = 32_000..=100_000_000_000;
+/// Rounds whose fastest counts, and after which a little more is tried again.
+const ROUNDS: usize = 8;
+/// Rounds of the start without a quarter more that end it.
+const FLAT: u8 = 3;
+/// Bytes told about in a round for its loss to mean anything.
+const TELLING: u64 = 40_000;
+/// Loss in units of this.
+const WHOLE: u64 = 1 << 16;
+
+/// A checkpoint as it left, to be compared with its report.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Mark {
+    /// When it has left the transmitter.
+    pub(super) left: Instant,
+    /// Bytes its session had sent with it, each as often as it was.
+    pub(super) sent: u64,
+    /// Bytes of all sessions that were known to have arrived, and since when no more were.
+    delivered: u64,
+    since: Instant,
+}
+
+impl Mark {
+    /// That of a span whose rate is known.
+    pub(super) const fn at(left: Instant) -> Mark {
+        Mark { left, sent: 0, delivered: 0, since: left }
+    }
+}
+
+/// One round: from a checkpoint to its report.
+#[derive(Clone, Copy, Default)]
+struct Round {
+    /// Bytes per second that arrived.
+    fastest: u64,
+    /// Of what was told about, the part that was lost.
+    loss: u64,
+}
+
+/// The congestion control of one span.
+pub(super) struct Pace {
+    rounds: [Round; ROUNDS],
+    round: usize,
+    /// Bytes known to have arrived, since the beginning.
+    delivered: u64,
+    /// When the last of them did, or what is out began to leave.
+    since: Instant,
+    /// The round ends with the report of a checkpoint that left after this many had arrived.
+    round_from: u64,
+    told: u64,
+    lost: u64,
+    /// Bytes out of which nothing was told yet.
+    out: u64,
+    /// Time from a checkpoint to its report, smoothed.
+    trip: Duration,
+    /// The rate the start has reached; 0 after it.
+    reached: u64,
+    flat: u8,
+    /// Whether more would have been sent this round.
+    limited: bool,
+    /// When something was heard last, or slowed down for silence.
+    heard: Instant,
+}
+
+impl Pace {
+    pub(super) const fn new() -> Pace {
+        Pace {
+            rounds: [Round { fastest: 0, loss: WHOLE }; ROUNDS],
+            round: 0,
+            delivered: 0,
+            since: Instant::ZERO,
+            round_from: 0,
+            told: 0,
+            lost: 0,
+            out: 0,
+            trip: Duration::ZERO,
+            reached: 1,
+            flat: 0,
+            limited: false,
+            heard: Instant::ZERO,
+        }
+    }
+    fn fastest(&self) -> u64 {
+        self.rounds.iter().map(|round| round.fastest).max().unwrap_or(0)
+    }
+    /// Loss that going slower does not lessen: the least of the last rounds.
+    fn loss(&self) -> u64 {
+        self.rounds.iter().map(|round| round.loss).min().filter(|loss| *loss < WHOLE).unwrap_or(0).min(WHOLE / 2)
+    }
+    /// What may leave per second.
+    pub(super) fn rate(&self) -> DataRate {
+        let fastest = self.fastest();
+        let bytes = if fastest == 0 {
+            WINDOW_LEAST * 1_000_000_000 / START.as_nanos() as u64
+        } else {
+            let quarters = match (self.reached > 0, self.round) {
+                (true, _) => 8,
+                (false, 0) => 5,
+                (false, 1) => 3,
+                (false, _) => 4,
+            };
+            let bytes = u128::from(fastest) * u128::from(WHOLE * quarters) / u128::from(4 * (WHOLE - self.loss()));
+            bytes as u64
+        };
+        DataRate(bytes.clamp(*RATE.start(), *RATE.end()) * 8)
+    }
+    /// Bytes that may be out: two round trips' worth.
+    pub(super) fn window(&self) -> u64 {
+        let bytes = u128::from(self.fastest()) * self.trip.as_nanos() * 2 / 1_000_000_000;
+        WINDOW_LEAST + u64::try_from(bytes).unwrap_or(u64::MAX / 2)
+    }
+    /// Whether another block may begin.
+    pub(super) fn is_open(&self) -> bool {
+        self.out < self.window()
+    }
+    /// Bytes after which a block asks for a report, so that there is news before all of it has left.
+    pub(super) fn checkpoint_every(&self) -> u64 {
+        (self.window() / 4).max(4 * WINDOW_LEAST)
+    }
+    /// More waits than may leave.
+    pub(super) fn hold(&mut self) {
+        self.limited = true;
+    }
+    /// Bytes of red data have left by `left`.
+    pub(super) fn sent(&mut self, bytes: u64, left: Instant) {
+        if self.out == 0 {
+            self.since = left;
+            self.heard = self.heard.max(left);
+        }
+        self.out += bytes;
+    }
+    /// What a checkpoint that leaves now is marked with.
+    pub(super) fn mark(&self, left: Instant) -> Mark {
+        Mark { left, sent: 0, delivered: self.delivered, since: self.since }
+    }
+    /// Nothing will be told about these bytes.
+    pub(super) fn forget(&mut self, bytes: u64) {
+        self.out -= bytes.min(self.out);
+    }
+    /// The report of a checkpoint came: of `told` bytes `lost` did not arrive. Whether the rate changed.
+    pub(super) fn report(&mut self, now: Instant, mark: &Mark, told: u64, lost: u64) -> bool {
+        self.forget(told);
+        self.heard = now;
+        self.since = now;
+        self.delivered += told - lost.min(told);
+        (self.told, self.lost) = (self.told + told, self.lost + lost.min(told));
+        let elapsed = (now - mark.left).max(Duration::from_micros(20));
+        self.trip = if self.trip == Duration::ZERO { elapsed } else { (self.trip * 7 + elapsed) / 8 };
+        let arrived = u128::from(self.delivered - mark.delivered.min(self.delivered));
+        let speed = (arrived * 1_000_000_000 / elapsed.max(now - mark.since).as_nanos()) as u64;
+        let round = &mut self.rounds[self.round];
+        let faster = speed > round.fastest;
+        round.fastest = round.fastest.max(speed);
+        if mark.delivered < self.round_from {
+            return faster;
+        }
+        self.end_round();
+        true
+    }
+    fn end_round(&mut self) {
+        self.round_from = self.delivered;
+        let telling = self.told >= TELLING;
+        if !telling && !self.limited {
+            return;
+        }
+        if telling {
+            self.rounds[self.round].loss = self.lost * WHOLE / self.told;
+        }
+        let much = telling && self.rounds[self.round].loss > self.loss() + WHOLE / 8;
+        (self.told, self.lost) = (0, 0);
+        // What an application did not ask for says nothing of the link.
+        if !core::mem::take(&mut self.limited) {
+            return;
+        }
+        let fastest = self.fastest();
+        let before = self.rounds.iter().enumerate().filter(|(at, _)| *at != self.round);
+        let before = before.map(|(_, round)| round.fastest).max().unwrap_or(0);
+        if self.reached == 0 && telling && fastest > before + before / 8 && !much {
+            // There is more than the end of the start found.
+            (self.reached, self.flat) = (fastest, 0);
+        } else if self.reached > 0 {
+            let grew = fastest > self.reached + self.reached / 4;
+            self.flat = if grew { 0 } else { self.flat + 1 };
+            self.reached = if self.flat >= FLAT || (much && !grew) { 0 } else { fastest.max(1) };
+        }
+        self.round = (self.round + 1) % ROUNDS;
+        self.rounds[self.round] = Round { fastest: 0, loss: WHOLE };
+    }
+    /// The peer gave up on a session: half as fast.
+    pub(super) fn slow(&mut self) {
+        self.reached = 0;
+        self.halve();
+    }
+    fn halve(&mut self) {
+        self.rounds.iter_mut().for_each(|round| round.fastest /= 2);
+    }
+    /// A checkpoint was not answered in time. That is loss, unless nothing at all is heard: then the rate
+    /// is halved, once in the time two answers take.
+    pub(super) fn unanswered(&mut self, now: Instant, in_time: Duration) {
+        if now - self.heard > in_time * 2 {
+            self.heard = now;
+            self.reached /= 2;
+            self.halve();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::collections::VecDeque;
+    use farlink_base::Rng;
+
+    /// A link: bytes per second, one round trip, loss, and the bytes that wait before it at most.
+    struct Link {
+        rate: f64,
+        trip: f64,
+        loss: f64,
+        buffer: f64,
+    }
+    /// Sends as much as the pace lets it for some seconds, a block of 20 kB after the other; the rate at
+    /// which data arrived in the last half, and the part of all that was lost beyond the link's own loss.
+    fn run(link: &Link, seconds: f64) -> (f64, f64) {
+        let (mut pace, mut rng) = (Pace::new(), Rng::new(1));
+        let mut reports: VecDeque<(f64, Mark, u64, u64)> = VecDeque::new();
+        let (mut now, mut free_at, mut arrived, mut sent, mut overrun) = (0.0f64, 0.0f64, 0.0, 0.0, 0.0);
+        let at = |seconds: f64| Instant((seconds * 1e9) as u64 + 1_000_000_000);
+        while now < seconds {
+            while reports.front().is_some_and(|report| report.0 <= now) {
+                let (when, mark, told, lost) = reports.pop_front().unwrap();
+                pace.report(at(when), &mark, told, lost);
+            }
+            if !pace.is_open() {
+                pace.hold();
+                now = reports.front().unwrap().0;
+                continue;
+            }
+            let (mut lost, mut left) = (0, 0.0);
+            for _ in 0..20 {
+                now += 8000.0 / pace.rate().0 as f64;
+                pace.sent(1000, at(now));
+                sent += 1000.0;
+                let full = (free_at - now) * link.rate > link.buffer;
+                if full || rng.chance(link.loss) {
+                    lost += 1000;
+                    overrun += if full { 1000.0 } else { 0.0 };
+                } else {
+                    free_at = free_at.max(now) + 1000.0 / link.rate;
+                    left = free_at;
+                    arrived += if now > seconds / 2.0 { 1000.0 } else { 0.0 };
+                }
+            }
+            pace.hold();
+            let mark = pace.mark(at(now));
+            let back = f64::max(left, now) + link.trip;
+            reports.push_back((back, mark, 20_000, lost));
+        }
+        (arrived / (seconds / 2.0), overrun / sent)
+    }
+
+    #[test]
+    fn a_clean_fast_link_is_filled_within_some_round_trips() {
+        for trip in [0.0005, 0.02, 0.5] {
+            let link = Link { rate: 50e6, trip, loss: 0.0, buffer: 50e6 * trip + 200e3 };
+            let (rate, overrun) = run(&link, 40.0 * trip + 0.5);
+            assert!(rate > 0.8 * link.rate, "round trip {trip}: {rate}");
+            assert!(overrun < 0.15, "round trip {trip}: {overrun}");
+        }
+    }
+
+    #[test]
+    fn loss_by_chance_does_not_slow_it_down() {
+        for loss in [0.01, 0.1, 0.3] {
+            let link = Link { rate: 10e6, trip: 0.1, loss, buffer: 1e6 };
+            let (rate, _) = run(&link, 10.0);
+            assert!(rate > 0.6 * link.rate * (1.0 - loss), "loss {loss}: {rate}");
+        }
+    }
+
+    #[test]
+    fn a_small_buffer_is_not_overrun_for_long() {
+        let link = Link { rate: 5e6, trip: 0.05, loss: 0.0, buffer: 64e3 };
+        let (rate, overrun) = run(&link, 20.0);
+        assert!(rate > 0.6 * link.rate && overrun < 0.1, "{rate} {overrun}");
+    }
+
+    #[test]
+    fn silence_and_cancels_halve_the_rate() {
+        let mut pace = Pace::new();
+        pace.sent(100_000, Instant(0));
+        let mark = pace.mark(Instant(0));
+        pace.report(Instant(10_000_000), &mark, 100_000, 0);
+        pace.slow();
+        let (rate, second) = (pace.rate().0, Duration::from_millis(500));
+        pace.unanswered(Instant(500_000_000), second);
+        assert_eq!(pace.rate().0, rate, "there was a report just now");
+        for _ in 0..5 {
+            pace.unanswered(Instant(2_000_000_000), second);
+        }
+        assert!(pace.rate().0.abs_diff(rate / 2) < 100);
+    }
+}

@@ -1,0 +1,112 @@
+//! What reports change for the sender of a block (RFC 5326 6.12, 6.13).
+
+use super::engine::Ltp;
+use super::export::Reported;
+use super::segment::{Body, Claims, Segment, SessionId, kind, reason};
+use super::sending::blank_event;
+use super::span::{Control, Span};
+use super::timers::Wait;
+use core::net::SocketAddr;
+use farlink_base::layer::Output;
+use farlink_base::{Duration, Instant, Sink};
+
+/// A report as it arrived.
+pub(super) struct Report<'a> {
+    pub(super) serial: u64,
+    pub(super) checkpoint: u64,
+    pub(super) scope: (u64, u64),
+    pub(super) claims: Claims<'a>,
+}
+impl Report<'_> {
+    /// Bytes it says have arrived.
+    fn claimed(&self) -> u64 {
+        self.claims.runs().map(|(start, end)| end - start).sum()
+    }
+}
+
+impl Ltp {
+    /// A report arrived for one of our sessions, or one that is no more (6.13).
+    pub(super) fn reported(
+        &mut self,
+        now: Instant,
+        from: SocketAddr,
+        number: u64,
+        report: &Report<'_>,
+        out: &mut impl Sink<Output>,
+    ) {
+        let session = SessionId { engine: self.config.engine, number };
+        let Some(export) = self.sessions.exports.get_mut(&number) else {
+            self.acknowledge_report(self.span_at(from), from, session, report.serial, true, out);
+            return;
+        };
+        let index = export.span;
+        if !self.spans[index].is_at(from) {
+            return self.not_from_there(out);
+        }
+        let marked = export.tells(report.checkpoint);
+        let outcome = export.report(report.serial, report.checkpoint, report.scope, report.claims.runs());
+        let stalled = export.is_stalled();
+        self.hear(index, from);
+        if !matches!(outcome, Reported::Repeated | Reported::Invalid) {
+            let span = &mut self.spans[index];
+            let (claimed, scope) = (report.claimed(), report.scope.1 - report.scope.0);
+            span.note_loss(claimed, scope);
+            span.traffic.proven = true;
+            if let Some((mark, once, told)) = marked {
+                if once {
+                    span.answered(now, mark.left);
+                }
+                span.told(now, &mark, told, scope - claimed.min(scope));
+            }
+        }
+        self.acknowledge_report(Some(index), from, session, report.serial, outcome == Reported::Repeated, out);
+        let span = &mut self.spans[index];
+        if !matches!(outcome, Reported::Repeated | Reported::Invalid) {
+            span.timers.stop(Wait::Checkpoint { session: number, serial: report.checkpoint });
+            span.timers.stop(Wait::Progress { session: number });
+        }
+        match outcome {
+            Reported::Complete => self.complete_export(number, out),
+            Reported::TooMany => self.cancel_export(number, reason::CYCLES, out),
+            Reported::Invalid => {}
+            Reported::Gaps => self.gather(now, number),
+            _ if stalled => span.wait(now, Wait::Progress { session: number }),
+            _ => {}
+        }
+    }
+    /// What is missing is sent again soon: further reports may come, and one checkpoint is enough for all.
+    fn gather(&mut self, now: Instant, number: u64) {
+        let Some(index) = self.sessions.exports.get(&number).map(|export| export.span) else { return };
+        let (span, wait) = (&mut self.spans[index], Wait::Gather { session: number });
+        let until = span.gather();
+        if until == Duration::ZERO {
+            self.gathered(number);
+        } else if !span.timers.is_waiting(wait) {
+            span.timers.start(wait, now + until, Duration::ZERO);
+            self.touch(index);
+        }
+    }
+    pub(super) fn gathered(&mut self, number: u64) {
+        if let Some(export) = self.sessions.exports.get_mut(&number) {
+            export.resend_gathered();
+            self.queue_resends(number);
+        }
+    }
+    fn acknowledge_report(
+        &mut self,
+        span: Option<usize>,
+        from: SocketAddr,
+        session: SessionId,
+        serial: u64,
+        repeated: bool,
+        out: &mut impl Sink<Output>,
+    ) {
+        let bytes = Segment { session, body: Body::ReportAck { serial } }.emit();
+        let control = |span: Option<&Span>| {
+            let mut event = blank_event(span, session, kind::REPORT_ACK);
+            (event.report, event.resend) = (serial, repeated);
+            Control { bytes, after: None, event }
+        };
+        self.reply(span, from, control, out);
+    }
+}

@@ -1,0 +1,99 @@
+//! Datagrams of equal length that leave in one call of the driver.
+
+use bytes::BytesMut;
+use farlink_base::layer::{Destination, Output, Train};
+use farlink_base::{Payload, Sink, socket};
+
+/// Largest train, in bytes and in datagrams: what segmentation offload takes in one call.
+pub(super) const TRAIN_BYTES: u64 = 65_000;
+const TRAIN_DATAGRAMS: u64 = 64;
+
+/// Collects datagrams into trains: equal lengths, the last may be shorter.
+pub(super) struct Trains {
+    to: Destination,
+    pub(super) rope: Payload,
+    stride: u64,
+    count: u64,
+    closed: bool,
+    pub(super) flushed: u32,
+    heads: BytesMut,
+}
+impl Trains {
+    pub(super) fn new(to: Destination) -> Trains {
+        Trains { to, rope: Payload::new(), stride: 0, count: 0, closed: false, flushed: 0, heads: BytesMut::new() }
+    }
+    /// Makes room for a datagram of `len` bytes; its bytes must be appended to the rope next.
+    pub(super) fn begin(&mut self, len: u64, out: &mut impl Sink<Output>) {
+        let full = self.closed || self.count == TRAIN_DATAGRAMS || self.rope.len() + len > TRAIN_BYTES;
+        if full || len > self.stride {
+            self.flush(out);
+            self.stride = len;
+        }
+        self.closed = len < self.stride;
+        self.count += 1;
+    }
+    /// Appends a header; the headers of a train share one buffer.
+    pub(super) fn head(&mut self, bytes: &[u8]) {
+        if self.heads.capacity() < bytes.len() {
+            self.heads = BytesMut::with_capacity(2048);
+        }
+        self.heads.extend_from_slice(bytes);
+        self.rope.push_bytes(self.heads.split().freeze());
+    }
+    pub(super) fn flush(&mut self, out: &mut impl Sink<Output>) {
+        if self.count > 0 {
+            let train = Train { stride: self.stride as u32, data: core::mem::take(&mut self.rope) };
+            out.push(Output::Socket(socket::Output::Datagrams { to: self.to, train }));
+            self.flushed += 1;
+        }
+        (self.count, self.closed) = (0, false);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::vec::Vec;
+    use bytes::Bytes;
+    use farlink_base::LinkId;
+
+    #[test]
+    fn trains_hold_equal_lengths_and_one_shorter_last() {
+        let mut out = Vec::new();
+        let mut trains = Trains::new(Destination::Link(LinkId(1)));
+        for len in [12usize, 12, 1360, 1360, 500, 1360, 7] {
+            trains.begin(len as u64, &mut out);
+            trains.head(&alloc::vec![1; len.min(40)]);
+            trains.rope.push_bytes(Bytes::from(alloc::vec![2; len - len.min(40)]));
+        }
+        trains.flush(&mut out);
+        trains.flush(&mut out);
+        let shapes: Vec<_> = out
+            .iter()
+            .map(|o| match o {
+                Output::Socket(socket::Output::Datagrams { train, .. }) => {
+                    (train.stride, train.data.len(), train.count())
+                }
+                _ => panic!("only datagrams"),
+            })
+            .collect();
+        assert_eq!(shapes, [(12, 24, 2), (1360, 3220, 3), (1360, 1367, 2)]);
+    }
+
+    #[test]
+    fn trains_stay_within_what_the_kernel_takes() {
+        for len in [10u64, 1360, 9000] {
+            let mut out = Vec::new();
+            let mut trains = Trains::new(Destination::Link(LinkId(1)));
+            for _ in 0..300 {
+                trains.begin(len, &mut out);
+                trains.rope.push_bytes(Bytes::from(alloc::vec![0; len as usize]));
+            }
+            trains.flush(&mut out);
+            for o in &out {
+                let Output::Socket(socket::Output::Datagrams { train, .. }) = o else { panic!() };
+                assert!(train.data.len() <= TRAIN_BYTES && train.count() <= TRAIN_DATAGRAMS);
+            }
+        }
+    }
+}

@@ -1,0 +1,304 @@
+//! Whom an LTP engine believes, what those hold whom it cannot know, what it answers them, and the rules
+//! of RFC 5326 that a peer may try to bend.
+
+mod datagram_common;
+
+use datagram_common::{LINK, bundle, split};
+use farlink_base::layer::{ConvergenceLayer, Input, LinkState, Output, SendId, Train};
+use farlink_base::socket;
+use farlink_base::{Bytes, Event, Instant, LinkId, NodeId, Payload};
+use farlink_cla::ltp::segment::{Body, Data, Segment, SessionId, kind, reason};
+use farlink_cla::ltp::{Config, Ltp, SpanConfig};
+use std::collections::BTreeSet;
+use std::net::SocketAddr;
+
+/// Engine 2; its neighbour is engine 1, at [`home`].
+struct Bench {
+    ltp: Ltp,
+    now: Instant,
+    malformed: Vec<&'static str>,
+    ends: Vec<&'static str>,
+}
+fn home() -> SocketAddr {
+    SocketAddr::from(([10, 0, 0, 1], 1113))
+}
+/// Another socket of the neighbour's host.
+fn beside() -> SocketAddr {
+    SocketAddr::from(([10, 0, 0, 1], 40_000))
+}
+fn elsewhere() -> SocketAddr {
+    SocketAddr::from(([192, 0, 2, 66], 1113))
+}
+impl Bench {
+    fn new(tune: impl Fn(&mut Config, &mut SpanConfig)) -> Bench {
+        let mut config = Config { engine: 2, seed: 5, split, ..Config::default() };
+        let mut span = SpanConfig { link: LINK, engine: 1, node: NodeId(1), ..SpanConfig::default() };
+        tune(&mut config, &mut span);
+        let ltp = Ltp::new(config, vec![span]);
+        let mut bench = Bench { ltp, now: Instant(1_000_000_000), malformed: Vec::new(), ends: Vec::new() };
+        bench.input(Input::Link { link: LINK, state: LinkState::UP });
+        bench.input(Input::Socket(socket::Input::Located { link: LINK, addresses: vec![home()] }));
+        bench
+    }
+    /// What is sent and offered in answer.
+    fn input(&mut self, input: Input) -> Vec<Output> {
+        let mut out = Vec::new();
+        self.ltp.handle(self.now, input, &mut out);
+        while self.ltp.next_timeout().is_some_and(|t| t <= self.now) {
+            self.ltp.handle(self.now, Input::Wake, &mut out);
+        }
+        for output in &out {
+            match output {
+                Output::Event(Event::Malformed { reason, .. }) => self.malformed.push(reason),
+                Output::Event(Event::LtpSessionEnd { why, .. }) => self.ends.push(why),
+                _ => {}
+            }
+        }
+        out
+    }
+    fn datagram(&mut self, from: SocketAddr, bytes: impl Into<Bytes>) -> Vec<Output> {
+        let train = Train::single(Payload::from(bytes.into()));
+        self.input(Input::Socket(socket::Input::Datagrams { from, train }))
+    }
+    fn segment(&mut self, from: SocketAddr, engine: u64, number: u64, body: Body) -> Vec<Output> {
+        self.datagram(from, Segment { session: SessionId { engine, number }, body }.emit())
+    }
+    fn send(&mut self, id: u64, len: usize) -> Vec<Segment> {
+        let out = self.input(Input::send(LINK, SendId(id), bundle(id, len), true));
+        sent(&out)
+    }
+    fn later(&mut self, seconds: u64) -> Vec<Output> {
+        self.now = Instant(self.now.0 + seconds * 1_000_000_000);
+        self.input(Input::Wake)
+    }
+}
+fn data(kind: u8, offset: u64, bytes: &'static [u8], checkpoint: u64) -> Body {
+    let data = Data { kind, service: 1, offset, length: bytes.len() as u64, checkpoint, report: 0 };
+    Body::Data(data, Bytes::from_static(bytes))
+}
+fn whole() -> Body {
+    data(kind::BLOCK_END, 0, b"\0\0\0\x0cabcdefgh", 3)
+}
+fn sent(out: &[Output]) -> Vec<Segment> {
+    let trains = out.iter().filter_map(|o| match o {
+        Output::Socket(socket::Output::Datagrams { train, .. }) => Some(train),
+        _ => None,
+    });
+    trains.flat_map(|train| train.datagrams().map(|d| Segment::parse(&d.to_bytes().unwrap()).unwrap())).collect()
+}
+fn offers(out: &[Output]) -> usize {
+    out.iter().filter(|o| matches!(o, Output::Offer { .. })).count()
+}
+
+#[test]
+fn a_neighbour_speaks_from_its_address_only() {
+    let mut bench = Bench::new(|_, _| {});
+    assert!(sent(&bench.segment(elsewhere(), 1, 7, whole())).is_empty());
+    assert_eq!(bench.ltp.usage().imports, 0, "data");
+    bench.segment(home(), 1, 8, data(kind::RED, 0, b"abc", 0));
+    let out = bench.segment(elsewhere(), 1, 8, data(kind::BLOCK_END, 3, b"abc", 3));
+    assert_eq!((offers(&out), sent(&out).len()), (0, 0), "more of a session it began");
+    bench.segment(elsewhere(), 1, 8, Body::Cancel { by_sender: true, reason: 0 });
+    assert_eq!(bench.ltp.usage().imports, 1, "a cancel");
+    let session = bench.send(1, 100)[0].session;
+    let report = Body::Report { serial: 9, checkpoint: 0, lower: 0, upper: 100, claims: vec![(0, 100)] };
+    let out = bench.segment(elsewhere(), 2, session.number, report.clone());
+    assert!(out.iter().all(|o| !matches!(o, Output::Sent { .. })), "a report");
+    assert!(
+        sent(&bench.segment(elsewhere(), 2, session.number, Body::Cancel { by_sender: false, reason: 4 })).is_empty()
+    );
+    assert_eq!(bench.ltp.usage().exports, 1);
+    assert_eq!(bench.malformed.len(), 5, "each is counted: {:?}", bench.malformed);
+    let out = bench.segment(beside(), 2, session.number, report);
+    assert!(out.iter().any(|o| matches!(o, Output::Sent { .. })), "ION sends from a socket of its own");
+}
+
+#[test]
+fn a_neighbour_that_moves_is_told_of_and_heard() {
+    let mut bench = Bench::new(|_, _| {});
+    bench.input(Input::Socket(socket::Input::Located { link: LINK, addresses: vec![elsewhere()] }));
+    assert_eq!(offers(&bench.segment(home(), 1, 7, whole())), 0);
+    assert_eq!(offers(&bench.segment(elsewhere(), 1, 7, whole())), 1);
+}
+
+#[test]
+fn one_who_was_met_is_not_displaced_while_it_has_something_under_way() {
+    let mut bench = Bench::new(|_, _| {});
+    let other = SocketAddr::from(([192, 0, 2, 67], 1113));
+    bench.segment(elsewhere(), 77, 1, data(kind::RED, 0, b"abc", 0));
+    assert_eq!(offers(&bench.segment(other, 77, 2, whole())), 0);
+    bench.segment(elsewhere(), 77, 1, Body::Cancel { by_sender: true, reason: 0 });
+    assert_eq!(offers(&bench.segment(other, 77, 3, whole())), 1, "it may have moved meanwhile");
+}
+
+#[test]
+fn one_byte_segments_from_a_wrong_port_lock_nobody_out() {
+    let mut bench = Bench::new(|_, _| {});
+    for number in 0..130_000 {
+        bench.segment(beside(), 1, 1_000_000 + number * 3, data(kind::RED, 1 << 20, b"x", 0));
+    }
+    let held = bench.ltp.usage().imports;
+    assert!(held <= 100_000 / 16, "a sixteenth of all sessions: {held}");
+    for number in 0..20_000 {
+        assert_eq!(offers(&bench.segment(home(), 1, number, whole())), 1);
+    }
+    let many = |n: u32| SocketAddr::from(([192, 0, 2, n as u8], (n >> 8) as u16 + 1));
+    for n in 0..130_000 {
+        bench.segment(many(n), 100 + u64::from(n % 500), 9_000_000 + u64::from(n), data(kind::RED, 1 << 20, b"x", 0));
+    }
+    let guests = bench.ltp.usage().imports - 20_000;
+    assert!(guests <= 25_000, "all of them together a quarter: {guests}");
+}
+
+#[test]
+fn strangers_hold_a_quarter_of_the_memory() {
+    let mut bench = Bench::new(|config, _| config.memory_bytes = 1 << 20);
+    static BYTES: [u8; 1000] = [7; 1000];
+    for n in 0..2000 {
+        bench.segment(elsewhere(), 77, n % 40, data(kind::RED, 2000 * (n / 40) + 1000, &BYTES, 0));
+    }
+    let held = bench.ltp.usage().arriving_bytes;
+    assert!((1 << 17..(1 << 18) + 1000).contains(&held), "{held}");
+}
+
+#[test]
+fn a_forged_segment_draws_no_more_than_was_sent() {
+    let mut bench = Bench::new(|_, _| {});
+    let (mut asked, mut answered) = (0, 0);
+    let size = |out: &[Output]| sent(out).iter().map(|s| s.emit().len()).sum::<usize>();
+    // Some holes, then many checkpoints that ask for them, each with a serial number of its own.
+    for n in 0..50 {
+        let body = data(kind::RED, 10 + n * 10, b"x", 0);
+        asked += Segment { session: SessionId { engine: 77, number: 1 }, body: body.clone() }.emit().len();
+        answered += size(&bench.segment(elsewhere(), 77, 1, body));
+    }
+    for n in 0..200 {
+        let body = data(kind::CHECKPOINT, 600 + n, b"x", n + 1);
+        asked += Segment { session: SessionId { engine: 77, number: 1 }, body: body.clone() }.emit().len();
+        answered += size(&bench.segment(elsewhere(), 77, 1, body));
+    }
+    // A client service nobody has.
+    let data = Data { kind: 0, service: 3, offset: 0, length: 1, checkpoint: 0, report: 0 };
+    answered += size(&bench.segment(elsewhere(), 78, 1, Body::Data(data, Bytes::from_static(b"x"))));
+    for _ in 0..50 {
+        answered += size(&bench.later(10));
+    }
+    assert!(answered < asked, "{answered} bytes in answer to {asked}");
+}
+
+#[test]
+fn session_numbers_of_one_neighbour_tell_nothing_about_those_of_another() {
+    let config = |seed| Config { engine: 2, seed, split, ..Config::default() };
+    let span = |link, engine| SpanConfig { link: LinkId(link), engine, node: NodeId(engine), ..SpanConfig::default() };
+    let mut firsts = BTreeSet::new();
+    for seed in 0..20 {
+        let mut ltp = Ltp::new(config(seed), vec![span(0, 1), span(1, 3)]);
+        for link in 0..2 {
+            let mut out = Vec::new();
+            let link = LinkId(link);
+            ltp.handle(Instant(1), Input::Link { link, state: LinkState::UP }, &mut out);
+            for n in 0..2 {
+                let id = SendId(u64::from(link.0) * 10 + n);
+                ltp.handle(Instant(1), Input::send(link, id, bundle(1, 20), true), &mut out);
+            }
+            ltp.handle(Instant(1), Input::Wake, &mut out);
+            let numbers: Vec<u64> = sent(&out).iter().map(|s| s.session.number).collect();
+            assert_eq!(numbers[1], numbers[0] + 1, "they count up: a million closed ones are one run");
+            assert!(firsts.iter().all(|other: &u64| other.abs_diff(numbers[0]) > 1000), "{firsts:?}");
+            firsts.insert(numbers[0]);
+        }
+    }
+}
+
+#[test]
+fn zeros_after_a_report_are_counted_and_the_report_is_heard() {
+    let mut bench = Bench::new(|_, _| {});
+    let session = bench.send(1, 100)[0].session;
+    let body = Body::Report { serial: 9, checkpoint: 0, lower: 0, upper: 100, claims: vec![(0, 100)] };
+    let mut bytes = Segment { session, body }.emit().to_vec();
+    bytes.extend([0; 6]);
+    let out = bench.datagram(home(), bytes);
+    assert!(out.iter().any(|o| matches!(o, Output::Sent { .. })));
+    assert_eq!(bench.malformed, ["bytes after an LTP segment, which was read all the same"]);
+}
+
+#[test]
+fn a_cancel_says_its_reason_and_whose_it_is() {
+    let mut bench = Bench::new(|_, _| {});
+    let session = bench.send(1, 100)[0].session;
+    bench.segment(home(), 2, session.number, Body::Cancel { by_sender: false, reason: reason::LIMIT });
+    bench.segment(home(), 1, 7, data(kind::RED, 0, b"abc", 0));
+    bench.segment(home(), 1, 7, Body::Cancel { by_sender: true, reason: reason::USER });
+    bench.segment(home(), 1, 8, data(kind::GREEN, 10, b"abc", 0));
+    bench.segment(home(), 1, 8, data(kind::RED, 12, b"abc", 0));
+    let ends = [
+        "cancelled by the peer: RLEXC (retransmission limit)",
+        "cancelled by the peer: USR_CNCLD (not wanted)",
+        "cancelled here: MISCOLORED",
+    ];
+    assert_eq!(bench.ends, ends);
+}
+
+/// RFC 5326 6.13: a report is acknowledged whatever becomes of it.
+#[test]
+fn every_report_is_acknowledged() {
+    let mut bench = Bench::new(|_, _| {});
+    let session = bench.send(1, 5000)[0].session;
+    let report = |serial, upper| Body::Report { serial, checkpoint: 0, lower: 0, upper, claims: vec![(0, 10)] };
+    for (serial, upper, number, what) in [
+        (9, 5000, session.number, "new"),
+        (9, 5000, session.number, "repeated"),
+        (10, 9000, session.number, "of more than was sent"),
+        (11, 5000, 5, "of a session that is no more"),
+    ] {
+        bench.now = Instant(bench.now.0 + 20_000_000);
+        let out = bench.segment(home(), 2, number, report(serial, upper));
+        assert_eq!(sent(&out)[0].body, Body::ReportAck { serial }, "{what}");
+    }
+    assert_eq!(bench.ltp.usage().exports, 1);
+}
+
+/// RFC 5326 6.8: a report that is asked for again counts against the limit.
+#[test]
+fn a_checkpoint_that_comes_again_and_again_ends_the_session() {
+    let mut bench = Bench::new(|_, span| span.attempts = 5);
+    let mut reports = 0;
+    for _ in 0..20 {
+        for segment in sent(&bench.segment(home(), 1, 7, data(kind::CHECKPOINT, 10, b"abc", 3))) {
+            match segment.body {
+                Body::Report { .. } => reports += 1,
+                body => assert_eq!(body, Body::Cancel { by_sender: false, reason: reason::LIMIT }),
+            }
+        }
+    }
+    assert!((5..=6).contains(&reports), "{reports}");
+    assert_eq!(bench.ends, ["cancelled here: RLEXC (retransmission limit)"]);
+}
+
+/// What a checkpoint costs does not depend on how many holes a block has.
+#[test]
+fn a_report_of_very_many_holes_is_told_in_parts() {
+    let mut bench = Bench::new(|_, span| span.report_every = 0);
+    let holes = 20_000;
+    for n in 0..holes {
+        bench.segment(home(), 1, 7, data(kind::RED, 10 + n * 10, b"x", 0));
+    }
+    let mut out = bench.segment(home(), 1, 7, data(kind::CHECKPOINT, 10 * holes + 100, b"x", 3));
+    let (mut claims, mut rounds) = (BTreeSet::new(), 0);
+    loop {
+        let reports = sent(&out);
+        if reports.is_empty() {
+            break;
+        }
+        assert!(reports.len() <= 16, "at once");
+        rounds += 1;
+        bench.now = Instant(bench.now.0 + 20_000_000);
+        out = bench.input(Input::Wake);
+        for report in reports {
+            let Body::Report { serial, claims: these, .. } = report.body else { panic!() };
+            claims.extend(these);
+            out.extend(bench.segment(home(), 1, 7, Body::ReportAck { serial }));
+        }
+    }
+    assert_eq!(claims.len() as u64, holes + 1, "all is told in the end, in {rounds} rounds");
+}

@@ -195,7 +195,7 @@ fn siblings_to_one_engine_come_and_go_in_any_order() {
         }
         let late = bench.segment(address(1), 1, 19, red(3));
         assert_eq!((links_up(&late), late.len()), (vec![], 0), "what was on its way makes no stranger of it");
-        bench.now = bench.now + Duration::from_secs(61);
+        bench.now += Duration::from_secs(61);
         let out = bench.segment(address(1), 1, 20, red(3));
         assert!(links_up(&out)[0].is_dynamic(), "a stranger now");
         let out = bench.add(span(0, 1));

@@ -1,7 +1,7 @@
 //! Nodes that die under load, and what is lost of what was acknowledged.
 
 use super::forgetting::Mount;
-use super::load::Flow;
+use super::load::{Flow, Seen};
 use super::node::{Node, Room, free_port};
 use super::random::Random;
 use anyhow::Result;
@@ -120,7 +120,10 @@ fn flows(hosts: &[Host], one_way: bool) -> Vec<Flow> {
 /// Waits until bundles are acknowledged and delivered, so that a kill has something to lose; not for long:
 /// the next kill may also come before that.
 fn wait_for_work(flows: &[Flow]) {
-    let done = || flows.iter().map(|flow| flow.seen().acknowledged.len() + flow.seen().deliveries.len()).sum::<usize>();
+    let done = || {
+        let of = |seen: &Seen| seen.acknowledged.len() + seen.deliveries.len();
+        flows.iter().map(|flow| of(&flow.seen())).sum::<usize>()
+    };
     let (before, begun) = (done(), Instant::now());
     while done() < before + 10 && begun.elapsed() < Duration::from_millis(400) {
         std::thread::sleep(Duration::from_millis(2));

@@ -4,6 +4,7 @@
 //! `pub const CHORE`, and add one line to [`CHORES`]; `layers.rs` is a good model.
 #![forbid(unsafe_code)]
 
+mod attack;
 mod bench;
 mod ci;
 mod crash;
@@ -13,6 +14,7 @@ mod interop;
 mod layers;
 mod new;
 mod sim_speed;
+mod soak;
 mod sources;
 mod tools;
 
@@ -37,6 +39,8 @@ const CHORES: &[Chore] = &[
     layers::CHORE,
     fuzz::CHORE,
     crash::CHORE,
+    attack::CHORE,
+    soak::CHORE,
     interop::CHORE,
     bench::CHORE,
     sim_speed::CHORE,

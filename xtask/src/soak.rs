@@ -15,15 +15,15 @@ use std::time::{Duration, Instant};
 /// The chore.
 pub const CHORE: Chore = Chore {
     name: "soak",
-    usage: "[--minutes N | --seconds N] [--rate N]",
+    usage: "[--minutes N] [--rate N]",
     help: "Bundles both ways over TCPCLv4 and LTP at 80 % of the maximum for 32 minutes: nothing may grow.\n\
            \n\
            The maximum is measured first; --rate gives the bundles per second of each of the four directions \
            instead. Memory, descriptors and files of the store are read every 10 s (every second of a soak \
            below five minutes); the first quarter, five minutes at most, is left out of the slope. Builds with \
-           `--profile quick` first; FARLINK_BIN names a ready binary instead. Exit 1 beyond 1 MiB an hour, with a \
-           descriptor gained, files of the store kept or a bundle lost; a soak below five minutes tells the slope \
-           and does not judge it.",
+           `--profile quick` first; FARLINK_BIN names a ready binary instead. --seconds N makes it shorter than a \
+           minute. Exit 1 beyond 1 MiB an hour, with a descriptor gained, files of the store kept or a bundle \
+           lost; a soak below five minutes tells the slope and does not judge it.",
     run,
 };
 
@@ -31,8 +31,8 @@ pub const CHORE: Chore = Chore {
 const SLOPE_MAX: f64 = 1.0;
 /// A soak shorter than this says nothing about hours.
 const JUDGED_FROM: Duration = Duration::from_secs(300);
-/// Bytes the files of an empty store may have: the file being written and what is being tidied.
-const EMPTY_STORE_MAX: u64 = 64 << 20;
+/// Bytes the files of an empty store may have: the one being written, of 64 MiB, and one being tidied.
+const EMPTY_STORE_MAX: u64 = 128 << 20;
 /// Longest time for what was acknowledged to arrive, and for files and descriptors to be given back.
 const SETTLE_MAX: Duration = Duration::from_secs(60);
 

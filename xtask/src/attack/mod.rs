@@ -24,14 +24,15 @@ pub use wire::raise_descriptor_limit;
 /// The chore.
 pub const CHORE: Chore = Chore {
     name: "attack",
-    usage: "[--only NAME,NAME] [--list] [--limit-time S] [--rate N] [--write]",
+    usage: "[--only NAME] [--list] [--write]",
     help: "Attacks a node that has honest neighbours: memory, their goodput, what is lost.\n\
            \n\
            Each case gets fresh nodes: goodput of honest applications undisturbed, then under attack, then all \
            that was acknowledged must arrive. --limit-time is how long both take each (default 6 s), --rate \
-           how many bundles a second each of the four honest directions offers (200), --only names some cases, \
-           --list tells them all, --write puts the table into docs/explanation/attacks.md. Builds with `--profile \
-           quick` first; FARLINK_BIN names a ready binary instead. Exit 1 when a mark is missed.",
+           how many bundles a second each of the four honest directions offers (200), --only names one case, or \
+           several with commas, --list tells them all, --write puts the table into docs/explanation/attacks.md. \
+           Builds with `--profile quick` first; FARLINK_BIN names a ready binary instead. Exit 1 when a mark is \
+           missed.",
     run,
 };
 

@@ -10,6 +10,8 @@ use std::time::{Duration, Instant};
 
 /// Longest a node may take until applications can attach.
 const START_MAX: Duration = Duration::from_secs(30);
+/// Longest a node may take to end in good order: twice its own `shutdown_timeout`.
+const END_MAX: Duration = Duration::from_secs(20);
 
 /// A running node.
 pub struct Process {
@@ -149,11 +151,11 @@ impl Process {
             std::thread::sleep(Duration::from_millis(5));
         }
     }
-    /// Sends SIGTERM and waits; whether it ended.
+    /// Sends SIGTERM and waits; kills it when that takes too long.
     ///
     /// # Errors
-    /// When it had ended by itself before.
-    pub fn end(&mut self, patience: Duration) -> Result<bool> {
+    /// When it had ended by itself before, or had to be killed.
+    pub fn end(&mut self) -> Result<()> {
         if !self.alive() {
             bail!("node {} ended by itself:\n{}", self.name, self.log_tail());
         }
@@ -161,12 +163,14 @@ impl Process {
         kill_process(pid, Signal::TERM)?;
         let begun = Instant::now();
         while self.alive() {
-            if begun.elapsed() > patience {
-                return Ok(false);
+            if begun.elapsed() > END_MAX {
+                self.child.kill()?;
+                self.child.wait()?;
+                bail!("node {} does not end within {END_MAX:?} of SIGTERM:\n{}", self.name, self.log_tail());
             }
             std::thread::sleep(Duration::from_millis(10));
         }
-        Ok(true)
+        Ok(())
     }
 }
 

@@ -109,9 +109,9 @@ pub fn table(rows: &[Row], lasts: Duration, rate: u64) -> String {
     let processors = std::thread::available_parallelism().map_or(1, usize::from);
     let _ = writeln!(
         text,
-        "\n{held} of {} held. Budget {BUDGET_MIB} MiB; {} s undisturbed and {} s under attack; each direction (TCPCL out, \
-         in, LTP out, in) offers {rate} bundles of 5 kB a second; {processors} processors, shared with the attacker. \
-         `cargo xtask attack --write` measures and writes this.",
+        "\n{held} of {} held. Budget {BUDGET_MIB} MiB; {} s undisturbed and {} s under attack; each direction (TCPCL \
+         out, in, LTP out, in) offers {rate} bundles of 5 kB a second; {processors} processors, shared with the \
+         attacker. `cargo xtask attack --write` measures and writes this.",
         rows.len(),
         lasts.as_secs(),
         lasts.as_secs(),

@@ -7,15 +7,16 @@ use anyhow::Result;
 /// The case.
 pub const CASE: Case = Case {
     name: "fragments",
-    what: "20,000 fragments of 2 kB for an application here, each of another bundle of 1 GB that never completes.",
+    what: "20,000 fragments of 40 kB for an application here, each of another bundle of 1 GB that never completes.",
     run,
 };
 
 fn run(target: &Target) -> Result<Outcome> {
-    let (sent, _) = target.offer(20_000, |number| {
+    let payload = vec![0x55; 40_000];
+    let (sent, bytes) = target.offer(20_000, |number| {
         let mut bundle = Bundle::new("ipn:1.24", number);
-        bundle.fragment = Some((number % 7 * 2000, 1_000_000_000));
-        bundle.with(&[0x55; 2000])
+        bundle.fragment = Some((number % 7 * 40_000, 1_000_000_000));
+        bundle.with(&payload)
     });
-    Ok(Outcome::of(format!("{sent} fragments")))
+    Ok(Outcome::of(format!("{sent} fragments, {} MB", bytes / 1_000_000)))
 }

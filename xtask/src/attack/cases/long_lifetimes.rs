@@ -8,13 +8,13 @@ use std::time::Duration;
 /// The case.
 pub const CASE: Case = Case {
     name: "long-lifetimes",
-    what: "900 bundles of 300 kB to nowhere that live for 31 years: more than the store takes, from a stranger.",
+    what: "2,700 bundles of 300 kB to nowhere that live for 31 years: three times what the store takes.",
     run,
 };
 
 fn run(target: &Target) -> Result<Outcome> {
     let payload = vec![0x55; 300_000];
-    let (sent, bytes) = target.offer(900, |number| {
+    let (sent, bytes) = target.offer(2700, |number| {
         let mut bundle = Bundle::new("ipn:404.1", number);
         bundle.lifetime = Duration::from_secs(31 * 365 * 86_400);
         bundle.with(&payload)

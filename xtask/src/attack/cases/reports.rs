@@ -26,7 +26,9 @@ fn run(target: &Target) -> Result<Outcome> {
     std::thread::spawn(move || -> std::io::Result<()> {
         victim.set_timeout(Duration::from_secs(3600))?;
         loop {
-            counted.fetch_add(victim.delivery()?.payload.len() as u64, Ordering::Relaxed);
+            // As large as a bundle of ours with that payload.
+            let report = Bundle::new("ipn:2.99", 0).with(&victim.delivery()?.payload);
+            counted.fetch_add(report.len() as u64, Ordering::Relaxed);
             victim.taken()?;
         }
     });

@@ -3,7 +3,7 @@
 //! The nodes and the applications are those of `cargo xtask attack` without an attacker: bundles both
 //! ways, over TCPCLv4 to one neighbour and over LTP to the other.
 
-use crate::attack::honest::{Account, Honest, PAYLOAD};
+use crate::attack::honest::{Account, Honest, NAMES, PAYLOAD};
 use crate::attack::process::Process;
 use crate::attack::raise_descriptor_limit;
 use crate::attack::stage::{Abilities, Stage};
@@ -36,6 +36,9 @@ const EMPTY_STORE_MAX: u64 = 128 << 20;
 /// Longest time for what was acknowledged to arrive, and for files and descriptors to be given back.
 const SETTLE_MAX: Duration = Duration::from_secs(60);
 
+/// Longest the maximum is measured.
+const MEASURED_MAX: Duration = Duration::from_secs(20);
+
 /// One node at one moment.
 struct Sample {
     at: Duration,
@@ -58,12 +61,12 @@ fn run(arguments: &[String]) -> Result<()> {
     std::fs::create_dir_all(&dir)?;
     let abilities = Abilities::of(&binary, &dir)?;
     let lasts = Duration::from_secs(seconds);
-    let rate = match rate {
-        0 => 8 * maximum(&binary, &dir, abilities, (lasts / 10).min(Duration::from_secs(20)))? / 10,
-        given => given,
+    let rates = match rate {
+        0 => maximum(&binary, &dir, abilities, (lasts / 10).min(MEASURED_MAX))?.map(|most| (most * 8 / 10).max(1)),
+        given => [given; 4],
     };
-    println!("soak: {seconds} s, {rate} bundles of {PAYLOAD} B a second in each of four directions");
-    let complaints = soak(&binary, &dir, abilities, rate.max(1), lasts)?;
+    println!("soak: {seconds} s, bundles of {PAYLOAD} B a second: {}", shown(rates));
+    let complaints = soak(&binary, &dir, abilities, rates, lasts)?;
     if complaints.is_empty() {
         std::fs::remove_dir_all(&dir)?;
         return Ok(());
@@ -71,10 +74,16 @@ fn run(arguments: &[String]) -> Result<()> {
     bail!("{}\nconfigurations and logs are in {}", complaints.join("\n"), dir.display())
 }
 
-/// Most bundles per second that every direction manages at once.
-fn maximum(binary: &Path, dir: &Path, abilities: Abilities, lasts: Duration) -> Result<u64> {
+/// Each direction's rate, for people.
+fn shown(rates: [u64; 4]) -> String {
+    let named = NAMES.iter().zip(rates).map(|(name, rate)| format!("{rate} {name}"));
+    named.collect::<Vec<_>>().join(", ")
+}
+
+/// Most bundles per second that the directions manage, all at once.
+fn maximum(binary: &Path, dir: &Path, abilities: Abilities, lasts: Duration) -> Result<[u64; 4]> {
     let mut stage = Stage::start(binary, &dir.join("maximum"), abilities)?;
-    let honest = Honest::start(&stage, 0);
+    let honest = Honest::start(&stage, [0; 4]);
     let warm = honest.wait_flowing();
     let before = honest.delivered();
     std::thread::sleep(lasts);
@@ -83,18 +92,18 @@ fn maximum(binary: &Path, dir: &Path, abilities: Abilities, lasts: Duration) -> 
     let ended = stage.end();
     honest.end();
     warm.and(ended)?;
-    let rates: Vec<f64> = after.iter().zip(before).map(|(a, b)| (a - b) as f64 / lasts.as_secs_f64()).collect();
-    println!(
-        "maximum: {} bundles a second (TCPCL out, in, LTP out, in)",
-        rates.iter().map(|r| format!("{r:.0}")).collect::<Vec<_>>().join(", ")
-    );
-    Ok(rates.into_iter().reduce(f64::min).unwrap_or(0.0) as u64)
+    let mut rates = [0; 4];
+    for ((rate, after), before) in rates.iter_mut().zip(after).zip(before) {
+        *rate = ((after - before) as f64 / lasts.as_secs_f64()) as u64;
+    }
+    println!("maximum, bundles a second: {}", shown(rates));
+    Ok(rates)
 }
 
 /// Lets the nodes work; gives what is to be complained of.
-fn soak(binary: &Path, dir: &Path, abilities: Abilities, rate: u64, lasts: Duration) -> Result<Vec<String>> {
+fn soak(binary: &Path, dir: &Path, abilities: Abilities, rates: [u64; 4], lasts: Duration) -> Result<Vec<String>> {
     let mut stage = Stage::start(binary, &dir.join("soak"), abilities)?;
-    let honest = Honest::start(&stage, rate);
+    let honest = Honest::start(&stage, rates);
     let samples = honest.wait_flowing().and_then(|()| watch(&mut stage, &honest, lasts));
     let account = honest.drain(SETTLE_MAX);
     let complaints = samples.map(|samples| judge(&stage, &samples, account, lasts));

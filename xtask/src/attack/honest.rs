@@ -12,6 +12,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+/// The directions, as the node under attack sees them.
+pub const NAMES: [&str; 4] = ["TCPCL out", "TCPCL in", "LTP out", "LTP in"];
+/// Deliveries a receiver takes before it answers the first: enough for the disk to be the limit.
+const WINDOW: u64 = 256;
 /// Bytes of a payload.
 pub const PAYLOAD: usize = 5_000;
 /// Sent in one go at most.
@@ -35,8 +39,6 @@ struct Seen {
 
 /// One direction.
 pub struct Flow {
-    /// For people.
-    pub name: &'static str,
     source: (PathBuf, String),
     destination: (PathBuf, String),
     /// Bundles offered per second; 0 offers as many as go.
@@ -69,12 +71,11 @@ pub struct Account {
 }
 
 impl Honest {
-    /// Starts sending and receiving: `rate` bundles per second and direction, 0 for as many as go.
-    pub fn start(stage: &Stage, rate: u64) -> Honest {
+    /// Starts sending and receiving: bundles per second for each of [`NAMES`], 0 for as many as go.
+    pub fn start(stage: &Stage, rates: [u64; 4]) -> Honest {
         let end = |node: usize, service: u64| (stage.socket(node), format!("ipn:{node}.{service}"));
-        let flow = |name, source, destination| {
+        let flow = |rate, source, destination| {
             Arc::new(Flow {
-                name,
                 source,
                 destination,
                 rate,
@@ -86,10 +87,10 @@ impl Honest {
             })
         };
         let flows = vec![
-            flow("TCPCL out", end(1, 11), end(2, 21)),
-            flow("TCPCL in", end(2, 12), end(1, 22)),
-            flow("LTP out", end(1, 13), end(3, 23)),
-            flow("LTP in", end(3, 14), end(1, 24)),
+            flow(rates[0], end(1, 11), end(2, 21)),
+            flow(rates[1], end(2, 12), end(1, 22)),
+            flow(rates[2], end(1, 13), end(3, 23)),
+            flow(rates[3], end(3, 14), end(1, 24)),
         ];
         let mut threads = Vec::new();
         for flow in &flows {
@@ -99,10 +100,6 @@ impl Honest {
         }
         Honest { flows, threads }
     }
-    /// The directions' names.
-    fn names(&self) -> Vec<&'static str> {
-        self.flows.iter().map(|flow| flow.name).collect()
-    }
     /// Waits until every direction delivers, and half a second more.
     ///
     /// # Errors
@@ -111,7 +108,7 @@ impl Honest {
         let begun = Instant::now();
         while self.delivered().contains(&0) {
             if begun.elapsed() > FLOWING_MAX {
-                let silent = self.names().into_iter().zip(self.delivered()).filter(|(_, delivered)| *delivered == 0);
+                let silent = NAMES.into_iter().zip(self.delivered()).filter(|(_, delivered)| *delivered == 0);
                 let silent: Vec<&str> = silent.map(|(name, _)| name).collect();
                 bail!("nothing arrives undisturbed: {}", silent.join(", "));
             }
@@ -250,7 +247,7 @@ impl Flow {
     }
     fn receive(&self) {
         while !self.over.load(Ordering::Relaxed) {
-            let Ok(mut client) = Client::attach_with(&self.destination.0, &self.destination.1, SECRET, 16) else {
+            let Ok(mut client) = Client::attach_with(&self.destination.0, &self.destination.1, SECRET, WINDOW) else {
                 std::thread::sleep(Duration::from_millis(20));
                 continue;
             };

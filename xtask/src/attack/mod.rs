@@ -109,7 +109,7 @@ fn choose(only: Option<&str>) -> Result<Vec<&'static Case>> {
 /// One case: fresh nodes, undisturbed, then attacked.
 fn judge(case: &Case, binary: &Path, dir: &Path, abilities: Abilities, lasts: Duration, rate: u64) -> Result<Row> {
     let mut stage = Stage::start(binary, dir, abilities)?;
-    let honest = Honest::start(&stage, rate);
+    let honest = Honest::start(&stage, [rate; 4]);
     let row = measure(case, &mut stage, &honest, lasts);
     let ended = stage.end();
     honest.end();

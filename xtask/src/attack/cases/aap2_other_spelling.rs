@@ -1,9 +1,8 @@
 //! Somebody else's endpoint under another name.
 
-use super::{Case, Outcome, Target};
+use super::{Case, Outcome, PATIENCE, Target};
 use crate::crash::aap2::Client;
 use anyhow::Result;
-use std::time::Duration;
 
 /// The case.
 pub const CASE: Case = Case {
@@ -19,7 +18,7 @@ fn run(target: &Target) -> Result<Outcome> {
     let (mut registered, mut taken) = (Vec::new(), 0u64);
     for spelling in SPELLINGS {
         if let Ok(client) = Client::attach_with(&target.applications, spelling, "thief", 64) {
-            client.set_timeout(Duration::from_millis(50))?;
+            client.set_timeout(PATIENCE)?;
             registered.push((spelling, client));
         }
     }
@@ -34,7 +33,7 @@ fn run(target: &Target) -> Result<Outcome> {
         });
     }
     target.hold();
-    let did =
-        format!("registered {}, {taken} bundles taken", if names.is_empty() { "none".into() } else { names.join(" ") });
-    Ok(Outcome::of(did).unless(taken == 0, || format!("{taken} bundles of another application were taken")))
+    let names = if names.is_empty() { "nothing".into() } else { names.join(" ") };
+    Ok(Outcome::of(format!("registered {names}, {taken} bundles taken"))
+        .unless(names == "nothing", || format!("registered {names} beside its owner, {taken} bundles taken")))
 }

@@ -190,13 +190,17 @@ impl Seen {
     }
 }
 
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 fn expected(id: u64) -> Vec<u8> {
     payload(id, PAYLOAD)
 }
 
 impl Flow {
     fn seen(&self) -> MutexGuard<'_, Seen> {
-        self.seen.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.seen)
     }
     fn send(&self) {
         let mut next = 0;
@@ -207,41 +211,55 @@ impl Flow {
             }
         }
     }
-    /// Sends what is due, in batches; what could not be sent in time is not made up for beyond a batch.
+    /// Sends over one connection and reads the answers beside, until that connection or all sending is over.
     fn send_over(&self, mut client: Client, next: &mut u64) {
-        let (begun, mut due_before) = (Instant::now(), 0);
         let _ = client.set_timeout(ANSWER_MAX);
-        while !self.sending_over.load(Ordering::Relaxed) {
-            let batch = if self.rate == 0 {
-                if self.seen().open.len() < self.backlog { BATCH } else { 0 }
-            } else {
-                let due = (begun.elapsed().as_secs_f64() * self.rate as f64) as u64;
-                let batch = (due - due_before).min(BATCH);
-                due_before = due;
-                batch
-            };
-            if batch == 0 {
+        let Ok(answers) = client.try_clone() else { return };
+        let waiting = Mutex::default();
+        std::thread::scope(|scope| {
+            let reader = scope.spawn(|| self.read_answers(answers, &waiting));
+            self.offer(&mut client, next, &waiting, || reader.is_finished());
+            let begun = Instant::now();
+            while !reader.is_finished() && !lock(&waiting).is_empty() && begun.elapsed() < ANSWER_MAX {
                 std::thread::sleep(Duration::from_millis(5));
-                continue;
             }
-            let mut waiting: VecDeque<u64> = (*next..*next + batch).collect();
-            *next += batch;
-            let all_sent = waiting.iter().all(|id| {
-                self.seen().open.insert(*id, (false, false));
-                client.send(&self.destination.1, &expected(*id)).is_ok()
-            });
-            while let Some(id) = waiting.front() {
-                let answer = if all_sent { client.response().ok() } else { None };
-                let Some(taken) = answer else {
-                    // What was not answered may have been taken or not: nobody promised.
-                    let mut seen = self.seen();
-                    waiting.iter().for_each(|id| {
-                        seen.open.remove(id);
-                    });
+            client.shutdown();
+        });
+        // What was not answered may have been taken or not: nobody promised.
+        let mut seen = self.seen();
+        lock(&waiting).drain(..).for_each(|id| {
+            seen.open.remove(&id);
+        });
+    }
+    fn read_answers(&self, mut answers: Client, waiting: &Mutex<VecDeque<u64>>) {
+        while let Ok(taken) = answers.response() {
+            let Some(id) = lock(waiting).pop_front() else { return };
+            self.seen().answered(id, taken);
+        }
+    }
+    /// Sends what is due; what could not be sent in time is not made up for.
+    fn offer(&self, client: &mut Client, next: &mut u64, waiting: &Mutex<VecDeque<u64>>, broken: impl Fn() -> bool) {
+        let (begun, mut due_before) = (Instant::now(), 0);
+        while !self.sending_over.load(Ordering::Relaxed) && !broken() {
+            let due = (begun.elapsed().as_secs_f64() * self.rate as f64) as u64;
+            let open = self.seen().open.len();
+            let batch = match self.rate {
+                0 if open < self.backlog => BATCH,
+                0 => 0,
+                _ => (due - due_before).min(BATCH),
+            };
+            due_before = due;
+            for _ in 0..batch {
+                let id = *next;
+                *next += 1;
+                self.seen().open.insert(id, (false, false));
+                lock(waiting).push_back(id);
+                if client.send(&self.destination.1, &expected(id)).is_err() {
                     return;
-                };
-                self.seen().answered(*id, taken);
-                waiting.pop_front();
+                }
+            }
+            if batch < BATCH {
+                std::thread::sleep(Duration::from_millis(5));
             }
         }
     }

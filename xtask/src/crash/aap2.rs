@@ -55,6 +55,14 @@ impl Client {
         client.send_message(2, &config, &[])?;
         if client.response()? { Ok(client) } else { Err(invalid("the node refused the endpoint")) }
     }
+    /// The same connection for another thread: one sends and the other reads answers.
+    pub fn try_clone(&self) -> io::Result<Client> {
+        Ok(Client { reader: BufReader::new(self.writer.try_clone()?), writer: self.writer.try_clone()? })
+    }
+    /// Ends the connection for whoever reads from it too.
+    pub fn shutdown(&self) {
+        let _ = self.writer.shutdown(std::net::Shutdown::Both);
+    }
     /// Sends a bundle; the answer comes with [`Client::response`], in order.
     pub fn send(&mut self, destination: &str, payload: &[u8]) -> io::Result<()> {
         let mut adu = Vec::new();

@@ -110,7 +110,7 @@ fn choose(only: Option<&str>) -> Result<Vec<&'static Case>> {
 fn judge(case: &Case, binary: &Path, dir: &Path, abilities: Abilities, lasts: Duration, rate: u64) -> Result<Row> {
     let mut stage = Stage::start(binary, dir, abilities)?;
     let honest = Honest::start(&stage, [rate; 4]);
-    let row = measure(case, &mut stage, &honest, lasts);
+    let row = measure(case, &mut stage, &honest, lasts, rate);
     let ended = stage.end();
     honest.end();
     let mut row = row?;
@@ -120,7 +120,7 @@ fn judge(case: &Case, binary: &Path, dir: &Path, abilities: Abilities, lasts: Du
     Ok(row)
 }
 
-fn measure(case: &Case, stage: &mut Stage, honest: &Honest, lasts: Duration) -> Result<Row> {
+fn measure(case: &Case, stage: &mut Stage, honest: &Honest, lasts: Duration, rate: u64) -> Result<Row> {
     honest.wait_flowing()?;
     let mut before = Watch::default();
     let undisturbed = before.during(stage, honest, lasts)?;
@@ -149,10 +149,12 @@ fn measure(case: &Case, stage: &mut Stage, honest: &Honest, lasts: Duration) -> 
         std::thread::sleep(Duration::from_millis(50));
     }
     let node = stage.attacked();
+    let offered = rate as f64 * lasts.as_secs_f64();
     let shares = attacked.iter().zip(&undisturbed).map(|(here, there)| *here as f64 / (*there).max(1) as f64);
     Ok(Row {
         name: case.name,
         peak: node.peak(),
+        undisturbed: undisturbed.iter().map(|arrived| *arrived as f64 / offered).fold(1.0, f64::min),
         shares: shares.collect(),
         account,
         descriptors_most: most_descriptors,

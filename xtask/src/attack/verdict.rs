@@ -25,6 +25,9 @@ pub struct Row {
     pub name: &'static str,
     /// Most memory during and after the attack, bytes.
     pub peak: u64,
+    /// Undisturbed, what arrived in the least direction as a share of what was offered: below one, the machine
+    /// was busy with something else.
+    pub undisturbed: f64,
     /// Goodput as a share of undisturbed, by direction.
     pub shares: Vec<f64>,
     /// Of the honest bundles.
@@ -106,15 +109,17 @@ pub fn table(rows: &[Row], lasts: Duration, rate: u64) -> String {
         let _ = writeln!(text, "{}", row.line());
     }
     let held = rows.iter().filter(|row| row.missed().is_empty()).count();
+    let undisturbed = rows.iter().filter(|row| !row.shares.is_empty()).map(|row| row.undisturbed).fold(1.0, f64::min);
     let processors = std::thread::available_parallelism().map_or(1, usize::from);
     let _ = writeln!(
         text,
         "\n{held} of {} held. Budget {BUDGET_MIB} MiB; {} s undisturbed and {} s under attack; each direction (TCPCL \
-         out, in, LTP out, in) offers {rate} bundles of 5 kB a second; {processors} processors, shared with the \
-         attacker. `cargo xtask attack --write` measures and writes this.",
+         out, in, LTP out, in) offers {rate} bundles of 5 kB a second, of which at least {:.0} % arrived \
+         undisturbed; {processors} processors, shared with the attacker. `cargo xtask attack --write` measures and writes this.",
         rows.len(),
         lasts.as_secs(),
         lasts.as_secs(),
+        100.0 * undisturbed,
     );
     for row in rows {
         for why in row.missed() {

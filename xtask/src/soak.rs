@@ -186,6 +186,12 @@ fn judge(stage: &Stage, samples: &[Vec<Sample>], account: Account, lasts: Durati
             complaints.push(format!("node {} keeps {kept:.1} MiB of files for nothing", node.name()));
         }
     }
+    let status = stage.nodes[0].ask("status", SETTLE_MAX).ok().flatten().map(|(_, text)| text).unwrap_or_default();
+    let status: serde_json::Value = serde_json::from_str(&status).unwrap_or_default();
+    println!("the durable node says it holds {} bundles of {} bytes", status["bundles"], status["bytes"]);
+    if status["bundles"] != 0 {
+        complaints.push(format!("the durable node holds {} bundles that all arrived", status["bundles"]));
+    }
     println!(
         "{} bundles acknowledged, {} lost, {} refused, {} corrupt",
         account.acknowledged, account.missing, account.refused, account.corrupt

@@ -31,8 +31,8 @@ pub const CHORE: Chore = Chore {
            that was acknowledged must arrive. --limit-time is how long both take each (default 6 s), --rate \
            how many bundles a second each of the four honest directions offers (200), --only names one case, or \
            several with commas, --list tells them all, --write puts the table into docs/explanation/attacks.md. \
-           Builds with `--profile quick` first; FARLINK_BIN names a ready binary instead. Exit 1 when a mark is \
-           missed.",
+           A case that misses nothing but goodput is tried once more. Builds with `--profile quick` first; \
+           FARLINK_BIN names a ready binary instead. Exit 1 when a mark is missed.",
     run,
 };
 
@@ -71,9 +71,20 @@ fn run(arguments: &[String]) -> Result<()> {
     for case in chosen {
         eprintln!("{}: {}", case.name, case.what);
         let folder = dir.join(case.name);
-        std::fs::create_dir_all(&folder)?;
-        let row = judge(case, &binary, &folder, abilities, lasts, rate).with_context(|| format!("case {}", case.name));
-        let row = row.unwrap_or_else(|why| Row::failed(case.name, format!("{why:#}")));
+        let attempt = |tries| -> Result<Row> {
+            // Of a try before, logs too.
+            let _ = std::fs::remove_dir_all(&folder);
+            std::fs::create_dir_all(&folder)?;
+            let row = judge(case, &binary, &folder, abilities, lasts, rate);
+            let row = row.unwrap_or_else(|why| Row::failed(case.name, format!("{why:#}")));
+            Ok(Row { tries, ..row })
+        };
+        let mut row = attempt(1)?;
+        // Whatever else the machine does takes goodput away and adds none: one more try, and it is told.
+        if row.misses_goodput_only() {
+            eprintln!("  {}", row.line());
+            row = attempt(2)?;
+        }
         eprintln!("  {}", row.line());
         if row.missed().is_empty() {
             std::fs::remove_dir_all(&folder)?;
@@ -163,6 +174,7 @@ fn measure(case: &Case, stage: &mut Stage, honest: &Honest, lasts: Duration, rat
         status_slowest: watch.status_slowest,
         status_unanswered: watch.status_unanswered,
         did: outcome.did,
+        tries: 1,
         broke: if node.alive() { outcome.broke } else { Some(format!("the node ended:\n{}", node.log_tail())) },
     })
 }

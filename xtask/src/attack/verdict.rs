@@ -11,6 +11,8 @@ use std::time::Duration;
 const MEMORY_MAX: f64 = 1.05;
 /// Least honest goodput, as a share of undisturbed, in each direction.
 const GOODPUT_MIN: f64 = 0.8;
+/// Least share of what was offered that arrives undisturbed on a machine that has nothing else to do.
+const UNDISTURBED_MIN: f64 = 0.9;
 /// Most bytes an attack may add to the log: a thing is said once per peer and minute.
 const LOG_MAX: u64 = 1_000_000;
 /// Where the table is.
@@ -46,6 +48,8 @@ pub struct Row {
     pub did: String,
     /// What else must not be and was.
     pub broke: Option<String>,
+    /// How often the case was tried; the row is of the last.
+    pub tries: u32,
 }
 
 impl Row {
@@ -58,6 +62,10 @@ impl Row {
     }
     fn least_share(&self) -> f64 {
         self.shares.iter().copied().reduce(f64::min).unwrap_or(0.0)
+    }
+    /// Whether it missed nothing but the goodput of some direction.
+    pub fn misses_goodput_only(&self) -> bool {
+        !self.shares.is_empty() && self.missed().len() == 1 && self.least_share() < GOODPUT_MIN
     }
     /// The marks it missed, in words.
     pub fn missed(&self) -> Vec<String> {
@@ -83,9 +91,11 @@ impl Row {
             0 => format!("{:.2} s", self.status_slowest.as_secs_f64()),
             unanswered => format!("{unanswered} unanswered"),
         };
+        let again = if self.tries > 1 { ", second try" } else { "" };
+        let disturbed = if self.undisturbed < UNDISTURBED_MIN { ", disturbed" } else { "" };
         let verdict = if self.missed().is_empty() { "held" } else { "**missed**" };
         format!(
-            "| {} | {} | {:.0} MiB | {:.0} % | {} | {} | {:+} ({}) | {:.1} kB | {status} | {verdict} |",
+            "| {} | {} | {:.0} MiB | {:.0} % | {} | {} | {:+} ({}) | {:.1} kB | {status} | {verdict}{again}{disturbed} |",
             self.name,
             self.did,
             self.peak as f64 / f64::from(1 << 20),
@@ -115,7 +125,8 @@ pub fn table(rows: &[Row], lasts: Duration, rate: u64) -> String {
         text,
         "\n{held} of {} held. Budget {BUDGET_MIB} MiB; {} s undisturbed and {} s under attack; each direction (TCPCL \
          out, in, LTP out, in) offers {rate} bundles of 5 kB a second, of which at least {:.0} % arrived \
-         undisturbed; {processors} processors, shared with the attacker. `cargo xtask attack --write` measures and writes this.",
+         undisturbed; {processors} processors, shared with the attacker. `cargo xtask attack \
+         --write` measures and writes this.",
         rows.len(),
         lasts.as_secs(),
         lasts.as_secs(),
@@ -152,7 +163,7 @@ mod tests {
     use super::*;
 
     fn held() -> Row {
-        Row { name: "a", peak: 200 << 20, shares: vec![1.0, 0.9], ..Row::default() }
+        Row { name: "a", peak: 200 << 20, undisturbed: 1.0, shares: vec![1.0, 0.9], ..Row::default() }
     }
 
     #[test]
@@ -168,6 +179,9 @@ mod tests {
         assert_eq!(missed(Row { broke: Some("taken".into()), ..held() }), "taken");
         assert_eq!(missed(Row { logged: 11_500_000, ..held() }), "11.5 MB logged");
         assert_eq!(missed(Row { status_unanswered: 1, ..held() }), "1 questions for the status unanswered");
+        let slow = Row { shares: vec![0.5], ..held() };
+        assert!(slow.misses_goodput_only() && !held().misses_goodput_only());
+        assert!(!Row { logged: 2_000_000, ..slow }.misses_goodput_only());
         assert!(missed(Row::failed("a", "no start".into())).contains("no start"));
     }
 
@@ -176,6 +190,8 @@ mod tests {
         let rows = [held(), Row { peak: 2 << 30, name: "b", ..held() }];
         let table = table(&rows, Duration::from_secs(6), 200);
         assert!(table.contains("| a |") && table.contains("1 of 2 held"), "{table}");
+        assert!(held().line().ends_with("| held |"));
+        assert!(Row { undisturbed: 0.5, tries: 2, ..held() }.line().ends_with("| held, second try, disturbed |"));
         assert!(table.contains("- b: memory 800 % of the budget"), "{table}");
     }
 }

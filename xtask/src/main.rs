@@ -4,6 +4,7 @@
 //! `pub const CHORE`, and add one line to [`CHORES`]; `layers.rs` is a good model.
 #![forbid(unsafe_code)]
 
+mod attack;
 mod bench;
 mod ci;
 mod crash;
@@ -14,6 +15,7 @@ mod layers;
 mod mutants;
 mod new;
 mod sim_speed;
+mod soak;
 mod sources;
 mod tools;
 
@@ -39,6 +41,8 @@ const CHORES: &[Chore] = &[
     fuzz::CHORE,
     crash::CHORE,
     mutants::CHORE,
+    attack::CHORE,
+    soak::CHORE,
     interop::CHORE,
     bench::CHORE,
     sim_speed::CHORE,

@@ -32,6 +32,12 @@ fn invalid(what: &str) -> io::Error {
 impl Client {
     /// Attaches at `endpoint`: as a subscriber that has one delivery in flight, or as a sender.
     pub fn attach(socket: &Path, endpoint: &str, subscriber: bool) -> io::Result<Client> {
+        Client::attach_with(socket, endpoint, "crash", subscriber.into())
+    }
+    /// Attaches at `endpoint` with a secret: as a subscriber that has up to `window` deliveries in flight,
+    /// or, with a window of 0, as a sender.
+    pub fn attach_with(socket: &Path, endpoint: &str, secret: &str, window: u64) -> io::Result<Client> {
+        let subscriber = window > 0;
         let writer = UnixStream::connect(socket)?;
         writer.set_read_timeout(Some(Duration::from_secs(20)))?;
         let mut client = Client { reader: BufReader::new(writer.try_clone()?), writer };
@@ -43,11 +49,19 @@ impl Client {
         client.message()?;
         let mut config = Vec::new();
         put_number(&mut config, 1, subscriber.into());
-        put_bytes(&mut config, 3, b"crash");
+        put_bytes(&mut config, 3, secret.as_bytes());
         put_bytes(&mut config, 4, endpoint.as_bytes());
-        put_number(&mut config, 1000, subscriber.into());
+        put_number(&mut config, 1000, window);
         client.send_message(2, &config, &[])?;
         if client.response()? { Ok(client) } else { Err(invalid("the node refused the endpoint")) }
+    }
+    /// The same connection for another thread: one sends and the other reads answers.
+    pub fn try_clone(&self) -> io::Result<Client> {
+        Ok(Client { reader: BufReader::new(self.writer.try_clone()?), writer: self.writer.try_clone()? })
+    }
+    /// Ends the connection for whoever reads from it too.
+    pub fn shutdown(&self) {
+        let _ = self.writer.shutdown(std::net::Shutdown::Both);
     }
     /// Sends a bundle; the answer comes with [`Client::response`], in order.
     pub fn send(&mut self, destination: &str, payload: &[u8]) -> io::Result<()> {
@@ -170,18 +184,21 @@ fn varint(bytes: &mut &[u8]) -> io::Result<u64> {
     }
     Err(invalid("a number too long"))
 }
-fn put_varint(out: &mut Vec<u8>, mut value: u64) {
+/// Appends a protobuf varint.
+pub fn put_varint(out: &mut Vec<u8>, mut value: u64) {
     while value >= 0x80 {
         out.push(value as u8 | 0x80);
         value >>= 7;
     }
     out.push(value as u8);
 }
-fn put_number(out: &mut Vec<u8>, field: u64, value: u64) {
+/// Appends a protobuf field that is a number.
+pub fn put_number(out: &mut Vec<u8>, field: u64, value: u64) {
     put_varint(out, field << 3);
     put_varint(out, value);
 }
-fn put_bytes(out: &mut Vec<u8>, field: u64, bytes: &[u8]) {
+/// Appends a protobuf field that is bytes.
+pub fn put_bytes(out: &mut Vec<u8>, field: u64, bytes: &[u8]) {
     put_varint(out, field << 3 | 2);
     put_varint(out, bytes.len() as u64);
     out.extend(bytes);

@@ -10,9 +10,9 @@ pub mod aap2;
 mod flip;
 mod forgetting;
 mod kill;
-mod load;
+pub mod load;
 pub mod node;
-mod random;
+pub mod random;
 
 use crate::{Chore, tools};
 use anyhow::{Context, Result, bail};

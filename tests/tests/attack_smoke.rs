@@ -1,0 +1,37 @@
+//! `cargo xtask attack` and `cargo xtask soak`, a few seconds of each: the chores work, and what the node
+//! promises holds under them.
+
+mod node_support;
+
+use std::process::{Command, Output};
+
+fn chore(arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO"))
+        .args(["run", "--quiet", "--package", "xtask", "--"])
+        .args(arguments)
+        .env("FARLINK_BIN", node_support::farlink())
+        .output()
+        .expect("cargo runs")
+}
+
+#[test]
+fn an_attacked_node_loses_no_honest_bundle() {
+    let cases = "tcpcl-unfinished,ltp-one-byte,malformed";
+    let output = chore(&["attack", "--only", cases, "--limit-time", "1", "--rate", "50"]);
+    let (told, errors) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    // Goodput and answers in time depend on the machine; these do not.
+    for case in cases.split(',') {
+        assert!(told.contains(&format!("| {case} |")), "{told}\n{errors}");
+    }
+    for wrong in ["honest bundles lost", "honest bundles corrupt", "the node ended", "nothing arrives"] {
+        assert!(!told.contains(wrong), "{told}\n{errors}");
+    }
+}
+
+#[test]
+fn a_short_soak_loses_nothing_and_gives_back_what_it_took() {
+    let output = chore(&["soak", "--seconds", "4", "--rate", "50"]);
+    let (told, errors) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success(), "{told}\n{errors}");
+    assert!(told.contains(" 0 lost, 0 refused, 0 corrupt"), "{told}");
+}

@@ -1,0 +1,37 @@
+//! A stranger that calls itself as a neighbour.
+
+use super::{Case, Outcome, Target};
+use crate::attack::wire::tcpcl::{END, Message, START, Session};
+use crate::attack::wire::{PATIENCE, stranger};
+use anyhow::Result;
+
+/// The case.
+pub const CASE: Case = Case {
+    name: "tcpcl-claimed-identity",
+    what: "A stranger says in SESS_INIT that it is the neighbour, and acknowledges every bundle it gets.",
+    run,
+};
+
+fn run(target: &Target) -> Result<Outcome> {
+    let (mut sessions, mut taken) = (0, 0);
+    while !target.over() {
+        if let Ok(mut session) = Session::open(stranger(1), target.tcpcl, "ipn:2.0") {
+            sessions += 1;
+            let _ = take(target, &mut session, &mut taken);
+        }
+        std::thread::sleep(PATIENCE / 10);
+    }
+    Ok(Outcome::of(format!("{sessions} sessions, {taken} bundles taken"))
+        .unless(taken == 0, || format!("{taken} bundles for the neighbour were taken")))
+}
+
+fn take(target: &Target, session: &mut Session, taken: &mut u64) -> std::io::Result<()> {
+    let mut bytes = 0;
+    while !target.over() {
+        let Some(Message::Segment(flags, transfer, length)) = session.message()? else { continue };
+        bytes = if flags & START != 0 { length } else { bytes + length };
+        session.acknowledge(flags, transfer, bytes)?;
+        *taken += u64::from(flags & END != 0);
+    }
+    Ok(())
+}

@@ -1,0 +1,149 @@
+//! Three real nodes: the one under attack, durable, between an honest neighbour over TCPCLv4 and one
+//! over LTP. Each has a loopback address of its own, as strangers have others.
+
+use super::process::Process;
+use crate::crash::node::free_port;
+use anyhow::{Context, Result};
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// What the node under attack may use, MiB.
+pub const BUDGET_MIB: u64 = 256;
+
+/// What a build of the node can be told, found by asking it (`node --check`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Abilities {
+    /// `[limits] memory`: one budget for everything.
+    pub budget: bool,
+    /// `[api] socket`: control over a Unix socket, and a token over TCP.
+    pub control_socket: bool,
+}
+
+impl Abilities {
+    /// Asks a binary.
+    ///
+    /// # Errors
+    /// When files cannot be written or the binary cannot be started.
+    pub fn of(binary: &Path, dir: &Path) -> Result<Abilities> {
+        let takes = |name: &str, lines: &str| -> Result<bool> {
+            let file = dir.join(format!("ability-{name}.toml"));
+            std::fs::write(&file, format!("node_ids = [\"ipn:1.0\"]\n{lines}\n"))?;
+            let mut command = Command::new(binary);
+            let checked = command.args(["node", "--check", "--config"]).arg(&file).output();
+            Ok(checked.with_context(|| format!("starting {}", binary.display()))?.status.success())
+        };
+        Ok(Abilities {
+            budget: takes("budget", "[limits]\nmemory = \"256 MiB\"")?,
+            control_socket: takes("control", "[api]\nsocket = \"control.sock\"")?,
+        })
+    }
+    /// The budget in words of the node's file; without one budget, the bounds there are get a share each.
+    fn limits(self) -> String {
+        if self.budget {
+            return format!("[limits]\nmemory = \"{BUDGET_MIB} MiB\"\n");
+        }
+        let share = BUDGET_MIB / 4;
+        format!("[limits]\nmemory_bytes = \"{share} MiB\"\narriving_bytes = \"{share} MiB\"\n")
+    }
+    fn ltp_memory(self) -> String {
+        if self.budget { String::new() } else { format!("memory = \"{} MiB\"\n", BUDGET_MIB / 4) }
+    }
+    fn api(self, port: u16) -> String {
+        let listen = format!("[api]\nlisten = \"127.0.0.1:{port}\"\n");
+        if self.control_socket {
+            listen + "socket = \"control.sock\"\ntoken_file = \"control.token\"\n"
+        } else {
+            listen
+        }
+    }
+}
+
+/// Address of a node's layers.
+const ADDRESSES: [Ipv4Addr; 3] =
+    [Ipv4Addr::new(127, 0, 0, 1), Ipv4Addr::new(127, 0, 0, 2), Ipv4Addr::new(127, 0, 0, 3)];
+
+/// The nodes, running.
+pub struct Stage {
+    /// Node 1, then its neighbours 2 (TCPCLv4) and 3 (LTP).
+    pub nodes: [Process; 3],
+    /// Where node 1 takes TCPCLv4 sessions.
+    pub tcpcl: SocketAddr,
+    /// Where node 1 takes LTP segments.
+    pub ltp: SocketAddr,
+    /// Where node 1 takes HTTP.
+    pub api: SocketAddr,
+}
+
+impl Stage {
+    /// Starts the nodes in a folder.
+    ///
+    /// # Errors
+    /// When one does not start.
+    pub fn start(binary: &Path, dir: &Path, abilities: Abilities) -> Result<Stage> {
+        let ports = [free_port()?, free_port()?, free_port()?, free_port()?, free_port()?];
+        let [tcpcl, ltp, api, there_tcpcl, there_ltp] = ports;
+        let at = |node: usize, port: u16| SocketAddr::from((ADDRESSES[node - 1], port));
+        let attacked = format!(
+            "node_ids = [\"ipn:1.0\"]\nstatus_reports = true\n\n\
+             [store]\nkind = \"durable\"\ndir = \"store\"\ncapacity = \"256 MB\"\n\n\
+             [layer.tcp]\nkind = \"tcpclv4\"\nlisten = [\"{}\"]\n\n\
+             [layer.ltp]\nkind = \"ltp\"\nlisten = [\"{}\"]\n{}\n\
+             [link.tcp]\nlayer = \"tcp\"\npeer = \"ipn:2.0\"\naddress = \"{}\"\n\
+             reconnect_min = \"20 ms\"\nreconnect_max = \"200 ms\"\n\n\
+             [link.ltp]\nlayer = \"ltp\"\npeer = \"ipn:3.0\"\naddress = \"{}\"\n\n\
+             [routes]\n\"ipn:2.*\" = \"ipn:2.0\"\n\"ipn:3.*\" = \"ipn:3.0\"\n\n\
+             [app]\nsocket = \"app.sock\"\n\n{}\n{}",
+            at(1, tcpcl),
+            at(1, ltp),
+            abilities.ltp_memory(),
+            at(2, there_tcpcl),
+            at(3, there_ltp),
+            abilities.api(api),
+            abilities.limits(),
+        );
+        let neighbour = |number: usize, layer: &str, here: SocketAddr, there: SocketAddr| {
+            let passive = if layer == "tcpclv4" { "connect = false\n" } else { "" };
+            format!(
+                "node_ids = [\"ipn:{number}.0\"]\n\n[store]\nkind = \"memory\"\n\n\
+                 [layer.main]\nkind = \"{layer}\"\nlisten = [\"{here}\"]\n\n\
+                 [link.main]\nlayer = \"main\"\npeer = \"ipn:1.0\"\naddress = \"{there}\"\n{passive}\n\
+                 [routes]\n\"*\" = \"ipn:1.0\"\n\n[app]\nsocket = \"app.sock\"\n"
+            )
+        };
+        // What a system gives by default: that neighbours and files do not run out of descriptors is the
+        // node's business.
+        let descriptors = 1024;
+        let mut nodes = [
+            Process::new(dir, "attacked", binary, &attacked, descriptors)?,
+            Process::new(dir, "over-tcpcl", binary, &neighbour(2, "tcpclv4", at(2, there_tcpcl), at(1, tcpcl)), 1024)?,
+            Process::new(dir, "over-ltp", binary, &neighbour(3, "ltp", at(3, there_ltp), at(1, ltp)), 1024)?,
+        ];
+        for node in &mut nodes {
+            node.wait_ready()?;
+        }
+        nodes[0].control = if abilities.control_socket {
+            nodes[0].dir().join("control.sock").display().to_string()
+        } else {
+            format!("http://{}", at(1, api))
+        };
+        Ok(Stage { nodes, tcpcl: at(1, tcpcl), ltp: at(1, ltp), api: at(1, api) })
+    }
+    /// Application socket of node 1, 2 or 3.
+    pub fn socket(&self, node: usize) -> PathBuf {
+        self.nodes[node - 1].dir().join("app.sock")
+    }
+    /// The node under attack.
+    pub fn attacked(&mut self) -> &mut Process {
+        &mut self.nodes[0]
+    }
+    /// Ends the nodes, in good order where they do: none is left when this returns.
+    ///
+    /// # Errors
+    /// When one had ended by itself, or had to be killed.
+    pub fn end(&mut self) -> Result<()> {
+        // Each in its turn, whatever became of the one before.
+        let ended: Vec<Result<()>> = self.nodes.iter_mut().map(Process::end).collect();
+        ended.into_iter().collect()
+    }
+}

@@ -1,0 +1,197 @@
+//! What an attack came to: a row of the table, its marks, and the page.
+
+use super::honest::Account;
+use super::stage::BUDGET_MIB;
+use crate::tools;
+use anyhow::{Result, bail};
+use std::fmt::Write;
+use std::time::Duration;
+
+/// Most memory, as a share of the budget.
+const MEMORY_MAX: f64 = 1.05;
+/// Least honest goodput, as a share of undisturbed, in each direction.
+const GOODPUT_MIN: f64 = 0.8;
+/// Least share of what was offered that arrives undisturbed on a machine that has nothing else to do.
+const UNDISTURBED_MIN: f64 = 0.9;
+/// Most bytes an attack may add to the log: a thing is said once per peer and minute.
+const LOG_MAX: u64 = 1_000_000;
+/// Where the table is.
+const PAGE: &str = "docs/explanation/attacks.md";
+const BEGIN: &str = "<!-- attacks:begin -->";
+const END: &str = "<!-- attacks:end -->";
+
+/// What one case came to.
+#[derive(Default)]
+pub struct Row {
+    /// Of the case.
+    pub name: &'static str,
+    /// Most memory during and after the attack, bytes.
+    pub peak: u64,
+    /// Undisturbed, what arrived in the least direction as a share of what was offered: below one, the machine
+    /// was busy with something else.
+    pub undisturbed: f64,
+    /// Goodput as a share of undisturbed, by direction.
+    pub shares: Vec<f64>,
+    /// Of the honest bundles.
+    pub account: Account,
+    /// Most descriptors during the attack.
+    pub descriptors_most: usize,
+    /// Descriptors open after it and not before.
+    pub descriptors_gained: i64,
+    /// Bytes logged during the attack.
+    pub logged: u64,
+    /// Slowest answer to `farlink node status`.
+    pub status_slowest: Duration,
+    /// Questions without an answer within five seconds.
+    pub status_unanswered: u64,
+    /// How much of the attack happened.
+    pub did: String,
+    /// What else must not be and was.
+    pub broke: Option<String>,
+    /// How often the case was tried; the row is of the last.
+    pub tries: u32,
+}
+
+impl Row {
+    /// A case that could not be judged.
+    pub fn failed(name: &'static str, why: String) -> Row {
+        Row { name, broke: Some(why), ..Row::default() }
+    }
+    fn of_budget(&self) -> f64 {
+        self.peak as f64 / (BUDGET_MIB << 20) as f64
+    }
+    fn least_share(&self) -> f64 {
+        self.shares.iter().copied().reduce(f64::min).unwrap_or(0.0)
+    }
+    /// Whether it missed nothing but the goodput of some direction.
+    pub fn misses_goodput_only(&self) -> bool {
+        !self.shares.is_empty() && self.missed().len() == 1 && self.least_share() < GOODPUT_MIN
+    }
+    /// The marks it missed, in words.
+    pub fn missed(&self) -> Vec<String> {
+        let mut missed = Vec::new();
+        let mut mark = |holds: bool, why: String| {
+            if !holds {
+                missed.push(why);
+            }
+        };
+        mark(self.of_budget() <= MEMORY_MAX, format!("memory {:.0} % of the budget", 100.0 * self.of_budget()));
+        mark(self.least_share() >= GOODPUT_MIN, format!("honest goodput {:.0} %", 100.0 * self.least_share()));
+        mark(self.account.missing == 0, format!("{} honest bundles lost", self.account.missing));
+        mark(self.account.corrupt == 0, format!("{} honest bundles corrupt", self.account.corrupt));
+        mark(self.logged <= LOG_MAX, format!("{:.1} MB logged", self.logged as f64 / 1e6));
+        mark(self.status_unanswered == 0, format!("{} questions for the status unanswered", self.status_unanswered));
+        mark(self.broke.is_none(), self.broke.clone().unwrap_or_default());
+        missed
+    }
+    /// As a line of the table.
+    pub fn line(&self) -> String {
+        let shares: Vec<String> = self.shares.iter().map(|share| format!("{:.0}", 100.0 * share)).collect();
+        let status = match self.status_unanswered {
+            0 => format!("{:.2} s", self.status_slowest.as_secs_f64()),
+            unanswered => format!("{unanswered} unanswered"),
+        };
+        let again = if self.tries > 1 { ", second try" } else { "" };
+        let disturbed = if self.undisturbed < UNDISTURBED_MIN { ", disturbed" } else { "" };
+        let verdict = if self.missed().is_empty() { "held" } else { "**missed**" };
+        format!(
+            "| {} | {} | {:.0} MiB | {:.0} % | {} | {} | {:+} ({}) | {:.1} kB | {status} | {verdict}{again}{disturbed} |",
+            self.name,
+            self.did,
+            self.peak as f64 / f64::from(1 << 20),
+            100.0 * self.of_budget(),
+            shares.join(" "),
+            self.account.missing,
+            self.descriptors_gained,
+            self.descriptors_most,
+            self.logged as f64 / 1e3,
+        )
+    }
+}
+
+/// The table, with what it was measured with and which marks were missed.
+pub fn table(rows: &[Row], lasts: Duration, rate: u64) -> String {
+    let mut text = String::from(
+        "| case | attack | peak memory | of budget | goodput, % of undisturbed | lost | descriptors gained (most) \
+         | logged | slowest status | |\n|---|---|---|---|---|---|---|---|---|---|\n",
+    );
+    for row in rows {
+        let _ = writeln!(text, "{}", row.line());
+    }
+    let held = rows.iter().filter(|row| row.missed().is_empty()).count();
+    let undisturbed = rows.iter().filter(|row| !row.shares.is_empty()).map(|row| row.undisturbed).fold(1.0, f64::min);
+    let processors = std::thread::available_parallelism().map_or(1, usize::from);
+    let _ = writeln!(
+        text,
+        "\n{held} of {} held. Budget {BUDGET_MIB} MiB; {} s undisturbed and {} s under attack; each direction (TCPCL \
+         out, in, LTP out, in) offers {rate} bundles of 5 kB a second, of which at least {:.0} % arrived \
+         undisturbed; {processors} processors, shared with the attacker. `cargo xtask attack \
+         --write` measures and writes this.",
+        rows.len(),
+        lasts.as_secs(),
+        lasts.as_secs(),
+        100.0 * undisturbed,
+    );
+    for row in rows {
+        for why in row.missed() {
+            let _ = write!(text, "\n- {}: {}", row.name, why.lines().next().unwrap_or_default());
+        }
+    }
+    if held < rows.len() {
+        text.push('\n');
+    }
+    text
+}
+
+/// Writes the table into its page.
+///
+/// # Errors
+/// When the page has no marks, or cannot be written.
+pub fn write(table: &str) -> Result<()> {
+    let page = tools::root().join(PAGE);
+    let text = std::fs::read_to_string(&page)?;
+    let (Some(begin), Some(end)) = (text.find(BEGIN), text.find(END)) else {
+        bail!("{PAGE} has no `{BEGIN}` and `{END}`");
+    };
+    std::fs::write(&page, format!("{}{BEGIN}\n{table}{}", &text[..begin], &text[end..]))?;
+    eprintln!("wrote the table of {PAGE}");
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn held() -> Row {
+        Row { name: "a", peak: 200 << 20, undisturbed: 1.0, shares: vec![1.0, 0.9], ..Row::default() }
+    }
+
+    #[test]
+    fn each_mark_can_be_missed() {
+        assert!(held().missed().is_empty());
+        let missed = |row: Row| row.missed().join(" ");
+        assert_eq!(missed(Row { peak: 270 << 20, ..held() }), "memory 105 % of the budget");
+        assert_eq!(missed(Row { shares: vec![1.0, 0.79], ..held() }), "honest goodput 79 %");
+        assert_eq!(
+            missed(Row { account: Account { missing: 2, ..Account::default() }, ..held() }),
+            "2 honest bundles lost"
+        );
+        assert_eq!(missed(Row { broke: Some("taken".into()), ..held() }), "taken");
+        assert_eq!(missed(Row { logged: 11_500_000, ..held() }), "11.5 MB logged");
+        assert_eq!(missed(Row { status_unanswered: 1, ..held() }), "1 questions for the status unanswered");
+        let slow = Row { shares: vec![0.5], ..held() };
+        assert!(slow.misses_goodput_only() && !held().misses_goodput_only());
+        assert!(!Row { logged: 2_000_000, ..slow }.misses_goodput_only());
+        assert!(missed(Row::failed("a", "no start".into())).contains("no start"));
+    }
+
+    #[test]
+    fn the_table_has_a_line_for_each_case_and_names_what_was_missed() {
+        let rows = [held(), Row { peak: 2 << 30, name: "b", ..held() }];
+        let table = table(&rows, Duration::from_secs(6), 200);
+        assert!(table.contains("| a |") && table.contains("1 of 2 held"), "{table}");
+        assert!(held().line().ends_with("| held |"));
+        assert!(Row { undisturbed: 0.5, tries: 2, ..held() }.line().ends_with("| held, second try, disturbed |"));
+        assert!(table.contains("- b: memory 800 % of the budget"), "{table}");
+    }
+}

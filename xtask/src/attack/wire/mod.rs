@@ -1,0 +1,86 @@
+//! Just enough of each wire format to be hostile in it, written from the standards and not with the
+//! node's own code: an attacker does not use our encoder.
+
+pub mod bundle;
+pub mod ltp;
+pub mod tcpcl;
+
+use rustix::net::{self, AddressFamily, SocketAddrUnix, SocketFlags, SocketType, sockopt};
+use rustix::process::{Resource, getrlimit, setrlimit};
+use std::io::{self, Read};
+use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, TcpStream, UdpSocket};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::time::Duration;
+
+/// Longest a hostile socket waits for anything: an attack must notice that its time is up.
+pub const PATIENCE: Duration = Duration::from_millis(300);
+
+/// Address of a stranger: none of those the honest nodes have.
+pub fn stranger(number: u8) -> Ipv4Addr {
+    Ipv4Addr::new(127, 0, 66, number)
+}
+
+/// Connects from an address; reads and writes wait [`PATIENCE`] at most.
+///
+/// # Errors
+/// What the kernel says, also when nobody answers in time.
+pub fn connect(from: Ipv4Addr, to: SocketAddr) -> io::Result<TcpStream> {
+    let socket = net::socket_with(AddressFamily::INET, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
+    // Bounds `connect` too.
+    sockopt::set_socket_timeout(&socket, sockopt::Timeout::Send, Some(PATIENCE))?;
+    net::bind(&socket, &SocketAddrV4::new(from, 0))?;
+    net::connect(&socket, &to)?;
+    let stream = TcpStream::from(socket);
+    stream.set_read_timeout(Some(PATIENCE))?;
+    Ok(stream)
+}
+
+/// Connects to a Unix socket; reads and writes wait [`PATIENCE`] at most.
+///
+/// # Errors
+/// What the kernel says, also when its queue stays full.
+pub fn connect_unix(to: &Path) -> io::Result<UnixStream> {
+    let socket = net::socket_with(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
+    // Bounds `connect` too.
+    sockopt::set_socket_timeout(&socket, sockopt::Timeout::Send, Some(PATIENCE))?;
+    net::connect(&socket, &SocketAddrUnix::new(to)?)?;
+    let stream = UnixStream::from(socket);
+    stream.set_read_timeout(Some(PATIENCE))?;
+    Ok(stream)
+}
+
+/// A UDP socket at an address, at any port; reads wait for nothing.
+///
+/// # Errors
+/// What the kernel says.
+pub fn datagrams(from: Ipv4Addr) -> io::Result<UdpSocket> {
+    let socket = UdpSocket::bind((from, 0))?;
+    socket.set_nonblocking(true)?;
+    Ok(socket)
+}
+
+/// Reads and forgets what has arrived on a socket that waits for nothing; gives how many bytes, and
+/// whether it is still open.
+pub fn discard(mut stream: &TcpStream) -> (u64, bool) {
+    let (mut bytes, mut buffer) = (0, [0; 16 << 10]);
+    if stream.set_nonblocking(true).is_err() {
+        return (0, false);
+    }
+    let open = loop {
+        match stream.read(&mut buffer) {
+            Ok(0) => break false,
+            Ok(n) => bytes += n as u64,
+            Err(why) => break why.kind() == io::ErrorKind::WouldBlock,
+        }
+    };
+    let _ = stream.set_nonblocking(false);
+    (bytes, open)
+}
+
+/// Lets this process and what it starts open as many descriptors as the system permits.
+pub fn raise_descriptor_limit() {
+    let mut limit = getrlimit(Resource::Nofile);
+    limit.current = limit.maximum;
+    let _ = setrlimit(Resource::Nofile, limit);
+}

@@ -1,0 +1,191 @@
+//! TCPCLv4 sessions (RFC 9174), as far as a hostile neighbour needs them.
+
+use super::{PATIENCE, connect, discard};
+use std::io::{self, Read, Write};
+use std::net::{Ipv4Addr, SocketAddr, TcpStream};
+use std::time::Instant;
+
+/// The contact header: version 4, no TLS (RFC 9174 4.2).
+pub const CONTACT: &[u8] = b"dtn!\x04\x00";
+/// First segment of a transfer.
+pub const START: u8 = 2;
+/// Last segment of a transfer.
+pub const END: u8 = 1;
+
+/// A SESS_INIT without keepalives (RFC 9174 4.6).
+pub fn sess_init(node_id: &str) -> Vec<u8> {
+    let mut out = vec![7, 0, 0];
+    out.extend((1u64 << 20).to_be_bytes());
+    out.extend((1u64 << 32).to_be_bytes());
+    out.extend((node_id.len() as u16).to_be_bytes());
+    out.extend(node_id.as_bytes());
+    out.extend([0; 4]);
+    out
+}
+
+/// The head of an XFER_SEGMENT whose `length` bytes follow; `total` goes into a Transfer Length item
+/// (RFC 9174 5.2.2, 5.2.5.1).
+pub fn segment_head(flags: u8, transfer: u64, total: Option<u64>, length: u64) -> Vec<u8> {
+    let mut out = vec![1, flags];
+    out.extend(transfer.to_be_bytes());
+    if flags & START != 0 {
+        match total {
+            Some(total) => {
+                out.extend(13u32.to_be_bytes());
+                out.extend([1, 0, 1, 0, 8]);
+                out.extend(total.to_be_bytes());
+            }
+            None => out.extend([0; 4]),
+        }
+    }
+    out.extend(length.to_be_bytes());
+    out
+}
+
+/// A whole bundle in one segment.
+pub fn transfer(id: u64, bundle: &[u8]) -> Vec<u8> {
+    let mut out = segment_head(START | END, id, None, bundle.len() as u64);
+    out.extend(bundle);
+    out
+}
+
+/// A message from the node, as far as we care.
+pub enum Message {
+    /// A segment: flags, transfer, how many bytes it carried.
+    Segment(u8, u64, u64),
+    /// Anything else.
+    Other,
+}
+
+/// A session with the node.
+pub struct Session {
+    stream: TcpStream,
+}
+
+impl Session {
+    /// Connects from an address and introduces itself; waits for the node's own introduction.
+    ///
+    /// # Errors
+    /// When the node does not want it, or does not answer in time.
+    pub fn open(from: Ipv4Addr, to: SocketAddr, node_id: &str) -> io::Result<Session> {
+        let mut stream = connect(from, to)?;
+        stream.write_all(&[CONTACT, &sess_init(node_id)].concat())?;
+        let mut header = [0; 6];
+        stream.read_exact(&mut header)?;
+        let mut session = Session { stream };
+        match session.message()? {
+            Some(_) => Ok(session),
+            None => Err(io::ErrorKind::TimedOut.into()),
+        }
+    }
+    /// The socket.
+    pub fn stream(&self) -> &TcpStream {
+        &self.stream
+    }
+    /// Sends bytes, reading meanwhile and forgetting what comes; whether the session is still open and
+    /// took everything.
+    pub fn push(&mut self, mut bytes: &[u8], deadline: Instant) -> bool {
+        while !bytes.is_empty() {
+            if !discard(&self.stream).1 || Instant::now() >= deadline {
+                return false;
+            }
+            match self.stream.write(bytes) {
+                Ok(n) => bytes = &bytes[n..],
+                Err(why) if matches!(why.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut) => {}
+                Err(_) => return false,
+            }
+        }
+        true
+    }
+    /// Acknowledges that so much of a transfer came.
+    ///
+    /// # Errors
+    /// When the session is gone.
+    pub fn acknowledge(&mut self, flags: u8, transfer: u64, bytes: u64) -> io::Result<()> {
+        let mut out = vec![2, flags];
+        out.extend(transfer.to_be_bytes());
+        out.extend(bytes.to_be_bytes());
+        self.stream.write_all(&out)
+    }
+    /// The next message; `None` when none begins within [`PATIENCE`].
+    ///
+    /// # Errors
+    /// When the session is gone, or a message does not go on.
+    pub fn message(&mut self) -> io::Result<Option<Message>> {
+        let mut kind = [0];
+        match self.stream.read(&mut kind) {
+            Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
+            Ok(_) => {}
+            Err(why) if matches!(why.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut) => return Ok(None),
+            Err(why) => return Err(why),
+        }
+        match kind[0] {
+            1 => return self.segment().map(Some),
+            2 => self.skip(17)?,
+            3 => self.skip(9)?,
+            4 => {}
+            5 | 6 => self.skip(2)?,
+            7 => {
+                self.skip(18)?;
+                let id = self.number(2)?;
+                self.skip(id)?;
+                let items = self.number(4)?;
+                self.skip(items)?;
+            }
+            other => return Err(io::Error::new(io::ErrorKind::InvalidData, format!("message {other}"))),
+        }
+        Ok(Some(Message::Other))
+    }
+    fn segment(&mut self) -> io::Result<Message> {
+        let flags = self.number(1)? as u8;
+        let transfer = self.number(8)?;
+        if flags & START != 0 {
+            let items = self.number(4)?;
+            self.skip(items)?;
+        }
+        let length = self.number(8)?;
+        self.skip(length)?;
+        Ok(Message::Segment(flags, transfer, length))
+    }
+    fn number(&mut self, bytes: usize) -> io::Result<u64> {
+        let mut buffer = [0; 8];
+        self.exactly(&mut buffer[8 - bytes..])?;
+        Ok(u64::from_be_bytes(buffer))
+    }
+    fn skip(&mut self, mut bytes: u64) -> io::Result<()> {
+        let mut buffer = [0; 4096];
+        while bytes > 0 {
+            let step = bytes.min(buffer.len() as u64);
+            self.exactly(&mut buffer[..step as usize])?;
+            bytes -= step;
+        }
+        Ok(())
+    }
+    /// A message that began goes on soon.
+    fn exactly(&mut self, mut buffer: &mut [u8]) -> io::Result<()> {
+        let deadline = Instant::now() + 10 * PATIENCE;
+        while !buffer.is_empty() {
+            match self.stream.read(buffer) {
+                Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
+                Ok(n) => buffer = &mut buffer[n..],
+                Err(why) if why.kind() == io::ErrorKind::WouldBlock && Instant::now() < deadline => {}
+                Err(why) => return Err(why),
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn messages_are_as_rfc_9174_says() {
+        let init = sess_init("ipn:1.0");
+        assert_eq!((init[0], init.len()), (7, 1 + 2 + 8 + 8 + 2 + 7 + 4));
+        assert_eq!(transfer(5, b"ab").len(), 2 + 8 + 4 + 8 + 2);
+        assert_eq!(segment_head(START, 0, Some(9), 0).len(), 2 + 8 + 4 + 13 + 8);
+        assert_eq!(segment_head(0, 0, None, 0).len(), 2 + 8 + 8);
+    }
+}

@@ -1,0 +1,249 @@
+//! `cargo xtask soak`: a durable node carries bundles for half an hour; it must not grow.
+//!
+//! The nodes and the applications are those of `cargo xtask attack` without an attacker: bundles both
+//! ways, over TCPCLv4 to one neighbour and over LTP to the other.
+
+use crate::attack::honest::{Account, Honest, NAMES, PAYLOAD};
+use crate::attack::process::Process;
+use crate::attack::raise_descriptor_limit;
+use crate::attack::stage::{Abilities, Stage};
+use crate::{Chore, tools};
+use anyhow::{Result, bail};
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+/// The chore.
+pub const CHORE: Chore = Chore {
+    name: "soak",
+    usage: "[--minutes N] [--rate N]",
+    help: "Bundles both ways over TCPCLv4 and LTP at 80 % of the maximum for 32 minutes: nothing may grow.\n\
+           \n\
+           The maximum is measured first; --rate gives the bundles per second of each of the four directions \
+           instead. Memory, descriptors and files of the store are read every 10 s (every second of a soak \
+           below five minutes); the first quarter, five minutes at most, is left out of the slope. Builds with \
+           `--profile quick` first; FARLINK_BIN names a ready binary instead. --seconds N makes it shorter than a \
+           minute. Exit 1 beyond 1 MiB an hour, with a descriptor gained, files of the store kept or a bundle \
+           lost; a soak below five minutes tells the slope and does not judge it.",
+    run,
+};
+
+/// Most growth of a node, MiB per hour.
+const SLOPE_MAX: f64 = 1.0;
+/// A soak shorter than this says nothing about hours.
+const JUDGED_FROM: Duration = Duration::from_secs(300);
+/// Bytes the files of an empty store may have: the one being written, of 64 MiB, and one being tidied.
+const EMPTY_STORE_MAX: u64 = 128 << 20;
+/// Longest time for what was acknowledged to arrive, and for files and descriptors to be given back.
+const SETTLE_MAX: Duration = Duration::from_secs(60);
+
+/// Longest the maximum is measured.
+const MEASURED_MAX: Duration = Duration::from_secs(20);
+
+/// One node at one moment.
+struct Sample {
+    at: Duration,
+    memory: u64,
+    descriptors: usize,
+    stored: u64,
+}
+
+fn run(arguments: &[String]) -> Result<()> {
+    let mut arguments = tools::Arguments::new(arguments);
+    let minutes = arguments.number("--minutes", 32)?;
+    let seconds = arguments.number("--seconds", 60 * minutes)?.max(4);
+    let rate = arguments.number("--rate", 0)?;
+    if let Some(word) = arguments.rest()?.first() {
+        bail!("`{word}` is not an argument of soak");
+    }
+    raise_descriptor_limit();
+    let binary = std::path::absolute(tools::farlink()?)?;
+    let dir = std::env::temp_dir().join(format!("farlink-soak-{}", std::process::id()));
+    std::fs::create_dir_all(&dir)?;
+    let abilities = Abilities::of(&binary, &dir)?;
+    let lasts = Duration::from_secs(seconds);
+    let rates = match rate {
+        0 => maximum(&binary, &dir, abilities, (lasts / 10).min(MEASURED_MAX))?.map(|most| (most * 8 / 10).max(1)),
+        given => [given; 4],
+    };
+    println!("soak: {seconds} s, bundles of {PAYLOAD} B a second: {}", shown(rates));
+    let complaints = soak(&binary, &dir, abilities, rates, lasts)?;
+    if complaints.is_empty() {
+        std::fs::remove_dir_all(&dir)?;
+        return Ok(());
+    }
+    bail!("{}\nconfigurations and logs are in {}", complaints.join("\n"), dir.display())
+}
+
+/// Each direction's rate, for people.
+fn shown(rates: [u64; 4]) -> String {
+    let named = NAMES.iter().zip(rates).map(|(name, rate)| format!("{rate} {name}"));
+    named.collect::<Vec<_>>().join(", ")
+}
+
+/// Most bundles per second that the directions manage, all at once.
+fn maximum(binary: &Path, dir: &Path, abilities: Abilities, lasts: Duration) -> Result<[u64; 4]> {
+    let mut stage = Stage::start(binary, &dir.join("maximum"), abilities)?;
+    let honest = Honest::start(&stage, [0; 4]);
+    let warm = honest.wait_flowing();
+    let before = honest.delivered();
+    std::thread::sleep(lasts);
+    let after = honest.delivered();
+    honest.drain(SETTLE_MAX);
+    let ended = stage.end();
+    honest.end();
+    warm.and(ended)?;
+    let mut rates = [0; 4];
+    for ((rate, after), before) in rates.iter_mut().zip(after).zip(before) {
+        *rate = ((after - before) as f64 / lasts.as_secs_f64()) as u64;
+    }
+    println!("maximum, bundles a second: {}", shown(rates));
+    Ok(rates)
+}
+
+/// Lets the nodes work; gives what is to be complained of.
+fn soak(binary: &Path, dir: &Path, abilities: Abilities, rates: [u64; 4], lasts: Duration) -> Result<Vec<String>> {
+    let mut stage = Stage::start(binary, &dir.join("soak"), abilities)?;
+    let honest = Honest::start(&stage, rates);
+    let samples = honest.wait_flowing().and_then(|()| watch(&mut stage, &honest, lasts));
+    let account = honest.drain(SETTLE_MAX);
+    let complaints = samples.map(|samples| judge(&stage, &samples, account, lasts));
+    let ended = stage.end();
+    honest.end();
+    ended?;
+    complaints
+}
+
+/// Samples of each node.
+fn watch(stage: &mut Stage, honest: &Honest, lasts: Duration) -> Result<Vec<Vec<Sample>>> {
+    let every = Duration::from_secs(if lasts < JUDGED_FROM { 1 } else { 10 });
+    let begun = Instant::now();
+    let mut samples: Vec<Vec<Sample>> = stage.nodes.iter().map(|_| Vec::new()).collect();
+    let (mut told, mut delivered) = (Instant::now(), honest.delivered());
+    while begun.elapsed() < lasts {
+        std::thread::sleep(every.min(lasts.saturating_sub(begun.elapsed())));
+        for (node, samples) in stage.nodes.iter_mut().zip(&mut samples) {
+            if !node.alive() {
+                bail!("node {} ended:\n{}", node.name(), node.log_tail());
+            }
+            samples.push(sample(node, begun.elapsed()));
+        }
+        if told.elapsed() >= Duration::from_secs(60) {
+            let now = honest.delivered();
+            let rate = now.iter().sum::<u64>() - delivered.iter().sum::<u64>();
+            let memory: Vec<String> =
+                samples.iter().flat_map(|of| of.last()).map(|last| format!("{:.1}", mebibytes(last.memory))).collect();
+            println!(
+                "  {:>5.0} s: {:.0} bundles/s, memory {} MiB",
+                begun.elapsed().as_secs_f64(),
+                rate as f64 / told.elapsed().as_secs_f64(),
+                memory.join(", ")
+            );
+            (told, delivered) = (Instant::now(), now);
+        }
+    }
+    Ok(samples)
+}
+
+fn sample(node: &Process, at: Duration) -> Sample {
+    Sample { at, memory: node.memory(), descriptors: node.descriptors(), stored: node.stored() }
+}
+
+fn mebibytes(bytes: u64) -> f64 {
+    bytes as f64 / f64::from(1 << 20)
+}
+
+fn judge(stage: &Stage, samples: &[Vec<Sample>], account: Account, lasts: Duration) -> Vec<String> {
+    let mut complaints = Vec::new();
+    let warm = (lasts / 4).min(Duration::from_secs(300));
+    println!(
+        "\n{:<12}{:>10}{:>10}{:>14}{:>14}{:>14}{:>14}",
+        "node", "MiB", "most", "MiB an hour", "descriptors", "most stored", "stored after"
+    );
+    for (node, samples) in stage.nodes.iter().zip(samples) {
+        let steady: Vec<&Sample> = samples.iter().filter(|sample| sample.at >= warm).collect();
+        let (Some(first), Some(last)) = (steady.first(), steady.last()) else { continue };
+        let slope = slope(&steady);
+        let most = samples.iter().map(|sample| sample.memory).max().unwrap_or(0);
+        let most_stored = samples.iter().map(|sample| sample.stored).max().unwrap_or(0);
+        let settled = settle(node, first.descriptors);
+        let gained = settled.descriptors as i64 - first.descriptors as i64;
+        println!(
+            "{:<12}{:>10.1}{:>10.1}{slope:>14.2}{gained:>+14}{:>10.1} MiB{:>10.1} MiB",
+            node.name(),
+            mebibytes(last.memory),
+            mebibytes(most),
+            mebibytes(most_stored),
+            mebibytes(settled.stored),
+        );
+        if lasts >= JUDGED_FROM && slope > SLOPE_MAX {
+            complaints.push(format!("node {} grows by {slope:.2} MiB an hour", node.name()));
+        }
+        if gained > 0 {
+            complaints.push(format!("node {} gained {gained} descriptors", node.name()));
+        }
+        if settled.stored > EMPTY_STORE_MAX {
+            let kept = mebibytes(settled.stored);
+            complaints.push(format!("node {} keeps {kept:.1} MiB of files for nothing", node.name()));
+        }
+    }
+    let status = stage.nodes[0].ask("status", SETTLE_MAX).ok().flatten().map(|(_, text)| text).unwrap_or_default();
+    let status: serde_json::Value = serde_json::from_str(&status).unwrap_or_default();
+    println!("the durable node says it holds {} bundles of {} bytes", status["bundles"], status["bytes"]);
+    if status["bundles"] != 0 {
+        complaints.push(format!("the durable node holds {} bundles that all arrived", status["bundles"]));
+    }
+    println!(
+        "{} bundles acknowledged, {} lost, {} refused, {} corrupt",
+        account.acknowledged, account.missing, account.refused, account.corrupt
+    );
+    if account.missing + account.corrupt > 0 {
+        complaints.push(format!("{} bundles lost, {} corrupt", account.missing, account.corrupt));
+    }
+    complaints
+}
+
+/// Waits until descriptors and files of delivered bundles are given back, or for as long as that may take.
+fn settle(node: &Process, descriptors: usize) -> Sample {
+    let begun = Instant::now();
+    loop {
+        let now = sample(node, begun.elapsed());
+        if (now.descriptors <= descriptors && now.stored <= EMPTY_STORE_MAX) || now.at > SETTLE_MAX {
+            return now;
+        }
+        std::thread::sleep(Duration::from_millis(200));
+    }
+}
+
+/// Least squares over memory, MiB per hour.
+fn slope(samples: &[&Sample]) -> f64 {
+    let count = samples.len() as f64;
+    let at = |sample: &Sample| sample.at.as_secs_f64() / 3600.0;
+    let mean_at = samples.iter().map(|sample| at(sample)).sum::<f64>() / count;
+    let mean = samples.iter().map(|sample| mebibytes(sample.memory)).sum::<f64>() / count;
+    let (mut above, mut below) = (0.0, 0.0);
+    for sample in samples {
+        above += (at(sample) - mean_at) * (mebibytes(sample.memory) - mean);
+        below += (at(sample) - mean_at).powi(2);
+    }
+    if below > 0.0 { above / below } else { 0.0 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_slope_is_in_mebibytes_an_hour() {
+        let samples: Vec<Sample> = (0..100)
+            .map(|n| Sample {
+                at: Duration::from_secs(36 * n),
+                // 10 MiB an hour, and 1 MiB of noise that cancels.
+                memory: (100 << 20) + n * ((10 << 20) / 100) + (((n / 2 + n) % 2) << 20),
+                descriptors: 0,
+                stored: 0,
+            })
+            .collect();
+        let slope = slope(&samples.iter().collect::<Vec<_>>());
+        assert!((9.5..10.5).contains(&slope), "{slope}");
+    }
+}

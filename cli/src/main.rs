@@ -15,6 +15,7 @@ mod node;
 mod perf;
 mod ping;
 mod plan;
+mod progress;
 mod recv;
 mod report;
 mod run;

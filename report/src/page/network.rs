@@ -212,6 +212,7 @@ mod tests {
             nodes: names.iter().map(node).collect(),
             links: names.windows(2).map(link).collect(),
             contacts: vec![],
+            traffic: vec![],
         }
     }
 

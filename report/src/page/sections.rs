@@ -38,7 +38,7 @@ pub fn ticks(width: f64) -> usize {
 
 /// Keeps numbers and their units on one line.
 fn unbroken(text: &str) -> String {
-    const UNITS: &[&str] = &["%", "s", "ms", "µs", "h", "d", "B", "kB", "MB", "GB", "TB"];
+    const UNITS: &[&str] = &["%", "s", "ms", "µs", "min", "h", "d", "B", "kB", "MB", "GB", "TB"];
     let mut out = String::with_capacity(text.len());
     for word in text.split(' ') {
         let unit = UNITS.contains(&word.trim_end_matches(['.', ',', ';', ')']));

@@ -2,6 +2,7 @@
 
 use crate::Failure;
 use farlink_apps::http;
+use farlink_base::EndpointId;
 use farlink_node::apps::load::LoadSettings;
 use farlink_node::config::NodeConfig;
 use serde_json::{Value, json};
@@ -231,10 +232,26 @@ fn load(args: &LoadArgs) -> Result<Option<LoadSettings>, Failure> {
 fn ask(question: Question) -> Result<(), Failure> {
     match question {
         Question::Status(at) => show(&at, "GET", "/status", "", print_status),
-        Question::Bundles { limit, at } => show(&at, "GET", &format!("/bundles?limit={limit}"), "", |v| {
-            let columns = ["bundle", "source", "destination", "payload", "priority", "remaining_ms", "waits_for"];
-            table(v, &columns);
-        }),
+        // One more than is shown, to know whether there are more.
+        Question::Bundles { limit, at } => {
+            let path = format!("/bundles?limit={}", limit.saturating_add(1));
+            let mut bundles = answer(&at, "GET", &path, "")?;
+            let list = bundles.as_array_mut();
+            let cut = list.as_ref().is_some_and(|list| list.len() > limit);
+            if let Some(list) = list {
+                list.truncate(limit);
+            }
+            if at.json {
+                println!("{bundles}");
+            } else {
+                let columns = ["bundle", "source", "destination", "payload", "priority", "remaining_ms", "waits_for"];
+                table(&bundles, &columns);
+            }
+            if cut {
+                eprintln!("only the first {limit} are shown; --limit shows more");
+            }
+            Ok(())
+        }
         Question::Contacts { change: None, at } => show(&at, "GET", "/contacts", "", |v| {
             table(v, &["from", "to", "link", "start_s", "end_s", "rate_bit_s", "one_way_delay_s"]);
         }),
@@ -257,7 +274,8 @@ fn ask(question: Question) -> Result<(), Failure> {
                 RoutesChange::Remove { pattern } => ("DELETE", json!({ "pattern": pattern })),
                 RoutesChange::Replace { routes } => ("PUT", routes_of(&routes)?),
             };
-            show(&at, method, "/routes", &body.to_string(), print_done)
+            show(&at, method, "/routes", &body.to_string(), print_done)?;
+            if method == "DELETE" { Ok(()) } else { tell_of_missing_links(&at) }
         }
         Question::Links { change: None, at } => {
             show(&at, "GET", "/links", "", |v| table(v, &["name", "peer", "state", "queued", "in_flight"]))
@@ -315,7 +333,37 @@ fn read(file: &PathBuf) -> Result<String, Failure> {
     })
 }
 
+/// Says which routes lead to a next hop that no link reaches: bundles for it wait.
+fn tell_of_missing_links(at: &At) -> Result<(), Failure> {
+    let (routes, links) = (answer(at, "GET", "/routes", "")?, answer(at, "GET", "/links", "")?);
+    let node = |value: &Value| value.as_str()?.parse::<EndpointId>().ok().map(|id| id.node());
+    let list = |value: &Value, key: &str| -> Vec<Value> {
+        value.as_array().into_iter().flatten().map(|entry| entry[key].clone()).collect()
+    };
+    let reached: Vec<_> = list(&links, "peer").iter().filter_map(node).collect();
+    let mut told = Vec::new();
+    for next_hop in list(&routes, "next_hop") {
+        if node(&next_hop).is_some_and(|node| !reached.contains(&node)) && !told.contains(&next_hop) {
+            let name = plain(&next_hop);
+            eprintln!("warning: no link leads to {name}: its bundles wait\nhint: `farlink node links add` adds one");
+            told.push(next_hop);
+        }
+    }
+    Ok(())
+}
+
 fn show(at: &At, method: &str, path: &str, body: &str, print: impl Fn(&Value)) -> Result<(), Failure> {
+    let value = answer(at, method, path, body)?;
+    if at.json {
+        println!("{value}");
+    } else {
+        print(&value);
+    }
+    Ok(())
+}
+
+/// What the node says.
+fn answer(at: &At, method: &str, path: &str, body: &str) -> Result<Value, Failure> {
     let (code, answer) = http::request(method, &at.url, path, body)?;
     let value: Value = serde_json::from_str(&answer).unwrap_or(Value::Null);
     if code != 200 {
@@ -324,12 +372,7 @@ fn show(at: &At, method: &str, path: &str, body: &str, print: impl Fn(&Value)) -
         let message = hint.map_or_else(|| error.to_string(), |hint| format!("{error}\nhint: {hint}"));
         return Err(if code < 500 { Failure::Input(message) } else { Failure::Run(anyhow::anyhow!(message)) });
     }
-    if at.json {
-        println!("{value}");
-    } else {
-        print(&value);
-    }
-    Ok(())
+    Ok(value)
 }
 
 fn print_done(_: &Value) {

@@ -59,7 +59,7 @@ fn positions(topology: &Topology) -> Vec<(f64, f64)> {
         let mut order: Vec<(f64, usize)> = column.iter().map(|node| (beside(*node), *node)).collect();
         order.sort_by(|a, b| a.0.total_cmp(&b.0));
         for (rank, (_, node)) in order.iter().enumerate() {
-            places[*node] = (d as f64 / last.max(1) as f64, (rank + 1) as f64 / (order.len() + 1) as f64);
+            places[*node] = (d as f64 / last.max(1) as f64, (rank as f64 + 0.5) / order.len() as f64);
         }
     }
     places
@@ -109,7 +109,11 @@ const ROWS: usize = 60;
 
 /// What the figure has no room for: a row for each link.
 pub fn table(out: &mut String, topology: &Topology, end_s: f64) {
-    out.push_str("<details><summary>Every link</summary><div class=\"scroll\"><table><thead><tr>");
+    // What the figure says already need not be seen twice, and what is long not at once.
+    let places = positions(topology);
+    let open = topology.links.len() <= LABELLED && places.windows(2).any(|w| w[0].1 != w[1].1);
+    out.push_str(if open { "<details open>" } else { "<details>" });
+    out.push_str("<summary>Every link</summary><div class=\"scroll\"><table><thead><tr>");
     out.push_str("<th>link</th><th>layer</th><th>there</th><th>back</th><th>up</th></tr></thead><tbody>");
     for link in topology.links.iter().take(ROWS) {
         let ends = format!("{}: {} ↔ {}", link.name, link.from, link.to);
@@ -225,13 +229,17 @@ pub fn draw(topology: &Topology, end_s: f64, width: f64) -> String {
             let facts = [planned(topology, link, &link.from), planned(topology, link, &link.to)];
             label(&mut svg, link, &facts, (start, end), box_width, narrow);
         } else if labelled && beside == 0.0 {
-            // Slanting lines have no room for facts: those are in the table.
+            // Slanting lines have room for what holds both ways; the rest is in the table.
             let middle = ((start.0 + end.0) / 2.0, (start.1 + end.1) / 2.0 + 4.0);
-            names.push((middle, link.name.clone()));
+            names.push((middle, "label halo", link.name.clone()));
+            let both = planned(topology, link, &link.from);
+            if !narrow && both == planned(topology, link, &link.to) {
+                names.push(((middle.0, middle.1 + 16.0), "tick halo", facts("", &both).trim().to_string()));
+            }
         }
     }
-    for (at, name) in names {
-        svg.text("label halo", at, "middle", &name);
+    for (at, class, text) in names {
+        svg.text(class, at, "middle", &text);
     }
     for (i, node) in topology.nodes.iter().enumerate() {
         let (x, y) = at(i);
@@ -356,7 +364,7 @@ mod tests {
             topology
         };
         let diamond = positions(&join(4, &[(0, 1), (0, 2), (1, 3), (2, 3)]));
-        assert_eq!(diamond, [(0.0, 0.5), (0.5, 1.0 / 3.0), (0.5, 2.0 / 3.0), (1.0, 0.5)]);
+        assert_eq!(diamond, [(0.0, 0.5), (0.5, 0.25), (0.5, 0.75), (1.0, 0.5)]);
         // Named so that the order of the file would cross: 0-1-3-5-4-2-0.
         let ring = join(6, &[(0, 1), (0, 2), (1, 4), (2, 3), (4, 5), (3, 5)]);
         let places = positions(&ring);

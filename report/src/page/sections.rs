@@ -173,9 +173,9 @@ impl Page<'_> {
         }
         let caption = match self.scheduled().next().is_some() {
             true => {
-                "Rate, one-way delay and loss of each link in both directions. Dashed links are up only for a time."
+                "Rate, one-way delay and loss of links, as the contact plan says where it does. Dashed links are up only for a time."
             }
-            false => "Rate, one-way delay and loss of each link in both directions.",
+            false => "Rate, one-way delay and loss of links, in both directions where they differ.",
         };
         open(out, "What does the network look like?", caption);
         figure(out, |width| network::draw(topology, self.span, width));

@@ -1,12 +1,16 @@
-# Two commands for everyone; every other chore is `cargo xtask help`.
+# Three commands for everyone; every other chore is `cargo xtask help`.
 export PATH := $(HOME)/.cargo/bin:$(PATH)
 
-.PHONY: help demo test
+# Where `farlink` goes: for everyone when root installs it, else for you.
+PREFIX ?= $(if $(filter 0,$(shell id -u)),/usr/local,$(HOME)/.local)
+
+.PHONY: help demo test install
 help:
-	@echo "make demo   send a 200 MB file across a four-hop space network, simulated and for real"
-	@echo "make test   check format, layers and lints, and run every test"
+	@echo "make demo      send a 200 MB file across a four-hop space network, simulated and for real"
+	@echo "make test      check format, layers and lints, and run every test"
+	@echo "make install   put the command farlink into $(PREFIX)/bin (PREFIX=... puts it elsewhere)"
 	@echo
-	@echo "Both install what this machine lacks first (scripts/bootstrap). Other chores: cargo xtask help"
+	@echo "All install what this machine lacks first (scripts/bootstrap). Other chores: cargo xtask help"
 
 demo:
 	@scripts/bootstrap
@@ -15,3 +19,7 @@ demo:
 test:
 	@scripts/bootstrap
 	@cargo xtask ci
+
+install:
+	@scripts/bootstrap
+	@scripts/install "$(PREFIX)"

@@ -15,6 +15,7 @@ mod node;
 mod perf;
 mod ping;
 mod plan;
+mod progress;
 mod recv;
 mod report;
 mod run;
@@ -29,10 +30,13 @@ use std::process::ExitCode;
 #[global_allocator]
 static ALLOCATOR: Counting<mimalloc::MiMalloc> = Counting(mimalloc::MiMalloc);
 
+/// The version, with the commit it was built of.
+const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), " (", env!("FARLINK_COMMIT"), ")");
+
 /// Delay- and disruption-tolerant networking: one engine as a real node, in a testbed and in a
 /// simulation.
 #[derive(Parser)]
-#[command(name = "farlink", version, about, propagate_version = true)]
+#[command(name = "farlink", version = VERSION, about, propagate_version = true)]
 struct Cli {
     #[command(subcommand)]
     command: Command,

@@ -2,7 +2,7 @@
 
 use crate::Failure;
 use farlink_apps::http;
-use farlink_base::DataVolume;
+use farlink_base::{DataVolume, EndpointId};
 use farlink_node::apps::load::LoadSettings;
 use farlink_node::config::NodeConfig;
 use serde_json::{Value, json};
@@ -318,7 +318,8 @@ fn ask(question: Question) -> Result<(), Failure> {
                 RoutesChange::Remove { pattern } => ("DELETE", json!({ "pattern": pattern })),
                 RoutesChange::Replace { routes } => ("PUT", routes_of(&routes)?),
             };
-            show(&at, method, "/routes", &body.to_string(), print_done)
+            show(&at, method, "/routes", &body.to_string(), print_done)?;
+            if method == "DELETE" { Ok(()) } else { tell_of_missing_links(&at) }
         }
         Question::Links { change: None, at } => list(&at, "/links", &["name", "peer", "state", "queued", "in_flight"]),
         Question::Links { change: Some(change), at } => {
@@ -375,6 +376,25 @@ fn read(file: &PathBuf) -> Result<String, Failure> {
         let hint = "name a file that can be read, or `-` for standard input";
         Failure::Input(format!("{}: {why}\nhint: {hint}", file.display()))
     })
+}
+
+/// Says which routes lead to a next hop that no link reaches: bundles for it wait.
+fn tell_of_missing_links(at: &At) -> Result<(), Failure> {
+    let (routes, links) = (at.list("/routes")?, at.list("/links")?);
+    let node = |value: &Value| value.as_str()?.parse::<EndpointId>().ok().map(|id| id.node());
+    let list = |value: &Value, key: &str| -> Vec<Value> {
+        value.as_array().into_iter().flatten().map(|entry| entry[key].clone()).collect()
+    };
+    let reached: Vec<_> = list(&links, "peer").iter().filter_map(node).collect();
+    let mut told = Vec::new();
+    for next_hop in list(&routes, "next_hop") {
+        if node(&next_hop).is_some_and(|node| !reached.contains(&node)) && !told.contains(&next_hop) {
+            let name = plain(&next_hop);
+            eprintln!("warning: no link leads to {name}: its bundles wait\nhint: `farlink node links add` adds one");
+            told.push(next_hop);
+        }
+    }
+    Ok(())
 }
 
 fn show(at: &At, method: &str, path: &str, body: &str, print: impl Fn(&Value)) -> Result<(), Failure> {

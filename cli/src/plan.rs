@@ -4,6 +4,7 @@ use crate::Failure;
 use anyhow::Context as _;
 use clap::{Subcommand, ValueEnum};
 use farlink_routing::contact_plan::{self, Parsed, Warning};
+use farlink_routing::sabr::Route;
 use farlink_routing::{NodeId, RouteAnswer, RouteRequest, answer};
 use serde_json::{Value, json};
 use std::io::{IsTerminal, Read, Write};
@@ -17,7 +18,8 @@ use std::path::{Path, PathBuf};
     Examples:\n\
     \x20 farlink plan route --plan mars.plan --from 1 --to 3 --at +0 --size '100 kB'\n\
     \x20 farlink plan show --plan mars.plan\n\
-    \x20 farlink plan convert --plan contacts.ionrc --to farlink > mars.plan")]
+    \x20 farlink plan convert --plan contacts.ionrc --to farlink > mars.plan\n\n\
+    Exit status: 0 done, 1 there is no route, 2 bad input.")]
 pub struct Args {
     #[command(subcommand)]
     command: Command,
@@ -151,10 +153,21 @@ fn route(args: &RouteArgs) -> Result<(), Failure> {
     };
     let answer = answer(&plan, &request).map_err(|error| Failure::Input(error.to_string()))?;
     if args.file.json {
-        return print(&format!("{:#}\n", route_json(&plan, &answer)));
+        print(&format!("{:#}\n", route_json(&plan, &answer)))?;
+    } else {
+        tell(&plan.warnings);
     }
-    tell(&plan.warnings);
-    print(&route_text(&plan, &answer))
+    match (&answer.route, args.file.json) {
+        (Some(route), false) => print(&route_text(&plan, route)),
+        (Some(_), true) => Ok(()),
+        (None, _) => Err(Failure::Run(anyhow::anyhow!(
+            "no route from {} to {}: {}\nhint: `farlink plan show --plan {}` draws the contacts",
+            args.from,
+            args.to,
+            answer.reason.as_deref().unwrap_or("none"),
+            args.file.plan.display()
+        ))),
+    }
 }
 
 fn route_json(plan: &Parsed, answer: &RouteAnswer) -> Value {
@@ -180,10 +193,7 @@ fn route_json(plan: &Parsed, answer: &RouteAnswer) -> Value {
     })
 }
 
-fn route_text(plan: &Parsed, answer: &RouteAnswer) -> String {
-    let Some(route) = &answer.route else {
-        return format!("no route: {}\n", answer.reason.as_deref().unwrap_or("none"));
-    };
+fn route_text(plan: &Parsed, route: &Route) -> String {
     let mut text = String::new();
     for (number, hop) in route.path.iter().enumerate() {
         let contact = hop.contact.and_then(|c| plan.plan.contacts.get(c as usize));

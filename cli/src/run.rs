@@ -1,16 +1,15 @@
 //! `farlink run`: run a scenario in simulation or in the testbed.
 
 use crate::Failure;
+use crate::progress::RunProgress;
 use anyhow::Context as _;
 use clap::ValueEnum;
-use farlink_base::DataRate;
 use farlink_lab::cable::Method;
-use farlink_report::{Missed, RunReader, Statistics};
-use farlink_scenario::Scenario;
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use std::io::IsTerminal;
+use farlink_report::{Missed, Quantity, RunReader, Statistics};
+use farlink_scenario::{Fidelity, Scenario};
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 /// Arguments of `farlink run`.
 #[derive(clap::Args)]
@@ -30,10 +29,13 @@ pub struct Args {
     /// Seed of everything random, in place of the scenario's.
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
+    /// Simulation only: how much of a node is played, in place of the scenario's.
+    #[arg(long, value_name = "FIDELITY")]
+    fidelity: Option<Play>,
     /// Directory of the run; `runs/<scenario>-<world>` with a number when not given.
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
-    /// Replace the run, or whatever else is in the way, in that directory.
+    /// Replace the run in that directory; what is no run is never written over.
     #[arg(long, requires = "out")]
     force: bool,
     /// Testbed only: kind of interface that links use; the best that is permitted when not given.
@@ -42,6 +44,15 @@ pub struct Args {
     /// Print one JSON document.
     #[arg(long)]
     json: bool,
+}
+
+/// How much of a node a simulation plays.
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Play {
+    /// Everything, to the packet.
+    Full,
+    /// Whole bundles at the rate and delay of links.
+    Message,
 }
 
 /// The worlds.
@@ -66,6 +77,16 @@ pub fn run(args: Args) -> Result<(), Failure> {
     let mut scenario = load(&args.scenario)?;
     if let Some(seed) = args.seed {
         scenario.seed = seed;
+    }
+    match (args.fidelity, args.world) {
+        (None, _) => {}
+        (Some(Play::Full), _) => scenario.fidelity = Fidelity::Full,
+        (Some(Play::Message), World::Sim) => scenario.fidelity = Fidelity::Message,
+        (Some(Play::Message), World::Lab) => {
+            return Err(Failure::Input(
+                "`--fidelity message` in the testbed, whose nodes are whole\nhint: use it with `--in sim`".into(),
+            ));
+        }
     }
     for doubt in scenario.doubts() {
         eprintln!("warning: {doubt}");
@@ -92,7 +113,12 @@ fn load(path: &Path) -> Result<Scenario, Failure> {
 
 /// The command that repeats the run.
 fn command_line(args: &Args, seed: u64) -> String {
-    format!("farlink run {} --in {} --seed {seed}", args.scenario.display(), args.world.name())
+    let play = match args.fidelity {
+        None => "",
+        Some(Play::Full) => " --fidelity full",
+        Some(Play::Message) => " --fidelity message",
+    };
+    format!("farlink run {} --in {} --seed {seed}{play}", args.scenario.display(), args.world.name())
 }
 
 /// A directory for a run that has no name: numbered when there is one already.
@@ -103,15 +129,19 @@ fn fresh_folder(parent: &Path, scenario: &str, world: &str) -> PathBuf {
     names.find(|folder| !folder.exists()).unwrap_or_else(|| parent.join(base))
 }
 
+/// From now on Control-C and SIGTERM end a run where it is, instead of this program.
+fn stop_when_asked() -> Result<Arc<AtomicBool>, Failure> {
+    Ok(farlink_os::process::watch_termination()?)
+}
+
 fn in_simulation(scenario: &Scenario, folder: &Path, command: String) -> Result<(), Failure> {
-    let bar = progress_bar(scenario.duration, "simulating");
-    let options = farlink_sim::Options { folder: folder.to_path_buf(), command };
+    let mut shown = RunProgress::new(scenario.duration, "simulating");
+    let options = farlink_sim::Options { folder: folder.to_path_buf(), command, stop: stop_when_asked()? };
     let show = &mut |progress: farlink_sim::Progress| {
-        bar.set_position((progress.simulated_s * 1e3) as u64);
-        bar.set_message(format!("{} bundles delivered", progress.delivered));
+        shown.show(progress.simulated_s, &format!("{} bundles delivered", progress.delivered));
     };
     let result = farlink_sim::run(scenario, &options, show);
-    bar.finish_and_clear();
+    shown.finish();
     match result {
         Ok(_) => Ok(()),
         Err(error) => match error.downcast::<farlink_base::ConfigError>() {
@@ -122,76 +152,83 @@ fn in_simulation(scenario: &Scenario, folder: &Path, command: String) -> Result<
 }
 
 fn in_testbed(scenario: &Scenario, folder: &Path, command: String, interface: Option<&str>) -> Result<(), Failure> {
-    let bar = progress_bar(scenario.duration, "running");
+    let mut shown = RunProgress::new(scenario.duration, "running");
     let program = std::env::current_exe().context("the path of this program")?;
     let method = interface.map(|kind| if kind == "tap" { Method::Tap } else { Method::Packet });
-    let options = farlink_lab::run::Options { folder: folder.to_path_buf(), command, program, method };
+    let options =
+        farlink_lab::run::Options { folder: folder.to_path_buf(), command, program, method, stop: stop_when_asked()? };
     let show = &mut |progress: farlink_lab::run::Progress| {
-        bar.set_position((progress.elapsed_s * 1e3) as u64);
-        bar.set_message(format!(
-            "{}: {} of {} bundles delivered",
-            progress.phase, progress.delivered, progress.created
-        ));
+        let what = format!("{}: {} of {} bundles delivered", progress.phase, progress.delivered, progress.created);
+        shown.show(progress.elapsed_s, &what);
     };
     let result = farlink_lab::run::run(scenario, &options, show);
-    bar.finish_and_clear();
+    shown.finish();
     result.map(drop).map_err(Failure::Run)
-}
-
-/// A bar on stderr, in milliseconds of the run; it appears only when a run takes a while.
-fn progress_bar(duration: Duration, doing: &str) -> ProgressBar {
-    let bar = ProgressBar::new(duration.as_millis() as u64);
-    if !std::io::stderr().is_terminal() {
-        bar.set_draw_target(ProgressDrawTarget::hidden());
-        return bar;
-    }
-    let template = format!("{doing} {{wide_bar}} {{percent}} %, {{msg}}, {{eta}} to go");
-    if let Ok(style) = ProgressStyle::with_template(&template) {
-        bar.set_style(style);
-    }
-    bar.set_draw_target(ProgressDrawTarget::stderr_with_hz(10));
-    bar
 }
 
 /// Prints what came of a run; fails when it is not what the scenario expects.
 fn tell(folder: &Path, json: bool) -> Result<(), Failure> {
     let run = RunReader::open(folder)?;
     let statistics = Statistics::read(&run)?;
-    let missed = Missed::of(run.manifest(), &statistics);
+    let (manifest, s) = (run.manifest(), &statistics);
+    let missed = Missed::of(manifest, s);
     if json {
-        let mut value = serde_json::to_value(&statistics).context("the statistics are not JSON")?;
+        let mut value = serde_json::to_value(s).context("the statistics are not JSON")?;
         value["run"] = folder.display().to_string().into();
         value["missed"] = serde_json::to_value(&missed).context("what was missed is not JSON")?;
+        value["finished"] = manifest.finished.into();
+        value["disturbances"] = manifest.validity.disturbances.clone().into();
         println!("{value:#}");
         return judge(&missed, &run);
     }
-    let manifest = run.manifest();
+    let seconds = |s: f64| Quantity::Seconds.text(s);
     println!("{}", manifest.title());
-    println!("  delivered  {} of {} bundles", statistics.delivered, statistics.created);
-    if let Some(latency) = statistics.latency_s {
-        println!("  latency    mean {:.3} s, p50 {:.3} s, p99 {:.3} s", latency.mean, latency.p50, latency.p99);
+    println!("  delivered  {} of {} bundles", s.delivered, s.created);
+    if let Some(latency) = s.latency_s {
+        let [mean, p50, p99] = [latency.mean, latency.p50, latency.p99].map(seconds);
+        println!("  latency    mean {mean}, p50 {p50}, p99 {p99}");
     }
-    if let Some(goodput) = statistics.goodput_bit_s {
-        println!("  goodput    {}", DataRate(goodput as u64));
+    if let Some(goodput) = s.goodput_bit_s {
+        println!("  goodput    {}", Quantity::Rate.text(goodput));
     }
-    if let Some(overhead) = statistics.overhead {
-        println!("  overhead   {overhead:.2} bytes on links per byte delivered");
+    if let Some(overhead) = s.overhead_text() {
+        println!("  overhead   {overhead}");
+    }
+    if s.traffic.len() > 1 {
+        for flow in &s.traffic {
+            let latency = flow.latency_s.map_or(String::new(), |l| format!(", mean latency {}", seconds(l.mean)));
+            let goodput = flow.goodput_bit_s.map_or(String::new(), |g| format!(", {}", Quantity::Rate.text(g)));
+            println!("  traffic    {}: {} of {} bundles{latency}{goodput}", flow.traffic, flow.delivered, flow.created);
+        }
     }
     for file in &manifest.files {
         let how = match (file.equal(), file.complete_s) {
             (Some(false), _) | (_, None) => "incomplete".to_string(),
-            (Some(true), Some(at)) => format!("complete after {at:.1} s, checksum equal"),
-            (None, Some(at)) => format!("complete after {at:.1} s"),
+            (Some(true), Some(at)) => format!("complete after {}, checksum equal", seconds(at)),
+            (None, Some(at)) => format!("complete after {}", seconds(at)),
         };
         println!("  file       {}: {how}", file.traffic);
     }
-    println!("  took       {:.1} s for {:.1} s of run", statistics.wall_s, statistics.duration_s);
+    if manifest.expect != farlink_report::Expected::default() && missed.is_empty() {
+        println!("  expected   yes: all that [expect] says");
+    }
+    println!("  took       {} for {} of run", seconds(s.wall_s), seconds(s.duration_s));
     println!("  run        {}", folder.display());
+    for disturbance in &manifest.validity.disturbances {
+        eprintln!("warning: disturbed: {disturbance}");
+    }
     judge(&missed, &run)
 }
 
-/// Fails with what the scenario expects and the run missed.
+/// Fails when the run was broken off, and with what the scenario expects and the run missed.
 fn judge(missed: &[Missed], run: &RunReader) -> Result<(), Failure> {
+    let folder = run.folder().display();
+    if let Some(how) = run.manifest().interruption() {
+        return Err(Failure::Run(anyhow::anyhow!(
+            "the run was {how}; {folder} holds it so far\nhint: `{}` repeats it",
+            run.manifest().command
+        )));
+    }
     if missed.is_empty() {
         return Ok(());
     }
@@ -199,9 +236,8 @@ fn judge(missed: &[Missed], run: &RunReader) -> Result<(), Failure> {
     let lines: Vec<String> = missed.iter().map(line).collect();
     Err(Failure::Run(anyhow::anyhow!(
         "the run is not as the scenario expects\n{}\nhint: [expect] of the scenario says what is expected; \
-         `farlink report {}` shows where bundles were",
+         `farlink report {folder}` shows where bundles were",
         lines.join("\n"),
-        run.folder().display()
     )))
 }
 

@@ -2,7 +2,8 @@
 //! that is not as expected.
 
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
+use std::time::Duration;
 
 /// Two nodes and a link that never loses anything.
 const SCENARIO: &str = "\
@@ -33,9 +34,11 @@ fn a_run_replaces_nothing_without_force() {
     std::fs::create_dir(&dear).unwrap();
     let foreign = "{\"name\": \"my web app\"}";
     std::fs::write(dear.join("manifest.json"), foreign).unwrap();
-    let (code, _, said) = farlink(&folder, "run scenario.toml --in sim --out dear");
-    assert_eq!(code, Some(2), "{said}");
-    assert!(said.contains("dear is not empty and holds no run") && said.contains("--force"), "{said}");
+    for force in ["", " --force"] {
+        let (code, _, said) = farlink(&folder, &format!("run scenario.toml --in sim --out dear{force}"));
+        assert_eq!(code, Some(2), "{said}");
+        assert!(said.contains("dear is not empty and holds no run") && said.contains("--force"), "{said}");
+    }
     assert_eq!(std::fs::read_to_string(dear.join("manifest.json")).unwrap(), foreign);
     assert_eq!(std::fs::read_dir(&dear).unwrap().count(), 1, "nothing was written beside it");
 
@@ -96,5 +99,92 @@ fn the_scenario_that_init_writes_meets_its_own_expectation() {
     assert_eq!(farlink(&folder, "init scenario --force").0, Some(0));
     let (code, printed, said) = farlink(&folder, "run scenario.toml --in sim --out run");
     assert_eq!(code, Some(0), "{printed}{said}");
+    std::fs::remove_dir_all(&folder).unwrap();
+}
+
+/// A run that would take days, with what it is interrupted by.
+fn interrupted(folder: &Path, out: &str, signal: &str) -> Output {
+    let endless = SCENARIO.replace("20 s", "70000 d").replace("count = 10,", "count = 1000000000,");
+    std::fs::write(folder.join("endless.toml"), endless).unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_farlink"));
+    command.current_dir(folder).args(["run", "endless.toml", "--in", "sim", "--out", out]);
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    // The manifest is the first that a run writes; then a moment to get going.
+    while !folder.join(out).join("manifest.json").exists() {
+        assert_eq!(child.try_wait().unwrap(), None, "it ended before it was told to");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    std::thread::sleep(Duration::from_millis(300));
+    let sent = Command::new("kill").args([signal, &child.id().to_string()]).status().unwrap();
+    assert!(sent.success());
+    child.wait_with_output().unwrap()
+}
+
+#[test]
+fn an_interrupted_run_is_a_run_that_says_so() {
+    let folder = folder("interrupted");
+    let output = interrupted(&folder, "stopped", "-INT");
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(said.contains("interrupted after") && said.contains("hint: "), "{said}");
+    let printed = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(printed.contains("seed 1, interrupted") && printed.contains("  delivered  "), "{printed}");
+    assert_eq!(farlink(&folder, "report stopped").0, Some(0));
+    let page = std::fs::read_to_string(folder.join("stopped/report.html")).unwrap();
+    assert!(page.contains("was interrupted after") && !page.contains("NaN"));
+
+    // What was killed could write no end of its tables: it is a run all the same, and replaced only when told.
+    let output = interrupted(&folder, "killed", "-KILL");
+    assert_eq!(output.status.code(), None);
+    let (code, _, said) = farlink(&folder, "report killed");
+    assert_eq!(code, Some(0), "{said}");
+    let page = std::fs::read_to_string(folder.join("killed/report.html")).unwrap();
+    assert!(page.contains("was interrupted before its tables were written") && !page.contains("NaN"));
+    let (code, printed, said) = farlink(&folder, "compare killed stopped");
+    assert_eq!(code, Some(0), "{said}");
+    assert!(printed.contains("killed was interrupted") && printed.contains("stopped was interrupted"), "{printed}");
+    assert_eq!(farlink(&folder, "run scenario.toml --in sim --out killed").0, Some(2));
+    assert_eq!(farlink(&folder, "run scenario.toml --in sim --out killed --force").0, Some(0));
+    std::fs::remove_dir_all(&folder).unwrap();
+}
+
+#[test]
+fn a_simulation_of_whole_messages_compares_with_one_of_packets() {
+    let folder = folder("fidelity");
+    assert_eq!(farlink(&folder, "run scenario.toml --in sim --out full").0, Some(0));
+    assert_eq!(farlink(&folder, "run scenario.toml --in sim --fidelity message --out message").0, Some(0));
+    let (code, printed, said) = farlink(&folder, "compare full message");
+    assert_eq!(code, Some(0), "{said}");
+    assert!(printed.contains("full (sim)") && printed.contains("message (sim, message)"), "{printed}");
+    assert!(!printed.contains("different scenarios"), "{printed}");
+    let manifest = std::fs::read_to_string(folder.join("message/manifest.json")).unwrap();
+    assert!(manifest.contains("--fidelity message"), "the command repeats the run: {manifest}");
+    let (code, _, said) = farlink(&folder, "run scenario.toml --in lab --fidelity message --out lab");
+    assert_eq!(code, Some(2), "{said}");
+    assert!(said.contains("\nhint: ") && !folder.join("lab").exists(), "{said}");
+    std::fs::remove_dir_all(&folder).unwrap();
+}
+
+#[test]
+fn each_traffic_is_told_by_itself() {
+    let folder = folder("traffic");
+    let second = "[[traffic]]\nname = \"u\"\nfrom = \"b\"\nto = \"a\"\nstart = \"5 s\"\n\
+                  bundles = { count = 3, size = \"2 kB\", interval = \"1 s\" }\n\
+                  [[traffic]]\nname = \"echo\"\nfrom = \"a\"\nto = \"b\"\n\
+                  ping = { count = 2, size = \"100 B\", interval = \"1 s\" }\n";
+    std::fs::write(folder.join("scenario.toml"), format!("{SCENARIO}{second}")).unwrap();
+    let (code, printed, said) = farlink(&folder, "run scenario.toml --in sim --out run --json");
+    assert_eq!(code, Some(0), "{said}");
+    let value: serde_json::Value = serde_json::from_str(&printed).unwrap();
+    let counts: Vec<_> =
+        value["traffic"].as_array().unwrap().iter().map(|t| (t["traffic"].as_str(), t["delivered"].as_u64())).collect();
+    assert_eq!(
+        counts,
+        [(Some("t"), Some(10)), (Some("echo"), Some(4)), (Some("u"), Some(3))],
+        "pings with their answers"
+    );
+    let (_, printed, _) = farlink(&folder, "compare run run");
+    assert!(printed.contains("u: latency, mean") && printed.contains("hops of a delivered bundle"), "{printed}");
+    assert_eq!(farlink(&folder, "report run").0, Some(0));
     std::fs::remove_dir_all(&folder).unwrap();
 }

@@ -2,7 +2,7 @@
 
 use crate::format::{Quantity, difference};
 use crate::manifest::Manifest;
-use crate::statistics::Statistics;
+use crate::statistics::{FlowUse, Statistics};
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -22,6 +22,10 @@ pub struct RunLabel {
     pub scenario_hash: String,
     /// Seed.
     pub seed: u64,
+    /// Whether it came to its end.
+    pub finished: bool,
+    /// What makes it less trustworthy, each a sentence.
+    pub disturbances: Vec<String>,
 }
 
 /// One metric of all runs.
@@ -57,11 +61,27 @@ pub struct Comparison {
 }
 
 impl Metric {
-    /// Whether it differs by more than 10 % and matters: a link used for less than 1 % of its time
-    /// in all runs does not.
+    /// Whether it differs by more than 10 % and matters.
     pub fn notable(&self) -> bool {
+        self.within_10_percent == Some(false) && self.excuse().is_none()
+    }
+    /// Why a difference does not matter: a link that hardly works in all runs.
+    fn excuse(&self) -> Option<&'static str> {
         let idle = self.name.starts_with("utilisation.") && self.values.iter().flatten().all(|v| *v < 0.01);
-        self.within_10_percent == Some(false) && !idle
+        idle.then_some("idle: in use for less than 1 % of the time")
+    }
+    /// What is to be said of the differences: that they are large, why that does not matter, or why
+    /// there is none. Nothing where all are small.
+    pub fn remark(&self) -> &'static str {
+        let there = self.values.iter().flatten().count();
+        match (self.within_10_percent, self.excuse()) {
+            (Some(true), _) => "",
+            (Some(false), Some(why)) => why,
+            (Some(false), None) => "more than 10 %",
+            (None, _) if there == 0 => "in no run",
+            (None, _) if there < self.values.len() => "not in all runs",
+            (None, _) => "",
+        }
     }
 }
 
@@ -70,10 +90,15 @@ impl Comparison {
     pub fn of(runs: &[(String, &Manifest, &Statistics)]) -> Comparison {
         let labels = runs.iter().map(|(run, manifest, _)| RunLabel {
             run: run.clone(),
-            world: manifest.world.name().to_string(),
+            world: match manifest.fidelity.as_deref() {
+                None | Some("full") => manifest.world.name().to_string(),
+                Some(part) => format!("{}, {part}", manifest.world.name()),
+            },
             scenario: manifest.scenario.clone(),
             scenario_hash: manifest.scenario_hash.clone(),
             seed: manifest.seed,
+            finished: manifest.finished,
+            disturbances: manifest.validity.disturbances.clone(),
         });
         let statistics: Vec<&Statistics> = runs.iter().map(|(_, _, s)| *s).collect();
         Comparison {
@@ -106,13 +131,20 @@ impl Comparison {
             row.extend(metric.values.iter().map(|v| v.map_or("-".into(), |v| metric.quantity.text(v))));
             let differences: Vec<String> =
                 metric.difference[1..].iter().map(|d| d.map_or("-".into(), difference)).collect();
-            let mark = if metric.notable() { "  more than 10 %" } else { "" };
-            row.push(format!("{}{mark}", differences.join(", ")));
+            row.push(format!("{}  {}", differences.join(", "), metric.remark()));
             rows.push(row);
         }
         let mut text = align(&rows);
         if !self.same_scenario {
             text.push_str("\nThese runs are of different scenarios.\n");
+        }
+        for run in &self.runs {
+            if !run.finished {
+                text.push_str(&format!("\n{} was interrupted: its numbers are of a part.\n", run.run));
+            }
+            if !run.disturbances.is_empty() {
+                text.push_str(&format!("\n{} was disturbed:\n  {}\n", run.run, run.disturbances.join("\n  ")));
+            }
         }
         text
     }
@@ -150,6 +182,7 @@ const METRICS: &[Definition] = &[
     ("latency_s.p99", "latency, 99 % are faster", Quantity::Seconds, |s| Some(s.latency_s?.p99)),
     ("goodput_bit_s", "goodput", Quantity::Rate, |s| s.goodput_bit_s),
     ("overhead", "bytes on links per byte delivered", Quantity::Ratio, |s| s.overhead),
+    ("hops_mean", "hops of a delivered bundle, mean", Quantity::Ratio, |s| s.hops_mean),
     ("last_delivery_s", "last bundle delivered after", Quantity::Seconds, |s| s.last_delivery_s),
     ("redelivered", "bundles delivered twice", Quantity::Count, |s| Some(s.redelivered as f64)),
 ];
@@ -159,6 +192,7 @@ fn metrics(runs: &[&Statistics]) -> Vec<Metric> {
     for (name, title, quantity, get) in METRICS {
         metrics.push(metric(name, title, *quantity, runs.iter().map(|s| get(s)).collect()));
     }
+    flows(runs, &mut metrics);
     let mut links: Vec<(&str, &str)> = Vec::new();
     for link in runs.iter().flat_map(|s| &s.links) {
         let place = (link.link.as_str(), link.from.as_str());
@@ -173,6 +207,35 @@ fn metrics(runs: &[&Statistics]) -> Vec<Metric> {
         metrics.push(metric(&name, &title, Quantity::Share, runs.iter().map(value).collect()));
     }
     metrics
+}
+
+/// Name and title of a number of a traffic, its unit, and how to get it.
+type FlowDefinition = (&'static str, &'static str, Quantity, fn(&FlowUse) -> Option<f64>);
+
+const FLOW_METRICS: &[FlowDefinition] = &[
+    ("delivered", "bundles delivered", Quantity::Count, |f| Some(f.delivered as f64)),
+    ("latency_s.mean", "latency, mean", Quantity::Seconds, |f| Some(f.latency_s?.mean)),
+    ("goodput_bit_s", "goodput", Quantity::Rate, |f| f.goodput_bit_s),
+];
+
+/// Of each traffic, where there are several.
+fn flows(runs: &[&Statistics], metrics: &mut Vec<Metric>) {
+    let mut names: Vec<&str> = Vec::new();
+    for flow in runs.iter().flat_map(|s| &s.traffic) {
+        if !names.contains(&flow.traffic.as_str()) {
+            names.push(&flow.traffic);
+        }
+    }
+    if names.len() < 2 {
+        return;
+    }
+    for traffic in names {
+        for (name, title, quantity, get) in FLOW_METRICS {
+            let value = |s: &&Statistics| get(s.traffic.iter().find(|f| f.traffic == traffic)?);
+            let (name, title) = (format!("traffic.{traffic}.{name}"), format!("{traffic}: {title}"));
+            metrics.push(metric(&name, &title, *quantity, runs.iter().map(value).collect()));
+        }
+    }
 }
 
 fn metric(name: &str, title: &str, quantity: Quantity, values: Vec<Option<f64>>) -> Metric {
@@ -221,7 +284,8 @@ mod tests {
         assert_eq!((utilisation.difference[1], utilisation.within_10_percent), (Some(-0.5), Some(false)));
         assert!(c.same_scenario && utilisation.notable());
         let idle = Metric { values: vec![Some(0.001), Some(0.002)], ..utilisation.clone() };
-        assert!(!idle.notable(), "nobody minds an idle link");
+        assert!(!idle.notable() && idle.remark().starts_with("idle"), "nobody minds an idle link");
+        assert_eq!((utilisation.remark(), latency.remark()), ("more than 10 %", ""));
     }
 
     #[test]
@@ -231,7 +295,21 @@ mod tests {
         let more = metric("x", "x", Quantity::Count, vec![Some(0.0), Some(3.0)]);
         assert_eq!((more.difference[1], more.within_10_percent), (None, Some(false)));
         let missing = metric("x", "x", Quantity::Count, vec![Some(1.0), None]);
-        assert_eq!(missing.within_10_percent, None);
+        assert_eq!((missing.within_10_percent, missing.remark()), (None, "not in all runs"));
+        assert_eq!(more.remark(), "more than 10 %");
+    }
+
+    #[test]
+    fn what_was_interrupted_or_disturbed_is_said() {
+        let s = Statistics::of(&[bundle(0, 1000, 0.0, Some(2.0))], &[]);
+        let mut manifests = [World::Sim, World::Sim].map(|world| Manifest::new(world, "s", "text", None));
+        manifests[0].finished = true;
+        manifests[1].fidelity = Some("message".into());
+        manifests[0].validity.disturbances.push("Machine: busy.".into());
+        let c = Comparison::of(&[("a".into(), &manifests[0], &s), ("b".into(), &manifests[1], &s)]);
+        let text = c.to_text();
+        assert!(text.contains("a was disturbed:\n  Machine: busy.\n") && text.contains("b was interrupted"), "{text}");
+        assert!(text.contains("b (sim, message)") && !text.contains("different scenarios"), "{text}");
     }
 
     #[test]

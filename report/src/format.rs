@@ -103,9 +103,11 @@ impl Quantity {
             Quantity::Seconds if largest == 0.0 => plain(1.0, "s"),
             Quantity::Seconds if largest < 1e-3 => plain(1e-6, "µs"),
             Quantity::Seconds if largest < 1.0 => plain(1e-3, "ms"),
-            Quantity::Seconds if largest < 7200.0 => plain(1.0, "s"),
+            Quantity::Seconds if largest < 120.0 => plain(1.0, "s"),
+            Quantity::Seconds if largest < 7200.0 => plain(60.0, "min"),
             Quantity::Seconds if largest < 172_800.0 => plain(3600.0, "h"),
-            Quantity::Seconds => plain(86_400.0, "d"),
+            Quantity::Seconds if largest < 63_115_200.0 => plain(86_400.0, "d"),
+            Quantity::Seconds => plain(31_557_600.0, "years"),
         }
     }
 }
@@ -132,7 +134,11 @@ mod tests {
             (Quantity::Seconds, 0.000_021_3, "21.3 µs"),
             (Quantity::Seconds, 1.30049, "1.3 s"),
             (Quantity::Seconds, 0.000_999_9, "1 ms"),
+            (Quantity::Seconds, 75.0, "75 s"),
+            (Quantity::Seconds, 1450.0, "24.2 min"),
             (Quantity::Seconds, 8000.0, "2.22 h"),
+            (Quantity::Seconds, 31_557_600.0, "365 d"),
+            (Quantity::Seconds, 94_672_800.0, "3 years"),
             (Quantity::Rate, 94_260_000.0, "94.3 Mbit/s"),
             (Quantity::Rate, 999.0, "999 bit/s"),
             (Quantity::Bytes, 2.0e8, "200 MB"),

@@ -1,6 +1,7 @@
 //! The bundles table, gathered from events in any order: nodes of a testbed report each by itself.
 
 use crate::column::Text;
+use crate::flow::Flows;
 use crate::schema::{BundleRow, EventRow};
 use farlink_base::{Map, map};
 
@@ -65,11 +66,13 @@ impl Journeys {
     }
 
     /// Rows of all bundles an application created, in order of creation.
-    pub fn rows(self) -> Vec<BundleRow> {
+    pub fn rows(self, flows: &Flows) -> Vec<BundleRow> {
         let row = |((creation_ms, source, service, sequence), j): (Key, Journey)| {
             let created_ns = j.created_ns?;
             let (destination, destination_service) = j.destination?;
+            let traffic = flows.find((&source, service), (&destination, destination_service));
             Some(BundleRow {
+                traffic,
                 source,
                 service,
                 creation_ms,
@@ -141,7 +144,7 @@ mod tests {
         ] {
             journeys.observe(&row);
         }
-        let rows = journeys.rows();
+        let rows = journeys.rows(&Flows::default());
         assert_eq!(rows.len(), 2);
         let first = &rows[0];
         assert_eq!((first.created_ns, first.delivered_ns, first.latency_ns), (10, Some(50), Some(40)));

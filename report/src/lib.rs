@@ -9,6 +9,7 @@ mod column;
 mod compare;
 mod docs;
 mod expect;
+mod flow;
 mod format;
 mod journey;
 mod manifest;
@@ -27,10 +28,10 @@ pub use expect::Missed;
 pub use format::Quantity;
 pub use manifest::{
     Accounting, ContactFacts, DirectionFacts, Expected, FileCheck, Host, Lateness, LinkFacts, Manifest, NodeFacts,
-    Pressure, Topology, UpTimes, Validity, World,
+    Pressure, Topology, TrafficFacts, UpTimes, Validity, World,
 };
 pub use page::{html, is_report};
 pub use recorder::{Names, Recorder};
 pub use run::{RunReader, RunWriter, free_for_run};
 pub use schema::{BundleRow, EventRow, LinkRow, ProcessRow, SampleRow};
-pub use statistics::{Latency, LinkUse, Statistics, percentile};
+pub use statistics::{FlowUse, Latency, LinkUse, Statistics, percentile};

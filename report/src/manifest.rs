@@ -1,5 +1,6 @@
 //! `manifest.json`: what was run, where, with which versions, and how far to trust it.
 
+use crate::format::Quantity;
 use farlink_base::NodeId;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -26,6 +27,9 @@ pub struct Manifest {
     pub scenario_hash: String,
     /// Where it ran.
     pub world: World,
+    /// How much of a node a simulation played: full, message.
+    #[serde(default)]
+    pub fidelity: Option<String>,
     /// Seed of everything random.
     pub seed: u64,
     /// The run ends then at the latest, as the scenario says.
@@ -125,6 +129,24 @@ pub struct Topology {
     pub links: Vec<LinkFacts>,
     /// Contacts, in order of start; links without any are always up.
     pub contacts: Vec<ContactFacts>,
+    /// Who sends to whom, in the order of the scenario.
+    #[serde(default)]
+    pub traffic: Vec<TrafficFacts>,
+}
+
+/// One traffic of the scenario, and what tells its bundles from others.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct TrafficFacts {
+    /// Name.
+    pub name: String,
+    /// Sending node.
+    pub from: String,
+    /// Receiving node.
+    pub to: String,
+    /// Destination service number, or a hash of its demux.
+    pub service: u64,
+    /// Service number the sender has where it can choose one, or a hash of its demux.
+    pub sender_service: u64,
 }
 
 /// One node.
@@ -202,6 +224,9 @@ pub struct ContactFacts {
     pub end_s: f64,
     /// Rate in bit/s.
     pub rate_bit_s: Option<f64>,
+    /// One-way delay at the start.
+    #[serde(default)]
+    pub delay_s: Option<f64>,
 }
 
 impl Topology {
@@ -337,6 +362,7 @@ impl Manifest {
             plan_text: plan.map(str::to_string),
             scenario_hash: format!("{:016x}", hash(text.bytes().chain(plan.unwrap_or("").bytes()))),
             world,
+            fidelity: None,
             seed: 0,
             duration_limit_s: 0.0,
             start_utc: String::new(),
@@ -352,9 +378,26 @@ impl Manifest {
             command: String::new(),
         }
     }
-    /// `simulation of iss, seed 42`.
+    /// `Simulation of iss, seed 42`.
     pub fn title(&self) -> String {
-        format!("{} of {}, seed {}", self.world.title(), self.scenario, self.seed)
+        let whole = if self.finished { "" } else { ", interrupted" };
+        format!("{} of {}, seed {}{whole}", self.world_title(), self.scenario, self.seed)
+    }
+    /// Where it ran, as people call it, and with how much of a node where that is not all.
+    pub fn world_title(&self) -> String {
+        match self.fidelity.as_deref() {
+            None | Some("full") => self.world.title().to_string(),
+            Some(part) => format!("{} ({part})", self.world.title()),
+        }
+    }
+    /// How far an interrupted run came: `interrupted after 12 s of 75 s`; `None` of a whole run.
+    pub fn interruption(&self) -> Option<String> {
+        let seconds = |s: f64| Quantity::Seconds.text(s);
+        match (self.finished, self.duration_s) {
+            (true, _) => None,
+            (false, 0.0) => Some("interrupted before its tables were written".to_string()),
+            (false, end) => Some(format!("interrupted after {} of {}", seconds(end), seconds(self.duration_limit_s))),
+        }
     }
 }
 
@@ -398,6 +441,7 @@ mod tests {
             start_s,
             end_s,
             rate_bit_s: None,
+            delay_s: None,
         };
         let topology = Topology { contacts: vec![contact(1.0, 3.0), contact(5.0, 9.0)], ..Topology::default() };
         let times = topology.up_times(6.0);

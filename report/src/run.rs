@@ -1,9 +1,10 @@
 //! A run as a directory: `manifest.json` and one Parquet file for each table.
 
+use crate::flow::Flows;
 use crate::journey::Journeys;
 use crate::manifest::{Manifest, SCHEMA_VERSION};
-use crate::schema::{BundleRow, EventRow, LinkRow, ProcessRow, SampleRow};
-use crate::table::{TableWriter, read_table};
+use crate::schema::{BundleRow, EventRow, LinkRow, ProcessRow, SampleRow, TABLES};
+use crate::table::{TableWriter, is_whole, read_table};
 use anyhow::{Context, Result, bail};
 use std::path::{Path, PathBuf};
 
@@ -27,6 +28,10 @@ impl RunWriter {
     pub fn create(folder: &Path, mut manifest: Manifest) -> Result<RunWriter> {
         std::fs::create_dir_all(folder).with_context(|| format!("cannot create {}", folder.display()))?;
         manifest.finished = false;
+        // What is left of a run that is replaced would be taken for this one's, were it interrupted.
+        for table in TABLES {
+            let _ = std::fs::remove_file(folder.join(format!("{}.parquet", table.name)));
+        }
         write_manifest(folder, &manifest)?;
         Ok(RunWriter {
             events: TableWriter::create(folder)?,
@@ -73,13 +78,20 @@ impl RunWriter {
     }
     /// Writes everything and marks the run as finished. Without `duration_s` in the manifest the
     /// run ended with its last row.
-    pub fn finish(mut self) -> Result<PathBuf> {
+    pub fn finish(self) -> Result<PathBuf> {
+        self.end(true)
+    }
+    /// Writes everything there is of a run that did not come to its end.
+    pub fn interrupted(self) -> Result<PathBuf> {
+        self.end(false)
+    }
+    fn end(mut self, finished: bool) -> Result<PathBuf> {
         if self.manifest.duration_s == 0.0 {
             self.manifest.duration_s = self.last_ns as f64 / 1e9;
         }
         self.events.finish()?;
         self.samples.finish()?;
-        write_rows(&self.folder, self.journeys.rows())?;
+        write_rows(&self.folder, self.journeys.rows(&Flows::of(&self.manifest.topology.traffic)))?;
         let times = self.manifest.topology.up_times(self.manifest.duration_s);
         for link in &mut self.links {
             if link.up_ns == 0 {
@@ -88,7 +100,7 @@ impl RunWriter {
         }
         write_rows(&self.folder, self.links)?;
         write_rows(&self.folder, self.processes)?;
-        self.manifest.finished = true;
+        self.manifest.finished = finished;
         write_manifest(&self.folder, &self.manifest)?;
         Ok(self.folder)
     }
@@ -114,7 +126,8 @@ fn write_manifest(folder: &Path, manifest: &Manifest) -> Result<()> {
     write().with_context(|| format!("cannot write {}", path.display()))
 }
 
-/// Whether a run may be written to this directory: it is not there, or empty, or `replace` is set.
+/// Whether a run may be written to this directory: it is not there, or empty, or holds a run and
+/// `replace` is set. What is no run of ours is never written over.
 ///
 /// # Errors
 /// What is there already, and what to do.
@@ -123,17 +136,18 @@ pub fn free_for_run(folder: &Path, replace: bool) -> Result<()> {
         bail!("{} is a file\nhint: --out names a directory", folder.display());
     }
     let taken = std::fs::read_dir(folder).is_ok_and(|mut entries| entries.next().is_some());
-    if !taken || replace {
+    if !taken {
         return Ok(());
     }
     match RunReader::open(folder) {
+        Ok(_) if replace => Ok(()),
         Ok(run) => bail!(
             "{} holds another run: {}\nhint: --force replaces it, or choose another --out",
             folder.display(),
             run.manifest.title()
         ),
         Err(_) => bail!(
-            "{} is not empty and holds no run\nhint: choose another --out; --force writes over what is there",
+            "{} is not empty and holds no run\nhint: choose another --out; --force replaces runs only, nothing else",
             folder.display()
         ),
     }
@@ -183,11 +197,11 @@ impl RunReader {
     }
     /// Gives each event to `each`.
     pub fn events(&self, each: &mut dyn FnMut(EventRow) -> Result<()>) -> Result<()> {
-        read_table(&self.folder, each)
+        self.table(each)
     }
     /// Gives each sample to `each`.
     pub fn samples(&self, each: &mut dyn FnMut(SampleRow) -> Result<()>) -> Result<()> {
-        read_table(&self.folder, each)
+        self.table(each)
     }
     /// All bundles, in order of creation.
     pub fn bundles(&self) -> Result<Vec<BundleRow>> {
@@ -201,9 +215,16 @@ impl RunReader {
     pub fn processes(&self) -> Result<Vec<ProcessRow>> {
         self.all()
     }
+    /// A run that was killed leaves tables without an end: those are empty, as if they were not there.
+    fn table<R: crate::schema::Row>(&self, each: &mut dyn FnMut(R) -> Result<()>) -> Result<()> {
+        if !self.manifest.finished && !is_whole::<R>(&self.folder) {
+            return Ok(());
+        }
+        read_table(&self.folder, each)
+    }
     fn all<R: crate::schema::Row>(&self) -> Result<Vec<R>> {
         let mut rows = Vec::new();
-        read_table(&self.folder, &mut |row| {
+        self.table(&mut |row| {
             rows.push(row);
             Ok(())
         })?;

@@ -167,6 +167,8 @@ table! {
         deliveries: u64, "";
         /// Why it was deleted undelivered, where a node said so.
         deleted: Option<Text>, "";
+        /// Which traffic of the scenario it belongs to; answers to pings belong to the pings'.
+        traffic: Option<Text>, "";
     }
 }
 

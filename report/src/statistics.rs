@@ -1,5 +1,7 @@
 //! The numbers of one run. Percentiles interpolate linearly, as pandas and NumPy do by default.
 
+use crate::column::Text;
+use crate::format::Quantity;
 use crate::run::RunReader;
 use crate::schema::{BundleRow, LinkRow};
 use anyhow::Result;
@@ -20,6 +22,8 @@ pub struct Statistics {
     pub goodput_bit_s: Option<f64>,
     /// Bytes put on all links over payload bytes delivered: 4 hops without any overhead give 4.
     pub overhead: Option<f64>,
+    /// Mean number of nodes that received a delivered bundle on its way, over all its copies.
+    pub hops_mean: Option<f64>,
     /// Payload delivered.
     pub delivered_bytes: u64,
     /// When the last bundle was delivered, from the start of the run.
@@ -32,6 +36,77 @@ pub struct Statistics {
     pub wall_s: f64,
     /// Each direction of each link.
     pub links: Vec<LinkUse>,
+    /// Each traffic of the scenario of which a bundle was created.
+    pub traffic: Vec<FlowUse>,
+}
+
+/// What came of one traffic of the scenario.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct FlowUse {
+    /// Name of the traffic.
+    pub traffic: String,
+    /// Bundles created.
+    pub created: u64,
+    /// Bundles delivered at least once.
+    pub delivered: u64,
+    /// From creation to first delivery; absent when nothing was delivered.
+    pub latency_s: Option<Latency>,
+    /// Delivered payload over the time from the first creation to the last delivery.
+    pub goodput_bit_s: Option<f64>,
+    /// When the last bundle was delivered, from the start of the run.
+    pub last_delivery_s: Option<f64>,
+}
+
+impl FlowUse {
+    /// Of each traffic, in the order in which they first created a bundle.
+    fn all(bundles: &[BundleRow]) -> Vec<FlowUse> {
+        let mut names: Vec<&Text> = Vec::new();
+        for name in bundles.iter().filter_map(|b| b.traffic.as_ref()) {
+            if !names.contains(&name) {
+                names.push(name);
+            }
+        }
+        let flow = |name: &Text| {
+            let mine: Vec<&BundleRow> = bundles.iter().filter(|b| b.traffic.as_ref() == Some(name)).collect();
+            let numbers = Numbers::of(&mine);
+            FlowUse {
+                traffic: name.to_string(),
+                created: mine.len() as u64,
+                delivered: numbers.delivered,
+                latency_s: numbers.latency_s,
+                goodput_bit_s: numbers.goodput_bit_s,
+                last_delivery_s: numbers.last_delivery_s,
+            }
+        };
+        names.into_iter().map(flow).collect()
+    }
+}
+
+/// What is counted of any set of bundles.
+struct Numbers {
+    delivered: u64,
+    delivered_bytes: u64,
+    latency_s: Option<Latency>,
+    goodput_bit_s: Option<f64>,
+    last_delivery_s: Option<f64>,
+}
+
+impl Numbers {
+    fn of(bundles: &[&BundleRow]) -> Numbers {
+        let delivered = || bundles.iter().filter(|b| b.delivered_ns.is_some());
+        let seconds = |ns: u64| ns as f64 / 1e9;
+        let delivered_bytes: u64 = delivered().map(|b| b.payload).sum();
+        let first_created = bundles.iter().map(|b| b.created_ns).min();
+        let last_delivered = delivered().filter_map(|b| b.delivered_ns).max();
+        let span = first_created.zip(last_delivered).map(|(first, last)| seconds(last.saturating_sub(first)));
+        Numbers {
+            delivered: delivered().count() as u64,
+            delivered_bytes,
+            latency_s: Latency::of(delivered().filter_map(|b| b.latency_ns).map(seconds).collect()),
+            goodput_bit_s: span.filter(|span| *span > 0.0).map(|span| delivered_bytes as f64 * 8.0 / span),
+            last_delivery_s: last_delivered.map(seconds),
+        }
+    }
 }
 
 /// Latency of delivered bundles.
@@ -109,6 +184,18 @@ impl LinkUse {
 }
 
 impl Statistics {
+    /// How much links carried for what arrived, in words: `3.16 bytes on links per byte delivered, over
+    /// 3 hops`.
+    pub fn overhead_text(&self) -> Option<String> {
+        let ratio = |value: f64| Quantity::Ratio.text(value);
+        let hops = match self.hops_mean {
+            Some(1.0) => ", over 1 hop".to_string(),
+            Some(hops) => format!(", over {} hops", ratio(hops)),
+            None => String::new(),
+        };
+        Some(format!("{} bytes on links per byte delivered{hops}", ratio(self.overhead?)))
+    }
+
     /// Of a run.
     pub fn read(run: &RunReader) -> Result<Statistics> {
         let manifest = run.manifest();
@@ -120,26 +207,25 @@ impl Statistics {
 
     /// Of these bundles and links; `duration_s` and `wall_s` stay 0.
     pub fn of(bundles: &[BundleRow], links: &[LinkRow]) -> Statistics {
-        let delivered: Vec<&BundleRow> = bundles.iter().filter(|b| b.delivered_ns.is_some()).collect();
-        let seconds = |ns: u64| ns as f64 / 1e9;
-        let delivered_bytes: u64 = delivered.iter().map(|b| b.payload).sum();
-        let first_created = bundles.iter().map(|b| b.created_ns).min();
-        let last_delivered = delivered.iter().filter_map(|b| b.delivered_ns).max();
-        let span = first_created.zip(last_delivered).map(|(first, last)| seconds(last.saturating_sub(first)));
+        let numbers = Numbers::of(&bundles.iter().collect::<Vec<_>>());
+        let (delivered, delivered_bytes) = (numbers.delivered, numbers.delivered_bytes);
         let sent_bytes: u64 = links.iter().map(|l| l.sent_bytes).sum();
+        let hops: u64 = bundles.iter().filter(|b| b.delivered_ns.is_some()).map(|b| b.hops).sum();
         Statistics {
             created: bundles.len() as u64,
-            delivered: delivered.len() as u64,
-            delivery_ratio: (!bundles.is_empty()).then(|| delivered.len() as f64 / bundles.len() as f64),
-            latency_s: Latency::of(delivered.iter().filter_map(|b| b.latency_ns).map(seconds).collect()),
-            goodput_bit_s: span.filter(|span| *span > 0.0).map(|span| delivered_bytes as f64 * 8.0 / span),
+            delivered,
+            delivery_ratio: (!bundles.is_empty()).then(|| delivered as f64 / bundles.len() as f64),
+            latency_s: numbers.latency_s,
+            goodput_bit_s: numbers.goodput_bit_s,
             overhead: (delivered_bytes > 0 && !links.is_empty()).then(|| sent_bytes as f64 / delivered_bytes as f64),
+            hops_mean: (delivered > 0).then(|| hops as f64 / delivered as f64),
             delivered_bytes,
-            last_delivery_s: last_delivered.map(seconds),
+            last_delivery_s: numbers.last_delivery_s,
             redelivered: bundles.iter().filter(|b| b.deliveries > 1).count() as u64,
             duration_s: 0.0,
             wall_s: 0.0,
             links: links.iter().map(LinkUse::of).collect(),
+            traffic: FlowUse::all(bundles),
         }
     }
 }
@@ -167,6 +253,7 @@ pub(crate) mod tests {
             transmissions: 1,
             deliveries: u64::from(delivered_s.is_some()),
             deleted: None,
+            traffic: Some("t".into()),
         }
     }
 
@@ -210,9 +297,27 @@ pub(crate) mod tests {
         assert!((latency.p90 - 5.4).abs() < 1e-12, "3 + 3 * 0.8");
         assert_eq!(s.goodput_bit_s, Some(3000.0));
         assert_eq!(s.overhead, Some(4.0));
+        assert_eq!(s.overhead_text().as_deref(), Some("4 bytes on links per byte delivered, over 1 hop"));
         assert_eq!((s.links[0].loss, s.links[0].utilisation), (Some(0.1), Some(0.75)));
         assert_eq!((s.links[1].loss, s.links[1].utilisation), (None, None));
         assert_eq!(s.last_delivery_s, Some(8.0));
+    }
+
+    #[test]
+    fn each_traffic_has_its_own_numbers() {
+        let of = |traffic: &str, bundle: BundleRow| BundleRow { traffic: Some(traffic.into()), ..bundle };
+        let bundles = [
+            of("slow", bundle(0, 1000, 0.0, Some(8.0))),
+            of("fast", bundle(1, 500, 1.0, Some(1.5))),
+            of("slow", bundle(2, 1000, 2.0, None)),
+            BundleRow { traffic: None, ..bundle(3, 9, 3.0, Some(4.0)) },
+        ];
+        let s = Statistics::of(&bundles, &[]);
+        let of = |f: &FlowUse| (f.traffic.clone(), f.created, f.delivered, f.goodput_bit_s, f.last_delivery_s);
+        let flows: Vec<_> = s.traffic.iter().map(of).collect();
+        let expected = [("slow".into(), 2, 1, Some(1000.0), Some(8.0)), ("fast".into(), 1, 1, Some(8000.0), Some(1.5))];
+        assert_eq!(flows, expected);
+        assert_eq!((s.traffic[1].latency_s.unwrap().mean, s.hops_mean), (0.5, Some(1.0)));
     }
 
     #[test]

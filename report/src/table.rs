@@ -13,6 +13,7 @@ use parquet::file::reader::{FileReader, RowGroupReader, SerializedFileReader};
 use parquet::file::writer::SerializedFileWriter;
 use parquet::schema::types::{ColumnPath, Type};
 use std::fs::File;
+use std::io::{Read, Seek, SeekFrom};
 use std::marker::PhantomData;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -100,6 +101,21 @@ impl<R: Row> TableWriter<R> {
         self.file.close().with_context(|| format!("cannot finish {}", self.path.display()))?;
         Ok(self.rows)
     }
+}
+
+/// Whether a table was written to its end: such a file ends with the letters it begins with.
+pub fn is_whole<R: Row>(folder: &Path) -> bool {
+    let end = || -> std::io::Result<[u8; 4]> {
+        let mut file = File::open(folder.join(format!("{}.parquet", R::SCHEMA.name)))?;
+        // Behind the letters at its beginning.
+        let end = file.seek(SeekFrom::End(-4))?;
+        let mut letters = [0; 4];
+        if end >= 4 {
+            file.read_exact(&mut letters)?;
+        }
+        Ok(letters)
+    };
+    end().is_ok_and(|letters| letters == *b"PAR1")
 }
 
 /// Reads one table, a row group at a time, giving each row to `each`. A missing file is an empty

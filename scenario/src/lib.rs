@@ -29,6 +29,6 @@ pub use farlink_link::{DirectionSpec, LinkSpec};
 pub use layers::NodeLayer;
 pub use topology::{first_delay, first_rate};
 pub use types::{
-    ConnectSide, Contact, Crc, Expect, Fidelity, Layer, Link, LinkChange, Measure, Node, Pace, Policy, Route, Scenario,
-    Settings, SizeRange, StoreKind, Table, Traffic, TrafficKind,
+    ConnectSide, Contact, Crc, Expect, Fidelity, Layer, Link, LinkChange, Measure, Node, Pace, Policy, Route,
+    SENDER_SERVICE, Scenario, Settings, SizeRange, StoreKind, Table, Traffic, TrafficKind,
 };

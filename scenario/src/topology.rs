@@ -1,8 +1,8 @@
 //! The scenario's network as the `topology` of a run's `manifest.json`. The report draws it without
 //! reading scenario files.
 
-use crate::types::{Contact, Scenario, StoreKind};
-use farlink_base::{DataRate, Duration, format_duration};
+use crate::types::{Contact, SENDER_SERVICE, Scenario, StoreKind, Traffic};
+use farlink_base::{DataRate, Duration, EndpointId, format_duration};
 use farlink_link::{Delay, DirectionSpec, Loss, Rate};
 use serde_json::{Value, json};
 
@@ -54,10 +54,26 @@ impl Scenario {
                     "start_s": c.start.as_secs_f64(),
                     "end_s": c.end.as_secs_f64(),
                     "rate_bit_s": c.rate.or(first_rate(spec)).map(|r| r.0),
+                    "delay_s": c.delay.unwrap_or(first_delay(spec)).as_secs_f64(),
                 })
             })
             .collect();
-        json!({ "nodes": nodes, "links": links, "contacts": contacts }).to_string()
+        let traffic: Vec<Value> = self.traffic.iter().enumerate().map(|(index, t)| self.flow(index, t)).collect();
+        json!({ "nodes": nodes, "links": links, "contacts": contacts, "traffic": traffic }).to_string()
+    }
+    /// What tells the bundles of a traffic from others.
+    fn flow(&self, index: usize, traffic: &Traffic) -> Value {
+        let number = |node: usize, service: u32| {
+            let id = self.nodes[node].ids.first().and_then(|id| id.parse::<EndpointId>().ok());
+            id.map_or(u64::from(service), |id| id.at_service(service).service_number())
+        };
+        json!({
+            "name": traffic.name,
+            "from": self.nodes[traffic.from].name,
+            "to": self.nodes[traffic.to].name,
+            "service": number(traffic.to, traffic.service),
+            "sender_service": number(traffic.from, SENDER_SERVICE + index as u32),
+        })
     }
     /// The times in which a link without contacts that appears or disappears is there, both ways.
     fn presences(&self) -> impl Iterator<Item = Contact> + '_ {

@@ -242,6 +242,10 @@ pub struct Contact {
     pub confidence: f64,
 }
 
+/// Service number that the first traffic of a scenario is sent from; the second has the next, in
+/// every world, so that a bundle tells which traffic it belongs to.
+pub const SENDER_SERVICE: u32 = 10_000;
+
 /// Bundles from one node to another.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Traffic {

@@ -214,6 +214,10 @@ fn the_topology_of_a_manifest_names_everything() {
     assert_eq!(space["forward"]["notes"][0], "24 B of framing per packet");
     let contacts = json["contacts"].as_array().unwrap();
     assert!(contacts.iter().any(|c| c["link"] == "space" && c["from"] == "ground" && c["start_s"] == 2.0));
+    assert!(contacts.iter().all(|c| c["delay_s"].is_f64()));
+    let flow = &json["traffic"][0];
+    assert_eq!((flow["name"].as_str(), flow["to"].as_str()), (Some("observation"), Some("center")));
+    assert_eq!((flow["service"].as_u64(), flow["sender_service"].as_u64()), (Some(1000), Some(10_000)));
 }
 
 #[test]

@@ -23,6 +23,10 @@ pub trait Observer {
     fn link_sample(&mut self, at: Instant, link: usize, forward: bool, queued: u64, counted: &Statistics) {
         let _ = (at, link, forward, queued, counted);
     }
+    /// Whether the run shall end here, long before its time.
+    fn stopped(&self) -> bool {
+        false
+    }
     /// Simulated time has come so far, and so many bundles have been delivered.
     fn progress(&mut self, at: Instant, delivered: u64) {
         let _ = (at, delivered);

@@ -11,9 +11,10 @@ use farlink_base::{Event, Instant};
 use farlink_link::Statistics;
 use farlink_report::schema::{LINK_QUEUE_BYTES, LINK_SENT_BYTES, STORED_BUNDLES, STORED_BYTES};
 use farlink_report::{FileCheck, LinkRow, Manifest, Names, Recorder, RunWriter, SampleRow, Text, Topology};
-use farlink_scenario::{Scenario, Table};
+use farlink_scenario::{Fidelity, Scenario, Table};
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// How to run.
 #[derive(Clone, Debug, Default)]
@@ -22,6 +23,8 @@ pub struct Options {
     pub folder: PathBuf,
     /// The command that repeats the run, for the manifest.
     pub command: String,
+    /// Set from outside: the run ends here, and is written as far as it came.
+    pub stop: Arc<AtomicBool>,
 }
 
 /// How far a run is.
@@ -43,7 +46,7 @@ pub struct Progress {
 pub fn run(scenario: &Scenario, options: &Options, progress: &mut dyn FnMut(Progress)) -> Result<(PathBuf, Outcome)> {
     let begun = std::time::Instant::now();
     let writer = RunWriter::create(&options.folder, manifest(scenario, options)?)?;
-    let world = World::new(scenario, Recording::new(scenario, writer, progress))?;
+    let world = World::new(scenario, Recording::new(scenario, writer, options.stop.clone(), progress))?;
     let (outcome, recording) = world.run();
     let folder = recording.finish(scenario, &outcome, begun.elapsed().as_secs_f64())?;
     Ok((folder, outcome))
@@ -61,6 +64,10 @@ fn manifest(scenario: &Scenario, options: &Options) -> Result<Manifest> {
     manifest.expect.finished_within_s = scenario.expect.finished_within.map(|d| d.as_secs_f64());
     manifest.expect.wall_time_lab_s = scenario.expect.wall_time_lab.map(|d| d.as_secs_f64());
     manifest.command = options.command.clone();
+    manifest.fidelity = match scenario.fidelity {
+        Fidelity::Message => Some("message".to_string()),
+        Fidelity::Full => Some("full".to_string()),
+    };
     Ok(manifest)
 }
 
@@ -85,11 +92,17 @@ struct Recording<'a> {
     /// The first thing that could not be written.
     failed: Option<anyhow::Error>,
     duration_s: f64,
+    stop: Arc<AtomicBool>,
     progress: &'a mut dyn FnMut(Progress),
 }
 
 impl<'a> Recording<'a> {
-    fn new(scenario: &Scenario, mut writer: RunWriter, progress: &'a mut dyn FnMut(Progress)) -> Recording<'a> {
+    fn new(
+        scenario: &Scenario,
+        mut writer: RunWriter,
+        stop: Arc<AtomicBool>,
+        progress: &'a mut dyn FnMut(Progress),
+    ) -> Recording<'a> {
         let tables = &scenario.measure.tables;
         if !tables.contains(&Table::Events) {
             writer.without_events();
@@ -119,6 +132,7 @@ impl<'a> Recording<'a> {
             changes: Changes::new(2 * scenario.nodes.len() + 4 * scenario.links.len()),
             failed: None,
             duration_s: scenario.duration.as_secs_f64(),
+            stop,
             progress,
         }
     }
@@ -171,7 +185,7 @@ impl<'a> Recording<'a> {
             outcome.trace, outcome.happenings
         );
         manifest.validity.notes.push(trace);
-        self.writer.finish()
+        if outcome.stopped { self.writer.interrupted() } else { self.writer.finish() }
     }
 }
 
@@ -209,6 +223,9 @@ impl Observer for Recording<'_> {
             self.see(first, at, counted.sent_bytes);
             self.see(first + 1, at, queued);
         }
+    }
+    fn stopped(&self) -> bool {
+        self.stop.load(Ordering::Relaxed)
     }
     fn progress(&mut self, at: Instant, delivered: u64) {
         (self.progress)(Progress { simulated_s: at.as_secs_f64(), duration_s: self.duration_s, delivered });

@@ -52,6 +52,8 @@ pub(crate) type Queue = TimerQueue<Happening>;
 pub struct Outcome {
     /// When it ended.
     pub ended: Instant,
+    /// Whether the observer stopped it before that.
+    pub stopped: bool,
     /// Happenings worked off.
     pub happenings: u64,
     /// Hash of everything that happened: equal for equal scenario and seed.
@@ -136,23 +138,30 @@ impl<O: Observer> World<O> {
         self.drain();
     }
 
-    /// Runs to the end: the scenario's duration, or everything delivered where it says so.
+    /// Runs to the end: the scenario's duration, or everything delivered where it says so, or where the
+    /// observer stops it.
     pub fn run(mut self) -> (Outcome, O) {
+        let mut stopped = false;
         while let Some(at) = self.queue.next_deadline().filter(|at| *at <= self.end) {
             let Some((_, happening)) = self.queue.pop_due(at) else { break };
             self.now = at;
             self.happen(happening);
             self.drain();
+            stopped = self.observer.stopped();
+            if stopped {
+                break;
+            }
             if self.stop_when_delivered && self.applications.all_delivered() {
                 break;
             }
         }
-        if !(self.stop_when_delivered && self.applications.all_delivered()) {
+        if !(stopped || self.stop_when_delivered && self.applications.all_delivered()) {
             self.now = self.end;
         }
         self.sample();
         let outcome = Outcome {
             ended: self.now,
+            stopped,
             happenings: self.happenings,
             trace: self.trace.value(),
             traffic: self.applications.outcomes(),

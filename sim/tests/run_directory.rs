@@ -14,7 +14,7 @@ fn smoke() -> Scenario {
 fn the_small_space_station_delivers_its_file_and_says_so() {
     let scenario = smoke();
     let folder = tempfile::tempdir().unwrap();
-    let options = Options { folder: folder.path().join("run"), command: "farlink run".into() };
+    let options = Options { folder: folder.path().join("run"), command: "farlink run".into(), ..Options::default() };
     let mut seen = 0.0;
     let (path, outcome) = run(&scenario, &options, &mut |p| seen = p.simulated_s).unwrap();
     assert!(outcome.traffic[0].complete_at.is_some(), "{outcome:#?}");

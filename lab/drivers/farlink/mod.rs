@@ -10,7 +10,7 @@ use events::EventReader;
 use farlink_base::exact_duration;
 use farlink_events::{Word, is_event};
 use farlink_report::EventRow;
-use farlink_scenario::{LinkChange, Pace, Traffic, TrafficKind};
+use farlink_scenario::{LinkChange, Pace, SENDER_SERVICE, Traffic, TrafficKind};
 use std::fmt::Display;
 use std::fs;
 use std::io::{Read, Seek, SeekFrom};
@@ -28,8 +28,6 @@ pub const SOCKET: &str = "farlink.sock";
 /// Control API of a node whose links change, inside its host.
 pub const CONTROL: &str = "control.sock";
 
-/// Service that traffic entry 0 is sent from; the simulator uses the same.
-const FIRST_SERVICE: u32 = 10_000;
 /// Bundles handed over before the first is accepted, where the scenario sets no limit.
 const WINDOW: u32 = 64;
 
@@ -92,7 +90,7 @@ impl Driver for Farlink {
         }
         let mut arguments = Arguments::new("send");
         arguments.option("--to", to);
-        arguments.option("--service", FIRST_SERVICE + traffic as u32);
+        arguments.option("--service", SENDER_SERVICE + traffic as u32);
         arguments.option("--lifetime", exact_duration(entry.lifetime));
         arguments.option("--priority", entry.priority.word());
         arguments.option("--window", if entry.window > 0 { entry.window } else { WINDOW });

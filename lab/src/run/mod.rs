@@ -12,6 +12,8 @@ use farlink_scenario::Scenario;
 use folder::RunFolder;
 use session::Session;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 /// How to run.
 #[derive(Clone, Debug)]
@@ -24,6 +26,8 @@ pub struct Options {
     pub program: PathBuf,
     /// Kind of interface; the best this machine permits when not given.
     pub method: Option<Method>,
+    /// Set from outside: the run ends here, and is written as far as it came.
+    pub stop: Arc<AtomicBool>,
 }
 
 /// How far a run is.
@@ -56,7 +60,7 @@ pub fn run(scenario: &Scenario, options: &Options, progress: &mut dyn FnMut(Prog
     let folder = RunFolder::create(&options.folder, scenario)?;
     let explain = |error: anyhow::Error| folder.explain(error);
     let session = Session::start(scenario, options, &folder).map_err(explain)?;
-    let outcome = session.run(progress).map_err(explain)?;
+    let outcome = session.run(&options.stop, progress).map_err(explain)?;
     progress(Progress { phase: "collecting", ..outcome.progress });
     let files = folder.compare_files(scenario)?;
     let done = record::write(scenario, writer, outcome, &folder, files.clone(), begun).map_err(explain)?;

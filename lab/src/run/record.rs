@@ -51,6 +51,7 @@ pub fn write(
     }
     let end_ns = match arrivals.last {
         Some(last) if outcome.complete && scenario.stop_when_delivered => last,
+        _ if outcome.stopped => (outcome.progress.elapsed_s * 1e9) as u64,
         _ => u64::try_from(scenario.duration.as_nanos()).unwrap_or(u64::MAX),
     };
     if tables.contains(&Table::Samples) {
@@ -70,7 +71,7 @@ pub fn write(
     manifest.wall_s = begun.elapsed().as_secs_f64();
     manifest.files = arrivals.complete_files(scenario, files);
     validity(scenario, &outcome, &mut manifest.validity);
-    writer.finish()
+    if outcome.stopped { writer.interrupted() } else { writer.finish() }
 }
 
 fn links(scenario: &Scenario, outcome: &Outcome, writer: &mut RunWriter) {

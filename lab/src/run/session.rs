@@ -16,6 +16,7 @@ use farlink_report::schema::{CPU_S, LINK_QUEUE_BYTES, LINK_SENT_BYTES, RSS_BYTES
 use farlink_scenario::{LinkChange, PREFIX_LENGTH, Scenario};
 use std::collections::VecDeque;
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 /// Time nodes have to get ready before the run starts, and more for each of them.
@@ -42,6 +43,8 @@ pub struct Outcome {
     pub progress: Progress,
     /// Whether all was sent and delivered.
     pub complete: bool,
+    /// Whether it was stopped before its time.
+    pub stopped: bool,
     /// Drivers, with their records.
     pub drivers: Vec<Box<dyn Driver>>,
     /// Links: forward and reverse, at the end of the run.
@@ -199,15 +202,17 @@ impl<'a> Session<'a> {
     }
 
     /// Runs to the end, then takes everything down.
-    pub fn run(mut self, progress: &mut dyn FnMut(Progress)) -> Result<Outcome> {
+    pub fn run(mut self, stop: &AtomicBool, progress: &mut dyn FnMut(Progress)) -> Result<Outcome> {
         let duration = self.scenario.duration;
         let mut state = Progress { phase: "running", duration_s: duration.as_secs_f64(), ..Progress::default() };
         let mut look_at = self.start_ns;
-        let mut complete = false;
+        let (mut complete, mut stopped) = (false, false);
         while !complete || !self.scenario.stop_when_delivered {
             let now = farlink_os::monotonic_ns();
             let elapsed = Duration::from_nanos(now.saturating_sub(self.start_ns));
-            if elapsed >= duration {
+            stopped = stop.load(Ordering::Relaxed);
+            if stopped || elapsed >= duration {
+                state.elapsed_s = elapsed.min(duration).as_secs_f64();
                 break;
             }
             if now >= self.start_ns {
@@ -232,6 +237,7 @@ impl<'a> Session<'a> {
             epoch: self.epoch,
             progress: state,
             complete,
+            stopped,
             drivers: self.drivers,
             links: self.links,
             samples: self.samples,

@@ -13,6 +13,8 @@ pub struct Axis {
     pub ticks: Vec<(f64, String)>,
     /// Unit of the texts.
     pub unit: String,
+    /// What it shows.
+    pub quantity: Quantity,
 }
 
 /// The smallest of 1, 2, 5 times a power of ten that is not below `value`.
@@ -32,16 +34,16 @@ impl Axis {
         let scale = quantity.scale(most);
         let step = step(quantity, &scale, most, count);
         let to = (most / step - 1e-9).ceil().max(1.0) * step;
-        Axis::with_step(0.0, to, step, &scale)
+        Axis::with_step(quantity, 0.0, to, step, &scale)
     }
     /// From `from` to `to` exactly, with ticks at round values between.
     pub fn exact(quantity: Quantity, from: f64, to: f64, count: usize) -> Axis {
         let to = if to > from { to } else { from + 1.0 };
         let scale = quantity.scale(to);
         let step = step(quantity, &scale, to - from, count);
-        Axis::with_step(from, to, step, &scale)
+        Axis::with_step(quantity, from, to, step, &scale)
     }
-    fn with_step(from: f64, to: f64, step: f64, scale: &Scale) -> Axis {
+    fn with_step(quantity: Quantity, from: f64, to: f64, step: f64, scale: &Scale) -> Axis {
         let first = (from / step - 1e-9).ceil() as i64;
         let last = (to / step + 1e-9).floor() as i64;
         let scaled = step / scale.factor;
@@ -50,7 +52,7 @@ impl Axis {
             let value = i as f64 * step;
             (value, format!("{:.decimals$}", value / scale.factor))
         };
-        Axis { from, to, ticks: (first..=last).map(tick).collect(), unit: scale.unit.clone() }
+        Axis { from, to, ticks: (first..=last).map(tick).collect(), unit: scale.unit.clone(), quantity }
     }
     /// Where a value lies between `start` and `end` of the axis.
     pub fn place(&self, value: f64, start: f64, end: f64) -> f64 {

@@ -37,6 +37,20 @@ pub struct Chart<'a> {
     pub height: f64,
 }
 
+impl Line {
+    /// Its value at `x`: of the last point before, or between the two around; `None` before the first
+    /// and, where it does not hold its last value, behind it.
+    pub fn at(&self, x: f64) -> Option<f64> {
+        let after = self.points.partition_point(|p| p.0 <= x);
+        let before = self.points.get(after.checked_sub(1)?)?;
+        match self.points.get(after) {
+            Some(next) if !self.steps => Some(before.1 + (next.1 - before.1) * (x - before.0) / (next.0 - before.0)),
+            None if !self.steps && x > before.0 => None,
+            _ => Some(before.1),
+        }
+    }
+}
+
 const TOP: f64 = 26.0;
 const BOTTOM: f64 = 44.0;
 
@@ -120,6 +134,20 @@ mod tests {
         let points = ecdf(&many, 100_000);
         assert!(points.len() <= 402 && points.last() == Some(&(99_999.0, 1.0)));
         assert!(ecdf(&[], 5).is_empty());
+    }
+
+    #[test]
+    fn a_line_is_read_between_its_points() {
+        let line = |steps| Line {
+            class: "a",
+            tip: String::new(),
+            points: vec![(1.0, 10.0), (3.0, 20.0)],
+            steps,
+            filled: false,
+        };
+        let read = |steps| [0.0, 1.0, 2.0, 3.0, 4.0].map(|x| line(steps).at(x));
+        assert_eq!(read(false), [None, Some(10.0), Some(15.0), Some(20.0), None]);
+        assert_eq!(read(true), [None, Some(10.0), Some(10.0), Some(20.0), Some(20.0)]);
     }
 
     #[test]

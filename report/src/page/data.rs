@@ -5,7 +5,7 @@ use crate::manifest::Manifest;
 use crate::page::axis::nice_step;
 use crate::run::RunReader;
 use crate::schema::{BundleRow, EventRow, LinkRow, ProcessRow, STORED_BYTES};
-use crate::statistics::Statistics;
+use crate::statistics::{FlowUse, Statistics};
 use anyhow::Result;
 use std::collections::{BTreeMap, HashMap};
 
@@ -35,12 +35,50 @@ pub struct RunData {
     pub stored: Vec<(String, Points)>,
     /// Latencies in seconds, sorted, of delivered bundles.
     pub latencies: Vec<f64>,
+    /// The same of each traffic, in the order of the scenario; none where there is only one.
+    pub flows: Vec<FlowData>,
     /// Mean time of delivered bundles in each step of their way.
     pub steps: Vec<Step>,
     /// Directions of links.
     pub links: Vec<LinkRow>,
     /// Processes.
     pub processes: Vec<ProcessRow>,
+}
+
+/// What is drawn of one traffic.
+pub struct FlowData {
+    /// Its name.
+    pub name: String,
+    /// Bundles created.
+    pub created: usize,
+    /// Payload delivered in each bin, bit/s.
+    pub goodput: Points,
+    /// Latencies in seconds, sorted.
+    pub latencies: Vec<f64>,
+}
+
+impl FlowData {
+    fn all(bundles: &[BundleRow], names: &[FlowUse], bin_s: f64, duration_s: f64) -> Vec<FlowData> {
+        if names.len() < 2 {
+            return Vec::new();
+        }
+        let flow = |f: &FlowUse| {
+            let mine = || bundles.iter().filter(|b| b.traffic.as_deref() == Some(f.traffic.as_str()));
+            FlowData {
+                name: f.traffic.clone(),
+                created: mine().count(),
+                goodput: goodput(mine(), bin_s, duration_s),
+                latencies: sorted_latencies(mine()),
+            }
+        };
+        names.iter().map(flow).collect()
+    }
+}
+
+fn sorted_latencies<'a>(bundles: impl Iterator<Item = &'a BundleRow>) -> Vec<f64> {
+    let mut latencies: Vec<f64> = bundles.filter_map(|b| b.latency_ns).map(|ns| ns as f64 / 1e9).collect();
+    latencies.sort_by(f64::total_cmp);
+    latencies
 }
 
 /// A step of the way of bundles.
@@ -58,16 +96,16 @@ impl RunData {
         let manifest = run.manifest().clone();
         let bundles = run.bundles()?;
         let bin_s = nice_step(span_s / 120.0);
-        let mut latencies: Vec<f64> = bundles.iter().filter_map(|b| b.latency_ns).map(|ns| ns as f64 / 1e9).collect();
-        latencies.sort_by(f64::total_cmp);
+        let statistics = Statistics::read(run)?;
         Ok(RunData {
-            label: manifest.world.title().to_string(),
+            label: manifest.world_title(),
             folder: run.folder().display().to_string(),
-            statistics: Statistics::read(run)?,
             bin_s,
-            goodput: goodput(&bundles, bin_s, manifest.duration_s),
+            goodput: goodput(bundles.iter(), bin_s, manifest.duration_s),
+            flows: FlowData::all(&bundles, &statistics.traffic, bin_s, manifest.duration_s),
+            latencies: sorted_latencies(bundles.iter()),
+            statistics,
             stored: stored(run, &manifest)?,
-            latencies,
             steps: steps(run, &bundles)?,
             links: run.links()?,
             processes: run.processes()?,
@@ -76,10 +114,10 @@ impl RunData {
     }
 }
 
-fn goodput(bundles: &[BundleRow], bin_s: f64, duration_s: f64) -> Vec<(f64, f64)> {
+fn goodput<'a>(bundles: impl Iterator<Item = &'a BundleRow>, bin_s: f64, duration_s: f64) -> Points {
     let bins = ((duration_s / bin_s).ceil() as usize).clamp(1, 10_000);
     let mut bytes = vec![0u64; bins];
-    for (bundle, delivered) in bundles.iter().filter_map(|b| Some((b, b.delivered_ns?))) {
+    for (bundle, delivered) in bundles.filter_map(|b| Some((b, b.delivered_ns?))) {
         let bin = (delivered as f64 / 1e9 / bin_s) as usize;
         bytes[bin.min(bins - 1)] += bundle.payload;
     }

@@ -76,8 +76,8 @@ pub fn findings(runs: &[RunData], comparison: &Comparison) -> Vec<Finding> {
 fn outcome(run: &RunData) -> Vec<Finding> {
     let (s, expect) = (&run.statistics, &run.manifest.expect);
     let mut all = Vec::new();
-    if !run.manifest.finished {
-        all.push(finding(Level::Bad, "the run was broken off; what follows is incomplete."));
+    if let Some(how) = run.manifest.interruption() {
+        all.push(finding(Level::Bad, format!("the run was {how}; what follows is of that part.")));
     }
     let count = |n: u64| Quantity::Count.text(n as f64);
     all.push(match (s.delivered, s.created) {

@@ -4,6 +4,7 @@
 mod axis;
 mod bars;
 mod chart;
+mod curves;
 mod data;
 mod findings;
 mod network;

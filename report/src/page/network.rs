@@ -1,8 +1,9 @@
 //! The topology: nodes as boxes, links as lines with what they do to packets.
 
-use super::svg::{Svg, text_width};
+use super::svg::{Svg, escape, text_width};
 use crate::format::Quantity;
 use crate::manifest::{DirectionFacts, LinkFacts, Topology};
+use std::fmt::Write;
 
 /// Links and nodes beyond which only shapes are drawn.
 const LABELLED: usize = 16;
@@ -37,16 +38,107 @@ fn positions(topology: &Topology) -> Vec<(f64, f64)> {
             }
         }
     }
-    let column = |d: usize| depth.iter().filter(|x| **x == Some(d)).count();
-    let mut used = vec![0; last + 1];
-    depth
-        .iter()
-        .map(|d| {
-            let d = d.unwrap_or(0);
-            used[d] += 1;
-            (d as f64 / last.max(1) as f64, used[d] as f64 / (column(d) + 1) as f64)
-        })
-        .collect()
+    let mut columns: Vec<Vec<usize>> = vec![Vec::new(); last + 1];
+    for (node, depth) in depth.iter().enumerate() {
+        columns[depth.unwrap_or(0)].push(node);
+    }
+    let mut places = vec![(0.0, 0.0); depth.len()];
+    for (d, column) in columns.iter_mut().enumerate() {
+        // Beside the neighbours in the column before, so that few links cross.
+        let beside = |node: usize| {
+            let name = &topology.nodes[node].name;
+            let others = topology.links.iter().filter_map(|link| match (link.from == *name, link.to == *name) {
+                (true, _) => index(&link.to),
+                (_, true) => index(&link.from),
+                _ => None,
+            });
+            let before: Vec<f64> =
+                others.filter(|o| depth[*o].map(|o| o + 1) == Some(d)).map(|o| places[o].1).collect();
+            before.iter().sum::<f64>() / before.len().max(1) as f64
+        };
+        let mut order: Vec<(f64, usize)> = column.iter().map(|node| (beside(*node), *node)).collect();
+        order.sort_by(|a, b| a.0.total_cmp(&b.0));
+        for (rank, (_, node)) in order.iter().enumerate() {
+            places[*node] = (d as f64 / last.max(1) as f64, (rank as f64 + 0.5) / order.len() as f64);
+        }
+    }
+    places
+}
+
+/// A direction with what the contact plan says of it, where all its contacts say the same.
+fn planned(topology: &Topology, link: &LinkFacts, from: &str) -> DirectionFacts {
+    let mut facts = if from == link.from { link.forward.clone() } else { link.reverse.clone() };
+    let mut mine = topology.contacts.iter().filter(|c| c.link == link.name && c.from == from);
+    let Some(first) = mine.next() else { return facts };
+    if mine.clone().any(|c| c.rate_bit_s != first.rate_bit_s || c.delay_s != first.delay_s) {
+        facts.notes.push("rate or delay changes from contact to contact".into());
+        return facts;
+    }
+    facts.rate_bit_s = first.rate_bit_s.or(facts.rate_bit_s);
+    facts.delay_s = first.delay_s.unwrap_or(facts.delay_s);
+    facts
+}
+
+/// When a link is up, in words.
+fn windows(topology: &Topology, link: &LinkFacts, end_s: f64) -> String {
+    if !topology.scheduled(link, end_s) {
+        return "always".into();
+    }
+    let times = topology.up_times(end_s);
+    let one = |from: &str| {
+        let mine = || topology.contacts.iter().filter(|c| c.link == link.name && c.from == from && c.start_s < end_s);
+        let count = mine().count();
+        let seconds = |s: f64| Quantity::Seconds.text(s);
+        let first = mine().map(|c| c.start_s).fold(f64::INFINITY, f64::min);
+        match count {
+            0 => "never".into(),
+            1 => format!("{} from {} on", seconds(times.up_s(&link.name, from)), seconds(first)),
+            _ => format!(
+                "{} in {count} contacts, the first at {}",
+                seconds(times.up_s(&link.name, from)),
+                seconds(first)
+            ),
+        }
+    };
+    let (forward, reverse) = (one(&link.from), one(&link.to));
+    if forward == reverse { forward } else { format!("{forward}; back {reverse}") }
+}
+
+/// Links in the table at most.
+const ROWS: usize = 60;
+
+/// What the figure has no room for: a row for each link.
+pub fn table(out: &mut String, topology: &Topology, end_s: f64) {
+    // What the figure says already need not be seen twice, and what is long not at once.
+    let places = positions(topology);
+    let open = topology.links.len() <= LABELLED && places.windows(2).any(|w| w[0].1 != w[1].1);
+    out.push_str(if open { "<details open>" } else { "<details>" });
+    out.push_str("<summary>Every link</summary><div class=\"scroll\"><table><thead><tr>");
+    out.push_str("<th>link</th><th>layer</th><th>there</th><th>back</th><th>up</th></tr></thead><tbody>");
+    for link in topology.links.iter().take(ROWS) {
+        let ends = format!("{}: {} ↔ {}", link.name, link.from, link.to);
+        let one = |from: &str| facts("", &planned(topology, link, from)).trim().to_string();
+        let cells = [layer(&link.layer).to_string(), one(&link.from), one(&link.to), windows(topology, link, end_s)];
+        let _ = write!(out, "<tr><th>{}</th>", escape(&ends));
+        for cell in cells {
+            let _ = write!(out, "<td>{}</td>", escape(&cell));
+        }
+        out.push_str("</tr>");
+    }
+    out.push_str("</tbody></table></div>");
+    if let Some(more) = topology.links.len().checked_sub(ROWS).filter(|more| *more > 0) {
+        let _ = write!(out, "<p class=\"caption\">{more} more links are not listed.</p>");
+    }
+    out.push_str("</details>");
+}
+
+/// A name as long as there is room.
+fn fit(name: &str, size: f64, room: f64) -> String {
+    if text_width(name, size) <= room {
+        return name.to_string();
+    }
+    let letters = ((room / text_width("n", size)) as usize).saturating_sub(1).max(1);
+    name.chars().take(letters).chain(['…']).collect()
 }
 
 fn facts(arrow: &str, direction: &DirectionFacts) -> String {
@@ -59,14 +151,16 @@ fn facts(arrow: &str, direction: &DirectionFacts) -> String {
 }
 
 /// Everything about a link, shown when pointed at.
-fn tip(link: &LinkFacts) -> String {
+fn tip(topology: &Topology, link: &LinkFacts, end_s: f64) -> String {
     let one = |from: &str, to: &str, d: &DirectionFacts| {
         let notes: Vec<&str> = d.notes.iter().map(String::as_str).collect();
         let notes = if notes.is_empty() { String::new() } else { format!(", {}", notes.join(", ")) };
         format!("{}{notes}", facts(&format!("{from} to {to}:"), d))
     };
-    let (forward, reverse) = (one(&link.from, &link.to, &link.forward), one(&link.to, &link.from, &link.reverse));
-    format!("{} ({})\n{forward}\n{reverse}", link.name, layer(&link.layer))
+    let forward = one(&link.from, &link.to, &planned(topology, link, &link.from));
+    let reverse = one(&link.to, &link.from, &planned(topology, link, &link.to));
+    let up = windows(topology, link, end_s);
+    format!("{} ({})\n{forward}\n{reverse}\nup: {up}", link.name, layer(&link.layer))
 }
 
 /// What people call a convergence layer.
@@ -91,22 +185,28 @@ pub fn draw(topology: &Topology, end_s: f64, width: f64) -> String {
         xs.len()
     };
     let labelled = topology.nodes.len() <= LABELLED && topology.links.len() <= LABELLED;
-    let box_width = topology.nodes.iter().map(|n| text_width(&n.name, 14.0)).fold(60.0, f64::max).min(130.0) + 20.0;
+    let widest = topology.nodes.iter().map(|n| text_width(&n.name, 14.0)).fold(60.0, f64::max).min(130.0) + 20.0;
+    // Down a narrow page nodes of one level stand beside each other; otherwise those of one way do.
+    let beside = if narrow { deepest } else { columns };
+    let box_width = widest.min(width / beside as f64 - 6.0);
     // A chain on one level needs no room above and below.
     let tall = places.windows(2).any(|w| (w[0].1 - w[1].1).abs() > 0.02);
     let height = match (narrow, labelled) {
         (true, true) => (columns as f64 - 1.0).max(0.0) * 132.0 + 60.0,
         (false, true) => (deepest as f64 * 120.0).max(if tall { 170.0 } else { 128.0 }),
-        (_, false) => (width * 0.6).min(520.0),
+        (true, false) => columns as f64 * 44.0 + 40.0,
+        (false, false) => (deepest as f64 * 34.0 + 60.0).max(200.0),
     };
     let mut svg = Svg::new(width, height, "Topology: nodes and links");
     let at = |i: usize| {
         let (x, y) = if narrow { (places[i].1, places[i].0) } else { places[i] };
-        let margin = (box_width / 2.0 + 4.0, 30.0);
+        let margin = if labelled { (box_width / 2.0 + 4.0, 30.0) } else { (26.0, 22.0) };
         // Down a narrow page a chain stands at the left: its labels need the room.
         let x = if narrow && deepest == 1 { 0.0 } else { x };
         (margin.0 + x * (width - 2.0 * margin.0), margin.1 + y * (height - 2.0 * margin.1))
     };
+    let chain = !tall;
+    let mut names = Vec::new();
     let index = |name: &str| topology.nodes.iter().position(|n| n.name == name);
     for (number, link) in topology.links.iter().enumerate() {
         let (Some(from), Some(to)) = (index(&link.from), index(&link.to)) else { continue };
@@ -124,10 +224,22 @@ pub fn draw(topology: &Topology, end_s: f64, width: f64) -> String {
         } else {
             ((start.0, start.1 + beside), (end.0, end.1 + beside))
         };
-        svg.path(if scheduled { "edge scheduled" } else { "edge" }, &[start, end], false, &tip(link));
-        if labelled && beside == 0.0 {
-            label(&mut svg, link, start, end, box_width, narrow);
+        svg.path(if scheduled { "edge scheduled" } else { "edge" }, &[start, end], false, &tip(topology, link, end_s));
+        if labelled && beside == 0.0 && chain {
+            let facts = [planned(topology, link, &link.from), planned(topology, link, &link.to)];
+            label(&mut svg, link, &facts, (start, end), box_width, narrow);
+        } else if labelled && beside == 0.0 {
+            // Slanting lines have room for what holds both ways; the rest is in the table.
+            let middle = ((start.0 + end.0) / 2.0, (start.1 + end.1) / 2.0 + 4.0);
+            names.push((middle, "label halo", link.name.clone()));
+            let both = planned(topology, link, &link.from);
+            if !narrow && both == planned(topology, link, &link.to) {
+                names.push(((middle.0, middle.1 + 16.0), "tick halo", facts("", &both).trim().to_string()));
+            }
         }
+    }
+    for (at, class, text) in names {
+        svg.text(class, at, "middle", &text);
     }
     for (i, node) in topology.nodes.iter().enumerate() {
         let (x, y) = at(i);
@@ -136,16 +248,28 @@ pub fn draw(topology: &Topology, end_s: f64, width: f64) -> String {
         let tip = format!("{} ({})", node.name, facts.join(", "));
         if labelled {
             svg.rect("node", (x - box_width / 2.0, y - 22.0), (box_width, 44.0), 8.0, &tip);
-            svg.text("name", (x, y - 2.0), "middle", &node.name);
-            svg.text("tick", (x, y + 14.0), "middle", &node.id);
+            svg.text("name", (x, y - 2.0), "middle", &fit(&node.name, 14.0, box_width - 8.0));
+            svg.text("tick", (x, y + 14.0), "middle", &fit(&node.id, 12.0, box_width - 8.0));
         } else {
-            svg.circle("node", (x, y), 5.0, &tip);
+            svg.circle("node", (x, y), 6.0, &tip);
+            let room = (width / beside as f64 - 2.0).clamp(20.0, 80.0);
+            svg.text("tick halo", (x, y + 19.0), "middle", &fit(&node.name, 12.0, room));
         }
     }
     svg.finish()
 }
 
-fn label(svg: &mut Svg, link: &LinkFacts, start: (f64, f64), end: (f64, f64), box_width: f64, narrow: bool) {
+type Point = (f64, f64);
+
+/// Name and facts of a link of a chain, there and back, at the middle of its line.
+fn label(
+    svg: &mut Svg,
+    link: &LinkFacts,
+    directions: &[DirectionFacts; 2],
+    (start, end): (Point, Point),
+    box_width: f64,
+    narrow: bool,
+) {
     let name = format!("{} · {}", link.name, layer(&link.layer));
     let middle = ((start.0 + end.0) / 2.0, (start.1 + end.1) / 2.0);
     let arrows = if narrow {
@@ -155,7 +279,7 @@ fn label(svg: &mut Svg, link: &LinkFacts, start: (f64, f64), end: (f64, f64), bo
     } else {
         ("←", "→")
     };
-    let lines = [facts(arrows.0, &link.forward), facts(arrows.1, &link.reverse)];
+    let lines = [facts(arrows.0, &directions[0]), facts(arrows.1, &directions[1])];
     if narrow {
         let x = middle.0 + 12.0;
         svg.text("label halo", (x, middle.1 - 12.0), "start", &name);
@@ -212,6 +336,7 @@ mod tests {
             nodes: names.iter().map(node).collect(),
             links: names.windows(2).map(link).collect(),
             contacts: vec![],
+            traffic: vec![],
         }
     }
 
@@ -221,6 +346,55 @@ mod tests {
         assert_eq!(positions(&topology), [(0.0, 0.5), (0.5, 0.5), (1.0, 0.5)]);
         topology.links.pop();
         assert_eq!(positions(&topology)[2].0, 0.0, "not joined to the others");
+    }
+
+    #[test]
+    fn a_diamond_and_a_ring_are_drawn_without_crossing_and_a_crowd_with_names() {
+        let join = |count: usize, pairs: &[(usize, usize)]| {
+            let names: Vec<String> = (0..count).map(|i| format!("n{i}")).collect();
+            let mut topology = chain(&names.iter().map(String::as_str).collect::<Vec<_>>());
+            let link = topology.links[0].clone();
+            let named = |(a, b): &(usize, usize)| LinkFacts {
+                name: format!("l{a}-{b}"),
+                from: names[*a].clone(),
+                to: names[*b].clone(),
+                ..link.clone()
+            };
+            topology.links = pairs.iter().map(named).collect();
+            topology
+        };
+        let diamond = positions(&join(4, &[(0, 1), (0, 2), (1, 3), (2, 3)]));
+        assert_eq!(diamond, [(0.0, 0.5), (0.5, 0.25), (0.5, 0.75), (1.0, 0.5)]);
+        // Named so that the order of the file would cross: 0-1-3-5-4-2-0.
+        let ring = join(6, &[(0, 1), (0, 2), (1, 4), (2, 3), (4, 5), (3, 5)]);
+        let places = positions(&ring);
+        assert_eq!((places[4].1, places[3].1), (places[1].1, places[2].1), "each beside its neighbour");
+        let svg = draw(&ring, 10.0, 1040.0);
+        assert!(svg.contains(">l1-4</text>") && svg.contains("up: always"), "{svg}");
+        let star = join(40, &(1..40).map(|i| (0, i)).collect::<Vec<_>>());
+        let svg = draw(&star, 10.0, 1040.0);
+        assert!(svg.contains(">n39</text>") && !svg.contains(">l0-39</text>"), "{svg}");
+    }
+
+    #[test]
+    fn the_table_of_links_has_what_the_plan_says() {
+        let mut topology = chain(&["a", "b"]);
+        let contact = |from: &str, to: &str, start_s: f64, end_s: f64| crate::manifest::ContactFacts {
+            link: "l".into(),
+            from: from.into(),
+            to: to.into(),
+            start_s,
+            end_s,
+            rate_bit_s: Some(2e6),
+            delay_s: Some(1.3),
+        };
+        topology.contacts =
+            vec![contact("a", "b", 5.0, 9.0), contact("a", "b", 12.0, 18.0), contact("b", "a", 5.0, 9.0)];
+        let mut out = String::new();
+        table(&mut out, &topology, 15.0);
+        assert!(out.contains("<td>2 Mbit/s, 1.3 s, 0.1 % loss</td><td>2 Mbit/s, 1.3 s</td>"), "{out}");
+        assert!(out.contains("<td>7 s in 2 contacts, the first at 5 s; back 4 s from 5 s on</td>"), "{out}");
+        assert_eq!((fit("probe", 14.0, 200.0), fit("a-long-name", 14.0, 40.0)), ("probe".into(), "a-lo…".into()));
     }
 
     #[test]

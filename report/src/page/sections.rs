@@ -1,8 +1,6 @@
 //! The sections of the page, each a question and its answer.
 
-use super::axis::Axis;
 use super::bars::{self, Group};
-use super::chart::{Chart, Line, ecdf};
 use super::data::RunData;
 use super::findings::{self, Finding, Level};
 use super::svg::escape;
@@ -14,11 +12,8 @@ use crate::schema::LinkRow;
 use std::fmt::Write;
 
 /// Widths in which each picture is drawn; the style sheet shows the one that fits.
-const WIDE: f64 = 1030.0;
+pub const WIDE: f64 = 1030.0;
 const NARROW: f64 = 348.0;
-
-/// A node whose store never holds more than this share of the fullest one is not drawn.
-const FLAT: f64 = 0.05;
 
 /// What the sections are made of.
 pub struct Page<'a> {
@@ -27,7 +22,7 @@ pub struct Page<'a> {
     pub span: f64,
 }
 
-fn class(index: usize) -> &'static str {
+pub fn class(index: usize) -> &'static str {
     if index == 0 { "a" } else { "b" }
 }
 
@@ -38,7 +33,7 @@ pub fn ticks(width: f64) -> usize {
 
 /// Keeps numbers and their units on one line.
 fn unbroken(text: &str) -> String {
-    const UNITS: &[&str] = &["%", "s", "ms", "µs", "h", "d", "B", "kB", "MB", "GB", "TB"];
+    const UNITS: &[&str] = &["%", "s", "ms", "µs", "min", "h", "d", "B", "kB", "MB", "GB", "TB"];
     let mut out = String::with_capacity(text.len());
     for word in text.split(' ') {
         let unit = UNITS.contains(&word.trim_end_matches(['.', ',', ';', ')']));
@@ -51,19 +46,19 @@ fn unbroken(text: &str) -> String {
     out
 }
 
-fn open(out: &mut String, heading: &str, caption: &str) {
+pub fn open(out: &mut String, heading: &str, caption: &str) {
     let _ = write!(out, "<section><h2>{}</h2>", escape(heading));
     if !caption.is_empty() {
         let _ = write!(out, "<p class=\"caption\">{}</p>", escape(caption));
     }
 }
 
-fn close(out: &mut String) {
+pub fn close(out: &mut String) {
     out.push_str("</section>\n");
 }
 
 /// A picture in both widths.
-fn figure(out: &mut String, draw: impl Fn(f64) -> String) {
+pub fn figure(out: &mut String, draw: impl Fn(f64) -> String) {
     let _ = write!(out, "<div class=\"wide\">{}</div><div class=\"narrow\">{}</div>", draw(WIDE), draw(NARROW));
 }
 
@@ -83,7 +78,7 @@ fn list(out: &mut String, findings: &[Finding]) {
 }
 
 impl Page<'_> {
-    fn legend(&self, out: &mut String, more: &str) {
+    pub fn legend(&self, out: &mut String, more: &str) {
         if self.runs.len() < 2 && more.is_empty() {
             return;
         }
@@ -105,7 +100,7 @@ impl Page<'_> {
 
     /// Spans in which any direction of a scheduled link is up, and the names of those links. With
     /// several scheduled links a common background would say nothing: none then.
-    fn shades(&self) -> (Vec<(f64, f64, String)>, Option<String>) {
+    pub fn shades(&self) -> (Vec<(f64, f64, String)>, Option<String>) {
         let topology = &self.runs[0].manifest.topology;
         let scheduled: Vec<&str> = self.scheduled().collect();
         let [link] = scheduled[..] else { return (Vec::new(), None) };
@@ -120,13 +115,9 @@ impl Page<'_> {
         (shades, Some(link.to_string()))
     }
 
-    fn shade_key(&self) -> String {
+    pub fn shade_key(&self) -> String {
         let key = |link: String| format!("<span class=\"key shaded\">{} up</span>", escape(&link));
         self.shades().1.map_or(String::new(), key)
-    }
-
-    fn time_axis(&self, width: f64) -> Axis {
-        Axis::exact(Quantity::Seconds, 0.0, self.span, ticks(width))
     }
 
     pub fn findings(&self, out: &mut String) {
@@ -157,10 +148,16 @@ impl Page<'_> {
             if two {
                 let mark = match metric.within_10_percent {
                     Some(true) => "good",
-                    Some(false) => "bad",
-                    None => "",
+                    Some(false) if metric.notable() => "bad",
+                    _ => "",
                 };
-                let text = metric.difference[1].map_or("-".into(), difference);
+                let remark = metric.remark();
+                let text = match metric.difference[1] {
+                    Some(relative) if metric.within_10_percent != Some(false) => difference(relative),
+                    Some(relative) => format!("{}, {remark}", difference(relative)),
+                    None if remark.is_empty() => "-".into(),
+                    None => remark.into(),
+                };
                 let _ = write!(out, "<td class=\"difference {mark}\">{}</td>", escape(&text));
             }
             out.push_str("</tr>");
@@ -176,12 +173,13 @@ impl Page<'_> {
         }
         let caption = match self.scheduled().next().is_some() {
             true => {
-                "Rate, one-way delay and loss of each link in both directions. Dashed links are up only for a time."
+                "Rate, one-way delay and loss of links, as the contact plan says where it does. Dashed links are up only for a time."
             }
-            false => "Rate, one-way delay and loss of each link in both directions.",
+            false => "Rate, one-way delay and loss of links, in both directions where they differ.",
         };
         open(out, "What does the network look like?", caption);
         figure(out, |width| network::draw(topology, self.span, width));
+        network::table(out, topology, self.span);
         close(out);
     }
 
@@ -204,133 +202,6 @@ impl Page<'_> {
         if left_out > 0 {
             let _ = write!(out, "<p class=\"caption\">{left_out} more links are not drawn.</p>");
         }
-        close(out);
-    }
-
-    pub fn goodput(&self, out: &mut String) {
-        let bin = Quantity::Seconds.text(self.runs[0].bin_s);
-        let caption = format!("Payload handed to the receiving applications, averaged over {bin}.");
-        open(out, "How fast did the data arrive?", &caption);
-        self.legend(out, &self.shade_key());
-        let most = self.runs.iter().flat_map(|r| &r.goodput).map(|p| p.1).fold(0.0, f64::max);
-        let lines = || -> Vec<Line> {
-            let line = |(i, run): (usize, &RunData)| Line {
-                class: class(i),
-                tip: run.label.clone(),
-                points: run.goodput.clone(),
-                steps: true,
-                filled: self.runs.len() == 1,
-            };
-            self.runs.iter().enumerate().map(line).collect()
-        };
-        figure(out, |width| {
-            Chart {
-                label: "Goodput over time",
-                x: self.time_axis(width),
-                y: Axis::round(Quantity::Rate, most, 4),
-                x_title: "time from the start of the run",
-                y_title: "goodput",
-                lines: lines(),
-                shades: self.shades().0,
-                height: 270.0,
-            }
-            .draw(width)
-        });
-        close(out);
-    }
-
-    pub fn stored(&self, out: &mut String) {
-        let mut nodes: Vec<&str> = Vec::new();
-        for (node, _) in self.runs.iter().flat_map(|r| &r.stored) {
-            if !nodes.contains(&node.as_str()) {
-                nodes.push(node);
-            }
-        }
-        if nodes.is_empty() {
-            return;
-        }
-        let line_of =
-            |run: &RunData, node: &str| run.stored.iter().find(|(n, _)| n == node).map(|(_, line)| line.clone());
-        let most_of = |node: &str| {
-            let lines = self.runs.iter().filter_map(|r| line_of(r, node));
-            lines.flatten().map(|p| p.1).fold(0.0, f64::max)
-        };
-        open(
-            out,
-            "How much data waited, and where?",
-            "Bundles kept in the store of each node. All drawn nodes share one scale.",
-        );
-        self.legend(out, &self.shade_key());
-        let most = nodes.iter().map(|n| most_of(n)).fold(0.0, f64::max);
-        let (busy, idle): (Vec<&str>, Vec<&str>) = nodes.iter().partition(|node| most_of(node) > most * FLAT);
-        for node in busy {
-            let _ = write!(out, "<h3>{}</h3>", escape(node));
-            let lines = || -> Vec<Line> {
-                let line = |(i, run): (usize, &RunData)| {
-                    let tip = format!("{node}, {}", run.label);
-                    Some(Line {
-                        class: class(i),
-                        tip,
-                        points: line_of(run, node)?,
-                        steps: false,
-                        filled: self.runs.len() == 1,
-                    })
-                };
-                self.runs.iter().enumerate().filter_map(line).collect()
-            };
-            figure(out, |width| {
-                Chart {
-                    label: &format!("Stored volume at {node}"),
-                    x: self.time_axis(width),
-                    y: Axis::round(Quantity::Bytes, most, 3),
-                    x_title: "time from the start of the run",
-                    y_title: "stored",
-                    lines: lines(),
-                    shades: self.shades().0,
-                    height: 180.0,
-                }
-                .draw(width)
-            });
-        }
-        if !idle.is_empty() {
-            let each = |node: &&str| match most_of(node) {
-                0.0 => format!("nothing at {node}"),
-                most => format!("at most {} at {node}", Quantity::Bytes.text(most)),
-            };
-            let each: Vec<String> = idle.iter().map(each).collect();
-            let _ = write!(out, "<p class=\"caption\">Not drawn: {}.</p>", escape(&each.join(", ")));
-        }
-        close(out);
-    }
-
-    pub fn latency(&self, out: &mut String) {
-        if self.runs.iter().all(|r| r.latencies.is_empty()) {
-            return;
-        }
-        open(
-            out,
-            "How long did bundles take?",
-            "Each point says which share of all created bundles was delivered within that time. A line that ends below 100 % means that bundles are missing.",
-        );
-        self.legend(out, "");
-        let most = self.runs.iter().filter_map(|r| r.latencies.last()).copied().fold(0.0, f64::max);
-        figure(out, |width| {
-            let line = |(i, run): (usize, &RunData)| {
-                let points = ecdf(&run.latencies, run.statistics.created as usize);
-                Line { class: class(i), tip: run.label.clone(), points, steps: true, filled: false }
-            };
-            Chart {
-                label: "Distribution of latency",
-                x: Axis::round(Quantity::Seconds, most, ticks(width)),
-                y: Axis::round(Quantity::Share, 1.0, 5),
-                x_title: "latency, from creation to delivery",
-                y_title: "bundles delivered",
-                lines: self.runs.iter().enumerate().map(line).collect(),
-                shades: Vec::new(),
-                height: 300.0,
-            }
-            .draw(width)
-        });
         close(out);
     }
 

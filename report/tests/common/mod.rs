@@ -4,7 +4,7 @@
 use farlink_base::Rng;
 use farlink_report::{
     Accounting, ContactFacts, DirectionFacts, EventRow, FileCheck, Host, Lateness, LinkFacts, LinkRow, Manifest,
-    NodeFacts, Pressure, ProcessRow, RunReader, RunWriter, SampleRow, Topology, World, schema,
+    NodeFacts, Pressure, ProcessRow, RunReader, RunWriter, SampleRow, Topology, TrafficFacts, World, schema,
 };
 use std::path::Path;
 
@@ -46,6 +46,7 @@ pub fn topology() -> Topology {
         start_s,
         end_s,
         rate_bit_s: Some(rate * MBIT),
+        delay_s: Some(0.6),
     };
     Topology {
         nodes: NODES.iter().enumerate().map(node).collect(),
@@ -63,6 +64,15 @@ pub fn topology() -> Topology {
                 ..contact(from, to, 1000.0, (0.0, 3600.0))
             }))
             .collect(),
+        traffic: [("observation", 1000), ("housekeeping", 1001)]
+            .map(|(name, service)| TrafficFacts {
+                name: name.into(),
+                from: NODES[0].into(),
+                to: NODES[3].into(),
+                service,
+                sender_service: 9000 + service,
+            })
+            .into(),
     }
 }
 
@@ -206,7 +216,8 @@ fn events(steps: &[Steps]) -> Vec<(f64, EventRow)> {
             row.creation_ms = Some(800_000_000_000 + (s.created * 1000.0) as u64);
             row.sequence = Some(sequence as u64);
             row.destination = Some("center".into());
-            row.destination_service = Some(1000);
+            // Every tenth bundle belongs to the smaller traffic.
+            row.destination_service = Some(if sequence % 10 == 9 { 1001 } else { 1000 });
             row.size = Some(BUNDLE);
             row.bundle_bytes = Some(BUNDLE + 80);
             row.priority = Some("bulk".into());

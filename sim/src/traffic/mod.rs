@@ -1,6 +1,6 @@
 //! The applications: they send what the scenario's traffic says, take what arrives, answer pings.
 //!
-//! Traffic entry `n` sends from service [`FIRST_SERVICE`]` + n` of its node, so that a bundle tells
+//! Traffic entry `n` sends from service [`SENDER_SERVICE`]` + n` of its node, so that a bundle tells
 //! which entry it belongs to.
 //!
 //! A sender whose node is full asks again every tenth of a second. Where nothing but room decides, it
@@ -16,12 +16,10 @@ use entry::Entry;
 use farlink_base::{ConfigError, Instant, Refusal};
 use farlink_bpa::app::{AppInput, AppOutput, Delivery, RegistrationId, RequestId, SendRequest};
 use farlink_bundle::EndpointId;
-use farlink_scenario::{Scenario, TrafficKind};
+use farlink_scenario::{SENDER_SERVICE, Scenario, TrafficKind};
 use farlink_stack::Input;
 use std::collections::{HashMap, VecDeque};
 
-/// Service number that traffic entry 0 sends from.
-pub(crate) const FIRST_SERVICE: u32 = 10_000;
 /// Low bits of a request's number that tell the traffic entry.
 const ENTRY_BITS: u32 = 24;
 /// Deliveries a receiver takes at once.
@@ -49,7 +47,7 @@ impl Applications {
         let mut entries = Vec::new();
         let mut registered = Vec::new();
         for (index, traffic) in scenario.traffic.iter().enumerate() {
-            let service = FIRST_SERVICE + index as u32;
+            let service = SENDER_SERVICE + index as u32;
             let endpoint = |node: usize, service: u32| crate::build::endpoint(&scenario.nodes[node], service);
             let (source, destination) = (endpoint(traffic.from, service)?, endpoint(traffic.to, traffic.service)?);
             if !registered.contains(&(traffic.to, destination.clone())) {

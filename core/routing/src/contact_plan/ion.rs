@@ -7,7 +7,9 @@
 //! ```
 //!
 //! A range between a smaller and a larger node number holds both ways unless the reverse is given.
-//! Other commands are read over, with a warning.
+//! Other commands are read over, with a warning, and so are contacts that say nothing about when a
+//! node may transmit to another: registrations (time `-1`), hypothetical ones (time `0`), and those
+//! of a node with itself.
 
 use super::text::{self, RawContact, When, parse_node, parse_seconds, shorten};
 use super::{Contact, ContactPlan, Dialect, Parsed, PlanError, PlanTime, Warning, nanoseconds};
@@ -19,7 +21,10 @@ use core::fmt::Write;
 use farlink_base::{DataRate, DtnTime, Duration, NodeId};
 
 /// One-letter commands a file for `ionadmin` may begin with.
-pub(super) const COMMANDS: &str = "1?acdehilmpqrsvwx@^";
+pub(super) const COMMANDS: &str = "!1?abcdehilmpqrstvwx@^";
+
+/// How long something lasts whose end cannot be placed: ten years, beyond every run.
+const OPEN_END_NS: u64 = 3650 * 86_400 * 1_000_000_000;
 
 struct Range {
     start: When,
@@ -50,6 +55,8 @@ pub fn parse(text: &str) -> Result<Parsed, PlanError> {
         let words: Vec<&str> = content.split_whitespace().take(16).collect();
         match words[..] {
             [] => {}
+            // The time at which the plan is read.
+            ["@", "0"] => (reader.reference, reader.reference_offset_ns) = (None, 0),
             ["@", time] => reader.set_reference(line, time)?,
             ["a", "contact", ref rest @ ..] => reader.contact(line, rest)?,
             ["a", "range", ref rest @ ..] => reader.range(line, rest)?,
@@ -80,6 +87,24 @@ impl Reader {
         })
     }
 
+    /// Start and end. After a start counted from when the plan is read, which no file says, an end in
+    /// wall time cannot be placed: people write a distant one to say that there is none.
+    fn times(&mut self, line: u32, start: &str, end: &str) -> Result<(When, When), PlanError> {
+        let (from, mut to) = (self.when(line, start)?, self.when(line, end)?);
+        if from.base.is_none() && to.base.is_some() {
+            to = When { base: None, offset_ns: from.offset_ns.saturating_add(OPEN_END_NS) };
+            let end = shorten(end);
+            self.warn(
+                line,
+                &format!(
+                    "`{end}` cannot be placed after a start that counts from when the plan is read; taken to last \
+                     ten years (a line `@ 2026/11/20-09:00:00` says what +0 is)"
+                ),
+            );
+        }
+        Ok((from, to))
+    }
+
     /// The reference moves with every `@`: a relative one counts from the one before.
     fn set_reference(&mut self, line: u32, word: &str) -> Result<(), PlanError> {
         let when = self.when(line, word)?;
@@ -95,11 +120,17 @@ impl Reader {
                 hint: "for example `a contact +0 +3600 1 2 125000`".into(),
             });
         };
-        if start == "-1" || end == "-1" {
-            self.warn(line, "a registration or discovered contact (time -1) is no part of a plan; left out");
+        let (from, to) = (node(line, from)?, node(line, to)?);
+        let no_contact = match (start, end) {
+            ("-1", _) | (_, "-1") => Some("a registration or discovered contact (time -1) is no part of a plan"),
+            ("0", _) => Some("a hypothetical contact (time 0) says not when nodes meet"),
+            _ if from == to => Some("a contact of a node with itself is part of no route"),
+            _ => None,
+        };
+        if let Some(why) = no_contact {
+            self.warn(line, &format!("{why}; left out"));
             return Ok(());
         }
-        let (from, to) = (node(line, from)?, node(line, to)?);
         let rate = rate.parse().map_err(|_| PlanError {
             line,
             message: format!("`{}` is not a rate", shorten(rate)),
@@ -113,13 +144,14 @@ impl Reader {
                 hint: "a number from 0 to 1, such as 0.9".into(),
             })?,
         };
+        let (start, end) = self.times(line, start, end)?;
         self.contacts.push(RawContact {
             line,
             from,
             to,
             link: None,
-            start: self.when(line, start)?,
-            end: self.when(line, end)?,
+            start,
+            end,
             rate: DataRate::from_bytes_per_second(rate),
             one_way_delay: Duration::ZERO,
             confidence,
@@ -140,8 +172,8 @@ impl Reader {
             message: format!("`{}` is not a distance in light seconds", shorten(delay)),
             hint: "a number of seconds, such as 600".into(),
         })?;
-        let range =
-            Range { start: self.when(line, start)?, end: self.when(line, end)?, delay: Duration::from_nanos(delay) };
+        let (start, end) = self.times(line, start, end)?;
+        let range = Range { start, end, delay: Duration::from_nanos(delay) };
         self.ranges.entry((node(line, from)?, node(line, to)?)).or_default().push((line, range));
         Ok(())
     }
@@ -296,10 +328,41 @@ mod tests {
     }
 
     #[test]
+    fn what_says_not_when_nodes_meet_is_left_out_with_a_warning() {
+        let text = "! 1\n1 2 ''\ne 1\na contact +0 +9 2 2 5\na range +0 +9 2 2 1\na contact 0 0 1 2 0 0.0\n\
+                    a contact -1 -1 2 2 0\na contact +0 +9 1 2 5\na range +0 +9 1 2 3\nt 1\n";
+        let parsed = parse(text).unwrap();
+        assert_eq!(super::super::detect(text), Ok(Dialect::Ion));
+        let plan = &parsed.plan;
+        assert_eq!((plan.contacts.len(), plan.contacts[0].one_way_delay.as_secs()), (1, 3));
+        assert!(super::super::check(plan).iter().all(|finding| !finding.error));
+        let warned: Vec<u32> = parsed.warnings.iter().map(|w| w.line).collect();
+        assert_eq!(warned, [1, 2, 3, 4, 6, 7, 10]);
+    }
+
+    #[test]
+    fn a_wall_time_after_a_start_without_one_is_an_open_end() {
+        let text = "a range +0 2009/01/01-00:00:00 5 7 600\na contact +10 2009/01/01-00:00:00 5 7 10000\n\
+                    a contact +10 +20 7 5 1";
+        let parsed = parse(text).unwrap();
+        let contact = &parsed.plan.contacts[0];
+        assert_eq!((parsed.plan.epoch, contact.start), (None, PlanTime::from_secs(10)));
+        assert_eq!(contact.end, PlanTime::from_secs(10 + 3650 * 86_400));
+        assert_eq!(parsed.plan.contacts[1].one_way_delay, Duration::from_secs(600));
+        let warned: Vec<u32> = parsed.warnings.iter().map(|w| w.line).collect();
+        assert_eq!(warned, [1, 2]);
+        // With a reference both are times of one clock; `@ 0` takes it away again.
+        let plan = parse(&format!("@ 2008/12/31-23:00:00\n{text}\n")).unwrap().plan;
+        assert_eq!(plan.contacts[0].end.since(plan.contacts[0].start), Duration::from_secs(3590));
+        assert_eq!(parse(&format!("@ 2008/12/31-23:00:00\n@ 0\n{text}")).unwrap().plan.epoch, None);
+    }
+
+    #[test]
     fn errors_name_line_and_hint() {
         for (text, line) in [
             ("a contact +0 +1 1 2", 1),
-            ("\na contact 0 +1 1 2 3", 2),
+            ("\na contact 5 +1 1 2 3", 2),
+            ("a contact +0 0 1 2 3", 1),
             ("a contact +0 +1 x 2 3", 1),
             ("a contact +0 +1 1 2 fast", 1),
             ("a contact +0 +1 1 2 3 7", 1),

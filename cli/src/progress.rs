@@ -1,0 +1,92 @@
+//! How far a run is, on stderr: a bar on a terminal, a line every few seconds elsewhere.
+
+use farlink_report::Quantity;
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use std::io::IsTerminal;
+use std::time::{Duration, Instant};
+
+/// Time between two lines where there is no terminal.
+const LINES: Duration = Duration::from_secs(5);
+/// Nothing is foretold before this much of the run is done: it would jump.
+const FORETOLD: f64 = 0.02;
+
+/// Progress of one run.
+pub struct RunProgress {
+    doing: &'static str,
+    duration_s: f64,
+    begun: Instant,
+    said: Instant,
+    bar: Option<ProgressBar>,
+}
+
+impl RunProgress {
+    /// Of a run that takes so long in its own time; `doing` is what it does, such as `simulating`.
+    pub fn new(duration: Duration, doing: &'static str) -> RunProgress {
+        let now = Instant::now();
+        let bar = std::io::stderr().is_terminal().then(|| {
+            let bar = ProgressBar::new(duration.as_millis() as u64);
+            if let Ok(style) = ProgressStyle::with_template(&format!("{doing} {{wide_bar}} {{percent}} %, {{msg}}")) {
+                bar.set_style(style);
+            }
+            bar.set_draw_target(ProgressDrawTarget::stderr_with_hz(10));
+            bar
+        });
+        RunProgress { doing, duration_s: duration.as_secs_f64(), begun: now, said: now, bar }
+    }
+
+    /// The run has come so far in its own time; `what` else there is to say.
+    pub fn show(&mut self, at_s: f64, what: &str) {
+        let left = self.left(at_s);
+        if let Some(bar) = &self.bar {
+            bar.set_position((at_s * 1e3) as u64);
+            bar.set_message(format!("{what}{left}"));
+        } else if self.said.elapsed() >= LINES {
+            self.said = Instant::now();
+            eprintln!("{}", line(self.doing, at_s, self.duration_s, what, &left));
+        }
+    }
+
+    /// What the whole run says of its rest: the speed of all that is done, not of the last moment, so
+    /// that the estimate settles.
+    fn left(&self, at_s: f64) -> String {
+        let left = remaining_s(self.begun.elapsed().as_secs_f64(), at_s, self.duration_s);
+        left.map_or(String::new(), |s| format!(", at most {} to go", Quantity::Seconds.text(s.ceil())))
+    }
+
+    /// Takes the bar away.
+    pub fn finish(self) {
+        if let Some(bar) = self.bar {
+            bar.finish_and_clear();
+        }
+    }
+}
+
+fn line(doing: &str, at_s: f64, duration_s: f64, what: &str, left: &str) -> String {
+    let seconds = |s: f64| Quantity::Seconds.text(s);
+    format!("{doing}: {} of {}, {what}{left}", seconds(at_s), seconds(duration_s))
+}
+
+/// Seconds that the rest takes when it goes as fast as what is done; `None` as long as little is.
+fn remaining_s(spent_s: f64, at_s: f64, duration_s: f64) -> Option<f64> {
+    let done = at_s / duration_s;
+    (FORETOLD..=1.0).contains(&done).then(|| spent_s * (1.0 - done) / done)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_estimate_waits_until_there_is_something_to_judge_by_and_ends_at_nothing() {
+        assert_eq!(remaining_s(1.0, 0.1, 100.0), None);
+        assert_eq!(remaining_s(10.0, 25.0, 100.0), Some(30.0));
+        assert_eq!(remaining_s(40.0, 100.0, 100.0), Some(0.0));
+        assert_eq!(remaining_s(0.0, 0.0, 0.0), None);
+    }
+
+    #[test]
+    fn a_line_says_how_far_of_how_much() {
+        let said = line("simulating", 90.0, 600.0, "7 bundles delivered", ", at most 3 s to go");
+        assert_eq!(said, "simulating: 90 s of 10 min, 7 bundles delivered, at most 3 s to go");
+    }
+}

@@ -1,0 +1,166 @@
+//! Wrong command lines, scenarios, configurations, plans and bundles: each message says what is wrong,
+//! where, and what to try; nothing panics.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+const SCENARIO: &str = "name = \"two\"\nduration = \"10 s\"\n[[node]]\nname = \"a\"\nid = \"ipn:1.0\"\n[[node]]\n\
+    name = \"b\"\nid = \"ipn:2.0\"\n[[link]]\nname = \"ab\"\nbetween = [\"a\", \"b\"]\nlayer = \"ltp\"\n\
+    rate = \"1 Mbit/s\"\n[[traffic]]\nfrom = \"a\"\nto = \"b\"\nbundles = { count = 1, size = \"1 kB\" }\n";
+
+const NODE: &str = "node_ids = [\"ipn:1.0\"]\n[store]\nkind = \"memory\"\n[layer.tcp]\nkind = \"tcpclv4\"\n\
+    listen = [\"127.0.0.1:4556\"]\n[link.b]\nlayer = \"tcp\"\npeer = \"ipn:2.0\"\naddress = \"127.0.0.1:4557\"\n\
+    [routes]\n\"ipn:2.*\" = \"ipn:2.0\"\n";
+
+const PLAN: &str = "contact 1 2 both +0..+3600 rate 1 Mbit/s delay 1 s\n";
+
+/// Arguments, exit status, what the message says.
+const COMMAND_LINES: &[(&str, i32, &str)] = &[
+    ("", 2, "Usage: farlink <COMMAND>"),
+    ("launch", 2, "unrecognized subcommand 'launch'"),
+    ("run", 2, "--in <WORLD>"),
+    ("run good.toml", 2, "--in <WORLD>"),
+    ("run good.toml --in mars", 2, "invalid value 'mars' for '--in <WORLD>'"),
+    ("run nowhere.toml --in sim", 2, "nowhere.toml cannot be run"),
+    ("run folder --in sim", 2, "folder cannot be run"),
+    ("run good.toml --in sim --seed x", 2, "invalid value 'x' for '--seed <N>'"),
+    ("run good.toml --in lab --fidelity message", 2, "`--fidelity message` in the testbed"),
+    ("run good.toml --in sim --out good.plan", 2, "good.plan is a file"),
+    ("compare only", 2, "only 1 was provided"),
+    ("compare folder folder", 2, "folder is not a run"),
+    ("report folder", 2, "folder is not a run"),
+    ("report nowhere", 2, "nowhere is not a run"),
+    ("ping nonsense", 2, "`nonsense` is not an endpoint"),
+    ("send good.plan --to nonsense", 2, "`nonsense` is not an endpoint"),
+    ("send nowhere.bin --to ipn:2.64", 2, "nowhere.bin: "),
+    ("send good.plan --to ipn:2.64 --at no.sock", 1, "no node at the application socket no.sock"),
+    ("recv --service 64 --at no.sock", 1, "no node at the application socket no.sock"),
+    ("node", 2, "a configuration file or a question is needed"),
+    ("node --config nowhere.toml", 2, "nowhere.toml"),
+    ("node --config folder", 2, "folder"),
+    ("node status --at http://127.0.0.1:1", 1, "no control API answers at http://127.0.0.1:1"),
+    ("plan route --plan good.plan --from 1 --to 9 --size 1kB", 1, "no route from 1 to 9"),
+    ("plan route --plan good.plan --from x --to 2 --size 1kB", 2, "--from: `x` is not a node"),
+    ("plan route --plan good.plan --from 1 --to 2 --size huge", 2, "--size: `huge` is not a data volume"),
+    ("plan route --plan good.plan --from 1 --to 2 --size 1kB --at noon", 2, "--at: `noon` is not a time"),
+    ("plan route --plan good.plan --from 1 --to 2 --size 1kB --priority high", 2, "`high` is not a priority"),
+    ("plan check --plan nowhere.plan", 2, "cannot read nowhere.plan"),
+    ("plan convert --plan good.plan --to dtn", 2, "invalid value 'dtn' for '--to <TO>'"),
+    ("emulate --link rate=fast", 2, "rate: `fast` is not a data rate"),
+    ("emulate --link speed=5", 2, "unknown key `speed`"),
+    ("bundle decode nowhere.bin", 2, "nowhere.bin: "),
+    ("init two-nodes --a nowhere", 2, "invalid value 'nowhere' for '--a <A>'"),
+    ("init planet", 2, "unrecognized subcommand 'planet'"),
+    ("completions tcsh", 2, "invalid value 'tcsh' for '<SHELL>'"),
+    ("perf", 2, "required arguments were not provided"),
+    ("bench --help-me", 2, "unexpected argument '--help-me'"),
+    ("doctor now", 2, "unexpected argument 'now'"),
+];
+
+/// What is replaced in [`SCENARIO`], by what, what the message says.
+const SCENARIOS: &[(&str, &str, &str)] = &[
+    ("\"10 s\"", "\"0 s\"", "duration (line 2)"),
+    ("\"10 s\"", "\"10\"", "duration (line 2)"),
+    ("rate =", "rte =", "link[ab].rte (line 13)"),
+    ("\"1 Mbit/s\"", "\"fast\"", "link[ab].rate (line 13)"),
+    ("\"b\"]", "\"c\"]", "no node is called `c`"),
+    ("\"ltp\"", "\"ftp\"", "link[ab].layer (line 12)"),
+    ("\"ipn:1.0\"", "\"ipn:x\"", "node[a].id (line 5)"),
+    ("\"ipn:2.0\"", "\"ipn:1.0\"", "node[b].id (line 8)"),
+    ("count = 1", "count = -1", "count (line 17)"),
+    ("\"two\"", "", "line 1"),
+    ("[[traffic]]", "[[trafic]]", "trafic (line 14)"),
+];
+
+/// The same for [`NODE`].
+const NODES: &[(&str, &str, &str)] = &[
+    ("\"ipn:1.0\"", "\"ipn:x.0\"", "wrong.toml:1: node_ids: "),
+    ("\"memory\"", "\"tape\"", "wrong.toml:3: store.kind: "),
+    ("listen =", "listn =", "wrong.toml:6: layer.tcp.listn: "),
+    ("\"127.0.0.1:4556\"", "\"4556\"", "wrong.toml:6: layer.tcp.listen: "),
+    ("layer = \"tcp\"", "layer = \"tpc\"", "wrong.toml:8: link.b.layer: "),
+    ("peer = \"ipn:2.0\"", "peer = \"ipn:1.0\"", "wrong.toml:9: link.b.peer: "),
+    ("\"ipn:2.*\" =", "\"ipn:x.*\" =", "ipn:x.*"),
+    ("[store]", "[store", "wrong.toml:2: not TOML"),
+    ("\"127.0.0.1:4557\"", "\"127.0.0.1\"", "wrong.toml:10: link.b.address: "),
+];
+
+/// A plan, and what the message says.
+const PLANS: &[(&str, &str)] = &[
+    ("contact 1 2 +0..+5", "line 1: this contact does not say how fast"),
+    ("contact 1 2 +5..+0 rate 1 bit/s", "line 1: error: contact 1 ends at +0 s"),
+    ("kontact 1 2", "line 1: `kontact` begins no line of a contact plan"),
+    ("contact 1 1 +0..+5 rate 1 bit/s", "line 1: error: contact 1 joins ipn:1 to itself"),
+    ("a contact +0 +1 1 2", "line 1: `a contact` wants"),
+    ("a contact noon +1 1 2 5", "line 1: `noon` is not a time"),
+    ("contact 1 2 +0..+5 rate 1 furlong/s", "line 1: `1 furlong/s` is not a data rate"),
+    ("epoch tomorrow", "line 1: `tomorrow` is not a wall time"),
+    ("contact 1 2 +0..+5 rate 1 bit/s\ncontact 1 2 +3..+9 rate 1 bit/s", "line 2: error: contact 2 overlaps contact 1"),
+];
+
+/// A bundle as hexadecimal text, and what the message says.
+const BUNDLES: &[(&str, &str)] = &[
+    ("", "no bytes at all at byte 0"),
+    ("00", "begins with the byte 9f at byte 0"),
+    ("9f", "the bytes end too early at byte 1"),
+    ("9f88", "the bytes end too early at byte 2"),
+    ("9f8907000182028201", "the bytes end too early at byte 9"),
+    ("this is no hex", "not hexadecimal text at byte 0"),
+];
+
+/// Whether the command fails as it should; what it said otherwise.
+fn refused(folder: &Path, arguments: &str, code: i32, says: &str) -> Result<(), String> {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_farlink"));
+    command.current_dir(folder).args(arguments.split_whitespace()).stdin(Stdio::null());
+    let output = command.output().map_err(|error| error.to_string())?;
+    let talk = String::from_utf8_lossy(&output.stderr);
+    // What is found in a plan is data.
+    let said = format!("{}{talk}", String::from_utf8_lossy(&output.stdout));
+    // The reader of the command line gives its own hints.
+    let hint = ["hint: ", "--help", "tip: "].iter().any(|hint| said.contains(hint));
+    let calm = !said.contains("panicked") && !said.contains("backtrace");
+    let fine = output.status.code() == Some(code) && !talk.is_empty() && said.contains(says) && hint && calm;
+    if fine {
+        Ok(())
+    } else {
+        Err(format!("`farlink {arguments}` ({:?}), wanted {code}, {says}\n{said}", output.status))
+    }
+}
+
+#[test]
+fn each_mistake_is_answered_with_what_where_and_a_hint() {
+    let folder: PathBuf = std::env::temp_dir().join(format!("farlink-cli-wrong-{}", std::process::id()));
+    let _ = std::fs::remove_dir_all(&folder);
+    std::fs::create_dir_all(folder.join("folder")).unwrap();
+    let write = |name: &str, text: &str| std::fs::write(folder.join(name), text).unwrap();
+    write("good.toml", SCENARIO);
+    write("good.plan", PLAN);
+    let mut found = Vec::new();
+    for (arguments, code, says) in COMMAND_LINES {
+        found.push(refused(&folder, arguments, *code, says));
+    }
+    let replaced = |base: &str, from: &str, to: &str| {
+        assert!(base.contains(from), "{from}");
+        base.replacen(from, to, 1)
+    };
+    for (from, to, says) in SCENARIOS {
+        write("wrong.toml", &replaced(SCENARIO, from, to));
+        found.push(refused(&folder, "run wrong.toml --in sim --out never", 2, says));
+    }
+    for (from, to, says) in NODES {
+        write("wrong.toml", &replaced(NODE, from, to));
+        found.push(refused(&folder, "node --config wrong.toml --check", 2, says));
+    }
+    for (plan, says) in PLANS {
+        write("wrong.plan", plan);
+        found.push(refused(&folder, "plan check --plan wrong.plan", 2, says));
+    }
+    for (bundle, says) in BUNDLES {
+        write("wrong.hex", bundle);
+        found.push(refused(&folder, "bundle decode --hex wrong.hex", 2, says));
+    }
+    let wrong: Vec<String> = found.iter().filter_map(|found| found.clone().err()).collect();
+    assert!(found.len() >= 60 && wrong.is_empty(), "{} of {}\n{}", wrong.len(), found.len(), wrong.join("\n"));
+    assert!(!folder.join("never").exists());
+    std::fs::remove_dir_all(&folder).unwrap();
+}

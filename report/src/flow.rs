@@ -1,0 +1,78 @@
+//! Which traffic of the scenario a bundle belongs to.
+
+use crate::column::Text;
+use crate::manifest::TrafficFacts;
+
+/// An endpoint: node, and service number or hash of its demux.
+type Place<'a> = (&'a Text, u64);
+
+/// The traffic of a scenario, to be asked.
+#[derive(Clone, Debug, Default)]
+pub struct Flows {
+    flows: Vec<Flow>,
+}
+
+#[derive(Clone, Debug)]
+struct Flow {
+    name: Text,
+    from: Text,
+    to: Text,
+    service: u64,
+    sender_service: u64,
+}
+
+impl Flows {
+    /// Of this traffic.
+    pub fn of(traffic: &[TrafficFacts]) -> Flows {
+        let flow = |t: &TrafficFacts| Flow {
+            name: t.name.as_str().into(),
+            from: t.from.as_str().into(),
+            to: t.to.as_str().into(),
+            service: t.service,
+            sender_service: t.sender_service,
+        };
+        Flows { flows: traffic.iter().map(flow).collect() }
+    }
+    /// The name of the traffic of a bundle with these ends. Several pings may go to one echo
+    /// service: those are told apart by who sends them, where the sender could choose its service.
+    pub fn find(&self, source: Place<'_>, destination: Place<'_>) -> Option<Text> {
+        let between = |f: &&Flow, a: Place<'_>, b: Place<'_>| f.from == *a.0 && f.to == *b.0 && f.service == b.1;
+        let pick = |a: Place<'_>, b: Place<'_>| {
+            let all = || self.flows.iter().filter(|f| between(f, a, b));
+            all().find(|f| f.sender_service == a.1).or_else(|| all().next())
+        };
+        let answered = || pick(destination, source);
+        pick(source, destination).or_else(answered).map(|f| f.name.clone())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bundles_and_answers_to_pings_belong_to_their_traffic() {
+        let traffic = |name: &str, to: &str, service, sender_service| TrafficFacts {
+            name: name.into(),
+            from: "a".into(),
+            to: to.into(),
+            service,
+            sender_service,
+        };
+        let flows = Flows::of(&[
+            traffic("file", "b", 1000, 10_000),
+            traffic("voice", "b", 1001, 10_001),
+            traffic("ping", "b", 128, 10_002),
+            traffic("slow ping", "b", 128, 10_003),
+        ]);
+        let (a, b) = (Text::from("a"), Text::from("b"));
+        let find = |from, to| flows.find(from, to).map(|name| name.to_string());
+        assert_eq!(find((&a, 10_000), (&b, 1000)).as_deref(), Some("file"));
+        assert_eq!(find((&a, 77), (&b, 1001)).as_deref(), Some("voice"), "the receiver's service is enough");
+        assert_eq!(find((&a, 10_003), (&b, 128)).as_deref(), Some("slow ping"));
+        assert_eq!(find((&b, 128), (&a, 10_003)).as_deref(), Some("slow ping"), "the answer, too");
+        assert_eq!(find((&a, 5), (&b, 128)).as_deref(), Some("ping"));
+        assert_eq!(find((&a, 1), (&b, 5)), None);
+        assert_eq!(find((&b, 7), (&a, 1000)), None);
+    }
+}

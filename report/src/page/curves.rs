@@ -1,0 +1,187 @@
+//! The sections with values over time and distributions: each curve also as a table.
+
+use super::axis::Axis;
+use super::chart::{Chart, Line, ecdf};
+use super::data::{FlowData, Points, RunData};
+use super::sections::{Page, WIDE, class, close, figure, open, ticks};
+use super::svg::escape;
+use crate::format::Quantity;
+use std::fmt::Write;
+
+/// A node whose store never holds more than this share of the fullest one is not drawn.
+const FLAT: f64 = 0.05;
+/// Traffic drawn by itself at most.
+const FLOWS: usize = 12;
+
+/// A chart in both widths, and its values as a table.
+fn chart<'a>(out: &mut String, draw: impl Fn(f64) -> Chart<'a>) {
+    figure(out, |width| draw(width).draw(width));
+    let chart = draw(WIDE);
+    out.push_str("<details><summary>The same as a table</summary><div class=\"scroll\"><table><thead><tr>");
+    let _ = write!(out, "<th>{}</th>", escape(chart.x_title));
+    for line in &chart.lines {
+        let _ = write!(out, "<th>{}</th>", escape(&line.tip));
+    }
+    out.push_str("</tr></thead><tbody>");
+    for (x, _) in &chart.x.ticks {
+        let _ = write!(out, "<tr><th>{}</th>", chart.x.quantity.text(*x));
+        for line in &chart.lines {
+            let value = line.at(*x).map_or("none".into(), |y| chart.y.quantity.text(y));
+            let _ = write!(out, "<td>{value}</td>");
+        }
+        out.push_str("</tr>");
+    }
+    out.push_str("</tbody></table></div></details>");
+}
+
+impl Page<'_> {
+    fn time_axis(&self, width: f64) -> Axis {
+        Axis::exact(Quantity::Seconds, 0.0, self.span, ticks(width))
+    }
+
+    /// A line of each run that has points.
+    fn lines(&self, steps: bool, filled: bool, points: impl Fn(&RunData) -> Option<Points>) -> Vec<Line> {
+        let line = |(i, run): (usize, &RunData)| {
+            let points = points(run)?;
+            Some(Line {
+                class: class(i),
+                tip: run.label.clone(),
+                points,
+                steps,
+                filled: filled && self.runs.len() == 1,
+            })
+        };
+        self.runs.iter().enumerate().filter_map(line).collect()
+    }
+
+    /// Names of all traffic that is drawn by itself; says how many are not.
+    fn flows(&self, out: &mut String) -> Vec<&str> {
+        let mut names: Vec<&str> = Vec::new();
+        for flow in self.runs.iter().flat_map(|r| &r.flows) {
+            if !names.contains(&flow.name.as_str()) {
+                names.push(&flow.name);
+            }
+        }
+        if names.len() > FLOWS {
+            let _ = write!(out, "<p class=\"caption\">Of {} traffics the first {FLOWS} are drawn.</p>", names.len());
+            names.truncate(FLOWS);
+        }
+        names
+    }
+
+    pub fn goodput(&self, out: &mut String) {
+        let bin = Quantity::Seconds.text(self.runs[0].bin_s);
+        let caption = format!("Payload handed to the receiving applications, averaged over {bin}.");
+        open(out, "How fast did the data arrive?", &caption);
+        self.legend(out, &self.shade_key());
+        let most = self.runs.iter().flat_map(|r| &r.goodput).map(|p| p.1).fold(0.0, f64::max);
+        let draw = |out: &mut String, label: &str, height: f64, points: &dyn Fn(&RunData) -> Option<Points>| {
+            chart(out, |width| Chart {
+                label,
+                x: self.time_axis(width),
+                y: Axis::round(Quantity::Rate, most, if height > 200.0 { 4 } else { 3 }),
+                x_title: "time from the start of the run",
+                y_title: "goodput",
+                lines: self.lines(true, true, points),
+                shades: self.shades().0,
+                height,
+            });
+        };
+        draw(out, "Goodput over time", 270.0, &|run| Some(run.goodput.clone()));
+        for name in self.flows(out) {
+            let _ = write!(out, "<h3>{}</h3>", escape(name));
+            draw(out, &format!("Goodput of {name} over time"), 180.0, &|run| Some(flow(run, name)?.goodput.clone()));
+        }
+        close(out);
+    }
+
+    pub fn stored(&self, out: &mut String) {
+        let mut nodes: Vec<&str> = Vec::new();
+        for (node, _) in self.runs.iter().flat_map(|r| &r.stored) {
+            if !nodes.contains(&node.as_str()) {
+                nodes.push(node);
+            }
+        }
+        if nodes.is_empty() {
+            return;
+        }
+        let line_of =
+            |run: &RunData, node: &str| run.stored.iter().find(|(n, _)| n == node).map(|(_, line)| line.clone());
+        let most_of = |node: &str| {
+            let lines = self.runs.iter().filter_map(|r| line_of(r, node));
+            lines.flatten().map(|p| p.1).fold(0.0, f64::max)
+        };
+        open(
+            out,
+            "How much data waited, and where?",
+            "Bundles kept in the store of each node. All drawn nodes share one scale.",
+        );
+        self.legend(out, &self.shade_key());
+        let most = nodes.iter().map(|n| most_of(n)).fold(0.0, f64::max);
+        let (busy, idle): (Vec<&str>, Vec<&str>) = nodes.iter().partition(|node| most_of(node) > most * FLAT);
+        for node in busy {
+            let _ = write!(out, "<h3>{}</h3>", escape(node));
+            let label = format!("Stored volume at {node}");
+            chart(out, |width| Chart {
+                label: &label,
+                x: self.time_axis(width),
+                y: Axis::round(Quantity::Bytes, most, 3),
+                x_title: "time from the start of the run",
+                y_title: "stored",
+                lines: self.lines(false, true, |run| line_of(run, node)),
+                shades: self.shades().0,
+                height: 180.0,
+            });
+        }
+        if !idle.is_empty() {
+            let each = |node: &&str| match most_of(node) {
+                0.0 => format!("nothing at {node}"),
+                most => format!("at most {} at {node}", Quantity::Bytes.text(most)),
+            };
+            let each: Vec<String> = idle.iter().map(each).collect();
+            let _ = write!(out, "<p class=\"caption\">Not drawn: {}.</p>", escape(&each.join(", ")));
+        }
+        close(out);
+    }
+
+    pub fn latency(&self, out: &mut String) {
+        if self.runs.iter().all(|r| r.latencies.is_empty()) {
+            return;
+        }
+        open(
+            out,
+            "How long did bundles take?",
+            "Each point says which share of all created bundles was delivered within that time. A line that ends below 100 % means that bundles are missing.",
+        );
+        self.legend(out, "");
+        let most = self.runs.iter().filter_map(|r| r.latencies.last()).copied().fold(0.0, f64::max);
+        let draw = |out: &mut String, label: &str, height: f64, points: &dyn Fn(&RunData) -> Option<Points>| {
+            chart(out, |width| Chart {
+                label,
+                x: Axis::round(Quantity::Seconds, most, ticks(width)),
+                y: Axis::round(Quantity::Share, 1.0, if height > 200.0 { 5 } else { 2 }),
+                x_title: "latency, from creation to delivery",
+                y_title: "bundles delivered",
+                lines: self.lines(true, false, points),
+                shades: Vec::new(),
+                height,
+            });
+        };
+        // From nothing delivered in no time on.
+        let curve = |latencies: &[f64], created: usize| {
+            let points = ecdf(latencies, created);
+            (!points.is_empty()).then(|| [(0.0, 0.0)].into_iter().chain(points).collect())
+        };
+        draw(out, "Distribution of latency", 300.0, &|run| curve(&run.latencies, run.statistics.created as usize));
+        for name in self.flows(out) {
+            let _ = write!(out, "<h3>{}</h3>", escape(name));
+            let label = format!("Distribution of the latency of {name}");
+            draw(out, &label, 180.0, &|run| flow(run, name).and_then(|f| curve(&f.latencies, f.created)));
+        }
+        close(out);
+    }
+}
+
+fn flow<'a>(run: &'a RunData, name: &str) -> Option<&'a FlowData> {
+    run.flows.iter().find(|flow| flow.name == name)
+}

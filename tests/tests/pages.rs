@@ -1,0 +1,120 @@
+//! The pages people read: what they show can be read by the program they show it for, and their links
+//! lead somewhere.
+
+use farlink_node::config::NodeConfig;
+use farlink_routing::contact_plan;
+use farlink_scenario::Scenario;
+use std::path::{Path, PathBuf};
+
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the workspace")
+}
+
+/// Every page below `docs/`, and those at the root.
+fn pages() -> Vec<(PathBuf, String)> {
+    let mut folders = vec![root().join("docs")];
+    let mut files: Vec<PathBuf> =
+        ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md"].map(|file| root().join(file)).into();
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(folder).expect("a folder") {
+            let path = entry.expect("an entry").path();
+            if path.is_dir() {
+                folders.push(path);
+            } else if path.extension().is_some_and(|kind| kind == "md") {
+                files.push(path);
+            }
+        }
+    }
+    files.sort();
+    files.into_iter().map(|file| (file.clone(), std::fs::read_to_string(file).expect("a page"))).collect()
+}
+
+/// Blocks in this language.
+fn blocks<'a>(text: &'a str, language: &str) -> Vec<&'a str> {
+    let fence = format!("```{language}\n");
+    let mut inside = false;
+    let mut start = 0;
+    let (mut at, mut found) = (0, Vec::new());
+    for line in text.split_inclusive('\n') {
+        at += line.len();
+        if line.starts_with("```") {
+            if inside && start > 0 {
+                found.push(&text[start..at - line.len()]);
+            }
+            start = if !inside && line == fence { at } else { 0 };
+            inside = !inside;
+        }
+    }
+    found
+}
+
+#[test]
+fn what_how_tos_show_is_read_without_a_mistake() {
+    let mut read = 0;
+    for (file, text) in pages().iter().filter(|(file, _)| file.starts_with(root().join("docs/how-to"))) {
+        let name = file.display();
+        for block in blocks(text, "toml") {
+            match block.lines().next() {
+                Some("# node.toml") => {
+                    let config = NodeConfig::parse(block, Path::new("node.toml"));
+                    assert!(config.is_ok(), "{name}: {:#?}\n{block}", config.err());
+                }
+                Some("# scenario.toml") => {
+                    let scenario = Scenario::parse(block).unwrap_or_else(|why| panic!("{name}: {why:#?}\n{block}"));
+                    assert!(scenario.doubts().is_empty(), "{name}: {:?}", scenario.doubts());
+                }
+                // A part of a file, or another program's.
+                _ => continue,
+            }
+            read += 1;
+        }
+        for block in blocks(text, "plan") {
+            let parsed = contact_plan::parse(block).unwrap_or_else(|why| panic!("{name}: {why}\n{block}"));
+            assert!(parsed.warnings.is_empty(), "{name}: {:?}", parsed.warnings);
+            assert!(contact_plan::check(&parsed.plan).iter().all(|finding| !finding.error), "{name}: {block}");
+            read += 1;
+        }
+    }
+    assert!(read >= 6, "only {read} blocks were found");
+}
+
+#[test]
+fn the_two_plans_for_those_who_come_from_ion_are_the_same() {
+    let text = std::fs::read_to_string(root().join("docs/how-to/coming-from-ion.md")).expect("the page");
+    let plans: Vec<_> = blocks(&text, "plan").iter().map(|b| contact_plan::parse(b).expect("a plan").plan).collect();
+    assert_eq!(plans.len(), 2);
+    assert_eq!(plans[0], plans[1]);
+}
+
+#[test]
+fn the_meeting_of_those_who_come_from_the_one_delivers() {
+    let text = std::fs::read_to_string(root().join("docs/how-to/coming-from-the-one.md")).expect("the page");
+    let scenario = Scenario::parse(blocks(&text, "toml")[0]).expect("a scenario");
+    let (outcome, _) = farlink_sim::World::new(&scenario, farlink_sim::Silent).expect("a world").run();
+    assert_eq!((outcome.traffic[0].created, outcome.traffic[0].delivered), (10, 10));
+}
+
+#[test]
+fn links_of_pages_lead_somewhere_and_the_readme_leads_to_every_page() {
+    let mut reached = Vec::new();
+    for (file, text) in pages() {
+        let folder = file.parent().expect("a folder");
+        for link in text.split("](").skip(1).filter_map(|rest| rest.split_once(')')).map(|(link, _)| link) {
+            let path = link.split('#').next().unwrap_or("");
+            if path.is_empty() || link.contains("://") || link.contains(' ') {
+                continue;
+            }
+            let target = folder.join(path);
+            assert!(target.exists(), "{}: there is no {link}", file.display());
+            if file == root().join("README.md") {
+                reached.push(target.canonicalize().expect("a path"));
+            }
+        }
+    }
+    for (page, _) in pages() {
+        let decision = page.starts_with(root().join("docs/decisions"));
+        let page = page.canonicalize().expect("a path");
+        let linked = reached.iter().any(|target| page == *target || (decision && page.starts_with(target)));
+        assert!(linked || page.ends_with("README.md"), "README.md does not lead to {}", page.display());
+    }
+}

@@ -156,8 +156,8 @@ mod tests {
     use crate::emulator::{Emulator, Sample};
     use farlink_base::Duration;
     use farlink_link::LinkSpec;
+    use farlink_os::namespace;
     use farlink_os::udp::DatagramSocket;
-    use farlink_os::{monotonic_ns, namespace};
     use std::net::UdpSocket;
 
     /// Two hosts joined by a link, echoing what the first sends; `None` where the kernel refuses.
@@ -182,8 +182,9 @@ mod tests {
                 };
                 let method = method.unwrap_or_else(Method::best);
                 let ports = plug(method, "link0", [&end(0), &end(1)], 1500)?;
-                let mut emulator = Emulator::new(monotonic_ns(), Duration::from_millis(50));
+                let mut emulator = Emulator::new(Duration::from_millis(50));
                 emulator.add(ports, &LinkSpec::parse(spec).unwrap(), seed)?;
+                emulator.begin(None)?;
                 Ok(Bench { hosts, emulator })
             })();
             home.enter()?;

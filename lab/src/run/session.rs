@@ -5,7 +5,7 @@ use super::{Options, Progress};
 use crate::cable::Method;
 use crate::driver::{Driver, NodeContext, Program, Tally};
 use crate::drivers;
-use crate::emulator::MachineWatch;
+use crate::emulator::{Lateness, MachineWatch};
 use crate::supervisor::{
     CableSetup, LinkReport, Links, ProcessUsage, Reply, Request, SignalName, SpawnSetup, Supervisor,
 };
@@ -27,6 +27,10 @@ const TURN: Duration = Duration::from_millis(10);
 const LOOK: Duration = Duration::from_millis(200);
 /// Time processes have to end once asked.
 const GRACE: Duration = Duration::from_secs(5);
+/// Real-time priorities, where they are permitted: nodes above applications, as a machine of its own would
+/// serve its network first; both below the emulator (50), whose time is everybody's.
+const NODE_PRIORITY: i32 = 20;
+const APPLICATION_PRIORITY: i32 = 10;
 /// Applications are numbered from here; nodes from 0.
 const FIRST_APPLICATION: u32 = 1 << 16;
 /// What changes links of nodes is numbered from here.
@@ -50,6 +54,10 @@ pub struct Outcome {
     pub samples: Vec<SampleRow>,
     /// What each process used: node, name, usage.
     pub processes: Vec<(Option<usize>, String, ProcessUsage)>,
+    /// How long each node waited for a processor before it could act.
+    pub waits: Vec<Lateness>,
+    /// Whether nodes and applications had real-time scheduling.
+    pub real_time: bool,
     /// The machine's load.
     pub watch: MachineWatch,
     /// Kind of interface.
@@ -93,6 +101,10 @@ pub struct Session<'a> {
     /// Changes of links to come, and how many there were.
     changes: VecDeque<LinkChange>,
     changed: u32,
+    /// Whether the emulator said that all links are there.
+    emulating: bool,
+    waits: Vec<Lateness>,
+    real_time: bool,
     watch: MachineWatch,
 }
 
@@ -101,7 +113,7 @@ impl<'a> Session<'a> {
     pub fn start(scenario: &'a Scenario, options: &Options, folder: &'a RunFolder) -> Result<Self> {
         let program = super::absolute(&options.program)?;
         let mut supervisor = Supervisor::start(&program, Some(&folder.supervisor_log()))?;
-        let method = set_up_hosts(scenario, &mut supervisor, options.method)?;
+        let (method, real_time) = set_up_hosts(scenario, &mut supervisor, options.method)?;
         let (start_ns, epoch) = choose_start(LEAD + LEAD_PER_NODE * scenario.nodes.len() as u32);
         let mut waiting: Vec<usize> = (0..scenario.traffic.len()).collect();
         waiting.sort_by_key(|t| std::cmp::Reverse(scenario.traffic[*t].start));
@@ -124,6 +136,9 @@ impl<'a> Session<'a> {
             waiting,
             changes: scenario.link_changes().into(),
             changed: 0,
+            emulating: false,
+            waits: vec![Lateness::default(); scenario.nodes.len()],
+            real_time,
             watch: MachineWatch::start(),
         };
         session.emulate()?;
@@ -138,7 +153,7 @@ impl<'a> Session<'a> {
         self.supervisor.tell(&Request::Emulate {
             links: Links::Scenario { text, folder },
             seed: self.scenario.seed,
-            start_ns: self.start_ns,
+            start_ns: Some(self.start_ns),
             interval_ms,
         })?;
         // Reading the process table has its price: not more than ten times a second.
@@ -152,6 +167,7 @@ impl<'a> Session<'a> {
             folder: self.folder.node(index),
             epoch: self.epoch,
             program: &self.program,
+            real_time: self.real_time,
         }
     }
 
@@ -162,14 +178,12 @@ impl<'a> Session<'a> {
         }
         for node in 0..self.scenario.nodes.len() {
             while !self.drivers[node].ready(&self.context(node)) {
-                self.turn()?;
-                if farlink_os::monotonic_ns() + 20_000_000 > self.start_ns {
-                    let name = &self.scenario.nodes[node].name;
-                    bail!(
-                        "node `{name}` was not ready in time\nhint: this machine may be too busy; `farlink doctor` looks at it"
-                    );
-                }
+                let name = &self.scenario.nodes[node].name;
+                self.turn_before_start(|| format!("node `{name}` was"))?;
             }
+        }
+        while !self.emulating {
+            self.turn_before_start(|| "the links were".to_string())?;
         }
         for traffic in 0..self.scenario.traffic.len() {
             let entry = &self.scenario.traffic[traffic];
@@ -179,6 +193,15 @@ impl<'a> Session<'a> {
                 let id = FIRST_APPLICATION + traffic as u32 * 2 + 1;
                 self.spawn(id, entry.to, &format!("{}-receiver", entry.name), program, None)?;
             }
+        }
+        Ok(())
+    }
+
+    fn turn_before_start(&mut self, who: impl FnOnce() -> String) -> Result<()> {
+        self.turn()?;
+        if farlink_os::monotonic_ns() + 20_000_000 > self.start_ns {
+            let hint = "hint: this machine may be too busy; `farlink doctor` looks at it";
+            bail!("{} not ready in time\n{hint}", who());
         }
         Ok(())
     }
@@ -193,6 +216,10 @@ impl<'a> Session<'a> {
             directory: folder.to_path_buf(),
             stdout: Some(folder.join(format!("{name}.out"))),
             stderr: Some(folder.join(format!("{name}.log"))),
+            real_time: self.real_time.then_some(match id {
+                ..FIRST_APPLICATION => NODE_PRIORITY,
+                _ => APPLICATION_PRIORITY,
+            }),
         }))?;
         self.processes.push(Process { id, name: name.to_string(), node, sends, exited: None });
         Ok(())
@@ -236,6 +263,8 @@ impl<'a> Session<'a> {
             links: self.links,
             samples: self.samples,
             processes: self.usages,
+            waits: self.waits,
+            real_time: self.real_time,
             watch: self.watch,
             method: self.method,
             user_namespace: self.supervisor.user_namespace,
@@ -300,8 +329,9 @@ impl<'a> Session<'a> {
     fn note(&mut self, reply: Reply) -> Result<()> {
         match reply {
             Reply::Link(report) => self.note_link(*report),
-            Reply::Usage { id, at_ns, usage } => {
+            Reply::Usage { id, at_ns, usage, waits } => {
                 if let Some(node) = self.scenario.nodes.get(id as usize).filter(|_| at_ns >= self.start_ns) {
+                    waits.iter().for_each(|[ns, times]| self.waits[id as usize].add_many(*ns, *times));
                     let name = node.name.clone();
                     self.sample(at_ns - self.start_ns, &name, None, CPU_S, usage.cpu_user_s);
                     self.sample(at_ns - self.start_ns, &name, None, RSS_BYTES, usage.rss_bytes as f64);
@@ -314,6 +344,7 @@ impl<'a> Session<'a> {
                     bail!("the link emulator ended by itself");
                 }
             }
+            Reply::Emulating { .. } => self.emulating = true,
             Reply::Ready { .. } | Reply::SetUp { .. } | Reply::Started { .. } | Reply::Failed { .. } => {}
         }
         Ok(())
@@ -393,7 +424,7 @@ impl<'a> Session<'a> {
     }
 }
 
-fn set_up_hosts(scenario: &Scenario, supervisor: &mut Supervisor, method: Option<Method>) -> Result<Method> {
+fn set_up_hosts(scenario: &Scenario, supervisor: &mut Supervisor, method: Option<Method>) -> Result<(Method, bool)> {
     let cable = |link: usize| {
         let ends = scenario.ends(link);
         CableSetup {
@@ -405,7 +436,7 @@ fn set_up_hosts(scenario: &Scenario, supervisor: &mut Supervisor, method: Option
     let cables = (0..scenario.links.len()).map(cable).collect();
     supervisor.tell(&Request::SetUp { hosts: scenario.nodes.len(), cables, method })?;
     let set_up = |r: &Reply| match r {
-        Reply::SetUp { method, .. } => Some(*method),
+        Reply::SetUp { method, real_time, .. } => Some((*method, *real_time)),
         _ => None,
     };
     let most = Duration::from_secs(10 + scenario.links.len() as u64);

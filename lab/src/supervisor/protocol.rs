@@ -23,15 +23,15 @@ pub enum Request {
         /// How; the best this machine permits when not given.
         method: Option<Method>,
     },
-    /// Starts the emulator on all cables. Once, after `SetUp`. Answers: [`Reply::Link`] each
-    /// interval.
+    /// Starts the emulator on all cables. Once, after `SetUp`. Answers: [`Reply::Emulating`], then
+    /// [`Reply::Link`] each interval.
     Emulate {
         /// Models, in the order of the cables.
         links: Links,
         /// Seed of everything random.
         seed: u64,
-        /// Monotonic nanoseconds of the start of the run.
-        start_ns: u64,
+        /// Monotonic nanoseconds of the start of the run; without it, as soon as all links are there.
+        start_ns: Option<u64>,
         /// Milliseconds between samples.
         interval_ms: u64,
     },
@@ -96,6 +96,9 @@ pub struct SpawnSetup {
     pub stdout: Option<PathBuf>,
     /// File for its standard error; none goes to our standard error.
     pub stderr: Option<PathBuf>,
+    /// Real-time priority (`SCHED_RR`) of its threads; none: ordinary scheduling.
+    #[serde(default)]
+    pub real_time: Option<i32>,
 }
 
 /// Signals by name.
@@ -131,6 +134,13 @@ pub enum Reply {
         method: Method,
         /// Descriptor of each host's network namespace in the supervisor.
         descriptors: Vec<i32>,
+        /// Whether processes may be given real-time scheduling.
+        real_time: bool,
+    },
+    /// Both directions of every link are there and take packets.
+    Emulating {
+        /// Monotonic nanoseconds of the start of the run.
+        start_ns: u64,
     },
     /// A process runs.
     Started {
@@ -158,6 +168,9 @@ pub enum Reply {
         at_ns: u64,
         /// What.
         usage: ProcessUsage,
+        /// How long its threads waited for a processor since the last report: for each thread the mean
+        /// wait in nanoseconds, and how often it waited.
+        waits: Vec<[u64; 2]>,
     },
     /// What a direction of a link has done.
     Link(Box<LinkReport>),
@@ -310,6 +323,7 @@ mod tests {
             directory: ".".into(),
             stdout: None,
             stderr: None,
+            real_time: None,
         });
         let line = serde_json::to_string(&request).unwrap();
         assert!(line.contains("\"do\":\"spawn\"") && !line.contains('\n'), "{line}");

@@ -33,6 +33,7 @@ pub fn needs_restart(running: &NodeConfig, fresh: &NodeConfig) -> Vec<String> {
     differ("router", &(&old.router, &old.router_params), &(&new.router, &new.router_params));
     differ("control", &(&old.control, &old.control_params), &(&new.control, &new.control_params));
     differ("limits", &old.limits, &new.limits);
+    differ("hand_over_ahead", &old.hand_over_ahead, &new.hand_over_ahead);
     differ("crc", &old.crc, &new.crc);
     differ("profile", &old.profile, &new.profile);
     differ("status_reports", &old.status_reports, &new.status_reports);

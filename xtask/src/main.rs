@@ -4,6 +4,7 @@
 //! `pub const CHORE`, and add one line to [`CHORES`]; `layers.rs` is a good model.
 #![forbid(unsafe_code)]
 
+mod agreement;
 mod bench;
 mod ci;
 mod crash;
@@ -38,6 +39,7 @@ const CHORES: &[Chore] = &[
     fuzz::CHORE,
     crash::CHORE,
     interop::CHORE,
+    agreement::CHORE,
     bench::CHORE,
     sim_speed::CHORE,
     docs::CHORE,

@@ -317,27 +317,21 @@ fn run_end(verdicts: &[Verdict], first: usize) -> usize {
     first + 1 + rest.count()
 }
 
-/// Bytes of memory for what is on its way, and how much of it to have ready: rate times delay,
-/// plus the queue, plus a share for headers; bounded, since a laser link to Mars would want more
-/// than any machine has.
+/// Bytes of memory for what is on its way, and how much of it to have ready: rate times delay is
+/// ready; the queue and a share for headers have their place, and get memory when they need it. Bounded,
+/// since a laser link to Mars would want more than any machine has.
 fn memory_for(spec: &DirectionSpec) -> (usize, usize) {
     const LEAST: u64 = 16 << 20;
     const MOST: u64 = 2 << 30;
     const READY: u64 = 128 << 20;
-    let highest = highest_rate(spec);
-    let capacity = match highest {
-        None => 256 << 20,
-        Some(rate) => {
-            let detour = spec.reorder.map_or(Duration::ZERO, |r| r.gap);
-            let flight = spec.longest_delay() + spec.jitter.map_or(Duration::ZERO, |j| j.most) + detour;
-            let bytes = u128::from(rate) * flight.as_nanos() / 8_000_000_000;
-            let bytes = u64::try_from(bytes).unwrap_or(MOST).saturating_add(spec.queue_bytes());
-            // Small packets carry 24 bytes of ours each.
-            bytes.saturating_add(bytes / 2)
-        }
-    };
-    let capacity = capacity.clamp(LEAST, MOST);
-    (capacity as usize, capacity.min(READY) as usize)
+    let Some(rate) = highest_rate(spec) else { return (256 << 20, LEAST as usize) };
+    let detour = spec.reorder.map_or(Duration::ZERO, |r| r.gap);
+    let flight = spec.longest_delay() + spec.jitter.map_or(Duration::ZERO, |j| j.most) + detour;
+    let flying = u64::try_from(u128::from(rate) * flight.as_nanos() / 8_000_000_000).unwrap_or(MOST);
+    let bytes = flying.saturating_add(spec.queue_bytes());
+    // Small packets carry 24 bytes of ours each.
+    let capacity = bytes.saturating_add(bytes / 2).clamp(LEAST, MOST);
+    (capacity as usize, flying.min(READY) as usize)
 }
 
 fn highest_rate(spec: &DirectionSpec) -> Option<u64> {
@@ -392,7 +386,7 @@ mod tests {
     #[test]
     fn memory_follows_rate_and_delay_within_bounds() {
         let spec = |rate, seconds| DirectionSpec::new(DataRate(rate), Duration::from_secs(seconds));
-        assert_eq!(memory_for(&spec(1000, 1)).0, 16 << 20);
+        assert_eq!(memory_for(&spec(1000, 1)), (16 << 20, 125), "what flies is ready, not more");
         let (capacity, ready) = memory_for(&spec(1_000_000_000, 2));
         assert!(capacity > 250_000_000 && ready <= capacity, "{capacity} {ready}");
         assert_eq!(memory_for(&spec(100_000_000_000, 1000)).0, 2 << 30);

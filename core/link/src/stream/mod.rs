@@ -10,6 +10,7 @@
 //! algorithm (stream layers set TCP_NODELAY), urgent data or simultaneous open.
 
 mod congestion;
+mod cubic;
 mod end;
 mod lane;
 mod receiver;

@@ -3,7 +3,7 @@
 
 use crate::cable::Method;
 use crate::emulator::{MachineWatch, Signs, Who};
-use crate::supervisor::{CableSetup, LinkReport, Links, Reply, Request, SpawnSetup, Supervisor};
+use crate::supervisor::{CableSetup, HostTcp, LinkReport, Links, Reply, Request, SpawnSetup, Supervisor};
 use anyhow::{Result, bail};
 use farlink_base::{DataRate, DataVolume};
 use farlink_link::{DropReason, LinkSpec};
@@ -126,7 +126,11 @@ fn introduce(supervisor: &mut Supervisor, options: &Options, talk: &mut dyn FnMu
     }
     let addresses = [1, 2].map(addresses);
     let cable = CableSetup { hosts: [0, 1], addresses: addresses.clone(), mtu: options.mtu };
-    supervisor.tell(&Request::SetUp { hosts: 2, cables: vec![cable], method: options.method })?;
+    supervisor.tell(&Request::SetUp {
+        hosts: vec![HostTcp::default(); 2],
+        cables: vec![cable],
+        method: options.method,
+    })?;
     let set_up = |r: &Reply| match r {
         Reply::SetUp { method, descriptors, .. } => Some((*method, descriptors.clone())),
         _ => None,

@@ -166,9 +166,9 @@ impl Pair {
     fn difference(&self) -> f64 {
         if self.measured == self.simulated { 0.0 } else { (self.measured - self.simulated) / self.simulated.abs() }
     }
-    /// Whether the testbed gave what one of the seeds might have given.
-    fn among_seeds(&self) -> bool {
-        (self.least..=self.most).contains(&self.measured)
+    /// Whether the testbed gave what one of the seeds gave, or less extreme, that close.
+    fn among_seeds(&self, close: f64) -> bool {
+        (self.least * (1.0 - close)..=self.most * (1.0 + close)).contains(&self.measured)
     }
     fn cell(&self, write: impl Fn(f64) -> String) -> String {
         format!("{} / {} ({:+.1} %)", write(self.simulated), write(self.measured), self.difference() * 100.0)
@@ -196,7 +196,7 @@ fn row(name: &str, numbers: &Numbers, disturbances: &[String]) -> Row {
         let _ = write!(line, " {} |", pair.map_or("-".into(), |p| p.cell(write)));
         match pair {
             Some(p) if p.difference().abs() <= close => {}
-            Some(p) if p.among_seeds() => spread = true,
+            Some(p) if p.among_seeds(close) => spread = true,
             _ => off.push(what),
         }
     }

@@ -7,7 +7,7 @@ use crate::driver::{Driver, NodeContext, Program, Tally};
 use crate::drivers;
 use crate::emulator::{Lateness, MachineWatch};
 use crate::supervisor::{
-    CableSetup, LinkReport, Links, ProcessUsage, Reply, Request, SignalName, SpawnSetup, Supervisor,
+    CableSetup, HostTcp, LinkReport, Links, ProcessUsage, Reply, Request, SignalName, SpawnSetup, Supervisor,
 };
 use anyhow::{Context, Result, bail};
 use farlink_base::DtnTime;
@@ -434,7 +434,13 @@ fn set_up_hosts(scenario: &Scenario, supervisor: &mut Supervisor, method: Option
         }
     };
     let cables = (0..scenario.links.len()).map(cable).collect();
-    supervisor.tell(&Request::SetUp { hosts: scenario.nodes.len(), cables, method })?;
+    let tcp = |node: &farlink_scenario::Node| HostTcp {
+        congestion: Some(node.tcp.control_in_linux().to_string()),
+        send_buffer: node.tcp.send_buffer.bytes(),
+        receive_buffer: node.tcp.receive_buffer.bytes(),
+    };
+    let hosts = scenario.nodes.iter().map(tcp).collect();
+    supervisor.tell(&Request::SetUp { hosts, cables, method })?;
     let set_up = |r: &Reply| match r {
         Reply::SetUp { method, real_time, .. } => Some((*method, *real_time)),
         _ => None,

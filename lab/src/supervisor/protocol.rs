@@ -16,8 +16,8 @@ pub type Addresses = Vec<(IpAddr, u8)>;
 pub enum Request {
     /// Makes hosts and joins them. Once, first. Answer: [`Reply::SetUp`].
     SetUp {
-        /// How many hosts.
-        hosts: usize,
+        /// TCP of each host; there are as many hosts.
+        hosts: Vec<HostTcp>,
         /// What joins them.
         cables: Vec<CableSetup>,
         /// How; the best this machine permits when not given.
@@ -51,6 +51,24 @@ pub enum Request {
     },
     /// Stops the emulator after its last samples. Answer: [`Reply::EmulatorEnded`].
     StopEmulator,
+}
+
+/// TCP of a host. Buffers hold this much payload.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct HostTcp {
+    /// Congestion control, by the kernel's name; the machine's own when not given.
+    pub congestion: Option<String>,
+    /// Most bytes written and not yet acknowledged.
+    pub send_buffer: u64,
+    /// Most bytes received and not yet read.
+    pub receive_buffer: u64,
+}
+
+impl Default for HostTcp {
+    /// As Linux is delivered.
+    fn default() -> Self {
+        HostTcp { congestion: None, send_buffer: 4 << 20, receive_buffer: 6 << 20 }
+    }
 }
 
 /// A cable between two hosts.

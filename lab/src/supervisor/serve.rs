@@ -1,6 +1,7 @@
 //! The work of PID 1: one thread, one loop over requests, children and the account.
 
-use super::protocol::{CableSetup, Links, ProcessUsage, Reply, Request, SignalName, SpawnSetup, say};
+use super::protocol::{CableSetup, HostTcp, Links, ProcessUsage, Reply, Request, SignalName, SpawnSetup, say};
+use super::tcp;
 use crate::cable::{self, End, Method};
 use crate::emulator::{Emulator, Port};
 use farlink_link::LinkSpec;
@@ -78,7 +79,7 @@ struct Server {
 impl Server {
     fn obey(&mut self, request: Request) -> io::Result<()> {
         match request {
-            Request::SetUp { hosts, cables, method } => self.set_up(hosts, &cables, method),
+            Request::SetUp { hosts, cables, method } => self.set_up(&hosts, &cables, method),
             Request::Emulate { links, seed, start_ns, interval_ms } => {
                 self.emulate(&links, seed, start_ns, Duration::from_millis(interval_ms))
             }
@@ -100,13 +101,16 @@ impl Server {
         }
     }
 
-    fn set_up(&mut self, hosts: usize, cables: &[CableSetup], method: Option<Method>) -> io::Result<()> {
+    fn set_up(&mut self, hosts: &[HostTcp], cables: &[CableSetup], method: Option<Method>) -> io::Result<()> {
         let method = method.unwrap_or_else(Method::best);
-        for _ in 0..hosts {
-            self.hosts.push(cable::make_host()?);
+        for tcp in hosts {
+            tcp::check(tcp)?;
+            let host = cable::make_host()?;
+            host.within(|| tcp::set_up(tcp))?;
+            self.hosts.push(host);
         }
         for (index, setup) in cables.iter().enumerate() {
-            let [a, b] = [0, 1].map(|i| self.end(setup, i));
+            let [a, b] = [0, 1].map(|i| self.end(hosts, setup, i));
             self.ports.push(cable::plug(method, &format!("link{index}"), [&a?, &b?], setup.mtu)?);
         }
         let descriptors = self.hosts.iter().map(|host| host.as_fd().as_raw_fd()).collect();
@@ -114,9 +118,11 @@ impl Server {
         Ok(())
     }
 
-    fn end(&self, setup: &CableSetup, index: usize) -> io::Result<End<'_>> {
-        let host = self.hosts.get(setup.hosts[index]).ok_or_else(|| io::Error::other("no such host"))?;
-        Ok(End { host, addresses: setup.addresses[index].clone() })
+    fn end(&self, tcp: &[HostTcp], setup: &CableSetup, index: usize) -> io::Result<End<'_>> {
+        let number = setup.hosts[index];
+        let host = self.hosts.get(number).ok_or_else(|| io::Error::other("no such host"))?;
+        let congestion = tcp.get(number).and_then(|tcp| tcp.congestion.clone());
+        Ok(End { host, addresses: setup.addresses[index].clone(), congestion })
     }
 
     /// The emulator is a process of its own: its threads need memory that a fork for the next

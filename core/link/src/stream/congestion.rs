@@ -211,7 +211,11 @@ mod tests {
         w.loss();
         assert_eq!(w.size(), 9500);
         (0..10).for_each(|_| w.delivered(950, true, &PATH));
-        assert!((w.size() as i64 - 9500 - 13_000).abs() < 2500, "16 times NewReno's segment a round trip: {}", w.size());
+        assert!(
+            (w.size() as i64 - 9500 - 13_000).abs() < 2500,
+            "16 times NewReno's segment a round trip: {}",
+            w.size()
+        );
         w.delivered(950, false, &PATH);
         assert!(w.size() < 26_000, "not while something else limits the sender");
     }

@@ -22,7 +22,7 @@ mod tests;
 
 pub use congestion::Congestion;
 pub use end::{Input, Output, StreamEnd};
-pub use segment::{Segment, Selective};
+pub use segment::{HEADERS, Segment, Selective};
 
 use farlink_base::Duration;
 

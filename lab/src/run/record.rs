@@ -206,7 +206,8 @@ impl Stored {
         if &*row.event == "deleted" {
             self.bytes -= self.kept.remove(&key).unwrap_or(0);
         } else {
-            let size = row.size.unwrap_or(0);
+            // The whole bundle, as the store of a simulated node counts it.
+            let size = row.bundle_bytes.or(row.size).unwrap_or(0);
             self.bytes = self.bytes + size - self.kept.insert(key, size).unwrap_or(0);
         }
     }
@@ -275,7 +276,7 @@ mod tests {
         let mut row = EventRow::new(time_ns, "a".into(), name);
         row.source = Some("a".into());
         row.sequence = Some(sequence);
-        row.size = Some(100);
+        (row.size, row.bundle_bytes) = (Some(60), Some(100));
         row
     }
 

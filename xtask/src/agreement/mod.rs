@@ -3,6 +3,8 @@
 //!
 //! Every number is one that `farlink compare` gives; the simulated one is the mean over five seeds.
 
+mod tcp;
+
 use crate::{Chore, tools};
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
@@ -14,17 +16,17 @@ use std::process::{Command, Stdio};
 /// The chore.
 pub const CHORE: Chore = Chore {
     name: "agreement",
-    usage: "[--all] [--only NAME] [--seeds N] [--check]",
+    usage: "[--all] [--only NAME] [--seeds N] [--check] [--tcp CONTROL]",
     help: "Simulates and measures small scenarios and writes how far the worlds are apart.\n\
            \n\
            The rows of campaigns/agreement/README.md that were run are replaced, the others stay. --all runs the\n\
-           slow ones, too (Mars in real time); --only one of them; --check fails where a scenario is apart on an\n\
+           slow ones, too (Mars in real time); --only one of them; --tcp (newreno, cubic, hybla) instead the table of the\n\
+           simulated TCP against the kernel's; --check fails where a scenario is apart on an\n\
            undisturbed machine. Builds with `--profile quick` first; FARLINK_BIN names a ready binary instead.",
     run,
 };
 
-const BEGIN: &str = "<!-- agreement:begin -->";
-const END: &str = "<!-- agreement:end -->";
+const MARKS: [&str; 2] = ["<!-- agreement:begin -->", "<!-- agreement:end -->"];
 const HEAD: &str = "| scenario | delivered | mean latency | 95 % faster than | goodput | same order | verdict |\n\
                     |---|---|---|---|---|---|---|\n";
 
@@ -43,6 +45,7 @@ fn run(arguments: &[String]) -> Result<()> {
     let (all, check) = (arguments.flag("--all"), arguments.flag("--check"));
     let only = arguments.word("--only")?.map(str::to_string);
     let seeds = arguments.number("--seeds", 5)?.max(1);
+    let tcp = arguments.word("--tcp")?.map(str::to_string);
     if let Some(extra) = arguments.rest()?.first() {
         bail!("`{extra}` is not an argument of agreement");
     }
@@ -55,6 +58,9 @@ fn run(arguments: &[String]) -> Result<()> {
     }
     let farlink = tools::farlink()?;
     let readme = campaign.join("README.md");
+    if let Some(control) = tcp {
+        return tcp::run(&farlink, &readme, &control);
+    }
     let mut apart = Vec::new();
     for (number, name) in names.iter().enumerate() {
         eprint!("[{}/{}] {name}: ", number + 1, names.len());
@@ -66,7 +72,7 @@ fn run(arguments: &[String]) -> Result<()> {
         }
         // After each scenario, so that an interrupted chore has written what it found.
         let text = std::fs::read_to_string(&readme).context("campaigns/agreement/README.md")?;
-        std::fs::write(&readme, replace(&text, name, &row.line)?)?;
+        std::fs::write(&readme, put_row(&text, MARKS, HEAD, name, &row.line)?)?;
     }
     if check && !apart.is_empty() {
         bail!("the worlds are apart in {}", apart.join(", "));
@@ -218,17 +224,18 @@ fn seconds(s: f64) -> String {
     if s < 1.0 { format!("{:.1} ms", s * 1e3) } else { format!("{s:.3} s") }
 }
 
-/// The text with the row of this scenario replaced, or added in its place by name.
-fn replace(text: &str, name: &str, line: &str) -> Result<String> {
-    let (Some(begin), Some(end)) = (text.find(BEGIN), text.find(END)) else {
-        bail!("campaigns/agreement/README.md has no `{BEGIN}` and `{END}`");
+/// The text with one row of the table between two marks replaced, or added in its place by name.
+fn put_row(text: &str, [begin, end]: [&str; 2], head: &str, name: &str, line: &str) -> Result<String> {
+    let (Some(from), Some(to)) = (text.find(begin), text.find(end)) else {
+        bail!("campaigns/agreement/README.md has no `{begin}` and `{end}`");
     };
     let named = |line: &str| line.split('|').nth(1).map(|cell| cell.trim().to_string());
-    let old = text[begin..end].lines().filter(|line| line.starts_with("| ") && !line.starts_with("| scenario"));
+    let title = head.lines().next().unwrap_or_default();
+    let old = text[from..to].lines().filter(|line| line.starts_with("| ") && *line != title);
     let mut rows: BTreeMap<String, String> = old.filter_map(|line| Some((named(line)?, line.to_string()))).collect();
     rows.insert(name.to_string(), line.to_string());
     let table: String = rows.values().map(|row| format!("{row}\n")).collect();
-    Ok(format!("{}{BEGIN}\n{HEAD}{table}{}", &text[..begin], &text[end..]))
+    Ok(format!("{}{begin}\n{head}{table}{}", &text[..from], &text[to..]))
 }
 
 #[cfg(test)]
@@ -272,11 +279,12 @@ mod tests {
 
     #[test]
     fn only_the_row_that_was_run_changes() {
-        let text = format!("a\n{BEGIN}\n{HEAD}| b | old |\n| a | old |\n{END}\nz\n");
-        let fresh = replace(&text, "b", "| b | new |").unwrap();
-        assert_eq!(fresh, format!("a\n{BEGIN}\n{HEAD}| a | old |\n| b | new |\n{END}\nz\n"));
-        let more = replace(&fresh, "c", "| c | new |").unwrap();
+        let [begin, end] = MARKS;
+        let text = format!("a\n{begin}\n{HEAD}| b | old |\n| a | old |\n{end}\nz\n");
+        let fresh = put_row(&text, MARKS, HEAD, "b", "| b | new |").unwrap();
+        assert_eq!(fresh, format!("a\n{begin}\n{HEAD}| a | old |\n| b | new |\n{end}\nz\n"));
+        let more = put_row(&fresh, MARKS, HEAD, "c", "| c | new |").unwrap();
         assert!(more.contains("| b | new |\n| c | new |\n"));
-        assert!(replace("nothing", "b", "").is_err());
+        assert!(put_row("nothing", MARKS, HEAD, "b", "").is_err());
     }
 }

@@ -13,7 +13,7 @@ use anyhow::{Context, Result, bail};
 use farlink_base::DtnTime;
 use farlink_report::SampleRow;
 use farlink_report::schema::{CPU_S, LINK_QUEUE_BYTES, LINK_SENT_BYTES, RSS_BYTES};
-use farlink_scenario::{LinkChange, PREFIX_LENGTH, Scenario};
+use farlink_scenario::{LinkChange, PREFIX_LENGTH, Scenario, TrafficKind};
 use std::collections::VecDeque;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -246,7 +246,9 @@ impl<'a> Session<'a> {
                 let tally = self.tally();
                 state.elapsed_s = elapsed.as_secs_f64();
                 (state.created, state.delivered) = (tally.created, tally.delivered);
-                complete = self.all_sent() && tally.delivered >= tally.created && tally.created > 0;
+                // Nodes write their events a moment later: what was sent may not be counted yet.
+                let all_counted = tally.created >= sent_at_least(self.scenario) && tally.created > 0;
+                complete = self.all_sent() && all_counted && tally.delivered >= tally.created;
                 progress(state);
             }
             self.turn()?;
@@ -424,6 +426,15 @@ impl<'a> Session<'a> {
     }
 }
 
+/// Bundles that the senders of a scenario have made once they are done; answers come on top.
+fn sent_at_least(scenario: &Scenario) -> u64 {
+    let of = |kind: &TrafficKind| match kind {
+        TrafficKind::File { size, bundle_size, .. } => size.bytes().div_ceil(bundle_size.bytes().max(1)),
+        TrafficKind::Bundles { count, .. } | TrafficKind::Ping { count, .. } => *count,
+    };
+    scenario.traffic.iter().map(|traffic| of(&traffic.kind)).sum()
+}
+
 fn set_up_hosts(scenario: &Scenario, supervisor: &mut Supervisor, method: Option<Method>) -> Result<(Method, bool)> {
     let cable = |link: usize| {
         let ends = scenario.ends(link);
@@ -461,6 +472,16 @@ fn choose_start(lead: Duration) -> (u64, DtnTime) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_run_is_not_over_before_all_that_was_sent_is_counted() {
+        let text = "name = \"s\"\nduration = \"9 s\"\n[[node]]\nname = \"a\"\nid = \"ipn:1.0\"\n[[node]]\nname = \"b\"\n\
+            id = \"ipn:2.0\"\n[[link]]\nname = \"l\"\nbetween = [\"a\", \"b\"]\nlayer = \"ltp\"\n\
+            [[traffic]]\nfrom = \"a\"\nto = \"b\"\nfile = { size = \"9 kB\", bundle_size = \"2 kB\" }\n\
+            [[traffic]]\nfrom = \"a\"\nto = \"b\"\nping = { count = 3 }\n\
+            [[traffic]]\nfrom = \"a\"\nto = \"b\"\nbundles = { count = 7, size = \"1 kB\" }\n";
+        assert_eq!(sent_at_least(&Scenario::parse(text).unwrap()), 5 + 3 + 7);
+    }
 
     #[test]
     fn the_start_is_the_same_moment_on_both_clocks() {

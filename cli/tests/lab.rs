@@ -97,6 +97,10 @@ fn a_file_arrives_as_it_was_through_real_nodes() {
     assert_eq!(file["sent_checksum"], file["received_checksum"]);
     assert!(file["complete_s"].as_f64().is_some_and(|s| s > 0.1), "{file}");
     assert!(manifest["validity"]["emulator_lateness"]["count"].as_u64().is_some_and(|n| n > 0));
+    // Where the kernel counts how long threads wait.
+    if std::path::Path::new("/proc/self/schedstat").exists() {
+        assert!(manifest["validity"]["node_lateness"]["count"].as_u64().is_some_and(|n| n > 0), "{manifest}");
+    }
     assert!(!folder.join("run/nodes/relay/store").exists(), "stores are removed");
     std::fs::remove_dir_all(&folder).unwrap();
 }

@@ -52,6 +52,8 @@ pub struct End<'a> {
     pub host: &'a NetworkNamespace,
     /// Addresses of the interface with the length of their network's prefix.
     pub addresses: Vec<(IpAddr, u8)>,
+    /// TCP congestion control towards the other end, by the kernel's name; the host's own when not given.
+    pub congestion: Option<String>,
 }
 
 /// Plugs a cable into two hosts; call it in the emulator's network namespace. `name` is the
@@ -65,9 +67,7 @@ pub fn plug(method: Method, name: &str, ends: [&End<'_>; 2], mtu: u32) -> io::Re
             Method::Packet => make_pair(&unique, ends[index].host, mtu)?,
         };
         let other = ends[1 - index].addresses.iter().map(|a| a.0);
-        ends[index]
-            .host
-            .within(|| set_up(&unique, macs[index], mtu, &ends[index].addresses, other, macs[1 - index]))?;
+        ends[index].host.within(|| set_up(&unique, macs[index], mtu, ends[index], other, macs[1 - index]))?;
         Ok::<Port, io::Error>(port)
     };
     Ok([make(0)?, make(1)?])
@@ -100,7 +100,7 @@ fn set_up(
     name: &str,
     mac: Mac,
     mtu: u32,
-    addresses: &[(IpAddr, u8)],
+    end: &End<'_>,
     neighbours: impl Iterator<Item = IpAddr>,
     neighbour_mac: Mac,
 ) -> io::Result<()> {
@@ -108,6 +108,7 @@ fn set_up(
     let index = index_of(&mut netlink, name)?;
     netlink.set_mac(index, mac)?;
     netlink.set_mtu(index, mtu)?;
+    let addresses = &end.addresses;
     if addresses.iter().all(|a| a.0.is_ipv4()) {
         silence(name);
     }
@@ -117,6 +118,9 @@ fn set_up(
     }
     for neighbour in neighbours {
         netlink.add_neighbour(index, neighbour, neighbour_mac)?;
+        if let Some(control) = &end.congestion {
+            netlink.set_congestion_control(index, neighbour, control)?;
+        }
     }
     Ok(())
 }
@@ -156,8 +160,8 @@ mod tests {
     use crate::emulator::{Emulator, Sample};
     use farlink_base::Duration;
     use farlink_link::LinkSpec;
+    use farlink_os::namespace;
     use farlink_os::udp::DatagramSocket;
-    use farlink_os::{monotonic_ns, namespace};
     use std::net::UdpSocket;
 
     /// Two hosts joined by a link, echoing what the first sends; `None` where the kernel refuses.
@@ -179,11 +183,13 @@ mod tests {
                 let end = |i: usize| End {
                     host: &hosts[i],
                     addresses: vec![(format!("10.0.0.{}", i + 1).parse().unwrap(), 24)],
+                    congestion: None,
                 };
                 let method = method.unwrap_or_else(Method::best);
                 let ports = plug(method, "link0", [&end(0), &end(1)], 1500)?;
-                let mut emulator = Emulator::new(monotonic_ns(), Duration::from_millis(50));
+                let mut emulator = Emulator::new(Duration::from_millis(50));
                 emulator.add(ports, &LinkSpec::parse(spec).unwrap(), seed)?;
+                emulator.begin(None)?;
                 Ok(Bench { hosts, emulator })
             })();
             home.enter()?;

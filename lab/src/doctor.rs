@@ -2,7 +2,7 @@
 //! is missing. Everything is tried as the user who asks.
 
 use crate::cable::Method;
-use crate::supervisor::{CableSetup, Reply, Request, Supervisor};
+use crate::supervisor::{CableSetup, HostTcp, Reply, Request, Supervisor};
 use farlink_os::cgroup::Hierarchies;
 use farlink_os::pressure::{self, Resource};
 use farlink_os::udp::DatagramSocket;
@@ -133,7 +133,11 @@ fn interface(program: &Path, method: Method, uid: u32) -> Check {
     let attempt = || -> anyhow::Result<()> {
         let mut supervisor = Supervisor::start(program, None)?;
         let cable = CableSetup { hosts: [0, 1], addresses: [address(1), address(2)], mtu: 1500 };
-        supervisor.tell(&Request::SetUp { hosts: 2, cables: vec![cable], method: Some(method) })?;
+        supervisor.tell(&Request::SetUp {
+            hosts: vec![HostTcp::default(); 2],
+            cables: vec![cable],
+            method: Some(method),
+        })?;
         let done = |r: &Reply| matches!(r, Reply::SetUp { .. }).then_some(());
         supervisor.wait_for(Duration::from_secs(10), done, |_| {})?;
         supervisor.end()

@@ -22,6 +22,8 @@ pub struct NodeContext<'a> {
     pub epoch: DtnTime,
     /// This program.
     pub program: &'a Path,
+    /// Whether its processes have real-time scheduling; without it they get the processor late.
+    pub real_time: bool,
 }
 
 /// A program with its arguments and what it needs in its environment.

@@ -2,8 +2,8 @@
 //! traffic.
 
 use crate::cable::Method;
-use crate::emulator::{MachineWatch, Signs};
-use crate::supervisor::{CableSetup, LinkReport, Links, Reply, Request, SpawnSetup, Supervisor};
+use crate::emulator::{MachineWatch, Signs, Who};
+use crate::supervisor::{CableSetup, HostTcp, LinkReport, Links, Reply, Request, SpawnSetup, Supervisor};
 use anyhow::{Result, bail};
 use farlink_base::{DataRate, DataVolume};
 use farlink_link::{DropReason, LinkSpec};
@@ -82,13 +82,14 @@ pub fn emulate(program: &Path, options: &Options, talk: &mut dyn FnMut(&str)) ->
     let mut supervisor = Supervisor::start(program, None)?;
     introduce(&mut supervisor, options, talk)?;
     let watch = MachineWatch::start();
-    let start_ns = farlink_os::monotonic_ns();
     supervisor.tell(&Request::Emulate {
         links: Links::Specification(options.link.clone()),
         seed: options.seed,
-        start_ns,
+        start_ns: None,
         interval_ms: INTERVAL.as_millis() as u64,
     })?;
+    let emulating = |r: &Reply| matches!(r, Reply::Emulating { .. }).then_some(());
+    supervisor.wait_for(Duration::from_secs(20), emulating, |_| {})?;
     let mut state = State { commands: options.commands.clone().map(|c| c.is_some()), ..State::default() };
     let begin = Instant::now();
     let (mut started, mut shown) = (0, Instant::now());
@@ -125,9 +126,13 @@ fn introduce(supervisor: &mut Supervisor, options: &Options, talk: &mut dyn FnMu
     }
     let addresses = [1, 2].map(addresses);
     let cable = CableSetup { hosts: [0, 1], addresses: addresses.clone(), mtu: options.mtu };
-    supervisor.tell(&Request::SetUp { hosts: 2, cables: vec![cable], method: options.method })?;
+    supervisor.tell(&Request::SetUp {
+        hosts: vec![HostTcp::default(); 2],
+        cables: vec![cable],
+        method: options.method,
+    })?;
     let set_up = |r: &Reply| match r {
-        Reply::SetUp { method, descriptors } => Some((*method, descriptors.clone())),
+        Reply::SetUp { method, descriptors, .. } => Some((*method, descriptors.clone())),
         _ => None,
     };
     let (method, descriptors) = supervisor.wait_for(Duration::from_secs(10), set_up, |_| {})?;
@@ -157,6 +162,7 @@ fn spawn(host: usize, command: &str) -> Request {
         directory: std::env::current_dir().unwrap_or_else(|_| "/".into()),
         stdout: None,
         stderr: None,
+        real_time: None,
     })
 }
 
@@ -212,6 +218,7 @@ impl State {
     fn summary(&self, elapsed: Duration, spec: &LinkSpec, watch: &MachineWatch) -> Summary {
         let (cpu_wait, stolen) = watch.shares();
         let signs = Signs {
+            who: Who::Packets,
             late_p99: Duration::from_secs_f64(self.now.iter().map(|r| r.late_p99_us).fold(0.0, f64::max) / 1e6),
             delay: spec.forward.longest_delay().min(spec.reverse.longest_delay()),
             own_losses: self.now.iter().map(|r| r.own_losses).sum(),

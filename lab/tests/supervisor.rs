@@ -2,7 +2,9 @@
 //!
 //! This program is its own supervisor (see `run_if_asked`), so it brings its own small harness.
 
-use farlink_lab::supervisor::{CableSetup, Links, Reply, Request, SignalName, SpawnSetup, Supervisor, run_if_asked};
+use farlink_lab::supervisor::{
+    CableSetup, HostTcp, Links, Reply, Request, SignalName, SpawnSetup, Supervisor, run_if_asked,
+};
 use farlink_os::{monotonic_ns, process};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -16,10 +18,13 @@ fn main() -> ExitCode {
         return code;
     }
     type Test = (&'static str, fn(&mut Supervisor));
-    let tests: [Test; 4] = [
+    let tests: [Test; 7] = [
         ("two hosts talk over an emulated link", hosts_talk),
         ("a process is accounted for and can be signalled", a_process_is_accounted_for),
         ("a program that does not exist is an error in words", a_missing_program_is_named),
+        ("a process gets real-time scheduling where it is permitted", a_process_gets_real_time),
+        ("TCP of a host is what it is told, or the kernel's lack is named", tcp_is_as_told),
+        ("both directions of a large link are there before anything is told to start", a_large_link_is_there),
         ("nothing is left after kill -9", nothing_is_left_after_kill),
     ];
     let wanted: Vec<String> = std::env::args().skip(1).filter(|a| !a.starts_with('-')).collect();
@@ -44,17 +49,32 @@ fn main() -> ExitCode {
 fn set_up(supervisor: &mut Supervisor, links: &str) {
     let address = |host: u8| vec![(std::net::Ipv4Addr::new(10, 0, 0, host).into(), 24)];
     let cable = CableSetup { hosts: [0, 1], addresses: [address(1), address(2)], mtu: 1500 };
-    supervisor.tell(&Request::SetUp { hosts: 2, cables: vec![cable], method: None }).unwrap();
+    supervisor.tell(&Request::SetUp { hosts: vec![HostTcp::default(); 2], cables: vec![cable], method: None }).unwrap();
     let set_up = |r: &Reply| matches!(r, Reply::SetUp { .. }).then_some(());
     supervisor.wait_for(SECONDS, set_up, |_| {}).unwrap();
     let links = Links::Specification(links.into());
-    supervisor.tell(&Request::Emulate { links, seed: 1, start_ns: monotonic_ns(), interval_ms: 50 }).unwrap();
+    supervisor.tell(&Request::Emulate { links, seed: 1, start_ns: None, interval_ms: 50 }).unwrap();
+    let emulating = |r: &Reply| match r {
+        Reply::Emulating { start_ns } => Some(*start_ns),
+        _ => None,
+    };
+    let start_ns = supervisor.wait_for(SECONDS, emulating, |_| {}).unwrap();
+    assert!(start_ns <= monotonic_ns());
 }
 
 fn spawn(supervisor: &mut Supervisor, id: u32, host: usize, script: &str, stdout: Option<PathBuf>) {
     let command = ["sh", "-c", script].map(String::from).to_vec();
     let directory = std::env::temp_dir();
-    let setup = SpawnSetup { id, host, command, environment: BTreeMap::new(), directory, stdout, stderr: None };
+    let setup = SpawnSetup {
+        id,
+        host,
+        command,
+        environment: BTreeMap::new(),
+        directory,
+        stdout,
+        stderr: None,
+        real_time: None,
+    };
     supervisor.tell(&Request::Spawn(setup)).unwrap();
 }
 
@@ -113,12 +133,80 @@ fn a_process_is_accounted_for(supervisor: &mut Supervisor) {
     assert!(cpu > 0.02, "{cpu}");
 }
 
+fn a_process_gets_real_time(supervisor: &mut Supervisor) {
+    supervisor.tell(&Request::SetUp { hosts: vec![HostTcp::default()], cables: vec![], method: None }).unwrap();
+    let permitted = |r: &Reply| match r {
+        Reply::SetUp { real_time, .. } => Some(*real_time),
+        _ => None,
+    };
+    if !supervisor.wait_for(SECONDS, permitted, |_| {}).unwrap() {
+        return println!("skipped: real-time scheduling is not permitted");
+    }
+    let file = std::env::temp_dir().join(format!("farlink-real-time-{}", std::process::id()));
+    // Fields 40 and 41 of proc_pid_stat(5): priority and policy (2: SCHED_RR); 18 is -1 less the priority.
+    let command = ["cut", "-d ", "-f", "18,40,41", "/proc/self/stat"].map(String::from).to_vec();
+    let (directory, stdout) = (std::env::temp_dir(), Some(file.clone()));
+    let environment = BTreeMap::new();
+    let setup =
+        SpawnSetup { id: 1, host: 0, command, environment, directory, stdout, stderr: None, real_time: Some(9) };
+    supervisor.tell(&Request::Spawn(setup)).unwrap();
+    exit_of(supervisor, 1);
+    let seen = std::fs::read_to_string(&file).unwrap();
+    std::fs::remove_file(&file).unwrap();
+    assert_eq!(seen.trim(), "-10 9 2");
+}
+
+fn tcp_is_as_told(supervisor: &mut Supervisor) {
+    let cubic = HostTcp { congestion: Some("cubic".into()), send_buffer: 1 << 20, receive_buffer: 3 << 20 };
+    let reno = HostTcp { congestion: Some("reno".into()), ..cubic.clone() };
+    let address = |host: u8| vec![(std::net::Ipv4Addr::new(10, 0, 0, host).into(), 24)];
+    let cable = CableSetup { hosts: [0, 1], addresses: [address(1), address(2)], mtu: 1500 };
+    supervisor.tell(&Request::SetUp { hosts: vec![cubic, reno], cables: vec![cable], method: None }).unwrap();
+    let file = std::env::temp_dir().join(format!("farlink-tcp-{}", std::process::id()));
+    let settings = "cd /proc/sys/net/ipv4; cat tcp_sack tcp_wmem tcp_rmem; ip route 2>/dev/null";
+    let mut seen = Vec::new();
+    for host in [0, 1] {
+        spawn(supervisor, host as u32, host, settings, Some(file.clone()));
+        exit_of(supervisor, host as u32);
+        seen.push(std::fs::read_to_string(&file).unwrap().split_whitespace().collect::<Vec<_>>().join(" "));
+    }
+    std::fs::remove_file(&file).unwrap();
+    for (seen, control) in seen.iter().zip(["cubic", "reno"]) {
+        assert!(seen.starts_with("1 4096 16384 2097152 4096 131072 6291456"), "{seen}");
+        // Where there is an `ip` to ask.
+        assert!(!seen.contains("dev") || seen.contains(&format!("congctl {control}")), "{seen}");
+    }
+    let wanted = HostTcp { congestion: Some("nosuch".into()), ..HostTcp::default() };
+    supervisor.tell(&Request::SetUp { hosts: vec![wanted], cables: vec![], method: None }).unwrap();
+    let error = supervisor.wait_for(SECONDS, |_| None::<()>, |_| {}).unwrap_err().to_string();
+    for part in ["no TCP congestion control `nosuch`", "reno", "modprobe tcp_nosuch"] {
+        assert!(error.contains(part), "{error}");
+    }
+}
+
+/// Memory for 1 Gbit/s times 2 s takes a while to get; who starts before it is there meets no link.
+fn a_large_link_is_there(supervisor: &mut Supervisor) {
+    set_up(supervisor, "rate=1 Gbit/s,delay=2 s");
+    let start = Instant::now();
+    let mut directions = [false; 2];
+    while directions != [true; 2] {
+        let report = |r: &Reply| match r {
+            Reply::Link(report) => Some(report.forward),
+            _ => None,
+        };
+        directions[usize::from(supervisor.wait_for(SECONDS, report, |_| {}).unwrap())] = true;
+    }
+    // Samples come every 50 ms: both had begun, or the first would be as late as the memory of the second.
+    assert!(start.elapsed() < Duration::from_secs(2), "{:?}", start.elapsed());
+}
+
 fn a_missing_program_is_named(supervisor: &mut Supervisor) {
-    supervisor.tell(&Request::SetUp { hosts: 1, cables: vec![], method: None }).unwrap();
+    supervisor.tell(&Request::SetUp { hosts: vec![HostTcp::default()], cables: vec![], method: None }).unwrap();
     let command = vec!["/no/such/program".to_string()];
     let directory = PathBuf::from("/");
-    let setup =
-        SpawnSetup { id: 1, host: 0, command, environment: BTreeMap::new(), directory, stdout: None, stderr: None };
+    let (stdout, stderr) = (None, None);
+    let environment = BTreeMap::new();
+    let setup = SpawnSetup { id: 1, host: 0, command, environment, directory, stdout, stderr, real_time: None };
     supervisor.tell(&Request::Spawn(setup)).unwrap();
     let error = supervisor.wait_for(SECONDS, |_| None::<()>, |_| {}).unwrap_err().to_string();
     assert!(error.contains("/no/such/program"), "{error}");

@@ -62,6 +62,42 @@ pub fn process_usage(process: u32) -> io::Result<Usage> {
     })
 }
 
+/// How long a thread was ready to run and had to wait for a processor.
+#[derive(Clone, Copy, Default, Debug, PartialEq, Eq)]
+pub struct Waits {
+    /// All that time together.
+    pub total: Duration,
+    /// How often it was given a processor.
+    pub turns: u64,
+}
+
+impl Waits {
+    /// What was added since `before`.
+    pub fn since(self, before: Waits) -> Waits {
+        Waits { total: self.total.saturating_sub(before.total), turns: self.turns.saturating_sub(before.turns) }
+    }
+
+    /// The second and third number of `/proc/<pid>/schedstat`: nanoseconds waited, times run.
+    fn parse(text: &str) -> Option<Waits> {
+        let mut numbers = text.split_whitespace().map(str::parse::<u64>);
+        let _running = numbers.next()?.ok()?;
+        Some(Waits { total: Duration::from_nanos(numbers.next()?.ok()?), turns: numbers.next()?.ok()? })
+    }
+}
+
+/// Waits of each thread of a process so far, by thread ID; empty where the kernel does not count them.
+pub fn thread_waits(process: u32) -> io::Result<BTreeMap<u32, Waits>> {
+    let mut found = BTreeMap::new();
+    for entry in fs::read_dir(format!("/proc/{process}/task"))? {
+        let entry = entry?;
+        let Some(thread) = entry.file_name().to_str().and_then(|name| name.parse().ok()) else { continue };
+        // A thread may end between the listing and the reading.
+        let text = fs::read_to_string(entry.path().join("schedstat")).unwrap_or_default();
+        found.extend(Waits::parse(&text).map(|waits| (thread, waits)));
+    }
+    Ok(found)
+}
+
 /// Sets the memory peak of a process back to what it uses now; needs `/proc/<pid>/clear_refs`.
 pub fn reset_peak(process: u32) -> io::Result<()> {
     fs::write(format!("/proc/{process}/clear_refs"), "5")
@@ -131,6 +167,16 @@ mod tests {
         let stat = Stat::parse(text).unwrap();
         assert_eq!((stat.parent, stat.ticks, stat.threads), (3, 100, 5));
         assert!(Stat::parse("7 (x) S 3").is_none());
+    }
+
+    #[test]
+    fn waiting_for_a_processor_is_counted_by_thread() {
+        let before = Waits::parse("77 1000 3").unwrap();
+        let after = Waits::parse("99 5000 5").unwrap();
+        assert_eq!(after.since(before), Waits { total: Duration::from_nanos(4000), turns: 2 });
+        assert_eq!(Waits::parse("1 2"), None);
+        let mine = thread_waits(std::process::id()).unwrap();
+        assert!(mine.is_empty() || mine.values().any(|waits| waits.turns > 0), "{mine:?}");
     }
 
     #[test]

@@ -6,6 +6,8 @@ use std::io;
 use std::net::IpAddr;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
+/// Of linux/rtnetlink.h: the name of a congestion control among the metrics of a route.
+const RTAX_CC_ALGO: u16 = 16;
 const NLMSG_HEADER: usize = 16;
 const INTERFACE_HEADER: usize = 16;
 const NLA_F_NESTED: u16 = 1 << 15;
@@ -151,6 +153,22 @@ impl Netlink {
         m.attribute(libc::RTA_GATEWAY, &family_and_octets(via).1);
         let flags = libc::NLM_F_CREATE | libc::NLM_F_REPLACE;
         self.request(libc::RTM_NEWROUTE, flags, m, &format!("adding a route to {network}/{prefix}")).map(drop)
+    }
+
+    /// Has TCP to and from a neighbour at an interface use a congestion control, by the kernel's name. Unlike
+    /// the default of a network namespace, a route may name any control that the kernel has.
+    pub fn set_congestion_control(&mut self, index: u32, neighbour: IpAddr, control: &str) -> io::Result<()> {
+        let (family, octets) = family_and_octets(neighbour);
+        let mut m = Message::default();
+        m.bytes.extend_from_slice(&[family, (octets.len() * 8) as u8, 0, 0, libc::RT_TABLE_MAIN]);
+        m.bytes.extend_from_slice(&[libc::RTPROT_STATIC, libc::RT_SCOPE_LINK, libc::RTN_UNICAST]);
+        m.bytes.extend_from_slice(&[0; 4]);
+        m.attribute(libc::RTA_DST, &octets);
+        m.attribute(libc::RTA_OIF, &index.to_ne_bytes());
+        m.nest(libc::RTA_METRICS, |metrics| metrics.text(RTAX_CC_ALGO, control));
+        let flags = libc::NLM_F_CREATE | libc::NLM_F_REPLACE;
+        let doing = format!("TCP congestion control `{control}` towards {neighbour}");
+        self.request(libc::RTM_NEWROUTE, flags, m, &doing).map(drop)
     }
 
     /// Sends one request and waits for its answer or acknowledgment; gives the answer's body.

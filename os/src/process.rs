@@ -1,6 +1,7 @@
 //! Processes that end with their parent, live in another host's network, and are accounted for.
 
 use crate::namespace::enter_network;
+use crate::schedule::set_real_time_in_turns;
 use crate::{check, context};
 use std::fs;
 use std::io;
@@ -45,16 +46,19 @@ pub fn fork() -> io::Result<Fork> {
     }
 }
 
-/// Makes `command` start in the network namespace behind `namespace`, with default signals, and
-/// die when the calling thread ends.
-pub fn start_in(command: &mut Command, namespace: Option<OwnedFd>) {
+/// Makes `command` start in the network namespace behind `namespace`, with default signals, with this
+/// real-time priority if one is given, and die when the calling thread ends.
+pub fn start_in(command: &mut Command, namespace: Option<OwnedFd>, real_time: Option<i32>) {
     let start = move || {
         if let Some(namespace) = &namespace {
             enter_network(namespace.as_fd())?;
         }
+        if let Some(priority) = real_time {
+            set_real_time_in_turns(priority)?;
+        }
         die_with_parent()
     };
-    // SAFETY: between fork and exec the closure makes system calls only (setns, prctl); it
+    // SAFETY: between fork and exec the closure makes system calls only (setns, sched_setscheduler, prctl); it
     // allocates nothing and takes no lock.
     unsafe { command.pre_exec(start) };
 }
@@ -197,7 +201,7 @@ mod tests {
         std::thread::spawn(move || {
             let mut command = Command::new("sleep");
             command.arg("60");
-            start_in(&mut command, None);
+            start_in(&mut command, None, None);
             send.send(command.spawn().unwrap()).unwrap();
         })
         .join()
@@ -205,6 +209,22 @@ mod tests {
         let mut child = receive.recv().unwrap();
         use std::os::unix::process::ExitStatusExt;
         assert_eq!(child.wait().unwrap().signal(), Some(libc::SIGKILL));
+    }
+
+    #[test]
+    fn a_child_has_the_priority_it_was_started_with() {
+        if !crate::schedule::may_be_real_time() {
+            return println!("skipped: real-time scheduling is not permitted");
+        }
+        let mut command = Command::new("sleep");
+        start_in(command.arg("60"), None, Some(7));
+        let mut child = command.spawn().unwrap();
+        // Fields 40 and 41 of proc_pid_stat(5): real-time priority, and policy (2: in turns).
+        let stat = fs::read_to_string(format!("/proc/{}/stat", child.id())).unwrap();
+        let fields: Vec<&str> = stat[stat.rfind(')').unwrap() + 1..].split_whitespace().collect();
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert_eq!((fields[37], fields[38]), ("7", "2"), "{stat}");
     }
 
     #[test]

@@ -13,6 +13,26 @@ pub fn set_real_time(priority: i32) -> io::Result<()> {
         .map_err(|e| context(e, "real-time scheduling"))
 }
 
+/// Gives the calling thread, and all it starts from now on, real-time scheduling in turns (`SCHED_RR`);
+/// priority 1 (least) to 99. For programs that share a processor with their like.
+pub fn set_real_time_in_turns(priority: i32) -> io::Result<()> {
+    let parameters = libc::sched_param { sched_priority: priority };
+    // SAFETY: parameters is a whole sched_param; 0 names the calling thread.
+    check(unsafe { libc::sched_setscheduler(0, libc::SCHED_RR, &raw const parameters) }).map(drop)
+}
+
+/// Gives the calling thread ordinary scheduling back.
+pub fn set_ordinary() -> io::Result<()> {
+    let parameters = libc::sched_param { sched_priority: 0 };
+    // SAFETY: parameters is a whole sched_param; 0 names the calling thread.
+    check(unsafe { libc::sched_setscheduler(0, libc::SCHED_OTHER, &raw const parameters) }).map(drop)
+}
+
+/// Whether this process may give programs it starts real-time scheduling.
+pub fn may_be_real_time() -> bool {
+    set_real_time_in_turns(1).and_then(|()| set_ordinary()).is_ok()
+}
+
 /// Sets the nice value of the calling thread, for machines that refuse real-time scheduling.
 pub fn set_nice(value: i32) -> io::Result<()> {
     rustix::process::setpriority_process(None, value).map_err(|e| context(e.into(), "nice value"))

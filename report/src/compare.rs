@@ -2,7 +2,7 @@
 
 use crate::format::{Quantity, difference};
 use crate::manifest::Manifest;
-use crate::statistics::{FlowUse, Statistics};
+use crate::statistics::{FlowUse, Statistics, same_order};
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -179,6 +179,7 @@ const METRICS: &[Definition] = &[
     ("delivery_ratio", "delivery ratio", Quantity::Share, |s| s.delivery_ratio),
     ("latency_s.mean", "latency, mean", Quantity::Seconds, |s| Some(s.latency_s?.mean)),
     ("latency_s.p50", "latency, half are faster", Quantity::Seconds, |s| Some(s.latency_s?.p50)),
+    ("latency_s.p95", "latency, 95 % are faster", Quantity::Seconds, |s| Some(s.latency_s?.p95)),
     ("latency_s.p99", "latency, 99 % are faster", Quantity::Seconds, |s| Some(s.latency_s?.p99)),
     ("goodput_bit_s", "goodput", Quantity::Rate, |s| s.goodput_bit_s),
     ("overhead", "bytes on links per byte delivered", Quantity::Ratio, |s| s.overhead),
@@ -193,6 +194,8 @@ fn metrics(runs: &[&Statistics]) -> Vec<Metric> {
         metrics.push(metric(name, title, *quantity, runs.iter().map(|s| get(s)).collect()));
     }
     flows(runs, &mut metrics);
+    let order = runs.iter().map(|s| same_order(&runs[0].order, &s.order)).collect();
+    metrics.push(metric("order", "bundles delivered in the same order", Quantity::Share, order));
     let mut links: Vec<(&str, &str)> = Vec::new();
     for link in runs.iter().flat_map(|s| &s.links) {
         let place = (link.link.as_str(), link.from.as_str());

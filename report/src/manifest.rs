@@ -274,6 +274,9 @@ impl UpTimes<'_> {
 pub struct Validity {
     /// How late packets left the emulator; absent in simulation.
     pub emulator_lateness: Option<Lateness>,
+    /// How long the nodes waited for a processor before they could act: those of the node that waited
+    /// longest; absent in simulation and where the kernel does not count it.
+    pub node_lateness: Option<Lateness>,
     /// What else the machine was busy with; absent in simulation.
     pub pressure: Option<Pressure>,
     /// Where CPU and memory numbers come from.
@@ -284,10 +287,10 @@ pub struct Validity {
     pub notes: Vec<String>,
 }
 
-/// How late packets left the emulator, compared with when they were due.
+/// How late somebody acted, compared with when it was due.
 #[derive(Clone, Copy, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct Lateness {
-    /// Packets counted.
+    /// Packets, or turns of a node, counted.
     pub count: u64,
     /// Half were later than this.
     pub p50_us: f64,
@@ -295,7 +298,7 @@ pub struct Lateness {
     pub p99_us: f64,
     /// The latest.
     pub max_us: f64,
-    /// Whether the emulator ran with real-time priority.
+    /// Whether they ran with real-time priority.
     pub real_time: bool,
 }
 

@@ -347,7 +347,7 @@ pub const RSS_BYTES: &str = "rss_bytes";
 
 /// Metrics of the samples table.
 pub const METRICS: &[Metric] = &[
-    Metric { name: STORED_BYTES, unit: "B", help: "Bundles kept at the node, in bytes." },
+    Metric { name: STORED_BYTES, unit: "B", help: "Bundles kept at the node, in bytes as encoded." },
     Metric { name: STORED_BUNDLES, unit: "", help: "Bundles kept at the node." },
     Metric {
         name: LINK_SENT_BYTES,

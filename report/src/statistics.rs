@@ -6,6 +6,7 @@ use crate::run::RunReader;
 use crate::schema::{BundleRow, LinkRow};
 use anyhow::Result;
 use serde::Serialize;
+use std::collections::BTreeMap;
 
 /// Numbers of one run; the names are those of `farlink run --json`.
 #[derive(Clone, PartialEq, Debug, Default, Serialize)]
@@ -107,7 +108,14 @@ impl Numbers {
             last_delivery_s: last_delivered.map(seconds),
         }
     }
+    /// Bundles in the order of their first delivery.
+    #[serde(skip)]
+    pub order: Vec<Place>,
 }
+
+/// Which bundle of a scenario one is, whatever the run: source, service, and how many its source had sent
+/// from that service before.
+pub type Place = (Text, u64, u32);
 
 /// Latency of delivered bundles.
 #[derive(Clone, Copy, PartialEq, Debug, Default, Serialize)]
@@ -120,6 +128,8 @@ pub struct Latency {
     pub p50: f64,
     /// One in ten took longer.
     pub p90: f64,
+    /// One in twenty took longer.
+    pub p95: f64,
     /// One in a hundred took longer.
     pub p99: f64,
     /// Most.
@@ -162,6 +172,7 @@ impl Latency {
             mean: latencies.iter().sum::<f64>() / latencies.len() as f64,
             p50: at(0.5)?,
             p90: at(0.9)?,
+            p95: at(0.95)?,
             p99: at(0.99)?,
             max: at(1.0)?,
         })
@@ -226,8 +237,58 @@ impl Statistics {
             wall_s: 0.0,
             links: links.iter().map(LinkUse::of).collect(),
             traffic: FlowUse::all(bundles),
+            order: delivery_order(bundles),
         }
     }
+}
+
+/// The bundles that were delivered, in that order.
+fn delivery_order(bundles: &[BundleRow]) -> Vec<Place> {
+    let mut rows: Vec<&BundleRow> = bundles.iter().collect();
+    rows.sort_by_key(|row| (row.created_ns, row.creation_ms, row.sequence));
+    let mut sent: BTreeMap<(&Text, u64), u32> = BTreeMap::new();
+    let mut delivered: Vec<(u64, Place)> = Vec::new();
+    for row in rows {
+        let count = sent.entry((&row.source, row.service)).or_default();
+        delivered.extend(row.delivered_ns.map(|at| (at, (row.source.clone(), row.service, *count))));
+        *count += 1;
+    }
+    delivered.sort();
+    delivered.into_iter().map(|(_, place)| place).collect()
+}
+
+/// Share of the pairs of bundles delivered in both runs that were delivered in the same order, 0 to 1; absent
+/// where there is no pair.
+pub fn same_order(one: &[Place], other: &[Place]) -> Option<f64> {
+    let rank: BTreeMap<&Place, usize> = one.iter().zip(0..).collect();
+    let mut ranks: Vec<usize> = other.iter().filter_map(|place| rank.get(place).copied()).collect();
+    let count = ranks.len() as f64;
+    let pairs = count * (count - 1.0) / 2.0;
+    (ranks.len() > 1).then(|| 1.0 - inversions(&mut ranks) as f64 / pairs)
+}
+
+/// Pairs in the wrong order; sorts them (merge sort).
+fn inversions(ranks: &mut [usize]) -> u64 {
+    if ranks.len() < 2 {
+        return 0;
+    }
+    let (left, right) = ranks.split_at_mut(ranks.len() / 2);
+    let mut found = inversions(left) + inversions(right);
+    let (mut l, mut r) = (left.iter().peekable(), right.iter().peekable());
+    let mut merged = Vec::with_capacity(left.len() + right.len());
+    loop {
+        match (l.peek(), r.peek()) {
+            (Some(a), Some(b)) if a > b => {
+                found += l.len() as u64;
+                merged.extend(r.next());
+            }
+            (Some(_), _) => merged.extend(l.next()),
+            (None, Some(_)) => merged.extend(r.next()),
+            (None, None) => break,
+        }
+    }
+    ranks.copy_from_slice(&merged);
+    found
 }
 
 #[cfg(test)]
@@ -318,6 +379,22 @@ pub(crate) mod tests {
         let expected = [("slow".into(), 2, 1, Some(1000.0), Some(8.0)), ("fast".into(), 1, 1, Some(8000.0), Some(1.5))];
         assert_eq!(flows, expected);
         assert_eq!((s.traffic[1].latency_s.unwrap().mean, s.hops_mean), (0.5, Some(1.0)));
+    }
+
+    #[test]
+    fn order_is_compared_pair_by_pair_between_runs() {
+        let run = |times: [f64; 4]| {
+            let rows =
+                times.iter().zip(0..).map(|(at, sequence)| bundle(sequence, 1, sequence as f64, Some(10.0 + at)));
+            Statistics::of(&rows.collect::<Vec<_>>(), &[]).order
+        };
+        let (straight, swapped, reverse) =
+            (run([1.0, 2.0, 3.0, 4.0]), run([2.0, 1.0, 3.0, 4.0]), run([4.0, 3.0, 2.0, 1.0]));
+        assert_eq!(same_order(&straight, &straight), Some(1.0));
+        assert_eq!(same_order(&straight, &swapped), Some(5.0 / 6.0), "one of six pairs");
+        assert_eq!(same_order(&straight, &reverse), Some(0.0));
+        assert_eq!(same_order(&straight[..1], &straight), None, "no pair");
+        assert_eq!(same_order(&straight[..2], &swapped), Some(0.0), "those that both delivered");
     }
 
     #[test]

@@ -4,6 +4,7 @@
 
 use farlink_cla::registry::{LAYERS, LayerInfo, Medium, NAMES};
 use farlink_config::{Fallback, Key, Kind, Section, key, setting_keys};
+use farlink_link::stream::Congestion;
 use std::sync::LazyLock;
 
 const fn other(what: &'static str, example: &'static str) -> Kind {
@@ -119,8 +120,29 @@ const NODE_KEYS: &[Key] = &[
         Is("normal"),
         "Class of service of bundles created here whose [[traffic]] names none.",
     ),
+    key("tcp", Kind::Table("node.tcp"), Absent, "TCP of this node's host, for layers over streams."),
     key("position", POINT, Absent, "Where the topology shows it: [from left, from top], each 0 to 1."),
 ];
+
+/// Congestion controls of TCP, in the order of the key's words, and what Linux calls them.
+pub const TCP_CONTROLS: [(Congestion, &str); 3] =
+    [(Congestion::NewReno, "reno"), (Congestion::Cubic, "cubic"), (Congestion::Hybla, "hybla")];
+
+/// `[node.tcp]`.
+pub const TCP: Section = Section {
+    name: "node.tcp",
+    help: "TCP of a node's host, in both worlds: simulated streams behave so, and the testbed's hosts are set so. Selective acknowledgments and window scaling are on.",
+    keys: &[
+        key(
+            "congestion",
+            Choice(&["newreno", "cubic", "hybla"]),
+            Is("newreno"),
+            "Congestion control. The testbed needs it in the kernel (`modprobe tcp_hybla`) and refuses to run without.",
+        ),
+        key("send_buffer", Kind::Volume, Is("4 MiB"), "Most bytes written and not yet acknowledged."),
+        key("receive_buffer", Kind::Volume, Is("6 MiB"), "Most bytes received and not yet read: the largest window."),
+    ],
+};
 
 /// `[[link]]`.
 pub static LINK: LazyLock<Section> = LazyLock::new(|| {
@@ -388,7 +410,7 @@ pub const TRAFFIC_BUNDLES: Section = Section {
 /// `ping = { ... }`.
 pub const TRAFFIC_PING: Section = Section {
     name: "traffic.ping",
-    help: "Echo requests; the latency of a ping is the round trip.",
+    help: "Echo requests, which the receiving node answers. A request and its answer are a bundle each, with a row and a latency of its own in the table of bundles: of its way, not of the round trip.",
     keys: &[
         key("count", Count(1, 1_000_000_000), Is("10"), "How many."),
         key("interval", Kind::Duration, Is("1 s"), "Time between two."),
@@ -431,6 +453,7 @@ pub const EXPECT: Section = Section {
 /// All sections in the order of the reference.
 pub fn sections() -> Vec<&'static Section> {
     let mut sections: Vec<&'static Section> = vec![&SCENARIO, &NODE];
+    sections.push(&TCP);
     sections.extend(LAYER_SECTIONS.iter().map(|layer| &layer.node));
     sections.extend([&*LINK, &DIRECTION, &BURST, &OUTAGES]);
     sections.extend(LAYER_SECTIONS.iter().map(|layer| &layer.link));

@@ -30,5 +30,5 @@ pub use layers::NodeLayer;
 pub use topology::{first_delay, first_rate};
 pub use types::{
     ConnectSide, Contact, Crc, Expect, Fidelity, Layer, Link, LinkChange, Measure, Node, Pace, Policy, Route,
-    SENDER_SERVICE, Scenario, Settings, SizeRange, StoreKind, Table, Traffic, TrafficKind,
+    SENDER_SERVICE, Scenario, Settings, SizeRange, StoreKind, Table, Tcp, Traffic, TrafficKind,
 };

@@ -3,7 +3,7 @@
 use crate::keys::{self, LayerSections};
 use crate::names::Names;
 use crate::parse::defaults;
-use crate::types::{Crc, Node, Policy, Route, Settings, StoreKind};
+use crate::types::{Crc, Node, Policy, Route, Settings, StoreKind, Tcp};
 use farlink_base::{Duration, EndpointId, NodeId, Priority};
 use farlink_cla::registry::{LAYERS, LayerInfo};
 use farlink_config::{Input, Reader, Value, choose};
@@ -70,8 +70,25 @@ fn node(reader: &Reader<'_>) -> Node {
         status_reports: reader.flag("status_reports").unwrap_or(false),
         lifetime,
         priority: Priority::ALL[reader.choice("priority").unwrap_or(1)],
+        tcp: tcp(reader),
         layers: layers(reader),
         position: reader.custom("position", point),
+    }
+}
+
+fn tcp(reader: &Reader<'_>) -> Tcp {
+    let table = reader.table_or_empty("tcp", &keys::TCP);
+    let buffer = |name: &str| {
+        let volume = table.volume(name).unwrap_or_default();
+        if !(4096..=1 << 30).contains(&volume.bytes()) {
+            table.fail(name, "a buffer of 4096 B to 1 GiB", "the most a round trip carries is enough");
+        }
+        volume
+    };
+    Tcp {
+        congestion: keys::TCP_CONTROLS[table.choice("congestion").unwrap_or(0)].0,
+        send_buffer: buffer("send_buffer"),
+        receive_buffer: buffer("receive_buffer"),
     }
 }
 

@@ -3,6 +3,7 @@
 use farlink_base::{DataRate, DataVolume, DtnTime, Duration, NodeId, Priority};
 use farlink_cla::registry::LayerInfo;
 use farlink_link::DirectionSpec;
+use farlink_link::stream::Congestion;
 use std::path::PathBuf;
 
 /// One scenario, checked: every name in it refers to something, every index is in range.
@@ -82,10 +83,31 @@ pub struct Node {
     pub lifetime: Duration,
     /// Priority of bundles created here whose traffic entry names none.
     pub priority: Priority,
+    /// TCP of its host.
+    pub tcp: Tcp,
     /// Parameters of convergence layers at this node, by the layer's name.
     pub layers: Vec<(&'static str, Settings)>,
     /// Where it is drawn in the topology, 0 to 1 from left and top; `None` is laid out.
     pub position: Option<(f64, f64)>,
+}
+
+/// TCP of a node's host.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Tcp {
+    /// What limits the data in flight, beside the receiver.
+    pub congestion: Congestion,
+    /// Most bytes written and not yet acknowledged.
+    pub send_buffer: DataVolume,
+    /// Most bytes received and not yet read.
+    pub receive_buffer: DataVolume,
+}
+
+impl Tcp {
+    /// What Linux calls the congestion control.
+    pub fn control_in_linux(&self) -> &'static str {
+        let known = crate::keys::TCP_CONTROLS.iter().find(|(congestion, _)| *congestion == self.congestion);
+        known.map_or("reno", |(_, name)| name)
+    }
 }
 
 impl Node {

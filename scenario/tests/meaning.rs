@@ -248,3 +248,17 @@ fn links_of_one_kind_and_port_share_a_layer() {
     let errors = read(link("radio", "b", "\"pigeon\"\nport = 0")).unwrap_err();
     assert!(errors.iter().any(|error| error.path.starts_with("link[radio].port")), "{errors:#?}");
 }
+
+#[test]
+fn tcp_of_a_host_is_linux_with_new_reno_unless_the_node_says_otherwise() {
+    let text = "name = \"s\"\nduration = \"1 s\"\n[node_defaults]\ntcp = { congestion = \"cubic\" }\n\
+        [[node]]\nname = \"a\"\nid = \"ipn:1.0\"\n[[node]]\nname = \"b\"\nid = \"ipn:2.0\"\n\
+        tcp = { congestion = \"hybla\", receive_buffer = \"1 MiB\" }\n";
+    let s = Scenario::parse(text).unwrap();
+    let [a, b] = [0, 1].map(|node: usize| s.nodes[node].tcp);
+    assert_eq!((a.control_in_linux(), a.send_buffer.bytes(), a.receive_buffer.bytes()), ("cubic", 4 << 20, 6 << 20));
+    assert_eq!((b.control_in_linux(), b.receive_buffer.bytes()), ("hybla", 1 << 20));
+    assert_eq!(campaign("smoke.toml").nodes[0].tcp.control_in_linux(), "reno");
+    let wrong = text.replace("1 MiB", "1 kB");
+    assert!(Scenario::parse(&wrong).unwrap_err()[0].to_string().contains("4096 B to 1 GiB"));
+}

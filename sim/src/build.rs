@@ -9,7 +9,7 @@ use crate::world::End;
 use farlink_base::{Clock, ConfigError, DtnTime, Instant, LayerId, LinkId, NodeId, Rng, apply_settings};
 use farlink_bundle::{CrcType, EndpointId};
 use farlink_cla::{ltp, tcpcl_v4};
-use farlink_link::{DirectionSpec, LinkDirection, UDP_IPV4_HEADERS, direction_seed};
+use farlink_link::{DirectionSpec, LinkDirection, UDP_IPV4_HEADERS, direction_seed, stream};
 use farlink_routing::PlanIndex;
 use farlink_scenario::{
     Crc, Fidelity, Layer, Link, LinkChange, LinkEnd, Medium, Node, NodeLayer, Scenario, StoreKind, first_delay,
@@ -62,9 +62,22 @@ pub(crate) fn cables(scenario: &Scenario) -> Vec<Cable> {
             link: LinkId(places[index][side] as u32),
             address: (end.address, end.port).into(),
         });
-        Cable::new(ends, directions(scenario, index), u64::from(link.mtu_bytes))
+        let mtu = u64::from(link.mtu_bytes);
+        let streams = [first.node, second.node].map(|node| stream(&scenario.nodes[node].tcp, mtu));
+        Cable::new(ends, directions(scenario, index), mtu, streams)
     };
     scenario.links.iter().enumerate().map(cable).collect()
+}
+
+/// TCP of one host over links with such packets.
+fn stream(tcp: &farlink_scenario::Tcp, mtu: u64) -> stream::Config {
+    stream::Config {
+        segment_bytes: mtu.saturating_sub(stream::HEADERS).max(1),
+        send_buffer: tcp.send_buffer.bytes(),
+        receive_buffer: tcp.receive_buffer.bytes(),
+        congestion: tcp.congestion,
+        ..stream::Config::default()
+    }
 }
 
 /// The two directions of a link.

@@ -3,7 +3,7 @@
 use crate::world::End;
 use farlink_base::Instant;
 use farlink_base::layer::Train;
-use farlink_link::stream::Segment;
+use farlink_link::stream::{Config, Segment};
 use farlink_link::{LinkDirection, Statistics, UDP_IPV4_HEADERS};
 
 /// Bytes of an IPv4 header.
@@ -16,6 +16,8 @@ pub(crate) struct Cable {
     /// Forward (from the first node), reverse.
     directions: [LinkDirection; 2],
     mtu: u64,
+    /// TCP of the host at either end.
+    pub streams: [Config; 2],
     carrier: bool,
 }
 
@@ -26,9 +28,9 @@ pub(crate) struct Arrival {
 }
 
 impl Cable {
-    pub fn new(ends: [End; 2], directions: [LinkDirection; 2], mtu: u64) -> Cable {
+    pub fn new(ends: [End; 2], directions: [LinkDirection; 2], mtu: u64, streams: [Config; 2]) -> Cable {
         // Stacks start with the medium up.
-        Cable { ends, directions, mtu: mtu.max(IPV4_HEADER + 8), carrier: true }
+        Cable { ends, directions, mtu: mtu.max(IPV4_HEADER + 8), streams, carrier: true }
     }
 
     /// Sends a train of datagrams from one end; what arrives when is appended to `arrivals`.
@@ -143,7 +145,7 @@ mod tests {
     fn cable(spec: DirectionSpec) -> Cable {
         let end = |node| End { node, link: LinkId(0), address: ([10, 0, 0, 1 + node as u8], 1113).into() };
         let directions = [1, 2].map(|seed| LinkDirection::new(spec.clone(), seed));
-        Cable::new([end(0), end(1)], directions, 1500)
+        Cable::new([end(0), end(1)], directions, 1500, [Config::default(); 2])
     }
     fn train(bytes: u64, stride: u32) -> Train {
         Train { stride, data: Payload::fill(1, bytes) }

@@ -87,16 +87,16 @@ impl Streams {
     }
 
     /// Opens a connection over a cable from one of its ends. `ports` names node and layer of this
-    /// and the far side.
+    /// and the far side, `configs` what TCP is there.
     pub fn connect(
         &mut self,
         now: Instant,
         cable: usize,
         cable_end: usize,
         ports: [(usize, LayerId); 2],
+        configs: [Config; 2],
         stream: StreamId,
     ) -> usize {
-        let config = Config::default();
         let side = |index: usize, end: StreamEnd| Side {
             node: ports[index].0,
             layer: ports[index].1,
@@ -108,7 +108,7 @@ impl Streams {
             opened: false,
             closed: false,
         };
-        let sides = [side(0, StreamEnd::new(config)), side(1, StreamEnd::listen(config))];
+        let sides = [side(0, StreamEnd::new(configs[0])), side(1, StreamEnd::listen(configs[1]))];
         let connection = self.connections.len();
         self.connections.push(Some(Box::new(Connection { cable, sides })));
         self.by_stream.insert((ports[0].0, stream), (connection, 0));

@@ -287,7 +287,9 @@ impl<O: Observer> World<O> {
                 let (peer_node, peer_link) = (peer.node, peer.link);
                 let peer_layer = self.nodes[peer_node].layer_of(peer_link);
                 let ports = [(node, layer), (peer_node, peer_layer)];
-                let connection = self.streams.connect(self.now, cable, end, ports, stream);
+                let streams = &self.cables[cable].streams;
+                let configs = [streams[end], streams[1 - end]];
+                let connection = self.streams.connect(self.now, cable, end, ports, configs, stream);
                 self.settle_streams(connection);
             }
             O::Write { stream, data } => self.on_stream(node, stream, StreamSignal::Write(data)),

@@ -83,7 +83,14 @@ fn simulated(scenario: &Scenario) -> Config {
 fn in_the_testbed(scenario: &Scenario) -> Config {
     let folder = tempfile::tempdir().expect("a folder");
     let epoch = farlink_base::DtnTime(1_000);
-    let context = NodeContext { scenario, index: 0, folder: folder.path(), epoch, program: Path::new("farlink") };
+    let context = NodeContext {
+        scenario,
+        index: 0,
+        folder: folder.path(),
+        epoch,
+        program: Path::new("farlink"),
+        real_time: true,
+    };
     Farlink::default().prepare(&context).expect("the node's files");
     NodeConfig::load(&folder.path().join(CONFIGURATION)).unwrap_or_else(|e| panic!("{e:#?}")).stack
 }

@@ -4,6 +4,7 @@
 //! `pub const CHORE`, and add one line to [`CHORES`]; `layers.rs` is a good model.
 #![forbid(unsafe_code)]
 
+mod agreement;
 mod attack;
 mod bench;
 mod ci;
@@ -44,6 +45,7 @@ const CHORES: &[Chore] = &[
     attack::CHORE,
     soak::CHORE,
     interop::CHORE,
+    agreement::CHORE,
     bench::CHORE,
     sim_speed::CHORE,
     docs::CHORE,

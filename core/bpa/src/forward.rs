@@ -44,7 +44,7 @@ impl Agent {
         if !l.ready || !l.is_up(plan, now) {
             return;
         }
-        let (at, peer) = (l.may_send_at(), l.peer);
+        let (at, peer) = (l.may_send_at(self.settings.hand_over_ahead), l.peer);
         if at > now {
             let nothing = self.queues.of(link).0 == 0 && !self.offers.has(peer);
             if !l.pace_armed && !nothing {

@@ -129,10 +129,6 @@ pub struct Link {
     pub said_met: bool,
 }
 
-/// Work handed to a layer ahead of time: enough to keep it busy between two turns of the driver,
-/// little enough that an urgent bundle does not wait behind it.
-const AHEAD: Duration = Duration::from_millis(20);
-
 impl Link {
     /// A link that may be used from now on.
     pub fn new(settings: &LinkSettings, peer: PeerId) -> Self {
@@ -217,9 +213,10 @@ impl Link {
     pub fn wire_bytes(&self, size: u64) -> u64 {
         u64::try_from(u128::from(size) * u128::from(self.wire_bytes_per_million) / 1_000_000).unwrap_or(u64::MAX)
     }
-    /// When the next bundle may be handed over: now, or once the layer has little left to do.
-    pub fn may_send_at(&self) -> Instant {
-        Instant(self.busy_until.0.saturating_sub(AHEAD.as_nanos() as u64))
+    /// When the next bundle may be handed over: now, or once the layer has no more left to do than
+    /// fills the time `ahead`.
+    pub fn may_send_at(&self, ahead: Duration) -> Instant {
+        Instant(self.busy_until.0.saturating_sub(u64::try_from(ahead.as_nanos()).unwrap_or(u64::MAX)))
     }
     /// Accounts for a bundle handed over.
     pub fn charge(&mut self, plan: Option<Placed<'_>>, now: Instant, size: u64) {
@@ -246,6 +243,7 @@ impl Link {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::settings::HAND_OVER_AHEAD;
     use farlink_base::{EndpointId, NodeId};
 
     fn link() -> Link {
@@ -316,6 +314,8 @@ mod tests {
         assert_eq!(l.room_in_contact(plan, Instant::ZERO), Some(10_000));
         l.charge(plan, Instant::ZERO, 4_000);
         assert_eq!(l.room_in_contact(plan, Instant::ZERO), Some(6_000));
-        assert_eq!(l.may_send_at(), Instant(3_980_000_000));
+        assert_eq!(l.may_send_at(HAND_OVER_AHEAD), Instant(3_980_000_000));
+        assert_eq!(l.may_send_at(Duration::from_millis(100)), Instant(3_900_000_000));
+        assert_eq!(l.may_send_at(Duration::MAX), Instant::ZERO);
     }
 }

@@ -73,6 +73,10 @@ pub struct LinkSettings {
     pub sessions: bool,
 }
 
+/// Work handed to a layer ahead of time, unless told otherwise: enough to keep it busy between two turns
+/// of the driver, little enough that an urgent bundle does not wait behind it.
+pub const HAND_OVER_AHEAD: Duration = Duration::from_millis(20);
+
 /// One agent.
 #[derive(Clone, Debug)]
 pub struct Settings {
@@ -84,6 +88,9 @@ pub struct Settings {
     pub routes: Vec<(String, EndpointId)>,
     /// Bounds.
     pub limits: Limits,
+    /// How much work a layer is handed ahead of time, at the link's rate: [`HAND_OVER_AHEAD`] where turns
+    /// of the driver come when they are due, more where they may be late.
+    pub hand_over_ahead: Duration,
     /// Most bytes kept in the store.
     pub capacity_bytes: u64,
     /// Whether the store keeps bundles through a restart and says when; otherwise they are kept in

@@ -110,6 +110,7 @@ pub(crate) fn agent(config: &Config, version: u8) -> Result<Agent, ConfigError> 
         links,
         routes: config.routes.clone(),
         limits: config.limits,
+        hand_over_ahead: config.hand_over_ahead,
         capacity_bytes: config.store.capacity.bytes(),
         durable: config.store.kind == StoreKind::Durable,
         status_reports: config.status_reports,

@@ -40,6 +40,8 @@ pub struct Config {
     pub spill_from: DataVolume,
     /// Bounds.
     pub limits: Limits,
+    /// How much work a layer is handed ahead of time, at the link's rate.
+    pub hand_over_ahead: Duration,
     /// CRC put on blocks this node makes.
     pub crc: CrcType,
     /// How strictly arriving bundles are read.
@@ -152,6 +154,7 @@ impl Config {
             store: StoreConfig { kind: StoreKind::Memory, capacity: DataVolume(1 << 30) },
             spill_from: DataVolume(16 << 20),
             limits: Limits::default(),
+            hand_over_ahead: farlink_bpa::HAND_OVER_AHEAD,
             crc: CrcType::Crc32c,
             profile: Profile::Permissive,
             status_reports: false,

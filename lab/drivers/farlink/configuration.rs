@@ -7,6 +7,10 @@ use farlink_link::UDP_IPV4_HEADERS;
 use farlink_scenario::{Crc, LinkEnd, Medium, StoreKind, first_delay, first_rate};
 use std::fmt::{Display, Write};
 
+/// How far ahead a node hands over that gets the processor late: as late as nodes were on a loaded
+/// machine. Others keep their default, as in simulation.
+const AHEAD_WHEN_LATE: &str = "100 ms";
+
 /// The TOML file of one node.
 pub fn node_toml(node: &NodeContext<'_>) -> String {
     let here = &node.scenario.nodes[node.index];
@@ -24,6 +28,9 @@ pub fn node_toml(node: &NodeContext<'_>) -> String {
     );
     toml.value("status_reports", here.status_reports);
     toml.value("hop_limit", here.hop_limit);
+    if !node.real_time {
+        toml.text("hand_over_ahead", AHEAD_WHEN_LATE);
+    }
     // The simulator gives its nodes the same.
     toml.value("seed", Rng::stream(node.scenario.seed, 2 << 32 | node.index as u64).next_u64());
     toml.text("shutdown_timeout", "2 s");
@@ -217,7 +224,14 @@ mod tests {
 
     fn context(scenario: &Scenario, index: usize) -> NodeContext<'_> {
         let epoch = DtnTime::parse_utc("2026-11-20T09:00:00.250Z").unwrap();
-        NodeContext { scenario, index, folder: Path::new("/tmp"), epoch, program: Path::new("farlink") }
+        NodeContext {
+            scenario,
+            index,
+            folder: Path::new("/tmp"),
+            epoch,
+            program: Path::new("farlink"),
+            real_time: true,
+        }
     }
 
     #[test]
@@ -241,6 +255,15 @@ mod tests {
         for line in ["node_ids = [\"ipn:2.0\", \"dtn://b/\"]", "dir = \"store\"", "connect = false"] {
             assert!(b.lines().any(|l| l == line), "{line}\n{b}");
         }
+    }
+
+    #[test]
+    fn a_node_that_gets_the_processor_late_hands_over_further_ahead() {
+        let scenario = Scenario::parse(SCENARIO).unwrap();
+        let punctual = context(&scenario, 0);
+        assert!(!node_toml(&punctual).contains("hand_over_ahead"), "as in simulation");
+        let late = node_toml(&NodeContext { real_time: false, ..punctual });
+        assert!(late.lines().any(|line| line == "hand_over_ahead = \"100 ms\""), "{late}");
     }
 
     #[test]

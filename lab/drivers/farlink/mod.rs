@@ -219,7 +219,8 @@ mod tests {
             [[traffic]]\nfrom = \"a\"\nto = \"b\"\nbundles = { count = 5, size = \"1 kB\", interval = \"20 ms\" }\n";
         let scenario = Scenario::parse(text).unwrap();
         let program = Path::new("/bin/farlink");
-        let node = NodeContext { scenario: &scenario, index: 0, folder: Path::new("/tmp"), epoch: DtnTime(1), program };
+        let (folder, epoch) = (Path::new("/tmp"), DtnTime(1));
+        let node = NodeContext { scenario: &scenario, index: 0, folder, epoch, program, real_time: true };
         let driver = Farlink::default();
         let line = |p: Program| p.command.join(" ");
         let file = line(driver.sender(&node, 0, Some(Path::new("/f"))));
@@ -249,8 +250,8 @@ mod tests {
         fs::create_dir_all(&folder).unwrap();
         let scenario =
             Scenario::parse("name = \"s\"\nduration = \"9 s\"\n[[node]]\nname = \"a\"\nid = \"ipn:1.0\"\n").unwrap();
-        let node =
-            NodeContext { scenario: &scenario, index: 0, folder: &folder, epoch: DtnTime(1), program: Path::new("x") };
+        let (program, epoch) = (Path::new("x"), DtnTime(1));
+        let node = NodeContext { scenario: &scenario, index: 0, folder: &folder, epoch, program, real_time: true };
         let mut driver = Farlink::default();
         assert_eq!(driver.tally(&node), Tally::default());
         let created = "{\"event\":\"created\",\"bundle\":1}\n";

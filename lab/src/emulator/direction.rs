@@ -10,9 +10,9 @@ use farlink_link::{DirectionSpec, LinkDirection, Statistics, Verdict};
 use farlink_os::packet::BATCH;
 use farlink_os::{monotonic_ns, schedule};
 use std::io;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::Sender;
+use std::sync::{Arc, Barrier};
 use std::time::Duration;
 
 /// Wire packets of one super-packet that arrive within this time arrive together: the emulator's
@@ -38,8 +38,6 @@ pub struct Setup {
     pub spec: DirectionSpec,
     /// Seed of everything random in it.
     pub seed: u64,
-    /// Monotonic nanoseconds of the run's start; what is sent earlier waits for it.
-    pub start_ns: u64,
     /// Time between samples.
     pub interval: Duration,
 }
@@ -89,6 +87,8 @@ const NOTICE: Duration = Duration::from_millis(50);
 
 pub struct Direction {
     setup: Setup,
+    /// Monotonic nanoseconds of the run's start; what is sent earlier waits for it.
+    start_ns: u64,
     link: LinkDirection,
     from: Arc<Port>,
     to: Arc<Port>,
@@ -113,6 +113,7 @@ impl Direction {
             link: LinkDirection::new(setup.spec.clone(), setup.seed),
             pending: Pending::new(capacity, populated)?,
             setup,
+            start_ns: 0,
             from,
             to,
             due: Vec::with_capacity(BATCH),
@@ -128,8 +129,16 @@ impl Direction {
         })
     }
 
-    /// Runs until `stop`; a sample goes to `samples` each interval and at the end.
-    pub fn run(mut self, stop: &AtomicBool, samples: &Sender<Sample>) -> io::Result<()> {
+    /// Runs until `stop`, its time beginning at `start_ns`; passes `running` when it takes packets. A
+    /// sample goes to `samples` each interval and at the end.
+    pub fn run(
+        mut self,
+        start_ns: u64,
+        running: &Barrier,
+        stop: &AtomicBool,
+        samples: &Sender<Sample>,
+    ) -> io::Result<()> {
+        self.start_ns = start_ns;
         let _ = schedule::set_timer_slack(1);
         self.real_time = schedule::set_real_time(PRIORITY).is_ok();
         if !self.real_time {
@@ -137,7 +146,8 @@ impl Direction {
         }
         let mut intake = Intake::default();
         let interval = self.setup.interval.as_nanos() as u64;
-        let mut next_sample = self.setup.start_ns;
+        let mut next_sample = self.start_ns;
+        running.wait();
         while !stop.load(Ordering::Relaxed) {
             let retry = self.hand_over()?;
             let from = Arc::clone(&self.from);
@@ -170,7 +180,7 @@ impl Direction {
 
     /// Model time of a monotonic time: nanoseconds since the start, never before it.
     fn instant(&self, ns: u64) -> Instant {
-        Instant(ns.saturating_sub(self.setup.start_ns))
+        Instant(ns.saturating_sub(self.start_ns))
     }
 
     /// Asks the model about each wire packet of a frame and keeps what arrives until it is due. The
@@ -198,7 +208,7 @@ impl Direction {
     }
 
     fn keep(&mut self, frame: &Frame<'_>, first: usize, last: usize, at: u64, corrupted: bool) {
-        let at = at.saturating_add(self.setup.start_ns);
+        let at = at.saturating_add(self.start_ns);
         self.corruptions += u64::from(corrupted);
         let choice = self.corruptions.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 16;
         let kept = self.pending.push(at, frame.run_length(first, last), |out| {
@@ -263,7 +273,7 @@ impl Direction {
         let now = self.model_now;
         let up = self.link.is_up(now) || self.link.next_change(now) <= now + NOTICE + self.setup.interval;
         self.shared.up.store(up, Ordering::Relaxed);
-        let drained = self.link.last_arrival().0.saturating_add(self.setup.start_ns);
+        let drained = self.link.last_arrival().0.saturating_add(self.start_ns);
         self.shared.drained_ns.store(drained, Ordering::Relaxed);
     }
 
@@ -307,27 +317,21 @@ fn run_end(verdicts: &[Verdict], first: usize) -> usize {
     first + 1 + rest.count()
 }
 
-/// Bytes of memory for what is on its way, and how much of it to have ready: rate times delay,
-/// plus the queue, plus a share for headers; bounded, since a laser link to Mars would want more
-/// than any machine has.
+/// Bytes of memory for what is on its way, and how much of it to have ready: rate times delay is
+/// ready; the queue and a share for headers have their place, and get memory when they need it. Bounded,
+/// since a laser link to Mars would want more than any machine has.
 fn memory_for(spec: &DirectionSpec) -> (usize, usize) {
     const LEAST: u64 = 16 << 20;
     const MOST: u64 = 2 << 30;
     const READY: u64 = 128 << 20;
-    let highest = highest_rate(spec);
-    let capacity = match highest {
-        None => 256 << 20,
-        Some(rate) => {
-            let detour = spec.reorder.map_or(Duration::ZERO, |r| r.gap);
-            let flight = spec.longest_delay() + spec.jitter.map_or(Duration::ZERO, |j| j.most) + detour;
-            let bytes = u128::from(rate) * flight.as_nanos() / 8_000_000_000;
-            let bytes = u64::try_from(bytes).unwrap_or(MOST).saturating_add(spec.queue_bytes());
-            // Small packets carry 24 bytes of ours each.
-            bytes.saturating_add(bytes / 2)
-        }
-    };
-    let capacity = capacity.clamp(LEAST, MOST);
-    (capacity as usize, capacity.min(READY) as usize)
+    let Some(rate) = highest_rate(spec) else { return (256 << 20, LEAST as usize) };
+    let detour = spec.reorder.map_or(Duration::ZERO, |r| r.gap);
+    let flight = spec.longest_delay() + spec.jitter.map_or(Duration::ZERO, |j| j.most) + detour;
+    let flying = u64::try_from(u128::from(rate) * flight.as_nanos() / 8_000_000_000).unwrap_or(MOST);
+    let bytes = flying.saturating_add(spec.queue_bytes());
+    // Small packets carry 24 bytes of ours each.
+    let capacity = bytes.saturating_add(bytes / 2).clamp(LEAST, MOST);
+    (capacity as usize, flying.min(READY) as usize)
 }
 
 fn highest_rate(spec: &DirectionSpec) -> Option<u64> {
@@ -382,7 +386,7 @@ mod tests {
     #[test]
     fn memory_follows_rate_and_delay_within_bounds() {
         let spec = |rate, seconds| DirectionSpec::new(DataRate(rate), Duration::from_secs(seconds));
-        assert_eq!(memory_for(&spec(1000, 1)).0, 16 << 20);
+        assert_eq!(memory_for(&spec(1000, 1)), (16 << 20, 125), "what flies is ready, not more");
         let (capacity, ready) = memory_for(&spec(1_000_000_000, 2));
         assert!(capacity > 250_000_000 && ready <= capacity, "{capacity} {ready}");
         assert_eq!(memory_for(&spec(100_000_000_000, 1000)).0, 2 << 30);

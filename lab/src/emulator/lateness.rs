@@ -21,8 +21,13 @@ impl Default for Lateness {
 impl Lateness {
     /// Counts one frame.
     pub fn add(&mut self, late_ns: u64) {
-        self.buckets[bucket(late_ns)] += 1;
-        self.count += 1;
+        self.add_many(late_ns, 1);
+    }
+
+    /// Counts so many that were equally late.
+    pub fn add_many(&mut self, late_ns: u64, count: u64) {
+        self.buckets[bucket(late_ns)] += count;
+        self.count += count;
         self.max_ns = self.max_ns.max(late_ns);
     }
 
@@ -83,9 +88,21 @@ const CPU_WAIT: f64 = 0.60;
 /// Share of the processors' time that the hypervisor gave to others.
 const STOLEN: f64 = 0.05;
 
+/// Whose lateness it is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Who {
+    /// The emulator's: packets are late.
+    #[default]
+    Packets,
+    /// A node's, which waited for a processor: what it hands over is late.
+    HandOver,
+}
+
 /// What is asked before a run is believed.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Signs {
+    /// Whose lateness.
+    pub who: Who,
     /// Lateness at the 99th percentile.
     pub late_p99: Duration,
     /// Shortest one-way delay of the emulated links.
@@ -105,7 +122,11 @@ impl Signs {
         let ms = |d: Duration| d.as_secs_f64() * 1e3;
         let allowed = LATE.max(self.delay / 10);
         if self.late_p99 > allowed {
-            doubts.push(format!("packets up to {:.1} ms late (99 %), {:.1} allowed", ms(self.late_p99), ms(allowed)));
+            let what = match self.who {
+                Who::Packets => "packets",
+                Who::HandOver => "it waited for a processor and handed over",
+            };
+            doubts.push(format!("{what} up to {:.1} ms late (99 %), {:.1} allowed", ms(self.late_p99), ms(allowed)));
         }
         if self.own_losses > 0 {
             doubts.push(format!("{} packets lost by the emulator itself", self.own_losses));
@@ -203,6 +224,17 @@ mod tests {
         assert!(doubts[0].contains("30.0 ms"));
         let mars = Signs { late_p99: Duration::from_millis(30), delay: Duration::from_secs(600), ..Signs::default() };
         assert!(mars.doubts().is_empty());
+    }
+
+    #[test]
+    fn a_node_that_waited_for_a_processor_is_a_doubt() {
+        let mut waits = Lateness::default();
+        waits.add_many(100_000, 950);
+        let signs = |waits: &Lateness| Signs { who: Who::HandOver, late_p99: waits.quantile(0.99), ..Signs::default() };
+        assert!(signs(&waits).doubts().is_empty());
+        waits.add_many(80_000_000, 50);
+        let doubts = signs(&waits).doubts();
+        assert!(doubts[0].contains("waited for a processor and handed over up to 80.0 ms late"), "{doubts:?}");
     }
 
     #[test]

@@ -10,16 +10,16 @@ mod pending;
 mod port;
 
 pub use direction::{Sample, Setup};
-pub use lateness::{Lateness, MachineWatch, Signs};
+pub use lateness::{Lateness, MachineWatch, Signs, Who};
 pub use port::Port;
 
 use direction::{Direction, Shared};
 use farlink_link::{LinkSpec, direction_seed};
 use farlink_os::monotonic_ns;
 use std::io;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Barrier};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -29,8 +29,9 @@ pub(crate) const FRAME_OVERHEAD: usize = farlink_os::tap::VNET_HEADER + 14;
 /// Links being emulated.
 pub struct Emulator {
     stop: Arc<AtomicBool>,
-    start_ns: u64,
     interval: Duration,
+    /// Directions that do not run yet.
+    waiting: Vec<(String, Direction)>,
     threads: Vec<JoinHandle<io::Result<()>>>,
     sender: Sender<Sample>,
     samples: Receiver<Sample>,
@@ -45,15 +46,15 @@ struct Cable {
 }
 
 impl Emulator {
-    /// An emulator without links, whose time begins at `start_ns` on the monotonic clock.
-    pub fn new(start_ns: u64, interval: Duration) -> Self {
+    /// An emulator without links, which gives a sample of each direction every `interval`.
+    pub fn new(interval: Duration) -> Self {
         let (sender, samples) = channel();
         let stop = Arc::new(AtomicBool::new(false));
-        Emulator { stop, start_ns, interval, threads: Vec::new(), sender, samples, cables: Vec::new() }
+        Emulator { stop, interval, waiting: Vec::new(), threads: Vec::new(), sender, samples, cables: Vec::new() }
     }
 
     /// Joins two ports by a link; `forward` goes from the first to the second. The same seed gives
-    /// the same fate to the same packets.
+    /// the same fate to the same packets. Nothing is carried before [`Emulator::begin`].
     pub fn add(&mut self, ports: [Port; 2], spec: &LinkSpec, seed: u64) -> io::Result<()> {
         let link = self.cables.len();
         let ports = ports.map(Arc::new);
@@ -65,18 +66,29 @@ impl Emulator {
                 forward: index == 0,
                 spec: spec.clone(),
                 seed: direction_seed(seed, link, index == 0),
-                start_ns: self.start_ns,
                 interval: self.interval,
             };
             let (from, to) = (Arc::clone(&ports[index]), Arc::clone(&ports[1 - index]));
             let direction = Direction::new(setup, from, to, Arc::clone(&directions[index]))?;
-            let (stop, sender) = (Arc::clone(&self.stop), self.sender.clone());
-            let name = format!("link{link}{}", if index == 0 { "f" } else { "r" });
-            let thread = std::thread::Builder::new().name(name).spawn(move || direction.run(&stop, &sender))?;
-            self.threads.push(thread);
+            self.waiting.push((format!("link{link}{}", if index == 0 { "f" } else { "r" }), direction));
         }
         self.cables.push(Cable { ports, directions, carrier: true });
         Ok(())
+    }
+
+    /// Starts all directions and gives the monotonic nanoseconds at which their time begins: `start_ns`,
+    /// or now. When this returns each of them takes packets.
+    pub fn begin(&mut self, start_ns: Option<u64>) -> io::Result<u64> {
+        let running = Arc::new(Barrier::new(self.waiting.len() + 1));
+        let start_ns = start_ns.unwrap_or_else(monotonic_ns);
+        for (name, direction) in self.waiting.drain(..) {
+            let (stop, sender) = (Arc::clone(&self.stop), self.sender.clone());
+            let running = Arc::clone(&running);
+            let run = move || direction.run(start_ns, &running, &stop, &sender);
+            self.threads.push(std::thread::Builder::new().name(name).spawn(run)?);
+        }
+        running.wait();
+        Ok(start_ns)
     }
 
     /// Takes the samples that have come in, waiting for the first at most this long, and sees to

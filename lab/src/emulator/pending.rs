@@ -6,6 +6,10 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 use std::io;
 
+/// Frames are written one behind another into chunks of this size. A chunk whose frames have all left is
+/// used again before one that was never touched, so that memory in use is what is on its way.
+const CHUNK: usize = 1 << 20;
+
 /// A frame on its way.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Due {
@@ -13,21 +17,32 @@ pub struct Due {
     pub at: u64,
     /// Order of entry: equal times leave in it.
     sequence: u64,
-    offset: usize,
-    length: usize,
+    offset: u32,
+    length: u32,
+}
+
+impl Due {
+    fn range(self) -> std::ops::Range<usize> {
+        self.offset as usize..(self.offset + self.length) as usize
+    }
 }
 
 /// Frames on their way.
 #[derive(Debug)]
 pub struct Pending {
     region: Region,
-    /// Blocks of the region in order of entry: end offset, and whether it is still needed. Space is
-    /// taken back from the oldest on.
-    blocks: VecDeque<(usize, bool)>,
-    /// Sequence number of the first of `blocks`.
-    first: u64,
-    head: usize,
-    tail: usize,
+    /// Bytes of each chunk.
+    chunk: usize,
+    /// Frames in each chunk that was ever used.
+    frames: Vec<u32>,
+    /// Chunks the region has room for.
+    most: usize,
+    /// Chunks that were used and are empty, the latest last.
+    free: Vec<usize>,
+    /// The chunk being filled, and how far it is.
+    current: usize,
+    filled: usize,
+    entered: u64,
     /// Those that arrive in order of entry: nearly always all.
     in_order: VecDeque<Due>,
     /// Those that overtake.
@@ -36,17 +51,23 @@ pub struct Pending {
 }
 
 impl Pending {
-    /// Room for `capacity` bytes of frames, the first `populated` of them backed by memory at once.
+    /// Room for `capacity` bytes of frames (at most 4 GiB), the first `populated` of them backed by memory
+    /// at once.
     pub fn new(capacity: usize, populated: usize) -> io::Result<Self> {
+        let capacity = capacity.clamp(1, u32::MAX as usize);
         let region = Region::reserve(capacity)?;
         // Older kernels cannot; pages then come one by one.
         let _ = region.populate(populated);
+        let chunk = CHUNK.min(capacity);
         Ok(Pending {
             region,
-            blocks: VecDeque::with_capacity(4096),
-            first: 0,
-            head: 0,
-            tail: 0,
+            chunk,
+            frames: vec![0],
+            most: capacity / chunk,
+            free: Vec::new(),
+            current: 0,
+            filled: 0,
+            entered: 0,
             in_order: VecDeque::with_capacity(4096),
             early: BinaryHeap::with_capacity(256),
             bytes: 0,
@@ -57,8 +78,9 @@ impl Pending {
     /// no room.
     pub fn push(&mut self, at: u64, length: usize, write: impl FnOnce(&mut [u8])) -> bool {
         let Some(offset) = self.allocate(length) else { return false };
-        write(&mut self.region[offset..offset + length]);
-        let due = Due { at, sequence: self.first + self.blocks.len() as u64 - 1, offset, length };
+        let due = Due { at, sequence: self.entered, offset: offset as u32, length: length as u32 };
+        self.entered += 1;
+        write(&mut self.region[due.range()]);
         if self.in_order.back().is_none_or(|last| last.at <= at) {
             self.in_order.push_back(due);
         } else {
@@ -68,27 +90,25 @@ impl Pending {
         true
     }
 
-    /// A ring that never splits a frame: `head` is where the next goes, `tail` where the oldest is.
+    /// Room in the chunk being filled, or in the next.
     fn allocate(&mut self, length: usize) -> Option<usize> {
-        if self.blocks.is_empty() {
-            (self.head, self.tail) = (0, 0);
-        }
-        let full = !self.blocks.is_empty() && self.head == self.tail;
-        let offset = if self.head >= self.tail && !full {
-            if self.head + length <= self.region.len() {
-                self.head
-            } else if length < self.tail {
-                0
-            } else {
-                return None;
-            }
-        } else if !full && self.head + length < self.tail {
-            self.head
-        } else {
+        if length > self.chunk {
             return None;
-        };
-        self.head = offset + length;
-        self.blocks.push_back((self.head, true));
+        }
+        if self.filled + length > self.chunk {
+            self.current = match self.free.pop() {
+                Some(chunk) => chunk,
+                None if self.frames.len() < self.most => {
+                    self.frames.push(0);
+                    self.frames.len() - 1
+                }
+                None => return None,
+            };
+            self.filled = 0;
+        }
+        let offset = self.current * self.chunk + self.filled;
+        self.filled += length;
+        self.frames[self.current] += 1;
         Some(offset)
     }
 
@@ -117,19 +137,18 @@ impl Pending {
 
     /// The bytes of a frame.
     pub fn bytes_of(&self, due: Due) -> &[u8] {
-        &self.region[due.offset..due.offset + due.length]
+        &self.region[due.range()]
     }
 
     /// Gives a frame's room back.
     pub fn release(&mut self, due: Due) {
-        self.bytes -= due.length;
-        if let Some(block) = self.blocks.get_mut((due.sequence - self.first) as usize) {
-            block.1 = false;
-        }
-        while let Some(&(end, false)) = self.blocks.front() {
-            self.tail = end;
-            self.blocks.pop_front();
-            self.first += 1;
+        self.bytes -= due.length as usize;
+        let chunk = due.offset as usize / self.chunk;
+        self.frames[chunk] -= 1;
+        match self.frames[chunk] {
+            0 if chunk == self.current => self.filled = 0,
+            0 => self.free.push(chunk),
+            _ => {}
         }
     }
 
@@ -188,6 +207,24 @@ mod tests {
             }
         }
         assert!(refused > 0 && expected.len() < 100, "{refused} {}", expected.len());
+    }
+
+    /// 1 Gbit/s times 2 s: 250 MB in packets of 1500 bytes, and what is kept beside each.
+    #[test]
+    fn memory_in_use_is_what_is_on_its_way_and_a_fifth() {
+        const DELAY_NS: u64 = 2_000_000_000;
+        let mut pending = Pending::new(600 << 20, 0).unwrap();
+        let (mut due, mut most) = (Vec::new(), 0);
+        for packet in 0..400_000u64 {
+            let now = packet * 12_000;
+            assert!(pending.push(now + DELAY_NS, 1526, |bytes| bytes[0] = packet as u8));
+            pending.take_due(now, usize::MAX, &mut due);
+            due.drain(..).for_each(|due| pending.release(due));
+            most = most.max(pending.bytes());
+        }
+        let index = pending.in_order.capacity() * std::mem::size_of::<Due>();
+        let used = pending.frames.len() * CHUNK + index;
+        assert!(most > 250_000_000 && used * 10 <= most * 12, "{used} bytes for {most}");
     }
 
     #[test]

@@ -4,7 +4,7 @@ use super::folder::RunFolder;
 use super::session::Outcome;
 use crate::cable::Method;
 use crate::driver::NodeContext;
-use crate::emulator::Signs;
+use crate::emulator::{Signs, Who};
 use anyhow::{Context, Result};
 use farlink_report::schema::{STORED_BUNDLES, STORED_BYTES};
 use farlink_report::{
@@ -37,6 +37,7 @@ pub fn write(
             folder: folder.node(index),
             epoch: outcome.epoch,
             program: &outcome.program,
+            real_time: outcome.real_time,
         };
         let mut stored = Stored::new(&scenario.nodes[index].name, scenario.measure.interval);
         driver
@@ -125,9 +126,36 @@ fn validity(scenario: &Scenario, outcome: &Outcome, validity: &mut farlink_repor
             validity.disturbances.extend(doubts.iter().map(|d| format!("Link {} from {from}: {d}.", link.name)));
         }
     }
-    let machine = Signs { cpu_wait: cpu_waiting, stolen: steal, ..Signs::default() };
+    nodes(scenario, outcome, validity);
+    // With real-time priority everywhere, what waits is somebody else's; the lateness above tells.
+    let cpu_wait = cpu_waiting.filter(|_| !(outcome.real_time && lateness.real_time));
+    let machine = Signs { cpu_wait, stolen: steal, ..Signs::default() };
     validity.disturbances.extend(machine.doubts().iter().map(|d| format!("Machine: {d}.")));
     validity.notes.extend(notes(outcome, &lateness));
+}
+
+/// Nodes that waited for a processor hand over late: as much as the shortest of their links bears.
+fn nodes(scenario: &Scenario, outcome: &Outcome, validity: &mut farlink_report::Validity) {
+    let us = |d: Duration| d.as_secs_f64() * 1e6;
+    let worst =
+        |f: &dyn Fn(&crate::emulator::Lateness) -> Duration| outcome.waits.iter().map(f).map(us).fold(0.0, f64::max);
+    validity.node_lateness = outcome.waits.iter().any(|w| w.count() > 0).then(|| Lateness {
+        count: outcome.waits.iter().map(crate::emulator::Lateness::count).sum(),
+        p50_us: worst(&|w| w.quantile(0.5)),
+        p99_us: worst(&|w| w.quantile(0.99)),
+        max_us: worst(&|w| w.max()),
+        real_time: outcome.real_time,
+    });
+    for (index, waits) in outcome.waits.iter().enumerate() {
+        let own = |end: farlink_scenario::LinkEnd| {
+            let link = &scenario.links[end.link];
+            if end.first { link.forward.longest_delay() } else { link.reverse.longest_delay() }
+        };
+        let delay = scenario.ends_of(index).into_iter().map(own).min().unwrap_or_default();
+        let signs = Signs { who: Who::HandOver, late_p99: waits.quantile(0.99), delay, ..Signs::default() };
+        let name = &scenario.nodes[index].name;
+        validity.disturbances.extend(signs.doubts().iter().map(|d| format!("Node {name}: {d}.")));
+    }
 }
 
 fn notes(outcome: &Outcome, lateness: &Lateness) -> Vec<String> {
@@ -141,6 +169,11 @@ fn notes(outcome: &Outcome, lateness: &Lateness) -> Vec<String> {
         "CPU and memory are counted by /proc and at the end of each process; no control group was used.".to_string(),
         "The lateness shown is that of the worst direction of the worst link.".to_string(),
     ];
+    if !outcome.real_time {
+        let ahead =
+            "Nodes had no real-time priority and handed over further ahead; `farlink doctor` says how to give it.";
+        notes.push(ahead.to_string());
+    }
     if !lateness.real_time {
         notes.push("The emulator had no real-time priority; `farlink doctor` says how to give it.".to_string());
     }
@@ -174,7 +207,8 @@ impl Stored {
         if &*row.event == "deleted" {
             self.bytes -= self.kept.remove(&key).unwrap_or(0);
         } else {
-            let size = row.size.unwrap_or(0);
+            // The whole bundle, as the store of a simulated node counts it.
+            let size = row.bundle_bytes.or(row.size).unwrap_or(0);
             self.bytes = self.bytes + size - self.kept.insert(key, size).unwrap_or(0);
         }
     }
@@ -243,7 +277,7 @@ mod tests {
         let mut row = EventRow::new(time_ns, "a".into(), name);
         row.source = Some("a".into());
         row.sequence = Some(sequence);
-        row.size = Some(100);
+        (row.size, row.bundle_bytes) = (Some(60), Some(100));
         row
     }
 

@@ -5,15 +5,15 @@ use super::{Options, Progress};
 use crate::cable::Method;
 use crate::driver::{Driver, NodeContext, Program, Tally};
 use crate::drivers;
-use crate::emulator::MachineWatch;
+use crate::emulator::{Lateness, MachineWatch};
 use crate::supervisor::{
-    CableSetup, LinkReport, Links, ProcessUsage, Reply, Request, SignalName, SpawnSetup, Supervisor,
+    CableSetup, HostTcp, LinkReport, Links, ProcessUsage, Reply, Request, SignalName, SpawnSetup, Supervisor,
 };
 use anyhow::{Context, Result, bail};
 use farlink_base::DtnTime;
 use farlink_report::SampleRow;
 use farlink_report::schema::{CPU_S, LINK_QUEUE_BYTES, LINK_SENT_BYTES, RSS_BYTES};
-use farlink_scenario::{LinkChange, PREFIX_LENGTH, Scenario};
+use farlink_scenario::{LinkChange, PREFIX_LENGTH, Scenario, TrafficKind};
 use std::collections::VecDeque;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -28,6 +28,10 @@ const TURN: Duration = Duration::from_millis(10);
 const LOOK: Duration = Duration::from_millis(200);
 /// Time processes have to end once asked.
 const GRACE: Duration = Duration::from_secs(5);
+/// Real-time priorities, where they are permitted: nodes above applications, as a machine of its own would
+/// serve its network first; both below the emulator (50), whose time is everybody's.
+const NODE_PRIORITY: i32 = 20;
+const APPLICATION_PRIORITY: i32 = 10;
 /// Applications are numbered from here; nodes from 0.
 const FIRST_APPLICATION: u32 = 1 << 16;
 /// What changes links of nodes is numbered from here.
@@ -53,6 +57,10 @@ pub struct Outcome {
     pub samples: Vec<SampleRow>,
     /// What each process used: node, name, usage.
     pub processes: Vec<(Option<usize>, String, ProcessUsage)>,
+    /// How long each node waited for a processor before it could act.
+    pub waits: Vec<Lateness>,
+    /// Whether nodes and applications had real-time scheduling.
+    pub real_time: bool,
     /// The machine's load.
     pub watch: MachineWatch,
     /// Kind of interface.
@@ -96,6 +104,10 @@ pub struct Session<'a> {
     /// Changes of links to come, and how many there were.
     changes: VecDeque<LinkChange>,
     changed: u32,
+    /// Whether the emulator said that all links are there.
+    emulating: bool,
+    waits: Vec<Lateness>,
+    real_time: bool,
     watch: MachineWatch,
 }
 
@@ -104,7 +116,7 @@ impl<'a> Session<'a> {
     pub fn start(scenario: &'a Scenario, options: &Options, folder: &'a RunFolder) -> Result<Self> {
         let program = super::absolute(&options.program)?;
         let mut supervisor = Supervisor::start(&program, Some(&folder.supervisor_log()))?;
-        let method = set_up_hosts(scenario, &mut supervisor, options.method)?;
+        let (method, real_time) = set_up_hosts(scenario, &mut supervisor, options.method)?;
         let (start_ns, epoch) = choose_start(LEAD + LEAD_PER_NODE * scenario.nodes.len() as u32);
         let mut waiting: Vec<usize> = (0..scenario.traffic.len()).collect();
         waiting.sort_by_key(|t| std::cmp::Reverse(scenario.traffic[*t].start));
@@ -127,6 +139,9 @@ impl<'a> Session<'a> {
             waiting,
             changes: scenario.link_changes().into(),
             changed: 0,
+            emulating: false,
+            waits: vec![Lateness::default(); scenario.nodes.len()],
+            real_time,
             watch: MachineWatch::start(),
         };
         session.emulate()?;
@@ -141,7 +156,7 @@ impl<'a> Session<'a> {
         self.supervisor.tell(&Request::Emulate {
             links: Links::Scenario { text, folder },
             seed: self.scenario.seed,
-            start_ns: self.start_ns,
+            start_ns: Some(self.start_ns),
             interval_ms,
         })?;
         // Reading the process table has its price: not more than ten times a second.
@@ -155,6 +170,7 @@ impl<'a> Session<'a> {
             folder: self.folder.node(index),
             epoch: self.epoch,
             program: &self.program,
+            real_time: self.real_time,
         }
     }
 
@@ -165,14 +181,12 @@ impl<'a> Session<'a> {
         }
         for node in 0..self.scenario.nodes.len() {
             while !self.drivers[node].ready(&self.context(node)) {
-                self.turn()?;
-                if farlink_os::monotonic_ns() + 20_000_000 > self.start_ns {
-                    let name = &self.scenario.nodes[node].name;
-                    bail!(
-                        "node `{name}` was not ready in time\nhint: this machine may be too busy; `farlink doctor` looks at it"
-                    );
-                }
+                let name = &self.scenario.nodes[node].name;
+                self.turn_before_start(|| format!("node `{name}` was"))?;
             }
+        }
+        while !self.emulating {
+            self.turn_before_start(|| "the links were".to_string())?;
         }
         for traffic in 0..self.scenario.traffic.len() {
             let entry = &self.scenario.traffic[traffic];
@@ -182,6 +196,15 @@ impl<'a> Session<'a> {
                 let id = FIRST_APPLICATION + traffic as u32 * 2 + 1;
                 self.spawn(id, entry.to, &format!("{}-receiver", entry.name), program, None)?;
             }
+        }
+        Ok(())
+    }
+
+    fn turn_before_start(&mut self, who: impl FnOnce() -> String) -> Result<()> {
+        self.turn()?;
+        if farlink_os::monotonic_ns() + 20_000_000 > self.start_ns {
+            let hint = "hint: this machine may be too busy; `farlink doctor` looks at it";
+            bail!("{} not ready in time\n{hint}", who());
         }
         Ok(())
     }
@@ -196,6 +219,10 @@ impl<'a> Session<'a> {
             directory: folder.to_path_buf(),
             stdout: Some(folder.join(format!("{name}.out"))),
             stderr: Some(folder.join(format!("{name}.log"))),
+            real_time: self.real_time.then_some(match id {
+                ..FIRST_APPLICATION => NODE_PRIORITY,
+                _ => APPLICATION_PRIORITY,
+            }),
         }))?;
         self.processes.push(Process { id, name: name.to_string(), node, sends, exited: None });
         Ok(())
@@ -224,7 +251,9 @@ impl<'a> Session<'a> {
                 let tally = self.tally();
                 state.elapsed_s = elapsed.as_secs_f64();
                 (state.created, state.delivered) = (tally.created, tally.delivered);
-                complete = self.all_sent() && tally.delivered >= tally.created && tally.created > 0;
+                // Nodes write their events a moment later: what was sent may not be counted yet.
+                let all_counted = tally.created >= sent_at_least(self.scenario) && tally.created > 0;
+                complete = self.all_sent() && all_counted && tally.delivered >= tally.created;
                 progress(state);
             }
             self.turn()?;
@@ -242,6 +271,8 @@ impl<'a> Session<'a> {
             links: self.links,
             samples: self.samples,
             processes: self.usages,
+            waits: self.waits,
+            real_time: self.real_time,
             watch: self.watch,
             method: self.method,
             user_namespace: self.supervisor.user_namespace,
@@ -306,8 +337,9 @@ impl<'a> Session<'a> {
     fn note(&mut self, reply: Reply) -> Result<()> {
         match reply {
             Reply::Link(report) => self.note_link(*report),
-            Reply::Usage { id, at_ns, usage } => {
+            Reply::Usage { id, at_ns, usage, waits } => {
                 if let Some(node) = self.scenario.nodes.get(id as usize).filter(|_| at_ns >= self.start_ns) {
+                    waits.iter().for_each(|[ns, times]| self.waits[id as usize].add_many(*ns, *times));
                     let name = node.name.clone();
                     self.sample(at_ns - self.start_ns, &name, None, CPU_S, usage.cpu_user_s);
                     self.sample(at_ns - self.start_ns, &name, None, RSS_BYTES, usage.rss_bytes as f64);
@@ -320,6 +352,7 @@ impl<'a> Session<'a> {
                     bail!("the link emulator ended by itself");
                 }
             }
+            Reply::Emulating { .. } => self.emulating = true,
             Reply::Ready { .. } | Reply::SetUp { .. } | Reply::Started { .. } | Reply::Failed { .. } => {}
         }
         Ok(())
@@ -399,7 +432,16 @@ impl<'a> Session<'a> {
     }
 }
 
-fn set_up_hosts(scenario: &Scenario, supervisor: &mut Supervisor, method: Option<Method>) -> Result<Method> {
+/// Bundles that the senders of a scenario have made once they are done; answers come on top.
+fn sent_at_least(scenario: &Scenario) -> u64 {
+    let of = |kind: &TrafficKind| match kind {
+        TrafficKind::File { size, bundle_size, .. } => size.bytes().div_ceil(bundle_size.bytes().max(1)),
+        TrafficKind::Bundles { count, .. } | TrafficKind::Ping { count, .. } => *count,
+    };
+    scenario.traffic.iter().map(|traffic| of(&traffic.kind)).sum()
+}
+
+fn set_up_hosts(scenario: &Scenario, supervisor: &mut Supervisor, method: Option<Method>) -> Result<(Method, bool)> {
     let cable = |link: usize| {
         let ends = scenario.ends(link);
         CableSetup {
@@ -409,9 +451,15 @@ fn set_up_hosts(scenario: &Scenario, supervisor: &mut Supervisor, method: Option
         }
     };
     let cables = (0..scenario.links.len()).map(cable).collect();
-    supervisor.tell(&Request::SetUp { hosts: scenario.nodes.len(), cables, method })?;
+    let tcp = |node: &farlink_scenario::Node| HostTcp {
+        congestion: Some(node.tcp.control_in_linux().to_string()),
+        send_buffer: node.tcp.send_buffer.bytes(),
+        receive_buffer: node.tcp.receive_buffer.bytes(),
+    };
+    let hosts = scenario.nodes.iter().map(tcp).collect();
+    supervisor.tell(&Request::SetUp { hosts, cables, method })?;
     let set_up = |r: &Reply| match r {
-        Reply::SetUp { method, .. } => Some(*method),
+        Reply::SetUp { method, real_time, .. } => Some((*method, *real_time)),
         _ => None,
     };
     let most = Duration::from_secs(10 + scenario.links.len() as u64);
@@ -430,6 +478,16 @@ fn choose_start(lead: Duration) -> (u64, DtnTime) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_run_is_not_over_before_all_that_was_sent_is_counted() {
+        let text = "name = \"s\"\nduration = \"9 s\"\n[[node]]\nname = \"a\"\nid = \"ipn:1.0\"\n[[node]]\nname = \"b\"\n\
+            id = \"ipn:2.0\"\n[[link]]\nname = \"l\"\nbetween = [\"a\", \"b\"]\nlayer = \"ltp\"\n\
+            [[traffic]]\nfrom = \"a\"\nto = \"b\"\nfile = { size = \"9 kB\", bundle_size = \"2 kB\" }\n\
+            [[traffic]]\nfrom = \"a\"\nto = \"b\"\nping = { count = 3 }\n\
+            [[traffic]]\nfrom = \"a\"\nto = \"b\"\nbundles = { count = 7, size = \"1 kB\" }\n";
+        assert_eq!(sent_at_least(&Scenario::parse(text).unwrap()), 5 + 3 + 7);
+    }
 
     #[test]
     fn the_start_is_the_same_moment_on_both_clocks() {

@@ -10,9 +10,12 @@ mod client;
 mod isolate;
 mod protocol;
 mod serve;
+mod tcp;
 
 pub use client::Supervisor;
-pub use protocol::{Addresses, CableSetup, LinkReport, Links, ProcessUsage, Reply, Request, SignalName, SpawnSetup};
+pub use protocol::{
+    Addresses, CableSetup, HostTcp, LinkReport, Links, ProcessUsage, Reply, Request, SignalName, SpawnSetup,
+};
 
 use std::process::ExitCode;
 

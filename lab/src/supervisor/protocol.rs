@@ -16,22 +16,22 @@ pub type Addresses = Vec<(IpAddr, u8)>;
 pub enum Request {
     /// Makes hosts and joins them. Once, first. Answer: [`Reply::SetUp`].
     SetUp {
-        /// How many hosts.
-        hosts: usize,
+        /// TCP of each host; there are as many hosts.
+        hosts: Vec<HostTcp>,
         /// What joins them.
         cables: Vec<CableSetup>,
         /// How; the best this machine permits when not given.
         method: Option<Method>,
     },
-    /// Starts the emulator on all cables. Once, after `SetUp`. Answers: [`Reply::Link`] each
-    /// interval.
+    /// Starts the emulator on all cables. Once, after `SetUp`. Answers: [`Reply::Emulating`], then
+    /// [`Reply::Link`] each interval.
     Emulate {
         /// Models, in the order of the cables.
         links: Links,
         /// Seed of everything random.
         seed: u64,
-        /// Monotonic nanoseconds of the start of the run.
-        start_ns: u64,
+        /// Monotonic nanoseconds of the start of the run; without it, as soon as all links are there.
+        start_ns: Option<u64>,
         /// Milliseconds between samples.
         interval_ms: u64,
     },
@@ -51,6 +51,24 @@ pub enum Request {
     },
     /// Stops the emulator after its last samples. Answer: [`Reply::EmulatorEnded`].
     StopEmulator,
+}
+
+/// TCP of a host. Buffers hold this much payload.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct HostTcp {
+    /// Congestion control, by the kernel's name; the machine's own when not given.
+    pub congestion: Option<String>,
+    /// Most bytes written and not yet acknowledged.
+    pub send_buffer: u64,
+    /// Most bytes received and not yet read.
+    pub receive_buffer: u64,
+}
+
+impl Default for HostTcp {
+    /// As Linux is delivered.
+    fn default() -> Self {
+        HostTcp { congestion: None, send_buffer: 4 << 20, receive_buffer: 6 << 20 }
+    }
 }
 
 /// A cable between two hosts.
@@ -96,6 +114,9 @@ pub struct SpawnSetup {
     pub stdout: Option<PathBuf>,
     /// File for its standard error; none goes to our standard error.
     pub stderr: Option<PathBuf>,
+    /// Real-time priority (`SCHED_RR`) of its threads; none: ordinary scheduling.
+    #[serde(default)]
+    pub real_time: Option<i32>,
 }
 
 /// Signals by name.
@@ -131,6 +152,13 @@ pub enum Reply {
         method: Method,
         /// Descriptor of each host's network namespace in the supervisor.
         descriptors: Vec<i32>,
+        /// Whether processes may be given real-time scheduling.
+        real_time: bool,
+    },
+    /// Both directions of every link are there and take packets.
+    Emulating {
+        /// Monotonic nanoseconds of the start of the run.
+        start_ns: u64,
     },
     /// A process runs.
     Started {
@@ -158,6 +186,9 @@ pub enum Reply {
         at_ns: u64,
         /// What.
         usage: ProcessUsage,
+        /// How long its threads waited for a processor since the last report: for each thread the mean
+        /// wait in nanoseconds, and how often it waited.
+        waits: Vec<[u64; 2]>,
     },
     /// What a direction of a link has done.
     Link(Box<LinkReport>),
@@ -310,6 +341,7 @@ mod tests {
             directory: ".".into(),
             stdout: None,
             stderr: None,
+            real_time: None,
         });
         let line = serde_json::to_string(&request).unwrap();
         assert!(line.contains("\"do\":\"spawn\"") && !line.contains('\n'), "{line}");

@@ -1,12 +1,14 @@
 //! The work of PID 1: one thread, one loop over requests, children and the account.
 
-use super::protocol::{CableSetup, Links, ProcessUsage, Reply, Request, SignalName, SpawnSetup, say};
+use super::protocol::{CableSetup, HostTcp, Links, ProcessUsage, Reply, Request, SignalName, SpawnSetup, say};
+use super::tcp;
 use crate::cable::{self, End, Method};
 use crate::emulator::{Emulator, Port};
 use farlink_link::LinkSpec;
+use farlink_os::account::{self, Waits};
 use farlink_os::namespace::NetworkNamespace;
 use farlink_os::process::{self, Ended, Fork};
-use farlink_os::{account, monotonic_ns, schedule};
+use farlink_os::{monotonic_ns, schedule};
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io;
@@ -70,12 +72,14 @@ struct Server {
     children: BTreeMap<u32, u32>,
     interval_ns: Option<u64>,
     next_account_ns: u64,
+    /// Waits of the threads of each child at the last account.
+    waits: BTreeMap<u32, BTreeMap<u32, Waits>>,
 }
 
 impl Server {
     fn obey(&mut self, request: Request) -> io::Result<()> {
         match request {
-            Request::SetUp { hosts, cables, method } => self.set_up(hosts, &cables, method),
+            Request::SetUp { hosts, cables, method } => self.set_up(&hosts, &cables, method),
             Request::Emulate { links, seed, start_ns, interval_ms } => {
                 self.emulate(&links, seed, start_ns, Duration::from_millis(interval_ms))
             }
@@ -97,28 +101,33 @@ impl Server {
         }
     }
 
-    fn set_up(&mut self, hosts: usize, cables: &[CableSetup], method: Option<Method>) -> io::Result<()> {
+    fn set_up(&mut self, hosts: &[HostTcp], cables: &[CableSetup], method: Option<Method>) -> io::Result<()> {
         let method = method.unwrap_or_else(Method::best);
-        for _ in 0..hosts {
-            self.hosts.push(cable::make_host()?);
+        for tcp in hosts {
+            tcp::check(tcp)?;
+            let host = cable::make_host()?;
+            host.within(|| tcp::set_up(tcp))?;
+            self.hosts.push(host);
         }
         for (index, setup) in cables.iter().enumerate() {
-            let [a, b] = [0, 1].map(|i| self.end(setup, i));
+            let [a, b] = [0, 1].map(|i| self.end(hosts, setup, i));
             self.ports.push(cable::plug(method, &format!("link{index}"), [&a?, &b?], setup.mtu)?);
         }
         let descriptors = self.hosts.iter().map(|host| host.as_fd().as_raw_fd()).collect();
-        say(&Reply::SetUp { method, descriptors });
+        say(&Reply::SetUp { method, descriptors, real_time: schedule::may_be_real_time() });
         Ok(())
     }
 
-    fn end(&self, setup: &CableSetup, index: usize) -> io::Result<End<'_>> {
-        let host = self.hosts.get(setup.hosts[index]).ok_or_else(|| io::Error::other("no such host"))?;
-        Ok(End { host, addresses: setup.addresses[index].clone() })
+    fn end(&self, tcp: &[HostTcp], setup: &CableSetup, index: usize) -> io::Result<End<'_>> {
+        let number = setup.hosts[index];
+        let host = self.hosts.get(number).ok_or_else(|| io::Error::other("no such host"))?;
+        let congestion = tcp.get(number).and_then(|tcp| tcp.congestion.clone());
+        Ok(End { host, addresses: setup.addresses[index].clone(), congestion })
     }
 
     /// The emulator is a process of its own: its threads need memory that a fork for the next
     /// program would turn copy-on-write, and PID 1 stays without threads.
-    fn emulate(&mut self, links: &Links, seed: u64, start_ns: u64, interval: Duration) -> io::Result<()> {
+    fn emulate(&mut self, links: &Links, seed: u64, start_ns: Option<u64>, interval: Duration) -> io::Result<()> {
         let specs = link_specs(links)?;
         let ports = std::mem::take(&mut self.ports);
         if specs.len() != ports.len() {
@@ -158,7 +167,7 @@ impl Server {
         if let Some(file) = &setup.stderr {
             command.stderr(File::create(file)?);
         }
-        process::start_in(&mut command, Some(host.as_fd().try_clone_to_owned()?));
+        process::start_in(&mut command, Some(host.as_fd().try_clone_to_owned()?), setup.real_time);
         Ok(command.spawn()?.id())
     }
 
@@ -170,6 +179,7 @@ impl Server {
                 self.emulator = None;
                 say(&Reply::EmulatorEnded { usage });
             } else if let Some(id) = self.children.remove(&ended.process) {
+                self.waits.remove(&ended.process);
                 let at_ns = monotonic_ns();
                 say(&Reply::Exited { id, at_ns, code: ended.code, signal: ended.signal, usage });
             }
@@ -189,10 +199,25 @@ impl Server {
                     rss_bytes: used.resident,
                     cgroup: false,
                 };
-                say(&Reply::Usage { id: *id, at_ns: now, usage });
+                let waits = account::thread_waits(*child).unwrap_or_default();
+                let before = self.waits.insert(*child, waits.clone()).unwrap_or_default();
+                say(&Reply::Usage { id: *id, at_ns: now, usage, waits: mean_waits(&before, &waits) });
             }
         }
     }
+}
+
+/// Most threads whose waits are told: a reply stays one atomic write.
+const MOST_THREADS: usize = 64;
+
+/// Mean wait in nanoseconds and number of waits of each thread since `before`, the longest first.
+fn mean_waits(before: &BTreeMap<u32, Waits>, now: &BTreeMap<u32, Waits>) -> Vec<[u64; 2]> {
+    let since = |(thread, waits): (&u32, &Waits)| waits.since(before.get(thread).copied().unwrap_or_default());
+    let mean = |w: Waits| [w.total.as_nanos() as u64 / w.turns, w.turns];
+    let mut means: Vec<[u64; 2]> = now.iter().map(since).filter(|w| w.turns > 0).map(mean).collect();
+    means.sort_unstable_by(|a, b| b.cmp(a));
+    means.truncate(MOST_THREADS);
+    means
 }
 
 fn usage_of(ended: &Ended) -> ProcessUsage {
@@ -222,14 +247,15 @@ fn run_emulator(
     ports: Vec<[Port; 2]>,
     specs: &[LinkSpec],
     seed: u64,
-    start_ns: u64,
+    start_ns: Option<u64>,
     interval: Duration,
 ) -> io::Result<()> {
     let asked_to_end = process::watch_termination()?;
-    let mut emulator = Emulator::new(start_ns, interval);
+    let mut emulator = Emulator::new(interval);
     for (ports, spec) in ports.into_iter().zip(specs) {
         emulator.add(ports, spec, seed)?;
     }
+    say(&Reply::Emulating { start_ns: emulator.begin(start_ns)? });
     while !asked_to_end.load(std::sync::atomic::Ordering::Relaxed) {
         emulator.poll(Duration::from_millis(20))?.iter().for_each(report);
     }

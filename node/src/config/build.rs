@@ -75,6 +75,7 @@ fn node<'a>(errors: &'a Errors<'a>, table: &'a DeTable<'a>, folder: &Path, file:
         store,
         spill_from,
         limits: limits(&top, store_capacity, spill_from),
+        hand_over_ahead: top.duration("hand_over_ahead").unwrap_or_default(),
         crc: [CrcType::Crc32c, CrcType::Crc16, CrcType::None][top.choice("crc").unwrap_or(0)],
         profile: [Profile::Permissive, Profile::Strict][top.choice("profile").unwrap_or(0)],
         status_reports: top.flag("status_reports").unwrap_or_default(),

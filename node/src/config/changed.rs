@@ -42,6 +42,7 @@ pub fn needs_restart(running: &NodeConfig, fresh: &NodeConfig) -> Vec<String> {
     differ("store.strangers, per_source or reserved", &shares(old), &shares(new));
     let bounds = |limits: Limits| Limits { stranger_bytes: 0, source_bytes: 0, reserved_bytes: 0, ..limits };
     differ("limits", &bounds(old.limits), &bounds(new.limits));
+    differ("hand_over_ahead", &old.hand_over_ahead, &new.hand_over_ahead);
     differ("crc", &old.crc, &new.crc);
     differ("profile", &old.profile, &new.profile);
     differ("status_reports", &old.status_reports, &new.status_reports);

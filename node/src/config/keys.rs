@@ -44,6 +44,12 @@ pub const NODE: Section = Section {
         key("status_reports", Flag, Is("false"), "Whether requested status reports are generated."),
         key("previous_node_block", Flag, Is("true"), "Put on what is forwarded."),
         key("hop_limit", Count(0, 255), Is("64"), "Of bundles created here; 0 puts no hop count block."),
+        key(
+            "hand_over_ahead",
+            Kind::Duration,
+            Is("20 ms"),
+            "Work a layer is handed ahead of time, at the link's rate: more where this process gets the processor late, at the price of urgent bundles waiting as long.",
+        ),
         key("seed", Count(0, u64::MAX), Absent, "Of everything random; without it, different at every start."),
         key("shutdown_timeout", Kind::Duration, Is("10 s"), "How long SIGTERM waits for sessions and disk."),
         key("store", Kind::Table("store"), Absent, "Where bundles wait."),

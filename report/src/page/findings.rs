@@ -37,7 +37,7 @@ fn finding(level: Level, text: impl Into<String>) -> Finding {
 const WAITING: f64 = 0.5;
 /// Share of processor time taken by other virtual machines.
 const STEAL: f64 = 0.05;
-/// Lateness of the emulator in one of a hundred packets.
+/// Lateness of the emulator in one of a hundred packets, or of a node in one of a hundred turns.
 const LATE_US: f64 = 5000.0;
 
 fn mark(look: bool) -> Level {
@@ -183,13 +183,24 @@ pub fn validity(run: &RunData) -> Vec<Finding> {
             us(late.p99_us),
             us(late.max_us)
         );
-        all.push(finding(if late.p99_us > LATE_US { Level::Bad } else { Level::Good }, text));
+        all.push(finding(mark(late.p99_us > LATE_US), text));
         if !late.real_time {
             all.push(finding(
                 Level::Note,
                 "The emulator had no real-time priority; other work of the machine can delay it.",
             ));
         }
+    }
+    if let Some(late) = v.node_lateness {
+        let us = |us: f64| Quantity::Seconds.text(us / 1e6);
+        let how = if late.real_time { "with" } else { "without" };
+        let text = format!(
+            "The nodes, {how} real-time priority, waited for a processor no longer than {} half of the time, {} 99 % of it, {} at most.",
+            us(late.p50_us),
+            us(late.p99_us),
+            us(late.max_us)
+        );
+        all.push(finding(mark(late.p99_us > LATE_US), text));
     }
     if let Some(p) = v.pressure {
         let waits = [("a processor", p.cpu_waiting), ("memory", p.memory_waiting), ("a disk", p.io_waiting)];

@@ -115,7 +115,8 @@ impl Machine {
         let write = |index: usize| {
             let place = folder.join(&scenario.nodes[index].name);
             std::fs::create_dir(&place).expect("a folder for the node");
-            let context = NodeContext { scenario, index, folder: &place, epoch, program: Path::new("farlink") };
+            let context =
+                NodeContext { scenario, index, folder: &place, epoch, program: Path::new("farlink"), real_time: true };
             Farlink::default().prepare(&context).expect("the node's files are written");
             let file = place.join(CONFIGURATION);
             std::fs::write(&file, self.moved(scenario, index, &file)).expect("the configuration");
@@ -130,7 +131,14 @@ impl Machine {
             sleep_until(start + change.at);
             for index in scenario.links[change.link].between {
                 let place = folder.join(&scenario.nodes[index].name);
-                let context = NodeContext { scenario, index, folder: &place, epoch, program: Path::new("farlink") };
+                let context = NodeContext {
+                    scenario,
+                    index,
+                    folder: &place,
+                    epoch,
+                    program: Path::new("farlink"),
+                    real_time: true,
+                };
                 let mut command = Farlink::default().change_link(&context, change).expect("a command").command;
                 if change.appears {
                     let given = command.iter_mut().find(|word| word.ends_with(".toml")).expect("a file with the link");

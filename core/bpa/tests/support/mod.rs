@@ -82,6 +82,7 @@ pub fn settings() -> Settings {
         links: vec![link(0), link(1)],
         routes: vec![("ipn:9.*".into(), EndpointId::ipn(3, 0))],
         limits: Limits::default(),
+        hand_over_ahead: farlink_bpa::HAND_OVER_AHEAD,
         capacity_bytes: 1 << 20,
         durable: true,
         status_reports: false,

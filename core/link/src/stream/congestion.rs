@@ -1,4 +1,8 @@
-//! How much may be in flight: NewReno (RFC 5681, 6582), or a fixed window.
+//! How much may be in flight: NewReno (RFC 5681, 6582), CUBIC, Hybla, or a fixed window. As Linux does
+//! them; the window grows only while it is what limits the sender.
+
+use super::cubic::Cubic;
+use farlink_base::Instant;
 
 /// What limits the data in flight, beside the receiver's window.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -6,6 +10,11 @@ pub enum Congestion {
     /// Slow start, additive increase, halving on loss.
     #[default]
     NewReno,
+    /// Growth by the time since the last loss (RFC 9438): what Linux uses unless told otherwise.
+    Cubic,
+    /// NewReno whose growth does not suffer from long round trips: as if they took 25 ms (Caini and
+    /// Firrincieli, 2004).
+    Hybla,
     /// A controller that knows the path: always this many bytes, whatever is lost. Give it the
     /// path's bandwidth-delay product.
     Ideal {
@@ -13,6 +22,23 @@ pub enum Congestion {
         window: u64,
     },
 }
+
+/// What is known of the path when an acknowledgment comes.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Path {
+    pub now: Instant,
+    /// Smoothed round trip; 0 before the first.
+    pub round_trip_ns: u64,
+    /// What this acknowledgment measured.
+    pub measured_ns: Option<u64>,
+    /// Whether it is the first of a round trip.
+    pub round: bool,
+}
+
+/// The round trip that Hybla makes all others equal to.
+const HYBLA_NS: f64 = 25e6;
+/// Bound of Hybla's exponent, as in Linux.
+const HYBLA_MOST: f64 = 16.0;
 
 /// The congestion window of one sender, in bytes.
 #[derive(Clone, Copy, Debug)]
@@ -23,58 +49,109 @@ pub(super) struct Window {
     threshold: u64,
     /// Bytes delivered towards the next segment of additive increase.
     credit: u64,
+    /// Parts of a byte that the others have grown by.
+    part: f64,
+    cubic: Cubic,
 }
 
 impl Window {
     /// Segments at start (RFC 6928).
     const INITIAL: u64 = 10;
 
-    pub fn new(kind: Congestion, segment: u64) -> Window {
+    /// At the start of a connection whose first round trip took so long.
+    pub fn new(kind: Congestion, segment: u64, round_trip_ns: u64) -> Window {
         let size = match kind {
-            Congestion::NewReno => Self::INITIAL * segment,
+            Congestion::NewReno | Congestion::Cubic => Self::INITIAL * segment,
+            Congestion::Hybla => rho(round_trip_ns) as u64 * segment,
             Congestion::Ideal { window } => window.max(segment),
         };
-        Window { kind, segment, size, threshold: u64::MAX, credit: 0 }
+        Window { kind, segment, size, threshold: u64::MAX, credit: 0, part: 0.0, cubic: Cubic::default() }
     }
     pub fn size(&self) -> u64 {
         self.size
     }
-    /// `bytes` arrived while the window was what limited the sender.
-    pub fn delivered(&mut self, bytes: u64) {
-        if self.kind != Congestion::NewReno {
-            return;
+    fn is_ideal(&self) -> bool {
+        matches!(self.kind, Congestion::Ideal { .. })
+    }
+    fn in_segments(&self) -> f64 {
+        self.size as f64 / self.segment as f64
+    }
+
+    /// An acknowledgment said that `bytes` arrived; `limited`: the window was what limited the sender.
+    pub fn delivered(&mut self, bytes: u64, limited: bool, path: &Path) {
+        let slow_start = self.size < self.threshold;
+        match self.kind {
+            Congestion::Ideal { .. } => {}
+            Congestion::Cubic if slow_start => {
+                if self.cubic.slow_start_ends(self.in_segments(), path) {
+                    self.threshold = self.size;
+                } else if limited {
+                    self.size = (self.size + bytes).min(self.threshold);
+                }
+            }
+            _ if !limited => {}
+            Congestion::NewReno if slow_start => self.size = (self.size + bytes).min(self.threshold),
+            Congestion::NewReno => {
+                self.credit += bytes;
+                while self.credit >= self.size {
+                    self.credit -= self.size;
+                    self.size += self.segment;
+                }
+            }
+            Congestion::Cubic => {
+                let delivered = bytes as f64 / self.segment as f64;
+                let more = self.cubic.increase(self.in_segments(), delivered, path);
+                self.grow(more);
+            }
+            Congestion::Hybla => {
+                // Once for each acknowledgment, however much it says, as Linux does.
+                let rho = rho(path.round_trip_ns);
+                if bytes > 0 && slow_start {
+                    self.grow(libm::exp2(rho.min(HYBLA_MOST)) - 1.0);
+                    self.size = self.size.min(self.threshold);
+                } else if bytes > 0 {
+                    self.grow(rho * rho / self.in_segments());
+                }
+            }
         }
-        if self.size < self.threshold {
-            self.size += bytes;
-            return;
-        }
-        self.credit += bytes;
-        while self.credit >= self.size {
-            self.credit -= self.size;
-            self.size += self.segment;
-        }
+    }
+
+    fn grow(&mut self, segments: f64) {
+        let bytes = segments * self.segment as f64 + self.part;
+        self.size = self.size.saturating_add(bytes as u64);
+        self.part = bytes - (bytes as u64) as f64;
+    }
+
+    /// The threshold after a loss.
+    fn lowered(&mut self) -> u64 {
+        let left = match self.kind {
+            Congestion::Cubic => (self.cubic.after_loss(self.in_segments()) * self.segment as f64) as u64,
+            _ => self.size / 2,
+        };
+        left.max(2 * self.segment)
     }
     /// Loss was found; called once per round trip at most.
     pub fn loss(&mut self) {
-        if self.kind == Congestion::NewReno {
-            self.threshold = (self.size / 2).max(2 * self.segment);
+        if !self.is_ideal() {
+            self.threshold = self.lowered();
             self.size = self.threshold;
-            self.credit = 0;
+            (self.credit, self.part) = (0, 0.0);
         }
     }
     /// The retransmission timer fired; `again` when it had fired for the same data before.
     pub fn timeout(&mut self, again: bool) {
-        if self.kind == Congestion::NewReno {
+        if !self.is_ideal() {
             if !again {
-                self.threshold = (self.size / 2).max(2 * self.segment);
+                self.threshold = self.lowered();
             }
             self.size = self.segment;
-            self.credit = 0;
+            (self.credit, self.part) = (0, 0.0);
+            self.cubic.timeout();
         }
     }
     /// The sender was idle for this many retransmission timeouts (RFC 2861, as Linux does).
     pub fn idle(&mut self, timeouts: u64) {
-        if self.kind == Congestion::NewReno && timeouts > 0 {
+        if !self.is_ideal() && timeouts > 0 {
             self.threshold = self.threshold.max(self.size / 4 * 3);
             let floor = self.size.min(Self::INITIAL * self.segment);
             self.size = (self.size >> timeouts.min(63)).max(floor);
@@ -82,19 +159,26 @@ impl Window {
     }
 }
 
+/// How many times longer than Hybla's a round trip is, at least once.
+fn rho(round_trip_ns: u64) -> f64 {
+    (round_trip_ns as f64 / HYBLA_NS).max(1.0)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    const PATH: Path = Path { now: Instant(0), round_trip_ns: 100_000_000, measured_ns: None, round: false };
+
     #[test]
     fn new_reno_doubles_then_adds_and_halves() {
-        let mut w = Window::new(Congestion::NewReno, 1000);
+        let mut w = Window::new(Congestion::NewReno, 1000, 0);
         assert_eq!(w.size(), 10_000);
-        w.delivered(10_000);
+        w.delivered(10_000, true, &PATH);
         assert_eq!(w.size(), 20_000, "slow start doubles in a round trip");
         w.loss();
         assert_eq!(w.size(), 10_000);
-        w.delivered(10_000);
+        w.delivered(10_000, true, &PATH);
         assert_eq!(w.size(), 11_000, "then one segment a round trip");
         w.timeout(false);
         assert_eq!((w.size(), w.threshold), (1000, 5500));
@@ -104,17 +188,35 @@ mod tests {
 
     #[test]
     fn idle_shrinks_to_the_initial_window_and_the_ideal_never_changes() {
-        let mut w = Window::new(Congestion::NewReno, 1000);
-        w.delivered(70_000);
+        let mut w = Window::new(Congestion::NewReno, 1000, 0);
+        w.delivered(70_000, true, &PATH);
         w.idle(1);
         assert_eq!(w.size(), 40_000);
         w.idle(9);
         assert_eq!(w.size(), 10_000);
-        let mut w = Window::new(Congestion::Ideal { window: 5000 }, 1000);
+        let mut w = Window::new(Congestion::Ideal { window: 5000 }, 1000, 0);
         w.loss();
         w.timeout(false);
         w.idle(3);
-        w.delivered(1000);
+        w.delivered(1000, true, &PATH);
         assert_eq!(w.size(), 5000);
+    }
+
+    #[test]
+    fn hybla_grows_as_if_the_round_trip_took_25_ms() {
+        let mut w = Window::new(Congestion::Hybla, 1000, 100_000_000);
+        assert_eq!(w.size(), 4000, "begins with as many segments as round trips of 25 ms");
+        w.delivered(2000, true, &PATH);
+        assert_eq!(w.size(), 4000 + 15_000, "2^4 - 1 segments for each acknowledgment");
+        w.loss();
+        assert_eq!(w.size(), 9500);
+        (0..10).for_each(|_| w.delivered(950, true, &PATH));
+        assert!(
+            (w.size() as i64 - 9500 - 13_000).abs() < 2500,
+            "16 times NewReno's segment a round trip: {}",
+            w.size()
+        );
+        w.delivered(950, false, &PATH);
+        assert!(w.size() < 26_000, "not while something else limits the sender");
     }
 }

@@ -7,6 +7,9 @@ use super::sender::{Outgoing, Sender};
 use alloc::boxed::Box;
 use farlink_base::{Instant, Payload, Sink};
 
+/// Most bytes that leave as one burst: a packet that the interface cuts (segmentation offload).
+const BURST: u64 = 65_536;
+
 /// What an end is told.
 #[derive(Clone, Debug)]
 pub enum Input {
@@ -144,7 +147,7 @@ impl StreamEnd {
         self.state = State::Opening;
         self.open_by = Some(now + self.config.connect_timeout);
         let syn = self.sender.open(now);
-        self.transmit(now, syn, out);
+        self.transmit(now, syn, false, out);
     }
 
     fn on_segment(&mut self, now: Instant, segment: Segment, out: &mut impl Sink<Output>) {
@@ -193,8 +196,16 @@ impl StreamEnd {
     }
 
     fn flush(&mut self, now: Instant, out: &mut impl Sink<Output>) {
-        while let Some(content) = self.sender.next_segment(now) {
-            self.transmit(now, content, out);
+        let mut next = self.sender.next_segment(now);
+        let mut burst = 0;
+        while let Some(content) = next {
+            next = self.sender.next_segment(now);
+            burst += content.payload.len();
+            let more = next.is_some() && burst + self.config.segment_bytes <= BURST;
+            if !more {
+                burst = 0;
+            }
+            self.transmit(now, content, more, out);
         }
         if self.sender.take_probe() {
             let bare = self.bare_segment(now);
@@ -219,11 +230,11 @@ impl StreamEnd {
         out.push(Output::Closed { error: true });
     }
 
-    fn transmit(&mut self, now: Instant, content: Outgoing, out: &mut impl Sink<Output>) {
+    fn transmit(&mut self, now: Instant, content: Outgoing, more: bool, out: &mut impl Sink<Output>) {
         let bare = self.bare_segment(now);
         self.receiver.acknowledged();
         let Outgoing { sequence, payload, syn, fin } = content;
-        out.push(Output::Transmit(Box::new(Segment { sequence, payload, syn, fin, ..bare })));
+        out.push(Output::Transmit(Box::new(Segment { sequence, payload, syn, fin, more, ..bare })));
     }
 
     /// A segment without content: an acknowledgment.

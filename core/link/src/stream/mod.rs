@@ -10,6 +10,7 @@
 //! algorithm (stream layers set TCP_NODELAY), urgent data or simultaneous open.
 
 mod congestion;
+mod cubic;
 mod end;
 mod lane;
 mod receiver;
@@ -21,7 +22,7 @@ mod tests;
 
 pub use congestion::Congestion;
 pub use end::{Input, Output, StreamEnd};
-pub use segment::{Segment, Selective};
+pub use segment::{HEADERS, Segment, Selective};
 
 use farlink_base::Duration;
 

@@ -7,6 +7,9 @@ use farlink_base::{Duration, Instant, Payload};
 
 /// Linux acknowledges a lone segment after this time (`TCP_DELACK_MIN`).
 const ACK_DELAY: Duration = Duration::from_millis(40);
+/// Segments of one burst that arrive within this time reach Linux as one packet (receive offload: the wait of
+/// an interface that coalesces, and the grain of our emulator), which it answers once.
+const TRAIN: Duration = Duration::from_micros(200);
 /// Segments acknowledged at once when a connection begins (Linux `TCP_MAX_QUICKACKS`).
 const QUICK_ACKS: u32 = 16;
 
@@ -26,11 +29,37 @@ pub(super) struct Receiver {
     unacknowledged: u32,
     quick: u32,
     ack_at: Option<Instant>,
+    train: Train,
     /// Acknowledgment last sent, and the timestamp to echo (RFC 7323 4.3).
     last_acknowledged: u64,
     echo: Option<Instant>,
     /// Window last told.
     told: u64,
+}
+
+/// Segments that arrive as one packet.
+#[derive(Clone, Copy, Default, Debug)]
+struct Train {
+    start: Instant,
+    last: Instant,
+    /// Whether the last segment said that another follows.
+    more: bool,
+    /// Time between two segments of a burst.
+    pace: Duration,
+}
+
+impl Train {
+    /// A segment arrived; when its packet is handed to the receiver: once the burst or the wait is over.
+    fn join(&mut self, now: Instant, more: bool) -> Instant {
+        if self.more {
+            self.pace = now.since(self.last);
+        }
+        if !self.more || now.since(self.start) > TRAIN {
+            self.start = now;
+        }
+        (self.last, self.more) = (now, more);
+        if more && self.pace <= TRAIN { self.start + TRAIN } else { now }
+    }
 }
 
 impl Receiver {
@@ -46,6 +75,7 @@ impl Receiver {
             unacknowledged: 0,
             quick: QUICK_ACKS,
             ack_at: None,
+            train: Train::default(),
             last_acknowledged: 0,
             echo: None,
             told: config.receive_buffer,
@@ -99,6 +129,7 @@ impl Receiver {
             return;
         }
         self.unacknowledged += 1;
+        let handed_over = self.train.join(now, segment.more);
         let in_order = segment.sequence <= next;
         if segment.sequence == next && self.early.is_empty() {
             // Nothing waits for it.
@@ -117,7 +148,8 @@ impl Receiver {
         let hole = !in_order || !self.early.is_empty();
         let at_once = hole || self.finished || self.quick > 0 || self.unacknowledged >= 2;
         self.quick = self.quick.saturating_sub(1);
-        let deadline = if at_once { now } else { now + ACK_DELAY };
+        let deadline = if at_once { handed_over } else { now + ACK_DELAY };
+        // The end of a burst is earlier than the wait for more of it.
         self.ack_at = Some(self.ack_at.map_or(deadline, |at| at.min(deadline)));
     }
 

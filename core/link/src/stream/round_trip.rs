@@ -53,6 +53,10 @@ impl RoundTrip {
             }
         }
     }
+    /// The smoothed round trip in nanoseconds; 0 before the first measurement.
+    pub fn smoothed_ns(&self) -> u64 {
+        self.smoothed_ns.unwrap_or(0)
+    }
     /// Time to wait for an acknowledgment.
     pub fn timeout(&self) -> Duration {
         Duration::from_nanos(self.timeout_ns())

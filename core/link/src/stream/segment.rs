@@ -37,6 +37,9 @@ impl Selective {
     }
 }
 
+/// Bytes of IPv4 and TCP headers of a segment with data and timestamps.
+pub const HEADERS: u64 = 52;
+
 /// One TCP-like segment. Sequence 0 is the SYN, data begins at 1, the FIN takes one number.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Segment {
@@ -44,6 +47,9 @@ pub struct Segment {
     pub syn: bool,
     /// The sender will send no more.
     pub fin: bool,
+    /// It left in one burst with the next one: they reach the receiver as one packet where the link is
+    /// fast enough.
+    pub more: bool,
     /// The connection is gone.
     pub reset: bool,
     /// Sequence number of the first byte.

@@ -6,7 +6,7 @@
 //! lost retransmission is found like any other.
 
 use super::Config;
-use super::congestion::{Congestion, Window};
+use super::congestion::{Congestion, Path, Window};
 use super::lane::Lane;
 use super::round_trip::RoundTrip;
 use super::segment::Segment;
@@ -112,7 +112,7 @@ impl Sender {
             next: 0,
             edge: 1,
             congestion: config.congestion,
-            window: Window::new(config.congestion, config.segment_bytes.max(1)),
+            window: Window::new(config.congestion, config.segment_bytes.max(1), 0),
             round_trip: RoundTrip::default(),
             round_end: 0,
             timeout_at: None,
@@ -215,19 +215,21 @@ impl Sender {
         }
         // Timestamps tell which transmission was answered; without them only lone ones count (Karn).
         let stamp = segment.echo.filter(|_| acknowledgment > cumulative.0);
-        if let Some(at) = stamp.or(measured) {
-            let round = self.acknowledged > self.round_end;
+        let (taken, round) = (stamp.or(measured).map(|at| now - at), self.acknowledged > self.round_end);
+        if let Some(taken) = taken {
             if round {
                 self.round_end = self.next;
             }
-            self.round_trip.sample(now - at, round);
+            self.round_trip.sample(taken, round);
         }
         if opens {
             // On a path longer than the first timeout the SYN was repeated in vain (timestamps show it, and
             // Linux undoes it too): begin with the initial window.
-            self.window = Window::new(self.congestion, self.segment);
-        } else if limited {
-            self.window.delivered(grown);
+            self.window = Window::new(self.congestion, self.segment, self.round_trip.smoothed_ns());
+        } else if any {
+            let measured_ns = taken.map(|t| u64::try_from(t.as_nanos()).unwrap_or(u64::MAX));
+            let path = Path { now, round_trip_ns: self.round_trip.smoothed_ns(), measured_ns, round };
+            self.window.delivered(grown, limited, &path);
         }
         self.find_losses();
         if any {

@@ -226,6 +226,20 @@ fn a_paused_reader_closes_the_window_and_a_lost_update_is_asked_for() {
     assert_eq!(pair.user[B].received, Payload::fill(9, 400_000));
 }
 
+/// Segments from A to B for each one back, of a clean path.
+fn segments_for_each_acknowledgment(rate: u64, delay_ms: u64) -> f64 {
+    let pair = Pair::transfer(path(rate, delay_ms), Config::default(), 10_000_000);
+    pair.segments[A] as f64 / pair.segments[B] as f64
+}
+
+#[test]
+fn a_burst_that_arrives_as_one_packet_is_acknowledged_once() {
+    let (slow, fast) =
+        (segments_for_each_acknowledgment(10_000_000, 10), segments_for_each_acknowledgment(1_000_000_000, 10));
+    assert!((1.8..2.1).contains(&slow), "1.2 ms apart: every second segment, {slow}");
+    assert!((8.0..18.0).contains(&fast), "12 us apart: every 200 us, {fast}");
+}
+
 #[test]
 fn half_close_lets_the_other_side_finish() {
     let mut pair = Pair::new(path(1_000_000, 50), Config::default());

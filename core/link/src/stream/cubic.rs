@@ -1,0 +1,179 @@
+//! CUBIC (RFC 9438) as Linux has it: with fast convergence, and with HyStart (Ha and Rhee, 2011), which
+//! ends slow start before the queue overflows. Windows are in segments here.
+
+use super::congestion::Path;
+use farlink_base::Instant;
+
+/// Growth, segments per cubic second (RFC 9438 5.1).
+const C: f64 = 0.4;
+/// What is left of the window after a loss (Linux: 717 of 1024).
+const BETA: f64 = 717.0 / 1024.0;
+/// Before the first loss the window grows by a twentieth a round trip at least (Linux).
+const GROWTH_BEFORE_LOSS: f64 = 20.0;
+/// HyStart looks at windows from here (Linux `hystart_low_window`).
+const LOW_WINDOW: f64 = 16.0;
+/// Acknowledgments no further apart than this are one train.
+const TRAIN_GAP_NS: u64 = 2_000_000;
+/// Measurements a round trip's least is taken from.
+const SAMPLES: u32 = 8;
+/// Bounds of the eighth of a round trip by which it must have grown.
+const LONGER_NS: (u64, u64) = (4_000_000, 16_000_000);
+
+/// Growth since the last loss.
+#[derive(Clone, Copy, Debug)]
+struct Epoch {
+    start: Instant,
+    /// Window at the inflection, and seconds until it is reached.
+    origin: f64,
+    inflection_s: f64,
+    /// The window NewReno would have.
+    friendly: f64,
+}
+
+/// HyStart within one round trip.
+#[derive(Clone, Copy, Default, Debug)]
+struct Round {
+    start: Instant,
+    last: Instant,
+    least_ns: Option<u64>,
+    samples: u32,
+}
+
+#[derive(Clone, Copy, Default, Debug)]
+pub(super) struct Cubic {
+    /// Window before the last loss; 0 when there was none.
+    before_loss: f64,
+    epoch: Option<Epoch>,
+    /// Shortest round trip seen.
+    least_ns: Option<u64>,
+    round: Round,
+    found: bool,
+}
+
+impl Cubic {
+    /// An acknowledgment came in slow start; whether slow start should end.
+    pub fn slow_start_ends(&mut self, window: f64, path: &Path) -> bool {
+        if path.round {
+            self.round = Round { start: path.now, last: path.now, ..Round::default() };
+        }
+        let Some(measured) = path.measured_ns else { return false };
+        self.measured(measured, path.now);
+        if self.found || window < LOW_WINDOW {
+            return false;
+        }
+        let least = self.least_ns.unwrap_or(measured);
+        let round = &mut self.round;
+        if path.now.since(round.last).as_nanos() <= u128::from(TRAIN_GAP_NS) {
+            round.last = path.now;
+            // Acknowledgments arrive for half a round trip: the pipe is half full, and the next doubling fills it.
+            self.found |= path.now.since(round.start).as_nanos() > u128::from(least / 2);
+        }
+        round.least_ns = Some(round.least_ns.map_or(measured, |before| before.min(measured)));
+        if round.samples < SAMPLES {
+            round.samples += 1;
+        } else {
+            let longer = least + (least / 8).clamp(LONGER_NS.0, LONGER_NS.1);
+            self.found |= round.least_ns.is_some_and(|ns| ns > longer);
+        }
+        self.found
+    }
+
+    /// Segments to add for so many delivered, in congestion avoidance.
+    pub fn increase(&mut self, window: f64, delivered: f64, path: &Path) -> f64 {
+        if let Some(measured) = path.measured_ns {
+            self.measured(measured, path.now);
+        }
+        let before_loss = self.before_loss;
+        let epoch = self.epoch.get_or_insert_with(|| {
+            let below = (before_loss - window).max(0.0);
+            let origin = before_loss.max(window);
+            Epoch { start: path.now, origin, inflection_s: libm::cbrt(below / C), friendly: window }
+        });
+        let least_s = self.least_ns.unwrap_or(0) as f64 / 1e9;
+        let t = path.now.since(epoch.start).as_secs_f64() + least_s - epoch.inflection_s;
+        let target = epoch.origin + C * t * t * t;
+        // Segments to be delivered for one more.
+        let mut each = if target > window { window / (target - window) } else { 100.0 * window };
+        if before_loss == 0.0 {
+            each = each.min(GROWTH_BEFORE_LOSS);
+        }
+        // Linux: 8 (1024 + 717) / 3 / (1024 - 717), in whole numbers, over 8.
+        epoch.friendly += delivered / (window * 15.0 / 8.0);
+        if epoch.friendly > window {
+            each = each.min(window / (epoch.friendly - window));
+        }
+        delivered / each.max(2.0)
+    }
+
+    /// Segments left of the window after a loss.
+    pub fn after_loss(&mut self, window: f64) -> f64 {
+        self.epoch = None;
+        // Fast convergence: a window that shrinks makes room for others sooner (RFC 9438 4.7).
+        self.before_loss = if window < self.before_loss { window * (1.0 + BETA) / 2.0 } else { window };
+        window * BETA
+    }
+
+    /// The retransmission timer fired: nothing known of the path holds any more.
+    pub fn timeout(&mut self) {
+        *self = Cubic::default();
+    }
+
+    /// The shortest round trip; measurements right after a recovery still hold its queue.
+    fn measured(&mut self, ns: u64, now: Instant) {
+        if self.epoch.is_none_or(|epoch| now.since(epoch.start).as_secs() >= 1) {
+            self.least_ns = Some(self.least_ns.map_or(ns, |least| least.min(ns)));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn path(now_ms: u64, round_trip_ms: u64, round: bool) -> Path {
+        let ns = round_trip_ms * 1_000_000;
+        Path { now: Instant(now_ms * 1_000_000), round_trip_ns: ns, measured_ns: Some(ns), round }
+    }
+
+    #[test]
+    fn the_window_returns_to_where_it_was_after_the_time_of_the_cubic_root() {
+        let mut cubic = Cubic::default();
+        let mut window = cubic.after_loss(1000.0);
+        assert_eq!(window.round(), 700.0);
+        let inflection_ms = (libm::cbrt(1000.0 * (1.0 - BETA) / C) * 1000.0) as u64;
+        assert_eq!(inflection_ms, 9083);
+        // Round trips of 600 ms, 100 acknowledgments in each.
+        for step in 0..inflection_ms / 6 {
+            let delivered = window / 100.0;
+            window += cubic.increase(window, delivered, &path(step * 6, 600, step % 100 == 0));
+        }
+        assert!((985.0..1005.0).contains(&window), "{window}");
+        let lower = cubic.after_loss(900.0);
+        assert!((cubic.before_loss - 900.0 * (1.0 + BETA) / 2.0).abs() < 1e-9 && lower < 631.0, "fast convergence");
+    }
+
+    #[test]
+    fn slow_start_ends_when_acknowledgments_come_for_half_a_round_trip_or_late() {
+        let mut train = Cubic::default();
+        assert!(!train.slow_start_ends(32.0, &path(100, 100, true)));
+        let ends = (101..200).find(|ms| train.slow_start_ends(32.0, &path(*ms, 100, false)));
+        assert_eq!(ends, Some(151));
+
+        let mut late = Cubic::default();
+        late.slow_start_ends(32.0, &path(100, 100, true));
+        let ends = (0..20).find(|n| late.slow_start_ends(32.0, &path(200 + n * 5, 115, *n == 0)));
+        assert_eq!(ends, Some(8), "the least of eight is 15 ms longer than the least of all, 12.5 allowed");
+        let mut small = Cubic::default();
+        assert!(!(0..99).any(|n| small.slow_start_ends(15.0, &path(100 + n, 100 + n, n == 0))));
+    }
+
+    #[test]
+    fn short_paths_grow_as_new_reno_would() {
+        let mut cubic = Cubic::default();
+        let mut window = cubic.after_loss(20.0);
+        for round in 0..10 {
+            window += cubic.increase(window, window, &path(round * 2, 2, true));
+        }
+        assert!((14.0 + 4.0..14.0 + 6.0).contains(&window), "about half a segment a round trip: {window}");
+    }
+}

@@ -1,0 +1,85 @@
+//! What samples say of a store is what the events say: the testbed, which cannot look into a node, counts by
+//! events.
+
+use farlink_base::store::Usage;
+use farlink_base::{BundleHandle, Event, Instant};
+use farlink_scenario::Scenario;
+use farlink_sim::{Observer, World};
+use std::collections::BTreeMap;
+
+/// Bundles of each node by their events, and by the store's samples.
+#[derive(Default)]
+struct Stores {
+    sizes: BTreeMap<(usize, BundleHandle), u64>,
+    kept: BTreeMap<(usize, BundleHandle), u64>,
+    /// Time, node, bytes by events, bytes by the store.
+    seen: Vec<(Instant, usize, u64, u64)>,
+}
+
+impl Observer for Stores {
+    fn event(&mut self, _: Instant, node: usize, event: &Event) {
+        match event {
+            Event::Seen { bundle, size, .. } => drop(self.sizes.insert((node, *bundle), *size)),
+            Event::Accepted { bundle } | Event::Recovered { bundle } | Event::Reassembled { bundle } => {
+                self.kept.insert((node, *bundle), self.sizes[&(node, *bundle)]);
+            }
+            Event::Deleted { bundle, .. } => drop(self.kept.remove(&(node, *bundle))),
+            _ => {}
+        }
+    }
+    fn node_sample(&mut self, at: Instant, node: usize, usage: &Usage) {
+        let bytes = self.kept.iter().filter(|((n, _), _)| *n == node).map(|(_, bytes)| bytes).sum();
+        self.seen.push((at, node, bytes, usage.bytes));
+    }
+}
+
+#[test]
+fn stored_bytes_are_those_of_the_bundles_accepted_and_not_deleted() {
+    for store in ["memory", "durable"] {
+        let text = format!(
+            r#"
+            name = "stored"
+            duration = "20 s"
+            node_defaults = {{ store = "{store}" }}
+            [[node]]
+            name = "a"
+            id = "ipn:1.0"
+            [[node]]
+            name = "b"
+            id = "ipn:2.0"
+            [[node]]
+            name = "c"
+            id = "ipn:3.0"
+            [[link]]
+            name = "ab"
+            between = ["a", "b"]
+            layer = "tcpclv4"
+            rate = "8 Mbit/s"
+            delay = "20 ms"
+            [[link]]
+            name = "bc"
+            between = ["b", "c"]
+            layer = "ltp"
+            rate = "1 Mbit/s"
+            delay = "100 ms"
+            [[contact]]
+            link = "bc"
+            start = "5 s"
+            end = "15 s"
+            [[traffic]]
+            from = "a"
+            to = "c"
+            bundles = {{ count = 30, size = "20 kB", interval = "100 ms" }}
+            [measure]
+            interval = "170 ms"
+            "#
+        );
+        let scenario = Scenario::parse(&text).unwrap_or_else(|errors| panic!("{errors:#?}"));
+        let (_, stores) = World::new(&scenario, Stores::default()).unwrap().run();
+        let most = stores.seen.iter().filter(|seen| seen.1 == 1).map(|seen| seen.3).max();
+        assert!(most.is_some_and(|bytes| bytes > 30 * 20_000), "whole bundles, not payloads, wait at b: {most:?}");
+        // A sample may fall between a bundle and the event that it is kept.
+        let apart = stores.seen.iter().filter(|(_, _, events, store)| events.abs_diff(*store) > 2 * 20_200).count();
+        assert_eq!(apart, 0, "{store}: {:?}", stores.seen);
+    }
+}

@@ -140,7 +140,8 @@ impl Datagrams {
 
     /// Says where links lead now, and reads a bounded amount from every socket that has something.
     pub fn read(&mut self, buffers: &mut Buffers, inputs: &mut VecDeque<Input>) {
-        let moved = |(layer, link, address)| Input::Socket(layer, socket::Input::Located { link, addresses: vec![address] });
+        let moved =
+            |(layer, link, address)| Input::Socket(layer, socket::Input::Located { link, addresses: vec![address] });
         inputs.extend(self.moved.drain(..).map(moved));
         for _ in 0..self.readable.len() {
             let Some(place) = self.readable.pop_front() else { return };

@@ -39,6 +39,9 @@ pub struct Statistics {
     pub links: Vec<LinkUse>,
     /// Each traffic of the scenario of which a bundle was created.
     pub traffic: Vec<FlowUse>,
+    /// Bundles in the order of their first delivery.
+    #[serde(skip)]
+    pub order: Vec<Place>,
 }
 
 /// What came of one traffic of the scenario.
@@ -108,9 +111,6 @@ impl Numbers {
             last_delivery_s: last_delivered.map(seconds),
         }
     }
-    /// Bundles in the order of their first delivery.
-    #[serde(skip)]
-    pub order: Vec<Place>,
 }
 
 /// Which bundle of a scenario one is, whatever the run: source, service, and how many its source had sent

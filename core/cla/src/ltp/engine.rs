@@ -282,7 +282,7 @@ impl ConvergenceLayer for Ltp {
             Input::Socket(socket::Input::Datagrams { from, train }) => self.datagrams(now, from, &train, out),
             Input::Socket(socket::Input::Located { link, addresses }) => {
                 addresses.first().into_iter().for_each(|address| self.peer_is_at(link, *address));
-            },
+            }
             Input::Link { link, state } => self.link(now, link, state, out),
             Input::Send { link, id, total, part, reliable } => self.send(now, link, (id, total, part), reliable, out),
             Input::SendMore { id, from, part, .. } => self.send_more(id, from, part),

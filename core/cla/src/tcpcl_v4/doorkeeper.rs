@@ -1,7 +1,6 @@
 //! Whom to let in: a neighbour is known by where it is, not by what it says; strangers leave room for neighbours.
 
 use super::layer::TcpclV4;
-use alloc::vec::Vec;
 use core::net::{IpAddr, SocketAddr};
 use farlink_base::layer::Output;
 use farlink_base::{Instant, LinkId, Sink, StreamId};

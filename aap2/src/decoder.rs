@@ -56,7 +56,7 @@ impl Decoder {
             if let Some((adu, payload)) = &mut self.adu {
                 let missing = adu.payload_length - payload.len();
                 let n = missing.min(data.len() as u64) as usize;
-                payload.push_bytes(data.split_to(n));
+                payload.gather(Payload::from(data.split_to(n)));
                 if n as u64 == missing {
                     self.finish_adu();
                 } else {

@@ -82,7 +82,7 @@ impl Budget {
         }
         if in_memory {
             let capacity = &mut config.stack.store.capacity.0;
-            bytes("store.capacity", capacity, total / 8 * 3, CAPACITY);
+            bytes("store.capacity", capacity, total / 4, CAPACITY);
             limits.stranger_bytes = limits.stranger_bytes.min(*capacity / 2);
             limits.reserved_bytes = limits.reserved_bytes.min(*capacity / 16);
         }
@@ -153,6 +153,10 @@ impl Budget {
     pub fn level(&self) -> Pressure {
         self.level
     }
+    /// Bytes that bundles on their way in from applications may take.
+    pub fn applications(&self) -> u64 {
+        self.total / 8
+    }
     /// Bytes of the whole.
     pub fn total(&self) -> u64 {
         self.total
@@ -170,6 +174,7 @@ impl Budget {
             share("payloads", capacity.unwrap_or(limits.memory_bytes), Some(held)),
             share("arriving bundles", limits.arriving_bytes, Some(arriving)),
             share("arriving LTP blocks", self.layers, None),
+            share("bundles of applications", self.applications(), None),
             share("table of bundles", limits.bundles * BUNDLE_BYTES, Some(bundles * BUNDLE_BYTES)),
             share("remembered identities", limits.remembered as u64 * REMEMBERED_BYTES, None),
             share("fragments", limits.fragments as u64 * FRAGMENT_BYTES, None),
@@ -201,7 +206,7 @@ mod tests {
                 let shares = budget.shares((0, 0), capacity, 0);
                 let sum: u64 = shares.iter().map(|share| share.limit).sum();
                 // What applications, sessions and the control API have is bounded by them.
-                let most = if store == "memory" { 16 } else { 12 };
+                let most = if store == "memory" { 16 } else { 14 };
                 assert!(sum * 16 <= budget.total() * most, "{memory} {store}: {shares:?}");
                 let LayerKind::Ltp(ltp) = &config.stack.layers[1].kind else { panic!("not LTP") };
                 assert!(ltp.memory_bytes <= budget.total() / 16);

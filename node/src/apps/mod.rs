@@ -27,9 +27,6 @@ use std::path::PathBuf;
 
 /// Applications attached at once; beyond, one that did not yet say what it wants makes room.
 const CONNECTIONS_MAX: usize = 1024;
-/// Payload bytes of bundles that applications are sending, or sent and got no answer for yet. A longer one comes
-/// alone.
-const SENDING_MAX: u64 = 256 << 20;
 /// How often it is looked whether connections go on.
 const SWEEP: Duration = Duration::from_secs(5);
 /// Deliveries a subscriber may have unanswered, however many it asks for.
@@ -40,6 +37,8 @@ pub struct Apps {
     node_ids: Vec<EndpointId>,
     may_link: bool,
     payload_max: u64,
+    /// Bytes of bundles that applications are sending and that are not all here yet.
+    sending_max: u64,
     links: Vec<(String, String)>,
     listeners: Vec<Listener>,
     socket_file: Option<PathBuf>,
@@ -79,7 +78,7 @@ impl Apps {
     ///
     /// # Errors
     /// Which socket cannot be opened.
-    pub fn new(settings: &AppSettings, node_ids: &[EndpointId], payload_max: u64) -> io::Result<Apps> {
+    pub fn new(settings: &AppSettings, node_ids: &[EndpointId], payload_max: u64, memory: u64) -> io::Result<Apps> {
         let mut listeners = Vec::new();
         if let Some(path) = &settings.socket {
             let listener = farlink_os::stream::listen_unix(path, settings.socket_mode).map_err(|why| {
@@ -96,7 +95,8 @@ impl Apps {
         Ok(Apps {
             node_ids: node_ids.to_vec(),
             may_link: settings.links,
-            payload_max,
+            payload_max: payload_max.min(memory),
+            sending_max: memory,
             links: Vec::new(),
             listeners,
             socket_file: settings.socket.clone(),
@@ -248,7 +248,7 @@ impl Apps {
     fn let_on(&mut self, serial: u64, now: Instant) {
         let Some(length) = self.connections.get(&serial).and_then(Connection::asks_for) else { return };
         let held: u64 = self.connections.values().map(Connection::held_bytes).sum();
-        if held > 0 && held + length > SENDING_MAX {
+        if held > 0 && held + length > self.sending_max {
             self.waiting.insert(serial);
         } else if let Some(connection) = self.connections.get_mut(&serial) {
             connection.admit(now);

@@ -137,8 +137,9 @@ impl Session {
         if room > self.room {
             self.last_progress = now;
         }
+        // Less than was left: not the peer is slow, the stream holds less from now on.
+        self.room_max = if room < self.room { room } else { self.room_max.max(room) };
         self.room = room;
-        self.room_max = self.room_max.max(room);
     }
     /// Bytes the peer has not read, as far as the stream's room tells.
     fn unread(&self) -> u64 {

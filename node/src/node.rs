@@ -159,7 +159,8 @@ impl Node {
             }
             _ => None,
         };
-        let apps = Apps::new(&config.app, &config.stack.node_ids, config.stack.limits.bundle_bytes, budget.applications())?;
+        let apps =
+            Apps::new(&config.app, &config.stack.node_ids, config.stack.limits.bundle_bytes, budget.applications())?;
         apps.watch(&poller, APP)?;
         let node_id = config.stack.node_ids.first().map(ToString::to_string).unwrap_or_default();
         let names = Names::new(node_id, config.stack.links.iter().map(|link| link.name.clone()).collect());

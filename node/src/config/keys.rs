@@ -253,12 +253,7 @@ pub const APP: Section = Section {
     help: "The application interface.",
     keys: &[
         key("socket", SOCKET, Absent, "AAP2 over a Unix socket; without it, none."),
-        key(
-            "socket_mode",
-            other("octal digits", "\"600\""),
-            Is("600"),
-            "Who may attach: \"660\" lets its group in too.",
-        ),
+        key("socket_mode", Text, Is("600"), "Who may attach: \"660\" lets its group in too."),
         key("listen", LOCAL_ADDRESS, Absent, "AAP2 over TCP, open to whoever reaches it; without it, none."),
         key("links", Flag, Is("false"), "Whether applications may enable and disable links (`link` messages)."),
         key("echo", Flag, Is("true"), "Answer pings on ipn services 128, 7, 2047 and dtn /echo."),

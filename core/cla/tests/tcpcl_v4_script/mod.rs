@@ -100,6 +100,7 @@ impl Lone {
         self.hear(&init);
         assert!(self.said().iter().any(|o| matches!(o, Output::PeerUp { .. })));
         self.wrote();
+        self.give(Input::Socket(socket::Input::Writable { stream: self.stream, room: 1 << 20 }));
         self
     }
     pub fn closed(&mut self) -> Option<bool> {

@@ -210,7 +210,11 @@ impl Streams {
     fn try_next(&mut self, id: StreamId, mut addresses: VecDeque<SocketAddr>, now: Instant, io: &mut Connector<'_>) {
         while let Some(to) = addresses.pop_front() {
             let serial = self.next_serial();
-            let attempt = stream::connect(&to).and_then(|socket| io.register.stream(&socket, serial).map(|()| socket));
+            let layer = self.streams.get(&id).map(|stream| stream.layer);
+            let own = self.listeners.iter().filter(|(listens, _)| Some(*listens) == layer);
+            let own = own.filter_map(|(_, listener)| listener.local_addr().ok()).map(|address| address.ip());
+            let attempt = stream::connect(&to, leaves_from(own, to.ip()))
+                .and_then(|socket| io.register.stream(&socket, serial).map(|()| socket));
             match (attempt, self.streams.get_mut(&id)) {
                 (Ok(socket), Some(stream)) => {
                     let until = now + CONNECT_TIMEOUT;
@@ -557,6 +561,14 @@ fn consume(out: &mut VecDeque<Bytes>, mut n: usize) {
     }
 }
 
+/// Where a connection to a peer leaves from: the one address its layer listens at, by which the peer knows us;
+/// where there are several or any, what the kernel chooses.
+fn leaves_from(mut own: impl Iterator<Item = IpAddr>, to: IpAddr) -> Option<IpAddr> {
+    let first = own.next()?;
+    let fits = first.is_ipv4() == to.is_ipv4() && first.is_loopback() == to.is_loopback() && !first.is_unspecified();
+    (fits && own.all(|other| other == first)).then_some(first)
+}
+
 /// An IPv4 address in its own form when a dual-stack socket shows it mapped.
 pub fn canonical(address: SocketAddr) -> SocketAddr {
     SocketAddr::new(address.ip().to_canonical(), address.port())
@@ -667,6 +679,20 @@ mod tests {
         world.streams.close(passive, false, crate::clock::now());
         world.run(|_| true);
         assert_eq!(closed(&world.seen, active), None, "who closes is not told");
+    }
+
+    #[test]
+    fn a_connection_leaves_from_the_address_its_layer_listens_at() {
+        let ip = |text: &str| text.parse::<IpAddr>().unwrap();
+        let from = |own: &[&str], to| leaves_from(own.iter().map(|own| ip(own)), ip(to));
+        assert_eq!(from(&["127.0.0.7", "127.0.0.7"], "127.0.0.9"), Some(ip("127.0.0.7")));
+        assert_eq!(from(&["10.0.0.1"], "192.0.2.1"), Some(ip("10.0.0.1")));
+        for (own, to) in
+            [("0.0.0.0", "10.0.0.2"), ("127.0.0.1", "10.0.0.2"), ("10.0.0.1", "::1"), ("10.0.0.1", "127.0.0.1")]
+        {
+            assert_eq!(from(&[own], to), None, "{own} to {to}");
+        }
+        assert_eq!((from(&["10.0.0.1", "10.0.1.1"], "10.0.0.2"), from(&[], "10.0.0.2")), (None, None));
     }
 
     #[test]

@@ -87,7 +87,7 @@ fn configuration(endpoint: &str) -> BytesMut {
 #[test]
 fn unread_answers_and_half_sent_bundles_cost_a_bounded_amount() {
     let pair = Pair::new("tcpclv4", false);
-    let node = pair.start(1, "");
+    let node = pair.start(1, "[limits]\nmemory = \"2 GiB\"\n");
     let before = resident(node.id());
     let configured = |endpoint: &str| {
         let socket = UnixStream::connect(&node.socket).unwrap();

@@ -81,26 +81,21 @@ struct Machine {
     network: u32,
     /// The port a layer is assigned, and the one it has here.
     ports: Vec<(u16, u16)>,
-    control: u16,
 }
 impl Machine {
     fn new() -> Machine {
         static RUNS: AtomicU32 = AtomicU32::new(0);
         let network = (std::process::id() << 4 | RUNS.fetch_add(1, Relaxed) & 15) & 0xffff;
         let ports = farlink_scenario::LAYERS.iter().map(|layer| (layer.port, port())).collect();
-        Machine { network, ports, control: port() }
+        Machine { network, ports }
     }
     fn host(&self, index: usize) -> Ipv4Addr {
         let network = u32::from(Ipv4Addr::new(127, 0, 0, 0)) | (0x10_0000 + (self.network << 4));
         Ipv4Addr::from(network | (index as u32 + 1))
     }
-    fn control(&self, index: usize) -> String {
-        format!("{}:{}", self.host(index), self.control)
-    }
     /// A file the testbed's driver wrote for a node, with its sockets moved here.
     fn moved(&self, scenario: &Scenario, index: usize, file: &Path) -> String {
         let mut text = std::fs::read_to_string(file).expect("the driver's file");
-        text = text.replace(CONTROL, &self.control(index));
         for (usual, port) in &self.ports {
             text = text.replace(&format!("\"0.0.0.0:{usual}\""), &format!("\"{}:{port}\"", self.host(index)));
             for end in scenario.ends_of(index) {
@@ -146,8 +141,8 @@ impl Machine {
                     std::fs::write(&file, self.moved(scenario, index, &file)).expect("the link");
                     *given = file.display().to_string();
                 }
-                let words: Vec<String> =
-                    command[1..].iter().map(|word| word.replace(CONTROL, &self.control(index))).collect();
+                let control = place.join(CONTROL).display().to_string();
+                let words: Vec<String> = command[1..].iter().map(|word| word.replace(CONTROL, &control)).collect();
                 let ran = crate::node_support::run(&words.iter().map(String::as_str).collect::<Vec<_>>());
                 assert!(ran.status.success(), "{}", String::from_utf8_lossy(&ran.stderr));
             }

@@ -8,6 +8,7 @@ use crate::edge::{Draft, Edge, Record, Status};
 use crate::io::{OfferToken, Output};
 use crate::shares;
 use crate::signals::HELLO_MAX;
+use crate::waits::Turned;
 use alloc::sync::Arc;
 use core::time::Duration;
 use farlink_base::store::{self, IndexEntry};
@@ -159,7 +160,7 @@ impl Agent {
         }
         let ups = self.neighbours.ups(from);
         if from != PeerId::NONE {
-            self.waits.refuse(&mut self.book, handle, from, ups);
+            self.waits.refuse(&mut self.book, handle, from, ups, Turned::Back);
         }
         self.cuts.begin_anew(&self.book, handle);
         self.book.hold(handle, Reason::Route);

@@ -214,7 +214,7 @@ impl TcpclV4 {
             self.flush(now, stream, out);
         } else {
             // What the driver still has of this side's words leaves.
-            let abort = session.phase != Phase::Established;
+            let abort = !matches!(session.phase, Phase::Established | Phase::Answering | Phase::Closing);
             out.push(Output::Socket(socket::Output::Close { stream, abort }));
             self.remove(now, stream, out);
         }

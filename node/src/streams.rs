@@ -60,6 +60,8 @@ struct Stream {
     readable: bool,
     writable: bool,
     ended: bool,
+    /// The peer closed its half: nothing more comes, and it may still read.
+    peer_closed: bool,
     paused: bool,
     listed: bool,
     dirty: bool,
@@ -286,8 +288,8 @@ impl Streams {
     }
     fn mark_readable(&mut self, id: StreamId) {
         let Some(stream) = self.streams.get_mut(&id) else { return };
-        stream.readable = true;
-        if !stream.paused && !stream.listed {
+        stream.readable = !stream.peer_closed;
+        if stream.readable && !stream.paused && !stream.listed {
             stream.listed = true;
             self.readable.push_back(id);
         }
@@ -306,7 +308,12 @@ impl Streams {
             let (closing, layer) = (matches!(stream.phase, Phase::Closing { .. }), stream.layer);
             match stream::read_into(socket, buffers.spare(READ_TURN), READ_TURN) {
                 Ok(0) => {
-                    self.end(id, closing, false, inputs);
+                    (stream.peer_closed, stream.readable) = (true, false);
+                    if !closing {
+                        inputs.push_back(Input::Socket(layer, socket::Input::Closed { stream: id, error: false }));
+                    } else if stream.queued == 0 {
+                        self.remove(id);
+                    }
                 }
                 Ok(n) => {
                     // A short read emptied the socket: the next arrival makes a new report. The end
@@ -406,6 +413,10 @@ impl Streams {
                 *until = now + LINGER;
                 let _ = socket.shutdown(Shutdown::Write);
             }
+            if *shut && stream.peer_closed {
+                self.remove(id);
+                return;
+            }
         }
         self.mark_readable(id);
     }
@@ -463,6 +474,7 @@ impl Streams {
             readable: false,
             writable: true,
             ended: false,
+            peer_closed: false,
             paused: false,
             listed: false,
             dirty: false,
@@ -693,6 +705,34 @@ mod tests {
             assert_eq!(from(&[own], to), None, "{own} to {to}");
         }
         assert_eq!((from(&["10.0.0.1", "10.0.1.1"], "10.0.0.2"), from(&[], "10.0.0.2")), (None, None));
+    }
+
+    #[test]
+    fn a_peer_that_closed_its_half_still_hears_what_is_written() {
+        let mut world = World::new();
+        let address = world.streams.listeners[0].1.local_addr().unwrap();
+        let mut peer = TcpStream::connect(address).unwrap();
+        world.run(|seen| !opened(seen).is_empty());
+        let passive = world.passive().unwrap();
+        io::Write::write_all(&mut peer, b"a question").unwrap();
+        peer.shutdown(Shutdown::Write).unwrap();
+        world.run(|seen| closed(seen, passive) == Some(false));
+        let long = Payload::fill(1, 3_000_000);
+        world.streams.write(passive, &long);
+        world.streams.close(passive, false, crate::clock::now());
+        let reader = std::thread::spawn(move || {
+            let mut answer = Vec::new();
+            io::Read::read_to_end(&mut peer, &mut answer).map(|_| answer.len())
+        });
+        while !reader.is_finished() {
+            world.run(|_| true);
+        }
+        assert_eq!(reader.join().unwrap().unwrap(), 3_000_000);
+        assert_eq!(
+            world.seen.iter().filter(|i| matches!(i, Input::Socket(_, socket::Input::Closed { .. }))).count(),
+            1
+        );
+        assert!(world.streams.streams.is_empty(), "and nothing is left of it");
     }
 
     #[test]

@@ -149,12 +149,7 @@ impl Streams {
     }
 
     /// Turns what the ends said into what the nodes are told.
-    pub fn take_news(
-        &mut self,
-        now: Instant,
-        address: impl Fn(usize, usize) -> Address,
-        todo: &mut VecDeque<(usize, Input)>,
-    ) {
+    pub fn take_news(&mut self, address: impl Fn(usize, usize) -> Address, todo: &mut VecDeque<(usize, Input)>) {
         if self.news.is_empty() {
             return;
         }
@@ -174,6 +169,7 @@ impl Streams {
                 self.by_stream.insert((side.node, stream), (index, side_index));
             }
             let Some(stream) = side.stream else { continue };
+            let gone = matches!(output, EndOutput::Closed { .. });
             let input = match output {
                 EndOutput::Opened => {
                     let mut from = address(cable, 1 - side.cable_end);
@@ -189,18 +185,13 @@ impl Streams {
                 EndOutput::Transmit(_) => continue,
             };
             let (node, layer) = (side.node, side.layer);
-            if let socket::Input::Closed { error, .. } = input {
-                // The node hears of the end once; its own half closes with it.
+            if gone {
                 side.closed = true;
                 self.by_stream.remove(&(node, stream));
-                if !error {
-                    self.tell(now, index, side_index, EndInput::Close);
-                }
             }
             todo.push_back((node, Input::Socket(layer, input)));
         }
-        // Closing may have made news of its own.
-        news.append(&mut self.news);
+        // For its room.
         self.news = news;
     }
 

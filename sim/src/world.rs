@@ -335,7 +335,7 @@ impl<O: Observer> World<O> {
     /// Carries what the two ends of a connection said: news to the nodes, segments to the link.
     fn settle_streams(&mut self, connection: usize) {
         let cables = &self.cables;
-        self.streams.take_news(self.now, |cable, end| cables[cable].ends[end].address, &mut self.todo);
+        self.streams.take_news(|cable, end| cables[cable].ends[end].address, &mut self.todo);
         let mut departures = std::mem::take(&mut self.streams.departures);
         for (cable, end, to, segment) in departures.drain(..) {
             let (first, again) = self.cables[cable].send_segment(self.now, end, &segment);

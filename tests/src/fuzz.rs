@@ -9,7 +9,7 @@
 
 use farlink_base::layer::{ConvergenceLayer, Input, LinkState, Output, SendId, Train};
 use farlink_base::socket;
-use farlink_base::{Accel, Bytes, Instant, LinkId, NodeId, Payload, Refusal, StreamId};
+use farlink_base::{Accel, Bytes, Duration, Instant, LinkId, NodeId, Payload, Refusal, StreamId};
 use farlink_bundle::{
     AdministrativeRecord, Bundle, CreationTimestamp, EidCodec, EndpointId, FragmentInfo, Profile, Reassembler,
     Reassembly, ReassemblyLimits, cbor, decode, decode_prefix,
@@ -36,6 +36,36 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("tcpcl_v4_passive", tcpcl_v4_passive),
     ("tcpcl_v4_session", tcpcl_v4_session),
 ];
+
+/// Most processor time for one input: the bound no parser may pass.
+pub const TIME_MAX: Duration = Duration::from_secs(1);
+
+/// Runs a target within its time. An input that seems to take too long is run again by the processor's clock, for on a
+/// busy machine the wall's says nothing; fuzzers whose alarm is that of the wall need none.
+///
+/// # Panics
+/// When the target does, or takes more processor time than it may.
+pub fn in_time(target: Target, data: &[u8]) {
+    within(TIME_MAX, target, data);
+}
+fn within(most: Duration, target: Target, data: &[u8]) {
+    let began = std::time::Instant::now();
+    target(data);
+    if began.elapsed() > most {
+        let before = processor_time();
+        target(data);
+        let took = processor_time() - before;
+        assert!(took <= most, "{took:?} for an input of {} B", data.len());
+    }
+}
+/// Processor time of this thread, to a hundredth of a second; zero where nobody counts it.
+fn processor_time() -> Duration {
+    let stat = std::fs::read_to_string("/proc/thread-self/stat").unwrap_or_default();
+    // proc(5): utime and stime are the 14th and 15th field; the second may hold spaces and ends with `)`.
+    let fields = stat.rsplit(')').next().unwrap_or("").split_whitespace();
+    let ticks: u64 = fields.skip(11).take(2).filter_map(|field| field.parse::<u64>().ok()).sum();
+    Duration::from_millis(10 * ticks)
+}
 
 /// A BPv7 bundle: what is read is written again as it came, however it was chunked.
 pub fn bundle(data: &[u8]) {
@@ -268,4 +298,21 @@ fn tcpcl_v4(data: &[u8], stream: StreamId, hello: &[u8]) {
     // the message.
     assert!(written <= 2000 + 3 * data.len() as u64, "{written} bytes written for {} heard", data.len());
     layer.handle(now, Input::Socket(socket::Input::Closed { stream, error: true }), &mut out);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MOST: Duration = Duration::from_millis(50);
+
+    #[test]
+    fn an_input_that_only_waits_is_in_time_and_one_that_works_is_not() {
+        within(MOST, |_| std::thread::sleep(3 * MOST), &[]);
+        let works: Target = |_| {
+            let began = processor_time();
+            while processor_time() - began < 3 * MOST {}
+        };
+        assert!(std::panic::catch_unwind(|| within(MOST, works, &[])).is_err());
+    }
 }

@@ -4,4 +4,5 @@
 //! fuzz target.
 
 pub mod fuzz;
+pub mod mend;
 pub mod seeds;

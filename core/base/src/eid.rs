@@ -99,7 +99,7 @@ impl EndpointId {
     pub fn node(&self) -> NodeId {
         match self {
             EndpointId::Ipn { node, .. } if *node < NodeId::NAMED => NodeId::ipn(*node),
-            EndpointId::Ipn { node, .. } => NodeId::named(&alloc::format!("{node}")),
+            EndpointId::Ipn { node, .. } => NodeId::large_ipn(*node),
             EndpointId::Dtn(name) => name.number,
             EndpointId::Null | EndpointId::Other(_) => NodeId::NULL,
         }

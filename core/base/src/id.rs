@@ -22,7 +22,14 @@ impl NodeId {
     }
     /// The dtn node of this name.
     pub fn named(name: &str) -> Self {
-        NodeId(Self::NAMED | (hash128(&[b"node ", name.as_bytes()]) >> 64) as u64)
+        Self::hashed(b"node ", name.as_bytes())
+    }
+    /// The node of an ipn number as large as those of names: another one than the dtn node called by its digits.
+    pub(crate) fn large_ipn(number: u64) -> Self {
+        Self::hashed(b"ipn ", &number.to_be_bytes())
+    }
+    fn hashed(scheme: &[u8], name: &[u8]) -> Self {
+        NodeId(Self::NAMED | (hash128(&[scheme, name]) >> 64) as u64)
     }
     /// Whether it is known by name.
     pub const fn is_named(self) -> bool {

@@ -48,7 +48,8 @@ pub enum Input {
         /// Bytes it can take now (replaces what was said before).
         room: u64,
     },
-    /// A stream ended, or could not be opened.
+    /// A stream ended, or could not be opened. In order, its peer says nothing more but may still read: what is
+    /// written leaves, until [`Output::Close`]. By an error it is gone.
     Closed {
         /// Which.
         stream: StreamId,

@@ -4,13 +4,11 @@ use crate::agent::{Agent, Step, deleted};
 use crate::edge::{Edge, Status};
 use crate::io::{Output, Reading};
 use crate::sends::Sending;
-use crate::waits::back_off;
+use crate::waits::{Turned, back_off};
 use farlink_base::layer::SendId;
 use farlink_base::{DeleteReason, Event, Instant, Refusal, Sink};
 use farlink_book::{Flags, Handle, News, Reason, Reasons, Side, Why};
 
-/// A refused piece smaller than twice this is not halved any more.
-const FRAGMENT_MIN: u64 = 4096;
 /// Failures in a row after which a neighbour counts as refusing.
 const FAILURES_MAX: u8 = 3;
 
@@ -187,16 +185,17 @@ impl Agent {
         let failures = held.failures;
         if refused.is_some() || failures > FAILURES_MAX {
             let ups = self.neighbours.ups(peer);
-            self.waits.refuse(&mut self.book, bundle, peer, ups);
+            self.waits.refuse(&mut self.book, bundle, peer, ups, refused.map_or(Turned::Silent, Turned::Away));
         }
     }
 
     /// The neighbour takes no bundle of this size: it goes in halves (RFC 9171 5.8), and halves
-    /// that are still too large in halves of those.
+    /// that are still too large in halves of those: in the end a byte each, for what is not halved waits until it
+    /// expires.
     fn halve(&mut self, sending: &Sending) -> bool {
         let Some(held) = self.book.get(sending.bundle) else { return false };
         let sent = sending.range.as_ref().map_or(held.bundle.payload.len(), |range| range.end - range.start);
-        if !held.bundle.may_fragment() || sent < 2 * FRAGMENT_MIN {
+        if !held.bundle.may_fragment() || sent < 2 {
             return false;
         }
         self.cuts.limit(&mut self.book, sending.bundle, sent.div_ceil(2));

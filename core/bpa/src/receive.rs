@@ -8,6 +8,7 @@ use crate::edge::{Draft, Edge, Record, Status};
 use crate::io::{OfferToken, Output};
 use crate::shares;
 use crate::signals::HELLO_MAX;
+use crate::waits::Turned;
 use alloc::sync::Arc;
 use core::time::Duration;
 use farlink_base::store::{self, IndexEntry};
@@ -62,7 +63,7 @@ impl Agent {
             None => self.promises.make(token, bundle.size()),
             Some(reason) => {
                 if reason != Refusal::Duplicate {
-                    self.event_refused(Some(link), Some(&bundle), reason, out);
+                    self.turn_away(now, link, &bundle, reason, edge, out);
                 }
                 out.push(Output::Verdict { token, result: Err(reason) });
             }
@@ -101,7 +102,7 @@ impl Agent {
         new.flags.set(Flags::STRANGE, link.is_dynamic());
         let admitted = self.judge(&new).and_then(|()| self.make_room(now, &new, edge, out));
         if let Err(reason) = admitted {
-            self.event_refused(Some(link), Some(&bundle), reason, out);
+            self.turn_away(now, link, &bundle, reason, edge, out);
             return out.push(Output::Verdict { token, result: Err(reason) });
         }
         let wire = hop.labels;
@@ -111,6 +112,23 @@ impl Agent {
         self.report(now, handle, Status::Received, DeleteReason::Done, edge, out);
         self.tell_kept(now, handle, wire, out);
         self.heed(now, handle, edge, out);
+    }
+
+    /// A bundle is not taken. Of one whose time is over, that is its deletion (RFC 9171 5.5, 5.10): whoever asked to be
+    /// told hears of it.
+    fn turn_away<S: Sink<Output>>(
+        &mut self,
+        now: Instant,
+        link: LinkId,
+        bundle: &BundleMeta,
+        reason: Refusal,
+        edge: &mut dyn Edge,
+        out: &mut S,
+    ) {
+        self.event_refused(Some(link), Some(bundle), reason, out);
+        if reason == Refusal::Expired {
+            self.report_about(now, bundle, Status::Deleted, DeleteReason::Expired, edge, out);
+        }
     }
 
     /// RFC 9171 5.6: blocks nobody here knows, and hops; then dispatching.
@@ -159,7 +177,7 @@ impl Agent {
         }
         let ups = self.neighbours.ups(from);
         if from != PeerId::NONE {
-            self.waits.refuse(&mut self.book, handle, from, ups);
+            self.waits.refuse(&mut self.book, handle, from, ups, Turned::Back);
         }
         self.cuts.begin_anew(&self.book, handle);
         self.book.hold(handle, Reason::Route);
@@ -194,7 +212,8 @@ impl Agent {
     fn giver(&mut self, link: LinkId, hop: &Hop) -> PeerId {
         let peer = self.neighbours.peer_of(link);
         let unnamed = self.neighbours.peers().get(peer).is_some_and(|p| p.node == NodeId::NULL);
-        if unnamed && !hop.previous.is_null() && !self.is_local(hop.previous.node()) {
+        // RFC 9171 4.4.1: a previous node is said by its node ID; an endpoint of some application names nobody.
+        if unnamed && hop.previous.is_node_id() && !self.is_local(hop.previous.node()) {
             self.neighbours.learn(peer, hop.previous.clone(), farlink_book::Identity::Claimed);
             self.sweeps.to(hop.previous.node());
         }

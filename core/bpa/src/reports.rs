@@ -5,7 +5,7 @@ use crate::agent::Agent;
 use crate::edge::{Draft, Edge, Status};
 use crate::io::Output;
 use core::time::Duration;
-use farlink_base::{DeleteReason, EndpointId, Facts, Instant, Payload, Priority, Sink};
+use farlink_base::{BundleMeta, DeleteReason, EndpointId, Facts, Instant, Payload, Priority, Sink};
 use farlink_book::Handle;
 
 /// Lifetime of reports, ms.
@@ -44,6 +44,20 @@ impl Agent {
         edge: &mut dyn Edge,
         out: &mut S,
     ) {
+        let Some(meta) = self.book.get(bundle).map(|held| held.bundle.clone()) else { return };
+        self.report_about(now, &meta, status, reason, edge, out);
+    }
+
+    /// The same of one that is not held.
+    pub(crate) fn report_about<S: Sink<Output>>(
+        &mut self,
+        now: Instant,
+        meta: &BundleMeta,
+        status: Status,
+        reason: DeleteReason,
+        edge: &mut dyn Edge,
+        out: &mut S,
+    ) {
         let flag = match status {
             // Blocks that could not be processed are reported whatever the bundle asks for.
             Status::Received if reason != DeleteReason::Done => 0,
@@ -52,13 +66,11 @@ impl Agent {
             Status::Delivered => Facts::REPORT_DELIVERY,
             Status::Deleted => Facts::REPORT_DELETION,
         };
-        let Some(held) = self.book.get(bundle).filter(|held| held.bundle.wants_report(flag)) else { return };
-        if !self.settings.status_reports || !self.reports.allow(now) {
+        if !meta.wants_report(flag) || !self.settings.status_reports || !self.reports.allow(now) {
             return;
         }
-        let meta = held.bundle.clone();
         let at = if meta.facts.has(Facts::STATUS_TIME) { self.wall.utc_at(now) } else { None };
-        let payload = edge.status_report(&meta, status, reason, at);
+        let payload = edge.status_report(meta, status, reason, at);
         let to = meta.report_to().clone();
         self.send_record(now, to, meta.version, payload, LIFETIME_MS, edge, out);
     }

@@ -5,6 +5,7 @@ use crate::app::{AdminInput, BundleStatus, LinkStatus, Status};
 use crate::edge::Edge;
 use crate::io::Output;
 use crate::link::Link;
+use crate::waits::Turned;
 use alloc::collections::BTreeMap;
 use alloc::format;
 use alloc::string::{String, ToString};
@@ -155,8 +156,8 @@ impl Agent {
         let sending = self.sends.of(held.handle()).next().map(|(_, sending)| sending.link);
         match sending {
             Some(link) if !held.has(Reason::Route) => format!("acknowledgment on link {}", self.link_name(link)),
-            _ => match self.tried(held).first().and_then(|peer| self.neighbours.peers().get(*peer)) {
-                Some(peer) => format!("{} refused it; will be tried again", peer.endpoint()),
+            _ => match self.turned(held) {
+                Some((peer, why)) => format!("{peer} {why}; will be tried again"),
                 None if held.has(Reason::Route) => match self.disabled_link_to(&meta.destination) {
                     Some(link) => format!("no route to {}: link {link} is disabled", meta.destination.node_id()),
                     None => format!("no route to {}", meta.destination.node_id()),
@@ -164,6 +165,12 @@ impl Agent {
                 None => "the store".to_string(),
             },
         }
+    }
+
+    /// The first neighbour that counts as having refused a bundle, and why.
+    fn turned(&self, held: &Held) -> Option<(EndpointId, Turned)> {
+        let id = *self.tried(held).first()?;
+        Some((self.neighbours.peers().get(id)?.endpoint(), self.waits.why(held.handle(), id)?))
     }
 
     /// A link an operator took out of use, to a neighbour or to the next hop of the route to a node.

@@ -3,15 +3,38 @@
 
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
+use core::fmt;
 use core::time::Duration;
-use farlink_base::{Instant, PeerId};
+use farlink_base::{Instant, PeerId, Refusal};
 use farlink_book::{Book, Flags, Handle};
 
-/// A neighbour that refused a bundle, and how often it had come up by then.
+/// Why a neighbour counts as having refused a bundle.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Turned {
+    /// It said so.
+    Away(Refusal),
+    /// Session after session ended without an answer.
+    Silent,
+    /// It sent the bundle back.
+    Back,
+}
+impl fmt::Display for Turned {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Turned::Away(Refusal::Unknown) => f.write_str("has nobody who listens there"),
+            Turned::Away(reason) => write!(f, "refused it ({reason})"),
+            Turned::Silent => f.write_str("does not answer"),
+            Turned::Back => f.write_str("gave it back"),
+        }
+    }
+}
+
+/// A neighbour that refused a bundle, why, and how often it had come up by then.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Refused {
     peer: PeerId,
     ups: u32,
+    why: Turned,
 }
 
 /// What waits, until when.
@@ -59,13 +82,13 @@ impl Waits {
         Some(bundle)
     }
     /// A neighbour refused a bundle.
-    pub fn refuse(&mut self, book: &mut Book, bundle: Handle, peer: PeerId, ups: u32) {
+    pub fn refuse(&mut self, book: &mut Book, bundle: Handle, peer: PeerId, ups: u32, why: Turned) {
         let refused = self.refused.entry(bundle).or_default();
         refused.retain(|r| r.peer != peer);
         if refused.len() >= REFUSED_MAX {
             refused.remove(0);
         }
-        refused.push(Refused { peer, ups });
+        refused.push(Refused { peer, ups, why });
         if let Some(held) = book.get_mut(bundle) {
             held.flags.set(Flags::ASIDE, true);
         }
@@ -74,6 +97,10 @@ impl Waits {
     pub fn tried(&self, bundle: Handle, ups: impl Fn(PeerId) -> u32) -> Vec<PeerId> {
         let refused = self.refused.get(&bundle).map_or(&[][..], Vec::as_slice);
         refused.iter().filter(|r| ups(r.peer) == r.ups).map(|r| r.peer).collect()
+    }
+    /// Why a neighbour counts as having refused it.
+    pub fn why(&self, bundle: Handle, peer: PeerId) -> Option<Turned> {
+        self.refused.get(&bundle)?.iter().find(|refused| refused.peer == peer).map(|refused| refused.why)
     }
     /// The refusal remembered first, whenever it was.
     pub fn first_refusal(&self, bundle: Handle) -> Option<PeerId> {
@@ -118,8 +145,9 @@ mod tests {
         waits.until(&mut book, handles[0], Instant(30));
         waits.until(&mut book, handles[1], Instant::MAX);
         assert_eq!(waits.next(), Some(Instant(20)));
-        waits.refuse(&mut book, handles[0], PeerId(1), 1);
-        waits.refuse(&mut book, handles[0], PeerId(2), 1);
+        waits.refuse(&mut book, handles[0], PeerId(1), 1, Turned::Back);
+        waits.refuse(&mut book, handles[0], PeerId(2), 1, Turned::Silent);
+        assert_eq!(waits.why(handles[0], PeerId(2)), Some(Turned::Silent));
         assert_eq!(waits.tried(handles[0], |_| 1), [PeerId(1), PeerId(2)]);
         assert_eq!(waits.tried(handles[0], |peer| peer.0), [PeerId(1)], "the other came up anew");
         assert_eq!(waits.pop(Instant(19)), None);

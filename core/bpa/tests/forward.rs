@@ -23,6 +23,29 @@ fn a_refusing_neighbour_is_tried_again_later_and_a_lost_session_at_once() {
 }
 
 #[test]
+fn why_a_bundle_waits_tells_a_refusal_from_silence_from_nobody_there_and_from_a_return() {
+    let waits_for = |refused: &[Option<Refusal>]| {
+        let mut node = Node::new();
+        node.send(EndpointId::ipn(2, 1), Priority::Normal);
+        for refused in refused {
+            let last = node.sent().last().unwrap().id;
+            node.fail(last, *refused);
+        }
+        node.waits_for()
+    };
+    let full = "ipn:2.0 refused it (no resources: storage or memory is full); will be tried again";
+    assert_eq!(waits_for(&[Some(Refusal::NoResources)]), full);
+    let nobody = "ipn:2.0 has nobody who listens there; will be tried again";
+    assert_eq!(waits_for(&[Some(Refusal::Unknown)]), nobody);
+    assert_eq!(waits_for(&[None; 4]), "ipn:2.0 does not answer; will be tried again");
+    let mut node = Node::new();
+    let there = support::from_two(1, EndpointId::ipn(9, 1)).hops(1, 5);
+    node.receive(1, there.clone());
+    node.receive_over(1, 2, there.hops(3, 5));
+    assert_eq!(node.waits_for(), "ipn:3.0 gave it back; will be tried again");
+}
+
+#[test]
 fn what_leaves_carries_previous_node_hop_count_and_age() {
     let mut node = Node::new();
     let bundle = Bundle::new(EndpointId::ipn(2, 5), EndpointId::ipn(9, 1), 3).created_ms(0).hops(0, 3).age_ms(100);

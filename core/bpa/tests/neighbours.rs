@@ -80,6 +80,21 @@ fn what_was_queued_for_a_removed_link_takes_another_and_waits_where_there_is_non
 }
 
 #[test]
+fn two_nodes_whose_names_are_the_same_number_are_two_nodes() {
+    for number in [2, (1 << 63) + 5, u64::MAX - 1] {
+        let named = EndpointId::dtn(&number.to_string(), "");
+        let numbered = EndpointId::ipn(number, 0);
+        assert_ne!(named.node(), numbered.node());
+        let own = farlink_bpa::Settings { node_ids: vec![named.clone()], ..settings() };
+        let mut node = Node::with(farlink_bpa::Settings { links: vec![], routes: vec![], ..own }, None);
+        let to_it = farlink_bpa::LinkSettings { peer: numbered.clone(), ..link(0) };
+        node.add_link(&to_it);
+        node.receive(1, support::Bundle::new(EndpointId::ipn(7, 5), EndpointId::ipn(number, 1), 1));
+        assert_eq!(node.sent().len(), 1, "it is for the neighbour, {numbered}, and not for {named}");
+    }
+}
+
+#[test]
 fn a_static_route_added_while_running_is_taken_by_what_waits() {
     let mut node = Node::new();
     node.send(EndpointId::ipn(7, 1), Priority::Normal);

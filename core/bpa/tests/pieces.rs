@@ -35,6 +35,36 @@ fn a_bundle_too_large_for_a_neighbour_goes_in_pieces() {
 }
 
 #[test]
+fn a_neighbour_that_takes_little_gets_all_of_it_however_little_that_is() {
+    for (limit, payload) in [(8000, 8100), (8000, 8191), (4000, 50_000), (300, 8191), (1, 100)] {
+        let mut node = Node::new();
+        node.send_bytes(EndpointId::ipn(2, 1), payload);
+        let (mut confirmed, mut answered) = (0, 0);
+        while answered < node.sent().len() {
+            let sent = node.sent()[answered].clone();
+            answered += 1;
+            if sent.len() > limit {
+                node.fail(sent.id, Some(Refusal::TooLarge));
+            } else {
+                confirmed += sent.len();
+                node.confirm(sent.id);
+            }
+        }
+        assert_eq!((confirmed, node.held()), (payload, 0), "{payload} B to one that takes {limit} B");
+    }
+}
+
+#[test]
+fn what_cannot_be_cut_any_more_waits_and_is_tried_again() {
+    let mut node = Node::new();
+    node.send_bytes(EndpointId::ipn(2, 1), 1);
+    node.fail(node.sent()[0].id, Some(Refusal::TooLarge));
+    assert_eq!((node.sent().len(), node.held()), (1, 1), "not at once for ever");
+    node.wait_ms(1500);
+    assert_eq!(node.sent().len(), 2);
+}
+
+#[test]
 fn pieces_of_an_accepted_bundle_outlive_a_full_disk() {
     let mut node = Node::new();
     node.send_bytes(EndpointId::ipn(2, 1), 20_000);

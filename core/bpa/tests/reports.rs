@@ -54,3 +54,21 @@ fn nothing_is_reported_about_the_anonymous_or_to_nobody() {
     node.wait_ms(61_000);
     assert!(node.sent().is_empty());
 }
+
+#[test]
+fn what_arrives_expired_is_refused_and_its_deletion_reported_to_who_asked() {
+    for (facts, reports) in [(Facts::REPORT_DELETION, 1), (Facts::REPORT_RECEPTION, 0)] {
+        let mut node = Node::with(Settings { status_reports: true, ..settings() }, None);
+        let late = support::Bundle::new(EndpointId::ipn(2, 5), EndpointId::ipn(8, 1), 1);
+        let late = late.created_ms(NOW_UTC.0 - 2000).lifetime_ms(1000).facts(facts);
+        node.receive(1, late.report_to(EndpointId::ipn(2, 0)));
+        assert_eq!(node.verdicts(), [(1, Err(farlink_base::Refusal::Expired))], "the layer refuses it");
+        let sent = node.sent();
+        assert_eq!(sent.len(), reports);
+        for report in sent {
+            let told = Toy::report(&report.bundle);
+            let (deleted, expired) = (farlink_bpa::Status::Deleted, farlink_base::DeleteReason::Expired);
+            assert_eq!((told.0, told.1), (deleted as u8, expired as u8));
+        }
+    }
+}

@@ -2,6 +2,7 @@
 
 use crate::cbor::{ARRAY, Reader, put_head, put_uint};
 use crate::eid_wire::EidCodec;
+use crate::fields::read_creation;
 use crate::{BundleId, CreationTimestamp, EndpointId, Profile};
 use alloc::vec::Vec;
 use farlink_base::{Bytes, DtnTime, Malformed};
@@ -137,11 +138,13 @@ impl AdministrativeRecord {
     /// Reads the payload of an administrative bundle.
     pub fn decode(payload: &[u8]) -> Result<AdministrativeRecord, Malformed> {
         let mut reader = Reader::new(payload, 0, false);
-        reader.array_of(2, "an administrative record is an array of two items")?;
-        let record = match reader.uint()? {
-            STATUS_REPORT => AdministrativeRecord::Status(read_report(&mut reader)?),
-            kind => AdministrativeRecord::Unknown { kind, content: Bytes::copy_from_slice(reader.item()?) },
-        };
+        let two = "an administrative record is an array of two items";
+        let record = reader.list_of(2, two, |reader| {
+            Ok(match reader.uint()? {
+                STATUS_REPORT => AdministrativeRecord::Status(read_report(reader)?),
+                kind => AdministrativeRecord::Unknown { kind, content: Bytes::copy_from_slice(reader.item()?) },
+            })
+        })?;
         reader.finish("bytes after an administrative record")?;
         Ok(record)
     }
@@ -171,42 +174,44 @@ fn encode_report(report: &StatusReport, out: &mut Vec<u8>) {
 
 fn read_report(reader: &mut Reader<'_>) -> Result<StatusReport, Malformed> {
     let start = reader.position();
-    let items = reader.array()?;
-    if items != 4 && items != 6 {
-        return reader.error_at(start, "a status report is an array of four or six items");
-    }
-    let [received, forwarded, delivered, deleted] = read_items(reader)?;
-    let reason = reader.uint()?;
-    let source = EndpointId::read(reader, Profile::Permissive)?;
-    reader.array_of(2, "a creation timestamp is an array of two integers")?;
-    let creation = CreationTimestamp { time: DtnTime(reader.uint()?), sequence: reader.uint()? };
-    let fragment = if items == 6 { Some((reader.uint()?, reader.uint()?)) } else { None };
-    Ok(StatusReport { received, forwarded, delivered, deleted, reason, source, creation, fragment })
+    reader.list(|reader, items| {
+        if items != 4 && items != 6 {
+            return reader.error_at(start, "a status report is an array of four or six items");
+        }
+        let [received, forwarded, delivered, deleted] = read_items(reader)?;
+        let reason = reader.uint()?;
+        let source = EndpointId::read(reader, Profile::Permissive)?;
+        let creation = read_creation(reader)?;
+        let fragment = if items == 6 { Some((reader.uint()?, reader.uint()?)) } else { None };
+        Ok(StatusReport { received, forwarded, delivered, deleted, reason, source, creation, fragment })
+    })
 }
 
 /// The four assertions; later standards may append more.
 fn read_items(reader: &mut Reader<'_>) -> Result<[StatusItem; 4], Malformed> {
     let start = reader.position();
-    let count = reader.array()?;
-    if count < 4 {
-        return reader.error_at(start, "a status report has at least four assertions");
-    }
-    let mut items = [StatusItem::default(); 4];
-    for item in &mut items {
-        let start = reader.position();
-        let fields = reader.array()?;
+    reader.list(|reader, count| {
+        if count < 4 {
+            return reader.error_at(start, "a status report has at least four assertions");
+        }
+        let mut items = [StatusItem::default(); 4];
+        items.iter_mut().try_for_each(|item| read_item(reader).map(|read| *item = read))?;
+        (4..count).try_for_each(|_| reader.item().map(drop))?;
+        Ok(items)
+    })
+}
+
+fn read_item(reader: &mut Reader<'_>) -> Result<StatusItem, Malformed> {
+    let start = reader.position();
+    reader.list(|reader, fields| {
         if fields != 1 && fields != 2 {
             return reader.error_at(start, "a status assertion is an array of one or two items");
         }
-        item.asserted = reader.boolean()?;
+        let asserted = reader.boolean()?;
         let time = if fields == 2 { Some(DtnTime(reader.uint()?)) } else { None };
         // RFC 9171 6.1.1: a time is that of something that happened; of nothing, it says nothing.
-        item.time = time.filter(|_| item.asserted);
-    }
-    for _ in 4..count {
-        reader.item()?;
-    }
-    Ok(items)
+        Ok(StatusItem { asserted, time: time.filter(|_| asserted) })
+    })
 }
 
 #[cfg(test)]
@@ -254,6 +259,19 @@ mod tests {
         assert!(AdministrativeRecord::decode(&bomb).is_err());
         let whole = record.encode();
         assert!((0..whole.len()).all(|cut| AdministrativeRecord::decode(&whole[..cut]).is_err()));
+    }
+
+    #[test]
+    fn records_are_read_whichever_way_their_lengths_are_said() {
+        let mut report = StatusReport::about(subject(None), reason::NONE);
+        report.received = StatusItem::at(Some(DtnTime(9)));
+        let record = AdministrativeRecord::Status(report);
+        // The record, its report, the assertions and the first of them are opened instead.
+        let wire = record.encode();
+        let (assertions, rest) = wire[7..].split_at(6);
+        assert_eq!((&wire[..7], assertions), (&[0x82, 1, 0x84, 0x84, 0x82, 0xf5, 9][..], &[0x81, 0xf4].repeat(3)[..]));
+        let open = [&[0x9f, 1, 0x9f, 0x9f, 0x9f, 0xf5, 9, 0xff], assertions, &[0xff], rest, &[0xff, 0xff]].concat();
+        assert_eq!(AdministrativeRecord::decode(&open), Ok(record.clone()), "{wire:02x?}");
     }
 
     #[test]

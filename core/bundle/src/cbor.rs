@@ -153,11 +153,46 @@ impl<'a> Reader<'a> {
     pub fn array(&mut self) -> Result<u64, Malformed> {
         self.typed(ARRAY, "expected an array of definite length")
     }
-    /// The head of an array of exactly `n` items.
+    /// An array of definite or indefinite length (RFC 9171 4.1 prohibits neither): `read` is told how many items
+    /// there are and reads them all.
     #[inline]
-    pub fn array_of(&mut self, n: u64, reason: &'static str) -> Result<(), Malformed> {
+    pub fn list<T>(&mut self, read: impl FnOnce(&mut Self, u64) -> Result<T, Malformed>) -> Result<T, Malformed> {
+        if self.peek() != Some(ARRAY << 5 | 31) {
+            let items = self.array()?;
+            return read(self, items);
+        }
+        let items = self.count_open()?;
+        let all = read(self, items)?;
+        match self.take(1)? {
+            [BREAK] => Ok(all),
+            _ => self.error_at(self.position - 1, "an array of indefinite length with another number of items"),
+        }
+    }
+    /// The same of exactly `n` items.
+    #[inline]
+    pub fn list_of<T>(
+        &mut self,
+        n: u64,
+        reason: &'static str,
+        read: impl FnOnce(&mut Self) -> Result<T, Malformed>,
+    ) -> Result<T, Malformed> {
         let start = self.position;
-        if self.array()? == n { Ok(()) } else { self.error_at(start, reason) }
+        self.list(|reader, items| if items == n { read(reader) } else { reader.error_at(start, reason) })
+    }
+    /// Steps over the head of an array of indefinite length and counts its items.
+    #[inline(never)]
+    fn count_open(&mut self) -> Result<u64, Malformed> {
+        self.take(1)?;
+        let mut ahead = self.clone();
+        let mut items = 0;
+        while ahead.peek() != Some(BREAK) {
+            if let Err(error) = ahead.item() {
+                self.short |= ahead.short;
+                return Err(error);
+            }
+            items += 1;
+        }
+        Ok(items)
     }
     /// The length of a byte string; its bytes come next.
     #[inline]
@@ -328,6 +363,26 @@ mod tests {
         let mut reader = Reader::new(&bytes, 0, false);
         assert_eq!(reader.uint(), Ok(5));
         assert!(reader.take_lax() && !reader.take_lax());
+    }
+
+    #[test]
+    fn lists_are_read_whichever_way_their_length_is_said_and_not_beyond_it() {
+        for (bytes, sum) in [
+            (&[0x82, 1, 2][..], Some(3)),
+            (&[0x9f, 1, 2, 0xff], Some(3)),
+            (&[0x9f, 1, 2, 3, 0xff], None),
+            (&[0x9f, 1, 0xff], None),
+            (&[0x9f, 1, 2], None),
+            (&[0x9f, 1, 2, 0x1c, 0xff], None),
+        ] {
+            let mut reader = Reader::new(bytes, 0, true);
+            let read = reader.list_of(2, "two", |reader| Ok(reader.uint()? + reader.uint()?));
+            assert_eq!(read.ok(), sum, "{bytes:x?}");
+            assert!(sum.is_none() || reader.is_at_end());
+            assert_eq!(reader.ran_short(), bytes == [0x9f, 1, 2]);
+        }
+        let mut fewer = Reader::new(&[0x9f, 1, 2, 0xff], 0, true);
+        assert!(fewer.list(|reader, _| reader.uint()).is_err(), "not all of it was read");
     }
 
     #[test]

@@ -69,29 +69,30 @@ impl EidCodec for EndpointId {
         Ok(eid)
     }
     fn read(reader: &mut Reader<'_>, profile: Profile) -> Result<EndpointId, Malformed> {
-        reader.array_of(2, "an endpoint ID is an array of two items")?;
-        match reader.uint()? {
+        reader.list_of(2, "an endpoint ID is an array of two items", |reader| match reader.uint()? {
             SCHEME_DTN => read_dtn(reader, profile),
             SCHEME_IPN => read_ipn(reader),
             // RFC 9171 4.2.5: other schemes may come to exist; they must not stop a bundle.
             scheme => Ok(EndpointId::Other(Arc::new(OtherName { scheme, part: reader.item()?.to_vec() }))),
-        }
+        })
     }
 }
 
 fn read_ipn(reader: &mut Reader<'_>) -> Result<EndpointId, Malformed> {
     let start = reader.position();
-    let node = match reader.array()? {
-        2 => reader.uint()?,
-        3 => {
-            let allocator = reader.uint_to(MAX_U32, "an ipn allocator beyond 32 bits")?;
-            allocator << 32 | reader.uint_to(MAX_U32, "an ipn node number beyond 32 bits")?
-        }
-        _ => return reader.error_at(start, "an ipn endpoint ID has two or three numbers"),
-    };
-    let service = reader.uint_to(MAX_U32, "an ipn service number beyond 32 bits")?;
-    // RFC 9758 3.4.1: node 0 is the null endpoint whatever the service.
-    Ok(EndpointId::ipn(node, service as u32))
+    reader.list(|reader, numbers| {
+        let node = match numbers {
+            2 => reader.uint()?,
+            3 => {
+                let allocator = reader.uint_to(MAX_U32, "an ipn allocator beyond 32 bits")?;
+                allocator << 32 | reader.uint_to(MAX_U32, "an ipn node number beyond 32 bits")?
+            }
+            _ => return reader.error_at(start, "an ipn endpoint ID has two or three numbers"),
+        };
+        let service = reader.uint_to(MAX_U32, "an ipn service number beyond 32 bits")?;
+        // RFC 9758 3.4.1: node 0 is the null endpoint whatever the service.
+        Ok(EndpointId::ipn(node, service as u32))
+    })
 }
 
 fn read_dtn(reader: &mut Reader<'_>, profile: Profile) -> Result<EndpointId, Malformed> {

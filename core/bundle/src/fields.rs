@@ -42,8 +42,7 @@ pub(crate) fn read_primary(
     let destination = EndpointId::read(reader, profile)?;
     let source = EndpointId::read(reader, profile)?;
     let report_to = EndpointId::read(reader, profile)?;
-    reader.array_of(2, "a creation timestamp is an array of two integers")?;
-    let creation = CreationTimestamp { time: DtnTime(reader.uint()?), sequence: reader.uint()? };
+    let creation = read_creation(reader)?;
     let lifetime_ms = reader.uint()?;
     let fragment = match fragmented {
         true => Some(FragmentInfo { offset: reader.uint()?, total: reader.uint()? }),
@@ -51,6 +50,13 @@ pub(crate) fn read_primary(
     };
     read_crc(reader, bytes, start, crc, accel)?;
     Ok(Primary { flags, crc, destination, source, report_to, creation, lifetime_ms, fragment })
+}
+
+/// A creation timestamp (RFC 9171 4.2.7).
+pub(crate) fn read_creation(reader: &mut Reader<'_>) -> Result<CreationTimestamp, Malformed> {
+    reader.list_of(2, "a creation timestamp is an array of two integers", |reader| {
+        Ok(CreationTimestamp { time: DtnTime(reader.uint()?), sequence: reader.uint()? })
+    })
 }
 
 pub(crate) fn read_crc_type(reader: &mut Reader<'_>) -> Result<CrcType, Malformed> {
@@ -124,26 +130,25 @@ pub(crate) fn read_data(kind: u64, data: &[u8], offset: u64, profile: Profile) -
 }
 
 fn read_hop_count(reader: &mut Reader<'_>) -> Result<HopCount, Malformed> {
-    reader.array_of(2, "a hop count is an array of two integers")?;
-    let at = reader.position();
-    match reader.uint()? {
-        limit @ 1..=255 => Ok(HopCount { limit: limit as u8, count: reader.uint()? }),
-        _ => reader.error_at(at, "a hop limit is 1 to 255"),
-    }
+    reader.list_of(2, "a hop count is an array of two integers", |reader| {
+        let at = reader.position();
+        match reader.uint()? {
+            limit @ 1..=255 => Ok(HopCount { limit: limit as u8, count: reader.uint()? }),
+            _ => reader.error_at(at, "a hop limit is 1 to 255"),
+        }
+    })
 }
 
 fn read_private(kind: u64, data: &[u8]) -> Option<BlockData> {
     let mut reader = Reader::new(data, 0, false);
     let parsed = if kind == 240 {
-        reader.array_of(2, "").ok()?;
-        let mut label = || u32::try_from(reader.uint().ok()?).ok();
-        BlockData::Labels([label()?, label()?])
+        let pair = reader.list_of(2, "", |reader| Ok([reader.uint()?, reader.uint()?])).ok()?;
+        BlockData::Labels([u32::try_from(pair[0]).ok()?, u32::try_from(pair[1]).ok()?])
     } else {
-        reader.array_of(4, "").ok()?;
-        let flags = reader.uint().ok()?;
-        let priority = Priority::from_number(u8::try_from(reader.uint().ok()?).ok()?);
-        let ordinal = u8::try_from(reader.uint().ok()?).ok()?;
-        BlockData::QualityOfService(QualityOfService { flags, priority, ordinal, label: reader.uint().ok()? })
+        let mut four = |reader: &mut Reader<'_>| Ok([reader.uint()?, reader.uint()?, reader.uint()?, reader.uint()?]);
+        let [flags, priority, ordinal, label] = reader.list_of(4, "", &mut four).ok()?;
+        let priority = Priority::from_number(u8::try_from(priority).ok()?);
+        BlockData::QualityOfService(QualityOfService { flags, priority, ordinal: u8::try_from(ordinal).ok()?, label })
     };
     reader.is_at_end().then_some(parsed)
 }

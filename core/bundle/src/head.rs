@@ -298,6 +298,9 @@ fn protects_primary(data: &[u8]) -> bool {
 /// Whether this data of a security block names the block of this number as a target (RFC 9172 3.6).
 pub(crate) fn targets(data: &[u8], number: u64) -> bool {
     let mut reader = Reader::new(data, 0, false);
-    let targets = reader.array().unwrap_or(0);
-    (0..targets).map_while(|_| reader.uint().ok()).any(|target| target == number)
+    let mut named = false;
+    // What is wrong further on takes nothing back.
+    let _ = reader
+        .list(|reader, targets| (0..targets).try_for_each(|_| reader.uint().map(|target| named |= target == number)));
+    named
 }

@@ -27,7 +27,9 @@ const SESSION_MAX: u64 = u32::MAX as u64;
 fn refusal(cancel_reason: u8) -> Option<Refusal> {
     match cancel_reason {
         reason::SYSTEM => Some(Refusal::NoResources),
-        reason::USER | reason::UNREACHABLE => Some(Refusal::NotAcceptable),
+        reason::USER => Some(Refusal::NotAcceptable),
+        // RFC 5326 3.2.4: the client service is not there.
+        reason::UNREACHABLE => Some(Refusal::Unknown),
         _ => None,
     }
 }

@@ -17,7 +17,41 @@ pub enum Due {
     Dead,
 }
 
+/// When a peer last brought on what it owes, each kind apart: one does not stand for another.
+#[derive(Clone, Copy, Debug)]
+pub struct Progress {
+    /// The rest of a transfer.
+    pub data: Instant,
+    /// Acknowledgments.
+    pub answers: Instant,
+    /// To read what it was sent.
+    pub reading: Instant,
+}
+impl Progress {
+    /// All at this moment.
+    pub const fn at(now: Instant) -> Self {
+        Progress { data: now, answers: now, reading: now }
+    }
+}
+
 impl Session {
+    /// What the peer owes, and since when it has done nothing for it. Of one that is not read from, only reading is
+    /// expected.
+    fn debts(&self) -> [(bool, Instant); 3] {
+        let heard = !self.paused;
+        let Progress { data, answers, reading } = self.progress;
+        [
+            (heard && self.incoming.is_arriving(), data),
+            (heard && self.outgoing.is_unanswered(), answers),
+            (self.unread() > 0, reading),
+        ]
+    }
+    /// What is not owed now will be owed from now on at the earliest.
+    pub fn note_debts(&mut self, now: Instant) {
+        let [data, answers, reading] = self.debts().map(|(owed, since)| if owed { since } else { now });
+        self.progress = Progress { data, answers, reading };
+    }
+
     /// What is due at `now`. `sends` and `hears`: whether the link carries bytes out and in.
     pub fn due(&self, now: Instant, config: &Config, sends: bool, hears: bool) -> Due {
         let mut next: Option<Instant> = None;
@@ -27,7 +61,7 @@ impl Session {
         };
         match self.phase {
             Phase::Connecting => {}
-            Phase::Contact | Phase::Securing | Phase::Init | Phase::Closing => {
+            Phase::Contact | Phase::Securing | Phase::Init | Phase::Answering | Phase::Closing => {
                 if at(self.since + config.contact_timeout) {
                     return Due::Dead;
                 }
@@ -39,11 +73,14 @@ impl Session {
                     return Due::Dead;
                 }
                 // Keepalives alone do not bring a transfer on.
-                let stuck = config.progress > Duration::ZERO && self.owes();
-                if hears && sends && stuck && at(self.last_progress + config.progress) {
+                let stuck = self.debts().into_iter().filter_map(|(owed, since)| owed.then_some(since)).min();
+                let stuck = stuck.filter(|_| hears && sends && config.progress > Duration::ZERO);
+                if stuck.is_some_and(|since| at(since + config.progress)) {
                     return Due::Dead;
                 }
-                let lingers = self.last_used.max(self.last_received) + config.contact_timeout;
+                // Signs of life are enough for what is under way, not for a goodbye that is not answered.
+                let heard = if self.has_unfinished() { self.last_received } else { self.last_used };
+                let lingers = self.last_used.max(heard) + config.contact_timeout;
                 if self.is_ending() && at(lingers) {
                     return Due::Dead;
                 }

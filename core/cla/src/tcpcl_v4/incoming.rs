@@ -2,6 +2,7 @@
 //! acknowledged in order. The last acknowledgment of a transfer waits for its verdict, and every
 //! later one waits behind it: peers match acknowledgments with what they sent in the order sent.
 
+use super::used::UsedIds;
 use super::wire::{END, START, SegmentHead, put_ack, put_refuse, refuse};
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
@@ -31,7 +32,34 @@ struct Transfer {
 struct Segment {
     flags: u8,
     left: u64,
-    discard: bool,
+    of: Of,
+}
+/// What a segment belongs to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Of {
+    /// The transfer that is arriving.
+    Transfer,
+    /// One that was refused.
+    Refused(Refused),
+    /// None.
+    Nothing,
+}
+/// A refused transfer: its number and the reason it was told.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Refused {
+    id: u64,
+    code: u8,
+}
+
+/// What is wrong with a segment. Its data come all the same.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Complaint {
+    pub reason: &'static str,
+    /// Whether the session is over with it.
+    pub fatal: bool,
+}
+const fn unexpected(reason: &'static str) -> Complaint {
+    Complaint { reason, fatal: false }
 }
 
 /// The receiving half of a session.
@@ -41,7 +69,9 @@ pub struct Incoming {
     transfers: VecDeque<Transfer>,
     segment: Option<Segment>,
     /// A refused transfer whose segments may still come.
-    discarding: Option<u64>,
+    discarding: Option<Refused>,
+    /// Refused once more for each segment that came since.
+    again: Vec<Refused>,
     undecided_bytes: u64,
     /// The transfer that is arriving is not welcome for now.
     held: bool,
@@ -50,8 +80,7 @@ pub struct Incoming {
     /// Number of the session, the upper half of its tickets.
     session: u32,
     next_ticket: u32,
-    /// Largest transfer ID so far.
-    highest: Option<u64>,
+    used: UsedIds,
 }
 
 impl Incoming {
@@ -60,10 +89,11 @@ impl Incoming {
         Incoming {
             session,
             next_ticket: 0,
-            highest: None,
             transfers: VecDeque::new(),
             segment: None,
             discarding: None,
+            again: Vec::new(),
+            used: UsedIds::default(),
             undecided_bytes: 0,
             held: false,
             segment_mru,
@@ -78,9 +108,9 @@ impl Incoming {
     pub fn is_arriving(&self) -> bool {
         self.segment.is_some() || self.transfers.back().is_some_and(|transfer| !transfer.complete)
     }
-    /// Whether every transfer is answered.
+    /// Whether every transfer is answered. Of one that was refused, more may come or not.
     pub fn is_idle(&self) -> bool {
-        self.transfers.is_empty() && self.segment.is_none() && self.discarding.is_none()
+        self.transfers.is_empty() && self.segment.is_none() && self.again.is_empty()
     }
     /// Whether so much waits for verdicts that reading should stop; it may go on at half of it.
     pub fn is_full(&self, window_bytes: u64, was_full: bool) -> bool {
@@ -98,25 +128,17 @@ impl Incoming {
     }
 
     /// A segment begins; `ending` refuses new transfers.
-    pub fn on_head(
-        &mut self,
-        head: SegmentHead,
-        ending: bool,
-        out: &mut impl Sink<Output>,
-    ) -> Result<(), &'static str> {
+    pub fn on_head(&mut self, head: SegmentHead, ending: bool, out: &mut impl Sink<Output>) -> Result<(), Complaint> {
         if head.len > self.segment_mru {
-            return Err("a segment longer than this node takes");
+            return Err(Complaint { reason: "a segment longer than this node takes", fatal: true });
         }
-        if head.flags & START != 0 {
-            self.begin(head, ending)?;
-        }
+        let begun = if head.flags & START != 0 { self.begin(head, ending, out) } else { Ok(()) };
+        let (flags, left) = (head.flags, head.len);
         let open = self.transfers.back_mut().filter(|transfer| !transfer.complete && transfer.id == head.id);
         let Some(transfer) = open else {
-            if self.discarding != Some(head.id) {
-                return Err("a segment of no transfer");
-            }
-            self.segment = Some(Segment { flags: head.flags, left: head.len, discard: true });
-            return Ok(());
+            let refused = self.discarding.filter(|refused| refused.id == head.id);
+            self.segment = Some(Segment { flags, left, of: refused.map_or(Of::Nothing, Of::Refused) });
+            return if refused.is_some() { Ok(()) } else { Err(unexpected("a segment of no transfer")) };
         };
         if transfer.verdict.is_none() {
             let refusal = transfer.judge(head, self.transfer_mru);
@@ -127,27 +149,28 @@ impl Incoming {
                 }
             }
         }
-        let discard = !matches!(transfer.verdict, None | Some(Ok(())));
-        self.segment = Some(Segment { flags: head.flags, left: head.len, discard });
-        Ok(())
+        self.segment = Some(Segment { flags, left, of: Of::Transfer });
+        begun
     }
 
-    fn begin(&mut self, head: SegmentHead, ending: bool) -> Result<(), &'static str> {
-        // RFC 9174 5.2.3: a transfer not refused ends before the next begins.
+    fn begin(&mut self, head: SegmentHead, ending: bool, out: &mut impl Sink<Output>) -> Result<(), Complaint> {
+        let mut result = Ok(());
+        // RFC 9174 5.2: a transfer that is not refused ends before the next begins. What there is of it is no bundle.
         if let Some(last) = self.transfers.back_mut().filter(|transfer| !transfer.complete) {
             if !matches!(last.verdict, Some(Err(_))) {
-                return Err("a transfer that begins before the last one ended");
+                result = Err(unexpected("a transfer that begins before the last one ended"));
+                if last.verdict.is_none() && last.received > 0 {
+                    out.push(Output::OfferAborted { ticket: last.ticket });
+                }
+                last.verdict = Some(Err(refuse::RETRANSMIT));
             }
             last.complete = true;
+            self.held = false;
         }
         self.discarding = None;
-        // Nearly every peer counts up: then there is nothing to look through.
-        let new = self.highest.is_none_or(|highest| head.id > highest);
-        if !new && self.transfers.iter().any(|transfer| transfer.id == head.id) {
-            return Err("a transfer ID used twice");
-        }
-        self.highest = self.highest.max(Some(head.id));
-        let verdict = if ending {
+        let verdict = if !self.used.insert(head.id) {
+            Some(Err(refuse::NOT_ACCEPTABLE))
+        } else if ending {
             Some(Err(refuse::TERMINATING))
         } else if head.unacceptable {
             Some(Err(refuse::EXTENSION))
@@ -165,7 +188,7 @@ impl Incoming {
             complete: false,
             verdict,
         });
-        Ok(())
+        result
     }
 
     /// Data of the current segment, at most [`Incoming::data_left`].
@@ -173,9 +196,16 @@ impl Incoming {
         let Some(segment) = &mut self.segment else { return };
         segment.left = segment.left.saturating_sub(part.len());
         let (ended, last) = (segment.left == 0, segment.left == 0 && segment.flags & END != 0);
-        let (flags, discard) = (segment.flags, segment.discard);
+        let (flags, of) = (segment.flags, segment.of);
         if ended {
             self.segment = None;
+            // RFC 9174 5.2.4: segments that crossed the refusal on the wire are refused, too.
+            if let Of::Refused(refused) = of {
+                self.again.push(refused);
+            }
+        }
+        if of == Of::Nothing {
+            return;
         }
         let Some(transfer) = self.transfers.back_mut().filter(|transfer| !transfer.complete) else {
             if last {
@@ -184,7 +214,7 @@ impl Incoming {
             return;
         };
         transfer.received += part.len();
-        if !discard && transfer.verdict.is_none() && (last || !part.is_empty()) {
+        if transfer.verdict.is_none() && (last || !part.is_empty()) {
             let Transfer { ticket, total, .. } = *transfer;
             out.push(Output::Offer { ticket, link, part, last, total, reliable: true });
         }
@@ -217,11 +247,13 @@ impl Incoming {
 
     /// Appends every acknowledgment and refusal that may leave now.
     pub fn put_answers(&mut self, out: &mut Vec<u8>) {
+        self.again.drain(..).for_each(|refused| put_refuse(out, refused.code, refused.id));
         while let Some(transfer) = self.transfers.front_mut() {
             if let Some(Err(code)) = transfer.verdict {
                 put_refuse(out, code, transfer.id);
                 // The peer may have sent more of it before it reads the refusal.
-                self.discarding = (!transfer.complete).then_some(transfer.id).or(self.discarding);
+                let refused = Refused { id: transfer.id, code };
+                self.discarding = (!transfer.complete).then_some(refused).or(self.discarding);
                 self.transfers.pop_front();
                 continue;
             }
@@ -247,9 +279,16 @@ impl Incoming {
     /// Forgets every transfer: the session is over, verdicts come too late.
     pub fn forget(&mut self) {
         self.transfers.clear();
+        self.forget_unfinished();
+        self.undecided_bytes = 0;
+    }
+    /// Forgets the transfer that is arriving: the rest of it never comes.
+    pub fn forget_unfinished(&mut self) {
+        if self.transfers.back().is_some_and(|transfer| !transfer.complete) {
+            self.transfers.pop_back();
+        }
         self.segment = None;
         self.discarding = None;
-        self.undecided_bytes = 0;
         self.held = false;
     }
     /// The offer to be called off when the session is over: that of a transfer not complete.
@@ -288,7 +327,7 @@ mod tests {
     fn head(flags: u8, id: u64, len: u64) -> SegmentHead {
         SegmentHead { flags, id, total: None, unacceptable: false, len }
     }
-    fn feed(incoming: &mut Incoming, head: SegmentHead, out: &mut Vec<Output>) -> Result<(), &'static str> {
+    fn feed(incoming: &mut Incoming, head: SegmentHead, out: &mut Vec<Output>) -> Result<(), Complaint> {
         incoming.on_head(head, false, out)?;
         incoming.on_data(Payload::fill(1, head.len), LINK, out);
         Ok(())
@@ -328,8 +367,10 @@ mod tests {
             assert_eq!(answers(&mut incoming), [3, 2, 0, 0, 0, 0, 0, 0, 0, 0]);
             out.clear();
             feed(&mut incoming, head(0, 0, 10), &mut out).unwrap();
+            assert_eq!(answers(&mut incoming), [3, 2, 0, 0, 0, 0, 0, 0, 0, 0], "and each of its segments again");
             if ends {
                 feed(&mut incoming, head(END, 0, 10), &mut out).unwrap();
+                assert_eq!(answers(&mut incoming).len(), 10);
                 assert!(incoming.is_idle());
             }
             assert!(out.is_empty());

@@ -158,7 +158,11 @@ impl TcpclV4 {
         if let Some(ticket) = session.incoming.unfinished_offer() {
             out.push(Output::OfferAborted { ticket });
         }
-        session.incoming.forget();
+        if session.phase == Phase::Answering {
+            session.incoming.forget_unfinished();
+        } else {
+            session.incoming.forget();
+        }
         let sends = session.outgoing.take_all();
         let established = session.established;
         let Some((link_id, link)) = session.link.take().and_then(|id| self.links.get_mut(&id).map(|link| (id, link)))
@@ -194,6 +198,25 @@ impl TcpclV4 {
         if !self.shutdown && link.wants_session() {
             let wait = link.next_backoff();
             link.retry = Some(self.timers.arm(now + wait, Timer::Connect(link_id)));
+        }
+    }
+
+    /// The peer has closed its half of a stream. It may still read (RFC 9174 6.1: what was received "SHOULD" be
+    /// acknowledged before the end).
+    fn on_end(&mut self, now: Instant, stream: StreamId, out: &mut impl Sink<Output>) {
+        let Some(session) = self.sessions.get_mut(&stream) else { return };
+        let unfinished = session.incoming.unfinished_offer();
+        if let Some(ticket) = unfinished {
+            out.push(Output::OfferAborted { ticket });
+        }
+        if session.end_reading(now) {
+            self.detach(now, stream, out);
+            self.flush(now, stream, out);
+        } else {
+            // What the driver still has of this side's words leaves.
+            let abort = !matches!(session.phase, Phase::Established | Phase::Answering | Phase::Closing);
+            out.push(Output::Socket(socket::Output::Close { stream, abort }));
+            self.remove(now, stream, out);
         }
     }
 
@@ -483,11 +506,10 @@ impl ConvergenceLayer for TcpclV4 {
                 }
             }
             Input::Socket(socket::Input::Closed { stream, error }) => {
-                if self.sessions.contains_key(&stream) {
-                    if !error {
-                        out.push(Output::Socket(socket::Output::Close { stream, abort: true }));
-                    }
+                if error {
                     self.remove(now, stream, out);
+                } else {
+                    self.on_end(now, stream, out);
                 }
             }
             Input::Link { link, state } => self.on_link(now, link, state, out),

@@ -16,6 +16,7 @@ mod outgoing;
 mod params;
 mod peers;
 mod session;
+mod used;
 mod wire;
 
 pub use layer::{PARK, TcpclV4, Usage};

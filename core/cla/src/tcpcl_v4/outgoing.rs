@@ -48,8 +48,8 @@ struct Flight {
 pub enum Nonsense {
     /// No such transfer is under way.
     UnknownTransfer,
-    /// It claims more than was sent.
-    TooMuch,
+    /// It claims more than was sent, or says that less was all of it.
+    Miscounted,
 }
 
 /// The sending half of a session.
@@ -115,6 +115,11 @@ impl Outgoing {
     /// Bytes not yet begun or not yet acknowledged.
     pub fn held_bytes(&self) -> u64 {
         self.waiting_bytes + self.flight_bytes
+    }
+    /// Whether the peer has not acknowledged something it was sent.
+    pub fn is_unanswered(&self) -> bool {
+        // Only the last can be acknowledged as far as it was sent and still be here.
+        self.flights.len() > 1 || self.flights.back().is_some_and(|flight| flight.sent > flight.acked)
     }
     /// Whether a transfer is under way.
     pub fn in_flight(&self) -> bool {
@@ -190,19 +195,25 @@ impl Outgoing {
         self.flight_bytes -= flight.total - flight.acked + OVERHEAD;
         Some(flight.send)
     }
-    /// The peer has so many bytes; the bundle's number once it has them all. Flags of the
-    /// acknowledgment are not looked at: some peers always send zero.
-    pub fn on_ack(&mut self, transfer: u64, acked: u64) -> Result<Option<SendId>, Nonsense> {
+    /// The peer has so many bytes; the bundle's number once it has them all. `last`: it calls this its last
+    /// acknowledgment; that of all bytes is the last whatever it calls it, for some peers never say so.
+    pub fn on_ack(&mut self, transfer: u64, acked: u64, last: bool) -> Result<Option<SendId>, Nonsense> {
         let at = self.find(transfer)?;
         let flight = &mut self.flights[at];
-        if acked > flight.sent {
-            return Err(Nonsense::TooMuch);
+        if acked > flight.sent || (last && flight.sent == flight.total && acked < flight.total) {
+            return Err(Nonsense::Miscounted);
         }
         let more = acked.saturating_sub(flight.acked);
         flight.acked += more;
         self.flight_bytes -= more;
         let complete = flight.acked == flight.total;
         Ok(if complete { self.remove(at) } else { None })
+    }
+    /// Gives up a transfer that was sent whole: nobody knows what the peer has of it. One that is being sent cannot
+    /// be, for a sender has no word to end it.
+    pub fn give_up(&mut self, transfer: u64) -> Option<SendId> {
+        let at = self.find(transfer).ok().filter(|at| self.flights[*at].sent == self.flights[*at].total)?;
+        self.remove(at)
     }
     /// The peer does not want it; the segment being written is finished, no other follows.
     pub fn on_refuse(&mut self, transfer: u64) -> Result<Option<SendId>, Nonsense> {
@@ -240,12 +251,12 @@ mod tests {
         assert_eq!(segments, 4);
         // Three heads (the first with the length extension) and one of a bundle alone.
         assert_eq!(wire.len(), 12 + (22 + 13) + 18 + 18 + 22);
-        assert_eq!(out.on_ack(1, 2), Ok(Some(SendId(2))), "acknowledgments may overtake");
-        assert_eq!(out.on_ack(0, 8), Ok(None));
-        assert_eq!(out.on_ack(0, 4), Ok(None));
-        assert_eq!(out.on_ack(0, 11), Err(Nonsense::TooMuch));
-        assert_eq!(out.on_ack(0, 10), Ok(Some(SendId(1))));
-        assert_eq!(out.on_ack(0, 10), Err(Nonsense::UnknownTransfer));
+        assert_eq!(out.on_ack(1, 2, false), Ok(Some(SendId(2))), "acknowledgments may overtake");
+        assert_eq!(out.on_ack(0, 8, false), Ok(None));
+        assert_eq!(out.on_ack(0, 4, false), Ok(None));
+        assert_eq!(out.on_ack(0, 11, false), Err(Nonsense::Miscounted));
+        assert_eq!(out.on_ack(0, 10, false), Ok(Some(SendId(1))));
+        assert_eq!(out.on_ack(0, 10, false), Err(Nonsense::UnknownTransfer));
         assert_eq!((out.held_bytes(), out.in_flight()), (0, false));
     }
 
@@ -259,7 +270,7 @@ mod tests {
         assert_eq!(out.on_refuse(0), Ok(Some(SendId(1))));
         assert!(!out.next_segment(false, &mut wire), "no new transfer while ending");
         assert!(out.next_segment(true, &mut wire));
-        assert_eq!(out.on_ack(1, 2), Ok(Some(SendId(2))));
+        assert_eq!(out.on_ack(1, 2, false), Ok(Some(SendId(2))));
         assert!(!out.next_segment(true, &mut wire));
     }
 
@@ -298,8 +309,8 @@ mod tests {
         }
         assert!(most_here <= AHEAD + WINDOW, "{most_here} bytes in memory");
         assert!(!out.is_sending(SendId(1)) && out.flights.len() == 2, "both left whole");
-        assert_eq!(out.on_ack(0, 4 * WINDOW), Ok(None));
+        assert_eq!(out.on_ack(0, 4 * WINDOW, false), Ok(None));
         assert!(out.held_bytes() < 2 * WINDOW, "what is acknowledged is not held");
-        assert_eq!(out.on_ack(0, total), Ok(Some(SendId(1))));
+        assert_eq!(out.on_ack(0, total, false), Ok(Some(SendId(1))));
     }
 }

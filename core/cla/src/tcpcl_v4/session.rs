@@ -2,16 +2,19 @@
 //! (RFC 9174 3.3).
 
 use super::chunk_queue::ChunkQueue;
-use super::incoming::Incoming;
+use super::due::Progress;
+use super::incoming::{Complaint, Incoming};
 use super::outgoing::{Nonsense, Outgoing};
-use super::wire::{self, Message, NoMessage, SessionInit, kind, reject, term};
+use super::wire::{self, Message, NoMessage, SegmentHead, SessionInit, kind, reject, term};
 use super::{Config, SpanConfig};
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::net::IpAddr;
 use farlink_base::layer::Output;
 use farlink_base::socket;
-use farlink_base::{Bytes, Duration, Instant, LinkId, Payload, PayloadReader, Sink, StreamId, TimerKey};
+use farlink_base::{
+    Bytes, Duration, Event, EventClass, Instant, LinkId, Payload, PayloadReader, Sink, StreamId, TimerKey,
+};
 
 /// Data of a segment is offered in parts of at least this, so that a trickle does not become as many
 /// parts as bytes.
@@ -23,6 +26,8 @@ const PIECES: usize = 32;
 const UNREAD_MAX: u64 = 256 << 10;
 /// Bytes of answers (58,000 acknowledgments) that wait for room before a session is given up.
 const ANSWERS_MAX: u64 = 1 << 20;
+/// So few unread bytes are keepalives.
+const KEEPALIVES: u64 = 64;
 
 /// How far a session has come.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -37,6 +42,8 @@ pub enum Phase {
     Init,
     /// Transfers may flow.
     Established,
+    /// The peer says nothing more, but reads: what came whole is answered, then the stream is closed.
+    Answering,
     /// What is written leaves, then the stream is closed.
     Closing,
 }
@@ -94,8 +101,8 @@ pub struct Session {
     pub last_sent: Instant,
     /// Last message other than a keepalive, either way.
     pub last_used: Instant,
-    /// When the peer last sent something of a transfer or read something.
-    pub last_progress: Instant,
+    /// When the peer last brought on what it owes.
+    pub progress: Progress,
 }
 
 impl Session {
@@ -128,21 +135,25 @@ impl Session {
             last_received: now,
             last_sent: now,
             last_used: now,
-            last_progress: now,
+            progress: Progress::at(now),
         }
     }
 
     /// The stream takes so many bytes.
     pub fn on_writable(&mut self, now: Instant, room: u64) {
         if room > self.room {
-            self.last_progress = now;
+            self.progress.reading = now;
+            // Whoever reads keepalives has not read more of a bundle.
+            if self.unread() > KEEPALIVES {
+                self.progress.answers = now;
+            }
         }
         // Less than was left: not the peer is slow, the stream holds less from now on.
         self.room_max = if room < self.room { room } else { self.room_max.max(room) };
         self.room = room;
     }
     /// Bytes the peer has not read, as far as the stream's room tells.
-    fn unread(&self) -> u64 {
+    pub fn unread(&self) -> u64 {
         self.room_max.saturating_sub(self.room) + self.pending.len()
     }
     /// Whether the peer lets answers pile up while it sends on: it is not read from until it reads. With bundles
@@ -154,10 +165,6 @@ impl Session {
     pub fn is_flooded(&self) -> bool {
         self.answers > ANSWERS_MAX
     }
-    /// Whether the peer owes something: the rest of a transfer, or to read what was sent.
-    pub fn owes(&self) -> bool {
-        (self.incoming.is_arriving() && !self.paused) || self.unread() > 0
-    }
 
     /// Bytes came.
     pub fn on_data(&mut self, now: Instant, data: Payload) {
@@ -166,7 +173,7 @@ impl Session {
             return;
         }
         if self.incoming.data_left().is_some() {
-            self.last_progress = now;
+            self.progress.data = now;
         }
         if self.inbox.is_empty() {
             self.inbox = data;
@@ -205,7 +212,7 @@ impl Session {
                     None => self.read_message(now, &mut reader, out),
                 },
                 Phase::Securing if reader.remaining() > 0 => Some(self.refuse_plain_bytes()),
-                Phase::Connecting | Phase::Securing | Phase::Closing => Some(Step::Wait),
+                Phase::Connecting | Phase::Securing | Phase::Answering | Phase::Closing => Some(Step::Wait),
             };
             if let Some(step) = step {
                 break step;
@@ -245,9 +252,9 @@ impl Session {
                     self.last_used = now;
                 }
                 if matches!(message, Message::Segment(_)) {
-                    self.last_progress = now;
+                    self.progress.data = now;
                 }
-                self.on_message(message, out)
+                self.on_message(now, message, out)
             }
             Err(NoMessage::Incomplete) => {
                 *reader = before;
@@ -265,12 +272,16 @@ impl Session {
         }
     }
 
-    fn unexpected(&mut self, message: u8, reason: &'static str) -> Option<Step> {
+    /// RFC 9174 5.1.2: what does not fit the state of the session is rejected, and the session goes on.
+    fn unexpected(&mut self, message: u8, reason: &'static str, out: &mut impl Sink<Output>) -> Option<Step> {
         wire::put_reject(&mut self.control, reject::UNEXPECTED, message);
-        Some(Step::Over(reason))
+        if out.wants(EventClass::Link) {
+            out.push(Output::Event(Event::Malformed { link: self.link, offset: 0, reason }));
+        }
+        None
     }
 
-    fn on_message(&mut self, message: Message, out: &mut impl Sink<Output>) -> Option<Step> {
+    fn on_message(&mut self, now: Instant, message: Message, out: &mut impl Sink<Output>) -> Option<Step> {
         let established = self.phase == Phase::Established;
         match message {
             Message::Init(init) if !established => {
@@ -281,25 +292,27 @@ impl Session {
                 }
                 Some(Step::Established(init))
             }
-            Message::Init(_) => self.unexpected(kind::SESS_INIT, "a second SESS_INIT"),
+            Message::Init(_) => self.unexpected(kind::SESS_INIT, "a second SESS_INIT", out),
             Message::Term { reply, reason } => self.on_term(established, reply, reason),
-            Message::Reject { .. } => Some(Step::Over("the peer rejected a message")),
-            Message::Keepalive => None,
-            Message::Segment(_) if !established => self.unexpected(kind::XFER_SEGMENT, "a transfer before SESS_INIT"),
-            Message::Segment(head) => {
-                let result = self.incoming.on_head(head, self.is_ending(), out);
-                if result.is_ok() && head.len == 0 {
-                    self.incoming.on_data(Payload::new(), self.link.unwrap_or_default(), out);
-                }
-                result.err().and_then(|reason| self.unexpected(kind::XFER_SEGMENT, reason))
+            Message::Reject { .. } if !established => Some(Step::Over("the peer rejected the session")),
+            // It aids "in troubleshooting" (RFC 9174 5.1.2); a transfer nobody answers has its own end.
+            Message::Reject { .. } | Message::Keepalive => None,
+            Message::Segment(_) if !established => {
+                self.unexpected(kind::XFER_SEGMENT, "a transfer before SESS_INIT", out);
+                Some(Step::Over("a transfer before SESS_INIT"))
             }
-            Message::Ack { id, acked } => {
-                let result = self.outgoing.on_ack(id, acked);
-                self.on_answer(kind::XFER_ACK, result, out, |id, link| Output::Sent { id, link })
+            Message::Segment(head) => self.on_segment(head, out),
+            Message::Ack { id, acked, last } => {
+                let before = self.outgoing.held_bytes();
+                let result = self.outgoing.on_ack(id, acked, last);
+                if self.outgoing.held_bytes() < before {
+                    self.progress.answers = now;
+                }
+                self.on_answer(kind::XFER_ACK, id, result, out, |id, link| Output::Sent { id, link })
             }
             Message::Refuse { reason, id } => {
                 let result = self.outgoing.on_refuse(id);
-                self.on_answer(kind::XFER_REFUSE, result, out, |id, link| match reason {
+                self.on_answer(kind::XFER_REFUSE, id, result, out, |id, link| match reason {
                     // RFC 9174 5.2.4: the peer has the whole bundle already.
                     wire::refuse::COMPLETED => Output::Sent { id, link },
                     _ => Output::SendFailed { id, link, refused: wire::refusal_of(reason) },
@@ -308,9 +321,24 @@ impl Session {
         }
     }
 
+    fn on_segment(&mut self, head: SegmentHead, out: &mut impl Sink<Output>) -> Option<Step> {
+        let complaint = self.incoming.on_head(head, self.is_ending(), out).err();
+        if let Some(Complaint { reason, fatal }) = complaint {
+            self.unexpected(kind::XFER_SEGMENT, reason, out);
+            if fatal {
+                return Some(Step::Over(reason));
+            }
+        }
+        if head.len == 0 {
+            self.incoming.on_data(Payload::new(), self.link.unwrap_or_default(), out);
+        }
+        None
+    }
+
     fn on_answer(
         &mut self,
         message: u8,
+        transfer: u64,
         result: Result<Option<farlink_base::layer::SendId>, Nonsense>,
         out: &mut impl Sink<Output>,
         tell: impl FnOnce(farlink_base::layer::SendId, LinkId) -> Output,
@@ -321,9 +349,17 @@ impl Session {
                 None
             }
             (Ok(_), _) => None,
-            (Err(Nonsense::TooMuch), _) => self.unexpected(message, "an acknowledgment of bytes never sent"),
             (Err(Nonsense::UnknownTransfer), _) => {
                 wire::put_reject(&mut self.control, reject::UNEXPECTED, message);
+                None
+            }
+            (Err(Nonsense::Miscounted), link) => {
+                let reason = "an acknowledgment of another number of bytes than was sent";
+                self.unexpected(message, reason, out);
+                let (Some(link), Some(id)) = (link, self.outgoing.give_up(transfer)) else {
+                    return Some(Step::Over(reason));
+                };
+                out.push(Output::SendFailed { id, link, refused: None });
                 None
             }
         }
@@ -362,6 +398,15 @@ impl Session {
             wire::put_term(&mut self.control, 0, reason);
         }
     }
+    /// The peer says nothing more. Whether this side has something to say still: then it answers what came whole.
+    pub fn end_reading(&mut self, now: Instant) -> bool {
+        self.incoming.forget_unfinished();
+        let owing = self.phase == Phase::Established && !(self.incoming.is_idle() && self.is_written());
+        if owing {
+            (self.phase, self.since, self.inbox) = (Phase::Answering, now, Payload::new());
+        }
+        owing
+    }
     /// Nothing is read any more; what is written leaves, then the stream ends.
     pub fn close(&mut self, now: Instant) {
         self.phase = Phase::Closing;
@@ -381,7 +426,11 @@ impl Session {
     /// Writes what the room allows: answers first, then segments. True when a closing session has
     /// nothing left to write.
     pub fn flush(&mut self, now: Instant, may_transmit: bool, out: &mut impl Sink<Output>) -> bool {
+        self.note_debts(now);
         self.incoming.put_answers(&mut self.control);
+        if self.phase == Phase::Answering && self.incoming.is_idle() {
+            self.close(now);
+        }
         if !self.control.is_empty() {
             self.answers += self.control.len() as u64;
             self.pending.push_bytes(Bytes::from(core::mem::take(&mut self.control)));
@@ -422,7 +471,7 @@ impl Session {
     /// The link is back: silence until now says nothing about the peer.
     pub fn on_resumed(&mut self, now: Instant) {
         self.on_heard(now);
-        self.last_progress = now;
+        self.progress = Progress::at(now);
         if self.phase == Phase::Established && self.keepalive > Duration::ZERO {
             self.put_keepalive();
         }

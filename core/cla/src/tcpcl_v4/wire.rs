@@ -123,6 +123,8 @@ pub enum Message {
     Ack {
         id: u64,
         acked: u64,
+        /// Whether the peer calls it the last one of its transfer.
+        last: bool,
     },
     Refuse {
         reason: u8,
@@ -185,8 +187,8 @@ pub fn read_message(reader: &mut PayloadReader<'_>) -> Result<Message, NoMessage
     Ok(match fields.u8()? {
         kind::XFER_SEGMENT => Message::Segment(read_segment(&mut fields)?),
         kind::XFER_ACK => {
-            fields.u8()?;
-            Message::Ack { id: fields.u64()?, acked: fields.u64()? }
+            let last = fields.u8()? & END != 0;
+            Message::Ack { id: fields.u64()?, acked: fields.u64()?, last }
         }
         kind::XFER_REFUSE => Message::Refuse { reason: fields.u8()?, id: fields.u64()? },
         kind::KEEPALIVE => Message::Keepalive,
@@ -321,7 +323,7 @@ mod tests {
         let cases = [
             Message::Init(init.clone()),
             Message::Segment(segment),
-            Message::Ack { id: 3, acked: 9 },
+            Message::Ack { id: 3, acked: 9, last: true },
             Message::Refuse { reason: 2, id: 3 },
             Message::Term { reply: true, reason: 1 },
             Message::Reject { reason: 1, kind: 0xee },
@@ -331,7 +333,7 @@ mod tests {
             match &message {
                 Message::Init(init) => put_init(&mut out, init),
                 Message::Segment(s) => put_segment(&mut out, s.flags, s.id, s.total, s.len),
-                Message::Ack { id, acked } => put_ack(&mut out, END, *id, *acked),
+                Message::Ack { id, acked, last } => put_ack(&mut out, u8::from(*last), *id, *acked),
                 Message::Refuse { reason, id } => put_refuse(&mut out, *reason, *id),
                 Message::Term { reason, .. } => put_term(&mut out, REPLY, *reason),
                 Message::Reject { reason, kind } => put_reject(&mut out, *reason, *kind),

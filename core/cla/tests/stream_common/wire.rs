@@ -16,6 +16,8 @@ pub struct Connection {
     /// Whether this side does not read.
     pub paused: [bool; 2],
     closed: [bool; 2],
+    /// Whether this side was told that nothing more comes; it may still write.
+    ended: [bool; 2],
     /// Whether this side waits for the end of the TLS handshake.
     pub in_tls: [bool; 2],
 }
@@ -32,6 +34,7 @@ impl Connection {
             booked: [false; 2],
             paused: [false; 2],
             closed: [false; 2],
+            ended: [false; 2],
             in_tls: [false; 2],
         }
     }
@@ -43,12 +46,19 @@ impl Connection {
         assert!(self.open[side] && !self.closed[side], "written before it was open or after it was closed");
         assert!(!data.is_empty(), "an empty write");
         assert!(!self.in_tls[side], "written during the handshake");
+        if self.closed[1 - side] {
+            return;
+        }
         self.buffers[side].append(data);
         assert!(self.buffers[side].len() <= capacity, "more written than there was room");
     }
     pub fn may_deliver(&self, from: usize) -> bool {
         let something = !self.buffers[from].is_empty() || self.closed[from];
-        something && !self.booked[from] && !self.paused[1 - from] && self.streams[1 - from].is_some()
+        something
+            && !self.ended[1 - from]
+            && !self.booked[from]
+            && !self.paused[1 - from]
+            && self.streams[1 - from].is_some()
     }
     pub fn take(&mut self, from: usize, n: u64) -> Payload {
         let data = self.buffers[from].split_to(n);
@@ -61,10 +71,10 @@ impl Connection {
         self.streams[side] = None;
         self.buffers[1 - side] = Payload::new();
     }
-    /// The other end's stream once everything of a closed side has arrived.
+    /// The other end's stream, once, when everything of a closed side has arrived.
     pub fn finished(&mut self, from: usize) -> Option<StreamId> {
         let over = self.closed[from] && self.buffers[from].is_empty();
-        if over { self.streams[1 - from].take() } else { None }
+        if over && !core::mem::replace(&mut self.ended[1 - from], over) { self.streams[1 - from] } else { None }
     }
     /// This side's stream is gone with everything in it.
     pub fn drop_side(&mut self, side: usize) -> Option<StreamId> {

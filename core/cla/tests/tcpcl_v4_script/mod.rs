@@ -21,6 +21,9 @@ pub fn message(id: &str) -> Vec<u8> {
     hex(found["hex"].as_str().unwrap())
 }
 
+/// What a stream takes at once: so little that its peer is never taken for one that does not read.
+const ROOM: u64 = 1 << 17;
+
 /// One layer with a script in place of its peer.
 pub struct Lone {
     pub layer: TcpclV4,
@@ -57,7 +60,7 @@ impl Lone {
     pub fn open(&mut self) {
         let from = "127.0.0.1:4556".parse().unwrap();
         self.give(Input::Socket(socket::Input::Opened { stream: self.stream, from }));
-        self.give(Input::Socket(socket::Input::Writable { stream: self.stream, room: 1 << 20 }));
+        self.give(Input::Socket(socket::Input::Writable { stream: self.stream, room: ROOM }));
     }
     pub fn give(&mut self, input: Input) {
         let mut out = Vec::new();
@@ -78,7 +81,9 @@ impl Lone {
     pub fn hear(&mut self, bytes: &[u8]) {
         self.give(Input::Socket(socket::Input::Data { stream: self.stream, data: Payload::from(bytes.to_vec()) }));
     }
+    /// The script has read what was written; then time passes.
     pub fn wait(&mut self, time: Duration) {
+        self.give(Input::Socket(socket::Input::Writable { stream: self.stream, room: ROOM }));
         let end = self.now + time;
         while let Some(at) = self.layer.next_timeout().filter(|at| *at <= end) {
             self.now = at.max(self.now);

@@ -1,3 +1,5 @@
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|data: &[u8]| farlink_tests::fuzz::tcpcl_v4_session(data));
+use farlink_tests::fuzz;
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| fuzz::in_time(fuzz::tcpcl_v4_session, data));

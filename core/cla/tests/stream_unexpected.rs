@@ -1,0 +1,196 @@
+//! What a TCPCLv4 session survives of a peer that breaks the rules, and how long it waits for one that does not
+//! answer (RFC 9174 5.1.2, 5.2, 6.1).
+
+mod tcpcl_v4_script;
+
+use farlink_base::layer::{Input, Output, SendId};
+use farlink_base::socket;
+use farlink_base::{Duration, Refusal};
+use tcpcl_v4_script::{Lone, PASSIVE, message, ours, send, span};
+
+const START: u8 = 2;
+const END: u8 = 1;
+
+fn segment(flags: u8, id: u64, data: &[u8]) -> Vec<u8> {
+    let extensions: &[u8] = if flags & START != 0 { &[0; 4] } else { &[] };
+    [&[1, flags][..], &id.to_be_bytes(), extensions, &(data.len() as u64).to_be_bytes(), data].concat()
+}
+fn ack(flags: u8, id: u64, len: u64) -> Vec<u8> {
+    [&[2, flags][..], &id.to_be_bytes(), &len.to_be_bytes()].concat()
+}
+fn refuse(code: u8, id: u64) -> Vec<u8> {
+    [&[3, code][..], &id.to_be_bytes()].concat()
+}
+/// The session is as good as new: a transfer is offered and acknowledged.
+fn goes_on(lone: &mut Lone, id: u64) {
+    lone.wrote();
+    lone.hear(&segment(START | END, id, b"abc"));
+    let tickets = lone.tickets();
+    assert_eq!(tickets.len(), 1, "transfer {id} is offered");
+    lone.give(Input::Accepted { ticket: tickets[0] });
+    assert_eq!(lone.wrote(), ack(START | END, id, 3));
+}
+
+#[test]
+fn a_message_out_of_place_is_rejected_and_the_session_goes_on() {
+    let rejected = |kind: u8| vec![6, 3, kind];
+    let mut lone = Lone::passive(ours()).greet(30);
+    lone.hear(&message("sess_init_ipn"));
+    assert_eq!(lone.wrote(), rejected(7), "a second SESS_INIT");
+    goes_on(&mut lone, 0);
+    lone.hear(&ack(0, 7, 1));
+    assert_eq!(lone.wrote(), rejected(2), "an acknowledgment of nothing");
+    lone.hear(&refuse(2, 7));
+    assert_eq!(lone.wrote(), rejected(3), "a refusal of nothing");
+    lone.hear(&segment(END, 9, b"of no transfer"));
+    assert_eq!(lone.wrote(), rejected(1), "a segment of no transfer");
+    goes_on(&mut lone, 1);
+    lone.hear(&[6, 3, 4]);
+    assert!(lone.wrote().is_empty(), "a rejection is not answered");
+    goes_on(&mut lone, 2);
+}
+
+#[test]
+fn a_transfer_that_begins_inside_another_ends_that_one() {
+    let mut lone = Lone::passive(ours()).greet(30);
+    lone.hear(&segment(START, 0, b"abc"));
+    assert_eq!(lone.wrote(), ack(START, 0, 3));
+    lone.hear(&segment(START, 1, b"def"));
+    assert!(lone.said().iter().any(|o| matches!(o, Output::OfferAborted { .. })));
+    assert_eq!(lone.wrote(), [vec![6, 3, 1], refuse(3, 0), ack(START, 1, 3)].concat());
+    lone.hear(&segment(END, 0, b"more of the first"));
+    assert_eq!(lone.wrote(), [6, 3, 1], "which is no more");
+    lone.hear(&segment(END, 1, b"ghi"));
+    let ticket = lone.tickets()[0];
+    lone.give(Input::Accepted { ticket });
+    assert_eq!(lone.wrote(), ack(END, 1, 6), "nothing of the first is in the second");
+}
+
+#[test]
+fn each_segment_after_a_refusal_is_refused_again() {
+    let mut lone = Lone::passive(ours()).greet(30);
+    lone.hear(&segment(START, 0, b"abc"));
+    let said = lone.said();
+    let Some(Output::Offer { ticket, .. }) = said.last() else { panic!("{said:?}") };
+    lone.give(Input::Refused { ticket: *ticket, reason: Refusal::NoResources });
+    assert!(lone.wrote().ends_with(&refuse(2, 0)));
+    for flags in [0, 0, END] {
+        lone.hear(&segment(flags, 0, b"under way"));
+        assert_eq!(lone.wrote(), refuse(2, 0), "RFC 9174 5.2.4");
+    }
+    goes_on(&mut lone, 1);
+    // Refused is done with: a goodbye does not wait for the rest of it.
+    lone.hear(&segment(START, 2, b"abc"));
+    let said = lone.said();
+    let Some(Output::Offer { ticket, .. }) = said.last() else { panic!("{said:?}") };
+    lone.give(Input::Refused { ticket: *ticket, reason: Refusal::NoResources });
+    lone.hear(&[5, 0, 0]);
+    assert_eq!(lone.closed(), Some(false));
+}
+
+#[test]
+fn a_transfer_id_used_before_is_refused() {
+    let mut lone = Lone::passive(ours()).greet(30);
+    for id in [5, 0, 1, 2, 900, 899] {
+        goes_on(&mut lone, id);
+    }
+    for id in [0, 1, 2, 5, 899, 900] {
+        lone.hear(&segment(START | END, id, b"abc"));
+        assert_eq!((lone.wrote(), lone.tickets()), (refuse(4, id), vec![]), "RFC 9174 5.2.1: {id}");
+    }
+    for id in [3, 4, 6, 901] {
+        goes_on(&mut lone, id);
+    }
+}
+
+#[test]
+fn a_last_acknowledgment_of_too_little_gives_the_bundle_back() {
+    let mut lone = Lone::active(span()).greet(30);
+    for id in [1, 2] {
+        lone.give(send(id, vec![1; 60]));
+    }
+    lone.said();
+    lone.wrote();
+    lone.hear(&ack(END, 0, 59));
+    assert!(matches!(lone.said()[..], [Output::SendFailed { id: SendId(1), refused: None, .. }, ..]));
+    assert_eq!(lone.wrote(), [6, 3, 2]);
+    lone.hear(&ack(END, 1, 60));
+    assert!(lone.said().iter().any(|o| matches!(o, Output::Sent { id: SendId(2), .. })), "the next is not affected");
+}
+
+#[test]
+fn what_is_never_acknowledged_is_given_back_although_the_peer_lives() {
+    let mut lone = Lone::active(span()).greet(30);
+    lone.give(send(1, vec![1; 60]));
+    lone.said();
+    for seconds in (0..150).step_by(10) {
+        assert!(seconds <= 130, "still in flight");
+        lone.wait(Duration::from_secs(10));
+        // Neither a keepalive nor an acknowledgment of what was acknowledged brings it on.
+        lone.hear(&[&[4][..], &ack(0, 0, 0)].concat());
+        if lone.said().iter().any(|o| matches!(o, Output::SendFailed { id: SendId(1), refused: None, .. })) {
+            assert!(seconds >= 100, "not before its time");
+            return;
+        }
+    }
+    panic!("in flight for ever");
+}
+
+#[test]
+fn a_bundle_after_a_long_silence_has_all_its_time() {
+    let mut lone = Lone::active(span()).greet(0);
+    lone.wait(Duration::from_secs(100_000));
+    lone.give(send(1, vec![1; 60]));
+    lone.wait(Duration::from_secs(100));
+    assert!(lone.said().iter().all(|o| !matches!(o, Output::SendFailed { .. })));
+    lone.hear(&ack(END, 0, 60));
+    assert!(lone.said().iter().any(|o| matches!(o, Output::Sent { id: SendId(1), .. })));
+}
+
+#[test]
+fn a_goodbye_that_is_not_answered_ends_the_session_all_the_same() {
+    // Dead, or alive and deaf to it.
+    for lives in [false, true] {
+        let mut lone = Lone::active(span()).greet(30);
+        lone.give(Input::Shutdown);
+        assert_eq!(lone.wrote(), [5, 0, 0]);
+        let mut ended = false;
+        for _ in 0..6 {
+            lone.wait(Duration::from_secs(5));
+            if lives {
+                lone.hear(&[4]);
+            }
+            ended |= lone.closed() == Some(true);
+        }
+        assert!(ended, "lives: {lives}");
+    }
+}
+
+#[test]
+fn a_peer_that_has_nothing_more_to_say_still_hears_its_acknowledgments() {
+    let mut lone = Lone::passive(ours()).greet(30);
+    lone.hear(&[segment(START | END, 0, b"abc"), segment(START | END, 1, b"de"), segment(START, 2, b"f")].concat());
+    let tickets = lone.tickets();
+    lone.give(Input::Socket(socket::Input::Closed { stream: PASSIVE, error: false }));
+    let said = lone.said();
+    assert!(said.iter().any(|o| matches!(o, Output::OfferAborted { .. })), "the rest of the third never comes");
+    assert!(said.iter().any(|o| matches!(o, Output::PeerDown { .. })));
+    assert!(!said.iter().any(|o| matches!(o, Output::Socket(socket::Output::Close { .. }))), "answers are owed");
+    lone.give(Input::Accepted { ticket: tickets[0] });
+    assert_eq!(lone.closed(), None);
+    lone.give(Input::Refused { ticket: tickets[1], reason: Refusal::NoResources });
+    assert_eq!(lone.wrote(), [ack(START | END, 0, 3), refuse(2, 1)].concat());
+    assert_eq!(lone.closed(), Some(false), "then the other half closes, in good order");
+}
+
+#[test]
+fn a_half_closed_session_without_verdicts_ends_in_bounded_time() {
+    let mut lone = Lone::passive(ours()).greet(30);
+    lone.hear(&segment(START | END, 0, b"abc"));
+    let ticket = lone.tickets()[0];
+    lone.give(Input::Socket(socket::Input::Closed { stream: PASSIVE, error: false }));
+    lone.wait(Duration::from_secs(600));
+    assert_eq!(lone.closed(), Some(true));
+    lone.give(Input::Accepted { ticket });
+    assert!(lone.wrote().is_empty(), "too late");
+}

@@ -73,10 +73,15 @@ fn a_clock_that_lost_its_time_expires_nothing_at_a_restart_and_the_node_says_so(
     assert!((0..5).all(|_| accepts(&mut sender, 1000)));
     node.kill();
     // Booted in 1970 and before, an hour behind, thirty years ahead; and in between all is well.
-    for (offset, said) in [("-20500 d", false), ("-1 h", true), ("0 s", false), ("+10950 d", true), ("0 s", false)] {
+    let mut times = 0;
+    for (offset, said) in [("-20500 d", 0), ("-1 h", 1), ("0 s", 0), ("+10950 d", 1), ("0 s", 0)] {
         let node = start(offset);
         until("what was acknowledged is kept", || held(&at) == 5);
-        assert_eq!(node.log().contains("the wall clock is not believed"), said, "{offset}: {}", node.log());
+        times += said;
+        // All runs have one log.
+        let says_so = || node.log().matches("the wall clock is not believed").count();
+        until("the log says so", || says_so() >= times);
+        assert_eq!(says_so(), times, "{offset}: {}", node.log());
         node.kill();
     }
 }

@@ -4,7 +4,7 @@ use crate::app::{RequestId, SendRequest};
 use alloc::collections::VecDeque;
 use farlink_base::{CreationTimestamp, DtnTime};
 
-/// Sequence numbers reserved on disk at a time by a node without a clock.
+/// Sequence numbers reserved on disk at a time.
 const RESERVE: u64 = 10_000;
 /// Requests waiting for a reservation.
 const WAITING_MAX: usize = 10_000;
@@ -14,10 +14,15 @@ const WAITING_MAX: usize = 10_000;
 pub(crate) struct Creation {
     /// Time of the last one, DTN ms, and its sequence number.
     last: (u64, u64),
+    /// First sequence number of each millisecond: no earlier run went so far, so that a clock that was set
+    /// back in between repeats nothing.
+    first: u64,
     /// Next number of a node without clock.
     counter: u64,
     /// Numbers below this are durably reserved.
     reserved: u64,
+    /// Numbers below this will be.
+    asked: u64,
     /// Requests waiting for a reservation.
     waiting: VecDeque<(RequestId, SendRequest)>,
 }
@@ -32,32 +37,40 @@ pub(crate) struct Next {
 }
 
 impl Creation {
-    /// Numbers below this one were used by earlier runs, and times up to that one.
-    pub fn resume(&mut self, counter: u64, newest: Option<DtnTime>) {
-        (self.counter, self.reserved) = (counter, counter);
-        if let Some(newest) = newest.filter(|newest| newest.0 >= self.last.0) {
-            self.last = (newest.0 + 1, 0);
-        }
+    /// Numbers below this one were used by earlier runs; gives up to which to reserve now.
+    pub fn resume(&mut self, counter: u64) -> u64 {
+        (self.first, self.counter, self.reserved) = (counter, counter, counter);
+        self.asked = counter + RESERVE;
+        self.asked
     }
     /// Numbers below this one are durably reserved.
     pub fn reserved(&mut self, value: u64) {
         self.reserved = value;
     }
-    /// A timestamp at this wall time; `None`: the node has no clock it trusts.
+    /// A timestamp at this wall time; `None`: the node has no clock it trusts. With a clock it does not wait for
+    /// the disk: numbers tell apart what was made at one time before and after a restart, which a lost
+    /// reservation alone does not bring about.
     pub fn next(&mut self, utc: Option<DtnTime>) -> Next {
-        if let Some(utc) = utc {
-            // A clock that steps back must not repeat a timestamp.
-            self.last = if utc.0 > self.last.0 { (utc.0, 0) } else { (self.last.0, self.last.1 + 1) };
-            let timestamp = CreationTimestamp { time: DtnTime(self.last.0), sequence: self.last.1 };
-            return Next { timestamp: Some(timestamp), reserve: None };
-        }
-        let low = self.counter + RESERVE / 2 >= self.reserved;
-        let reserve = low.then(|| self.reserved.max(self.counter) + RESERVE);
-        if self.counter >= self.reserved {
-            return Next { timestamp: None, reserve };
-        }
-        self.counter += 1;
-        Next { timestamp: Some(CreationTimestamp { time: DtnTime::UNKNOWN, sequence: self.counter }), reserve }
+        let Some(utc) = utc else {
+            let reserve = self.reserve_beyond(self.counter);
+            if self.counter >= self.reserved {
+                return Next { timestamp: None, reserve };
+            }
+            self.counter += 1;
+            let timestamp = CreationTimestamp { time: DtnTime::UNKNOWN, sequence: self.counter };
+            return Next { timestamp: Some(timestamp), reserve };
+        };
+        // A clock that steps back must not repeat a timestamp.
+        self.last = if utc.0 > self.last.0 { (utc.0, self.first) } else { (self.last.0, self.last.1 + 1) };
+        let timestamp = CreationTimestamp { time: DtnTime(self.last.0), sequence: self.last.1 };
+        Next { timestamp: Some(timestamp), reserve: self.reserve_beyond(self.last.1) }
+    }
+    /// Numbers are getting scarce: up to which to reserve.
+    fn reserve_beyond(&mut self, number: u64) -> Option<u64> {
+        (number + RESERVE / 2 >= self.asked).then(|| {
+            self.asked = self.asked.max(number) + RESERVE;
+            self.asked
+        })
     }
     /// A request waits for numbers; given back when too many do.
     pub fn wait(&mut self, request: RequestId, wanted: SendRequest) -> Result<(), RequestId> {
@@ -76,6 +89,7 @@ impl Creation {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use alloc::vec::Vec;
 
     #[test]
     fn a_clock_that_steps_back_repeats_nothing() {
@@ -85,10 +99,31 @@ mod tests {
     }
 
     #[test]
+    fn a_clock_set_back_between_two_runs_repeats_nothing() {
+        let mut creation = Creation::default();
+        let mut reserved = creation.resume(0);
+        let (at, mut used) = (Some(DtnTime(5)), Vec::new());
+        for run in 0..3 {
+            for _ in 0..2 * RESERVE {
+                let next = creation.next(at);
+                used.extend(next.timestamp.map(|t| (t.time.0, t.sequence)));
+                reserved = next.reserve.unwrap_or(reserved);
+            }
+            assert!(run > 0 || used.starts_with(&[(5, 0), (5, 1)]));
+            creation = Creation::default();
+            reserved = creation.resume(reserved);
+        }
+        let made = used.len();
+        used.sort_unstable();
+        used.dedup();
+        assert_eq!((used.len(), made), (made, 6 * RESERVE as usize));
+    }
+
+    #[test]
     fn without_a_clock_no_number_is_used_before_it_is_reserved() {
         let mut creation = Creation::default();
-        creation.resume(70, None);
-        assert_eq!(creation.next(None), Next { timestamp: None, reserve: Some(70 + RESERVE) });
+        assert_eq!(creation.resume(70), 70 + RESERVE);
+        assert_eq!(creation.next(None), Next { timestamp: None, reserve: None });
         creation.reserved(70 + RESERVE);
         let next = creation.next(None);
         assert_eq!(next.timestamp.map(|t| (t.time.0, t.sequence)), Some((0, 71)));

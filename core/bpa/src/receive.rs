@@ -490,7 +490,8 @@ impl Agent {
     ) {
         self.open = true;
         self.book.skip_to(last_bundle);
-        self.creation.resume(counter, self.wall.newest());
+        let reserve = self.creation.resume(counter);
+        self.reserve(reserve, out);
         self.judge_clock(now, out);
         for link in self.neighbours.links().map(|link| link.id).collect::<alloc::vec::Vec<_>>() {
             self.refresh_link(now, link, out);
@@ -608,15 +609,17 @@ impl Agent {
     /// A creation timestamp nobody else here has.
     fn next_timestamp<S: Sink<Output>>(&mut self, now: Instant, out: &mut S) -> Option<CreationTimestamp> {
         let next = self.creation.next(self.wall.utc_at(now));
-        if let Some(value) = next.reserve {
-            if self.settings.durable {
-                out.push(Output::Store(store::Input::SetCounter { value }));
-            } else {
-                self.creation.reserved(value);
-                return next.timestamp.or_else(|| self.creation.next(None).timestamp);
-            }
+        let Some(value) = next.reserve else { return next.timestamp };
+        self.reserve(value, out);
+        next.timestamp.or_else(|| self.creation.next(self.wall.utc_at(now)).timestamp)
+    }
+    /// Reserves numbers, on disk where there is one.
+    fn reserve<S: Sink<Output>>(&mut self, value: u64, out: &mut S) {
+        if self.settings.durable {
+            out.push(Output::Store(store::Input::SetCounter { value }));
+        } else {
+            self.creation.reserved(value);
         }
-        next.timestamp
     }
 
     /// Takes a neighbour's hello: it is heard and not kept. Others' hellos are no hellos; old ones, and

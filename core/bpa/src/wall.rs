@@ -48,10 +48,6 @@ impl Wall {
         let down_ms = self.clock.utc_at(now).map_or(0, |utc| utc.saturating_since_ms(stored_at));
         if down_ms > DOWN_MAX_MS { 0 } else { down_ms }
     }
-    /// The latest time something was stored at by an earlier run.
-    pub fn newest(&self) -> Option<DtnTime> {
-        self.newest.map(|(newest, _)| newest)
-    }
     /// Holds the clock against what was found; gives by how many ms it is off when it is doubted from
     /// now on.
     pub fn judge(&mut self, now: Instant) -> Option<i64> {

@@ -87,8 +87,9 @@ fn a_full_node_refuses_and_does_not_acknowledge() {
 
 #[test]
 fn a_node_without_a_clock_numbers_bundles_durably_and_ages_them() {
-    let mut node = Node::new();
+    let mut node = Node::closed(settings(), None, support::NoRouter, support::Rule::default());
     node.tell(Input::Clock(Clock::UNTRUSTED));
+    node.open();
     node.send(EndpointId::ipn(2, 1), Priority::Normal);
     assert!(node.sent().is_empty(), "no number before one is durable");
     let value = node.said.iter().find_map(|o| match o {

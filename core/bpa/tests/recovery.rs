@@ -67,6 +67,27 @@ fn a_clock_older_than_what_is_stored_is_not_believed_and_expires_nothing() {
 }
 
 #[test]
+fn a_clock_set_back_over_a_restart_repeats_no_timestamp() {
+    let made = |counter| {
+        let mut node = Node::closed(support::settings(), None, support::NoRouter, support::Rule::default());
+        node.tell(Input::Clock(support::clock_at(node.now)));
+        node.tell(Input::Store(store::Output::Opened { counter, last_bundle: 0 }));
+        node.send(EndpointId::ipn(2, 1), Priority::Normal);
+        let reserved =
+            |o: &Output| if let Output::Store(store::Input::SetCounter { value }) = o { Some(*value) } else { None };
+        let kept = |o: &Output| if let Output::Put { meta, .. } = o { Some(meta.creation()) } else { None };
+        let created = node.said.iter().find_map(kept).expect("it is kept");
+        (created, node.said.iter().find_map(reserved).expect("numbers are reserved"))
+    };
+    // Nothing is held that would tell of the time; RFC 9171 4.2.7.
+    let (first, reserved) = made(0);
+    let (second, more) = made(reserved);
+    assert_eq!((first.time, first.sequence), (second.time, 0), "the first time numbers are short");
+    assert_ne!(first, second);
+    assert!(more > reserved && reserved > 0);
+}
+
+#[test]
 fn a_downtime_nobody_believes_counts_as_none() {
     let mut node = opened(&[-YEARS_30], support::clock_at(Instant::ZERO));
     assert_eq!((doubts(&node), node.deleted()), (vec![YEARS_30], vec![]));

@@ -280,10 +280,7 @@ impl Stack {
     fn step<S: Sink<Output>>(&mut self, now: Instant, work: Work, out: &mut S) {
         match work {
             Work::Layer(id, input) => self.step_layer(now, id, input, out),
-            Work::Agent(input) => {
-                let Stack { agent, edges, work, link_layer, layers, arrivals, .. } = self;
-                agent.handle(now, input, edges, &mut Joint { work, out, link_layer, layers, arrivals });
-            }
+            Work::Agent(input) => self.step_agent(now, input, out),
             Work::Store(input) => self.step_store(now, input, out),
             Work::Whole { token, link, rope, known } => {
                 // Its beginning may have been refused meanwhile.
@@ -308,10 +305,15 @@ impl Stack {
             }
             Work::Recover(bundle, index, parts) => {
                 let (head, payload, tail) = *parts;
-                self.recover(bundle, *index, &head, payload, &tail, out);
+                self.recover(now, bundle, *index, &head, payload, &tail, out);
             }
             Work::Loaded(load, result) => self.loaded(load, result, out),
         }
+    }
+
+    fn step_agent<S: Sink<Output>>(&mut self, now: Instant, input: farlink_bpa::Input, out: &mut S) {
+        let Stack { agent, edges, work, link_layer, layers, arrivals, .. } = self;
+        agent.handle(now, input, edges, &mut Joint { work, out, link_layer, layers, arrivals });
     }
 
     fn step_store<S: Sink<Output>>(&mut self, now: Instant, input: store::Input, out: &mut S) {
@@ -470,8 +472,10 @@ impl Stack {
         }
     }
 
+    /// The agent hears of it at once: `Opened`, which may be in the list by now, says that there are no more.
     fn recover<S: Sink<Output>>(
         &mut self,
+        now: Instant,
         bundle: BundleHandle,
         index: IndexEntry,
         head: &Bytes,
@@ -482,7 +486,7 @@ impl Stack {
         match self.edges.read_parts(head, payload, tail) {
             Ok((meta, hop)) => {
                 let (meta, hop) = (Arc::new(meta), Box::new(hop));
-                self.work.push_back(Work::Agent(farlink_bpa::Input::Recovered { bundle, index, meta, hop }));
+                self.step_agent(now, farlink_bpa::Input::Recovered { bundle, index, meta, hop }, out);
             }
             Err(error) => {
                 out.push(Output::Event(Event::Malformed { link: None, offset: error.offset, reason: error.reason }));

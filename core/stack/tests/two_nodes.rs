@@ -406,6 +406,20 @@ fn a_restarted_node_still_has_what_it_accepted() {
 }
 
 #[test]
+fn what_a_store_kept_is_known_before_the_node_is_open() {
+    let mut world = World::new(Layer::Ltp, StoreKind::Durable, Duration::from_millis(5));
+    world.send(0, Payload::from(content(7, 5000)));
+    world.run(Duration::from_secs(3));
+    world.stacks[1] = Stack::new(config(Layer::Ltp, 1, StoreKind::Durable, world.delay)).expect("right");
+    world.pending.retain(|_, (node, _)| *node != 1);
+    // Its clock is behind what is stored: judged with the last bundle that was read back, not before it.
+    world.tell(1, Input::Clock(Clock { at: world.now, utc: Some(EPOCH), error_ms: 0 }));
+    world.run(Duration::from_secs(1));
+    let doubted = |(node, event): &(usize, Event)| *node == 1 && matches!(event, Event::ClockDoubted { .. });
+    assert!(world.events.iter().any(doubted), "the clock is older than what is stored");
+}
+
+#[test]
 fn the_same_seed_gives_the_same_events() {
     let run = || {
         let mut world = World::new(Layer::Ltp, StoreKind::Durable, Duration::from_millis(50));

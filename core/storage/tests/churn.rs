@@ -88,3 +88,30 @@ fn delivery_memory_is_bounded_and_forgets_the_earliest() {
     let newest: Vec<u64> = again.deliveries.iter().map(|f| (f >> 64) as u64).collect();
     assert_eq!(newest, (41..=50).collect::<Vec<_>>());
 }
+
+#[test]
+fn files_of_bundles_that_went_are_given_back() {
+    let (capacity, segment) = (1 << 20, 16 * 1024);
+    let mut world = World::open(Config { segment_bytes: segment, ..small(capacity) }, Disk::default(), 5);
+    world.settle();
+    for round in 0..4 {
+        let mut alive = VecDeque::new();
+        while world.store.usage().bytes < capacity * 6 / 10 {
+            let len = 200 + world.rng.below(2000);
+            alive.push_back(world.put(len));
+            world.step();
+        }
+        world.settle();
+        // They leave while others come: every file is partly empty for a while.
+        while let Some(number) = alive.pop_front() {
+            world.delete(number, number % 50 == 0);
+            world.step();
+        }
+        world.settle();
+        let usage = world.store.usage();
+        assert_eq!(usage.bundles, 0);
+        assert!(usage.file_bytes <= 3 * segment, "round {round}: {} KiB, {usage:?}", usage.file_bytes / 1024);
+    }
+    assert_eq!(world.refused, 0);
+    world.reopen(world.disk.killed(), "after all went");
+}

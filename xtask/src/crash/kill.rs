@@ -10,8 +10,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// What is left after the last kill is lost when nothing of it has come for so long.
-const QUIET_MAX: Duration = Duration::from_secs(30);
+/// When nothing has come for so long after the last kill, what is left may wait for a minute's back-off of a
+/// neighbour that was full: nodes that start again do not wait.
+const QUIET_MAX: Duration = Duration::from_secs(3);
+/// What has not come after so many such starts is lost.
+const STARTS_MAX: u32 = 6;
 /// What is added to clocks at a restart: hours, a little, and back to before 1970. By less than the
 /// lifetime of bundles, a day: whose clock is ahead by more is right to refuse what comes as expired.
 const CLOCKS: [&str; 8] = ["0 s", "0 s", "0 s", "-1 h", "+1 h", "+5 h", "-20500 d", "+3 s"];
@@ -31,12 +34,20 @@ const TRIALS: [Trial; 3] = [
     Trial { name: "full stores", room: Room { capacity: "1 MB", transfer_mru: "12 kB" }, one_way: true, clocks: true },
 ];
 
-/// Kills nodes under load, so many times over all trials; gives what is to be complained of. Where
-/// `forgetting`, each kill is a power cut, and about as many kills without one come in between.
-pub fn run(dir: &Path, binary: &Path, kills: u64, forgetting: bool, random: &mut Random) -> Result<Vec<String>> {
+/// Kills nodes under load, so many times over all trials with these words in their name; gives what is to be
+/// complained of. Where `forgetting`, each kill is a power cut, and about as many kills without one come in
+/// between.
+pub fn run(
+    dir: &Path,
+    binary: &Path,
+    (words, kills): (&str, u64),
+    forgetting: bool,
+    random: &mut Random,
+) -> Result<Vec<String>> {
     let mut complaints = Vec::new();
-    for (number, trial) in TRIALS.iter().enumerate() {
-        let here = (kills + 2 - number as u64) / 3;
+    let trials: Vec<&Trial> = TRIALS.iter().filter(|trial| trial.name.contains(words)).collect();
+    for (number, trial) in trials.iter().enumerate() {
+        let here = (kills + trials.len() as u64 - 1 - number as u64) / trials.len() as u64;
         if here > 0 {
             println!("\n{}", trial.name);
             complaints.extend(one(&dir.join(number.to_string()), binary, here, trial, forgetting, random)?);
@@ -171,13 +182,23 @@ fn kill_all(
     }
     flows.iter().for_each(|flow| flow.sending_over.store(true, Ordering::Relaxed));
     let missing = || flows.iter().map(|flow| flow.seen().missing()).sum::<usize>();
-    let mut last = (missing(), Instant::now());
-    while last.0 > 0 && last.1.elapsed() < QUIET_MAX {
+    let (mut last, mut starts) = ((missing(), Instant::now()), 0);
+    while last.0 > 0 && starts < STARTS_MAX {
         std::thread::sleep(Duration::from_millis(20));
         let now = missing();
         if now != last.0 {
-            last = (now, Instant::now());
+            (last, starts) = ((now, Instant::now()), 0);
+        } else if last.1.elapsed() > QUIET_MAX {
+            for Host { node, .. } in hosts.iter_mut() {
+                node.kill()?;
+                node.start()?;
+                node.wait_ready()?;
+            }
+            (last.1, starts) = (Instant::now(), starts + 1);
         }
+    }
+    if last.0 > 0 {
+        hosts.iter().for_each(|host| println!("\n{} holds:\n{}", host.node.name, host.node.holds()));
     }
     // What should not come again would come now.
     std::thread::sleep(Duration::from_millis(500));

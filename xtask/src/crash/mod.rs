@@ -22,10 +22,10 @@ use std::path::PathBuf;
 /// The chore.
 pub const CHORE: Chore = Chore {
     name: "crash",
-    usage: "[--kills N] [--flip N] [--seed N] [--forgetting [--states N]]",
+    usage: "[--kills N] [--flip N] [--seed N] [--trial WORDS] [--forgetting [--states N]]",
     help: "Kills nodes under load (20 times), flips bytes of stores (20): nothing acknowledged may be lost.\n\
-           A third of the kills each: with plain bundles; with bundles that go in pieces; with full stores. The \
-           clock is wrong\nafter some of the latter two. --forgetting: instead, N times (40) the power goes as well: \
+           A third of the kills each: with plain bundles; with bundles that go in pieces; with full stores \
+           (--trial: only those\nwith these words in their name). The clock is wrong after some of the latter two. --forgetting: instead, N times (40) the power goes as well: \
            the store is on a file\nsystem (FUSE) that then forgets what was not synced, in part or as a whole.",
     run,
 };
@@ -36,6 +36,7 @@ fn run(arguments: &[String]) -> Result<()> {
     let clock = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH)?.subsec_nanos();
     let seed = arguments.number("--seed", clock.into())?;
     let (forgetting, states) = (arguments.flag("--forgetting"), arguments.number("--states", 40)?);
+    let trial = arguments.word("--trial")?.unwrap_or("");
     if let Some(word) = arguments.rest()?.first() {
         bail!("`{word}` is not an option of crash");
     }
@@ -46,10 +47,10 @@ fn run(arguments: &[String]) -> Result<()> {
     let mut complaints = Vec::new();
     if forgetting {
         println!("crash: seed {seed}, {states} power cuts; working in {}", dir.display());
-        complaints.extend(kill::run(&dir, &binary, states, true, &mut random)?);
+        complaints.extend(kill::run(&dir, &binary, (trial, states), true, &mut random)?);
     } else {
         println!("crash: seed {seed}, {kills} kills, {flips} flipped bytes; working in {}", dir.display());
-        complaints.extend(kill::run(&dir, &binary, kills, false, &mut random)?);
+        complaints.extend(kill::run(&dir, &binary, (trial, kills), false, &mut random)?);
     }
     if flips > 0 && !forgetting {
         let flips = flip::run(&dir, &binary, flips, &mut random)?;

@@ -131,6 +131,11 @@ impl Node {
         let _ = fs::remove_file(self.socket());
         Ok(())
     }
+    /// What it says of the bundles it holds.
+    pub fn holds(&self) -> String {
+        let told = Command::new(&self.binary).args(["node", "bundles"]).current_dir(&self.dir).output();
+        told.map_or_else(|why| why.to_string(), |told| String::from_utf8_lossy(&told.stdout).into_owned())
+    }
     /// The last lines of its log.
     pub fn log_tail(&self) -> String {
         let text = fs::read_to_string(self.dir.join("log.txt")).unwrap_or_default();

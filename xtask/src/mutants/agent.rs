@@ -158,6 +158,13 @@ pub const TABLE: &[Mutant] = &[
         "if utc.0 != self.last.0 {",
         &["-p farlink-bpa"],
     ),
+    durable(
+        "a clock set back repeats timestamps of earlier runs",
+        "core/bpa/src/creation.rs",
+        "if utc.0 > self.last.0 { (utc.0, self.first) }",
+        "if utc.0 > self.last.0 { (utc.0, 0) }",
+        &["-p farlink-bpa"],
+    ),
     plain(
         "numbers are used before they are reserved",
         "core/bpa/src/creation.rs",

@@ -56,8 +56,8 @@ pub const TABLE: &[Mutant] = &[
     plain(
         "arriving blocks have no bound",
         "core/cla/src/ltp/receiving.rs",
-        "if self.arriving_bytes + data.length > limit && !holds_much {",
-        "if self.arriving_bytes == u64::MAX && limit == 0 && !holds_much {",
+        "if (!share || self.arriving_bytes + data.length > limit) && !holds_much {",
+        "if (!share || self.arriving_bytes == u64::MAX && limit == 0) && !holds_much {",
         &["-p farlink-cla"],
     ),
     plain(

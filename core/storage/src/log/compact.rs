@@ -61,14 +61,19 @@ impl LogStore {
             Some((first.0, end, batch))
         });
         let Some((start, end, batch)) = next else {
-            self.compaction = None;
-            return;
+            self.end_compaction();
+            return self.compact(now, out);
         };
         compaction.cursor = end;
         compaction.reading = Some((start, batch));
         self.segments.begin(victim);
         let action = DiskAction::Read { file: victim, offset: start, len: end - start };
         self.disk(Op::CompactionRead { file: victim }, action, out);
+    }
+    /// The file is done with, or given up: there may be another.
+    pub(super) fn end_compaction(&mut self) {
+        self.compaction = None;
+        self.look = true;
     }
     /// The file to compact, if any is worth it now.
     fn choose(&mut self) -> Option<u32> {
@@ -83,9 +88,12 @@ impl LogStore {
         } else if garbage > live + 4 * self.config.segment_bytes {
             64
         } else {
-            256
+            // A file nearly empty costs next to nothing.
+            224
         };
-        // Nothing changed enough since the last look to look again.
+        // Nothing changed enough since the last look to look again. Counted from the least garbage there
+        // was since: what removed files win is no reason to wait longer.
+        self.look_at = self.look_at.min(garbage + self.config.segment_bytes / 8);
         if least > 1 && !crowded && !self.look && garbage < self.look_at {
             return None;
         }
@@ -109,7 +117,7 @@ impl LogStore {
         let Some((start, batch)) = compaction.reading.take() else { return };
         let victim = compaction.victim;
         let Ok(bytes) = result else {
-            self.compaction = None;
+            self.end_compaction();
             if let Some(segment) = self.segments.get_mut(victim) {
                 segment.unreadable = true;
             }

@@ -109,7 +109,7 @@ impl LogStore {
         let reason = refusal_of(group.write_error.unwrap_or(DiskError::Io));
         self.trouble.note(now, reason, self.config.retry);
         self.report_failure(file, out);
-        self.compaction = None;
+        self.end_compaction();
         let again = group.write_error.is_none();
         for (item, _) in group.items.into_iter().rev() {
             match item {

@@ -103,11 +103,13 @@ fn what_a_neighbour_cannot_take_stays_is_tried_ever_more_rarely_and_holds_up_not
 fn what_is_refused_in_a_block_with_others_is_refused_alone() {
     let mut scenario = scenario("ltp", Fidelity::Full);
     let layer = &mut scenario.links[0].layer;
-    layer.settings = vec![("aggregate", 400_000), ("aggregate_wait", 2_000_000_000)];
+    // A wait with which none is on its way as its lifetime ends.
+    layer.settings = vec![("aggregate", 400_000), ("aggregate_wait", 3_000_000_000)];
     let (outcome, seen) = World::new(&scenario, Seen::default()).unwrap().run();
     assert_eq!([0, 1].map(|of| outcome.traffic[of].delivered), [0, 20], "{outcome:?}");
     assert_eq!((seen.expired.len(), seen.heard), (3, seen.left.len()), "kept and told of: {seen:?}");
     assert!(seen.refused.len() > seen.left.len(), "in the block, and alone: {seen:?}");
+    assert!(seen.refused[..3].iter().all(|ms| *ms == seen.refused[0]), "all three share a block: {seen:?}");
 }
 
 /// `a` holds one bundle of the two that do not fit together; the second is asked for in the very call in

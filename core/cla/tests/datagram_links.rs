@@ -266,6 +266,24 @@ fn in_a_block_with_others_a_bundle_goes_along() {
     world.settle();
 }
 
+/// A block that gathers is filled up to its size, however little the link carries meanwhile.
+#[test]
+fn bundles_share_a_block_whatever_the_rate() {
+    for rate in [None, Some(1_000_000), Some(100_000_000)] {
+        let channel = Channel { rate: rate.map(DataRate), ..Channel::default() };
+        let span =
+            SpanConfig { aggregate_bytes: 400_000, aggregate_wait: Duration::from_secs(2), ..SpanConfig::default() };
+        let mut world = World::new(1, channel, span);
+        (0..3).for_each(|n| world.offer(0, n, bundle(n, 100_000), true));
+        world.input(0, Input::Wake);
+        assert_eq!(world.usage()[0].in_flight_bytes, 300_000, "{rate:?}: all wait for one block");
+        (3..6).for_each(|n| world.offer(0, n, bundle(n, 150_000), true));
+        world.run(100_000);
+        assert_eq!(world.sides[0].ends.values().sum::<u32>(), 3, "{rate:?}: full at 400 kB, and after 2 s");
+        world.settle();
+    }
+}
+
 #[test]
 fn what_is_taken_back_and_sent_again_arrives_once() {
     let mut world = World::new(1, Channel { loss: [0.1; 2], ..slow() }, SpanConfig::default());

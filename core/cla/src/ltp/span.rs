@@ -334,17 +334,21 @@ impl Span {
         [self.timers.next_deadline(), self.traffic.pending.until, send].into_iter().flatten().min()
     }
     /// Whether another bundle is welcome: unsent data below the mark, and room in the window. Once
-    /// the mark is reached, half of it must leave first.
+    /// the mark is reached, half of it must leave first. A block that gathers bundles takes them until it
+    /// is full, however slow the link is.
     pub(super) fn wants_more(&self) -> bool {
         let mark = match self.state.rate {
             Some(rate) => rate.volume_in(QUEUE_TIME).max(1),
             None => QUEUE_BYTES,
         };
         let mark = if self.ready { mark } else { mark / 2 + 1 };
+        let gathered = self.traffic.pending.bytes;
+        let gathers = gathered > 0 && gathered < self.rules.aggregate_bytes;
+        let waits = self.traffic.unsent + if gathers { 0 } else { gathered };
         self.state.transmit
-            && self.traffic.unsent + self.traffic.pending.bytes < mark
+            && waits < mark
             && self.exports < self.rules.sessions
-            && self.traffic.in_flight + self.traffic.pending.bytes < self.rules.window_bytes
+            && self.traffic.in_flight + gathered < self.rules.window_bytes
     }
     /// The frame of a segment event.
     pub(super) fn event(&self, sent: bool, session: SessionId, kind: u8) -> LtpSegmentEvent {

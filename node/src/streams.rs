@@ -210,7 +210,9 @@ impl Streams {
     fn try_next(&mut self, id: StreamId, mut addresses: VecDeque<SocketAddr>, now: Instant, io: &mut Connector<'_>) {
         while let Some(to) = addresses.pop_front() {
             let serial = self.next_serial();
-            let attempt = stream::connect(&to).and_then(|socket| io.register.stream(&socket, serial).map(|()| socket));
+            let from = self.streams.get(&id).and_then(|stream| self.home(stream.layer, &to));
+            let attempt = stream::connect(&to, from.as_ref());
+            let attempt = attempt.and_then(|socket| io.register.stream(&socket, serial).map(|()| socket));
             match (attempt, self.streams.get_mut(&id)) {
                 (Ok(socket), Some(stream)) => {
                     let until = now + CONNECT_TIMEOUT;
@@ -224,6 +226,19 @@ impl Streams {
             }
         }
         self.fail(id, io.inputs);
+    }
+
+    /// Where a layer's connections to `to` come from: the one address it listens at there, by which its peers know
+    /// it; where it has none or several, the kernel chooses.
+    fn home(&self, layer: LayerId, to: &SocketAddr) -> Option<SocketAddr> {
+        let local = |ip: IpAddr| matches!(ip, IpAddr::V6(ip) if ip.is_unicast_link_local());
+        let reach = |ip: IpAddr| (ip.is_ipv4(), ip.is_loopback(), local(ip));
+        let own = self.listeners.iter().filter(|(of, _)| *of == layer);
+        let places = own.filter_map(|(_, listener)| listener.local_addr().ok());
+        let mut homes = places.filter(|at| !at.ip().is_unspecified() && reach(at.ip()) == reach(to.ip()));
+        let mut home = homes.next().filter(|_| homes.next().is_none())?;
+        home.set_port(0);
+        Some(home)
     }
 
     /// A connection did not come about. Said once until one does.
@@ -579,7 +594,10 @@ mod tests {
 
     impl World {
         fn new() -> World {
-            let listener = stream::listen(&"127.0.0.1:0".parse().unwrap()).unwrap();
+            World::at("127.0.0.1:0")
+        }
+        fn at(place: &str) -> World {
+            let listener = stream::listen(&place.parse().unwrap()).unwrap();
             let address = listener.local_addr().unwrap().to_string();
             let poller = Poller::new().unwrap();
             poller.add(&listener, LISTENER).unwrap();
@@ -702,6 +720,19 @@ mod tests {
                 |i| matches!(i, Input::Socket(_, socket::Input::Writable { stream, room }) if *stream == active && *room == QUEUE_BOUND),
             )
         });
+    }
+
+    #[test]
+    fn who_listens_at_one_address_is_known_by_it_when_connecting_too() {
+        let mut world = World::at("127.0.0.9:0");
+        let elsewhere = TcpListener::bind("127.0.0.1:0").unwrap();
+        world.streams.set_address(LayerId(0), LinkId(7), Some(elsewhere.local_addr().unwrap().to_string()));
+        world.connect(7);
+        world.run(|seen| !opened(seen).is_empty());
+        assert_eq!(elsewhere.accept().unwrap().1.ip().to_string(), "127.0.0.9");
+        let home = |to: &str| world.streams.home(LayerId(0), &to.parse().unwrap());
+        assert_eq!(home("10.0.0.1:4556"), None, "an address of this computer alone leads nowhere else");
+        assert_eq!(home("[::1]:4556"), None);
     }
 
     #[test]

@@ -202,6 +202,23 @@ fn lists_come_in_pages_and_say_when_there_is_more() {
 }
 
 #[test]
+fn a_route_whose_next_hop_has_no_link_is_warned_of() {
+    let pair = Pair::new("tcpclv4", false);
+    let _node = pair.start(1, "");
+    let at = pair.control(1);
+    let said = |arguments: &[&str]| {
+        let output = run(&[&["node", "routes"], arguments, &["--at", &at]].concat());
+        assert_eq!(output.status.code(), Some(0));
+        String::from_utf8(output.stderr).unwrap()
+    };
+    assert_eq!(said(&["add", "ipn:9.*", "ipn:2.0"]), "done\n");
+    let warning = "done\nwarning: no link leads to ipn:7.0: its bundles wait\nhint: `farlink node links add` adds one\n";
+    assert_eq!(said(&["add", "ipn:8.*", "ipn:7.0"]), warning);
+    assert_eq!(said(&["replace", "ipn:8.*=ipn:7.0", "ipn:6.*=ipn:7.0", "ipn:2.*=ipn:2.0"]), warning, "once");
+    assert_eq!(said(&["remove", "ipn:8.*"]), "done\n");
+}
+
+#[test]
 fn a_socket_path_that_is_something_else_is_left_alone() {
     let dir = tempfile::tempdir().unwrap();
     for table in ["app", "api"] {

@@ -72,7 +72,11 @@ fn every_line_chart_is_there_as_a_table_too() {
             let (_, table) = table.unwrap_or_else(|| panic!("no table follows {}", &svg[..200]));
             let (head, rows) = table.split_once("</thead>").unwrap();
             let (rows, _) = rows.split_once("</table>").unwrap();
-            assert_eq!(head.matches("<th>").count(), 1 + svg.matches("<path class=\"line ").count(), "a column a line: {head}");
+            assert_eq!(
+                head.matches("<th>").count(),
+                1 + svg.matches("<path class=\"line ").count(),
+                "a column a line: {head}"
+            );
             assert!(rows.matches("<tr>").count() >= 3 && rows.contains("<td>"), "{rows}");
         }
     }

@@ -59,7 +59,9 @@ impl Terminal {
     fn start(&mut self, line: &str) {
         let mut shell = Command::new("sh");
         let log = fs::File::create(self.folder.join(format!("{}.log", self.running.len()))).expect("a log");
-        shell.args(["-c", &format!("exec {line}")]).envs(self.shell(line).get_envs().filter_map(|(k, v)| Some((k, v?))));
+        shell
+            .args(["-c", &format!("exec {line}")])
+            .envs(self.shell(line).get_envs().filter_map(|(k, v)| Some((k, v?))));
         let child = shell.current_dir(&self.folder).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(log).spawn();
         self.running.push((line.to_string(), child.expect("a shell")));
     }

@@ -171,3 +171,67 @@ fn the_tutorial_of_two_computers_does_what_it_says() {
         assert!(fs::read(folder.path().join("B/inbox").join(copy)).expect("a copy") == original, "{copy}");
     }
 }
+
+/// Types the lines that begin with `farlink` and those that feed it, in a folder that sees what the repository
+/// has; the rest of a page needs programs that are not here. What all printed.
+fn type_lines(text: &str, files: &[(&str, &str)], pair: u8) -> String {
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut here = Terminal::new(folder.path().into());
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the workspace");
+    for part in ["docs", "campaigns"] {
+        std::os::unix::fs::symlink(root.join(part), folder.path().join(part)).expect("a link");
+    }
+    for (name, text) in files {
+        fs::write(folder.path().join(name), text).expect("it is written");
+    }
+    let mut said = String::new();
+    for line in text.lines().map(|line| line.split(" #").next().unwrap_or("").trim()) {
+        if line.starts_with("farlink init two-nodes") {
+            said += &here.run(line);
+            // Ports of this computer's usual address are whoever's.
+            for name in ["node-a.toml", "node-b.toml"] {
+                let file = folder.path().join(name);
+                let text = fs::read_to_string(&file).expect("what init wrote");
+                fs::write(&file, text.replace("127.0.0.1", &address(pair, 1))).expect("it is written");
+            }
+        } else if let Some(node) = line.strip_suffix(" &") {
+            here.start_node(node);
+        } else if line.contains("farlink ") {
+            said += &here.run(line);
+        }
+    }
+    said
+}
+
+#[test]
+fn what_the_readme_shows_can_be_typed_line_by_line() {
+    let text = page("README.md");
+    let (_, text) = text.split_once("## Use\n\n```\n").expect("a section");
+    let (lines, _) = text.split_once("```").expect("its end");
+    // Links are emulated only where the testbed is possible; it has its own tests.
+    let lines: Vec<_> = lines.lines().filter(|line| !line.starts_with("farlink emulate")).collect();
+    let said = type_lines(&lines.join("\n"), &[], 1);
+    for part in
+        ["4 sent, 4 received", "inbox/report.png", "node           ipn:1.0", "after 3 hops", "\"hello\"", "800 of 800"]
+    {
+        assert!(said.contains(part), "`{part}` is not in\n{said}");
+    }
+}
+
+#[test]
+fn how_tos_and_references_show_commands_that_can_be_typed() {
+    let text = page("docs/how-to/interoperate.md");
+    let blocks: Vec<_> = text.split("```sh\n").skip(1).filter_map(|rest| rest.split_once("```")).collect();
+    let lines: Vec<_> =
+        blocks.iter().flat_map(|(block, _)| block.lines()).filter(|l| l.starts_with("farlink ")).collect();
+    assert_eq!(lines.len(), 3, "the two nodes all examples start from: {lines:?}");
+    type_lines(&lines.join("\n"), &[], 2);
+
+    // Both dialects of the page are the files it speaks of.
+    let text = page("docs/reference/contact-plan.md");
+    let block = |from: &str| text.split(from).nth(1).and_then(|rest| rest.split("```").next()).expect("a block");
+    let plans: Vec<_> = text.split("```plan\n").skip(1).filter_map(|rest| rest.split("```").next()).collect();
+    let [ours, ion] = plans[..] else { panic!("{} plans", plans.len()) };
+    let said = type_lines(block("```\n"), &[("mars.plan", ours), ("contacts.ionrc", ion)], 3);
+    assert!(said.contains("after 2 hops") && said.contains("contact "), "a way, and the other dialect in ours: {said}");
+}

@@ -74,7 +74,10 @@ fn two_nodes(a: IpAddr, b: IpAddr, dir: &Path, force: bool) -> Result<(), Failur
     eprintln!(
         "start them with\n  farlink node --config {folder}node-a.toml\n  farlink node --config {folder}node-b.toml"
     );
-    eprintln!("then\n  farlink ping ipn:2 --at {folder}node-a.sock");
+    eprintln!(
+        "then\n  farlink ping ipn:2 --at {folder}node-a.sock\n  \
+         farlink node status --at {folder}node-a.control.sock"
+    );
     Ok(())
 }
 

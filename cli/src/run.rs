@@ -152,7 +152,7 @@ fn in_simulation(scenario: &Scenario, folder: &Path, command: String) -> Result<
 }
 
 fn in_testbed(scenario: &Scenario, folder: &Path, command: String, interface: Option<&str>) -> Result<(), Failure> {
-    let mut shown = RunProgress::new(scenario.duration, "running");
+    let mut shown = RunProgress::new(scenario.duration, "testbed");
     let program = std::env::current_exe().context("the path of this program")?;
     let method = interface.map(|kind| if kind == "tap" { Method::Tap } else { Method::Packet });
     let options =
@@ -214,10 +214,13 @@ fn tell(folder: &Path, json: bool) -> Result<(), Failure> {
     }
     println!("  took       {} for {} of run", seconds(s.wall_s), seconds(s.duration_s));
     println!("  run        {}", folder.display());
-    for disturbance in &manifest.validity.disturbances {
-        eprintln!("warning: disturbed: {disturbance}");
-    }
+    eprint!("{}", warnings(&manifest.validity.disturbances));
     judge(&missed, &run)
+}
+
+/// A line for each thing that disturbed the run.
+fn warnings(disturbances: &[String]) -> String {
+    disturbances.iter().map(|text| format!("warning: disturbed: {text}\n")).collect()
 }
 
 /// Fails when the run was broken off, and with what the scenario expects and the run missed.
@@ -244,6 +247,16 @@ fn judge(missed: &[Missed], run: &RunReader) -> Result<(), Failure> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn each_disturbance_of_a_run_is_a_warning() {
+        let disturbances = ["Machine: busy.", "Clock: stepped."].map(String::from);
+        assert_eq!(
+            warnings(&disturbances),
+            "warning: disturbed: Machine: busy.\nwarning: disturbed: Clock: stepped.\n"
+        );
+        assert_eq!(warnings(&[]), "");
+    }
 
     #[test]
     fn a_folder_that_exists_is_never_written_over() {

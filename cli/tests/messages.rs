@@ -30,3 +30,16 @@ fn a_missing_file_is_bad_input_and_comes_with_a_hint() {
         assert!(said.contains("/no/such/file: ") && said.contains("\nhint: name a file that can be read"), "{said}");
     }
 }
+
+#[test]
+fn the_version_names_the_commit_it_was_built_of() {
+    let git =
+        Command::new("git").args(["rev-parse", "--short=10", "HEAD"]).current_dir(env!("CARGO_MANIFEST_DIR")).output();
+    let commit = git.ok().filter(|output| output.status.success()).map(|output| output.stdout);
+    let commit = commit.map_or("commit unknown".into(), |text| String::from_utf8(text).unwrap().trim().to_string());
+    let expected = format!("{} ({commit})\n", env!("CARGO_PKG_VERSION"));
+    for arguments in [&["--version"][..], &["node", "--version"]] {
+        let said = String::from_utf8(farlink(arguments).stdout).unwrap();
+        assert!(said.starts_with("farlink") && said.ends_with(&expected), "{said} is not {expected}");
+    }
+}

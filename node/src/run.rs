@@ -4,6 +4,7 @@ use crate::apps::load::{Load, LoadSettings};
 use crate::config::NodeConfig;
 use crate::log::LogLevel;
 use crate::node::{Handle, Node};
+use farlink_base::EndpointId;
 use farlink_stack::{LinkConfig, SpanConfig};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGXFSZ};
 use signal_hook::iterator::Signals;
@@ -55,7 +56,15 @@ pub fn advice(config: &NodeConfig) -> Vec<String> {
             link.name
         )
     };
-    links.map(say).collect()
+    let mut advice: Vec<String> = links.map(say).collect();
+    let reached = |hop: &EndpointId| config.stack.links.iter().any(|link| link.peer.node() == hop.node());
+    for (pattern, hop) in config.stack.routes.iter().filter(|(_, hop)| !reached(hop)) {
+        advice.push(format!(
+            "[routes] \"{pattern}\" leads to {hop}, and no link does: its bundles wait\n\
+             hint: add a [link.NAME] with peer = \"{hop}\""
+        ));
+    }
+    advice
 }
 
 fn announce(node: &Node) {

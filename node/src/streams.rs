@@ -212,11 +212,9 @@ impl Streams {
     fn try_next(&mut self, id: StreamId, mut addresses: VecDeque<SocketAddr>, now: Instant, io: &mut Connector<'_>) {
         while let Some(to) = addresses.pop_front() {
             let serial = self.next_serial();
-            let layer = self.streams.get(&id).map(|stream| stream.layer);
-            let own = self.listeners.iter().filter(|(listens, _)| Some(*listens) == layer);
-            let own = own.filter_map(|(_, listener)| listener.local_addr().ok()).map(|address| address.ip());
-            let attempt = stream::connect(&to, leaves_from(own, to.ip()))
-                .and_then(|socket| io.register.stream(&socket, serial).map(|()| socket));
+            let from = self.streams.get(&id).and_then(|stream| self.home(stream.layer, &to));
+            let attempt = stream::connect(&to, from.as_ref());
+            let attempt = attempt.and_then(|socket| io.register.stream(&socket, serial).map(|()| socket));
             match (attempt, self.streams.get_mut(&id)) {
                 (Ok(socket), Some(stream)) => {
                     let until = now + CONNECT_TIMEOUT;
@@ -230,6 +228,19 @@ impl Streams {
             }
         }
         self.fail(id, io.inputs);
+    }
+
+    /// Where a layer's connections to `to` come from: the one address it listens at there, by which its peers know
+    /// it; where it has none or several, the kernel chooses.
+    fn home(&self, layer: LayerId, to: &SocketAddr) -> Option<SocketAddr> {
+        let local = |ip: IpAddr| matches!(ip, IpAddr::V6(ip) if ip.is_unicast_link_local());
+        let reach = |ip: IpAddr| (ip.is_ipv4(), ip.is_loopback(), local(ip));
+        let own = self.listeners.iter().filter(|(of, _)| *of == layer);
+        let places = own.filter_map(|(_, listener)| listener.local_addr().ok());
+        let mut homes = places.filter(|at| !at.ip().is_unspecified() && reach(at.ip()) == reach(to.ip()));
+        let mut home = homes.next().filter(|_| homes.next().is_none())?;
+        home.set_port(0);
+        Some(home)
     }
 
     /// A connection did not come about. Said once until one does.
@@ -573,14 +584,6 @@ fn consume(out: &mut VecDeque<Bytes>, mut n: usize) {
     }
 }
 
-/// Where a connection to a peer leaves from: the one address its layer listens at, by which the peer knows us;
-/// where there are several or any, what the kernel chooses.
-fn leaves_from(mut own: impl Iterator<Item = IpAddr>, to: IpAddr) -> Option<IpAddr> {
-    let first = own.next()?;
-    let fits = first.is_ipv4() == to.is_ipv4() && first.is_loopback() == to.is_loopback() && !first.is_unspecified();
-    (fits && own.all(|other| other == first)).then_some(first)
-}
-
 /// An IPv4 address in its own form when a dual-stack socket shows it mapped.
 pub fn canonical(address: SocketAddr) -> SocketAddr {
     SocketAddr::new(address.ip().to_canonical(), address.port())
@@ -603,7 +606,10 @@ mod tests {
 
     impl World {
         fn new() -> World {
-            let listener = stream::listen(&"127.0.0.1:0".parse().unwrap()).unwrap();
+            World::at("127.0.0.1:0")
+        }
+        fn at(place: &str) -> World {
+            let listener = stream::listen(&place.parse().unwrap()).unwrap();
             let address = listener.local_addr().unwrap().to_string();
             let poller = Poller::new().unwrap();
             poller.add(&listener, LISTENER).unwrap();
@@ -694,20 +700,6 @@ mod tests {
     }
 
     #[test]
-    fn a_connection_leaves_from_the_address_its_layer_listens_at() {
-        let ip = |text: &str| text.parse::<IpAddr>().unwrap();
-        let from = |own: &[&str], to| leaves_from(own.iter().map(|own| ip(own)), ip(to));
-        assert_eq!(from(&["127.0.0.7", "127.0.0.7"], "127.0.0.9"), Some(ip("127.0.0.7")));
-        assert_eq!(from(&["10.0.0.1"], "192.0.2.1"), Some(ip("10.0.0.1")));
-        for (own, to) in
-            [("0.0.0.0", "10.0.0.2"), ("127.0.0.1", "10.0.0.2"), ("10.0.0.1", "::1"), ("10.0.0.1", "127.0.0.1")]
-        {
-            assert_eq!(from(&[own], to), None, "{own} to {to}");
-        }
-        assert_eq!((from(&["10.0.0.1", "10.0.1.1"], "10.0.0.2"), from(&[], "10.0.0.2")), (None, None));
-    }
-
-    #[test]
     fn a_peer_that_closed_its_half_still_hears_what_is_written() {
         let mut world = World::new();
         let address = world.streams.listeners[0].1.local_addr().unwrap();
@@ -768,6 +760,19 @@ mod tests {
                 |i| matches!(i, Input::Socket(_, socket::Input::Writable { stream, room }) if *stream == active && *room == QUEUE_BOUND),
             )
         });
+    }
+
+    #[test]
+    fn who_listens_at_one_address_is_known_by_it_when_connecting_too() {
+        let mut world = World::at("127.0.0.9:0");
+        let elsewhere = TcpListener::bind("127.0.0.1:0").unwrap();
+        world.streams.set_address(LayerId(0), LinkId(7), Some(elsewhere.local_addr().unwrap().to_string()));
+        world.connect(7);
+        world.run(|seen| !opened(seen).is_empty());
+        assert_eq!(elsewhere.accept().unwrap().1.ip().to_string(), "127.0.0.9");
+        let home = |to: &str| world.streams.home(LayerId(0), &to.parse().unwrap());
+        assert_eq!(home("10.0.0.1:4556"), None, "an address of this computer alone leads nowhere else");
+        assert_eq!(home("[::1]:4556"), None);
     }
 
     #[test]

@@ -5,23 +5,23 @@ use rustix::fs::Mode;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, ipproto};
 use std::fs::Permissions;
 use std::io;
-use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::fd::AsFd;
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
 
-/// Begins to connect, from an address of this machine where one is given; the socket becomes writable when it is
-/// connected or failed ([`TcpStream::take_error`] then tells which).
+/// Begins to connect, from the address given (port 0: any) or the one the kernel chooses; the socket becomes
+/// writable when it is connected or failed ([`TcpStream::take_error`] then tells which).
 ///
 /// # Errors
 /// When the kernel refuses at once.
-pub fn connect(to: &SocketAddr, from: Option<IpAddr>) -> io::Result<TcpStream> {
+pub fn connect(to: &SocketAddr, from: Option<&SocketAddr>) -> io::Result<TcpStream> {
     let family = if to.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
     let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
     let socket = rustix::net::socket_with(family, SocketType::STREAM, flags, Some(ipproto::TCP))?;
     if let Some(from) = from {
-        rustix::net::bind(&socket, &SocketAddr::new(from, 0))?;
+        rustix::net::bind(&socket, from)?;
     }
     match rustix::net::connect(&socket, to) {
         Ok(()) | Err(rustix::io::Errno::INPROGRESS) => {}
@@ -120,7 +120,7 @@ mod tests {
     #[test]
     fn reads_into_spare_capacity_and_reports_the_end() {
         let listener = listen(&"127.0.0.1:0".parse().unwrap()).unwrap();
-        let client = connect(&listener.local_addr().unwrap(), "127.0.0.7".parse().ok()).unwrap();
+        let client = connect(&listener.local_addr().unwrap(), "127.0.0.7:0".parse().ok().as_ref()).unwrap();
         let mut server = loop {
             match listener.accept() {
                 Ok((server, _)) => break server,

@@ -18,7 +18,7 @@ fn crosses(layer: &'static str) {
     let mut receiver = b.client("64", 1);
     let mut sender = a.client("99", 0);
     for size in [0, 1, 1000, 300_000] {
-        let payload: Vec<u8> = (0..size).map(|i| (i * 31 >> 3) as u8).collect();
+        let payload: Vec<u8> = (0..size).map(|i| ((i * 31) >> 3) as u8).collect();
         send(&mut sender, "ipn:2.64", &payload);
         let delivered = receiver.delivery().unwrap();
         receiver.taken(true).unwrap();

@@ -202,6 +202,42 @@ fn lists_come_in_pages_and_say_when_there_is_more() {
 }
 
 #[test]
+fn what_works_and_is_not_advised_is_said_by_the_check() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("node.toml");
+    let text = "node_ids = [\"ipn:1.0\"]\n[layer.ltp]\nkind = \"ltp\"\n[link.two]\nlayer = \"ltp\"\npeer = \"ipn:2.0\"\n\
+                address = \"127.0.0.1:9\"\n[routes]\n\"ipn:2.*\" = \"ipn:2.0\"\n\"ipn:9.*\" = \"ipn:7.0\"\n";
+    std::fs::write(&file, text).unwrap();
+    let checked = run(&["node", "--check", "--config", &file.display().to_string()]);
+    let said = String::from_utf8(checked.stderr).unwrap();
+    assert_eq!((checked.status.code(), said.matches("warning: ").count()), (Some(0), 2), "{said}");
+    for part in [
+        "[link.two] is LTP and names no `rate`",
+        "[routes] \"ipn:9.*\" leads to ipn:7.0, and no link does: its bundles wait\nhint: add a [link.NAME]",
+    ] {
+        assert!(said.contains(part), "`{part}` is not in\n{said}");
+    }
+}
+
+#[test]
+fn a_route_whose_next_hop_has_no_link_is_warned_of() {
+    let pair = Pair::new("tcpclv4", false);
+    let _node = pair.start(1, "");
+    let at = pair.control(1);
+    let said = |arguments: &[&str]| {
+        let output = run(&[&["node", "routes"], arguments, &["--at", &at]].concat());
+        assert_eq!(output.status.code(), Some(0));
+        String::from_utf8(output.stderr).unwrap()
+    };
+    assert_eq!(said(&["add", "ipn:9.*", "ipn:2.0"]), "done\n");
+    let warning =
+        "done\nwarning: no link leads to ipn:7.0: its bundles wait\nhint: `farlink node links add` adds one\n";
+    assert_eq!(said(&["add", "ipn:8.*", "ipn:7.0"]), warning);
+    assert_eq!(said(&["replace", "ipn:8.*=ipn:7.0", "ipn:6.*=ipn:7.0", "ipn:2.*=ipn:2.0"]), warning, "once");
+    assert_eq!(said(&["remove", "ipn:8.*"]), "done\n");
+}
+
+#[test]
 fn a_socket_path_that_is_something_else_is_left_alone() {
     let dir = tempfile::tempdir().unwrap();
     for table in ["app", "api"] {

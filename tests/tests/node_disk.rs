@@ -11,9 +11,7 @@ use std::path::Path;
 
 /// A durable node whose bundles wait for a neighbour that never comes.
 fn configure(folder: &Path) -> (std::path::PathBuf, std::path::PathBuf, String) {
-    let text = format!(
-        "node_ids = [\"ipn:1.0\"]\n[store]\ndir = \"store\"\ncapacity = \"1 GB\"\n[app]\nsocket = \"1.sock\"\n"
-    );
+    let text = "node_ids = [\"ipn:1.0\"]\n[store]\ndir = \"store\"\ncapacity = \"1 GB\"\n[app]\nsocket = \"1.sock\"\n";
     let file = folder.join("1.toml");
     std::fs::write(&file, text).expect("the configuration");
     (file, folder.join("1.sock"), folder.join("1.control.sock").display().to_string())

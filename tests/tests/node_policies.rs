@@ -112,7 +112,7 @@ impl Row {
         let link = |peer: usize, address: String| {
             format!("[link.to-{peer}]\nlayer = \"main\"\npeer = \"ipn:{peer}.0\"\n{address}\n")
         };
-        let before = (number > 1).then(|| link(number - 1, String::new())).unwrap_or_default();
+        let before = if number > 1 { link(number - 1, String::new()) } else { String::new() };
         let address = |tap: &Tap| format!("address = \"127.0.0.1:{}\"", tap.port);
         let next = self.taps.get(number - 1).map(|tap| link(number + 1, address(tap))).unwrap_or_default();
         let port = self.ports[number - 1];

@@ -1,6 +1,8 @@
 //! The pages people read: what they show can be read by the program they show it for, and their links
 //! lead somewhere.
 
+mod node_support;
+
 use farlink_node::config::NodeConfig;
 use farlink_routing::contact_plan;
 use farlink_scenario::Scenario;
@@ -76,6 +78,51 @@ fn what_how_tos_show_is_read_without_a_mistake() {
         }
     }
     assert!(read >= 6, "only {read} blocks were found");
+}
+
+/// Writes a configuration and asks the program what `--check` says; without a mistake and a warning.
+fn checked(text: &str, name: &str) {
+    let dir = tempfile::tempdir().expect("a folder");
+    let file = dir.path().join("node.toml");
+    std::fs::write(&file, text).expect("it is written");
+    let output = node_support::run(&["node", "--check", "--config", &file.display().to_string()]);
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success() && !said.contains("warning: "), "{name}: {said}\n{text}");
+}
+
+#[test]
+fn our_side_of_every_pairing_with_another_implementation_passes_the_check() {
+    let text = std::fs::read_to_string(root().join("docs/how-to/interoperate.md")).expect("the page");
+    let ours = |heading: &str| {
+        let section = text.split("\n## ").find(|section| section.starts_with(heading)).expect("a section");
+        blocks(section, "toml").concat()
+    };
+    let ion = ours("ION, over LTP");
+    checked(&ion, "ION");
+    // "Ours is that for ION with" another link and its route.
+    let (common, _) = ion.split_once("[link.ion]").expect("its link");
+    checked(&format!("{common}{}", ours("HDTN, over LTP")), "HDTN");
+    let (common, _) = ion.split_once("[layer.ltp]").expect("its layer");
+    checked(&format!("{common}{}", ours("Hardy, over TCPCLv4")), "Hardy");
+    // dtn7-rs: what `farlink init two-nodes` writes, and the names the page gives instead of numbers.
+    let dir = tempfile::tempdir().expect("a folder");
+    let folder = dir.path().display().to_string();
+    assert!(node_support::run(&["init", "two-nodes", "--dir", &folder]).status.success());
+    let file = std::fs::read_to_string(dir.path().join("node-a.toml")).expect("what init wrote");
+    checked(&file, "two nodes");
+    let page = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let mut named = file;
+    for (number, name) in [
+        ("node_ids = [\"ipn:1.0\"]", "node_ids = [\"dtn://farlink/\"]"),
+        ("peer = \"ipn:2.0\"", "peer = \"dtn://peer/\""),
+        ("\"ipn:2.*\" = \"ipn:2.0\"", "\"dtn://peer/*\" = \"dtn://peer/\""),
+    ] {
+        assert!(named.contains(number) && page.contains(name), "{number} becomes {name}");
+        named = named.replace(number, name);
+    }
+    assert!(page.contains("`engine = 1`"));
+    named = named.replace("kind = \"ltp\"", "kind = \"ltp\"\nengine = 1");
+    checked(&named, "dtn7-rs");
 }
 
 #[test]

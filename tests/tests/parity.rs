@@ -80,21 +80,20 @@ fn a_seed_replays_a_simulation() {
     }
 }
 
-/// Event lines of a simulation, and what reads such lines.
-fn simulation(scenario: &Scenario) -> (Vec<Vec<String>>, impl Fn(&[Vec<String>]) -> Vec<trace::NodeTrace>) {
-    let scenario = Scenario { epoch: Some(farlink_sim::DEFAULT_EPOCH), ..scenario.clone() };
-    let start = farlink_sim::DEFAULT_EPOCH.as_unix_ms() * 1_000_000;
-    let lines = simulated::run(&scenario).lines;
-    (lines, move |lines| trace::read(lines, start, scenario.duration))
+/// Event lines of a simulation.
+fn simulation(scenario: &Scenario) -> Vec<Vec<String>> {
+    simulated::run(&Scenario { epoch: Some(farlink_sim::DEFAULT_EPOCH), ..scenario.clone() }).lines
+}
+
+/// What such lines say.
+fn read(scenario: &Scenario, lines: &[Vec<String>]) -> Vec<trace::NodeTrace> {
+    trace::read(lines, farlink_sim::DEFAULT_EPOCH.as_unix_ms() * 1_000_000, scenario.duration)
 }
 
 #[test]
 fn the_scenarios_hold_what_they_are_for() {
     let scenarios = scenarios();
-    let run = |name: &str| {
-        let (lines, read) = simulation(&scenarios[name]);
-        read(&lines)
-    };
+    let run = |name: &str| read(&scenarios[name], &simulation(&scenarios[name]));
     let times = |node: &trace::NodeTrace, source: &str, what: &str| -> Vec<Duration> {
         let of = |key: &Option<trace::Bundle>| key.as_ref().is_some_and(|bundle| bundle.to_string().contains(source));
         let steps = node.decisions.iter().filter(|(key, _)| of(key)).flat_map(|(_, steps)| steps);
@@ -127,7 +126,8 @@ fn the_scenarios_hold_what_they_are_for() {
 #[test]
 fn a_difference_names_scenario_seed_node_and_bundle() {
     let scenario = scenarios().remove("relay").expect("a scenario `relay`");
-    let (lines, read) = simulation(&scenario);
+    let lines = simulation(&scenario);
+    let read = |lines: &[Vec<String>]| read(&scenario, lines);
     assert_eq!(difference::differences(&scenario, &read(&lines), &read(&lines)), "");
     let mut other = lines.clone();
     let at = other[1].iter().position(|line| line.contains("\"event\":\"routed\"")).unwrap();

@@ -283,8 +283,7 @@ fn an_order_to_move_a_bundle_moves_it_and_one_about_a_bundle_that_left_is_nothin
 
 #[test]
 fn a_bundle_that_was_moved_is_told_to_have_moved_and_one_that_was_forwarded_not() {
-    let gone = std::sync::Arc::new(std::sync::Mutex::new(Vec::new()));
-    let told = gone.clone();
+    let (told, gone) = std::sync::mpsc::channel();
     let script = Script {
         hears: Hears::KEPT.and(Hears::GONE),
         on: Box::new(move |_, news, out| match news {
@@ -292,7 +291,7 @@ fn a_bundle_that_was_moved_is_told_to_have_moved_and_one_that_was_forwarded_not(
                 let to = farlink_base::PeerId(2);
                 out.push(Order::Migrate { bundle: *bundle, to });
             }
-            News::Gone { why, .. } => told.lock().unwrap().push(*why),
+            News::Gone { why, .. } => told.send(*why).unwrap(),
             _ => {}
         }),
         ..Script::default()
@@ -302,7 +301,7 @@ fn a_bundle_that_was_moved_is_told_to_have_moved_and_one_that_was_forwarded_not(
     let sent = node.sent();
     assert_eq!(sent.len(), 1);
     node.confirm(sent[0].id);
-    assert_eq!(*gone.lock().unwrap(), [Why::Migrated(farlink_base::PeerId(2))]);
+    assert_eq!(gone.try_iter().collect::<Vec<_>>(), [Why::Migrated(farlink_base::PeerId(2))]);
     assert_eq!(node.held(), 0);
 }
 

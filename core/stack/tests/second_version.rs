@@ -1,6 +1,8 @@
 //! Whole nodes speak a second version of the bundle protocol, whose wire format shares nothing with
 //! BPv7: no part of a node but its codecs knows what a bundle looks like on the wire.
 
+#![allow(clippy::disallowed_types, reason = "the test and its codec, both `Send`, look at the same bundles")]
+
 mod line;
 mod stub;
 

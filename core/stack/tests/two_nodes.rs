@@ -13,7 +13,7 @@ use farlink_cla::{ltp, tcpcl_v4};
 use farlink_stack::{
     Config, Input, LayerConfig, LayerKind, LinkConfig, Output, SpanConfig, Stack, StoreConfig, StoreKind,
 };
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
 const EPOCH: DtnTime = DtnTime(800_000_000_000);
@@ -105,7 +105,7 @@ struct World {
     pending: BTreeMap<(Instant, u64), (usize, Input)>,
     order: u64,
     /// The other end of each stream.
-    peers: HashMap<(usize, StreamId), StreamId>,
+    peers: BTreeMap<(usize, StreamId), StreamId>,
     delivered: Vec<Bytes>,
     sent: usize,
     events: Vec<(usize, Event)>,
@@ -132,7 +132,7 @@ impl World {
             disks: Default::default(),
             pending: BTreeMap::new(),
             order: 0,
-            peers: HashMap::new(),
+            peers: BTreeMap::new(),
             delivered: Vec::new(),
             sent: 0,
             events: Vec::new(),

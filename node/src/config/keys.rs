@@ -115,7 +115,8 @@ pub const STORE: Section = Section {
 const KIND: Key = key("kind", Choice(NAMES), Required, "Which convergence layer.");
 fn listen(layer: &LayerInfo) -> Key {
     let example = format!("[\"0.0.0.0:{}\"]", layer.port).leak();
-    key("listen", other("addresses with ports", example), Absent, "Addresses served; without it, none.")
+    let help = "Addresses served; a single one is also where this side comes from when it connects. Without it, none.";
+    key("listen", other("addresses with ports", example), Absent, help)
 }
 const OFFLOAD: Key =
     key("offload", Flag, Is("true"), "Segmentation offload and receive coalescing where the kernel has them.");

@@ -1,0 +1,237 @@
+//! What pages say to type, typed: each line by a shell, in the order of the page. The two computers of the
+//! tutorial are two folders and two addresses of this one.
+
+mod node_support;
+
+use node_support::{farlink, until};
+use std::fs;
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+fn page(file: &str) -> String {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the workspace");
+    fs::read_to_string(root.join(file)).expect("the page")
+}
+
+/// An address of this computer that no other test has: side 1 or 2 of pair `pair`.
+fn address(pair: u8, side: u8) -> String {
+    let [.., high, low] = std::process::id().to_be_bytes();
+    format!("127.{}.{low}.{side}", 1 + (high ^ pair.rotate_right(2)) % 254)
+}
+
+/// A terminal in a folder: lines, and the programs that still run.
+struct Terminal {
+    folder: PathBuf,
+    running: Vec<(String, Child)>,
+}
+impl Drop for Terminal {
+    fn drop(&mut self) {
+        for (_, child) in &mut self.running {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}
+impl Terminal {
+    /// In a new folder, with `farlink` where the shell finds it.
+    fn new(folder: PathBuf) -> Terminal {
+        fs::create_dir_all(folder.join("bin")).expect("a folder");
+        std::os::unix::fs::symlink(farlink(), folder.join("bin/farlink")).expect("a link");
+        Terminal { folder, running: Vec::new() }
+    }
+    fn shell(&self, line: &str) -> Command {
+        let path = format!("{}/bin:{}", self.folder.display(), std::env::var("PATH").unwrap_or_default());
+        // Nothing here takes a minute; what hangs is a failure.
+        let mut shell = Command::new("timeout");
+        shell.args(["--foreground", "60", "sh", "-c", line]);
+        shell.current_dir(&self.folder).env("PATH", path).stdin(Stdio::null());
+        shell
+    }
+    /// Runs it to its end, which must be good; what it printed.
+    fn run(&self, line: &str) -> String {
+        let output = self.shell(line).output().expect("a shell");
+        let [said, talk] = [&output.stdout, &output.stderr].map(|text| String::from_utf8_lossy(text).into_owned());
+        assert!(output.status.success(), "`{line}`: {}\n{said}\n{talk}{}", output.status, self.logs());
+        said
+    }
+    /// Starts what runs on; `exec`, so that a signal is the program's.
+    fn start(&mut self, line: &str) {
+        let mut shell = Command::new("sh");
+        let log = fs::File::create(self.folder.join(format!("{}.log", self.running.len()))).expect("a log");
+        shell
+            .args(["-c", &format!("exec {line}")])
+            .envs(self.shell(line).get_envs().filter_map(|(k, v)| Some((k, v?))));
+        let child = shell.current_dir(&self.folder).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(log).spawn();
+        self.running.push((line.to_string(), child.expect("a shell")));
+    }
+    /// Starts a node and waits until applications can attach.
+    fn start_node(&mut self, line: &str) {
+        self.start(line);
+        let config = line.split_whitespace().find(|word| word.ends_with(".toml")).expect("a file");
+        let socket = self.folder.join(config).with_extension("sock");
+        until("the node listens", || UnixStream::connect(&socket).is_ok());
+    }
+    fn take(&mut self, what: &str) -> Option<Child> {
+        let place = self.running.iter().position(|(line, _)| line.contains(what))?;
+        Some(self.running.remove(place).1)
+    }
+    /// What a running program printed to its good end.
+    fn end_of(&mut self, what: &str) -> String {
+        let mut child = self.take(what).expect("it runs");
+        until(what, || child.try_wait().expect("a status").is_some());
+        let output = child.wait_with_output().expect("it ended");
+        assert!(output.status.success(), "{what}: {}{}", output.status, self.logs());
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    }
+    /// As Control-C does.
+    fn interrupt(&mut self, what: &str) {
+        let mut child = self.take(what).expect("it runs");
+        let told = Command::new("kill").args(["-INT", &child.id().to_string()]).status().expect("kill");
+        assert!(told.success() && child.wait().expect("it ends").success());
+    }
+    fn logs(&self) -> String {
+        let logs = (0..9).filter_map(|n| fs::read_to_string(self.folder.join(format!("{n}.log"))).ok());
+        logs.map(|log| format!("\n--\n{log}")).collect()
+    }
+}
+
+/// What the tutorial says to do, and at which of its two computers (0 or 1).
+#[derive(Debug)]
+enum Step {
+    Type(usize, String),
+    ControlC(usize),
+}
+
+fn steps(text: &str) -> Vec<Step> {
+    let (mut computer, mut inside, mut steps) = (0, false, Vec::new());
+    for line in text.lines() {
+        if line.starts_with("```") {
+            inside = line == "```sh";
+        } else if inside {
+            steps.push(Step::Type(computer, line.to_string()));
+        } else {
+            for sentence in line.split(". ") {
+                if sentence.contains("On A") {
+                    computer = 0;
+                } else if sentence.contains("On B") || sentence.contains("Start B") {
+                    computer = 1;
+                }
+                if sentence.contains("with Ctrl-C") {
+                    steps.push(Step::ControlC(computer));
+                }
+            }
+        }
+    }
+    steps
+}
+
+#[test]
+fn the_tutorial_of_two_computers_does_what_it_says() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut computers = ["A", "B"].map(|name| Terminal::new(folder.path().join(name)));
+    let addresses = [address(0, 1), address(0, 2)];
+    let text = page("docs/tutorials/two-computers.md");
+    let text = text.replace("10.0.0.1", &addresses[0]).replace("10.0.0.2", &addresses[1]);
+    let (mut digest, mut pings, mut waiting, mut sent, mut copies) = (String::new(), 0, 0, 0, 0);
+    for step in steps(&text) {
+        match step {
+            Step::ControlC(computer) => computers[computer].interrupt("farlink node"),
+            Step::Type(computer, line) => {
+                let here = &mut computers[computer];
+                if line.starts_with("farlink node --config") {
+                    here.run(&format!("{line} --check"));
+                    here.start_node(&line);
+                } else if line.starts_with("farlink recv") {
+                    here.start(&line);
+                } else {
+                    let said = here.run(&line);
+                    match line.split_whitespace().take(3).collect::<Vec<_>>()[..] {
+                        ["farlink", "ping", ..] => pings += said.matches("answer from").count(),
+                        ["farlink", "node", "bundles"] => waiting += said.matches("ipn:2.64").count(),
+                        ["farlink", "send", ..] => sent += 1,
+                        ["sha256sum", ..] => digest = said.split_whitespace().next().expect("a digest").to_string(),
+                        _ => {}
+                    }
+                }
+            }
+        }
+        // A receiver ends when the file that was sent is there.
+        let [_, b] = &mut computers;
+        if sent > copies && b.running.iter().any(|(line, _)| line.starts_with("farlink recv")) {
+            let said = b.end_of("farlink recv");
+            assert!(said.contains(&digest), "the digest that sha256sum printed, {digest}: {said}");
+            copies += 1;
+        }
+    }
+    assert_eq!((pings, copies), (4, 2), "four answers, two files");
+    assert!(waiting > 0, "each of the bundles for B with what it waits for");
+    let original = fs::read(folder.path().join("A/photo.raw")).expect("the file");
+    for copy in ["photo.raw", "photo.raw.1"] {
+        assert!(fs::read(folder.path().join("B/inbox").join(copy)).expect("a copy") == original, "{copy}");
+    }
+}
+
+/// Types the lines that begin with `farlink` and those that feed it, in a folder that sees what the repository
+/// has; the rest of a page needs programs that are not here. What all printed.
+fn type_lines(text: &str, files: &[(&str, &str)], pair: u8) -> String {
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut here = Terminal::new(folder.path().into());
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the workspace");
+    for part in ["docs", "campaigns"] {
+        std::os::unix::fs::symlink(root.join(part), folder.path().join(part)).expect("a link");
+    }
+    for (name, text) in files {
+        fs::write(folder.path().join(name), text).expect("it is written");
+    }
+    let mut said = String::new();
+    for line in text.lines().map(|line| line.split(" #").next().unwrap_or("").trim()) {
+        if line.starts_with("farlink init two-nodes") {
+            said += &here.run(line);
+            // Ports of this computer's usual address are whoever's.
+            for name in ["node-a.toml", "node-b.toml"] {
+                let file = folder.path().join(name);
+                let text = fs::read_to_string(&file).expect("what init wrote");
+                fs::write(&file, text.replace("127.0.0.1", &address(pair, 1))).expect("it is written");
+            }
+        } else if let Some(node) = line.strip_suffix(" &") {
+            here.start_node(node);
+        } else if line.contains("farlink ") {
+            said += &here.run(line);
+        }
+    }
+    said
+}
+
+#[test]
+fn what_the_readme_shows_can_be_typed_line_by_line() {
+    let text = page("README.md");
+    let (_, text) = text.split_once("## Use\n\n```\n").expect("a section");
+    let (lines, _) = text.split_once("```").expect("its end");
+    // Links are emulated only where the testbed is possible; it has its own tests.
+    let lines: Vec<_> = lines.lines().filter(|line| !line.starts_with("farlink emulate")).collect();
+    let said = type_lines(&lines.join("\n"), &[], 1);
+    for part in
+        ["4 sent, 4 received", "inbox/report.png", "node           ipn:1.0", "after 3 hops", "\"hello\"", "800 of 800"]
+    {
+        assert!(said.contains(part), "`{part}` is not in\n{said}");
+    }
+}
+
+#[test]
+fn how_tos_and_references_show_commands_that_can_be_typed() {
+    let text = page("docs/how-to/interoperate.md");
+    let blocks: Vec<_> = text.split("```sh\n").skip(1).filter_map(|rest| rest.split_once("```")).collect();
+    let lines: Vec<_> =
+        blocks.iter().flat_map(|(block, _)| block.lines()).filter(|l| l.starts_with("farlink ")).collect();
+    assert_eq!(lines.len(), 3, "the two nodes all examples start from: {lines:?}");
+    type_lines(&lines.join("\n"), &[], 2);
+
+    // Both dialects of the page are the files it speaks of.
+    let text = page("docs/reference/contact-plan.md");
+    let block = |from: &str| text.split(from).nth(1).and_then(|rest| rest.split("```").next()).expect("a block");
+    let plans: Vec<_> = text.split("```plan\n").skip(1).filter_map(|rest| rest.split("```").next()).collect();
+    let [ours, ion] = plans[..] else { panic!("{} plans", plans.len()) };
+    let said = type_lines(block("```\n"), &[("mars.plan", ours), ("contacts.ionrc", ion)], 3);
+    assert!(said.contains("after 2 hops") && said.contains("contact "), "a way, and the other dialect in ours: {said}");
+}

@@ -15,7 +15,7 @@ use farlink_base::{
     BundleHandle, DeleteReason, Empty, EndpointId, Event, Facts, Instant, NodeId, Payload, PeerId, Priority, Refusal,
     Sink,
 };
-use farlink_book::{Flags, Handle, Held, New, Reason, Reasons, Why};
+use farlink_book::{Book, Flags, Handle, Held, New, Reason, Reasons, Why};
 
 /// Place in an endpoint's line: most urgent first, then first come.
 type Place = (Reverse<Priority>, u64);
@@ -35,14 +35,30 @@ struct Registration {
     /// Handed over and not answered, or answered and not durably remembered.
     in_flight: u32,
     open: BTreeSet<DeliveryId>,
+    /// Payload bytes of those.
+    bytes: u64,
 }
+
+/// A delivery that is not answered.
+#[derive(Clone, Copy, Debug)]
+struct Open {
+    registration: RegistrationId,
+    bundle: Handle,
+    /// Bytes of its payload.
+    bytes: u64,
+}
+
+/// One registration has so large a part, as a divisor, of the bytes that all may leave unanswered.
+const REGISTRATION_PART: u64 = 4;
 
 /// Endpoints, registrations and deliveries of one node.
 #[derive(Debug)]
 pub(crate) struct Deliveries {
     endpoints: BTreeMap<EndpointId, Endpoint>,
     registrations: BTreeMap<RegistrationId, Registration>,
-    open: BTreeMap<DeliveryId, (RegistrationId, Handle)>,
+    open: BTreeMap<DeliveryId, Open>,
+    /// Payload bytes of those.
+    open_bytes: u64,
     /// The delivery of each bundle that is with an application.
     of: BTreeMap<Handle, DeliveryId>,
     /// Taken by an application; its window opens when the store has forgotten the bundle.
@@ -55,6 +71,7 @@ impl Deliveries {
             endpoints: BTreeMap::new(),
             registrations: BTreeMap::new(),
             open: BTreeMap::new(),
+            open_bytes: 0,
             of: BTreeMap::new(),
             releasing: BTreeMap::new(),
             last: 0,
@@ -76,8 +93,8 @@ fn place(held: &Held) -> Place {
 
 impl Deliveries {
     fn register(&mut self, id: RegistrationId, endpoint: EndpointId, window: u32) {
-        let registration =
-            Registration { endpoint: endpoint.clone(), window: window.max(1), in_flight: 0, open: BTreeSet::new() };
+        let (window, open) = (window.max(1), BTreeSet::new());
+        let registration = Registration { endpoint: endpoint.clone(), window, in_flight: 0, open, bytes: 0 };
         self.registrations.insert(id, registration);
         self.endpoints.entry(endpoint).or_default().registrations.push(id);
     }
@@ -107,28 +124,43 @@ impl Deliveries {
         }
         self.tidy(endpoint);
     }
-    /// The next delivery at an endpoint, if a registration has room.
-    fn next(&mut self, endpoint: &EndpointId) -> Option<(RegistrationId, DeliveryId, Handle)> {
+    /// The next delivery at an endpoint, if a registration has room: in its window, and in the bytes that all may
+    /// leave unanswered and its part of them. Each may have one bundle, however long.
+    fn next(
+        &mut self,
+        book: &Book,
+        endpoint: &EndpointId,
+        bytes_max: u64,
+    ) -> Option<(RegistrationId, DeliveryId, Handle)> {
         let e = self.endpoints.get_mut(endpoint)?;
-        let has_room = |id: &RegistrationId| self.registrations.get(id).is_some_and(|r| r.in_flight < r.window);
-        let registration = e.registrations.iter().copied().find(has_room)?;
-        let (_, bundle) = e.waiting.pop_first()?;
+        let bundle = *e.waiting.first_key_value()?.1;
+        let bytes = book.get(bundle).map_or(0, |held| held.bundle.payload.len());
+        let all_fit = self.open_bytes.saturating_add(bytes) <= bytes_max;
+        let fits = |r: &Registration| all_fit && r.bytes.saturating_add(bytes) <= bytes_max / REGISTRATION_PART;
+        let has_room = |r: &Registration| r.in_flight < r.window && (r.open.is_empty() || fits(r));
+        let mut registered = e.registrations.iter().copied();
+        let registration = registered.find(|id| self.registrations.get(id).is_some_and(has_room))?;
+        e.waiting.pop_first();
         self.last += 1;
         let delivery = DeliveryId(self.last);
         if let Some(r) = self.registrations.get_mut(&registration) {
             r.in_flight += 1;
             r.open.insert(delivery);
+            r.bytes += bytes;
         }
-        self.open.insert(delivery, (registration, bundle));
+        self.open.insert(delivery, Open { registration, bundle, bytes });
+        self.open_bytes += bytes;
         self.of.insert(bundle, delivery);
         Some((registration, delivery, bundle))
     }
     /// Ends a delivery; its window stays taken.
     fn end(&mut self, delivery: DeliveryId) -> Option<(RegistrationId, Handle)> {
-        let (registration, bundle) = self.open.remove(&delivery)?;
+        let Open { registration, bundle, bytes } = self.open.remove(&delivery)?;
         self.of.remove(&bundle);
+        self.open_bytes -= bytes;
         if let Some(r) = self.registrations.get_mut(&registration) {
             r.open.remove(&delivery);
+            r.bytes -= bytes;
         }
         Some((registration, bundle))
     }
@@ -140,7 +172,7 @@ impl Deliveries {
     }
     /// The bundle of a delivery.
     pub fn bundle_of(&self, delivery: DeliveryId) -> Option<Handle> {
-        self.open.get(&delivery).map(|(_, bundle)| *bundle)
+        self.open.get(&delivery).map(|open| open.bundle)
     }
     /// Whether a bundle is with an application.
     pub fn is_open(&self, bundle: Handle) -> bool {
@@ -309,6 +341,11 @@ impl Agent {
         }
     }
 
+    fn next_delivery(&mut self, endpoint: &EndpointId) -> Option<(RegistrationId, DeliveryId, Handle)> {
+        // What nobody answers is in memory, as are the payloads of bundles that wait for links.
+        self.deliveries.next(&self.book, endpoint, self.settings.limits.memory_bytes)
+    }
+
     /// Hands one waiting bundle to a registration that has room; then comes again.
     pub(crate) fn pump_deliveries<S: Sink<Output>>(
         &mut self,
@@ -317,7 +354,7 @@ impl Agent {
         edge: &mut dyn Edge,
         out: &mut S,
     ) {
-        let Some((registration, delivery, bundle)) = self.deliveries.next(endpoint) else { return };
+        let Some((registration, delivery, bundle)) = self.next_delivery(endpoint) else { return };
         self.steps.push_back(Step::Deliver(endpoint.clone()));
         let Some(held) = self.book.get(bundle) else { return };
         if held.expires <= now {
@@ -345,8 +382,9 @@ impl Agent {
         edge: &mut dyn Edge,
         out: &mut S,
     ) {
-        let Some((owner, bundle)) = self.deliveries.open.get(&delivery).copied() else { return };
-        if owner != registration {
+        let Some(open) = self.deliveries.open.get(&delivery).copied() else { return };
+        let bundle = open.bundle;
+        if open.registration != registration {
             return;
         }
         if !taken {

@@ -104,6 +104,41 @@ fn a_window_counts_what_is_not_answered() {
 }
 
 #[test]
+fn what_is_not_answered_is_bounded_in_bytes_for_each_and_for_all() {
+    let limits = farlink_bpa::Limits { memory_bytes: 4000, ..Default::default() };
+    let mut node = Node::with(Settings { limits, ..settings() }, None);
+    let at = |app: u64| EndpointId::ipn(1, app as u32);
+    for app in 1..=8 {
+        let window = AppInput::Register { registration: RegistrationId(app), endpoint: at(app), window: 4096 };
+        node.tell(Input::App(window));
+    }
+    let bundle = |n, to: u64, len| from_two(n, at(to)).payload(farlink_base::Payload::fill(n, len));
+    for n in 0..10 {
+        node.receive(n, bundle(n, 1, 400));
+    }
+    assert_eq!(node.deliveries().len(), 2, "a quarter of all is the part of one");
+    node.done(node.deliveries()[0].0, true);
+    assert_eq!(node.deliveries().len(), 3);
+    node.receive(20, bundle(20, 2, 9000));
+    assert_eq!(node.deliveries().len(), 4, "one alone may be as long as it is");
+    for n in 30..40 {
+        node.receive(n, bundle(n, 3 + n % 6, 100));
+    }
+    assert_eq!(node.deliveries().len(), 10, "beyond what all may have, each has one");
+    for _ in 0..40 {
+        let answer = |o: &Output| match o {
+            Output::App(AppOutput::Deliver { registration, delivery, .. }) => {
+                Some(AppInput::DeliveryDone { registration: *registration, delivery: *delivery, taken: true })
+            }
+            _ => None,
+        };
+        let answers: Vec<AppInput> = node.said.iter().filter_map(answer).collect();
+        answers.into_iter().for_each(|answer| node.tell(Input::App(answer)));
+    }
+    assert_eq!((node.held(), node.deliveries().len()), (0, 21), "nothing is stuck");
+}
+
+#[test]
 fn an_application_registers_at_its_own_node_only_and_so_many() {
     let limits = farlink_bpa::Limits { registrations: 3, ..Default::default() };
     let mut node = Node::with(Settings { limits, ..settings() }, None);

@@ -145,8 +145,8 @@ fn read_private(kind: u64, data: &[u8]) -> Option<BlockData> {
         let pair = reader.list_of(2, "", |reader| Ok([reader.uint()?, reader.uint()?])).ok()?;
         BlockData::Labels([u32::try_from(pair[0]).ok()?, u32::try_from(pair[1]).ok()?])
     } else {
-        let mut four = |reader: &mut Reader<'_>| Ok([reader.uint()?, reader.uint()?, reader.uint()?, reader.uint()?]);
-        let [flags, priority, ordinal, label] = reader.list_of(4, "", &mut four).ok()?;
+        let four = |reader: &mut Reader<'_>| Ok([reader.uint()?, reader.uint()?, reader.uint()?, reader.uint()?]);
+        let [flags, priority, ordinal, label] = reader.list_of(4, "", four).ok()?;
         let priority = Priority::from_number(u8::try_from(priority).ok()?);
         BlockData::QualityOfService(QualityOfService { flags, priority, ordinal: u8::try_from(ordinal).ok()?, label })
     };

@@ -59,7 +59,8 @@ pub struct Config {
     pub contact_timeout: Duration,
     /// A session without transfers ends after this; zero never.
     pub idle: Duration,
-    /// A session whose transfer brings nothing for this long, or whose peer reads nothing, is dropped; zero never.
+    /// A session whose transfer brings nothing for this long, or whose peer acknowledges or reads nothing, is dropped;
+    /// zero never.
     pub progress: Duration,
     /// Whether sessions are secured.
     pub tls: Tls,

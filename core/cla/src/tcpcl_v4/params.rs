@@ -40,7 +40,7 @@ pub const PARAMS: &[LayerParam<Config>] = &[
     },
     LayerParam {
         name: "progress",
-        help: "A session whose transfer brings nothing for so long, or whose peer reads nothing, is dropped; 0 s never.",
+        help: "A session whose transfer brings nothing for so long, or whose peer acknowledges or reads nothing, is dropped; 0 s never.",
         unit: Unit::Nanoseconds,
         min: 0,
         max: LONGEST,

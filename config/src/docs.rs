@@ -51,8 +51,7 @@ fn quoted(kind: Kind) -> bool {
     match kind {
         Kind::Count(..) | Kind::Share | Kind::Flag | Kind::Choices(_) => false,
         Kind::Setting(setting) => setting.unit.is_quoted(),
-        // Its default is written as in the file.
-        Kind::Other { .. } => false,
+        Kind::Other { example, .. } => example.starts_with('"'),
         _ => true,
     }
 }

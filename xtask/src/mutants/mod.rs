@@ -78,8 +78,10 @@ fn run(arguments: &[String]) -> Result<()> {
     if let Some(word) = arguments.rest()?.first() {
         bail!("`{word}` is not an option of mutants");
     }
-    let chosen: Vec<&Mutant> =
+    let mut chosen: Vec<&Mutant> =
         all().filter(|mutant| mutant.name.contains(only) && (mutant.durable || !durable)).collect();
+    // What only the forgetting disk can notice has the longest way to a verdict.
+    chosen.sort_by_key(|mutant| mutant.tests != [FORGETTING]);
     if list {
         chosen.iter().for_each(|mutant| println!("{:<60} {}", mutant.name, mutant.file));
         return Ok(());

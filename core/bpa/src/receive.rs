@@ -651,9 +651,14 @@ impl Agent {
 
     /// How a delivered bundle is remembered.
     pub(crate) fn remembrance(&self, now: Instant, held: &Held) -> store::Remembered {
-        let until = self.wall.utc_at(now).unwrap_or(DtnTime(0));
         let remaining_ms = held.remaining(now).as_millis() as u64;
-        store::Remembered { fingerprint: held.bundle.original_id(), until: until.saturating_add_ms(remaining_ms) }
+        let until = match (self.wall.utc_at(now), held.bundle.created_ms) {
+            (Some(utc), _) => utc.saturating_add_ms(remaining_ms),
+            // Nobody knows when that is: as long as there is room.
+            (None, 0) => DtnTime(u64::MAX),
+            (None, created_ms) => DtnTime(created_ms).saturating_add_ms(held.bundle.lifetime_ms),
+        };
+        store::Remembered { fingerprint: held.bundle.original_id(), until }
     }
 
     /// The end of a lifetime (RFC 9171 5.5). Parts of a whole leave with it.

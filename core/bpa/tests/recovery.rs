@@ -67,6 +67,23 @@ fn a_clock_older_than_what_is_stored_is_not_believed_and_expires_nothing() {
 }
 
 #[test]
+fn without_time_a_delivery_is_remembered_until_its_bundle_is_surely_over() {
+    let mut node = opened(&[], Clock::UNTRUSTED);
+    node.register(1);
+    let bundle = from_two(1, EndpointId::ipn(1, 1));
+    let over = DtnTime(bundle.meta.created_ms).saturating_add_ms(bundle.meta.lifetime_ms);
+    assert!(bundle.meta.created_ms > 0);
+    node.receive(1, bundle);
+    let delivery = node.deliveries()[0].0;
+    node.done(delivery, true);
+    let until = |o: &Output| match o {
+        Output::Store(store::Input::Delete { remember, .. }) => remember.map(|remember| remember.until),
+        _ => None,
+    };
+    assert_eq!(node.said.iter().find_map(until), Some(over));
+}
+
+#[test]
 fn a_clock_set_back_over_a_restart_repeats_no_timestamp() {
     let made = |counter| {
         let mut node = Node::closed(support::settings(), None, support::NoRouter, support::Rule::default());

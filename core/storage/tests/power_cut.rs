@@ -68,3 +68,20 @@ fn kills_in_a_row_lose_nothing_and_leave_few_files() {
     world.settle();
     assert!(world.disk.files.len() < 100, "{} files", world.disk.files.len());
 }
+
+#[test]
+fn what_a_run_found_after_a_kill_survives_the_power_going_at_once() {
+    let mut world = World::open(small(400_000), Disk::default(), 6);
+    let mut cuts = Rng::stream(6, 1);
+    world.settle();
+    for kill in 0..100 {
+        for _ in 0..world.rng.below(12) {
+            world.act(2000);
+            world.step();
+        }
+        // It may have been written and not synced; who asks the next run hears that it is kept.
+        world = world.reopen(world.disk.killed(), &format!("kill {kill}"));
+        let disk = world.disk.power_cut(&world.outstanding, &mut cuts);
+        world = world.reopen(disk, &format!("power cut after kill {kill}"));
+    }
+}

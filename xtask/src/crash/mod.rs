@@ -9,6 +9,7 @@
 pub mod aap2;
 mod flip;
 mod forgetting;
+mod interrupt;
 mod kill;
 pub mod load;
 pub mod node;

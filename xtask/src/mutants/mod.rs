@@ -21,6 +21,7 @@ pub const CHORE: Chore = Chore {
     name: "mutants",
     usage: "[--only WORDS] [--durable] [--list]",
     help: "Plants mistakes one by one and says which of them no test notices.\n\n\
+           Builds in target/mutants, or where CARGO_TARGET_DIR says: there what is built before need not be built again.\n\
            --only: those with these words in their name. --durable: those that would lose what was acknowledged.",
     run,
 };
@@ -78,8 +79,10 @@ fn run(arguments: &[String]) -> Result<()> {
     if let Some(word) = arguments.rest()?.first() {
         bail!("`{word}` is not an option of mutants");
     }
-    let chosen: Vec<&Mutant> =
+    let mut chosen: Vec<&Mutant> =
         all().filter(|mutant| mutant.name.contains(only) && (mutant.durable || !durable)).collect();
+    // What only the forgetting disk can notice has the longest way to a verdict.
+    chosen.sort_by_key(|mutant| mutant.tests == [FORGETTING]);
     if list {
         chosen.iter().for_each(|mutant| println!("{:<60} {}", mutant.name, mutant.file));
         return Ok(());
@@ -197,7 +200,8 @@ impl Tree {
         if !needed {
             return Ok(true);
         }
-        let target = self.root.parent().unwrap_or(&self.root).join("target");
+        let own = || self.root.parent().unwrap_or(&self.root).join("target");
+        let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(own, PathBuf::from);
         let mut child = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
             .current_dir(&self.root)
             .env("CARGO_TARGET_DIR", &target)

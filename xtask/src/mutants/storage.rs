@@ -9,7 +9,7 @@ pub const TABLE: &[Mutant] = &[
         "core/storage/src/log/recover.rs",
         "if unclean.is_empty() {",
         "if true {",
-        &["-p farlink-storage", "forgetting"],
+        &["-p farlink-storage"],
     ),
     durable(
         "commit without sync",

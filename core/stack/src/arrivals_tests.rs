@@ -79,8 +79,8 @@ fn what_can_never_be_in_memory_and_does_not_go_to_disk_is_too_large_for_good() {
     let mut a = arrivals(100, 1000, 0);
     assert!(matches!(a.give(1, Payload::fill(0, 1), false, Some(101))[..], [Do::Refuse(_, Refusal::TooLarge)]));
     assert!(a.give(2, Payload::fill(0, 60), false, None).is_empty());
-    let said = a.give(2, Payload::fill(0, 60), false, None);
-    assert!(matches!(said[..], [Do::Abandoned(_), Do::Refuse(_, Refusal::TooLarge)]), "{said:?}");
+    let refused = a.give(2, Payload::fill(0, 60), false, None);
+    assert!(matches!(refused[..], [Do::Abandoned(_), Do::Refuse(_, Refusal::TooLarge)]), "its beginning was told");
     let mut a = arrivals(1 << 20, 4 << 20, 1 << 20);
     let said = a.give(3, bytes(1), false, Some(2 << 20));
     assert!(said.is_empty(), "it goes to disk: {said:?}");

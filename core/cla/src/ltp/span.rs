@@ -12,7 +12,7 @@ use alloc::vec::Vec;
 use bytes::Bytes;
 use core::net::SocketAddr;
 use farlink_base::layer::{Destination, LinkState, Output, SendId};
-use farlink_base::{Duration, Empty, Event, Instant, Lazy, LinkId, LtpSegmentEvent, NodeId, Payload, Sink, TimerKey};
+use farlink_base::{DataRate, Duration, Empty, Event, Instant, Lazy, LinkId, LtpSegmentEvent, NodeId, Payload, Sink, TimerKey};
 
 /// Longest burst at a configured rate: what one train may hold, and how much a late driver may
 /// catch up.
@@ -174,7 +174,8 @@ pub(super) struct Span {
     /// When what was sent has left the transmitter.
     pub(super) busy_until: Instant,
     was_idle: bool,
-    /// Time on the link of a full datagram.
+    /// The rate that is charged, and the time on the link of a full datagram at it.
+    charged: DataRate,
     full_cost: Duration,
     /// Part of the data that reports miss, smoothed, in units of 1/65536.
     loss: u32,
@@ -206,6 +207,7 @@ impl Span {
             touched: false,
             busy_until: Instant::ZERO,
             was_idle: true,
+            charged: DataRate(1),
             full_cost: Duration::ZERO,
             loss: 0,
         };
@@ -214,7 +216,12 @@ impl Span {
     }
     /// What the link can do changed.
     pub(super) fn set_state(&mut self, now: Instant, state: LinkState) {
-        self.state = state;
+        let before = core::mem::replace(&mut self.state, state);
+        if (before.delay_out, before.delay_in) != (state.delay_out, state.delay_in)
+            && let Some(pace) = self.traffic.made().and_then(|traffic| traffic.pace.as_mut())
+        {
+            pace.moved();
+        }
         if state.receive {
             self.timers.resume(now)
         } else {
@@ -227,7 +234,9 @@ impl Span {
         }
         self.weigh();
     }
+    /// The rate may have changed.
     pub(super) fn weigh(&mut self) {
+        self.charged = self.rate();
         self.full_cost = self.cost(u64::from(self.rules.datagram_bytes));
     }
     /// Whether datagrams from this address may be the peer's: from where it is known to be, or, of one
@@ -257,10 +266,11 @@ impl Span {
         self.timers.give_back();
         if let Some(traffic) = self.traffic.made() {
             traffic.give_back();
+            self.weigh();
         }
     }
     fn cost(&self, datagram: u64) -> Duration {
-        self.rate().time_for(datagram + u64::from(self.rules.overhead_bytes))
+        self.charged.time_for(datagram + u64::from(self.rules.overhead_bytes))
     }
     /// Charges a datagram to the rate.
     pub(super) fn charge(&mut self, datagram: u64) {
@@ -377,7 +387,6 @@ pub(super) fn tell(wanted: bool, event: LtpSegmentEvent, out: &mut impl Sink<Out
 #[cfg(test)]
 mod tests {
     use super::*;
-    use farlink_base::DataRate;
 
     #[test]
     fn bursts_stay_near_two_milliseconds_and_a_late_driver_catches_up() {

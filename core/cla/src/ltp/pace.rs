@@ -8,7 +8,7 @@ use farlink_base::{DataRate, Duration, Instant};
 const WINDOW_LEAST: u64 = 64 << 10;
 /// Most bytes, and most time, that may wait on the way beyond two round trips' worth. Without loss only
 /// answers that take longer tell of a queue, and other traffic of the peer waits behind it.
-const QUEUE_BYTES: u64 = 4 << 20;
+const QUEUE_BYTES: u64 = 8 << 20;
 const QUEUE_TIME: Duration = Duration::from_millis(20);
 /// What the first window is spread over.
 const START: Duration = Duration::from_millis(10);
@@ -343,7 +343,7 @@ mod tests {
                     now = now.max(reports.front().unwrap().0);
                 }
             }
-            let bound = 4.0 * rate * trip + f64::min(2.0 * rate * 0.02, 4.2e6) + 200e3;
+            let bound = 4.0 * rate * trip + f64::min(2.0 * rate * 0.02, 8.4e6) + 200e3;
             assert!((most as f64) < bound, "{rate} {trip}: {most} of {bound}");
         }
     }

@@ -12,7 +12,9 @@ use alloc::vec::Vec;
 use bytes::Bytes;
 use core::net::SocketAddr;
 use farlink_base::layer::{Destination, LinkState, Output, SendId};
-use farlink_base::{DataRate, Duration, Empty, Event, Instant, Lazy, LinkId, LtpSegmentEvent, NodeId, Payload, Sink, TimerKey};
+use farlink_base::{
+    DataRate, Duration, Empty, Event, Instant, Lazy, LinkId, LtpSegmentEvent, NodeId, Payload, Sink, TimerKey,
+};
 
 /// Longest burst at a configured rate: what one train may hold, and how much a late driver may
 /// catch up.

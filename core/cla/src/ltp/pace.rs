@@ -165,8 +165,8 @@ impl Pace {
     pub(super) fn forget(&mut self, bytes: u64) {
         self.out -= bytes.min(self.out);
     }
-    /// The report of a checkpoint came: of `told` bytes `lost` did not arrive. Whether the rate changed.
-    pub(super) fn report(&mut self, now: Instant, mark: &Mark, told: u64, lost: u64) -> bool {
+    /// The report of a checkpoint came: of `told` bytes `lost` did not arrive.
+    pub(super) fn report(&mut self, now: Instant, mark: &Mark, told: u64, lost: u64) {
         self.forget(told);
         self.heard = now;
         self.since = now;
@@ -179,14 +179,11 @@ impl Pace {
         let arrived = u128::from(self.delivered - mark.delivered.min(self.delivered));
         let speed = (arrived * 1_000_000_000 / elapsed.max(now - mark.since).as_nanos()) as u64;
         let round = &mut self.rounds[self.round];
-        let faster = speed > round.fastest;
         round.fastest = round.fastest.max(speed);
-        let ends = mark.delivered >= self.round_from;
-        if ends {
+        if mark.delivered >= self.round_from {
             self.end_round();
         }
         self.widen();
-        faster || ends
     }
     fn end_round(&mut self) {
         self.round_from = self.delivered;

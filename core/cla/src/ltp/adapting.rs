@@ -94,7 +94,6 @@ impl Span {
         if let Some(pace) = self.pace() {
             pace.unanswered(now, in_time);
         }
-        self.weigh();
     }
     /// The peer gave up on a session: fewer checkpoints, longer timers and a slower pace for the next.
     pub(super) fn gave_up(&mut self) {
@@ -103,7 +102,6 @@ impl Span {
         if let Some(pace) = self.pace() {
             pace.slow();
         }
-        self.weigh();
     }
     /// A session of ours completed.
     pub(super) fn completed(&mut self) {
@@ -113,15 +111,12 @@ impl Span {
         self.traffic.trust += 1;
         if self.traffic.trust >= TRUST {
             (self.traffic.caution, self.traffic.trust) = (self.traffic.caution - 1, 0);
-            self.weigh();
         }
     }
     /// A report came to a checkpoint as marked: of `told` bytes `lost` did not arrive.
     pub(super) fn told(&mut self, now: Instant, mark: &Mark, told: u64, lost: u64) {
-        if let Some(pace) = self.pace()
-            && pace.report(now, mark, told, lost)
-        {
-            self.weigh();
+        if let Some(pace) = self.pace() {
+            pace.report(now, mark, told, lost);
         }
     }
 }

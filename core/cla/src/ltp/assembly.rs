@@ -3,11 +3,14 @@
 
 use super::ranges::Ranges;
 use alloc::collections::BTreeMap;
-use bytes::BytesMut;
 use farlink_base::{Chunk, Payload};
 
-/// Ropes longer than this stay in pieces of this many bytes when they are joined.
-const PIECE_BYTES: u64 = 1 << 20;
+/// Segments shorter than this are copied to those before them: a piece of a rope would cost about as much.
+const SHORT: u64 = 128;
+/// What a piece of a rope costs beside its bytes; lists grow ahead.
+const PIECE_COST: u64 = 2 * size_of::<Chunk>() as u64;
+/// What one run of received bytes costs beside its pieces.
+const RUN_COST: u64 = 256;
 
 /// What arrived of one part of a block.
 #[derive(Default)]
@@ -18,6 +21,8 @@ pub(super) struct Assembly {
     run_start: u64,
     runs: BTreeMap<u64, Payload>,
     held: u64,
+    /// Pieces of the older runs.
+    pieces: usize,
 }
 
 impl Assembly {
@@ -28,6 +33,11 @@ impl Assembly {
     /// Bytes held.
     pub(super) fn held(&self) -> u64 {
         self.held
+    }
+    /// Memory it uses, roughly: the bytes held, and what their being in pieces costs.
+    pub(super) fn weight(&self) -> u64 {
+        let pieces = (self.pieces + self.run.chunks().len()) as u64;
+        self.held + PIECE_COST * pieces + RUN_COST * self.received.runs().len() as u64
     }
     /// Adds `data` at `offset`; of overlaps the first bytes win. Returns the bytes that were new.
     pub(super) fn insert(&mut self, offset: u64, data: Payload) -> u64 {
@@ -49,22 +59,23 @@ impl Assembly {
     }
     fn put(&mut self, offset: u64, data: Payload) {
         self.held += data.len();
-        if offset == self.run_start + self.run.len() {
-            self.run.append(data);
-            return;
+        if offset != self.run_start + self.run.len() {
+            self.rest();
+            self.run_start = offset;
         }
-        let finished = core::mem::replace(&mut self.run, data);
-        if !finished.is_empty() {
-            self.runs.insert(self.run_start, finished);
+        if data.len() < SHORT { self.run.gather(data) } else { self.run.append(data) }
+    }
+    /// The run that grew is an older one from now on.
+    fn rest(&mut self) {
+        let run = core::mem::take(&mut self.run);
+        if !run.is_empty() {
+            self.pieces += run.chunks().len();
+            self.runs.insert(self.run_start, run);
         }
-        self.run_start = offset;
     }
     /// Takes the bytes `start..end` out; all of them must have arrived and none be taken before.
     pub(super) fn take(&mut self, start: u64, end: u64) -> Payload {
-        let last = core::mem::take(&mut self.run);
-        if !last.is_empty() {
-            self.runs.insert(self.run_start, last);
-        }
+        self.rest();
         let mut out = Payload::new();
         let mut rest = self.runs.split_off(&start);
         // The run that holds `start` may begin before it.
@@ -85,47 +96,30 @@ impl Assembly {
             }
         }
         self.held -= out.len();
+        self.count();
         contiguous(out)
     }
     /// Lets go of the receive buffers that the bytes held came in.
     pub(super) fn unshare(&mut self) {
         self.run = self.run.own();
         self.runs.values_mut().for_each(|run| *run = run.own());
+        self.count();
+    }
+    fn count(&mut self) {
+        self.pieces = self.runs.values().map(|run| run.chunks().len()).sum();
     }
     /// Drops all bytes held.
     pub(super) fn clear(&mut self) {
         self.run = Payload::new();
         self.runs.clear();
-        self.held = 0;
+        (self.held, self.pieces) = (0, 0);
     }
 }
 
-/// Copies a rope of many small pieces in memory into few large ones: what is kept no longer pins the
-/// receive buffers, and whoever reads it next walks one chunk.
+/// Joins a rope of many small pieces: what is kept no longer pins the receive buffers, and whoever reads
+/// it next walks one chunk.
 fn contiguous(rope: Payload) -> Payload {
-    if rope.chunks().len() <= 1 || rope.is_fill() || rope.is_stored() {
-        return rope;
-    }
-    let mut out = Payload::new();
-    let mut left = rope.len();
-    let mut piece = BytesMut::new();
-    for chunk in rope.chunks() {
-        let Chunk::Bytes(bytes) = chunk else { continue };
-        let mut bytes = &bytes[..];
-        while !bytes.is_empty() {
-            if piece.capacity() == 0 {
-                piece = BytesMut::with_capacity(left.min(PIECE_BYTES) as usize);
-            }
-            let room = (left.min(PIECE_BYTES) as usize - piece.len()).min(bytes.len());
-            piece.extend_from_slice(&bytes[..room]);
-            bytes = &bytes[room..];
-            if piece.len() as u64 == left.min(PIECE_BYTES) {
-                left -= piece.len() as u64;
-                out.push_bytes(core::mem::take(&mut piece).freeze());
-            }
-        }
-    }
-    out
+    if rope.chunks().len() <= 1 { rope } else { rope.own() }
 }
 
 #[cfg(test)]
@@ -157,6 +151,24 @@ mod tests {
             prop_assert_eq!(tail.to_bytes().unwrap(), &block[cut as usize..]);
             prop_assert_eq!(assembly.held(), 0);
         }
+    }
+
+    #[test]
+    fn segments_of_a_byte_cost_about_what_they_hold_and_runs_more() {
+        let mut assembly = Assembly::default();
+        let buffer = Payload::from(alloc::vec![7; 60_000]);
+        (0..20_000).for_each(|at| assert_eq!(assembly.insert(at, buffer.slice(at * 3, 1)), 1));
+        assert!(assembly.weight() < 22_000, "{}", assembly.weight());
+        let pieces: usize = assembly.run.chunks().len();
+        assert!(pieces <= 6, "{pieces}");
+        // Out of order each is a run of its own.
+        (0..100).for_each(|at| assert_eq!(assembly.insert(30_000 + at * 2, buffer.slice(0, 1)), 1));
+        assert!(assembly.weight() > 20_000 + 100 * (RUN_COST + PIECE_COST));
+        assembly.unshare();
+        assert_eq!(assembly.take(0, 20_000).len(), 20_000);
+        assert_eq!(assembly.weight() - 100, 101 * RUN_COST + 100 * PIECE_COST);
+        assembly.clear();
+        assert_eq!(assembly.held(), 0);
     }
 
     #[test]

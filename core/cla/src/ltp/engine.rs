@@ -296,7 +296,7 @@ impl ConvergenceLayer for Ltp {
             }
             Input::Hold { ticket } => self.hold(ticket, true, out),
             Input::Resume { ticket } => self.hold(ticket, false, out),
-            Input::Unshare => self.sessions.imports.values_mut().for_each(Import::unshare),
+            Input::Unshare => self.unshare(),
             Input::Shutdown => self.shutdown(out),
             // LTP has no streams, and no sessions that outlast a block.
             Input::CloseLink { .. } | Input::Socket(_) => {}

@@ -170,9 +170,10 @@ impl Export {
     /// A segment of red data leaves; a checkpoint is marked, for its report to be compared with.
     pub(super) fn leaves(&mut self, data: &Data, mut mark: Mark) {
         self.left += data.length;
-        if let Some(open) = self.checkpoints.iter_mut().find(|c| c.data.checkpoint == data.checkpoint)
-            && data.is_checkpoint()
-        {
+        if !data.is_checkpoint() {
+            return;
+        }
+        if let Some(open) = self.checkpoints.iter_mut().find(|c| c.data.checkpoint == data.checkpoint) {
             mark.sent = self.left;
             open.mark.get_or_insert(mark);
         }

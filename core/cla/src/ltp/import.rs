@@ -22,8 +22,6 @@ const REMEMBERED: usize = 1024;
 /// Segments of one report that are made at once: what a checkpoint costs does not depend on how many
 /// holes a block has.
 const SEGMENTS_MAX: usize = 16;
-/// What one run of received bytes costs in memory beside the bytes.
-const RUN_COST: u64 = 256;
 
 /// How far the red part is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -149,13 +147,13 @@ impl Import {
     }
     /// Memory it uses, roughly: what is charged to the engine's bound.
     pub(super) fn weight(&self) -> u64 {
-        let green =
-            self.green.as_ref().map_or(0, |g| g.assembly.held() + RUN_COST * g.assembly.received().runs().len() as u64);
-        self.red.held() + self.offering.held() + RUN_COST * self.red.received().runs().len() as u64 + green
+        let green = self.green.as_ref().map_or(0, |green| green.assembly.weight());
+        self.red.weight() + self.offering.held() + green
     }
     /// Lets go of the receive buffers that what is held came in.
     pub(super) fn unshare(&mut self) {
         self.red.unshare();
+        self.offering.unshare();
         if let Some(green) = &mut self.green {
             green.assembly.unshare();
         }

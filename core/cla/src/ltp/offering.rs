@@ -44,6 +44,10 @@ impl Offering {
     pub(super) fn held(&self) -> u64 {
         self.rest.len() + self.open.as_ref().map_or(0, |open| open.kept)
     }
+    /// Lets go of the receive buffers that what it keeps came in.
+    pub(super) fn unshare(&mut self) {
+        self.rest = self.rest.own();
+    }
     /// The next bytes of the block in order; `complete` with the last.
     pub(super) fn push(&mut self, bytes: Payload) {
         if self.rest.is_empty() {

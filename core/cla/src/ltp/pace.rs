@@ -6,6 +6,10 @@ use farlink_base::{DataRate, Duration, Instant};
 
 /// Bytes out before the first report, and at least ever: some buffers of receivers hold no more.
 const WINDOW_LEAST: u64 = 64 << 10;
+/// Most bytes, and most time, that may wait on the way beyond two round trips' worth. Without loss only
+/// answers that take longer tell of a queue, and other traffic of the peer waits behind it.
+const QUEUE_BYTES: u64 = 8 << 20;
+const QUEUE_TIME: Duration = Duration::from_millis(20);
 /// What the first window is spread over.
 const START: Duration = Duration::from_millis(10);
 /// The least and greatest rate, bytes per second. A link that is slower must name its rate.
@@ -61,8 +65,13 @@ pub(super) struct Pace {
     lost: u64,
     /// Bytes out of which nothing was told yet.
     out: u64,
-    /// Time from a checkpoint to its report, smoothed.
+    /// Time from a checkpoint to its report, smoothed, and the least, as far as it is known.
     trip: Duration,
+    least: Duration,
+    /// Nothing was out before the data that are out: the next answer waits behind no others.
+    alone: bool,
+    /// Bytes that may be out.
+    window: u64,
     /// The rate the start has reached; 0 after it.
     reached: u64,
     flat: u8,
@@ -84,6 +93,9 @@ impl Pace {
             lost: 0,
             out: 0,
             trip: Duration::ZERO,
+            least: Duration::ZERO,
+            alone: false,
+            window: WINDOW_LEAST,
             reached: 1,
             flat: 0,
             limited: false,
@@ -114,18 +126,24 @@ impl Pace {
         };
         DataRate(bytes.clamp(*RATE.start(), *RATE.end()) * 8)
     }
-    /// Bytes that may be out: two round trips' worth.
-    pub(super) fn window(&self) -> u64 {
-        let bytes = u128::from(self.fastest()) * self.trip.as_nanos() * 2 / 1_000_000_000;
-        WINDOW_LEAST + u64::try_from(bytes).unwrap_or(u64::MAX / 2)
+    /// Bytes that may be out: two round trips' worth, of which only so much may be a queue.
+    fn widen(&mut self) {
+        let fastest = u128::from(self.fastest());
+        let in_time = |time: Duration| u64::try_from(fastest * time.as_nanos() / 1_000_000_000).unwrap_or(u64::MAX / 4);
+        let queue = in_time(QUEUE_TIME).min(QUEUE_BYTES);
+        self.window = WINDOW_LEAST + in_time(self.trip * 2).min(in_time(self.least * 2) + queue);
     }
     /// Whether another block may begin.
     pub(super) fn is_open(&self) -> bool {
-        self.out < self.window()
+        self.out < self.window
     }
     /// Bytes after which a block asks for a report, so that there is news before all of it has left.
     pub(super) fn checkpoint_every(&self) -> u64 {
-        (self.window() / 4).max(4 * WINDOW_LEAST)
+        (self.window / 4).max(4 * WINDOW_LEAST)
+    }
+    /// The link is another: so is the way there and back.
+    pub(super) fn moved(&mut self) {
+        self.least = Duration::ZERO;
     }
     /// More waits than may leave.
     pub(super) fn hold(&mut self) {
@@ -134,7 +152,7 @@ impl Pace {
     /// Bytes of red data have left by `left`.
     pub(super) fn sent(&mut self, bytes: u64, left: Instant) {
         if self.out == 0 {
-            self.since = left;
+            (self.since, self.alone) = (left, true);
             self.heard = self.heard.max(left);
         }
         self.out += bytes;
@@ -147,8 +165,8 @@ impl Pace {
     pub(super) fn forget(&mut self, bytes: u64) {
         self.out -= bytes.min(self.out);
     }
-    /// The report of a checkpoint came: of `told` bytes `lost` did not arrive. Whether the rate changed.
-    pub(super) fn report(&mut self, now: Instant, mark: &Mark, told: u64, lost: u64) -> bool {
+    /// The report of a checkpoint came: of `told` bytes `lost` did not arrive.
+    pub(super) fn report(&mut self, now: Instant, mark: &Mark, told: u64, lost: u64) {
         self.forget(told);
         self.heard = now;
         self.since = now;
@@ -156,16 +174,16 @@ impl Pace {
         (self.told, self.lost) = (self.told + told, self.lost + lost.min(told));
         let elapsed = (now - mark.left).max(Duration::from_micros(20));
         self.trip = if self.trip == Duration::ZERO { elapsed } else { (self.trip * 7 + elapsed) / 8 };
+        let unknown = self.least == Duration::ZERO || core::mem::take(&mut self.alone);
+        self.least = if unknown { elapsed } else { self.least.min(elapsed) };
         let arrived = u128::from(self.delivered - mark.delivered.min(self.delivered));
         let speed = (arrived * 1_000_000_000 / elapsed.max(now - mark.since).as_nanos()) as u64;
         let round = &mut self.rounds[self.round];
-        let faster = speed > round.fastest;
         round.fastest = round.fastest.max(speed);
-        if mark.delivered < self.round_from {
-            return faster;
+        if mark.delivered >= self.round_from {
+            self.end_round();
         }
-        self.end_round();
-        true
+        self.widen();
     }
     fn end_round(&mut self) {
         self.round_from = self.delivered;
@@ -203,6 +221,7 @@ impl Pace {
     }
     fn halve(&mut self) {
         self.rounds.iter_mut().for_each(|round| round.fastest /= 2);
+        self.widen();
     }
     /// A checkpoint was not answered in time. That is loss, unless nothing at all is heard: then the rate
     /// is halved, once in the time two answers take.
@@ -292,6 +311,38 @@ mod tests {
         let link = Link { rate: 5e6, trip: 0.05, loss: 0.0, buffer: 64e3 };
         let (rate, overrun) = run(&link, 20.0);
         assert!(rate > 0.6 * link.rate && overrun < 0.1, "{rate} {overrun}");
+    }
+
+    /// A receiver that takes longer for everything shows no loss: what waits for it is bounded all the same.
+    #[test]
+    fn without_loss_a_queue_stays_short() {
+        for (rate, trip) in [(50e6, 0.0005), (1e9, 0.0001), (50e6, 0.1)] {
+            let mut pace = Pace::new();
+            let (mut now, mut free_at, mut most) = (1.0f64, 1.0f64, 0);
+            let mut reports: VecDeque<(f64, Mark)> = VecDeque::new();
+            let at = |seconds: f64| Instant((seconds * 1e9) as u64);
+            for turn in 0..100_000 {
+                while reports.front().is_some_and(|report| report.0 <= now) {
+                    let (when, mark) = reports.pop_front().unwrap();
+                    pace.report(at(when), &mark, 100_000, 0);
+                }
+                pace.hold();
+                if pace.is_open() {
+                    now += 100_000.0 * 8.0 / pace.rate().0 as f64;
+                    pace.sent(100_000, at(now));
+                    // Every so often it is twice as fast: what was found then is too much afterwards.
+                    let speed = if turn % 50 < 5 { 2.0 * rate } else { rate };
+                    free_at = free_at.max(now) + 100_000.0 / speed;
+                    let back = free_at + trip;
+                    reports.push_back((back, pace.mark(at(now))));
+                    most = most.max(pace.out);
+                } else {
+                    now = now.max(reports.front().unwrap().0);
+                }
+            }
+            let bound = 4.0 * rate * trip + f64::min(2.0 * rate * 0.02, 8.4e6) + 200e3;
+            assert!((most as f64) < bound, "{rate} {trip}: {most} of {bound}");
+        }
     }
 
     #[test]

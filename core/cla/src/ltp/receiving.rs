@@ -272,6 +272,19 @@ impl Ltp {
             self.offer_parts(id, out);
         }
     }
+    /// Lets go of the receive buffers that what is held of blocks came in.
+    pub(super) fn unshare(&mut self) {
+        let Some(Sessions { imports, guests, .. }) = self.sessions.made() else { return };
+        for import in imports.values_mut() {
+            let before = import.weight();
+            import.unshare();
+            let after = import.weight();
+            self.arriving_bytes = self.arriving_bytes + after - before;
+            if import.guest {
+                guests_weigh(guests, before, after);
+            }
+        }
+    }
     /// The agent's verdict on a bundle of a red part.
     pub(super) fn verdict(
         &mut self,

@@ -215,7 +215,7 @@ impl Ltp {
         let horizon = span.begin_burst(now);
         let mut trains = Trains::new(span.to);
         let mut left: Vec<u64> = Vec::new();
-        while trains.flushed < TRAINS_PER_CALL && self.spans[index].busy_until <= horizon {
+        while trains.flushed < TRAINS_PER_CALL && self.spans[index].traffic.busy_until <= horizon {
             if let Some(control) = self.spans[index].traffic.control.pop_front() {
                 self.transmit_control(index, now, control, &mut trains, wanted, out);
             } else if !self.transmit_data(index, now, &mut trains, &mut left, wanted, out) {
@@ -241,7 +241,7 @@ impl Ltp {
         // A report or cancel whose session ended while it waited here is not sent any more.
         let stale = match control.after {
             Some(Wait::Report { session, serial }) => {
-                let left = self.spans[index].busy_until.max(now);
+                let left = self.spans[index].traffic.busy_until.max(now);
                 match self.sessions.imports.get_mut(&session).and_then(|i| i.open_report(serial)) {
                     Some(report) => {
                         report.queued = false;
@@ -313,7 +313,7 @@ impl Ltp {
         export.copy(&cut.data, &mut trains.rope);
         span.charge(len);
         if export.red {
-            let left = span.busy_until.max(now);
+            let left = span.traffic.busy_until.max(now);
             let mark = span.pace().map_or(Mark::at(left), |pace| {
                 pace.sent(cut.data.length, left);
                 pace.mark(left)

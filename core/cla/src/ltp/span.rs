@@ -12,7 +12,9 @@ use alloc::vec::Vec;
 use bytes::Bytes;
 use core::net::SocketAddr;
 use farlink_base::layer::{Destination, LinkState, Output, SendId};
-use farlink_base::{Duration, Empty, Event, Instant, Lazy, LinkId, LtpSegmentEvent, NodeId, Payload, Sink, TimerKey};
+use farlink_base::{
+    DataRate, Duration, Empty, Event, Instant, Lazy, LinkId, LtpSegmentEvent, NodeId, Payload, Sink, TimerKey,
+};
 
 /// Longest burst at a configured rate: what one train may hold, and how much a late driver may
 /// catch up.
@@ -66,6 +68,14 @@ pub(super) struct Traffic {
     pub(super) trust: u8,
     /// Whether the peer answered what only one at its address can know.
     pub(super) proven: bool,
+    /// When what was sent has left the transmitter.
+    pub(super) busy_until: Instant,
+    was_idle: bool,
+    /// The rate that is charged, and the time on the link of a full datagram at it.
+    charged: DataRate,
+    full_cost: Duration,
+    /// Part of the data that reports miss, smoothed, in units of 1/65536.
+    loss: u32,
 }
 impl Traffic {
     const fn new() -> Self {
@@ -87,6 +97,11 @@ impl Traffic {
             caution: 0,
             trust: 0,
             proven: false,
+            busy_until: Instant::ZERO,
+            was_idle: true,
+            charged: DataRate(1),
+            full_cost: Duration::ZERO,
+            loss: 0,
         }
     }
 }
@@ -171,13 +186,6 @@ pub(super) struct Span {
     pub(super) imports: u32,
     pub(super) ready: bool,
     pub(super) touched: bool,
-    /// When what was sent has left the transmitter.
-    pub(super) busy_until: Instant,
-    was_idle: bool,
-    /// Time on the link of a full datagram.
-    full_cost: Duration,
-    /// Part of the data that reports miss, smoothed, in units of 1/65536.
-    loss: u32,
 }
 
 /// Spans looked at for one of the same rules.
@@ -204,17 +212,18 @@ impl Span {
             imports: 0,
             ready: false,
             touched: false,
-            busy_until: Instant::ZERO,
-            was_idle: true,
-            full_cost: Duration::ZERO,
-            loss: 0,
         };
         span.set_state(Instant::ZERO, state);
         span
     }
     /// What the link can do changed.
     pub(super) fn set_state(&mut self, now: Instant, state: LinkState) {
-        self.state = state;
+        let before = core::mem::replace(&mut self.state, state);
+        if (before.delay_out, before.delay_in) != (state.delay_out, state.delay_in)
+            && let Some(pace) = self.traffic.made().and_then(|traffic| traffic.pace.as_mut())
+        {
+            pace.moved();
+        }
         if state.receive {
             self.timers.resume(now)
         } else {
@@ -225,10 +234,6 @@ impl Span {
         {
             (traffic.pace, traffic.held) = (None, false);
         }
-        self.weigh();
-    }
-    pub(super) fn weigh(&mut self) {
-        self.full_cost = self.cost(u64::from(self.rules.datagram_bytes));
     }
     /// Whether datagrams from this address may be the peer's: from where it is known to be, or, of one
     /// that was met, from where it was met.
@@ -260,49 +265,54 @@ impl Span {
         }
     }
     fn cost(&self, datagram: u64) -> Duration {
-        self.rate().time_for(datagram + u64::from(self.rules.overhead_bytes))
+        self.traffic.charged.time_for(datagram + u64::from(self.rules.overhead_bytes))
     }
     /// Charges a datagram to the rate.
     pub(super) fn charge(&mut self, datagram: u64) {
         let full = datagram == u64::from(self.rules.datagram_bytes);
-        let cost = if full { self.full_cost } else { self.cost(datagram) };
-        self.busy_until += cost;
+        let cost = if full { self.traffic.full_cost } else { self.cost(datagram) };
+        self.traffic.busy_until += cost;
     }
     /// Learns from a report that claims `claimed` of `scope` bytes.
     pub(super) fn note_loss(&mut self, claimed: u64, scope: u64) {
         let missing = u128::from(scope - claimed.min(scope)) * 65_536 / u128::from(scope.max(1));
-        self.loss = (self.loss * 15 + missing as u32) / 16;
+        self.traffic.loss = (self.traffic.loss * 15 + missing as u32) / 16;
     }
     /// Whether more than about half a percent of the data is lost.
     pub(super) fn is_lossy(&self) -> bool {
-        self.loss > 327
+        self.traffic.loss > 327
     }
     pub(super) fn has_work(&self) -> bool {
         !self.traffic.is_empty()
     }
-    /// Begins a burst; it may go on while `busy_until` is not beyond the result.
+    /// Begins a burst at the rate there is now; it may go on while `busy_until` is not beyond the result.
     pub(super) fn begin_burst(&mut self, now: Instant) -> Instant {
+        let (rate, early) = (self.rate(), self.early());
+        let traffic = &mut *self.traffic;
         // Whether what is next must wait is seen anew: a block that has begun goes on to its checkpoint.
-        if let Some(traffic) = self.traffic.made() {
-            traffic.held = false;
+        traffic.held = false;
+        if rate != traffic.charged || traffic.full_cost == Duration::ZERO {
+            traffic.charged = rate;
+            let datagram = self.rules.datagram_bytes + self.rules.overhead_bytes;
+            traffic.full_cost = rate.time_for(datagram.into());
         }
-        let catch_up = if self.was_idle { Duration::ZERO } else { BURST };
+        let catch_up = if traffic.was_idle { Duration::ZERO } else { BURST };
         let earliest = Instant(now.0.saturating_sub(catch_up.as_nanos() as u64));
-        self.busy_until = self.busy_until.max(earliest);
+        traffic.busy_until = traffic.busy_until.max(earliest);
         // The next datagram may begin while less than a burst is ahead.
-        now + BURST.saturating_sub(self.full_cost).max(self.early())
+        now + BURST.saturating_sub(traffic.full_cost).max(early)
     }
     /// When the next burst may begin. Where no rate is named it is half a burst early, so that a few
     /// small segments never wait for each other.
     pub(super) fn next_burst(&self) -> Instant {
-        Instant(self.busy_until.0.saturating_sub(self.early().as_nanos() as u64))
+        Instant(self.traffic.busy_until.0.saturating_sub(self.early().as_nanos() as u64))
     }
     fn early(&self) -> Duration {
         if self.state.rate.is_none() { BURST / 2 } else { Duration::ZERO }
     }
     pub(super) fn end_burst(&mut self, horizon: Instant) {
-        self.was_idle = !self.has_work();
-        let more = self.busy_until > horizon && !self.traffic.fresh.is_empty();
+        self.traffic.was_idle = !self.has_work();
+        let more = self.traffic.busy_until > horizon && !self.traffic.fresh.is_empty();
         if let Some(pace) = self.pace().filter(|_| more) {
             pace.hold();
         }
@@ -316,7 +326,7 @@ impl Span {
     }
     /// Starts waiting for the answer to a segment that leaves by `busy_until`.
     pub(super) fn wait(&mut self, now: Instant, wait: Wait) {
-        let left = self.busy_until.max(now);
+        let left = self.traffic.busy_until.max(now);
         let half = self.margin() / 2;
         self.timers.start(wait, left + self.state.delay_out + half, self.state.delay_in + half);
     }
@@ -377,7 +387,6 @@ pub(super) fn tell(wanted: bool, event: LtpSegmentEvent, out: &mut impl Sink<Out
 #[cfg(test)]
 mod tests {
     use super::*;
-    use farlink_base::DataRate;
 
     #[test]
     fn bursts_stay_near_two_milliseconds_and_a_late_driver_catches_up() {
@@ -386,19 +395,19 @@ mod tests {
         let burst = |span: &mut Span, now: u64| {
             let horizon = span.begin_burst(Instant(now));
             let mut n = 0;
-            while span.busy_until <= horizon {
+            while span.traffic.busy_until <= horizon {
                 span.charge(1360);
                 n += 1;
             }
-            span.was_idle = false;
+            span.traffic.was_idle = false;
             n
         };
         let now = 1_000_000_000;
         assert_eq!(burst(&mut span, now), 18, "2 ms at 100 Mbit/s");
-        let late = span.busy_until.0 + 1_000_000;
+        let late = span.traffic.busy_until.0 + 1_000_000;
         assert!((26..=28).contains(&burst(&mut span, late)), "and the millisecond that was lost");
-        span.was_idle = true;
-        let idle = span.busy_until.0 + 1_000_000_000;
+        span.traffic.was_idle = true;
+        let idle = span.traffic.busy_until.0 + 1_000_000_000;
         assert_eq!(burst(&mut span, idle), 18, "idle time is not saved up");
     }
 }

@@ -116,7 +116,7 @@ pub struct Agent {
     pub(crate) sends: Sends,
     pub(crate) cuts: Cuts,
     pub(crate) waits: Waits,
-    pub(crate) offers: Offers,
+    pub(crate) offers: Lazy<Offers>,
     pub(crate) deliveries: Lazy<Deliveries>,
     pub(crate) fragments: Fragments,
     pub(crate) remembered: Remembered,
@@ -170,7 +170,7 @@ impl Agent {
             sends: Sends::default(),
             cuts: Cuts::default(),
             waits: Waits::default(),
-            offers: Offers::default(),
+            offers: Lazy::default(),
             deliveries: Lazy::default(),
             fragments: Fragments::new(limits.fragments),
             remembered: Remembered::new(limits.remembered),
@@ -297,7 +297,7 @@ impl Agent {
             Step::Pump(link) => self.pump(now, link, edge, out),
             Step::Deliver(endpoint) => self.pump_deliveries(now, &endpoint, edge, out),
             Step::Offer(bundle) => self.offer_to_all(now, bundle),
-            Step::Offers => self.offers.wake_all(),
+            Step::Offers => self.wake_offers(),
             Step::RerouteAll => self.sweeps.all(&mut self.book),
             Step::DropHello(bundle) => {
                 if self.book.get(bundle).is_some_and(|held| held.sends == 0) {
@@ -324,7 +324,7 @@ impl Agent {
         } else if !self.sweeps.is_idle() {
             self.sweep_one(now, edge, out);
         } else if self.memory.settle_one(&mut self.book) {
-        } else if let Some(turn) = self.offers.turn(&mut self.book) {
+        } else if let Some(turn) = self.offers.made().and_then(|offers| offers.turn(&mut self.book)) {
             self.offer_turn(now, turn);
         } else {
             return false;
@@ -332,6 +332,12 @@ impl Agent {
         true
     }
 
+    /// New bundles came: whoever is offered to sees them.
+    pub(crate) fn wake_offers(&mut self) {
+        if let Some(offers) = self.offers.made() {
+            offers.wake_all();
+        }
+    }
     fn has_work(&self) -> bool {
         !self.steps.is_empty()
             || self.queues.has_loose()

@@ -217,7 +217,7 @@ impl Agent {
     /// A neighbour cannot be reached any more: nothing is offered to it, and what was said to it is
     /// out of date.
     fn part<S: Sink<Output>>(&mut self, now: Instant, peer: farlink_base::PeerId, out: &mut S) {
-        if let Some(timer) = self.offers.end(&mut self.book, peer) {
+        if let Some(timer) = self.offers.made().and_then(|offers| offers.end(&mut self.book, peer)) {
             self.timers.cancel(timer);
         }
         if let Some(hello) = self.hellos.forget(peer) {

@@ -123,7 +123,7 @@ impl Agent {
         }
         self.event(out, Event::Waiting { bundle: number });
         if self.policies.offers() {
-            self.offers.wake_all();
+            self.wake_offers();
         }
     }
 

@@ -115,7 +115,7 @@ impl Agent {
     /// What the neighbour should get next of what is carried here.
     fn next_wanted(&mut self, now: Instant, peer: PeerId, room: Option<u64>) -> Option<Parting> {
         let limit = room.unwrap_or(u64::MAX);
-        while let Some(bundle) = self.offers.best(&mut self.book, peer) {
+        while let Some(bundle) = self.offers.made().and_then(|offers| offers.best(&mut self.book, peer)) {
             let Some(want) = self.want(now, peer, bundle) else { continue };
             let Some(held) = self.book.get(bundle) else { continue };
             // What does not fit the rest of this contact is looked at anew in the next.

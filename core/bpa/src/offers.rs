@@ -3,7 +3,7 @@
 //! that nothing strands on a link that goes down.
 
 use alloc::collections::{BTreeMap, VecDeque};
-use farlink_base::{Instant, PeerId, TimerKey};
+use farlink_base::{Empty, Instant, PeerId, TimerKey};
 use farlink_book::{Book, CursorId, Handle};
 
 /// Wants kept per neighbour; those that rank behind are found again when these are used up.
@@ -50,6 +50,15 @@ pub(crate) struct Offers {
     peers: BTreeMap<PeerId, Offer>,
     /// Neighbours that have something to look at, each once.
     busy: VecDeque<PeerId>,
+}
+
+/// Most nodes carry nothing that neighbours choose from.
+impl Empty for Offers {
+    type From = ();
+    const EMPTY: &'static Self = &Offers { peers: BTreeMap::new(), busy: VecDeque::new() };
+    fn make((): ()) -> Self {
+        Offers::default()
+    }
 }
 
 impl Offers {

@@ -3,7 +3,7 @@
 
 mod common;
 use common::{World, disk::Disk, small};
-use farlink_base::store::BundleStore;
+use farlink_base::store::{BundleStore, Input};
 use farlink_storage::Config;
 use std::collections::VecDeque;
 
@@ -33,6 +33,29 @@ fn files_stay_within_capacity_while_bundles_come_and_go() {
     assert_eq!(world.refused, 0, "refused although it fits");
     world.assert_all_answered("churn");
     world.reopen(world.disk.killed(), "after churn");
+}
+
+#[test]
+fn numbers_are_not_given_again_when_all_that_had_them_is_gone() {
+    let mut world = World::open(small(512 * 1024), Disk::default(), 5);
+    world.settle();
+    for _ in 0..200 {
+        let number = world.put(1000);
+        world.settle();
+        world.delete(number, false);
+        world.settle();
+    }
+    let last = *world.known.keys().last().unwrap();
+    // What follows in the files names no bundle.
+    for value in 0..2000 {
+        world.input(Input::SetCounter { value });
+        world.settle();
+    }
+    let mut again = World::open(world.config, world.disk.killed(), 1);
+    again.settle();
+    let (_, last_bundle) = again.opened.expect("opens");
+    let left = again.disk.files.len();
+    assert!(last_bundle >= last, "{last_bundle} after {last}, with {left} files");
 }
 
 #[test]

@@ -73,6 +73,26 @@ fn a_flipped_byte_costs_at_most_its_record() {
 }
 
 #[test]
+fn a_flipped_byte_of_a_long_payload_is_found_wherever_it_is() {
+    let config = farlink_storage::Config { segment_bytes: 4 << 20, ..small(80_000_000) };
+    let mut world = World::open(config, Disk::default(), 3);
+    world.settle();
+    let len = 1_500_000;
+    let number = world.put(len);
+    world.settle();
+    let rope = world.known[&number].rope.clone();
+    assert!(rope.is_stored() && world.load_rope(rope.clone()).is_ok_and(|bytes| bytes.len() as u64 == len));
+    let (file, size) = world.disk.files.iter().map(|(file, f)| (*file, f.cache.len())).max_by_key(|f| f.1).unwrap();
+    for from_end in [5_000, 300_000, 700_000, 1_200_000] {
+        let at = size - from_end;
+        world.disk.files.get_mut(&file).unwrap().cache[at] ^= 16;
+        assert_eq!(world.load_rope(rope.clone()), Err(Refusal::Damaged), "{from_end} from the end");
+        world.disk.files.get_mut(&file).unwrap().cache[at] ^= 16;
+    }
+    assert!(world.load_rope(rope).is_ok(), "as it was");
+}
+
+#[test]
 fn payload_that_looks_like_records_is_not_taken_for_one() {
     let mut world = world();
     // Somebody sends the store's own bytes as payload.

@@ -153,9 +153,9 @@ pub const TABLE: &[Mutant] = &[
     ),
     durable(
         "records of payload are believed",
-        "core/storage/src/log/scan.rs",
-        "let next = salt.and_then(|salt| find_header(accel, Some(salt), bytes, inside + 1));",
-        "let next = find_header(accel, None, bytes, inside + 1);",
+        "core/storage/src/log/record.rs",
+        "salt.is_none_or(|salt| salt == header.salt) && ",
+        "salt.is_none_or(|salt| salt != 0) && ",
         &["-p farlink-storage"],
     ),
     plain(

@@ -15,6 +15,8 @@ use signal_hook::iterator::Signals;
 /// What cannot be opened, and why.
 pub fn run(config: NodeConfig, load: Option<LoadSettings>) -> anyhow::Result<Option<serde_json::Value>> {
     let log = LogLevel::init(&config.log_level, config.log_json);
+    let descriptors = farlink_os::process::raise_descriptor_limit();
+    tracing::debug!("at most {descriptors} files and sockets at once");
     let api = config.api.clone();
     let mut node = Node::new(config, log)?;
     if let Some(settings) = load {

@@ -184,6 +184,15 @@ fn pid(process: u32) -> io::Result<rustix::process::Pid> {
         .ok_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, "process ID 0"))
 }
 
+/// Lets this process open as many files and sockets as it may; gives how many that is.
+pub fn raise_descriptor_limit() -> u64 {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    let limit = getrlimit(Resource::Nofile);
+    let raised = Rlimit { current: limit.maximum, maximum: limit.maximum };
+    let now = if setrlimit(Resource::Nofile, raised).is_ok() { limit.maximum } else { limit.current };
+    now.unwrap_or(u64::MAX)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

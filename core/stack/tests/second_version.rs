@@ -4,17 +4,13 @@
 #![allow(clippy::disallowed_types, reason = "the test and its codec, both `Send`, look at the same bundles")]
 
 mod line;
+mod reads;
 mod stub;
 
-use farlink_base::{
-    BundleMeta, Bytes, BytesMut, CreationTimestamp, DeleteReason, DtnTime, Duration, Event, Hop, Malformed, Payload,
-    Refusal,
-};
-use farlink_bpa::{Draft, Record, Status};
-use farlink_bundle::Encoded;
-use farlink_stack::{BpV7, Codec, Config, Opening};
+use farlink_base::{Bytes, Duration, Event, Payload};
+use farlink_stack::{BpV7, Codec, Config};
 use line::{Layer, Line, content};
-use std::ops::Range;
+use reads::Reads;
 use std::sync::{Arc, Mutex};
 use stub::{Seen, Stub};
 
@@ -24,53 +20,13 @@ const LAYERS: [Layer; 2] = [Layer::TcpclV4, Layer::Ltp];
 type Wire = Arc<Mutex<Vec<Bytes>>>;
 
 /// BPv7 that keeps what it reads.
-struct Spy(BpV7, Wire);
-impl Codec for Spy {
-    fn version(&self) -> u8 {
-        self.0.version()
-    }
-    fn recognises(&self, first: u8) -> bool {
-        self.0.recognises(first)
-    }
-    fn begin(&self, prefix: &Payload) -> Result<Option<Opening>, Malformed> {
-        self.0.begin(prefix)
-    }
-    fn read(&self, rope: &Payload) -> Result<(BundleMeta, Hop), Malformed> {
-        self.1.lock().expect("nobody panicked").extend(rope.to_bytes());
-        self.0.read(rope)
-    }
-    fn read_parts(&self, head: &Bytes, payload: Payload, tail: &Bytes) -> Result<(BundleMeta, Hop), Malformed> {
-        self.0.read_parts(head, payload, tail)
-    }
-    fn tail(&self, bundle: &BundleMeta) -> Bytes {
-        self.0.tail(bundle)
-    }
-    fn render(&self, b: &BundleMeta, p: Payload, h: &Hop, cut: Option<Range<u64>>, room: &mut BytesMut) -> Encoded {
-        self.0.render(b, p, h, cut, room)
-    }
-    fn size(&self, bundle: &BundleMeta, hop: &Hop, cut: Option<Range<u64>>) -> u64 {
-        self.0.size(bundle, hop, cut)
-    }
-    fn make(&self, draft: Draft, creation: CreationTimestamp, payload: Payload) -> Result<BundleMeta, Refusal> {
-        self.0.make(draft, creation, payload)
-    }
-    fn whole(&self, first: &BundleMeta, payload: Payload) -> BundleMeta {
-        self.0.whole(first, payload)
-    }
-    fn status_report(&self, about: &BundleMeta, status: Status, why: DeleteReason, at: Option<DtnTime>) -> Payload {
-        self.0.status_report(about, status, why, at)
-    }
-    fn hello(&self, content: &[u8]) -> Payload {
-        self.0.hello(content)
-    }
-    fn record(&self, payload: &[u8]) -> Record {
-        self.0.record(payload)
-    }
-}
-
 fn v7(config: &Config, wire: &Wire) -> Box<dyn Codec> {
     let codec = BpV7 { profile: config.profile, crc: config.crc, accel: config.accel };
-    Box::new(Spy(codec, wire.clone()))
+    let wire = wire.clone();
+    Box::new(Reads(codec, move |codec: &BpV7, rope: &Payload| {
+        wire.lock().expect("nobody panicked").extend(rope.to_bytes());
+        codec.read(rope)
+    }))
 }
 fn sorted(mut payloads: Vec<Bytes>) -> Vec<Bytes> {
     payloads.sort();

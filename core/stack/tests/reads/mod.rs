@@ -1,0 +1,53 @@
+//! BPv7 whose reading of whole bundles a test looks at, or spoils.
+
+use farlink_base::{
+    BundleMeta, Bytes, BytesMut, CreationTimestamp, DeleteReason, DtnTime, Hop, Malformed, Payload, Refusal,
+};
+use farlink_bpa::{Draft, Record, Status};
+use farlink_bundle::Encoded;
+use farlink_stack::{BpV7, Codec, Opening};
+use std::ops::Range;
+
+/// BPv7 that reads whole bundles by this function, and does all else as it is.
+pub struct Reads<R>(pub BpV7, pub R);
+impl<R: Fn(&BpV7, &Payload) -> Result<(BundleMeta, Hop), Malformed> + Send> Codec for Reads<R> {
+    fn version(&self) -> u8 {
+        self.0.version()
+    }
+    fn recognises(&self, first: u8) -> bool {
+        self.0.recognises(first)
+    }
+    fn begin(&self, prefix: &Payload) -> Result<Option<Opening>, Malformed> {
+        self.0.begin(prefix)
+    }
+    fn read(&self, rope: &Payload) -> Result<(BundleMeta, Hop), Malformed> {
+        (self.1)(&self.0, rope)
+    }
+    fn read_parts(&self, head: &Bytes, payload: Payload, tail: &Bytes) -> Result<(BundleMeta, Hop), Malformed> {
+        self.0.read_parts(head, payload, tail)
+    }
+    fn tail(&self, bundle: &BundleMeta) -> Bytes {
+        self.0.tail(bundle)
+    }
+    fn render(&self, b: &BundleMeta, p: Payload, h: &Hop, cut: Option<Range<u64>>, room: &mut BytesMut) -> Encoded {
+        self.0.render(b, p, h, cut, room)
+    }
+    fn size(&self, bundle: &BundleMeta, hop: &Hop, cut: Option<Range<u64>>) -> u64 {
+        self.0.size(bundle, hop, cut)
+    }
+    fn make(&self, draft: Draft, creation: CreationTimestamp, payload: Payload) -> Result<BundleMeta, Refusal> {
+        self.0.make(draft, creation, payload)
+    }
+    fn whole(&self, first: &BundleMeta, payload: Payload) -> BundleMeta {
+        self.0.whole(first, payload)
+    }
+    fn status_report(&self, about: &BundleMeta, status: Status, why: DeleteReason, at: Option<DtnTime>) -> Payload {
+        self.0.status_report(about, status, why, at)
+    }
+    fn hello(&self, content: &[u8]) -> Payload {
+        self.0.hello(content)
+    }
+    fn record(&self, payload: &[u8]) -> Record {
+        self.0.record(payload)
+    }
+}

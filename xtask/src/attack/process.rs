@@ -3,6 +3,7 @@
 use anyhow::{Context, Result, bail};
 use rustix::process::{Pid, Signal, kill_process};
 use std::fs::{self, File};
+use std::io::Read;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -136,11 +137,16 @@ impl Process {
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
             .spawn()?;
+        // Read meanwhile: an answer of many links is longer than a pipe.
+        let mut stdout = asked.stdout.take().context("its standard output")?;
+        let reader = std::thread::spawn(move || {
+            let mut text = String::new();
+            stdout.read_to_string(&mut text).map(|_| text)
+        });
         loop {
             if let Some(status) = asked.try_wait()? {
                 let took = begun.elapsed();
-                let output = asked.wait_with_output()?;
-                let text = String::from_utf8_lossy(&output.stdout).into_owned();
+                let text = reader.join().map_err(|_| anyhow::anyhow!("reading the answer failed"))??;
                 return Ok(status.success().then_some((took, text)));
             }
             if begun.elapsed() > patience {

@@ -11,8 +11,8 @@ use std::collections::VecDeque;
 pub const LEAST: u64 = 64 << 20;
 /// What one bundle takes beside its payload: in the book, in the store's index, its head.
 const BUNDLE_BYTES: u64 = 768;
-/// What one remembered identity takes.
-const REMEMBERED_BYTES: u64 = 64;
+/// What one remembered identity takes, in the agent and in the store's index.
+const REMEMBERED_BYTES: u64 = 448;
 /// What one neighbour that came by itself takes, its session included.
 const STRANGER_BYTES: u64 = 16 << 10;
 /// What one fragment waiting to be joined takes beside the bundle it is.
@@ -100,7 +100,7 @@ impl Budget {
             lower(key, &mut wide, share, each, default as u64, &mut said);
             *bound = wide as usize;
         };
-        count("limits.remembered", &mut limits.remembered, total / 64, REMEMBERED_BYTES, default.remembered);
+        count("limits.remembered", &mut limits.remembered, total / 32, REMEMBERED_BYTES, default.remembered);
         count("limits.fragments", &mut limits.fragments, total / 64, FRAGMENT_BYTES, default.fragments);
         count("limits.dynamic_links", &mut limits.dynamic_links, total / 16, STRANGER_BYTES, default.dynamic_links);
         count("limits.registrations", &mut limits.registrations, total / 64, REGISTRATION_BYTES, default.registrations);

@@ -138,3 +138,20 @@ fn files_of_bundles_that_went_are_given_back() {
     assert_eq!(world.refused, 0);
     world.reopen(world.disk.killed(), "after all went");
 }
+
+#[test]
+fn a_file_whose_bundles_all_went_is_given_back_at_once() {
+    let segment = 8192;
+    let mut world = World::open(Config { segment_bytes: segment, ..small(4 << 20) }, Disk::default(), 6);
+    world.settle();
+    for _ in 0..2000 {
+        let number = world.put(100);
+        world.settle();
+        world.delete(number, false);
+        world.settle();
+        let files = world.store.usage().file_bytes;
+        assert!(files <= 2 * segment, "{files} B of files for one bundle");
+    }
+    assert_eq!(world.store.usage().bundles, 0);
+    world.reopen(world.disk.killed(), "after all went");
+}

@@ -261,6 +261,10 @@ impl Line {
     pub fn node(&self, node: usize) -> &Stack {
         self.nodes[node].as_ref().expect("it runs")
     }
+    /// Bytes a node holds, what is under way to it included.
+    pub fn held(&self, node: usize) -> i64 {
+        self.memory.held[node] as i64
+    }
     /// Most bytes a node held, what was under way to it included.
     pub fn most_held(&self, node: usize) -> u64 {
         self.memory.most[node].max(0) as u64
@@ -386,7 +390,8 @@ impl Line {
                 self.later(Duration::from_micros(200), node, Input::DiskDone(done));
             }
             Output::App(AppOutput::Deliver { registration, delivery, bundle }) => {
-                self.delivered.push(bundle.payload.to_bytes().expect("payloads are delivered in memory"));
+                // A copy: what the node allocated it gives back.
+                self.delivered.push(flat(&bundle.payload).to_bytes().expect("payloads are delivered in memory"));
                 self.memory.of(node, || drop(bundle));
                 let done = AppInput::DeliveryDone { registration, delivery, taken: true };
                 self.later(Duration::ZERO, node, Input::App(done));

@@ -331,7 +331,8 @@ impl LogStore {
             }
             Item::Copy(copy) => {
                 if let Owner::Bundle(bundle) = copy.owner {
-                    *self.stale.entry(bundle).or_insert(0) += 1;
+                    // Its place is known once it is durable.
+                    self.stale.entry(bundle).or_default().add(None);
                 }
                 let header = copy.header;
                 draw.push_data(&copy.bytes);
@@ -343,7 +344,7 @@ impl LogStore {
     }
     /// Whether a queued delete record is still needed.
     fn delete_matters(&self, bundle: BundleHandle) -> bool {
-        self.gone.get(&bundle).is_some_and(|gone| gone.copies > 0 || gone.remember.is_some() || gone.answer)
+        self.gone.get(&bundle).is_some_and(|gone| gone.copies.count > 0 || gone.remember.is_some() || gone.answer)
     }
     fn not_drawn(&mut self, item: &Item) {
         match item {
@@ -458,7 +459,13 @@ impl LogStore {
                 self.segments.add(loc, Owner::Bundle(bundle));
             }
             // Deleted meanwhile.
-            _ => self.segments.add_dead(loc.file, bundle),
+            _ => {
+                self.segments.add_dead(loc.file, bundle);
+                if let Some(gone) = self.gone.get_mut(&bundle).filter(|gone| gone.copies.count == 1) {
+                    gone.copies.file = Some(loc.file);
+                    self.settle(bundle);
+                }
+            }
         }
         out.push(Output::Stored { bundle, payload });
     }

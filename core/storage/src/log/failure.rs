@@ -148,7 +148,7 @@ impl LogStore {
             out.push(Output::Stored { bundle, payload: None });
             return;
         };
-        *self.stale.entry(bundle).or_insert(0) += 1;
+        self.stale.entry(bundle).or_default().add(Some(file));
         if let State::Writing(draft) = &mut kept.state
             && again
             && draft.attempts + 1 < ATTEMPTS

@@ -53,13 +53,33 @@ enum State {
     Disk(Loc),
 }
 
+/// Dead records of a bundle on disk.
+#[derive(Clone, Copy, Debug, Default)]
+struct Copies {
+    count: u32,
+    /// The file that all of them are in, where it is one and known.
+    file: Option<u32>,
+}
+impl Copies {
+    fn add(&mut self, file: Option<u32>) {
+        self.join(Copies { count: 1, file });
+    }
+    fn join(&mut self, more: Copies) {
+        self.file = match (self.count, more.count) {
+            (0, _) => more.file,
+            (_, 0) => self.file,
+            _ => self.file.filter(|file| more.file == Some(*file)),
+        };
+        self.count += more.count;
+    }
+}
+
 /// A bundle that is gone, as long as its records could come back or its delivery is remembered.
 #[derive(Debug, Default)]
 struct Gone {
     /// The durable delete record.
     loc: Option<Loc>,
-    /// Dead records of the bundle on disk.
-    copies: u32,
+    copies: Copies,
     remember: Option<Remembered>,
     /// A delete record waits for the next group.
     queued: bool,
@@ -105,7 +125,7 @@ pub struct LogStore {
     quotas: Quotas,
     gone: BTreeMap<BundleHandle, Gone>,
     /// Dead records on disk of bundles that have no delete record.
-    stale: BTreeMap<BundleHandle, u32>,
+    stale: BTreeMap<BundleHandle, Copies>,
     remembered: BTreeSet<(DtnTime, BundleHandle)>,
     /// The latest wall time a bundle was stored at.
     wall: Option<DtnTime>,
@@ -217,7 +237,7 @@ impl LogStore {
         out: &mut impl Sink<Output>,
     ) {
         self.last_bundle = self.last_bundle.max(bundle.0);
-        let mut copies = 0;
+        let mut copies = Copies::default();
         if let Some(kept) = self.forget(bundle) {
             match kept.state {
                 State::Waiting(draft) => {
@@ -226,24 +246,24 @@ impl LogStore {
                     out.push(Output::Stored { bundle, payload: None });
                 }
                 // Its commit answers `Stored`.
-                State::Writing(_) => copies = 1,
+                State::Writing(_) => copies.add(None),
                 State::Disk(loc) => {
                     self.segments.release(loc.file, loc.offset);
                     self.segments.add_dead(loc.file, bundle);
-                    copies = 1;
+                    copies.add(Some(loc.file));
                 }
             }
         }
-        copies += self.stale.remove(&bundle).unwrap_or(0);
+        copies.join(self.stale.remove(&bundle).unwrap_or_default());
         if remember.is_none() {
             // Losing it only brings the bundle back: nothing waits for the disk.
             out.push(Output::Deleted { bundle });
-            if copies == 0 {
+            if copies.count == 0 {
                 return;
             }
         }
         let gone = self.gone.entry(bundle).or_default();
-        gone.copies += copies;
+        gone.copies.join(copies);
         if let Some(remembered) = remember {
             if let Some(before) = gone.remember.replace(remembered) {
                 self.remembered.remove(&(before.until, bundle));
@@ -284,10 +304,12 @@ impl LogStore {
             self.settle(bundle);
         }
     }
-    /// Drops the memory of a gone bundle once nothing needs it.
+    /// Drops the memory of a gone bundle once nothing needs it: dead records beside its delete record go with
+    /// that, since a file goes as a whole.
     fn settle(&mut self, bundle: BundleHandle) {
         let Some(gone) = self.gone.get(&bundle) else { return };
-        if gone.copies > 0 || gone.remember.is_some() || gone.answer {
+        let beside = gone.loc.is_some_and(|loc| gone.copies.file == Some(loc.file));
+        if (gone.copies.count > 0 && !beside) || gone.remember.is_some() || gone.answer {
             return;
         }
         if let Some(loc) = gone.loc {
@@ -297,12 +319,12 @@ impl LogStore {
     }
     /// A file with a dead record of the bundle is gone.
     fn drop_copy(&mut self, bundle: BundleHandle) {
-        if let Some(gone) = self.gone.get_mut(&bundle).filter(|gone| gone.copies > 0) {
-            gone.copies -= 1;
+        if let Some(gone) = self.gone.get_mut(&bundle).filter(|gone| gone.copies.count > 0) {
+            gone.copies.count -= 1;
             self.settle(bundle);
-        } else if let Some(count) = self.stale.get_mut(&bundle) {
-            *count -= 1;
-            if *count == 0 {
+        } else if let Some(copies) = self.stale.get_mut(&bundle) {
+            copies.count -= 1;
+            if copies.count == 0 {
                 self.stale.remove(&bundle);
             }
         }

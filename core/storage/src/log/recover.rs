@@ -220,7 +220,7 @@ impl LogStore {
     }
     fn dead_copy(&mut self, bundle: BundleHandle, file: u32) {
         self.segments.add_dead(file, bundle);
-        *self.stale.entry(bundle).or_insert(0) += 1;
+        self.stale.entry(bundle).or_default().add(Some(file));
     }
 
     /// Makes durable what a killed run may have left in the cache only.
@@ -263,12 +263,11 @@ impl LogStore {
         self.salt =
             recovery.salt.unwrap_or_else(|| Rng::stream(self.config.seed, self.segments.next.into()).next_u64());
         for (bundle, (_, loc, remember)) in core::mem::take(&mut recovery.deletes) {
-            let copies = self.stale.remove(&bundle).unwrap_or(0);
-            if copies > 0 || remember.is_some() {
-                self.gone.insert(bundle, Gone { loc: Some(loc), copies, remember, ..Gone::default() });
-                self.segments.add(loc, Owner::Delete(bundle));
-                self.remembered.extend(remember.map(|remember| (remember.until, bundle)));
-            }
+            let copies = self.stale.remove(&bundle).unwrap_or_default();
+            self.gone.insert(bundle, Gone { loc: Some(loc), copies, remember, ..Gone::default() });
+            self.segments.add(loc, Owner::Delete(bundle));
+            self.remembered.extend(remember.map(|remember| (remember.until, bundle)));
+            self.settle(bundle);
         }
         self.bound_memory();
         for (bundle, found) in core::mem::take(&mut recovery.found) {

@@ -1,0 +1,48 @@
+//! What a durable node remembers of what it delivered takes the memory its limit says, agent and store together.
+//! One test: the allocator counts for the whole process.
+
+mod line;
+
+use farlink_base::{DataVolume, Duration};
+use line::{Layer, Line, content};
+use peak_alloc::PeakAlloc;
+
+#[global_allocator]
+static MEMORY: PeakAlloc = PeakAlloc;
+
+/// What one remembered identity takes, as the node's memory budget reckons.
+const REMEMBERED_BYTES: i64 = 448;
+
+/// Bytes that the receiver holds once so many more bundles were delivered.
+fn held_after(line: &mut Line, bundles: usize) -> i64 {
+    for _ in 0..bundles / 100 {
+        let before = line.delivered.len();
+        for _ in 0..100 {
+            line.send(content(7, 100));
+        }
+        let all = |line: &Line| line.delivered.len() == before + 100;
+        assert!(line.run_until(Duration::from_secs(60), all), "{} delivered", line.delivered.len());
+    }
+    // Deletions that wait for company are written, files that went are given back.
+    line.run(Duration::from_secs(2));
+    line.held(1)
+}
+
+#[test]
+fn deliveries_beyond_the_limit_take_no_more_memory() {
+    let held_with = |remembered: usize| {
+        let mut line = Line::metered(Some(|| MEMORY.current_usage()), Layer::TcpclV4, 2, move |_, config| {
+            config.limits.remembered = remembered;
+            config.store.capacity = DataVolume(32 << 20);
+        });
+        line.register(1);
+        line.run(Duration::from_secs(2));
+        let full = held_after(&mut line, 5_000);
+        let more = held_after(&mut line, 5_000);
+        assert!((more - full).abs() < 256 << 10, "with {remembered}: {full} B after 5,000, {more} B after 10,000");
+        more
+    };
+    let (few, many) = (held_with(100), held_with(4_000));
+    let each = (many - few) / 3_900;
+    assert!((64..=REMEMBERED_BYTES).contains(&each), "{few} B with 100, {many} B with 4,000: {each} B each");
+}

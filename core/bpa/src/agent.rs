@@ -36,6 +36,7 @@ use crate::promises::Promises;
 use crate::queues::{ListId, Queues};
 use crate::remembered::Remembered;
 use crate::reports::Reports;
+use crate::rests::Rests;
 use crate::sends::Sends;
 use crate::settings::Settings;
 use crate::shares::Shares;
@@ -116,6 +117,7 @@ pub struct Agent {
     pub(crate) sends: Sends,
     pub(crate) cuts: Cuts,
     pub(crate) waits: Waits,
+    pub(crate) rests: Lazy<Rests>,
     pub(crate) offers: Lazy<Offers>,
     pub(crate) deliveries: Lazy<Deliveries>,
     pub(crate) fragments: Fragments,
@@ -170,6 +172,7 @@ impl Agent {
             sends: Sends::default(),
             cuts: Cuts::default(),
             waits: Waits::default(),
+            rests: Lazy::default(),
             offers: Lazy::default(),
             deliveries: Lazy::default(),
             fragments: Fragments::new(limits.fragments),
@@ -209,7 +212,8 @@ impl Agent {
         if self.has_work() {
             return Some(self.now);
         }
-        Instant::earliest([self.timers.next_deadline(), self.book.next_expiry(), self.waits.next()])
+        let asked_again = Instant::earliest([self.waits.next(), self.rests.next()]);
+        Instant::earliest([self.timers.next_deadline(), self.book.next_expiry(), asked_again])
     }
 
     /// Takes one input at `now`; pushes what follows from it. Follow-up work beyond a slice is done
@@ -318,6 +322,9 @@ impl Agent {
             }
         }
         if let Some(bundle) = self.waits.pop(now) {
+            self.on_wait_end(now, bundle, edge, out);
+        } else if let Some(bundle) = self.rests.made().and_then(|rests| rests.pop(now)) {
+            self.waits.forgive(bundle);
             self.on_wait_end(now, bundle, edge, out);
         } else if let Some(taken) = self.queues.take_loose(&mut self.book) {
             self.on_loose(now, taken, edge, out);

@@ -20,7 +20,7 @@ pub struct Counts {
     pub sends: usize,
     /// Bundles that leave in pieces.
     pub cuts: usize,
-    /// Bundles that wait for a moment, and those with remembered refusals.
+    /// Bundles that wait for a moment or for room at a neighbour, and those with remembered refusals.
     pub waits: usize,
     /// Neighbours that are offered something.
     pub offers: usize,
@@ -50,7 +50,7 @@ impl Agent {
             legs: self.queues.len(),
             sends: self.sends.len(),
             cuts: self.cuts.len(),
-            waits: self.waits.len(),
+            waits: self.waits.len() + self.rests.len(),
             offers: self.offers.peers().count(),
             deliveries: self.deliveries.bundles(),
             fragments: self.fragments.len(),

@@ -206,6 +206,9 @@ impl Agent {
         let peer = self.neighbours.peer_of(link);
         match self.neighbours.note(link, met, self.plan.placed(), now) {
             Met::Up => {
+                if let Some(rests) = self.rests.made() {
+                    rests.end(peer, now);
+                }
                 self.tell(now, &News::Up { peer }, out);
                 self.greet(now, peer, delay);
             }

@@ -40,6 +40,9 @@ impl Agent {
         if aside {
             self.cuts.forget(bundle);
             self.waits.forget(bundle);
+            if let Some(rests) = self.rests.made() {
+                rests.leave(bundle);
+            }
         }
         self.event(out, Event::Deleted { bundle: name, reason });
         let parts = self.fragments.take_parts(bundle);

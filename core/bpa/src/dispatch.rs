@@ -36,6 +36,9 @@ impl Agent {
             return self.repeat_hello(now, bundle, edge, out);
         }
         self.waits.cancel(bundle);
+        if let Some(rests) = self.rests.made() {
+            rests.leave(bundle);
+        }
         self.route(now, bundle, out);
     }
 
@@ -114,10 +117,12 @@ impl Agent {
         let Some(held) = self.book.get(bundle) else { return };
         let (expires, failures, number) = (held.expires, held.failures, held.name());
         let aside = held.flags.has(Flags::ASIDE) && self.waits.first_refusal(bundle).is_some();
+        let tried = if aside { self.tried(held) } else { Vec::new() };
         if until < expires {
             self.waits.until(&mut self.book, bundle, until.max(Instant(now.0 + 1)));
         }
-        if aside {
+        let rests = self.rests.made().is_some_and(|rests| rests.wait(&mut self.book, bundle, &tried));
+        if aside && !rests {
             // Refusals end after their back-off.
             self.waits.until(&mut self.book, bundle, now + back_off(failures));
         }

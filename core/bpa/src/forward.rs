@@ -5,10 +5,11 @@ use crate::agent::{Agent, Step, Timer, deleted};
 use crate::edge::Edge;
 use crate::io::Output;
 use crate::sends::Sending;
+use crate::waits::Turned;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::ops::Range;
-use farlink_base::{DeleteReason, Event, Facts, Hop, Instant, LinkId, PeerId, Sink};
+use farlink_base::{DeleteReason, Event, Facts, Hop, Instant, LinkId, PeerId, Refusal, Sink};
 use farlink_book::{Handle, Held, News, Reason, Side, Split, Want};
 
 /// Queue places looked at for a bundle that still fits the contact.
@@ -56,13 +57,26 @@ impl Agent {
         let room = l.room_in_contact(plan, now);
         let parting = self.next_queued(now, link, room, edge).or_else(|| self.next_wanted(now, peer, room));
         if let Some(parting) = parting {
-            if self.book.get(parting.bundle).is_some_and(|held| held.expires <= now) {
+            if self.is_held_back(now, peer, &parting) {
+                self.steps.push_back(Step::Dispatch(parting.bundle));
+            } else if self.book.get(parting.bundle).is_some_and(|held| held.expires <= now) {
                 self.depart(now, parting.bundle, deleted(DeleteReason::Expired), None, edge, out);
             } else {
                 self.transmit(now, link, parting, edge, out);
             }
             self.steps.push_back(Step::Pump(link));
         }
+    }
+
+    /// Whether the neighbour had no room for this source lately: then this one is refused by us already.
+    fn is_held_back(&mut self, now: Instant, peer: PeerId, parting: &Parting) -> bool {
+        let Some(held) = self.book.get(parting.bundle).filter(|_| !parting.keep) else { return false };
+        let held_back = self.rests.hold(peer, held.bundle.source.node(), now);
+        if held_back {
+            let (ups, why) = (self.neighbours.ups(peer), Turned::Away(Refusal::NoResources));
+            self.waits.refuse(&mut self.book, parting.bundle, peer, ups, why);
+        }
+        held_back
     }
 
     /// The most urgent queued bundle that fits what is left of the contact, or a piece of the first

@@ -39,6 +39,7 @@ mod ranges;
 mod receive;
 mod remembered;
 mod reports;
+mod rests;
 mod sends;
 mod settings;
 mod shares;

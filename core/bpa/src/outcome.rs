@@ -22,6 +22,13 @@ impl Agent {
         if let Some(oracle) = self.policies.oracle().filter(|_| !held.flags.has(Flags::VIRTUAL)) {
             oracle.forwarded(held.bundle.id);
         }
+        if let Some(rests) = self.rests.made() {
+            let source = held.bundle.source.node();
+            for more in rests.took(sending.peer, source, now) {
+                self.waits.forgive(more);
+                self.steps.push_back(Step::Dispatch(more));
+            }
+        }
         self.note_has(&sending);
         for side in [Side::Router, Side::Control] {
             let (to, keep, gave) = (sending.peer, sending.keep, sending.gave[side as usize]);
@@ -112,7 +119,7 @@ impl Agent {
         if refused == Some(Refusal::Duplicate) {
             self.note_has(&sending);
         } else {
-            self.note_failure(&sending, refused);
+            self.note_failure(now, &sending, refused);
         }
         self.tell_failed(now, &sending, out);
         if last || self.is_done(bundle) {
@@ -170,7 +177,7 @@ impl Agent {
 
     /// A refusal means the neighbour will not have it now; a lost session says nothing of it,
     /// unless it happens again and again. What is too large goes in smaller pieces.
-    fn note_failure(&mut self, sending: &Sending, refused: Option<Refusal>) {
+    fn note_failure(&mut self, now: Instant, sending: &Sending, refused: Option<Refusal>) {
         let (bundle, peer) = (sending.bundle, sending.peer);
         let Some(held) = self.book.get_mut(bundle) else { return };
         let id = held.bundle.id as u64;
@@ -184,6 +191,10 @@ impl Agent {
         held.failures = held.failures.saturating_add(1);
         let failures = held.failures;
         if refused.is_some() || failures > FAILURES_MAX {
+            if refused == Some(Refusal::NoResources) && !sending.keep {
+                let source = held.bundle.source.node();
+                self.rests.begin(peer, source, now);
+            }
             let ups = self.neighbours.ups(peer);
             self.waits.refuse(&mut self.book, bundle, peer, ups, refused.map_or(Turned::Silent, Turned::Away));
         }

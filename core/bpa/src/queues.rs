@@ -9,6 +9,9 @@ use core::cmp::Reverse;
 use farlink_base::{Instant, LinkId, Priority, TimerKey};
 use farlink_book::{Book, Handle, Held, Leg, Reason};
 
+/// Places looked at for that of a bundle that comes back.
+const BACK_SCAN: usize = 64;
+
 /// Place of a list in its link's queue: most urgent first, then earliest contact.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 struct ListKey {
@@ -130,13 +133,20 @@ impl Queues {
         book.hold(bundle, Reason::Queue);
         begun
     }
-    /// At the end of its list; at the front when it was here before the first.
+    /// At the end of its list; among the first where it was here before them.
     fn thread(&mut self, list: u32, at: u32, bundle: Handle, book: &Book) {
         let number = |handle: Handle| book.get(handle).map_or(u64::MAX, |held| held.number);
-        let Some(ends) = self.lists.get(list).map(|l| (l.first, l.last)) else { return };
-        let (first, last) = ends;
-        let before_first = self.legs.get(first).map(|leg| leg.bundle).is_some_and(|head| number(bundle) < number(head));
-        let (prev, next) = if before_first { (NIL, first) } else { (last, NIL) };
+        let Some((first, last)) = self.lists.get(list).map(|l| (l.first, l.last)) else { return };
+        let own = number(bundle);
+        let newest = self.legs.get(last).is_none_or(|leg| number(leg.bundle) < own);
+        let after = |at: &u32| self.legs.get(*at).map(|leg| leg.next);
+        let among = (!newest).then(|| {
+            let mut ahead = core::iter::successors(Some(first), after).take(BACK_SCAN);
+            ahead.find(|at| self.legs.get(*at).is_some_and(|leg| own < number(leg.bundle)))
+        });
+        let next = among.flatten();
+        let prev = next.and_then(|next| self.legs.get(next)).map_or(last, |leg| leg.prev);
+        let next = next.unwrap_or(NIL);
         if let Some(entry) = self.legs.get_mut(at) {
             (entry.prev, entry.next) = (prev, next);
         }

@@ -106,6 +106,10 @@ impl Waits {
     pub fn first_refusal(&self, bundle: Handle) -> Option<PeerId> {
         self.refused.get(&bundle)?.first().map(|r| r.peer)
     }
+    /// Its refusals are forgotten.
+    pub fn forgive(&mut self, bundle: Handle) {
+        self.refused.remove(&bundle);
+    }
     /// It waits no longer; refusals are remembered.
     pub fn cancel(&mut self, bundle: Handle) {
         if let Some(at) = self.at.remove(&bundle) {

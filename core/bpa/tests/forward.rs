@@ -23,6 +23,53 @@ fn a_refusing_neighbour_is_tried_again_later_and_a_lost_session_at_once() {
 }
 
 #[test]
+fn a_neighbour_without_room_gets_one_bundle_after_a_while_and_more_in_order_as_it_takes_them() {
+    let mut node = Node::new();
+    (0..3).for_each(|_| node.send(EndpointId::ipn(2, 1), Priority::Normal));
+    assert_eq!(node.sent_over(0), [0, 1, 2]);
+    node.sent().iter().for_each(|sent| node.fail(sent.id, Some(Refusal::NoResources)));
+    (3..6).for_each(|_| node.send(EndpointId::ipn(2, 1), Priority::Normal));
+    assert_eq!(node.take_sent().len(), 3, "what has just been refused is not asked again");
+    assert!(node.why(4).contains("ipn:2.0 refused it (no resources"), "{}", node.why(4));
+    // Others find room where this source finds none.
+    let other = Bundle::new(EndpointId::ipn(7, 1), EndpointId::ipn(2, 1), 3).created_ms(0);
+    node.receive_over(1, 1, other);
+    assert_eq!(node.take_sent().len(), 1);
+    node.wait_ms(1100);
+    assert_eq!(node.sent_over(0), [0]);
+    let refused = node.take_sent()[0].id;
+    node.fail(refused, Some(Refusal::NoResources));
+    node.wait_ms(1100);
+    assert_eq!(node.sent_over(0), [0; 0], "it rests for longer");
+    node.wait_ms(1000);
+    let mut sent = Vec::new();
+    while !node.sent().is_empty() {
+        sent.extend(node.sent_over(0));
+        let confirmed: Vec<_> = node.take_sent().iter().map(|sent| sent.id).collect();
+        confirmed.into_iter().for_each(|id| node.confirm(id));
+    }
+    assert_eq!(sent, [0, 1, 2, 3, 4, 5]);
+}
+
+#[test]
+fn a_neighbour_that_comes_up_again_may_have_room() {
+    let mut node = Node::new();
+    node.send(EndpointId::ipn(2, 1), Priority::Normal);
+    for seconds in [1, 2, 4, 8] {
+        let refused = node.take_sent()[0].id;
+        node.fail(refused, Some(Refusal::NoResources));
+        node.wait_ms(1000 * seconds + 10);
+    }
+    let refused = node.take_sent()[0].id;
+    node.fail(refused, Some(Refusal::NoResources));
+    node.wait_ms(100);
+    assert!(node.sent().is_empty());
+    node.carrier(0, false);
+    node.carrier(0, true);
+    assert_eq!(node.sent_over(0), [0]);
+}
+
+#[test]
 fn why_a_bundle_waits_tells_a_refusal_from_silence_from_nobody_there_and_from_a_return() {
     let waits_for = |refused: &[Option<Refusal>]| {
         let mut node = Node::new();

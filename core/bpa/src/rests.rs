@@ -1,0 +1,205 @@
+//! Neighbours without room. What one refuses for want of room would be refused again at once, and so would what
+//! else there is of that source (which may have filled its share there, while others find room): it waits here,
+//! in the order it came. Now and then one is tried; as the neighbour takes bundles of the source again, it is
+//! given more of them.
+
+use crate::waits::back_off;
+use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::vec::Vec;
+use farlink_base::{Empty, Instant, NodeId, PeerId};
+use farlink_book::{Book, Flags, Handle};
+
+/// Bundles asked about for each one that the neighbour took.
+const AFTER_ONE: usize = 2;
+/// Refusals in a row up to which the oldest is tried again; then each in turn: another may be smaller.
+const SAME_MAX: u8 = 2;
+
+/// One source at one neighbour.
+type Key = (PeerId, NodeId);
+
+/// Bundles of one source that one neighbour has no room for.
+#[derive(Debug, Default)]
+struct Rest {
+    /// Nothing is sent before.
+    until: Instant,
+    /// When the next is tried, whatever became of the last.
+    again: Instant,
+    /// Refusals in a row, one for each rest.
+    times: u8,
+    /// By their numbers: oldest first.
+    waiting: BTreeMap<u64, Handle>,
+    /// The one tried last.
+    tried: u64,
+}
+
+/// All neighbours without room.
+#[derive(Debug, Default)]
+pub(crate) struct Rests {
+    full: BTreeMap<Key, Rest>,
+    due: BTreeSet<(Instant, Key)>,
+    /// Where each bundle waits, and its number.
+    at: BTreeMap<Handle, (Key, u64)>,
+}
+
+/// Most neighbours have room.
+impl Empty for Rests {
+    type From = ();
+    const EMPTY: &'static Self = &Rests { full: BTreeMap::new(), due: BTreeSet::new(), at: BTreeMap::new() };
+    fn make((): ()) -> Self {
+        Rests::default()
+    }
+}
+
+impl Rests {
+    /// A neighbour had no room for a bundle of this source.
+    pub fn begin(&mut self, peer: PeerId, source: NodeId, now: Instant) {
+        let rest = self.full.entry((peer, source)).or_default();
+        // What was under way when it began is refused for the same reason.
+        if now < rest.until {
+            return;
+        }
+        rest.times = rest.times.saturating_add(1);
+        rest.until = now + back_off(rest.times);
+        let at = rest.until;
+        self.come_again((peer, source), at);
+    }
+    fn come_again(&mut self, key: Key, at: Instant) {
+        if let Some(rest) = self.full.get_mut(&key) {
+            self.due.remove(&(rest.again, key));
+            self.due.insert((at, key));
+            rest.again = at;
+        }
+    }
+    /// Whether nothing of this source is sent to this neighbour now.
+    pub fn hold(&self, peer: PeerId, source: NodeId, now: Instant) -> bool {
+        self.full.get(&(peer, source)).is_some_and(|rest| now < rest.until)
+    }
+    /// Makes a bundle wait for the first of these neighbours that has no room for its source; whether there is one.
+    pub fn wait(&mut self, book: &mut Book, bundle: Handle, peers: &[PeerId]) -> bool {
+        let Some(held) = book.get_mut(bundle) else { return false };
+        let (source, number) = (held.bundle.source.node(), held.number);
+        let Some(peer) = peers.iter().find(|peer| self.full.contains_key(&(**peer, source))) else { return false };
+        if let Some(rest) = self.full.get_mut(&(*peer, source)) {
+            rest.waiting.insert(number, bundle);
+            self.at.insert(bundle, ((*peer, source), number));
+            held.flags.set(Flags::ASIDE, true);
+        }
+        true
+    }
+    /// It waits no longer.
+    pub fn leave(&mut self, bundle: Handle) {
+        if let Some((key, number)) = self.at.remove(&bundle)
+            && let Some(rest) = self.full.get_mut(&key)
+        {
+            rest.waiting.remove(&number);
+        }
+    }
+    /// The neighbour took a bundle of this source: these are to be tried, too.
+    pub fn took(&mut self, peer: PeerId, source: NodeId, now: Instant) -> Vec<Handle> {
+        let Some(rest) = self.full.get_mut(&(peer, source)) else { return Vec::new() };
+        (rest.until, rest.times) = (rest.until.min(now), 0);
+        let more: Vec<Handle> = rest.waiting.values().take(AFTER_ONE).copied().collect();
+        more.iter().for_each(|bundle| self.leave(*bundle));
+        more
+    }
+    /// When the next is due.
+    pub fn next(&self) -> Option<Instant> {
+        self.due.first().map(|(at, _)| *at)
+    }
+    /// Takes one that is to be tried. A rest that nothing waits for is over.
+    pub fn pop(&mut self, now: Instant) -> Option<Handle> {
+        while let Some((_, key)) = self.due.first().copied().filter(|(at, _)| *at <= now) {
+            let rest = self.full.get_mut(&key)?;
+            let from = if rest.times > SAME_MAX { rest.tried.saturating_add(1) } else { 0 };
+            let chosen = rest.waiting.range(from..).next().or(rest.waiting.first_key_value());
+            let Some((number, bundle)) = chosen.map(|(number, bundle)| (*number, *bundle)) else {
+                self.due.remove(&(rest.again, key));
+                self.full.remove(&key);
+                continue;
+            };
+            rest.tried = number;
+            let at = now + back_off(rest.times);
+            self.come_again(key, at);
+            self.leave(bundle);
+            return Some(bundle);
+        }
+        None
+    }
+    /// The neighbour came up anew: its rests are over, and what waits is tried now.
+    pub fn end(&mut self, peer: PeerId, now: Instant) {
+        let of_peer = (peer, NodeId::NULL)..=(peer, NodeId(u64::MAX));
+        let keys: Vec<Key> = self.full.range(of_peer).map(|(key, _)| *key).collect();
+        for key in keys {
+            if let Some(rest) = self.full.get_mut(&key) {
+                (rest.until, rest.times) = (rest.until.min(now), 0);
+            }
+            self.come_again(key, now);
+        }
+    }
+    /// Bundles that wait, and neighbours without room.
+    #[cfg(feature = "audit")]
+    pub fn len(&self) -> usize {
+        assert_eq!(self.due.len(), self.full.len(), "each comes again");
+        let waiting: usize = self.full.values().map(|rest| rest.waiting.len()).sum();
+        assert_eq!(waiting, self.at.len(), "each bundle waits once");
+        self.full.len() + waiting
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::book_with;
+    use farlink_base::Priority;
+
+    const PEER: PeerId = PeerId(1);
+
+    fn at(seconds: u64) -> Instant {
+        Instant(seconds * 1_000_000_000)
+    }
+
+    #[test]
+    fn one_is_tried_after_each_rest_and_two_more_for_each_that_was_taken() {
+        let (mut book, handles) = book_with(&[Priority::Normal; 6]);
+        let source = book.get(handles[0]).unwrap().bundle.source.node();
+        let mut rests = Rests::default();
+        assert!(!rests.wait(&mut book, handles[0], &[PEER]), "it has room");
+        rests.begin(PEER, source, at(0));
+        rests.begin(PEER, source, at(0));
+        assert!(rests.hold(PEER, source, at(0)) && !rests.hold(PEER, source, at(1)), "the first rest is a second");
+        assert!(!rests.hold(PEER, NodeId::ipn(77), at(0)), "other sources are not held");
+        for bundle in handles.iter().rev() {
+            assert!(rests.wait(&mut book, *bundle, &[PeerId(9), PEER]));
+        }
+        assert_eq!((rests.next(), rests.pop(at(0))), (Some(at(1)), None));
+        assert_eq!((rests.pop(at(1)), rests.pop(at(1))), (Some(handles[0]), None));
+        assert_eq!(rests.took(PEER, source, at(1)), handles[1..3]);
+        assert_eq!(rests.took(PEER, source, at(1)), handles[3..5]);
+        assert_eq!(rests.took(PEER, source, at(1)), handles[5..6]);
+        assert!(rests.took(PEER, source, at(1)).is_empty());
+        assert_eq!(rests.pop(at(99)), None);
+        assert!(rests.full.is_empty() && rests.due.is_empty() && rests.at.is_empty());
+    }
+
+    #[test]
+    fn after_three_refusals_in_a_row_another_is_tried() {
+        let (mut book, handles) = book_with(&[Priority::Normal; 2]);
+        let source = book.get(handles[0]).unwrap().bundle.source.node();
+        let mut rests = Rests::default();
+        let (mut now, mut tried) = (at(0), Vec::new());
+        rests.begin(PEER, source, now);
+        handles.iter().for_each(|bundle| assert!(rests.wait(&mut book, *bundle, &[PEER])));
+        for _ in 0..5 {
+            now = rests.next().unwrap();
+            let bundle = rests.pop(now).unwrap();
+            rests.begin(PEER, source, now);
+            rests.wait(&mut book, bundle, &[PEER]);
+            tried.push((now.0 / 1_000_000_000, bundle));
+        }
+        let [first, second] = handles[..] else { panic!() };
+        assert_eq!(tried, [(1, first), (3, first), (7, second), (15, first), (31, second)]);
+        rests.leave(first);
+        rests.end(PEER, now);
+        assert_eq!((rests.pop(now), rests.hold(PEER, source, now)), (Some(second), false));
+    }
+}

@@ -108,7 +108,9 @@ impl Stage {
                 "node_ids = [\"ipn:{number}.0\"]\n\n[store]\nkind = \"memory\"\n\n\
                  [layer.main]\nkind = \"{layer}\"\nlisten = [\"{here}\"]\n\n\
                  [link.main]\nlayer = \"main\"\npeer = \"ipn:1.0\"\naddress = \"{there}\"\n{passive}\n\
-                 [routes]\n\"*\" = \"ipn:1.0\"\n\n[app]\nsocket = \"app.sock\"\n"
+                 [routes]\n\"*\" = \"ipn:1.0\"\n\n[app]\nsocket = \"app.sock\"\n\n{}",
+                // Soon as many as will ever be: they are not to grow meanwhile.
+                "[limits]\nremembered = 20000\n"
             )
         };
         // What a system gives by default: that neighbours and files do not run out of descriptors is the

@@ -261,7 +261,7 @@ impl Ltp {
         let len = control.bytes.len() as u64;
         trains.begin(len, out);
         trains.rope.push_bytes(control.bytes);
-        span.charge(len);
+        span.charge(len, 0);
         if let Some(wait) = control.after {
             span.wait(now, wait);
         }
@@ -311,7 +311,7 @@ impl Ltp {
         trains.begin(len, out);
         trains.head(head.bytes());
         export.copy(&cut.data, &mut trains.rope);
-        span.charge(len);
+        span.charge(len, cut.data.length);
         if export.red {
             let left = span.traffic.busy_until.max(now);
             let mark = span.pace().map_or(Mark::at(left), |pace| {

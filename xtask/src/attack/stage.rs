@@ -109,8 +109,8 @@ impl Stage {
                  [layer.main]\nkind = \"{layer}\"\nlisten = [\"{here}\"]\n\n\
                  [link.main]\nlayer = \"main\"\npeer = \"ipn:1.0\"\naddress = \"{there}\"\n{passive}\n\
                  [routes]\n\"*\" = \"ipn:1.0\"\n\n[app]\nsocket = \"app.sock\"\n\n{}",
-                // Soon as many as will ever be: they are not to grow meanwhile.
-                "[limits]\nremembered = 20000\n"
+                // What they keep for later is soon as much as it will ever be.
+                abilities.limits()
             )
         };
         // What a system gives by default: that neighbours and files do not run out of descriptors is the

@@ -12,7 +12,8 @@ pub(super) const QOS_FLAGS: [(u64, u32); 2] = [(0x01, Facts::UNRELIABLE), (0x02,
 /// The QoS block has a flow label.
 const QOS_LABEL: u64 = 0x04;
 
-/// Type of block confidentiality blocks (RFC 9172 3.8).
+/// Types of integrity and confidentiality blocks (RFC 9172 3.7, 3.8).
+const INTEGRITY: u64 = 11;
 const CONFIDENTIALITY: u64 = 12;
 
 /// Bundle processing control flags (RFC 9171 4.2.3) and the facts they are.
@@ -83,7 +84,7 @@ impl Found {
         }
         match block.meaning {
             Some(data) => self.understood(data),
-            None => self.unknown(block.fields.flags, block.span),
+            None => self.unknown(block.fields.kind, block.fields.flags, block.span),
         }
     }
     /// Of private types, which may occur again, the first counts.
@@ -105,14 +106,15 @@ impl Found {
             BlockData::Unknown(_) => {}
         }
     }
-    /// RFC 9171 5.6 step 4: report, delete the bundle, or else discard the block.
-    fn unknown(&mut self, flags: BlockFlags, span: Range<usize>) {
+    /// RFC 9171 5.6 step 4: report, delete the bundle, or else discard the block; but never one without which
+    /// nobody knows any more what was enciphered or signed.
+    fn unknown(&mut self, kind: u64, flags: BlockFlags, span: Range<usize>) {
         if flags.has(BlockFlags::REPORT) {
             self.duties.0 |= Duties::REPORT;
         }
         if flags.has(BlockFlags::DELETE_BUNDLE) {
             self.duties.0 |= Duties::DELETE;
-        } else if flags.has(BlockFlags::DISCARD) {
+        } else if flags.has(BlockFlags::DISCARD) && !matches!(kind, INTEGRITY | CONFIDENTIALITY) {
             self.drops.push(span);
         }
     }

@@ -173,6 +173,23 @@ fn a_payload_under_a_confidentiality_block_is_sealed() {
     }
 }
 
+/// RFC 9172 3.7, 3.8: what has lost its security blocks looks like plain text nobody signed, after a restart as at the
+/// next node.
+#[test]
+fn a_security_block_is_never_discarded() {
+    for kind in [11, 12] {
+        let mut bundle = plain(b"cipher");
+        let data = BlockData::Unknown(Bytes::from_static(&[0x81, 1]));
+        bundle.extensions.push(ExtensionBlock { kind, data, ..unknown(4, BlockFlags::DISCARD) });
+        let (meta, hop) = through(&bundle);
+        let head = Bytes::from(meta.head.to_vec());
+        let (back, _) = read_parts(&head, meta.payload.clone(), &tail(&meta), Profile::Strict, &accel()).unwrap();
+        let sealed = kind == 12;
+        assert_eq!([&meta, &back].map(|meta| meta.facts.has(Facts::SEALED)), [sealed; 2]);
+        assert_eq!(kinds(&leaves(&meta, &hop, None)), [(10, 2), (kind, 4)]);
+    }
+}
+
 /// RFC 9171 4.4.3: a count is at most 2^64 - 1, a limit 255; a byte tells whether one is above.
 #[test]
 fn a_hop_count_above_the_limit_stays_above_it() {

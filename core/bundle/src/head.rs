@@ -3,7 +3,7 @@
 
 use crate::cbor::{BREAK, Reader};
 use crate::check::Check;
-use crate::fields::{BlockStart, read_block_start, read_crc, read_data, read_primary};
+use crate::fields::{BlockStart, read_block_start, read_data, read_end, read_primary};
 use crate::{BlockData, BlockFlags, BundleFlags, CrcType, Primary, Profile};
 use alloc::vec::Vec;
 use core::ops::Range;
@@ -91,6 +91,8 @@ pub(crate) struct Head {
     pub(crate) payload_crc: CrcType,
     /// Whether the payload block's head is as this node would write it.
     pub(crate) canonical: bool,
+    /// Whether the payload block is an array of indefinite length.
+    pub(crate) payload_open: bool,
     pub(crate) data: usize,
     pub(crate) data_len: u64,
 }
@@ -120,7 +122,8 @@ impl Head {
 
     /// What checks the payload and what follows it.
     pub(crate) fn check(&self, bytes: &[u8], accel: &Accel) -> Check {
-        Check::new(self.payload_crc, &bytes[self.payload_block..self.data], self.data as u64, self.data_len, accel)
+        let how = (self.payload_crc, self.payload_open);
+        Check::new(how, &bytes[self.payload_block..self.data], self.data as u64, self.data_len, accel)
     }
 
     /// The payload in a rope that holds the whole bundle, its CRC checked where every byte is in
@@ -212,7 +215,8 @@ impl<'a> Walk<'a, '_> {
                 payload_block: start,
                 payload_flags: fields.flags,
                 payload_crc: fields.crc,
-                canonical: !self.reader.take_lax(),
+                payload_open: fields.open,
+                canonical: !self.reader.take_lax() && !fields.open,
                 data: self.reader.position(),
                 data_len,
             });
@@ -230,7 +234,7 @@ impl<'a> Walk<'a, '_> {
         }
         let data = self.reader.bytes()?;
         let data_at = self.reader.position() - data.len();
-        read_crc(&mut self.reader, self.bytes, start, fields.crc, self.accel)?;
+        read_end(&mut self.reader, self.bytes, start, (fields.crc, fields.open), self.accel)?;
         match fields.kind {
             // RFC 9171 4.4.1 to 4.4.3: at most one of each.
             kind @ (6 | 7 | 10) if self.once & 1 << kind != 0 => {

@@ -1,5 +1,7 @@
 //! What flags and blocks mean to the engine.
 
+use crate::cbor::{BREAK, Out};
+use crate::crc::put_crc;
 use crate::head::{Block, targets};
 use crate::{BlockData, BlockFlags, BundleFlags, CrcType, HopCount, Primary, QualityOfService};
 use alloc::boxed::Box;
@@ -40,28 +42,38 @@ pub(super) fn flags(facts: Facts) -> u64 {
     FLAGS.iter().fold(0, |flags, (flag, fact)| if facts.has(*fact) { flags | flag } else { flags })
 }
 
-/// Bytes after the payload: its CRC and the end of the bundle.
-pub(super) const fn tail_len(crc: CrcType) -> u8 {
-    match crc {
+/// Bytes after the payload: its CRC, a break where its block is `open`, and the end of the bundle.
+pub(super) const fn tail_len(crc: CrcType, open: bool) -> u8 {
+    let closed = match crc {
         CrcType::None => 1,
         CrcType::Crc16 => 4,
         CrcType::Crc32c => 6,
-    }
+    };
+    closed + open as u8
 }
 /// The CRC type that [`tail_len`] was told.
 pub(super) const fn crc_of(tail_len: u8) -> CrcType {
     match tail_len {
-        4 => CrcType::Crc16,
-        6 => CrcType::Crc32c,
+        4 | 5 => CrcType::Crc16,
+        6 | 7 => CrcType::Crc32c,
         _ => CrcType::None,
     }
+}
+/// Writes what follows the payload.
+pub(super) fn put_tail(tail: u32, len: u8, out: &mut impl Out) {
+    let crc = crc_of(len);
+    put_crc(out, crc, tail);
+    if len == tail_len(crc, true) {
+        out.byte(BREAK);
+    }
+    out.byte(BREAK);
 }
 
 /// A head, the bytes it came from left behind.
 pub(super) struct Outline {
     pub(super) primary: Primary,
     pub(super) head: Box<[u8]>,
-    pub(super) payload_crc: CrcType,
+    pub(super) tail_len: u8,
 }
 
 /// What the extension blocks of one bundle say.
@@ -156,7 +168,7 @@ impl Found {
             rare: Rare { report_to, fragment, ordinal: qos.ordinal, flow }.boxed(),
             head: outline.head,
             tail,
-            tail_len: tail_len(outline.payload_crc),
+            tail_len: outline.tail_len,
         };
         (meta, self.hop)
     }

@@ -212,8 +212,8 @@ impl Agent {
     fn giver(&mut self, link: LinkId, hop: &Hop) -> PeerId {
         let peer = self.neighbours.peer_of(link);
         let unnamed = self.neighbours.peers().get(peer).is_some_and(|p| p.node == NodeId::NULL);
-        // RFC 9171 4.4.1: a previous node is said by its node ID; an endpoint of some application names nobody.
-        if unnamed && hop.previous.is_node_id() && !self.is_local(hop.previous.node()) {
+        // RFC 9171 4.4.1: a previous node is said by its node ID.
+        if unnamed && self.names_another(&hop.previous) {
             self.neighbours.learn(peer, hop.previous.clone(), farlink_book::Identity::Claimed);
             self.sweeps.to(hop.previous.node());
         }

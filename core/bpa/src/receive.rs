@@ -111,6 +111,9 @@ impl Agent {
         self.event(out, Event::Received { bundle: self.number(handle), link, from });
         self.report(now, handle, Status::Received, DeleteReason::Done, edge, out);
         self.tell_kept(now, handle, wire, out);
+        if bundle.duties.has(Duties::REPORT) {
+            self.report(now, handle, Status::Received, DeleteReason::BlockUnsupported, edge, out);
+        }
         self.heed(now, handle, edge, out);
     }
 
@@ -131,14 +134,11 @@ impl Agent {
         }
     }
 
-    /// RFC 9171 5.6: blocks nobody here knows, and hops; then dispatching.
+    /// RFC 9171 5.6, 4.4.3: what blocks nobody here knows ask for, and hops; then dispatching.
     fn heed<S: Sink<Output>>(&mut self, now: Instant, handle: Handle, edge: &mut dyn Edge, out: &mut S) {
         let Some(held) = self.book.get(handle) else { return };
         let meta = &held.bundle;
         let (duties, too_far) = (meta.duties, meta.facts.has(Facts::HOPS) && held.hops > meta.hop_limit);
-        if duties.has(Duties::REPORT) {
-            self.report(now, handle, Status::Received, DeleteReason::BlockUnsupported, edge, out);
-        }
         if duties.has(Duties::DELETE) {
             self.depart(now, handle, deleted(DeleteReason::BlockUnsupported), None, edge, out);
         } else if too_far {
@@ -449,7 +449,7 @@ impl Agent {
         index: &IndexEntry,
         meta: Arc<BundleMeta>,
         hop: &Hop,
-        _edge: &mut dyn Edge,
+        edge: &mut dyn Edge,
         out: &mut S,
     ) {
         // Residence counts through downtime when both ends of it were dated, and can be believed.
@@ -477,7 +477,8 @@ impl Agent {
         );
         self.event(out, Event::Recovered { bundle });
         self.tell_kept(now, handle, hop.labels, out);
-        self.steps.push_back(Step::Dispatch(handle));
+        // The node may have died between keeping it and deleting it.
+        self.heed(now, handle, edge, out);
     }
 
     fn on_opened<S: Sink<Output>>(

@@ -2,7 +2,7 @@
 
 mod support;
 
-use farlink_base::{BundleHandle, Clock, DeleteReason, DtnTime, EndpointId, Event, Instant, Priority, store};
+use farlink_base::{BundleHandle, Clock, DeleteReason, DtnTime, Duties, EndpointId, Event, Instant, Priority, store};
 use farlink_bpa::{Input, Output};
 use support::{Bundle, NOW_UTC, Node, from_two};
 
@@ -181,4 +181,17 @@ fn fragments_found_after_a_restart_are_joined_and_marked() {
     node.receive(1, bundle.piece(500..1000));
     let (_, delivery) = node.deliveries()[0].clone();
     assert_eq!((delivery.payload.len(), delivery.redelivered), (1000, true));
+}
+
+/// RFC 9171 5.6 step 4, 4.4.3: the node may have died between keeping a bundle and deleting it.
+#[test]
+fn what_was_to_be_deleted_when_it_came_is_deleted_after_a_restart() {
+    let duty = from_two(1, EndpointId::ipn(3, 1)).duties(Duties::DELETE);
+    let far = from_two(1, EndpointId::ipn(1, 1)).hops(3, 2);
+    for (bundle, reason) in [(duty, DeleteReason::BlockUnsupported), (far, DeleteReason::HopLimit)] {
+        let mut node = Node::new();
+        node.register(1);
+        node.tell(recovered(40, bundle, 0));
+        assert_eq!((node.sent().len(), node.deliveries().len(), node.deleted()), (0, 0, vec![reason]));
+    }
 }

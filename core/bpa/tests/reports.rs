@@ -72,3 +72,22 @@ fn what_arrives_expired_is_refused_and_its_deletion_reported_to_who_asked() {
         }
     }
 }
+
+#[test]
+fn a_block_nobody_knows_is_reported_on_arrival_and_not_again_after_a_restart() {
+    let mut node = Node::with(Settings { status_reports: true, ..settings() }, None);
+    let duties = farlink_base::Duties::REPORT;
+    let bundle = from_two(1, EndpointId::ipn(8, 1)).duties(duties).report_to(EndpointId::ipn(2, 0));
+    let index = farlink_base::store::IndexEntry {
+        priority: farlink_base::Priority::Normal,
+        expires: None,
+        stored_at: None,
+        age_ms: 0,
+        quota: 0,
+        fingerprint: bundle.meta.id,
+        flags: 0,
+    };
+    let (meta, hop) = bundle.parts();
+    node.tell(farlink_bpa::Input::Recovered { bundle: farlink_base::BundleHandle(40), index, meta, hop });
+    assert_eq!((node.sent().len(), node.held()), (0, 1));
+}

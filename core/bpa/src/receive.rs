@@ -129,8 +129,12 @@ impl Agent {
         out: &mut S,
     ) {
         self.event_refused(Some(link), Some(bundle), reason, out);
-        if reason == Refusal::Expired {
-            self.report_about(now, bundle, Status::Deleted, DeleteReason::Expired, edge, out);
+        // Who is refused tries again.
+        if reason == Refusal::Expired
+            && !self.remembered.was_reported(bundle.id)
+            && self.report_about(now, bundle, Status::Deleted, DeleteReason::Expired, edge, out)
+        {
+            self.remembered.report(bundle.id);
         }
     }
 

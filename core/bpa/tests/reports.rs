@@ -91,3 +91,18 @@ fn a_block_nobody_knows_is_reported_on_arrival_and_not_again_after_a_restart() {
     node.tell(farlink_bpa::Input::Recovered { bundle: farlink_base::BundleHandle(40), index, meta, hop });
     assert_eq!((node.sent().len(), node.held()), (0, 1));
 }
+
+#[test]
+fn what_arrives_expired_is_reported_once_however_often_it_is_tried() {
+    let mut node = Node::with(Settings { status_reports: true, ..settings() }, None);
+    let late = |n| from_two(n, EndpointId::ipn(8, 1)).created_ms(NOW_UTC.0 - 2000).lifetime_ms(1000);
+    let late = |n| late(n).facts(Facts::REPORT_DELETION).report_to(EndpointId::ipn(2, 0));
+    for ticket in 0..10 {
+        node.begins(0, ticket, late(1));
+        node.receive(ticket, late(1));
+        node.receive(ticket, late(2));
+        node.wait_ms(2000);
+    }
+    assert!(node.verdicts().iter().all(|(_, verdict)| *verdict == Err(farlink_base::Refusal::Expired)));
+    assert_eq!(node.sent().len(), 2, "one for each");
+}

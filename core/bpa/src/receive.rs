@@ -16,7 +16,7 @@ use farlink_base::{
     BundleHandle, BundleId, BundleMeta, CreationTimestamp, DeleteReason, DtnTime, Duties, EndpointId, Event, Facts,
     Hop, Instant, LinkId, Malformed, NodeId, Payload, PeerId, Refusal, Sink,
 };
-use farlink_book::{Flags, Handle, Held, New, News, Reason, Reasons, Side, Why};
+use farlink_book::{Birth, Flags, Handle, Held, New, News, Reason, Reasons, Side, Why};
 
 impl Agent {
     pub(crate) fn on_malformed<S: Sink<Output>>(
@@ -55,7 +55,7 @@ impl Agent {
             None => {
                 let mut new = self.newcomer(now, bundle.clone(), from, hop);
                 new.flags.set(Flags::STRANGE, link.is_dynamic());
-                let judged = self.judge(&new).and_then(|()| self.make_room(now, &new, edge, out));
+                let judged = self.judge(now, &new).and_then(|()| self.make_room(now, &new, edge, out));
                 judged.err()
             }
         };
@@ -100,7 +100,7 @@ impl Agent {
         }
         let mut new = self.newcomer(now, bundle.clone(), from, hop);
         new.flags.set(Flags::STRANGE, link.is_dynamic());
-        let admitted = self.judge(&new).and_then(|()| self.make_room(now, &new, edge, out));
+        let admitted = self.judge(now, &new).and_then(|()| self.make_room(now, &new, edge, out));
         if let Err(reason) = admitted {
             self.turn_away(now, link, &bundle, reason, edge, out);
             return out.push(Output::Verdict { token, result: Err(reason) });
@@ -225,7 +225,7 @@ impl Agent {
     }
 
     /// Rules that let a bundle in at all.
-    fn judge(&self, new: &Held) -> Result<(), Refusal> {
+    fn judge(&self, now: Instant, new: &Held) -> Result<(), Refusal> {
         if self.terminating {
             return Err(Refusal::Terminating);
         }
@@ -243,7 +243,7 @@ impl Agent {
         if [&meta.source, &meta.destination, meta.report_to()].into_iter().any(EndpointId::is_here) {
             return Err(Refusal::NotAcceptable);
         }
-        if new.expires <= new.received {
+        if new.expires <= now {
             return Err(Refusal::Expired);
         }
         let local = self.is_local(new.destination());
@@ -260,7 +260,7 @@ impl Agent {
         Held::newcomer(New {
             bundle,
             number: None,
-            received: now,
+            born: Birth::of(now, hop.age_ms),
             expires,
             from,
             hops: hop.hops,
@@ -304,7 +304,7 @@ impl Agent {
             New {
                 bundle: new.bundle,
                 number: None,
-                received: new.received,
+                born: new.born,
                 expires: new.expires,
                 from: new.from,
                 hops: new.hops,
@@ -458,8 +458,11 @@ impl Agent {
     ) {
         // Residence counts through downtime when both ends of it were dated, and can be believed.
         let down_ms = index.stored_at.map_or(0, |stored_at| self.wall.found(now, stored_at));
-        let age_ms = index.age_ms.saturating_add(down_ms);
-        let remaining = Duration::from_millis(meta.lifetime_ms.saturating_sub(age_ms));
+        let stored_remaining_ms = match (index.expires, index.stored_at) {
+            (Some(expires), Some(stored_at)) => expires.saturating_since_ms(stored_at),
+            _ => meta.lifetime_ms.saturating_sub(index.age_ms),
+        };
+        let remaining = Duration::from_millis(stored_remaining_ms.saturating_sub(down_ms));
         if self.known(&meta).is_some() || self.was_delivered(&meta) {
             self.book.skip_to(bundle.0);
             return out.push(Output::Store(store::Input::Delete { bundle, remember: None }));
@@ -469,7 +472,7 @@ impl Agent {
             New {
                 bundle: meta,
                 number: Some(bundle.0),
-                received: now,
+                born: Birth::of(now, index.age_ms.saturating_add(down_ms)),
                 expires: now + remaining,
                 from: giver,
                 hops: hop.hops,

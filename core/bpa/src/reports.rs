@@ -66,7 +66,9 @@ impl Agent {
             Status::Delivered => Facts::REPORT_DELIVERY,
             Status::Deleted => Facts::REPORT_DELETION,
         };
-        if !meta.wants_report(flag) || !self.settings.status_reports || !self.reports.allow(now) {
+        // Before the store has said which numbers are taken, nothing new has one.
+        let may = self.open && self.settings.status_reports;
+        if !may || !meta.wants_report(flag) || !self.reports.allow(now) {
             return false;
         }
         let at = if meta.facts.has(Facts::STATUS_TIME) { self.wall.utc_at(now) } else { None };

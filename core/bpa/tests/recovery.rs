@@ -219,3 +219,17 @@ fn what_was_to_be_deleted_when_it_came_is_deleted_after_a_restart() {
         assert_eq!((node.sent().len(), node.deliveries().len(), node.deleted()), (0, 0, vec![reason]));
     }
 }
+
+#[test]
+fn nothing_is_numbered_while_numbers_of_earlier_runs_are_still_being_read() {
+    let settings = farlink_bpa::Settings { status_reports: true, ..support::settings() };
+    let mut node = Node::closed(settings, None, support::NoRouter, support::Rule::default());
+    node.tell(Input::Clock(support::clock_at(node.now)));
+    let told = farlink_base::Facts::REPORT_DELETION;
+    let over = from_two(1, EndpointId::ipn(8, 1)).facts(told).report_to(EndpointId::ipn(8, 0));
+    node.tell(recovered(40, over, 56_000));
+    node.tell(recovered(41, from_two(2, EndpointId::ipn(8, 1)), 0));
+    node.tell(Input::Store(store::Output::Opened { counter: 0, last_bundle: 77 }));
+    node.send(EndpointId::ipn(8, 1), Priority::Normal);
+    assert_eq!((node.deleted(), node.put(), node.held()), (vec![DeleteReason::Expired], vec![78], 2));
+}

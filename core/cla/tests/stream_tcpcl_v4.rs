@@ -6,7 +6,7 @@ use farlink_base::layer::{ConvergenceLayer, Input, LinkState, Output, SendId};
 use farlink_base::socket;
 use farlink_base::{Duration, LinkId, Payload, Refusal, StreamId};
 use farlink_cla::tcpcl_v4::{Config, SpanConfig};
-use tcpcl_v4_script::{Lone, PASSIVE, hex, message, ours, send, span, vectors};
+use tcpcl_v4_script::{Lone, PASSIVE, hex, init_of, message, ours, send, span, vectors};
 
 #[test]
 fn the_session_of_the_vectors_is_answered_byte_for_byte() {
@@ -204,6 +204,20 @@ fn a_peer_that_connects_serves_its_configured_link_and_others_a_dynamic_one() {
     assert!(
         matches!(&stranger.said()[..], [Output::Ready { ready: false, .. }, Output::PeerDown { link: l }] if *l == link)
     );
+}
+
+/// RFC 9758: one node number, two texts.
+#[test]
+fn a_node_is_the_same_by_either_text_of_its_number() {
+    let span = SpanConfig { node_id: "ipn:977000.1.0".into(), ..span() };
+    let hello = [message("contact_no_tls"), init_of("ipn:4196183048192001.0")].concat();
+    let mut active = Lone::active(span.clone());
+    let mut passive = Lone::new(ours(), vec![SpanConfig { connect: false, ..span }]);
+    passive.open();
+    for lone in [&mut active, &mut passive] {
+        lone.hear(&hello);
+        assert!(lone.said().iter().any(|o| matches!(o, Output::PeerUp { link: LinkId(0), .. })), "{:?}", lone.wrote());
+    }
 }
 
 #[test]

@@ -5,7 +5,7 @@ use super::wire::{self, SessionInit, term};
 use super::{Config, Tls};
 use alloc::string::String;
 use alloc::vec::Vec;
-use farlink_base::{Instant, PayloadReader};
+use farlink_base::{EndpointId, Instant, PayloadReader};
 
 impl Session {
     /// The stream asked for is open: the active side speaks first (RFC 9174 4.1).
@@ -99,7 +99,9 @@ impl Session {
     }
 }
 
-/// Whether two node IDs are the same; some peers leave out the slash that ends a dtn node ID.
+/// Whether two node IDs are the same: by value (RFC 9758: an ipn number has two texts), or by text, for some peers
+/// leave out the slash that ends a dtn node ID.
 pub fn same_node(a: &str, b: &str) -> bool {
-    a.trim_end_matches('/') == b.trim_end_matches('/')
+    let parse = |id: &str| id.parse::<EndpointId>().ok();
+    a.trim_end_matches('/') == b.trim_end_matches('/') || parse(a).is_some_and(|a| Some(a) == parse(b))
 }

@@ -88,6 +88,22 @@ fn each_segment_after_a_refusal_is_refused_again() {
     assert_eq!(lone.closed(), Some(false));
 }
 
+/// RFC 9174 5.2.4: the peer refuses each segment that crossed its refusal.
+#[test]
+fn what_is_said_of_a_transfer_that_is_over_is_no_nonsense() {
+    let mut lone = Lone::active(span()).greet(30);
+    lone.give(send(1, vec![1; 100]));
+    lone.hear(&refuse(2, 0));
+    assert!(lone.said().iter().any(|o| matches!(o, Output::SendFailed { id: SendId(1), .. })));
+    lone.wrote();
+    for late in [refuse(2, 0), refuse(2, 0), ack(0, 0, 28)] {
+        lone.hear(&late);
+        assert_eq!((lone.wrote(), lone.said().len()), (vec![], 0), "{late:?}");
+    }
+    lone.hear(&refuse(2, 1));
+    assert_eq!(lone.wrote(), [6, 3, 3], "a number never used");
+}
+
 #[test]
 fn a_transfer_id_used_before_is_refused() {
     let mut lone = Lone::passive(ours()).greet(30);

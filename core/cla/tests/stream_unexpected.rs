@@ -135,6 +135,34 @@ fn a_last_acknowledgment_of_too_little_gives_the_bundle_back() {
 }
 
 #[test]
+fn a_session_that_cannot_go_on_says_goodbye() {
+    let mut lone = Lone::passive(ours()).greet(30);
+    let longer = (ours().segment_mru + 1).to_be_bytes();
+    lone.hear(&[&[1, START][..], &[0; 8], &[0; 4], &longer].concat());
+    assert_eq!(lone.wrote(), [6, 3, 1, 5, 0, 5], "a segment longer than this node takes");
+    assert_eq!(lone.closed(), Some(false));
+    let mut lone = Lone::active(span()).greet(30);
+    lone.give(Input::Socket(socket::Input::Writable { stream: lone.stream, room: 10 }));
+    lone.give(send(1, vec![1; 90]));
+    lone.hear(&ack(0, 0, 90));
+    lone.give(Input::Socket(socket::Input::Writable { stream: lone.stream, room: 1000 }));
+    assert!(lone.wrote().ends_with(&[6, 3, 2, 5, 0, 0]), "an acknowledgment of what is still being sent");
+    assert_eq!(lone.closed(), Some(false));
+}
+
+/// RFC 9174 6.1: one SESS_TERM a direction.
+#[test]
+fn goodbye_is_said_once() {
+    let mut lone = Lone::active(span()).greet(30);
+    lone.give(send(1, vec![1; 10]));
+    lone.hear(&[5, 0, 0]);
+    assert!(lone.wrote().ends_with(&[5, 1, 0]));
+    // The transfer keeps the session; then comes a list of extensions longer than this node reads.
+    lone.hear(&[&[1, START][..], &[0; 8], &[0xff; 4]].concat());
+    assert_eq!((lone.wrote(), lone.closed()), (vec![], Some(false)));
+}
+
+#[test]
 fn what_is_never_acknowledged_is_given_back_although_the_peer_lives() {
     let mut lone = Lone::active(span()).greet(30);
     lone.give(send(1, vec![1; 60]));

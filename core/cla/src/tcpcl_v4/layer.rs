@@ -137,7 +137,7 @@ impl TcpclV4 {
     /// A peer that has introduced itself is not wanted.
     fn refuse(&mut self, now: Instant, stream: StreamId, reason: &'static str, out: &mut impl Sink<Output>) {
         let Some(session) = self.sessions.get_mut(&stream) else { return };
-        session.reject_contact();
+        session.terminate(now, term::CONTACT_FAILURE);
         let link = session.link;
         self.fail(now, stream, Event::SessionRefused { link, reason }, out);
     }

@@ -7,7 +7,7 @@ use farlink_base::layer::{Input, LinkState, Output};
 use farlink_base::socket;
 use farlink_base::{Duration, LinkId, Payload, StreamId};
 use farlink_cla::tcpcl_v4::{Config, SpanConfig};
-use tcpcl_v4_script::{Lone, PASSIVE, message, ours, send, span};
+use tcpcl_v4_script::{Lone, PASSIVE, init_of, message, ours, send, span};
 
 fn hello() -> Vec<u8> {
     [message("contact_no_tls"), message("sess_init_ipn")].concat()
@@ -113,6 +113,17 @@ fn silent_sessions_make_room_and_strangers_leave_some() {
     assert!(lone.layer.usage().sessions <= 20);
     connects(&mut lone, 4000, "10.0.0.1", &hello());
     assert_eq!(ups(&lone.said()), 1, "and comes in again");
+}
+
+/// RFC 9174 6.1: what finds no room now may come again, unlike what was not understood.
+#[test]
+fn whoever_finds_no_room_is_told_busy() {
+    let mut lone = Lone::new(Config { sessions: 2, ..ours() }, vec![SpanConfig { connect: false, ..span() }]);
+    for (number, id) in [(0, "ipn:71.0"), (1, "ipn:72.0")] {
+        connects(&mut lone, number, "10.9.9.9", &[message("contact_no_tls"), init_of(id)].concat());
+    }
+    assert!(closed(&lone.said(), lone.stream));
+    assert!(lone.wrote().ends_with(&[5, 0, 3]));
 }
 
 #[test]

@@ -4,6 +4,7 @@ use super::due::Due;
 use super::incoming::session_of;
 use super::links::Link;
 use super::outgoing::Waiting;
+use super::peers::Unwelcome;
 use super::session::{Phase, Session, Step};
 use super::wire::{refuse_code, term};
 use super::{Config, SpanConfig};
@@ -121,8 +122,8 @@ impl TcpclV4 {
                 Step::Wait => break,
                 Step::Established(init) => {
                     let welcome = self.introduce(now, stream, &init, out);
-                    if let Err(reason) = welcome {
-                        self.refuse(now, stream, reason, out);
+                    if let Err(why) = welcome {
+                        self.refuse(now, stream, why, out);
                     }
                 }
                 Step::Over(reason) => {
@@ -135,9 +136,9 @@ impl TcpclV4 {
     }
 
     /// A peer that has introduced itself is not wanted.
-    fn refuse(&mut self, now: Instant, stream: StreamId, reason: &'static str, out: &mut impl Sink<Output>) {
+    fn refuse(&mut self, now: Instant, stream: StreamId, (code, reason): Unwelcome, out: &mut impl Sink<Output>) {
         let Some(session) = self.sessions.get_mut(&stream) else { return };
-        session.terminate(now, term::CONTACT_FAILURE);
+        session.terminate(now, code);
         let link = session.link;
         self.fail(now, stream, Event::SessionRefused { link, reason }, out);
     }

@@ -98,7 +98,7 @@ fn whoever_does_not_introduce_itself_in_time_is_dropped() {
 }
 
 #[test]
-fn keepalives_flow_and_a_silent_peer_is_dead_after_two_intervals() {
+fn keepalives_flow_and_a_silent_peer_is_told_goodbye_after_two_intervals() {
     let mut lone = Lone::active(span()).greet(30);
     lone.give(send(1, vec![1; 10]));
     lone.wrote();
@@ -108,8 +108,9 @@ fn keepalives_flow_and_a_silent_peer_is_dead_after_two_intervals() {
     lone.wait(Duration::from_secs(58));
     assert!(lone.said().iter().all(|o| !matches!(o, Output::Socket(socket::Output::Close { .. }))));
     lone.wait(Duration::from_secs(3));
+    assert!(lone.wrote().ends_with(&message("sess_term_idle")), "RFC 9174 5.1.1");
     let said = lone.said();
-    assert!(said.iter().any(|o| matches!(o, Output::Socket(socket::Output::Close { abort: true, .. }))));
+    assert!(said.iter().any(|o| matches!(o, Output::Socket(socket::Output::Close { abort: false, .. }))));
     assert!(said.iter().any(|o| matches!(o, Output::SendFailed { id: SendId(1), refused: None, .. })));
     assert!(said.iter().any(|o| matches!(o, Output::PeerDown { .. })));
     assert!(said.iter().any(|o| matches!(o, Output::Socket(socket::Output::Connect { .. }))), "and connected to again");
@@ -120,6 +121,27 @@ fn keepalives_flow_and_a_silent_peer_is_dead_after_two_intervals() {
         "0 disables both timers"
     );
     assert!(quiet.wrote().is_empty());
+}
+
+#[test]
+fn a_dead_peer_whose_goodbye_cannot_leave_is_given_up() {
+    let mut lone = Lone::active(span()).greet(30);
+    lone.give(Input::Socket(socket::Input::Writable { stream: lone.stream, room: 0 }));
+    let mut ends = Vec::new();
+    while ends.len() < 2 {
+        lone.now = lone.layer.next_timeout().expect("it does not wait for ever");
+        lone.give(Input::Wake);
+        for output in lone.said() {
+            match output {
+                Output::PeerDown { .. } => ends.push(lone.now.as_secs_f64()),
+                Output::Socket(socket::Output::Close { stream, abort: true }) if stream == lone.stream => {
+                    ends.push(lone.now.as_secs_f64())
+                }
+                _ => {}
+            }
+        }
+    }
+    assert_eq!(ends, [60.0, 70.0], "the link is free at once, the stream after the time to introduce oneself");
 }
 
 #[test]

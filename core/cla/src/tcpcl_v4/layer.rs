@@ -231,6 +231,14 @@ impl TcpclV4 {
             }
         }
     }
+    /// Says goodbye and ends a session without waiting for anything: what is written may leave.
+    pub(super) fn leave(&mut self, now: Instant, stream: StreamId, code: u8, out: &mut impl Sink<Output>) {
+        let Some(session) = self.sessions.get_mut(&stream) else { return };
+        session.terminate(now, code);
+        session.close(now);
+        self.detach(now, stream, out);
+        self.flush(now, stream, out);
+    }
     pub(super) fn abort(&mut self, now: Instant, stream: StreamId, out: &mut impl Sink<Output>) {
         out.push(Output::Socket(socket::Output::Close { stream, abort: true }));
         self.remove(now, stream, out);
@@ -358,12 +366,7 @@ impl TcpclV4 {
         let Some(found) = self.links.get(&link) else { return };
         let sends = |stream: &&StreamId| self.sessions.get(stream).is_some_and(|s| s.outgoing.is_sending(id));
         let Some(stream) = found.sessions.iter().find(sends).copied() else { return };
-        if let Some(session) = self.sessions.get_mut(&stream) {
-            session.terminate(now, term::EXHAUSTED);
-            session.close(now);
-        }
-        self.detach(now, stream, out);
-        self.flush(now, stream, out);
+        self.leave(now, stream, term::EXHAUSTED, out);
     }
 
     fn on_hold(&mut self, now: Instant, ticket: Ticket, held: bool, out: &mut impl Sink<Output>) {
@@ -445,6 +448,10 @@ impl TcpclV4 {
             Due::Later(_) => {}
             Due::Keepalive => session.put_keepalive(),
             Due::Idle => session.terminate(now, term::IDLE),
+            // RFC 9174 5.1.1. Whoever was told goodbye before is given up.
+            Due::Dead if session.phase == Phase::Established && !session.term_sent => {
+                return self.leave(now, stream, term::IDLE, out);
+            }
             Due::Dead => return self.abort(now, stream, out),
         }
         self.flush(now, stream, out);

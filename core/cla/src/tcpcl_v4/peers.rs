@@ -163,15 +163,11 @@ impl TcpclV4 {
             self.timers.cancel(timer);
         }
         for stream in link.opening.into_iter().chain(link.sessions.clone()) {
-            let Some(session) = self.sessions.get_mut(&stream) else { continue };
-            if session.phase != Phase::Established {
-                self.abort(now, stream, out);
-                continue;
+            match self.sessions.get(&stream).map(|session| session.phase) {
+                Some(Phase::Established) => self.leave(now, stream, term::UNKNOWN, out),
+                Some(_) => self.abort(now, stream, out),
+                None => {}
             }
-            session.terminate(now, term::UNKNOWN);
-            session.close(now);
-            self.detach(now, stream, out);
-            self.flush(now, stream, out);
         }
     }
 }

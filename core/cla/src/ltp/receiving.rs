@@ -5,7 +5,7 @@ use super::Split;
 use super::ending::End;
 use super::engine::{Ltp, Sessions};
 use super::guests::guests_weigh;
-use super::import::{Asked, Import, Offered, REPORTS_OPEN_MAX, Stage};
+use super::import::{Asked, Fault, Import, Offered, REPORTS_OPEN_MAX, Stage};
 use super::offering::Part;
 use super::reported::Report;
 use super::segment::{Body, Content, Data, SERVICE_BUNDLE, Segment, SessionId, View, kind, parse, reason};
@@ -185,7 +185,8 @@ impl Ltp {
             self.sessions.guest_weighs(before, after);
         }
         match taken {
-            Err(_) => return self.refuse_session(id, reason::MISCOLORED, out),
+            Err(Fault::Miscolored) => return self.refuse_session(id, reason::MISCOLORED, out),
+            Err(Fault::Inconsistent) => return self.refuse_session(id, reason::SYSTEM, out),
             Ok(true) => self.offer_parts(id, out),
             Ok(false) => {}
         }

@@ -102,6 +102,7 @@ impl Ltp {
         let span = &mut self.spans[index];
         let cutting = Cutting { datagram_bytes: span.rules.datagram_bytes, copies: span.copies() };
         span.exports += 1;
+        self.in_flight_bytes += block.1.weight();
         span.traffic.in_flight += block.1.len();
         span.traffic.unsent += block.1.len();
         span.traffic.fresh.push_back(number);
@@ -136,6 +137,7 @@ impl Ltp {
         }
         let span = &mut self.spans[export.span];
         span.exports -= 1;
+        self.in_flight_bytes -= export.source.weight();
         span.traffic.in_flight -= export.source.len();
         span.traffic.unsent -= export.unsent();
         for serial in export.open_checkpoints() {

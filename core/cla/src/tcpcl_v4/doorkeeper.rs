@@ -1,6 +1,8 @@
 //! Whom to let in: a neighbour is known by where it is, not by what it says; strangers leave room for neighbours.
 
 use super::layer::TcpclV4;
+use super::peers::Unwelcome;
+use super::wire::term;
 use core::net::{IpAddr, SocketAddr};
 use farlink_base::layer::Output;
 use farlink_base::{Instant, LinkId, Sink, StreamId};
@@ -19,17 +21,20 @@ impl TcpclV4 {
 
     /// Whether this session may serve the link it claims, without proof of who is there: from an address of the
     /// neighbour, and never beside a living session from elsewhere. Who moved waits until that one is dead.
-    pub(super) fn judge_claim(&self, stream: StreamId, link: LinkId) -> Result<(), &'static str> {
+    pub(super) fn judge_claim(&self, stream: StreamId, link: LinkId) -> Result<(), Unwelcome> {
         let (Some(session), Some(link)) = (self.sessions.get(&stream), self.links.get(&link)) else { return Ok(()) };
         if !session.passive {
             return Ok(());
         }
         if !link.may_be_at(session.from) {
-            return Err("a neighbour's name, said from an address that is not the neighbour's");
+            return Err((
+                term::CONTACT_FAILURE,
+                "a neighbour's name, said from an address that is not the neighbour's",
+            ));
         }
         let living = link.sessions.iter().filter_map(|other| self.sessions.get(other));
         if living.into_iter().any(|other| other.from != session.from && !other.is_ending()) {
-            return Err("its link is served by a session with another address");
+            return Err((term::CONTACT_FAILURE, "its link is served by a session with another address"));
         }
         Ok(())
     }

@@ -206,7 +206,7 @@ impl Session {
         let mut reader = inbox.reader();
         let step = loop {
             let step = match self.phase {
-                Phase::Contact => self.read_contact(&mut reader, config),
+                Phase::Contact => self.read_contact(now, &mut reader, config),
                 Phase::Init | Phase::Established => match self.incoming.data_left() {
                     Some(left) => self.read_data(&mut reader, left, out),
                     None => self.read_message(now, &mut reader, out),
@@ -266,7 +266,7 @@ impl Session {
             }
             Err(NoMessage::Broken(reason)) => {
                 let code = if self.phase == Phase::Init { term::CONTACT_FAILURE } else { term::EXHAUSTED };
-                wire::put_term(&mut self.control, 0, code);
+                self.terminate(now, code);
                 Some(Step::Over(reason))
             }
         }
@@ -287,7 +287,7 @@ impl Session {
             Message::Init(init) if !established => {
                 if init.critical {
                     // RFC 9174 4.8: an extension that must be understood is not.
-                    wire::put_term(&mut self.control, 0, term::CONTACT_FAILURE);
+                    self.terminate(now, term::CONTACT_FAILURE);
                     return Some(Step::Over("a critical session extension this node does not know"));
                 }
                 Some(Step::Established(init))
@@ -301,18 +301,18 @@ impl Session {
                 self.unexpected(kind::XFER_SEGMENT, "a transfer before SESS_INIT", out);
                 Some(Step::Over("a transfer before SESS_INIT"))
             }
-            Message::Segment(head) => self.on_segment(head, out),
+            Message::Segment(head) => self.on_segment(now, head, out),
             Message::Ack { id, acked, last } => {
                 let before = self.outgoing.held_bytes();
                 let result = self.outgoing.on_ack(id, acked, last);
                 if self.outgoing.held_bytes() < before {
                     self.progress.answers = now;
                 }
-                self.on_answer(kind::XFER_ACK, id, result, out, |id, link| Output::Sent { id, link })
+                self.on_answer(now, kind::XFER_ACK, id, result, out, |id, link| Output::Sent { id, link })
             }
             Message::Refuse { reason, id } => {
                 let result = self.outgoing.on_refuse(id);
-                self.on_answer(kind::XFER_REFUSE, id, result, out, |id, link| match reason {
+                self.on_answer(now, kind::XFER_REFUSE, id, result, out, |id, link| match reason {
                     // RFC 9174 5.2.4: the peer has the whole bundle already.
                     wire::refuse::COMPLETED => Output::Sent { id, link },
                     _ => Output::SendFailed { id, link, refused: wire::refusal_of(reason) },
@@ -321,11 +321,12 @@ impl Session {
         }
     }
 
-    fn on_segment(&mut self, head: SegmentHead, out: &mut impl Sink<Output>) -> Option<Step> {
+    fn on_segment(&mut self, now: Instant, head: SegmentHead, out: &mut impl Sink<Output>) -> Option<Step> {
         let complaint = self.incoming.on_head(head, self.is_ending(), out).err();
         if let Some(Complaint { reason, fatal }) = complaint {
             self.unexpected(kind::XFER_SEGMENT, reason, out);
             if fatal {
+                self.terminate(now, term::EXHAUSTED);
                 return Some(Step::Over(reason));
             }
         }
@@ -337,6 +338,7 @@ impl Session {
 
     fn on_answer(
         &mut self,
+        now: Instant,
         message: u8,
         transfer: u64,
         result: Result<Option<farlink_base::layer::SendId>, Nonsense>,
@@ -357,6 +359,7 @@ impl Session {
                 let reason = "an acknowledgment of another number of bytes than was sent";
                 self.unexpected(message, reason, out);
                 let (Some(link), Some(id)) = (link, self.outgoing.give_up(transfer)) else {
+                    self.terminate(now, term::UNKNOWN);
                     return Some(Step::Over(reason));
                 };
                 out.push(Output::SendFailed { id, link, refused: None });
@@ -390,7 +393,7 @@ impl Session {
         self.outgoing.transfer_limit = peer.transfer_mru;
     }
 
-    /// Asks the peer to end the session.
+    /// Asks the peer to end the session, once (RFC 9174 6.1).
     pub fn terminate(&mut self, now: Instant, reason: u8) {
         if !self.term_sent {
             self.term_sent = true;

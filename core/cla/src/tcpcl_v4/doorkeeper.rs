@@ -3,6 +3,7 @@
 use super::layer::TcpclV4;
 use super::peers::Unwelcome;
 use super::wire::term;
+use alloc::collections::BTreeSet;
 use core::net::{IpAddr, SocketAddr};
 use farlink_base::layer::Output;
 use farlink_base::{Instant, LinkId, Sink, StreamId};
@@ -44,9 +45,12 @@ impl TcpclV4 {
         let met = self.links.values().filter(|link| !link.configured);
         met.map(|link| link.sessions.len()).sum()
     }
+    fn configured(&self) -> usize {
+        self.links.values().filter(|link| link.configured).count()
+    }
     /// As many as there may be: each configured neighbour finds room, at least in half of the house.
     pub(super) fn stranger_room(&self) -> usize {
-        let (all, configured) = (self.config.sessions as usize, self.links.values().filter(|l| l.configured).count());
+        let (all, configured) = (self.config.sessions as usize, self.configured());
         all - configured.min(all / 2)
     }
 
@@ -56,9 +60,9 @@ impl TcpclV4 {
         if self.sessions.len() < self.config.sessions as usize {
             return true;
         }
-        let is_neighbour = |from: IpAddr| {
-            self.links.values().any(|link| link.addresses.as_ref().is_some_and(|known| known.contains(&from)))
-        };
+        let known: BTreeSet<IpAddr> =
+            self.links.values().flat_map(|link| link.addresses.iter().flatten()).copied().collect();
+        let is_neighbour = |from: IpAddr| known.contains(&from);
         let silent = self.sessions.values().filter(|session| session.passive && session.link.is_none());
         let oldest = silent.min_by_key(|session| (session.from.is_some_and(is_neighbour), session.since));
         // A neighbour of ours is not turned away for the sake of one that is silent at its own address.
@@ -68,7 +72,7 @@ impl TcpclV4 {
                 true
             }
             // As many neighbours as there are can come on top of a full house.
-            None => is_neighbour(from) && self.sessions.len() < self.config.sessions as usize + self.links.len(),
+            None => is_neighbour(from) && self.sessions.len() < self.config.sessions as usize + self.configured(),
         }
     }
 }

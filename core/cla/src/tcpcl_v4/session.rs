@@ -26,6 +26,8 @@ const PIECES: usize = 32;
 const UNREAD_MAX: u64 = 256 << 10;
 /// Bytes of answers (58,000 acknowledgments) that wait for room before a session is given up.
 const ANSWERS_MAX: u64 = 1 << 20;
+/// Most bytes of a segment before its data (RFC 9174 5.2.2), the length of the transfer among them.
+const SEGMENT_HEAD_MAX: u64 = 64;
 /// So few unread bytes are keepalives.
 const KEEPALIVES: u64 = 64;
 
@@ -95,8 +97,6 @@ pub struct Session {
     inbox: Payload,
     pub control: Vec<u8>,
     pending: ChunkQueue,
-    /// Bytes of answers put into `pending` since it was empty.
-    answers: u64,
     pub last_received: Instant,
     pub last_sent: Instant,
     /// Last message other than a keepalive, either way.
@@ -131,7 +131,6 @@ impl Session {
             inbox: Payload::new(),
             control: Vec::new(),
             pending: ChunkQueue::default(),
-            answers: 0,
             last_received: now,
             last_sent: now,
             last_used: now,
@@ -163,7 +162,8 @@ impl Session {
     }
     /// Whether answers pile up beyond all use, whatever else is under way.
     pub fn is_flooded(&self) -> bool {
-        self.answers > ANSWERS_MAX
+        // Of segments no more than one is left over.
+        self.pending.len() > ANSWERS_MAX + self.outgoing.segment_limit + SEGMENT_HEAD_MAX
     }
 
     /// Bytes came.
@@ -435,7 +435,6 @@ impl Session {
             self.close(now);
         }
         if !self.control.is_empty() {
-            self.answers += self.control.len() as u64;
             self.pending.push_bytes(Bytes::from(core::mem::take(&mut self.control)));
         }
         if may_transmit {
@@ -452,9 +451,6 @@ impl Session {
             if n > 0 {
                 let data = self.pending.take(n);
                 self.room -= n;
-                if self.pending.is_empty() {
-                    self.answers = 0;
-                }
                 self.last_sent = now;
                 out.push(Output::Socket(socket::Output::Write { stream: self.stream, data }));
             }
@@ -478,5 +474,40 @@ impl Session {
         if self.phase == Phase::Established && self.keepalive > Duration::ZERO {
             self.put_keepalive();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::outgoing::Waiting;
+    use super::*;
+    use farlink_base::layer::SendId;
+
+    #[test]
+    fn answers_that_left_do_not_count_as_waiting_however_much_there_is_to_send_and_others_do() {
+        let mut session = Session::new(Instant(1), 1, StreamId(1), Some(LinkId(1)), &Config::default());
+        session.phase = Phase::Established;
+        (session.outgoing.segment_limit, session.outgoing.transfer_limit) = (256 << 10, u64::MAX);
+        let (mut out, mut next) = (Vec::new(), 0u64);
+        // The stream takes all it is given; ten bundles came, and are acknowledged.
+        for turn in 2..10_000 {
+            while session.outgoing.waiting_bytes() < 1 << 20 {
+                session.outgoing.push(Waiting { send: SendId(next), total: 100_000, part: Payload::fill(1, 100_000) });
+                next += 1;
+            }
+            session.on_writable(Instant(turn), 64 << 10);
+            session.control.extend_from_slice(&[0; 180]);
+            session.flush(Instant(turn), true, &mut out);
+            out.clear();
+            assert!(!session.is_flooded(), "{} bytes wait in turn {turn}", session.pending.len());
+        }
+        // Now it takes nothing.
+        session.on_writable(Instant(10_000), 0);
+        let turns = (1..).take_while(|turn| {
+            session.control.extend_from_slice(&[0; 180]);
+            session.flush(Instant(10_000 + turn), true, &mut out);
+            !session.is_flooded()
+        });
+        assert!((4000..9000).contains(&turns.count()));
     }
 }

@@ -92,9 +92,10 @@ impl Budget {
         let ltp = config.stack.layers.iter().filter(|layer| matches!(layer.kind, LayerKind::Ltp(_))).count() as u64;
         for layer in &mut config.stack.layers {
             if let LayerKind::Ltp(settings) = &mut layer.kind {
-                let key = format!("layer.{}.memory", layer.name);
-                let default = farlink_cla::ltp::Config::default().memory_bytes;
-                bytes(&key, &mut settings.memory_bytes, total / 8 / ltp, default);
+                let default = farlink_cla::ltp::Config::default();
+                let (arriving, leaving) = (&mut settings.memory_bytes, &mut settings.in_flight_bytes);
+                bytes(&format!("layer.{}.memory", layer.name), arriving, total / 16 / ltp, default.memory_bytes);
+                bytes(&format!("layer.{}.in_flight", layer.name), leaving, total / 16 / ltp, default.in_flight_bytes);
             }
         }
         lower("limits.bundles", &mut limits.bundles, total / 4, BUNDLE_BYTES, default.bundles, &mut said);
@@ -118,7 +119,7 @@ impl Budget {
             Budget {
                 total,
                 limits,
-                layers: if ltp > 0 { total / 8 } else { 0 },
+                layers: if ltp > 0 { total / 16 } else { 0 },
                 level: Pressure::None,
                 said: Instant::ZERO,
             },
@@ -187,6 +188,7 @@ impl Budget {
             share("payloads", capacity.unwrap_or(limits.memory_bytes), Some(held)),
             share("arriving bundles", limits.arriving_bytes, Some(arriving)),
             share("arriving LTP blocks", self.layers, None),
+            share("leaving LTP blocks", self.layers, None),
             share("bundles of applications", self.applications(), None),
             share("table of bundles", limits.bundles * BUNDLE_BYTES, Some(bundles * BUNDLE_BYTES)),
             share("remembered identities", limits.remembered as u64 * REMEMBERED_BYTES, None),
@@ -223,7 +225,7 @@ mod tests {
                 let most = if store == "memory" { 16 } else { 14 };
                 assert!(sum * 16 <= budget.total() * most, "{memory} {store}: {shares:?}");
                 let LayerKind::Ltp(ltp) = &config.stack.layers[1].kind else { panic!("not LTP") };
-                assert!(ltp.memory_bytes <= budget.total() / 16);
+                assert!(ltp.memory_bytes <= budget.total() / 32 && ltp.in_flight_bytes <= budget.total() / 32);
             }
         }
     }

@@ -12,7 +12,7 @@ pub const LEAST: u64 = 64 << 20;
 /// What one bundle takes beside its payload: in the book, in the store's index, its head.
 const BUNDLE_BYTES: u64 = 768;
 /// What one remembered identity takes, in the agent and in the store's index.
-const REMEMBERED_BYTES: u64 = 448;
+const REMEMBERED_BYTES: u64 = 432;
 /// What one neighbour that came by itself takes, its session included.
 const STRANGER_BYTES: u64 = 16 << 10;
 /// What one fragment waiting to be joined takes beside the bundle it is.

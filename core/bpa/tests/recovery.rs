@@ -124,6 +124,15 @@ fn without_time_residence_runs_on_age_and_time_that_comes_back_is_believed() {
 }
 
 #[test]
+fn a_clock_that_was_fast_is_believed_again_once_it_is_past_what_was_stored() {
+    let mut node = opened(&[3_600_000], support::clock_at(Instant::ZERO));
+    assert_eq!(doubts(&node), [-3_600_000]);
+    node.wait_ms(3_601_000);
+    node.send(EndpointId::ipn(2, 1), Priority::Normal);
+    assert!(node.sent().last().expect("it leaves").bundle.created_ms > NOW_UTC.0 + 3_600_000);
+}
+
+#[test]
 fn of_two_records_of_one_bundle_one_is_kept() {
     let mut node = Node::new();
     node.tell(recovered(40, from_two(1, EndpointId::ipn(8, 1)), 0));

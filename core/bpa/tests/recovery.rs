@@ -164,6 +164,21 @@ fn what_expired_while_the_node_was_down_goes() {
 }
 
 #[test]
+fn bundles_are_listed_by_number_in_whatever_order_the_store_told_them() {
+    let mut node = Node::new();
+    for number in [44, 40, 43, 41, 45, 42] {
+        node.tell(recovered(number, from_two(number, EndpointId::ipn(8, 1)), 0));
+    }
+    node.receive(1, from_two(1, EndpointId::ipn(8, 1)));
+    let page = |after, limit| {
+        let rows = node.agent.bundles(node.now, BundleHandle(after), limit);
+        rows.iter().map(|row| row.handle.0).collect::<Vec<_>>()
+    };
+    assert_eq!((page(0, 3), page(42, 3), page(45, 3)), (vec![40, 41, 42], vec![43, 44, 45], vec![46]));
+    assert_eq!((page(41, 0), page(46, 3)), (vec![], vec![]));
+}
+
+#[test]
 fn new_bundles_are_numbered_after_those_of_earlier_runs() {
     let mut node = Node::closed(support::settings(), None, support::NoRouter, support::Rule::default());
     node.tell(Input::Clock(support::clock_at(node.now)));

@@ -3,7 +3,7 @@
 use crate::agent::{Agent, deleted};
 use crate::app::{AdminInput, BundleStatus, LinkStatus, Status};
 use crate::edge::Edge;
-use crate::io::Output;
+use crate::io::{Output, Pressure};
 use crate::link::Link;
 use crate::waits::Turned;
 use alloc::collections::BTreeMap;
@@ -112,6 +112,11 @@ impl Agent {
     /// Bundles held, their bytes, and the most bytes that may be.
     pub fn fill(&self) -> (u64, u64, u64) {
         (self.book.len() as u64, self.book.bytes(), self.settings.capacity_bytes)
+    }
+
+    /// How scarce memory is.
+    pub fn pressure(&self) -> Pressure {
+        self.memory.pressure()
     }
 
     /// The first `limit` held bundles by number, from behind `after` on, and why each is still here.

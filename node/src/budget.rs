@@ -1,6 +1,7 @@
 //! One memory budget: every table and buffer has its share of it, and where what is allocated nears it,
 //! bundles let go of what they share, strangers are refused, then everybody.
 
+use crate::buffers::PIECE;
 use crate::config::{CAPACITY, NodeConfig};
 use farlink_base::{DataVolume, Duration, Instant, exact_volume};
 use farlink_os::{allocator, memory};
@@ -19,6 +20,8 @@ const STRANGER_BYTES: u64 = 16 << 10;
 const FRAGMENT_BYTES: u64 = 256;
 /// What one registration takes.
 const REGISTRATION_BYTES: u64 = 1024;
+/// Most pieces of read buffers kept for use again.
+const READ_BUFFERS_MAX: u64 = 64;
 /// How often scarce memory is said again.
 const AGAIN: Duration = Duration::from_secs(1);
 
@@ -101,9 +104,15 @@ impl Budget {
             *bound = wide as usize;
         };
         count("limits.remembered", &mut limits.remembered, total / 32, REMEMBERED_BYTES, default.remembered);
-        count("limits.fragments", &mut limits.fragments, total / 64, FRAGMENT_BYTES, default.fragments);
+        count("limits.fragments", &mut limits.fragments, total / 128, FRAGMENT_BYTES, default.fragments);
         count("limits.dynamic_links", &mut limits.dynamic_links, total / 16, STRANGER_BYTES, default.dynamic_links);
-        count("limits.registrations", &mut limits.registrations, total / 64, REGISTRATION_BYTES, default.registrations);
+        count(
+            "limits.registrations",
+            &mut limits.registrations,
+            total / 128,
+            REGISTRATION_BYTES,
+            default.registrations,
+        );
         let limits = *limits;
         (
             Budget {
@@ -157,6 +166,10 @@ impl Budget {
     pub fn applications(&self) -> u64 {
         self.total / 8
     }
+    /// Pieces of read buffers kept for use again.
+    pub fn read_buffers(&self) -> usize {
+        (self.total / 64 / PIECE as u64).clamp(1, READ_BUFFERS_MAX) as usize
+    }
     /// Bytes of the whole.
     pub fn total(&self) -> u64 {
         self.total
@@ -177,6 +190,7 @@ impl Budget {
             share("bundles of applications", self.applications(), None),
             share("table of bundles", limits.bundles * BUNDLE_BYTES, Some(bundles * BUNDLE_BYTES)),
             share("remembered identities", limits.remembered as u64 * REMEMBERED_BYTES, None),
+            share("read buffers", (self.read_buffers() * PIECE) as u64, None),
             share("fragments", limits.fragments as u64 * FRAGMENT_BYTES, None),
             share("neighbours not configured", limits.dynamic_links as u64 * STRANGER_BYTES, None),
             share("registrations", limits.registrations as u64 * REGISTRATION_BYTES, None),

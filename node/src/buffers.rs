@@ -4,18 +4,22 @@ use bytes::{Bytes, BytesMut};
 use std::collections::VecDeque;
 
 /// Bytes of one piece of memory: four full reads.
-const PIECE: usize = 1 << 20;
-/// Pieces kept for use again.
-const KEPT: usize = 64;
+pub const PIECE: usize = 1 << 20;
 
 /// A pool of read buffers. What is read is handed on as [`Bytes`] without a copy.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Buffers {
     current: BytesMut,
     used: VecDeque<BytesMut>,
+    /// Pieces kept for use again.
+    kept: usize,
 }
 
 impl Buffers {
+    /// A pool that keeps so many pieces.
+    pub fn keeping(kept: usize) -> Buffers {
+        Buffers { current: BytesMut::new(), used: VecDeque::new(), kept }
+    }
     /// A buffer with at least `room` (at most 1 MiB) spare bytes and nothing in it.
     pub fn spare(&mut self, room: usize) -> &mut BytesMut {
         if self.current.capacity() < room {
@@ -24,7 +28,7 @@ impl Buffers {
                 self.used.push_back(full);
             }
             self.current = self.reclaim().unwrap_or_else(|| BytesMut::with_capacity(PIECE));
-            while self.used.len() > KEPT {
+            while self.used.len() > self.kept {
                 self.used.pop_front();
             }
         }
@@ -59,7 +63,7 @@ mod tests {
 
     #[test]
     fn memory_is_used_again_only_when_its_slices_are_gone() {
-        let mut buffers = Buffers::default();
+        let mut buffers = Buffers::keeping(64);
         let held: Vec<_> = (0..40).map(|i| fill(&mut buffers, i)).collect();
         for (i, bytes) in held.iter().enumerate() {
             assert!(bytes.iter().all(|b| *b == i as u8));
@@ -70,5 +74,8 @@ mod tests {
             addresses.insert(fill(&mut buffers, i as u8).as_ptr() as usize);
         }
         assert!(addresses.len() <= 60, "{} places", addresses.len());
+        let mut few = Buffers::keeping(4);
+        drop((0..400).map(|i| fill(&mut few, i as u8)).collect::<Vec<_>>());
+        assert!(few.used.len() <= 4, "{} pieces", few.used.len());
     }
 }

@@ -420,7 +420,7 @@ mod tests {
         (datagrams, address)
     }
     fn receive(node: &mut Datagrams) -> Vec<(SocketAddr, u32, Bytes)> {
-        let (mut buffers, mut inputs) = (Buffers::default(), VecDeque::new());
+        let (mut buffers, mut inputs) = (Buffers::keeping(64), VecDeque::new());
         node.mark_readable(0);
         while node.busy() {
             node.read(&mut buffers, &mut inputs);
@@ -479,7 +479,7 @@ mod tests {
         for (layer, address) in &addresses {
             peer.send_to(&[layer.0 as u8; 5], address).unwrap();
         }
-        let (mut buffers, mut inputs) = (Buffers::default(), VecDeque::new());
+        let (mut buffers, mut inputs) = (Buffers::keeping(64), VecDeque::new());
         (0..2).for_each(|place| node.mark_readable(place));
         while node.busy() {
             node.read(&mut buffers, &mut inputs);
@@ -510,7 +510,7 @@ mod tests {
         for peer in &peers {
             let address = peer.local_addr().unwrap().to_string();
             node.set_address((LayerId(0), LinkId(3)), Some(address.clone()), Instant::ZERO, &resolver);
-            let (mut buffers, mut inputs) = (Buffers::default(), VecDeque::new());
+            let (mut buffers, mut inputs) = (Buffers::keeping(64), VecDeque::new());
             node.read(&mut buffers, &mut inputs);
             let told = matches!(inputs.make_contiguous(), [Input::Socket(LayerId(0), socket::Input::Located { link: LinkId(3), addresses })] if addresses[0].to_string() == address);
             assert!(told, "the layer knows where its peer is: {inputs:?}");

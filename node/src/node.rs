@@ -178,7 +178,6 @@ impl Node {
             handle,
             addresses,
             known: Links::new(config_links),
-            budget,
             stopping: None,
             io: Io {
                 poller,
@@ -188,11 +187,12 @@ impl Node {
                 apps,
                 events,
                 metrics,
-                buffers: Buffers::default(),
+                buffers: Buffers::keeping(budget.read_buffers()),
                 inputs: VecDeque::new(),
                 connects: Vec::new(),
                 now: clock::now(),
             },
+            budget,
         };
         node.place_links();
         Ok(node)

@@ -621,7 +621,7 @@ mod tests {
                 streams,
                 resolver: Resolver::start(poller.waker()).unwrap(),
                 poller,
-                buffers: Buffers::default(),
+                buffers: Buffers::keeping(64),
                 inputs: VecDeque::new(),
                 seen: Vec::new(),
             }

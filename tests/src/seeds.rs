@@ -51,11 +51,11 @@ pub fn all() -> Vec<Seed> {
             seeds.push(Seed { target, name: format!("seed-{number:03}"), bytes });
         }
     };
-    let bundles: Vec<Vec<u8>> =
-        ["bpv7_bundles.json", "bpv7_negative.json", "bpsec_rfc9173.json"].into_iter().flat_map(vectors).collect();
+    let published = ["bpv7_bundles.json", "bpv7_negative.json", "bpsec_rfc9173.json"].into_iter().flat_map(vectors);
+    let bundles: Vec<Vec<u8>> = published.chain(OPEN_BUNDLES.into_iter().filter_map(hex)).collect();
     add("bundle", bundles.clone());
     add("cbor_item", bundles);
-    add("eid_cbor", vectors("eid_cbor.json"));
+    add("eid_cbor", vectors("eid_cbor.json").into_iter().chain(OPEN_EIDS.into_iter().filter_map(hex)).collect());
     let texts = ["dtn:none", "ipn:1.2", "ipn:977000.1.3", "ipn:!.7", "dtn://node/~group", "dtn://a/", "ipn:01.2"];
     add("eid_text", texts.map(|text| text.into()).to_vec());
     let report = hex("8201868481f481f481f481f5018202820101821b000000ba081c7600000505");
@@ -75,6 +75,18 @@ pub fn all() -> Vec<Seed> {
     }
     seeds
 }
+
+/// Bundles with arrays of indefinite length: endpoint IDs, timestamp and hop count; all blocks too; the payload block.
+const OPEN_BUNDLES: [&str; 3] = [
+    "9f890700019f029f0201ffff9f029f0101ffff9f0100ff9f1b000000ba43b7400003ff1a0036ee80421328860a020101449f\
+     0901ff42d72c8607030101410542c66f86060400014b8201682f2f72656c61792f4272788601010001446461746142bcaaff",
+    "9f9f0700019f029f0201ffff9f029f0101ffff9f0100ff9f1b000000ba43b7400003ff1a0036ee8042f6f6ff9f0a02010144\
+     9f0901ff4253e7ff9f07030101410542fc49ff9f060400014b8201682f2f72656c61792f42ea53ff9f010100014464617461\
+     42b2b2ffff",
+    "9f8907000182028202018202820101820100821b000000ba43b74000031a0036ee80422db3860a0201014382090142d6da9f\
+     01010001446461746142b2b2ffff",
+];
+const OPEN_EIDS: [&str; 3] = ["9f029f0101ffff", "9f029f1a000ee8680103ffff", "9f01682f2f6e6f64652f61ff"];
 
 /// A plan in each dialect.
 const PLANS: [&str; 3] = [

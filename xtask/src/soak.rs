@@ -20,7 +20,9 @@ pub const CHORE: Chore = Chore {
            \n\
            The maximum is measured first; --rate gives the bundles per second of each of the four directions \
            instead. Memory, descriptors and files of the store are read every 10 s (every second of a soak \
-           below five minutes); the first quarter, five minutes at most, is left out of the slope. Builds with \
+           below five minutes). A hundred times nothing is sent for a moment, and what the nodes have then is \
+           what the slope is of: bytes allocated of the durable node, resident ones of its neighbours. The first \
+           quarter, five minutes at most, is left out of it. Builds with \
            `--profile quick` first; FARLINK_BIN names a ready binary instead. --seconds N makes it shorter than a \
            minute. Exit 1 beyond 1 MiB an hour, with a descriptor gained, files of the store kept or a bundle \
            lost; a soak below five minutes tells the slope and does not judge it.",
@@ -39,10 +41,18 @@ const SETTLE_MAX: Duration = Duration::from_secs(60);
 /// Longest the maximum is measured.
 const MEASURED_MAX: Duration = Duration::from_secs(20);
 
+/// Times the nodes are looked at while nothing is under way.
+const RESTS: u32 = 100;
+/// How long nothing is sent before they are: deletions wait for company that long.
+const REST: Duration = Duration::from_millis(300);
+
 /// One node at one moment.
 struct Sample {
     at: Duration,
+    /// Resident bytes.
     memory: u64,
+    /// With nothing under way: allocated bytes where they are counted, resident ones elsewhere.
+    at_rest: Option<u64>,
     descriptors: usize,
     stored: u64,
 }
@@ -119,21 +129,31 @@ fn watch(stage: &mut Stage, honest: &Honest, lasts: Duration) -> Result<Vec<Vec<
     let begun = Instant::now();
     let mut samples: Vec<Vec<Sample>> = stage.nodes.iter().map(|_| Vec::new()).collect();
     let (mut told, mut delivered) = (Instant::now(), honest.delivered());
+    let (rest_every, mut rested) = (lasts / RESTS, Instant::now());
     while begun.elapsed() < lasts {
         std::thread::sleep(every.min(lasts.saturating_sub(begun.elapsed())));
-        for (node, samples) in stage.nodes.iter_mut().zip(&mut samples) {
+        let mut at_rest = vec![None; stage.nodes.len()];
+        if rested.elapsed() >= rest_every {
+            rested = Instant::now();
+            at_rest = honest.pause(SETTLE_MAX, || {
+                std::thread::sleep(REST);
+                stage.nodes.iter().map(at_rest_now).collect()
+            });
+        }
+        for ((node, samples), at_rest) in stage.nodes.iter_mut().zip(&mut samples).zip(at_rest) {
             if !node.alive() {
                 bail!("node {} ended:\n{}", node.name(), node.log_tail());
             }
-            samples.push(sample(node, begun.elapsed()));
+            samples.push(Sample { at_rest, ..sample(node, begun.elapsed()) });
         }
         if told.elapsed() >= Duration::from_secs(60) {
             let now = honest.delivered();
             let rate = now.iter().sum::<u64>() - delivered.iter().sum::<u64>();
+            let last_rest = |of: &Vec<Sample>| of.iter().rev().find_map(|sample| sample.at_rest);
             let memory: Vec<String> =
-                samples.iter().flat_map(|of| of.last()).map(|last| format!("{:.1}", mebibytes(last.memory))).collect();
+                samples.iter().filter_map(last_rest).map(|memory| format!("{:.2}", mebibytes(memory))).collect();
             println!(
-                "  {:>5.0} s: {:.0} bundles/s, memory {} MiB",
+                "  {:>5.0} s: {:.0} bundles/s, at rest {} MiB",
                 begun.elapsed().as_secs_f64(),
                 rate as f64 / told.elapsed().as_secs_f64(),
                 memory.join(", ")
@@ -145,7 +165,16 @@ fn watch(stage: &mut Stage, honest: &Honest, lasts: Duration) -> Result<Vec<Vec<
 }
 
 fn sample(node: &Process, at: Duration) -> Sample {
-    Sample { at, memory: node.memory(), descriptors: node.descriptors(), stored: node.stored() }
+    Sample { at, memory: node.memory(), at_rest: None, descriptors: node.descriptors(), stored: node.stored() }
+}
+
+/// What a node has while nothing is under way.
+fn at_rest_now(node: &Process) -> Option<u64> {
+    if node.control.is_empty() {
+        return Some(node.memory());
+    }
+    let status: serde_json::Value = serde_json::from_str(&node.ask("status", SETTLE_MAX).ok()??.1).ok()?;
+    status["memory"]["in_use"].as_u64()
 }
 
 fn mebibytes(bytes: u64) -> f64 {
@@ -156,21 +185,22 @@ fn judge(stage: &Stage, samples: &[Vec<Sample>], account: Account, lasts: Durati
     let mut complaints = Vec::new();
     let warm = (lasts / 4).min(Duration::from_secs(300));
     println!(
-        "\n{:<12}{:>10}{:>10}{:>14}{:>14}{:>14}{:>14}",
-        "node", "MiB", "most", "MiB an hour", "descriptors", "most stored", "stored after"
+        "\n{:<12}{:>14}{:>10}{:>14}{:>14}{:>14}{:>14}",
+        "node", "MiB at rest", "most", "MiB an hour", "descriptors", "most stored", "stored after"
     );
     for (node, samples) in stage.nodes.iter().zip(samples) {
         let steady: Vec<&Sample> = samples.iter().filter(|sample| sample.at >= warm).collect();
-        let (Some(first), Some(last)) = (steady.first(), steady.last()) else { continue };
-        let slope = slope(&steady);
+        let Some(first) = steady.first() else { continue };
+        let rests: Vec<(Duration, u64)> = steady.iter().filter_map(|s| Some((s.at, s.at_rest?))).collect();
+        let (slope, last) = (slope(&rests), rests.last().map_or(0, |(_, memory)| *memory));
         let most = samples.iter().map(|sample| sample.memory).max().unwrap_or(0);
         let most_stored = samples.iter().map(|sample| sample.stored).max().unwrap_or(0);
         let settled = settle(node, first.descriptors);
         let gained = settled.descriptors as i64 - first.descriptors as i64;
         println!(
-            "{:<12}{:>10.1}{:>10.1}{slope:>14.2}{gained:>+14}{:>10.1} MiB{:>10.1} MiB",
+            "{:<12}{:>14.1}{:>10.1}{slope:>14.2}{gained:>+14}{:>10.1} MiB{:>10.1} MiB",
             node.name(),
-            mebibytes(last.memory),
+            mebibytes(last),
             mebibytes(most),
             mebibytes(most_stored),
             mebibytes(settled.stored),
@@ -215,15 +245,15 @@ fn settle(node: &Process, descriptors: usize) -> Sample {
 }
 
 /// Least squares over memory, MiB per hour.
-fn slope(samples: &[&Sample]) -> f64 {
+fn slope(samples: &[(Duration, u64)]) -> f64 {
     let count = samples.len() as f64;
-    let at = |sample: &Sample| sample.at.as_secs_f64() / 3600.0;
-    let mean_at = samples.iter().map(|sample| at(sample)).sum::<f64>() / count;
-    let mean = samples.iter().map(|sample| mebibytes(sample.memory)).sum::<f64>() / count;
+    let hours = |at: Duration| at.as_secs_f64() / 3600.0;
+    let mean_at = samples.iter().map(|(at, _)| hours(*at)).sum::<f64>() / count;
+    let mean = samples.iter().map(|(_, memory)| mebibytes(*memory)).sum::<f64>() / count;
     let (mut above, mut below) = (0.0, 0.0);
-    for sample in samples {
-        above += (at(sample) - mean_at) * (mebibytes(sample.memory) - mean);
-        below += (at(sample) - mean_at).powi(2);
+    for (at, memory) in samples {
+        above += (hours(*at) - mean_at) * (mebibytes(*memory) - mean);
+        below += (hours(*at) - mean_at).powi(2);
     }
     if below > 0.0 { above / below } else { 0.0 }
 }
@@ -234,16 +264,10 @@ mod tests {
 
     #[test]
     fn the_slope_is_in_mebibytes_an_hour() {
-        let samples: Vec<Sample> = (0..100)
-            .map(|n| Sample {
-                at: Duration::from_secs(36 * n),
-                // 10 MiB an hour, and 1 MiB of noise that cancels.
-                memory: (100 << 20) + n * ((10 << 20) / 100) + (((n / 2 + n) % 2) << 20),
-                descriptors: 0,
-                stored: 0,
-            })
-            .collect();
-        let slope = slope(&samples.iter().collect::<Vec<_>>());
+        // 10 MiB an hour, and 1 MiB of noise that cancels.
+        let memory = |n: u64| (100 << 20) + n * ((10 << 20) / 100) + (((n / 2 + n) % 2) << 20);
+        let samples: Vec<_> = (0..100).map(|n| (Duration::from_secs(36 * n), memory(n))).collect();
+        let slope = slope(&samples);
         assert!((9.5..10.5).contains(&slope), "{slope}");
     }
 }

@@ -106,6 +106,27 @@ impl Flags {
     }
 }
 
+/// When a bundle had no age, on the clock of this process: what it came with is counted back from its arrival, so that
+/// its age grows by the time it is here (RFC 9171 5.4 step 4).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Birth {
+    /// Before the process began where negative.
+    at_ms: i64,
+}
+impl Birth {
+    /// Of a bundle of this age.
+    pub fn of(now: Instant, age_ms: u64) -> Birth {
+        Birth { at_ms: millis(now).saturating_sub_unsigned(age_ms) }
+    }
+    /// Its age.
+    pub fn age_ms(self, now: Instant) -> u64 {
+        millis(now).saturating_sub(self.at_ms).max(0) as u64
+    }
+}
+fn millis(at: Instant) -> i64 {
+    (at.as_nanos() / 1_000_000) as i64
+}
+
 /// What begins an entry of the book.
 #[derive(Clone, Debug)]
 pub struct New {
@@ -113,8 +134,8 @@ pub struct New {
     pub bundle: Arc<BundleMeta>,
     /// Its number from an earlier run; `None`: the next one.
     pub number: Option<u64>,
-    /// When it came or was made.
-    pub received: Instant,
+    /// What its age is counted from.
+    pub born: Birth,
     /// When its lifetime ends.
     pub expires: Instant,
     /// Who gave it.
@@ -146,8 +167,8 @@ pub struct Held {
     pub bundle: Arc<BundleMeta>,
     /// Its number in this node: in events, in the store, in order of arrival.
     pub number: u64,
-    /// When it came or was made.
-    pub received: Instant,
+    /// What its age is counted from.
+    pub born: Birth,
     /// When its lifetime ends.
     pub expires: Instant,
     /// Labels of the router and of the control; travel with it.
@@ -183,7 +204,7 @@ impl Held {
         Held {
             bundle: new.bundle,
             number: new.number.unwrap_or(u64::MAX),
-            received: new.received,
+            born: new.born,
             expires: new.expires,
             labels: new.labels,
             from: new.from,
@@ -232,13 +253,9 @@ impl Held {
     pub fn remaining(&self, now: Instant) -> Duration {
         self.expires.since(now)
     }
-    /// Its age in ms: what of its lifetime has passed.
+    /// Its age, ms.
     pub fn age_ms(&self, now: Instant) -> u64 {
-        if self.expires == Instant::MAX {
-            return now.since(self.received).as_millis() as u64;
-        }
-        let remaining_ms = self.remaining(now).as_nanos().div_ceil(1_000_000) as u64;
-        self.bundle.lifetime_ms.saturating_sub(remaining_ms)
+        self.born.age_ms(now)
     }
     /// Whether another hop would exceed its limit.
     pub fn is_tired(&self) -> bool {
@@ -259,6 +276,16 @@ mod tests {
     fn an_entry_is_small() {
         assert!(size_of::<Held>() <= 88, "{}", size_of::<Held>());
         assert_eq!(size_of::<Handle>(), 8);
+    }
+
+    #[test]
+    fn an_age_is_what_came_and_the_time_since() {
+        let at = |ms: u64| Instant(ms * 1_000_000);
+        for age_ms in [0, 5_000, 1 << 62] {
+            let born = Birth::of(at(300), age_ms);
+            assert_eq!([300, 301, 2_300].map(|ms| born.age_ms(at(ms))), [0, 1, 2_000].map(|more| age_ms + more));
+        }
+        assert_eq!(Birth::of(at(300), u64::MAX).age_ms(Instant::MAX), i64::MAX as u64, "older than anything");
     }
 
     #[test]

@@ -24,7 +24,7 @@ mod peers;
 mod policy;
 
 pub use book::{Book, CursorId};
-pub use held::{Flags, Handle, Held, New, Reason, Reasons};
+pub use held::{Birth, Flags, Handle, Held, New, Reason, Reasons};
 pub use peers::{Identity, Origin, Peer, PeerName, Peers};
 pub use policy::{
     Hears, Leg, News, Node, Oracle, Order, Orders, Outlook, Prospect, Ranking, Side, Split, Want, Way, Why, numbers,

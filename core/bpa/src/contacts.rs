@@ -298,6 +298,12 @@ impl Agent {
         }
     }
 
+    /// Whether this names another node: neither does an endpoint of an application (RFC 9171 4.2.5.2) nor what only
+    /// this node is called (RFC 9758 5.4).
+    pub(crate) fn names_another(&self, name: &EndpointId) -> bool {
+        name.is_node_id() && !name.is_here() && !self.is_local(name.node())
+    }
+
     /// A peer introduced itself.
     pub(crate) fn on_peer_up<S: Sink<Output>>(
         &mut self,
@@ -308,11 +314,9 @@ impl Agent {
         proven: Option<EndpointId>,
         out: &mut S,
     ) {
-        // Nobody else is this node: whoever says so has no name.
-        let other = |name: &EndpointId| !self.is_local(name.node());
-        let (claimed, proven, node) =
-            (claimed.filter(other), proven.filter(other), node.filter(|node| !self.is_local(*node)));
         let numbered = node.filter(|node| !node.is_named()).map(|node| EndpointId::ipn(node.0, 0));
+        let another = |name: Option<EndpointId>| name.filter(|name| self.names_another(name));
+        let (claimed, proven, numbered) = (another(claimed), another(proven), another(numbered));
         let name = proven.clone().or(claimed.clone()).or(numbered).unwrap_or_default();
         if self.neighbours.link(link).is_none() {
             if !link.is_dynamic() || self.neighbours.dynamic_links() >= self.settings.limits.dynamic_links {
@@ -332,7 +336,7 @@ impl Agent {
         }
         let peer = self.neighbours.peer_of(link);
         for (name, identity) in [(claimed, Identity::Claimed), (proven, Identity::Proven)] {
-            if let Some(name) = name.filter(|name| !name.is_null()) {
+            if let Some(name) = name {
                 self.neighbours.learn(peer, name, identity);
             }
         }

@@ -459,7 +459,7 @@ impl Agent {
         out: &mut S,
     ) {
         let Some(held) = self.book.get(first) else { return };
-        let (from, hops, seen_before) = (held.from, held.hops, held.flags.has(Flags::SEEN_BEFORE));
+        let (from, hops, born, seen_before) = (held.from, held.hops, held.born, held.flags.has(Flags::SEEN_BEFORE));
         let made = edge.whole(&held.bundle.clone(), payload);
         let whole = made.ok().filter(|whole| self.book.find(whole.id).is_none());
         let Some(whole) = whole else {
@@ -474,7 +474,7 @@ impl Agent {
             New {
                 bundle: Arc::new(whole),
                 number: None,
-                received: now,
+                born,
                 expires,
                 from,
                 hops,

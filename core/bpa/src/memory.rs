@@ -137,7 +137,7 @@ mod tests {
     use super::*;
     use alloc::vec::Vec;
     use farlink_base::{BundleMeta, Bytes, Chunk, Extent, Instant, PeerId, Priority};
-    use farlink_book::{New, Reason, Reasons};
+    use farlink_book::{Birth, New, Reason, Reasons};
 
     fn bundle(number: u64, payload: Payload) -> Arc<BundleMeta> {
         let mut meta = crate::testing::meta(number, Priority::Normal, 0);
@@ -148,7 +148,7 @@ mod tests {
         book.keep(New {
             bundle,
             number: None,
-            received: Instant::ZERO,
+            born: Birth::of(Instant::ZERO, 0),
             expires: Instant::MAX,
             from: PeerId::NONE,
             hops: 0,

@@ -16,7 +16,7 @@ use farlink_base::{
     BundleHandle, BundleId, BundleMeta, CreationTimestamp, DeleteReason, DtnTime, Duties, EndpointId, Event, Facts,
     Hop, Instant, LinkId, Malformed, NodeId, Payload, PeerId, Refusal, Sink,
 };
-use farlink_book::{Flags, Handle, Held, New, News, Reason, Reasons, Side, Why};
+use farlink_book::{Birth, Flags, Handle, Held, New, News, Reason, Reasons, Side, Why};
 
 impl Agent {
     pub(crate) fn on_malformed<S: Sink<Output>>(
@@ -55,7 +55,7 @@ impl Agent {
             None => {
                 let mut new = self.newcomer(now, bundle.clone(), from, hop);
                 new.flags.set(Flags::STRANGE, link.is_dynamic());
-                let judged = self.judge(&new).and_then(|()| self.make_room(now, &new, edge, out));
+                let judged = self.judge(now, &new).and_then(|()| self.make_room(now, &new, edge, out));
                 judged.err()
             }
         };
@@ -100,7 +100,7 @@ impl Agent {
         }
         let mut new = self.newcomer(now, bundle.clone(), from, hop);
         new.flags.set(Flags::STRANGE, link.is_dynamic());
-        let admitted = self.judge(&new).and_then(|()| self.make_room(now, &new, edge, out));
+        let admitted = self.judge(now, &new).and_then(|()| self.make_room(now, &new, edge, out));
         if let Err(reason) = admitted {
             self.turn_away(now, link, &bundle, reason, edge, out);
             return out.push(Output::Verdict { token, result: Err(reason) });
@@ -111,6 +111,9 @@ impl Agent {
         self.event(out, Event::Received { bundle: self.number(handle), link, from });
         self.report(now, handle, Status::Received, DeleteReason::Done, edge, out);
         self.tell_kept(now, handle, wire, out);
+        if bundle.duties.has(Duties::REPORT) {
+            self.report(now, handle, Status::Received, DeleteReason::BlockUnsupported, edge, out);
+        }
         self.heed(now, handle, edge, out);
     }
 
@@ -126,19 +129,20 @@ impl Agent {
         out: &mut S,
     ) {
         self.event_refused(Some(link), Some(bundle), reason, out);
-        if reason == Refusal::Expired {
-            self.report_about(now, bundle, Status::Deleted, DeleteReason::Expired, edge, out);
+        // Who is refused tries again.
+        if reason == Refusal::Expired
+            && !self.remembered.was_reported(bundle.id)
+            && self.report_about(now, bundle, Status::Deleted, DeleteReason::Expired, edge, out)
+        {
+            self.remembered.report(bundle.id);
         }
     }
 
-    /// RFC 9171 5.6: blocks nobody here knows, and hops; then dispatching.
+    /// RFC 9171 5.6, 4.4.3: what blocks nobody here knows ask for, and hops; then dispatching.
     fn heed<S: Sink<Output>>(&mut self, now: Instant, handle: Handle, edge: &mut dyn Edge, out: &mut S) {
         let Some(held) = self.book.get(handle) else { return };
         let meta = &held.bundle;
         let (duties, too_far) = (meta.duties, meta.facts.has(Facts::HOPS) && held.hops > meta.hop_limit);
-        if duties.has(Duties::REPORT) {
-            self.report(now, handle, Status::Received, DeleteReason::BlockUnsupported, edge, out);
-        }
         if duties.has(Duties::DELETE) {
             self.depart(now, handle, deleted(DeleteReason::BlockUnsupported), None, edge, out);
         } else if too_far {
@@ -212,8 +216,8 @@ impl Agent {
     fn giver(&mut self, link: LinkId, hop: &Hop) -> PeerId {
         let peer = self.neighbours.peer_of(link);
         let unnamed = self.neighbours.peers().get(peer).is_some_and(|p| p.node == NodeId::NULL);
-        // RFC 9171 4.4.1: a previous node is said by its node ID; an endpoint of some application names nobody.
-        if unnamed && hop.previous.is_node_id() && !self.is_local(hop.previous.node()) {
+        // RFC 9171 4.4.1: a previous node is said by its node ID.
+        if unnamed && self.names_another(&hop.previous) {
             self.neighbours.learn(peer, hop.previous.clone(), farlink_book::Identity::Claimed);
             self.sweeps.to(hop.previous.node());
         }
@@ -221,7 +225,7 @@ impl Agent {
     }
 
     /// Rules that let a bundle in at all.
-    fn judge(&self, new: &Held) -> Result<(), Refusal> {
+    fn judge(&self, now: Instant, new: &Held) -> Result<(), Refusal> {
         if self.terminating {
             return Err(Refusal::Terminating);
         }
@@ -239,7 +243,7 @@ impl Agent {
         if [&meta.source, &meta.destination, meta.report_to()].into_iter().any(EndpointId::is_here) {
             return Err(Refusal::NotAcceptable);
         }
-        if new.expires <= new.received {
+        if new.expires <= now {
             return Err(Refusal::Expired);
         }
         let local = self.is_local(new.destination());
@@ -256,7 +260,7 @@ impl Agent {
         Held::newcomer(New {
             bundle,
             number: None,
-            received: now,
+            born: Birth::of(now, hop.age_ms),
             expires,
             from,
             hops: hop.hops,
@@ -300,7 +304,7 @@ impl Agent {
             New {
                 bundle: new.bundle,
                 number: None,
-                received: new.received,
+                born: new.born,
                 expires: new.expires,
                 from: new.from,
                 hops: new.hops,
@@ -449,13 +453,16 @@ impl Agent {
         index: &IndexEntry,
         meta: Arc<BundleMeta>,
         hop: &Hop,
-        _edge: &mut dyn Edge,
+        edge: &mut dyn Edge,
         out: &mut S,
     ) {
         // Residence counts through downtime when both ends of it were dated, and can be believed.
         let down_ms = index.stored_at.map_or(0, |stored_at| self.wall.found(now, stored_at));
-        let age_ms = index.age_ms.saturating_add(down_ms);
-        let remaining = Duration::from_millis(meta.lifetime_ms.saturating_sub(age_ms));
+        let stored_remaining_ms = match (index.expires, index.stored_at) {
+            (Some(expires), Some(stored_at)) => expires.saturating_since_ms(stored_at),
+            _ => meta.lifetime_ms.saturating_sub(index.age_ms),
+        };
+        let remaining = Duration::from_millis(stored_remaining_ms.saturating_sub(down_ms));
         if self.known(&meta).is_some() || self.was_delivered(&meta) {
             self.book.skip_to(bundle.0);
             return out.push(Output::Store(store::Input::Delete { bundle, remember: None }));
@@ -465,7 +472,7 @@ impl Agent {
             New {
                 bundle: meta,
                 number: Some(bundle.0),
-                received: now,
+                born: Birth::of(now, index.age_ms.saturating_add(down_ms)),
                 expires: now + remaining,
                 from: giver,
                 hops: hop.hops,
@@ -477,7 +484,8 @@ impl Agent {
         );
         self.event(out, Event::Recovered { bundle });
         self.tell_kept(now, handle, hop.labels, out);
-        self.steps.push_back(Step::Dispatch(handle));
+        // The node may have died between keeping it and deleting it.
+        self.heed(now, handle, edge, out);
     }
 
     fn on_opened<S: Sink<Output>>(

@@ -1,10 +1,12 @@
-//! Bounded memories of identities: what was delivered, and what policies banned. Apart, so that
-//! bans cannot push deliveries out.
+//! Bounded memories of identities: what was delivered, what policies banned, and what was reported as deleted on
+//! arrival. Apart, so that one kind cannot push another out.
 
 use alloc::collections::{BTreeSet, VecDeque};
 use alloc::vec::Vec;
 use farlink_base::{Empty, Lazy};
 
+/// Most identities remembered as reported: it is for those who try again within minutes.
+const REPORTED_MAX: usize = 8192;
 /// Identities on one page of the order: pages are added one by one, nothing is ever copied.
 const PAGE: usize = 512;
 
@@ -44,46 +46,64 @@ impl Newest {
     }
 }
 
-impl Empty for Newest {
+#[derive(Debug)]
+struct Kinds {
+    delivered: Newest,
+    banned: Newest,
+    reported: Newest,
+}
+impl Kinds {
+    const fn new(capacity: usize) -> Self {
+        let few = if capacity < REPORTED_MAX { capacity } else { REPORTED_MAX };
+        Kinds { delivered: Newest::new(capacity), banned: Newest::new(capacity), reported: Newest::new(few) }
+    }
+}
+impl Empty for Kinds {
     type From = usize;
-    const EMPTY: &'static Self = &Newest::new(0);
+    const EMPTY: &'static Self = &Kinds::new(0);
     fn make(capacity: usize) -> Self {
-        Newest::new(capacity)
+        Kinds::new(capacity)
     }
 }
 
-/// What this node will not take again.
+/// What this node will not take again, or not report again.
 #[derive(Debug)]
-pub(crate) struct Remembered {
-    delivered: Lazy<Newest>,
-    banned: Lazy<Newest>,
-}
+pub(crate) struct Remembered(Lazy<Kinds>);
 
 impl Remembered {
     /// Remembers up to `capacity` identities of each kind.
     pub fn new(capacity: usize) -> Self {
-        Remembered { delivered: Lazy::new(capacity), banned: Lazy::new(capacity) }
+        Remembered(Lazy::new(capacity))
     }
     /// Whether this bundle was delivered here.
     pub fn was_delivered(&self, id: u128) -> bool {
-        self.delivered.known.contains(&id)
+        self.0.delivered.known.contains(&id)
     }
     /// It was delivered here.
     pub fn deliver(&mut self, id: u128) {
-        self.delivered.insert(id);
+        self.0.delivered.insert(id);
     }
     /// Whether a policy refuses this bundle.
     pub fn is_banned(&self, id: u128) -> bool {
-        self.banned.known.contains(&id)
+        self.0.banned.known.contains(&id)
     }
     /// A policy refuses it from now on.
     pub fn ban(&mut self, id: u128) {
-        self.banned.insert(id);
+        self.0.banned.insert(id);
+    }
+    /// Whether its deletion on arrival was reported.
+    pub fn was_reported(&self, id: u128) -> bool {
+        self.0.reported.known.contains(&id)
+    }
+    /// Its deletion on arrival was reported.
+    pub fn report(&mut self, id: u128) {
+        self.0.reported.insert(id);
     }
     /// The newest deliveries, newest first.
     pub fn newest_deliveries(&self) -> impl Iterator<Item = u128> + '_ {
-        let known = |id: &u128| self.delivered.known.contains(id);
-        self.delivered.order.iter().rev().flat_map(|page| page.iter().rev()).copied().filter(known)
+        let Kinds { delivered, .. } = &*self.0;
+        let known = |id: &u128| delivered.known.contains(id);
+        delivered.order.iter().rev().flat_map(|page| page.iter().rev()).copied().filter(known)
     }
 }
 
@@ -92,17 +112,23 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_oldest_is_forgotten_first_and_bans_do_not_push_deliveries_out() {
+    fn the_oldest_is_forgotten_first_and_one_kind_does_not_push_another_out() {
         let mut memory = Remembered::new(2);
         for id in [1, 2, 2, 3] {
             memory.deliver(id);
         }
         for id in 10..20_000 {
             memory.ban(id);
+            memory.report(id);
         }
         assert!(!memory.was_delivered(1) && memory.was_delivered(2) && memory.was_delivered(3));
-        assert!(memory.is_banned(19_999) && !memory.is_banned(19_997) && !memory.was_delivered(19_999));
+        assert!(
+            memory.was_reported(19_999)
+                && memory.is_banned(19_999)
+                && !memory.is_banned(19_997)
+                && !memory.was_delivered(19_999)
+        );
         assert_eq!(memory.newest_deliveries().collect::<Vec<_>>(), [3, 2]);
-        assert!(memory.banned.order.len() <= 2);
+        assert!(memory.0.banned.order.len() <= 2);
     }
 }

@@ -48,7 +48,7 @@ impl Agent {
         self.report_about(now, &meta, status, reason, edge, out);
     }
 
-    /// The same of one that is not held.
+    /// The same of one that is not held; whether it does.
     pub(crate) fn report_about<S: Sink<Output>>(
         &mut self,
         now: Instant,
@@ -57,7 +57,7 @@ impl Agent {
         reason: DeleteReason,
         edge: &mut dyn Edge,
         out: &mut S,
-    ) {
+    ) -> bool {
         let flag = match status {
             // Blocks that could not be processed are reported whatever the bundle asks for.
             Status::Received if reason != DeleteReason::Done => 0,
@@ -66,13 +66,16 @@ impl Agent {
             Status::Delivered => Facts::REPORT_DELIVERY,
             Status::Deleted => Facts::REPORT_DELETION,
         };
-        if !meta.wants_report(flag) || !self.settings.status_reports || !self.reports.allow(now) {
-            return;
+        // Before the store has said which numbers are taken, nothing new has one.
+        let may = self.open && self.settings.status_reports;
+        if !may || !meta.wants_report(flag) || !self.reports.allow(now) {
+            return false;
         }
         let at = if meta.facts.has(Facts::STATUS_TIME) { self.wall.utc_at(now) } else { None };
         let payload = edge.status_report(meta, status, reason, at);
         let to = meta.report_to().clone();
         self.send_record(now, to, meta.version, payload, LIFETIME_MS, edge, out);
+        true
     }
 
     fn send_record<S: Sink<Output>>(

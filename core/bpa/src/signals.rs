@@ -12,7 +12,7 @@ use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use farlink_base::{BundleMeta, CreationTimestamp, EndpointId, Facts, Instant, PeerId, Priority, Sink};
-use farlink_book::{Flags, Handle, Held, Leg, New, News, Reason, Reasons, Side, Why};
+use farlink_book::{Birth, Flags, Handle, Held, Leg, New, News, Reason, Reasons, Side, Why};
 
 const VERSION: u8 = 1;
 /// The identities are a summary of everything held.
@@ -148,7 +148,7 @@ impl Agent {
             New {
                 bundle: Arc::new(meta),
                 number: None,
-                received: now,
+                born: Birth::of(now, 0),
                 expires,
                 from: PeerId::NONE,
                 hops: 0,

@@ -7,7 +7,7 @@ use farlink_base::{
     BundleId, BundleMeta, CreationTimestamp, DtnTime, Duties, EndpointId, Facts, Instant, LinkId, Payload, PeerId,
     Priority,
 };
-use farlink_book::{Book, Flags, Handle, Leg, New, Reason, Reasons};
+use farlink_book::{Birth, Book, Flags, Handle, Leg, New, Reason, Reasons};
 
 /// A bundle from `ipn:1.1` to `ipn:9.1`.
 pub fn meta(sequence: u64, priority: Priority, payload: u64) -> BundleMeta {
@@ -41,7 +41,7 @@ pub fn book_with(priorities: &[Priority]) -> (Book, Vec<Handle>) {
         book.keep(New {
             bundle: Arc::new(meta(n as u64, *priority, 100)),
             number: None,
-            received: Instant::ZERO,
+            born: Birth::of(Instant::ZERO, 0),
             expires: Instant(60_000_000_000),
             from: PeerId::NONE,
             hops: 0,

@@ -3,7 +3,7 @@
 mod support;
 
 use farlink_base::{EndpointId, LinkId, Priority, Refusal};
-use support::{Bundle, Node};
+use support::{Bundle, NOW_UTC, Node, from_two};
 
 #[test]
 fn a_refusing_neighbour_is_tried_again_later_and_a_lost_session_at_once() {
@@ -192,4 +192,20 @@ fn a_link_that_takes_one_bundle_gets_the_next_when_it_says_so_again() {
         node.tell(takes(true));
         assert_eq!(node.sent().len(), sent);
     }
+}
+
+/// RFC 9171 5.4 step 4: an age is increased by the time here, whatever the clocks say of the bundle's lifetime.
+#[test]
+fn an_age_grows_by_the_time_here() {
+    let times = [(NOW_UTC.0 - 1000, 60_000), (NOW_UTC.0 + 9000, 60_000), (NOW_UTC.0 - 30_000, 60_000), (0, u64::MAX)];
+    let ages = times.map(|(created_ms, lifetime_ms)| {
+        let mut node = Node::new();
+        node.ready(1, false);
+        let bundle = from_two(1, EndpointId::ipn(3, 1)).created_ms(created_ms).lifetime_ms(lifetime_ms);
+        node.receive(1, bundle.age_ms(5000));
+        node.wait_ms(2000);
+        node.ready(1, true);
+        node.sent()[0].hop.age_ms
+    });
+    assert_eq!(ages, [7000; 4]);
 }

@@ -240,3 +240,33 @@ fn a_link_turned_off_is_closed_once_and_one_that_is_down_only_is_not() {
     node.admin(turn(false));
     assert_eq!(closed(&node), 2);
 }
+
+/// RFC 9171 4.2.5.2, RFC 9174 4.6, RFC 9758 5.4: a node is named by a node ID, and by none that every node calls itself.
+#[test]
+fn a_claim_that_names_no_other_node_names_nobody() {
+    let here = EndpointId::Ipn { node: EndpointId::LOCAL_NODE, service: 0 };
+    for (claimed, to, named) in [
+        (EndpointId::ipn(77, 0), EndpointId::ipn(77, 1), 1),
+        (EndpointId::ipn(77, 7), EndpointId::ipn(77, 1), 0),
+        (EndpointId::dtn("b", "mail"), EndpointId::dtn("b", "x"), 0),
+        (here.clone(), EndpointId::ipn(77, 1), 0),
+    ] {
+        // In its introduction, and in a previous node block.
+        for introduced in [true, false] {
+            let mut node = Node::new();
+            let link = node.comes(0, if introduced { claimed.clone() } else { EndpointId::Null });
+            let mut bundle = from_two(1, EndpointId::ipn(8, 1));
+            bundle.hop.previous = claimed.clone();
+            node.receive_over(link, 1, bundle);
+            node.send(to.clone(), Priority::Normal);
+            assert_eq!(node.sent_over(link).len(), named, "{claimed} {introduced}");
+        }
+    }
+    for proven in [None, Some(here.clone())] {
+        let mut node = Node::routed(Script::epidemic());
+        let (link, engine) = (LinkId(LinkId::DYNAMIC), Some(NodeId::ipn(EndpointId::LOCAL_NODE)));
+        node.tell(Input::PeerUp { link, claimed: Some(here.clone()), node: engine, proven });
+        node.ready(link.0, true);
+        assert!(node.sent().iter().all(|sent| !sent.bundle.destination.is_here()), "nor is it greeted so");
+    }
+}

@@ -2,7 +2,7 @@
 
 mod support;
 
-use farlink_base::{BundleHandle, Clock, DeleteReason, DtnTime, EndpointId, Event, Instant, Priority, store};
+use farlink_base::{BundleHandle, Clock, DeleteReason, DtnTime, Duties, EndpointId, Event, Instant, Priority, store};
 use farlink_bpa::{Input, Output};
 use support::{Bundle, NOW_UTC, Node, from_two};
 
@@ -205,4 +205,55 @@ fn fragments_found_after_a_restart_are_joined_and_marked() {
     node.receive(1, bundle.piece(500..1000));
     let (_, delivery) = node.deliveries()[0].clone();
     assert_eq!((delivery.payload.len(), delivery.redelivered), (1000, true));
+}
+
+/// RFC 9171 5.4 step 4, 5.5: what the store is told is what the next run goes by, the time down included.
+#[test]
+fn an_age_and_a_lifetime_go_on_over_a_restart() {
+    for created_ms in [NOW_UTC.0 - 30_000, 0] {
+        let bundle = from_two(1, EndpointId::ipn(3, 1)).created_ms(created_ms).age_ms(5_000);
+        let mut node = Node::new();
+        node.ready(1, false);
+        node.wait_ms(1_000);
+        node.receive(1, bundle.clone());
+        let put = |o: &Output| if let Output::Put { index, .. } = o { Some(*index) } else { None };
+        let index = node.said.iter().find_map(put).unwrap();
+        let before = node.agent.bundles(node.now, BundleHandle(0), 1)[0].remaining_ms;
+        // Ten seconds later, on another process's clock.
+        let mut node = Node::closed(support::settings(), None, support::NoRouter, support::Rule::default());
+        node.tell(Input::Clock(Clock { utc: Some(DtnTime(NOW_UTC.0 + 11_000)), ..support::clock_at(node.now) }));
+        let (meta, hop) = bundle.parts();
+        node.tell(Input::Recovered { bundle: BundleHandle(40), index, meta, hop });
+        let after = node.agent.bundles(node.now, BundleHandle(0), 1)[0].remaining_ms;
+        assert_eq!(before - after, 10_000);
+        node.open();
+        assert_eq!(node.sent()[0].hop.age_ms, 15_000);
+    }
+}
+
+/// RFC 9171 5.6 step 4, 4.4.3: the node may have died between keeping a bundle and deleting it.
+#[test]
+fn what_was_to_be_deleted_when_it_came_is_deleted_after_a_restart() {
+    let duty = from_two(1, EndpointId::ipn(3, 1)).duties(Duties::DELETE);
+    let far = from_two(1, EndpointId::ipn(1, 1)).hops(3, 2);
+    for (bundle, reason) in [(duty, DeleteReason::BlockUnsupported), (far, DeleteReason::HopLimit)] {
+        let mut node = Node::new();
+        node.register(1);
+        node.tell(recovered(40, bundle, 0));
+        assert_eq!((node.sent().len(), node.deliveries().len(), node.deleted()), (0, 0, vec![reason]));
+    }
+}
+
+#[test]
+fn nothing_is_numbered_while_numbers_of_earlier_runs_are_still_being_read() {
+    let settings = farlink_bpa::Settings { status_reports: true, ..support::settings() };
+    let mut node = Node::closed(settings, None, support::NoRouter, support::Rule::default());
+    node.tell(Input::Clock(support::clock_at(node.now)));
+    let told = farlink_base::Facts::REPORT_DELETION;
+    let over = from_two(1, EndpointId::ipn(8, 1)).facts(told).report_to(EndpointId::ipn(8, 0));
+    node.tell(recovered(40, over, 56_000));
+    node.tell(recovered(41, from_two(2, EndpointId::ipn(8, 1)), 0));
+    node.tell(Input::Store(store::Output::Opened { counter: 0, last_bundle: 77 }));
+    node.send(EndpointId::ipn(8, 1), Priority::Normal);
+    assert_eq!((node.deleted(), node.put(), node.held()), (vec![DeleteReason::Expired], vec![78], 2));
 }

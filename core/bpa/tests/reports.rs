@@ -72,3 +72,37 @@ fn what_arrives_expired_is_refused_and_its_deletion_reported_to_who_asked() {
         }
     }
 }
+
+#[test]
+fn a_block_nobody_knows_is_reported_on_arrival_and_not_again_after_a_restart() {
+    let mut node = Node::with(Settings { status_reports: true, ..settings() }, None);
+    let duties = farlink_base::Duties::REPORT;
+    let bundle = from_two(1, EndpointId::ipn(8, 1)).duties(duties).report_to(EndpointId::ipn(2, 0));
+    let index = farlink_base::store::IndexEntry {
+        priority: farlink_base::Priority::Normal,
+        expires: None,
+        stored_at: None,
+        age_ms: 0,
+        quota: 0,
+        fingerprint: bundle.meta.id,
+        flags: 0,
+    };
+    let (meta, hop) = bundle.parts();
+    node.tell(farlink_bpa::Input::Recovered { bundle: farlink_base::BundleHandle(40), index, meta, hop });
+    assert_eq!((node.sent().len(), node.held()), (0, 1));
+}
+
+#[test]
+fn what_arrives_expired_is_reported_once_however_often_it_is_tried() {
+    let mut node = Node::with(Settings { status_reports: true, ..settings() }, None);
+    let late = |n| from_two(n, EndpointId::ipn(8, 1)).created_ms(NOW_UTC.0 - 2000).lifetime_ms(1000);
+    let late = |n| late(n).facts(Facts::REPORT_DELETION).report_to(EndpointId::ipn(2, 0));
+    for ticket in 0..10 {
+        node.begins(0, ticket, late(1));
+        node.receive(ticket, late(1));
+        node.receive(ticket, late(2));
+        node.wait_ms(2000);
+    }
+    assert!(node.verdicts().iter().all(|(_, verdict)| *verdict == Err(farlink_base::Refusal::Expired)));
+    assert_eq!(node.sent().len(), 2, "one for each");
+}

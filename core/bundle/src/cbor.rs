@@ -15,6 +15,8 @@ pub const BYTES: u8 = 2;
 pub const TEXT: u8 = 3;
 /// Array.
 pub const ARRAY: u8 = 4;
+/// Begins an array of indefinite length.
+const OPEN_ARRAY: u8 = ARRAY << 5 | 31;
 /// Ends an item of indefinite length; also the last byte of a bundle.
 pub const BREAK: u8 = 0xff;
 
@@ -153,20 +155,40 @@ impl<'a> Reader<'a> {
     pub fn array(&mut self) -> Result<u64, Malformed> {
         self.typed(ARRAY, "expected an array of definite length")
     }
-    /// An array of definite or indefinite length (RFC 9171 4.1 prohibits neither): `read` is told how many items
-    /// there are and reads them all.
+    /// The head of an array (RFC 9171 4.1 prohibits neither length): how many items follow; `None` where a break
+    /// follows them.
     #[inline]
-    pub fn list<T>(&mut self, read: impl FnOnce(&mut Self, u64) -> Result<T, Malformed>) -> Result<T, Malformed> {
-        if self.peek() != Some(ARRAY << 5 | 31) {
-            let items = self.array()?;
-            return read(self, items);
+    pub fn array_or_open(&mut self) -> Result<Option<u64>, Malformed> {
+        if self.peek() != Some(OPEN_ARRAY) {
+            return self.array().map(Some);
         }
-        let items = self.count_open()?;
-        let all = read(self, items)?;
+        self.position += 1;
+        Ok(None)
+    }
+    /// What follows the last item of an array: where it is `open`, its break.
+    #[inline]
+    pub fn array_end(&mut self, open: bool) -> Result<(), Malformed> {
+        if !open {
+            return Ok(());
+        }
         match self.take(1)? {
-            [BREAK] => Ok(all),
+            [BREAK] => Ok(()),
             _ => self.error_at(self.position - 1, "an array of indefinite length with another number of items"),
         }
+    }
+    /// An array of either length: `read` is told how many items there are and reads them all.
+    #[inline]
+    pub fn list<T>(&mut self, read: impl FnOnce(&mut Self, u64) -> Result<T, Malformed>) -> Result<T, Malformed> {
+        let items = self.array_or_open()?;
+        let all = match items {
+            Some(items) => read(self, items)?,
+            None => {
+                let items = self.count_open()?;
+                read(self, items)?
+            }
+        };
+        self.array_end(items.is_none())?;
+        Ok(all)
     }
     /// The same of exactly `n` items.
     #[inline]
@@ -179,10 +201,9 @@ impl<'a> Reader<'a> {
         let start = self.position;
         self.list(|reader, items| if items == n { read(reader) } else { reader.error_at(start, reason) })
     }
-    /// Steps over the head of an array of indefinite length and counts its items.
+    /// Counts the items of an array of indefinite length, whose head was read.
     #[inline(never)]
     fn count_open(&mut self) -> Result<u64, Malformed> {
-        self.take(1)?;
         let mut ahead = self.clone();
         let mut items = 0;
         while ahead.peek() != Some(BREAK) {

@@ -10,6 +10,8 @@ use farlink_base::{Accel, Chunk, Malformed, Payload};
 #[derive(Clone, Debug)]
 pub struct Check {
     crc: CrcType,
+    /// Whether the block is an array of indefinite length.
+    open: bool,
     state: BlockCrc,
     accel: Accel,
     /// Offset of the payload in the bundle.
@@ -22,14 +24,14 @@ pub struct Check {
 
 impl Check {
     /// For the payload of `len` bytes at offset `at`; `block_head` is its block up to there.
-    pub(crate) fn new(crc: CrcType, block_head: &[u8], at: u64, len: u64, accel: &Accel) -> Check {
+    pub(crate) fn new((crc, open): (CrcType, bool), block_head: &[u8], at: u64, len: u64, accel: &Accel) -> Check {
         let mut state = BlockCrc::new(crc);
         state.update(block_head, accel);
-        Check { crc, state, accel: *accel, at, len, fed: 0, trusted: false }
+        Check { crc, open, state, accel: *accel, at, len, fed: 0, trusted: false }
     }
-    /// One that has taken this whole payload.
+    /// One that has taken this whole payload, of a block of definite length.
     pub(crate) fn of(crc: CrcType, block_head: &[u8], payload: &Payload, accel: &Accel) -> Check {
-        let mut check = Check::new(crc, block_head, 0, payload.len(), accel);
+        let mut check = Check::new((crc, false), block_head, 0, payload.len(), accel);
         check.update_rope(payload);
         check
     }
@@ -58,10 +60,10 @@ impl Check {
     /// if they were all; `None` when some were not in memory.
     pub(crate) fn value(&self) -> Option<u32> {
         let width = self.crc.width();
-        let mut end = [0u8; 5];
-        end[0] = 0x40 | width as u8;
+        let mut end = [0u8; 6];
+        (end[0], end[1 + width]) = (0x40 | width as u8, BREAK);
         let mut state = self.state;
-        state.update(&end[..1 + width], &self.accel);
+        state.update(&end[..1 + width + usize::from(self.open)], &self.accel);
         (!self.trusted).then(|| state.value())
     }
     /// What follows the payload: its CRC, which is checked, and the end of the bundle. Gives what
@@ -77,6 +79,7 @@ impl Check {
         }
         let mut reader = Reader::new(tail, end, false);
         let value = self.read_crc(&mut reader)?;
+        reader.array_end(self.open)?;
         match reader.take(1)? {
             [BREAK] => {}
             _ => return reader.error_at(reader.position() - 1, "the payload block is not the last one"),

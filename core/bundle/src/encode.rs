@@ -4,7 +4,7 @@ use crate::cbor::{ARRAY, BREAK, BYTES, Count, Out, head_len, put_bytes, put_head
 use crate::check::Check;
 use crate::crc::{close_block, put_crc};
 use crate::eid_wire::EidCodec;
-use crate::{BlockData, BlockFlags, Bundle, CrcType, Encoded, Primary};
+use crate::{BlockData, BlockFlags, Bundle, BundleFlags, CrcType, Encoded, FragmentInfo, Primary};
 use alloc::vec::Vec;
 use farlink_base::{Accel, Bytes};
 
@@ -85,25 +85,39 @@ pub(crate) fn put_payload_head(flags: BlockFlags, crc: CrcType, len: u64, out: &
 }
 
 /// The primary block (RFC 9171 4.3.1).
-pub(crate) fn put_primary(primary: &Primary, out: &mut impl Out, accel: &Accel) {
+fn put_primary(primary: &Primary, out: &mut impl Out, accel: &Accel) {
+    let Primary { flags, crc, destination, source, report_to, creation, lifetime_ms, fragment } = primary;
+    let rest = |out: &mut _| {
+        for eid in [destination, source, report_to] {
+            eid.encode(out);
+        }
+        put_head(out, ARRAY, 2);
+        put_uint(out, creation.time.as_millis());
+        put_uint(out, creation.sequence);
+        put_uint(out, *lifetime_ms);
+    };
+    put_primary_around(rest, *flags, *crc, *fragment, out, accel);
+}
+/// The same where `rest` writes its fields from destination to lifetime.
+pub(crate) fn put_primary_around<O: Out>(
+    rest: impl FnOnce(&mut O),
+    flags: BundleFlags,
+    crc: CrcType,
+    fragment: Option<FragmentInfo>,
+    out: &mut O,
+    accel: &Accel,
+) {
     let start = out.at();
-    let items = 8 + 2 * u64::from(primary.fragment.is_some()) + u64::from(primary.crc != CrcType::None);
-    put_head(out, ARRAY, items);
+    put_head(out, ARRAY, 8 + 2 * u64::from(fragment.is_some()) + u64::from(crc != CrcType::None));
     out.byte(7);
-    put_uint(out, primary.flags.0);
-    out.byte(primary.crc.code());
-    for eid in [&primary.destination, &primary.source, &primary.report_to] {
-        eid.encode(out);
-    }
-    put_head(out, ARRAY, 2);
-    put_uint(out, primary.creation.time.as_millis());
-    put_uint(out, primary.creation.sequence);
-    put_uint(out, primary.lifetime_ms);
-    if let Some(fragment) = primary.fragment {
+    put_uint(out, flags.0);
+    out.byte(crc.code());
+    rest(out);
+    if let Some(fragment) = fragment {
         put_uint(out, fragment.offset);
         put_uint(out, fragment.total);
     }
-    close_block(out, start, primary.crc, accel);
+    close_block(out, start, crc, accel);
 }
 
 /// Type, number, flags and CRC type of a canonical block.

@@ -18,6 +18,8 @@ pub(crate) struct BlockStart {
     pub(crate) number: u64,
     pub(crate) flags: BlockFlags,
     pub(crate) crc: CrcType,
+    /// Whether it is an array of indefinite length.
+    pub(crate) open: bool,
 }
 
 /// The primary block (RFC 9171 4.3.1), its CRC checked.
@@ -28,7 +30,7 @@ pub(crate) fn read_primary(
     accel: &Accel,
 ) -> Result<Primary, Malformed> {
     let start = reader.position();
-    let items = reader.array()?;
+    let items = reader.array_or_open()?;
     let version = reader.position();
     if reader.uint()? != 7 {
         return reader.error_at(version, "the bundle protocol version is not 7");
@@ -36,7 +38,8 @@ pub(crate) fn read_primary(
     let flags = BundleFlags(reader.uint()?);
     let crc = read_crc_type(reader)?;
     let fragmented = flags.has(BundleFlags::FRAGMENT);
-    if items != 8 + 2 * u64::from(fragmented) + u64::from(crc != CrcType::None) {
+    let wanted = 8 + 2 * u64::from(fragmented) + u64::from(crc != CrcType::None);
+    if items.is_some_and(|items| items != wanted) {
         return reader.error_at(start, "the primary block's length contradicts its flags and CRC type");
     }
     let destination = EndpointId::read(reader, profile)?;
@@ -48,7 +51,7 @@ pub(crate) fn read_primary(
         true => Some(FragmentInfo { offset: reader.uint()?, total: reader.uint()? }),
         false => None,
     };
-    read_crc(reader, bytes, start, crc, accel)?;
+    read_end(reader, bytes, start, (crc, items.is_none()), accel)?;
     Ok(Primary { flags, crc, destination, source, report_to, creation, lifetime_ms, fragment })
 }
 
@@ -69,11 +72,11 @@ pub(crate) fn read_crc_type(reader: &mut Reader<'_>) -> Result<CrcType, Malforme
 
 pub(crate) fn read_block_start(reader: &mut Reader<'_>, profile: Profile) -> Result<BlockStart, Malformed> {
     let start = reader.position();
-    let items = reader.array()?;
+    let items = reader.array_or_open()?;
     let (kind, number) = (reader.uint()?, reader.uint()?);
     let flags = BlockFlags(reader.uint()?);
     let crc = read_crc_type(reader)?;
-    if items != 5 + u64::from(crc != CrcType::None) {
+    if items.is_some_and(|items| items != 5 + u64::from(crc != CrcType::None)) {
         return reader.error_at(start, "a block's length contradicts its CRC type");
     }
     if number == 0 {
@@ -86,29 +89,33 @@ pub(crate) fn read_block_start(reader: &mut Reader<'_>, profile: Profile) -> Res
     if kind == 0 && profile == Profile::Strict {
         return reader.error_at(start, "block type 0 is reserved");
     }
-    Ok(BlockStart { kind, number, flags, crc })
+    Ok(BlockStart { kind, number, flags, crc, open: items.is_none() })
 }
 
-/// Reads and checks the CRC of the block that began at `start`.
-pub(crate) fn read_crc(
+/// Reads how the block ends that began at `start`: its CRC, which is checked, and where it is `open` its break,
+/// over which the CRC goes, too (RFC 9171 4.3.1, 4.3.2).
+pub(crate) fn read_end(
     reader: &mut Reader<'_>,
     bytes: &[u8],
     start: usize,
-    crc: CrcType,
+    (crc, open): (CrcType, bool),
     accel: &Accel,
 ) -> Result<(), Malformed> {
     let width = crc.width();
     if width == 0 {
-        return Ok(());
+        return reader.array_end(open);
     }
     let at = reader.position();
     let found = reader.bytes()?;
     if found.len() != width {
         return reader.error_at(at, CRC_WIDTH);
     }
+    let end = reader.position();
+    reader.array_end(open)?;
     let mut computed = BlockCrc::new(crc);
-    computed.update(&bytes[start..reader.position() - width], accel);
+    computed.update(&bytes[start..end - width], accel);
     computed.update(&[0; 4][..width], accel);
+    computed.update(&bytes[end..reader.position()], accel);
     let value = found.iter().fold(0u32, |value, byte| value << 8 | u32::from(*byte));
     if computed.value() == value { Ok(()) } else { reader.error_at(at, "a block's CRC is wrong") }
 }

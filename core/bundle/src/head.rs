@@ -1,9 +1,9 @@
 //! Everything before the payload, walked once from one contiguous slice (RFC 9171 4.3). Both views
 //! of a bundle are filled by this walk: [`crate::Bundle`] and [`crate::v7`].
 
-use crate::cbor::{BREAK, Reader};
+use crate::cbor::{BREAK, Reader, head_len};
 use crate::check::Check;
-use crate::fields::{BlockStart, read_block_start, read_crc, read_data, read_primary};
+use crate::fields::{BlockStart, read_block_start, read_data, read_end, read_primary};
 use crate::{BlockData, BlockFlags, BundleFlags, CrcType, Primary, Profile};
 use alloc::vec::Vec;
 use core::ops::Range;
@@ -12,7 +12,9 @@ use farlink_base::{Accel, Bytes, BytesMut, Chunk, DtnTime, Malformed, Payload};
 /// Most bytes before the payload's: no peer sends a tenth of it, and it bounds what one bundle costs
 /// before it is checked.
 pub const MAX_HEAD_BYTES: usize = 64 << 10;
-/// Most extension blocks of one bundle.
+/// Those of them that are left to what hops write: what one node takes, the next one takes too.
+const HOP_BYTES: usize = 4 << 10;
+/// Most extension blocks of one bundle, besides those that hops write.
 pub const MAX_EXTENSION_BLOCKS: usize = 128;
 
 pub(crate) const NOT_A_BUNDLE: &str = "a BPv7 bundle begins with the byte 9f";
@@ -89,6 +91,8 @@ pub(crate) struct Head {
     pub(crate) payload_block: usize,
     pub(crate) payload_flags: BlockFlags,
     pub(crate) payload_crc: CrcType,
+    /// Whether the payload block is an array of indefinite length.
+    pub(crate) payload_open: bool,
     /// Whether the payload block's head is as this node would write it.
     pub(crate) canonical: bool,
     pub(crate) data: usize,
@@ -111,6 +115,8 @@ impl Head {
             accel,
             numbers: Numbers::default(),
             blocks: 0,
+            hop_bytes: 0,
+            labels: false,
             once: 0,
             reports: false,
             integrity: false,
@@ -120,7 +126,8 @@ impl Head {
 
     /// What checks the payload and what follows it.
     pub(crate) fn check(&self, bytes: &[u8], accel: &Accel) -> Check {
-        Check::new(self.payload_crc, &bytes[self.payload_block..self.data], self.data as u64, self.data_len, accel)
+        let how = (self.payload_crc, self.payload_open);
+        Check::new(how, &bytes[self.payload_block..self.data], self.data as u64, self.data_len, accel)
     }
 
     /// The payload in a rope that holds the whole bundle, its CRC checked where every byte is in
@@ -174,7 +181,12 @@ struct Walk<'a, 'b> {
     profile: Profile,
     accel: &'b Accel,
     numbers: Numbers,
+    /// Blocks that no hop writes.
     blocks: usize,
+    /// Bytes of what hops write.
+    hop_bytes: usize,
+    /// Whether labels were met.
+    labels: bool,
     /// Types 6, 7 and 10 that were met, as bits.
     once: u16,
     /// Whether a block asks for reports.
@@ -192,6 +204,9 @@ impl<'a> Walk<'a, '_> {
         }
         let primary = read_primary(&mut self.reader, self.bytes, self.profile, self.accel)?;
         let primary_end = self.reader.position();
+        if let Some(place) = primary.fragment {
+            self.hop_bytes += (head_len(place.offset) + head_len(place.total)) as usize;
+        }
         loop {
             let start = self.reader.position();
             if self.reader.peek() == Some(BREAK) {
@@ -205,6 +220,9 @@ impl<'a> Walk<'a, '_> {
                 continue;
             }
             let data_len = self.reader.bytes_head()?;
+            if start - self.hop_bytes > MAX_HEAD_BYTES - HOP_BYTES {
+                return self.reader.error_at(start, "the blocks before the payload leave no room for hops in 64 KiB");
+            }
             self.check(&primary, data_len)?;
             return Ok(Head {
                 primary,
@@ -212,7 +230,8 @@ impl<'a> Walk<'a, '_> {
                 payload_block: start,
                 payload_flags: fields.flags,
                 payload_crc: fields.crc,
-                canonical: !self.reader.take_lax(),
+                payload_open: fields.open,
+                canonical: !self.reader.take_lax() && !fields.open,
                 data: self.reader.position(),
                 data_len,
             });
@@ -221,16 +240,12 @@ impl<'a> Walk<'a, '_> {
 
     /// One extension block after its first four fields.
     fn extension(&mut self, start: usize, fields: BlockStart) -> Result<Block<'a>, Malformed> {
-        if self.blocks == MAX_EXTENSION_BLOCKS {
-            return self.reader.error_at(start, "more than 128 extension blocks");
-        }
-        self.blocks += 1;
         if !self.numbers.insert(fields.number) {
             return self.reader.error_at(start, "two blocks with the same number");
         }
         let data = self.reader.bytes()?;
         let data_at = self.reader.position() - data.len();
-        read_crc(&mut self.reader, self.bytes, start, fields.crc, self.accel)?;
+        read_end(&mut self.reader, self.bytes, start, (fields.crc, fields.open), self.accel)?;
         match fields.kind {
             // RFC 9171 4.4.1 to 4.4.3: at most one of each.
             kind @ (6 | 7 | 10) if self.once & 1 << kind != 0 => {
@@ -241,7 +256,20 @@ impl<'a> Walk<'a, '_> {
             _ => {}
         }
         let meaning = read_data(fields.kind, data, data_at as u64, self.profile)?;
-        Ok(Block { fields, data, meaning, span: start..self.reader.position() })
+        let span = start..self.reader.position();
+        let of_hops = match &meaning {
+            Some(BlockData::PreviousNode(_) | BlockData::Age(_) | BlockData::HopCount(_)) => true,
+            Some(BlockData::Labels(_)) => !core::mem::replace(&mut self.labels, true),
+            _ => false,
+        };
+        if of_hops {
+            self.hop_bytes += span.len();
+        } else if self.blocks == MAX_EXTENSION_BLOCKS {
+            return self.reader.error_at(start, "more than 128 extension blocks");
+        } else {
+            self.blocks += 1;
+        }
+        Ok(Block { fields, data, meaning, span })
     }
 
     /// Rules over several fields and blocks.

@@ -132,7 +132,7 @@ fn a_fill_payload_has_the_length_but_no_crc() {
 #[test]
 fn the_head_is_bounded() {
     let mut bundle = plain(Payload::from(&b"x"[..]));
-    for number in 10..138 {
+    for number in 10..139 {
         let data = BlockData::Unknown(Bytes::new());
         let block = ExtensionBlock { kind: 99, number, flags: BlockFlags(0), crc: CrcType::None, data, raw: None };
         bundle.extensions.push(block);

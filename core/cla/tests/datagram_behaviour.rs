@@ -280,6 +280,9 @@ fn miscoloured_data_unknown_services_and_lost_memory_are_cancelled_with_their_re
     let mut bench = Bench::new(|_, _| {});
     bench.segment(peer(), 1, 7, data(kind::GREEN, 10, b"abc", 0, 0));
     assert_eq!(why(&bench.segment(peer(), 1, 7, data(kind::RED, 12, b"abc", 0, 0))), Some(reason::MISCOLORED));
+    // Two ends of one red part are of no colour (RFC 5326 6.21).
+    bench.segment(peer(), 1, 6, data(kind::RED_END, 40, b"abc", 3, 0));
+    assert_eq!(why(&bench.segment(peer(), 1, 6, data(kind::RED_END, 30, b"abc", 4, 0))), Some(reason::SYSTEM));
     let service =
         farlink_cla::ltp::segment::Data { kind: 0, service: 3, offset: 0, length: 1, checkpoint: 0, report: 0 };
     let body = Body::Data(service, Bytes::from_static(b"x"));
@@ -288,7 +291,7 @@ fn miscoloured_data_unknown_services_and_lost_memory_are_cancelled_with_their_re
     assert_eq!(why(&bench.segment(peer(), 1, 10, far)), Some(reason::SYSTEM), "longer than any block");
     // It answers a report of before we started anew: what was claimed then is gone.
     assert_eq!(why(&bench.segment(peer(), 1, 9, data(1, 0, b"abc", 5, 77))), Some(reason::SYSTEM));
-    for number in 7..11 {
+    for number in 6..11 {
         bench.segment(peer(), 1, number, Body::CancelAck { by_sender: false });
     }
     assert_eq!(bench.ltp.usage(), Usage::default());

@@ -8,7 +8,7 @@ use farlink_base::layer::{ConvergenceLayer, Input, LinkState, Output, SendId, Tr
 use farlink_base::socket;
 use farlink_base::{Bytes, Event, Instant, LinkId, NodeId, Payload};
 use farlink_cla::ltp::segment::{Body, Data, Segment, SessionId, kind, reason};
-use farlink_cla::ltp::{Config, Ltp, SpanConfig};
+use farlink_cla::ltp::{Config, Ltp, SpanConfig, Usage};
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
 
@@ -273,6 +273,32 @@ fn a_checkpoint_that_comes_again_and_again_ends_the_session() {
     }
     assert!((5..=6).contains(&reports), "{reports}");
     assert_eq!(bench.ends, ["cancelled here: RLEXC (retransmission limit)"]);
+}
+
+/// A peer that started anew may give a number of before again, and would ask up to its limit.
+#[test]
+fn a_checkpoint_of_a_closed_session_is_cancelled_once_a_round_trip_and_only_to_the_peer() {
+    let cancel = || Body::Cancel { by_sender: false, reason: reason::SYSTEM };
+    let said = |out: Vec<Output>| sent(&out).into_iter().map(|segment| segment.body).collect::<Vec<_>>();
+    let mut bench = Bench::new(|_, _| {});
+    // One ended by its sender, and one complete.
+    bench.segment(home(), 1, 7, data(kind::RED, 0, b"abc", 0));
+    bench.segment(home(), 1, 7, Body::Cancel { by_sender: true, reason: 0 });
+    let out = bench.segment(home(), 1, 8, whole());
+    let Some(Output::Offer { ticket, .. }) = out.iter().find(|o| matches!(o, Output::Offer { .. })) else { panic!() };
+    let Body::Report { serial, .. } = sent(&bench.input(Input::Accepted { ticket: *ticket }))[0].body else { panic!() };
+    bench.segment(home(), 1, 8, Body::ReportAck { serial });
+    for number in [7, 8] {
+        bench.later(1);
+        assert_eq!(said(bench.segment(elsewhere(), 1, number, whole())), []);
+        assert_eq!(said(bench.segment(home(), 1, number, data(kind::RED, 0, b"abc", 0))), [], "nobody waits");
+        assert_eq!(said(bench.segment(home(), 1, number, whole())), [cancel()]);
+        assert_eq!(said(bench.segment(home(), 1, number, whole())), [], "a copy of it");
+        assert_eq!(said(bench.later(60)), [], "and it is not sent again unasked");
+        assert_eq!(said(bench.segment(home(), 1, number, whole())), [cancel()]);
+        bench.segment(home(), 1, number, Body::CancelAck { by_sender: false });
+    }
+    assert_eq!(bench.ltp.usage(), Usage::default());
 }
 
 /// What a checkpoint costs does not depend on how many holes a block has.

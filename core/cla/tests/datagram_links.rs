@@ -184,6 +184,72 @@ fn the_peer_is_told_and_other_links_never_notice() {
     assert!(out.iter().any(|o| matches!(o, Output::Offer { link: LinkId(5), .. })));
 }
 
+/// A link that only sessions and bytes in flight hold back.
+fn fast(bench: &mut Bench, link: u32) -> Vec<Output> {
+    let state = LinkState { rate: Some(DataRate(10_000_000_000)), ..LinkState::UP };
+    bench.input(Input::Link { link: LinkId(link), state })
+}
+/// Hands bundles to links that welcome them, until none does.
+fn fill(bench: &mut Bench, ready: &mut [bool; 2], next: &mut u64, len: usize) -> Vec<Segment> {
+    let mut segments = Vec::new();
+    while let Some(link) = ready.iter().position(|ready| *ready) {
+        *next += 1;
+        let out = bench.send(link as u32, *next, len);
+        segments.extend(sent(&out));
+        note(ready, &out);
+    }
+    segments
+}
+fn note(ready: &mut [bool; 2], out: &[Output]) {
+    for output in out {
+        if let Output::Ready { link, ready: now } = output {
+            ready[link.0 as usize] = *now;
+        }
+    }
+}
+
+#[test]
+fn what_all_links_have_in_flight_is_bounded_and_a_dead_peer_leaves_some_to_others() {
+    const BOUND: u64 = 400_000;
+    let config = Config { engine: 2, seed: 5, split, in_flight_bytes: BOUND, ..Config::default() };
+    let ltp = Ltp::new(config, vec![span(0, 1), span(1, 3)]);
+    let mut bench = Bench { ltp, now: Instant(1_000_000_000) };
+    let (mut ready, mut next) = ([false; 2], 0);
+    note(&mut ready, &fast(&mut bench, 0));
+    fill(&mut bench, &mut ready, &mut next, 10_000);
+    assert_eq!((ready, bench.ltp.usage().in_flight_bytes), ([false; 2], BOUND / 4 * 3), "a peer that never answers");
+    for _ in 0..10 {
+        bench.now += Duration::from_millis(1);
+        bench.input(Input::Wake);
+    }
+    let mut out = fast(&mut bench, 1);
+    for _ in 0..5 {
+        note(&mut ready, &out);
+        assert_eq!(ready, [false, true]);
+        let segments = fill(&mut bench, &mut ready, &mut next, 10_000);
+        assert_eq!(bench.ltp.usage().in_flight_bytes, BOUND / 4 * 3 + 10_000, "one block of the other link");
+        let session = segments.last().expect("it leaves").session.number;
+        let report = Body::Report { serial: 9, checkpoint: 0, lower: 0, upper: 10_000, claims: vec![(0, 10_000)] };
+        out = bench.segment(address(3), 2, session, report);
+        bench.now += Duration::from_millis(1);
+        assert!(out.iter().any(|o| matches!(o, Output::Sent { link: LinkId(1), .. })));
+    }
+    // One longer than the bound goes alone; nothing else then, until room comes back.
+    note(&mut ready, &out);
+    let long = fill(&mut bench, &mut ready, &mut next, BOUND as usize * 2);
+    assert_eq!(ready, [false; 2]);
+    assert!(!long.is_empty());
+    note(&mut ready, &bench.input(Input::RemoveLink { link: LinkId(0) }));
+    assert_eq!(ready, [false; 2]);
+    bench.add(span(0, 1));
+    note(&mut ready, &fast(&mut bench, 0));
+    assert_eq!(ready, [false; 2], "not for a link with nothing in flight either");
+    note(&mut ready, &bench.cancel(1, next));
+    assert_eq!(ready, [true; 2]);
+    fill(&mut bench, &mut ready, &mut next, 10_000);
+    assert_eq!(bench.ltp.usage().in_flight_bytes, BOUND / 4 * 3 + 10_000);
+}
+
 #[test]
 fn siblings_to_one_engine_come_and_go_in_any_order() {
     for order in [[0, 1, 2], [2, 1, 0], [1, 0, 2], [1, 2, 0]] {

@@ -6,7 +6,7 @@ use farlink_base::layer::{ConvergenceLayer, Input, LinkState, Output, SendId};
 use farlink_base::socket;
 use farlink_base::{Duration, LinkId, Payload, Refusal, StreamId};
 use farlink_cla::tcpcl_v4::{Config, SpanConfig};
-use tcpcl_v4_script::{Lone, PASSIVE, hex, message, ours, send, span, vectors};
+use tcpcl_v4_script::{Lone, PASSIVE, hex, init_of, message, ours, send, span, vectors};
 
 #[test]
 fn the_session_of_the_vectors_is_answered_byte_for_byte() {
@@ -98,7 +98,7 @@ fn whoever_does_not_introduce_itself_in_time_is_dropped() {
 }
 
 #[test]
-fn keepalives_flow_and_a_silent_peer_is_dead_after_two_intervals() {
+fn keepalives_flow_and_a_silent_peer_is_told_goodbye_after_two_intervals() {
     let mut lone = Lone::active(span()).greet(30);
     lone.give(send(1, vec![1; 10]));
     lone.wrote();
@@ -108,8 +108,9 @@ fn keepalives_flow_and_a_silent_peer_is_dead_after_two_intervals() {
     lone.wait(Duration::from_secs(58));
     assert!(lone.said().iter().all(|o| !matches!(o, Output::Socket(socket::Output::Close { .. }))));
     lone.wait(Duration::from_secs(3));
+    assert!(lone.wrote().ends_with(&message("sess_term_idle")), "RFC 9174 5.1.1");
     let said = lone.said();
-    assert!(said.iter().any(|o| matches!(o, Output::Socket(socket::Output::Close { abort: true, .. }))));
+    assert!(said.iter().any(|o| matches!(o, Output::Socket(socket::Output::Close { abort: false, .. }))));
     assert!(said.iter().any(|o| matches!(o, Output::SendFailed { id: SendId(1), refused: None, .. })));
     assert!(said.iter().any(|o| matches!(o, Output::PeerDown { .. })));
     assert!(said.iter().any(|o| matches!(o, Output::Socket(socket::Output::Connect { .. }))), "and connected to again");
@@ -120,6 +121,27 @@ fn keepalives_flow_and_a_silent_peer_is_dead_after_two_intervals() {
         "0 disables both timers"
     );
     assert!(quiet.wrote().is_empty());
+}
+
+#[test]
+fn a_dead_peer_whose_goodbye_cannot_leave_is_given_up() {
+    let mut lone = Lone::active(span()).greet(30);
+    lone.give(Input::Socket(socket::Input::Writable { stream: lone.stream, room: 0 }));
+    let mut ends = Vec::new();
+    while ends.len() < 2 {
+        lone.now = lone.layer.next_timeout().expect("it does not wait for ever");
+        lone.give(Input::Wake);
+        for output in lone.said() {
+            match output {
+                Output::PeerDown { .. } => ends.push(lone.now.as_secs_f64()),
+                Output::Socket(socket::Output::Close { stream, abort: true }) if stream == lone.stream => {
+                    ends.push(lone.now.as_secs_f64())
+                }
+                _ => {}
+            }
+        }
+    }
+    assert_eq!(ends, [60.0, 70.0], "the link is free at once, the stream after the time to introduce oneself");
 }
 
 #[test]
@@ -204,6 +226,20 @@ fn a_peer_that_connects_serves_its_configured_link_and_others_a_dynamic_one() {
     assert!(
         matches!(&stranger.said()[..], [Output::Ready { ready: false, .. }, Output::PeerDown { link: l }] if *l == link)
     );
+}
+
+/// RFC 9758: one node number, two texts.
+#[test]
+fn a_node_is_the_same_by_either_text_of_its_number() {
+    let span = SpanConfig { node_id: "ipn:977000.1.0".into(), ..span() };
+    let hello = [message("contact_no_tls"), init_of("ipn:4196183048192001.0")].concat();
+    let mut active = Lone::active(span.clone());
+    let mut passive = Lone::new(ours(), vec![SpanConfig { connect: false, ..span }]);
+    passive.open();
+    for lone in [&mut active, &mut passive] {
+        lone.hear(&hello);
+        assert!(lone.said().iter().any(|o| matches!(o, Output::PeerUp { link: LinkId(0), .. })), "{:?}", lone.wrote());
+    }
 }
 
 #[test]

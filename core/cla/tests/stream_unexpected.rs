@@ -88,6 +88,22 @@ fn each_segment_after_a_refusal_is_refused_again() {
     assert_eq!(lone.closed(), Some(false));
 }
 
+/// RFC 9174 5.2.4: the peer refuses each segment that crossed its refusal.
+#[test]
+fn what_is_said_of_a_transfer_that_is_over_is_no_nonsense() {
+    let mut lone = Lone::active(span()).greet(30);
+    lone.give(send(1, vec![1; 100]));
+    lone.hear(&refuse(2, 0));
+    assert!(lone.said().iter().any(|o| matches!(o, Output::SendFailed { id: SendId(1), .. })));
+    lone.wrote();
+    for late in [refuse(2, 0), refuse(2, 0), ack(0, 0, 28)] {
+        lone.hear(&late);
+        assert_eq!((lone.wrote(), lone.said().len()), (vec![], 0), "{late:?}");
+    }
+    lone.hear(&refuse(2, 1));
+    assert_eq!(lone.wrote(), [6, 3, 3], "a number never used");
+}
+
 #[test]
 fn a_transfer_id_used_before_is_refused() {
     let mut lone = Lone::passive(ours()).greet(30);
@@ -116,6 +132,34 @@ fn a_last_acknowledgment_of_too_little_gives_the_bundle_back() {
     assert_eq!(lone.wrote(), [6, 3, 2]);
     lone.hear(&ack(END, 1, 60));
     assert!(lone.said().iter().any(|o| matches!(o, Output::Sent { id: SendId(2), .. })), "the next is not affected");
+}
+
+#[test]
+fn a_session_that_cannot_go_on_says_goodbye() {
+    let mut lone = Lone::passive(ours()).greet(30);
+    let longer = (ours().segment_mru + 1).to_be_bytes();
+    lone.hear(&[&[1, START][..], &[0; 8], &[0; 4], &longer].concat());
+    assert_eq!(lone.wrote(), [6, 3, 1, 5, 0, 5], "a segment longer than this node takes");
+    assert_eq!(lone.closed(), Some(false));
+    let mut lone = Lone::active(span()).greet(30);
+    lone.give(Input::Socket(socket::Input::Writable { stream: lone.stream, room: 10 }));
+    lone.give(send(1, vec![1; 90]));
+    lone.hear(&ack(0, 0, 90));
+    lone.give(Input::Socket(socket::Input::Writable { stream: lone.stream, room: 1000 }));
+    assert!(lone.wrote().ends_with(&[6, 3, 2, 5, 0, 0]), "an acknowledgment of what is still being sent");
+    assert_eq!(lone.closed(), Some(false));
+}
+
+/// RFC 9174 6.1: one SESS_TERM a direction.
+#[test]
+fn goodbye_is_said_once() {
+    let mut lone = Lone::active(span()).greet(30);
+    lone.give(send(1, vec![1; 10]));
+    lone.hear(&[5, 0, 0]);
+    assert!(lone.wrote().ends_with(&[5, 1, 0]));
+    // The transfer keeps the session; then comes a list of extensions longer than this node reads.
+    lone.hear(&[&[1, START][..], &[0; 8], &[0xff; 4]].concat());
+    assert_eq!((lone.wrote(), lone.closed()), (vec![], Some(false)));
 }
 
 #[test]

@@ -5,7 +5,8 @@ use crate::control::Control;
 use alloc::vec::Vec;
 use farlink_base::{BundleMeta, DataRate, EndpointId, Facts, Instant, LinkId, NodeId, PeerId, Priority, Rng};
 use farlink_book::{
-    Book, Flags, Handle, Held, Identity, New, Node, Oracle, Order, Orders, Origin, Peer, Peers, Reason, Reasons, Side,
+    Birth, Book, Flags, Handle, Held, Identity, New, Node, Oracle, Order, Orders, Origin, Peer, Peers, Reason, Reasons,
+    Side,
 };
 use std::sync::Arc;
 
@@ -42,7 +43,7 @@ fn new(bundle: BundleMeta) -> New {
     New {
         bundle: Arc::new(bundle),
         number: None,
-        received: Instant::ZERO,
+        born: Birth::of(Instant::ZERO, 0),
         expires: Instant::MAX,
         from: PeerId::NONE,
         hops: 0,

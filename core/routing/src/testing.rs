@@ -6,7 +6,8 @@ use std::vec::Vec;
 
 use farlink_base::{BundleMeta, EndpointId, Facts, Instant, LinkId, NodeId, PeerId, Priority};
 use farlink_book::{
-    Book, Flags, Handle, Held, Identity, New, News, Node, Order, Orders, Origin, Peer, Peers, Reason, Reasons, Side,
+    Birth, Book, Flags, Handle, Held, Identity, New, News, Node, Order, Orders, Origin, Peer, Peers, Reason, Reasons,
+    Side,
 };
 
 /// A bundle of this encoded size; `id` is its identity.
@@ -36,7 +37,7 @@ pub fn new(bundle: BundleMeta) -> New {
     New {
         bundle: Arc::new(bundle),
         number: None,
-        received: Instant::ZERO,
+        born: Birth::of(Instant::ZERO, 0),
         expires: Instant::MAX,
         from: PeerId::NONE,
         hops: 0,

@@ -38,7 +38,7 @@ impl World {
         self.turn();
     }
     fn turn(&mut self) {
-        self.apps.turn(Instant::ZERO, &mut Buffers::default(), &mut self.inputs);
+        self.apps.turn(Instant::ZERO, &mut Buffers::keeping(1), &mut self.inputs);
     }
     /// The node decides about all that was sent.
     fn decide(&mut self) {

@@ -199,6 +199,8 @@ fn row(name: &str, numbers: &Numbers, disturbances: &[String]) -> Row {
     ];
     let (mut line, mut off, mut spread) = (format!("| {name} |"), Vec::new(), false);
     for (what, pair, write) in cells {
+        // Bundles are counted, not measured.
+        let close = if what == "delivered" { 0.0 } else { close };
         let _ = write!(line, " {} |", pair.map_or("-".into(), |p| p.cell(write)));
         match pair {
             Some(p) if p.difference().abs() <= close => {}
@@ -266,6 +268,9 @@ mod tests {
         assert_eq!((far.verdict.as_str(), far.apart), ("apart: mean latency", true));
         assert!(!row("geo", &numbers([0.2, 0.4, 0.25]), &[]).apart, "one of the seeds might have given it");
         assert!(!row("tcp-loss", &numbers([0.25, 0.25, 0.28]), &[]).apart, "12 % where losses decide");
+        let mut lost = numbers([0.25; 3]);
+        lost.insert("delivered".into(), vec![Some(1000.0), Some(1000.0), Some(999.0)]);
+        assert_eq!(row("geo", &lost, &[]).verdict, "apart: delivered");
         let mut missing = numbers([0.25; 3]);
         missing.remove("order");
         assert!(row("geo", &missing, &[]).apart, "nothing to compare is not agreement");

@@ -47,6 +47,7 @@ pub struct Flow {
     backlog: usize,
     seen: Mutex<Seen>,
     delivered: AtomicU64,
+    paused: AtomicBool,
     sending_over: AtomicBool,
     over: AtomicBool,
 }
@@ -82,6 +83,7 @@ impl Honest {
                 backlog: 1000,
                 seen: Mutex::default(),
                 delivered: AtomicU64::new(0),
+                paused: AtomicBool::new(false),
                 sending_over: AtomicBool::new(false),
                 over: AtomicBool::new(false),
             })
@@ -136,12 +138,24 @@ impl Honest {
     /// Sends no more and waits until everything acknowledged has arrived, so long at most.
     pub fn drain(&self, patience: Duration) -> Account {
         self.flows.iter().for_each(|flow| flow.sending_over.store(true, Ordering::Relaxed));
+        self.settle(patience);
+        self.account()
+    }
+    /// Sends nothing while `look` looks: everything sent before has arrived by then, or `patience` is over.
+    pub fn pause<T>(&self, patience: Duration, look: impl FnOnce() -> T) -> T {
+        let pause = |on| self.flows.iter().for_each(|flow| flow.paused.store(on, Ordering::Relaxed));
+        pause(true);
+        self.settle(patience);
+        let seen = look();
+        pause(false);
+        seen
+    }
+    fn settle(&self, patience: Duration) {
         let begun = Instant::now();
         // Answers that are still owed count too.
         while begun.elapsed() < patience && self.flows.iter().any(|flow| !flow.seen().open.is_empty()) {
             std::thread::sleep(Duration::from_millis(20));
         }
-        self.account()
     }
     /// Ends everything; to be called when the nodes have ended, since applications wait for them.
     pub fn end(self) {
@@ -244,6 +258,7 @@ impl Flow {
             let due = (begun.elapsed().as_secs_f64() * self.rate as f64) as u64;
             let open = self.seen().open.len();
             let batch = match self.rate {
+                _ if self.paused.load(Ordering::Relaxed) => 0,
                 0 if open < self.backlog => BATCH,
                 0 => 0,
                 _ => (due - due_before).min(BATCH),

@@ -108,7 +108,9 @@ impl Stage {
                 "node_ids = [\"ipn:{number}.0\"]\n\n[store]\nkind = \"memory\"\n\n\
                  [layer.main]\nkind = \"{layer}\"\nlisten = [\"{here}\"]\n\n\
                  [link.main]\nlayer = \"main\"\npeer = \"ipn:1.0\"\naddress = \"{there}\"\n{passive}\n\
-                 [routes]\n\"*\" = \"ipn:1.0\"\n\n[app]\nsocket = \"app.sock\"\n"
+                 [routes]\n\"*\" = \"ipn:1.0\"\n\n[app]\nsocket = \"app.sock\"\n\n{}",
+                // What they keep for later is soon as much as it will ever be.
+                abilities.limits()
             )
         };
         // What a system gives by default: that neighbours and files do not run out of descriptors is the

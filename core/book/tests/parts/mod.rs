@@ -1,7 +1,7 @@
 //! Bundles for the tests and the bench of the book.
 
 use farlink_base::{BundleMeta, Duties, EndpointId, Facts, Instant, Payload, PeerId, Priority};
-use farlink_book::{Flags, New, Reason, Reasons};
+use farlink_book::{Birth, Flags, New, Reason, Reasons};
 use std::sync::Arc;
 
 /// A bundle of `ipn:1.1` with this identity, of 1,101 bytes in simulated payload.
@@ -31,7 +31,7 @@ pub fn new(bundle: Arc<BundleMeta>, number: Option<u64>, expires: Instant) -> Ne
     New {
         bundle,
         number,
-        received: Instant::ZERO,
+        born: Birth::of(Instant::ZERO, 0),
         expires,
         from: PeerId::NONE,
         hops: 0,

@@ -1,5 +1,7 @@
 //! What flags and blocks mean to the engine.
 
+use crate::cbor::{BREAK, Out};
+use crate::crc::put_crc;
 use crate::head::{Block, targets};
 use crate::{BlockData, BlockFlags, BundleFlags, CrcType, HopCount, Primary, QualityOfService};
 use alloc::boxed::Box;
@@ -12,7 +14,8 @@ pub(super) const QOS_FLAGS: [(u64, u32); 2] = [(0x01, Facts::UNRELIABLE), (0x02,
 /// The QoS block has a flow label.
 const QOS_LABEL: u64 = 0x04;
 
-/// Type of block confidentiality blocks (RFC 9172 3.8).
+/// Types of integrity and confidentiality blocks (RFC 9172 3.7, 3.8).
+const INTEGRITY: u64 = 11;
 const CONFIDENTIALITY: u64 = 12;
 
 /// Bundle processing control flags (RFC 9171 4.2.3) and the facts they are.
@@ -39,28 +42,38 @@ pub(super) fn flags(facts: Facts) -> u64 {
     FLAGS.iter().fold(0, |flags, (flag, fact)| if facts.has(*fact) { flags | flag } else { flags })
 }
 
-/// Bytes after the payload: its CRC and the end of the bundle.
-pub(super) const fn tail_len(crc: CrcType) -> u8 {
-    match crc {
+/// Bytes after the payload: its CRC, a break where its block is `open`, and the end of the bundle.
+pub(super) const fn tail_len(crc: CrcType, open: bool) -> u8 {
+    let closed = match crc {
         CrcType::None => 1,
         CrcType::Crc16 => 4,
         CrcType::Crc32c => 6,
-    }
+    };
+    closed + open as u8
 }
 /// The CRC type that [`tail_len`] was told.
 pub(super) const fn crc_of(tail_len: u8) -> CrcType {
     match tail_len {
-        4 => CrcType::Crc16,
-        6 => CrcType::Crc32c,
+        4 | 5 => CrcType::Crc16,
+        6 | 7 => CrcType::Crc32c,
         _ => CrcType::None,
     }
+}
+/// Writes what follows the payload.
+pub(super) fn put_tail(tail: u32, len: u8, out: &mut impl Out) {
+    let crc = crc_of(len);
+    put_crc(out, crc, tail);
+    if len == tail_len(crc, true) {
+        out.byte(BREAK);
+    }
+    out.byte(BREAK);
 }
 
 /// A head, the bytes it came from left behind.
 pub(super) struct Outline {
     pub(super) primary: Primary,
     pub(super) head: Box<[u8]>,
-    pub(super) payload_crc: CrcType,
+    pub(super) tail_len: u8,
 }
 
 /// What the extension blocks of one bundle say.
@@ -83,7 +96,7 @@ impl Found {
         }
         match block.meaning {
             Some(data) => self.understood(data),
-            None => self.unknown(block.fields.flags, block.span),
+            None => self.unknown(block.fields.kind, block.fields.flags, block.span),
         }
     }
     /// Of private types, which may occur again, the first counts.
@@ -105,14 +118,15 @@ impl Found {
             BlockData::Unknown(_) => {}
         }
     }
-    /// RFC 9171 5.6 step 4: report, delete the bundle, or else discard the block.
-    fn unknown(&mut self, flags: BlockFlags, span: Range<usize>) {
+    /// RFC 9171 5.6 step 4: report, delete the bundle, or else discard the block; but never one without which
+    /// nobody knows any more what was enciphered or signed.
+    fn unknown(&mut self, kind: u64, flags: BlockFlags, span: Range<usize>) {
         if flags.has(BlockFlags::REPORT) {
             self.duties.0 |= Duties::REPORT;
         }
         if flags.has(BlockFlags::DELETE_BUNDLE) {
             self.duties.0 |= Duties::DELETE;
-        } else if flags.has(BlockFlags::DISCARD) {
+        } else if flags.has(BlockFlags::DISCARD) && !matches!(kind, INTEGRITY | CONFIDENTIALITY) {
             self.drops.push(span);
         }
     }
@@ -154,7 +168,7 @@ impl Found {
             rare: Rare { report_to, fragment, ordinal: qos.ordinal, flow }.boxed(),
             head: outline.head,
             tail,
-            tail_len: tail_len(outline.payload_crc),
+            tail_len: outline.tail_len,
         };
         (meta, self.hop)
     }

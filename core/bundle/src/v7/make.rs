@@ -67,7 +67,8 @@ pub fn make(draft: &Draft, creation: CreationTimestamp, payload: Payload, crc: C
     let (head, tail) = bundle.encode_head(accel);
     let mut found = Found::default();
     bundle.extensions.into_iter().for_each(|block| found.understood(block.data));
-    let outline = Outline { primary: bundle.primary, head: head.into_boxed_slice(), payload_crc: bundle.payload_crc };
+    let tail_len = tail_len(bundle.payload_crc, false);
+    let outline = Outline { primary: bundle.primary, head: head.into_boxed_slice(), tail_len };
     found.into_meta(outline, bundle.payload, tail).0
 }
 
@@ -89,7 +90,7 @@ pub fn whole(first: &BundleMeta, payload: Payload, accel: &Accel) -> BundleMeta 
         rare: rare.and_then(Rare::boxed),
         head: head.into_boxed_slice(),
         tail,
-        tail_len: tail_len(crc),
+        tail_len: tail_len(crc, false),
         ..first.clone()
     }
 }

@@ -1,9 +1,7 @@
 //! Whole bundles, from the wire and from a store.
 
-use super::facts::{Found, Outline, crc_of};
+use super::facts::{Found, Outline, put_tail, tail_len};
 use crate::Profile;
-use crate::cbor::BREAK;
-use crate::crc::put_crc;
 use crate::head::{Head, Stop, with_head};
 use alloc::vec::Vec;
 use farlink_base::{Accel, BundleMeta, Bytes, Hop, Malformed, Payload};
@@ -12,7 +10,7 @@ impl Head {
     /// Leaves the bytes behind: keeps a copy of the head without blocks to be discarded.
     pub(super) fn outline(self, bytes: &[u8], found: &Found) -> Outline {
         let head = found.keep(&bytes[..self.data]);
-        Outline { primary: self.primary, head, payload_crc: self.payload_crc }
+        Outline { primary: self.primary, head, tail_len: tail_len(self.payload_crc, self.payload_open) }
     }
 }
 
@@ -61,7 +59,6 @@ pub fn read_parts(
 /// What follows the payload as it came: with [`BundleMeta::head`] and the payload, all a store keeps.
 pub fn tail(meta: &BundleMeta) -> Bytes {
     let mut out = Vec::with_capacity(usize::from(meta.tail_len));
-    put_crc(&mut out, crc_of(meta.tail_len), meta.tail);
-    out.push(BREAK);
+    put_tail(meta.tail, meta.tail_len, &mut out);
     Bytes::from(out)
 }

@@ -1,10 +1,9 @@
 //! What leaves on a hop (RFC 9171 5.4), whole or a piece of it (5.8).
 
-use super::facts::crc_of;
+use super::facts::{crc_of, put_tail, tail_len};
 use super::rewrite::{Shape, put_head};
-use crate::cbor::{BREAK, Count, Out};
+use crate::cbor::{Count, Out};
 use crate::check::Check;
-use crate::crc::put_crc;
 use crate::{CrcType, Encoded};
 use alloc::vec::Vec;
 use core::ops::Range;
@@ -55,9 +54,9 @@ fn put(
     }
 }
 
-fn put_tail(meta: &BundleMeta, value: u32, out: &mut impl Out) {
-    put_crc(out, crc_of(meta.tail_len), value);
-    out.byte(BREAK);
+/// Bytes after the payload: a piece's block is written anew, with its length.
+fn len_of_tail(meta: &BundleMeta, range: Option<&Range<u64>>) -> u8 {
+    range.map_or(meta.tail_len, |_| tail_len(crc_of(meta.tail_len), false))
 }
 
 /// The bundle as it leaves on this hop. Previous node, age, hop count and labels are those of `hop`,
@@ -89,9 +88,10 @@ pub fn render_loaded(
     accel: &Accel,
     out: &mut BytesMut,
 ) -> Encoded {
-    let value = put(meta, &payload, hop, range(meta, cut).as_ref(), accel, out);
+    let cut = range(meta, cut);
+    let value = put(meta, &payload, hop, cut.as_ref(), accel, out);
     let head = out.split().freeze();
-    put_tail(meta, value, out);
+    put_tail(value, len_of_tail(meta, cut.as_ref()), out);
     Encoded { head, payload, tail: out.split().freeze() }
 }
 
@@ -99,7 +99,7 @@ pub fn render_loaded(
 #[derive(Debug)]
 pub struct Piece {
     head: Bytes,
-    crc: CrcType,
+    tail_len: u8,
     /// What takes the bytes; `None`: the CRC's value is known.
     check: Option<Check>,
     value: u32,
@@ -107,16 +107,16 @@ pub struct Piece {
 
 /// The range `cut` of the payload as [`render`] would write it, its bytes not at hand yet.
 pub fn piece(meta: &BundleMeta, hop: &Hop, cut: Range<u64>, accel: &Accel, out: &mut BytesMut) -> Piece {
-    let shape = range(meta, Some(cut)).map(|range| shape(meta, &range));
+    let cut = range(meta, Some(cut));
+    let shape = cut.as_ref().map(|range| shape(meta, range));
     let block = put_head(&meta.head, Some(hop), lacks_age(meta), shape.as_ref(), accel, out);
-    let crc = crc_of(meta.tail_len);
     let check = match (shape, block) {
-        (Some(shape), Ok(block)) if crc != CrcType::None => {
-            Some(Check::new(crc, out.since(block), 0, shape.len, accel))
+        (Some(shape), Ok(block)) if shape.crc != CrcType::None => {
+            Some(Check::new((shape.crc, false), out.since(block), 0, shape.len, accel))
         }
         _ => None,
     };
-    Piece { head: out.split().freeze(), crc, check, value: meta.tail }
+    Piece { head: out.split().freeze(), tail_len: len_of_tail(meta, cut.as_ref()), check, value: meta.tail }
 }
 
 impl Piece {
@@ -134,8 +134,7 @@ impl Piece {
     pub fn finish(self, payload: Payload) -> Encoded {
         let value = self.check.map_or(self.value, |check| check.value().unwrap_or(0));
         let mut tail = Vec::with_capacity(8);
-        put_crc(&mut tail, self.crc, value);
-        tail.push(BREAK);
+        put_tail(value, self.tail_len, &mut tail);
         Encoded { head: self.head, payload, tail: Bytes::from(tail) }
     }
 }
@@ -157,7 +156,7 @@ pub fn append(meta: &BundleMeta, hop: &Hop, cut: Option<Range<u64>>, accel: &Acc
             out.put(bytes);
         }
     }
-    put_tail(meta, value, out);
+    put_tail(value, len_of_tail(meta, cut.as_ref()), out);
     true
 }
 
@@ -166,6 +165,7 @@ pub fn size(meta: &BundleMeta, hop: &Hop, cut: Option<Range<u64>>) -> u64 {
     let cut = range(meta, cut);
     let mut count = Count::default();
     put(meta, &Payload::new(), hop, cut.as_ref(), &Accel::default(), &mut count);
+    let tail = len_of_tail(meta, cut.as_ref());
     let payload = cut.map_or(meta.payload.len(), |range| range.end - range.start);
-    (count.0 as u64).saturating_add(payload).saturating_add(u64::from(meta.tail_len))
+    (count.0 as u64).saturating_add(payload).saturating_add(u64::from(tail))
 }

@@ -3,8 +3,8 @@
 
 use crate::cbor::{Out, Reader};
 use crate::eid_wire::EidCodec;
-use crate::encode::{put_block, put_payload_head, put_primary};
-use crate::fields::{BlockStart, read_block_start, read_crc_type, read_data, read_primary};
+use crate::encode::{put_block, put_payload_head, put_primary_around};
+use crate::fields::{BlockStart, read_block_start, read_crc_type, read_data};
 use crate::head::Numbers;
 use crate::{BlockData, BlockFlags, BundleFlags, CrcType, EndpointId, FragmentInfo, HopCount, Profile};
 use farlink_base::{Accel, Hop, Malformed};
@@ -87,6 +87,7 @@ impl<O: Out> Rewrite<'_, O> {
             if fields.crc != CrcType::None {
                 reader.bytes()?;
             }
+            reader.array_end(fields.open)?;
             let change = match shape {
                 Some(shape) if !shape.takes(fields) => Change::Remove,
                 _ => self.change(fields, data),
@@ -111,22 +112,24 @@ impl<O: Out> Rewrite<'_, O> {
         self.from = end;
     }
 
-    /// The primary block: it never changes (RFC 9171 4.3.1) but for what makes a fragment.
+    /// The primary block: it never changes (RFC 9171 4.3.1) but for what makes a fragment. Its other fields keep
+    /// their encoding, so that a signature over it holds again once the fragments are joined.
     fn primary(&mut self, reader: &mut Reader<'_>, shape: Option<&Shape>) -> Result<(), Malformed> {
-        let Some(shape) = shape else {
-            let items = reader.array()?;
-            let (_version, _flags) = (reader.uint()?, reader.uint()?);
-            self.crc = read_crc_type(reader)?;
-            return (3..items).try_for_each(|_| reader.item().map(|_| ()));
-        };
-        let mut primary = read_primary(reader, self.head, Profile::Permissive, self.accel)?;
-        self.crc = primary.crc;
+        let mut fields = reader.clone();
+        reader.item()?;
+        fields.array_or_open()?;
+        let (_version, flags) = (fields.uint()?, fields.uint()?);
+        self.crc = read_crc_type(&mut fields)?;
+        let Some(shape) = shape else { return Ok(()) };
         self.from = reader.position();
-        primary.fragment = shape.fragment;
-        primary.flags.0 &= !BundleFlags::FRAGMENT;
-        primary.flags.0 |= if shape.fragment.is_some() { BundleFlags::FRAGMENT } else { 0 };
+        let start = fields.position();
+        // Destination to lifetime.
+        (0..5).try_for_each(|_| fields.item().map(|_| ()))?;
+        let same = &self.head[start..fields.position()];
+        let fragment = if shape.fragment.is_some() { BundleFlags::FRAGMENT } else { 0 };
+        let flags = BundleFlags(flags & !BundleFlags::FRAGMENT | fragment);
         self.out.byte(0x9f);
-        put_primary(&primary, self.out, self.accel);
+        put_primary_around(|out| out.put(same), flags, self.crc, shape.fragment, self.out, self.accel);
         Ok(())
     }
 

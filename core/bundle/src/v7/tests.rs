@@ -173,6 +173,23 @@ fn a_payload_under_a_confidentiality_block_is_sealed() {
     }
 }
 
+/// RFC 9172 3.7, 3.8: what has lost its security blocks looks like plain text nobody signed, after a restart as at the
+/// next node.
+#[test]
+fn a_security_block_is_never_discarded() {
+    for kind in [11, 12] {
+        let mut bundle = plain(b"cipher");
+        let data = BlockData::Unknown(Bytes::from_static(&[0x81, 1]));
+        bundle.extensions.push(ExtensionBlock { kind, data, ..unknown(4, BlockFlags::DISCARD) });
+        let (meta, hop) = through(&bundle);
+        let head = Bytes::from(meta.head.to_vec());
+        let (back, _) = read_parts(&head, meta.payload.clone(), &tail(&meta), Profile::Strict, &accel()).unwrap();
+        let sealed = kind == 12;
+        assert_eq!([&meta, &back].map(|meta| meta.facts.has(Facts::SEALED)), [sealed; 2]);
+        assert_eq!(kinds(&leaves(&meta, &hop, None)), [(10, 2), (kind, 4)]);
+    }
+}
+
 /// RFC 9171 4.4.3: a count is at most 2^64 - 1, a limit 255; a byte tells whether one is above.
 #[test]
 fn a_hop_count_above_the_limit_stays_above_it() {
@@ -202,6 +219,62 @@ fn blocks_not_marked_go_with_the_first_piece_except_the_only_clock() {
     assert_eq!(kinds(&leaves(&meta, &hop, Some(0..5))), [(10, 2), (7, 3), (99, 70)]);
     let rest = leaves(&meta, &Hop { age_ms: 6, previous: EndpointId::ipn(5, 0), ..hop }, Some(5..10));
     assert_eq!((kinds(&rest), rest.age_ms()), (vec![(7, 3), (99, 70), (6, 2)], Some(6)));
+}
+
+/// RFC 9171 4.3.1, RFC 9758 6: an ipn node in two numbers or three, and whatever else may be said in two ways.
+#[test]
+fn a_fragment_says_what_its_primary_block_shares_with_the_whole_in_the_same_bytes() {
+    let mut bundle = plain(b"data");
+    bundle.primary.crc = CrcType::None;
+    let eids = [[0x82, 2, 0x83, 1, 7, 1], [0x82, 2, 0x83, 0, 5, 1]].concat();
+    let rest = [&eids[..], &[0x82, 1, 0, 0x82, 0x18, 9, 1, 0x19, 0, 200]].concat();
+    bundle.primary_raw = Some(Bytes::from([&[0x88, 7, 0, 0], &rest[..]].concat()));
+    let read = |encoded: crate::Encoded| read(&encoded.into_payload(), Profile::Permissive, &accel()).unwrap();
+    let (meta, hop) = read(bundle.encode(&accel()));
+    for cut in [0..2, 2..4] {
+        let piece = render(&meta, &hop, Some(cut.clone()), &accel(), &mut BytesMut::new());
+        let place = [cut.start as u8, 4];
+        assert_eq!(piece.head[1..rest.len() + 7], [&[0x8a, 7, 1, 0], &rest[..], &place].concat()[..]);
+    }
+    let (first, _) = read(render(&meta, &hop, Some(0..2), &accel(), &mut BytesMut::new()));
+    assert_eq!(whole(&first, meta.payload.clone(), &accel()).head, meta.head);
+}
+
+/// What one node passes on the next of its kind takes, however many follow and whatever they call themselves.
+#[test]
+fn what_hops_write_makes_no_bundle_unreadable() {
+    let numbers = 5..5 + crate::MAX_EXTENSION_BLOCKS as u64;
+    let mut most = plain(b"data");
+    most.extensions.extend(numbers.map(|number| unknown(number, 0)));
+    let mut longest = plain(b"data");
+    longest.extensions.push(unknown(5, 0));
+    let mut end = 60 << 10;
+    for bundle in [most, longest] {
+        let mut bundle =
+            Bundle { primary: crate::Primary { creation: CreationTimestamp::default(), ..bundle.primary }, ..bundle };
+        let taken = |bundle: &Bundle| read(&bundle.encode(&accel()).into_payload(), Profile::Permissive, &accel());
+        if bundle.extensions.len() == 2 {
+            // As long as it may be.
+            while taken(&bundle).is_err() || end == 60 << 10 {
+                end -= 1;
+                bundle.extensions[1].data = BlockData::Unknown(Bytes::from(vec![0; end]));
+            }
+        }
+        let (mut meta, mut hop) = taken(&bundle).unwrap();
+        for name in ["a", &"b".repeat(3000), &"c".repeat(10)] {
+            let previous = EndpointId::dtn(name, "");
+            hop = Hop { previous, age_ms: u64::MAX, hops: 255, labels: Some([u32::MAX; 2]), ..hop };
+            let whole = leaves(&meta, &hop, None);
+            assert_eq!((whole.age_ms(), whole.labels()), (Some(u64::MAX), Some([u32::MAX; 2])));
+            let piece = render(&meta, &hop, Some(0..meta.payload.len() - 1), &accel(), &mut BytesMut::new());
+            (meta, hop) = read(&piece.into_payload(), Profile::Permissive, &accel()).unwrap();
+        }
+        // A second of what hops write once is one of those that no hop writes.
+        let again = |data| ExtensionBlock { kind: 240, data, ..unknown(200, 0) };
+        bundle.extensions.extend([again(BlockData::Labels([1, 2])), again(BlockData::Labels([3, 4]))]);
+        bundle.extensions.last_mut().unwrap().number = 201;
+        assert!(taken(&bundle).is_err());
+    }
 }
 
 #[test]

@@ -22,6 +22,15 @@ use farlink_base::{
 /// Answers waiting in one span; further ones are dropped (the peer asks again).
 const CONTROL_MAX: usize = 65_536;
 
+/// What is left for new blocks of all spans together.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Room {
+    None,
+    /// For spans without a session of ours.
+    Little,
+    Much,
+}
+
 /// A session we cancelled, until the peer acknowledges it.
 pub(super) struct Cancelled {
     pub(super) span: usize,
@@ -118,9 +127,11 @@ pub struct Ltp {
     pub(super) numbered: u64,
     pub(super) next_ticket: u64,
     pub(super) arriving_bytes: u64,
+    /// What the blocks of all exports weigh.
+    pub(super) in_flight_bytes: u64,
     pub(super) closing: bool,
-    /// Whether sessions were left for new blocks when spans last learned of it.
-    had_room: bool,
+    /// What spans last learned of.
+    had_room: Room,
     touched: Vec<usize>,
 }
 
@@ -141,8 +152,9 @@ impl Ltp {
             numbered: 0,
             next_ticket: 1,
             arriving_bytes: 0,
+            in_flight_bytes: 0,
             closing: false,
-            had_room: true,
+            had_room: Room::Much,
             touched: Vec::new(),
             config,
         };
@@ -238,15 +250,28 @@ impl Ltp {
             self.touch(index);
         }
     }
+    fn room(&self) -> Room {
+        let (held, limit) = (self.in_flight_bytes, self.config.in_flight_bytes);
+        // Once three quarters are taken, an eighth must come free: all spans are told each time.
+        let much = if self.had_room == Room::Much { limit - limit / 4 } else { limit - limit / 8 * 3 };
+        if self.closing || self.sessions.exports.len() >= self.config.sessions as usize || held >= limit {
+            Room::None
+        } else if held < much {
+            Room::Much
+        } else {
+            Room::Little
+        }
+    }
     /// Brings deadline and readiness of every touched span up to date.
     pub(super) fn settle(&mut self, now: Instant, out: &mut impl Sink<Output>) {
-        let room = self.sessions.exports.len() < self.config.sessions as usize && !self.closing;
+        let room = self.room();
         if room != core::mem::replace(&mut self.had_room, room) {
             (0..self.spans.len()).for_each(|index| self.touch(index));
         }
         while let Some(index) = self.touched.pop() {
             let span = &mut self.spans[index];
             span.touched = false;
+            let room = room == Room::Much || (room == Room::Little && span.exports == 0);
             let ready = room && span.wants_more();
             if ready != span.ready {
                 span.ready = ready;

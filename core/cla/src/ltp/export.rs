@@ -178,14 +178,16 @@ impl Export {
             open.mark.get_or_insert(mark);
         }
     }
-    /// The mark of a checkpoint without an answer, whether it left once only, and the bytes its report
-    /// is the first to tell about.
-    pub(super) fn tells(&mut self, checkpoint: u64) -> Option<(Mark, bool, u64)> {
+    /// The mark of a checkpoint without an answer, and whether it left once only.
+    pub(super) fn mark(&self, checkpoint: u64) -> Option<(Mark, bool)> {
         let open = self.checkpoints.iter().find(|c| c.data.checkpoint == checkpoint)?;
-        let (mark, once) = (open.mark?, open.attempts == 1);
+        Some((open.mark?, open.attempts == 1))
+    }
+    /// The bytes that the report on a checkpoint with this mark is the first to tell about.
+    pub(super) fn tells(&mut self, mark: &Mark) -> u64 {
         let news = mark.sent.saturating_sub(self.told);
         self.told += news;
-        Some((mark, once, news))
+        news
     }
     /// The serial numbers of checkpoints without an answer.
     pub(super) fn open_checkpoints(&self) -> impl Iterator<Item = u64> + '_ {

@@ -63,6 +63,10 @@ pub struct Config {
     /// Bytes of blocks that are still arriving, over all spans; what exceeds it is not taken (and so
     /// not claimed, and sent again later). Of a long red part only what has not been handed on counts.
     pub memory_bytes: u64,
+    /// Bytes of blocks in sessions of this engine's own, over all spans, of a bundle sent in parts those in memory;
+    /// beyond it none is welcome. The last quarter is for spans that have no session: peers that never answer do not
+    /// stop the others. What is handed over at once may exceed it, as one block longer than that does.
+    pub in_flight_bytes: u64,
     /// Longest block taken.
     pub block_bytes: u64,
     /// Where a bundle in a block ends, for blocks of several.
@@ -77,6 +81,7 @@ impl Default for Config {
             accept_unknown: true,
             seed: 0,
             memory_bytes: 1 << 30,
+            in_flight_bytes: 4 << 30,
             block_bytes: 1 << 42,
             split: whole_block,
         }

@@ -174,8 +174,8 @@ impl Pace {
         (self.told, self.lost) = (self.told + told, self.lost + lost.min(told));
         let elapsed = (now - mark.left).max(Duration::from_micros(20));
         self.trip = if self.trip == Duration::ZERO { elapsed } else { (self.trip * 7 + elapsed) / 8 };
-        let unknown = self.least == Duration::ZERO || core::mem::take(&mut self.alone);
-        self.least = if unknown { elapsed } else { self.least.min(elapsed) };
+        let alone = core::mem::take(&mut self.alone);
+        self.least = if alone || self.least == Duration::ZERO { elapsed } else { self.least.min(elapsed) };
         let arrived = u128::from(self.delivered - mark.delivered.min(self.delivered));
         let speed = (arrived * 1_000_000_000 / elapsed.max(now - mark.since).as_nanos()) as u64;
         let round = &mut self.rounds[self.round];

@@ -35,6 +35,15 @@ pub const PARAMS: &[LayerParam<Config>] = &[
         get: |c| c.memory_bytes,
         set: |c, v| c.memory_bytes = v,
     },
+    LayerParam {
+        name: "in_flight",
+        help: "Bytes of blocks in flight, over all links; the last quarter is for links with none.",
+        unit: Unit::Bytes,
+        min: 1 << 16,
+        max: 1 << 50,
+        get: |c| c.in_flight_bytes,
+        set: |c, v| c.in_flight_bytes = v,
+    },
 ];
 
 /// Of one link.

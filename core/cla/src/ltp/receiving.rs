@@ -5,7 +5,7 @@ use super::Split;
 use super::ending::End;
 use super::engine::{Ltp, Sessions};
 use super::guests::guests_weigh;
-use super::import::{Asked, Import, Offered, REPORTS_OPEN_MAX, Stage};
+use super::import::{Asked, Fault, Import, Offered, REPORTS_OPEN_MAX, Stage};
 use super::offering::Part;
 use super::reported::Report;
 use super::segment::{Body, Content, Data, SERVICE_BUNDLE, Segment, SessionId, View, kind, parse, reason};
@@ -185,7 +185,8 @@ impl Ltp {
             self.sessions.guest_weighs(before, after);
         }
         match taken {
-            Err(_) => return self.refuse_session(id, reason::MISCOLORED, out),
+            Err(Fault::Miscolored) => return self.refuse_session(id, reason::MISCOLORED, out),
+            Err(Fault::Inconsistent) => return self.refuse_session(id, reason::SYSTEM, out),
             Ok(true) => self.offer_parts(id, out),
             Ok(false) => {}
         }
@@ -207,7 +208,13 @@ impl Ltp {
         data: &Data,
         out: &mut impl Sink<Output>,
     ) -> bool {
-        if self.closing || self.sessions.closed.contains(id) || self.sessions.cancelled.contains_key(&id) {
+        if self.closing || self.sessions.cancelled.contains_key(&id) {
+            return false;
+        }
+        if self.sessions.closed.contains(id) {
+            if data.is_checkpoint() {
+                self.refuse_closed(from, id);
+            }
             return false;
         }
         let known = self.span_from(id.engine, from);
@@ -232,6 +239,16 @@ impl Ltp {
         self.sessions.imports.insert(id, import);
         self.spans[index].imports += 1;
         true
+    }
+
+    /// A checkpoint of a session that is closed. Its sender may have started anew and given the number again: it would
+    /// ask in vain up to its limit. No sender loses by a cancel (6.19), however the session ended: one that completed
+    /// is closed once reports of all of it were acknowledged, and so was over for its sender before. After a late copy
+    /// of a checkpoint that sender hears of a session it no longer has (6.17).
+    fn refuse_closed(&mut self, from: SocketAddr, id: SessionId) {
+        if let Some(index) = self.span_from(id.engine, from).filter(|index| self.spans[*index].is_at(from)) {
+            self.cancel_closed(index, id);
+        }
     }
 
     /// Hands what is complete of a block to the agent, bundle by bundle; of a long red part also what

@@ -43,11 +43,13 @@ impl Ltp {
         if !self.spans[index].is_at(from) {
             return self.not_from_there(out);
         }
-        let marked = export.tells(report.checkpoint);
+        let marked = export.mark(report.checkpoint);
         let outcome = export.report(report.serial, report.checkpoint, report.scope, report.claims.runs());
+        let news = !matches!(outcome, Reported::Repeated | Reported::Invalid);
+        let marked = marked.filter(|_| news).map(|(mark, once)| (mark, once, export.tells(&mark)));
         let stalled = export.is_stalled();
         self.hear(index, from);
-        if !matches!(outcome, Reported::Repeated | Reported::Invalid) {
+        if news {
             let span = &mut self.spans[index];
             let (claimed, scope) = (report.claimed(), report.scope.1 - report.scope.0);
             span.note_loss(claimed, scope);
@@ -61,7 +63,7 @@ impl Ltp {
         }
         self.acknowledge_report(Some(index), from, session, report.serial, outcome == Reported::Repeated, out);
         let span = &mut self.spans[index];
-        if !matches!(outcome, Reported::Repeated | Reported::Invalid) {
+        if news {
             span.timers.stop(Wait::Checkpoint { session: number, serial: report.checkpoint });
             span.timers.stop(Wait::Progress { session: number });
         }
@@ -108,5 +110,37 @@ impl Ltp {
             Control { bytes, after: None, event }
         };
         self.reply(span, from, control, out);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Config, SpanConfig};
+    use super::*;
+    use alloc::vec;
+    use alloc::vec::Vec;
+    use farlink_base::layer::{ConvergenceLayer, Input, LinkState, SendId, Train};
+    use farlink_base::{LinkId, Payload, socket};
+
+    #[test]
+    fn a_report_of_what_was_never_sent_tells_nothing_of_what_was() {
+        let link = LinkId(1);
+        let mut ltp = Ltp::new(
+            Config { engine: 1, ..Config::default() },
+            vec![SpanConfig { link, engine: 2, ..SpanConfig::default() }],
+        );
+        let up = Input::Link { link, state: LinkState::UP };
+        for input in [up, Input::send(link, SendId(1), Payload::fill(1, 5000), true), Input::Wake] {
+            ltp.handle(Instant(1), input, &mut Vec::new());
+        }
+        let (number, export) = ltp.sessions.exports.iter().next().expect("it was sent");
+        let (number, checkpoint) = (*number, export.open_checkpoints().next().expect("with a checkpoint"));
+        for (serial, upper, out) in [(1, 9000, 5000), (2, 5000, 0)] {
+            let body = Body::Report { serial, checkpoint, lower: 0, upper, claims: vec![(0, 10)] };
+            let train = Train::single(Payload::from(Segment { session: SessionId { engine: 1, number }, body }.emit()));
+            let from = SocketAddr::from(([10, 0, 0, 2], 1113));
+            ltp.handle(Instant(2), Input::Socket(socket::Input::Datagrams { from, train }), &mut Vec::new());
+            assert_eq!(ltp.sessions.exports[&number].out(), out);
+        }
     }
 }

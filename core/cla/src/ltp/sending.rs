@@ -102,6 +102,7 @@ impl Ltp {
         let span = &mut self.spans[index];
         let cutting = Cutting { datagram_bytes: span.rules.datagram_bytes, copies: span.copies() };
         span.exports += 1;
+        self.in_flight_bytes += block.1.weight();
         span.traffic.in_flight += block.1.len();
         span.traffic.unsent += block.1.len();
         span.traffic.fresh.push_back(number);
@@ -136,6 +137,7 @@ impl Ltp {
         }
         let span = &mut self.spans[export.span];
         span.exports -= 1;
+        self.in_flight_bytes -= export.source.weight();
         span.traffic.in_flight -= export.source.len();
         span.traffic.unsent -= export.unsent();
         for serial in export.open_checkpoints() {
@@ -261,7 +263,7 @@ impl Ltp {
         let len = control.bytes.len() as u64;
         trains.begin(len, out);
         trains.rope.push_bytes(control.bytes);
-        span.charge(len);
+        span.charge(len, 0);
         if let Some(wait) = control.after {
             span.wait(now, wait);
         }
@@ -311,7 +313,7 @@ impl Ltp {
         trains.begin(len, out);
         trains.head(head.bytes());
         export.copy(&cut.data, &mut trains.rope);
-        span.charge(len);
+        span.charge(len, cut.data.length);
         if export.red {
             let left = span.traffic.busy_until.max(now);
             let mark = span.pace().map_or(Mark::at(left), |pace| {
@@ -385,11 +387,22 @@ impl Ltp {
     }
     /// Sends a cancel segment until it is acknowledged (6.15, 6.16).
     pub(super) fn send_cancel(&mut self, index: usize, session: SessionId, by_sender: bool, why: u8) {
+        self.cancel(index, session, (by_sender, why), 1);
+    }
+    /// Cancels a session of the peer's that is closed: once in the time an answer takes, for its sender asks again. Half
+    /// of the room is for cancels that nobody asks for.
+    pub(super) fn cancel_closed(&mut self, index: usize, session: SessionId) {
+        if self.sessions.cancelled.len() < CANCELLED_MAX / 2 {
+            let last = self.spans[index].attempts();
+            self.cancel(index, session, (false, reason::SYSTEM), last);
+        }
+    }
+    fn cancel(&mut self, index: usize, session: SessionId, (by_sender, why): (bool, u8), attempts: u32) {
         if self.sessions.cancelled.len() >= CANCELLED_MAX || self.sessions.cancelled.contains_key(&session) {
             return;
         }
         let bytes = Segment { session, body: Body::Cancel { by_sender, reason: why } }.emit();
-        self.sessions.cancelled.insert(session, Cancelled { span: index, bytes: bytes.clone(), attempts: 1 });
+        self.sessions.cancelled.insert(session, Cancelled { span: index, bytes: bytes.clone(), attempts });
         self.queue_cancel(index, session, bytes, false);
     }
     fn queue_cancel(&mut self, index: usize, session: SessionId, bytes: bytes::Bytes, resend: bool) {

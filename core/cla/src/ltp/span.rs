@@ -267,10 +267,15 @@ impl Span {
     fn cost(&self, datagram: u64) -> Duration {
         self.traffic.charged.time_for(datagram + u64::from(self.rules.overhead_bytes))
     }
-    /// Charges a datagram to the rate.
-    pub(super) fn charge(&mut self, datagram: u64) {
+    /// Charges a datagram to the rate: to that of the link all that is on it, to one found out by the data
+    /// that arrive, only its data.
+    pub(super) fn charge(&mut self, datagram: u64, data: u64) {
         let full = datagram == u64::from(self.rules.datagram_bytes);
-        let cost = if full { self.traffic.full_cost } else { self.cost(datagram) };
+        let cost = match self.state.rate {
+            _ if full && data > 0 => self.traffic.full_cost,
+            Some(_) => self.cost(datagram),
+            None => self.traffic.charged.time_for(data),
+        };
         self.traffic.busy_until += cost;
     }
     /// Learns from a report that claims `claimed` of `scope` bytes.
@@ -293,7 +298,8 @@ impl Span {
         traffic.held = false;
         if rate != traffic.charged || traffic.full_cost == Duration::ZERO {
             traffic.charged = rate;
-            let datagram = self.rules.datagram_bytes + self.rules.overhead_bytes;
+            let around = if self.state.rate.is_some() { self.rules.overhead_bytes } else { 0 };
+            let datagram = self.rules.datagram_bytes + around;
             traffic.full_cost = rate.time_for(datagram.into());
         }
         let catch_up = if traffic.was_idle { Duration::ZERO } else { BURST };
@@ -389,6 +395,23 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_rate_found_out_by_what_arrives_is_charged_by_the_data_and_a_named_one_by_all_that_is_sent() {
+        let charged = |rate| {
+            let state = LinkState { rate, ..LinkState::UP };
+            let mut span = Span::new(&SpanConfig::default(), &[], Destination::Link(LinkId(1)), state, 1);
+            let mut cost = |datagram, data| {
+                span.begin_burst(Instant(1_000_000_000));
+                let before = span.traffic.busy_until;
+                span.charge(datagram, data);
+                span.rate().volume_in(span.traffic.busy_until - before)
+            };
+            [cost(20, 0), cost(160, 145), cost(1360, 1340)]
+        };
+        assert_eq!(charged(Some(DataRate(100_000_000))), [48, 188, 1388], "headers of the medium count");
+        assert_eq!(charged(None), [0, 145, 1360], "else much that is not data would look like a slow link");
+    }
+
+    #[test]
     fn bursts_stay_near_two_milliseconds_and_a_late_driver_catches_up() {
         let state = LinkState { rate: Some(DataRate(100_000_000)), ..LinkState::UP };
         let mut span = Span::new(&SpanConfig::default(), &[], Destination::Link(LinkId(1)), state, 1);
@@ -396,7 +419,7 @@ mod tests {
             let horizon = span.begin_burst(Instant(now));
             let mut n = 0;
             while span.traffic.busy_until <= horizon {
-                span.charge(1360);
+                span.charge(1360, 1340);
                 n += 1;
             }
             span.traffic.was_idle = false;

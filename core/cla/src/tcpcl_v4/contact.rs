@@ -5,7 +5,7 @@ use super::wire::{self, SessionInit, term};
 use super::{Config, Tls};
 use alloc::string::String;
 use alloc::vec::Vec;
-use farlink_base::{Instant, PayloadReader};
+use farlink_base::{EndpointId, Instant, PayloadReader};
 
 impl Session {
     /// The stream asked for is open: the active side speaks first (RFC 9174 4.1).
@@ -16,7 +16,7 @@ impl Session {
     }
 
     /// The contact header (RFC 9174 4.2); `None` to read on.
-    pub fn read_contact(&mut self, reader: &mut PayloadReader<'_>, config: &Config) -> Option<Step> {
+    pub fn read_contact(&mut self, now: Instant, reader: &mut PayloadReader<'_>, config: &Config) -> Option<Step> {
         let before = reader.clone();
         let mut header = [0u8; 6];
         let have = reader.remaining().min(6) as usize;
@@ -38,19 +38,19 @@ impl Session {
         }
         if header[4] != wire::VERSION {
             if self.passive {
-                wire::put_term(&mut self.control, 0, term::VERSION);
+                self.terminate(now, term::VERSION);
             }
             return Some(Step::Over("the peer speaks another version of the protocol"));
         }
-        self.agree_on_tls(header[5] & wire::CAN_TLS != 0, config)
+        self.agree_on_tls(now, header[5] & wire::CAN_TLS != 0, config)
     }
 
     /// TLS is used when both can (RFC 9174 4.3).
-    fn agree_on_tls(&mut self, peer_can: bool, config: &Config) -> Option<Step> {
+    fn agree_on_tls(&mut self, now: Instant, peer_can: bool, config: &Config) -> Option<Step> {
         match (config.tls, peer_can) {
             (Tls::Forbid, _) | (Tls::Allow, false) => self.introduce(config),
             (Tls::Require, false) => {
-                self.reject_contact();
+                self.terminate(now, term::CONTACT_FAILURE);
                 return Some(Step::Over("the peer cannot do TLS, which this node requires"));
             }
             (Tls::Allow | Tls::Require, true) => self.phase = Phase::Securing,
@@ -84,10 +84,6 @@ impl Session {
         wire::put_init(&mut self.control, &init);
         self.phase = Phase::Init;
     }
-    /// Says why it is not wanted, in a session not yet established.
-    pub fn reject_contact(&mut self) {
-        wire::put_term(&mut self.control, 0, term::CONTACT_FAILURE);
-    }
 
     /// Compares who the peer says it is with what its certificate proves (RFC 9174 4.4.3): false when
     /// they contradict. A certificate without node IDs, and no TLS, prove nothing; a peer that claims
@@ -99,7 +95,9 @@ impl Session {
     }
 }
 
-/// Whether two node IDs are the same; some peers leave out the slash that ends a dtn node ID.
+/// Whether two node IDs are the same: by value (RFC 9758: an ipn number has two texts), or by text, for some peers
+/// leave out the slash that ends a dtn node ID.
 pub fn same_node(a: &str, b: &str) -> bool {
-    a.trim_end_matches('/') == b.trim_end_matches('/')
+    let parse = |id: &str| id.parse::<EndpointId>().ok();
+    a.trim_end_matches('/') == b.trim_end_matches('/') || parse(a).is_some_and(|a| Some(a) == parse(b))
 }

@@ -1,6 +1,9 @@
 //! Whom to let in: a neighbour is known by where it is, not by what it says; strangers leave room for neighbours.
 
 use super::layer::TcpclV4;
+use super::peers::Unwelcome;
+use super::wire::term;
+use alloc::collections::BTreeSet;
 use core::net::{IpAddr, SocketAddr};
 use farlink_base::layer::Output;
 use farlink_base::{Instant, LinkId, Sink, StreamId};
@@ -19,17 +22,20 @@ impl TcpclV4 {
 
     /// Whether this session may serve the link it claims, without proof of who is there: from an address of the
     /// neighbour, and never beside a living session from elsewhere. Who moved waits until that one is dead.
-    pub(super) fn judge_claim(&self, stream: StreamId, link: LinkId) -> Result<(), &'static str> {
+    pub(super) fn judge_claim(&self, stream: StreamId, link: LinkId) -> Result<(), Unwelcome> {
         let (Some(session), Some(link)) = (self.sessions.get(&stream), self.links.get(&link)) else { return Ok(()) };
         if !session.passive {
             return Ok(());
         }
         if !link.may_be_at(session.from) {
-            return Err("a neighbour's name, said from an address that is not the neighbour's");
+            return Err((
+                term::CONTACT_FAILURE,
+                "a neighbour's name, said from an address that is not the neighbour's",
+            ));
         }
         let living = link.sessions.iter().filter_map(|other| self.sessions.get(other));
         if living.into_iter().any(|other| other.from != session.from && !other.is_ending()) {
-            return Err("its link is served by a session with another address");
+            return Err((term::CONTACT_FAILURE, "its link is served by a session with another address"));
         }
         Ok(())
     }
@@ -39,9 +45,12 @@ impl TcpclV4 {
         let met = self.links.values().filter(|link| !link.configured);
         met.map(|link| link.sessions.len()).sum()
     }
+    fn configured(&self) -> usize {
+        self.links.values().filter(|link| link.configured).count()
+    }
     /// As many as there may be: each configured neighbour finds room, at least in half of the house.
     pub(super) fn stranger_room(&self) -> usize {
-        let (all, configured) = (self.config.sessions as usize, self.links.values().filter(|l| l.configured).count());
+        let (all, configured) = (self.config.sessions as usize, self.configured());
         all - configured.min(all / 2)
     }
 
@@ -51,9 +60,9 @@ impl TcpclV4 {
         if self.sessions.len() < self.config.sessions as usize {
             return true;
         }
-        let is_neighbour = |from: IpAddr| {
-            self.links.values().any(|link| link.addresses.as_ref().is_some_and(|known| known.contains(&from)))
-        };
+        let known: BTreeSet<IpAddr> =
+            self.links.values().flat_map(|link| link.addresses.iter().flatten()).copied().collect();
+        let is_neighbour = |from: IpAddr| known.contains(&from);
         let silent = self.sessions.values().filter(|session| session.passive && session.link.is_none());
         let oldest = silent.min_by_key(|session| (session.from.is_some_and(is_neighbour), session.since));
         // A neighbour of ours is not turned away for the sake of one that is silent at its own address.
@@ -63,7 +72,7 @@ impl TcpclV4 {
                 true
             }
             // As many neighbours as there are can come on top of a full house.
-            None => is_neighbour(from) && self.sessions.len() < self.config.sessions as usize + self.links.len(),
+            None => is_neighbour(from) && self.sessions.len() < self.config.sessions as usize + self.configured(),
         }
     }
 }

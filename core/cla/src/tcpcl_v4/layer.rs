@@ -4,6 +4,7 @@ use super::due::Due;
 use super::incoming::session_of;
 use super::links::Link;
 use super::outgoing::Waiting;
+use super::peers::Unwelcome;
 use super::session::{Phase, Session, Step};
 use super::wire::{refuse_code, term};
 use super::{Config, SpanConfig};
@@ -121,8 +122,8 @@ impl TcpclV4 {
                 Step::Wait => break,
                 Step::Established(init) => {
                     let welcome = self.introduce(now, stream, &init, out);
-                    if let Err(reason) = welcome {
-                        self.refuse(now, stream, reason, out);
+                    if let Err(why) = welcome {
+                        self.refuse(now, stream, why, out);
                     }
                 }
                 Step::Over(reason) => {
@@ -135,9 +136,9 @@ impl TcpclV4 {
     }
 
     /// A peer that has introduced itself is not wanted.
-    fn refuse(&mut self, now: Instant, stream: StreamId, reason: &'static str, out: &mut impl Sink<Output>) {
+    fn refuse(&mut self, now: Instant, stream: StreamId, (code, reason): Unwelcome, out: &mut impl Sink<Output>) {
         let Some(session) = self.sessions.get_mut(&stream) else { return };
-        session.reject_contact();
+        session.terminate(now, code);
         let link = session.link;
         self.fail(now, stream, Event::SessionRefused { link, reason }, out);
     }
@@ -229,6 +230,14 @@ impl TcpclV4 {
                 self.timers.cancel(timer);
             }
         }
+    }
+    /// Says goodbye and ends a session without waiting for anything: what is written may leave.
+    pub(super) fn leave(&mut self, now: Instant, stream: StreamId, code: u8, out: &mut impl Sink<Output>) {
+        let Some(session) = self.sessions.get_mut(&stream) else { return };
+        session.terminate(now, code);
+        session.close(now);
+        self.detach(now, stream, out);
+        self.flush(now, stream, out);
     }
     pub(super) fn abort(&mut self, now: Instant, stream: StreamId, out: &mut impl Sink<Output>) {
         out.push(Output::Socket(socket::Output::Close { stream, abort: true }));
@@ -357,12 +366,7 @@ impl TcpclV4 {
         let Some(found) = self.links.get(&link) else { return };
         let sends = |stream: &&StreamId| self.sessions.get(stream).is_some_and(|s| s.outgoing.is_sending(id));
         let Some(stream) = found.sessions.iter().find(sends).copied() else { return };
-        if let Some(session) = self.sessions.get_mut(&stream) {
-            session.terminate(now, term::EXHAUSTED);
-            session.close(now);
-        }
-        self.detach(now, stream, out);
-        self.flush(now, stream, out);
+        self.leave(now, stream, term::EXHAUSTED, out);
     }
 
     fn on_hold(&mut self, now: Instant, ticket: Ticket, held: bool, out: &mut impl Sink<Output>) {
@@ -444,6 +448,10 @@ impl TcpclV4 {
             Due::Later(_) => {}
             Due::Keepalive => session.put_keepalive(),
             Due::Idle => session.terminate(now, term::IDLE),
+            // RFC 9174 5.1.1. Whoever was told goodbye before is given up.
+            Due::Dead if session.phase == Phase::Established && !session.term_sent => {
+                return self.leave(now, stream, term::IDLE, out);
+            }
             Due::Dead => return self.abort(now, stream, out),
         }
         self.flush(now, stream, out);

@@ -46,7 +46,7 @@ struct Flight {
 /// Why an acknowledgment or refusal makes no sense.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Nonsense {
-    /// No such transfer is under way.
+    /// No transfer has had this number.
     UnknownTransfer,
     /// It claims more than was sent, or says that less was all of it.
     Miscounted,
@@ -187,8 +187,12 @@ impl Outgoing {
         true
     }
 
-    fn find(&self, transfer: u64) -> Result<usize, Nonsense> {
-        self.flights.binary_search_by_key(&transfer, |flight| flight.transfer).or(Err(Nonsense::UnknownTransfer))
+    /// Where a transfer is; `None` once it is over: what the peer says of it then has crossed what ended it.
+    fn find(&self, transfer: u64) -> Result<Option<usize>, Nonsense> {
+        if transfer >= self.next_transfer {
+            return Err(Nonsense::UnknownTransfer);
+        }
+        Ok(self.flights.binary_search_by_key(&transfer, |flight| flight.transfer).ok())
     }
     fn remove(&mut self, at: usize) -> Option<SendId> {
         let flight = self.flights.remove(at)?;
@@ -198,7 +202,7 @@ impl Outgoing {
     /// The peer has so many bytes; the bundle's number once it has them all. `last`: it calls this its last
     /// acknowledgment; that of all bytes is the last whatever it calls it, for some peers never say so.
     pub fn on_ack(&mut self, transfer: u64, acked: u64, last: bool) -> Result<Option<SendId>, Nonsense> {
-        let at = self.find(transfer)?;
+        let Some(at) = self.find(transfer)? else { return Ok(None) };
         let flight = &mut self.flights[at];
         if acked > flight.sent || (last && flight.sent == flight.total && acked < flight.total) {
             return Err(Nonsense::Miscounted);
@@ -212,12 +216,13 @@ impl Outgoing {
     /// Gives up a transfer that was sent whole: nobody knows what the peer has of it. One that is being sent cannot
     /// be, for a sender has no word to end it.
     pub fn give_up(&mut self, transfer: u64) -> Option<SendId> {
-        let at = self.find(transfer).ok().filter(|at| self.flights[*at].sent == self.flights[*at].total)?;
+        let at = self.find(transfer).ok()?.filter(|at| self.flights[*at].sent == self.flights[*at].total)?;
         self.remove(at)
     }
-    /// The peer does not want it; the segment being written is finished, no other follows.
+    /// The peer does not want it; the segment being written is finished, no other follows. It says so of each segment
+    /// that crossed its refusal (RFC 9174 5.2.4).
     pub fn on_refuse(&mut self, transfer: u64) -> Result<Option<SendId>, Nonsense> {
-        let at = self.find(transfer)?;
+        let Some(at) = self.find(transfer)? else { return Ok(None) };
         if at + 1 == self.flights.len() {
             self.rest = None;
         }
@@ -256,7 +261,8 @@ mod tests {
         assert_eq!(out.on_ack(0, 4, false), Ok(None));
         assert_eq!(out.on_ack(0, 11, false), Err(Nonsense::Miscounted));
         assert_eq!(out.on_ack(0, 10, false), Ok(Some(SendId(1))));
-        assert_eq!(out.on_ack(0, 10, false), Err(Nonsense::UnknownTransfer));
+        assert_eq!(out.on_ack(0, 10, false), Ok(None), "over");
+        assert_eq!(out.on_ack(2, 10, false), Err(Nonsense::UnknownTransfer));
         assert_eq!((out.held_bytes(), out.in_flight()), (0, false));
     }
 

@@ -14,19 +14,21 @@ use core::net::IpAddr;
 use farlink_base::layer::{LinkState, Output, dynamic_link_base};
 use farlink_base::{Instant, LinkId, Refusal, Sink, StreamId};
 
+/// Why a session is not wanted: the code the peer is told (RFC 9174 6.1), and what a log says.
+pub(super) type Unwelcome = (u8, &'static str);
+
 impl TcpclV4 {
-    /// The peer has said who it is: finds or makes the link (RFC 9174 4.6). The reason when the
-    /// session is not wanted.
+    /// The peer has said who it is: finds or makes the link (RFC 9174 4.6).
     pub(super) fn introduce(
         &mut self,
         now: Instant,
         stream: StreamId,
         peer: &SessionInit,
         out: &mut impl Sink<Output>,
-    ) -> Result<(), &'static str> {
+    ) -> Result<(), Unwelcome> {
         let Some(session) = self.sessions.get_mut(&stream) else { return Ok(()) };
         if !session.authenticate(&peer.node_id) {
-            return Err("the peer's certificate proves another node than it claims to be");
+            return Err((term::CONTACT_FAILURE, "the peer's certificate proves another node than it claims to be"));
         }
         let name = session.proven.clone().unwrap_or_else(|| peer.node_id.clone());
         let (proven, from) = (session.proven.is_some(), session.from);
@@ -40,23 +42,23 @@ impl TcpclV4 {
         let primary = self.links.get(&link_id).and_then(|link| link.primary());
         let was_proven = primary.and_then(|s| self.sessions.get(&s)).is_some_and(|s| s.proven.is_some());
         let (Some(session), Some(link)) = (self.sessions.get_mut(&stream), self.links.get_mut(&link_id)) else {
-            return Err("its link is gone");
+            return Err((term::UNKNOWN, "its link is gone"));
         };
         let expected = &link.config.node_id;
         if !session.passive && !expected.is_empty() && !name.is_empty() && !same_node(expected, &name) {
-            return Err("the peer is not the node this link leads to");
+            return Err((term::CONTACT_FAILURE, "the peer is not the node this link leads to"));
         }
         if self.shutdown {
-            return Err("the node is shutting down");
+            return Err((term::UNKNOWN, "the node is shutting down"));
         }
         if link.closed {
-            return Err("its link is turned off");
+            return Err((term::UNKNOWN, "its link is turned off"));
         }
         if peer.segment_mru == 0 {
-            return Err("the peer takes no segment at all");
+            return Err((term::CONTACT_FAILURE, "the peer takes no segment at all"));
         }
         if was_proven && !proven {
-            return Err("its link is served by a session that proved who it is");
+            return Err((term::CONTACT_FAILURE, "its link is served by a session that proved who it is"));
         }
         session.establish(now, link_id, peer, &link.config, &self.config);
         if link.opening == Some(stream) {
@@ -77,7 +79,7 @@ impl TcpclV4 {
     }
 
     /// The link of a peer that connected: configured, met before, or new.
-    fn link_of(&mut self, node_id: &str, from: Option<IpAddr>) -> Result<LinkId, &'static str> {
+    fn link_of(&mut self, node_id: &str, from: Option<IpAddr>) -> Result<LinkId, Unwelcome> {
         let known = |link: &Link| !node_id.is_empty() && same_node(&link.config.node_id, node_id);
         // Of several to one node, the one that leads there, and one that is not turned off.
         let fit = |link: &Link| (!link.may_be_at(from), link.closed);
@@ -86,10 +88,10 @@ impl TcpclV4 {
             return Ok(*id);
         }
         if !self.config.accept_unknown {
-            return Err("a node this one does not know");
+            return Err((term::CONTACT_FAILURE, "a node this one does not know"));
         }
         if self.strangers() >= self.stranger_room() {
-            return Err("no room for more nodes this one does not know");
+            return Err((term::BUSY, "no room for more nodes this one does not know"));
         }
         let base = dynamic_link_base(self.config.layer);
         let mut link = LinkId(base | self.next_dynamic);
@@ -161,15 +163,11 @@ impl TcpclV4 {
             self.timers.cancel(timer);
         }
         for stream in link.opening.into_iter().chain(link.sessions.clone()) {
-            let Some(session) = self.sessions.get_mut(&stream) else { continue };
-            if session.phase != Phase::Established {
-                self.abort(now, stream, out);
-                continue;
+            match self.sessions.get(&stream).map(|session| session.phase) {
+                Some(Phase::Established) => self.leave(now, stream, term::UNKNOWN, out),
+                Some(_) => self.abort(now, stream, out),
+                None => {}
             }
-            session.terminate(now, term::UNKNOWN);
-            session.close(now);
-            self.detach(now, stream, out);
-            self.flush(now, stream, out);
         }
     }
 }

@@ -26,6 +26,8 @@ const PIECES: usize = 32;
 const UNREAD_MAX: u64 = 256 << 10;
 /// Bytes of answers (58,000 acknowledgments) that wait for room before a session is given up.
 const ANSWERS_MAX: u64 = 1 << 20;
+/// Most bytes of a segment before its data (RFC 9174 5.2.2), the length of the transfer among them.
+const SEGMENT_HEAD_MAX: u64 = 64;
 /// So few unread bytes are keepalives.
 const KEEPALIVES: u64 = 64;
 
@@ -95,8 +97,6 @@ pub struct Session {
     inbox: Payload,
     pub control: Vec<u8>,
     pending: ChunkQueue,
-    /// Bytes of answers put into `pending` since it was empty.
-    answers: u64,
     pub last_received: Instant,
     pub last_sent: Instant,
     /// Last message other than a keepalive, either way.
@@ -131,7 +131,6 @@ impl Session {
             inbox: Payload::new(),
             control: Vec::new(),
             pending: ChunkQueue::default(),
-            answers: 0,
             last_received: now,
             last_sent: now,
             last_used: now,
@@ -163,7 +162,8 @@ impl Session {
     }
     /// Whether answers pile up beyond all use, whatever else is under way.
     pub fn is_flooded(&self) -> bool {
-        self.answers > ANSWERS_MAX
+        // Of segments no more than one is left over.
+        self.pending.len() > ANSWERS_MAX + self.outgoing.segment_limit + SEGMENT_HEAD_MAX
     }
 
     /// Bytes came.
@@ -206,7 +206,7 @@ impl Session {
         let mut reader = inbox.reader();
         let step = loop {
             let step = match self.phase {
-                Phase::Contact => self.read_contact(&mut reader, config),
+                Phase::Contact => self.read_contact(now, &mut reader, config),
                 Phase::Init | Phase::Established => match self.incoming.data_left() {
                     Some(left) => self.read_data(&mut reader, left, out),
                     None => self.read_message(now, &mut reader, out),
@@ -266,7 +266,7 @@ impl Session {
             }
             Err(NoMessage::Broken(reason)) => {
                 let code = if self.phase == Phase::Init { term::CONTACT_FAILURE } else { term::EXHAUSTED };
-                wire::put_term(&mut self.control, 0, code);
+                self.terminate(now, code);
                 Some(Step::Over(reason))
             }
         }
@@ -287,7 +287,7 @@ impl Session {
             Message::Init(init) if !established => {
                 if init.critical {
                     // RFC 9174 4.8: an extension that must be understood is not.
-                    wire::put_term(&mut self.control, 0, term::CONTACT_FAILURE);
+                    self.terminate(now, term::CONTACT_FAILURE);
                     return Some(Step::Over("a critical session extension this node does not know"));
                 }
                 Some(Step::Established(init))
@@ -301,18 +301,18 @@ impl Session {
                 self.unexpected(kind::XFER_SEGMENT, "a transfer before SESS_INIT", out);
                 Some(Step::Over("a transfer before SESS_INIT"))
             }
-            Message::Segment(head) => self.on_segment(head, out),
+            Message::Segment(head) => self.on_segment(now, head, out),
             Message::Ack { id, acked, last } => {
                 let before = self.outgoing.held_bytes();
                 let result = self.outgoing.on_ack(id, acked, last);
                 if self.outgoing.held_bytes() < before {
                     self.progress.answers = now;
                 }
-                self.on_answer(kind::XFER_ACK, id, result, out, |id, link| Output::Sent { id, link })
+                self.on_answer(now, kind::XFER_ACK, id, result, out, |id, link| Output::Sent { id, link })
             }
             Message::Refuse { reason, id } => {
                 let result = self.outgoing.on_refuse(id);
-                self.on_answer(kind::XFER_REFUSE, id, result, out, |id, link| match reason {
+                self.on_answer(now, kind::XFER_REFUSE, id, result, out, |id, link| match reason {
                     // RFC 9174 5.2.4: the peer has the whole bundle already.
                     wire::refuse::COMPLETED => Output::Sent { id, link },
                     _ => Output::SendFailed { id, link, refused: wire::refusal_of(reason) },
@@ -321,11 +321,12 @@ impl Session {
         }
     }
 
-    fn on_segment(&mut self, head: SegmentHead, out: &mut impl Sink<Output>) -> Option<Step> {
+    fn on_segment(&mut self, now: Instant, head: SegmentHead, out: &mut impl Sink<Output>) -> Option<Step> {
         let complaint = self.incoming.on_head(head, self.is_ending(), out).err();
         if let Some(Complaint { reason, fatal }) = complaint {
             self.unexpected(kind::XFER_SEGMENT, reason, out);
             if fatal {
+                self.terminate(now, term::EXHAUSTED);
                 return Some(Step::Over(reason));
             }
         }
@@ -337,6 +338,7 @@ impl Session {
 
     fn on_answer(
         &mut self,
+        now: Instant,
         message: u8,
         transfer: u64,
         result: Result<Option<farlink_base::layer::SendId>, Nonsense>,
@@ -357,6 +359,7 @@ impl Session {
                 let reason = "an acknowledgment of another number of bytes than was sent";
                 self.unexpected(message, reason, out);
                 let (Some(link), Some(id)) = (link, self.outgoing.give_up(transfer)) else {
+                    self.terminate(now, term::UNKNOWN);
                     return Some(Step::Over(reason));
                 };
                 out.push(Output::SendFailed { id, link, refused: None });
@@ -390,7 +393,7 @@ impl Session {
         self.outgoing.transfer_limit = peer.transfer_mru;
     }
 
-    /// Asks the peer to end the session.
+    /// Asks the peer to end the session, once (RFC 9174 6.1).
     pub fn terminate(&mut self, now: Instant, reason: u8) {
         if !self.term_sent {
             self.term_sent = true;
@@ -432,7 +435,6 @@ impl Session {
             self.close(now);
         }
         if !self.control.is_empty() {
-            self.answers += self.control.len() as u64;
             self.pending.push_bytes(Bytes::from(core::mem::take(&mut self.control)));
         }
         if may_transmit {
@@ -449,9 +451,6 @@ impl Session {
             if n > 0 {
                 let data = self.pending.take(n);
                 self.room -= n;
-                if self.pending.is_empty() {
-                    self.answers = 0;
-                }
                 self.last_sent = now;
                 out.push(Output::Socket(socket::Output::Write { stream: self.stream, data }));
             }
@@ -475,5 +474,40 @@ impl Session {
         if self.phase == Phase::Established && self.keepalive > Duration::ZERO {
             self.put_keepalive();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::outgoing::Waiting;
+    use super::*;
+    use farlink_base::layer::SendId;
+
+    #[test]
+    fn answers_that_left_do_not_count_as_waiting_however_much_there_is_to_send_and_others_do() {
+        let mut session = Session::new(Instant(1), 1, StreamId(1), Some(LinkId(1)), &Config::default());
+        session.phase = Phase::Established;
+        (session.outgoing.segment_limit, session.outgoing.transfer_limit) = (256 << 10, u64::MAX);
+        let (mut out, mut next) = (Vec::new(), 0u64);
+        // The stream takes all it is given; ten bundles came, and are acknowledged.
+        for turn in 2..10_000 {
+            while session.outgoing.waiting_bytes() < 1 << 20 {
+                session.outgoing.push(Waiting { send: SendId(next), total: 100_000, part: Payload::fill(1, 100_000) });
+                next += 1;
+            }
+            session.on_writable(Instant(turn), 64 << 10);
+            session.control.extend_from_slice(&[0; 180]);
+            session.flush(Instant(turn), true, &mut out);
+            out.clear();
+            assert!(!session.is_flooded(), "{} bytes wait in turn {turn}", session.pending.len());
+        }
+        // Now it takes nothing.
+        session.on_writable(Instant(10_000), 0);
+        let turns = (1..).take_while(|turn| {
+            session.control.extend_from_slice(&[0; 180]);
+            session.flush(Instant(10_000 + turn), true, &mut out);
+            !session.is_flooded()
+        });
+        assert!((4000..9000).contains(&turns.count()));
     }
 }

@@ -40,6 +40,7 @@ pub mod term {
     pub const UNKNOWN: u8 = 0;
     pub const IDLE: u8 = 1;
     pub const VERSION: u8 = 2;
+    pub const BUSY: u8 = 3;
     pub const CONTACT_FAILURE: u8 = 4;
     pub const EXHAUSTED: u8 = 5;
 }

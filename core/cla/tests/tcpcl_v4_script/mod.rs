@@ -21,6 +21,12 @@ pub fn message(id: &str) -> Vec<u8> {
     hex(found["hex"].as_str().unwrap())
 }
 
+/// A SESS_INIT of a node that calls itself so.
+pub fn init_of(id: &str) -> Vec<u8> {
+    let mru = (1u64 << 20).to_be_bytes();
+    [&[7, 0, 30][..], &mru, &mru, &(id.len() as u16).to_be_bytes(), id.as_bytes(), &[0; 4]].concat()
+}
+
 /// What a stream takes at once: so little that its peer is never taken for one that does not read.
 const ROOM: u64 = 1 << 17;
 

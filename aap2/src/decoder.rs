@@ -43,6 +43,10 @@ impl Decoder {
     pub fn request(&mut self) -> Option<Request> {
         self.ready.pop_front()
     }
+    /// Whether there is a whole request.
+    pub fn has_request(&self) -> bool {
+        !self.ready.is_empty()
+    }
     /// Payload bytes announced and come so far, of a bundle that is not all here.
     pub fn unfinished(&self) -> Option<(u64, u64)> {
         self.adu.as_ref().map(|(adu, payload)| (adu.payload_length, payload.len()))

@@ -53,7 +53,7 @@ pub fn advice(config: &NodeConfig) -> Vec<String> {
     let links = config.stack.links.iter().filter(|_| config.plan_file.is_none()).filter(unknown);
     let say = |link: &LinkConfig| {
         format!(
-            "[link.{}] is LTP and names no `rate`: its pace is found out by what is lost\n\
+            "[link.{}] is LTP and names no `rate`: its pace is found out, and is 256 kbit/s at least\n\
              hint: add e.g. rate = \"10 Mbit/s\", what the link or the peer's socket takes",
             link.name
         )

@@ -34,7 +34,7 @@ impl Hierarchies {
     /// The least memory that this process's groups may use, those above its own included.
     pub fn memory_limit(&self) -> Option<u64> {
         let least = |directory: &Path, file: &str| {
-            let up = directory.ancestors().map_while(|place| fs::read_to_string(place.join(file)).ok());
+            let up = directory.ancestors().filter_map(|place| fs::read_to_string(place.join(file)).ok());
             up.filter_map(|text| text.trim().parse::<u64>().ok()).min()
         };
         let unified = self.unified.as_ref().and_then(|(directory, _)| least(directory, "memory.max"));
@@ -201,6 +201,22 @@ mod tests {
         assert_eq!(found.memory, Some(PathBuf::from("/sys/fs/cgroup/memory/box/1")));
         assert_eq!(found.unified.unwrap().0, PathBuf::from("/sys/fs/cgroup/unified/"));
         assert_eq!(Hierarchies::parse("", ""), Hierarchies::default());
+    }
+
+    #[test]
+    fn a_group_without_a_limit_does_not_hide_those_above_it() {
+        let top = std::env::temp_dir().join(format!("farlink-limits-{}", std::process::id()));
+        let own = top.join("a/b");
+        fs::create_dir_all(&own).unwrap();
+        let limits = || Hierarchies { unified: Some((own.clone(), Vec::new())), ..Default::default() }.memory_limit();
+        assert_eq!(limits(), None);
+        fs::write(top.join("memory.max"), "1000\n").unwrap();
+        assert_eq!(limits(), Some(1000));
+        fs::write(own.join("memory.max"), "max\n").unwrap();
+        assert_eq!(limits(), Some(1000));
+        fs::write(own.join("memory.max"), "900\n").unwrap();
+        assert_eq!(limits(), Some(900));
+        fs::remove_dir_all(top).unwrap();
     }
 
     #[test]

@@ -45,6 +45,10 @@ impl Memory {
             self.scarce.settling = Some(book.open_cursor());
         }
     }
+    /// How scarce memory is.
+    pub fn pressure(&self) -> Pressure {
+        self.scarce.pressure
+    }
     /// Whether memory is too scarce for this newcomer.
     pub fn refuses(&self, new: &Held) -> bool {
         match self.scarce.pressure {

@@ -201,12 +201,12 @@ impl Agent {
     }
 
     /// The neighbour takes no bundle of this size: it goes in halves (RFC 9171 5.8), and halves
-    /// that are still too large in halves of those: in the end a byte each, for what is not halved waits until it
-    /// expires.
+    /// that are still too large in halves of those, but none shorter than its head; what is not halved waits until
+    /// it expires.
     fn halve(&mut self, sending: &Sending) -> bool {
         let Some(held) = self.book.get(sending.bundle) else { return false };
         let sent = sending.range.as_ref().map_or(held.bundle.payload.len(), |range| range.end - range.start);
-        if !held.bundle.may_fragment() || sent < 2 {
+        if !held.bundle.may_fragment() || sent < 2 * held.bundle.overhead().max(1) {
             return false;
         }
         self.cuts.limit(&mut self.book, sending.bundle, sent.div_ceil(2));

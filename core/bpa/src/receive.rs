@@ -334,7 +334,7 @@ impl Agent {
             age_ms: held.age_ms(now),
             quota: meta.source.node().0,
             fingerprint: meta.id,
-            flags: 0,
+            flags: u32::from(held.flags.0 & shares::KEPT_FLAGS),
         };
         out.push(Output::Put { bundle: held.name(), index, meta: meta.clone() });
     }
@@ -478,7 +478,7 @@ impl Agent {
                 hops: hop.hops,
                 labels: hop.labels.unwrap_or_default(),
                 reasons: Reasons::of(&[Reason::Route]),
-                flags: Flags(Flags::DURABLE | Flags::SEEN_BEFORE),
+                flags: Flags(Flags::DURABLE | Flags::SEEN_BEFORE | (index.flags as u8 & shares::KEPT_FLAGS)),
             },
             out,
         );

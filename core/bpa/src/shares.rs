@@ -6,6 +6,9 @@ use alloc::collections::BTreeMap;
 use farlink_base::{Empty, NodeId, PeerId, Priority, Refusal};
 use farlink_book::{Flags, Held};
 
+/// What the store keeps of a bundle's flags: whose share it counts to, also after a restart.
+pub(crate) const KEPT_FLAGS: u8 = Flags::STRANGE;
+
 /// Who holds how much.
 #[derive(Debug, Default)]
 pub(crate) struct Shares {

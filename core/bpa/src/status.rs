@@ -3,7 +3,7 @@
 use crate::agent::{Agent, deleted};
 use crate::app::{AdminInput, BundleStatus, LinkStatus, Status};
 use crate::edge::Edge;
-use crate::io::Output;
+use crate::io::{Output, Pressure};
 use crate::link::Link;
 use crate::waits::Turned;
 use alloc::collections::BTreeMap;
@@ -62,11 +62,12 @@ impl Agent {
     }
 
     fn link_status(&self, now: Instant, link: &Link) -> LinkStatus {
+        let hindered = self.what_hinders(now, link);
         LinkStatus {
             name: link.name.clone(),
             peer: self.neighbours.peers().get(link.peer).map(farlink_book::Peer::endpoint).unwrap_or_default(),
-            up: self.what_hinders(now, link).is_none(),
-            state: self.what_hinders(now, link).unwrap_or("up").to_string(),
+            up: hindered.is_none(),
+            state: hindered.unwrap_or("up").to_string(),
             queued: self.queues.of(link.id).0,
             in_flight: link.in_flight,
         }
@@ -113,14 +114,21 @@ impl Agent {
         (self.book.len() as u64, self.book.bytes(), self.settings.capacity_bytes)
     }
 
+    /// How scarce memory is.
+    pub fn pressure(&self) -> Pressure {
+        self.memory.pressure()
+    }
+
     /// The first `limit` held bundles by number, from behind `after` on, and why each is still here.
     pub fn bundles(&self, now: Instant, after: BundleHandle, limit: usize) -> Vec<BundleStatus> {
         // Those of a store that was read again are not in the order of their numbers.
         let mut first = BTreeMap::new();
         for held in self.book.all().filter(|held| held.number > after.0) {
-            first.insert(held.number, held.handle());
-            if first.len() > limit {
+            if first.len() < limit {
+                first.insert(held.number, held.handle());
+            } else if first.last_key_value().is_some_and(|(last, _)| held.number < *last) {
                 first.pop_last();
+                first.insert(held.number, held.handle());
             }
         }
         let row = |held: &Held| BundleStatus {

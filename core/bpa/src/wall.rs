@@ -3,7 +3,8 @@
 //! What the store kept was stored before now. A clock that says otherwise, or that would have the
 //! node down for longer than anybody believes, lost its time or came up without it (1970): then
 //! lifetimes run on ages, new bundles have no creation time (RFC 9171 4.2.7), and the downtime counts
-//! as none. A bundle that is kept too long is lost time; one that is deleted too early is lost.
+//! as none. A bundle that is kept too long is lost time; one that is deleted too early is lost. An
+//! earlier run whose clock was fast is caught up with: then the clock is believed again.
 
 use farlink_base::{Clock, DtnTime, Instant};
 
@@ -16,6 +17,7 @@ pub(crate) struct Wall {
     clock: Clock,
     /// The latest time something was stored at by an earlier run, and when that was found.
     newest: Option<(DtnTime, Instant)>,
+    /// That it is doubted was told.
     doubted: bool,
 }
 
@@ -29,7 +31,7 @@ impl Wall {
     }
     /// Wall time at an instant; `None` when the node knows no time that it believes.
     pub fn utc_at(&self, now: Instant) -> Option<DtnTime> {
-        if self.doubted { None } else { self.clock.utc_at(now) }
+        if self.off_ms(now).is_some() { None } else { self.clock.utc_at(now) }
     }
     /// The clock was read; gives by how many ms it stepped.
     pub fn set(&mut self, clock: Clock) -> i64 {
@@ -37,6 +39,7 @@ impl Wall {
             (Some(expected), Some(utc)) => utc.0 as i64 - expected.0 as i64,
             _ => 0,
         };
+        self.doubted &= self.off_ms(clock.at).is_some();
         self.clock = clock;
         step_ms
     }
@@ -58,9 +61,9 @@ impl Wall {
     }
     fn off_ms(&self, now: Instant) -> Option<i64> {
         let ((newest, found), utc) = (self.newest?, self.clock.utc_at(now)?);
-        let least = newest.saturating_add_ms(now.since(found).as_millis() as u64);
-        let off_ms = utc.0 as i64 - least.0 as i64;
-        let believed = -(self.clock.error_ms as i64)..=DOWN_MAX_MS as i64;
+        let off_ms = utc.0 as i64 - newest.0 as i64;
+        let most = DOWN_MAX_MS as i64 + now.since(found).as_millis() as i64;
+        let believed = -(self.clock.error_ms as i64)..=most;
         (!believed.contains(&off_ms)).then_some(off_ms)
     }
 }
@@ -100,5 +103,17 @@ mod tests {
         assert_eq!((wall.judge(hour), wall.utc_at(hour)), (None, Some(DtnTime(THEN.0 + 3_600_000))));
         let later = Instant(10 * DOWN_MAX_MS * 1_000_000);
         assert_eq!((wall.judge(later), wall.utc_at(later).is_some()), (None, true));
+    }
+
+    #[test]
+    fn a_clock_that_was_fast_in_an_earlier_run_is_doubted_until_it_is_past_that() {
+        let (mut wall, hour) = (Wall::UNKNOWN, Instant(3_600_000_000_000));
+        let reading = |at, utc_ms| Clock { at, utc: Some(DtnTime(utc_ms)), error_ms: 0 };
+        wall.set(reading(Instant(0), THEN.0 - 3_600_000));
+        wall.found(Instant(0), THEN);
+        assert_eq!((wall.judge(Instant(0)), wall.utc_at(Instant(0))), (Some(-3_600_000), None));
+        assert_eq!((wall.utc_at(Instant(hour.0 - 1)), wall.utc_at(hour)), (None, Some(THEN)));
+        wall.set(reading(hour, THEN.0 - 60_000));
+        assert_eq!((wall.judge(hour), wall.utc_at(hour)), (Some(-60_000), None), "doubted anew, and said");
     }
 }

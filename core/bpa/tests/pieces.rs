@@ -35,8 +35,8 @@ fn a_bundle_too_large_for_a_neighbour_goes_in_pieces() {
 }
 
 #[test]
-fn a_neighbour_that_takes_little_gets_all_of_it_however_little_that_is() {
-    for (limit, payload) in [(8000, 8100), (8000, 8191), (4000, 50_000), (300, 8191), (1, 100)] {
+fn a_neighbour_that_takes_little_gets_all_of_it_down_to_pieces_as_long_as_their_head() {
+    for (limit, payload) in [(8000, 8100), (8000, 8191), (4000, 50_000), (300, 8191), (50, 100)] {
         let mut node = Node::new();
         node.send_bytes(EndpointId::ipn(2, 1), payload);
         let (mut confirmed, mut answered) = (0, 0);
@@ -230,6 +230,18 @@ fn a_carried_bundle_too_large_for_its_destination_goes_in_pieces_too() {
         node.wait_ms(100);
     }
     assert!(each_once(got.clone(), 50_000), "{got:?}");
+}
+
+#[test]
+fn no_piece_is_shorter_than_its_head() {
+    let mut node = Node::new();
+    node.send_bytes(EndpointId::ipn(2, 1), 1000);
+    for answered in 0..100 {
+        let Some(sent) = node.sent().get(answered).cloned() else { break };
+        assert!(sent.len() >= sent.bundle.overhead(), "{} B", sent.len());
+        node.fail(sent.id, Some(Refusal::TooLarge));
+    }
+    assert_eq!((node.sent().last().unwrap().len(), node.held()), (62, 1), "it waits");
 }
 
 #[test]

@@ -124,6 +124,15 @@ fn without_time_residence_runs_on_age_and_time_that_comes_back_is_believed() {
 }
 
 #[test]
+fn a_clock_that_was_fast_is_believed_again_once_it_is_past_what_was_stored() {
+    let mut node = opened(&[3_600_000], support::clock_at(Instant::ZERO));
+    assert_eq!(doubts(&node), [-3_600_000]);
+    node.wait_ms(3_601_000);
+    node.send(EndpointId::ipn(2, 1), Priority::Normal);
+    assert!(node.sent().last().expect("it leaves").bundle.created_ms > NOW_UTC.0 + 3_600_000);
+}
+
+#[test]
 fn of_two_records_of_one_bundle_one_is_kept() {
     let mut node = Node::new();
     node.tell(recovered(40, from_two(1, EndpointId::ipn(8, 1)), 0));
@@ -152,6 +161,21 @@ fn what_expired_while_the_node_was_down_goes() {
     let mut node = Node::new();
     node.tell(recovered(40, from_two(1, EndpointId::ipn(8, 1)), 56_000));
     assert_eq!((node.held(), node.deleted()), (0, vec![DeleteReason::Expired]));
+}
+
+#[test]
+fn bundles_are_listed_by_number_in_whatever_order_the_store_told_them() {
+    let mut node = Node::new();
+    for number in [44, 40, 43, 41, 45, 42] {
+        node.tell(recovered(number, from_two(number, EndpointId::ipn(8, 1)), 0));
+    }
+    node.receive(1, from_two(1, EndpointId::ipn(8, 1)));
+    let page = |after, limit| {
+        let rows = node.agent.bundles(node.now, BundleHandle(after), limit);
+        rows.iter().map(|row| row.handle.0).collect::<Vec<_>>()
+    };
+    assert_eq!((page(0, 3), page(42, 3), page(45, 3)), (vec![40, 41, 42], vec![43, 44, 45], vec![46]));
+    assert_eq!((page(41, 0), page(46, 3)), (vec![], vec![]));
 }
 
 #[test]

@@ -2,8 +2,8 @@
 
 mod support;
 
-use farlink_base::{EndpointId, LinkId, Priority, Refusal};
-use farlink_bpa::{Input, Limits, Pressure, Settings};
+use farlink_base::{EndpointId, Hop, LinkId, Priority, Refusal};
+use farlink_bpa::{Input, Limits, Output, Pressure, Settings};
 use support::{Bundle, Node, settings};
 
 const SIZE: u64 = 1000;
@@ -37,6 +37,25 @@ fn strangers_fill_their_share_and_neighbours_and_applications_the_rest() {
     }
     assert_eq!(taken(&node), 10, "all the room there is");
     assert_eq!(node.held(), 10);
+}
+
+#[test]
+fn what_strangers_brought_counts_to_their_share_after_a_restart() {
+    let limits = Limits { stranger_bytes: 2 * SIZE, ..Default::default() };
+    let mut before = node(limits);
+    let link = before.comes(0, EndpointId::ipn(10, 0));
+    before.receive_over(link, 1, bundle(10, 1));
+    before.receive_over(0, 2, bundle(2, 2));
+    let mut after = node(limits);
+    for output in &before.said {
+        let Output::Put { bundle, index, meta } = output else { continue };
+        let (bundle, index, meta) = (*bundle, *index, meta.clone());
+        after.tell(Input::Recovered { bundle, index, meta, hop: Box::new(Hop::default()) });
+    }
+    assert_eq!(after.agent.status(after.now).strangers.0, 1);
+    let link = after.comes(0, EndpointId::ipn(11, 0));
+    (3..6).for_each(|n| after.receive_over(link, n, bundle(11, n)));
+    assert_eq!((taken(&after), after.held()), (1, 3));
 }
 
 #[test]

@@ -22,7 +22,7 @@ use farlink_base::{
     Sink,
 };
 use farlink_bpa::app::{AppOutput, BundleStatus, SendRequest, Status};
-use farlink_bpa::{Agent, OfferToken, Pressure, Reading};
+use farlink_bpa::{Agent, OfferToken, Reading};
 use farlink_routing::PlanIndex;
 
 /// One step of work; what is rare and large is in a box, so that the many small steps are small.
@@ -238,7 +238,7 @@ impl Stack {
             Input::LinkUp { link } => A::Carrier { link, up: true },
             Input::LinkDown { link } => A::Carrier { link, up: false },
             Input::Pressure(pressure) => {
-                if pressure > Pressure::None {
+                if pressure > self.agent.pressure() {
                     self.unshare();
                 }
                 A::Pressure(pressure)

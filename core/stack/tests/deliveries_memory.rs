@@ -11,7 +11,7 @@ use peak_alloc::PeakAlloc;
 static MEMORY: PeakAlloc = PeakAlloc;
 
 /// What one remembered identity takes, as the node's memory budget reckons.
-const REMEMBERED_BYTES: i64 = 448;
+const REMEMBERED_BYTES: i64 = 432;
 
 /// Bytes that the receiver holds once so many more bundles were delivered.
 fn held_after(line: &mut Line, bundles: usize) -> i64 {

@@ -96,7 +96,7 @@ fn a_burst_shares_its_syncs() {
 }
 
 #[test]
-fn delivery_memory_is_bounded_and_forgets_the_earliest() {
+fn delivery_memory_is_bounded_and_forgets_the_oldest_whatever_their_dates() {
     let config = Config { remembered: 10, ..small(300_000) };
     let mut world = World::open(config, Disk::default(), 4);
     world.settle();

@@ -9,10 +9,11 @@ use farlink_base::Instant;
 use farlink_link::{DirectionSpec, LinkDirection, Statistics, Verdict};
 use farlink_os::packet::BATCH;
 use farlink_os::{monotonic_ns, schedule};
+use std::convert::Infallible;
 use std::io;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::Sender;
-use std::sync::{Arc, Barrier};
 use std::time::Duration;
 
 /// Wire packets of one super-packet that arrive within this time arrive together: the emulator's
@@ -129,12 +130,12 @@ impl Direction {
         })
     }
 
-    /// Runs until `stop`, its time beginning at `start_ns`; passes `running` when it takes packets. A
+    /// Runs until `stop`, its time beginning at `start_ns`; drops `starting` when it takes packets. A
     /// sample goes to `samples` each interval and at the end.
     pub fn run(
         mut self,
         start_ns: u64,
-        running: &Barrier,
+        starting: Sender<Infallible>,
         stop: &AtomicBool,
         samples: &Sender<Sample>,
     ) -> io::Result<()> {
@@ -147,7 +148,7 @@ impl Direction {
         let mut intake = Intake::default();
         let interval = self.setup.interval.as_nanos() as u64;
         let mut next_sample = self.start_ns;
-        running.wait();
+        drop(starting);
         while !stop.load(Ordering::Relaxed) {
             let retry = self.hand_over()?;
             let from = Arc::clone(&self.from);

@@ -17,9 +17,9 @@ use direction::{Direction, Shared};
 use farlink_link::{LinkSpec, direction_seed};
 use farlink_os::monotonic_ns;
 use std::io;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::sync::{Arc, Barrier};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -79,15 +79,17 @@ impl Emulator {
     /// Starts all directions and gives the monotonic nanoseconds at which their time begins: `start_ns`,
     /// or now. When this returns each of them takes packets.
     pub fn begin(&mut self, start_ns: Option<u64>) -> io::Result<u64> {
-        let running = Arc::new(Barrier::new(self.waiting.len() + 1));
+        let (starting, all_run) = channel();
         let start_ns = start_ns.unwrap_or_else(monotonic_ns);
         for (name, direction) in self.waiting.drain(..) {
             let (stop, sender) = (Arc::clone(&self.stop), self.sender.clone());
-            let running = Arc::clone(&running);
-            let run = move || direction.run(start_ns, &running, &stop, &sender);
+            let starting = starting.clone();
+            let run = move || direction.run(start_ns, starting, &stop, &sender);
             self.threads.push(std::thread::Builder::new().name(name).spawn(run)?);
         }
-        running.wait();
+        drop(starting);
+        // The channel ends with the last that starts.
+        let _ = all_run.recv();
         Ok(start_ns)
     }
 

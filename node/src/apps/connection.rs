@@ -80,6 +80,8 @@ pub struct Connection {
     pub registration: Option<RegistrationId>,
     /// Answers owed to it.
     pub owed: VecDeque<Owed>,
+    /// Payload bytes of the requests among them.
+    owed_bytes: u64,
     /// Answers it owes.
     pub pushed: VecDeque<Pushed>,
     /// Keepalive interval; zero for none.
@@ -93,6 +95,8 @@ pub struct Connection {
     pub introduced: bool,
     /// The bundle that is half here may come on; it counts until it is whole.
     pub admitted: bool,
+    /// What it has of the bytes of all, as last reckoned.
+    pub counted: u64,
     /// When how much of a bundle had come.
     progress: (Instant, u64),
     /// Bytes in `out` that are answers rather than deliveries, at most.
@@ -113,6 +117,7 @@ impl Connection {
             canonical: EndpointId::Null,
             registration: None,
             owed: VecDeque::new(),
+            owed_bytes: 0,
             pushed: VecDeque::new(),
             keepalive: Duration::ZERO,
             heard: now,
@@ -120,6 +125,7 @@ impl Connection {
             opened: now,
             introduced: false,
             admitted: false,
+            counted: 0,
             progress: (now, 0),
             unread: 0,
             out: VecDeque::from([proto::greeting(node_id)]),
@@ -138,17 +144,14 @@ impl Connection {
     pub fn wants_read(&self) -> bool {
         self.readable
             && self.owed.len() < REQUESTS_MAX
-            && self.owed_bytes() < REQUEST_BYTES_MAX
+            && self.owed_bytes < REQUEST_BYTES_MAX
             && self.unread < UNREAD_MAX
             && (self.admitted || self.decoder.unfinished().is_none())
-    }
-    fn owed_bytes(&self) -> u64 {
-        self.owed.iter().map(|owed| if let Owed::Request(_, n, _) = owed { *n } else { 0 }).sum()
     }
     /// Payload bytes it makes this node keep: of the bundle that comes, and of those not decided about.
     pub fn held_bytes(&self) -> u64 {
         let coming = self.decoder.unfinished().filter(|_| self.admitted).map_or(0, |(total, _)| total);
-        coming + self.owed_bytes()
+        coming + self.owed_bytes
     }
     /// The length of a bundle that waits to be let on.
     pub fn asks_for(&self) -> Option<u64> {
@@ -185,7 +188,8 @@ impl Connection {
                 self.heard = now;
                 match self.decoder.feed(buffers.take()) {
                     Ok(()) => {
-                        self.admitted &= self.decoder.unfinished().is_some();
+                        // Behind one that is whole the next asks anew.
+                        self.admitted &= !self.decoder.has_request();
                         false
                     }
                     Err(why) => {
@@ -237,10 +241,18 @@ impl Connection {
         self.owed.push_back(Owed::Answer(AapResponse::new(status)));
         self.release();
     }
+    /// The node is to decide about a bundle of this length.
+    pub fn ask(&mut self, request: RequestId, length: u64, headers: BundleHeaders) {
+        self.owed.push_back(Owed::Request(request, length, headers));
+        self.owed_bytes += length;
+    }
     /// The node decided about a request.
     pub fn decided(&mut self, request: RequestId, response: AapResponse) {
         for owed in &mut self.owed {
-            if matches!(owed, Owed::Request(id, ..) if *id == request) {
+            if let Owed::Request(id, length, _) = owed
+                && *id == request
+            {
+                self.owed_bytes -= *length;
                 *owed = Owed::Answer(response);
                 break;
             }

@@ -9,7 +9,7 @@ mod messages;
 
 use crate::buffers::Buffers;
 use crate::config::AppSettings;
-use connection::{AppSocket, Connection, Owed, Pushed};
+use connection::{AppSocket, Connection, Pushed};
 use echo::Echo;
 use farlink_aap2::decoder::Request;
 use farlink_aap2::proto::{BundleAdu, BundleHeaders, ConnectionConfig, Status};
@@ -19,7 +19,7 @@ use farlink_os::poll::{Poller, Readiness};
 use farlink_stack::Input;
 use load::Load;
 use messages::{head_of, lifetime, send_request, send_response};
-use std::collections::{BTreeSet, HashMap, VecDeque};
+use std::collections::{HashMap, VecDeque};
 use std::io;
 use std::net::TcpListener;
 use std::os::unix::net::UnixListener;
@@ -53,8 +53,10 @@ pub struct Apps {
     load: Option<Load>,
     keepalive_at: Option<Instant>,
     sweep_at: Option<Instant>,
-    /// Connections whose bundle waits to be let on, oldest first.
-    waiting: BTreeSet<u64>,
+    /// Payload bytes that all connections make this node keep.
+    sending: u64,
+    /// Connections whose bundle waits to be let on, in the order they asked.
+    waiting: VecDeque<u64>,
 }
 
 /// Who a registration or request belongs to.
@@ -111,7 +113,8 @@ impl Apps {
             load: None,
             keepalive_at: None,
             sweep_at: None,
-            waiting: BTreeSet::new(),
+            sending: 0,
+            waiting: VecDeque::new(),
         })
     }
     /// Adds the load generator or sink.
@@ -172,7 +175,7 @@ impl Apps {
 
     /// Whether the next turn has work without waiting for the kernel.
     pub fn busy(&self) -> bool {
-        !self.active.is_empty()
+        !self.active.is_empty() || self.may_go_on().is_some()
     }
     /// When [`Apps::expire`] must be called.
     pub fn next_timeout(&self) -> Option<Instant> {
@@ -223,11 +226,16 @@ impl Apps {
         let idle = self.connections.iter().filter(|(_, connection)| !connection.introduced);
         let oldest = idle.map(|(serial, _)| *serial).min();
         // It has neither registration nor secret to give back.
-        oldest.is_some_and(|serial| self.connections.remove(&serial).is_some())
+        oldest.is_some_and(|serial| self.remove(serial).is_some())
     }
 
     /// Reads from and answers the applications that have something.
     pub fn turn(&mut self, now: Instant, buffers: &mut Buffers, inputs: &mut VecDeque<Input>) {
+        while let Some(serial) = self.may_go_on() {
+            self.waiting.pop_front();
+            self.admit(serial, now);
+            self.active.push(serial);
+        }
         for serial in std::mem::take(&mut self.active) {
             let Some(connection) = self.connections.get_mut(&serial) else { continue };
             let mut gone = connection.wants_read() && connection.read(buffers, now);
@@ -246,18 +254,36 @@ impl Apps {
     }
     /// Lets the bundle a connection began to send come on, if there is room.
     fn let_on(&mut self, serial: u64, now: Instant) {
+        self.reckon(serial);
         let Some(length) = self.connections.get(&serial).and_then(Connection::asks_for) else { return };
-        let held: u64 = self.connections.values().map(Connection::held_bytes).sum();
-        if held > 0 && held + length > self.sending_max {
-            self.waiting.insert(serial);
-        } else if let Some(connection) = self.connections.get_mut(&serial) {
-            connection.admit(now);
-            self.waiting.remove(&serial);
+        if self.fits(length) {
+            self.waiting.retain(|waiting| *waiting != serial);
+            self.admit(serial, now);
+        } else if !self.waiting.contains(&serial) {
+            self.waiting.push_back(serial);
         }
     }
-    /// Room may have come back: those that wait are looked at again.
-    fn wake_waiting(&mut self) {
-        self.active.extend(&self.waiting);
+    fn fits(&self, length: u64) -> bool {
+        self.sending == 0 || self.sending + length <= self.sending_max
+    }
+    /// The one that has waited longest, once there is room for its bundle.
+    fn may_go_on(&self) -> Option<u64> {
+        let serial = *self.waiting.front()?;
+        let length = self.connections.get(&serial).and_then(Connection::asks_for).unwrap_or(0);
+        self.fits(length).then_some(serial)
+    }
+    fn admit(&mut self, serial: u64, now: Instant) {
+        if let Some(connection) = self.connections.get_mut(&serial) {
+            connection.admit(now);
+        }
+        self.reckon(serial);
+    }
+    /// What a connection makes this node keep has changed.
+    fn reckon(&mut self, serial: u64) {
+        if let Some(connection) = self.connections.get_mut(&serial) {
+            let held = connection.held_bytes();
+            self.sending = self.sending - std::mem::replace(&mut connection.counted, held) + held;
+        }
     }
     /// Writes what waits for applications, at the end of a turn.
     pub fn flush(&mut self, inputs: &mut VecDeque<Input>) {
@@ -402,7 +428,7 @@ impl Apps {
         let bundle = send_request(&adu, (source, destination, report_to), payload);
         let request = self.send(Owner::Connection(serial), bundle, inputs);
         if let Some(connection) = self.connections.get_mut(&serial) {
-            connection.owed.push_back(Owed::Request(request, length, headers));
+            connection.ask(request, length, headers);
         }
         true
     }
@@ -428,8 +454,8 @@ impl Apps {
                     if let Some(connection) = self.connections.get_mut(&serial) {
                         let response = send_response(connection, request, result);
                         connection.decided(request, response);
+                        self.reckon(serial);
                         self.active.push(serial);
-                        self.wake_waiting();
                     }
                 }
                 Some(Owner::Load) => {
@@ -502,7 +528,7 @@ impl Apps {
         }
     }
     fn close(&mut self, serial: u64, inputs: &mut VecDeque<Input>) {
-        let Some(connection) = self.connections.remove(&serial) else { return };
+        let Some(connection) = self.remove(serial) else { return };
         if let Some(registration) = connection.registration {
             self.owners.remove(&registration);
             inputs.push_back(Input::App(AppInput::Unregister { registration }));
@@ -515,8 +541,12 @@ impl Apps {
                 }
             }
         }
-        self.waiting.remove(&serial);
-        self.wake_waiting();
+    }
+    fn remove(&mut self, serial: u64) -> Option<Connection> {
+        let connection = self.connections.remove(&serial)?;
+        self.sending -= connection.counted;
+        self.waiting.retain(|waiting| *waiting != serial);
+        Some(connection)
     }
 }
 
@@ -527,3 +557,6 @@ impl Drop for Apps {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -139,7 +139,12 @@ const LINK: &[Key] = &[
         Absent,
         "Host name or IP, resolved again on every attempt.",
     ),
-    key("rate", Kind::Rate, Absent, "Obeyed when no contact gives one; without it, as fast as it goes."),
+    key(
+        "rate",
+        Kind::Rate,
+        Absent,
+        "Obeyed when no contact gives one; without it, as fast as it goes, with LTP 256 kbit/s at least: a slower link must name its rate.",
+    ),
     key("one_way_delay", Kind::Duration, Is("0 s"), "Used when no contact gives one."),
 ];
 const PEER_NODE_ID: Key = key("node_id", NODE_ID, Absent, "What the neighbour says it is; without it, `peer`.");

@@ -126,7 +126,8 @@ pub struct LogStore {
     gone: BTreeMap<BundleHandle, Gone>,
     /// Dead records on disk of bundles that have no delete record.
     stale: BTreeMap<BundleHandle, Copies>,
-    remembered: BTreeSet<(DtnTime, BundleHandle)>,
+    /// Those whose delivery is remembered.
+    remembered: BTreeSet<BundleHandle>,
     /// The latest wall time a bundle was stored at.
     wall: Option<DtnTime>,
     spills: Spills,
@@ -265,10 +266,8 @@ impl LogStore {
         let gone = self.gone.entry(bundle).or_default();
         gone.copies.join(copies);
         if let Some(remembered) = remember {
-            if let Some(before) = gone.remember.replace(remembered) {
-                self.remembered.remove(&(before.until, bundle));
-            }
-            self.remembered.insert((remembered.until, bundle));
+            gone.remember = Some(remembered);
+            self.remembered.insert(bundle);
             gone.answer = true;
         }
         if !core::mem::replace(&mut gone.queued, true) {
@@ -289,18 +288,18 @@ impl LogStore {
         }
         Some(kept)
     }
-    /// Forgets the deliveries that may be forgotten first when there are too many.
+    /// Forgets the oldest deliveries when there are too many, as the agent does.
     fn bound_memory(&mut self) {
-        while self.remembered.len() > self.config.remembered {
-            let Some((_, bundle)) = self.remembered.pop_first() else { return };
-            self.forget_delivery(bundle);
+        while self.remembered.len() > self.config.remembered
+            && let Some(oldest) = self.remembered.first().copied()
+        {
+            self.forget_delivery(oldest);
         }
     }
     fn forget_delivery(&mut self, bundle: BundleHandle) {
+        self.remembered.remove(&bundle);
         if let Some(gone) = self.gone.get_mut(&bundle) {
-            if let Some(remembered) = gone.remember.take() {
-                self.remembered.remove(&(remembered.until, bundle));
-            }
+            gone.remember = None;
             self.settle(bundle);
         }
     }

@@ -266,7 +266,7 @@ impl LogStore {
             let copies = self.stale.remove(&bundle).unwrap_or_default();
             self.gone.insert(bundle, Gone { loc: Some(loc), copies, remember, ..Gone::default() });
             self.segments.add(loc, Owner::Delete(bundle));
-            self.remembered.extend(remember.map(|remember| (remember.until, bundle)));
+            self.remembered.extend(remember.map(|_| bundle));
             self.settle(bundle);
         }
         self.bound_memory();

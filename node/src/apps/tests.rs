@@ -1,0 +1,103 @@
+use super::*;
+use farlink_aap2::proto::{self, AapMessage, Body};
+use farlink_base::{BundleId, CreationTimestamp, DtnTime};
+use std::io::Write;
+use std::os::unix::net::UnixStream;
+
+const MEMORY: u64 = 100_000;
+
+struct World {
+    apps: Apps,
+    clients: Vec<UnixStream>,
+    inputs: VecDeque<Input>,
+}
+impl World {
+    fn new() -> World {
+        let settings =
+            AppSettings { socket: None, socket_mode: 0, links: false, listen: None, echo: false, echo_rate: 1 };
+        let apps = Apps::new(&settings, &[EndpointId::ipn(1, 0)], u64::MAX, MEMORY).unwrap();
+        World { apps, clients: Vec::new(), inputs: VecDeque::new() }
+    }
+    /// One more application; they are numbered from 1.
+    fn connect(&mut self) {
+        let (client, socket) = UnixStream::pair().unwrap();
+        socket.set_nonblocking(true).unwrap();
+        self.apps.serial += 1;
+        let connection = Connection::new(AppSocket::Unix(socket), "ipn:1.0", MEMORY, Instant::ZERO);
+        self.apps.connections.insert(self.apps.serial, connection);
+        self.clients.push(client);
+        let config = ConnectionConfig { endpoint_id: format!("ipn:1.{}", 10 + self.apps.serial), ..Default::default() };
+        self.say(self.apps.serial, &[message(Body::Config(config))]);
+    }
+    /// An application says something.
+    fn say(&mut self, serial: u64, parts: &[Vec<u8>]) {
+        self.clients[serial as usize - 1].write_all(&parts.concat()).unwrap();
+        let ready = Readiness { token: 0, readable: true, writable: false, ended: false };
+        self.apps.connections.get_mut(&serial).unwrap().on_ready(ready);
+        self.apps.active.push(serial);
+        self.turn();
+    }
+    fn turn(&mut self) {
+        self.apps.turn(Instant::ZERO, &mut Buffers::keeping(1), &mut self.inputs);
+    }
+    /// The node decides about all that was sent.
+    fn decide(&mut self) {
+        for input in std::mem::take(&mut self.inputs) {
+            let Input::App(AppInput::Send { request, .. }) = input else { continue };
+            let creation = CreationTimestamp { time: DtnTime(0), sequence: 1 };
+            let result = Ok(BundleId { source: EndpointId::ipn(1, 11), creation, fragment: None });
+            self.apps.on_output(AppOutput::SendResult { request, result }, Instant::ZERO, &mut self.inputs);
+        }
+        self.turn();
+    }
+    fn let_on(&self) -> Vec<u64> {
+        let mut serials: Vec<u64> =
+            self.apps.connections.iter().filter(|(_, c)| c.admitted).map(|(serial, _)| *serial).collect();
+        serials.sort_unstable();
+        serials
+    }
+}
+fn message(body: Body) -> Vec<u8> {
+    let mut out = bytes::BytesMut::new();
+    proto::frame(&AapMessage::new(body), &mut out);
+    out.to_vec()
+}
+fn head(length: u64) -> Vec<u8> {
+    message(Body::Adu(BundleAdu { dst_eid: "ipn:2.1".into(), payload_length: length, ..Default::default() }))
+}
+
+#[test]
+fn those_that_wait_go_on_in_the_order_they_asked_until_one_does_not_fit() {
+    let mut world = World::new();
+    (0..5).for_each(|_| world.connect());
+    world.say(1, &[head(60_000)]);
+    for (serial, length) in [(4, 50_000), (3, 60_000), (2, 41_000)] {
+        world.say(serial, &[head(length)]);
+    }
+    world.say(5, &[head(40_000)]);
+    assert_eq!((world.let_on(), world.apps.sending), (vec![1, 5], 100_000), "what fits does not wait");
+    assert!(!world.apps.busy());
+    world.apps.close(1, &mut world.inputs);
+    assert!(world.apps.busy());
+    world.turn();
+    assert_eq!((world.let_on(), world.apps.sending), (vec![4, 5], 90_000));
+    assert!(!world.apps.busy());
+    world.apps.close(3, &mut world.inputs);
+    world.say(5, &[vec![0; 40_000]]);
+    assert_eq!((world.let_on(), world.apps.sending), (vec![4], 90_000), "it counts until the node decided");
+    world.decide();
+    assert_eq!((world.let_on(), world.apps.sending), (vec![2, 4], 91_000));
+    (1..=5).for_each(|serial| world.apps.close(serial, &mut world.inputs));
+    assert_eq!((world.apps.sending, world.apps.waiting.len()), (0, 0));
+}
+
+#[test]
+fn a_bundle_right_behind_another_asks_too() {
+    let mut world = World::new();
+    world.connect();
+    world.say(1, &[head(60_000)]);
+    world.say(1, &[vec![0; 60_000], head(60_000), vec![0; 10]]);
+    assert_eq!((world.let_on().len(), world.apps.sending), (0, 60_000), "there is no room beside the first");
+    world.decide();
+    assert_eq!((world.let_on().len(), world.apps.sending), (1, 60_000));
+}

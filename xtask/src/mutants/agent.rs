@@ -91,15 +91,15 @@ pub const TABLE: &[Mutant] = &[
     durable(
         "any clock is believed",
         "core/bpa/src/wall.rs",
-        "if self.doubted { None } else",
-        "if self.doubted && now == Instant::MAX { None } else",
+        "if self.off_ms(now).is_some() { None } else",
+        "if self.off_ms(now).is_some() && now == Instant::MAX { None } else",
         &["-p farlink-bpa"],
     ),
     plain(
         "redeliveries are not marked",
         "core/bpa/src/receive.rs",
-        "Flags(Flags::DURABLE | Flags::SEEN_BEFORE)",
-        "Flags(Flags::DURABLE)",
+        "Flags(Flags::DURABLE | Flags::SEEN_BEFORE | ",
+        "Flags(Flags::DURABLE | ",
         &["-p farlink-bpa"],
     ),
     plain(
@@ -126,8 +126,8 @@ pub const TABLE: &[Mutant] = &[
     plain(
         "what expired is taken",
         "core/bpa/src/receive.rs",
-        "if new.expires <= new.received {",
-        "if new.expires < new.received {",
+        "if new.expires <= now {",
+        "if new.expires < now {",
         &["-p farlink-bpa"],
     ),
     plain(

@@ -5,13 +5,15 @@ use crate::buffers::PIECE;
 use crate::config::{CAPACITY, NodeConfig};
 use farlink_base::{DataVolume, Duration, Instant, exact_volume};
 use farlink_os::{allocator, memory};
-use farlink_stack::{Input, LayerKind, Limits, Pressure, StoreKind};
+use farlink_stack::{Input, LayerKind, Limits, Pressure, SHORT_HEAD_BYTES, StoreKind};
 use std::collections::VecDeque;
 
 /// The least a node is given.
 pub const LEAST: u64 = 64 << 20;
-/// What one bundle takes beside its payload: in the book, in the store's index, its head.
-const BUNDLE_BYTES: u64 = 768;
+/// What one bundle takes beside its payload: in the book, in the store's index, a short head.
+const BUNDLE_BYTES: u64 = 512 + SHORT_HEAD_BYTES;
+/// The table of bundles has this part of the whole, and what long heads take beyond it as much.
+const TABLE_PART: u64 = 8;
 /// What one remembered identity takes, in the agent and in the store's index.
 const REMEMBERED_BYTES: u64 = 432;
 /// What one neighbour that came by itself takes, its session included.
@@ -77,6 +79,7 @@ impl Budget {
         };
         bytes("limits.memory_bytes", &mut limits.memory_bytes, total / 8, default.memory_bytes);
         bytes("limits.arriving_bytes", &mut limits.arriving_bytes, total / 8, default.arriving_bytes);
+        bytes("limits.head_bytes", &mut limits.head_bytes, total / TABLE_PART, default.head_bytes);
         // What is longer goes to disk as it arrives, or is too large.
         let spill_from = &mut config.stack.spill_from.0;
         *spill_from = (*spill_from).min(limits.arriving_bytes / 4);
@@ -98,7 +101,7 @@ impl Budget {
                 bytes(&key("in_flight"), &mut settings.in_flight_bytes, share, default.in_flight_bytes);
             }
         }
-        lower("limits.bundles", &mut limits.bundles, total / 4, BUNDLE_BYTES, default.bundles, &mut said);
+        lower("limits.bundles", &mut limits.bundles, total / TABLE_PART, BUNDLE_BYTES, default.bundles, &mut said);
         let mut count = |key: &str, bound: &mut usize, share: u64, each: u64, default: usize| {
             let mut wide = *bound as u64;
             lower(key, &mut wide, share, each, default as u64, &mut said);
@@ -179,9 +182,14 @@ impl Budget {
     pub fn in_use(&self) -> Option<u64> {
         allocator::in_use()
     }
-    /// What each share may take, and takes: payloads of held bundles and of arriving ones, and how many
-    /// bundles are held.
-    pub fn shares(&self, (held, arriving): (u64, u64), capacity: Option<u64>, bundles: u64) -> Vec<Share> {
+    /// What each share may take, and takes: payloads of held bundles and of arriving ones, how many
+    /// bundles are held and what their long heads take.
+    pub fn shares(
+        &self,
+        (held, arriving): (u64, u64),
+        capacity: Option<u64>,
+        (bundles, heads): (u64, u64),
+    ) -> Vec<Share> {
         let limits = &self.limits;
         let share = |name, limit, used| Share { name, limit, used };
         vec![
@@ -191,6 +199,7 @@ impl Budget {
             share("LTP blocks in flight", self.layers, None),
             share("bundles of applications", self.applications(), None),
             share("table of bundles", limits.bundles * BUNDLE_BYTES, Some(bundles * BUNDLE_BYTES)),
+            share("block heads", limits.head_bytes, Some(heads)),
             share("remembered identities", limits.remembered as u64 * REMEMBERED_BYTES, None),
             share("read buffers", (self.read_buffers() * PIECE) as u64, None),
             share("fragments", limits.fragments as u64 * FRAGMENT_BYTES, None),
@@ -219,7 +228,7 @@ mod tests {
                 let mut config = config(&format!("{file}[limits]\nmemory = \"{memory}\"\n{two}"));
                 let (budget, _) = Budget::apply(&mut config);
                 let capacity = (store == "memory").then_some(config.stack.store.capacity.bytes());
-                let shares = budget.shares((0, 0), capacity, 0);
+                let shares = budget.shares((0, 0), capacity, (0, 0));
                 let sum: u64 = shares.iter().map(|share| share.limit).sum();
                 // What applications, sessions and the control API have is bounded by them.
                 let most = if store == "memory" { 16 } else { 14 };
@@ -236,8 +245,8 @@ mod tests {
         let (_, said) = Budget::apply(&mut lowered);
         assert_eq!(said.len(), 2, "{said:?}");
         assert!(said[0].contains("limits.arriving_bytes is 32 MiB") && said[0].contains("not 64 MiB"), "{}", said[0]);
-        assert!(said[1].contains("limits.bundles is 87381"), "{}", said[1]);
-        assert_eq!(lowered.stack.limits.bundles, 87381);
+        assert!(said[1].contains("limits.bundles is 43690"), "{}", said[1]);
+        assert_eq!(lowered.stack.limits.bundles, 43690);
         let mut small = config("[limits]\nmemory = \"256 MiB\"\nbundles = 500\n");
         assert!(Budget::apply(&mut small).1.is_empty() && small.stack.limits.bundles == 500, "a default is no news");
     }

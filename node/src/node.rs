@@ -209,7 +209,8 @@ impl Node {
     pub fn memory(&self) -> (&Budget, Vec<Share>) {
         let in_memory = self.config.stack.store.kind == StoreKind::Memory;
         let capacity = in_memory.then_some(self.config.stack.store.capacity.bytes());
-        (&self.budget, self.budget.shares(self.stack.memory(), capacity, self.stack.held()))
+        let bundles = (self.stack.held(), self.stack.heads());
+        (&self.budget, self.budget.shares(self.stack.memory(), capacity, bundles))
     }
     /// Its live event stream.
     pub fn live(&self) -> tokio::sync::broadcast::Sender<Arc<str>> {

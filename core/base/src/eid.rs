@@ -94,6 +94,14 @@ impl EndpointId {
             _ => None,
         }
     }
+    /// Bytes of memory that its name takes; none for ipn.
+    pub fn name_bytes(&self) -> u64 {
+        match self {
+            EndpointId::Null | EndpointId::Ipn { .. } => 0,
+            EndpointId::Dtn(name) => (name.node.len() + name.demux.len()) as u64,
+            EndpointId::Other(name) => name.part.len() as u64,
+        }
+    }
     /// Its node in numbers: an ipn node number as it is (hashed where it needs all 64 bits), a hash
     /// of a dtn node's name; [`NodeId::NULL`] for the null endpoint and for other schemes.
     pub fn node(&self) -> NodeId {

@@ -147,6 +147,11 @@ impl BundleMeta {
     pub fn overhead(&self) -> u64 {
         self.head.len() as u64 + u64::from(self.tail_len)
     }
+    /// Bytes of memory that its head takes: as it came, and the names read from it.
+    pub fn head_bytes(&self) -> u64 {
+        let names = [&self.source, &self.destination, self.report_to()].map(EndpointId::name_bytes);
+        self.head.len() as u64 + names.iter().sum::<u64>()
+    }
     /// Where it is to go, in numbers.
     pub fn destination_node(&self) -> NodeId {
         self.destination.node()

@@ -202,6 +202,14 @@ impl Agent {
     pub fn resident(&self) -> u64 {
         self.memory.resident()
     }
+    /// Bytes of long heads of held bundles, by [`Limits::head_bytes`](crate::Limits::head_bytes).
+    pub fn heads(&self) -> u64 {
+        self.shares.heads()
+    }
+    /// Whether the store was read: from then on bundles are taken.
+    pub fn is_open(&self) -> bool {
+        self.open
+    }
     /// Whether it holds no bundle.
     pub fn is_empty(&self) -> bool {
         self.book.is_empty()

@@ -2,6 +2,7 @@
 //! tests.
 
 use crate::agent::Agent;
+use crate::shares::long_head;
 use farlink_base::Instant;
 use farlink_book::{Held, Reason, Reasons};
 
@@ -76,6 +77,8 @@ impl Agent {
         }
         assert!(sends <= self.sends.len(), "transmissions of held bundles");
         assert_eq!(legs, self.queues.len(), "places in queues belong to held bundles");
+        let heads: u64 = self.book.all().map(long_head).sum();
+        assert_eq!(heads, self.shares.heads(), "heads of held bundles");
         let owed = self.book.all().filter(|held| held.has(Reason::Commit)).count();
         assert_eq!(owed, self.debts.len(), "debts belong to held bundles");
         assert!(self.next_timeout().is_none_or(|at| at < Instant::MAX), "nothing is due never");

@@ -58,4 +58,4 @@ pub use audit::Counts;
 pub use edge::{Draft, Edge, Record, Status};
 pub use farlink_book::Oracle;
 pub use io::{Input, OfferToken, Output, Pressure, Reading, endpoint_of};
-pub use settings::{HAND_OVER_AHEAD, Limits, LinkSettings, Settings};
+pub use settings::{HAND_OVER_AHEAD, Limits, LinkSettings, SHORT_HEAD_BYTES, Settings};

@@ -4,6 +4,9 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use farlink_base::{DataRate, Duration, EndpointId, LinkId};
 
+/// What a head may take of memory as a matter of course; only what is more counts to [`Limits::head_bytes`].
+pub const SHORT_HEAD_BYTES: u64 = 256;
+
 /// Every table and buffer is bounded.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
@@ -20,6 +23,9 @@ pub struct Limits {
     pub memory_bytes: u64,
     /// Bytes of bundles that are still arriving.
     pub arriving_bytes: u64,
+    /// Bytes of what comes before payloads, in memory as long as its bundle, beyond [`SHORT_HEAD_BYTES`] of each.
+    /// Those of neighbours nobody configured may be half.
+    pub head_bytes: u64,
     /// Bundles kept.
     pub bundles: u64,
     /// Identities remembered as delivered.
@@ -42,6 +48,7 @@ impl Default for Limits {
             reserved_bytes: 0,
             memory_bytes: 1 << 30,
             arriving_bytes: 1 << 30,
+            head_bytes: 1 << 30,
             bundles: 10_000_000,
             remembered: 1_000_000,
             registrations: 10_000,

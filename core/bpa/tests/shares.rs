@@ -3,7 +3,7 @@
 mod support;
 
 use farlink_base::{EndpointId, Hop, LinkId, Priority, Refusal};
-use farlink_bpa::{Input, Limits, Output, Pressure, Settings};
+use farlink_bpa::{Input, Limits, Output, Pressure, SHORT_HEAD_BYTES, Settings};
 use support::{Bundle, Node, settings};
 
 const SIZE: u64 = 1000;
@@ -17,6 +17,14 @@ fn bundle(source: u64, sequence: u64) -> Bundle {
     bundle.meta.created_ms = 0;
     bundle.meta.payload = vec![1; (SIZE - bundle.meta.overhead()) as usize].into();
     bundle
+}
+/// What one node stored another finds.
+fn recover(before: &Node, after: &mut Node) {
+    for output in &before.said {
+        let Output::Put { bundle, index, meta } = output else { continue };
+        let (bundle, index, meta) = (*bundle, *index, meta.clone());
+        after.tell(Input::Recovered { bundle, index, meta, hop: Box::new(Hop::default()) });
+    }
 }
 fn taken(node: &Node) -> usize {
     node.verdicts().iter().filter(|(_, verdict)| verdict.is_ok()).count()
@@ -47,11 +55,7 @@ fn what_strangers_brought_counts_to_their_share_after_a_restart() {
     before.receive_over(link, 1, bundle(10, 1));
     before.receive_over(0, 2, bundle(2, 2));
     let mut after = node(limits);
-    for output in &before.said {
-        let Output::Put { bundle, index, meta } = output else { continue };
-        let (bundle, index, meta) = (*bundle, *index, meta.clone());
-        after.tell(Input::Recovered { bundle, index, meta, hop: Box::new(Hop::default()) });
-    }
+    recover(&before, &mut after);
     assert_eq!(after.agent.status(after.now).strangers.0, 1);
     let link = after.comes(0, EndpointId::ipn(11, 0));
     (3..6).for_each(|n| after.receive_over(link, n, bundle(11, n)));
@@ -133,4 +137,55 @@ fn where_memory_is_scarce_strangers_are_refused_first_and_all_of_them_for_a_whil
     node.tell(Input::Pressure(Pressure::None));
     assert_eq!(offer(&mut node, link, 4), Ok(()));
     assert_eq!(node.held(), 2);
+}
+
+/// A bundle whose head takes so much more than is a matter of course.
+fn long_headed(source: u64, sequence: u64, more: u64) -> Bundle {
+    let mut bundle = bundle(source, sequence);
+    bundle.meta.payload = vec![1].into();
+    bundle.meta.head = vec![0; (SHORT_HEAD_BYTES + more) as usize].into();
+    bundle
+}
+/// Whoever brings it, at its beginning and whole.
+fn offer(node: &mut Node, link: u32, ticket: u64, bundle: Bundle) -> Result<(), Refusal> {
+    node.begins(link, ticket, bundle.clone());
+    if let Some((_, refused)) = node.verdicts().into_iter().find(|(given, _)| *given == ticket) {
+        return refused;
+    }
+    node.receive_over(link, ticket, bundle);
+    node.verdicts().last().expect("a verdict").1
+}
+
+#[test]
+fn heads_have_a_bound_of_their_own_of_which_strangers_have_half() {
+    let limits = Limits { head_bytes: 5000, ..Default::default() };
+    let mut node = Node::with(Settings { limits, ..settings() }, None);
+    let stranger = node.comes(0, EndpointId::ipn(10, 0));
+    let taken = |n| (n, Ok(()));
+    let refused = |n| (n, Err(Refusal::NoResources));
+    let strange: Vec<_> = (0..4).map(|n| (n, offer(&mut node, stranger, n, long_headed(10, n, 1000)))).collect();
+    assert_eq!(strange, [taken(0), taken(1), refused(2), refused(3)]);
+    let near: Vec<_> = (4..8).map(|n| (n, offer(&mut node, 0, n, long_headed(2, n, 1000)))).collect();
+    assert_eq!(near, [taken(4), taken(5), taken(6), refused(7)]);
+    assert_eq!(offer(&mut node, 0, 8, bundle(2, 8)), Ok(()), "a short head is no part of it");
+    assert_eq!(offer(&mut node, 0, 9, long_headed(2, 9, 5001)), Err(Refusal::TooLarge), "it never fits");
+    node.send_bytes(EndpointId::dtn(&"n".repeat(1000), "x"), 10);
+    node.send_bytes(EndpointId::dtn("n", "x"), 10);
+    assert_eq!(node.results(), [false, true], "names are heads, too");
+    assert_eq!(node.agent.heads(), 5000);
+    node.wait_ms(u64::from(u32::MAX) * 10);
+    assert_eq!((node.held(), node.agent.heads()), (0, 0));
+    assert_eq!(offer(&mut node, stranger, 10, long_headed(10, 10, 2500)), Ok(()));
+}
+
+#[test]
+fn heads_count_after_a_restart_and_what_was_stored_is_not_refused() {
+    let with =
+        |head_bytes| Node::with(Settings { limits: Limits { head_bytes, ..Default::default() }, ..settings() }, None);
+    let (mut before, mut after) = (with(1 << 20), with(3000));
+    (0..5).for_each(|n| before.receive_over(0, n, long_headed(2, n, 1000)));
+    recover(&before, &mut after);
+    assert_eq!((after.held(), after.agent.heads()), (5, 5000));
+    assert_eq!(offer(&mut after, 0, 5, long_headed(2, 5, 1)), Err(Refusal::NoResources));
+    assert_eq!(offer(&mut after, 0, 6, bundle(2, 6)), Ok(()));
 }

@@ -23,6 +23,6 @@ mod stack;
 
 pub use config::{Config, LayerConfig, LayerKind, LinkConfig, SpanConfig, StoreConfig, StoreKind};
 pub use edge::{BpV7, Codec, Opening, Piece, Watch};
-pub use farlink_bpa::{Limits, Pressure};
+pub use farlink_bpa::{Limits, Pressure, SHORT_HEAD_BYTES};
 pub use io::{Input, Output};
 pub use stack::{LINKS_MAX, Stack};

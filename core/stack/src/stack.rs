@@ -507,6 +507,14 @@ impl Stack {
     pub fn held(&self) -> u64 {
         self.agent.fill().0
     }
+    /// Bytes of their long heads, by `limits.head_bytes`.
+    pub fn heads(&self) -> u64 {
+        self.agent.heads()
+    }
+    /// Whether the store was read: from then on bundles are taken.
+    pub fn is_open(&self) -> bool {
+        self.agent.is_open()
+    }
     /// Payload bytes in memory: of bundles held, and of bundles that are still arriving.
     pub fn memory(&self) -> (u64, u64) {
         (self.agent.resident(), self.arrivals.memory())

@@ -245,6 +245,7 @@ pub const LIMIT_PARAMS: &[LayerParam<Limits>] = &[
     limit!(bundle_bytes, Bytes, "Largest bundle taken."),
     limit!(memory_bytes, Bytes, "Payload kept in memory before stored bundles stay on disk."),
     limit!(arriving_bytes, Bytes, "Bundles that are still arriving, where they are in memory."),
+    limit!(head_bytes, Bytes, "What blocks before payloads take in memory beyond 256 B of each bundle kept."),
     limit!(bundles, Count, "Bundles kept."),
     limit!(remembered, Count, "Identities remembered as delivered."),
     limit!(registrations, Count, "Endpoints registered by applications."),

@@ -4,7 +4,7 @@ use bytes::BytesMut;
 use farlink_aap2::proto::{self, AapMessage, AapResponse, Body, BundleAdu, ConnectionConfig, Status, adu_flag};
 use farlink_base::EndpointId;
 use prost::Message;
-use std::io::{self, BufReader, Read, Write};
+use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
@@ -164,6 +164,17 @@ impl Client {
             }
         }
         Err(invalid("a message length beyond 64 KiB"))
+    }
+    /// Whether something comes before a timeout set passes; then it can be read.
+    ///
+    /// # Errors
+    /// When the connection is gone.
+    pub fn hears(&mut self) -> io::Result<bool> {
+        match self.reader.fill_buf() {
+            Ok(_) => Ok(true),
+            Err(why) if matches!(why.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut) => Ok(false),
+            Err(why) => Err(why),
+        }
     }
     /// The next delivery; keepalives are answered on the way. Answer it with [`Client::taken`].
     ///

@@ -162,6 +162,27 @@ impl Budget {
             Pressure::None
         }
     }
+    /// Why nothing is taken, or nothing with a long head, once a store was opened that holds so many bundles
+    /// and long heads.
+    pub fn overfull(&self, bundles: u64, heads: u64) -> Option<String> {
+        let limits = &self.limits;
+        let what = if bundles >= limits.bundles {
+            let most = limits.bundles;
+            format!("{bundles} bundles, this memory is for {most}: nothing is taken until some have left")
+        } else if heads >= limits.head_bytes {
+            let (heads, most) = (exact_volume(heads), exact_volume(limits.head_bytes));
+            format!("{heads} of long heads, this memory is for {most}: no more of them is taken until some have left")
+        } else {
+            return None;
+        };
+        let needed = ((bundles + 1) * BUNDLE_BYTES).max(heads) * TABLE_PART;
+        let hint = if needed > self.total {
+            format!("`[limits] memory` of at least {} MiB would hold them", needed.div_ceil(1 << 20))
+        } else {
+            "raise `bundles` and `head_bytes` of [limits]".into()
+        };
+        Some(format!("the store holds {what}\nhint: {hint}"))
+    }
     /// How scarce memory is.
     pub fn level(&self) -> Pressure {
         self.level
@@ -249,6 +270,24 @@ mod tests {
         assert_eq!(lowered.stack.limits.bundles, 43690);
         let mut small = config("[limits]\nmemory = \"256 MiB\"\nbundles = 500\n");
         assert!(Budget::apply(&mut small).1.is_empty() && small.stack.limits.bundles == 500, "a default is no news");
+    }
+
+    #[test]
+    fn a_store_that_holds_more_than_memory_is_for_is_said_with_the_memory_that_would_do() {
+        let (budget, _) = Budget::apply(&mut config("[limits]\nmemory = \"64 MiB\"\n"));
+        assert_eq!(budget.overfull(10_921, 8_388_607), None);
+        let said = budget.overfull(300_000, 0).unwrap();
+        assert_eq!(
+            said,
+            "the store holds 300000 bundles, this memory is for 10922: nothing is taken until some have left\n\
+             hint: `[limits] memory` of at least 1758 MiB would hold them"
+        );
+        let (enough, _) = Budget::apply(&mut config("[limits]\nmemory = \"1758 MiB\"\n"));
+        assert_eq!(enough.overfull(300_000, 0), None);
+        let said = budget.overfull(500, 16 << 20).unwrap();
+        assert!(said.contains("16 MiB of long heads, this memory is for 8 MiB") && said.contains("128 MiB"), "{said}");
+        let (few, _) = Budget::apply(&mut config("[limits]\nmemory = \"1 GiB\"\nbundles = 10\n"));
+        assert!(few.overfull(20, 0).unwrap().ends_with("hint: raise `bundles` and `head_bytes` of [limits]"));
     }
 
     #[test]

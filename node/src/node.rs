@@ -266,6 +266,7 @@ impl Node {
     fn turn(&mut self) {
         let now = clock::now();
         self.io.now = now;
+        let was_open = self.stack.is_open();
         while let Ok(job) = self.jobs.try_recv() {
             job(self);
         }
@@ -278,6 +279,11 @@ impl Node {
         self.drain();
         self.timeouts();
         self.drain();
+        if !was_open && self.stack.is_open() {
+            if let Some(why) = self.budget.overfull(self.stack.held(), self.stack.heads()) {
+                tracing::warn!("{why}");
+            }
+        }
         self.flush();
     }
     /// What other threads found out: addresses and disk operations.

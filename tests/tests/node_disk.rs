@@ -5,9 +5,11 @@ mod node_support;
 use farlink_aap2::proto::{BundleAdu, Status};
 use farlink_apps::client::Client;
 use farlink_apps::http;
-use node_support::{Node, until};
+use node_support::{Node, farlink, until};
 use serde_json::Value;
+use std::io::{BufRead, BufReader};
 use std::path::Path;
+use std::process::{Command, Stdio};
 
 /// A durable node whose bundles wait for a neighbour that never comes.
 fn configure(folder: &Path) -> (std::path::PathBuf, std::path::PathBuf, String) {
@@ -82,4 +84,32 @@ fn a_clock_that_lost_its_time_expires_nothing_at_a_restart_and_the_node_says_so(
         assert_eq!(says_so(), times, "{offset}: {}", node.log());
         node.kill();
     }
+}
+
+#[test]
+fn a_store_that_holds_more_than_memory_is_for_is_said_at_start_and_senders_hear_that_they_wait() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (file, socket, _) = configure(folder.path());
+    let node = Node::start(&file, socket.clone());
+    let mut sender = node.client("99", 0);
+    assert!((0..20).all(|_| accepts(&mut sender, 100)));
+    assert!(!node.log().contains("the store holds"));
+    assert_eq!(node.terminate(), Some(0));
+    let text = std::fs::read_to_string(&file).expect("the configuration") + "[limits]\nbundles = 5\n";
+    std::fs::write(&file, text).expect("less memory");
+    let again = Node::start(&file, socket.clone());
+    let warning = "the store holds 20 bundles, this memory is for 5: nothing is taken until some have left";
+    until("the log says so", || again.log().contains(warning));
+    let mut send = Command::new(farlink())
+        .args(["send", "--text", "hello", "--to", "ipn:2.64", "--at"])
+        .arg(&socket)
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("it starts");
+    let mut said = String::new();
+    BufReader::new(send.stderr.take().expect("a pipe")).read_line(&mut said).expect("text");
+    send.kill().expect("it still waits");
+    send.wait().expect("it ends");
+    assert!(said.contains("the node has not taken the bundle yet") && said.contains("waiting"), "{said}");
+    assert_eq!(again.log().matches("the store holds").count(), 1);
 }

@@ -15,6 +15,8 @@ use std::time::Duration;
 
 /// How long a refused bundle is tried again: a full store empties with the next contact.
 const RETRY_FOR: Duration = Duration::from_secs(600);
+/// How long a bundle may not be taken before that is said.
+const PATIENCE: Duration = Duration::from_secs(1);
 
 /// How to send.
 #[derive(Clone, Debug)]
@@ -126,13 +128,14 @@ pub fn send(at: &str, mut source: Source, options: &SendOptions, progress: impl 
     let service = options.service.clone().unwrap_or_else(passing_service);
     let endpoint = client.endpoint(&service);
     client.configure(&endpoint, &random().to_string(), 0)?;
+    client.set_read_timeout(Some(PATIENCE))?;
     let adu = BundleAdu {
         dst_eid: options.to.clone(),
         lifetime_ms: options.lifetime_ms,
         priority: options.priority,
         ..Default::default()
     };
-    let mut window = Window { client, adu, waiting: VecDeque::new(), taken: 0, progress };
+    let mut window = Window { client, adu, waiting: VecDeque::new(), taken: 0, told: false, progress };
     let mut hash = Sha256::new();
     let id = format!("{:016x}", random());
     let (mut offset, mut bundles) = (0, 0);
@@ -168,6 +171,8 @@ struct Window<F> {
     adu: BundleAdu,
     waiting: VecDeque<(Vec<u8>, u64)>,
     taken: u64,
+    /// It was said that the node takes nothing.
+    told: bool,
     progress: F,
 }
 impl<F: Fn(u64)> Window<F> {
@@ -182,20 +187,23 @@ impl<F: Fn(u64)> Window<F> {
     fn answer(&mut self) -> anyhow::Result<()> {
         let began = clock::now();
         let Some((payload, bytes)) = self.waiting.pop_front() else { return Ok(()) };
-        let mut status = self.client.response()?.response_status();
+        let mut status = self.response()?;
         while status == Status::Error && clock::now().since(began) < RETRY_FOR {
             // The answers of those behind it come first; they keep their places.
             std::thread::sleep(Duration::from_millis(100));
+            if clock::now().since(began) >= PATIENCE {
+                self.tell();
+            }
             let behind = self.waiting.len();
             self.client.send(self.adu.clone(), &payload)?;
             for _ in 0..behind {
                 let (payload, bytes) = self.waiting.pop_front().context("an answer to nothing")?;
-                match self.client.response()?.response_status() {
+                match self.response()? {
                     Status::Success => self.count(bytes),
                     _ => self.resend(payload, bytes)?,
                 }
             }
-            status = self.client.response()?.response_status();
+            status = self.response()?;
         }
         match status {
             Status::Success => self.count(bytes),
@@ -203,6 +211,21 @@ impl<F: Fn(u64)> Window<F> {
             other => bail!("the node does not take a bundle for {}: {other:?}", self.adu.dst_eid),
         }
         Ok(())
+    }
+    fn response(&mut self) -> anyhow::Result<Status> {
+        while !self.client.hears()? {
+            self.tell();
+        }
+        Ok(self.client.response()?.response_status())
+    }
+    /// Says once that a bundle is not taken.
+    fn tell(&mut self) {
+        if !std::mem::replace(&mut self.told, true) {
+            eprintln!(
+                "the node has not taken the bundle yet, its memory or its store may be full; waiting\n\
+                 hint: farlink node status shows what it holds"
+            );
+        }
     }
     fn resend(&mut self, payload: Vec<u8>, bytes: u64) -> anyhow::Result<()> {
         self.client.send(self.adu.clone(), &payload)?;

@@ -7,9 +7,9 @@ use std::fs::Permissions;
 use std::io;
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::fd::AsFd;
-use std::os::unix::fs::{FileTypeExt, PermissionsExt};
+use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Begins to connect, from the address given (port 0: any) or the one the kernel chooses; the socket becomes
 /// writable when it is connected or failed ([`TcpStream::take_error`] then tells which).
@@ -49,7 +49,7 @@ pub fn listen(at: &SocketAddr) -> io::Result<TcpListener> {
 /// # Errors
 /// `AddrInUse` when somebody listens there, `AlreadyExists` when there is something that is no socket, else
 /// what the kernel says.
-pub fn listen_unix(path: &Path, mode: u32) -> io::Result<UnixListener> {
+pub fn listen_unix(path: &Path, mode: u32) -> io::Result<(UnixListener, SocketFile)> {
     if let Ok(there) = std::fs::symlink_metadata(path) {
         if !there.file_type().is_socket() {
             return Err(io::Error::new(io::ErrorKind::AlreadyExists, "there is something else, not a socket"));
@@ -65,15 +65,26 @@ pub fn listen_unix(path: &Path, mode: u32) -> io::Result<UnixListener> {
     // Linux gives the file the socket's own mode, less the umask: nobody can connect in between.
     rustix::fs::fchmod(&socket, Mode::from_raw_mode(mode & 0o600))?;
     rustix::net::bind(&socket, &SocketAddrUnix::new(path)?)?;
+    let there = std::fs::symlink_metadata(path)?;
+    let file = SocketFile { path: path.into(), device: there.dev(), inode: there.ino() };
     std::fs::set_permissions(path, Permissions::from_mode(mode))?;
     rustix::net::listen(&socket, 128)?;
-    Ok(UnixListener::from(socket))
+    Ok((UnixListener::from(socket), file))
 }
 
-/// Removes the file of a socket; anything else at `path` stays.
-pub fn remove_socket(path: &Path) {
-    if std::fs::symlink_metadata(path).is_ok_and(|there| there.file_type().is_socket()) {
-        let _ = std::fs::remove_file(path);
+/// The file of a listening Unix socket: removed when dropped, unless something else is there by then.
+#[derive(Debug)]
+pub struct SocketFile {
+    path: PathBuf,
+    device: u64,
+    inode: u64,
+}
+impl Drop for SocketFile {
+    fn drop(&mut self) {
+        let there = std::fs::symlink_metadata(&self.path);
+        if there.is_ok_and(|there| (there.dev(), there.ino()) == (self.device, self.inode)) {
+            let _ = std::fs::remove_file(&self.path);
+        }
     }
 }
 
@@ -102,18 +113,33 @@ mod tests {
         let folder = std::env::temp_dir().join(format!("farlink-os-{}", std::process::id()));
         std::fs::create_dir_all(&folder).unwrap();
         let path = folder.join("a.sock");
-        let listener = listen_unix(&path, 0o600).unwrap();
+        let (listener, file) = listen_unix(&path, 0o600).unwrap();
         assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
         assert_eq!(listen_unix(&path, 0o600).unwrap_err().kind(), io::ErrorKind::AddrInUse);
         drop(listener);
-        drop(listen_unix(&path, 0o666).unwrap());
+        std::mem::forget(file);
+        let (_listener, file) = listen_unix(&path, 0o666).unwrap();
         assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o666);
-        remove_socket(&path);
+        drop(file);
         assert!(!path.exists());
         std::fs::write(&path, "dear diary").unwrap();
         assert_eq!(listen_unix(&path, 0o600).unwrap_err().kind(), io::ErrorKind::AlreadyExists);
-        remove_socket(&path);
         assert_eq!(std::fs::read_to_string(&path).unwrap(), "dear diary");
+        std::fs::remove_dir_all(&folder).unwrap();
+    }
+
+    #[test]
+    fn a_socket_that_took_the_place_of_another_stays_when_that_one_ends() {
+        let folder = std::env::temp_dir().join(format!("farlink-os-heir-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        let path = folder.join("a.sock");
+        let first = listen_unix(&path, 0o600).unwrap();
+        std::fs::remove_file(&path).unwrap();
+        let second = listen_unix(&path, 0o600).unwrap();
+        drop(first);
+        assert!(UnixStream::connect(&path).is_ok());
+        drop(second);
+        assert!(!path.exists());
         std::fs::remove_dir_all(&folder).unwrap();
     }
 

@@ -11,6 +11,7 @@ use axum::Router;
 use axum::body::Body;
 use axum::http::{HeaderMap, Request, Response, StatusCode, header};
 use axum::response::IntoResponse;
+use farlink_os::stream::SocketFile;
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::{Service, service_fn};
@@ -22,7 +23,7 @@ use std::io::{Read, Write};
 use std::net::{IpAddr, SocketAddr, TcpListener};
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::os::unix::net::UnixListener;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
@@ -44,14 +45,6 @@ pub enum Door {
     Tcp(TcpListener, Arc<str>),
 }
 
-/// The file of a Unix socket, removed when dropped.
-pub struct SocketFile(PathBuf);
-impl Drop for SocketFile {
-    fn drop(&mut self) {
-        farlink_os::stream::remove_socket(&self.0);
-    }
-}
-
 /// Where the API is, as `--at` takes it, and what goes when the node ends.
 pub struct Place {
     /// For people and programs.
@@ -67,8 +60,8 @@ pub fn open(settings: &ApiSettings) -> anyhow::Result<Vec<(Door, Place)>> {
     let mut doors = Vec::new();
     if let Some(path) = &settings.socket {
         match farlink_os::stream::listen_unix(path, 0o600) {
-            Ok(socket) => {
-                let place = Place { name: path.display().to_string(), _file: Some(SocketFile(path.clone())) };
+            Ok((socket, file)) => {
+                let place = Place { name: path.display().to_string(), _file: Some(file) };
                 doors.push((Door::Unix(socket), place));
             }
             Err(why) => {
@@ -98,6 +91,9 @@ fn token(file: &Path) -> anyhow::Result<String> {
         std::fs::File::open("/dev/urandom").and_then(|mut file| file.read_exact(&mut random)).with_context(what)?;
         let text: String = random.iter().map(|byte| format!("{byte:02x}")).collect();
         let fresh = std::fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(file);
+        if fresh.as_ref().is_err_and(|why| why.kind() == std::io::ErrorKind::AlreadyExists) {
+            bail!("{} is a link to what is not there\nhint: remove the link, and the node makes the file", what());
+        }
         fresh.and_then(|mut file| writeln!(file, "{text}")).with_context(what)?;
     }
     let others = std::fs::metadata(file).with_context(what)?.permissions().mode() & 0o077;
@@ -271,5 +267,9 @@ mod tests {
         std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o600)).unwrap();
         std::fs::write(&file, "short").unwrap();
         assert!(token(&file).unwrap_err().to_string().contains("at least 16"));
+        let link = folder.path().join("link");
+        std::os::unix::fs::symlink(folder.path().join("nowhere"), &link).unwrap();
+        let said = token(&link).unwrap_err().to_string();
+        assert!(said.contains("link is a link to what is not there\nhint: remove the link"), "{said}");
     }
 }

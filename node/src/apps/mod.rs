@@ -16,6 +16,7 @@ use farlink_aap2::proto::{BundleAdu, BundleHeaders, ConnectionConfig, Status};
 use farlink_base::{Duration, EndpointId, Instant, Payload, Refusal};
 use farlink_bpa::app::{AdminInput, AppInput, AppOutput, Delivery, DeliveryId, RegistrationId, RequestId, SendRequest};
 use farlink_os::poll::{Poller, Readiness};
+use farlink_os::stream::SocketFile;
 use farlink_stack::Input;
 use load::Load;
 use messages::{head_of, lifetime, send_request, send_response};
@@ -23,7 +24,6 @@ use std::collections::{HashMap, VecDeque};
 use std::io;
 use std::net::TcpListener;
 use std::os::unix::net::UnixListener;
-use std::path::PathBuf;
 
 /// Applications attached at once; beyond, one that did not yet say what it wants makes room.
 const CONNECTIONS_MAX: usize = 1024;
@@ -41,7 +41,7 @@ pub struct Apps {
     sending_max: u64,
     links: Vec<(String, String)>,
     listeners: Vec<Listener>,
-    socket_file: Option<PathBuf>,
+    _socket_file: Option<SocketFile>,
     connections: HashMap<u64, Connection>,
     serial: u64,
     secrets: HashMap<EndpointId, (String, u32)>,
@@ -81,12 +81,13 @@ impl Apps {
     /// # Errors
     /// Which socket cannot be opened.
     pub fn new(settings: &AppSettings, node_ids: &[EndpointId], payload_max: u64, memory: u64) -> io::Result<Apps> {
-        let mut listeners = Vec::new();
+        let (mut listeners, mut socket_file) = (Vec::new(), None);
         if let Some(path) = &settings.socket {
-            let listener = farlink_os::stream::listen_unix(path, settings.socket_mode).map_err(|why| {
+            let (listener, file) = farlink_os::stream::listen_unix(path, settings.socket_mode).map_err(|why| {
                 io::Error::new(why.kind(), format!("application socket {}: {why}{}", path.display(), crate::hint(&why)))
             })?;
             listeners.push(Listener::Unix(listener));
+            socket_file = Some(file);
         }
         if let Some(at) = &settings.listen {
             let listener = farlink_os::stream::listen(at).map_err(|why| {
@@ -101,7 +102,7 @@ impl Apps {
             sending_max: memory,
             links: Vec::new(),
             listeners,
-            socket_file: settings.socket.clone(),
+            _socket_file: socket_file,
             connections: HashMap::new(),
             serial: 0,
             secrets: HashMap::new(),
@@ -547,14 +548,6 @@ impl Apps {
         self.sending -= connection.counted;
         self.waiting.retain(|waiting| *waiting != serial);
         Some(connection)
-    }
-}
-
-impl Drop for Apps {
-    fn drop(&mut self) {
-        if let Some(path) = &self.socket_file {
-            farlink_os::stream::remove_socket(path);
-        }
     }
 }
 

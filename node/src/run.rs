@@ -4,7 +4,8 @@ use crate::apps::load::{Load, LoadSettings};
 use crate::config::NodeConfig;
 use crate::log::LogLevel;
 use crate::node::{Handle, Node};
-use farlink_base::EndpointId;
+use farlink_base::{DataVolume, EndpointId, exact_volume};
+use farlink_os::memory;
 use farlink_stack::{LinkConfig, SpanConfig};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGXFSZ};
 use signal_hook::iterator::Signals;
@@ -59,6 +60,24 @@ pub fn advice(config: &NodeConfig) -> Vec<String> {
         )
     };
     let mut advice: Vec<String> = links.map(say).collect();
+    let (limits, capacity) = (&config.stack.limits, config.stack.store.capacity.bytes());
+    for (key, part) in [("strangers", limits.stranger_bytes), ("per_source", limits.source_bytes)] {
+        if part > capacity && part < u64::MAX {
+            let (part, capacity) = (exact_volume(part), exact_volume(capacity));
+            advice.push(format!(
+                "[store] {key} is {part}, more than the capacity of {capacity}: it bounds nobody\n\
+                 hint: give less than `capacity`, or leave it out"
+            ));
+        }
+    }
+    let there = memory::available();
+    if let Some(memory) = config.memory.filter(|memory| memory.bytes() > there) {
+        advice.push(format!(
+            "[limits] memory is {memory}, more than the {} there are: the system may end the node before it is full\n\
+             hint: give less, or leave it out for half of what there is",
+            DataVolume(there)
+        ));
+    }
     let reached = |hop: &EndpointId| config.stack.links.iter().any(|link| link.peer.node() == hop.node());
     for (pattern, hop) in config.stack.routes.iter().filter(|(_, hop)| !reached(hop)) {
         advice.push(format!(

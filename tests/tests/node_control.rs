@@ -206,13 +206,17 @@ fn what_works_and_is_not_advised_is_said_by_the_check() {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("node.toml");
     let text = "node_ids = [\"ipn:1.0\"]\n[layer.ltp]\nkind = \"ltp\"\n[link.two]\nlayer = \"ltp\"\npeer = \"ipn:2.0\"\n\
-                address = \"127.0.0.1:9\"\n[routes]\n\"ipn:2.*\" = \"ipn:2.0\"\n\"ipn:9.*\" = \"ipn:7.0\"\n";
+                address = \"127.0.0.1:9\"\n[routes]\n\"ipn:2.*\" = \"ipn:2.0\"\n\"ipn:9.*\" = \"ipn:7.0\"\n\
+                [store]\ncapacity = \"1 GB\"\nstrangers = \"2 GB\"\nper_source = \"3 GB\"\n[limits]\nmemory = \"900 TiB\"\n";
     std::fs::write(&file, text).unwrap();
     let checked = run(&["node", "--check", "--config", &file.display().to_string()]);
     let said = String::from_utf8(checked.stderr).unwrap();
-    assert_eq!((checked.status.code(), said.matches("warning: ").count()), (Some(0), 2), "{said}");
+    assert_eq!((checked.status.code(), said.matches("warning: ").count()), (Some(0), 5), "{said}");
     for part in [
         "[link.two] is LTP and names no `rate`",
+        "[store] strangers is 2 GB, more than the capacity of 1 GB: it bounds nobody\nhint: give less",
+        "[store] per_source is 3 GB, more than the capacity of 1 GB",
+        "[limits] memory is 989.56 TB, more than the",
         "[routes] \"ipn:9.*\" leads to ipn:7.0, and no link does: its bundles wait\nhint: add a [link.NAME]",
     ] {
         assert!(said.contains(part), "`{part}` is not in\n{said}");

@@ -146,7 +146,11 @@ fn store(top: &Reader<'_>, folder: &Path) -> (StoreConfig, DataVolume, Option<st
     if kind == StoreKind::Durable && dir.is_none() {
         store.fail("dir", "missing: a durable store needs a folder", "add dir = \"store\"");
     }
-    let capacity = store.volume("capacity").unwrap_or(DataVolume(0));
+    let capacity = store.volume("capacity");
+    if capacity == Some(DataVolume(0)) {
+        store.fail("capacity", "leaves no room for any bundle", "give e.g. \"10 GB\"");
+    }
+    let capacity = capacity.unwrap_or(DataVolume(0));
     let spill_from = store.volume("spill_from").unwrap_or(DataVolume(0));
     (StoreConfig { kind, capacity }, spill_from, dir)
 }
@@ -308,6 +312,8 @@ mod tests {
         assert!(with(memory, "bundle_bytes = \"2 GiB\"")[0].contains("limits.bundle_bytes"), "against the default");
         let durable = |from: &str| format!("dir = \"store\"\nspill_from = \"{from}\"");
         assert_eq!(with(&durable("2 MiB"), "arriving_bytes = \"1 MiB\"").len(), 1);
+        let none = with("kind = \"memory\"\ncapacity = \"0 B\"", "");
+        assert!(none.len() == 1 && none[0].contains("node.toml:4: store.capacity: leaves no room"), "{none:?}");
         // Those that can be obeyed.
         assert_eq!(with(memory, "arriving_bytes = \"1 MiB\""), Vec::<String>::new(), "bundles are no larger then");
         assert_eq!(with(&durable("1 MiB"), "arriving_bytes = \"1 MiB\""), Vec::<String>::new());

@@ -124,7 +124,7 @@ impl Client {
                 "the node refused the endpoint {endpoint}\nhint: --service takes a number at an ipn node, visible ASCII at a dtn node"
             ))),
             Status::NotFound => Err(invalid(format!(
-                "{endpoint} is an endpoint of another node\nhint: register at one of {}, or in a group: dtn://NAME/~DEMUX",
+                "{endpoint} is an endpoint of another node\nhint: register at an endpoint of {}, or of a group: dtn://NAME/~DEMUX",
                 self.node_id
             ))),
             other => Err(invalid(format!("the node refused the endpoint {endpoint}: {other:?}"))),

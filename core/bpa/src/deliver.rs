@@ -210,14 +210,15 @@ impl Deliveries {
     fn share(&mut self, held: &Held, durable: bool) -> bool {
         let bundle = held.handle();
         let Some(group) = self.endpoints.get(&held.bundle.destination) else { return false };
+        let open = self.open_of(bundle).filter_map(|delivery| self.open.get(&delivery));
+        let open: Vec<RegistrationId> = open.map(|open| open.registration).collect();
         let shares = self.shares.entry(bundle).or_default();
         let mut owed = false;
         for id in &group.registrations {
             let share = *shares.entry(*id).or_insert(Share::Owed);
             let Some(r) = self.registrations.get_mut(id).filter(|_| share != Share::Had) else { continue };
             owed = true;
-            let is_open = r.open.iter().any(|open| self.of.contains(&(bundle, *open)));
-            if durable && !is_open {
+            if durable && !open.contains(id) {
                 r.waiting.insert(place(held), bundle);
             }
         }

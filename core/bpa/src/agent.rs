@@ -9,6 +9,7 @@
 //! | `forward.rs` | 5.4 forwarding: pace, priorities, offers; 5.8 fragmentation |
 //! | `outcome.rs` | what became of transmissions |
 //! | `deliver.rs` | 5.7 local delivery, registrations; 5.9 reassembly |
+//! | `groups.rs` | 5.7 in a group: delivery that is no end |
 //! | `depart.rs` | 5.5 expiration, 5.10 deletion: the one way out |
 //! | `reports.rs` | 5.1 status reports |
 //! | `contacts.rs` | the contact plan; links as they come, change and go |
@@ -16,7 +17,7 @@
 //!
 //! What is known about a bundle has one owner each, with private fields: the book itself and, by
 //! reason, `debts` (Commit), `queues` (Queue), `sends` (Send), `deliveries` (Deliver), `fragments`
-//! (Fragment, Whole); aside `cuts`, `waits`, `offers`, `promises`, `remembered`. A bundle leaves when no reason
+//! (Fragment, and Whole with `deliveries`); aside `cuts`, `waits`, `offers`, `promises`, `remembered`. A bundle leaves when no reason
 //! holds it.
 
 use crate::app::AppInput;

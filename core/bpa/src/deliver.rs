@@ -11,7 +11,6 @@ use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::cmp::Reverse;
-use farlink_base::store::Remembered;
 use farlink_base::{
     BundleHandle, DeleteReason, Empty, EndpointId, Event, Facts, Instant, NodeId, Payload, PeerId, Priority, Refusal,
     Sink,
@@ -207,7 +206,7 @@ impl Deliveries {
     }
     /// Notes who is in the group a bundle is for, and puts a durable one into the line of each that is to have it.
     /// Whether there is one.
-    fn share(&mut self, held: &Held, durable: bool) -> bool {
+    pub fn share(&mut self, held: &Held, durable: bool) -> bool {
         let bundle = held.handle();
         let Some(group) = self.endpoints.get(&held.bundle.destination) else { return false };
         let open = self.open_of(bundle).filter_map(|delivery| self.open.get(&delivery));
@@ -239,7 +238,7 @@ impl Deliveries {
         self.has_share(bundle, |id, share| share != Share::Had && self.registrations.contains_key(&id))
     }
     /// Whether a member of a group here had a bundle.
-    fn was_had(&self, bundle: Handle) -> bool {
+    pub fn was_had(&self, bundle: Handle) -> bool {
         self.has_share(bundle, |_, share| share == Share::Had)
     }
     /// A bundle for a group leaves.
@@ -415,67 +414,6 @@ impl Agent {
         let endpoint = self.mailbox(held);
         self.deliveries.line_up(endpoint.clone(), held);
         self.steps.push_back(Step::Deliver(endpoint));
-    }
-
-    /// A bundle for a group (RFC 9171 4.2.5.1.1) goes on its way, and is held for the members here too, each of
-    /// which has it once.
-    fn await_members(&mut self, bundle: Handle) {
-        let Some(held) = self.book.get(bundle) else { return };
-        let readable = !held.bundle.facts.has(Facts::SEALED) && held.bundle.fragment().is_none();
-        if !readable || held.flags.has(Flags::UNRECORDED) {
-            return;
-        }
-        let durable = self.is_durable(held);
-        if self.deliveries.made().is_some_and(|deliveries| deliveries.share(held, durable)) {
-            self.steps.extend(durable.then(|| Step::Deliver(held.bundle.destination.clone())));
-            self.book.hold(bundle, Reason::Whole);
-        }
-    }
-
-    /// Bundles that a member which left was still to have.
-    pub(crate) fn forsake<S: Sink<Output>>(
-        &mut self,
-        now: Instant,
-        mut bundles: Vec<Handle>,
-        edge: &mut dyn Edge,
-        out: &mut S,
-    ) {
-        let Some(bundle) = bundles.pop() else { return };
-        self.steps.push_back(Step::Forsake(bundles));
-        self.settle_members(now, bundle, edge, out);
-    }
-
-    /// Once no member here is to have a bundle any more, it is held for its way only, and leaves if it has none.
-    fn settle_members<S: Sink<Output>>(&mut self, now: Instant, bundle: Handle, edge: &mut dyn Edge, out: &mut S) {
-        if self.deliveries.owes(bundle) {
-            return;
-        }
-        let last = self.book.release(bundle, Reason::Whole);
-        if !last && !self.is_done(bundle) {
-            return;
-        }
-        let tired = self.book.get(bundle).is_some_and(Held::is_tired);
-        let why = match self.deliveries.was_had(bundle) {
-            true => Why::Delivered,
-            false if tired => deleted(DeleteReason::HopLimit),
-            false => Why::Forwarded,
-        };
-        self.depart(now, bundle, why, None, edge, out);
-    }
-
-    /// The store refused a bundle that is on its way: only that is left of it.
-    pub(crate) fn forgo(&mut self, bundle: Handle) {
-        self.withdraw(bundle);
-        if self.book.get(bundle).is_some_and(|held| held.bundle.is_for_group()) {
-            let last = self.book.release(bundle, Reason::Whole);
-            debug_assert!(!last, "it is being sent");
-        }
-    }
-
-    /// How a bundle that leaves is remembered where members of its group had it; what is over comes no more.
-    pub(crate) fn remembrance_of_group(&self, now: Instant, held: &Held) -> Option<Remembered> {
-        let had = self.deliveries.was_had(held.handle()) && held.expires > now && !held.bundle.is_anonymous();
-        had.then(|| self.remembrance(now, held))
     }
 
     /// A whole is durable when all its parts are.

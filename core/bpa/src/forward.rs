@@ -149,7 +149,7 @@ impl Agent {
         if self.is_hello(held) {
             return None;
         }
-        let leaves = self.waits_for_a_way(held) && held.expires > now && !self.is_local(held.destination());
+        let leaves = self.waits_for_a_way(held) && held.expires > now && !self.is_for_us(meta);
         if !leaves || held.is_tired() || peer.has(meta) || held.from == id || peer.is(meta.source.node()) {
             return None;
         }

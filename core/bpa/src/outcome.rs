@@ -244,7 +244,7 @@ impl Agent {
         let Some(bundle) = bundle else { return };
         match what {
             Reading::Send(id) => self.unsend(now, id, edge, out),
-            Reading::Delivery(_) => drop(self.put_back(bundle, false)),
+            Reading::Delivery(id) => self.put_back(id, false),
         }
         if for_good {
             return self.depart(now, bundle, deleted(DeleteReason::DepletedStorage), None, edge, out);

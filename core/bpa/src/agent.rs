@@ -254,7 +254,10 @@ impl Agent {
             Input::Recovered { bundle, index, meta, hop } => {
                 self.on_recovered(now, bundle, &index, meta, &hop, edge, out);
             }
-            Input::Pressure(pressure) => self.memory.press(&mut self.book, pressure),
+            Input::Pressure(pressure) => {
+                self.memory.press(&mut self.book, pressure);
+                self.steps.extend(self.neighbours.links().map(|link| Step::Pump(link.id)));
+            }
             Input::App(input) if !self.open => {
                 if self.deferred.len() < DEFERRED_MAX {
                     self.deferred.push(input);

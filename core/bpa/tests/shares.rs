@@ -134,3 +134,33 @@ fn where_memory_is_scarce_strangers_are_refused_first_and_all_of_them_for_a_whil
     assert_eq!(offer(&mut node, link, 4), Ok(()));
     assert_eq!(node.held(), 2);
 }
+
+#[test]
+fn where_memory_is_full_a_link_gets_one_bundle_after_the_other_and_a_stranger_none() {
+    let mut node = node(Limits::default());
+    let stranger = node.comes(0, EndpointId::ipn(10, 0));
+    node.tell(Input::Pressure(Pressure::Full));
+    for n in 0..3 {
+        node.send_bytes(EndpointId::ipn(2, 1), 10 + n);
+        node.send_bytes(EndpointId::ipn(10, 1), 10 + n);
+    }
+    assert_eq!((node.sent_over(0).len(), node.sent_over(stranger).len()), (0, 0), "applications are refused, too");
+    node.tell(Input::Pressure(Pressure::None));
+    for link in [0, stranger] {
+        node.ready(link, false);
+    }
+    for n in 0..3 {
+        node.send_bytes(EndpointId::ipn(2, 1), 10 + n);
+        node.send_bytes(EndpointId::ipn(10, 1), 10 + n);
+    }
+    node.tell(Input::Pressure(Pressure::Full));
+    for link in [0, stranger] {
+        node.ready(link, true);
+    }
+    assert_eq!((node.sent_over(0).len(), node.sent_over(stranger).len()), (1, 0));
+    let first = node.sent()[0].id;
+    node.confirm(first);
+    assert_eq!(node.sent_over(0).len(), 2);
+    node.tell(Input::Pressure(Pressure::None));
+    assert_eq!((node.sent_over(0).len(), node.sent_over(stranger).len()), (3, 3));
+}

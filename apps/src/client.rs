@@ -88,9 +88,10 @@ impl Client {
         }
         Ok(client)
     }
-    /// The endpoint with this service (or demux) at the node.
+    /// The endpoint with this service (or demux) at the node; an endpoint ID is what it is.
     pub fn endpoint(&self, service: &str) -> String {
         match self.node_id.rsplit_once('.') {
+            _ if service.starts_with("ipn:") || service.starts_with("dtn:") => service.to_string(),
             Some((node, _)) if self.node_id.starts_with("ipn:") => format!("{node}.{service}"),
             _ => format!("{}/{service}", self.node_id.trim_end_matches('/')),
         }
@@ -121,6 +122,10 @@ impl Client {
             }
             Status::InvalidRequest => Err(invalid(format!(
                 "the node refused the endpoint {endpoint}\nhint: --service takes a number at an ipn node, visible ASCII at a dtn node"
+            ))),
+            Status::NotFound => Err(invalid(format!(
+                "{endpoint} is an endpoint of another node\nhint: register at an endpoint of {}, or of a group: dtn://NAME/~DEMUX",
+                self.node_id
             ))),
             other => Err(invalid(format!("the node refused the endpoint {endpoint}: {other:?}"))),
         }

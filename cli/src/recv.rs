@@ -20,7 +20,7 @@ pub struct Args {
     /// The node's application socket: a path, or host:port.
     #[arg(long = "at", value_name = "SOCKET", default_value = "farlink.sock")]
     at: String,
-    /// Service number (or demux) to receive at.
+    /// Service number (or demux) to receive at, or a group to be a member of: `dtn://NAME/~DEMUX`.
     #[arg(long, default_value = "64")]
     service: String,
     /// Folder for what is received.

@@ -3,6 +3,7 @@
 
 use crate::buffers::PIECE;
 use crate::config::{CAPACITY, NodeConfig};
+use crate::streams::QUEUE_BOUND;
 use farlink_base::{DataVolume, Duration, Instant, exact_volume};
 use farlink_os::{allocator, memory};
 use farlink_stack::{Input, LayerKind, Limits, Pressure, SHORT_HEAD_BYTES, StoreKind};
@@ -24,6 +25,8 @@ const FRAGMENT_BYTES: u64 = 256;
 const REGISTRATION_BYTES: u64 = 1024;
 /// Most pieces of read buffers kept for use again.
 const READ_BUFFERS_MAX: u64 = 64;
+/// Least bytes a layer may have queued on one stream: of a fast link's, what leaves between two turns.
+const STREAM_QUEUE_LEAST: u64 = 256 << 10;
 /// How often scarce memory is said again.
 const AGAIN: Duration = Duration::from_secs(1);
 
@@ -194,6 +197,10 @@ impl Budget {
     /// Pieces of read buffers kept for use again.
     pub fn read_buffers(&self) -> usize {
         (self.total / 64 / PIECE as u64).clamp(1, READ_BUFFERS_MAX) as usize
+    }
+    /// Bytes a layer may have queued on one stream.
+    pub fn stream_queue(&self) -> u64 {
+        (self.total / 256).clamp(STREAM_QUEUE_LEAST, QUEUE_BOUND)
     }
     /// Bytes of the whole.
     pub fn total(&self) -> u64 {

@@ -150,7 +150,7 @@ impl Node {
         let (jobs_in, jobs) = channel();
         let handle = Handle { jobs: jobs_in, waker: poller.waker() };
         let metrics = Arc::new(Metrics::default());
-        let (streams, mut addresses) = open_streams(&config, &poller)?;
+        let (streams, mut addresses) = open_streams(&config, &budget, &poller)?;
         let datagrams = open_datagrams(&config, &poller)?;
         addresses.extend(datagrams.local_addresses());
         let disk = match (&config.stack.store.kind, &config.store_dir) {
@@ -476,7 +476,11 @@ fn prepare(config: &mut NodeConfig) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn open_streams(config: &NodeConfig, poller: &Poller) -> anyhow::Result<(Streams, Vec<(LayerId, SocketAddr)>)> {
+fn open_streams(
+    config: &NodeConfig,
+    budget: &Budget,
+    poller: &Poller,
+) -> anyhow::Result<(Streams, Vec<(LayerId, SocketAddr)>)> {
     let mut listeners = Vec::new();
     let mut addresses = Vec::new();
     for (index, layer) in config.layers.iter().enumerate().filter(|(_, layer)| layer.medium == Medium::Streams) {
@@ -488,7 +492,7 @@ fn open_streams(config: &NodeConfig, poller: &Poller) -> anyhow::Result<(Streams
             listeners.push((LayerId(index as u16), listener));
         }
     }
-    Ok((Streams::new(listeners), addresses))
+    Ok((Streams::new(listeners, budget.stream_queue()), addresses))
 }
 
 fn open_datagrams(config: &NodeConfig, poller: &Poller) -> anyhow::Result<Datagrams> {

@@ -15,8 +15,8 @@ use std::collections::{HashMap, HashSet, VecDeque};
 use std::io::{self, ErrorKind, IoSlice, Write};
 use std::net::{IpAddr, Shutdown, SocketAddr, TcpListener, TcpStream};
 
-/// Bytes a layer may have queued on one stream.
-const QUEUE_BOUND: u64 = 4 << 20;
+/// Bytes a layer may have queued on one stream, where there is memory enough.
+pub const QUEUE_BOUND: u64 = 4 << 20;
 /// Bytes read from one stream in one turn.
 const READ_TURN: usize = 256 << 10;
 /// A connection that is not open by then has failed.
@@ -39,6 +39,8 @@ pub struct Streams {
     readable: VecDeque<StreamId>,
     dirty: Vec<StreamId>,
     accept_again: Option<Instant>,
+    /// Bytes a layer may have queued on one stream.
+    queue_bound: u64,
     /// Connections told of, by the peer's address.
     comings: Repeats<IpAddr>,
     /// Bytes read and written since the start.
@@ -99,8 +101,9 @@ impl Register for (&Poller, u64) {
 }
 
 impl Streams {
-    /// Serves the given listeners. Links have no address until told.
-    pub fn new(listeners: Vec<(LayerId, TcpListener)>) -> Self {
+    /// Serves the given listeners; a layer queues so many bytes on one stream at most. Links have no address until
+    /// told.
+    pub fn new(listeners: Vec<(LayerId, TcpListener)>, queue_bound: u64) -> Self {
         Streams {
             listeners,
             addresses: HashMap::new(),
@@ -111,6 +114,7 @@ impl Streams {
             readable: VecDeque::new(),
             dirty: Vec::new(),
             accept_again: None,
+            queue_bound,
             comings: Repeats::default(),
             bytes: (0, 0),
         }
@@ -394,7 +398,7 @@ impl Streams {
             } else if closing {
                 self.finish_closing(id, now);
             } else {
-                stream.tell_room(id, written, inputs);
+                stream.tell_room(id, written, self.queue_bound, inputs);
             }
         }
     }
@@ -481,7 +485,7 @@ impl Streams {
             phase,
             out: VecDeque::new(),
             queued: 0,
-            freed: QUEUE_BOUND,
+            freed: 0,
             readable: false,
             writable: true,
             ended: false,
@@ -506,7 +510,7 @@ impl Streams {
             stream.told = true;
         }
         inputs.push_back(Input::Socket(stream.layer, socket::Input::Opened { stream: id, from }));
-        inputs.push_back(Input::Socket(stream.layer, socket::Input::Writable { stream: id, room: QUEUE_BOUND }));
+        inputs.push_back(Input::Socket(stream.layer, socket::Input::Writable { stream: id, room: self.queue_bound }));
     }
     fn fail(&mut self, id: StreamId, inputs: &mut VecDeque<Input>) {
         self.end(id, false, true, inputs);
@@ -561,11 +565,11 @@ impl Stream {
         Ok(())
     }
     /// Tells the layer about room once a worthwhile part of the queue has left.
-    fn tell_room(&mut self, id: StreamId, written: u64, inputs: &mut VecDeque<Input>) {
+    fn tell_room(&mut self, id: StreamId, written: u64, bound: u64, inputs: &mut VecDeque<Input>) {
         self.freed += written;
-        if written > 0 && (self.queued == 0 || self.freed >= QUEUE_BOUND / 8) {
+        if written > 0 && (self.queued == 0 || self.freed >= bound / 8) {
             self.freed = 0;
-            let room = QUEUE_BOUND.saturating_sub(self.queued);
+            let room = bound.saturating_sub(self.queued);
             inputs.push_back(Input::Socket(self.layer, socket::Input::Writable { stream: id, room }));
         }
     }
@@ -614,7 +618,7 @@ mod tests {
             let poller = Poller::new().unwrap();
             poller.add(&listener, LISTENER).unwrap();
             let nobody = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
-            let mut streams = Streams::new(vec![(LayerId(0), listener)]);
+            let mut streams = Streams::new(vec![(LayerId(0), listener)], QUEUE_BOUND);
             streams.set_address(LayerId(0), LinkId(0), Some(address));
             streams.set_address(LayerId(0), LinkId(1), Some(nobody));
             World {

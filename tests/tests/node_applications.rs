@@ -23,7 +23,39 @@ fn an_endpoint_is_shared_only_by_those_who_know_its_secret() {
     let _sharer = node.client("64", 0);
     drop(first);
     let mut elsewhere = Client::connect(&node.socket).unwrap();
-    assert!(elsewhere.configure("ipn:7.64", "s", 1).is_err(), "not an endpoint of this node");
+    let refused = elsewhere.configure("ipn:7.64", "s", 1).unwrap_err();
+    assert!(refused.to_string().contains("another node"), "{refused}");
+}
+
+#[test]
+fn a_group_has_members_on_any_node_and_each_has_a_bundle_once() {
+    let pair = Pair::new("tcpclv4", false);
+    let node = pair.start(1, "");
+    let join = || {
+        let mut member = Client::connect(&node.socket).unwrap();
+        member.configure("dtn://any/~news", "s", 8).unwrap();
+        member
+    };
+    let mut members = [join(), join()];
+    let mut stranger = Client::connect(&node.socket).unwrap();
+    let refused = stranger.configure("dtn://any/~news", "guess", 8).unwrap_err();
+    assert!(refused.to_string().contains("another secret"), "{refused}");
+    let mut sender = node.client("99", 0);
+    for text in ["one", "two"] {
+        sender.send(BundleAdu { dst_eid: "dtn://any/~news".into(), ..Default::default() }, text.as_bytes()).unwrap();
+        assert_eq!(sender.response().unwrap().response_status(), Status::Success);
+        for member in &mut members {
+            let delivery = member.delivery().unwrap();
+            assert_eq!((&delivery.adu.dst_eid[..], &delivery.payload[..]), ("dtn://any/~news", text.as_bytes()));
+            member.taken(true).unwrap();
+        }
+    }
+    let folder = std::path::Path::new(&node.socket).with_file_name("inbox");
+    let args = ["recv", "--service", "dtn://any/~news", "--secret", "s", "--count", "2", "--out"];
+    let mut late = Command::new(farlink());
+    late.args(args).arg(&folder).arg("--at").arg(&node.socket);
+    assert!(late.status().unwrap().success(), "what is still held is for who joins later");
+    assert_eq!(std::fs::read(folder.join("bundle-1")).unwrap(), b"one");
 }
 
 #[test]

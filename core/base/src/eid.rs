@@ -134,10 +134,12 @@ impl EndpointId {
         }
     }
     /// The one name of an endpoint of the node with these IDs, whichever of them it was called by: `ipn:!.77`,
-    /// `ipn:1.77` and `ipn:9.77` are one where 9 is an alias of 1. `None` where it is another node's.
+    /// `ipn:1.77` and `ipn:9.77` are one where 9 is an alias of 1. `None` where it is another node's. A group is
+    /// every node's, by the name it has.
     pub fn canonical(&self, node_ids: &[EndpointId]) -> Option<EndpointId> {
         let own = || node_ids.iter().any(|id| *id == self.node_id());
         match self {
+            EndpointId::Dtn(name) if !self.is_singleton() && !name.node.is_empty() => Some(self.clone()),
             EndpointId::Ipn { node, service } if *node == Self::LOCAL_NODE || own() => {
                 let node = node_ids.iter().find_map(EndpointId::ipn_node)?;
                 Some(EndpointId::ipn(node, *service))
@@ -304,6 +306,9 @@ mod tests {
             ("ipn:9.77", "ipn:1.77"),
             ("dtn:///in", "dtn://mars/in"),
             ("dtn://m/in", "dtn://mars/in"),
+            ("dtn://any/~news", "dtn://any/~news"),
+            ("dtn://m/~news", "dtn://m/~news"),
+            ("dtn:///~news", "dtn://mars/~news"),
         ] {
             let found = called.parse::<EndpointId>().unwrap().canonical(&ids).unwrap();
             assert_eq!(found.to_string(), name, "{called}");

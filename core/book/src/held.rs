@@ -33,7 +33,7 @@ pub enum Reason {
     Deliver,
     /// It is a fragment that waits for the others.
     Fragment,
-    /// It is part of a whole that is not done with.
+    /// Something else refers to it: a whole that it is part of, or members of its group here that are to have it.
     Whole,
 }
 

@@ -9,6 +9,7 @@
 //! | `forward.rs` | 5.4 forwarding: pace, priorities, offers; 5.8 fragmentation |
 //! | `outcome.rs` | what became of transmissions |
 //! | `deliver.rs` | 5.7 local delivery, registrations; 5.9 reassembly |
+//! | `groups.rs` | 5.7 in a group: delivery that is no end |
 //! | `depart.rs` | 5.5 expiration, 5.10 deletion: the one way out |
 //! | `reports.rs` | 5.1 status reports |
 //! | `contacts.rs` | the contact plan; links as they come, change and go |
@@ -16,7 +17,7 @@
 //!
 //! What is known about a bundle has one owner each, with private fields: the book itself and, by
 //! reason, `debts` (Commit), `queues` (Queue), `sends` (Send), `deliveries` (Deliver), `fragments`
-//! (Fragment, Whole); aside `cuts`, `waits`, `offers`, `promises`, `remembered`. A bundle leaves when no reason
+//! (Fragment, and Whole with `deliveries`); aside `cuts`, `waits`, `offers`, `promises`, `remembered`. A bundle leaves when no reason
 //! holds it.
 
 use crate::app::AppInput;
@@ -49,7 +50,8 @@ use alloc::collections::VecDeque;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use farlink_base::{
-    DeleteReason, EndpointId, Event, EventClass, Instant, Lazy, LinkId, NodeId, PeerId, Rng, Sink, TimerQueue,
+    BundleMeta, DeleteReason, EndpointId, Event, EventClass, Instant, Lazy, LinkId, NodeId, PeerId, Rng, Sink,
+    TimerQueue,
 };
 use farlink_book::{Book, Handle, News, Order, Side, Why};
 use farlink_congestion::Control;
@@ -88,6 +90,8 @@ pub(crate) enum Step {
     Offer(Handle),
     /// Look at what neighbours may want.
     Offers,
+    /// Members left their group: what was still to come to them may be held for nothing else.
+    Forsake(Vec<Handle>),
     /// Ask again about every bundle that waits.
     RerouteAll,
     /// A hello is out of date.
@@ -258,7 +262,10 @@ impl Agent {
             Input::Recovered { bundle, index, meta, hop } => {
                 self.on_recovered(now, bundle, &index, meta, &hop, edge, out);
             }
-            Input::Pressure(pressure) => self.memory.press(&mut self.book, pressure),
+            Input::Pressure(pressure) => {
+                self.memory.press(&mut self.book, pressure);
+                self.steps.extend(self.neighbours.links().map(|link| Step::Pump(link.id)));
+            }
             Input::App(input) if !self.open => {
                 if self.deferred.len() < DEFERRED_MAX {
                     self.deferred.push(input);
@@ -308,6 +315,7 @@ impl Agent {
             Step::Dispatch(bundle) => self.dispatch(now, bundle, edge, out),
             Step::Pump(link) => self.pump(now, link, edge, out),
             Step::Deliver(endpoint) => self.pump_deliveries(now, &endpoint, edge, out),
+            Step::Forsake(bundles) => self.forsake(now, bundles, edge, out),
             Step::Offer(bundle) => self.offer_to_all(now, bundle),
             Step::Offers => self.wake_offers(),
             Step::RerouteAll => self.sweeps.all(&mut self.book),
@@ -363,6 +371,7 @@ impl Agent {
 
     fn sweep_one<S: Sink<Output>>(&mut self, now: Instant, edge: &mut dyn Edge, out: &mut S) {
         let Some(bundle) = self.sweeps.next(&mut self.book) else { return };
+        self.await_delivery(bundle);
         if self.book.get(bundle).is_some_and(|held| self.waits_for_a_way(held)) {
             self.dispatch(now, bundle, edge, out);
         }
@@ -442,6 +451,10 @@ impl Agent {
     pub(crate) fn is_local(&self, node: NodeId) -> bool {
         self.local.contains(&node)
     }
+    /// Whether a bundle is for this node and no other: delivery here is no end for a group's.
+    pub(crate) fn is_for_us(&self, bundle: &BundleMeta) -> bool {
+        self.is_local(bundle.destination_node()) && !bundle.is_for_group()
+    }
     /// The node ID this node speaks as.
     pub(crate) fn node_id(&self) -> EndpointId {
         self.settings.node_ids.first().cloned().unwrap_or_default()
@@ -477,11 +490,11 @@ impl Agent {
     pub(crate) fn event_refused<S: Sink<Output>>(
         &self,
         link: Option<LinkId>,
-        meta: Option<&farlink_base::BundleMeta>,
+        meta: Option<&BundleMeta>,
         reason: farlink_base::Refusal,
         out: &mut S,
     ) {
-        self.event(out, Event::Refused { link, key: meta.map(farlink_base::BundleMeta::key), reason });
+        self.event(out, Event::Refused { link, key: meta.map(BundleMeta::key), reason });
     }
 }
 

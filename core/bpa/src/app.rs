@@ -46,8 +46,8 @@ pub enum AppInput {
     Register {
         /// The new registration's number.
         registration: RegistrationId,
-        /// Endpoint of this node. `ipn:!.n` is service `n` here; a dtn name without node is a
-        /// demux here.
+        /// Endpoint of this node, or of any name where it is a group's. `ipn:!.n` is service `n` here; a dtn name
+        /// without node is a demux here.
         endpoint: EndpointId,
         /// Deliveries in flight at once; 1 for durable applications.
         window: u32,

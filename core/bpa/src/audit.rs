@@ -70,6 +70,7 @@ impl Agent {
     pub fn audit(&self) {
         self.book.audit();
         self.book.all().for_each(|held| self.audit_one(held));
+        assert!(self.deliveries.shared().all(|bundle| self.book.get(bundle).is_some()), "what members have is held");
         let (mut sends, mut legs) = (0, 0);
         for held in self.book.all() {
             sends += self.sends.of(held.handle()).count();
@@ -95,7 +96,9 @@ impl Agent {
         assert!(counted == sends || counted == 255 && sends > 0, "transmissions of bundle {number}");
         assert_eq!(is(Reason::Queue), self.queues.legs_of(held) > 0, "bundle {number} is queued");
         assert_eq!(is(Reason::Commit), self.debts.bundle(number) == Some(handle), "bundle {number} is not durable");
-        assert_eq!(is(Reason::Whole), self.fragments.whole_of(handle).is_some(), "bundle {number} is a part");
+        let (part, owed) = (self.fragments.whole_of(handle).is_some(), self.deliveries.owes(handle));
+        assert!(!(part || owed) || is(Reason::Whole), "bundle {number} is a part, or to come to members");
+        assert!(!is(Reason::Whole) || part || self.deliveries.is_shared(handle), "something refers to bundle {number}");
         if is(Reason::Fragment) {
             assert!(self.fragments.is_joining(held), "bundle {number} waits for other fragments");
         }

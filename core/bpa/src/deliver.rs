@@ -20,7 +20,7 @@ use farlink_book::{Book, Flags, Handle, Held, New, Reason, Reasons, Why};
 /// Place in an endpoint's line: most urgent first, then first come.
 type Place = (Reverse<Priority>, u64);
 
-/// One endpoint of this node: who receives there, and what nobody took yet.
+/// One endpoint: who receives there, and what nobody took yet. In a group each has a line of its own.
 #[derive(Debug, Default)]
 struct Endpoint {
     registrations: Vec<RegistrationId>,
@@ -37,6 +37,19 @@ struct Registration {
     open: BTreeSet<DeliveryId>,
     /// Payload bytes of those.
     bytes: u64,
+    /// What a member of a group is to have next.
+    waiting: BTreeMap<Place, Handle>,
+}
+
+/// What a member of a group has of a bundle.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Share {
+    /// It is to have it.
+    Owed,
+    /// It is to have it, and perhaps saw it.
+    Again,
+    /// It has it.
+    Had,
 }
 
 /// A delivery that is not answered.
@@ -59,8 +72,10 @@ pub(crate) struct Deliveries {
     open: BTreeMap<DeliveryId, Open>,
     /// Payload bytes of those.
     open_bytes: u64,
-    /// The delivery of each bundle that is with an application.
-    of: BTreeMap<Handle, DeliveryId>,
+    /// The deliveries of each bundle that is with applications.
+    of: BTreeSet<(Handle, DeliveryId)>,
+    /// Who has, or is to have, held bundles for groups with members here.
+    shares: BTreeMap<Handle, BTreeMap<RegistrationId, Share>>,
     /// Taken by an application; its window opens when the store has forgotten the bundle.
     releasing: BTreeMap<u64, RegistrationId>,
     last: u64,
@@ -72,7 +87,8 @@ impl Deliveries {
             registrations: BTreeMap::new(),
             open: BTreeMap::new(),
             open_bytes: 0,
-            of: BTreeMap::new(),
+            of: BTreeSet::new(),
+            shares: BTreeMap::new(),
             releasing: BTreeMap::new(),
             last: 0,
         }
@@ -93,19 +109,19 @@ fn place(held: &Held) -> Place {
 
 impl Deliveries {
     fn register(&mut self, id: RegistrationId, endpoint: EndpointId, window: u32) {
-        let (window, open) = (window.max(1), BTreeSet::new());
-        let registration = Registration { endpoint: endpoint.clone(), window, in_flight: 0, open, bytes: 0 };
+        let (window, open, waiting) = (window.max(1), BTreeSet::new(), BTreeMap::new());
+        let registration = Registration { endpoint: endpoint.clone(), window, in_flight: 0, open, bytes: 0, waiting };
         self.registrations.insert(id, registration);
         self.endpoints.entry(endpoint).or_default().registrations.push(id);
     }
-    /// Takes a registration away; gives its endpoint and the deliveries it did not answer.
-    fn unregister(&mut self, id: RegistrationId) -> Option<(EndpointId, BTreeSet<DeliveryId>)> {
+    /// Takes a registration away.
+    fn unregister(&mut self, id: RegistrationId) -> Option<Registration> {
         let registration = self.registrations.remove(&id)?;
         if let Some(endpoint) = self.endpoints.get_mut(&registration.endpoint) {
             endpoint.registrations.retain(|r| *r != id);
         }
         self.tidy(&registration.endpoint);
-        Some((registration.endpoint, registration.open))
+        Some(registration)
     }
     /// Endpoints nobody uses leave nothing.
     fn tidy(&mut self, endpoint: &EndpointId) {
@@ -133,30 +149,35 @@ impl Deliveries {
         bytes_max: u64,
     ) -> Option<(RegistrationId, DeliveryId, Handle)> {
         let e = self.endpoints.get_mut(endpoint)?;
-        let bundle = *e.waiting.first_key_value()?.1;
-        let bytes = book.get(bundle).map_or(0, |held| held.bundle.payload.len());
-        let all_fit = self.open_bytes.saturating_add(bytes) <= bytes_max;
-        let fits = |r: &Registration| all_fit && r.bytes.saturating_add(bytes) <= bytes_max / REGISTRATION_PART;
-        let has_room = |r: &Registration| r.in_flight < r.window && (r.open.is_empty() || fits(r));
-        let mut registered = e.registrations.iter().copied();
-        let registration = registered.find(|id| self.registrations.get(id).is_some_and(has_room))?;
-        e.waiting.pop_first();
+        let (open_bytes, part) = (self.open_bytes, bytes_max / REGISTRATION_PART);
+        let fits = |r: &Registration, bytes: u64| {
+            open_bytes.saturating_add(bytes) <= bytes_max && r.bytes.saturating_add(bytes) <= part
+        };
+        let first = |id: &RegistrationId| {
+            let r = self.registrations.get(id).filter(|r| r.in_flight < r.window)?;
+            let (place, bundle) = r.waiting.first_key_value().or(e.waiting.first_key_value())?;
+            let bytes = book.get(*bundle).map_or(0, |held| held.bundle.payload.len());
+            (r.open.is_empty() || fits(r, bytes)).then_some((*id, *place, *bundle, bytes))
+        };
+        let (registration, place, bundle, bytes) = e.registrations.iter().find_map(first)?;
         self.last += 1;
         let delivery = DeliveryId(self.last);
         if let Some(r) = self.registrations.get_mut(&registration) {
             r.in_flight += 1;
             r.open.insert(delivery);
             r.bytes += bytes;
+            r.waiting.remove(&place);
         }
+        e.waiting.remove(&place);
         self.open.insert(delivery, Open { registration, bundle, bytes });
         self.open_bytes += bytes;
-        self.of.insert(bundle, delivery);
+        self.of.insert((bundle, delivery));
         Some((registration, delivery, bundle))
     }
     /// Ends a delivery; its window stays taken.
     fn end(&mut self, delivery: DeliveryId) -> Option<(RegistrationId, Handle)> {
         let Open { registration, bundle, bytes } = self.open.remove(&delivery)?;
-        self.of.remove(&bundle);
+        self.of.remove(&(bundle, delivery));
         self.open_bytes -= bytes;
         if let Some(r) = self.registrations.get_mut(&registration) {
             r.open.remove(&delivery);
@@ -176,7 +197,67 @@ impl Deliveries {
     }
     /// Whether a bundle is with an application.
     pub fn is_open(&self, bundle: Handle) -> bool {
-        self.of.contains_key(&bundle)
+        self.open_of(bundle).next().is_some()
+    }
+    /// The deliveries of a bundle that are not answered.
+    fn open_of(&self, bundle: Handle) -> impl Iterator<Item = DeliveryId> + '_ {
+        let all = (bundle, DeliveryId(0))..=(bundle, DeliveryId(u64::MAX));
+        self.of.range(all).map(|(_, delivery)| *delivery)
+    }
+    /// Notes who is in the group a bundle is for, and puts a durable one into the line of each that is to have it.
+    /// Whether there is one.
+    pub fn share(&mut self, held: &Held, durable: bool) -> bool {
+        let bundle = held.handle();
+        let Some(group) = self.endpoints.get(&held.bundle.destination) else { return false };
+        let open = self.open_of(bundle).filter_map(|delivery| self.open.get(&delivery));
+        let open: Vec<RegistrationId> = open.map(|open| open.registration).collect();
+        let shares = self.shares.entry(bundle).or_default();
+        let mut owed = false;
+        for id in &group.registrations {
+            let share = *shares.entry(*id).or_insert(Share::Owed);
+            let Some(r) = self.registrations.get_mut(id).filter(|_| share != Share::Had) else { continue };
+            owed = true;
+            if durable && !open.contains(id) {
+                r.waiting.insert(place(held), bundle);
+            }
+        }
+        owed
+    }
+    /// Changes what a member has of a bundle for its group.
+    fn set_share(&mut self, bundle: Handle, member: RegistrationId, to: Share) {
+        if let Some(share) = self.shares.get_mut(&bundle).and_then(|shares| shares.get_mut(&member)) {
+            *share = to;
+        }
+    }
+    /// Whether some member of a group here has this of a bundle, and is a member still if it is to have it.
+    fn has_share(&self, bundle: Handle, which: impl Fn(RegistrationId, Share) -> bool) -> bool {
+        self.shares.get(&bundle).is_some_and(|shares| shares.iter().any(|(id, share)| which(*id, *share)))
+    }
+    /// Whether a member of a group here is still to have a bundle.
+    pub fn owes(&self, bundle: Handle) -> bool {
+        self.has_share(bundle, |id, share| share != Share::Had && self.registrations.contains_key(&id))
+    }
+    /// Whether a member of a group here had a bundle.
+    pub fn was_had(&self, bundle: Handle) -> bool {
+        self.has_share(bundle, |_, share| share == Share::Had)
+    }
+    /// A bundle for a group leaves.
+    fn unshare(&mut self, held: &Held) {
+        for (id, _) in self.shares.remove(&held.handle()).into_iter().flatten() {
+            if let Some(r) = self.registrations.get_mut(&id) {
+                r.waiting.remove(&place(held));
+            }
+        }
+    }
+    /// Bundles for groups with members here.
+    #[cfg(feature = "audit")]
+    pub fn shared(&self) -> impl Iterator<Item = Handle> + '_ {
+        self.shares.keys().copied()
+    }
+    /// Whether it is one of those.
+    #[cfg(feature = "audit")]
+    pub fn is_shared(&self, bundle: Handle) -> bool {
+        self.shares.contains_key(&bundle)
     }
     /// Whether anybody receives there.
     fn has_listener(&self, endpoint: &EndpointId) -> bool {
@@ -189,7 +270,9 @@ impl Deliveries {
     /// Bundles in line or with an application.
     #[cfg(feature = "audit")]
     pub fn bundles(&self) -> usize {
-        self.of.len() + self.endpoints.values().map(|endpoint| endpoint.waiting.len()).sum::<usize>()
+        let lines = self.endpoints.values().map(|endpoint| endpoint.waiting.len());
+        let own = self.registrations.values().map(|registration| registration.waiting.len());
+        self.of.len() + lines.chain(own).sum::<usize>()
     }
     fn len(&self) -> usize {
         self.registrations.len()
@@ -215,6 +298,8 @@ impl Agent {
     pub(crate) fn local_endpoint(&self, endpoint: &EndpointId) -> Option<EndpointId> {
         match endpoint {
             EndpointId::Null => Some(EndpointId::Null),
+            // RFC 9171 4.2.5.2: a source is one node's.
+            group if !group.is_singleton() => None,
             EndpointId::Ipn { node: EndpointId::LOCAL_NODE, service } => {
                 let node = self.settings.node_ids.iter().find_map(EndpointId::ipn_node)?;
                 Some(EndpointId::ipn(node, *service))
@@ -222,7 +307,6 @@ impl Agent {
             EndpointId::Dtn(name) if name.node().is_empty() => {
                 self.settings.node_ids.iter().find_map(|id| id.at_demux(name.demux()))
             }
-            EndpointId::Other(_) => None,
             other => {
                 let node = other.node();
                 (node != NodeId::NULL && self.is_local(node)).then(|| other.clone())
@@ -242,37 +326,41 @@ impl Agent {
         }
         let endpoint = wanted.canonical(&self.settings.node_ids).ok_or(Refusal::Unknown)?;
         self.deliveries.register(id, endpoint.clone(), window);
+        if !endpoint.is_singleton() {
+            // What came before is for members that come later too.
+            self.sweeps.to(endpoint.node());
+        }
         self.steps.push_back(Step::Deliver(endpoint.clone()));
         Ok(endpoint)
     }
 
     fn unregister(&mut self, id: RegistrationId) {
-        let Some((endpoint, unanswered)) = self.deliveries.unregister(id) else { return };
-        for delivery in unanswered {
-            if let Some(bundle) = self.deliveries.bundle_of(delivery) {
-                self.put_back(bundle, true);
+        let Some(gone) = self.deliveries.unregister(id) else { return };
+        let mut forsaken: Vec<Handle> = gone.waiting.into_values().collect();
+        for delivery in gone.open {
+            if !gone.endpoint.is_singleton() {
+                forsaken.extend(self.deliveries.bundle_of(delivery));
             }
+            self.put_back(delivery, true);
         }
-        self.steps.push_back(Step::Deliver(endpoint));
+        if !forsaken.is_empty() {
+            self.steps.push_back(Step::Forsake(forsaken));
+        }
+        self.steps.push_back(Step::Deliver(gone.endpoint));
     }
 
-    /// A delivery that was not answered goes back to its line, marked as possibly seen where it
-    /// was; gives the registration it was with.
-    pub(crate) fn put_back(&mut self, bundle: Handle, line_up: bool) -> Option<RegistrationId> {
-        let delivery = *self.deliveries.of.get(&bundle)?;
-        let (registration, _) = self.deliveries.end(delivery)?;
-        if let Some(held) = self.book.get_mut(bundle) {
-            held.flags.set(Flags::SEEN_BEFORE, held.flags.has(Flags::SEEN_BEFORE) || line_up);
-        }
+    /// A delivery that was not answered goes back to its line, marked as possibly seen where it was.
+    pub(crate) fn put_back(&mut self, delivery: DeliveryId, line_up: bool) {
+        let Some((registration, bundle)) = self.deliveries.end(delivery) else { return };
         if line_up {
-            if let Some(held) = self.book.get(bundle) {
-                let endpoint = self.mailbox(held);
-                self.deliveries.line_up(endpoint, held);
+            if let Some(held) = self.book.get_mut(bundle).filter(|held| held.has(Reason::Deliver)) {
+                held.flags.set(Flags::SEEN_BEFORE, true);
             }
+            self.deliveries.set_share(bundle, registration, Share::Again);
+            self.await_delivery(bundle);
         }
         let endpoint = self.deliveries.open_window(registration);
         self.steps.extend(endpoint.map(Step::Deliver));
-        Some(registration)
     }
 
     /// RFC 9171 5.7: a bundle for this node.
@@ -317,6 +405,9 @@ impl Agent {
     /// yet would be delivered twice without a mark: its node dies, forgets it, and gets it again.
     pub(crate) fn await_delivery(&mut self, bundle: Handle) {
         let Some(held) = self.book.get(bundle) else { return };
+        if held.bundle.is_for_group() {
+            return self.await_members(bundle);
+        }
         if !held.has(Reason::Deliver) || self.deliveries.is_open(bundle) || !self.is_durable(held) {
             return;
         }
@@ -361,13 +452,14 @@ impl Agent {
             return self.depart(now, bundle, deleted(DeleteReason::Expired), None, edge, out);
         }
         let meta = &held.bundle;
+        let again = self.deliveries.has_share(bundle, |id, share| (id, share) == (registration, Share::Again));
         let bundle = Delivery {
             source: meta.source.clone(),
             destination: meta.destination.clone(),
             creation: meta.creation(),
             lifetime_ms: meta.lifetime_ms,
             facts: meta.facts,
-            redelivered: held.flags.has(Flags::SEEN_BEFORE),
+            redelivered: again || held.flags.has(Flags::SEEN_BEFORE),
             payload: meta.payload.clone(),
         };
         out.push(Output::App(AppOutput::Deliver { registration, delivery, bundle }));
@@ -388,13 +480,22 @@ impl Agent {
             return;
         }
         if !taken {
-            self.put_back(bundle, true);
+            self.put_back(delivery, true);
             return;
         }
         self.deliveries.end(delivery);
         self.event(out, Event::Delivered { bundle: self.number(bundle) });
-        self.report(now, bundle, Status::Delivered, DeleteReason::Done, edge, out);
+        // One report for all members of a group here: it is about this node.
+        if !self.deliveries.was_had(bundle) {
+            self.report(now, bundle, Status::Delivered, DeleteReason::Done, edge, out);
+        }
         let Some(held) = self.book.get(bundle) else { return };
+        if held.bundle.is_for_group() {
+            self.deliveries.set_share(bundle, registration, Share::Had);
+            let endpoint = self.deliveries.open_window(registration);
+            self.steps.extend(endpoint.map(Step::Deliver));
+            return self.settle_members(now, bundle, edge, out);
+        }
         let (remember, anonymous) = (self.remembrance(now, held), held.bundle.is_anonymous());
         let record = self.fragments.parts(bundle).first().and_then(|part| self.book.get(*part)).unwrap_or(held);
         // The window opens again only once the delivery is durably remembered: a crash then repeats
@@ -404,9 +505,6 @@ impl Agent {
         } else {
             let endpoint = self.deliveries.open_window(registration);
             self.steps.extend(endpoint.map(Step::Deliver));
-        }
-        if !anonymous {
-            self.remembered.deliver(remember.fingerprint);
         }
         self.depart(now, bundle, Why::Delivered, Some(remember).filter(|_| !anonymous), edge, out);
     }
@@ -421,15 +519,18 @@ impl Agent {
 
     /// A bundle leaves: it is in no line and with no application any more.
     pub(crate) fn withdraw(&mut self, bundle: Handle) {
-        if let Some(delivery) = self.deliveries.of.get(&bundle).copied() {
-            if let Some((registration, _)) = self.deliveries.end(delivery) {
-                let endpoint = self.deliveries.open_window(registration);
-                self.steps.extend(endpoint.map(Step::Deliver));
+        let Some(held) = self.book.get(bundle).filter(|held| held.has(Reason::Deliver) || held.bundle.is_for_group())
+        else {
+            return;
+        };
+        let endpoint = self.mailbox(held);
+        let Some(deliveries) = self.deliveries.made() else { return };
+        deliveries.step_out(&endpoint, held);
+        deliveries.unshare(held);
+        for delivery in deliveries.open_of(bundle).collect::<Vec<_>>() {
+            if let Some((registration, _)) = deliveries.end(delivery) {
+                self.steps.extend(deliveries.open_window(registration).map(Step::Deliver));
             }
-        }
-        if let Some(held) = self.book.get(bundle).filter(|held| self.is_local(held.destination())) {
-            let endpoint = self.mailbox(held);
-            self.deliveries.step_out(&endpoint, held);
         }
     }
 

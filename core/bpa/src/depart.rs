@@ -24,7 +24,8 @@ impl Agent {
         self.dissolve_whole_of(now, bundle, edge, out);
         let Some(held) = self.book.get(bundle) else { return };
         let (name, reason, aside) = (held.name(), why.reason(), held.flags.has(Flags::ASIDE));
-        let (for_delivery, sends) = (held.has(Reason::Deliver), held.sends);
+        let sends = held.sends;
+        let remember = remember.or_else(|| self.remembrance_of_group(now, held));
         if reason != DeleteReason::Done {
             self.report(now, bundle, Status::Deleted, reason, edge, out);
         }
@@ -34,8 +35,9 @@ impl Agent {
         if sends > 0 {
             self.cancel_sends(bundle, out);
         }
-        if for_delivery {
-            self.withdraw(bundle);
+        self.withdraw(bundle);
+        if let Some(delivered) = remember {
+            self.remembered.deliver(delivered.fingerprint);
         }
         if aside {
             self.cuts.forget(bundle);

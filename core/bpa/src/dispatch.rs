@@ -26,10 +26,18 @@ impl Agent {
         if held.expires <= now {
             return self.depart(now, bundle, deleted(DeleteReason::Expired), None, edge, out);
         }
-        if self.is_local(held.destination()) {
+        if self.is_for_us(&held.bundle) {
             return self.deliver_locally(now, bundle, edge, out);
         }
+        self.await_delivery(bundle);
+        let Some(held) = self.book.get(bundle) else { return };
         if held.is_tired() {
+            if held.has(Reason::Whole) {
+                // It goes no further, and is for members here still.
+                let last = self.book.release(bundle, Reason::Route);
+                debug_assert!(!last, "it is to be delivered");
+                return;
+            }
             return self.depart(now, bundle, deleted(DeleteReason::HopLimit), None, edge, out);
         }
         if self.is_hello(held) {
@@ -223,10 +231,8 @@ impl Agent {
         edge: &mut dyn Edge,
         out: &mut S,
     ) {
-        let Some(held) = self.book.get(bundle) else { return };
-        if held.has(Reason::Deliver) {
-            self.await_delivery(bundle);
-        } else if self.waits_for_a_way(held) {
+        self.await_delivery(bundle);
+        if self.book.get(bundle).is_some_and(|held| self.waits_for_a_way(held)) {
             self.dispatch(now, bundle, edge, out);
             self.steps.push_back(Step::Offer(bundle));
         }
@@ -242,10 +248,10 @@ impl Agent {
         edge: &mut dyn Edge,
         out: &mut S,
     ) {
-        let Some(held) = self.book.get(bundle).filter(|held| !self.is_local(held.destination())) else { return };
+        let Some(held) = self.book.get(bundle).filter(|held| !self.is_for_us(&held.bundle)) else { return };
         if is_only_forwarded(held) {
             self.depart(now, bundle, why, None, edge, out);
-        } else if held.has(Reason::Route) && (held.has(Reason::Send) || held.has(Reason::Custody)) {
+        } else if held.has(Reason::Route) {
             self.leave_queues(bundle);
             let last = self.book.release(bundle, Reason::Route);
             debug_assert!(!last, "it is held for another reason");
@@ -257,7 +263,7 @@ impl Agent {
         let removable = self
             .book
             .get(bundle)
-            .is_some_and(|held| is_only_forwarded(held) && held.sends == 0 && !self.is_local(held.destination()));
+            .is_some_and(|held| is_only_forwarded(held) && held.sends == 0 && !self.is_for_us(&held.bundle));
         let Some(link) = self.neighbours.peers().get(to).and_then(|peer| peer.up.first().copied()) else { return };
         if removable {
             self.leave_queues(bundle);

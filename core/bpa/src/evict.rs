@@ -92,7 +92,7 @@ impl Agent {
         let (seen, mut rng) = (self.seen(now), self.rng.clone());
         let worth = |held: &Held| {
             let candidate = held.is_removable() && held.flags.has(Flags::DURABLE);
-            let candidate = candidate && !self.is_local(held.destination());
+            let candidate = candidate && !self.is_for_us(&held.bundle);
             let worth = candidate.then(|| self.policies.worth(seen, held)).flatten();
             worth.filter(|worth| *worth < own)
         };

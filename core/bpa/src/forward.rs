@@ -42,7 +42,7 @@ impl Agent {
     pub(crate) fn pump<S: Sink<Output>>(&mut self, now: Instant, link: LinkId, edge: &mut dyn Edge, out: &mut S) {
         let plan = self.plan.placed();
         let Some(l) = self.neighbours.link_mut(link) else { return };
-        if !l.ready || !l.is_up(plan, now) {
+        if !l.ready || !l.is_up(plan, now) || self.memory.holds_back(l) {
             return;
         }
         let (at, peer) = (l.may_send_at(self.settings.hand_over_ahead), l.peer);
@@ -149,7 +149,7 @@ impl Agent {
         if self.is_hello(held) {
             return None;
         }
-        let leaves = self.waits_for_a_way(held) && held.expires > now && !self.is_local(held.destination());
+        let leaves = self.waits_for_a_way(held) && held.expires > now && !self.is_for_us(meta);
         if !leaves || held.is_tired() || peer.has(meta) || held.from == id || peer.is(meta.source.node()) {
             return None;
         }

@@ -26,6 +26,7 @@ mod edge;
 mod evict;
 mod forward;
 mod fragments;
+mod groups;
 mod io;
 mod link;
 mod memory;

@@ -3,6 +3,7 @@
 //! read buffers they came in, and newcomers are refused.
 
 use crate::io::Pressure;
+use crate::link::Link;
 use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
 use farlink_base::{Empty, Lazy, Payload};
@@ -56,6 +57,11 @@ impl Memory {
             Pressure::High => new.flags.has(Flags::STRANGE),
             Pressure::Full => true,
         }
+    }
+    /// Whether memory is too scarce to hand a link another bundle beside those it has: whoever takes none, and of
+    /// strangers everybody, would have it filled further.
+    pub fn holds_back(&self, link: &Link) -> bool {
+        self.scarce.pressure == Pressure::Full && (link.id.is_dynamic() || link.in_flight > 0)
     }
     /// Whether what is on disk should not stay in memory, of which it may take `most` bytes.
     pub fn is_scarce(&self, most: u64) -> bool {

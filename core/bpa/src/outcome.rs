@@ -2,7 +2,7 @@
 
 use crate::agent::{Agent, Step, deleted};
 use crate::edge::{Edge, Status};
-use crate::io::{Output, Reading};
+use crate::io::{Output, Pressure, Reading};
 use crate::sends::Sending;
 use crate::waits::{Turned, back_off};
 use farlink_base::layer::SendId;
@@ -79,6 +79,9 @@ impl Agent {
         let link = sending.link;
         if let Some(l) = self.neighbours.link_mut(link) {
             l.in_flight = l.in_flight.saturating_sub(1);
+            if l.in_flight == 0 && self.memory.pressure() == Pressure::Full {
+                self.steps.push_back(Step::Pump(link));
+            }
         }
         if self.book.get(sending.bundle).is_some() {
             let bundle = self.number(sending.bundle);
@@ -244,7 +247,7 @@ impl Agent {
         let Some(bundle) = bundle else { return };
         match what {
             Reading::Send(id) => self.unsend(now, id, edge, out),
-            Reading::Delivery(_) => drop(self.put_back(bundle, false)),
+            Reading::Delivery(id) => self.put_back(id, false),
         }
         if for_good {
             return self.depart(now, bundle, deleted(DeleteReason::DepletedStorage), None, edge, out);

@@ -197,7 +197,7 @@ impl Agent {
     /// Whether a bundle that is here comes on a new way, rather than once more from the neighbour
     /// that missed the acknowledgment; only then is there something to route.
     fn comes_anew(&self, held: &Held, from: PeerId, hop: &Hop) -> bool {
-        const LEAVING: Reasons = Reasons::of(&[Reason::Send, Reason::Commit]);
+        const LEAVING: Reasons = Reasons::of(&[Reason::Send, Reason::Commit, Reason::Whole]);
         let leaving = held.has(Reason::Send) && held.reasons().within(LEAVING);
         leaving && (from != held.from || (held.bundle.facts.has(Facts::HOPS) && hop.hops > held.hops))
     }
@@ -209,7 +209,7 @@ impl Agent {
     /// Whether it, or the bundle it is a piece of, was delivered here.
     fn was_delivered(&self, bundle: &BundleMeta) -> bool {
         !bundle.is_anonymous()
-            && self.is_local(bundle.destination_node())
+            && (self.is_local(bundle.destination_node()) || bundle.is_for_group())
             && self.remembered.was_delivered(bundle.original_id())
     }
     /// The neighbour a bundle came from: the link's, or what the bundle says on a link nobody named.
@@ -246,7 +246,7 @@ impl Agent {
         if new.expires <= now {
             return Err(Refusal::Expired);
         }
-        let local = self.is_local(new.destination());
+        let local = self.is_for_us(&new.bundle);
         if local && new.bundle.fragment().is_some() && self.fragments.are_full(new.bundle.source.node()) {
             return Err(Refusal::NoResources);
         }
@@ -411,16 +411,13 @@ impl Agent {
         let handle = owed.bundle;
         let Some(held) = self.book.get_mut(handle) else { return };
         held.flags.set(Flags::DURABLE, true);
-        let for_delivery = held.has(Reason::Deliver);
         self.pay(handle, owed.debts, Ok(()), out);
         let last = self.book.release(handle, Reason::Commit);
         debug_assert!(!last, "a bundle nobody needs has left by now");
         if let Some(on_disk) = payload.filter(|_| self.memory.is_scarce(self.settings.limits.memory_bytes)) {
             self.memory.let_go(&mut self.book, handle, on_disk);
         }
-        if for_delivery {
-            self.await_delivery(handle);
-        }
+        self.await_delivery(handle);
         self.durable_part(handle);
     }
 
@@ -438,6 +435,7 @@ impl Agent {
         let sending = held.has(Reason::Send);
         self.event_refused(None, Some(&meta), reason, out);
         if sending {
+            self.forgo(handle);
             return self.debts.refuse(bundle.0, reason);
         }
         let Some(owed) = self.debts.settle(bundle.0) else { return };
@@ -677,7 +675,7 @@ impl Agent {
         edge: &mut dyn Edge,
         out: &mut S,
     ) {
-        if self.book.get(bundle).is_some_and(|held| !held.has(Reason::Whole)) {
+        if self.fragments.whole_of(bundle).is_none() {
             self.depart(now, bundle, Why::Deleted(DeleteReason::Expired), None, edge, out);
         }
     }

@@ -145,7 +145,8 @@ impl Agent {
 
     fn waits_for(&self, now: Instant, held: &Held) -> String {
         let meta = &held.bundle;
-        if held.has(Reason::Deliver) {
+        let for_members = meta.is_for_group() && held.has(Reason::Whole) && !held.has(Reason::Route);
+        if held.has(Reason::Deliver) || for_members {
             return match self.deliveries.is_open(held.handle()) {
                 _ if !self.is_durable(held) => "the store".to_string(),
                 true => format!("the answer of the application at {}", meta.destination),

@@ -24,7 +24,7 @@ struct Run {
     /// Transmissions the layers have.
     open: BTreeMap<SendId, (LinkId, u64)>,
     answered: BTreeSet<SendId>,
-    deliveries: BTreeSet<DeliveryId>,
+    deliveries: BTreeMap<DeliveryId, RegistrationId>,
     /// Records the store has not answered for, and deletions.
     puts: BTreeMap<u64, u64>,
     deletes: Vec<u64>,
@@ -38,7 +38,7 @@ struct Run {
     forwarded: BTreeSet<u64>,
     delivered: BTreeSet<u64>,
     fragments: BTreeSet<u64>,
-    registered: bool,
+    registered: BTreeSet<RegistrationId>,
     last: u64,
     /// The last ones, to be printed when something fails.
     inputs: VecDeque<String>,
@@ -94,7 +94,7 @@ impl Run {
             known: Vec::new(),
             open: BTreeMap::new(),
             answered: BTreeSet::new(),
-            deliveries: BTreeSet::new(),
+            deliveries: BTreeMap::new(),
             puts: BTreeMap::new(),
             deletes: Vec::new(),
             tokens: BTreeMap::new(),
@@ -106,7 +106,7 @@ impl Run {
             forwarded: BTreeSet::new(),
             delivered: BTreeSet::new(),
             fragments: BTreeSet::new(),
-            registered: false,
+            registered: BTreeSet::new(),
             last: 0,
             inputs: VecDeque::new(),
         }
@@ -141,7 +141,9 @@ impl Run {
                 }
                 Output::Put { bundle, meta, .. } => drop(self.puts.insert(bundle.0, meta.payload.len())),
                 Output::Store(store::Input::Delete { bundle, .. }) => self.deletes.push(bundle.0),
-                Output::App(AppOutput::Deliver { delivery, .. }) => assert!(self.deliveries.insert(delivery)),
+                Output::App(AppOutput::Deliver { delivery, registration, .. }) => {
+                    assert!(self.deliveries.insert(delivery, registration).is_none());
+                }
                 Output::App(AppOutput::SendResult { request, result }) => {
                     let owed = self.requests.insert(request.0, Some(result.is_ok()));
                     assert_eq!(owed, Some(None), "seed {seed}: one answer to request {}", request.0);
@@ -173,8 +175,10 @@ impl Run {
     }
 
     fn endpoint(&mut self) -> EndpointId {
-        let node = self.pick(&[1, 1, 2, 3, 7, 8, 9, 9]);
-        EndpointId::ipn(node, 1)
+        match self.pick(&[1, 1, 2, 3, 7, 8, 9, 9, 0]) {
+            0 => EndpointId::dtn("any", "~news"),
+            node => EndpointId::ipn(node, 1),
+        }
     }
 
     fn bundle(&mut self) -> Bundle {
@@ -320,17 +324,20 @@ impl Run {
     }
 
     fn app(&mut self) {
-        let delivery = self.deliveries.iter().next().copied();
+        let delivery = self.deliveries.first_key_value().map(|(delivery, registration)| (*delivery, *registration));
         match self.rng.below(6) {
             0 => {
-                let input = if self.registered {
-                    self.deliveries.clear();
-                    AppInput::Unregister { registration: RegistrationId(1) }
+                // The first is at an endpoint of this node, the others are members of a group.
+                let registration = RegistrationId(self.pick(&[1, 1, 2, 3]));
+                let input = if self.registered.remove(&registration) {
+                    self.deliveries.retain(|_, of| *of != registration);
+                    AppInput::Unregister { registration }
                 } else {
-                    let endpoint = EndpointId::ipn(1, 1);
-                    AppInput::Register { registration: RegistrationId(1), endpoint, window: 3 }
+                    self.registered.insert(registration);
+                    let endpoint =
+                        if registration.0 == 1 { EndpointId::ipn(1, 1) } else { EndpointId::dtn("any", "~news") };
+                    AppInput::Register { registration, endpoint, window: 3 }
                 };
-                self.registered = !self.registered;
                 self.tell(Input::App(input));
             }
             1 | 2 => {
@@ -342,14 +349,14 @@ impl Run {
                 self.tell(Input::App(AppInput::Send { request: RequestId(self.last), bundle }));
             }
             _ => {
-                let Some(delivery) = delivery else { return };
+                let Some((delivery, registration)) = delivery else { return };
                 self.deliveries.remove(&delivery);
                 if self.rng.chance(0.1) {
                     let for_good = self.rng.chance(0.3);
                     return self.tell(Input::Unreadable { what: Reading::Delivery(delivery), for_good });
                 }
                 let taken = self.rng.chance(0.8);
-                self.tell(Input::App(AppInput::DeliveryDone { registration: RegistrationId(1), delivery, taken }));
+                self.tell(Input::App(AppInput::DeliveryDone { registration, delivery, taken }));
             }
         }
     }

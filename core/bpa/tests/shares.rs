@@ -189,3 +189,33 @@ fn heads_count_after_a_restart_and_what_was_stored_is_not_refused() {
     assert_eq!(offer(&mut after, 0, 5, long_headed(2, 5, 1)), Err(Refusal::NoResources));
     assert_eq!(offer(&mut after, 0, 6, bundle(2, 6)), Ok(()));
 }
+
+#[test]
+fn where_memory_is_full_a_link_gets_one_bundle_after_the_other_and_a_stranger_none() {
+    let mut node = node(Limits::default());
+    let stranger = node.comes(0, EndpointId::ipn(10, 0));
+    node.tell(Input::Pressure(Pressure::Full));
+    for n in 0..3 {
+        node.send_bytes(EndpointId::ipn(2, 1), 10 + n);
+        node.send_bytes(EndpointId::ipn(10, 1), 10 + n);
+    }
+    assert_eq!((node.sent_over(0).len(), node.sent_over(stranger).len()), (0, 0), "applications are refused, too");
+    node.tell(Input::Pressure(Pressure::None));
+    for link in [0, stranger] {
+        node.ready(link, false);
+    }
+    for n in 0..3 {
+        node.send_bytes(EndpointId::ipn(2, 1), 10 + n);
+        node.send_bytes(EndpointId::ipn(10, 1), 10 + n);
+    }
+    node.tell(Input::Pressure(Pressure::Full));
+    for link in [0, stranger] {
+        node.ready(link, true);
+    }
+    assert_eq!((node.sent_over(0).len(), node.sent_over(stranger).len()), (1, 0));
+    let first = node.sent()[0].id;
+    node.confirm(first);
+    assert_eq!(node.sent_over(0).len(), 2);
+    node.tell(Input::Pressure(Pressure::None));
+    assert_eq!((node.sent_over(0).len(), node.sent_over(stranger).len()), (3, 3));
+}

@@ -58,6 +58,7 @@ pub(crate) fn departed(todo: Vec<Departure>, work: &mut VecDeque<Work>, link_lay
     work.extend(todo.into_iter().map(|what| match what {
         Departure::Layer(link, input) => Work::Layer(layer_of(link_layer, link), input),
         Departure::Load { load, payload } => Work::Store(store::Input::Load { load, payload }),
+        Departure::Ready { link, ready } => Work::Agent(Input::Ready { link, ready }),
         Departure::Failed { id } => Work::Agent(Input::SendFailed { id, refused: None }),
         Departure::Unreadable { id, for_good } => Work::Agent(Input::Unreadable { what: Reading::Send(id), for_good }),
     }));
@@ -189,6 +190,11 @@ impl<S: Sink<Output>> LayerJoint<'_, S> {
     fn ended(&mut self, id: layer::SendId) -> Option<bool> {
         self.outgoing.made().and_then(|outgoing| outgoing.ended(id))
     }
+    fn ready(&mut self, link: LinkId, ready: bool) {
+        let mut todo = Vec::new();
+        self.outgoing.on_ready(link, ready, &mut todo);
+        departed(todo, self.work, self.link_layer);
+    }
     fn want(&mut self, id: layer::SendId, from: u64, len: u64) {
         let mut todo = Vec::new();
         self.outgoing.want(id, from, len, &mut todo);
@@ -219,7 +225,7 @@ impl<S: Sink<Output>> Sink<layer::Output> for LayerJoint<'_, S> {
                 Some(for_good) => Input::Unreadable { what: Reading::Send(id), for_good },
                 None => Input::SendFailed { id, refused },
             },
-            O::Ready { link, ready } => Input::Ready { link, ready },
+            O::Ready { link, ready } => return self.ready(link, ready),
             O::PeerUp { link, claimed, proven, node } => {
                 let (claimed, proven) = (endpoint_of(claimed), endpoint_of(proven));
                 Input::PeerUp { link, claimed, node, proven }

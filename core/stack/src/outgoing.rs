@@ -1,15 +1,19 @@
 //! Bundles on their way to layers. One in memory goes at once; of one on disk the first bytes are
-//! read, then what its layer asks for. Bundles of a link keep their order.
+//! read, then what its layer asks for. Bundles of a link keep their order. What a layer does not take yet
+//! stays on disk: the agent, which handed it over before the layer could say so, is told to wait.
 //!
 //! It says what to do ([`Do`]) and does nothing itself.
 
-use alloc::collections::{BTreeMap, VecDeque};
+use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::vec::Vec;
 use farlink_base::layer::{Input, SendId, WINDOW};
 use farlink_base::{Chunk, Empty, LinkId, Payload, Refusal};
 
-/// Bundles of one link read ahead of their turn.
+/// Bundles of one link read ahead of their turn, and most bytes of them beyond the first.
 const AHEAD: usize = 8;
+const AHEAD_BYTES: u64 = 2 * WINDOW;
+/// Bundles of one link that wait here at which the agent is told to keep the next.
+const BACKLOG: usize = 64;
 /// Bytes read of a bundle that leaves although it was taken back.
 const RESCUE_MAX: u64 = 16 << 20;
 
@@ -20,6 +24,8 @@ pub(crate) enum Do {
     Layer(LinkId, Input),
     /// Tell the store; answered to [`Outgoing::loaded`].
     Load { load: u64, payload: Payload },
+    /// Tell the agent whether the link takes more.
+    Ready { link: LinkId, ready: bool },
     /// Tell the agent that the send failed before its layer had it.
     Failed { id: SendId },
     /// Tell the agent that it cannot be read. `for_good`: its bytes on disk are lost; otherwise trying
@@ -83,6 +89,8 @@ enum Purpose {
 /// All of them.
 pub(crate) struct Outgoing {
     links: BTreeMap<LinkId, VecDeque<Waiting>>,
+    /// Links whose layer takes no more now.
+    closed: BTreeSet<LinkId>,
     streaming: BTreeMap<SendId, Streaming>,
     /// Sends whose layer was told that the rest cannot be had, and whether that is for good.
     broken: BTreeMap<SendId, bool>,
@@ -121,6 +129,7 @@ impl Outgoing {
     pub const fn new(first_load: u64) -> Self {
         Outgoing {
             links: BTreeMap::new(),
+            closed: BTreeSet::new(),
             streaming: BTreeMap::new(),
             broken: BTreeMap::new(),
             loads: BTreeMap::new(),
@@ -143,14 +152,37 @@ impl Outgoing {
             return out.push(Do::Layer(link, Input::send(link, id, rope, reliable)));
         }
         let first = (!rope.is_stored()).then(|| rope.clone());
-        self.links.entry(link).or_default().push_back(Waiting { id, rope, reliable, first, load: None });
-        self.read_ahead(link, out);
+        let queue = self.links.entry(link).or_default();
+        queue.push_back(Waiting { id, rope, reliable, first, load: None });
+        if queue.len() == BACKLOG {
+            out.push(Do::Ready { link, ready: false });
+        }
+        self.hand_over(link, out);
+    }
+    /// A layer takes more for a link, or no more for now.
+    pub fn on_ready(&mut self, link: LinkId, ready: bool, out: &mut Vec<Do>) {
+        if ready {
+            self.closed.remove(&link);
+            self.hand_over(link, out);
+        } else {
+            self.closed.insert(link);
+        }
+        let backlog = self.links.get(&link).map_or(0, VecDeque::len);
+        out.push(Do::Ready { link, ready: ready && backlog < BACKLOG });
     }
     /// Reads the first bytes of the next few.
     fn read_ahead(&mut self, link: LinkId, out: &mut Vec<Do>) {
         let Some(queue) = self.links.get_mut(&link) else { return };
-        for waiting in queue.iter_mut().take(AHEAD).filter(|w| w.first.is_none() && w.load.is_none()) {
+        let mut ahead = 0;
+        for waiting in queue.iter_mut().take(AHEAD) {
             let payload = waiting.rope.slice(0, first_bytes(&waiting.rope));
+            if ahead > 0 && ahead + payload.len() > AHEAD_BYTES {
+                return;
+            }
+            ahead += payload.len();
+            if waiting.first.is_some() || waiting.load.is_some() {
+                continue;
+            }
             waiting.load = Some(self.next_load);
             self.loads.insert(self.next_load, Purpose::First(link));
             out.push(Do::Load { load: self.next_load, payload });
@@ -159,14 +191,19 @@ impl Outgoing {
     }
     /// Gives the layer what is ready, in order.
     fn hand_over(&mut self, link: LinkId, out: &mut Vec<Do>) {
+        let open = !self.closed.contains(&link);
         let Some(queue) = self.links.get_mut(&link) else { return };
-        while queue.front().is_some_and(|waiting| waiting.first.is_some()) {
+        let before = queue.len();
+        while open && queue.front().is_some_and(|waiting| waiting.first.is_some()) {
             let Some(Waiting { id, rope, reliable, first: Some(part), .. }) = queue.pop_front() else { break };
             let total = rope.len();
             if part.len() < total {
                 self.streaming.insert(id, Streaming::new(link, rope, part.len()));
             }
             out.push(Do::Layer(link, Input::Send { link, id, total, part, reliable }));
+        }
+        if before >= BACKLOG && queue.len() < BACKLOG {
+            out.push(Do::Ready { link, ready: open });
         }
         if queue.is_empty() {
             self.links.remove(&link);
@@ -283,6 +320,7 @@ impl Outgoing {
     }
     /// A link is down or gone: what its layer does not have yet fails.
     pub fn down(&mut self, link: LinkId, out: &mut Vec<Do>) {
+        self.closed.remove(&link);
         for waiting in self.links.remove(&link).into_iter().flatten() {
             if let Some(load) = waiting.load {
                 self.loads.remove(&load);
@@ -407,6 +445,29 @@ mod tests {
         outgoing.want(SendId(3), first, WINDOW, &mut out);
         outgoing.loaded(load, Err(Refusal::Unknown), &mut out);
         assert!(matches!(out[..], [Do::Layer(LINK, Input::SendBroken { id: SendId(3), .. })]));
+    }
+
+    #[test]
+    fn what_a_layer_does_not_take_stays_on_disk_and_the_agent_keeps_the_rest() {
+        let (mut outgoing, mut out) = (Outgoing::new(1), Vec::new());
+        let told = |out: &[Do]| -> Vec<bool> {
+            out.iter().filter_map(|what| if let Do::Ready { ready, .. } = what { Some(*ready) } else { None }).collect()
+        };
+        outgoing.on_ready(LINK, false, &mut out);
+        for id in 1..=BACKLOG as u64 {
+            outgoing.send(LINK, SendId(id), stored(id, 0, WINDOW / 2), true, &mut out);
+        }
+        assert_eq!(told(&out), [false, false]);
+        let first = loads(&out);
+        assert!(first.len() < 6 && first.iter().map(|(_, len)| len).sum::<u64>() <= AHEAD_BYTES, "{first:?}");
+        first.iter().for_each(|(load, len)| outgoing.loaded(*load, Ok(Payload::fill(1, *len)), &mut out));
+        assert!(sends(&out).is_empty(), "it takes none");
+        out.clear();
+        outgoing.on_ready(LINK, true, &mut out);
+        assert_eq!((sends(&out).len(), told(&out)), (first.len(), alloc::vec![true, true]));
+        assert_eq!(loads(&out).len(), first.len(), "and the next are read");
+        outgoing.down(LINK, &mut out);
+        assert!(outgoing.closed.is_empty() && outgoing.links.is_empty());
     }
 
     #[test]

@@ -480,7 +480,11 @@ impl Apps {
         match self.owners.get(&registration) {
             Some(Owner::Connection(serial)) => {
                 let serial = *serial;
-                let status = if result.is_ok() { Status::Success } else { Status::Error };
+                let status = match result {
+                    Ok(_) => Status::Success,
+                    Err(Refusal::Unknown) => Status::NotFound,
+                    Err(_) => Status::Error,
+                };
                 self.answer(serial, status);
                 if result.is_err() {
                     self.owners.remove(&registration);

@@ -11,6 +11,7 @@ mod http_half_open;
 mod http_huge;
 mod http_slow_body;
 mod http_web_page;
+mod long_heads;
 mod long_lifetimes;
 mod ltp_controls;
 mod ltp_one_byte;
@@ -22,6 +23,7 @@ mod tcpcl_claimed_identity;
 mod tcpcl_empty_segments;
 mod tcpcl_silent_connections;
 mod tcpcl_silent_sessions;
+mod tcpcl_stalled_readers;
 mod tcpcl_unfinished;
 mod waiting_small;
 
@@ -73,6 +75,7 @@ pub const CASES: &[Case] = &[
     tcpcl_silent_connections::CASE,
     tcpcl_silent_sessions::CASE,
     tcpcl_empty_segments::CASE,
+    tcpcl_stalled_readers::CASE,
     tcpcl_claimed_identity::CASE,
     ltp_one_byte::HONEST_ENGINE,
     ltp_one_byte::OTHER_ENGINES,
@@ -81,6 +84,7 @@ pub const CASES: &[Case] = &[
     datagram_garbage::CASE,
     waiting_small::CASE,
     long_lifetimes::CASE,
+    long_heads::CASE,
     fragments::CASE,
     many_endpoints::CASE,
     reports::CASE,

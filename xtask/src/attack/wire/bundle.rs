@@ -25,6 +25,8 @@ pub struct Bundle {
     pub lifetime: Duration,
     /// Offset and length of the whole, of a fragment.
     pub fragment: Option<(u64, u64)>,
+    /// Bytes in a block of a type nobody knows; 0: no such block.
+    pub unknown_block: u64,
 }
 
 impl Bundle {
@@ -38,6 +40,7 @@ impl Bundle {
             sequence,
             lifetime: Duration::from_secs(3600),
             fragment: None,
+            unknown_block: 0,
         }
     }
     /// Its bytes up to the payload, `payload` bytes of which follow, and then one byte 0xff.
@@ -66,6 +69,12 @@ impl Bundle {
         out.extend([0; 4]);
         let sum = crc32c(&out[primary..]);
         out[sum_at..].copy_from_slice(&sum.to_be_bytes());
+        if self.unknown_block > 0 {
+            // Type 200, number 2, no flags, no sum.
+            out.extend([0x85, 24, 200, 2, 0, 0]);
+            put(&mut out, 2, self.unknown_block);
+            out.resize(out.len() + self.unknown_block as usize, 0x55);
+        }
         // The payload block: type 1, number 1, no flags, no sum.
         out.extend([0x85, 1, 1, 0, 0]);
         put(&mut out, 2, payload);

@@ -17,8 +17,8 @@
 //!
 //! What is known about a bundle has one owner each, with private fields: the book itself and, by
 //! reason, `debts` (Commit), `queues` (Queue), `sends` (Send), `deliveries` (Deliver), `fragments`
-//! (Fragment, and Whole with `deliveries`); aside `cuts`, `waits`, `offers`, `promises`, `remembered`. A bundle leaves when no reason
-//! holds it.
+//! (Fragment, and Whole with `deliveries`); aside `cuts`, `waits`, `rests`, `offers`, `promises`, `remembered`. A
+//! bundle leaves when no reason holds it.
 
 use crate::app::AppInput;
 use crate::contacts::Plan;

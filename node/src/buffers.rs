@@ -34,6 +34,10 @@ impl Buffers {
         }
         &mut self.current
     }
+    /// Gives back what nobody uses: the next burst may be smaller.
+    pub fn give_back(&mut self) {
+        self.used.retain_mut(|piece| !piece.try_reclaim(PIECE));
+    }
     /// Takes what was read into the buffer.
     pub fn take(&mut self) -> Bytes {
         self.current.split().freeze()
@@ -74,6 +78,9 @@ mod tests {
             addresses.insert(fill(&mut buffers, i as u8).as_ptr() as usize);
         }
         assert!(addresses.len() <= 60, "{} places", addresses.len());
+        drop(fill(&mut buffers, 1));
+        buffers.give_back();
+        assert!(buffers.used.is_empty(), "{} pieces are kept for nothing", buffers.used.len());
         let mut few = Buffers::keeping(4);
         drop((0..400).map(|i| fill(&mut few, i as u8)).collect::<Vec<_>>());
         assert!(few.used.len() <= 4, "{} pieces", few.used.len());

@@ -37,6 +37,8 @@ const DATAGRAM: u64 = 3 << 56;
 const APP: u64 = 4 << 56;
 const KIND: u64 = 0xff << 56;
 
+/// Time without a turn after which read buffers are given back.
+const QUIET: Duration = Duration::from_millis(100);
 /// Inputs handled before the sockets are looked at again, and how long that may take.
 const INPUTS_TURN: usize = 10_000;
 const INPUTS_TIME: Duration = Duration::from_micros(1500);
@@ -265,6 +267,9 @@ impl Node {
 
     fn turn(&mut self) {
         let now = clock::now();
+        if now - self.io.now > QUIET {
+            self.io.buffers.give_back();
+        }
         self.io.now = now;
         let was_open = self.stack.is_open();
         while let Ok(job) = self.jobs.try_recv() {

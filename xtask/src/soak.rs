@@ -21,8 +21,8 @@ pub const CHORE: Chore = Chore {
            The maximum is measured first; --rate gives the bundles per second of each of the four directions \
            instead. Memory, descriptors and files of the store are read every 10 s (every second of a soak \
            below five minutes). A hundred times nothing is sent for a moment, and what the nodes have then is \
-           what the slope is of: bytes allocated of the durable node, resident ones of its neighbours. The first \
-           quarter, five minutes at most, is left out of it. Builds with \
+           what the slopes are of, that of the bytes allocated and, for comparison, of those resident, where what \
+           the allocator keeps counts, too. The first quarter, five minutes at most, is left out. Builds with \
            `--profile quick` first; FARLINK_BIN names a ready binary instead. --seconds N makes it shorter than a \
            minute. Exit 1 beyond 1 MiB an hour, with a descriptor gained, files of the store kept or a bundle \
            lost; a soak below five minutes tells the slope and does not judge it.",
@@ -51,8 +51,8 @@ struct Sample {
     at: Duration,
     /// Resident bytes.
     memory: u64,
-    /// With nothing under way: allocated bytes where they are counted, resident ones elsewhere.
-    at_rest: Option<u64>,
+    /// With nothing under way: allocated bytes and resident ones.
+    at_rest: Option<(u64, u64)>,
     descriptors: usize,
     stored: u64,
 }
@@ -151,7 +151,7 @@ fn watch(stage: &mut Stage, honest: &Honest, lasts: Duration) -> Result<Vec<Vec<
             let rate = now.iter().sum::<u64>() - delivered.iter().sum::<u64>();
             let last_rest = |of: &Vec<Sample>| of.iter().rev().find_map(|sample| sample.at_rest);
             let memory: Vec<String> =
-                samples.iter().filter_map(last_rest).map(|memory| format!("{:.2}", mebibytes(memory))).collect();
+                samples.iter().filter_map(last_rest).map(|(memory, _)| format!("{:.2}", mebibytes(memory))).collect();
             println!(
                 "  {:>5.0} s: {:.0} bundles/s, at rest {} MiB",
                 begun.elapsed().as_secs_f64(),
@@ -169,12 +169,9 @@ fn sample(node: &Process, at: Duration) -> Sample {
 }
 
 /// What a node has while nothing is under way.
-fn at_rest_now(node: &Process) -> Option<u64> {
-    if node.control.is_empty() {
-        return Some(node.memory());
-    }
+fn at_rest_now(node: &Process) -> Option<(u64, u64)> {
     let status: serde_json::Value = serde_json::from_str(&node.ask("status", SETTLE_MAX).ok()??.1).ok()?;
-    status["memory"]["in_use"].as_u64()
+    Some((status["memory"]["in_use"].as_u64()?, node.memory()))
 }
 
 fn mebibytes(bytes: u64) -> f64 {
@@ -185,26 +182,33 @@ fn judge(stage: &Stage, samples: &[Vec<Sample>], account: Account, lasts: Durati
     let mut complaints = Vec::new();
     let warm = (lasts / 4).min(Duration::from_secs(300));
     println!(
-        "\n{:<12}{:>14}{:>10}{:>14}{:>14}{:>14}{:>14}",
-        "node", "MiB at rest", "most", "MiB an hour", "descriptors", "most stored", "stored after"
+        "\n{:<12}{:>14}{:>10}{:>14}{:>14}{:>14}{:>14}{:>14}",
+        "node", "MiB at rest", "most", "MiB an hour", "resident", "descriptors", "most stored", "stored after"
     );
     for (node, samples) in stage.nodes.iter().zip(samples) {
         let steady: Vec<&Sample> = samples.iter().filter(|sample| sample.at >= warm).collect();
         let Some(first) = steady.first() else { continue };
-        let rests: Vec<(Duration, u64)> = steady.iter().filter_map(|s| Some((s.at, s.at_rest?))).collect();
-        let (slope, last) = (slope(&rests), rests.last().map_or(0, |(_, memory)| *memory));
+        let of = |which: fn((u64, u64)) -> u64| -> Vec<(Duration, u64)> {
+            steady.iter().filter_map(|s| Some((s.at, which(s.at_rest?)))).collect()
+        };
+        let (allocated, resident) = (of(|at_rest| at_rest.0), of(|at_rest| at_rest.1));
+        let last = allocated.last().map_or(0, |(_, memory)| *memory);
+        let (slope, resident) = (slope(&allocated), slope(&resident));
         let most = samples.iter().map(|sample| sample.memory).max().unwrap_or(0);
         let most_stored = samples.iter().map(|sample| sample.stored).max().unwrap_or(0);
         let settled = settle(node, first.descriptors);
         let gained = settled.descriptors as i64 - first.descriptors as i64;
         println!(
-            "{:<12}{:>14.1}{:>10.1}{slope:>14.2}{gained:>+14}{:>10.1} MiB{:>10.1} MiB",
+            "{:<12}{:>14.1}{:>10.1}{slope:>14.2}{resident:>14.2}{gained:>+14}{:>10.1} MiB{:>10.1} MiB",
             node.name(),
             mebibytes(last),
             mebibytes(most),
             mebibytes(most_stored),
             mebibytes(settled.stored),
         );
+        if lasts >= JUDGED_FROM && allocated.is_empty() {
+            complaints.push(format!("node {} did not say what it has", node.name()));
+        }
         if lasts >= JUDGED_FROM && slope > SLOPE_MAX {
             complaints.push(format!("node {} grows by {slope:.2} MiB an hour", node.name()));
         }

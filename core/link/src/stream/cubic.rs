@@ -52,7 +52,8 @@ impl Epoch {
     /// How many segments are to be delivered for one more, in whole ones as Linux counts.
     fn compute(&mut self, window: f64, before_loss: f64, least_s: f64) {
         let t = self.computed.since(self.start).as_secs_f64() + least_s - self.inflection_s;
-        let target = libm::floor(self.origin + C * t * t * t);
+        // Whole segments apart from the inflection: below it the last one is not waited for.
+        let target = self.origin + libm::trunc(C * t * t * t);
         self.each = if target > window { libm::floor(window / (target - window)) } else { 100.0 * window };
         if before_loss == 0.0 {
             self.each = self.each.min(GROWTH_BEFORE_LOSS);

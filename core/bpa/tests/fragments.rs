@@ -43,6 +43,24 @@ fn fragments_are_joined_before_delivery() {
 }
 
 #[test]
+fn a_node_with_room_for_the_parts_alone_joins_and_delivers_them() {
+    let thirds = [0..86, 86..172, 172..256];
+    let roomy = with(&thirds[..2]);
+    let capacity_bytes = roomy.agent.status(roomy.now).bytes / 2 * 3;
+    let mut node = Node::with(Settings { capacity_bytes, ..settings() }, None);
+    node.register(1);
+    for (ticket, range) in (1..).zip(thirds) {
+        node.receive(ticket, whole().piece(range));
+    }
+    node.receive(4, from_two(2, EndpointId::ipn(1, 1)));
+    assert_eq!(node.verdicts()[3], (4, Err(Refusal::NoResources)), "there is room for nothing more");
+    assert_eq!(payloads(&node), [content()]);
+    assert!(node.forgotten().is_empty(), "the parts stay until the whole is taken");
+    node.done(node.deliveries()[0].0, true);
+    assert_eq!(node.held(), 0);
+}
+
+#[test]
 fn the_whole_waits_until_all_its_parts_are_durable() {
     let mut node = Node::new();
     node.register(1);

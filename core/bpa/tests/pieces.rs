@@ -76,6 +76,25 @@ fn pieces_of_an_accepted_bundle_outlive_a_full_disk() {
 }
 
 #[test]
+fn a_node_with_room_for_one_bundle_cuts_it() {
+    let mut roomy = Node::new();
+    roomy.send_bytes(EndpointId::ipn(2, 1), 20_000);
+    let capacity_bytes = roomy.agent.status(roomy.now).bytes;
+    let mut node = Node::with(Settings { capacity_bytes, ..settings() }, None);
+    node.send_bytes(EndpointId::ipn(2, 1), 20_000);
+    node.send_bytes(EndpointId::ipn(2, 1), 1);
+    assert_eq!(node.results(), [true, false], "there is room for nothing more");
+    node.fail(node.sent()[0].id, Some(Refusal::TooLarge));
+    let pieces = node.sent().split_off(1);
+    assert!(pieces.len() > 1);
+    for piece in &pieces {
+        assert_eq!((node.held(), node.forgotten()), (1, vec![]), "it stays until the neighbour has all of it");
+        node.confirm(piece.id);
+    }
+    assert_eq!((node.held(), node.deleted()), (0, vec![DeleteReason::Done]));
+}
+
+#[test]
 fn a_store_that_is_full_at_last_is_paid_by_the_last_piece() {
     let mut node = Node::new();
     node.commit = false;

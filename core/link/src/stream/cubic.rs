@@ -218,9 +218,9 @@ mod tests {
                 }
             }
         };
-        grown(0..16, &mut window);
-        assert_eq!(window, 14, "what was computed for the loss holds for 31 ms");
-        grown(16..40, &mut window);
+        grown(0..15, &mut window);
+        assert_eq!(window, 15, "what was computed then holds for 31 ms");
+        grown(15..40, &mut window);
         assert!((14 + 17..14 + 23).contains(&window), "half a segment for each of 40 round trips: {window}");
     }
 }

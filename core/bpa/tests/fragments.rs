@@ -52,7 +52,7 @@ fn a_node_with_room_for_the_parts_alone_joins_and_delivers_them() {
     for (ticket, range) in (1..).zip(thirds) {
         node.receive(ticket, whole().piece(range));
     }
-    node.receive(4, from_two(2, EndpointId::ipn(1, 1)));
+    node.receive(4, from_two(2, EndpointId::ipn(1, 1)).payload(Payload::from(vec![0; 64])));
     assert_eq!(node.verdicts()[3], (4, Err(Refusal::NoResources)), "there is room for nothing more");
     assert_eq!(payloads(&node), [content()]);
     assert!(node.forgotten().is_empty(), "the parts stay until the whole is taken");

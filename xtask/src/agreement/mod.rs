@@ -22,7 +22,7 @@ pub const CHORE: Chore = Chore {
            \n\
            The rows of campaigns/agreement/README.md that were run are replaced, the others stay. --all runs the\n\
            slow ones, too (Mars in real time); --only one of them; --tcp (newreno, cubic, hybla) instead the table of the\n\
-           simulated TCP against the kernel's; --check fails where a scenario is apart on an\n\
+           simulated TCP against the kernel's, with --only MS those of one round trip; --check fails where a scenario is apart on an\n\
            undisturbed machine. Builds with `--profile quick` first; FARLINK_BIN names a ready binary instead.",
     run,
 };
@@ -53,6 +53,10 @@ fn run(arguments: &[String]) -> Result<()> {
         bail!("`{extra}` is not an argument of agreement");
     }
     let campaign = tools::root().join("campaigns/agreement");
+    let readme = campaign.join("README.md");
+    if let Some(control) = tcp {
+        return tcp::run(&tools::farlink()?, &readme, &control, only.as_deref());
+    }
     let mut names = scenarios(&campaign)?;
     match &only {
         Some(name) if !names.contains(name) => bail!("no scenario `{name}`; there are {}", names.join(", ")),
@@ -60,10 +64,6 @@ fn run(arguments: &[String]) -> Result<()> {
         None => names.retain(|n| all || !SLOW.contains(&n.as_str())),
     }
     let farlink = tools::farlink()?;
-    let readme = campaign.join("README.md");
-    if let Some(control) = tcp {
-        return tcp::run(&farlink, &readme, &control);
-    }
     let mut apart = Vec::new();
     for (number, name) in names.iter().enumerate() {
         eprint!("[{}/{}] {name}: ", number + 1, names.len());

@@ -2,7 +2,7 @@
 
 use super::{Pair, compared, disturbances_of, one_run, put_row};
 use crate::tools;
-use anyhow::{Result, anyhow};
+use anyhow::{Result, anyhow, bail};
 use std::path::{Path, PathBuf};
 
 /// Marks of the table in the README.
@@ -15,10 +15,13 @@ const SEEDS: u64 = 3;
 /// Measured at once: each needs a few hundredths of a processor, and to be woken in time.
 const AT_ONCE: usize = 2;
 
-/// Measures all losses and round trips with one congestion control and writes its rows.
-pub fn run(farlink: &Path, readme: &Path, control: &str) -> Result<()> {
-    let cells: Vec<(u64, &str)> =
-        ROUND_TRIPS_MS.iter().flat_map(|ms| LOSSES.iter().map(move |loss| (*ms, *loss))).collect();
+/// Measures all losses with one congestion control, all round trips or only this one, and writes its rows.
+pub fn run(farlink: &Path, readme: &Path, control: &str, only: Option<&str>) -> Result<()> {
+    let round_trips = ROUND_TRIPS_MS.iter().filter(|ms| only.is_none_or(|only| only == ms.to_string()));
+    let cells: Vec<(u64, &str)> = round_trips.flat_map(|ms| LOSSES.iter().map(move |loss| (*ms, *loss))).collect();
+    if cells.is_empty() {
+        bail!("no such round trip; there are {ROUND_TRIPS_MS:?} ms");
+    }
     let mut found: Vec<String> = Vec::new();
     // What computes must not disturb what is measured.
     eprintln!("{control}: simulating");

@@ -66,6 +66,14 @@ impl Disk {
     }
 }
 
+/// What a failure is to the store: no space, no quota and a limit on the size of files are a full disk.
+fn disk_error(kind: ErrorKind) -> DiskError {
+    match kind {
+        ErrorKind::StorageFull | ErrorKind::QuotaExceeded | ErrorKind::FileTooLarge => DiskError::Full,
+        _ => DiskError::Io,
+    }
+}
+
 /// Performs operations on the files.
 #[derive(Debug)]
 struct Performer(DiskFiles);
@@ -77,11 +85,7 @@ impl Performer {
             .map(|operation| {
                 let result = self.one(operation.action).map_err(|why| {
                     tracing::error!("store {}: {why}", self.0.dir().display());
-                    match why.kind() {
-                        // No space, no quota, or a limit on the size of files.
-                        ErrorKind::StorageFull | ErrorKind::QuotaExceeded | ErrorKind::FileTooLarge => DiskError::Full,
-                        _ => DiskError::Io,
-                    }
+                    disk_error(why.kind())
                 });
                 DiskDone { id: operation.id, result }
             })
@@ -120,6 +124,15 @@ impl Performer {
 mod tests {
     use super::*;
     use farlink_base::Bytes;
+
+    #[test]
+    fn every_limit_on_space_is_a_full_disk() {
+        // Linux's numbers.
+        let [io, file_too_large, no_space, quota] = [5, 27, 28, 122];
+        let told = |errno| disk_error(std::io::Error::from_raw_os_error(errno).kind());
+        assert_eq!([file_too_large, no_space, quota].map(told), [DiskError::Full; 3]);
+        assert_eq!(told(io), DiskError::Io);
+    }
 
     #[test]
     fn operations_are_done_in_order_and_survive_the_thread() {

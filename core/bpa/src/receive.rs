@@ -202,9 +202,9 @@ impl Agent {
         leaving && (from != held.from || (held.bundle.facts.has(Facts::HOPS) && hop.hops > held.hops))
     }
 
-    /// A held bundle of the same identity; anonymous bundles have none (RFC 9171 4.2.3).
+    /// A held bundle of the same identity; the book knows none of anonymous bundles (RFC 9171 4.2.3).
     fn known(&self, bundle: &BundleMeta) -> Option<&Held> {
-        if bundle.is_anonymous() { None } else { self.book.find(bundle.id) }
+        self.book.find(bundle.id)
     }
     /// Whether it, or the bundle it is a piece of, was delivered here.
     fn was_delivered(&self, bundle: &BundleMeta) -> bool {

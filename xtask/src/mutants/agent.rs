@@ -34,9 +34,9 @@ pub const TABLE: &[Mutant] = &[
     ),
     durable(
         "anonymous bundles have an identity",
-        "core/bpa/src/receive.rs",
-        "if bundle.is_anonymous() { None } else { self.book.find(bundle.id) }",
-        "self.book.find(bundle.id)",
+        "core/book/src/identities.rs",
+        "        if slots[slot].bundle.is_anonymous() {\n            return;\n        }\n",
+        "",
         &["-p farlink-bpa"],
     ),
     durable(

@@ -75,7 +75,7 @@ pub const TABLE: &[Mutant] = &[
         "node/src/disk.rs",
         " | ErrorKind::FileTooLarge",
         "",
-        &["-p farlink-tests --test node_disk"],
+        &["-p farlink-node disk"],
     ),
     plain(
         "nothing is cut",

@@ -38,6 +38,10 @@ impl Arriving {
     pub fn failed(&self) -> bool {
         self.failed
     }
+    /// The extents given for it so far.
+    pub fn rope(&self) -> Payload {
+        self.rope.clone()
+    }
 }
 
 /// One node's store on a simulated disk.
@@ -205,6 +209,10 @@ impl World {
     pub fn put_bytes(&mut self, bytes: Vec<u8>) -> u64 {
         let bytes = Bytes::from(bytes);
         self.put_rope(bytes.clone(), bytes.into())
+    }
+    /// Puts a bundle of these extents, which are these bytes.
+    pub fn put_extents(&mut self, extents: Payload, bytes: &[u8]) -> u64 {
+        self.put_rope(Bytes::copy_from_slice(bytes), extents)
     }
     fn put_rope(&mut self, payload: Bytes, rope: Payload) -> u64 {
         let number = self.next_bundle;

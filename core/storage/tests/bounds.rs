@@ -1,0 +1,84 @@
+//! What a store takes at most, and from whom.
+
+mod common;
+
+use common::{World, disk::Disk, small};
+use farlink_base::Payload;
+use farlink_base::store::BundleStore;
+use farlink_storage::Config;
+
+fn world(config: Config) -> World {
+    let mut world = World::open(config, Disk::default(), 3);
+    world.settle();
+    world
+}
+fn stored(world: &World, number: u64) -> bool {
+    world.known[&number].stored
+}
+
+#[test]
+fn a_full_store_refuses_and_takes_again_what_there_is_room_for() {
+    let mut world = world(small(100_000));
+    let mut kept = Vec::new();
+    for _ in 0..300 {
+        let number = world.put(1000);
+        world.settle();
+        kept.extend(stored(&world, number).then_some(number));
+    }
+    assert!((60..=87).contains(&kept.len()), "{} of 1 kB in seven eighths of 100 kB", kept.len());
+    assert!(world.store.usage().bytes <= 100_000);
+    assert!(world.disk.files.values().map(|file| file.cache.len()).sum::<usize>() <= 110_000, "nor on disk");
+    kept.drain(..40).for_each(|number| world.delete(number, false));
+    world.settle();
+    let number = world.put(20_000);
+    world.settle();
+    assert!(stored(&world, number), "what was deleted made room");
+}
+
+#[test]
+fn a_quota_bounds_its_own_bundles_and_no_others() {
+    let mut world = world(Config { quota_bytes: 3000, ..small(300_000) });
+    // Bundles go by turns to three quotas.
+    let numbers: Vec<u64> = (0..30).map(|_| world.put(900)).collect();
+    world.settle();
+    for quota in 0..3 {
+        let of_it = |number: &&u64| *number % 3 == quota && stored(&world, **number);
+        assert_eq!(numbers.iter().filter(of_it).count(), 3, "quota {quota}");
+    }
+    let first = *numbers.iter().find(|number| *number % 3 == 1).unwrap();
+    world.delete(first, false);
+    world.settle();
+    let again: Vec<u64> = (0..3).map(|_| world.put(900)).collect();
+    world.settle();
+    assert_eq!(again.iter().filter(|number| stored(&world, **number)).count(), 1, "only where one left");
+}
+
+#[test]
+fn a_bundle_of_bytes_that_are_not_on_disk_is_refused() {
+    let mut world = world(small(300_000));
+    world.spill_parts(vec![vec![7; 2000], vec![8; 2000]]);
+    world.settle();
+    let (spill, arriving) = world.arriving.pop_first().unwrap();
+    let rope = arriving.rope();
+    let whole = world.put_extents(rope.clone(), &[[7; 2000], [8; 2000]].concat());
+    world.settle();
+    assert!(stored(&world, whole));
+    // Another spill's bytes, a spill nobody made, and more than there is of one.
+    for extents in [shifted(rope.clone(), 1, 0), shifted(rope.clone(), 0, 4000), shifted(rope, 1 << 20, 0)] {
+        let number = world.put_extents(extents, &[0; 4000]);
+        world.settle();
+        assert!(!stored(&world, number) && world.known[&number].answered, "beside spill {spill}");
+    }
+}
+
+/// The same extents of another spill, or at another place of it.
+fn shifted(rope: Payload, spill: u64, offset: u64) -> Payload {
+    use farlink_base::{Chunk, Extent};
+    let mut other = Payload::new();
+    for chunk in rope.chunks() {
+        let Chunk::Stored { extent, len } = chunk else { panic!("on disk") };
+        let extent = Extent { record: extent.record + spill, offset: extent.offset + offset };
+        other.push(Chunk::Stored { extent, len: *len });
+    }
+    other
+}

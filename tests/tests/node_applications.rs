@@ -3,7 +3,7 @@
 mod node_support;
 
 use bytes::BytesMut;
-use farlink_aap2::proto::{self, AapMessage, Body, BundleAdu, ConnectionConfig, Status};
+use farlink_aap2::proto::{self, AapMessage, Body, BundleAdu, ConnectionConfig, Status, adu_flag};
 use farlink_apps::client::Client;
 use farlink_apps::http;
 use node_support::{Pair, farlink, run};
@@ -82,6 +82,21 @@ fn an_endpoint_is_one_by_whatever_name_and_what_the_node_serves_is_its_own() {
     }
     let own = pair.start(2, "echo = false");
     assert!(Client::connect(&own.socket).unwrap().configure("ipn:2.128", "s", 1).is_ok(), "nobody serves it there");
+}
+
+#[test]
+fn what_the_node_does_not_do_for_applications_it_refuses() {
+    let pair = Pair::new("tcpclv4", false);
+    let node = pair.start(1, "");
+    let mut sender = node.client("99", 0);
+    let asks = [(vec![adu_flag::WITH_BDM_AUTH], Status::Unauthorized), (vec![adu_flag::BPDU], Status::InvalidRequest)];
+    for (adu_flags, status) in asks {
+        let adu = BundleAdu { dst_eid: "ipn:2.64".into(), adu_flags, ..Default::default() };
+        sender.send(adu, b"x").unwrap();
+        assert_eq!(sender.response().unwrap().response_status(), status);
+    }
+    let list = http::request("GET", &pair.control(1), "/bundles", "").unwrap().1;
+    assert!(!list.contains("ipn:2.64"), "nothing was taken: {list}");
 }
 
 #[test]

@@ -239,6 +239,10 @@ impl Agent {
         if meta.destination.is_null() {
             return Err(Refusal::NotAcceptable);
         }
+        // A group is nobody to send (RFC 9171 4.2.5.1.1).
+        if !meta.source.is_singleton() {
+            return Err(Refusal::NotAcceptable);
+        }
         // RFC 9758 5.4: "this node" means nothing from another one.
         if [&meta.source, &meta.destination, meta.report_to()].into_iter().any(EndpointId::is_here) {
             return Err(Refusal::NotAcceptable);

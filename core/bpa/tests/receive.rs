@@ -191,6 +191,28 @@ fn what_begins_is_refused_early_when_it_would_be_in_the_end() {
 }
 
 #[test]
+fn a_bundle_longer_than_the_limit_is_refused_however_much_room_there_is() {
+    let limits = farlink_bpa::Limits { bundle_bytes: 4000, ..farlink_bpa::Limits::default() };
+    let mut node = Node::with(Settings { limits, ..settings() }, None);
+    node.receive(1, from_two(1, here()).payload(Payload::fill(0, 3900)));
+    node.receive(2, from_two(2, here()).payload(Payload::fill(0, 4000)));
+    node.begins(0, 3, from_two(3, here()).payload(Payload::fill(0, 4000)));
+    node.send_bytes(EndpointId::ipn(2, 1), 4000);
+    let too_large = |token| (token, Err(Refusal::TooLarge));
+    assert_eq!(node.verdicts(), [(1, Ok(())), too_large(2), too_large(3)]);
+    assert_eq!((node.results(), node.held()), (vec![false], 1));
+}
+
+#[test]
+fn nobody_sends_in_the_name_of_a_group() {
+    let mut node = Node::new();
+    for (ticket, source) in [(1, "dtn://any/~news"), (2, "dtn://a/news")] {
+        node.receive(ticket, Bundle::new(source.parse().unwrap(), EndpointId::ipn(3, 1), ticket));
+    }
+    assert_eq!(node.verdicts(), [(1, Err(Refusal::NotAcceptable)), (2, Ok(()))]);
+}
+
+#[test]
 fn a_bundle_that_is_not_durable_yet_may_come_again() {
     let mut node = Node::new();
     node.commit = false;

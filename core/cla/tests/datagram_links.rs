@@ -184,6 +184,73 @@ fn the_peer_is_told_and_other_links_never_notice() {
     assert!(out.iter().any(|o| matches!(o, Output::Offer { link: LinkId(5), .. })));
 }
 
+#[test]
+fn a_link_that_begins_anew_tells_of_the_old_sessions_until_the_peer_says_so() {
+    let mut bench = Bench::new(&[(0, 1)]);
+    let state = LinkState { rate: Some(DataRate(10_000_000_000)), ..LinkState::UP };
+    bench.input(Input::Link { link: LinkId(0), state });
+    let begin = |id| {
+        bench.now += Duration::from_millis(1);
+        sent(&bench.send(0, id, 100))[0].session.number
+    };
+    let begun: Vec<u64> = (0..100).map(begin).collect();
+    bench.segment(address(1), 1, 7, red(0));
+    // One was cancelled before, and that was not acknowledged yet.
+    bench.cancel(0, 0);
+    let told = sent(&bench.input(Input::RemoveLink { link: LinkId(0) }));
+    assert_eq!(told.len(), 101, "all of them hear once");
+    assert_eq!((bench.ltp.usage(), bench.ltp.next_timeout()), (Usage::default(), None));
+    bench.add(span(0, 1));
+    let mut heard: Vec<SessionId> = Vec::new();
+    let out = bench.input(Input::Link { link: LinkId(0), state });
+    heard.extend(sent(&out).iter().map(|segment| segment.session));
+    // Half of them are acknowledged; the others are told again.
+    for number in &begun[..50] {
+        bench.segment(address(1), 2, *number, Body::CancelAck { by_sender: true });
+    }
+    bench.segment(address(1), 1, 7, Body::CancelAck { by_sender: false });
+    heard.sort_unstable_by_key(|id| (id.engine, id.number));
+    heard.dedup();
+    assert_eq!(heard.len(), 101);
+    bench.now += Duration::from_secs(1);
+    let again = sent(&bench.input(Input::Wake));
+    let numbers: Vec<u64> = again.iter().map(|segment| segment.session.number).collect();
+    assert_eq!(numbers.len(), 50);
+    assert!(begun[50..].iter().all(|number| numbers.contains(number)));
+    // For ever no more than for any cancel.
+    for _ in 0..50 {
+        bench.now += Duration::from_secs(10);
+        bench.input(Input::Wake);
+    }
+    assert_eq!((bench.ltp.usage(), bench.ltp.next_timeout()), (Usage::default(), None));
+    assert!(!sent(&bench.send(0, 200, 100)).is_empty(), "and it goes on");
+}
+
+#[test]
+fn a_block_may_end_with_a_checkpoint_behind_its_last_byte() {
+    let mut bench = Bench::new(&[(0, 1)]);
+    bench.segment(address(1), 1, 5, red(0));
+    let end = Data { kind: kind::BLOCK_END, service: 1, offset: 12, length: 0, checkpoint: 3, report: 0 };
+    let out = bench.segment(address(1), 1, 5, Body::Data(end, Bytes::new()));
+    let ticket = out.iter().find_map(|o| if let Output::Offer { ticket, .. } = o { Some(*ticket) } else { None });
+    let out = bench.input(Input::Accepted { ticket: ticket.expect("all of it is here") });
+    assert!(matches!(&sent(&out)[0].body, Body::Report { checkpoint: 3, upper: 12, .. }), "{out:?}");
+    for (offset, kind) in [(0, kind::BLOCK_END), (12, kind::RED)] {
+        let nothing = Data { kind, offset, ..end };
+        let out = bench.segment(address(1), 1, 9, Body::Data(nothing, Bytes::new()));
+        assert!(sent(&out).is_empty() && bench.ltp.usage().imports == 1, "it says nothing");
+    }
+}
+
+#[test]
+fn the_greatest_session_number_is_one_like_others() {
+    let mut bench = Bench::new(&[(0, 1)]);
+    bench.segment(address(1), 1, 5, red(3));
+    bench.segment(address(1), 1, 5, Body::Cancel { by_sender: true, reason: 0 });
+    let out = bench.segment(address(1), 1, u64::MAX, red(3));
+    assert!(out.iter().any(|o| matches!(o, Output::Offer { .. })), "{out:?}");
+}
+
 /// A link that only sessions and bytes in flight hold back.
 fn fast(bench: &mut Bench, link: u32) -> Vec<Output> {
     let state = LinkState { rate: Some(DataRate(10_000_000_000)), ..LinkState::UP };

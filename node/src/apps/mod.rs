@@ -12,7 +12,7 @@ use crate::config::AppSettings;
 use connection::{AppSocket, Connection, Pushed};
 use echo::Echo;
 use farlink_aap2::decoder::Request;
-use farlink_aap2::proto::{BundleAdu, BundleHeaders, ConnectionConfig, Status};
+use farlink_aap2::proto::{BundleAdu, BundleHeaders, ConnectionConfig, Status, adu_flag};
 use farlink_base::{Duration, EndpointId, Instant, Payload, Refusal};
 use farlink_bpa::app::{AdminInput, AppInput, AppOutput, Delivery, DeliveryId, RegistrationId, RequestId, SendRequest};
 use farlink_os::poll::{Poller, Readiness};
@@ -413,6 +413,13 @@ impl Apps {
         };
         if !adu.src_eid.is_empty() && adu.src_eid != endpoint {
             return self.answer(serial, Status::Unauthorized);
+        }
+        // What this node does not do is not done in part: there are no rights to dispatch, and no encapsulation.
+        if adu.adu_flags.contains(&adu_flag::WITH_BDM_AUTH) {
+            return self.answer(serial, Status::Unauthorized);
+        }
+        if adu.adu_flags.contains(&adu_flag::BPDU) {
+            return self.answer(serial, Status::InvalidRequest);
         }
         let report_to = if adu.report_to_eid.is_empty() { Ok(EndpointId::Null) } else { adu.report_to_eid.parse() };
         let (Ok(source), Ok(destination), Ok(report_to)) = (endpoint.parse(), adu.dst_eid.parse(), report_to) else {

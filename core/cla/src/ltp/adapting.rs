@@ -12,6 +12,8 @@ const MARGIN_LEAST: Duration = Duration::from_millis(50);
 const PATIENCE_MAX: u8 = 4;
 /// How careful a peer that gives up on sessions makes us at most.
 const CAUTION_MAX: u8 = 7;
+/// Sessions that may be open however careful we are.
+const SESSIONS_LEAST: u32 = 8;
 /// Sessions that must complete for a step back from it.
 const TRUST: u8 = 32;
 /// Longest wait for further reports before what is missing is sent again.
@@ -75,6 +77,7 @@ impl Span {
         let beyond = (now - left).saturating_sub(way).as_micros().min(1 << 31) as u32;
         let traffic = &mut *self.traffic;
         traffic.patience = traffic.patience.saturating_sub(1);
+        traffic.answered_at = now;
         traffic.answer = Some(match traffic.answer {
             None => (beyond, beyond / 2),
             Some((mean, varies)) => {
@@ -102,6 +105,22 @@ impl Span {
         if let Some(pace) = self.pace() {
             pace.slow();
         }
+    }
+    /// We gave up on a session, in vain asked for a report as often as may be. A peer that answered in the meantime
+    /// is there, and was sent more than it takes; one that is silent may be away. All that end at once count once.
+    pub(super) fn overtaxed(&mut self, now: Instant) {
+        let traffic = &*self.traffic;
+        let in_time = self.state.delay_out + self.state.delay_in + self.margin();
+        let there = traffic.answer.is_some() && now - traffic.answered_at <= in_time * self.rules.attempts;
+        if there && now - traffic.overtaxed_at >= in_time {
+            self.traffic.overtaxed_at = now;
+            self.gave_up();
+        }
+    }
+    /// How many sessions may be open: fewer with each step of carefulness. ION, for one, overlooks new ones while it
+    /// has as many as it was configured for.
+    pub(super) fn sessions_max(&self) -> u32 {
+        (self.rules.sessions >> (2 * u32::from(self.traffic.caution))).max(self.rules.sessions.min(SESSIONS_LEAST))
     }
     /// A session of ours completed.
     pub(super) fn completed(&mut self) {
@@ -153,6 +172,22 @@ mod tests {
         assert_eq!(span.margin(), Duration::from_millis(200 << PATIENCE_MAX));
         (0..20).for_each(|n| span.answered(at(n * 10_000 + 110), at(n * 10_000)));
         assert_eq!(span.margin(), MARGIN_LEAST);
+    }
+
+    #[test]
+    fn sessions_given_up_make_careful_of_a_peer_that_is_there_and_not_of_one_that_is_silent() {
+        let mut span = span();
+        span.state.rate = Some(DataRate(8_000_000));
+        (0..100).for_each(|n| span.overtaxed(at(n * 1000)));
+        assert_eq!((span.rate().0, span.sessions_max()), (8_000_000, span.rules.sessions), "it may be away");
+        span.answered(at(200_110), at(200_000));
+        (0..100).for_each(|_| span.overtaxed(at(200_200)));
+        assert_eq!((span.rate().0, span.sessions_max()), (4_000_000, span.rules.sessions / 4), "one step for all");
+        (0..100).for_each(|n| {
+            span.answered(at(300_110 + n * 5000), at(300_000 + n * 5000));
+            span.overtaxed(at(300_200 + n * 5000));
+        });
+        assert_eq!((span.rate().0, span.sessions_max()), (1_000_000, SESSIONS_LEAST));
     }
 
     #[test]

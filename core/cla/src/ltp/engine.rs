@@ -38,6 +38,14 @@ pub(super) struct Cancelled {
     pub(super) attempts: u32,
 }
 
+/// An engine whose link was removed.
+pub(super) struct Parted {
+    /// Until then what is still on its way makes no stranger of it.
+    pub(super) until: Instant,
+    /// Cancel segments a new link to it goes on sending; only of the engine that parted last.
+    pub(super) cancels: Vec<(SessionId, Bytes)>,
+}
+
 /// What an engine holds at the moment; all zero when it is idle.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Usage {
@@ -116,8 +124,8 @@ pub struct Ltp {
     pub(super) by_engine: Few<u64, usize>,
     /// Places that no link has.
     pub(super) vacant: Vec<usize>,
-    /// Engines whose links were removed, until when: what is still on its way makes no stranger of them.
-    pub(super) parted: Few<u64, Instant>,
+    /// Engines whose links were removed.
+    pub(super) parted: Few<u64, Parted>,
     /// Spans of peers that are not configured.
     pub(super) dynamic: usize,
     pub(super) dynamic_number: u32,
@@ -238,7 +246,7 @@ impl Ltp {
         match wait {
             Wait::Checkpoint { session, serial } => self.checkpoint_expired(now, session, serial, out),
             Wait::Gather { session } => self.gathered(session),
-            Wait::Progress { session } => self.progress_expired(session, out),
+            Wait::Progress { session } => self.progress_expired(now, session, out),
             Wait::Report { session, serial } => self.report_expired(now, session, serial, out),
             Wait::Cancel { session } => self.cancel_expired(session),
         }

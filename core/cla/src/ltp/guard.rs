@@ -67,6 +67,8 @@ mod tests {
         assert!(!closed.contains(id(0)), "long ago");
         assert!(closed.contains(id(2 * SESSIONS_MAX)));
         assert!(!closed.contains(SessionId { engine: 4, number: 2 * SESSIONS_MAX }));
+        assert!(!closed.contains(id(u64::MAX)), "the greatest number is one like others");
+        closed.insert(id(u64::MAX));
     }
 
     #[test]

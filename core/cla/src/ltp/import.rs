@@ -195,10 +195,8 @@ impl Import {
         {
             return Err(Fault::Inconsistent);
         }
-        if data.ends_red() {
-            self.red_end = Some(end);
-        }
-        Ok(self.stage == Stage::Receiving && self.red.insert(data.offset, bytes) > 0)
+        let ends = data.ends_red() && self.red_end.replace(end).is_none();
+        Ok(self.stage == Stage::Receiving && (self.red.insert(data.offset, bytes) > 0 || ends))
     }
     fn green_data(&mut self, data: &Data, bytes: Payload) -> Result<bool, Fault> {
         if data.offset < self.red.received().end().max(self.red_end.unwrap_or(0)) {

@@ -3,11 +3,12 @@
 
 use super::SpanConfig;
 use super::ending::End;
-use super::engine::Ltp;
+use super::engine::{Ltp, Parted};
 use super::segment::{Body, Segment, SessionId, reason};
 use super::span::Span;
 use super::trains::Trains;
 use alloc::vec::Vec;
+use bytes::Bytes;
 use core::net::SocketAddr;
 use farlink_base::layer::{Destination, LinkState, Output, dynamic_link_base};
 use farlink_base::{Duration, Instant, LinkId, NodeId, Sink};
@@ -18,9 +19,9 @@ const DYNAMIC_MAX: usize = 1024;
 const ADDRESSES_MAX: usize = 4096;
 /// How long an engine whose link was removed is no stranger, beside two round trips of light.
 const PARTED: Duration = Duration::from_secs(60);
-/// Cancel segments that leave with a link that is removed: one train. What they do not reach ends by
-/// the peer's timers.
-const FAREWELLS_MAX: usize = 64;
+/// Cancel segments that leave with a link that is removed, once. What they do not reach ends by the peer's
+/// timers, unless a new link to the same engine goes on.
+const FAREWELLS_MAX: usize = 4096;
 
 impl Ltp {
     /// Adds a neighbour. Its link is down until told otherwise. A peer of that engine number that was
@@ -40,10 +41,14 @@ impl Ltp {
         true
     }
     pub(super) fn place_configured(&mut self, mut span: SpanConfig) {
-        self.parted.remove(&span.engine);
+        let parted = self.parted.remove(&span.engine);
         span.datagram_bytes = span.datagram_bytes.clamp(64, 65_000);
         let to = Destination::Link(span.link);
-        self.place(&span, to, LinkState::DOWN);
+        let index = self.place(&span, to, LinkState::DOWN);
+        // A link that begins anew: its peer is told of the old sessions until it says so (6.15, 6.16).
+        for (session, bytes) in parted.into_iter().flat_map(|parted| parted.cancels) {
+            self.cancel_with(index, session, bytes, 1);
+        }
     }
     fn place(&mut self, config: &SpanConfig, to: Destination, state: LinkState) -> usize {
         let (link, engine) = (config.link, config.engine);
@@ -143,7 +148,7 @@ impl Ltp {
         if !self.config.accept_unknown || self.closing || engine == 0 || engine == self.config.engine {
             return None;
         }
-        if self.parted.get(&engine).is_some_and(|until| *until > now) {
+        if self.parted.get(&engine).is_some_and(|parted| parted.until > now) {
             return None;
         }
         if self.dynamic >= DYNAMIC_MAX {
@@ -192,12 +197,14 @@ impl Ltp {
             return;
         }
         let (engine, state) = (self.spans[index].engine, self.spans[index].state);
-        let over: Vec<u64> = self.parted.iter().filter(|(_, until)| **until <= now).map(|(e, _)| *e).collect();
+        let over: Vec<u64> = self.parted.iter().filter(|(_, p)| p.until <= now).map(|(e, _)| *e).collect();
         for engine in over {
             self.parted.remove(&engine);
         }
+        self.parted.values_mut().for_each(|parted| parted.cancels = Vec::new());
         if self.parted.len() < DYNAMIC_MAX {
-            self.parted.insert(engine, now + PARTED + (state.delay_out + state.delay_in) * 2);
+            let until = now + PARTED + (state.delay_out + state.delay_in) * 2;
+            self.parted.insert(engine, Parted { until, cancels: Vec::new() });
         }
     }
     /// The link exists no more: its sessions are cancelled, what it carried is given back.
@@ -211,24 +218,35 @@ impl Ltp {
         for (id, _) in core::mem::take(&mut span.traffic.pending).bundles {
             out.push(Output::SendFailed { id, link, refused: None });
         }
-        let mut farewells = self.give_up_exports(index, out);
-        farewells.extend(self.give_up_imports(index, out));
-        if let Some(sessions) = self.sessions.made() {
-            sessions.cancelled.retain(|_, cancelled| cancelled.span != index);
-        }
+        let engine = span.engine;
+        let mut farewells = self.cancels_of(index);
+        let given_up = [self.give_up_exports(index, out), self.give_up_imports(index, out)].concat();
+        farewells.extend(given_up.iter().map(|segment| (segment.session, segment.emit())));
+        farewells.truncate(FAREWELLS_MAX);
         if transmit {
             let mut trains = Trains::new(to);
-            for segment in farewells.iter().take(FAREWELLS_MAX) {
-                let bytes = segment.emit();
+            for (_, bytes) in &farewells {
                 trains.begin(bytes.len() as u64, out);
-                trains.rope.push_bytes(bytes);
+                trains.rope.push_bytes(bytes.clone());
             }
             trains.flush(out);
+        }
+        if let Some(parted) = self.parted.get_mut(&engine).filter(|_| !link.is_dynamic()) {
+            parted.cancels = farewells;
         }
         if self.spans[index].introduced {
             out.push(Output::PeerDown { link });
         }
         self.vacate(index);
+    }
+    /// Takes the cancels of a span that are not acknowledged, by session.
+    fn cancels_of(&mut self, index: usize) -> Vec<(SessionId, Bytes)> {
+        let Some(sessions) = self.sessions.made() else { return Vec::new() };
+        let of_it = sessions.cancelled.iter().filter(|(_, cancelled)| cancelled.span == index);
+        let mut cancels: Vec<_> = of_it.map(|(session, cancelled)| (*session, cancelled.bytes.clone())).collect();
+        cancels.sort_unstable_by_key(|(id, _)| (id.engine, id.number));
+        sessions.cancelled.retain(|_, cancelled| cancelled.span != index);
+        cancels
     }
     /// Fails every session of ours on a span; the segments that tell the peer.
     fn give_up_exports(&mut self, index: usize, out: &mut impl Sink<Output>) -> Vec<Segment> {

@@ -43,9 +43,9 @@ impl Ranges {
     pub fn covers(&self, start: u64, end: u64) -> bool {
         start >= end || self.runs.get(self.find(start + 1)).is_some_and(|run| run.0 <= start && end <= run.1)
     }
-    /// Whether `position` is in it.
+    /// Whether `position` is in it. The greatest number of all never is: no range ends behind it.
     pub fn contains(&self, position: u64) -> bool {
-        self.covers(position, position.saturating_add(1))
+        position < u64::MAX && self.covers(position, position + 1)
     }
     /// Adds `start..end`.
     pub fn insert(&mut self, start: u64, end: u64) {

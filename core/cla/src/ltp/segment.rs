@@ -269,7 +269,8 @@ fn parse_data<'a>(r: &mut Reader<'a>, kind: u8, trailers: u8, total: u64) -> Res
         }
     }
     let at = r.at;
-    if length == 0 {
+    // A checkpoint may follow the last byte; anything else without data says nothing.
+    if length == 0 && (!data.is_checkpoint() || offset == 0) {
         return r.fail("data segment without data");
     }
     if offset.checked_add(length).is_none() {

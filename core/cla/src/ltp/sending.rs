@@ -368,17 +368,24 @@ impl Ltp {
         let limit = self.spans[export.span].rules.attempts;
         match export.checkpoint_expired(serial, limit) {
             Some(true) => self.queue_resends(number),
-            Some(false) => self.cancel_export(number, reason::LIMIT, out),
+            Some(false) => self.give_up(now, number, out),
             None => {}
         }
     }
-    pub(super) fn progress_expired(&mut self, number: u64, out: &mut impl Sink<Output>) {
+    pub(super) fn progress_expired(&mut self, now: Instant, number: u64, out: &mut impl Sink<Output>) {
         let Some(export) = self.sessions.exports.get_mut(&number).filter(|e| e.is_stalled()) else { return };
         if export.stalls >= self.spans[export.span].rules.attempts {
-            return self.cancel_export(number, reason::LIMIT, out);
+            return self.give_up(now, number, out);
         }
         export.ask_again();
         self.queue_resends(number);
+    }
+    /// We give up on a session of ours. A peer that answers others bears no more of them.
+    fn give_up(&mut self, now: Instant, number: u64, out: &mut impl Sink<Output>) {
+        if let Some(export) = self.sessions.exports.get(&number) {
+            self.spans[export.span].overtaxed(now);
+        }
+        self.cancel_export(number, reason::LIMIT, out);
     }
     pub(super) fn cancel_export(&mut self, number: u64, why: u8, out: &mut impl Sink<Output>) {
         if let Some(index) = self.fail_export(number, (None, End::Here(why)), out) {
@@ -398,10 +405,14 @@ impl Ltp {
         }
     }
     fn cancel(&mut self, index: usize, session: SessionId, (by_sender, why): (bool, u8), attempts: u32) {
+        let bytes = Segment { session, body: Body::Cancel { by_sender, reason: why } }.emit();
+        self.cancel_with(index, session, bytes, attempts);
+    }
+    /// Sends these bytes until they are acknowledged.
+    pub(super) fn cancel_with(&mut self, index: usize, session: SessionId, bytes: bytes::Bytes, attempts: u32) {
         if self.sessions.cancelled.len() >= CANCELLED_MAX || self.sessions.cancelled.contains_key(&session) {
             return;
         }
-        let bytes = Segment { session, body: Body::Cancel { by_sender, reason: why } }.emit();
         self.sessions.cancelled.insert(session, Cancelled { span: index, bytes: bytes.clone(), attempts });
         self.queue_cancel(index, session, bytes, false);
     }

@@ -63,6 +63,9 @@ pub(super) struct Traffic {
     /// Doublings of all timers, as no answer came in time; and when that was noted.
     pub(super) patience: u8,
     pub(super) patient_at: Instant,
+    /// When the last answer came in time, and when we last gave up on a session it might have answered.
+    pub(super) answered_at: Instant,
+    pub(super) overtaxed_at: Instant,
     /// Steps of carefulness, and sessions that completed since the last.
     pub(super) caution: u8,
     pub(super) trust: u8,
@@ -94,6 +97,8 @@ impl Traffic {
             answer: None,
             patience: 0,
             patient_at: Instant::ZERO,
+            answered_at: Instant::ZERO,
+            overtaxed_at: Instant::ZERO,
             caution: 0,
             trust: 0,
             proven: false,
@@ -363,7 +368,7 @@ impl Span {
         let waits = self.traffic.unsent + if gathers { 0 } else { gathered };
         self.state.transmit
             && waits < mark
-            && self.exports < self.rules.sessions
+            && self.exports < self.sessions_max()
             && self.traffic.in_flight + gathered < self.rules.window_bytes
     }
     /// The frame of a segment event.

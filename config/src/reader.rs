@@ -164,7 +164,7 @@ impl<'a> Reader<'a> {
     pub fn count(&self, name: &str) -> Option<u64> {
         self.value(name, |input, key| {
             let Kind::Count(min, max) = key.kind else { panic!("{name} is not a count") };
-            let number = input.integer()?;
+            let number = input.integer_in(min, max)?;
             let fits = (min..=max).contains(&number);
             if fits { Ok(number) } else { Err(format!("{number} is not between {min} and {max}")) }
         })
@@ -350,6 +350,17 @@ mod tests {
             assert!(said.iter().any(|s| s.starts_with(part)), "{part}\n{said:#?}");
         }
         assert_eq!(said.len(), 6);
+    }
+
+    #[test]
+    fn numbers_out_of_every_range_are_told_the_range_and_shares_as_they_were_written() {
+        let (_, said) = read("name = \"a\"\ncount = 99999999999999999999999\n", |top| top.count("count"));
+        assert!(said[0].contains("`99999999999999999999999` is not a whole number from 1 to 9"), "{said:?}");
+        for (given, wanted) in [("\"110 %\"", "`110 %` is not between 0 % and 100 %"), ("3", "3 is not between 0 and 1")] {
+            let text = format!("name = \"a\"\ncount = {given}\n");
+            let (_, said) = read(&text, |top| top.share("count"));
+            assert!(said[0].starts_with(&format!("f.toml:2: count: {wanted}")), "{said:?}");
+        }
     }
 
     #[test]

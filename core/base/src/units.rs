@@ -149,8 +149,8 @@ pub fn parse_duration(text: &str) -> Result<Duration, String> {
         // Round to the nanosecond: 1.3 s is 1,300,000,000 ns, not 1,299,999,999.
         Some(rounded(total * 1e9, "208333 d"))
     };
-    let nanoseconds = parse()
-        .ok_or_else(|| format!("`{text}` is not a duration; write e.g. \"600 ms\", \"1.3 s\" or \"4 h\""))?;
+    let nanoseconds =
+        parse().ok_or_else(|| format!("`{text}` is not a duration; write e.g. \"600 ms\", \"1.3 s\" or \"4 h\""))?;
     nanoseconds.map(Duration::from_nanos).map_err(|most| too_much(text, most))
 }
 

@@ -158,7 +158,7 @@ impl Node {
         let disk = match (&config.stack.store.kind, &config.store_dir) {
             (StoreKind::Durable, Some(dir)) => {
                 let disk = Disk::start(dir, poller.waker());
-                Some(disk.map_err(|why| unwritable("store", &dir.display().to_string(), &why))?)
+                Some(disk.map_err(|why| crate::unwritable("store", &dir.display().to_string(), &why))?)
             }
             _ => None,
         };
@@ -169,7 +169,7 @@ impl Node {
         let names = Names::new(node_id, config.stack.links.iter().map(|link| link.name.clone()).collect());
         let events = EventHub::start(metrics.clone(), names, config.events.as_ref()).map_err(|why| {
             let place = config.events.as_ref().map(|events| events.file.display().to_string()).unwrap_or_default();
-            unwritable("events file", &place, &why)
+            crate::unwritable("events file", &place, &why)
         })?;
         let config_links = config.stack.links.iter().cloned().zip(config.links.iter().cloned());
         let config_links: Vec<_> = config_links.collect();
@@ -460,13 +460,6 @@ fn held(metrics: &Metrics) -> u64 {
     let gone = [&metrics.bundles_done, &metrics.bundles_deleted, &metrics.bundles_expired];
     let sum = |counters: [&std::sync::atomic::AtomicU64; 3]| counters.iter().map(|c| c.load(Relaxed)).sum::<u64>();
     sum(came).saturating_sub(sum(gone))
-}
-
-/// A place that cannot be written, and what to try. Errors with a hint of their own keep it.
-fn unwritable(what: &str, place: &str, why: &std::io::Error) -> anyhow::Error {
-    let why = why.to_string();
-    let hint = if why.contains("hint: ") { "" } else { "\nhint: give a path that this user may write to" };
-    anyhow::anyhow!("{what} {place}: {why}{hint}")
 }
 
 /// What is decided at start: the seed, hardware functions, the plan's epoch.

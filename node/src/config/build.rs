@@ -43,7 +43,7 @@ fn read(text: &str, file: &Path, places: bool) -> Findings {
 /// Whether the tables are those of a scenario; says so.
 fn is_a_scenario(errors: &Errors<'_>, root: &DeTable<'_>, file: &str) -> bool {
     let array = |name: &&str| root.get(*name).is_some_and(|value| value.get_ref().is_array());
-    let found = !root.contains_key("node_ids") && ["node", "link", "traffic", "contact"].iter().any(|name| array(name));
+    let found = !root.contains_key("node_ids") && ["node", "link", "traffic", "contact"].iter().any(array);
     if found {
         let hint = format!("`farlink run {file} --in sim` runs it; `farlink init two-nodes` writes node files");
         errors.push(file, "this is a scenario file, not a node file", hint);

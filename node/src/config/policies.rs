@@ -70,7 +70,9 @@ fn policy(
             }
         };
         let param = (key.get_ref().to_string(), number);
-        if let Some(error) = policy.and_then(|policy| resolve_params(policy.params, &[param.clone()], &path).err()) {
+        if let Some(error) =
+            policy.and_then(|policy| resolve_params(policy.params, std::slice::from_ref(&param), &path).err())
+        {
             let expected = match error.expected.as_str() {
                 "unknown parameter" => format!("`{chosen}` has no such parameter"),
                 other => other.to_string(),

@@ -243,14 +243,18 @@ pub fn run(args: Args) -> Result<(), Failure> {
     match (args.question, args.config) {
         (Some(question), _) => ask(question),
         (None, Some(file)) => {
-            let config = NodeConfig::load(&file).map_err(|errors| {
-                let count = errors.len();
-                let list: Vec<_> = errors.iter().map(ToString::to_string).collect();
+            let found = NodeConfig::look(&file);
+            if args.check {
+                found.warnings.iter().for_each(|warning| eprintln!("warning: {warning}"));
+            }
+            let config = found.config.ok_or_else(|| {
+                let count = found.mistakes.len();
+                let list: Vec<_> = found.mistakes.iter().map(ToString::to_string).collect();
                 let plural = if count == 1 { "mistake" } else { "mistakes" };
                 Failure::Input(format!("{count} {plural} in the configuration\n{}", list.join("\n")))
             })?;
             if args.check {
-                return check(config);
+                return check(&config);
             }
             let load = load(&args.load)?;
             if let Some(report) = farlink_node::run::run(config, load)? {
@@ -266,12 +270,9 @@ pub fn run(args: Args) -> Result<(), Failure> {
     }
 }
 
-fn check(config: NodeConfig) -> Result<(), Failure> {
+fn check(config: &NodeConfig) -> Result<(), Failure> {
     let ids: Vec<_> = config.stack.node_ids.iter().map(ToString::to_string).collect();
-    farlink_node::run::check(&config).map_err(|why| Failure::Input(why.to_string()))?;
-    for advice in farlink_node::run::advice(&config) {
-        eprintln!("{}: warning: {advice}", config.file.display());
-    }
+    farlink_node::run::check(config).map_err(|why| Failure::Input(format!("{}: {why}", config.file.display())))?;
     eprintln!("{}: node {}, no mistakes", config.file.display(), ids.join(" "));
     Ok(())
 }

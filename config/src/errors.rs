@@ -2,6 +2,7 @@
 
 use farlink_base::ConfigError;
 use std::cell::{Cell, RefCell};
+use std::collections::HashMap;
 use toml::Spanned;
 use toml::de::DeTable;
 
@@ -12,7 +13,11 @@ pub struct Errors<'a> {
     text: &'a str,
     /// Offsets of the lines' first bytes.
     lines: Vec<usize>,
-    list: RefCell<Vec<ConfigError>>,
+    /// What is found, each with its offset: where there is none, first; what lies in another file, last.
+    list: RefCell<Vec<(usize, ConfigError)>>,
+    warnings: RefCell<Vec<(usize, ConfigError)>>,
+    /// Where the tables that were looked at begin, by their paths.
+    places: RefCell<HashMap<String, usize>>,
     work: Cell<u64>,
 }
 
@@ -22,7 +27,15 @@ impl<'a> Errors<'a> {
     pub fn new(file: Option<&'a str>, text: &'a str) -> Self {
         let breaks = text.bytes().enumerate().filter(|(_, byte)| *byte == b'\n').map(|(at, _)| at + 1);
         let lines = std::iter::once(0).chain(breaks).collect();
-        Errors { file, text, lines, list: RefCell::default(), work: Cell::default() }
+        Errors {
+            file,
+            text,
+            lines,
+            list: RefCell::default(),
+            warnings: RefCell::default(),
+            places: RefCell::default(),
+            work: Cell::default(),
+        }
     }
     /// The file's tables; `None` when it is not TOML, and then the mistakes say so.
     pub fn parse(&self) -> Option<Spanned<DeTable<'a>>> {
@@ -33,8 +46,10 @@ impl<'a> Errors<'a> {
         }
         let (root, syntax) = DeTable::parse_recoverable(self.text);
         for error in &syntax {
-            let line = self.line(error.span().map_or(0, |span| span.start));
-            self.push(
+            let at = error.span().map_or(0, |span| span.start);
+            let line = self.line(at);
+            self.add(
+                at,
                 self.file.map_or_else(|| format!("line {line}"), |file| format!("{file}:{line}")),
                 format!("not TOML: {}", error.message().trim()),
                 "text values and quantities need double quotes; tables are `[name]`, lists of tables `[[name]]`",
@@ -44,22 +59,40 @@ impl<'a> Errors<'a> {
     }
     /// Adds a mistake that has no place in the file, or whose place is in `path` already.
     pub fn push(&self, path: impl Into<String>, expected: impl Into<String>, hint: impl Into<String>) {
+        self.add(usize::MAX, path, expected, hint);
+    }
+    fn add(&self, at: usize, path: impl Into<String>, expected: impl Into<String>, hint: impl Into<String>) {
         let error = ConfigError { path: path.into(), expected: expected.into(), hint: hint.into() };
         // A key that holds for both directions of a link is read twice, the second time soon after.
         let mut list = self.list.borrow_mut();
-        if !list.iter().rev().take(64).any(|known| *known == error) {
-            list.push(error);
+        if !list.iter().rev().take(64).any(|(_, known)| *known == error) {
+            list.push((at, error));
         }
     }
     /// Adds a mistake about a key, at its place when it is in the file.
     pub fn at(&self, path: &str, offset: Option<usize>, expected: impl Into<String>, hint: impl Into<String>) {
-        let place = match (self.file, offset) {
+        self.add(offset.unwrap_or(0), self.place(path, offset), expected, hint);
+    }
+    /// Adds what is no mistake and still not what somebody meant, at its place.
+    pub fn warn(&self, path: &str, offset: Option<usize>, what: impl Into<String>, hint: impl Into<String>) {
+        let warning = ConfigError { path: self.place(path, offset), expected: what.into(), hint: hint.into() };
+        self.warnings.borrow_mut().push((offset.unwrap_or(0), warning));
+    }
+    fn place(&self, path: &str, offset: Option<usize>) -> String {
+        match (self.file, offset) {
             (Some(file), Some(offset)) => format!("{file}:{}: {path}", self.line(offset)),
             (Some(file), None) => format!("{file}: {path}"),
             (None, Some(offset)) => format!("{path} (line {})", self.line(offset)),
             (None, None) => path.to_string(),
-        };
-        self.push(place, expected, hint);
+        }
+    }
+    /// Remembers where a table begins, for what is missing in it.
+    pub(crate) fn begins(&self, path: &str, offset: usize) {
+        self.places.borrow_mut().insert(path.into(), offset);
+    }
+    /// Where the table of this path begins.
+    pub fn beginning(&self, path: &str) -> Option<usize> {
+        self.places.borrow().get(path).copied()
     }
     /// The line of a byte, from 1.
     pub fn line(&self, offset: usize) -> usize {
@@ -68,9 +101,13 @@ impl<'a> Errors<'a> {
             *start <= offset
         })
     }
-    /// The mistakes found.
+    /// The mistakes found, by their lines.
     pub fn into_list(self) -> Vec<ConfigError> {
-        self.list.into_inner()
+        self.into_findings().0
+    }
+    /// The mistakes and the warnings found, each by their lines.
+    pub fn into_findings(self) -> (Vec<ConfigError>, Vec<ConfigError>) {
+        (by_line(self.list.into_inner()), by_line(self.warnings.into_inner()))
     }
     /// Whether there are none so far.
     pub fn is_empty(&self) -> bool {
@@ -85,11 +122,28 @@ impl<'a> Errors<'a> {
     }
 }
 
+fn by_line(mut list: Vec<(usize, ConfigError)>) -> Vec<ConfigError> {
+    list.sort_by_key(|(at, _)| *at);
+    list.into_iter().map(|(_, error)| error).collect()
+}
+
+/// The bytes of a file as text, or where they are none.
+///
+/// # Errors
+/// The first byte that is not UTF-8, and its line.
+pub fn utf8(bytes: Vec<u8>) -> Result<String, String> {
+    String::from_utf8(bytes).map_err(|why| {
+        let at = why.utf8_error().valid_up_to();
+        let line = why.as_bytes()[..at].iter().filter(|byte| **byte == b'\n').count() + 1;
+        format!("is not UTF-8 text: byte {at}, in line {line}")
+    })
+}
+
 /// The nearest of these words, when it is near enough to be meant.
 pub fn nearest<'w>(word: &str, words: impl Iterator<Item = &'w str>) -> Option<&'w str> {
     words
         .map(|w| (strsim::damerau_levenshtein(&word.to_lowercase(), &w.to_lowercase()), w))
-        .filter(|(distance, w)| *distance <= w.len().max(word.len()).div_ceil(3) && *distance < w.len())
+        .filter(|(distance, w)| *distance <= w.len().max(word.len()) / 3 && *distance < w.len())
         .min_by_key(|(distance, _)| *distance)
         .map(|(_, w)| w)
 }
@@ -116,6 +170,34 @@ mod tests {
         let said: Vec<String> = errors.into_list().iter().map(ToString::to_string).collect();
         assert_eq!(said.len(), 1, "said once");
         assert!(said[0].starts_with("n.toml: this is JSON, and TOML is wanted\nhint: "), "{said:?}");
+    }
+
+    #[test]
+    fn only_words_that_are_like_it_are_nearest() {
+        for (word, near) in
+            [("rte", Some("rate")), ("crc-32", Some("crc32c")), ("loop", None), ("id", None), ("node", None)]
+        {
+            assert_eq!(nearest(word, ["rate", "crc32c", "log", "idle", "seed"].into_iter()), near, "{word}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_text_says_where() {
+        assert_eq!(utf8(b"a\nb\xff".to_vec()), Err("is not UTF-8 text: byte 3, in line 2".into()));
+        assert_eq!(utf8(b"a\n".to_vec()), Ok("a\n".into()));
+    }
+
+    #[test]
+    fn findings_come_by_their_lines() {
+        let errors = Errors::new(None, "a = 1\nb = 2\n");
+        errors.push("plan", "wrong", "");
+        errors.at("b", Some(6), "wrong", "");
+        errors.at("a", Some(0), "wrong", "");
+        errors.warn("b", Some(6), "odd", "");
+        let (mistakes, warnings) = errors.into_findings();
+        let paths = |list: Vec<ConfigError>| list.into_iter().map(|found| found.path).collect::<Vec<_>>();
+        assert_eq!(paths(mistakes), ["a (line 1)", "b (line 2)", "plan"]);
+        assert_eq!(paths(warnings), ["b (line 2)"]);
     }
 
     #[test]

@@ -90,8 +90,17 @@ impl<'v, 'a> Input<'v, 'a> {
     /// # Errors
     /// As [`Input::text`].
     pub fn integer(self) -> Result<u64, String> {
+        self.integer_in(0, u64::MAX)
+    }
+    /// A whole number; one that no number of ours can be is told the range it should be in.
+    ///
+    /// # Errors
+    /// As [`Input::text`].
+    pub fn integer_in(self, min: u64, max: u64) -> Result<u64, String> {
         match self {
-            Input::Given(DeValue::Integer(i)) => whole(i).ok_or_else(|| format!("`{i}` is not a whole number from 0")),
+            Input::Given(DeValue::Integer(i)) => {
+                whole(i).ok_or_else(|| format!("`{i}` is not a whole number from {min} to {max}"))
+            }
             Input::Default(text) => text.parse().map_err(|_| format!("`{text}` is no number")),
             other => Err(format!("expected a whole number, found {}", other.found())),
         }
@@ -102,13 +111,14 @@ impl<'v, 'a> Input<'v, 'a> {
     /// As [`Input::text`].
     pub fn share(self) -> Result<f64, String> {
         let percent = |text: &str| text.trim().strip_suffix('%').and_then(|t| t.trim().parse::<f64>().ok());
-        let number = match self {
+        let (number, wrong) = match self {
             Input::Given(DeValue::String(text)) => {
-                percent(text).ok_or_else(|| format!("`{text}` is no share: write 0.001 or \"0.1 %\""))? / 100.0
+                let number = percent(text).ok_or_else(|| format!("`{text}` is no share: write 0.001 or \"0.1 %\""))?;
+                (number / 100.0, format!("`{text}` is not between 0 % and 100 %"))
             }
-            other => other.number()?,
+            other => other.number().map(|number| (number, format!("{number} is not between 0 and 1")))?,
         };
-        if (0.0..=1.0).contains(&number) { Ok(number) } else { Err(format!("{number} is not between 0 and 1")) }
+        if (0.0..=1.0).contains(&number) { Ok(number) } else { Err(wrong) }
     }
     /// `true` or `false`.
     ///
@@ -138,7 +148,7 @@ impl<'v, 'a> Input<'v, 'a> {
     /// As [`Input::text`].
     pub fn setting(self, setting: &Setting) -> Result<u64, String> {
         let value = match setting.unit {
-            Unit::Count => self.integer()?,
+            Unit::Count => self.integer_in(setting.min, setting.max)?,
             Unit::Flag => u64::from(self.flag()?),
             Unit::Choice(words) => choose(self.text()?, words)? as u64,
             Unit::Bytes | Unit::Nanoseconds => return setting.parse(self.text()?),

@@ -11,7 +11,7 @@ mod input;
 mod keys;
 mod reader;
 
-pub use errors::{Errors, nearest};
+pub use errors::{Errors, nearest, utf8};
 pub use input::{Input, choose, example, positive_rate};
 pub use keys::{Fallback, Key, Kind, Section, key, setting_keys};
 pub use reader::{Reader, Tables, Value};

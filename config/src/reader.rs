@@ -78,7 +78,15 @@ impl<'a> Reader<'a> {
     pub fn fail(&self, name: &str, expected: impl Into<String>, hint: impl Into<String>) {
         match self.find(name) {
             Some((path, value)) => self.errors.at(&joined(path, name), Some(value.span().start), expected, hint),
-            None => self.errors.at(&joined(self.path(), name), None, expected, hint),
+            None => self.errors.at(&joined(self.path(), name), self.errors.beginning(self.path()), expected, hint),
+        }
+    }
+
+    /// Reports what is odd about a key, and no mistake.
+    pub fn warn(&self, name: &str, what: impl Into<String>, hint: impl Into<String>) {
+        match self.find(name) {
+            Some((path, value)) => self.errors.warn(&joined(path, name), Some(value.span().start), what, hint),
+            None => self.errors.warn(&joined(self.path(), name), self.errors.beginning(self.path()), what, hint),
         }
     }
 
@@ -164,7 +172,7 @@ impl<'a> Reader<'a> {
     pub fn count(&self, name: &str) -> Option<u64> {
         self.value(name, |input, key| {
             let Kind::Count(min, max) = key.kind else { panic!("{name} is not a count") };
-            let number = input.integer()?;
+            let number = input.integer_in(min, max)?;
             let fits = (min..=max).contains(&number);
             if fits { Ok(number) } else { Err(format!("{number} is not between {min} and {max}")) }
         })
@@ -228,7 +236,11 @@ impl<'a> Reader<'a> {
         self.section.key(name);
         let (path, value) = self.find(name)?;
         match value.get_ref() {
-            DeValue::Table(table) => Some((joined(path, name), table)),
+            DeValue::Table(table) => {
+                let path = joined(path, name);
+                self.errors.begins(&path, value.span().start);
+                Some((path, table))
+            }
             other => {
                 let found = match other {
                     DeValue::Array(items) if items.iter().any(|item| item.get_ref().is_table()) => "an array of tables",
@@ -248,7 +260,10 @@ impl<'a> Reader<'a> {
             self.errors.count();
             let (path, start) = (joined(&path, name.get_ref()), name.span().start);
             match value.get_ref() {
-                DeValue::Table(table) => found.push((start, name.get_ref().to_string(), path, table)),
+                DeValue::Table(table) => {
+                    self.errors.begins(&path, start);
+                    found.push((start, name.get_ref().to_string(), path, table));
+                }
                 other => {
                     let expected = format!("expected a table, found {}", other.type_str());
                     self.errors.at(&path, Some(start), expected, format!("write `[{path}]`"));
@@ -275,7 +290,9 @@ impl<'a> Reader<'a> {
             match item.get_ref() {
                 DeValue::Table(table) => {
                     let label = table.get("name").and_then(|v| v.get_ref().as_str().map(str::to_string));
-                    tables.push((format!("{name}[{}]", label.unwrap_or_else(|| (index + 1).to_string())), table));
+                    let path = format!("{name}[{}]", label.unwrap_or_else(|| (index + 1).to_string()));
+                    self.errors.begins(&path, item.span().start);
+                    tables.push((path, table));
                 }
                 other => self.fail(name, format!("expected a table, found {}", other.type_str()), ""),
             }
@@ -350,6 +367,35 @@ mod tests {
             assert!(said.iter().any(|s| s.starts_with(part)), "{part}\n{said:#?}");
         }
         assert_eq!(said.len(), 6);
+    }
+
+    #[test]
+    fn numbers_out_of_every_range_are_told_the_range_and_shares_as_they_were_written() {
+        let (_, said) = read("name = \"a\"\ncount = 99999999999999999999999\n", |top| top.count("count"));
+        assert!(said[0].contains("`99999999999999999999999` is not a whole number from 1 to 9"), "{said:?}");
+        for (given, wanted) in
+            [("\"110 %\"", "`110 %` is not between 0 % and 100 %"), ("3", "3 is not between 0 and 1")]
+        {
+            let text = format!("name = \"a\"\ncount = {given}\n");
+            let (_, said) = read(&text, |top| top.share("count"));
+            assert!(said[0].starts_with(&format!("f.toml:2: count: {wanted}")), "{said:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_missing_in_a_table_has_the_line_where_it_begins() {
+        let text = "name = \"a\"\n\n[inner]\n[thing.a]\n[thing.b]\n";
+        let (_, said) = read(text, |top| {
+            top.table("inner", &INNER).unwrap().fail("wait", "missing", "");
+            for (_, path, table) in top.named_tables("thing") {
+                Reader::new(top.errors, &INNER, vec![(path, table)]).fail("wait", "missing", "");
+            }
+        });
+        let wanted =
+            ["f.toml:3: inner.wait: missing", "f.toml:4: thing.a.wait: missing", "f.toml:5: thing.b.wait: missing"];
+        for wanted in wanted {
+            assert!(said.contains(&wanted.to_string()), "{wanted}: {said:?}");
+        }
     }
 
     #[test]

@@ -33,3 +33,10 @@ fn hint(why: &std::io::Error) -> &'static str {
         _ => "",
     }
 }
+
+/// A place that cannot be written, and what to try. Errors with a hint of their own keep it.
+fn unwritable(what: &str, place: &str, why: &std::io::Error) -> anyhow::Error {
+    let why = why.to_string();
+    let hint = if why.contains("hint: ") { "" } else { "\nhint: give a path that this user may write to" };
+    anyhow::anyhow!("{what} {place}: {why}{hint}")
+}

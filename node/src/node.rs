@@ -157,7 +157,8 @@ impl Node {
         addresses.extend(datagrams.local_addresses());
         let disk = match (&config.stack.store.kind, &config.store_dir) {
             (StoreKind::Durable, Some(dir)) => {
-                Some(Disk::start(dir, poller.waker()).with_context(|| format!("store {}", dir.display()))?)
+                let disk = Disk::start(dir, poller.waker());
+                Some(disk.map_err(|why| crate::unwritable("store", &dir.display().to_string(), &why))?)
             }
             _ => None,
         };
@@ -166,7 +167,10 @@ impl Node {
         apps.watch(&poller, APP)?;
         let node_id = config.stack.node_ids.first().map(ToString::to_string).unwrap_or_default();
         let names = Names::new(node_id, config.stack.links.iter().map(|link| link.name.clone()).collect());
-        let events = EventHub::start(metrics.clone(), names, config.events.as_ref()).context("events file")?;
+        let events = EventHub::start(metrics.clone(), names, config.events.as_ref()).map_err(|why| {
+            let place = config.events.as_ref().map(|events| events.file.display().to_string()).unwrap_or_default();
+            crate::unwritable("events file", &place, &why)
+        })?;
         let config_links = config.stack.links.iter().cloned().zip(config.links.iter().cloned());
         let config_links: Vec<_> = config_links.collect();
         let mut node = Node {

@@ -4,9 +4,6 @@ use crate::apps::load::{Load, LoadSettings};
 use crate::config::NodeConfig;
 use crate::log::LogLevel;
 use crate::node::{Handle, Node};
-use farlink_base::{DataVolume, EndpointId, exact_volume};
-use farlink_os::memory;
-use farlink_stack::{LinkConfig, SpanConfig};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGXFSZ};
 use signal_hook::iterator::Signals;
 
@@ -45,47 +42,6 @@ pub fn run(config: NodeConfig, load: Option<LoadSettings>) -> anyhow::Result<Opt
 /// Which key it does not take, and what to write instead.
 pub fn check(config: &NodeConfig) -> Result<(), farlink_base::ConfigError> {
     farlink_stack::Stack::new(config.stack.clone()).map(|_| ())
-}
-
-/// What of a configuration works and is still not advised: one sentence and a hint each.
-pub fn advice(config: &NodeConfig) -> Vec<String> {
-    // A plan names the rates of its contacts.
-    let unknown = |link: &&LinkConfig| matches!(link.span, SpanConfig::Ltp(_)) && link.rate.is_none();
-    let links = config.stack.links.iter().filter(|_| config.plan_file.is_none()).filter(unknown);
-    let say = |link: &LinkConfig| {
-        format!(
-            "[link.{}] is LTP and names no `rate`: its pace is found out, and is 256 kbit/s at least\n\
-             hint: add e.g. rate = \"10 Mbit/s\", what the link or the peer's socket takes",
-            link.name
-        )
-    };
-    let mut advice: Vec<String> = links.map(say).collect();
-    let (limits, capacity) = (&config.stack.limits, config.stack.store.capacity.bytes());
-    for (key, part) in [("strangers", limits.stranger_bytes), ("per_source", limits.source_bytes)] {
-        if part > capacity && part < u64::MAX {
-            let (part, capacity) = (exact_volume(part), exact_volume(capacity));
-            advice.push(format!(
-                "[store] {key} is {part}, more than the capacity of {capacity}: it bounds nobody\n\
-                 hint: give less than `capacity`, or leave it out"
-            ));
-        }
-    }
-    let there = memory::available();
-    if let Some(memory) = config.memory.filter(|memory| memory.bytes() > there) {
-        advice.push(format!(
-            "[limits] memory is {memory}, more than the {} there are: the system may end the node before it is full\n\
-             hint: give less, or leave it out for half of what there is",
-            DataVolume(there)
-        ));
-    }
-    let reached = |hop: &EndpointId| config.stack.links.iter().any(|link| link.peer.node() == hop.node());
-    for (pattern, hop) in config.stack.routes.iter().filter(|(_, hop)| !reached(hop)) {
-        advice.push(format!(
-            "[routes] \"{pattern}\" leads to {hop}, and no link does: its bundles wait\n\
-             hint: add a [link.NAME] with peer = \"{hop}\""
-        ));
-    }
-    advice
 }
 
 fn announce(node: &Node) {

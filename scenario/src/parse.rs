@@ -4,21 +4,19 @@ use crate::keys;
 use crate::names::Names;
 use crate::types::{Expect, Fidelity, Measure, Scenario, Table};
 use farlink_base::{ConfigError, Duration};
-use farlink_config::{Errors, Reader, Section};
+use farlink_config::{Errors, Reader, Section, utf8};
 use std::path::Path;
 use toml::de::DeTable;
 
 impl Scenario {
     /// Reads a scenario file; paths in it are relative to its folder. All errors at once.
     pub fn load(path: &Path) -> Result<Scenario, Vec<ConfigError>> {
-        let text = std::fs::read_to_string(path).map_err(|error| {
-            vec![ConfigError {
-                path: path.display().to_string(),
-                expected: format!("cannot be read: {error}"),
-                hint: "give the path of a scenario file; `farlink init scenario` writes one".into(),
-            }]
+        let bytes = std::fs::read(path).map_err(|error| format!("cannot be read: {error}"));
+        let text = bytes.and_then(utf8).map_err(|expected| {
+            let hint = "give the path of a scenario file; `farlink init scenario` writes one".into();
+            vec![ConfigError { path: path.display().to_string(), expected, hint }]
         })?;
-        Scenario::parse_in(&text, path.parent().unwrap_or(Path::new("")))
+        Scenario::parse_of(&text, path.parent().unwrap_or(Path::new("")), &path.display().to_string())
     }
 
     /// Reads a scenario from text; paths in it are relative to the working directory.
@@ -28,8 +26,13 @@ impl Scenario {
 
     /// Reads a scenario from text; paths in it are relative to `folder`. All errors at once.
     pub fn parse_in(text: &str, folder: &Path) -> Result<Scenario, Vec<ConfigError>> {
+        Scenario::parse_of(text, folder, "FILE")
+    }
+
+    /// Reads the text of the scenario `file`.
+    fn parse_of(text: &str, folder: &Path, file: &str) -> Result<Scenario, Vec<ConfigError>> {
         let errors = Errors::new(None, text);
-        let root = errors.parse();
+        let root = errors.parse().filter(|root| !is_of_a_node(&errors, root.get_ref(), file));
         let scenario = root.as_ref().and_then(|root| read(&errors, root.get_ref(), text, folder));
         drop(root);
         let list = errors.into_list();
@@ -38,6 +41,19 @@ impl Scenario {
             _ => Err(list),
         }
     }
+}
+
+/// Whether the tables are those of a node's file; says so.
+fn is_of_a_node(errors: &Errors<'_>, root: &DeTable<'_>, file: &str) -> bool {
+    let is_table = |name: &str| root.get(name).is_some_and(|value| value.get_ref().is_table());
+    let ids = root.get("node_ids");
+    let found = !root.contains_key("node") && (ids.is_some() || is_table("layer") || is_table("link"));
+    if found {
+        let hint = format!("`farlink node --config {file}` runs the node; `farlink init scenario` writes a scenario");
+        let at = ids.map_or(0, |ids| ids.span().start);
+        errors.push(format!("line {}", errors.line(at)), "this is a node file, not a scenario file", hint);
+    }
+    found
 }
 
 fn read(errors: &Errors<'_>, root: &DeTable<'_>, text: &str, folder: &Path) -> Option<Scenario> {

@@ -4,7 +4,7 @@ use crate::keys;
 use crate::names::Names;
 use crate::types::{Contact, Scenario};
 use farlink_base::{DtnTime, Duration, NodeId};
-use farlink_config::Reader;
+use farlink_config::{Reader, utf8};
 use farlink_routing::contact_plan;
 use std::collections::HashMap;
 
@@ -63,14 +63,11 @@ fn inline(reader: &Reader<'_>, scenario: &mut Scenario, nodes: &Names, links: &N
 /// Reads the plan file and adds its contacts; its times are moved to the scenario's epoch.
 fn plan_file(top: &Reader<'_>, scenario: &mut Scenario, file: &str) {
     let path = scenario.folder.join(file);
-    let text = match std::fs::read_to_string(&path) {
+    let bytes = std::fs::read(&path).map_err(|error| format!("cannot be read: {error}"));
+    let text = match bytes.and_then(utf8) {
         Ok(text) => text,
         Err(error) => {
-            top.fail(
-                "plan",
-                format!("`{}` cannot be read: {error}", path.display()),
-                "paths are relative to the scenario",
-            );
+            top.fail("plan", format!("`{}` {error}", path.display()), "paths are relative to the scenario");
             return;
         }
     };

@@ -98,7 +98,7 @@ fn names_and_ids_are_unique() {
 #[test]
 fn missing_keys_are_explained() {
     one_error("name = \"two\"\n", "", &["name: missing", "hint: add `name = \"words\"`"]);
-    one_error("layer = \"ltp\"\n", "", &["link[ab].layer: missing", "Convergence layer"]);
+    one_error("layer = \"ltp\"\n", "", &["link[ab].layer (line 10): missing", "Convergence layer"]);
     one_error("bundles = { count = 1, size = \"1 kB\" }\n", "", &["traffic[1]: says not what to send"]);
 }
 
@@ -187,4 +187,30 @@ fn a_parameter_of_the_whole_node_says_where_it_belongs() {
         assert!(found[0].contains(part), "{found:#?}");
     }
     assert!(errors(&GOOD.replace("id = \"ipn:1.0\"\n", &format!("id = \"ipn:1.0\"{table}"))).is_empty());
+}
+
+#[test]
+fn a_node_file_is_called_by_its_name() {
+    let text = "# A node.\nnode_ids = [\"ipn:1.0\"]\n[layer.tcp]\nkind = \"tcpclv4\"\n[link.b]\nlayer = \"tcp\"\n";
+    let found = errors(text);
+    assert_eq!(found.len(), 1, "said once: {found:#?}");
+    assert!(found[0].starts_with("line 2: this is a node file, not a scenario file\nhint: `farlink node"), "{found:?}");
+}
+
+#[test]
+fn a_file_that_is_no_text_says_where() {
+    let folder = std::env::temp_dir().join(format!("farlink-scenario-utf8-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let write = |name: &str, bytes: &[u8]| std::fs::write(folder.join(name), bytes).unwrap();
+    let said = |name: &str| Scenario::load(&folder.join(name)).unwrap_err()[0].to_string();
+    write("s.toml", b"name = \"a\"\nduration = \"\xff\"\n");
+    assert!(said("s.toml").contains("s.toml: is not UTF-8 text: byte 23, in line 2"), "{}", said("s.toml"));
+    write("p.plan", b"\xff");
+    write("p.toml", format!("plan = \"p.plan\"\n{GOOD}").as_bytes());
+    let plan = said("p.toml");
+    assert!(
+        plan.starts_with("plan (line 1): `") && plan.contains("p.plan` is not UTF-8 text: byte 0, in line 1"),
+        "{plan}"
+    );
+    std::fs::remove_dir_all(&folder).unwrap();
 }

@@ -213,11 +213,11 @@ fn what_works_and_is_not_advised_is_said_by_the_check() {
     let said = String::from_utf8(checked.stderr).unwrap();
     assert_eq!((checked.status.code(), said.matches("warning: ").count()), (Some(0), 5), "{said}");
     for part in [
-        "[link.two] is LTP and names no `rate`",
-        "[store] strangers is 2 GB, more than the capacity of 1 GB: it bounds nobody\nhint: give less",
-        "[store] per_source is 3 GB, more than the capacity of 1 GB",
-        "[limits] memory is 989.56 TB, more than the",
-        "[routes] \"ipn:9.*\" leads to ipn:7.0, and no link does: its bundles wait\nhint: add a [link.NAME]",
+        "node.toml:4: link.two: is LTP and names no `rate`",
+        "node.toml:13: store.strangers: 2 GB is more than the capacity of 1 GB: it bounds nobody\nhint: give less",
+        "node.toml:14: store.per_source: 3 GB is more than the capacity of 1 GB",
+        "node.toml:16: limits.memory: 989.56 TB is more than the",
+        "node.toml:10: routes.\"ipn:9.*\": leads to ipn:7.0, and no link does: its bundles wait\nhint: add a [link.NAME]",
     ] {
         assert!(said.contains(part), "`{part}` is not in\n{said}");
     }

@@ -77,8 +77,13 @@ fn scale(prefix: &str) -> Option<f64> {
     })
 }
 
-fn rounded(value: f64) -> Option<u64> {
-    (value < 18e18).then_some((value + 0.5) as u64)
+/// A number that fits, or the most that does.
+fn rounded(value: f64, most: &'static str) -> Result<u64, &'static str> {
+    if value < 18e18 { Ok((value + 0.5) as u64) } else { Err(most) }
+}
+/// Why `text` is no such quantity: it is more than the `most` that is taken.
+fn too_much(text: &str, most: &str) -> String {
+    format!("`{text}` is more than {most}, the most that is taken")
 }
 
 impl FromStr for DataRate {
@@ -94,9 +99,11 @@ impl FromStr for DataRate {
             } else {
                 (1.0, unit.strip_suffix('b')?)
             };
-            rounded(value * factor * scale(prefix)?).map(DataRate)
+            Some(rounded(value * factor * scale(prefix)?, "18000000 Tbit/s"))
         };
-        parse().ok_or_else(|| format!("`{text}` is not a data rate; write e.g. \"100 Mbit/s\" or \"12.5 MB/s\""))
+        let rate = parse()
+            .ok_or_else(|| format!("`{text}` is not a data rate; write e.g. \"100 Mbit/s\" or \"12.5 MB/s\""))?;
+        rate.map(DataRate).map_err(|most| too_much(text, most))
     }
 }
 
@@ -105,12 +112,12 @@ impl FromStr for DataVolume {
     fn from_str(text: &str) -> Result<Self, String> {
         let parse = || {
             let (value, unit) = split_number(text)?;
-            if unit.is_empty() {
-                return rounded(value).map(DataVolume);
-            }
-            rounded(value * scale(unit.strip_suffix('B')?)?).map(DataVolume)
+            let factor = if unit.is_empty() { 1.0 } else { scale(unit.strip_suffix('B')?)? };
+            Some(rounded(value * factor, "18000000 TB"))
         };
-        parse().ok_or_else(|| format!("`{text}` is not a data volume; write e.g. \"100 kB\" or \"64 MiB\""))
+        let volume =
+            parse().ok_or_else(|| format!("`{text}` is not a data volume; write e.g. \"100 kB\" or \"64 MiB\""))?;
+        volume.map(DataVolume).map_err(|most| too_much(text, most))
     }
 }
 
@@ -140,9 +147,11 @@ pub fn parse_duration(text: &str) -> Result<Duration, String> {
             rest = after[end..].trim_start();
         }
         // Round to the nanosecond: 1.3 s is 1,300,000,000 ns, not 1,299,999,999.
-        (total < 18e9).then(|| Duration::from_nanos((total * 1e9 + 0.5) as u64))
+        Some(rounded(total * 1e9, "208333 d"))
     };
-    parse().ok_or_else(|| format!("`{text}` is not a duration; write e.g. \"600 ms\", \"1.3 s\" or \"4 h\""))
+    let nanoseconds =
+        parse().ok_or_else(|| format!("`{text}` is not a duration; write e.g. \"600 ms\", \"1.3 s\" or \"4 h\""))?;
+    nanoseconds.map(Duration::from_nanos).map_err(|most| too_much(text, most))
 }
 
 /// Up to three significant decimals, without trailing zeros.
@@ -247,6 +256,15 @@ mod tests {
         assert!(parse_duration("600").is_err());
         assert_eq!(format_duration(Duration::from_millis(600)), "600 ms");
         assert_eq!(format_duration(Duration::from_secs(14400)), "4 h");
+    }
+
+    #[test]
+    fn quantities_that_are_too_much_are_told_the_most() {
+        let most = |what: &str, most: &str| format!("`{what}` is more than {most}, the most that is taken");
+        assert_eq!(parse_duration("99999999999 d"), Err(most("99999999999 d", "208333 d")));
+        assert_eq!("1e9 TB".parse::<DataVolume>(), Err(most("1e9 TB", "18000000 TB")));
+        assert_eq!("1e9 Tbit/s".parse::<DataRate>(), Err(most("1e9 Tbit/s", "18000000 Tbit/s")));
+        assert!(parse_duration("208333 d").is_ok() && parse_duration("208334 d").is_err());
     }
 
     #[test]

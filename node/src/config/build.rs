@@ -1,27 +1,54 @@
 //! From the file's tables to [`NodeConfig`].
 
 use super::keys;
-use super::{ApiSettings, AppSettings, EventsSettings, LinkSettings, NodeConfig};
+use super::{ApiSettings, AppSettings, EventsSettings, Findings, LinkSettings, NodeConfig, policies};
 use farlink_base::{Accel, ConfigError, DataVolume, apply_settings};
 use farlink_bundle::{CrcType, EndpointId, Profile};
-use farlink_config::{Errors, Input, Reader, Section};
+use farlink_config::{Errors, Input, Reader};
 use farlink_stack::{Config, LayerConfig, Limits, LinkConfig, StoreConfig, StoreKind};
 use std::net::SocketAddr;
 use std::path::Path;
 use toml::de::DeTable;
 
 pub fn parse(text: &str, file: &Path) -> Result<NodeConfig, Vec<ConfigError>> {
+    let found = read(text, file, false);
+    found.config.ok_or(found.mistakes)
+}
+
+/// The same, with the places that it names: the contact plan, folders.
+pub fn look(text: &str, file: &Path) -> Findings {
+    read(text, file, true)
+}
+
+fn read(text: &str, file: &Path, places: bool) -> Findings {
     let name = file.display().to_string();
     let errors = Errors::new(Some(&name), text);
-    let root = errors.parse();
+    let root = errors.parse().filter(|root| !is_a_scenario(&errors, root.get_ref(), &name));
     let folder = file.parent().unwrap_or(Path::new(""));
-    let config = root.as_ref().map(|root| node(&errors, root.get_ref(), folder, file));
+    let config = root.as_ref().map(|root| {
+        let top = Reader::checked(&errors, &keys::NODE, "", root.get_ref());
+        let mut config = node(&top, folder, file);
+        super::conflicts::addresses(&top);
+        super::advice::all(&top, &config);
+        if places {
+            super::places::look(&top, &mut config);
+        }
+        config
+    });
     drop(root);
-    let list = errors.into_list();
-    match config {
-        Some(config) if list.is_empty() => Ok(config),
-        _ => Err(list),
+    let (mistakes, warnings) = errors.into_findings();
+    Findings { config: config.filter(|_| mistakes.is_empty()), mistakes, warnings }
+}
+
+/// Whether the tables are those of a scenario; says so.
+fn is_a_scenario(errors: &Errors<'_>, root: &DeTable<'_>, file: &str) -> bool {
+    let array = |name: &&str| root.get(*name).is_some_and(|value| value.get_ref().is_array());
+    let found = !root.contains_key("node_ids") && ["node", "link", "traffic", "contact"].iter().any(array);
+    if found {
+        let hint = format!("`farlink run {file} --in sim` runs it; `farlink init two-nodes` writes node files");
+        errors.push(file, "this is a scenario file, not a node file", hint);
     }
+    found
 }
 
 pub fn parse_links(
@@ -48,19 +75,16 @@ pub fn parse_links(
     }
 }
 
-fn node<'a>(errors: &'a Errors<'a>, table: &'a DeTable<'a>, folder: &Path, file: &Path) -> NodeConfig {
-    let top = Reader::checked(errors, &keys::NODE, "", table);
-    let node_ids = node_ids(&top);
-    let (layers, layer_settings) = super::links::layers(&top, &node_ids);
+fn node(top: &Reader<'_>, folder: &Path, file: &Path) -> NodeConfig {
+    let node_ids = node_ids(top);
+    let (layers, layer_settings) = super::links::layers(top, &node_ids);
     let known: Vec<String> = top.named_tables("layer").into_iter().map(|(name, ..)| name).collect();
-    let (links, link_settings) = super::links::links(&top, &layers, &known, &node_ids);
-    let (store, spill_from, store_dir) = store(&top, folder);
+    let (links, link_settings) = super::links::links(top, &layers, &known, &node_ids);
+    let (store, spill_from, store_dir) = store(top, folder);
     let plan = top.table_or_empty("plan", &keys::PLAN);
     let log = top.table_or_empty("log", &keys::LOG);
-    let routers = farlink_routing::routers().iter().map(|router| (router.name, router.oracle));
-    let (router, router_params) = policy(&top, "router", &keys::ROUTER, routers);
-    let controls = farlink_congestion::controls().iter().map(|control| (control.name, control.oracle));
-    let (control, control_params) = policy(&top, "control", &keys::CONTROL, controls);
+    let (router, router_params) = policies::router(top);
+    let (control, control_params) = policies::control(top);
     let (seed, store_capacity) = (top.count("seed"), store.capacity);
     let stack = Config {
         node_ids,
@@ -69,12 +93,12 @@ fn node<'a>(errors: &'a Errors<'a>, table: &'a DeTable<'a>, folder: &Path, file:
         plan: None,
         router,
         router_params,
-        routes: routes(&top),
+        routes: routes(top),
         control,
         control_params,
         store,
         spill_from,
-        limits: limits(&top, store_capacity, spill_from),
+        limits: limits(top, store_capacity, spill_from),
         hand_over_ahead: top.duration("hand_over_ahead").unwrap_or_default(),
         crc: [CrcType::Crc32c, CrcType::Crc16, CrcType::None][top.choice("crc").unwrap_or(0)],
         profile: [Profile::Permissive, Profile::Strict][top.choice("profile").unwrap_or(0)],
@@ -84,6 +108,8 @@ fn node<'a>(errors: &'a Errors<'a>, table: &'a DeTable<'a>, folder: &Path, file:
         seed: seed.unwrap_or(0),
         accel: Accel::default(),
     };
+    let (app, api) = (app(top, folder), api(top, folder, file));
+    super::conflicts::sockets(top, app.socket.as_deref(), api.socket.as_deref(), api.socket_given);
     NodeConfig {
         stack,
         trusted_clock: top.choice("clock") != Some(1),
@@ -94,13 +120,13 @@ fn node<'a>(errors: &'a Errors<'a>, table: &'a DeTable<'a>, folder: &Path, file:
         links: link_settings,
         plan_file: plan.text("file").map(|path| folder.join(path)),
         epoch: plan.time("epoch"),
-        memory: memory(&top),
+        memory: memory(top),
         seed_given: seed.is_some(),
-        app: app(&top, folder),
-        api: api(&top, folder, file),
+        app,
+        api,
         log_level: keys::LEVELS[log.choice("level").unwrap_or(2)].into(),
         log_json: log.choice("format") == Some(1),
-        events: events(&top, folder),
+        events: events(top, folder),
         shutdown_timeout: top.duration("shutdown_timeout").unwrap_or_default(),
         file: file.to_path_buf(),
     }
@@ -112,9 +138,19 @@ fn node_ids(top: &Reader<'_>) -> Vec<EndpointId> {
         if texts.is_empty() {
             return Err("expected at least one node ID".into());
         }
-        texts.iter().map(|text| endpoint(text)).collect()
+        texts.iter().map(|text| own_name(text)).collect()
     };
     top.custom("node_ids", read).unwrap_or_default()
+}
+
+/// A name of this node.
+fn own_name(text: &str) -> Result<EndpointId, String> {
+    let id = endpoint(text)?;
+    match id {
+        EndpointId::Null => Err(format!("`{text}` is no node")),
+        _ if !id.is_node_id() => Err(format!("`{text}` is not a node ID; the node of it is `{}`", id.node_id())),
+        _ => Ok(id),
+    }
 }
 
 /// An endpoint ID, or why it is none.
@@ -145,6 +181,9 @@ fn store(top: &Reader<'_>, folder: &Path) -> (StoreConfig, DataVolume, Option<st
     let kind = [StoreKind::Durable, StoreKind::Memory][store.choice("kind").unwrap_or(default)];
     if kind == StoreKind::Durable && dir.is_none() {
         store.fail("dir", "missing: a durable store needs a folder", "add dir = \"store\"");
+    }
+    if kind == StoreKind::Memory && dir.is_some() {
+        store.warn("dir", "does nothing: the store is in memory", "take it out, or write kind = \"durable\"");
     }
     let capacity = store.volume("capacity");
     if capacity == Some(DataVolume(0)) {
@@ -178,37 +217,6 @@ fn routes(top: &Reader<'_>) -> Vec<(String, EndpointId)> {
     // In the order of the file: the first that matches is taken.
     routes.sort_by_key(|(at, _)| *at);
     routes.into_iter().map(|(_, route)| route).collect()
-}
-
-/// Name of a router or control, and the parameters beside it. `known` says of each whether it needs an
-/// oracle, which no node has.
-fn policy(
-    top: &Reader<'_>,
-    name: &str,
-    section: &'static Section,
-    known: impl Iterator<Item = (&'static str, bool)> + Clone,
-) -> (String, Vec<(String, f64)>) {
-    let Some((path, table)) = top.raw_table(name) else {
-        return (Reader::new(top.errors, section, Vec::new()).text("name").unwrap_or_default(), Vec::new());
-    };
-    let reader = Reader::new(top.errors, section, vec![(path.clone(), table)]);
-    let mut params = Vec::new();
-    for (key, value) in table.iter().filter(|(key, _)| key.get_ref() != "name") {
-        match Input::Given(value.get_ref()).parameter() {
-            Ok(number) => params.push((key.get_ref().to_string(), number)),
-            Err(why) => {
-                let path = format!("{path}.{}", key.get_ref());
-                top.errors.at(&path, Some(value.span().start), why, "parameters are numbers or quantities");
-            }
-        }
-    }
-    let chosen = reader.text("name").unwrap_or_default();
-    if known.clone().any(|(policy, oracle)| oracle && policy == chosen) {
-        let real: Vec<&str> = known.filter(|(_, oracle)| !oracle).map(|(policy, _)| policy).collect();
-        let error = ConfigError::needs_oracle(String::new(), &chosen, &real);
-        reader.fail("name", error.expected, error.hint);
-    }
-    (chosen, params)
 }
 
 /// Bounds; `spill_from`: what is longer goes to disk while it arrives (0: nothing).

@@ -5,11 +5,15 @@
 //! in [`keys`], which `docs/reference/node.md` is made from; parameters of convergence layers are in
 //! the tables beside the layers.
 
+mod advice;
 mod build;
 mod changed;
+mod conflicts;
 mod docs;
 pub mod keys;
 mod links;
+mod places;
+mod policies;
 
 use farlink_base::layer::Medium;
 use farlink_base::{ConfigError, DataVolume, DtnTime, Duration, EndpointId};
@@ -25,7 +29,7 @@ pub use keys::CAPACITY;
 /// What a node is told: the stack's configuration and the driver's own settings.
 #[derive(Clone, Debug)]
 pub struct NodeConfig {
-    /// For the stack. `plan` is filled by [`NodeConfig::load_plan`], `seed` and `accel` at start.
+    /// For the stack. `plan` is read by [`NodeConfig::load`], `seed` and `accel` come at start.
     pub stack: farlink_stack::Config,
     /// Whether the wall clock is to be believed.
     pub trusted_clock: bool,
@@ -122,16 +126,37 @@ pub struct EventsSettings {
     pub segments: bool,
 }
 
+/// What was found in a configuration file, all of it at once and by its lines.
+#[derive(Debug)]
+pub struct Findings {
+    /// The configuration, where there is no mistake.
+    pub config: Option<NodeConfig>,
+    /// What keeps a node from starting with it.
+    pub mistakes: Vec<ConfigError>,
+    /// What works and is still not advised, or does nothing.
+    pub warnings: Vec<ConfigError>,
+}
+
 impl NodeConfig {
+    /// Reads a configuration file, and the contact plan it names, and looks at the places it names.
+    pub fn look(file: &Path) -> Findings {
+        let bytes = std::fs::read(file).map_err(|why| format!("cannot be read: {why}"));
+        match bytes.and_then(farlink_config::utf8) {
+            Ok(text) => build::look(&text, file),
+            Err(expected) => {
+                let hint = "`farlink init two-nodes` writes working files".into();
+                let mistake = ConfigError { path: file.display().to_string(), expected, hint };
+                Findings { config: None, mistakes: vec![mistake], warnings: Vec::new() }
+            }
+        }
+    }
     /// Reads a configuration file and the contact plan it names.
     ///
     /// # Errors
     /// Every mistake of the file, or why it cannot be read.
     pub fn load(file: &Path) -> Result<NodeConfig, Vec<ConfigError>> {
-        let text = std::fs::read_to_string(file).map_err(|why| vec![unreadable(file, &why)])?;
-        let mut config = Self::parse(&text, file)?;
-        config.load_plan()?;
-        Ok(config)
+        let found = Self::look(file);
+        found.config.ok_or(found.mistakes)
     }
     /// Reads a configuration from text; relative paths start at the folder of `file`.
     ///
@@ -150,31 +175,5 @@ impl NodeConfig {
         own: &[EndpointId],
     ) -> Result<Vec<(LinkConfig, LinkSettings)>, Vec<ConfigError>> {
         build::parse_links(text, layers, own)
-    }
-    /// Reads the contact plan the configuration names, again when called again.
-    ///
-    /// # Errors
-    /// Why the plan cannot be read.
-    pub fn load_plan(&mut self) -> Result<(), Vec<ConfigError>> {
-        let Some(path) = &self.plan_file else { return Ok(()) };
-        let text = std::fs::read_to_string(path).map_err(|why| vec![unreadable(path, &why)])?;
-        let mut plan = crate::plan::parse(&text).map_err(|why| {
-            vec![ConfigError {
-                path: path.display().to_string(),
-                expected: why,
-                hint: "`farlink plan check` explains it".into(),
-            }]
-        })?;
-        plan.epoch = plan.epoch.or(self.epoch);
-        self.stack.plan = Some(std::sync::Arc::new(farlink_routing::PlanIndex::new(plan)));
-        Ok(())
-    }
-}
-
-fn unreadable(path: &Path, why: &std::io::Error) -> ConfigError {
-    ConfigError {
-        path: path.display().to_string(),
-        expected: format!("cannot be read: {why}"),
-        hint: "`farlink init two-nodes` writes working files".into(),
     }
 }

@@ -1,0 +1,200 @@
+//! Places of one file that two would want: addresses served twice, a link to this node itself, one path
+//! for two sockets.
+
+use super::keys;
+use farlink_cla::registry::{LAYERS, Medium};
+use farlink_config::{Reader, Value};
+use std::collections::HashMap;
+use std::net::SocketAddr;
+use std::path::Path;
+use toml::de::DeTable;
+
+/// The longest path of a Unix socket, in bytes (unix(7)).
+const SOCKET_PATH_MAX: usize = 107;
+
+/// An address of the file, and where it stands.
+struct Place {
+    path: String,
+    offset: usize,
+    medium: Medium,
+    address: SocketAddr,
+}
+
+/// Reports addresses served twice, and links that lead to one of them.
+pub fn addresses(top: &Reader<'_>) {
+    let served = served(top);
+    // By port: a file with many layers costs no more than its length.
+    let mut by_port: HashMap<u16, Vec<&Place>> = HashMap::new();
+    for place in served.iter().filter(|place| place.address.port() != 0) {
+        let others = by_port.entry(place.address.port()).or_default();
+        if let Some(other) = others.iter().find(|other| other.medium == place.medium && overlap(other, place)) {
+            let line = top.errors.line(other.offset);
+            let what = format!("{} is served by `{}` in line {line} already", place.address, other.path);
+            top.errors.at(&place.path, Some(place.offset), what, "choose another port, or serve it once");
+        }
+        others.push(place);
+    }
+    for place in linked(top) {
+        let others = by_port.get(&place.address.port()).into_iter().flatten();
+        if let Some(own) = others.clone().find(|own| own.medium == place.medium && reaches(&place, own)) {
+            let line = top.errors.line(own.offset);
+            let what =
+                format!("{} is this node itself, which serves it by `{}` in line {line}", place.address, own.path);
+            top.errors.at(&place.path, Some(place.offset), what, "give the address of the neighbour");
+        }
+    }
+}
+
+/// Whether one of them keeps the other from being bound; the ports are the same.
+fn overlap(one: &Place, other: &Place) -> bool {
+    let (one, other) = (one.address.ip(), other.address.ip());
+    let all = |ip: std::net::IpAddr| ip.is_unspecified();
+    one == other || (one.is_ipv4() == other.is_ipv4() && (all(one) || all(other)))
+}
+
+/// Whether who sends to the address of a link reaches this; the ports are the same.
+fn reaches(link: &Place, own: &Place) -> bool {
+    let (to, own) = (link.address.ip(), own.address.ip());
+    to == own || (to.is_ipv4() == own.is_ipv4() && own.is_unspecified() && to.is_loopback())
+}
+
+/// Every address this node serves, in the order of the file within each table.
+fn served(top: &Reader<'_>) -> Vec<Place> {
+    let mut found = Vec::new();
+    for (name, path, table) in tables(top, "layer") {
+        let Some(medium) = medium(top, name) else { continue };
+        push(&mut found, &format!("{path}.listen"), medium, table.get("listen"));
+    }
+    for name in ["app", "api"] {
+        let table = top.get(name).and_then(|value| value.get_ref().as_table());
+        let listen = table.and_then(|table| table.get("listen"));
+        push(&mut found, &format!("{name}.listen"), Medium::Streams, listen);
+    }
+    found.sort_by_key(|place| place.offset);
+    found
+}
+
+/// The addresses of links that are no names.
+fn linked(top: &Reader<'_>) -> Vec<Place> {
+    let mut found = Vec::new();
+    for (_, path, table) in tables(top, "link") {
+        let layer = table.get("layer").and_then(|value| value.get_ref().as_str());
+        let Some(medium) = layer.and_then(|layer| medium(top, layer)) else { continue };
+        push(&mut found, &format!("{path}.address"), medium, table.get("address"));
+    }
+    found
+}
+
+/// The tables `[of.NAME]`: name, path, table.
+fn tables<'a>(top: &Reader<'a>, of: &str) -> Vec<(&'a str, String, &'a DeTable<'a>)> {
+    let outer = top.get(of).and_then(|value| value.get_ref().as_table());
+    let named = outer.into_iter().flatten();
+    let named = named.filter_map(|(name, value)| Some((name.get_ref().as_ref(), value.get_ref().as_table()?)));
+    named.map(|(name, table)| (name, format!("{of}.{name}"), table)).collect()
+}
+
+/// The sockets of the layer of this name.
+fn medium(top: &Reader<'_>, layer: &str) -> Option<Medium> {
+    let layers = top.get("layer")?.get_ref().as_table()?;
+    let kind = layers.get(layer)?.get_ref().as_table()?.get("kind")?.get_ref().as_str()?;
+    LAYERS.iter().find(|known| known.name == kind).map(|known| known.medium)
+}
+
+fn push(found: &mut Vec<Place>, path: &str, medium: Medium, value: Option<&Value<'_>>) {
+    let Some(value) = value else { return };
+    let items = value.get_ref().as_array();
+    let mut one = |value: &Value<'_>| {
+        let text = value.get_ref().as_str().map(|text| text.replacen("localhost:", "127.0.0.1:", 1));
+        if let Some(address) = text.and_then(|text| text.parse().ok()) {
+            found.push(Place { path: path.into(), offset: value.span().start, medium, address });
+        }
+    };
+    match items {
+        Some(items) => items.iter().for_each(one),
+        None => one(value),
+    }
+}
+
+/// Reports paths of sockets that are too long or the same; the control socket has one that is not `given`, too.
+pub fn sockets(top: &Reader<'_>, app: Option<&Path>, api: Option<&Path>, given: bool) {
+    let readers = [("app", &keys::APP, app), ("api", &keys::API, api.filter(|_| given))];
+    for (name, section, path) in readers {
+        let Some(path) = path else { continue };
+        let length = path.as_os_str().len();
+        if length > SOCKET_PATH_MAX {
+            let what = format!("{} has {length} bytes; a socket's path has {SOCKET_PATH_MAX} at most", path.display());
+            let hint = "give a shorter path, e.g. below /tmp or /run, or start in the folder of the file";
+            top.table_or_empty(name, section).fail("socket", what, hint);
+        }
+    }
+    if app.is_some() && app == api {
+        let (table, section, other) = if given { ("api", &keys::API, "app") } else { ("app", &keys::APP, "api") };
+        let what = format!("is the socket of [{other}] too");
+        top.table_or_empty(table, section).fail("socket", what, "give each a path of its own");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::config::NodeConfig;
+    use std::path::Path;
+
+    fn said(text: &str) -> Vec<String> {
+        let text = format!("node_ids = \"ipn:1.0\"\n{text}");
+        let errors = NodeConfig::parse(&text, Path::new("n.toml")).map_or_else(|errors| errors, |_| Vec::new());
+        errors.iter().map(ToString::to_string).collect()
+    }
+
+    #[test]
+    fn an_address_is_served_once() {
+        let two = |a: &str, b: &str| {
+            said(&format!("[layer.a]\nkind = \"tcpclv4\"\nlisten = {a}\n[layer.b]\nkind = \"tcpclv4\"\nlisten = {b}\n"))
+        };
+        let wrong = two("\"127.0.0.1:1\"", "[\"127.0.0.1:2\", \"127.0.0.1:1\"]");
+        assert_eq!(
+            wrong,
+            ["n.toml:7: layer.b.listen: 127.0.0.1:1 is served by `layer.a.listen` in line 4 already\n\
+              hint: choose another port, or serve it once"]
+        );
+        assert_eq!(two("[\"[::1]:1\", \"[::1]:1\"]", "[]").len(), 1, "twice by one layer");
+        assert_eq!(two("\"0.0.0.0:1\"", "\"127.0.0.1:1\"").len(), 1, "0.0.0.0 is every address");
+        assert_eq!(two("\"127.0.0.1:0\"", "\"127.0.0.1:0\""), Vec::<String>::new(), "any port");
+        assert_eq!(two("\"127.0.0.1:1\"", "\"127.0.0.2:1\""), Vec::<String>::new());
+        let both = "[layer.a]\nkind = \"tcpclv4\"\nlisten = \"127.0.0.1:1\"\n[layer.b]\nkind = \"ltp\"\nlisten = \"127.0.0.1:1\"\n";
+        assert_eq!(said(both), Vec::<String>::new(), "UDP and TCP do not meet");
+        let app = format!("{both}[app]\nlisten = \"127.0.0.1:1\"\n");
+        assert!(said(&app)[0].starts_with("n.toml:9: app.listen: 127.0.0.1:1 is served by `layer.a.listen` in line 4"));
+    }
+
+    #[test]
+    fn a_link_does_not_lead_to_the_node_itself() {
+        let link = |listen: &str, address: &str| {
+            said(&format!(
+                "[layer.a]\nkind = \"tcpclv4\"\nlisten = \"{listen}\"\n[link.x]\nlayer = \"a\"\npeer = \"ipn:2.0\"\naddress = \"{address}\"\n"
+            ))
+        };
+        for (listen, address) in
+            [("10.0.0.1:9", "10.0.0.1:9"), ("0.0.0.0:9", "127.0.0.1:9"), ("127.0.0.1:9", "localhost:9")]
+        {
+            let wrong = link(listen, address);
+            assert!(wrong.len() == 1 && wrong[0].starts_with("n.toml:8: link.x.address: "), "{wrong:?}");
+            assert!(wrong[0].contains("is this node itself, which serves it by `layer.a.listen` in line 4\nhint: "));
+        }
+        assert_eq!(link("0.0.0.0:9", "10.0.0.1:9"), Vec::<String>::new(), "another machine");
+        assert_eq!(link("127.0.0.1:9", "127.0.0.1:8"), Vec::<String>::new());
+    }
+
+    #[test]
+    fn paths_of_sockets_fit_and_differ() {
+        let long = said(&format!("[app]\nsocket = \"/{}\"\n", "x".repeat(107)));
+        assert!(
+            long[0].starts_with("n.toml:3: app.socket: /xxx")
+                && long[0].contains("108 bytes; a socket's path has 107 at most"),
+            "{long:?}"
+        );
+        assert_eq!(said(&format!("[api]\nsocket = \"/{}\"\n", "x".repeat(106))), Vec::<String>::new());
+        let same = said("[app]\nsocket = \"a\"\n[api]\nsocket = \"a\"\n");
+        assert_eq!(same, ["n.toml:5: api.socket: is the socket of [app] too\nhint: give each a path of its own"]);
+        assert_eq!(said("[app]\nsocket = \"n.control.sock\"\n").len(), 1, "where the control socket is by itself");
+    }
+}

@@ -1,0 +1,55 @@
+//! The files and folders a configuration names: whether they are what they should be.
+
+use super::{NodeConfig, keys};
+use farlink_config::{Reader, utf8};
+use farlink_routing::PlanIndex;
+use farlink_stack::StoreKind;
+use std::path::Path;
+use std::sync::Arc;
+
+/// Reads the contact plan; reports what is no plan, no folder or no file.
+pub fn look(top: &Reader<'_>, config: &mut NodeConfig) {
+    if let Some(file) = config.plan_file.clone() {
+        plan(&top.table_or_empty("plan", &keys::PLAN), &file, config);
+    }
+    let durable = config.stack.store.kind == StoreKind::Durable;
+    if let Some(dir) = config.store_dir.as_deref().filter(|dir| durable && dir.exists() && !dir.is_dir()) {
+        let what = format!("{} is a file, and a folder is wanted", dir.display());
+        top.table_or_empty("store", &keys::STORE).fail("dir", what, "give another path; the node makes the folder");
+    }
+    let files = [
+        ("events", "file", config.events.as_ref().map(|events| events.file.as_path()), &keys::EVENTS),
+        ("api", "token_file", config.api.token_file.as_deref(), &keys::API),
+        ("app", "socket", config.app.socket.as_deref(), &keys::APP),
+        ("api", "socket", config.api.socket.as_deref().filter(|_| config.api.socket_given), &keys::API),
+    ];
+    for (table, key, file, section) in files {
+        if let Some(file) = file.filter(|file| file.is_dir()) {
+            let what = format!("{} is a folder, and a file is wanted", file.display());
+            top.table_or_empty(table, section).fail(key, what, "name a file in it");
+        }
+    }
+}
+
+/// Reads the plan the configuration names.
+fn plan(reader: &Reader<'_>, file: &Path, config: &mut NodeConfig) {
+    let name = file.display();
+    let bytes = std::fs::read(file).map_err(|why| format!("cannot be read: {why}"));
+    let text = match bytes.and_then(utf8) {
+        Ok(text) => text,
+        Err(why) => {
+            let hint = "relative paths start at the folder of this file; name a contact plan, or take [plan] out";
+            return reader.fail("file", format!("{name} {why}"), hint);
+        }
+    };
+    match crate::plan::parse(&text) {
+        Ok(mut plan) => {
+            plan.epoch = plan.epoch.or(config.epoch);
+            config.stack.plan = Some(Arc::new(PlanIndex::new(plan)));
+        }
+        Err(why) => {
+            let (what, hint) = why.split_once("\nhint: ").unwrap_or((&why, "`farlink plan check` explains it"));
+            reader.fail("file", format!("{name} {what}"), hint);
+        }
+    }
+}

@@ -1,0 +1,134 @@
+//! What a person sees whose node file has mistakes: all of them at once, with their lines and what to try.
+
+mod node_support;
+
+use node_support::run;
+use std::path::Path;
+
+const LINK: &str = "[layer.tcp]\nkind = \"tcpclv4\"\nlisten = \"127.0.0.1:4556\"\n[link.b]\nlayer = \"tcp\"\n\
+                    peer = \"ipn:2.0\"\naddress = \"127.0.0.1:4557\"\n";
+
+/// Exit status and what is said of a file with this text, by `--check` or at start.
+fn node(dir: &Path, text: &str, check: bool) -> (Option<i32>, String) {
+    let file = dir.join("n.toml");
+    std::fs::write(&file, format!("node_ids = \"ipn:1.0\"\n{text}")).unwrap();
+    let file = file.display().to_string();
+    let output = run(&[&["node", "--config", &file][..], if check { &["--check"] } else { &[] }].concat());
+    (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
+}
+
+#[track_caller]
+fn contains(said: &str, parts: &[&str]) {
+    for part in parts {
+        assert!(said.contains(part), "`{part}` is not in\n{said}");
+    }
+}
+
+#[test]
+fn mistakes_of_plan_policies_links_and_store_come_together_by_their_lines() {
+    let dir = tempfile::tempdir().unwrap();
+    let text = "[plan]\nfile = \"no.plan\"\n[router]\ncopies = 3\n[control]\nfull = 3\n[link.b]\nlayer = \"tpc\"\n\
+                peer = \"ipn:2.0\"\n[routes]\n\"ipn:9.*\" = \"ipn:7.0\"\n[store]\nkind = \"durable\"\n";
+    let (code, said) = node(dir.path(), text, true);
+    assert_eq!((code, said.matches("hint: ").count()), (Some(2), 6), "{said}");
+    contains(
+        &said,
+        &[
+            "5 mistakes in the configuration",
+            "no.plan cannot be read: No such file or directory (os error 2)\nhint: relative paths start at the folder",
+            "n.toml:5: router.copies: `sabr` has no such parameter\nhint: ",
+            "n.toml:7: control.full: `none` has no such parameter\nhint: it takes no parameters",
+            "n.toml:9: link.b.layer: there is no layer `tpc`\nhint: ",
+            "n.toml:12: routes.\"ipn:9.*\": leads to ipn:7.0, and no link does",
+            "n.toml:13: store.dir: missing: a durable store needs a folder\nhint: ",
+        ],
+    );
+    let lines: Vec<u32> = said
+        .lines()
+        .filter(|line| !line.contains("warning"))
+        .filter_map(|line| line.split_once("n.toml:")?.1.split(':').next()?.parse().ok())
+        .collect();
+    assert_eq!(lines, [3, 5, 7, 9, 13], "{said}");
+}
+
+#[test]
+fn names_and_ranges_of_policies_have_their_lines() {
+    let dir = tempfile::tempdir().unwrap();
+    let (_, said) =
+        node(dir.path(), "[router]\nname = \"sbar\"\nx = 1\n[control]\nname = \"drop-oldest\"\nfull = 300\n", true);
+    contains(
+        &said,
+        &[
+            "n.toml:3: router.name: `sbar` is not a router\nhint: did you mean `sabr`?",
+            "n.toml:7: control.full: 300 is not between",
+        ],
+    );
+    assert!(!said.contains("router.x"), "nobody knows what an unknown router takes\n{said}");
+}
+
+#[test]
+fn a_plan_that_is_none_is_told_where_it_is_named() {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::write(dir.path().join("odd.plan"), b"# plan\n\xff\n").unwrap();
+    std::fs::write(dir.path().join("bad.plan"), "kontact 1 2\n").unwrap();
+    std::fs::create_dir(dir.path().join("folder")).unwrap();
+    for (plan, wanted) in [
+        ("odd.plan", "odd.plan is not UTF-8 text: byte 7, in line 2\nhint: "),
+        ("folder", "folder cannot be read: Is a directory (os error 21)\nhint: "),
+        ("bad.plan", "bad.plan line 1: `kontact` begins no line of a contact plan\nhint: "),
+    ] {
+        let (code, said) = node(dir.path(), &format!("[plan]\nfile = \"{plan}\"\n"), true);
+        assert_eq!(code, Some(2));
+        contains(&said, &["n.toml:3: plan.file: ", wanted]);
+    }
+}
+
+#[test]
+fn places_that_are_no_folder_or_no_file_are_told_and_so_are_those_nobody_may_write_to() {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::create_dir(dir.path().join("folder")).unwrap();
+    let (code, said) = node(dir.path(), "[events]\nfile = \"folder\"\n[store]\ndir = \"n.toml\"\n", true);
+    assert_eq!(code, Some(2));
+    contains(&said, &["n.toml:3: events.file: ", "folder is a folder, and a file is wanted\nhint: "]);
+    contains(&said, &["n.toml:5: store.dir: ", "n.toml is a file, and a folder is wanted\nhint: "]);
+    for (text, wanted) in [
+        ("[store]\ndir = \"/proc/nope\"\n", "store /proc/nope: "),
+        ("[events]\nfile = \"/proc/nope\"\n", "events file /proc/nope: "),
+    ] {
+        let (code, said) = node(dir.path(), text, false);
+        assert_eq!(code, Some(1), "{said}");
+        contains(&said, &[wanted, "\nhint: give a path that this user may write to"]);
+    }
+}
+
+#[test]
+fn a_folder_that_a_store_in_memory_has_is_warned_of() {
+    let dir = tempfile::tempdir().unwrap();
+    let (code, said) = node(dir.path(), &format!("[store]\nkind = \"memory\"\ndir = \"s\"\n{LINK}"), true);
+    assert_eq!(code, Some(0), "{said}");
+    contains(&said, &["warning: ", "n.toml:4: store.dir: does nothing: the store is in memory\nhint: ", "no mistakes"]);
+}
+
+#[test]
+fn a_scenario_and_a_node_file_are_called_by_their_names() {
+    let dir = tempfile::tempdir().unwrap();
+    let place = |name: &str| dir.path().join(name).display().to_string();
+    let (scenario, file) = (place("s.toml"), place("n.toml"));
+    std::fs::write(&scenario, farlink_scenario::EXAMPLE).unwrap();
+    std::fs::write(&file, format!("node_ids = \"ipn:1.0\"\n{LINK}")).unwrap();
+    for (arguments, wanted) in [
+        (
+            vec!["node", "--config", &scenario, "--check"],
+            format!("this is a scenario file, not a node file\nhint: `farlink run {scenario}"),
+        ),
+        (
+            vec!["run", &file, "--in", "sim"],
+            format!("this is a node file, not a scenario file\nhint: `farlink node --config {file}`"),
+        ),
+    ] {
+        let output = run(&arguments);
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.code() == Some(2) && said.contains(&wanted), "{said}");
+        assert_eq!(said.matches("hint: ").count(), 1, "said once\n{said}");
+    }
+}

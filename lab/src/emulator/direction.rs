@@ -26,7 +26,7 @@ const RETRY_NS: u64 = 20_000;
 /// Wait after the host's interface was found to be down.
 const DOWN_WAIT: Duration = Duration::from_millis(2);
 /// Real-time priority: above ordinary programs, below the kernel's own threads.
-const PRIORITY: i32 = 50;
+pub const PRIORITY: i32 = 50;
 
 /// What a direction is made of.
 #[derive(Clone, Debug)]
@@ -62,7 +62,7 @@ pub struct Sample {
     pub handed_over_bytes: u64,
     /// Frames that were not unicast IP.
     pub ignored: u64,
-    /// Packets lost by the emulator, not by the model.
+    /// Packets lost by the emulator, not by the model, and openings it missed.
     pub own_losses: u64,
     /// Bytes on their way.
     pub in_flight_bytes: u64,
@@ -81,6 +81,27 @@ pub struct Shared {
     pub up: AtomicBool,
     /// Monotonic nanoseconds at which everything in flight has arrived.
     pub drained_ns: AtomicU64,
+    /// Monotonic nanoseconds at which it opens, or opened last.
+    pub opens_ns: AtomicU64,
+    /// Openings before which the carrier was not there: what was sent then, the host dropped.
+    pub missed: AtomicU64,
+}
+
+impl Shared {
+    /// What a direction that is up from the start tells.
+    pub fn new() -> Shared {
+        Shared {
+            up: AtomicBool::new(true),
+            drained_ns: AtomicU64::new(0),
+            opens_ns: AtomicU64::new(0),
+            missed: AtomicU64::new(0),
+        }
+    }
+    /// The carrier is there from now on.
+    pub fn carrier_up(&self, now_ns: u64) {
+        let late = self.up.load(Ordering::Relaxed) && now_ns > self.opens_ns.load(Ordering::Relaxed);
+        self.missed.fetch_add(u64::from(late), Ordering::Relaxed);
+    }
 }
 
 /// Notice given before a link opens, for the carrier to be there in time.
@@ -272,14 +293,18 @@ impl Direction {
 
     fn publish(&mut self) {
         let now = self.model_now;
-        let up = self.link.is_up(now) || self.link.next_change(now) <= now + NOTICE + self.setup.interval;
-        self.shared.up.store(up, Ordering::Relaxed);
+        let opens = if self.link.is_up(now) { now } else { self.link.next_change(now) };
+        let up = opens <= now + NOTICE + self.setup.interval;
+        if up && !self.shared.up.load(Ordering::Relaxed) {
+            self.shared.opens_ns.store(opens.0.saturating_add(self.start_ns), Ordering::Relaxed);
+        }
+        self.shared.up.store(up, Ordering::Release);
         let drained = self.link.last_arrival().0.saturating_add(self.start_ns);
         self.shared.drained_ns.store(drained, Ordering::Relaxed);
     }
 
     fn sample(&mut self, now_ns: u64) -> Sample {
-        self.own_losses += self.from.take_drops();
+        self.own_losses += self.from.take_drops() + self.shared.missed.swap(0, Ordering::Relaxed);
         let now = self.model_now;
         Sample {
             link: self.setup.link,
@@ -382,6 +407,20 @@ mod tests {
         let bad = Verdict::Arrives(Delivery { at: Instant(1), corrupted: true });
         assert_eq!(run_end(&[at(1), bad, at(1)], 0), 1);
         assert_eq!(run_end(&[at(1), bad, at(1)], 1), 2);
+    }
+
+    #[test]
+    fn a_carrier_that_comes_after_the_link_opens_is_told() {
+        let shared = Shared::new();
+        let missed = || shared.missed.swap(0, Ordering::Relaxed);
+        shared.opens_ns.store(1000, Ordering::Relaxed);
+        shared.carrier_up(900);
+        assert_eq!(missed(), 0, "in time");
+        shared.carrier_up(1001);
+        assert_eq!(missed(), 1);
+        shared.up.store(false, Ordering::Relaxed);
+        shared.carrier_up(1001);
+        assert_eq!(missed(), 0, "it is the other direction that opens");
     }
 
     #[test]

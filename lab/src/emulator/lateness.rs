@@ -129,7 +129,7 @@ impl Signs {
             doubts.push(format!("{what} up to {:.1} ms late (99 %), {:.1} allowed", ms(self.late_p99), ms(allowed)));
         }
         if self.own_losses > 0 {
-            doubts.push(format!("{} packets lost by the emulator itself", self.own_losses));
+            doubts.push(format!("{} packets or openings missed by the emulator itself", self.own_losses));
         }
         for (share, most, what) in
             [(self.cpu_wait, CPU_WAIT, "tasks waited for a processor"), (self.stolen, STOLEN, "time was stolen")]

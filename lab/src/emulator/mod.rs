@@ -18,7 +18,7 @@ use farlink_link::{LinkSpec, direction_seed};
 use farlink_os::monotonic_ns;
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -58,8 +58,7 @@ impl Emulator {
     pub fn add(&mut self, ports: [Port; 2], spec: &LinkSpec, seed: u64) -> io::Result<()> {
         let link = self.cables.len();
         let ports = ports.map(Arc::new);
-        let directions =
-            [(); 2].map(|()| Arc::new(Shared { up: AtomicBool::new(true), drained_ns: AtomicU64::new(0) }));
+        let directions = [(); 2].map(|()| Arc::new(Shared::new()));
         for (index, spec) in [&spec.forward, &spec.reverse].into_iter().enumerate() {
             let setup = Setup {
                 link,
@@ -88,6 +87,8 @@ impl Emulator {
             self.threads.push(std::thread::Builder::new().name(name).spawn(run)?);
         }
         drop(starting);
+        // Whoever polls raises the carriers, which must be there when a link opens.
+        let _ = farlink_os::schedule::set_real_time(direction::PRIORITY);
         // The channel ends with the last that starts.
         let _ = all_run.recv();
         Ok(start_ns)
@@ -128,13 +129,17 @@ impl Drop for Emulator {
 impl Cable {
     /// Down when both directions are down and nothing is in flight; up again before either opens.
     fn update_carrier(&mut self) {
-        let up = self.directions.iter().any(|d| d.up.load(Ordering::Relaxed));
+        let up = self.directions.iter().any(|d| d.up.load(Ordering::Acquire));
         let now = monotonic_ns();
         let drained = self.directions.iter().all(|d| d.drained_ns.load(Ordering::Relaxed) <= now);
         let carrier = up || !drained;
         if carrier != self.carrier {
             for port in &self.ports {
                 let _ = port.set_carrier(carrier);
+            }
+            if carrier {
+                let there = monotonic_ns();
+                self.directions.iter().for_each(|direction| direction.carrier_up(there));
             }
             self.carrier = carrier;
         }

@@ -248,7 +248,7 @@ pub struct LinkReport {
     pub in_flight_bytes: u64,
     /// Frames that were not unicast IP.
     pub ignored: u64,
-    /// Packets lost by the emulator itself.
+    /// Packets lost by the emulator itself, and openings of the link it missed.
     pub own_losses: u64,
     /// Frames handed over, and their lateness in microseconds: median, 99 %, greatest.
     pub handed_over: u64,

@@ -188,3 +188,25 @@ fn each_traffic_is_told_by_itself() {
     assert_eq!(farlink(&folder, "report run").0, Some(0));
     std::fs::remove_dir_all(&folder).unwrap();
 }
+
+#[test]
+fn a_damaged_run_is_named_with_what_makes_it_again() {
+    let folder = folder("damaged");
+    assert_eq!(farlink(&folder, "run scenario.toml --in sim --out whole").0, Some(0));
+    assert_eq!(farlink(&folder, "run scenario.toml --in sim --out run").0, Some(0));
+    let empty = |name: &str| std::fs::write(folder.join("run").join(name), "").unwrap();
+    for (name, command, says) in [
+        ("bundles.parquet", "compare whole run", "the run run cannot be read: run/bundles.parquet is damaged"),
+        ("bundles.parquet", "report run", "hint: `farlink run scenario.toml --in sim --seed 1` makes it again"),
+        ("manifest.json", "report run", "the run run is damaged: manifest.json: "),
+        ("manifest.json", "compare whole run", "\nhint: make the run again"),
+    ] {
+        empty(name);
+        let (code, _, said) = farlink(&folder, command);
+        assert!(
+            code.is_some_and(|code| code > 0) && said.contains(says) && said.contains("\nhint: "),
+            "{command}: {said}"
+        );
+    }
+    std::fs::remove_dir_all(&folder).unwrap();
+}

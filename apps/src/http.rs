@@ -1,7 +1,7 @@
 //! Asks a node's control API: one request, one answer, over its Unix socket or over TCP.
 
 use anyhow::{anyhow, bail};
-use std::io::{Read, Write};
+use std::io::{ErrorKind, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -81,20 +81,40 @@ fn config() -> ureq::config::Config {
 
 fn unanswered(at: &str, why: &ureq::Error) -> anyhow::Error {
     match why {
-        ureq::Error::Protocol(_) | ureq::Error::Http(_) | ureq::Error::BadUri(_) => {
+        ureq::Error::BadUri(_) => {
             anyhow!(
-                "{at} does not answer in HTTP: {why}\nhint: --at names the node's control socket, or its `[api] listen`"
+                "{at} is no address\nhint: --at names the node's control socket, or http://HOST:PORT of its `[api] listen`"
             )
         }
-        ureq::Error::Io(why) if why.kind() == std::io::ErrorKind::PermissionDenied => {
+        ureq::Error::Protocol(_) | ureq::Error::Http(_) => elsewhere(at),
+        ureq::Error::Io(why) if silent(why.kind()) => elsewhere(at),
+        ureq::Error::Io(why) if why.kind() == ErrorKind::PermissionDenied => {
             anyhow!("{at}: {why}\nhint: a control socket is its owner's alone: ask as the user the node runs as")
         }
-        _ => anyhow!(
-            "no control API answers at {at}: {why}\n\
-             hint: is the node running? --at names its control socket (NAME.control.sock beside its file), or its `[api] \
-             listen`"
-        ),
+        ureq::Error::Io(why) => nobody(at, why),
+        _ => nobody(at, why),
     }
+}
+
+/// The connection was taken, and ended without an answer.
+fn silent(kind: ErrorKind) -> bool {
+    matches!(kind, ErrorKind::UnexpectedEof | ErrorKind::ConnectionReset | ErrorKind::BrokenPipe)
+}
+
+fn elsewhere(at: &str) -> anyhow::Error {
+    anyhow!(
+        "{at} does not answer in HTTP: what is there is no control API\n\
+         hint: --at names the node's control socket (NAME.control.sock beside its file) or its `[api] listen`; not the \
+         socket of applications (NAME.sock), and not a port of its links"
+    )
+}
+
+fn nobody(at: &str, why: &dyn std::fmt::Display) -> anyhow::Error {
+    anyhow!(
+        "no control API answers at {at}: {why}\n\
+         hint: is the node running? --at names its control socket (NAME.control.sock beside its file), or its `[api] \
+         listen`"
+    )
 }
 
 /// Connects to a Unix socket, whatever host the URL names.

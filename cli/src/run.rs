@@ -2,6 +2,7 @@
 
 use crate::Failure;
 use crate::progress::RunProgress;
+use crate::values;
 use anyhow::Context as _;
 use clap::ValueEnum;
 use farlink_lab::cable::Method;
@@ -27,7 +28,7 @@ pub struct Args {
     #[arg(long = "in", value_name = "WORLD")]
     world: World,
     /// Seed of everything random, in place of the scenario's.
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", allow_hyphen_values = true, value_parser = values::whole)]
     seed: Option<u64>,
     /// Simulation only: how much of a node is played, in place of the scenario's.
     #[arg(long, value_name = "FIDELITY")]
@@ -78,6 +79,11 @@ pub fn run(args: Args) -> Result<(), Failure> {
     if let Some(seed) = args.seed {
         scenario.seed = seed;
     }
+    if let (Some(kind), World::Sim) = (&args.interface, args.world) {
+        return Err(Failure::Input(format!(
+            "`--interface {kind}` in simulation, whose links have no interfaces\nhint: use it with `--in lab`"
+        )));
+    }
     match (args.fidelity, args.world) {
         (None, _) => {}
         (Some(Play::Full), _) => scenario.fidelity = Fidelity::Full,
@@ -96,11 +102,17 @@ pub fn run(args: Args) -> Result<(), Failure> {
         None => fresh_folder(Path::new("runs"), &scenario.name, args.world.name()),
     };
     farlink_report::free_for_run(&folder, args.force).map_err(|error| Failure::Input(error.to_string()))?;
+    crate::make_folder(&folder, "--out")?;
     let command = command_line(&args, scenario.seed);
-    match args.world {
-        World::Sim => in_simulation(&scenario, &folder, command)?,
-        World::Lab => in_testbed(&scenario, &folder, command, args.interface.as_deref())?,
+    let done = match args.world {
+        World::Sim => in_simulation(&scenario, &folder, command),
+        World::Lab => in_testbed(&scenario, &folder, command, args.interface.as_deref()),
+    };
+    if done.is_err() {
+        // Where nothing was written, nothing is left.
+        let _ = std::fs::remove_dir(&folder);
     }
+    done?;
     tell(&folder, args.json)
 }
 

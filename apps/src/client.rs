@@ -60,7 +60,7 @@ impl Delivered {
 const GREETING: Duration = Duration::from_secs(10);
 
 /// Refuses what looks like `host:port`, but for a port that is none.
-fn check_port(at: &str) -> io::Result<()> {
+pub(crate) fn check_port(at: &str) -> io::Result<()> {
     let port = at.rsplit_once(':').filter(|_| !at.contains('/')).map(|(_, port)| port);
     let wrong = port.filter(|port| !port.is_empty() && port.bytes().all(|byte| byte.is_ascii_digit()));
     match wrong.filter(|port| port.parse::<u16>().is_err()) {

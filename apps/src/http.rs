@@ -29,6 +29,8 @@ pub fn request(method: &str, at: &str, path: &str, body: &str) -> anyhow::Result
 /// # Errors
 /// When nobody answers there, or not in HTTP.
 pub fn request_with(method: &str, at: &str, token: Option<&str>, path: &str, body: &str) -> anyhow::Result<Answer> {
+    crate::client::check_port(at.strip_prefix("http://").unwrap_or(at).trim_end_matches('/'))
+        .map_err(|why| anyhow!("{at}: {why}"))?;
     let (agent, host) = match tcp_host(at) {
         Some(host) if host.is_empty() || host.contains('/') => {
             bail!("`{at}` is not the address of a control API\nhint: write a socket's path or http://127.0.0.1:4280")
@@ -205,6 +207,9 @@ mod tests {
     fn what_went_wrong_says_what_to_try() {
         let said = |url: &str| request("GET", url, "/", "").unwrap_err().to_string();
         assert!(said("ftp://x/y").contains("hint: write a socket's path or http://127.0.0.1:4280"));
+        for at in ["localhost:99999", "http://localhost:99999/"] {
+            assert!(said(at).starts_with(&format!("{at}: the port 99999 is out of range\nhint: ")), "{}", said(at));
+        }
         let nowhere = said("no/such.control.sock");
         assert!(nowhere.contains("no control API answers at no/such.control.sock"), "{nowhere}");
         let (ssh, _) = server("\r\n\r\n", b"SSH-2.0-OpenSSH\r\n");

@@ -56,6 +56,22 @@ impl Delivered {
     }
 }
 
+/// How long a node may take to introduce itself.
+const GREETING: Duration = Duration::from_secs(10);
+
+/// Refuses what looks like `host:port`, but for a port that is none.
+pub(crate) fn check_port(at: &str) -> io::Result<()> {
+    let port = at.rsplit_once(':').filter(|_| !at.contains('/')).map(|(_, port)| port);
+    let wrong = port.filter(|port| !port.is_empty() && port.bytes().all(|byte| byte.is_ascii_digit()));
+    match wrong.filter(|port| port.parse::<u16>().is_err()) {
+        Some(port) => {
+            let why = format!("the port {port} is out of range\nhint: ports are 0 to 65535; write ./{at} for a file");
+            Err(io::Error::new(io::ErrorKind::InvalidInput, why))
+        }
+        None => Ok(()),
+    }
+}
+
 fn invalid(message: impl Into<String>) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, message.into())
 }
@@ -66,6 +82,7 @@ impl Client {
     /// # Errors
     /// When nothing serves there, or not AAP2.
     pub fn connect(at: &str) -> io::Result<Client> {
+        check_port(at)?;
         let tcp = !at.contains('/') && at.rsplit_once(':').is_some_and(|(_, port)| port.parse::<u16>().is_ok());
         let (read, write) = if tcp {
             let socket = TcpStream::connect(at)?;
@@ -77,16 +94,26 @@ impl Client {
         };
         let mut client =
             Client { reader: BufReader::with_capacity(256 << 10, read), writer: write, node_id: String::new() };
-        let mut magic = [0];
-        client.reader.read_exact(&mut magic)?;
-        if magic[0] != proto::MAGIC {
-            return Err(invalid(format!("{at} does not speak AAP2")));
-        }
-        match client.message()?.body {
-            Some(Body::Welcome(welcome)) => client.node_id = welcome.node_id,
-            _ => return Err(invalid("the node did not introduce itself")),
-        }
+        client.set_read_timeout(Some(GREETING))?;
+        client.node_id = client.greeting().map_err(|why| match why.kind() {
+            io::ErrorKind::UnexpectedEof => invalid("it ends the connection without a word"),
+            io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => invalid("it says nothing"),
+            _ => why,
+        })?;
+        client.set_read_timeout(None)?;
         Ok(client)
+    }
+    /// How the node introduces itself.
+    fn greeting(&mut self) -> io::Result<String> {
+        let mut magic = [0];
+        self.reader.read_exact(&mut magic)?;
+        if magic[0] != proto::MAGIC {
+            return Err(invalid("it does not speak AAP2"));
+        }
+        match self.message()?.body {
+            Some(Body::Welcome(welcome)) => Ok(welcome.node_id),
+            _ => Err(invalid("it does not introduce itself as a node")),
+        }
     }
     /// The endpoint with this service (or demux) at the node; an endpoint ID is what it is.
     pub fn endpoint(&self, service: &str) -> String {
@@ -113,9 +140,11 @@ impl Client {
         let status = self.response()?.response_status();
         match status {
             Status::Success => Ok(()),
-            Status::Unauthorized => {
-                Err(invalid(format!("{endpoint} is used by another application with another secret")))
-            }
+            Status::Unauthorized => Err(invalid(format!(
+                "{endpoint} is used by another application with another secret\n\
+                 hint: choose another --service; 128, 7 and 2047 are the node's own unless its file says `[app] echo = \
+                 false`"
+            ))),
             Status::InvalidRequest if endpoint.parse::<EndpointId>().is_ok_and(|eid| eid.is_node_id()) => {
                 let why = "is the node's administrative endpoint, which is not for applications";
                 Err(invalid(format!("{endpoint} {why}\nhint: choose another --service, e.g. 64")))
@@ -127,7 +156,7 @@ impl Client {
                 "{endpoint} is an endpoint of another node\nhint: register at an endpoint of {}, or of a group: dtn://NAME/~DEMUX",
                 self.node_id
             ))),
-            other => Err(invalid(format!("the node refused the endpoint {endpoint}: {other:?}"))),
+            other => Err(invalid(format!("the node refused the endpoint {endpoint}: {}", crate::refusal(other)))),
         }
     }
     fn send_message(&mut self, message: &impl Message, payload: &[u8]) -> io::Result<()> {

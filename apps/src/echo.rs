@@ -14,9 +14,7 @@ pub fn run(at: &str, services: &[String], rate: u32) -> anyhow::Result<()> {
         let mut receiver = connect(at)?;
         let endpoint = receiver.endpoint(service);
         let secret = random().to_string();
-        receiver.configure(&endpoint, &secret, 1).map_err(|why| {
-            anyhow::anyhow!("{why}\nhint: the node answers there itself unless its file says `[app] echo = false`")
-        })?;
+        receiver.configure(&endpoint, &secret, 1)?;
         let mut sender = connect(at)?;
         sender.configure(&endpoint, &secret, 0)?;
         eprintln!("answering at {endpoint}");

@@ -1,7 +1,7 @@
 //! Asks a node's control API: one request, one answer, over its Unix socket or over TCP.
 
 use anyhow::{anyhow, bail};
-use std::io::{Read, Write};
+use std::io::{ErrorKind, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -29,6 +29,8 @@ pub fn request(method: &str, at: &str, path: &str, body: &str) -> anyhow::Result
 /// # Errors
 /// When nobody answers there, or not in HTTP.
 pub fn request_with(method: &str, at: &str, token: Option<&str>, path: &str, body: &str) -> anyhow::Result<Answer> {
+    crate::client::check_port(at.strip_prefix("http://").unwrap_or(at).trim_end_matches('/'))
+        .map_err(|why| anyhow!("{at}: {why}"))?;
     let (agent, host) = match tcp_host(at) {
         Some(host) if host.is_empty() || host.contains('/') => {
             bail!("`{at}` is not the address of a control API\nhint: write a socket's path or http://127.0.0.1:4280")
@@ -81,20 +83,40 @@ fn config() -> ureq::config::Config {
 
 fn unanswered(at: &str, why: &ureq::Error) -> anyhow::Error {
     match why {
-        ureq::Error::Protocol(_) | ureq::Error::Http(_) | ureq::Error::BadUri(_) => {
+        ureq::Error::BadUri(_) => {
             anyhow!(
-                "{at} does not answer in HTTP: {why}\nhint: --at names the node's control socket, or its `[api] listen`"
+                "{at} is no address\nhint: --at names the node's control socket, or http://HOST:PORT of its `[api] listen`"
             )
         }
-        ureq::Error::Io(why) if why.kind() == std::io::ErrorKind::PermissionDenied => {
+        ureq::Error::Protocol(_) | ureq::Error::Http(_) => elsewhere(at),
+        ureq::Error::Io(why) if silent(why.kind()) => elsewhere(at),
+        ureq::Error::Io(why) if why.kind() == ErrorKind::PermissionDenied => {
             anyhow!("{at}: {why}\nhint: a control socket is its owner's alone: ask as the user the node runs as")
         }
-        _ => anyhow!(
-            "no control API answers at {at}: {why}\n\
-             hint: is the node running? --at names its control socket (NAME.control.sock beside its file), or its `[api] \
-             listen`"
-        ),
+        ureq::Error::Io(why) => nobody(at, why),
+        _ => nobody(at, why),
     }
+}
+
+/// The connection was taken, and ended without an answer.
+fn silent(kind: ErrorKind) -> bool {
+    matches!(kind, ErrorKind::UnexpectedEof | ErrorKind::ConnectionReset | ErrorKind::BrokenPipe)
+}
+
+fn elsewhere(at: &str) -> anyhow::Error {
+    anyhow!(
+        "{at} does not answer in HTTP: what is there is no control API\n\
+         hint: --at names the node's control socket (NAME.control.sock beside its file) or its `[api] listen`; not the \
+         socket of applications (NAME.sock), and not a port of its links"
+    )
+}
+
+fn nobody(at: &str, why: &dyn std::fmt::Display) -> anyhow::Error {
+    anyhow!(
+        "no control API answers at {at}: {why}\n\
+         hint: is the node running? --at names its control socket (NAME.control.sock beside its file), or its `[api] \
+         listen`"
+    )
 }
 
 /// Connects to a Unix socket, whatever host the URL names.
@@ -185,6 +207,9 @@ mod tests {
     fn what_went_wrong_says_what_to_try() {
         let said = |url: &str| request("GET", url, "/", "").unwrap_err().to_string();
         assert!(said("ftp://x/y").contains("hint: write a socket's path or http://127.0.0.1:4280"));
+        for at in ["localhost:99999", "http://localhost:99999/"] {
+            assert!(said(at).starts_with(&format!("{at}: the port 99999 is out of range\nhint: ")), "{}", said(at));
+        }
         let nowhere = said("no/such.control.sock");
         assert!(nowhere.contains("no control API answers at no/such.control.sock"), "{nowhere}");
         let (ssh, _) = server("\r\n\r\n", b"SSH-2.0-OpenSSH\r\n");

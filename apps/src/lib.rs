@@ -20,19 +20,37 @@ mod timing;
 pub use timing::Quantiles;
 
 use client::Client;
-use std::io::Read;
+use farlink_aap2::proto::Status;
+use std::io::{ErrorKind, Read};
 
 /// Connects to a node, saying what to try when nothing is there.
 ///
 /// # Errors
 /// When nothing serves there.
 pub fn connect(at: &str) -> anyhow::Result<Client> {
-    Client::connect(at).map_err(|why| {
-        anyhow::anyhow!(
+    Client::connect(at).map_err(|why| match why.kind() {
+        ErrorKind::InvalidData => anyhow::anyhow!(
+            "{at} is not an application socket: {why}\n\
+             hint: --at names what `[app]` of the node's file says, such as node-a.sock; not its control socket \
+             (node-a.control.sock), and not a port of its links"
+        ),
+        ErrorKind::InvalidInput => anyhow::anyhow!("{at}: {why}"),
+        _ => anyhow::anyhow!(
             "no node at the application socket {at}: {why}\n\
              hint: is it running, and does its file have `[app] socket` or `listen`? --at names the socket"
-        )
+        ),
     })
+}
+
+/// Why a node takes no bundle, in words.
+fn refusal(status: Status) -> &'static str {
+    match status {
+        Status::InvalidRequest => "no bundle can go there\nhint: write ipn:NODE.SERVICE or dtn://NODE/NAME",
+        Status::Unauthorized => "this application may not send it\nhint: `[app]` of the node's file says who may",
+        Status::NotFound => "the node knows no such endpoint\nhint: `farlink node registrations` lists them",
+        Status::Timeout => "the node took too long\nhint: `farlink node status` says what it is busy with",
+        _ => "its answer is none of those known\nhint: the node's log says more",
+    }
 }
 
 /// A number nobody can guess, for services, secrets and identifiers.

@@ -13,6 +13,9 @@ use std::time::Duration;
 const MAGIC: &[u8; 8] = b"FLPERF1\0";
 /// Bytes of the header in each payload, which is all of an answer.
 pub const HEADER: usize = 32;
+/// What to look at when nothing comes back.
+pub const SILENT: &str =
+    "hint: does `farlink perf --serve` run there? `farlink node bundles` says what the bundles wait for";
 
 /// When to stop sending.
 #[derive(Clone, Debug)]
@@ -54,6 +57,10 @@ pub struct Report {
     rtt: Quantiles,
 }
 impl Report {
+    /// Bundles that were answered.
+    pub fn answered(&self) -> u64 {
+        self.received
+    }
     fn per_second(&self, amount: f64) -> f64 {
         if self.seconds > 0.0 { amount / self.seconds } else { 0.0 }
     }
@@ -190,7 +197,9 @@ impl Run<'_> {
                 std::thread::sleep(Duration::from_millis(1));
                 Ok(())
             }
-            other => bail!("the node did not take a bundle: {other:?}"),
+            other => {
+                bail!("the node does not take a bundle for {}: {}", self.options.destination, crate::refusal(other))
+            }
         }
     }
     /// Takes what answers are in; waits for one when nothing may be sent.

@@ -8,12 +8,15 @@ use farlink_aap2::proto::{BundleAdu, Status};
 use farlink_base::Instant;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::RecvTimeoutError;
 use std::time::Duration;
 
 /// First bytes of a ping's payload; then, big-endian: run, sequence number, time sent (ns).
 const MAGIC: &[u8; 8] = b"FLPING1\0";
 const HEADER: usize = 32;
+/// How soon it is seen that the pings are to end.
+const ATTENTION: Duration = Duration::from_millis(50);
 /// What to look at when nothing comes back.
 pub const SILENT: &str = "hint: is it running? `farlink node bundles` says what the pings wait for";
 /// Services tried when the destination names none.
@@ -60,13 +63,21 @@ impl Report {
     }
 }
 
-/// Pings; `say` gets a line per answer.
+/// Registers at a service that nobody else uses.
 ///
 /// # Errors
-/// When the node is not there or refuses.
-pub fn run(at: &str, options: &Options, say: impl FnMut(String)) -> anyhow::Result<Report> {
-    let inbox = Inbox::open(at, &passing_service(), 1)?;
-    let mut run = Run { inbox, options, nonce: random(), sent: BTreeMap::new(), times: Vec::new(), say, taken: 0 };
+/// When the node is not there or does not agree.
+pub fn attach(at: &str) -> anyhow::Result<Inbox> {
+    Inbox::open(at, &passing_service(), 1)
+}
+
+/// Pings until all are answered or told to stop; `say` gets a line per answer.
+///
+/// # Errors
+/// When the node goes away or refuses.
+pub fn run(inbox: Inbox, options: &Options, stop: &AtomicBool, say: impl FnMut(String)) -> anyhow::Result<Report> {
+    let mut run =
+        Run { inbox, options, stop, nonce: random(), sent: BTreeMap::new(), times: Vec::new(), say, taken: 0 };
     let candidates = candidates(&options.destination);
     let destination = match candidates.as_slice() {
         [one] => one.clone(),
@@ -91,6 +102,7 @@ pub fn candidates(destination: &str) -> Vec<String> {
 struct Run<'a, F> {
     inbox: Inbox,
     options: &'a Options,
+    stop: &'a AtomicBool,
     nonce: u64,
     /// Sequence number of what is not answered yet, and where it went.
     sent: BTreeMap<u64, String>,
@@ -123,13 +135,13 @@ impl<F: FnMut(String)> Run<'_, F> {
     fn pings(&mut self, destination: &str) -> anyhow::Result<()> {
         let began = clock::now();
         for sequence in 0..self.options.count {
+            if self.stopped() {
+                break;
+            }
             self.send(sequence, destination)?;
             let due = began + self.options.interval * u32::try_from(sequence + 1).unwrap_or(u32::MAX);
             if sequence + 1 < self.options.count {
                 self.collect(due, false)?;
-                if let Some(left) = due.0.checked_sub(clock::now().0) {
-                    std::thread::sleep(Duration::from_nanos(left));
-                }
             }
         }
         self.collect(clock::now() + self.options.timeout, true)
@@ -145,6 +157,9 @@ impl<F: FnMut(String)> Run<'_, F> {
         }
         Ok(())
     }
+    fn stopped(&self) -> bool {
+        self.stop.load(Ordering::Relaxed)
+    }
     fn send(&mut self, sequence: u64, destination: &str) -> anyhow::Result<()> {
         let mut payload = Vec::with_capacity(HEADER);
         payload.extend_from_slice(MAGIC);
@@ -155,9 +170,16 @@ impl<F: FnMut(String)> Run<'_, F> {
         let adu = BundleAdu { dst_eid: destination.to_string(), lifetime_ms: 3_600_000, ..Default::default() };
         self.sent.insert(sequence, destination.to_string());
         self.inbox.sender.send(adu, &payload)?;
+        self.inbox.sender.set_read_timeout(Some(ATTENTION))?;
+        while !self.inbox.sender.hears()? {
+            if self.stopped() {
+                return Ok(());
+            }
+        }
+        self.inbox.sender.set_read_timeout(None)?;
         match self.inbox.sender.response()?.response_status() {
             Status::Success => self.taken += 1,
-            other => bail!("the node did not take a ping for {destination}: {other:?}"),
+            other => bail!("the node does not take a ping for {destination}: {}", crate::refusal(other)),
         }
         Ok(())
     }
@@ -165,12 +187,13 @@ impl<F: FnMut(String)> Run<'_, F> {
     fn answer(&mut self, until: Instant) -> anyhow::Result<Option<(u64, u64)>> {
         loop {
             let left = Duration::from_nanos(until.0.saturating_sub(clock::now().0));
-            match self.inbox.deliveries.recv_timeout(left) {
+            match self.inbox.deliveries.recv_timeout(left.min(ATTENTION)) {
                 Ok((at, delivered)) => {
                     if let Some((sequence, sent)) = read(&delivered, self.nonce) {
                         return Ok(Some((at.0.saturating_sub(sent), sequence)));
                     }
                 }
+                Err(RecvTimeoutError::Timeout) if left > ATTENTION && !self.stopped() => {}
                 Err(RecvTimeoutError::Timeout) => return Ok(None),
                 Err(RecvTimeoutError::Disconnected) => bail!("the node closed the connection"),
             }

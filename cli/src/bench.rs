@@ -31,7 +31,7 @@ struct Loopback {
     #[arg(long, default_value = "100 kB")]
     bundle_size: DataVolume,
     /// How long to send.
-    #[arg(long, default_value = "5")]
+    #[arg(long, default_value = "5", allow_hyphen_values = true)]
     seconds: f64,
     /// Where bundles are kept.
     #[arg(long, default_value = "memory", value_parser = ["memory", "durable"])]
@@ -40,7 +40,7 @@ struct Loopback {
     #[arg(long, default_value = "1360")]
     mtu: u32,
     /// Payload rate of the generator; default: as fast as it goes.
-    #[arg(long)]
+    #[arg(long, allow_hyphen_values = true)]
     rate: Option<DataRate>,
     /// Keep configuration, logs and store here; default: a temporary folder.
     #[arg(long)]

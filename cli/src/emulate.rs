@@ -1,6 +1,6 @@
 //! `farlink emulate`: the link emulator by itself.
 
-use crate::Failure;
+use crate::{Failure, values};
 use anyhow::Context;
 use farlink_lab::cable::Method;
 use farlink_lab::emulate::{Options, Summary, emulate};
@@ -25,13 +25,13 @@ pub struct Args {
     #[arg(long, value_name = "SPEC")]
     link: String,
     /// Largest IP packet, bytes.
-    #[arg(long, default_value_t = 1500)]
+    #[arg(long, default_value_t = 1500, allow_hyphen_values = true, value_parser = mtu)]
     mtu: u32,
     /// Seed of everything random: the same seed loses the same packets.
-    #[arg(long, default_value_t = 1)]
+    #[arg(long, default_value_t = 1, allow_hyphen_values = true, value_parser = values::whole)]
     seed: u64,
     /// End after this time, such as "30 s".
-    #[arg(long, value_parser = farlink_base::parse_duration)]
+    #[arg(long, allow_hyphen_values = true, value_parser = farlink_base::parse_duration)]
     duration: Option<Duration>,
     /// Shell command to run in host a (10.77.0.1, fd77::1); started first.
     #[arg(long, value_name = "COMMAND")]
@@ -45,6 +45,12 @@ pub struct Args {
     /// Print the totals as JSON on standard output.
     #[arg(long)]
     json: bool,
+}
+
+/// What both IP versions can live with.
+fn mtu(text: &str) -> Result<u32, String> {
+    let mtu = text.parse().ok().filter(|mtu| (576..=65_535).contains(mtu));
+    mtu.ok_or_else(|| format!("`{text}` is no number of bytes from 576 to 65535\nhint: 1500 suits most links"))
 }
 
 /// Runs the subcommand.

@@ -52,7 +52,7 @@ pub fn run(args: Args) -> Result<(), Failure> {
 }
 
 fn scenario(dir: &Path, force: bool) -> Result<(), Failure> {
-    std::fs::create_dir_all(dir)?;
+    crate::make_folder(dir, "--dir")?;
     let file = dir.join("scenario.toml");
     write(&file, farlink_scenario::EXAMPLE, force)?;
     eprintln!("wrote {0}\nrun it with\n  farlink run {0} --in sim", file.display());
@@ -60,7 +60,7 @@ fn scenario(dir: &Path, force: bool) -> Result<(), Failure> {
 }
 
 fn two_nodes(a: IpAddr, b: IpAddr, dir: &Path, force: bool) -> Result<(), Failure> {
-    std::fs::create_dir_all(dir)?;
+    crate::make_folder(dir, "--dir")?;
     // On one computer the second node takes the next ports.
     let step = u16::from(a == b);
     let [first, second] =
@@ -86,7 +86,7 @@ fn write(file: &Path, text: &str, force: bool) -> Result<(), Failure> {
         let message = format!("{} exists\nhint: --force replaces it, --dir writes elsewhere", file.display());
         return Err(Failure::Input(message));
     }
-    Ok(std::fs::write(file, text)?)
+    std::fs::write(file, text).map_err(|why| crate::cannot_write(file, &why, "--dir"))
 }
 
 struct Side {

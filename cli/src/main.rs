@@ -20,6 +20,8 @@ mod recv;
 mod report;
 mod run;
 mod send;
+mod socket;
+mod values;
 
 use clap::{Parser, Subcommand};
 use farlink_os::allocator::Counting;
@@ -101,6 +103,25 @@ impl From<std::io::Error> for Failure {
 fn not_an_endpoint(text: &str) -> Failure {
     Failure::Input(format!(
         "`{text}` is not an endpoint\nhint: write ipn:NODE.SERVICE, e.g. ipn:2.64, or dtn://NODE/NAME"
+    ))
+}
+
+/// Makes a folder that an option names, with those it lies in.
+fn make_folder(folder: &std::path::Path, option: &str) -> Result<(), Failure> {
+    std::fs::create_dir_all(folder).map_err(|why| {
+        let why = if folder.exists() { "is not a folder".into() } else { format!("cannot be made: {why}") };
+        Failure::Input(format!(
+            "{} {why}\nhint: {option} names a folder that is there or can be made",
+            folder.display()
+        ))
+    })
+}
+
+/// Bad input: a file that cannot be written where an option says.
+fn cannot_write(file: &std::path::Path, why: &std::io::Error, option: &str) -> Failure {
+    Failure::Input(format!(
+        "{} cannot be written: {why}\nhint: {option} names a place that you may write to",
+        file.display()
     ))
 }
 

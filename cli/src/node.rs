@@ -1,6 +1,6 @@
 //! `farlink node`: run a DTN node, or ask and change a running one.
 
-use crate::Failure;
+use crate::{Failure, values};
 use farlink_apps::http;
 use farlink_base::{DataVolume, EndpointId};
 use farlink_node::apps::load::LoadSettings;
@@ -56,10 +56,11 @@ enum Question {
     /// Stored bundles and why each waits.
     Bundles {
         /// At most so many.
-        #[arg(long, default_value = "100")]
-        limit: usize,
+        #[arg(long, default_value = "100", allow_hyphen_values = true, value_parser = values::whole)]
+        limit: u64,
         /// Only those with larger numbers: the next page.
-        #[arg(long, value_name = "BUNDLE", default_value = "0")]
+        #[arg(long, value_name = "BUNDLE", default_value = "0", allow_hyphen_values = true,
+            value_parser = values::whole)]
         after: u64,
         #[command(flatten)]
         at: At,
@@ -298,7 +299,7 @@ fn load(args: &LoadArgs) -> Result<Option<LoadSettings>, Failure> {
 fn ask(question: Question) -> Result<(), Failure> {
     match question {
         Question::Status(at) => show(&at, "GET", "/status", "", print_status),
-        Question::Bundles { limit, after, at } => bundles(&at, limit, after),
+        Question::Bundles { limit, after, at } => bundles(&at, usize::try_from(limit).unwrap_or(usize::MAX), after),
         Question::Contacts { change: None, at } => {
             list(&at, "/contacts", &["from", "to", "link", "start_s", "end_s", "rate_bit_s", "one_way_delay_s"])
         }

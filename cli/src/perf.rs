@@ -1,6 +1,6 @@
 //! `farlink perf`: measure goodput between two nodes through their application sockets.
 
-use crate::Failure;
+use crate::{Failure, socket, values};
 use farlink_apps::perf::{self, ClientOptions, Stop};
 use farlink_base::{DataRate, DataVolume};
 use std::path::PathBuf;
@@ -20,32 +20,31 @@ pub struct Args {
     /// Answer the measurements of others.
     #[arg(long, conflicts_with = "destination")]
     serve: bool,
-    /// The node's application socket: a path, or host:port.
-    #[arg(long = "at", value_name = "SOCKET", default_value = "farlink.sock")]
-    at: String,
+    #[command(flatten)]
+    at: socket::At,
     /// Service to serve at.
     #[arg(long, default_value = "2000")]
     service: String,
     /// Payload of each bundle.
-    #[arg(long, default_value = "100 kB")]
+    #[arg(long, default_value = "100 kB", allow_hyphen_values = true)]
     bundle_size: DataVolume,
     /// Window mode: bundles on the way at once.
-    #[arg(long, default_value = "32", conflicts_with = "rate")]
+    #[arg(long, default_value = "32", conflicts_with = "rate", allow_hyphen_values = true, value_parser = values::some)]
     window: u64,
     /// Rate mode: payload rate.
-    #[arg(long)]
+    #[arg(long, allow_hyphen_values = true)]
     rate: Option<DataRate>,
     /// Stop after this time.
-    #[arg(long, default_value = "10")]
-    seconds: f64,
+    #[arg(long, default_value = "10", allow_hyphen_values = true, value_parser = values::seconds)]
+    seconds: Duration,
     /// Stop after so many bundles.
-    #[arg(long, conflicts_with = "seconds")]
+    #[arg(long, conflicts_with = "seconds", allow_hyphen_values = true, value_parser = values::some)]
     count: Option<u64>,
     /// Send this file's bytes once.
     #[arg(long, conflicts_with_all = ["seconds", "count"])]
     file: Option<PathBuf>,
     /// How long to wait for answers after the last bundle.
-    #[arg(long, default_value = "10 s", value_parser = farlink_base::parse_duration)]
+    #[arg(long, default_value = "10 s", allow_hyphen_values = true, value_parser = farlink_base::parse_duration)]
     timeout: Duration,
     /// Print one JSON document.
     #[arg(long)]
@@ -55,7 +54,7 @@ pub struct Args {
 /// Runs the subcommand.
 pub fn run(args: Args) -> Result<(), Failure> {
     let Some(destination) = args.destination else {
-        perf::serve(&args.at, &args.service)?;
+        perf::serve(&args.at.find()?, &args.service)?;
         return Ok(());
     };
     crate::check_endpoint(&destination)?;
@@ -64,23 +63,26 @@ pub fn run(args: Args) -> Result<(), Failure> {
         (None, Some(file)) => Stop::Bytes(
             std::fs::metadata(file).map_err(|why| Failure::Input(format!("{}: {why}", file.display())))?.len(),
         ),
-        (None, None) => Stop::After(Duration::from_secs_f64(args.seconds)),
+        (None, None) => Stop::After(args.seconds),
     };
     let content = args.file.as_ref().map(std::fs::read).transpose()?;
     let options = ClientOptions {
         destination,
         bundle_size: args.bundle_size.0.max(perf::HEADER as u64),
-        window: args.window.max(1),
+        window: args.window,
         rate: args.rate,
         stop,
         content,
         timeout: args.timeout,
     };
-    let report = perf::run(&args.at, &options)?;
+    let report = perf::run(&args.at.find()?, &options)?;
     if args.json {
         println!("{}", report.json());
     } else {
         println!("{}", report.summary());
+    }
+    if report.answered() == 0 {
+        return Err(Failure::Run(anyhow::anyhow!("no answer\n{}", perf::SILENT)));
     }
     Ok(())
 }

@@ -1,6 +1,6 @@
 //! `farlink ping`: send bundles to an echo service and time the answers.
 
-use crate::Failure;
+use crate::{Failure, socket, values};
 use farlink_apps::ping;
 use std::time::Duration;
 
@@ -8,24 +8,24 @@ use std::time::Duration;
 #[derive(clap::Args)]
 #[command(after_help = "Examples:\n  farlink ping ipn:2 --at farlink.sock\n  \
     farlink ping ipn:2.7 --count 100 --interval '10 ms' --size '1 kB' --json --at 127.0.0.1:4242\n\n\
-    Without a service, 128 is tried first, then 7 and 2047.")]
+    Without a service, 128 is tried first, then 7 and 2047. Control-C ends it with its summary.\n\n\
+    Exit status: 0 something was answered, 1 nothing was, 2 bad input.")]
 pub struct Args {
     /// Whom to ping: `ipn:N` (its echo service is found) or a whole endpoint ID.
     destination: String,
-    /// The node's application socket: a path, or host:port.
-    #[arg(long = "at", value_name = "SOCKET", default_value = "farlink.sock")]
-    at: String,
+    #[command(flatten)]
+    at: socket::At,
     /// How many pings.
-    #[arg(short, long, default_value = "4")]
+    #[arg(short, long, default_value = "4", allow_hyphen_values = true, value_parser = values::some)]
     count: u64,
     /// Time between pings.
-    #[arg(short, long, default_value = "1 s", value_parser = farlink_base::parse_duration)]
+    #[arg(short, long, default_value = "1 s", allow_hyphen_values = true, value_parser = farlink_base::parse_duration)]
     interval: Duration,
     /// Payload of each.
-    #[arg(short, long, default_value = "64 B")]
+    #[arg(short, long, default_value = "64 B", allow_hyphen_values = true)]
     size: farlink_base::DataVolume,
     /// How long to wait for the last answer.
-    #[arg(short, long, default_value = "10 s", value_parser = farlink_base::parse_duration)]
+    #[arg(short, long, default_value = "10 s", allow_hyphen_values = true, value_parser = farlink_base::parse_duration)]
     timeout: Duration,
     /// Print one JSON document.
     #[arg(long)]
@@ -45,7 +45,10 @@ pub fn run(args: Args) -> Result<(), Failure> {
         timeout: args.timeout,
     };
     let quiet = args.json;
-    let report = ping::run(&args.at, &options, |line| {
+    let inbox = ping::attach(&args.at.find()?)?;
+    // From here on Control-C ends the pings, not this program.
+    let stop = farlink_os::process::watch_termination()?;
+    let report = ping::run(inbox, &options, &stop, |line| {
         if !quiet {
             println!("{line}");
         }
@@ -55,7 +58,7 @@ pub fn run(args: Args) -> Result<(), Failure> {
     } else {
         println!("{}", report.summary());
     }
-    if report.received == 0 && report.sent > 0 {
+    if report.received == 0 {
         return Err(Failure::Run(anyhow::anyhow!("no answer\n{}", ping::SILENT)));
     }
     Ok(())

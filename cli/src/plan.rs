@@ -228,7 +228,11 @@ fn show(args: &FileArgs) -> Result<(), Failure> {
 }
 
 fn check(args: &FileArgs) -> Result<(), Failure> {
-    let plan = load(&args.plan)?;
+    let mut plan = load(&args.plan)?;
+    if plan.plan.contacts.is_empty() {
+        let message = "there are no contacts: nothing can be sent".into();
+        plan.warnings.push(Warning { line: 0, message });
+    }
     let findings = contact_plan::check(&plan.plan);
     let errors = findings.iter().filter(|f| f.error).count();
     let line = |contact: usize| plan.lines.get(contact).copied().unwrap_or(0);

@@ -1,8 +1,7 @@
 //! `farlink recv`: receive files and bundles.
 
-use crate::Failure;
-use crate::bar;
-use farlink_apps::file::{self, ReceiveOptions, Received};
+use crate::{Failure, bar, socket, values};
+use farlink_apps::file::{self, Came, ReceiveOptions, Received};
 use serde_json::json;
 use std::io::Write;
 use std::path::PathBuf;
@@ -15,11 +14,11 @@ use std::time::Duration;
     farlink recv --service 64 --count 1 > payload\n\n\
     Files sent by `farlink send` are put together in --out, verified by SHA-256 and their digest printed.\n\
     Other payloads go to standard output, or to --out as bundle-N. Progress of unfinished files is kept in\n\
-    --out across restarts; bundles delivered again after a crash are dropped.")]
+    --out across restarts; bundles delivered again after a crash are dropped.\n\n\
+    Exit status: 0 done, 1 fewer came than --count or --files says or a file is damaged, 2 bad input.")]
 pub struct Args {
-    /// The node's application socket: a path, or host:port.
-    #[arg(long = "at", value_name = "SOCKET", default_value = "farlink.sock")]
-    at: String,
+    #[command(flatten)]
+    at: socket::At,
     /// Service number (or demux) to receive at, or a group to be a member of: `dtn://NAME/~DEMUX`.
     #[arg(long, default_value = "64")]
     service: String,
@@ -27,13 +26,13 @@ pub struct Args {
     #[arg(long)]
     out: Option<PathBuf>,
     /// Stop after so many bundles.
-    #[arg(long)]
+    #[arg(long, allow_hyphen_values = true, value_parser = values::some)]
     count: Option<u64>,
-    /// Stop after so many whole files.
-    #[arg(long)]
+    /// Stop after so many whole files, put together in --out.
+    #[arg(long, allow_hyphen_values = true, value_parser = values::some)]
     files: Option<u64>,
     /// Stop when nothing came for so long.
-    #[arg(long, value_parser = farlink_base::parse_duration)]
+    #[arg(long, allow_hyphen_values = true, value_parser = farlink_base::parse_duration)]
     timeout: Option<Duration>,
     /// Secret shared with other connections at the same endpoint.
     #[arg(long, default_value = "farlink")]
@@ -45,6 +44,15 @@ pub struct Args {
 
 /// Runs the subcommand.
 pub fn run(args: Args) -> Result<(), Failure> {
+    if args.files.is_some() && args.out.is_none() {
+        return Err(Failure::Input(
+            "--files needs --out\nhint: --out DIR is the folder that files are put together in; --count counts bundles"
+                .into(),
+        ));
+    }
+    if let Some(folder) = &args.out {
+        crate::make_folder(folder, "--out")?;
+    }
     let options = ReceiveOptions {
         service: args.service,
         out: args.out,
@@ -54,9 +62,9 @@ pub fn run(args: Args) -> Result<(), Failure> {
         secret: args.secret,
     };
     let bar = bar::bytes(None, "received", args.json);
-    let mut bad = 0;
+    let (mut bad, mut told) = (0, false);
     let mut stdout = std::io::stdout().lock();
-    let done = file::receive(&args.at, &options, |event| -> std::io::Result<()> {
+    let came = file::receive(&args.at.find()?, &options, |event| -> std::io::Result<()> {
         match event {
             Received::Progress { bytes } => bar.set_position(bytes),
             Received::File { name, path, bytes, sha256, verified, seconds } => {
@@ -76,12 +84,15 @@ pub fn run(args: Args) -> Result<(), Failure> {
                     writeln!(stdout, "{sha256}  {}", path.display())?;
                 }
             }
-            Received::Bundle { source, payload, path } => match (path, args.json) {
+            Received::Bundle { source, payload, path, piece_of } => match (path, args.json) {
                 (path, true) => {
                     let path = path.map(|path| path.display().to_string());
                     writeln!(stdout, "{}", json!({ "source": source, "bytes": payload.len(), "path": path }))?;
                 }
                 (None, false) => {
+                    if let Some(name) = piece_of.filter(|_| !std::mem::replace(&mut told, true)) {
+                        bar.suspend(|| eprintln!("{}", unverified(&name)));
+                    }
                     stdout.write_all(&payload)?;
                     stdout.flush()?;
                 }
@@ -91,9 +102,59 @@ pub fn run(args: Args) -> Result<(), Failure> {
         Ok(())
     });
     bar.finish_and_clear();
-    done?;
+    let came = came?;
     if bad > 0 {
         return Err(Failure::Run(anyhow::anyhow!("{bad} files arrived damaged")));
     }
-    Ok(())
+    enough(came, &options)
+}
+
+/// What is said of a file that there is no folder for.
+fn unverified(name: &str) -> String {
+    let name = name.replace(char::is_control, "_");
+    format!(
+        "warning: this is a piece of the file `{name}`: pieces are printed as they come, and not verified\n\
+         hint: --out DIR puts files together and verifies them"
+    )
+}
+
+/// Fails when nothing came for the time given before all was there.
+fn enough(came: Came, options: &ReceiveOptions) -> Result<(), Failure> {
+    let wanted = [(options.count, came.bundles, "bundles"), (options.files, came.files, "files")];
+    let short =
+        |(limit, came, what): (Option<u64>, u64, &'static str)| Some((limit.filter(|n| came < *n)?, came, what));
+    let reached = wanted.iter().any(|(limit, came, _)| limit.is_some_and(|limit| *came >= limit));
+    let Some((limit, came, what)) = wanted.into_iter().find_map(short).filter(|_| !reached) else { return Ok(()) };
+    let waited = options.timeout.unwrap_or_default().as_secs_f64();
+    Err(Failure::Run(anyhow::anyhow!(
+        "{came} of {limit} {what} came, then nothing for {waited} s\n\
+         hint: a longer --timeout waits on; `farlink node bundles` at the sending node says what waits there"
+    )))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fewer_than_were_wanted_is_a_failure_that_says_how_many() {
+        let options = |count, files| ReceiveOptions {
+            service: "64".into(),
+            out: None,
+            count,
+            files,
+            timeout: Some(Duration::from_millis(1500)),
+            secret: "s".into(),
+        };
+        let came = Came { bundles: 3, files: 1 };
+        for (count, files) in [(None, None), (Some(3), None), (None, Some(1)), (Some(3), Some(9))] {
+            assert!(enough(came, &options(count, files)).is_ok(), "{count:?} {files:?}");
+        }
+        let said = |count, files| match enough(came, &options(count, files)) {
+            Err(Failure::Run(why)) => why.to_string(),
+            other => panic!("{other:?}"),
+        };
+        assert!(said(Some(4), None).starts_with("3 of 4 bundles came, then nothing for 1.5 s\nhint: "));
+        assert!(said(None, Some(2)).starts_with("1 of 2 files came, "));
+    }
 }

@@ -2,7 +2,6 @@
 
 use crate::Failure;
 use crate::compare::open;
-use anyhow::Context as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -41,7 +40,7 @@ pub fn run(args: Args) -> Result<(), Failure> {
     }
     let readers = args.runs.iter().map(|path| open(path)).collect::<Result<Vec<_>, _>>()?;
     let page = farlink_report::html(&readers.iter().collect::<Vec<_>>())?;
-    std::fs::write(&path, page).with_context(|| format!("cannot write {}", path.display()))?;
+    std::fs::write(&path, page).map_err(|why| crate::cannot_write(&path, &why, "--out"))?;
     if args.json {
         println!("{:#}", serde_json::json!({ "report": path.display().to_string() }));
     } else {

@@ -2,10 +2,12 @@
 
 use crate::Failure;
 use crate::progress::RunProgress;
+use crate::values;
 use anyhow::Context as _;
 use clap::ValueEnum;
 use farlink_lab::cable::Method;
-use farlink_report::{Missed, Quantity, RunReader, Statistics};
+use farlink_report::{FlowUse, Manifest, Missed, Quantity, RunReader, Statistics};
+use farlink_routing::contact_plan;
 use farlink_scenario::{Fidelity, Scenario};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -27,7 +29,7 @@ pub struct Args {
     #[arg(long = "in", value_name = "WORLD")]
     world: World,
     /// Seed of everything random, in place of the scenario's.
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", allow_hyphen_values = true, value_parser = values::whole)]
     seed: Option<u64>,
     /// Simulation only: how much of a node is played, in place of the scenario's.
     #[arg(long, value_name = "FIDELITY")]
@@ -78,6 +80,11 @@ pub fn run(args: Args) -> Result<(), Failure> {
     if let Some(seed) = args.seed {
         scenario.seed = seed;
     }
+    if let (Some(kind), World::Sim) = (&args.interface, args.world) {
+        return Err(Failure::Input(format!(
+            "`--interface {kind}` in simulation, whose links have no interfaces\nhint: use it with `--in lab`"
+        )));
+    }
     match (args.fidelity, args.world) {
         (None, _) => {}
         (Some(Play::Full), _) => scenario.fidelity = Fidelity::Full,
@@ -88,7 +95,7 @@ pub fn run(args: Args) -> Result<(), Failure> {
             ));
         }
     }
-    for doubt in scenario.doubts() {
+    for doubt in scenario.doubts().into_iter().chain(plan_warnings(&scenario)) {
         eprintln!("warning: {doubt}");
     }
     let folder = match &args.out {
@@ -96,11 +103,17 @@ pub fn run(args: Args) -> Result<(), Failure> {
         None => fresh_folder(Path::new("runs"), &scenario.name, args.world.name()),
     };
     farlink_report::free_for_run(&folder, args.force).map_err(|error| Failure::Input(error.to_string()))?;
+    crate::make_folder(&folder, "--out")?;
     let command = command_line(&args, scenario.seed);
-    match args.world {
-        World::Sim => in_simulation(&scenario, &folder, command)?,
-        World::Lab => in_testbed(&scenario, &folder, command, args.interface.as_deref())?,
+    let done = match args.world {
+        World::Sim => in_simulation(&scenario, &folder, command),
+        World::Lab => in_testbed(&scenario, &folder, command, args.interface.as_deref()),
+    };
+    if done.is_err() {
+        // Where nothing was written, nothing is left.
+        let _ = std::fs::remove_dir(&folder);
     }
+    done?;
     tell(&folder, args.json)
 }
 
@@ -109,6 +122,13 @@ fn load(path: &Path) -> Result<Scenario, Failure> {
         let lines: Vec<String> = errors.iter().map(ToString::to_string).collect();
         Failure::Input(format!("{} cannot be run\n{}", path.display(), lines.join("\n")))
     })
+}
+
+/// What `farlink plan check` warns of in the scenario's plan file.
+fn plan_warnings(scenario: &Scenario) -> Vec<String> {
+    let Some((file, text)) = &scenario.plan_file else { return Vec::new() };
+    let plan = contact_plan::parse(text).map(|plan| plan.warnings).unwrap_or_default();
+    plan.iter().map(|warning| format!("{}: {warning}", file.display())).collect()
 }
 
 /// The command that repeats the run.
@@ -195,7 +215,7 @@ fn tell(folder: &Path, json: bool) -> Result<(), Failure> {
         println!("  overhead   {overhead}");
     }
     if s.traffic.len() > 1 {
-        for flow in &s.traffic {
+        for flow in in_order(s, manifest) {
             let latency = flow.latency_s.map_or(String::new(), |l| format!(", mean latency {}", seconds(l.mean)));
             let goodput = flow.goodput_bit_s.map_or(String::new(), |g| format!(", {}", Quantity::Rate.text(g)));
             println!("  traffic    {}: {} of {} bundles{latency}{goodput}", flow.traffic, flow.delivered, flow.created);
@@ -216,6 +236,13 @@ fn tell(folder: &Path, json: bool) -> Result<(), Failure> {
     println!("  run        {}", folder.display());
     eprint!("{}", warnings(&manifest.validity.disturbances));
     judge(&missed, &run)
+}
+
+/// What came of each traffic, in the order of the scenario: which one was first may be chance.
+fn in_order<'s>(statistics: &'s Statistics, manifest: &Manifest) -> Vec<&'s FlowUse> {
+    let mut flows: Vec<&FlowUse> = statistics.traffic.iter().collect();
+    flows.sort_by_key(|flow| manifest.topology.traffic.iter().position(|facts| facts.name == flow.traffic));
+    flows
 }
 
 /// A line for each thing that disturbed the run.

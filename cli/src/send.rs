@@ -1,7 +1,6 @@
 //! `farlink send`: send a file, or text.
 
-use crate::Failure;
-use crate::bar;
+use crate::{Failure, bar, socket, values};
 use farlink_apps::file::{self, SendOptions};
 use farlink_base::{DataRate, DataVolume};
 use serde_json::json;
@@ -24,9 +23,8 @@ pub struct Args {
     /// Destination endpoint.
     #[arg(long)]
     to: String,
-    /// The node's application socket: a path, or host:port.
-    #[arg(long = "at", value_name = "SOCKET", default_value = "farlink.sock")]
-    at: String,
+    #[command(flatten)]
+    at: socket::At,
     /// Text to send instead of files.
     #[arg(long, conflicts_with = "files")]
     text: Option<String>,
@@ -34,25 +32,25 @@ pub struct Args {
     #[arg(long)]
     raw: bool,
     /// Payload of each bundle.
-    #[arg(long, default_value = "1 MB")]
+    #[arg(long, default_value = "1 MB", allow_hyphen_values = true)]
     bundle_size: DataVolume,
     /// Bytes sent at this rate; without it and --interval, as fast as the node takes them.
-    #[arg(long)]
+    #[arg(long, allow_hyphen_values = true)]
     rate: Option<DataRate>,
     /// One bundle every so often.
-    #[arg(long, conflicts_with = "rate", value_parser = farlink_base::parse_duration)]
+    #[arg(long, conflicts_with = "rate", allow_hyphen_values = true, value_parser = farlink_base::parse_duration)]
     interval: Option<Duration>,
     /// File with the payload bytes of each bundle in turn, one number per line, in place of --bundle-size.
     #[arg(long, value_name = "FILE")]
     sizes: Option<PathBuf>,
     /// Lifetime of the bundles.
-    #[arg(long, default_value = "1 d", value_parser = farlink_base::parse_duration)]
+    #[arg(long, default_value = "1 d", allow_hyphen_values = true, value_parser = values::lifetime)]
     lifetime: Duration,
     /// Class of service.
     #[arg(long, default_value = "normal", value_parser = ["bulk", "normal", "expedited"])]
     priority: String,
     /// Bundles handed over before the first is answered.
-    #[arg(long, default_value = "16")]
+    #[arg(long, default_value = "16", allow_hyphen_values = true, value_parser = values::some)]
     window: u64,
     /// Our own service number (or demux); default: chosen at random.
     #[arg(long)]
@@ -68,12 +66,17 @@ pub fn run(args: Args) -> Result<(), Failure> {
         return Err(Failure::Input("nothing to send\nhint: name a file, `-` for standard input, or --text".into()));
     }
     crate::check_endpoint(&args.to)?;
+    if args.bundle_size.0 == 0 && args.sizes.is_none() {
+        return Err(Failure::Input(
+            "--bundle-size: a bundle of no bytes carries nothing\nhint: at least 1 B; 1 MB suits most files".into(),
+        ));
+    }
     let options = SendOptions {
         to: args.to,
-        bundle_size: args.bundle_size.0.max(1),
+        bundle_size: args.bundle_size.0,
         lifetime_ms: args.lifetime.as_millis() as u64,
         priority: ["bulk", "normal", "expedited"].iter().position(|p| **p == args.priority).unwrap_or(1) as u32 + 1,
-        window: args.window.max(1),
+        window: args.window,
         service: args.service,
         raw: args.raw,
         pace: match (args.rate, args.interval) {
@@ -92,10 +95,10 @@ pub fn run(args: Args) -> Result<(), Failure> {
     if let Some(text) = args.text {
         sources.push(file::Source::text(text));
     }
-    let mut sent = Vec::new();
+    let (mut sent, at) = (Vec::new(), args.at.find()?);
     for source in sources {
         let bar = bar::bytes(source.length(), "sent", args.json);
-        let report = file::send(&args.at, source, &options, |bytes| bar.set_position(bytes))?;
+        let report = file::send(&at, source, &options, |bytes| bar.set_position(bytes))?;
         bar.finish_and_clear();
         if !args.json {
             eprintln!("{}: {} bundles, {} B, sha256 {}", report.name, report.bundles, report.bytes, report.sha256);
@@ -111,7 +114,12 @@ pub fn run(args: Args) -> Result<(), Failure> {
 }
 
 fn read_sizes(path: &std::path::Path) -> Result<Vec<u64>, Failure> {
-    let bad = |why: &dyn std::fmt::Display| Failure::Input(format!("{}: {why}", path.display()));
+    let bad = |why: &dyn std::fmt::Display| {
+        Failure::Input(format!(
+            "{}: {why}\nhint: --sizes takes a text file with a number of bytes on each line",
+            path.display()
+        ))
+    };
     let text = std::fs::read_to_string(path).map_err(|why| bad(&why))?;
     let size = |line: &str| line.trim().parse().map_err(|_| bad(&format!("`{line}` is not a number of bytes")));
     text.lines().filter(|line| !line.trim().is_empty()).map(size).collect()

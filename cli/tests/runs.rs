@@ -183,8 +183,54 @@ fn each_traffic_is_told_by_itself() {
         [(Some("t"), Some(10)), (Some("echo"), Some(4)), (Some("u"), Some(3))],
         "pings with their answers"
     );
+    let (_, printed, _) = farlink(&folder, "run scenario.toml --in sim --out run --force");
+    let lines: Vec<&str> = printed.lines().filter_map(|line| line.trim().strip_prefix("traffic ")).collect();
+    let names: Vec<&str> = lines.iter().filter_map(|line| line.trim().split(':').next()).collect();
+    assert_eq!(names, ["t", "u", "echo"], "in the order of the file");
     let (_, printed, _) = farlink(&folder, "compare run run");
     assert!(printed.contains("u: latency, mean") && printed.contains("hops of a delivered bundle"), "{printed}");
     assert_eq!(farlink(&folder, "report run").0, Some(0));
+    std::fs::remove_dir_all(&folder).unwrap();
+}
+
+#[test]
+fn a_damaged_run_is_named_with_what_makes_it_again() {
+    let folder = folder("damaged");
+    assert_eq!(farlink(&folder, "run scenario.toml --in sim --out whole").0, Some(0));
+    assert_eq!(farlink(&folder, "run scenario.toml --in sim --out run").0, Some(0));
+    let empty = |name: &str| std::fs::write(folder.join("run").join(name), "").unwrap();
+    for (name, command, says) in [
+        ("bundles.parquet", "compare whole run", "the run run cannot be read: run/bundles.parquet is damaged"),
+        ("bundles.parquet", "report run", "hint: `farlink run scenario.toml --in sim --seed 1` makes it again"),
+        ("manifest.json", "report run", "the run run is damaged: manifest.json: "),
+        ("manifest.json", "compare whole run", "\nhint: make the run again"),
+    ] {
+        empty(name);
+        let (code, _, said) = farlink(&folder, command);
+        assert!(
+            code.is_some_and(|code| code > 0) && said.contains(says) && said.contains("\nhint: "),
+            "{command}: {said}"
+        );
+    }
+    std::fs::remove_dir_all(&folder).unwrap();
+}
+
+#[test]
+fn a_plan_is_warned_of_by_the_run_as_by_its_check() {
+    let folder = folder("plan");
+    let plan = "a contact +0 +20 1 2 125000\na contact +0 +20 2 1 125000\na range +0 +20 1 2 1\nm production 1000000\n";
+    std::fs::write(folder.join("ion.plan"), plan).unwrap();
+    let scenario = SCENARIO.replace("duration =", "plan = \"ion.plan\"\nduration =");
+    std::fs::write(folder.join("scenario.toml"), scenario).unwrap();
+    let (code, _, checked) = farlink(&folder, "plan check --plan ion.plan");
+    assert_eq!(code, Some(0), "{checked}");
+    let warning = checked.lines().find_map(|line| line.strip_prefix("warning: ")).expect("a warning");
+    let (code, _, said) = farlink(&folder, "run scenario.toml --in sim --out run");
+    assert_eq!(code, Some(0), "{said}");
+    assert!(said.contains(&format!("ion.plan: {warning}\n")), "{said} is without {warning}");
+
+    std::fs::write(folder.join("empty.plan"), "# nothing yet\n").unwrap();
+    let (code, printed, said) = farlink(&folder, "plan check --plan empty.plan");
+    assert_eq!((code, &said[..]), (Some(0), "warning: there are no contacts: nothing can be sent\n"), "{printed}");
     std::fs::remove_dir_all(&folder).unwrap();
 }

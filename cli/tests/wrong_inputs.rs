@@ -34,6 +34,26 @@ const COMMAND_LINES: &[(&str, i32, &str)] = &[
     ("send good.plan --to nonsense", 2, "`nonsense` is not an endpoint"),
     ("send nowhere.bin --to ipn:2.64", 2, "nowhere.bin: "),
     ("send good.plan --to ipn:2.64 --at no.sock", 1, "no node at the application socket no.sock"),
+    ("send good.plan --to ipn:2.64 --bundle-size 0", 2, "--bundle-size: a bundle of no bytes carries nothing"),
+    ("send good.plan --to ipn:2.64 --window 0", 2, "'0' for '--window <WINDOW>': that would do nothing"),
+    ("send good.plan --to ipn:2.64 --lifetime 0s", 2, "bundles without lifetime are dropped at once"),
+    ("send good.plan --to ipn:2.64 --rate -1Mbit/s", 2, "`-1Mbit/s` is not a data rate"),
+    ("send good.plan --to ipn:2.64 --sizes text.bin", 2, "--sizes takes a text file"),
+    ("send folder --to ipn:2.64", 2, "folder: is a folder"),
+    ("send good.plan --to ipn:2.64", 2, "no node has its application socket in this folder"),
+    ("ping ipn:2 --count 0", 2, "'0' for '--count <COUNT>': that would do nothing"),
+    ("ping ipn:2 --at localhost:99999", 1, "the port 99999 is out of range"),
+    ("recv --files 1", 2, "--files needs --out"),
+    ("recv --out good.plan", 2, "good.plan is not a folder"),
+    ("recv --out /proc/x", 2, "/proc/x cannot be made: "),
+    ("perf ipn:2.2000 --seconds -1", 2, "`-1` is not a number of seconds"),
+    ("run good.toml --in sim --out /proc/x", 2, "/proc/x cannot be made: "),
+    ("run good.toml --in sim --seed -1", 2, "`-1` is not a whole number"),
+    ("run good.toml --in sim --interface tap", 2, "`--interface tap` in simulation"),
+    ("init two-nodes --dir good.plan", 2, "good.plan is not a folder"),
+    ("init scenario --dir /proc", 2, "/proc/scenario.toml cannot be written: "),
+    ("emulate --link geo --mtu 10", 2, "`10` is no number of bytes from 576"),
+    ("emulate --link delay=1s,windows=5s..2s", 2, "a start before its end, not `5 s .. 2 s`"),
     ("recv --service 64 --at no.sock", 1, "no node at the application socket no.sock"),
     ("node", 2, "a configuration file or a question is needed"),
     ("node --config nowhere.toml", 2, "nowhere.toml"),
@@ -135,6 +155,7 @@ fn each_mistake_is_answered_with_what_where_and_a_hint() {
     let write = |name: &str, text: &str| std::fs::write(folder.join(name), text).unwrap();
     write("good.toml", SCENARIO);
     write("good.plan", PLAN);
+    std::fs::write(folder.join("text.bin"), [0xff, 0xfe]).unwrap();
     let mut found = Vec::new();
     for (arguments, code, says) in COMMAND_LINES {
         found.push(refused(&folder, arguments, *code, says));

@@ -13,6 +13,8 @@ Every world (simulation, testbed) writes the same directory:
 |---|---|
 | `manifest.json` | scenario with its hash, world, seed, versions, machine, start, topology, validity, file checks |
 | `events.parquet`, `bundles.parquet`, `samples.parquet`, `links.parquet`, `processes.parquet` | the tables below |
+| `nodes/` | testbed only: a folder for each node with its configuration and what it and its applications said |
+| `supervisor.log` | testbed only: what the process that holds the hosts and links said |
 
 `farlink run` exits with 0 when all is as the scenario's `[expect]` says, with 1 when the run failed or missed some
 of it (the run is written all the same; standard error, `missed` of `--json` and the report say what was expected

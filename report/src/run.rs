@@ -174,8 +174,13 @@ impl RunReader {
                 folder.display()
             ),
         };
-        let value: serde_json::Value =
-            serde_json::from_str(&text).with_context(|| format!("{} is damaged", path.display()))?;
+        let damaged = |why: serde_json::Error| {
+            anyhow::anyhow!(
+                "the run {} is damaged: {MANIFEST}: {why}\nhint: make the run again, or take it from a copy",
+                folder.display()
+            )
+        };
+        let value: serde_json::Value = serde_json::from_str(&text).map_err(damaged)?;
         let schema = value.get("schema").and_then(serde_json::Value::as_u64).unwrap_or(0);
         if schema > u64::from(SCHEMA_VERSION) {
             bail!(
@@ -183,8 +188,13 @@ impl RunReader {
                 path.display()
             );
         }
-        let manifest = serde_json::from_value(value)
-            .with_context(|| format!("{} is not the manifest of a run", path.display()))?;
+        let manifest = serde_json::from_value(value).map_err(|why| {
+            anyhow::anyhow!(
+                "{} is not a run: {MANIFEST} is not the manifest of one: {why}\n\
+                 hint: `farlink run SCENARIO --in sim --out DIR` makes one",
+                folder.display()
+            )
+        })?;
         Ok(RunReader { folder: folder.to_path_buf(), manifest })
     }
     /// The directory.
@@ -220,7 +230,13 @@ impl RunReader {
         if !self.manifest.finished && !is_whole::<R>(&self.folder) {
             return Ok(());
         }
-        read_table(&self.folder, each)
+        read_table(&self.folder, each).map_err(|why| {
+            anyhow::anyhow!(
+                "the run {} cannot be read: {why:#}\nhint: `{}` makes it again",
+                self.folder.display(),
+                self.manifest.command
+            )
+        })
     }
     fn all<R: crate::schema::Row>(&self) -> Result<Vec<R>> {
         let mut rows = Vec::new();

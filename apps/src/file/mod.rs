@@ -8,7 +8,7 @@ mod receive;
 mod send;
 mod shelf;
 
-pub use receive::{ReceiveOptions, Received, receive};
+pub use receive::{Came, ReceiveOptions, Received, receive};
 pub use send::{Pace, SendOptions, SendReport, Source, send};
 
 use anyhow::Context;

@@ -53,14 +53,25 @@ pub enum Received {
     Bundle {
         /// Source.
         source: String,
-        /// Payload.
+        /// Payload; without the header, where it is a piece of a file.
         payload: Vec<u8>,
         /// Where it was written, when there is a folder.
         path: Option<PathBuf>,
+        /// The file it is a piece of, which there is no folder to put together in.
+        piece_of: Option<String>,
     },
 }
 
-/// Receives until one of the limits; a delivery is answered only when its bytes are written.
+/// What came before it was over.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Came {
+    /// Bundles.
+    pub bundles: u64,
+    /// Whole files.
+    pub files: u64,
+}
+
+/// Receives until one of the limits or the timeout, and says what came; a delivery is answered only when its bytes are written.
 ///
 /// # Errors
 /// When the node is not there or stays away, or the folder cannot be written.
@@ -68,31 +79,31 @@ pub fn receive(
     at: &str,
     options: &ReceiveOptions,
     mut tell: impl FnMut(Received) -> io::Result<()>,
-) -> anyhow::Result<()> {
+) -> anyhow::Result<Came> {
     let mut shelf = Shelf::open(options.out.as_deref())?;
     let mut client = subscribe(at, options)?;
-    let (mut bundles, mut files, mut bytes) = (0, 0, 0);
+    let (mut came, mut bytes) = (Came::default(), 0);
     loop {
         let delivered = match client.delivery() {
             Ok(delivered) => delivered,
-            Err(why) if matches!(why.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => return Ok(()),
+            Err(why) if matches!(why.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => return Ok(came),
             Err(why) => {
                 eprintln!("connection to the node lost ({why}); connecting again");
                 client = reconnect(at, options)?;
                 continue;
             }
         };
-        bundles += 1;
+        came.bundles += 1;
         bytes += delivered.payload.len() as u64;
         tell(Received::Progress { bytes })?;
         if let Some(event) = shelf.take(delivered)? {
-            files += u64::from(matches!(event, Received::File { .. }));
+            came.files += u64::from(matches!(event, Received::File { .. }));
             tell(event)?;
         }
         client.taken(true)?;
         let enough = |limit: Option<u64>, n: u64| limit.is_some_and(|limit| n >= limit);
-        if enough(options.count, bundles) || enough(options.files, files) {
-            return Ok(());
+        if enough(options.count, came.bundles) || enough(options.files, came.files) {
+            return Ok(came);
         }
     }
 }

@@ -90,7 +90,7 @@ impl Source {
         let file = File::open(path)?;
         let metadata = file.metadata()?;
         if metadata.is_dir() {
-            return Err(io::Error::new(ErrorKind::InvalidInput, "is a folder\nhint: name its files"));
+            return Err(io::Error::new(ErrorKind::InvalidInput, "is a folder"));
         }
         let name = path.file_name().map_or_else(|| "file".into(), |name| name.to_string_lossy().into_owned());
         Ok(Source { name, reader: Box::new(file), len: metadata.is_file().then_some(metadata.len()) })
@@ -208,7 +208,7 @@ impl<F: Fn(u64)> Window<F> {
         match status {
             Status::Success => self.count(bytes),
             Status::Error => bail!("the node refuses bundles: its store is full\nhint: farlink node status shows it"),
-            other => bail!("the node does not take a bundle for {}: {other:?}", self.adu.dst_eid),
+            other => bail!("the node does not take a bundle for {}: {}", self.adu.dst_eid, crate::refusal(other)),
         }
         Ok(())
     }

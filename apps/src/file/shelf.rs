@@ -63,6 +63,12 @@ impl Shelf {
                 let out = out.clone();
                 self.part(&out, header, data)?
             }
+            (None, Some((header, data))) => Some(Received::Bundle {
+                source: adu.src_eid.clone(),
+                payload: data.to_vec(),
+                path: None,
+                piece_of: Some(header.name),
+            }),
             _ => Some(self.bundle(delivered)?),
         };
         self.remember(identity)?;
@@ -93,7 +99,7 @@ impl Shelf {
             std::fs::write(&place, &delivered.payload)?;
             path = Some(place);
         }
-        Ok(Received::Bundle { source: delivered.adu.src_eid, payload: delivered.payload, path })
+        Ok(Received::Bundle { source: delivered.adu.src_eid, payload: delivered.payload, path, piece_of: None })
     }
     fn part(&mut self, out: &Path, header: Header, data: &[u8]) -> anyhow::Result<Option<Received>> {
         let id = header.id.clone();
@@ -273,6 +279,18 @@ mod tests {
         plain.payload = b"just text".to_vec();
         let event = shelf.take(plain).unwrap();
         assert!(matches!(event, Some(Received::Bundle { path: Some(_), .. })));
+    }
+
+    #[test]
+    fn without_a_folder_a_piece_of_a_file_is_a_bundle_without_its_header() {
+        let mut shelf = Shelf::open(None).unwrap();
+        let (header, chunk) = parts(b"the first and the second", 9).remove(0);
+        let Some(Received::Bundle { payload, piece_of, path, .. }) =
+            shelf.take(delivered(&header, &chunk, 1, false)).unwrap()
+        else {
+            panic!("a piece is a bundle")
+        };
+        assert_eq!((payload, piece_of, path), (b"the first".to_vec(), Some("../../etc/name.txt".into()), None));
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
-use farlink_base::{ConfigError, DataRate, DataVolume, Duration, Instant};
+use farlink_base::{ConfigError, DataRate, DataVolume, Duration, Instant, format_duration};
 
 /// How fast packets leave.
 #[derive(Clone, PartialEq, Debug, Default)]
@@ -226,10 +226,16 @@ impl DirectionSpec {
         }
         let windows = self.windows.as_deref().unwrap_or_default();
         if let Some(w) = windows.iter().find(|w| w.start >= w.end) {
-            return error("windows", format!("a start before its end, not {:?} to {:?}", w.start, w.end), "");
+            let [start, end] = [w.start, w.end].map(|time| format_duration(time - Instant::ZERO));
+            let hint = "write the earlier time first, e.g. \"2 s .. 5 s\"";
+            return error("windows", format!("a start before its end, not `{start} .. {end}`"), hint);
         }
         if !windows.is_sorted_by(|a, b| a.end <= b.start) {
-            return error("windows", "windows in order that do not overlap".into(), "sort and join the contacts");
+            return error(
+                "windows",
+                "windows in order that do not overlap".into(),
+                "sort them, and join those that overlap",
+            );
         }
         Ok(())
     }

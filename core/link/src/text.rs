@@ -354,7 +354,7 @@ mod tests {
             ("geo,loss", "link", "geo,forward.rate"),
             ("reorder=1 %", "reorder", "1 % 20 ms"),
             ("outages=sometimes", "outages", "exponential"),
-            ("windows=9 s .. 1 s", "forward.windows", ""),
+            ("windows=9 s .. 1 s", "forward.windows", "the earlier time first"),
         ] {
             let error = LinkSpec::parse(text).unwrap_err();
             assert_eq!(error.path, path, "{text}");

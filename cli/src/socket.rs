@@ -1,0 +1,75 @@
+//! The application socket that `ping`, `echo`, `send`, `recv` and `perf` attach at.
+
+use crate::Failure;
+use std::os::unix::fs::FileTypeExt as _;
+use std::path::Path;
+
+/// What it is called where nobody says otherwise.
+const USUAL: &str = "farlink.sock";
+
+/// Where an application attaches.
+#[derive(clap::Args)]
+pub struct At {
+    /// The node's application socket: a path, or host:port. Without it `farlink.sock`, or the one `*.sock` of this
+    /// folder that is no control socket.
+    #[arg(long = "at", value_name = "SOCKET")]
+    place: Option<String>,
+}
+impl At {
+    /// The socket.
+    pub fn find(&self) -> Result<String, Failure> {
+        match &self.place {
+            Some(place) => Ok(place.clone()),
+            None if Path::new(USUAL).exists() => Ok(USUAL.into()),
+            None => only(&sockets(Path::new("."))?),
+        }
+    }
+}
+
+/// The application sockets in a folder.
+fn sockets(folder: &Path) -> Result<Vec<String>, Failure> {
+    let entries = std::fs::read_dir(folder)?.filter_map(Result::ok);
+    let sockets = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_socket()));
+    let names = sockets.filter_map(|entry| entry.file_name().into_string().ok());
+    let mut names: Vec<String> =
+        names.filter(|name| name.ends_with(".sock") && !name.ends_with(".control.sock")).collect();
+    names.sort();
+    Ok(names)
+}
+
+fn only(sockets: &[String]) -> Result<String, Failure> {
+    match sockets {
+        [only] => Ok(only.clone()),
+        [] => Err(Failure::Input(
+            "no node has its application socket in this folder\n\
+             hint: is it running? --at names the socket: `[app] socket` of the node's file, or host:port of its `listen`"
+                .into(),
+        )),
+        several => Err(Failure::Input(format!(
+            "several nodes have their application socket here: {}\nhint: name one with --at",
+            several.join(", ")
+        ))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::net::UnixListener;
+
+    #[test]
+    fn the_one_application_socket_of_a_folder_is_found_and_of_several_all_are_named() {
+        let dir = tempfile::tempdir().unwrap();
+        let found = || match only(&sockets(dir.path()).unwrap()) {
+            Ok(name) => name,
+            Err(Failure::Input(why)) => why,
+            Err(Failure::Run(why)) => panic!("{why}"),
+        };
+        std::fs::write(dir.path().join("no.sock"), "").unwrap();
+        assert!(found().contains("no node has its application socket in this folder\nhint: "), "{}", found());
+        let _sockets = ["b.control.sock", "b.sock"].map(|name| UnixListener::bind(dir.path().join(name)).unwrap());
+        assert_eq!(found(), "b.sock");
+        let _another = UnixListener::bind(dir.path().join("a.sock")).unwrap();
+        assert!(found().contains("here: a.sock, b.sock\nhint: "), "{}", found());
+    }
+}

@@ -1,0 +1,47 @@
+//! Values of options that are read with a reason and a hint when they are none.
+
+use std::time::Duration;
+
+/// A whole number.
+pub fn whole(text: &str) -> Result<u64, String> {
+    text.parse().map_err(|_| format!("`{text}` is not a whole number from 0 to {}\nhint: write e.g. 7", u64::MAX))
+}
+
+/// How many, of what there must be one.
+pub fn some(text: &str) -> Result<u64, String> {
+    match whole(text)? {
+        0 => Err("that would do nothing\nhint: at least 1".into()),
+        number => Ok(number),
+    }
+}
+
+/// Time in which bundles can arrive.
+pub fn lifetime(text: &str) -> Result<Duration, String> {
+    let lifetime = farlink_base::parse_duration(text)?;
+    if lifetime < Duration::from_millis(1) {
+        return Err("bundles without lifetime are dropped at once\nhint: at least 1 ms; \"1 d\" suits most".into());
+    }
+    Ok(lifetime)
+}
+
+/// Seconds, of which there may be parts.
+pub fn seconds(text: &str) -> Result<Duration, String> {
+    let seconds = text.parse().ok().and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
+    seconds.ok_or_else(|| format!("`{text}` is not a number of seconds\nhint: write e.g. 10 or 0.5"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_negative_and_no_nothing() {
+        assert_eq!((whole("0"), some("3")), (Ok(0), Ok(3)));
+        assert_eq!(lifetime("1 ms"), Ok(Duration::from_millis(1)));
+        assert_eq!(seconds("0.5"), Ok(Duration::from_millis(500)));
+        let refused = [whole("-1").err(), some("0").err(), lifetime("0 s").err(), seconds("-1").err()];
+        for why in refused.into_iter().chain([seconds("1e30").err(), seconds("nan").err()]) {
+            assert!(why.as_ref().is_some_and(|why| why.contains("\nhint: ")), "{why:?}");
+        }
+    }
+}

@@ -1,0 +1,120 @@
+//! What the commands of applications print, say and end with, against a real node.
+
+mod node_support;
+
+use node_support::{Pair, farlink, run};
+use std::process::{Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+fn said(output: &Output) -> (Option<i32>, String) {
+    (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
+}
+
+#[test]
+fn a_piece_of_a_file_is_printed_without_its_header_and_said_to_be_one() {
+    let pair = Pair::new("tcpclv4", false);
+    let node = pair.start(1, "");
+    for (text, raw) in [("a file", false), ("bare", true)] {
+        let mut send = vec!["send", "--text", text, "--to", "ipn:1.64", "--at", &node.socket];
+        send.extend(raw.then_some("--raw"));
+        assert!(run(&send).status.success());
+        let output = run(&["recv", "--count", "1", "--timeout", "20 s", "--at", &node.socket]);
+        let (code, talk) = said(&output);
+        assert_eq!((code, &output.stdout[..]), (Some(0), text.as_bytes()), "{talk}");
+        assert_eq!(talk.contains("a piece of the file `text`") && talk.contains("\nhint: --out DIR"), !raw, "{talk}");
+    }
+}
+
+#[test]
+fn fewer_than_were_wanted_and_no_answer_are_failures() {
+    let pair = Pair::new("tcpclv4", false);
+    let node = pair.start(1, "");
+    assert!(run(&["send", "--raw", "--text", "one", "--to", "ipn:1.64", "--at", &node.socket]).status.success());
+    let (code, talk) = said(&run(&["recv", "--count", "2", "--timeout", "500 ms", "--at", &node.socket]));
+    assert_eq!(code, Some(1), "{talk}");
+    assert!(talk.contains("1 of 2 bundles came, then nothing for 0.5 s\nhint: "), "{talk}");
+    let (code, talk) = said(&run(&["recv", "--timeout", "200 ms", "--at", &node.socket]));
+    assert_eq!(code, Some(0), "no number was wanted: {talk}");
+    let perf = ["perf", "ipn:2.2000", "--count", "1", "--timeout", "300 ms", "--at", &node.socket];
+    let (code, talk) = said(&run(&perf));
+    assert_eq!(code, Some(1), "{talk}");
+    assert!(talk.contains("no answer\nhint: does `farlink perf --serve` run there?"), "{talk}");
+}
+
+#[test]
+fn a_ping_that_is_interrupted_sums_up() {
+    let pair = Pair::new("tcpclv4", false);
+    let node = pair.start(1, "");
+    // The second destination's node does not run.
+    for (to, code, sums) in [("ipn:1.128", 0, " received, round trip"), ("ipn:2.128", 1, " 0 received")] {
+        let mut ping = Command::new(farlink());
+        ping.args(["ping", to, "-c", "1000", "-i", "100 ms", "--at", &node.socket]);
+        let child = ping.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        std::thread::sleep(Duration::from_secs(1));
+        assert!(Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap().success());
+        let began = Instant::now();
+        let output = child.wait_with_output().unwrap();
+        assert!(began.elapsed() < Duration::from_secs(5), "it ends at once");
+        let printed = String::from_utf8_lossy(&output.stdout).into_owned();
+        assert_eq!(output.status.code(), Some(code), "{printed}");
+        assert!(printed.contains(sums) && printed.contains(" sent, "), "{printed}");
+    }
+}
+
+#[test]
+fn what_is_not_the_socket_it_should_be_is_said_to_be_none() {
+    let pair = Pair::new("tcpclv4", false);
+    let node = pair.start(1, "");
+    let (control, link) = (pair.control(1), format!("127.0.0.1:{}", pair.ports[0]));
+    let http = format!("http://{link}");
+    let wrong = [
+        (["ping", "ipn:2", "--at", &control[..]], "is not an application socket: "),
+        (["ping", "ipn:2", "--at", &link], "is not an application socket: "),
+        (["node", "status", "--at", &node.socket], "does not answer in HTTP: "),
+        (["node", "status", "--at", &http], "does not answer in HTTP: "),
+    ];
+    // Who waits for a first word waits for long: all at once.
+    std::thread::scope(|scope| {
+        for (arguments, says) in wrong {
+            scope.spawn(move || {
+                let (code, talk) = said(&run(&arguments));
+                assert_eq!(code, Some(1), "{arguments:?}: {talk}");
+                assert!(talk.contains(says) && talk.contains("\nhint: --at names "), "{arguments:?}: {talk}");
+                let bare = ["whole buffer", "io: ", "protocol: "].iter().any(|words| talk.contains(words));
+                assert!(!bare, "{arguments:?}: {talk}");
+            });
+        }
+    });
+}
+
+#[test]
+fn what_a_node_refuses_is_said_in_words() {
+    let pair = Pair::new("tcpclv4", false);
+    let node = pair.start(1, "");
+    for (arguments, says) in [
+        (
+            ["send", "--text", "x", "--to", "dtn:none"],
+            "does not take a bundle for dtn:none: no bundle can go there\nhint: ",
+        ),
+        (["recv", "--timeout", "1 s", "--service", "128"], "another secret\nhint: choose another --service; 128, 7"),
+        (["echo", "--rate", "9", "--service", "128"], "another secret\nhint: choose another --service; 128, 7"),
+    ] {
+        let (code, talk) = said(&run(&[&arguments[..], &["--at", &node.socket]].concat()));
+        assert_eq!(code, Some(1), "{talk}");
+        assert!(talk.contains(says) && talk.matches("hint: ").count() == 1, "{talk}");
+    }
+}
+
+#[test]
+fn the_one_application_socket_of_a_folder_needs_no_name() {
+    let pair = Pair::new("tcpclv4", false);
+    let _node = pair.start(1, "");
+    let here =
+        || Command::new(farlink()).args(["ping", "ipn:1", "-c", "1"]).current_dir(pair.dir.path()).output().unwrap();
+    let (code, talk) = said(&here());
+    assert_eq!(code, Some(0), "{talk}");
+    let _other = pair.start(2, "");
+    let (code, talk) = said(&here());
+    assert_eq!(code, Some(2), "{talk}");
+    assert!(talk.contains("several nodes have their application socket here: 1.sock, 2.sock\nhint: "), "{talk}");
+}

@@ -143,12 +143,12 @@ impl RunFolder {
     }
 }
 
-/// The bytes of all bundles (zeros, which take no room on disk) and, where they differ, their sizes:
-/// the simulator draws the same.
+/// The bytes of all bundles (zeros, which take no room on disk) and, where they differ or are none, their
+/// sizes: the simulator draws the same.
 fn make_bundles(path: &Path, count: u64, size: SizeRange, mut rng: Rng) -> Result<()> {
     let (least, most) = (size.min.bytes(), size.max.bytes());
     let file = File::create(path).with_context(|| format!("cannot create {}", path.display()))?;
-    if least == most {
+    if least == most && least > 0 {
         file.set_len(count.saturating_mul(least))?;
         return Ok(());
     }
@@ -227,6 +227,16 @@ mod tests {
         let again = RunFolder::create(&root, &scenario).unwrap();
         assert_eq!(again.compare_files(&scenario).unwrap()[0].sent_checksum, first[0].sent_checksum);
         fs::remove_dir_all(&root).unwrap();
+    }
+
+    #[test]
+    fn bundles_of_no_bytes_have_a_list_too() {
+        let path = std::env::temp_dir().join(format!("farlink-empty-{}.sent", std::process::id()));
+        let size = SizeRange { min: farlink_base::DataVolume(0), max: farlink_base::DataVolume(0) };
+        make_bundles(&path, 3, size, Rng::new(3)).unwrap();
+        assert_eq!(fs::read_to_string(path.with_extension("sizes")).unwrap(), "0\n0\n0\n");
+        fs::remove_file(path.with_extension("sizes")).unwrap();
+        fs::remove_file(path).unwrap();
     }
 
     #[test]

@@ -43,7 +43,9 @@ const MEASURED_MAX: Duration = Duration::from_secs(20);
 
 /// Times the nodes are looked at while nothing is under way.
 const RESTS: u32 = 100;
-/// How long nothing is sent before they are: deletions wait for company that long.
+/// Looks at what nodes have then.
+const LOOKS: u32 = 4;
+/// How long nothing is sent before each look: deletions wait for company that long.
 const REST: Duration = Duration::from_millis(300);
 
 /// One node at one moment.
@@ -135,10 +137,7 @@ fn watch(stage: &mut Stage, honest: &Honest, lasts: Duration) -> Result<Vec<Vec<
         let mut at_rest = vec![None; stage.nodes.len()];
         if rested.elapsed() >= rest_every {
             rested = Instant::now();
-            at_rest = honest.pause(SETTLE_MAX, || {
-                std::thread::sleep(REST);
-                stage.nodes.iter().map(at_rest_now).collect()
-            });
+            at_rest = honest.pause(SETTLE_MAX, || least_at_rest(&stage.nodes));
         }
         for ((node, samples), at_rest) in stage.nodes.iter_mut().zip(&mut samples).zip(at_rest) {
             if !node.alive() {
@@ -166,6 +165,19 @@ fn watch(stage: &mut Stage, honest: &Honest, lasts: Duration) -> Result<Vec<Vec<
 
 fn sample(node: &Process, at: Duration) -> Sample {
     Sample { at, memory: node.memory(), at_rest: None, descriptors: node.descriptors(), stored: node.stored() }
+}
+
+/// What each node has while nothing is under way: the least of some looks, since what was needed a moment ago is
+/// given back by and by.
+fn least_at_rest(nodes: &[Process]) -> Vec<Option<(u64, u64)>> {
+    let mut least = vec![None; nodes.len()];
+    for _ in 0..LOOKS {
+        std::thread::sleep(REST);
+        for (node, least) in nodes.iter().zip(&mut least) {
+            *least = [*least, at_rest_now(node)].into_iter().flatten().min();
+        }
+    }
+    least
 }
 
 /// What a node has while nothing is under way.

@@ -23,12 +23,13 @@ impl Agent {
         edge: &mut dyn Edge,
         out: &mut S,
     ) -> Result<(), Refusal> {
-        if self.book.len() as u64 >= self.settings.limits.bundles || self.memory.refuses(new) {
-            return Err(Refusal::NoResources);
-        }
+        // What never fits is told so, also while there is no room for anything.
         let capacity = self.capacity_for(new);
         if new.size() > capacity.min(self.settings.limits.bundle_bytes) {
             return Err(Refusal::TooLarge);
+        }
+        if self.book.len() as u64 >= self.settings.limits.bundles || self.memory.refuses(new) {
+            return Err(Refusal::NoResources);
         }
         self.shares.admit(new, &self.settings.limits)?;
         let own = self.policies.admit(self.seen(now), new)?;

@@ -232,9 +232,6 @@ impl Agent {
         if !self.open {
             return Err(Refusal::NotOpen);
         }
-        if new.size() > self.settings.limits.bundle_bytes {
-            return Err(Refusal::TooLarge);
-        }
         let meta = &new.bundle;
         if meta.destination.is_null() {
             return Err(Refusal::NotAcceptable);

@@ -118,9 +118,9 @@ pub const TABLE: &[Mutant] = &[
     ),
     plain(
         "any size is taken",
-        "core/bpa/src/receive.rs",
-        "if new.size() > self.settings.limits.bundle_bytes {",
-        "if new.size() == u64::MAX {",
+        "core/bpa/src/evict.rs",
+        "if new.size() > capacity.min(self.settings.limits.bundle_bytes) {",
+        "if new.size() > capacity {",
         &["-p farlink-bpa"],
     ),
     plain(

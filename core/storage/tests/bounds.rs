@@ -4,7 +4,6 @@ mod common;
 
 use common::{World, disk::Disk, small};
 use farlink_base::Payload;
-use farlink_base::store::BundleStore;
 use farlink_storage::Config;
 
 fn world(config: Config) -> World {
@@ -25,8 +24,8 @@ fn a_full_store_refuses_and_takes_again_what_there_is_room_for() {
         world.settle();
         kept.extend(stored(&world, number).then_some(number));
     }
-    assert!((60..=87).contains(&kept.len()), "{} of 1 kB in seven eighths of 100 kB", kept.len());
-    assert!(world.store.usage().bytes <= 100_000 / 8 * 7, "room for compaction is left");
+    // Each has 1151 to 1200 bytes with what surrounds it; without that bound there were 78.
+    assert!((70..=76).contains(&kept.len()), "{} of 1 kB in seven eighths of 100 kB", kept.len());
     assert!(world.disk.files.values().map(|file| file.cache.len()).sum::<usize>() <= 110_000, "nor on disk");
     kept.drain(..40).for_each(|number| world.delete(number, false));
     world.settle();

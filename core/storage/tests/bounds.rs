@@ -24,7 +24,7 @@ fn a_full_store_refuses_and_takes_again_what_there_is_room_for() {
         world.settle();
         kept.extend(stored(&world, number).then_some(number));
     }
-    // Each has 1151 to 1200 bytes with what surrounds it; without that bound there were 78.
+    // Each has some 1,170 bytes with what surrounds it; without that bound there are 78.
     assert!((70..=76).contains(&kept.len()), "{} of 1 kB in seven eighths of 100 kB", kept.len());
     assert!(world.disk.files.values().map(|file| file.cache.len()).sum::<usize>() <= 110_000, "nor on disk");
     kept.drain(..40).for_each(|number| world.delete(number, false));

@@ -5,6 +5,7 @@ pub mod baseline;
 
 use anyhow::{Context, bail};
 use baseline::Baselines;
+use farlink_base::layer::Medium;
 use farlink_base::{DataRate, Duration};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
@@ -20,20 +21,13 @@ const DRAIN: Duration = Duration::from_secs(10);
 /// Bytes the generator keeps in its node.
 const IN_NODE: u64 = 32 << 20;
 
-/// Which convergence layer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Layer {
-    /// LTP over UDP.
-    Ltp,
-    /// TCPCLv4.
-    TcpclV4,
-}
-
 /// What to measure.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// The layer.
-    pub layer: Layer,
+    /// The convergence layer, as files call it.
+    pub layer: &'static str,
+    /// What carries it.
+    pub medium: Medium,
     /// Payload of each bundle.
     pub bundle_size: u64,
     /// How long.
@@ -88,7 +82,7 @@ pub fn loopback(options: &Options) -> anyhow::Result<Value> {
 fn result(options: &Options, baselines: &Baselines, sent: &Value, got: &Value) -> Value {
     let goodput = got["goodput_bit_s"].as_f64().unwrap_or(0.0);
     let mut result = json!({
-        "cla": match options.layer { Layer::Ltp => "ltp", Layer::TcpclV4 => "tcpclv4" },
+        "cla": options.layer,
         "bundle_size": options.bundle_size,
         "store": if options.durable { "durable" } else { "memory" },
         "goodput_bit_s": goodput,
@@ -130,14 +124,14 @@ fn write_config(options: &Options, node: usize, ports: [u16; 2]) -> anyhow::Resu
     } else {
         "kind = \"memory\"".to_string()
     };
-    let (kind, link) = match options.layer {
-        Layer::TcpclV4 => ("tcpclv4", format!("connect = {}", node == 1)),
+    let link = match options.medium {
+        Medium::Streams => format!("connect = {}", node == 1),
         // The window is what the receiver's socket buffer surely holds: loopback has no rate.
-        Layer::Ltp => (
-            "ltp",
-            format!("datagram = \"{} B\"\nwindow = \"{} B\"\nmargin = \"50 ms\"", options.mtu, ltp_window(options)),
-        ),
+        Medium::Datagrams => {
+            format!("datagram = \"{} B\"\nwindow = \"{} B\"\nmargin = \"50 ms\"", options.mtu, ltp_window(options))
+        }
     };
+    let kind = options.layer;
     let text = format!(
         "node_ids = [\"ipn:{node}.0\"]\nhop_limit = 0\nprevious_node_block = true\n\n[store]\n{store}\n\
          capacity = \"4 GB\"\n\n[layer.main]\nkind = \"{kind}\"\nlisten = [\"127.0.0.1:{here}\"]\n\n\

@@ -1,8 +1,9 @@
 //! `farlink bench`: benchmarks, each with a baseline measured beside it.
 
 use crate::Failure;
-use farlink_apps::bench::{self, Layer, Options};
+use farlink_apps::bench::{self, Options};
 use farlink_base::{DataRate, DataVolume};
+use farlink_cla::registry::{LayerInfo, NAMES};
 use serde_json::Value;
 use std::path::PathBuf;
 
@@ -25,7 +26,7 @@ enum Command {
 #[derive(clap::Args)]
 struct Loopback {
     /// Convergence layer.
-    #[arg(long, value_parser = ["ltp", "tcpclv4"])]
+    #[arg(long, value_parser = clap::builder::PossibleValuesParser::new(NAMES))]
     cla: String,
     /// Payload of each bundle.
     #[arg(long, default_value = "100 kB")]
@@ -59,8 +60,10 @@ pub fn run(args: Args) -> Result<(), Failure> {
     let temporary = tempfile::tempdir()?;
     let folder = args.keep.clone().unwrap_or_else(|| temporary.path().to_path_buf());
     std::fs::create_dir_all(&folder)?;
+    let layer = LayerInfo::named(&args.cla).ok_or_else(|| Failure::Input(format!("--cla: no layer `{}`", args.cla)))?;
     let options = Options {
-        layer: if args.cla == "ltp" { Layer::Ltp } else { Layer::TcpclV4 },
+        layer: layer.name,
+        medium: layer.medium,
         bundle_size: args.bundle_size.0,
         seconds: args.seconds,
         durable: args.store == "durable",

@@ -5,6 +5,7 @@
 mod bar;
 mod bench;
 mod bundle;
+mod certs;
 mod compare;
 mod completions;
 mod doctor;

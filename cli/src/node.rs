@@ -1,6 +1,6 @@
 //! `farlink node`: run a DTN node, or ask and change a running one.
 
-use crate::{Failure, values};
+use crate::{Failure, certs, values};
 use farlink_apps::http;
 use farlink_base::{DataVolume, EndpointId};
 use farlink_node::apps::load::LoadSettings;
@@ -99,6 +99,8 @@ enum Question {
     Reload(At),
     /// End the node in good order.
     Shutdown(At),
+    /// Make an authority and certificates of nodes, to try TLS with.
+    Certs(certs::Args),
 }
 
 #[derive(clap::Args)]
@@ -352,6 +354,7 @@ fn ask(question: Question) -> Result<(), Failure> {
             }
         }),
         Question::Shutdown(at) => show(&at, "POST", "/shutdown", "", print_done),
+        Question::Certs(args) => certs::run(&args),
     }
 }
 

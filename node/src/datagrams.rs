@@ -111,6 +111,10 @@ impl Datagrams {
     pub fn local_addresses(&self) -> Vec<(LayerId, SocketAddr)> {
         self.sockets.iter().filter_map(|s| Some((s.layer, s.socket.local_addr().ok()?))).collect()
     }
+    /// Room that a busy time needed is given back.
+    pub fn give_back(&mut self) {
+        self.sockets.iter_mut().for_each(|socket| socket.queue.shrink_to_fit());
+    }
     /// Whether the next turn has work without waiting for the kernel.
     pub fn busy(&self) -> bool {
         !self.readable.is_empty() || !self.moved.is_empty()

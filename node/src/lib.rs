@@ -20,6 +20,7 @@ mod plan;
 mod resolve;
 pub mod run;
 mod streams;
+pub mod tls;
 
 /// What to try when a socket cannot be had, as the end of a message.
 fn hint(why: &std::io::Error) -> &'static str {

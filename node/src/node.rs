@@ -110,9 +110,11 @@ impl Io {
         match output {
             O::Datagrams { to, train } => self.datagrams.send(layer, to, train, self.now),
             O::Connect { stream, link } => self.connects.push((layer, stream, link)),
-            O::Write { stream, data } => self.streams.write(stream, &data),
+            O::Write { stream, data } => self.streams.write(stream, &data, &mut self.inputs),
             O::Close { stream, abort } => self.streams.close(stream, abort, self.now),
-            O::StartTls { stream, .. } => self.streams.start_tls(stream, &mut self.inputs),
+            O::StartTls { stream, server, name } => {
+                self.streams.start_tls(stream, server, name, &mut self.inputs);
+            }
             O::Pause { stream } => self.streams.pause(stream, true),
             O::Resume { stream } => self.streams.pause(stream, false),
         }
@@ -272,7 +274,7 @@ impl Node {
     fn turn(&mut self) {
         let now = clock::now();
         if now - self.io.now > QUIET {
-            self.io.buffers.give_back();
+            self.give_back();
         }
         self.io.now = now;
         let was_open = self.stack.is_open();
@@ -295,6 +297,14 @@ impl Node {
         }
         self.flush();
     }
+    /// Room that a busy time needed.
+    fn give_back(&mut self) {
+        self.io.buffers.give_back();
+        self.io.datagrams.give_back();
+        self.io.inputs.shrink_to_fit();
+        self.stack.rest();
+    }
+
     /// What other threads found out: addresses and disk operations.
     fn answers(&mut self, now: Instant) {
         while let Some((wanted, addresses)) = self.names.answer() {
@@ -501,7 +511,13 @@ fn open_streams(
             listeners.push((LayerId(index as u16), listener));
         }
     }
-    Ok((Streams::new(listeners, budget.stream_queue()), addresses))
+    let mut streams = Streams::new(listeners, budget.stream_queue());
+    for (index, layer) in config.layers.iter().enumerate() {
+        if let Some(credentials) = &layer.credentials {
+            streams.set_credentials(LayerId(index as u16), credentials.clone());
+        }
+    }
+    Ok((streams, addresses))
 }
 
 fn open_datagrams(config: &NodeConfig, poller: &Poller) -> anyhow::Result<Datagrams> {

@@ -6,8 +6,9 @@
 use crate::buffers::Buffers;
 use crate::log::{Repeats, more};
 use crate::resolve::{Resolver, Wanted};
+use crate::tls::{self, Credentials};
 use farlink_base::socket;
-use farlink_base::{Bytes, Chunk, Duration, Instant, LayerId, LinkId, Payload, StreamId};
+use farlink_base::{Bytes, BytesMut, Chunk, Duration, Instant, LayerId, LinkId, Payload, StreamId};
 use farlink_os::poll::{Poller, Readiness};
 use farlink_os::stream;
 use farlink_stack::Input;
@@ -43,6 +44,9 @@ pub struct Streams {
     queue_bound: u64,
     /// Connections told of, by the peer's address.
     comings: Repeats<IpAddr>,
+    /// Failures of TLS told of, by the peer's address.
+    insecurities: Repeats<IpAddr>,
+    credentials: HashMap<LayerId, Credentials>,
     /// Bytes read and written since the start.
     pub bytes: (u64, u64),
 }
@@ -67,6 +71,8 @@ struct Stream {
     paused: bool,
     listed: bool,
     dirty: bool,
+    /// Its records, once secured.
+    tls: Option<Box<tls::Session>>,
 }
 
 enum Phase {
@@ -116,6 +122,8 @@ impl Streams {
             accept_again: None,
             queue_bound,
             comings: Repeats::default(),
+            insecurities: Repeats::default(),
+            credentials: HashMap::new(),
             bytes: (0, 0),
         }
     }
@@ -335,9 +343,12 @@ impl Streams {
                     // was reported already.
                     stream.readable = n == READ_TURN || stream.ended;
                     let again = stream.readable;
+                    let secured = stream.tls.is_some();
                     let data = buffers.take();
                     self.bytes.0 += n as u64;
-                    if !closing {
+                    if secured && !closing {
+                        self.unseal(id, &data, inputs);
+                    } else if !closing {
                         let input = socket::Input::Data { stream: id, data: Payload::from(data) };
                         inputs.push_back(Input::Socket(layer, input));
                     }
@@ -354,17 +365,96 @@ impl Streams {
         }
     }
 
-    /// A layer wants TLS, which there is none of: the stream ends.
-    pub fn start_tls(&mut self, id: StreamId, inputs: &mut VecDeque<Input>) {
-        let Some(stream) = self.streams.get(&id) else { return };
-        let peer = stream.peer.map_or_else(String::new, |peer| format!(" with {peer}"));
-        tracing::error!("TLS is agreed on{peer}, but this node has none\nhint: set tls = \"forbid\" in the [layer]");
+    /// What layers show and whom they believe where their sessions are secured.
+    pub fn set_credentials(&mut self, layer: LayerId, credentials: Credentials) {
+        self.credentials.insert(layer, credentials);
+    }
+
+    /// Begins TLS on a stream: from now on its bytes are inside records. A client asks for `name`, or for the
+    /// host of the link's address.
+    pub fn start_tls(&mut self, id: StreamId, server: bool, name: Option<String>, inputs: &mut VecDeque<Input>) {
+        let Some(stream) = self.streams.get_mut(&id) else { return };
+        let host = || {
+            let address = stream.link.and_then(|link| self.addresses.get(&link));
+            address.map(|(_, address)| host_of(address)).unwrap_or_default()
+        };
+        let session = match self.credentials.get(&stream.layer) {
+            None => Err("this node has none\nhint: set `certificate`, `key` and `authorities` of its [layer]".into()),
+            Some(credentials) if server => tls::Session::server(credentials),
+            Some(credentials) => tls::Session::client(credentials, &name.unwrap_or_else(host)),
+        };
+        match session {
+            Ok(session) => {
+                stream.tls = Some(Box::new(session));
+                self.seal(id, inputs);
+            }
+            Err(why) => self.insecure(id, &why, inputs),
+        }
+    }
+    /// TLS ends a stream.
+    fn insecure(&mut self, id: StreamId, why: &str, inputs: &mut VecDeque<Input>) {
+        let Some(stream) = self.streams.get_mut(&id) else { return };
+        let from = stream.peer.map_or_else(|| "a peer".into(), |peer| peer.to_string());
+        let ip = stream.peer.map(|peer| peer.ip());
+        let now = std::time::Instant::now();
+        if let Some(times) = ip.map_or(Some(0), |ip| self.insecurities.say(ip, now)) {
+            tracing::warn!("TLS with {from}: {why}{}", more(times));
+        }
+        // The peer is told, as far as its host takes it at once.
+        if let Some(records) = stream.tls.as_mut().and_then(|tls| tls.take().ok()).flatten() {
+            stream.push(records);
+            let _ = stream.write_out();
+        }
         self.fail(id, inputs);
+    }
+    /// Queues what TLS has to say.
+    fn seal(&mut self, id: StreamId, inputs: &mut VecDeque<Input>) {
+        let Some(stream) = self.streams.get_mut(&id) else { return };
+        match stream.tls.as_mut().map(|tls| tls.take()) {
+            Some(Ok(Some(records))) => {
+                stream.push(records);
+                self.mark_dirty(id);
+            }
+            Some(Err(why)) => self.insecure(id, &why, inputs),
+            Some(Ok(None)) | None => {}
+        }
+    }
+    /// Opens records that came; what was inside is the layer's.
+    fn unseal(&mut self, id: StreamId, records: &[u8], inputs: &mut VecDeque<Input>) {
+        let Some(stream) = self.streams.get_mut(&id) else { return };
+        let Some(session) = stream.tls.as_mut() else { return };
+        let (layer, mut plain) = (stream.layer, BytesMut::with_capacity(records.len()));
+        let heard = match session.hear(records, &mut plain) {
+            Ok(heard) => heard,
+            Err(why) => return self.insecure(id, &why, inputs),
+        };
+        if let Some(proven) = heard.proven {
+            inputs.push_back(Input::Socket(layer, socket::Input::Secured { stream: id, proven }));
+        }
+        if !plain.is_empty() {
+            let data = Payload::from(plain.freeze());
+            inputs.push_back(Input::Socket(layer, socket::Input::Data { stream: id, data }));
+        }
+        self.seal(id, inputs);
+        if heard.ended
+            && let Some(stream) = self.streams.get_mut(&id).filter(|stream| !stream.peer_closed)
+        {
+            (stream.peer_closed, stream.readable) = (true, false);
+            inputs.push_back(Input::Socket(layer, socket::Input::Closed { stream: id, error: false }));
+        }
+    }
+    fn mark_dirty(&mut self, id: StreamId) {
+        let Some(stream) = self.streams.get_mut(&id) else { return };
+        if !stream.dirty && stream.writable {
+            stream.dirty = true;
+            self.dirty.push(id);
+        }
     }
 
     /// Queues bytes; they leave at the end of the turn.
-    pub fn write(&mut self, id: StreamId, data: &Payload) {
+    pub fn write(&mut self, id: StreamId, data: &Payload, inputs: &mut VecDeque<Input>) {
         let Some(stream) = self.streams.get_mut(&id) else { return };
+        let mut sealed = Ok(());
         for chunk in data.chunks() {
             let bytes = match chunk {
                 Chunk::Bytes(bytes) => bytes.clone(),
@@ -375,12 +465,15 @@ impl Streams {
                 }
             };
             debug_assert_eq!(bytes.len() as u64, chunk.len(), "stored chunks are loaded before they are sent");
-            stream.queued += bytes.len() as u64;
-            stream.out.push_back(bytes);
+            match &mut stream.tls {
+                Some(tls) => sealed = sealed.and_then(|()| tls.say(&bytes)),
+                None => stream.push(bytes),
+            }
         }
-        if !stream.dirty && stream.writable {
-            stream.dirty = true;
-            self.dirty.push(id);
+        match sealed {
+            Ok(()) if stream.tls.is_some() => self.seal(id, inputs),
+            Ok(()) => self.mark_dirty(id),
+            Err(why) => self.insecure(id, &why, inputs),
         }
     }
     /// Writes what is queued as far as the kernel takes it.
@@ -408,6 +501,16 @@ impl Streams {
         let Some(stream) = self.streams.get_mut(&id) else { return };
         match std::mem::replace(&mut stream.phase, Phase::Resolving) {
             Phase::Open(socket) if !abort => {
+                if let Some(tls) = &mut stream.tls {
+                    tls.say_end();
+                    if let Ok(Some(records)) = tls.take() {
+                        stream.push(records);
+                    }
+                    if !stream.dirty && stream.writable {
+                        stream.dirty = true;
+                        self.dirty.push(id);
+                    }
+                }
                 stream.phase = Phase::Closing { socket, until: now + LINGER, shut: false };
                 stream.paused = false;
                 self.finish_closing(id, now);
@@ -493,6 +596,7 @@ impl Streams {
             paused: false,
             listed: false,
             dirty: false,
+            tls: None,
         };
         self.streams.insert(id, stream);
     }
@@ -543,6 +647,10 @@ pub struct Connector<'a> {
 }
 
 impl Stream {
+    fn push(&mut self, bytes: Bytes) {
+        self.queued += bytes.len() as u64;
+        self.out.push_back(bytes);
+    }
     fn write_out(&mut self) -> io::Result<()> {
         let (Phase::Open(socket) | Phase::Closing { socket, .. }) = &mut self.phase else { return Ok(()) };
         while self.writable && self.queued > 0 {
@@ -586,6 +694,12 @@ fn consume(out: &mut VecDeque<Bytes>, mut n: usize) {
             return;
         }
     }
+}
+
+/// The host of a `host:port`, an IPv6 address without its brackets.
+fn host_of(address: &str) -> String {
+    let host = address.rsplit_once(':').map_or(address, |(host, _)| host);
+    host.trim_start_matches('[').trim_end_matches(']').to_string()
 }
 
 /// An IPv4 address in its own form when a dual-stack socket shows it mapped.
@@ -695,7 +809,7 @@ mod tests {
         let passive = world.passive().unwrap();
         let mut rope = Payload::from(&b"head"[..]);
         rope.push(Chunk::Fill { seed: 1, offset: 0, len: 3_000_000 });
-        world.streams.write(active, &rope);
+        world.streams.write(active, &rope, &mut world.inputs);
         world.streams.close(active, false, crate::clock::now());
         world.run(|seen| received(seen, passive) == 3_000_004 && closed(seen, passive) == Some(false));
         world.streams.close(passive, false, crate::clock::now());
@@ -714,7 +828,7 @@ mod tests {
         peer.shutdown(Shutdown::Write).unwrap();
         world.run(|seen| closed(seen, passive) == Some(false));
         let long = Payload::fill(1, 3_000_000);
-        world.streams.write(passive, &long);
+        world.streams.write(passive, &long, &mut world.inputs);
         world.streams.close(passive, false, crate::clock::now());
         let reader = std::thread::spawn(move || {
             let mut answer = Vec::new();
@@ -752,7 +866,7 @@ mod tests {
         world.run(|seen| opened(seen).len() == 2);
         let passive = world.passive().unwrap();
         world.streams.pause(passive, true);
-        world.streams.write(active, &Payload::fill(1, QUEUE_BOUND));
+        world.streams.write(active, &Payload::fill(1, QUEUE_BOUND), &mut world.inputs);
         for _ in 0..20 {
             world.run(|_| true);
         }
@@ -798,13 +912,71 @@ mod tests {
     }
 
     #[test]
-    fn a_stream_that_is_to_be_secured_ends() {
+    fn a_stream_that_is_to_be_secured_ends_where_there_are_no_certificates() {
         let mut world = World::new();
         let active = world.connect(0);
         world.run(|seen| opened(seen).len() == 2);
-        world.streams.start_tls(active, &mut world.inputs);
+        world.streams.start_tls(active, false, None, &mut world.inputs);
         let passive = world.passive().unwrap();
         world.run(|seen| closed(seen, active) == Some(true) && closed(seen, passive).is_some());
+    }
+
+    /// A world whose streams are secured: the active one with the first certificate.
+    fn secured(certificates: [&str; 2]) -> (World, StreamId, StreamId, tempfile::TempDir) {
+        let (folder, certificates) = crate::tls::tests::credentials(certificates);
+        let mut world = World::new();
+        let active = world.connect(0);
+        world.run(|seen| opened(seen).len() == 2);
+        let passive = world.passive().unwrap();
+        let [first, second] = certificates;
+        world.streams.set_credentials(LayerId(0), second);
+        world.streams.start_tls(passive, true, None, &mut world.inputs);
+        world.streams.set_credentials(LayerId(0), first);
+        world.streams.start_tls(active, false, None, &mut world.inputs);
+        (world, active, passive, folder)
+    }
+    fn proven(seen: &[Input], id: StreamId) -> Option<Vec<String>> {
+        seen.iter().find_map(|i| match i {
+            Input::Socket(_, socket::Input::Secured { stream, proven }) if *stream == id => Some(proven.clone()),
+            _ => None,
+        })
+    }
+
+    #[test]
+    fn a_secured_stream_proves_both_ends_carries_long_data_both_ways_and_ends_in_order() {
+        let (mut world, active, passive, _folder) = secured(["ipn:1.0", "ipn:2.0"]);
+        world.run(|seen| proven(seen, active).is_some() && proven(seen, passive).is_some());
+        assert_eq!(proven(&world.seen, active).unwrap(), ["ipn:2.0"]);
+        assert_eq!(proven(&world.seen, passive).unwrap(), ["ipn:1.0"]);
+        for (id, len) in [(active, 3_000_000), (passive, 2_000_000)] {
+            world.streams.write(id, &Payload::fill(1, len), &mut world.inputs);
+        }
+        world.run(|seen| received(seen, passive) == 3_000_000 && received(seen, active) == 2_000_000);
+        world.streams.write(active, &Payload::from(&b"goodbye"[..]), &mut world.inputs);
+        world.streams.close(active, false, crate::clock::now());
+        world.run(|seen| received(seen, passive) == 3_000_007 && closed(seen, passive) == Some(false));
+        let ends = world.seen.iter().filter(|i| matches!(i, Input::Socket(_, socket::Input::Closed { .. })));
+        assert_eq!(ends.count(), 1, "told once");
+    }
+
+    #[test]
+    fn a_paused_secured_stream_is_not_read() {
+        let (mut world, active, passive, _folder) = secured(["ipn:1.0", "ipn:2.0"]);
+        world.run(|seen| proven(seen, passive).is_some());
+        world.streams.pause(passive, true);
+        world.streams.write(active, &Payload::fill(1, QUEUE_BOUND / 2), &mut world.inputs);
+        (0..20).for_each(|_| world.run(|_| true));
+        assert_eq!(received(&world.seen, passive), 0);
+        world.streams.pause(passive, false);
+        world.run(|seen| received(seen, passive) == QUEUE_BOUND / 2);
+    }
+
+    #[test]
+    fn a_peer_that_is_not_believed_ends_and_is_told_why() {
+        // An empty name: of another authority.
+        let (mut world, active, passive, _folder) = secured(["ipn:1.0", ""]);
+        world.run(|seen| closed(seen, active) == Some(true) && closed(seen, passive) == Some(true));
+        assert!(proven(&world.seen, active).is_none());
     }
 
     #[test]

@@ -2,8 +2,8 @@
 
 use farlink_base::{DataRate, DataVolume, DtnTime, Duration, NodeId, Priority};
 use farlink_cla::registry::LayerInfo;
-use farlink_link::DirectionSpec;
 use farlink_link::stream::Congestion;
+use farlink_link::{DirectionSpec, UDP_IPV4_HEADERS};
 use std::path::PathBuf;
 
 /// One scenario, checked: every name in it refers to something, every index is in range.
@@ -216,6 +216,16 @@ impl Layer {
     pub fn value(&self, name: &str) -> Option<u64> {
         let known = self.kind.link_settings().into_iter().find(|setting| setting.name == name)?;
         Some(value_in(&self.settings, name).unwrap_or(known.default))
+    }
+    /// The parameters an end of the link is given: those of the scenario, and what its direction adds to
+    /// each datagram where nothing is said of it.
+    pub fn settings_towards(&self, direction: &DirectionSpec) -> Settings {
+        let mut settings = self.settings.clone();
+        let counts = self.kind.link_settings().iter().any(|setting| setting.name == "overhead");
+        if counts && value_in(&settings, "overhead").is_none() {
+            settings.push(("overhead", UDP_IPV4_HEADERS + u64::from(direction.overhead)));
+        }
+        settings
     }
 }
 

@@ -6,16 +6,15 @@ use crate::messages::Framing;
 use crate::node::{NodeLink, SimulatedNode};
 use crate::oracle::Network;
 use crate::world::End;
-use farlink_base::{Clock, ConfigError, DtnTime, Instant, LayerId, LinkId, NodeId, Rng, apply_settings};
+use farlink_base::{Clock, ConfigError, DtnTime, Instant, LayerId, LinkId, NodeId, Rng};
 use farlink_bundle::{CrcType, EndpointId};
-use farlink_cla::{ltp, tcpcl_v4};
 use farlink_link::{DirectionSpec, LinkDirection, UDP_IPV4_HEADERS, direction_seed, stream};
 use farlink_routing::PlanIndex;
 use farlink_scenario::{
     Crc, Fidelity, Layer, Link, LinkChange, LinkEnd, Medium, Node, NodeLayer, Scenario, StoreKind, first_delay,
     first_rate,
 };
-use farlink_stack::{Config, LayerConfig, LayerKind, LinkConfig, SpanConfig, Stack, StoreConfig};
+use farlink_stack::{Config, Identity, LayerConfig, LayerKind, LinkConfig, Neighbour, SpanConfig, Stack, StoreConfig};
 use std::sync::Arc;
 
 /// Wall time at the start of a run whose scenario names none: 2026-01-01T00:00:00Z. Fixed, so that
@@ -93,8 +92,8 @@ pub(crate) fn framing(layer: &Layer) -> Framing {
     let headers = UDP_IPV4_HEADERS;
     match layer.kind.medium {
         Medium::Datagrams => {
-            let datagram = ltp_settings(layer).datagram_bytes;
-            crossing::framing(layer.kind, u64::from(datagram.max(64)) - LTP_HEADER, headers + LTP_HEADER)
+            let datagram = layer.value("datagram").unwrap_or(TCP_SEGMENT);
+            crossing::framing(layer.kind, datagram.max(64) - LTP_HEADER, headers + LTP_HEADER)
         }
         Medium::Streams => crossing::framing(layer.kind, TCP_SEGMENT, TCP_HEADERS),
     }
@@ -133,12 +132,6 @@ const LTP_HEADER: u64 = 20;
 /// Bytes of data in a full TCP segment on Ethernet, and of the headers around it.
 const TCP_SEGMENT: u64 = 1448;
 const TCP_HEADERS: u64 = 52;
-
-fn ltp_settings(layer: &Layer) -> ltp::SpanConfig {
-    let mut span = ltp::SpanConfig::default();
-    apply_settings(ltp::LINK_PARAMS, &mut span, &layer.settings);
-    span
-}
 
 /// A node of a simulation of messages has no convergence layers: its links carry whole bundles.
 fn by_messages(config: &mut Config, scenario: &Scenario, ends: &[LinkEnd]) {
@@ -224,22 +217,15 @@ pub fn node_config(
 
 /// One layer of a node, with its own sockets.
 fn layer_config(node: &Node, layer: &NodeLayer) -> Result<LayerConfig, ConfigError> {
-    let settings = node.layer_settings(layer.kind);
-    let kind = match layer.kind.name {
-        "ltp" => {
-            let mut config = ltp::Config { engine: engine(node.number), ..ltp::Config::default() };
-            apply_settings(ltp::PARAMS, &mut config, settings);
-            LayerKind::Ltp(config)
-        }
-        "tcpclv4" => {
-            let node_id = node.ids.first().cloned().unwrap_or_default();
-            let mut config = tcpcl_v4::Config { node_id, ..tcpcl_v4::Config::default() };
-            apply_settings(tcpcl_v4::PARAMS, &mut config, settings);
-            LayerKind::TcpclV4(config)
-        }
-        other => return Err(unknown_layer(other)),
-    };
+    let own = identity(node);
+    let kind = LayerKind::new(layer.kind, own, node.layer_settings(layer.kind));
+    let kind = kind.ok_or_else(|| unknown_layer(layer.kind.name))?;
     Ok(LayerConfig { name: layer.name.clone(), kind })
+}
+
+/// How the layers of its neighbours know a node.
+fn identity(node: &Node) -> Identity {
+    Identity { node_id: node.ids.first().cloned().unwrap_or_default(), engine: engine(node.number) }
 }
 
 fn unknown_layer(name: &str) -> ConfigError {
@@ -259,11 +245,10 @@ fn link_config(scenario: &Scenario, end: &LinkEnd, layer: usize) -> Result<LinkC
     let link = &scenario.links[end.link];
     let peer = &scenario.nodes[end.peer];
     let own = if end.first { &link.forward } else { &link.reverse };
-    let span = match link.layer.kind.name {
-        "ltp" => SpanConfig::Ltp(ltp_span(&link.layer, peer.number, own)),
-        "tcpclv4" => SpanConfig::TcpclV4(tcpcl_span(&link.layer, peer, end.first)),
-        other => return Err(unknown_layer(other)),
-    };
+    let kind = link.layer.kind;
+    let known = LayerKind::new(kind, Identity::default(), &[]).ok_or_else(|| unknown_layer(kind.name))?;
+    let to = Neighbour { identity: identity(peer), node: peer.number, connect: link.layer.connect.connects(end.first) };
+    let span = known.span(to, &link.layer.settings_towards(own));
     Ok(LinkConfig {
         name: link.name.clone(),
         peer: node_id(peer)?,
@@ -272,25 +257,4 @@ fn link_config(scenario: &Scenario, end: &LinkEnd, layer: usize) -> Result<LinkC
         one_way_delay: first_delay(own),
         span,
     })
-}
-
-fn ltp_span(layer: &Layer, peer: NodeId, own: &DirectionSpec) -> ltp::SpanConfig {
-    let mut span = ltp::SpanConfig {
-        engine: engine(peer),
-        node: peer,
-        overhead_bytes: UDP_IPV4_HEADERS as u32 + own.overhead,
-        ..ltp::SpanConfig::default()
-    };
-    apply_settings(ltp::LINK_PARAMS, &mut span, &layer.settings);
-    span
-}
-
-fn tcpcl_span(layer: &Layer, peer: &Node, first: bool) -> tcpcl_v4::SpanConfig {
-    let mut span = tcpcl_v4::SpanConfig {
-        node_id: peer.ids.first().cloned().unwrap_or_default(),
-        connect: layer.connect.connects(first),
-        ..tcpcl_v4::SpanConfig::default()
-    };
-    apply_settings(tcpcl_v4::LINK_PARAMS, &mut span, &layer.settings);
-    span
 }

@@ -1,8 +1,9 @@
 //! Plain socket copies on loopback: what the machine does without a protocol.
 
-use super::{Layer, Options};
+use super::Options;
 use anyhow::Context;
 use bytes::BytesMut;
+use farlink_base::layer::Medium;
 use farlink_os::udp::{DatagramSocket, MESSAGE_MAX};
 use std::io::{ErrorKind, IoSlice, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
@@ -30,11 +31,11 @@ pub struct Baselines {
 /// When sockets cannot be had.
 pub fn measure(options: &Options) -> anyhow::Result<Baselines> {
     let time = Duration::from_secs_f64(options.seconds.clamp(0.2, 2.0));
-    Ok(match options.layer {
-        Layer::TcpclV4 => {
+    Ok(match options.medium {
+        Medium::Streams => {
             Baselines { name: "plain TCP copy, 128 KiB writes", plain_bit_s: tcp(time)?, offload_bit_s: None }
         }
-        Layer::Ltp => Baselines {
+        Medium::Datagrams => Baselines {
             name: "plain UDP copy, one datagram per system call",
             plain_bit_s: udp_plain(options.mtu as usize, time)?,
             offload_bit_s: Some(udp_offload(options.mtu as usize, time)?),

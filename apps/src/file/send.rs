@@ -139,7 +139,8 @@ pub fn send(at: &str, mut source: Source, options: &SendOptions, progress: impl 
     let mut hash = Sha256::new();
     let id = format!("{:016x}", random());
     let (mut offset, mut bundles) = (0, 0);
-    let began = std::time::Instant::now();
+    // Of the pace: when the first is ready.
+    let mut began = None;
     let mut chunk = read_chunk(&mut source.reader, options.size(0))?;
     loop {
         let next = read_chunk(&mut source.reader, options.size(bundles + 1))?;
@@ -152,6 +153,7 @@ pub fn send(at: &str, mut source: Source, options: &SendOptions, progress: impl 
             header.sha256 = Some(hex(&hash.clone().finalize()));
         }
         let payload = if options.raw { chunk } else { encode(&header, &chunk)? };
+        let began = *began.get_or_insert_with(std::time::Instant::now);
         std::thread::sleep(options.pace.due(bundles, offset).saturating_sub(began.elapsed()));
         window.send(payload, bytes, options.window)?;
         offset += bytes;

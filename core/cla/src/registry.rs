@@ -8,15 +8,28 @@ use farlink_base::{Duration, Refusal, Setting, settings};
 
 pub use farlink_base::layer::Medium;
 
+/// How a layer's peers say who they are.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Introduction {
+    /// By an engine number (LTP).
+    Engine,
+    /// By a node ID (TCPCL).
+    NodeId,
+}
+
 /// One convergence layer.
 #[derive(Clone, Copy)]
 pub struct LayerInfo {
     /// As files call it.
     pub name: &'static str,
-    /// As people call it, with its standard.
+    /// As people call it.
+    pub short: &'static str,
+    /// The same, with its standard.
     pub title: &'static str,
     /// What carries it.
     pub medium: Medium,
+    /// How its peers say who they are.
+    pub introduction: Introduction,
     /// The port it is assigned.
     pub port: u16,
     settings: fn() -> Vec<Setting>,
@@ -32,8 +45,10 @@ pub struct LayerInfo {
 pub const LAYERS: &[LayerInfo] = &[
     LayerInfo {
         name: "ltp",
+        short: "LTP",
         title: "LTP (RFC 5326) over UDP (RFC 7122)",
         medium: Medium::Datagrams,
+        introduction: Introduction::Engine,
         port: 1113,
         settings: || settings(ltp::PARAMS),
         link_settings: || settings(ltp::LINK_PARAMS),
@@ -43,8 +58,10 @@ pub const LAYERS: &[LayerInfo] = &[
     },
     LayerInfo {
         name: "tcpclv4",
+        short: "TCPCLv4",
         title: "TCPCLv4 (RFC 9174)",
         medium: Medium::Streams,
+        introduction: Introduction::NodeId,
         port: 4556,
         settings: || settings(tcpcl_v4::PARAMS),
         link_settings: || settings(tcpcl_v4::LINK_PARAMS),

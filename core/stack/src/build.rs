@@ -1,64 +1,29 @@
 //! From configuration to machines.
 
-use crate::config::{Config, LayerKind, LinkConfig, SpanConfig, StoreKind};
-use crate::parts::{Layer, Store};
+use crate::config::{Config, LinkConfig, StoreKind};
+use crate::kinds::{self, Layer};
+use crate::store::Store;
 use alloc::boxed::Box;
 use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use farlink_base::EndpointId;
 use farlink_base::layer::LAYERS_MAX;
-use farlink_base::{ConfigError, LayerId, LinkId, NodeId, Rng};
+use farlink_base::{ConfigError, LinkId, NodeId, Rng};
 use farlink_bpa::{Agent, LinkSettings, Settings};
-use farlink_cla::{ltp, tcpcl_v4};
 use farlink_storage::LogStore;
-
-/// Bytes of LTP headers in a typical data segment: control byte, session, offsets and lengths.
-const LTP_HEADER_BYTES: u64 = 20;
 
 pub(crate) fn error(path: String, expected: &str, hint: &str) -> ConfigError {
     ConfigError { path, expected: expected.to_string(), hint: hint.to_string() }
 }
 
-/// The layers of a node, each with the spans of the links that use it.
+/// The layers of a node.
 pub(crate) fn layers(config: &Config) -> Result<Vec<Layer>, ConfigError> {
-    let build = |(index, layer): (usize, &crate::LayerConfig)| {
-        let id = LayerId(index as u16);
-        let own = config.links.iter().enumerate().filter(move |(_, l)| l.layer == index);
-        match &layer.kind {
-            LayerKind::Ltp(settings) => {
-                let mut spans = Vec::new();
-                for (link, l) in own {
-                    let SpanConfig::Ltp(span) = &l.span else { return Err(mismatch(&l.name, &layer.name)) };
-                    spans.push(ltp::SpanConfig { link: LinkId(link as u32), ..span.clone() });
-                }
-                let seed = Rng::stream(config.seed, 100 + index as u64).next_u64();
-                let split = farlink_bundle::decode_prefix;
-                Ok(Layer::Ltp(Box::new(ltp::Ltp::new(
-                    ltp::Config { layer: id, seed, split, ..settings.clone() },
-                    spans,
-                ))))
-            }
-            LayerKind::TcpclV4(settings) => {
-                let mut spans = Vec::new();
-                for (link, l) in own {
-                    let SpanConfig::TcpclV4(span) = &l.span else { return Err(mismatch(&l.name, &layer.name)) };
-                    spans.push(tcpcl_v4::SpanConfig { link: LinkId(link as u32), ..span.clone() });
-                }
-                let settings = tcpcl_v4::Config { layer: id, ..settings.clone() };
-                Ok(Layer::TcpclV4(Box::new(tcpcl_v4::TcpclV4::new(settings, spans))))
-            }
-            LayerKind::Message => Ok(Layer::Message),
-        }
-    };
     if config.layers.len() > LAYERS_MAX {
-        return Err(error(
-            "layer".to_string(),
-            &format!("at most {LAYERS_MAX} convergence layers"),
-            "join some of them",
-        ));
+        let expected = format!("at most {LAYERS_MAX} convergence layers");
+        return Err(error("layer".to_string(), &expected, "join some of them"));
     }
-    config.layers.iter().enumerate().map(build).collect()
+    kinds::layers(config)
 }
 
 pub(crate) fn mismatch(link: &str, layer: &str) -> ConfigError {
@@ -146,20 +111,7 @@ pub(crate) fn link_settings(id: LinkId, link: &LinkConfig, layers: usize) -> Res
         peer: link.peer.clone(),
         rate: link.rate,
         one_way_delay: link.one_way_delay,
-        wire_bytes_per_million: wire_bytes_per_million(&link.span),
-        sessions: matches!(link.span, SpanConfig::TcpclV4(_)),
+        wire_bytes_per_million: link.span.wire_bytes_per_million(),
+        sessions: link.span.has_sessions(),
     })
-}
-
-/// What a bundle costs on the link: LTP and its datagrams, or TCP/IP around full segments.
-fn wire_bytes_per_million(span: &SpanConfig) -> u64 {
-    match span {
-        SpanConfig::Ltp(span) => {
-            let datagram = u64::from(span.datagram_bytes.max(64));
-            (datagram + u64::from(span.overhead_bytes)) * 1_000_000 / (datagram - LTP_HEADER_BYTES)
-        }
-        // 1448 bytes of data in 1500 bytes of packet.
-        SpanConfig::TcpclV4(_) => 1_036_000,
-        SpanConfig::Message { wire_bytes_per_million } => *wire_bytes_per_million,
-    }
 }

@@ -1,10 +1,10 @@
 //! Everything a stack is told at construction. Plain data: the node makes it from its TOML file,
 //! the simulator from the scenario.
 
+use crate::kinds::{LayerKind, SpanConfig};
 use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
-use farlink_base::layer::Medium;
 use farlink_base::{Accel, DataRate, DataVolume, Duration, EndpointId};
 use farlink_bpa::Limits;
 use farlink_bundle::{CrcType, Profile};
@@ -67,28 +67,6 @@ pub struct LayerConfig {
     pub kind: LayerKind,
 }
 
-/// Which convergence layer.
-#[derive(Clone, Debug)]
-pub enum LayerKind {
-    /// LTP over datagrams (RFC 5326).
-    Ltp(farlink_cla::ltp::Config),
-    /// TCPCLv4 over streams (RFC 9174).
-    TcpclV4(farlink_cla::tcpcl_v4::Config),
-    /// No protocol and no codec: whole bundles from node to node (message-level simulation only).
-    Message,
-}
-impl LayerKind {
-    /// The kind of socket a driver opens for each layer of this kind, apart from those of every other
-    /// layer; `None`: the layer needs none.
-    pub fn medium(&self) -> Option<Medium> {
-        match self {
-            LayerKind::Ltp(_) => Some(Medium::Datagrams),
-            LayerKind::TcpclV4(_) => Some(Medium::Streams),
-            LayerKind::Message => None,
-        }
-    }
-}
-
 /// One link to a neighbour.
 #[derive(Clone, PartialEq, Debug)]
 pub struct LinkConfig {
@@ -104,20 +82,6 @@ pub struct LinkConfig {
     pub one_way_delay: Duration,
     /// Parameters of the layer for this link.
     pub span: SpanConfig,
-}
-
-/// Parameters of a layer for one link.
-#[derive(Clone, PartialEq, Debug)]
-pub enum SpanConfig {
-    /// LTP.
-    Ltp(farlink_cla::ltp::SpanConfig),
-    /// TCPCLv4.
-    TcpclV4(farlink_cla::tcpcl_v4::SpanConfig),
-    /// Message level.
-    Message {
-        /// Bytes on the link for each 1,000,000 bytes of bundle: 1,000,000 without headers.
-        wire_bytes_per_million: u64,
-    },
 }
 
 /// Which store.

@@ -3,8 +3,8 @@
 use crate::arrivals::{Arrivals, Do as Arrival};
 use crate::edge::Edges;
 use crate::io::Output;
+use crate::kinds::Layer;
 use crate::outgoing::{Do as Departure, Outgoing};
-use crate::parts::Layer;
 use crate::reads;
 use crate::stack::{Work, layer_of};
 use alloc::boxed::Box;

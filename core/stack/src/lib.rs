@@ -16,13 +16,15 @@ mod config;
 mod edge;
 mod io;
 mod joints;
+mod kinds;
 mod outgoing;
-mod parts;
 mod reads;
 mod stack;
+mod store;
 
-pub use config::{Config, LayerConfig, LayerKind, LinkConfig, SpanConfig, StoreConfig, StoreKind};
+pub use config::{Config, LayerConfig, LinkConfig, StoreConfig, StoreKind};
 pub use edge::{BpV7, Codec, Opening, Piece, Watch};
 pub use farlink_bpa::{Limits, Pressure, SHORT_HEAD_BYTES};
 pub use io::{Input, Output};
+pub use kinds::{Identity, LayerKind, Neighbour, SpanConfig};
 pub use stack::{LINKS_MAX, Stack};

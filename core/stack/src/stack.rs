@@ -7,9 +7,10 @@ use crate::config::{Config, LinkConfig, StoreKind};
 use crate::edge::{BpV7, Codec, Edges};
 use crate::io::{Input, Output};
 use crate::joints::{Joint, LayerJoint, departed};
+use crate::kinds::Layer;
 use crate::outgoing::{Outgoing, is_for_good};
-use crate::parts::{Layer, Store};
 use crate::reads::{Departure, Load, Reads, Waiting};
+use crate::store::Store;
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::string::String;
@@ -143,6 +144,12 @@ impl Stack {
         // Most inputs are one step of work: it needs no place in the list.
         let next = self.take(now, input);
         self.work_off(now, next, out);
+    }
+
+    /// Nothing happens at the moment: room that a busy time needed is given back.
+    pub fn rest(&mut self) {
+        self.work = VecDeque::new();
+        self.todo = Vec::new();
     }
 
     fn work_off<S: Sink<Output>>(&mut self, now: Instant, mut next: Option<Work>, out: &mut S) {

@@ -3,7 +3,6 @@
 use super::{CONTROL, EVENTS, PLAN, SOCKET};
 use crate::driver::NodeContext;
 use farlink_base::{Rng, Setting, exact_duration};
-use farlink_link::UDP_IPV4_HEADERS;
 use farlink_scenario::{Crc, LinkEnd, Medium, StoreKind, first_delay, first_rate};
 use std::fmt::{Display, Write};
 
@@ -124,16 +123,10 @@ fn link(node: &NodeContext<'_>, end: &LinkEnd, toml: &mut Toml) {
         toml.text("rate", &format!("{} bit/s", rate.bits_per_second()));
     }
     toml.text("one_way_delay", &exact_duration(first_delay(own)));
-    let known = link.layer.kind.link_settings();
-    let mut given = link.layer.settings.clone();
-    match link.layer.kind.medium {
-        Medium::Streams => toml.value("connect", link.layer.connect.connects(end.first)),
-        Medium::Datagrams if !given.iter().any(|(name, _)| *name == "overhead") => {
-            given.push(("overhead", UDP_IPV4_HEADERS + u64::from(own.overhead)));
-        }
-        Medium::Datagrams => {}
+    if link.layer.kind.medium == Medium::Streams {
+        toml.value("connect", link.layer.connect.connects(end.first));
     }
-    toml.settings(&known, &given);
+    toml.settings(&link.layer.kind.link_settings(), &link.layer.settings_towards(own));
 }
 
 fn bytes(bytes: u64) -> String {

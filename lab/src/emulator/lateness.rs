@@ -88,6 +88,10 @@ const CPU_WAIT: f64 = 0.60;
 /// Share of the processors' time that the hypervisor gave to others.
 const STOLEN: f64 = 0.05;
 
+/// Share of the time in which a task waited for a disk, where nodes keep bundles on one. Simulated disks
+/// answer at once.
+const DISK_WAIT: f64 = 0.10;
+
 /// Whose lateness it is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Who {
@@ -113,6 +117,8 @@ pub struct Signs {
     pub cpu_wait: Option<f64>,
     /// Share of processor time stolen by the hypervisor, where the kernel says.
     pub stolen: Option<f64>,
+    /// Share of the time in which some task waited for a disk, where nodes wait for one.
+    pub disk_wait: Option<f64>,
 }
 
 impl Signs {
@@ -131,9 +137,11 @@ impl Signs {
         if self.own_losses > 0 {
             doubts.push(format!("{} packets or openings missed by the emulator itself", self.own_losses));
         }
-        for (share, most, what) in
-            [(self.cpu_wait, CPU_WAIT, "tasks waited for a processor"), (self.stolen, STOLEN, "time was stolen")]
-        {
+        for (share, most, what) in [
+            (self.cpu_wait, CPU_WAIT, "tasks waited for a processor"),
+            (self.stolen, STOLEN, "time was stolen"),
+            (self.disk_wait, DISK_WAIT, "tasks waited for a disk"),
+        ] {
             if let Some(share) = share.filter(|s| *s > most) {
                 doubts.push(format!("{what} {:.0} % of the time, {:.0} % allowed", share * 100.0, most * 100.0));
             }
@@ -217,7 +225,10 @@ mod tests {
 
     #[test]
     fn doubts_name_the_number_and_the_bound() {
-        assert!(Signs { cpu_wait: Some(0.2), stolen: Some(0.01), ..Signs::default() }.doubts().is_empty());
+        let usual = Signs { cpu_wait: Some(0.2), stolen: Some(0.01), disk_wait: Some(0.02), ..Signs::default() };
+        assert!(usual.doubts().is_empty());
+        let stalled = Signs { disk_wait: Some(0.13), ..usual }.doubts();
+        assert_eq!(stalled, ["tasks waited for a disk 13 % of the time, 10 % allowed"]);
         let bad = Signs { late_p99: Duration::from_millis(30), own_losses: 3, stolen: Some(0.2), ..Signs::default() };
         let doubts = bad.doubts();
         assert_eq!(doubts.len(), 3, "{doubts:?}");

@@ -10,7 +10,7 @@ use farlink_report::schema::{STORED_BUNDLES, STORED_BYTES};
 use farlink_report::{
     Accounting, EventRow, FileCheck, Lateness, LinkRow, Pressure, ProcessRow, RunWriter, SampleRow, Text,
 };
-use farlink_scenario::{Scenario, Table, TrafficKind};
+use farlink_scenario::{Scenario, StoreKind, Table, TrafficKind};
 use std::collections::HashMap;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -129,7 +129,9 @@ fn validity(scenario: &Scenario, outcome: &Outcome, validity: &mut farlink_repor
     nodes(scenario, outcome, validity);
     // With real-time priority everywhere, what waits is somebody else's; the lateness above tells.
     let cpu_wait = cpu_waiting.filter(|_| !(outcome.real_time && lateness.real_time));
-    let machine = Signs { cpu_wait, stolen: steal, ..Signs::default() };
+    let durable = scenario.nodes.iter().any(|node| node.store == StoreKind::Durable);
+    let disk_wait = io_waiting.filter(|_| durable);
+    let machine = Signs { cpu_wait, stolen: steal, disk_wait, ..Signs::default() };
     validity.disturbances.extend(machine.doubts().iter().map(|d| format!("Machine: {d}.")));
     validity.notes.extend(notes(outcome, &lateness));
 }

@@ -77,7 +77,7 @@ pub fn parse_links(
 
 fn node(top: &Reader<'_>, folder: &Path, file: &Path) -> NodeConfig {
     let node_ids = node_ids(top);
-    let (layers, layer_settings) = super::links::layers(top, &node_ids);
+    let (layers, layer_settings) = super::links::layers(top, &node_ids, folder);
     let known: Vec<String> = top.named_tables("layer").into_iter().map(|(name, ..)| name).collect();
     let (links, link_settings) = super::links::links(top, &layers, &known, &node_ids);
     let (store, spill_from, store_dir) = store(top, folder);
@@ -353,7 +353,7 @@ mod tests {
     #[test]
     fn a_node_has_as_many_layers_as_link_numbers_tell_apart() {
         let file = |layers: usize| {
-            let layer = |n| format!("[layer.l{n}]\nkind = \"tcpclv4\"\ntls = \"allow\"\n");
+            let layer = |n| format!("[layer.l{n}]\nkind = \"tcpclv4\"\ntls = \"forbid\"\n");
             format!("node_ids = \"ipn:1.0\"\n{}", (0..layers).map(layer).collect::<String>())
         };
         assert_eq!(parse(&file(128), Path::new("node.toml")).unwrap().layers.len(), 128);

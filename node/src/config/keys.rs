@@ -3,7 +3,7 @@
 //! tables (`core/cla`).
 
 use farlink_base::{LayerParam, Unit, settings};
-use farlink_cla::registry::{LAYERS, LayerInfo, Medium, NAMES};
+use farlink_cla::registry::{Introduction, LAYERS, LayerInfo, Medium, NAMES};
 use farlink_config::{Fallback, Key, Kind, Section, key, setting_keys};
 use farlink_stack::Limits;
 use std::sync::LazyLock;
@@ -23,6 +23,7 @@ const ROUTES: Kind = other("table: pattern = node ID", "{ \"ipn:5.*\" = \"ipn:2.
 const SOCKET: Kind = other("file, relative to this one", "\"farlink.sock\"");
 const OFFSET: Kind = other("duration, with its sign", "\"-1 h\"");
 const CONTROL_SOCKET: Kind = other("file, relative to this one", "\"node.control.sock\"");
+const PEM: Kind = other("file, relative to this one", "\"node.pem\"");
 const FOLDER: Kind = other("folder, relative to this file", "\"store\"");
 
 /// Top level.
@@ -129,6 +130,18 @@ const OWN_NODE_ID: Key = key(
 const OWN_ENGINE: Key =
     key("engine", Count(1, u64::MAX), Absent, "Engine number; without it, the ipn number of the first of node_ids.");
 
+/// Of layers whose sessions may be secured.
+const TLS: &[Key] = &[
+    key(
+        "certificate",
+        PEM,
+        Absent,
+        "What this node shows, in PEM; with `tls` other than \"forbid\". `farlink node certs` makes one to try.",
+    ),
+    key("key", PEM, Absent, "The private key of the certificate."),
+    key("authorities", PEM, Absent, "Certificates of those whose word on other nodes is believed."),
+];
+
 /// The keys every `[link.NAME]` has; its layer's parameters follow.
 const LINK: &[Key] = &[
     key("layer", Text, Required, "Name of a [layer]."),
@@ -164,11 +177,19 @@ pub struct LayerSections {
 pub static LAYER_SECTIONS: LazyLock<Vec<LayerSections>> = LazyLock::new(|| LAYERS.iter().map(layer_sections).collect());
 
 fn layer_sections(layer: &LayerInfo) -> LayerSections {
-    let (of_layer, of_link): (&[Key], &[Key]) = match (layer.medium, layer.name) {
-        (_, "ltp") => (&[OFFLOAD, OWN_ENGINE], &[PEER_ENGINE]),
-        (Medium::Datagrams, _) => (&[OFFLOAD], &[]),
-        (Medium::Streams, _) => (&[OWN_NODE_ID], &[PEER_NODE_ID, CONNECT]),
+    let mut of_layer: Vec<Key> = Vec::new();
+    let mut of_link: Vec<Key> = Vec::new();
+    match layer.introduction {
+        Introduction::Engine => (of_layer.push(OWN_ENGINE), of_link.push(PEER_ENGINE)),
+        Introduction::NodeId => (of_layer.push(OWN_NODE_ID), of_link.push(PEER_NODE_ID)),
     };
+    match layer.medium {
+        Medium::Datagrams => of_layer.insert(0, OFFLOAD),
+        Medium::Streams => of_link.push(CONNECT),
+    }
+    if layer.settings().iter().any(|setting| setting.name == "tls") {
+        of_layer.extend_from_slice(TLS);
+    }
     let keys = |common: &[Key], own: &[Key], settings| -> &'static [Key] {
         [common, own, &setting_keys(settings)].concat().leak()
     };
@@ -176,9 +197,9 @@ fn layer_sections(layer: &LayerInfo) -> LayerSections {
         layer: Section {
             name: "layer",
             help: layer.title,
-            keys: keys(&[KIND, listen(layer)], of_layer, &layer.settings()),
+            keys: keys(&[KIND, listen(layer)], &of_layer, &layer.settings()),
         },
-        link: Section { name: "link", help: layer.title, keys: keys(LINK, of_link, &layer.link_settings()) },
+        link: Section { name: "link", help: layer.title, keys: keys(LINK, &of_link, &layer.link_settings()) },
     }
 }
 

@@ -3,30 +3,32 @@
 use super::build::{endpoint, socket_address};
 use super::keys::{self, LayerSections};
 use super::{LayerSettings, LinkSettings};
+use crate::tls::Files;
+use farlink_base::NodeId;
 use farlink_base::layer::LAYERS_MAX;
-use farlink_base::{LayerId, NodeId, apply_settings};
 use farlink_bundle::EndpointId;
-use farlink_cla::registry::{LAYERS, LayerInfo, Medium};
-use farlink_cla::{ltp, tcpcl_v4};
+use farlink_cla::registry::{Introduction, LAYERS, LayerInfo, Medium};
 use farlink_config::{Errors, Input, Reader, Tables, nearest};
-use farlink_stack::{LayerConfig, LayerKind, LinkConfig, SpanConfig};
+use farlink_stack::{Identity, LayerConfig, LayerKind, LinkConfig, Neighbour, SpanConfig};
+use std::path::Path;
 
 /// The `[layer.NAME]` tables.
-pub fn layers(top: &Reader<'_>, node_ids: &[EndpointId]) -> (Vec<LayerConfig>, Vec<LayerSettings>) {
+pub fn layers(top: &Reader<'_>, node_ids: &[EndpointId], folder: &Path) -> (Vec<LayerConfig>, Vec<LayerSettings>) {
     let mut layers = Vec::new();
     let mut settings = Vec::new();
-    for (index, (name, path, table)) in top.named_tables("layer").into_iter().enumerate() {
-        let id = LayerId(u16::try_from(index).unwrap_or(u16::MAX));
+    for (name, path, table) in top.named_tables("layer") {
         let (reader, info) = layer_reader(top.errors, vec![(path, table)]);
         let Some(info) = info else { continue };
         let datagrams = info.medium == Medium::Datagrams;
-        let Some(kind) = layer(&reader, info, id, node_ids) else { continue };
+        let Some(kind) = layer(&reader, info, node_ids) else { continue };
         layers.push(LayerConfig { name: name.clone(), kind });
         settings.push(LayerSettings {
             name,
             medium: info.medium,
             listen: reader.custom("listen", addresses).unwrap_or_default(),
             offload: datagrams && reader.flag("offload").unwrap_or_default(),
+            tls: tls(&reader, folder),
+            credentials: None,
         });
     }
     if layers.len() > LAYERS_MAX {
@@ -50,27 +52,42 @@ fn addresses(input: Input<'_, '_>) -> Result<Vec<std::net::SocketAddr>, String> 
     input.texts()?.iter().map(|text| socket_address(text)).collect()
 }
 
-fn layer(reader: &Reader<'_>, info: &LayerInfo, layer: LayerId, node_ids: &[EndpointId]) -> Option<LayerKind> {
-    let given = reader.settings();
-    Some(match info.name {
-        "ltp" => {
-            let engine = engine(reader, node_ids.iter().find_map(ipn_number), "this node");
-            let mut config = ltp::Config { layer, engine, ..ltp::Config::default() };
-            apply_settings(ltp::PARAMS, &mut config, &given);
-            LayerKind::Ltp(config)
+fn layer(reader: &Reader<'_>, info: &LayerInfo, node_ids: &[EndpointId]) -> Option<LayerKind> {
+    let own = || node_ids.first().map(ToString::to_string).unwrap_or_default();
+    let identity = match info.introduction {
+        Introduction::Engine => {
+            let ipn = node_ids.iter().find_map(ipn_number);
+            Identity { engine: engine(reader, ipn, "this node"), ..Identity::default() }
         }
-        "tcpclv4" => {
-            let own = || node_ids.first().map(ToString::to_string).unwrap_or_default();
-            let node_id = reader.text("node_id").unwrap_or_else(own);
-            let mut config = tcpcl_v4::Config { layer, node_id, ..tcpcl_v4::Config::default() };
-            apply_settings(tcpcl_v4::PARAMS, &mut config, &given);
-            LayerKind::TcpclV4(config)
+        Introduction::NodeId => Identity { node_id: reader.text("node_id").unwrap_or_else(own), ..Identity::default() },
+    };
+    let kind = LayerKind::new(info, identity, &reader.settings());
+    if kind.is_none() {
+        reader.fail("kind", format!("this node has no layer `{}`", info.name), "");
+    }
+    kind
+}
+
+/// The files of a layer whose sessions may be secured.
+fn tls(reader: &Reader<'_>, folder: &Path) -> Option<Files> {
+    const FILES: [&str; 3] = ["certificate", "key", "authorities"];
+    let wanted = reader.settings().iter().any(|(name, value)| *name == "tls" && *value > 0);
+    if !wanted {
+        if let Some(idle) = FILES.into_iter().find(|name| reader.given(name)) {
+            let hint = "write tls = \"require\", or tls = \"allow\" for peers that cannot, too";
+            reader.warn(idle, "has no effect: `tls` is \"forbid\"", hint);
         }
-        other => {
-            reader.fail("kind", format!("this node has no layer `{other}`"), "");
-            return None;
+        return None;
+    }
+    let hint = "add certificate = \"node.pem\", key = \"node.key\" and authorities = \"authorities.pem\"; `farlink node certs` makes them to try";
+    let file = |name: &str| {
+        if !reader.given(name) {
+            reader.fail(name, "missing: sessions cannot be secured without it", hint);
         }
-    })
+        reader.text(name).map(|file| folder.join(file))
+    };
+    let [certificate, key, authorities] = FILES.map(file);
+    Some(Files { certificate: certificate?, key: key?, authorities: authorities? })
 }
 
 /// An engine number: given, or that of a node's ipn ID.
@@ -127,12 +144,8 @@ pub fn links(
 
 /// The keys of a layer's links.
 fn sections(kind: &LayerKind) -> Option<&'static LayerSections> {
-    let name = match kind {
-        LayerKind::Ltp(_) => "ltp",
-        LayerKind::TcpclV4(_) => "tcpclv4",
-        LayerKind::Message => return None,
-    };
-    LAYERS.iter().position(|layer| layer.name == name).map(|index| &keys::LAYER_SECTIONS[index])
+    let info = kind.info()?;
+    LAYERS.iter().position(|layer| layer == info).map(|index| &keys::LAYER_SECTIONS[index])
 }
 
 /// The layer a link names, of those that could be read; `known` are all the file has.
@@ -150,30 +163,28 @@ fn layer_of(reader: &Reader<'_>, layers: &[LayerConfig], known: &[String]) -> Op
 }
 
 fn span(reader: &Reader<'_>, kind: &LayerKind, peer: &EndpointId, addressed: bool) -> SpanConfig {
-    let given = reader.settings();
-    match kind {
-        LayerKind::Ltp(_) => {
+    let node = ipn_number(peer).map_or(NodeId::NULL, NodeId::ipn);
+    let mut to = Neighbour { node, ..Neighbour::default() };
+    let Some(info) = kind.info() else { return kind.span(to, &[]) };
+    match info.introduction {
+        Introduction::Engine => {
             // A peer that could not be read was reported; it has no number to miss.
             let ipn = if *peer == EndpointId::Null { Some(0) } else { ipn_number(peer) };
-            let engine = engine(reader, ipn, "the peer");
-            let node = ipn_number(peer).map_or(NodeId::NULL, NodeId::ipn);
-            let mut span = ltp::SpanConfig { engine, node, ..ltp::SpanConfig::default() };
-            apply_settings(ltp::LINK_PARAMS, &mut span, &given);
-            SpanConfig::Ltp(span)
+            to.identity.engine = engine(reader, ipn, "the peer");
         }
-        LayerKind::TcpclV4(_) => {
-            let connect = reader.flag("connect").unwrap_or(addressed);
-            if connect && !addressed && !reader.given("address") {
-                let why = "this side cannot connect without `address`";
-                reader.fail("connect", why, "add address = \"host:4556\"");
-            }
-            let node_id = reader.text("node_id").unwrap_or_else(|| peer.to_string());
-            let mut span = tcpcl_v4::SpanConfig { node_id, connect, ..tcpcl_v4::SpanConfig::default() };
-            apply_settings(tcpcl_v4::LINK_PARAMS, &mut span, &given);
-            SpanConfig::TcpclV4(span)
+        Introduction::NodeId => {
+            to.identity.node_id = reader.text("node_id").unwrap_or_else(|| peer.to_string());
         }
-        LayerKind::Message => SpanConfig::Message { wire_bytes_per_million: 1_000_000 },
     }
+    if info.medium == Medium::Streams {
+        to.connect = reader.flag("connect").unwrap_or(addressed);
+        if to.connect && !addressed && !reader.given("address") {
+            let why = "this side cannot connect without `address`";
+            let hint = format!("add address = \"host:{}\"", info.port);
+            reader.fail("connect", why, hint);
+        }
+    }
+    kind.span(to, &reader.settings())
 }
 
 /// The node ID of another node.

@@ -15,6 +15,7 @@ mod links;
 mod places;
 mod policies;
 
+use crate::tls::{Credentials, Files};
 use farlink_base::layer::Medium;
 use farlink_base::{ConfigError, DataVolume, DtnTime, Duration, EndpointId};
 use farlink_stack::{LayerConfig, LinkConfig};
@@ -78,6 +79,10 @@ pub struct LayerSettings {
     pub listen: Vec<SocketAddr>,
     /// Whether datagram offloads may be used.
     pub offload: bool,
+    /// Files of its certificates, where its sessions may be secured.
+    pub tls: Option<Files>,
+    /// What is in them, once read.
+    pub credentials: Option<Credentials>,
 }
 
 /// The driver's part of a link.

@@ -1,6 +1,8 @@
 //! The files and folders a configuration names: whether they are what they should be.
 
 use super::{NodeConfig, keys};
+use crate::tls::Credentials;
+use farlink_base::EndpointId;
 use farlink_config::{Reader, utf8};
 use farlink_routing::PlanIndex;
 use farlink_stack::StoreKind;
@@ -12,6 +14,7 @@ pub fn look(top: &Reader<'_>, config: &mut NodeConfig) {
     if let Some(file) = config.plan_file.clone() {
         plan(&top.table_or_empty("plan", &keys::PLAN), &file, config);
     }
+    certificates(top, config);
     let durable = config.stack.store.kind == StoreKind::Durable;
     if let Some(dir) = config.store_dir.as_deref().filter(|dir| durable && dir.exists() && !dir.is_dir()) {
         let what = format!("{} is a file, and a folder is wanted", dir.display());
@@ -27,6 +30,32 @@ pub fn look(top: &Reader<'_>, config: &mut NodeConfig) {
         if let Some(file) = file.filter(|file| file.is_dir()) {
             let what = format!("{} is a folder, and a file is wanted", file.display());
             top.table_or_empty(table, section).fail(key, what, "name a file in it");
+        }
+    }
+}
+
+/// Reads the certificates that layers name.
+fn certificates(top: &Reader<'_>, config: &mut NodeConfig) {
+    for layer in &mut config.layers {
+        let Some(files) = &layer.tls else { continue };
+        let path = format!("layer.{}", layer.name);
+        let at = top.errors.beginning(&path);
+        match Credentials::load(files) {
+            Ok(credentials) => {
+                let named = |own: &EndpointId| credentials.node_ids.iter().any(|id| id.parse() == Ok(own.clone()));
+                if !config.stack.node_ids.iter().any(named) {
+                    let what = format!(
+                        "{} does not name this node: peers that want proof turn it away",
+                        files.certificate.display()
+                    );
+                    top.errors.warn(&path, at, what, "get one with its node ID, e.g. by `farlink node certs`");
+                }
+                layer.credentials = Some(credentials);
+            }
+            Err(why) => {
+                let hint = "`farlink node certs` makes an authority and certificates to try";
+                top.errors.at(&path, at, why, hint);
+            }
         }
     }
 }

@@ -85,7 +85,7 @@ pub const PARAMS: &[LayerParam<Config>] = &[
     },
     LayerParam {
         name: "tls",
-        help: "Whether sessions are secured by TLS: never, where the peer can, or not without. No node here can do it yet.",
+        help: "Whether sessions are secured by TLS: never, where the peer can, or not without. Both sides then show a certificate.",
         unit: Unit::Choice(&["forbid", "allow", "require"]),
         min: 0,
         max: TLS.len() as u64 - 1,

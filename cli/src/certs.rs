@@ -1,0 +1,123 @@
+//! `farlink node certs`: an authority of one's own and certificates of nodes (RFC 9174 section 4.4.1).
+
+use crate::Failure;
+use anyhow::Context;
+use farlink_base::EndpointId;
+use farlink_node::tls::certificate::{Made, authority, of_node};
+use std::fs::{self, OpenOptions};
+use std::io::Write;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// Arguments of `farlink node certs`.
+#[derive(clap::Args)]
+#[command(after_help = "Examples:\n  farlink node certs ipn:1.0 ipn:2.0\n  \
+    farlink node certs ipn:3.0 --host moon.example --host 10.0.0.3 --days 30 --out certs\n\n\
+    The authority in the folder is made if there is none, and used again otherwise. Its private key makes any\n\
+    certificate that nodes believe: keep authority.key from them. In a node's file:\n\n  \
+    [layer.tcp]\n  kind = \"tcpclv4\"\n  tls = \"require\"\n  certificate = \"certs/ipn-1.pem\"\n  \
+    key = \"certs/ipn-1.key\"\n  authorities = \"certs/authority.pem\"")]
+pub struct Args {
+    /// Node IDs: a certificate for each.
+    #[arg(required = true, value_name = "NODE_ID")]
+    nodes: Vec<String>,
+    /// Another name of the same node, put into each certificate.
+    #[arg(long, value_name = "NODE_ID")]
+    alias: Vec<String>,
+    /// A host name or address of the node, for peers that check it.
+    #[arg(long)]
+    host: Vec<String>,
+    /// How long they are valid.
+    #[arg(long, default_value = "365", value_parser = clap::value_parser!(u32).range(1..=36_500))]
+    days: u32,
+    /// Folder for the files.
+    #[arg(long, default_value = "certs")]
+    out: PathBuf,
+    /// Replace certificates that are there.
+    #[arg(long)]
+    force: bool,
+}
+
+/// Runs the subcommand.
+pub fn run(args: &Args) -> Result<(), Failure> {
+    let valid = Duration::from_secs(u64::from(args.days) * 86_400);
+    let aliases = args.alias.iter().map(|id| node_id(id)).collect::<Result<Vec<_>, _>>()?;
+    let nodes = args.nodes.iter().map(|id| node_id(id)).collect::<Result<Vec<_>, _>>()?;
+    let files: Vec<[PathBuf; 2]> = nodes.iter().map(|id| files(&args.out, &file_name(id))).collect();
+    if let Some(there) = files.iter().flatten().find(|file| file.exists()).filter(|_| !args.force) {
+        let why =
+            format!("{} is there already\nhint: --force replaces it, --out names another folder", there.display());
+        return Err(Failure::Input(why));
+    }
+    fs::create_dir_all(&args.out).with_context(|| format!("cannot make the folder {}", args.out.display()))?;
+    let authority = the_authority(&args.out, valid)?;
+    for (id, [certificate, key]) in nodes.iter().zip(files) {
+        let names: Vec<String> = std::iter::once(id).chain(&aliases).map(ToString::to_string).collect();
+        let made = of_node(&authority, &names, &args.host, valid)
+            .map_err(|why| Failure::Input(format!("no certificate can be made for {id}: {why}")))?;
+        write(&key, &made.key, 0o600)?;
+        write(&certificate, &made.certificate, 0o644)?;
+        println!("{}  {}  {}", id, certificate.display(), key.display());
+    }
+    println!("believed by nodes with authorities = \"{}\"", args.out.join("authority.pem").display());
+    Ok(())
+}
+
+fn node_id(text: &str) -> Result<EndpointId, Failure> {
+    let id: EndpointId = text.parse().map_err(|why| Failure::Input(format!("`{text}`: {why}")))?;
+    if id.is_node_id() && !id.is_null() {
+        return Ok(id);
+    }
+    Err(Failure::Input(format!("`{text}` is not a node ID\nhint: write e.g. ipn:1.0 or dtn://moon/")))
+}
+
+/// `ipn:1.0` is `ipn-1`, `dtn://moon/` is `dtn-moon`.
+fn file_name(id: &EndpointId) -> String {
+    let text = id.to_string();
+    let text = text.strip_suffix(".0").unwrap_or(&text);
+    let plain = |c: char| if c.is_ascii_alphanumeric() || ".-_".contains(c) { c } else { ' ' };
+    text.chars().map(plain).collect::<String>().split_whitespace().collect::<Vec<_>>().join("-")
+}
+
+fn files(folder: &Path, name: &str) -> [PathBuf; 2] {
+    ["pem", "key"].map(|kind| folder.join(format!("{name}.{kind}")))
+}
+
+/// The authority of the folder; made if there is none.
+fn the_authority(folder: &Path, valid: Duration) -> Result<Made, Failure> {
+    let [certificate, key] = files(folder, "authority");
+    if certificate.exists() && key.exists() {
+        let read = |file: &Path| fs::read_to_string(file).with_context(|| format!("cannot read {}", file.display()));
+        return Ok(Made { certificate: read(&certificate)?, key: read(&key)? });
+    }
+    if let Some(half) = [&certificate, &key].into_iter().find(|file| file.exists()) {
+        let why = format!("{} is there without its other half\nhint: name another folder with --out", half.display());
+        return Err(Failure::Input(why));
+    }
+    let made = authority(valid).context("an authority cannot be made")?;
+    write(&key, &made.key, 0o600)?;
+    write(&certificate, &made.certificate, 0o644)?;
+    Ok(made)
+}
+
+/// A new file of this mode; one that is there is replaced.
+fn write(file: &Path, text: &str, mode: u32) -> Result<(), Failure> {
+    let _ = fs::remove_file(file);
+    let opened = OpenOptions::new().write(true).create_new(true).mode(mode).open(file);
+    let written = opened.and_then(|mut opened| opened.write_all(text.as_bytes()));
+    Ok(written.with_context(|| format!("cannot write {}", file.display()))?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_are_named_after_their_nodes() {
+        for (id, name) in [("ipn:1.0", "ipn-1"), ("ipn:977000.5.0", "ipn-977000.5"), ("dtn://moon/", "dtn-moon")] {
+            assert_eq!(file_name(&id.parse().unwrap()), name);
+        }
+        assert!(node_id("ipn:1.7").is_err() && node_id("dtn:none").is_err() && node_id("moon").is_err());
+    }
+}

@@ -1,0 +1,233 @@
+//! The protocols a stack's layers can speak, each behind the same few questions: a new one is a variant
+//! of [`LayerKind`], [`SpanConfig`] and [`Layer`], and a line in each `match` of this file.
+
+use crate::build::mismatch;
+use crate::config::{Config, LayerConfig, LinkConfig};
+use alloc::boxed::Box;
+use alloc::string::String;
+use alloc::vec::Vec;
+use farlink_base::layer::{self, ConvergenceLayer, Medium};
+use farlink_base::{ConfigError, Instant, LayerId, LinkId, NodeId, Rng, Sink, apply_settings};
+use farlink_cla::ltp::{self, Ltp};
+use farlink_cla::registry::LayerInfo;
+use farlink_cla::tcpcl_v4::{self, TcpclV4};
+
+/// Bytes of LTP headers in a typical data segment: control byte, session, offsets and lengths.
+const LTP_HEADER_BYTES: u64 = 20;
+
+/// Which convergence layer, and its parameters.
+#[derive(Clone, Debug)]
+pub enum LayerKind {
+    /// LTP over datagrams (RFC 5326).
+    Ltp(ltp::Config),
+    /// TCPCLv4 over streams (RFC 9174).
+    TcpclV4(tcpcl_v4::Config),
+    /// No protocol and no codec: whole bundles from node to node (message-level simulation only).
+    Message,
+}
+
+/// Parameters of a layer for one link.
+#[derive(Clone, PartialEq, Debug)]
+pub enum SpanConfig {
+    /// LTP.
+    Ltp(ltp::SpanConfig),
+    /// TCPCLv4.
+    TcpclV4(tcpcl_v4::SpanConfig),
+    /// Message level.
+    Message {
+        /// Bytes on the link for each 1,000,000 bytes of bundle: 1,000,000 without headers.
+        wire_bytes_per_million: u64,
+    },
+}
+
+/// How a layer knows a node; each protocol takes what it has a word for.
+#[derive(Clone, Default, Debug)]
+pub struct Identity {
+    /// Its node ID, as text.
+    pub node_id: String,
+    /// Its LTP engine number.
+    pub engine: u64,
+}
+
+/// What a layer is told of a neighbour.
+#[derive(Clone, Default, Debug)]
+pub struct Neighbour {
+    /// How it is known.
+    pub identity: Identity,
+    /// Its node ID in numbers.
+    pub node: NodeId,
+    /// Whether this side opens streams to it.
+    pub connect: bool,
+}
+
+impl LayerKind {
+    /// The layer that the registry calls so, for a node of this identity, with these settings of it;
+    /// `None`: the registry has no such name.
+    pub fn new(info: &LayerInfo, own: Identity, settings: &[(&str, u64)]) -> Option<LayerKind> {
+        let Identity { node_id, engine } = own;
+        Some(match info.name {
+            "ltp" => {
+                let mut config = ltp::Config { engine, ..ltp::Config::default() };
+                apply_settings(ltp::PARAMS, &mut config, settings);
+                LayerKind::Ltp(config)
+            }
+            "tcpclv4" => {
+                let mut config = tcpcl_v4::Config { node_id, ..tcpcl_v4::Config::default() };
+                apply_settings(tcpcl_v4::PARAMS, &mut config, settings);
+                LayerKind::TcpclV4(config)
+            }
+            _ => return None,
+        })
+    }
+    /// Its row of the registry; of messages there is none.
+    pub fn info(&self) -> Option<&'static LayerInfo> {
+        LayerInfo::named(match self {
+            LayerKind::Ltp(_) => "ltp",
+            LayerKind::TcpclV4(_) => "tcpclv4",
+            LayerKind::Message => return None,
+        })
+    }
+    /// The kind of socket a driver opens for each layer of this kind, apart from those of every other
+    /// layer; `None`: the layer needs none.
+    pub fn medium(&self) -> Option<Medium> {
+        self.info().map(|info| info.medium)
+    }
+    /// Parameters for a link of this layer, with these settings of it.
+    pub fn span(&self, to: Neighbour, settings: &[(&str, u64)]) -> SpanConfig {
+        let Neighbour { identity: Identity { node_id, engine }, node, connect } = to;
+        match self {
+            LayerKind::Ltp(_) => {
+                let mut span = ltp::SpanConfig { engine, node, ..ltp::SpanConfig::default() };
+                apply_settings(ltp::LINK_PARAMS, &mut span, settings);
+                SpanConfig::Ltp(span)
+            }
+            LayerKind::TcpclV4(_) => {
+                let mut span = tcpcl_v4::SpanConfig { node_id, connect, ..tcpcl_v4::SpanConfig::default() };
+                apply_settings(tcpcl_v4::LINK_PARAMS, &mut span, settings);
+                SpanConfig::TcpclV4(span)
+            }
+            LayerKind::Message => SpanConfig::Message { wire_bytes_per_million: 1_000_000 },
+        }
+    }
+}
+
+impl SpanConfig {
+    /// What a bundle costs on the link: LTP and its datagrams, or TCP/IP around full segments.
+    pub(crate) fn wire_bytes_per_million(&self) -> u64 {
+        match self {
+            SpanConfig::Ltp(span) => {
+                let datagram = u64::from(span.datagram_bytes.max(64));
+                (datagram + u64::from(span.overhead_bytes)) * 1_000_000 / (datagram - LTP_HEADER_BYTES)
+            }
+            // 1448 bytes of data in 1500 bytes of packet.
+            SpanConfig::TcpclV4(_) => 1_036_000,
+            SpanConfig::Message { wire_bytes_per_million } => *wire_bytes_per_million,
+        }
+    }
+    /// Whether the neighbour is there only while a session with it is.
+    pub(crate) fn has_sessions(&self) -> bool {
+        matches!(self, SpanConfig::TcpclV4(_))
+    }
+}
+
+/// A convergence layer.
+pub(crate) enum Layer {
+    Ltp(Box<Ltp>),
+    TcpclV4(Box<TcpclV4>),
+    Message,
+}
+
+/// A node's layers, each with the spans of the links that use it.
+pub(crate) fn layers(config: &Config) -> Result<Vec<Layer>, ConfigError> {
+    config.layers.iter().enumerate().map(|(index, layer)| Layer::new(config, index, layer)).collect()
+}
+
+/// Spans of the links of one layer, each with its number.
+fn spans<T>(
+    config: &Config,
+    index: usize,
+    own: impl Fn(LinkId, &SpanConfig) -> Option<T>,
+) -> Result<Vec<T>, ConfigError> {
+    let links = config.links.iter().enumerate().filter(|(_, link)| link.layer == index);
+    let span = |(place, link): (usize, &LinkConfig)| {
+        own(LinkId(place as u32), &link.span).ok_or_else(|| mismatch(&link.name, &config.layers[index].name))
+    };
+    links.map(span).collect()
+}
+
+impl Layer {
+    fn new(config: &Config, index: usize, layer: &LayerConfig) -> Result<Layer, ConfigError> {
+        let id = LayerId(index as u16);
+        Ok(match &layer.kind {
+            LayerKind::Ltp(settings) => {
+                let spans = spans(config, index, |link, span| match span {
+                    SpanConfig::Ltp(span) => Some(ltp::SpanConfig { link, ..span.clone() }),
+                    _ => None,
+                })?;
+                let seed = Rng::stream(config.seed, 100 + index as u64).next_u64();
+                let split = farlink_bundle::decode_prefix;
+                Layer::Ltp(Box::new(Ltp::new(ltp::Config { layer: id, seed, split, ..settings.clone() }, spans)))
+            }
+            LayerKind::TcpclV4(settings) => {
+                let spans = spans(config, index, |link, span| match span {
+                    SpanConfig::TcpclV4(span) => Some(tcpcl_v4::SpanConfig { link, ..span.clone() }),
+                    _ => None,
+                })?;
+                let settings = tcpcl_v4::Config { layer: id, ..settings.clone() };
+                Layer::TcpclV4(Box::new(TcpclV4::new(settings, spans)))
+            }
+            LayerKind::Message => Layer::Message,
+        })
+    }
+    pub fn handle(&mut self, now: Instant, input: layer::Input, out: &mut impl Sink<layer::Output>) {
+        match self {
+            Layer::Ltp(l) => l.handle(now, input, out),
+            Layer::TcpclV4(l) => l.handle(now, input, out),
+            // It has no protocol: bundles bypass it.
+            Layer::Message => {}
+        }
+    }
+    /// A link more; `None`: it is of another protocol, false: the layer has it already.
+    pub fn add_span(
+        &mut self,
+        now: Instant,
+        link: LinkId,
+        span: SpanConfig,
+        out: &mut impl Sink<layer::Output>,
+    ) -> Option<bool> {
+        Some(match (self, span) {
+            (Layer::Ltp(l), SpanConfig::Ltp(span)) => l.add_span(now, ltp::SpanConfig { link, ..span }, out),
+            (Layer::TcpclV4(l), SpanConfig::TcpclV4(span)) => {
+                l.add_span(now, tcpcl_v4::SpanConfig { link, ..span }, out)
+            }
+            (Layer::Message, SpanConfig::Message { .. }) => true,
+            _ => return None,
+        })
+    }
+    pub fn next_timeout(&self) -> Option<Instant> {
+        match self {
+            Layer::Ltp(l) => l.next_timeout(),
+            Layer::TcpclV4(l) => l.next_timeout(),
+            Layer::Message => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use farlink_cla::registry::LAYERS;
+
+    #[test]
+    fn every_layer_of_the_registry_is_one_a_stack_can_hold_and_takes_its_settings() {
+        for info in LAYERS {
+            let most: Vec<(&str, u64)> = info.settings().iter().map(|setting| (setting.name, setting.max)).collect();
+            let kind = LayerKind::new(info, Identity::default(), &most).expect(info.name);
+            assert_eq!((kind.info(), kind.medium()), (Some(info), Some(info.medium)));
+            let given: Vec<(&str, u64)> = info.link_settings().iter().map(|set| (set.name, set.max)).collect();
+            let [given, default] = [&given[..], &[]].map(|settings| kind.span(Neighbour::default(), settings));
+            assert_ne!(given, default, "{}", info.name);
+            assert!(default.wire_bytes_per_million() > 1_000_000, "{}: there are headers", info.name);
+        }
+    }
+}

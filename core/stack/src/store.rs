@@ -1,0 +1,37 @@
+//! The stores a stack can hold, chosen by value.
+
+use alloc::boxed::Box;
+use farlink_base::store::{self, BundleStore, Usage};
+use farlink_base::{Instant, Sink};
+use farlink_storage::LogStore;
+
+/// A bundle store.
+pub(crate) enum Store {
+    /// Bundles are in the agent's book only.
+    Memory,
+    /// And on disk.
+    Durable(Box<LogStore>),
+}
+
+impl Store {
+    pub fn handle(&mut self, now: Instant, input: store::Input, out: &mut impl Sink<store::Output>) {
+        match (self, input) {
+            (Store::Durable(s), input) => s.handle(now, input, out),
+            (Store::Memory, store::Input::Open) => out.push(store::Output::Opened { counter: 0, last_bundle: 0 }),
+            (Store::Memory, _) => {}
+        }
+    }
+    pub fn next_timeout(&self) -> Option<Instant> {
+        match self {
+            Store::Memory => None,
+            Store::Durable(s) => s.next_timeout(),
+        }
+    }
+    /// How full it is; a store in memory is as full as the book.
+    pub fn usage(&self, (bundles, bytes, capacity): (u64, u64, u64)) -> Usage {
+        match self {
+            Store::Memory => Usage { bundles, bytes, file_bytes: bytes, capacity },
+            Store::Durable(s) => s.usage(),
+        }
+    }
+}

@@ -1,0 +1,208 @@
+//! TLS 1.3 of the stream layers (RFC 9174 section 4.4): what a node shows and whom it believes, and the
+//! records of one stream. When TLS begins, and which node a peer must prove to be, a layer decides.
+//!
+//! Both sides show a certificate. What a certificate says of nodes are the Node IDs in its subject alternative
+//! names ([`certificate`]); one that names none is believed of the host it names, where this side connected.
+
+pub mod certificate;
+mod verify;
+
+use bytes::BytesMut;
+use farlink_base::Bytes;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+use rustls::server::WebPkiClientVerifier;
+use rustls::{ClientConfig, ClientConnection, Connection, RootCertStore, ServerConfig, ServerConnection};
+use std::fmt;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// The files of a node, in PEM.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Files {
+    /// Its certificate, and those between it and an authority.
+    pub certificate: PathBuf,
+    /// The private key of the certificate.
+    pub key: PathBuf,
+    /// Certificates of the authorities that are believed.
+    pub authorities: PathBuf,
+}
+
+/// What a node shows, and whom it believes.
+#[derive(Clone)]
+pub struct Credentials {
+    client: Arc<ClientConfig>,
+    server: Arc<ServerConfig>,
+    /// The Node IDs its own certificate proves.
+    pub node_ids: Vec<String>,
+}
+impl fmt::Debug for Credentials {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Credentials").field("node_ids", &self.node_ids).finish_non_exhaustive()
+    }
+}
+
+impl Credentials {
+    /// Reads them.
+    ///
+    /// # Errors
+    /// Which file is not what it should be, and why.
+    pub fn load(files: &Files) -> Result<Credentials, String> {
+        let chain = certificates(&files.certificate)?;
+        let key =
+            PrivateKeyDer::from_pem_file(&files.key).map_err(|why| cannot_read(&files.key, "private key", &why))?;
+        let mut roots = RootCertStore::empty();
+        for authority in certificates(&files.authorities)? {
+            roots.add(authority).map_err(|why| format!("{}: no authority: {why}", files.authorities.display()))?;
+        }
+        let own = chain.first().map(|own| certificate::node_ids(own)).unwrap_or_default();
+        let (roots, provider) = (Arc::new(roots), Arc::new(rustls::crypto::ring::default_provider()));
+        let wrong = |why: rustls::Error| {
+            let (certificate, key) = (files.certificate.display(), files.key.display());
+            format!("{certificate} and {key} do not go together: {why}")
+        };
+        let client = ClientConfig::builder_with_provider(provider.clone())
+            .with_protocol_versions(&[&rustls::version::TLS13])
+            .map_err(|why| why.to_string())?
+            .dangerous()
+            .with_custom_certificate_verifier(Arc::new(verify::Servers::new(roots.clone(), &provider)))
+            .with_client_auth_cert(chain.clone(), key.clone_key())
+            .map_err(wrong)?;
+        let clients = WebPkiClientVerifier::builder_with_provider(roots, provider.clone());
+        let clients = clients.build().map_err(|why| format!("{}: {why}", files.authorities.display()))?;
+        let mut server = ServerConfig::builder_with_provider(provider)
+            .with_protocol_versions(&[&rustls::version::TLS13])
+            .map_err(|why| why.to_string())?
+            .with_client_cert_verifier(clients)
+            .with_single_cert(chain, key)
+            .map_err(wrong)?;
+        // Every session proves anew who it is.
+        server.send_tls13_tickets = 0;
+        Ok(Credentials { client: Arc::new(client), server: Arc::new(server), node_ids: own })
+    }
+}
+
+fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, String> {
+    let read = CertificateDer::pem_file_iter(path).and_then(Iterator::collect::<Result<Vec<_>, _>>);
+    let found = read.map_err(|why| cannot_read(path, "certificate", &why))?;
+    if found.is_empty() { Err(format!("{}: holds no certificate in PEM", path.display())) } else { Ok(found) }
+}
+
+fn cannot_read(path: &Path, what: &str, why: &rustls::pki_types::pem::Error) -> String {
+    use rustls::pki_types::pem::Error;
+    match why {
+        Error::Io(why) => format!("{}: {why}", path.display()),
+        Error::NoItemsFound => format!("{}: holds no {what} in PEM", path.display()),
+        why => format!("{}: {why}", path.display()),
+    }
+}
+
+/// The records of one stream.
+pub struct Session {
+    tls: Connection,
+    told: bool,
+    ended: bool,
+}
+impl fmt::Debug for Session {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Session").field("told", &self.told).field("ended", &self.ended).finish_non_exhaustive()
+    }
+}
+
+/// What bytes from the peer brought about.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub struct Heard {
+    /// The handshake is over: the Node IDs the peer proved.
+    pub proven: Option<Vec<String>>,
+    /// The peer says nothing more.
+    pub ended: bool,
+}
+
+impl Session {
+    /// The side that connected to a host of this name or address.
+    ///
+    /// # Errors
+    /// When it is neither.
+    pub fn client(credentials: &Credentials, host: &str) -> Result<Session, String> {
+        let name = ServerName::try_from(host.to_string()).map_err(|_| format!("`{host}` is no name of a host"))?;
+        let tls = ClientConnection::new(credentials.client.clone(), name).map_err(|why| reason(&why))?;
+        Ok(Session::new(tls.into()))
+    }
+    /// The side that was connected to.
+    ///
+    /// # Errors
+    /// When the library cannot begin.
+    pub fn server(credentials: &Credentials) -> Result<Session, String> {
+        let tls = ServerConnection::new(credentials.server.clone()).map_err(|why| reason(&why))?;
+        Ok(Session::new(tls.into()))
+    }
+    fn new(mut tls: Connection) -> Session {
+        // The driver bounds what waits.
+        tls.set_buffer_limit(None);
+        Session { tls, told: false, ended: false }
+    }
+
+    /// Takes bytes as they came from the peer; what was inside is put behind `plain`.
+    ///
+    /// # Errors
+    /// Why the stream is over. What [`Session::take`] still gives, tells the peer.
+    pub fn hear(&mut self, mut bytes: &[u8], plain: &mut BytesMut) -> Result<Heard, String> {
+        while !bytes.is_empty() && !self.ended {
+            self.tls.read_tls(&mut bytes).map_err(|why| why.to_string())?;
+            let state = self.tls.process_new_packets().map_err(|why| reason(&why))?;
+            let (from, more) = (plain.len(), state.plaintext_bytes_to_read());
+            plain.resize(from + more, 0);
+            self.tls.reader().read_exact(&mut plain[from..]).map_err(|why| why.to_string())?;
+            self.ended = state.peer_has_closed();
+        }
+        let mut heard = Heard { ended: self.ended, proven: None };
+        if !self.told && !self.tls.is_handshaking() {
+            self.told = true;
+            let shown = self.tls.peer_certificates().and_then(<[_]>::first);
+            heard.proven = Some(shown.map(|shown| certificate::node_ids(shown)).unwrap_or_default());
+        }
+        Ok(heard)
+    }
+    /// Seals bytes for the peer.
+    ///
+    /// # Errors
+    /// When the library has no memory for them.
+    pub fn say(&mut self, bytes: &[u8]) -> Result<(), String> {
+        std::io::Write::write_all(&mut self.tls.writer(), bytes).map_err(|why| why.to_string())
+    }
+    /// This side says nothing more.
+    pub fn say_end(&mut self) {
+        self.tls.send_close_notify();
+    }
+    /// What is to leave.
+    ///
+    /// # Errors
+    /// None that is known: the records go to memory.
+    pub fn take(&mut self) -> Result<Option<Bytes>, String> {
+        let mut records = Vec::new();
+        while self.tls.wants_write() {
+            self.tls.write_tls(&mut records).map_err(|why| why.to_string())?;
+        }
+        Ok((!records.is_empty()).then(|| Bytes::from(records)))
+    }
+}
+
+/// What went wrong, for a log, and what to look at.
+fn reason(why: &rustls::Error) -> String {
+    use rustls::CertificateError as C;
+    use rustls::Error as E;
+    let hint = match why {
+        E::InvalidCertificate(C::UnknownIssuer) => "its authority is not among `authorities`",
+        E::InvalidCertificate(
+            C::Expired | C::ExpiredContext { .. } | C::NotValidYet | C::NotValidYetContext { .. },
+        ) => "get a new one, or set this machine's clock",
+        E::NoCertificatesPresented => "both sides must show a certificate",
+        E::AlertReceived(_) => "the peer's log says what it did not like",
+        _ => return why.to_string(),
+    };
+    format!("{why}\nhint: {hint}")
+}
+
+#[cfg(test)]
+pub(crate) mod tests;

@@ -1,0 +1,233 @@
+use super::certificate::{Made, authority, node_ids, of_node};
+use super::*;
+use std::fs::write;
+use std::time::Duration;
+use tempfile::TempDir;
+
+const YEAR: Duration = Duration::from_secs(365 * 86_400);
+
+/// An authority and the folder its files are in.
+struct House {
+    folder: TempDir,
+    authority: Made,
+}
+impl House {
+    fn new() -> House {
+        let (folder, authority) = (tempfile::tempdir().unwrap(), authority(YEAR).unwrap());
+        write(folder.path().join("authority.pem"), &authority.certificate).unwrap();
+        House { folder, authority }
+    }
+    fn files(&self, name: &str, ids: &[&str], hosts: &[&str], valid: Duration) -> Files {
+        let text = |list: &[&str]| list.iter().map(ToString::to_string).collect::<Vec<_>>();
+        let made = of_node(&self.authority, &text(ids), &text(hosts), valid).unwrap();
+        let at = |kind: &str| self.folder.path().join(format!("{name}.{kind}"));
+        write(at("pem"), &made.certificate).unwrap();
+        write(at("key"), &made.key).unwrap();
+        Files { certificate: at("pem"), key: at("key"), authorities: self.folder.path().join("authority.pem") }
+    }
+    fn credentials(&self, name: &str, ids: &[&str], hosts: &[&str], valid: Duration) -> Credentials {
+        Credentials::load(&self.files(name, ids, hosts, valid)).unwrap()
+    }
+    fn node(&self, name: &str, id: &str) -> Credentials {
+        self.credentials(name, &[id], &[], YEAR)
+    }
+}
+
+/// Two of one authority; where the name is empty, of another.
+pub fn credentials(names: [&str; 2]) -> (TempDir, [Credentials; 2]) {
+    let house = House::new();
+    let made =
+        names.map(|id| if id.is_empty() { House::new().node("a", "ipn:9.0") } else { house.node(&id[4..5], id) });
+    (house.folder, made)
+}
+
+type End = Result<(Vec<String>, Vec<u8>), String>;
+
+/// Lets the two sides talk until nothing is said any more; what the client and the server heard.
+fn talk(client: &mut Session, server: &mut Session, words: [&[u8]; 2]) -> [End; 2] {
+    let mut ends: [End; 2] = [Ok(Default::default()), Ok(Default::default())];
+    let mut said = [false; 2];
+    let mut quiet = 0;
+    while quiet < 2 {
+        for side in 0..2 {
+            let (from, to) = if side == 0 { (&mut *client, &mut *server) } else { (&mut *server, &mut *client) };
+            if from.told && !said[side] && ends[side].is_ok() {
+                said[side] = true;
+                from.say(words[side]).unwrap();
+            }
+            let Some(bytes) = from.take().unwrap() else {
+                quiet += 1;
+                continue;
+            };
+            quiet = 0;
+            // In pieces as a network might cut them.
+            for piece in bytes.chunks(700) {
+                let Ok((proven, heard)) = &mut ends[1 - side] else { break };
+                let mut plain = BytesMut::new();
+                match to.hear(piece, &mut plain) {
+                    Ok(news) => {
+                        heard.extend_from_slice(&plain);
+                        proven.extend(news.proven.into_iter().flatten());
+                    }
+                    Err(why) => ends[1 - side] = Err(why),
+                }
+            }
+        }
+    }
+    ends
+}
+fn meet(client: &Credentials, host: &str, server: &Credentials) -> [End; 2] {
+    let (mut client, mut server) = (Session::client(client, host).unwrap(), Session::server(server).unwrap());
+    talk(&mut client, &mut server, [&[7; 100_000], b"hello"])
+}
+fn failed(end: &End, words: &str) {
+    let Err(why) = end else { panic!("it went well: {end:?}") };
+    assert!(why.to_lowercase().contains(words), "{why}");
+}
+
+#[test]
+fn both_sides_prove_their_nodes_and_hear_each_other() {
+    let house = House::new();
+    let (moon, earth) =
+        (house.node("moon", "ipn:1.0"), house.credentials("earth", &["ipn:2.0", "dtn://e/"], &[], YEAR));
+    assert_eq!(earth.node_ids, ["ipn:2.0", "dtn://e/"]);
+    let [at_moon, at_earth] = meet(&moon, "10.0.0.2", &earth);
+    assert_eq!(at_moon.unwrap(), (vec!["ipn:2.0".to_string(), "dtn://e/".into()], b"hello".to_vec()));
+    assert_eq!(at_earth.unwrap(), (vec!["ipn:1.0".to_string()], vec![7; 100_000]));
+}
+
+#[test]
+fn who_another_authority_vouches_for_is_not_believed_by_either_side() {
+    let (house, other) = (House::new(), House::new());
+    let [client, server] = meet(&house.node("a", "ipn:1.0"), "a.example", &other.node("b", "ipn:2.0"));
+    failed(&client, "unknownissuer");
+    failed(&server, "alert");
+    // The client is believed by nobody but its own.
+    let mixed = Files {
+        authorities: house.files("c", &["ipn:2.0"], &[], YEAR).authorities,
+        ..other.files("d", &["ipn:1.0"], &[], YEAR)
+    };
+    let [_, server] = meet(&Credentials::load(&mixed).unwrap(), "a.example", &house.node("e", "ipn:2.0"));
+    failed(&server, "unknownissuer");
+}
+
+#[test]
+fn expired_certificates_are_refused_on_either_side() {
+    let house = House::new();
+    let old = house.credentials("old", &["ipn:1.0"], &[], Duration::ZERO);
+    let new = house.node("new", "ipn:2.0");
+    std::thread::sleep(Duration::from_millis(1100));
+    failed(&meet(&new, "x.example", &old)[0], "expired");
+    failed(&meet(&old, "x.example", &new)[1], "expired");
+}
+
+#[test]
+fn a_server_that_names_no_node_is_believed_of_its_host_alone() {
+    let house = House::new();
+    let me = house.node("me", "ipn:1.0");
+    let host = house.credentials("host", &[], &["moon.example", "10.0.0.2"], YEAR);
+    for (name, good) in [("moon.example", true), ("10.0.0.2", true), ("mars.example", false), ("10.0.0.3", false)] {
+        let [client, _] = meet(&me, name, &host);
+        assert_eq!(client.is_ok(), good, "{name}: {client:?}");
+        assert!(client.is_err() || client.unwrap().0.is_empty(), "it proves no node");
+    }
+}
+
+#[test]
+fn a_client_without_a_certificate_is_refused() {
+    let house = House::new();
+    let me = house.node("me", "ipn:1.0");
+    let mut naked = me.clone();
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let roots = Arc::new(RootCertStore { roots: Vec::new() });
+    let mut config = ClientConfig::builder_with_provider(provider.clone())
+        .with_protocol_versions(&[&rustls::version::TLS13])
+        .unwrap()
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    #[derive(Debug)]
+    struct Anyone(Arc<rustls::crypto::CryptoProvider>);
+    use rustls::client::danger::{HandshakeSignatureValid as Valid, ServerCertVerified, ServerCertVerifier};
+    use rustls::{DigitallySignedStruct as Signed, SignatureScheme};
+    impl ServerCertVerifier for Anyone {
+        fn verify_server_cert(
+            &self,
+            _: &CertificateDer<'_>,
+            _: &[CertificateDer<'_>],
+            _: &ServerName<'_>,
+            _: &[u8],
+            _: rustls::pki_types::UnixTime,
+        ) -> Result<ServerCertVerified, rustls::Error> {
+            Ok(ServerCertVerified::assertion())
+        }
+        fn verify_tls12_signature(&self, _: &[u8], _: &CertificateDer<'_>, _: &Signed) -> Result<Valid, rustls::Error> {
+            Ok(Valid::assertion())
+        }
+        fn verify_tls13_signature(&self, _: &[u8], _: &CertificateDer<'_>, _: &Signed) -> Result<Valid, rustls::Error> {
+            Ok(Valid::assertion())
+        }
+        fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+            self.0.signature_verification_algorithms.supported_schemes()
+        }
+    }
+    config.dangerous().set_certificate_verifier(Arc::new(Anyone(provider)));
+    naked.client = Arc::new(config);
+    let [_, server] = meet(&naked, "x.example", &me);
+    failed(&server, "no certificates");
+}
+
+#[test]
+fn the_end_is_told_and_what_is_no_tls_is_an_error() {
+    let house = House::new();
+    let (a, b) = (house.node("a", "ipn:1.0"), house.node("b", "ipn:2.0"));
+    let (mut client, mut server) = (Session::client(&a, "x").unwrap(), Session::server(&b).unwrap());
+    let _ = talk(&mut client, &mut server, [b"a", b"b"]);
+    client.say_end();
+    let last = client.take().unwrap().unwrap();
+    let mut plain = BytesMut::new();
+    assert!(server.hear(&last, &mut plain).unwrap().ended && plain.is_empty());
+
+    // Every byte of a record that was sealed is proof against change.
+    let (mut client, mut server) = (Session::client(&a, "x").unwrap(), Session::server(&b).unwrap());
+    let _ = talk(&mut client, &mut server, [b"a", b"b"]);
+    client.say(&[9; 1000]).unwrap();
+    let mut sealed = client.take().unwrap().unwrap().to_vec();
+    sealed[500] ^= 1;
+    assert!(server.hear(&sealed, &mut plain).is_err() && plain.is_empty());
+
+    for bytes in [&b"dtn!\x04\x00"[..], &[0; 600], &[0x16, 3, 1, 0xff, 0xff], b"GET / HTTP/1.1\r\n\r\n"] {
+        let mut server = Session::server(&b).unwrap();
+        let heard = (0..200).try_for_each(|_| server.hear(bytes, &mut plain).map(drop));
+        assert!(heard.is_err() && plain.is_empty(), "{bytes:?}");
+    }
+}
+
+#[test]
+fn files_that_are_not_what_they_should_be_are_named() {
+    let house = House::new();
+    let good = house.files("a", &["ipn:1.0"], &[], YEAR);
+    let other = house.files("b", &["ipn:1.0"], &[], YEAR);
+    let said = |files: &Files| Credentials::load(files).unwrap_err();
+    let missing = Files { key: house.folder.path().join("none"), ..good.clone() };
+    assert!(said(&missing).contains("none: No such file"), "{}", said(&missing));
+    let swapped = Files { certificate: good.key.clone(), ..good.clone() };
+    assert!(said(&swapped).contains("a.key: holds no certificate"), "{}", said(&swapped));
+    let keyless = Files { key: good.certificate.clone(), ..good.clone() };
+    assert!(said(&keyless).contains("a.pem: holds no private key"), "{}", said(&keyless));
+    let mixed = Files { key: other.key, ..good };
+    assert!(said(&mixed).contains("do not go together"), "{}", said(&mixed));
+}
+
+#[test]
+fn certificates_that_cannot_be_read_name_nobody() {
+    for bytes in [&[][..], &[0x30], &[0x30, 0x84, 0xff, 0xff, 0xff, 0xff], &[0xff; 64]] {
+        assert!(node_ids(&CertificateDer::from(bytes)).is_empty());
+    }
+    let house = House::new();
+    let files = house.files("a", &["ipn:1.0"], &["10.0.0.1"], YEAR);
+    let whole = certificates(&files.certificate).unwrap()[0].to_vec();
+    assert_eq!(node_ids(&CertificateDer::from(&whole[..])), ["ipn:1.0"]);
+    for len in 0..whole.len() {
+        assert!(node_ids(&CertificateDer::from(&whole[..len])).is_empty());
+    }
+}

@@ -1,0 +1,122 @@
+//! Real nodes over TCPCLv4 with TLS (RFC 9174 4.4): who proves to be a neighbour is one, and who does not is
+//! turned away with the reason in the log.
+
+mod node_support;
+
+use node_support::{Node, port, run, until};
+use std::path::Path;
+
+/// Certificates by name: `ipn-1`, `ipn-2` and `ipn-9` of one authority, `old` for node 2 and expired ...
+struct Nodes {
+    dir: tempfile::TempDir,
+    ports: [u16; 2],
+}
+impl Nodes {
+    fn new() -> Nodes {
+        let nodes = Nodes { dir: tempfile::tempdir().expect("a folder"), ports: [port(), port()] };
+        nodes.certs("certs", &["ipn:1.0", "ipn:2.0", "ipn:9.0"]);
+        nodes
+    }
+    fn certs(&self, folder: &str, ids: &[&str]) {
+        let out = self.dir.path().join(folder);
+        let output = run(&[&["node", "certs", "--out", &out.display().to_string()], ids].concat());
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    }
+    /// Starts node 1 or 2 with these lines in its layer.
+    fn start(&self, number: usize, layer: &str) -> Node {
+        let other = 3 - number;
+        let [here, there] = [self.ports[number - 1], self.ports[other - 1]];
+        let text = format!(
+            "node_ids = [\"ipn:{number}.0\"]\n[app]\nsocket = \"{number}.sock\"\n[layer.tcp]\nkind = \"tcpclv4\"\n\
+             listen = [\"127.0.0.1:{here}\"]\n{layer}\n[link.peer]\nlayer = \"tcp\"\npeer = \"ipn:{other}.0\"\n\
+             address = \"127.0.0.1:{there}\"\nconnect = {}\nreconnect_max = \"300 ms\"\n\
+             [routes]\n\"ipn:{other}.*\" = \"ipn:{other}.0\"\n",
+            number == 1
+        );
+        let file = self.dir.path().join(format!("{number}.toml"));
+        std::fs::write(&file, text).expect("the configuration is written");
+        Node::start(&file, self.dir.path().join(format!("{number}.sock")))
+    }
+}
+/// The lines of a layer that is secured so, with a certificate of this name in a folder.
+fn tls(policy: &str, folder: &str, name: &str) -> String {
+    format!(
+        "tls = \"{policy}\"\ncertificate = \"{folder}/{name}.pem\"\nkey = \"{folder}/{name}.key\"\n\
+         authorities = \"certs/authority.pem\""
+    )
+}
+fn pings(node: &Node, to: &str) -> bool {
+    run(&["ping", to, "--at", &node.socket, "-c", "2", "-i", "5 ms", "--size", "100 kB", "--timeout", "10 s"])
+        .status
+        .success()
+}
+fn mode(file: &Path) -> u32 {
+    std::os::unix::fs::PermissionsExt::mode(&std::fs::metadata(file).expect("a file").permissions()) & 0o777
+}
+
+#[test]
+fn secured_neighbours_exchange_bundles_and_those_that_may_do_without_do() {
+    let nodes = Nodes::new();
+    assert_eq!(mode(&nodes.dir.path().join("certs/ipn-1.key")), 0o600);
+    for (first, second) in [("require", "require"), ("allow", "require"), ("allow", "forbid")] {
+        let lines = |policy, name| if policy == "forbid" { String::new() } else { tls(policy, "certs", name) };
+        let one = nodes.start(1, &lines(first, "ipn-1"));
+        let two = nodes.start(2, &lines(second, "ipn-2"));
+        assert!(pings(&one, "ipn:2"), "{first} {second}: {}", one.log());
+        assert!(pings(&two, "ipn:1"), "{first} {second}: {}", two.log());
+        one.terminate();
+        two.terminate();
+    }
+}
+
+#[test]
+fn whom_no_certificate_proves_is_turned_away_with_the_reason() {
+    let nodes = Nodes::new();
+    nodes.certs("theirs", &["ipn:1.0"]);
+    for (layer, reason) in [
+        (tls("require", "certs", "ipn-9"), "proves another node"),
+        (tls("require", "theirs", "ipn-1"), "UnknownIssuer"),
+        (String::new(), "cannot do TLS, which this node requires"),
+    ] {
+        let two = nodes.start(2, &tls("require", "certs", "ipn-2"));
+        let one = nodes.start(1, &layer);
+        until(reason, || two.log().contains(reason));
+        assert!(!two.log().contains("ipn:1.0 is up"), "{}", two.log());
+        one.kill();
+        two.kill();
+        std::fs::remove_file(nodes.dir.path().join("2.log")).expect("a log");
+    }
+}
+
+#[test]
+fn certificates_that_cannot_be_used_are_told_before_the_start() {
+    let nodes = Nodes::new();
+    let check = |layer: &str| {
+        let file = nodes.dir.path().join("check.toml");
+        let text = format!("node_ids = [\"ipn:1.0\"]\n[layer.tcp]\nkind = \"tcpclv4\"\n{layer}\n");
+        std::fs::write(&file, text).expect("the configuration is written");
+        let output = run(&["node", "--check", "--config", &file.display().to_string()]);
+        (
+            output.status.code(),
+            [output.stdout, output.stderr].map(|t| String::from_utf8_lossy(&t).into_owned()).concat(),
+        )
+    };
+    assert_eq!(check(&tls("require", "certs", "ipn-1")).0, Some(0));
+    for (layer, code, words) in [
+        ("tls = \"require\"".to_string(), 2, "layer.tcp.certificate: missing"),
+        (tls("allow", "certs", "nobody"), 2, "nobody.pem: No such file"),
+        (tls("allow", "certs", "ipn-1").replace("ipn-1.key", "ipn-2.key"), 2, "do not go together"),
+        (tls("require", "certs", "ipn-2"), 0, "does not name this node"),
+        (tls("forbid", "certs", "ipn-1"), 0, "has no effect"),
+    ] {
+        let (status, said) = check(&layer);
+        assert!(status == Some(code) && said.contains(words), "{layer}\n{status:?} {said}");
+    }
+    let again = nodes.dir.path().join("certs").display().to_string();
+    let output = run(&["node", "certs", "--out", &again, "ipn:1.0"]);
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.code() == Some(2) && said.contains("is there already") && said.contains("--force"), "{said}");
+    nodes.certs("certs", &["ipn:3.0"]);
+    assert!(run(&["node", "certs", "--out", &again, "--force", "ipn:1.0"]).status.success());
+    assert_eq!(check(&tls("require", "certs", "ipn-1")).0, Some(0), "of the same authority");
+}

@@ -115,6 +115,7 @@ impl Io {
             O::StartTls { stream, .. } => self.streams.start_tls(stream, &mut self.inputs),
             O::Pause { stream } => self.streams.pause(stream, true),
             O::Resume { stream } => self.streams.pause(stream, false),
+            O::Confirm { stream } => self.streams.confirm(stream, self.now),
         }
     }
 }

@@ -92,6 +92,22 @@ fn no_more_than_the_window_leaves_unconfirmed_and_a_longer_bundle_passes_too() {
 }
 
 #[test]
+fn a_bundle_that_waits_for_the_window_stands_in_for_keepalives() {
+    for framing in FRAMINGS {
+        let quiet = Config { progress: Duration::ZERO, ..ours() };
+        let mut lone = Lone::active(framing, quiet, SpanConfig { window_bytes: 100, ..span() });
+        lone.give(send(1, vec![1; 98]));
+        lone.give(send(2, vec![2; 10]));
+        assert_eq!(lone.wrote().len(), 100);
+        // Time passes, also for a machine that asks itself what is due.
+        lone.wait(SECOND * 100);
+        assert!(lone.wrote().is_empty());
+        lone.confirm(50);
+        assert!(!lone.wrote().is_empty());
+    }
+}
+
+#[test]
 fn keepalives_never_fall_into_a_bundle_and_what_is_too_long_for_a_frame_is_not_begun() {
     for framing in FRAMINGS {
         let mut lone = active(framing);

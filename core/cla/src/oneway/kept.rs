@@ -9,43 +9,51 @@ const BUNDLE_MAX: u64 = 1 << 20;
 const REST_MIN: Duration = Duration::from_millis(250);
 const REST_MAX: Duration = Duration::from_secs(16);
 
-/// Memory of one entity for what is kept, of all streams together.
+/// Memory of one entity for what is kept, of all streams together; strangers have half of it.
 #[derive(Debug)]
 pub(super) struct Room {
     used: u64,
+    strangers: u64,
     most: u64,
 }
 impl Room {
     pub const fn new(most: u64) -> Self {
-        Room { used: 0, most }
+        Room { used: 0, strangers: 0, most }
     }
     /// Bytes in use.
     pub const fn used(&self) -> u64 {
         self.used
     }
-    fn take(&mut self, bytes: u64) -> bool {
-        let fits = bytes <= self.most.saturating_sub(self.used);
-        self.used += if fits { bytes } else { 0 };
+    fn take(&mut self, bytes: u64, stranger: bool) -> bool {
+        let within = |used: u64, most: u64| bytes <= most.saturating_sub(used);
+        let fits = within(self.used, self.most) && (!stranger || within(self.strangers, self.most / 2));
+        if fits {
+            self.used += bytes;
+            self.strangers += if stranger { bytes } else { 0 };
+        }
         fits
     }
-    fn give_back(&mut self, bytes: u64) {
-        debug_assert!(bytes <= self.used);
+    fn give_back(&mut self, bytes: u64, stranger: bool) {
         self.used = self.used.saturating_sub(bytes);
+        self.strangers = self.strangers.saturating_sub(if stranger { bytes } else { 0 });
     }
 }
 
 /// The first bytes of a bundle, or all; nothing from the moment on that they do not fit any more.
 #[derive(Debug)]
-pub(super) struct Copy(Option<Payload>);
+pub(super) struct Copy {
+    kept: Option<Payload>,
+    stranger: bool,
+}
 impl Copy {
-    /// Of a bundle of which nothing has come.
-    pub fn new() -> Self {
-        Copy(Some(Payload::new()))
+    /// Of a bundle of which nothing has come; whether it comes from a stranger.
+    pub fn new(stranger: bool) -> Self {
+        Copy { kept: Some(Payload::new()), stranger }
     }
     /// The next bytes.
     pub fn add(&mut self, part: &Payload, room: &mut Room) {
-        let Some(kept) = &mut self.0 else { return };
-        if kept.len() + part.len() <= BUNDLE_MAX && room.take(part.len()) {
+        let Some(kept) = &mut self.kept else { return };
+        if kept.len() + part.len() <= BUNDLE_MAX && room.take(part.len(), self.stranger) {
             kept.append(part.clone());
         } else {
             self.forget(room);
@@ -53,17 +61,17 @@ impl Copy {
     }
     /// All that came, unless it did not fit.
     pub const fn whole(&self) -> Option<&Payload> {
-        self.0.as_ref()
+        self.kept.as_ref()
     }
     /// Gives its memory back.
     pub fn forget(&mut self, room: &mut Room) {
-        if let Some(kept) = self.0.take() {
-            room.give_back(kept.len());
+        if let Some(kept) = self.kept.take() {
+            room.give_back(kept.len(), self.stranger);
         }
     }
     /// Lets go of the buffers it shares with others.
     pub fn unshare(&mut self) {
-        self.0 = self.0.take().map(|kept| kept.own());
+        self.kept = self.kept.take().map(|kept| kept.own());
     }
 }
 
@@ -98,7 +106,7 @@ mod tests {
     #[test]
     fn copies_share_one_bound_and_give_back_what_they_took() {
         let mut room = Room::new(BUNDLE_MAX + 100);
-        let (mut long, mut short, mut late) = (Copy::new(), Copy::new(), Copy::new());
+        let (mut long, mut short, mut late) = (Copy::new(false), Copy::new(false), Copy::new(false));
         for _ in 0..16 {
             long.add(&Payload::fill(1, BUNDLE_MAX / 16), &mut room);
         }
@@ -115,6 +123,20 @@ mod tests {
         short.forget(&mut room);
         short.forget(&mut room);
         assert_eq!(room.used(), 0);
+    }
+
+    #[test]
+    fn strangers_leave_half_of_the_room_to_neighbours() {
+        let mut room = Room::new(100);
+        let (mut stranger, mut other, mut neighbour) = (Copy::new(true), Copy::new(true), Copy::new(false));
+        stranger.add(&Payload::fill(1, 50), &mut room);
+        other.add(&Payload::fill(1, 1), &mut room);
+        neighbour.add(&Payload::fill(1, 50), &mut room);
+        assert_eq!((other.whole(), room.used()), (None, 100));
+        stranger.forget(&mut room);
+        other = Copy::new(true);
+        other.add(&Payload::fill(1, 50), &mut room);
+        assert!(other.whole().is_some() && neighbour.whole().is_some());
     }
 
     #[test]

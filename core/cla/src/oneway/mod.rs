@@ -47,7 +47,8 @@ pub struct Config {
     pub idle: Duration,
     /// A stream whose bundle brings nothing for this long, or whose peer takes nothing, is dropped; zero never.
     pub progress: Duration,
-    /// Bytes of arriving bundles kept, of all streams together, in case the node has no room for them.
+    /// Bytes of arriving bundles kept, of all streams together, in case the node has no room for them; strangers have
+    /// half of it.
     pub kept: u64,
 }
 impl Default for Config {

@@ -174,6 +174,9 @@ impl Receiving {
         room: &mut Room,
         out: &mut impl Sink<Output>,
     ) -> Result<(), &'static str> {
+        if self.inbox.is_empty() || (self.open && (self.paused || self.is_full())) {
+            return Ok(());
+        }
         let inbox = core::mem::take(&mut self.inbox);
         let mut reader = inbox.reader();
         let result = self.read_from(&mut reader, framing, transfer_mru, room, out);
@@ -216,7 +219,7 @@ impl Receiving {
     }
     fn begin(&mut self, total: u64) {
         let state = State::Offered(self.ticket());
-        self.arrival = Some(Arrival { total, received: 0, copy: Copy::new(), tries: 0, state });
+        self.arrival = Some(Arrival { total, received: 0, copy: Copy::new(self.link.is_dynamic()), tries: 0, state });
     }
     fn ticket(&mut self) -> Ticket {
         let ticket = Ticket(u64::from(self.number) << 32 | u64::from(self.next_ticket));

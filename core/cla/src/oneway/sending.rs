@@ -256,13 +256,13 @@ impl Sending {
 
     /// Asks for a keepalive, where no bundle says as much, and it does not fall into one.
     pub fn put_keepalive(&mut self) {
-        if self.phase == Phase::Open && self.is_silent() && self.waiting.is_empty() {
+        if self.phase == Phase::Open && self.is_silent() {
             self.put_head(0);
         }
     }
-    /// Whether nothing is left to write of what was begun.
+    /// Whether it has nothing to write.
     fn is_silent(&self) -> bool {
-        self.pending.is_empty() && self.filling.is_none()
+        self.pending.is_empty() && self.filling.is_none() && self.waiting.is_empty()
     }
     /// The link is back: silence until now says nothing about the peer.
     pub fn on_resumed(&mut self, now: Instant, keepalive: bool) {

@@ -16,6 +16,8 @@ pub mod events;
 pub mod log;
 pub mod metrics;
 pub mod node;
+#[cfg(test)]
+mod one_way;
 mod plan;
 mod resolve;
 pub mod run;

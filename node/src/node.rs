@@ -117,6 +117,7 @@ impl Io {
             }
             O::Pause { stream } => self.streams.pause(stream, true),
             O::Resume { stream } => self.streams.pause(stream, false),
+            O::Confirm { stream } => self.streams.confirm(stream, self.now),
         }
     }
 }

@@ -24,6 +24,9 @@ const READ_TURN: usize = 256 << 10;
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// How long the other end may take to close after us.
 const LINGER: Duration = Duration::from_secs(2);
+/// How often the kernel is asked what a peer's host acknowledged: at first, and at most while it acknowledges nothing.
+const CONFIRM_MIN: Duration = Duration::from_millis(1);
+const CONFIRM_MAX: Duration = Duration::from_millis(64);
 /// Pieces of one `writev`.
 const PIECES: usize = 256;
 
@@ -63,6 +66,10 @@ struct Stream {
     out: VecDeque<Bytes>,
     queued: u64,
     freed: u64,
+    /// Bytes given to the kernel.
+    sent: u64,
+    /// The layer wants to know what the peer's host acknowledged.
+    confirm: Option<Confirm>,
     readable: bool,
     writable: bool,
     ended: bool,
@@ -73,6 +80,13 @@ struct Stream {
     dirty: bool,
     /// Its records, once secured.
     tls: Option<Box<tls::Session>>,
+}
+
+/// What the layer was told of the bytes the peer's host acknowledged, and when to look for more.
+struct Confirm {
+    told: u64,
+    at: Option<Instant>,
+    wait: Duration,
 }
 
 enum Phase {
@@ -164,7 +178,8 @@ impl Streams {
     pub fn next_timeout(&self) -> Option<Instant> {
         let phases = self.streams.values().filter_map(|stream| match &stream.phase {
             Phase::Connecting { until, .. } | Phase::Closing { until, .. } => Some(*until),
-            _ => None,
+            Phase::Open(_) => stream.confirm.as_ref()?.at,
+            Phase::Resolving => None,
         });
         phases.chain(self.accept_again).min()
     }
@@ -333,6 +348,7 @@ impl Streams {
                 Ok(0) => {
                     (stream.peer_closed, stream.readable) = (true, false);
                     if !closing {
+                        stream.tell_confirmed(id, inputs);
                         inputs.push_back(Input::Socket(layer, socket::Input::Closed { stream: id, error: false }));
                     } else if stream.queued == 0 {
                         self.remove(id);
@@ -485,6 +501,8 @@ impl Streams {
             let result = stream.write_out();
             let written = before - stream.queued;
             self.bytes.1 += written;
+            stream.sent += written;
+            stream.look_soon(now);
             let closing = matches!(stream.phase, Phase::Closing { .. });
             if result.is_err() {
                 self.end(id, closing, true, inputs);
@@ -494,6 +512,13 @@ impl Streams {
                 stream.tell_room(id, written, self.queue_bound, inputs);
             }
         }
+    }
+
+    /// Tells from now on what the peer's host acknowledged.
+    pub fn confirm(&mut self, id: StreamId, now: Instant) {
+        let Some(stream) = self.streams.get_mut(&id).filter(|stream| stream.confirm.is_none()) else { return };
+        stream.confirm = Some(Confirm { told: 0, at: None, wait: CONFIRM_MIN });
+        stream.look_soon(now);
     }
 
     /// Ends a stream for the layer: nothing more is told about it.
@@ -548,12 +573,17 @@ impl Streams {
         }
     }
 
-    /// Ends attempts and closings that took too long.
+    /// Ends attempts and closings that took too long, and looks what was acknowledged.
     pub fn expire(&mut self, now: Instant, register: &impl Register, inputs: &mut VecDeque<Input>) {
         if self.accept_again.is_some_and(|at| at <= now) {
             self.accept_again = None;
             for listener in 0..self.listeners.len() {
                 self.accept(now, listener, register, inputs);
+            }
+        }
+        for (id, stream) in &mut self.streams {
+            if stream.confirm.as_ref().is_some_and(|confirm| confirm.at.is_some_and(|at| at <= now)) {
+                stream.look(*id, now, inputs);
             }
         }
         let late: Vec<_> = self
@@ -589,6 +619,8 @@ impl Streams {
             out: VecDeque::new(),
             queued: 0,
             freed: 0,
+            sent: 0,
+            confirm: None,
             readable: false,
             writable: true,
             ended: false,
@@ -621,6 +653,9 @@ impl Streams {
     }
     /// A stream is no more; its layer hears of it, unless it closed it itself.
     fn end(&mut self, id: StreamId, closing: bool, error: bool, inputs: &mut VecDeque<Input>) {
+        if let Some(stream) = self.streams.get_mut(&id).filter(|_| !closing) {
+            stream.tell_confirmed(id, inputs);
+        }
         if let Some(layer) = self.remove(id).filter(|_| !closing) {
             inputs.push_back(Input::Socket(layer, socket::Input::Closed { stream: id, error }));
         }
@@ -671,6 +706,35 @@ impl Stream {
             }
         }
         Ok(())
+    }
+    /// Bytes were given to the kernel: they will be acknowledged soon.
+    fn look_soon(&mut self, now: Instant) {
+        let sent = self.sent;
+        if let Some(confirm) = self.confirm.as_mut().filter(|confirm| confirm.at.is_none() && confirm.told < sent) {
+            (confirm.at, confirm.wait) = (Some(now + CONFIRM_MIN), CONFIRM_MIN);
+        }
+    }
+    /// Looks what was acknowledged, again soon where that was something, and ever more rarely where it was nothing.
+    fn look(&mut self, id: StreamId, now: Instant, inputs: &mut VecDeque<Input>) {
+        let more = self.tell_confirmed(id, inputs);
+        let sent = self.sent;
+        if let Some(confirm) = &mut self.confirm {
+            confirm.wait = if more { CONFIRM_MIN } else { (confirm.wait * 2).min(CONFIRM_MAX) };
+            confirm.at = (confirm.told < sent).then_some(now + confirm.wait);
+        }
+    }
+    /// Tells the layer what the peer's host acknowledged; whether that is more than it was told before.
+    fn tell_confirmed(&mut self, id: StreamId, inputs: &mut VecDeque<Input>) -> bool {
+        let (Phase::Open(socket), Some(confirm)) = (&self.phase, &mut self.confirm) else { return false };
+        // What cannot be asked any more counts as not acknowledged.
+        let Ok(unacknowledged) = stream::unacknowledged(socket) else { return false };
+        let bytes = self.sent.saturating_sub(unacknowledged);
+        let more = bytes > confirm.told;
+        if more {
+            confirm.told = bytes;
+            inputs.push_back(Input::Socket(self.layer, socket::Input::Confirmed { stream: id, bytes }));
+        }
+        more
     }
     /// Tells the layer about room once a worthwhile part of the queue has left.
     fn tell_room(&mut self, id: StreamId, written: u64, bound: u64, inputs: &mut VecDeque<Input>) {
@@ -786,6 +850,13 @@ mod tests {
             })
             .collect()
     }
+    fn confirmed(seen: &[Input]) -> Vec<(StreamId, u64)> {
+        let confirmed = |i: &Input| match i {
+            Input::Socket(_, socket::Input::Confirmed { stream, bytes }) => Some((*stream, *bytes)),
+            _ => None,
+        };
+        seen.iter().filter_map(confirmed).collect()
+    }
     fn received(seen: &[Input], id: StreamId) -> u64 {
         seen.iter()
             .map(|i| match i {
@@ -878,6 +949,53 @@ mod tests {
                 |i| matches!(i, Input::Socket(_, socket::Input::Writable { stream, room }) if *stream == active && *room == QUEUE_BOUND),
             )
         });
+    }
+
+    #[test]
+    fn a_layer_that_asks_is_told_what_the_peers_host_has_and_nobody_else() {
+        let mut world = World::new();
+        let active = world.connect(0);
+        world.run(|seen| opened(seen).len() == 2);
+        let passive = world.passive().unwrap();
+        world.streams.pause(passive, true);
+        world.streams.write(active, &Payload::fill(1, 1000), &mut world.inputs);
+        world.streams.write(passive, &Payload::fill(1, 1000), &mut world.inputs);
+        world.run(|seen| received(seen, active) == 1000);
+        assert_eq!((confirmed(&world.seen), world.streams.next_timeout()), (vec![], None), "nobody asked");
+        let now = crate::clock::now();
+        world.streams.confirm(active, now);
+        world.run(|seen| confirmed(seen) == [(active, 1000)]);
+        assert_eq!((received(&world.seen, passive), world.streams.next_timeout()), (0, None), "its node read nothing");
+        // More than the buffers of both kernels hold: the rest is never confirmed.
+        for _ in 0..8 {
+            world.streams.write(active, &Payload::fill(1, QUEUE_BOUND), &mut world.inputs);
+        }
+        let later = crate::clock::now() + Duration::from_millis(300);
+        world.run(|_| crate::clock::now() > later);
+        let told = confirmed(&world.seen);
+        assert!(told.windows(2).all(|pair| pair[0].1 < pair[1].1), "ever more: {told:?}");
+        assert!(told.last().unwrap().1 < 1000 + 8 * QUEUE_BOUND);
+        assert!(world.streams.next_timeout().is_some());
+        world.streams.pause(passive, false);
+        world.run(|seen| confirmed(seen).last() == Some(&(active, 1000 + 8 * QUEUE_BOUND)));
+        assert_eq!(world.streams.next_timeout(), None, "all is confirmed");
+    }
+
+    #[test]
+    fn the_last_that_was_confirmed_is_told_before_the_end() {
+        let mut world = World::new();
+        let active = world.connect(0);
+        world.run(|seen| opened(seen).len() == 2);
+        let passive = world.passive().unwrap();
+        world.streams.confirm(active, crate::clock::now());
+        world.streams.write(active, &Payload::fill(1, 70_000), &mut world.inputs);
+        world.run(|seen| received(seen, passive) == 70_000);
+        world.streams.close(passive, false, crate::clock::now());
+        world.run(|seen| closed(seen, active) == Some(false));
+        assert_eq!(confirmed(&world.seen).last(), Some(&(active, 70_000)));
+        let last = world.seen.iter().rposition(|i| matches!(i, Input::Socket(_, socket::Input::Confirmed { .. })));
+        let end = world.seen.iter().position(|i| matches!(i, Input::Socket(_, socket::Input::Closed { .. })));
+        assert!(last < end);
     }
 
     #[test]

@@ -6,7 +6,7 @@ use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, ipprot
 use std::fs::Permissions;
 use std::io;
 use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, AsRawFd};
 use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
@@ -103,10 +103,43 @@ pub fn read_into(from: impl AsFd, buffer: &mut BytesMut, limit: usize) -> io::Re
     Ok(n)
 }
 
+/// Bytes written to a connected TCP socket that the other host has not acknowledged, sent or not (SIOCOUTQ, tcp(7)).
+///
+/// # Errors
+/// What the kernel says of a socket that is no TCP connection.
+pub fn unacknowledged(socket: &TcpStream) -> io::Result<u64> {
+    let mut bytes: libc::c_int = 0;
+    // SAFETY: SIOCOUTQ, which Linux calls TIOCOUTQ too, writes one int.
+    crate::check(unsafe { libc::ioctl(socket.as_raw_fd(), libc::TIOCOUTQ, &raw mut bytes) })?;
+    Ok(u64::try_from(bytes).unwrap_or(0))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use std::io::Write;
+
+    #[test]
+    fn what_the_other_host_has_is_acknowledged_though_nobody_read_it() {
+        let listener = listen(&"127.0.0.1:0".parse().unwrap()).unwrap();
+        let mut client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let (server, _) = loop {
+            match listener.accept() {
+                Ok(accepted) => break accepted,
+                Err(why) => assert_eq!(why.kind(), io::ErrorKind::WouldBlock),
+            }
+        };
+        assert_eq!(unacknowledged(&client).unwrap(), 0);
+        client.write_all(&[7; 1000]).unwrap();
+        let began = std::time::Instant::now();
+        while unacknowledged(&client).unwrap() > 0 {
+            assert!(began.elapsed().as_secs() < 10, "the kernel acknowledges what nobody reads");
+        }
+        client.set_nonblocking(true).unwrap();
+        while client.write(&[7; 1 << 16]).is_ok() {}
+        assert!(unacknowledged(&client).unwrap() > 0, "its buffers are full");
+        drop(server);
+    }
 
     #[test]
     fn a_unix_socket_has_its_mode_and_replaces_only_what_a_killed_process_left() {

@@ -292,7 +292,8 @@ fn layer_sections(layer: &LayerInfo) -> LayerSections {
     let mut link = setting_keys(&layer.link_settings());
     if layer.medium == Medium::Streams {
         let which = Choice(&["first", "second", "both"]);
-        link.insert(0, key("connect", which, Is("first"), "Which node of `between` opens the connection."));
+        let usual = if layer.one_way { "both" } else { "first" };
+        link.insert(0, key("connect", which, Is(usual), "Which node of `between` opens the connection."));
     }
     let title = layer.title;
     LayerSections {

@@ -208,7 +208,8 @@ fn layer(reader: &Reader<'_>, mtu_bytes: u32) -> Option<Layer> {
     }
     let table = layer_table(reader, kind, sections);
     let connect = match kind.medium {
-        Medium::Streams => table.choice("connect").unwrap_or(0),
+        // Over a one-way stream, only who connects sends.
+        Medium::Streams => table.choice("connect").unwrap_or(if kind.one_way { 2 } else { 0 }),
         Medium::Datagrams => 0,
     };
     let connect = [ConnectSide::First, ConnectSide::Second, ConnectSide::Both][connect];

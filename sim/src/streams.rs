@@ -17,6 +17,7 @@ pub(crate) enum StreamSignal {
     Close { abort: bool },
     Pause,
     Resume,
+    Confirm,
 }
 
 /// One side of a connection.
@@ -136,6 +137,7 @@ impl Streams {
             StreamSignal::Write(data) => EndInput::Write(data),
             StreamSignal::Pause => EndInput::Pause,
             StreamSignal::Resume => EndInput::Resume,
+            StreamSignal::Confirm => EndInput::Confirm,
             StreamSignal::Close { abort } => {
                 self.by_stream.remove(&(node, stream));
                 let side = &mut self.connection(connection)?.sides[side];
@@ -180,6 +182,7 @@ impl Streams {
                 }
                 EndOutput::Data(data) => socket::Input::Data { stream, data },
                 EndOutput::Writable { room } => socket::Input::Writable { stream, room },
+                EndOutput::Confirmed { bytes } => socket::Input::Confirmed { stream, bytes },
                 EndOutput::PeerClosed => socket::Input::Closed { stream, error: false },
                 EndOutput::Closed { error } => socket::Input::Closed { stream, error },
                 EndOutput::Transmit(_) => continue,

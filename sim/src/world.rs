@@ -302,6 +302,7 @@ impl<O: Observer> World<O> {
             }
             O::Pause { stream } => self.on_stream(node, stream, StreamSignal::Pause),
             O::Resume { stream } => self.on_stream(node, stream, StreamSignal::Resume),
+            O::Confirm { stream } => self.on_stream(node, stream, StreamSignal::Confirm),
         }
     }
 

@@ -4,7 +4,7 @@ use farlink_base::{Event, Instant};
 use farlink_scenario::Scenario;
 use farlink_sim::{Observer, Outcome, Silent, World};
 
-const LAYERS: [&str; 2] = ["ltp", "tcpclv4"];
+const LAYERS: [&str; 4] = ["ltp", "tcpclv4", "stcp", "mtcp"];
 
 fn scenario(layer: &str, link: &str, traffic: &str) -> Scenario {
     let text = format!(

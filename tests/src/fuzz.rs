@@ -14,7 +14,7 @@ use farlink_bundle::{
     AdministrativeRecord, Bundle, CreationTimestamp, EidCodec, EndpointId, FragmentInfo, Profile, Reassembler,
     Reassembly, ReassemblyLimits, cbor, decode, decode_prefix,
 };
-use farlink_cla::{ltp, tcpcl_v4};
+use farlink_cla::{ltp, oneway, tcpcl_v4};
 
 /// A target.
 pub type Target = fn(&[u8]);
@@ -30,8 +30,10 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("eid_text", eid_text),
     ("ltp", ltp_engine),
     ("ltp_segment", ltp_segment),
+    ("mtcp", mtcp),
     ("reassembly", reassembly),
     ("sdnv", sdnv),
+    ("stcp", stcp),
     ("tcpcl_v4_active", tcpcl_v4_active),
     ("tcpcl_v4_passive", tcpcl_v4_passive),
     ("tcpcl_v4_session", tcpcl_v4_session),
@@ -300,6 +302,75 @@ fn tcpcl_v4(data: &[u8], stream: StreamId, hello: &[u8]) {
     // the message.
     assert!(written <= 2000 + 3 * data.len() as u64, "{written} bytes written for {} heard", data.len());
     layer.handle(now, Input::Socket(socket::Input::Closed { stream, error: true }), &mut out);
+}
+
+/// An STCP entity hears this on a stream of its peer, and on its own.
+pub fn stcp(data: &[u8]) {
+    one_way(oneway::Framing::Stcp, data);
+}
+/// An MTCP entity hears this on a stream of its peer, and on its own.
+pub fn mtcp(data: &[u8]) {
+    one_way(oneway::Framing::Mtcp, data);
+}
+
+/// The first byte chooses chunks, verdicts and the stream; the node has room for a bundle at the third time at the
+/// latest.
+fn one_way(framing: oneway::Framing, data: &[u8]) {
+    let Some((choice, data)) = data.split_first() else { return };
+    let config = oneway::Config { kept: 10_000, transfer_mru: 100_000, ..oneway::Config::default() };
+    let mut layer = oneway::OneWay::new(framing, config, vec![oneway::SpanConfig::default()]);
+    let from = core::net::SocketAddr::from(([127, 0, 0, 1], 4556));
+    let (ours, theirs) = (StreamId(0), StreamId(StreamId::PASSIVE));
+    let (mut now, mut out) = (Instant::ZERO, Vec::new());
+    layer.handle(now, Input::Link { link: LinkId(0), state: LinkState::UP }, &mut out);
+    for stream in [ours, theirs] {
+        layer.handle(now, Input::Socket(socket::Input::Opened { stream, from }), &mut out);
+        layer.handle(now, Input::Socket(socket::Input::Writable { stream, room: 1 << 20 }), &mut out);
+    }
+    layer.handle(now, Input::send(LinkId(0), SendId(1), Payload::from(vec![7; 300]), true), &mut out);
+    let stream = if choice & 0x20 == 0 { theirs } else { ours };
+    let (mut refusals, mut written, mut offered) = (0, 0u64, 0u64);
+    let chunks = data.chunks(usize::from(choice & 0x1f) + 1).map(Some).chain([None]);
+    for chunk in chunks {
+        let heard = |bytes: &[u8]| socket::Input::Data { stream, data: Payload::from(bytes.to_vec()) };
+        let input = chunk.map_or(socket::Input::Closed { stream, error: choice & 0x80 == 0 }, heard);
+        layer.handle(now, Input::Socket(input), &mut out);
+        while !out.is_empty() {
+            for output in core::mem::take(&mut out) {
+                match output {
+                    Output::Socket(socket::Output::Write { stream, data }) => {
+                        assert_eq!(stream, ours, "who accepted says nothing");
+                        written += data.len();
+                    }
+                    Output::Offer { ticket, part, last, .. } => {
+                        offered += part.len();
+                        refusals += 1;
+                        let verdict = if choice & 0x40 != 0 && refusals % 3 > 0 {
+                            let reason = if choice & 0x80 == 0 { Refusal::NoResources } else { Refusal::NotAcceptable };
+                            Input::Refused { ticket, reason }
+                        } else if last {
+                            Input::Accepted { ticket }
+                        } else {
+                            Input::Hold { ticket }
+                        };
+                        if let Input::Hold { ticket } = verdict {
+                            layer.handle(now, Input::Hold { ticket }, &mut out);
+                            layer.handle(now, Input::Resume { ticket }, &mut out);
+                        } else {
+                            layer.handle(now, verdict, &mut out);
+                        }
+                    }
+                    _ => {}
+                }
+            }
+        }
+        assert!(layer.usage().kept <= 10_000 && layer.usage().kept <= data.len() as u64);
+        now = now + Duration::from_secs(1);
+        layer.handle(now, Input::Wake, &mut out);
+    }
+    // Nothing but the bundle and keepalives left; each refused byte was offered again a few times at most.
+    assert!(written <= 310 + 4 * data.len() as u64, "{written} bytes written for {} heard", data.len());
+    assert!(offered <= 40 * (data.len() as u64 + 1), "{offered} bytes offered of {}", data.len());
 }
 
 #[cfg(test)]

@@ -73,7 +73,21 @@ pub fn all() -> Vec<Seed> {
     for target in ["tcpcl_v4_active", "tcpcl_v4_passive", "tcpcl_v4_session"] {
         add(target, streams.clone());
     }
+    // In whole and in single bytes, taken and refused, on the peer's stream and on ours.
+    let choices = |bytes: Vec<u8>| [0x1f, 0x00, 0x5f, 0xc3, 0x3f].map(|choice| [&[choice][..], &bytes].concat());
+    for target in ["stcp", "mtcp"] {
+        let frames = frames_of(target);
+        let joined = frames.concat();
+        add(target, frames.into_iter().chain([joined]).flat_map(choices).collect());
+    }
     seeds
+}
+
+/// The frames of one of the stream layers without acknowledgments.
+fn frames_of(layer: &str) -> Vec<Vec<u8>> {
+    let all = vectors("stcp_mtcp.json");
+    let (mtcp, stcp): (Vec<_>, Vec<_>) = all.into_iter().partition(|bytes| bytes.first().is_some_and(|b| b >> 5 == 2));
+    if layer == "mtcp" { mtcp } else { stcp }
 }
 
 /// Bundles with arrays of indefinite length: endpoint IDs, timestamp and hop count; all blocks too; the payload block.

@@ -48,6 +48,14 @@ pub enum Input {
         /// Bytes it can take now (replaces what was said before).
         room: u64,
     },
+    /// The peer's host has acknowledged so many bytes of a stream, counted since it opened; its node need not have read
+    /// them. Said of streams that [`Output::Confirm`] asked for, whenever it is more; never after [`Input::Closed`].
+    Confirmed {
+        /// Which.
+        stream: StreamId,
+        /// Bytes.
+        bytes: u64,
+    },
     /// A stream ended, or could not be opened. In order, its peer says nothing more but may still read: what is
     /// written leaves, until [`Output::Close`]. By an error it is gone.
     Closed {
@@ -91,6 +99,12 @@ pub enum Output {
         stream: StreamId,
         /// The bytes.
         data: Payload,
+    },
+    /// Tell from now on how much of what is written to an open stream the peer's host has
+    /// ([`Input::Confirmed`]): what lies in this host's buffers is lost when the stream breaks.
+    Confirm {
+        /// Which.
+        stream: StreamId,
     },
     /// End a stream: after what was written has left, or at once.
     Close {

@@ -10,6 +10,7 @@ extern crate std;
 extern crate alloc;
 
 pub mod ltp;
+pub mod oneway;
 pub mod registry;
 pub mod sdnv;
 pub mod tcpcl_v4;

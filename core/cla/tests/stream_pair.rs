@@ -3,6 +3,7 @@
 mod stream_common;
 
 use farlink_base::{Duration, LayerId};
+use farlink_cla::oneway::{self, Framing, OneWay};
 use farlink_cla::tcpcl_v4::{Config, SpanConfig, TcpclV4, Tls};
 use proptest::prelude::*;
 use stream_common::{LINK, Plan, run};
@@ -34,10 +35,27 @@ fn with_tls(segment_bytes: u64, connect: [bool; 2], tls: [Tls; 2]) -> impl Fn(us
     }
 }
 
+/// STCP or MTCP; who connects sends.
+fn one_way(framing: Framing, window_bytes: u64) -> impl Fn(usize) -> OneWay {
+    move |_| {
+        let config = oneway::Config { layer: LayerId(3), ..oneway::Config::default() };
+        let span = oneway::SpanConfig { link: LINK, window_bytes, ..oneway::SpanConfig::default() };
+        OneWay::new(framing, config, vec![span])
+    }
+}
+const FRAMINGS: [Framing; 2] = [Framing::Stcp, Framing::Mtcp];
+
 #[test]
 fn without_faults_each_bundle_crosses_once() {
     let outcome = run(&Plan::default(), &tcpcl_v4(100, [true, false]));
     assert_eq!((outcome.repeated, outcome.streams), (0, 1));
+    for framing in FRAMINGS {
+        let outcome = run(&Plan::default(), &one_way(framing, 20_000));
+        assert_eq!((outcome.repeated, outcome.streams), (0, 2), "one stream each way");
+        // One stream has 20 bundles of 200 bytes, the other 20 of 300: nothing but heads is added, nothing answered.
+        let frames = if framing == Framing::Stcp { [20 * 204, 20 * 304] } else { [20 * 202, 20 * 303] };
+        assert!(frames.iter().any(|bytes| outcome.first == [*bytes, 0] || outcome.first == [0, *bytes]), "{outcome:?}");
+    }
 }
 
 #[test]
@@ -60,6 +78,21 @@ fn a_reset_at_any_byte_loses_and_doubles_nothing() {
         for at in 1..=length {
             let outcome = run(&plan(Some((side, at))), &make);
             assert!(outcome.repeated <= 3, "{outcome:?}");
+        }
+    }
+}
+
+#[test]
+fn a_reset_at_any_byte_loses_nothing_without_acknowledgments_either() {
+    for framing in FRAMINGS {
+        let plan = |reset| Plan { bundles: [vec![40, 90], vec![60]], chunk: 30, reset, ..Plan::default() };
+        let make = one_way(framing, 100);
+        let whole = run(&plan(None), &make).first;
+        let side = usize::from(whole[0] == 0);
+        assert!(whole[side] > 60 && whole[1 - side] == 0, "who accepted says nothing: {whole:?}");
+        for at in 1..=whole[side] {
+            let outcome = run(&plan(Some((side, at))), &make);
+            assert!(outcome.repeated <= 2, "{outcome:?}");
         }
     }
 }
@@ -113,6 +146,9 @@ fn gaps_shorter_and_longer_than_patience_are_survived() {
         });
         let plan = Plan { bundles: [vec![2000; 30], vec![5000; 10]], gaps: gaps.collect(), ..Plan::default() };
         run(&plan, &tcpcl_v4(700, [true, false]));
+        for framing in FRAMINGS {
+            run(&plan, &one_way(framing, 20_000));
+        }
     }
 }
 
@@ -120,12 +156,19 @@ fn gaps_shorter_and_longer_than_patience_are_survived() {
 fn refusals_on_the_way_and_at_the_end_are_sent_again() {
     let plan = Plan { bundles: [vec![3000; 20], vec![100; 50]], refused: 300, ..Plan::default() };
     run(&plan, &tcpcl_v4(256, [true, false]));
+    // Nobody is told: what was refused is kept and offered again.
+    for framing in FRAMINGS {
+        assert_eq!(run(&plan, &one_way(framing, 20_000)).repeated, 0);
+    }
 }
 
 #[test]
 fn a_slow_verdict_pushes_back_and_nothing_sticks() {
     let plan = Plan { bundles: [vec![5000; 40], vec![5000; 40]], verdict: Duration::from_secs(20), ..Plan::default() };
     run(&plan, &tcpcl_v4(2000, [true, true]));
+    for framing in FRAMINGS {
+        run(&plan, &one_way(framing, 20_000));
+    }
 }
 
 #[test]
@@ -144,6 +187,15 @@ fn long_bundles_pass_in_parts_whatever_happens() {
         run(&plan, &make);
         let plan = Plan { seed, broken: 100, reset: Some((0, 500_000 * (seed + 1))), ..long.clone() };
         run(&plan, &make);
+    }
+    for framing in FRAMINGS {
+        let make = one_way(framing, 500_000);
+        assert_eq!(run(&long, &make).repeated, 0);
+        for seed in 0..3 {
+            run(&Plan { seed, held: 300, verdict: Duration::from_secs(1), ..long.clone() }, &make);
+            let reset = Some((seed as usize % 2, 500_000 * (seed + 1)));
+            run(&Plan { seed, broken: 100, reset, ..long.clone() }, &make);
+        }
     }
 }
 
@@ -176,6 +228,40 @@ proptest! {
         // Byte-sized segments and chunks only for short bundles: the point is the cuts.
         let segment = segment.max(plan.bundles.iter().flatten().sum::<usize>() as u64 / 2000);
         let outcome = run(&plan, &tcpcl_v4(segment, connect));
+        prop_assert!(outcome.took < Duration::from_secs(36_000));
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(60))]
+    #[test]
+    fn without_acknowledgments_whatever_happens_what_is_sent_was_offered_and_all_is_sent(
+        seed in any::<u64>(),
+        bundles in prop::array::uniform2(prop::collection::vec(8usize..3000, 0..25)),
+        capacity in 1u64..20_000,
+        chunk in 1u64..3000,
+        refused in prop_oneof![Just(0), 0u64..200],
+        stream_from in 8usize..4000,
+        broken in prop_oneof![Just(0), 0u64..200],
+        held in prop_oneof![Just(0), 0u64..500],
+        framing in prop_oneof![Just(Framing::Stcp), Just(Framing::Mtcp)],
+        window in 1u64..20_000,
+        reset in prop::option::of((0usize..2, 1u64..20_000)),
+        gaps in prop::collection::vec((1u64..2000, 1u64..20_000), 0..3),
+        restarts in prop::collection::vec((1u64..3000, 0usize..2), 0..3),
+    ) {
+        let ms = Duration::from_millis;
+        let mut at = 0;
+        let gaps = gaps.into_iter().map(|(wait, len)| {
+            at += wait + len;
+            (ms(at - len), ms(at))
+        }).collect();
+        let restarts = restarts.into_iter().map(|(at, side)| (ms(at), side)).collect();
+        let plan = Plan { seed, bundles, capacity, chunk, refused, stream_from, broken, held, reset, gaps, restarts,
+            forgetful: true, ..Plan::default() };
+        // A byte at a time only for short bundles: the point is the cuts.
+        let least = plan.bundles.iter().flatten().sum::<usize>() as u64 / 2000;
+        let outcome = run(&plan, &one_way(framing, window.max(least)));
         prop_assert!(outcome.took < Duration::from_secs(36_000));
     }
 }

@@ -9,6 +9,7 @@ use alloc::vec::Vec;
 use farlink_base::layer::{self, ConvergenceLayer, Medium};
 use farlink_base::{ConfigError, Instant, LayerId, LinkId, NodeId, Rng, Sink, apply_settings};
 use farlink_cla::ltp::{self, Ltp};
+use farlink_cla::oneway::{self, Framing, OneWay};
 use farlink_cla::registry::LayerInfo;
 use farlink_cla::tcpcl_v4::{self, TcpclV4};
 
@@ -22,6 +23,8 @@ pub enum LayerKind {
     Ltp(ltp::Config),
     /// TCPCLv4 over streams (RFC 9174).
     TcpclV4(tcpcl_v4::Config),
+    /// STCP or MTCP over streams.
+    OneWay(Framing, oneway::Config),
     /// No protocol and no codec: whole bundles from node to node (message-level simulation only).
     Message,
 }
@@ -33,6 +36,8 @@ pub enum SpanConfig {
     Ltp(ltp::SpanConfig),
     /// TCPCLv4.
     TcpclV4(tcpcl_v4::SpanConfig),
+    /// STCP or MTCP.
+    OneWay(oneway::SpanConfig),
     /// Message level.
     Message {
         /// Bytes on the link for each 1,000,000 bytes of bundle: 1,000,000 without headers.
@@ -60,6 +65,12 @@ pub struct Neighbour {
     pub connect: bool,
 }
 
+fn one_way(settings: &[(&str, u64)]) -> oneway::Config {
+    let mut config = oneway::Config::default();
+    apply_settings(oneway::PARAMS, &mut config, settings);
+    config
+}
+
 impl LayerKind {
     /// The layer that the registry calls so, for a node of this identity, with these settings of it;
     /// `None`: the registry has no such name.
@@ -76,6 +87,8 @@ impl LayerKind {
                 apply_settings(tcpcl_v4::PARAMS, &mut config, settings);
                 LayerKind::TcpclV4(config)
             }
+            "stcp" => LayerKind::OneWay(Framing::Stcp, one_way(settings)),
+            "mtcp" => LayerKind::OneWay(Framing::Mtcp, one_way(settings)),
             _ => return None,
         })
     }
@@ -84,6 +97,8 @@ impl LayerKind {
         LayerInfo::named(match self {
             LayerKind::Ltp(_) => "ltp",
             LayerKind::TcpclV4(_) => "tcpclv4",
+            LayerKind::OneWay(Framing::Stcp, _) => "stcp",
+            LayerKind::OneWay(Framing::Mtcp, _) => "mtcp",
             LayerKind::Message => return None,
         })
     }
@@ -106,6 +121,11 @@ impl LayerKind {
                 apply_settings(tcpcl_v4::LINK_PARAMS, &mut span, settings);
                 SpanConfig::TcpclV4(span)
             }
+            LayerKind::OneWay(..) => {
+                let mut span = oneway::SpanConfig { connect, ..oneway::SpanConfig::default() };
+                apply_settings(oneway::LINK_PARAMS, &mut span, settings);
+                SpanConfig::OneWay(span)
+            }
             LayerKind::Message => SpanConfig::Message { wire_bytes_per_million: 1_000_000 },
         }
     }
@@ -120,13 +140,13 @@ impl SpanConfig {
                 (datagram + u64::from(span.overhead_bytes)) * 1_000_000 / (datagram - LTP_HEADER_BYTES)
             }
             // 1448 bytes of data in 1500 bytes of packet.
-            SpanConfig::TcpclV4(_) => 1_036_000,
+            SpanConfig::TcpclV4(_) | SpanConfig::OneWay(_) => 1_036_000,
             SpanConfig::Message { wire_bytes_per_million } => *wire_bytes_per_million,
         }
     }
     /// Whether the neighbour is there only while a session with it is.
     pub(crate) fn has_sessions(&self) -> bool {
-        matches!(self, SpanConfig::TcpclV4(_))
+        matches!(self, SpanConfig::TcpclV4(_) | SpanConfig::OneWay(_))
     }
 }
 
@@ -134,6 +154,7 @@ impl SpanConfig {
 pub(crate) enum Layer {
     Ltp(Box<Ltp>),
     TcpclV4(Box<TcpclV4>),
+    OneWay(Box<OneWay>),
     Message,
 }
 
@@ -176,6 +197,14 @@ impl Layer {
                 let settings = tcpcl_v4::Config { layer: id, ..settings.clone() };
                 Layer::TcpclV4(Box::new(TcpclV4::new(settings, spans)))
             }
+            LayerKind::OneWay(framing, settings) => {
+                let spans = spans(config, index, |link, span| match span {
+                    SpanConfig::OneWay(span) => Some(oneway::SpanConfig { link, ..span.clone() }),
+                    _ => None,
+                })?;
+                let settings = oneway::Config { layer: id, ..settings.clone() };
+                Layer::OneWay(Box::new(OneWay::new(*framing, settings, spans)))
+            }
             LayerKind::Message => Layer::Message,
         })
     }
@@ -183,6 +212,7 @@ impl Layer {
         match self {
             Layer::Ltp(l) => l.handle(now, input, out),
             Layer::TcpclV4(l) => l.handle(now, input, out),
+            Layer::OneWay(l) => l.handle(now, input, out),
             // It has no protocol: bundles bypass it.
             Layer::Message => {}
         }
@@ -200,6 +230,7 @@ impl Layer {
             (Layer::TcpclV4(l), SpanConfig::TcpclV4(span)) => {
                 l.add_span(now, tcpcl_v4::SpanConfig { link, ..span }, out)
             }
+            (Layer::OneWay(l), SpanConfig::OneWay(span)) => l.add_span(now, oneway::SpanConfig { link, ..span }, out),
             (Layer::Message, SpanConfig::Message { .. }) => true,
             _ => return None,
         })
@@ -208,6 +239,7 @@ impl Layer {
         match self {
             Layer::Ltp(l) => l.next_timeout(),
             Layer::TcpclV4(l) => l.next_timeout(),
+            Layer::OneWay(l) => l.next_timeout(),
             Layer::Message => None,
         }
     }

@@ -206,7 +206,7 @@ impl World {
                 }
             }
             Output::Socket(_, socket::Output::Pause { .. }) | Output::Socket(_, socket::Output::Resume { .. }) => {}
-            Output::Socket(_, socket::Output::StartTls { .. }) => {
+            Output::Socket(_, socket::Output::StartTls { .. } | socket::Output::Confirm { .. }) => {
                 panic!("no layer was told to")
             }
             Output::Disk(op) => {

@@ -180,9 +180,16 @@ fn layer_sections(layer: &LayerInfo) -> LayerSections {
     let mut of_layer: Vec<Key> = Vec::new();
     let mut of_link: Vec<Key> = Vec::new();
     match layer.introduction {
-        Introduction::Engine => (of_layer.push(OWN_ENGINE), of_link.push(PEER_ENGINE)),
-        Introduction::NodeId => (of_layer.push(OWN_NODE_ID), of_link.push(PEER_NODE_ID)),
-    };
+        Introduction::Engine => {
+            of_layer.push(OWN_ENGINE);
+            of_link.push(PEER_ENGINE);
+        }
+        Introduction::NodeId => {
+            of_layer.push(OWN_NODE_ID);
+            of_link.push(PEER_NODE_ID);
+        }
+        Introduction::None => {}
+    }
     match layer.medium {
         Medium::Datagrams => of_layer.insert(0, OFFLOAD),
         Medium::Streams => of_link.push(CONNECT),

@@ -60,6 +60,7 @@ fn layer(reader: &Reader<'_>, info: &LayerInfo, node_ids: &[EndpointId]) -> Opti
             Identity { engine: engine(reader, ipn, "this node"), ..Identity::default() }
         }
         Introduction::NodeId => Identity { node_id: reader.text("node_id").unwrap_or_else(own), ..Identity::default() },
+        Introduction::None => Identity::default(),
     };
     let kind = LayerKind::new(info, identity, &reader.settings());
     if kind.is_none() {
@@ -175,6 +176,7 @@ fn span(reader: &Reader<'_>, kind: &LayerKind, peer: &EndpointId, addressed: boo
         Introduction::NodeId => {
             to.identity.node_id = reader.text("node_id").unwrap_or_else(|| peer.to_string());
         }
+        Introduction::None => {}
     }
     if info.medium == Medium::Streams {
         to.connect = reader.flag("connect").unwrap_or(addressed);

@@ -168,6 +168,8 @@ pub fn layer(name: &str) -> &str {
     match name {
         "ltp" => "LTP",
         "tcpclv4" => "TCPCLv4",
+        "stcp" => "STCP",
+        "mtcp" => "MTCP",
         name => name,
     }
 }

@@ -492,7 +492,7 @@ impl ConvergenceLayer for TcpclV4 {
     fn handle(&mut self, now: Instant, input: Input, out: &mut impl Sink<Output>) {
         match input {
             Input::Wake => self.on_wake(now, out),
-            Input::Socket(socket::Input::Datagrams { .. }) => {}
+            Input::Socket(socket::Input::Datagrams { .. } | socket::Input::Confirmed { .. }) => {}
             Input::Socket(socket::Input::Opened { stream, from }) => self.on_opened(now, stream, from.ip(), out),
             Input::Socket(socket::Input::Located { link, addresses }) => self.on_located(link, &addresses),
             Input::Socket(socket::Input::Data { stream, data }) => {

@@ -5,7 +5,7 @@
 //! neighbour, served by any number of sessions: bundles leave by the newest and arrive by all.
 //! It does not parse bundles, and it gives a bundle back only when the session that carried it died.
 
-mod chunk_queue;
+pub(crate) mod chunk_queue;
 mod contact;
 mod doorkeeper;
 mod due;

@@ -12,6 +12,8 @@ use farlink_base::{Duration, Instant, LinkId, Rng, StreamId};
 use std::collections::BTreeMap;
 use wire::Connection;
 
+/// Where both sides are.
+const PLACE: &str = "127.0.0.1:4556";
 /// The link between the two, by the same number at both.
 pub const LINK: LinkId = LinkId(0);
 
@@ -43,6 +45,8 @@ pub struct Plan {
     pub gaps: Vec<(Duration, Duration)>,
     /// When a side loses all but what its agent keeps.
     pub restarts: Vec<(Duration, usize)>,
+    /// Whether a layer cannot tell its peer what it was refused: a restart loses what it keeps to offer it again.
+    pub forgetful: bool,
     /// The node IDs each side's certificate proves; `None`: there is no TLS.
     pub certificates: Option<[Vec<String>; 2]>,
 }
@@ -62,8 +66,15 @@ impl Default for Plan {
             reset: None,
             gaps: Vec::new(),
             restarts: Vec::new(),
+            forgetful: false,
             certificates: None,
         }
+    }
+}
+impl Plan {
+    /// Whether a bundle may be lost that its sender takes for sent.
+    fn may_lose(&self) -> bool {
+        self.forgetful && !self.restarts.is_empty() && self.refused + self.held > 0
     }
 }
 
@@ -86,6 +97,8 @@ enum Todo {
     Opened(usize),
     Refused(usize, StreamId),
     Deliver(usize, usize),
+    /// So many bytes from this side are known to have arrived.
+    Confirmed(usize, usize, u64),
     /// With how often the side was restarted when it was given.
     Verdict(usize, usize, Input),
     /// The same: an answer to a want, or a resume.
@@ -126,6 +139,7 @@ pub fn run<L: ConvergenceLayer>(plan: &Plan, make: &dyn Fn(usize) -> L) -> Outco
         up: true,
         lives: [0; 2],
     };
+    (0..2).for_each(|side| world.locate(side));
     world.at(Duration::ZERO, Todo::Link(LinkState::UP));
     for (down, up) in &plan.gaps {
         world.at(*down, Todo::Link(LinkState::DOWN));
@@ -149,7 +163,14 @@ pub fn run<L: ConvergenceLayer>(plan: &Plan, make: &dyn Fn(usize) -> L) -> Outco
 
 impl<L: ConvergenceLayer> World<'_, L> {
     fn is_done(&self) -> bool {
-        self.agents.iter().all(Agent::is_done)
+        let here =
+            |side: usize| self.plan.may_lose() || self.agents[side].accepted() == self.plan.bundles[1 - side].len();
+        self.agents.iter().all(Agent::is_done) && (0..2).all(here)
+    }
+    /// Both are where their streams come from.
+    fn locate(&mut self, side: usize) {
+        let addresses = vec![PLACE.parse().unwrap()];
+        self.give(side, Input::Socket(socket::Input::Located { link: LINK, addresses }));
     }
     fn at(&mut self, after: Duration, todo: Todo) {
         self.order += 1;
@@ -185,6 +206,11 @@ impl<L: ConvergenceLayer> World<'_, L> {
                 self.give(side, Input::Socket(socket::Input::Closed { stream, error: true }))
             }
             Todo::Deliver(index, from) => self.deliver(index, from),
+            Todo::Confirmed(index, from, bytes) => {
+                if let Some(stream) = self.connections[index].stream(from) {
+                    self.give(from, Input::Socket(socket::Input::Confirmed { stream, bytes }));
+                }
+            }
             Todo::Verdict(side, life, input) if life == self.lives[side] => self.give(side, input),
             Todo::Tell(side, life, input) if life == self.lives[side] => self.give(side, input),
             Todo::Verdict(..) | Todo::Tell(..) => {}
@@ -216,6 +242,7 @@ impl<L: ConvergenceLayer> World<'_, L> {
                 self.lives[side] += 1;
                 self.layers[side] = (self.make)(side);
                 self.agents[side].restart();
+                self.locate(side);
                 let state = if self.up { LinkState::UP } else { LinkState::DOWN };
                 self.give(side, Input::Link { link: LINK, state });
             }
@@ -223,7 +250,7 @@ impl<L: ConvergenceLayer> World<'_, L> {
     }
 
     fn opened(&mut self, index: usize) {
-        let from = "127.0.0.1:4556".parse().unwrap();
+        let from = PLACE.parse().unwrap();
         for side in [self.connections[index].active, 1 - self.connections[index].active] {
             let Some(stream) = self.connections[index].stream(side) else { continue };
             self.give(side, Input::Socket(socket::Input::Opened { stream, from }));
@@ -260,6 +287,10 @@ impl<L: ConvergenceLayer> World<'_, L> {
         let (to, room) = (1 - from, self.plan.capacity - connection.buffers[from].len());
         if let Some(stream) = connection.stream(to).filter(|_| !data.is_empty()) {
             self.give(to, Input::Socket(socket::Input::Data { stream, data }));
+        }
+        if self.connections[index].confirms[from] {
+            let (wait, bytes) = (self.random(self.plan.delay), self.connections[index].delivered[from]);
+            self.at(wait, Todo::Confirmed(index, from, bytes));
         }
         if reset.is_some_and(|at| self.connections[index].delivered[from] >= at) {
             return self.reset(index, None);
@@ -320,6 +351,10 @@ impl<L: ConvergenceLayer> World<'_, L> {
                 let index = self.index(side, stream);
                 self.connections[index].write(side, data, self.plan.capacity);
                 self.schedule(index, side);
+            }
+            Output::Socket(socket::Output::Confirm { stream }) => {
+                let index = self.index(side, stream);
+                self.connections[index].confirms[side] = true;
             }
             Output::Socket(socket::Output::Close { stream, abort }) => {
                 let Some(index) = self.find(side, stream) else { return };

@@ -20,6 +20,8 @@ pub struct Connection {
     ended: [bool; 2],
     /// Whether this side waits for the end of the TLS handshake.
     pub in_tls: [bool; 2],
+    /// Whether this side wants to know what arrived.
+    pub confirms: [bool; 2],
 }
 impl Connection {
     pub fn new(active: usize, stream: StreamId, index: usize) -> Self {
@@ -36,6 +38,7 @@ impl Connection {
             closed: [false; 2],
             ended: [false; 2],
             in_tls: [false; 2],
+            confirms: [false; 2],
         }
     }
     /// The stream's number at this side, while this side has it.

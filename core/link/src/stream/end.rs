@@ -29,6 +29,8 @@ pub enum Input {
     Pause,
     /// Hand over what arrives again.
     Resume,
+    /// Tell from now on how much the peer acknowledged.
+    Confirm,
 }
 
 /// What an end decides.
@@ -44,6 +46,11 @@ pub enum Output {
     Writable {
         /// Bytes.
         room: u64,
+    },
+    /// The peer has acknowledged so many bytes of what was written, where [`Input::Confirm`] asked.
+    Confirmed {
+        /// Bytes, since the connection opened.
+        bytes: u64,
     },
     /// The peer sent its last byte. This end may still write.
     PeerClosed,
@@ -77,6 +84,8 @@ pub struct StreamEnd {
     /// Give up opening then.
     open_by: Option<Instant>,
     peer_closed: bool,
+    /// Bytes last told to be acknowledged, where that is asked for.
+    confirmed: Option<u64>,
 }
 
 impl StreamEnd {
@@ -88,6 +97,7 @@ impl StreamEnd {
             receiver: Receiver::new(&config),
             open_by: None,
             peer_closed: false,
+            confirmed: None,
             config,
         }
     }
@@ -131,6 +141,7 @@ impl StreamEnd {
             }
             Input::Pause => self.receiver.pause(),
             Input::Resume => self.receiver.resume(now),
+            Input::Confirm => self.confirmed = Some(self.confirmed.unwrap_or(0)),
         }
         let in_time = self.open_by.is_none_or(|by| by > now) && self.sender.on_time(now);
         if !in_time {
@@ -178,10 +189,15 @@ impl StreamEnd {
         }
     }
 
-    /// Gives the driver what is new: bytes, room, the peer's end.
+    /// Gives the driver what is new: what was acknowledged, bytes, room, the peer's end.
     fn hand_over(&mut self, out: &mut impl Sink<Output>) {
         if self.state != State::Open {
             return;
+        }
+        let acknowledged = self.sender.acknowledged();
+        if self.confirmed.is_some_and(|told| told < acknowledged) {
+            self.confirmed = Some(acknowledged);
+            out.push(Output::Confirmed { bytes: acknowledged });
         }
         if let Some(data) = self.receiver.read() {
             out.push(Output::Data(data));

@@ -170,6 +170,10 @@ impl Sender {
     pub fn is_finished(&self) -> bool {
         self.fin_sent && self.acknowledged == self.next
     }
+    /// Bytes written and acknowledged: the SYN and the FIN are none.
+    pub fn acknowledged(&self) -> u64 {
+        self.acknowledged.saturating_sub(1 + u64::from(self.is_finished()))
+    }
     /// Bytes written and not acknowledged.
     fn outstanding(&self) -> u64 {
         self.unsent_bytes + self.next.saturating_sub(self.acknowledged.max(1))

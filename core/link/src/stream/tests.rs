@@ -28,6 +28,7 @@ struct User {
     received: Payload,
     received_at: Instant,
     room: u64,
+    confirmed: u64,
     to_write: Payload,
     close_after: bool,
     peer_closed: bool,
@@ -65,6 +66,10 @@ impl Pair {
                     user.received_at = self.now;
                 }
                 Output::Writable { room } => user.room = room,
+                Output::Confirmed { bytes } => {
+                    assert!(bytes > user.confirmed, "said twice");
+                    user.confirmed = bytes;
+                }
                 Output::PeerClosed => user.peer_closed = true,
                 Output::Closed { error } => {
                     assert_eq!(user.closed.replace(error), None, "closed once");
@@ -137,6 +142,34 @@ fn opens_in_one_round_trip_and_closes_both_ways() {
     assert_eq!(pair.user[B].received, Payload::fill(9, 1000));
     assert!(pair.user[B].received_at - Instant::ZERO < MS * 1804);
     assert_eq!(pair.user.each_ref().map(|u| (u.peer_closed, u.closed)), [(true, Some(false)); 2]);
+}
+
+#[test]
+fn who_asks_is_told_what_the_peer_acknowledged_which_is_neither_syn_nor_fin() {
+    let mut pair = Pair::new(path(10_000_000, 100), Config::default());
+    pair.user[A].to_write = Payload::fill(9, 100_000);
+    pair.tell(A, Input::Connect);
+    pair.at(0.25);
+    assert_eq!((pair.user[A].confirmed, pair.user[A].opened.is_some()), (0, true), "nobody asked");
+    pair.tell(A, Input::Confirm);
+    pair.at(0.45);
+    let first = pair.user[A].confirmed;
+    assert!((1..=20 * 1448).contains(&first), "the first window came back: {first}");
+    pair.at(5.0);
+    assert_eq!(pair.user[A].confirmed, 100_000);
+    // A reader that has stopped: what its host has is acknowledged, what does not fit is not.
+    pair.tell(B, Input::Pause);
+    pair.user[A].to_write = Payload::fill(9, 20_000_000);
+    pair.user[A].close_after = true;
+    pair.write_more(A);
+    pair.at(60.0);
+    let held = pair.user[A].confirmed - 100_000;
+    assert!((1 << 20..=7 << 20).contains(&held), "{held} of 20,000,000");
+    pair.user[B].close_after = true;
+    pair.tell(B, Input::Resume);
+    pair.run(Instant::MAX);
+    assert_eq!((pair.user[A].confirmed, pair.user[A].closed), (20_100_000, Some(false)));
+    assert_eq!(pair.user[B].confirmed, 0, "the other did not ask");
 }
 
 #[test]

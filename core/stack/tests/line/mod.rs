@@ -402,7 +402,7 @@ impl Line {
             }
             Output::App(AppOutput::Registered { result, .. }) => assert!(result.is_ok()),
             Output::Event(event) => self.events.push((node, event)),
-            Output::Socket(_, socket::Output::StartTls { .. })
+            Output::Socket(_, socket::Output::StartTls { .. } | socket::Output::Confirm { .. })
             | Output::Message { .. }
             | Output::MessageCancel { .. }
             | Output::MessageVerdict { .. } => {

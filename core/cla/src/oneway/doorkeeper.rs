@@ -1,0 +1,120 @@
+//! Whom to let in: a neighbour is known by where it is; strangers leave room for neighbours.
+
+use super::layer::OneWay;
+use core::net::IpAddr;
+use farlink_base::layer::Output;
+use farlink_base::{Duration, Instant, LinkId, Sink, StreamId};
+
+/// Streams of one neighbour: of those it lost it may not know, and opens new ones.
+const STREAMS_OF_ONE: usize = 8;
+/// A stranger that has sent something and was silent for so long gives way to another.
+const SILENT: Duration = Duration::from_secs(60);
+
+/// For which link a stream is not wanted, and why.
+type Unwelcome = (Option<LinkId>, &'static str);
+
+impl OneWay {
+    /// A peer connected: finds or makes its link.
+    pub(super) fn admit(
+        &mut self,
+        now: Instant,
+        stream: StreamId,
+        from: IpAddr,
+        out: &mut impl Sink<Output>,
+    ) -> Result<(), Unwelcome> {
+        if !stream.is_passive() || self.receiving.contains_key(&stream) {
+            return Err((None, "a stream nobody asked for"));
+        }
+        if self.shutdown {
+            return Err((None, "the node is shutting down"));
+        }
+        let link_id = match self.link_at(from) {
+            Some(link) => {
+                self.admit_neighbour(now, link, out).map_err(|why| (Some(link), why))?;
+                link
+            }
+            None => {
+                self.admit_stranger(now, out).map_err(|why| (None, why))?;
+                self.dynamic_link()
+            }
+        };
+        self.receive(now, stream, link_id, from);
+        if let Some(link) = self.links.get_mut(&link_id) {
+            link.receiving.push(stream);
+        }
+        self.note_peer(link_id, out);
+        Ok(())
+    }
+
+    fn admit_neighbour(
+        &mut self,
+        now: Instant,
+        link_id: LinkId,
+        out: &mut impl Sink<Output>,
+    ) -> Result<(), &'static str> {
+        let Some(link) = self.links.get(&link_id) else { return Ok(()) };
+        if link.closed {
+            return Err("its link is turned off");
+        }
+        if link.receiving.len() >= STREAMS_OF_ONE {
+            let of_it = |stream: &StreamId| link.receiving.contains(stream);
+            let Some(longest) = self.longest_silent(now, Duration::ZERO, of_it) else {
+                return Err("a neighbour with too many streams");
+            };
+            self.drop_one(now, longest, out);
+        }
+        // As many neighbours as there are can come on top of a full house.
+        let most = self.config.sessions as usize + self.configured();
+        if self.is_full() && !self.drop_stranger(now, out) && self.sessions() >= most {
+            return Err("no room for more streams");
+        }
+        Ok(())
+    }
+    fn admit_stranger(&mut self, now: Instant, out: &mut impl Sink<Output>) -> Result<(), &'static str> {
+        if !self.config.accept_unknown {
+            return Err("a node this one does not know");
+        }
+        let full = self.is_full() || self.strangers() >= self.stranger_room();
+        if full && !self.drop_stranger(now, out) {
+            return Err("no room for more nodes this one does not know");
+        }
+        Ok(())
+    }
+
+    fn sessions(&self) -> usize {
+        self.sending.len() + self.receiving.len()
+    }
+    fn is_full(&self) -> bool {
+        self.sessions() >= self.config.sessions as usize
+    }
+    fn configured(&self) -> usize {
+        self.links.values().filter(|link| link.configured).count()
+    }
+    fn strangers(&self) -> usize {
+        self.links.values().filter(|link| !link.configured).map(|link| link.receiving.len()).sum()
+    }
+    /// As many strangers as there may be: each configured neighbour finds room, at least in half of the house.
+    fn stranger_room(&self) -> usize {
+        let (all, configured) = (self.config.sessions as usize, self.configured());
+        all - configured.min(all / 2)
+    }
+    /// Of some streams with nothing under way, one over which nothing ever came, or that was silent for longest.
+    fn longest_silent(&self, now: Instant, least: Duration, among: impl Fn(&StreamId) -> bool) -> Option<StreamId> {
+        let silent = self.receiving.values().filter(|found| {
+            found.is_idle() && (!found.heard || now.since(found.last_received) >= least) && among(&found.stream)
+        });
+        silent.min_by_key(|found| (found.heard, found.last_received)).map(|found| found.stream)
+    }
+    fn drop_stranger(&mut self, now: Instant, out: &mut impl Sink<Output>) -> bool {
+        let stranger = |stream: &StreamId| self.receiving.get(stream).is_some_and(|found| found.link.is_dynamic());
+        let longest = self.longest_silent(now, SILENT, stranger);
+        longest.is_some_and(|stream| {
+            self.drop_one(now, stream, out);
+            true
+        })
+    }
+    fn drop_one(&mut self, now: Instant, stream: StreamId, out: &mut impl Sink<Output>) {
+        self.turn_away(now, stream, out);
+        self.forget(stream, out);
+    }
+}

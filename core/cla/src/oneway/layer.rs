@@ -1,0 +1,343 @@
+//! The layer: which stream serves which link, and what time brings.
+
+use super::framing::Framing;
+use super::kept::Room;
+use super::links::Link;
+use super::receiving::{self, Receiving};
+use super::sending::{self, Phase, Sending, Waiting};
+use super::{Config, SpanConfig};
+use alloc::boxed::Box;
+use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
+use core::net::IpAddr;
+use farlink_base::layer::{ConvergenceLayer, Input, LinkState, Output, SendId, Ticket};
+use farlink_base::socket;
+use farlink_base::{Duration, Event, Few, Instant, LinkId, Payload, Refusal, Sink, StreamId, TimerQueue};
+
+/// A link that is down this long gives up what is under way: TCP would come back from a longer
+/// silence with its timers backed off by as much again.
+pub const PARK: Duration = Duration::from_secs(5);
+
+/// Bytes that wait unbegun for a stream: few, so that the agent decides what goes next.
+pub(super) const QUEUE: u64 = 512 << 10;
+
+/// What a timer is for.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Timer {
+    Sending(StreamId),
+    Receiving(StreamId),
+    Connect(LinkId),
+    Park(LinkId),
+}
+
+/// What an entity holds at the moment.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Usage {
+    /// Links, configured and dynamic.
+    pub links: usize,
+    /// Streams, from the wish to connect to the last verdict on what came.
+    pub sessions: usize,
+    /// Timers armed.
+    pub timers: usize,
+    /// Bytes of bundles kept in case the node has no room for them.
+    pub kept: u64,
+}
+
+/// The STCP or MTCP entity of one node, with all its streams.
+pub struct OneWay {
+    pub(super) framing: Framing,
+    pub(super) config: Config,
+    pub(super) links: Few<LinkId, Box<Link>>,
+    pub(super) sending: BTreeMap<StreamId, Box<Sending>>,
+    pub(super) receiving: BTreeMap<StreamId, Box<Receiving>>,
+    /// Receiving streams by the number in their tickets.
+    pub(super) numbers: BTreeMap<u32, StreamId>,
+    pub(super) room: Room,
+    pub(super) timers: TimerQueue<Timer>,
+    pub(super) next_stream: u64,
+    pub(super) next_number: u32,
+    pub(super) next_dynamic: u32,
+    pub(super) shutdown: bool,
+}
+
+impl OneWay {
+    /// An entity that speaks this protocol with these neighbours. Links are down until told otherwise.
+    pub fn new(framing: Framing, config: Config, spans: Vec<SpanConfig>) -> Self {
+        let link = |span: SpanConfig| (span.link, Box::new(Link::new(span, true, LinkState::DOWN)));
+        OneWay {
+            framing,
+            room: Room::new(config.kept),
+            config,
+            links: spans.into_iter().map(link).collect(),
+            sending: BTreeMap::new(),
+            receiving: BTreeMap::new(),
+            numbers: BTreeMap::new(),
+            timers: TimerQueue::new(),
+            next_stream: 0,
+            next_number: 0,
+            next_dynamic: 0,
+            shutdown: false,
+        }
+    }
+    /// What the entity holds.
+    pub fn usage(&self) -> Usage {
+        debug_assert_eq!(self.numbers.len(), self.receiving.len());
+        let sessions = self.sending.len() + self.receiving.len();
+        Usage { links: self.links.len(), sessions, timers: self.timers.len(), kept: self.room.used() }
+    }
+
+    fn on_opened(&mut self, now: Instant, stream: StreamId, from: IpAddr, out: &mut impl Sink<Output>) {
+        if let Some(sending) = self.sending.get_mut(&stream) {
+            let link = sending.link;
+            sending.on_opened(now);
+            out.push(Output::Socket(socket::Output::Confirm { stream }));
+            self.note_peer(link, out);
+            return self.settle_sending(now, stream, out);
+        }
+        match self.admit(now, stream, from, out) {
+            Ok(()) => self.settle_receiving(now, stream, out),
+            Err((link, reason)) => {
+                self.say(out, Event::SessionRefused { link, reason });
+                out.push(Output::Socket(socket::Output::Close { stream, abort: true }));
+            }
+        }
+    }
+
+    fn on_closed(&mut self, now: Instant, stream: StreamId, error: bool, out: &mut impl Sink<Output>) {
+        if self.sending.contains_key(&stream) {
+            // Who closes its half may have closed both: what is sent from now on may reach nobody.
+            if error { self.lose(now, stream, out) } else { self.leave(now, stream, true, out) }
+        } else if self.receiving.get(&stream).is_some_and(|receiving| receiving.open) {
+            if !error {
+                out.push(Output::Socket(socket::Output::Close { stream, abort: false }));
+            }
+            self.hang_up(now, stream, out);
+        }
+    }
+    fn on_data(&mut self, now: Instant, stream: StreamId, data: Payload, out: &mut impl Sink<Output>) {
+        if let Some(receiving) = self.receiving.get_mut(&stream).filter(|receiving| receiving.open) {
+            receiving.on_data(now, data);
+            self.settle_receiving(now, stream, out);
+        } else if let Some(sending) = self.sending.get_mut(&stream)
+            && let Err(reason) = sending.on_data(data)
+        {
+            let link = Some(sending.link);
+            self.say(out, Event::Malformed { link, offset: 0, reason });
+            self.leave(now, stream, true, out);
+        }
+    }
+
+    fn sending_of(&mut self, link: LinkId) -> Option<&mut Box<Sending>> {
+        let stream = self.links.get(&link)?.sending?;
+        self.sending.get_mut(&stream)
+    }
+    fn on_send(&mut self, now: Instant, link: LinkId, bundle: Waiting, out: &mut impl Sink<Output>) {
+        let id = bundle.send;
+        let Some(sending) = self.sending_of(link).filter(|sending| sending.phase == Phase::Open) else {
+            return out.push(Output::SendFailed { id, link, refused: None });
+        };
+        let stream = sending.stream;
+        if !sending.push(bundle) {
+            return out.push(Output::SendFailed { id, link, refused: Some(Refusal::TooLarge) });
+        }
+        self.settle_sending(now, stream, out);
+    }
+    /// A bundle under way goes on: a sender has no word to end it.
+    fn on_cancel(&mut self, link: LinkId, id: SendId, out: &mut impl Sink<Output>) {
+        if self.sending_of(link).is_some_and(|sending| sending.cancel(id)) {
+            out.push(Output::SendFailed { id, link, refused: None });
+            self.update_ready(link, out);
+        }
+    }
+    /// The rest of a bundle cannot be had: once begun, only a stream that ends keeps the peer from taking it for whole.
+    fn on_broken(&mut self, now: Instant, link: LinkId, id: SendId, out: &mut impl Sink<Output>) {
+        self.on_cancel(link, id, out);
+        if let Some(stream) = self.sending_of(link).filter(|sending| sending.is_filling(id)).map(|found| found.stream) {
+            self.leave(now, stream, false, out);
+        }
+    }
+
+    fn on_hold(&mut self, now: Instant, ticket: Ticket, held: bool, out: &mut impl Sink<Output>) {
+        let Some(stream) = self.numbers.get(&number_of(ticket)).copied() else { return };
+        if let Some(receiving) = self.receiving.get_mut(&stream) {
+            receiving.hold(ticket, held);
+            self.settle_receiving(now, stream, out);
+        }
+    }
+    fn on_verdict(&mut self, now: Instant, ticket: Ticket, verdict: Result<(), Refusal>, out: &mut impl Sink<Output>) {
+        let Some(stream) = self.numbers.get(&number_of(ticket)).copied() else { return };
+        let Some(receiving) = self.receiving.get_mut(&stream) else { return };
+        match receiving.on_verdict(now, ticket, verdict, &mut self.room) {
+            Ok(()) => self.settle_receiving(now, stream, out),
+            Err(reason) => {
+                let link = Some(receiving.link);
+                self.say(out, Event::SessionRefused { link, reason });
+                self.turn_away(now, stream, out);
+            }
+        }
+    }
+
+    fn on_link(&mut self, now: Instant, link_id: LinkId, state: LinkState, out: &mut impl Sink<Output>) {
+        let Some(link) = self.links.get_mut(&link_id) else { return };
+        let before = core::mem::replace(&mut link.state, state);
+        link.closed &= !(state.transmit || state.receive);
+        let resumed = (state.transmit && !before.transmit) || (state.receive && !before.receive);
+        if state.transmit {
+            let retry = if before.transmit { None } else { link.retry.take() };
+            for timer in link.park.take().into_iter().chain(retry) {
+                self.timers.cancel(timer);
+            }
+            if !before.transmit {
+                link.reset_backoff();
+            }
+        } else if before.transmit {
+            link.park = Some(self.timers.arm(now + PARK, Timer::Park(link_id)));
+        }
+        let (sending, receiving) = (link.sending, link.receiving.clone());
+        let keepalive = self.config.keepalive > Duration::ZERO;
+        if let Some(stream) = sending {
+            if let Some(sending) = self.sending.get_mut(&stream).filter(|_| resumed) {
+                sending.on_resumed(now, keepalive);
+            }
+            self.settle_sending(now, stream, out);
+        }
+        for stream in receiving {
+            if let Some(receiving) = self.receiving.get_mut(&stream).filter(|_| resumed) {
+                receiving.on_resumed(now);
+            }
+            self.settle_receiving(now, stream, out);
+        }
+        self.update_ready(link_id, out);
+        self.connect(now, link_id, out);
+    }
+    /// A link has been down for a while: what is under way would come too late.
+    fn on_park(&mut self, now: Instant, link_id: LinkId, out: &mut impl Sink<Output>) {
+        let Some(link) = self.links.get_mut(&link_id) else { return };
+        link.park = None;
+        let under_way = |sending: &&mut Box<Sending>| sending.phase != Phase::Open || sending.has_unfinished();
+        if let Some(stream) = self.sending_of(link_id).filter(under_way).map(|sending| sending.stream) {
+            self.leave(now, stream, true, out);
+        }
+    }
+
+    fn on_sending_timer(&mut self, now: Instant, stream: StreamId, out: &mut impl Sink<Output>) {
+        let Some(sending) = self.sending.get_mut(&stream) else { return };
+        sending.timer = None;
+        let link = sending.link;
+        let (sends, up) = self.carries(link);
+        let Some(sending) = self.sending.get_mut(&stream) else { return };
+        match sending.due(now, &self.config, sends, up) {
+            sending::Due::Later(_) => {}
+            sending::Due::Keepalive => sending.put_keepalive(),
+            sending::Due::Dead => return self.leave(now, stream, true, out),
+        }
+        self.settle_sending(now, stream, out);
+    }
+    fn on_receiving_timer(&mut self, now: Instant, stream: StreamId, out: &mut impl Sink<Output>) {
+        let Some(receiving) = self.receiving.get_mut(&stream) else { return };
+        receiving.timer = None;
+        let link = receiving.link;
+        let (_, up) = self.carries(link);
+        let Some(receiving) = self.receiving.get_mut(&stream) else { return };
+        match receiving.due(now, &self.config, up) {
+            receiving::Due::Later(_) => {}
+            receiving::Due::Offer => receiving.offer_again(out),
+            receiving::Due::Dead => return self.turn_away(now, stream, out),
+        }
+        self.settle_receiving(now, stream, out);
+    }
+    fn on_wake(&mut self, now: Instant, out: &mut impl Sink<Output>) {
+        while let Some((_, timer)) = self.timers.pop_due(now) {
+            match timer {
+                Timer::Sending(stream) => self.on_sending_timer(now, stream, out),
+                Timer::Receiving(stream) => self.on_receiving_timer(now, stream, out),
+                Timer::Park(link) => self.on_park(now, link, out),
+                Timer::Connect(link_id) => {
+                    if let Some(link) = self.links.get_mut(&link_id) {
+                        link.retry = None;
+                    }
+                    self.connect(now, link_id, out);
+                }
+            }
+        }
+    }
+    /// What was begun is finished and confirmed, then its stream closes; what peers send is not read any more.
+    fn on_shutdown(&mut self, now: Instant, out: &mut impl Sink<Output>) {
+        self.shutdown = true;
+        let streams: Vec<StreamId> = self.sending.keys().copied().collect();
+        for stream in streams {
+            let Some(sending) = self.sending.get_mut(&stream) else { continue };
+            if sending.phase == Phase::Opening {
+                self.leave(now, stream, true, out);
+                continue;
+            }
+            let (link, waiting) = (sending.link, sending.take_waiting());
+            sending.end_soon(now);
+            self.update_ready(link, out);
+            for id in waiting {
+                out.push(Output::SendFailed { id, link, refused: None });
+            }
+            self.settle_sending(now, stream, out);
+        }
+        let streams: Vec<StreamId> = self.receiving.keys().copied().collect();
+        for stream in streams {
+            self.turn_away(now, stream, out);
+            self.forget(stream, out);
+        }
+    }
+}
+
+/// The number of the stream a ticket belongs to.
+fn number_of(ticket: Ticket) -> u32 {
+    (ticket.0 >> 32) as u32
+}
+
+impl ConvergenceLayer for OneWay {
+    fn handle(&mut self, now: Instant, input: Input, out: &mut impl Sink<Output>) {
+        match input {
+            Input::Wake => self.on_wake(now, out),
+            Input::Socket(socket::Input::Datagrams { .. } | socket::Input::Secured { .. }) => {}
+            Input::Socket(socket::Input::Opened { stream, from }) => self.on_opened(now, stream, from.ip(), out),
+            Input::Socket(socket::Input::Located { link, addresses }) => self.on_located(now, link, &addresses, out),
+            Input::Socket(socket::Input::Data { stream, data }) => self.on_data(now, stream, data, out),
+            Input::Socket(socket::Input::Writable { stream, room }) => {
+                if let Some(sending) = self.sending.get_mut(&stream) {
+                    sending.on_writable(room);
+                    self.settle_sending(now, stream, out);
+                }
+            }
+            Input::Socket(socket::Input::Confirmed { stream, bytes }) => {
+                if let Some(sending) = self.sending.get_mut(&stream) {
+                    sending.on_confirmed(now, bytes, out);
+                    self.settle_sending(now, stream, out);
+                }
+            }
+            Input::Socket(socket::Input::Closed { stream, error }) => self.on_closed(now, stream, error, out),
+            Input::Link { link, state } => self.on_link(now, link, state, out),
+            Input::Send { link, id, total, part, .. } => {
+                self.on_send(now, link, Waiting { send: id, total, part }, out)
+            }
+            Input::SendMore { link, id, from, part } => {
+                if let Some(sending) = self.sending_of(link)
+                    && sending.give(id, from, &part)
+                {
+                    let stream = sending.stream;
+                    self.settle_sending(now, stream, out);
+                }
+            }
+            Input::SendBroken { link, id } => self.on_broken(now, link, id, out),
+            Input::CancelSend { link, id } => self.on_cancel(link, id, out),
+            Input::CloseLink { link } => self.close_link(now, link, out),
+            Input::RemoveLink { link } => self.remove_link(now, link, out),
+            Input::Accepted { ticket } => self.on_verdict(now, ticket, Ok(()), out),
+            Input::Refused { ticket, reason } => self.on_verdict(now, ticket, Err(reason), out),
+            Input::Hold { ticket } => self.on_hold(now, ticket, true, out),
+            Input::Resume { ticket } => self.on_hold(now, ticket, false, out),
+            Input::Unshare => self.receiving.values_mut().for_each(|receiving| receiving.unshare()),
+            Input::Shutdown => self.on_shutdown(now, out),
+        }
+    }
+    fn next_timeout(&self) -> Option<Instant> {
+        self.timers.next_deadline()
+    }
+}

@@ -1,0 +1,135 @@
+//! Who is at the other end: links found or made for peers that connect, and links that come and go while the node runs.
+
+use super::SpanConfig;
+use super::layer::OneWay;
+use super::links::Link;
+use super::sending::Phase;
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+use core::net::{IpAddr, SocketAddr};
+use farlink_base::layer::{LinkState, Output, dynamic_link_base};
+use farlink_base::{Instant, LinkId, Sink, StreamId};
+
+/// Addresses kept of one neighbour.
+const ADDRESSES_MAX: usize = 16;
+
+impl OneWay {
+    /// The configured link of the neighbour at an address: of several, one that is not turned off, and with the fewest
+    /// streams. Who of several at one address it is nobody can tell.
+    pub(super) fn link_at(&self, from: IpAddr) -> Option<LinkId> {
+        let there = self.links.iter().filter(|(_, link)| link.configured && link.addresses.contains(&from));
+        there.min_by_key(|(id, link)| (link.closed, link.receiving.len(), **id)).map(|(id, _)| *id)
+    }
+    /// A link for a peer at no neighbour's address.
+    pub(super) fn dynamic_link(&mut self) -> LinkId {
+        let base = dynamic_link_base(self.config.layer);
+        let mut link = LinkId(base | self.next_dynamic);
+        while self.links.contains_key(&link) {
+            self.next_dynamic = (self.next_dynamic + 1) & 0x00ff_ffff;
+            link = LinkId(base | self.next_dynamic);
+        }
+        self.next_dynamic = (self.next_dynamic + 1) & 0x00ff_ffff;
+        let config = SpanConfig { link, connect: false, ..SpanConfig::default() };
+        self.links.insert(link, Box::new(Link::new(config, false, LinkState::UP)));
+        link
+    }
+    /// Says that a neighbour is there or gone: it is there while a stream leads to it or comes from it. With it a
+    /// dynamic link goes.
+    pub(super) fn note_peer(&mut self, link_id: LinkId, out: &mut impl Sink<Output>) {
+        let Some(link) = self.links.get_mut(&link_id) else { return };
+        let open = |stream: StreamId| self.sending.get(&stream).is_some_and(|found| found.phase != Phase::Opening);
+        let up = link.sending.is_some_and(open) || !link.receiving.is_empty();
+        if up == link.up {
+            return;
+        }
+        link.up = up;
+        out.push(match up {
+            // There is no word for a name.
+            true => Output::PeerUp { link: link_id, claimed: None, proven: None, node: None },
+            false => Output::PeerDown { link: link_id },
+        });
+        if !up && !link.configured {
+            self.links.remove(&link_id);
+        }
+    }
+
+    /// Where the peer of a configured link is. Who came from there before this was known is that neighbour from its
+    /// next bundle on.
+    pub(super) fn on_located(
+        &mut self,
+        now: Instant,
+        link_id: LinkId,
+        addresses: &[SocketAddr],
+        out: &mut impl Sink<Output>,
+    ) {
+        let Some(link) = self.links.get_mut(&link_id).filter(|link| link.configured) else { return };
+        link.addresses = addresses.iter().take(ADDRESSES_MAX).map(SocketAddr::ip).collect();
+        if link.closed {
+            return;
+        }
+        let addresses = link.addresses.clone();
+        let met = |stream: &StreamId| {
+            let found = self.receiving.get(stream);
+            found.is_some_and(|found| found.link.is_dynamic() && addresses.contains(&found.from))
+        };
+        let streams: Vec<StreamId> = self.receiving.keys().copied().filter(met).collect();
+        for stream in streams {
+            if let Some(receiving) = self.receiving.get_mut(&stream) {
+                receiving.moves_to = Some(link_id);
+            }
+            self.settle_receiving(now, stream, out);
+        }
+    }
+    /// A peer's stream is another link's from now on.
+    pub(super) fn move_to(&mut self, stream: StreamId, to: LinkId, out: &mut impl Sink<Output>) {
+        let Some(receiving) = self.receiving.get_mut(&stream) else { return };
+        receiving.moves_to = None;
+        let Some(link) = self.links.get_mut(&to).filter(|link| !link.closed) else { return };
+        link.receiving.push(stream);
+        let from = core::mem::replace(&mut receiving.link, to);
+        if let Some(link) = self.links.get_mut(&from) {
+            link.receiving.retain(|other| *other != stream);
+        }
+        self.note_peer(from, out);
+        self.note_peer(to, out);
+    }
+
+    /// Adds a neighbour. Its link is down until told otherwise, and serves streams from its address once that is
+    /// known. False when the link number is taken, or dynamic.
+    #[must_use]
+    pub fn add_span(&mut self, _now: Instant, span: SpanConfig, _out: &mut impl Sink<Output>) -> bool {
+        if self.links.contains_key(&span.link) || span.link.is_dynamic() {
+            return false;
+        }
+        self.links.insert(span.link, Box::new(Link::new(span, true, LinkState::DOWN)));
+        true
+    }
+    /// The link exists no more: its streams end, what they carried is given back.
+    pub(super) fn remove_link(&mut self, now: Instant, link_id: LinkId, out: &mut impl Sink<Output>) {
+        let Some(link) = self.links.get_mut(&link_id) else { return };
+        link.configured = true;
+        self.close_link(now, link_id, out);
+        self.links.remove(&link_id);
+    }
+    /// The link is turned off: its streams end, what they carried is given back. That of a dynamic link stays: with it
+    /// the link would go, and come back turned on.
+    pub(super) fn close_link(&mut self, now: Instant, link_id: LinkId, out: &mut impl Sink<Output>) {
+        let Some(link) = self.links.get_mut(&link_id).filter(|link| link.configured) else { return };
+        // No stream follows the ones that end here, and none of them is ready meanwhile.
+        link.closed = true;
+        link.state = LinkState::DOWN;
+        for timer in [link.retry.take(), link.park.take()].into_iter().flatten() {
+            self.timers.cancel(timer);
+        }
+        let (sending, receiving) = (link.sending, link.receiving.clone());
+        if let Some(stream) = sending {
+            // What is written leaves; half a bundle is none.
+            let abort = self.sending.get(&stream).is_some_and(|sending| sending.phase == Phase::Opening);
+            self.leave(now, stream, abort, out);
+        }
+        for stream in receiving {
+            self.turn_away(now, stream, out);
+            self.forget(stream, out);
+        }
+    }
+}

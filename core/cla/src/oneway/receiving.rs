@@ -1,0 +1,418 @@
+//! A stream a peer opened: bundles arrive over it. Its sender cannot be told what becomes of them, so what the node has
+//! no room for is kept and offered again, and the stream is not read meanwhile: TCP pushes back.
+
+use super::framing::Framing;
+use super::kept::{Copy, Rest, Room};
+use super::{Config, wants_room};
+use alloc::collections::VecDeque;
+use core::net::IpAddr;
+use farlink_base::layer::{Output, Ticket};
+use farlink_base::{Duration, Instant, LinkId, Payload, PayloadReader, Refusal, Sink, StreamId, TimerKey};
+
+/// Bytes of a bundle are offered in parts of at least this, so that a trickle does not become as many parts as bytes.
+const PART_BYTES: u64 = 64 << 10;
+/// Pieces in which unread bytes are kept; more are copied into one.
+const PIECES: usize = 32;
+/// What is left unread of so few bytes does not keep the read buffer it came in.
+const LEFTOVER: u64 = 4096;
+/// Bundles, and their bytes, that wait for a verdict, beyond which reading stops.
+const UNDECIDED_MAX: usize = 1024;
+const UNDECIDED_BYTES: u64 = 16 << 20;
+/// Bundles, and their bytes, that were refused for want of room and not taken since, beyond which reading stops: up to
+/// there others may fit.
+const REFUSED_MAX: usize = 256;
+const REFUSED_BYTES: u64 = 1 << 20;
+/// A bundle that was refused so often (1 min 20 s) and stands in the way of others is given up.
+const TRIES: u32 = 10;
+
+/// A bundle that has not come whole.
+#[derive(Debug)]
+struct Arrival {
+    total: u64,
+    received: u64,
+    copy: Copy,
+    tries: u32,
+    state: State,
+}
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum State {
+    /// It is offered as it comes.
+    Offered(Ticket),
+    /// There was no room for it: all that came is kept, and is offered again.
+    Refused,
+    /// Nobody wants it: it is read over.
+    Unwanted,
+}
+/// A bundle that came whole, and is offered or waits to be offered again.
+#[derive(Debug)]
+struct Whole {
+    total: u64,
+    copy: Copy,
+    tries: u32,
+}
+
+/// What time demands of a stream.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Due {
+    /// Look again then; `None`: nothing to wait for.
+    Later(Option<Instant>),
+    /// What was refused is to be offered again.
+    Offer,
+    /// The peer says nothing.
+    Dead,
+}
+
+/// One stream of a peer.
+#[derive(Debug)]
+pub(super) struct Receiving {
+    pub stream: StreamId,
+    pub link: LinkId,
+    pub from: IpAddr,
+    /// Number of the session, the upper half of its tickets.
+    pub number: u32,
+    pub timer: Option<TimerKey>,
+    /// It belongs to this link from the next bundle on.
+    pub moves_to: Option<LinkId>,
+    /// Whether the stream is still there: afterwards it waits for the verdicts on what came.
+    pub open: bool,
+    /// Whether it is not read from.
+    pub paused: bool,
+    /// Whether the peer ever sent a byte.
+    pub heard: bool,
+    pub last_received: Instant,
+    /// What came and was not read.
+    inbox: Payload,
+    arrival: Option<Arrival>,
+    /// The node wants no more of the arriving bundle for now.
+    held: bool,
+    /// In the order offered.
+    undecided: VecDeque<(Ticket, Whole)>,
+    undecided_bytes: u64,
+    /// Waiting to be offered again.
+    refused: VecDeque<Whole>,
+    /// Bundles, and their bytes, that were refused once and not taken since, whether they are offered at the moment or
+    /// not.
+    pressing: (usize, u64),
+    rest: Rest,
+    next_ticket: u32,
+    /// When something last came, or could.
+    progress: Instant,
+}
+
+impl Receiving {
+    pub fn new(now: Instant, number: u32, stream: StreamId, link: LinkId, from: IpAddr) -> Self {
+        Receiving {
+            stream,
+            link,
+            from,
+            number,
+            timer: None,
+            moves_to: None,
+            open: true,
+            paused: false,
+            heard: false,
+            last_received: now,
+            inbox: Payload::new(),
+            arrival: None,
+            held: false,
+            undecided: VecDeque::new(),
+            undecided_bytes: 0,
+            refused: VecDeque::new(),
+            pressing: (0, 0),
+            rest: Rest::new(),
+            next_ticket: 0,
+            progress: now,
+        }
+    }
+    /// Bytes came.
+    pub fn on_data(&mut self, now: Instant, data: Payload) {
+        (self.last_received, self.progress, self.heard) = (now, now, true);
+        if self.inbox.is_empty() {
+            self.inbox = data;
+        } else {
+            self.inbox.gather(data);
+        }
+        if self.inbox.chunks().len() > PIECES
+            && self.inbox.resident_len() == self.inbox.len()
+            && let Some(bytes) = self.inbox.to_bytes()
+        {
+            self.inbox = Payload::from(bytes);
+        }
+    }
+    /// Whether no bundle is half here.
+    pub fn is_between(&self) -> bool {
+        self.arrival.is_none()
+    }
+    /// Whether nothing is lost if it ends now.
+    pub fn is_idle(&self) -> bool {
+        self.arrival.is_none() && self.inbox.is_empty() && self.undecided.is_empty() && self.refused.is_empty()
+    }
+    /// Whether reading should stop; once stopped it goes on at half of what stopped it.
+    pub fn is_full(&self) -> bool {
+        let half = u32::from(self.paused);
+        let waits = self.arrival.as_ref().is_some_and(|arrival| arrival.state == State::Refused);
+        waits
+            || self.held
+            || self.undecided.len() > UNDECIDED_MAX >> half
+            || self.undecided_bytes > UNDECIDED_BYTES >> half
+            || self.pressing.0 > REFUSED_MAX >> half
+            || self.pressing.1 > REFUSED_BYTES >> half
+    }
+    /// It is read from again: what did not come until now could not.
+    pub fn on_resumed(&mut self, now: Instant) {
+        self.progress = now;
+    }
+
+    /// Reads what has come and offers it. A stream that is over is read to its end, however full it is.
+    ///
+    /// # Errors
+    /// Why the stream must end.
+    pub fn read(
+        &mut self,
+        framing: Framing,
+        transfer_mru: u64,
+        room: &mut Room,
+        out: &mut impl Sink<Output>,
+    ) -> Result<(), &'static str> {
+        if self.inbox.is_empty() || (self.open && (self.paused || self.is_full())) {
+            return Ok(());
+        }
+        let inbox = core::mem::take(&mut self.inbox);
+        let mut reader = inbox.reader();
+        let result = self.read_from(&mut reader, framing, transfer_mru, room, out);
+        let (read, left) = (reader.position(), reader.remaining());
+        if left > 0 {
+            self.inbox = if read == 0 { inbox } else { inbox.slice(read, u64::MAX) };
+            if left < LEFTOVER {
+                self.inbox = self.inbox.own();
+            }
+        }
+        result
+    }
+    fn read_from(
+        &mut self,
+        reader: &mut PayloadReader<'_>,
+        framing: Framing,
+        transfer_mru: u64,
+        room: &mut Room,
+        out: &mut impl Sink<Output>,
+    ) -> Result<(), &'static str> {
+        while !self.open || !(self.paused || self.is_full()) {
+            let Some(arrival) = &self.arrival else {
+                match framing.read_head(reader)? {
+                    None => break,
+                    Some(0) => {}
+                    Some(total) if total > transfer_mru => return Err("a bundle longer than this node takes"),
+                    Some(total) => self.begin(total),
+                }
+                continue;
+            };
+            let (have, left) = (reader.remaining(), arrival.total - arrival.received);
+            let least = if arrival.state == State::Unwanted { 1 } else { left.min(PART_BYTES) };
+            if have < least {
+                break;
+            }
+            let Some(part) = reader.take(have.min(left)) else { break };
+            self.take(part, room, out);
+        }
+        Ok(())
+    }
+    fn begin(&mut self, total: u64) {
+        let state = State::Offered(self.ticket());
+        self.arrival = Some(Arrival { total, received: 0, copy: Copy::new(self.link.is_dynamic()), tries: 0, state });
+    }
+    fn ticket(&mut self) -> Ticket {
+        let ticket = Ticket(u64::from(self.number) << 32 | u64::from(self.next_ticket));
+        self.next_ticket = self.next_ticket.wrapping_add(1);
+        ticket
+    }
+    /// The next bytes of the arriving bundle.
+    fn take(&mut self, part: Payload, room: &mut Room, out: &mut impl Sink<Output>) {
+        let Some(mut arrival) = self.arrival.take() else { return };
+        arrival.received += part.len();
+        if arrival.state != State::Unwanted {
+            arrival.copy.add(&part, room);
+        }
+        let (total, last) = (arrival.total, arrival.received == arrival.total);
+        if let State::Offered(ticket) = arrival.state {
+            out.push(self.offer(ticket, part, last, total));
+        }
+        if !last {
+            self.arrival = Some(arrival);
+            return;
+        }
+        self.held = false;
+        let whole = Whole { total, copy: arrival.copy, tries: arrival.tries };
+        if whole.tries > 0 && arrival.state != State::Unwanted {
+            self.press(total);
+        }
+        match arrival.state {
+            State::Offered(ticket) => self.decide(ticket, whole),
+            State::Refused => self.keep(whole),
+            State::Unwanted => {}
+        }
+    }
+    fn press(&mut self, total: u64) {
+        self.pressing = (self.pressing.0 + 1, self.pressing.1 + total);
+    }
+    fn release(&mut self, total: u64) {
+        self.pressing = (self.pressing.0.saturating_sub(1), self.pressing.1.saturating_sub(total));
+    }
+    /// Nobody is told the verdict.
+    fn offer(&self, ticket: Ticket, part: Payload, last: bool, total: u64) -> Output {
+        Output::Offer { ticket, link: self.link, part, last, total: Some(total), reliable: false }
+    }
+    fn decide(&mut self, ticket: Ticket, whole: Whole) {
+        self.undecided_bytes += whole.total;
+        self.undecided.push_back((ticket, whole));
+    }
+    /// It is offered again later, where it could be kept; else it is lost, and the node has said that it refused it.
+    fn keep(&mut self, whole: Whole) {
+        if whole.copy.whole().is_some() {
+            self.refused.push_back(whole);
+        } else {
+            self.release(whole.total);
+        }
+    }
+
+    /// The parts of the arriving bundle are not welcome for now, or are again.
+    pub fn hold(&mut self, ticket: Ticket, held: bool) {
+        let arriving = self.arrival.as_ref().is_some_and(|arrival| arrival.state == State::Offered(ticket));
+        if arriving {
+            self.held = held;
+        }
+    }
+    /// The node decided.
+    ///
+    /// # Errors
+    /// Why the stream must end.
+    pub fn on_verdict(
+        &mut self,
+        now: Instant,
+        ticket: Ticket,
+        verdict: Result<(), Refusal>,
+        room: &mut Room,
+    ) -> Result<(), &'static str> {
+        if let Some(arrival) = self.arrival.as_mut().filter(|arrival| arrival.state == State::Offered(ticket)) {
+            self.held = false;
+            if !verdict.is_err_and(wants_room) {
+                arrival.copy.forget(room);
+                arrival.state = State::Unwanted;
+                return Ok(());
+            }
+            arrival.tries += 1;
+            if arrival.copy.whole().is_none() || arrival.tries >= TRIES {
+                // Its sender knows that the end of it did not arrive.
+                return Err("no room for a bundle that is arriving");
+            }
+            arrival.copy.unshare();
+            arrival.state = State::Refused;
+            self.rest.begin(now);
+            return Ok(());
+        }
+        let Some(at) = self.undecided.iter().position(|(other, _)| *other == ticket) else { return Ok(()) };
+        let Some((_, mut whole)) = self.undecided.remove(at) else { return Ok(()) };
+        self.undecided_bytes -= whole.total;
+        if verdict.is_err_and(wants_room) {
+            if whole.tries == 0 {
+                self.press(whole.total);
+            }
+            whole.tries += 1;
+            whole.copy.unshare();
+            self.keep(whole);
+            self.give_up(room);
+            self.rest.begin(now);
+        } else {
+            if whole.tries > 0 {
+                self.release(whole.total);
+                if verdict.is_ok() {
+                    self.rest.reset();
+                }
+            }
+            whole.copy.forget(room);
+        }
+        Ok(())
+    }
+    /// What was refused too often goes where others cannot come because of it.
+    fn give_up(&mut self, room: &mut Room) {
+        let full = self.pressing.0 > REFUSED_MAX || self.pressing.1 > REFUSED_BYTES;
+        if self.open && !full {
+            return;
+        }
+        for whole in self.refused.iter_mut().filter(|whole| whole.tries >= TRIES) {
+            let (count, bytes) = self.pressing;
+            self.pressing = (count.saturating_sub(1), bytes.saturating_sub(whole.total));
+            whole.copy.forget(room);
+        }
+        self.refused.retain(|whole| whole.copy.whole().is_some());
+    }
+    /// Offers again what was refused.
+    pub fn offer_again(&mut self, out: &mut impl Sink<Output>) {
+        self.rest.until = None;
+        if self.arrival.as_ref().is_some_and(|arrival| arrival.state == State::Refused) {
+            let ticket = self.ticket();
+            if let Some(arrival) = &mut self.arrival {
+                arrival.state = State::Offered(ticket);
+                let (part, total) = (arrival.copy.whole().cloned().unwrap_or_default(), arrival.total);
+                out.push(self.offer(ticket, part, false, total));
+            }
+        }
+        for whole in core::mem::take(&mut self.refused) {
+            let ticket = self.ticket();
+            let (part, total) = (whole.copy.whole().cloned().unwrap_or_default(), whole.total);
+            out.push(self.offer(ticket, part, true, total));
+            self.decide(ticket, whole);
+        }
+    }
+
+    /// The stream is over: what has not come whole never does.
+    pub fn end(&mut self, room: &mut Room, out: &mut impl Sink<Output>) {
+        (self.open, self.inbox, self.held) = (false, Payload::new(), false);
+        if let Some(mut arrival) = self.arrival.take() {
+            arrival.copy.forget(room);
+            if let State::Offered(ticket) = arrival.state
+                && arrival.received > 0
+            {
+                out.push(Output::OfferAborted { ticket });
+            }
+        }
+    }
+    /// Forgets what waits for a verdict or for room.
+    pub fn forget(&mut self, room: &mut Room) {
+        for (_, mut whole) in self.undecided.drain(..) {
+            whole.copy.forget(room);
+        }
+        for mut whole in self.refused.drain(..) {
+            whole.copy.forget(room);
+        }
+        (self.undecided_bytes, self.pressing) = (0, (0, 0));
+    }
+    /// Lets go of the read buffers it shares.
+    pub fn unshare(&mut self) {
+        self.inbox = self.inbox.own();
+        self.arrival.iter_mut().for_each(|arrival| arrival.copy.unshare());
+        self.undecided.iter_mut().for_each(|(_, whole)| whole.copy.unshare());
+    }
+
+    /// What is due at `now`. `up`: whether the link carries bytes both ways.
+    pub fn due(&self, now: Instant, config: &Config, up: bool) -> Due {
+        let mut next: Option<Instant> = None;
+        let mut at = |deadline: Instant| {
+            next = Some(next.map_or(deadline, |next| next.min(deadline)));
+            deadline <= now
+        };
+        if self.rest.until.is_some_and(&mut at) {
+            return Due::Offer;
+        }
+        if self.open && up && !self.paused {
+            let arriving = self.arrival.is_some() || !self.inbox.is_empty();
+            if arriving && config.progress > Duration::ZERO && at(self.progress + config.progress) {
+                return Due::Dead;
+            }
+            if config.idle > Duration::ZERO && self.is_idle() && at(self.last_received + config.idle) {
+                return Due::Dead;
+            }
+        }
+        Due::Later(next)
+    }
+}

@@ -1,0 +1,200 @@
+//! What follows when something happened to a stream: it is opened, written to, read from, ended, forgotten.
+
+use super::layer::{OneWay, QUEUE, Timer};
+use super::receiving::{Due as ReceivingDue, Receiving};
+use super::sending::{Due as SendingDue, Phase, Sending};
+use alloc::boxed::Box;
+use core::net::IpAddr;
+use farlink_base::layer::{LinkState, Output, stream_base};
+use farlink_base::socket;
+use farlink_base::{Event, EventClass, Instant, LinkId, Sink, StreamId, TimerKey, TimerQueue};
+
+impl OneWay {
+    /// Whether bytes go out over a link, and both ways.
+    pub(super) fn carries(&self, link: LinkId) -> (bool, bool) {
+        let state = self.links.get(&link).map_or(LinkState::UP, |link| link.state);
+        (state.transmit, state.transmit && state.receive)
+    }
+    pub(super) fn say(&self, out: &mut impl Sink<Output>, event: Event) {
+        if out.wants(EventClass::Link) {
+            out.push(Output::Event(event));
+        }
+    }
+    /// The entry of a peer's stream.
+    pub(super) fn receive(&mut self, now: Instant, stream: StreamId, link: LinkId, from: IpAddr) {
+        while self.numbers.contains_key(&self.next_number) {
+            self.next_number = self.next_number.wrapping_add(1);
+        }
+        let number = self.next_number;
+        self.next_number = number.wrapping_add(1);
+        self.numbers.insert(number, stream);
+        self.receiving.insert(stream, Box::new(Receiving::new(now, number, stream, link, from)));
+    }
+
+    /// Connects to a link's peer if that is due.
+    pub(super) fn connect(&mut self, now: Instant, link_id: LinkId, out: &mut impl Sink<Output>) {
+        let Some(link) = self.links.get_mut(&link_id) else { return };
+        if self.shutdown || !link.wants_stream() {
+            return;
+        }
+        let stream = StreamId(stream_base(self.config.layer) | self.next_stream);
+        self.next_stream = (self.next_stream + 1) & ((1 << 48) - 1);
+        link.sending = Some(stream);
+        self.sending.insert(stream, Box::new(Sending::new(now, stream, link_id, self.framing)));
+        out.push(Output::Socket(socket::Output::Connect { stream, link: link_id }));
+    }
+    fn connect_later(&mut self, now: Instant, link_id: LinkId) {
+        let Some(link) = self.links.get_mut(&link_id) else { return };
+        if !self.shutdown && link.wants_stream() {
+            let wait = link.next_backoff();
+            link.retry = Some(self.timers.arm(now + wait, Timer::Connect(link_id)));
+        }
+    }
+
+    /// Writes what may leave, and says whether more is welcome.
+    pub(super) fn settle_sending(&mut self, now: Instant, stream: StreamId, out: &mut impl Sink<Output>) {
+        let Some(sending) = self.sending.get_mut(&stream) else { return };
+        let link_id = sending.link;
+        let window = self.links.get(&link_id).map_or(0, |link| link.config.window_bytes);
+        let (sends, up) = self.carries(link_id);
+        let Some(sending) = self.sending.get_mut(&stream) else { return };
+        if sends {
+            sending.flush(now, window, out);
+        }
+        if sending.is_done() {
+            return self.leave(now, stream, false, out);
+        }
+        let at = match sending.due(now, &self.config, sends, up) {
+            SendingDue::Later(at) => at,
+            _ => Some(now),
+        };
+        arm(&mut self.timers, &mut sending.timer, at, Timer::Sending(stream));
+        self.update_ready(link_id, out);
+    }
+    /// Reads what has come, pushes back, and forgets a stream that is over.
+    pub(super) fn settle_receiving(&mut self, now: Instant, stream: StreamId, out: &mut impl Sink<Output>) {
+        let Some(receiving) = self.receiving.get_mut(&stream) else { return };
+        if receiving.open && receiving.paused && !receiving.is_full() {
+            receiving.paused = false;
+            receiving.on_resumed(now);
+            out.push(Output::Socket(socket::Output::Resume { stream }));
+        }
+        if let Err(reason) = receiving.read(self.framing, self.config.transfer_mru, &mut self.room, out) {
+            let link = Some(receiving.link);
+            self.say(out, Event::Malformed { link, offset: 0, reason });
+            return self.turn_away(now, stream, out);
+        }
+        let moves = receiving.moves_to.filter(|_| receiving.is_between());
+        if let Some(link) = moves {
+            self.move_to(stream, link, out);
+        }
+        let Some(receiving) = self.receiving.get_mut(&stream) else { return };
+        if receiving.open && !receiving.paused && receiving.is_full() {
+            receiving.paused = true;
+            out.push(Output::Socket(socket::Output::Pause { stream }));
+        }
+        if !receiving.open && receiving.is_idle() {
+            return self.forget(stream, out);
+        }
+        let link = receiving.link;
+        let (_, up) = self.carries(link);
+        let Some(receiving) = self.receiving.get_mut(&stream) else { return };
+        let at = match receiving.due(now, &self.config, up) {
+            ReceivingDue::Later(at) => at,
+            _ => Some(now),
+        };
+        arm(&mut self.timers, &mut receiving.timer, at, Timer::Receiving(stream));
+    }
+
+    /// Ends a stream of ours; what is not confirmed is given back.
+    pub(super) fn leave(&mut self, now: Instant, stream: StreamId, abort: bool, out: &mut impl Sink<Output>) {
+        out.push(Output::Socket(socket::Output::Close { stream, abort }));
+        self.lose(now, stream, out);
+    }
+    /// A stream of ours is gone; what is not confirmed is given back.
+    pub(super) fn lose(&mut self, now: Instant, stream: StreamId, out: &mut impl Sink<Output>) {
+        let Some(mut sending) = self.sending.remove(&stream) else { return };
+        if let Some(timer) = sending.timer.take() {
+            self.timers.cancel(timer);
+        }
+        let link_id = sending.link;
+        if let Some(link) = self.links.get_mut(&link_id) {
+            link.sending = None;
+            if core::mem::take(&mut link.ready) {
+                out.push(Output::Ready { link: link_id, ready: false });
+            }
+            if sending.phase != Phase::Opening {
+                link.on_stream_end(sending.since, now);
+            }
+        }
+        for id in sending.take_all() {
+            out.push(Output::SendFailed { id, link: link_id, refused: None });
+        }
+        self.note_peer(link_id, out);
+        self.connect_later(now, link_id);
+    }
+    /// Ends a peer's stream at once: a reset tells it that what it sends is not read.
+    pub(super) fn turn_away(&mut self, now: Instant, stream: StreamId, out: &mut impl Sink<Output>) {
+        let Some(receiving) = self.receiving.get_mut(&stream) else { return };
+        if receiving.open {
+            out.push(Output::Socket(socket::Output::Close { stream, abort: true }));
+        }
+        receiving.end(&mut self.room, out);
+        self.settle_receiving(now, stream, out);
+    }
+    /// A peer's stream is over: what came whole is offered, and waits for its verdict.
+    pub(super) fn hang_up(&mut self, now: Instant, stream: StreamId, out: &mut impl Sink<Output>) {
+        let Some(receiving) = self.receiving.get_mut(&stream) else { return };
+        receiving.open = false;
+        if let Err(reason) = receiving.read(self.framing, self.config.transfer_mru, &mut self.room, out) {
+            let link = Some(receiving.link);
+            self.say(out, Event::Malformed { link, offset: 0, reason });
+        }
+        if let Some(receiving) = self.receiving.get_mut(&stream) {
+            receiving.end(&mut self.room, out);
+        }
+        self.settle_receiving(now, stream, out);
+    }
+    /// Takes a peer's stream from the books.
+    pub(super) fn forget(&mut self, stream: StreamId, out: &mut impl Sink<Output>) {
+        let Some(mut receiving) = self.receiving.remove(&stream) else { return };
+        receiving.end(&mut self.room, out);
+        receiving.forget(&mut self.room);
+        self.numbers.remove(&receiving.number);
+        if let Some(timer) = receiving.timer.take() {
+            self.timers.cancel(timer);
+        }
+        if let Some(link) = self.links.get_mut(&receiving.link) {
+            link.receiving.retain(|other| *other != stream);
+        }
+        self.note_peer(receiving.link, out);
+    }
+
+    pub(super) fn update_ready(&mut self, link_id: LinkId, out: &mut impl Sink<Output>) {
+        let Some(link) = self.links.get_mut(&link_id) else { return };
+        let sending = link.sending.and_then(|stream| self.sending.get(&stream));
+        let room = sending.is_some_and(|sending| {
+            // Some slack between full and welcome keeps the two from alternating with every bundle.
+            let window = link.config.window_bytes;
+            let (queue, window) = if link.ready { (QUEUE, window) } else { (QUEUE / 2, window - window / 8) };
+            sending.phase == Phase::Open && sending.waiting_bytes() < queue && sending.held_bytes() < window
+        });
+        let ready = room && link.state.transmit && !self.shutdown;
+        if ready != link.ready {
+            link.ready = ready;
+            out.push(Output::Ready { link: link_id, ready });
+        }
+    }
+}
+
+/// Arms a timer for `at` where it is not armed for then or earlier.
+fn arm(timers: &mut TimerQueue<Timer>, slot: &mut Option<TimerKey>, at: Option<Instant>, timer: Timer) {
+    if let Some(at) = at
+        && slot.is_none_or(|armed| armed.deadline() > at)
+    {
+        if let Some(armed) = slot.take() {
+            timers.cancel(armed);
+        }
+        *slot = Some(timers.arm(at, timer));
+    }
+}

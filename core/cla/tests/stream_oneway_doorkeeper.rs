@@ -1,0 +1,250 @@
+//! Who is let in over STCP and MTCP, which link a stream belongs to, and what a crowd costs.
+
+mod oneway_script;
+
+use farlink_base::layer::{Input, LinkState, Output};
+use farlink_base::socket;
+use farlink_base::{Duration, LinkId, Payload, StreamId};
+use farlink_cla::oneway::{Config, Framing, SpanConfig};
+use oneway_script::{FRAMINGS, Lone, PASSIVE, PLACE, closed, downs, frame, ours, span, ups};
+
+const SECOND: Duration = Duration::from_secs(1);
+
+fn waiting(config: Config) -> Lone {
+    Lone::waiting(Framing::Stcp, config)
+}
+fn stream(number: u64) -> StreamId {
+    StreamId(PASSIVE.0 + number)
+}
+/// Which link what is heard now belongs to.
+fn link_of(lone: &mut Lone) -> LinkId {
+    lone.hear_bundle(b"whose?");
+    let said = lone.said();
+    said.iter().find_map(|o| if let Output::Offer { link, .. } = o { Some(*link) } else { None }).expect("an offer")
+}
+
+#[test]
+fn a_neighbour_is_known_by_its_address_and_a_stranger_gets_a_link_of_its_own() {
+    for framing in FRAMINGS {
+        let mut lone = Lone::waiting(framing, ours());
+        lone.located(&["10.0.0.7", PLACE]);
+        lone.open(0, PLACE);
+        assert_eq!(ups(&lone.said()), [LinkId(0)]);
+        lone.open(1, PLACE);
+        assert!(ups(&lone.said()).is_empty(), "it is there already");
+        lone.open(2, "10.9.9.9");
+        let said = lone.said();
+        let stranger = ups(&said)[0];
+        assert!(stranger.is_dynamic() && matches!(said[..], [Output::PeerUp { claimed: None, proven: None, .. }]));
+        assert_eq!(link_of(&mut lone), stranger);
+        lone.open(3, "10.9.9.9");
+        let other = ups(&lone.said())[0];
+        assert!(other.is_dynamic() && other != stranger);
+        for (number, last) in [(0, None), (1, Some(LinkId(0))), (3, Some(other))] {
+            lone.stream = stream(number);
+            lone.close(true);
+            assert_eq!(downs(&lone.said()).first(), last.as_ref());
+        }
+        assert_eq!(lone.layer.usage().links, 2);
+        lone.give(Input::RemoveLink { link: stranger });
+        let said = lone.said();
+        assert_eq!((downs(&said), closed(&said, stream(2))), (vec![stranger], Some(true)));
+        assert_eq!((lone.layer.usage().links, lone.layer.usage().sessions), (1, 0));
+    }
+}
+
+#[test]
+fn strangers_are_turned_away_where_they_are_not_wanted() {
+    let mut lone = waiting(Config { accept_unknown: false, ..ours() });
+    lone.open(0, "10.9.9.9");
+    assert_eq!(closed(&lone.said(), PASSIVE), Some(true));
+    assert_eq!(lone.reasons(), ["a node this one does not know"]);
+    lone.open(1, PLACE);
+    assert_eq!(ups(&lone.said()), [LinkId(0)]);
+    lone.located(&[]);
+    lone.open(2, PLACE);
+    assert_eq!(closed(&lone.said(), stream(2)), Some(true), "the neighbour is nowhere at the moment");
+    lone.stream = stream(1);
+    assert_eq!(link_of(&mut lone), LinkId(0), "a stream that is there stays");
+}
+
+#[test]
+fn who_came_before_its_place_was_known_is_the_neighbour_from_its_next_bundle_on() {
+    for framing in FRAMINGS {
+        let mut lone = Lone::new(framing, ours(), vec![SpanConfig { connect: false, ..span() }]);
+        lone.give(Input::Link { link: LinkId(0), state: LinkState::UP });
+        lone.open(0, PLACE);
+        let stranger = ups(&lone.said())[0];
+        let wire = frame(framing, &[1; 100_000]);
+        lone.hear(&wire[..70_000]);
+        lone.said();
+        lone.located(&[PLACE]);
+        assert!(lone.said().is_empty(), "a bundle does not change its link");
+        lone.hear(&wire[70_000..]);
+        let said = lone.said();
+        assert!(said.iter().all(|o| !matches!(o, Output::Offer { link, .. } if *link != stranger)));
+        assert_eq!((downs(&said), ups(&said)), (vec![stranger], vec![LinkId(0)]));
+        assert_eq!(link_of(&mut lone), LinkId(0));
+        // A link that comes while the node runs finds its neighbour in the same way.
+        lone.open(1, "10.0.0.2");
+        let stranger = ups(&lone.said())[0];
+        assert!(lone.layer.add_span(lone.now, SpanConfig { link: LinkId(1), ..span() }, &mut Vec::new()));
+        let addresses = vec!["10.0.0.2:4556".parse().unwrap()];
+        lone.give(Input::Socket(socket::Input::Located { link: LinkId(1), addresses }));
+        let said = lone.said();
+        assert_eq!((downs(&said), ups(&said)), (vec![stranger], vec![LinkId(1)]));
+        lone.close(true);
+        assert_eq!(downs(&lone.said()), [LinkId(1)]);
+    }
+}
+
+#[test]
+fn a_crowd_of_strangers_leaves_room_for_neighbours_and_the_silent_ones_go_first() {
+    let spans = (0..4).map(|n| SpanConfig { link: LinkId(n), connect: false, ..span() }).collect();
+    let mut lone = Lone::new(Framing::Stcp, Config { sessions: 10, ..ours() }, spans);
+    for n in 0..4u8 {
+        let addresses = vec![format!("10.0.0.{n}:4556").parse().unwrap()];
+        lone.give(Input::Socket(socket::Input::Located { link: LinkId(n.into()), addresses }));
+    }
+    // Ten minus four neighbours; all have sent something.
+    for n in 0..6 {
+        lone.open(n, "10.9.9.9");
+        lone.hear(&[0; 4]);
+    }
+    lone.said();
+    lone.open(6, "10.9.9.9");
+    assert_eq!(lone.reasons(), ["no room for more nodes this one does not know"]);
+    lone.wait(SECOND * 61);
+    lone.stream = stream(0);
+    lone.hear(&[0; 4]);
+    lone.said();
+    lone.open(7, "10.8.8.8");
+    let said = lone.said();
+    assert_eq!(closed(&said, stream(1)), Some(true), "the one that was silent for longest");
+    // It says nothing: it is the next to go, long before a minute has passed.
+    lone.open(8, "10.8.8.8");
+    assert_eq!(closed(&lone.said(), stream(7)), Some(true));
+    // Whoever is sending stays.
+    for n in [0, 2, 3, 4, 5, 8] {
+        lone.stream = stream(n);
+        lone.hear(&[0, 0, 1, 0, 7]);
+    }
+    lone.wait(SECOND * 100);
+    lone.open(9, "10.8.8.8");
+    assert_eq!(closed(&lone.said(), stream(9)), Some(true));
+    assert_eq!(lone.layer.usage().sessions, 6);
+    for n in 0..4 {
+        lone.open(20 + n, &format!("10.0.0.{n}"));
+        assert_eq!(ups(&lone.said()), [LinkId(n as u32)]);
+    }
+    // A full house takes as many again of neighbours.
+    for n in 0..4 {
+        lone.open(30 + n, &format!("10.0.0.{n}"));
+        assert_eq!(closed(&lone.said(), stream(30 + n)), None);
+    }
+    lone.open(40, "10.0.0.0");
+    assert_eq!(closed(&lone.said(), stream(40)), Some(true));
+    assert_eq!(lone.layer.usage().sessions, 14);
+}
+
+#[test]
+fn a_neighbour_that_lost_its_streams_comes_again_and_never_has_more_than_a_few() {
+    let mut lone = waiting(ours());
+    for n in 0..100 {
+        lone.open(n, PLACE);
+        lone.wait(SECOND);
+    }
+    assert_eq!(lone.layer.usage().sessions, 8);
+    assert_eq!(lone.said().iter().filter(|o| matches!(o, Output::Socket(socket::Output::Close { .. }))).count(), 92);
+    // Those that still bring something stay, and it is the new one that waits.
+    for n in 92..100 {
+        lone.stream = stream(n);
+        lone.hear(&[0, 0, 1, 0, 7]);
+    }
+    lone.open(100, PLACE);
+    assert_eq!(closed(&lone.said(), stream(100)), Some(true));
+    assert_eq!(lone.reasons(), ["a neighbour with too many streams"]);
+}
+
+#[test]
+fn neighbours_at_one_address_share_its_streams() {
+    let spans = (0..3).map(|n| SpanConfig { link: LinkId(n), connect: false, ..span() }).collect();
+    let mut lone = Lone::new(Framing::Mtcp, ours(), spans);
+    for link in (0..3).map(LinkId) {
+        let addresses = vec!["127.0.0.1:4556".parse().unwrap()];
+        lone.give(Input::Socket(socket::Input::Located { link, addresses }));
+        lone.give(Input::Link { link, state: LinkState::UP });
+    }
+    (0..3).for_each(|n| lone.open(n, "127.0.0.1"));
+    assert_eq!(ups(&lone.said()), [0, 1, 2].map(LinkId));
+    lone.give(Input::CloseLink { link: LinkId(1) });
+    lone.open(3, "127.0.0.1");
+    lone.open(4, "127.0.0.1");
+    let said = lone.said();
+    assert!(ups(&said).is_empty() && closed(&said, stream(3)).is_none() && closed(&said, stream(4)).is_none());
+}
+
+#[test]
+fn a_flood_of_long_beginnings_takes_no_more_memory_than_is_set_aside() {
+    for framing in FRAMINGS {
+        let mut lone = Lone::waiting(framing, Config { kept: 1 << 20, ..ours() });
+        let beginning = &frame(framing, &[1; 1 << 20])[..200_000];
+        for n in 0..900 {
+            lone.open(n, "10.9.9.9");
+            lone.hear(beginning);
+            for output in lone.said() {
+                if let Output::Offer { ticket, .. } = output {
+                    lone.refuse(ticket);
+                }
+            }
+            let usage = lone.layer.usage();
+            assert!(usage.kept <= 1 << 19 && usage.sessions <= 999, "{usage:?}");
+        }
+        // The neighbour finds room all the same.
+        lone.open(2000, PLACE);
+        lone.hear(beginning);
+        assert!(lone.layer.usage().kept > 1 << 19);
+        // All at once with a length of gigabytes and nothing behind it.
+        let mut lone = Lone::waiting(framing, ours());
+        let mut head = Vec::new();
+        framing.put_head(&mut head, 4_000_000_000);
+        for n in 0..2000 {
+            lone.open(n, "10.9.9.9");
+            lone.hear(&head);
+        }
+        let usage = lone.layer.usage();
+        assert_eq!((usage.sessions, usage.kept), (999, 0), "a thousand, less the neighbour's");
+        assert!(!lone.said().iter().any(|o| matches!(o, Output::Offer { .. })));
+        lone.open(5000, PLACE);
+        assert_eq!(ups(&lone.said()), [LinkId(0)]);
+        lone.wait(SECOND * 120);
+        assert_eq!(lone.layer.usage().sessions, 1, "they bring nothing, and go");
+    }
+}
+
+#[test]
+fn words_about_streams_and_links_that_are_not_there_change_nothing() {
+    let mut lone = waiting(ours());
+    let (stream, link) = (StreamId(77), LinkId(9));
+    let inputs = [
+        Input::Socket(socket::Input::Data { stream, data: Payload::from(vec![1; 10]) }),
+        Input::Socket(socket::Input::Writable { stream, room: 10 }),
+        Input::Socket(socket::Input::Confirmed { stream, bytes: 10 }),
+        Input::Socket(socket::Input::Closed { stream, error: true }),
+        Input::Socket(socket::Input::Closed { stream, error: false }),
+        Input::Socket(socket::Input::Located { link, addresses: Vec::new() }),
+        Input::Link { link, state: LinkState::UP },
+        Input::CloseLink { link },
+        Input::RemoveLink { link },
+        Input::Hold { ticket: farlink_base::layer::Ticket(u64::MAX) },
+        Input::Accepted { ticket: farlink_base::layer::Ticket(7) },
+        Input::Unshare,
+        Input::Wake,
+    ];
+    let before = lone.layer.usage();
+    inputs.into_iter().for_each(|input| lone.give(input));
+    assert!(lone.said().is_empty() && lone.layer.usage() == before);
+    let from = "10.9.9.9:1".parse().unwrap();
+    lone.give(Input::Socket(socket::Input::Opened { stream, from }));
+    assert_eq!(closed(&lone.said(), stream), Some(true), "nobody asked for it");
+}

@@ -1,0 +1,469 @@
+//! STCP and MTCP as they receive: byte for byte, hostile bytes, and what a node without room does.
+
+mod oneway_script;
+
+use farlink_base::layer::{ConvergenceLayer, Input, LinkState, Output};
+use farlink_base::socket;
+use farlink_base::{Duration, LinkId, Payload, Refusal};
+use farlink_cla::oneway::{Config, Framing, OneWay, Usage};
+use oneway_script::{FRAMINGS, Lone, PASSIVE, closed, downs, frame, ours, paused, vectors};
+
+const SECOND: Duration = Duration::from_secs(1);
+
+fn passive(framing: Framing) -> Lone {
+    Lone::passive(framing, ours())
+}
+
+#[test]
+fn frames_of_other_nodes_are_read_and_hostile_ones_end_the_stream() {
+    for framing in FRAMINGS {
+        for (what, bytes) in vectors(framing) {
+            for step in [1, 3, 1000] {
+                let mut lone = Lone::passive(framing, Config { transfer_mru: 1 << 30, ..ours() });
+                bytes.chunks(step).for_each(|chunk| lone.hear(chunk));
+                if what.starts_with("hostile") {
+                    assert_eq!(closed(&lone.said(), PASSIVE), Some(true), "{what}");
+                    assert_eq!(lone.reasons(), ["a bundle longer than this node takes"], "{what}");
+                    assert_eq!(lone.layer.usage(), Usage { links: 1, ..Usage::default() }, "{what}");
+                } else if what.starts_with("keepalive") {
+                    assert!(lone.said().is_empty() && lone.reasons().is_empty(), "{what}");
+                } else {
+                    let bundle = &bytes[bytes.len() - 55..];
+                    let offers = lone.offers();
+                    assert!(matches!(&offers[..], [(_, part, true)] if part == bundle), "{what}: {offers:?}");
+                    lone.give(Input::Accepted { ticket: offers[0].0 });
+                    assert!(lone.said().is_empty() && lone.wrote().is_empty(), "and nothing is answered");
+                    assert_eq!(lone.layer.usage().kept, 0);
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn a_frame_longer_than_the_limit_ends_the_stream_at_its_head_and_one_as_long_is_taken() {
+    for framing in FRAMINGS {
+        let config = Config { transfer_mru: 300, ..ours() };
+        let mut lone = Lone::passive(framing, config.clone());
+        lone.hear_bundle(&[1; 300]);
+        let first = lone.offers();
+        assert_eq!(first[0].1.len(), 300);
+        let mut head = Vec::new();
+        framing.put_head(&mut head, 301);
+        lone.hear(&head);
+        assert_eq!(closed(&lone.said(), PASSIVE), Some(true));
+        assert_eq!(lone.layer.usage().sessions, 1, "the verdict on what came before is awaited");
+        lone.give(Input::Accepted { ticket: first[0].0 });
+        assert_eq!(lone.layer.usage(), Usage { links: 1, ..Usage::default() });
+        assert_eq!(downs(&lone.said()), [LinkId(0)]);
+    }
+    let mut lone = passive(Framing::Mtcp);
+    lone.hear(&[0x5f, 0x41, 7, 0xff]);
+    assert_eq!(lone.reasons(), ["a byte string of indefinite length"]);
+    let mut lone = passive(Framing::Mtcp);
+    lone.hear(&[0x9f]);
+    assert_eq!(lone.reasons(), ["what should be a byte string is none"], "a bundle without its frame");
+}
+
+#[test]
+fn a_trickle_costs_no_more_than_it_brings_and_a_long_bundle_comes_in_parts() {
+    for framing in FRAMINGS {
+        let mut lone = passive(framing);
+        let bundle: Vec<u8> = (0..200_000u32).map(|n| (n % 251) as u8).collect();
+        let wire = frame(framing, &bundle);
+        // Each byte in a buffer of its own.
+        for byte in &wire {
+            lone.hear(&[*byte]);
+        }
+        let offers = lone.offers();
+        assert_eq!(offers.len(), 4, "64 KiB at least, but for the last");
+        assert!(offers.iter().all(|(ticket, ..)| *ticket == offers[0].0));
+        assert_eq!(offers.iter().position(|(_, _, last)| *last), Some(offers.len() - 1));
+        assert_eq!(offers.into_iter().flat_map(|(_, part, _)| part).collect::<Vec<u8>>(), bundle);
+    }
+}
+
+#[test]
+fn silence_within_a_bundle_ends_the_stream_and_between_bundles_only_where_that_is_wanted() {
+    for framing in FRAMINGS {
+        let whole = frame(framing, &[1; 100_000]);
+        for cut in [1, 5, 70_000] {
+            let mut lone = passive(framing);
+            lone.hear(&whole[..cut]);
+            lone.wait(SECOND * 119);
+            assert_eq!(closed(&lone.said(), PASSIVE), None);
+            lone.hear(&whole[cut..cut + 1]);
+            lone.wait(SECOND * 119);
+            assert_eq!(closed(&lone.said(), PASSIVE), None, "a byte is progress");
+            lone.wait(SECOND);
+            let said = lone.said();
+            assert_eq!((closed(&said, PASSIVE), lone.layer.usage().sessions), (Some(true), 0), "{cut}");
+            let aborted = said.iter().filter(|o| matches!(o, Output::OfferAborted { .. })).count();
+            assert_eq!(aborted, usize::from(cut == 70_000), "what was offered is called off");
+        }
+        let mut lone = passive(framing);
+        lone.wait(SECOND * 1_000_000);
+        assert_eq!(closed(&lone.said(), PASSIVE), None);
+        let mut lone = Lone::passive(framing, Config { idle: SECOND * 40, ..ours() });
+        for _ in 0..10 {
+            lone.wait(SECOND * 39);
+            lone.hear(&frame(framing, &[]));
+        }
+        assert_eq!(closed(&lone.said(), PASSIVE), None, "keepalives keep it");
+        lone.wait(SECOND * 40);
+        assert_eq!(closed(&lone.said(), PASSIVE), Some(true));
+        // While the link does not carry anything it says nothing about the peer.
+        let mut lone = passive(framing);
+        lone.hear(&whole[..70_000]);
+        lone.give(Input::Link { link: LinkId(0), state: LinkState::DOWN });
+        lone.wait(SECOND * 1000);
+        lone.give(Input::Link { link: LinkId(0), state: LinkState::UP });
+        lone.wait(SECOND * 119);
+        assert_eq!(closed(&lone.said(), PASSIVE), None);
+    }
+}
+
+#[test]
+fn what_came_whole_before_an_end_or_a_reset_is_offered_and_the_rest_is_called_off() {
+    for (framing, error) in FRAMINGS.into_iter().flat_map(|framing| [(framing, true), (framing, false)]) {
+        let mut lone = passive(framing);
+        lone.hear(&frame(framing, &[1; 100_000])[..80_000]);
+        let held = lone.offers()[0].0;
+        lone.give(Input::Hold { ticket: held });
+        assert_eq!(paused(&lone.said()), [true]);
+        // The driver had read more before it heard of that.
+        let rest =
+            [&frame(framing, &[1; 100_000])[80_000..], &frame(framing, &[2; 50]), &frame(framing, &[3; 50])[..20]];
+        lone.hear(&rest.concat());
+        assert!(lone.said().is_empty());
+        lone.close(error);
+        let said = lone.said();
+        let lasts: Vec<u64> = said
+            .iter()
+            .filter_map(|o| if let Output::Offer { part, last: true, .. } = o { Some(part.len()) } else { None })
+            .collect();
+        assert_eq!(lasts.len(), 2, "{said:?}");
+        assert_eq!(closed(&said, PASSIVE), (!error).then_some(false));
+        assert!(!said.iter().any(|o| matches!(o, Output::OfferAborted { .. })), "of the third nothing was offered");
+        assert_eq!(lone.layer.usage().sessions, 1, "verdicts are awaited");
+        lone.hear(&[0; 100]);
+        assert!(lone.said().is_empty(), "nothing is heard any more");
+        let tickets = said
+            .iter()
+            .filter_map(|o| if let Output::Offer { ticket, last: true, .. } = o { Some(*ticket) } else { None });
+        for ticket in tickets {
+            lone.give(Input::Accepted { ticket });
+        }
+        assert_eq!(lone.layer.usage(), Usage { links: 1, ..Usage::default() });
+    }
+}
+
+#[test]
+fn a_bundle_refused_for_want_of_room_is_offered_again_until_there_is_some() {
+    for (framing, reason) in FRAMINGS
+        .into_iter()
+        .flat_map(|framing| [Refusal::NoResources, Refusal::NotOpen, Refusal::StoreFailed].map(|why| (framing, why)))
+    {
+        let mut lone = passive(framing);
+        lone.hear_bundle(b"first");
+        let mut ticket = lone.offers()[0].0;
+        for wait in [250, 500, 1000, 2000] {
+            lone.give(Input::Refused { ticket, reason });
+            assert!(lone.said().is_empty());
+            lone.wait(Duration::from_millis(wait - 1));
+            assert!(lone.said().is_empty(), "it rests");
+            lone.wait(Duration::from_millis(1));
+            let offers = lone.offers();
+            assert!(matches!(&offers[..], [(again, part, true)] if *again != ticket && part == b"first"), "{offers:?}");
+            ticket = offers[0].0;
+        }
+        lone.hear_bundle(b"second");
+        let second = lone.offers()[0].0;
+        lone.give(Input::Accepted { ticket: second });
+        lone.give(Input::Accepted { ticket });
+        assert_eq!((lone.layer.usage().kept, lone.layer.usage().timers), (0, 0));
+        lone.wait(SECOND * 1000);
+        assert!(lone.said().is_empty(), "each is taken once");
+        lone.hear_bundle(b"third");
+        let ticket = lone.offers()[0].0;
+        lone.refuse(ticket);
+        lone.wait(Duration::from_millis(250));
+        assert_eq!(lone.offers().len(), 1, "there was room: the first rest is short again");
+    }
+}
+
+#[test]
+fn what_is_refused_for_other_reasons_is_gone_and_the_rest_of_it_is_read_over() {
+    for framing in FRAMINGS {
+        for reason in [Refusal::NotAcceptable, Refusal::Duplicate, Refusal::Expired, Refusal::TooLarge] {
+            let mut lone = passive(framing);
+            let wire = frame(framing, &[1; 300_000]);
+            lone.hear(&wire[..100_000]);
+            let ticket = lone.offers()[0].0;
+            lone.give(Input::Hold { ticket });
+            lone.give(Input::Refused { ticket, reason });
+            assert_eq!(paused(&lone.said()), [true, false]);
+            for byte in wire[100_000..].chunks(999) {
+                lone.hear(byte);
+            }
+            assert!(lone.said().is_empty() && lone.layer.usage().kept == 0);
+            lone.hear_bundle(b"next");
+            assert_eq!(lone.offers().len(), 1);
+        }
+    }
+}
+
+#[test]
+fn a_bundle_refused_on_its_way_stops_the_reading_and_goes_on_where_it_was() {
+    for framing in FRAMINGS {
+        let mut lone = passive(framing);
+        let bundle: Vec<u8> = (0..300_000u32).map(|n| (n % 253) as u8).collect();
+        let wire = frame(framing, &bundle);
+        lone.hear(&wire[..100_000]);
+        let offers = lone.offers();
+        let (ticket, before) = (offers[0].0, offers[0].1.len());
+        lone.refuse(ticket);
+        assert_eq!(paused(&lone.said()), [true], "TCP pushes back");
+        lone.wait(Duration::from_millis(250));
+        let said = lone.said();
+        let Output::Offer { ticket: again, part, last: false, total: Some(300_000), .. } = &said[0] else {
+            panic!("{said:?}")
+        };
+        assert!(*again != ticket && part.len() == before as u64, "from its beginning");
+        assert_eq!(paused(&said), [false]);
+        lone.refuse(*again);
+        lone.wait(Duration::from_millis(500));
+        lone.said();
+        lone.hear(&wire[100_000..]);
+        let rest: Vec<u8> = lone.offers().into_iter().flat_map(|(_, part, _)| part).collect();
+        assert_eq!(rest, bundle[before..]);
+        // It was refused whole now; it is offered whole again.
+        let usage = lone.layer.usage();
+        assert_eq!((usage.kept, usage.timers), (300_000, 1));
+    }
+}
+
+#[test]
+fn what_cannot_be_kept_ends_the_stream_while_it_comes_and_is_lost_once_it_came() {
+    for framing in FRAMINGS {
+        let mut lone = Lone::passive(framing, Config { kept: 150_000, ..ours() });
+        let wire = frame(framing, &[1; 400_000]);
+        lone.hear(&wire[..200_000]);
+        let ticket = lone.offers()[0].0;
+        assert_eq!(lone.layer.usage().kept, 0, "too long to be kept");
+        lone.refuse(ticket);
+        assert_eq!(closed(&lone.said(), PASSIVE), Some(true), "its sender knows that the end did not arrive");
+        assert_eq!(lone.reasons(), ["no room for a bundle that is arriving"]);
+        assert_eq!(lone.layer.usage(), Usage { links: 1, ..Usage::default() });
+        lone.open(1, oneway_script::PLACE);
+        lone.said();
+        lone.hear(&wire);
+        let ticket = lone.offers()[0].0;
+        lone.refuse(ticket);
+        assert!(lone.said().is_empty());
+        lone.wait(SECOND * 1000);
+        assert!(lone.said().is_empty() && lone.layer.usage().kept == 0, "nobody has it any more");
+        lone.hear_bundle(b"next");
+        assert_eq!(lone.offers().len(), 1);
+    }
+}
+
+#[test]
+fn a_full_node_stops_reading_at_a_bound_and_reads_on_as_room_comes() {
+    for framing in FRAMINGS {
+        let mut lone = passive(framing);
+        let (mut refused, mut sent) = (Vec::new(), 0u32);
+        let mut stopped = false;
+        while !stopped {
+            lone.hear_bundle(&[&sent.to_be_bytes()[..], &[7; 9996]].concat());
+            sent += 1;
+            for output in lone.said() {
+                match output {
+                    Output::Offer { ticket, .. } => refused.push(ticket),
+                    Output::Socket(socket::Output::Pause { .. }) => stopped = true,
+                    other => panic!("{other:?}"),
+                }
+            }
+            refused.drain(..).for_each(|ticket| lone.refuse(ticket));
+            stopped |= paused(&lone.said()) == [true];
+            assert!(sent < 200, "1 MiB is enough");
+        }
+        assert!(lone.layer.usage().kept > 1 << 20);
+        // For a minute there is none: it asks again, more and more rarely, and loses nothing.
+        let mut tried = 0;
+        for _ in 0..60 {
+            lone.wait(SECOND);
+            let offers = lone.offers();
+            tried += offers.len();
+            offers.into_iter().for_each(|(ticket, ..)| lone.refuse(ticket));
+        }
+        assert!((3 * sent..10 * sent).contains(&(tried as u32)), "{tried} of {sent}");
+        // Then there is: all of them come, each once, and the stream is read again.
+        lone.wait(SECOND * 16);
+        let mut numbers = Vec::new();
+        let mut resumed = false;
+        for output in lone.said() {
+            match output {
+                Output::Offer { ticket, part, .. } => {
+                    numbers.push(u32::from_be_bytes(part.to_bytes().unwrap()[..4].try_into().unwrap()));
+                    lone.give(Input::Accepted { ticket });
+                }
+                Output::Socket(socket::Output::Resume { .. }) => resumed = true,
+                other => panic!("{other:?}"),
+            }
+        }
+        resumed |= paused(&lone.said()) == [false];
+        assert_eq!(numbers, (0..sent).collect::<Vec<_>>());
+        assert!(resumed && lone.layer.usage().kept == 0);
+    }
+}
+
+#[test]
+fn what_never_fits_gives_way_in_the_end_where_it_stops_others() {
+    for framing in FRAMINGS {
+        let mut lone = passive(framing);
+        // A source that has filled its share: its bundles are refused for ever, those of others are taken.
+        let mut taken = 0;
+        let mut at_most = 0;
+        for round in 0..3000u32 {
+            if round % 3 == 0 {
+                lone.hear_bundle(b"of another");
+            } else {
+                lone.hear_bundle(&[9; 10_000]);
+            }
+            lone.wait(SECOND);
+            for output in lone.said() {
+                let Output::Offer { ticket, part, .. } = output else { continue };
+                match part.len() {
+                    10 => {
+                        taken += 1;
+                        lone.give(Input::Accepted { ticket });
+                    }
+                    _ => lone.refuse(ticket),
+                }
+            }
+            at_most = at_most.max(lone.layer.usage().kept);
+        }
+        assert_eq!(taken, 1000, "none of the others is lost or stuck");
+        assert!(at_most < 2 << 20, "{at_most} bytes kept");
+    }
+}
+
+#[test]
+fn verdicts_that_are_late_stop_the_reading_too() {
+    let mut lone = passive(Framing::Stcp);
+    let mut heard = 0;
+    while paused(&lone.said()).is_empty() {
+        lone.hear_bundle(b"small");
+        heard += 1;
+        assert!(heard < 2000);
+    }
+    assert_eq!(heard, 1025);
+    // What comes all the same waits unread.
+    lone.hear_bundle(b"small");
+    assert!(lone.said().is_empty());
+    let mut resumed = 0;
+    for n in 0..1025u64 {
+        lone.give(Input::Accepted { ticket: farlink_base::layer::Ticket(n) });
+        resumed += paused(&lone.said()).len();
+    }
+    assert_eq!(resumed, 1);
+    lone.give(Input::Accepted { ticket: farlink_base::layer::Ticket(1025) });
+    assert_eq!(lone.layer.usage().kept, 0);
+}
+
+#[test]
+fn what_was_refused_survives_its_stream_for_a_while() {
+    for (framing, room) in FRAMINGS.into_iter().flat_map(|framing| [(framing, true), (framing, false)]) {
+        let mut lone = passive(framing);
+        lone.hear_bundle(b"precious");
+        let ticket = lone.offers()[0].0;
+        lone.refuse(ticket);
+        lone.close(false);
+        assert!(downs(&lone.said()).is_empty());
+        for _ in 0..if room { 3 } else { 20 } {
+            lone.wait(SECOND * 16);
+            let offers: Vec<_> = lone.said();
+            for output in offers {
+                if let Output::Offer { ticket, .. } = output {
+                    lone.refuse(ticket);
+                }
+            }
+        }
+        lone.wait(SECOND * 16);
+        let said = lone.said();
+        if room {
+            let Output::Offer { ticket, .. } = said[0] else { panic!("{said:?}") };
+            lone.give(Input::Accepted { ticket });
+            assert_eq!(downs(&lone.said()), [LinkId(0)]);
+        }
+        assert_eq!(lone.layer.usage(), Usage { links: 1, ..Usage::default() }, "room comes: {room}");
+    }
+}
+
+#[test]
+fn shutdown_and_links_that_end_take_incoming_streams_with_them() {
+    for (framing, how) in FRAMINGS.into_iter().flat_map(|framing| (0..3).map(move |how| (framing, how))) {
+        let mut lone = passive(framing);
+        lone.hear_bundle(b"undecided");
+        let undecided = lone.offers()[0].0;
+        lone.hear_bundle(b"refused");
+        let refused = lone.offers()[0].0;
+        lone.refuse(refused);
+        lone.hear(&frame(framing, &[1; 100_000])[..80_000]);
+        lone.said();
+        let link = LinkId(0);
+        lone.give([Input::Shutdown, Input::CloseLink { link }, Input::RemoveLink { link }][how].clone());
+        let said = lone.said();
+        assert_eq!((closed(&said, PASSIVE), downs(&said)), (Some(true), vec![link]));
+        assert_eq!(said.iter().filter(|o| matches!(o, Output::OfferAborted { .. })).count(), 1);
+        assert_eq!(lone.layer.usage(), Usage { links: usize::from(how < 2), ..Usage::default() });
+        lone.give(Input::Accepted { ticket: undecided });
+        lone.wait(SECOND * 1000);
+        assert!(lone.said().is_empty());
+        lone.open(1, oneway_script::PLACE);
+        let reason = ["the node is shutting down", "its link is turned off"].get(how);
+        assert_eq!(lone.reasons().first(), reason);
+        if how == 1 {
+            lone.give(Input::Link { link, state: LinkState::UP });
+            lone.open(2, oneway_script::PLACE);
+            lone.hear_bundle(b"again");
+            assert!(lone.said().iter().any(|o| matches!(o, Output::Offer { link: LinkId(0), .. })));
+        }
+    }
+}
+
+#[test]
+fn when_memory_is_scarce_what_waits_lets_go_of_the_buffers_it_came_in() {
+    let mut layer = OneWay::new(Framing::Mtcp, ours(), Vec::new());
+    let mut out = Vec::new();
+    let from = "10.0.0.1:40000".parse().unwrap();
+    let now = farlink_base::Instant::ZERO;
+    layer.handle(now, Input::Socket(socket::Input::Opened { stream: PASSIVE, from }), &mut out);
+    let mut buffer = frame(Framing::Mtcp, &[1; 5000]);
+    buffer.extend_from_slice(&frame(Framing::Mtcp, &[2; 50_000])[..40_000]);
+    let whole = farlink_base::Bytes::from_owner(Shared(buffer.into()));
+    let counter = COUNT.load(std::sync::atomic::Ordering::SeqCst);
+    assert_eq!(counter, 1);
+    layer.handle(now, Input::Socket(socket::Input::Data { stream: PASSIVE, data: Payload::from(whole) }), &mut out);
+    out.clear();
+    assert_eq!(COUNT.load(std::sync::atomic::Ordering::SeqCst), 1, "what was offered and what was not read share it");
+    layer.handle(now, Input::Unshare, &mut out);
+    assert_eq!(COUNT.load(std::sync::atomic::Ordering::SeqCst), 0);
+}
+static COUNT: std::sync::atomic::AtomicUsize = std::sync::atomic::AtomicUsize::new(0);
+/// Counts the buffers there are.
+struct Shared(Box<[u8]>);
+impl AsRef<[u8]> for Shared {
+    fn as_ref(&self) -> &[u8] {
+        if COUNT.load(std::sync::atomic::Ordering::SeqCst) == 0 {
+            COUNT.store(1, std::sync::atomic::Ordering::SeqCst);
+        }
+        &self.0
+    }
+}
+impl Drop for Shared {
+    fn drop(&mut self) {
+        COUNT.store(0, std::sync::atomic::Ordering::SeqCst);
+    }
+}

@@ -1,0 +1,363 @@
+//! STCP and MTCP as they send: byte for byte, and what counts as sent.
+
+mod oneway_script;
+
+use farlink_base::layer::{Input, LinkState, Output, SendId};
+use farlink_base::socket;
+use farlink_base::{Duration, LinkId, Payload, Refusal};
+use farlink_cla::oneway::{Config, Framing, SpanConfig, Usage};
+use oneway_script::{FRAMINGS, Lone, closed, downs, failed, frame, ours, send, sent, span, ups, vectors};
+
+const SECOND: Duration = Duration::from_secs(1);
+
+fn active(framing: Framing) -> Lone {
+    Lone::active(framing, ours(), span())
+}
+
+#[test]
+fn a_bundle_and_a_keepalive_are_the_bytes_other_nodes_send() {
+    for framing in FRAMINGS {
+        let vectors = vectors(framing);
+        let of = |what: &str| vectors.iter().find(|(name, _)| name.starts_with(what)).unwrap().1.clone();
+        let (whole, keepalive) = (of("one bundle"), of("keepalive"));
+        let head = if framing == Framing::Stcp { 4 } else { 2 };
+        let mut lone = active(framing);
+        lone.give(send(1, whole[head..].to_vec()));
+        assert_eq!(lone.wrote(), whole);
+        lone.wait(SECOND * 14);
+        assert!(lone.wrote().is_empty());
+        lone.wait(SECOND);
+        assert_eq!(lone.wrote(), keepalive, "15 s after the last byte");
+        lone.wait(SECOND * 30);
+        assert_eq!(lone.wrote(), [&keepalive[..], &keepalive].concat());
+        let quiet = Config { keepalive: Duration::ZERO, ..ours() };
+        let mut lone = Lone::active(framing, quiet, span());
+        lone.wait(SECOND * 1000);
+        assert!(lone.wrote().is_empty());
+    }
+}
+
+#[test]
+fn a_bundle_is_sent_when_the_peers_host_has_its_last_byte_and_failed_when_the_stream_dies_before() {
+    for (framing, error) in FRAMINGS.into_iter().flat_map(|framing| [(framing, true), (framing, false)]) {
+        let mut lone = active(framing);
+        let ends: Vec<u64> = (1..=4).map(|n| n * frame(framing, &[7; 100]).len() as u64).collect();
+        (1..=4).for_each(|id| lone.give(send(id, vec![7; 100])));
+        assert_eq!(lone.wrote().len() as u64, ends[3]);
+        assert!(lone.said().is_empty(), "written is not sent");
+        lone.confirm(ends[0] - 1);
+        assert!(lone.said().is_empty());
+        lone.confirm(ends[0]);
+        assert_eq!(sent(&lone.said()), [1]);
+        lone.confirm(ends[0] - 50);
+        lone.confirm(ends[0]);
+        assert!(lone.said().is_empty(), "said again it is no news");
+        lone.confirm(ends[2] + 3);
+        assert_eq!(sent(&lone.said()), [2, 3]);
+        lone.close(error);
+        let said = lone.said();
+        assert_eq!((failed(&said), downs(&said)), (vec![4], vec![LinkId(0)]));
+        // Who closes its half may have closed both: nothing is sent that might reach nobody.
+        assert_eq!(closed(&said, lone.stream), (!error).then_some(true));
+        lone.confirm(ends[3]);
+        assert!(lone.said().is_empty(), "too late");
+        lone.wait(SECOND);
+        lone.connects(1 << 20);
+        lone.give(send(5, vec![7; 100]));
+        lone.confirm(u64::MAX);
+        assert_eq!(sent(&lone.said()), [5], "counted anew; more than was written is all");
+    }
+}
+
+#[test]
+fn no_more_than_the_window_leaves_unconfirmed_and_a_longer_bundle_passes_too() {
+    for framing in FRAMINGS {
+        let mut lone = Lone::active(framing, ours(), SpanConfig { window_bytes: 1000, ..span() });
+        lone.give(send(1, vec![1; 5000]));
+        assert!(matches!(lone.said()[..], [Output::Ready { ready: false, .. }]));
+        let whole = frame(framing, &[1; 5000]);
+        let mut wrote = lone.wrote();
+        assert_eq!(wrote.len(), 1000);
+        while wrote.len() < whole.len() {
+            lone.confirm(wrote.len() as u64 - 1);
+            let more = lone.wrote();
+            assert!((1..1000).contains(&more.len()), "{}", more.len());
+            wrote.extend(more);
+        }
+        assert_eq!(wrote, whole);
+        assert!(matches!(lone.said()[..], [Output::Ready { ready: true, .. }]), "less than the window is left of it");
+        lone.confirm(whole.len() as u64);
+        assert_eq!(sent(&lone.said()), [1]);
+    }
+}
+
+#[test]
+fn a_bundle_that_waits_for_the_window_stands_in_for_keepalives() {
+    for framing in FRAMINGS {
+        let quiet = Config { progress: Duration::ZERO, ..ours() };
+        let mut lone = Lone::active(framing, quiet, SpanConfig { window_bytes: 100, ..span() });
+        lone.give(send(1, vec![1; 98]));
+        lone.give(send(2, vec![2; 10]));
+        assert_eq!(lone.wrote().len(), 100);
+        // Time passes, also for a machine that asks itself what is due.
+        lone.wait(SECOND * 100);
+        assert!(lone.wrote().is_empty());
+        lone.confirm(50);
+        assert!(!lone.wrote().is_empty());
+    }
+}
+
+#[test]
+fn keepalives_never_fall_into_a_bundle_and_what_is_too_long_for_a_frame_is_not_begun() {
+    for framing in FRAMINGS {
+        let mut lone = active(framing);
+        let (link, id, total) = (LinkId(0), SendId(1), 3000);
+        lone.give(Input::Send { link, id, total, part: Payload::from(vec![1; 1000]), reliable: true });
+        let said = lone.said();
+        assert!(
+            matches!(said[..], [Output::Want { id: SendId(1), from: 1000, len: 2000, .. }]),
+            "it asks for the rest: {said:?}"
+        );
+        let begun = lone.wrote();
+        lone.confirm(begun.len() as u64);
+        lone.wait(SECOND * 100);
+        assert!(lone.wrote().is_empty(), "the bytes are late, and nothing stands in for them");
+        lone.give(Input::SendMore { link, id, from: 500, part: Payload::from(vec![1; 2000]) });
+        assert!(lone.wrote().is_empty(), "not what was asked for");
+        lone.give(Input::SendMore { link, id, from: 1000, part: Payload::from(vec![1; 2500]) });
+        let rest = lone.wrote();
+        assert_eq!([begun, rest].concat(), frame(framing, &[1; 3000]), "and no more than was announced");
+        lone.said();
+        for total in [0, 1 << 32, u64::MAX].into_iter().filter(|total| framing == Framing::Stcp || *total != 1 << 32) {
+            let part = Payload::from(vec![1; total.min(10) as usize]);
+            lone.give(Input::Send { link, id: SendId(2), total, part, reliable: true });
+            let said = lone.said();
+            assert!(matches!(said[..], [Output::SendFailed { refused: Some(Refusal::TooLarge), .. }]), "{said:?}");
+        }
+        lone.confirm(u64::MAX);
+        assert_eq!(sent(&lone.said()), [1]);
+    }
+}
+
+#[test]
+fn a_bundle_whose_bytes_cannot_be_had_ends_the_stream_once_it_has_begun() {
+    for framing in FRAMINGS {
+        let mut lone = active(framing);
+        lone.room(50);
+        let (link, part) = (LinkId(0), || Payload::from(vec![1; 60]));
+        for id in [1, 2].map(SendId) {
+            lone.give(Input::Send { link, id, total: 100, part: part(), reliable: true });
+        }
+        lone.wrote();
+        lone.said();
+        lone.give(Input::SendBroken { link, id: SendId(2) });
+        let said = lone.said();
+        assert_eq!((failed(&said), closed(&said, lone.stream)), (vec![2], None), "it was not begun");
+        lone.give(send(3, vec![3; 10]));
+        lone.give(Input::CancelSend { link, id: SendId(1) });
+        lone.give(Input::CancelSend { link, id: SendId(3) });
+        assert_eq!(failed(&lone.said()), [3], "what has begun goes on");
+        lone.give(Input::SendBroken { link, id: SendId(1) });
+        let said = lone.said();
+        assert_eq!((failed(&said), closed(&said, lone.stream)), (vec![1], Some(false)));
+    }
+}
+
+#[test]
+fn what_a_peer_says_on_our_stream_ends_it_unless_it_is_a_keepalive() {
+    for framing in FRAMINGS {
+        let mut lone = active(framing);
+        let keepalive = frame(framing, &[]);
+        keepalive.iter().for_each(|byte| lone.hear(&[*byte]));
+        lone.hear(&keepalive.repeat(1000));
+        assert!(lone.said().is_empty() && lone.reasons().is_empty());
+        lone.give(send(1, vec![1; 10]));
+        lone.hear(&[&keepalive[..], &frame(framing, &[9; 10])[..5]].concat());
+        let said = lone.said();
+        assert_eq!((closed(&said, lone.stream), failed(&said)), (Some(true), vec![1]));
+        assert_eq!(lone.reasons(), ["a bundle on a stream that only this side sends on"]);
+        assert!(!said.iter().any(|o| matches!(o, Output::Offer { .. })));
+    }
+}
+
+#[test]
+fn a_peer_that_takes_nothing_is_given_up_but_not_for_time_without_link() {
+    for framing in FRAMINGS {
+        // Its window is closed from the start, or its host acknowledges nothing.
+        for room in [0, 1 << 20] {
+            let mut lone = active(framing);
+            lone.wait(SECOND * 5);
+            lone.wrote();
+            lone.room(room);
+            lone.give(send(1, vec![1; 100]));
+            lone.wait(SECOND * 119);
+            assert!(failed(&lone.said()).is_empty());
+            lone.give(Input::Link { link: LinkId(0), state: LinkState { receive: false, ..LinkState::UP } });
+            lone.wait(SECOND * 1000);
+            assert!(failed(&lone.said()).is_empty(), "its answers could not come");
+            lone.give(Input::Link { link: LinkId(0), state: LinkState::UP });
+            lone.wait(SECOND * 119);
+            assert!(failed(&lone.said()).is_empty());
+            lone.wait(SECOND);
+            let said = lone.said();
+            assert_eq!((failed(&said), closed(&said, lone.stream)), (vec![1], Some(true)));
+        }
+        // Keepalives that are never confirmed show that nobody is there.
+        let mut lone = active(framing);
+        lone.wait(SECOND * 134);
+        assert_eq!(closed(&lone.said(), lone.stream), None);
+        lone.wait(SECOND);
+        assert_eq!(closed(&lone.said(), lone.stream), Some(true), "2 min after the first");
+        // One that takes a little now and then is not given up.
+        let mut lone = active(framing);
+        lone.give(send(1, vec![1; 100]));
+        for bytes in 1..100 {
+            lone.wait(SECOND * 100);
+            lone.confirm(bytes);
+        }
+        assert_eq!(closed(&lone.said(), lone.stream), None);
+    }
+}
+
+#[test]
+fn it_connects_again_with_growing_waits_and_at_once_when_contact_begins() {
+    let mut lone = Lone::new(Framing::Stcp, ours(), vec![span()]);
+    assert_eq!(lone.layer.usage(), Usage { links: 1, ..Usage::default() });
+    lone.give(Input::Link { link: LinkId(0), state: LinkState::UP });
+    let mut waits = Vec::new();
+    for _ in 0..10 {
+        let Some(Output::Socket(socket::Output::Connect { stream, .. })) = lone.said().pop() else {
+            panic!("it connects")
+        };
+        lone.stream = stream;
+        lone.close(true);
+        let before = lone.now;
+        let Some(at) = farlink_base::layer::ConvergenceLayer::next_timeout(&lone.layer) else {
+            panic!("it tries again")
+        };
+        waits.push((at - before).as_millis());
+        lone.wait(at - before);
+    }
+    assert_eq!((&waits[..4], waits[9]), (&[100, 200, 400, 800][..], 30_000));
+    lone.said();
+    lone.give(Input::Link { link: LinkId(0), state: LinkState::DOWN });
+    lone.wait(SECOND * 10);
+    assert_eq!(closed(&lone.said(), farlink_base::StreamId(lone.stream.0 + 1)), Some(true), "it stops connecting");
+    lone.give(Input::Link { link: LinkId(0), state: LinkState::UP });
+    lone.connects(100);
+    lone.give(Input::Link { link: LinkId(0), state: LinkState::DOWN });
+    lone.wait(SECOND * 1000);
+    assert!(!lone.said().iter().any(|o| matches!(o, Output::Socket(_))), "a stream with nothing under way stays open");
+    assert!(lone.wrote().is_empty(), "and silent");
+    lone.give(Input::Link { link: LinkId(0), state: LinkState::UP });
+    assert_eq!(lone.wrote(), [0; 4], "it shows at once whether somebody is there");
+}
+
+#[test]
+fn what_is_under_way_when_a_link_falls_waits_a_little_and_then_begins_anew() {
+    let mut lone = active(Framing::Mtcp);
+    lone.give(send(1, vec![1; 100]));
+    lone.give(Input::Link { link: LinkId(0), state: LinkState::DOWN });
+    assert!(matches!(lone.said()[..], [Output::Ready { ready: false, .. }]));
+    lone.give(send(2, vec![2; 100]));
+    assert_eq!(lone.wrote().len(), 102, "nothing leaves while it is down");
+    lone.wait(SECOND * 4);
+    lone.give(Input::Link { link: LinkId(0), state: LinkState::UP });
+    assert_eq!(lone.wrote().len(), 102);
+    lone.give(Input::Link { link: LinkId(0), state: LinkState::DOWN });
+    lone.said();
+    lone.wait(SECOND * 5);
+    let said = lone.said();
+    assert_eq!((failed(&said), closed(&said, lone.stream)), (vec![1, 2], Some(true)));
+    assert_eq!(lone.layer.usage(), Usage { links: 1, ..Usage::default() });
+}
+
+#[test]
+fn shutdown_finishes_what_was_begun_and_waits_for_its_confirmation() {
+    for framing in FRAMINGS {
+        let mut lone = active(framing);
+        lone.room(50);
+        lone.give(send(1, vec![1; 100]));
+        lone.give(send(2, vec![2; 100]));
+        lone.give(Input::Shutdown);
+        let said = lone.said();
+        assert_eq!((failed(&said), closed(&said, lone.stream)), (vec![2], None), "not begun");
+        lone.give(send(3, vec![3; 10]));
+        assert_eq!(failed(&lone.said()), [3]);
+        lone.room(1000);
+        assert_eq!(lone.wrote(), frame(framing, &[1; 100]));
+        lone.confirm(100);
+        assert!(lone.said().is_empty());
+        lone.confirm(1000);
+        let said = lone.said();
+        assert_eq!((sent(&said), closed(&said, lone.stream)), (vec![1], Some(false)));
+        lone.wait(SECOND * 1000);
+        assert!(lone.said().is_empty(), "nothing is opened again");
+        assert_eq!(lone.layer.usage(), Usage { links: 1, ..Usage::default() });
+        // A peer that confirms nothing is not waited for for ever.
+        let mut lone = active(framing);
+        lone.give(send(1, vec![1; 100]));
+        lone.give(Input::Shutdown);
+        lone.wait(SECOND * 10);
+        let said = lone.said();
+        assert_eq!((failed(&said), closed(&said, lone.stream)), (vec![1], Some(true)));
+        // One with nothing under way goes at once.
+        let mut lone = active(framing);
+        lone.give(Input::Shutdown);
+        assert_eq!(closed(&lone.said(), lone.stream), Some(false));
+    }
+}
+
+#[test]
+fn a_link_turned_off_or_removed_gives_everything_back_and_leaves_nothing() {
+    for (framing, removed) in FRAMINGS.into_iter().flat_map(|framing| [(framing, true), (framing, false)]) {
+        for stage in 0..5 {
+            let link = LinkId(0);
+            let mut lone = Lone::new(framing, ours(), vec![span()]);
+            lone.give(Input::Link { link, state: LinkState::UP });
+            if stage > 0 {
+                lone.connects(50);
+            }
+            let sends = if stage > 1 { vec![1, 2] } else { vec![] };
+            sends.iter().for_each(|id| lone.give(send(*id, vec![1; 100])));
+            match stage {
+                3 => lone.close(true),
+                4 => lone.give(Input::Link { link, state: LinkState::DOWN }),
+                _ => {}
+            }
+            let before = failed(&lone.said());
+            lone.give(if removed { Input::RemoveLink { link } } else { Input::CloseLink { link } });
+            let said = lone.said();
+            assert_eq!([before, failed(&said)].concat(), sends, "stage {stage}");
+            let close = [Some(true), Some(false), Some(false), None, Some(false)][stage];
+            assert_eq!(closed(&said, lone.stream), close.filter(|_| stage > 0), "stage {stage}");
+            assert_eq!(downs(&said).len(), usize::from(close == Some(false)), "stage {stage}");
+            let links = usize::from(!removed);
+            assert_eq!(lone.layer.usage(), Usage { links, ..Usage::default() }, "stage {stage}");
+            lone.wait(SECOND * 1000);
+            assert!(lone.said().is_empty(), "it does not connect again");
+            if removed {
+                assert!(lone.layer.add_span(lone.now, span(), &mut Vec::new()));
+            }
+            lone.give(Input::Link { link, state: LinkState::UP });
+            lone.connects(1 << 20);
+            assert!(!lone.layer.add_span(lone.now, span(), &mut Vec::new()), "it is there");
+            lone.give(send(7, vec![1; 100]));
+            lone.confirm(1000);
+            assert_eq!(sent(&lone.said()), [7], "it works again");
+        }
+    }
+}
+
+#[test]
+fn a_link_that_does_not_connect_only_receives() {
+    let mut lone = Lone::waiting(Framing::Stcp, ours());
+    lone.open(0, oneway_script::PLACE);
+    let said = lone.said();
+    assert_eq!(ups(&said), [LinkId(0)]);
+    assert!(!said.iter().any(|o| matches!(o, Output::Ready { .. } | Output::Socket(socket::Output::Confirm { .. }))));
+    lone.give(send(1, vec![1; 10]));
+    assert_eq!(failed(&lone.said()), [1]);
+    lone.wait(SECOND * 1000);
+    assert!(lone.wrote().is_empty(), "who accepted says nothing, not even keepalives");
+}

@@ -11,5 +11,6 @@ extern crate alloc;
 
 pub mod ltp;
 pub mod registry;
-pub mod sdnv;
 pub mod tcpcl_v4;
+
+pub use farlink_base::sdnv;

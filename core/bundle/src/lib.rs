@@ -27,6 +27,7 @@ mod head;
 mod id;
 mod put;
 mod reassemble;
+pub mod v6;
 pub mod v7;
 
 pub use admin::{AdministrativeRecord, StatusItem, StatusReport, reason};

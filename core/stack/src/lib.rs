@@ -14,6 +14,7 @@ mod arrivals;
 mod build;
 mod config;
 mod edge;
+mod edge_v6;
 mod io;
 mod joints;
 mod outgoing;
@@ -23,6 +24,7 @@ mod stack;
 
 pub use config::{Config, LayerConfig, LayerKind, LinkConfig, SpanConfig, StoreConfig, StoreKind};
 pub use edge::{BpV7, Codec, Opening, Piece, Watch};
+pub use edge_v6::BpV6;
 pub use farlink_bpa::{Limits, Pressure, SHORT_HEAD_BYTES};
 pub use io::{Input, Output};
 pub use stack::{LINKS_MAX, Stack};

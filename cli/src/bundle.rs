@@ -1,10 +1,10 @@
 //! `farlink bundle`: explain one bundle, block by block.
 
-use crate::Failure;
+use crate::{Failure, bundle_v6};
 use farlink_base::{Accel, DtnTime, Malformed, Payload};
 use farlink_bundle::{
     AdministrativeRecord, BlockData, BlockFlags, Bundle, BundleFlags, CrcType, ExtensionBlock, Profile, StatusReport,
-    decode, reason,
+    decode, reason, v6,
 };
 use serde_json::{Value, json};
 use std::io::{Read, Write};
@@ -30,7 +30,7 @@ enum Command {
 struct Decode {
     /// File with one bundle; `-` for standard input.
     file: PathBuf,
-    /// How strictly to read: every MUST of RFC 9171, or what peers in the field send.
+    /// How strictly to read: every MUST of RFC 9171 (version 6: RFC 5050), or what peers in the field send.
     #[arg(long, value_enum, default_value = "strict")]
     profile: ProfileName,
     /// The input is hexadecimal text.
@@ -55,14 +55,28 @@ pub fn run(args: Args) -> Result<(), Failure> {
     // The tag of self-described CBOR (RFC 8949 3.4.6) marks files; it never travels.
     let skipped = if input.starts_with(&[0xd9, 0xd9, 0xf7]) { 3 } else { 0 };
     let rope = Payload::from(input[skipped..].to_vec());
-    match decode(&rope, profile, &Accel::default()) {
-        Ok(bundle) => {
-            let text = if args.json { pretty(&document(&bundle, skipped)) } else { explain(&bundle, skipped) };
-            std::io::stdout().write_all(text.as_bytes())?;
-            Ok(())
-        }
+    match read(&rope, profile, args.json, skipped) {
+        Ok(text) => Ok(std::io::stdout().write_all(text.as_bytes())?),
         Err(error) => Err(rejected(&args, error, &rope, skipped)?),
     }
+}
+
+/// Whether a bundle is one of version 6: the first byte says so.
+fn is_v6(rope: &Payload) -> bool {
+    rope.reader().read_u8() == Some(v6::VERSION)
+}
+
+/// A bundle of either version explained, or as a document.
+fn read(rope: &Payload, profile: Profile, json: bool, skipped: usize) -> Result<String, Malformed> {
+    if is_v6(rope) {
+        let bundle = v6::decode(rope, profile)?;
+        return Ok(match json {
+            true => pretty(&bundle_v6::document(&bundle, skipped)),
+            false => bundle_v6::explain(&bundle, skipped),
+        });
+    }
+    let bundle = decode(rope, profile, &Accel::default())?;
+    Ok(if json { pretty(&document(&bundle, skipped)) } else { explain(&bundle, skipped) })
 }
 
 fn read_input(args: &Decode) -> Result<Vec<u8>, Failure> {
@@ -84,7 +98,7 @@ fn read_input(args: &Decode) -> Result<Vec<u8>, Failure> {
 
 /// Bytes of hexadecimal text; spaces, line ends and a leading `0x` do not count. The error is where
 /// it stops being such text.
-fn unhex(text: &[u8]) -> Result<Vec<u8>, usize> {
+pub(crate) fn unhex(text: &[u8]) -> Result<Vec<u8>, usize> {
     let start = if text.starts_with(b"0x") { 2 } else { 0 };
     let mut out = Vec::with_capacity(text.len() / 2);
     let mut half = None;
@@ -115,22 +129,23 @@ fn rejected(args: &Decode, error: Malformed, rope: &Payload, skipped: usize) -> 
 
 fn hint(args: &Decode, error: &Malformed, rope: &Payload) -> String {
     let bytes = rope.to_bytes().unwrap_or_default();
-    if !args.hex && unhex(&bytes).is_ok_and(|b| matches!(b.first(), Some(0x9f | 0xd9))) {
+    if !args.hex && unhex(&bytes).is_ok_and(|b| matches!(b.first().copied(), Some(0x9f | 0xd9 | v6::VERSION))) {
         return "the file holds hexadecimal text: add --hex".into();
     }
-    if bytes.first() == Some(&6) {
-        return "this is a BPv6 bundle (RFC 5050); this command reads BPv7 only".into();
-    }
-    if args.profile == ProfileName::Strict && decode(rope, Profile::Permissive, &Accel::default()).is_ok() {
-        return "it breaks RFC 9171 in a way peers in the field do: --profile permissive reads it".into();
+    let standard = if is_v6(rope) { "RFC 5050" } else { "RFC 9171" };
+    if args.profile == ProfileName::Strict && read(rope, Profile::Permissive, false, 0).is_ok() {
+        return format!("it breaks {standard} in a way peers in the field do: --profile permissive reads it");
     }
     match error.reason {
         r if r.contains("CRC is wrong") => "the bytes were changed after the CRC was made; see RFC 9171 4.2.1".into(),
-        r if r.contains("too early") || r.contains("longer than the bytes") => {
+        r if r.contains("too early") || r.contains("ends inside") || r.contains("longer than the bytes") => {
             format!("the file has {} bytes; was the bundle cut short?", rope.len())
         }
-        r if r.contains("bytes after the end") => "the file must hold exactly one bundle".into(),
+        r if r.contains("bytes after the end") || r.contains("bytes after the last") => {
+            "the file must hold exactly one bundle".into()
+        }
         r if r.contains("begins with the byte 9f") => "is this a bundle, without a convergence layer's header?".into(),
+        _ if is_v6(rope) => "compare the bytes there with RFC 5050 4.5, and RFC 6260 2.2 where no dictionary is".into(),
         _ => "compare the bytes there with RFC 9171 4.2 and 4.3".into(),
     }
 }
@@ -157,7 +172,7 @@ const BLOCK_FLAGS: [(u64, &str); 4] = [
     (BlockFlags::DISCARD, "discard block if not understood"),
 ];
 
-fn flag_names(bits: u64, names: &[(u64, &'static str)]) -> Vec<String> {
+pub(crate) fn flag_names(bits: u64, names: &[(u64, &'static str)]) -> Vec<String> {
     let known = names.iter().fold(0, |known, (bit, _)| known | bit);
     let mut found: Vec<String> =
         names.iter().filter(|(bit, _)| bits & bit != 0).map(|(_, name)| name.to_string()).collect();
@@ -191,7 +206,7 @@ fn block_name(kind: u64) -> &'static str {
     }
 }
 
-fn time_text(time: DtnTime) -> String {
+pub(crate) fn time_text(time: DtnTime) -> String {
     if time == DtnTime::UNKNOWN { "unknown".into() } else { time.to_string() }
 }
 
@@ -220,7 +235,7 @@ fn content(data: &BlockData) -> (String, Value) {
     }
 }
 
-fn hex(bytes: &[u8], most: usize) -> String {
+pub(crate) fn hex(bytes: &[u8], most: usize) -> String {
     let mut text: String = bytes.iter().take(most).map(|byte| format!("{byte:02x}")).collect();
     if bytes.len() > most {
         text.push('…');
@@ -229,7 +244,7 @@ fn hex(bytes: &[u8], most: usize) -> String {
 }
 
 /// The first bytes as text where they are text, else in hexadecimal.
-fn preview(bytes: &[u8]) -> String {
+pub(crate) fn preview(bytes: &[u8]) -> String {
     let start = &bytes[..bytes.len().min(48)];
     let dots = if bytes.len() > 48 { "…" } else { "" };
     match std::str::from_utf8(start) {
@@ -375,7 +390,7 @@ fn explain(bundle: &Bundle, skipped: usize) -> String {
     out
 }
 
-fn list(names: Vec<String>) -> String {
+pub(crate) fn list(names: Vec<String>) -> String {
     if names.is_empty() { "none".into() } else { names.join(", ") }
 }
 

@@ -125,6 +125,9 @@ const BUNDLES: &[(&str, &str)] = &[
     ("9f", "the bytes end too early at byte 1"),
     ("9f88", "the bytes end too early at byte 2"),
     ("9f8907000182028201", "the bytes end too early at byte 9"),
+    ("06", "the bundle ends too early at byte 1"),
+    ("0690108fffffffffffffff7f", "the primary block is longer than 64 KiB at byte 12"),
+    ("06811013090900000000000082fcff8b40019c10026162", "a dictionary that does not end with a zero byte at byte 23"),
     ("this is no hex", "not hexadecimal text at byte 0"),
 ];
 

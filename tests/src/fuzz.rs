@@ -16,6 +16,8 @@ use farlink_bundle::{
 };
 use farlink_cla::{ltp, oneway, tcpcl_v4};
 
+pub use crate::fuzz_v6::{bundle_v6, record_v6};
+
 /// A target.
 pub type Target = fn(&[u8]);
 
@@ -24,6 +26,7 @@ pub type Target = fn(&[u8]);
 pub const TARGETS: &[(&str, Target)] = &[
     ("administrative_record", administrative_record),
     ("bundle", bundle),
+    ("bundle_v6", bundle_v6),
     ("cbor_item", cbor_item),
     ("contact_plan", contact_plan),
     ("eid_cbor", eid_cbor),
@@ -32,6 +35,7 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("ltp_segment", ltp_segment),
     ("mtcp", mtcp),
     ("reassembly", reassembly),
+    ("record_v6", record_v6),
     ("sdnv", sdnv),
     ("stcp", stcp),
     ("tcpcl_v4_active", tcpcl_v4_active),
@@ -169,7 +173,7 @@ pub fn reassembly(data: &[u8]) {
 
 /// A self-delimiting numeric value: what is written reads back the same.
 pub fn sdnv(data: &[u8]) {
-    use farlink_cla::sdnv::{LEN_MAX, decode, encode, len};
+    use farlink_base::sdnv::{LEN_MAX, decode, encode, len};
     let Ok((value, used)) = decode(data) else { return };
     assert!(used <= data.len() && used <= LEN_MAX && len(value) <= used);
     let mut wire = [0; LEN_MAX];

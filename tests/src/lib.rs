@@ -4,5 +4,6 @@
 //! fuzz target.
 
 pub mod fuzz;
+mod fuzz_v6;
 pub mod mend;
 pub mod seeds;

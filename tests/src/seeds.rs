@@ -62,6 +62,9 @@ pub fn all() -> Vec<Seed> {
     let other = hex("820784821a01020304f51903e8");
     add("administrative_record", [report, other].into_iter().flatten().collect());
     add("reassembly", vec![vec![0, 0, 0, 200, 1, 0, 200, 0, 56, 1], vec![0, 0, 1, 0, 1, 0, 9, 0, 9, 1, 0, 0, 0, 1, 2]]);
+    let old = vectors("bpv6_bundles.json").into_iter().chain(OLD_BUNDLES.into_iter().filter_map(hex));
+    add("bundle_v6", old.collect());
+    add("record_v6", OLD_RECORDS.into_iter().filter_map(hex).collect());
     add("sdnv", vectors("sdnv.json"));
     let segments = vectors("ltp.json");
     add("ltp_segment", segments.clone());
@@ -101,6 +104,27 @@ const OPEN_BUNDLES: [&str; 3] = [
      01010001446461746142b2b2ffff",
 ];
 const OPEN_EIDS: [&str; 3] = ["9f029f0101ffff", "9f029f1a000ee8680103ffff", "9f01682f2f6e6f64652f61ff"];
+
+/// BPv6 bundles: one with a block of each kind that is understood, and one after its payload; one whose blocks refer to
+/// its dictionary, and whose last ones go; a clockless fragment; one that is enciphered and says nowhere where it ends.
+const OLD_BUNDLES: [&str; 4] = [
+    "06811811020101010300090082fdbc9000039c100005100964746e002f2f612f00140102a70813010307c84df0010204050a100801\
+     69706e3a392e30010004646174615a08056166746572",
+    "0681102e0004000e0018001882fdbc9000039c101d64746e002f2f6473742f737663002f2f7372632f617070006e6f6e6500055001\
+     000e005a41020004000e0178010004646174615b1004676f6e655c1c046c617374",
+    "0681110f020101010300090000039c1000050a0802046d6574610108053536373839",
+    "0681102e0004000e0018001882fdbc9000039c101d64746e002f2f6473742f737663002f2f7372632f617070006e6f6e6500041006\
+     7365616c656401000464617461",
+];
+/// BPv6 records: a status report about a fragment, custody signals, aggregate custody signals, a greeting.
+const OLD_RECORDS: [&str; 6] = [
+    "111d00050582fdbc9000837482fdbc9001837482fdbc9002837482fdbc9003837482fdbc9000040769706e3a312e31",
+    "208082fdbc9000837482fdbc9000040769706e3a312e31",
+    "2103050582fdbc9000837482fdbc9000040764746e3a2f2f61",
+    "408001020201",
+    "40800082008201820f",
+    "f068656c6c6f",
+];
 
 /// A plan in each dialect.
 const PLANS: [&str; 3] = [

@@ -26,6 +26,7 @@ mod param;
 mod payload;
 mod priority;
 mod rng;
+pub mod sdnv;
 mod setting;
 mod sink;
 pub mod socket;

@@ -130,11 +130,12 @@ pub struct BundleMeta {
     pub hop_limit: u8,
     /// What few bundles have.
     pub rare: Option<Box<Rare>>,
-    /// Everything before the payload's bytes, as it came; only the codec of `version` reads it.
+    /// Everything before the payload's bytes, as it came, and in versions with blocks after the payload those too;
+    /// only the codec of `version` reads it.
     pub head: Box<[u8]>,
-    /// What the codec needs to write what follows the payload (its CRC).
+    /// What the codec needs to write what follows the payload: its CRC, or how much of `head` that is.
     pub tail: u32,
-    /// Length of what follows the payload.
+    /// Length of what follows the payload and is not in `head`.
     pub tail_len: u8,
 }
 
@@ -225,7 +226,7 @@ pub struct Hop {
     pub hops: u8,
     /// Labels of the router and of the congestion control; `None`: it carries none.
     pub labels: Option<[u32; 2]>,
-    /// Who has custody of it.
+    /// Who has custody of it; outwards who takes it. Null: nobody, or whoever had it.
     pub custodian: EndpointId,
 }
 

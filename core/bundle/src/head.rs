@@ -13,7 +13,7 @@ use farlink_base::{Accel, Bytes, BytesMut, Chunk, DtnTime, Malformed, Payload};
 /// before it is checked.
 pub const MAX_HEAD_BYTES: usize = 64 << 10;
 /// Those of them that are left to what hops write: what one node takes, the next one takes too.
-const HOP_BYTES: usize = 4 << 10;
+pub(crate) const HOP_BYTES: usize = 4 << 10;
 /// Most extension blocks of one bundle, besides those that hops write.
 pub const MAX_EXTENSION_BLOCKS: usize = 128;
 

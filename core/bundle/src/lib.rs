@@ -1,8 +1,8 @@
 //! Bundles on the wire and in memory: endpoint IDs, the BPv7 codec, CRCs, extension blocks,
-//! fragments and administrative records (RFC 9171, RFC 9758, RFC 9713).
+//! fragments and administrative records (RFC 9171, RFC 9758, RFC 9713); and BPv6 (RFC 5050, RFC 6260).
 //!
 //! It decides nothing: what to do with a bundle is the agent's business (`core/bpa`). The engine
-//! uses [`v7`], which hands out no wire structures; tools that show every block use [`Bundle`] and
+//! uses [`v7`] and [`v6`], which hand out no wire structures; tools that show every block use [`Bundle`] and
 //! [`decode`]. Both are filled by the same walk over a bundle's bytes. Read [`v7`] first.
 #![no_std]
 #![forbid(unsafe_code)]
@@ -27,6 +27,7 @@ mod head;
 mod id;
 mod put;
 mod reassemble;
+pub mod v6;
 pub mod v7;
 
 pub use admin::{AdministrativeRecord, StatusItem, StatusReport, reason};

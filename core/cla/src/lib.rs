@@ -12,5 +12,6 @@ extern crate alloc;
 pub mod ltp;
 pub mod oneway;
 pub mod registry;
-pub mod sdnv;
 pub mod tcpcl_v4;
+
+pub use farlink_base::sdnv;

@@ -44,6 +44,8 @@ pub struct Config {
     pub hand_over_ahead: Duration,
     /// CRC put on blocks this node makes.
     pub crc: CrcType,
+    /// Version of the bundle protocol of bundles made here: 7 or 6. Both are taken, and passed on as they came.
+    pub bundle_version: u8,
     /// How strictly arriving bundles are read.
     pub profile: Profile,
     /// Whether status reports are generated (RFC 9171 5.1: off by default).
@@ -120,6 +122,7 @@ impl Config {
             limits: Limits::default(),
             hand_over_ahead: farlink_bpa::HAND_OVER_AHEAD,
             crc: CrcType::Crc32c,
+            bundle_version: 7,
             profile: Profile::Permissive,
             status_reports: false,
             previous_node_block: true,

@@ -80,6 +80,10 @@ pub trait Codec: Send {
     /// # Errors
     /// What is wrong with it, and where.
     fn read_parts(&self, head: &Bytes, payload: Payload, tail: &Bytes) -> Result<(BundleMeta, Hop), Malformed>;
+    /// What comes before the payload, for the store.
+    fn head<'a>(&self, bundle: &'a BundleMeta) -> &'a [u8] {
+        &bundle.head
+    }
     /// What follows the payload, for the store.
     fn tail(&self, bundle: &BundleMeta) -> Bytes;
     /// What leaves on this hop; `payload` is what of the payload leaves. A piece is in memory, all of it
@@ -283,8 +287,8 @@ impl Edges {
     }
     /// What the store is given: everything before the payload, and everything after.
     pub fn around(&self, bundle: &BundleMeta) -> (Bytes, Bytes) {
-        let tail = self.of(bundle.version).map(|codec| codec.tail(bundle)).unwrap_or_default();
-        (Bytes::copy_from_slice(&bundle.head), tail)
+        let Some(codec) = self.of(bundle.version) else { return Default::default() };
+        (Bytes::copy_from_slice(codec.head(bundle)), codec.tail(bundle))
     }
     /// What leaves on this hop.
     pub fn render(&mut self, bundle: &BundleMeta, payload: Payload, hop: &Hop, cut: Option<Range<u64>>) -> Payload {

@@ -14,6 +14,7 @@ mod arrivals;
 mod build;
 mod config;
 mod edge;
+mod edge_v6;
 mod io;
 mod joints;
 mod kinds;
@@ -24,6 +25,7 @@ mod store;
 
 pub use config::{Config, LayerConfig, LinkConfig, StoreConfig, StoreKind};
 pub use edge::{BpV7, Codec, Opening, Piece, Watch};
+pub use edge_v6::BpV6;
 pub use farlink_bpa::{Limits, Pressure, SHORT_HEAD_BYTES};
 pub use io::{Input, Output};
 pub use kinds::{Identity, LayerKind, Neighbour, SpanConfig};

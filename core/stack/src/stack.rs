@@ -5,6 +5,7 @@ use crate::arrivals::{self, Arrivals, Bounds};
 use crate::build;
 use crate::config::{Config, LinkConfig, StoreKind};
 use crate::edge::{BpV7, Codec, Edges};
+use crate::edge_v6::BpV6;
 use crate::io::{Input, Output};
 use crate::joints::{Joint, LayerJoint, departed};
 use crate::kinds::Layer;
@@ -91,13 +92,17 @@ pub const LINKS_MAX: u32 = 1 << 20;
 const FEW: usize = 8;
 
 impl Stack {
-    /// A node as configured. It begins with the first [`Input::Clock`].
+    /// A node as configured, which speaks versions 7 and 6 of the bundle protocol. It begins with the first
+    /// [`Input::Clock`].
     ///
     /// # Errors
     /// Names the key that cannot be used and what to write instead.
     pub fn new(config: Config) -> Result<Stack, ConfigError> {
-        let codec = BpV7 { profile: config.profile, crc: config.crc, accel: config.accel };
-        Stack::speaking(config, Vec::from([Box::new(codec) as Box<dyn Codec>]))
+        let v7 = BpV7 { profile: config.profile, crc: config.crc, accel: config.accel };
+        let v6 = BpV6 { profile: config.profile };
+        let mut codecs = Vec::from([Box::new(v7) as Box<dyn Codec>, Box::new(v6)]);
+        codecs.sort_by_key(|codec| codec.version() != config.bundle_version);
+        Stack::speaking(config, codecs)
     }
     /// A node that speaks these versions of the bundle protocol; what it makes is of the first.
     ///

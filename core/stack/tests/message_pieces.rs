@@ -8,7 +8,8 @@ use farlink_base::{
 use farlink_bpa::app::{AppInput, RequestId, SendRequest};
 use farlink_routing::{PlanIndex, contact_plan};
 use farlink_stack::{
-    BpV7, Codec, Config, Input, LayerConfig, LayerKind, LinkConfig, Output, SpanConfig, Stack, StoreConfig, StoreKind,
+    BpV6, BpV7, Codec, Config, Input, LayerConfig, LayerKind, LinkConfig, Output, SpanConfig, Stack, StoreConfig,
+    StoreKind,
 };
 use reads::Reads;
 
@@ -91,12 +92,16 @@ impl Sender {
 
 #[test]
 fn a_piece_leaves_as_a_bundle_of_its_own_size() {
-    let mut sender = Sender::new(|codec| Box::new(codec));
-    sender.send(1, 600_000);
-    sender.run(6);
-    let [(payload, size)] = sender.left()[..] else { panic!("{:?}", sender.left()) };
-    assert!(payload > 400_000 && payload < 500_000 && (payload..payload + 200).contains(&size), "{payload}, {size}");
-    assert_eq!(sender.tried(), (1, 0));
+    let codecs: [fn(BpV7) -> Box<dyn Codec>; 2] =
+        [|codec| Box::new(codec), |codec| Box::new(BpV6 { profile: codec.profile })];
+    for codec in codecs {
+        let mut sender = Sender::new(codec);
+        sender.send(1, 600_000);
+        sender.run(6);
+        let [(payload, size)] = sender.left()[..] else { panic!("{:?}", sender.left()) };
+        assert!(payload > 400_000 && payload < 500_000 && (payload..payload + 200).contains(&size), "{size}");
+        assert_eq!(sender.tried(), (1, 0));
+    }
 }
 
 #[test]

@@ -101,6 +101,7 @@ fn node(top: &Reader<'_>, folder: &Path, file: &Path) -> NodeConfig {
         limits: limits(top, store_capacity, spill_from),
         hand_over_ahead: top.duration("hand_over_ahead").unwrap_or_default(),
         crc: [CrcType::Crc32c, CrcType::Crc16, CrcType::None][top.choice("crc").unwrap_or(0)],
+        bundle_version: top.count("bundle_version").unwrap_or(7) as u8,
         profile: [Profile::Permissive, Profile::Strict][top.choice("profile").unwrap_or(0)],
         status_reports: top.flag("status_reports").unwrap_or_default(),
         previous_node_block: top.flag("previous_node_block").unwrap_or_default(),

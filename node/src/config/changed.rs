@@ -44,6 +44,7 @@ pub fn needs_restart(running: &NodeConfig, fresh: &NodeConfig) -> Vec<String> {
     differ("limits", &bounds(old.limits), &bounds(new.limits));
     differ("hand_over_ahead", &old.hand_over_ahead, &new.hand_over_ahead);
     differ("crc", &old.crc, &new.crc);
+    differ("bundle_version", &old.bundle_version, &new.bundle_version);
     differ("profile", &old.profile, &new.profile);
     differ("status_reports", &old.status_reports, &new.status_reports);
     differ("previous_node_block", &old.previous_node_block, &new.previous_node_block);

@@ -41,6 +41,12 @@ pub const NODE: Section = Section {
             "Added to the machine's clock, to try what a wrong one does; without it, nothing.",
         ),
         key("crc", Choice(CRCS), Is("crc32c"), "Of blocks made here: \"crc32c\", \"crc16\", \"none\"."),
+        key(
+            "bundle_version",
+            Count(6, 7),
+            Is("7"),
+            "Version of the bundle protocol of bundles made here: 7, or 6. Both are taken, and passed on as they came.",
+        ),
         key("profile", Choice(PROFILES), Is("permissive"), "How arriving bundles are read: or \"strict\"."),
         key("status_reports", Flag, Is("false"), "Whether requested status reports are generated."),
         key("previous_node_block", Flag, Is("true"), "Put on what is forwarded."),

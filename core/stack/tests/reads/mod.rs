@@ -1,16 +1,16 @@
-//! BPv7 whose reading of whole bundles a test looks at, or spoils.
+//! A codec whose reading of whole bundles a test looks at, or spoils.
 
 use farlink_base::{
     BundleMeta, Bytes, BytesMut, CreationTimestamp, DeleteReason, DtnTime, Hop, Malformed, Payload, Refusal,
 };
 use farlink_bpa::{Draft, Record, Status};
 use farlink_bundle::Encoded;
-use farlink_stack::{BpV7, Codec, Opening};
+use farlink_stack::{Codec, Opening, Piece};
 use std::ops::Range;
 
-/// BPv7 that reads whole bundles by this function, and does all else as it is.
-pub struct Reads<R>(pub BpV7, pub R);
-impl<R: Fn(&BpV7, &Payload) -> Result<(BundleMeta, Hop), Malformed> + Send> Codec for Reads<R> {
+/// A codec that reads whole bundles by this function, and does all else as it is.
+pub struct Reads<C, R>(pub C, pub R);
+impl<C: Codec, R: Fn(&C, &Payload) -> Result<(BundleMeta, Hop), Malformed> + Send> Codec for Reads<C, R> {
     fn version(&self) -> u8 {
         self.0.version()
     }
@@ -26,11 +26,17 @@ impl<R: Fn(&BpV7, &Payload) -> Result<(BundleMeta, Hop), Malformed> + Send> Code
     fn read_parts(&self, head: &Bytes, payload: Payload, tail: &Bytes) -> Result<(BundleMeta, Hop), Malformed> {
         self.0.read_parts(head, payload, tail)
     }
+    fn head<'a>(&self, bundle: &'a BundleMeta) -> &'a [u8] {
+        self.0.head(bundle)
+    }
     fn tail(&self, bundle: &BundleMeta) -> Bytes {
         self.0.tail(bundle)
     }
     fn render(&self, b: &BundleMeta, p: Payload, h: &Hop, cut: Option<Range<u64>>, room: &mut BytesMut) -> Encoded {
         self.0.render(b, p, h, cut, room)
+    }
+    fn piece(&self, b: &BundleMeta, hop: &Hop, cut: Range<u64>, room: &mut BytesMut) -> Option<Box<dyn Piece>> {
+        self.0.piece(b, hop, cut, room)
     }
     fn size(&self, bundle: &BundleMeta, hop: &Hop, cut: Option<Range<u64>>) -> u64 {
         self.0.size(bundle, hop, cut)

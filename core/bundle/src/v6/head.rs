@@ -1,0 +1,192 @@
+//! All blocks of a bundle but its payload's bytes, walked once: those before the payload from its first bytes, those
+//! after it from its last (RFC 5050 4).
+
+use super::block::{Block, Start, block_flags, kind};
+use super::names::Names;
+use super::primary::{Layout, Primary, flags, read_primary};
+use super::wire::Reader;
+use crate::Profile;
+use crate::head::{HOP_BYTES, MAX_EXTENSION_BLOCKS, MAX_HEAD_BYTES, Stop};
+use farlink_base::sdnv;
+
+/// Most bytes of the blocks after the payload: a node keeps so many in memory of a bundle that passes to disk.
+pub const MAX_TAIL_BYTES: usize = 4096;
+
+/// Everything up to the payload's first byte; positions are offsets into the bundle.
+pub(super) struct Head {
+    pub primary: Primary,
+    pub layout: Layout,
+    /// Where the payload block begins.
+    pub payload_block: usize,
+    pub payload_flags: u64,
+    /// Position of the last byte of its flags.
+    pub payload_flags_at: usize,
+    /// The payload's first byte.
+    pub data: usize,
+    pub data_len: u64,
+    /// Whether a block asks for reports.
+    reports: bool,
+}
+
+impl Head {
+    /// Reads a head and shows each extension block to `visit`.
+    pub fn parse<'a>(
+        bytes: &'a [u8],
+        profile: Profile,
+        visit: &mut dyn FnMut(Block<'a>, Names<'a>),
+    ) -> Result<Head, Stop> {
+        let mut reader = Reader::open(bytes);
+        let (primary, layout) = read_primary(&mut reader, profile)?;
+        let names = Names { dictionary: &bytes[layout.dictionary.clone()], profile };
+        let mut count = Counts::default();
+        if let Some(place) = primary.fragment {
+            count.hop_bytes += sdnv::len(place.offset) + sdnv::len(place.total);
+        }
+        loop {
+            let start = Start::read(&mut reader, bytes, names)?;
+            if start.kind != kind::PAYLOAD {
+                // RFC 5050 4: nothing comes after the last block.
+                if start.flags & block_flags::LAST != 0 {
+                    return reader.bad_at(start.at, "the last block comes before the payload");
+                }
+                if start.len > MAX_HEAD_BYTES as u64 {
+                    return reader.bad_at(start.at, "the blocks before the payload are longer than 64 KiB");
+                }
+                let block = Block::read(start, &mut reader, names)?;
+                count.count(&block, profile, &reader)?;
+                visit(block, names);
+                continue;
+            }
+            if start.at > MAX_HEAD_BYTES - HOP_BYTES + count.hop_bytes {
+                return reader.bad_at(start.at, "the blocks before the payload leave no room for hops in 64 KiB");
+            }
+            check(&primary, start.len, profile).or_else(|reason| reader.bad_at(0, reason))?;
+            count.reports |= start.flags & block_flags::REPORT != 0;
+            let head = Head {
+                primary,
+                layout,
+                payload_block: start.at,
+                payload_flags: start.flags,
+                payload_flags_at: start.flags_at,
+                data: reader.position(),
+                data_len: start.len,
+                reports: count.reports,
+            };
+            head.check_reports(profile, &reader)?;
+            return Ok(head);
+        }
+    }
+
+    /// Reads the blocks after the payload, all of `bytes`, and shows each to `visit`. `head` is what came before the
+    /// payload.
+    pub fn parse_after<'a>(
+        &mut self,
+        head: &'a [u8],
+        bytes: &'a [u8],
+        profile: Profile,
+        visit: &mut dyn FnMut(Block<'a>, Names<'a>),
+    ) -> Result<(), Stop> {
+        let names = Names { dictionary: &head[self.layout.dictionary.clone()], profile };
+        let base = (self.data as u64).saturating_add(self.data_len);
+        let mut reader = Reader::closed(bytes, base, "the bundle ends inside a block");
+        let mut count = Counts::default();
+        let mut last = self.payload_flags & block_flags::LAST != 0;
+        while !reader.is_at_end() {
+            if last {
+                return reader.bad("bytes after the last block");
+            }
+            let start = Start::read(&mut reader, bytes, names)?;
+            last = start.flags & block_flags::LAST != 0;
+            if start.kind == kind::PAYLOAD {
+                return reader.bad_at(start.at, "a second payload block");
+            }
+            // RFC 5050 4.3: a fragment could not say which of its blocks follow.
+            if profile == Profile::Strict && start.flags & block_flags::REPLICATE != 0 {
+                return reader.bad_at(start.at, "a block after the payload that is to be in every fragment");
+            }
+            let block = Block::read(start, &mut reader, names)?;
+            count.count(&block, profile, &reader)?;
+            visit(block, names);
+        }
+        self.reports |= count.reports;
+        self.check_reports(profile, &reader)?;
+        if profile == Profile::Strict && !last {
+            return reader.bad("no block says that it is the last one");
+        }
+        Ok(())
+    }
+
+    /// RFC 5050 4.3.
+    fn check_reports(&self, profile: Profile, reader: &Reader<'_>) -> Result<(), Stop> {
+        let silent = self.primary.source.is_null() || self.primary.has(flags::ADMIN);
+        if profile == Profile::Strict && silent && self.reports {
+            return reader.bad("an anonymous or administrative bundle with a block that asks for reports");
+        }
+        Ok(())
+    }
+}
+
+/// What is bounded.
+#[derive(Default)]
+struct Counts {
+    /// Blocks that no hop writes.
+    blocks: usize,
+    /// Bytes of what hops write.
+    hop_bytes: usize,
+    /// Kinds of blocks that hops write and that were met: of each, the first counts.
+    once: u8,
+    /// Whether a block asks for reports.
+    reports: bool,
+}
+impl Counts {
+    fn count(&mut self, block: &Block<'_>, profile: Profile, reader: &Reader<'_>) -> Result<(), Stop> {
+        let Start { kind, flags, at, .. } = block.start;
+        self.reports |= flags & block_flags::REPORT != 0;
+        if block.of_hops() & !self.once != 0 {
+            self.once |= block.of_hops();
+            self.hop_bytes += block.span.len();
+        } else if self.blocks == MAX_EXTENSION_BLOCKS {
+            return reader.bad_at(at, "more than 128 extension blocks");
+        } else {
+            self.blocks += 1;
+        }
+        // CCSDS 734.2-B-1: a number of one bundle would be that of several.
+        let several = kind == kind::CUSTODY && flags & block_flags::REPLICATE != 0;
+        if several && profile == Profile::Strict {
+            return reader.bad_at(at, "a custody block that is to be in every fragment");
+        }
+        Ok(())
+    }
+}
+
+/// Rules over several fields of the primary block (RFC 5050 4.2, 5.8).
+fn check(primary: &Primary, data_len: u64, profile: Profile) -> Result<(), &'static str> {
+    let (strict, anonymous) = (profile == Profile::Strict, primary.source.is_null());
+    if anonymous && !primary.has(flags::NO_FRAGMENT) {
+        return Err("an anonymous bundle that may be fragmented");
+    }
+    if strict && (anonymous || primary.has(flags::ADMIN)) {
+        if primary.flags & flags::REPORTS != 0 {
+            return Err("an anonymous or administrative bundle that asks for reports");
+        }
+        if primary.has(flags::CUSTODY) {
+            return Err("an anonymous or administrative bundle that asks for custody");
+        }
+    }
+    if strict && primary.has(flags::FRAGMENT | flags::NO_FRAGMENT) {
+        return Err("a fragment of a bundle that must not be fragmented");
+    }
+    if let Some(place) = primary.fragment {
+        // Anonymous bundles have no identity: the fragments of two would become one.
+        if anonymous {
+            return Err("a fragment of an anonymous bundle");
+        }
+        if data_len == 0 {
+            return Err("a fragment without payload");
+        }
+        if place.offset.checked_add(data_len).is_none_or(|end| end > place.total) {
+            return Err("a fragment that reaches beyond the original payload");
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,217 @@
+//! What is around a payload as it leaves: one walk over the blocks kept, copying what stays and writing anew what
+//! changes (RFC 5050 5.4, 5.8, 5.9).
+
+use super::block::{Block, Meaning, Start, age_data, block_flags, kind, labels_data, previous_hop_data, put_block};
+use super::names::{Dictionary, Names, numbers, put_reference};
+use super::primary::{Layout, Primary, flags, put_primary, read_primary};
+use super::read::around;
+use super::wire::{Reader, put_sdnv};
+use crate::cbor::Out;
+use crate::head::Stop;
+use crate::{EndpointId, FragmentInfo, Profile};
+use alloc::vec::Vec;
+use farlink_base::{BundleMeta, Facts, Hop};
+
+/// Another primary block and another payload than those that came.
+pub(super) struct Shape {
+    /// Place of the piece; `None` for a whole bundle.
+    pub fragment: Option<FragmentInfo>,
+    /// Bytes of the payload.
+    pub len: u64,
+    /// Whether it begins where the payload did: all blocks before the payload go along (RFC 5050 5.8).
+    pub first: bool,
+    /// Whether it ends where the payload did: all blocks after the payload go along.
+    pub last: bool,
+}
+
+/// Writes everything before the payload as it shall leave; without `hop`, its blocks as they are. Gives the blocks
+/// after the payload.
+pub(super) fn put_around(meta: &BundleMeta, hop: Option<&Hop>, shape: Option<&Shape>, out: &mut impl Out) -> Vec<u8> {
+    let rewrite = Rewrite { meta, hop, shape, custodian: None, met: 0 };
+    // What a bundle that exists is made of can be read.
+    rewrite.run(out).unwrap_or_default()
+}
+
+/// What becomes of a block.
+enum Change {
+    Keep,
+    Remove,
+    Write(Vec<u8>),
+}
+
+struct Rewrite<'a> {
+    meta: &'a BundleMeta,
+    hop: Option<&'a Hop>,
+    shape: Option<&'a Shape>,
+    /// Who takes custody on this hop.
+    custodian: Option<&'a EndpointId>,
+    /// Kinds of blocks that hops write and that stay ([`Block::of_hops`]).
+    met: u8,
+}
+const PREVIOUS: u8 = 1;
+const AGE: u8 = 2;
+const LABELS: u8 = 4;
+
+impl<'a> Rewrite<'a> {
+    fn run(mut self, out: &mut impl Out) -> Result<Vec<u8>, Stop> {
+        let (before, after) = around(self.meta);
+        let mut reader = Reader::open(before);
+        let (primary, layout) = read_primary(&mut reader, Profile::Permissive)?;
+        let names = Names { dictionary: &before[layout.dictionary.clone()], profile: Profile::Permissive };
+        self.primary(before, reader.position(), &primary, &layout, names, out);
+        let payload = loop {
+            let start = Start::read(&mut reader, before, names)?;
+            if start.kind == kind::PAYLOAD {
+                break start;
+            }
+            let block = Block::read(start, &mut reader, names)?;
+            match self.change(&block, false) {
+                Change::Keep => out.put(&before[block.span]),
+                Change::Remove => {}
+                Change::Write(data) => put_block(block.start.kind, block.start.flags, &data, out),
+            }
+        };
+        self.add_missing(out);
+        let rest = self.after(after, names)?;
+        let last = if rest.is_empty() { block_flags::LAST } else { 0 };
+        if self.shape.is_none() && payload.flags & block_flags::LAST == last {
+            out.put(&before[payload.at..]);
+        } else {
+            out.byte(kind::PAYLOAD);
+            put_sdnv(out, payload.flags & !block_flags::LAST | last);
+            put_sdnv(out, self.shape.map_or(payload.len, |shape| shape.len));
+        }
+        Ok(rest)
+    }
+
+    /// The primary block: it stays byte for byte but for a fragment's place and a new custodian.
+    fn primary(
+        &mut self,
+        before: &[u8],
+        end: usize,
+        primary: &Primary,
+        layout: &Layout,
+        names: Names<'_>,
+        out: &mut impl Out,
+    ) {
+        let same = &before[layout.endpoints..layout.dictionary.end];
+        let (bits, place) = match self.shape {
+            None => (primary.flags, primary.fragment),
+            Some(Shape { fragment: None, .. }) => (primary.flags & !flags::FRAGMENT, None),
+            Some(Shape { fragment, .. }) => (primary.flags | flags::FRAGMENT, *fragment),
+        };
+        let new = self.hop.map(|hop| &hop.custodian).filter(|new| !new.is_null() && **new != primary.custodian);
+        if let Some((new, reference, dictionary)) = new.and_then(|new| {
+            let (reference, dictionary) = custodian(new, names)?;
+            Some((new, reference, dictionary))
+        }) {
+            self.custodian = Some(new);
+            let mut len = Vec::new();
+            put_sdnv(&mut len, dictionary.len() as u64);
+            let ours = [
+                &before[layout.endpoints..layout.custodian.start],
+                &reference,
+                &before[layout.custodian.end..layout.dictionary_len],
+                &len,
+                &dictionary,
+            ];
+            put_primary(bits, &ours, place, out);
+        } else if self.shape.is_some() {
+            put_primary(bits, &[same], place, out);
+        } else {
+            out.put(&before[..end]);
+        }
+    }
+
+    /// What the hop makes of a block. Unchanged meaning stays verbatim, however it was encoded.
+    fn change(&mut self, block: &Block<'_>, after: bool) -> Change {
+        let replicate = block.start.flags & block_flags::REPLICATE != 0;
+        let ages = block.of_hops() == AGE && self.meta.created_ms == 0;
+        let takes = self.shape.is_none_or(|shape| match after {
+            false => shape.first || replicate || ages,
+            true => shape.last,
+        });
+        if !takes {
+            return Change::Remove;
+        }
+        let Some(hop) = self.hop else {
+            self.met |= block.of_hops();
+            return Change::Keep;
+        };
+        let first = self.met & block.of_hops() == 0;
+        let change = match &block.meaning {
+            // RFC 6259 3.2: those that came are deleted, and this node's own goes along if it says who it is.
+            Meaning::PreviousHop(_) if hop.previous.is_null() || !first => Change::Remove,
+            Meaning::PreviousHop(node) if *node == hop.previous => Change::Keep,
+            Meaning::PreviousHop(_) => previous_hop_data(&hop.previous).map_or(Change::Remove, Change::Write),
+            Meaning::Age(age_us) if first && age_us / 1000 != hop.age_ms => Change::Write(age_data(hop.age_ms)),
+            Meaning::Labels(old) => match hop.labels {
+                None => Change::Remove,
+                Some(new) if first && new != *old => Change::Write(labels_data(new)),
+                Some(_) => Change::Keep,
+            },
+            // The number is the old custodian's.
+            Meaning::Custody { .. } if self.custodian.is_some() => Change::Remove,
+            _ => Change::Keep,
+        };
+        if !matches!(change, Change::Remove) {
+            self.met |= block.of_hops();
+        }
+        change
+    }
+
+    /// Blocks to be added before the payload.
+    fn add_missing(&mut self, out: &mut impl Out) {
+        let Some(hop) = self.hop else { return };
+        let mut add = |bit, kind, flags, data: Option<Vec<u8>>| {
+            if let Some(data) = data.filter(|_| self.met & bit == 0) {
+                self.met |= bit;
+                put_block(kind, flags, &data, out);
+            }
+        };
+        let previous = Some(&hop.previous).filter(|node| !node.is_null()).and_then(previous_hop_data);
+        add(PREVIOUS, kind::PREVIOUS_HOP, block_flags::DISCARD, previous);
+        add(LABELS, kind::LABELS, block_flags::REPLICATE, hop.labels.map(labels_data));
+        // Without a creation time, a bundle expires by its age alone.
+        let ages = self.meta.created_ms == 0 && (self.shape.is_some() || !self.meta.facts.has(Facts::AGE));
+        add(AGE, kind::AGE, block_flags::REPLICATE, ages.then(|| age_data(hop.age_ms)));
+    }
+
+    /// The blocks after the payload; the last one says that it is.
+    fn after(&mut self, after: &[u8], names: Names<'_>) -> Result<Vec<u8>, Stop> {
+        let mut out = Vec::new();
+        if after.is_empty() {
+            return Ok(out);
+        }
+        out.reserve(after.len());
+        let mut reader = Reader::closed(after, 0, "");
+        let mut last = None;
+        while !reader.is_at_end() {
+            let start = Start::read(&mut reader, after, names)?;
+            let block = Block::read(start, &mut reader, names)?;
+            let at = out.len();
+            match self.change(&block, true) {
+                Change::Remove => continue,
+                Change::Keep => out.extend_from_slice(&after[block.span.clone()]),
+                Change::Write(data) => put_block(block.start.kind, block.start.flags, &data, &mut out),
+            }
+            // One byte of type, then the flags, whose last byte has no top bit.
+            let len = out[at + 1..].iter().take_while(|byte| **byte & 0x80 != 0).count();
+            last = Some(at + 1 + len);
+        }
+        if let Some(flags) = last.and_then(|at| out.get_mut(at)) {
+            *flags |= block_flags::LAST as u8;
+        }
+        Ok(out)
+    }
+}
+
+/// The reference to a new custodian, and the dictionary with it (RFC 5050 5.10.1); `None` where it cannot be said:
+/// names have no place in a bundle whose endpoint IDs are numbers.
+fn custodian(new: &EndpointId, names: Names<'_>) -> Option<(Vec<u8>, Vec<u8>)> {
+    let mut dictionary = Dictionary { bytes: names.dictionary.to_vec() };
+    let pair = if names.compressed() { numbers(new)? } else { dictionary.reference(new)? };
+    let mut reference = Vec::new();
+    put_reference(&mut reference, pair);
+    Some((reference, dictionary.bytes))
+}

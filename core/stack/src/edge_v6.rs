@@ -1,0 +1,98 @@
+//! Bundle protocol version 6 at the edge (RFC 5050, RFC 6260).
+
+use crate::edge::{Codec, Opening, Piece};
+use alloc::boxed::Box;
+use core::ops::Range;
+use farlink_base::{
+    BundleMeta, Bytes, BytesMut, CreationTimestamp, DeleteReason, DtnTime, Hop, Malformed, Payload, Refusal,
+};
+use farlink_bpa::{Draft, Record, Status};
+use farlink_bundle::{Encoded, Profile, v6};
+
+/// Bundle protocol version 6. A bundle that came in it leaves in it.
+#[derive(Clone, Copy, Debug)]
+pub struct BpV6 {
+    /// How strictly arriving bundles are read.
+    pub profile: Profile,
+}
+
+impl Codec for BpV6 {
+    fn version(&self) -> u8 {
+        v6::VERSION
+    }
+    fn recognises(&self, first: u8) -> bool {
+        first == v6::VERSION
+    }
+    fn begin(&self, prefix: &Payload) -> Result<Option<Opening>, Malformed> {
+        let begun = v6::begin(prefix, self.profile)?;
+        // There are no check sums; what follows the payload is read with the whole.
+        Ok(begun.map(|v6::Begun { meta, hop, .. }| Opening { meta, hop, watch: Box::new(()) }))
+    }
+    fn read(&self, rope: &Payload) -> Result<(BundleMeta, Hop), Malformed> {
+        v6::read(rope, self.profile)
+    }
+    fn read_parts(&self, head: &Bytes, payload: Payload, tail: &Bytes) -> Result<(BundleMeta, Hop), Malformed> {
+        v6::read_parts(head, payload, tail, Profile::Permissive)
+    }
+    fn head<'a>(&self, bundle: &'a BundleMeta) -> &'a [u8] {
+        v6::head(bundle)
+    }
+    fn tail(&self, bundle: &BundleMeta) -> Bytes {
+        v6::tail(bundle)
+    }
+    fn render(
+        &self,
+        bundle: &BundleMeta,
+        payload: Payload,
+        hop: &Hop,
+        cut: Option<Range<u64>>,
+        room: &mut BytesMut,
+    ) -> Encoded {
+        v6::render_loaded(bundle, payload, hop, cut, room)
+    }
+    fn piece(&self, bundle: &BundleMeta, hop: &Hop, cut: Range<u64>, room: &mut BytesMut) -> Option<Box<dyn Piece>> {
+        Some(Box::new(Around(v6::render_loaded(bundle, Payload::new(), hop, Some(cut), room))))
+    }
+    fn size(&self, bundle: &BundleMeta, hop: &Hop, cut: Option<Range<u64>>) -> u64 {
+        v6::size(bundle, hop, cut)
+    }
+    fn make(&self, draft: Draft, creation: CreationTimestamp, payload: Payload) -> Result<BundleMeta, Refusal> {
+        let Draft { source, destination, report_to, facts, lifetime_ms, priority, hop_limit, version: _ } = draft;
+        let draft = v6::Draft { source, destination, report_to, facts, lifetime_ms, priority, hop_limit, labels: None };
+        v6::make(&draft, creation, payload)
+    }
+    fn whole(&self, first: &BundleMeta, payload: Payload) -> BundleMeta {
+        v6::whole(first, payload)
+    }
+    fn status_report(&self, about: &BundleMeta, status: Status, reason: DeleteReason, at: Option<DtnTime>) -> Payload {
+        let which = match status {
+            Status::Received => v6::Status::Received,
+            Status::Forwarded => v6::Status::Forwarded,
+            Status::Delivered => v6::Status::Delivered,
+            Status::Deleted => v6::Status::Deleted,
+        };
+        Payload::from(v6::status_report(about, which, reason as u64, at))
+    }
+    fn hello(&self, content: &[u8]) -> Payload {
+        Payload::from(v6::signal(content))
+    }
+    fn record(&self, payload: &[u8]) -> Record {
+        match v6::record(payload) {
+            Ok(v6::Record::Signal(content)) => Record::Hello(content),
+            Ok(_) => Record::Other,
+            Err(_) => Record::Unreadable,
+        }
+    }
+}
+
+/// What is around a piece, whose bytes it does not depend on.
+struct Around(Encoded);
+impl Piece for Around {
+    fn wants_bytes(&self) -> bool {
+        false
+    }
+    fn pass(&mut self, _: &Payload) {}
+    fn finish(self: Box<Self>, payload: Payload) -> Encoded {
+        Encoded { payload, ..self.0 }
+    }
+}

@@ -1,0 +1,251 @@
+//! Whole nodes that speak versions 7 and 6 of the bundle protocol: what came in one leaves in it, over every layer, in
+//! pieces, after a restart; and reports about it are of its version too.
+
+#![allow(clippy::disallowed_types, reason = "the test and its codecs, all `Send`, look at the same bundles")]
+
+mod line;
+mod reads;
+
+use farlink_base::{BundleMeta, Bytes, DtnTime, Duration, EndpointId, Event, Facts, Hop, Malformed, Payload, Priority};
+use farlink_bpa::app::{AppInput, RegistrationId, RequestId, SendRequest};
+use farlink_bundle::{Profile, v6};
+use farlink_routing::{PlanIndex, contact_plan};
+use farlink_stack::{BpV6, BpV7, Codec, Config, Input};
+use line::{Layer, Line, content};
+use reads::Reads;
+use std::sync::{Arc, Mutex};
+
+const LAYERS: [Layer; 2] = [Layer::TcpclV4, Layer::Ltp];
+
+fn sorted(mut payloads: Vec<Bytes>) -> Vec<Bytes> {
+    payloads.sort();
+    payloads
+}
+/// The first node makes bundles of version 6, the others of version 7; all speak both.
+fn first_is_old(node: usize, config: &mut Config) {
+    config.bundle_version = if node == 0 { 6 } else { 7 };
+}
+fn malformed(line: &Line) -> usize {
+    line.events.iter().filter(|(_, event)| matches!(event, Event::Malformed { .. })).count()
+}
+
+#[test]
+fn bundles_of_both_versions_cross_two_hops_with_a_restart_between() {
+    for layer in LAYERS {
+        let mut line = Line::new(layer, 3, first_is_old);
+        line.kill(2);
+        line.run(Duration::from_secs(1));
+        // The longest goes to disk while it arrives.
+        let lengths = [0usize, 3, 40_000, 3_000_000];
+        let sent: Vec<Bytes> = (0..8).map(|n| content(n, lengths[n as usize / 2] + n as usize)).collect();
+        sent.iter().enumerate().for_each(|(n, payload)| line.send_from(n % 2, payload.clone()));
+        line.run(Duration::from_secs(9));
+        assert_eq!((line.accepted, line.node(1).status(line.now).bundles), (8, 8), "{layer:?}: they wait half-way");
+        line.kill(1);
+        line.start(1);
+        line.start(2);
+        line.register(2);
+        line.run(Duration::from_secs(60));
+        assert!(sorted(line.delivered.clone()) == sorted(sent), "{layer:?}: {} delivered", line.delivered.len());
+        line.assert_empty();
+        let recovered = line.events.iter().filter(|(_, event)| matches!(event, Event::Recovered { .. })).count();
+        assert_eq!((recovered, malformed(&line)), (8, 0), "{layer:?}: read back from the store");
+    }
+}
+
+/// Bundles as they came, byte for byte.
+type Wire = Arc<Mutex<Vec<Bytes>>>;
+
+/// What a node reads in a version is kept, and may be changed.
+fn heard<C: Codec + 'static>(codec: C, wire: &Wire, change: fn(Bytes) -> Bytes) -> Box<dyn Codec> {
+    let wire = wire.clone();
+    let read = move |codec: &C, rope: &Payload| -> Result<(BundleMeta, Hop), Malformed> {
+        let Some(bytes) = rope.to_bytes() else { return codec.read(rope) };
+        wire.lock().expect("nobody panicked").push(bytes.clone());
+        codec.read(&Payload::from(change(bytes)))
+    };
+    Box::new(Reads(codec, read))
+}
+/// Both versions; the first node makes bundles of version 6.
+fn both(node: usize, config: &Config, wires: [&Wire; 2], change: fn(Bytes) -> Bytes) -> Vec<Box<dyn Codec>> {
+    let v7 = BpV7 { profile: config.profile, crc: config.crc, accel: config.accel };
+    let v6 = BpV6 { profile: Profile::Strict };
+    let mut codecs = vec![heard(v6, wires[0], change), heard(v7, wires[1], |bytes| bytes)];
+    if node != 0 {
+        codecs.reverse();
+    }
+    codecs
+}
+
+#[test]
+fn each_bundle_leaves_as_it_came() {
+    for layer in LAYERS {
+        let wires: [[Wire; 2]; 4] = Default::default();
+        let ears = wires.clone();
+        let speak = Box::new(move |node: usize, config: &Config| {
+            both(node, config, [&ears[node][0], &ears[node][1]], |bytes| bytes)
+        });
+        let plain = |_: usize, config: &mut Config| (config.previous_node_block, config.hop_limit) = (false, 0);
+        let mut line = Line::speaking(layer, 4, plain, speak);
+        line.register(3);
+        line.run(Duration::from_secs(10));
+        let sent: Vec<Bytes> = (0..20).map(|n| content(n, 1 + 3000 * n as usize)).collect();
+        sent.iter().enumerate().for_each(|(n, payload)| line.send_from(n % 2, payload.clone()));
+        line.run(Duration::from_secs(60));
+        assert!(sorted(line.delivered.clone()) == sorted(sent), "{layer:?}: {} delivered", line.delivered.len());
+        line.assert_empty();
+        let of = |node: usize, version: usize| sorted(wires[node][version].lock().unwrap().clone());
+        assert_eq!([of(1, 0).len(), of(2, 1).len()], [10, 10], "{layer:?}: ten of each version");
+        assert!(of(1, 0) == of(2, 0) && of(2, 0) == of(3, 0), "{layer:?}: not a byte of version 6 changed");
+        assert!(of(2, 1) == of(3, 1) && malformed(&line) == 0, "{layer:?}: nor of version 7");
+    }
+}
+
+/// A block after the payload that nobody knows.
+fn follow(bytes: Bytes) -> Bytes {
+    let begun = v6::begin(&Payload::from(bytes.clone()), Profile::Strict).unwrap().unwrap();
+    let mut bytes = bytes.to_vec();
+    // The payload is of one to three bytes: its block's flags are two bytes before it.
+    bytes[begun.payload_at as usize - 2] = 0;
+    bytes.extend([99, 0x08, 5]);
+    bytes.extend(b"after");
+    Bytes::from(bytes)
+}
+
+#[test]
+fn blocks_after_the_payload_cross_a_restart() {
+    for layer in LAYERS {
+        let wires: [Wire; 3] = Default::default();
+        let ears = wires.clone();
+        let speak = Box::new(move |node: usize, config: &Config| {
+            let change = if node == 1 { follow } else { |bytes| bytes };
+            both(node, config, [&ears[node], &Wire::default()], change)
+        });
+        let mut line = Line::speaking(layer, 3, |_, _| {}, speak);
+        line.kill(2);
+        line.run(Duration::from_secs(1));
+        line.send(content(5, 3));
+        line.run(Duration::from_secs(5));
+        line.kill(1);
+        line.start(1);
+        line.start(2);
+        line.register(2);
+        line.run(Duration::from_secs(30));
+        assert_eq!(line.delivered, [content(5, 3)], "{layer:?}");
+        line.assert_empty();
+        let last = wires[2].lock().unwrap()[0].clone();
+        let bundle = v6::decode(&Payload::from(last), Profile::Strict).unwrap();
+        let [after] = &bundle.after[..] else { panic!("{:?}", bundle.after) };
+        let marked = v6::block_flags::LAST | v6::block_flags::UNPROCESSED;
+        assert_eq!((after.kind, after.flags, &after.data[..]), (99, marked, &b"after"[..]), "{layer:?}");
+        let previous = v6::Meaning::PreviousHop(EndpointId::ipn(2, 0));
+        assert!(bundle.before.iter().any(|block| block.meaning == previous), "said after a restart too");
+    }
+}
+
+/// Contacts of the first link, each with room for about half a megabyte.
+const PLAN: &str = "contact 1 2 +5..+9 rate 1 Mbit/s\ncontact 2 1 +5..+9 rate 1 Mbit/s\n\
+    contact 1 2 +20..+24 rate 1 Mbit/s\ncontact 2 1 +20..+24 rate 1 Mbit/s\n\
+    contact 1 2 +40..+60 rate 1 Mbit/s\ncontact 2 1 +40..+60 rate 1 Mbit/s\n\
+    contact 2 3 +0..+100 rate 10 Mbit/s\ncontact 3 2 +0..+100 rate 10 Mbit/s";
+
+#[test]
+fn pieces_of_what_no_contact_has_room_for_make_the_whole_again_from_memory_and_from_disk() {
+    // The longer one is on disk: its pieces leave around bytes that are not in memory.
+    for (layer, len) in [(Layer::Ltp, 900_000), (Layer::TcpclV4, 900_000), (Layer::Ltp, 1_500_000)] {
+        let wire = Wire::default();
+        let ear = wire.clone();
+        let tune = |_: usize, config: &mut Config| {
+            config.plan = Some(PlanIndex::new(contact_plan::parse(PLAN).expect("a plan").plan).into());
+        };
+        let speak = Box::new(move |node: usize, config: &Config| {
+            let other = Wire::default();
+            both(node, config, [if node == 2 { &ear } else { &other }, &other], |bytes| bytes)
+        });
+        let mut line = Line::speaking(layer, 3, tune, speak);
+        line.register(2);
+        line.run(Duration::from_secs(1));
+        line.send(content(7, len));
+        line.run(Duration::from_secs(99));
+        assert!(line.delivered == [content(7, len)], "{layer:?} {len}: {} delivered", line.delivered.len());
+        line.assert_empty();
+        let pieces = line.events.iter().filter(|(_, event)| matches!(event, Event::Fragmented { .. })).count();
+        assert!(pieces >= 2 && malformed(&line) == 0, "{layer:?} {len}: {pieces} pieces");
+        let came = wire.lock().unwrap().clone();
+        let piece = |bytes: &Bytes| v6::decode(&Payload::from(bytes.clone()), Profile::Strict).unwrap();
+        assert!(came.iter().all(|bytes| piece(bytes).primary.fragment.is_some_and(|place| place.total == len as u64)));
+    }
+}
+
+#[test]
+fn reports_about_a_bundle_are_of_its_version() {
+    for layer in LAYERS {
+        let mut line = Line::new(layer, 3, |node, config| {
+            first_is_old(node, config);
+            config.status_reports = true;
+            if node > 0 {
+                config.routes.push(("ipn:1.*".into(), EndpointId::ipn(node as u64, 0)));
+            }
+        });
+        line.register(2);
+        let endpoint = EndpointId::ipn(1, 9);
+        let register = AppInput::Register { registration: RegistrationId(9), endpoint: endpoint.clone(), window: 9 };
+        line.tell(0, Input::App(register));
+        line.run(Duration::from_secs(5));
+        let bundle = SendRequest {
+            source: EndpointId::ipn(1, 1),
+            destination: EndpointId::ipn(3, 1),
+            report_to: endpoint,
+            facts: Facts(Facts::REPORT_DELIVERY | Facts::REPORT_FORWARDING),
+            lifetime_ms: 3_600_000,
+            priority: Priority::Normal,
+            hop_limit: 0,
+            reliable: true,
+            payload: Payload::from(&b"report"[..]),
+        };
+        line.tell(0, Input::App(AppInput::Send { request: RequestId(0), bundle }));
+        line.run(Duration::from_secs(30));
+        let (payload, reports): (Vec<Bytes>, Vec<Bytes>) = line.delivered.iter().cloned().partition(|p| p == "report");
+        assert_eq!((payload.len(), reports.len()), (1, 3), "{layer:?}");
+        let mut said = Vec::new();
+        for report in &reports {
+            let Ok(v6::Record::Report(report)) = v6::record(report) else { panic!("{report:x?}") };
+            assert_eq!(report.subject.source, EndpointId::ipn(1, 1));
+            let now =
+                |item: &(_, farlink_bundle::StatusItem)| item.1.time.is_some_and(|at| at > DtnTime(800_000_000_000));
+            said.extend(report.items().iter().filter(|item| now(item)).map(|(name, _)| *name));
+        }
+        said.sort_unstable();
+        assert_eq!(said, ["delivered", "forwarded", "forwarded"], "{layer:?}");
+        line.assert_empty();
+    }
+}
+
+/// Policies tell each other in the version that the node makes.
+#[test]
+fn neighbours_greet_each_other_and_share_copies_in_version_6() {
+    for router in ["epidemic", "spray-and-wait"] {
+        let wire = Wire::default();
+        let ear = wire.clone();
+        let speak = Box::new(move |node: usize, config: &Config| {
+            let other = Wire::default();
+            both(0, config, [if node == 2 { &ear } else { &other }, &other], |bytes| bytes)
+        });
+        let tune = move |_: usize, config: &mut Config| {
+            config.router = router.into();
+            config.routes.clear();
+        };
+        let mut line = Line::speaking(Layer::Ltp, 3, tune, speak);
+        line.register(2);
+        line.run(Duration::from_secs(5));
+        line.send(content(1, 100));
+        line.run(Duration::from_secs(60));
+        assert!(line.delivered.contains(&content(1, 100)) && malformed(&line) == 0, "{router}");
+        let came = wire.lock().unwrap().clone();
+        let greets = |bytes: &Bytes| {
+            let (bundle, _) = v6::read(&Payload::from(bytes.clone()), Profile::Strict).unwrap();
+            matches!(v6::record(&bundle.payload.to_bytes().unwrap()), Ok(v6::Record::Signal(_)))
+        };
+        assert!(came.iter().any(greets), "{router}: {} bundles came", came.len());
+    }
+}

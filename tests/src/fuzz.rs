@@ -369,7 +369,7 @@ fn one_way(framing: oneway::Framing, data: &[u8]) {
             }
         }
         assert!(layer.usage().kept <= 10_000 && layer.usage().kept <= data.len() as u64);
-        now = now + Duration::from_secs(1);
+        now += Duration::from_secs(1);
         layer.handle(now, Input::Wake, &mut out);
     }
     // Nothing but the bundle and keepalives left; each refused byte was offered again a few times at most.

@@ -19,8 +19,10 @@ fn stream(number: u64) -> StreamId {
 /// Which link what is heard now belongs to.
 fn link_of(lone: &mut Lone) -> LinkId {
     lone.hear_bundle(b"whose?");
-    let said = lone.said();
-    said.iter().find_map(|o| if let Output::Offer { link, .. } = o { Some(*link) } else { None }).expect("an offer")
+    let offer = |o: &Output| if let Output::Offer { link, ticket, .. } = o { Some((*link, *ticket)) } else { None };
+    let (link, ticket) = lone.said().iter().find_map(offer).expect("an offer");
+    lone.give(Input::Accepted { ticket });
+    link
 }
 
 #[test]
@@ -28,10 +30,11 @@ fn a_neighbour_is_known_by_its_address_and_a_stranger_gets_a_link_of_its_own() {
     for framing in FRAMINGS {
         let mut lone = Lone::waiting(framing, ours());
         lone.located(&["10.0.0.7", PLACE]);
-        lone.open(0, PLACE);
-        assert_eq!(ups(&lone.said()), [LinkId(0)]);
-        lone.open(1, PLACE);
-        assert!(ups(&lone.said()).is_empty(), "it is there already");
+        for number in 0..2 {
+            lone.open(number, PLACE);
+            assert!(ups(&lone.said()).is_empty(), "nothing can be sent to it that way");
+            assert_eq!(link_of(&mut lone), LinkId(0));
+        }
         lone.open(2, "10.9.9.9");
         let said = lone.said();
         let stranger = ups(&said)[0];
@@ -40,7 +43,7 @@ fn a_neighbour_is_known_by_its_address_and_a_stranger_gets_a_link_of_its_own() {
         lone.open(3, "10.9.9.9");
         let other = ups(&lone.said())[0];
         assert!(other.is_dynamic() && other != stranger);
-        for (number, last) in [(0, None), (1, Some(LinkId(0))), (3, Some(other))] {
+        for (number, last) in [(0, None), (1, None), (3, Some(other))] {
             lone.stream = stream(number);
             lone.close(true);
             assert_eq!(downs(&lone.said()).first(), last.as_ref());
@@ -60,7 +63,7 @@ fn strangers_are_turned_away_where_they_are_not_wanted() {
     assert_eq!(closed(&lone.said(), PASSIVE), Some(true));
     assert_eq!(lone.reasons(), ["a node this one does not know"]);
     lone.open(1, PLACE);
-    assert_eq!(ups(&lone.said()), [LinkId(0)]);
+    assert_eq!(closed(&lone.said(), stream(1)), None);
     lone.located(&[]);
     lone.open(2, PLACE);
     assert_eq!(closed(&lone.said(), stream(2)), Some(true), "the neighbour is nowhere at the moment");
@@ -83,7 +86,7 @@ fn who_came_before_its_place_was_known_is_the_neighbour_from_its_next_bundle_on(
         lone.hear(&wire[70_000..]);
         let said = lone.said();
         assert!(said.iter().all(|o| !matches!(o, Output::Offer { link, .. } if *link != stranger)));
-        assert_eq!((downs(&said), ups(&said)), (vec![stranger], vec![LinkId(0)]));
+        assert_eq!((downs(&said), ups(&said)), (vec![stranger], vec![]));
         assert_eq!(link_of(&mut lone), LinkId(0));
         // A link that comes while the node runs finds its neighbour in the same way.
         lone.open(1, "10.0.0.2");
@@ -92,9 +95,8 @@ fn who_came_before_its_place_was_known_is_the_neighbour_from_its_next_bundle_on(
         let addresses = vec!["10.0.0.2:4556".parse().unwrap()];
         lone.give(Input::Socket(socket::Input::Located { link: LinkId(1), addresses }));
         let said = lone.said();
-        assert_eq!((downs(&said), ups(&said)), (vec![stranger], vec![LinkId(1)]));
-        lone.close(true);
-        assert_eq!(downs(&lone.said()), [LinkId(1)]);
+        assert_eq!((downs(&said), ups(&said)), (vec![stranger], vec![]));
+        assert_eq!(link_of(&mut lone), LinkId(1));
     }
 }
 
@@ -135,7 +137,7 @@ fn a_crowd_of_strangers_leaves_room_for_neighbours_and_the_silent_ones_go_first(
     assert_eq!(lone.layer.usage().sessions, 6);
     for n in 0..4 {
         lone.open(20 + n, &format!("10.0.0.{n}"));
-        assert_eq!(ups(&lone.said()), [LinkId(n as u32)]);
+        assert_eq!(link_of(&mut lone), LinkId(n as u32));
     }
     // A full house takes as many again of neighbours.
     for n in 0..4 {
@@ -175,13 +177,16 @@ fn neighbours_at_one_address_share_its_streams() {
         lone.give(Input::Socket(socket::Input::Located { link, addresses }));
         lone.give(Input::Link { link, state: LinkState::UP });
     }
-    (0..3).for_each(|n| lone.open(n, "127.0.0.1"));
-    assert_eq!(ups(&lone.said()), [0, 1, 2].map(LinkId));
+    for n in 0..3 {
+        lone.open(n, "127.0.0.1");
+        assert_eq!(link_of(&mut lone), LinkId(n as u32));
+    }
     lone.give(Input::CloseLink { link: LinkId(1) });
     lone.open(3, "127.0.0.1");
     lone.open(4, "127.0.0.1");
     let said = lone.said();
     assert!(ups(&said).is_empty() && closed(&said, stream(3)).is_none() && closed(&said, stream(4)).is_none());
+    assert_ne!(link_of(&mut lone), LinkId(1), "that one is turned off");
 }
 
 #[test]
@@ -216,7 +221,7 @@ fn a_flood_of_long_beginnings_takes_no_more_memory_than_is_set_aside() {
         assert_eq!((usage.sessions, usage.kept), (999, 0), "a thousand, less the neighbour's");
         assert!(!lone.said().iter().any(|o| matches!(o, Output::Offer { .. })));
         lone.open(5000, PLACE);
-        assert_eq!(ups(&lone.said()), [LinkId(0)]);
+        assert_eq!(link_of(&mut lone), LinkId(0));
         lone.wait(SECOND * 120);
         assert_eq!(lone.layer.usage().sessions, 1, "they bring nothing, and go");
     }

@@ -33,12 +33,12 @@ impl OneWay {
         self.links.insert(link, Box::new(Link::new(config, false, LinkState::UP)));
         link
     }
-    /// Says that a neighbour is there or gone: it is there while a stream leads to it or comes from it. With it a
-    /// dynamic link goes.
+    /// Says that a neighbour is there or gone: a configured one is there while a stream leads to it, for it is what
+    /// bundles leave by; a stranger while a stream comes from it. With that a dynamic link goes.
     pub(super) fn note_peer(&mut self, link_id: LinkId, out: &mut impl Sink<Output>) {
         let Some(link) = self.links.get_mut(&link_id) else { return };
         let open = |stream: StreamId| self.sending.get(&stream).is_some_and(|found| found.phase != Phase::Opening);
-        let up = link.sending.is_some_and(open) || !link.receiving.is_empty();
+        let up = if link.configured { link.sending.is_some_and(open) } else { !link.receiving.is_empty() };
         if up == link.up {
             return;
         }

@@ -81,8 +81,8 @@ impl Lone {
         lone.connects(1 << 20);
         lone
     }
-    /// The layer wants to connect: it gets its stream, with this room.
-    pub fn connects(&mut self, room: u64) {
+    /// The layer wants to connect: it gets its stream, with this room; what it says to that.
+    pub fn connects(&mut self, room: u64) -> Vec<Output> {
         match self.said().pop() {
             Some(Output::Socket(socket::Output::Connect { stream, link: LinkId(0) })) => self.stream = stream,
             other => panic!("{other:?}"),
@@ -90,7 +90,9 @@ impl Lone {
         let from = format!("{PLACE}:4556").parse().unwrap();
         self.give(Input::Socket(socket::Input::Opened { stream: self.stream, from }));
         self.room(room);
-        assert!(self.said().iter().any(|o| matches!(o, Output::Socket(socket::Output::Confirm { .. }))));
+        let said = self.said();
+        assert!(said.iter().any(|o| matches!(o, Output::Socket(socket::Output::Confirm { .. }))));
+        said
     }
     /// A peer at this address connects as stream `number`.
     pub fn open(&mut self, number: u64, address: &str) {

@@ -13,3 +13,5 @@ pub mod ltp;
 pub mod registry;
 pub mod sdnv;
 pub mod tcpcl_v4;
+mod trains;
+pub mod udpcl;

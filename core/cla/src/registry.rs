@@ -1,7 +1,7 @@
 //! The convergence layers by name, with what configuration files, references and forms need to know
 //! of each. Their parameters are the tables beside them.
 
-use crate::{ltp, tcpcl_v4};
+use crate::{ltp, tcpcl_v4, udpcl};
 use alloc::vec::Vec;
 use core::fmt;
 use farlink_base::{Duration, Refusal, Setting, settings};
@@ -51,6 +51,17 @@ pub const LAYERS: &[LayerInfo] = &[
         told: tcpcl_v4::told,
         outlives: tcpcl_v4::PARK,
         stops: false,
+    },
+    LayerInfo {
+        name: "udpcl",
+        title: "UDPCL (RFC 7122; draft-ietf-dtn-udpcl)",
+        medium: Medium::Datagrams,
+        port: 4556,
+        settings: || settings(udpcl::PARAMS),
+        link_settings: || settings(udpcl::LINK_PARAMS),
+        told: udpcl::told,
+        outlives: Duration::ZERO,
+        stops: true,
     },
 ];
 
@@ -129,12 +140,15 @@ mod tests {
         check(ltp::LINK_PARAMS);
         check(tcpcl_v4::PARAMS);
         check(tcpcl_v4::LINK_PARAMS);
+        check(udpcl::PARAMS);
+        check(udpcl::LINK_PARAMS);
     }
 
     #[test]
     fn a_sender_is_told_that_a_bundle_is_kept_or_a_reason_and_the_reason_stays_what_it_is() {
         use Refusal as R;
-        for layer in LAYERS {
+        // Of UDPCL a sender hears nothing.
+        for layer in LAYERS.iter().filter(|layer| layer.name != "udpcl") {
             assert_eq!(layer.told(R::NoResources), Err(R::NoResources), "{}", layer.name);
             assert_eq!(layer.told(R::NotAcceptable), Err(R::NotAcceptable), "{}", layer.name);
             assert_eq!(layer.told(R::Duplicate), Ok(()), "{}", layer.name);
@@ -144,6 +158,12 @@ mod tests {
                 assert!(told.is_err() || why == R::Expired, "{}: {why:?}", layer.name);
             }
         }
+    }
+
+    #[test]
+    fn a_sender_over_datagrams_alone_hears_of_no_refusal() {
+        let udpcl = LayerInfo::named("udpcl").unwrap();
+        assert_eq!([Refusal::NoResources, Refusal::TooLarge].map(|why| udpcl.told(why)), [Ok(()); 2]);
     }
 
     #[test]

@@ -11,8 +11,8 @@ use std::collections::BTreeMap;
 use udpcl_common::{Bench, LINK, address, malformed, offers, sent};
 
 fn vectors() -> BTreeMap<String, Vec<u8>> {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/vectors/udpclv2_draft04.json");
-    let file: serde_json::Value = serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap();
+    let file: serde_json::Value =
+        serde_json::from_str(include_str!("../../../tests/vectors/udpclv2_draft04.json")).unwrap();
     let packet = |p: &serde_json::Value| {
         let text = p["hex"].as_str().unwrap();
         let bytes = (0..text.len() / 2).map(|i| u8::from_str_radix(&text[2 * i..2 * i + 2], 16).unwrap());

@@ -148,6 +148,7 @@ pub(crate) fn link_settings(id: LinkId, link: &LinkConfig, layers: usize) -> Res
         one_way_delay: link.one_way_delay,
         wire_bytes_per_million: wire_bytes_per_million(&link.span),
         sessions: matches!(link.span, SpanConfig::TcpclV4(_)),
+        largest: None,
     })
 }
 

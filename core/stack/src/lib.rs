@@ -16,6 +16,8 @@ mod config;
 mod edge;
 mod io;
 mod joints;
+#[cfg(test)]
+mod narrow_tests;
 mod outgoing;
 mod parts;
 mod reads;

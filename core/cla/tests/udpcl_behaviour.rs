@@ -217,8 +217,13 @@ fn a_name_is_a_claim_of_its_own_address_only_and_of_no_other_node() {
         assert_eq!((peers(&out), malformed(&out).len()), (vec![], 1), "{wrong} from {from}");
     }
     assert_eq!(peers(&bench.hear(address(9), name("ipn:1.0"))), [], "another address");
+    assert_eq!(peers(&bench.hear(address(0), name(""))), [], "no name");
     let mut bench = Bench::new(|_, span| span.node_id = String::new());
     assert_eq!(peers(&bench.hear(address(0), name("ipn:3.0"))), [(LINK, Some("ipn:3.0".into()))]);
+    for other in 4..100 {
+        let out = bench.hear(address(0), name(&format!("ipn:{other}.0")));
+        assert_eq!((peers(&out), malformed(&out).len()), (vec![], 1), "it has one name");
+    }
 }
 
 #[test]

@@ -95,7 +95,7 @@ pub const LINK_PARAMS: &[LayerParam<SpanConfig>] = &[
     },
     LayerParam {
         name: "keepalive",
-        help: "Something is sent this often at least, so that firewalls on the way stay open; 0 s never. Less than 15 s counts as 15 s.",
+        help: "Something is sent this often at least, so that firewalls on the way stay open: with version 2 the name of this node, once a minute at least; 0 s never. Less than 15 s counts as 15 s.",
         unit: Unit::Nanoseconds,
         min: 0,
         max: LONGEST,

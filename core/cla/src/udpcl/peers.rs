@@ -118,14 +118,14 @@ impl Udpcl {
         }
         self.touch(index);
     }
-    /// A neighbour says what it is called.
+    /// A neighbour says what it is called: the name it is known by, or the first it gives.
     pub(super) fn claims(&mut self, index: usize, name: &str, who: Who, out: &mut impl Sink<Output>) {
         let span = &mut self.spans[index];
-        let expected = &span.config.node_id;
-        if who.stranger || (!expected.is_empty() && !same_node(expected, name)) {
+        let expected = span.claimed.as_deref().unwrap_or(&span.config.node_id);
+        if who.stranger || !(expected.is_empty() || same_node(expected, name)) {
             return self.malformed(who, "a node ID that is not that of the link's neighbour", out);
         }
-        if span.claimed.as_deref() != Some(name) {
+        if span.claimed.is_none() && !name.is_empty() {
             span.claimed = Some(Box::from(name));
             let (link, claimed) = (span.config.link, Some(name.into()));
             out.push(Output::PeerUp { link, claimed, proven: None, node: None });

@@ -11,6 +11,8 @@ use farlink_base::{DataRate, Duration, Instant, Payload, TimerKey};
 const BURST: Duration = Duration::from_millis(2);
 /// Bundles that wait here, time at the link's rate: beyond it the agent keeps them.
 const QUEUE_TIME: Duration = Duration::from_millis(50);
+/// The same in bytes, at most.
+const QUEUE_BYTES: u64 = 64 << 20;
 /// Data in one packet of IP, of a datagram that is cut into several: 1500 bytes less the header.
 const PACKET_DATA: u64 = 1480;
 /// Header of UDP: the first packet has it.
@@ -202,7 +204,7 @@ impl Span {
     }
     /// Whether another bundle is welcome. Once the mark is reached, half of it must leave first.
     pub(super) fn wants_more(&self) -> bool {
-        let mark = self.rate().volume_in(QUEUE_TIME).max(1);
+        let mark = self.rate().volume_in(QUEUE_TIME).clamp(1, QUEUE_BYTES);
         let mark = if self.ready { mark } else { mark / 2 + 1 };
         self.may_send() && self.unsent < mark
     }

@@ -66,7 +66,7 @@ impl Agent {
         let narrow = self.too_narrow(now, bundle, edge);
         let mut way = self.ask(now, bundle, &tried, out);
         let mut too_narrow = chosen(&way, &narrow);
-        if !narrow.is_empty() && matches!(way, Way::Wait(_) | Way::Carry) {
+        if !narrow.is_empty() && matches!(way, Way::Wait(_)) {
             let leg = self.static_leg(bundle, &tried, &[], now);
             too_narrow = leg.map(|leg| leg.link).filter(|link| narrow.contains(link));
         }
@@ -303,7 +303,8 @@ impl Agent {
             .get(bundle)
             .is_some_and(|held| is_only_forwarded(held) && held.sends == 0 && !self.is_for_us(&held.bundle));
         let Some(link) = self.neighbours.peers().get(to).and_then(|peer| peer.up.first().copied()) else { return };
-        if removable {
+        let fits = self.book.get(bundle).is_some_and(|held| self.surely_fits(held, link));
+        if removable && fits {
             self.leave_queues(bundle);
             self.queue(bundle, Leg { link, not_before: Instant::ZERO, until: Instant::MAX }, false, out);
             if let Some(held) = self.book.get_mut(bundle) {

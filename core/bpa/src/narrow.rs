@@ -10,8 +10,8 @@ use core::ops::Range;
 use farlink_base::{Instant, LinkId, PeerId, Refusal, Sink};
 use farlink_book::{Handle, Held, Want, Way};
 
-/// Bytes a hop adds to a bundle, at most: the name of this node, its age, its hops, its labels.
-const HOP_MAX: u64 = 4096;
+/// Bytes a hop adds to a bundle beside the name of this node, at most: its age, its hops, its labels, heads.
+const HOP_MAX: u64 = 256;
 
 /// What leaves of a bundle, as far as its length goes.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -54,13 +54,22 @@ impl Agent {
         (size <= most).then_some(Fitting { range, size })
     }
 
+    /// Bytes that leaving here adds to a bundle, at most.
+    fn hop_bytes(&self) -> u64 {
+        HOP_MAX + self.node_id().name_bytes()
+    }
+    /// Whether a bundle surely fits a link, or pieces of it do.
+    pub(crate) fn surely_fits(&self, held: &Held, link: LinkId) -> bool {
+        let Some(most) = self.neighbours.link(link).and_then(|link| link.largest) else { return true };
+        let pieces = held.bundle.may_fragment() && 2 * (held.bundle.overhead() + self.hop_bytes()) <= most;
+        pieces || held.size() + self.hop_bytes() <= most
+    }
     /// Links that take nothing of a bundle.
     pub(crate) fn too_narrow(&self, now: Instant, bundle: Handle, edge: &dyn Edge) -> Vec<LinkId> {
         let Some(held) = self.book.get(bundle).filter(|_| self.neighbours.has_narrow()) else { return Vec::new() };
         let want = Want::give(held, 0);
-        let takes = |most: u64| {
-            held.size().saturating_add(HOP_MAX) <= most || self.fitting(now, held, &want, most, edge).is_some()
-        };
+        let takes =
+            |most: u64| held.size() + self.hop_bytes() <= most || self.fitting(now, held, &want, most, edge).is_some();
         let narrow = self.neighbours.links().filter(|link| link.largest.is_some_and(|most| !takes(most)));
         narrow.map(|link| link.id).collect()
     }

@@ -95,13 +95,23 @@ impl Budget {
             limits.stranger_bytes = limits.stranger_bytes.min(*capacity / 2);
             limits.reserved_bytes = limits.reserved_bytes.min(*capacity / 16);
         }
-        let ltp = config.stack.layers.iter().filter(|layer| matches!(layer.kind, LayerKind::Ltp(_))).count() as u64;
+        let holders = config.stack.layers.iter().filter(|layer| holds_bundles(&layer.kind)).count() as u64;
         for layer in &mut config.stack.layers {
-            if let LayerKind::Ltp(settings) = &mut layer.kind {
-                let default = farlink_cla::ltp::Config::default();
-                let (key, share) = (|key| format!("layer.{}.{key}", layer.name), total / 16 / ltp);
-                bytes(&key("memory"), &mut settings.memory_bytes, share, default.memory_bytes);
-                bytes(&key("in_flight"), &mut settings.in_flight_bytes, share, default.in_flight_bytes);
+            let (key, share) = (|key| format!("layer.{}.{key}", layer.name), total / 16 / holders.max(1));
+            match &mut layer.kind {
+                LayerKind::Ltp(settings) => {
+                    let default = farlink_cla::ltp::Config::default();
+                    bytes(&key("memory"), &mut settings.memory_bytes, share, default.memory_bytes);
+                    bytes(&key("in_flight"), &mut settings.in_flight_bytes, share, default.in_flight_bytes);
+                }
+                LayerKind::Udpcl(settings) => {
+                    let default = farlink_cla::udpcl::Config::default();
+                    bytes(&key("memory"), &mut settings.memory_bytes, share, default.memory_bytes);
+                }
+                LayerKind::OneWay(_, settings) => {
+                    bytes(&key("kept"), &mut settings.kept, share, farlink_cla::oneway::Config::default().kept);
+                }
+                LayerKind::TcpclV4(_) | LayerKind::Message => {}
             }
         }
         lower("limits.bundles", &mut limits.bundles, total / TABLE_PART, BUNDLE_BYTES, default.bundles, &mut said);
@@ -125,7 +135,7 @@ impl Budget {
             Budget {
                 total,
                 limits,
-                layers: if ltp > 0 { total / 16 } else { 0 },
+                layers: if holders > 0 { total / 16 } else { 0 },
                 level: Pressure::None,
                 said: Instant::ZERO,
             },
@@ -235,6 +245,11 @@ impl Budget {
             share("registrations", limits.registrations as u64 * REGISTRATION_BYTES, None),
         ]
     }
+}
+
+/// Whether a layer of this kind holds bundles itself while they arrive, or leave.
+fn holds_bundles(kind: &LayerKind) -> bool {
+    !matches!(kind, LayerKind::TcpclV4(_) | LayerKind::Message)
 }
 
 #[cfg(test)]

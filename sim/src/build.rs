@@ -93,7 +93,8 @@ pub(crate) fn framing(layer: &Layer) -> Framing {
     match layer.kind.medium {
         Medium::Datagrams => {
             let datagram = layer.value("datagram").unwrap_or(TCP_SEGMENT);
-            crossing::framing(layer.kind, datagram.max(64) - LTP_HEADER, headers + LTP_HEADER)
+            let own = if layer.kind.repairs { LTP_HEADER } else { 0 };
+            crossing::framing(layer.kind, datagram.max(64) - own, headers + own)
         }
         Medium::Streams => crossing::framing(layer.kind, TCP_SEGMENT, TCP_HEADERS),
     }

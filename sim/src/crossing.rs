@@ -229,8 +229,7 @@ impl Crossings {
 
 /// What bundles weigh on a link: the packets a layer would cut them into.
 pub(crate) const fn framing(layer: &LayerInfo, payload_bytes: u64, header_bytes: u64) -> Framing {
-    // A layer beneath is thought to repair losses.
-    Framing { payload_bytes, header_bytes, losses: false, outlives: layer.outlives, stops: layer.stops }
+    Framing { payload_bytes, header_bytes, losses: !layer.repairs, outlives: layer.outlives, stops: layer.stops }
 }
 
 #[cfg(test)]

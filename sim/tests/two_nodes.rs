@@ -1,10 +1,12 @@
 //! Two simulated nodes: bundles cross each layer, whatever the link does.
 
 use farlink_base::{Event, Instant};
-use farlink_scenario::Scenario;
+use farlink_scenario::{Fidelity, Scenario};
 use farlink_sim::{Observer, Outcome, Silent, World};
 
-const LAYERS: [&str; 4] = ["ltp", "tcpclv4", "stcp", "mtcp"];
+const LAYERS: [&str; 5] = ["ltp", "tcpclv4", "stcp", "mtcp", "udpcl"];
+/// Those that repair losses.
+const RELIABLE: [&str; 4] = ["ltp", "tcpclv4", "stcp", "mtcp"];
 
 fn scenario(layer: &str, link: &str, traffic: &str) -> Scenario {
     let text = format!(
@@ -73,7 +75,7 @@ fn one_bundle_takes_the_light_time() {
 
 #[test]
 fn a_file_arrives_whole_through_loss_and_gaps() {
-    for layer in LAYERS {
+    for layer in RELIABLE {
         let mut scenario = scenario(
             layer,
             r#"rate = "20 Mbit/s"
@@ -119,7 +121,7 @@ fn pings_come_back() {
 
 #[test]
 fn a_seed_replays_to_the_last_event_and_another_does_not() {
-    for layer in LAYERS {
+    for layer in RELIABLE {
         let mut scenario = scenario(
             layer,
             r#"rate = "5 Mbit/s"
@@ -193,7 +195,7 @@ fn two_layers_of_a_kind_carry_bundles_side_by_side() {
 fn whole_bundles_cross_one_after_the_other_however_fast_the_link_is() {
     for link in ["", r#"rate = "10 Gbit/s""#] {
         let mut scenario = scenario("ltp", link, r#"bundles = { count = 500, size = "10 B" }"#);
-        scenario.fidelity = farlink_scenario::Fidelity::Message;
+        scenario.fidelity = Fidelity::Message;
         let outcome = run(&scenario);
         assert_eq!(outcome.traffic[0].delivered, 500, "{link}");
         assert!(outcome.ended < Instant(1_000_000_000), "none waits for a second try: {outcome:?}");
@@ -215,7 +217,7 @@ impl Observer for Sampled {
 #[test]
 fn samples_of_links_count_whole_bundles_too() {
     let mut scenario = scenario("ltp", r#"rate = "10 Mbit/s""#, r#"bundles = { count = 5, size = "1 kB" }"#);
-    scenario.fidelity = farlink_scenario::Fidelity::Message;
+    scenario.fidelity = Fidelity::Message;
     let (outcome, seen) = World::new(&scenario, Sampled::default()).unwrap().run();
     assert_eq!((outcome.links[0][0].delivered, seen.0), (5, 5));
 }
@@ -249,9 +251,25 @@ fn what_expires_while_an_outage_holds_it_up_takes_no_more_of_the_link() {
         let traffic = format!("lifetime = \"{lifetime}\"\nbundles = {{ count = 1, size = \"1 MB\" }}");
         let mut scenario = scenario("ltp", link, &traffic);
         (scenario.duration, scenario.stop_when_delivered) = (std::time::Duration::from_secs(60), false);
-        scenario.fidelity = farlink_scenario::Fidelity::Message;
+        scenario.fidelity = Fidelity::Message;
         let outcome = run(&scenario);
         (outcome.traffic[0].delivered, outcome.links[0][0].busy.as_secs())
     };
     assert_eq!((busy("5 s"), busy("30 s")), ((0, 3), (1, 8)));
+}
+
+#[test]
+fn what_no_layer_repairs_is_lost_in_both_fidelities_and_what_fits_no_datagram_leaves_in_fragments() {
+    let traffic = r#"bundles = { count = 400, size = "500 B", interval = "100 ms" }"#;
+    for fidelity in ["full", "message"] {
+        let text = "rate = \"1 Mbit/s\"\nloss = 0.1";
+        let mut lossy = scenario("udpcl", text, traffic);
+        lossy.fidelity = if fidelity == "full" { Fidelity::Full } else { Fidelity::Message };
+        let delivered = run(&lossy).traffic[0].delivered;
+        assert!((320..390).contains(&delivered), "{fidelity}: {delivered} of 400");
+    }
+    let clean = scenario("udpcl", "rate = \"1 Mbit/s\"", r#"bundles = { count = 3, size = "50 kB" }"#);
+    let outcome = run(&clean);
+    assert_eq!(outcome.traffic[0].delivered, 3);
+    assert!(outcome.links[0][0].sent > 3 * 35, "{:?}", outcome.links[0][0]);
 }

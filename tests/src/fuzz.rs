@@ -14,7 +14,7 @@ use farlink_bundle::{
     AdministrativeRecord, Bundle, CreationTimestamp, EidCodec, EndpointId, FragmentInfo, Profile, Reassembler,
     Reassembly, ReassemblyLimits, cbor, decode, decode_prefix,
 };
-use farlink_cla::{ltp, oneway, tcpcl_v4};
+use farlink_cla::{ltp, oneway, tcpcl_v4, udpcl};
 
 pub use crate::fuzz_v6::{bundle_v6, record_v6};
 
@@ -41,6 +41,7 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("tcpcl_v4_active", tcpcl_v4_active),
     ("tcpcl_v4_passive", tcpcl_v4_passive),
     ("tcpcl_v4_session", tcpcl_v4_session),
+    ("udpcl", udpcl),
 ];
 
 /// Most processor time for one input: the bound no parser may pass.
@@ -227,6 +228,56 @@ pub fn ltp_engine(data: &[u8]) {
         }
     }
     assert!(said <= 1_000_000 + 64 * data.len() as u64, "{said} bytes said for {} heard", data.len());
+}
+
+/// A UDPCL entity hears datagrams: a byte that says from where and one of length, then so many bytes. In
+/// the end all memory is given back.
+pub fn udpcl(data: &[u8]) {
+    let config = udpcl::Config {
+        node_id: "ipn:1.0".into(),
+        memory_bytes: 1 << 16,
+        transfers: 16,
+        split: decode_prefix,
+        ..udpcl::Config::default()
+    };
+    let span = udpcl::SpanConfig { version: 2, datagram_bytes: 200, ..udpcl::SpanConfig::default() };
+    let mut layer = udpcl::Udpcl::new(config, vec![span]);
+    let (link, mut now, mut out) = (LinkId(0), Instant::ZERO, Vec::new());
+    let address = |host: u8| core::net::SocketAddr::from(([127, 0, 0, host], 4556));
+    layer.handle(now, Input::Socket(socket::Input::Located { link, addresses: vec![address(0)] }), &mut out);
+    layer.handle(now, Input::Link { link, state: LinkState::UP }, &mut out);
+    layer.handle(now, Input::send(link, SendId(1), Payload::from(vec![7; 3000]), false), &mut out);
+    let (mut rest, mut said, mut offered) = (data, 0u64, 0u64);
+    for _ in 0..1000 {
+        let Some(([host, length], after)) = rest.split_first_chunk() else { break };
+        let (datagram, after) = after.split_at(usize::from(*length).min(after.len()));
+        rest = after;
+        now = Instant(now.0 + 50_000_000);
+        let train = Train::single(Payload::from(datagram.to_vec()));
+        let from = address(*host);
+        layer.handle(now, Input::Socket(socket::Input::Datagrams { from, train }), &mut out);
+        layer.handle(now, Input::Wake, &mut out);
+        for output in core::mem::take(&mut out) {
+            match output {
+                Output::Offer { part, .. } => offered += part.len(),
+                Output::Socket(socket::Output::Datagrams { train, .. }) => said += train.data.len(),
+                Output::Ready { link, ready: true } if link.is_dynamic() => {
+                    let bundle = Payload::from(vec![9; 50]);
+                    layer.handle(now, Input::send(link, SendId(now.0), bundle, false), &mut out);
+                }
+                _ => {}
+            }
+        }
+        assert!(layer.usage().arriving_bytes <= 1 << 16 && layer.usage().transfers <= 16);
+    }
+    assert!(offered <= data.len() as u64, "more offered than came");
+    assert!(said <= 4000 + 16 * data.len() as u64, "{said} bytes said for {} heard", data.len());
+    while let Some(due) = layer.next_timeout() {
+        now = now.max(due);
+        layer.handle(now, Input::Wake, &mut out);
+        out.clear();
+    }
+    assert_eq!(layer.usage(), udpcl::Usage::default());
 }
 
 /// Text of a contact plan, in whatever dialect.

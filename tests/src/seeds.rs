@@ -70,6 +70,11 @@ pub fn all() -> Vec<Seed> {
     add("ltp_segment", segments.clone());
     let framed = |segment: &Vec<u8>| [&[segment.len().min(255) as u8][..], segment].concat();
     add("ltp", segments.iter().map(framed).chain([segments.iter().flat_map(framed).collect()]).collect());
+    // Of each packet one from the neighbour, and all of them one after the other, from it and from a stranger.
+    let packets = vectors("udpclv2_draft04.json");
+    let from = |host: u8| move |packet: &Vec<u8>| [&[host, packet.len().min(255) as u8][..], packet].concat();
+    let conversations = [0, 9].map(|host| packets.iter().flat_map(from(host)).collect());
+    add("udpcl", packets.iter().map(from(0)).chain(conversations).collect());
     add("contact_plan", PLANS.map(|text| text.into()).to_vec());
     let streams: Vec<Vec<u8>> =
         vectors("tcpclv4.json").into_iter().map(|bytes| [&[0x3f][..], &bytes].concat()).collect();

@@ -6,7 +6,7 @@ use node_support::{Node, port, run};
 use std::path::Path;
 
 /// The hub is node 1; node `n` reaches it by layer `n - 2` of these.
-const KINDS: [&str; 6] = ["tcpclv4", "tcpclv4", "ltp", "ltp", "stcp", "mtcp"];
+const KINDS: [&str; 7] = ["tcpclv4", "tcpclv4", "ltp", "ltp", "stcp", "mtcp", "udpcl"];
 
 fn start(dir: &Path, number: usize, text: &str) -> Node {
     let head = format!("node_ids = [\"ipn:{number}.0\"]\n[app]\nsocket = \"{number}.sock\"\n");
@@ -35,18 +35,18 @@ fn each_neighbour_is_served_by_its_own_layer() {
         routes += &format!("\"ipn:{peer}.*\" = \"ipn:{peer}.0\"\n");
     }
     let hub = start(dir.path(), 1, &format!("{hub}{routes}"));
-    let nodes: Vec<Node> = (2..8)
+    let nodes: Vec<Node> = (2..9)
         .map(|number| {
             let [there, here] = ports[number - 2];
             let own = layer("main", KINDS[number - 2], here) + &link("hub", "main", 1, there);
-            let routes: String = (1..8).map(|node| format!("\"ipn:{node}.*\" = \"ipn:1.0\"\n")).collect();
+            let routes: String = (1..9).map(|node| format!("\"ipn:{node}.*\" = \"ipn:1.0\"\n")).collect();
             start(dir.path(), number, &format!("{own}[routes]\n{routes}"))
         })
         .collect();
     // Round the ring, both ways: every layer of the hub hears and says.
     for (from, node) in nodes.iter().enumerate() {
-        for step in [1, 5] {
-            let to = format!("ipn:{}", (from + step) % 6 + 2);
+        for step in [1, 6] {
+            let to = format!("ipn:{}", (from + step) % 7 + 2);
             let output = run(&["ping", &to, "--at", &node.socket, "-c", "2", "-i", "5 ms", "--json"]);
             let said = String::from_utf8_lossy(&output.stdout).into_owned();
             assert!(output.status.success(), "from ipn:{} to {to}: {said}\n{}", from + 2, hub.log());

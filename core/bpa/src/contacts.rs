@@ -331,6 +331,7 @@ impl Agent {
                 one_way_delay: Duration::ZERO,
                 wire_bytes_per_million: 1_000_000,
                 sessions: false,
+                largest: None,
             };
             self.add_link(now, &settings, out);
         }

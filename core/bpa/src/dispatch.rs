@@ -4,6 +4,7 @@
 use crate::agent::{Agent, Step, deleted};
 use crate::edge::Edge;
 use crate::io::Output;
+use crate::narrow::chosen;
 use crate::queues::Taken;
 use crate::waits::back_off;
 use alloc::string::{String, ToString};
@@ -47,7 +48,7 @@ impl Agent {
         if let Some(rests) = self.rests.made() {
             rests.leave(bundle);
         }
-        self.route(now, bundle, out);
+        self.route(now, bundle, edge, out);
     }
 
     /// Neighbours that refused it lately.
@@ -59,44 +60,79 @@ impl Agent {
         }
     }
 
-    fn route<S: Sink<Output>>(&mut self, now: Instant, bundle: Handle, out: &mut S) {
+    fn route<S: Sink<Output>>(&mut self, now: Instant, bundle: Handle, edge: &mut dyn Edge, out: &mut S) {
         let Some(held) = self.book.get(bundle) else { return };
-        let tried = self.tried(held);
+        let mut tried = self.tried(held);
+        let narrow = self.too_narrow(now, bundle, edge);
+        let mut way = self.ask(now, bundle, &tried, out);
+        let mut too_narrow = chosen(&way, &narrow);
+        if !narrow.is_empty() && matches!(way, Way::Wait(_)) {
+            let leg = self.static_leg(bundle, &tried, &[], now);
+            too_narrow = leg.map(|leg| leg.link).filter(|link| narrow.contains(link));
+        }
+        if too_narrow.is_some() {
+            tried.extend(self.only_over(&narrow));
+            way = self.ask(now, bundle, &tried, out);
+        }
+        let until = match way {
+            Way::Carry => {
+                self.say_unfit(bundle, too_narrow, out);
+                return self.carry(now, bundle, Instant::MAX, out);
+            }
+            Way::One(leg) if self.may_follow(now, bundle, leg, &narrow) => return self.queue(bundle, leg, false, out),
+            Way::All(legs) if self.queue_all(now, bundle, &legs, &narrow, out) => return,
+            Way::Wait(until) => until,
+            Way::One(_) | Way::All(_) => Instant::MAX,
+        };
+        let leg = self.static_leg(bundle, &tried, &narrow, now);
+        if let Some(leg) = leg.or_else(|| self.leg_for_a_piece(now, bundle, &tried, &narrow)) {
+            return self.queue(bundle, leg, false, out);
+        }
+        self.say_unfit(bundle, too_narrow, out);
+        self.carry(now, bundle, until, out);
+    }
+    fn say_unfit<S: Sink<Output>>(&mut self, bundle: Handle, link: Option<LinkId>, out: &mut S) {
+        if let Some(link) = link {
+            self.say_too_narrow(bundle, link, out);
+        }
+    }
+
+    /// What the router says.
+    fn ask<S: Sink<Output>>(&mut self, now: Instant, bundle: Handle, tried: &[PeerId], out: &mut S) -> Way {
+        let Some(held) = self.book.get(bundle) else { return Way::Carry };
         let seen = crate::agent::seen(&self.book, &self.neighbours, &self.settings, &self.local, now);
         let way = match self.cuts.left(bundle) {
             // The rest of a bundle that leaves in pieces.
             Some(left) => {
                 let size = left + held.bundle.overhead();
-                self.policies.route_part(seen, held, size, &tried).map_or(Way::Wait(Instant::MAX), Way::One)
+                self.policies.route_part(seen, held, size, tried).map_or(Way::Wait(Instant::MAX), Way::One)
             }
-            None => self.policies.route(seen, held, &tried),
+            None => self.policies.route(seen, held, tried),
         };
         self.follow_orders(now, farlink_book::Side::Router, out);
-        let until = match way {
-            Way::Carry => return self.carry(now, bundle, Instant::MAX, out),
-            Way::One(leg) if self.may_follow(now, bundle, leg) => return self.queue(bundle, leg, false, out),
-            Way::All(legs) if self.queue_all(now, bundle, &legs, out) => return,
-            Way::Wait(until) => until,
-            Way::One(_) | Way::All(_) => Instant::MAX,
-        };
-        if let Some(leg) = self.static_leg(bundle, &tried, now).or_else(|| self.leg_for_a_piece(now, bundle, &tried)) {
-            return self.queue(bundle, leg, false, out);
-        }
-        self.carry(now, bundle, until, out);
+        way
     }
 
     /// Whether a link can be used for a bundle, and the control lets it go there.
-    fn may_follow(&self, now: Instant, bundle: Handle, leg: Leg) -> bool {
-        let Some(link) = self.neighbours.link(leg.link).filter(|link| link.enabled) else { return false };
+    fn may_follow(&self, now: Instant, bundle: Handle, leg: Leg, narrow: &[LinkId]) -> bool {
+        let link = self.neighbours.link(leg.link).filter(|link| link.enabled && !narrow.contains(&link.id));
+        let Some(link) = link else { return false };
         let (Some(held), Some(peer)) = (self.book.get(bundle), self.neighbours.peers().get(link.peer)) else {
             return false;
         };
         leg.until > now && self.policies.allows(self.seen(now), peer, held)
     }
 
-    fn queue_all<S: Sink<Output>>(&mut self, now: Instant, bundle: Handle, legs: &[Leg], out: &mut S) -> bool {
+    fn queue_all<S: Sink<Output>>(
+        &mut self,
+        now: Instant,
+        bundle: Handle,
+        legs: &[Leg],
+        narrow: &[LinkId],
+        out: &mut S,
+    ) -> bool {
         let anonymous = self.book.get(bundle).is_none_or(|held| held.bundle.is_anonymous());
-        let usable: Vec<Leg> = legs.iter().copied().filter(|leg| self.may_follow(now, bundle, *leg)).collect();
+        let usable: Vec<Leg> = legs.iter().copied().filter(|leg| self.may_follow(now, bundle, *leg, narrow)).collect();
         // The first takes the bundle itself, the others copies; an anonymous one has none.
         for (n, leg) in usable.iter().take(if anonymous { 1 } else { usize::MAX }).enumerate() {
             self.queue(bundle, *leg, n > 0, out);
@@ -141,10 +177,10 @@ impl Agent {
     }
 
     /// Static routes, then a link straight to the destination.
-    fn static_leg(&self, bundle: Handle, tried: &[PeerId], now: Instant) -> Option<Leg> {
+    fn static_leg(&self, bundle: Handle, tried: &[PeerId], narrow: &[LinkId], now: Instant) -> Option<Leg> {
         let destination = &self.book.get(bundle)?.bundle.destination;
         let next_hop = self.next_hop(destination).unwrap_or_else(|| destination.node());
-        self.link_to(next_hop, tried, now).map(|link| Leg { link, not_before: now, until: Instant::MAX })
+        self.link_to(next_hop, tried, narrow, now).map(|link| Leg { link, not_before: now, until: Instant::MAX })
     }
 
     /// The next hop of the static route that fits best.
@@ -160,20 +196,21 @@ impl Agent {
 
     /// A link to a node: among several one that is up first, then the least queued. A link ruled
     /// by the plan is the router's to choose, unless the router reads no plan.
-    fn link_to(&self, node: NodeId, tried: &[PeerId], now: Instant) -> Option<LinkId> {
+    fn link_to(&self, node: NodeId, tried: &[PeerId], narrow: &[LinkId], now: Instant) -> Option<LinkId> {
         if node == NodeId::NULL {
             return None;
         }
         let peer = self.neighbours.of_node(node).filter(|peer| !tried.contains(&peer.id))?;
         let (plan_rules, plan) = (self.policies.uses_plan(), self.plan.placed());
         let links = peer.links.iter().filter_map(|link| self.neighbours.link(*link));
-        let usable = links.filter(|link| link.enabled && !(link.is_planned() && plan_rules));
+        let usable =
+            links.filter(|link| link.enabled && !narrow.contains(&link.id) && !(link.is_planned() && plan_rules));
         usable.min_by_key(|link| (!link.is_up(plan, now), self.queues.of(link.id).1, link.id)).map(|link| link.id)
     }
 
     /// When no contact can take all of the bundle but one could take half of it, it leaves in
     /// pieces (RFC 9171 5.8).
-    fn leg_for_a_piece(&mut self, now: Instant, bundle: Handle, tried: &[PeerId]) -> Option<Leg> {
+    fn leg_for_a_piece(&mut self, now: Instant, bundle: Handle, tried: &[PeerId], narrow: &[LinkId]) -> Option<Leg> {
         let held = self.book.get(bundle)?;
         let payload = self.cuts.left(bundle).unwrap_or(held.bundle.payload.len());
         let overhead = held.bundle.overhead() + 32;
@@ -184,7 +221,8 @@ impl Agent {
         let mut piece = payload;
         while piece >= 2 * PIECE_MIN {
             piece = piece.div_ceil(2);
-            if let Some(leg) = self.policies.route_part(self.seen(now), held, piece + overhead, tried) {
+            let leg = self.policies.route_part(self.seen(now), held, piece + overhead, tried);
+            if let Some(leg) = leg.filter(|leg| !narrow.contains(&leg.link)) {
                 self.cuts.limit_next(&mut self.book, bundle, piece);
                 return Some(leg);
             }
@@ -265,7 +303,8 @@ impl Agent {
             .get(bundle)
             .is_some_and(|held| is_only_forwarded(held) && held.sends == 0 && !self.is_for_us(&held.bundle));
         let Some(link) = self.neighbours.peers().get(to).and_then(|peer| peer.up.first().copied()) else { return };
-        if removable {
+        let fits = self.book.get(bundle).is_some_and(|held| self.surely_fits(held, link));
+        if removable && fits {
             self.leave_queues(bundle);
             self.queue(bundle, Leg { link, not_before: Instant::ZERO, until: Instant::MAX }, false, out);
             if let Some(held) = self.book.get_mut(bundle) {

@@ -4,6 +4,7 @@
 use crate::agent::{Agent, Step, Timer, deleted};
 use crate::edge::Edge;
 use crate::io::Output;
+use crate::narrow::{Fitting, wish};
 use crate::sends::Sending;
 use crate::waits::Turned;
 use alloc::boxed::Box;
@@ -18,6 +19,15 @@ const FIT_SCAN: usize = 64;
 const FRAGMENT_MIN: u64 = 4096;
 /// Bytes a fragment adds to the blocks around its payload, at most.
 const FRAGMENT_OVERHEAD: u64 = 64;
+
+/// Most bytes of a bundle that may leave.
+#[derive(Clone, Copy)]
+struct Most {
+    /// What is left of the contact.
+    contact: u64,
+    /// What the link takes, where it is narrow.
+    link: Option<u64>,
+}
 
 /// How a bundle leaves.
 struct Parting {
@@ -54,8 +64,16 @@ impl Agent {
             }
             return;
         }
-        let room = l.room_in_contact(plan, now);
-        let parting = self.next_queued(now, link, room, edge).or_else(|| self.next_wanted(now, peer, room));
+        let most = Most { contact: l.room_in_contact(plan, now).unwrap_or(u64::MAX), link: l.largest };
+        let mut parting = self.next_queued(now, link, most, edge);
+        if parting.is_none() {
+            if let Some(most) = most.link
+                && self.turn_back(now, link, (FIT_SCAN, most), edge, out)
+            {
+                return self.steps.push_back(Step::Pump(link));
+            }
+            parting = self.next_wanted(now, (peer, link), most, edge, out);
+        }
         if let Some(parting) = parting {
             if self.is_held_back(now, peer, &parting) {
                 self.steps.push_back(Step::Dispatch(parting.bundle));
@@ -81,12 +99,16 @@ impl Agent {
 
     /// The most urgent queued bundle that fits what is left of the contact, or a piece of the first
     /// that may be cut.
-    fn next_queued(&mut self, now: Instant, link: LinkId, room: Option<u64>, edge: &mut dyn Edge) -> Option<Parting> {
-        let limit = room.unwrap_or(u64::MAX);
-        let fits = |held: &Held, _: bool| self.size_of_next(now, held, edge) <= limit;
+    fn next_queued(&mut self, now: Instant, link: LinkId, most: Most, edge: &mut dyn Edge) -> Option<Parting> {
+        let limit = most.contact;
+        let fits = |held: &Held, copy: bool| match most.link {
+            Some(most) => self.fitting(now, held, &wish(held, copy), most, edge).is_some_and(|fit| fit.size <= limit),
+            None => self.size_of_next(now, held, edge) <= limit,
+        };
         let whole = self.queues.first(link, &self.book, FIT_SCAN, fits);
         let leg = whole.or_else(|| {
-            let cut = |held: &Held, copy: bool| !copy && self.may_cut_for(held, limit);
+            let wide = most.link.is_none_or(|most| limit < most);
+            let cut = |held: &Held, copy: bool| wide && !copy && self.may_cut_for(held, limit);
             self.queues.first(link, &self.book, FIT_SCAN, cut)
         })?;
         let taken = self.queues.take(&mut self.book, leg)?;
@@ -94,13 +116,25 @@ impl Agent {
             self.timers.cancel(timer);
         }
         let held = self.book.get(taken.bundle)?;
-        let labels = if taken.copy { Want::copy(held, 0).labels } else { Want::give(held, 0).labels };
+        let want = wish(held, taken.copy);
+        let range = match most.link.filter(|_| whole.is_some()) {
+            Some(most) => self.fitting(now, held, &want, most, edge).and_then(|fit| fit.range),
+            None if taken.copy => None,
+            None => self.next_range(taken.bundle, whole.is_none(), limit),
+        };
         if taken.copy {
             // Perhaps the bundle itself was let go before: then this was all that it waited for.
             self.steps.push_back(Step::Dispatch(taken.bundle));
         }
-        let range = if taken.copy { None } else { self.next_range(taken.bundle, whole.is_none(), limit) };
-        Some(Parting { bundle: taken.bundle, labels, keep: taken.copy, range })
+        self.leaves_in_pieces(taken.bundle, range.as_ref());
+        Some(Parting { bundle: taken.bundle, labels: want.labels, keep: taken.copy, range })
+    }
+
+    /// A piece leaves: what is left of the bundle is remembered.
+    fn leaves_in_pieces(&mut self, bundle: Handle, range: Option<&Range<u64>>) {
+        if range.is_some() && !self.cuts.has(bundle) {
+            self.cuts.limit(&mut self.book, bundle, u64::MAX);
+        }
     }
 
     /// The piece that leaves next; `None`: all of it.
@@ -127,16 +161,31 @@ impl Agent {
     }
 
     /// What the neighbour should get next of what is carried here.
-    fn next_wanted(&mut self, now: Instant, peer: PeerId, room: Option<u64>) -> Option<Parting> {
-        let limit = room.unwrap_or(u64::MAX);
+    fn next_wanted<S: Sink<Output>>(
+        &mut self,
+        now: Instant,
+        (peer, link): (PeerId, LinkId),
+        most: Most,
+        edge: &mut dyn Edge,
+        out: &mut S,
+    ) -> Option<Parting> {
         while let Some(bundle) = self.offers.made().and_then(|offers| offers.best(&mut self.book, peer)) {
             let Some(want) = self.want(now, peer, bundle) else { continue };
             let Some(held) = self.book.get(bundle) else { continue };
+            let fitting = match most.link {
+                Some(most) => self.fitting(now, held, &want, most, edge),
+                None => Some(Fitting { range: None, size: held.size() }),
+            };
+            let Some(Fitting { range, size }) = fitting else {
+                self.say_too_narrow(bundle, link, out);
+                continue;
+            };
             // What does not fit the rest of this contact is looked at anew in the next.
-            if held.size() > limit {
+            if size > most.contact {
                 continue;
             }
-            return Some(Parting { bundle, labels: want.labels, keep: want.keep, range: None });
+            self.leaves_in_pieces(bundle, range.as_ref());
+            return Some(Parting { bundle, labels: want.labels, keep: want.keep, range });
         }
         None
     }
@@ -248,7 +297,7 @@ impl Agent {
     }
 
     /// What changes on this hop: the node it leaves, its age, its hops, its labels.
-    fn outgoing(&self, now: Instant, held: &Held, gave: [u32; 2]) -> Hop {
+    pub(crate) fn outgoing(&self, now: Instant, held: &Held, gave: [u32; 2]) -> Hop {
         // Who gave it is forgotten at a restart.
         let came =
             || held.from != PeerId::NONE || !(held.bundle.is_anonymous() || self.is_local(held.bundle.source.node()));

@@ -30,6 +30,7 @@ mod groups;
 mod io;
 mod link;
 mod memory;
+mod narrow;
 mod neighbours;
 mod offers;
 mod outcome;

@@ -101,6 +101,8 @@ pub struct Link {
     pub one_way_delay: Duration,
     /// Bytes on the link per 1,000,000 bytes of bundle.
     pub wire_bytes_per_million: u64,
+    /// Longest bundle it takes, encoded; `None`: any.
+    pub largest: Option<u64>,
     /// Whether the medium works.
     pub carrier: bool,
     /// Whether an operator allows it.
@@ -139,6 +141,7 @@ impl Link {
             rate: settings.rate,
             one_way_delay: settings.one_way_delay,
             wire_bytes_per_million: settings.wire_bytes_per_million.max(1_000_000),
+            largest: settings.largest.map(|most| most.bytes()),
             carrier: true,
             enabled: true,
             session: settings.sessions.then_some(false),
@@ -255,6 +258,7 @@ mod tests {
             one_way_delay: Duration::from_millis(5),
             wire_bytes_per_million: 1_100_000,
             sessions: false,
+            largest: None,
         };
         Link::new(&settings, PeerId(1))
     }

@@ -16,6 +16,8 @@ pub(crate) struct Neighbours {
     /// How often each neighbour came up.
     ups: BTreeMap<PeerId, u32>,
     dynamic: usize,
+    /// How many links do not take bundles of any length.
+    narrow: usize,
 }
 
 /// What became of a neighbour when one of its links changed.
@@ -32,7 +34,7 @@ pub(crate) enum Met {
 impl Neighbours {
     /// None yet.
     pub fn new(seed: u64) -> Self {
-        Neighbours { peers: Peers::new(seed), links: Few::new(), ups: BTreeMap::new(), dynamic: 0 }
+        Neighbours { peers: Peers::new(seed), links: Few::new(), ups: BTreeMap::new(), dynamic: 0, narrow: 0 }
     }
     /// Who they are, for policies.
     pub fn peers(&self) -> &Peers {
@@ -65,6 +67,10 @@ impl Neighbours {
     /// Links nobody configured.
     pub fn dynamic_links(&self) -> usize {
         self.dynamic
+    }
+    /// Whether some links do not take bundles of any length.
+    pub fn has_narrow(&self) -> bool {
+        self.narrow > 0
     }
     /// The neighbour a link leads to.
     pub fn peer_of(&self, link: LinkId) -> PeerId {
@@ -110,6 +116,7 @@ impl Neighbours {
             p.rate = p.rate.max(settings.rate);
         }
         self.dynamic += usize::from(settings.link.is_dynamic());
+        self.narrow += usize::from(settings.largest.is_some());
         self.links.insert(settings.link, Box::new(Link::new(settings, peer)));
         true
     }
@@ -118,6 +125,7 @@ impl Neighbours {
     pub fn remove(&mut self, link: LinkId) -> Option<Box<Link>> {
         let link = self.links.remove(&link)?;
         self.dynamic -= usize::from(link.id.is_dynamic());
+        self.narrow -= usize::from(link.largest.is_some());
         let Some(peer) = self.peers.get_mut(link.peer) else { return Some(link) };
         peer.links.retain(|l| *l != link.id);
         peer.up.retain(|l| *l != link.id);
@@ -179,6 +187,7 @@ mod tests {
             one_way_delay: Duration::ZERO,
             wire_bytes_per_million: 1_000_000,
             sessions: false,
+            largest: None,
         }
     }
 

@@ -2,7 +2,7 @@
 
 use alloc::string::String;
 use alloc::vec::Vec;
-use farlink_base::{DataRate, Duration, EndpointId, LinkId};
+use farlink_base::{DataRate, DataVolume, Duration, EndpointId, LinkId};
 
 /// What a head may take of memory as a matter of course; only what is more counts to [`Limits::head_bytes`].
 pub const SHORT_HEAD_BYTES: u64 = 256;
@@ -78,6 +78,8 @@ pub struct LinkSettings {
     /// Whether its layer says when the neighbour is there (sessions), rather than the link's state
     /// alone.
     pub sessions: bool,
+    /// Longest bundle it takes, encoded; longer ones are cut, or take another way. `None`: any.
+    pub largest: Option<DataVolume>,
 }
 
 /// Work handed to a layer ahead of time, unless told otherwise: enough to keep it busy between two turns

@@ -167,6 +167,9 @@ impl Agent {
             Some(link) if !held.has(Reason::Route) => format!("acknowledgment on link {}", self.link_name(link)),
             _ => match self.turned(held) {
                 Some((peer, why)) => format!("{peer} {why}; will be tried again"),
+                None if held.has(Reason::Route) && self.waits.is_unfit(held.handle()) => {
+                    format!("a link towards {} that takes a bundle of its length", meta.destination.node_id())
+                }
                 None if held.has(Reason::Route) => match self.disabled_link_to(&meta.destination) {
                     Some(link) => format!("no route to {}: link {link} is disabled", meta.destination.node_id()),
                     None => format!("no route to {}", meta.destination.node_id()),

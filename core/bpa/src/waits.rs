@@ -43,6 +43,8 @@ pub(crate) struct Waits {
     due: BTreeSet<(Instant, Handle)>,
     at: BTreeMap<Handle, Instant>,
     refused: BTreeMap<Handle, Vec<Refused>>,
+    /// Of which it was said that the link they would take is too narrow.
+    unfit: BTreeSet<Handle>,
 }
 
 /// Neighbours remembered of one bundle; more refusals push the oldest out.
@@ -110,22 +112,34 @@ impl Waits {
     pub fn forgive(&mut self, bundle: Handle) {
         self.refused.remove(&bundle);
     }
+    /// The link it would take is too narrow for it; whether that is new.
+    pub fn note_unfit(&mut self, book: &mut Book, bundle: Handle) -> bool {
+        if let Some(held) = book.get_mut(bundle) {
+            held.flags.set(Flags::ASIDE, true);
+        }
+        self.unfit.insert(bundle)
+    }
+    /// Whether the link it would take was too narrow.
+    pub fn is_unfit(&self, bundle: Handle) -> bool {
+        self.unfit.contains(&bundle)
+    }
     /// It waits no longer; refusals are remembered.
     pub fn cancel(&mut self, bundle: Handle) {
         if let Some(at) = self.at.remove(&bundle) {
             self.due.remove(&(at, bundle));
         }
     }
-    /// Bundles that wait, and those with refusals.
+    /// Bundles that wait, those with refusals, and those too long for their link.
     #[cfg(feature = "audit")]
     pub fn len(&self) -> usize {
         assert_eq!(self.due.len(), self.at.len(), "each waits once");
-        self.due.len() + self.refused.len()
+        self.due.len() + self.refused.len() + self.unfit.len()
     }
     /// Forgets a bundle.
     pub fn forget(&mut self, bundle: Handle) {
         self.cancel(bundle);
         self.refused.remove(&bundle);
+        self.unfit.remove(&bundle);
     }
 }
 

@@ -4,19 +4,21 @@ mod support;
 
 use farlink_base::layer::SendId;
 use farlink_base::{
-    BundleHandle, Chunk, DeleteReason, Duration, EndpointId, Event, Extent, LinkId, Payload, Priority, Refusal, Rng,
-    store,
+    BundleHandle, Chunk, DataVolume, DeleteReason, Duration, EndpointId, Event, Extent, LinkId, Payload, Priority,
+    Refusal, Rng, store,
 };
 use farlink_bpa::app::{AdminInput, AppInput, AppOutput, DeliveryId, RegistrationId, RequestId};
-use farlink_bpa::{Counts, Input, Output, Reading, Settings};
+use farlink_bpa::{Counts, Edge, Input, Output, Reading, Settings};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use support::{Bundle, NoRouter, Node, Rule, Script, contacts, request, settings, token};
+use support::{Bundle, NoRouter, Node, Rule, Script, Toy, contacts, request, settings, token};
 
 /// One run, and what is known of it from outside.
 struct Run {
     seed: u64,
     rng: Rng,
     node: Node,
+    /// What the two configured links take.
+    largest: [Option<DataVolume>; 2],
     /// Looked at so far.
     seen: usize,
     /// Bundles that may come, some of them again.
@@ -59,7 +61,14 @@ const LINKS: [u32; 4] = [0, 1, LinkId::DYNAMIC, LinkId::DYNAMIC | 1];
 impl Run {
     fn new(seed: u64) -> Run {
         let mut rng = Rng::new(seed);
+        let mut narrow = Rng::stream(seed, 5);
+        let mut links = settings().links;
+        for link in &mut links {
+            link.largest = narrow.chance(0.3).then(|| DataVolume(45 + narrow.below(3000)));
+        }
+        let largest = [0, 1].map(|n: usize| links[n].largest);
         let small = Settings {
+            links,
             capacity_bytes: 20_000 + rng.below(100_000),
             status_reports: rng.chance(0.5),
             durable: rng.chance(0.8),
@@ -90,6 +99,7 @@ impl Run {
             seed,
             rng,
             node,
+            largest,
             seen: 0,
             known: Vec::new(),
             open: BTreeMap::new(),
@@ -134,8 +144,12 @@ impl Run {
                     assert_eq!(owed, Some(None), "seed {seed}: one verdict on offer {}", token.ticket.0);
                     self.begun.retain(|(ticket, _)| *ticket != token.ticket.0);
                 }
-                Output::Send { link, id, bundle, cut, .. } => {
+                Output::Send { link, id, bundle, hop, cut, .. } => {
                     assert!(!self.answered.contains(&id), "seed {seed}: a number is used once");
+                    let size = Toy.size(&bundle, &hop, cut.clone());
+                    let takes =
+                        self.largest.get(link.0 as usize).copied().flatten().map_or(u64::MAX, DataVolume::bytes);
+                    assert!(size <= takes, "seed {seed}: {size} B over a link that takes {takes} B");
                     let len = cut.map_or(bundle.payload.len(), |range| range.end - range.start);
                     assert!(self.open.insert(id, (link, len)).is_none(), "seed {seed}: a number is used once");
                 }

@@ -13,5 +13,7 @@ pub mod ltp;
 pub mod oneway;
 pub mod registry;
 pub mod tcpcl_v4;
+mod trains;
+pub mod udpcl;
 
 pub use farlink_base::sdnv;

@@ -1,7 +1,7 @@
 //! The convergence layers by name, with what configuration files, references and forms need to know
 //! of each. Their parameters are the tables beside them.
 
-use crate::{ltp, oneway, tcpcl_v4};
+use crate::{ltp, oneway, tcpcl_v4, udpcl};
 use alloc::vec::Vec;
 use core::fmt;
 use farlink_base::{Duration, Refusal, Setting, settings};
@@ -41,6 +41,8 @@ pub struct LayerInfo {
     pub outlives: Duration,
     /// Whether a sender can stop what is under way.
     pub stops: bool,
+    /// Whether it, or what carries it, repairs losses.
+    pub repairs: bool,
     /// Whether a connection carries bundles one way only: each end that sends connects.
     pub one_way: bool,
 }
@@ -59,6 +61,7 @@ pub const LAYERS: &[LayerInfo] = &[
         told: ltp::told,
         outlives: Duration::MAX,
         stops: true,
+        repairs: true,
         one_way: false,
     },
     LayerInfo {
@@ -73,10 +76,26 @@ pub const LAYERS: &[LayerInfo] = &[
         told: tcpcl_v4::told,
         outlives: tcpcl_v4::PARK,
         stops: false,
+        repairs: true,
         one_way: false,
     },
     one_way("stcp", "STCP", "STCP (draft-burleigh-dtn-stcp)"),
     one_way("mtcp", "MTCP", "MTCP (draft-ietf-dtn-mtcpcl-01)"),
+    LayerInfo {
+        name: "udpcl",
+        short: "UDPCL",
+        title: "UDPCL (RFC 7122; draft-ietf-dtn-udpcl)",
+        medium: Medium::Datagrams,
+        introduction: Introduction::NodeId,
+        port: 4556,
+        settings: || settings(udpcl::PARAMS),
+        link_settings: || settings(udpcl::LINK_PARAMS),
+        told: udpcl::told,
+        outlives: Duration::ZERO,
+        stops: true,
+        repairs: false,
+        one_way: false,
+    },
 ];
 
 /// A stream layer without acknowledgments. None is assigned a port: this one is what other nodes use.
@@ -93,6 +112,7 @@ const fn one_way(name: &'static str, short: &'static str, title: &'static str) -
         told: oneway::told,
         outlives: oneway::PARK,
         stops: false,
+        repairs: true,
         one_way: true,
     }
 }
@@ -174,12 +194,15 @@ mod tests {
         check(tcpcl_v4::LINK_PARAMS);
         check(oneway::PARAMS);
         check(oneway::LINK_PARAMS);
+        check(udpcl::PARAMS);
+        check(udpcl::LINK_PARAMS);
     }
 
     #[test]
     fn a_sender_is_told_that_a_bundle_is_kept_or_a_reason_and_the_reason_stays_what_it_is() {
         use Refusal as R;
-        for layer in LAYERS {
+        // Of UDPCL a sender hears nothing.
+        for layer in LAYERS.iter().filter(|layer| layer.name != "udpcl") {
             assert_eq!(layer.told(R::NoResources), Err(R::NoResources), "{}", layer.name);
             // Without acknowledgments nothing is heard; for want of room a sender is held back.
             let silent = layer.told(R::NotAcceptable).is_ok();
@@ -192,6 +215,12 @@ mod tests {
                 assert!(silent || told.is_err() || why == R::Expired, "{}: {why:?}", layer.name);
             }
         }
+    }
+
+    #[test]
+    fn a_sender_over_datagrams_alone_hears_of_no_refusal() {
+        let udpcl = LayerInfo::named("udpcl").unwrap();
+        assert_eq!([Refusal::NoResources, Refusal::TooLarge].map(|why| udpcl.told(why)), [Ok(()); 2]);
     }
 
     #[test]

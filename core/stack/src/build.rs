@@ -9,7 +9,7 @@ use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use farlink_base::EndpointId;
 use farlink_base::layer::LAYERS_MAX;
-use farlink_base::{ConfigError, LinkId, NodeId, Rng};
+use farlink_base::{ConfigError, DataVolume, LinkId, NodeId, Rng};
 use farlink_bpa::{Agent, LinkSettings, Settings};
 use farlink_storage::LogStore;
 
@@ -113,5 +113,6 @@ pub(crate) fn link_settings(id: LinkId, link: &LinkConfig, layers: usize) -> Res
         one_way_delay: link.one_way_delay,
         wire_bytes_per_million: link.span.wire_bytes_per_million(),
         sessions: link.span.has_sessions(),
+        largest: link.span.largest().map(DataVolume),
     })
 }

@@ -12,6 +12,7 @@ use farlink_cla::ltp::{self, Ltp};
 use farlink_cla::oneway::{self, Framing, OneWay};
 use farlink_cla::registry::LayerInfo;
 use farlink_cla::tcpcl_v4::{self, TcpclV4};
+use farlink_cla::udpcl::{self, Udpcl};
 
 /// Bytes of LTP headers in a typical data segment: control byte, session, offsets and lengths.
 const LTP_HEADER_BYTES: u64 = 20;
@@ -25,6 +26,8 @@ pub enum LayerKind {
     TcpclV4(tcpcl_v4::Config),
     /// STCP or MTCP over streams.
     OneWay(Framing, oneway::Config),
+    /// Bundles in datagrams (RFC 7122).
+    Udpcl(udpcl::Config),
     /// No protocol and no codec: whole bundles from node to node (message-level simulation only).
     Message,
 }
@@ -38,6 +41,8 @@ pub enum SpanConfig {
     TcpclV4(tcpcl_v4::SpanConfig),
     /// STCP or MTCP.
     OneWay(oneway::SpanConfig),
+    /// UDPCL.
+    Udpcl(udpcl::SpanConfig),
     /// Message level.
     Message {
         /// Bytes on the link for each 1,000,000 bytes of bundle: 1,000,000 without headers.
@@ -89,6 +94,11 @@ impl LayerKind {
             }
             "stcp" => LayerKind::OneWay(Framing::Stcp, one_way(settings)),
             "mtcp" => LayerKind::OneWay(Framing::Mtcp, one_way(settings)),
+            "udpcl" => {
+                let mut config = udpcl::Config { node_id, ..udpcl::Config::default() };
+                apply_settings(udpcl::PARAMS, &mut config, settings);
+                LayerKind::Udpcl(config)
+            }
             _ => return None,
         })
     }
@@ -99,6 +109,7 @@ impl LayerKind {
             LayerKind::TcpclV4(_) => "tcpclv4",
             LayerKind::OneWay(Framing::Stcp, _) => "stcp",
             LayerKind::OneWay(Framing::Mtcp, _) => "mtcp",
+            LayerKind::Udpcl(_) => "udpcl",
             LayerKind::Message => return None,
         })
     }
@@ -126,6 +137,11 @@ impl LayerKind {
                 apply_settings(oneway::LINK_PARAMS, &mut span, settings);
                 SpanConfig::OneWay(span)
             }
+            LayerKind::Udpcl(_) => {
+                let mut span = udpcl::SpanConfig { node_id, ..udpcl::SpanConfig::default() };
+                apply_settings(udpcl::LINK_PARAMS, &mut span, settings);
+                SpanConfig::Udpcl(span)
+            }
             LayerKind::Message => SpanConfig::Message { wire_bytes_per_million: 1_000_000 },
         }
     }
@@ -141,8 +157,16 @@ impl SpanConfig {
             }
             // 1448 bytes of data in 1500 bytes of packet.
             SpanConfig::TcpclV4(_) | SpanConfig::OneWay(_) => 1_036_000,
+            SpanConfig::Udpcl(span) => {
+                let datagram = u64::from(span.datagram_bytes.max(64));
+                (datagram + u64::from(span.overhead_bytes)) * 1_000_000 / datagram
+            }
             SpanConfig::Message { wire_bytes_per_million } => *wire_bytes_per_million,
         }
+    }
+    /// Longest bundle that the link takes, bytes; `None`: any.
+    pub(crate) fn largest(&self) -> Option<u64> {
+        if let SpanConfig::Udpcl(span) = self { span.largest() } else { None }
     }
     /// Whether the neighbour is there only while a session with it is.
     pub(crate) fn has_sessions(&self) -> bool {
@@ -155,6 +179,7 @@ pub(crate) enum Layer {
     Ltp(Box<Ltp>),
     TcpclV4(Box<TcpclV4>),
     OneWay(Box<OneWay>),
+    Udpcl(Box<Udpcl>),
     Message,
 }
 
@@ -205,6 +230,15 @@ impl Layer {
                 let settings = oneway::Config { layer: id, ..settings.clone() };
                 Layer::OneWay(Box::new(OneWay::new(*framing, settings, spans)))
             }
+            LayerKind::Udpcl(settings) => {
+                let spans = spans(config, index, |link, span| match span {
+                    SpanConfig::Udpcl(span) => Some(udpcl::SpanConfig { link, ..span.clone() }),
+                    _ => None,
+                })?;
+                let seed = Rng::stream(config.seed, 100 + index as u64).next_u64();
+                let split = farlink_bundle::decode_prefix;
+                Layer::Udpcl(Box::new(Udpcl::new(udpcl::Config { layer: id, seed, split, ..settings.clone() }, spans)))
+            }
             LayerKind::Message => Layer::Message,
         })
     }
@@ -213,6 +247,7 @@ impl Layer {
             Layer::Ltp(l) => l.handle(now, input, out),
             Layer::TcpclV4(l) => l.handle(now, input, out),
             Layer::OneWay(l) => l.handle(now, input, out),
+            Layer::Udpcl(l) => l.handle(now, input, out),
             // It has no protocol: bundles bypass it.
             Layer::Message => {}
         }
@@ -231,6 +266,7 @@ impl Layer {
                 l.add_span(now, tcpcl_v4::SpanConfig { link, ..span }, out)
             }
             (Layer::OneWay(l), SpanConfig::OneWay(span)) => l.add_span(now, oneway::SpanConfig { link, ..span }, out),
+            (Layer::Udpcl(l), SpanConfig::Udpcl(span)) => l.add_span(now, udpcl::SpanConfig { link, ..span }, out),
             (Layer::Message, SpanConfig::Message { .. }) => true,
             _ => return None,
         })
@@ -240,6 +276,7 @@ impl Layer {
             Layer::Ltp(l) => l.next_timeout(),
             Layer::TcpclV4(l) => l.next_timeout(),
             Layer::OneWay(l) => l.next_timeout(),
+            Layer::Udpcl(l) => l.next_timeout(),
             Layer::Message => None,
         }
     }

@@ -18,6 +18,8 @@ mod edge_v6;
 mod io;
 mod joints;
 mod kinds;
+#[cfg(test)]
+mod narrow_tests;
 mod outgoing;
 mod reads;
 mod stack;

@@ -170,6 +170,7 @@ pub fn layer(name: &str) -> &str {
         "tcpclv4" => "TCPCLv4",
         "stcp" => "STCP",
         "mtcp" => "MTCP",
+        "udpcl" => "UDPCL",
         name => name,
     }
 }

@@ -73,6 +73,7 @@ pub fn link(n: u32) -> LinkSettings {
         one_way_delay: Duration::ZERO,
         wire_bytes_per_million: 1_000_000,
         sessions: false,
+        largest: None,
     }
 }
 

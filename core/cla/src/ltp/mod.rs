@@ -29,7 +29,6 @@ mod sending;
 mod source;
 mod span;
 mod timers;
-mod trains;
 
 pub use engine::{Ltp, Usage};
 pub use params::{LINK_PARAMS, PARAMS};

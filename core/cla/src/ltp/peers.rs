@@ -6,7 +6,7 @@ use super::ending::End;
 use super::engine::{Ltp, Parted};
 use super::segment::{Body, Segment, SessionId, reason};
 use super::span::Span;
-use super::trains::Trains;
+use crate::trains::Trains;
 use alloc::vec::Vec;
 use bytes::Bytes;
 use core::net::SocketAddr;

@@ -10,7 +10,7 @@ use super::segment::{Body, Head, Segment, SessionId, reason};
 use super::source::{Given, Source};
 use super::span::{Control, Pending, Span, tell};
 use super::timers::Wait;
-use super::trains::Trains;
+use crate::trains::Trains;
 use alloc::vec::Vec;
 use core::net::SocketAddr;
 use farlink_base::layer::{Output, SendId};

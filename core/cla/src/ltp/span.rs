@@ -4,7 +4,7 @@ use super::SpanConfig;
 use super::pace::Pace;
 use super::segment::SessionId;
 use super::timers::{Timers, Wait};
-use super::trains::TRAIN_BYTES;
+use crate::trains::TRAIN_BYTES;
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::sync::Arc;

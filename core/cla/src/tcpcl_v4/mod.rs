@@ -6,7 +6,7 @@
 //! It does not parse bundles, and it gives a bundle back only when the session that carried it died.
 
 pub(crate) mod chunk_queue;
-mod contact;
+pub(crate) mod contact;
 mod doorkeeper;
 mod due;
 mod incoming;

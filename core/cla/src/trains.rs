@@ -5,25 +5,25 @@ use farlink_base::layer::{Destination, Output, Train};
 use farlink_base::{Payload, Sink, socket};
 
 /// Largest train, in bytes and in datagrams: what segmentation offload takes in one call.
-pub(super) const TRAIN_BYTES: u64 = 65_000;
+pub(crate) const TRAIN_BYTES: u64 = 65_000;
 const TRAIN_DATAGRAMS: u64 = 64;
 
 /// Collects datagrams into trains: equal lengths, the last may be shorter.
-pub(super) struct Trains {
+pub(crate) struct Trains {
     to: Destination,
-    pub(super) rope: Payload,
+    pub(crate) rope: Payload,
     stride: u64,
     count: u64,
     closed: bool,
-    pub(super) flushed: u32,
+    pub(crate) flushed: u32,
     heads: BytesMut,
 }
 impl Trains {
-    pub(super) fn new(to: Destination) -> Trains {
+    pub(crate) fn new(to: Destination) -> Trains {
         Trains { to, rope: Payload::new(), stride: 0, count: 0, closed: false, flushed: 0, heads: BytesMut::new() }
     }
     /// Makes room for a datagram of `len` bytes; its bytes must be appended to the rope next.
-    pub(super) fn begin(&mut self, len: u64, out: &mut impl Sink<Output>) {
+    pub(crate) fn begin(&mut self, len: u64, out: &mut impl Sink<Output>) {
         let full = self.closed || self.count == TRAIN_DATAGRAMS || self.rope.len() + len > TRAIN_BYTES;
         if full || len > self.stride {
             self.flush(out);
@@ -33,14 +33,14 @@ impl Trains {
         self.count += 1;
     }
     /// Appends a header; the headers of a train share one buffer.
-    pub(super) fn head(&mut self, bytes: &[u8]) {
+    pub(crate) fn head(&mut self, bytes: &[u8]) {
         if self.heads.capacity() < bytes.len() {
             self.heads = BytesMut::with_capacity(2048);
         }
         self.heads.extend_from_slice(bytes);
         self.rope.push_bytes(self.heads.split().freeze());
     }
-    pub(super) fn flush(&mut self, out: &mut impl Sink<Output>) {
+    pub(crate) fn flush(&mut self, out: &mut impl Sink<Output>) {
         if self.count > 0 {
             let train = Train { stride: self.stride as u32, data: core::mem::take(&mut self.rope) };
             out.push(Output::Socket(socket::Output::Datagrams { to: self.to, train }));

@@ -1,0 +1,222 @@
+//! Links that take no bundle longer than so much: what leaves over them fits, whole lengths counted; what
+//! must not be cut takes another way, or it is said once that there is none (RFC 9171 5.8, RFC 7122 3.1).
+
+mod support;
+
+use farlink_base::{DataVolume, EndpointId, Event, Facts, Instant, LinkId, Priority, Refusal, Rng};
+use farlink_book::{Leg, Want, Way};
+use farlink_bpa::{Edge, LinkSettings, Settings};
+use std::ops::Range;
+use support::{Node, Rule, Script, Sent, Toy, link, request, settings};
+
+/// Around a payload, and around a piece of one.
+const AROUND: u64 = 41;
+const AROUND_PIECE: u64 = 51;
+
+fn narrow(n: u32, most: u64) -> LinkSettings {
+    LinkSettings { largest: Some(DataVolume(most)), ..link(n) }
+}
+/// A node whose link to `ipn:2.0` takes so much.
+fn taking(most: u64) -> Node {
+    let links = vec![narrow(0, most), link(1)];
+    Node::with(Settings { links, capacity_bytes: 1 << 30, ..settings() }, None)
+}
+fn size(sent: &Sent) -> u64 {
+    Toy.size(&sent.bundle, &sent.hop, sent.cut.clone())
+}
+fn uncut(to: EndpointId, bytes: u64) -> farlink_bpa::app::SendRequest {
+    let payload = farlink_base::Payload::fill(1, bytes);
+    farlink_bpa::app::SendRequest { facts: Facts(Facts::NO_FRAGMENT), payload, ..request(to, Priority::Normal) }
+}
+fn two() -> EndpointId {
+    EndpointId::ipn(2, 1)
+}
+/// Whether these ranges are these bytes, each once.
+fn each_once(mut ranges: Vec<Range<u64>>, len: u64) -> bool {
+    ranges.sort_by_key(|range| range.start);
+    let mut end = 0;
+    ranges.into_iter().all(|range| core::mem::replace(&mut end, range.end) == range.start) && end == len
+}
+/// How often it was said that a bundle does not fit.
+fn complaints(node: &Node) -> usize {
+    let complaint = |e: &Event| matches!(e, Event::Refused { link: Some(_), key: Some(_), reason: Refusal::TooLarge });
+    node.events().iter().filter(|event| complaint(event)).count()
+}
+
+#[test]
+fn a_bundle_as_long_as_the_link_takes_leaves_whole_and_one_byte_more_in_two() {
+    let mut node = taking(1400);
+    node.send_bytes(two(), 1400 - AROUND);
+    let sent = node.take_sent();
+    assert_eq!((sent.len(), &sent[0].cut, size(&sent[0])), (1, &None, 1400));
+    node.confirm(sent[0].id);
+    node.send_bytes(two(), 1401 - AROUND);
+    let sent = node.take_sent();
+    let lengths: Vec<u64> = sent.iter().map(size).collect();
+    assert_eq!(lengths, [1400, 1360 - 1349 + AROUND_PIECE]);
+    assert_eq!(node.held(), 1);
+    sent.iter().for_each(|sent| node.confirm(sent.id));
+    assert_eq!((node.held(), node.agent.counts().cuts), (0, 0));
+}
+
+#[test]
+fn every_byte_leaves_once_in_pieces_that_fill_the_link_and_what_failed_again() {
+    for (seed, most) in (0..).zip([64, 100, 1400, 4000, 65_507]) {
+        let (mut node, mut rng) = (taking(most), Rng::new(seed));
+        let payload = 40 * most + 17;
+        node.send_bytes(two(), payload);
+        let (mut open, mut got) = (Vec::new(), Vec::new());
+        for _ in 0..20_000 {
+            open.extend(node.take_sent());
+            if open.is_empty() {
+                if node.held() == 0 {
+                    break;
+                }
+                node.wait_ms(500);
+                continue;
+            }
+            let sent: Sent = open.swap_remove(rng.below(open.len() as u64) as usize);
+            assert!(size(&sent) <= most, "{} B over a link that takes {most} B", size(&sent));
+            if rng.chance(0.1) {
+                node.fail(sent.id, None);
+            } else {
+                got.push(sent.cut.unwrap());
+                node.confirm(sent.id);
+            }
+        }
+        assert!(each_once(got, payload), "{most}");
+        assert_eq!((node.held(), node.agent.counts().cuts, complaints(&node)), (0, 0, 0));
+    }
+}
+
+#[test]
+fn a_fragment_that_is_forwarded_is_cut_again() {
+    let mut node = taking(300);
+    let whole = support::Bundle::new(EndpointId::ipn(3, 5), two(), 1).payload(farlink_base::Payload::fill(2, 5000));
+    node.receive_over(1, 1, whole.piece(1000..2000));
+    let sent = node.take_sent();
+    assert!(sent.len() > 3 && sent.iter().all(|sent| size(sent) <= 300));
+    assert!(each_once(sent.into_iter().map(|sent| sent.cut.unwrap()).collect(), 1000));
+}
+
+#[test]
+fn what_must_not_be_cut_takes_a_wider_link_to_the_same_neighbour() {
+    let spare = LinkSettings { peer: EndpointId::ipn(2, 0), name: "spare".into(), ..link(5) };
+    let mut node = Node::with(Settings { links: vec![narrow(0, 1400), link(1), spare], ..settings() }, None);
+    node.ready(5, true);
+    node.take_sent();
+    node.ask(uncut(two(), 5000));
+    node.ask(uncut(two(), 100));
+    let sent = node.take_sent();
+    assert_eq!(
+        sent.iter().map(|sent| (sent.link, sent.len())).collect::<Vec<_>>(),
+        [(LinkId(5), 5000), (LinkId(0), 100)]
+    );
+    assert_eq!(complaints(&node), 0);
+}
+
+#[test]
+fn what_must_not_be_cut_and_has_no_other_way_waits_and_that_is_said_once() {
+    let mut node = taking(1400);
+    node.ask(uncut(two(), 5000));
+    node.send_bytes(two(), 100);
+    assert_eq!(node.sent().iter().map(Sent::len).collect::<Vec<_>>(), [100], "others do not wait behind it");
+    assert_eq!(node.waits_for(), "a link towards ipn:2.0 that takes a bundle of its length");
+    node.carrier(0, false);
+    node.carrier(0, true);
+    node.wait_ms(20_000);
+    assert_eq!((complaints(&node), node.agent.status(node.now).links[0].queued), (1, 0));
+    node.add_link(&LinkSettings { peer: EndpointId::ipn(2, 0), name: "wide".into(), ..link(5) });
+    let sent = node.sent();
+    assert_eq!((sent.last().unwrap().link, sent.last().unwrap().len()), (LinkId(5), 5000));
+    let open: Vec<_> = node.take_sent();
+    open.iter().for_each(|sent| node.confirm(sent.id));
+    assert_eq!((node.held(), node.agent.counts().waits), (0, 0));
+}
+
+#[test]
+fn a_head_that_hardly_fits_is_not_sent_byte_by_byte() {
+    let mut node = taking(AROUND_PIECE + 5);
+    node.send_bytes(two(), 1000);
+    assert_eq!((node.sent().len(), complaints(&node), node.held()), (0, 1, 1));
+    node.wait_ms(61_000);
+    assert_eq!((node.held(), node.agent.counts().waits), (0, 0), "it expires like others");
+    let mut node = taking(AROUND_PIECE + 13);
+    node.send_bytes(two(), 1000);
+    assert_eq!(node.sent().len(), 77);
+}
+
+#[test]
+fn a_router_that_chooses_a_narrow_link_is_asked_for_another() {
+    let leg = |link| Way::One(Leg { link: LinkId(link), not_before: Instant::ZERO, until: Instant::MAX });
+    let route = move |_: &farlink_book::Node<'_>, _: &farlink_book::Held, tried: &[farlink_base::PeerId]| {
+        leg(u32::from(!tried.is_empty()))
+    };
+    let script = Script { route: Box::new(route), ..Script::default() };
+    let links = vec![narrow(0, 1400), link(1)];
+    let mut node = Node::of(Settings { links, ..settings() }, None, script, Rule::default());
+    node.ask(uncut(EndpointId::ipn(9, 1), 5000));
+    node.ask(uncut(EndpointId::ipn(9, 1), 500));
+    assert_eq!(node.sent().iter().map(|sent| (sent.link.0, sent.len())).collect::<Vec<_>>(), [(1, 5000), (0, 500)]);
+    assert_eq!(complaints(&node), 0);
+    // One that knows no other.
+    let script = Script { route: Box::new(move |_, _, _| leg(0)), ..Script::default() };
+    let mut node = Node::of(Settings { links: vec![narrow(0, 1400)], ..settings() }, None, script, Rule::default());
+    node.ask(uncut(EndpointId::ipn(9, 1), 5000));
+    node.wait_ms(10_000);
+    assert_eq!((node.sent().len(), complaints(&node)), (0, 1));
+}
+
+#[test]
+fn a_long_bundle_is_cut_in_its_turn_and_not_behind_all_that_are_short() {
+    let mut node = taking(1400);
+    node.ready(0, false);
+    node.send_bytes(two(), 3000);
+    (0..5).for_each(|_| node.send_bytes(two(), 100));
+    node.ready(0, true);
+    assert!(node.sent()[0].cut.is_some(), "it came first");
+}
+
+#[test]
+fn the_rate_and_the_contact_are_charged_with_what_leaves() {
+    let mut node =
+        Node::with(Settings { links: vec![narrow(0, 1000), link(1)], ..settings() }, Some(support::plan(0, 1, 80_000)));
+    node.send_bytes(two(), 50_000);
+    node.wait_ms(2000);
+    let sent = node.take_sent();
+    let total: u64 = sent.iter().map(size).sum();
+    assert!((9000..=10_000).contains(&total), "a second at 10 kB/s: {total} B");
+    assert!(sent.iter().all(|sent| size(sent) <= 1000));
+}
+
+#[test]
+fn a_copy_is_not_cut_and_what_is_given_away_is() {
+    let wants = |keep: bool| -> Script {
+        let want = move |held: &farlink_book::Held| if keep { Want::copy(held, 0) } else { Want::give(held, 0) };
+        Script { wants: Box::new(move |_, _, held| Some(want(held))), ..Script::flood() }
+    };
+    for keep in [true, false] {
+        let links = vec![narrow(0, 1400)];
+        let mut node = Node::of(Settings { links, routes: vec![], ..settings() }, None, wants(keep), Rule::default());
+        node.send_bytes(EndpointId::ipn(9, 1), 3000);
+        node.send_bytes(EndpointId::ipn(9, 1), 300);
+        node.wait_ms(100);
+        let sent = node.take_sent();
+        let data: Vec<_> = sent.iter().filter(|sent| sent.bundle.payload.len() >= 300).collect();
+        assert!(data.iter().all(|sent| size(sent) <= 1400), "{data:?}");
+        assert!(data.iter().any(|sent| sent.len() == 300));
+        assert_eq!(data.iter().any(|sent| sent.cut.is_some()), !keep);
+    }
+}
+
+#[test]
+fn a_hello_that_does_not_fit_is_not_said() {
+    let links = vec![narrow(0, 45), link(1)];
+    let mut node = Node::of(Settings { links, ..settings() }, None, Script::epidemic(), Rule::default());
+    for _ in 0..10 {
+        node.carrier(0, false);
+        node.carrier(0, true);
+    }
+    node.wait_ms(60_000);
+    assert!(node.sent().iter().all(|sent| sent.link == LinkId(1)), "and nothing goes round for ever");
+}

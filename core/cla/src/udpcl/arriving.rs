@@ -1,0 +1,108 @@
+//! The receiver's half: what is in a datagram, and whose it is.
+
+use super::entity::Udpcl;
+use super::packet::{Extensions, Kind};
+use super::peers::Who;
+use super::transfers::Heard;
+use core::net::SocketAddr;
+use farlink_base::layer::{Output, Train};
+use farlink_base::{Event, EventClass, Instant, Payload, Refusal, Sink};
+
+/// Messages read of one datagram: bundles as short as can be, side by side, are fewer.
+const MESSAGES_MAX: usize = 512;
+
+impl Udpcl {
+    /// Takes the datagrams of a train; a malformed one affects no other.
+    pub(super) fn datagrams(&mut self, now: Instant, from: SocketAddr, train: &Train, out: &mut impl Sink<Output>) {
+        if self.closing {
+            return;
+        }
+        let who = self.who(from);
+        for datagram in train.datagrams() {
+            if !who.known && !self.config.accept_unknown {
+                self.malformed(who, "a datagram from an address of no link", out);
+                continue;
+            }
+            self.packet(now, who, from, datagram, out);
+        }
+    }
+    pub(super) fn malformed(&self, who: Who, reason: &'static str, out: &mut impl Sink<Output>) {
+        if out.wants(EventClass::Link) {
+            out.push(Output::Event(Event::Malformed { link: who.link, offset: 0, reason }));
+        }
+    }
+    /// Reads the messages of one datagram (draft sections 3.3 and 3.4).
+    fn packet(&mut self, now: Instant, who: Who, from: SocketAddr, datagram: Payload, out: &mut impl Sink<Output>) {
+        let len = datagram.len();
+        let mut rest = datagram;
+        for _ in 0..MESSAGES_MAX {
+            let Some(first) = rest.reader().read_u8() else { return };
+            match Kind::of(first) {
+                // To the end of the packet: also four zeros alone, which keep the way open (RFC 7122 3.4).
+                Kind::Padding => return,
+                Kind::Bundle => {
+                    // RFC 7122 3.2: one in a datagram. Some send several.
+                    let bundle = match (self.config.split)(&rest) {
+                        Ok(Some(end)) if end > 0 && end < rest.len() => rest.split_to(end),
+                        _ => core::mem::take(&mut rest),
+                    };
+                    self.offer(who, bundle, out);
+                }
+                Kind::Map => {
+                    let mut reader = rest.reader();
+                    match Extensions::read(&mut reader) {
+                        Ok(extensions) => {
+                            let used = reader.position();
+                            rest = rest.slice(used, u64::MAX);
+                            self.extensions(now, (who, from, len), extensions, out);
+                        }
+                        Err(reason) => return self.malformed(who, reason, out),
+                    }
+                }
+                Kind::Dtls => return self.malformed(who, "a record of DTLS, which this node does not speak", out),
+                Kind::Unused => return self.malformed(who, "no message of UDPCL", out),
+            }
+        }
+        if !rest.is_empty() {
+            self.malformed(who, "more messages in a datagram than are read", out);
+        }
+    }
+    /// Does what the items of a map say; `len` is the length of the packet it is in.
+    fn extensions(
+        &mut self,
+        now: Instant,
+        (who, from, len): (Who, SocketAddr, u64),
+        extensions: Extensions,
+        out: &mut impl Sink<Output>,
+    ) {
+        let Extensions { transfer, listens_ms, node_id, probe, confirmation } = extensions;
+        if let Some(probe) = probe {
+            self.probed(from, probe, len, out);
+        }
+        match self.configured(who) {
+            Some(index) => {
+                if let Some(name) = node_id {
+                    self.claims(index, &name, who, out);
+                }
+            }
+            None => self.introduces(now, from, (listens_ms, node_id, confirmation), len, out),
+        }
+        let Some(segment) = transfer else { return };
+        match self.transfers.hear(now, from, who.stranger, segment) {
+            Heard::Nothing => {}
+            Heard::Whole(bundle) => self.offer(who, bundle, out),
+            Heard::Malformed(reason) => self.malformed(who, reason, out),
+            Heard::Refused(reason) => self.lost(who, reason, out),
+        }
+    }
+    fn lost(&self, who: Who, reason: Refusal, out: &mut impl Sink<Output>) {
+        if out.wants(EventClass::Bundle) {
+            out.push(Output::Event(Event::Refused { link: who.link, key: None, reason }));
+        }
+    }
+    fn offer(&mut self, who: Who, bundle: Payload, out: &mut impl Sink<Output>) {
+        let (ticket, total) = (self.ticket(), Some(bundle.len()));
+        let link = who.link.unwrap_or(self.strangers.nobody());
+        out.push(Output::Offer { ticket, link, part: bundle, last: true, total, reliable: false });
+    }
+}

@@ -1,0 +1,180 @@
+//! The entity: its links, deadlines, and which part answers which input.
+
+use super::peers::Homes;
+use super::span::Span;
+use super::strangers::Strangers;
+use super::transfers::{Bounds, Transfers};
+use super::{Config, SpanConfig};
+use alloc::vec::Vec;
+use farlink_base::layer::{ConvergenceLayer, Input, Output, Ticket};
+use farlink_base::socket;
+use farlink_base::{Few, Instant, LinkId, Rng, Sink, TimerQueue};
+
+/// What an entity holds at the moment; all zero when it is idle.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Usage {
+    /// Bundles that arrive in segments and are not complete.
+    pub transfers: usize,
+    /// Bytes of them (and what their fragmentation costs).
+    pub arriving_bytes: u64,
+    /// Bundles that wait to be sent.
+    pub queued: usize,
+    /// Bytes of them that have not left.
+    pub queued_bytes: u64,
+    /// Peers that are not configured and said where they listen.
+    pub strangers: usize,
+}
+
+/// One UDPCL entity.
+pub struct Udpcl {
+    pub(super) config: Config,
+    pub(super) spans: Vec<Span>,
+    /// Places among the spans.
+    pub(super) by_link: Few<LinkId, usize>,
+    /// Places that no link has.
+    pub(super) vacant: Vec<usize>,
+    pub(super) homes: Homes,
+    pub(super) strangers: Strangers,
+    pub(super) transfers: Transfers,
+    pub(super) agenda: TimerQueue<usize>,
+    pub(super) next_transfer: u64,
+    next_ticket: u64,
+    pub(super) closing: bool,
+    touched: Vec<usize>,
+}
+
+impl Udpcl {
+    /// An entity with its neighbours. Links are down until told otherwise.
+    pub fn new(config: Config, spans: Vec<SpanConfig>) -> Udpcl {
+        let bounds = Bounds {
+            transfers: config.transfers.into(),
+            memory: config.memory_bytes,
+            longest: config.transfer_bytes,
+            idle: config.idle,
+        };
+        let mut entity = Udpcl {
+            spans: Vec::with_capacity(spans.len()),
+            by_link: Few::new(),
+            vacant: Vec::new(),
+            homes: Homes::new(),
+            strangers: Strangers::new(config.layer, config.seed),
+            transfers: Transfers::new(bounds, config.seed),
+            agenda: TimerQueue::new(),
+            // An entity that starts anew hardly meets numbers its peers remember.
+            next_transfer: Rng::stream(config.seed, 0x0d9c).below(1 << 31),
+            next_ticket: 1,
+            closing: false,
+            touched: Vec::new(),
+            config,
+        };
+        for span in spans {
+            entity.place_configured(span);
+        }
+        entity
+    }
+    /// What the entity holds.
+    pub fn usage(&self) -> Usage {
+        Usage {
+            transfers: self.transfers.len(),
+            arriving_bytes: self.transfers.bytes(),
+            queued: self.spans.iter().map(|span| span.queue.len()).sum(),
+            queued_bytes: self.spans.iter().map(|span| span.unsent).sum(),
+            strangers: self.strangers.met(),
+        }
+    }
+    /// Places in its table of links: those of links, and those that links left.
+    pub fn places(&self) -> usize {
+        debug_assert_eq!(self.by_link.len() + self.vacant.len(), self.spans.len());
+        self.spans.len()
+    }
+    pub(super) fn ticket(&mut self) -> Ticket {
+        self.next_ticket += 1;
+        Ticket(self.next_ticket - 1)
+    }
+
+    /// Notes that a span's deadline and readiness may have changed.
+    pub(super) fn touch(&mut self, index: usize) {
+        if !core::mem::replace(&mut self.spans[index].touched, true) {
+            self.touched.push(index);
+        }
+    }
+    fn wake(&mut self, now: Instant, out: &mut impl Sink<Output>) {
+        let mut due = Vec::new();
+        while let Some((_, index)) = self.agenda.pop_due(now) {
+            self.spans[index].armed = None;
+            due.push(index);
+        }
+        for index in due {
+            self.touch(index);
+            if self.spans[index].until.is_some_and(|until| until <= now) {
+                self.remove_link(self.spans[index].config.link, out);
+                continue;
+            }
+            self.say_alive(index, now, out);
+            self.transmit(index, now, out);
+        }
+        self.transfers.expire(now);
+        self.strangers.expire(now);
+    }
+    fn shutdown(&mut self, out: &mut impl Sink<Output>) {
+        self.closing = true;
+        for index in 0..self.spans.len() {
+            self.spans[index].alive_at = None;
+            self.give_back(index, out);
+            self.touch(index);
+        }
+    }
+    /// Brings deadline and readiness of every touched span up to date.
+    pub(super) fn settle(&mut self, now: Instant, out: &mut impl Sink<Output>) {
+        while let Some(index) = self.touched.pop() {
+            let span = &mut self.spans[index];
+            span.touched = false;
+            let ready = !self.closing && span.wants_more();
+            if ready != span.ready {
+                span.ready = ready;
+                out.push(Output::Ready { link: span.config.link, ready });
+            }
+            let deadline = span.deadline(now);
+            if deadline != span.armed.map(|key| key.deadline()) {
+                if let Some(key) = span.armed.take() {
+                    self.agenda.cancel(key);
+                }
+                span.armed = deadline.map(|deadline| self.agenda.arm(deadline, index));
+            }
+        }
+        if self.touched.capacity() > 64 {
+            self.touched = Vec::new();
+        }
+    }
+}
+
+impl ConvergenceLayer for Udpcl {
+    fn handle(&mut self, now: Instant, input: Input, out: &mut impl Sink<Output>) {
+        match input {
+            Input::Wake => self.wake(now, out),
+            Input::Socket(socket::Input::Datagrams { from, train }) => self.datagrams(now, from, &train, out),
+            Input::Socket(socket::Input::Located { link, addresses }) => {
+                self.peer_is_at(link, addresses.first().copied(), out);
+            }
+            Input::Link { link, state } => self.link(now, link, state, out),
+            Input::Send { link, id, total, part, reliable: _ } => self.send(link, id, total, part, out),
+            Input::SendMore { link, id, from, part } => self.send_more(link, id, from, part, out),
+            Input::SendBroken { link, id } | Input::CancelSend { link, id } => self.take_back(link, id, out),
+            Input::RemoveLink { link } => self.remove_link(link, out),
+            Input::Shutdown => self.shutdown(out),
+            // Nobody is told what became of a bundle, and none is offered in parts. There are no sessions, and
+            // what waits here has memory of its own.
+            Input::Accepted { .. }
+            | Input::Refused { .. }
+            | Input::Hold { .. }
+            | Input::Resume { .. }
+            | Input::CloseLink { .. }
+            | Input::Unshare
+            | Input::Socket(_) => {}
+        }
+        self.settle(now, out);
+    }
+    fn next_timeout(&self) -> Option<Instant> {
+        Instant::earliest([self.agenda.next_deadline(), self.transfers.next_timeout(), self.strangers.next_timeout()])
+    }
+}

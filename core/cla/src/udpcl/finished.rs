@@ -1,0 +1,100 @@
+//! Transfers that are over, so that what comes of them once more is known: copies that a network or
+//! a careful sender made.
+
+use core::net::SocketAddr;
+use farlink_base::{Duration, Instant, Set, set};
+
+/// The sender of a transfer, and its number.
+pub(super) type TransferId = (SocketAddr, u64);
+
+/// How long one is remembered at least: as long as a copy may come behind (draft section 3.3.1).
+const REMEMBERED: Duration = Duration::from_secs(60);
+/// Transfers remembered per generation.
+const MOST: usize = 16_384;
+
+/// Remembers transfers that ended: between one and two minutes of them, and between one and two
+/// generations.
+pub(super) struct Finished {
+    young: Set<TransferId>,
+    old: Set<TransferId>,
+    /// When the young ones become old.
+    until: Instant,
+    seed: u64,
+}
+impl Finished {
+    pub(super) const fn new(seed: u64) -> Finished {
+        Finished { young: set(seed), old: set(seed), until: Instant::ZERO, seed }
+    }
+    /// Forgets what is long over.
+    pub(super) fn expire(&mut self, now: Instant) {
+        while self.until <= now && !(self.young.is_empty() && self.old.is_empty()) {
+            self.old = core::mem::replace(&mut self.young, set(self.seed));
+            self.until += REMEMBERED;
+        }
+    }
+    /// When [`Finished::expire`] has something to forget.
+    pub(super) fn due(&self) -> Option<Instant> {
+        (!self.young.is_empty() || !self.old.is_empty()).then_some(self.until)
+    }
+    pub(super) fn insert(&mut self, now: Instant, transfer: TransferId) {
+        self.expire(now);
+        if self.young.is_empty() && self.old.is_empty() {
+            self.until = now + REMEMBERED;
+        }
+        if self.young.len() >= MOST {
+            self.old = core::mem::replace(&mut self.young, set(self.seed));
+            self.until = now + REMEMBERED;
+        }
+        self.young.insert(transfer);
+    }
+    pub(super) fn contains(&self, transfer: &TransferId) -> bool {
+        self.young.contains(transfer) || self.old.contains(transfer)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn id(number: u64) -> TransferId {
+        (SocketAddr::from(([127, 0, 0, 1], 4556)), number)
+    }
+    fn s(seconds: u64) -> Instant {
+        Instant(seconds * 1_000_000_000)
+    }
+
+    #[test]
+    fn one_is_known_for_a_minute_and_forgotten_after_two() {
+        let mut finished = Finished::new(1);
+        assert_eq!(finished.due(), None);
+        finished.insert(s(100), id(1));
+        finished.insert(s(150), id(2));
+        finished.expire(s(161));
+        assert!(finished.contains(&id(1)) && finished.contains(&id(2)));
+        assert!(!finished.contains(&(SocketAddr::from(([127, 0, 0, 1], 4557)), 1)), "another port, another sender");
+        finished.expire(finished.due().unwrap());
+        assert!(!finished.contains(&id(1)) && !finished.contains(&id(2)));
+        assert_eq!(finished.due(), None, "nothing is left to wait for");
+    }
+
+    #[test]
+    fn very_many_push_the_oldest_out() {
+        let mut finished = Finished::new(1);
+        for number in 0..10 * MOST as u64 {
+            finished.insert(s(5), id(number));
+            assert!(finished.contains(&id(number)));
+        }
+        assert!(finished.young.len() + finished.old.len() <= 2 * MOST);
+        assert!(finished.contains(&id(9 * MOST as u64 + 1)) && !finished.contains(&id(0)));
+    }
+
+    #[test]
+    fn a_long_silence_costs_no_steps() {
+        let mut finished = Finished::new(1);
+        finished.insert(s(1), id(1));
+        finished.expire(Instant::MAX);
+        assert_eq!(finished.due(), None);
+        finished.insert(Instant::MAX, id(2));
+        assert!(finished.contains(&id(2)));
+    }
+}

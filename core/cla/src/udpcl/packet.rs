@@ -1,0 +1,307 @@
+//! What a datagram holds: messages told apart by their first octet, and the extension maps of
+//! UDPCLv2 (draft-ietf-dtn-udpcl-04).
+
+use super::cbor::{self, ARRAY, BYTES, MAP, NEGATIVE, TEXT, UINT};
+use alloc::string::String;
+use alloc::vec::Vec;
+use farlink_base::{Payload, PayloadReader};
+
+/// Four zero octets: nothing is in it, but address translators see that somebody is there
+/// (RFC 7122 3.4).
+pub const KEEPALIVE: [u8; 4] = [0; 4];
+
+/// Longest node ID read.
+const NODE_ID_MAX: u64 = 255;
+
+/// Keys of extension items (draft section 3.5).
+mod key {
+    pub const TRANSFER: u64 = 2;
+    pub const SENDER_LISTEN: u64 = 3;
+    pub const SENDER_NODE_ID: u64 = 4;
+    pub const PEER_PROBE: u64 = 6;
+    pub const PEER_CONFIRMATION: u64 = 7;
+    /// The greatest and the least, as heads say them: 16 bits with a sign.
+    pub const GREATEST: u64 = 0x7fff;
+}
+
+/// What the first octet of a message says it is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Kind {
+    /// Zeros, to the end of the packet.
+    Padding,
+    /// A bundle: of version 6, or the CBOR array of version 7.
+    Bundle,
+    /// A record of DTLS.
+    Dtls,
+    /// An extension map.
+    Map,
+    /// Nothing this protocol has.
+    Unused,
+}
+impl Kind {
+    /// That of a message with this first octet.
+    pub fn of(first: u8) -> Kind {
+        match first {
+            0x00 => Kind::Padding,
+            0x06 | 0x80..=0x9f => Kind::Bundle,
+            0x14..=0x1a | 0x20..=0x3f => Kind::Dtls,
+            0xa0..=0xbf => Kind::Map,
+            _ => Kind::Unused,
+        }
+    }
+}
+
+/// One segment of a transfer.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Segment {
+    /// The sender's number for the transfer.
+    pub id: u64,
+    /// Length of the whole, where it is not all here.
+    pub total: Option<u64>,
+    /// Place of its first byte in the whole.
+    pub offset: u64,
+    /// Its bytes.
+    pub data: Payload,
+}
+
+/// A question for a sign of life.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Probe {
+    /// Which series it belongs to.
+    pub nonce: u64,
+    /// Its number in the series.
+    pub sequence: u64,
+    /// How long to wait for others before it is answered, ms.
+    pub delay_ms: u64,
+}
+
+/// The items of one extension map that this entity knows; the others are ignored.
+#[derive(Clone, Default, PartialEq, Eq, Debug)]
+pub struct Extensions {
+    /// Part of a bundle.
+    pub transfer: Option<Segment>,
+    /// The sender hears what is sent back to where this came from, for so many ms.
+    pub listens_ms: Option<u64>,
+    /// What the sender says it is called.
+    pub node_id: Option<String>,
+    /// It asks for a sign of life.
+    pub probe: Option<Probe>,
+    /// It answers such a question of this nonce.
+    pub confirmation: Option<u64>,
+}
+
+impl Extensions {
+    /// Reads a map from its first octet on, and nothing beyond it. An item that is not of the type it
+    /// should be is ignored.
+    ///
+    /// # Errors
+    /// What is no map, or not all of one: the rest of the packet cannot be read.
+    pub fn read(reader: &mut PayloadReader<'_>) -> Result<Extensions, &'static str> {
+        const NO_MAP: &str = "an extension map that cannot be read";
+        let Some((MAP, count)) = cbor::head(reader) else { return Err(NO_MAP) };
+        let (mut known, mut seen, mut left) = (Extensions::default(), 0u32, count);
+        loop {
+            match &mut left {
+                Some(0) => break,
+                Some(more) => *more -= 1,
+                None if cbor::is_break(reader) => break,
+                None => {}
+            }
+            let key = match cbor::head(reader) {
+                Some((UINT | NEGATIVE, Some(key))) if key > key::GREATEST => return Err("an extension key too large"),
+                Some((UINT, Some(key))) => key,
+                Some((NEGATIVE, Some(_))) => u64::MAX,
+                _ => return Err(NO_MAP),
+            };
+            let bit = 1u32.checked_shl(u32::try_from(key).unwrap_or(u32::MAX)).unwrap_or(0);
+            if seen & bit != 0 {
+                return Err("an extension twice in one map");
+            }
+            seen |= bit;
+            let mut value = reader.clone();
+            cbor::skip(reader).ok_or(NO_MAP)?;
+            known.item(key, &mut value);
+        }
+        Ok(known)
+    }
+    fn item(&mut self, key: u64, value: &mut PayloadReader<'_>) {
+        match key {
+            key::TRANSFER => self.transfer = segment(value),
+            key::SENDER_LISTEN => self.listens_ms = cbor::uint(value),
+            key::SENDER_NODE_ID => self.node_id = text(value),
+            key::PEER_PROBE => self.probe = probe(value),
+            key::PEER_CONFIRMATION => self.confirmation = confirmation(value),
+            _ => {}
+        }
+    }
+}
+
+/// The items of an array, which must be one of these numbers of them.
+fn array(value: &mut PayloadReader<'_>, counts: &[u64]) -> Option<u64> {
+    match cbor::head(value)? {
+        (ARRAY, Some(count)) if counts.contains(&count) => Some(count),
+        _ => None,
+    }
+}
+fn segment(value: &mut PayloadReader<'_>) -> Option<Segment> {
+    let count = array(value, &[2, 4])?;
+    let id = cbor::uint(value)?;
+    let (total, offset) = if count == 4 { (Some(cbor::uint(value)?), cbor::uint(value)?) } else { (None, 0) };
+    Some(Segment { id, total, offset, data: cbor::string(value, BYTES)? })
+}
+fn text(value: &mut PayloadReader<'_>) -> Option<String> {
+    let text = cbor::string(value, TEXT).filter(|text| text.len() <= NODE_ID_MAX)?;
+    core::str::from_utf8(&text.to_bytes()?).ok().map(String::from)
+}
+fn probe(value: &mut PayloadReader<'_>) -> Option<Probe> {
+    array(value, &[3])?;
+    Some(Probe { nonce: cbor::uint(value)?, sequence: cbor::uint(value)?, delay_ms: cbor::uint(value)? })
+}
+fn confirmation(value: &mut PayloadReader<'_>) -> Option<u64> {
+    array(value, &[2])?;
+    cbor::uint(value)
+}
+
+/// A packet that holds a segment of a transfer; its data follows, and ends it. `room` is the longest a
+/// packet may be; the length of the data comes with the head.
+pub fn segment_head(id: u64, total: u64, offset: u64, room: u64) -> (Vec<u8>, u64) {
+    let mut head = Vec::with_capacity(40);
+    cbor::put(&mut head, MAP, 1);
+    cbor::put(&mut head, UINT, key::TRANSFER);
+    cbor::put(&mut head, ARRAY, 4);
+    cbor::put(&mut head, UINT, id);
+    cbor::put(&mut head, UINT, total);
+    cbor::put(&mut head, UINT, offset);
+    let room = room.saturating_sub(head.len() as u64);
+    let fits = room.saturating_sub(cbor::head_len(room) as u64).max(1);
+    // A shorter string may have a shorter head.
+    let fits = if fits + 1 + cbor::head_len(fits + 1) as u64 <= room { fits + 1 } else { fits };
+    let len = fits.min(total.saturating_sub(offset));
+    cbor::put(&mut head, BYTES, len);
+    (head, len)
+}
+/// A packet that says that its sender hears what is sent to where it comes from, and its name.
+pub fn announcement(listens_ms: u64, node_id: &str) -> Vec<u8> {
+    let mut packet = Vec::with_capacity(16 + node_id.len());
+    cbor::put(&mut packet, MAP, if node_id.is_empty() { 1 } else { 2 });
+    cbor::put(&mut packet, UINT, key::SENDER_LISTEN);
+    cbor::put(&mut packet, UINT, listens_ms);
+    if !node_id.is_empty() {
+        cbor::put(&mut packet, UINT, key::SENDER_NODE_ID);
+        cbor::put(&mut packet, TEXT, node_id.len() as u64);
+        packet.extend_from_slice(node_id.as_bytes());
+    }
+    packet
+}
+/// A packet that asks for a sign of life.
+pub fn probe_packet(probe: Probe) -> Vec<u8> {
+    let mut packet = Vec::with_capacity(32);
+    cbor::put(&mut packet, MAP, 1);
+    cbor::put(&mut packet, UINT, key::PEER_PROBE);
+    cbor::put(&mut packet, ARRAY, 3);
+    [probe.nonce, probe.sequence, probe.delay_ms].into_iter().for_each(|value| cbor::put(&mut packet, UINT, value));
+    packet
+}
+/// A packet that answers a probe: the range of this one sequence number.
+pub fn confirmation_packet(nonce: u64, sequence: u64) -> Vec<u8> {
+    let mut packet = Vec::with_capacity(32);
+    cbor::put(&mut packet, MAP, 1);
+    cbor::put(&mut packet, UINT, key::PEER_CONFIRMATION);
+    cbor::put(&mut packet, ARRAY, 2);
+    cbor::put(&mut packet, UINT, nonce);
+    cbor::put(&mut packet, ARRAY, 2);
+    cbor::put(&mut packet, UINT, sequence);
+    cbor::put(&mut packet, UINT, 0);
+    packet
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(bytes: &[u8]) -> Result<(Extensions, u64), &'static str> {
+        let rope = Payload::from(bytes.to_vec());
+        let mut reader = rope.reader();
+        Extensions::read(&mut reader).map(|known| (known, reader.position()))
+    }
+
+    #[test]
+    fn every_first_octet_has_its_class() {
+        let of = |kind| (0..=255u8).filter(|first| Kind::of(*first) == kind).collect::<Vec<u8>>();
+        assert_eq!(of(Kind::Padding), [0]);
+        assert_eq!(of(Kind::Bundle), [6].into_iter().chain(0x80..=0x9f).collect::<Vec<u8>>());
+        assert_eq!(of(Kind::Dtls), (0x14..=0x1a).chain(0x20..=0x3f).collect::<Vec<u8>>());
+        assert_eq!(of(Kind::Map), (0xa0..=0xbf).collect::<Vec<u8>>());
+        assert_eq!(of(Kind::Unused).len(), 256 - 1 - 33 - 39 - 32);
+    }
+
+    #[test]
+    fn what_is_written_reads_back() {
+        let whole = b"\xa1\x02\x82\x19\x01\x2c\x45hello";
+        let (known, used) = read(whole).unwrap();
+        let data = Payload::from(&b"hello"[..]);
+        assert_eq!(known.transfer, Some(Segment { id: 300, total: None, offset: 0, data }));
+        assert_eq!(used, whole.len() as u64);
+        let (known, _) = read(&announcement(15_000, "ipn:1.0")).unwrap();
+        assert_eq!((known.listens_ms, known.node_id.as_deref()), (Some(15_000), Some("ipn:1.0")));
+        assert_eq!(read(&announcement(1, "")).unwrap().0.listens_ms, Some(1));
+        let probe = Probe { nonce: u64::MAX, sequence: 7, delay_ms: 0 };
+        assert_eq!(read(&probe_packet(probe)).unwrap().0.probe, Some(probe));
+        assert_eq!(read(&confirmation_packet(99, 7)).unwrap().0.confirmation, Some(99));
+    }
+
+    #[test]
+    fn segments_fill_their_packets_and_join_to_the_whole() {
+        for room in 64u64..700 {
+            let (total, id) = (70_000, 1 << 40);
+            let mut at = 0;
+            while at < total {
+                let (head, len) = segment_head(id, total, at, room);
+                let packet = head.len() as u64 + len;
+                assert!(packet <= room, "{packet} B in {room} B");
+                assert!(packet + 1 >= room || at + len == total, "{packet} B of {room} B");
+                let mut bytes = head;
+                bytes.resize(bytes.len() + len as usize, 7);
+                let segment = read(&bytes).unwrap().0.transfer.unwrap();
+                assert_eq!((segment.id, segment.total, segment.offset, segment.data.len()), (id, Some(total), at, len));
+                at += len;
+            }
+            assert_eq!(at, total);
+        }
+    }
+
+    #[test]
+    fn unknown_items_and_those_of_other_types_are_ignored_and_the_others_heard() {
+        let heard = |bytes: &[u8]| read(bytes).unwrap().0;
+        // Unknown keys: 0, 100, -32768; a value of every shape.
+        assert_eq!(heard(b"\xa4\x00\x81\xf6\x18\x64\xa1\x01\x02\x39\x7f\xff\x7f\x61a\xff\x03\x05").listens_ms, Some(5));
+        // Transfers: no array, three items, a text for data, a negative number, a tag.
+        for wrong in [&b"\x05"[..], b"\x83\x01\x02\x41a", b"\x82\x01\x61a", b"\x82\x20\x41a", b"\xc1\x82\x01\x41a"] {
+            let known = heard(&[b"\xa2\x02", wrong, b"\x03\x05"].concat());
+            assert_eq!((known.transfer, known.listens_ms), (None, Some(5)), "{wrong:02x?}");
+        }
+        assert_eq!(heard(b"\xa1\x04\x62\xff\xff").node_id, None, "not a text");
+        assert_eq!(heard(&[b"\xa1\x04\x79\x01\x00", &[b'a'; 256][..]].concat()).node_id, None, "longer than a name");
+        assert_eq!(heard(b"\xbf\x03\x05\xff").listens_ms, Some(5), "a map of indefinite length");
+        assert_eq!(heard(b"\xa0"), Extensions::default());
+    }
+
+    #[test]
+    fn what_is_no_map_is_an_error_wherever_it_is_cut() {
+        let map = b"\xa3\x02\x82\x05\x43abc\x03\x19\x75\x30\x04\x67ipn:1.0";
+        assert!(read(map).is_ok());
+        for cut in 0..map.len() {
+            assert!(read(&map[..cut]).is_err(), "cut to {cut} B");
+        }
+        for wrong in [
+            &b"\x01"[..],
+            b"\xa1\x61a\x01",
+            b"\xa1\x19\x80\x00\x01",
+            b"\xa1\x39\x80\x00\x01",
+            b"\xa2\x03\x05\x03\x05",
+            b"\xbb\xff\xff\xff\xff\xff\xff\xff\xff\x03\x05",
+        ] {
+            assert!(read(wrong).is_err(), "{wrong:02x?}");
+        }
+    }
+}

@@ -1,0 +1,107 @@
+//! The parameters of UDPCL: the one table that node files, scenarios, references and forms are made of.
+
+use super::{Config, KEEPALIVE_MIN, SpanConfig};
+use farlink_base::{Duration, LayerParam, Unit, nanoseconds};
+
+/// Longest duration: ten years.
+const LONGEST: u64 = 3650 * 86_400 * 1_000_000_000;
+
+/// Of the whole entity.
+pub const PARAMS: &[LayerParam<Config>] = &[
+    LayerParam {
+        name: "accept_unknown",
+        help: "Whether bundles from addresses without a link are taken.",
+        unit: Unit::Flag,
+        min: 0,
+        max: 1,
+        get: |c| c.accept_unknown.into(),
+        set: |c, v| c.accept_unknown = v != 0,
+    },
+    LayerParam {
+        name: "transfers",
+        help: "Bundles arriving in segments at once, over all links; a quarter of them from addresses without a link.",
+        unit: Unit::Count,
+        min: 16,
+        max: 10_000_000,
+        get: |c| c.transfers.into(),
+        set: |c, v| c.transfers = v as u32,
+    },
+    LayerParam {
+        name: "memory",
+        help: "Bytes of bundles arriving in segments, over all links; what exceeds it is lost.",
+        unit: Unit::Bytes,
+        min: 1 << 16,
+        max: 1 << 50,
+        get: |c| c.memory_bytes,
+        set: |c, v| c.memory_bytes = v,
+    },
+    LayerParam {
+        name: "largest_transfer",
+        help: "Longest bundle taken in segments.",
+        unit: Unit::Bytes,
+        min: 1024,
+        max: 1 << 50,
+        get: |c| c.transfer_bytes,
+        set: |c, v| c.transfer_bytes = v,
+    },
+    LayerParam {
+        name: "idle",
+        help: "A bundle of which no segment came for so long is dropped.",
+        unit: Unit::Nanoseconds,
+        min: 1_000_000,
+        max: 60_000_000_000,
+        get: |c| nanoseconds(c.idle),
+        set: |c, v| c.idle = Duration::from_nanos(v),
+    },
+];
+
+/// Of one link.
+pub const LINK_PARAMS: &[LayerParam<SpanConfig>] = &[
+    LayerParam {
+        name: "version",
+        help: "What the peer is sent: 1, each bundle or fragment in one datagram (RFC 7122), or 2, long ones in segments (draft-ietf-dtn-udpcl). What it sends is read in both.",
+        unit: Unit::Count,
+        min: 1,
+        max: 2,
+        get: |c| c.version.into(),
+        set: |c, v| c.version = v as u8,
+    },
+    LayerParam {
+        name: "datagram",
+        help: "Longest UDP payload: the MTU less 28 bytes of IP and UDP. Longer bundles leave as fragments, with version 2 in segments; more than the MTU is for peers that put no fragments together, and for bundles that must not be cut.",
+        unit: Unit::Bytes,
+        min: 64,
+        max: 65_507,
+        get: |c| c.datagram_bytes.into(),
+        set: |c, v| c.datagram_bytes = v as u32,
+    },
+    LayerParam {
+        name: "overhead",
+        help: "Headers the medium adds to each datagram, charged to the rate; a scenario adds those of its link.",
+        unit: Unit::Bytes,
+        min: 0,
+        max: 10_000,
+        get: |c| c.overhead_bytes.into(),
+        set: |c, v| c.overhead_bytes = v as u32,
+    },
+    LayerParam {
+        name: "pace",
+        help: "Sent per second where no rate of the link is known. Nothing tells this layer of congestion: more only where the path carries it.",
+        unit: Unit::Bytes,
+        min: 100,
+        max: 1 << 40,
+        get: |c| c.pace_bytes,
+        set: |c, v| c.pace_bytes = v,
+    },
+    LayerParam {
+        name: "keepalive",
+        help: "Something is sent this often at least, so that firewalls on the way stay open: with version 2 the name of this node, once a minute at least; 0 s never. Less than 15 s counts as 15 s.",
+        unit: Unit::Nanoseconds,
+        min: 0,
+        max: LONGEST,
+        get: |c| nanoseconds(c.keepalive),
+        set: |c, v| {
+            c.keepalive = if v == 0 { Duration::ZERO } else { KEEPALIVE_MIN.max(Duration::from_nanos(v)) };
+        },
+    },
+];

@@ -1,0 +1,192 @@
+//! Who is at which address, and how links come and go.
+
+use super::SpanConfig;
+use super::entity::Udpcl;
+use super::span::Span;
+use crate::tcpcl_v4::contact::same_node;
+use alloc::boxed::Box;
+use alloc::collections::BTreeSet;
+use core::net::{IpAddr, SocketAddr};
+use farlink_base::layer::{Destination, LinkState, Output};
+use farlink_base::{Instant, LinkId, Sink};
+
+/// Whose a datagram is.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Who {
+    /// The link it came over; `None`: that of nobody in particular.
+    pub link: Option<LinkId>,
+    /// Whether a link is known to lead there.
+    pub known: bool,
+    /// Whether anyone may send from there: not the socket of a neighbour.
+    pub stranger: bool,
+}
+
+/// Where the peers of links are.
+pub(super) struct Homes {
+    homes: BTreeSet<(IpAddr, u16, LinkId)>,
+}
+impl Homes {
+    pub(super) const fn new() -> Homes {
+        Homes { homes: BTreeSet::new() }
+    }
+    pub(super) fn insert(&mut self, home: SocketAddr, link: LinkId) {
+        self.homes.insert((home.ip(), home.port(), link));
+    }
+    pub(super) fn remove(&mut self, home: SocketAddr, link: LinkId) {
+        self.homes.remove(&(home.ip(), home.port(), link));
+    }
+    /// Links that lead to this address.
+    fn at(&self, address: SocketAddr) -> impl Iterator<Item = LinkId> {
+        let place = |link| (address.ip(), address.port(), link);
+        self.homes.range(place(LinkId(0))..=place(LinkId(u32::MAX))).map(|(_, _, link)| *link)
+    }
+    /// The link that leads to this host, where there is only one.
+    fn on(&self, host: IpAddr) -> Option<LinkId> {
+        let mut links = self.homes.range((host, 0, LinkId(0))..=(host, u16::MAX, LinkId(u32::MAX)));
+        let first = links.next()?.2;
+        links.next().is_none().then_some(first)
+    }
+}
+
+impl Udpcl {
+    /// Whose a datagram from this address is. Some send from another socket than they listen on: where one
+    /// link leads to their host, they are taken for its peer.
+    pub(super) fn who(&self, from: SocketAddr) -> Who {
+        let is_up = |link: &LinkId| self.by_link.get(link).is_some_and(|index| self.spans[*index].state.receive);
+        let home = self.homes.at(from).find(is_up).or_else(|| self.homes.at(from).next());
+        if home.is_some() {
+            return Who { link: home, known: true, stranger: false };
+        }
+        let link = self.homes.on(from.ip());
+        Who { link: link.or_else(|| self.strangers.link_at(from)), known: link.is_some(), stranger: true }
+    }
+    /// The place of the configured link a datagram came over.
+    pub(super) fn configured(&self, who: Who) -> Option<usize> {
+        who.link.filter(|link| !link.is_dynamic()).and_then(|link| self.by_link.get(&link).copied())
+    }
+
+    /// Adds a neighbour. Its link is down until told otherwise. False when the link number is taken, or
+    /// dynamic.
+    #[must_use]
+    pub fn add_span(&mut self, now: Instant, span: SpanConfig, out: &mut impl Sink<Output>) -> bool {
+        if self.by_link.contains_key(&span.link) || span.link.is_dynamic() {
+            return false;
+        }
+        self.place_configured(span);
+        self.settle(now, out);
+        true
+    }
+    pub(super) fn place_configured(&mut self, span: SpanConfig) -> usize {
+        let to = Destination::Link(span.link);
+        self.place(Span::new(span, to))
+    }
+    pub(super) fn place(&mut self, mut span: Span) -> usize {
+        let index = self.vacant.pop().unwrap_or(self.spans.len());
+        self.by_link.insert(span.config.link, index);
+        match self.spans.get_mut(index) {
+            Some(place) => {
+                span.touched = place.touched;
+                *place = span;
+            }
+            None => self.spans.push(span),
+        }
+        index
+    }
+    /// The driver tells where the peer of a link is; what it says comes from there.
+    pub(super) fn peer_is_at(&mut self, link: LinkId, address: Option<SocketAddr>, out: &mut impl Sink<Output>) {
+        let Some(&index) = self.by_link.get(&link) else { return };
+        if let Some(before) = core::mem::replace(&mut self.spans[index].home, address) {
+            self.homes.remove(before, link);
+        }
+        let Some(home) = address else { return };
+        self.homes.insert(home, link);
+        // One that was met is a neighbour now.
+        if let Some(met) = self.strangers.link_at(home) {
+            self.remove_link(met, out);
+        }
+    }
+    /// What a link can do changed.
+    pub(super) fn link(&mut self, now: Instant, link: LinkId, state: LinkState, out: &mut impl Sink<Output>) {
+        let Some(&index) = self.by_link.get(&link) else { return };
+        self.spans[index].set_state(now, state);
+        if self.closing {
+            self.spans[index].alive_at = None;
+        }
+        if !state.transmit {
+            // A transfer that goes on much later nobody waits for; and other ways may be open.
+            self.give_back(index, out);
+        }
+        self.touch(index);
+    }
+    /// A neighbour says what it is called: the name it is known by, or the first it gives.
+    pub(super) fn claims(&mut self, index: usize, name: &str, who: Who, out: &mut impl Sink<Output>) {
+        let span = &mut self.spans[index];
+        let expected = span.claimed.as_deref().unwrap_or(&span.config.node_id);
+        if who.stranger || !(expected.is_empty() || same_node(expected, name)) {
+            return self.malformed(who, "a node ID that is not that of the link's neighbour", out);
+        }
+        if span.claimed.is_none() && !name.is_empty() {
+            span.claimed = Some(Box::from(name));
+            let (link, claimed) = (span.config.link, Some(name.into()));
+            out.push(Output::PeerUp { link, claimed, proven: None, node: None });
+        }
+    }
+    /// The link exists no more: what it carried is given back.
+    pub(super) fn remove_link(&mut self, link: LinkId, out: &mut impl Sink<Output>) {
+        let Some(&index) = self.by_link.get(&link) else { return };
+        let span = &mut self.spans[index];
+        if core::mem::take(&mut span.ready) {
+            out.push(Output::Ready { link, ready: false });
+        }
+        let (home, to, introduced, armed) = (span.home, span.to, span.claimed.is_some(), span.armed);
+        self.give_back(index, out);
+        if introduced {
+            out.push(Output::PeerDown { link });
+        }
+        if let Some(key) = armed {
+            self.agenda.cancel(key);
+        }
+        self.by_link.remove(&link);
+        let left = match (home, to) {
+            (Some(home), _) => {
+                self.homes.remove(home, link);
+                self.homes.at(home).next().is_none().then_some(home)
+            }
+            (None, Destination::Address(met)) => {
+                self.strangers.forget(met);
+                Some(met)
+            }
+            (None, Destination::Link(_)) => None,
+        };
+        left.into_iter().for_each(|address| self.transfers.forget(address));
+        let mut nobody = Span::new(SpanConfig::default(), Destination::Link(LinkId(0)));
+        nobody.touched = self.spans[index].touched;
+        self.spans[index] = nobody;
+        self.vacant.push(index);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(host: u8, port: u16) -> SocketAddr {
+        SocketAddr::from(([10, 0, 0, host], port))
+    }
+
+    #[test]
+    fn links_are_found_by_address_and_by_a_host_that_only_one_leads_to() {
+        let mut homes = Homes::new();
+        homes.insert(at(1, 4556), LinkId(3));
+        homes.insert(at(1, 4556), LinkId(2));
+        homes.insert(at(2, 4556), LinkId(4));
+        assert_eq!(homes.at(at(1, 4556)).collect::<alloc::vec::Vec<_>>(), [LinkId(2), LinkId(3)]);
+        assert_eq!(
+            (homes.on(at(1, 0).ip()), homes.on(at(2, 0).ip()), homes.on(at(3, 0).ip())),
+            (None, Some(LinkId(4)), None)
+        );
+        homes.remove(at(1, 4556), LinkId(2));
+        assert_eq!(homes.on(at(1, 9).ip()), Some(LinkId(3)));
+        assert_eq!(homes.at(at(1, 4557)).next(), None);
+    }
+}

@@ -1,0 +1,152 @@
+//! The sender's half: bundles as datagrams or in segments, and signs of life.
+
+use super::DATAGRAM_MAX;
+use super::entity::Udpcl;
+use super::packet::{KEEPALIVE, announcement, segment_head};
+use super::span::Job;
+use crate::trains::Trains;
+use alloc::vec::Vec;
+use farlink_base::layer::{Output, SendId, Train};
+use farlink_base::{Bytes, Instant, LinkId, Payload, Refusal, Sink, socket};
+
+/// Trains sent per call: the driver gets its turn in between.
+const TRAINS_PER_CALL: u32 = 16;
+
+impl Udpcl {
+    /// Takes a bundle to send.
+    pub(super) fn send(&mut self, link: LinkId, id: SendId, total: u64, part: Payload, out: &mut impl Sink<Output>) {
+        let good = !self.closing && !part.is_empty() && !part.is_stored() && part.len() <= total;
+        let index = self.by_link.get(&link).copied().filter(|index| good && self.spans[*index].state.transmit);
+        let Some(index) = index else {
+            return out.push(Output::SendFailed { id, link, refused: None });
+        };
+        let span = &mut self.spans[index];
+        if !span.in_segments(total) && total > DATAGRAM_MAX {
+            return out.push(Output::SendFailed { id, link, refused: Some(Refusal::TooLarge) });
+        }
+        span.unsent += total;
+        span.queue.push_back(Job::new(id, total, part));
+        self.ask(index, out);
+        self.touch(index);
+    }
+    /// Asks for what is missing of the bundle that leaves next.
+    fn ask(&mut self, index: usize, out: &mut impl Sink<Output>) {
+        let span = &mut self.spans[index];
+        let link = span.config.link;
+        if let Some(job) = span.queue.front_mut()
+            && let Some((from, len)) = job.want()
+        {
+            out.push(Output::Want { link, id: job.id, from, len });
+        }
+    }
+    /// More of a bundle of which not all is here.
+    pub(super) fn send_more(
+        &mut self,
+        link: LinkId,
+        id: SendId,
+        from: u64,
+        part: Payload,
+        out: &mut impl Sink<Output>,
+    ) {
+        let Some(&index) = self.by_link.get(&link) else { return };
+        if let Some(job) = self.spans[index].queue.iter_mut().find(|job| job.id == id) {
+            job.give(from, part);
+            self.ask(index, out);
+        }
+        self.touch(index);
+    }
+    /// A bundle is not to be sent any more, or cannot be. Of one whose first segments have left the others
+    /// never come: whoever waits for them gives it up.
+    pub(super) fn take_back(&mut self, link: LinkId, id: SendId, out: &mut impl Sink<Output>) {
+        let Some(&index) = self.by_link.get(&link) else { return };
+        if self.spans[index].take_back(id).is_some() {
+            out.push(Output::SendFailed { id, link, refused: None });
+            self.ask(index, out);
+        }
+        self.touch(index);
+    }
+    /// Gives everything back that waits to be sent.
+    pub(super) fn give_back(&mut self, index: usize, out: &mut impl Sink<Output>) {
+        let span = &mut self.spans[index];
+        span.unsent = 0;
+        let link = span.config.link;
+        for job in core::mem::take(&mut span.queue) {
+            out.push(Output::SendFailed { id: job.id, link, refused: None });
+        }
+    }
+
+    /// Sends what may leave now.
+    pub(super) fn transmit(&mut self, index: usize, now: Instant, out: &mut impl Sink<Output>) {
+        let span = &mut self.spans[index];
+        if !span.may_send() || !span.has_work() || span.busy_until > now {
+            return;
+        }
+        let horizon = span.begin_burst(now);
+        let mut trains = Trains::new(span.to);
+        let mut left: Vec<SendId> = Vec::new();
+        while trains.flushed < TRAINS_PER_CALL && self.spans[index].busy_until <= horizon {
+            if !self.spans[index].has_work() {
+                break;
+            }
+            self.transmit_one(index, &mut trains, &mut left, out);
+            self.ask(index, out);
+        }
+        trains.flush(out);
+        let span = &mut self.spans[index];
+        span.end_burst();
+        let link = span.config.link;
+        // Nobody says whether it arrived.
+        left.into_iter().for_each(|id| out.push(Output::Sent { id, link }));
+        self.touch(index);
+    }
+    /// Sends the next datagram of the bundle in front, all of which is here.
+    fn transmit_one(&mut self, index: usize, trains: &mut Trains, left: &mut Vec<SendId>, out: &mut impl Sink<Output>) {
+        let span = &mut self.spans[index];
+        let room = u64::from(span.config.datagram_bytes);
+        let Some(total) = span.queue.front().map(|job| job.total) else { return };
+        let in_segments = span.in_segments(total);
+        let Some(job) = span.queue.front_mut() else { return };
+        let (head, len) = if in_segments {
+            let number = *job.transfer.get_or_insert_with(|| {
+                self.next_transfer = self.next_transfer.wrapping_add(1);
+                self.next_transfer
+            });
+            segment_head(number, total, job.at, room)
+        } else {
+            (Vec::new(), total)
+        };
+        let data = job.take(len);
+        let done = job.is_done();
+        let datagram = head.len() as u64 + len;
+        trains.begin(datagram, out);
+        if !head.is_empty() {
+            trains.head(&head);
+        }
+        trains.rope.append(data);
+        if done {
+            left.extend(span.queue.pop_front().map(|job| job.id));
+        }
+        span.unsent -= len;
+        span.charge(datagram);
+    }
+
+    /// Says something to a neighbour to whom nothing was said for long (RFC 7122 3.4); to one that speaks
+    /// version 2, that it is heard at this address, and who is there (draft section 3.5.3).
+    pub(super) fn say_alive(&mut self, index: usize, now: Instant, out: &mut impl Sink<Output>) {
+        let span = &mut self.spans[index];
+        if !span.may_send() || span.alive_at.is_none_or(|at| at > now) {
+            return;
+        }
+        let every = span.alive_every();
+        let packet = if span.announces() {
+            Bytes::from(announcement(every.as_millis() as u64, &self.config.node_id))
+        } else {
+            Bytes::from_static(&KEEPALIVE)
+        };
+        span.busy_until = span.busy_until.max(now);
+        span.charge(packet.len() as u64);
+        span.alive_at = Some(now + every);
+        let train = Train::single(Payload::from(packet));
+        out.push(Output::Socket(socket::Output::Datagrams { to: span.to, train }));
+    }
+}

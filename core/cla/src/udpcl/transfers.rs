@@ -1,0 +1,284 @@
+//! Bundles that arrive in segments (draft-ietf-dtn-udpcl-04, section 3.6.2). What is not complete is
+//! dropped some time after its last segment; nobody asks for what is missing.
+
+use super::finished::{Finished, TransferId};
+use super::packet::{Kind, Segment};
+use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
+use core::net::SocketAddr;
+use farlink_base::{Duration, Instant, Map, Payload, Refusal, TimerKey, TimerQueue, map};
+
+/// What a transfer costs beside its bytes, and what a run of them does.
+const TRANSFER_BYTES: u64 = 256;
+const RUN_BYTES: u64 = 192;
+/// The part of all there is that strangers have, the part of that one of them has, and the part of
+/// all that one neighbour has.
+const STRANGERS_PART: u64 = 4;
+const STRANGER_PART: u64 = 4;
+const NEIGHBOUR_PART: u64 = 2;
+
+/// What bounds transfers.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Bounds {
+    /// At once.
+    pub transfers: u64,
+    /// Bytes of all.
+    pub memory: u64,
+    /// Bytes of one.
+    pub longest: u64,
+    /// One that gets no segment for so long is dropped.
+    pub idle: Duration,
+}
+
+/// What a segment led to.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Heard {
+    /// More is to come, or it was heard before.
+    Nothing,
+    /// All is here.
+    Whole(Payload),
+    /// It breaks a rule; which.
+    Malformed(&'static str),
+    /// It is not taken.
+    Refused(Refusal),
+}
+
+/// One that is not complete.
+struct Transfer {
+    total: u64,
+    /// What is here, by the place of its first byte.
+    runs: BTreeMap<u64, Payload>,
+    have: u64,
+    weight: u64,
+    stranger: bool,
+    dies: Instant,
+    timer: TimerKey,
+}
+impl Transfer {
+    /// Adds bytes that are not here yet; false: some of them are.
+    fn add(&mut self, offset: u64, data: &Payload) -> bool {
+        let end = offset + data.len();
+        let before = self.runs.range(..=offset).next_back().map(|(start, run)| (*start, start + run.len()));
+        let after = self.runs.range(offset..).next().map(|(start, _)| *start);
+        if before.is_some_and(|(_, ends)| ends > offset) || after.is_some_and(|start| start < end) {
+            return false;
+        }
+        self.have += data.len();
+        // A copy: the buffer it came in may be much larger.
+        let data = data.own();
+        // Only what follows is joined: many runs cost what they weigh.
+        let start = before.filter(|(_, ends)| *ends == offset).map_or(offset, |(start, _)| start);
+        self.runs.entry(start).or_default().gather(data);
+        true
+    }
+    /// All of it, as one rope of few pieces.
+    fn join(self) -> Payload {
+        let many = self.runs.len() > 1;
+        let mut whole = Payload::new();
+        self.runs.into_values().for_each(|run| whole.append(run));
+        if many { whole.own() } else { whole }
+    }
+    fn weight(&self) -> u64 {
+        TRANSFER_BYTES + self.have + self.runs.len() as u64 * RUN_BYTES
+    }
+}
+
+/// What some of them hold.
+#[derive(Clone, Copy, Default)]
+struct Share {
+    transfers: u64,
+    bytes: u64,
+}
+impl Share {
+    fn may(&self, transfers: u64, bytes: u64, bounds: &Bounds, part: u64) -> bool {
+        self.transfers + transfers <= (bounds.transfers / part).max(1) && self.bytes + bytes <= bounds.memory / part
+    }
+    fn take(&mut self, transfers: u64, bytes: u64) {
+        self.transfers += transfers;
+        self.bytes += bytes;
+    }
+    fn give(&mut self, transfers: u64, bytes: u64) {
+        self.transfers -= transfers;
+        self.bytes -= bytes;
+    }
+}
+
+/// All transfers that arrive, by who sends them.
+pub(super) struct Transfers {
+    bounds: Bounds,
+    open: Map<TransferId, Transfer>,
+    of: Map<SocketAddr, Share>,
+    all: Share,
+    strangers: Share,
+    /// When to look whether one is too old.
+    timers: TimerQueue<TransferId>,
+    /// Of neighbours, and of strangers: these do not push those out.
+    finished: [Finished; 2],
+}
+
+impl Transfers {
+    pub(super) const fn new(bounds: Bounds, seed: u64) -> Transfers {
+        Transfers {
+            bounds,
+            open: map(seed),
+            of: map(seed),
+            all: Share { transfers: 0, bytes: 0 },
+            strangers: Share { transfers: 0, bytes: 0 },
+            timers: TimerQueue::new(),
+            finished: [Finished::new(seed), Finished::new(seed)],
+        }
+    }
+    pub(super) fn len(&self) -> usize {
+        self.open.len()
+    }
+    /// Bytes that are here, and what their fragmentation costs.
+    pub(super) fn bytes(&self) -> u64 {
+        self.all.bytes
+    }
+    pub(super) fn next_timeout(&self) -> Option<Instant> {
+        let [neighbours, strangers] = &self.finished;
+        Instant::earliest([self.timers.next_deadline(), neighbours.due(), strangers.due()])
+    }
+    /// Drops what got no segment for too long.
+    pub(super) fn expire(&mut self, now: Instant) {
+        self.finished.iter_mut().for_each(|finished| finished.expire(now));
+        while let Some((_, id)) = self.timers.pop_due(now) {
+            match self.open.get_mut(&id) {
+                Some(transfer) if transfer.dies > now => transfer.timer = self.timers.arm(transfer.dies, id),
+                _ => drop(self.close(id)),
+            }
+        }
+        if self.open.is_empty() {
+            self.open.shrink_to_fit();
+            self.of.shrink_to_fit();
+        }
+    }
+    /// A segment came.
+    pub(super) fn hear(&mut self, now: Instant, from: SocketAddr, stranger: bool, segment: Segment) -> Heard {
+        let id = (from, segment.id);
+        let finished = &mut self.finished[usize::from(stranger)];
+        finished.expire(now);
+        // Of a transfer that is over, and copies of what came whole.
+        if segment.data.is_empty() || finished.contains(&id) {
+            return Heard::Nothing;
+        }
+        let Some(total) = segment.total else {
+            // All of it is in one segment; what is open under the number cannot be of it.
+            let known = self.open.contains_key(&id);
+            if known {
+                return self.malformed(now, id, "a transfer in one segment that has others");
+            }
+            finished.insert(now, id);
+            return whole(segment.data);
+        };
+        if segment.offset.checked_add(segment.data.len()).is_none_or(|end| end > total) {
+            return Heard::Malformed("a segment beyond the end of its transfer");
+        }
+        match self.open.get(&id).map(|transfer| transfer.total) {
+            Some(before) if before != total => {
+                return self.malformed(now, id, "segments that differ in the length of their transfer");
+            }
+            Some(_) => {}
+            None if total > self.bounds.longest => return Heard::Refused(Refusal::TooLarge),
+            None => {
+                if !self.may(&id, stranger, 1, TRANSFER_BYTES + RUN_BYTES + segment.data.len()) {
+                    return Heard::Refused(Refusal::NoResources);
+                }
+                self.begin(now, id, total, stranger);
+            }
+        }
+        self.add(now, id, &segment)
+    }
+    fn may(&self, id: &TransferId, stranger: bool, transfers: u64, bytes: u64) -> bool {
+        let one = self.of.get(&id.0).copied().unwrap_or_default();
+        let part = if stranger { STRANGERS_PART * STRANGER_PART } else { NEIGHBOUR_PART };
+        one.may(transfers, bytes, &self.bounds, part)
+            && self.all.may(transfers, bytes, &self.bounds, 1)
+            && (!stranger || self.strangers.may(transfers, bytes, &self.bounds, STRANGERS_PART))
+    }
+    fn begin(&mut self, now: Instant, id: TransferId, total: u64, stranger: bool) {
+        let dies = now + self.bounds.idle;
+        let weight = TRANSFER_BYTES;
+        let transfer = Transfer {
+            total,
+            runs: BTreeMap::new(),
+            have: 0,
+            weight,
+            stranger,
+            dies,
+            timer: self.timers.arm(dies, id),
+        };
+        self.open.insert(id, transfer);
+        self.all.take(1, weight);
+        self.of.entry(id.0).or_default().take(1, weight);
+        if stranger {
+            self.strangers.take(1, weight);
+        }
+    }
+    fn add(&mut self, now: Instant, id: TransferId, segment: &Segment) -> Heard {
+        let Some(stranger) = self.open.get(&id).map(|transfer| transfer.stranger) else { return Heard::Nothing };
+        if !self.may(&id, stranger, 0, RUN_BYTES + segment.data.len()) {
+            return Heard::Refused(Refusal::NoResources);
+        }
+        let Some(transfer) = self.open.get_mut(&id) else { return Heard::Nothing };
+        if !transfer.add(segment.offset, &segment.data) {
+            // Also a copy of one that is here overlaps it (draft section 3.6.2).
+            return Heard::Nothing;
+        }
+        transfer.dies = now + self.bounds.idle;
+        let complete = transfer.have == transfer.total;
+        let (before, after) = (transfer.weight, transfer.weight());
+        transfer.weight = after;
+        let shares = [Some(&mut self.all), self.of.get_mut(&id.0), stranger.then_some(&mut self.strangers)];
+        for share in shares.into_iter().flatten() {
+            share.bytes = share.bytes + after - before;
+        }
+        if !complete {
+            return Heard::Nothing;
+        }
+        self.finished[usize::from(stranger)].insert(now, id);
+        let bundle = self.close(id).map(Transfer::join);
+        bundle.map_or(Heard::Nothing, whole)
+    }
+    /// Nothing more is heard of this transfer.
+    fn malformed(&mut self, now: Instant, id: TransferId, why: &'static str) -> Heard {
+        if let Some(transfer) = self.close(id) {
+            self.finished[usize::from(transfer.stranger)].insert(now, id);
+        }
+        Heard::Malformed(why)
+    }
+    fn close(&mut self, id: TransferId) -> Option<Transfer> {
+        let transfer = self.open.remove(&id)?;
+        self.timers.cancel(transfer.timer);
+        self.all.give(1, transfer.weight);
+        if transfer.stranger {
+            self.strangers.give(1, transfer.weight);
+        }
+        if let Some(one) = self.of.get_mut(&id.0) {
+            one.give(1, transfer.weight);
+            if one.transfers == 0 {
+                self.of.remove(&id.0);
+            }
+        }
+        Some(transfer)
+    }
+    /// Whoever is at an address is not listened to any more: what it began is dropped.
+    pub(super) fn forget(&mut self, from: SocketAddr) {
+        if self.of.contains_key(&from) {
+            let of_it: Vec<TransferId> = self.open.keys().filter(|id| id.0 == from).copied().collect();
+            of_it.into_iter().for_each(|id| drop(self.close(id)));
+        }
+    }
+}
+
+/// What was transferred must begin as bundles do.
+fn whole(bundle: Payload) -> Heard {
+    match bundle.reader().read_u8().map(Kind::of) {
+        Some(Kind::Bundle) => Heard::Whole(bundle),
+        _ => Heard::Malformed("a transfer that is no bundle"),
+    }
+}
+
+#[cfg(test)]
+#[path = "transfers_tests.rs"]
+mod tests;

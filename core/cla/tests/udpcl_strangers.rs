@@ -1,0 +1,135 @@
+//! Peers nobody configured: what has to be shown before anything is sent to them, and for how long.
+
+mod udpcl_common;
+
+use farlink_base::layer::{ConvergenceLayer, Destination, Input, LinkState, Output, SendId};
+use farlink_base::{Bytes, Duration, Instant, LinkId};
+use farlink_cla::udpcl::packet::{Extensions, announcement, confirmation_packet};
+use farlink_cla::udpcl::{Config, SpanConfig, Udpcl, Usage};
+use std::net::SocketAddr;
+use udpcl_common::{Bench, LINK, address, bundle, located, offers, sent, split};
+
+fn stranger() -> SocketAddr {
+    SocketAddr::from(([192, 0, 2, 66], 50_000))
+}
+fn nonce_of(packet: &Bytes) -> u64 {
+    let rope = packet.clone().into();
+    Extensions::read(&mut farlink_base::Payload::reader(&rope)).unwrap().probe.unwrap().nonce
+}
+/// A stranger says its name and answers what it is asked; its link.
+fn meet(bench: &mut Bench, from: SocketAddr, listens_ms: u64, name: &str) -> Option<LinkId> {
+    let asked = sent(&bench.hear(from, announcement(listens_ms, name)));
+    let [(Destination::Address(to), probe)] = &asked[..] else { return None };
+    assert_eq!(*to, from);
+    let out = bench.hear(from, confirmation_packet(nonce_of(probe), 0));
+    let up = out.iter().find_map(|o| match o {
+        Output::PeerUp { link, claimed, proven: None, node: None } => Some((*link, claimed.clone())),
+        _ => None,
+    })?;
+    assert_eq!(up.1.as_deref(), Some(name));
+    assert!(out.iter().any(|o| matches!(o, Output::Ready { link, ready: true } if *link == up.0)));
+    Some(up.0)
+}
+fn gone(out: &[Output], link: LinkId) -> bool {
+    out.iter().any(|o| matches!(o, Output::PeerDown { link: gone } if *gone == link))
+}
+
+#[test]
+fn one_that_says_its_name_and_is_where_it_says_is_sent_bundles_while_it_listens() {
+    let mut bench = Bench::new(|_, _| {});
+    let link = meet(&mut bench, stranger(), 10_000, "ipn:77.0").unwrap();
+    assert!(link.is_dynamic() && bench.layer.usage().strangers == 1);
+    assert_eq!(offers(&bench.hear(stranger(), bundle(1, 20).to_bytes().unwrap()))[0].0, link);
+    let out = bench.input(Input::send(link, SendId(1), bundle(2, 100), true));
+    assert_eq!(sent(&out)[0].0, Destination::Address(stranger()));
+    assert!(!gone(&bench.later(29.0), link), "three intervals");
+    assert!(sent(&bench.hear(stranger(), announcement(10_000, "ipn:77.0"))).is_empty(), "it is known");
+    assert!(!gone(&bench.later(29.0), link));
+    bench.input(Input::send(link, SendId(2), bundle(2, 1_000_000), true));
+    let out = bench.later(1.5);
+    assert!(gone(&out, link));
+    assert!(out.iter().any(|o| matches!(o, Output::SendFailed { id: SendId(2), .. })));
+    bench.later(200.0);
+    assert_eq!((bench.layer.usage(), bench.layer.next_timeout()), (Usage::default(), None));
+    assert_eq!(bench.input(Input::send(link, SendId(3), bundle(2, 100), true)).len(), 1, "there is no such link");
+}
+
+#[test]
+fn nothing_else_makes_a_link() {
+    let mut bench = Bench::new(|_, _| {});
+    let other = SocketAddr::from(([192, 0, 2, 67], 50_000));
+    let ups = |out: &[Output]| out.iter().filter(|o| matches!(o, Output::PeerUp { .. })).count();
+    assert!(sent(&bench.hear(stranger(), announcement(1000, ""))).is_empty(), "no name");
+    assert!(sent(&bench.hear(stranger(), b"\xa1\x04\x67ipn:7.0".to_vec())).is_empty(), "not listening");
+    let asked = sent(&bench.hear(stranger(), announcement(1000, "ipn:77.0")));
+    let nonce = nonce_of(&asked[0].1);
+    assert_eq!(ups(&bench.hear(stranger(), confirmation_packet(nonce ^ 1, 0))), 0, "another number");
+    assert_eq!(ups(&bench.hear(other, confirmation_packet(nonce, 0))), 0, "from elsewhere");
+    assert_eq!(nonce_of(&sent(&bench.hear(stranger(), announcement(1000, "ipn:77.0")))[0].1), nonce, "asked again");
+    assert_ne!(nonce_of(&sent(&bench.hear(other, announcement(1000, "ipn:77.0")))[0].1), nonce);
+    bench.later(25.0);
+    assert_eq!(ups(&bench.hear(stranger(), confirmation_packet(nonce, 0))), 0, "too late");
+    assert_eq!((bench.layer.usage(), bench.layer.places()), (Usage::default(), 1));
+}
+
+#[test]
+fn one_that_was_met_is_a_neighbour_once_a_link_leads_there() {
+    let mut bench = Bench::new(|_, _| {});
+    let met = meet(&mut bench, stranger(), 60_000, "ipn:77.0").unwrap();
+    let mut out = Vec::new();
+    let now = bench.now;
+    assert!(bench.layer.add_span(now, SpanConfig { link: LinkId(1), ..SpanConfig::default() }, &mut out));
+    assert!(gone(&bench.input(located(LinkId(1), stranger())), met));
+    assert_eq!(offers(&bench.hear(stranger(), bundle(1, 20).to_bytes().unwrap()))[0].0, LinkId(1));
+    assert_eq!(bench.layer.places(), 3);
+}
+
+#[test]
+fn strangers_met_are_bounded_and_their_places_used_again() {
+    let mut bench = Bench::new(|_, _| {});
+    let at = |n: u32| SocketAddr::from(([192, 0, (n >> 8) as u8, n as u8], 4556));
+    let met = (0..1200).filter(|n| meet(&mut bench, at(*n), 60_000, "ipn:77.0").is_some()).count();
+    assert_eq!((met, bench.layer.usage().strangers, bench.layer.places()), (1024, 1024, 1025));
+    bench.later(200.0);
+    assert_eq!(bench.layer.usage(), Usage::default());
+    for n in 0..100 {
+        assert!(meet(&mut bench, at(n), 60_000, "ipn:78.0").is_some());
+    }
+    assert_eq!(bench.layer.places(), 1025);
+}
+
+/// One that announces itself to its neighbour, which has no link to it.
+#[test]
+fn two_entities_of_which_one_knows_the_other_exchange_bundles_both_ways() {
+    let config = |node: u64| Config { node_id: format!("ipn:{node}.0"), seed: node, split, ..Config::default() };
+    let span = SpanConfig { link: LINK, version: 2, keepalive: Duration::from_secs(20), ..SpanConfig::default() };
+    let mut layers = [Udpcl::new(config(1), vec![span]), Udpcl::new(config(2), Vec::new())];
+    let (mut links, mut arrived) = ([Some(LINK), None], [0, 0]);
+    let mut inputs = vec![(0, located(LINK, address(1))), (0, Input::Link { link: LINK, state: LinkState::UP })];
+    for second in 0..120u64 {
+        let now = Instant(second * 1_000_000_000);
+        inputs.extend([(0, Input::Wake), (1, Input::Wake)]);
+        for (side, link) in links.iter().enumerate() {
+            if let Some(link) = *link {
+                inputs.push((side, Input::send(link, SendId(second), bundle(second, 1000), false)));
+                inputs.push((side, Input::Wake));
+            }
+        }
+        while !inputs.is_empty() {
+            let (side, input) = inputs.remove(0);
+            let mut out = Vec::new();
+            layers[side].handle(now, input, &mut out);
+            arrived[side] += offers(&out).len();
+            for (_, packet) in sent(&out) {
+                inputs.push((1 - side, udpcl_common::datagram(address(side), packet)));
+            }
+            for output in out {
+                if let Output::PeerUp { link, claimed, .. } = output {
+                    assert_eq!((side, claimed.as_deref()), (1, Some("ipn:1.0")));
+                    links[1] = Some(link);
+                }
+            }
+        }
+    }
+    assert!(arrived[0] > 100 && arrived[1] > 100, "{arrived:?}");
+}

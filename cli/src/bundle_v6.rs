@@ -41,6 +41,7 @@ fn block_name(code: u8) -> &'static str {
         kind::CUSTODY => "custody transfer enhancement",
         kind::SERVICE => "extended class of service",
         kind::AGE => "bundle age",
+        kind::PERMITS => "spray-and-wait permits",
         kind::LABELS => "policy labels",
         192..=255 => "private or experimental",
         _ => "unknown",

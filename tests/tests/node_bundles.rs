@@ -38,6 +38,44 @@ fn bundles_cross_over_ltp() {
     crosses("ltp");
 }
 
+/// A node that makes bundles of version 6 and one that makes bundles of version 7 understand each other, also when one
+/// was killed while it held them.
+#[test]
+fn bundles_of_both_versions_cross_after_a_kill() {
+    for layer in ["tcpclv4", "ltp"] {
+        let pair = Pair::new(layer, true);
+        let old = |pair: &Pair| pair.start_with(1, "\"ipn:1.0\"", "bundle_version = 6", "");
+        let a = old(&pair);
+        let mut sender = a.client("99", 0);
+        (0..5u8).for_each(|i| send(&mut sender, "ipn:2.64", &vec![i; 5000]));
+        a.kill();
+        let (a, b) = (old(&pair), pair.start(2, ""));
+        // What was made by a node's version has whole seconds, or else not all of it has.
+        let deliveries = |to: &node_support::Node| {
+            let mut receiver = to.client("64", 1);
+            let mut got: Vec<(u8, u64)> = (0..5)
+                .map(|_| {
+                    let delivered = receiver.delivery().unwrap();
+                    receiver.taken(true).unwrap();
+                    assert_eq!(delivered.payload.len(), 5000);
+                    (delivered.payload[0], delivered.adu.creation_timestamp_ms)
+                })
+                .collect();
+            got.sort_unstable();
+            assert!(got.iter().map(|(first, _)| *first).eq(0..5), "{layer}: {got:?}");
+            got.iter().all(|(_, ms)| ms % 1000 == 0)
+        };
+        assert!(deliveries(&b), "{layer}: version 6 counts in seconds");
+        let mut sender = b.client("99", 0);
+        for i in 0..5u8 {
+            // Not all of them in the first millisecond of a second.
+            std::thread::sleep(std::time::Duration::from_millis(2));
+            send(&mut sender, "ipn:1.64", &vec![i; 5000]);
+        }
+        assert!(!deliveries(&a), "{layer}: version 7 does not");
+    }
+}
+
 #[test]
 fn what_was_acknowledged_survives_a_kill_and_goes_on() {
     let pair = Pair::new("tcpclv4", true);

@@ -90,12 +90,16 @@ impl Pair {
     }
     /// The same, with these node IDs.
     pub fn start_as(&self, number: usize, ids: &str, more: &str) -> Node {
+        self.start_with(number, ids, "", more)
+    }
+    /// The same, with these keys at the top of its file.
+    pub fn start_with(&self, number: usize, ids: &str, top: &str, more: &str) -> Node {
         let (here, there) = (self.ports[number - 1], self.ports[2 - number]);
         let other = 3 - number;
         let store = if self.durable { format!("dir = \"store-{number}\"") } else { "kind = \"memory\"".into() };
         let layer = self.layer;
         let text = format!(
-            "node_ids = [{ids}]\n[store]\n{store}\n[layer.main]\nkind = \"{layer}\"\n\
+            "node_ids = [{ids}]\n{top}\n[store]\n{store}\n[layer.main]\nkind = \"{layer}\"\n\
              listen = [\"127.0.0.1:{here}\"]\n[link.peer]\nlayer = \"main\"\npeer = \"ipn:{other}.0\"\n\
              address = \"127.0.0.1:{there}\"\n[routes]\n\"ipn:{other}.*\" = \"ipn:{other}.0\"\n\
              [app]\nsocket = \"{number}.sock\"\n{more}\n"

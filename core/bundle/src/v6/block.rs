@@ -50,6 +50,8 @@ pub mod kind {
     pub const SERVICE: u8 = 19;
     /// Bundle age (ION), microseconds.
     pub const AGE: u8 = 20;
+    /// Permits of spray-and-wait (ION).
+    pub const PERMITS: u8 = 21;
     /// Labels of the router and of the congestion control: ours, private use.
     pub const LABELS: u8 = 240;
 }

@@ -19,8 +19,9 @@ fn timestamp(creation: CreationTimestamp) -> (u64, u64) {
     if creation.time == DtnTime::UNKNOWN {
         return (0, creation.sequence);
     }
-    // Second 0 means unknown.
-    (ms.div_euclid(1000).max(1), creation.sequence.saturating_mul(1000).saturating_add(ms % 1000))
+    let sequence = creation.sequence.saturating_mul(1000).saturating_add(ms % 1000);
+    // Second 0 means unknown: what was made in it has numbers of its own in the next one.
+    if ms < 1000 { (1, sequence | 1 << 62) } else { (ms / 1000, sequence) }
 }
 
 /// Lifetime in seconds: never over before it was asked for.

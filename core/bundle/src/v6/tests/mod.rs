@@ -245,7 +245,7 @@ fn drafts_become_bundles_that_obey() {
     assert_eq!((meta.created_ms, meta.sequence, meta.lifetime_ms), (800_000_000_000, 2999, 2000));
     let end = |meta: &BundleMeta| meta.created_ms + meta.lifetime_ms;
     assert!(end(&meta) >= 800_000_000_999 + 1001, "never over before it was asked for");
-    let moments = [(5000, 0), (5001, 0), (5999, 0), (5000, 1), (5001, 1), (6000, 0), (0, 0), (0, 1), (1, 0)];
+    let moments = [(5000, 0), (5001, 0), (5999, 0), (5000, 1), (5001, 1), (6000, 0), (0, 0), (0, 1), (1, 0), (1001, 0)];
     let mut ids = moments.map(|(ms, sequence)| new(&draft, at(ms, sequence)).id).to_vec();
     ids.sort_unstable();
     ids.dedup();

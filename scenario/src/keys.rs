@@ -105,6 +105,12 @@ const NODE_KEYS: &[Key] = &[
     key("control", Text, Is("none"), "Congestion control by name; see below. `none` refuses what does not fit."),
     key("control_params", PARAMS, Absent, "Parameters of the control."),
     key("routes", ROUTES, Absent, "Static routes, tried when the router has none: { \"ipn:4.*\" = \"relay\" }."),
+    key(
+        "bundle_version",
+        Count(6, 7),
+        Is("7"),
+        "Version of the bundle protocol of bundles created here: 7, or 6. Every node takes both, and passes each on as it came.",
+    ),
     key("hop_limit", Count(0, 255), Is("64"), "Hop limit of bundles created here; 0 puts no hop count block."),
     key(
         "crc",

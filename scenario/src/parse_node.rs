@@ -65,6 +65,7 @@ fn node(reader: &Reader<'_>) -> Node {
         router,
         control,
         routes: Vec::new(),
+        bundle_version: reader.count("bundle_version").unwrap_or(7) as u8,
         hop_limit: reader.count("hop_limit").unwrap_or(0) as u8,
         crc: [Crc::None, Crc::Crc16, Crc::Crc32c][reader.choice("crc").unwrap_or(2)],
         status_reports: reader.flag("status_reports").unwrap_or(false),

@@ -75,6 +75,8 @@ pub struct Node {
     pub routes: Vec<Route>,
     /// Hop limit of bundles created here; 0 puts no hop count block.
     pub hop_limit: u8,
+    /// Version of the bundle protocol of bundles created here.
+    pub bundle_version: u8,
     /// CRC on blocks made here.
     pub crc: Crc,
     /// Whether status reports are generated.

@@ -209,6 +209,7 @@ pub fn node_config(
     };
     config.status_reports = node.status_reports;
     config.hop_limit = node.hop_limit;
+    config.bundle_version = node.bundle_version;
     config.seed = Rng::stream(scenario.seed, 2 << 32 | index as u64).next_u64();
     if scenario.fidelity == Fidelity::Message {
         by_messages(&mut config, scenario, &ends);

@@ -26,6 +26,7 @@ pub fn node_toml(node: &NodeContext<'_>) -> String {
         },
     );
     toml.value("status_reports", here.status_reports);
+    toml.value("bundle_version", here.bundle_version);
     toml.value("hop_limit", here.hop_limit);
     if !node.real_time {
         toml.text("hand_over_ahead", AHEAD_WHEN_LATE);

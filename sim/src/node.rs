@@ -2,6 +2,7 @@
 
 use crate::disk::Disk;
 use crate::world::{Address, Happening, Queue};
+use farlink_base::socket;
 use farlink_base::store::Usage;
 use farlink_base::{ConfigError, EventClass, Instant, LayerId, LinkId, Sink, TimerKey};
 use farlink_bpa::app::SendRequest;
@@ -26,6 +27,8 @@ pub(crate) struct NodeLink {
     pub layer: LayerId,
     /// The address of the other end.
     pub peer: Address,
+    /// Whether streams carry it.
+    pub streams: bool,
 }
 
 /// Collects what a stack says.
@@ -74,6 +77,16 @@ impl SimulatedNode {
     /// The alarm rang.
     pub fn woke(&mut self) {
         self.alarm = None;
+    }
+
+    /// Where the peers of links over streams are, as a driver that has resolved their names says it.
+    pub fn places(&self, of: Option<LinkId>) -> Vec<Input> {
+        let located = |(index, link): (usize, &NodeLink)| {
+            let (id, addresses) = (LinkId(index as u32), Vec::from([link.peer]));
+            let told = link.streams && of.is_none_or(|of| of == id);
+            told.then(|| Input::Socket(link.layer, socket::Input::Located { link: id, addresses }))
+        };
+        self.links.iter().enumerate().filter_map(located).collect()
     }
 
     /// Sets the alarm to the stack's next deadline.

@@ -120,6 +120,8 @@ impl<O: Observer> World<O> {
     fn start(&mut self, clock: farlink_base::Clock) {
         for node in 0..self.nodes.len() {
             self.tell(node, Input::Clock(clock));
+            let places = self.nodes[node].places(None);
+            places.into_iter().for_each(|place| self.tell(node, place));
         }
         for link in 0..self.cables.len() {
             self.queue.arm(Instant::ZERO, Happening::Carrier(link));
@@ -382,6 +384,8 @@ impl<O: Observer> World<O> {
                 let added = node.add_link(now, id, &config, segments, said);
                 debug_assert!(added.is_ok(), "the scenario was checked: {added:?}");
             });
+            let places = self.nodes[node].places(Some(id));
+            places.into_iter().for_each(|place| self.tell(node, place));
             if !self.cables[link].has_carrier() {
                 self.tell(node, Input::LinkDown { link: id });
             }

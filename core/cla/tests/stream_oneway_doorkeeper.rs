@@ -166,6 +166,16 @@ fn a_neighbour_that_lost_its_streams_comes_again_and_never_has_more_than_a_few()
     lone.open(100, PLACE);
     assert_eq!(closed(&lone.said(), stream(100)), Some(true));
     assert_eq!(lone.reasons(), ["a neighbour with too many streams"]);
+    // It lost them in the middle of bundles: none goes on.
+    for n in 101..200 {
+        lone.wait(SECOND * 10);
+        lone.open(n, PLACE);
+        lone.hear(&[0, 0, 1, 0, 7]);
+        lone.give(Input::Link { link: LinkId(0), state: LinkState::DOWN });
+        lone.give(Input::Link { link: LinkId(0), state: LinkState::UP });
+    }
+    assert!(lone.reasons().is_empty());
+    assert_eq!(lone.layer.usage().sessions, 8);
 }
 
 #[test]

@@ -213,10 +213,10 @@ fn what_is_refused_for_other_reasons_is_gone_and_the_rest_of_it_is_read_over() {
 }
 
 #[test]
-fn a_bundle_refused_on_its_way_stops_the_reading_and_goes_on_where_it_was() {
+fn a_long_bundle_refused_on_its_way_stops_the_reading_and_goes_on_where_it_was() {
     for framing in FRAMINGS {
         let mut lone = passive(framing);
-        let bundle: Vec<u8> = (0..300_000u32).map(|n| (n % 253) as u8).collect();
+        let bundle: Vec<u8> = (0..1_200_000u32).map(|n| (n % 253) as u8).collect();
         let wire = frame(framing, &bundle);
         lone.hear(&wire[..100_000]);
         let offers = lone.offers();
@@ -225,7 +225,7 @@ fn a_bundle_refused_on_its_way_stops_the_reading_and_goes_on_where_it_was() {
         assert_eq!(paused(&lone.said()), [true], "TCP pushes back");
         lone.wait(Duration::from_millis(250));
         let said = lone.said();
-        let Output::Offer { ticket: again, part, last: false, total: Some(300_000), .. } = &said[0] else {
+        let Output::Offer { ticket: again, part, last: false, total: Some(1_200_000), .. } = &said[0] else {
             panic!("{said:?}")
         };
         assert!(*again != ticket && part.len() == before as u64, "from its beginning");
@@ -236,9 +236,29 @@ fn a_bundle_refused_on_its_way_stops_the_reading_and_goes_on_where_it_was() {
         lone.hear(&wire[100_000..]);
         let rest: Vec<u8> = lone.offers().into_iter().flat_map(|(_, part, _)| part).collect();
         assert_eq!(rest, bundle[before..]);
-        // It was refused whole now; it is offered whole again.
-        let usage = lone.layer.usage();
-        assert_eq!((usage.kept, usage.timers), (300_000, 1));
+        assert_eq!(lone.layer.usage().kept, 0, "now it is longer than what is kept");
+    }
+}
+
+#[test]
+fn a_short_bundle_refused_on_its_way_comes_to_its_end_and_is_offered_whole() {
+    for (framing, ends) in FRAMINGS.into_iter().flat_map(|framing| [(framing, true), (framing, false)]) {
+        let mut lone = passive(framing);
+        let bundle: Vec<u8> = (0..300_000u32).map(|n| (n % 253) as u8).collect();
+        let wire = frame(framing, &bundle);
+        lone.hear(&wire[..100_000]);
+        let ticket = lone.offers()[0].0;
+        lone.refuse(ticket);
+        lone.hear(&[&wire[100_000..], &frame(framing, b"behind it")[..]].concat());
+        if ends {
+            lone.close(true);
+        }
+        assert!(paused(&lone.said).is_empty(), "nothing is lost with the stream");
+        let offers: Vec<_> = lone.said().into_iter().filter(|o| matches!(o, Output::Offer { .. })).collect();
+        assert!(matches!(&offers[..], [Output::Offer { part, last: true, .. }] if part.len() == 9));
+        lone.wait(Duration::from_millis(250));
+        let offers = lone.offers();
+        assert!(matches!(&offers[..], [(again, part, true)] if *again != ticket && *part == bundle));
     }
 }
 
@@ -246,8 +266,10 @@ fn a_bundle_refused_on_its_way_stops_the_reading_and_goes_on_where_it_was() {
 fn what_cannot_be_kept_ends_the_stream_while_it_comes_and_is_lost_once_it_came() {
     for framing in FRAMINGS {
         let mut lone = Lone::passive(framing, Config { kept: 150_000, ..ours() });
-        let wire = frame(framing, &[1; 400_000]);
-        lone.hear(&wire[..200_000]);
+        let mut head = Vec::new();
+        framing.put_head(&mut head, 20 << 20);
+        lone.hear(&head);
+        lone.hear(&[1; 200_000]);
         let ticket = lone.offers()[0].0;
         assert_eq!(lone.layer.usage().kept, 0, "too long to be kept");
         lone.refuse(ticket);
@@ -256,6 +278,12 @@ fn what_cannot_be_kept_ends_the_stream_while_it_comes_and_is_lost_once_it_came()
         assert_eq!(lone.layer.usage(), Usage { links: 1, ..Usage::default() });
         lone.open(1, oneway_script::PLACE);
         lone.said();
+        // What follows a shorter one may be here already: it is read over.
+        let wire = frame(framing, &[1; 400_000]);
+        lone.hear(&wire[..200_000]);
+        let ticket = lone.offers()[0].0;
+        lone.refuse(ticket);
+        lone.hear(&wire[200_000..]);
         lone.hear(&wire);
         let ticket = lone.offers()[0].0;
         lone.refuse(ticket);
@@ -292,59 +320,68 @@ fn a_full_node_stops_reading_at_a_bound_and_reads_on_as_room_comes() {
         let mut tried = 0;
         for _ in 0..60 {
             lone.wait(SECOND);
-            let offers = lone.offers();
+            // After each rest one more may come, which tells whether the node is full; here none does.
+            let offer = |o: Output| if let Output::Offer { ticket, .. } = o { Some(ticket) } else { None };
+            let offers: Vec<_> = lone.said().into_iter().filter_map(offer).collect();
             tried += offers.len();
-            offers.into_iter().for_each(|(ticket, ..)| lone.refuse(ticket));
+            offers.into_iter().for_each(|ticket| lone.refuse(ticket));
         }
         assert!((3 * sent..10 * sent).contains(&(tried as u32)), "{tried} of {sent}");
         // Then there is: all of them come, each once, and the stream is read again.
         lone.wait(SECOND * 16);
         let mut numbers = Vec::new();
-        let mut resumed = false;
         for output in lone.said() {
             match output {
                 Output::Offer { ticket, part, .. } => {
                     numbers.push(u32::from_be_bytes(part.to_bytes().unwrap()[..4].try_into().unwrap()));
                     lone.give(Input::Accepted { ticket });
                 }
-                Output::Socket(socket::Output::Resume { .. }) => resumed = true,
+                Output::Socket(socket::Output::Resume { .. }) => {}
                 other => panic!("{other:?}"),
             }
         }
-        resumed |= paused(&lone.said()) == [false];
         assert_eq!(numbers, (0..sent).collect::<Vec<_>>());
-        assert!(resumed && lone.layer.usage().kept == 0);
+        assert_eq!(lone.layer.usage().kept, 0);
+        lone.said();
+        lone.hear_bundle(b"and the stream is read");
+        assert_eq!(lone.offers().len(), 1);
     }
 }
 
 #[test]
-fn what_never_fits_gives_way_in_the_end_where_it_stops_others() {
-    for framing in FRAMINGS {
+fn what_never_fits_gives_way_where_it_stops_others_also_after_a_burst_of_it() {
+    for (framing, burst) in FRAMINGS.into_iter().flat_map(|framing| [(framing, 0), (framing, 300)]) {
         let mut lone = passive(framing);
         // A source that has filled its share: its bundles are refused for ever, those of others are taken.
-        let mut taken = 0;
-        let mut at_most = 0;
-        for round in 0..3000u32 {
-            if round % 3 == 0 {
-                lone.hear_bundle(b"of another");
-            } else {
-                lone.hear_bundle(&[9; 10_000]);
+        let mut wire = std::collections::VecDeque::new();
+        (0..burst).for_each(|_| wire.push_back(10_000));
+        (0..300).for_each(|_| wire.extend([10, 10_000, 10_000]));
+        let (mut taken, mut at_most, mut reads, mut rounds) = (0, 0, true, 0);
+        while taken < 300 {
+            if reads && let Some(len) = wire.pop_front() {
+                lone.hear_bundle(&vec![9; len]);
             }
             lone.wait(SECOND);
             for output in lone.said() {
-                let Output::Offer { ticket, part, .. } = output else { continue };
-                match part.len() {
-                    10 => {
+                match output {
+                    Output::Offer { ticket, part, .. } if part.len() == 10 => {
                         taken += 1;
                         lone.give(Input::Accepted { ticket });
                     }
-                    _ => lone.refuse(ticket),
+                    Output::Offer { ticket, .. } => lone.refuse(ticket),
+                    Output::Socket(socket::Output::Pause { .. }) => reads = false,
+                    Output::Socket(socket::Output::Resume { .. }) => reads = true,
+                    _ => {}
                 }
             }
+            for pauses in paused(&lone.said()) {
+                reads = !pauses;
+            }
             at_most = at_most.max(lone.layer.usage().kept);
+            rounds += 1;
+            assert!(rounds < 50_000, "stuck after {taken}");
         }
-        assert_eq!(taken, 1000, "none of the others is lost or stuck");
-        assert!(at_most < 2 << 20, "{at_most} bytes kept");
+        assert!(at_most <= 8 << 20, "{at_most} bytes kept");
     }
 }
 
@@ -372,31 +409,26 @@ fn verdicts_that_are_late_stop_the_reading_too() {
 }
 
 #[test]
-fn what_was_refused_survives_its_stream_for_a_while() {
+fn what_was_refused_survives_its_stream_for_as_long_as_it_lives() {
     for (framing, room) in FRAMINGS.into_iter().flat_map(|framing| [(framing, true), (framing, false)]) {
         let mut lone = passive(framing);
         lone.hear_bundle(b"precious");
         let ticket = lone.offers()[0].0;
         lone.refuse(ticket);
         lone.close(false);
-        assert_eq!(lone.layer.usage().sessions, 1);
         lone.said();
-        for _ in 0..if room { 3 } else { 20 } {
+        for _ in 0..1000 {
             lone.wait(SECOND * 16);
-            let offers: Vec<_> = lone.said();
-            for output in offers {
-                if let Output::Offer { ticket, .. } = output {
-                    lone.refuse(ticket);
-                }
+            for (ticket, part, _) in lone.offers() {
+                assert_eq!(part, b"precious");
+                lone.refuse(ticket);
             }
         }
         lone.wait(SECOND * 16);
-        let said = lone.said();
-        if room {
-            let Output::Offer { ticket, .. } = said[0] else { panic!("{said:?}") };
-            lone.give(Input::Accepted { ticket });
-        }
-        assert_eq!(lone.layer.usage(), Usage { links: 1, ..Usage::default() }, "room comes: {room}");
+        let ticket = lone.offers()[0].0;
+        let verdict = Input::Refused { ticket, reason: Refusal::Expired };
+        lone.give(if room { Input::Accepted { ticket } } else { verdict });
+        assert_eq!(lone.layer.usage(), Usage { links: 1, ..Usage::default() });
     }
 }
 

@@ -9,6 +9,8 @@ use farlink_base::{Duration, Instant, LinkId, Sink, StreamId};
 const STREAMS_OF_ONE: usize = 8;
 /// A stranger that has sent something and was silent for so long gives way to another.
 const SILENT: Duration = Duration::from_secs(60);
+/// A bundle that has not gone on for so long gives way to a new stream of the same neighbour, that has lost this one.
+const STALLED: Duration = Duration::from_secs(10);
 
 /// For which link a stream is not wanted, and why.
 type Unwelcome = (Option<LinkId>, &'static str);
@@ -56,11 +58,13 @@ impl OneWay {
         if link.closed {
             return Err("its link is turned off");
         }
-        if link.receiving.len() >= STREAMS_OF_ONE {
+        let open = link.receiving.iter().filter_map(|stream| self.receiving.get(stream)).filter(|found| found.open);
+        if open.clone().count() >= STREAMS_OF_ONE {
+            let stalled = || open.clone().filter(|found| found.is_stalled(now, STALLED));
             let of_it = |stream: &StreamId| link.receiving.contains(stream);
-            let Some(longest) = self.longest_silent(now, Duration::ZERO, of_it) else {
-                return Err("a neighbour with too many streams");
-            };
+            let idle = self.longest_silent(now, Duration::ZERO, of_it);
+            let longest = idle.or_else(|| stalled().min_by_key(|found| found.last_received).map(|found| found.stream));
+            let Some(longest) = longest else { return Err("a neighbour with too many streams") };
             self.drop_one(now, longest, out);
         }
         // As many neighbours as there are can come on top of a full house.
@@ -101,7 +105,9 @@ impl OneWay {
     /// Of some streams with nothing under way, one over which nothing ever came, or that was silent for longest.
     fn longest_silent(&self, now: Instant, least: Duration, among: impl Fn(&StreamId) -> bool) -> Option<StreamId> {
         let silent = self.receiving.values().filter(|found| {
-            found.is_idle() && (!found.heard || now.since(found.last_received) >= least) && among(&found.stream)
+            (found.is_idle() || !found.open)
+                && (!found.heard || now.since(found.last_received) >= least)
+                && among(&found.stream)
         });
         silent.min_by_key(|found| (found.heard, found.last_received)).map(|found| found.stream)
     }

@@ -4,7 +4,7 @@
 use farlink_base::{Duration, Instant, Payload};
 
 /// Most bytes kept of one bundle: its beginning is enough for the node to judge it.
-const BUNDLE_MAX: u64 = 1 << 20;
+pub(super) const BUNDLE_MAX: u64 = 1 << 20;
 /// How long what was refused rests at first, and at most; the rests between double.
 const REST_MIN: Duration = Duration::from_millis(250);
 const REST_MAX: Duration = Duration::from_secs(16);
@@ -19,6 +19,10 @@ pub(super) struct Room {
 impl Room {
     pub const fn new(most: u64) -> Self {
         Room { used: 0, strangers: 0, most }
+    }
+    /// Whether one more bundle can be kept, whoever sends it.
+    pub const fn has_some(&self) -> bool {
+        self.used + BUNDLE_MAX <= self.most / 2
     }
     /// Bytes in use.
     pub const fn used(&self) -> u64 {

@@ -241,7 +241,7 @@ impl OneWay {
         let Some(receiving) = self.receiving.get_mut(&stream) else { return };
         match receiving.due(now, &self.config, up) {
             receiving::Due::Later(_) => {}
-            receiving::Due::Offer => receiving.offer_again(out),
+            receiving::Due::Offer => receiving.offer_again(&self.room, out),
             receiving::Due::Dead => return self.turn_away(now, stream, out),
         }
         self.settle_receiving(now, stream, out);

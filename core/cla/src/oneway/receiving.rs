@@ -2,7 +2,7 @@
 //! no room for is kept and offered again, and the stream is not read meanwhile: TCP pushes back.
 
 use super::framing::Framing;
-use super::kept::{Copy, Rest, Room};
+use super::kept::{BUNDLE_MAX, Copy, Rest, Room};
 use super::{Config, wants_room};
 use alloc::collections::VecDeque;
 use core::net::IpAddr;
@@ -22,8 +22,11 @@ const UNDECIDED_BYTES: u64 = 16 << 20;
 /// there others may fit.
 const REFUSED_MAX: usize = 256;
 const REFUSED_BYTES: u64 = 1 << 20;
-/// A bundle that was refused so often (1 min 20 s) and stands in the way of others is given up.
-const TRIES: u32 = 10;
+/// A bundle that was refused for so long, while others that came later were taken, is given up where it stands in the
+/// way: the node has room, but not for it. Where there is none at all, everything waits.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// More than the buffers of two hosts hold: of a bundle of which so much is to come, the end has not been confirmed.
+const BUFFERS: u64 = 16 << 20;
 
 /// A bundle that has not come whole.
 #[derive(Debug)]
@@ -31,14 +34,15 @@ struct Arrival {
     total: u64,
     received: u64,
     copy: Copy,
-    tries: u32,
+    offered: Instant,
+    refused: Option<Instant>,
     state: State,
 }
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum State {
     /// It is offered as it comes.
     Offered(Ticket),
-    /// There was no room for it: all that came is kept, and is offered again.
+    /// There was no room for it: all that came is kept, and is offered again. Of a short one the rest is kept too.
     Refused,
     /// Nobody wants it: it is read over.
     Unwanted,
@@ -48,7 +52,9 @@ enum State {
 struct Whole {
     total: u64,
     copy: Copy,
-    tries: u32,
+    /// When it was offered first, and when it was first refused for want of room.
+    offered: Instant,
+    refused: Option<Instant>,
 }
 
 /// What time demands of a stream.
@@ -93,6 +99,10 @@ pub(super) struct Receiving {
     /// Bundles, and their bytes, that were refused once and not taken since, whether they are offered at the moment or
     /// not.
     pressing: (usize, u64),
+    /// When what was taken had been offered first, at the latest.
+    newest_taken: Option<Instant>,
+    /// One more may come, however many press: whether the node takes that one tells whether it is full.
+    probing: bool,
     rest: Rest,
     next_ticket: u32,
     /// When something last came, or could.
@@ -119,6 +129,8 @@ impl Receiving {
             undecided_bytes: 0,
             refused: VecDeque::new(),
             pressing: (0, 0),
+            newest_taken: None,
+            probing: false,
             rest: Rest::new(),
             next_ticket: 0,
             progress: now,
@@ -150,13 +162,21 @@ impl Receiving {
     /// Whether reading should stop; once stopped it goes on at half of what stopped it.
     pub fn is_full(&self) -> bool {
         let half = u32::from(self.paused);
-        let waits = self.arrival.as_ref().is_some_and(|arrival| arrival.state == State::Refused);
-        waits
-            || self.held
+        let long = |arrival: &Arrival| arrival.state == State::Refused && arrival.total > BUNDLE_MAX;
+        self.held
+            || self.arrival.as_ref().is_some_and(long)
             || self.undecided.len() > UNDECIDED_MAX >> half
             || self.undecided_bytes > UNDECIDED_BYTES >> half
-            || self.pressing.0 > REFUSED_MAX >> half
-            || self.pressing.1 > REFUSED_BYTES >> half
+            // A short bundle that has begun comes to its end: nothing is lost if the stream ends then.
+            || (self.arrival.is_none() && !self.probing && self.is_pressed(half))
+    }
+    fn is_pressed(&self, half: u32) -> bool {
+        self.pressing.0 > REFUSED_MAX >> half || self.pressing.1 > REFUSED_BYTES >> half
+    }
+    /// Whether only the beginning of a bundle is here, and nothing has come for so long.
+    pub fn is_stalled(&self, now: Instant, silent: Duration) -> bool {
+        let nothing_else = self.undecided.is_empty() && self.refused.is_empty();
+        nothing_else && !self.paused && now.since(self.last_received) >= silent
     }
     /// It is read from again: what did not come until now could not.
     pub fn on_resumed(&mut self, now: Instant) {
@@ -169,6 +189,7 @@ impl Receiving {
     /// Why the stream must end.
     pub fn read(
         &mut self,
+        now: Instant,
         framing: Framing,
         transfer_mru: u64,
         room: &mut Room,
@@ -179,7 +200,7 @@ impl Receiving {
         }
         let inbox = core::mem::take(&mut self.inbox);
         let mut reader = inbox.reader();
-        let result = self.read_from(&mut reader, framing, transfer_mru, room, out);
+        let result = self.read_from(now, &mut reader, framing, transfer_mru, room, out);
         let (read, left) = (reader.position(), reader.remaining());
         if left > 0 {
             self.inbox = if read == 0 { inbox } else { inbox.slice(read, u64::MAX) };
@@ -191,6 +212,7 @@ impl Receiving {
     }
     fn read_from(
         &mut self,
+        now: Instant,
         reader: &mut PayloadReader<'_>,
         framing: Framing,
         transfer_mru: u64,
@@ -203,7 +225,7 @@ impl Receiving {
                     None => break,
                     Some(0) => {}
                     Some(total) if total > transfer_mru => return Err("a bundle longer than this node takes"),
-                    Some(total) => self.begin(total),
+                    Some(total) => self.begin(now, total),
                 }
                 continue;
             };
@@ -217,9 +239,10 @@ impl Receiving {
         }
         Ok(())
     }
-    fn begin(&mut self, total: u64) {
-        let state = State::Offered(self.ticket());
-        self.arrival = Some(Arrival { total, received: 0, copy: Copy::new(self.link.is_dynamic()), tries: 0, state });
+    fn begin(&mut self, now: Instant, total: u64) {
+        let (state, copy) = (State::Offered(self.ticket()), Copy::new(self.link.is_dynamic()));
+        self.arrival = Some(Arrival { total, received: 0, copy, offered: now, refused: None, state });
+        self.probing = false;
     }
     fn ticket(&mut self) -> Ticket {
         let ticket = Ticket(u64::from(self.number) << 32 | u64::from(self.next_ticket));
@@ -233,6 +256,9 @@ impl Receiving {
         if arrival.state != State::Unwanted {
             arrival.copy.add(&part, room);
         }
+        if arrival.state == State::Refused && arrival.copy.whole().is_none() {
+            arrival.state = State::Unwanted;
+        }
         let (total, last) = (arrival.total, arrival.received == arrival.total);
         if let State::Offered(ticket) = arrival.state {
             out.push(self.offer(ticket, part, last, total));
@@ -242,8 +268,8 @@ impl Receiving {
             return;
         }
         self.held = false;
-        let whole = Whole { total, copy: arrival.copy, tries: arrival.tries };
-        if whole.tries > 0 && arrival.state != State::Unwanted {
+        let whole = Whole { total, copy: arrival.copy, offered: arrival.offered, refused: arrival.refused };
+        if whole.refused.is_some() && arrival.state != State::Unwanted {
             self.press(total);
         }
         match arrival.state {
@@ -300,11 +326,14 @@ impl Receiving {
                 arrival.state = State::Unwanted;
                 return Ok(());
             }
-            arrival.tries += 1;
-            if arrival.copy.whole().is_none() || arrival.tries >= TRIES {
-                // Its sender knows that the end of it did not arrive.
-                return Err("no room for a bundle that is arriving");
+            if arrival.copy.whole().is_none() {
+                arrival.state = State::Unwanted;
+                // Where its sender can know that the end of it did not arrive, it is told so. Else what follows it may
+                // be here already, and would be lost with the stream.
+                let left = arrival.total - arrival.received;
+                return if left > BUFFERS { Err("no room for a bundle that is arriving") } else { Ok(()) };
             }
+            arrival.refused.get_or_insert(now);
             arrival.copy.unshare();
             arrival.state = State::Refused;
             self.rest.begin(now);
@@ -314,16 +343,19 @@ impl Receiving {
         let Some((_, mut whole)) = self.undecided.remove(at) else { return Ok(()) };
         self.undecided_bytes -= whole.total;
         if verdict.is_err_and(wants_room) {
-            if whole.tries == 0 {
+            if whole.refused.is_none() {
                 self.press(whole.total);
             }
-            whole.tries += 1;
+            whole.refused.get_or_insert(now);
             whole.copy.unshare();
             self.keep(whole);
-            self.give_up(room);
+            self.give_up(now, room);
             self.rest.begin(now);
         } else {
-            if whole.tries > 0 {
+            if verdict.is_ok() {
+                self.newest_taken = self.newest_taken.max(Some(whole.offered));
+            }
+            if whole.refused.is_some() {
                 self.release(whole.total);
                 if verdict.is_ok() {
                     self.rest.reset();
@@ -333,13 +365,14 @@ impl Receiving {
         }
         Ok(())
     }
-    /// What was refused too often goes where others cannot come because of it.
-    fn give_up(&mut self, room: &mut Room) {
-        let full = self.pressing.0 > REFUSED_MAX || self.pressing.1 > REFUSED_BYTES;
-        if self.open && !full {
+    /// What is refused while others are taken goes where it stands in their way.
+    fn give_up(&mut self, now: Instant, room: &mut Room) {
+        if !self.is_pressed(0) {
             return;
         }
-        for whole in self.refused.iter_mut().filter(|whole| whole.tries >= TRIES) {
+        let newest = self.newest_taken;
+        let overtaken = |since: Instant| since + PATIENCE <= now && newest.is_some_and(|newest| newest > since);
+        for whole in self.refused.iter_mut().filter(|whole| whole.refused.is_some_and(overtaken)) {
             let (count, bytes) = self.pressing;
             self.pressing = (count.saturating_sub(1), bytes.saturating_sub(whole.total));
             whole.copy.forget(room);
@@ -347,8 +380,9 @@ impl Receiving {
         self.refused.retain(|whole| whole.copy.whole().is_some());
     }
     /// Offers again what was refused.
-    pub fn offer_again(&mut self, out: &mut impl Sink<Output>) {
+    pub fn offer_again(&mut self, room: &Room, out: &mut impl Sink<Output>) {
         self.rest.until = None;
+        self.probing = room.has_some();
         if self.arrival.as_ref().is_some_and(|arrival| arrival.state == State::Refused) {
             let ticket = self.ticket();
             if let Some(arrival) = &mut self.arrival {

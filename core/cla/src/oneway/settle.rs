@@ -79,7 +79,7 @@ impl OneWay {
             receiving.on_resumed(now);
             out.push(Output::Socket(socket::Output::Resume { stream }));
         }
-        if let Err(reason) = receiving.read(self.framing, self.config.transfer_mru, &mut self.room, out) {
+        if let Err(reason) = receiving.read(now, self.framing, self.config.transfer_mru, &mut self.room, out) {
             let link = Some(receiving.link);
             self.say(out, Event::Malformed { link, offset: 0, reason });
             return self.turn_away(now, stream, out);
@@ -146,7 +146,7 @@ impl OneWay {
     pub(super) fn hang_up(&mut self, now: Instant, stream: StreamId, out: &mut impl Sink<Output>) {
         let Some(receiving) = self.receiving.get_mut(&stream) else { return };
         receiving.open = false;
-        if let Err(reason) = receiving.read(self.framing, self.config.transfer_mru, &mut self.room, out) {
+        if let Err(reason) = receiving.read(now, self.framing, self.config.transfer_mru, &mut self.room, out) {
             let link = Some(receiving.link);
             self.say(out, Event::Malformed { link, offset: 0, reason });
         }

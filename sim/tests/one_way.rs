@@ -1,0 +1,77 @@
+//! Layers without acknowledgments: nothing is lost with a connection, nor where a node has no room.
+
+use farlink_scenario::Scenario;
+use farlink_sim::{Outcome, Silent, World};
+
+const LAYERS: [&str; 2] = ["stcp", "mtcp"];
+
+fn run(text: &str) -> Outcome {
+    let scenario = Scenario::parse(text).unwrap_or_else(|errors| panic!("{errors:#?}"));
+    World::new(&scenario, Silent).unwrap().run().0
+}
+
+/// A relay whose store takes a tenth of what is sent to it, four times as fast as it can send on; from both sides.
+fn full_relay(layer: &str, back: bool) -> String {
+    let node = |n: u64, more: &str| format!("[[node]]\nname = \"n{n}\"\nid = \"ipn:{n}.0\"\n{more}\n");
+    let link = |from: u64, rate: u64| {
+        format!(
+            "[[link]]\nname = \"l{from}\"\nbetween = [\"n{from}\", \"n{}\"]\nlayer = \"{layer}\"\n\
+             rate = \"{rate} Mbit/s\"\ndelay = \"20 ms\"\n",
+            from + 1
+        )
+    };
+    let traffic = |from: u64, to: u64, count: u64| {
+        format!(
+            "[[traffic]]\nname = \"t{from}\"\nfrom = \"n{from}\"\nto = \"n{to}\"\nlifetime = \"1 h\"\n\
+             bundles = {{ count = {count}, size = \"50 kB\" }}\n"
+        )
+    };
+    let text = [
+        "name = \"full\"\nseed = 3\nduration = \"30 min\"\n".to_string(),
+        node(1, ""),
+        node(2, "store_capacity = \"1 MB\""),
+        node(3, ""),
+        link(1, 8),
+        link(2, 2),
+        traffic(1, 3, 200),
+        if back { traffic(3, 1, 200) } else { String::new() },
+    ];
+    text.concat()
+}
+
+#[test]
+fn a_full_relay_pushes_back_and_loses_nothing() {
+    for layer in LAYERS {
+        let outcome = run(&full_relay(layer, false));
+        let traffic = &outcome.traffic[0];
+        assert_eq!((traffic.created, traffic.delivered), (200, 200), "{layer}: {outcome:?}");
+        // 80 Mbit over 2 Mbit/s: the slower link is never idle for long.
+        let seconds = traffic.complete_at.expect("all").as_secs_f64();
+        assert!((40.0..45.0).contains(&seconds), "{layer}: {seconds} s");
+    }
+}
+
+#[test]
+fn bundles_both_ways_over_a_full_relay_do_not_wait_for_each_other_for_ever() {
+    for layer in LAYERS {
+        let outcome = run(&full_relay(layer, true));
+        let delivered: Vec<u64> = outcome.traffic.iter().map(|traffic| traffic.delivered).collect();
+        assert_eq!(delivered, [200, 200], "{layer}: {outcome:?}");
+    }
+}
+
+#[test]
+fn what_lay_in_buffers_when_a_link_fell_is_sent_again() {
+    for layer in LAYERS {
+        // A second of light time: a megabyte is on its way whenever the link falls, for longer than a stream waits.
+        let outcome = run(&format!(
+            "name = \"falls\"\nseed = 4\nduration = \"20 min\"\n[[node]]\nname = \"a\"\nid = \"ipn:1.0\"\n\
+             [[node]]\nname = \"b\"\nid = \"ipn:2.0\"\n[[link]]\nname = \"ab\"\nbetween = [\"a\", \"b\"]\n\
+             layer = \"{layer}\"\nrate = \"8 Mbit/s\"\ndelay = \"500 ms\"\nloss = \"0.1 %\"\n\
+             outages = {{ up = \"20 s\", down = \"8 s\" }}\n[[traffic]]\nname = \"t\"\nfrom = \"a\"\nto = \"b\"\n\
+             bundles = {{ count = 300, size = \"100 kB\", interval = \"200 ms\" }}\n"
+        ));
+        let traffic = &outcome.traffic[0];
+        assert_eq!((traffic.created, traffic.delivered), (300, 300), "{layer}: {outcome:?}");
+    }
+}

@@ -244,6 +244,34 @@ fn keepalives_are_not_sent_more_often_than_every_15_seconds_nor_while_bundles_le
     assert_eq!(bench.layer.next_timeout(), None);
 }
 
+/// Draft section 3.5.3: an interval is no longer than a minute.
+#[test]
+fn a_node_of_version_2_says_that_it_listens_once_a_minute_at_least_also_while_bundles_leave() {
+    let mut bench = Bench::new(|_, span| (span.version, span.keepalive) = (2, Duration::from_secs(3600)));
+    let mut said = Vec::new();
+    for id in 0..100 {
+        said.extend(sent(&bench.send(id, bundle(id, 100))));
+        said.extend(sent(&bench.later(6.0)));
+    }
+    let told = said.iter().filter(|(_, bytes)| bytes[..] == announcement(60_000, "ipn:2.0")[..]).count();
+    assert_eq!((said.len() - told, told), (100, 10));
+}
+
+#[test]
+fn once_enough_waits_half_of_it_leaves_before_more_is_welcome() {
+    let mut bench = Bench::new(|_, span| span.pace_bytes = 200_000);
+    let ready =
+        |out: &[Output]| out.iter().find_map(|o| if let Output::Ready { ready, .. } = o { Some(*ready) } else { None });
+    let mut sent = 0;
+    let full = (0..100).find(|id| {
+        sent += 1;
+        ready(&bench.send(*id, bundle(*id, 1000))) == Some(false)
+    });
+    assert!(full.is_some() && bench.layer.usage().queued_bytes >= 10_000, "50 ms at 200 kB/s; {sent} given");
+    while ready(&bench.later(0.001)).is_none() {}
+    assert!((4000..=5000).contains(&bench.layer.usage().queued_bytes), "{:?}", bench.layer.usage());
+}
+
 #[test]
 fn a_rate_that_changes_is_obeyed_at_once() {
     let mut bench = Bench::new(|_, _| {});

@@ -4,7 +4,7 @@ mod udpcl_common;
 
 use farlink_base::layer::{ConvergenceLayer, Destination, Input, LinkState, Output, SendId};
 use farlink_base::{Bytes, Duration, Instant, LinkId};
-use farlink_cla::udpcl::packet::{Extensions, announcement, confirmation_packet};
+use farlink_cla::udpcl::packet::{Extensions, Probe, announcement, confirmation_packet, probe_packet};
 use farlink_cla::udpcl::{Config, SpanConfig, Udpcl, Usage};
 use std::net::SocketAddr;
 use udpcl_common::{Bench, LINK, address, bundle, located, offers, sent, split};
@@ -82,6 +82,35 @@ fn one_that_was_met_is_a_neighbour_once_a_link_leads_there() {
     assert!(gone(&bench.input(located(LinkId(1), stranger())), met));
     assert_eq!(offers(&bench.hear(stranger(), bundle(1, 20).to_bytes().unwrap()))[0].0, LinkId(1));
     assert_eq!(bench.layer.places(), 3);
+}
+
+/// Draft sections 3.5.6 and 3.5.7; its address may be forged.
+#[test]
+fn a_probe_is_answered_at_once_or_not_at_all_and_with_hardly_more_than_it_is_long() {
+    let mut bench = Bench::new(|_, _| {});
+    let probe = |nonce, sequence, delay_ms| probe_packet(Probe { nonce, sequence, delay_ms });
+    for from in [address(0), stranger()] {
+        let said = sent(&bench.hear(from, probe(7, 3, 0)));
+        assert_eq!(said, [(Destination::Address(from), Bytes::from(confirmation_packet(7, 3)))]);
+        assert!(sent(&bench.hear(from, probe(7, 3, 1))).is_empty(), "one that is to wait for others");
+        let long = probe(u64::MAX, u64::MAX, 0);
+        assert!(sent(&bench.hear(from, long.clone())).is_empty(), "{} B", long.len());
+        assert_eq!(sent(&bench.hear(from, [&long[..], b"\0"].concat())).len(), 1, "padded to the length of its answer");
+    }
+    assert_eq!((sent(&bench.later(200.0)).len(), bench.layer.next_timeout()), (0, None));
+}
+
+#[test]
+fn those_who_were_asked_are_bounded() {
+    let mut bench = Bench::new(|_, _| {});
+    let at = |n: u32| SocketAddr::from(([192, 0, (n >> 8) as u8, n as u8], 4556));
+    let asked = |bench: &mut Bench, n| nonce_of(&sent(&bench.hear(at(n), announcement(60_000, "ipn:77.0")))[0].1);
+    let nonces: Vec<u64> = (0..1025).map(|n| asked(&mut bench, n)).collect();
+    let answers = |bench: &mut Bench, n: u32| {
+        bench.hear(at(n), confirmation_packet(nonces[n as usize], 0));
+        bench.layer.usage().strangers
+    };
+    assert_eq!([answers(&mut bench, 0), answers(&mut bench, 1024)], [0, 1], "the first are forgotten for the last");
 }
 
 #[test]

@@ -540,7 +540,7 @@ impl Agent {
         if draft.destination.is_null() {
             return refuse(self, Refusal::NotAcceptable, out);
         }
-        let made = edge.make(draft, creation, payload);
+        let made = self.make_new(now, draft, creation, payload, edge, out);
         if let Err(reason) = made.and_then(|meta| self.create(now, meta, Some(request), edge, out)) {
             refuse(self, reason, out);
         }
@@ -612,6 +612,24 @@ impl Agent {
                 return Some(creation);
             }
         }
+    }
+    /// A new bundle that nobody here has. A version that says its timestamp otherwise may make it another's, which only
+    /// the bundle shows: that is stepped over too.
+    pub(crate) fn make_new<S: Sink<Output>>(
+        &mut self,
+        now: Instant,
+        draft: Draft,
+        creation: CreationTimestamp,
+        payload: Payload,
+        edge: &mut dyn Edge,
+        out: &mut S,
+    ) -> Result<BundleMeta, Refusal> {
+        let mut made = edge.make(draft.clone(), creation, payload.clone())?;
+        while !made.is_anonymous() && self.book.find(made.id).is_some() {
+            let creation = self.next_creation(now, &draft.source, out).ok_or(Refusal::NoResources)?;
+            made = edge.make(draft.clone(), creation, payload.clone())?;
+        }
+        Ok(made)
     }
     /// A creation timestamp nobody else here has.
     fn next_timestamp<S: Sink<Output>>(&mut self, now: Instant, out: &mut S) -> Option<CreationTimestamp> {

@@ -102,7 +102,8 @@ impl Agent {
         // A full store loses reports before it loses data: nothing makes room for them.
         let taken = self.taken().saturating_add(self.newcomer);
         let free = self.settings.capacity_bytes.saturating_sub(taken);
-        if let Some(meta) = edge.make(draft, creation, payload).ok().filter(|meta| meta.size() <= free) {
+        let made = self.make_new(now, draft, creation, payload, edge, out);
+        if let Some(meta) = made.ok().filter(|meta| meta.size() <= free) {
             let _ = self.create(now, meta, None, edge, out);
         }
     }

@@ -124,7 +124,8 @@ impl Agent {
                 priority: Priority::Expedited,
                 hop_limit: 1,
             };
-            if let Ok(meta) = edge.make(draft, creation, edge.hello(&content)) {
+            let payload = edge.hello(&content);
+            if let Ok(meta) = self.make_new(now, draft, creation, payload, edge, out) {
                 self.send_hello(now, peer, link, meta, edge, out);
             }
         }

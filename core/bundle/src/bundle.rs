@@ -170,9 +170,10 @@ pub struct Bundle {
 /// by the permissive, and void: no report is ever made about such a bundle, so that none answers another.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Profile {
-    /// Every MUST of RFC 9171, deterministic encoding included.
+    /// Every MUST of RFC 9171, deterministic encoding included; of RFC 5050 in version 6.
     Strict,
-    /// What peers in the field send: no CRC on the primary block, non-shortest integers.
+    /// What peers in the field send: no CRC on the primary block, non-shortest integers; in version 6 no last block
+    /// that says so.
     #[default]
     Permissive,
 }

@@ -6,7 +6,10 @@
 mod line;
 mod reads;
 
-use farlink_base::{BundleMeta, Bytes, DtnTime, Duration, EndpointId, Event, Facts, Hop, Malformed, Payload, Priority};
+use farlink_base::{
+    BundleMeta, Bytes, BytesMut, CreationTimestamp, DtnTime, Duration, EndpointId, Event, Facts, Hop, Malformed,
+    Payload, Priority,
+};
 use farlink_bpa::app::{AppInput, RegistrationId, RequestId, SendRequest};
 use farlink_bundle::{Profile, v6};
 use farlink_routing::{PlanIndex, contact_plan};
@@ -248,4 +251,40 @@ fn neighbours_greet_each_other_and_share_copies_in_version_6() {
         };
         assert!(came.iter().any(greets), "{router}: {} bundles came", came.len());
     }
+}
+
+/// A bundle that has the name and the timestamp of one that the second node is about to make.
+fn spoofed(_: Bytes) -> Bytes {
+    let draft = v6::Draft {
+        source: EndpointId::ipn(2, 1),
+        destination: EndpointId::ipn(3, 1),
+        lifetime_ms: 3_600_000,
+        ..v6::Draft::default()
+    };
+    let creation = CreationTimestamp { time: DtnTime(800_000_020_005), sequence: 0 };
+    let meta = v6::make(&draft, creation, Payload::from(&b"spoofed"[..])).unwrap();
+    v6::render(&meta, &Hop::default(), None, &mut BytesMut::new()).into_payload().to_bytes().unwrap()
+}
+
+#[test]
+fn what_a_neighbour_sent_under_a_nodes_name_is_stepped_over() {
+    let speak = Box::new(move |node: usize, config: &Config| {
+        let other = Wire::default();
+        both(0, config, [&other, &other], if node == 1 { spoofed } else { |bytes| bytes })
+    });
+    let mut line = Line::speaking(Layer::Ltp, 3, |_, _| {}, speak);
+    line.kill(2);
+    line.run(Duration::from_secs(1));
+    line.send(content(1, 10));
+    line.run(Duration::from_millis(19_005));
+    // All at one moment: without a step over it, the first of them would be the spoofed one again.
+    let own: Vec<Bytes> = (2..5).map(|n| content(n, 10)).collect();
+    own.iter().for_each(|payload| line.send_from(1, payload.clone()));
+    assert_eq!(line.node(1).status(line.now).bundles, 4);
+    line.start(2);
+    line.register(2);
+    line.run(Duration::from_secs(60));
+    let sent = [&own[..], &[Bytes::from_static(b"spoofed")]].concat();
+    assert_eq!(sorted(line.delivered.clone()), sorted(sent));
+    line.assert_empty();
 }

@@ -12,14 +12,14 @@ use crate::{CreationTimestamp, EndpointId, Profile};
 use alloc::vec::Vec;
 use farlink_base::{BundleMeta, DtnTime, Facts, Payload, Rare, Refusal};
 
-/// Creation time in seconds and its sequence number. What one second has of milliseconds goes into the number, so
-/// that two timestamps that differ still do (RFC 5050 4.5.1 gives a second one counter).
+/// Creation time in seconds and its sequence number. What one second has of milliseconds goes in front of the number:
+/// two timestamps that differ still do, and later ones are still later (RFC 5050 4.5.1 wants numbers to increase).
 fn timestamp(creation: CreationTimestamp) -> (u64, u64) {
     let ms = creation.time.as_millis();
     if creation.time == DtnTime::UNKNOWN {
         return (0, creation.sequence);
     }
-    let sequence = creation.sequence.saturating_mul(1000).saturating_add(ms % 1000);
+    let sequence = ((ms % 1000) << 32).saturating_add(creation.sequence);
     // Second 0 means unknown: what was made in it has numbers of its own in the next one.
     if ms < 1000 { (1, sequence | 1 << 62) } else { (ms / 1000, sequence) }
 }

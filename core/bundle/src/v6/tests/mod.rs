@@ -242,7 +242,7 @@ fn drafts_become_bundles_that_obey() {
     };
     let meta = new(&draft, at(800_000_000_999, 2));
     assert_eq!(meta.facts, Facts(draft.facts.0 | Facts::STATUS_TIME));
-    assert_eq!((meta.created_ms, meta.sequence, meta.lifetime_ms), (800_000_000_000, 2999, 2000));
+    assert_eq!((meta.created_ms, meta.sequence, meta.lifetime_ms), (800_000_000_000, (999 << 32) + 2, 2000));
     let end = |meta: &BundleMeta| meta.created_ms + meta.lifetime_ms;
     assert!(end(&meta) >= 800_000_000_999 + 1001, "never over before it was asked for");
     let moments = [(5000, 0), (5001, 0), (5999, 0), (5000, 1), (5001, 1), (6000, 0), (0, 0), (0, 1), (1, 0), (1001, 0)];
@@ -250,6 +250,11 @@ fn drafts_become_bundles_that_obey() {
     ids.sort_unstable();
     ids.dedup();
     assert_eq!(ids.len(), moments.len(), "different moments make different bundles");
+    let numbers = [(5000, 9), (5001, 0), (5001, 1), (5002, 0), (6000, 0)].map(|(ms, sequence)| {
+        let meta = new(&draft, at(ms, sequence));
+        (meta.created_ms, meta.sequence)
+    });
+    assert!(numbers.is_sorted(), "later ones are later: {numbers:?}");
     let clockless = new(&draft, at(0, 7));
     assert!(clockless.facts.has(Facts::AGE) && (clockless.created_ms, clockless.sequence) == (0, 7));
     let anonymous = Draft { source: EndpointId::Null, facts: Facts(draft.facts.0 | Facts::CUSTODY), ..draft.clone() };

@@ -79,8 +79,8 @@ pub const LAYERS: &[LayerInfo] = &[
         repairs: true,
         one_way: false,
     },
-    one_way("stcp", "STCP", "STCP (draft-burleigh-dtn-stcp)"),
-    one_way("mtcp", "MTCP", "MTCP (draft-ietf-dtn-mtcpcl-01)"),
+    one_way("stcp", "STCP", "STCP (draft-burleigh-dtn-stcp)", 4456),
+    one_way("mtcp", "MTCP", "MTCP (draft-ietf-dtn-mtcpcl-01)", 16162),
     LayerInfo {
         name: "udpcl",
         short: "UDPCL",
@@ -98,15 +98,15 @@ pub const LAYERS: &[LayerInfo] = &[
     },
 ];
 
-/// A stream layer without acknowledgments. None is assigned a port: this one is what other nodes use.
-const fn one_way(name: &'static str, short: &'static str, title: &'static str) -> LayerInfo {
+/// A stream layer without acknowledgments. None is assigned a port: these are what ION and dtn7 use.
+const fn one_way(name: &'static str, short: &'static str, title: &'static str, port: u16) -> LayerInfo {
     LayerInfo {
         name,
         short,
         title,
         medium: Medium::Streams,
         introduction: Introduction::None,
-        port: 4556,
+        port,
         settings: || settings(oneway::PARAMS),
         link_settings: || settings(oneway::LINK_PARAMS),
         told: oneway::told,

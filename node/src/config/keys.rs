@@ -23,6 +23,7 @@ const ROUTES: Kind = other("table: pattern = node ID", "{ \"ipn:5.*\" = \"ipn:2.
 const SOCKET: Kind = other("file, relative to this one", "\"farlink.sock\"");
 const OFFSET: Kind = other("duration, with its sign", "\"-1 h\"");
 const CONTROL_SOCKET: Kind = other("file, relative to this one", "\"node.control.sock\"");
+const PRIVATE: Kind = other("file, relative to this one", "\"node.key\"");
 const PEM: Kind = other("file, relative to this one", "\"node.pem\"");
 const FOLDER: Kind = other("folder, relative to this file", "\"store\"");
 
@@ -144,7 +145,7 @@ const TLS: &[Key] = &[
         Absent,
         "What this node shows, in PEM; with `tls` other than \"forbid\". `farlink node certs` makes one to try.",
     ),
-    key("key", PEM, Absent, "The private key of the certificate."),
+    key("key", PRIVATE, Absent, "The private key of the certificate."),
     key("authorities", PEM, Absent, "Certificates of those whose word on other nodes is believed."),
 ];
 

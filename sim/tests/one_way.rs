@@ -60,8 +60,7 @@ fn bundles_both_ways_over_a_full_relay_do_not_wait_for_each_other_for_ever() {
     }
 }
 
-/// For ten minutes the relay has no way on, and the sender thrice as much patience: streams end, and what they brought
-/// stays.
+/// For ten minutes the relay has no way on: what it refuses waits there, in the connection and at its sender.
 #[test]
 fn a_node_that_is_full_for_long_loses_nothing() {
     for layer in LAYERS {

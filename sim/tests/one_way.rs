@@ -60,6 +60,17 @@ fn bundles_both_ways_over_a_full_relay_do_not_wait_for_each_other_for_ever() {
     }
 }
 
+/// For ten minutes the relay has no way on: what it refuses waits there, in the connection and at its sender.
+#[test]
+fn a_node_that_is_full_for_long_loses_nothing() {
+    for layer in LAYERS {
+        let contact = "[[contact]]\nlink = \"l2\"\nstart = \"10 min\"\nend = \"30 min\"\n";
+        let text = full_relay(layer, false) + contact;
+        let outcome = run(&text);
+        assert_eq!(outcome.traffic[0].delivered, 200, "{layer}: {outcome:?}");
+    }
+}
+
 #[test]
 fn what_lay_in_buffers_when_a_link_fell_is_sent_again() {
     for layer in LAYERS {

@@ -23,6 +23,7 @@ mod receiving;
 mod sending;
 mod settle;
 mod stcp;
+mod verdicts;
 
 pub use framing::Framing;
 pub use layer::{OneWay, PARK, Usage};

@@ -1,13 +1,13 @@
 //! A stream a peer opened: bundles arrive over it. Its sender cannot be told what becomes of them, so what the node has
 //! no room for is kept and offered again, and the stream is not read meanwhile: TCP pushes back.
 
+use super::Config;
 use super::framing::Framing;
 use super::kept::{BUNDLE_MAX, Copy, Rest, Room};
-use super::{Config, wants_room};
 use alloc::collections::VecDeque;
 use core::net::IpAddr;
 use farlink_base::layer::{Output, Ticket};
-use farlink_base::{Duration, Instant, LinkId, Payload, PayloadReader, Refusal, Sink, StreamId, TimerKey};
+use farlink_base::{Duration, Instant, LinkId, Payload, PayloadReader, Sink, StreamId, TimerKey};
 
 /// Bytes of a bundle are offered in parts of at least this, so that a trickle does not become as many parts as bytes.
 const PART_BYTES: u64 = 64 << 10;
@@ -22,24 +22,18 @@ const UNDECIDED_BYTES: u64 = 16 << 20;
 /// there others may fit.
 const REFUSED_MAX: usize = 256;
 const REFUSED_BYTES: u64 = 1 << 20;
-/// A bundle that was refused for so long, while others that came later were taken, is given up where it stands in the
-/// way: the node has room, but not for it. Where there is none at all, everything waits.
-const PATIENCE: Duration = Duration::from_secs(60);
-/// More than the buffers of two hosts hold: of a bundle of which so much is to come, the end has not been confirmed.
-const BUFFERS: u64 = 16 << 20;
-
 /// A bundle that has not come whole.
 #[derive(Debug)]
-struct Arrival {
-    total: u64,
-    received: u64,
-    copy: Copy,
-    offered: Instant,
-    refused: Option<Instant>,
-    state: State,
+pub(super) struct Arrival {
+    pub total: u64,
+    pub received: u64,
+    pub copy: Copy,
+    pub offered: Instant,
+    pub refused: Option<Instant>,
+    pub state: State,
 }
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum State {
+pub(super) enum State {
     /// It is offered as it comes.
     Offered(Ticket),
     /// There was no room for it: all that came is kept, and is offered again. Of a short one the rest is kept too.
@@ -49,12 +43,12 @@ enum State {
 }
 /// A bundle that came whole, and is offered or waits to be offered again.
 #[derive(Debug)]
-struct Whole {
-    total: u64,
-    copy: Copy,
+pub(super) struct Whole {
+    pub total: u64,
+    pub copy: Copy,
     /// When it was offered first, and when it was first refused for want of room.
-    offered: Instant,
-    refused: Option<Instant>,
+    pub offered: Instant,
+    pub refused: Option<Instant>,
 }
 
 /// What time demands of a stream.
@@ -88,22 +82,22 @@ pub(super) struct Receiving {
     pub last_received: Instant,
     /// What came and was not read.
     inbox: Payload,
-    arrival: Option<Arrival>,
+    pub arrival: Option<Arrival>,
     /// The node wants no more of the arriving bundle for now.
-    held: bool,
+    pub held: bool,
     /// In the order offered.
-    undecided: VecDeque<(Ticket, Whole)>,
-    undecided_bytes: u64,
+    pub undecided: VecDeque<(Ticket, Whole)>,
+    pub undecided_bytes: u64,
     /// Waiting to be offered again.
-    refused: VecDeque<Whole>,
+    pub refused: VecDeque<Whole>,
     /// Bundles, and their bytes, that were refused once and not taken since, whether they are offered at the moment or
     /// not.
     pressing: (usize, u64),
     /// When what was taken had been offered first, at the latest.
-    newest_taken: Option<Instant>,
+    pub newest_taken: Option<Instant>,
     /// One more may come, however many press: whether the node takes that one tells whether it is full.
-    probing: bool,
-    rest: Rest,
+    pub probing: bool,
+    pub rest: Rest,
     next_ticket: u32,
     /// When something last came, or could.
     progress: Instant,
@@ -170,7 +164,7 @@ impl Receiving {
             // A short bundle that has begun comes to its end: nothing is lost if the stream ends then.
             || (self.arrival.is_none() && !self.probing && self.is_pressed(half))
     }
-    fn is_pressed(&self, half: u32) -> bool {
+    pub fn is_pressed(&self, half: u32) -> bool {
         self.pressing.0 > REFUSED_MAX >> half || self.pressing.1 > REFUSED_BYTES >> half
     }
     /// Whether only the beginning of a bundle is here, and nothing has come for so long.
@@ -244,7 +238,7 @@ impl Receiving {
         self.arrival = Some(Arrival { total, received: 0, copy, offered: now, refused: None, state });
         self.probing = false;
     }
-    fn ticket(&mut self) -> Ticket {
+    pub fn ticket(&mut self) -> Ticket {
         let ticket = Ticket(u64::from(self.number) << 32 | u64::from(self.next_ticket));
         self.next_ticket = self.next_ticket.wrapping_add(1);
         ticket
@@ -278,124 +272,26 @@ impl Receiving {
             State::Unwanted => {}
         }
     }
-    fn press(&mut self, total: u64) {
+    pub fn press(&mut self, total: u64) {
         self.pressing = (self.pressing.0 + 1, self.pressing.1 + total);
     }
-    fn release(&mut self, total: u64) {
+    pub fn release(&mut self, total: u64) {
         self.pressing = (self.pressing.0.saturating_sub(1), self.pressing.1.saturating_sub(total));
     }
     /// Nobody is told the verdict.
-    fn offer(&self, ticket: Ticket, part: Payload, last: bool, total: u64) -> Output {
+    pub fn offer(&self, ticket: Ticket, part: Payload, last: bool, total: u64) -> Output {
         Output::Offer { ticket, link: self.link, part, last, total: Some(total), reliable: false }
     }
-    fn decide(&mut self, ticket: Ticket, whole: Whole) {
+    pub fn decide(&mut self, ticket: Ticket, whole: Whole) {
         self.undecided_bytes += whole.total;
         self.undecided.push_back((ticket, whole));
     }
     /// It is offered again later, where it could be kept; else it is lost, and the node has said that it refused it.
-    fn keep(&mut self, whole: Whole) {
+    pub fn keep(&mut self, whole: Whole) {
         if whole.copy.whole().is_some() {
             self.refused.push_back(whole);
         } else {
             self.release(whole.total);
-        }
-    }
-
-    /// The parts of the arriving bundle are not welcome for now, or are again.
-    pub fn hold(&mut self, ticket: Ticket, held: bool) {
-        let arriving = self.arrival.as_ref().is_some_and(|arrival| arrival.state == State::Offered(ticket));
-        if arriving {
-            self.held = held;
-        }
-    }
-    /// The node decided.
-    ///
-    /// # Errors
-    /// Why the stream must end.
-    pub fn on_verdict(
-        &mut self,
-        now: Instant,
-        ticket: Ticket,
-        verdict: Result<(), Refusal>,
-        room: &mut Room,
-    ) -> Result<(), &'static str> {
-        if let Some(arrival) = self.arrival.as_mut().filter(|arrival| arrival.state == State::Offered(ticket)) {
-            self.held = false;
-            if !verdict.is_err_and(wants_room) {
-                arrival.copy.forget(room);
-                arrival.state = State::Unwanted;
-                return Ok(());
-            }
-            if arrival.copy.whole().is_none() {
-                arrival.state = State::Unwanted;
-                // Where its sender can know that the end of it did not arrive, it is told so. Else what follows it may
-                // be here already, and would be lost with the stream.
-                let left = arrival.total - arrival.received;
-                return if left > BUFFERS { Err("no room for a bundle that is arriving") } else { Ok(()) };
-            }
-            arrival.refused.get_or_insert(now);
-            arrival.copy.unshare();
-            arrival.state = State::Refused;
-            self.rest.begin(now);
-            return Ok(());
-        }
-        let Some(at) = self.undecided.iter().position(|(other, _)| *other == ticket) else { return Ok(()) };
-        let Some((_, mut whole)) = self.undecided.remove(at) else { return Ok(()) };
-        self.undecided_bytes -= whole.total;
-        if verdict.is_err_and(wants_room) {
-            if whole.refused.is_none() {
-                self.press(whole.total);
-            }
-            whole.refused.get_or_insert(now);
-            whole.copy.unshare();
-            self.keep(whole);
-            self.give_up(now, room);
-            self.rest.begin(now);
-        } else {
-            if verdict.is_ok() {
-                self.newest_taken = self.newest_taken.max(Some(whole.offered));
-            }
-            if whole.refused.is_some() {
-                self.release(whole.total);
-                if verdict.is_ok() {
-                    self.rest.reset();
-                }
-            }
-            whole.copy.forget(room);
-        }
-        Ok(())
-    }
-    /// What is refused while others are taken goes where it stands in their way.
-    fn give_up(&mut self, now: Instant, room: &mut Room) {
-        if !self.is_pressed(0) {
-            return;
-        }
-        let newest = self.newest_taken;
-        let overtaken = |since: Instant| since + PATIENCE <= now && newest.is_some_and(|newest| newest > since);
-        for whole in self.refused.iter_mut().filter(|whole| whole.refused.is_some_and(overtaken)) {
-            let (count, bytes) = self.pressing;
-            self.pressing = (count.saturating_sub(1), bytes.saturating_sub(whole.total));
-            whole.copy.forget(room);
-        }
-        self.refused.retain(|whole| whole.copy.whole().is_some());
-    }
-    /// Offers again what was refused.
-    pub fn offer_again(&mut self, room: &Room, out: &mut impl Sink<Output>) {
-        self.rest.until = None;
-        self.probing = room.has_some();
-        if self.arrival.as_ref().is_some_and(|arrival| arrival.state == State::Refused) {
-            let ticket = self.ticket();
-            if let Some(arrival) = &mut self.arrival {
-                arrival.state = State::Offered(ticket);
-                let (part, total) = (arrival.copy.whole().cloned().unwrap_or_default(), arrival.total);
-                out.push(self.offer(ticket, part, false, total));
-            }
-        }
-        for whole in core::mem::take(&mut self.refused) {
-            let ticket = self.ticket();
-            let (part, total) = (whole.copy.whole().cloned().unwrap_or_default(), whole.total);
-            out.push(self.offer(ticket, part, true, total));
-            self.decide(ticket, whole);
         }
     }
 

@@ -163,6 +163,11 @@ impl StreamEnd {
 
     fn on_segment(&mut self, now: Instant, segment: Segment, out: &mut impl Sink<Output>) {
         if segment.reset {
+            // What came before can still be read, as on Linux, also by who had paused.
+            self.receiver.resume(now);
+            if let Some(data) = self.receiver.read().filter(|_| self.state == State::Open) {
+                out.push(Output::Data(data));
+            }
             return self.fail(out);
         }
         if self.receiver.next().is_none() && !segment.syn {

@@ -303,6 +303,22 @@ fn an_abort_resets_the_other_end() {
 }
 
 #[test]
+fn what_came_before_a_reset_can_be_read_by_who_had_paused() {
+    let mut pair = Pair::new(path(10_000_000, 10), Config::default());
+    pair.user[A].to_write = Payload::fill(9, 100_000);
+    pair.tell(A, Input::Connect);
+    pair.tell(A, Input::Confirm);
+    pair.at(0.03);
+    pair.tell(B, Input::Pause);
+    let before = pair.user[B].received.len();
+    pair.at(5.0);
+    assert_eq!((pair.user[A].confirmed, pair.user[B].received.len()), (100_000, before));
+    pair.tell(A, Input::Abort);
+    pair.run(Instant::MAX);
+    assert_eq!((pair.user[B].received.len(), pair.user[B].closed), (100_000, Some(true)));
+}
+
+#[test]
 fn nobody_answering_is_an_error_after_the_connect_timeout() {
     let down = DirectionSpec { windows: Some(Vec::new()), ..path(1_000_000, 50) };
     let mut pair = Pair::new(down, Config::default());

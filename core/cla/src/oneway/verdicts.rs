@@ -1,0 +1,115 @@
+//! What a node says to what arrived over a stream: taken, unwanted, or no room; and when that is offered again.
+
+use super::kept::Room;
+use super::receiving::{Receiving, State, Whole};
+use super::wants_room;
+use alloc::vec::Vec;
+use farlink_base::layer::{Output, Ticket};
+use farlink_base::{Duration, Instant, Refusal, Sink};
+
+/// A bundle that was refused for so long, while others that came later were taken, is given up where it stands in the
+/// way: the node has room, but not for it. Where there is none at all, everything waits.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// More than the buffers of two hosts hold: of a bundle of which so much is to come, the end has not been confirmed.
+const BUFFERS: u64 = 16 << 20;
+
+impl Receiving {
+    /// The parts of the arriving bundle are not welcome for now, or are again.
+    pub fn hold(&mut self, ticket: Ticket, held: bool) {
+        let arriving = self.arrival.as_ref().is_some_and(|arrival| arrival.state == State::Offered(ticket));
+        if arriving {
+            self.held = held;
+        }
+    }
+    /// The node decided.
+    ///
+    /// # Errors
+    /// Why the stream must end.
+    pub fn on_verdict(
+        &mut self,
+        now: Instant,
+        ticket: Ticket,
+        verdict: Result<(), Refusal>,
+        room: &mut Room,
+    ) -> Result<(), &'static str> {
+        if let Some(arrival) = self.arrival.as_mut().filter(|arrival| arrival.state == State::Offered(ticket)) {
+            self.held = false;
+            if !verdict.is_err_and(wants_room) {
+                arrival.copy.forget(room);
+                arrival.state = State::Unwanted;
+                return Ok(());
+            }
+            if arrival.copy.whole().is_none() {
+                arrival.state = State::Unwanted;
+                // Where its sender can know that the end of it did not arrive, it is told so. Else what follows it may
+                // be here already, and would be lost with the stream.
+                let left = arrival.total - arrival.received;
+                return if left > BUFFERS { Err("no room for a bundle that is arriving") } else { Ok(()) };
+            }
+            arrival.refused.get_or_insert(now);
+            arrival.copy.unshare();
+            arrival.state = State::Refused;
+            self.rest.begin(now);
+            return Ok(());
+        }
+        let Some(at) = self.undecided.iter().position(|(other, _)| *other == ticket) else { return Ok(()) };
+        let Some((_, mut whole)) = self.undecided.remove(at) else { return Ok(()) };
+        self.undecided_bytes -= whole.total;
+        if verdict.is_err_and(wants_room) {
+            if whole.refused.is_none() {
+                self.press(whole.total);
+            }
+            whole.refused.get_or_insert(now);
+            whole.copy.unshare();
+            self.keep(whole);
+            self.give_up(now, room);
+            self.rest.begin(now);
+        } else {
+            if verdict.is_ok() {
+                self.newest_taken = self.newest_taken.max(Some(whole.offered));
+            }
+            if whole.refused.is_some() {
+                self.release(whole.total);
+                if verdict.is_ok() {
+                    self.rest.reset();
+                }
+            }
+            whole.copy.forget(room);
+        }
+        Ok(())
+    }
+    /// What is refused while others are taken goes where it stands in their way.
+    fn give_up(&mut self, now: Instant, room: &mut Room) {
+        if !self.is_pressed(0) {
+            return;
+        }
+        let newest = self.newest_taken;
+        let overtaken = |since: Instant| since + PATIENCE <= now && newest.is_some_and(|newest| newest > since);
+        for whole in self.refused.iter_mut().filter(|whole| whole.refused.is_some_and(overtaken)) {
+            whole.copy.forget(room);
+        }
+        let gone = |whole: &Whole| whole.copy.whole().is_none();
+        let bytes: Vec<u64> = self.refused.iter().filter(|whole| gone(whole)).map(|whole| whole.total).collect();
+        bytes.into_iter().for_each(|bytes| self.release(bytes));
+        self.refused.retain(|whole| !gone(whole));
+    }
+    /// Offers again what was refused.
+    pub fn offer_again(&mut self, room: &Room, out: &mut impl Sink<Output>) {
+        self.rest.until = None;
+        self.probing = room.has_some();
+        if self.arrival.as_ref().is_some_and(|arrival| arrival.state == State::Refused) {
+            let ticket = self.ticket();
+            if let Some(arrival) = &mut self.arrival {
+                arrival.state = State::Offered(ticket);
+                let (part, total) = (arrival.copy.whole().cloned().unwrap_or_default(), arrival.total);
+                out.push(self.offer(ticket, part, false, total));
+            }
+        }
+        for whole in core::mem::take(&mut self.refused) {
+            let ticket = self.ticket();
+            let (part, total) = (whole.copy.whole().cloned().unwrap_or_default(), whole.total);
+            out.push(self.offer(ticket, part, true, total));
+            self.decide(ticket, whole);
+        }
+    }
+}

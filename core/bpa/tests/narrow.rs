@@ -200,12 +200,18 @@ fn a_copy_is_not_cut_and_what_is_given_away_is() {
         let mut node = Node::of(Settings { links, routes: vec![], ..settings() }, None, wants(keep), Rule::default());
         node.send_bytes(EndpointId::ipn(9, 1), 3000);
         node.send_bytes(EndpointId::ipn(9, 1), 300);
-        node.wait_ms(100);
-        let sent = node.take_sent();
-        let data: Vec<_> = sent.iter().filter(|sent| sent.bundle.payload.len() >= 300).collect();
+        let mut data: Vec<Sent> = Vec::new();
+        for _ in 0..10 {
+            node.wait_ms(100);
+            let sent = node.take_sent();
+            sent.iter().for_each(|sent| node.confirm(sent.id));
+            data.extend(sent.into_iter().filter(|sent| sent.bundle.payload.len() >= 300));
+        }
         assert!(data.iter().all(|sent| size(sent) <= 1400), "{data:?}");
         assert!(data.iter().any(|sent| sent.len() == 300));
-        assert_eq!(data.iter().any(|sent| sent.cut.is_some()), !keep);
+        let pieces: Vec<Range<u64>> = data.into_iter().filter_map(|sent| sent.cut).collect();
+        assert_eq!((pieces.is_empty(), node.held()), (keep, if keep { 2 } else { 0 }));
+        assert!(keep || each_once(pieces, 3000), "all of it is given away");
     }
 }
 

@@ -267,7 +267,7 @@ impl Agent {
             l.ready &= !l.one_by_one;
             l.charge(plan, now, size);
         }
-        if self.policies.offers() && !meta.is_anonymous() {
+        if self.policies.offers() && !meta.is_anonymous() && !self.is_part(bundle, range.as_ref()) {
             if let Some(peer) = self.neighbours.peer_mut(peer) {
                 peer.note_has(meta.id as u64);
             }
@@ -286,6 +286,10 @@ impl Agent {
         }
     }
 
+    /// Whether a piece leaves, or left, of a bundle of which more is to go.
+    pub(crate) fn is_part(&self, bundle: Handle, range: Option<&Range<u64>>) -> bool {
+        range.is_some() && self.cuts.left(bundle).is_some_and(|left| left > 0)
+    }
     /// What leaves is no longer to be routed; what is left of it is.
     fn consume(&mut self, bundle: Handle, range: Option<&Range<u64>>) {
         if range.is_some_and(|range| self.cuts.take(bundle, range)) {

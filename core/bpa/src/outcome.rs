@@ -29,7 +29,12 @@ impl Agent {
                 self.steps.push_back(Step::Dispatch(more));
             }
         }
-        self.note_has(&sending);
+        if self.is_part(bundle, sending.range.as_ref()) {
+            // The rest is offered to whoever got this.
+            self.steps.push_back(Step::Offer(bundle));
+        } else {
+            self.note_has(&sending);
+        }
         for side in [Side::Router, Side::Control] {
             let (to, keep, gave) = (sending.peer, sending.keep, sending.gave[side as usize]);
             self.tell_side(now, side, &News::Sent { bundle, to, gave, keep }, out);

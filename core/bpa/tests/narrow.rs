@@ -200,23 +200,91 @@ fn a_copy_is_not_cut_and_what_is_given_away_is() {
         let mut node = Node::of(Settings { links, routes: vec![], ..settings() }, None, wants(keep), Rule::default());
         node.send_bytes(EndpointId::ipn(9, 1), 3000);
         node.send_bytes(EndpointId::ipn(9, 1), 300);
-        node.wait_ms(100);
-        let sent = node.take_sent();
-        let data: Vec<_> = sent.iter().filter(|sent| sent.bundle.payload.len() >= 300).collect();
+        let mut data: Vec<Sent> = Vec::new();
+        for _ in 0..10 {
+            node.wait_ms(100);
+            let sent = node.take_sent();
+            sent.iter().for_each(|sent| node.confirm(sent.id));
+            data.extend(sent.into_iter().filter(|sent| sent.bundle.payload.len() >= 300));
+        }
         assert!(data.iter().all(|sent| size(sent) <= 1400), "{data:?}");
         assert!(data.iter().any(|sent| sent.len() == 300));
-        assert_eq!(data.iter().any(|sent| sent.cut.is_some()), !keep);
+        let pieces: Vec<Range<u64>> = data.into_iter().filter_map(|sent| sent.cut).collect();
+        assert_eq!((pieces.is_empty(), node.held()), (keep, if keep { 2 } else { 0 }));
+        assert!(keep || each_once(pieces, 3000), "all of it is given away");
     }
 }
 
 #[test]
 fn a_hello_that_does_not_fit_is_not_said() {
-    let links = vec![narrow(0, 45), link(1)];
-    let mut node = Node::of(Settings { links, ..settings() }, None, Script::epidemic(), Rule::default());
-    for _ in 0..10 {
-        node.carrier(0, false);
-        node.carrier(0, true);
+    for most in [45, 65] {
+        let links = vec![narrow(0, most), link(1)];
+        let mut node = Node::of(Settings { links, ..settings() }, None, Script::epidemic(), Rule::default());
+        for _ in 0..10 {
+            node.carrier(0, false);
+            node.carrier(0, true);
+        }
+        node.wait_ms(60_000);
+        assert!(node.sent().iter().all(|sent| sent.link == LinkId(1)), "and nothing goes round for ever");
     }
-    node.wait_ms(60_000);
-    assert!(node.sent().iter().all(|sent| sent.link == LinkId(1)), "and nothing goes round for ever");
+}
+
+#[test]
+fn a_copy_that_does_not_fit_its_link_is_dropped_and_holds_nothing() {
+    let leg = |link| Leg { link: LinkId(link), not_before: Instant::ZERO, until: Instant::MAX };
+    let route = move |_: &farlink_book::Node<'_>, _: &farlink_book::Held, _: &[farlink_base::PeerId]| {
+        Way::All(vec![leg(1), leg(0)])
+    };
+    let script = Script { route: Box::new(route), ..Script::default() };
+    let links = vec![narrow(0, 1400), link(1)];
+    let mut node = Node::of(Settings { links, ..settings() }, None, script, Rule::default());
+    node.send_bytes(EndpointId::ipn(8, 1), 5000);
+    let sent = node.take_sent();
+    assert_eq!(sent.iter().map(|sent| (sent.link.0, sent.len())).collect::<Vec<_>>(), [(1, 5000)]);
+    node.confirm(sent[0].id);
+    assert_eq!(node.held(), 0, "nothing waits in the queue of the other");
+}
+
+#[test]
+fn a_router_is_asked_again_where_there_is_no_static_route() {
+    let leg = |link| Way::One(Leg { link: LinkId(link), not_before: Instant::ZERO, until: Instant::MAX });
+    let route = move |_: &farlink_book::Node<'_>, _: &farlink_book::Held, tried: &[farlink_base::PeerId]| {
+        leg(u32::from(!tried.is_empty()))
+    };
+    let script = Script { route: Box::new(route), ..Script::default() };
+    let links = vec![narrow(0, 1400), link(1)];
+    let mut node = Node::of(Settings { links, routes: vec![], ..settings() }, None, script, Rule::default());
+    node.ask(uncut(EndpointId::ipn(8, 1), 5000));
+    assert_eq!(node.sent().iter().map(|sent| sent.link.0).collect::<Vec<_>>(), [1]);
+}
+
+#[test]
+fn it_is_said_once_however_often_a_way_is_looked_for() {
+    let mut node = taking(1400);
+    node.ask(uncut(two(), 5000));
+    for n in 6..10 {
+        // A next hop of a static route: all that waits is routed anew.
+        node.add_link(&LinkSettings { peer: EndpointId::ipn(3, 0), name: format!("more{n}"), ..link(n) });
+    }
+    assert_eq!((complaints(&node), node.sent().len()), (1, 0));
+}
+
+#[test]
+fn a_head_too_long_for_the_link_goes_neither_in_pieces_for_a_contact_nor_round_for_ever() {
+    let leg = Leg { link: LinkId(0), not_before: Instant::ZERO, until: Instant::MAX };
+    let script = Script {
+        uses_plan: true,
+        route: Box::new(|_, _, _| Way::Wait(Instant::MAX)),
+        part: Box::new(move |_, _| Some(leg)),
+        ..Script::default()
+    };
+    let links = || vec![narrow(0, AROUND_PIECE + 5)];
+    let mut node = Node::of(Settings { links: links(), ..settings() }, None, script, Rule::default());
+    node.send_bytes(two(), 10_000);
+    assert_eq!(node.sent().len(), 0);
+    let plan = support::plan(0, 1, 64_000);
+    let mut node = Node::with(Settings { links: links(), ..settings() }, Some(plan));
+    node.send_bytes(two(), 10_000);
+    node.wait_ms(2000);
+    assert_eq!(node.sent().len(), 0);
 }

@@ -220,3 +220,36 @@ fn what_must_not_be_cut_is_said_not_to_fit_and_never_leaves() {
         node.agent.bundles(node.now, farlink_base::BundleHandle(0), 9).into_iter().map(|row| row.waits_for).collect();
     assert_eq!(why, ["a link towards ipn:2.0 that takes a bundle of its length"]);
 }
+
+/// What this hop adds counts: the age, the hops, the previous node, and labels of policies.
+#[test]
+fn labels_are_among_what_must_fit() {
+    let labels = Some([5, 70_000]);
+    let draft = farlink_bpa::Draft {
+        version: 7,
+        source: EndpointId::ipn(9, 1),
+        destination: EndpointId::ipn(2, 1),
+        report_to: EndpointId::Null,
+        facts: Facts(0),
+        lifetime_ms: 60_000,
+        priority: Priority::Normal,
+        hop_limit: 30,
+    };
+    let creation = farlink_base::CreationTimestamp { time: DtnTime(800_000_000_000), sequence: 1 };
+    let handed = |largest: Option<u64>| {
+        let mut node = Node::new(1, largest, CrcType::Crc32c);
+        let payload = Payload::from(alloc::vec![7; 1000]);
+        let meta = farlink_bpa::Edge::make(&mut node.edges, draft.clone(), creation, payload).unwrap();
+        let hop = farlink_base::Hop { labels, ..farlink_base::Hop::default() };
+        let token = OfferToken { layer: LayerId(0), ticket: layer::Ticket(1) };
+        node.agent(Input::Arrived { link: LINK, token, bundle: alloc::sync::Arc::new(meta), hop: Box::new(hop) });
+        node.run(1);
+        node.handed.iter().map(Payload::len).collect::<Vec<u64>>()
+    };
+    let [len] = handed(None)[..] else { panic!("it leaves whole") };
+    assert_eq!(handed(Some(len)), [len]);
+    for less in 1..30 {
+        let pieces = handed(Some(len - less));
+        assert!(pieces.len() == 2 && pieces.iter().all(|piece| *piece <= len - less), "{pieces:?}");
+    }
+}

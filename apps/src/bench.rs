@@ -18,6 +18,8 @@ use std::time::Instant;
 const SERVICE: u32 = 9;
 /// How long what is on the way at the end may take.
 const DRAIN: Duration = Duration::from_secs(10);
+/// Bytes a second that UDPCL sends: what is received without loss on most machines.
+const UDPCL_PACE: u64 = 125_000_000;
 /// Bytes the generator keeps in its node.
 const IN_NODE: u64 = 32 << 20;
 
@@ -34,7 +36,9 @@ pub struct Options {
     pub seconds: f64,
     /// Whether bundles are kept on disk.
     pub durable: bool,
-    /// Bytes of one LTP datagram.
+    /// Lines for the layer of each node, beside those of the benchmark.
+    pub layer_lines: [String; 2],
+    /// Bytes of one datagram.
     pub mtu: u32,
     /// Payload rate of the generator; as fast as it goes when `None`.
     pub rate: Option<DataRate>,
@@ -126,15 +130,20 @@ fn write_config(options: &Options, node: usize, ports: [u16; 2]) -> anyhow::Resu
     };
     let link = match options.medium {
         Medium::Streams => format!("connect = {}", node == 1),
+        // Nothing tells this layer what the other end takes.
+        Medium::Datagrams if options.layer == "udpcl" => {
+            format!("version = 2\ndatagram = \"{} B\"\npace = \"{} B\"", options.mtu, UDPCL_PACE)
+        }
         // The window is what the receiver's socket buffer surely holds: loopback has no rate.
         Medium::Datagrams => {
             format!("datagram = \"{} B\"\nwindow = \"{} B\"\nmargin = \"50 ms\"", options.mtu, ltp_window(options))
         }
     };
     let kind = options.layer;
+    let more = &options.layer_lines[node - 1];
     let text = format!(
         "node_ids = [\"ipn:{node}.0\"]\nhop_limit = 0\nprevious_node_block = true\n\n[store]\n{store}\n\
-         capacity = \"4 GB\"\n\n[layer.main]\nkind = \"{kind}\"\nlisten = [\"127.0.0.1:{here}\"]\n\n\
+         capacity = \"4 GB\"\n\n[layer.main]\nkind = \"{kind}\"\nlisten = [\"127.0.0.1:{here}\"]\n{more}\n\
          [link.peer]\nlayer = \"main\"\npeer = \"ipn:{other}.0\"\naddress = \"127.0.0.1:{there}\"\n{link}\n\n\
          [routes]\n\"ipn:{other}.*\" = \"ipn:{other}.0\"\n\n[app]\necho = false\n\n[log]\nlevel = \"warn\"\n"
     );

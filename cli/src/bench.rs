@@ -3,9 +3,11 @@
 use crate::Failure;
 use farlink_apps::bench::{self, Options};
 use farlink_base::{DataRate, DataVolume};
+use anyhow::Context;
 use farlink_cla::registry::{LayerInfo, NAMES};
+use farlink_node::tls::certificate;
 use serde_json::Value;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Arguments of `farlink bench`.
 #[derive(clap::Args)]
@@ -19,7 +21,8 @@ enum Command {
     /// Two nodes on this machine, load inside them, and a plain socket copy beside them.
     #[command(after_help = "Examples:\n  farlink bench loopback --cla tcpclv4 --bundle-size '100 kB'\n  \
         farlink bench loopback --cla ltp --bundle-size '100 kB' --mtu 1360 --seconds 10 --json\n  \
-        farlink bench loopback --cla tcpclv4 --bundle-size '1 kB' --store durable")]
+        farlink bench loopback --cla tcpclv4 --bundle-size '1 kB' --store durable\n  \
+        farlink bench loopback --cla tcpclv4 --tls")]
     Loopback(Loopback),
 }
 
@@ -43,12 +46,36 @@ struct Loopback {
     /// Payload rate of the generator; default: as fast as it goes.
     #[arg(long, allow_hyphen_values = true)]
     rate: Option<DataRate>,
+    /// Secure the session with TLS, certificates made for it.
+    #[arg(long)]
+    tls: bool,
     /// Keep configuration, logs and store here; default: a temporary folder.
     #[arg(long)]
     keep: Option<PathBuf>,
     /// Print one JSON document.
     #[arg(long)]
     json: bool,
+}
+
+/// Certificates for both nodes, and the lines of their layers.
+fn secured(layer: &str, folder: &Path) -> Result<[String; 2], Failure> {
+    let day = std::time::Duration::from_secs(86_400);
+    if !LayerInfo::named(layer).is_some_and(|layer| layer.settings().iter().any(|setting| setting.name == "tls")) {
+        return Err(Failure::Input(format!("--tls: sessions of {layer} cannot be secured\nhint: --cla tcpclv4")));
+    }
+    let authority = certificate::authority(day).context("an authority cannot be made")?;
+    std::fs::write(folder.join("authority.pem"), &authority.certificate)?;
+    let mut lines = [String::new(), String::new()];
+    for (node, lines) in (1..).zip(&mut lines) {
+        let made = certificate::of_node(&authority, &[format!("ipn:{node}.0")], &[], day)?;
+        std::fs::write(folder.join(format!("node-{node}.pem")), made.certificate)?;
+        std::fs::write(folder.join(format!("node-{node}.key")), made.key)?;
+        *lines = format!(
+            "tls = \"require\"\ncertificate = \"node-{node}.pem\"\nkey = \"node-{node}.key\"\n\
+             authorities = \"authority.pem\"\n"
+        );
+    }
+    Ok(lines)
 }
 
 /// Runs the subcommand.
@@ -61,7 +88,9 @@ pub fn run(args: Args) -> Result<(), Failure> {
     let folder = args.keep.clone().unwrap_or_else(|| temporary.path().to_path_buf());
     std::fs::create_dir_all(&folder)?;
     let layer = LayerInfo::named(&args.cla).ok_or_else(|| Failure::Input(format!("--cla: no layer `{}`", args.cla)))?;
+    let layer_lines = if args.tls { secured(&args.cla, &folder)? } else { Default::default() };
     let options = Options {
+        layer_lines,
         layer: layer.name,
         medium: layer.medium,
         bundle_size: args.bundle_size.0,

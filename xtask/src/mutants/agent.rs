@@ -172,4 +172,18 @@ pub const TABLE: &[Mutant] = &[
         "if self.counter > self.reserved + RESERVE {",
         &["-p farlink-bpa"],
     ),
+    plain(
+        "what must not be cut is cut for a narrow link",
+        "core/bpa/src/narrow.rs",
+        "if want.keep || !meta.may_fragment() ||",
+        "if want.keep ||",
+        &["-p farlink-bpa"],
+    ),
+    plain(
+        "what this hop adds does not count on a narrow link",
+        "core/bpa/src/narrow.rs",
+        "want.labels.map(|split| split.theirs)",
+        "[0; 2]",
+        &["-p farlink-stack"],
+    ),
 ];

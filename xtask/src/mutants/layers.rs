@@ -74,4 +74,32 @@ pub const TABLE: &[Mutant] = &[
         "start > end || self.runs",
         &["-p farlink-cla"],
     ),
+    plain(
+        "segments that overlap are joined",
+        "core/cla/src/udpcl/transfers.rs",
+        "before.is_some_and(|(_, ends)| ends > offset) || ",
+        "",
+        &["-p farlink-cla"],
+    ),
+    plain(
+        "a transfer that is over begins anew",
+        "core/cla/src/udpcl/transfers.rs",
+        "if segment.data.is_empty() || finished.contains(&id) {",
+        "if segment.data.is_empty() {",
+        &["-p farlink-cla"],
+    ),
+    plain(
+        "strangers are sent bundles wherever they say to be",
+        "core/cla/src/udpcl/strangers.rs",
+        ".filter(|asked| asked.nonce == nonce)",
+        ".filter(|_| nonce > 0)",
+        &["-p farlink-cla"],
+    ),
+    plain(
+        "idle time is saved up for datagrams",
+        "core/cla/src/udpcl/span.rs",
+        "if self.was_idle { Duration::ZERO } else { BURST }",
+        "BURST",
+        &["-p farlink-cla"],
+    ),
 ];

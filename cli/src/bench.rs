@@ -1,9 +1,9 @@
 //! `farlink bench`: benchmarks, each with a baseline measured beside it.
 
 use crate::Failure;
+use anyhow::Context;
 use farlink_apps::bench::{self, Options};
 use farlink_base::{DataRate, DataVolume};
-use anyhow::Context;
 use farlink_cla::registry::{LayerInfo, NAMES};
 use farlink_node::tls::certificate;
 use serde_json::Value;

@@ -41,8 +41,7 @@ pub(crate) fn nodes(scenario: &Scenario) -> Result<Vec<SimulatedNode>, ConfigErr
             end: usize::from(!end.first),
             layer: LayerId(layers.iter().position(|layer| layer.links.contains(&end.link)).unwrap_or(0) as u16),
             peer: (end.peer_address, end.port).into(),
-            streams: scenario.fidelity == Fidelity::Full
-                && scenario.links[end.link].layer.kind.medium == Medium::Streams,
+            sockets: scenario.fidelity == Fidelity::Full,
         });
         let mut stack = Stack::new(config)?;
         if let Some(oracle) = &oracle {

@@ -27,8 +27,8 @@ pub(crate) struct NodeLink {
     pub layer: LayerId,
     /// The address of the other end.
     pub peer: Address,
-    /// Whether streams carry it.
-    pub streams: bool,
+    /// Whether sockets carry it.
+    pub sockets: bool,
 }
 
 /// Collects what a stack says.
@@ -79,11 +79,11 @@ impl SimulatedNode {
         self.alarm = None;
     }
 
-    /// Where the peers of links over streams are, as a driver that has resolved their names says it.
+    /// Where the peers of links over sockets are, as a driver that has resolved their names says it.
     pub fn places(&self, of: Option<LinkId>) -> Vec<Input> {
         let located = |(index, link): (usize, &NodeLink)| {
             let (id, addresses) = (LinkId(index as u32), Vec::from([link.peer]));
-            let told = link.streams && of.is_none_or(|of| of == id);
+            let told = link.sockets && of.is_none_or(|of| of == id);
             told.then(|| Input::Socket(link.layer, socket::Input::Located { link: id, addresses }))
         };
         self.links.iter().enumerate().filter_map(located).collect()

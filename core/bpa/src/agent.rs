@@ -103,7 +103,7 @@ pub(crate) enum Step {
 /// The bundle protocol agent of one node.
 pub struct Agent {
     pub(crate) settings: Settings,
-    pub(crate) local: Vec<NodeId>,
+    pub(crate) local: Box<[NodeId]>,
     pub(crate) wall: Wall,
     pub(crate) now: Instant,
     pub(crate) open: bool,

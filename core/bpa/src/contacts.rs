@@ -99,7 +99,7 @@ impl Agent {
         self.plan.links.clear();
         self.neighbours.links_mut().for_each(|link| link.contacts.clear());
         if let Some(index) = self.plan.index.clone() {
-            for node in self.local.clone() {
+            for node in self.local.clone().into_vec() {
                 for group in index.groups_from(node) {
                     self.bind_group(&index, group, index.ends(group).1, false);
                 }

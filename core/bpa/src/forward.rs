@@ -64,7 +64,7 @@ impl Agent {
             }
             return;
         }
-        let most = Most { contact: l.room_in_contact(plan, now).unwrap_or(u64::MAX), link: l.largest };
+        let most = Most { contact: l.room_in_contact(plan, now).unwrap_or(u64::MAX), link: l.largest() };
         let mut parting = self.next_queued(now, link, most, edge);
         if parting.is_none() {
             if let Some(most) = most.link

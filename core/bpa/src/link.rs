@@ -86,6 +86,9 @@ impl Cursor {
     }
 }
 
+/// Of a link that takes bundles of any length, and of one that takes 4 GiB: those are not cut.
+const ANY: u32 = u32::MAX;
+
 /// One link.
 #[derive(Debug)]
 pub struct Link {
@@ -100,9 +103,9 @@ pub struct Link {
     /// One-way delay without a contact.
     pub one_way_delay: Duration,
     /// Bytes on the link per 1,000,000 bytes of bundle.
-    pub wire_bytes_per_million: u64,
-    /// Longest bundle it takes, encoded; `None`: any.
-    pub largest: Option<u64>,
+    pub wire_bytes_per_million: u32,
+    /// Longest bundle it takes, encoded; [`ANY`]: any.
+    largest: u32,
     /// Whether the medium works.
     pub carrier: bool,
     /// Whether an operator allows it.
@@ -132,6 +135,10 @@ pub struct Link {
 }
 
 impl Link {
+    /// Longest bundle it takes, encoded, in bytes; `None`: any.
+    pub fn largest(&self) -> Option<u64> {
+        (self.largest != ANY).then_some(self.largest.into())
+    }
     /// A link that may be used from now on.
     pub fn new(settings: &LinkSettings, peer: PeerId) -> Self {
         Link {
@@ -140,8 +147,8 @@ impl Link {
             peer,
             rate: settings.rate,
             one_way_delay: settings.one_way_delay,
-            wire_bytes_per_million: settings.wire_bytes_per_million.max(1_000_000),
-            largest: settings.largest.map(|most| most.bytes()),
+            wire_bytes_per_million: u32::try_from(settings.wire_bytes_per_million).unwrap_or(u32::MAX).max(1_000_000),
+            largest: settings.largest.map_or(ANY, |most| u32::try_from(most.bytes()).unwrap_or(ANY)),
             carrier: true,
             enabled: true,
             session: settings.sessions.then_some(false),

@@ -60,7 +60,7 @@ impl Agent {
     }
     /// Whether a bundle surely fits a link, or pieces of it do.
     pub(crate) fn surely_fits(&self, held: &Held, link: LinkId) -> bool {
-        let Some(most) = self.neighbours.link(link).and_then(|link| link.largest) else { return true };
+        let Some(most) = self.neighbours.link(link).and_then(|link| link.largest()) else { return true };
         let pieces = held.bundle.may_fragment() && 2 * (held.bundle.overhead() + self.hop_bytes()) <= most;
         pieces || held.size() + self.hop_bytes() <= most
     }
@@ -70,7 +70,7 @@ impl Agent {
         let want = Want::give(held, 0);
         let takes =
             |most: u64| held.size() + self.hop_bytes() <= most || self.fitting(now, held, &want, most, edge).is_some();
-        let narrow = self.neighbours.links().filter(|link| link.largest.is_some_and(|most| !takes(most)));
+        let narrow = self.neighbours.links().filter(|link| link.largest().is_some_and(|most| !takes(most)));
         narrow.map(|link| link.id).collect()
     }
     /// Neighbours to whom only these links lead.

@@ -15,9 +15,9 @@ pub(crate) struct Neighbours {
     links: Few<LinkId, Box<Link>>,
     /// How often each neighbour came up.
     ups: BTreeMap<PeerId, u32>,
-    dynamic: usize,
+    dynamic: u32,
     /// How many links do not take bundles of any length.
-    narrow: usize,
+    narrow: u32,
 }
 
 /// What became of a neighbour when one of its links changed.
@@ -66,7 +66,7 @@ impl Neighbours {
     }
     /// Links nobody configured.
     pub fn dynamic_links(&self) -> usize {
-        self.dynamic
+        self.dynamic as usize
     }
     /// Whether some links do not take bundles of any length.
     pub fn has_narrow(&self) -> bool {
@@ -115,17 +115,19 @@ impl Neighbours {
             p.links.push(settings.link);
             p.rate = p.rate.max(settings.rate);
         }
-        self.dynamic += usize::from(settings.link.is_dynamic());
-        self.narrow += usize::from(settings.largest.is_some());
-        self.links.insert(settings.link, Box::new(Link::new(settings, peer)));
+        self.dynamic += u32::from(settings.link.is_dynamic());
+        let number = settings.link;
+        let link = Link::new(settings, peer);
+        self.narrow += u32::from(link.largest().is_some());
+        self.links.insert(number, Box::new(link));
         true
     }
     /// Removes a link; a neighbour nobody configured goes with its last one, unless it is known by
     /// name and may come back.
     pub fn remove(&mut self, link: LinkId) -> Option<Box<Link>> {
         let link = self.links.remove(&link)?;
-        self.dynamic -= usize::from(link.id.is_dynamic());
-        self.narrow -= usize::from(link.largest.is_some());
+        self.dynamic -= u32::from(link.id.is_dynamic());
+        self.narrow -= u32::from(link.largest().is_some());
         let Some(peer) = self.peers.get_mut(link.peer) else { return Some(link) };
         peer.links.retain(|l| *l != link.id);
         peer.up.retain(|l| *l != link.id);

@@ -238,7 +238,7 @@ impl Piece for v7::Piece {
 
 /// All versions a node speaks.
 pub(crate) struct Edges {
-    codecs: Vec<Box<dyn Codec>>,
+    codecs: Box<[Box<dyn Codec>]>,
     /// Heads are rendered into it, one after the other.
     room: BytesMut,
 }
@@ -246,7 +246,7 @@ pub(crate) struct Edges {
 impl Edges {
     /// A node that speaks these; the first is for bundles of versions it does not know.
     pub fn new(codecs: Vec<Box<dyn Codec>>) -> Self {
-        Edges { codecs, room: BytesMut::new() }
+        Edges { codecs: codecs.into_boxed_slice(), room: BytesMut::new() }
     }
     fn of(&self, version: u8) -> Option<&dyn Codec> {
         let codec = self.codecs.iter().find(|codec| codec.version() == version).or(self.codecs.first());

@@ -10,6 +10,7 @@ use super::wire::{refuse_code, term};
 use super::{Config, SpanConfig};
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
+use alloc::string::String;
 use alloc::vec::Vec;
 use core::net::IpAddr;
 use farlink_base::layer::{ConvergenceLayer, Input, LinkState, Output, SendId, Ticket, stream_base};
@@ -255,7 +256,7 @@ impl TcpclV4 {
         }
         let done = session.flush(now, sends, out);
         if session.begins_tls() {
-            let name = link.and_then(|link| link.config.tls_name.clone());
+            let name = link.and_then(|link| link.config.tls_name.as_deref().map(String::from));
             out.push(Output::Socket(socket::Output::StartTls { stream, server: session.passive, name }));
         }
         if session.is_flooded() {

@@ -23,6 +23,7 @@ pub use layer::{PARK, TcpclV4, Usage};
 pub use params::{LINK_PARAMS, PARAMS};
 pub use wire::told;
 
+use alloc::boxed::Box;
 use alloc::string::String;
 use farlink_base::{Duration, LayerId, LinkId};
 
@@ -95,7 +96,7 @@ pub struct SpanConfig {
     /// Whether the neighbour may connect from other addresses than the link's, known by what it claims alone.
     pub roams: bool,
     /// Name its TLS server goes by; `None`: the host of the link's address.
-    pub tls_name: Option<String>,
+    pub tls_name: Option<Box<str>>,
     /// First wait before connecting again; doubles up to `reconnect_max`.
     pub reconnect_min: Duration,
     /// Longest wait.

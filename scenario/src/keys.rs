@@ -306,7 +306,7 @@ fn layer_sections(layer: &LayerInfo) -> LayerSections {
         node: Section {
             name: format!("node.{}", layer.name).leak(),
             help: format!("Parameters of {title} at this node, for all its links.").leak(),
-            keys: setting_keys(&layer.settings()).leak(),
+            keys: setting_keys(&layer.scenario_settings()).leak(),
         },
         link: Section {
             name: format!("link.{}", layer.name).leak(),

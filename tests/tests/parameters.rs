@@ -3,7 +3,7 @@
 
 use farlink_base::{LayerParam, Setting, Unit};
 use farlink_cla::registry::{LAYERS, LayerInfo, Medium};
-use farlink_cla::{ltp, tcpcl_v4};
+use farlink_cla::{ltp, oneway, tcpcl_v4, udpcl};
 use farlink_lab::driver::{Driver, NodeContext};
 use farlink_lab::drivers::farlink::{CONFIGURATION, Farlink};
 use farlink_node::config::NodeConfig;
@@ -39,6 +39,10 @@ fn told(config: &Config, scope: Scope, name: &str) -> u64 {
     match (scope, &config.layers[0].kind, &config.links[0].span) {
         (Scope::Layer, LayerKind::Ltp(config), _) => get(ltp::PARAMS, name, config),
         (Scope::Layer, LayerKind::TcpclV4(config), _) => get(tcpcl_v4::PARAMS, name, config),
+        (Scope::Layer, LayerKind::OneWay(_, config), _) => get(oneway::PARAMS, name, config),
+        (Scope::Layer, LayerKind::Udpcl(config), _) => get(udpcl::PARAMS, name, config),
+        (Scope::Link, _, SpanConfig::OneWay(span)) => get(oneway::LINK_PARAMS, name, span),
+        (Scope::Link, _, SpanConfig::Udpcl(span)) => get(udpcl::LINK_PARAMS, name, span),
         (Scope::Link, _, SpanConfig::Ltp(span)) => get(ltp::LINK_PARAMS, name, span),
         (Scope::Link, _, SpanConfig::TcpclV4(span)) => get(tcpcl_v4::LINK_PARAMS, name, span),
         other => panic!("a new layer: tell where its configuration is: {other:?}"),
@@ -95,10 +99,10 @@ fn in_the_testbed(scenario: &Scenario) -> Config {
     NodeConfig::load(&folder.path().join(CONFIGURATION)).unwrap_or_else(|e| panic!("{e:#?}")).stack
 }
 
-/// Every parameter of every layer.
+/// Every parameter of every layer that a scenario can give.
 fn each(mut check: impl FnMut(&LayerInfo, Scope, &Setting)) {
     for layer in LAYERS {
-        layer.settings().iter().for_each(|setting| check(layer, Scope::Layer, setting));
+        layer.scenario_settings().iter().for_each(|setting| check(layer, Scope::Layer, setting));
         layer.link_settings().iter().for_each(|setting| check(layer, Scope::Link, setting));
     }
 }

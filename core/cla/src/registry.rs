@@ -137,6 +137,10 @@ impl LayerInfo {
     pub fn settings(&self) -> Vec<Setting> {
         (self.settings)()
     }
+    /// Those of them that a scenario can give: TLS needs certificates, which no scenario has.
+    pub fn scenario_settings(&self) -> Vec<Setting> {
+        self.settings().into_iter().filter(|setting| setting.name != "tls").collect()
+    }
     /// Its settings of one link.
     pub fn link_settings(&self) -> Vec<Setting> {
         (self.link_settings)()

@@ -1,6 +1,6 @@
 //! The parameters of UDPCL: the one table that node files, scenarios, references and forms are made of.
 
-use super::{Config, KEEPALIVE_MIN, SpanConfig};
+use super::{Config, SpanConfig};
 use farlink_base::{Duration, LayerParam, Unit, nanoseconds};
 
 /// Longest duration: ten years.
@@ -100,8 +100,6 @@ pub const LINK_PARAMS: &[LayerParam<SpanConfig>] = &[
         min: 0,
         max: LONGEST,
         get: |c| nanoseconds(c.keepalive),
-        set: |c, v| {
-            c.keepalive = if v == 0 { Duration::ZERO } else { KEEPALIVE_MIN.max(Duration::from_nanos(v)) };
-        },
+        set: |c, v| c.keepalive = Duration::from_nanos(v),
     },
 ];

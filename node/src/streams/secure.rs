@@ -1,0 +1,95 @@
+//! TLS on streams: begun when a layer asks, records sealed and opened at the edge of the queue.
+
+use super::Streams;
+use crate::log::more;
+use crate::tls::{self, Credentials};
+use farlink_base::{BytesMut, LayerId, Payload, StreamId, socket};
+use farlink_stack::Input;
+use std::collections::VecDeque;
+
+impl Streams {
+    /// What layers show and whom they believe where their sessions are secured.
+    pub fn set_credentials(&mut self, layer: LayerId, credentials: Credentials) {
+        self.credentials.insert(layer, credentials);
+    }
+
+    /// Begins TLS on a stream: from now on its bytes are inside records. A client asks for `name`, or for the
+    /// host of the link's address.
+    pub fn start_tls(&mut self, id: StreamId, server: bool, name: Option<String>, inputs: &mut VecDeque<Input>) {
+        let Some(stream) = self.streams.get_mut(&id) else { return };
+        let host = || {
+            let address = stream.link.and_then(|link| self.addresses.get(&link));
+            address.map(|(_, address)| host_of(address)).unwrap_or_default()
+        };
+        let session = match self.credentials.get(&stream.layer) {
+            None => Err("this node has none\nhint: set `certificate`, `key` and `authorities` of its [layer]".into()),
+            Some(credentials) if server => tls::Session::server(credentials),
+            Some(credentials) => tls::Session::client(credentials, &name.unwrap_or_else(host)),
+        };
+        match session {
+            Ok(session) => {
+                stream.tls = Some(Box::new(session));
+                self.seal(id, inputs);
+            }
+            Err(why) => self.insecure(id, &why, inputs),
+        }
+    }
+    /// TLS ends a stream.
+    pub(super) fn insecure(&mut self, id: StreamId, why: &str, inputs: &mut VecDeque<Input>) {
+        let Some(stream) = self.streams.get_mut(&id) else { return };
+        let from = stream.peer.map_or_else(|| "a peer".into(), |peer| peer.to_string());
+        let ip = stream.peer.map(|peer| peer.ip());
+        let now = std::time::Instant::now();
+        if let Some(times) = ip.map_or(Some(0), |ip| self.insecurities.say(ip, now)) {
+            tracing::warn!("TLS with {from}: {why}{}", more(times));
+        }
+        // The peer is told, as far as its host takes it at once.
+        if let Some(records) = stream.tls.as_mut().and_then(|tls| tls.take().ok()).flatten() {
+            stream.push(records);
+            let _ = stream.write_out();
+        }
+        self.fail(id, inputs);
+    }
+    /// Queues what TLS has to say.
+    pub(super) fn seal(&mut self, id: StreamId, inputs: &mut VecDeque<Input>) {
+        let Some(stream) = self.streams.get_mut(&id) else { return };
+        match stream.tls.as_mut().map(|tls| tls.take()) {
+            Some(Ok(Some(records))) => {
+                stream.push(records);
+                self.mark_dirty(id);
+            }
+            Some(Err(why)) => self.insecure(id, &why, inputs),
+            Some(Ok(None)) | None => {}
+        }
+    }
+    /// Opens records that came; what was inside is the layer's.
+    pub(super) fn unseal(&mut self, id: StreamId, records: &[u8], inputs: &mut VecDeque<Input>) {
+        let Some(stream) = self.streams.get_mut(&id) else { return };
+        let Some(session) = stream.tls.as_mut() else { return };
+        let (layer, mut plain) = (stream.layer, BytesMut::with_capacity(records.len()));
+        let heard = match session.hear(records, &mut plain) {
+            Ok(heard) => heard,
+            Err(why) => return self.insecure(id, &why, inputs),
+        };
+        if let Some(proven) = heard.proven {
+            inputs.push_back(Input::Socket(layer, socket::Input::Secured { stream: id, proven }));
+        }
+        if !plain.is_empty() {
+            let data = Payload::from(plain.freeze());
+            inputs.push_back(Input::Socket(layer, socket::Input::Data { stream: id, data }));
+        }
+        self.seal(id, inputs);
+        if heard.ended
+            && let Some(stream) = self.streams.get_mut(&id).filter(|stream| !stream.peer_closed)
+        {
+            (stream.peer_closed, stream.readable) = (true, false);
+            inputs.push_back(Input::Socket(layer, socket::Input::Closed { stream: id, error: false }));
+        }
+    }
+}
+
+/// The host of a `host:port`, an IPv6 address without its brackets.
+fn host_of(address: &str) -> String {
+    let host = address.rsplit_once(':').map_or(address, |(host, _)| host);
+    host.trim_start_matches('[').trim_end_matches(']').to_string()
+}

@@ -1,0 +1,337 @@
+use super::*;
+
+/// Both ends of one connection in one table, run until something is so.
+struct World {
+    streams: Streams,
+    poller: Poller,
+    resolver: Resolver<Wanted>,
+    buffers: Buffers,
+    inputs: VecDeque<Input>,
+    seen: Vec<Input>,
+}
+const LISTENER: u64 = 1 << 60;
+
+impl World {
+    fn new() -> World {
+        World::at("127.0.0.1:0")
+    }
+    fn at(place: &str) -> World {
+        let listener = stream::listen(&place.parse().unwrap()).unwrap();
+        let address = listener.local_addr().unwrap().to_string();
+        let poller = Poller::new().unwrap();
+        poller.add(&listener, LISTENER).unwrap();
+        let nobody = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
+        let mut streams = Streams::new(vec![(LayerId(0), listener)], QUEUE_BOUND);
+        streams.set_address(LayerId(0), LinkId(0), Some(address));
+        streams.set_address(LayerId(0), LinkId(1), Some(nobody));
+        World {
+            streams,
+            resolver: Resolver::start(poller.waker()).unwrap(),
+            poller,
+            buffers: Buffers::keeping(64),
+            inputs: VecDeque::new(),
+            seen: Vec::new(),
+        }
+    }
+    fn connect(&mut self, link: u32) -> StreamId {
+        let id = StreamId(100 + u64::from(link));
+        let mut io = Connector { register: (&self.poller, 0), resolver: &self.resolver, inputs: &mut self.inputs };
+        self.streams.connect(LayerId(0), id, LinkId(link), crate::clock::now(), &mut io);
+        id
+    }
+    fn run(&mut self, until: impl Fn(&[Input]) -> bool) {
+        for _ in 0..2000 {
+            let now = crate::clock::now();
+            self.streams.read(&mut self.buffers, &mut self.inputs);
+            self.streams.flush(now, &mut self.inputs);
+            self.seen.extend(self.inputs.drain(..));
+            if until(&self.seen) {
+                return;
+            }
+            let mut ready = Vec::new();
+            let wait = if self.streams.busy() { Duration::ZERO } else { Duration::from_millis(5) };
+            self.poller.wait(Some(wait), |r| ready.push(r)).unwrap();
+            let register = (&self.poller, 0);
+            for r in ready {
+                if r.token == LISTENER {
+                    self.streams.accept(now, 0, &register, &mut self.inputs);
+                } else {
+                    let mut io = Connector { register, resolver: &self.resolver, inputs: &mut self.inputs };
+                    self.streams.on_ready(r.token, r, now, &mut io);
+                }
+            }
+            self.streams.expire(now, &register, &mut self.inputs);
+        }
+        panic!("it never came: {:?}", self.seen);
+    }
+    fn passive(&self) -> Option<StreamId> {
+        opened(&self.seen).into_iter().find(|stream| stream.is_passive())
+    }
+}
+fn opened(seen: &[Input]) -> Vec<StreamId> {
+    seen.iter()
+        .filter_map(
+            |i| {
+                if let Input::Socket(_, socket::Input::Opened { stream, .. }) = i { Some(*stream) } else { None }
+            },
+        )
+        .collect()
+}
+fn confirmed(seen: &[Input]) -> Vec<(StreamId, u64)> {
+    let confirmed = |i: &Input| match i {
+        Input::Socket(_, socket::Input::Confirmed { stream, bytes }) => Some((*stream, *bytes)),
+        _ => None,
+    };
+    seen.iter().filter_map(confirmed).collect()
+}
+fn received(seen: &[Input], id: StreamId) -> u64 {
+    seen.iter()
+        .map(|i| match i {
+            Input::Socket(_, socket::Input::Data { stream, data }) if *stream == id => data.len(),
+            _ => 0,
+        })
+        .sum()
+}
+fn closed(seen: &[Input], id: StreamId) -> Option<bool> {
+    seen.iter().find_map(|i| match i {
+        Input::Socket(_, socket::Input::Closed { stream, error }) if *stream == id => Some(*error),
+        _ => None,
+    })
+}
+
+#[test]
+fn what_is_written_arrives_whole_then_the_end_in_good_order() {
+    let mut world = World::new();
+    let active = world.connect(0);
+    world.run(|seen| opened(seen).len() == 2);
+    let passive = world.passive().unwrap();
+    let mut rope = Payload::from(&b"head"[..]);
+    rope.push(Chunk::Fill { seed: 1, offset: 0, len: 3_000_000 });
+    world.streams.write(active, &rope, &mut world.inputs);
+    world.streams.close(active, false, crate::clock::now());
+    world.run(|seen| received(seen, passive) == 3_000_004 && closed(seen, passive) == Some(false));
+    world.streams.close(passive, false, crate::clock::now());
+    world.run(|_| true);
+    assert_eq!(closed(&world.seen, active), None, "who closes is not told");
+}
+
+#[test]
+fn a_peer_that_closed_its_half_still_hears_what_is_written() {
+    let mut world = World::new();
+    let address = world.streams.listeners[0].1.local_addr().unwrap();
+    let mut peer = TcpStream::connect(address).unwrap();
+    world.run(|seen| !opened(seen).is_empty());
+    let passive = world.passive().unwrap();
+    io::Write::write_all(&mut peer, b"a question").unwrap();
+    peer.shutdown(Shutdown::Write).unwrap();
+    world.run(|seen| closed(seen, passive) == Some(false));
+    let long = Payload::fill(1, 3_000_000);
+    world.streams.write(passive, &long, &mut world.inputs);
+    world.streams.close(passive, false, crate::clock::now());
+    let reader = std::thread::spawn(move || {
+        let mut answer = Vec::new();
+        io::Read::read_to_end(&mut peer, &mut answer).map(|_| answer.len())
+    });
+    while !reader.is_finished() {
+        world.run(|_| true);
+    }
+    assert_eq!(reader.join().unwrap().unwrap(), 3_000_000);
+    assert_eq!(world.seen.iter().filter(|i| matches!(i, Input::Socket(_, socket::Input::Closed { .. }))).count(), 1);
+    assert!(world.streams.streams.is_empty(), "and nothing is left of it");
+}
+
+#[test]
+fn last_words_and_the_end_that_come_at_once_are_both_heard() {
+    let mut world = World::new();
+    let address = world.streams.listeners[0].1.local_addr().unwrap();
+    let mut peer = TcpStream::connect(address).unwrap();
+    world.run(|seen| !opened(seen).is_empty());
+    let passive = world.passive().unwrap();
+    // Both are there before the poller is asked again.
+    io::Write::write_all(&mut peer, b"goodbye").unwrap();
+    drop(peer);
+    std::thread::sleep(std::time::Duration::from_millis(20));
+    world.run(|seen| received(seen, passive) == 7 && closed(seen, passive) == Some(false));
+}
+
+#[test]
+fn a_paused_stream_is_not_read_and_its_peer_is_told_of_room_only_as_it_drains() {
+    let mut world = World::new();
+    let active = world.connect(0);
+    world.run(|seen| opened(seen).len() == 2);
+    let passive = world.passive().unwrap();
+    world.streams.pause(passive, true);
+    world.streams.write(active, &Payload::fill(1, QUEUE_BOUND), &mut world.inputs);
+    for _ in 0..20 {
+        world.run(|_| true);
+    }
+    assert_eq!(received(&world.seen, passive), 0);
+    world.streams.pause(passive, false);
+    world.run(|seen| received(seen, passive) == QUEUE_BOUND);
+    world.run(|seen| {
+        seen.iter().any(
+            |i| matches!(i, Input::Socket(_, socket::Input::Writable { stream, room }) if *stream == active && *room == QUEUE_BOUND),
+        )
+    });
+}
+
+#[test]
+fn a_layer_that_asks_is_told_what_the_peers_host_has_and_nobody_else() {
+    let mut world = World::new();
+    let active = world.connect(0);
+    world.run(|seen| opened(seen).len() == 2);
+    let passive = world.passive().unwrap();
+    world.streams.pause(passive, true);
+    world.streams.write(active, &Payload::fill(1, 1000), &mut world.inputs);
+    world.streams.write(passive, &Payload::fill(1, 1000), &mut world.inputs);
+    world.run(|seen| received(seen, active) == 1000);
+    assert_eq!((confirmed(&world.seen), world.streams.next_timeout()), (vec![], None), "nobody asked");
+    let now = crate::clock::now();
+    world.streams.confirm(active, now);
+    world.run(|seen| confirmed(seen) == [(active, 1000)]);
+    assert_eq!((received(&world.seen, passive), world.streams.next_timeout()), (0, None), "its node read nothing");
+    // More than the buffers of both kernels hold: the rest is never confirmed.
+    for _ in 0..8 {
+        world.streams.write(active, &Payload::fill(1, QUEUE_BOUND), &mut world.inputs);
+    }
+    let later = crate::clock::now() + Duration::from_millis(300);
+    world.run(|_| crate::clock::now() > later);
+    let told = confirmed(&world.seen);
+    assert!(told.windows(2).all(|pair| pair[0].1 < pair[1].1), "ever more: {told:?}");
+    assert!(told.last().unwrap().1 < 1000 + 8 * QUEUE_BOUND);
+    assert!(world.streams.next_timeout().is_some());
+    world.streams.pause(passive, false);
+    world.run(|seen| confirmed(seen).last() == Some(&(active, 1000 + 8 * QUEUE_BOUND)));
+    assert_eq!(world.streams.next_timeout(), None, "all is confirmed");
+}
+
+#[test]
+fn the_last_that_was_confirmed_is_told_before_the_end() {
+    let mut world = World::new();
+    let active = world.connect(0);
+    world.run(|seen| opened(seen).len() == 2);
+    let passive = world.passive().unwrap();
+    world.streams.confirm(active, crate::clock::now());
+    world.streams.write(active, &Payload::fill(1, 70_000), &mut world.inputs);
+    world.run(|seen| received(seen, passive) == 70_000);
+    world.streams.close(passive, false, crate::clock::now());
+    world.run(|seen| closed(seen, active) == Some(false));
+    assert_eq!(confirmed(&world.seen).last(), Some(&(active, 70_000)));
+    let last = world.seen.iter().rposition(|i| matches!(i, Input::Socket(_, socket::Input::Confirmed { .. })));
+    let end = world.seen.iter().position(|i| matches!(i, Input::Socket(_, socket::Input::Closed { .. })));
+    assert!(last < end);
+}
+
+#[test]
+fn who_listens_at_one_address_is_known_by_it_when_connecting_too() {
+    let mut world = World::at("127.0.0.9:0");
+    let elsewhere = TcpListener::bind("127.0.0.1:0").unwrap();
+    world.streams.set_address(LayerId(0), LinkId(7), Some(elsewhere.local_addr().unwrap().to_string()));
+    world.connect(7);
+    world.run(|seen| !opened(seen).is_empty());
+    assert_eq!(elsewhere.accept().unwrap().1.ip().to_string(), "127.0.0.9");
+    let home = |to: &str| world.streams.home(LayerId(0), &to.parse().unwrap());
+    assert_eq!(home("10.0.0.1:4556"), None, "an address of this computer alone leads nowhere else");
+    assert_eq!(home("[::1]:4556"), None);
+}
+
+#[test]
+fn a_link_gets_an_address_and_loses_it() {
+    let mut world = World::new();
+    let (_, address) = world.streams.addresses[&LinkId(0)].clone();
+    world.streams.set_address(LayerId(0), LinkId(7), Some(address));
+    let active = world.connect(7);
+    world.run(|seen| opened(seen).contains(&active));
+    for _ in 0..1000 {
+        world.streams.set_address(LayerId(0), LinkId(7), None);
+        world.streams.set_address(LayerId(0), LinkId(7), Some("127.0.0.1:9".into()));
+        world.streams.set_address(LayerId(0), LinkId(7), None);
+    }
+    assert_eq!(world.streams.addresses.len(), 2);
+    world.streams.close(active, true, crate::clock::now());
+    let again = world.connect(7);
+    world.run(|seen| closed(seen, again) == Some(true));
+}
+
+#[test]
+fn a_stream_that_is_to_be_secured_ends_where_there_are_no_certificates() {
+    let mut world = World::new();
+    let active = world.connect(0);
+    world.run(|seen| opened(seen).len() == 2);
+    world.streams.start_tls(active, false, None, &mut world.inputs);
+    let passive = world.passive().unwrap();
+    world.run(|seen| closed(seen, active) == Some(true) && closed(seen, passive).is_some());
+}
+
+/// A world whose streams are secured: the active one with the first certificate.
+fn secured(certificates: [&str; 2]) -> (World, StreamId, StreamId, tempfile::TempDir) {
+    let (folder, certificates) = crate::tls::tests::credentials(certificates);
+    let mut world = World::new();
+    let active = world.connect(0);
+    world.run(|seen| opened(seen).len() == 2);
+    let passive = world.passive().unwrap();
+    let [first, second] = certificates;
+    world.streams.set_credentials(LayerId(0), second);
+    world.streams.start_tls(passive, true, None, &mut world.inputs);
+    world.streams.set_credentials(LayerId(0), first);
+    world.streams.start_tls(active, false, None, &mut world.inputs);
+    (world, active, passive, folder)
+}
+fn proven(seen: &[Input], id: StreamId) -> Option<Vec<String>> {
+    seen.iter().find_map(|i| match i {
+        Input::Socket(_, socket::Input::Secured { stream, proven }) if *stream == id => Some(proven.clone()),
+        _ => None,
+    })
+}
+
+#[test]
+fn a_secured_stream_proves_both_ends_carries_long_data_both_ways_and_ends_in_order() {
+    let (mut world, active, passive, _folder) = secured(["ipn:1.0", "ipn:2.0"]);
+    world.run(|seen| proven(seen, active).is_some() && proven(seen, passive).is_some());
+    assert_eq!(proven(&world.seen, active).unwrap(), ["ipn:2.0"]);
+    assert_eq!(proven(&world.seen, passive).unwrap(), ["ipn:1.0"]);
+    for (id, len) in [(active, 3_000_000), (passive, 2_000_000)] {
+        world.streams.write(id, &Payload::fill(1, len), &mut world.inputs);
+    }
+    world.run(|seen| received(seen, passive) == 3_000_000 && received(seen, active) == 2_000_000);
+    world.streams.write(active, &Payload::from(&b"goodbye"[..]), &mut world.inputs);
+    world.streams.close(active, false, crate::clock::now());
+    world.run(|seen| received(seen, passive) == 3_000_007 && closed(seen, passive) == Some(false));
+    let ends = world.seen.iter().filter(|i| matches!(i, Input::Socket(_, socket::Input::Closed { .. })));
+    assert_eq!(ends.count(), 1, "told once");
+}
+
+#[test]
+fn a_paused_secured_stream_is_not_read() {
+    let (mut world, active, passive, _folder) = secured(["ipn:1.0", "ipn:2.0"]);
+    world.run(|seen| proven(seen, passive).is_some());
+    world.streams.pause(passive, true);
+    world.streams.write(active, &Payload::fill(1, QUEUE_BOUND / 2), &mut world.inputs);
+    (0..20).for_each(|_| world.run(|_| true));
+    assert_eq!(received(&world.seen, passive), 0);
+    world.streams.pause(passive, false);
+    world.run(|seen| received(seen, passive) == QUEUE_BOUND / 2);
+}
+
+#[test]
+fn a_peer_that_is_not_believed_ends_and_is_told_why() {
+    // An empty name: of another authority.
+    let (mut world, active, passive, _folder) = secured(["ipn:1.0", ""]);
+    world.run(|seen| closed(seen, active) == Some(true) && closed(seen, passive) == Some(true));
+    assert!(proven(&world.seen, active).is_none());
+}
+
+#[test]
+fn who_cannot_be_reached_is_reported_closed_by_an_error() {
+    let mut world = World::new();
+    for link in [1, 2] {
+        let id = world.connect(link);
+        world.run(|seen| closed(seen, id) == Some(true));
+    }
+    assert!(world.streams.is_quiet());
+    let active = world.connect(0);
+    world.run(|seen| opened(seen).len() == 2);
+    let passive = world.passive().unwrap();
+    world.streams.close(passive, true, crate::clock::now());
+    world.run(|seen| closed(seen, active).is_some());
+}

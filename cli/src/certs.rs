@@ -14,8 +14,9 @@ use std::time::Duration;
 #[derive(clap::Args)]
 #[command(after_help = "Examples:\n  farlink node certs ipn:1.0 ipn:2.0\n  \
     farlink node certs ipn:3.0 --host moon.example --host 10.0.0.3 --days 30 --out certs\n\n\
-    The authority in the folder is made if there is none, and used again otherwise. Its private key makes any\n\
-    certificate that nodes believe: keep authority.key from them. In a node's file:\n\n  \
+    The authority in the folder is made if there is none, and used again otherwise.\n\
+    Who has authority.key can make a certificate for any node: keep it elsewhere.\n\
+    In a node's file:\n\n  \
     [layer.tcp]\n  kind = \"tcpclv4\"\n  tls = \"require\"\n  certificate = \"certs/ipn-1.pem\"\n  \
     key = \"certs/ipn-1.key\"\n  authorities = \"certs/authority.pem\"")]
 pub struct Args {

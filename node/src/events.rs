@@ -16,7 +16,7 @@
 
 use crate::clock::WallClock;
 use crate::config::EventsSettings;
-use crate::log::{Repeats, more};
+use crate::log::{Crowd, Repeats, more};
 use farlink_base::{Event, EventClass, Instant, LinkId};
 use std::fs::File;
 use std::io::{BufWriter, Write};
@@ -74,8 +74,13 @@ impl EventHub {
         let file = settings.map(|settings| File::create(&settings.file)).transpose()?;
         let (live, _) = tokio::sync::broadcast::channel(4096);
         let (outbox, inbox) = sync_channel(BATCHES);
-        let mut writer =
-            Writer { names, file: file.map(BufWriter::new), live: live.clone(), repeats: Repeats::default() };
+        let mut writer = Writer {
+            names,
+            file: file.map(BufWriter::new),
+            live: live.clone(),
+            repeats: Repeats::default(),
+            strangers: Crowd::default(),
+        };
         let has_file = writer.file.is_some();
         let thread = std::thread::Builder::new().name("events".into()).spawn(move || writer.run(&inbox))?;
         Ok(EventHub {
@@ -149,6 +154,8 @@ struct Writer {
     live: tokio::sync::broadcast::Sender<Arc<str>>,
     /// What others can make happen at will, by kind and link.
     repeats: Repeats<(Discriminant<Event>, Option<LinkId>)>,
+    /// Nodes nobody configured, which come and go under ever new numbers.
+    strangers: Crowd,
 }
 
 impl Writer {
@@ -185,20 +192,21 @@ impl Writer {
         self.names.after(event);
     }
     fn log(&mut self, event: &Event) {
+        let now = std::time::Instant::now();
         let provoked = match event {
             Event::Refused { link, .. } | Event::Malformed { link, .. } | Event::SessionRefused { link, .. } => {
                 Some(*link)
             }
             Event::LtpSessionEnd { link, cancelled: true, .. } => Some(Some(*link)),
+            Event::LinkUp { link, .. } | Event::LinkDown { link } => link.is_dynamic().then_some(Some(*link)),
             _ => None,
         };
         let times = match provoked {
-            Some(link) => match self.repeats.say((discriminant(event), link), std::time::Instant::now()) {
-                Some(times) => more(times),
-                None => return,
-            },
-            None => String::new(),
+            Some(Some(link)) if link.is_dynamic() => self.strangers.say(now),
+            Some(link) => self.repeats.say((discriminant(event), link), now),
+            None => Some(0),
         };
+        let Some(times) = times.map(more) else { return };
         match event.class() {
             EventClass::Bundle if matches!(event, Event::Refused { .. }) => {
                 tracing::warn!(target: "farlink::bundle", "{}{times}", self.names.text(event));

@@ -83,6 +83,31 @@ impl<K: Eq + Hash> Repeats<K> {
     }
 }
 
+/// Lines a minute about things that anybody can make happen under ever new names.
+const CROWD: u64 = 20;
+
+/// Says some things a minute, whatever they are, and how many more there were.
+#[derive(Default, Debug)]
+pub struct Crowd {
+    since: Option<Instant>,
+    said: u64,
+    unsaid: u64,
+}
+impl Crowd {
+    /// Whether one more is said now: then how many were not since the last that was.
+    pub fn say(&mut self, now: Instant) -> Option<u64> {
+        if self.since.is_none_or(|since| now.duration_since(since) >= QUIET) {
+            (self.since, self.said) = (Some(now), 0);
+        }
+        if self.said >= CROWD {
+            self.unsaid += 1;
+            return None;
+        }
+        self.said += 1;
+        Some(std::mem::take(&mut self.unsaid))
+    }
+}
+
 /// What ends a line about something that happened so many more times unsaid.
 pub fn more(times: u64) -> String {
     if times == 0 { String::new() } else { format!(" (and {times} times more since it was said last)") }
@@ -102,6 +127,15 @@ fn filter(level: &str) -> Option<LevelFilter> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_crowd_is_told_of_by_its_first_and_by_number() {
+        let (mut crowd, now) = (Crowd::default(), Instant::now());
+        let said = (0..1000).filter(|_| crowd.say(now) == Some(0)).count();
+        assert_eq!(said as u64, CROWD);
+        assert_eq!(crowd.say(now + QUIET), Some(1000 - CROWD), "the next minute begins with how many there were");
+        assert_eq!(crowd.say(now + QUIET), Some(0));
+    }
 
     #[test]
     fn a_thing_is_said_once_a_minute_with_a_count_and_no_more_than_so_many_are() {

@@ -94,7 +94,7 @@ pub(crate) fn framing(layer: &Layer) -> Framing {
     match layer.kind.medium {
         Medium::Datagrams => {
             let datagram = layer.value("datagram").unwrap_or(TCP_SEGMENT);
-            let own = if layer.kind.repairs { LTP_HEADER } else { 0 };
+            let own = layer.kind.header_bytes;
             crossing::framing(layer.kind, datagram.max(64) - own, headers + own)
         }
         Medium::Streams => crossing::framing(layer.kind, TCP_SEGMENT, TCP_HEADERS),
@@ -129,8 +129,6 @@ pub(crate) fn changes(scenario: &Scenario) -> Result<Vec<Change>, ConfigError> {
     scenario.link_changes().into_iter().map(change).collect()
 }
 
-/// Bytes of LTP headers in a typical data segment.
-const LTP_HEADER: u64 = 20;
 /// Bytes of data in a full TCP segment on Ethernet, and of the headers around it.
 const TCP_SEGMENT: u64 = 1448;
 const TCP_HEADERS: u64 = 52;

@@ -39,6 +39,8 @@ pub struct LayerInfo {
     told: fn(Refusal) -> Result<(), Refusal>,
     /// How long its link may be down until what was under way begins anew.
     pub outlives: Duration,
+    /// Bytes of its own headers in a typical full packet.
+    pub header_bytes: u64,
     /// Whether a sender can stop what is under way.
     pub stops: bool,
     /// Whether it, or what carries it, repairs losses.
@@ -60,6 +62,7 @@ pub const LAYERS: &[LayerInfo] = &[
         link_settings: || settings(ltp::LINK_PARAMS),
         told: ltp::told,
         outlives: Duration::MAX,
+        header_bytes: ltp::HEADER_BYTES,
         stops: true,
         repairs: true,
         one_way: false,
@@ -75,6 +78,7 @@ pub const LAYERS: &[LayerInfo] = &[
         link_settings: || settings(tcpcl_v4::LINK_PARAMS),
         told: tcpcl_v4::told,
         outlives: tcpcl_v4::PARK,
+        header_bytes: 0,
         stops: false,
         repairs: true,
         one_way: false,
@@ -92,6 +96,7 @@ pub const LAYERS: &[LayerInfo] = &[
         link_settings: || settings(udpcl::LINK_PARAMS),
         told: udpcl::told,
         outlives: Duration::ZERO,
+        header_bytes: 0,
         stops: true,
         repairs: false,
         one_way: false,
@@ -111,6 +116,7 @@ const fn one_way(name: &'static str, short: &'static str, title: &'static str, p
         link_settings: || settings(oneway::LINK_PARAMS),
         told: oneway::told,
         outlives: oneway::PARK,
+        header_bytes: 0,
         stops: false,
         repairs: true,
         one_way: true,

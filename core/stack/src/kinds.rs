@@ -14,9 +14,6 @@ use farlink_cla::registry::LayerInfo;
 use farlink_cla::tcpcl_v4::{self, TcpclV4};
 use farlink_cla::udpcl::{self, Udpcl};
 
-/// Bytes of LTP headers in a typical data segment: control byte, session, offsets and lengths.
-const LTP_HEADER_BYTES: u64 = 20;
-
 /// Which convergence layer, and its parameters.
 #[derive(Clone, Debug)]
 pub enum LayerKind {
@@ -153,7 +150,7 @@ impl SpanConfig {
         match self {
             SpanConfig::Ltp(span) => {
                 let datagram = u64::from(span.datagram_bytes.max(64));
-                (datagram + u64::from(span.overhead_bytes)) * 1_000_000 / (datagram - LTP_HEADER_BYTES)
+                (datagram + u64::from(span.overhead_bytes)) * 1_000_000 / (datagram - ltp::HEADER_BYTES)
             }
             // 1448 bytes of data in 1500 bytes of packet.
             SpanConfig::TcpclV4(_) | SpanConfig::OneWay(_) => 1_036_000,

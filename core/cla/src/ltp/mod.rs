@@ -30,6 +30,9 @@ mod source;
 mod span;
 mod timers;
 
+/// Bytes of headers in a typical data segment: control byte, session, offsets and lengths.
+pub const HEADER_BYTES: u64 = 20;
+
 pub use engine::{Ltp, Usage};
 pub use params::{LINK_PARAMS, PARAMS};
 pub use sending::told;

@@ -314,7 +314,7 @@ fn a_paused_secured_stream_is_not_read() {
 }
 
 #[test]
-fn a_peer_that_is_not_believed_ends_and_is_told_why() {
+fn a_stream_whose_peer_is_not_believed_ends_on_both_sides_and_proves_nothing() {
     // An empty name: of another authority.
     let (mut world, active, passive, _folder) = secured(["ipn:1.0", ""]);
     world.run(|seen| closed(seen, active) == Some(true) && closed(seen, passive) == Some(true));

@@ -221,12 +221,13 @@ impl Budget {
         allocator::in_use()
     }
     /// What each share may take, and takes: payloads of held bundles and of arriving ones, how many
-    /// bundles are held and what their long heads take.
+    /// bundles are held and what their long heads take, and pieces of read buffers.
     pub fn shares(
         &self,
         (held, arriving): (u64, u64),
         capacity: Option<u64>,
         (bundles, heads): (u64, u64),
+        pieces: usize,
     ) -> Vec<Share> {
         let limits = &self.limits;
         let share = |name, limit, used| Share { name, limit, used };
@@ -239,7 +240,7 @@ impl Budget {
             share("table of bundles", limits.bundles * BUNDLE_BYTES, Some(bundles * BUNDLE_BYTES)),
             share("block heads", limits.head_bytes, Some(heads)),
             share("remembered identities", limits.remembered as u64 * REMEMBERED_BYTES, None),
-            share("read buffers", (self.read_buffers() * PIECE) as u64, None),
+            share("read buffers", (self.read_buffers() * PIECE) as u64, Some((pieces * PIECE) as u64)),
             share("fragments", limits.fragments as u64 * FRAGMENT_BYTES, None),
             share("neighbours not configured", limits.dynamic_links as u64 * STRANGER_BYTES, None),
             share("registrations", limits.registrations as u64 * REGISTRATION_BYTES, None),
@@ -271,7 +272,7 @@ mod tests {
                 let mut config = config(&format!("{file}[limits]\nmemory = \"{memory}\"\n{two}"));
                 let (budget, _) = Budget::apply(&mut config);
                 let capacity = (store == "memory").then_some(config.stack.store.capacity.bytes());
-                let shares = budget.shares((0, 0), capacity, (0, 0));
+                let shares = budget.shares((0, 0), capacity, (0, 0), 0);
                 let sum: u64 = shares.iter().map(|share| share.limit).sum();
                 // What applications, sessions and the control API have is bounded by them.
                 let most = if store == "memory" { 16 } else { 14 };

@@ -34,6 +34,10 @@ impl Buffers {
         }
         &mut self.current
     }
+    /// Pieces that are kept or that slices of are alive, as far as the pool knows them.
+    pub fn pieces(&self) -> usize {
+        self.used.len() + usize::from(self.current.capacity() > 0)
+    }
     /// Gives back what nobody uses: the next burst may be smaller.
     pub fn give_back(&mut self) {
         self.used.retain_mut(|piece| !piece.try_reclaim(PIECE));
@@ -80,7 +84,14 @@ mod tests {
         assert!(addresses.len() <= 60, "{} places", addresses.len());
         drop(fill(&mut buffers, 1));
         buffers.give_back();
-        assert!(buffers.used.is_empty(), "{} pieces are kept for nothing", buffers.used.len());
+        assert_eq!(buffers.pieces(), 1, "those beyond the current one are kept for nothing");
+        let part = fill(&mut buffers, 2);
+        (0..8).for_each(|i| drop(fill(&mut buffers, i)));
+        buffers.give_back();
+        assert_eq!(buffers.pieces(), 2, "a slice keeps its piece");
+        drop(part);
+        buffers.give_back();
+        assert_eq!(buffers.pieces(), 1);
         let mut few = Buffers::keeping(4);
         drop((0..400).map(|i| fill(&mut few, i as u8)).collect::<Vec<_>>());
         assert!(few.used.len() <= 4, "{} pieces", few.used.len());

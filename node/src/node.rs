@@ -219,7 +219,7 @@ impl Node {
         let in_memory = self.config.stack.store.kind == StoreKind::Memory;
         let capacity = in_memory.then_some(self.config.stack.store.capacity.bytes());
         let bundles = (self.stack.held(), self.stack.heads());
-        (&self.budget, self.budget.shares(self.stack.memory(), capacity, bundles))
+        (&self.budget, self.budget.shares(self.stack.memory(), capacity, bundles, self.io.buffers.pieces()))
     }
     /// Its live event stream.
     pub fn live(&self) -> tokio::sync::broadcast::Sender<Arc<str>> {

@@ -53,10 +53,21 @@ struct Sample {
     at: Duration,
     /// Resident bytes.
     memory: u64,
-    /// With nothing under way: allocated bytes and resident ones.
-    at_rest: Option<(u64, u64)>,
+    /// With nothing under way.
+    at_rest: Option<Rest>,
     descriptors: usize,
     stored: u64,
+}
+
+/// What a node has while nothing is under way.
+#[derive(Clone)]
+struct Rest {
+    /// Bytes allocated.
+    in_use: u64,
+    /// Bytes resident.
+    resident: u64,
+    /// What each share of its memory takes, of those that are counted.
+    shares: Vec<(String, u64)>,
 }
 
 fn run(arguments: &[String]) -> Result<()> {
@@ -143,14 +154,18 @@ fn watch(stage: &mut Stage, honest: &Honest, lasts: Duration) -> Result<Vec<Vec<
             if !node.alive() {
                 bail!("node {} ended:\n{}", node.name(), node.log_tail());
             }
+            let before = samples.iter().rev().find_map(|sample| sample.at_rest.as_ref());
+            if let Some(step) = before.zip(at_rest.as_ref()).and_then(|(before, after)| step(before, after)) {
+                println!("  {:>5.0} s: node {}, {step}", begun.elapsed().as_secs_f64(), node.name());
+            }
             samples.push(Sample { at_rest, ..sample(node, begun.elapsed()) });
         }
         if told.elapsed() >= Duration::from_secs(60) {
             let now = honest.delivered();
             let rate = now.iter().sum::<u64>() - delivered.iter().sum::<u64>();
-            let last_rest = |of: &Vec<Sample>| of.iter().rev().find_map(|sample| sample.at_rest);
+            let last_rest = |of: &Vec<Sample>| of.iter().rev().find_map(|sample| Some(sample.at_rest.as_ref()?.in_use));
             let memory: Vec<String> =
-                samples.iter().filter_map(last_rest).map(|(memory, _)| format!("{:.2}", mebibytes(memory))).collect();
+                samples.iter().filter_map(last_rest).map(|memory| format!("{:.2}", mebibytes(memory))).collect();
             println!(
                 "  {:>5.0} s: {:.0} bundles/s, at rest {} MiB",
                 begun.elapsed().as_secs_f64(),
@@ -169,21 +184,40 @@ fn sample(node: &Process, at: Duration) -> Sample {
 
 /// What each node has while nothing is under way: the least of some looks, since what was needed a moment ago is
 /// given back by and by.
-fn least_at_rest(nodes: &[Process]) -> Vec<Option<(u64, u64)>> {
-    let mut least = vec![None; nodes.len()];
+fn least_at_rest(nodes: &[Process]) -> Vec<Option<Rest>> {
+    let mut least: Vec<Option<Rest>> = vec![None; nodes.len()];
     for _ in 0..LOOKS {
         std::thread::sleep(REST);
         for (node, least) in nodes.iter().zip(&mut least) {
-            *least = [*least, at_rest_now(node)].into_iter().flatten().min();
+            *least = [least.take(), at_rest_now(node)].into_iter().flatten().min_by_key(|rest| rest.in_use);
         }
     }
     least
 }
 
 /// What a node has while nothing is under way.
-fn at_rest_now(node: &Process) -> Option<(u64, u64)> {
+fn at_rest_now(node: &Process) -> Option<Rest> {
     let status: serde_json::Value = serde_json::from_str(&node.ask("status", SETTLE_MAX).ok()??.1).ok()?;
-    Some((status["memory"]["in_use"].as_u64()?, node.memory()))
+    let share = |share: &serde_json::Value| Some((share["name"].as_str()?.to_owned(), share["used"].as_u64()?));
+    let shares = status["memory"]["shares"].as_array().map_or(&[][..], Vec::as_slice);
+    Some(Rest {
+        in_use: status["memory"]["in_use"].as_u64()?,
+        resident: node.memory(),
+        shares: shares.iter().filter_map(share).collect(),
+    })
+}
+
+/// A step of at least half a MiB between two rests, and the shares that took part in it.
+fn step(before: &Rest, after: &Rest) -> Option<String> {
+    if before.in_use.abs_diff(after.in_use) < 1 << 19 {
+        return None;
+    }
+    let changed: Vec<String> = (before.shares.iter().zip(&after.shares))
+        .filter(|((_, before), (_, after))| before.abs_diff(*after) >= 1 << 16)
+        .map(|((name, before), (_, after))| format!("{name} {:.2} to {:.2}", mebibytes(*before), mebibytes(*after)))
+        .collect();
+    let by = if changed.is_empty() { "no share that is counted".into() } else { changed.join(", ") };
+    Some(format!("{:.2} to {:.2} MiB at rest: {by}", mebibytes(before.in_use), mebibytes(after.in_use)))
 }
 
 fn mebibytes(bytes: u64) -> f64 {
@@ -200,10 +234,10 @@ fn judge(stage: &Stage, samples: &[Vec<Sample>], account: Account, lasts: Durati
     for (node, samples) in stage.nodes.iter().zip(samples) {
         let steady: Vec<&Sample> = samples.iter().filter(|sample| sample.at >= warm).collect();
         let Some(first) = steady.first() else { continue };
-        let of = |which: fn((u64, u64)) -> u64| -> Vec<(Duration, u64)> {
-            steady.iter().filter_map(|s| Some((s.at, which(s.at_rest?)))).collect()
+        let of = |which: fn(&Rest) -> u64| -> Vec<(Duration, u64)> {
+            steady.iter().filter_map(|s| Some((s.at, which(s.at_rest.as_ref()?)))).collect()
         };
-        let (allocated, resident) = (of(|at_rest| at_rest.0), of(|at_rest| at_rest.1));
+        let (allocated, resident) = (of(|at_rest| at_rest.in_use), of(|at_rest| at_rest.resident));
         let last = allocated.last().map_or(0, |(_, memory)| *memory);
         let (slope, resident) = (slope(&allocated), slope(&resident));
         let most = samples.iter().map(|sample| sample.memory).max().unwrap_or(0);
@@ -277,6 +311,21 @@ fn slope(samples: &[(Duration, u64)]) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_step_names_the_shares_that_took_part() {
+        let rest = |in_use: u64, buffers: u64| Rest {
+            in_use: in_use << 20,
+            resident: 0,
+            shares: vec![("payloads".into(), 77), ("read buffers".into(), buffers << 20)],
+        };
+        assert_eq!(
+            step(&rest(19, 1), &rest(20, 2)).as_deref(),
+            Some("19.00 to 20.00 MiB at rest: read buffers 1.00 to 2.00")
+        );
+        assert!(step(&rest(19, 1), &rest(20, 1)).is_some_and(|step| step.ends_with("no share that is counted")));
+        assert_eq!(step(&rest(19, 1), &rest(19, 2)), None);
+    }
 
     #[test]
     fn the_slope_is_in_mebibytes_an_hour() {

@@ -11,7 +11,7 @@ use std::collections::VecDeque;
 pub enum Request {
     /// Its configuration.
     Configure(ConnectionConfig),
-    /// A bundle to send.
+    /// A bundle to send, with what was not taken away of its payload before.
     Send(BundleAdu, Payload),
     /// Link state.
     Link(Link),
@@ -24,11 +24,25 @@ pub enum Request {
 /// Bytes read at once while a message head is expected; the rest of a read is shared as payload.
 const HEAD_STEP: usize = 512;
 
+/// A bundle that is not all here.
+#[derive(Debug)]
+struct Coming {
+    adu: BundleAdu,
+    payload: Payload,
+    /// Bytes before those, which were taken away.
+    taken: u64,
+}
+impl Coming {
+    fn missing(&self) -> u64 {
+        self.adu.payload_length - self.taken - self.payload.len()
+    }
+}
+
 /// Cuts a client's bytes into requests.
 #[derive(Debug)]
 pub struct Decoder {
     input: BytesMut,
-    adu: Option<(BundleAdu, Payload)>,
+    adu: Option<Coming>,
     answers: bool,
     payload_max: u64,
     ready: VecDeque<Request>,
@@ -49,7 +63,14 @@ impl Decoder {
     }
     /// Payload bytes announced and come so far, of a bundle that is not all here.
     pub fn unfinished(&self) -> Option<(u64, u64)> {
-        self.adu.as_ref().map(|(adu, payload)| (adu.payload_length, payload.len()))
+        self.adu.as_ref().map(|coming| (coming.adu.payload_length, coming.taken + coming.payload.len()))
+    }
+    /// Takes the bytes away that came so far of such a bundle, if they are at least so many: its request will only have
+    /// those behind them.
+    pub fn take_part(&mut self, least: u64) -> Option<Payload> {
+        let coming = self.adu.as_mut().filter(|coming| coming.payload.len() >= least)?;
+        coming.taken += coming.payload.len();
+        Some(std::mem::take(&mut coming.payload))
     }
     /// Takes bytes as they arrived.
     ///
@@ -57,10 +78,10 @@ impl Decoder {
     /// Why the connection must end.
     pub fn feed(&mut self, mut data: Bytes) -> Result<(), &'static str> {
         loop {
-            if let Some((adu, payload)) = &mut self.adu {
-                let missing = adu.payload_length - payload.len();
+            if let Some(coming) = &mut self.adu {
+                let missing = coming.missing();
                 let n = missing.min(data.len() as u64) as usize;
-                payload.gather(Payload::from(data.split_to(n)));
+                coming.payload.gather(Payload::from(data.split_to(n)));
                 if n as u64 == missing {
                     self.finish_adu();
                 } else {
@@ -96,7 +117,7 @@ impl Decoder {
                 if adu.payload_length > self.payload_max {
                     return Err("a payload larger than this node takes");
                 }
-                self.adu = Some((adu, Payload::new()));
+                self.adu = Some(Coming { adu, payload: Payload::new(), taken: 0 });
                 return Ok(());
             }
             Body::Link(link) => Request::Link(link),
@@ -108,15 +129,15 @@ impl Decoder {
     }
     /// What was read behind a head belongs to its payload.
     fn payload_from_input(&mut self) {
-        let Some((adu, payload)) = &mut self.adu else { return };
-        let n = adu.payload_length.min(self.input.len() as u64) as usize;
-        payload.push_bytes(self.input.split_to(n).freeze());
-        if payload.len() == adu.payload_length {
+        let Some(coming) = &mut self.adu else { return };
+        let n = coming.missing().min(self.input.len() as u64) as usize;
+        coming.payload.push_bytes(self.input.split_to(n).freeze());
+        if coming.missing() == 0 {
             self.finish_adu();
         }
     }
     fn finish_adu(&mut self) {
-        if let Some((adu, payload)) = self.adu.take() {
+        if let Some(Coming { adu, payload, .. }) = self.adu.take() {
             self.ready.push_back(Request::Send(adu, payload));
         }
     }
@@ -155,6 +176,28 @@ mod tests {
             }
             assert_eq!(got, want, "in steps of {step}");
         }
+    }
+
+    #[test]
+    fn a_payload_can_be_taken_away_as_it_comes() {
+        let bytes = stream(&[3000]).freeze();
+        let mut decoder = Decoder::new(1 << 20);
+        let (mut taken, mut last) = (Vec::new(), None);
+        for part in bytes.chunks(100) {
+            decoder.feed(Bytes::copy_from_slice(part)).unwrap();
+            if let Some(part) = decoder.take_part(1000) {
+                assert!(part.len() >= 1000);
+                taken.extend_from_slice(&part.to_bytes().unwrap());
+                assert_eq!(decoder.unfinished(), Some((3000, taken.len() as u64)));
+            }
+            last = std::iter::from_fn(|| decoder.request()).find(|r| matches!(r, Request::Send(..))).or(last);
+        }
+        let Some(Request::Send(adu, rest)) = last else { panic!("no bundle") };
+        assert!(!taken.is_empty() && rest.len() < 1100);
+        taken.extend_from_slice(&rest.to_bytes().unwrap());
+        assert_eq!(adu.payload_length, 3000);
+        assert!(taken.iter().enumerate().all(|(i, byte)| *byte == i as u8) && taken.len() == 3000);
+        assert!(decoder.take_part(0).is_none());
     }
 
     #[test]

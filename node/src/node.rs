@@ -132,6 +132,8 @@ impl Sink<Output> for Io {
                 }
             }
             Output::App(output) => self.apps.on_output(output, self.now, &mut self.inputs),
+            Output::Spooled { request, bytes } => self.apps.spooled(request, bytes),
+            Output::Read { delivery, result } => self.apps.read(delivery, result, &mut self.inputs),
             Output::Event(event) => self.events.push(self.now, event),
             Output::Message { .. } | Output::MessageCancel { .. } | Output::MessageVerdict { .. } => {}
         }
@@ -165,8 +167,10 @@ impl Node {
             }
             _ => None,
         };
-        let apps =
-            Apps::new(&config.app, &config.stack.node_ids, config.stack.limits.bundle_bytes, budget.applications())?;
+        let spill_from = config.stack.spill_from.bytes();
+        let spool_from = (config.stack.store.kind == StoreKind::Durable && spill_from > 0).then_some(spill_from);
+        let bounds = (config.stack.limits.bundle_bytes, budget.applications(), spool_from);
+        let apps = Apps::new(&config.app, &config.stack.node_ids, bounds)?;
         apps.watch(&poller, APP)?;
         let node_id = config.stack.node_ids.first().map(ToString::to_string).unwrap_or_default();
         let names = Names::new(node_id, config.stack.links.iter().map(|link| link.name.clone()).collect());

@@ -271,6 +271,8 @@ impl<O: Observer> World<O> {
                     crossings.cancel(self.now, (node, place, id), &mut self.queue, &mut self.todo);
                 }
             }
+            // Its applications make and take whole payloads, which have no bytes of their own.
+            Output::Spooled { .. } | Output::Read { .. } => {}
             Output::MessageVerdict { ticket, result } => {
                 if let Some(crossings) = &mut self.crossings {
                     crossings.judged(self.now, ticket, result, &mut self.queue);

@@ -4,11 +4,13 @@
 //! It says what to do ([`Do`]) and does nothing itself.
 
 use crate::edge::{Opening, Watch};
+use crate::spools::Spools;
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
-use farlink_base::{BundleMeta, Empty, Hop, LinkId, Malformed, Payload, Refusal};
+use farlink_base::{BundleMeta, Empty, Hop, LinkId, Malformed, NodeId, Payload, Refusal};
 use farlink_bpa::OfferToken;
+use farlink_bpa::app::{RequestId, SendRequest};
 
 /// First bytes that stay in memory: all that comes before a payload is in them.
 const HEAD: u64 = 64 << 10;
@@ -41,6 +43,12 @@ pub(crate) enum Do {
     Spill { spill: u64, quota: u64, data: Payload },
     /// Tell the store.
     DropSpill { spill: u64 },
+    /// Tell the driver that so much more of a request's payload is on disk.
+    Spooled { request: RequestId, bytes: u64 },
+    /// Give the agent a request; [`Arrivals::sent`] must be told what it says.
+    Send(RequestId, Box<SendRequest>),
+    /// Tell the application that its request is refused.
+    NotSent(RequestId, Refusal),
 }
 
 /// Reads the head of a bundle from its first bytes; `None`: more are needed.
@@ -59,7 +67,7 @@ pub(crate) struct Bounds {
 }
 impl Bounds {
     /// Bytes that go to disk at once.
-    fn block(&self) -> u64 {
+    pub(crate) fn block(&self) -> u64 {
         BLOCK.min(self.memory / 8).max(TAIL)
     }
     fn spills(&self, len: u64) -> bool {
@@ -143,6 +151,7 @@ pub(crate) struct Arrivals {
     next_spill: u64,
     memory: u64,
     bounds: Bounds,
+    spools: Spools,
 }
 
 /// A node whose layers carry messages has none.
@@ -163,7 +172,37 @@ impl Arrivals {
             next_spill: 1,
             memory: 0,
             bounds,
+            spools: Spools::new(),
         }
+    }
+
+    /// Takes the next bytes of a payload that an application of this node sends.
+    pub fn spool(&mut self, request: RequestId, source: NodeId, part: Payload, out: &mut Vec<Do>) {
+        let (bounds, memory, next) = (self.bounds, self.memory(), &mut self.next_spill);
+        let number = || {
+            *next += 1;
+            *next - 1
+        };
+        self.spools.part((request, source), part, (&bounds, memory), number, out);
+    }
+    /// An application's request is whole, or not wanted any more. Given back where none of it was spooled.
+    pub fn request(
+        &mut self,
+        request: RequestId,
+        wanted: Option<SendRequest>,
+        out: &mut Vec<Do>,
+    ) -> Option<SendRequest> {
+        match wanted {
+            Some(wanted) => self.spools.send(request, wanted, out),
+            None => {
+                self.spools.abandon(request, out);
+                None
+            }
+        }
+    }
+    /// The agent decided about a request.
+    pub fn sent(&mut self, request: RequestId, out: &mut Vec<Do>) {
+        self.spools.decided(request, out);
     }
 
     /// Takes the next part of an offer.
@@ -185,13 +224,14 @@ impl Arrivals {
                 false => Do::Refuse(token, Refusal::TooLarge),
             });
         }
+        let memory = self.memory();
         let Some(arrival) = self.open.entry(token).or_insert_with(|| Some(Arrival::new(link))) else { return };
         let end = (arrival.len() + part.len()).max(total.unwrap_or(0));
         if !self.bounds.takes(end) {
             return self.refuse(token, Refusal::TooLarge, out);
         }
         let more = if arrival.spill.is_some() { 0 } else { part.len() };
-        if self.memory + more > self.bounds.memory {
+        if memory + more > self.bounds.memory {
             return self.refuse(token, Refusal::NoResources, out);
         }
         self.memory += part.len();
@@ -245,7 +285,7 @@ impl Arrivals {
     }
     /// The store answered.
     pub fn spilled(&mut self, spill: u64, result: Result<Payload, Refusal>, out: &mut Vec<Do>) {
-        let Some(token) = self.spills.get(&spill).copied() else { return };
+        let Some(token) = self.spills.get(&spill).copied() else { return self.spools.spilled(spill, result, out) };
         let Some(Some(arrival)) = self.open.get_mut(&token) else { return };
         let extents = match result {
             Ok(extents) => extents,
@@ -319,7 +359,7 @@ impl Arrivals {
     }
     /// Bytes in memory.
     pub fn memory(&self) -> u64 {
-        self.memory
+        self.memory + self.spools.memory()
     }
     /// Whether a bundle that is here still waits for its verdict: its beginning may have been refused.
     pub fn awaits(&self, token: OfferToken) -> bool {

@@ -5,9 +5,9 @@ use alloc::sync::Arc;
 use farlink_base::layer::{SendId, Ticket};
 use farlink_base::socket;
 use farlink_base::store::{DiskDone, DiskOp};
-use farlink_base::{BundleMeta, Clock, Event, Hop, LayerId, LinkId, Refusal};
+use farlink_base::{BundleMeta, Clock, Event, Hop, LayerId, LinkId, NodeId, Payload, Refusal};
 use farlink_bpa::Pressure;
-use farlink_bpa::app::{AdminInput, AppInput, AppOutput};
+use farlink_bpa::app::{AdminInput, AppInput, AppOutput, DeliveryId, RequestId};
 
 /// Everything a driver can tell a stack.
 #[derive(Clone, Debug)]
@@ -35,6 +35,29 @@ pub enum Input {
     },
     /// An application says something.
     App(AppInput),
+    /// The next bytes of the payload of a request to send that follows, once it is whole, with the last of them. They go
+    /// to the store as they come, so that payloads may be longer than memory: answered by [`Output::Spooled`], or by
+    /// the refusal of the request. Only where the store is durable.
+    Spool {
+        /// The number the request will have.
+        request: RequestId,
+        /// Whose it is: the node of its source.
+        source: NodeId,
+        /// The bytes.
+        part: Payload,
+    },
+    /// That request does not come.
+    Unspool {
+        /// Its number.
+        request: RequestId,
+    },
+    /// The driver wants these bytes, which are on disk, of a delivery's payload. Answered by [`Output::Read`].
+    Read {
+        /// Which delivery.
+        delivery: DeliveryId,
+        /// A part of its payload as it was given.
+        part: Payload,
+    },
     /// An operator says something.
     Admin(AdminInput),
     /// A whole bundle from a neighbour, without codec or convergence layer (message-level
@@ -72,8 +95,23 @@ pub enum Output {
     Socket(LayerId, socket::Output),
     /// Do this to the store's files.
     Disk(DiskOp),
-    /// Tell an application.
+    /// Tell an application. A payload longer than 16 MiB and than all that may be read from disk at once
+    /// (`limits.memory_bytes`) is given as it lies there: [`Input::Read`] gets its bytes.
     App(AppOutput),
+    /// So many more bytes given with [`Input::Spool`] are on disk.
+    Spooled {
+        /// Of which request.
+        request: RequestId,
+        /// Bytes.
+        bytes: u64,
+    },
+    /// Bytes of a delivery's payload, or why they cannot be read; the delivery is over then, and made again later.
+    Read {
+        /// Which delivery.
+        delivery: DeliveryId,
+        /// The bytes wanted.
+        result: Result<Payload, Refusal>,
+    },
     /// Something happened.
     Event(Event),
     /// A whole bundle for a neighbour, over a message layer's link. Answered by

@@ -13,11 +13,11 @@ use alloc::vec::Vec;
 use farlink_base::layer;
 use farlink_base::store;
 use farlink_base::{EventClass, LayerId, Lazy, LinkId, Payload, Refusal, Sink};
-use farlink_bpa::app::AppOutput;
+use farlink_bpa::app::{AppInput, AppOutput};
 use farlink_bpa::{Input, OfferToken, Reading, endpoint_of};
 
 /// What arrivals want done.
-fn arrived(todo: &mut Vec<Arrival>, work: &mut VecDeque<Work>) {
+pub(crate) fn arrived(todo: &mut Vec<Arrival>, work: &mut VecDeque<Work>) {
     for what in todo.drain(..) {
         let (token, input) = match what {
             Arrival::Whole { token, link, rope, known } => {
@@ -43,6 +43,20 @@ fn arrived(todo: &mut Vec<Arrival>, work: &mut VecDeque<Work>) {
             }
             Arrival::DropSpill { spill } => {
                 work.push_back(Work::Store(store::Input::DropSpill { spill }));
+                continue;
+            }
+            Arrival::Spooled { request, bytes } => {
+                work.push_back(Work::Tell(Box::new(Output::Spooled { request, bytes })));
+                continue;
+            }
+            Arrival::Send(request, bundle) => {
+                let bundle = *bundle;
+                work.push_back(Work::Agent(Input::App(AppInput::Send { request, bundle })));
+                continue;
+            }
+            Arrival::NotSent(request, reason) => {
+                let result = Err(reason);
+                work.push_back(Work::Tell(Box::new(Output::App(AppOutput::SendResult { request, result }))));
                 continue;
             }
             Arrival::Refuse(token, reason) => (token, layer::Input::Refused { ticket: token.ticket, reason }),
@@ -105,10 +119,18 @@ impl<S: Sink<Output>> Joint<'_, S> {
         match &output {
             AppOutput::Deliver { bundle, .. } if bundle.payload.is_stored() => {
                 let payload = bundle.payload.clone();
-                self.work.push_back(Work::Deliver(Box::new((output, payload))));
+                return self.work.push_back(Work::Deliver(Box::new((output, payload))));
             }
-            _ => self.out.push(Output::App(output)),
+            AppOutput::SendResult { request, .. } => {
+                if let Some(arrivals) = self.arrivals.made() {
+                    let mut todo = Vec::new();
+                    arrivals.sent(*request, &mut todo);
+                    arrived(&mut todo, self.work);
+                }
+            }
+            _ => {}
         }
+        self.out.push(Output::App(output));
     }
 }
 

@@ -22,6 +22,7 @@ mod kinds;
 mod narrow_tests;
 mod outgoing;
 mod reads;
+mod spools;
 mod stack;
 mod store;
 

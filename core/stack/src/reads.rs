@@ -14,10 +14,12 @@ use core::ops::Range;
 use farlink_base::layer::SendId;
 use farlink_base::{BundleMeta, Empty, Hop, LinkId, Payload, Refusal};
 use farlink_bpa::Reading;
-use farlink_bpa::app::AppOutput;
+use farlink_bpa::app::{AppOutput, DeliveryId};
 
 /// Bytes read at once for one of them.
 const STEP: u64 = 4 << 20;
+/// Deliveries up to this long are handed on whole however little may be read at once.
+const WHOLE: u64 = 16 << 20;
 
 /// A transmission, as the agent decided it.
 pub(crate) struct Departure {
@@ -42,6 +44,8 @@ impl Departure {
 pub(crate) enum Waiting {
     Departure(Departure),
     Delivery(AppOutput),
+    /// The driver, for a part of a delivery.
+    Part(DeliveryId),
     /// A piece, until its bytes have passed.
     Piece(Departure, Box<dyn Piece>),
 }
@@ -50,7 +54,9 @@ impl Waiting {
     pub fn reading(&self) -> Option<Reading> {
         match self {
             Waiting::Departure(departure) | Waiting::Piece(departure, _) => Some(Reading::Send(departure.id)),
-            Waiting::Delivery(AppOutput::Deliver { delivery, .. }) => Some(Reading::Delivery(*delivery)),
+            Waiting::Delivery(AppOutput::Deliver { delivery, .. }) | Waiting::Part(delivery) => {
+                Some(Reading::Delivery(*delivery))
+            }
             Waiting::Delivery(_) => None,
         }
     }
@@ -60,7 +66,7 @@ impl Waiting {
             Waiting::Departure(departure) | Waiting::Piece(departure, _) => {
                 (departure.link == link).then_some(departure.id)
             }
-            Waiting::Delivery(_) => None,
+            Waiting::Delivery(_) | Waiting::Part(_) => None,
         }
     }
     fn is_send(&self, id: SendId) -> bool {
@@ -111,6 +117,10 @@ impl Empty for Reads {
 impl Reads {
     pub const fn new(bytes_max: u64) -> Reads {
         Reads { jobs: BTreeMap::new(), queue: VecDeque::new(), bytes: 0, bytes_max, last: 0 }
+    }
+    /// Whether a payload is longer than all that may be read at once, and than any reader takes at once.
+    pub fn exceeds(&self, payload: &Payload) -> bool {
+        payload.len() > self.bytes_max.max(WHOLE)
     }
     /// Reads a payload for what waits for it.
     pub fn begin(&mut self, waiting: Waiting, rope: Payload, out: &mut Vec<Load>) {

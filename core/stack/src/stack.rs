@@ -7,7 +7,7 @@ use crate::config::{Config, LinkConfig, StoreKind};
 use crate::edge::{BpV7, Codec, Edges};
 use crate::edge_v6::BpV6;
 use crate::io::{Input, Output};
-use crate::joints::{Joint, LayerJoint, departed};
+use crate::joints::{Joint, LayerJoint, arrived, departed};
 use crate::kinds::Layer;
 use crate::outgoing::{Outgoing, is_for_good};
 use crate::reads::{Departure, Load, Reads, Waiting};
@@ -23,7 +23,7 @@ use farlink_base::{
     BundleHandle, BundleMeta, Bytes, ConfigError, EndpointId, Event, Instant, LayerId, Lazy, LinkId, Payload, Refusal,
     Sink,
 };
-use farlink_bpa::app::{AppOutput, BundleStatus, SendRequest, Status};
+use farlink_bpa::app::{AppInput, AppOutput, BundleStatus, RequestId, SendRequest, Status};
 use farlink_bpa::{Agent, OfferToken, Reading};
 use farlink_routing::PlanIndex;
 
@@ -41,6 +41,8 @@ pub(crate) enum Work {
     },
     Send(Departure),
     Deliver(Box<(AppOutput, Payload)>),
+    /// Say something to the driver.
+    Tell(Box<Output>),
     /// Take a transmission back.
     Cancel(LinkId, layer::SendId),
     /// The layer goes on with a transmission that was taken back, unless it is over by now.
@@ -255,7 +257,25 @@ impl Stack {
                 }
                 A::Pressure(pressure)
             }
+            Input::App(AppInput::Send { request, bundle }) => match self.request(request, Some(bundle)) {
+                Some(bundle) => A::App(AppInput::Send { request, bundle }),
+                None => return None,
+            },
             Input::App(input) => A::App(input),
+            Input::Spool { request, source, part } => {
+                let Stack { arrivals, todo, work, .. } = self;
+                arrivals.spool(request, source, part, todo);
+                arrived(todo, work);
+                return None;
+            }
+            Input::Unspool { request } => {
+                self.request(request, None);
+                return None;
+            }
+            Input::Read { delivery, part } => {
+                self.read(Waiting::Part(delivery), part);
+                return None;
+            }
             Input::Admin(input) => A::Admin(input),
             Input::Message { link, ticket, bundle, hop } => {
                 let token = OfferToken { layer: layer_of(&self.link_layer, link), ticket };
@@ -266,6 +286,15 @@ impl Stack {
             Input::MessageDone { id, result: Err(refused) } => A::SendFailed { id, refused },
         };
         Some(Work::Agent(agent))
+    }
+
+    /// A request of an application is whole, or does not come; given back where none of its payload was spooled.
+    fn request(&mut self, request: RequestId, wanted: Option<SendRequest>) -> Option<SendRequest> {
+        let Stack { arrivals, todo, work, .. } = self;
+        let Some(arrivals) = arrivals.made() else { return wanted };
+        let wanted = arrivals.request(request, wanted, todo);
+        arrived(todo, work);
+        wanted
     }
 
     /// What arrives lets go of the buffers it came in.
@@ -302,7 +331,9 @@ impl Stack {
                 }
             }
             Work::Send(departure) => self.send(departure, out),
+            Work::Deliver(read) if self.reads.exceeds(&read.1) => out.push(Output::App(read.0)),
             Work::Deliver(read) => self.read(Waiting::Delivery(read.0), read.1),
+            Work::Tell(what) => out.push(*what),
             Work::Cancel(link, id) => self.cancel(link, id, out),
             Work::Rescue(id) => {
                 if let Some((load, payload)) = self.outgoing.made().and_then(|outgoing| outgoing.rescue(id)) {
@@ -475,7 +506,11 @@ impl Stack {
                 out.push(Output::App(AppOutput::Deliver { registration, delivery, bundle }));
             }
             Some((Waiting::Delivery(output), Ok(_))) => out.push(Output::App(output)),
+            Some((Waiting::Part(delivery), Ok(part))) => out.push(Output::Read { delivery, result: Ok(part) }),
             Some((waiting, Err(reason))) => {
+                if let Waiting::Part(delivery) = &waiting {
+                    out.push(Output::Read { delivery: *delivery, result: Err(reason) });
+                }
                 if let Some(what) = waiting.reading() {
                     let input = farlink_bpa::Input::Unreadable { what, for_good: is_for_good(reason) };
                     self.work.push_back(Work::Agent(input));

@@ -39,8 +39,46 @@ fn relayed(layer: Layer) {
     line.run(seconds(3 * 3600));
     line.assert_empty();
 }
+/// An application's own, of 64 MiB: it goes to disk as it comes, and at the other end to its reader from there. The
+/// sender is killed in the middle of the bundle.
+fn sent_and_delivered(layer: Layer) {
+    let mut line = Line::metered(Some(|| MEMORY.current_usage()), layer, 2, |_, _| {});
+    line.register(1);
+    line.run(seconds(2));
+    let payload = content(2, 64 * MIB + 12_345);
+    line.spool(&payload, 200_000, 2 * MIB as u64);
+    assert!(line.run_until(seconds(100), |line| line.heard[1] > 32 * MIB as u64), "{} bytes", line.heard[1]);
+    assert_eq!(line.accepted, 1);
+    assert!(line.most_held(0) < 8 * MIB as u64, "the sender held {} bytes", line.most_held(0));
+    line.kill(0);
+    line.run(seconds(5));
+    line.start(0);
+    assert!(line.run_until(seconds(100), |line| !line.delivered.is_empty()));
+    assert!(line.delivered == [payload], "every byte arrives as it was sent");
+    for node in 0..2 {
+        assert!(line.most_held(node) < 8 * MIB as u64, "node {node} held {} bytes", line.most_held(node));
+    }
+    line.run(seconds(3 * 3600));
+    line.assert_empty();
+}
+
+/// A request too long for the store is refused once, and leaves nothing there.
+fn refused(layer: Layer) {
+    let mut line = Line::metered(Some(|| MEMORY.current_usage()), layer, 2, |_, config| {
+        config.store.capacity = farlink_base::DataVolume(8 << 20);
+    });
+    line.run(seconds(2));
+    line.spool(&content(3, 20 * MIB), 200_000, 2 * MIB as u64);
+    line.run(seconds(10));
+    assert_eq!((line.accepted, line.refused.len()), (0, 1), "{:?}", line.refused);
+    line.assert_empty();
+}
+
 #[test]
 fn a_bundle_of_64_mib_crosses_a_node_of_4_mib() {
-    relayed(Layer::TcpclV4);
-    relayed(Layer::Ltp);
+    for layer in [Layer::TcpclV4, Layer::Ltp] {
+        relayed(layer);
+        sent_and_delivered(layer);
+        refused(layer);
+    }
 }

@@ -4,7 +4,7 @@ use crate::buffers::Buffers;
 use bytes::{Bytes, BytesMut};
 use farlink_aap2::decoder::Decoder;
 use farlink_aap2::proto::{self, AapMessage, AapResponse, Body, BundleHeaders, Keepalive, Status};
-use farlink_base::{Duration, EndpointId, Instant, Payload};
+use farlink_base::{Chunk, Duration, EndpointId, Instant, Payload, Refusal};
 use farlink_bpa::app::{DeliveryId, RegistrationId, RequestId};
 use farlink_os::poll::Readiness;
 use farlink_os::stream;
@@ -49,6 +49,29 @@ impl AppSocket {
             AppSocket::Tcp(socket) => socket.write_vectored(slices),
         }
     }
+}
+
+/// Bytes of a payload that goes to disk as it comes which may be on their way there; beyond, it is not read from.
+pub const SPOOL_WINDOW: u64 = 4 << 20;
+/// Least bytes that are sent there at once, but for the last.
+const SPOOL_STEP: u64 = 256 << 10;
+/// Bytes of a delivery that are read from disk at once, when there is nothing else for its application to read.
+const READ_STEP: u64 = 2 << 20;
+
+/// A bundle whose payload goes to disk as it comes.
+pub struct Spool {
+    /// The number its request will have.
+    pub request: RequestId,
+    /// Bytes on their way to disk.
+    pub flying: u64,
+    /// Why it is not taken, once that is known.
+    pub refused: Option<Refusal>,
+}
+
+/// What is to be written behind the rest of a delivery that lies on disk.
+enum Later {
+    Bytes(Bytes),
+    Stored(DeliveryId, Payload),
 }
 
 /// Something a client is owed an answer for, in order.
@@ -97,11 +120,18 @@ pub struct Connection {
     pub admitted: bool,
     /// What it has of the bytes of all, as last reckoned.
     pub counted: u64,
+    /// Payloads longer than this go to disk as they come.
+    spool_from: u64,
+    /// The one that does.
+    pub spool: Option<Spool>,
     /// When how much of a bundle had come.
     progress: (Instant, u64),
     /// Bytes in `out` that are answers rather than deliveries, at most.
     unread: usize,
     out: VecDeque<Bytes>,
+    /// What follows, once there is something of a delivery on disk; and whether that is being read.
+    later: VecDeque<Later>,
+    reading: bool,
     readable: bool,
     writable: bool,
     ended: bool,
@@ -109,7 +139,7 @@ pub struct Connection {
 
 impl Connection {
     /// Greets a new client.
-    pub fn new(socket: AppSocket, node_id: &str, payload_max: u64, now: Instant) -> Self {
+    pub fn new(socket: AppSocket, node_id: &str, (payload_max, spool_from): (u64, u64), now: Instant) -> Self {
         Connection {
             socket,
             decoder: Decoder::new(payload_max),
@@ -126,9 +156,13 @@ impl Connection {
             introduced: false,
             admitted: false,
             counted: 0,
+            spool_from,
+            spool: None,
             progress: (now, 0),
             unread: 0,
             out: VecDeque::from([proto::greeting(node_id)]),
+            later: VecDeque::new(),
+            reading: false,
             readable: true,
             writable: true,
             ended: false,
@@ -147,15 +181,25 @@ impl Connection {
             && self.owed_bytes < REQUEST_BYTES_MAX
             && self.unread < UNREAD_MAX
             && (self.admitted || self.decoder.unfinished().is_none())
+            && self.spool.as_ref().is_none_or(|spool| spool.flying < SPOOL_WINDOW)
+    }
+    /// What a bundle of this length takes of memory while it comes, and until it is decided about.
+    fn cost(&self, length: u64) -> u64 {
+        if length > self.spool_from { length.min(SPOOL_WINDOW) } else { length }
     }
     /// Payload bytes it makes this node keep: of the bundle that comes, and of those not decided about.
     pub fn held_bytes(&self) -> u64 {
-        let coming = self.decoder.unfinished().filter(|_| self.admitted).map_or(0, |(total, _)| total);
+        let coming = self.decoder.unfinished().filter(|_| self.admitted).map_or(0, |(total, _)| self.cost(total));
         coming + self.owed_bytes
     }
-    /// The length of a bundle that waits to be let on.
+    /// What a bundle that waits to be let on will take.
     pub fn asks_for(&self) -> Option<u64> {
-        self.decoder.unfinished().filter(|_| !self.admitted).map(|(total, _)| total)
+        self.decoder.unfinished().filter(|_| !self.admitted).map(|(total, _)| self.cost(total))
+    }
+    /// What has come of a bundle that goes to disk meanwhile; `None`: not enough for a step.
+    pub fn spooled_part(&mut self) -> Option<Payload> {
+        let (total, _) = self.decoder.unfinished().filter(|(total, _)| self.admitted && *total > self.spool_from)?;
+        self.decoder.take_part(SPOOL_STEP.min(total))
     }
     /// Lets its bundle come on.
     pub fn admit(&mut self, now: Instant) {
@@ -243,8 +287,9 @@ impl Connection {
     }
     /// The node is to decide about a bundle of this length.
     pub fn ask(&mut self, request: RequestId, length: u64, headers: BundleHeaders) {
-        self.owed.push_back(Owed::Request(request, length, headers));
-        self.owed_bytes += length;
+        let cost = self.cost(length);
+        self.owed.push_back(Owed::Request(request, cost, headers));
+        self.owed_bytes += cost;
     }
     /// The node decided about a request.
     pub fn decided(&mut self, request: RequestId, response: AapResponse) {
@@ -268,25 +313,62 @@ impl Connection {
         }
         if !out.is_empty() {
             self.unread += out.len();
-            self.out.push_back(out.freeze());
+            self.say(out.freeze());
         }
     }
-    /// Pushes a bundle to a subscriber.
+    /// Writes this behind all else.
+    fn say(&mut self, bytes: Bytes) {
+        match self.later.is_empty() {
+            true => self.out.push_back(bytes),
+            false => self.later.push_back(Later::Bytes(bytes)),
+        }
+    }
+    /// Pushes a bundle to a subscriber; what of it is on disk is read as the subscriber reads.
     pub fn deliver(&mut self, delivery: DeliveryId, adu: proto::BundleAdu, payload: &Payload) {
         let mut head = BytesMut::new();
         proto::frame(&AapMessage::new(Body::Adu(adu)), &mut head);
-        self.out.push_back(head.freeze());
+        self.say(head.freeze());
+        if payload.is_stored() {
+            self.later.push_back(Later::Stored(delivery, payload.clone()));
+        } else {
+            self.say_payload(payload);
+        }
+        self.pushed.push_back(Pushed::Delivery(delivery));
+    }
+    fn say_payload(&mut self, payload: &Payload) {
         for chunk in payload.chunks() {
             match chunk {
-                farlink_base::Chunk::Bytes(bytes) => self.out.push_back(bytes.clone()),
+                Chunk::Bytes(bytes) => self.say(bytes.clone()),
                 other => {
                     let mut rope = Payload::new();
                     rope.push(other.clone());
-                    self.out.extend(rope.to_bytes());
+                    rope.to_bytes().into_iter().for_each(|bytes| self.say(bytes));
                 }
             }
         }
-        self.pushed.push_back(Pushed::Delivery(delivery));
+    }
+    /// What to read from disk for it now.
+    pub fn wants_stored(&mut self) -> Option<(DeliveryId, Payload)> {
+        if self.reading || !self.out.is_empty() {
+            return None;
+        }
+        let Some(Later::Stored(delivery, rope)) = self.later.front_mut() else { return None };
+        self.reading = true;
+        Some((*delivery, rope.split_to(READ_STEP.min(rope.len()))))
+    }
+    /// That was read.
+    pub fn stored_came(&mut self, part: &Payload) {
+        self.reading = false;
+        let mut behind = std::mem::take(&mut self.later);
+        self.say_payload(part);
+        if matches!(behind.front(), Some(Later::Stored(_, rest)) if rest.is_empty()) {
+            behind.pop_front();
+            while let Some(Later::Bytes(bytes)) = behind.front() {
+                self.out.push_back(bytes.clone());
+                behind.pop_front();
+            }
+        }
+        self.later = behind;
     }
     /// Asks a subscriber whether it is still there, or finds it gone (true). An active client is
     /// gone when it was silent for two intervals.
@@ -303,7 +385,7 @@ impl Connection {
                 self.asked = now;
                 let mut out = BytesMut::new();
                 proto::frame(&AapMessage::new(Body::Keepalive(Keepalive {})), &mut out);
-                self.out.push_back(out.freeze());
+                self.say(out.freeze());
                 self.pushed.push_back(Pushed::Keepalive);
             }
             return false;

@@ -13,6 +13,15 @@ pub fn lifetime(adu: &BundleAdu) -> u64 {
     if adu.lifetime_ms == 0 { DEFAULT_LIFETIME_MS } else { adu.lifetime_ms }
 }
 
+/// How an application hears of a refusal.
+pub fn status_of(reason: Refusal) -> Status {
+    match reason {
+        Refusal::NotAcceptable => Status::InvalidRequest,
+        Refusal::Unknown => Status::NotFound,
+        _ => Status::Error,
+    }
+}
+
 /// What an application wants sent, as the stack takes it.
 pub fn send_request(
     adu: &BundleAdu,
@@ -60,9 +69,7 @@ pub fn send_response(
                 ..headers
             }),
         },
-        Err(Refusal::NotAcceptable) => AapResponse::new(Status::InvalidRequest),
-        Err(Refusal::Unknown) => AapResponse::new(Status::NotFound),
-        Err(_) => AapResponse::new(Status::Error),
+        Err(reason) => AapResponse::new(status_of(reason)),
     }
 }
 

@@ -9,7 +9,7 @@ mod messages;
 
 use crate::buffers::Buffers;
 use crate::config::AppSettings;
-use connection::{AppSocket, Connection, Pushed};
+use connection::{AppSocket, Connection, Pushed, Spool};
 use echo::Echo;
 use farlink_aap2::decoder::Request;
 use farlink_aap2::proto::{BundleAdu, BundleHeaders, ConnectionConfig, Status, adu_flag};
@@ -19,7 +19,7 @@ use farlink_os::poll::{Poller, Readiness};
 use farlink_os::stream::SocketFile;
 use farlink_stack::Input;
 use load::Load;
-use messages::{head_of, lifetime, send_request, send_response};
+use messages::{head_of, lifetime, send_request, send_response, status_of};
 use std::collections::{HashMap, VecDeque};
 use std::io;
 use std::net::TcpListener;
@@ -39,6 +39,8 @@ pub struct Apps {
     payload_max: u64,
     /// Bytes of bundles that applications are sending and that are not all here yet.
     sending_max: u64,
+    /// Payloads longer than this go to disk as they come.
+    spool_from: u64,
     links: Vec<(String, String)>,
     listeners: Vec<Listener>,
     _socket_file: Option<SocketFile>,
@@ -76,11 +78,17 @@ enum Listener {
 const LISTENER: u64 = 1 << 40;
 
 impl Apps {
-    /// Opens the application sockets and starts the applications inside the node.
+    /// Opens the application sockets and starts the applications inside the node. Bounds are the longest payload, what
+    /// bundles on their way in may take of memory, and from which length on payloads go to disk as they come, where there
+    /// is one.
     ///
     /// # Errors
     /// Which socket cannot be opened.
-    pub fn new(settings: &AppSettings, node_ids: &[EndpointId], payload_max: u64, memory: u64) -> io::Result<Apps> {
+    pub fn new(
+        settings: &AppSettings,
+        node_ids: &[EndpointId],
+        (payload_max, memory, spool_from): (u64, u64, Option<u64>),
+    ) -> io::Result<Apps> {
         let (mut listeners, mut socket_file) = (Vec::new(), None);
         if let Some(path) = &settings.socket {
             let (listener, file) = farlink_os::stream::listen_unix(path, settings.socket_mode).map_err(|why| {
@@ -98,7 +106,8 @@ impl Apps {
         Ok(Apps {
             node_ids: node_ids.to_vec(),
             may_link: settings.links,
-            payload_max: payload_max.min(memory),
+            payload_max: if spool_from.is_some() { payload_max } else { payload_max.min(memory) },
+            spool_from: spool_from.unwrap_or(u64::MAX),
             sending_max: memory,
             links: Vec::new(),
             listeners,
@@ -168,7 +177,15 @@ impl Apps {
     }
     fn send(&mut self, owner: Owner, bundle: SendRequest, inputs: &mut VecDeque<Input>) -> RequestId {
         self.next += 1;
-        let request = RequestId(self.next);
+        self.send_as(RequestId(self.next), owner, bundle, inputs)
+    }
+    fn send_as(
+        &mut self,
+        request: RequestId,
+        owner: Owner,
+        bundle: SendRequest,
+        inputs: &mut VecDeque<Input>,
+    ) -> RequestId {
         self.requests.insert(request, owner);
         inputs.push_back(Input::App(AppInput::Send { request, bundle }));
         request
@@ -209,7 +226,8 @@ impl Apps {
             }
             self.serial += 1;
             if ready.and_then(|()| poller.add(&socket, tag | self.serial)).is_ok() {
-                let greeted = Connection::new(socket, &self.node_id().to_string(), self.payload_max, now);
+                let bounds = (self.payload_max, self.spool_from);
+                let greeted = Connection::new(socket, &self.node_id().to_string(), bounds, now);
                 self.connections.insert(self.serial, greeted);
                 self.active.push(self.serial);
                 self.sweep_at.get_or_insert(now + SWEEP);
@@ -248,6 +266,7 @@ impl Apps {
                 continue;
             }
             self.let_on(serial, now);
+            self.spool(serial, inputs);
             if self.connections.get(&serial).is_some_and(Connection::wants_read) {
                 self.active.push(serial);
             }
@@ -262,6 +281,50 @@ impl Apps {
             self.admit(serial, now);
         } else if !self.waiting.contains(&serial) {
             self.waiting.push_back(serial);
+        }
+    }
+    /// Sends to disk what came of a bundle that is longer than memory is for.
+    fn spool(&mut self, serial: u64, inputs: &mut VecDeque<Input>) {
+        let Some(connection) = self.connections.get_mut(&serial) else { return };
+        let Some(part) = connection.spooled_part() else { return };
+        let next = &mut self.next;
+        let spool = connection.spool.get_or_insert_with(|| {
+            *next += 1;
+            // Whoever may not send hears so once it has.
+            let refused = connection.endpoint.is_none().then_some(Refusal::NotAcceptable);
+            Spool { request: RequestId(*next), flying: 0, refused }
+        });
+        if spool.refused.is_some() {
+            return;
+        }
+        let (request, source) = (spool.request, connection.canonical.node());
+        spool.flying += part.len();
+        self.requests.insert(request, Owner::Connection(serial));
+        inputs.push_back(Input::Spool { request, source, part });
+    }
+    /// So many bytes of a payload are on disk.
+    pub fn spooled(&mut self, request: RequestId, bytes: u64) {
+        let Some(Owner::Connection(serial)) = self.requests.get(&request) else { return };
+        let Some(connection) = self.connections.get_mut(serial) else { return };
+        if let Some(spool) = connection.spool.as_mut().filter(|spool| spool.request == request) {
+            spool.flying = spool.flying.saturating_sub(bytes);
+            self.active.push(*serial);
+        }
+    }
+    /// Bytes of a delivery came from disk, or cannot be read: what is half said cannot be taken back.
+    pub fn read(&mut self, delivery: DeliveryId, result: Result<Payload, Refusal>, inputs: &mut VecDeque<Input>) {
+        let has = |connection: &Connection| {
+            connection.pushed.iter().any(|pushed| matches!(pushed, Pushed::Delivery(id) if *id == delivery))
+        };
+        let Some((&serial, connection)) = self.connections.iter_mut().find(|(_, connection)| has(connection)) else {
+            return;
+        };
+        match result {
+            Ok(part) => connection.stored_came(&part),
+            Err(why) => {
+                tracing::warn!("application connection closed: a delivery cannot be read from the store ({why})");
+                self.close(serial, inputs);
+            }
         }
     }
     fn fits(&self, length: u64) -> bool {
@@ -295,6 +358,10 @@ impl Apps {
             .collect();
         for serial in gone {
             self.close(serial, inputs);
+        }
+        for connection in self.connections.values_mut() {
+            let wanted = connection.wants_stored();
+            inputs.extend(wanted.map(|(delivery, part)| Input::Read { delivery, part }));
         }
     }
     /// Keepalives and the load's schedule. `in_node` is how many bundles the node holds.
@@ -408,37 +475,64 @@ impl Apps {
         served.any(|endpoint| endpoint.canonical(&self.node_ids).as_ref() == Some(canonical))
     }
     fn send_adu(&mut self, serial: u64, adu: BundleAdu, payload: Payload, inputs: &mut VecDeque<Input>) -> bool {
+        let spool = self.connections.get_mut(&serial).and_then(|connection| connection.spool.take());
+        let status = match self.begin_send(serial, adu, payload, spool.as_ref(), inputs) {
+            Ok(()) => return true,
+            Err(status) => status,
+        };
+        if let Some(Spool { request, .. }) = spool {
+            self.requests.remove(&request);
+            inputs.push_back(Input::Unspool { request });
+        }
+        self.answer(serial, status)
+    }
+    /// Hands a request on; what else to answer.
+    fn begin_send(
+        &mut self,
+        serial: u64,
+        adu: BundleAdu,
+        payload: Payload,
+        spool: Option<&Spool>,
+        inputs: &mut VecDeque<Input>,
+    ) -> Result<(), Status> {
         let Some(endpoint) = self.connections.get(&serial).and_then(|c| c.endpoint.clone()) else {
-            return self.answer(serial, Status::InvalidRequest);
+            return Err(Status::InvalidRequest);
         };
         if !adu.src_eid.is_empty() && adu.src_eid != endpoint {
-            return self.answer(serial, Status::Unauthorized);
+            return Err(Status::Unauthorized);
         }
         // What this node does not do is not done in part: there are no rights to dispatch, and no encapsulation.
         if adu.adu_flags.contains(&adu_flag::WITH_BDM_AUTH) {
-            return self.answer(serial, Status::Unauthorized);
+            return Err(Status::Unauthorized);
         }
         if adu.adu_flags.contains(&adu_flag::BPDU) {
-            return self.answer(serial, Status::InvalidRequest);
+            return Err(Status::InvalidRequest);
         }
         let report_to = if adu.report_to_eid.is_empty() { Ok(EndpointId::Null) } else { adu.report_to_eid.parse() };
         let (Ok(source), Ok(destination), Ok(report_to)) = (endpoint.parse(), adu.dst_eid.parse(), report_to) else {
-            return self.answer(serial, Status::InvalidRequest);
+            return Err(Status::InvalidRequest);
         };
         let headers = BundleHeaders {
             src_eid: endpoint,
             dst_eid: adu.dst_eid.clone(),
-            payload_length: payload.len(),
+            payload_length: adu.payload_length,
             lifetime_ms: lifetime(&adu),
             ..Default::default()
         };
-        let length = payload.len();
+        if let Some(reason) = spool.and_then(|spool| spool.refused) {
+            return Err(status_of(reason));
+        }
+        let length = adu.payload_length;
         let bundle = send_request(&adu, (source, destination, report_to), payload);
-        let request = self.send(Owner::Connection(serial), bundle, inputs);
+        let owner = Owner::Connection(serial);
+        let request = match spool {
+            Some(spool) => self.send_as(spool.request, owner, bundle, inputs),
+            None => self.send(owner, bundle, inputs),
+        };
         if let Some(connection) = self.connections.get_mut(&serial) {
             connection.ask(request, length, headers);
         }
-        true
+        Ok(())
     }
     fn response(&mut self, serial: u64, status: Status, inputs: &mut VecDeque<Input>) -> bool {
         let Some(connection) = self.connections.get_mut(&serial) else { return false };
@@ -460,8 +554,14 @@ impl Apps {
             AppOutput::SendResult { request, result } => match self.requests.remove(&request) {
                 Some(Owner::Connection(serial)) => {
                     if let Some(connection) = self.connections.get_mut(&serial) {
-                        let response = send_response(connection, request, result);
-                        connection.decided(request, response);
+                        match connection.spool.as_mut().filter(|spool| spool.request == request) {
+                            // The rest is read and thrown away: AAP2 has no word for it before.
+                            Some(spool) => (spool.refused, spool.flying) = (result.err(), 0),
+                            None => {
+                                let response = send_response(connection, request, result);
+                                connection.decided(request, response);
+                            }
+                        }
                         self.reckon(serial);
                         self.active.push(serial);
                     }
@@ -541,6 +641,10 @@ impl Apps {
     }
     fn close(&mut self, serial: u64, inputs: &mut VecDeque<Input>) {
         let Some(connection) = self.remove(serial) else { return };
+        if let Some(Spool { request, .. }) = connection.spool {
+            self.requests.remove(&request);
+            inputs.push_back(Input::Unspool { request });
+        }
         if let Some(registration) = connection.registration {
             self.owners.remove(&registration);
             inputs.push_back(Input::App(AppInput::Unregister { registration }));

@@ -15,7 +15,7 @@ impl World {
     fn new() -> World {
         let settings =
             AppSettings { socket: None, socket_mode: 0, links: false, listen: None, echo: false, echo_rate: 1 };
-        let apps = Apps::new(&settings, &[EndpointId::ipn(1, 0)], u64::MAX, MEMORY).unwrap();
+        let apps = Apps::new(&settings, &[EndpointId::ipn(1, 0)], (u64::MAX, MEMORY, None)).unwrap();
         World { apps, clients: Vec::new(), inputs: VecDeque::new() }
     }
     /// One more application; they are numbered from 1.
@@ -23,7 +23,7 @@ impl World {
         let (client, socket) = UnixStream::pair().unwrap();
         socket.set_nonblocking(true).unwrap();
         self.apps.serial += 1;
-        let connection = Connection::new(AppSocket::Unix(socket), "ipn:1.0", MEMORY, Instant::ZERO);
+        let connection = Connection::new(AppSocket::Unix(socket), "ipn:1.0", (MEMORY, u64::MAX), Instant::ZERO);
         self.apps.connections.insert(self.apps.serial, connection);
         self.clients.push(client);
         let config = ConnectionConfig { endpoint_id: format!("ipn:1.{}", 10 + self.apps.serial), ..Default::default() };

@@ -7,9 +7,9 @@ use farlink_base::socket;
 use farlink_base::store::{DiskAction, DiskAnswer, DiskDone};
 use farlink_base::{
     Bytes, Clock, DataRate, DataVolume, DtnTime, Duration, EndpointId, Event, Facts, Instant, LayerId, LinkId, NodeId,
-    Payload, Priority, StreamId,
+    Payload, Priority, Refusal, StreamId,
 };
-use farlink_bpa::app::{AppInput, AppOutput, RegistrationId, RequestId, SendRequest};
+use farlink_bpa::app::{AppInput, AppOutput, DeliveryId, RegistrationId, RequestId, SendRequest};
 use farlink_cla::{ltp, tcpcl_v4};
 use farlink_stack::{
     Codec, Config, Input, LayerConfig, LayerKind, LinkConfig, Output, SpanConfig, Stack, StoreConfig, StoreKind,
@@ -143,6 +143,9 @@ struct End {
     waiting: VecDeque<Payload>,
 }
 
+/// The request of [`Line::spool`].
+pub const SPOOLED: RequestId = RequestId(9);
+
 /// The nodes and what is under way between them.
 pub struct Line {
     pub now: Instant,
@@ -156,7 +159,12 @@ pub struct Line {
     order: u64,
     ends: BTreeMap<(usize, StreamId), End>,
     pub delivered: Vec<Bytes>,
+    /// Deliveries that are read part by part: what is still to be asked for, and what came.
+    joining: BTreeMap<(usize, DeliveryId), (RegistrationId, Payload, Payload)>,
     pub accepted: usize,
+    pub refused: Vec<Refusal>,
+    /// Bytes of requests on their way to disk.
+    pub spooled: u64,
     pub events: Vec<(usize, Event)>,
     /// Bytes that came to each node from its neighbours.
     pub heard: Vec<u64>,
@@ -215,7 +223,10 @@ impl Line {
             connects: 0,
             ends: BTreeMap::new(),
             delivered: Vec::new(),
+            joining: BTreeMap::new(),
             accepted: 0,
+            refused: Vec::new(),
+            spooled: 0,
             events: Vec::new(),
             heard: vec![0; count],
             memory: Memory { meter, held: vec![0; count], most: vec![0; count] },
@@ -389,6 +400,22 @@ impl Line {
                 self.memory.of(node, || drop(op));
                 self.later(Duration::from_micros(200), node, Input::DiskDone(done));
             }
+            Output::App(AppOutput::Deliver { registration, delivery, bundle }) if bundle.payload.is_stored() => {
+                let (rope, came) = (bundle.payload.clone(), Payload::new());
+                self.memory.of(node, || drop(bundle));
+                self.joining.insert((node, delivery), (registration, rope, came));
+                self.read_on(node, delivery);
+            }
+            Output::Read { delivery, result } => {
+                let part = result.expect("the disk can be read");
+                let copy = flat(&part);
+                self.memory.of(node, || drop(part));
+                if let Some((_, _, came)) = self.joining.get_mut(&(node, delivery)) {
+                    came.append(copy);
+                    self.read_on(node, delivery);
+                }
+            }
+            Output::Spooled { bytes, .. } => self.spooled -= bytes,
             Output::App(AppOutput::Deliver { registration, delivery, bundle }) => {
                 // A copy: what the node allocated it gives back.
                 self.delivered.push(flat(&bundle.payload).to_bytes().expect("payloads are delivered in memory"));
@@ -396,6 +423,7 @@ impl Line {
                 let done = AppInput::DeliveryDone { registration, delivery, taken: true };
                 self.later(Duration::ZERO, node, Input::App(done));
             }
+            Output::App(AppOutput::SendResult { request: SPOOLED, result: Err(why) }) => self.refused.push(why),
             Output::App(AppOutput::SendResult { result, .. }) => {
                 assert!(result.is_ok(), "{result:?}");
                 self.accepted += 1;
@@ -409,6 +437,19 @@ impl Line {
                 panic!("no layer was told to")
             }
         }
+    }
+    /// Asks for the next part of a delivery, or takes it: all is there.
+    fn read_on(&mut self, node: usize, delivery: DeliveryId) {
+        let Some((registration, rest, came)) = self.joining.get_mut(&(node, delivery)) else { return };
+        let next = if rest.is_empty() {
+            self.delivered.push(came.to_bytes().expect("it is in memory"));
+            let done = AppInput::DeliveryDone { registration: *registration, delivery, taken: true };
+            self.joining.remove(&(node, delivery));
+            Input::App(done)
+        } else {
+            Input::Read { delivery, part: rest.split_to((1 << 20).min(rest.len())) }
+        };
+        self.later(Duration::ZERO, node, next);
     }
     fn pause(&mut self, node: usize, stream: StreamId, paused: bool) {
         if let Some(end) = self.ends.get_mut(&(node, stream)) {
@@ -479,9 +520,32 @@ impl Line {
     pub fn send(&mut self, payload: Bytes) {
         self.send_from(0, payload);
     }
+    /// The first node sends to the last what goes to disk as it comes: `more` bytes of it at once, as long as less than
+    /// `window` are on their way there.
+    pub fn spool(&mut self, payload: &Bytes, more: usize, window: u64) {
+        let (source, mut at) = (NodeId::ipn(1), 0);
+        while at + more < payload.len() && self.refused.is_empty() {
+            if self.spooled + more as u64 > window {
+                let before = self.spooled;
+                let went_on = |line: &Line| line.spooled < before || !line.refused.is_empty();
+                assert!(self.run_until(Duration::from_secs(60), went_on), "{before} bytes are on their way to disk");
+                continue;
+            }
+            self.spooled += more as u64;
+            let part = Payload::from(Bytes::copy_from_slice(&payload[at..at + more]));
+            self.tell(0, Input::Spool { request: SPOOLED, source, part });
+            at += more;
+        }
+        let bundle = self.wanted(0, Bytes::copy_from_slice(&payload[at..]));
+        self.tell(0, Input::App(AppInput::Send { request: SPOOLED, bundle }));
+    }
     /// A node sends to the last.
     pub fn send_from(&mut self, node: usize, payload: Bytes) {
-        let bundle = SendRequest {
+        let bundle = self.wanted(node, payload);
+        self.tell(node, Input::App(AppInput::Send { request: RequestId(0), bundle }));
+    }
+    fn wanted(&self, node: usize, payload: Bytes) -> SendRequest {
+        SendRequest {
             source: EndpointId::ipn(node as u64 + 1, 1),
             destination: EndpointId::ipn(self.nodes.len() as u64, 1),
             report_to: EndpointId::Null,
@@ -491,8 +555,7 @@ impl Line {
             hop_limit: 0,
             reliable: true,
             payload: Payload::from(payload),
-        };
-        self.tell(node, Input::App(AppInput::Send { request: RequestId(0), bundle }));
+        }
     }
     /// Nothing is left anywhere.
     pub fn assert_empty(&self) {

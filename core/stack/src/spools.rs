@@ -1,0 +1,163 @@
+//! Payloads of applications that go to disk as they come, because they are longer than memory is for. The bundle is
+//! made of what lies there once its request is whole; its payload block goes without CRC, as no byte is read again.
+//!
+//! They are numbered among the spills of [`crate::arrivals`], which owns them and says what they want done.
+
+use crate::arrivals::{Bounds, Do};
+use alloc::boxed::Box;
+use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
+use farlink_base::{NodeId, Payload, Refusal};
+use farlink_bpa::app::{RequestId, SendRequest};
+
+/// One payload on its way to disk.
+struct Spool {
+    spill: u64,
+    quota: u64,
+    /// Its first bytes, on disk.
+    rope: Payload,
+    /// Bytes that follow, on their way there.
+    flying: u64,
+    /// What follows and is in memory.
+    rest: Payload,
+    /// The request, once it is whole.
+    request: Option<Box<SendRequest>>,
+}
+impl Spool {
+    fn len(&self) -> u64 {
+        self.rope.len() + self.flying + self.rest.len()
+    }
+    fn memory(&self) -> u64 {
+        self.flying + self.rest.len()
+    }
+}
+
+/// All of them.
+#[derive(Default)]
+pub(crate) struct Spools {
+    /// `None`: given up, and the application told; what still comes is thrown away.
+    open: BTreeMap<RequestId, Option<Spool>>,
+    of_spill: BTreeMap<u64, RequestId>,
+    /// Requests that are with the agent.
+    undecided: BTreeMap<RequestId, u64>,
+    memory: u64,
+}
+
+impl Spools {
+    pub const fn new() -> Spools {
+        Spools { open: BTreeMap::new(), of_spill: BTreeMap::new(), undecided: BTreeMap::new(), memory: 0 }
+    }
+    /// Bytes in memory.
+    pub fn memory(&self) -> u64 {
+        self.memory
+    }
+    /// Takes the next bytes of a payload; `number` is that of its spill, if it is its first.
+    pub fn part(
+        &mut self,
+        (request, source): (RequestId, NodeId),
+        part: Payload,
+        (bounds, memory): (&Bounds, u64),
+        number: impl FnOnce() -> u64,
+        out: &mut Vec<Do>,
+    ) {
+        let of_spill = &mut self.of_spill;
+        let spool = self.open.entry(request).or_insert_with(|| {
+            let (spill, quota) = (number(), source.0);
+            of_spill.insert(spill, request);
+            let (rope, rest) = (Payload::new(), Payload::new());
+            Some(Spool { spill, quota, rope, flying: 0, rest, request: None })
+        });
+        let Some(spool) = spool else { return };
+        if spool.len().saturating_add(part.len()) > bounds.bundle {
+            return self.give_up(request, Refusal::TooLarge, out);
+        }
+        if memory.saturating_add(part.len()) > bounds.memory {
+            return self.give_up(request, Refusal::NoResources, out);
+        }
+        self.memory += part.len();
+        spool.rest.gather(part);
+        let block = bounds.block();
+        while spool.rest.len() >= block {
+            let data = spool.rest.split_to(block);
+            spool.flying += block;
+            out.push(Do::Spill { spill: spool.spill, quota: spool.quota, data });
+        }
+    }
+    /// The request is whole; what it has of the payload is the end of it. Given back where none of it was spooled.
+    pub fn send(&mut self, request: RequestId, wanted: SendRequest, out: &mut Vec<Do>) -> Option<SendRequest> {
+        match self.open.get_mut(&request) {
+            None => return Some(wanted),
+            Some(None) => drop(self.open.remove(&request)),
+            Some(Some(spool)) => {
+                let mut wanted = wanted;
+                let end = core::mem::take(&mut wanted.payload);
+                self.memory += end.len();
+                spool.rest.append(end);
+                spool.request = Some(Box::new(wanted));
+                self.finish(request, out);
+            }
+        }
+        None
+    }
+    /// The request does not come.
+    pub fn abandon(&mut self, request: RequestId, out: &mut Vec<Do>) {
+        if let Some(Some(spool)) = self.open.remove(&request) {
+            self.forget(&spool);
+            out.push(Do::DropSpill { spill: spool.spill });
+        }
+    }
+    /// The agent decided about a request: what it did not keep is dropped.
+    pub fn decided(&mut self, request: RequestId, out: &mut Vec<Do>) {
+        out.extend(self.undecided.remove(&request).map(|spill| Do::DropSpill { spill }));
+    }
+    /// The store answered.
+    pub fn spilled(&mut self, spill: u64, result: Result<Payload, Refusal>, out: &mut Vec<Do>) {
+        let Some(request) = self.of_spill.get(&spill).copied() else { return };
+        let Some(Some(spool)) = self.open.get_mut(&request) else { return };
+        match result {
+            Err(reason) => self.give_up(request, reason, out),
+            Ok(extents) => {
+                let len = extents.len().min(spool.flying);
+                spool.flying -= len;
+                self.memory -= len;
+                spool.rope.append(extents);
+                out.push(Do::Spooled { request, bytes: len });
+                self.finish(request, out);
+            }
+        }
+    }
+    fn finish(&mut self, request: RequestId, out: &mut Vec<Do>) {
+        let whole = |spool: &Spool| spool.flying == 0 && spool.request.is_some();
+        if !self.open.get(&request).is_some_and(|spool| spool.as_ref().is_some_and(whole)) {
+            return;
+        }
+        let Some(Some(mut spool)) = self.open.remove(&request) else { return };
+        self.forget(&spool);
+        let Some(mut wanted) = spool.request.take() else { return };
+        spool.rope.append(spool.rest);
+        wanted.payload = spool.rope;
+        self.undecided.insert(request, spool.spill);
+        out.push(Do::Send(request, wanted));
+    }
+    fn forget(&mut self, spool: &Spool) {
+        self.of_spill.remove(&spool.spill);
+        self.memory -= spool.memory();
+    }
+    fn give_up(&mut self, request: RequestId, reason: Refusal, out: &mut Vec<Do>) {
+        let Some(Some(spool)) = self.open.remove(&request) else { return };
+        self.forget(&spool);
+        out.push(Do::DropSpill { spill: spool.spill });
+        out.push(Do::NotSent(request, reason));
+        if spool.request.is_none() {
+            self.open.insert(request, None);
+        }
+    }
+    #[cfg(test)]
+    pub fn is_empty(&self) -> bool {
+        self.open.is_empty() && self.of_spill.is_empty() && self.undecided.is_empty() && self.memory == 0
+    }
+}
+
+#[cfg(test)]
+#[path = "spools_tests.rs"]
+mod tests;

@@ -56,6 +56,32 @@ impl Delivered {
     }
 }
 
+/// A bundle that is being delivered: its bytes are read as they come.
+pub struct Arriving<'a> {
+    /// Its head.
+    pub adu: BundleAdu,
+    bytes: io::Take<&'a mut BufReader<Socket>>,
+    lost: Option<io::ErrorKind>,
+}
+impl Arriving<'_> {
+    /// Why the connection ended before the last byte came, if it did.
+    pub fn lost(&self) -> Option<io::ErrorKind> {
+        self.lost
+    }
+}
+impl Read for Arriving<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let result = match self.bytes.read(buffer) {
+            Ok(0) if self.bytes.limit() > 0 && !buffer.is_empty() => Err(io::ErrorKind::UnexpectedEof.into()),
+            other => other,
+        };
+        if let Err(why) = &result {
+            self.lost = Some(why.kind());
+        }
+        result
+    }
+}
+
 /// How long a node may take to introduce itself.
 const GREETING: Duration = Duration::from_secs(10);
 
@@ -173,6 +199,34 @@ impl Client {
         adu.payload_length = payload.len() as u64;
         self.send_message(&AapMessage::new(Body::Adu(adu)), payload)
     }
+    /// The same for a payload that is read as it is sent: `head`, then all that `rest` has, `length` bytes together.
+    /// `told` hears how many are sent.
+    ///
+    /// # Errors
+    /// When the connection is gone, or `rest` cannot be read or ends early; then it is of no use any more.
+    pub fn send_from(
+        &mut self,
+        mut adu: BundleAdu,
+        (head, rest): (&[u8], &mut dyn Read),
+        length: u64,
+        mut told: impl FnMut(u64),
+    ) -> io::Result<()> {
+        adu.payload_length = length;
+        self.send_message(&AapMessage::new(Body::Adu(adu)), head)?;
+        let (mut sent, mut buffer) = (head.len() as u64, vec![0; 1 << 20]);
+        while sent < length {
+            let room = buffer.len().min(usize::try_from(length - sent).unwrap_or(usize::MAX));
+            match rest.read(&mut buffer[..room])? {
+                0 => return Err(invalid("it became shorter while it was sent")),
+                n => {
+                    self.writer.write_all(&buffer[..n])?;
+                    sent += n as u64;
+                    told(sent);
+                }
+            }
+        }
+        Ok(())
+    }
     /// The next answer.
     ///
     /// # Errors
@@ -215,16 +269,21 @@ impl Client {
     /// # Errors
     /// When the connection is gone; `WouldBlock` or `TimedOut` when a timeout set before passed.
     pub fn delivery(&mut self) -> io::Result<Delivered> {
+        let mut arriving = self.arriving()?;
+        let mut payload = Vec::new();
+        arriving.read_to_end(&mut payload)?;
+        Ok(Delivered { adu: arriving.adu, payload })
+    }
+    /// The same, whose bytes are read as they come. All of them must be.
+    ///
+    /// # Errors
+    /// As of [`Client::delivery`].
+    pub fn arriving(&mut self) -> io::Result<Arriving<'_>> {
         loop {
             match self.message()?.body {
                 Some(Body::Adu(adu)) => {
-                    let mut payload = Vec::new();
-                    let length = adu.payload_length;
-                    (&mut self.reader).take(length).read_to_end(&mut payload)?;
-                    if payload.len() as u64 != length {
-                        return Err(io::ErrorKind::UnexpectedEof.into());
-                    }
-                    return Ok(Delivered { adu, payload });
+                    let bytes = (&mut self.reader).take(adu.payload_length);
+                    return Ok(Arriving { adu, bytes, lost: None });
                 }
                 Some(Body::Keepalive(_)) => self.send_message(&AapResponse::new(Status::Ack), &[])?,
                 _ => return Err(invalid("an unexpected message from the node")),

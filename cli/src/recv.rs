@@ -84,10 +84,10 @@ pub fn run(args: Args) -> Result<(), Failure> {
                     writeln!(stdout, "{sha256}  {}", path.display())?;
                 }
             }
-            Received::Bundle { source, payload, path, piece_of } => match (path, args.json) {
+            Received::Bundle { source, bytes, payload, path, piece_of } => match (path, args.json) {
                 (path, true) => {
                     let path = path.map(|path| path.display().to_string());
-                    writeln!(stdout, "{}", json!({ "source": source, "bytes": payload.len(), "path": path }))?;
+                    writeln!(stdout, "{}", json!({ "source": source, "bytes": bytes, "path": path }))?;
                 }
                 (None, false) => {
                     if let Some(name) = piece_of.filter(|_| !std::mem::replace(&mut told, true)) {

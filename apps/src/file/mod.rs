@@ -13,6 +13,7 @@ pub use send::{Pace, SendOptions, SendReport, Source, send};
 
 use anyhow::Context;
 use serde::{Deserialize, Serialize};
+use std::io::{self, Read};
 
 const MAGIC: &[u8; 4] = b"FLF1";
 
@@ -40,14 +41,38 @@ fn encode(header: &Header, chunk: &[u8]) -> anyhow::Result<Vec<u8>> {
     Ok(payload)
 }
 
-fn decode(payload: &[u8]) -> Option<(Header, &[u8])> {
-    let rest = payload.strip_prefix(MAGIC)?;
-    let (length, rest) = rest.split_at_checked(2)?;
-    let (header, data) = rest.split_at_checked(usize::from(u16::from_be_bytes([length[0], length[1]])))?;
-    let header: Header = serde_json::from_slice(header).ok()?;
-    let id_is_sane = !header.id.is_empty() && header.id.len() <= 32 && header.id.chars().all(|c| c.is_ascii_hexdigit());
-    (id_is_sane && data.len() as u64 == header.bytes && header.offset.checked_add(header.bytes).is_some())
-        .then_some((header, data))
+/// What comes before the bytes of a part.
+fn head(header: &Header) -> anyhow::Result<Vec<u8>> {
+    encode(header, &[])
+}
+
+/// Reads the header of a payload of so many bytes. What was read comes along: it belongs to a payload without one.
+fn decode(payload: &mut impl Read, length: u64) -> io::Result<(Option<Header>, Vec<u8>)> {
+    let mut read = Vec::new();
+    payload.by_ref().take(6).read_to_end(&mut read)?;
+    let Some((MAGIC, [high, low])) = read.split_first_chunk() else { return Ok((None, read)) };
+    let header_length = u16::from_be_bytes([*high, *low]);
+    payload.by_ref().take(header_length.into()).read_to_end(&mut read)?;
+    let data = length.saturating_sub(6 + u64::from(header_length));
+    let sane = |header: &Header| {
+        let id = &header.id;
+        let id_is_sane = !id.is_empty() && id.len() <= 32 && id.chars().all(|c| c.is_ascii_hexdigit());
+        id_is_sane && data == header.bytes && header.offset.checked_add(header.bytes).is_some()
+    };
+    Ok((serde_json::from_slice(&read[6..]).ok().filter(sane), read))
+}
+
+/// Hands on all that there is to read, about so many bytes, in large pieces.
+fn each_piece(from: &mut impl Read, length: u64, mut to: impl FnMut(&[u8]) -> io::Result<()>) -> io::Result<()> {
+    let mut buffer = vec![0; length.clamp(512, 1 << 20) as usize];
+    loop {
+        match from.read(&mut buffer) {
+            Ok(0) => return Ok(()),
+            Ok(n) => to(&buffer[..n])?,
+            Err(why) if why.kind() == io::ErrorKind::Interrupted => {}
+            Err(why) => return Err(why),
+        }
+    }
 }
 
 fn hex(bytes: &[u8]) -> String {

@@ -3,12 +3,15 @@
 use super::shelf::Shelf;
 use crate::client::Client;
 use crate::{clock, connect};
-use std::io::{self, ErrorKind};
+use std::io::{self, ErrorKind, Read};
 use std::path::PathBuf;
 use std::time::Duration;
 
 /// How long a lost connection to the node is tried again.
 const RECONNECT_FOR: Duration = Duration::from_secs(60);
+
+/// Bytes of one bundle after which progress is told.
+const PROGRESS_STEP: u64 = 4 << 20;
 
 /// How to receive.
 #[derive(Clone, Debug)]
@@ -53,7 +56,9 @@ pub enum Received {
     Bundle {
         /// Source.
         source: String,
-        /// Payload; without the header, where it is a piece of a file.
+        /// Bytes of its payload; without the header, where it is a piece of a file.
+        bytes: u64,
+        /// Those, where there is no folder.
         payload: Vec<u8>,
         /// Where it was written, when there is a folder.
         path: Option<PathBuf>,
@@ -84,19 +89,32 @@ pub fn receive(
     let mut client = subscribe(at, options)?;
     let (mut came, mut bytes) = (Came::default(), 0);
     loop {
-        let delivered = match client.delivery() {
-            Ok(delivered) => delivered,
+        let begun = bytes;
+        let taken = match client.arriving() {
             Err(why) if matches!(why.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => return Ok(came),
+            Err(why) => Err(why),
+            Ok(mut arriving) => {
+                let adu = arriving.adu.clone();
+                let mut counted = Counted { bytes: &mut arriving, count: &mut bytes, tell: &mut tell };
+                let taken = shelf.take(&adu, &mut counted);
+                match (taken, arriving.lost()) {
+                    (Err(_), Some(kind)) => Err(kind.into()),
+                    (taken, _) => Ok(taken?),
+                }
+            }
+        };
+        let event = match taken {
+            Ok(event) => event,
             Err(why) => {
+                bytes = begun;
                 eprintln!("connection to the node lost ({why}); connecting again");
                 client = reconnect(at, options)?;
                 continue;
             }
         };
         came.bundles += 1;
-        bytes += delivered.payload.len() as u64;
         tell(Received::Progress { bytes })?;
-        if let Some(event) = shelf.take(delivered)? {
+        if let Some(event) = event {
             came.files += u64::from(matches!(event, Received::File { .. }));
             tell(event)?;
         }
@@ -105,6 +123,24 @@ pub fn receive(
         if enough(options.count, came.bundles) || enough(options.files, came.files) {
             return Ok(came);
         }
+    }
+}
+
+/// Tells how many bytes were read, every so often.
+struct Counted<'a, R, T> {
+    bytes: &'a mut R,
+    count: &'a mut u64,
+    tell: &'a mut T,
+}
+impl<R: Read, T: FnMut(Received) -> io::Result<()>> Read for Counted<'_, R, T> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let n = self.bytes.read(buffer)?;
+        let before = *self.count / PROGRESS_STEP;
+        *self.count += n as u64;
+        if *self.count / PROGRESS_STEP > before {
+            (self.tell)(Received::Progress { bytes: *self.count })?;
+        }
+        Ok(n)
     }
 }
 

@@ -1,6 +1,6 @@
 //! The sending side: cut, paced, and tried again when the node's store is full.
 
-use super::{Header, encode, hex};
+use super::{Header, each_piece, head, hex};
 use crate::client::Client;
 use crate::{clock, connect, passing_service, random};
 use anyhow::{Context, bail};
@@ -10,7 +10,9 @@ use sha2::{Digest, Sha256};
 use std::collections::VecDeque;
 use std::fs::File;
 use std::io::{self, ErrorKind, Read};
+use std::os::unix::fs::FileExt;
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// How long a refused bundle is tried again: a full store empties with the next contact.
@@ -77,6 +79,10 @@ pub struct Source {
     name: String,
     reader: Box<dyn Read>,
     len: Option<u64>,
+    /// The file it is, where long bundles can be read from as they are sent.
+    file: Option<Arc<File>>,
+    /// Bytes taken of it.
+    at: u64,
 }
 impl Source {
     /// A file, or standard input for `-`.
@@ -85,7 +91,7 @@ impl Source {
     /// When it cannot be opened.
     pub fn open(path: &Path) -> io::Result<Source> {
         if path.as_os_str() == "-" {
-            return Ok(Source { name: "stdin".into(), reader: Box::new(io::stdin()), len: None });
+            return Ok(Source { name: "stdin".into(), reader: Box::new(io::stdin()), len: None, file: None, at: 0 });
         }
         let file = File::open(path)?;
         let metadata = file.metadata()?;
@@ -93,16 +99,103 @@ impl Source {
             return Err(io::Error::new(ErrorKind::InvalidInput, "is a folder"));
         }
         let name = path.file_name().map_or_else(|| "file".into(), |name| name.to_string_lossy().into_owned());
-        Ok(Source { name, reader: Box::new(file), len: metadata.is_file().then_some(metadata.len()) })
+        if !metadata.is_file() {
+            return Ok(Source { name, reader: Box::new(file), len: None, file: None, at: 0 });
+        }
+        let file = Arc::new(file);
+        let reader = Box::new(Stretch { file: file.clone(), at: 0, end: u64::MAX });
+        Ok(Source { name, reader, len: Some(metadata.len()), file: Some(file), at: 0 })
     }
     /// Text.
     pub fn text(text: String) -> Source {
         let len = Some(text.len() as u64);
-        Source { name: "text".into(), reader: Box::new(io::Cursor::new(text)), len }
+        Source { name: "text".into(), reader: Box::new(io::Cursor::new(text)), len, file: None, at: 0 }
+    }
+    /// The next so many bytes, or those that are left.
+    fn take(&mut self, size: u64) -> io::Result<Chunk> {
+        if let Some(file) = self.file.clone().filter(|_| size > IN_MEMORY) {
+            let end = file.metadata()?.len().min(self.at.saturating_add(size)).max(self.at);
+            let stretch = Stretch { file: file.clone(), at: self.at, end };
+            self.at = end;
+            self.reader = Box::new(Stretch { file, at: end, end: u64::MAX });
+            return Ok(Chunk::File(stretch));
+        }
+        let mut chunk = Vec::new();
+        (&mut self.reader).take(size).read_to_end(&mut chunk)?;
+        self.at += chunk.len() as u64;
+        Ok(Chunk::Memory(chunk))
     }
     /// Its length, where known.
     pub fn length(&self) -> Option<u64> {
         self.len
+    }
+}
+
+/// Longer bundles are read as they are sent, where they are of a file.
+const IN_MEMORY: u64 = 16 << 20;
+
+/// Bytes of a file, read from there whenever they are wanted.
+#[derive(Clone)]
+struct Stretch {
+    file: Arc<File>,
+    at: u64,
+    end: u64,
+}
+impl Read for Stretch {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let room = buffer.len().min(usize::try_from(self.end - self.at).unwrap_or(usize::MAX));
+        let n = self.file.read_at(&mut buffer[..room], self.at)?;
+        self.at += n as u64;
+        Ok(n)
+    }
+}
+
+/// What one bundle carries of a source.
+enum Chunk {
+    Memory(Vec<u8>),
+    File(Stretch),
+}
+impl Chunk {
+    fn len(&self) -> u64 {
+        match self {
+            Chunk::Memory(bytes) => bytes.len() as u64,
+            Chunk::File(stretch) => stretch.end - stretch.at,
+        }
+    }
+    fn hash(&self, hash: &mut Sha256) -> io::Result<()> {
+        match self {
+            Chunk::Memory(bytes) => hash.update(bytes),
+            Chunk::File(stretch) => {
+                return each_piece(&mut stretch.clone(), self.len(), |piece| {
+                    hash.update(piece);
+                    Ok(())
+                });
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The payload of one bundle: a header, or none, and what it carries.
+struct Payload {
+    head: Vec<u8>,
+    chunk: Chunk,
+}
+impl Payload {
+    fn send(&self, client: &mut Client, adu: BundleAdu, told: impl FnMut(u64)) -> io::Result<()> {
+        let length = self.head.len() as u64 + self.chunk.len();
+        match &self.chunk {
+            Chunk::Memory(bytes) => client.send(adu, &[&self.head[..], bytes].concat()),
+            Chunk::File(stretch) => client.send_from(adu, (&self.head, &mut stretch.clone()), length, told),
+        }
+        .map_err(|why| match why.kind() {
+            ErrorKind::BrokenPipe | ErrorKind::ConnectionReset => {
+                let said = "the node ended the connection while a bundle was handed over";
+                let hint = "its log says why: it may not take payloads so long (`bundle_bytes` of [limits])";
+                io::Error::new(why.kind(), format!("{said}, of {length} B\nhint: {hint}"))
+            }
+            _ => why,
+        })
     }
 }
 
@@ -141,18 +234,18 @@ pub fn send(at: &str, mut source: Source, options: &SendOptions, progress: impl 
     let (mut offset, mut bundles) = (0, 0);
     // Of the pace: when the first is ready.
     let mut began = None;
-    let mut chunk = read_chunk(&mut source.reader, options.size(0))?;
+    let mut chunk = source.take(options.size(0))?;
     loop {
-        let next = read_chunk(&mut source.reader, options.size(bundles + 1))?;
-        hash.update(&chunk);
-        let last = next.is_empty();
-        let bytes = chunk.len() as u64;
+        let next = source.take(options.size(bundles + 1))?;
+        chunk.hash(&mut hash)?;
+        let last = next.len() == 0;
+        let bytes = chunk.len();
         let mut header = Header { id: id.clone(), name: source.name.clone(), offset, bytes, total: None, sha256: None };
         if last {
             header.total = Some(offset + bytes);
             header.sha256 = Some(hex(&hash.clone().finalize()));
         }
-        let payload = if options.raw { chunk } else { encode(&header, &chunk)? };
+        let payload = Payload { head: if options.raw { Vec::new() } else { head(&header)? }, chunk };
         let began = *began.get_or_insert_with(std::time::Instant::now);
         std::thread::sleep(options.pace.due(bundles, offset).saturating_sub(began.elapsed()));
         window.send(payload, bytes, options.window)?;
@@ -171,18 +264,19 @@ pub fn send(at: &str, mut source: Source, options: &SendOptions, progress: impl 
 struct Window<F> {
     client: Client,
     adu: BundleAdu,
-    waiting: VecDeque<(Vec<u8>, u64)>,
+    waiting: VecDeque<(Payload, u64)>,
     taken: u64,
     /// It was said that the node takes nothing.
     told: bool,
     progress: F,
 }
 impl<F: Fn(u64)> Window<F> {
-    fn send(&mut self, payload: Vec<u8>, bytes: u64, window: u64) -> anyhow::Result<()> {
+    fn send(&mut self, payload: Payload, bytes: u64, window: u64) -> anyhow::Result<()> {
         while self.waiting.len() as u64 >= window {
             self.answer()?;
         }
-        self.client.send(self.adu.clone(), &payload)?;
+        let before = self.taken + self.waiting.iter().map(|(_, bytes)| bytes).sum::<u64>();
+        payload.send(&mut self.client, self.adu.clone(), |sent| (self.progress)(before + sent.min(bytes)))?;
         self.waiting.push_back((payload, bytes));
         Ok(())
     }
@@ -197,7 +291,7 @@ impl<F: Fn(u64)> Window<F> {
                 self.tell();
             }
             let behind = self.waiting.len();
-            self.client.send(self.adu.clone(), &payload)?;
+            payload.send(&mut self.client, self.adu.clone(), |_| {})?;
             for _ in 0..behind {
                 let (payload, bytes) = self.waiting.pop_front().context("an answer to nothing")?;
                 match self.response()? {
@@ -229,8 +323,8 @@ impl<F: Fn(u64)> Window<F> {
             );
         }
     }
-    fn resend(&mut self, payload: Vec<u8>, bytes: u64) -> anyhow::Result<()> {
-        self.client.send(self.adu.clone(), &payload)?;
+    fn resend(&mut self, payload: Payload, bytes: u64) -> anyhow::Result<()> {
+        payload.send(&mut self.client, self.adu.clone(), |_| {})?;
         self.waiting.push_back((payload, bytes));
         Ok(())
     }
@@ -244,10 +338,4 @@ impl<F: Fn(u64)> Window<F> {
         }
         Ok(())
     }
-}
-
-fn read_chunk(reader: &mut impl Read, size: u64) -> io::Result<Vec<u8>> {
-    let mut chunk = Vec::new();
-    reader.take(size).read_to_end(&mut chunk)?;
-    Ok(chunk)
 }

@@ -1,14 +1,13 @@
 //! Files being put together: what is there survives a restart, and what comes twice counts once.
 
-use super::{Header, Received, decode, hex};
-use crate::client::Delivered;
+use super::{Header, Received, decode, each_piece, hex};
 use crate::clock;
 use anyhow::Context;
+use farlink_aap2::proto::{BundleAdu, adu_flag};
 use sha2::{Digest, Sha256};
 use std::collections::{BTreeMap, VecDeque};
 use std::fs::{File, OpenOptions};
-use std::io::{self, Write};
-use std::os::unix::fs::FileExt;
+use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
 /// Files being put together.
@@ -50,26 +49,28 @@ impl Shelf {
         }
         Ok(shelf)
     }
-    /// Keeps a delivery; what the caller should hear, unless it came before.
-    pub fn take(&mut self, delivered: Delivered) -> anyhow::Result<Option<Received>> {
-        let adu = &delivered.adu;
+    /// Keeps a delivery, whose payload is read as it comes; what the caller should hear, unless it came before.
+    pub fn take(&mut self, adu: &BundleAdu, payload: &mut impl Read) -> anyhow::Result<Option<Received>> {
         let identity = (adu.src_eid.clone(), adu.creation_timestamp_ms, adu.sequence_number);
         let repeated = self.resumed.take().is_some_and(|last| last == identity);
-        if repeated || (delivered.redelivered() && self.seen.contains(&identity)) {
+        let redelivered = adu.adu_flags.contains(&adu_flag::REDELIVERED);
+        if repeated || (redelivered && self.seen.contains(&identity)) {
+            each_piece(payload, adu.payload_length, |_| Ok(()))?;
             return Ok(None);
         }
-        let event = match (&self.out, decode(&delivered.payload)) {
-            (Some(out), Some((header, data))) => {
+        let (header, read) = decode(payload, adu.payload_length)?;
+        let event = match (&self.out, header) {
+            (Some(out), Some(header)) => {
                 let out = out.clone();
-                self.part(&out, header, data)?
+                self.part(&out, header, payload)?
             }
-            (None, Some((header, data))) => Some(Received::Bundle {
-                source: adu.src_eid.clone(),
-                payload: data.to_vec(),
-                path: None,
-                piece_of: Some(header.name),
-            }),
-            _ => Some(self.bundle(delivered)?),
+            (None, Some(header)) => {
+                let mut data = Vec::new();
+                payload.read_to_end(&mut data)?;
+                let (source, bytes, piece_of) = (adu.src_eid.clone(), header.bytes, Some(header.name));
+                Some(Received::Bundle { source, bytes, payload: data, path: None, piece_of })
+            }
+            _ => Some(self.bundle(adu, read, payload)?),
         };
         self.remember(identity)?;
         Ok(event)
@@ -86,22 +87,39 @@ impl Shelf {
         }
         Ok(())
     }
-    fn bundle(&mut self, delivered: Delivered) -> io::Result<Received> {
-        let mut path = None;
-        if let Some(out) = &self.out {
-            let place = loop {
-                self.numbered += 1;
-                let place = out.join(format!("bundle-{}", self.numbered));
-                if !place.exists() {
-                    break place;
-                }
-            };
-            std::fs::write(&place, &delivered.payload)?;
-            path = Some(place);
+    /// One that is no part of a file: `read` is the beginning of its payload.
+    fn bundle(&mut self, adu: &BundleAdu, mut read: Vec<u8>, rest: &mut impl Read) -> io::Result<Received> {
+        let source = adu.src_eid.clone();
+        let Some(out) = &self.out else {
+            rest.read_to_end(&mut read)?;
+            return Ok(Received::Bundle {
+                source,
+                bytes: adu.payload_length,
+                payload: read,
+                path: None,
+                piece_of: None,
+            });
+        };
+        let (place, mut file) = loop {
+            self.numbered += 1;
+            let place = out.join(format!("bundle-{}", self.numbered));
+            match File::create_new(&place) {
+                Ok(file) => break (place, file),
+                Err(why) if why.kind() == io::ErrorKind::AlreadyExists => {}
+                Err(why) => return Err(why),
+            }
+        };
+        let written =
+            file.write_all(&read).and_then(|()| each_piece(rest, adu.payload_length, |piece| file.write_all(piece)));
+        if let Err(why) = written {
+            // Half of it is of no use: it comes again.
+            let _ = std::fs::remove_file(&place);
+            return Err(why);
         }
-        Ok(Received::Bundle { source: delivered.adu.src_eid, payload: delivered.payload, path, piece_of: None })
+        let path = Some(place);
+        Ok(Received::Bundle { source, bytes: adu.payload_length, payload: Vec::new(), path, piece_of: None })
     }
-    fn part(&mut self, out: &Path, header: Header, data: &[u8]) -> anyhow::Result<Option<Received>> {
+    fn part(&mut self, out: &Path, header: Header, data: &mut impl Read) -> anyhow::Result<Option<Received>> {
         let id = header.id.clone();
         if !self.parts.contains_key(&id) {
             self.parts.insert(id.clone(), Part::open(out, &id)?);
@@ -143,8 +161,9 @@ impl Part {
             self.last = Some(header);
         }
     }
-    fn put(&mut self, header: Header, data: &[u8]) -> io::Result<()> {
-        self.data.write_all_at(data, header.offset)?;
+    fn put(&mut self, header: Header, data: &mut impl Read) -> io::Result<()> {
+        self.data.seek(SeekFrom::Start(header.offset))?;
+        each_piece(data, header.bytes, |piece| self.data.write_all(piece))?;
         let mut line = serde_json::to_string(&header)?;
         line.push('\n');
         self.journal.write_all(line.as_bytes())?;
@@ -162,11 +181,11 @@ impl Part {
         }
         reached >= total
     }
-    fn finish(self, out: &Path, id: &str) -> anyhow::Result<Received> {
+    fn finish(mut self, out: &Path, id: &str) -> anyhow::Result<Received> {
         let header = self.last.clone().unwrap_or_default();
         let bytes = header.total.unwrap_or_default();
         self.data.set_len(bytes)?;
-        let sha256 = digest(&self.data)?;
+        let sha256 = digest(&mut self.data)?;
         self.data.sync_all()?;
         let path = free_name(out, &header.name);
         std::fs::rename(out.join(format!(".{id}.part")), &path)?;
@@ -182,18 +201,14 @@ impl Part {
     }
 }
 
-fn digest(file: &File) -> io::Result<String> {
+fn digest(file: &mut File) -> io::Result<String> {
     let mut hash = Sha256::new();
-    let mut buffer = vec![0; 1 << 20];
-    let mut offset = 0;
-    loop {
-        let n = file.read_at(&mut buffer, offset)?;
-        if n == 0 {
-            return Ok(hex(&hash.finalize()));
-        }
-        hash.update(&buffer[..n]);
-        offset += n as u64;
-    }
+    file.seek(SeekFrom::Start(0))?;
+    each_piece(file, u64::MAX, |piece| {
+        hash.update(piece);
+        Ok(())
+    })?;
+    Ok(hex(&hash.finalize()))
 }
 
 /// A name in the folder that is not taken; what the peer calls the file never leaves the folder.
@@ -214,12 +229,25 @@ fn free_name(out: &Path, name: &str) -> PathBuf {
 mod tests {
     use super::super::encode;
     use super::*;
-    use farlink_aap2::proto::BundleAdu;
 
-    fn delivered(header: &Header, data: &[u8], sequence: u64, redelivered: bool) -> Delivered {
-        let adu_flags = if redelivered { vec![farlink_aap2::proto::adu_flag::REDELIVERED] } else { vec![] };
-        let adu = BundleAdu { src_eid: "ipn:1.9".into(), sequence_number: sequence, adu_flags, ..Default::default() };
-        Delivered { adu, payload: encode(header, data).unwrap() }
+    type Taken = anyhow::Result<Option<Received>>;
+
+    fn take_payload(shelf: &mut Shelf, payload: &[u8], sequence: u64, redelivered: bool) -> Taken {
+        let adu_flags = if redelivered { vec![adu_flag::REDELIVERED] } else { vec![] };
+        let adu = BundleAdu {
+            src_eid: "ipn:1.9".into(),
+            sequence_number: sequence,
+            adu_flags,
+            payload_length: payload.len() as u64,
+            ..Default::default()
+        };
+        let mut rest = payload;
+        let taken = shelf.take(&adu, &mut rest);
+        assert!(rest.is_empty(), "all of it is read");
+        taken
+    }
+    fn take(shelf: &mut Shelf, header: &Header, data: &[u8], sequence: u64, redelivered: bool) -> Taken {
+        take_payload(shelf, &encode(header, data).unwrap(), sequence, redelivered)
     }
     fn parts(data: &[u8], size: usize) -> Vec<(Header, Vec<u8>)> {
         let count = data.chunks(size).count();
@@ -250,9 +278,9 @@ mod tests {
         for (i, (header, chunk)) in parts.iter().enumerate() {
             // A new shelf each time: the receiver was killed and started again.
             let mut shelf = Shelf::open(Some(dir.path())).unwrap();
-            let event = shelf.take(delivered(header, chunk, i as u64, false)).unwrap();
+            let event = take(&mut shelf, header, chunk, i as u64, false).unwrap();
             let mut again = Shelf::open(Some(dir.path())).unwrap();
-            assert!(again.take(delivered(header, chunk, i as u64, true)).unwrap().is_none(), "a repeat is dropped");
+            assert!(take(&mut again, header, chunk, i as u64, true).unwrap().is_none(), "a repeat is dropped");
             match event {
                 Some(Received::File { path, verified, bytes, .. }) => {
                     assert_eq!((i, verified, bytes), (last, true, 100_000));
@@ -273,12 +301,34 @@ mod tests {
         let mut shelf = Shelf::open(Some(dir.path())).unwrap();
         let (mut header, _) = parts(b"right", 100).remove(0);
         header.bytes = 5;
-        let event = shelf.take(delivered(&header, b"wrong", 1, false)).unwrap();
+        let event = take(&mut shelf, &header, b"wrong", 1, false).unwrap();
         assert!(matches!(event, Some(Received::File { verified: false, .. })));
-        let mut plain = delivered(&header, b"wrong", 2, false);
-        plain.payload = b"just text".to_vec();
-        let event = shelf.take(plain).unwrap();
-        assert!(matches!(event, Some(Received::Bundle { path: Some(_), .. })));
+        for (sequence, plain) in [&b"just text"[..], b"FLF", b"FLF1\xff\xff no header", b""].into_iter().enumerate() {
+            let Some(Received::Bundle { path: Some(path), bytes, .. }) =
+                take_payload(&mut shelf, plain, 2 + sequence as u64, false).unwrap()
+            else {
+                panic!("it is a bundle")
+            };
+            assert_eq!((std::fs::read(path).unwrap(), bytes), (plain.to_vec(), plain.len() as u64));
+        }
+    }
+
+    #[test]
+    fn a_bundle_that_ends_in_the_middle_leaves_nothing() {
+        struct Breaks(u32);
+        impl Read for Breaks {
+            fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+                self.0 += 1;
+                if self.0 > 3 { Err(io::ErrorKind::ConnectionReset.into()) } else { Ok(buffer.len()) }
+            }
+        }
+        let dir = tempfile::tempdir().unwrap();
+        let mut shelf = Shelf::open(Some(dir.path())).unwrap();
+        let adu = BundleAdu { src_eid: "ipn:1.9".into(), payload_length: 1 << 30, ..Default::default() };
+        assert!(shelf.take(&adu, &mut Breaks(0)).is_err());
+        assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);
+        let adu = BundleAdu { payload_length: 4, ..adu };
+        assert!(shelf.take(&adu, &mut &b"same"[..]).unwrap().is_some(), "it comes again, and was never taken");
     }
 
     #[test]
@@ -286,21 +336,25 @@ mod tests {
         let mut shelf = Shelf::open(None).unwrap();
         let (header, chunk) = parts(b"the first and the second", 9).remove(0);
         let Some(Received::Bundle { payload, piece_of, path, .. }) =
-            shelf.take(delivered(&header, &chunk, 1, false)).unwrap()
+            take(&mut shelf, &header, &chunk, 1, false).unwrap()
         else {
             panic!("a piece is a bundle")
         };
         assert_eq!((payload, piece_of, path), (b"the first".to_vec(), Some("../../etc/name.txt".into()), None));
     }
 
+    fn is_no_file(payload: &[u8]) -> bool {
+        decode(&mut &payload[..], payload.len() as u64).unwrap().0.is_none()
+    }
+
     #[test]
     fn hostile_headers_are_no_files() {
         for payload in [&b"FLF1"[..], b"FLF1\xff\xff{}", b"FLF1\0\x02{}", b"FLF1\0\0"] {
-            assert!(decode(payload).is_none());
+            assert!(is_no_file(payload));
         }
         let header = Header { id: "../x".into(), ..Default::default() };
-        assert!(decode(&encode(&header, b"").unwrap()).is_none());
+        assert!(is_no_file(&encode(&header, b"").unwrap()));
         let header = Header { id: "a".into(), offset: u64::MAX, bytes: 1, ..Default::default() };
-        assert!(decode(&encode(&header, b"x").unwrap()).is_none());
+        assert!(is_no_file(&encode(&header, b"x").unwrap()));
     }
 }

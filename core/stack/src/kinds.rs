@@ -199,6 +199,12 @@ fn spans<T>(
 }
 
 impl Layer {
+    /// Gives back room that a busy time needed.
+    pub fn rest(&mut self) {
+        if let Layer::Ltp(layer) = self {
+            layer.rest();
+        }
+    }
     fn new(config: &Config, index: usize, layer: &LayerConfig) -> Result<Layer, ConfigError> {
         let id = LayerId(index as u16);
         Ok(match &layer.kind {

@@ -157,6 +157,7 @@ impl Stack {
     pub fn rest(&mut self) {
         self.work = VecDeque::new();
         self.todo = Vec::new();
+        self.layers.iter_mut().for_each(Layer::rest);
     }
 
     fn work_off<S: Sink<Output>>(&mut self, now: Instant, mut next: Option<Work>, out: &mut S) {

@@ -144,6 +144,13 @@ pub struct Ltp {
 }
 
 impl Ltp {
+    /// Gives back room that a busy time needed: nothing happens for now.
+    pub fn rest(&mut self) {
+        self.spans.iter_mut().for_each(Span::give_back);
+        if let Some(sessions) = self.sessions.made() {
+            sessions.give_back();
+        }
+    }
     /// An engine with its neighbours. Links are down until told otherwise.
     pub fn new(config: Config, spans: Vec<SpanConfig>) -> Ltp {
         let seed = config.seed;

@@ -10,20 +10,26 @@ struct World {
     apps: Apps,
     clients: Vec<UnixStream>,
     inputs: VecDeque<Input>,
+    spool_from: u64,
 }
 impl World {
+    /// Payloads longer than this go to disk as they come.
+    fn spooling_from(length: u64) -> World {
+        World { spool_from: length, ..World::new() }
+    }
     fn new() -> World {
         let settings =
             AppSettings { socket: None, socket_mode: 0, links: false, listen: None, echo: false, echo_rate: 1 };
         let apps = Apps::new(&settings, &[EndpointId::ipn(1, 0)], (u64::MAX, MEMORY, None)).unwrap();
-        World { apps, clients: Vec::new(), inputs: VecDeque::new() }
+        World { apps, clients: Vec::new(), inputs: VecDeque::new(), spool_from: u64::MAX }
     }
     /// One more application; they are numbered from 1.
     fn connect(&mut self) {
         let (client, socket) = UnixStream::pair().unwrap();
         socket.set_nonblocking(true).unwrap();
         self.apps.serial += 1;
-        let connection = Connection::new(AppSocket::Unix(socket), "ipn:1.0", (MEMORY, u64::MAX), Instant::ZERO);
+        let bounds = (1 << 40, self.spool_from);
+        let connection = Connection::new(AppSocket::Unix(socket), "ipn:1.0", bounds, Instant::ZERO);
         self.apps.connections.insert(self.apps.serial, connection);
         self.clients.push(client);
         let config = ConnectionConfig { endpoint_id: format!("ipn:1.{}", 10 + self.apps.serial), ..Default::default() };
@@ -100,4 +106,79 @@ fn a_bundle_right_behind_another_asks_too() {
     assert_eq!((world.let_on().len(), world.apps.sending), (0, 60_000), "there is no room beside the first");
     world.decide();
     assert_eq!((world.let_on().len(), world.apps.sending), (1, 60_000));
+}
+
+/// Bytes that were sent to disk, and to which request they belong.
+fn spooled(inputs: &VecDeque<Input>) -> Option<(RequestId, u64)> {
+    inputs.iter().fold(None, |sum, input| match input {
+        Input::Spool { request, source, part } => {
+            assert_eq!(*source, EndpointId::ipn(1, 0).node());
+            Some((*request, sum.map_or(0, |(_, bytes)| bytes) + part.len()))
+        }
+        _ => sum,
+    })
+}
+
+#[test]
+fn a_long_payload_goes_to_disk_as_it_comes_and_no_faster_than_that_takes_it() {
+    const LONG: u64 = 20 << 20;
+    let mut world = World::spooling_from(1 << 20);
+    world.connect();
+    world.decide();
+    let mut client = world.clients[0].try_clone().unwrap();
+    world.say(1, &[head(LONG)]);
+    let writer = std::thread::spawn(move || client.write_all(&vec![7; LONG as usize]));
+    let (mut on_disk, mut sent) = (0, None);
+    while sent.is_none() {
+        world.say(1, &[]);
+        let (request, bytes) = spooled(&world.inputs).unwrap_or((RequestId(0), 0));
+        let most = connection::SPOOL_WINDOW + (512 << 10);
+        assert!(bytes <= most && world.apps.sending <= most, "{bytes} bytes at once");
+        sent = world.inputs.iter().find_map(|input| match input {
+            Input::App(AppInput::Send { request, bundle }) => Some((*request, bundle.payload.len())),
+            _ => None,
+        });
+        if sent.is_none() && (bytes >= connection::SPOOL_WINDOW || writer.is_finished()) {
+            world.inputs.retain(|input| !matches!(input, Input::Spool { .. }));
+            on_disk += bytes;
+            world.apps.spooled(request, bytes);
+        }
+    }
+    assert!(writer.join().is_ok_and(|written| written.is_ok()));
+    let (request, rest) = sent.expect("the request follows its payload");
+    let left = spooled(&world.inputs).map_or(0, |(of, bytes)| if of == request { bytes } else { 0 });
+    assert_eq!(on_disk + left + rest, LONG);
+    world.decide();
+    assert_eq!(world.apps.sending, 0);
+}
+
+#[test]
+fn what_is_refused_in_the_middle_is_answered_once_it_is_over_and_a_sender_that_leaves_says_so() {
+    let mut world = World::spooling_from(1 << 20);
+    (0..2).for_each(|_| world.connect());
+    for serial in [1, 2] {
+        world.inputs.clear();
+        world.say(serial, &[head(2 << 20)]);
+        for _ in 0..16 {
+            world.say(serial, &[vec![0; 64 << 10]]);
+        }
+        let (request, _) = spooled(&world.inputs).expect("a part of it");
+        if serial == 2 {
+            world.apps.close(serial, &mut world.inputs);
+        } else {
+            let result = Err(Refusal::NoResources);
+            world.apps.on_output(AppOutput::SendResult { request, result }, Instant::ZERO, &mut world.inputs);
+            world.inputs.clear();
+            for _ in 0..16 {
+                world.say(serial, &[vec![0; 64 << 10]]);
+            }
+            assert!(spooled(&world.inputs).is_none(), "the rest is thrown away");
+        }
+        let over = |input: &Input| matches!(input, Input::Unspool { request: of } if *of == request);
+        assert!(world.inputs.iter().any(over), "{serial}: {:?}", world.inputs);
+        assert!(!world.inputs.iter().any(|input| matches!(input, Input::App(AppInput::Send { .. }))));
+    }
+    let connection = &world.apps.connections[&1];
+    assert!(connection.owed.is_empty() && connection.wants_write(), "it hears of the refusal");
+    assert!(world.apps.requests.is_empty());
 }

@@ -2,12 +2,14 @@
 
 use super::due::Due;
 use super::incoming::session_of;
-use super::links::Link;
-use super::outgoing::Waiting;
+use super::links::{Link, Serving};
 use super::peers::Unwelcome;
 use super::session::{Phase, Session, Step};
 use super::wire::{refuse_code, term};
 use super::{Config, SpanConfig};
+use crate::streams::links::Links;
+use crate::streams::timing::arm;
+use crate::streams::waiting::Waiting;
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
 use alloc::string::String;
@@ -15,11 +17,7 @@ use alloc::vec::Vec;
 use core::net::IpAddr;
 use farlink_base::layer::{ConvergenceLayer, Input, LinkState, Output, SendId, Ticket, stream_base};
 use farlink_base::socket;
-use farlink_base::{Duration, Event, EventClass, Few, Instant, LinkId, Payload, Sink, StreamId, TimerQueue};
-
-/// A link that is down this long gives up what is under way: TCP would come back from a longer
-/// silence with its timers backed off by as much again.
-pub const PARK: Duration = Duration::from_secs(5);
+use farlink_base::{Event, EventClass, Instant, LinkId, Payload, Sink, StreamId, TimerQueue};
 
 /// What a timer is for.
 #[derive(Clone, Copy, Debug)]
@@ -43,7 +41,7 @@ pub struct Usage {
 /// The TCPCLv4 entity of one node, with all its sessions.
 pub struct TcpclV4 {
     pub(super) config: Config,
-    pub(super) links: Few<LinkId, Box<Link>>,
+    pub(super) links: Links<SpanConfig, Serving>,
     /// Boxed: a node of the tree holds room for eleven, and most nodes have few sessions.
     pub(super) sessions: BTreeMap<StreamId, Box<Session>>,
     /// Sessions by the number in their tickets.
@@ -58,8 +56,7 @@ pub struct TcpclV4 {
 impl TcpclV4 {
     /// An entity with these neighbours. Links are down until told otherwise.
     pub fn new(config: Config, spans: Vec<SpanConfig>) -> Self {
-        let links =
-            spans.into_iter().map(|span| (span.link, Box::new(Link::new(span, true, LinkState::DOWN)))).collect();
+        let links = spans.into_iter().map(|span| (span.link, Box::new(Link::configured(span)))).collect();
         TcpclV4 {
             config,
             links,
@@ -94,7 +91,7 @@ impl TcpclV4 {
         }
         let stream = StreamId(stream_base(self.config.layer) | self.next_stream);
         self.next_stream = (self.next_stream + 1) & ((1 << 48) - 1);
-        link.opening = Some(stream);
+        link.by.opening = Some(stream);
         self.open_session(now, stream, Some(link_id));
         out.push(Output::Socket(socket::Output::Connect { stream, link: link_id }));
     }
@@ -171,12 +168,12 @@ impl TcpclV4 {
         else {
             return;
         };
-        let served = link.sessions.contains(&stream);
-        link.sessions.retain(|other| *other != stream);
-        if link.opening == Some(stream) {
-            link.opening = None;
+        let served = link.by.sessions.contains(&stream);
+        link.by.sessions.retain(|other| *other != stream);
+        if link.by.opening == Some(stream) {
+            link.by.opening = None;
         }
-        let last = served && link.sessions.is_empty();
+        let last = served && link.by.sessions.is_empty();
         if last && core::mem::take(&mut link.ready) {
             out.push(Output::Ready { link: link_id, ready: false });
         }
@@ -184,7 +181,7 @@ impl TcpclV4 {
             out.push(Output::SendFailed { id, link: link_id, refused: None });
         }
         if last {
-            link.on_session_end(established, now);
+            link.on_stream_end(established, now);
             out.push(Output::PeerDown { link: link_id });
             if !link.configured {
                 self.links.remove(&link_id);
@@ -276,14 +273,7 @@ impl TcpclV4 {
             Due::Later(at) => at,
             _ => Some(now),
         };
-        if let Some(at) = at
-            && session.timer.is_none_or(|timer| timer.deadline() > at)
-        {
-            if let Some(timer) = session.timer.take() {
-                self.timers.cancel(timer);
-            }
-            session.timer = Some(self.timers.arm(at, Timer::Session(stream)));
-        }
+        arm(&mut self.timers, &mut session.timer, at, Timer::Session(stream));
         let (ending, closing) = (session.is_ending(), session.phase == Phase::Closing);
         if let Some(link) = session.link {
             if ending {
@@ -321,11 +311,7 @@ impl TcpclV4 {
             let outgoing = &session.outgoing;
             !session.is_ending() && outgoing.waiting_bytes() < queue && outgoing.held_bytes() < window
         });
-        let ready = room && link.state.transmit && !self.shutdown;
-        if ready != link.ready {
-            link.ready = ready;
-            out.push(Output::Ready { link: link_id, ready });
-        }
+        link.say_ready(room && !self.shutdown, out);
     }
 
     fn on_send(&mut self, now: Instant, link: LinkId, bundle: Waiting, out: &mut impl Sink<Output>) {
@@ -355,7 +341,7 @@ impl TcpclV4 {
         let takes = |stream: &&StreamId| {
             self.sessions.get_mut(stream).is_some_and(|session| session.outgoing.give(id, from, part))
         };
-        if let Some(stream) = found.sessions.iter().find(takes).copied() {
+        if let Some(stream) = found.by.sessions.iter().find(takes).copied() {
             self.flush(now, stream, out);
         }
     }
@@ -366,7 +352,7 @@ impl TcpclV4 {
         self.on_cancel(link, id, out);
         let Some(found) = self.links.get(&link) else { return };
         let sends = |stream: &&StreamId| self.sessions.get(stream).is_some_and(|s| s.outgoing.is_sending(id));
-        let Some(stream) = found.sessions.iter().find(sends).copied() else { return };
+        let Some(stream) = found.by.sessions.iter().find(sends).copied() else { return };
         self.leave(now, stream, term::EXHAUSTED, out);
     }
 
@@ -382,6 +368,7 @@ impl TcpclV4 {
     fn on_cancel(&mut self, link: LinkId, id: SendId, out: &mut impl Sink<Output>) {
         let Some(found) = self.links.get(&link) else { return };
         let cancelled = found
+            .by
             .sessions
             .iter()
             .any(|stream| self.sessions.get_mut(stream).is_some_and(|session| session.outgoing.cancel(id)));
@@ -401,23 +388,8 @@ impl TcpclV4 {
 
     fn on_link(&mut self, now: Instant, link_id: LinkId, state: LinkState, out: &mut impl Sink<Output>) {
         let Some(link) = self.links.get_mut(&link_id) else { return };
-        let before = core::mem::replace(&mut link.state, state);
-        link.closed &= !(state.transmit || state.receive);
-        let resumed = (state.transmit && !before.transmit) || (state.receive && !before.receive);
-        if state.transmit {
-            if let Some(timer) = link.park.take() {
-                self.timers.cancel(timer);
-            }
-            if !before.transmit {
-                link.reset_backoff();
-                if let Some(timer) = link.retry.take() {
-                    self.timers.cancel(timer);
-                }
-            }
-        } else if before.transmit {
-            link.park = Some(self.timers.arm(now + PARK, Timer::Park(link_id)));
-        }
-        for stream in link.sessions.clone() {
+        let resumed = link.on_state(now, state, &mut self.timers, Timer::Park(link_id));
+        for stream in link.by.sessions.clone() {
             if resumed && let Some(session) = self.sessions.get_mut(&stream) {
                 session.on_resumed(now);
             }
@@ -431,7 +403,7 @@ impl TcpclV4 {
     fn on_park(&mut self, now: Instant, link_id: LinkId, out: &mut impl Sink<Output>) {
         let Some(link) = self.links.get_mut(&link_id) else { return };
         link.park = None;
-        let streams: Vec<StreamId> = link.sessions.iter().copied().chain(link.opening).collect();
+        let streams: Vec<StreamId> = link.by.sessions.iter().copied().chain(link.by.opening).collect();
         for stream in streams {
             let session = self.sessions.get(&stream);
             if session.is_some_and(|session| session.phase != Phase::Established || session.has_unfinished()) {

@@ -5,7 +5,6 @@
 //! neighbour, served by any number of sessions: bundles leave by the newest and arrive by all.
 //! It does not parse bundles, and it gives a bundle back only when the session that carried it died.
 
-pub(crate) mod chunk_queue;
 pub(crate) mod contact;
 mod doorkeeper;
 mod due;
@@ -19,7 +18,8 @@ mod session;
 mod used;
 mod wire;
 
-pub use layer::{PARK, TcpclV4, Usage};
+pub use crate::streams::PARK;
+pub use layer::{TcpclV4, Usage};
 pub use params::{LINK_PARAMS, PARAMS};
 pub use wire::told;
 

@@ -2,34 +2,20 @@
 //! until the peer has acknowledged or refused them. Of a long bundle only the next bytes are here;
 //! more is asked for while it leaves.
 
-use super::chunk_queue::ChunkQueue;
 use super::wire::{END, START, put_segment};
+use crate::streams::chunk_queue::ChunkQueue;
+use crate::streams::waiting::{Filling, OVERHEAD, Queue, Waiting};
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
-use farlink_base::layer::{SendId, WINDOW};
+use farlink_base::layer::SendId;
 use farlink_base::{Bytes, Payload};
 
-/// What one waiting bundle costs beside its bytes.
-const OVERHEAD: u64 = 128;
-/// How far ahead of what is sent bytes are asked for.
-const AHEAD: u64 = 2 * WINDOW;
-
-/// A bundle not begun.
-#[derive(Debug)]
-pub struct Waiting {
-    pub send: SendId,
-    pub total: u64,
-    /// Its first bytes, or all.
-    pub part: Payload,
-}
-
 /// The transfer being sent.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Rest {
+    /// What is here of it and not put into segments.
     queue: ChunkQueue,
-    /// Bytes given so far, and asked for.
-    given: u64,
-    wanted: u64,
+    filling: Filling,
 }
 
 /// A bundle of which some bytes were sent.
@@ -55,8 +41,7 @@ pub enum Nonsense {
 /// The sending half of a session.
 #[derive(Debug, Default)]
 pub struct Outgoing {
-    waiting: VecDeque<Waiting>,
-    waiting_bytes: u64,
+    waiting: Queue,
     /// What is here of the transfer being sent, which is the last in `flights`.
     rest: Option<Rest>,
     /// By transfer ID, which only grows.
@@ -75,46 +60,39 @@ impl Outgoing {
     pub fn push(&mut self, bundle: Waiting) -> bool {
         let fits = bundle.total <= self.transfer_limit && bundle.part.len() <= bundle.total;
         if fits {
-            self.waiting_bytes += bundle.total + OVERHEAD;
-            self.waiting.push_back(bundle);
+            self.waiting.push(bundle);
         }
         fits
     }
     /// Whether this bundle is being sent and needs bytes from here on.
     fn lacks(&self, send: SendId, from: u64) -> bool {
-        let being_sent = self.flights.back().is_some_and(|flight| flight.send == send);
-        being_sent && self.rest.as_ref().is_some_and(|rest| rest.given == from)
+        self.rest.as_ref().is_some_and(|rest| rest.filling.lacks(send, from))
     }
     /// More of the bundle being sent; whether it was wanted here.
     pub fn give(&mut self, send: SendId, from: u64, part: &Payload) -> bool {
         let wanted = self.lacks(send, from);
         if let Some(rest) = self.rest.as_mut().filter(|_| wanted) {
             rest.queue.push(part);
-            rest.given += part.len();
+            rest.filling.given += part.len();
         }
         wanted
     }
     /// What to ask for next: bundle, first byte, length.
     pub fn want(&mut self) -> Option<(SendId, u64, u64)> {
         let (rest, flight) = (self.rest.as_mut()?, self.flights.back()?);
-        if rest.wanted >= flight.total.min(flight.sent + AHEAD) {
-            return None;
-        }
-        let (from, len) = (rest.wanted, WINDOW.min(flight.total - rest.wanted));
-        rest.wanted += len;
-        Some((flight.send, from, len))
+        rest.filling.want(flight.sent)
     }
     /// Whether some of this bundle was sent and the rest is still to come.
     pub fn is_sending(&self, send: SendId) -> bool {
-        self.rest.is_some() && self.flights.back().is_some_and(|flight| flight.send == send)
+        self.rest.as_ref().is_some_and(|rest| rest.filling.send == send)
     }
     /// Bytes not yet begun.
     pub fn waiting_bytes(&self) -> u64 {
-        self.waiting_bytes
+        self.waiting.bytes()
     }
     /// Bytes not yet begun or not yet acknowledged.
     pub fn held_bytes(&self) -> u64 {
-        self.waiting_bytes + self.flight_bytes
+        self.waiting.bytes() + self.flight_bytes
     }
     /// Whether the peer has not acknowledged something it was sent.
     pub fn is_unanswered(&self) -> bool {
@@ -127,16 +105,11 @@ impl Outgoing {
     }
     /// Takes back a bundle that was not begun; whether it was there.
     pub fn cancel(&mut self, send: SendId) -> bool {
-        let Some(at) = self.waiting.iter().position(|bundle| bundle.send == send) else { return false };
-        if let Some(bundle) = self.waiting.remove(at) {
-            self.waiting_bytes -= bundle.total + OVERHEAD;
-        }
-        true
+        self.waiting.cancel(send)
     }
     /// Takes back everything not begun, in order.
     pub fn take_waiting(&mut self) -> VecDeque<Waiting> {
-        self.waiting_bytes = 0;
-        core::mem::take(&mut self.waiting)
+        self.waiting.take()
     }
     /// Takes back everything: the session is over.
     pub fn take_all(&mut self) -> Vec<SendId> {
@@ -155,13 +128,13 @@ impl Outgoing {
             if !begin || self.segment_limit == 0 {
                 return false;
             }
-            let Some(Waiting { send, total, part }) = self.waiting.pop_front() else { return false };
-            self.waiting_bytes -= total + OVERHEAD;
+            let Some(Waiting { send, total, part }) = self.waiting.pop() else { return false };
             self.flight_bytes += total + OVERHEAD;
             let transfer = self.next_transfer;
             self.next_transfer += 1;
             self.flights.push_back(Flight { transfer, send, total, sent: 0, acked: 0 });
-            let mut rest = Rest { given: part.len(), wanted: part.len(), ..Rest::default() };
+            let filling = Filling::new(send, total, part.len());
+            let mut rest = Rest { queue: ChunkQueue::default(), filling };
             rest.queue.push(&part);
             self.rest = Some(rest);
             flags |= START;
@@ -233,6 +206,8 @@ impl Outgoing {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::streams::waiting::AHEAD;
+    use farlink_base::layer::WINDOW;
 
     fn sender(limit: u64) -> Outgoing {
         Outgoing { segment_limit: limit, transfer_limit: 100, ..Outgoing::default() }

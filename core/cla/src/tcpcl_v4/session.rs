@@ -1,12 +1,14 @@
 //! One session: the order of its messages from contact header to the end of the stream
 //! (RFC 9174 3.3).
 
-use super::chunk_queue::ChunkQueue;
 use super::due::Progress;
 use super::incoming::{Complaint, Incoming};
 use super::outgoing::{Nonsense, Outgoing};
 use super::wire::{self, Message, NoMessage, SegmentHead, SessionInit, kind, reject, term};
 use super::{Config, SpanConfig};
+use crate::streams::PART_BYTES;
+use crate::streams::chunk_queue::ChunkQueue;
+use crate::streams::inbox::Inbox;
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::net::IpAddr;
@@ -16,12 +18,6 @@ use farlink_base::{
     Bytes, Duration, Event, EventClass, Instant, LinkId, Payload, PayloadReader, Sink, StreamId, TimerKey,
 };
 
-/// Data of a segment is offered in parts of at least this, so that a trickle does not become as many
-/// parts as bytes.
-const PART_BYTES: u64 = 64 << 10;
-/// Pieces in which unread bytes are kept; more are copied into one. What the driver read into a
-/// large buffer for a single byte is then let go.
-const PIECES: usize = 32;
 /// Bytes a peer may leave unread before it is not read from.
 const UNREAD_MAX: u64 = 256 << 10;
 /// Bytes of answers (58,000 acknowledgments) that wait for room before a session is given up.
@@ -61,9 +57,6 @@ pub enum Step {
     Over(&'static str),
 }
 
-/// What is left unread of so few bytes does not keep the read buffer it came in.
-const LEFTOVER: u64 = 4096;
-
 /// One session.
 #[derive(Debug)]
 pub struct Session {
@@ -94,7 +87,7 @@ pub struct Session {
     /// The identity that is both claimed and proven.
     pub proven: Option<String>,
     pub keepalive: Duration,
-    inbox: Payload,
+    inbox: Inbox,
     pub control: Vec<u8>,
     pending: ChunkQueue,
     pub last_received: Instant,
@@ -128,7 +121,7 @@ impl Session {
             certified: Vec::new(),
             proven: None,
             keepalive: Duration::ZERO,
-            inbox: Payload::new(),
+            inbox: Inbox::default(),
             control: Vec::new(),
             pending: ChunkQueue::default(),
             last_received: now,
@@ -175,21 +168,11 @@ impl Session {
         if self.incoming.data_left().is_some() {
             self.progress.data = now;
         }
-        if self.inbox.is_empty() {
-            self.inbox = data;
-        } else {
-            self.inbox.gather(data);
-        }
-        if self.inbox.chunks().len() > PIECES
-            && self.inbox.resident_len() == self.inbox.len()
-            && let Some(bytes) = self.inbox.to_bytes()
-        {
-            self.inbox = Payload::from(bytes);
-        }
+        self.inbox.add(data);
     }
     /// Lets go of the read buffers that what is not read yet came in.
     pub fn unshare(&mut self) {
-        self.inbox = self.inbox.own();
+        self.inbox.unshare();
     }
     /// Whether no new transfer may begin.
     pub fn is_ending(&self) -> bool {
@@ -202,7 +185,7 @@ impl Session {
 
     /// Reads what has come, up to the next step the layer must take.
     pub fn read(&mut self, now: Instant, config: &Config, out: &mut impl Sink<Output>) -> Step {
-        let inbox = core::mem::take(&mut self.inbox);
+        let inbox = self.inbox.take();
         let mut reader = inbox.reader();
         let step = loop {
             let step = match self.phase {
@@ -218,13 +201,9 @@ impl Session {
                 break step;
             }
         };
-        let (read, left) = (reader.position(), reader.remaining());
-        if left > 0 && self.phase != Phase::Closing {
-            self.inbox = if read == 0 { inbox } else { inbox.slice(read, u64::MAX) };
-            // The beginning of a message: it may wait for its end for long.
-            if left < LEFTOVER {
-                self.unshare();
-            }
+        let read = reader.position();
+        if self.phase != Phase::Closing {
+            self.inbox.put_back(inbox, read);
         }
         step
     }
@@ -406,7 +385,7 @@ impl Session {
         self.incoming.forget_unfinished();
         let owing = self.phase == Phase::Established && !(self.incoming.is_idle() && self.is_written());
         if owing {
-            (self.phase, self.since, self.inbox) = (Phase::Answering, now, Payload::new());
+            (self.phase, self.since, self.inbox) = (Phase::Answering, now, Inbox::default());
         }
         owing
     }
@@ -414,7 +393,7 @@ impl Session {
     pub fn close(&mut self, now: Instant) {
         self.phase = Phase::Closing;
         self.since = now;
-        self.inbox = Payload::new();
+        self.inbox = Inbox::default();
     }
     /// Whether both sides said so and nothing is under way.
     pub fn is_finished(&self) -> bool {
@@ -479,8 +458,8 @@ impl Session {
 
 #[cfg(test)]
 mod tests {
-    use super::super::outgoing::Waiting;
     use super::*;
+    use crate::streams::waiting::Waiting;
     use farlink_base::layer::SendId;
 
     #[test]

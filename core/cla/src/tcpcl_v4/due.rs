@@ -88,7 +88,7 @@ impl Session {
                         return Due::Idle;
                     }
                 }
-                if sends && silent > Duration::ZERO && at(self.last_sent + self.keepalive) {
+                if sends && silent > Duration::ZERO && !self.is_mute() && at(self.last_sent + self.keepalive) {
                     if self.room > 0 {
                         return Due::Keepalive;
                     }

@@ -17,7 +17,7 @@ use alloc::vec::Vec;
 use core::net::IpAddr;
 use farlink_base::layer::{ConvergenceLayer, Input, LinkState, Output, SendId, Ticket, stream_base};
 use farlink_base::socket;
-use farlink_base::{Event, EventClass, Instant, LinkId, Payload, Sink, StreamId, TimerQueue};
+use farlink_base::{Duration, Event, EventClass, Instant, LinkId, Payload, Sink, StreamId, TimerQueue};
 
 /// What a timer is for.
 #[derive(Clone, Copy, Debug)]
@@ -38,7 +38,7 @@ pub struct Usage {
     pub timers: usize,
 }
 
-/// The TCPCLv4 entity of one node, with all its sessions.
+/// The TCPCLv4 entity of one node, or that of both versions, with all its sessions.
 pub struct TcpclV4 {
     pub(super) config: Config,
     pub(super) links: Links<SpanConfig, Serving>,
@@ -47,7 +47,7 @@ pub struct TcpclV4 {
     /// Sessions by the number in their tickets.
     numbers: BTreeMap<u32, StreamId>,
     pub(super) timers: TimerQueue<Timer>,
-    next_stream: u64,
+    next_stream: u32,
     next_session: u32,
     pub(super) next_dynamic: u32,
     pub(super) shutdown: bool,
@@ -89,15 +89,21 @@ impl TcpclV4 {
         if self.shutdown || !link.wants_session() {
             return;
         }
-        let stream = StreamId(stream_base(self.config.layer) | self.next_stream);
-        self.next_stream = (self.next_stream + 1) & ((1 << 48) - 1);
+        let stream = loop {
+            let stream = StreamId(stream_base(self.config.layer) | u64::from(self.next_stream));
+            self.next_stream = self.next_stream.wrapping_add(1);
+            if !self.sessions.contains_key(&stream) {
+                break stream;
+            }
+        };
         link.by.opening = Some(stream);
         self.open_session(now, stream, Some(link_id));
         out.push(Output::Socket(socket::Output::Connect { stream, link: link_id }));
     }
 
     fn on_opened(&mut self, now: Instant, stream: StreamId, from: IpAddr, out: &mut impl Sink<Output>) {
-        if !self.sessions.contains_key(&stream) {
+        let new = !self.sessions.contains_key(&stream);
+        if new {
             if !stream.is_passive() || self.shutdown || !self.make_room(now, from, out) {
                 out.push(Output::Socket(socket::Output::Close { stream, abort: true }));
                 return;
@@ -106,8 +112,9 @@ impl TcpclV4 {
         }
         if let Some(session) = self.sessions.get_mut(&stream) {
             session.from = Some(from);
-            if session.phase == Phase::Connecting {
-                session.on_opened(now, &self.config);
+            if session.phase == Phase::Connecting || new {
+                let older = session.link.and_then(|id| self.links.get(&id)).is_some_and(|link| link.config.older);
+                session.on_opened(now, &self.config, older);
             }
         }
         self.settle(now, stream, out);
@@ -124,6 +131,18 @@ impl TcpclV4 {
                         self.refuse(now, stream, why, out);
                     }
                 }
+                Step::OtherVersion => {
+                    let link = self.sessions.get(&stream).and_then(|session| session.link);
+                    self.try_other_version(stream);
+                    let reason = "the peer speaks another version, in which it is asked next";
+                    self.fail(now, stream, Event::SessionRefused { link, reason }, out);
+                }
+                Step::Left => {
+                    if let Some(session) = self.sessions.get_mut(&stream) {
+                        session.answer_rest(now);
+                    }
+                    self.detach(now, stream, out);
+                }
                 Step::Over(reason) => {
                     let link = self.sessions.get(&stream).and_then(|session| session.link);
                     self.fail(now, stream, Event::Malformed { link, offset: 0, reason }, out);
@@ -131,6 +150,16 @@ impl TcpclV4 {
             }
         }
         self.flush(now, stream, out);
+    }
+
+    /// The next session of a link is one of the other version, where this node speaks both: its peer does not
+    /// understand, or does not answer (RFC 9174 4.3).
+    fn try_other_version(&mut self, stream: StreamId) {
+        let session = self.sessions.get(&stream).filter(|session| !session.passive && self.config.adapts());
+        let link = session.and_then(|session| session.link).and_then(|id| self.links.get_mut(&id));
+        if let Some(link) = link {
+            link.config.older = !link.config.older;
+        }
     }
 
     /// A peer that has introduced itself is not wanted.
@@ -164,6 +193,7 @@ impl TcpclV4 {
         }
         let sends = session.outgoing.take_all();
         let established = session.established;
+        let rest = session.old.map_or(Duration::ZERO, |old| old.rest);
         let Some((link_id, link)) = session.link.take().and_then(|id| self.links.get_mut(&id).map(|link| (id, link)))
         else {
             return;
@@ -189,13 +219,14 @@ impl TcpclV4 {
             }
         }
         self.update_ready(link_id, out);
-        self.connect_later(now, link_id);
+        self.connect_later(now, link_id, rest);
     }
 
-    fn connect_later(&mut self, now: Instant, link_id: LinkId) {
+    /// Connects again after a while, and not before `rest`.
+    fn connect_later(&mut self, now: Instant, link_id: LinkId, rest: Duration) {
         let Some(link) = self.links.get_mut(&link_id) else { return };
         if !self.shutdown && link.wants_session() {
-            let wait = link.next_backoff();
+            let wait = link.next_backoff().max(rest);
             link.retry = Some(self.timers.arm(now + wait, Timer::Connect(link_id)));
         }
     }
@@ -381,8 +412,14 @@ impl TcpclV4 {
     fn on_verdict(&mut self, now: Instant, ticket: Ticket, verdict: Result<(), u8>, out: &mut impl Sink<Output>) {
         let Some(stream) = self.numbers.get(&session_of(ticket)).copied() else { return };
         let Some(session) = self.sessions.get_mut(&stream) else { return };
-        if session.incoming.on_verdict(ticket, verdict) {
-            self.flush(now, stream, out);
+        let told = session.sayable(verdict);
+        if !session.incoming.on_verdict(ticket, told.unwrap_or(verdict)) {
+            return;
+        }
+        match told {
+            Some(_) => self.flush(now, stream, out),
+            // It comes again with a new session: by then there may be room.
+            None => self.leave(now, stream, term::BUSY, out),
         }
     }
 
@@ -425,7 +462,12 @@ impl TcpclV4 {
             Due::Dead if session.phase == Phase::Established && !session.term_sent => {
                 return self.leave(now, stream, term::IDLE, out);
             }
-            Due::Dead => return self.abort(now, stream, out),
+            Due::Dead => {
+                if session.phase == Phase::Contact {
+                    self.try_other_version(stream);
+                }
+                return self.abort(now, stream, out);
+            }
         }
         self.flush(now, stream, out);
     }
@@ -465,7 +507,7 @@ impl ConvergenceLayer for TcpclV4 {
     fn handle(&mut self, now: Instant, input: Input, out: &mut impl Sink<Output>) {
         match input {
             Input::Wake => self.on_wake(now, out),
-            Input::Socket(socket::Input::Datagrams { .. } | socket::Input::Confirmed { .. }) => {}
+            Input::Socket(socket::Input::Datagrams { .. }) => {}
             Input::Socket(socket::Input::Opened { stream, from }) => self.on_opened(now, stream, from.ip(), out),
             Input::Socket(socket::Input::Located { link, addresses }) => self.on_located(link, &addresses),
             Input::Socket(socket::Input::Data { stream, data }) => {
@@ -477,6 +519,12 @@ impl ConvergenceLayer for TcpclV4 {
             Input::Socket(socket::Input::Writable { stream, room }) => {
                 if let Some(session) = self.sessions.get_mut(&stream) {
                     session.on_writable(now, room);
+                    self.flush(now, stream, out);
+                }
+            }
+            Input::Socket(socket::Input::Confirmed { stream, bytes }) => {
+                if let Some(session) = self.sessions.get_mut(&stream) {
+                    session.on_confirmed(now, bytes, out);
                     self.flush(now, stream, out);
                 }
             }

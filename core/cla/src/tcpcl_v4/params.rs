@@ -1,7 +1,7 @@
 //! The parameters of TCPCLv4: the one table that node files, scenarios, references and forms are made
 //! of.
 
-use super::{Config, SpanConfig, Tls};
+use super::{Config, SpanConfig, Tls, Versions};
 use crate::streams::params::{LONGEST, bytes, duration, flag, sessions};
 use farlink_base::{LayerParam, Unit};
 
@@ -23,6 +23,15 @@ pub const PARAMS: &[LayerParam<Config>] = &[
     bytes!("transfer_mru", transfer_mru, 1, 1 << 50, "Largest bundle accepted."),
     sessions!("Sessions at once."),
     flag!(accept_unknown, "Whether nodes without a link may connect."),
+    LayerParam {
+        name: "v3",
+        help: "Whether neighbours that speak TCPCLv3 (RFC 7242) are served too, at the same port; never those that must be secured.",
+        unit: Unit::Flag,
+        min: 0,
+        max: 1,
+        get: |c| (c.versions == Versions::Both).into(),
+        set: |c, v| c.versions = if v != 0 { Versions::Both } else { Versions::Four },
+    },
     LayerParam {
         name: "tls",
         help: "Whether sessions are secured by TLS: never, where the peer can, or not without. Both sides then show a certificate.",

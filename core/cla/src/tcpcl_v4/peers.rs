@@ -13,6 +13,7 @@ use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use core::net::IpAddr;
 use farlink_base::layer::Output;
+use farlink_base::socket;
 use farlink_base::{Instant, LinkId, Refusal, Sink, StreamId};
 
 /// Why a session is not wanted: the code the peer is told (RFC 9174 6.1), and what a log says.
@@ -62,6 +63,9 @@ impl TcpclV4 {
             return Err((term::CONTACT_FAILURE, "its link is served by a session that proved who it is"));
         }
         session.establish(now, link_id, peer, &link.config, &self.config);
+        if session.is_unacknowledged() {
+            out.push(Output::Socket(socket::Output::Confirm { stream }));
+        }
         if link.by.opening == Some(stream) {
             link.by.opening = None;
         }

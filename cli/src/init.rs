@@ -116,6 +116,7 @@ capacity = "1 GB"
 [layer.tcp]                    # TCPCLv4, for links that are up most of the time
 kind = "tcpclv4"
 listen = ["{tcp_here}"]
+# v3 = true                    # neighbours that speak TCPCLv3 too, such as ION and µD3TN
 
 [layer.ltp]                    # LTP over UDP, for links with long delay or loss
 kind = "ltp"

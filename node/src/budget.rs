@@ -111,7 +111,7 @@ impl Budget {
                 LayerKind::OneWay(_, settings) => {
                     bytes(&key("kept"), &mut settings.kept, share, farlink_cla::oneway::Config::default().kept);
                 }
-                LayerKind::TcpclV4(_) | LayerKind::Message => {}
+                LayerKind::TcpclV4(_) | LayerKind::TcpclV3(_) | LayerKind::Message => {}
             }
         }
         lower("limits.bundles", &mut limits.bundles, total / TABLE_PART, BUNDLE_BYTES, default.bundles, &mut said);
@@ -250,7 +250,7 @@ impl Budget {
 
 /// Whether a layer of this kind holds bundles itself while they arrive, or leave.
 fn holds_bundles(kind: &LayerKind) -> bool {
-    !matches!(kind, LayerKind::TcpclV4(_) | LayerKind::Message)
+    !matches!(kind, LayerKind::TcpclV4(_) | LayerKind::TcpclV3(_) | LayerKind::Message)
 }
 
 #[cfg(test)]

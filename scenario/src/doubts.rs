@@ -4,7 +4,7 @@ use crate::types::Scenario;
 use farlink_base::format_duration;
 
 impl Scenario {
-    /// Sentences about links and contacts that never come to pass.
+    /// Sentences about links and contacts that never come to pass, and sockets that real nodes cannot open.
     pub fn doubts(&self) -> Vec<String> {
         let mut all = Vec::new();
         for link in &self.links {
@@ -23,13 +23,44 @@ impl Scenario {
                 all.push(format!("a contact of link `{}`, from `{from}`, {start} to {end}, lies {when}", link.name));
             }
         }
+        all.extend((0..self.nodes.len()).filter_map(|node| self.port_served_twice(node)));
         all
+    }
+    /// Layers of different kinds at one port: a simulated node tells them apart, a real one serves a port once.
+    fn port_served_twice(&self, node: usize) -> Option<String> {
+        let layers = self.layers_of(node);
+        let pairs =
+            layers.iter().enumerate().flat_map(|(at, one)| layers[at + 1..].iter().map(move |other| (one, other)));
+        let mut twice = pairs.filter(|(one, other)| one.port == other.port && one.kind.medium == other.kind.medium);
+        let (one, other) = twice.next()?;
+        let (name, port, kinds) = (&self.nodes[node].name, one.port, [one.kind.name, other.kind.name]);
+        let [one, other] = kinds;
+        Some(format!(
+            "node `{name}` serves port {port} for `{one}` and for `{other}`, which a real node cannot: give the links of one another `port`"
+        ))
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_port_that_two_kinds_of_streams_share_is_doubted() {
+        let link = |name: &str, layer: &str| {
+            format!("[[link]]\nname = \"{name}\"\nbetween = [\"a\", \"b\"]\nlayer = {layer}\n")
+        };
+        let doubts = |layers: [&str; 2]| {
+            let nodes = ["a", "b"].map(|n| format!("[[node]]\nname = \"{n}\"\nid = \"dtn://{n}/\"\n")).concat();
+            let links = link("one", layers[0]) + &link("other", layers[1]);
+            Scenario::parse(&format!("name = \"s\"\nduration = \"60 s\"\n{nodes}{links}")).unwrap().doubts()
+        };
+        let both = doubts(["\"tcpclv4\"", "\"tcpclv3\""]);
+        assert_eq!(both.len(), 2, "at each node");
+        assert!(both[0].starts_with("node `a` serves port 4556 for `tcpclv4` and for `tcpclv3`"), "{both:?}");
+        assert!(doubts(["\"tcpclv4\"", "\"tcpclv3\"\nport = 4557"]).is_empty());
+        assert!(doubts(["\"tcpclv4\"", "\"udpcl\""]).is_empty(), "TCP and UDP do not meet");
+    }
 
     #[test]
     fn links_and_contacts_that_never_come_are_doubted() {

@@ -107,7 +107,7 @@ fn choices_are_listed_with_the_nearest() {
     one_error(
         "\"ltp\"",
         "\"lpt\"",
-        &["`lpt` is none of `ltp`, `tcpclv4`, `stcp`, `mtcp`, `udpcl`", "hint: did you mean `ltp`?"],
+        &["`lpt` is none of `ltp`, `tcpclv4`, `tcpclv3`, `stcp`, `mtcp`, `udpcl`", "hint: did you mean `ltp`?"],
     );
 }
 

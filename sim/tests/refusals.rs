@@ -73,7 +73,7 @@ impl Observer for Seen {
 
 #[test]
 fn what_a_neighbour_cannot_take_stays_is_tried_ever_more_rarely_and_holds_up_nothing() {
-    for layer in ["ltp", "tcpclv4"] {
+    for layer in ["ltp", "tcpclv4", "tcpclv3"] {
         let [full, message] = [Fidelity::Full, Fidelity::Message].map(|fidelity| {
             let (outcome, seen) = World::new(&scenario(layer, fidelity), Seen::default()).unwrap().run();
             let [large, small] = &outcome.traffic[..] else { panic!("{outcome:?}") };

@@ -4,9 +4,9 @@ use farlink_base::{Event, Instant};
 use farlink_scenario::{Fidelity, Scenario};
 use farlink_sim::{Observer, Outcome, Silent, World};
 
-const LAYERS: [&str; 5] = ["ltp", "tcpclv4", "stcp", "mtcp", "udpcl"];
+const LAYERS: [&str; 6] = ["ltp", "tcpclv4", "tcpclv3", "stcp", "mtcp", "udpcl"];
 /// Those that repair losses.
-const RELIABLE: [&str; 4] = ["ltp", "tcpclv4", "stcp", "mtcp"];
+const RELIABLE: [&str; 5] = ["ltp", "tcpclv4", "tcpclv3", "stcp", "mtcp"];
 
 fn scenario(layer: &str, link: &str, traffic: &str) -> Scenario {
     let text = format!(

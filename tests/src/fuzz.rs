@@ -38,6 +38,9 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("record_v6", record_v6),
     ("sdnv", sdnv),
     ("stcp", stcp),
+    ("tcpcl_v3_active", tcpcl_v3_active),
+    ("tcpcl_v3_passive", tcpcl_v3_passive),
+    ("tcpcl_v3_session", tcpcl_v3_session),
     ("tcpcl_v4_active", tcpcl_v4_active),
     ("tcpcl_v4_passive", tcpcl_v4_passive),
     ("tcpcl_v4_session", tcpcl_v4_session),
@@ -290,21 +293,35 @@ pub fn contact_plan(data: &[u8]) {
 
 /// The side that connected hears this from its peer.
 pub fn tcpcl_v4_active(data: &[u8]) {
-    tcpcl_v4(data, StreamId(0), &[]);
+    tcpcl(tcpcl_v4::Versions::Four, data, StreamId(0), &[]);
 }
 /// The side that was connected to hears this from its peer.
 pub fn tcpcl_v4_passive(data: &[u8]) {
-    tcpcl_v4(data, StreamId(StreamId::PASSIVE), &[]);
+    tcpcl(tcpcl_v4::Versions::Both, data, StreamId(StreamId::PASSIVE), &[]);
 }
 /// The same after both have introduced themselves.
 pub fn tcpcl_v4_session(data: &[u8]) {
     let hello = b"dtn!\x04\x00\x07\x00\x1e\x00\x00\x00\x00\x00\x01\x00\x00\x00\x00\x00\x01\x00\x00\x00\x00\x00\x07ipn:1.0\x00\x00\x00\x00";
-    tcpcl_v4(data, StreamId(0), hello);
+    tcpcl(tcpcl_v4::Versions::Four, data, StreamId(0), hello);
+}
+/// The side that connected hears this from its peer of version 3.
+pub fn tcpcl_v3_active(data: &[u8]) {
+    tcpcl(tcpcl_v4::Versions::Three, data, StreamId(0), &[]);
+}
+/// The side that was connected to hears this from its peer of version 3.
+pub fn tcpcl_v3_passive(data: &[u8]) {
+    tcpcl(tcpcl_v4::Versions::Three, data, StreamId(StreamId::PASSIVE), &[]);
+}
+/// The same after both have introduced themselves: with everything agreed on, or without refusals, or nothing.
+pub fn tcpcl_v3_session(data: &[u8]) {
+    let mut hello = *b"dtn!\x03\x0d\x00\x1e\x07ipn:1.0";
+    hello[5] = [0x0d, 0x01, 0x00][usize::from(data.get(1).copied().unwrap_or(0) % 3)];
+    tcpcl(tcpcl_v4::Versions::Three, data, StreamId(0), &hello);
 }
 
-/// A TCPCLv4 entity with a bundle to send; the first byte chooses chunks and verdicts.
-fn tcpcl_v4(data: &[u8], stream: StreamId, hello: &[u8]) {
-    let config = tcpcl_v4::Config { node_id: "ipn:2.0".into(), ..tcpcl_v4::Config::default() };
+/// A TCPCL entity with a bundle to send; the first byte chooses chunks and verdicts.
+fn tcpcl(versions: tcpcl_v4::Versions, data: &[u8], stream: StreamId, hello: &[u8]) {
+    let config = tcpcl_v4::Config { node_id: "ipn:2.0".into(), versions, ..tcpcl_v4::Config::default() };
     let span = tcpcl_v4::SpanConfig { node_id: "ipn:1.0".into(), segment_bytes: 40, ..Default::default() };
     let mut layer = tcpcl_v4::TcpclV4::new(config, vec![span]);
     let now = Instant::ZERO;

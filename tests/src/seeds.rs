@@ -81,6 +81,20 @@ pub fn all() -> Vec<Seed> {
     for target in ["tcpcl_v4_active", "tcpcl_v4_passive", "tcpcl_v4_session"] {
         add(target, streams.clone());
     }
+    let old: Vec<Vec<u8>> = vectors("tcpclv3.json");
+    // All messages one after the other, and each behind the contact header.
+    let contact = old.first().cloned().unwrap_or_default();
+    let each = old.iter().map(|bytes| [&[0x3f][..], &contact, bytes].concat());
+    let old: Vec<Vec<u8>> = each.chain([[&[0x05][..], &old.concat()].concat()]).collect();
+    for target in ["tcpcl_v3_active", "tcpcl_v3_passive"] {
+        add(target, old.clone());
+    }
+    let all = vectors("tcpclv3.json").into_iter().skip(1).collect::<Vec<_>>();
+    let after = |choice: u8, agreed: u8| [&[choice, agreed][..], &all.concat()].concat();
+    let each = all.iter().map(|bytes| [&[0x3f][..], bytes].concat());
+    // A keepalive each, which says what both agreed on.
+    let agreed = [after(0x3f, 0x42), after(0x00, 0x41), after(0x5f, 0x40), after(0xbf, 0x42)];
+    add("tcpcl_v3_session", each.chain(agreed).collect());
     // In whole and in single bytes, taken and refused, on the peer's stream and on ours.
     let choices = |bytes: Vec<u8>| [0x1f, 0x00, 0x5f, 0xc3, 0x3f].map(|choice| [&[choice][..], &bytes].concat());
     for target in ["stcp", "mtcp"] {

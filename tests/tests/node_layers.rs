@@ -6,7 +6,7 @@ use node_support::{Node, port, run};
 use std::path::Path;
 
 /// The hub is node 1; node `n` reaches it by layer `n - 2` of these.
-const KINDS: [&str; 7] = ["tcpclv4", "tcpclv4", "ltp", "ltp", "stcp", "mtcp", "udpcl"];
+const KINDS: [&str; 8] = ["tcpclv4", "tcpclv4", "ltp", "ltp", "stcp", "mtcp", "udpcl", "tcpclv3"];
 
 fn start(dir: &Path, number: usize, text: &str) -> Node {
     let head = format!("node_ids = [\"ipn:{number}.0\"]\n[app]\nsocket = \"{number}.sock\"\n");
@@ -35,22 +35,44 @@ fn each_neighbour_is_served_by_its_own_layer() {
         routes += &format!("\"ipn:{peer}.*\" = \"ipn:{peer}.0\"\n");
     }
     let hub = start(dir.path(), 1, &format!("{hub}{routes}"));
-    let nodes: Vec<Node> = (2..9)
+    let nodes: Vec<Node> = (2..10)
         .map(|number| {
             let [there, here] = ports[number - 2];
             let own = layer("main", KINDS[number - 2], here) + &link("hub", "main", 1, there);
-            let routes: String = (1..9).map(|node| format!("\"ipn:{node}.*\" = \"ipn:1.0\"\n")).collect();
+            let routes: String = (1..10).map(|node| format!("\"ipn:{node}.*\" = \"ipn:1.0\"\n")).collect();
             start(dir.path(), number, &format!("{own}[routes]\n{routes}"))
         })
         .collect();
     // Round the ring, both ways: every layer of the hub hears and says.
     for (from, node) in nodes.iter().enumerate() {
-        for step in [1, 6] {
-            let to = format!("ipn:{}", (from + step) % 7 + 2);
+        for step in [1, 7] {
+            let to = format!("ipn:{}", (from + step) % 8 + 2);
             let output = run(&["ping", &to, "--at", &node.socket, "-c", "2", "-i", "5 ms", "--json"]);
             let said = String::from_utf8_lossy(&output.stdout).into_owned();
             assert!(output.status.success(), "from ipn:{} to {to}: {said}\n{}", from + 2, hub.log());
         }
+    }
+    assert!(!hub.log().contains("ERROR"), "{}", hub.log());
+}
+
+/// Nodes 2 and 3 speak one version each, and know the hub's one port; each side connects.
+#[test]
+fn neighbours_of_both_versions_of_tcpcl_are_served_at_one_port() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let [here, there, old] = [port(), port(), port()];
+    let mut hub = layer("tcp", "tcpclv4", here) + "v3 = true\n";
+    hub += &(link("to2", "tcp", 2, there) + &link("to3", "tcp", 3, old));
+    let hub = start(dir.path(), 1, &hub);
+    let other = |number: usize, kind: &str, own: u16| {
+        let text = layer("main", kind, own) + &link("hub", "main", 1, here);
+        start(dir.path(), number, &format!("{text}[routes]\n\"*\" = \"ipn:1.0\"\n"))
+    };
+    let nodes = [other(2, "tcpclv4", there), other(3, "tcpclv3", old)];
+    for (node, to) in [(&nodes[0], 3), (&nodes[1], 2), (&hub, 2), (&hub, 3)] {
+        let to = format!("ipn:{to}");
+        let output = run(&["ping", &to, "--at", &node.socket, "-c", "3", "-i", "5 ms", "--json"]);
+        let said = String::from_utf8_lossy(&output.stdout).into_owned();
+        assert!(output.status.success(), "to {to}: {said}\n{}", hub.log());
     }
     assert!(!hub.log().contains("ERROR"), "{}", hub.log());
 }

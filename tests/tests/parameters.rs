@@ -3,7 +3,7 @@
 
 use farlink_base::{LayerParam, Setting, Unit};
 use farlink_cla::registry::{LAYERS, LayerInfo, Medium};
-use farlink_cla::{ltp, oneway, tcpcl_v4, udpcl};
+use farlink_cla::{ltp, oneway, tcpcl_v3, tcpcl_v4, udpcl};
 use farlink_lab::driver::{Driver, NodeContext};
 use farlink_lab::drivers::farlink::{CONFIGURATION, Farlink};
 use farlink_node::config::NodeConfig;
@@ -39,6 +39,7 @@ fn told(config: &Config, scope: Scope, name: &str) -> u64 {
     match (scope, &config.layers[0].kind, &config.links[0].span) {
         (Scope::Layer, LayerKind::Ltp(config), _) => get(ltp::PARAMS, name, config),
         (Scope::Layer, LayerKind::TcpclV4(config), _) => get(tcpcl_v4::PARAMS, name, config),
+        (Scope::Layer, LayerKind::TcpclV3(config), _) => get(tcpcl_v3::PARAMS, name, config),
         (Scope::Layer, LayerKind::OneWay(_, config), _) => get(oneway::PARAMS, name, config),
         (Scope::Layer, LayerKind::Udpcl(config), _) => get(udpcl::PARAMS, name, config),
         (Scope::Link, _, SpanConfig::OneWay(span)) => get(oneway::LINK_PARAMS, name, span),

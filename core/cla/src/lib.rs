@@ -12,6 +12,8 @@ extern crate alloc;
 pub mod ltp;
 pub mod oneway;
 pub mod registry;
+mod streams;
+pub mod tcpcl_v3;
 pub mod tcpcl_v4;
 mod trains;
 pub mod udpcl;

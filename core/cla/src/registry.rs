@@ -1,7 +1,7 @@
 //! The convergence layers by name, with what configuration files, references and forms need to know
 //! of each. Their parameters are the tables beside them.
 
-use crate::{ltp, oneway, tcpcl_v4, udpcl};
+use crate::{ltp, oneway, tcpcl_v3, tcpcl_v4, udpcl};
 use alloc::vec::Vec;
 use core::fmt;
 use farlink_base::{Duration, Refusal, Setting, settings};
@@ -77,6 +77,22 @@ pub const LAYERS: &[LayerInfo] = &[
         settings: || settings(tcpcl_v4::PARAMS),
         link_settings: || settings(tcpcl_v4::LINK_PARAMS),
         told: tcpcl_v4::told,
+        outlives: tcpcl_v4::PARK,
+        header_bytes: 0,
+        stops: false,
+        repairs: true,
+        one_way: false,
+    },
+    LayerInfo {
+        name: "tcpclv3",
+        short: "TCPCLv3",
+        title: "TCPCLv3 (RFC 7242)",
+        medium: Medium::Streams,
+        introduction: Introduction::NodeId,
+        port: 4556,
+        settings: || settings(tcpcl_v3::PARAMS),
+        link_settings: || settings(tcpcl_v4::LINK_PARAMS),
+        told: tcpcl_v3::told,
         outlives: tcpcl_v4::PARK,
         header_bytes: 0,
         stops: false,
@@ -200,6 +216,7 @@ mod tests {
     fn every_row_of_every_table_holds_what_it_is_given() {
         check(ltp::PARAMS);
         check(ltp::LINK_PARAMS);
+        check(tcpcl_v3::PARAMS);
         check(tcpcl_v4::PARAMS);
         check(tcpcl_v4::LINK_PARAMS);
         check(oneway::PARAMS);

@@ -4,7 +4,7 @@ mod stream_common;
 
 use farlink_base::{Duration, LayerId};
 use farlink_cla::oneway::{self, Framing, OneWay};
-use farlink_cla::tcpcl_v4::{Config, SpanConfig, TcpclV4, Tls};
+use farlink_cla::tcpcl_v4::{Config, SpanConfig, TcpclV4, Tls, Versions};
 use proptest::prelude::*;
 use stream_common::{LINK, Plan, run};
 
@@ -12,7 +12,19 @@ use stream_common::{LINK, Plan, run};
 fn tcpcl_v4(segment_bytes: u64, connect: [bool; 2]) -> impl Fn(usize) -> TcpclV4 {
     with_tls(segment_bytes, connect, [Tls::Forbid; 2])
 }
+/// The same, speaking version 3; or one side does, and the other both versions.
+fn tcpcl_v3(segment_bytes: u64, connect: [bool; 2]) -> impl Fn(usize) -> TcpclV4 {
+    versions(segment_bytes, connect, [Tls::Forbid; 2], [Versions::Three; 2])
+}
 fn with_tls(segment_bytes: u64, connect: [bool; 2], tls: [Tls; 2]) -> impl Fn(usize) -> TcpclV4 {
+    versions(segment_bytes, connect, tls, [Versions::Four; 2])
+}
+fn versions(
+    segment_bytes: u64,
+    connect: [bool; 2],
+    tls: [Tls; 2],
+    versions: [Versions; 2],
+) -> impl Fn(usize) -> TcpclV4 {
     move |side| {
         let names = ["ipn:1.0", "ipn:2.0"];
         let config = Config {
@@ -21,6 +33,7 @@ fn with_tls(segment_bytes: u64, connect: [bool; 2], tls: [Tls; 2]) -> impl Fn(us
             keepalive: Duration::from_secs(5),
             segment_mru: 1 << 16,
             tls: tls[side],
+            versions: versions[side],
             ..Config::default()
         };
         let span = SpanConfig {
@@ -49,6 +62,8 @@ const FRAMINGS: [Framing; 2] = [Framing::Stcp, Framing::Mtcp];
 fn without_faults_each_bundle_crosses_once() {
     let outcome = run(&Plan::default(), &tcpcl_v4(100, [true, false]));
     assert_eq!((outcome.repeated, outcome.streams), (0, 1));
+    let outcome = run(&Plan::default(), &tcpcl_v3(100, [true, false]));
+    assert_eq!((outcome.repeated, outcome.streams), (0, 1));
     for framing in FRAMINGS {
         let outcome = run(&Plan::default(), &one_way(framing, 20_000));
         assert_eq!((outcome.repeated, outcome.streams), (0, 2), "one stream each way");
@@ -62,24 +77,42 @@ fn without_faults_each_bundle_crosses_once() {
 fn both_sides_may_connect() {
     for seed in 0..20 {
         let plan = Plan { seed, ..Plan::default() };
-        let outcome = run(&plan, &tcpcl_v4(100, [true, true]));
-        assert_eq!(outcome.repeated, 0);
-        assert!(outcome.streams <= 2);
+        let old = run(&plan, &tcpcl_v3(100, [true, true]));
+        for outcome in [run(&plan, &tcpcl_v4(100, [true, true])), old] {
+            assert_eq!(outcome.repeated, 0);
+            assert!(outcome.streams <= 2);
+        }
+    }
+}
+
+#[test]
+fn a_node_of_both_versions_meets_nodes_of_either() {
+    use Versions::{Both, Four, Three};
+    for (speak, streams) in [([Both, Three], 2), ([Both, Four], 1), ([Both, Both], 1), ([Three, Both], 1)] {
+        // Who knows both asks in version 4 first.
+        let outcome = run(&Plan::default(), &versions(100, [true, false], [Tls::Forbid; 2], speak));
+        assert_eq!((outcome.repeated, outcome.streams), (0, streams), "{speak:?}");
     }
 }
 
 #[test]
 fn a_reset_at_any_byte_loses_and_doubles_nothing() {
     let plan = |reset| Plan { bundles: [vec![40, 90], vec![60]], chunk: 30, reset, ..Plan::default() };
-    let make = tcpcl_v4(50, [true, false]);
-    let whole = run(&plan(None), &make).first;
-    assert!(whole[0] > 200 && whole[1] > 120);
-    for (side, length) in whole.into_iter().enumerate() {
-        for at in 1..=length {
-            let outcome = run(&plan(Some((side, at))), &make);
-            assert!(outcome.repeated <= 3, "{outcome:?}");
+    fn each_byte<L: farlink_base::layer::ConvergenceLayer>(
+        plan: impl Fn(Option<(usize, u64)>) -> Plan,
+        make: &dyn Fn(usize) -> L,
+    ) {
+        let whole = run(&plan(None), make).first;
+        assert!(whole[0] > 150 && whole[1] > 70);
+        for (side, length) in whole.into_iter().enumerate() {
+            for at in 1..=length {
+                let outcome = run(&plan(Some((side, at))), make);
+                assert!(outcome.repeated <= 3, "{outcome:?}");
+            }
         }
     }
+    each_byte(plan, &tcpcl_v4(50, [true, false]));
+    each_byte(plan, &tcpcl_v3(50, [true, false]));
 }
 
 #[test]
@@ -146,6 +179,7 @@ fn gaps_shorter_and_longer_than_patience_are_survived() {
         });
         let plan = Plan { bundles: [vec![2000; 30], vec![5000; 10]], gaps: gaps.collect(), ..Plan::default() };
         run(&plan, &tcpcl_v4(700, [true, false]));
+        run(&plan, &tcpcl_v3(700, [true, false]));
         for framing in FRAMINGS {
             run(&plan, &one_way(framing, 20_000));
         }
@@ -156,6 +190,7 @@ fn gaps_shorter_and_longer_than_patience_are_survived() {
 fn refusals_on_the_way_and_at_the_end_are_sent_again() {
     let plan = Plan { bundles: [vec![3000; 20], vec![100; 50]], refused: 300, ..Plan::default() };
     run(&plan, &tcpcl_v4(256, [true, false]));
+    run(&plan, &tcpcl_v3(256, [true, false]));
     // Nobody is told: what was refused is kept and offered again.
     for framing in FRAMINGS {
         assert_eq!(run(&plan, &one_way(framing, 20_000)).repeated, 0);
@@ -166,6 +201,7 @@ fn refusals_on_the_way_and_at_the_end_are_sent_again() {
 fn a_slow_verdict_pushes_back_and_nothing_sticks() {
     let plan = Plan { bundles: [vec![5000; 40], vec![5000; 40]], verdict: Duration::from_secs(20), ..Plan::default() };
     run(&plan, &tcpcl_v4(2000, [true, true]));
+    run(&plan, &tcpcl_v3(2000, [true, true]));
     for framing in FRAMINGS {
         run(&plan, &one_way(framing, 20_000));
     }
@@ -180,13 +216,15 @@ fn long_bundles_pass_in_parts_whatever_happens() {
         stream_from: 1000,
         ..Plan::default()
     };
-    let make = tcpcl_v4(30_000, [true, false]);
-    assert_eq!(run(&long, &make).repeated, 0);
-    for seed in 0..3 {
-        let plan = Plan { seed, held: 300, refused: 5, verdict: Duration::from_secs(1), ..long.clone() };
-        run(&plan, &make);
-        let plan = Plan { seed, broken: 100, reset: Some((0, 500_000 * (seed + 1))), ..long.clone() };
-        run(&plan, &make);
+    for speaks in [Versions::Four, Versions::Three] {
+        let make = versions(30_000, [true, false], [Tls::Forbid; 2], [speaks; 2]);
+        assert_eq!(run(&long, &make).repeated, 0);
+        for seed in 0..3 {
+            let plan = Plan { seed, held: 300, refused: 5, verdict: Duration::from_secs(1), ..long.clone() };
+            run(&plan, &make);
+            let plan = Plan { seed, broken: 100, reset: Some((0, 500_000 * (seed + 1))), ..long.clone() };
+            run(&plan, &make);
+        }
     }
     for framing in FRAMINGS {
         let make = one_way(framing, 500_000);
@@ -200,7 +238,7 @@ fn long_bundles_pass_in_parts_whatever_happens() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(60))]
+    #![proptest_config(ProptestConfig::with_cases(120))]
     #[test]
     fn whatever_happens_what_is_confirmed_was_accepted_and_all_is_confirmed(
         seed in any::<u64>(),
@@ -213,6 +251,12 @@ proptest! {
         held in prop_oneof![Just(0), 0u64..500],
         segment in 1u64..4000,
         connect in prop_oneof![Just([true, false]), Just([true, true])],
+        speak in prop_oneof![
+            2 => Just([Versions::Four; 2]),
+            2 => Just([Versions::Three; 2]),
+            1 => Just([Versions::Both, Versions::Three]),
+            1 => Just([Versions::Both, Versions::Both]),
+        ],
         reset in prop::option::of((0usize..2, 1u64..20_000)),
         gaps in prop::collection::vec((1u64..2000, 1u64..20_000), 0..3),
         restarts in prop::collection::vec((1u64..3000, 0usize..2), 0..3),
@@ -227,7 +271,7 @@ proptest! {
         let plan = Plan { seed, bundles, capacity, chunk, refused, stream_from, broken, held, reset, gaps, restarts, ..Plan::default() };
         // Byte-sized segments and chunks only for short bundles: the point is the cuts.
         let segment = segment.max(plan.bundles.iter().flatten().sum::<usize>() as u64 / 2000);
-        let outcome = run(&plan, &tcpcl_v4(segment, connect));
+        let outcome = run(&plan, &versions(segment, connect, [Tls::Forbid; 2], speak));
         prop_assert!(outcome.took < Duration::from_secs(36_000));
     }
 }

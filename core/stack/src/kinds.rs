@@ -11,7 +11,8 @@ use farlink_base::{ConfigError, Instant, LayerId, LinkId, NodeId, Rng, Sink, app
 use farlink_cla::ltp::{self, Ltp};
 use farlink_cla::oneway::{self, Framing, OneWay};
 use farlink_cla::registry::LayerInfo;
-use farlink_cla::tcpcl_v4::{self, TcpclV4};
+use farlink_cla::tcpcl_v3;
+use farlink_cla::tcpcl_v4::{self, TcpclV4, Versions};
 use farlink_cla::udpcl::{self, Udpcl};
 
 /// Which convergence layer, and its parameters.
@@ -21,6 +22,8 @@ pub enum LayerKind {
     Ltp(ltp::Config),
     /// TCPCLv4 over streams (RFC 9174).
     TcpclV4(tcpcl_v4::Config),
+    /// TCPCLv3 over streams (RFC 7242): the machine of TCPCLv4, told to speak version 3 alone.
+    TcpclV3(tcpcl_v4::Config),
     /// STCP or MTCP over streams.
     OneWay(Framing, oneway::Config),
     /// Bundles in datagrams (RFC 7122).
@@ -34,7 +37,7 @@ pub enum LayerKind {
 pub enum SpanConfig {
     /// LTP.
     Ltp(ltp::SpanConfig),
-    /// TCPCLv4.
+    /// TCPCLv4 and TCPCLv3.
     TcpclV4(tcpcl_v4::SpanConfig),
     /// STCP or MTCP.
     OneWay(oneway::SpanConfig),
@@ -89,6 +92,11 @@ impl LayerKind {
                 apply_settings(tcpcl_v4::PARAMS, &mut config, settings);
                 LayerKind::TcpclV4(config)
             }
+            "tcpclv3" => {
+                let mut config = tcpcl_v4::Config { node_id, versions: Versions::Three, ..Default::default() };
+                apply_settings(tcpcl_v3::PARAMS, &mut config, settings);
+                LayerKind::TcpclV3(config)
+            }
             "stcp" => LayerKind::OneWay(Framing::Stcp, one_way(settings)),
             "mtcp" => LayerKind::OneWay(Framing::Mtcp, one_way(settings)),
             "udpcl" => {
@@ -104,6 +112,7 @@ impl LayerKind {
         LayerInfo::named(match self {
             LayerKind::Ltp(_) => "ltp",
             LayerKind::TcpclV4(_) => "tcpclv4",
+            LayerKind::TcpclV3(_) => "tcpclv3",
             LayerKind::OneWay(Framing::Stcp, _) => "stcp",
             LayerKind::OneWay(Framing::Mtcp, _) => "mtcp",
             LayerKind::Udpcl(_) => "udpcl",
@@ -124,7 +133,7 @@ impl LayerKind {
                 apply_settings(ltp::LINK_PARAMS, &mut span, settings);
                 SpanConfig::Ltp(span)
             }
-            LayerKind::TcpclV4(_) => {
+            LayerKind::TcpclV4(_) | LayerKind::TcpclV3(_) => {
                 let mut span = tcpcl_v4::SpanConfig { node_id, connect, ..tcpcl_v4::SpanConfig::default() };
                 apply_settings(tcpcl_v4::LINK_PARAMS, &mut span, settings);
                 SpanConfig::TcpclV4(span)
@@ -217,7 +226,7 @@ impl Layer {
                 let split = farlink_bundle::decode_prefix;
                 Layer::Ltp(Box::new(Ltp::new(ltp::Config { layer: id, seed, split, ..settings.clone() }, spans)))
             }
-            LayerKind::TcpclV4(settings) => {
+            LayerKind::TcpclV4(settings) | LayerKind::TcpclV3(settings) => {
                 let spans = spans(config, index, |link, span| match span {
                     SpanConfig::TcpclV4(span) => Some(tcpcl_v4::SpanConfig { link, ..span.clone() }),
                     _ => None,

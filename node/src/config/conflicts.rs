@@ -2,7 +2,7 @@
 //! for two sockets.
 
 use super::keys;
-use farlink_cla::registry::{LAYERS, Medium};
+use farlink_cla::registry::{LayerInfo, Medium};
 use farlink_config::{Reader, Value};
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -17,6 +17,8 @@ struct Place {
     path: String,
     offset: usize,
     medium: Medium,
+    /// The kind of layer that serves it, where one does.
+    kind: Option<&'static str>,
     address: SocketAddr,
 }
 
@@ -30,7 +32,11 @@ pub fn addresses(top: &Reader<'_>) {
         if let Some(other) = others.iter().find(|other| other.medium == place.medium && overlap(other, place)) {
             let line = top.errors.line(other.offset);
             let what = format!("{} is served by `{}` in line {line} already", place.address, other.path);
-            top.errors.at(&place.path, Some(place.offset), what, "choose another port, or serve it once");
+            let hint = match both_versions(other, place) {
+                true => "serve it by the layer of `tcpclv4` alone, with `v3 = true`",
+                false => "choose another port, or serve it once",
+            };
+            top.errors.at(&place.path, Some(place.offset), what, hint);
         }
         others.push(place);
     }
@@ -43,6 +49,12 @@ pub fn addresses(top: &Reader<'_>) {
             top.errors.at(&place.path, Some(place.offset), what, "give the address of the neighbour");
         }
     }
+}
+
+/// Whether one layer can stand for both: it speaks both versions of TCPCL.
+fn both_versions(one: &Place, other: &Place) -> bool {
+    let kinds = [one.kind, other.kind];
+    ["tcpclv3", "tcpclv4"].iter().all(|kind| kinds.contains(&Some(kind)))
 }
 
 /// Whether one of them keeps the other from being bound; the ports are the same.
@@ -62,13 +74,13 @@ fn reaches(link: &Place, own: &Place) -> bool {
 fn served(top: &Reader<'_>) -> Vec<Place> {
     let mut found = Vec::new();
     for (name, path, table) in tables(top, "layer") {
-        let Some(medium) = medium(top, name) else { continue };
-        push(&mut found, &format!("{path}.listen"), medium, table.get("listen"));
+        let Some(layer) = layer_of(top, name) else { continue };
+        push(&mut found, &format!("{path}.listen"), layer.medium, Some(layer.name), table.get("listen"));
     }
     for name in ["app", "api"] {
         let table = top.get(name).and_then(|value| value.get_ref().as_table());
         let listen = table.and_then(|table| table.get("listen"));
-        push(&mut found, &format!("{name}.listen"), Medium::Streams, listen);
+        push(&mut found, &format!("{name}.listen"), Medium::Streams, None, listen);
     }
     found.sort_by_key(|place| place.offset);
     found
@@ -79,8 +91,8 @@ fn linked(top: &Reader<'_>) -> Vec<Place> {
     let mut found = Vec::new();
     for (_, path, table) in tables(top, "link") {
         let layer = table.get("layer").and_then(|value| value.get_ref().as_str());
-        let Some(medium) = layer.and_then(|layer| medium(top, layer)) else { continue };
-        push(&mut found, &format!("{path}.address"), medium, table.get("address"));
+        let Some(layer) = layer.and_then(|layer| layer_of(top, layer)) else { continue };
+        push(&mut found, &format!("{path}.address"), layer.medium, Some(layer.name), table.get("address"));
     }
     found
 }
@@ -93,20 +105,20 @@ fn tables<'a>(top: &Reader<'a>, of: &str) -> Vec<(&'a str, String, &'a DeTable<'
     named.map(|(name, table)| (name, format!("{of}.{name}"), table)).collect()
 }
 
-/// The sockets of the layer of this name.
-fn medium(top: &Reader<'_>, layer: &str) -> Option<Medium> {
+/// The protocol of the layer of this name.
+fn layer_of(top: &Reader<'_>, layer: &str) -> Option<&'static LayerInfo> {
     let layers = top.get("layer")?.get_ref().as_table()?;
     let kind = layers.get(layer)?.get_ref().as_table()?.get("kind")?.get_ref().as_str()?;
-    LAYERS.iter().find(|known| known.name == kind).map(|known| known.medium)
+    LayerInfo::named(kind)
 }
 
-fn push(found: &mut Vec<Place>, path: &str, medium: Medium, value: Option<&Value<'_>>) {
+fn push(found: &mut Vec<Place>, path: &str, medium: Medium, kind: Option<&'static str>, value: Option<&Value<'_>>) {
     let Some(value) = value else { return };
     let items = value.get_ref().as_array();
     let mut one = |value: &Value<'_>| {
         let text = value.get_ref().as_str().map(|text| text.replacen("localhost:", "127.0.0.1:", 1));
         if let Some(address) = text.and_then(|text| text.parse().ok()) {
-            found.push(Place { path: path.into(), offset: value.span().start, medium, address });
+            found.push(Place { path: path.into(), offset: value.span().start, medium, kind, address });
         }
     };
     match items {
@@ -162,6 +174,8 @@ mod tests {
         assert_eq!(two("\"127.0.0.1:1\"", "\"127.0.0.2:1\""), Vec::<String>::new());
         let both = "[layer.a]\nkind = \"tcpclv4\"\nlisten = \"127.0.0.1:1\"\n[layer.b]\nkind = \"ltp\"\nlisten = \"127.0.0.1:1\"\n";
         assert_eq!(said(both), Vec::<String>::new(), "UDP and TCP do not meet");
+        let versions = both.replace("\"ltp\"", "\"tcpclv3\"");
+        assert!(said(&versions)[0].ends_with("hint: serve it by the layer of `tcpclv4` alone, with `v3 = true`"));
         let app = format!("{both}[app]\nlisten = \"127.0.0.1:1\"\n");
         assert!(said(&app)[0].starts_with("n.toml:9: app.listen: 127.0.0.1:1 is served by `layer.a.listen` in line 4"));
     }

@@ -122,7 +122,10 @@ pub const STORE: Section = Section {
 /// The keys every `[layer.NAME]` has; its parameters follow.
 const KIND: Key = key("kind", Choice(NAMES), Required, "Which convergence layer.");
 fn listen(layer: &LayerInfo) -> Key {
-    let example = format!("[\"0.0.0.0:{}\"]", layer.port).leak();
+    // The page shows a layer of each kind: where two are assigned one port, they cannot both have it.
+    let same = |other: &&LayerInfo| other.port == layer.port && other.medium == layer.medium;
+    let earlier = LAYERS.iter().take_while(|other| *other != layer).filter(same).count() as u16;
+    let example = format!("[\"0.0.0.0:{}\"]", layer.port + earlier).leak();
     let help = "Addresses served; a single one is also where this side comes from when it connects. Without it, none.";
     key("listen", other("addresses with ports", example), Absent, help)
 }

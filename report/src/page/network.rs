@@ -168,6 +168,7 @@ pub fn layer(name: &str) -> &str {
     match name {
         "ltp" => "LTP",
         "tcpclv4" => "TCPCLv4",
+        "tcpclv3" => "TCPCLv3",
         "stcp" => "STCP",
         "mtcp" => "MTCP",
         "udpcl" => "UDPCL",

@@ -40,6 +40,27 @@ pub const TABLE: &[Mutant] = &[
         &["-p farlink-cla"],
     ),
     plain(
+        "an acknowledgment in order need not grow",
+        "core/cla/src/tcpcl_v4/outgoing.rs",
+        "if acked <= flight.acked {",
+        "if acked < flight.acked {",
+        &["-p farlink-cla"],
+    ),
+    plain(
+        "a refusal of either of two bundles means one",
+        "core/cla/src/tcpcl_v4/outgoing.rs",
+        "Some(_) if self.crossing > 0 => Err(Nonsense::Miscounted),",
+        "",
+        &["-p farlink-cla"],
+    ),
+    plain(
+        "a goodbye does not wait",
+        "core/cla/src/tcpcl_v4/session.rs",
+        "} else if self.phase == Phase::Established && !self.has_unfinished() {",
+        "} else if self.phase == Phase::Established {",
+        &["-p farlink-cla"],
+    ),
+    plain(
         "zeros that keep an address are a segment",
         "core/cla/src/ltp/receiving.rs",
         "if total == 4 && head == [0; 4] {",

@@ -1,6 +1,7 @@
 //! Whom to let in: a neighbour is known by where it is; strangers leave room for neighbours.
 
 use super::layer::OneWay;
+use crate::streams::links::{configured, stranger_room};
 use core::net::IpAddr;
 use farlink_base::layer::Output;
 use farlink_base::{Duration, Instant, LinkId, Sink, StreamId};
@@ -42,7 +43,7 @@ impl OneWay {
         };
         self.receive(now, stream, link_id, from);
         if let Some(link) = self.links.get_mut(&link_id) {
-            link.receiving.push(stream);
+            link.by.receiving.push(stream);
         }
         self.note_peer(link_id, out);
         Ok(())
@@ -58,17 +59,17 @@ impl OneWay {
         if link.closed {
             return Err("its link is turned off");
         }
-        let open = link.receiving.iter().filter_map(|stream| self.receiving.get(stream)).filter(|found| found.open);
+        let open = link.by.receiving.iter().filter_map(|stream| self.receiving.get(stream)).filter(|found| found.open);
         if open.clone().count() >= STREAMS_OF_ONE {
             let stalled = || open.clone().filter(|found| found.is_stalled(now, STALLED));
-            let of_it = |stream: &StreamId| link.receiving.contains(stream);
+            let of_it = |stream: &StreamId| link.by.receiving.contains(stream);
             let idle = self.longest_silent(now, Duration::ZERO, of_it);
             let longest = idle.or_else(|| stalled().min_by_key(|found| found.last_received).map(|found| found.stream));
             let Some(longest) = longest else { return Err("a neighbour with too many streams") };
             self.drop_one(now, longest, out);
         }
         // As many neighbours as there are can come on top of a full house.
-        let most = self.config.sessions as usize + self.configured();
+        let most = self.config.sessions as usize + configured(&self.links);
         if self.is_full() && !self.drop_stranger(now, out) && self.sessions() >= most {
             return Err("no room for more streams");
         }
@@ -78,7 +79,7 @@ impl OneWay {
         if !self.config.accept_unknown {
             return Err("a node this one does not know");
         }
-        let full = self.is_full() || self.strangers() >= self.stranger_room();
+        let full = self.is_full() || self.strangers() >= stranger_room(&self.links, self.config.sessions);
         if full && !self.drop_stranger(now, out) {
             return Err("no room for more nodes this one does not know");
         }
@@ -91,16 +92,8 @@ impl OneWay {
     fn is_full(&self) -> bool {
         self.sessions() >= self.config.sessions as usize
     }
-    fn configured(&self) -> usize {
-        self.links.values().filter(|link| link.configured).count()
-    }
     fn strangers(&self) -> usize {
-        self.links.values().filter(|link| !link.configured).map(|link| link.receiving.len()).sum()
-    }
-    /// As many strangers as there may be: each configured neighbour finds room, at least in half of the house.
-    fn stranger_room(&self) -> usize {
-        let (all, configured) = (self.config.sessions as usize, self.configured());
-        all - configured.min(all / 2)
+        self.links.values().filter(|link| !link.configured).map(|link| link.by.receiving.len()).sum()
     }
     /// Of some streams with nothing under way, one over which nothing ever came, or that was silent for longest.
     fn longest_silent(&self, now: Instant, least: Duration, among: impl Fn(&StreamId) -> bool) -> Option<StreamId> {

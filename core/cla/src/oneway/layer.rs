@@ -2,21 +2,19 @@
 
 use super::framing::Framing;
 use super::kept::Room;
-use super::links::Link;
+use super::links::{Link, Serving};
 use super::receiving::{self, Receiving};
-use super::sending::{self, Phase, Sending, Waiting};
+use super::sending::{self, Phase, Sending};
 use super::{Config, SpanConfig};
+use crate::streams::links::Links;
+use crate::streams::waiting::Waiting;
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use core::net::IpAddr;
 use farlink_base::layer::{ConvergenceLayer, Input, LinkState, Output, SendId, Ticket};
 use farlink_base::socket;
-use farlink_base::{Duration, Event, Few, Instant, LinkId, Payload, Refusal, Sink, StreamId, TimerQueue};
-
-/// A link that is down this long gives up what is under way: TCP would come back from a longer
-/// silence with its timers backed off by as much again.
-pub const PARK: Duration = Duration::from_secs(5);
+use farlink_base::{Duration, Event, Instant, LinkId, Payload, Refusal, Sink, StreamId, TimerQueue};
 
 /// Bytes that wait unbegun for a stream: few, so that the agent decides what goes next.
 pub(super) const QUEUE: u64 = 512 << 10;
@@ -47,7 +45,7 @@ pub struct Usage {
 pub struct OneWay {
     pub(super) framing: Framing,
     pub(super) config: Config,
-    pub(super) links: Few<LinkId, Box<Link>>,
+    pub(super) links: Links<SpanConfig, Serving>,
     pub(super) sending: BTreeMap<StreamId, Box<Sending>>,
     pub(super) receiving: BTreeMap<StreamId, Box<Receiving>>,
     /// Receiving streams by the number in their tickets.
@@ -63,7 +61,7 @@ pub struct OneWay {
 impl OneWay {
     /// An entity that speaks this protocol with these neighbours. Links are down until told otherwise.
     pub fn new(framing: Framing, config: Config, spans: Vec<SpanConfig>) -> Self {
-        let link = |span: SpanConfig| (span.link, Box::new(Link::new(span, true, LinkState::DOWN)));
+        let link = |span: SpanConfig| (span.link, Box::new(Link::configured(span)));
         OneWay {
             framing,
             room: Room::new(config.kept),
@@ -128,7 +126,7 @@ impl OneWay {
     }
 
     fn sending_of(&mut self, link: LinkId) -> Option<&mut Box<Sending>> {
-        let stream = self.links.get(&link)?.sending?;
+        let stream = self.links.get(&link)?.by.sending?;
         self.sending.get_mut(&stream)
     }
     fn on_send(&mut self, now: Instant, link: LinkId, bundle: Waiting, out: &mut impl Sink<Output>) {
@@ -179,21 +177,8 @@ impl OneWay {
 
     fn on_link(&mut self, now: Instant, link_id: LinkId, state: LinkState, out: &mut impl Sink<Output>) {
         let Some(link) = self.links.get_mut(&link_id) else { return };
-        let before = core::mem::replace(&mut link.state, state);
-        link.closed &= !(state.transmit || state.receive);
-        let resumed = (state.transmit && !before.transmit) || (state.receive && !before.receive);
-        if state.transmit {
-            let retry = if before.transmit { None } else { link.retry.take() };
-            for timer in link.park.take().into_iter().chain(retry) {
-                self.timers.cancel(timer);
-            }
-            if !before.transmit {
-                link.reset_backoff();
-            }
-        } else if before.transmit {
-            link.park = Some(self.timers.arm(now + PARK, Timer::Park(link_id)));
-        }
-        let (sending, receiving) = (link.sending, link.receiving.clone());
+        let resumed = link.on_state(now, state, &mut self.timers, Timer::Park(link_id));
+        let (sending, receiving) = (link.by.sending, link.by.receiving.clone());
         let keepalive = self.config.keepalive > Duration::ZERO;
         if let Some(stream) = sending {
             if let Some(sending) = self.sending.get_mut(&stream).filter(|_| resumed) {

@@ -25,8 +25,9 @@ mod settle;
 mod stcp;
 mod verdicts;
 
+pub use crate::streams::PARK;
 pub use framing::Framing;
-pub use layer::{OneWay, PARK, Usage};
+pub use layer::{OneWay, Usage};
 pub use params::{LINK_PARAMS, PARAMS};
 
 use farlink_base::{Duration, LayerId, LinkId, Refusal};

@@ -3,34 +3,27 @@
 use super::SpanConfig;
 use super::layer::OneWay;
 use super::links::Link;
+use super::receiving::Receiving;
 use super::sending::Phase;
+use crate::streams::links;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::net::{IpAddr, SocketAddr};
-use farlink_base::layer::{LinkState, Output, dynamic_link_base};
+use farlink_base::layer::Output;
 use farlink_base::{Instant, LinkId, Sink, StreamId};
-
-/// Addresses kept of one neighbour.
-const ADDRESSES_MAX: usize = 16;
 
 impl OneWay {
     /// The configured link of the neighbour at an address: of several, one that is not turned off, and with the fewest
     /// streams. Who of several at one address it is nobody can tell.
     pub(super) fn link_at(&self, from: IpAddr) -> Option<LinkId> {
-        let there = self.links.iter().filter(|(_, link)| link.configured && link.addresses.contains(&from));
-        there.min_by_key(|(id, link)| (link.closed, link.receiving.len(), **id)).map(|(id, _)| *id)
+        let there = self.links.iter().filter(|(_, link)| link.configured && link.is_at(from));
+        there.min_by_key(|(id, link)| (link.closed, link.by.receiving.len(), **id)).map(|(id, _)| *id)
     }
     /// A link for a peer at no neighbour's address.
     pub(super) fn dynamic_link(&mut self) -> LinkId {
-        let base = dynamic_link_base(self.config.layer);
-        let mut link = LinkId(base | self.next_dynamic);
-        while self.links.contains_key(&link) {
-            self.next_dynamic = (self.next_dynamic + 1) & 0x00ff_ffff;
-            link = LinkId(base | self.next_dynamic);
-        }
-        self.next_dynamic = (self.next_dynamic + 1) & 0x00ff_ffff;
+        let link = links::dynamic_link(&self.links, self.config.layer, &mut self.next_dynamic);
         let config = SpanConfig { link, connect: false, ..SpanConfig::default() };
-        self.links.insert(link, Box::new(Link::new(config, false, LinkState::UP)));
+        self.links.insert(link, Box::new(Link::met(config)));
         link
     }
     /// Says that a neighbour is there or gone: a configured one is there while a stream leads to it, for it is what
@@ -38,11 +31,11 @@ impl OneWay {
     pub(super) fn note_peer(&mut self, link_id: LinkId, out: &mut impl Sink<Output>) {
         let Some(link) = self.links.get_mut(&link_id) else { return };
         let open = |stream: StreamId| self.sending.get(&stream).is_some_and(|found| found.phase != Phase::Opening);
-        let up = if link.configured { link.sending.is_some_and(open) } else { !link.receiving.is_empty() };
-        if up == link.up {
+        let up = if link.configured { link.by.sending.is_some_and(open) } else { !link.by.receiving.is_empty() };
+        if up == link.by.up {
             return;
         }
-        link.up = up;
+        link.by.up = up;
         out.push(match up {
             // There is no word for a name.
             true => Output::PeerUp { link: link_id, claimed: None, proven: None, node: None },
@@ -63,16 +56,12 @@ impl OneWay {
         out: &mut impl Sink<Output>,
     ) {
         let Some(link) = self.links.get_mut(&link_id).filter(|link| link.configured) else { return };
-        link.addresses = addresses.iter().take(ADDRESSES_MAX).map(SocketAddr::ip).collect();
+        link.locate(addresses);
         if link.closed {
             return;
         }
-        let addresses = link.addresses.clone();
-        let met = |stream: &StreamId| {
-            let found = self.receiving.get(stream);
-            found.is_some_and(|found| found.link.is_dynamic() && addresses.contains(&found.from))
-        };
-        let streams: Vec<StreamId> = self.receiving.keys().copied().filter(met).collect();
+        let met = |found: &&Box<Receiving>| found.link.is_dynamic() && link.is_at(found.from);
+        let streams: Vec<StreamId> = self.receiving.values().filter(met).map(|found| found.stream).collect();
         for stream in streams {
             if let Some(receiving) = self.receiving.get_mut(&stream) {
                 receiving.moves_to = Some(link_id);
@@ -85,10 +74,10 @@ impl OneWay {
         let Some(receiving) = self.receiving.get_mut(&stream) else { return };
         receiving.moves_to = None;
         let Some(link) = self.links.get_mut(&to).filter(|link| !link.closed) else { return };
-        link.receiving.push(stream);
+        link.by.receiving.push(stream);
         let from = core::mem::replace(&mut receiving.link, to);
         if let Some(link) = self.links.get_mut(&from) {
-            link.receiving.retain(|other| *other != stream);
+            link.by.receiving.retain(|other| *other != stream);
         }
         self.note_peer(from, out);
         self.note_peer(to, out);
@@ -101,7 +90,7 @@ impl OneWay {
         if self.links.contains_key(&span.link) || span.link.is_dynamic() {
             return false;
         }
-        self.links.insert(span.link, Box::new(Link::new(span, true, LinkState::DOWN)));
+        self.links.insert(span.link, Box::new(Link::configured(span)));
         true
     }
     /// The link exists no more: its streams end, what they carried is given back.
@@ -115,13 +104,8 @@ impl OneWay {
     /// the link would go, and come back turned on.
     pub(super) fn close_link(&mut self, now: Instant, link_id: LinkId, out: &mut impl Sink<Output>) {
         let Some(link) = self.links.get_mut(&link_id).filter(|link| link.configured) else { return };
-        // No stream follows the ones that end here, and none of them is ready meanwhile.
-        link.closed = true;
-        link.state = LinkState::DOWN;
-        for timer in [link.retry.take(), link.park.take()].into_iter().flatten() {
-            self.timers.cancel(timer);
-        }
-        let (sending, receiving) = (link.sending, link.receiving.clone());
+        link.turn_off(&mut self.timers);
+        let (sending, receiving) = (link.by.sending, link.by.receiving.clone());
         if let Some(stream) = sending {
             // What is written leaves; half a bundle is none.
             let abort = self.sending.get(&stream).is_some_and(|sending| sending.phase == Phase::Opening);

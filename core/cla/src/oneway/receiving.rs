@@ -4,17 +4,14 @@
 use super::Config;
 use super::framing::Framing;
 use super::kept::{BUNDLE_MAX, Copy, Rest, Room};
+use crate::streams::PART_BYTES;
+use crate::streams::inbox::Inbox;
+use crate::streams::timing::Deadlines;
 use alloc::collections::VecDeque;
 use core::net::IpAddr;
 use farlink_base::layer::{Output, Ticket};
 use farlink_base::{Duration, Instant, LinkId, Payload, PayloadReader, Sink, StreamId, TimerKey};
 
-/// Bytes of a bundle are offered in parts of at least this, so that a trickle does not become as many parts as bytes.
-const PART_BYTES: u64 = 64 << 10;
-/// Pieces in which unread bytes are kept; more are copied into one.
-const PIECES: usize = 32;
-/// What is left unread of so few bytes does not keep the read buffer it came in.
-const LEFTOVER: u64 = 4096;
 /// Bundles, and their bytes, that wait for a verdict, beyond which reading stops.
 const UNDECIDED_MAX: usize = 1024;
 const UNDECIDED_BYTES: u64 = 16 << 20;
@@ -81,7 +78,7 @@ pub(super) struct Receiving {
     pub heard: bool,
     pub last_received: Instant,
     /// What came and was not read.
-    inbox: Payload,
+    inbox: Inbox,
     pub arrival: Option<Arrival>,
     /// The node wants no more of the arriving bundle for now.
     pub held: bool,
@@ -116,7 +113,7 @@ impl Receiving {
             paused: false,
             heard: false,
             last_received: now,
-            inbox: Payload::new(),
+            inbox: Inbox::default(),
             arrival: None,
             held: false,
             undecided: VecDeque::new(),
@@ -133,17 +130,7 @@ impl Receiving {
     /// Bytes came.
     pub fn on_data(&mut self, now: Instant, data: Payload) {
         (self.last_received, self.progress, self.heard) = (now, now, true);
-        if self.inbox.is_empty() {
-            self.inbox = data;
-        } else {
-            self.inbox.gather(data);
-        }
-        if self.inbox.chunks().len() > PIECES
-            && self.inbox.resident_len() == self.inbox.len()
-            && let Some(bytes) = self.inbox.to_bytes()
-        {
-            self.inbox = Payload::from(bytes);
-        }
+        self.inbox.add(data);
     }
     /// Whether no bundle is half here.
     pub fn is_between(&self) -> bool {
@@ -192,16 +179,11 @@ impl Receiving {
         if self.inbox.is_empty() || (self.open && (self.paused || self.is_full())) {
             return Ok(());
         }
-        let inbox = core::mem::take(&mut self.inbox);
+        let inbox = self.inbox.take();
         let mut reader = inbox.reader();
         let result = self.read_from(now, &mut reader, framing, transfer_mru, room, out);
-        let (read, left) = (reader.position(), reader.remaining());
-        if left > 0 {
-            self.inbox = if read == 0 { inbox } else { inbox.slice(read, u64::MAX) };
-            if left < LEFTOVER {
-                self.inbox = self.inbox.own();
-            }
-        }
+        let read = reader.position();
+        self.inbox.put_back(inbox, read);
         result
     }
     fn read_from(
@@ -297,7 +279,7 @@ impl Receiving {
 
     /// The stream is over: what has not come whole never does.
     pub fn end(&mut self, room: &mut Room, out: &mut impl Sink<Output>) {
-        (self.open, self.inbox, self.held) = (false, Payload::new(), false);
+        (self.open, self.inbox, self.held) = (false, Inbox::default(), false);
         if let Some(mut arrival) = self.arrival.take() {
             arrival.copy.forget(room);
             if let State::Offered(ticket) = arrival.state
@@ -319,18 +301,15 @@ impl Receiving {
     }
     /// Lets go of the read buffers it shares.
     pub fn unshare(&mut self) {
-        self.inbox = self.inbox.own();
+        self.inbox.unshare();
         self.arrival.iter_mut().for_each(|arrival| arrival.copy.unshare());
         self.undecided.iter_mut().for_each(|(_, whole)| whole.copy.unshare());
     }
 
     /// What is due at `now`. `up`: whether the link carries bytes both ways.
     pub fn due(&self, now: Instant, config: &Config, up: bool) -> Due {
-        let mut next: Option<Instant> = None;
-        let mut at = |deadline: Instant| {
-            next = Some(next.map_or(deadline, |next| next.min(deadline)));
-            deadline <= now
-        };
+        let mut deadlines = Deadlines::at(now);
+        let mut at = |deadline: Instant| deadlines.passed(deadline);
         if self.rest.until.is_some_and(&mut at) {
             return Due::Offer;
         }
@@ -343,6 +322,6 @@ impl Receiving {
                 return Due::Dead;
             }
         }
-        Due::Later(next)
+        Due::Later(deadlines.next)
     }
 }

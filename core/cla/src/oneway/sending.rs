@@ -2,37 +2,17 @@
 
 use super::Config;
 use super::framing::{Framing, HEAD_MAX};
-use crate::tcpcl_v4::chunk_queue::ChunkQueue;
+use crate::streams::chunk_queue::ChunkQueue;
+use crate::streams::timing::Deadlines;
+use crate::streams::waiting::{Filling, OVERHEAD, Queue, Waiting};
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
-use farlink_base::layer::{Output, SendId, WINDOW};
+use farlink_base::layer::{Output, SendId};
 use farlink_base::socket;
 use farlink_base::{Bytes, Duration, Instant, LinkId, Payload, Sink, StreamId, TimerKey};
 
-/// What one bundle costs beside its bytes.
-const OVERHEAD: u64 = 128;
-/// How far ahead of what is written bytes are asked for.
-const AHEAD: u64 = 2 * WINDOW;
 /// How long a stream that is to end waits for its last bytes to be confirmed.
 const GOODBYE: Duration = Duration::from_secs(10);
-
-/// A bundle not begun.
-#[derive(Debug)]
-pub(super) struct Waiting {
-    pub send: SendId,
-    pub total: u64,
-    /// Its first bytes, or all.
-    pub part: Payload,
-}
-
-/// The bundle of which bytes are still to be given.
-#[derive(Debug)]
-struct Filling {
-    send: SendId,
-    total: u64,
-    given: u64,
-    wanted: u64,
-}
 
 /// A bundle that was begun.
 #[derive(Debug)]
@@ -76,8 +56,7 @@ pub(super) struct Sending {
     framing: Framing,
     /// Bytes the stream takes now.
     room: u64,
-    waiting: VecDeque<Waiting>,
-    waiting_bytes: u64,
+    waiting: Queue,
     /// What was begun and is not written.
     pending: ChunkQueue,
     /// The last that was begun, while some of it is to come.
@@ -105,8 +84,7 @@ impl Sending {
             timer: None,
             framing,
             room: 0,
-            waiting: VecDeque::new(),
-            waiting_bytes: 0,
+            waiting: Queue::default(),
             pending: ChunkQueue::default(),
             filling: None,
             flights: VecDeque::new(),
@@ -158,11 +136,11 @@ impl Sending {
 
     /// Bytes of bundles not begun.
     pub fn waiting_bytes(&self) -> u64 {
-        self.waiting_bytes
+        self.waiting.bytes()
     }
     /// Bytes of bundles not begun or not confirmed.
     pub fn held_bytes(&self) -> u64 {
-        self.waiting_bytes + (self.end - self.confirmed) + OVERHEAD * self.flights.len() as u64
+        self.waiting.bytes() + (self.end - self.confirmed) + OVERHEAD * self.flights.len() as u64
     }
     /// Whether a bundle was begun and is not confirmed.
     pub fn has_unfinished(&self) -> bool {
@@ -177,15 +155,13 @@ impl Sending {
     pub fn push(&mut self, bundle: Waiting) -> bool {
         let fits = (1..=self.framing.longest()).contains(&bundle.total) && bundle.part.len() <= bundle.total;
         if fits {
-            self.waiting_bytes += bundle.total + OVERHEAD;
-            self.waiting.push_back(bundle);
+            self.waiting.push(bundle);
         }
         fits
     }
     /// More of the bundle that is leaving; whether it was wanted here.
     pub fn give(&mut self, send: SendId, from: u64, part: &Payload) -> bool {
-        let wanted = |filling: &&mut Filling| filling.send == send && filling.given == from;
-        let Some(filling) = self.filling.as_mut().filter(wanted) else { return false };
+        let Some(filling) = self.filling.as_mut().filter(|filling| filling.lacks(send, from)) else { return false };
         let part = part.slice(0, filling.total - filling.given);
         filling.given += part.len();
         let whole = filling.given == filling.total;
@@ -201,16 +177,11 @@ impl Sending {
     }
     /// Takes back a bundle that was not begun; whether it was there.
     pub fn cancel(&mut self, send: SendId) -> bool {
-        let Some(at) = self.waiting.iter().position(|bundle| bundle.send == send) else { return false };
-        if let Some(bundle) = self.waiting.remove(at) {
-            self.waiting_bytes -= bundle.total + OVERHEAD;
-        }
-        true
+        self.waiting.cancel(send)
     }
     /// Takes back everything not begun, in order.
     pub fn take_waiting(&mut self) -> Vec<SendId> {
-        self.waiting_bytes = 0;
-        self.waiting.drain(..).map(|bundle| bundle.send).collect()
+        self.waiting.take().into_iter().map(|bundle| bundle.send).collect()
     }
     /// Takes back everything not confirmed: the stream is over.
     pub fn take_all(&mut self) -> Vec<SendId> {
@@ -225,14 +196,13 @@ impl Sending {
         if self.filling.is_some() {
             return false;
         }
-        let Some(Waiting { send, total, part }) = self.waiting.pop_front() else { return false };
-        self.waiting_bytes -= total + OVERHEAD;
+        let Some(Waiting { send, total, part }) = self.waiting.pop() else { return false };
         self.put_head(total);
         self.end += total;
         self.flights.push_back(Flight { send, end: self.end });
         self.pending.push(&part);
         let given = part.len();
-        self.filling = (given < total).then_some(Filling { send, total, given, wanted: given });
+        self.filling = (given < total).then(|| Filling::new(send, total, given));
         true
     }
     fn put_head(&mut self, total: u64) {
@@ -245,13 +215,7 @@ impl Sending {
     fn want(&mut self) -> Option<(SendId, u64, u64)> {
         let here = self.pending.len();
         let filling = self.filling.as_mut()?;
-        let left = filling.given.saturating_sub(here);
-        if filling.wanted >= filling.total.min(left + AHEAD) {
-            return None;
-        }
-        let (from, len) = (filling.wanted, WINDOW.min(filling.total - filling.wanted));
-        filling.wanted += len;
-        Some((filling.send, from, len))
+        filling.want(filling.given.saturating_sub(here))
     }
 
     /// Asks for a keepalive, where no bundle says as much, and it does not fall into one.
@@ -306,11 +270,8 @@ impl Sending {
 
     /// What is due at `now`. `up`: whether the link carries bytes both ways.
     pub fn due(&self, now: Instant, config: &Config, sends: bool, up: bool) -> Due {
-        let mut next: Option<Instant> = None;
-        let mut at = |deadline: Instant| {
-            next = Some(next.map_or(deadline, |next| next.min(deadline)));
-            deadline <= now
-        };
+        let mut deadlines = Deadlines::at(now);
+        let mut at = |deadline: Instant| deadlines.passed(deadline);
         match self.phase {
             Phase::Opening => {}
             Phase::Ending => {
@@ -329,6 +290,6 @@ impl Sending {
                 }
             }
         }
-        Due::Later(next)
+        Due::Later(deadlines.next)
     }
 }

@@ -3,11 +3,12 @@
 use super::layer::{OneWay, QUEUE, Timer};
 use super::receiving::{Due as ReceivingDue, Receiving};
 use super::sending::{Due as SendingDue, Phase, Sending};
+use crate::streams::timing::arm;
 use alloc::boxed::Box;
 use core::net::IpAddr;
 use farlink_base::layer::{LinkState, Output, stream_base};
 use farlink_base::socket;
-use farlink_base::{Event, EventClass, Instant, LinkId, Sink, StreamId, TimerKey, TimerQueue};
+use farlink_base::{Event, EventClass, Instant, LinkId, Sink, StreamId};
 
 impl OneWay {
     /// Whether bytes go out over a link, and both ways.
@@ -39,7 +40,7 @@ impl OneWay {
         }
         let stream = StreamId(stream_base(self.config.layer) | self.next_stream);
         self.next_stream = (self.next_stream + 1) & ((1 << 48) - 1);
-        link.sending = Some(stream);
+        link.by.sending = Some(stream);
         self.sending.insert(stream, Box::new(Sending::new(now, stream, link_id, self.framing)));
         out.push(Output::Socket(socket::Output::Connect { stream, link: link_id }));
     }
@@ -119,7 +120,7 @@ impl OneWay {
         }
         let link_id = sending.link;
         if let Some(link) = self.links.get_mut(&link_id) {
-            link.sending = None;
+            link.by.sending = None;
             if core::mem::take(&mut link.ready) {
                 out.push(Output::Ready { link: link_id, ready: false });
             }
@@ -165,36 +166,20 @@ impl OneWay {
             self.timers.cancel(timer);
         }
         if let Some(link) = self.links.get_mut(&receiving.link) {
-            link.receiving.retain(|other| *other != stream);
+            link.by.receiving.retain(|other| *other != stream);
         }
         self.note_peer(receiving.link, out);
     }
 
     pub(super) fn update_ready(&mut self, link_id: LinkId, out: &mut impl Sink<Output>) {
         let Some(link) = self.links.get_mut(&link_id) else { return };
-        let sending = link.sending.and_then(|stream| self.sending.get(&stream));
+        let sending = link.by.sending.and_then(|stream| self.sending.get(&stream));
         let room = sending.is_some_and(|sending| {
             // Some slack between full and welcome keeps the two from alternating with every bundle.
             let window = link.config.window_bytes;
             let (queue, window) = if link.ready { (QUEUE, window) } else { (QUEUE / 2, window - window / 8) };
             sending.phase == Phase::Open && sending.waiting_bytes() < queue && sending.held_bytes() < window
         });
-        let ready = room && link.state.transmit && !self.shutdown;
-        if ready != link.ready {
-            link.ready = ready;
-            out.push(Output::Ready { link: link_id, ready });
-        }
-    }
-}
-
-/// Arms a timer for `at` where it is not armed for then or earlier.
-fn arm(timers: &mut TimerQueue<Timer>, slot: &mut Option<TimerKey>, at: Option<Instant>, timer: Timer) {
-    if let Some(at) = at
-        && slot.is_none_or(|armed| armed.deadline() > at)
-    {
-        if let Some(armed) = slot.take() {
-            timers.cancel(armed);
-        }
-        *slot = Some(timers.arm(at, timer));
+        link.say_ready(room && !self.shutdown, out);
     }
 }

@@ -1,25 +1,33 @@
-//! How a session begins: contact headers, TLS, SESS_INIT (RFC 9174 4.1 to 4.4).
+//! How a session begins: contact headers and the version they agree on, TLS, SESS_INIT (RFC 9174 4.1 to 4.4).
 
 use super::session::{Phase, Session, Step};
 use super::wire::{self, SessionInit, term};
-use super::{Config, Tls};
+use super::{Config, Tls, Versions};
+use crate::tcpcl_v3;
 use alloc::string::String;
 use alloc::vec::Vec;
 use farlink_base::{EndpointId, Instant, PayloadReader};
 
 impl Session {
-    /// The stream asked for is open: the active side speaks first (RFC 9174 4.1).
-    pub fn on_opened(&mut self, now: Instant, config: &Config) {
-        self.phase = Phase::Contact;
-        self.since = now;
-        wire::put_contact_header(&mut self.control, config.tls != Tls::Forbid);
+    /// The stream is open: the active side speaks first (RFC 9174 4.1), in version 3 both at once. `older`: the peer is
+    /// taken to speak version 3.
+    pub fn on_opened(&mut self, now: Instant, config: &Config, older: bool) {
+        let active = self.phase == Phase::Connecting;
+        if config.versions == Versions::Three || (active && older && config.adapts()) {
+            self.begin_old(config);
+        } else if active {
+            wire::put_contact_header(&mut self.control, config.tls != Tls::Forbid);
+        }
+        if active {
+            (self.phase, self.since) = (Phase::Contact, now);
+        }
     }
 
     /// The contact header (RFC 9174 4.2); `None` to read on.
     pub fn read_contact(&mut self, now: Instant, reader: &mut PayloadReader<'_>, config: &Config) -> Option<Step> {
         let before = reader.clone();
-        let mut header = [0u8; 6];
-        let have = reader.remaining().min(6) as usize;
+        let mut header = [0u8; 5];
+        let have = reader.remaining().min(5) as usize;
         if !reader.read_exact(&mut header[..have]) {
             return Some(Step::Wait);
         }
@@ -29,20 +37,57 @@ impl Session {
             self.control.clear();
             return Some(Step::Over("the contact header does not begin with `dtn!`"));
         }
-        if have < 6 {
+        if have < 5 {
             *reader = before;
             return Some(Step::Wait);
         }
+        let version = header[4];
+        if self.passive && self.old.is_none() && version == tcpcl_v3::VERSION && config.adapts() {
+            self.begin_old(config);
+        }
+        if version != self.version() {
+            return Some(self.on_other_version(now, version, config));
+        }
+        if self.old.is_some() {
+            let step = self.read_old_contact(now, reader);
+            if matches!(step, Step::Wait) {
+                *reader = before;
+            }
+            return Some(step);
+        }
+        let Some(flags) = reader.read_u8() else {
+            *reader = before;
+            return Some(Step::Wait);
+        };
         if self.passive {
             wire::put_contact_header(&mut self.control, config.tls != Tls::Forbid);
         }
-        if header[4] != wire::VERSION {
-            if self.passive {
+        self.agree_on_tls(now, flags & wire::CAN_TLS != 0, config)
+    }
+    /// The version this side speaks.
+    fn version(&self) -> u8 {
+        if self.old.is_some() { tcpcl_v3::VERSION } else { wire::VERSION }
+    }
+    /// The peer's contact header is of a version that this side does not speak.
+    fn on_other_version(&mut self, now: Instant, version: u8, config: &Config) -> Step {
+        match (self.passive, self.old.is_some()) {
+            // RFC 9174 4.3: the higher version tells the lower one.
+            (true, false) => {
+                wire::put_contact_header(&mut self.control, config.tls != Tls::Forbid);
                 self.terminate(now, term::VERSION);
             }
-            return Some(Step::Over("the peer speaks another version of the protocol"));
+            // RFC 7242 4.2 would read a higher version as its own, but the header of version 4 is another.
+            (true, true) => self.terminate(now, term::VERSION),
+            (false, _) if config.adapts() && [tcpcl_v3::VERSION, wire::VERSION].contains(&version) => {
+                return Step::OtherVersion;
+            }
+            (false, _) => {}
         }
-        self.agree_on_tls(now, header[5] & wire::CAN_TLS != 0, config)
+        match version {
+            3 => Step::Over("the peer speaks TCPCLv3, which this layer does not"),
+            4 => Step::Over("the peer speaks TCPCLv4, which this layer does not"),
+            _ => Step::Over("the peer speaks another version of the protocol"),
+        }
     }
 
     /// TLS is used when both can (RFC 9174 4.3).

@@ -3,20 +3,17 @@
 use super::layer::TcpclV4;
 use super::peers::Unwelcome;
 use super::wire::term;
+use crate::streams::links::configured;
 use alloc::collections::BTreeSet;
 use core::net::{IpAddr, SocketAddr};
 use farlink_base::layer::Output;
 use farlink_base::{Instant, LinkId, Sink, StreamId};
 
-/// Addresses kept of one neighbour.
-const ADDRESSES_MAX: usize = 16;
-
 impl TcpclV4 {
     /// Where the peer of a configured link is.
     pub(super) fn on_located(&mut self, link: LinkId, addresses: &[SocketAddr]) {
-        let addresses = addresses.iter().take(ADDRESSES_MAX).map(SocketAddr::ip).collect();
         if let Some(link) = self.links.get_mut(&link) {
-            link.addresses = Some(addresses);
+            link.locate(addresses);
         }
     }
 
@@ -33,7 +30,7 @@ impl TcpclV4 {
                 "a neighbour's name, said from an address that is not the neighbour's",
             ));
         }
-        let living = link.sessions.iter().filter_map(|other| self.sessions.get(other));
+        let living = link.by.sessions.iter().filter_map(|other| self.sessions.get(other));
         if living.into_iter().any(|other| other.from != session.from && !other.is_ending()) {
             return Err((term::CONTACT_FAILURE, "its link is served by a session with another address"));
         }
@@ -43,15 +40,7 @@ impl TcpclV4 {
     /// Sessions of peers no link was configured for, as far as they said who they are.
     pub(super) fn strangers(&self) -> usize {
         let met = self.links.values().filter(|link| !link.configured);
-        met.map(|link| link.sessions.len()).sum()
-    }
-    fn configured(&self) -> usize {
-        self.links.values().filter(|link| link.configured).count()
-    }
-    /// As many as there may be: each configured neighbour finds room, at least in half of the house.
-    pub(super) fn stranger_room(&self) -> usize {
-        let (all, configured) = (self.config.sessions as usize, self.configured());
-        all - configured.min(all / 2)
+        met.map(|link| link.by.sessions.len()).sum()
     }
 
     /// Room for one more peer that connects. Where all is taken, the one that has said nothing for longest goes, of
@@ -72,7 +61,7 @@ impl TcpclV4 {
                 true
             }
             // As many neighbours as there are can come on top of a full house.
-            None => is_neighbour(from) && self.sessions.len() < self.config.sessions as usize + self.configured(),
+            None => is_neighbour(from) && self.sessions.len() < self.config.sessions as usize + configured(&self.links),
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use super::Config;
 use super::session::{Phase, Session};
+use crate::streams::timing::Deadlines;
 use farlink_base::{Duration, Instant};
 
 /// What time demands of a session.
@@ -54,11 +55,8 @@ impl Session {
 
     /// What is due at `now`. `sends` and `hears`: whether the link carries bytes out and in.
     pub fn due(&self, now: Instant, config: &Config, sends: bool, hears: bool) -> Due {
-        let mut next: Option<Instant> = None;
-        let mut at = |deadline: Instant| {
-            next = Some(next.map_or(deadline, |next| next.min(deadline)));
-            deadline <= now
-        };
+        let mut deadlines = Deadlines::at(now);
+        let mut at = |deadline: Instant| deadlines.passed(deadline);
         match self.phase {
             Phase::Connecting => {}
             Phase::Contact | Phase::Securing | Phase::Init | Phase::Answering | Phase::Closing => {
@@ -90,7 +88,7 @@ impl Session {
                         return Due::Idle;
                     }
                 }
-                if sends && silent > Duration::ZERO && at(self.last_sent + self.keepalive) {
+                if sends && silent > Duration::ZERO && !self.is_mute() && at(self.last_sent + self.keepalive) {
                     if self.room > 0 {
                         return Due::Keepalive;
                     }
@@ -98,6 +96,6 @@ impl Session {
                 }
             }
         }
-        Due::Later(next)
+        Due::Later(deadlines.next)
     }
 }

@@ -4,6 +4,7 @@
 
 use super::used::UsedIds;
 use super::wire::{END, START, SegmentHead, put_ack, put_refuse, refuse};
+use crate::tcpcl_v3::{self, Terms};
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use farlink_base::layer::{Output, Ticket};
@@ -75,6 +76,8 @@ pub struct Incoming {
     undecided_bytes: u64,
     /// The transfer that is arriving is not welcome for now.
     held: bool,
+    /// Whether the peer hears what becomes of its transfers.
+    reliable: bool,
     segment_mru: u64,
     transfer_mru: u64,
     /// Number of the session, the upper half of its tickets.
@@ -96,9 +99,22 @@ impl Incoming {
             used: UsedIds::default(),
             undecided_bytes: 0,
             held: false,
+            reliable: true,
             segment_mru,
             transfer_mru,
         }
+    }
+    /// Segments may be as long as bundles: version 3 has no word for how long they may be.
+    pub fn without_segment_limit(&mut self) {
+        self.segment_mru = u64::MAX;
+    }
+    /// Whether the peer hears what becomes of its transfers.
+    pub fn says_verdicts(&mut self, reliable: bool) {
+        self.reliable = reliable;
+    }
+    /// Whether the transfer that is arriving was refused.
+    pub fn is_refusing(&self) -> bool {
+        self.transfers.back().is_some_and(|transfer| !transfer.complete && matches!(transfer.verdict, Some(Err(_))))
     }
     /// Data bytes of the current segment still to come.
     pub fn data_left(&self) -> Option<u64> {
@@ -216,7 +232,7 @@ impl Incoming {
         transfer.received += part.len();
         if transfer.verdict.is_none() && (last || !part.is_empty()) {
             let Transfer { ticket, total, .. } = *transfer;
-            out.push(Output::Offer { ticket, link, part, last, total, reliable: true });
+            out.push(Output::Offer { ticket, link, part, last, total, reliable: self.reliable });
         }
         if ended {
             transfer.acks.push_back((flags, transfer.received));
@@ -245,12 +261,18 @@ impl Incoming {
         true
     }
 
-    /// Appends every acknowledgment and refusal that may leave now.
-    pub fn put_answers(&mut self, out: &mut Vec<u8>) {
-        self.again.drain(..).for_each(|refused| put_refuse(out, refused.code, refused.id));
+    /// Appends every acknowledgment and refusal that may leave now, in the words of version 3 where terms of it are
+    /// given. There each bundle is refused once: a peer would take a second refusal for that of its next bundle.
+    pub fn put_answers(&mut self, old: Option<Terms>, out: &mut Vec<u8>) {
+        let again = self.again.drain(..).filter(|_| old.is_none());
+        again.for_each(|refused| put_refuse(out, refused.code, refused.id));
         while let Some(transfer) = self.transfers.front_mut() {
             if let Some(Err(code)) = transfer.verdict {
-                put_refuse(out, code, transfer.id);
+                match old {
+                    None => put_refuse(out, code, transfer.id),
+                    Some(terms) if terms.refusals => tcpcl_v3::put_refuse(out, code),
+                    Some(_) => {}
+                }
                 // The peer may have sent more of it before it reads the refusal.
                 let refused = Refused { id: transfer.id, code };
                 self.discarding = (!transfer.complete).then_some(refused).or(self.discarding);
@@ -262,7 +284,11 @@ impl Incoming {
                 if flags & END != 0 && !accepted {
                     return;
                 }
-                put_ack(out, flags, transfer.id, bytes);
+                match old {
+                    None => put_ack(out, flags, transfer.id, bytes),
+                    Some(terms) if terms.acks => tcpcl_v3::put_ack(out, bytes),
+                    Some(_) => {}
+                }
                 transfer.acks.pop_front();
             }
             if !accepted {
@@ -334,7 +360,7 @@ mod tests {
     }
     fn answers(incoming: &mut Incoming) -> Vec<u8> {
         let mut out = Vec::new();
-        incoming.put_answers(&mut out);
+        incoming.put_answers(None, &mut out);
         out
     }
 

@@ -2,12 +2,14 @@
 
 use super::due::Due;
 use super::incoming::session_of;
-use super::links::Link;
-use super::outgoing::Waiting;
+use super::links::{Link, Serving};
 use super::peers::Unwelcome;
 use super::session::{Phase, Session, Step};
 use super::wire::{refuse_code, term};
 use super::{Config, SpanConfig};
+use crate::streams::links::Links;
+use crate::streams::timing::arm;
+use crate::streams::waiting::Waiting;
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
 use alloc::string::String;
@@ -15,11 +17,7 @@ use alloc::vec::Vec;
 use core::net::IpAddr;
 use farlink_base::layer::{ConvergenceLayer, Input, LinkState, Output, SendId, Ticket, stream_base};
 use farlink_base::socket;
-use farlink_base::{Duration, Event, EventClass, Few, Instant, LinkId, Payload, Sink, StreamId, TimerQueue};
-
-/// A link that is down this long gives up what is under way: TCP would come back from a longer
-/// silence with its timers backed off by as much again.
-pub const PARK: Duration = Duration::from_secs(5);
+use farlink_base::{Duration, Event, EventClass, Instant, LinkId, Payload, Sink, StreamId, TimerQueue};
 
 /// What a timer is for.
 #[derive(Clone, Copy, Debug)]
@@ -40,16 +38,16 @@ pub struct Usage {
     pub timers: usize,
 }
 
-/// The TCPCLv4 entity of one node, with all its sessions.
+/// The TCPCLv4 entity of one node, or that of both versions, with all its sessions.
 pub struct TcpclV4 {
     pub(super) config: Config,
-    pub(super) links: Few<LinkId, Box<Link>>,
+    pub(super) links: Links<SpanConfig, Serving>,
     /// Boxed: a node of the tree holds room for eleven, and most nodes have few sessions.
     pub(super) sessions: BTreeMap<StreamId, Box<Session>>,
     /// Sessions by the number in their tickets.
     numbers: BTreeMap<u32, StreamId>,
     pub(super) timers: TimerQueue<Timer>,
-    next_stream: u64,
+    next_stream: u32,
     next_session: u32,
     pub(super) next_dynamic: u32,
     pub(super) shutdown: bool,
@@ -58,8 +56,7 @@ pub struct TcpclV4 {
 impl TcpclV4 {
     /// An entity with these neighbours. Links are down until told otherwise.
     pub fn new(config: Config, spans: Vec<SpanConfig>) -> Self {
-        let links =
-            spans.into_iter().map(|span| (span.link, Box::new(Link::new(span, true, LinkState::DOWN)))).collect();
+        let links = spans.into_iter().map(|span| (span.link, Box::new(Link::configured(span)))).collect();
         TcpclV4 {
             config,
             links,
@@ -92,15 +89,21 @@ impl TcpclV4 {
         if self.shutdown || !link.wants_session() {
             return;
         }
-        let stream = StreamId(stream_base(self.config.layer) | self.next_stream);
-        self.next_stream = (self.next_stream + 1) & ((1 << 48) - 1);
-        link.opening = Some(stream);
+        let stream = loop {
+            let stream = StreamId(stream_base(self.config.layer) | u64::from(self.next_stream));
+            self.next_stream = self.next_stream.wrapping_add(1);
+            if !self.sessions.contains_key(&stream) {
+                break stream;
+            }
+        };
+        link.by.opening = Some(stream);
         self.open_session(now, stream, Some(link_id));
         out.push(Output::Socket(socket::Output::Connect { stream, link: link_id }));
     }
 
     fn on_opened(&mut self, now: Instant, stream: StreamId, from: IpAddr, out: &mut impl Sink<Output>) {
-        if !self.sessions.contains_key(&stream) {
+        let new = !self.sessions.contains_key(&stream);
+        if new {
             if !stream.is_passive() || self.shutdown || !self.make_room(now, from, out) {
                 out.push(Output::Socket(socket::Output::Close { stream, abort: true }));
                 return;
@@ -109,8 +112,9 @@ impl TcpclV4 {
         }
         if let Some(session) = self.sessions.get_mut(&stream) {
             session.from = Some(from);
-            if session.phase == Phase::Connecting {
-                session.on_opened(now, &self.config);
+            if session.phase == Phase::Connecting || new {
+                let older = session.link.and_then(|id| self.links.get(&id)).is_some_and(|link| link.config.older);
+                session.on_opened(now, &self.config, older);
             }
         }
         self.settle(now, stream, out);
@@ -127,6 +131,18 @@ impl TcpclV4 {
                         self.refuse(now, stream, why, out);
                     }
                 }
+                Step::OtherVersion => {
+                    let link = self.sessions.get(&stream).and_then(|session| session.link);
+                    self.try_other_version(stream);
+                    let reason = "the peer speaks another version, in which it is asked next";
+                    self.fail(now, stream, Event::SessionRefused { link, reason }, out);
+                }
+                Step::Left => {
+                    if let Some(session) = self.sessions.get_mut(&stream) {
+                        session.answer_rest(now);
+                    }
+                    self.detach(now, stream, out);
+                }
                 Step::Over(reason) => {
                     let link = self.sessions.get(&stream).and_then(|session| session.link);
                     self.fail(now, stream, Event::Malformed { link, offset: 0, reason }, out);
@@ -134,6 +150,16 @@ impl TcpclV4 {
             }
         }
         self.flush(now, stream, out);
+    }
+
+    /// The next session of a link is one of the other version, where this node speaks both: its peer does not
+    /// understand, or does not answer (RFC 9174 4.3).
+    fn try_other_version(&mut self, stream: StreamId) {
+        let session = self.sessions.get(&stream).filter(|session| !session.passive && self.config.adapts());
+        let link = session.and_then(|session| session.link).and_then(|id| self.links.get_mut(&id));
+        if let Some(link) = link {
+            link.config.older = !link.config.older;
+        }
     }
 
     /// A peer that has introduced itself is not wanted.
@@ -167,16 +193,17 @@ impl TcpclV4 {
         }
         let sends = session.outgoing.take_all();
         let established = session.established;
+        let rest = session.old.map_or(Duration::ZERO, |old| old.rest);
         let Some((link_id, link)) = session.link.take().and_then(|id| self.links.get_mut(&id).map(|link| (id, link)))
         else {
             return;
         };
-        let served = link.sessions.contains(&stream);
-        link.sessions.retain(|other| *other != stream);
-        if link.opening == Some(stream) {
-            link.opening = None;
+        let served = link.by.sessions.contains(&stream);
+        link.by.sessions.retain(|other| *other != stream);
+        if link.by.opening == Some(stream) {
+            link.by.opening = None;
         }
-        let last = served && link.sessions.is_empty();
+        let last = served && link.by.sessions.is_empty();
         if last && core::mem::take(&mut link.ready) {
             out.push(Output::Ready { link: link_id, ready: false });
         }
@@ -184,7 +211,7 @@ impl TcpclV4 {
             out.push(Output::SendFailed { id, link: link_id, refused: None });
         }
         if last {
-            link.on_session_end(established, now);
+            link.on_stream_end(established, now);
             out.push(Output::PeerDown { link: link_id });
             if !link.configured {
                 self.links.remove(&link_id);
@@ -192,13 +219,14 @@ impl TcpclV4 {
             }
         }
         self.update_ready(link_id, out);
-        self.connect_later(now, link_id);
+        self.connect_later(now, link_id, rest);
     }
 
-    fn connect_later(&mut self, now: Instant, link_id: LinkId) {
+    /// Connects again after a while, and not before `rest`.
+    fn connect_later(&mut self, now: Instant, link_id: LinkId, rest: Duration) {
         let Some(link) = self.links.get_mut(&link_id) else { return };
         if !self.shutdown && link.wants_session() {
-            let wait = link.next_backoff();
+            let wait = link.next_backoff().max(rest);
             link.retry = Some(self.timers.arm(now + wait, Timer::Connect(link_id)));
         }
     }
@@ -276,14 +304,7 @@ impl TcpclV4 {
             Due::Later(at) => at,
             _ => Some(now),
         };
-        if let Some(at) = at
-            && session.timer.is_none_or(|timer| timer.deadline() > at)
-        {
-            if let Some(timer) = session.timer.take() {
-                self.timers.cancel(timer);
-            }
-            session.timer = Some(self.timers.arm(at, Timer::Session(stream)));
-        }
+        arm(&mut self.timers, &mut session.timer, at, Timer::Session(stream));
         let (ending, closing) = (session.is_ending(), session.phase == Phase::Closing);
         if let Some(link) = session.link {
             if ending {
@@ -321,11 +342,7 @@ impl TcpclV4 {
             let outgoing = &session.outgoing;
             !session.is_ending() && outgoing.waiting_bytes() < queue && outgoing.held_bytes() < window
         });
-        let ready = room && link.state.transmit && !self.shutdown;
-        if ready != link.ready {
-            link.ready = ready;
-            out.push(Output::Ready { link: link_id, ready });
-        }
+        link.say_ready(room && !self.shutdown, out);
     }
 
     fn on_send(&mut self, now: Instant, link: LinkId, bundle: Waiting, out: &mut impl Sink<Output>) {
@@ -355,7 +372,7 @@ impl TcpclV4 {
         let takes = |stream: &&StreamId| {
             self.sessions.get_mut(stream).is_some_and(|session| session.outgoing.give(id, from, part))
         };
-        if let Some(stream) = found.sessions.iter().find(takes).copied() {
+        if let Some(stream) = found.by.sessions.iter().find(takes).copied() {
             self.flush(now, stream, out);
         }
     }
@@ -366,7 +383,7 @@ impl TcpclV4 {
         self.on_cancel(link, id, out);
         let Some(found) = self.links.get(&link) else { return };
         let sends = |stream: &&StreamId| self.sessions.get(stream).is_some_and(|s| s.outgoing.is_sending(id));
-        let Some(stream) = found.sessions.iter().find(sends).copied() else { return };
+        let Some(stream) = found.by.sessions.iter().find(sends).copied() else { return };
         self.leave(now, stream, term::EXHAUSTED, out);
     }
 
@@ -382,6 +399,7 @@ impl TcpclV4 {
     fn on_cancel(&mut self, link: LinkId, id: SendId, out: &mut impl Sink<Output>) {
         let Some(found) = self.links.get(&link) else { return };
         let cancelled = found
+            .by
             .sessions
             .iter()
             .any(|stream| self.sessions.get_mut(stream).is_some_and(|session| session.outgoing.cancel(id)));
@@ -394,30 +412,21 @@ impl TcpclV4 {
     fn on_verdict(&mut self, now: Instant, ticket: Ticket, verdict: Result<(), u8>, out: &mut impl Sink<Output>) {
         let Some(stream) = self.numbers.get(&session_of(ticket)).copied() else { return };
         let Some(session) = self.sessions.get_mut(&stream) else { return };
-        if session.incoming.on_verdict(ticket, verdict) {
-            self.flush(now, stream, out);
+        let told = session.sayable(verdict);
+        if !session.incoming.on_verdict(ticket, told.unwrap_or(verdict)) {
+            return;
+        }
+        match told {
+            Some(_) => self.flush(now, stream, out),
+            // It comes again with a new session: by then there may be room.
+            None => self.leave(now, stream, term::BUSY, out),
         }
     }
 
     fn on_link(&mut self, now: Instant, link_id: LinkId, state: LinkState, out: &mut impl Sink<Output>) {
         let Some(link) = self.links.get_mut(&link_id) else { return };
-        let before = core::mem::replace(&mut link.state, state);
-        link.closed &= !(state.transmit || state.receive);
-        let resumed = (state.transmit && !before.transmit) || (state.receive && !before.receive);
-        if state.transmit {
-            if let Some(timer) = link.park.take() {
-                self.timers.cancel(timer);
-            }
-            if !before.transmit {
-                link.reset_backoff();
-                if let Some(timer) = link.retry.take() {
-                    self.timers.cancel(timer);
-                }
-            }
-        } else if before.transmit {
-            link.park = Some(self.timers.arm(now + PARK, Timer::Park(link_id)));
-        }
-        for stream in link.sessions.clone() {
+        let resumed = link.on_state(now, state, &mut self.timers, Timer::Park(link_id));
+        for stream in link.by.sessions.clone() {
             if resumed && let Some(session) = self.sessions.get_mut(&stream) {
                 session.on_resumed(now);
             }
@@ -431,7 +440,7 @@ impl TcpclV4 {
     fn on_park(&mut self, now: Instant, link_id: LinkId, out: &mut impl Sink<Output>) {
         let Some(link) = self.links.get_mut(&link_id) else { return };
         link.park = None;
-        let streams: Vec<StreamId> = link.sessions.iter().copied().chain(link.opening).collect();
+        let streams: Vec<StreamId> = link.by.sessions.iter().copied().chain(link.by.opening).collect();
         for stream in streams {
             let session = self.sessions.get(&stream);
             if session.is_some_and(|session| session.phase != Phase::Established || session.has_unfinished()) {
@@ -453,7 +462,12 @@ impl TcpclV4 {
             Due::Dead if session.phase == Phase::Established && !session.term_sent => {
                 return self.leave(now, stream, term::IDLE, out);
             }
-            Due::Dead => return self.abort(now, stream, out),
+            Due::Dead => {
+                if session.phase == Phase::Contact {
+                    self.try_other_version(stream);
+                }
+                return self.abort(now, stream, out);
+            }
         }
         self.flush(now, stream, out);
     }
@@ -493,7 +507,7 @@ impl ConvergenceLayer for TcpclV4 {
     fn handle(&mut self, now: Instant, input: Input, out: &mut impl Sink<Output>) {
         match input {
             Input::Wake => self.on_wake(now, out),
-            Input::Socket(socket::Input::Datagrams { .. } | socket::Input::Confirmed { .. }) => {}
+            Input::Socket(socket::Input::Datagrams { .. }) => {}
             Input::Socket(socket::Input::Opened { stream, from }) => self.on_opened(now, stream, from.ip(), out),
             Input::Socket(socket::Input::Located { link, addresses }) => self.on_located(link, &addresses),
             Input::Socket(socket::Input::Data { stream, data }) => {
@@ -505,6 +519,12 @@ impl ConvergenceLayer for TcpclV4 {
             Input::Socket(socket::Input::Writable { stream, room }) => {
                 if let Some(session) = self.sessions.get_mut(&stream) {
                     session.on_writable(now, room);
+                    self.flush(now, stream, out);
+                }
+            }
+            Input::Socket(socket::Input::Confirmed { stream, bytes }) => {
+                if let Some(session) = self.sessions.get_mut(&stream) {
+                    session.on_confirmed(now, bytes, out);
                     self.flush(now, stream, out);
                 }
             }

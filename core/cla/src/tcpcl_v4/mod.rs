@@ -4,22 +4,25 @@
 //! A session is a state machine over one byte stream ([`TcpclV4`] holds them all); a link is a
 //! neighbour, served by any number of sessions: bundles leave by the newest and arrive by all.
 //! It does not parse bundles, and it gives a bundle back only when the session that carried it died.
+//!
+//! Sessions of version 3 are served by the same machine where [`Versions`] says so: what they say differently is
+//! [`tcpcl_v3`](crate::tcpcl_v3)'s.
 
-pub(crate) mod chunk_queue;
 pub(crate) mod contact;
 mod doorkeeper;
 mod due;
-mod incoming;
+pub(crate) mod incoming;
 mod layer;
 mod links;
-mod outgoing;
+pub(crate) mod outgoing;
 mod params;
 mod peers;
-mod session;
+pub(crate) mod session;
 mod used;
-mod wire;
+pub(crate) mod wire;
 
-pub use layer::{PARK, TcpclV4, Usage};
+pub use crate::streams::PARK;
+pub use layer::{TcpclV4, Usage};
 pub use params::{LINK_PARAMS, PARAMS};
 pub use wire::told;
 
@@ -39,7 +42,20 @@ pub enum Tls {
     Require,
 }
 
-/// One TCPCLv4 entity.
+/// Which versions of TCPCL an entity speaks.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub enum Versions {
+    /// Version 4 alone (RFC 9174): peers of another are told so.
+    #[default]
+    Four,
+    /// Version 3 alone (RFC 7242).
+    Three,
+    /// Both at one port: who connects is answered in its version, and neighbours are asked in version 4 until they turn
+    /// out to speak version 3 (RFC 9174 4.3). Sessions that must be secured are of version 4.
+    Both,
+}
+
+/// One TCPCL entity.
 #[derive(Clone, Debug)]
 pub struct Config {
     /// This instance's number in its stack (keeps stream and dynamic link numbers apart).
@@ -65,6 +81,14 @@ pub struct Config {
     pub progress: Duration,
     /// Whether sessions are secured.
     pub tls: Tls,
+    /// Which versions it speaks.
+    pub versions: Versions,
+}
+impl Config {
+    /// Whether peers of version 3 are served beside others: what must be secured has none.
+    pub(crate) fn adapts(&self) -> bool {
+        self.versions == Versions::Both && self.tls != Tls::Require
+    }
 }
 impl Default for Config {
     fn default() -> Self {
@@ -80,6 +104,7 @@ impl Default for Config {
             idle: Duration::ZERO,
             progress: Duration::from_secs(120),
             tls: Tls::Forbid,
+            versions: Versions::Four,
         }
     }
 }
@@ -95,6 +120,8 @@ pub struct SpanConfig {
     pub connect: bool,
     /// Whether the neighbour may connect from other addresses than the link's, known by what it claims alone.
     pub roams: bool,
+    /// Whether it is taken to speak version 3, by an entity that speaks both; learnt from what it answers.
+    pub older: bool,
     /// Name its TLS server goes by; `None`: the host of the link's address.
     pub tls_name: Option<Box<str>>,
     /// First wait before connecting again; doubles up to `reconnect_max`.
@@ -113,6 +140,7 @@ impl Default for SpanConfig {
             node_id: String::new(),
             connect: true,
             roams: false,
+            older: false,
             tls_name: None,
             reconnect_min: Duration::from_millis(100),
             reconnect_max: Duration::from_secs(30),

@@ -2,34 +2,21 @@
 //! until the peer has acknowledged or refused them. Of a long bundle only the next bytes are here;
 //! more is asked for while it leaves.
 
-use super::chunk_queue::ChunkQueue;
 use super::wire::{END, START, put_segment};
+use crate::streams::chunk_queue::ChunkQueue;
+use crate::streams::waiting::{Filling, OVERHEAD, Queue, Waiting};
+use crate::tcpcl_v3::{self, Terms};
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
-use farlink_base::layer::{SendId, WINDOW};
+use farlink_base::layer::SendId;
 use farlink_base::{Bytes, Payload};
 
-/// What one waiting bundle costs beside its bytes.
-const OVERHEAD: u64 = 128;
-/// How far ahead of what is sent bytes are asked for.
-const AHEAD: u64 = 2 * WINDOW;
-
-/// A bundle not begun.
-#[derive(Debug)]
-pub struct Waiting {
-    pub send: SendId,
-    pub total: u64,
-    /// Its first bytes, or all.
-    pub part: Payload,
-}
-
 /// The transfer being sent.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Rest {
+    /// What is here of it and not put into segments.
     queue: ChunkQueue,
-    /// Bytes given so far, and asked for.
-    given: u64,
-    wanted: u64,
+    filling: Filling,
 }
 
 /// A bundle of which some bytes were sent.
@@ -41,6 +28,10 @@ struct Flight {
     /// Bytes put into segments so far.
     sent: u64,
     acked: u64,
+    /// Segments put out and not answered.
+    unanswered: u64,
+    /// Bytes of the stream up to its last.
+    end: u64,
 }
 
 /// Why an acknowledgment or refusal makes no sense.
@@ -55,8 +46,7 @@ pub enum Nonsense {
 /// The sending half of a session.
 #[derive(Debug, Default)]
 pub struct Outgoing {
-    waiting: VecDeque<Waiting>,
-    waiting_bytes: u64,
+    waiting: Queue,
     /// What is here of the transfer being sent, which is the last in `flights`.
     rest: Option<Rest>,
     /// By transfer ID, which only grows.
@@ -64,6 +54,8 @@ pub struct Outgoing {
     /// Bytes of them not acknowledged.
     flight_bytes: u64,
     next_transfer: u64,
+    /// Segments of a refused transfer that had left already: a peer of version 3 may refuse each of them.
+    crossing: u64,
     /// Largest segment: ours and the peer's limit, whichever is smaller.
     pub segment_limit: u64,
     /// Largest bundle the peer takes.
@@ -75,46 +67,39 @@ impl Outgoing {
     pub fn push(&mut self, bundle: Waiting) -> bool {
         let fits = bundle.total <= self.transfer_limit && bundle.part.len() <= bundle.total;
         if fits {
-            self.waiting_bytes += bundle.total + OVERHEAD;
-            self.waiting.push_back(bundle);
+            self.waiting.push(bundle);
         }
         fits
     }
     /// Whether this bundle is being sent and needs bytes from here on.
     fn lacks(&self, send: SendId, from: u64) -> bool {
-        let being_sent = self.flights.back().is_some_and(|flight| flight.send == send);
-        being_sent && self.rest.as_ref().is_some_and(|rest| rest.given == from)
+        self.rest.as_ref().is_some_and(|rest| rest.filling.lacks(send, from))
     }
     /// More of the bundle being sent; whether it was wanted here.
     pub fn give(&mut self, send: SendId, from: u64, part: &Payload) -> bool {
         let wanted = self.lacks(send, from);
         if let Some(rest) = self.rest.as_mut().filter(|_| wanted) {
             rest.queue.push(part);
-            rest.given += part.len();
+            rest.filling.given += part.len();
         }
         wanted
     }
     /// What to ask for next: bundle, first byte, length.
     pub fn want(&mut self) -> Option<(SendId, u64, u64)> {
         let (rest, flight) = (self.rest.as_mut()?, self.flights.back()?);
-        if rest.wanted >= flight.total.min(flight.sent + AHEAD) {
-            return None;
-        }
-        let (from, len) = (rest.wanted, WINDOW.min(flight.total - rest.wanted));
-        rest.wanted += len;
-        Some((flight.send, from, len))
+        rest.filling.want(flight.sent)
     }
     /// Whether some of this bundle was sent and the rest is still to come.
     pub fn is_sending(&self, send: SendId) -> bool {
-        self.rest.is_some() && self.flights.back().is_some_and(|flight| flight.send == send)
+        self.rest.as_ref().is_some_and(|rest| rest.filling.send == send)
     }
     /// Bytes not yet begun.
     pub fn waiting_bytes(&self) -> u64 {
-        self.waiting_bytes
+        self.waiting.bytes()
     }
     /// Bytes not yet begun or not yet acknowledged.
     pub fn held_bytes(&self) -> u64 {
-        self.waiting_bytes + self.flight_bytes
+        self.waiting.bytes() + self.flight_bytes
     }
     /// Whether the peer has not acknowledged something it was sent.
     pub fn is_unanswered(&self) -> bool {
@@ -127,16 +112,11 @@ impl Outgoing {
     }
     /// Takes back a bundle that was not begun; whether it was there.
     pub fn cancel(&mut self, send: SendId) -> bool {
-        let Some(at) = self.waiting.iter().position(|bundle| bundle.send == send) else { return false };
-        if let Some(bundle) = self.waiting.remove(at) {
-            self.waiting_bytes -= bundle.total + OVERHEAD;
-        }
-        true
+        self.waiting.cancel(send)
     }
     /// Takes back everything not begun, in order.
     pub fn take_waiting(&mut self) -> VecDeque<Waiting> {
-        self.waiting_bytes = 0;
-        core::mem::take(&mut self.waiting)
+        self.waiting.take()
     }
     /// Takes back everything: the session is over.
     pub fn take_all(&mut self) -> Vec<SendId> {
@@ -149,19 +129,19 @@ impl Outgoing {
 
     /// Appends the next segment; false when there is none, or its bytes are not here yet. `begin`
     /// allows a new transfer.
-    pub fn next_segment(&mut self, begin: bool, out: &mut ChunkQueue) -> bool {
+    pub fn next_segment(&mut self, begin: bool, old: Option<Terms>, out: &mut ChunkQueue) -> bool {
         let mut flags = 0;
         if self.rest.is_none() {
             if !begin || self.segment_limit == 0 {
                 return false;
             }
-            let Some(Waiting { send, total, part }) = self.waiting.pop_front() else { return false };
-            self.waiting_bytes -= total + OVERHEAD;
+            let Some(Waiting { send, total, part }) = self.waiting.pop() else { return false };
             self.flight_bytes += total + OVERHEAD;
             let transfer = self.next_transfer;
             self.next_transfer += 1;
-            self.flights.push_back(Flight { transfer, send, total, sent: 0, acked: 0 });
-            let mut rest = Rest { given: part.len(), wanted: part.len(), ..Rest::default() };
+            self.flights.push_back(Flight { transfer, send, total, sent: 0, acked: 0, unanswered: 0, end: 0 });
+            let filling = Filling::new(send, total, part.len());
+            let mut rest = Rest { queue: ChunkQueue::default(), filling };
             rest.queue.push(&part);
             self.rest = Some(rest);
             flags |= START;
@@ -172,19 +152,41 @@ impl Outgoing {
         }
         let data = rest.queue.take(self.segment_limit);
         flight.sent += data.len();
+        flight.unanswered += 1;
         if flight.sent == flight.total {
             flags |= END;
         }
         // RFC 9174 5.2.5.1: a transfer of one segment needs no length extension.
         let total = (flags & END == 0).then_some(flight.total);
         let mut head = Vec::with_capacity(35);
-        put_segment(&mut head, flags, flight.transfer, total, data.len());
+        match old {
+            None => put_segment(&mut head, flags, flight.transfer, total, data.len()),
+            Some(terms) => {
+                if let Some(total) = total.filter(|_| terms.lengths && flags & START != 0) {
+                    tcpcl_v3::put_length(&mut head, total);
+                }
+                tcpcl_v3::put_segment(&mut head, flags, data.len());
+            }
+        }
         out.push_bytes(Bytes::from(head));
         out.push(&data);
         if flags & END != 0 {
             self.rest = None;
         }
         true
+    }
+
+    /// The segment put out last ends there in the stream.
+    pub fn ends_at(&mut self, end: u64) {
+        if let Some(flight) = self.flights.back_mut() {
+            flight.end = end;
+        }
+    }
+    /// The peer's host has so many bytes of the stream: the bundles that are in it whole.
+    pub fn on_confirmed(&mut self, bytes: u64) -> Vec<SendId> {
+        let whole = |flight: &&Flight| flight.sent == flight.total && flight.end <= bytes;
+        let count = self.flights.iter().take_while(whole).count();
+        (0..count).filter_map(|_| self.remove(0)).collect()
     }
 
     /// Where a transfer is; `None` once it is over: what the peer says of it then has crossed what ended it.
@@ -213,6 +215,34 @@ impl Outgoing {
         let complete = flight.acked == flight.total;
         Ok(if complete { self.remove(at) } else { None })
     }
+    /// The peer has so many bytes of the transfer whose turn it is: the first that is not over (RFC 7242 5.3).
+    pub fn on_next_ack(&mut self, acked: u64) -> Result<Option<SendId>, Nonsense> {
+        let flight = self.flights.front_mut().ok_or(Nonsense::UnknownTransfer)?;
+        if acked <= flight.acked {
+            return Err(Nonsense::Miscounted);
+        }
+        self.crossing = 0;
+        flight.unanswered = flight.unanswered.saturating_sub(1);
+        let transfer = flight.transfer;
+        self.on_ack(transfer, acked, false)
+    }
+    /// The peer does not want the transfer whose turn it is. Some peers say so once, some of each of its segments (RFC
+    /// 7242 5.4): where that could be one of those, or mean the transfer after it, nobody can tell which.
+    pub fn on_next_refuse(&mut self) -> Result<Option<SendId>, Nonsense> {
+        match self.flights.front() {
+            None if self.crossing > 0 => {
+                self.crossing -= 1;
+                Ok(None)
+            }
+            None => Err(Nonsense::UnknownTransfer),
+            Some(_) if self.crossing > 0 => Err(Nonsense::Miscounted),
+            Some(flight) => {
+                self.crossing = flight.unanswered.saturating_sub(1);
+                let transfer = flight.transfer;
+                self.on_refuse(transfer)
+            }
+        }
+    }
     /// Gives up a transfer that was sent whole: nobody knows what the peer has of it. One that is being sent cannot
     /// be, for a sender has no word to end it.
     pub fn give_up(&mut self, transfer: u64) -> Option<SendId> {
@@ -233,6 +263,8 @@ impl Outgoing {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::streams::waiting::AHEAD;
+    use farlink_base::layer::WINDOW;
 
     fn sender(limit: u64) -> Outgoing {
         Outgoing { segment_limit: limit, transfer_limit: 100, ..Outgoing::default() }
@@ -250,7 +282,7 @@ mod tests {
         assert!(!out.push(bundle(SendId(3), Payload::fill(0, 101))));
         let mut wire = ChunkQueue::default();
         let mut segments = 0;
-        while out.next_segment(true, &mut wire) {
+        while out.next_segment(true, None, &mut wire) {
             segments += 1;
         }
         assert_eq!(segments, 4);
@@ -272,12 +304,12 @@ mod tests {
         out.push(bundle(SendId(1), Payload::from(&b"abcdefghij"[..])));
         out.push(bundle(SendId(2), Payload::from(&b"xy"[..])));
         let mut wire = ChunkQueue::default();
-        assert!(out.next_segment(true, &mut wire));
+        assert!(out.next_segment(true, None, &mut wire));
         assert_eq!(out.on_refuse(0), Ok(Some(SendId(1))));
-        assert!(!out.next_segment(false, &mut wire), "no new transfer while ending");
-        assert!(out.next_segment(true, &mut wire));
+        assert!(!out.next_segment(false, None, &mut wire), "no new transfer while ending");
+        assert!(out.next_segment(true, None, &mut wire));
         assert_eq!(out.on_ack(1, 2, false), Ok(Some(SendId(2))));
-        assert!(!out.next_segment(true, &mut wire));
+        assert!(!out.next_segment(true, None, &mut wire));
     }
 
     #[test]
@@ -285,7 +317,7 @@ mod tests {
         let mut out = sender(4);
         out.push(bundle(SendId(1), Payload::from(&b"abcdefghij"[..])));
         out.push(bundle(SendId(2), Payload::from(&b"xy"[..])));
-        out.next_segment(true, &mut ChunkQueue::default());
+        out.next_segment(true, None, &mut ChunkQueue::default());
         assert!(!out.cancel(SendId(1)) && out.cancel(SendId(2)));
         out.push(bundle(SendId(3), Payload::from(&b"xy"[..])));
         assert_eq!(out.take_all(), [SendId(1), SendId(3)]);
@@ -302,7 +334,7 @@ mod tests {
         let (mut wire, mut asked) = (ChunkQueue::default(), VecDeque::new());
         let whole = Payload::fill(1, total);
         let mut most_here = 0;
-        while out.next_segment(true, &mut wire) || !asked.is_empty() {
+        while out.next_segment(true, None, &mut wire) || !asked.is_empty() {
             while let Some(want) = out.want() {
                 asked.push_back(want);
             }

@@ -7,11 +7,13 @@ use super::layer::TcpclV4;
 use super::links::Link;
 use super::session::Phase;
 use super::wire::{SessionInit, term};
+use crate::streams::links::{dynamic_link, stranger_room};
 use alloc::boxed::Box;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use core::net::IpAddr;
-use farlink_base::layer::{LinkState, Output, dynamic_link_base};
+use farlink_base::layer::Output;
+use farlink_base::socket;
 use farlink_base::{Instant, LinkId, Refusal, Sink, StreamId};
 
 /// Why a session is not wanted: the code the peer is told (RFC 9174 6.1), and what a log says.
@@ -61,11 +63,14 @@ impl TcpclV4 {
             return Err((term::CONTACT_FAILURE, "its link is served by a session that proved who it is"));
         }
         session.establish(now, link_id, peer, &link.config, &self.config);
-        if link.opening == Some(stream) {
-            link.opening = None;
+        if session.is_unacknowledged() {
+            out.push(Output::Socket(socket::Output::Confirm { stream }));
         }
-        let claimers = if proven && !was_proven { link.sessions.clone() } else { Vec::new() };
-        link.sessions.push(stream);
+        if link.by.opening == Some(stream) {
+            link.by.opening = None;
+        }
+        let claimers = if proven && !was_proven { link.by.sessions.clone() } else { Vec::new() };
+        link.by.sessions.push(stream);
         if primary.is_none() || (proven && !was_proven) {
             let claimed = (!peer.node_id.is_empty()).then(|| peer.node_id.to_string());
             let proven = session.proven.clone();
@@ -90,18 +95,12 @@ impl TcpclV4 {
         if !self.config.accept_unknown {
             return Err((term::CONTACT_FAILURE, "a node this one does not know"));
         }
-        if self.strangers() >= self.stranger_room() {
+        if self.strangers() >= stranger_room(&self.links, self.config.sessions) {
             return Err((term::BUSY, "no room for more nodes this one does not know"));
         }
-        let base = dynamic_link_base(self.config.layer);
-        let mut link = LinkId(base | self.next_dynamic);
-        while self.links.contains_key(&link) {
-            self.next_dynamic = (self.next_dynamic + 1) & 0x00ff_ffff;
-            link = LinkId(base | self.next_dynamic);
-        }
-        self.next_dynamic = (self.next_dynamic + 1) & 0x00ff_ffff;
+        let link = dynamic_link(&self.links, self.config.layer, &mut self.next_dynamic);
         let config = SpanConfig { link, node_id: String::from(node_id), connect: false, ..SpanConfig::default() };
-        self.links.insert(link, Box::new(Link::new(config, false, LinkState::UP)));
+        self.links.insert(link, Box::new(Link::met(config)));
         Ok(link)
     }
 
@@ -137,8 +136,8 @@ impl TcpclV4 {
         }
         let met = |link: &Link| !link.configured && same_node(&link.config.node_id, &span.node_id);
         let streams: Vec<StreamId> =
-            self.links.values().filter(|link| met(link)).flat_map(|link| link.sessions.clone()).collect();
-        self.links.insert(span.link, Box::new(Link::new(span, true, LinkState::DOWN)));
+            self.links.values().filter(|link| met(link)).flat_map(|link| link.by.sessions.clone()).collect();
+        self.links.insert(span.link, Box::new(Link::configured(span)));
         self.end(now, &streams, out);
         true
     }
@@ -156,13 +155,8 @@ impl TcpclV4 {
     /// back. That of a dynamic link stays: with it the link would go, and come back turned on.
     pub(super) fn close_link(&mut self, now: Instant, link_id: LinkId, out: &mut impl Sink<Output>) {
         let Some(link) = self.links.get_mut(&link_id).filter(|link| link.configured) else { return };
-        // No session follows the ones that end here, and none of them is ready meanwhile.
-        link.closed = true;
-        link.state = LinkState::DOWN;
-        for timer in [link.retry.take(), link.park.take()].into_iter().flatten() {
-            self.timers.cancel(timer);
-        }
-        for stream in link.opening.into_iter().chain(link.sessions.clone()) {
+        link.turn_off(&mut self.timers);
+        for stream in link.by.opening.into_iter().chain(link.by.sessions.clone()) {
             match self.sessions.get(&stream).map(|session| session.phase) {
                 Some(Phase::Established) => self.leave(now, stream, term::UNKNOWN, out),
                 Some(_) => self.abort(now, stream, out),

@@ -1,12 +1,15 @@
 //! One session: the order of its messages from contact header to the end of the stream
 //! (RFC 9174 3.3).
 
-use super::chunk_queue::ChunkQueue;
 use super::due::Progress;
 use super::incoming::{Complaint, Incoming};
 use super::outgoing::{Nonsense, Outgoing};
 use super::wire::{self, Message, NoMessage, SegmentHead, SessionInit, kind, reject, term};
 use super::{Config, SpanConfig};
+use crate::streams::PART_BYTES;
+use crate::streams::chunk_queue::ChunkQueue;
+use crate::streams::inbox::Inbox;
+use crate::tcpcl_v3::Old;
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::net::IpAddr;
@@ -16,12 +19,6 @@ use farlink_base::{
     Bytes, Duration, Event, EventClass, Instant, LinkId, Payload, PayloadReader, Sink, StreamId, TimerKey,
 };
 
-/// Data of a segment is offered in parts of at least this, so that a trickle does not become as many
-/// parts as bytes.
-const PART_BYTES: u64 = 64 << 10;
-/// Pieces in which unread bytes are kept; more are copied into one. What the driver read into a
-/// large buffer for a single byte is then let go.
-const PIECES: usize = 32;
 /// Bytes a peer may leave unread before it is not read from.
 const UNREAD_MAX: u64 = 256 << 10;
 /// Bytes of answers (58,000 acknowledgments) that wait for room before a session is given up.
@@ -59,10 +56,11 @@ pub enum Step {
     Established(SessionInit),
     /// The session is over by a fault of the peer, or because it wants so.
     Over(&'static str),
+    /// The peer has said goodbye, and says nothing more (version 3).
+    Left,
+    /// The peer speaks the other version of the two that this node speaks.
+    OtherVersion,
 }
-
-/// What is left unread of so few bytes does not keep the read buffer it came in.
-const LEFTOVER: u64 = 4096;
 
 /// One session.
 #[derive(Debug)]
@@ -72,6 +70,8 @@ pub struct Session {
     /// The link it serves: known from the start when active, from SESS_INIT on when passive.
     pub link: Option<LinkId>,
     pub phase: Phase,
+    /// What makes it one of version 3.
+    pub old: Option<Old>,
     pub outgoing: Outgoing,
     pub incoming: Incoming,
     /// Bytes the stream takes now, and the most it took at once: less is what the peer has not read.
@@ -94,9 +94,11 @@ pub struct Session {
     /// The identity that is both claimed and proven.
     pub proven: Option<String>,
     pub keepalive: Duration,
-    inbox: Payload,
+    inbox: Inbox,
     pub control: Vec<u8>,
     pending: ChunkQueue,
+    /// Bytes of the stream up to what is pending.
+    written: u64,
     pub last_received: Instant,
     pub last_sent: Instant,
     /// Last message other than a keepalive, either way.
@@ -113,6 +115,7 @@ impl Session {
             passive,
             link,
             phase: if passive { Phase::Contact } else { Phase::Connecting },
+            old: None,
             outgoing: Outgoing::default(),
             incoming: Incoming::new(number, config.segment_mru, config.transfer_mru),
             room: 0,
@@ -128,9 +131,10 @@ impl Session {
             certified: Vec::new(),
             proven: None,
             keepalive: Duration::ZERO,
-            inbox: Payload::new(),
+            inbox: Inbox::default(),
             control: Vec::new(),
             pending: ChunkQueue::default(),
+            written: 0,
             last_received: now,
             last_sent: now,
             last_used: now,
@@ -175,25 +179,16 @@ impl Session {
         if self.incoming.data_left().is_some() {
             self.progress.data = now;
         }
-        if self.inbox.is_empty() {
-            self.inbox = data;
-        } else {
-            self.inbox.gather(data);
-        }
-        if self.inbox.chunks().len() > PIECES
-            && self.inbox.resident_len() == self.inbox.len()
-            && let Some(bytes) = self.inbox.to_bytes()
-        {
-            self.inbox = Payload::from(bytes);
-        }
+        self.inbox.add(data);
     }
     /// Lets go of the read buffers that what is not read yet came in.
     pub fn unshare(&mut self) {
-        self.inbox = self.inbox.own();
+        self.inbox.unshare();
     }
     /// Whether no new transfer may begin.
     pub fn is_ending(&self) -> bool {
-        self.term_sent || self.term_received || self.phase == Phase::Closing
+        let leaving = self.old.is_some_and(|old| old.leaving.is_some());
+        self.term_sent || self.term_received || leaving || self.phase == Phase::Closing
     }
     /// Whether something is lost if it ends now.
     pub fn has_unfinished(&self) -> bool {
@@ -202,13 +197,14 @@ impl Session {
 
     /// Reads what has come, up to the next step the layer must take.
     pub fn read(&mut self, now: Instant, config: &Config, out: &mut impl Sink<Output>) -> Step {
-        let inbox = core::mem::take(&mut self.inbox);
+        let inbox = self.inbox.take();
         let mut reader = inbox.reader();
         let step = loop {
             let step = match self.phase {
                 Phase::Contact => self.read_contact(now, &mut reader, config),
                 Phase::Init | Phase::Established => match self.incoming.data_left() {
                     Some(left) => self.read_data(&mut reader, left, out),
+                    None if self.old.is_some() => self.read_old_message(now, &mut reader, out),
                     None => self.read_message(now, &mut reader, out),
                 },
                 Phase::Securing if reader.remaining() > 0 => Some(self.refuse_plain_bytes()),
@@ -218,13 +214,9 @@ impl Session {
                 break step;
             }
         };
-        let (read, left) = (reader.position(), reader.remaining());
-        if left > 0 && self.phase != Phase::Closing {
-            self.inbox = if read == 0 { inbox } else { inbox.slice(read, u64::MAX) };
-            // The beginning of a message: it may wait for its end for long.
-            if left < LEFTOVER {
-                self.unshare();
-            }
+        let read = reader.position();
+        if self.phase != Phase::Closing {
+            self.inbox.put_back(inbox, read);
         }
         step
     }
@@ -393,9 +385,14 @@ impl Session {
         self.outgoing.transfer_limit = peer.transfer_mru;
     }
 
-    /// Asks the peer to end the session, once (RFC 9174 6.1).
+    /// Asks the peer to end the session, once (RFC 9174 6.1). In version 3 that is the last word, and waits for what is
+    /// under way (RFC 7242 6.1).
     pub fn terminate(&mut self, now: Instant, reason: u8) {
-        if !self.term_sent {
+        if let Some(old) = &mut self.old {
+            if old.leaving.is_none() {
+                (old.leaving, self.last_used) = (Some(reason), now);
+            }
+        } else if !self.term_sent {
             self.term_sent = true;
             self.last_used = now;
             wire::put_term(&mut self.control, 0, reason);
@@ -404,17 +401,25 @@ impl Session {
     /// The peer says nothing more. Whether this side has something to say still: then it answers what came whole.
     pub fn end_reading(&mut self, now: Instant) -> bool {
         self.incoming.forget_unfinished();
+        if let Some(old) = &mut self.old {
+            old.leaving.get_or_insert(term::UNKNOWN);
+        }
         let owing = self.phase == Phase::Established && !(self.incoming.is_idle() && self.is_written());
         if owing {
-            (self.phase, self.since, self.inbox) = (Phase::Answering, now, Payload::new());
+            self.answer_rest(now);
         }
         owing
     }
+    /// The peer says nothing more and wants to end the session: what came whole is answered, then it ends.
+    pub fn answer_rest(&mut self, now: Instant) {
+        (self.phase, self.since, self.inbox) = (Phase::Answering, now, Inbox::default());
+    }
     /// Nothing is read any more; what is written leaves, then the stream ends.
     pub fn close(&mut self, now: Instant) {
+        self.put_goodbye();
         self.phase = Phase::Closing;
         self.since = now;
-        self.inbox = Payload::new();
+        self.inbox = Inbox::default();
     }
     /// Whether both sides said so and nothing is under way.
     pub fn is_finished(&self) -> bool {
@@ -430,9 +435,16 @@ impl Session {
     /// nothing left to write.
     pub fn flush(&mut self, now: Instant, may_transmit: bool, out: &mut impl Sink<Output>) -> bool {
         self.note_debts(now);
-        self.incoming.put_answers(&mut self.control);
+        let terms = self.old.map(|old| old.terms);
+        if self.is_mute() {
+            self.incoming.put_answers(terms, &mut Vec::new());
+        } else {
+            self.incoming.put_answers(terms, &mut self.control);
+        }
         if self.phase == Phase::Answering && self.incoming.is_idle() {
             self.close(now);
+        } else if self.phase == Phase::Established && !self.has_unfinished() {
+            self.put_goodbye();
         }
         if !self.control.is_empty() {
             self.pending.push_bytes(Bytes::from(core::mem::take(&mut self.control)));
@@ -440,8 +452,9 @@ impl Session {
         if may_transmit {
             let begin = !self.is_ending();
             if self.phase == Phase::Established {
-                while self.pending.len() < self.room && self.outgoing.next_segment(begin, &mut self.pending) {
+                while self.pending.len() < self.room && self.outgoing.next_segment(begin, terms, &mut self.pending) {
                     self.last_used = now;
+                    self.outgoing.ends_at(self.written + self.pending.len());
                 }
                 while let (Some(link), Some((id, from, len))) = (self.link, self.outgoing.want()) {
                     out.push(Output::Want { link, id, from, len });
@@ -451,6 +464,7 @@ impl Session {
             if n > 0 {
                 let data = self.pending.take(n);
                 self.room -= n;
+                self.written += n;
                 self.last_sent = now;
                 out.push(Output::Socket(socket::Output::Write { stream: self.stream, data }));
             }
@@ -459,8 +473,8 @@ impl Session {
     }
     /// Asks for a keepalive now (RFC 9174 5.1.1).
     pub fn put_keepalive(&mut self) {
-        if self.pending.is_empty() && self.control.is_empty() {
-            self.control.push(kind::KEEPALIVE);
+        if self.pending.is_empty() && self.control.is_empty() && !self.is_mute() {
+            self.control.push(self.keepalive_byte());
         }
     }
     /// The peer is taken to live at `now`.
@@ -479,8 +493,8 @@ impl Session {
 
 #[cfg(test)]
 mod tests {
-    use super::super::outgoing::Waiting;
     use super::*;
+    use crate::streams::waiting::Waiting;
     use farlink_base::layer::SendId;
 
     #[test]

@@ -3,20 +3,25 @@
 
 use farlink_base::layer::{ConvergenceLayer, Input, LinkState, Output, SendId, Ticket};
 use farlink_base::socket;
-use farlink_base::{Duration, Instant, LayerId, LinkId, Payload, StreamId};
+use farlink_base::{Duration, Instant, LayerId, LinkId, Payload, Refusal, StreamId};
 use farlink_cla::tcpcl_v4::{Config, SpanConfig, TcpclV4};
 
 pub const PASSIVE: StreamId = StreamId(StreamId::PASSIVE);
 
 pub fn vectors() -> serde_json::Value {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/vectors/tcpclv4.json");
+    file("tcpclv4.json")
+}
+pub fn file(name: &str) -> serde_json::Value {
+    let path = format!("{}/../../tests/vectors/{name}", env!("CARGO_MANIFEST_DIR"));
     serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap()
 }
 pub fn hex(text: &str) -> Vec<u8> {
     (0..text.len() / 2).map(|i| u8::from_str_radix(&text[2 * i..2 * i + 2], 16).unwrap()).collect()
 }
 pub fn message(id: &str) -> Vec<u8> {
-    let file = vectors();
+    message_of(&vectors(), id)
+}
+pub fn message_of(file: &serde_json::Value, id: &str) -> Vec<u8> {
     let found = file["messages"].as_array().unwrap().iter().find(|m| m["id"] == id).unwrap();
     hex(found["hex"].as_str().unwrap())
 }
@@ -53,15 +58,23 @@ impl Lone {
     }
     /// A layer that connects to the script.
     pub fn active(span: SpanConfig) -> Lone {
-        let config = Config { layer: LayerId(2), ..ours() };
+        Lone::connecting(ours(), span)
+    }
+    /// The same with settings of its own.
+    pub fn connecting(config: Config, span: SpanConfig) -> Lone {
+        let config = Config { layer: LayerId(2), ..config };
         let mut lone = Lone::new(config, vec![span]);
         lone.give(Input::Link { link: LinkId(0), state: LinkState::UP });
-        match lone.said.pop() {
-            Some(Output::Socket(socket::Output::Connect { stream, link: LinkId(0) })) => lone.stream = stream,
+        lone.connect();
+        lone
+    }
+    /// The stream it asked for last is open.
+    pub fn connect(&mut self) {
+        match self.said.pop() {
+            Some(Output::Socket(socket::Output::Connect { stream, link: LinkId(0) })) => self.stream = stream,
             other => panic!("{other:?}"),
         }
-        lone.open();
-        lone
+        self.open();
     }
     pub fn open(&mut self) {
         let from = "127.0.0.1:4556".parse().unwrap();
@@ -113,6 +126,17 @@ impl Lone {
         self.wrote();
         self.give(Input::Socket(socket::Input::Writable { stream: self.stream, room: 1 << 20 }));
         self
+    }
+    /// Bundles the peer has.
+    pub fn sent(&mut self) -> Vec<u64> {
+        let sent = |o: &Output| if let Output::Sent { id, .. } = o { Some(id.0) } else { None };
+        self.said().iter().filter_map(sent).collect()
+    }
+    /// Bundles given back, and what the peer said of them.
+    pub fn failed(&mut self) -> Vec<(u64, Option<Refusal>)> {
+        let failed =
+            |o: &Output| if let Output::SendFailed { id, refused, .. } = o { Some((id.0, *refused)) } else { None };
+        self.said().iter().filter_map(failed).collect()
     }
     pub fn closed(&mut self) -> Option<bool> {
         let closes =

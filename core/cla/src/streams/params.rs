@@ -1,0 +1,62 @@
+//! Rows that tables of stream layers share in form: a field, its words and its range.
+
+/// Longest duration: ten years.
+pub(crate) const LONGEST: u64 = 3650 * 86_400 * 1_000_000_000;
+
+/// A duration from `$min` to `$max` nanoseconds.
+macro_rules! duration {
+    ($field:ident, $min:expr, $max:expr, $help:expr) => {
+        farlink_base::LayerParam {
+            name: stringify!($field),
+            help: $help,
+            unit: farlink_base::Unit::Nanoseconds,
+            min: $min,
+            max: $max,
+            get: |c| farlink_base::nanoseconds(c.$field),
+            set: |c, v| c.$field = farlink_base::Duration::from_nanos(v),
+        }
+    };
+}
+/// So many bytes, from `$min` to `$max`.
+macro_rules! bytes {
+    ($name:expr, $field:ident, $min:expr, $max:expr, $help:expr) => {
+        farlink_base::LayerParam {
+            name: $name,
+            help: $help,
+            unit: farlink_base::Unit::Bytes,
+            min: $min,
+            max: $max,
+            get: |c| c.$field,
+            set: |c, v| c.$field = v,
+        }
+    };
+}
+/// Yes or no.
+macro_rules! flag {
+    ($field:ident, $help:expr) => {
+        farlink_base::LayerParam {
+            name: stringify!($field),
+            help: $help,
+            unit: farlink_base::Unit::Flag,
+            min: 0,
+            max: 1,
+            get: |c| c.$field.into(),
+            set: |c, v| c.$field = v != 0,
+        }
+    };
+}
+/// How many streams there may be at once.
+macro_rules! sessions {
+    ($help:expr) => {
+        farlink_base::LayerParam {
+            name: "sessions",
+            help: $help,
+            unit: farlink_base::Unit::Count,
+            min: 1,
+            max: 1_000_000,
+            get: |c| c.sessions.into(),
+            set: |c, v| c.sessions = v as u32,
+        }
+    };
+}
+pub(crate) use {bytes, duration, flag, sessions};

@@ -1,0 +1,118 @@
+//! Bundles that wait to leave over a stream, and the one of which bytes are still to be given.
+
+use alloc::collections::VecDeque;
+use farlink_base::Payload;
+use farlink_base::layer::{SendId, WINDOW};
+
+/// What one bundle costs beside its bytes.
+pub(crate) const OVERHEAD: u64 = 128;
+/// How far ahead of what left bytes are asked for.
+pub(crate) const AHEAD: u64 = 2 * WINDOW;
+
+/// A bundle not begun.
+#[derive(Debug)]
+pub(crate) struct Waiting {
+    pub send: SendId,
+    pub total: u64,
+    /// Its first bytes, or all.
+    pub part: Payload,
+}
+
+/// Bundles not begun, in order.
+#[derive(Debug, Default)]
+pub(crate) struct Queue {
+    bundles: VecDeque<Waiting>,
+    bytes: u64,
+}
+impl Queue {
+    /// Appends one.
+    pub fn push(&mut self, bundle: Waiting) {
+        self.bytes += bundle.total + OVERHEAD;
+        self.bundles.push_back(bundle);
+    }
+    /// Takes the first.
+    pub fn pop(&mut self) -> Option<Waiting> {
+        let bundle = self.bundles.pop_front()?;
+        self.bytes -= bundle.total + OVERHEAD;
+        Some(bundle)
+    }
+    /// Takes one out; whether it was there.
+    pub fn cancel(&mut self, send: SendId) -> bool {
+        let Some(at) = self.bundles.iter().position(|bundle| bundle.send == send) else { return false };
+        if let Some(bundle) = self.bundles.remove(at) {
+            self.bytes -= bundle.total + OVERHEAD;
+        }
+        true
+    }
+    /// Takes all, in order.
+    pub fn take(&mut self) -> VecDeque<Waiting> {
+        self.bytes = 0;
+        core::mem::take(&mut self.bundles)
+    }
+    /// Bytes of all, and what they cost beside.
+    pub const fn bytes(&self) -> u64 {
+        self.bytes
+    }
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.bundles.is_empty()
+    }
+}
+
+/// The bundle that is leaving: how far it was given, and asked for.
+#[derive(Debug)]
+pub(crate) struct Filling {
+    pub send: SendId,
+    pub total: u64,
+    pub given: u64,
+    wanted: u64,
+}
+impl Filling {
+    /// Of a bundle of which so many bytes were given with it.
+    pub const fn new(send: SendId, total: u64, given: u64) -> Self {
+        Filling { send, total, given, wanted: given }
+    }
+    /// Whether these are the bytes it lacks next.
+    pub fn lacks(&self, send: SendId, from: u64) -> bool {
+        self.send == send && self.given == from
+    }
+    /// What to ask for next, where so many bytes of it have left: bundle, first byte, length.
+    pub fn want(&mut self, left: u64) -> Option<(SendId, u64, u64)> {
+        if self.wanted >= self.total.min(left.saturating_add(AHEAD)) {
+            return None;
+        }
+        let (from, len) = (self.wanted, WINDOW.min(self.total - self.wanted));
+        self.wanted += len;
+        Some((self.send, from, len))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_queue_counts_what_it_holds() {
+        let mut queue = Queue::default();
+        for id in 1..=3 {
+            queue.push(Waiting { send: SendId(id), total: id, part: Payload::fill(0, 1) });
+        }
+        assert_eq!(queue.bytes(), 6 + 3 * OVERHEAD);
+        assert!(queue.cancel(SendId(2)) && !queue.cancel(SendId(2)));
+        assert_eq!(queue.pop().map(|bundle| bundle.send), Some(SendId(1)));
+        assert_eq!(queue.bytes(), 3 + OVERHEAD);
+        assert_eq!((queue.take().len(), queue.bytes(), queue.is_empty()), (1, 0, true));
+    }
+
+    #[test]
+    fn a_bundle_is_asked_for_a_little_ahead_of_what_left_and_never_beyond_its_end() {
+        let total = 3 * WINDOW + 5;
+        let mut filling = Filling::new(SendId(1), total, 10);
+        assert_eq!(filling.want(0), Some((SendId(1), 10, WINDOW)));
+        assert_eq!(filling.want(0), Some((SendId(1), 10 + WINDOW, WINDOW)));
+        assert_eq!(filling.want(0), None);
+        assert_eq!(filling.want(WINDOW), Some((SendId(1), 10 + 2 * WINDOW, total - 10 - 2 * WINDOW)));
+        assert_eq!(filling.want(u64::MAX), None);
+        assert!(filling.lacks(SendId(1), 10) && !filling.lacks(SendId(2), 10) && !filling.lacks(SendId(1), 11));
+    }
+}

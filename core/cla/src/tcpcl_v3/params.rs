@@ -1,0 +1,25 @@
+//! The parameters of TCPCLv3: the one table that node files, scenarios, references and forms are made of. Those of its
+//! links are the ones of TCPCLv4.
+
+use crate::streams::params::{LONGEST, bytes, duration, flag, sessions};
+use crate::tcpcl_v4::Config;
+use farlink_base::LayerParam;
+
+/// RFC 7242 4.1: the keepalive interval is 16 bits of seconds.
+const KEEPALIVE_MAX: u64 = 65_535 * 1_000_000_000;
+
+/// Of the whole entity.
+pub const PARAMS: &[LayerParam<Config>] = &[
+    duration!(keepalive, 0, KEEPALIVE_MAX, "Keepalive interval offered; 0 s disables."),
+    duration!(contact_timeout, 1_000_000, LONGEST, "A peer that has not introduced itself by then is dropped."),
+    duration!(idle, 0, LONGEST, "A session without transfers ends after this; 0 s never."),
+    duration!(
+        progress,
+        0,
+        LONGEST,
+        "A session whose transfer brings nothing for so long, or whose peer acknowledges or reads nothing, is dropped; 0 s never."
+    ),
+    bytes!("transfer_mru", transfer_mru, 1, 1 << 50, "Largest bundle accepted."),
+    sessions!("Sessions at once."),
+    flag!(accept_unknown, "Whether nodes without a link may connect."),
+];

@@ -1,0 +1,215 @@
+//! What a session of version 3 says and does differently: how it begins, what it reads, how it ends.
+
+use super::wire::{self, Message, can};
+use crate::tcpcl_v4::Config;
+use crate::tcpcl_v4::incoming::Complaint;
+use crate::tcpcl_v4::outgoing::Nonsense;
+use crate::tcpcl_v4::session::{Phase, Session, Step};
+use crate::tcpcl_v4::wire::{NoMessage, START, SegmentHead, SessionInit, term};
+use farlink_base::layer::{Output, SendId};
+use farlink_base::{Duration, Instant, LinkId, Payload, PayloadReader, Refusal, Sink};
+
+/// What this side can and asks for. Reactive fragmentation is not among it: the contract of layers has no word for the
+/// part of a bundle that arrived.
+const FLAGS: u8 = can::ACKS | can::REFUSALS | can::LENGTHS;
+/// What 0 s mean as a delay: never again (RFC 7242 6.1).
+const NEVER: Duration = Duration::from_secs(3650 * 86_400);
+
+/// What both sides agreed on (RFC 7242 4.2).
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub(crate) struct Terms {
+    /// Segments are acknowledged.
+    pub acks: bool,
+    /// Bundles can be refused.
+    pub refusals: bool,
+    /// The peer wants to be told how long bundles are.
+    pub lengths: bool,
+}
+
+/// What a session of version 3 keeps beside what every session does.
+#[derive(Clone, Copy, Default, Debug)]
+pub(crate) struct Old {
+    pub terms: Terms,
+    /// This side wants to end the session, for this reason; it says so when nothing is under way.
+    pub leaving: Option<u8>,
+    /// How long the peer does not want to be connected to.
+    pub rest: Duration,
+    /// The length that the peer announced of its next bundle.
+    announced: Option<u64>,
+    /// Bundles that the peer began: it gives them no number.
+    begun: u64,
+}
+
+impl Session {
+    /// The session is one of version 3: this side introduces itself, without waiting for the peer (RFC 7242 4).
+    pub(crate) fn begin_old(&mut self, config: &Config) {
+        let keepalive = u16::try_from(config.keepalive.as_secs()).unwrap_or(u16::MAX);
+        self.old = Some(Old::default());
+        self.incoming.without_segment_limit();
+        wire::put_contact(&mut self.control, FLAGS, keepalive, &config.node_id);
+    }
+
+    /// The peer's contact header, from behind its version.
+    pub(crate) fn read_old_contact(&mut self, now: Instant, reader: &mut PayloadReader<'_>) -> Step {
+        let contact = match wire::read_contact(reader) {
+            Ok(contact) => contact,
+            Err(NoMessage::Broken(reason)) => {
+                self.terminate(now, term::CONTACT_FAILURE);
+                return Step::Over(reason);
+            }
+            Err(_) => return Step::Wait,
+        };
+        let both = |flag: u8| FLAGS & contact.flags & flag != 0;
+        let terms = Terms {
+            acks: both(can::ACKS),
+            refusals: both(can::ACKS) && both(can::REFUSALS),
+            lengths: contact.flags & can::LENGTHS != 0,
+        };
+        self.old = self.old.map(|old| Old { terms, ..old });
+        self.incoming.says_verdicts(terms.acks);
+        self.phase = Phase::Init;
+        let (segment_mru, transfer_mru) = (u64::MAX, u64::MAX);
+        let keepalive_s = contact.keepalive;
+        let init = SessionInit { keepalive_s, segment_mru, transfer_mru, node_id: contact.eid, critical: false };
+        Step::Established(init)
+    }
+
+    /// Reads the next message; `None` to read on.
+    pub(crate) fn read_old_message(
+        &mut self,
+        now: Instant,
+        reader: &mut PayloadReader<'_>,
+        out: &mut impl Sink<Output>,
+    ) -> Option<Step> {
+        let before = reader.clone();
+        let message = match wire::read_message(reader) {
+            Ok(message) => message,
+            Err(NoMessage::Incomplete) => {
+                *reader = before;
+                return Some(Step::Wait);
+            }
+            Err(NoMessage::UnknownType(_)) => return self.is_lost(now, "a message of unknown type"),
+            Err(NoMessage::Broken(reason)) => return self.is_lost(now, reason),
+        };
+        if message != Message::Keepalive {
+            self.last_used = now;
+        }
+        match message {
+            Message::Keepalive => None,
+            Message::Segment { flags, len } => self.on_old_segment(now, flags, len, out),
+            Message::Length(total) => {
+                let old = self.old.as_mut()?;
+                let twice = old.announced.replace(total).is_some();
+                if twice { self.is_lost(now, "a length that no bundle follows") } else { None }
+            }
+            Message::Ack(acked) => {
+                let before = self.outgoing.held_bytes();
+                let result = self.outgoing.on_next_ack(acked);
+                if self.outgoing.held_bytes() < before {
+                    self.progress.answers = now;
+                }
+                self.on_old_answer(now, result, out, |id, link| Output::Sent { id, link })
+            }
+            Message::Refuse(code) => {
+                let result = self.outgoing.on_next_refuse();
+                self.progress.answers = now;
+                let refused = wire::refusal_of(code);
+                self.on_old_answer(now, result, out, |id, link| match refused {
+                    // RFC 7242 5.4: the peer has the whole bundle already.
+                    Some(Refusal::Duplicate) => Output::Sent { id, link },
+                    _ => Output::SendFailed { id, link, refused },
+                })
+            }
+            Message::Shutdown { delay_s, .. } => {
+                let rest = |s: u64| if s == 0 { NEVER } else { Duration::from_secs(s).min(NEVER) };
+                let leaving = Some(term::UNKNOWN);
+                self.old = self.old.map(|old| Old { rest: delay_s.map_or(old.rest, rest), leaving, ..old });
+                Some(Step::Left)
+            }
+        }
+    }
+
+    /// Without numbers, both sides must count alike: after a fault nothing that follows can be trusted.
+    fn is_lost(&mut self, now: Instant, reason: &'static str) -> Option<Step> {
+        self.terminate(now, term::UNKNOWN);
+        Some(Step::Over(reason))
+    }
+
+    fn on_old_segment(&mut self, now: Instant, flags: u8, len: u64, out: &mut impl Sink<Output>) -> Option<Step> {
+        self.progress.data = now;
+        let ending = self.is_ending();
+        let old = self.old.as_mut()?;
+        let (total, refusals) = (old.announced.take(), old.terms.refusals);
+        if flags & START != 0 {
+            old.begun += 1;
+        } else if total.is_some() {
+            return self.is_lost(now, "a length that no bundle follows");
+        }
+        let head = SegmentHead { flags, id: old.begun, total, unacceptable: false, len };
+        if let Err(Complaint { reason, .. }) = self.incoming.on_head(head, ending, out) {
+            return self.is_lost(now, reason);
+        }
+        if self.incoming.is_refusing() && !refusals {
+            self.terminate(now, term::BUSY);
+            return Some(Step::Over("a bundle this node does not take, from a peer that cannot be told so"));
+        }
+        if len == 0 {
+            self.incoming.on_data(Payload::new(), self.link.unwrap_or_default(), out);
+        }
+        None
+    }
+
+    fn on_old_answer(
+        &mut self,
+        now: Instant,
+        result: Result<Option<SendId>, Nonsense>,
+        out: &mut impl Sink<Output>,
+        tell: impl FnOnce(SendId, LinkId) -> Output,
+    ) -> Option<Step> {
+        match (result, self.link) {
+            (Ok(Some(id)), Some(link)) => out.push(tell(id, link)),
+            (Ok(_), _) => {}
+            (Err(Nonsense::UnknownTransfer), _) => return self.is_lost(now, "an answer to nothing"),
+            (Err(Nonsense::Miscounted), _) => return self.is_lost(now, "an answer to another bundle than is its turn"),
+        }
+        None
+    }
+
+    /// What the node says of a bundle, in words the peer can be told: `None` where it cannot be told that there is no
+    /// room; where it cannot be told that nobody wants it, it is as good as taken.
+    pub(crate) fn sayable(&self, verdict: Result<(), u8>) -> Option<Result<(), u8>> {
+        let silent = self.old.is_some_and(|old| !old.terms.refusals);
+        match verdict {
+            Err(code) if silent && wire::refusal_code(code) == 2 => None,
+            Err(_) if silent => Some(Ok(())),
+            verdict => Some(verdict),
+        }
+    }
+    /// Whether it is of version 3, and bundles count as sent when the peer's host has them: the peer acknowledges none.
+    pub(crate) fn is_unacknowledged(&self) -> bool {
+        self.old.is_some_and(|old| !old.terms.acks)
+    }
+    /// The peer's host has so many bytes of the stream.
+    pub(crate) fn on_confirmed(&mut self, now: Instant, bytes: u64, out: &mut impl Sink<Output>) {
+        let Some(link) = self.link.filter(|_| self.is_unacknowledged()) else { return };
+        for id in self.outgoing.on_confirmed(bytes) {
+            self.progress.answers = now;
+            out.push(Output::Sent { id, link });
+        }
+    }
+    /// Says goodbye, where that was wanted and has not been said. Nothing may follow it.
+    pub(crate) fn put_goodbye(&mut self) {
+        if let Some(reason) = self.old.and_then(|old| old.leaving).filter(|_| !self.term_sent) {
+            self.term_sent = true;
+            wire::put_shutdown(&mut self.control, reason);
+        }
+    }
+    /// Whether this side of version 3 has said goodbye.
+    pub(crate) fn is_mute(&self) -> bool {
+        self.old.is_some() && self.term_sent
+    }
+    /// Appends the keepalive of its version.
+    pub(crate) fn keepalive_byte(&self) -> u8 {
+        if self.old.is_some() { wire::KEEPALIVE } else { crate::tcpcl_v4::wire::kind::KEEPALIVE }
+    }
+}

@@ -1,0 +1,324 @@
+//! TCPCLv3 byte by byte: the vectors, what both sides agree on, and how a session ends (RFC 7242).
+
+mod tcpcl_v3_script;
+mod tcpcl_v4_script;
+
+use farlink_base::layer::{Input, Output};
+use farlink_base::{Duration, LinkId, Refusal, socket};
+use farlink_cla::tcpcl_v4::{Config, SpanConfig};
+use tcpcl_v3_script::{ALL, END, NONE, SILENT, START, ack, active, contact, old_message, old_ours, passive, segment};
+use tcpcl_v4_script::{Lone, PASSIVE, file, hex, send, span};
+
+const UNACKED: u8 = NONE;
+
+#[test]
+fn the_session_of_the_vectors_is_answered_byte_for_byte() {
+    let file = file("tcpclv3.json");
+    let hear = hex(file["session"]["active_to_passive_hex"].as_str().unwrap());
+    let mut want = hex(file["session"]["passive_to_active_hex"].as_str().unwrap());
+    // This side offers refusals and asks for lengths, and no reactive fragmentation; it answers a goodbye.
+    want[5] = ALL;
+    want.push(0x50);
+    for chunk in [1, 2, 3, 100] {
+        let mut lone = Lone::passive(Config { keepalive: Duration::from_secs(30), ..old_ours() });
+        assert_eq!(lone.written, want[..want.len() - 3], "RFC 7242 4: both introduce themselves at once");
+        for part in hear.chunks(chunk) {
+            lone.hear(part);
+            let said = lone.said();
+            for output in &said {
+                if let Output::Offer { ticket, last: true, reliable, .. } = output {
+                    assert!(reliable);
+                    lone.give(Input::Accepted { ticket: *ticket });
+                }
+            }
+            lone.said.extend(said);
+        }
+        assert_eq!(lone.wrote(), want);
+        assert_eq!(lone.closed(), Some(false));
+    }
+}
+
+#[test]
+fn bundles_leave_as_the_vectors_show() {
+    let mut lone = active(ALL);
+    let single = old_message("data_single");
+    let bundle = single[2..].to_vec();
+    lone.give(send(7, bundle[..28].to_vec()));
+    assert_eq!(lone.wrote(), [&[0x13, 28][..], &bundle[..28]].concat(), "one segment needs no length");
+    lone.give(send(8, bundle.clone()));
+    let wrote = lone.wrote();
+    assert_eq!(wrote[..2], old_message("length"), "the length of what is longer, for the peer asked for it");
+    assert_eq!(wrote[2..], [&[0x12, 28][..], &bundle[..28], &[0x11, 1], &bundle[28..]].concat());
+    lone.hear(&[ack(28), ack(28), ack(29)].concat());
+    assert_eq!(lone.sent(), [7, 8]);
+    let mut lone = active(ALL & !8);
+    lone.give(send(8, bundle));
+    assert_eq!(lone.wrote()[..2], [0x12, 28], "nobody asked for lengths");
+}
+
+#[test]
+fn what_is_agreed_on_is_what_both_can() {
+    for (flags, acked, refused) in
+        [(ALL, true, true), (SILENT, true, false), (UNACKED, false, false), (4, false, false)]
+    {
+        let mut lone = passive(flags);
+        lone.hear(&segment(START, b"abc"));
+        assert_eq!(lone.wrote(), if acked { ack(3) } else { vec![] }, "flags {flags}");
+        let said = lone.said();
+        let Some(Output::Offer { ticket, reliable, .. }) = said.last() else { panic!("{said:?}") };
+        assert_eq!(*reliable, acked, "flags {flags}");
+        lone.give(Input::Refused { ticket: *ticket, reason: Refusal::NotAcceptable });
+        assert_eq!(lone.wrote(), if refused { vec![0x30] } else { vec![] }, "flags {flags}");
+    }
+}
+
+#[test]
+fn keepalives_flow_and_a_silent_peer_is_told_goodbye_after_two_intervals() {
+    let mut lone = active(ALL);
+    lone.wait(Duration::from_secs(31));
+    assert_eq!(lone.wrote(), old_message("keepalive"), "the smaller interval of both");
+    lone.hear(&[0x40]);
+    lone.wait(Duration::from_secs(58));
+    assert_eq!(lone.closed(), None);
+    lone.wait(Duration::from_secs(3));
+    assert!(lone.wrote().ends_with(&[0x52, 0]), "RFC 7242 5.6, and why");
+    assert_eq!(lone.closed(), Some(false));
+    let mut quiet = Lone::connecting(old_ours(), span());
+    quiet.hear(&contact(ALL, 0, "ipn:1.0"));
+    quiet.wrote();
+    quiet.wait(Duration::from_secs(100_000));
+    assert!(quiet.wrote().is_empty() && quiet.closed().is_none(), "0 disables both timers");
+}
+
+#[test]
+fn a_last_acknowledgment_waits_for_the_node_and_all_leave_in_order() {
+    let mut lone = passive(ALL);
+    lone.hear(&[segment(START, b"ab"), segment(END, b"c"), segment(START | END, b"defg")].concat());
+    assert_eq!(lone.wrote(), ack(2), "intermediate ones do not wait");
+    let tickets = lone.tickets();
+    lone.give(Input::Accepted { ticket: tickets[1] });
+    assert!(lone.wrote().is_empty(), "the first comes first");
+    lone.give(Input::Accepted { ticket: tickets[0] });
+    assert_eq!(lone.wrote(), [ack(3), ack(4)].concat());
+}
+
+#[test]
+fn reasons_have_the_words_of_version_3_both_ways() {
+    for (reason, word) in [
+        (Refusal::Duplicate, 1),
+        (Refusal::NoResources, 2),
+        (Refusal::Terminating, 2),
+        (Refusal::TooLarge, 0),
+        (Refusal::NotAcceptable, 0),
+    ] {
+        let mut lone = passive(ALL);
+        lone.hear(&segment(START | END, b"abc"));
+        let ticket = lone.tickets()[0];
+        lone.give(Input::Refused { ticket, reason });
+        assert_eq!(lone.wrote(), [0x30 | word], "{reason:?}");
+    }
+    for (word, heard) in
+        [(0, Some(Refusal::NotAcceptable)), (2, Some(Refusal::NoResources)), (3, None), (9, Some(Refusal::NoResources))]
+    {
+        let mut lone = active(ALL);
+        lone.give(send(1, vec![1; 10]));
+        lone.hear(&[0x30 | word]);
+        assert_eq!(lone.failed(), [(1, heard)], "{word}");
+    }
+    let mut lone = active(ALL);
+    lone.give(send(1, vec![1; 10]));
+    lone.hear(&[0x31]);
+    assert_eq!(lone.sent(), [1], "the peer has it already");
+}
+
+#[test]
+fn a_refusal_amid_a_bundle_stops_it_between_segments_and_the_next_one_begins() {
+    let mut lone = active(ALL);
+    lone.give(Input::Socket(socket::Input::Writable { stream: lone.stream, room: 30 }));
+    lone.give(send(1, vec![1; 100]));
+    lone.give(send(2, vec![2; 5]));
+    assert_eq!(lone.wrote().len(), 30, "the first length and segment, but for its last bytes");
+    lone.hear(&[0x32]);
+    assert_eq!(lone.failed(), [(1, Some(Refusal::NoResources))]);
+    lone.give(Input::Socket(socket::Input::Writable { stream: lone.stream, room: 1000 }));
+    let wrote = lone.wrote();
+    assert_eq!(wrote, [&[1, 1][..], &[0x13, 5], &[2; 5]].concat(), "the segment is finished, none follows");
+    lone.hear(&ack(5));
+    assert_eq!(lone.sent(), [2]);
+}
+
+#[test]
+fn without_acknowledgments_a_bundle_is_sent_when_the_peers_host_has_it() {
+    let mut lone = Lone::connecting(old_ours(), span());
+    let hello = lone.wrote().len() as u64;
+    lone.hear(&contact(UNACKED, 30, "ipn:1.0"));
+    let stream = lone.stream;
+    let said = lone.said();
+    let asked = |o: &Output| matches!(o, Output::Socket(socket::Output::Confirm { stream: of }) if *of == stream);
+    assert!(said.iter().any(asked), "{said:?}");
+    lone.give(send(1, vec![1; 20]));
+    lone.give(send(2, vec![2; 40]));
+    assert_eq!(lone.wrote().len(), 22 + 44);
+    lone.said();
+    let mut confirm = |bytes: u64| {
+        lone.give(Input::Socket(socket::Input::Confirmed { stream, bytes }));
+        lone.sent()
+    };
+    assert!(confirm(hello + 21).is_empty());
+    assert_eq!(confirm(hello + 22), [1]);
+    assert!(confirm(hello + 22 + 43).is_empty());
+    assert_eq!(confirm(u64::MAX), [2]);
+    lone.give(send(3, vec![3; 20]));
+    lone.give(Input::Socket(socket::Input::Closed { stream, error: true }));
+    assert_eq!(lone.failed(), [(3, None)], "what was not confirmed comes back");
+}
+
+#[test]
+fn a_peer_that_cannot_be_refused_is_left_where_there_is_no_room_and_else_thinks_it_was_taken() {
+    for flags in [SILENT, UNACKED] {
+        let mut lone = passive(flags);
+        lone.hear(&[segment(START | END, b"abc"), segment(START, b"de")].concat());
+        let said = lone.said();
+        let tickets: Vec<_> = said
+            .iter()
+            .filter_map(|o| if let Output::Offer { ticket, .. } = o { Some(*ticket) } else { None })
+            .collect();
+        lone.wrote();
+        lone.give(Input::Refused { ticket: tickets[0], reason: Refusal::Expired });
+        let acks = [ack(3), ack(2)].concat();
+        assert_eq!(lone.wrote(), if flags == SILENT { acks } else { vec![] });
+        lone.give(Input::Refused { ticket: tickets[1], reason: Refusal::NoResources });
+        assert_eq!(lone.wrote(), old_message("shutdown_busy"), "it comes again with a new session");
+        let said = lone.said();
+        assert!(!said.iter().any(|o| matches!(o, Output::OfferAborted { .. })), "the node has given it up already");
+        assert!(said.iter().any(|o| matches!(o, Output::Socket(socket::Output::Close { abort: false, .. }))));
+        lone.give(Input::Refused { ticket: tickets[1], reason: Refusal::NoResources });
+        assert!(lone.wrote().is_empty() && lone.said().is_empty(), "once is enough");
+    }
+}
+
+#[test]
+fn an_idle_session_ends_in_good_order() {
+    let mut lone = Lone::passive(Config { idle: Duration::from_secs(50), ..old_ours() });
+    lone.hear(&contact(ALL, 30, "ipn:1.0"));
+    lone.wrote();
+    for _ in 0..4 {
+        lone.wait(Duration::from_secs(10));
+        lone.hear(&[0x40]);
+    }
+    assert!(lone.wrote().iter().all(|byte| *byte == 0x40));
+    lone.wait(Duration::from_secs(11));
+    assert!(lone.wrote().ends_with(&[0x52, 0]), "keepalives are no use of it");
+    lone.hear(&[0x50]);
+    assert_eq!((lone.wrote(), lone.closed()), (vec![], Some(false)));
+}
+
+#[test]
+fn a_goodbye_waits_for_what_is_under_way_and_is_the_last_word() {
+    let mut lone = passive(ALL);
+    lone.hear(&segment(START, b"abc"));
+    lone.wrote();
+    lone.give(Input::Shutdown);
+    assert!(lone.wrote().is_empty(), "RFC 7242 6.1: acknowledged first");
+    lone.hear(&segment(END, b"de"));
+    let ticket = lone.tickets()[0];
+    lone.give(Input::Accepted { ticket });
+    assert_eq!(lone.wrote(), [ack(5), old_message("shutdown_plain")].concat());
+    lone.hear(&segment(START | END, b"late"));
+    assert!(lone.wrote().is_empty() && lone.tickets().is_empty(), "what crossed it is neither taken nor answered");
+    lone.hear(&[0x50]);
+    assert_eq!((lone.wrote(), lone.closed()), (vec![], Some(false)));
+    lone.wait(Duration::from_secs(1000));
+    assert!(lone.said().is_empty());
+}
+
+#[test]
+fn a_bundle_that_begins_while_this_side_leaves_is_refused() {
+    let mut lone = passive(ALL);
+    lone.hear(&segment(START | END, b"abc"));
+    let ticket = lone.tickets()[0];
+    lone.give(Input::Shutdown);
+    lone.hear(&segment(START | END, b"later"));
+    assert!(lone.tickets().is_empty());
+    lone.give(Input::Accepted { ticket });
+    assert_eq!(lone.wrote(), [ack(3), vec![0x32, 0x50]].concat());
+}
+
+#[test]
+fn a_peers_goodbye_gives_back_what_it_has_not_acknowledged_and_is_answered_last() {
+    let mut lone = active(ALL);
+    lone.give(send(1, vec![1; 10]));
+    lone.hear(&[segment(START | END, b"abc"), segment(START, b"d")].concat());
+    let tickets = lone.tickets();
+    lone.wrote();
+    lone.hear(&[0x50]);
+    let said = lone.said();
+    assert!(said.iter().any(|o| matches!(o, Output::OfferAborted { .. })), "the rest of the second never comes");
+    assert!(said.iter().any(|o| matches!(o, Output::SendFailed { refused: None, .. })), "it acknowledges no more");
+    assert!(said.iter().any(|o| matches!(o, Output::PeerDown { .. })));
+    assert!(lone.wrote().is_empty());
+    lone.give(Input::Accepted { ticket: tickets[0] });
+    assert_eq!(lone.wrote(), [ack(3), vec![0x50]].concat());
+    assert_eq!(lone.closed(), Some(false));
+}
+
+#[test]
+fn a_goodbye_in_every_state_ends_the_session() {
+    // Right behind the contact header, in one piece with it.
+    let mut lone = Lone::passive(old_ours());
+    lone.hear(&[contact(ALL, 30, "ipn:1.0"), vec![0x52, 2]].concat());
+    assert!(lone.wrote().ends_with(&[0x50]));
+    assert_eq!(lone.closed(), Some(false));
+    // In place of it.
+    let mut lone = Lone::passive(old_ours());
+    lone.hear(&[0x50; 20]);
+    assert_eq!(lone.closed(), Some(false), "no magic bytes");
+    // Between segments, twice, and after this side's own.
+    let mut lone = passive(ALL);
+    lone.hear(&[segment(START, b"abc"), vec![0x50, 0x50]].concat());
+    assert!(lone.said().iter().any(|o| matches!(o, Output::OfferAborted { .. })));
+    assert_eq!(lone.wrote(), [0x50], "of half a bundle nothing is kept");
+    let mut lone = passive(ALL);
+    lone.give(Input::Shutdown);
+    assert_eq!(lone.wrote(), [0x50]);
+    lone.give(Input::Socket(socket::Input::Closed { stream: PASSIVE, error: false }));
+    assert_eq!((lone.wrote(), lone.closed()), (vec![], Some(false)));
+}
+
+#[test]
+fn a_peer_that_wants_rest_gets_it_and_one_that_wants_none_back_is_left_alone() {
+    for (goodbye, waits) in [
+        (old_message("shutdown_idle_delay_60"), Some(60)),
+        (vec![0x51, 0], None),
+        (old_message("shutdown_plain"), Some(0)),
+    ] {
+        let mut lone = active(ALL);
+        lone.hear(&goodbye);
+        lone.said();
+        let connects = |lone: &mut Lone| {
+            lone.said().iter().any(|o| matches!(o, Output::Socket(socket::Output::Connect { link: LinkId(0), .. })))
+        };
+        lone.wait(Duration::from_secs(waits.unwrap_or(365 * 86_400u64).saturating_sub(1)));
+        assert_eq!(connects(&mut lone), false, "{goodbye:x?}");
+        lone.wait(Duration::from_secs(2));
+        assert_eq!(connects(&mut lone), waits.is_some(), "{goodbye:x?}");
+        // Contact begins anew: that is another matter.
+        for state in [farlink_base::layer::LinkState::DOWN, farlink_base::layer::LinkState::UP] {
+            lone.give(Input::Link { link: LinkId(0), state });
+        }
+        assert!(connects(&mut lone) || waits.is_some());
+    }
+}
+
+#[test]
+fn a_peer_that_is_someone_else_gets_no_bundles_and_hears_why() {
+    let mut lone = Lone::connecting(old_ours(), SpanConfig { node_id: "ipn:9.0".into(), ..span() });
+    lone.wrote();
+    lone.hear(&contact(ALL, 30, "ipn:1.0"));
+    assert_eq!(lone.wrote(), old_message("shutdown_busy"), "RFC 7242 4: a reason must be included");
+    assert!(lone.said().iter().all(|o| !matches!(o, Output::PeerUp { .. } | Output::Ready { .. })));
+    let mut closed = Lone::passive(Config { accept_unknown: false, ..old_ours() });
+    closed.wrote();
+    closed.hear(&contact(ALL, 30, "ipn:1.0"));
+    assert_eq!(closed.wrote(), old_message("shutdown_busy"));
+}

@@ -1,0 +1,259 @@
+//! TCPCLv3 against peers that lie, stall or miscount: without numbers for transfers both sides must count alike
+//! (RFC 7242 5.3, 5.4).
+
+mod tcpcl_v3_script;
+mod tcpcl_v4_script;
+
+use farlink_base::layer::{Input, Output};
+use farlink_base::{Duration, Refusal, socket};
+use farlink_cla::tcpcl_v4::Config;
+use tcpcl_v3_script::{ALL, END, NONE, SILENT, START, ack, active, contact, old_ours, passive, sdnv, segment};
+use tcpcl_v4_script::{Lone, send};
+
+/// It says goodbye and closes; nothing of what it heard is taken.
+fn is_over(lone: &mut Lone, why: &str) {
+    let (wrote, said) = (lone.wrote(), lone.said());
+    assert!(wrote.ends_with(&[0x50]) || wrote.ends_with(&[0x52, 2]), "{why}: {wrote:x?}");
+    let closed = |o: &Output| matches!(o, Output::Socket(socket::Output::Close { abort: false, .. }));
+    assert!(said.iter().any(closed), "{why}: {said:?}");
+    assert!(!said.iter().any(|o| matches!(o, Output::Sent { .. } | Output::Offer { last: true, .. })), "{why}");
+}
+
+#[test]
+fn after_a_fault_nothing_that_follows_is_believed() {
+    let whole = segment(START | END, b"a bundle");
+    for (bytes, why) in [
+        (segment(0, b"abc"), "a segment of no bundle"),
+        (segment(END, b"abc"), "an end without a beginning"),
+        ([segment(START, b"abc"), segment(START, b"def")].concat(), "a bundle within a bundle"),
+        (vec![0x60, 5, 0x60, 5], "two lengths"),
+        ([segment(START, b"abc"), vec![0x60, 5], segment(0, b"de")].concat(), "a length amid a bundle"),
+        (vec![0x00], "a reserved type"),
+        (vec![0x77], "an unassigned type"),
+        (ack(1), "an acknowledgment of nothing"),
+        (vec![0x32], "a refusal of nothing"),
+        ([&[0x13][..], &[0xff; 10]].concat(), "a length of more than 64 bits"),
+        ([&[0x20][..], &[0x80; 10]].concat(), "an acknowledgment of more than ten bytes"),
+    ] {
+        let mut lone = passive(ALL);
+        lone.hear(&[bytes, whole.clone()].concat());
+        is_over(&mut lone, why);
+    }
+}
+
+#[test]
+fn an_acknowledgment_out_of_turn_gives_everything_back() {
+    for (bytes, why) in [
+        (ack(61), "more than was sent"),
+        (ack(0), "none"),
+        ([ack(28), ack(28)].concat(), "the same again"),
+        ([ack(56), ack(28)].concat(), "less than before"),
+        ([ack(60), ack(21)].concat(), "more than the second bundle"),
+        ([ack(60), ack(20), ack(1)].concat(), "of a third bundle"),
+    ] {
+        let mut lone = active(ALL);
+        lone.give(send(1, vec![1; 60]));
+        lone.give(send(2, vec![2; 20]));
+        lone.wrote();
+        lone.hear(&bytes);
+        let (mut sent, mut failed) = (Vec::new(), Vec::new());
+        for output in lone.said() {
+            match output {
+                Output::Sent { id, .. } => sent.push(id.0),
+                Output::SendFailed { id, refused: None, .. } => failed.push(id.0),
+                _ => {}
+            }
+        }
+        sent.extend(&failed);
+        assert_eq!((sent, lone.wrote()), (vec![1, 2], vec![0x50]), "{why}: each is answered once");
+        assert_eq!(failed.is_empty(), why == "of a third bundle");
+    }
+}
+
+#[test]
+fn segments_that_crossed_a_refusal_may_be_refused_too() {
+    // RFC 7242 5.4: they SHOULD be; most peers say it once.
+    for again in 0..3 {
+        let mut lone = active(ALL);
+        lone.give(send(1, vec![1; 60]));
+        lone.hear(&vec![0x32; 1 + again]);
+        assert_eq!(lone.failed(), [(1, Some(Refusal::NoResources))]);
+        lone.give(send(2, vec![2; 20]));
+        lone.hear(&ack(20));
+        assert_eq!(lone.sent(), [2], "{again} more");
+        lone.wrote();
+        lone.hear(&[0x32]);
+        is_over(&mut lone, "one more than there were segments");
+    }
+}
+
+#[test]
+fn a_refusal_that_may_mean_either_of_two_bundles_means_neither() {
+    let mut lone = active(ALL);
+    lone.give(send(1, vec![1; 60]));
+    lone.give(send(2, vec![2; 20]));
+    lone.wrote();
+    lone.hear(&[0x32, 0x32]);
+    assert_eq!(lone.failed(), [(1, Some(Refusal::NoResources)), (2, None)], "the second comes again");
+    assert_eq!(lone.wrote(), [0x50]);
+    // Of one segment each there is no doubt.
+    let mut lone = active(ALL);
+    lone.give(send(1, vec![1; 20]));
+    lone.give(send(2, vec![2; 20]));
+    lone.hear(&[0x32, 0x30]);
+    assert_eq!(lone.failed(), [(1, Some(Refusal::NoResources)), (2, Some(Refusal::NotAcceptable))]);
+}
+
+#[test]
+fn what_this_side_refused_is_refused_once_and_read_over() {
+    let mut lone = passive(ALL);
+    lone.hear(&segment(START, b"abc"));
+    let said = lone.said();
+    let Some(Output::Offer { ticket, .. }) = said.last() else { panic!("{said:?}") };
+    lone.give(Input::Refused { ticket: *ticket, reason: Refusal::NoResources });
+    assert_eq!(lone.wrote(), [ack(3), vec![0x32]].concat());
+    lone.hear(&[segment(0, b"crossed"), segment(END, b"it"), segment(START | END, b"next")].concat());
+    let ticket = lone.tickets()[0];
+    lone.give(Input::Accepted { ticket });
+    assert_eq!(lone.wrote(), ack(4), "a second refusal would be taken for that of the next bundle");
+}
+
+#[test]
+fn bundles_longer_than_this_node_takes_are_refused_as_soon_as_that_is_known() {
+    let mru = old_ours().transfer_mru;
+    for (bytes, offered) in [
+        ([vec![0x60], sdnv(mru + 1), segment(START, b"a")].concat(), 0),
+        ([vec![0x60], sdnv(u64::MAX), segment(START, b"a")].concat(), 0),
+        ([vec![0x12], sdnv(mru + 1), vec![7; 300]].concat(), 0),
+        ([vec![0x13], sdnv(u64::MAX), vec![7; 100_000]].concat(), 0),
+        ([segment(START, b"abc"), vec![0x10], sdnv(mru), vec![7; 100_000]].concat(), 3),
+    ] {
+        let mut lone = passive(ALL);
+        lone.hear(&bytes);
+        let mut parts = 0;
+        for output in lone.said() {
+            match output {
+                Output::Offer { part, .. } => parts += part.len(),
+                Output::OfferAborted { .. } => assert!(parts > 0),
+                _ => {}
+            }
+        }
+        assert_eq!(parts, offered);
+        assert!(lone.wrote().ends_with(&[0x32]));
+        let mut deaf = passive(SILENT);
+        deaf.hear(&bytes);
+        is_over(&mut deaf, "it cannot be told so");
+    }
+}
+
+#[test]
+fn a_length_that_is_not_kept_to_and_a_bundle_of_nothing_are_refused() {
+    for bytes in [
+        [vec![0x60, 2], segment(START | END, b"abc")].concat(),
+        [vec![0x60, 4], segment(START | END, b"abc")].concat(),
+        [vec![0x60, 4], segment(START, b"abc"), segment(END, b"de")].concat(),
+        segment(START | END, b""),
+        [segment(START, b""), segment(0, b""), segment(END, b"")].concat(),
+    ] {
+        let mut lone = passive(ALL);
+        lone.hear(&bytes);
+        let wrote = lone.wrote();
+        assert_eq!(wrote.last(), Some(&0x30), "{bytes:x?}: {wrote:x?}");
+        assert!(lone.tickets().is_empty());
+        lone.hear(&segment(START | END, b"fits"));
+        assert_eq!(lone.tickets().len(), 1, "the session goes on");
+    }
+}
+
+#[test]
+fn whoever_does_not_introduce_itself_in_time_is_dropped() {
+    let trickle = [b"dtn!\x03\x0d\x00\x1e".to_vec(), sdnv(2000), vec![b'x'; 100]].concat();
+    let mut lone = Lone::passive(old_ours());
+    for byte in trickle {
+        lone.wait(Duration::from_millis(200));
+        lone.hear(&[byte]);
+    }
+    assert_eq!(lone.closed(), Some(true));
+    for bomb in [[&b"dtn!\x03\x0d\x00\x1e"[..], &[0xff; 10]].concat(), b"dtn!\x03\x0d\x00\x1e\x90\x01".to_vec()] {
+        let mut lone = Lone::passive(old_ours());
+        lone.hear(&bomb);
+        assert_eq!(lone.closed(), Some(false), "at once");
+    }
+}
+
+#[test]
+fn a_bundle_that_never_ends_ends_the_session() {
+    let mut lone = passive(ALL);
+    lone.hear(&[0x12, 100, 1, 2, 3]);
+    let mut waited = 0;
+    while lone.closed().is_none() {
+        lone.wait(Duration::from_secs(20));
+        waited += 20;
+        assert!(waited < 200, "for ever");
+    }
+    // Keepalives inside a segment are data; after it they are none.
+    let mut lone = passive(ALL);
+    lone.hear(&segment(START, b"abc"));
+    for _ in 0..13 {
+        lone.wait(Duration::from_secs(10));
+        lone.hear(&[0x40]);
+    }
+    assert_eq!(lone.closed(), Some(false), "signs of life are no progress");
+}
+
+#[test]
+fn an_acknowledgment_that_never_comes_gives_the_bundle_back() {
+    for flags in [ALL, NONE] {
+        let mut lone = active(flags);
+        lone.give(send(1, vec![1; 60]));
+        lone.said();
+        let mut failed = Vec::new();
+        for _ in 0..14 {
+            lone.wait(Duration::from_secs(10));
+            lone.hear(&[0x40]);
+            failed.extend(lone.failed());
+        }
+        assert_eq!(failed, [(1, None)], "flags {flags}");
+    }
+}
+
+#[test]
+fn a_goodbye_that_is_not_answered_ends_the_session_all_the_same() {
+    for lives in [false, true] {
+        let mut lone = active(ALL);
+        lone.give(Input::Shutdown);
+        assert_eq!(lone.wrote(), [0x50]);
+        let mut ended = false;
+        for _ in 0..6 {
+            lone.wait(Duration::from_secs(5));
+            if lives {
+                lone.hear(&[0x40]);
+            }
+            ended |= lone.closed() == Some(true);
+        }
+        assert!(ended, "lives: {lives}");
+        assert!(lone.wrote().is_empty(), "nothing follows a goodbye");
+    }
+}
+
+#[test]
+fn what_must_be_known_before_an_end_is_not_said_within_a_segment() {
+    let mut lone = active(ALL);
+    lone.give(Input::Socket(socket::Input::Writable { stream: lone.stream, room: 10 }));
+    lone.give(send(1, vec![1; 28]));
+    assert_eq!(lone.wrote().len(), 10);
+    lone.hear(&[0x00]);
+    lone.give(Input::Socket(socket::Input::Writable { stream: lone.stream, room: 100 }));
+    assert_eq!(lone.wrote(), [&[1; 20][..], &[0x50]].concat(), "RFC 7242 6.1: behind the segment");
+}
+
+#[test]
+fn contact_headers_of_strangers_are_held_to_the_bounds() {
+    let mut lone = Lone::new(Config { sessions: 4, ..old_ours() }, Vec::new());
+    for n in 0..20u64 {
+        lone.stream.0 = farlink_base::StreamId::PASSIVE | n;
+        lone.open();
+        lone.hear(&contact(ALL, 30, &format!("ipn:{}.0", n + 10)));
+    }
+    assert!(lone.layer.usage().sessions <= 4 && lone.layer.usage().links <= 4, "{:?}", lone.layer.usage());
+}

@@ -1,0 +1,124 @@
+//! Two versions of TCPCL at one port, and what each is told by a layer that speaks the other only (RFC 7242 4.2, RFC
+//! 9174 4.3).
+
+mod tcpcl_v3_script;
+mod tcpcl_v4_script;
+
+use farlink_base::Duration;
+use farlink_base::layer::{Input, LinkState, Output};
+use farlink_base::{LinkId, socket};
+use farlink_cla::tcpcl_v4::{Config, Tls, Versions};
+use tcpcl_v3_script::{ALL, START, ack, contact, old_ours, segment};
+use tcpcl_v4_script::{Lone, init_of, message, ours, send, span};
+
+fn both() -> Config {
+    Config { versions: Versions::Both, ..ours() }
+}
+
+#[test]
+fn whoever_connects_is_answered_in_its_version() {
+    let mut lone = Lone::passive(both());
+    assert!(lone.wrote().is_empty(), "what it speaks is not known yet");
+    for byte in contact(ALL, 30, "ipn:1.0") {
+        lone.hear(&[byte]);
+    }
+    assert_eq!(lone.wrote(), contact(ALL, 60, "ipn:2.0"));
+    lone.hear(&segment(START, b"abc"));
+    assert_eq!(lone.wrote(), ack(3));
+    let mut lone = Lone::passive(both());
+    lone.hear(&message("contact_no_tls"));
+    lone.hear(&message("sess_init_ipn"));
+    assert!(lone.wrote().starts_with(&message("contact_no_tls")));
+    assert!(lone.said().iter().any(|o| matches!(o, Output::PeerUp { .. })));
+    let mut lone = Lone::passive(both());
+    lone.hear(b"dtn!\x05\x00");
+    assert_eq!(lone.wrote(), [message("contact_no_tls"), vec![5, 0, 2]].concat(), "neither");
+}
+
+#[test]
+fn a_layer_of_one_version_says_so() {
+    let mut lone = Lone::passive(ours());
+    lone.hear(&contact(ALL, 30, "ipn:1.0"));
+    assert_eq!(lone.wrote(), [message("contact_no_tls"), vec![5, 0, 2]].concat(), "RFC 9174 4.3");
+    let mut lone = Lone::passive(old_ours());
+    lone.hear(&message("contact_no_tls"));
+    assert_eq!(lone.wrote(), [contact(ALL, 60, "ipn:2.0"), vec![0x52, 1]].concat(), "RFC 7242 6.1");
+    assert_eq!(lone.closed(), Some(false));
+    for (config, header) in [(ours(), contact(ALL, 30, "ipn:1.0")), (old_ours(), message("contact_no_tls"))] {
+        let mut lone = Lone::connecting(config, span());
+        lone.wrote();
+        lone.hear(&header);
+        assert_eq!((lone.wrote(), lone.closed()), (vec![], Some(false)), "who connected just goes");
+    }
+}
+
+/// The next stream it opens, after a while.
+fn again(lone: &mut Lone) {
+    lone.said();
+    lone.wait(Duration::from_secs(1));
+    lone.connect();
+}
+
+#[test]
+fn a_neighbour_that_answers_in_version_3_is_asked_in_version_3_from_then_on() {
+    let mut lone = Lone::connecting(both(), span());
+    assert_eq!(lone.wrote(), message("contact_no_tls"), "the highest first");
+    lone.hear(&contact(ALL, 30, "ipn:1.0"));
+    assert!(lone.wrote().is_empty());
+    again(&mut lone);
+    assert_eq!(lone.wrote(), contact(ALL, 60, "ipn:2.0"));
+    lone.hear(&contact(ALL, 30, "ipn:1.0"));
+    assert!(lone.said().iter().any(|o| matches!(o, Output::PeerUp { link: LinkId(0), .. })));
+    lone.give(send(1, b"abc".to_vec()));
+    assert_eq!(lone.wrote(), segment(3, b"abc"));
+    // It was replaced by one of version 4.
+    lone.give(Input::Socket(socket::Input::Closed { stream: lone.stream, error: true }));
+    again(&mut lone);
+    assert_eq!(lone.wrote(), contact(ALL, 60, "ipn:2.0"));
+    lone.hear(&message("contact_no_tls"));
+    again(&mut lone);
+    assert_eq!(lone.wrote()[..6], message("contact_no_tls"));
+    lone.hear(&[message("contact_no_tls"), init_of("ipn:1.0")].concat());
+    assert!(lone.said().iter().any(|o| matches!(o, Output::PeerUp { link: LinkId(0), .. })));
+}
+
+#[test]
+fn a_neighbour_that_waits_for_the_rest_of_a_header_is_asked_in_version_3() {
+    let mut lone = Lone::connecting(both(), span());
+    assert_eq!(lone.wrote(), message("contact_no_tls"));
+    lone.wait(Duration::from_secs(10));
+    again(&mut lone);
+    assert_eq!(lone.wrote(), contact(ALL, 60, "ipn:2.0"));
+    lone.wait(Duration::from_secs(10));
+    again(&mut lone);
+    assert_eq!(lone.wrote(), message("contact_no_tls"), "and so on, in turn");
+}
+
+#[test]
+fn what_must_be_secured_is_never_of_version_3() {
+    let secure = Config { tls: Tls::Require, ..both() };
+    let mut lone = Lone::passive(secure.clone());
+    lone.hear(&contact(ALL, 30, "ipn:1.0"));
+    assert_eq!(lone.wrote(), [message("contact_tls"), vec![5, 0, 2]].concat());
+    let mut lone = Lone::connecting(secure, span());
+    assert_eq!(lone.wrote(), message("contact_tls"));
+    lone.hear(&contact(ALL, 30, "ipn:1.0"));
+    again(&mut lone);
+    assert_eq!(lone.wrote(), message("contact_tls"), "nobody in between can talk it down");
+}
+
+#[test]
+fn a_link_of_both_versions_connects_in_the_one_it_knows_when_contact_begins_again() {
+    let mut lone = Lone::connecting(both(), span());
+    lone.hear(&contact(ALL, 30, "ipn:1.0"));
+    again(&mut lone);
+    lone.hear(&contact(ALL, 30, "ipn:1.0"));
+    lone.wrote();
+    lone.give(Input::Socket(socket::Input::Closed { stream: lone.stream, error: true }));
+    lone.give(Input::Link { link: LinkId(0), state: LinkState::DOWN });
+    lone.wait(Duration::from_secs(100));
+    lone.said();
+    lone.give(Input::Link { link: LinkId(0), state: LinkState::UP });
+    lone.connect();
+    assert_eq!(lone.wrote(), contact(ALL, 60, "ipn:2.0"));
+}

@@ -1,6 +1,6 @@
 //! `farlink bundle`: explain one bundle, block by block.
 
-use crate::{Failure, bundle_v6};
+use crate::{Failure, bundle_custody, bundle_v6};
 use farlink_base::{Accel, DtnTime, Malformed, Payload};
 use farlink_bundle::{
     AdministrativeRecord, BlockData, BlockFlags, Bundle, BundleFlags, CrcType, ExtensionBlock, Profile, StatusReport,
@@ -191,7 +191,10 @@ fn crc_name(crc: CrcType) -> &'static str {
 }
 
 /// The name of a block type (IANA registry and the private codes this program knows).
-fn block_name(kind: u64) -> &'static str {
+fn block_name(kind: u64, data: Option<&BlockData>) -> &'static str {
+    if let Some(name) = data.and_then(|data| bundle_custody::name(kind, unknown(data)?)) {
+        return name;
+    }
     match kind {
         1 => "payload",
         6 => "previous node",
@@ -210,8 +213,16 @@ pub(crate) fn time_text(time: DtnTime) -> String {
     if time == DtnTime::UNKNOWN { "unknown".into() } else { time.to_string() }
 }
 
+/// The data of a block that the codec leaves alone.
+fn unknown(data: &BlockData) -> Option<&[u8]> {
+    if let BlockData::Unknown(bytes) = data { Some(bytes) } else { None }
+}
+
 /// A block's content for people, and the same for scripts.
-fn content(data: &BlockData) -> (String, Value) {
+fn content(kind: u64, data: &BlockData) -> (String, Value) {
+    if let Some(known) = unknown(data).and_then(|bytes| bundle_custody::content(kind, bytes)) {
+        return known;
+    }
     match data {
         BlockData::PreviousNode(eid) => (eid.to_string(), json!({ "node": eid.to_string() })),
         BlockData::Age(ms) => (format!("{ms} ms"), json!({ "age_ms": ms })),
@@ -287,9 +298,10 @@ fn status_items(report: &StatusReport) -> Vec<(&'static str, Option<DtnTime>)> {
 fn document(bundle: &Bundle, skipped: usize) -> Value {
     let primary = &bundle.primary;
     let offsets = offsets(bundle, skipped);
-    let block = |kind: u64, number: u64, flags: BlockFlags, crc, (offset, length): (u64, u64)| {
+    let block = |kind: u64, data: Option<&BlockData>, number: u64, flags: BlockFlags, crc, place: (u64, u64)| {
+        let (offset, length) = place;
         json!({
-            "type": kind, "name": block_name(kind), "number": number, "flags": flags.0,
+            "type": kind, "name": block_name(kind, data), "number": number, "flags": flags.0,
             "flag_names": flag_names(flags.0, &BLOCK_FLAGS), "crc": crc_name(crc),
             "offset": offset, "length": length,
         })
@@ -297,13 +309,13 @@ fn document(bundle: &Bundle, skipped: usize) -> Value {
     let mut blocks: Vec<Value> = Vec::new();
     for (extension, place) in bundle.extensions.iter().zip(&offsets[1..]) {
         let ExtensionBlock { kind, number, flags, crc, data, .. } = extension;
-        let mut value = block(*kind, *number, *flags, *crc, *place);
-        value["content"] = content(data).1;
+        let mut value = block(*kind, Some(data), *number, *flags, *crc, *place);
+        value["content"] = content(*kind, data).1;
         blocks.push(value);
     }
     let bytes = bundle.payload.to_bytes().unwrap_or_default();
     let place = offsets.last().copied().unwrap_or_default();
-    let mut payload = block(1, 1, bundle.payload_flags, bundle.payload_crc, place);
+    let mut payload = block(1, None, 1, bundle.payload_flags, bundle.payload_crc, place);
     payload["content"] = json!({ "length": bytes.len(), "preview": preview(&bytes) });
     blocks.push(payload);
     let mut document = json!({
@@ -321,7 +333,8 @@ fn document(bundle: &Bundle, skipped: usize) -> Value {
         None => Value::Null,
         Some(Err(error)) => json!({ "error": error.to_string() }),
         Some(Ok(AdministrativeRecord::Unknown { kind, content })) => {
-            json!({ "type": kind, "content": hex(&content, usize::MAX) })
+            let known = bundle_custody::record(kind, &content).map(|(_, document)| document);
+            known.unwrap_or_else(|| json!({ "type": kind, "content": hex(&content, usize::MAX) }))
         }
         Some(Ok(AdministrativeRecord::Status(report))) => {
             let items: serde_json::Map<String, Value> = status_items(&report)
@@ -363,10 +376,10 @@ fn explain(bundle: &Bundle, skipped: usize) -> String {
     for (block, place) in bundle.extensions.iter().zip(&places[1..]) {
         line(title(
             *place,
-            &format!("block {}, {} (type {})", block.number, block_name(block.kind), block.kind),
+            &format!("block {}, {} (type {})", block.number, block_name(block.kind, Some(&block.data)), block.kind),
             block.crc,
         ));
-        line(format!("  content      {}", content(&block.data).0));
+        line(format!("  content      {}", content(block.kind, &block.data).0));
         line(format!("  flags        {}", list(flag_names(block.flags.0, &BLOCK_FLAGS))));
     }
     let bytes = bundle.payload.to_bytes().unwrap_or_default();
@@ -376,9 +389,10 @@ fn explain(bundle: &Bundle, skipped: usize) -> String {
     match record(bundle) {
         None => {}
         Some(Err(error)) => line(format!("  record       not valid: {error}")),
-        Some(Ok(AdministrativeRecord::Unknown { kind, content })) => {
-            line(format!("  record       type {kind}: {}", hex(&content, 32)));
-        }
+        Some(Ok(AdministrativeRecord::Unknown { kind, content })) => match bundle_custody::record(kind, &content) {
+            Some((lines, _)) => lines.into_iter().for_each(&mut line),
+            None => line(format!("  record       type {kind}: {}", hex(&content, 32))),
+        },
         Some(Ok(AdministrativeRecord::Status(report))) => {
             line(format!("  record       status report about {}", report.subject()));
             for (name, time) in status_items(&report) {

@@ -82,6 +82,14 @@ schema! {
     Delivered "delivered" "bundle delivered" "An application here took the bundle." { bundle };
     Deleted "deleted" "bundle deleted"
         "The bundle left this node; the reason says why, `done` after delivery or confirmation." { bundle, reason };
+    CustodyTaken "custody_taken" "custody taken" "This node keeps the bundle until another one has custody of it." { bundle };
+    CustodyReleased "custody_released" "custody released" "Another node has custody of the bundle." { bundle };
+    CustodyRepeated "custody_repeated" "custody repeated"
+        "No node said that it took custody of the bundle: it is sent again." { bundle };
+    CustodySignalled "custody_signalled" "custody signal sent"
+        "A custodian is told about bundles it handed over: whether another node has custody of them, and how many." { to, taken, bundles };
+    CustodySignalIgnored "custody_signal_ignored" "custody signal ignored"
+        "A custody signal came from somebody who has no say in it; it ends nothing." { from };
     Fragmented "fragmented" "piece of a bundle leaves" "A piece of the bundle's payload leaves as a fragment."
         { bundle, link, offset, length };
     Reassembled "reassembled" "bundle joined from fragments" "Fragments were joined to this bundle." { bundle };

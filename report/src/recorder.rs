@@ -79,7 +79,13 @@ impl Recorder {
             | Event::Accepted { bundle }
             | Event::Waiting { bundle }
             | Event::Delivered { bundle }
-            | Event::Reassembled { bundle } => self.about(&mut row, bundle),
+            | Event::Reassembled { bundle }
+            | Event::CustodyTaken { bundle }
+            | Event::CustodyReleased { bundle }
+            | Event::CustodyRepeated { bundle } => self.about(&mut row, bundle),
+            Event::CustodySignalled { to: peer, .. } | Event::CustodySignalIgnored { from: peer } => {
+                row.peer = Some(self.names.node(*peer));
+            }
             Event::Fragmented { bundle, link, offset, length } => {
                 self.about(&mut row, bundle);
                 row.link = Some(self.link(*link));

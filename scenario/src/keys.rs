@@ -111,6 +111,18 @@ const NODE_KEYS: &[Key] = &[
         Is("7"),
         "Version of the bundle protocol of bundles created here: 7, or 6. Every node takes both, and passes each on as it came.",
     ),
+    key(
+        "custody",
+        Choice(&["none", "take", "ask"]),
+        Is("none"),
+        "`take`: custody is taken of bundles that ask for it, where the store is `durable`, and answered. `ask`: bundles made here ask for it besides.",
+    ),
+    key(
+        "custody_timeout",
+        Kind::Duration,
+        Is("30 s"),
+        "How long a custody signal is waited for, besides the way there and back; doubles with each repetition.",
+    ),
     key("hop_limit", Count(0, 255), Is("64"), "Hop limit of bundles created here; 0 puts no hop count block."),
     key(
         "crc",

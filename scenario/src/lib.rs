@@ -29,6 +29,6 @@ pub use farlink_link::{DirectionSpec, LinkSpec};
 pub use layers::NodeLayer;
 pub use topology::{first_delay, first_rate};
 pub use types::{
-    ConnectSide, Contact, Crc, Expect, Fidelity, Layer, Link, LinkChange, Measure, Node, Pace, Policy, Route,
+    ConnectSide, Contact, Crc, Custody, Expect, Fidelity, Layer, Link, LinkChange, Measure, Node, Pace, Policy, Route,
     SENDER_SERVICE, Scenario, Settings, SizeRange, StoreKind, Table, Tcp, Traffic, TrafficKind,
 };

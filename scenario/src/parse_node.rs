@@ -3,7 +3,7 @@
 use crate::keys::{self, LayerSections};
 use crate::names::Names;
 use crate::parse::defaults;
-use crate::types::{Crc, Node, Policy, Route, Settings, StoreKind, Tcp};
+use crate::types::{Crc, Custody, Node, Policy, Route, Settings, StoreKind, Tcp};
 use farlink_base::{Duration, EndpointId, NodeId, Priority};
 use farlink_cla::registry::{LAYERS, LayerInfo};
 use farlink_config::{Input, Reader, Value, choose};
@@ -52,6 +52,7 @@ fn node(reader: &Reader<'_>) -> Node {
     let router = Policy { name: reader.text("router").unwrap_or_default(), params: params("router_params") };
     let control = Policy { name: reader.text("control").unwrap_or_default(), params: params("control_params") };
     check_policies(reader, &router, &control);
+    let custody = custody(reader, &router, &control);
     let lifetime = reader.duration("lifetime").unwrap_or_default();
     if lifetime < Duration::from_millis(1) && reader.given("lifetime") {
         reader.fail("lifetime", "a lifetime of at least 1 ms", "bundles without lifetime are dropped at once");
@@ -66,6 +67,8 @@ fn node(reader: &Reader<'_>) -> Node {
         control,
         routes: Vec::new(),
         bundle_version: reader.count("bundle_version").unwrap_or(7) as u8,
+        custody,
+        custody_timeout: custody_timeout(reader),
         hop_limit: reader.count("hop_limit").unwrap_or(0) as u8,
         crc: [Crc::None, Crc::Crc16, Crc::Crc32c][reader.choice("crc").unwrap_or(2)],
         status_reports: reader.flag("status_reports").unwrap_or(false),
@@ -75,6 +78,28 @@ fn node(reader: &Reader<'_>) -> Node {
         layers: layers(reader),
         position: reader.custom("position", point),
     }
+}
+
+/// Custody, where it can be had.
+fn custody(reader: &Reader<'_>, router: &Policy, control: &Policy) -> Custody {
+    let custody = [Custody::None, Custody::Take, Custody::Ask][reader.choice("custody").unwrap_or(0)];
+    let copies = farlink_routing::make_router(&router.name, &[], &[], 0).is_ok_and(|router| router.copies())
+        || farlink_congestion::make_control(&control.name, &[], 0).is_ok_and(|control| control.wishes());
+    if custody != Custody::None && copies {
+        let hint = "use a router that gives a bundle to one neighbour, as `sabr` or `static`";
+        reader.fail("custody", "no custody with copies: there is no single custodian", hint);
+    }
+    if custody == Custody::Ask && reader.choice("store") != Some(1) {
+        reader.fail("custody", "custody is only of what is kept through a restart", "give store = \"durable\"");
+    }
+    custody
+}
+fn custody_timeout(reader: &Reader<'_>) -> Duration {
+    let timeout = reader.duration("custody_timeout").unwrap_or_default();
+    if timeout < Duration::from_millis(1) && reader.given("custody_timeout") {
+        reader.fail("custody_timeout", "a timeout of at least 1 ms", "every bundle would be sent again at once");
+    }
+    timeout
 }
 
 fn tcp(reader: &Reader<'_>) -> Tcp {

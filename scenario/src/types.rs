@@ -77,6 +77,10 @@ pub struct Node {
     pub hop_limit: u8,
     /// Version of the bundle protocol of bundles created here.
     pub bundle_version: u8,
+    /// Whether custody of bundles is taken, and asked for.
+    pub custody: Custody,
+    /// How long a custody signal is waited for.
+    pub custody_timeout: Duration,
     /// CRC on blocks made here.
     pub crc: Crc,
     /// Whether status reports are generated.
@@ -144,6 +148,18 @@ pub enum StoreKind {
     Memory,
     /// On disk: acknowledged after the group commit.
     Durable,
+}
+
+/// What a node does about custody.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Custody {
+    /// Nothing.
+    #[default]
+    None,
+    /// It takes custody of bundles that ask for it, and answers.
+    Take,
+    /// Its own bundles ask for it besides.
+    Ask,
 }
 
 /// CRC on blocks (RFC 9171 4.2.1).

@@ -11,10 +11,12 @@ use farlink_bundle::{CrcType, EndpointId};
 use farlink_link::{DirectionSpec, LinkDirection, UDP_IPV4_HEADERS, direction_seed, stream};
 use farlink_routing::PlanIndex;
 use farlink_scenario::{
-    Crc, Fidelity, Layer, Link, LinkChange, LinkEnd, Medium, Node, NodeLayer, Scenario, StoreKind, first_delay,
-    first_rate,
+    Crc, Custody, Fidelity, Layer, Link, LinkChange, LinkEnd, Medium, Node, NodeLayer, Scenario, StoreKind,
+    first_delay, first_rate,
 };
-use farlink_stack::{Config, Identity, LayerConfig, LayerKind, LinkConfig, Neighbour, SpanConfig, Stack, StoreConfig};
+use farlink_stack::{
+    Config, CustodyConfig, Identity, LayerConfig, LayerKind, LinkConfig, Neighbour, SpanConfig, Stack, StoreConfig,
+};
 use std::sync::Arc;
 
 /// Wall time at the start of a run whose scenario names none: 2026-01-01T00:00:00Z. Fixed, so that
@@ -207,6 +209,7 @@ pub fn node_config(
         Crc::Crc32c => CrcType::Crc32c,
     };
     config.status_reports = node.status_reports;
+    config.custody = custody(node);
     config.hop_limit = node.hop_limit;
     config.bundle_version = node.bundle_version;
     config.seed = Rng::stream(scenario.seed, 2 << 32 | index as u64).next_u64();
@@ -214,6 +217,19 @@ pub fn node_config(
         by_messages(&mut config, scenario, &ends);
     }
     Ok((config, ends))
+}
+
+/// What a node does about custody; as its configuration file says in the testbed.
+fn custody(node: &Node) -> Option<CustodyConfig> {
+    let mut custody = CustodyConfig::default();
+    custody.settings.bytes = node.store_capacity.bytes() / 2;
+    custody.settings.timeout = node.custody_timeout;
+    match node.custody {
+        Custody::None => return None,
+        Custody::Take => {}
+        Custody::Ask => custody.settings.request.push("*".into()),
+    }
+    Some(custody)
 }
 
 /// One layer of a node, with its own sockets.

@@ -273,7 +273,7 @@ mod tests {
                 lifetime_ms: 1000,
                 priority: Priority::Normal,
                 hop_limit: 0,
-                labels: None,
+                ..v7::Draft::default()
             };
             let meta =
                 v7::make(&draft, CreationTimestamp::default(), Payload::fill(1, 9), CrcType::None, &Accel::default());

@@ -147,7 +147,20 @@ pub fn administrative_record(data: &[u8]) {
     let Ok(record) = AdministrativeRecord::decode(data) else { return };
     let wire = record.encode();
     assert!(wire.len() <= data.len() + 3);
+    if let AdministrativeRecord::Unknown { content, kind } = &record {
+        custody_signal(*kind, content);
+    }
     assert_eq!(AdministrativeRecord::decode(&wire), Ok(record));
+}
+/// The content of a record as a compressed signal: what is written reads back the same, and each run has numbers.
+fn custody_signal(kind: u64, content: &[u8]) {
+    use farlink_bundle::v7::custody::{put_signal, read_signal};
+    let Ok(said) = read_signal(content) else { return };
+    let runs = || said.iter().flat_map(|said| &said.of).flat_map(|sequence| &sequence.runs);
+    assert!(runs().count() <= content.len() && runs().all(|run| run.first <= run.last));
+    let again = AdministrativeRecord::decode(&put_signal(kind, &said));
+    let Ok(AdministrativeRecord::Unknown { content, .. }) = again else { panic!("a record") };
+    assert_eq!(read_signal(&content), Ok(said));
 }
 
 /// Fragments of one bundle in any order; 16 bits each of offset and length, 8 of total length.

@@ -183,6 +183,35 @@ pub enum Event {
         /// Why.
         reason: DeleteReason,
     },
+    /// This node has custody of it.
+    CustodyTaken {
+        /// Number.
+        bundle: BundleHandle,
+    },
+    /// Another node has custody of it.
+    CustodyReleased {
+        /// Number.
+        bundle: BundleHandle,
+    },
+    /// No node said that it took custody: it is sent again.
+    CustodyRepeated {
+        /// Number.
+        bundle: BundleHandle,
+    },
+    /// A custodian is told about bundles it handed over.
+    CustodySignalled {
+        /// Whom.
+        to: NodeId,
+        /// Whether another node has custody of them now.
+        taken: bool,
+        /// How many.
+        bundles: u64,
+    },
+    /// A custody signal came from somebody who has no say in it; it ends nothing.
+    CustodySignalIgnored {
+        /// Who says it is the sender.
+        from: NodeId,
+    },
     /// A piece of it leaves as a fragment.
     Fragmented {
         /// Number.

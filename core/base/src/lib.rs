@@ -45,7 +45,7 @@ pub use id::{BundleHandle, LayerId, LinkId, NodeId, PeerId, StreamId};
 pub use identity::{BundleId, CreationTimestamp};
 pub use lazy::{Empty, Lazy};
 pub use map::{Map, Set, map, set};
-pub use meta::{BundleMeta, Duties, Facts, FragmentInfo, Hop, Rare};
+pub use meta::{BundleMeta, Duties, Facts, FragmentInfo, Hop, Rare, Transfer};
 pub use param::{Param, nearest_name, resolve_params};
 pub use payload::{Chunk, Extent, Payload, PayloadReader, fill_byte};
 pub use priority::Priority;

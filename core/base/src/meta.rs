@@ -215,6 +215,22 @@ impl BundleMeta {
     }
 }
 
+/// The number by which a custodian knows a bundle, so that one signal can be about many (the annex of
+/// CCSDS 734.2-B-1 on aggregate custody signals, and CCSDS 734.6-O-1).
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Transfer {
+    /// The custodian's number of the bundle.
+    pub number: u64,
+    /// Which of its counters gave it; 0: one that it has for the bundle's destination.
+    pub sequence: u64,
+    /// What the block that says so is called on the wire, where that is not fixed; only the codec looks at it.
+    pub block: u64,
+}
+impl Transfer {
+    /// The counter of nodes that have one for all bundles.
+    pub const COUNTER: u64 = 1;
+}
+
 /// What changes from hop to hop: as it came, or as it shall leave.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Hop {
@@ -228,6 +244,8 @@ pub struct Hop {
     pub labels: Option<[u32; 2]>,
     /// Who has custody of it; outwards who takes it. Null: nobody, or whoever had it.
     pub custodian: EndpointId,
+    /// That custodian's number of the bundle; outwards with a custodian only. `None`: it gives none.
+    pub transfer: Option<Box<Transfer>>,
 }
 
 #[cfg(test)]

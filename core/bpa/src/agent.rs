@@ -13,16 +13,19 @@
 //! | `depart.rs` | 5.5 expiration, 5.10 deletion: the one way out |
 //! | `reports.rs` | 5.1 status reports |
 //! | `contacts.rs` | the contact plan; links as they come, change and go |
+//! | `custody.rs`, `custody_says.rs`, `custody_hears.rs` | custody: RFC 5050 5.10 to 5.12, 6.3 |
 //! | `signals.rs` | hellos: what neighbours and their policies tell each other |
 //!
 //! What is known about a bundle has one owner each, with private fields: the book itself and, by
-//! reason, `debts` (Commit), `queues` (Queue), `sends` (Send), `deliveries` (Deliver), `fragments`
+//! reason, `debts` (Commit), `queues` (Queue), `sends` (Send), `custody` (Custody), `deliveries` (Deliver), `fragments`
 //! (Fragment, and Whole with `deliveries`); aside `cuts`, `waits`, `rests`, `offers`, `promises`, `remembered`. A
 //! bundle leaves when no reason holds it.
 
 use crate::app::AppInput;
 use crate::contacts::Plan;
 use crate::creation::Creation;
+use crate::custody::Custody;
+use crate::custody_hears::Heard;
 use crate::cuts::Cuts;
 use crate::debts::Debts;
 use crate::deliver::Deliveries;
@@ -96,6 +99,8 @@ pub(crate) enum Step {
     RerouteAll,
     /// A hello is out of date.
     DropHello(Handle),
+    /// A custody signal is to be heeded.
+    Custody(Box<Heard>),
     /// A policy ordered something.
     Order(Side, Order),
 }
@@ -119,6 +124,7 @@ pub struct Agent {
     pub(crate) newcomer: u64,
     pub(crate) queues: Queues,
     pub(crate) sends: Sends,
+    pub(crate) custody: Option<Box<Custody>>,
     pub(crate) cuts: Cuts,
     pub(crate) waits: Waits,
     pub(crate) rests: Lazy<Rests>,
@@ -129,7 +135,7 @@ pub struct Agent {
     pub(crate) neighbours: Neighbours,
     pub(crate) plan: Plan,
     pub(crate) policies: Policies,
-    pub(crate) hellos: Hellos,
+    pub(crate) hellos: Lazy<Hellos>,
     pub(crate) reports: Reports,
     pub(crate) creation: Creation,
     pub(crate) timers: TimerQueue<Timer>,
@@ -174,6 +180,7 @@ impl Agent {
             newcomer: 0,
             queues: Queues::new(),
             sends: Sends::default(),
+            custody: settings.custody.take().map(|settings| Box::new(Custody::new(*settings))),
             cuts: Cuts::default(),
             waits: Waits::default(),
             rests: Lazy::default(),
@@ -184,7 +191,7 @@ impl Agent {
             neighbours,
             plan: Plan::default(),
             policies: Policies::new(router, control),
-            hellos: Hellos::default(),
+            hellos: Lazy::default(),
             reports: Reports::new(limits.reports_per_second),
             creation: Creation::default(),
             timers: TimerQueue::new(),
@@ -224,7 +231,8 @@ impl Agent {
         if self.has_work() {
             return Some(self.now);
         }
-        let asked_again = Instant::earliest([self.waits.next(), self.rests.next()]);
+        let custody = self.custody.as_ref().and_then(|custody| custody.next());
+        let asked_again = Instant::earliest([self.waits.next(), self.rests.next(), custody]);
         Instant::earliest([self.timers.next_deadline(), self.book.next_expiry(), asked_again])
     }
 
@@ -324,6 +332,7 @@ impl Agent {
                     self.depart(now, bundle, Why::Forwarded, None, edge, out);
                 }
             }
+            Step::Custody(heard) => self.heed_custody(now, heard, edge, out),
             Step::Order(side, order) => self.follow(now, side, order, edge, out),
         }
     }
@@ -342,6 +351,8 @@ impl Agent {
         } else if let Some(bundle) = self.rests.made().and_then(|rests| rests.pop(now)) {
             self.waits.forgive(bundle);
             self.on_wait_end(now, bundle, edge, out);
+        } else if let Some(due) = self.custody.as_mut().and_then(|custody| custody.pop(now)) {
+            self.on_custody_due(now, due, edge, out);
         } else if let Some(taken) = self.queues.take_loose(&mut self.book) {
             self.on_loose(now, taken, edge, out);
         } else if !self.sweeps.is_idle() {

@@ -2,6 +2,7 @@
 //! tests.
 
 use crate::agent::Agent;
+use crate::custody::Stage;
 use crate::shares::long_head;
 use farlink_base::Instant;
 use farlink_book::{Held, Reason, Reasons};
@@ -31,6 +32,8 @@ pub struct Counts {
     pub fragments: usize,
     /// Payloads to be let go later.
     pub on_disk: usize,
+    /// Bundles that ask for custody, and others that something is gathered for.
+    pub custody: (usize, usize),
     /// Hellos that wait or are under way.
     pub hellos: usize,
     /// Neighbours and links.
@@ -56,6 +59,7 @@ impl Agent {
             deliveries: self.deliveries.bundles(),
             fragments: self.fragments.len(),
             on_disk: self.memory.on_disk(),
+            custody: self.custody.as_ref().map_or((0, 0), |custody| custody.counts()),
             hellos: self.hellos.len(),
             neighbours: self.neighbours.peers().len() + self.neighbours.links().count(),
             timers: self.timers.len(),
@@ -78,6 +82,9 @@ impl Agent {
         }
         assert!(sends <= self.sends.len(), "transmissions of held bundles");
         assert_eq!(legs, self.queues.len(), "places in queues belong to held bundles");
+        if let Some(custody) = &self.custody {
+            custody.audit(&self.book);
+        }
         let heads: u64 = self.book.all().map(long_head).sum();
         assert_eq!(heads, self.shares.heads(), "heads of held bundles");
         let owed = self.book.all().filter(|held| held.has(Reason::Commit)).count();
@@ -96,6 +103,13 @@ impl Agent {
         assert!(counted == sends || counted == 255 && sends > 0, "transmissions of bundle {number}");
         assert_eq!(is(Reason::Queue), self.queues.legs_of(held) > 0, "bundle {number} is queued");
         assert_eq!(is(Reason::Commit), self.debts.bundle(number) == Some(handle), "bundle {number} is not durable");
+        let stage = |stage| self.custody.as_ref().is_some_and(|custody| custody.is(number, stage));
+        assert_eq!(is(Reason::Custody), stage(Stage::Ours), "bundle {number} is in custody");
+        assert!(!stage(Stage::Ours) || self.is_durable(held), "bundle {number} in custody is durable");
+        assert!(
+            !stage(Stage::Promised) || is(Reason::Commit) && !is(Reason::Send),
+            "bundle {number} waits for the store"
+        );
         let (part, owed) = (self.fragments.whole_of(handle).is_some(), self.deliveries.owes(handle));
         assert!(!(part || owed) || is(Reason::Whole), "bundle {number} is a part, or to come to members");
         assert!(!is(Reason::Whole) || part || self.deliveries.is_shared(handle), "something refers to bundle {number}");

@@ -223,7 +223,7 @@ impl Agent {
         if let Some(timer) = self.offers.made().and_then(|offers| offers.end(&mut self.book, peer)) {
             self.timers.cancel(timer);
         }
-        if let Some(hello) = self.hellos.forget(peer) {
+        if let Some(hello) = self.hellos.made().and_then(|hellos| hellos.forget(peer)) {
             self.steps.push_back(Step::DropHello(hello));
         }
         self.tell(now, &News::Down { peer }, out);

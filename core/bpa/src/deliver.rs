@@ -379,7 +379,7 @@ impl Agent {
         if held.bundle.fragment().is_some() {
             return self.join(now, bundle, edge, out);
         }
-        if held.bundle.is_administrative() && self.take_record(bundle, edge) {
+        if held.bundle.is_administrative() && self.take_record(bundle, edge, out) {
             self.report(now, bundle, Status::Delivered, DeleteReason::Done, edge, out);
             return self.depart(now, bundle, Why::Delivered, None, edge, out);
         }
@@ -390,11 +390,19 @@ impl Agent {
     }
 
     /// An administrative record nobody here listens for, or that nobody can read, is done with.
-    fn take_record(&self, bundle: Handle, edge: &mut dyn Edge) -> bool {
+    fn take_record<S: Sink<Output>>(&mut self, bundle: Handle, edge: &mut dyn Edge, out: &mut S) -> bool {
         let Some(held) = self.book.get(bundle) else { return false };
         let destination = &self.mailbox(held);
-        match edge.record(&held.bundle) {
-            Record::Other => !self.deliveries.has_listener(destination) && destination.is_node_id(),
+        let record = match edge.record(&held.bundle) {
+            Record::Custody(signals) if destination.is_node_id() && self.custody.is_some() => {
+                return self.hear_custody(bundle, signals, out);
+            }
+            record => record,
+        };
+        match record {
+            Record::Other | Record::Custody(_) => {
+                !self.deliveries.has_listener(destination) && destination.is_node_id()
+            }
             Record::Hello(_) => true,
             // Its payload may be on disk: whoever registered reads it.
             Record::Unreadable => !held.bundle.payload.is_stored(),

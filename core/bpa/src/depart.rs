@@ -27,8 +27,15 @@ impl Agent {
         let sends = held.sends;
         let remember = remember.or_else(|| self.remembrance_of_group(now, held));
         if reason != DeleteReason::Done {
-            self.report(now, bundle, Status::Deleted, reason, edge, out);
+            let (meta, ours) = (held.bundle.clone(), held.has(Reason::Custody));
+            if ours {
+                // RFC 5050 5.13: of what was in custody it is told whether asked for or not.
+                self.report_if(now, &meta, 0, Status::Deleted, reason, edge, out);
+            } else {
+                self.report_about(now, &meta, Status::Deleted, reason, edge, out);
+            }
         }
+        self.leave_custody(now, bundle, why, edge, out);
         self.tell(now, &News::Gone { bundle, why }, out);
         self.pay_all(bundle, out);
         self.leave_queues(bundle);

@@ -18,7 +18,7 @@ const PIECE_MIN: u64 = 1024;
 impl Agent {
     /// Whether a bundle is to be forwarded and nothing is under way for it.
     pub(crate) fn waits_for_a_way(&self, held: &Held) -> bool {
-        held.has(Reason::Route) && !held.has(Reason::Queue)
+        held.has(Reason::Route) && !held.has(Reason::Queue) && !self.awaits_custody(held)
     }
 
     /// Decides what happens with a bundle that is new, waits, or came back.
@@ -318,6 +318,15 @@ impl Agent {
 fn is_only_forwarded(held: &Held) -> bool {
     const FORWARDED: Reasons = Reasons::of(&[Reason::Route, Reason::Queue, Reason::Commit]);
     held.has(Reason::Route) && held.reasons().within(FORWARDED)
+}
+
+/// Whether an endpoint fits one of these patterns.
+pub(crate) fn matches_any(patterns: &[String], endpoint: &EndpointId) -> bool {
+    if patterns.is_empty() {
+        return false;
+    }
+    let text = endpoint.to_string();
+    patterns.iter().any(|pattern| pattern_rank(pattern, endpoint, &text).is_some())
 }
 
 /// How well a route pattern fits: longer is better; `None` does not fit.

@@ -4,7 +4,8 @@
 use alloc::vec::Vec;
 use core::ops::Range;
 use farlink_base::{
-    BundleMeta, Bytes, CreationTimestamp, DeleteReason, DtnTime, EndpointId, Facts, Hop, Payload, Priority, Refusal,
+    BundleId, BundleMeta, Bytes, CreationTimestamp, DeleteReason, DtnTime, EndpointId, Facts, Hop, Payload, Priority,
+    Refusal,
 };
 
 /// A bundle to be made.
@@ -41,11 +42,71 @@ pub enum Status {
     Deleted,
 }
 
+/// What a custodian is told about a bundle it handed over (RFC 5050 6.1.2).
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Answer {
+    /// Custody was taken, or the bundle delivered.
+    Taken,
+    /// Whoever says so had custody of it before.
+    Redundant,
+    /// There is no room for it.
+    Depleted,
+    /// Its destination cannot be understood.
+    Unintelligible,
+    /// There is no way to its destination.
+    NoRoute,
+    /// There is no contact in time.
+    NoContact,
+    /// A block of it cannot be understood.
+    BadBlock,
+    /// Custody was refused, and nobody says why.
+    Refused,
+}
+impl Answer {
+    /// Whether another node has custody now.
+    pub const fn releases(self) -> bool {
+        matches!(self, Answer::Taken | Answer::Redundant)
+    }
+}
+
+/// A custodian's numbers of bundles, one after the other. Never walk over them: one signal may name them all.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Numbers {
+    /// Which of its counters gave them; 0: the one for `destination`.
+    pub sequence: u64,
+    /// Null where the counter is for all bundles.
+    pub destination: EndpointId,
+    /// The first one.
+    pub first: u64,
+    /// The last one.
+    pub last: u64,
+}
+
+/// Which bundles a custody signal is about.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum About {
+    /// This one, or this piece of one.
+    Bundle(BundleId),
+    /// Those the custodian numbered so.
+    Numbers(Vec<Numbers>),
+}
+
+/// A custody signal.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Signal {
+    /// What it says.
+    pub answer: Answer,
+    /// Of which bundles.
+    pub about: About,
+}
+
 /// An administrative record as far as the agent cares.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Record {
     /// A neighbour's hello.
     Hello(Bytes),
+    /// What became of custody.
+    Custody(Vec<Signal>),
     /// Something for whoever registered at its destination: a status report, an unknown record.
     Other,
     /// Nothing that can be read.
@@ -68,6 +129,8 @@ pub trait Edge {
     fn size(&self, bundle: &BundleMeta, hop: &Hop, cut: Option<Range<u64>>) -> u64;
     /// Payload of a status report about a bundle.
     fn status_report(&self, about: &BundleMeta, status: Status, reason: DeleteReason, at: Option<DtnTime>) -> Payload;
+    /// Payload of a custody signal in this version of the bundle protocol; `None`: it cannot say it.
+    fn custody_signal(&self, version: u8, signal: &Signal, at: Option<DtnTime>) -> Option<Payload>;
     /// Payload of a hello.
     fn hello(&self, content: &[u8]) -> Payload;
     /// Reads the administrative record a bundle carries.

@@ -247,7 +247,8 @@ impl Agent {
         let Some(held) = self.book.get(bundle) else { return };
         let gave = labels.map(|split| split.theirs);
         let (meta, number) = (held.bundle.clone(), held.name());
-        let hop = self.outgoing(now, held, gave);
+        let mut hop = self.outgoing(now, held, gave);
+        self.say_custody(held, &mut hop);
         let size = edge.size(&meta, &hop, range.clone());
         let peer = self.neighbours.peer_of(link);
         let reliable = !meta.facts.has(Facts::UNRELIABLE);
@@ -255,6 +256,9 @@ impl Agent {
         let gave = if range.is_none() { gave } else { [0; 2] };
         let sending = Sending { bundle, link, peer, range: range.clone(), gave, keep, reliable };
         let id = self.sends.begin(&mut self.book, sending);
+        if let Some(custody) = &mut self.custody {
+            custody.handed(number.0, peer);
+        }
         if let Some(held) = self.book.get_mut(bundle).filter(|_| range.is_none()) {
             held.labels = labels.map(|split| split.ours);
         }
@@ -312,7 +316,7 @@ impl Agent {
             age_ms: held.age_ms(now),
             hops: held.hops.saturating_add(1),
             labels: (gave != [0; 2]).then_some(gave),
-            custodian: farlink_base::EndpointId::Null,
+            ..Hop::default()
         }
     }
 }

@@ -62,6 +62,8 @@ impl Agent {
         if done {
             let why = if moved { Why::Migrated(sending.peer) } else { Why::Forwarded };
             self.depart(now, bundle, why, None, edge, out);
+        } else if self.custody.is_some() {
+            self.await_signal(now, sending);
         }
     }
 

@@ -3,7 +3,9 @@
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use farlink_base::{Instant, NodeId, PeerId, Refusal};
-use farlink_book::{Book, Hears, Held, Leg, News, Node, Oracle, Order, Orders, Outlook, Peer, Peers, Side, Want, Way};
+use farlink_book::{
+    Book, Hears, Held, Leg, News, Node, Oracle, Order, Orders, Outlook, Peer, Peers, Prospect, Side, Want, Way,
+};
 use farlink_congestion::Control;
 use farlink_routing::{PlacedPlan, Router};
 
@@ -117,6 +119,11 @@ impl Policies {
         let outlook: &dyn Outlook = &*self.router;
         let asked = node(seen, Side::Control, Some(outlook), oracle);
         self.control.allow(&asked, peer, held, Some(Want::give(held, 0))).is_some()
+    }
+    /// How the router expects a bundle to fare given to a neighbour.
+    pub fn prospect(&self, seen: Seen<'_>, held: &Held, via: Option<&Peer>) -> Option<Prospect> {
+        let oracle = self.oracle.as_deref().map(|o| o as &dyn Oracle);
+        self.router.prospect(&node(seen, Side::Router, None, oracle), held, via)
     }
     /// Whether only room decides about a newcomer.
     pub fn ask_for_room_only(&self) -> bool {

@@ -29,6 +29,10 @@ impl Ranges {
     pub fn first(&self) -> Option<Range<u64>> {
         self.ranges.first_key_value().map(|(start, end)| *start..*end)
     }
+    /// All ranges, start and end, in order.
+    pub fn all(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
+        self.ranges.iter().map(|(start, end)| (*start, *end))
+    }
     /// Adds positions.
     pub fn insert(&mut self, range: Range<u64>) {
         let Range { mut start, mut end } = range;

@@ -62,7 +62,9 @@ impl Agent {
         match refusal {
             None => self.promises.make(token, bundle.size()),
             Some(reason) => {
-                if reason != Refusal::Duplicate {
+                if reason == Refusal::Duplicate {
+                    self.answer_again(now, &bundle, from, hop, edge, out);
+                } else {
                     self.turn_away(now, link, &bundle, reason, edge, out);
                 }
                 out.push(Output::Verdict { token, result: Err(reason) });
@@ -90,9 +92,11 @@ impl Agent {
         }
         if self.was_delivered(&bundle) {
             // It was delivered: the neighbour only missed the acknowledgment.
+            self.answer_again(now, &bundle, from, hop, edge, out);
             return out.push(Output::Verdict { token, result: had(hop) });
         }
         if let Some(known) = self.known(&bundle).map(Held::handle) {
+            self.answer_again(now, &bundle, from, hop, edge, out);
             return self.on_known(now, known, token, from, hop, out);
         }
         if self.take_hello(now, from, &bundle, hop, edge, out) {
@@ -106,7 +110,7 @@ impl Agent {
             return out.push(Output::Verdict { token, result: Err(reason) });
         }
         let wire = hop.labels;
-        let handle = self.take_in(now, new, Some(Debt::Offer(token)), out);
+        let handle = self.take_in(now, new, hop, Some(Debt::Offer(token)), out);
         let from = self.node_of(from);
         self.event(out, Event::Received { bundle: self.number(handle), link, from });
         self.report(now, handle, Status::Received, DeleteReason::Done, edge, out);
@@ -298,7 +302,14 @@ impl Agent {
     }
 
     /// Takes an admitted bundle into the book and hands it to the store.
-    fn take_in<S: Sink<Output>>(&mut self, now: Instant, new: Held, debt: Option<Debt>, out: &mut S) -> Handle {
+    fn take_in<S: Sink<Output>>(
+        &mut self,
+        now: Instant,
+        new: Held,
+        hop: &Hop,
+        debt: Option<Debt>,
+        out: &mut S,
+    ) -> Handle {
         let mut flags = new.flags;
         flags.set(Flags::DURABLE, !self.settings.durable);
         let handle = self.keep(
@@ -315,6 +326,9 @@ impl Agent {
             },
             out,
         );
+        if self.custody.is_some() {
+            self.enter_custody(handle, hop);
+        }
         if self.settings.durable {
             self.debts.begin(&mut self.book, handle, debt);
             self.put(now, handle, out);
@@ -335,7 +349,7 @@ impl Agent {
             age_ms: held.age_ms(now),
             quota: meta.source.node().0,
             fingerprint: meta.id,
-            flags: u32::from(held.flags.0 & shares::KEPT_FLAGS),
+            flags: u32::from(held.flags.0 & shares::KEPT_FLAGS) | self.kept_custody(held),
         };
         out.push(Output::Put { bundle: held.name(), index, meta: meta.clone() });
     }
@@ -384,7 +398,7 @@ impl Agent {
         out: &mut S,
     ) {
         match output {
-            store::Output::Stored { bundle, payload } => self.on_stored(bundle, payload, out),
+            store::Output::Stored { bundle, payload } => self.on_stored(now, bundle, payload, edge, out),
             store::Output::Refused { bundle, reason } => self.on_store_refused(now, bundle, reason, edge, out),
             store::Output::Deleted { bundle } => self.on_deleted(bundle),
             store::Output::RecoveredDelivery(remembered) => self.remembered.deliver(remembered.fingerprint),
@@ -404,8 +418,10 @@ impl Agent {
 
     fn on_stored<S: Sink<Output>>(
         &mut self,
+        now: Instant,
         bundle: BundleHandle,
         payload: Option<farlink_base::Payload>,
+        edge: &mut dyn Edge,
         out: &mut S,
     ) {
         let Some(owed) = self.debts.settle(bundle.0) else { return };
@@ -413,6 +429,9 @@ impl Agent {
         let Some(held) = self.book.get_mut(handle) else { return };
         held.flags.set(Flags::DURABLE, true);
         self.pay(handle, owed.debts, Ok(()), out);
+        if self.custody.is_some() {
+            self.on_custody_stored(now, handle, edge, out);
+        }
         let last = self.book.release(handle, Reason::Commit);
         debug_assert!(!last, "a bundle nobody needs has left by now");
         if let Some(on_disk) = payload.filter(|_| self.memory.is_scarce(self.settings.limits.memory_bytes)) {
@@ -481,6 +500,9 @@ impl Agent {
             },
             out,
         );
+        if self.custody.is_some() {
+            self.resume_custody(handle, index.flags, hop);
+        }
         self.event(out, Event::Recovered { bundle });
         self.tell_kept(now, handle, hop.labels, out);
         // The node may have died between keeping it and deleting it.
@@ -530,6 +552,10 @@ impl Agent {
         if wanted.destination.is_null() {
             return refuse(self, Refusal::NotAcceptable, out);
         }
+        // RFC 5050 5.2 step 1: a request that cannot be honoured is refused.
+        if wanted.facts.has(Facts::CUSTODY) && !self.asks_for_custody(&source, &wanted) {
+            return refuse(self, Refusal::NotAcceptable, out);
+        }
         let Some(creation) = self.next_creation(now, &source, out) else {
             if self.creation.wait(request, wanted).is_err() {
                 refuse(self, Refusal::NoResources, out);
@@ -555,12 +581,13 @@ impl Agent {
     /// What is to be made of a request, and its payload.
     pub(crate) fn draft(&self, source: EndpointId, wanted: SendRequest) -> (Draft, Payload) {
         let unreliable = if wanted.reliable { 0 } else { Facts::UNRELIABLE };
+        let custody = if self.asks_for_custody(&source, &wanted) { Facts::CUSTODY } else { 0 };
         let draft = Draft {
             version: self.settings.version,
             source,
             destination: self.seen_outside(wanted.destination),
             report_to: self.seen_outside(wanted.report_to),
-            facts: Facts(wanted.facts.0 & (Facts::REQUESTS | Facts::CRITICAL) | unreliable),
+            facts: Facts(wanted.facts.0 & (Facts::REQUESTS | Facts::CRITICAL) | unreliable | custody),
             lifetime_ms: wanted.lifetime_ms,
             priority: wanted.priority,
             hop_limit: if wanted.hop_limit == 0 { self.settings.hop_limit } else { wanted.hop_limit },
@@ -579,8 +606,11 @@ impl Agent {
     ) -> Result<(), Refusal> {
         let mut new = self.newcomer(now, Arc::new(meta), PeerId::NONE, &Hop::default());
         new.expires = now + Duration::from_millis(new.bundle.lifetime_ms);
+        if new.bundle.facts.has(Facts::CUSTODY) && !self.takes_custody(&new) {
+            return Err(Refusal::NoResources);
+        }
         self.make_room(now, &new, edge, out)?;
-        let handle = self.take_in(now, new, request.map(Debt::Request), out);
+        let handle = self.take_in(now, new, &Hop::default(), request.map(Debt::Request), out);
         self.event(out, Event::Created { bundle: self.number(handle) });
         self.tell_kept(now, handle, None, out);
         self.steps.push_back(Step::Dispatch(handle));

@@ -9,7 +9,7 @@ use farlink_base::{BundleMeta, DeleteReason, EndpointId, Facts, Instant, Payload
 use farlink_book::Handle;
 
 /// Lifetime of reports, ms.
-const LIFETIME_MS: u64 = 86_400_000;
+pub(crate) const LIFETIME_MS: u64 = 86_400_000;
 
 /// Reports made lately.
 #[derive(Debug)]
@@ -66,35 +66,50 @@ impl Agent {
             Status::Delivered => Facts::REPORT_DELIVERY,
             Status::Deleted => Facts::REPORT_DELETION,
         };
+        self.settings.status_reports && self.report_if(now, meta, flag, status, reason, edge, out)
+    }
+
+    /// The same, also where reports are not made otherwise; whether the bundle asks for all of these.
+    pub(crate) fn report_if<S: Sink<Output>>(
+        &mut self,
+        now: Instant,
+        meta: &BundleMeta,
+        flag: u32,
+        status: Status,
+        reason: DeleteReason,
+        edge: &mut dyn Edge,
+        out: &mut S,
+    ) -> bool {
         // Before the store has said which numbers are taken, nothing new has one.
-        let may = self.open && self.settings.status_reports;
-        if !may || !meta.wants_report(flag) || !self.reports.allow(now) {
+        if !self.open || !meta.wants_report(flag) || !self.reports.allow(now) {
             return false;
         }
         let at = if meta.facts.has(Facts::STATUS_TIME) { self.wall.utc_at(now) } else { None };
         let payload = edge.status_report(meta, status, reason, at);
         let to = meta.report_to().clone();
-        self.send_record(now, to, meta.version, payload, LIFETIME_MS, edge, out);
+        self.send_record(now, to, meta.version, Facts(Facts::ADMIN), payload, LIFETIME_MS, edge, out);
         true
     }
 
-    fn send_record<S: Sink<Output>>(
+    /// Sends an administrative record; whether there was room for it.
+    pub(crate) fn send_record<S: Sink<Output>>(
         &mut self,
         now: Instant,
         destination: EndpointId,
         version: u8,
+        facts: Facts,
         payload: Payload,
         lifetime_ms: u64,
         edge: &mut dyn Edge,
         out: &mut S,
-    ) {
-        let Some(creation) = self.next_creation(now, &self.node_id(), out) else { return };
+    ) -> bool {
+        let Some(creation) = self.next_creation(now, &self.node_id(), out) else { return false };
         let draft = Draft {
             version,
             source: self.node_id(),
             destination,
             report_to: EndpointId::Null,
-            facts: Facts(Facts::ADMIN),
+            facts,
             lifetime_ms,
             priority: Priority::Normal,
             hop_limit: 0,
@@ -103,8 +118,7 @@ impl Agent {
         let taken = self.taken().saturating_add(self.newcomer);
         let free = self.settings.capacity_bytes.saturating_sub(taken);
         let made = self.make_new(now, draft, creation, payload, edge, out);
-        if let Some(meta) = made.ok().filter(|meta| meta.size() <= free) {
-            let _ = self.create(now, meta, None, edge, out);
-        }
+        let fits = made.ok().filter(|meta| meta.size() <= free);
+        fits.is_some_and(|meta| self.create(now, meta, None, edge, out).is_ok())
     }
 }

@@ -1,5 +1,6 @@
 //! What an agent is told at construction.
 
+use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::vec::Vec;
 use farlink_base::{DataRate, DataVolume, Duration, EndpointId, LinkId};
@@ -59,6 +60,42 @@ impl Default for Limits {
     }
 }
 
+/// Custody of bundles (RFC 5050 5.10, CCSDS 734.6-O-1).
+#[derive(Clone, PartialEq, Debug)]
+pub struct CustodySettings {
+    /// Neighbours from whom it is taken and to whom its transfer is answered: patterns of their node IDs. Only of those
+    /// whose name is sure.
+    pub from: Vec<String>,
+    /// Destinations of the bundles it is taken of: patterns.
+    pub to: Vec<String>,
+    /// Destinations for which bundles made here ask for it: patterns.
+    pub request: Vec<String>,
+    /// Most bytes of bundles in custody.
+    pub bytes: u64,
+    /// How long a signal is waited for beyond what the way there and back takes; doubles with each repetition.
+    pub timeout: Duration,
+    /// The longest that becomes.
+    pub timeout_max: Duration,
+    /// How long answers are gathered where one signal can be about many bundles.
+    pub signal_delay: Duration,
+    /// Bundles gathered after which it leaves at once.
+    pub signal_bundles: u64,
+}
+impl Default for CustodySettings {
+    fn default() -> Self {
+        CustodySettings {
+            from: Vec::from([String::from("*")]),
+            to: Vec::from([String::from("*")]),
+            request: Vec::new(),
+            bytes: u64::MAX,
+            timeout: Duration::from_secs(30),
+            timeout_max: Duration::from_secs(3600),
+            signal_delay: Duration::from_secs(1),
+            signal_bundles: 1000,
+        }
+    }
+}
+
 /// One link as the agent sees it.
 #[derive(Clone, Debug)]
 pub struct LinkSettings {
@@ -107,6 +144,8 @@ pub struct Settings {
     pub durable: bool,
     /// Whether status reports are generated (RFC 9171 5.1).
     pub status_reports: bool,
+    /// Custody; `None`: it is neither taken nor asked for, and signals are nobody's here.
+    pub custody: Option<Box<CustodySettings>>,
     /// Whether what is forwarded says which node it leaves.
     pub previous_node_block: bool,
     /// Hop limit of bundles created here; 0 for none.

@@ -11,7 +11,7 @@ use crate::waits::back_off;
 use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
-use farlink_base::{BundleMeta, CreationTimestamp, EndpointId, Facts, Instant, PeerId, Priority, Sink};
+use farlink_base::{BundleMeta, CreationTimestamp, Empty, EndpointId, Facts, Instant, PeerId, Priority, Sink};
 use farlink_book::{Birth, Flags, Handle, Held, Leg, New, News, Reason, Reasons, Side, Why};
 
 const VERSION: u8 = 1;
@@ -39,6 +39,15 @@ pub(crate) struct Hellos {
     pending: BTreeMap<PeerId, Hello>,
     /// The one on its way to each neighbour.
     under_way: BTreeMap<PeerId, Handle>,
+}
+
+/// Most nodes have policies that say nothing.
+impl Empty for Hellos {
+    type From = ();
+    const EMPTY: &'static Self = &Hellos { pending: BTreeMap::new(), under_way: BTreeMap::new() };
+    fn make((): ()) -> Self {
+        Hellos::default()
+    }
 }
 
 impl Hellos {

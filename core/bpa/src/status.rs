@@ -159,6 +159,9 @@ impl Agent {
         if held.has(Reason::Whole) {
             return "the delivery of what it is part of".to_string();
         }
+        if let Some(text) = self.waits_for_custody(now, held) {
+            return text;
+        }
         if let Some(link) = self.queues.link_of(held) {
             return self.waits_for_link(now, link);
         }

@@ -8,7 +8,7 @@ use farlink_base::{
     Refusal, Rng, store,
 };
 use farlink_bpa::app::{AdminInput, AppInput, AppOutput, DeliveryId, RegistrationId, RequestId};
-use farlink_bpa::{Counts, Edge, Input, Output, Reading, Settings};
+use farlink_bpa::{About, Answer, Counts, CustodySettings, Edge, Input, Numbers, Output, Reading, Settings, Signal};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use support::{Bundle, NoRouter, Node, Rule, Script, Toy, contacts, request, settings, token};
 
@@ -40,6 +40,7 @@ struct Run {
     forwarded: BTreeSet<u64>,
     delivered: BTreeSet<u64>,
     fragments: BTreeSet<u64>,
+    in_custody: BTreeSet<u64>,
     registered: BTreeSet<RegistrationId>,
     last: u64,
     /// The last ones, to be printed when something fails.
@@ -72,6 +73,16 @@ impl Run {
             capacity_bytes: 20_000 + rng.below(100_000),
             status_reports: rng.chance(0.5),
             durable: rng.chance(0.8),
+            custody: rng.chance(0.6).then(|| {
+                Box::new(CustodySettings {
+                    bytes: 40_000,
+                    timeout: Duration::from_millis(300),
+                    signal_delay: Duration::from_millis(50),
+                    signal_bundles: 5,
+                    request: vec!["ipn:9.*".into()],
+                    ..CustodySettings::default()
+                })
+            }),
             limits: farlink_bpa::Limits { fragments: 6, memory_bytes: 2000, ..Default::default() },
             ..settings()
         };
@@ -116,6 +127,7 @@ impl Run {
             forwarded: BTreeSet::new(),
             delivered: BTreeSet::new(),
             fragments: BTreeSet::new(),
+            in_custody: BTreeSet::new(),
             registered: BTreeSet::new(),
             last: 0,
             inputs: VecDeque::new(),
@@ -163,18 +175,31 @@ impl Run {
                     assert_eq!(owed, Some(None), "seed {seed}: one answer to request {}", request.0);
                 }
                 Output::Event(event) => match event {
-                    Event::Seen { bundle, key, .. } => {
+                    Event::Seen { bundle, key, destination, destination_service, .. } => {
                         assert!(self.held.insert(bundle.0));
-                        if key.fragment.is_some() {
+                        // Records for this node are heard, and done with.
+                        let record = (destination, destination_service) == (farlink_base::NodeId::ipn(1), 0);
+                        if key.fragment.is_some() || record {
                             self.fragments.insert(bundle.0);
                         }
                     }
                     Event::Deleted { bundle, reason } => {
                         assert!(self.held.remove(&bundle.0), "seed {seed}: {} left once", bundle.0);
+                        let lost = self.in_custody.remove(&bundle.0) && reason == DeleteReason::Done;
+                        assert!(!lost, "seed {seed}: {} left although nobody else has custody", bundle.0);
                         self.deleted.insert(bundle.0, reason);
                     }
                     Event::Accepted { bundle } => drop(self.accepted.insert(bundle.0)),
                     Event::Forwarded { bundle, .. } => drop(self.forwarded.insert(bundle.0)),
+                    Event::CustodyTaken { bundle } => {
+                        assert!(self.accepted.contains(&bundle.0), "seed {seed}: {} is not kept", bundle.0);
+                        assert!(self.in_custody.insert(bundle.0), "seed {seed}: taken once");
+                    }
+                    // Another has it.
+                    Event::CustodyReleased { bundle } => {
+                        assert!(self.in_custody.remove(&bundle.0), "seed {seed}: {} was in custody", bundle.0);
+                        self.forwarded.insert(bundle.0);
+                    }
                     Event::Delivered { bundle } => drop(self.delivered.insert(bundle.0)),
                     _ => {}
                 },
@@ -217,6 +242,10 @@ impl Run {
         if self.rng.chance(0.1) {
             bundle = bundle.duties(self.rng.below(4) as u8);
         }
+        if self.rng.chance(0.4) {
+            let number = self.rng.chance(0.5).then_some(self.last);
+            bundle = bundle.custody(self.pick(&[2, 3, 1]), number);
+        }
         if self.rng.chance(0.2) {
             bundle = bundle.labels([self.rng.below(9) as u32, 3]);
         }
@@ -240,6 +269,29 @@ impl Run {
             return self.tell(Input::Begun { link, token: token(ticket), bundle, hop });
         }
         let (bundle, hop) = bundle.parts();
+        self.tell(Input::Arrived { link, token: token(ticket), bundle, hop });
+    }
+
+    /// A custody signal, true or not.
+    fn signal(&mut self) {
+        self.last += 1;
+        let by = self.pick(&[2, 3, 7]);
+        let answer = self.pick(&[Answer::Taken, Answer::Taken, Answer::Redundant, Answer::Depleted, Answer::Refused]);
+        let (first, len) = (self.rng.below(self.last + 1), self.pick(&[0, 3, u64::MAX]));
+        let sequence = self.pick(&[1, 1, 1, 2]);
+        let run = Numbers { sequence, destination: EndpointId::Null, first, last: first.saturating_add(len) };
+        let about = match self.known.get(self.rng.below(1 + self.known.len() as u64) as usize) {
+            Some(bundle) if self.rng.chance(0.6) => About::Bundle(bundle.meta.identity()),
+            _ => About::Numbers(vec![run]),
+        };
+        if matches!(&about, About::Bundle(id) if id.source.is_null()) {
+            return;
+        }
+        let payload = Toy.custody_signal(99, &Signal { answer, about }, None).expect("it can be said");
+        let bundle = Bundle::new(EndpointId::ipn(by, 0), EndpointId::ipn(1, 0), self.last).payload(payload);
+        let (ticket, link) = (self.last, LinkId(self.pick(&LINKS)));
+        self.tokens.insert(ticket, None);
+        let (bundle, hop) = bundle.facts(farlink_base::Facts::ADMIN).parts();
         self.tell(Input::Arrived { link, token: token(ticket), bundle, hop });
     }
 
@@ -377,7 +429,9 @@ impl Run {
 
     fn step(&mut self) {
         match self.rng.below(20) {
-            0..=4 => self.arrive(),
+            0..=3 => self.arrive(),
+            4 if self.rng.chance(0.5) => self.signal(),
+            4 => self.arrive(),
             5 => self.go_on(),
             6..=9 => self.answer_send(),
             10..=12 => self.answer_store(),

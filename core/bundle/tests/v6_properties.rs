@@ -26,6 +26,7 @@ fn draft() -> impl Strategy<Value = v6::Draft> {
             priority: Priority::from_number(priority),
             hop_limit: 0,
             labels,
+            custody: 0,
         },
     )
 }

@@ -72,7 +72,7 @@ proptest! {
         let bytes = wire(&kept(bundle));
         let (meta, _) = read(&bytes, Profile::Strict).unwrap();
         let previous = if named { EndpointId::dtn("relay", "") } else { EndpointId::ipn(node, 0) };
-        let hop = Hop { previous: previous.clone(), age_ms: age, hops, labels, custodian: EndpointId::Null };
+        let hop = Hop { previous: previous.clone(), age_ms: age, hops, labels, ..Hop::default() };
         let mut tool = decode(&Payload::from(bytes), Profile::Strict, &Accel::default()).unwrap();
         // What is removed leaves its number to what is added.
         if labels.is_none() {

@@ -10,7 +10,7 @@ use alloc::vec::Vec;
 use farlink_base::EndpointId;
 use farlink_base::layer::LAYERS_MAX;
 use farlink_base::{ConfigError, DataVolume, LinkId, NodeId, Rng};
-use farlink_bpa::{Agent, LinkSettings, Settings};
+use farlink_bpa::{Agent, CustodySettings, LinkSettings, Settings};
 use farlink_storage::LogStore;
 
 pub(crate) fn error(path: String, expected: &str, hint: &str) -> ConfigError {
@@ -72,6 +72,10 @@ pub(crate) fn agent(config: &Config, version: u8) -> Result<Agent, ConfigError> 
     }
     let router = farlink_routing::make_router(&config.router, &config.router_params, &names, config.seed)?;
     let control = farlink_congestion::make_control(&config.control, &config.control_params, config.seed)?;
+    if let Some(custody) = &config.custody {
+        let durable = config.store.kind == StoreKind::Durable;
+        check_custody(&custody.settings, durable, router.copies() || control.wishes())?;
+    }
     let links = config.links.iter().enumerate();
     let links = links.map(|(index, link)| link_settings(LinkId(index as u32), link, config.layers.len()));
     let links = links.collect::<Result<Vec<_>, _>>()?;
@@ -84,6 +88,7 @@ pub(crate) fn agent(config: &Config, version: u8) -> Result<Agent, ConfigError> 
         capacity_bytes: config.store.capacity.bytes(),
         durable: config.store.kind == StoreKind::Durable,
         status_reports: config.status_reports,
+        custody: config.custody.as_ref().map(|custody| Box::new(custody.settings.clone())),
         previous_node_block: config.previous_node_block,
         hop_limit: config.hop_limit,
         version,
@@ -94,6 +99,19 @@ pub(crate) fn agent(config: &Config, version: u8) -> Result<Agent, ConfigError> 
         agent.preload_plan(plan.clone());
     }
     Ok(agent)
+}
+
+/// Whether custody can be had as it is wanted.
+fn check_custody(settings: &CustodySettings, durable: bool, copies: bool) -> Result<(), ConfigError> {
+    if copies {
+        let expected = "a router that gives a bundle to one neighbour: of copies there is no single custodian";
+        return Err(error("custody".to_string(), expected, "use `sabr` or `static`, or take [custody] out"));
+    }
+    if !durable && !settings.request.is_empty() {
+        let expected = "a durable store: custody is only of what is kept through a restart";
+        return Err(error("custody.request".to_string(), expected, "give the store a `dir`"));
+    }
+    Ok(())
 }
 
 /// A link as the agent knows it, of a node with so many layers.

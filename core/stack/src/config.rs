@@ -1,6 +1,7 @@
 //! Everything a stack is told at construction. Plain data: the node makes it from its TOML file,
 //! the simulator from the scenario.
 
+use crate::custody::CustodyConfig;
 use crate::kinds::{LayerKind, SpanConfig};
 use alloc::string::String;
 use alloc::sync::Arc;
@@ -50,6 +51,8 @@ pub struct Config {
     pub profile: Profile,
     /// Whether status reports are generated (RFC 9171 5.1: off by default).
     pub status_reports: bool,
+    /// Custody; `None`: it is neither taken nor asked for.
+    pub custody: Option<CustodyConfig>,
     /// Whether a previous-node block is put on what is forwarded.
     pub previous_node_block: bool,
     /// Hop limit of bundles created here; 0 puts no hop count block.
@@ -125,6 +128,7 @@ impl Config {
             bundle_version: 7,
             profile: Profile::Permissive,
             status_reports: false,
+            custody: None,
             previous_node_block: true,
             hop_limit: 64,
             seed: 0,

@@ -5,15 +5,16 @@
 //! security is checked and added: on the way in after [`Edges::read`], before the agent sees the
 //! bundle; of this node's own bundles in [`Edge::make`], once, before the store has them.
 
+use crate::custody;
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::ops::Range;
 use farlink_base::{
-    Accel, BundleMeta, Bytes, BytesMut, CreationTimestamp, DeleteReason, DtnTime, Hop, LinkId, Malformed, Payload,
-    Refusal,
+    Accel, BundleMeta, Bytes, BytesMut, CreationTimestamp, DeleteReason, DtnTime, Facts, Hop, LinkId, Malformed,
+    Payload, Refusal,
 };
-use farlink_bpa::{Draft, Edge, Input, OfferToken, Record, Status};
+use farlink_bpa::{Draft, Edge, Input, OfferToken, Record, Signal, Status};
 use farlink_bundle::{CrcType, Encoded, Profile, v7};
 
 /// A payload this short does not keep the read buffer it came in, of which it is a small part.
@@ -117,6 +118,10 @@ pub trait Codec: Send {
     fn whole(&self, first: &BundleMeta, payload: Payload) -> BundleMeta;
     /// Payload of a status report.
     fn status_report(&self, about: &BundleMeta, status: Status, reason: DeleteReason, at: Option<DtnTime>) -> Payload;
+    /// Payload of a custody signal; `None`: this version cannot say it.
+    fn custody_signal(&self, _signal: &Signal, _at: Option<DtnTime>) -> Option<Payload> {
+        None
+    }
     /// Payload of a hello.
     fn hello(&self, content: &[u8]) -> Payload;
     /// Reads an administrative record.
@@ -132,6 +137,20 @@ pub struct BpV7 {
     pub crc: CrcType,
     /// Faster functions, checked by the driver.
     pub accel: Accel,
+    /// What blocks and records of custody are called; `None`: they mean nothing here.
+    pub custody: Option<Box<v7::CustodyCodes>>,
+}
+
+impl BpV7 {
+    fn note(&self, mut read: (BundleMeta, Hop)) -> (BundleMeta, Hop) {
+        if let Some(codes) = &self.custody {
+            custody::v7_note(&mut read.0, &mut read.1, codes);
+        }
+        read
+    }
+    fn hop(&self, hop: &Hop) -> Option<Hop> {
+        custody::v7_hop(hop, self.custody.as_deref())
+    }
 }
 
 impl Codec for BpV7 {
@@ -144,15 +163,16 @@ impl Codec for BpV7 {
     fn begin(&self, prefix: &Payload) -> Result<Option<Opening>, Malformed> {
         let begun = v7::begin(prefix, self.profile, &self.accel)?;
         Ok(begun.map(|v7::Begun { meta, hop, payload_at, payload_len, check }| {
+            let (meta, hop) = self.note((meta, hop));
             let watch = Passing { check, payload_at, payload_end: payload_at + payload_len, passed: 0 };
             Opening { meta, hop, watch: Box::new(watch) }
         }))
     }
     fn read(&self, rope: &Payload) -> Result<(BundleMeta, Hop), Malformed> {
-        v7::read(rope, self.profile, &self.accel)
+        Ok(self.note(v7::read(rope, self.profile, &self.accel)?))
     }
     fn read_parts(&self, head: &Bytes, payload: Payload, tail: &Bytes) -> Result<(BundleMeta, Hop), Malformed> {
-        v7::read_parts(head, payload, tail, Profile::Permissive, &self.accel)
+        Ok(self.note(v7::read_parts(head, payload, tail, Profile::Permissive, &self.accel)?))
     }
     fn tail(&self, bundle: &BundleMeta) -> Bytes {
         v7::tail(bundle)
@@ -165,18 +185,31 @@ impl Codec for BpV7 {
         cut: Option<Range<u64>>,
         room: &mut BytesMut,
     ) -> Encoded {
-        v7::render_loaded(bundle, payload, hop, cut, &self.accel, room)
+        v7::render_loaded(bundle, payload, self.hop(hop).as_ref().unwrap_or(hop), cut, &self.accel, room)
     }
     fn piece(&self, bundle: &BundleMeta, hop: &Hop, cut: Range<u64>, room: &mut BytesMut) -> Option<Box<dyn Piece>> {
-        Some(Box::new(v7::piece(bundle, hop, cut, &self.accel, room)))
+        Some(Box::new(v7::piece(bundle, self.hop(hop).as_ref().unwrap_or(hop), cut, &self.accel, room)))
     }
     fn size(&self, bundle: &BundleMeta, hop: &Hop, cut: Option<Range<u64>>) -> u64 {
-        v7::size(bundle, hop, cut)
+        v7::size(bundle, self.hop(hop).as_ref().unwrap_or(hop), cut)
     }
     fn make(&self, draft: Draft, creation: CreationTimestamp, payload: Payload) -> Result<BundleMeta, Refusal> {
         let Draft { source, destination, report_to, facts, lifetime_ms, priority, hop_limit, version: _ } = draft;
-        let draft = v7::Draft { source, destination, report_to, facts, lifetime_ms, priority, hop_limit, labels: None };
-        Ok(v7::make(&draft, creation, payload, self.crc, &self.accel))
+        let asks = self.custody.as_ref().filter(|_| facts.has(Facts::CUSTODY));
+        let custody = asks.map_or(0, |codes| codes.transfer_block);
+        let draft = v7::Draft {
+            source,
+            destination,
+            report_to,
+            facts,
+            lifetime_ms,
+            priority,
+            hop_limit,
+            labels: None,
+            custody,
+        };
+        let made = v7::make(&draft, creation, payload, self.crc, &self.accel);
+        Ok(if custody > 0 { self.note((made, Hop::default())).0 } else { made })
     }
     fn whole(&self, first: &BundleMeta, payload: Payload) -> BundleMeta {
         v7::whole(first, payload, &self.accel)
@@ -190,12 +223,22 @@ impl Codec for BpV7 {
         };
         Payload::from(v7::status_report(about, which, reason as u64, at))
     }
+    fn custody_signal(&self, signal: &Signal, _: Option<DtnTime>) -> Option<Payload> {
+        custody::v7_signal(signal, self.custody.as_deref()?).map(Payload::from)
+    }
     fn hello(&self, content: &[u8]) -> Payload {
         Payload::from(v7::signal(content))
     }
     fn record(&self, payload: &[u8]) -> Record {
         match v7::record(payload) {
             Ok(v7::Record::Signal(content)) => Record::Hello(content),
+            Ok(v7::Record::Other { kind, content })
+                if self.custody.as_ref().is_some_and(|codes| codes.custody_record == kind) =>
+            {
+                let short = content.len() <= custody::RECORD_MAX;
+                let signal = short.then(|| custody::v7_record(&content).ok()).flatten();
+                signal.unwrap_or(Record::Unreadable)
+            }
             Ok(_) => Record::Other,
             Err(_) => Record::Unreadable,
         }
@@ -318,6 +361,9 @@ impl Edge for Edges {
     }
     fn status_report(&self, about: &BundleMeta, status: Status, reason: DeleteReason, at: Option<DtnTime>) -> Payload {
         self.of(about.version).map(|codec| codec.status_report(about, status, reason, at)).unwrap_or_default()
+    }
+    fn custody_signal(&self, version: u8, signal: &Signal, at: Option<DtnTime>) -> Option<Payload> {
+        self.of(version)?.custody_signal(signal, at)
     }
     fn hello(&self, content: &[u8]) -> Payload {
         self.codecs.first().map(|codec| codec.hello(content)).unwrap_or_default()

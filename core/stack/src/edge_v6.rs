@@ -1,12 +1,13 @@
 //! Bundle protocol version 6 at the edge (RFC 5050, RFC 6260).
 
+use crate::custody;
 use crate::edge::{Codec, Opening, Piece};
 use alloc::boxed::Box;
 use core::ops::Range;
 use farlink_base::{
     BundleMeta, Bytes, BytesMut, CreationTimestamp, DeleteReason, DtnTime, Hop, Malformed, Payload, Refusal,
 };
-use farlink_bpa::{Draft, Record, Status};
+use farlink_bpa::{Draft, Record, Signal, Status};
 use farlink_bundle::{Encoded, Profile, v6};
 
 /// Bundle protocol version 6. A bundle that came in it leaves in it.
@@ -14,6 +15,23 @@ use farlink_bundle::{Encoded, Profile, v6};
 pub struct BpV6 {
     /// How strictly arriving bundles are read.
     pub profile: Profile,
+    /// Whether custodians' numbers are heeded and given, so that one custody signal can be about many bundles
+    /// (CCSDS 734.2-B-1).
+    pub numbers: bool,
+}
+
+impl BpV6 {
+    /// The hop without a number, where none are given.
+    fn hop(&self, hop: &Hop) -> Option<Hop> {
+        let drops = !self.numbers && hop.transfer.is_some();
+        drops.then(|| Hop { transfer: None, ..hop.clone() })
+    }
+    fn heed(&self, mut read: (BundleMeta, Hop)) -> (BundleMeta, Hop) {
+        if !self.numbers {
+            read.1.transfer = None;
+        }
+        read
+    }
 }
 
 impl Codec for BpV6 {
@@ -26,13 +44,16 @@ impl Codec for BpV6 {
     fn begin(&self, prefix: &Payload) -> Result<Option<Opening>, Malformed> {
         let begun = v6::begin(prefix, self.profile)?;
         // There are no check sums; what follows the payload is read with the whole.
-        Ok(begun.map(|v6::Begun { meta, hop, .. }| Opening { meta, hop, watch: Box::new(()) }))
+        Ok(begun.map(|v6::Begun { meta, hop, .. }| {
+            let (meta, hop) = self.heed((meta, hop));
+            Opening { meta, hop, watch: Box::new(()) }
+        }))
     }
     fn read(&self, rope: &Payload) -> Result<(BundleMeta, Hop), Malformed> {
-        v6::read(rope, self.profile)
+        Ok(self.heed(v6::read(rope, self.profile)?))
     }
     fn read_parts(&self, head: &Bytes, payload: Payload, tail: &Bytes) -> Result<(BundleMeta, Hop), Malformed> {
-        v6::read_parts(head, payload, tail, Profile::Permissive)
+        Ok(self.heed(v6::read_parts(head, payload, tail, Profile::Permissive)?))
     }
     fn head<'a>(&self, bundle: &'a BundleMeta) -> &'a [u8] {
         v6::head(bundle)
@@ -48,17 +69,27 @@ impl Codec for BpV6 {
         cut: Option<Range<u64>>,
         room: &mut BytesMut,
     ) -> Encoded {
-        v6::render_loaded(bundle, payload, hop, cut, room)
+        v6::render_loaded(bundle, payload, self.hop(hop).as_ref().unwrap_or(hop), cut, room)
     }
     fn piece(&self, bundle: &BundleMeta, hop: &Hop, cut: Range<u64>, room: &mut BytesMut) -> Option<Box<dyn Piece>> {
-        Some(Box::new(Around(v6::render_loaded(bundle, Payload::new(), hop, Some(cut), room))))
+        let hop = self.hop(hop).unwrap_or_else(|| hop.clone());
+        Some(Box::new(Around(v6::render_loaded(bundle, Payload::new(), &hop, Some(cut), room))))
     }
     fn size(&self, bundle: &BundleMeta, hop: &Hop, cut: Option<Range<u64>>) -> u64 {
-        v6::size(bundle, hop, cut)
+        v6::size(bundle, self.hop(hop).as_ref().unwrap_or(hop), cut)
     }
     fn make(&self, draft: Draft, creation: CreationTimestamp, payload: Payload) -> Result<BundleMeta, Refusal> {
         let Draft { source, destination, report_to, facts, lifetime_ms, priority, hop_limit, version: _ } = draft;
-        let draft = v6::Draft { source, destination, report_to, facts, lifetime_ms, priority, hop_limit, labels: None };
+        let draft = v6::Draft {
+            source,
+            destination,
+            report_to,
+            facts,
+            lifetime_ms,
+            priority,
+            hop_limit,
+            ..v6::Draft::default()
+        };
         v6::make(&draft, creation, payload)
     }
     fn whole(&self, first: &BundleMeta, payload: Payload) -> BundleMeta {
@@ -73,13 +104,19 @@ impl Codec for BpV6 {
         };
         Payload::from(v6::status_report(about, which, reason as u64, at))
     }
+    fn custody_signal(&self, signal: &Signal, at: Option<DtnTime>) -> Option<Payload> {
+        Some(Payload::from(custody::v6_signal(signal, at)))
+    }
     fn hello(&self, content: &[u8]) -> Payload {
         Payload::from(v6::signal(content))
     }
     fn record(&self, payload: &[u8]) -> Record {
+        if custody::v6_too_long(payload) {
+            return Record::Unreadable;
+        }
         match v6::record(payload) {
             Ok(v6::Record::Signal(content)) => Record::Hello(content),
-            Ok(_) => Record::Other,
+            Ok(record) => custody::v6_record(&record).unwrap_or(Record::Other),
             Err(_) => Record::Unreadable,
         }
     }

@@ -49,6 +49,7 @@ fn settings(own: u64, largest: Option<u64>) -> Settings {
         capacity_bytes: 1 << 30,
         durable: false,
         status_reports: false,
+        custody: None,
         previous_node_block: true,
         hop_limit: 30,
         version: 7,
@@ -61,7 +62,7 @@ impl Node {
         let node = Vec::from([farlink_base::NodeId::ipn(own)]);
         let router = farlink_routing::make_router("static", &[], &node, 1).unwrap();
         let control = farlink_congestion::make_control("none", &[], 1).unwrap();
-        let codec = BpV7 { profile: Profile::Strict, crc, accel: Accel::default() };
+        let codec = BpV7 { profile: Profile::Strict, crc, accel: Accel::default(), custody: None };
         let span = udpcl::SpanConfig { link: LINK, pace_bytes: 1 << 30, ..udpcl::SpanConfig::default() };
         let config = udpcl::Config { split: farlink_bundle::decode_prefix, ..udpcl::Config::default() };
         let mut node = Node {

@@ -100,8 +100,10 @@ impl Stack {
     /// # Errors
     /// Names the key that cannot be used and what to write instead.
     pub fn new(config: Config) -> Result<Stack, ConfigError> {
-        let v7 = BpV7 { profile: config.profile, crc: config.crc, accel: config.accel };
-        let v6 = BpV6 { profile: config.profile };
+        let custody = config.custody.as_ref();
+        let codes = custody.map(|custody| Box::new(custody.codes));
+        let v7 = BpV7 { profile: config.profile, crc: config.crc, accel: config.accel, custody: codes };
+        let v6 = BpV6 { profile: config.profile, numbers: custody.is_some_and(|custody| custody.aggregate) };
         let mut codecs = Vec::from([Box::new(v7) as Box<dyn Codec>, Box::new(v6)]);
         codecs.sort_by_key(|codec| codec.version() != config.bundle_version);
         Stack::speaking(config, codecs)

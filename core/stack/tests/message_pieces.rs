@@ -41,7 +41,7 @@ impl Sender {
         config.store = StoreConfig { kind: StoreKind::Memory, ..config.store };
         config.router = "static".into();
         config.plan = Some(PlanIndex::new(contact_plan::parse(PLAN).expect("a plan").plan).into());
-        let v7 = BpV7 { profile: config.profile, crc: config.crc, accel: config.accel };
+        let v7 = BpV7 { profile: config.profile, crc: config.crc, accel: config.accel, custody: None };
         let mut sender = Sender(Stack::speaking(config, vec![codec(v7)]).expect("right"), Vec::new());
         let utc = Some(DtnTime(800_000_000_000));
         sender.tell(0, Input::Clock(Clock { at: Instant::ZERO, utc, error_ms: 0 }));
@@ -93,7 +93,7 @@ impl Sender {
 #[test]
 fn a_piece_leaves_as_a_bundle_of_its_own_size() {
     let codecs: [fn(BpV7) -> Box<dyn Codec>; 2] =
-        [|codec| Box::new(codec), |codec| Box::new(BpV6 { profile: codec.profile })];
+        [|codec| Box::new(codec), |codec| Box::new(BpV6 { profile: codec.profile, numbers: true })];
     for codec in codecs {
         let mut sender = Sender::new(codec);
         sender.send(1, 600_000);

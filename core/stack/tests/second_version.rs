@@ -21,7 +21,7 @@ type Wire = Arc<Mutex<Vec<Bytes>>>;
 
 /// BPv7 that keeps what it reads.
 fn v7(config: &Config, wire: &Wire) -> Box<dyn Codec> {
-    let codec = BpV7 { profile: config.profile, crc: config.crc, accel: config.accel };
+    let codec = BpV7 { profile: config.profile, crc: config.crc, accel: config.accel, custody: None };
     let wire = wire.clone();
     Box::new(Reads(codec, move |codec: &BpV7, rope: &Payload| {
         wire.lock().expect("nobody panicked").extend(rope.to_bytes());

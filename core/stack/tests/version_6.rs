@@ -71,8 +71,8 @@ fn heard<C: Codec + 'static>(codec: C, wire: &Wire, change: fn(Bytes) -> Bytes) 
 }
 /// Both versions; the first node makes bundles of version 6.
 fn both(node: usize, config: &Config, wires: [&Wire; 2], change: fn(Bytes) -> Bytes) -> Vec<Box<dyn Codec>> {
-    let v7 = BpV7 { profile: config.profile, crc: config.crc, accel: config.accel };
-    let v6 = BpV6 { profile: Profile::Strict };
+    let v7 = BpV7 { profile: config.profile, crc: config.crc, accel: config.accel, custody: None };
+    let v6 = BpV6 { profile: Profile::Strict, numbers: true };
     let mut codecs = vec![heard(v6, wires[0], change), heard(v7, wires[1], |bytes| bytes)];
     if node != 0 {
         codecs.reverse();

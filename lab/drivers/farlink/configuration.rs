@@ -3,7 +3,7 @@
 use super::{CONTROL, EVENTS, PLAN, SOCKET};
 use crate::driver::NodeContext;
 use farlink_base::{Rng, Setting, exact_duration};
-use farlink_scenario::{Crc, LinkEnd, Medium, StoreKind, first_delay, first_rate};
+use farlink_scenario::{Crc, Custody, LinkEnd, Medium, StoreKind, first_delay, first_rate};
 use std::fmt::{Display, Write};
 
 /// How far ahead a node hands over that gets the processor late: as late as nodes were on a loaded
@@ -64,6 +64,13 @@ pub fn node_toml(node: &NodeContext<'_>) -> String {
         toml.text("name", &policy.name);
         for (name, value) in &policy.params {
             toml.value(name, format!("{value:?}"));
+        }
+    }
+    if here.custody != Custody::None {
+        toml.table("custody");
+        toml.text("timeout", &exact_duration(here.custody_timeout));
+        if here.custody == Custody::Ask {
+            toml.value("request", list(&["*".to_string()]));
         }
     }
     toml.table("app");

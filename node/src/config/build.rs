@@ -86,6 +86,8 @@ fn node(top: &Reader<'_>, folder: &Path, file: &Path) -> NodeConfig {
     let (router, router_params) = policies::router(top);
     let (control, control_params) = policies::control(top);
     let (seed, store_capacity) = (top.count("seed"), store.capacity);
+    let has_disk = store.kind == StoreKind::Durable;
+    let copies = super::custody::copies(&router, &control);
     let stack = Config {
         node_ids,
         layers,
@@ -104,6 +106,7 @@ fn node(top: &Reader<'_>, folder: &Path, file: &Path) -> NodeConfig {
         bundle_version: top.count("bundle_version").unwrap_or(7) as u8,
         profile: [Profile::Permissive, Profile::Strict][top.choice("profile").unwrap_or(0)],
         status_reports: top.flag("status_reports").unwrap_or_default(),
+        custody: super::custody::custody(top, store_capacity, has_disk, copies),
         previous_node_block: top.flag("previous_node_block").unwrap_or_default(),
         hop_limit: top.count("hop_limit").unwrap_or_default() as u8,
         seed: seed.unwrap_or(0),

@@ -33,6 +33,7 @@ pub fn needs_restart(running: &NodeConfig, fresh: &NodeConfig) -> Vec<String> {
     differ("store.spill_from", &old.spill_from, &new.spill_from);
     differ("router", &(&old.router, &old.router_params), &(&new.router, &new.router_params));
     differ("control", &(&old.control, &old.control_params), &(&new.control, &new.control_params));
+    differ("custody", &old.custody, &new.custody);
     differ("limits.memory", &running.memory, &fresh.memory);
     let shares = |config: &farlink_stack::Config| {
         let (limits, capacity) = (config.limits, config.store.capacity.bytes());

@@ -67,6 +67,7 @@ pub const NODE: Section = Section {
         key("plan", Kind::Table("plan"), Absent, "The contact plan."),
         key("router", Kind::Table("router"), Absent, "The router."),
         key("control", Kind::Table("control"), Absent, "The congestion control."),
+        key("custody", Kind::Table("custody"), Absent, "Custody of bundles; without it, none is taken or asked for."),
         key("limits", Kind::Table("limits"), Absent, "Bounds."),
         key("app", Kind::Table("app"), Absent, "The application interface."),
         key("api", Kind::Table("api"), Absent, "The control API."),
@@ -249,6 +250,57 @@ pub const CONTROL: Section = Section {
     name: "control",
     help: "The congestion control.",
     keys: &[key("name", Text, Is("none"), "Its parameters follow as numbers or quantities.")],
+};
+
+const PATTERNS: Kind = other("patterns", "[\"ipn:2.*\"]");
+
+/// `[custody]`.
+pub const CUSTODY: Section = Section {
+    name: "custody",
+    help: "Custody: bundles are kept until another node has taken custody of them.",
+    keys: &[
+        key(
+            "from",
+            PATTERNS,
+            Absent,
+            "Neighbours it is taken from and who are answered, by their node IDs; without it, all whose name is sure.",
+        ),
+        key("to", PATTERNS, Absent, "Destinations of bundles it is taken of; without it, all."),
+        key(
+            "request",
+            PATTERNS,
+            Absent,
+            "Destinations for which bundles made here ask for it; without it, none. Needs a durable store.",
+        ),
+        key("capacity", Kind::Volume, Absent, "Most bytes in custody; without it, half of the store's."),
+        key(
+            "timeout",
+            Kind::Duration,
+            Is("30 s"),
+            "How long a signal is waited for, besides the way there and back; doubles with each repetition.",
+        ),
+        key("timeout_max", Kind::Duration, Is("1 h"), "The longest that becomes."),
+        key(
+            "aggregate",
+            Flag,
+            Is("true"),
+            "Whether bundles of version 6 carry numbers, so that one signal is about many (CCSDS 734.2-B-1).",
+        ),
+        key("signal_delay", Kind::Duration, Is("1 s"), "How long such signals gather."),
+        key("signal_bundles", Count(1, 100_000), Is("1000"), "Bundles after which one leaves at once."),
+        key(
+            "transfer_block",
+            Count(13, 191),
+            Is("13"),
+            "Type of the custody block of version 7 (CCSDS 734.6-O-1; drafts had 15).",
+        ),
+        key(
+            "signal_record",
+            Count(2, 64_999),
+            Is("13"),
+            "Type of the custody signals of version 7 (CCSDS 734.6-O-1; drafts had 15).",
+        ),
+    ],
 };
 
 /// `[limits]`.

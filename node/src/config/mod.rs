@@ -9,6 +9,7 @@ mod advice;
 mod build;
 mod changed;
 mod conflicts;
+mod custody;
 mod docs;
 pub mod keys;
 mod links;

@@ -87,6 +87,7 @@ pub fn settings() -> Settings {
         capacity_bytes: 1 << 20,
         durable: true,
         status_reports: false,
+        custody: None,
         previous_node_block: true,
         hop_limit: 10,
         version: toy::VERSION,

@@ -3,9 +3,9 @@
 use super::NOW_UTC;
 use farlink_base::{
     BundleId, BundleMeta, Bytes, CreationTimestamp, DeleteReason, DtnTime, Duties, EndpointId, Facts, FragmentInfo,
-    Hop, Payload, Priority, Rare, Refusal,
+    Hop, Payload, Priority, Rare, Refusal, Transfer,
 };
-use farlink_bpa::{Draft, Edge, Record, Status};
+use farlink_bpa::{About, Answer, Draft, Edge, Numbers, Record, Signal, Status};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -17,6 +17,17 @@ const FRAGMENT: u64 = 10;
 /// First bytes of administrative records.
 const REPORT: u8 = b'R';
 const HELLO: u8 = b'H';
+const CUSTODY: u8 = b'C';
+const ANSWERS: [Answer; 8] = [
+    Answer::Taken,
+    Answer::Redundant,
+    Answer::Depleted,
+    Answer::Unintelligible,
+    Answer::NoRoute,
+    Answer::NoContact,
+    Answer::BadBlock,
+    Answer::Refused,
+];
 
 /// The edge.
 pub struct Toy;
@@ -90,11 +101,30 @@ impl Edge for Toy {
         record.extend_from_slice(&about.sequence.to_be_bytes());
         Payload::from(record)
     }
+    fn custody_signal(&self, _: u8, signal: &Signal, _: Option<DtnTime>) -> Option<Payload> {
+        let mut record = vec![CUSTODY, ANSWERS.iter().position(|answer| *answer == signal.answer)? as u8];
+        let mut put = |numbers: &[u64]| numbers.iter().for_each(|n| record.extend_from_slice(&n.to_be_bytes()));
+        match &signal.about {
+            About::Bundle(BundleId { source, creation, fragment }) => {
+                let (offset, len) = fragment.unwrap_or((u64::MAX, 0));
+                let service = u64::from(source.to_string().rsplit('.').next()?.parse::<u32>().ok()?);
+                put(&[0, source.ipn_node()?, service, creation.time.0, creation.sequence, offset, len]);
+            }
+            About::Numbers(numbers) => {
+                put(&[1]);
+                numbers.iter().for_each(|run| put(&[run.sequence, run.first, run.last]));
+            }
+        }
+        Some(Payload::from(record))
+    }
     fn hello(&self, content: &[u8]) -> Payload {
         Payload::from([&[HELLO][..], content].concat())
     }
     fn record(&self, bundle: &BundleMeta) -> Record {
         match bundle.payload.to_bytes().as_deref() {
+            Some([CUSTODY, ..]) => {
+                Toy::custody(bundle).map_or(Record::Unreadable, |signal| Record::Custody(vec![signal]))
+            }
             Some([HELLO, content @ ..]) => Record::Hello(Bytes::copy_from_slice(content)),
             Some([REPORT, ..]) => Record::Other,
             _ => Record::Unreadable,
@@ -103,6 +133,29 @@ impl Edge for Toy {
 }
 
 impl Toy {
+    /// Reads a custody signal.
+    pub fn custody(bundle: &BundleMeta) -> Option<Signal> {
+        let bytes = bundle.payload.to_bytes()?;
+        let [CUSTODY, answer, rest @ ..] = &bytes[..] else { return None };
+        let answer = *ANSWERS.get(usize::from(*answer))?;
+        let numbers: Vec<u64> = rest.as_chunks::<8>().0.iter().map(|chunk| u64::from_be_bytes(*chunk)).collect();
+        let about = match &numbers[..] {
+            [0, node, service, time, sequence, offset, len] => About::Bundle(BundleId {
+                source: EndpointId::ipn(*node, *service as u32),
+                creation: CreationTimestamp { time: DtnTime(*time), sequence: *sequence },
+                fragment: (*offset < u64::MAX).then_some((*offset, *len)),
+            }),
+            [1, runs @ ..] => {
+                let run = |run: &[u64; 3]| {
+                    let [sequence, first, last] = *run;
+                    Numbers { sequence, destination: EndpointId::Null, first, last }
+                };
+                About::Numbers(runs.as_chunks::<3>().0.iter().map(run).collect())
+            }
+            _ => return None,
+        };
+        Some(Signal { answer, about })
+    }
     /// Reads a status report: what it asserts, why, and about which creation timestamp.
     pub fn report(bundle: &BundleMeta) -> (u8, u8, u64, u64) {
         let bytes = bundle.payload.to_bytes().expect("in memory");
@@ -175,6 +228,12 @@ impl Bundle {
     pub fn labels(mut self, labels: [u32; 2]) -> Bundle {
         self.hop.labels = Some(labels);
         self
+    }
+    /// Asks for custody, which this node has by this number.
+    pub fn custody(mut self, node: u64, number: Option<u64>) -> Bundle {
+        self.hop.custodian = EndpointId::ipn(node, 0);
+        self.hop.transfer = number.map(|number| Box::new(Transfer { number, sequence: Transfer::COUNTER, block: 0 }));
+        self.facts(Facts::CUSTODY)
     }
     pub fn previous(mut self, node: u64) -> Bundle {
         self.hop.previous = EndpointId::ipn(node, 0);

@@ -172,6 +172,7 @@ impl<'a> Block<'a> {
             Meaning::PreviousHop(_) => 1,
             Meaning::Age(_) => 2,
             Meaning::Labels(_) => 4,
+            Meaning::Custody { .. } => 8,
             _ => 0,
         }
     }
@@ -230,6 +231,15 @@ fn custody(data: &[u8], names: Names<'_>) -> Option<Meaning> {
     let (id, used) = sdnv::decode(data).ok()?;
     let custodian = names::from_text(&data[used..], names.profile).ok()?;
     Some(Meaning::Custody { id, custodian })
+}
+
+/// Data of a custody block: the number, and who gave it.
+pub(super) fn custody_data(number: u64, custodian: &EndpointId) -> Vec<u8> {
+    let name = names::text(custodian);
+    let mut data = Vec::with_capacity(sdnv::LEN_MAX + name.len());
+    put_sdnv(&mut data, number);
+    data.extend_from_slice(name.as_bytes());
+    data
 }
 
 /// Appends an extension block without references.

@@ -6,7 +6,7 @@ use super::primary::{Primary, flags};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::ops::Range;
-use farlink_base::{BundleId, BundleMeta, Duties, Facts, Hop, Payload, Priority, Rare};
+use farlink_base::{BundleId, BundleMeta, Duties, EndpointId, Facts, Hop, Payload, Priority, Rare, Transfer};
 
 /// Bundle processing control flags (RFC 5050 4.2) and the facts they are.
 const FLAGS: [(u64, u32); 8] = [
@@ -78,6 +78,8 @@ pub(super) struct Found {
     duties: Duties,
     service: Option<Service>,
     labels: bool,
+    /// A custodian's number of the bundle, and the custodian.
+    number: Option<(u64, EndpointId)>,
     /// Before the payload, and after it.
     pub edits: [Edits; 2],
     /// Position of the flags of the last block after the payload that is kept, and whether they say so.
@@ -109,6 +111,11 @@ impl Found {
             }
             Meaning::Service(service) => {
                 self.service = self.service.or(Some(*service));
+                true
+            }
+            // In every fragment it would mean another bundle.
+            Meaning::Custody { id, custodian } if block.start.flags & block_flags::REPLICATE == 0 => {
+                self.number.get_or_insert_with(|| (*id, custodian.clone()));
                 true
             }
             Meaning::Custody { .. } => true,
@@ -164,6 +171,11 @@ impl Found {
         let tail = (around.len() - split) as u32;
         let primary = head.primary;
         self.hop.custodian = primary.custodian.clone();
+        // The number is that of the custodian in the primary block, and means all of the bundle.
+        let custodian = &primary.custodian;
+        let valid = |(_, by): &(u64, EndpointId)| by == custodian && !by.is_null() && primary.fragment.is_none();
+        let numbered = self.number.filter(valid).map(|(number, _)| number);
+        self.hop.transfer = numbered.map(|number| Box::new(Transfer { number, sequence: Transfer::COUNTER, block: 0 }));
         let service = self.service.unwrap_or_default();
         let facts = facts(&primary) | self.facts | marks(service);
         (bundle(primary, service, Facts(facts), self.duties, payload, around.into_boxed_slice(), tail), self.hop)

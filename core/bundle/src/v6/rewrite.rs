@@ -1,7 +1,9 @@
 //! What is around a payload as it leaves: one walk over the blocks kept, copying what stays and writing anew what
 //! changes (RFC 5050 5.4, 5.8, 5.9).
 
-use super::block::{Block, Meaning, Start, age_data, block_flags, kind, labels_data, previous_hop_data, put_block};
+use super::block::{
+    Block, Meaning, Start, age_data, block_flags, custody_data, kind, labels_data, previous_hop_data, put_block,
+};
 use super::names::{Dictionary, Names, numbers, put_reference};
 use super::primary::{Layout, Primary, flags, put_primary, read_primary};
 use super::read::around;
@@ -27,7 +29,7 @@ pub(super) struct Shape {
 /// Writes everything before the payload as it shall leave; without `hop`, its blocks as they are. Gives the blocks
 /// after the payload.
 pub(super) fn put_around(meta: &BundleMeta, hop: Option<&Hop>, shape: Option<&Shape>, out: &mut impl Out) -> Vec<u8> {
-    let rewrite = Rewrite { meta, hop, shape, custodian: None, met: 0 };
+    let rewrite = Rewrite { meta, hop, shape, custodian: None, said: false, met: 0 };
     // What a bundle that exists is made of can be read.
     rewrite.run(out).unwrap_or_default()
 }
@@ -45,12 +47,15 @@ struct Rewrite<'a> {
     shape: Option<&'a Shape>,
     /// Who takes custody on this hop.
     custodian: Option<&'a EndpointId>,
+    /// Whether the primary block names the custodian of the hop as it leaves.
+    said: bool,
     /// Kinds of blocks that hops write and that stay ([`Block::of_hops`]).
     met: u8,
 }
 const PREVIOUS: u8 = 1;
 const AGE: u8 = 2;
 const LABELS: u8 = 4;
+const CUSTODY: u8 = 8;
 
 impl<'a> Rewrite<'a> {
     fn run(mut self, out: &mut impl Out) -> Result<Vec<u8>, Stop> {
@@ -100,12 +105,13 @@ impl<'a> Rewrite<'a> {
             Some(Shape { fragment: None, .. }) => (primary.flags & !flags::FRAGMENT, None),
             Some(Shape { fragment, .. }) => (primary.flags | flags::FRAGMENT, *fragment),
         };
+        self.said = self.hop.is_some_and(|hop| !hop.custodian.is_null() && hop.custodian == primary.custodian);
         let new = self.hop.map(|hop| &hop.custodian).filter(|new| !new.is_null() && **new != primary.custodian);
         if let Some((new, reference, dictionary)) = new.and_then(|new| {
             let (reference, dictionary) = custodian(new, names)?;
             Some((new, reference, dictionary))
         }) {
-            self.custodian = Some(new);
+            (self.custodian, self.said) = (Some(new), true);
             let mut len = Vec::new();
             put_sdnv(&mut len, dictionary.len() as u64);
             let ours = [
@@ -150,8 +156,9 @@ impl<'a> Rewrite<'a> {
                 Some(new) if first && new != *old => Change::Write(labels_data(new)),
                 Some(_) => Change::Keep,
             },
-            // The number is the old custodian's.
-            Meaning::Custody { .. } if self.custodian.is_some() => Change::Remove,
+            // In every fragment a number would mean another bundle.
+            Meaning::Custody { .. } if replicate && hop.transfer.is_some() => Change::Remove,
+            Meaning::Custody { id, custodian } => self.number(hop, *id, custodian, first),
             _ => Change::Keep,
         };
         if !matches!(change, Change::Remove) {
@@ -160,9 +167,28 @@ impl<'a> Rewrite<'a> {
         change
     }
 
+    /// What becomes of a custodian's number. It is the old custodian's unless the hop gives it; of a piece it would say
+    /// that all of the bundle came.
+    fn number(&self, hop: &Hop, id: u64, by: &EndpointId, first: bool) -> Change {
+        if self.is_piece() {
+            return Change::Remove;
+        }
+        match hop.transfer.as_ref().filter(|_| self.said) {
+            Some(new) if first && new.number == id && *by == hop.custodian => Change::Keep,
+            Some(new) if first => Change::Write(custody_data(new.number, &hop.custodian)),
+            Some(_) => Change::Remove,
+            None if self.custodian.is_some() => Change::Remove,
+            None => Change::Keep,
+        }
+    }
+    fn is_piece(&self) -> bool {
+        self.shape.is_some_and(|shape| shape.fragment.is_some())
+    }
+
     /// Blocks to be added before the payload.
     fn add_missing(&mut self, out: &mut impl Out) {
         let Some(hop) = self.hop else { return };
+        let number = hop.transfer.as_ref().filter(|_| self.said && !self.is_piece());
         let mut add = |bit, kind, flags, data: Option<Vec<u8>>| {
             if let Some(data) = data.filter(|_| self.met & bit == 0) {
                 self.met |= bit;
@@ -172,6 +198,9 @@ impl<'a> Rewrite<'a> {
         let previous = Some(&hop.previous).filter(|node| !node.is_null()).and_then(previous_hop_data);
         add(PREVIOUS, kind::PREVIOUS_HOP, block_flags::DISCARD, previous);
         add(LABELS, kind::LABELS, block_flags::REPLICATE, hop.labels.map(labels_data));
+        // Whoever does not know the block cannot answer for it.
+        let number = number.map(|new| custody_data(new.number, &hop.custodian));
+        add(CUSTODY, kind::CUSTODY, block_flags::DISCARD, number);
         // Without a creation time, a bundle expires by its age alone.
         let ages = self.meta.created_ms == 0 && (self.shape.is_some() || !self.meta.facts.has(Facts::AGE));
         add(AGE, kind::AGE, block_flags::REPLICATE, ages.then(|| age_data(hop.age_ms)));

@@ -1,12 +1,13 @@
 //! New bundles: those of applications and of this node, and those made of fragments.
 
+use super::custody::TransferBlock;
 use super::facts::{Found, Outline, QOS_FLAGS, crc_of, flags, tail_len};
 use super::rewrite::{Shape, put_head};
 use crate::cbor::Count;
 use crate::check::Check;
-use crate::{BlockData, Bundle, CrcType, CreationTimestamp, EndpointId, QualityOfService};
+use crate::{BlockData, BlockFlags, Bundle, CrcType, CreationTimestamp, EndpointId, ExtensionBlock, QualityOfService};
 use alloc::vec::Vec;
-use farlink_base::{Accel, BundleMeta, Facts, Payload, Priority, Rare};
+use farlink_base::{Accel, BundleMeta, Bytes, Facts, Payload, Priority, Rare, Transfer};
 
 /// What a new bundle shall be.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -28,6 +29,9 @@ pub struct Draft {
     pub hop_limit: u8,
     /// Labels it is born with.
     pub labels: Option<[u32; 2]>,
+    /// Type of the block by which it asks for custody (CCSDS 734.6-O-1); 0: it asks for none. It must not be fragmented
+    /// then. Its number comes with the hop.
+    pub custody: u64,
 }
 
 impl Draft {
@@ -53,8 +57,10 @@ fn crc_for(crc: CrcType, payload: &Payload) -> CrcType {
 /// an age (4.4.2). The CRC of the payload is computed here, once; the primary block has one in any
 /// case (4.3.1).
 pub fn make(draft: &Draft, creation: CreationTimestamp, payload: Payload, crc: CrcType, accel: &Accel) -> BundleMeta {
+    let asks = draft.custody > 0 && !draft.source.is_null() && !draft.facts.has(Facts::ADMIN);
+    let whole = if asks { Facts::NO_FRAGMENT } else { 0 };
     let mut builder = Bundle::new(draft.source.clone(), draft.destination.clone(), creation)
-        .flags(flags(draft.facts))
+        .flags(flags(Facts(draft.facts.0 | whole)))
         .report_to(draft.report_to.clone())
         .lifetime_ms(draft.lifetime_ms)
         .crc(crc)
@@ -63,6 +69,13 @@ pub fn make(draft: &Draft, creation: CreationTimestamp, payload: Payload, crc: C
         builder = builder.block(data);
     }
     let mut bundle = builder.payload(payload).build();
+    if asks {
+        let custodian = draft.source.node_id();
+        let block = TransferBlock { number: 0, sequence: Transfer::COUNTER, custodian };
+        let (kind, number) = (draft.custody, bundle.free_block_number());
+        let (flags, data) = (BlockFlags(BlockFlags::REPLICATE), BlockData::Unknown(Bytes::from(block.encode())));
+        bundle.extensions.push(ExtensionBlock { kind, number, flags, crc: bundle.primary.crc, data, raw: None });
+    }
     bundle.payload_crc = crc_for(crc, &bundle.payload);
     let (head, tail) = bundle.encode_head(accel);
     let mut found = Found::default();

@@ -7,6 +7,7 @@
 //! came but for blocks that their sender wanted discarded.
 
 mod begin;
+pub mod custody;
 mod facts;
 mod make;
 mod read;
@@ -18,6 +19,7 @@ mod tests;
 
 pub use crate::check::Check;
 pub use begin::{Begun, begin};
+pub use custody::CustodyCodes;
 pub use facts::facts_of;
 pub use make::{Draft, make, whole};
 pub use read::{read, read_parts, tail};

@@ -1,13 +1,14 @@
 //! The head of a bundle as it leaves: one walk over the blocks kept, copying what stays and writing
 //! anew what changes (RFC 9171 5.4, 5.8, 5.9).
 
+use super::custody::TransferBlock;
 use crate::cbor::{Out, Reader};
 use crate::eid_wire::EidCodec;
 use crate::encode::{put_block, put_payload_head, put_primary_around};
 use crate::fields::{BlockStart, read_block_start, read_crc_type, read_data};
 use crate::head::Numbers;
 use crate::{BlockData, BlockFlags, BundleFlags, CrcType, EndpointId, FragmentInfo, HopCount, Profile};
-use farlink_base::{Accel, Hop, Malformed};
+use farlink_base::{Accel, Bytes, Hop, Malformed, Transfer};
 
 /// Another primary block and another payload than those of the head.
 pub(super) struct Shape {
@@ -136,6 +137,11 @@ impl<O: Out> Rewrite<'_, O> {
     /// What the hop makes of a block. Unchanged meaning stays verbatim, however it was encoded.
     fn change(&mut self, fields: BlockStart, data: &[u8]) -> Change {
         let Some(hop) = self.hop else { return Change::Keep };
+        if let Some(transfer) =
+            hop.transfer.as_ref().filter(|transfer| transfer.block != 0 && transfer.block == fields.kind)
+        {
+            return change_custody(hop, transfer, data);
+        }
         match fields.kind {
             6 => self.change_previous(&hop.previous, data),
             7 | 10 | 240 => match read_data(fields.kind, data, 0, Profile::Permissive) {
@@ -203,5 +209,18 @@ impl<O: Out> Rewrite<'_, O> {
     fn add(&mut self, kind: u64, flags: u64, data: BlockData) {
         let fields = (kind, self.numbers.take_free(), BlockFlags(flags), self.crc);
         put_block(fields, &data, self.out, self.accel);
+    }
+}
+
+/// CCSDS 734.6-O-1: whoever has custody says so, and by which number it knows the bundle. A block of the same type that
+/// is none of custody stays.
+fn change_custody(hop: &Hop, transfer: &Transfer, data: &[u8]) -> Change {
+    let (number, sequence, custodian) = (transfer.number, transfer.sequence, hop.custodian.clone());
+    let new = TransferBlock { number, sequence, custodian };
+    match TransferBlock::decode(data) {
+        Some(old) if old != new && !new.custodian.is_null() => {
+            Change::Write(BlockData::Unknown(Bytes::from(new.encode())))
+        }
+        _ => Change::Keep,
     }
 }

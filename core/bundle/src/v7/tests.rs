@@ -351,6 +351,7 @@ fn drafts_become_bundles_that_obey() {
         priority: Priority::Bulk,
         hop_limit: 8,
         labels: Some([16, 0]),
+        custody: 0,
     };
     let payload = || Payload::from(&b"payload"[..]);
     let made = |draft: &Draft, at| {

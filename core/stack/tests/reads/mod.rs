@@ -3,7 +3,7 @@
 use farlink_base::{
     BundleMeta, Bytes, BytesMut, CreationTimestamp, DeleteReason, DtnTime, Hop, Malformed, Payload, Refusal,
 };
-use farlink_bpa::{Draft, Record, Status};
+use farlink_bpa::{Draft, Record, Signal, Status};
 use farlink_bundle::Encoded;
 use farlink_stack::{Codec, Opening, Piece};
 use std::ops::Range;
@@ -49,6 +49,9 @@ impl<C: Codec, R: Fn(&C, &Payload) -> Result<(BundleMeta, Hop), Malformed> + Sen
     }
     fn status_report(&self, about: &BundleMeta, status: Status, why: DeleteReason, at: Option<DtnTime>) -> Payload {
         self.0.status_report(about, status, why, at)
+    }
+    fn custody_signal(&self, signal: &Signal, at: Option<DtnTime>) -> Option<Payload> {
+        self.0.custody_signal(signal, at)
     }
     fn hello(&self, content: &[u8]) -> Payload {
         self.0.hello(content)

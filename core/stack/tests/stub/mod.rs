@@ -111,7 +111,7 @@ fn take(prefix: &[u8]) -> Result<Option<(BundleMeta, Hop)>, Malformed> {
         tail_len: 1,
     };
     bundle.id = bundle.identity().fingerprint();
-    Ok(Some((bundle, Hop { previous, age_ms, hops, labels, custodian: EndpointId::Null })))
+    Ok(Some((bundle, Hop { previous, age_ms, hops, labels, ..Hop::default() })))
 }
 
 fn start(rope: &Payload) -> Vec<u8> {

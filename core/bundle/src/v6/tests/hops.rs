@@ -156,7 +156,7 @@ fn whoever_takes_custody_stands_in_the_primary_block_and_the_number_of_the_old_c
     for same in [hop.clone(), Hop::default()] {
         assert_eq!(leaves(&meta, &same, None), bundle.wire(), "nobody takes it");
     }
-    let takes = |node| Hop { custodian: node, ..hop.clone() };
+    let takes = |node| Hop { custodian: node, transfer: None, ..hop.clone() };
     let other = seen(&meta, &takes(EndpointId::ipn(1 << 50, 0)), None);
     assert_eq!((other.primary.custodian.clone(), kinds(&other).0), (EndpointId::ipn(1 << 50, 0), vec![]));
     // A name has no place among numbers.
@@ -178,6 +178,51 @@ fn whoever_takes_custody_stands_in_the_primary_block_and_the_number_of_the_old_c
         let piece = seen(&meta, &takes(node.clone()), Some(1..3));
         assert_eq!((piece.primary.custodian, piece.primary.fragment.unwrap().offset), (node, 1));
     }
+}
+
+/// CCSDS 734.2-B-1: the custodian's number goes with its name, and means all of the bundle.
+#[test]
+fn a_custodian_gives_its_number_where_the_primary_block_names_it_and_never_of_a_piece() {
+    let numbered = |number, node: &str| [&[number][..], node.as_bytes()].concat();
+    let of = |bundle: &Bundle| {
+        let numbers = bundle.before.iter().chain(&bundle.after).filter(|block| block.kind == kind::CUSTODY);
+        numbers.map(|block| block.data.to_vec()).collect::<Vec<_>>()
+    };
+    let hop = |node: EndpointId, number| {
+        let transfer = Some(farlink_base::Transfer { number, sequence: 1, block: 0 }.into());
+        Hop { custodian: node, transfer, ..Hop::default() }
+    };
+    let mine = EndpointId::ipn(9, 0);
+    let old = block(kind::CUSTODY, 0, &numbered(1, "ipn:1.0"));
+    let asks = |blocks: &[Raw]| made(b"data").with(|bundle| bundle.endpoints[3] = (1, 0)).before(blocks);
+    // None there before, another's, two of them, one after the payload.
+    let (meta, _) = asks(&[]).read();
+    let left = leaves(&meta, &hop(mine.clone(), 7), None);
+    assert_eq!(of(&seen(&meta, &hop(mine.clone(), 7), None)), [numbered(7, "ipn:9.0")]);
+    for before in [asks(&[old.clone()]), asks(&[old.clone(), old.clone()]), asks(&[]).after(&[old.clone()])] {
+        let (meta, came) = before.read();
+        assert_eq!(came.transfer.as_ref().map(|transfer| transfer.number), Some(1));
+        assert_eq!(of(&seen(&meta, &hop(mine.clone(), 7), None)), [numbered(7, "ipn:9.0")]);
+        assert_eq!(of(&seen(&meta, &hop(mine.clone(), 7), Some(0..2))).len(), 0, "a piece is not all of it");
+        assert_eq!(of(&seen(&meta, &came, None)), [numbered(1, "ipn:1.0")], "nothing changes");
+        // A name has no place among numbers: it does not take custody on the wire, and says no number.
+        assert_eq!(leaves(&meta, &hop(EndpointId::dtn("x", ""), 7), None), before.wire());
+    }
+    // What it wrote it reads again, and writes alike.
+    let (meta, came) = read_strict(&left).unwrap();
+    assert_eq!((&came.custodian, came.transfer.as_ref().unwrap().number), (&mine, 7));
+    assert_eq!(leaves(&meta, &came, None), left);
+    // The same custodian knows it by another number now.
+    assert_eq!(of(&seen(&meta, &hop(mine.clone(), 8), None)), [numbered(8, "ipn:9.0")]);
+    // Numbers of others, of fragments, and in every fragment mean nothing.
+    let strange = asks(&[block(kind::CUSTODY, 0, &numbered(1, "ipn:5.0"))]);
+    let piece = asks(&[old.clone()]).with(|bundle| (bundle.flags, bundle.place) = (bundle.flags | 1, Some((2, 9))));
+    assert!([strange, piece].iter().all(|bundle| bundle.read().1.transfer.is_none()));
+    let several = asks(&[Raw { flags: block_flags::REPLICATE, ..old }]).wire();
+    let (meta, came) = permissive(&several);
+    assert!(came.transfer.is_none());
+    let next = leaves(&meta, &hop(mine.clone(), 7), None);
+    assert_eq!(read_strict(&next).unwrap().1.transfer.unwrap().number, 7, "it is replaced by one that means it");
 }
 
 /// What one node passes on the next of its kind takes, however many follow and whatever they call themselves.

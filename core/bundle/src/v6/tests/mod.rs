@@ -231,6 +231,7 @@ fn drafts_become_bundles_that_obey() {
         priority: Priority::Bulk,
         hop_limit: 8,
         labels: Some([16, 0]),
+        custody: 0,
     };
     let at = |ms, sequence| CreationTimestamp { time: DtnTime(ms), sequence };
     let new = |draft: &Draft, creation| {

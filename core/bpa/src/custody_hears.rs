@@ -1,0 +1,244 @@
+//! Hearing that another node has custody, or waiting for that in vain (RFC 5050 5.11, 5.12, 6.3).
+//!
+//! Signals are not signed: one that is believed makes a node delete what may be the last copy. So they are believed
+//! from neighbours only whose name is sure, and only from one that was given the bundle, or in its own name. They end
+//! nothing that is not in custody here, however many numbers they claim.
+
+use crate::agent::{Agent, Step};
+use crate::custody::{Due, Stage};
+use crate::edge::{About, Answer, Edge, Signal};
+use crate::io::Output;
+use crate::sends::Sending;
+use crate::waits::Turned;
+use alloc::boxed::Box;
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
+use core::ops::Range;
+use core::time::Duration;
+use farlink_base::{BundleId, Event, FragmentInfo, Instant, NodeId, PeerId, Refusal, Sink, Transfer, format_duration};
+use farlink_book::{Flags, Handle, Held, Identity, Reason, Why};
+
+/// Bundles of one signal that one step looks at.
+const STEP: usize = 8;
+
+/// A signal that is worked off.
+#[derive(Clone, PartialEq, Debug)]
+pub(crate) struct Heard {
+    /// Who brought it.
+    from: PeerId,
+    /// Who says so.
+    source: NodeId,
+    answer: Answer,
+    about: Subject,
+    /// Whether it named something that is none of its sender's business.
+    foreign: bool,
+}
+#[derive(Clone, PartialEq, Debug)]
+enum Subject {
+    One(BundleId),
+    /// First and last, the next one at the end.
+    Runs(Vec<(u64, u64)>),
+}
+
+impl Agent {
+    /// A custody signal for this node; whether it is one this node heeds.
+    pub(crate) fn hear_custody<S: Sink<Output>>(&mut self, bundle: Handle, signals: Vec<Signal>, out: &mut S) -> bool {
+        let Some(held) = self.book.get(bundle).filter(|_| self.custody.is_some()) else { return false };
+        let (from, source) = (held.from, held.bundle.source.node());
+        // After a restart nobody knows any more who brought it, nor who brought the pieces of it.
+        let known = !held.flags.has(Flags::SEEN_BEFORE) && !held.flags.has(Flags::VIRTUAL);
+        let peer = self.neighbours.peers().get(from);
+        if !known || peer.is_none_or(|peer| peer.identity() < Identity::Address) {
+            self.event(out, Event::CustodySignalIgnored { from: source });
+            return true;
+        }
+        for Signal { answer, about } in signals {
+            let about = match about {
+                About::Bundle(id) => Subject::One(id),
+                About::Numbers(numbers) => {
+                    // Other counters are none of ours.
+                    let ours = numbers.iter().filter(|run| run.sequence == Transfer::COUNTER);
+                    Subject::Runs(ours.rev().map(|run| (run.first, run.last)).collect())
+                }
+            };
+            let heard = Heard { from, source, answer, about, foreign: false };
+            self.steps.push_back(Step::Custody(Box::new(heard)));
+        }
+        true
+    }
+
+    /// A few bundles of a signal; then comes again.
+    pub(crate) fn heed_custody<S: Sink<Output>>(
+        &mut self,
+        now: Instant,
+        mut heard: Box<Heard>,
+        edge: &mut dyn Edge,
+        out: &mut S,
+    ) {
+        match &mut heard.about {
+            Subject::One(id) => {
+                let id = id.clone();
+                self.heed_one(now, &mut heard, &id, edge, out);
+            }
+            Subject::Runs(runs) => {
+                let mut met = Vec::with_capacity(STEP);
+                for _ in 0..STEP {
+                    let Some((first, last)) = runs.pop() else { break };
+                    let Some(number) = self.custody.as_ref().and_then(|custody| custody.first_in(first, last)) else {
+                        continue;
+                    };
+                    if number < last {
+                        runs.push((number + 1, last));
+                    }
+                    met.push(number);
+                }
+                let more = !runs.is_empty();
+                for number in met {
+                    self.heed_about(now, &mut heard, number, None, edge, out);
+                }
+                if more {
+                    return self.steps.push_back(Step::Custody(heard));
+                }
+            }
+        }
+        if heard.foreign {
+            self.event(out, Event::CustodySignalIgnored { from: heard.source });
+        }
+    }
+
+    fn heed_one<S: Sink<Output>>(
+        &mut self,
+        now: Instant,
+        heard: &mut Heard,
+        id: &BundleId,
+        edge: &mut dyn Edge,
+        out: &mut S,
+    ) {
+        if let Some(held) = self.book.find(id.fingerprint()) {
+            return self.heed_about(now, heard, held.number, None, edge, out);
+        }
+        // It may be a piece of one that was whole here.
+        let Some((offset, len)) = id.fragment else { return };
+        let piece = offset..offset.saturating_add(len);
+        let original = id.original().fingerprint();
+        let whole = self.book.find(original).map(|held| held.number);
+        let pieces = self.custody.as_ref().map(|custody| custody.pieces_of(original).collect::<Vec<_>>());
+        for number in whole.into_iter().chain(pieces.unwrap_or_default()) {
+            self.heed_about(now, heard, number, Some(piece.clone()), edge, out);
+        }
+    }
+
+    /// What a signal says about one bundle.
+    fn heed_about<S: Sink<Output>>(
+        &mut self,
+        now: Instant,
+        heard: &mut Heard,
+        number: u64,
+        piece: Option<Range<u64>>,
+        edge: &mut dyn Edge,
+        out: &mut S,
+    ) {
+        let Some(custody) = &mut self.custody else { return };
+        let Some(entry) = custody.get(number).filter(|entry| entry.stage == Stage::Ours) else { return };
+        let peer = self.neighbours.peers().get(heard.from);
+        let itself = peer.and_then(|peer| peer.identity_as(heard.source)).is_some_and(|sure| sure >= Identity::Address);
+        if !itself && !entry.to.contains(&heard.from) {
+            heard.foreign = true;
+            return;
+        }
+        let Some(held) = self.book.get(entry.bundle) else { return };
+        if !heard.answer.releases() {
+            let (name, tries) = (heard.from, entry.tries);
+            let at = now + custody.patience(tries);
+            if let Some(entry) = custody.get_mut(number) {
+                entry.refused = Some(name);
+            }
+            return custody.repeat_at(number, at);
+        }
+        let len = held.bundle.payload.len();
+        let own = held.bundle.fragment().unwrap_or(FragmentInfo { offset: 0, total: len }).offset;
+        if piece.is_some_and(|piece| !custody.take_piece(number, piece, own..own.saturating_add(len))) {
+            return;
+        }
+        self.release_custody(now, number, edge, out);
+    }
+
+    /// Another node has custody: the bundle is held for nothing but what is under way.
+    fn release_custody<S: Sink<Output>>(&mut self, now: Instant, number: u64, edge: &mut dyn Edge, out: &mut S) {
+        let Some(entry) = self.custody.as_mut().and_then(|custody| custody.forget(number)) else { return };
+        let bundle = entry.bundle;
+        self.event(out, Event::CustodyReleased { bundle: self.number(bundle) });
+        self.leave_queues(bundle);
+        let last = self.book.release(bundle, Reason::Route);
+        if self.book.release(bundle, Reason::Custody) || last || self.is_done(bundle) {
+            self.depart(now, bundle, Why::Forwarded, None, edge, out);
+        }
+    }
+
+    /// A bundle in custody is with a neighbour: from now on a signal is waited for.
+    pub(crate) fn await_signal(&mut self, now: Instant, sending: &Sending) {
+        let Some(held) = self.book.get(sending.bundle) else { return };
+        if !held.has(Reason::Custody) || held.has(Reason::Route) || held.sends > 0 {
+            return;
+        }
+        let number = held.number;
+        let way = self.way_to_custodian(now, sending);
+        let Some(custody) = &mut self.custody else { return };
+        let Some(tries) = custody.get(number).map(|entry| entry.tries) else { return };
+        let at = now.saturating_add(custody.patience(tries)).saturating_add(way.saturating_mul(2));
+        custody.repeat_at(number, at);
+    }
+    /// How long a bundle is on its way: over the link, and from there as the router expects. Who takes custody on that
+    /// way is not known before.
+    fn way_to_custodian(&self, now: Instant, sending: &Sending) -> Duration {
+        let peer = self.neighbours.peers().get(sending.peer);
+        let prospect =
+            self.book.get(sending.bundle).and_then(|held| self.policies.prospect(self.seen(now), held, peer));
+        let arrival = prospect.map(|prospect| prospect.arrival).filter(|at| *at > now && *at < Instant::MAX);
+        let link = || self.neighbours.link(sending.link).map(|link| link.state(self.plan.placed(), now).delay_out);
+        link().unwrap_or_default().saturating_add(arrival.map_or(Duration::ZERO, |at| at.since(now)))
+    }
+
+    /// Something of custody is due.
+    pub(crate) fn on_custody_due<S: Sink<Output>>(&mut self, now: Instant, due: Due, edge: &mut dyn Edge, out: &mut S) {
+        match due {
+            Due::Say(told, numbers) => self.say_gathered(now, &told, &numbers, edge, out),
+            Due::Repeat(number) => self.repeat(number, out),
+        }
+    }
+
+    /// RFC 5050 5.12: no signal came, or one that refuses: the bundle goes again, another way if there is one.
+    fn repeat<S: Sink<Output>>(&mut self, number: u64, out: &mut S) {
+        let Some(entry) = self.custody.as_mut().and_then(|custody| custody.get_mut(number)) else { return };
+        let bundle = entry.bundle;
+        let under_way = |held: &Held| held.has(Reason::Route) || held.sends > 0;
+        if self.book.get(bundle).is_none_or(under_way) {
+            return;
+        }
+        entry.tries = entry.tries.saturating_add(1);
+        if let Some(peer) = entry.refused.take() {
+            let (ups, why) = (self.neighbours.ups(peer), Turned::Away(Refusal::NoResources));
+            self.waits.refuse(&mut self.book, bundle, peer, ups, why);
+        }
+        self.cuts.begin_anew(&self.book, bundle);
+        self.book.hold(bundle, Reason::Route);
+        self.event(out, Event::CustodyRepeated { bundle: self.number(bundle) });
+        self.steps.extend([Step::Dispatch(bundle), Step::Offer(bundle)]);
+    }
+
+    /// What a bundle in custody waits for, in words; `None`: it is under way, or not in custody.
+    pub(crate) fn waits_for_custody(&self, now: Instant, held: &Held) -> Option<String> {
+        if !held.has(Reason::Custody) || held.has(Reason::Route) || held.sends > 0 {
+            return None;
+        }
+        let entry = self.custody.as_ref()?.get(held.number)?;
+        let to = entry.to.last().and_then(|peer| self.neighbours.peers().get(*peer));
+        let to = to.map_or_else(String::new, |peer| format!(", sent to {}", peer.endpoint()));
+        let wait = match entry.due {
+            Some(at) => format!("; waits for its signal, {} more", format_duration(at.since(now))),
+            None => String::from("; waits for its signal"),
+        };
+        Some(format!("in custody{to}{wait}"))
+    }
+}

@@ -1,0 +1,267 @@
+//! Taking custody, and telling whoever had it before (RFC 5050 5.10.1, 5.4.2, 5.6 step 4, 5.7): nothing is promised
+//! before the store has said that it keeps the bundle.
+
+use crate::agent::{Agent, Step};
+use crate::app::SendRequest;
+use crate::custody::{Custodian, Stage, Told};
+use crate::dispatch::matches_any;
+use crate::edge::{About, Answer, Edge, Numbers, Signal};
+use crate::io::Output;
+use crate::ranges::Ranges;
+use crate::reports::LIFETIME_MS;
+use alloc::vec::Vec;
+use farlink_base::{BundleMeta, DeleteReason, EndpointId, Event, Facts, Hop, Instant, PeerId, Sink, Transfer};
+use farlink_book::{Flags, Handle, Held, Identity, Reason, Why};
+
+/// What of the store's flags of a bundle says that this node has custody of it.
+pub(crate) const KEPT_CUSTODY: u32 = 1 << 8;
+/// Runs of numbers in one signal: at 20 bytes at most, it stays below a hundredth of what any node takes.
+const RUNS_MAX: usize = 2048;
+/// Of a longer head no custody is taken: every custodian writes its name into it.
+const HEAD_MAX: u64 = 32 << 10;
+
+/// Whether a bundle asks for custody that there are rules for (RFC 5050 4.2, 5.10).
+fn asks(meta: &BundleMeta) -> bool {
+    meta.facts.has(Facts::CUSTODY) && !meta.is_anonymous() && !meta.is_administrative() && !meta.is_for_group()
+}
+
+impl Agent {
+    /// Whether this node can have custody at all: it keeps what it says it keeps, and no copies of it are made. With
+    /// copies there is no single custodian.
+    pub(crate) fn may_have_custody(&self) -> bool {
+        self.settings.durable && self.custody.is_some() && !self.policies.offers()
+    }
+
+    /// The name by which this node takes custody: of the source's scheme, since numbers and names do not mix in
+    /// version 6 (RFC 6260).
+    pub(crate) fn custodian_for(&self, meta: &BundleMeta) -> Option<EndpointId> {
+        let numbers = |id: &EndpointId| matches!(id, EndpointId::Ipn { .. });
+        let alike = self.settings.node_ids.iter().find(|id| numbers(id) == numbers(&meta.source));
+        alike.cloned().or_else(|| (!numbers(&meta.source)).then(|| self.node_id()))
+    }
+
+    /// What leaves says that this node has custody, and by which number it knows the bundle.
+    pub(crate) fn say_custody(&self, held: &Held, hop: &mut Hop) {
+        if held.has(Reason::Custody) {
+            hop.custodian = self.custodian_for(&held.bundle).unwrap_or_default();
+            hop.transfer = Some(Transfer { number: held.number, sequence: Transfer::COUNTER, block: 0 }.into());
+        }
+    }
+
+    /// Whether a neighbour's name is sure, and custody a matter between it and this node.
+    fn deals_with(&self, peer: PeerId) -> bool {
+        let (Some(custody), Some(peer)) = (&self.custody, self.neighbours.peers().get(peer)) else { return false };
+        let sure = |name: &&farlink_book::PeerName| name.identity >= Identity::Address;
+        peer.names.iter().filter(sure).any(|name| matches_any(&custody.settings.from, &name.id))
+    }
+
+    /// Whether an application's bundle is to ask for custody.
+    pub(crate) fn asks_for_custody(&self, source: &EndpointId, wanted: &SendRequest) -> bool {
+        let Some(custody) = self.custody.as_ref().filter(|_| self.may_have_custody()) else { return false };
+        let to = &wanted.destination;
+        let asked = wanted.facts.has(Facts::CUSTODY) || matches_any(&custody.settings.request, to);
+        asked && !source.is_null() && to.is_singleton() && !self.is_local(to.node())
+    }
+
+    /// Who had custody of a bundle that comes, unless it was this node.
+    fn custodian_of(&self, hop: &Hop) -> Option<Custodian> {
+        let node = &hop.custodian;
+        let other = !node.is_null() && !self.is_local(node.node());
+        other.then(|| Custodian { node: node.clone(), transfer: hop.transfer.as_deref().copied() })
+    }
+
+    /// A bundle is held from now on: whether custody of it is to be taken, and who is to be told.
+    pub(crate) fn enter_custody(&mut self, bundle: Handle, hop: &Hop) {
+        let Some(held) = self.book.get(bundle).filter(|held| asks(&held.bundle)) else { return };
+        let own = held.from == PeerId::NONE && !held.flags.has(Flags::STRANGE);
+        if self.custody.is_none() || !(own || self.deals_with(held.from)) {
+            return;
+        }
+        let before = self.custodian_of(hop);
+        let takes = self.takes_custody(held);
+        let stage = match before {
+            Some(_) if self.is_for_us(&held.bundle) => Stage::Arrives,
+            _ if takes => Stage::Promised,
+            Some(_) => Stage::Theirs,
+            None => return,
+        };
+        if let Some(custody) = &mut self.custody {
+            custody.enter(&mut self.book, bundle, stage, before);
+        }
+    }
+    /// Whether custody of a bundle would be taken: it asks for it, may have it, and there is room.
+    pub(crate) fn takes_custody(&self, held: &Held) -> bool {
+        let Some(custody) = self.custody.as_ref().filter(|_| self.may_have_custody()) else { return false };
+        let meta = &held.bundle;
+        let goes_on = !self.is_for_us(meta) && !held.is_tired();
+        let fits = custody.has_room(held.size()) && meta.overhead() <= HEAD_MAX;
+        goes_on && fits && matches_any(&custody.settings.to, &meta.destination) && self.custodian_for(meta).is_some()
+    }
+    /// One that the store gave back after a restart.
+    pub(crate) fn resume_custody(&mut self, bundle: Handle, flags: u32, hop: &Hop) {
+        let Some(held) = self.book.get(bundle).filter(|held| asks(&held.bundle)) else { return };
+        let before = self.custodian_of(hop);
+        let stage = match &before {
+            _ if flags & KEPT_CUSTODY != 0 && self.may_have_custody() => Stage::Ours,
+            Some(_) if !self.is_for_us(&held.bundle) => Stage::Theirs,
+            _ => return,
+        };
+        if let Some(custody) = &mut self.custody {
+            custody.enter(&mut self.book, bundle, stage, before);
+        }
+    }
+    /// Whether a bundle is not to leave before the store has it.
+    pub(crate) fn awaits_custody(&self, held: &Held) -> bool {
+        held.has(Reason::Commit)
+            && self.custody.as_ref().is_some_and(|custody| custody.is(held.number, Stage::Promised))
+    }
+    /// The flags with which the store keeps a bundle.
+    pub(crate) fn kept_custody(&self, held: &Held) -> u32 {
+        let taken = self.custody.as_ref().is_some_and(|custody| custody.is(held.number, Stage::Promised));
+        if taken { KEPT_CUSTODY } else { 0 }
+    }
+
+    /// The store has a bundle: custody of it is taken, and whoever had it is told.
+    pub(crate) fn on_custody_stored<S: Sink<Output>>(
+        &mut self,
+        now: Instant,
+        bundle: Handle,
+        edge: &mut dyn Edge,
+        out: &mut S,
+    ) {
+        let (Some(custody), Some(held)) = (&mut self.custody, self.book.get(bundle)) else { return };
+        let (number, name, meta) = (held.number, held.name(), held.bundle.clone());
+        let before = if custody.is(number, Stage::Arrives) {
+            custody.forget(number).map(|entry| entry.before)
+        } else {
+            let taken = custody.take(&mut self.book, number);
+            if taken.is_some() {
+                self.event(out, Event::CustodyTaken { bundle: name });
+                self.steps.extend([Step::Dispatch(bundle), Step::Offer(bundle)]);
+            }
+            taken
+        };
+        if let Some(before) = before.flatten() {
+            self.answer(now, &before, &meta, Answer::Taken, edge, out);
+        }
+    }
+
+    /// A bundle comes that is here, or was delivered here: its custodian may let it go (RFC 5050 5.6 step 4).
+    pub(crate) fn answer_again<S: Sink<Output>>(
+        &mut self,
+        now: Instant,
+        meta: &BundleMeta,
+        from: PeerId,
+        hop: &Hop,
+        edge: &mut dyn Edge,
+        out: &mut S,
+    ) {
+        if self.custody.is_none() || !asks(meta) || !self.deals_with(from) {
+            return;
+        }
+        let Some(before) = self.custodian_of(hop) else { return };
+        let held = self.book.find(meta.id);
+        let answer = match held {
+            // It was delivered: there is no other way to be told of what is not here any more.
+            None => Answer::Taken,
+            Some(held) if self.is_for_us(meta) && self.is_durable(held) && self.settings.durable => Answer::Taken,
+            Some(held) if held.has(Reason::Custody) => Answer::Redundant,
+            Some(_) => return,
+        };
+        self.answer(now, &before, meta, answer, edge, out);
+    }
+
+    /// A bundle leaves. Of what was in custody or given up here somebody is told.
+    pub(crate) fn leave_custody<S: Sink<Output>>(
+        &mut self,
+        now: Instant,
+        bundle: Handle,
+        why: Why,
+        edge: &mut dyn Edge,
+        out: &mut S,
+    ) {
+        let (Some(custody), Some(held)) = (&mut self.custody, self.book.get(bundle)) else { return };
+        let Some(entry) = custody.forget(held.number) else { return };
+        let (meta, reason) = (held.bundle.clone(), why.reason());
+        let answer = match (entry.stage, reason) {
+            (Stage::Arrives, DeleteReason::Done) => Answer::Taken,
+            // RFC 5050 5.4.2. Its custodian knows itself when it expires.
+            (Stage::Theirs, reason) if !matches!(reason, DeleteReason::Done | DeleteReason::Expired) => failed(reason),
+            _ => return,
+        };
+        if let Some(before) = entry.before {
+            self.answer(now, &before, &meta, answer, edge, out);
+        }
+    }
+
+    /// Tells a custodian about one bundle: with others where it numbered it, else alone.
+    fn answer<S: Sink<Output>>(
+        &mut self,
+        now: Instant,
+        before: &Custodian,
+        meta: &BundleMeta,
+        answer: Answer,
+        edge: &mut dyn Edge,
+        out: &mut S,
+    ) {
+        let Custodian { node, transfer } = before;
+        if let Some((transfer, custody)) = transfer.as_ref().zip(self.custody.as_mut()) {
+            let destination = if transfer.sequence == 0 { meta.destination.clone() } else { EndpointId::Null };
+            let sequence = transfer.sequence;
+            let told = Told { to: node.clone(), version: meta.version, answer, sequence, destination };
+            return custody.gather(now, told, transfer.number);
+        }
+        let signal = Signal { answer, about: About::Bundle(meta.identity()) };
+        self.say(now, node.clone(), meta.version, &signal, 1, edge, out);
+    }
+
+    /// What was gathered leaves, in as many signals as it takes.
+    pub(crate) fn say_gathered<S: Sink<Output>>(
+        &mut self,
+        now: Instant,
+        told: &Told,
+        numbers: &Ranges,
+        edge: &mut dyn Edge,
+        out: &mut S,
+    ) {
+        let (sequence, destination) = (told.sequence, &told.destination);
+        let run =
+            |(first, end): (u64, u64)| Numbers { sequence, destination: destination.clone(), first, last: end - 1 };
+        let runs: Vec<Numbers> = numbers.all().map(run).collect();
+        for runs in runs.chunks(RUNS_MAX) {
+            let count = runs.iter().fold(0u64, |sum, run| sum.saturating_add(run.last - run.first + 1));
+            let signal = Signal { answer: told.answer, about: About::Numbers(runs.to_vec()) };
+            self.say(now, told.to.clone(), told.version, &signal, count, edge, out);
+        }
+    }
+
+    fn say<S: Sink<Output>>(
+        &mut self,
+        now: Instant,
+        to: EndpointId,
+        version: u8,
+        signal: &Signal,
+        bundles: u64,
+        edge: &mut dyn Edge,
+        out: &mut S,
+    ) {
+        let Some(payload) = edge.custody_signal(version, signal, self.wall.utc_at(now)) else { return };
+        let (node, taken) = (to.node(), signal.answer.releases());
+        if self.send_record(now, to, version, Facts(Facts::ADMIN | Facts::NO_FRAGMENT), payload, LIFETIME_MS, edge, out)
+        {
+            self.event(out, Event::CustodySignalled { to: node, taken, bundles });
+        }
+    }
+}
+
+/// What a custodian is told of a bundle that was given up.
+fn failed(reason: DeleteReason) -> Answer {
+    match reason {
+        DeleteReason::DepletedStorage | DeleteReason::TrafficPared => Answer::Depleted,
+        DeleteReason::DestinationUnavailable => Answer::Unintelligible,
+        DeleteReason::NoRoute => Answer::NoRoute,
+        DeleteReason::NoTimelyContact => Answer::NoContact,
+        DeleteReason::BlockUnintelligible | DeleteReason::BlockUnsupported => Answer::BadBlock,
+        _ => Answer::Refused,
+    }
+}

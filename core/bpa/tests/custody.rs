@@ -1,0 +1,505 @@
+//! Custody (RFC 5050 5.10 to 5.12): what is taken, told, kept and repeated.
+
+mod support;
+
+use farlink_base::{DeleteReason, Duration, EndpointId, Event, Facts, LinkId, Priority, Refusal};
+use farlink_book::{Leg, Want, Way};
+use farlink_bpa::app::AdminInput;
+use farlink_bpa::{About, Answer, CustodySettings, Numbers, Settings, Signal};
+use support::{Bundle, NoRouter, Node, Rule, Script, Sent, Toy, from_two, request, settings};
+
+fn custody(change: impl FnOnce(&mut CustodySettings)) -> Settings {
+    let mut custody = CustodySettings { timeout: Duration::from_secs(10), ..CustodySettings::default() };
+    change(&mut custody);
+    Settings { custody: Some(Box::new(custody)), ..settings() }
+}
+fn node() -> Node {
+    Node::with(custody(|_| {}), None)
+}
+/// For `ipn:9.1`, by way of `ipn:3.0`; `ipn:2.0` has custody.
+fn asks(sequence: u64) -> Bundle {
+    from_two(sequence, EndpointId::ipn(9, 1)).custody(2, None)
+}
+fn numbered(sequence: u64, number: u64) -> Bundle {
+    from_two(sequence, EndpointId::ipn(9, 1)).custody(2, Some(number))
+}
+/// Signals that left, to whom.
+fn signals(node: &Node) -> Vec<(EndpointId, Signal)> {
+    let signal = |sent: &Sent| Some((sent.bundle.destination.clone(), Toy::custody(&sent.bundle)?));
+    node.sent().iter().filter_map(signal).collect()
+}
+/// What left that is no record.
+fn data(node: &Node) -> Vec<Sent> {
+    node.sent().into_iter().filter(|sent| !sent.bundle.is_administrative()).collect()
+}
+fn run(first: u64, last: u64) -> About {
+    About::Numbers(vec![Numbers { sequence: 1, destination: EndpointId::Null, first, last }])
+}
+/// A signal of a node, as a bundle.
+fn said(by: u64, answer: Answer, about: About, sequence: u64) -> Bundle {
+    use farlink_bpa::Edge;
+    let payload = Toy.custody_signal(99, &Signal { answer, about }, None).unwrap();
+    Bundle::new(EndpointId::ipn(by, 0), EndpointId::ipn(1, 0), sequence)
+        .facts(Facts::ADMIN)
+        .payload(payload)
+        .lifetime_ms(10_000_000)
+}
+fn about(sent: &Sent) -> About {
+    About::Bundle(sent.arrives().meta.identity())
+}
+fn count(node: &Node, which: fn(&Event) -> bool) -> usize {
+    node.events().iter().filter(|event| which(event)).count()
+}
+fn ignored(node: &Node) -> usize {
+    count(node, |event| matches!(event, Event::CustodySignalIgnored { .. }))
+}
+
+#[test]
+fn custody_is_taken_when_the_store_has_the_bundle_and_it_leaves_no_sooner() {
+    let mut node = node();
+    node.commit = false;
+    node.receive(1, asks(7));
+    assert_eq!((data(&node).len(), signals(&node), node.verdicts()), (0, vec![], vec![]));
+    let number = node.put()[0];
+    node.stored(number);
+    let [(to, signal)] = &signals(&node)[..] else { panic!("{:?}", signals(&node)) };
+    let subject = asks(7).meta.identity();
+    assert_eq!((to, signal.answer, &signal.about), (&EndpointId::ipn(2, 0), Answer::Taken, &About::Bundle(subject)));
+    let [sent] = &data(&node)[..] else { panic!("one") };
+    assert_eq!((sent.link, &sent.hop.custodian), (LinkId(1), &EndpointId::ipn(1, 0)));
+    assert_eq!(sent.hop.transfer.as_ref().unwrap().number, number, "signals name it by its number here");
+    assert_eq!(node.verdicts(), [(1, Ok(()))]);
+}
+
+#[test]
+fn what_the_store_refuses_is_not_promised() {
+    let mut node = node();
+    node.commit = false;
+    node.receive(1, asks(7));
+    node.store_refuses(node.put()[0]);
+    assert_eq!((node.held(), signals(&node)), (0, vec![]));
+    assert_eq!(node.verdicts(), [(1, Err(Refusal::NoResources))]);
+}
+
+#[test]
+fn a_bundle_in_custody_leaves_its_link_and_stays_until_a_signal() {
+    for by_number in [false, true] {
+        let mut node = node();
+        node.receive(1, asks(7));
+        let sent = data(&node)[0].clone();
+        node.confirm(sent.id);
+        assert_eq!((node.held() - signals(&node).len() as u64, node.forgotten().len()), (1, 0));
+        let why = node.why(1);
+        assert_eq!(why, "in custody, sent to ipn:3.0; waits for its signal, 10 s more");
+        let number = sent.hop.transfer.as_ref().unwrap().number;
+        let about = if by_number { run(number, number) } else { about(&sent) };
+        node.receive_over(1, 2, said(3, Answer::Taken, about, 1));
+        assert!(node.forgotten().contains(&(number, false)));
+        assert_eq!(count(&node, |event| matches!(event, Event::CustodyReleased { .. })), 1);
+        assert_eq!(ignored(&node), 0);
+    }
+}
+
+#[test]
+fn without_a_signal_it_goes_again_each_time_later_until_it_expires_which_is_reported() {
+    let mut node = node();
+    let bundle = asks(7).lifetime_ms(100_000).report_to(EndpointId::ipn(2, 7));
+    node.receive(1, bundle);
+    let mut at = Vec::new();
+    for _ in 0..100 {
+        for sent in node.take_sent() {
+            if !sent.bundle.is_administrative() {
+                at.push(node.now.as_nanos() / 1_000_000_000);
+            }
+            node.confirm(sent.id);
+        }
+        node.wait_ms(999);
+        node.wait_ms(1);
+    }
+    assert_eq!(at, [0, 10, 30, 70], "10 s, 20 s, 40 s later");
+    node.wait_ms(1000);
+    let report = node.sent().into_iter().find(|sent| sent.bundle.destination == EndpointId::ipn(2, 7));
+    let told = Toy::report(&report.expect("RFC 5050 5.13: whether asked for or not").bundle);
+    assert_eq!((told.0, told.1), (farlink_bpa::Status::Deleted as u8, DeleteReason::Expired as u8));
+}
+
+#[test]
+fn who_refuses_custody_gets_it_again_later_and_another_way_is_taken_where_there_is_one() {
+    let mut node = node();
+    node.admin(AdminInput::AddRoute { pattern: "ipn:9.*".into(), next_hop: EndpointId::ipn(3, 0) });
+    node.receive(1, asks(7));
+    let sent = data(&node)[0].clone();
+    node.confirm(sent.id);
+    for (n, answer) in [Answer::Depleted, Answer::NoRoute, Answer::Refused].into_iter().enumerate() {
+        node.receive_over(1, 2 + n as u64, said(3, answer, about(&sent), n as u64));
+    }
+    assert_eq!((count(&node, |event| matches!(event, Event::CustodyReleased { .. })), ignored(&node)), (0, 0));
+    node.said.clear();
+    node.wait_ms(12_000);
+    assert_eq!(data(&node).len(), 1, "once more, to the only one there is");
+}
+
+#[test]
+fn a_redundant_reception_is_answered_and_ends_custody() {
+    let mut node = node();
+    node.receive(1, asks(7));
+    let sent = data(&node)[0].clone();
+    node.confirm(sent.id);
+    node.said.clear();
+    node.receive(2, asks(7));
+    let [(to, signal)] = &signals(&node)[..] else { panic!("{:?}", signals(&node)) };
+    assert_eq!((to, signal.answer), (&EndpointId::ipn(2, 0), Answer::Redundant), "RFC 5050 5.6 step 4");
+    assert_eq!((data(&node).len(), node.verdicts()), (0, vec![(2, Ok(()))]));
+    // It begins to come, and is known by its head.
+    node.begins(0, 3, asks(7));
+    assert_eq!((signals(&node).len(), node.verdicts()[1]), (2, (3, Err(Refusal::Duplicate))));
+    node.receive_over(1, 4, said(3, Answer::Redundant, about(&sent), 1));
+    assert_eq!(count(&node, |event| matches!(event, Event::CustodyReleased { .. })), 1);
+    // Custody came back to it: there is nobody to tell.
+    node.said.clear();
+    node.receive_over(1, 5, asks(8).custody(1, None));
+    assert_eq!(signals(&node), []);
+}
+
+#[test]
+fn one_signal_is_about_many_bundles() {
+    let mut node = Node::with(custody(|custody| custody.signal_bundles = 300), None);
+    for n in 0..1000 {
+        node.receive(n, numbered(n, 5000 + n));
+    }
+    let told = signals(&node);
+    assert_eq!(told.len(), 3, "each as soon as it is full");
+    node.wait_ms(1001);
+    let told = signals(&node);
+    assert_eq!(told.len(), 4, "the rest after the delay");
+    let runs = told.iter().flat_map(|(_, signal)| match &signal.about {
+        About::Numbers(numbers) => numbers.iter().map(|run| (run.first, run.last)).collect::<Vec<_>>(),
+        About::Bundle(_) => panic!("by numbers"),
+    });
+    assert_eq!(runs.collect::<Vec<_>>(), [(5000, 5299), (5300, 5599), (5600, 5899), (5900, 5999)]);
+    let sums = node.events().into_iter().filter_map(|event| match event {
+        Event::CustodySignalled { bundles, taken: true, .. } => Some(bundles),
+        _ => None,
+    });
+    assert_eq!(sums.sum::<u64>(), 1000);
+}
+
+#[test]
+fn forged_signals_end_nothing_and_are_counted() {
+    let mut node = node();
+    (0..20).for_each(|n| node.receive(n, asks(n)));
+    let sent = data(&node);
+    sent.iter().for_each(|sent| node.confirm(sent.id));
+    node.sent().iter().filter(|sent| sent.bundle.is_administrative()).for_each(|sent| node.confirm(sent.id));
+    let stranger = node.comes(0, EndpointId::ipn(3, 0));
+    let before = ignored(&node);
+    for n in 0..1000 {
+        let subject = if n % 2 == 0 { run(0, u64::MAX) } else { about(&sent[n as usize % 20]) };
+        let bundle = match n % 4 {
+            // A stranger that claims the custodian's name; a neighbour that was given nothing, in another's name.
+            0 | 1 => (stranger, said(3, Answer::Taken, subject, n)),
+            _ => (0, said(3, Answer::Taken, subject, n)),
+        };
+        node.receive_over(bundle.0, 100 + n, bundle.1);
+    }
+    assert_eq!(count(&node, |event| matches!(event, Event::CustodyReleased { .. })), 0);
+    assert_eq!((node.held(), ignored(&node) - before), (20, 1000));
+    // Other counters, and bundles that are not here, are nobody's.
+    let other = About::Numbers(vec![Numbers { sequence: 7, destination: EndpointId::Null, first: 0, last: u64::MAX }]);
+    node.receive_over(1, 5000, said(3, Answer::Taken, other, 5000));
+    let unknown = About::Bundle(from_two(999, EndpointId::ipn(9, 1)).meta.identity());
+    node.receive_over(1, 5001, said(3, Answer::Taken, unknown, 5001));
+    assert_eq!(node.held(), 20);
+    // The one that was given them says so of all numbers there are.
+    node.receive_over(1, 5002, said(3, Answer::Taken, run(0, u64::MAX), 5002));
+    assert_eq!(node.held(), 0);
+}
+
+#[test]
+fn a_custodian_further_on_is_believed_by_way_of_whom_the_bundle_was_given() {
+    let mut node = node();
+    node.receive(1, asks(7));
+    let sent = data(&node)[0].clone();
+    node.confirm(sent.id);
+    // `ipn:3.0` took no custody and passed it on; `ipn:2.0` would speak in its own name.
+    node.receive_over(1, 2, said(9, Answer::Taken, about(&sent), 1));
+    assert_eq!(count(&node, |event| matches!(event, Event::CustodyReleased { .. })), 1);
+    node.receive(3, asks(8));
+    let sent = data(&node)[1].clone();
+    node.confirm(sent.id);
+    node.receive_over(0, 4, said(2, Answer::Taken, about(&sent), 1));
+    assert_eq!(count(&node, |event| matches!(event, Event::CustodyReleased { .. })), 2, "its name is sure");
+}
+
+#[test]
+fn a_signal_about_everything_is_worked_off_in_slices() {
+    let mut node = Node::with(Settings { capacity_bytes: 1 << 30, ..custody(|_| {}) }, None);
+    node.ready(1, false);
+    (0..3000).for_each(|n| node.receive(n, numbered(n, n)));
+    let bundle = said(3, Answer::Taken, run(0, u64::MAX), 1);
+    node.said.clear();
+    let (bundle, hop) = bundle.parts();
+    node.ready(1, true);
+    for sent in node.sent() {
+        node.confirm(sent.id);
+    }
+    let mut left = 3000;
+    while left > 0 {
+        let sent = data(&node);
+        node.said.clear();
+        left -= sent.len();
+        sent.iter().for_each(|sent| node.confirm(sent.id));
+    }
+    node.said.clear();
+    let token = support::token(1);
+    node.once(farlink_bpa::Input::Arrived { link: LinkId(1), token, bundle, hop });
+    let mut calls = 0;
+    loop {
+        let released = count(&node, |event| matches!(event, Event::CustodyReleased { .. }));
+        assert!(released <= 256 * 8, "{released} in one call");
+        calls += 1;
+        node.said.clear();
+        if node.agent.next_timeout().is_none_or(|at| at > node.now) {
+            break;
+        }
+        node.once(farlink_bpa::Input::Wake);
+    }
+    assert!(calls > 1 && node.held() < 10, "{calls} calls, {} held", node.held());
+}
+
+#[test]
+fn what_is_in_custody_no_policy_gives_up() {
+    let control = Rule { worth: Box::new(|held| Some(held.number as f64)), ..Rule::default() };
+    let small = Settings { capacity_bytes: 3500, ..custody(|_| {}) };
+    let mut node = Node::of(small, None, NoRouter, control);
+    node.ready(1, false);
+    node.receive(1, asks(1).priority(Priority::Bulk));
+    node.confirm(node.sent()[0].id);
+    for n in 2..6 {
+        node.receive(n, from_two(n, EndpointId::ipn(9, 1)));
+    }
+    assert!(node.why(1).contains("link") && node.held() == 3, "{} held: {}", node.held(), node.why(1));
+    assert_eq!(count(&node, |event| matches!(event, Event::Deleted { bundle, .. } if bundle.0 == 1)), 0);
+}
+
+#[test]
+fn custody_is_taken_only_from_whom_and_for_what_it_may_be() {
+    let taken = |settings: Settings, bundle: Bundle, link: u32| {
+        let mut node = Node::with(settings, None);
+        let link = if link == 9 { node.comes(0, EndpointId::ipn(2, 0)) } else { link };
+        node.receive_over(link, 1, bundle);
+        let left = data(&node).first().map(|sent| sent.hop.custodian.clone());
+        (left == Some(EndpointId::ipn(1, 0)), signals(&node).len())
+    };
+    let plain = || custody(|_| {});
+    assert_eq!(taken(plain(), asks(1), 0), (true, 1));
+    assert_eq!(taken(custody(|c| c.from = vec!["ipn:2.*".into()]), asks(1), 0), (true, 1));
+    assert_eq!(taken(custody(|c| c.from = vec!["ipn:3.0".into()]), asks(1), 0), (false, 0), "another neighbour");
+    assert_eq!(taken(custody(|c| c.to = vec!["ipn:8.*".into()]), asks(1), 0), (false, 0), "another destination");
+    assert_eq!(taken(custody(|c| c.bytes = 1000), asks(1), 0), (false, 0), "no room: it goes on as it came");
+    assert_eq!(taken(plain(), asks(1), 9), (false, 0), "a stranger");
+    assert_eq!(taken(settings(), asks(1), 0), (false, 0), "not configured");
+    assert_eq!(taken(Settings { durable: false, ..plain() }, asks(1), 0), (false, 0), "nothing is kept");
+    assert_eq!(taken(plain(), asks(1).change(|m| m.source = EndpointId::Null), 0), (false, 0), "anonymous");
+    let dtn = Settings { node_ids: vec![EndpointId::dtn("me", "")], ..plain() };
+    assert_eq!(taken(dtn, asks(1), 0).1, 0, "a name has no place among numbers");
+    let copies = Node::of(plain(), None, Script::flood(), Rule::default());
+    let mut node = copies;
+    node.receive(1, asks(1));
+    assert_eq!(signals(&node), [], "of copies there is no single custodian");
+}
+
+#[test]
+fn a_bundle_for_this_node_is_answered_when_it_is_kept_or_else_when_it_is_delivered() {
+    let mut node = node();
+    node.commit = false;
+    let own = |n| from_two(n, EndpointId::ipn(1, 1)).custody(2, None);
+    node.receive(1, own(1));
+    assert_eq!(signals(&node), []);
+    node.stored(node.put()[0]);
+    assert_eq!(signals(&node)[0].1.answer, Answer::Taken);
+    node.register(1);
+    let delivery = node.deliveries()[0].0;
+    node.done(delivery, true);
+    node.said.clear();
+    node.receive(2, own(1));
+    assert_eq!(signals(&node)[0].1.answer, Answer::Taken, "it came once more after it was delivered");
+
+    let mut node = Node::with(Settings { durable: false, ..custody(|_| {}) }, None);
+    node.receive(1, own(1));
+    assert_eq!(signals(&node), []);
+    node.register(1);
+    let delivery = node.deliveries()[0].0;
+    node.done(delivery, true);
+    assert_eq!(signals(&node)[0].1.answer, Answer::Taken, "RFC 5050 5.7");
+    node.said.clear();
+    node.receive(2, own(1));
+    assert_eq!(signals(&node)[0].1.answer, Answer::Taken, "its custodian missed the signal");
+}
+
+#[test]
+fn what_is_given_up_without_custody_is_told_as_failed() {
+    let mut node = Node::with(custody(|custody| custody.to = vec!["ipn:7.*".into()]), None);
+    node.ready(1, false);
+    node.receive(1, asks(1));
+    node.receive(2, asks(2).lifetime_ms(50));
+    node.admin(AdminInput::Cancel { bundle: farlink_base::BundleHandle(1) });
+    let told: Vec<_> = signals(&node).into_iter().map(|(to, signal)| (to, signal.answer)).collect();
+    assert_eq!(told, [(EndpointId::ipn(2, 0), Answer::Refused)], "RFC 5050 5.4.2");
+    node.wait_ms(100);
+    assert_eq!(signals(&node).len(), 1, "its custodian knows when it expires");
+}
+
+#[test]
+fn a_bundle_made_here_asks_where_the_rules_say_so_and_is_refused_where_it_cannot_be_honoured() {
+    let rule = |bytes| custody(|c| (c.request, c.bytes) = (vec!["ipn:9.*".into()], bytes));
+    let mut node = Node::with(rule(1100), None);
+    node.send(EndpointId::ipn(2, 1), Priority::Normal);
+    node.send(EndpointId::ipn(9, 1), Priority::Normal);
+    let facts: Vec<bool> = data(&node).iter().map(|sent| sent.bundle.facts.has(Facts::CUSTODY)).collect();
+    assert_eq!(facts, [false, true]);
+    let sent = data(&node)[1].clone();
+    assert_eq!(sent.hop.custodian, EndpointId::ipn(1, 0));
+    node.confirm(sent.id);
+    node.send(EndpointId::ipn(9, 1), Priority::Normal);
+    assert_eq!(node.results(), [true, true, false], "RFC 5050 5.2: the request cannot be honoured");
+    node.receive_over(1, 1, said(3, Answer::Taken, about(&sent), 1));
+    node.send(EndpointId::ipn(9, 1), Priority::Normal);
+    assert_eq!(node.results().last(), Some(&true), "there is room again");
+
+    let asked = || farlink_bpa::app::SendRequest {
+        facts: Facts(Facts::CUSTODY),
+        ..request(EndpointId::ipn(9, 1), Priority::Normal)
+    };
+    for (settings, ok) in [(settings(), false), (custody(|_| {}), true)] {
+        let mut node = Node::with(settings, None);
+        node.ask(asked());
+        assert_eq!(node.results(), [ok]);
+    }
+}
+
+#[test]
+fn pieces_are_taken_by_others_one_by_one() {
+    let plan = support::plan(0, 1, 8 * 8000);
+    let mut node = Node::of(custody(|_| {}), Some(plan), Script { uses_plan: true, ..legs() }, Rule::default());
+    node.receive_over(
+        1,
+        1,
+        Bundle::new(EndpointId::ipn(3, 5), EndpointId::ipn(2, 1), 7)
+            .payload(farlink_base::Payload::fill(1, 9000))
+            .custody(3, Some(4)),
+    );
+    let first = data(&node);
+    assert!(first.len() == 1 && first[0].cut.is_some(), "{first:?}");
+    let piece = about(&first[0]);
+    node.confirm(first[0].id);
+    node.receive_over(0, 2, said(2, Answer::Taken, piece, 1));
+    assert_eq!(count(&node, |event| matches!(event, Event::CustodyReleased { .. })), 0, "a piece of it only");
+    let len = 9000;
+    let source = first[0].bundle.identity();
+    let rest = farlink_base::BundleId { fragment: Some((0, len)), ..source };
+    node.receive_over(0, 3, said(2, Answer::Taken, About::Bundle(rest), 2));
+    assert_eq!(count(&node, |event| matches!(event, Event::CustodyReleased { .. })), 1);
+}
+/// The link to the second node, as long as it is up.
+fn legs() -> Script {
+    let leg = |now| Leg { link: LinkId(0), not_before: now, until: farlink_base::Instant::MAX };
+    Script {
+        route: Box::new(move |node, _, _| Way::One(leg(node.now))),
+        part: Box::new(move |node, _| Some(leg(node.now))),
+        wants: Box::new(|_, _, held| Some(Want::give(held, 0))),
+        ..Script::default()
+    }
+}
+
+/// The flags with which a bundle was handed to the store.
+fn kept(node: &Node) -> Vec<u32> {
+    let flags = |output: &farlink_bpa::Output| match output {
+        farlink_bpa::Output::Put { index, .. } => Some(index.flags),
+        _ => None,
+    };
+    node.said.iter().filter_map(flags).collect()
+}
+
+#[test]
+fn custody_is_resumed_after_a_restart_and_signals_of_before_still_count() {
+    let mut node = node();
+    node.receive(1, asks(7));
+    node.receive(2, from_two(8, EndpointId::ipn(9, 1)));
+    let flags = kept(&node);
+    assert!(flags[0] != 0 && flags[2] == 0, "the record of what is in custody says so: {flags:?}");
+    for settings in [custody(|_| {}), settings()] {
+        let configured = settings.custody.is_some();
+        let mut node = Node::closed(settings, None, NoRouter, Rule::default());
+        node.tell(farlink_bpa::Input::Clock(support::clock_at(node.now)));
+        let (meta, hop) = asks(7).parts();
+        let index = farlink_base::store::IndexEntry {
+            priority: Priority::Normal,
+            expires: None,
+            stored_at: None,
+            age_ms: 0,
+            quota: 0,
+            fingerprint: meta.id,
+            flags: flags[0],
+        };
+        let bundle = farlink_base::BundleHandle(40);
+        node.tell(farlink_bpa::Input::Recovered { bundle, index, meta, hop });
+        node.open();
+        let sent = data(&node)[0].clone();
+        assert_eq!(signals(&node), [], "whoever had it before was told, or asks again");
+        node.confirm(sent.id);
+        assert_eq!((node.held() == 1, configured), (configured, configured));
+        if configured {
+            // It was sent before the restart; the answer comes now, and from the record of this node's number.
+            node.receive_over(1, 2, said(3, Answer::Taken, run(40, 40), 1));
+            assert!(node.forgotten().contains(&(40, false)));
+        }
+    }
+}
+
+#[test]
+fn a_signal_that_a_restart_found_is_not_believed() {
+    let mut node = node();
+    node.receive(1, asks(7));
+    let sent = data(&node)[0].clone();
+    node.confirm(sent.id);
+    let (meta, hop) = said(3, Answer::Taken, about(&sent), 1).previous(3).parts();
+    let index = farlink_base::store::IndexEntry {
+        priority: Priority::Normal,
+        expires: None,
+        stored_at: None,
+        age_ms: 0,
+        quota: 0,
+        fingerprint: meta.id,
+        flags: 0,
+    };
+    node.tell(farlink_bpa::Input::Recovered { bundle: farlink_base::BundleHandle(40), index, meta, hop });
+    assert_eq!((count(&node, |event| matches!(event, Event::CustodyReleased { .. })), ignored(&node)), (0, 1));
+}
+
+#[test]
+fn on_a_link_that_loses_custody_brings_everything_across() {
+    let often = custody(|custody| custody.timeout_max = custody.timeout);
+    let mut node = Node::with(Settings { capacity_bytes: 1 << 24, ..often }, None);
+    let mut rng = farlink_base::Rng::new(4);
+    (0..200).for_each(|n| node.receive(n, numbered(n, n).lifetime_ms(10_000_000)));
+    let mut there = std::collections::BTreeSet::new();
+    for round in 0..600 {
+        for sent in node.take_sent() {
+            node.confirm(sent.id);
+            let number = sent.hop.transfer.as_ref().map(|transfer| transfer.number);
+            let (Some(number), true) = (number, rng.chance(0.5)) else { continue };
+            there.insert(sent.bundle.sequence);
+            // Signals are lost, too.
+            if rng.chance(0.5) {
+                node.receive_over(
+                    1,
+                    10_000 + 1000 * round + number,
+                    said(3, Answer::Taken, run(number, number), 10_000 + 1000 * round + number),
+                );
+            }
+        }
+        node.wait_ms(1000);
+    }
+    assert_eq!((there.len(), node.held()), (200, 0));
+}

@@ -1,0 +1,207 @@
+//! Custody signals between the agent's words and those of both versions of the bundle protocol.
+
+use alloc::vec::Vec;
+use farlink_base::{BundleMeta, Bytes, DtnTime, EndpointId, Facts, Hop, Malformed, Transfer};
+use farlink_bpa::{About, Answer, CustodySettings, Numbers, Record, Signal};
+use farlink_bundle::v7::custody::{self, Counter, Run, Said, Sequence};
+use farlink_bundle::{v6, v7};
+
+/// Longest record of custody that is read: a run takes two bytes there and many more here.
+pub(crate) const RECORD_MAX: usize = 64 << 10;
+
+/// Custody at one node.
+#[derive(Clone, PartialEq, Debug)]
+pub struct CustodyConfig {
+    /// What the agent does about it.
+    pub settings: CustodySettings,
+    /// What blocks and records of version 7 are called (CCSDS 734.6-O-1).
+    pub codes: v7::CustodyCodes,
+    /// Whether bundles of version 6 carry numbers, so that one signal can be about many (CCSDS 734.2-B-1).
+    pub aggregate: bool,
+}
+impl Default for CustodyConfig {
+    fn default() -> Self {
+        CustodyConfig { settings: CustodySettings::default(), codes: v7::CustodyCodes::default(), aggregate: true }
+    }
+}
+
+/// RFC 5050 6.1.2: whether custody was taken, and the reason.
+const REASONS: [(Answer, (bool, u8)); 8] = [
+    (Answer::Taken, (true, 0)),
+    (Answer::Refused, (false, 0)),
+    (Answer::Redundant, (false, 3)),
+    (Answer::Depleted, (false, 4)),
+    (Answer::Unintelligible, (false, 5)),
+    (Answer::NoRoute, (false, 6)),
+    (Answer::NoContact, (false, 7)),
+    (Answer::BadBlock, (false, 8)),
+];
+fn answer_of(succeeded: bool, reason: u8) -> Answer {
+    if succeeded {
+        return Answer::Taken;
+    }
+    let known = REASONS.iter().find(|(_, code)| *code == (false, reason));
+    known.map_or(Answer::Refused, |(answer, _)| *answer)
+}
+
+/// A signal of version 6: about one bundle, or about many by their numbers.
+pub(crate) fn v6_signal(signal: &Signal, at: Option<DtnTime>) -> Bytes {
+    let (succeeded, reason) =
+        REASONS.iter().find(|(answer, _)| *answer == signal.answer).map_or((false, 0), |(_, c)| *c);
+    match &signal.about {
+        About::Bundle(subject) => {
+            let (subject, time) = (subject.clone(), at.unwrap_or(DtnTime::UNKNOWN));
+            v6::CustodySignal { succeeded, reason, time, subject }.encode()
+        }
+        About::Numbers(numbers) => {
+            let fills = numbers.iter().map(|run| v6::Fill { first: run.first, last: run.last }).collect();
+            v6::AggregateSignal { succeeded, reason, fills }.encode()
+        }
+    }
+}
+
+/// What a record of version 6 says of custody; `None`: it is about something else.
+pub(crate) fn v6_record(record: &v6::Record) -> Option<Record> {
+    let signal = match record {
+        v6::Record::Custody(signal) => {
+            Signal { answer: answer_of(signal.succeeded, signal.reason), about: About::Bundle(signal.subject.clone()) }
+        }
+        v6::Record::Aggregate(signal) => {
+            let number = |fill: &v6::Fill| Numbers {
+                sequence: Transfer::COUNTER,
+                destination: EndpointId::Null,
+                first: fill.first,
+                last: fill.last,
+            };
+            let numbers = signal.fills.iter().map(number).collect();
+            Signal { answer: answer_of(signal.succeeded, signal.reason), about: About::Numbers(numbers) }
+        }
+        _ => return None,
+    };
+    Some(Record::Custody(Vec::from([signal])))
+}
+/// Whether a record of version 6 is too long to be read as one of custody.
+pub(crate) fn v6_too_long(payload: &[u8]) -> bool {
+    payload.len() > RECORD_MAX && payload.first().is_some_and(|first| matches!(first >> 4, 2 | 4))
+}
+
+/// A signal of version 7; `None`: it names bundles by their numbers only.
+pub(crate) fn v7_signal(signal: &Signal, codes: &v7::CustodyCodes) -> Option<Bytes> {
+    let About::Numbers(numbers) = &signal.about else { return None };
+    let mut of: Vec<Sequence> = Vec::new();
+    for Numbers { sequence, destination, first, last } in numbers {
+        let counter = match sequence {
+            0 => Counter::To(destination.clone()),
+            sequence => Counter::Number(*sequence),
+        };
+        let run = Run { first: *first, last: *last };
+        match of.last_mut().filter(|before| before.counter == counter) {
+            Some(same) => same.runs.push(run),
+            None => of.push(Sequence { counter, runs: Vec::from([run]), source: None }),
+        }
+    }
+    let what = if signal.answer.releases() { custody::ACCEPTED } else { custody::REFUSED };
+    Some(custody::put_signal(codes.custody_record, &[Said { what, of }]))
+}
+
+/// What the content of a compressed custody signal says.
+pub(crate) fn v7_record(content: &[u8]) -> Result<Record, Malformed> {
+    let said = custody::read_signal(content)?;
+    let answer = |what| match what {
+        custody::ACCEPTED => Some(Answer::Taken),
+        custody::REFUSED => Some(Answer::Refused),
+        _ => None,
+    };
+    let numbers = |sequence: Sequence| {
+        let (counter, destination) = match sequence.counter {
+            Counter::Number(number) => (number, EndpointId::Null),
+            Counter::To(destination) => (0, destination),
+        };
+        let run = move |run: Run| Numbers {
+            sequence: counter,
+            destination: destination.clone(),
+            first: run.first,
+            last: run.last,
+        };
+        sequence.runs.into_iter().map(run)
+    };
+    let signal = |said: Said| {
+        let about = About::Numbers(said.of.into_iter().flat_map(numbers).collect());
+        Some(Signal { answer: answer(said.what)?, about })
+    };
+    Ok(Record::Custody(said.into_iter().filter_map(signal).collect()))
+}
+
+/// Notes in a bundle of version 7 that has a custody transfer block whose it is. It must not be fragmented then: its
+/// number means all of it.
+pub(crate) fn v7_note(meta: &mut BundleMeta, hop: &mut Hop, codes: &v7::CustodyCodes) {
+    if let Some((custodian, transfer)) = custody::transfer(meta, codes.transfer_block) {
+        meta.facts.0 |= Facts::CUSTODY | Facts::NO_FRAGMENT;
+        (hop.custodian, hop.transfer) = (custodian, Some(transfer.into()));
+    }
+}
+/// The hop with what the block is called on the wire, where the agent gives a number.
+pub(crate) fn v7_hop(hop: &Hop, codes: Option<&v7::CustodyCodes>) -> Option<Hop> {
+    let (transfer, codes) = (hop.transfer.as_deref().copied()?, codes?);
+    let transfer = Transfer { block: codes.transfer_block, ..transfer };
+    Some(Hop { transfer: Some(transfer.into()), ..hop.clone() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use farlink_base::{BundleId, CreationTimestamp};
+
+    const ANSWERS: [Answer; 8] = [
+        Answer::Taken,
+        Answer::Redundant,
+        Answer::Depleted,
+        Answer::Unintelligible,
+        Answer::NoRoute,
+        Answer::NoContact,
+        Answer::BadBlock,
+        Answer::Refused,
+    ];
+    fn run(sequence: u64, first: u64, last: u64) -> Numbers {
+        Numbers { sequence, destination: EndpointId::Null, first, last }
+    }
+
+    #[test]
+    fn every_answer_crosses_in_version_6_and_comes_back_the_same() {
+        let creation = CreationTimestamp { time: DtnTime(800_000_000_000), sequence: 4 };
+        let id = |fragment| BundleId { source: EndpointId::ipn(1, 5), creation, fragment };
+        let about = [
+            About::Bundle(id(None)),
+            About::Bundle(id(Some((3, 9)))),
+            About::Numbers(Vec::from([run(1, 0, 0), run(1, 4, 90), run(1, 1 << 40, u64::MAX)])),
+        ];
+        for answer in ANSWERS {
+            for about in about.clone() {
+                let signal = Signal { answer, about };
+                let wire = v6_signal(&signal, Some(DtnTime(900_000_000_000)));
+                assert_eq!(v6_record(&v6::record(&wire).unwrap()), Some(Record::Custody(Vec::from([signal]))));
+            }
+        }
+        let reserved = v6::AggregateSignal { succeeded: false, reason: 99, fills: Vec::new() };
+        let Some(Record::Custody(said)) = v6_record(&v6::Record::Aggregate(reserved)) else { panic!("a signal") };
+        assert_eq!(said[0].answer, Answer::Refused, "a reason nobody knows releases nothing");
+    }
+
+    #[test]
+    fn version_7_says_yes_or_no_by_numbers_of_each_counter() {
+        let codes = v7::CustodyCodes { custody_record: 15, ..v7::CustodyCodes::default() };
+        let to = Numbers { destination: EndpointId::ipn(9, 1), ..run(0, 7, 7) };
+        let numbers = Vec::from([to, run(1, 2, 3), run(1, 5, 9), run(4, 0, u64::MAX - 1)]);
+        for answer in ANSWERS {
+            let signal = Signal { answer, about: About::Numbers(numbers.clone()) };
+            let wire = v7_signal(&signal, &codes).unwrap();
+            let Ok(v7::Record::Other { kind: 15, content }) = v7::record(&wire) else { panic!("{wire:x?}") };
+            let heard = if answer.releases() { Answer::Taken } else { Answer::Refused };
+            let said = Signal { answer: heard, about: About::Numbers(numbers.clone()) };
+            assert_eq!(v7_record(&content), Ok(Record::Custody(Vec::from([said]))));
+        }
+        let creation = CreationTimestamp::default();
+        let one = About::Bundle(BundleId { source: EndpointId::ipn(1, 5), creation, fragment: None });
+        assert_eq!(v7_signal(&Signal { answer: Answer::Taken, about: one }, &codes), None);
+    }
+}

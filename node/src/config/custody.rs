@@ -1,0 +1,94 @@
+//! Custody: from whom, of what, for how long.
+
+use super::build::PATTERN_HINT;
+use super::keys;
+use farlink_base::{DataVolume, EndpointId};
+use farlink_config::Reader;
+use farlink_stack::{CustodyConfig, CustodySettings};
+
+/// `[custody]`; `None` where there is none. Bundles in custody fill half of the store, unless told otherwise.
+pub fn custody(top: &Reader<'_>, capacity: DataVolume, durable: bool, copies: bool) -> Option<CustodyConfig> {
+    let table = top.table("custody", &keys::CUSTODY)?;
+    if copies {
+        let hint = "use a router that gives a bundle to one neighbour, as `sabr` or `static`, or take [custody] out";
+        top.fail("custody", "cannot be had with copies: of copies there is no single custodian", hint);
+    }
+    let request = patterns(&table, "request", &[]);
+    if !request.is_empty() && !durable {
+        table.fail("request", "custody is only of what is kept through a restart", "give the store a `dir`");
+    }
+    let mut config = CustodyConfig::default();
+    config.settings = CustodySettings {
+        from: patterns(&table, "from", &["*"]),
+        to: patterns(&table, "to", &["*"]),
+        request,
+        bytes: table.volume("capacity").map_or(capacity.bytes() / 2, DataVolume::bytes),
+        timeout: table.duration("timeout").unwrap_or_default(),
+        timeout_max: table.duration("timeout_max").unwrap_or_default(),
+        signal_delay: table.duration("signal_delay").unwrap_or_default(),
+        signal_bundles: table.count("signal_bundles").unwrap_or(1),
+    };
+    if config.settings.timeout.is_zero() {
+        table.fail("timeout", "every bundle would be sent again at once", "give e.g. \"30 s\"");
+    }
+    config.aggregate = table.flag("aggregate").unwrap_or_default();
+    config.codes.transfer_block = table.count("transfer_block").unwrap_or_default();
+    config.codes.custody_record = table.count("signal_record").unwrap_or_default();
+    Some(config)
+}
+
+/// Whether this router or this control makes copies.
+pub fn copies(router: &str, control: &str) -> bool {
+    let router = farlink_routing::make_router(router, &[], &[], 0);
+    let control = farlink_congestion::make_control(control, &[], 0);
+    router.is_ok_and(|router| router.copies()) || control.is_ok_and(|control| control.wishes())
+}
+
+fn patterns(table: &Reader<'_>, key: &str, without: &[&str]) -> Vec<String> {
+    let read = |input: farlink_config::Input<'_, '_>| {
+        let texts = input.texts()?;
+        match texts.iter().find(|text| !EndpointId::is_pattern(text)) {
+            Some(text) => Err(format!("`{text}` matches no endpoint: {PATTERN_HINT}")),
+            None => Ok(texts),
+        }
+    };
+    let given = table.custom(key, read);
+    given.unwrap_or_else(|| without.iter().map(ToString::to_string).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::config::NodeConfig;
+    use std::path::Path;
+
+    fn parse(text: &str) -> Result<NodeConfig, String> {
+        let text = format!("node_ids = \"ipn:1.0\"\n{text}");
+        NodeConfig::parse(&text, Path::new("n.toml"))
+            .map_err(|errors| errors.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))
+    }
+
+    #[test]
+    fn without_the_table_there_is_none_and_with_it_all_that_may_be() {
+        assert!(parse("").unwrap().stack.custody.is_none());
+        let custody = parse("[store]\ndir = \"s\"\ncapacity = \"1 MB\"\n[custody]\n").unwrap().stack.custody.unwrap();
+        let settings = &custody.settings;
+        assert_eq!(
+            (&settings.from[..], &settings.to[..], settings.request.len()),
+            (&["*".into()][..], &["*".into()][..], 0)
+        );
+        assert_eq!((settings.bytes, custody.aggregate, custody.codes), (500_000, true, Default::default()));
+        assert_eq!(settings.timeout, farlink_stack::CustodySettings::default().timeout, "as the stack's own");
+    }
+
+    #[test]
+    fn what_cannot_be_had_is_said_with_its_line() {
+        let copies = parse("[router]\nname = \"epidemic\"\n[custody]\n").unwrap_err();
+        assert!(copies.contains("custody: cannot be had with copies"), "{copies}");
+        let memory = parse("[custody]\nrequest = [\"ipn:9.*\"]\n").unwrap_err();
+        assert!(memory.contains("n.toml:3: custody.request: custody is only of what is kept"), "{memory}");
+        let pattern = parse("[custody]\nto = [\"ipn:9\"]\n").unwrap_err();
+        assert!(pattern.contains("n.toml:3: custody.to: `ipn:9` matches no endpoint"), "{pattern}");
+        let never = parse("[custody]\ntimeout = \"0 s\"\n").unwrap_err();
+        assert!(never.contains("sent again at once"), "{never}");
+    }
+}

@@ -1,0 +1,108 @@
+//! Custody in both fidelities: what is lost on the way is sent again by whoever has custody.
+
+use farlink_base::{Event, Instant};
+use farlink_scenario::Scenario;
+use farlink_sim::{Observer, World};
+
+#[derive(Default)]
+struct Counts {
+    delivered: usize,
+    taken: [usize; 3],
+    released: [usize; 3],
+    repeated: usize,
+    signals: usize,
+}
+impl Observer for Counts {
+    fn event(&mut self, _: Instant, node: usize, event: &Event) {
+        match event {
+            Event::Delivered { .. } => self.delivered += 1,
+            Event::CustodyTaken { .. } => self.taken[node] += 1,
+            Event::CustodyReleased { .. } => self.released[node] += 1,
+            Event::CustodyRepeated { .. } => self.repeated += 1,
+            Event::CustodySignalled { .. } => self.signals += 1,
+            _ => {}
+        }
+    }
+}
+
+fn run(fidelity: &str, version: u8, layer: &str, loss: &str) -> Counts {
+    let text = format!(
+        r#"
+        name = "custody"
+        duration = "600 s"
+        fidelity = "{fidelity}"
+        node_defaults = {{ store = "durable", custody = "take", custody_timeout = "5 s", bundle_version = {version}, router = "static" }}
+        [[node]]
+        name = "a"
+        id = "ipn:1.0"
+        custody = "ask"
+        routes = {{ "ipn:3.*" = "b" }}
+        [[node]]
+        name = "b"
+        id = "ipn:2.0"
+        [[node]]
+        name = "c"
+        id = "ipn:3.0"
+        routes = {{ "ipn:1.*" = "b" }}
+        [[link]]
+        name = "ab"
+        between = ["a", "b"]
+        layer = "{layer}"
+        rate = "1 Mbit/s"
+        delay = "100 ms"
+        {loss}
+        [[link]]
+        name = "bc"
+        between = ["b", "c"]
+        layer = "ltp"
+        rate = "1 Mbit/s"
+        delay = "1 s"
+        [[traffic]]
+        from = "a"
+        to = "c"
+        bundles = {{ count = 50, size = "1 kB", interval = "100 ms" }}
+        # The run goes on until this one is there.
+        [[traffic]]
+        name = "last"
+        from = "a"
+        to = "c"
+        start = "400 s"
+        bundles = {{ count = 1, size = "1 kB", interval = "1 s" }}
+        "#
+    );
+    let scenario = Scenario::parse(&text).unwrap_or_else(|errors| panic!("{errors:#?}"));
+    World::new(&scenario, Counts::default()).unwrap().run().1
+}
+
+#[test]
+fn custody_passes_along_in_both_fidelities_and_versions() {
+    for (fidelity, version) in [("full", 6), ("full", 7), ("message", 6), ("message", 7)] {
+        let counts = run(fidelity, version, "ltp", "");
+        assert_eq!((counts.delivered, counts.repeated), (51, 0), "{fidelity} {version}");
+        assert_eq!(counts.taken, [51, 51, 0], "{fidelity} {version}");
+        assert!(counts.released.iter().take(2).all(|released| *released >= 50), "{:?}", counts.released);
+        assert!(counts.signals < 40, "{fidelity} {version}: {} signals about 100 transfers", counts.signals);
+    }
+}
+
+#[test]
+fn over_a_layer_that_loses_custody_loses_nothing() {
+    for version in [6, 7] {
+        let counts = run("full", version, "udpcl", "loss = \"20 %\"");
+        assert_eq!(counts.delivered, 51, "version {version}");
+        let released = counts.released.iter().take(2).all(|released| *released >= 50);
+        assert!(counts.repeated > 0 && released, "version {version}: {:?} released", counts.released);
+    }
+}
+
+#[test]
+fn a_scenario_says_where_custody_cannot_be_had() {
+    let said = |node: &str| {
+        let text = format!("name = \"x\"\nduration = \"1 s\"\n[[node]]\nname = \"a\"\nid = \"ipn:1.0\"\n{node}\n");
+        let errors = Scenario::parse(&text).map_or_else(|errors| errors, |_| Vec::new());
+        errors.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")
+    };
+    assert!(said("custody = \"take\"\nrouter = \"epidemic\"").contains("no custody with copies"));
+    assert!(said("custody = \"ask\"").contains("kept through a restart"));
+    assert!(said("custody = \"take\"\ncustody_timeout = \"0 s\"").contains("at least 1 ms"));
+}

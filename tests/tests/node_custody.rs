@@ -1,0 +1,50 @@
+//! Custody between real node processes, one of which is killed while it has it.
+
+mod node_support;
+
+use farlink_aap2::proto::{BundleAdu, Status};
+use node_support::{Node, Pair, run, until};
+
+const ASKS: &str = "[custody]\nrequest = [\"*\"]\ntimeout = \"2 s\"\nsignal_delay = \"100 ms\"\n";
+
+/// What `farlink node` says about the bundles of a node.
+fn bundles(pair: &Pair, number: usize) -> String {
+    let said = run(&["node", "bundles", "--at", &pair.control(number)]);
+    String::from_utf8_lossy(&said.stdout).into_owned()
+}
+fn start(pair: &Pair, number: usize, version: u8) -> Node {
+    pair.start_with(number, &format!("\"ipn:{number}.0\""), &format!("bundle_version = {version}"), ASKS)
+}
+
+#[test]
+fn a_custodian_that_is_killed_resumes_custody_and_gets_its_signals() {
+    for version in [6, 7] {
+        let pair = Pair::new("tcpclv4", true);
+        let a = start(&pair, 1, version);
+        let mut sender = a.client("99", 0);
+        for i in 0..4u8 {
+            let adu = BundleAdu { dst_eid: "ipn:2.64".into(), ..Default::default() };
+            sender.send(adu, &vec![i; 5000]).unwrap();
+            assert_eq!(sender.response().unwrap().response_status(), Status::Success);
+        }
+        a.kill();
+        let a = start(&pair, 1, version);
+        // The neighbour keeps nothing of custody: what it confirms is still with the custodian.
+        let b = pair.start(2, "");
+        let mut receiver = b.client("64", 1);
+        for _ in 0..4 {
+            receiver.delivery().unwrap();
+            receiver.taken(true).unwrap();
+        }
+        until("the custodian waits for signals", || {
+            bundles(&pair, 1).matches("in custody, sent to ipn:2.0").count() == 4
+        });
+        b.kill();
+        a.kill();
+        let (a, b) = (start(&pair, 1, version), start(&pair, 2, version));
+        until("signals end custody", || {
+            !bundles(&pair, 1).contains("in custody") && !bundles(&pair, 1).contains("ipn:2.64")
+        });
+        drop((a, b));
+    }
+}

@@ -5,6 +5,7 @@
 mod bar;
 mod bench;
 mod bundle;
+mod bundle_security;
 mod bundle_v6;
 mod certs;
 mod compare;

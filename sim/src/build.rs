@@ -14,7 +14,10 @@ use farlink_scenario::{
     Crc, Fidelity, Layer, Link, LinkChange, LinkEnd, Medium, Node, NodeLayer, Scenario, StoreKind, first_delay,
     first_rate,
 };
-use farlink_stack::{Config, Identity, LayerConfig, LayerKind, LinkConfig, Neighbour, SpanConfig, Stack, StoreConfig};
+use farlink_stack::{
+    Config, Identity, KeyRing, LayerConfig, LayerKind, LinkConfig, Neighbour, Secret, SecurityConfig, SpanConfig,
+    Stack, StoreConfig,
+};
 use std::sync::Arc;
 
 /// Wall time at the start of a run whose scenario names none: 2026-01-01T00:00:00Z. Fixed, so that
@@ -210,10 +213,29 @@ pub fn node_config(
     config.hop_limit = node.hop_limit;
     config.bundle_version = node.bundle_version;
     config.seed = Rng::stream(scenario.seed, 2 << 32 | index as u64).next_u64();
+    config.security = security(scenario, index);
     if scenario.fidelity == Fidelity::Message {
         by_messages(&mut config, scenario, &ends);
     }
     Ok((config, ends))
+}
+
+/// The rules of a node, and their keys; none has what it does not need.
+fn security(scenario: &Scenario, index: usize) -> Option<SecurityConfig> {
+    let rules = scenario.nodes[index].security.clone();
+    if rules.is_empty() {
+        return None;
+    }
+    let mut random = Rng::stream(scenario.seed, 3 << 32 | index as u64);
+    let mut seed = [0; 32];
+    seed.chunks_mut(8).for_each(|part| part.copy_from_slice(&random.next_u64().to_be_bytes()));
+    let mut names: Vec<&String> = rules.iter().map(|rule| &rule.key).collect();
+    names.sort_unstable();
+    names.dedup();
+    let key = |name: &String| (name.clone(), Secret::new(scenario.security_key(name).to_vec()));
+    let keys = KeyRing::new(names.into_iter().map(key));
+    // A simulated node starts once.
+    Some(SecurityConfig { rules, keys, start: 0, seed, bytes_max: SecurityConfig::BYTES_MAX })
 }
 
 /// One layer of a node, with its own sockets.

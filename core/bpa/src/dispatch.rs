@@ -7,9 +7,9 @@ use crate::io::Output;
 use crate::narrow::chosen;
 use crate::queues::Taken;
 use crate::waits::back_off;
-use alloc::string::{String, ToString};
+use alloc::string::ToString;
 use alloc::vec::Vec;
-use farlink_base::{DeleteReason, EndpointId, Event, Instant, LinkId, NodeId, PeerId, Sink};
+use farlink_base::{DeleteReason, EndpointId, Event, Instant, LinkId, NodeId, PeerId, Sink, pattern_rank};
 use farlink_book::{Flags, Handle, Held, Leg, News, Reason, Reasons, Way, Why};
 
 /// A bundle is not cut into pieces with less payload than this to find a way.
@@ -318,19 +318,6 @@ impl Agent {
 fn is_only_forwarded(held: &Held) -> bool {
     const FORWARDED: Reasons = Reasons::of(&[Reason::Route, Reason::Queue, Reason::Commit]);
     held.has(Reason::Route) && held.reasons().within(FORWARDED)
-}
-
-/// How well a route pattern fits: longer is better; `None` does not fit.
-/// `text` is the destination as text.
-pub(crate) fn pattern_rank(pattern: &str, destination: &EndpointId, text: &str) -> Option<usize> {
-    if pattern == "*" {
-        return Some(0);
-    }
-    if let Some(prefix) = pattern.strip_suffix('*') {
-        return text.starts_with(prefix).then_some(prefix.len());
-    }
-    let node: String = destination.node_id().to_string();
-    (*text == *pattern || node == pattern).then_some(usize::MAX)
 }
 
 #[cfg(test)]

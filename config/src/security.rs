@@ -237,7 +237,7 @@ mod tests {
         let two = |first: &str, second: &str| read(&format!("{}{}", of(first), of(second))).1;
         let said = two("from = \"ipn:1.*\"", "from = \"ipn:1.7\"");
         assert!(
-            said.len() == 1 && said[0].contains("f.toml:11: rule[2].from: no bundle comes to this rule"),
+            said.len() == 1 && said[0].contains("f.toml:10: rule[2].from: no bundle comes to this rule"),
             "{said:?}"
         );
         assert_eq!(two("from = \"ipn:1.7\"", "from = \"ipn:1.*\""), Vec::<String>::new());

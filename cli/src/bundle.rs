@@ -1,6 +1,6 @@
 //! `farlink bundle`: explain one bundle, block by block.
 
-use crate::{Failure, bundle_custody, bundle_v6};
+use crate::{Failure, bundle_custody, bundle_security, bundle_v6};
 use farlink_base::{Accel, DtnTime, Malformed, Payload};
 use farlink_bundle::{
     AdministrativeRecord, BlockData, BlockFlags, Bundle, BundleFlags, CrcType, ExtensionBlock, Profile, StatusReport,
@@ -191,7 +191,7 @@ fn crc_name(crc: CrcType) -> &'static str {
 }
 
 /// The name of a block type (IANA registry and the private codes this program knows).
-fn block_name(kind: u64, data: Option<&BlockData>) -> &'static str {
+pub(crate) fn block_name(kind: u64, data: Option<&BlockData>) -> &'static str {
     if let Some(name) = data.and_then(|data| bundle_custody::name(kind, unknown(data)?)) {
         return name;
     }
@@ -310,7 +310,7 @@ fn document(bundle: &Bundle, skipped: usize) -> Value {
     for (extension, place) in bundle.extensions.iter().zip(&offsets[1..]) {
         let ExtensionBlock { kind, number, flags, crc, data, .. } = extension;
         let mut value = block(*kind, Some(data), *number, *flags, *crc, *place);
-        value["content"] = content(*kind, data).1;
+        value["content"] = bundle_security::of(bundle, extension).map_or_else(|| content(*kind, data).1, |said| said.1);
         blocks.push(value);
     }
     let bytes = bundle.payload.to_bytes().unwrap_or_default();
@@ -379,7 +379,10 @@ fn explain(bundle: &Bundle, skipped: usize) -> String {
             &format!("block {}, {} (type {})", block.number, block_name(block.kind, Some(&block.data)), block.kind),
             block.crc,
         ));
-        line(format!("  content      {}", content(block.kind, &block.data).0));
+        match bundle_security::of(bundle, block) {
+            Some((lines, _)) => lines.into_iter().for_each(&mut line),
+            None => line(format!("  content      {}", content(block.kind, &block.data).0)),
+        }
         line(format!("  flags        {}", list(flag_names(block.flags.0, &BLOCK_FLAGS))));
     }
     let bytes = bundle.payload.to_bytes().unwrap_or_default();

@@ -6,6 +6,7 @@ mod bar;
 mod bench;
 mod bundle;
 mod bundle_custody;
+mod bundle_security;
 mod bundle_v6;
 mod certs;
 mod compare;

@@ -445,6 +445,10 @@ fn print_status(status: &Value) {
     print_memory(&status["memory"]);
     println!("contacts       {}", status["contacts"]);
     println!("registrations  {}", list(&status["registrations"]));
+    if let Some(security) = status["security"].as_object() {
+        let count = |name: &str| security.get(name).map_or(String::new(), |number| format!("{number} {name}"));
+        println!("security       {}", ["made", "verified", "failed", "missing"].map(count).join(", "));
+    }
     println!("log level      {}", plain(&status["log_level"]));
     table(&status["links"], &["name", "peer", "state", "queued", "in_flight"]);
 }

@@ -1,8 +1,8 @@
 //! Reads TOML files by tables of keys: typed values with their units, and every mistake at once, each
 //! with its line, what was expected and the nearest key that exists.
 //!
-//! It knows no key itself: node files and scenarios bring theirs, and their references are made from
-//! the same tables ([`docs`]). It opens no file. Read [`Key`] and [`Reader`] first.
+//! It knows no key itself but those of [`security`] rules: node files and scenarios bring theirs, and their references
+//! are made from the same tables ([`docs`]). It opens no file. Read [`Key`] and [`Reader`] first.
 #![forbid(unsafe_code)]
 
 pub mod docs;
@@ -10,6 +10,7 @@ mod errors;
 mod input;
 mod keys;
 mod reader;
+pub mod security;
 
 pub use errors::{Errors, nearest, utf8};
 pub use input::{Input, choose, example, positive_rate};

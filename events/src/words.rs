@@ -41,7 +41,11 @@ words!(DeleteReason:
     HopLimit "hop_limit",
     TrafficPared "traffic_pared",
     BlockUnsupported "block_unsupported",
+    MissingSecurity "missing_security",
     UnknownSecurity "unknown_security",
+    UnexpectedSecurity "unexpected_security",
+    FailedSecurity "failed_security",
+    ConflictingSecurity "conflicting_security",
 );
 words!(Refusal:
     NoResources "no_resources",

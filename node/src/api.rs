@@ -123,7 +123,11 @@ impl Api {
 }
 
 async fn status(State(api): State<Api>) -> Answer {
-    let (status, memory) = api.ask(|node| (node.stack.status(crate::clock::now()), memory(node))).await?;
+    let ask = |node: &mut Node| (node.stack.status(crate::clock::now()), memory(node), node.stack.security());
+    let (status, memory, security) = api.ask(ask).await?;
+    let security = security.map(
+        |done| json!({ "made": done.made, "verified": done.verified, "failed": done.failed, "missing": done.missing }),
+    );
     Ok(axum::Json(json!({
         "node_ids": texts(&status.node_ids),
         "version": env!("CARGO_PKG_VERSION"),
@@ -135,6 +139,7 @@ async fn status(State(api): State<Api>) -> Answer {
         "links": status.links.iter().map(link).collect::<Vec<_>>(),
         "registrations": texts(&status.registrations),
         "contacts": status.contacts,
+        "security": security,
         "log_level": api.log.get(),
     })))
 }

@@ -21,6 +21,7 @@ mod one_way;
 mod plan;
 mod resolve;
 pub mod run;
+mod security;
 mod streams;
 pub mod tls;
 

@@ -101,6 +101,10 @@ counters! {
     datagram_bytes_received: "Bytes received in datagrams.",
     datagram_bytes_sent: "Bytes sent in datagrams.",
     datagrams_dropped: "Datagrams the kernel or the network did not take.",
+    security_made: "Security operations added to bundles.",
+    security_verified: "Security operations checked and right.",
+    security_failed: "Security operations checked and wrong, or not to be checked.",
+    security_missing: "Security operations required and not there.",
 }
 
 impl Metrics {

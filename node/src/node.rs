@@ -387,6 +387,12 @@ impl Node {
         metrics.datagram_bytes_received.store(io.datagrams.bytes.0, Relaxed);
         metrics.datagram_bytes_sent.store(io.datagrams.bytes.1, Relaxed);
         metrics.datagrams_dropped.store(io.datagrams.dropped, Relaxed);
+        if let Some(done) = self.stack.security() {
+            metrics.security_made.store(done.made, Relaxed);
+            metrics.security_verified.store(done.verified, Relaxed);
+            metrics.security_failed.store(done.failed, Relaxed);
+            metrics.security_missing.store(done.missing, Relaxed);
+        }
     }
     fn wait(&mut self) -> anyhow::Result<()> {
         let io = &mut self.io;
@@ -429,7 +435,8 @@ impl Node {
         self.io.inputs.is_empty() && self.io.streams.is_quiet() && disk_idle && on_the_way == 0
     }
 
-    /// Reads the configuration file again and applies its links, plan, routes and log level; returns what else
+    /// Reads the configuration file again and applies its links, plan, routes, rules and keys of security, and log
+    /// level; returns what else
     /// is changed in it and needs a restart.
     ///
     /// # Errors
@@ -443,6 +450,9 @@ impl Node {
         self.set_routes(fresh.stack.routes);
         if let Some(plan) = fresh.stack.plan {
             self.set_plan(plan.plan().clone());
+        }
+        if let Some(security) = fresh.stack.security {
+            self.stack.set_security(security.rules, security.keys);
         }
         self.clock.set_wrong_by(fresh.clock_offset_ns);
         self.log.set(&fresh.log_level)?;
@@ -484,6 +494,10 @@ fn prepare(config: &mut NodeConfig) -> anyhow::Result<()> {
         let file = std::fs::File::open("/dev/urandom").context("/dev/urandom")?;
         std::io::Read::read_exact(&mut &file, &mut seed)?;
         config.stack.seed = u64::from_ne_bytes(seed);
+    }
+    if let (Some(security), Some(files)) = (&mut config.stack.security, &config.security) {
+        let begun = crate::security::begin(&files.starts);
+        (security.start, security.seed) = begun.with_context(|| files.starts.display().to_string())?;
     }
     let accel = farlink_base::Accel { crc32c: crc32c::crc32c_append, ..Default::default() };
     if accel.agrees_with_portable() {

@@ -74,6 +74,7 @@ pub const SCENARIO: Section = Section {
         key("link", Kind::Tables("link"), Absent, "The links between them."),
         key("contact", Kind::Tables("contact"), Absent, "When links are up. A link without any contact is always up."),
         key("traffic", Kind::Tables("traffic"), Absent, "Who sends what to whom."),
+        key("security", Kind::Tables("security"), Absent, "What nodes do for the security of bundles (BPSec)."),
         key("measure", Kind::Table("measure"), Absent, "What is recorded."),
         key("expect", Kind::Table("expect"), Absent, "What the author expects; a run that misses it says so."),
     ],
@@ -437,6 +438,15 @@ pub const TRAFFIC_PING: Section = Section {
     ],
 };
 
+/// `[[security]]`.
+pub static SECURITY: LazyLock<Section> = LazyLock::new(|| {
+    let help = "A rule for the security of bundles (RFC 9172): `[[security]]` for each, as `[[security.rule]]` in a \
+                node's file. The first that fits a bundle holds. Keys are made from the seed, by their names.";
+    Section { name: "security", help, keys: [&[RULE_NODES], farlink_config::security::RULE].concat().leak() }
+});
+const RULE_NODES: Key = key("nodes", NODE_NAMES, Absent, "Nodes with this rule; without it, all.");
+const NODE_NAMES: Kind = other("name of a node, or list of them", "[\"ground\"]");
+
 /// `[measure]`.
 pub const MEASURE: Section = Section {
     name: "measure",
@@ -476,6 +486,7 @@ pub fn sections() -> Vec<&'static Section> {
     sections.extend(LAYER_SECTIONS.iter().map(|layer| &layer.node));
     sections.extend([&*LINK, &DIRECTION, &BURST, &OUTAGES]);
     sections.extend(LAYER_SECTIONS.iter().map(|layer| &layer.link));
-    sections.extend([&CONTACT, &TRAFFIC, &TRAFFIC_FILE, &TRAFFIC_BUNDLES, &TRAFFIC_PING, &MEASURE, &EXPECT]);
+    sections.extend([&CONTACT, &TRAFFIC, &TRAFFIC_FILE, &TRAFFIC_BUNDLES, &TRAFFIC_PING]);
+    sections.extend([&*SECURITY, &MEASURE, &EXPECT]);
     sections
 }

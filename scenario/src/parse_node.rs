@@ -6,6 +6,7 @@ use crate::parse::defaults;
 use crate::types::{Crc, Custody, Node, Policy, Route, Settings, StoreKind, Tcp};
 use farlink_base::{Duration, EndpointId, NodeId, Priority};
 use farlink_cla::registry::{LAYERS, LayerInfo};
+use farlink_config::security::{rule, shadows};
 use farlink_config::{Input, Reader, Value, choose};
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -42,7 +43,30 @@ pub fn nodes(top: &Reader<'_>) -> Vec<Node> {
     for (node, reader) in nodes.iter_mut().zip(&readers) {
         node.routes = reader.custom("routes", |input| routes(input, &names)).unwrap_or_default();
     }
+    security(top, &names, &mut nodes);
     nodes
+}
+
+/// The rules of each node, in the order of the file.
+fn security(top: &Reader<'_>, names: &Names, nodes: &mut [Node]) {
+    let mut of_all = Vec::new();
+    for (path, table) in top.tables("security") {
+        let reader = Reader::checked(top.errors, &keys::SECURITY, &path, table);
+        let Some(rule) = rule(&reader) else { continue };
+        let words = || names.list().collect::<Vec<_>>();
+        let place = |name: &String| names.place(name).map_or_else(|| choose(name, &words()), Ok);
+        let listed = reader.custom("nodes", |input| input.texts()?.iter().map(place).collect::<Result<Vec<_>, _>>());
+        let everybody = !reader.given("nodes");
+        for (index, node) in nodes.iter_mut().enumerate() {
+            if everybody || listed.as_ref().is_some_and(|listed| listed.contains(&index)) {
+                node.security.push(rule.clone());
+            }
+        }
+        if everybody {
+            of_all.push((rule, reader));
+        }
+    }
+    shadows(&of_all);
 }
 
 fn node(reader: &Reader<'_>) -> Node {
@@ -76,6 +100,7 @@ fn node(reader: &Reader<'_>) -> Node {
         priority: Priority::ALL[reader.choice("priority").unwrap_or(1)],
         tcp: tcp(reader),
         layers: layers(reader),
+        security: Vec::new(),
         position: reader.custom("position", point),
     }
 }
@@ -190,4 +215,39 @@ fn routes(input: Input<'_, '_>, names: &Names) -> Result<Vec<Route>, String> {
         Ok(Route { to: pattern.get_ref().to_string(), via })
     };
     input.table()?.iter().map(route).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::Scenario;
+    use farlink_base::security::Role;
+
+    fn parse(rules: &str) -> Result<Scenario, String> {
+        let nodes = "name = \"s\"\nduration = \"1 s\"\n[[node]]\nname = \"a\"\nid = \"ipn:1.0\"\n[[node]]\nname = \"b\"\nid = \"ipn:2.0\"\n";
+        Scenario::parse(&format!("{nodes}{rules}"))
+            .map_err(|errors| errors.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))
+    }
+    fn rule(role: &str, more: &str) -> String {
+        format!("[[security]]\nrole = \"{role}\"\nservice = \"integrity\"\nkey = \"k\"\n{more}\n")
+    }
+
+    #[test]
+    fn rules_go_to_the_nodes_they_name_in_the_order_of_the_file() {
+        let rules = [rule("source", "nodes = \"a\""), rule("verifier", ""), rule("acceptor", "nodes = [\"b\"]")];
+        let scenario = parse(&rules.concat()).unwrap();
+        let roles = |node: usize| scenario.nodes[node].security.iter().map(|rule| rule.role).collect::<Vec<_>>();
+        assert_eq!(roles(0), [Role::Source, Role::Verifier]);
+        assert_eq!(roles(1), [Role::Verifier, Role::Acceptor]);
+        assert_eq!(scenario.security_key("k"), scenario.security_key("k"));
+        assert_ne!(scenario.security_key("k"), scenario.security_key("l"));
+    }
+
+    #[test]
+    fn rules_that_cannot_be_are_refused_with_what_to_try() {
+        let said = parse(&rule("source", "nodes = \"c\"")).unwrap_err();
+        assert!(said.contains("security[1].nodes") && said.contains("`c` is none of `a`, `b`"), "{said}");
+        let said = parse(&[rule("verifier", ""), rule("verifier", "")].concat()).unwrap_err();
+        assert!(said.contains("security[2].from") && said.contains("no bundle comes to this rule"), "{said}");
+        assert!(parse(&rule("source", "target = \"x\"")).unwrap_err().contains("did you mean `targets`"));
+    }
 }

@@ -1,5 +1,6 @@
 //! What a scenario says, as plain data. Every quantity has its unit in its type or its name.
 
+use farlink_base::security::Rule;
 use farlink_base::{DataRate, DataVolume, DtnTime, Duration, NodeId, Priority};
 use farlink_cla::registry::LayerInfo;
 use farlink_link::stream::Congestion;
@@ -93,6 +94,8 @@ pub struct Node {
     pub tcp: Tcp,
     /// Parameters of convergence layers at this node, by the layer's name.
     pub layers: Vec<(&'static str, Settings)>,
+    /// What it does for the security of bundles.
+    pub security: Vec<Rule>,
     /// Where it is drawn in the topology, 0 to 1 from left and top; `None` is laid out.
     pub position: Option<(f64, f64)>,
 }
@@ -120,6 +123,18 @@ impl Node {
     /// What the scenario gives of a layer's parameters at this node.
     pub fn layer_settings(&self, layer: &LayerInfo) -> &[(&'static str, u64)] {
         self.layers.iter().find(|(name, _)| *name == layer.name).map_or(&[], |(_, settings)| settings)
+    }
+}
+
+impl Scenario {
+    /// The key that rules call by this name: the same in every world, and at every node.
+    pub fn security_key(&self, name: &str) -> [u8; 32] {
+        let mut key = [0; 32];
+        for (half, out) in key.chunks_mut(16).enumerate() {
+            let parts = [&b"farlink scenario key"[..], &self.seed.to_be_bytes(), &[half as u8], name.as_bytes()];
+            out.copy_from_slice(&farlink_base::hash128(&parts).to_be_bytes());
+        }
+        key
     }
 }
 

@@ -15,7 +15,8 @@ use farlink_scenario::{
     first_delay, first_rate,
 };
 use farlink_stack::{
-    Config, CustodyConfig, Identity, LayerConfig, LayerKind, LinkConfig, Neighbour, SpanConfig, Stack, StoreConfig,
+    Config, CustodyConfig, Identity, KeyRing, LayerConfig, LayerKind, LinkConfig, Neighbour, Secret, SecurityConfig,
+    SpanConfig, Stack, StoreConfig,
 };
 use std::sync::Arc;
 
@@ -213,6 +214,7 @@ pub fn node_config(
     config.hop_limit = node.hop_limit;
     config.bundle_version = node.bundle_version;
     config.seed = Rng::stream(scenario.seed, 2 << 32 | index as u64).next_u64();
+    config.security = security(scenario, index);
     if scenario.fidelity == Fidelity::Message {
         by_messages(&mut config, scenario, &ends);
     }
@@ -230,6 +232,24 @@ fn custody(node: &Node) -> Option<CustodyConfig> {
         Custody::Ask => custody.settings.request.push("*".into()),
     }
     Some(custody)
+}
+
+/// The rules of a node, and their keys; none has what it does not need.
+fn security(scenario: &Scenario, index: usize) -> Option<SecurityConfig> {
+    let rules = scenario.nodes[index].security.clone();
+    if rules.is_empty() {
+        return None;
+    }
+    let mut random = Rng::stream(scenario.seed, 3 << 32 | index as u64);
+    let mut seed = [0; 32];
+    seed.chunks_mut(8).for_each(|part| part.copy_from_slice(&random.next_u64().to_be_bytes()));
+    let mut names: Vec<&String> = rules.iter().map(|rule| &rule.key).collect();
+    names.sort_unstable();
+    names.dedup();
+    let key = |name: &String| (name.clone(), Secret::new(scenario.security_key(name).to_vec()));
+    let keys = KeyRing::new(names.into_iter().map(key));
+    // A simulated node starts once.
+    Some(SecurityConfig { rules, keys, start: 0, seed, bytes_max: SecurityConfig::BYTES_MAX })
 }
 
 /// One layer of a node, with its own sockets.

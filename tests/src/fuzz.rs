@@ -16,6 +16,7 @@ use farlink_bundle::{
 };
 use farlink_cla::{ltp, oneway, tcpcl_v4, udpcl};
 
+pub use crate::fuzz_security::{secured_bundle, security_block};
 pub use crate::fuzz_v6::{bundle_v6, record_v6};
 
 /// A target.
@@ -37,6 +38,8 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("reassembly", reassembly),
     ("record_v6", record_v6),
     ("sdnv", sdnv),
+    ("secured_bundle", secured_bundle),
+    ("security_block", security_block),
     ("stcp", stcp),
     ("tcpcl_v3_active", tcpcl_v3_active),
     ("tcpcl_v3_passive", tcpcl_v3_passive),

@@ -4,6 +4,7 @@
 //! fuzz target.
 
 pub mod fuzz;
+mod fuzz_security;
 mod fuzz_v6;
 pub mod mend;
 pub mod seeds;

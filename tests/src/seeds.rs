@@ -1,6 +1,8 @@
 //! Seeds of the fuzz corpora: the published vectors and a few texts, by target and name.
 
 use crate::fuzz::TARGETS;
+use farlink_base::{Accel, Payload};
+use farlink_bundle::{BlockData, Profile, decode};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 
@@ -42,6 +44,20 @@ fn vectors(name: &str) -> Vec<Vec<u8>> {
     found
 }
 
+/// The data of the security blocks in the examples of RFC 9173.
+fn security_blocks() -> Vec<Vec<u8>> {
+    let mut found = Vec::new();
+    for bytes in vectors("bpsec_rfc9173.json") {
+        let bundle = decode(&Payload::from(bytes), Profile::Permissive, &Accel::default());
+        for block in bundle.into_iter().flat_map(|bundle| bundle.extensions) {
+            if let BlockData::Unknown(data) = block.data {
+                found.push(data.to_vec());
+            }
+        }
+    }
+    found
+}
+
 /// All seeds.
 pub fn all() -> Vec<Seed> {
     let mut seeds = Vec::new();
@@ -55,6 +71,8 @@ pub fn all() -> Vec<Seed> {
     let bundles: Vec<Vec<u8>> = published.chain(OPEN_BUNDLES.into_iter().filter_map(hex)).collect();
     add("bundle", bundles.clone());
     add("cbor_item", bundles);
+    add("secured_bundle", vectors("bpsec_rfc9173.json").into_iter().filter(|b| b.first() == Some(&0x9f)).collect());
+    add("security_block", security_blocks());
     add("eid_cbor", vectors("eid_cbor.json").into_iter().chain(OPEN_EIDS.into_iter().filter_map(hex)).collect());
     let texts = ["dtn:none", "ipn:1.2", "ipn:977000.1.3", "ipn:!.7", "dtn://node/~group", "dtn://a/", "ipn:01.2"];
     add("eid_text", texts.map(|text| text.into()).to_vec());

@@ -219,6 +219,48 @@ fn what_the_readme_shows_can_be_typed_line_by_line() {
 }
 
 #[test]
+fn the_page_on_secure_bundles_can_be_typed_and_enciphers() {
+    let text = page("docs/how-to/secure-bundles.md");
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut here = Terminal::new(folder.path().into());
+    let (mut file, mut said, mut nodes) = (None, String::new(), 0);
+    for part in text.split("```") {
+        let (kind, lines) = part.split_once('\n').unwrap_or(("", part));
+        match (kind, &file) {
+            ("sh", _) => {
+                for line in lines.lines() {
+                    if let Some(node) = line.strip_suffix(" &") {
+                        here.start_node(node);
+                        nodes += 1;
+                    } else {
+                        said += &here.run(line);
+                    }
+                    if line.starts_with("farlink init") {
+                        for name in ["node-a.toml", "node-b.toml"] {
+                            let file = folder.path().join(name);
+                            let text = fs::read_to_string(&file).expect("what init wrote");
+                            fs::write(&file, text.replace("127.0.0.1", &address(4, 1))).expect("it is written");
+                        }
+                    }
+                }
+            }
+            ("toml", Some(name)) => {
+                let place: PathBuf = folder.path().join(name);
+                let before = fs::read_to_string(&place).expect("what init wrote");
+                fs::write(&place, format!("{before}\n{lines}")).expect("it is written");
+            }
+            _ => {}
+        }
+        // The file that the next block is the end of.
+        let named = |name: &&str| part.trim_end().ends_with(&format!("`{name}`:"));
+        file = ["node-a.toml", "node-b.toml"].into_iter().find(named);
+    }
+    assert_eq!((nodes, said.matches("answer from").count()), (2, 2), "{said}");
+    let verified = said.lines().find(|line| line.starts_with("security ")).expect("a line of the status");
+    assert!(verified.contains(" 0 failed, 0 missing") && !verified.contains(" 0 verified"), "{verified}");
+}
+
+#[test]
 fn how_tos_and_references_show_commands_that_can_be_typed() {
     let text = page("docs/how-to/interoperate.md");
     let blocks: Vec<_> = text.split("```sh\n").skip(1).filter_map(|rest| rest.split_once("```")).collect();

@@ -48,8 +48,16 @@ pub enum DeleteReason {
     TrafficPared = 10,
     /// Block unsupported.
     BlockUnsupported = 11,
-    /// Unknown security operation (RFC 9172 11.3).
+    /// Missing security operation (RFC 9172 11.3).
+    MissingSecurity = 12,
+    /// Unknown security operation.
     UnknownSecurity = 13,
+    /// Unexpected security operation.
+    UnexpectedSecurity = 14,
+    /// Failed security operation.
+    FailedSecurity = 15,
+    /// Conflicting security operations.
+    ConflictingSecurity = 16,
 }
 
 /// Groups of events; a sink says which it wants.

@@ -5,7 +5,7 @@
 //! changes from hop to hop is a [`Hop`].
 
 use crate::eid::EndpointId;
-use crate::event::BundleKey;
+use crate::event::{BundleKey, DeleteReason};
 use crate::id::NodeId;
 use crate::identity::{BundleId, CreationTimestamp};
 use crate::payload::Payload;
@@ -69,6 +69,27 @@ impl Duties {
     /// Whether all of `bits` are set.
     pub const fn has(self, bits: u8) -> bool {
         self.0 & bits == bits
+    }
+
+    /// From this bit on: for which of [`Self::SECURITY`] the bundle must go, counted from 1.
+    const SECURITY_AT: u8 = 4;
+    const SECURITY: [DeleteReason; 5] = [
+        DeleteReason::MissingSecurity,
+        DeleteReason::UnknownSecurity,
+        DeleteReason::UnexpectedSecurity,
+        DeleteReason::FailedSecurity,
+        DeleteReason::ConflictingSecurity,
+    ];
+    /// The same, and the duty to delete the bundle for its security (RFC 9172 11.3); another reason is taken for a
+    /// failed operation.
+    #[must_use]
+    pub fn with_security(self, reason: DeleteReason) -> Duties {
+        let place = Self::SECURITY.iter().position(|known| *known == reason).unwrap_or(3) as u8;
+        Duties(self.0 & 0x0f | (place + 1) << Self::SECURITY_AT)
+    }
+    /// Why the bundle must go, where that is for its security.
+    pub fn security(self) -> Option<DeleteReason> {
+        Self::SECURITY.get(usize::from(self.0 >> Self::SECURITY_AT).checked_sub(1)?).copied()
     }
 }
 
@@ -251,6 +272,18 @@ pub struct Hop {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_duty_for_security_stands_beside_the_others() {
+        let duties = Duties(Duties::REPORT | Duties::DELETE);
+        assert_eq!(duties.security(), None);
+        for reason in Duties::SECURITY {
+            let both = duties.with_security(reason);
+            assert!(both.security() == Some(reason) && both.has(Duties::REPORT | Duties::DELETE));
+        }
+        let twice = duties.with_security(DeleteReason::MissingSecurity).with_security(DeleteReason::FailedSecurity);
+        assert_eq!(twice.security(), Some(DeleteReason::FailedSecurity));
+    }
 
     #[test]
     fn a_bundle_and_its_hop_are_small() {

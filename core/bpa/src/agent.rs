@@ -264,6 +264,8 @@ impl Agent {
             Input::Sent { id } => self.on_sent(now, id, edge, out),
             Input::SendFailed { id, refused } => self.on_send_failed(now, id, refused, edge, out),
             Input::Unreadable { what, for_good } => self.on_unreadable(now, what, for_good, edge, out),
+            Input::Insecure { delivery, reason } => self.on_insecure(now, delivery, reason, edge, out),
+            Input::Unwanted { link, token, bundle, reason } => self.on_unwanted(link, token, &bundle, reason, out),
             Input::PeerUp { link, claimed, node, proven } => self.on_peer_up(now, link, claimed, node, proven, out),
             Input::PeerDown { link } => self.on_peer_down(now, link, out),
             Input::Store(output) => self.on_store(now, output, edge, out),

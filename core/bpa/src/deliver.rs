@@ -470,7 +470,23 @@ impl Agent {
             redelivered: again || held.flags.has(Flags::SEEN_BEFORE),
             payload: meta.payload.clone(),
         };
-        out.push(Output::App(AppOutput::Deliver { registration, delivery, bundle }));
+        let (meta, guarded) = (meta.clone(), edge.guards(meta));
+        let output = AppOutput::Deliver { registration, delivery, bundle };
+        out.push(if guarded { Output::Open { output, bundle: meta } } else { Output::App(output) });
+    }
+
+    /// A delivery was stopped by what its bundle's security blocks say (RFC 9172 5.1).
+    pub(crate) fn on_insecure<S: Sink<Output>>(
+        &mut self,
+        now: Instant,
+        delivery: DeliveryId,
+        reason: DeleteReason,
+        edge: &mut dyn Edge,
+        out: &mut S,
+    ) {
+        let Some(bundle) = self.deliveries.bundle_of(delivery) else { return };
+        self.put_back(delivery, false);
+        self.depart(now, bundle, deleted(reason), None, edge, out);
     }
 
     fn on_delivery_done<S: Sink<Output>>(

@@ -9,7 +9,7 @@ use crate::queues::Taken;
 use crate::waits::back_off;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
-use farlink_base::{DeleteReason, EndpointId, Event, Instant, LinkId, NodeId, PeerId, Sink};
+use farlink_base::{DeleteReason, EndpointId, Event, Instant, LinkId, NodeId, PeerId, Sink, pattern_rank};
 use farlink_book::{Flags, Handle, Held, Leg, News, Reason, Reasons, Way, Why};
 
 /// A bundle is not cut into pieces with less payload than this to find a way.
@@ -327,19 +327,6 @@ pub(crate) fn matches_any(patterns: &[String], endpoint: &EndpointId) -> bool {
     }
     let text = endpoint.to_string();
     patterns.iter().any(|pattern| pattern_rank(pattern, endpoint, &text).is_some())
-}
-
-/// How well a route pattern fits: longer is better; `None` does not fit.
-/// `text` is the destination as text.
-pub(crate) fn pattern_rank(pattern: &str, destination: &EndpointId, text: &str) -> Option<usize> {
-    if pattern == "*" {
-        return Some(0);
-    }
-    if let Some(prefix) = pattern.strip_suffix('*') {
-        return text.starts_with(prefix).then_some(prefix.len());
-    }
-    let node: String = destination.node_id().to_string();
-    (*text == *pattern || node == pattern).then_some(usize::MAX)
 }
 
 #[cfg(test)]

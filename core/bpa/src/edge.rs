@@ -120,6 +120,18 @@ pub trait Edge {
     /// # Errors
     /// When the version cannot say it.
     fn make(&mut self, draft: Draft, creation: CreationTimestamp, payload: Payload) -> Result<BundleMeta, Refusal>;
+    /// A bundle made here with the security blocks it is to have. Once for each: those of an estimate get none.
+    ///
+    /// # Errors
+    /// When they cannot be made.
+    fn protect(&mut self, made: BundleMeta) -> Result<BundleMeta, Refusal> {
+        Ok(made)
+    }
+    /// Whether the payload is only to be handed out by [`Output::Open`](crate::Output::Open): its security is checked
+    /// then, and what is enciphered deciphered.
+    fn guards(&self, _bundle: &BundleMeta) -> bool {
+        false
+    }
     /// The whole that `first`, its first fragment, is a piece of.
     ///
     /// # Errors

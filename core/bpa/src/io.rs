@@ -9,7 +9,7 @@ use core::ops::Range;
 use farlink_base::layer::{LinkState, SendId, Ticket};
 use farlink_base::store::{self, IndexEntry};
 use farlink_base::{
-    BundleHandle, BundleMeta, Clock, EndpointId, Event, Hop, LayerId, LinkId, Malformed, NodeId, Refusal,
+    BundleHandle, BundleMeta, Clock, DeleteReason, EndpointId, Event, Hop, LayerId, LinkId, Malformed, NodeId, Refusal,
 };
 
 /// Names an offer of one of the stack's layers.
@@ -121,6 +121,24 @@ pub enum Input {
         /// Whether it never will: the record is damaged.
         for_good: bool,
     },
+    /// What was to be delivered may not be: its security operations are missing, unknown or failed.
+    Insecure {
+        /// Which delivery.
+        delivery: crate::app::DeliveryId,
+        /// Why.
+        reason: DeleteReason,
+    },
+    /// What arrived is not taken, whatever it is.
+    Unwanted {
+        /// Over which link.
+        link: LinkId,
+        /// Whom to tell.
+        token: OfferToken,
+        /// What it is.
+        bundle: Arc<BundleMeta>,
+        /// Why.
+        reason: Refusal,
+    },
     /// A peer introduced itself, on a configured link or on a dynamic one that exists from now on.
     PeerUp {
         /// On which link.
@@ -222,6 +240,13 @@ pub enum Output {
     Store(store::Input),
     /// Tell an application something.
     App(AppOutput),
+    /// Deliver a bundle when its security is checked; else [`Input::Insecure`].
+    Open {
+        /// The delivery.
+        output: AppOutput,
+        /// The bundle.
+        bundle: Arc<BundleMeta>,
+    },
     /// Something happened.
     Event(Event),
     /// End all sessions.

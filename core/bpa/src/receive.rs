@@ -31,6 +31,20 @@ impl Agent {
         out.push(Output::Verdict { token, result: Err(Refusal::NotAcceptable) });
     }
 
+    /// What arrived cannot be taken by this node, whoever it is from.
+    pub(crate) fn on_unwanted<S: Sink<Output>>(
+        &mut self,
+        link: LinkId,
+        token: OfferToken,
+        bundle: &BundleMeta,
+        reason: Refusal,
+        out: &mut S,
+    ) {
+        self.event_refused(Some(link), Some(bundle), reason, out);
+        self.promises.end(token);
+        out.push(Output::Verdict { token, result: Err(reason) });
+    }
+
     /// A bundle begins to arrive: what would be refused in the end is refused now; to the rest room
     /// is promised, but to what may be a hello, which needs none.
     pub(crate) fn on_begun<S: Sink<Output>>(
@@ -95,11 +109,16 @@ impl Agent {
             self.answer_again(now, &bundle, from, hop, edge, out);
             return out.push(Output::Verdict { token, result: had(hop) });
         }
+        let insecure = bundle.duties.security().is_some();
         if let Some(known) = self.known(&bundle).map(Held::handle) {
+            if insecure {
+                // It only says that it is the one that is here.
+                return out.push(Output::Verdict { token, result: Ok(()) });
+            }
             self.answer_again(now, &bundle, from, hop, edge, out);
             return self.on_known(now, known, token, from, hop, out);
         }
-        if self.take_hello(now, from, &bundle, hop, edge, out) {
+        if !insecure && self.take_hello(now, from, &bundle, hop, edge, out) {
             return out.push(Output::Verdict { token, result: Ok(()) });
         }
         let mut new = self.newcomer(now, bundle.clone(), from, hop);
@@ -142,12 +161,15 @@ impl Agent {
         }
     }
 
-    /// RFC 9171 5.6, 4.4.3: what blocks nobody here knows ask for, and hops; then dispatching.
+    /// RFC 9171 5.6, 4.4.3: what the edge found, what blocks nobody here knows ask for, and hops; then dispatching.
     fn heed<S: Sink<Output>>(&mut self, now: Instant, handle: Handle, edge: &mut dyn Edge, out: &mut S) {
         let Some(held) = self.book.get(handle) else { return };
         let meta = &held.bundle;
         let (duties, too_far) = (meta.duties, meta.facts.has(Facts::HOPS) && held.hops > meta.hop_limit);
-        if duties.has(Duties::DELETE) {
+        if let Some(reason) = duties.security() {
+            // RFC 9172 5.1: taken, so that nobody sends it again, and deleted.
+            self.depart(now, handle, deleted(reason), None, edge, out);
+        } else if duties.has(Duties::DELETE) {
             self.depart(now, handle, deleted(DeleteReason::BlockUnsupported), None, edge, out);
         } else if too_far {
             self.depart(now, handle, deleted(DeleteReason::HopLimit), None, edge, out);
@@ -659,7 +681,7 @@ impl Agent {
             let creation = self.next_creation(now, &draft.source, out).ok_or(Refusal::NoResources)?;
             made = edge.make(draft.clone(), creation, payload.clone())?;
         }
-        Ok(made)
+        edge.protect(made)
     }
     /// A creation timestamp nobody else here has.
     fn next_timestamp<S: Sink<Output>>(&mut self, now: Instant, out: &mut S) -> Option<CreationTimestamp> {

@@ -1,6 +1,6 @@
 //! From a [`Bundle`] to bytes (RFC 9171 4).
 
-use crate::cbor::{ARRAY, BREAK, BYTES, Count, Out, head_len, put_bytes, put_head, put_uint};
+use crate::cbor::{ARRAY, BREAK, BYTES, Count, Out, head_len, put_head, put_uint};
 use crate::check::Check;
 use crate::crc::{close_block, put_crc};
 use crate::eid_wire::EidCodec;
@@ -85,7 +85,7 @@ pub(crate) fn put_payload_head(flags: BlockFlags, crc: CrcType, len: u64, out: &
 }
 
 /// The primary block (RFC 9171 4.3.1).
-fn put_primary(primary: &Primary, out: &mut impl Out, accel: &Accel) {
+pub(crate) fn put_primary(primary: &Primary, out: &mut impl Out, accel: &Accel) {
     let Primary { flags, crc, destination, source, report_to, creation, lifetime_ms, fragment } = primary;
     let rest = |out: &mut _| {
         for eid in [destination, source, report_to] {
@@ -151,10 +151,12 @@ fn data_len(data: &BlockData) -> u64 {
 
 /// Block-type-specific data, in its byte string.
 fn put_data(data: &BlockData, out: &mut impl Out) {
-    if let BlockData::Unknown(bytes) = data {
-        return put_bytes(out, bytes);
-    }
     put_head(out, BYTES, data_len(data));
+    put_fields(data, out);
+}
+
+/// The same without its byte string.
+pub(crate) fn put_fields(data: &BlockData, out: &mut impl Out) {
     match data {
         BlockData::PreviousNode(eid) => eid.encode(out),
         BlockData::Age(age) => put_uint(out, *age),
@@ -174,6 +176,6 @@ fn put_data(data: &BlockData, out: &mut impl Out) {
             put_head(out, ARRAY, 2);
             labels.iter().for_each(|label| put_uint(out, u64::from(*label)));
         }
-        BlockData::Unknown(_) => {}
+        BlockData::Unknown(bytes) => out.put(bytes),
     }
 }

@@ -1,5 +1,6 @@
 //! Bundles on the wire and in memory: endpoint IDs, the BPv7 codec, CRCs, extension blocks,
-//! fragments and administrative records (RFC 9171, RFC 9758, RFC 9713); and BPv6 (RFC 5050, RFC 6260).
+//! fragments and administrative records (RFC 9171, RFC 9758, RFC 9713), security blocks (RFC 9172, RFC 9173);
+//! and BPv6 (RFC 5050, RFC 6260).
 //!
 //! It decides nothing: what to do with a bundle is the agent's business (`core/bpa`). The engine
 //! uses [`v7`] and [`v6`], which hand out no wire structures; tools that show every block use [`Bundle`] and
@@ -13,6 +14,7 @@ extern crate alloc;
 
 mod admin;
 mod blocks;
+pub mod bpsec;
 mod builder;
 mod bundle;
 pub mod cbor;

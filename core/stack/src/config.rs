@@ -3,6 +3,7 @@
 
 use crate::custody::CustodyConfig;
 use crate::kinds::{LayerKind, SpanConfig};
+use crate::security::SecurityConfig;
 use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -61,6 +62,8 @@ pub struct Config {
     pub seed: u64,
     /// Faster functions, checked by the driver.
     pub accel: Accel,
+    /// Security of bundles of version 7; without it, security blocks pass as they came.
+    pub security: Option<SecurityConfig>,
 }
 
 /// One convergence layer instance.
@@ -133,6 +136,7 @@ impl Config {
             hop_limit: 64,
             seed: 0,
             accel: Accel::default(),
+            security: None,
         }
     }
 }

@@ -6,6 +6,7 @@
 //! bundle; of this node's own bundles in [`Edge::make`], once, before the store has them.
 
 use crate::custody;
+use crate::security::Security;
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -114,6 +115,36 @@ pub trait Codec: Send {
     /// # Errors
     /// When this version cannot say it.
     fn make(&self, draft: Draft, creation: CreationTimestamp, payload: Payload) -> Result<BundleMeta, Refusal>;
+    /// A bundle made here with the security blocks it is to have.
+    ///
+    /// # Errors
+    /// When they cannot be made.
+    fn protect(&mut self, made: BundleMeta) -> Result<BundleMeta, Refusal> {
+        Ok(made)
+    }
+    /// A bundle that arrived, its security checked as this node is told to; what is wrong with it is in
+    /// [`BundleMeta::duties`].
+    ///
+    /// # Errors
+    /// The bundle, when its security can only be checked in memory and it is not there.
+    fn arrive(&mut self, bundle: BundleMeta) -> Result<BundleMeta, (Box<BundleMeta>, Refusal)> {
+        Ok(bundle)
+    }
+    /// Whether its payload is handed out by [`Codec::open`] only.
+    fn guards(&self, _bundle: &BundleMeta) -> bool {
+        false
+    }
+    /// The payload for an application, its security checked, in clear; `payload` is the bundle's, in memory.
+    ///
+    /// # Errors
+    /// Why it must not be handed out.
+    fn open(&self, _bundle: &BundleMeta, payload: Payload) -> Result<Payload, DeleteReason> {
+        Ok(payload)
+    }
+    /// What guards bundles of this version, where something does.
+    fn security(&mut self) -> Option<&mut Security> {
+        None
+    }
     /// The whole of which `first` is the first fragment.
     fn whole(&self, first: &BundleMeta, payload: Payload) -> BundleMeta;
     /// Payload of a status report.
@@ -295,6 +326,14 @@ impl Edges {
         let codec = self.codecs.iter().find(|codec| codec.version() == version).or(self.codecs.first());
         codec.map(|codec| &**codec)
     }
+    fn of_mut(&mut self, version: u8) -> Option<&mut Box<dyn Codec>> {
+        let place = self.codecs.iter().position(|codec| codec.version() == version).unwrap_or(0);
+        self.codecs.get_mut(place)
+    }
+    /// What guards bundles, where something does.
+    pub fn security(&mut self) -> Option<&mut Security> {
+        self.codecs.iter_mut().find_map(|codec| codec.security())
+    }
     fn for_bytes(&self, rope: &Payload) -> Result<&dyn Codec, Malformed> {
         let first = rope.reader().read_u8();
         let codec = first.and_then(|first| self.codecs.iter().find(|codec| codec.recognises(first)));
@@ -309,16 +348,37 @@ impl Edges {
         self.for_bytes(prefix)?.begin(prefix)
     }
     /// What the agent is told of a whole bundle.
-    pub fn arrived(&self, token: OfferToken, link: LinkId, rope: &Payload) -> Input {
+    pub fn arrived(&mut self, token: OfferToken, link: LinkId, rope: &Payload) -> Input {
         match self.read(rope) {
             Ok((mut meta, hop)) => {
                 if meta.payload.len() <= SMALL {
                     meta.payload = meta.payload.own();
                 }
-                Input::Arrived { link, token, bundle: Arc::new(meta), hop: Box::new(hop) }
+                self.judged(token, link, meta, Box::new(hop))
             }
             Err(error) => Input::Malformed { link, token, error },
         }
+    }
+    fn judged(&mut self, token: OfferToken, link: LinkId, meta: BundleMeta, hop: Box<Hop>) -> Input {
+        let judged = match self.of_mut(meta.version) {
+            Some(codec) => codec.arrive(meta),
+            None => Ok(meta),
+        };
+        match judged {
+            Ok(meta) => Input::Arrived { link, token, bundle: Arc::new(meta), hop },
+            Err((meta, reason)) => Input::Unwanted { link, token, bundle: Arc::new(*meta), reason },
+        }
+    }
+    /// What the agent is told of a bundle that came as it is.
+    pub fn message(&mut self, token: OfferToken, link: LinkId, bundle: Arc<BundleMeta>, hop: Box<Hop>) -> Input {
+        if self.of_mut(bundle.version).is_none_or(|codec| codec.security().is_none()) {
+            return Input::Arrived { link, token, bundle, hop };
+        }
+        self.judged(token, link, BundleMeta::clone(&bundle), hop)
+    }
+    /// The payload of a delivery, its security checked, in clear.
+    pub fn open(&self, bundle: &BundleMeta, payload: Payload) -> Result<Payload, DeleteReason> {
+        self.of(bundle.version).map_or(Err(DeleteReason::UnknownSecurity), |codec| codec.open(bundle, payload))
     }
     /// Reads a whole bundle.
     pub fn read(&self, rope: &Payload) -> Result<(BundleMeta, Hop), Malformed> {
@@ -353,6 +413,12 @@ impl Edge for Edges {
     fn make(&mut self, draft: Draft, creation: CreationTimestamp, payload: Payload) -> Result<BundleMeta, Refusal> {
         self.of(draft.version).ok_or(Refusal::NotAcceptable)?.make(draft, creation, payload)
     }
+    fn protect(&mut self, made: BundleMeta) -> Result<BundleMeta, Refusal> {
+        self.of_mut(made.version).ok_or(Refusal::NotAcceptable)?.protect(made)
+    }
+    fn guards(&self, bundle: &BundleMeta) -> bool {
+        self.of(bundle.version).is_some_and(|codec| codec.guards(bundle))
+    }
     fn whole(&mut self, first: &BundleMeta, payload: Payload) -> Result<BundleMeta, Refusal> {
         Ok(self.of(first.version).ok_or(Refusal::NotAcceptable)?.whole(first, payload))
     }
@@ -369,7 +435,11 @@ impl Edge for Edges {
         self.codecs.first().map(|codec| codec.hello(content)).unwrap_or_default()
     }
     fn record(&self, bundle: &BundleMeta) -> Record {
-        let Some(bytes) = bundle.payload.to_bytes() else { return Record::Unreadable };
+        let payload = match self.guards(bundle) {
+            true => self.open(bundle, bundle.payload.clone()),
+            false => Ok(bundle.payload.clone()),
+        };
+        let Some(bytes) = payload.ok().and_then(|payload| payload.to_bytes()) else { return Record::Unreadable };
         self.of(bundle.version).map_or(Record::Unreadable, |codec| codec.record(&bytes))
     }
 }

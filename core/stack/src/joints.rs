@@ -150,6 +150,7 @@ impl<S: Sink<Output>> Sink<farlink_bpa::Output> for Joint<'_, S> {
             O::Put { bundle, index, meta } => self.work.push_back(Work::Put(bundle, index, meta)),
             O::Store(input) => self.work.push_back(Work::Store(input)),
             O::App(output) => self.app(output),
+            O::Open { output, bundle } => self.work.push_back(Work::Open(Box::new((output, bundle)))),
             O::Event(event) => self.out.push(Output::Event(event)),
             O::Shutdown => {
                 for layer in 0..self.layers.len() {
@@ -192,7 +193,7 @@ pub(crate) struct LayerJoint<'a, S> {
     pub out: &'a mut S,
     pub arrivals: &'a mut Lazy<Arrivals>,
     pub outgoing: &'a mut Lazy<Outgoing>,
-    pub edges: &'a Edges,
+    pub edges: &'a mut Edges,
     pub link_layer: &'a [LayerId],
     /// What arrivals want done; empty between calls.
     pub todo: &'a mut Vec<Arrival>,

@@ -43,7 +43,8 @@ impl Departure {
 /// What waits for its payload.
 pub(crate) enum Waiting {
     Departure(Departure),
-    Delivery(AppOutput),
+    /// A delivery; with its bundle where its security is to be checked.
+    Delivery(AppOutput, Option<Arc<BundleMeta>>),
     /// The driver, for a part of a delivery.
     Part(DeliveryId),
     /// A piece, until its bytes have passed.
@@ -54,10 +55,10 @@ impl Waiting {
     pub fn reading(&self) -> Option<Reading> {
         match self {
             Waiting::Departure(departure) | Waiting::Piece(departure, _) => Some(Reading::Send(departure.id)),
-            Waiting::Delivery(AppOutput::Deliver { delivery, .. }) | Waiting::Part(delivery) => {
+            Waiting::Delivery(AppOutput::Deliver { delivery, .. }, _) | Waiting::Part(delivery) => {
                 Some(Reading::Delivery(*delivery))
             }
-            Waiting::Delivery(_) => None,
+            Waiting::Delivery(..) => None,
         }
     }
     /// The transmission it is, where it is one over this link.
@@ -66,7 +67,7 @@ impl Waiting {
             Waiting::Departure(departure) | Waiting::Piece(departure, _) => {
                 (departure.link == link).then_some(departure.id)
             }
-            Waiting::Delivery(_) | Waiting::Part(_) => None,
+            Waiting::Delivery(..) | Waiting::Part(_) => None,
         }
     }
     fn is_send(&self, id: SendId) -> bool {
@@ -216,7 +217,7 @@ mod tests {
             redelivered: false,
             payload: Payload::new(),
         };
-        Waiting::Delivery(AppOutput::Deliver { registration: RegistrationId(1), delivery: DeliveryId(n), bundle })
+        Waiting::Delivery(AppOutput::Deliver { registration: RegistrationId(1), delivery: DeliveryId(n), bundle }, None)
     }
     /// Answers loads until none is asked for; what came of them, and the most bytes under way.
     fn drain(reads: &mut Reads, mut loads: Vec<Load>) -> (Vec<(Reading, u64)>, u64) {

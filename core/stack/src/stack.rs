@@ -11,6 +11,7 @@ use crate::joints::{Joint, LayerJoint, arrived, departed};
 use crate::kinds::Layer;
 use crate::outgoing::{Outgoing, is_for_good};
 use crate::reads::{Departure, Load, Reads, Waiting};
+use crate::security::{KeyRing, Secured, Security, SecurityCounts};
 use crate::store::Store;
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
@@ -41,6 +42,8 @@ pub(crate) enum Work {
     },
     Send(Departure),
     Deliver(Box<(AppOutput, Payload)>),
+    /// A delivery whose security is to be checked.
+    Open(Box<(AppOutput, Arc<BundleMeta>)>),
     /// Say something to the driver.
     Tell(Box<Output>),
     /// Take a transmission back.
@@ -90,6 +93,14 @@ const NO_LAYER: LayerId = LayerId(u16::MAX);
 /// Links are numbered below this: their table is as long as the largest number.
 pub const LINKS_MAX: u32 = 1 << 20;
 
+/// A delivery with this payload.
+fn with_payload(mut output: AppOutput, payload: Payload) -> AppOutput {
+    if let AppOutput::Deliver { bundle, .. } = &mut output {
+        bundle.payload = payload;
+    }
+    output
+}
+
 /// Room for so much work is given back at once.
 const FEW: usize = 8;
 
@@ -104,7 +115,11 @@ impl Stack {
         let codes = custody.map(|custody| Box::new(custody.codes));
         let v7 = BpV7 { profile: config.profile, crc: config.crc, accel: config.accel, custody: codes };
         let v6 = BpV6 { profile: config.profile, numbers: custody.is_some_and(|custody| custody.aggregate) };
-        let mut codecs = Vec::from([Box::new(v7) as Box<dyn Codec>, Box::new(v6)]);
+        let v7: Box<dyn Codec> = match &config.security {
+            Some(security) => Box::new(Secured::new(v7, Security::new(security, &config))),
+            None => Box::new(v7),
+        };
+        let mut codecs = Vec::from([v7, Box::new(v6)]);
         codecs.sort_by_key(|codec| codec.version() != config.bundle_version);
         Stack::speaking(config, codecs)
     }
@@ -282,7 +297,7 @@ impl Stack {
             Input::Admin(input) => A::Admin(input),
             Input::Message { link, ticket, bundle, hop } => {
                 let token = OfferToken { layer: layer_of(&self.link_layer, link), ticket };
-                A::Arrived { link, token, bundle, hop }
+                self.edges.message(token, link, bundle, hop)
             }
             Input::MessageReady { link, ready } => A::TakesOne { link, ready },
             Input::MessageDone { id, result: Ok(()) } => A::Sent { id },
@@ -335,7 +350,16 @@ impl Stack {
             }
             Work::Send(departure) => self.send(departure, out),
             Work::Deliver(read) if self.reads.exceeds(&read.1) => out.push(Output::App(read.0)),
-            Work::Deliver(read) => self.read(Waiting::Delivery(read.0), read.1),
+            Work::Deliver(read) => self.read(Waiting::Delivery(read.0, None), read.1),
+            Work::Open(guarded) => {
+                let (output, bundle) = *guarded;
+                let payload = bundle.payload.clone();
+                // What is too long to be in memory cannot be checked, and is not handed out.
+                match payload.is_stored() && !self.reads.exceeds(&payload) {
+                    true => self.read(Waiting::Delivery(output, Some(bundle)), payload),
+                    false => self.open(output, &bundle, payload, out),
+                }
+            }
             Work::Tell(what) => out.push(*what),
             Work::Cancel(link, id) => self.cancel(link, id, out),
             Work::Rescue(id) => {
@@ -504,11 +528,10 @@ impl Stack {
             Some((Waiting::Piece(departure, piece), Ok(payload))) => {
                 self.leave(departure.link, departure.id, piece.finish(payload).into_payload(), departure.reliable);
             }
-            Some((Waiting::Delivery(AppOutput::Deliver { registration, delivery, mut bundle }), Ok(payload))) => {
-                bundle.payload = payload;
-                out.push(Output::App(AppOutput::Deliver { registration, delivery, bundle }));
+            Some((Waiting::Delivery(output, Some(bundle)), Ok(payload))) => self.open(output, &bundle, payload, out),
+            Some((Waiting::Delivery(output, None), Ok(payload))) => {
+                out.push(Output::App(with_payload(output, payload)))
             }
-            Some((Waiting::Delivery(output), Ok(_))) => out.push(Output::App(output)),
             Some((Waiting::Part(delivery), Ok(part))) => out.push(Output::Read { delivery, result: Ok(part) }),
             Some((waiting, Err(reason))) => {
                 if let Waiting::Part(delivery) = &waiting {
@@ -518,6 +541,18 @@ impl Stack {
                     let input = farlink_bpa::Input::Unreadable { what, for_good: is_for_good(reason) };
                     self.work.push_back(Work::Agent(input));
                 }
+            }
+        }
+    }
+
+    /// Hands a delivery out whose security holds.
+    fn open<S: Sink<Output>>(&mut self, output: AppOutput, bundle: &BundleMeta, payload: Payload, out: &mut S) {
+        let AppOutput::Deliver { delivery, .. } = &output else { return };
+        match self.edges.open(bundle, payload) {
+            Ok(payload) => out.push(Output::App(with_payload(output, payload))),
+            Err(reason) => {
+                let input = farlink_bpa::Input::Insecure { delivery: *delivery, reason };
+                self.work.push_back(Work::Agent(input));
             }
         }
     }
@@ -586,6 +621,14 @@ impl Stack {
     /// decides.
     pub fn needs(&mut self, now: Instant, wanted: SendRequest) -> Option<u64> {
         self.agent.needs(now, wanted, &mut self.edges)
+    }
+    /// What was done for the security of bundles, where the node has rules for it.
+    pub fn security(&mut self) -> Option<SecurityCounts> {
+        self.edges.security().map(|security| security.counts())
+    }
+    /// Other rules and keys for the security of bundles; false where the node began without any.
+    pub fn set_security(&mut self, rules: Vec<farlink_base::security::Rule>, keys: KeyRing) -> bool {
+        self.edges.security().map(|security| security.set(rules, keys)).is_some()
     }
     /// Fill of the store.
     pub fn store_usage(&self) -> store::Usage {

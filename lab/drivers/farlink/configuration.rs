@@ -1,7 +1,8 @@
 //! The node's configuration file and contact plan, from the scenario.
 
-use super::{CONTROL, EVENTS, PLAN, SOCKET};
+use super::{CONTROL, EVENTS, KEYS, PLAN, SOCKET};
 use crate::driver::NodeContext;
+use farlink_base::security::{PAYLOAD, PRIMARY, Role, Rule, Service};
 use farlink_base::{Rng, Setting, exact_duration};
 use farlink_scenario::{Crc, Custody, LinkEnd, Medium, StoreKind, first_delay, first_rate};
 use std::fmt::{Display, Write};
@@ -78,6 +79,7 @@ pub fn node_toml(node: &NodeContext<'_>) -> String {
     let changes = node.scenario.ends_of(node.index).iter().any(|end| !node.scenario.links[end.link].lasts());
     toml.table("api");
     toml.text("socket", if changes { CONTROL } else { "" });
+    security(&here.security, &mut toml);
     toml.table("events");
     toml.text("file", EVENTS);
     toml.value("segments", node.scenario.measure.segments);
@@ -135,6 +137,63 @@ fn link(node: &NodeContext<'_>, end: &LinkEnd, toml: &mut Toml) {
         toml.value("connect", link.layer.connect.connects(end.first));
     }
     toml.settings(&link.layer.kind.link_settings(), &link.layer.settings_towards(own));
+}
+
+/// The node's rules.
+fn security(rules: &[Rule], toml: &mut Toml) {
+    if rules.is_empty() {
+        return;
+    }
+    toml.table("security");
+    toml.text("keys", KEYS);
+    toml.text("starts", "security.starts");
+    for rule in rules {
+        let source = rule.role == Role::Source;
+        toml.table("[security.rule]");
+        toml.text("role", Role::WORDS[Role::ALL.iter().position(|role| *role == rule.role).unwrap_or(0)]);
+        toml.text("service", Service::WORDS[rule.service as usize]);
+        toml.text("from", &rule.from);
+        toml.text("to", &rule.to);
+        let target = |kind: &u64| match *kind {
+            PRIMARY => quoted("primary"),
+            PAYLOAD => quoted("payload"),
+            kind => kind.to_string(),
+        };
+        toml.value("targets", format!("[{}]", rule.targets.iter().map(target).collect::<Vec<_>>().join(", ")));
+        toml.text("key", &rule.key);
+        if !source {
+            toml.value("required", rule.required);
+            continue;
+        }
+        toml.value("wrap", rule.wrap);
+        if rule.service == Service::Integrity {
+            toml.text("hash", &rule.sha_bits.to_string());
+        } else if rule.wrap {
+            toml.text("cipher", &rule.aes_bits.to_string());
+        }
+        let parts = ["primary", "target", "security"].iter().enumerate();
+        let parts: Vec<String> =
+            parts.filter(|(bit, _)| rule.scope >> bit & 1 == 1).map(|(_, part)| part.to_string()).collect();
+        toml.value("scope", list(&parts));
+    }
+}
+
+/// The file of the keys that the node's rules name.
+pub fn key_file(node: &NodeContext<'_>) -> Option<String> {
+    let mut names: Vec<&String> = node.scenario.nodes[node.index].security.iter().map(|rule| &rule.key).collect();
+    names.sort_unstable();
+    names.dedup();
+    if names.is_empty() {
+        return None;
+    }
+    let mut toml = Toml::default();
+    for name in names {
+        toml.table("[key]");
+        toml.text("name", name);
+        let digits: String = node.scenario.security_key(name).iter().map(|byte| format!("{byte:02x}")).collect();
+        toml.text("secret", &digits);
+    }
+    Some(toml.text)
 }
 
 fn bytes(bytes: u64) -> String {
@@ -256,6 +315,28 @@ mod tests {
         for line in ["node_ids = [\"ipn:2.0\", \"dtn://b/\"]", "dir = \"store\"", "connect = false"] {
             assert!(b.lines().any(|l| l == line), "{line}\n{b}");
         }
+    }
+
+    #[test]
+    fn rules_and_keys_are_written_as_a_node_reads_them() {
+        let rules = "[[security]]\nrole = \"source\"\nservice = \"integrity\"\nkey = \"k\"\nnodes = \"a\"\nhash = \"512\"\n\
+            scope = [\"primary\"]\ntargets = [\"payload\", \"primary\", 193]\n\
+            [[security]]\nrole = \"acceptor\"\nservice = \"confidentiality\"\nkey = \"c\"\nfrom = \"ipn:1.*\"\nrequired = false\n";
+        let scenario = Scenario::parse(&format!("{SCENARIO}{rules}")).unwrap();
+        let (a, b) = (context(&scenario, 0), context(&scenario, 1));
+        let text = node_toml(&a);
+        for line in [
+            "[[security.rule]]",
+            "targets = [\"payload\", \"primary\", 193]",
+            "hash = \"512\"",
+            "scope = [\"primary\"]",
+            "required = false",
+        ] {
+            assert!(text.lines().any(|l| l == line), "{line}\n{text}");
+        }
+        assert!(!node_toml(&b).contains("hash = "), "the first rule is not for it");
+        assert_eq!(key_file(&a).unwrap().matches("[[key]]").count(), 2);
+        assert!(key_file(&a).unwrap().contains(&key_file(&b).unwrap()), "both have the same key");
     }
 
     #[test]

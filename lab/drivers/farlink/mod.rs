@@ -14,6 +14,7 @@ use farlink_scenario::{LinkChange, Pace, SENDER_SERVICE, Traffic, TrafficKind};
 use std::fmt::Display;
 use std::fs;
 use std::io::{Read, Seek, SeekFrom};
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 /// Names of files in the node's folder.
@@ -25,6 +26,8 @@ pub const EVENTS: &str = "events.jsonl";
 /// Where applications attach.
 pub const SOCKET: &str = "farlink.sock";
 
+/// Keys of security rules.
+pub const KEYS: &str = "node.keys";
 /// Control API of a node whose links change, inside its host.
 pub const CONTROL: &str = "control.sock";
 
@@ -51,6 +54,12 @@ impl Driver for Farlink {
         };
         write(CONFIGURATION, configuration::node_toml(node))?;
         write(PLAN, configuration::contact_plan(node))?;
+        if let Some(keys) = configuration::key_file(node) {
+            write(KEYS, keys)?;
+            let path = node.folder.join(KEYS);
+            fs::set_permissions(&path, fs::Permissions::from_mode(0o600))
+                .with_context(|| format!("cannot close {} to others", path.display()))?;
+        }
         let list = ["node", "--config", CONFIGURATION].map(String::from).to_vec();
         Ok(Arguments { list }.run(node))
     }

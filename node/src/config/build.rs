@@ -111,8 +111,11 @@ fn node(top: &Reader<'_>, folder: &Path, file: &Path) -> NodeConfig {
         hop_limit: top.count("hop_limit").unwrap_or_default() as u8,
         seed: seed.unwrap_or(0),
         accel: Accel::default(),
+        security: None,
     };
     let (app, api) = (app(top, folder), api(top, folder, file));
+    let security = super::security::read(top, folder, store_dir.as_deref());
+    let stack = Config { security: security.as_ref().map(|(told, _)| told.clone()), ..stack };
     super::conflicts::sockets(top, app.socket.as_deref(), api.socket.as_deref(), api.socket_given);
     NodeConfig {
         stack,
@@ -132,6 +135,7 @@ fn node(top: &Reader<'_>, folder: &Path, file: &Path) -> NodeConfig {
         log_json: log.choice("format") == Some(1),
         events: events(top, folder),
         shutdown_timeout: top.duration("shutdown_timeout").unwrap_or_default(),
+        security: security.map(|(_, files)| files),
         file: file.to_path_buf(),
     }
 }

@@ -4,7 +4,8 @@ use super::NodeConfig;
 use farlink_stack::Limits;
 use std::fmt::Debug;
 
-/// Keys whose values differ and that are obeyed at start only: all but links, plan, routes and log level.
+/// Keys whose values differ and that are obeyed at start only: all but links, plan, routes, rules and
+/// keys of security, and log level.
 pub fn needs_restart(running: &NodeConfig, fresh: &NodeConfig) -> Vec<String> {
     let (old, new) = (&running.stack, &fresh.stack);
     let mut keys: Vec<String> = Vec::new();
@@ -54,6 +55,11 @@ pub fn needs_restart(running: &NodeConfig, fresh: &NodeConfig) -> Vec<String> {
     differ("seed", &seed(running), &seed(fresh));
     differ("clock", &running.trusted_clock, &fresh.trusted_clock);
     differ("clock_error", &running.clock_error_ms, &fresh.clock_error_ms);
+    let security = |config: &NodeConfig| {
+        let longest = config.stack.security.as_ref().map(|security| security.bytes_max);
+        longest.map(|longest| (longest, config.security.as_ref().map(|files| files.starts.clone())))
+    };
+    differ("security", &security(running), &security(fresh));
     differ("app", &running.app, &fresh.app);
     differ("api", &running.api, &fresh.api);
     differ("log.format", &running.log_json, &fresh.log_json);

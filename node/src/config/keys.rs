@@ -4,6 +4,7 @@
 
 use farlink_base::{LayerParam, Unit, settings};
 use farlink_cla::registry::{Introduction, LAYERS, LayerInfo, Medium, NAMES};
+use farlink_config::security::RULE as RULE_KEYS;
 use farlink_config::{Fallback, Key, Kind, Section, key, setting_keys};
 use farlink_stack::Limits;
 use std::sync::LazyLock;
@@ -63,6 +64,7 @@ pub const NODE: Section = Section {
         key("store", Kind::Table("store"), Absent, "Where bundles wait."),
         key("layer", Kind::Tables("layer"), Absent, "Convergence layers, each with sockets of its own."),
         key("link", Kind::Tables("link"), Absent, "Neighbours."),
+        key("security", Kind::Table("security"), Absent, "Security of bundles (BPSec)."),
         key("routes", ROUTES, Absent, "Static routes, tried when the router has none."),
         key("plan", Kind::Table("plan"), Absent, "The contact plan."),
         key("router", Kind::Table("router"), Absent, "The router."),
@@ -378,6 +380,53 @@ pub const API: Section = Section {
         ),
     ],
 };
+
+/// `[security]`.
+pub const SECURITY: Section = Section {
+    name: "security",
+    help: "Security of bundles (BPSec, RFC 9172 and RFC 9173).",
+    keys: &[
+        key("keys", KEYS, Required, "The keys, which only its owner may read; read again on SIGHUP, with the rules."),
+        key(
+            "starts",
+            STARTS,
+            Absent,
+            "Counts the starts of this node, so that no IV comes twice; keep it as long as the keys. Without it, \
+             `security.starts` in the folder of the store.",
+        ),
+        key(
+            "longest",
+            Kind::Volume,
+            Is("64 MiB"),
+            "Longest payload whose operations are made or checked, in memory; longer bundles are refused where a rule fits.",
+        ),
+        key("rule", Kind::Tables("security.rule"), Absent, "The rules: the first that fits holds."),
+    ],
+};
+const KEYS: Kind = other("file, relative to this one", "\"node.keys\"");
+const STARTS: Kind = other("file, relative to this one", "\"security.starts\"");
+
+/// `[[security.rule]]`.
+pub const RULE: Section =
+    Section { name: "security.rule", help: "one for each service, side and kind of bundles", keys: RULE_KEYS };
+
+/// The file of keys.
+pub const KEY_FILE: Section = Section {
+    name: "keys",
+    help: "Keys for the security of bundles.",
+    keys: &[key("key", Kind::Tables("key"), Required, "The keys.")],
+};
+/// `[[key]]` in it.
+pub const SECRET: Section = Section {
+    name: "key",
+    help: "One key; several of one name are its generations, the newest last.",
+    keys: &[
+        key("name", Text, Required, "What rules call it."),
+        key("id", Text, Absent, "What its owners call this generation, such as \"2026-11\"."),
+        key("secret", SECRET_HEX, Required, "Its bytes in hexadecimal digits: 16 to 128 of them."),
+    ],
+};
+const SECRET_HEX: Kind = other("hexadecimal digits", "\"00112233445566778899aabbccddeeff\"");
 
 /// `[log]`.
 pub const LOG: Section = Section {

@@ -15,6 +15,7 @@ pub mod keys;
 mod links;
 mod places;
 mod policies;
+mod security;
 
 use crate::tls::{Credentials, Files};
 use farlink_base::layer::Medium;
@@ -65,6 +66,8 @@ pub struct NodeConfig {
     pub events: Option<EventsSettings>,
     /// How long a shutdown may take.
     pub shutdown_timeout: Duration,
+    /// Files of the security of bundles.
+    pub security: Option<SecurityFiles>,
     /// The file it came from, for reloading.
     pub file: PathBuf,
 }
@@ -121,6 +124,15 @@ pub struct ApiSettings {
     pub listen: Option<SocketAddr>,
     /// File with the token that TCP clients show.
     pub token_file: Option<PathBuf>,
+}
+
+/// Files of the security of bundles.
+#[derive(Clone, PartialEq, Debug)]
+pub struct SecurityFiles {
+    /// The keys.
+    pub keys: PathBuf,
+    /// Counts the starts.
+    pub starts: PathBuf,
 }
 
 /// The events file.

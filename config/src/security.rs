@@ -1,0 +1,247 @@
+//! Rules for the security of bundles, which node files and scenarios give alike.
+
+use crate::input::{Input, choose};
+use crate::keys::{Fallback, Key, Kind, key};
+use crate::reader::Reader;
+use farlink_base::security::{CHANGING, PAYLOAD, PRIMARY, Role, Rule, SECURITY, Service};
+use farlink_base::{EndpointId, pattern_covers};
+
+use Fallback::{Absent, Is, Required};
+
+/// What may be covered besides a target, in the order of its bits (RFC 9173 3.3.3).
+const SCOPE: &[&str] = &["primary", "target", "security"];
+const HASHES: &[&str] = &["256", "384", "512"];
+const CIPHERS: &[&str] = &["128", "256"];
+const TARGETS: Kind =
+    Kind::Other { what: "list of \"payload\", \"primary\" and numbers of types", example: "[\"payload\"]" };
+const PATTERN: Kind = Kind::Other { what: "pattern of endpoint IDs", example: "\"ipn:1.*\"" };
+
+/// The keys of a rule.
+pub const RULE: &[Key] = &[
+    key(
+        "role",
+        Kind::Choice(Role::WORDS),
+        Required,
+        "\"source\" adds operations, to bundles made here and to those that pass without; \"verifier\" checks them; \"acceptor\" checks them and takes them out. Where a bundle ends, every verifier is an acceptor.",
+    ),
+    key(
+        "service",
+        Kind::Choice(Service::WORDS),
+        Required,
+        "\"integrity\" (BIB-HMAC-SHA2), or \"confidentiality\" (BCB-AES-GCM), which is integrity, too.",
+    ),
+    key("from", PATTERN, Is("*"), "Sources of the bundles: `ipn:1.*`, `dtn://node/` or `*`."),
+    key("to", PATTERN, Is("*"), "Their destinations."),
+    key(
+        "targets",
+        TARGETS,
+        Absent,
+        "What is protected: \"payload\", \"primary\", or numbers of block types; without it, the payload.",
+    ),
+    key("key", Kind::Text, Required, "Name of a key."),
+    key(
+        "wrap",
+        Kind::Flag,
+        Is("false"),
+        "As source: a key made for each block, which this one wraps (16, 24 or 32 bytes) and the block carries.",
+    ),
+    key("hash", Kind::Choice(HASHES), Is("384"), "As source of integrity: bits of SHA-2."),
+    key(
+        "cipher",
+        Kind::Choice(CIPHERS),
+        Is("256"),
+        "As source of confidentiality that wraps: bits of the AES key made; without `wrap` the key says it.",
+    ),
+    key(
+        "scope",
+        Kind::Choices(SCOPE),
+        Absent,
+        "As source: what is covered besides the target: the \"primary\" block, the heads of \"target\" and \"security\" block; without it, all three.",
+    ),
+    key(
+        "required",
+        Kind::Flag,
+        Is("true"),
+        "As verifier or acceptor: bundles without the operation are deleted; a block that is neither payload nor primary is left out instead.",
+    ),
+];
+
+/// Reads one rule and says what contradicts itself in it.
+pub fn rule(reader: &Reader<'_>) -> Option<Rule> {
+    let role = Role::ALL[reader.choice("role")?];
+    let service = Service::ALL[reader.choice("service")?];
+    let targets = match reader.given("targets") {
+        true => reader.custom("targets", targets)?,
+        false => vec![PAYLOAD],
+    };
+    let scope = match reader.given("scope") {
+        true => reader.choices("scope")?.into_iter().fold(0, |bits, place| bits | 1 << place),
+        false => 7,
+    };
+    let rule = Rule {
+        role,
+        service,
+        from: pattern(reader, "from")?,
+        to: pattern(reader, "to")?,
+        targets,
+        key: reader.text("key")?,
+        wrap: reader.flag("wrap")?,
+        sha_bits: HASHES[reader.choice("hash")?].parse().unwrap_or(384),
+        aes_bits: CIPHERS[reader.choice("cipher")?].parse().unwrap_or(256),
+        scope,
+        required: reader.flag("required")?,
+    };
+    contradictions(reader, &rule);
+    Some(rule)
+}
+
+fn contradictions(reader: &Reader<'_>, rule: &Rule) {
+    let source = rule.role == Role::Source;
+    let changing = rule.targets.iter().find(|target| CHANGING.contains(target));
+    if let Some(target) = changing.filter(|_| source) {
+        let what = format!("blocks of type {target} change at every hop: no protection of theirs would hold");
+        reader.fail("targets", what, "protect \"payload\", \"primary\" or other types");
+    }
+    if rule.targets.iter().any(|target| SECURITY.contains(target)) {
+        let what = "security blocks are no targets: a hash is enciphered with what it is of";
+        reader.fail("targets", what, "name what they protect");
+    }
+    if rule.service == Service::Confidentiality && rule.targets.contains(&PRIMARY) {
+        reader.fail("targets", "a primary block cannot be enciphered (RFC 9172 3.8)", "take \"primary\" out");
+    }
+    if rule.targets.is_empty() {
+        reader.fail("targets", "protects nothing", "name \"payload\"");
+    }
+    let without_use: &[(&str, bool)] = &[
+        ("wrap", !source),
+        ("hash", !source || rule.service != Service::Integrity),
+        ("cipher", !source || rule.service != Service::Confidentiality || !rule.wrap),
+        ("scope", !source),
+        ("required", source),
+    ];
+    for (name, _) in without_use.iter().filter(|(name, unused)| *unused && reader.given_here(name)) {
+        reader.warn(name, "does nothing in this rule", "take it out");
+    }
+}
+
+/// Warns of a rule that is never asked, for an earlier one takes all it could: each rule with its reader.
+pub fn shadows(rules: &[(Rule, Reader<'_>)]) {
+    for (place, (rule, reader)) in rules.iter().enumerate() {
+        let taken = |target: &u64| {
+            rules[..place].iter().any(|(earlier, _)| {
+                earlier.service == rule.service
+                    && (earlier.role == Role::Source) == (rule.role == Role::Source)
+                    && earlier.targets.contains(target)
+                    && pattern_covers(&earlier.from, &rule.from)
+                    && pattern_covers(&earlier.to, &rule.to)
+            })
+        };
+        if !rule.targets.is_empty() && rule.targets.iter().all(taken) {
+            reader.fail(
+                "from",
+                "no bundle comes to this rule: rules before it take them all",
+                "put it before them, or take it out",
+            );
+        }
+    }
+}
+
+fn pattern(reader: &Reader<'_>, name: &str) -> Option<String> {
+    reader.custom(name, |input| {
+        let text = input.text()?;
+        let fits = EndpointId::is_pattern(text);
+        if fits { Ok(text.to_string()) } else { Err(format!("`{text}` matches no endpoint")) }
+    })
+}
+
+fn targets(input: Input<'_, '_>) -> Result<Vec<u64>, String> {
+    let one = |input: Input<'_, '_>| match input.text() {
+        Ok(word) => choose(word, &["primary", "payload"]).map(|place| place as u64),
+        Err(_) => input.integer_in(2, u64::MAX).and_then(|kind| match kind {
+            0 | 1 => Err(format!("{kind} is no type of an extension block: they count from 2")),
+            kind => Ok(kind),
+        }),
+    };
+    let mut targets = Vec::new();
+    for item in input.items()? {
+        let target = one(Input::Given(item.get_ref()))?;
+        if !targets.contains(&target) {
+            targets.push(target);
+        }
+    }
+    Ok(targets)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::errors::Errors;
+    use crate::keys::Section;
+
+    const TOP: Section = Section { name: "top", help: "", keys: &[key("rule", Kind::Tables("rule"), Absent, "")] };
+    const OF_RULE: Section = Section { name: "rule", help: "", keys: RULE };
+
+    fn read(text: &str) -> (Vec<Rule>, Vec<String>) {
+        let errors = Errors::new(Some("f.toml"), text);
+        let root = errors.parse().unwrap();
+        let top = Reader::checked(&errors, &TOP, "", root.get_ref());
+        let readers =
+            top.tables("rule").into_iter().map(|(path, table)| Reader::checked(&errors, &OF_RULE, &path, table));
+        let rules: Vec<_> = readers.filter_map(|reader| Some((rule(&reader)?, reader))).collect();
+        shadows(&rules);
+        let rules = rules.into_iter().map(|(rule, _)| rule).collect();
+        drop(root);
+        let (mistakes, warnings) = errors.into_findings();
+        (rules, mistakes.iter().chain(&warnings).map(ToString::to_string).collect())
+    }
+    fn of(more: &str) -> String {
+        format!("[[rule]]\nrole = \"source\"\nservice = \"integrity\"\nkey = \"k\"\n{more}\n")
+    }
+
+    #[test]
+    fn a_rule_needs_role_service_and_key() {
+        let (rules, said) = read(&of(""));
+        let rule = &rules[0];
+        assert_eq!((said.len(), rules.len(), rule.role, &*rule.from, rule.sha_bits), (0, 1, Role::Source, "*", 384));
+        assert_eq!((rule.scope, rule.required, &rule.targets[..]), (7, true, &[PAYLOAD][..]));
+        let (rules, said) =
+            read(&of("targets = [\"primary\", 193, 193]\nscope = [\"primary\", \"security\"]\nhash = \"512\""));
+        assert_eq!(
+            (said.len(), &rules[0].targets[..], rules[0].scope, rules[0].sha_bits),
+            (0, &[PRIMARY, 193][..], 5, 512)
+        );
+        assert_eq!(read("[[rule]]\n").1.len(), 1, "one thing after the other");
+    }
+
+    #[test]
+    fn what_contradicts_itself_is_named() {
+        for (more, part) in [
+            ("targets = [7]", "blocks of type 7 change at every hop"),
+            ("targets = [12]", "security blocks are no targets"),
+            ("targets = []", "protects nothing"),
+            ("targets = [\"paylod\"]", "did you mean `payload`"),
+            ("targets = [1]", "count from 2"),
+            ("from = \"ipn:5\"", "matches no endpoint"),
+            ("required = false", "does nothing in this rule"),
+            ("cipher = \"128\"", "does nothing in this rule"),
+        ] {
+            let (_, said) = read(&of(more));
+            assert!(said.len() == 1 && said[0].contains(part), "{more}: {said:?}");
+        }
+        let (_, said) = read(&of("targets = [\"primary\"]").replace("integrity", "confidentiality"));
+        assert!(said[0].contains("RFC 9172 3.8"), "{said:?}");
+    }
+
+    #[test]
+    fn a_rule_that_is_never_asked_is_a_mistake() {
+        let two = |first: &str, second: &str| read(&format!("{}{}", of(first), of(second))).1;
+        let said = two("from = \"ipn:1.*\"", "from = \"ipn:1.7\"");
+        assert!(
+            said.len() == 1 && said[0].contains("f.toml:10: rule[2].from: no bundle comes to this rule"),
+            "{said:?}"
+        );
+        assert_eq!(two("from = \"ipn:1.7\"", "from = \"ipn:1.*\""), Vec::<String>::new());
+        assert_eq!(two("", "targets = [\"primary\"]"), Vec::<String>::new());
+        assert_eq!(two("", "targets = [\"payload\"]").len(), 1);
+    }
+}

@@ -1,0 +1,48 @@
+//! How endpoint IDs fit the patterns of routes and of security rules.
+
+use crate::eid::EndpointId;
+use alloc::string::ToString;
+
+/// How well a pattern ([`EndpointId::is_pattern`]) fits an endpoint: longer is better; `None` does not fit. `text` is
+/// the endpoint ID as text.
+pub fn pattern_rank(pattern: &str, endpoint: &EndpointId, text: &str) -> Option<usize> {
+    if pattern == "*" {
+        return Some(0);
+    }
+    if let Some(prefix) = pattern.strip_suffix('*') {
+        return text.starts_with(prefix).then_some(prefix.len());
+    }
+    (*text == *pattern || endpoint.node_id().to_string() == pattern).then_some(usize::MAX)
+}
+
+/// Whether every endpoint that fits `other` fits `pattern`, too.
+pub fn pattern_covers(pattern: &str, other: &str) -> bool {
+    if let Some(prefix) = pattern.strip_suffix('*') {
+        return other.strip_suffix('*').unwrap_or(other).starts_with(prefix);
+    }
+    let node_of = |text: &str| text.parse().ok().map(|eid: EndpointId| eid.node_id().to_string());
+    other == pattern || node_of(other).is_some_and(|node| node == pattern)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pattern_covers_what_fits_nothing_else() {
+        for (pattern, other, covers) in [
+            ("*", "ipn:1.*", true),
+            ("*", "*", true),
+            ("ipn:1*", "ipn:12.*", true),
+            ("ipn:1.*", "ipn:1.7", true),
+            ("ipn:1.*", "ipn:12.*", false),
+            ("ipn:1.*", "*", false),
+            ("ipn:1.0", "ipn:1.7", true),
+            ("ipn:1.7", "ipn:1.0", false),
+            ("ipn:1.7", "ipn:1.*", false),
+            ("dtn://a/", "dtn://a/x", true),
+        ] {
+            assert_eq!(pattern_covers(pattern, other), covers, "{pattern} {other}");
+        }
+    }
+}

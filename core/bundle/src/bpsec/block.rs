@@ -1,0 +1,215 @@
+//! The abstract security block: what BIB and BCB hold (RFC 9172 3.6), a sequence of CBOR items.
+
+use crate::cbor::{ARRAY, BYTES, Out, Reader, UINT, put_bytes, put_head, put_uint};
+use crate::{EidCodec, EndpointId, MAX_EXTENSION_BLOCKS, Profile};
+use alloc::vec::Vec;
+use farlink_base::Malformed;
+
+/// CBOR's major type of negative integers.
+const NEGATIVE: u8 = 1;
+/// Parameters are present (RFC 9172 3.6).
+const HAS_PARAMETERS: u64 = 1;
+/// No bundle has more blocks: those of hops, the primary and the payload block besides.
+const TARGETS_MAX: u64 = MAX_EXTENSION_BLOCKS as u64 + 16;
+
+/// A parameter or a result.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Value {
+    /// An unsigned integer.
+    Uint(u64),
+    /// A byte string.
+    Bytes(Vec<u8>),
+    /// Anything else, one CBOR item as it came.
+    Other(Vec<u8>),
+}
+
+/// Parameters or results, each with its number (RFC 9172 3.10).
+pub type Pairs = Vec<(u64, Value)>;
+
+/// An abstract security block: one service, one context, one source, and one operation for each target.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct SecurityBlock {
+    /// Block numbers of what is protected; at least one, each once.
+    pub targets: Vec<u64>,
+    /// The security context.
+    pub context: i64,
+    /// Who made it.
+    pub source: EndpointId,
+    /// Parameters of the context.
+    pub parameters: Pairs,
+    /// Results of each target, in their order.
+    pub results: Vec<Pairs>,
+}
+
+impl SecurityBlock {
+    /// Reads the block-type-specific data of a security block. What it takes of memory is a small multiple of what
+    /// came.
+    ///
+    /// # Errors
+    /// What breaks RFC 9172 3.6, and where.
+    pub fn decode(data: &[u8]) -> Result<SecurityBlock, Malformed> {
+        let mut reader = Reader::new(data, 0, false);
+        let targets = read_targets(&mut reader)?;
+        let context = read_context(&mut reader)?;
+        let flags = reader.uint()?;
+        let source = EndpointId::read(&mut reader, Profile::Permissive)?;
+        let parameters = if flags & HAS_PARAMETERS != 0 { read_pairs(&mut reader)? } else { Pairs::new() };
+        let at = reader.position();
+        let results = reader.list(|reader, sets| {
+            if sets != targets.len() as u64 {
+                return reader.error_at(at, "a security block has as many sets of results as targets");
+            }
+            let mut results = Vec::with_capacity(targets.len());
+            for _ in 0..sets {
+                results.push(read_pairs(reader)?);
+            }
+            Ok(results)
+        })?;
+        reader.finish("bytes after the data of a security block")?;
+        Ok(SecurityBlock { targets, context, source, parameters, results })
+    }
+    /// As block-type-specific data, every head in its shortest form.
+    pub fn encode(&self) -> Vec<u8> {
+        let mut out = Vec::new();
+        put_head(&mut out, ARRAY, self.targets.len() as u64);
+        self.targets.iter().for_each(|target| put_uint(&mut out, *target));
+        match u64::try_from(self.context) {
+            Ok(context) => put_uint(&mut out, context),
+            Err(_) => put_head(&mut out, NEGATIVE, !self.context as u64),
+        }
+        put_uint(&mut out, u64::from(!self.parameters.is_empty()));
+        self.source.encode(&mut out);
+        if !self.parameters.is_empty() {
+            put_pairs(&self.parameters, &mut out);
+        }
+        put_head(&mut out, ARRAY, self.results.len() as u64);
+        self.results.iter().for_each(|results| put_pairs(results, &mut out));
+        out
+    }
+    /// The parameter of this number; of several the first.
+    pub fn parameter(&self, id: u64) -> Option<&Value> {
+        find(&self.parameters, id)
+    }
+    /// A result of a target.
+    pub fn result(&self, target: u64, id: u64) -> Option<&Value> {
+        let place = self.targets.iter().position(|known| *known == target)?;
+        find(self.results.get(place)?, id)
+    }
+    /// Takes the operation on a target out.
+    pub fn remove(&mut self, target: u64) {
+        if let Some(place) = self.targets.iter().position(|known| *known == target) {
+            self.targets.remove(place);
+            self.results.remove(place);
+        }
+    }
+}
+
+fn find(pairs: &Pairs, id: u64) -> Option<&Value> {
+    pairs.iter().find(|(known, _)| *known == id).map(|(_, value)| value)
+}
+
+fn read_targets(reader: &mut Reader<'_>) -> Result<Vec<u64>, Malformed> {
+    let at = reader.position();
+    reader.list(|reader, count| {
+        if count == 0 || count > TARGETS_MAX {
+            return reader.error_at(at, "a security block has a target, and no more than a bundle has blocks");
+        }
+        let mut targets = Vec::new();
+        for _ in 0..count {
+            let at = reader.position();
+            let target = reader.uint()?;
+            if targets.contains(&target) {
+                return reader.error_at(at, "a security block that names a target twice");
+            }
+            targets.push(target);
+        }
+        Ok(targets)
+    })
+}
+
+fn read_context(reader: &mut Reader<'_>) -> Result<i64, Malformed> {
+    let at = reader.position();
+    let (major, value) = reader.head()?;
+    match (major, i64::try_from(value)) {
+        (UINT, Ok(value)) => Ok(value),
+        (NEGATIVE, Ok(value)) => Ok(!value),
+        _ => reader.error_at(at, "a security context is an integer of 64 bits"),
+    }
+}
+
+fn read_pairs(reader: &mut Reader<'_>) -> Result<Pairs, Malformed> {
+    reader.list(|reader, count| {
+        let mut pairs = Pairs::new();
+        for _ in 0..count {
+            let what = "a parameter or result is an array of two items";
+            pairs.push(reader.list_of(2, what, |reader| Ok((reader.uint()?, read_value(reader)?)))?);
+        }
+        Ok(pairs)
+    })
+}
+
+fn read_value(reader: &mut Reader<'_>) -> Result<Value, Malformed> {
+    match reader.peek() {
+        Some(first) if first >> 5 == UINT => reader.uint().map(Value::Uint),
+        Some(first) if first >> 5 == BYTES && first & 0x1f != 31 => Ok(Value::Bytes(reader.bytes()?.to_vec())),
+        _ => Ok(Value::Other(reader.item()?.to_vec())),
+    }
+}
+
+fn put_pairs(pairs: &Pairs, out: &mut Vec<u8>) {
+    put_head(out, ARRAY, pairs.len() as u64);
+    for (id, value) in pairs {
+        put_head(out, ARRAY, 2);
+        put_uint(out, *id);
+        match value {
+            Value::Uint(number) => put_uint(out, *number),
+            Value::Bytes(bytes) => put_bytes(out, bytes),
+            Value::Other(item) => out.put(item),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sample() -> SecurityBlock {
+        SecurityBlock {
+            targets: Vec::from([0, 2, 300]),
+            context: -7,
+            source: EndpointId::ipn(2, 1),
+            parameters: Vec::from([(1, Value::Uint(7)), (9, Value::Other(Vec::from([0xf5])))]),
+            results: Vec::from([Vec::from([(1, Value::Bytes(Vec::from([1, 2])))]), Pairs::new(), Pairs::new()]),
+        }
+    }
+
+    #[test]
+    fn what_is_written_is_read_back() {
+        for context in [i64::MIN, -7, -1, 0, 1, 2, i64::MAX] {
+            let block = SecurityBlock { context, ..sample() };
+            assert_eq!(SecurityBlock::decode(&block.encode()), Ok(block));
+        }
+        let plain = SecurityBlock { parameters: Pairs::new(), ..sample() };
+        assert_eq!(SecurityBlock::decode(&plain.encode()), Ok(plain));
+    }
+
+    #[test]
+    fn what_is_cut_short_or_has_more_is_no_security_block() {
+        let whole = sample().encode();
+        (0..whole.len()).for_each(|end| assert!(SecurityBlock::decode(&whole[..end]).is_err(), "{end}"));
+        assert!(SecurityBlock::decode(&[&whole[..], &[0]].concat()).is_err());
+    }
+
+    #[test]
+    fn lengths_that_lie_and_targets_that_repeat_are_refused_before_memory_is_taken() {
+        let err = |bytes: &[u8]| SecurityBlock::decode(bytes).unwrap_err().reason;
+        assert!(err(&[0x80, 1, 0, 0x82, 1, 0, 0x80]).contains("has a target"), "RFC 9172 3.6: at least one");
+        assert!(err(&[0x82, 1, 1, 1, 0, 0x82, 1, 0, 0x80]).contains("twice"));
+        assert!(err(&[0x81, 1, 1, 0, 0x82, 1, 0, 0x82, 0x80, 0x80]).contains("as many sets"));
+        let bomb = [0x9b, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 1];
+        assert!(err(&bomb).contains("no more than"));
+        let pairs = [&[0x81, 1, 1, 1, 0x82, 1, 0][..], &bomb].concat();
+        assert!(err(&pairs).contains("array of definite"), "what is not there is not waited for");
+        assert!(SecurityBlock::decode(&[0x81, 1, 0x1b, 255, 255, 255, 255, 255, 255, 255, 255, 0]).is_err());
+    }
+}

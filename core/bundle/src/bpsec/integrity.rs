@@ -1,0 +1,183 @@
+//! BIB-HMAC-SHA2 (RFC 9173 3): keyed hashes over targets.
+
+use super::{Fault, HMAC_SHA2, Header, PAYLOAD, PRIMARY, Scope, Secret, SecurityBlock, Value, data, scope, unwrap_key};
+use crate::cbor::{BYTES, put_bytes, put_head};
+use crate::{Bundle, EndpointId};
+use alloc::vec::Vec;
+use hmac::{Hmac, Mac};
+use sha2::{Sha256, Sha384, Sha512};
+
+/// Parameters and the result (RFC 9173 3.3, 3.4).
+const VARIANT: u64 = 1;
+const WRAPPED_KEY: u64 = 2;
+const SCOPE: u64 = 3;
+const HASH: u64 = 1;
+
+/// Which hash; the numbers are those of the SHA variant parameter (RFC 9173 3.3.1).
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[repr(u8)]
+pub enum Sha {
+    /// HMAC 256/256.
+    Sha256 = 5,
+    /// HMAC 384/384: what holds where a block does not say.
+    #[default]
+    Sha384 = 6,
+    /// HMAC 512/512.
+    Sha512 = 7,
+}
+impl Sha {
+    /// All of them.
+    pub const ALL: [Sha; 3] = [Sha::Sha256, Sha::Sha384, Sha::Sha512];
+
+    /// Bytes of its result, and of a key made for it.
+    pub const fn len(self) -> usize {
+        match self {
+            Sha::Sha256 => 32,
+            Sha::Sha384 => 48,
+            Sha::Sha512 => 64,
+        }
+    }
+    /// Never.
+    pub const fn is_empty(self) -> bool {
+        false
+    }
+    fn read(parameter: Option<&Value>) -> Result<Sha, Fault> {
+        match parameter {
+            None => Ok(Sha::default()),
+            Some(Value::Uint(code)) => Sha::ALL.into_iter().find(|sha| *sha as u64 == *code).ok_or(Fault::Parameters),
+            Some(_) => Err(Fault::Parameters),
+        }
+    }
+}
+
+/// How a keyed hash is made.
+#[derive(Clone, Debug)]
+pub struct HashSuite {
+    /// Which hash.
+    pub sha: Sha,
+    /// What it covers besides the target.
+    pub scope: Scope,
+    /// The key, wrapped, where the block is to carry it.
+    pub wrapped: Option<Vec<u8>>,
+}
+
+/// A hash under way.
+enum Hash {
+    Sha256(Hmac<Sha256>),
+    Sha384(Hmac<Sha384>),
+    Sha512(Hmac<Sha512>),
+}
+impl Hash {
+    fn new(sha: Sha, key: &[u8]) -> Result<Hash, Fault> {
+        match sha {
+            Sha::Sha256 => Hmac::new_from_slice(key).map(Hash::Sha256),
+            Sha::Sha384 => Hmac::new_from_slice(key).map(Hash::Sha384),
+            Sha::Sha512 => Hmac::new_from_slice(key).map(Hash::Sha512),
+        }
+        .map_err(|_| Fault::Key)
+    }
+    fn update(&mut self, bytes: &[u8]) {
+        match self {
+            Hash::Sha256(hash) => hash.update(bytes),
+            Hash::Sha384(hash) => hash.update(bytes),
+            Hash::Sha512(hash) => hash.update(bytes),
+        }
+    }
+    fn finish(self) -> Vec<u8> {
+        match self {
+            Hash::Sha256(hash) => hash.finalize().into_bytes().to_vec(),
+            Hash::Sha384(hash) => hash.finalize().into_bytes().to_vec(),
+            Hash::Sha512(hash) => hash.finalize().into_bytes().to_vec(),
+        }
+    }
+    /// In the same time whatever the first wrong byte is.
+    fn is(self, expected: &[u8]) -> bool {
+        match self {
+            Hash::Sha256(hash) => hash.verify_slice(expected),
+            Hash::Sha384(hash) => hash.verify_slice(expected),
+            Hash::Sha512(hash) => hash.verify_slice(expected),
+        }
+        .is_ok()
+    }
+}
+
+/// Hashes what is protected (RFC 9173 3.7). The primary block as a target is taken in a byte string, as the published
+/// example A.3 has it.
+fn hash(bundle: &Bundle, target: u64, own: Header, scope: Scope, sha: Sha, key: &[u8]) -> Result<Hash, Fault> {
+    let mut hash = Hash::new(sha, key)?;
+    let mut text = scope::preface(bundle, target, own, scope)?;
+    match target {
+        PRIMARY => put_bytes(&mut text, &scope::primary(bundle)),
+        PAYLOAD => {
+            put_head(&mut text, BYTES, bundle.payload.len());
+            hash.update(&text);
+            data::feed(&bundle.payload, |bytes| hash.update(bytes))?;
+            return Ok(hash);
+        }
+        _ => put_bytes(&mut text, &data::of(bundle, target)?),
+    }
+    hash.update(&text);
+    Ok(hash)
+}
+
+/// Signs targets, whose CRCs are gone already ([`super::drop_crc`]); gives the data of the block that shall have this
+/// `own` header.
+///
+/// # Errors
+/// A target is not there or not in memory.
+pub fn sign(
+    bundle: &Bundle,
+    targets: &[u64],
+    own: Header,
+    source: &EndpointId,
+    suite: &HashSuite,
+    key: &[u8],
+) -> Result<SecurityBlock, Fault> {
+    let mut results = Vec::with_capacity(targets.len());
+    for target in targets {
+        let hash = hash(bundle, *target, own, suite.scope, suite.sha, key)?;
+        results.push(Vec::from([(HASH, Value::Bytes(hash.finish()))]));
+    }
+    let mut parameters = Vec::from([(VARIANT, Value::Uint(suite.sha as u64))]);
+    parameters.extend(suite.wrapped.clone().map(|wrapped| (WRAPPED_KEY, Value::Bytes(wrapped))));
+    parameters.push((SCOPE, Value::Uint(u64::from(suite.scope.0))));
+    let source = source.clone();
+    Ok(SecurityBlock { targets: targets.to_vec(), context: HMAC_SHA2, source, parameters, results })
+}
+
+/// Checks the hash of a target against each of the keys, which unwrap the block's own where it has one.
+///
+/// # Errors
+/// It holds with none of them.
+pub fn check(bundle: &Bundle, block: &SecurityBlock, own: Header, target: u64, keys: &[Secret]) -> Result<(), Fault> {
+    if block.context != HMAC_SHA2 {
+        return Err(Fault::Context);
+    }
+    let sha = Sha::read(block.parameter(VARIANT))?;
+    let scope = Scope::read(block.parameter(SCOPE))?;
+    let Some(Value::Bytes(expected)) = block.result(target, HASH) else { return Err(Fault::Parameters) };
+    if expected.len() != sha.len() {
+        return Err(Fault::Parameters);
+    }
+    let wrapped = match block.parameter(WRAPPED_KEY) {
+        None => None,
+        Some(Value::Bytes(wrapped)) => Some(wrapped),
+        Some(_) => return Err(Fault::Parameters),
+    };
+    let mut fault = Fault::Key;
+    for key in keys {
+        let unwrapped = wrapped.map(|wrapped| unwrap_key(key.bytes(), wrapped)).transpose();
+        let key = match &unwrapped {
+            Ok(unwrapped) => unwrapped.as_ref().unwrap_or(key),
+            Err(why) => {
+                fault = *why;
+                continue;
+            }
+        };
+        if hash(bundle, target, own, scope, sha, key.bytes())?.is(expected) {
+            return Ok(());
+        }
+        fault = Fault::Mismatch;
+    }
+    Err(fault)
+}

@@ -1,0 +1,123 @@
+//! Keys: wiped when they are let go and never shown; wrapped by one another (RFC 3394); made afresh.
+
+use super::Fault;
+use aes_kw::{KekAes128, KekAes192, KekAes256};
+use alloc::vec::Vec;
+use core::fmt;
+use hmac::{Hmac, Mac};
+use sha2::{Digest, Sha256};
+use zeroize::Zeroizing;
+
+/// The longest key that is unwrapped, bytes: an HMAC key as long as the block of SHA-512.
+const LONGEST: usize = 128;
+
+/// A key.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Secret(Zeroizing<Vec<u8>>);
+impl Secret {
+    /// These bytes, wiped when the key is let go.
+    pub fn new(bytes: Vec<u8>) -> Secret {
+        Secret(Zeroizing::new(bytes))
+    }
+    /// Its bytes.
+    pub fn bytes(&self) -> &[u8] {
+        &self.0
+    }
+    /// A number that tells keys apart and says nothing about them.
+    pub fn fingerprint(&self) -> u64 {
+        let hash = Sha256::new().chain_update(b"farlink key fingerprint").chain_update(self.bytes()).finalize();
+        hash.iter().take(8).fold(0, |number, byte| number << 8 | u64::from(*byte))
+    }
+}
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "a key of {} B", self.0.len())
+    }
+}
+
+/// Wraps a key with another of 16, 24 or 32 bytes (RFC 3394).
+///
+/// # Errors
+/// The wrapping key has another length, or the wrapped one is no multiple of 8 bytes.
+pub fn wrap_key(with: &[u8], key: &Secret) -> Result<Vec<u8>, Fault> {
+    let mut out = alloc::vec![0; key.bytes().len() + 8];
+    match with.len() {
+        16 => KekAes128::try_from(with).and_then(|kek| kek.wrap(key.bytes(), &mut out)),
+        24 => KekAes192::try_from(with).and_then(|kek| kek.wrap(key.bytes(), &mut out)),
+        32 => KekAes256::try_from(with).and_then(|kek| kek.wrap(key.bytes(), &mut out)),
+        _ => return Err(Fault::Key),
+    }
+    .map_err(|_| Fault::Key)?;
+    Ok(out)
+}
+
+/// Unwraps a key.
+///
+/// # Errors
+/// It was wrapped with another one, or the wrapping key has the wrong length.
+pub fn unwrap_key(with: &[u8], wrapped: &[u8]) -> Result<Secret, Fault> {
+    if wrapped.len() < 24 || wrapped.len() > LONGEST + 8 || wrapped.len() % 8 != 0 {
+        return Err(Fault::Parameters);
+    }
+    let mut out = Zeroizing::new(alloc::vec![0; wrapped.len() - 8]);
+    match with.len() {
+        16 => KekAes128::try_from(with).and_then(|kek| kek.unwrap(wrapped, &mut out)),
+        24 => KekAes192::try_from(with).and_then(|kek| kek.unwrap(wrapped, &mut out)),
+        32 => KekAes256::try_from(with).and_then(|kek| kek.unwrap(wrapped, &mut out)),
+        _ => return Err(Fault::Key),
+    }
+    .map_err(|_| Fault::Mismatch)?;
+    Ok(Secret(out))
+}
+
+/// The key of this number from a secret seed; another number gives another key (HMAC-SHA-256 in counter mode,
+/// NIST SP 800-108 4.1).
+pub fn fresh_key(seed: &[u8; 32], number: u128, len: usize) -> Secret {
+    let mut key = Vec::with_capacity(len + 32);
+    let mut part = 0u8;
+    while key.len() < len {
+        part += 1;
+        let Ok(mut hash) = Hmac::<Sha256>::new_from_slice(seed) else { break };
+        hash.update(&[part]);
+        hash.update(b"farlink content key");
+        hash.update(&number.to_be_bytes());
+        key.extend_from_slice(&hash.finalize().into_bytes());
+    }
+    key.truncate(len);
+    Secret::new(key)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::format;
+
+    #[test]
+    fn keys_wrap_and_only_their_own_unwraps_them() {
+        for len in [16, 24, 32] {
+            let (kek, key) = (alloc::vec![5; len], fresh_key(&[1; 32], 7, 64));
+            let wrapped = wrap_key(&kek, &key).unwrap();
+            assert_eq!(unwrap_key(&kek, &wrapped).as_ref(), Ok(&key));
+            assert_eq!(unwrap_key(&alloc::vec![6; len], &wrapped), Err(Fault::Mismatch));
+            for at in 0..wrapped.len() {
+                let mut changed = wrapped.clone();
+                changed[at] ^= 1;
+                assert_eq!(unwrap_key(&kek, &changed), Err(Fault::Mismatch), "{at}");
+            }
+        }
+        assert_eq!(wrap_key(&[0; 17], &Secret::new(alloc::vec![0; 16])), Err(Fault::Key));
+        for len in [0, 8, 16, 23, 25, 200, 4096] {
+            assert_eq!(unwrap_key(&[0; 16], &alloc::vec![0; len]), Err(Fault::Parameters), "{len}");
+        }
+    }
+
+    #[test]
+    fn fresh_keys_differ_and_none_is_shown() {
+        let keys: Vec<_> = (0..64).map(|number| fresh_key(&[3; 32], number, 48)).collect();
+        assert!(keys.iter().all(|key| key.bytes().len() == 48));
+        assert!(keys.iter().enumerate().all(|(at, key)| !keys[..at].contains(key)));
+        assert_ne!(fresh_key(&[4; 32], 0, 48), keys[0]);
+        assert_eq!(format!("{:?}", keys[0]), "a key of 48 B");
+        assert_ne!(keys[0].fingerprint(), keys[1].fingerprint());
+    }
+}

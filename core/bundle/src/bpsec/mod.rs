@@ -1,0 +1,117 @@
+//! Bundle protocol security (RFC 9172) with its two default contexts (RFC 9173): BIB-HMAC-SHA2 and
+//! BCB-AES-GCM, over a [`Bundle`].
+//!
+//! [`SecurityBlock`] is what both blocks hold. [`sign`] and [`check`] make and check keyed hashes,
+//! [`seal`] and [`open`] encipher and decipher. Which keys, for which bundles, and what follows from a
+//! [`Fault`] is not decided here. Ciphers and hashes are those of RustCrypto.
+
+mod block;
+mod cipher;
+mod data;
+mod integrity;
+mod key;
+mod scope;
+
+pub use block::{Pairs, SecurityBlock, Value};
+pub use cipher::{Aes, CipherSuite, open, seal};
+pub use data::{add_crc, drop_crc, numbers_of};
+pub use integrity::{HashSuite, Sha, check, sign};
+pub use key::{Secret, fresh_key, unwrap_key, wrap_key};
+pub use scope::{Header, Scope};
+
+use crate::cbor::Reader;
+use crate::fields::read_block_start;
+use crate::{BlockFlags, Bundle, CrcType, ExtensionBlock, Profile};
+use farlink_base::Bytes;
+
+/// Type of block integrity blocks (RFC 9172 11.1).
+pub const INTEGRITY: u64 = 11;
+/// Type of block confidentiality blocks (RFC 9172 11.1).
+pub const CONFIDENTIALITY: u64 = 12;
+/// Block number of the primary block.
+pub const PRIMARY: u64 = 0;
+/// Block number of the payload block.
+pub const PAYLOAD: u64 = 1;
+/// Context BIB-HMAC-SHA2 (RFC 9173 3).
+pub const HMAC_SHA2: i64 = 1;
+/// Context BCB-AES-GCM (RFC 9173 4).
+pub const AES_GCM: i64 = 2;
+
+/// Why a security operation could not be made, checked or undone.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Fault {
+    /// The block is none of RFC 9172 3.6.
+    Malformed,
+    /// It names a target that the bundle does not have, or that may not be one.
+    Target,
+    /// Its context is none of RFC 9173.
+    Context,
+    /// A parameter or result is missing, or is not what its context says.
+    Parameters,
+    /// There is no key, or it has the wrong length.
+    Key,
+    /// The bytes were changed, or the key is another one.
+    Mismatch,
+    /// Part of the target is not in memory.
+    NotInMemory,
+}
+
+/// Whether the head of a bundle ([`farlink_base::BundleMeta::head`]) holds a security block.
+pub fn is_secured(head: &[u8]) -> bool {
+    let mut reader = Reader::new(head, 0, false);
+    if reader.take(1).and_then(|_| reader.item()).is_err() {
+        return false;
+    }
+    while let Ok(fields) = read_block_start(&mut reader, Profile::Permissive) {
+        if matches!(fields.kind, INTEGRITY | CONFIDENTIALITY) {
+            return true;
+        }
+        let rest = reader.bytes().and_then(|_| match fields.crc {
+            CrcType::None => Ok(()),
+            _ => reader.bytes().map(drop),
+        });
+        if fields.number == PAYLOAD || rest.and_then(|()| reader.array_end(fields.open)).is_err() {
+            return false;
+        }
+    }
+    false
+}
+
+/// A security block of a bundle, read.
+#[derive(Clone, Debug)]
+pub struct Section {
+    /// What it is in the bundle.
+    pub header: Header,
+    /// What it holds.
+    pub block: SecurityBlock,
+}
+impl Section {
+    /// The security blocks of this type, those that cannot be read as faults.
+    pub fn all(bundle: &Bundle, kind: u64) -> impl Iterator<Item = Result<Section, Header>> + '_ {
+        bundle.extensions.iter().filter(move |block| block.kind == kind).map(|block| {
+            let header = Header::of(block);
+            let block = SecurityBlock::decode(&data::of_block(block)).map_err(|_| header)?;
+            Ok(Section { header, block })
+        })
+    }
+    /// Puts it before all other extension blocks of the bundle.
+    pub fn insert(&self, bundle: &mut Bundle) {
+        let Header { kind, number, flags } = self.header;
+        let data = crate::BlockData::Unknown(Bytes::from(self.block.encode()));
+        let block = ExtensionBlock { kind, number, flags, crc: CrcType::None, data, raw: None };
+        bundle.extensions.insert(0, block);
+    }
+    /// Takes an operation out of the bundle, and the block with the last one (RFC 9172 5.1).
+    pub fn remove(&mut self, bundle: &mut Bundle, target: u64) {
+        self.block.remove(target);
+        if self.block.targets.is_empty() {
+            bundle.remove_block(self.header.number);
+        } else {
+            data::set(bundle, self.header.number, self.block.encode());
+        }
+    }
+}
+
+/// Flags of the security blocks made here: BCBs of payloads must be in every fragment (RFC 9172 3.8), and a primary
+/// block without CRC needs its BIB in every fragment (RFC 9171 4.3.1).
+pub const FLAGS: BlockFlags = BlockFlags(BlockFlags::REPLICATE);

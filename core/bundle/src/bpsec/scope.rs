@@ -1,0 +1,142 @@
+//! What a keyed hash or an authenticated encipherment covers besides its target (RFC 9173 3.7, 4.7), in canonical
+//! form (RFC 9172 4).
+
+use super::{Fault, PAYLOAD, PRIMARY};
+use crate::cbor::{ARRAY, BYTES, Out, Reader, TEXT, UINT, put_bytes, put_head, put_uint};
+use crate::encode::put_primary;
+use crate::{BlockFlags, Bundle, ExtensionBlock};
+use alloc::vec::Vec;
+use farlink_base::{Accel, Malformed};
+
+/// Which parts of the bundle a value covers besides its target: integrity scope flags, AAD scope flags
+/// (RFC 9173 3.3.3, 4.3.4).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Scope(pub u16);
+impl Scope {
+    /// The primary block.
+    pub const PRIMARY: u16 = 1;
+    /// Type, number and flags of the target.
+    pub const TARGET: u16 = 2;
+    /// Type, number and flags of the security block.
+    pub const SECURITY: u16 = 4;
+    /// All of them: what holds where a block does not say.
+    pub const ALL: Scope = Scope(7);
+
+    fn has(self, bit: u16) -> bool {
+        self.0 & bit != 0
+    }
+    /// The scope that a parameter says; without it, all.
+    pub(super) fn read(parameter: Option<&super::Value>) -> Result<Scope, Fault> {
+        match parameter {
+            None => Ok(Scope::ALL),
+            Some(super::Value::Uint(bits)) => u16::try_from(*bits).map(Scope).map_err(|_| Fault::Parameters),
+            Some(_) => Err(Fault::Parameters),
+        }
+    }
+}
+
+/// The fields of a block that its values may cover.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Header {
+    /// Block type code.
+    pub kind: u64,
+    /// Block number.
+    pub number: u64,
+    /// Block processing control flags.
+    pub flags: BlockFlags,
+}
+impl Header {
+    /// Those flags that RFC 9171 4.2.4 knows; the others are 0 in canonical form (RFC 9172 4).
+    const KNOWN: u64 = 0x17;
+
+    /// Of an extension block.
+    pub fn of(block: &ExtensionBlock) -> Header {
+        Header { kind: block.kind, number: block.number, flags: block.flags }
+    }
+    /// Of a block of the bundle that is not the primary block.
+    pub(super) fn find(bundle: &Bundle, number: u64) -> Result<Header, Fault> {
+        if number == PAYLOAD {
+            return Ok(Header { kind: 1, number, flags: bundle.payload_flags });
+        }
+        bundle.extensions.iter().find(|block| block.number == number).map(Header::of).ok_or(Fault::Target)
+    }
+    fn put(self, out: &mut Vec<u8>) {
+        [self.kind, self.number, self.flags.0 & Self::KNOWN].into_iter().for_each(|field| put_uint(out, field));
+    }
+}
+
+/// What comes before the target: all of a BCB's associated data.
+pub(super) fn preface(bundle: &Bundle, target: u64, own: Header, scope: Scope) -> Result<Vec<u8>, Fault> {
+    let mut out = Vec::new();
+    put_uint(&mut out, u64::from(scope.0 & Scope::ALL.0));
+    if target != PRIMARY {
+        let header = Header::find(bundle, target)?;
+        if scope.has(Scope::PRIMARY) {
+            out.put(&primary(bundle));
+        }
+        if scope.has(Scope::TARGET) {
+            header.put(&mut out);
+        }
+    }
+    if scope.has(Scope::SECURITY) {
+        own.put(&mut out);
+    }
+    Ok(out)
+}
+
+/// The primary block in canonical form.
+pub(super) fn primary(bundle: &Bundle) -> Vec<u8> {
+    let Some(raw) = &bundle.primary_raw else {
+        let mut out = Vec::new();
+        put_primary(&bundle.primary, &mut out, &Accel::default());
+        return out;
+    };
+    let mut out = Vec::with_capacity(raw.len());
+    match canonical(&mut Reader::new(raw, 0, false), &mut out, 8) {
+        Ok(()) => out,
+        Err(_) => raw.to_vec(),
+    }
+}
+
+/// Copies one item, every head in its shortest form and every length definite (RFC 8949 4.2.1).
+fn canonical(reader: &mut Reader<'_>, out: &mut Vec<u8>, depth: u8) -> Result<(), Malformed> {
+    match reader.peek().map(|first| first >> 5) {
+        Some(UINT) => put_uint(out, reader.uint()?),
+        Some(BYTES) => put_bytes(out, reader.bytes()?),
+        Some(TEXT) => {
+            let text = reader.text()?;
+            put_head(out, TEXT, text.len() as u64);
+            out.put(text.as_bytes());
+        }
+        Some(ARRAY) if depth > 0 => reader.list(|reader, items| {
+            put_head(out, ARRAY, items);
+            (0..items).try_for_each(|_| canonical(reader, out, depth - 1))
+        })?,
+        _ => out.put(reader.item()?),
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_primary_block_is_covered_in_its_shortest_form() {
+        // [7, 5, [1, "//a/"]] with long heads and an array of indefinite length.
+        let lax = [0x98, 3, 0x18, 7, 5, 0x9f, 1, 0x78, 4, b'/', b'/', b'a', b'/', 0xff];
+        let mut out = Vec::new();
+        canonical(&mut Reader::new(&lax, 0, false), &mut out, 8).unwrap();
+        assert_eq!(out, [0x83, 7, 5, 0x82, 1, 0x64, b'/', b'/', b'a', b'/']);
+        let mut again = Vec::new();
+        canonical(&mut Reader::new(&out, 0, true), &mut again, 8).unwrap();
+        assert_eq!(again, out);
+    }
+
+    #[test]
+    fn flags_nobody_knows_are_zero() {
+        let mut out = Vec::new();
+        Header { kind: 6, number: 2, flags: BlockFlags(0xff) }.put(&mut out);
+        assert_eq!(out, [6, 2, 0x17]);
+    }
+}

@@ -1,0 +1,241 @@
+//! The four examples of RFC 9173 appendix A, made and read byte for byte, and attacked.
+
+use farlink_base::{Accel, Bytes, Payload};
+use farlink_bundle::bpsec::{
+    self, Aes, CONFIDENTIALITY, CipherSuite, Fault, HashSuite, Header, INTEGRITY, PAYLOAD, PRIMARY, Scope, Secret,
+    Section, SecurityBlock, Sha, Value,
+};
+use farlink_bundle::{BlockFlags, Bundle, EndpointId, Profile, decode};
+use serde_json::Value as Json;
+
+fn vectors(name: &str) -> Json {
+    let path = format!("{}/../../tests/vectors/{name}", env!("CARGO_MANIFEST_DIR"));
+    serde_json::from_str(&std::fs::read_to_string(path).expect("a file")).expect("JSON")
+}
+fn unhex(text: &str) -> Vec<u8> {
+    (0..text.len() / 2).map(|i| u8::from_str_radix(&text[2 * i..2 * i + 2], 16).expect("digits")).collect()
+}
+/// The examples have no CRC on primary blocks: they are for the permissive.
+fn read(hex: &str) -> Bundle {
+    decode(&Payload::from(unhex(hex)), Profile::Permissive, &Accel::default()).expect("an example")
+}
+fn wire(bundle: &Bundle) -> Bytes {
+    bundle.encode(&Accel::default()).into_payload().to_bytes().expect("in memory")
+}
+struct Examples(Json);
+impl Examples {
+    fn new() -> Examples {
+        Examples(vectors("bpsec_rfc9173.json"))
+    }
+    fn bytes(&self, name: &str) -> Vec<u8> {
+        unhex(self.0["common"][name].as_str().expect(name))
+    }
+    fn key(&self, name: &str) -> Secret {
+        Secret::new(self.bytes(name))
+    }
+    fn case(&self, at: usize) -> &Json {
+        &self.0["cases"][at]
+    }
+    fn bundle(&self, at: usize) -> Bundle {
+        read(self.case(at)["bundle_hex"].as_str().expect("a bundle"))
+    }
+    fn plain(&self) -> Bundle {
+        read(self.0["common"]["original_bundle_hex"].as_str().expect("a bundle"))
+    }
+    fn iv(&self) -> [u8; 12] {
+        self.bytes("iv_hex").try_into().expect("12 bytes")
+    }
+}
+fn header(kind: u64, number: u64, flags: u64) -> Header {
+    Header { kind, number, flags: BlockFlags(flags) }
+}
+fn section(bundle: &Bundle, kind: u64) -> Section {
+    Section::all(bundle, kind).next().expect("a block").expect("a security block")
+}
+fn hash_suite(sha: Sha, scope: u16) -> HashSuite {
+    HashSuite { sha, scope: Scope(scope), wrapped: None }
+}
+fn open(bundle: &mut Bundle, target: u64, keys: &[Secret]) -> Result<(), Fault> {
+    let bcb = section(bundle, CONFIDENTIALITY);
+    bpsec::open(bundle, &bcb.block, bcb.header, target, keys)
+}
+fn check(bundle: &Bundle, target: u64, keys: &[Secret]) -> Result<(), Fault> {
+    let bib = section(bundle, INTEGRITY);
+    bpsec::check(bundle, &bib.block, bib.header, target, keys)
+}
+fn plaintext(examples: &Examples) -> Vec<u8> {
+    examples.bytes("plaintext_hex")
+}
+
+#[test]
+fn a_1_a_hash_of_the_payload() {
+    let examples = Examples::new();
+    let (mut bundle, key, own) = (examples.plain(), examples.key("hmac_key_hex"), header(INTEGRITY, 2, 0));
+    let source = EndpointId::ipn(2, 1);
+    let block =
+        bpsec::sign(&bundle, &[PAYLOAD], own, &source, &hash_suite(Sha::Sha512, 0), key.bytes()).expect("signed");
+    Section { header: own, block }.insert(&mut bundle);
+    assert_eq!(wire(&bundle), wire(&examples.bundle(0)));
+    assert_eq!(check(&examples.bundle(0), PAYLOAD, &[key]), Ok(()));
+}
+
+#[test]
+fn a_2_an_enciphered_payload_whose_key_is_wrapped() {
+    let examples = Examples::new();
+    let (kek, cek, own) = (examples.key("kek_hex"), examples.key("cek128_hex"), header(CONFIDENTIALITY, 2, 1));
+    let wrapped = bpsec::wrap_key(kek.bytes(), &cek).expect("wrapped");
+    let suite = CipherSuite { aes: Aes::A128, scope: Scope(0), iv: examples.iv(), wrapped: Some(wrapped) };
+    let mut bundle = examples.plain();
+    let block =
+        bpsec::seal(&mut bundle, PAYLOAD, own, &EndpointId::ipn(2, 1), &suite, cek.bytes()).expect("enciphered");
+    Section { header: own, block }.insert(&mut bundle);
+    assert_eq!(wire(&bundle), wire(&examples.bundle(1)));
+
+    let mut bundle = examples.bundle(1);
+    assert_eq!(open(&mut bundle, PAYLOAD, std::slice::from_ref(&cek)), Err(Fault::Mismatch), "the key wraps no other");
+    assert_eq!(open(&mut bundle, PAYLOAD, &[]), Err(Fault::Key));
+    assert_eq!(bundle, examples.bundle(1), "what cannot be deciphered stays as it is");
+    assert_eq!(open(&mut bundle, PAYLOAD, &[cek, kek]), Ok(()), "the second fits");
+    assert_eq!(bundle.payload.to_bytes().expect("in memory"), plaintext(&examples));
+}
+
+#[test]
+fn a_3_hashes_of_the_primary_block_and_of_another_by_another_node() {
+    let examples = Examples::new();
+    let mut bundle = read(examples.0["common"]["original_bundle_with_age_hex_A3"].as_str().expect("a bundle"));
+    let (mac, cek) = (examples.key("hmac_key_hex"), examples.key("cek128_hex"));
+    let (bib, bcb) = (header(INTEGRITY, 3, 0), header(CONFIDENTIALITY, 4, 1));
+    let targets = [PRIMARY, 2];
+    let suite = hash_suite(Sha::Sha256, 0);
+    let hashes = bpsec::sign(&bundle, &targets, bib, &EndpointId::ipn(3, 0), &suite, mac.bytes()).expect("signed");
+    let suite = CipherSuite { aes: Aes::A128, scope: Scope(0), iv: examples.iv(), wrapped: None };
+    let cipher = bpsec::seal(&mut bundle, PAYLOAD, bcb, &EndpointId::ipn(2, 1), &suite, cek.bytes()).expect("sealed");
+    Section { header: bcb, block: cipher }.insert(&mut bundle);
+    Section { header: bib, block: hashes }.insert(&mut bundle);
+    assert_eq!(wire(&bundle), wire(&examples.bundle(2)));
+
+    let mut bundle = examples.bundle(2);
+    for target in targets {
+        assert_eq!(check(&bundle, target, std::slice::from_ref(&mac)), Ok(()), "{target}");
+    }
+    assert_eq!(check(&bundle, PAYLOAD, &[mac]), Err(Fault::Parameters), "it has no hash");
+    assert_eq!(open(&mut bundle, PAYLOAD, &[cek]), Ok(()));
+    assert_eq!(bundle.payload.to_bytes().expect("in memory"), plaintext(&examples));
+}
+
+#[test]
+fn a_4_a_hash_and_its_payload_enciphered_covering_all_headers() {
+    let examples = Examples::new();
+    let (mac, cek) = (examples.key("hmac_key_hex"), examples.key("cek256_hex"));
+    let (bib, bcb, source) = (header(INTEGRITY, 3, 0), header(CONFIDENTIALITY, 2, 1), EndpointId::ipn(2, 1));
+    let mut bundle = examples.plain();
+    let suite = hash_suite(Sha::Sha384, 7);
+    let block = bpsec::sign(&bundle, &[PAYLOAD], bib, &source, &suite, mac.bytes()).expect("signed");
+    Section { header: bib, block }.insert(&mut bundle);
+    assert_eq!(wire(&bundle), unhex(examples.case(3)["bundle_after_bib_hex"].as_str().expect("a bundle")));
+    // The example gives both targets one block and so one IV; nothing here makes that but by hand.
+    let suite = CipherSuite { aes: Aes::A256, scope: Scope(7), iv: examples.iv(), wrapped: None };
+    let one = |bundle: &mut Bundle, target| bpsec::seal(bundle, target, bcb, &source, &suite, cek.bytes()).expect("it");
+    let (hash, payload) = (one(&mut bundle, 3), one(&mut bundle, PAYLOAD));
+    let results = vec![hash.results[0].clone(), payload.results[0].clone()];
+    let block = SecurityBlock { targets: vec![3, PAYLOAD], results, ..payload };
+    Section { header: bcb, block }.insert(&mut bundle);
+    bundle.extensions.swap(0, 1);
+    assert_eq!(wire(&bundle), wire(&examples.bundle(3)));
+
+    let mut bundle = examples.bundle(3);
+    assert!(Section::all(&bundle, INTEGRITY).all(|bib| bib.is_err()), "enciphered, it says nothing");
+    assert_eq!(open(&mut bundle, 3, std::slice::from_ref(&cek)), Ok(()));
+    assert_eq!(check(&bundle, PAYLOAD, std::slice::from_ref(&mac)), Err(Fault::Mismatch), "of the payload in clear");
+    assert_eq!(open(&mut bundle, PAYLOAD, &[cek]), Ok(()));
+    assert_eq!(check(&bundle, PAYLOAD, &[mac]), Ok(()));
+    assert_eq!(bundle.payload.to_bytes().expect("in memory"), plaintext(&examples));
+}
+
+/// What a receiver with all keys, who requires what the example has, makes of these bytes: the payload, if it holds.
+fn accepted(bytes: &[u8], case: usize, examples: &Examples) -> Option<Vec<u8>> {
+    let mut bundle = decode(&Payload::from(bytes.to_vec()), Profile::Permissive, &Accel::default()).ok()?;
+    let keys: Vec<Secret> =
+        ["hmac_key_hex", "cek128_hex", "cek256_hex", "kek_hex"].iter().map(|name| examples.key(name)).collect();
+    let one = |bundle: &Bundle, kind| Section::all(bundle, kind).next()?.ok();
+    if case > 0 {
+        let bcb = one(&bundle, CONFIDENTIALITY)?;
+        if case == 3 {
+            bpsec::open(&mut bundle, &bcb.block, bcb.header, 3, &keys).ok()?;
+        }
+        bpsec::open(&mut bundle, &bcb.block, bcb.header, PAYLOAD, &keys).ok()?;
+    }
+    if case != 1 {
+        let bib = one(&bundle, INTEGRITY)?;
+        let targets: &[u64] = if case == 2 { &[PRIMARY, 2] } else { &[PAYLOAD] };
+        for target in targets {
+            bpsec::check(&bundle, &bib.block, bib.header, *target, &keys).ok()?;
+        }
+    }
+    Some(bundle.payload.to_bytes()?.to_vec())
+}
+
+#[test]
+fn no_bit_of_what_is_protected_can_be_turned() {
+    let examples = Examples::new();
+    let original = plaintext(&examples);
+    for case in 0..4 {
+        let bundle = wire(&examples.bundle(case));
+        assert_eq!(accepted(&bundle, case, &examples), Some(original.clone()), "case {case}");
+        for bit in 0..bundle.len() * 8 {
+            let mut changed = bundle.to_vec();
+            changed[bit / 8] ^= 1 << (bit % 8);
+            // What no scope covers may change, but never the payload.
+            if let Some(payload) = accepted(&changed, case, &examples) {
+                assert_eq!(payload, original, "case {case}, bit {bit}");
+            }
+        }
+    }
+    // Where the scope is all, the primary block and the payload may not change either.
+    let bundle = wire(&examples.bundle(3));
+    let primary = 1..1 + examples.bytes("primary_block_hex").len();
+    for bit in primary.start * 8..primary.end * 8 {
+        let mut changed = bundle.to_vec();
+        changed[bit / 8] ^= 1 << (bit % 8);
+        assert_eq!(accepted(&changed, 3, &examples), None, "bit {bit} of the primary block");
+    }
+}
+
+#[test]
+fn parameters_of_the_wrong_kind_are_faults() {
+    let examples = Examples::new();
+    let keys = [examples.key("cek128_hex"), examples.key("kek_hex")];
+    for (at, value) in [
+        (0, Value::Uint(1)),
+        (0, Value::Bytes(vec![0; 7])),
+        (0, Value::Bytes(vec![0; 17])),
+        (1, Value::Uint(2)),
+        (2, Value::Uint(0)),
+        (2, Value::Bytes(vec![0; 9])),
+        (3, Value::Uint(65_536)),
+        (3, Value::Other(vec![0xf6])),
+    ] {
+        let mut bundle = examples.bundle(1);
+        let mut bcb = section(&bundle, CONFIDENTIALITY);
+        bcb.block.parameters[at].1 = value.clone();
+        let opened = bpsec::open(&mut bundle, &bcb.block, bcb.header, PAYLOAD, &keys);
+        assert_eq!(opened, Err(Fault::Parameters), "{at} {value:?}");
+    }
+    let mut bundle = examples.bundle(1);
+    let mut bcb = section(&bundle, CONFIDENTIALITY);
+    bcb.block.context = 3;
+    assert_eq!(bpsec::open(&mut bundle, &bcb.block, bcb.header, PAYLOAD, &keys), Err(Fault::Context));
+    assert_eq!(bpsec::check(&bundle, &bcb.block, bcb.header, PAYLOAD, &keys), Err(Fault::Context));
+}
+
+#[test]
+fn a_tag_may_stand_at_the_end_of_the_text() {
+    let examples = Examples::new();
+    let mut bundle = examples.bundle(2);
+    let mut bcb = section(&bundle, CONFIDENTIALITY);
+    let Some((_, Value::Bytes(tag))) = bcb.block.results[0].pop() else { panic!("a tag") };
+    let text = bundle.payload.to_bytes().expect("in memory");
+    bundle.set_payload(Payload::from([&text[..], &tag].concat()));
+    assert_eq!(bpsec::open(&mut bundle, &bcb.block, bcb.header, PAYLOAD, &[examples.key("cek128_hex")]), Ok(()));
+    assert_eq!(bundle.payload.to_bytes().expect("in memory"), plaintext(&examples), "RFC 9173 4.4.2");
+}

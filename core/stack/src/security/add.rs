@@ -1,0 +1,159 @@
+//! Operations that this node adds as a security source (RFC 9172 3.9): integrity before confidentiality, each in a block
+//! of its own, so that no two share an IV and none must be split when a block is enciphered later.
+
+use super::{Security, SecurityCounts, Wish, nonces};
+use alloc::vec::Vec;
+use farlink_base::security::{PRIMARY, Rule, Service};
+use farlink_bundle::bpsec::{
+    self, Aes, CONFIDENTIALITY, CipherSuite, FLAGS, HashSuite, Header, INTEGRITY, Scope, Secret, Section, Sha,
+};
+use farlink_bundle::{Bundle, CrcType};
+
+/// Blocks that one key enciphers directly (RFC 9173 4.8.1: at most 2^32).
+const USES_MAX: u64 = 1 << 32;
+
+/// Why operations are not added.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Trouble {
+    /// The payload is too long, or on disk.
+    TooLong,
+    /// No IV is left, or a key was used as often as it may be.
+    WornOut,
+    /// There is no key of this name that fits.
+    NoKey,
+    /// It would break an operation that the bundle has (RFC 9172 3.9).
+    Conflict,
+    /// The bundle cannot be read.
+    Unreadable,
+}
+impl From<bpsec::Fault> for Trouble {
+    fn from(fault: bpsec::Fault) -> Trouble {
+        match fault {
+            bpsec::Fault::Key => Trouble::NoKey,
+            bpsec::Fault::NotInMemory => Trouble::TooLong,
+            _ => Trouble::Unreadable,
+        }
+    }
+}
+
+/// One operation to be made.
+struct Plan<'a> {
+    rule: &'a Rule,
+    target: u64,
+}
+
+impl Security {
+    /// Adds what is wished for and not there; whether there was any.
+    pub(super) fn add(&mut self, bundle: &mut Bundle, wishes: &[Wish<'_>]) -> Result<bool, Trouble> {
+        let there = |kind| Section::all(bundle, kind).filter_map(Result::ok).collect::<Vec<_>>();
+        let (bibs, bcbs) = (there(INTEGRITY), there(CONFIDENTIALITY));
+        let secured = bundle.extensions.iter().any(|block| matches!(block.kind, INTEGRITY | CONFIDENTIALITY));
+        let has = |sections: &[Section], target| sections.iter().any(|section| section.block.targets.contains(&target));
+        let (mut hashes, mut ciphers) = (Vec::new(), Vec::new());
+        for wish in wishes {
+            for target in bpsec::numbers_of(bundle, wish.kind) {
+                let plan = Plan { rule: wish.rule, target };
+                // What is enciphered already gets no hash, and what this node enciphers needs none: the cipher
+                // authenticates, too (RFC 9172 3.9).
+                let enciphered = has(&bcbs, target);
+                let hashed = has(&bibs, target) || wishes.iter().any(|w| w.is(Service::Confidentiality, wish.kind));
+                match wish.rule.service {
+                    Service::Integrity if !enciphered && !hashed => hashes.push(plan),
+                    Service::Confidentiality if !enciphered && target != PRIMARY => ciphers.push(plan),
+                    _ => {}
+                }
+            }
+        }
+        if hashes.is_empty() && ciphers.is_empty() {
+            return Ok(false);
+        }
+        // The primary block without its CRC is another one to those who covered it.
+        let primary = hashes.iter().any(|plan| plan.target == PRIMARY) && bundle.primary.crc != CrcType::None;
+        let covered = |plan: &Plan<'_>| bibs.iter().find(|bib| bib.block.targets.contains(&plan.target));
+        let torn = |bib: &Section| bib.block.targets.iter().any(|t| !ciphers.iter().any(|plan| plan.target == *t));
+        if (primary && secured) || ciphers.iter().filter_map(covered).any(torn) {
+            return Err(Trouble::Conflict);
+        }
+        for plan in hashes.iter().chain(&ciphers) {
+            bpsec::drop_crc(bundle, plan.target);
+        }
+        for plan in &hashes {
+            self.sign(bundle, plan)?;
+        }
+        // A hash of what is enciphered is enciphered, too, once (RFC 9172 3.9).
+        let mut with: Vec<u64> = Vec::new();
+        for plan in &ciphers {
+            self.seal(bundle, plan)?;
+            for bib in bibs.iter().filter(|bib| bib.block.targets.contains(&plan.target)) {
+                let number = bib.header.number;
+                if !with.contains(&number) {
+                    with.push(number);
+                    bpsec::drop_crc(bundle, number);
+                    self.seal(bundle, &Plan { rule: plan.rule, target: number })?;
+                }
+            }
+        }
+        Ok(true)
+    }
+
+    fn sign(&mut self, bundle: &mut Bundle, plan: &Plan<'_>) -> Result<(), Trouble> {
+        let sha = match plan.rule.sha_bits {
+            256 => Sha::Sha256,
+            512 => Sha::Sha512,
+            _ => Sha::Sha384,
+        };
+        let named = self.keys.get(&plan.rule.key).first().cloned().ok_or(Trouble::NoKey)?;
+        let (key, wrapped) = if plan.rule.wrap {
+            let iv = self.nonces.next().ok_or(Trouble::WornOut)?;
+            self.fresh(&named, &iv, sha.len())?
+        } else {
+            (named, None)
+        };
+        let header = Header { kind: INTEGRITY, number: bundle.free_block_number(), flags: FLAGS };
+        let suite = HashSuite { sha, scope: Scope(u16::from(plan.rule.scope)), wrapped };
+        let source = self.node_ids.first().cloned().unwrap_or_default();
+        let block = bpsec::sign(bundle, &[plan.target], header, &source, &suite, key.bytes())?;
+        Section { header, block }.insert(bundle);
+        self.count(SecurityCounts { made: 1, ..Default::default() });
+        Ok(())
+    }
+
+    fn seal(&mut self, bundle: &mut Bundle, plan: &Plan<'_>) -> Result<(), Trouble> {
+        let named = self.keys.get(&plan.rule.key).first().cloned().ok_or(Trouble::NoKey)?;
+        let iv = self.nonces.next().ok_or(Trouble::WornOut)?;
+        let (aes, (key, wrapped)) = if plan.rule.wrap {
+            let aes = if plan.rule.aes_bits == 128 { Aes::A128 } else { Aes::A256 };
+            (aes, self.fresh(&named, &iv, aes.key_len())?)
+        } else {
+            let uses = self.used.entry(named.fingerprint()).or_insert(0);
+            if *uses >= USES_MAX {
+                return Err(Trouble::WornOut);
+            }
+            *uses += 1;
+            (Aes::for_key(named.bytes().len()).ok_or(Trouble::NoKey)?, (named, None))
+        };
+        let header = Header { kind: CONFIDENTIALITY, number: bundle.free_block_number(), flags: FLAGS };
+        let suite = CipherSuite { aes, scope: Scope(u16::from(plan.rule.scope)), iv, wrapped };
+        let source = self.node_ids.first().cloned().unwrap_or_default();
+        let block = bpsec::seal(bundle, plan.target, header, &source, &suite, key.bytes())?;
+        Section { header, block }.insert(bundle);
+        self.count(SecurityCounts { made: 1, ..Default::default() });
+        Ok(())
+    }
+
+    /// A key for one block, and the same wrapped by the named one.
+    fn fresh(&self, named: &Secret, iv: &[u8; 12], len: usize) -> Result<(Secret, Option<Vec<u8>>), Trouble> {
+        let mut seed = [0; 32];
+        let bytes = self.seed.bytes();
+        seed[..bytes.len().min(32)].copy_from_slice(&bytes[..bytes.len().min(32)]);
+        let key = bpsec::fresh_key(&seed, nonces::number(iv), len);
+        let wrapped = bpsec::wrap_key(named.bytes(), &key)?;
+        Ok((key, Some(wrapped)))
+    }
+    #[cfg(test)]
+    pub(super) fn wear_out(&mut self, key: &str) {
+        if let Some(key) = self.keys.get(key).first() {
+            self.used.insert(key.fingerprint(), USES_MAX);
+        }
+    }
+}

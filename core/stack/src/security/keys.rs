@@ -1,0 +1,58 @@
+//! Named keys, each in generations: the newest makes, older ones check until they are taken away.
+
+use alloc::collections::BTreeMap;
+use alloc::string::String;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::fmt;
+use farlink_bundle::bpsec::Secret;
+
+/// Keys by name. Cheap to clone; shows names and numbers only.
+#[derive(Clone, Default)]
+pub struct KeyRing(Arc<BTreeMap<String, Vec<Secret>>>);
+
+impl KeyRing {
+    /// Most generations of one key: each is tried where a bundle does not say which it means.
+    pub const GENERATIONS_MAX: usize = 8;
+
+    /// Keys with their names; of one name, later ones are newer. Beyond [`KeyRing::GENERATIONS_MAX`] the oldest are
+    /// left out.
+    pub fn new(keys: impl IntoIterator<Item = (String, Secret)>) -> KeyRing {
+        let mut ring: BTreeMap<String, Vec<Secret>> = BTreeMap::new();
+        for (name, key) in keys {
+            ring.entry(name).or_default().insert(0, key);
+        }
+        ring.values_mut().for_each(|generations| generations.truncate(Self::GENERATIONS_MAX));
+        KeyRing(Arc::new(ring))
+    }
+    /// The generations of a key, newest first; none where there is no key of this name.
+    pub fn get(&self, name: &str) -> &[Secret] {
+        self.0.get(name).map_or(&[], Vec::as_slice)
+    }
+    /// The names of all keys.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.0.keys().map(String::as_str)
+    }
+}
+impl fmt::Debug for KeyRing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_map().entries(self.0.iter().map(|(name, generations)| (name, generations.len()))).finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::format;
+
+    #[test]
+    fn the_newest_comes_first_and_nothing_shows_a_key() {
+        let key = |byte: u8| (String::from("moon"), Secret::new(Vec::from([byte; 16])));
+        let ring = KeyRing::new((0..10).map(key));
+        assert_eq!(ring.get("moon").len(), KeyRing::GENERATIONS_MAX);
+        assert_eq!(ring.get("moon")[0].bytes(), [9; 16]);
+        assert!(ring.get("sun").is_empty());
+        assert_eq!(format!("{ring:?}"), "{\"moon\": 8}");
+        assert!(ring.names().eq(["moon"]));
+    }
+}

@@ -1,0 +1,331 @@
+//! Security of bundles of version 7 (RFC 9172) as rules ask for it: operations are added to what is made here, and to
+//! what passes and lacks them; checked on arrival; and what is for applications here is checked and deciphered as it is
+//! handed out, so that it lies enciphered in the store until then, and bundles that came in pieces or by the disk are
+//! like any other.
+//!
+//! A node without rules has none of this. Ciphers, hashes and blocks are in [`farlink_bundle::bpsec`]; read
+//! `receive.rs` and `add.rs` for the order in which RFC 9172 wants things done.
+
+mod add;
+mod codec;
+mod keys;
+mod nonces;
+mod receive;
+#[cfg(test)]
+mod tests;
+
+use crate::config::Config;
+use add::Trouble;
+use alloc::boxed::Box;
+use alloc::collections::BTreeMap;
+use alloc::string::ToString;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+pub use codec::Secured;
+use core::cell::Cell;
+use core::fmt;
+use farlink_base::security::{PAYLOAD, Role, Rule, Service};
+use farlink_base::{Accel, BundleMeta, Bytes, DeleteReason, EndpointId, Facts, Payload, Refusal, pattern_rank};
+pub use farlink_bundle::bpsec::Secret;
+use farlink_bundle::{Bundle, CrcType, Profile, bpsec, decode_parts, v7};
+pub use keys::KeyRing;
+use nonces::Nonces;
+use receive::{Place, Reception};
+
+/// What a node is told about the security of bundles.
+#[derive(Clone)]
+pub struct SecurityConfig {
+    /// The rules, in order.
+    pub rules: Vec<Rule>,
+    /// The keys they name.
+    pub keys: KeyRing,
+    /// How often the node started before, with any of these keys: a number that none of its runs had. IVs are made of
+    /// it.
+    pub start: u32,
+    /// What keys for single blocks are made from; nobody may guess it, and no two runs may have the same.
+    pub seed: [u8; 32],
+    /// Longest payload of bundles whose operations are made or checked: they are copied, and in memory.
+    pub bytes_max: u64,
+}
+impl fmt::Debug for SecurityConfig {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let SecurityConfig { rules, keys, start: _, seed: _, bytes_max } = self;
+        f.debug_struct("SecurityConfig")
+            .field("rules", rules)
+            .field("keys", keys)
+            .field("bytes_max", bytes_max)
+            .finish()
+    }
+}
+impl SecurityConfig {
+    /// The same where nobody says otherwise.
+    pub const BYTES_MAX: u64 = 64 << 20;
+}
+
+/// What was done for the security of bundles since the start, in operations.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct SecurityCounts {
+    /// Made here.
+    pub made: u64,
+    /// Checked, and right.
+    pub verified: u64,
+    /// Checked, and wrong; or not to be checked, for want of a key or of a known context.
+    pub failed: u64,
+    /// Required, and not there.
+    pub missing: u64,
+}
+impl SecurityCounts {
+    fn add(&mut self, more: SecurityCounts) {
+        self.made += more.made;
+        self.verified += more.verified;
+        self.failed += more.failed;
+        self.missing += more.missing;
+    }
+}
+
+/// Rules, keys, and what was counted. Obeys [`SecurityConfig`].
+#[derive(Debug)]
+pub struct Security {
+    node_ids: Vec<EndpointId>,
+    rules: Arc<[Rule]>,
+    keys: KeyRing,
+    nonces: Nonces,
+    seed: Secret,
+    bytes_max: u64,
+    /// Blocks enciphered by each key directly, by its fingerprint.
+    used: BTreeMap<u64, u64>,
+    counts: Cell<SecurityCounts>,
+    /// CRC of blocks that lose their last protection here.
+    crc: CrcType,
+    accel: Accel,
+}
+
+/// What one rule asks for about one type of blocks.
+#[derive(Clone, Copy, Debug)]
+struct Wish<'a> {
+    rule: &'a Rule,
+    kind: u64,
+}
+impl Wish<'_> {
+    fn is(&self, service: Service, kind: u64) -> bool {
+        (self.rule.service, self.kind) == (service, kind)
+    }
+}
+
+/// What the rules ask for about a bundle, as its source or not: for each service and type the first rule that fits.
+fn wishes<'a>(rules: &'a [Rule], meta: &BundleMeta, as_source: bool) -> Vec<Wish<'a>> {
+    let (from, to) = (meta.source.to_string(), meta.destination.to_string());
+    let fits = |rule: &&Rule| {
+        (rule.role == Role::Source) == as_source
+            && pattern_rank(&rule.from, &meta.source, &from).is_some()
+            && pattern_rank(&rule.to, &meta.destination, &to).is_some()
+    };
+    let mut all: Vec<Wish<'a>> = Vec::new();
+    for rule in rules.iter().filter(fits) {
+        for kind in &rule.targets {
+            if !all.iter().any(|wish| wish.is(rule.service, *kind)) {
+                all.push(Wish { rule, kind: *kind });
+            }
+        }
+    }
+    all
+}
+
+impl Security {
+    /// As told; names and CRC are those of the node.
+    pub(crate) fn new(told: &SecurityConfig, node: &Config) -> Security {
+        let own = node.node_ids.first().cloned().unwrap_or_default();
+        Security {
+            node_ids: node.node_ids.clone(),
+            rules: told.rules.as_slice().into(),
+            keys: told.keys.clone(),
+            nonces: Nonces::new(&own, told.start),
+            seed: Secret::new(told.seed.to_vec()),
+            bytes_max: told.bytes_max,
+            used: BTreeMap::new(),
+            counts: Cell::default(),
+            crc: node.crc,
+            accel: node.accel,
+        }
+    }
+    /// What was done so far.
+    pub fn counts(&self) -> SecurityCounts {
+        self.counts.get()
+    }
+    /// Other rules and keys from now on; what was counted about keys stays.
+    pub fn set(&mut self, rules: Vec<Rule>, keys: KeyRing) {
+        (self.rules, self.keys) = (rules.into(), keys);
+    }
+    fn count(&self, more: SecurityCounts) {
+        let mut counts = self.counts.get();
+        counts.add(more);
+        self.counts.set(counts);
+    }
+
+    /// Whether an application here may be meant.
+    fn is_for_us(&self, meta: &BundleMeta) -> bool {
+        !meta.destination.is_singleton() || self.is_singly_for_us(meta)
+    }
+    fn is_singly_for_us(&self, meta: &BundleMeta) -> bool {
+        meta.destination.is_singleton() && self.node_ids.contains(&meta.destination.node_id())
+    }
+    /// A bundle whose payload somebody here can open is not sealed to this node.
+    fn unseal(&self, meta: &mut BundleMeta) {
+        if meta.facts.has(Facts::SEALED) && self.is_for_us(meta) {
+            let wishes = wishes(&self.rules, meta, false);
+            let opens = |wish: &Wish<'_>| {
+                wish.is(Service::Confidentiality, PAYLOAD) && !self.keys.get(&wish.rule.key).is_empty()
+            };
+            if wishes.iter().any(opens) {
+                meta.facts.0 &= !Facts::SEALED;
+            }
+        }
+    }
+
+    /// All of a bundle, with this payload.
+    fn unpack(meta: &BundleMeta, payload: Payload, accel: &Accel) -> Result<Bundle, DeleteReason> {
+        let head = Bytes::copy_from_slice(&meta.head);
+        let read = decode_parts(&head, payload, &v7::tail(meta), Profile::Permissive, accel);
+        read.map_err(|_| DeleteReason::BlockUnintelligible)
+    }
+    /// The bundle as the engine knows it, after its blocks changed.
+    fn pack(&self, bundle: &Bundle, was: &BundleMeta) -> Result<BundleMeta, DeleteReason> {
+        let rope = bundle.encode(&self.accel).into_payload();
+        let read = v7::read(&rope, Profile::Permissive, &self.accel);
+        let (mut meta, _) = read.map_err(|_| DeleteReason::BlockUnintelligible)?;
+        // What the codec took off the first time stays off, and what it found out then holds.
+        meta.duties = was.duties;
+        self.unseal(&mut meta);
+        Ok(meta)
+    }
+
+    /// A bundle made here, with the operations it is to have (RFC 9172 5).
+    ///
+    /// # Errors
+    /// Its payload is too long or on disk, a key is missing or worn out, or what is asked for cannot be.
+    pub(crate) fn protect(&mut self, made: BundleMeta) -> Result<BundleMeta, Refusal> {
+        let rules = self.rules.clone();
+        match self.add_to(&made, &wishes(&rules, &made, true)) {
+            Ok(None) => Ok(made),
+            Ok(Some(protected)) => Ok(protected),
+            Err(Trouble::TooLong) => Err(Refusal::TooLarge),
+            Err(Trouble::WornOut) => Err(Refusal::NoResources),
+            Err(Trouble::NoKey | Trouble::Conflict | Trouble::Unreadable) => Err(Refusal::NotAcceptable),
+        }
+    }
+    /// The bundle with the operations that are wished for; `None` when it has them.
+    fn add_to(&mut self, meta: &BundleMeta, wishes: &[Wish<'_>]) -> Result<Option<BundleMeta>, Trouble> {
+        // RFC 9172 5.2: no security block is added to a fragment.
+        if wishes.is_empty() || meta.fragment().is_some() {
+            return Ok(None);
+        }
+        if meta.payload.is_stored() || meta.payload.len() > self.bytes_max {
+            return Err(Trouble::TooLong);
+        }
+        let bundle = Self::unpack(meta, meta.payload.clone(), &self.accel);
+        let mut bundle = bundle.map_err(|_| Trouble::Unreadable)?;
+        if !self.add(&mut bundle, wishes)? {
+            return Ok(None);
+        }
+        self.pack(&bundle, meta).map(Some).map_err(|_| Trouble::Unreadable)
+    }
+
+    /// A bundle that arrived: checked, and for others also changed, as rules ask for.
+    ///
+    /// # Errors
+    /// It is to be checked or changed and is not in memory; or it cannot be protected for now.
+    pub(crate) fn arrive(&mut self, mut meta: BundleMeta) -> Result<BundleMeta, (Box<BundleMeta>, Refusal)> {
+        self.unseal(&mut meta);
+        let rules = self.rules.clone();
+        self.judge(meta, &rules)
+    }
+    fn judge(&mut self, meta: BundleMeta, rules: &[Rule]) -> Result<BundleMeta, (Box<BundleMeta>, Refusal)> {
+        let here = self.is_singly_for_us(&meta);
+        let (checks, adds) = (wishes(rules, &meta, false), wishes(rules, &meta, true));
+        let adds = if here { Vec::new() } else { adds };
+        let checks = if must_look(&meta, &checks) { checks } else { Vec::new() };
+        // What is on disk and for this node is checked when it is handed out, as are fragments once they are whole.
+        if (checks.is_empty() && adds.is_empty()) || meta.fragment().is_some() || (here && meta.payload.is_stored()) {
+            return Ok(meta);
+        }
+        if meta.payload.is_stored() || meta.payload.len() > self.bytes_max {
+            return Err((Box::new(meta), Refusal::TooLarge));
+        }
+        let checked = if checks.is_empty() { Ok(None) } else { self.check(&meta, &checks, here) };
+        let meta = match checked {
+            Err(reason) => return Ok(insecure(meta, reason)),
+            Ok(Some(changed)) if !here => changed,
+            Ok(_) => meta,
+        };
+        match self.add_to(&meta, &adds) {
+            Ok(None) => Ok(meta),
+            Ok(Some(protected)) => Ok(protected),
+            Err(Trouble::Conflict) => Ok(insecure(meta, DeleteReason::ConflictingSecurity)),
+            Err(Trouble::Unreadable) => Ok(insecure(meta, DeleteReason::BlockUnintelligible)),
+            Err(Trouble::TooLong) => Err((Box::new(meta), Refusal::TooLarge)),
+            Err(Trouble::NoKey | Trouble::WornOut) => Err((Box::new(meta), Refusal::NoResources)),
+        }
+    }
+    /// Checks a bundle that is on its way, or at its `end`; the bundle without what was taken out, where that is some.
+    fn check(&self, meta: &BundleMeta, wishes: &[Wish<'_>], end: bool) -> Result<Option<BundleMeta>, DeleteReason> {
+        let mut bundle = Self::unpack(meta, meta.payload.clone(), &self.accel)?;
+        let at = match end {
+            true => Place::End,
+            false if meta.destination.is_singleton() => Place::Way,
+            false => Place::Group,
+        };
+        let mut reception = Reception::new(&mut bundle, wishes, &self.keys, at, self.crc);
+        let result = reception.run();
+        let (changed, mut counts) = (reception.changed, reception.counts);
+        if end && result.is_ok() {
+            // It is checked again when it is handed out, and counted then.
+            counts.verified = 0;
+        }
+        self.count(counts);
+        result?;
+        if changed && !end { self.pack(&bundle, meta).map(Some) } else { Ok(None) }
+    }
+
+    /// Whether a payload is handed out by [`Security::open`] only.
+    pub(crate) fn guards(&self, meta: &BundleMeta) -> bool {
+        self.is_for_us(meta) && (!wishes(&self.rules, meta, false).is_empty())
+    }
+    /// The payload for an application here (RFC 9172 5.1.1): checked and in clear.
+    ///
+    /// # Errors
+    /// Why it must not be handed out.
+    pub(crate) fn open(&self, meta: &BundleMeta, payload: Payload) -> Result<Payload, DeleteReason> {
+        let wishes = wishes(&self.rules, meta, false);
+        if !must_look(meta, &wishes) {
+            return Ok(payload);
+        }
+        if payload.is_stored() || payload.len() > self.bytes_max {
+            return Err(DeleteReason::DepletedStorage);
+        }
+        let mut bundle = Self::unpack(meta, payload, &self.accel)?;
+        let mut reception = Reception::new(&mut bundle, &wishes, &self.keys, Place::End, self.crc);
+        let result = reception.run();
+        self.count(reception.counts);
+        result.map(|()| bundle.payload)
+    }
+}
+
+/// Whether there is something to check, or to miss.
+fn must_look(meta: &BundleMeta, wishes: &[Wish<'_>]) -> bool {
+    wishes.iter().any(|wish| wish.rule.required) || (!wishes.is_empty() && bpsec::is_secured(&meta.head))
+}
+
+/// The bundle, with the duty to delete it.
+fn insecure(meta: BundleMeta, reason: DeleteReason) -> BundleMeta {
+    BundleMeta { duties: meta.duties.with_security(reason), ..meta }
+}
+
+/// What is told of a fault.
+fn reason_of(fault: bpsec::Fault) -> DeleteReason {
+    use bpsec::Fault as F;
+    match fault {
+        F::Context | F::Key => DeleteReason::UnknownSecurity,
+        F::Malformed => DeleteReason::BlockUnintelligible,
+        F::Target | F::Parameters | F::Mismatch | F::NotInMemory => DeleteReason::FailedSecurity,
+    }
+}

@@ -1,0 +1,276 @@
+//! Operations of a bundle that came (RFC 9172 5.1): what is enciphered first, hashes then, and at last what is missing.
+
+use super::{KeyRing, SecurityCounts, Wish, reason_of};
+use alloc::vec::Vec;
+use farlink_base::DeleteReason;
+use farlink_base::security::{PAYLOAD, PRIMARY, Role, Service};
+use farlink_bundle::bpsec::{self, CONFIDENTIALITY, Fault, INTEGRITY, Secret, Section};
+use farlink_bundle::{Bundle, CrcType};
+
+/// Where the node is on a bundle's way.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Place {
+    /// On it.
+    Way,
+    /// On it, where others than this node may be meant: what they need stays.
+    Group,
+    /// At its end: the node accepts all it has rules for.
+    End,
+}
+
+/// The security of one bundle.
+pub(super) struct Reception<'a> {
+    bundle: &'a mut Bundle,
+    wishes: &'a [Wish<'a>],
+    keys: &'a KeyRing,
+    at: Place,
+    crc: CrcType,
+    /// Operations that hold, by the number of their target.
+    held: Vec<(Service, u64)>,
+    /// Targets that lost an operation.
+    freed: Vec<u64>,
+    /// Whether the bundle is another one now.
+    pub changed: bool,
+    /// What was counted.
+    pub counts: SecurityCounts,
+}
+
+impl<'a> Reception<'a> {
+    pub fn new(
+        bundle: &'a mut Bundle,
+        wishes: &'a [Wish<'a>],
+        keys: &'a KeyRing,
+        at: Place,
+        crc: CrcType,
+    ) -> Reception<'a> {
+        let counts = SecurityCounts::default();
+        Reception { bundle, wishes, keys, at, crc, held: Vec::new(), freed: Vec::new(), changed: false, counts }
+    }
+
+    /// Does all of it.
+    ///
+    /// # Errors
+    /// Why the bundle must be deleted.
+    pub fn run(&mut self) -> Result<(), DeleteReason> {
+        self.contradictions()?;
+        self.decipher()?;
+        self.verify()?;
+        self.demand()?;
+        self.restore();
+        Ok(())
+    }
+
+    /// The blocks of one type that are in clear.
+    fn sections(&self, kind: u64) -> Result<Vec<Section>, DeleteReason> {
+        let hidden = if kind == INTEGRITY { self.enciphered()? } else { Vec::new() };
+        let mut sections = Vec::new();
+        for section in Section::all(self.bundle, kind) {
+            match section {
+                Ok(section) if !hidden.contains(&section.header.number) => sections.push(section),
+                Err(header) if !hidden.contains(&header.number) => return Err(DeleteReason::BlockUnintelligible),
+                _ => {}
+            }
+        }
+        Ok(sections)
+    }
+    /// Numbers of blocks of the bundle that are enciphered.
+    fn enciphered(&self) -> Result<Vec<u64>, DeleteReason> {
+        let bcbs = self.sections(CONFIDENTIALITY)?;
+        let mut targets: Vec<u64> = bcbs.into_iter().flat_map(|section| section.block.targets).collect();
+        targets.sort_unstable();
+        let numbers = self.bundle.extensions.iter().map(|block| block.number).chain([PRIMARY, PAYLOAD]);
+        Ok(numbers.filter(|number| targets.binary_search(number).is_ok()).collect())
+    }
+    /// The type of the block of this number; `None`: there is none.
+    fn kind_of(&self, number: u64) -> Option<u64> {
+        match number {
+            PRIMARY | PAYLOAD => Some(number),
+            _ => self.bundle.extensions.iter().find(|block| block.number == number).map(|block| block.kind),
+        }
+    }
+
+    /// RFC 9172 3.2, 3.7, 3.8: each operation once, and none on what it must not target.
+    fn contradictions(&self) -> Result<(), DeleteReason> {
+        for (kind, none) in
+            [(INTEGRITY, &[INTEGRITY, CONFIDENTIALITY][..]), (CONFIDENTIALITY, &[PRIMARY, CONFIDENTIALITY])]
+        {
+            let sections = self.sections(kind)?.into_iter();
+            let mut targets: Vec<u64> = sections.flat_map(|section| section.block.targets).collect();
+            targets.sort_unstable();
+            if targets.windows(2).any(|pair| pair[0] == pair[1]) {
+                return Err(DeleteReason::ConflictingSecurity);
+            }
+            if targets.iter().any(|target| self.kind_of(*target).is_some_and(|kind| none.contains(&kind))) {
+                return Err(DeleteReason::UnexpectedSecurity);
+            }
+        }
+        Ok(())
+    }
+
+    /// What a rule asks for about a type of blocks; an enciphered hash goes with what it is of.
+    fn wish(&self, service: Service, kind: u64) -> Option<Wish<'a>> {
+        let fits = |wish: &&Wish<'_>| wish.is(service, kind) || (wish.rule.service == service && kind == INTEGRITY);
+        self.wishes.iter().find(fits).copied()
+    }
+    fn role(&self, wish: &Wish<'_>) -> Role {
+        match self.at {
+            Place::End => Role::Acceptor,
+            Place::Group => Role::Verifier,
+            Place::Way => wish.rule.role,
+        }
+    }
+    /// The keys to try for a block of this type.
+    fn keys_for(&self, wish: &Wish<'_>, kind: u64) -> Vec<Secret> {
+        if kind != INTEGRITY {
+            return self.keys.get(&wish.rule.key).to_vec();
+        }
+        let rules = self.wishes.iter().map(|wish| wish.rule).filter(|rule| rule.service == Service::Confidentiality);
+        let mut names: Vec<&str> = rules.map(|rule| rule.key.as_str()).collect();
+        names.dedup();
+        names.into_iter().flat_map(|name| self.keys.get(name).iter().cloned()).collect()
+    }
+
+    /// RFC 9172 5.1.1.
+    fn decipher(&mut self) -> Result<(), DeleteReason> {
+        for mut section in self.sections(CONFIDENTIALITY)? {
+            for target in section.block.targets.clone() {
+                let Some(kind) = self.kind_of(target) else { continue };
+                let Some(wish) = self.wish(Service::Confidentiality, kind) else {
+                    if self.at == Place::End && target == PAYLOAD {
+                        return Err(DeleteReason::UnknownSecurity);
+                    }
+                    continue;
+                };
+                let (keys, accepts) = (self.keys_for(&wish, kind), self.role(&wish) == Role::Acceptor);
+                let (block, header) = (&section.block, section.header);
+                let opened = if accepts {
+                    bpsec::open(self.bundle, block, header, target, &keys)
+                } else {
+                    bpsec::open(&mut self.bundle.clone(), block, header, target, &keys)
+                };
+                if let Err(fault) = opened {
+                    self.fails(target, fault)?;
+                    section.block.remove(target);
+                    continue;
+                }
+                self.holds(Service::Confidentiality, target);
+                if accepts {
+                    section.remove(self.bundle, target);
+                    self.freed.push(target);
+                    self.changed = true;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// RFC 9172 5.1.2. What is enciphered, hash or target, is not checked (3.9).
+    fn verify(&mut self) -> Result<(), DeleteReason> {
+        let hidden = self.enciphered()?;
+        let mut last: Option<Section> = None;
+        for mut section in self.sections(INTEGRITY)? {
+            for target in section.block.targets.clone() {
+                let wish = self.kind_of(target).and_then(|kind| self.wish_of_hash(kind));
+                let Some(wish) = wish.filter(|_| !hidden.contains(&target)) else { continue };
+                let keys = self.keys.get(&wish.rule.key);
+                if let Err(fault) = bpsec::check(self.bundle, &section.block, section.header, target, keys) {
+                    self.fails(target, fault)?;
+                    section.block.remove(target);
+                    continue;
+                }
+                self.holds(Service::Integrity, target);
+                if self.at == Place::End || self.role(&wish) != Role::Acceptor {
+                    continue;
+                }
+                if target == PRIMARY {
+                    last = Some(section.clone());
+                } else {
+                    section.remove(self.bundle, target);
+                    self.freed.push(target);
+                    self.changed = true;
+                }
+            }
+        }
+        // Without its hash the primary block has a CRC again, and is another one to those who cover it: while there is
+        // another operation, the hash stays.
+        if let Some(number) = last.map(|section| section.header.number) {
+            let mut left: Vec<Section> = self.sections(INTEGRITY)?;
+            left.extend(self.sections(CONFIDENTIALITY)?);
+            if let [only] = &mut left[..]
+                && only.header.number == number
+                && only.block.targets == [PRIMARY]
+            {
+                only.remove(self.bundle, PRIMARY);
+                self.freed.push(PRIMARY);
+                self.changed = true;
+            }
+        }
+        Ok(())
+    }
+    fn wish_of_hash(&self, kind: u64) -> Option<Wish<'a>> {
+        self.wishes.iter().find(|wish| wish.is(Service::Integrity, kind)).copied()
+    }
+
+    fn holds(&mut self, service: Service, target: u64) {
+        self.counts.verified += 1;
+        self.held.push((service, target));
+    }
+    fn fails(&mut self, target: u64, fault: Fault) -> Result<(), DeleteReason> {
+        self.counts.failed += 1;
+        self.lose(target, reason_of(fault))
+    }
+    /// The bundle goes with its payload or primary block; another block goes alone, with all operations on it.
+    fn lose(&mut self, target: u64, reason: DeleteReason) -> Result<(), DeleteReason> {
+        if matches!(target, PRIMARY | PAYLOAD) {
+            return Err(reason);
+        }
+        self.bundle.remove_block(target);
+        self.changed = true;
+        for kind in [CONFIDENTIALITY, INTEGRITY] {
+            for mut section in self.sections(kind)? {
+                if section.block.targets.contains(&target) {
+                    section.remove(self.bundle, target);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// What is required is there and holds. A deciphered block was authenticated by its cipher; a hash that is enciphered
+    /// to this node is the business of who deciphers it.
+    fn demand(&mut self) -> Result<(), DeleteReason> {
+        let hidden = if self.at == Place::End { Vec::new() } else { self.enciphered()? };
+        let wishes = self.wishes;
+        for wish in wishes.iter().filter(|wish| wish.rule.required) {
+            let service = wish.rule.service;
+            for number in bpsec::numbers_of(self.bundle, wish.kind) {
+                let holds = |service| self.held.contains(&(service, number));
+                let other =
+                    service == Service::Integrity && (holds(Service::Confidentiality) || hidden.contains(&number));
+                if !holds(service) && !other {
+                    self.counts.missing += 1;
+                    self.lose(number, DeleteReason::MissingSecurity)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// What has no hash any more has a CRC again (RFC 9173 3.8.2).
+    fn restore(&mut self) {
+        if self.at == Place::End {
+            return;
+        }
+        let mut left: Vec<u64> = Vec::new();
+        for kind in [INTEGRITY, CONFIDENTIALITY] {
+            let sections = self.sections(kind).unwrap_or_default();
+            left.extend(sections.into_iter().flat_map(|section| section.block.targets));
+        }
+        for target in core::mem::take(&mut self.freed) {
+            if !left.contains(&target) {
+                let crc = if target == PRIMARY && self.crc == CrcType::None { CrcType::Crc32c } else { self.crc };
+                bpsec::add_crc(self.bundle, target, crc);
+            }
+        }
+    }
+}

@@ -1,0 +1,216 @@
+//! `[security]`: rules, and the keys they name.
+
+use super::{NodeConfig, SecurityFiles, keys};
+use farlink_base::DataVolume;
+use farlink_base::security::{Role, Rule, Service};
+use farlink_config::security::{rule, shadows};
+use farlink_config::{Errors, Reader, utf8};
+use farlink_stack::{KeyRing, Secret, SecurityConfig};
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+
+/// Largest file of keys that is read, bytes.
+const FILE_MAX: u64 = 1 << 20;
+/// Lengths of keys, bytes.
+const KEY_MIN: usize = 16;
+const KEY_MAX: usize = 128;
+
+/// The rules and where the keys are; `store`: the folder of a durable store.
+pub fn read(top: &Reader<'_>, folder: &Path, store: Option<&Path>) -> Option<(SecurityConfig, SecurityFiles)> {
+    let table = top.table("security", &keys::SECURITY)?;
+    let longest = table.volume("longest").unwrap_or(DataVolume(SecurityConfig::BYTES_MAX));
+    let starts = table.text("starts").map(|file| folder.join(file)).or(store.map(|dir| dir.join("security.starts")));
+    if starts.is_none() {
+        let what = "missing: without a durable store, nothing counts the starts of this node, and IVs would come twice";
+        table.fail("starts", what, "add starts = \"security.starts\"");
+    }
+    let rules = rules(&table).into_iter().map(|(rule, _)| rule).collect();
+    let told = SecurityConfig { rules, keys: KeyRing::default(), start: 0, seed: [0; 32], bytes_max: longest.bytes() };
+    let keys = table.text("keys").map(|file| folder.join(file)).unwrap_or_default();
+    Some((told, SecurityFiles { keys, starts: starts.unwrap_or_default() }))
+}
+
+/// The rules that can be read, each with its reader.
+fn rules<'a>(table: &Reader<'a>) -> Vec<(Rule, Reader<'a>)> {
+    let tables = table.tables("rule").into_iter();
+    let readers =
+        tables.map(|(path, rule)| Reader::checked(table.errors, &keys::RULE, &format!("security.{path}"), rule));
+    let rules: Vec<_> = readers.filter_map(|reader| Some((rule(&reader)?, reader))).collect();
+    shadows(&rules);
+    rules
+}
+
+/// Reads the keys, and says which rules have none that fits.
+pub fn keys(top: &Reader<'_>, config: &mut NodeConfig) {
+    let (Some(told), Some(files)) = (&mut config.stack.security, &config.security) else { return };
+    let Some(value) = top.get("security").and_then(|value| value.get_ref().as_table()) else { return };
+    let table = Reader::new(top.errors, &keys::SECURITY, vec![("security".into(), value)]);
+    match key_file(&files.keys) {
+        Ok(ring) => told.keys = ring,
+        Err(why) => {
+            let hint =
+                "write `[[key]]` with `name` and `secret` in it; `head -c 32 /dev/urandom | xxd -p -c 64` makes one";
+            return table.fail("keys", format!("{} {why}", files.keys.display()), hint);
+        }
+    }
+    if std::fs::metadata(&files.keys).is_ok_and(|file| file.mode() & 0o077 != 0) {
+        let what = format!("{} can be read by others than its owner", files.keys.display());
+        table.warn("keys", what, format!("chmod 600 {}", files.keys.display()));
+    }
+    // What is wrong with rules themselves was told when they were read.
+    let quiet = Errors::new(None, "");
+    for (path, of_rule) in table.tables("rule") {
+        let reader = Reader::new(&quiet, &keys::RULE, vec![(path.clone(), of_rule)]);
+        if let Some(rule) = rule(&reader) {
+            fits(&Reader::new(top.errors, &keys::RULE, vec![(format!("security.{path}"), of_rule)]), &rule, &told.keys);
+        }
+    }
+}
+
+/// Whether the key of a rule is one that can do what the rule wants.
+fn fits(reader: &Reader<'_>, rule: &Rule, ring: &KeyRing) {
+    let generations = ring.get(&rule.key);
+    if generations.is_empty() {
+        let names: Vec<&str> = ring.names().collect();
+        let hint = match names.is_empty() {
+            true => "add it to the file of keys".to_string(),
+            false => format!("there are {}", names.join(", ")),
+        };
+        return reader.fail("key", format!("there is no key `{}`", rule.key), hint);
+    }
+    let wanted: &[usize] = match (rule.role, rule.service, rule.wrap) {
+        (Role::Source, _, true) => &[16, 24, 32],
+        (Role::Source, Service::Confidentiality, false) => &[16, 32],
+        _ => return,
+    };
+    for key in generations.iter().filter(|key| !wanted.contains(&key.bytes().len())) {
+        let what = format!("`{}` has {} bytes, and AES takes {wanted:?}", rule.key, key.bytes().len());
+        reader.fail("key", what, "give a key of 32 bytes: 64 hexadecimal digits");
+    }
+}
+
+/// Reads a file of keys. What it says about it shows no key.
+fn key_file(file: &Path) -> Result<KeyRing, String> {
+    let length = std::fs::metadata(file).map_err(|why| format!("cannot be read: {why}"))?.len();
+    if length > FILE_MAX {
+        return Err(format!("has {length} bytes, and no file of keys is that long"));
+    }
+    let text = utf8(std::fs::read(file).map_err(|why| format!("cannot be read: {why}"))?)?;
+    parse(&text)
+}
+
+fn parse(text: &str) -> Result<KeyRing, String> {
+    let errors = Errors::new(None, text);
+    let Some(root) = errors.parse() else { return Err("is not TOML".into()) };
+    let top = Reader::checked(&errors, &keys::KEY_FILE, "", root.get_ref());
+    let mut all = Vec::new();
+    for (path, table) in top.tables("key") {
+        let reader = Reader::checked(&errors, &keys::SECRET, &path, table);
+        let secret = reader.custom("secret", |input| secret(input.text().map_err(|_| "expected text".to_string())?));
+        let _id = reader.text("id");
+        if let (Some(name), Some(secret)) = (reader.text("name"), secret) {
+            all.push((name, secret));
+        }
+    }
+    let more = all.iter().find(|(name, _)| all.iter().filter(|(n, _)| n == name).count() > KeyRing::GENERATIONS_MAX);
+    if let Some((name, _)) = more {
+        errors.push(name.as_str(), format!("has more than {} generations", KeyRing::GENERATIONS_MAX), "");
+    }
+    drop(root);
+    match errors.into_list().first() {
+        None => Ok(KeyRing::new(all)),
+        Some(why) => Err(format!("has a mistake: {}: {}", why.path, why.expected)),
+    }
+}
+
+/// A key of hexadecimal digits.
+fn secret(text: &str) -> Result<Secret, String> {
+    let digit = |byte: u8| char::from(byte).to_digit(16).map(|digit| digit as u8);
+    let (pairs, rest) = text.as_bytes().as_chunks::<2>();
+    let bytes: Option<Vec<u8>> = pairs.iter().map(|[high, low]| Some(digit(*high)? << 4 | digit(*low)?)).collect();
+    match bytes {
+        Some(bytes) if rest.is_empty() && (KEY_MIN..=KEY_MAX).contains(&bytes.len()) => Ok(Secret::new(bytes)),
+        _ => Err(format!("expected {} to {} hexadecimal digits, two for each byte", 2 * KEY_MIN, 2 * KEY_MAX)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::PermissionsExt;
+
+    const KEYS: &str = "[[key]]\nname = \"moon\"\nid = \"1\"\nsecret = \"00112233445566778899aabbccddeeff\"\n";
+    const RULE: &str = "[[security.rule]]\nrole = \"source\"\nservice = \"confidentiality\"\nkey = \"moon\"\n";
+
+    /// What is said about a node file with these rules and this file of keys.
+    fn said(rules: &str, keys: &str, mode: u32) -> (Option<NodeConfig>, Vec<String>) {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("node.toml");
+        std::fs::write(folder.path().join("k"), keys).unwrap();
+        std::fs::set_permissions(folder.path().join("k"), std::fs::Permissions::from_mode(mode)).unwrap();
+        let text = format!("node_ids = \"ipn:1.0\"\n[security]\nkeys = \"k\"\nstarts = \"s\"\n{rules}");
+        std::fs::write(&file, text).unwrap();
+        let found = NodeConfig::look(&file);
+        let said = found.mistakes.iter().chain(&found.warnings).map(ToString::to_string).collect();
+        (found.config, said)
+    }
+
+    #[test]
+    fn rules_and_keys_are_read_and_keys_never_shown() {
+        let (config, told) = said(RULE, KEYS, 0o600);
+        assert_eq!(told, Vec::<String>::new());
+        let config = config.unwrap();
+        let security = config.stack.security.clone().unwrap();
+        assert_eq!((security.rules.len(), security.keys.get("moon").len()), (1, 1));
+        assert_eq!(security.keys.get("moon")[0].bytes()[..3], [0, 0x11, 0x22]);
+        let shown = format!("{config:?}");
+        assert!(!shown.contains("112233") && !shown.contains("17, 34") && shown.contains("moon"), "{shown}");
+    }
+
+    #[test]
+    fn keys_that_are_missing_open_to_others_or_of_the_wrong_length_are_told() {
+        let (_, told) = said(&RULE.replace("moon", "sun"), KEYS, 0o600);
+        assert!(
+            told.len() == 1
+                && told[0].contains("n.toml")
+                    | told[0]
+                        .contains("node.toml:8: security.rule[1].key: there is no key `sun`\nhint: there are moon"),
+            "{told:?}"
+        );
+        let (config, told) = said(RULE, KEYS, 0o644);
+        assert!(config.is_some() && told.len() == 1 && told[0].contains("others than its owner"), "{told:?}");
+        let long = KEYS.replace("ccddeeff", "ccddeeff0011223344556677");
+        assert!(said(RULE, &long, 0o600).1[0].contains("has 24 bytes"), "{:?}", said(RULE, &long, 0o600).1);
+        assert!(said(&format!("{RULE}wrap = true\n"), &long, 0o600).1.is_empty());
+    }
+
+    #[test]
+    fn a_file_of_keys_with_a_mistake_is_told_without_what_is_in_it() {
+        for (keys, part) in [
+            ("", "key"),
+            ("[[key]", "TOML"),
+            ("[[key]]\nname = \"a\"\nsecret = \"xyzzy\"\n", "hexadecimal digits"),
+            ("[[key]]\nname = \"a\"\nsecret = 5551\n", "expected text"),
+            ("[[key]]\nname = \"a\"\nsecret = \"0011\"\n", "32 to 256"),
+            ("[[key]]\nsecret = \"00112233445566778899aabbccddeeff\"\n", "name"),
+        ] {
+            let (config, told) = said(RULE, keys, 0o600);
+            assert!(config.is_none() || keys.is_empty(), "{keys}");
+            assert!(told[0].contains(part), "{keys}: {told:?}");
+            for secret in ["xyzzy", "5551", "0011"] {
+                assert!(!told.join("").contains(secret), "{told:?}");
+            }
+        }
+        let many = (0..9).map(|_| KEYS).collect::<String>();
+        assert!(said(RULE, &many, 0o600).1[0].contains("more than 8 generations"));
+    }
+
+    #[test]
+    fn without_a_durable_store_something_else_must_count_the_starts() {
+        let text = |more: &str| format!("node_ids = \"ipn:1.0\"\n{more}[security]\nkeys = \"k\"\n{RULE}");
+        let told = NodeConfig::parse(&text(""), Path::new("n.toml")).unwrap_err();
+        assert!(told[0].to_string().contains("security.starts: missing"), "{told:?}");
+        let config = NodeConfig::parse(&text("[store]\ndir = \"d\"\n"), Path::new("n.toml")).unwrap();
+        assert_eq!(config.security.unwrap().starts, Path::new("d/security.starts"));
+    }
+}

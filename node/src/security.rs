@@ -1,0 +1,85 @@
+//! What the security of bundles needs from this machine: a number for each start, durably raised before the first IV is
+//! made of it, and a seed nobody can guess.
+
+use anyhow::{Context, Result, bail};
+use std::fs::File;
+use std::io::{Read, Write};
+use std::path::Path;
+
+/// A file nobody raised yet begins at random below this: one that was lost is then unlikely to repeat what it counted.
+const BEGIN_BELOW: u32 = 1 << 23;
+/// Starts that IVs tell apart (`core/stack/src/security/nonces.rs`).
+const STARTS: u32 = 1 << 24;
+
+/// The number of this start, which no earlier one had, and the seed of keys for single blocks.
+///
+/// # Errors
+/// The file cannot be read or written, holds something else, or has counted all starts there can be.
+pub(crate) fn begin(starts: &Path) -> Result<(u32, [u8; 32])> {
+    let mut random = [0; 36];
+    File::open("/dev/urandom").and_then(|mut file| file.read_exact(&mut random)).context("/dev/urandom")?;
+    let (first, seed) = random.split_at(4);
+    let first = first.iter().fold(0, |number, byte| number << 8 | u32::from(*byte)) % BEGIN_BELOW;
+    let start = raise(starts, first)?;
+    let mut all = [0; 32];
+    all.copy_from_slice(seed);
+    Ok((start, all))
+}
+
+/// Counts a start; durable when it returns.
+fn raise(file: &Path, first: u32) -> Result<u32> {
+    let hint = "hint: it counts starts, so that no IV comes twice: take new keys, and then it away";
+    let start = match std::fs::read_to_string(file) {
+        Ok(text) => match text.trim().parse::<u32>() {
+            Ok(last) if last < STARTS - 1 => last + 1,
+            Ok(_) => bail!("all {STARTS} starts were counted\n{hint}"),
+            Err(_) => bail!("it holds no number\n{hint}"),
+        },
+        Err(why) if why.kind() == std::io::ErrorKind::NotFound => first,
+        Err(why) => return Err(why).context("cannot be read"),
+    };
+    let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let write = || {
+        std::fs::create_dir_all(folder)?;
+        let fresh = file.with_extension("starts.new");
+        let mut out = File::create(&fresh)?;
+        writeln!(out, "{start}")?;
+        out.sync_all()?;
+        std::fs::rename(&fresh, file)?;
+        File::open(folder)?.sync_all()
+    };
+    write().context("cannot be written")?;
+    Ok(start)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_start_has_a_number_of_its_own() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("made/security.starts");
+        let starts: Vec<u32> = (0..20).map(|_| raise(&file, 70).unwrap()).collect();
+        assert_eq!(starts, (70..90).collect::<Vec<_>>());
+        std::fs::remove_file(&file).unwrap();
+        assert_eq!(raise(&file, 5).unwrap(), 5);
+        let (start, seed) = begin(&file).unwrap();
+        let (next, other) = begin(&file).unwrap();
+        assert!((start, next) == (6, 7) && seed != other);
+    }
+
+    #[test]
+    fn what_is_used_up_or_damaged_is_not_begun_anew() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("s");
+        for text in ["", "x", "-1", "16777215\n", "4294967295", "1 2"] {
+            std::fs::write(&file, text).unwrap();
+            let why = format!("{:#}", raise(&file, 5).unwrap_err());
+            assert!(why.contains("hint: "), "{text}: {why}");
+            assert_eq!(std::fs::read_to_string(&file).unwrap(), text);
+        }
+        std::fs::write(&file, "16777214").unwrap();
+        assert_eq!(raise(&file, 5).unwrap(), STARTS - 1);
+    }
+}

@@ -3,6 +3,7 @@
 use super::entity::Udpcl;
 use super::packet::{Extensions, Kind};
 use super::peers::Who;
+use super::strangers::Room;
 use super::transfers::Heard;
 use core::net::SocketAddr;
 use farlink_base::layer::{Output, Train};
@@ -33,7 +34,7 @@ impl Udpcl {
     }
     /// Reads the messages of one datagram (draft sections 3.3 and 3.4).
     fn packet(&mut self, now: Instant, who: Who, from: SocketAddr, datagram: Payload, out: &mut impl Sink<Output>) {
-        let len = datagram.len();
+        let mut room = Room::new(datagram.len());
         let mut rest = datagram;
         for _ in 0..MESSAGES_MAX {
             let Some(first) = rest.reader().read_u8() else { return };
@@ -54,7 +55,7 @@ impl Udpcl {
                         Ok(extensions) => {
                             let used = reader.position();
                             rest = rest.slice(used, u64::MAX);
-                            self.extensions(now, (who, from, len), extensions, out);
+                            self.extensions(now, (who, from), extensions, &mut room, out);
                         }
                         Err(reason) => return self.malformed(who, reason, out),
                     }
@@ -67,17 +68,18 @@ impl Udpcl {
             self.malformed(who, "more messages in a datagram than are read", out);
         }
     }
-    /// Does what the items of a map say; `len` is the length of the packet it is in.
+    /// Does what the items of a map say; `room` is what the packet it is in may be answered with.
     fn extensions(
         &mut self,
         now: Instant,
-        (who, from, len): (Who, SocketAddr, u64),
+        (who, from): (Who, SocketAddr),
         extensions: Extensions,
+        room: &mut Room,
         out: &mut impl Sink<Output>,
     ) {
         let Extensions { transfer, listens_ms, node_id, probe, confirmation } = extensions;
         if let Some(probe) = probe {
-            self.probed(from, probe, len, out);
+            self.probed(from, probe, room, out);
         }
         match self.configured(who) {
             Some(index) => {
@@ -85,7 +87,7 @@ impl Udpcl {
                     self.claims(index, &name, who, out);
                 }
             }
-            None => self.introduces(now, from, (listens_ms, node_id, confirmation), len, out),
+            None => self.introduces(now, from, (listens_ms, node_id, confirmation), room, out),
         }
         let Some(segment) = transfer else { return };
         match self.transfers.hear(now, from, who.stranger, segment) {

@@ -110,7 +110,7 @@ fn many_questions_in_one_packet_are_answered_with_hardly_more_than_it_held() {
     for (from, packet) in [(address(0), &probes), (stranger(), &probes), (stranger(), &names)] {
         let said = sent(&bench.hear(from, packet.clone()));
         let bytes: usize = said.iter().map(|(_, answer)| 28 + answer.len()).sum();
-        assert!(!said.is_empty() && bytes <= 28 + packet.len(), "{} B in answer to {}", bytes, packet.len());
+        assert!((1..=2).contains(&said.len()) && bytes <= 28 + packet.len(), "{bytes} B in {} packets", said.len());
     }
     let once = probe_packet(Probe { nonce: 7, sequence: 3, delay_ms: 0 });
     assert_eq!(sent(&bench.hear(stranger(), once.repeat(2))).len(), 1);

@@ -11,6 +11,8 @@ use farlink_base::{Event, EventClass, Instant, Payload, Refusal, Sink};
 
 /// Messages read of one datagram: bundles as short as can be, side by side, are fewer.
 const MESSAGES_MAX: usize = 512;
+/// Extension maps read of one datagram: all there is to say fits into one.
+const MAPS_MAX: usize = 16;
 
 impl Udpcl {
     /// Takes the datagrams of a train; a malformed one affects no other.
@@ -36,6 +38,7 @@ impl Udpcl {
     fn packet(&mut self, now: Instant, who: Who, from: SocketAddr, datagram: Payload, out: &mut impl Sink<Output>) {
         let mut room = Room::new(datagram.len());
         let mut rest = datagram;
+        let mut maps = 0;
         for _ in 0..MESSAGES_MAX {
             let Some(first) = rest.reader().read_u8() else { return };
             match Kind::of(first) {
@@ -49,7 +52,9 @@ impl Udpcl {
                     };
                     self.offer(who, bundle, out);
                 }
+                Kind::Map if maps == MAPS_MAX => break,
                 Kind::Map => {
+                    maps += 1;
                     let mut reader = rest.reader();
                     match Extensions::read(&mut reader) {
                         Ok(extensions) => {

@@ -34,18 +34,24 @@ struct Asked {
     until: Instant,
 }
 
-/// What may be said in answer to one packet, however much it asks: hardly more bytes than it had, for its address may
-/// be forged.
-pub(super) struct Room(u64);
+/// What may be said in answer to one packet, however much it asks: a sign of life and a question, and hardly more bytes
+/// than it had, for its address may be forged.
+pub(super) struct Room {
+    bytes: u64,
+    answers: u32,
+}
 impl Room {
     /// For a packet of this length.
     pub const fn new(len: u64) -> Room {
-        Room(if len < SHORT { SHORT } else { len })
+        Room { bytes: if len < SHORT { SHORT } else { len }, answers: 2 }
     }
     /// Whether an answer of this length may be given; then less is left for the next one.
     fn take(&mut self, len: u64) -> bool {
-        let fits = len <= self.0;
-        self.0 = self.0.saturating_sub(if fits { len + HEADERS } else { 0 });
+        let fits = len <= self.bytes && self.answers > 0;
+        if fits {
+            self.bytes = self.bytes.saturating_sub(len + HEADERS);
+            self.answers -= 1;
+        }
         fits
     }
 }

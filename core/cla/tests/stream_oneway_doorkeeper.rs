@@ -233,6 +233,24 @@ fn a_flood_of_long_beginnings_takes_no_more_memory_than_is_set_aside() {
     }
 }
 
+/// What waits for more of its part to come is counted nowhere: where there are many streams it must be little.
+#[test]
+fn beginnings_of_many_bundles_are_offered_as_they_come() {
+    for framing in FRAMINGS {
+        let mut lone = Lone::waiting(framing, ours());
+        let beginning = &frame(framing, &[1; 1 << 20])[..63_000];
+        let (mut heard, mut offered) = (0, 0);
+        for n in 0..900 {
+            lone.open(n, "10.9.9.9");
+            lone.hear(beginning);
+            heard += beginning.len() as u64;
+            let part = |o: &Output| if let Output::Offer { part, .. } = o { part.len() } else { 0 };
+            offered += lone.said().iter().map(part).sum::<u64>();
+            assert!(heard - offered < 5 << 20, "{} B wait in {n} streams", heard - offered);
+        }
+    }
+}
+
 #[test]
 fn words_about_streams_and_links_that_are_not_there_change_nothing() {
     let mut lone = waiting(ours());

@@ -4,7 +4,7 @@ use crate::apps::Apps;
 use crate::budget::{Budget, Share};
 use crate::buffers::Buffers;
 use crate::clock::{self, WallClock};
-use crate::config::{NodeConfig, needs_restart};
+use crate::config::{LayerSettings, NodeConfig, needs_restart};
 use crate::datagrams::{Datagrams, Lookup};
 use crate::disk::Disk;
 use crate::events::{EventHub, Names};
@@ -435,9 +435,8 @@ impl Node {
         self.io.inputs.is_empty() && self.io.streams.is_quiet() && disk_idle && on_the_way == 0
     }
 
-    /// Reads the configuration file again and applies its links, plan, routes, rules and keys of security, and log
-    /// level; returns what else
-    /// is changed in it and needs a restart.
+    /// Reads the configuration file again, and the certificates it names, and applies its links, plan, routes, rules and keys
+    /// of security, and log level; returns what else is changed in it and needs a restart.
     ///
     /// # Errors
     /// Every mistake of the file; nothing is changed then.
@@ -447,6 +446,7 @@ impl Node {
         let _ = Budget::apply(&mut fresh);
         let waiting = needs_restart(&self.config, &fresh);
         self.set_links(&fresh.stack.layers, fresh.stack.links.into_iter().zip(fresh.links).collect())?;
+        self.set_credentials(fresh.layers);
         self.set_routes(fresh.stack.routes);
         if let Some(plan) = fresh.stack.plan {
             self.set_plan(plan.plan().clone());
@@ -461,6 +461,17 @@ impl Node {
             tracing::warn!("changed but needs a restart: {}", waiting.join(", "));
         }
         Ok(waiting)
+    }
+    /// What layers show and whom they believe in sessions from now on; those under way stay as they are (RFC 9174 4.4).
+    fn set_credentials(&mut self, fresh: Vec<LayerSettings>) {
+        for layer in fresh {
+            let running = self.config.layers.iter().position(|running| running.name == layer.name);
+            // A layer that has been without them needs a restart.
+            let secured = running.filter(|index| self.config.layers[*index].credentials.is_some());
+            if let (Some(index), Some(credentials)) = (secured, layer.credentials) {
+                self.io.streams.set_credentials(LayerId(index as u16), credentials);
+            }
+        }
     }
     /// Replaces all static routes.
     pub fn set_routes(&mut self, routes: Vec<(String, farlink_bundle::EndpointId)>) {

@@ -88,6 +88,43 @@ fn whom_no_certificate_proves_is_turned_away_with_the_reason() {
     }
 }
 
+/// What stands in the place of a node's certificate is read again with its file; sessions under way stay as they are.
+#[test]
+fn certificates_read_again_are_shown_in_the_next_session() {
+    let nodes = Nodes::new();
+    let certs = nodes.dir.path().join("certs");
+    let show = |name: &str| {
+        for kind in ["pem", "key"] {
+            std::fs::copy(certs.join(format!("{name}.{kind}")), certs.join(format!("own.{kind}"))).expect("a copy");
+        }
+    };
+    show("ipn-9");
+    let two = nodes.start(2, &tls("require", "certs", "ipn-2"));
+    let one = nodes.start(1, &tls("require", "certs", "own"));
+    until("the refusal", || two.log().contains("proves another node"));
+    // Half a new pair changes nothing, and is told with its name.
+    std::fs::copy(certs.join("ipn-1.pem"), certs.join("own.pem")).expect("a copy");
+    one.hang_up();
+    until("the complaint", || one.log().contains("own.pem") && one.log().contains("do not go together"));
+    assert!(!two.log().contains("ipn:1.0 is up"));
+    show("ipn-1");
+    one.hang_up();
+    until("the new certificate", || one.log().contains("configuration read again"));
+    assert!(pings(&one, "ipn:2"), "{}\n{}", one.log(), two.log());
+    assert!(!one.log().contains("needs a restart"), "{}", one.log());
+    // A session that is there outlives the authority it was believed by.
+    nodes.certs("theirs", &["ipn:2.0"]);
+    std::fs::copy(nodes.dir.path().join("theirs/authority.pem"), certs.join("authority.pem")).expect("a copy");
+    let times = |node: &Node| node.log().matches("configuration read again").count();
+    one.hang_up();
+    until("the other authority", || times(&one) == 2);
+    assert!(pings(&one, "ipn:2"), "{}", one.log());
+    two.kill();
+    let two = nodes.start(2, &tls("require", "theirs", "ipn-2").replace("certs/", "theirs/"));
+    until("whom node 1 believes now", || two.log().contains("UnknownIssuer") || two.log().contains("alert"));
+    drop(two);
+}
+
 #[test]
 fn certificates_that_cannot_be_used_are_told_before_the_start() {
     let nodes = Nodes::new();
@@ -102,9 +139,14 @@ fn certificates_that_cannot_be_used_are_told_before_the_start() {
         )
     };
     assert_eq!(check(&tls("require", "certs", "ipn-1")).0, Some(0));
+    std::fs::write(nodes.dir.path().join("certs/empty.pem"), "").expect("a file");
+    std::fs::create_dir(nodes.dir.path().join("certs/folder.pem")).expect("a folder");
     for (layer, code, words) in [
         ("tls = \"require\"".to_string(), 2, "layer.tcp.certificate: missing"),
         (tls("allow", "certs", "nobody"), 2, "nobody.pem: No such file"),
+        (tls("allow", "certs", "empty"), 2, "empty.pem: holds no certificate"),
+        (tls("allow", "certs", "folder"), 2, "folder.pem: Is a directory"),
+        (tls("allow", "certs", "ipn-1").replace("authority.pem", "ipn-1.key"), 2, "ipn-1.key: holds no certificate"),
         (tls("allow", "certs", "ipn-1").replace("ipn-1.key", "ipn-2.key"), 2, "do not go together"),
         (tls("require", "certs", "ipn-2"), 0, "does not name this node"),
         (tls("forbid", "certs", "ipn-1"), 0, "has no effect"),

@@ -188,6 +188,15 @@ impl EndpointId {
             EndpointId::Other(_) => false,
         }
     }
+    /// Whether it surely is the name of a group: of a scheme that this node does not know, nobody here can tell.
+    pub fn is_group(&self) -> bool {
+        /// Multicast of ION: all its endpoints are groups.
+        const IMC: u64 = 3;
+        match self {
+            EndpointId::Other(name) => name.scheme == IMC,
+            _ => !self.is_singleton(),
+        }
+    }
     /// Fully-qualified node number of an ipn endpoint.
     pub fn ipn_node(&self) -> Option<u64> {
         if let EndpointId::Ipn { node, .. } = self { Some(*node) } else { None }

@@ -54,6 +54,14 @@ impl BundleId {
             EndpointId::Other(name) => hash128(&[b"scheme ", &name.scheme.to_be_bytes(), &name.part, b"/", numbers]),
         }
     }
+    /// As [`BundleId::fingerprint`], among bundles of one version of the bundle protocol: two of different versions are
+    /// never the same one, whatever they are called. Their timestamps count in different units, and what is read of one
+    /// cannot be written as the other.
+    pub fn fingerprint_in(&self, version: u8) -> u128 {
+        // Version 7 is the one most nodes speak: its fingerprint is the plain one.
+        const APART: u128 = 0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c835;
+        self.fingerprint() ^ APART.wrapping_mul(u128::from(version ^ 7))
+    }
     /// The bundle this one is a piece of; itself when it is whole.
     pub fn original(&self) -> BundleId {
         BundleId { fragment: None, ..self.clone() }

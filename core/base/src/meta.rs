@@ -124,7 +124,7 @@ impl Rare {
 /// A bundle: the same for all who hold it. Made by a codec.
 #[derive(Clone, Debug)]
 pub struct BundleMeta {
-    /// [`BundleId::fingerprint`]. Bundles of the null endpoint have no identity
+    /// [`BundleId::fingerprint_in`] its version. Bundles of the null endpoint have no identity
     /// (RFC 9171 4.2.3): theirs is never compared.
     pub id: u128,
     /// Source.
@@ -222,7 +222,7 @@ impl BundleMeta {
     }
     /// Identity of the bundle it is a piece of; its own when it is whole.
     pub fn original_id(&self) -> u128 {
-        if self.fragment().is_none() { self.id } else { self.identity().original().fingerprint() }
+        if self.fragment().is_none() { self.id } else { self.identity().original().fingerprint_in(self.version) }
     }
     /// Its identity in numbers, for events.
     pub fn key(&self) -> BundleKey {

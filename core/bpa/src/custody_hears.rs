@@ -29,6 +29,8 @@ pub(crate) struct Heard {
     from: PeerId,
     /// Who says so.
     source: NodeId,
+    /// In which version of the bundle protocol: what it names is of that version too.
+    version: u8,
     answer: Answer,
     about: Subject,
     /// Whether it named something that is none of its sender's business.
@@ -45,7 +47,7 @@ impl Agent {
     /// A custody signal for this node; whether it is one this node heeds.
     pub(crate) fn hear_custody<S: Sink<Output>>(&mut self, bundle: Handle, signals: Vec<Signal>, out: &mut S) -> bool {
         let Some(held) = self.book.get(bundle).filter(|_| self.custody.is_some()) else { return false };
-        let (from, source) = (held.from, held.bundle.source.node());
+        let (from, source, version) = (held.from, held.bundle.source.node(), held.bundle.version);
         // After a restart nobody knows any more who brought it, nor who brought the pieces of it.
         let known = !held.flags.has(Flags::SEEN_BEFORE) && !held.flags.has(Flags::VIRTUAL);
         let peer = self.neighbours.peers().get(from);
@@ -62,7 +64,7 @@ impl Agent {
                     Subject::Runs(ours.rev().map(|run| (run.first, run.last)).collect())
                 }
             };
-            let heard = Heard { from, source, answer, about, foreign: false };
+            let heard = Heard { from, source, version, answer, about, foreign: false };
             self.steps.push_back(Step::Custody(Box::new(heard)));
         }
         true
@@ -115,13 +117,13 @@ impl Agent {
         edge: &mut dyn Edge,
         out: &mut S,
     ) {
-        if let Some(held) = self.book.find(id.fingerprint()) {
+        if let Some(held) = self.book.find(id.fingerprint_in(heard.version)) {
             return self.heed_about(now, heard, held.number, None, edge, out);
         }
         // It may be a piece of one that was whole here.
         let Some((offset, len)) = id.fragment else { return };
         let piece = offset..offset.saturating_add(len);
-        let original = id.original().fingerprint();
+        let original = id.original().fingerprint_in(heard.version);
         let whole = self.book.find(original).map(|held| held.number);
         let pieces = self.custody.as_ref().map(|custody| custody.pieces_of(original).collect::<Vec<_>>());
         for number in whole.into_iter().chain(pieces.unwrap_or_default()) {

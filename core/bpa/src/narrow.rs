@@ -46,10 +46,15 @@ impl Agent {
             return None;
         }
         let Range { start, end } = range.unwrap_or(0..meta.payload.len());
-        let shorter = Some(start..end.checked_sub(1).filter(|end| *end > start)?);
-        let around = size_of(&shorter).saturating_sub(end - 1 - start);
+        let last = end.checked_sub(1).filter(|last| *last > start)?;
+        let around = size_of(&Some(start..last)).saturating_sub(last - start);
         let payload = most.checked_sub(around).filter(|payload| payload.saturating_mul(4) >= around && *payload > 0)?;
-        let range = Some(start..end.min(start + payload));
+        // The last piece has what follows a payload (RFC 5050 5.8): where that is what exceeds the link, it leaves with
+        // the last byte, and where it does not even then, no piece leaves at all.
+        if size_of(&Some(last..end)) > most {
+            return None;
+        }
+        let range = Some(start..last.min(start + payload));
         let size = size_of(&range);
         (size <= most).then_some(Fitting { range, size })
     }

@@ -263,7 +263,7 @@ impl Agent {
             return Err(Refusal::NotAcceptable);
         }
         // A group is nobody to send (RFC 9171 4.2.5.1.1).
-        if !meta.source.is_singleton() {
+        if meta.source.is_group() {
             return Err(Refusal::NotAcceptable);
         }
         // RFC 9758 5.4: "this node" means nothing from another one.

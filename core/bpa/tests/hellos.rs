@@ -11,7 +11,7 @@ use support::{Bundle, Script};
 fn hellos_are_sent_at_up_and_heard_from_the_neighbour_itself_only() {
     let mut node = alone(Script::epidemic());
     carried(&mut node, 1, nine());
-    let id = node.agent.bundles(node.now, farlink_base::BundleHandle(0), 1)[0].id.fingerprint();
+    let id = node.agent.bundles(node.now, farlink_base::BundleHandle(0), 1)[0].id.fingerprint_in(support::toy::VERSION);
     node.carrier(0, true);
     let sent = node.take_sent();
     assert_eq!(sent.len(), 1, "nothing is copied before the summary is here");
@@ -152,7 +152,7 @@ fn hello_at(sequence: u64, ids: &[u128]) -> Bundle {
 fn a_hello_needs_no_room_however_it_comes() {
     let mut node = alone(Script::epidemic());
     carried(&mut node, 1, nine());
-    let id = node.agent.bundles(node.now, farlink_base::BundleHandle(0), 1)[0].id.fingerprint();
+    let id = node.agent.bundles(node.now, farlink_base::BundleHandle(0), 1)[0].id.fingerprint_in(support::toy::VERSION);
     node.send_bytes(nine(), (1 << 20) - 2000);
     node.said.clear();
     node.begins(0, 40, Bundle::new(EndpointId::ipn(5, 5), nine(), 2));
@@ -177,7 +177,7 @@ fn a_hello_needs_no_room_however_it_comes() {
 fn an_old_hello_and_one_heard_before_say_nothing() {
     let mut node = alone(Script::epidemic());
     carried(&mut node, 1, nine());
-    let id = node.agent.bundles(node.now, farlink_base::BundleHandle(0), 1)[0].id.fingerprint();
+    let id = node.agent.bundles(node.now, farlink_base::BundleHandle(0), 1)[0].id.fingerprint_in(support::toy::VERSION);
     let copies = |node: &mut support::Node, hello: Bundle| {
         node.receive(5000, hello);
         let copies = data(node);

@@ -100,6 +100,22 @@ fn a_probe_is_answered_at_once_or_not_at_all_and_with_hardly_more_than_it_is_lon
     assert_eq!((sent(&bench.later(200.0)).len(), bench.layer.next_timeout()), (0, None));
 }
 
+/// One small packet of a forged address, with hundreds of questions in it, would be a flood at whoever has that address.
+#[test]
+fn many_questions_in_one_packet_are_answered_with_hardly_more_than_it_held() {
+    let mut bench = Bench::new(|_, _| {});
+    let probes: Vec<u8> =
+        (0..500).flat_map(|n| probe_packet(Probe { nonce: 1, sequence: n % 20, delay_ms: 0 })).collect();
+    let names: Vec<u8> = (0..60u8).flat_map(|n| announcement(1000, &format!("ipn:{}.0", 10 + n))).collect();
+    for (from, packet) in [(address(0), &probes), (stranger(), &probes), (stranger(), &names)] {
+        let said = sent(&bench.hear(from, packet.clone()));
+        let bytes: usize = said.iter().map(|(_, answer)| 28 + answer.len()).sum();
+        assert!((1..=2).contains(&said.len()) && bytes <= 28 + packet.len(), "{bytes} B in {} packets", said.len());
+    }
+    let once = probe_packet(Probe { nonce: 7, sequence: 3, delay_ms: 0 });
+    assert_eq!(sent(&bench.hear(stranger(), once.repeat(2))).len(), 1);
+}
+
 #[test]
 fn those_who_were_asked_are_bounded() {
     let mut bench = Bench::new(|_, _| {});

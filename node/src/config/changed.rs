@@ -1,11 +1,11 @@
 //! What a running node cannot take from a file it reads again.
 
-use super::NodeConfig;
+use super::{LayerSettings, NodeConfig};
 use farlink_stack::Limits;
 use std::fmt::Debug;
 
-/// Keys whose values differ and that are obeyed at start only: all but links, plan, routes, rules and
-/// keys of security, and log level.
+/// Keys whose values differ and that are obeyed at start only: all but links, plan, routes, certificates, rules and keys of
+/// security, and log level.
 pub fn needs_restart(running: &NodeConfig, fresh: &NodeConfig) -> Vec<String> {
     let (old, new) = (&running.stack, &fresh.stack);
     let mut keys: Vec<String> = Vec::new();
@@ -18,7 +18,12 @@ pub fn needs_restart(running: &NodeConfig, fresh: &NodeConfig) -> Vec<String> {
     differ("node_ids", &old.node_ids, &new.node_ids);
     let layers = |config: &NodeConfig| -> Vec<_> {
         let both = config.stack.layers.iter().zip(&config.layers);
-        both.map(|(stack, driver)| (stack.name.clone(), format!("{stack:?} {driver:?}"))).collect()
+        // Whether there are certificates counts, not which: those are read again.
+        let told = |driver: &LayerSettings| {
+            let plain = LayerSettings { tls: None, credentials: None, ..driver.clone() };
+            format!("{plain:?} {}", driver.tls.is_some())
+        };
+        both.map(|(stack, driver)| (stack.name.clone(), format!("{stack:?} {}", told(driver)))).collect()
     };
     let (old_layers, new_layers) = (layers(running), layers(fresh));
     for (name, told) in &old_layers {

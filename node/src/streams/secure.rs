@@ -23,7 +23,10 @@ impl Streams {
         };
         let session = match self.credentials.get(&stream.layer) {
             None => Err("this node has none\nhint: set `certificate`, `key` and `authorities` of its [layer]".into()),
-            Some(credentials) if server => tls::Session::server(credentials),
+            Some(credentials) if server => match stream.peer {
+                Some(peer) => tls::Session::server(credentials, peer.ip()),
+                None => Err("nobody is there yet".into()),
+            },
             Some(credentials) => tls::Session::client(credentials, &name.unwrap_or_else(host)),
         };
         match session {

@@ -1,5 +1,6 @@
 //! Certificates of nodes: the Node IDs in them (RFC 9174 section 4.4.1), and a small authority to try them with.
 
+use farlink_base::EndpointId;
 use rcgen::{
     BasicConstraints, CertificateParams, CustomExtension, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
     KeyUsagePurpose,
@@ -22,16 +23,23 @@ const ALTERNATIVE_NAMES: ObjectIdentifier = ObjectIdentifier::new_unwrap("2.5.29
 /// Clocks that are behind by this much believe a new certificate.
 const BEHIND: Duration = Duration::from_secs(86_400);
 
-/// The Node IDs a certificate names; none where it cannot be read.
+/// The Node IDs a certificate names; none where it cannot be read. Other endpoint IDs in it are ignored (RFC 9174 4.4.1):
+/// whoever may speak for an application does not speak for its node.
 pub fn node_ids(certificate: &CertificateDer<'_>) -> Vec<String> {
     let Ok(certificate) = Certificate::from_der(certificate) else { return Vec::new() };
     let extensions = certificate.tbs_certificate.extensions.unwrap_or_default();
     let names = extensions.iter().filter(|extension| extension.extn_id == ALTERNATIVE_NAMES);
     let names = names.filter_map(|extension| SubjectAltName::from_der(extension.extn_value.as_bytes()).ok());
-    names.flat_map(|names| names.0).filter_map(|name| node_id(&name)).collect()
+    names.flat_map(|names| names.0).filter_map(|name| bundle_eid(&name)).filter(|eid| is_node_id(eid)).collect()
 }
 
-fn node_id(name: &GeneralName) -> Option<String> {
+/// Whether this is the name of a node that others know; some leave out the slash that ends a `dtn` one.
+fn is_node_id(text: &str) -> bool {
+    let endpoint = text.parse().or_else(|_| format!("{text}/").parse());
+    endpoint.is_ok_and(|id: EndpointId| id.is_node_id() && !id.is_null() && !id.is_here())
+}
+
+fn bundle_eid(name: &GeneralName) -> Option<String> {
     let GeneralName::OtherName(OtherName { type_id, value }) = name else { return None };
     if *type_id != BUNDLE_EID {
         return None;
@@ -65,7 +73,7 @@ pub fn authority(valid: Duration) -> Result<Made, rcgen::Error> {
     Ok(Made { certificate: certificate.pem(), key: key.serialize_pem() })
 }
 
-fn authority_params(key: &KeyPair, valid: Duration) -> Result<CertificateParams, rcgen::Error> {
+pub(super) fn authority_params(key: &KeyPair, valid: Duration) -> Result<CertificateParams, rcgen::Error> {
     let mut params = CertificateParams::new(Vec::new())?;
     // Two authorities are told apart by name.
     let number = params.key_identifier(key).iter().take(4).fold(0u32, |number, byte| number << 8 | u32::from(*byte));
@@ -89,6 +97,14 @@ fn hold(params: &mut CertificateParams, valid: Duration) {
 pub fn of_node(authority: &Made, node_ids: &[String], hosts: &[String], valid: Duration) -> anyhow::Result<Made> {
     let key = KeyPair::from_pem(&authority.key)?;
     let signer = Issuer::new(authority_params(&key, valid)?, key);
+    let params = node_params(node_ids, hosts, valid)?;
+    let key = KeyPair::generate()?;
+    let certificate = params.signed_by(&key, &signer)?;
+    Ok(Made { certificate: certificate.pem(), key: key.serialize_pem() })
+}
+
+/// What the certificate of a node says (RFC 9174 4.4.2).
+pub(super) fn node_params(node_ids: &[String], hosts: &[String], valid: Duration) -> anyhow::Result<CertificateParams> {
     let mut params = CertificateParams::new(Vec::new())?;
     params.distinguished_name.push(DnType::CommonName, node_ids.first().map_or("node", String::as_str));
     params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
@@ -100,9 +116,7 @@ pub fn of_node(authority: &Made, node_ids: &[String], hosts: &[String], valid: D
     let oid: Vec<u64> = ALTERNATIVE_NAMES.arcs().map(u64::from).collect();
     params.custom_extensions.push(CustomExtension::from_oid_content(&oid, alternative_names(node_ids, hosts)?));
     hold(&mut params, valid);
-    let key = KeyPair::generate()?;
-    let certificate = params.signed_by(&key, &signer)?;
-    Ok(Made { certificate: certificate.pem(), key: key.serialize_pem() })
+    Ok(params)
 }
 
 fn alternative_names(node_ids: &[String], hosts: &[String]) -> anyhow::Result<Vec<u8>> {

@@ -2,7 +2,8 @@
 //! records of one stream. When TLS begins, and which node a peer must prove to be, a layer decides.
 //!
 //! Both sides show a certificate. What a certificate says of nodes are the Node IDs in its subject alternative
-//! names ([`certificate`]); one that names none is believed of the host it names, where this side connected.
+//! names ([`certificate`]); one that names none is believed of the host it names: the one this side connected to, or the
+//! address that connected.
 
 pub mod certificate;
 mod verify;
@@ -11,10 +12,10 @@ use bytes::BytesMut;
 use farlink_base::Bytes;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
-use rustls::server::WebPkiClientVerifier;
 use rustls::{ClientConfig, ClientConnection, Connection, RootCertStore, ServerConfig, ServerConnection};
 use std::fmt;
 use std::io::Read;
+use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -69,8 +70,7 @@ impl Credentials {
             .with_custom_certificate_verifier(Arc::new(verify::Servers::new(roots.clone(), &provider)))
             .with_client_auth_cert(chain.clone(), key.clone_key())
             .map_err(wrong)?;
-        let clients = WebPkiClientVerifier::builder_with_provider(roots, provider.clone());
-        let clients = clients.build().map_err(|why| format!("{}: {why}", files.authorities.display()))?;
+        let clients = Arc::new(verify::Clients::new(roots, &provider));
         let mut server = ServerConfig::builder_with_provider(provider)
             .with_protocol_versions(&[&rustls::version::TLS13])
             .map_err(|why| why.to_string())?
@@ -101,6 +101,8 @@ fn cannot_read(path: &Path, what: &str, why: &rustls::pki_types::pem::Error) -> 
 /// The records of one stream.
 pub struct Session {
     tls: Connection,
+    /// Where the peer connected from, of a server.
+    from: Option<IpAddr>,
     told: bool,
     ended: bool,
 }
@@ -127,20 +129,20 @@ impl Session {
     pub fn client(credentials: &Credentials, host: &str) -> Result<Session, String> {
         let name = ServerName::try_from(host.to_string()).map_err(|_| format!("`{host}` is no name of a host"))?;
         let tls = ClientConnection::new(credentials.client.clone(), name).map_err(|why| reason(&why))?;
-        Ok(Session::new(tls.into()))
+        Ok(Session::new(tls.into(), None))
     }
-    /// The side that was connected to.
+    /// The side that was connected to from this address.
     ///
     /// # Errors
     /// When the library cannot begin.
-    pub fn server(credentials: &Credentials) -> Result<Session, String> {
+    pub fn server(credentials: &Credentials, from: IpAddr) -> Result<Session, String> {
         let tls = ServerConnection::new(credentials.server.clone()).map_err(|why| reason(&why))?;
-        Ok(Session::new(tls.into()))
+        Ok(Session::new(tls.into(), Some(from)))
     }
-    fn new(mut tls: Connection) -> Session {
+    fn new(mut tls: Connection, from: Option<IpAddr>) -> Session {
         // The driver bounds what waits.
         tls.set_buffer_limit(None);
-        Session { tls, told: false, ended: false }
+        Session { tls, from, told: false, ended: false }
     }
 
     /// Takes bytes as they came from the peer; what was inside is put behind `plain`.
@@ -160,7 +162,11 @@ impl Session {
         if !self.told && !self.tls.is_handshaking() {
             self.told = true;
             let shown = self.tls.peer_certificates().and_then(<[_]>::first);
-            heard.proven = Some(shown.map(|shown| certificate::node_ids(shown)).unwrap_or_default());
+            let proven = shown.map(|shown| certificate::node_ids(shown)).unwrap_or_default();
+            if let (Some(shown), Some(from), true) = (shown, self.from, proven.is_empty()) {
+                verify::verify_address(shown, from).map_err(|why| reason(&why))?;
+            }
+            heard.proven = Some(proven);
         }
         Ok(heard)
     }
@@ -197,6 +203,12 @@ fn reason(why: &rustls::Error) -> String {
         E::InvalidCertificate(
             C::Expired | C::ExpiredContext { .. } | C::NotValidYet | C::NotValidYetContext { .. },
         ) => "get a new one, or set this machine's clock",
+        E::InvalidCertificate(C::NotValidForName | C::NotValidForNameContext { .. }) => {
+            "it names no node: get one with its node ID, or with the host it is reached at"
+        }
+        E::InvalidCertificate(C::InvalidPurpose | C::InvalidPurposeContext { .. }) => {
+            "its uses, where it names any, are to have `id-kp-bundleSecurity` or the role of this side among them"
+        }
         E::NoCertificatesPresented => "both sides must show a certificate",
         E::AlertReceived(_) => "the peer's log says what it did not like",
         _ => return why.to_string(),

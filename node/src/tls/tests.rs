@@ -1,10 +1,13 @@
-use super::certificate::{Made, authority, node_ids, of_node};
+use super::certificate::{Made, authority, authority_params, node_ids, node_params, of_node};
 use super::*;
+use rcgen::{BasicConstraints, CertificateParams, ExtendedKeyUsagePurpose as Use, IsCa, Issuer, KeyPair};
 use std::fs::write;
 use std::time::Duration;
 use tempfile::TempDir;
 
 const YEAR: Duration = Duration::from_secs(365 * 86_400);
+/// Where clients come from.
+const HERE: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(10, 0, 0, 1));
 
 /// An authority and the folder its files are in.
 struct House {
@@ -30,6 +33,29 @@ impl House {
     }
     fn node(&self, name: &str, id: &str) -> Credentials {
         self.credentials(name, &[id], &[], YEAR)
+    }
+    /// A node whose certificate says something else, too.
+    fn changed(&self, name: &str, id: &str, change: impl Fn(&mut CertificateParams)) -> Credentials {
+        let root = KeyPair::from_pem(&self.authority.key).unwrap();
+        self.signed(name, id, &Issuer::new(authority_params(&root, YEAR).unwrap(), root), "", change)
+    }
+    /// The same, signed by somebody else; `behind` follows the certificate in its file.
+    fn signed(
+        &self,
+        name: &str,
+        id: &str,
+        by: &Issuer<'_, KeyPair>,
+        behind: &str,
+        change: impl Fn(&mut CertificateParams),
+    ) -> Credentials {
+        let files = self.files(name, &[], &[], YEAR);
+        let mut params = node_params(&[id.to_string()], &[], YEAR).unwrap();
+        change(&mut params);
+        let key = KeyPair::generate().unwrap();
+        let certificate = params.signed_by(&key, by).unwrap().pem();
+        write(&files.certificate, certificate + behind).unwrap();
+        write(&files.key, key.serialize_pem()).unwrap();
+        Credentials::load(&files).unwrap()
     }
 }
 
@@ -77,7 +103,7 @@ fn talk(client: &mut Session, server: &mut Session, words: [&[u8]; 2]) -> [End; 
     ends
 }
 fn meet(client: &Credentials, host: &str, server: &Credentials) -> [End; 2] {
-    let (mut client, mut server) = (Session::client(client, host).unwrap(), Session::server(server).unwrap());
+    let (mut client, mut server) = (Session::client(client, host).unwrap(), Session::server(server, HERE).unwrap());
     talk(&mut client, &mut server, [&[7; 100_000], b"hello"])
 }
 fn failed(end: &End, words: &str) {
@@ -133,6 +159,113 @@ fn a_server_that_names_no_node_is_believed_of_its_host_alone() {
     }
 }
 
+/// RFC 9174 4.4.1: whoever may speak for an application does not speak for its node, nor for another one.
+#[test]
+fn endpoint_ids_of_applications_are_no_node_ids() {
+    let house = House::new();
+    let ids =
+        ["ipn:1.5", "dtn://moon/app", "ipn:1.0", "dtn:none", "ipn:!.0", "dtn:///", "sip:a", "dtn://earth", "dtn://a/"];
+    let named = house.credentials("many", &ids, &[], YEAR);
+    assert_eq!(named.node_ids, ["ipn:1.0", "dtn://earth", "dtn://a/"]);
+    let application = house.credentials("application", &["ipn:2.7"], &["10.0.0.9"], YEAR);
+    let [client, _] = meet(&named, "10.0.0.8", &application);
+    failed(&client, "not valid for name");
+    let [client, _] = meet(&named, "10.0.0.9", &application);
+    assert!(client.unwrap().0.is_empty(), "its host is, and no node");
+}
+
+/// RFC 9174 4.4.4.2: the address of the other side is what a certificate without a node can be held against.
+#[test]
+fn a_client_that_names_no_node_is_believed_of_the_address_it_comes_from() {
+    let house = House::new();
+    let me = house.node("me", "ipn:1.0");
+    for (host, good) in [("10.0.0.1", true), ("10.0.0.2", false), ("moon.example", false)] {
+        let client = house.credentials("host", &[], &[host], YEAR);
+        let [_, server] = meet(&client, "x.example", &me);
+        match good {
+            true => assert!(server.unwrap().0.is_empty(), "it proves no node"),
+            false => failed(&server, "not valid for name"),
+        }
+    }
+}
+
+/// RFC 9174 4.4.2: the purpose is `id-kp-bundleSecurity`, and the two of TLS are for others' sake.
+#[test]
+fn certificates_are_believed_that_are_for_bundles_for_their_role_or_for_anything() {
+    let house = House::new();
+    let other = house.node("other", "ipn:9.0");
+    let bundles = || Use::Other(vec![1, 3, 6, 1, 5, 5, 7, 3, 35]);
+    let both = [true, true];
+    for (uses, [as_client, as_server]) in [
+        (vec![], both),
+        (vec![bundles()], both),
+        (vec![Use::Any], both),
+        (vec![Use::CodeSigning, bundles()], both),
+        (vec![Use::ClientAuth], [true, false]),
+        (vec![Use::ServerAuth], [false, true]),
+        (vec![Use::CodeSigning, Use::EmailProtection], [false, false]),
+    ] {
+        let node = house.changed("node", "ipn:1.0", |params| params.extended_key_usages = uses.clone());
+        let [_, at_server] = meet(&node, "x.example", &other);
+        assert_eq!(at_server.is_ok(), as_client, "{uses:?}: {at_server:?}");
+        let [at_client, _] = meet(&other, "x.example", &node);
+        assert_eq!(at_client.is_ok(), as_server, "{uses:?}: {at_client:?}");
+        for end in [at_server, at_client] {
+            assert!(
+                end.as_ref().map_or_else(|why| why.contains("bundleSecurity"), |end| end.0 == ["ipn:1.0"]),
+                "{end:?}"
+            );
+        }
+    }
+    // Nothing else is overlooked for the sake of the purpose.
+    let old = house.changed("old", "ipn:1.0", |params| {
+        params.extended_key_usages = vec![bundles()];
+        params.not_after = params.not_before + std::time::Duration::from_secs(60);
+    });
+    failed(&meet(&old, "x.example", &other)[1], "expired");
+    let theirs = House::new().changed("theirs", "ipn:1.0", |params| params.extended_key_usages = vec![bundles()]);
+    failed(&meet(&other, "x.example", &theirs)[0], "unknownissuer");
+}
+
+#[test]
+fn a_chain_is_believed_whose_links_are_shown_and_may_sign() {
+    let house = House::new();
+    let other = house.node("other", "ipn:9.0");
+    let between = |change: &dyn Fn(&mut CertificateParams)| {
+        let root = KeyPair::from_pem(&house.authority.key).unwrap();
+        let root = Issuer::new(authority_params(&root, YEAR).unwrap(), root);
+        let key = KeyPair::generate().unwrap();
+        let mut params = authority_params(&key, YEAR).unwrap();
+        change(&mut params);
+        let shown = params.signed_by(&key, &root).unwrap().pem();
+        (Issuer::new(params, key), shown)
+    };
+    let bundles = |params: &mut CertificateParams| {
+        params.extended_key_usages = vec![Use::Other(vec![1, 3, 6, 1, 5, 5, 7, 3, 35])];
+    };
+    let (signer, shown) = between(&|_| {});
+    for name in ["good", "short"] {
+        let behind = if name == "good" { &shown[..] } else { "" };
+        let node = house.signed(name, "ipn:1.0", &signer, behind, bundles);
+        let ends = [meet(&other, "x.example", &node)[0].clone(), meet(&node, "x.example", &other)[1].clone()];
+        for end in ends {
+            match name {
+                "good" => assert_eq!(end.unwrap().0, ["ipn:1.0"]),
+                _ => failed(&end, "unknownissuer"),
+            }
+        }
+    }
+    let (signer, shown) = between(&|params| params.is_ca = IsCa::ExplicitNoCa);
+    let node = house.signed("no-authority", "ipn:1.0", &signer, &shown, bundles);
+    assert!(meet(&other, "x.example", &node)[0].is_err() && meet(&node, "x.example", &other)[1].is_err());
+    let (signer, shown) = between(&|params| {
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        params.not_after = params.not_before + std::time::Duration::from_secs(60);
+    });
+    let node = house.signed("old-between", "ipn:1.0", &signer, &shown, |_| {});
+    failed(&meet(&other, "x.example", &node)[0], "expired");
+}
+
 #[test]
 fn a_client_without_a_certificate_is_refused() {
     let house = House::new();
@@ -180,7 +313,7 @@ fn a_client_without_a_certificate_is_refused() {
 fn the_end_is_told_and_what_is_no_tls_is_an_error() {
     let house = House::new();
     let (a, b) = (house.node("a", "ipn:1.0"), house.node("b", "ipn:2.0"));
-    let (mut client, mut server) = (Session::client(&a, "x").unwrap(), Session::server(&b).unwrap());
+    let (mut client, mut server) = (Session::client(&a, "x").unwrap(), Session::server(&b, HERE).unwrap());
     let _ = talk(&mut client, &mut server, [b"a", b"b"]);
     client.say_end();
     let last = client.take().unwrap().unwrap();
@@ -188,7 +321,7 @@ fn the_end_is_told_and_what_is_no_tls_is_an_error() {
     assert!(server.hear(&last, &mut plain).unwrap().ended && plain.is_empty());
 
     // Every byte of a record that was sealed is proof against change.
-    let (mut client, mut server) = (Session::client(&a, "x").unwrap(), Session::server(&b).unwrap());
+    let (mut client, mut server) = (Session::client(&a, "x").unwrap(), Session::server(&b, HERE).unwrap());
     let _ = talk(&mut client, &mut server, [b"a", b"b"]);
     client.say(&[9; 1000]).unwrap();
     let mut sealed = client.take().unwrap().unwrap().to_vec();
@@ -196,7 +329,7 @@ fn the_end_is_told_and_what_is_no_tls_is_an_error() {
     assert!(server.hear(&sealed, &mut plain).is_err() && plain.is_empty());
 
     for bytes in [&b"dtn!\x04\x00"[..], &[0; 600], &[0x16, 3, 1, 0xff, 0xff], b"GET / HTTP/1.1\r\n\r\n"] {
-        let mut server = Session::server(&b).unwrap();
+        let mut server = Session::server(&b, HERE).unwrap();
         let heard = (0..200).try_for_each(|_| server.hear(bytes, &mut plain).map(drop));
         assert!(heard.is_err() && plain.is_empty(), "{bytes:?}");
     }
@@ -214,8 +347,23 @@ fn files_that_are_not_what_they_should_be_are_named() {
     assert!(said(&swapped).contains("a.key: holds no certificate"), "{}", said(&swapped));
     let keyless = Files { key: good.certificate.clone(), ..good.clone() };
     assert!(said(&keyless).contains("a.pem: holds no private key"), "{}", said(&keyless));
-    let mixed = Files { key: other.key, ..good };
+    let mixed = Files { key: other.key, ..good.clone() };
     assert!(said(&mixed).contains("do not go together"), "{}", said(&mixed));
+    let folder = Files { authorities: house.folder.path().to_path_buf(), ..good.clone() };
+    assert!(said(&folder).contains("Is a directory"), "{}", said(&folder));
+    let empty = house.folder.path().join("empty.pem");
+    write(&empty, "").unwrap();
+    for (files, words) in [
+        (Files { certificate: empty.clone(), ..good.clone() }, "empty.pem: holds no certificate"),
+        (Files { key: empty.clone(), ..good.clone() }, "empty.pem: holds no private key"),
+        (Files { authorities: empty.clone(), ..good.clone() }, "empty.pem: holds no certificate"),
+    ] {
+        assert!(said(&files).contains(words), "{}", said(&files));
+    }
+    let torn = house.folder.path().join("torn.pem");
+    let whole = std::fs::read_to_string(&good.certificate).unwrap();
+    write(&torn, &whole[..whole.len() / 2]).unwrap();
+    assert!(said(&Files { certificate: torn, ..good }).contains("torn.pem: "));
 }
 
 #[test]

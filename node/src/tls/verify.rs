@@ -1,25 +1,118 @@
-//! Which servers are believed.
+//! Whose certificates are believed (RFC 9174 4.4.4).
 
 use super::certificate;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
-use rustls::client::{verify_server_cert_signed_by_trust_anchor, verify_server_name};
+use rustls::client::verify_server_name;
 use rustls::crypto::{CryptoProvider, WebPkiSupportedAlgorithms, verify_tls13_signature};
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::server::ParsedCertificate;
-use rustls::{DigitallySignedStruct, Error, PeerIncompatible, RootCertStore, SignatureScheme};
+use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
+use rustls::{
+    CertificateError, DigitallySignedStruct, DistinguishedName, Error, OtherError, PeerIncompatible, RootCertStore,
+    SignatureScheme,
+};
+use std::net::IpAddr;
 use std::sync::Arc;
+use webpki::{EndEntityCert, ExtendedKeyUsageValidator, KeyPurposeId, KeyPurposeIdIter, KeyUsage};
+
+/// `id-kp-bundleSecurity` (RFC 9174 8.11), as it is encoded.
+const BUNDLE_SECURITY: &[u8] = &[0x2b, 6, 1, 5, 5, 7, 3, 35];
+/// `anyExtendedKeyUsage` (RFC 5280 4.2.1.12).
+const ANY: &[u8] = &[0x55, 0x1d, 0x25, 0];
+const SERVER: &[u8] = &[0x2b, 6, 1, 5, 5, 7, 3, 1];
+const CLIENT: &[u8] = &[0x2b, 6, 1, 5, 5, 7, 3, 2];
+
+/// Purposes one of which a certificate must be for, if it says what it is for: its role in TLS, which some authorities
+/// write, or the security of bundles, which RFC 9174 4.4.2 wants written.
+struct Purposes([KeyPurposeId<'static>; 3]);
+impl Purposes {
+    const fn with(role: &'static [u8]) -> Purposes {
+        Purposes([KeyPurposeId::new(BUNDLE_SECURITY), KeyPurposeId::new(ANY), KeyPurposeId::new(role)])
+    }
+}
+impl ExtendedKeyUsageValidator for Purposes {
+    fn validate(&self, named: KeyPurposeIdIter<'_, '_>) -> Result<(), webpki::Error> {
+        let mut says = false;
+        for purpose in named {
+            says = true;
+            let purpose = purpose?;
+            if self.0.contains(&purpose) {
+                return Ok(());
+            }
+        }
+        let required = KeyUsage::required(BUNDLE_SECURITY);
+        let lacks = webpki::RequiredEkuNotFoundContext { required, present: Vec::new() };
+        if says { Err(webpki::Error::RequiredEkuNotFoundContext(lacks)) } else { Ok(()) }
+    }
+}
+
+/// The authorities that are believed, and how.
+#[derive(Clone, Debug)]
+struct Believed {
+    roots: Arc<RootCertStore>,
+    algorithms: WebPkiSupportedAlgorithms,
+}
+impl Believed {
+    fn new(roots: Arc<RootCertStore>, provider: &CryptoProvider) -> Believed {
+        Believed { roots, algorithms: provider.signature_verification_algorithms }
+    }
+    /// Whether an authority vouches for a certificate, now and for this role (RFC 9174 4.4.4.1).
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    fn verify(
+        &self,
+        role: &'static [u8],
+        shown: &CertificateDer<'_>,
+        between: &[CertificateDer<'_>],
+        now: UnixTime,
+    ) -> Result<(), Error> {
+        let wrong = |why| Error::InvalidCertificate(reason(why));
+        let shown = EndEntityCert::try_from(shown).map_err(wrong)?;
+        let (roots, purposes) = (&self.roots.roots, Purposes::with(role));
+        let path = shown.verify_for_usage(self.algorithms.all, roots, between, now, purposes, None, None);
+        path.map(drop).map_err(wrong)
+    }
+    fn verify_signature(
+        &self,
+        message: &[u8],
+        shown: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        verify_tls13_signature(message, shown, signed, &self.algorithms)
+    }
+}
+
+/// What is wrong with a certificate, in the words of the library that does the rest of TLS.
+fn reason(why: webpki::Error) -> CertificateError {
+    use webpki::Error as E;
+    match why {
+        E::CertExpired { time, not_after } => CertificateError::ExpiredContext { time, not_after },
+        E::CertNotValidYet { time, not_before } => CertificateError::NotValidYetContext { time, not_before },
+        E::UnknownIssuer => CertificateError::UnknownIssuer,
+        E::InvalidSignatureForPublicKey => CertificateError::BadSignature,
+        E::RequiredEkuNotFoundContext(_) => CertificateError::InvalidPurpose,
+        E::BadDer | E::BadDerTime | E::TrailingData(_) => CertificateError::BadEncoding,
+        why => CertificateError::Other(OtherError(Arc::new(why))),
+    }
+}
+
+/// Whether a certificate that names no node is of the host at this address (RFC 9174 4.4.4.2).
+///
+/// # Errors
+/// What it is of instead.
+pub fn verify_address(shown: &CertificateDer<'_>, address: IpAddr) -> Result<(), Error> {
+    verify_server_name(&ParsedCertificate::try_from(shown)?, &ServerName::IpAddress(address.into()))
+}
 
 /// A server is believed that shows a certificate of an authority, still valid, which names a node (RFC 9174
 /// 4.4.3: its layer compares it with what it claims to be) or the host that was connected to.
 #[derive(Debug)]
-pub struct Servers {
-    roots: Arc<RootCertStore>,
-    algorithms: WebPkiSupportedAlgorithms,
-}
+pub struct Servers(Believed);
 impl Servers {
     /// With these authorities.
     pub fn new(roots: Arc<RootCertStore>, provider: &CryptoProvider) -> Servers {
-        Servers { roots, algorithms: provider.signature_verification_algorithms }
+        Servers(Believed::new(roots, provider))
     }
 }
 
@@ -32,10 +125,9 @@ impl ServerCertVerifier for Servers {
         _ocsp_response: &[u8],
         now: UnixTime,
     ) -> Result<ServerCertVerified, Error> {
-        let parsed = ParsedCertificate::try_from(shown)?;
-        verify_server_cert_signed_by_trust_anchor(&parsed, &self.roots, between, now, self.algorithms.all)?;
+        self.0.verify(SERVER, shown, between, now)?;
         if certificate::node_ids(shown).is_empty() {
-            verify_server_name(&parsed, host)?;
+            verify_server_name(&ParsedCertificate::try_from(shown)?, host)?;
         }
         Ok(ServerCertVerified::assertion())
     }
@@ -53,9 +145,57 @@ impl ServerCertVerifier for Servers {
         shown: &CertificateDer<'_>,
         signed: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
-        verify_tls13_signature(message, shown, signed, &self.algorithms)
+        self.0.verify_signature(message, shown, signed)
     }
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.algorithms.supported_schemes()
+        self.0.algorithms.supported_schemes()
+    }
+}
+
+/// A client is believed that shows a certificate of an authority, still valid. Which node or host it names, its session
+/// looks at: here nobody knows where it comes from.
+#[derive(Debug)]
+pub struct Clients {
+    believed: Believed,
+    /// Names of the authorities, which clients are told.
+    names: Vec<DistinguishedName>,
+}
+impl Clients {
+    /// With these authorities.
+    pub fn new(roots: Arc<RootCertStore>, provider: &CryptoProvider) -> Clients {
+        Clients { names: roots.subjects(), believed: Believed::new(roots, provider) }
+    }
+}
+
+impl ClientCertVerifier for Clients {
+    fn root_hint_subjects(&self) -> &[DistinguishedName] {
+        &self.names
+    }
+    fn verify_client_cert(
+        &self,
+        shown: &CertificateDer<'_>,
+        between: &[CertificateDer<'_>],
+        now: UnixTime,
+    ) -> Result<ClientCertVerified, Error> {
+        self.believed.verify(CLIENT, shown, between, now).map(|()| ClientCertVerified::assertion())
+    }
+    fn verify_tls12_signature(
+        &self,
+        _message: &[u8],
+        _shown: &CertificateDer<'_>,
+        _signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        Err(PeerIncompatible::Tls12NotOffered.into())
+    }
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        shown: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        self.believed.verify_signature(message, shown, signed)
+    }
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.believed.algorithms.supported_schemes()
     }
 }

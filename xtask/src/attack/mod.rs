@@ -15,7 +15,7 @@ use crate::{Chore, tools};
 use anyhow::{Context, Result, bail};
 use cases::{CASES, Case, Outcome, Target};
 use honest::Honest;
-use stage::{Abilities, Stage};
+use stage::{Abilities, Stage, Way};
 use std::path::Path;
 use std::time::{Duration, Instant};
 use verdict::Row;
@@ -119,7 +119,7 @@ fn choose(only: Option<&str>) -> Result<Vec<&'static Case>> {
 
 /// One case: fresh nodes, undisturbed, then attacked.
 fn judge(case: &Case, binary: &Path, dir: &Path, abilities: Abilities, lasts: Duration, rate: u64) -> Result<Row> {
-    let mut stage = Stage::start(binary, dir, abilities)?;
+    let mut stage = Stage::start(binary, dir, abilities, Way::of(case.name))?;
     let honest = Honest::start(&stage, [rate; 4]);
     let row = measure(case, &mut stage, &honest, lasts, rate);
     let ended = stage.end();
@@ -140,6 +140,10 @@ fn measure(case: &Case, stage: &mut Stage, honest: &Honest, lasts: Duration, rat
     let target = Target {
         tcpcl: stage.tcpcl,
         ltp: stage.ltp,
+        tls: stage.tls,
+        stcp: stage.stcp,
+        mtcp: stage.mtcp,
+        udpcl: stage.udpcl,
         api: stage.api,
         applications: stage.socket(1),
         neighbours_applications: stage.socket(2),

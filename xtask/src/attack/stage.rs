@@ -1,9 +1,9 @@
-//! Three real nodes: the one under attack, durable, between an honest neighbour over TCPCLv4 and one
-//! over LTP. Each has a loopback address of its own, as strangers have others.
+//! Three real nodes: the one under attack, durable, between an honest neighbour over TCPCLv4 (or the layer that is
+//! attacked) and one over LTP. Each has a loopback address of its own, as strangers have others.
 
 use super::process::Process;
 use crate::crash::node::free_port;
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -62,6 +62,57 @@ impl Abilities {
 /// Address of a node's layers.
 const ADDRESSES: [Ipv4Addr; 3] =
     [Ipv4Addr::new(127, 0, 0, 1), Ipv4Addr::new(127, 0, 0, 2), Ipv4Addr::new(127, 0, 0, 3)];
+/// Where node 1 believes a neighbour over UDPCL, and nobody is but an attacker.
+pub const EMPTY_HOUSE: (Ipv4Addr, u16) = (Ipv4Addr::new(127, 0, 0, 4), 4556);
+
+/// By what the first neighbour is reached.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Way {
+    /// TCPCLv4.
+    Tcpcl,
+    /// The same with TLS.
+    Tls,
+    /// STCP.
+    Stcp,
+    /// MTCP.
+    Mtcp,
+}
+impl Way {
+    /// A case that attacks a stream layer has its neighbour over it; all others have one over TCPCLv4.
+    pub fn of(case: &str) -> Way {
+        match case.split('-').next() {
+            Some("tls") => Way::Tls,
+            Some("stcp") => Way::Stcp,
+            Some("mtcp") => Way::Mtcp,
+            _ => Way::Tcpcl,
+        }
+    }
+    /// Name of the layer in the node under attack.
+    fn layer(self) -> &'static str {
+        match self {
+            Way::Tcpcl => "tcp",
+            Way::Tls => "tls",
+            Way::Stcp => "stcp",
+            Way::Mtcp => "mtcp",
+        }
+    }
+    fn kind(self) -> &'static str {
+        match self {
+            Way::Tcpcl | Way::Tls => "tcpclv4",
+            Way::Stcp => "stcp",
+            Way::Mtcp => "mtcp",
+        }
+    }
+}
+
+/// Lines of a layer that is secured, for a node of this number.
+fn secured(node: usize, certificates: &Path) -> String {
+    let at = certificates.display();
+    format!(
+        "tls = \"require\"\ncertificate = \"{at}/ipn-{node}.pem\"\nkey = \"{at}/ipn-{node}.key\"\n\
+         authorities = \"{at}/authority.pem\"\n"
+    )
+}
 
 /// The nodes, running.
 pub struct Stage {
@@ -71,6 +122,14 @@ pub struct Stage {
     pub tcpcl: SocketAddr,
     /// Where node 1 takes LTP segments.
     pub ltp: SocketAddr,
+    /// Where node 1 takes TCPCLv4 sessions that are secured.
+    pub tls: SocketAddr,
+    /// Where node 1 takes STCP.
+    pub stcp: SocketAddr,
+    /// Where node 1 takes MTCP.
+    pub mtcp: SocketAddr,
+    /// Where node 1 takes datagrams of UDPCL.
+    pub udpcl: SocketAddr,
     /// Where node 1 takes HTTP.
     pub api: SocketAddr,
 }
@@ -80,16 +139,28 @@ impl Stage {
     ///
     /// # Errors
     /// When one does not start.
-    pub fn start(binary: &Path, dir: &Path, abilities: Abilities) -> Result<Stage> {
-        let ports = [free_port()?, free_port()?, free_port()?, free_port()?, free_port()?];
-        let [tcpcl, ltp, api, there_tcpcl, there_ltp] = ports;
+    pub fn start(binary: &Path, dir: &Path, abilities: Abilities, way: Way) -> Result<Stage> {
+        let mut ports = [0; 9];
+        for port in &mut ports {
+            *port = free_port()?;
+        }
+        let [tcpcl, ltp, api, there_tcpcl, there_ltp, tls, stcp, mtcp, udpcl] = ports;
+        let certificates = dir.join("certs");
+        let mut make = Command::new(binary);
+        let made = make.args(["node", "certs", "--out"]).arg(&certificates).args(["ipn:1.0", "ipn:2.0"]).output();
+        ensure!(made.with_context(|| format!("starting {}", binary.display()))?.status.success(), "no certificates");
         let at = |node: usize, port: u16| SocketAddr::from((ADDRESSES[node - 1], port));
         let attacked = format!(
             "node_ids = [\"ipn:1.0\"]\nstatus_reports = true\n\n\
              [store]\nkind = \"durable\"\ndir = \"store\"\ncapacity = \"256 MB\"\n\n\
              [layer.tcp]\nkind = \"tcpclv4\"\nlisten = [\"{}\"]\n\n\
              [layer.ltp]\nkind = \"ltp\"\nlisten = [\"{}\"]\n{}\n\
-             [link.tcp]\nlayer = \"tcp\"\npeer = \"ipn:2.0\"\naddress = \"{}\"\n\
+             [layer.tls]\nkind = \"tcpclv4\"\nlisten = [\"{}\"]\n{}\n\
+             [layer.stcp]\nkind = \"stcp\"\nlisten = [\"{}\"]\n\n\
+             [layer.mtcp]\nkind = \"mtcp\"\nlisten = [\"{}\"]\n\n\
+             [layer.udpcl]\nkind = \"udpcl\"\nlisten = [\"{}\"]\n\n\
+             [link.empty-house]\nlayer = \"udpcl\"\npeer = \"ipn:4.0\"\naddress = \"{}:{}\"\n\n\
+             [link.tcp]\nlayer = \"{}\"\npeer = \"ipn:2.0\"\naddress = \"{}\"\n\
              reconnect_min = \"20 ms\"\nreconnect_max = \"200 ms\"\n\n\
              [link.ltp]\nlayer = \"ltp\"\npeer = \"ipn:3.0\"\naddress = \"{}\"\n\n\
              [routes]\n\"ipn:2.*\" = \"ipn:2.0\"\n\"ipn:3.*\" = \"ipn:3.0\"\n\n\
@@ -97,6 +168,14 @@ impl Stage {
             at(1, tcpcl),
             at(1, ltp),
             abilities.ltp_memory(),
+            at(1, tls),
+            secured(1, &certificates),
+            at(1, stcp),
+            at(1, mtcp),
+            at(1, udpcl),
+            EMPTY_HOUSE.0,
+            EMPTY_HOUSE.1,
+            way.layer(),
             at(2, there_tcpcl),
             at(3, there_ltp),
             abilities.api(api),
@@ -104,9 +183,10 @@ impl Stage {
         );
         let neighbour = |number: usize, layer: &str, here: SocketAddr, there: SocketAddr| {
             let passive = if layer == "tcpclv4" { "connect = false\n" } else { "" };
+            let tls = if number == 2 && way == Way::Tls { secured(number, &certificates) } else { String::new() };
             format!(
                 "node_ids = [\"ipn:{number}.0\"]\n\n[store]\nkind = \"memory\"\n\n\
-                 [layer.main]\nkind = \"{layer}\"\nlisten = [\"{here}\"]\n\n\
+                 [layer.main]\nkind = \"{layer}\"\nlisten = [\"{here}\"]\n{tls}\n\
                  [link.main]\nlayer = \"main\"\npeer = \"ipn:1.0\"\naddress = \"{there}\"\n{passive}\n\
                  [routes]\n\"*\" = \"ipn:1.0\"\n\n[app]\nsocket = \"app.sock\"\n\n{}",
                 // What they keep for later is soon as much as it will ever be.
@@ -116,9 +196,14 @@ impl Stage {
         // What a system gives by default: that neighbours and files do not run out of descriptors is the
         // node's business.
         let descriptors = 1024;
+        let near = match way {
+            Way::Tcpcl | Way::Tls => tcpcl,
+            Way::Stcp => stcp,
+            Way::Mtcp => mtcp,
+        };
         let mut nodes = [
             Process::new(dir, "attacked", binary, &attacked, descriptors)?,
-            Process::new(dir, "over-tcpcl", binary, &neighbour(2, "tcpclv4", at(2, there_tcpcl), at(1, tcpcl)), 1024)?,
+            Process::new(dir, "over-tcpcl", binary, &neighbour(2, way.kind(), at(2, there_tcpcl), at(1, near)), 1024)?,
             Process::new(dir, "over-ltp", binary, &neighbour(3, "ltp", at(3, there_ltp), at(1, ltp)), 1024)?,
         ];
         for node in &mut nodes {
@@ -134,7 +219,16 @@ impl Stage {
         } else {
             format!("http://{}", at(1, api))
         };
-        Ok(Stage { nodes, tcpcl: at(1, tcpcl), ltp: at(1, ltp), api: at(1, api) })
+        Ok(Stage {
+            nodes,
+            tcpcl: at(1, tcpcl),
+            ltp: at(1, ltp),
+            tls: at(1, tls),
+            stcp: at(1, stcp),
+            mtcp: at(1, mtcp),
+            udpcl: at(1, udpcl),
+            api: at(1, api),
+        })
     }
     /// Application socket of node 1, 2 or 3.
     pub fn socket(&self, node: usize) -> PathBuf {

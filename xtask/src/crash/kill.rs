@@ -3,7 +3,7 @@
 use super::forgetting::Mount;
 use super::interrupt;
 use super::load::{Flow, Seen};
-use super::node::{Node, Room, free_port};
+use super::node::{Node, Over, Room, free_port};
 use super::random::Random;
 use anyhow::Result;
 use std::path::Path;
@@ -32,11 +32,26 @@ struct Trial {
     one_way: bool,
     /// Whether clocks are wrong after some restarts.
     clocks: bool,
+    /// What the nodes speak.
+    over: Over,
 }
-const TRIALS: [Trial; 3] = [
-    Trial { name: "plain", room: Room { capacity: "256 MB", transfer_mru: "4 GiB" }, one_way: false, clocks: false },
-    Trial { name: "in pieces", room: Room { capacity: "256 MB", transfer_mru: "12 kB" }, one_way: false, clocks: true },
-    Trial { name: "full stores", room: Room { capacity: "1 MB", transfer_mru: "12 kB" }, one_way: true, clocks: true },
+impl Trial {
+    /// Whether only the sender dies: over a layer without acknowledgments, what the receiver's host has and the receiver
+    /// has not read when it dies is lost, and nobody promised otherwise.
+    fn spares_receiver(&self) -> bool {
+        matches!(self.over, Over::Stcp | Over::Mtcp)
+    }
+}
+const WIDE: Room = Room { capacity: "256 MB", transfer_mru: "4 GiB" };
+const PIECES: Room = Room { capacity: "256 MB", transfer_mru: "12 kB" };
+const FULL: Room = Room { capacity: "1 MB", transfer_mru: "12 kB" };
+const TRIALS: [Trial; 6] = [
+    Trial { name: "plain", room: WIDE, one_way: false, clocks: false, over: Over::Tcpcl },
+    Trial { name: "in pieces", room: PIECES, one_way: false, clocks: true, over: Over::Tcpcl },
+    Trial { name: "full stores", room: FULL, one_way: true, clocks: true, over: Over::Tcpcl },
+    Trial { name: "secured", room: WIDE, one_way: false, clocks: false, over: Over::Tls },
+    Trial { name: "STCP", room: WIDE, one_way: true, clocks: false, over: Over::Stcp },
+    Trial { name: "MTCP", room: WIDE, one_way: true, clocks: true, over: Over::Mtcp },
 ];
 
 /// Kills nodes under load, so many times over all trials with these words in their name; gives what is to be
@@ -85,7 +100,7 @@ fn one(
         let folder = dir.join(name);
         let disk = if forgetting { Some(Mount::new(&folder.join("disk"), random.next())?) } else { None };
         let store = disk.as_ref().map_or_else(|| folder.join("store"), |disk| disk.path().join("store"));
-        let mut node = Node::narrow(folder, binary, name, ends, store, trial.room)?;
+        let mut node = Node::narrow(folder, binary, name, ends, store, trial.room, trial.over)?;
         node.start()?;
         node.wait_ready()?;
         hosts.push(Host { node, disk });
@@ -165,7 +180,8 @@ fn kill_all(
         let work = if hosts[0].disk.is_some() { 150 } else { 400 };
         std::thread::sleep(Duration::from_millis(30 + random.below(work)));
         wait_for_work(flows);
-        let Host { node, disk } = &mut hosts[random.below(2) as usize];
+        let dies = random.below(if trial.spares_receiver() { 1 } else { 2 });
+        let Host { node, disk } = &mut hosts[dies as usize];
         node.kill()?;
         match disk {
             Some(disk) if random.below(2) == 0 => {
@@ -200,7 +216,8 @@ fn kill_all(
         if now != last.0 {
             (last, starts) = ((now, Instant::now()), 0);
         } else if last.1.elapsed() > QUIET_MAX {
-            for Host { node, .. } in hosts.iter_mut() {
+            let die = if trial.spares_receiver() { 1 } else { 2 };
+            for Host { node, .. } in hosts.iter_mut().take(die) {
                 node.kill()?;
                 node.start()?;
                 node.wait_ready()?;

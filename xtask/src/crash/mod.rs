@@ -26,10 +26,10 @@ pub const CHORE: Chore = Chore {
     usage: "[--kills N] [--flip N] [--seed N] [--trial WORDS] [--forgetting [--states N]]",
     help: "Kills nodes under load (20 times), flips bytes of stores (20): nothing acknowledged may be lost.\n\
            \n\
-           A third of the kills each: with plain bundles; with bundles that go in pieces; with full stores. --trial: only\n\
-           those with these words in their name. The clock is wrong after some of the latter two. --forgetting: instead,\n\
-           N times (40) the power goes as well: the store is on a file system (FUSE) that then forgets what was not\n\
-           synced, in part or as a whole.",
+           As many kills each: with plain bundles; with bundles that go in pieces; with full stores; over TLS; over\n\
+           STCP and MTCP, of the sender. --trial: only those with these words in their name. The clock is wrong after\n\
+           some. --forgetting: instead, N times (40) the power goes as well: the store is on a file system (FUSE) that\n\
+           then forgets what was not synced, in part or as a whole.",
     run,
 };
 

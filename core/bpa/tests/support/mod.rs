@@ -7,7 +7,7 @@
 pub mod meeting;
 mod net;
 mod policies;
-mod toy;
+pub mod toy;
 
 pub use net::Net;
 pub use policies::{NoRouter, Rule, Script};

@@ -39,7 +39,7 @@ fn fragment_of(meta: &BundleMeta) -> Option<(u64, u64)> {
 /// Gives a bundle the identity that follows from what it says.
 fn seal(mut meta: BundleMeta) -> BundleMeta {
     let (source, creation) = (meta.source.clone(), meta.creation());
-    meta.id = BundleId { source, creation, fragment: fragment_of(&meta) }.fingerprint();
+    meta.id = BundleId { source, creation, fragment: fragment_of(&meta) }.fingerprint_in(VERSION);
     meta
 }
 

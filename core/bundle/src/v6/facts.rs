@@ -24,8 +24,10 @@ const FLAGS: [(u64, u32); 8] = [
 fn facts(primary: &Primary) -> u32 {
     let facts = FLAGS.iter().fold(0, |facts, (flag, fact)| if primary.has(*flag) { facts | fact } else { facts });
     let times = if facts & Facts::REPORTS != 0 { Facts::STATUS_TIME } else { 0 };
-    // RFC 5050 4.2: without identity there is no custody, nor is there for records.
-    let void = if primary.source.is_null() || primary.has(flags::ADMIN) { Facts::CUSTODY } else { 0 };
+    // RFC 5050 4.2: without identity there is no custody, nor is there for records; for groups nobody knows what it is
+    // (5.10).
+    let nobody = primary.source.is_null() || primary.has(flags::ADMIN) || !primary.has(flags::SINGLETON);
+    let void = if nobody { Facts::CUSTODY } else { 0 };
     (facts | times) & !void
 }
 /// The flags that say these facts and this class of service.
@@ -203,7 +205,7 @@ fn bundle(
     let Primary { destination, source, report_to, creation, lifetime_s, fragment, .. } = primary;
     let identity = BundleId { source, creation, fragment: fragment.map(|place| (place.offset, payload.len())) };
     BundleMeta {
-        id: identity.fingerprint(),
+        id: identity.fingerprint_in(super::VERSION),
         source: identity.source,
         destination,
         created_ms: creation.time.as_millis(),

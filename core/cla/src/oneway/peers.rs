@@ -26,12 +26,19 @@ impl OneWay {
         self.links.insert(link, Box::new(Link::met(config)));
         link
     }
-    /// Says that a neighbour is there or gone: a configured one is there while a stream leads to it, for it is what
-    /// bundles leave by; a stranger while a stream comes from it. With that a dynamic link goes.
+    /// Says that a neighbour is there or gone: it is there while a stream leads to it, for it is what bundles leave by.
+    /// Of a stranger nothing is said, for none leads to it: bundles for the node that it names would wait for ever. Its
+    /// link goes with its stream.
     pub(super) fn note_peer(&mut self, link_id: LinkId, out: &mut impl Sink<Output>) {
         let Some(link) = self.links.get_mut(&link_id) else { return };
+        if !link.configured {
+            if link.by.receiving.is_empty() {
+                self.links.remove(&link_id);
+            }
+            return;
+        }
         let open = |stream: StreamId| self.sending.get(&stream).is_some_and(|found| found.phase != Phase::Opening);
-        let up = if link.configured { link.by.sending.is_some_and(open) } else { !link.by.receiving.is_empty() };
+        let up = link.by.sending.is_some_and(open);
         if up == link.by.up {
             return;
         }
@@ -41,9 +48,6 @@ impl OneWay {
             true => Output::PeerUp { link: link_id, claimed: None, proven: None, node: None },
             false => Output::PeerDown { link: link_id },
         });
-        if !up && !link.configured {
-            self.links.remove(&link_id);
-        }
     }
 
     /// Where the peer of a configured link is. Who came from there before this was known is that neighbour from its

@@ -12,6 +12,13 @@ use core::net::IpAddr;
 use farlink_base::layer::{Output, Ticket};
 use farlink_base::{Duration, Instant, LinkId, Payload, PayloadReader, Sink, StreamId, TimerKey};
 
+/// Parts of a bundle are shorter where there are so many streams that what waits in them would be more than this in all.
+const PARTS_BYTES: u64 = 4 << 20;
+const PART_LEAST: u64 = 1 << 10;
+/// Bytes offered at least, of each of so many streams: what is offered counts, what waits to be does not.
+pub(super) fn least_part(streams: usize) -> u64 {
+    (PARTS_BYTES / (streams as u64).max(1)).clamp(PART_LEAST, PART_BYTES)
+}
 /// Bundles, and their bytes, that wait for a verdict, beyond which reading stops.
 const UNDECIDED_MAX: usize = 1024;
 const UNDECIDED_BYTES: u64 = 16 << 20;
@@ -164,7 +171,8 @@ impl Receiving {
         self.progress = now;
     }
 
-    /// Reads what has come and offers it. A stream that is over is read to its end, however full it is.
+    /// Reads what has come and offers it, of a bundle `part` bytes at least. A stream that is over is read to its end,
+    /// however full it is.
     ///
     /// # Errors
     /// Why the stream must end.
@@ -172,7 +180,7 @@ impl Receiving {
         &mut self,
         now: Instant,
         framing: Framing,
-        transfer_mru: u64,
+        (transfer_mru, part): (u64, u64),
         room: &mut Room,
         out: &mut impl Sink<Output>,
     ) -> Result<(), &'static str> {
@@ -181,7 +189,7 @@ impl Receiving {
         }
         let inbox = self.inbox.take();
         let mut reader = inbox.reader();
-        let result = self.read_from(now, &mut reader, framing, transfer_mru, room, out);
+        let result = self.read_from(now, &mut reader, framing, (transfer_mru, part), room, out);
         let read = reader.position();
         self.inbox.put_back(inbox, read);
         result
@@ -191,7 +199,7 @@ impl Receiving {
         now: Instant,
         reader: &mut PayloadReader<'_>,
         framing: Framing,
-        transfer_mru: u64,
+        (transfer_mru, part): (u64, u64),
         room: &mut Room,
         out: &mut impl Sink<Output>,
     ) -> Result<(), &'static str> {
@@ -206,7 +214,7 @@ impl Receiving {
                 continue;
             };
             let (have, left) = (reader.remaining(), arrival.total - arrival.received);
-            let least = if arrival.state == State::Unwanted { 1 } else { left.min(PART_BYTES) };
+            let least = if arrival.state == State::Unwanted { 1 } else { left.min(part) };
             if have < least {
                 break;
             }

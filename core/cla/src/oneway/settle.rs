@@ -1,7 +1,7 @@
 //! What follows when something happened to a stream: it is opened, written to, read from, ended, forgotten.
 
 use super::layer::{OneWay, QUEUE, Timer};
-use super::receiving::{Due as ReceivingDue, Receiving};
+use super::receiving::{Due as ReceivingDue, Receiving, least_part};
 use super::sending::{Due as SendingDue, Phase, Sending};
 use crate::streams::timing::arm;
 use alloc::boxed::Box;
@@ -74,13 +74,14 @@ impl OneWay {
     }
     /// Reads what has come, pushes back, and forgets a stream that is over.
     pub(super) fn settle_receiving(&mut self, now: Instant, stream: StreamId, out: &mut impl Sink<Output>) {
+        let bounds = (self.config.transfer_mru, least_part(self.receiving.len()));
         let Some(receiving) = self.receiving.get_mut(&stream) else { return };
         if receiving.open && receiving.paused && !receiving.is_full() {
             receiving.paused = false;
             receiving.on_resumed(now);
             out.push(Output::Socket(socket::Output::Resume { stream }));
         }
-        if let Err(reason) = receiving.read(now, self.framing, self.config.transfer_mru, &mut self.room, out) {
+        if let Err(reason) = receiving.read(now, self.framing, bounds, &mut self.room, out) {
             let link = Some(receiving.link);
             self.say(out, Event::Malformed { link, offset: 0, reason });
             return self.turn_away(now, stream, out);
@@ -145,9 +146,10 @@ impl OneWay {
     }
     /// A peer's stream is over: what came whole is offered, and waits for its verdict.
     pub(super) fn hang_up(&mut self, now: Instant, stream: StreamId, out: &mut impl Sink<Output>) {
+        let bounds = (self.config.transfer_mru, least_part(self.receiving.len()));
         let Some(receiving) = self.receiving.get_mut(&stream) else { return };
         receiving.open = false;
-        if let Err(reason) = receiving.read(now, self.framing, self.config.transfer_mru, &mut self.room, out) {
+        if let Err(reason) = receiving.read(now, self.framing, bounds, &mut self.room, out) {
             let link = Some(receiving.link);
             self.say(out, Event::Malformed { link, offset: 0, reason });
         }

@@ -3,6 +3,7 @@
 use super::entity::Udpcl;
 use super::packet::{Extensions, Kind};
 use super::peers::Who;
+use super::strangers::Room;
 use super::transfers::Heard;
 use core::net::SocketAddr;
 use farlink_base::layer::{Output, Train};
@@ -10,6 +11,8 @@ use farlink_base::{Event, EventClass, Instant, Payload, Refusal, Sink};
 
 /// Messages read of one datagram: bundles as short as can be, side by side, are fewer.
 const MESSAGES_MAX: usize = 512;
+/// Extension maps read of one datagram: all there is to say fits into one.
+const MAPS_MAX: usize = 16;
 
 impl Udpcl {
     /// Takes the datagrams of a train; a malformed one affects no other.
@@ -33,8 +36,9 @@ impl Udpcl {
     }
     /// Reads the messages of one datagram (draft sections 3.3 and 3.4).
     fn packet(&mut self, now: Instant, who: Who, from: SocketAddr, datagram: Payload, out: &mut impl Sink<Output>) {
-        let len = datagram.len();
+        let mut room = Room::new(datagram.len());
         let mut rest = datagram;
+        let mut maps = 0;
         for _ in 0..MESSAGES_MAX {
             let Some(first) = rest.reader().read_u8() else { return };
             match Kind::of(first) {
@@ -48,13 +52,15 @@ impl Udpcl {
                     };
                     self.offer(who, bundle, out);
                 }
+                Kind::Map if maps == MAPS_MAX => break,
                 Kind::Map => {
+                    maps += 1;
                     let mut reader = rest.reader();
                     match Extensions::read(&mut reader) {
                         Ok(extensions) => {
                             let used = reader.position();
                             rest = rest.slice(used, u64::MAX);
-                            self.extensions(now, (who, from, len), extensions, out);
+                            self.extensions(now, (who, from), extensions, &mut room, out);
                         }
                         Err(reason) => return self.malformed(who, reason, out),
                     }
@@ -67,17 +73,18 @@ impl Udpcl {
             self.malformed(who, "more messages in a datagram than are read", out);
         }
     }
-    /// Does what the items of a map say; `len` is the length of the packet it is in.
+    /// Does what the items of a map say; `room` is what the packet it is in may be answered with.
     fn extensions(
         &mut self,
         now: Instant,
-        (who, from, len): (Who, SocketAddr, u64),
+        (who, from): (Who, SocketAddr),
         extensions: Extensions,
+        room: &mut Room,
         out: &mut impl Sink<Output>,
     ) {
         let Extensions { transfer, listens_ms, node_id, probe, confirmation } = extensions;
         if let Some(probe) = probe {
-            self.probed(from, probe, len, out);
+            self.probed(from, probe, room, out);
         }
         match self.configured(who) {
             Some(index) => {
@@ -85,7 +92,7 @@ impl Udpcl {
                     self.claims(index, &name, who, out);
                 }
             }
-            None => self.introduces(now, from, (listens_ms, node_id, confirmation), len, out),
+            None => self.introduces(now, from, (listens_ms, node_id, confirmation), room, out),
         }
         let Some(segment) = transfer else { return };
         match self.transfers.hear(now, from, who.stranger, segment) {

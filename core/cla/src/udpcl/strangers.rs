@@ -17,6 +17,8 @@ const MET_MAX: usize = 1024;
 const ASKED_MAX: usize = 1024;
 /// An answer of so many bytes is given to the shortest question.
 const SHORT: u64 = 16;
+/// Headers of IP and UDP around each answer: the question had them once.
+const HEADERS: u64 = 28;
 /// How long an answer is waited for.
 const ANSWER: Duration = Duration::from_secs(10);
 /// How long a stranger that says that it listens is believed to, in the intervals it names, and their
@@ -30,6 +32,28 @@ struct Asked {
     name: String,
     listens: Duration,
     until: Instant,
+}
+
+/// What may be said in answer to one packet, however much it asks: a sign of life and a question, and hardly more bytes
+/// than it had, for its address may be forged.
+pub(super) struct Room {
+    bytes: u64,
+    answers: u32,
+}
+impl Room {
+    /// For a packet of this length.
+    pub const fn new(len: u64) -> Room {
+        Room { bytes: if len < SHORT { SHORT } else { len }, answers: 2 }
+    }
+    /// Whether an answer of this length may be given; then less is left for the next one.
+    fn take(&mut self, len: u64) -> bool {
+        let fits = len <= self.bytes && self.answers > 0;
+        if fits {
+            self.bytes = self.bytes.saturating_sub(len + HEADERS);
+            self.answers -= 1;
+        }
+        fits
+    }
 }
 
 /// Those that were asked and those that answered.
@@ -96,13 +120,13 @@ impl Strangers {
 }
 
 impl Udpcl {
-    /// What a stranger says of itself; `len` is the length of the packet.
+    /// What a stranger says of itself.
     pub(super) fn introduces(
         &mut self,
         now: Instant,
         from: SocketAddr,
         (listens_ms, name, confirmation): (Option<u64>, Option<String>, Option<u64>),
-        len: u64,
+        room: &mut Room,
         out: &mut impl Sink<Output>,
     ) {
         if let Some(asked) = confirmation.and_then(|nonce| self.strangers.answers(from, nonce)) {
@@ -119,18 +143,18 @@ impl Udpcl {
         let Some(name) = name.filter(|name| !name.is_empty()) else { return };
         let nonce = self.strangers.ask(now, from, name, listens);
         let packet = probe_packet(Probe { nonce, sequence: 0, delay_ms: 0 });
-        self.answer(from, packet.into(), len, out);
+        self.answer(from, packet.into(), room, out);
     }
     /// Answers a probe that wants it at once; others are not answered.
-    pub(super) fn probed(&mut self, from: SocketAddr, probe: Probe, len: u64, out: &mut impl Sink<Output>) {
+    pub(super) fn probed(&mut self, from: SocketAddr, probe: Probe, room: &mut Room, out: &mut impl Sink<Output>) {
         if probe.delay_ms == 0 {
             let packet = confirmation_packet(probe.nonce, probe.sequence);
-            self.answer(from, packet.into(), len, out);
+            self.answer(from, packet.into(), room, out);
         }
     }
-    /// Says something in answer to a packet, hardly more than that held: its address may be forged.
-    fn answer(&self, from: SocketAddr, packet: Bytes, len: u64, out: &mut impl Sink<Output>) {
-        if packet.len() as u64 <= len.max(SHORT) {
+    /// Says something in answer to a packet, as far as there is room for it.
+    fn answer(&self, from: SocketAddr, packet: Bytes, room: &mut Room, out: &mut impl Sink<Output>) {
+        if room.take(packet.len() as u64) {
             let train = Train::single(Payload::from(packet));
             out.push(Output::Socket(socket::Output::Datagrams { to: Destination::Address(from), train }));
         }

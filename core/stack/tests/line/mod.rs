@@ -99,7 +99,7 @@ pub struct Disk {
     pub files: BTreeMap<u32, Vec<u8>>,
 }
 impl Disk {
-    fn perform(&mut self, action: &DiskAction) -> DiskAnswer {
+    pub fn perform(&mut self, action: &DiskAction) -> DiskAnswer {
         match action {
             DiskAction::List => {
                 return DiskAnswer::Files(self.files.iter().map(|(n, f)| (*n, f.len() as u64)).collect());

@@ -18,6 +18,8 @@ mod ltp_one_byte;
 mod ltp_opens;
 mod malformed;
 mod many_endpoints;
+mod old;
+mod one_way;
 mod reports;
 mod tcpcl_claimed_identity;
 mod tcpcl_empty_segments;
@@ -25,6 +27,8 @@ mod tcpcl_silent_connections;
 mod tcpcl_silent_sessions;
 mod tcpcl_stalled_readers;
 mod tcpcl_unfinished;
+mod tls;
+mod udpcl;
 mod waiting_small;
 
 use super::wire::tcpcl::{Session, transfer};
@@ -77,6 +81,24 @@ pub const CASES: &[Case] = &[
     tcpcl_empty_segments::CASE,
     tcpcl_stalled_readers::CASE,
     tcpcl_claimed_identity::CASE,
+    tls::HALF,
+    tls::HELLOS,
+    tls::GARBAGE,
+    tls::STRIPPED,
+    one_way::STCP_SILENT,
+    one_way::STCP_GARBAGE,
+    one_way::STCP_BOMBS,
+    one_way::STCP_TRICKLE,
+    one_way::STCP_FLOOD,
+    one_way::MTCP_GARBAGE,
+    one_way::MTCP_BOMBS,
+    one_way::MTCP_TRICKLE,
+    udpcl::GARBAGE,
+    udpcl::BUNDLES,
+    udpcl::SEGMENTS,
+    udpcl::SPOOFED,
+    udpcl::QUESTIONS,
+    udpcl::NAMES,
     ltp_one_byte::HONEST_ENGINE,
     ltp_one_byte::OTHER_ENGINES,
     ltp_opens::CASE,
@@ -89,6 +111,9 @@ pub const CASES: &[Case] = &[
     many_endpoints::CASE,
     reports::CASE,
     malformed::CASE,
+    old::MALFORMED,
+    old::FRAGMENTS,
+    old::LONG_HEADS,
     aap2_keepalives::CASE,
     aap2_half_sent::CASE,
     aap2_silent::CASE,
@@ -107,6 +132,14 @@ pub struct Target {
     pub tcpcl: SocketAddr,
     /// Where it takes LTP segments.
     pub ltp: SocketAddr,
+    /// Where it takes TCPCLv4 sessions that are secured.
+    pub tls: SocketAddr,
+    /// Where it takes STCP.
+    pub stcp: SocketAddr,
+    /// Where it takes MTCP.
+    pub mtcp: SocketAddr,
+    /// Where it takes datagrams of UDPCL.
+    pub udpcl: SocketAddr,
     /// Where it takes HTTP.
     pub api: SocketAddr,
     /// Where its applications attach.

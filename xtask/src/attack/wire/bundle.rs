@@ -95,7 +95,7 @@ fn dtn_time_ms() -> u64 {
 }
 
 /// Appends the head of a CBOR item.
-fn put(out: &mut Vec<u8>, major: u8, value: u64) {
+pub fn put(out: &mut Vec<u8>, major: u8, value: u64) {
     let major = major << 5;
     match value {
         0..24 => out.push(major | value as u8),

@@ -3,7 +3,10 @@
 
 pub mod bundle;
 pub mod ltp;
+pub mod old;
 pub mod tcpcl;
+pub mod tls;
+pub mod udpcl;
 
 use rustix::net::{self, AddressFamily, SocketAddrUnix, SocketFlags, SocketType, sockopt};
 use rustix::process::{Resource, getrlimit, setrlimit};

@@ -175,9 +175,12 @@ fn what_is_read_is_written_again_byte_for_byte_and_kept_in_three_parts() {
 fn flags_and_blocks_become_facts() {
     let asks = flags::CUSTODY | flags::APP_ACK | flags::REPORT_DELIVERY | flags::REPORT_CUSTODY;
     let bundle = made(b"data").with(|bundle| {
-        bundle.flags = asks | 2 << 7;
+        bundle.flags = asks | flags::SINGLETON | 2 << 7;
         bundle.endpoints[3] = (9, 0);
     });
+    // RFC 5050 5.10: what custody of a bundle for several nodes would be, nobody says.
+    let (several, _) = bundle.clone().with(|bundle| bundle.flags &= !flags::SINGLETON).read();
+    assert!(!several.facts.has(Facts::CUSTODY) && several.facts.has(Facts::APP_ACK));
     let service = block(kind::SERVICE, 1, &[7, 200, 0x81, 0]);
     let (meta, hop) = bundle.before(&[service, block(kind::AGE, 1, &[0x8f, 0x50]), block(240, 1, &[4, 5])]).read();
     let marks = Facts::UNRELIABLE | Facts::CRITICAL | Facts::AGE;

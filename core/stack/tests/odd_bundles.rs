@@ -1,0 +1,397 @@
+//! Bundles of version 6 as peers may legally send them though nobody does, and as they must not be: what becomes of
+//! each in a whole node, after a restart too (RFC 5050, 6260).
+
+mod line;
+mod odd;
+
+use farlink_base::{CreationTimestamp, DtnTime, Duration, EndpointId, Event, Facts, Hop, LinkId, Payload, Priority};
+use farlink_bpa::app::{AppInput, RequestId, SendRequest};
+use farlink_bundle::{Profile, v6, v7};
+use farlink_stack::{Input, SpanConfig};
+use odd::{NO_FRAGMENT, NOW_S, Old, SINGLETON, Site, number, old};
+
+const DTN: [(&str, &str); 4] = [("dtn", "//one/app"), ("dtn", "//src/app"), ("dtn", "none"), ("dtn", "none")];
+
+const RULE: &str = "refused: not acceptable: malformed or against a rule";
+const LATE: &str = "refused: lifetime expired";
+
+fn read(bytes: &[u8]) -> v6::Bundle {
+    v6::decode(&Payload::from(bytes.to_vec()), Profile::Permissive).expect("a bundle of version 6")
+}
+/// The same bundle in version 7.
+fn new(source: EndpointId, creation: CreationTimestamp, payload: &[u8]) -> Vec<u8> {
+    let draft =
+        v7::Draft { source, destination: EndpointId::ipn(1, 1), lifetime_ms: 3_600_000, ..v7::Draft::default() };
+    let accel = farlink_base::Accel::default();
+    let payload = Payload::from(payload.to_vec());
+    let meta = v7::make(&draft, creation, payload, farlink_bundle::CrcType::Crc32c, &accel);
+    let encoded = v7::render(&meta, &Hop::default(), None, &accel, &mut farlink_base::BytesMut::new());
+    encoded.into_payload().to_bytes().expect("bytes").to_vec()
+}
+
+#[test]
+fn what_is_odd_and_legal_is_taken() {
+    let ipn = ("ipn", "1.1");
+    let cases: Vec<(&str, Old)> = vec![
+        ("numbers", old(1)),
+        ("names", old(2).named(DTN)),
+        ("an ipn name in a dictionary", old(3).named([ipn, DTN[1], DTN[2], DTN[3]])),
+        (
+            "schemes and parts that share nothing with their neighbours",
+            old(4).named([DTN[0], ("ipn", "7.0"), ipn, DTN[1]]),
+        ),
+        ("a custodian and no report-to", old(5).with(|b| b.ends[3] = (9, 0))),
+        ("a null custodian with a service", old(6).with(|b| b.ends[3] = (0, 1 << 40))),
+        ("anonymous by service", old(7).with(|b| (b.ends[1], b.flags) = ((0, 5), b.flags | NO_FRAGMENT))),
+        ("the lowest class of service", old(8).with(|b| b.flags = SINGLETON)),
+        ("a class of service that is none", old(9).with(|b| b.flags = SINGLETON | 3 << 7)),
+        ("flags nobody defined", old(10).with(|b| b.flags |= 1 << 40 | 1 << 13)),
+        ("no singleton", old(11).with(|b| b.flags = 1 << 7)),
+        ("custody is asked for", old(12).with(|b| (b.flags, b.ends[3]) = (b.flags | 8, (9, 0)))),
+        ("an acknowledgment of the application", old(13).with(|b| b.flags |= 0x20)),
+        ("a lifetime that never ends", old(14).with(|b| b.lifetime = u64::MAX)),
+        ("from the future", old(15).with(|b| b.seconds = NOW_S + 3_000_000_000)),
+        ("a sequence number at its end", old(u64::MAX)),
+        ("no clock and an age", old(17).with(|b| (b.seconds, b.before) = (0, vec![(20, 1, number(5_000_000))]))),
+        ("no clock and no age", old(18).with(|b| b.seconds = 0)),
+        (
+            "no clock and an age behind the payload",
+            old(19).with(|b| (b.seconds, b.after) = (0, vec![(20, 0, number(5))])),
+        ),
+        ("an age that is no number", old(20).with(|b| b.before = vec![(20, 1, vec![0x80])])),
+        ("an empty payload", old(21).with(|b| b.payload.clear())),
+        ("a block to be discarded", old(22).with(|b| b.before = vec![(77, 0x10, vec![1; 300])])),
+        ("a block to be discarded at the end", old(23).with(|b| b.after = vec![(77, 0x10, vec![1; 300])])),
+        ("a block that cannot be processed", old(24).with(|b| b.before = vec![(77, 0, Vec::new())])),
+        ("flags of a block nobody defined", old(25).with(|b| b.before = vec![(77, 0x3f00, vec![1])])),
+        ("two previous hops", old(26).with(|b| b.before = vec![(5, 0x10, b"ipn\x009.0\0".to_vec()); 2])),
+        ("a previous hop that is this node", old(27).with(|b| b.before = vec![(5, 0x10, b"ipn\x001.0\0".to_vec())])),
+        ("a previous hop without end", old(28).with(|b| b.before = vec![(5, 0x10, b"ipn\x009.0".to_vec())])),
+        ("metadata", old(29).with(|b| b.before = vec![(8, 0, vec![1, 2, 3])])),
+        (
+            "a class of service with a label",
+            old(30).with(|b| b.before = vec![(19, 1, [vec![6, 9], number(1 << 50)].concat())]),
+        ),
+        ("a class of service cut short", old(31).with(|b| b.before = vec![(19, 1, vec![4, 9])])),
+        ("permits to spray", old(32).with(|b| b.before = vec![(21, 1, number(8))])),
+        (
+            "labels that are too large",
+            old(33).with(|b| b.before = vec![(240, 1, [number(1 << 40), number(1)].concat())]),
+        ),
+        ("a number of custody of nobody", old(34).with(|b| b.before = vec![(10, 0x10, vec![1])])),
+        ("a signature nobody can check", old(35).with(|b| b.before = vec![(3, 0, vec![1; 40])])),
+        (
+            "authentication of a hop",
+            old(36).with(|b| (b.before, b.after) = (vec![(2, 0, vec![1; 9])], vec![(2, 0, vec![1; 9])])),
+        ),
+        ("a source of another scheme", old(37).named([DTN[0], ("x-lab", "probe 7"), DTN[2], DTN[3]])),
+        ("a source of the older form of dtn", old(38).named([DTN[0], ("dtn", "probe.dtn"), DTN[2], DTN[3]])),
+        ("report-to of another scheme", old(39).named([DTN[0], DTN[1], ("sip", "a@b"), DTN[3]])),
+        ("all of a bundle as one fragment", old(40).with(|b| b.place = Some((0, 7)))),
+        ("for a group", old(41).named([("dtn", "//any/~news"), DTN[1], DTN[2], DTN[3]]).with(|b| b.flags = 1 << 7)),
+        ("for a group, said to be one node", old(42).named([("dtn", "//any/~news"), DTN[1], DTN[2], DTN[3]])),
+        ("128 blocks", old(43).with(|b| b.before = vec![(77, 0, Vec::new()); 128])),
+    ];
+    let mut site = Site::new();
+    for (what, bundle) in &cases {
+        assert_eq!(site.fate(&bundle.wire()), "delivered", "{what}");
+        assert_eq!(site.delivered, [&bundle.payload[..]], "{what}");
+    }
+    // To others they go as well, and what leaves is a bundle of version 6 again.
+    for (what, bundle) in &cases {
+        let there = bundle.clone().with(|b| match b.dictionary.is_empty() {
+            true => b.ends[0] = (7, 1),
+            false => {
+                b.ends[0] = (b.dictionary.len() as u64, b.dictionary.len() as u64 + 4);
+                b.dictionary.extend(b"ipn\x007.1\0");
+            }
+        });
+        assert_eq!(site.fate(&there.wire()), "left", "{what}");
+        let leaves = v6::decode(&Payload::from(site.left[0].clone()), Profile::Permissive).expect("version 6");
+        assert_eq!(leaves.payload.to_bytes().unwrap(), &bundle.payload[..], "{what}");
+        assert_eq!((leaves.primary.creation.sequence, site.left.len()), (bundle.sequence, 1), "{what}");
+        let came = v6::decode(&Payload::from(there.wire()), Profile::Permissive).expect("a bundle");
+        assert_eq!(leaves.primary, came.primary, "{what}: nobody took custody");
+    }
+}
+
+#[test]
+fn what_is_odd_and_wrong_is_refused_and_nothing_of_it_is_left() {
+    let named = |sequence, at: usize, name| {
+        let mut names = DTN;
+        names[at] = name;
+        old(sequence).named(names)
+    };
+    let cases: Vec<(&str, Vec<u8>)> = vec![
+        (RULE, old(1).with(|b| b.ends[0] = (0, 0)).wire()),
+        (RULE, old(2).with(|b| b.ends[0] = (0xffff_ffff, 1)).wire()),
+        (RULE, named(3, 0, ("ipn", "!.1")).wire()),
+        (RULE, named(4, 1, ("ipn", "!.1")).wire()),
+        (RULE, named(5, 1, ("dtn", "//any/~news")).wire()),
+        (RULE, named(6, 2, ("ipn", "!.1")).wire()),
+        (LATE, old(7).with(|b| b.lifetime = 0).wire()),
+        (LATE, old(8).with(|b| b.seconds = NOW_S - 3600).wire()),
+        (LATE, old(9).with(|b| (b.seconds, b.before) = (0, vec![(20, 1, number(3_600_000_000))])).wire()),
+        (LATE, old(10).with(|b| (b.seconds, b.after) = (0, vec![(20, 0, number(u64::MAX))])).wire()),
+        ("malformed: a fragment of an anonymous bundle", {
+            let flags = SINGLETON | NO_FRAGMENT;
+            old(11).with(|b| (b.ends[1], b.flags, b.place) = ((0, 0), flags, Some((0, 70)))).wire()
+        }),
+        ("malformed: an anonymous bundle that may be fragmented", old(12).with(|b| b.ends[1] = (0, 0)).wire()),
+        ("malformed: a creation time that never comes", old(13).with(|b| b.seconds = u64::MAX).wire()),
+        (
+            "malformed: a fragment that reaches beyond the original payload",
+            old(14).with(|b| b.place = Some((u64::MAX, 9))).wire(),
+        ),
+        ("malformed: an ipn service number beyond 32 bits", old(15).with(|b| b.ends[2] = (9, 1 << 33)).wire()),
+        ("malformed: an endpoint ID beyond the dictionary", old(16).named(DTN).with(|b| b.ends[3] = (0, 500)).wire()),
+        ("malformed: a dictionary that does not end with a zero byte", {
+            old(17).named(DTN).with(|b| b.dictionary.push(b'x')).wire()
+        }),
+        (
+            "malformed: more than 128 extension blocks",
+            old(18).with(|b| b.before = vec![(77, 0, Vec::new()); 129]).wire(),
+        ),
+        ("malformed: the blocks after the payload are longer than 4 KiB", {
+            old(19).with(|b| b.after = vec![(77, 0, vec![0; 4096])]).wire()
+        }),
+        ("malformed: bytes after the last block", [old(20).wire(), vec![0]].concat()),
+        ("malformed: a dtn endpoint ID without node name", named(21, 1, ("dtn", "///x")).wire()),
+        ("malformed: an endpoint ID with characters that cannot be seen", named(22, 2, ("dtn", "//a/\x1b[2J")).wire()),
+        ("malformed: an ipn endpoint ID is two numbers joined by a dot", named(23, 0, ("ipn", "1")).wire()),
+        ("UnknownSecurity", old(24).with(|b| b.before = vec![(4, 0, vec![1; 40])]).wire()),
+        ("BlockUnsupported", old(25).with(|b| b.before = vec![(77, 4, vec![1])]).wire()),
+        ("BlockUnsupported", old(26).with(|b| b.after = vec![(77, 4, vec![1])]).wire()),
+    ];
+    let mut site = Site::new();
+    for (fate, bundle) in cases {
+        assert_eq!(site.fate(&bundle), fate);
+        assert_eq!((site.held(), site.delivered.len(), site.left.len()), (0, 0, 0), "{fate}");
+    }
+    // Whatever is cut off it, and whatever a byte of it is changed to, the node takes the next bundle.
+    let blocks = vec![(5, 0x10, b"dtn\0//a/\0".to_vec()), (77, 0, b"abc".to_vec())];
+    let whole = old(27).named(DTN).with(|b| (b.before, b.after) = (blocks.clone(), blocks)).wire();
+    for cut in 1..whole.len() {
+        site.fate(&whole[..cut]);
+        let mut changed = whole.clone();
+        changed[cut] ^= 0x80 >> (cut % 8);
+        site.fate(&changed);
+    }
+    assert_eq!(site.fate(&old(28).wire()), "delivered");
+}
+
+/// RFC 5050 4.5.1: the source and the timestamp say which bundle it is. Who has no source has no such name.
+#[test]
+fn the_same_bundle_is_delivered_once_and_two_without_a_source_twice() {
+    let mut site = Site::new();
+    let anonymous = old(1).with(|b| (b.ends[1], b.flags) = ((0, 0), SINGLETON | NO_FRAGMENT)).wire();
+    for _ in 0..2 {
+        assert_eq!(site.fate(&anonymous), "delivered");
+    }
+    assert_eq!(site.fate(&old(2).wire()), "delivered");
+    assert_eq!(site.fate(&old(2).wire()), "nothing");
+    // The same name, written in another way.
+    let named = old(2).named([("ipn", "1.1"), ("ipn", "9.1"), ("dtn", "none"), ("dtn", "none")]).wire();
+    assert_eq!(site.fate(&named), "nothing");
+    site.restart();
+    site.listen();
+    assert_eq!(site.fate(&old(2).wire()), "nothing", "it is remembered");
+}
+
+#[test]
+fn bundles_of_two_versions_are_two_whatever_they_are_called() {
+    let source = EndpointId::ipn(9, 1);
+    let creation = |sequence| CreationTimestamp { time: DtnTime(NOW_S * 1000), sequence };
+    for first in [6, 7] {
+        let mut site = Site::new();
+        for version in [first, 13 - first] {
+            let bytes = if version == 6 { old(1).wire() } else { new(source.clone(), creation(1), b"payload") };
+            assert_eq!(site.fate(&bytes), "delivered", "{version} after {first}");
+        }
+    }
+    // Pieces of the one are no pieces of the other.
+    let piece = |version: u64, offset: u64, payload: &[u8]| {
+        let whole = old(2).with(|b| (b.place, b.payload) = (Some((offset, 20)), payload.to_vec()));
+        if version == 6 {
+            return whole.wire();
+        }
+        let draft = v7::Draft {
+            source: source.clone(),
+            destination: EndpointId::ipn(1, 1),
+            lifetime_ms: 3_600_000,
+            ..v7::Draft::default()
+        };
+        let accel = farlink_base::Accel::default();
+        let rope = Payload::from(
+            [&vec![0; offset as usize][..], payload, &vec![0; 20 - offset as usize - payload.len()]].concat(),
+        );
+        let meta = v7::make(&draft, creation(2), rope, farlink_bundle::CrcType::Crc32c, &accel);
+        let cut = Some(offset..offset + payload.len() as u64);
+        let encoded = v7::render(&meta, &Hop::default(), cut, &accel, &mut farlink_base::BytesMut::new());
+        encoded.into_payload().to_bytes().expect("bytes").to_vec()
+    };
+    let mut site = Site::new();
+    assert_eq!(site.fate(&piece(6, 0, b"0123456789")), "waits");
+    assert_eq!(site.fate(&piece(7, 10, b"ABCDEFGHIJ")), "waits");
+    assert_eq!(site.fate(&piece(7, 0, b"abcdefghij")), "delivered");
+    assert_eq!(site.delivered, [&b"abcdefghijABCDEFGHIJ"[..]]);
+    assert_eq!(site.fate(&piece(6, 10, b"0123456789")), "delivered");
+    assert_eq!(site.delivered, [&b"01234567890123456789"[..]]);
+    assert_eq!(site.held(), 0);
+}
+
+#[test]
+fn fragments_make_the_whole_across_a_restart_whatever_their_order_and_overlap() {
+    let whole: Vec<u8> = (0..100).collect();
+    let piece = |from: usize, to: usize, total| {
+        let payload = whole[from..to].to_vec();
+        old(1)
+            .named(DTN)
+            .with(|b| (b.place, b.payload, b.after) = (Some((from as u64, total)), payload, vec![(77, 0, vec![9])]))
+            .wire()
+    };
+    let pieces = [(60, 100), (0, 30), (10, 40), (0, 30), (35, 70)];
+    for restart_after in 0..pieces.len() {
+        let mut site = Site::new();
+        // One that lies about the length of the whole spoils nothing.
+        assert_eq!(site.fate(&piece(0, 50, 1 << 60)), "waits");
+        let mut fates = Vec::new();
+        for (n, (from, to)) in pieces.into_iter().enumerate() {
+            fates.push(site.fate(&piece(from, to, 100)));
+            if n == restart_after && n + 1 < pieces.len() {
+                site.restart();
+                site.listen();
+            }
+        }
+        assert_eq!(fates.last().map(String::as_str), Some("delivered"), "{restart_after}: {fates:?}");
+        assert_eq!(site.delivered, [&whole[..]], "{restart_after}");
+        assert_eq!(site.held(), 1, "{restart_after}: the liar's is left");
+        site.fate(&piece(20, 60, 100));
+        assert_eq!((site.delivered.len(), site.held()), (0, 1), "the whole was delivered");
+    }
+}
+
+#[test]
+fn what_was_kept_in_version_6_is_there_after_a_restart_and_leaves_as_it_came() {
+    let mut site = Site::tuned(|config| {
+        config.links.clear();
+        config.routes.clear();
+    });
+    let blocks = vec![(77, 0, vec![1, 2, 3]), (8, 0, vec![4; 40])];
+    let late = old(1).named([("dtn", "//one/late"), DTN[1], DTN[2], DTN[3]]).with(|b| b.after = blocks.clone());
+    let there = old(2).with(|b| (b.ends[0], b.ends[3], b.after) = ((7, 1), (9, 0), blocks.clone()));
+    let elsewhere = old(3).named([("x-lab", "probe 7"), DTN[1], DTN[2], DTN[3]]).with(|b| b.flags |= 8);
+    for bundle in [&late, &there, &elsewhere] {
+        assert_eq!(site.fate(&bundle.wire()), "waits");
+    }
+    site.left.clear();
+    site.tune = |_| {};
+    site.restart();
+    assert_eq!(site.left.len(), 2);
+    for (bytes, came) in site.left.iter().zip([there, elsewhere]) {
+        let (leaves, came) = (read(bytes), v6::decode(&Payload::from(came.wire()), Profile::Permissive).unwrap());
+        assert_eq!((&leaves.primary, &leaves.payload.to_bytes()), (&came.primary, &came.payload.to_bytes()));
+        let after = |bundle: &v6::Bundle| bundle.after.iter().map(|b| (b.kind, b.data.clone())).collect::<Vec<_>>();
+        assert_eq!(after(&leaves), after(&came));
+        let unknown = |flags| flags & v6::block_flags::UNPROCESSED != 0;
+        assert!(leaves.after.iter().all(|block| unknown(block.flags)));
+    }
+    let endpoint = EndpointId::dtn("one", "late");
+    let registration = farlink_bpa::app::RegistrationId(9);
+    site.give(Input::App(AppInput::Register { registration, endpoint, window: 1 }));
+    site.wait(Duration::from_secs(1));
+    assert_eq!(site.delivered, [&b"payload"[..]]);
+}
+
+/// RFC 5050 5.6, 6.1.1: a report of version 6 about a bundle of version 6, to where that asks for it.
+#[test]
+fn a_block_that_cannot_be_processed_is_reported_once_if_it_asks_for_that() {
+    let reports = |bundle: &Old| {
+        let mut site = Site::new();
+        site.fate(&bundle.wire());
+        let about = |bytes: &farlink_base::Bytes| match v6::record(&read(bytes).payload.to_bytes().unwrap()) {
+            Ok(v6::Record::Report(report)) => Some(report),
+            _ => None,
+        };
+        site.left.iter().filter_map(about).collect::<Vec<_>>()
+    };
+    let asks = |flags, block| {
+        old(5).with(|b| {
+            (b.ends[0], b.ends[2], b.flags, b.before) = ((7, 1), (8, 3), b.flags | flags, vec![(77, block, vec![1])])
+        })
+    };
+    let said = reports(&asks(0, 2));
+    let [report] = &said[..] else { panic!("{said:?}") };
+    assert_eq!((report.reason, report.received.asserted, report.deleted.asserted), (8, true, false));
+    assert_eq!((&report.subject.source, report.subject.creation.sequence), (&EndpointId::ipn(9, 1), 5));
+    let said = reports(&asks(0x4_0000, 2 | 4));
+    let reasons: Vec<_> = said.iter().map(|report| (report.reason, report.deleted.asserted)).collect();
+    assert_eq!(reasons, [(8, false), (8, true)]);
+    assert!(reports(&asks(0, 0)).is_empty() && reports(&asks(2, 2)).is_empty(), "none about records");
+}
+
+/// RFC 5050 5.8: the blocks after the payload go with the last piece, which may need them to be shorter.
+#[test]
+fn pieces_with_blocks_after_the_payload_fit_their_datagrams_whatever_is_left_for_the_last() {
+    const MOST: usize = 400;
+    let tune = |config: &mut farlink_stack::Config| {
+        if let SpanConfig::Udpcl(span) = &mut config.links[0].span {
+            span.datagram_bytes = MOST as u32;
+        }
+    };
+    for (after, len) in [(0, 330..420), (100, 230..420), (100, 560..760), (250, 80..420)]
+        .into_iter()
+        .flat_map(|(after, lens)| lens.map(move |len| (after, len)))
+    {
+        let mut site = Site::tuned(tune);
+        let payload: Vec<u8> = (0..len).map(|n| n as u8).collect();
+        let bundle = old(1).with(|b| {
+            (b.ends[0], b.payload) = ((7, 1), payload.clone());
+            b.after = if after > 0 { vec![(77, 0, vec![9; after])] } else { Vec::new() };
+        });
+        site.fate(&bundle.wire());
+        site.wait(Duration::from_secs(2));
+        assert_eq!(site.held(), 0, "{after} B after {len}: {} left", site.left.len());
+        let mut whole = Vec::new();
+        for bytes in &site.left {
+            assert!(bytes.len() <= MOST, "{} B", bytes.len());
+            let piece = read(bytes);
+            assert_eq!(piece.primary.fragment.map_or(0, |place| place.offset), whole.len() as u64);
+            whole.extend_from_slice(&piece.payload.to_bytes().unwrap());
+            let last = whole.len() == len && after > 0;
+            assert_eq!(piece.after.len(), usize::from(last));
+        }
+        assert!(whole == payload);
+    }
+    // What follows is longer than the link takes: no piece of it leaves.
+    let mut site = Site::tuned(tune);
+    let bundle =
+        old(1).with(|b| (b.ends[0], b.payload, b.after) = ((7, 1), vec![1; 5000], vec![(77, 0, vec![9; MOST])]));
+    assert_eq!(site.fate(&bundle.wire()), "refused: larger than this node accepts");
+    assert_eq!((site.left.len(), site.held()), (0, 1));
+}
+
+/// Over a stream that only brings bundles nothing can leave.
+#[test]
+fn who_brings_bundles_over_a_one_way_stream_is_no_way_for_those_of_the_node_it_names() {
+    let mut site = Site::new();
+    // The stranger names ipn:5.0, by its own word the node that the bundle comes from, and stays.
+    let names = old(1).with(|b| (b.ends[1], b.before) = ((5, 1), vec![(5, 0x10, b"ipn\x005.0\0".to_vec())]));
+    assert_eq!(site.fate(&names.wire()), "delivered");
+    let bundle = SendRequest {
+        source: EndpointId::ipn(1, 1),
+        destination: EndpointId::ipn(5, 1),
+        report_to: EndpointId::Null,
+        facts: Facts(0),
+        lifetime_ms: 60_000,
+        priority: Priority::Normal,
+        hop_limit: 0,
+        reliable: true,
+        payload: Payload::from(&b"an answer"[..]),
+    };
+    site.give(Input::App(AppInput::Send { request: RequestId(1), bundle }));
+    site.wait(Duration::from_secs(1));
+    assert_eq!((site.left.len(), site.held()), (1, 0), "it left by the route there is");
+    let way = |event: &Event| if let Event::Routed { link, .. } = event { Some(*link) } else { None };
+    assert_eq!(site.events.iter().filter_map(way).collect::<Vec<_>>(), [LinkId(0)]);
+}

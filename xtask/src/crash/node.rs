@@ -78,7 +78,14 @@ impl Node {
              [app]\nsocket = \"app.sock\"\n\n[log]\nlevel = \"warn\"\n"
         );
         let keys = format!("node_ids = [\"ipn:{number}.0\"]\n{keys}");
-        let clock_offset = String::from("0 s");
+        let mut node = Node::configured(dir, binary, name, keys)?;
+        node.store = store;
+        Ok(node)
+    }
+    /// A node with these keys, in this folder.
+    pub fn configured(dir: PathBuf, binary: &Path, name: &'static str, keys: String) -> Result<Node> {
+        fs::create_dir_all(&dir)?;
+        let (store, clock_offset) = (dir.join("store"), String::from("0 s"));
         Ok(Node { name, dir, binary: binary.to_path_buf(), child: None, store, keys, clock_offset })
     }
     /// Where applications attach.

@@ -1,0 +1,312 @@
+//! What is tried with each peer over each layer.
+
+use super::cbor;
+use super::load::{Ledger, Load};
+use super::matrix::Row;
+use super::node::{HEARS, Ours, RECEIVES, SENDS};
+use super::peer::{Can, Peer};
+use crate::crash::aap2::Client;
+use anyhow::{Context, Result, bail, ensure};
+use std::path::Path;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+/// Where our node answers pings.
+const ECHO: &str = "ipn:1.7";
+/// How long a side stays away.
+const AWAY: Duration = Duration::from_millis(500);
+/// Payload bytes of a ping.
+const PING: usize = 64;
+
+/// How much is tried.
+#[derive(Clone, Copy)]
+pub struct Size {
+    pub bundles: usize,
+    /// Bundles of trials in which a side is killed; 0 leaves these trials out.
+    pub across_restarts: usize,
+    /// Longest payload.
+    pub largest: usize,
+    /// Whether single long bundles are tried.
+    pub once: bool,
+    /// Longest wait for the next bundle.
+    pub patience: Duration,
+}
+
+/// Our node and a peer, as neighbours over a layer.
+pub struct Pair<'a> {
+    /// Name and version.
+    pub name: String,
+    pub layer: &'a str,
+    pub ours: Ours,
+    pub peer: Box<dyn Peer>,
+    pub can: Can,
+    pub size: Size,
+}
+
+/// What came of a trial.
+#[derive(Default)]
+struct Came {
+    lost: usize,
+    notes: Vec<String>,
+}
+
+impl Pair<'_> {
+    /// Every trial the two can do, or why there was none.
+    pub fn trials(&mut self) -> Vec<Row> {
+        let ready = self.ours.start().and_then(|()| self.peer.start());
+        if let Err(why) = ready {
+            let row = self.row("start", &Load::equal(0, 0), Err(why));
+            return vec![row];
+        }
+        let (can, size) = (self.can.clone(), self.size);
+        let pings = Load::equal(10, PING);
+        let to = Load::mixed(size.bundles, can.takes.min(size.largest));
+        let from = Load::mixed(size.bundles, can.gives.min(size.largest));
+        let mut rows = Vec::new();
+        let mut told = |pair: &mut Self, trial: &str, load: &Load, came: Result<Came>| {
+            let row = pair.row(trial, load, came);
+            println!("  {}: {}", row.trial, row.failed.as_deref().unwrap_or("ok"));
+            rows.push(row);
+        };
+        let came = self.peer_pings(&pings);
+        told(self, "pings ours", &pings, came);
+        if let Some(echo) = can.echo {
+            let came = self.we_ping(echo, &pings);
+            told(self, "answers our pings", &pings, came);
+        }
+        let came = self.to_peer(&to, Killed::Nobody);
+        told(self, "ours to it", &to, came);
+        let came = self.from_peer(&from, Killed::Nobody);
+        told(self, "it to ours", &from, came);
+        for (bytes, there) in [(can.takes_once, true), (can.gives_once, false)] {
+            if bytes == 0 || !size.once {
+                continue;
+            }
+            let once = Load::equal(1, bytes);
+            let came = if there { self.to_peer(&once, Killed::Nobody) } else { self.from_peer(&once, Killed::Nobody) };
+            told(self, if there { "ours to it, one long" } else { "it to ours, one long" }, &once, came);
+        }
+        if size.across_restarts > 0 && can.restarts {
+            let to = Load::mixed(size.across_restarts, can.takes.min(size.largest));
+            let from = Load::mixed(size.across_restarts, can.gives.min(size.largest));
+            let came = self.to_peer(&to, Killed::Ours);
+            told(self, "ours to it, ours killed", &to, came);
+            let came = self.to_peer(&to, Killed::Peer);
+            told(self, "ours to it, it killed", &to, came);
+            let came = self.from_peer(&from, Killed::Ours);
+            told(self, "it to ours, ours killed", &from, came);
+        }
+        if rows.iter().any(|row| row.failed.is_some()) {
+            println!("{}", self.ours.words());
+        }
+        if let Err(why) = self.ours.kill() {
+            rows.push(self.row("ours runs to the end", &pings, Err(why)));
+        }
+        self.peer.kill();
+        rows
+    }
+
+    fn row(&self, trial: &str, load: &Load, came: Result<Came>) -> Row {
+        let (lost, notes, failed) = match came {
+            Ok(Came { lost, notes }) => (lost, notes, None),
+            Err(why) => (load.len(), Vec::new(), Some(format!("{why:#}"))),
+        };
+        let (peer, layer, trial) = (self.name.clone(), self.layer.to_string(), trial.to_string());
+        Row { peer, layer, trial, bundles: load.len(), sizes: load.range(), lost, notes, failed, left_out: false }
+    }
+
+    /// The peer's bundles to our echo service come back to it.
+    fn peer_pings(&mut self, load: &Load) -> Result<Came> {
+        let mut ledger = Ledger::of(load);
+        for at in 0..load.len() {
+            self.peer.send(ECHO, &load.payload(at))?;
+            if let Some(payload) = self.peer.take(self.size.patience)? {
+                ledger.came(&payload)?;
+            }
+        }
+        ledger.settled()?;
+        Ok(Came::default())
+    }
+
+    /// Our bundles to its echo service come back to us.
+    fn we_ping(&mut self, echo: &str, load: &Load) -> Result<Came> {
+        let mut ledger = Ledger::of(load);
+        let mut answers = self.ours.receiver(SENDS, self.size.patience)?;
+        let mut sender = Client::attach(&self.ours.socket(), SENDS, false)?;
+        let mut times = Vec::new();
+        for at in 0..load.len() {
+            let begun = Instant::now();
+            sender.send(echo, &load.payload(at))?;
+            ensure!(sender.response()?, "our node refused a ping");
+            let answer = answers.delivery().context("no answer")?;
+            times.push(begun.elapsed());
+            answers.taken()?;
+            ledger.came(&answer.payload)?;
+        }
+        ledger.settled()?;
+        times.sort();
+        let median = times.get(times.len() / 2).copied().unwrap_or_default();
+        Ok(Came { lost: 0, notes: vec![format!("median {:.1} ms", median.as_secs_f64() * 1e3)] })
+    }
+
+    /// Our bundles arrive at the peer; one side may be killed on the way.
+    fn to_peer(&mut self, load: &Load, killed: Killed) -> Result<Came> {
+        let (socket, destination) = (self.ours.socket(), self.can.endpoint);
+        let hears = self.can.reports && killed == Killed::Nobody;
+        let reports = if hears { Some(self.ours.receiver(HEARS, self.size.patience)?) } else { None };
+        let (patience, before) = (self.size.patience, self.ours.happened("forwarded"));
+        let mut ledger = Ledger::of(load);
+        let mut gone = 0;
+        let (peer, ours) = (&mut self.peer, &mut self.ours);
+        std::thread::scope(|scope| {
+            let sending = scope.spawn(move || send_all(&socket, destination, load, hears, patience));
+            let (mut last, mut open) = (Instant::now(), killed);
+            while ledger.missing() > 0 && last.elapsed() < patience {
+                let came = load.len() - ledger.missing();
+                if open != Killed::Nobody && came * 3 >= load.len() {
+                    match open {
+                        Killed::Ours => {
+                            ours.kill()?;
+                            sleep(AWAY);
+                            ours.start()?;
+                        }
+                        _ => {
+                            peer.kill();
+                            // By now the events file tells of all that was forwarded.
+                            sleep(AWAY);
+                            gone = (ours.happened("forwarded") - before).saturating_sub(came);
+                            peer.start()?;
+                        }
+                    }
+                    (last, open) = (Instant::now(), Killed::Nobody);
+                }
+                if let Some(payload) = peer.take(Duration::from_millis(100))? {
+                    ledger.came(&payload)?;
+                    last = Instant::now();
+                }
+                if sending.is_finished() && last.elapsed() > patience / 2 && ledger.missing() <= gone {
+                    break;
+                }
+            }
+            sending.join().unwrap_or_else(|_| bail!("the sender panicked"))
+        })?;
+        let mut notes = Vec::new();
+        if ledger.again > 0 {
+            notes.push(format!("{} came twice", ledger.again));
+        }
+        let lost = ledger.missing();
+        if killed == Killed::Peer && lost > 0 {
+            ensure!(lost <= gone, "{lost} lost, of which it had confirmed only {gone} when it was killed");
+            notes.push("confirmed by it and not on its disk when it was killed".into());
+        } else if lost > 0 && !self.can.acknowledged {
+            notes.push("nothing acknowledges".into());
+        } else {
+            ledger.settled()?;
+        }
+        if let Some(reports) = reports {
+            notes.push(format!("{} delivery reports", delivery_reports(reports, load.len())?));
+        }
+        Ok(Came { lost, notes })
+    }
+
+    /// The peer's bundles arrive at our application; our node may be killed on the way.
+    fn from_peer(&mut self, load: &Load, killed: Killed) -> Result<Came> {
+        let patience = self.size.patience;
+        let mut ledger = Ledger::of(load);
+        let mut receiver = self.ours.receiver(RECEIVES, patience)?;
+        let reports = self.peer.reports()?;
+        let (peer, ours) = (&mut self.peer, &mut self.ours);
+        std::thread::scope(|scope| {
+            let sending = scope.spawn(|| -> Result<()> {
+                for at in 0..load.len() {
+                    peer.send(RECEIVES, &load.payload(at)).with_context(|| format!("bundle {at}"))?;
+                }
+                Ok(())
+            });
+            let mut open = killed;
+            while ledger.missing() > 0 {
+                if open != Killed::Nobody && (load.len() - ledger.missing()) * 3 >= load.len() {
+                    ours.kill()?;
+                    sleep(AWAY);
+                    ours.start()?;
+                    receiver = ours.receiver(RECEIVES, patience)?;
+                    open = Killed::Nobody;
+                }
+                // An error is the end of our patience.
+                let Ok(delivered) = receiver.delivery() else { break };
+                ledger.came(&delivered.payload)?;
+                receiver.taken()?;
+            }
+            sending.join().unwrap_or_else(|_| bail!("the sender panicked"))
+        })?;
+        let mut notes = Vec::new();
+        if ledger.again > 0 {
+            notes.push(format!("{} came twice", ledger.again));
+        }
+        let lost = ledger.missing();
+        if lost > 0 && killed == Killed::Ours && !self.can.repeats {
+            notes.push("it does not send again what was not confirmed".into());
+        } else if lost > 0 && !self.can.acknowledged {
+            notes.push("nothing acknowledges".into());
+        } else {
+            ledger.settled()?;
+        }
+        if self.can.understands_reports && killed == Killed::Nobody {
+            let begun = Instant::now();
+            while self.peer.reports()? < reports + load.len() && begun.elapsed() < patience {
+                sleep(Duration::from_millis(50));
+            }
+            let heard = self.peer.reports()? - reports;
+            ensure!(heard >= load.len(), "it understood {heard} of {} delivery reports of ours", load.len());
+            notes.push(format!("{heard} delivery reports of ours understood"));
+        }
+        Ok(Came { lost, notes })
+    }
+}
+
+/// Who is killed when a third has arrived.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Killed {
+    Nobody,
+    Ours,
+    Peer,
+}
+
+/// Sends a load through a node that may be killed meanwhile; what it did not confirm is sent again.
+fn send_all(socket: &Path, to: &str, load: &Load, reports: bool, patience: Duration) -> Result<()> {
+    let mut attached: Option<Client> = None;
+    for at in 0..load.len() {
+        let (payload, begun) = (load.payload(at), Instant::now());
+        loop {
+            let sent = match &mut attached {
+                Some(client) => client
+                    .send_reported(to, &payload, if reports { HEARS } else { "" })
+                    .and_then(|()| client.response()),
+                None => Client::attach(socket, SENDS, false).map(|client| {
+                    attached = Some(client);
+                    false
+                }),
+            };
+            match sent {
+                Ok(true) => break,
+                // Attached just now, or refused while there is no room.
+                Ok(false) => {}
+                Err(_) => attached = None,
+            }
+            ensure!(begun.elapsed() < patience, "our node does not take bundle {at}");
+            sleep(Duration::from_millis(20));
+        }
+    }
+    Ok(())
+}
+
+/// How many deliveries were reported to us, when all were.
+fn delivery_reports(mut client: Client, wanted: usize) -> Result<usize> {
+    let mut heard = 0;
+    while heard < wanted {
+        let record = client.delivery().with_context(|| format!("only {heard} of {wanted} deliveries were reported"))?;
+        client.taken()?;
+        heard += usize::from(cbor::reports_delivery(&record.payload));
+    }
+    Ok(heard)
+}

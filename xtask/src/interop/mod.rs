@@ -3,6 +3,7 @@
 //! them, `peer.rs` what a peer must do for it. Peers come from their registries, once, into `target/interop`.
 
 mod aap2;
+mod capture;
 mod cbor;
 mod dtn7;
 mod hardy;
@@ -15,10 +16,11 @@ mod peer;
 mod process;
 mod pyd3tn;
 mod trial;
+mod wireshark;
 
 use crate::crash::build;
 use crate::{Chore, tools};
-use anyhow::{Result, bail};
+use anyhow::{Context, Result, bail};
 use matrix::Row;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -31,7 +33,7 @@ pub const CHORE: Chore = Chore {
     usage: "[--smoke] [--only PEER,...] [--bundles N]",
     help: "Bundles to and from other implementations over every layer shared: all must arrive.
 
-  --only PEERS    some of aap2 (tools of µD3TN), pyd3tn, dtn7, hardy, installed; with commas
+  --only PEERS    some of aap2 (tools of µD3TN), pyd3tn, wireshark, dtn7, hardy, installed; with commas
   --bundles N     bundles in each direction over each layer, of 1 B to 1 MB (1000)
   --seconds N     the longest wait for the next bundle (30)
   --write         puts what was seen into docs/reference/interop.md; peers not tried now keep their rows
@@ -57,7 +59,7 @@ const FULL: Size =
 /// What is tried with it.
 const SMOKE: Size =
     Size { bundles: 20, across_restarts: 0, largest: 10_000, once: false, patience: Duration::from_secs(30) };
-const PEERS: [&str; 5] = ["aap2", "pyd3tn", "dtn7", "hardy", "installed"];
+const PEERS: [&str; 6] = ["aap2", "pyd3tn", "wireshark", "dtn7", "hardy", "installed"];
 
 /// What the words of the command ask for.
 struct Asked<'a> {
@@ -100,9 +102,11 @@ fn run(arguments: &[String]) -> Result<()> {
         let tried = match (peer, place) {
             (_, Err(why)) if asked.smoke => Ok(vec![Row::left_out(peer, "-", format!("{why:#}"))]),
             ("installed", _) => Ok(installed::trials()),
+            ("wireshark", Err(why)) => Ok(vec![Row::left_out(peer, "-", format!("{why:#}"))]),
             (_, Err(why)) => Err(why),
             ("aap2", Ok(place)) => aap2::trials(&dir, &binary, &place, asked.size),
             ("pyd3tn", Ok(place)) => pyd3tn::trials(&dir, &binary, &place, asked.size),
+            ("wireshark", Ok(place)) => wireshark::trials(&dir, &binary, &place, asked.size),
             ("dtn7", Ok(place)) => dtn7::trials(&dir, &binary, &place, asked.size),
             (_, Ok(place)) => hardy::trials(&dir, &binary, &place, asked.size),
         };
@@ -129,6 +133,7 @@ fn find(peer: &str, cache: &Path, smoke: bool) -> Result<PathBuf> {
     };
     match peer {
         "aap2" | "pyd3tn" => install::ud3tn_utils(cache),
+        "wireshark" => install::on_path("tshark").context("no `tshark` here; apt-get install tshark"),
         "dtn7" if smoke => there(install::dtn7_there(cache)),
         "dtn7" => install::dtn7(cache),
         "hardy" if smoke => there(install::hardy_there(cache)),

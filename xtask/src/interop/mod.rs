@@ -15,6 +15,7 @@ mod node;
 mod peer;
 mod process;
 mod pyd3tn;
+mod relay;
 mod trial;
 mod wireshark;
 

@@ -1,5 +1,5 @@
 //! A node on Hardy's published crates, over TCPCLv4, driven over standard input and output:
-//! `farlink-hardy-peer NODE LISTEN [CONNECT]`.
+//! `farlink-hardy-peer NODE LISTEN [--connect ADDRESS] [--tls CERTIFICATE KEY AUTHORITIES]`; the last is a folder.
 //!
 //! Frames, both ways: a letter, a length (4 bytes, big-endian) and so many bytes. It hears `S` (an endpoint, a
 //! zero byte, a payload: send it), and says `K` (it is there), `A` (on its way), `E` (not, and why), `D` (a payload
@@ -12,7 +12,8 @@ use hardy_bpv7::bundle::Id;
 use hardy_bpv7::eid::{Eid, NodeId, Service};
 use hardy_bpv7::status_report::ReasonCode;
 use hardy_echo_service::EchoService;
-use hardy_tcpclv4::{Cla, config::Config};
+use hardy_tcpclv4::Cla;
+use hardy_tcpclv4::config::{Config, TlsConfig};
 use std::io::{Read, Write};
 use std::net::SocketAddr;
 use std::sync::{Arc, OnceLock};
@@ -90,11 +91,23 @@ impl Application for Talker {
 async fn main() -> Result<(), Failure> {
     let mut arguments = std::env::args().skip(1);
     let (Some(node), Some(listen)) = (arguments.next(), arguments.next()) else {
-        return Err("farlink-hardy-peer NODE LISTEN [CONNECT]".into());
+        return Err("farlink-hardy-peer NODE LISTEN [--connect ADDRESS] [--tls CERTIFICATE KEY AUTHORITIES]".into());
     };
     let node = NodeId::try_from(node.parse::<Eid>()?)?;
-    let connect: Option<SocketAddr> = arguments.next().map(|address| address.parse()).transpose()?;
-    let cla = Arc::new(Cla::new(&Config { address: Some(listen.parse()?), ..Default::default() })?);
+    let mut config = Config { address: Some(listen.parse()?), ..Default::default() };
+    let mut connect: Option<SocketAddr> = None;
+    while let Some(option) = arguments.next() {
+        let mut word = || arguments.next().ok_or(format!("{option} wants more"));
+        if option == "--connect" {
+            connect = Some(word()?.parse()?);
+        } else {
+            let mut file = || word().map(|path| Some(path.into()));
+            let (cert_file, private_key_file, ca_certs) = (file()?, file()?, file()?);
+            config.tls = Some(TlsConfig { cert_file, private_key_file, ca_certs, ..Default::default() });
+            config.session_defaults.require_tls = true;
+        }
+    }
+    let cla = Arc::new(Cla::new(&config)?);
     let bpa = Bpa::builder()
         .node_ids(NodeIds::try_from(&[node][..])?)
         .status_reports(true)

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""A node on pyD3TN's encoders and decoder, over MTCP, driven over standard input and output.
+"""A node on pyD3TN's encoders and decoder, over MTCP or TCPCLv3, driven over standard input and output.
 
 Frames, both ways: a letter, a length (4 bytes, big-endian) and so many bytes. It hears `S` (an endpoint, a
 zero byte, a payload: send it), and says `K` (it is there), `A` (sent), `E` (not sent, and why), `D` (a payload
@@ -14,8 +14,10 @@ import threading
 import time
 
 from pyd3tn import bundle6, bundle7
+from pyd3tn.helpers import sock_recv_raw
 from pyd3tn.mtcp import MTCPConnection, MTCPSocket
 from pyd3tn.sdnv import sdnv_decode
+from pyd3tn.tcpcl import TCPCLConnection, decode_tcpcl_contact_header, serialize_tcpcl_contact_header
 
 OUT = threading.Lock()
 
@@ -26,20 +28,43 @@ def say(letter, body=b""):
         sys.stdout.buffer.flush()
 
 
+class Session(TCPCLConnection):
+    """pyD3TN's takes all that came for the contact header; this one reads only the header."""
+
+    def connect(self):
+        self.sock.connect((self.host, self.port))
+        self.sock.sendall(serialize_tcpcl_contact_header(self.eid))
+        header = sock_recv_raw(self.sock, 9)
+        while header[-1] & 0x80:
+            header += sock_recv_raw(self.sock, 1)
+        length, _ = sdnv_decode(header[8:])
+        return decode_tcpcl_contact_header(header + sock_recv_raw(self.sock, length))
+
+
 class Link:
     """The stream to the neighbour, opened anew when it broke."""
 
-    def __init__(self, port):
-        self.port, self.open, self.lock = port, None, threading.Lock()
+    def __init__(self, arguments):
+        self.arguments, self.open, self.lock = arguments, None, threading.Lock()
 
-    def send(self, bundle):
+    def connect(self):
+        node, port = self.arguments.node, self.arguments.connect
+        if self.arguments.layer == "mtcp":
+            self.open = MTCPConnection("127.0.0.1", port)
+            self.open.connect()
+        else:
+            self.open = Session(node, "127.0.0.1", port)
+            self.open.connect()
+            # Bundles come the same way.
+            threading.Thread(target=read, args=(self.open, self.arguments, self), daemon=True).start()
+
+    def send(self, bundle=None):
         with self.lock:
             for attempt in range(100):
                 try:
                     if self.open is None:
-                        self.open = MTCPConnection("127.0.0.1", self.port)
-                        self.open.connect()
-                    return self.open.send_bundle(bundle)
+                        self.connect()
+                    return bundle and self.open.send_bundle(bundle)
                 except OSError:
                     self.open = None
                     if attempt == 99:
@@ -160,13 +185,17 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--version", type=int, required=True)
     parser.add_argument("--node", required=True)
+    parser.add_argument("--layer", choices=["mtcp", "tcpclv3"], required=True)
     parser.add_argument("--listen", type=int, required=True)
     parser.add_argument("--connect", type=int, required=True)
     arguments = parser.parse_args()
     source = arguments.node.rsplit(".", 1)[0] + ".42"
-    link = Link(arguments.connect)
-    listener = socket.create_server(("127.0.0.1", arguments.listen))
-    threading.Thread(target=serve, args=(listener, arguments, link), daemon=True).start()
+    link = Link(arguments)
+    if arguments.layer == "mtcp":
+        listener = socket.create_server(("127.0.0.1", arguments.listen))
+        threading.Thread(target=serve, args=(listener, arguments, link), daemon=True).start()
+    else:
+        link.send()
     say(b"K")
     at = 0
     while (frame := heard()) is not None:

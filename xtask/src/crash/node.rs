@@ -96,10 +96,20 @@ impl Node {
     pub fn store(&self) -> PathBuf {
         self.store.clone()
     }
+    fn write(&self) -> Result<()> {
+        let text = format!("clock_offset = \"{}\"\n{}", self.clock_offset, self.keys);
+        Ok(fs::write(self.dir.join("node.toml"), text)?)
+    }
+    /// What `--check` says of its configuration.
+    pub fn check(&self) -> Result<String> {
+        self.write()?;
+        let mut check = Command::new(&self.binary);
+        let said = check.args(["node", "--check", "--config", "node.toml"]).current_dir(&self.dir).output()?;
+        Ok(String::from_utf8_lossy(&said.stderr).into_owned())
+    }
     /// Starts the process.
     pub fn start(&mut self) -> Result<()> {
-        let text = format!("clock_offset = \"{}\"\n{}", self.clock_offset, self.keys);
-        fs::write(self.dir.join("node.toml"), text)?;
+        self.write()?;
         let log = File::options().create(true).append(true).open(self.dir.join("log.txt"))?;
         let child = Command::new(&self.binary)
             .args(["node", "--config", "node.toml"])

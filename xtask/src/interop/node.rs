@@ -32,6 +32,10 @@ impl Ours {
         let events = dir.join("events.jsonl");
         Ok(Ours { node: Node::configured(dir, binary, "ours", keys)?, events })
     }
+    /// Whether it has no layer of this kind.
+    pub fn lacks(&self, kind: &str) -> Result<bool> {
+        Ok(self.node.check()?.contains(&format!("`{kind}` is none of")))
+    }
     /// Starts it and waits until applications can attach.
     pub fn start(&mut self) -> Result<()> {
         self.node.start()?;

@@ -197,7 +197,7 @@ impl Pair<'_> {
         let lost = ledger.missing();
         if killed == Killed::Peer && lost > 0 {
             ensure!(lost <= gone, "{lost} lost, of which it had confirmed only {gone} when it was killed");
-            notes.push("confirmed by it and not on its disk when it was killed".into());
+            notes.push("confirmed by it, and gone with it when it was killed".into());
         } else if lost > 0 && !self.can.acknowledged {
             notes.push("nothing acknowledges".into());
         } else {

@@ -75,7 +75,7 @@ fn pair<'a>(dir: &Path, binary: &Path, tools: &Path, cla: &str, layer: &'a str, 
         gives_once: long(50_000_000),
         reports: true,
         understands_reports: true,
-        acknowledged: cla == "tcp",
+        datagrams: cla == "udp",
         repeats: false,
         restarts: true,
     };

@@ -93,7 +93,7 @@ fn pair<'a>(
         gives_once: 50_000_000,
         reports: true,
         understands_reports: true,
-        acknowledged: true,
+        datagrams: false,
         repeats: true,
         // It does not connect again by itself.
         restarts: session != Session::ItConnects,

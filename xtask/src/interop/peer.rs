@@ -42,8 +42,8 @@ pub struct Can {
     /// Whether it reports deliveries, and understands such reports.
     pub reports: bool,
     pub understands_reports: bool,
-    /// Whether the layer acknowledges bundles.
-    pub acknowledged: bool,
+    /// Whether each bundle goes in a datagram, which may be lost.
+    pub datagrams: bool,
     /// Whether it sends again what was not confirmed.
     pub repeats: bool,
     /// Whether killing and starting either side is tried.

@@ -66,8 +66,7 @@ fn pair<'a>(dir: &Path, binary: &Path, bin: &Path, (kind, version, layer): Kind<
         gives_once: 0,
         reports: version == 7,
         understands_reports: version == 7,
-        // Over TCPCLv3 it asks for no acknowledgments and makes none.
-        acknowledged: false,
+        datagrams: false,
         repeats: false,
         restarts: false,
     };

@@ -15,6 +15,8 @@ use std::time::{Duration, Instant};
 const ECHO: &str = "ipn:1.7";
 /// How long a side stays away.
 const AWAY: Duration = Duration::from_millis(500);
+/// Of so many datagrams one may be lost.
+const DATAGRAMS_LOST: usize = 20;
 /// Payload bytes of a ping.
 const PING: usize = 64;
 
@@ -195,14 +197,7 @@ impl Pair<'_> {
             notes.push(format!("{} came twice", ledger.again));
         }
         let lost = ledger.missing();
-        if killed == Killed::Peer && lost > 0 {
-            ensure!(lost <= gone, "{lost} lost, of which it had confirmed only {gone} when it was killed");
-            notes.push("confirmed by it, and gone with it when it was killed".into());
-        } else if lost > 0 && !self.can.acknowledged {
-            notes.push("nothing acknowledges".into());
-        } else {
-            ledger.settled()?;
-        }
+        notes.extend(forgiven(lost, load.len(), killed, gone, self.can.datagrams)?.map(String::from));
         if let Some(reports) = reports {
             notes.push(format!("{} delivery reports", delivery_reports(reports, load.len())?));
         }
@@ -244,13 +239,9 @@ impl Pair<'_> {
             notes.push(format!("{} came twice", ledger.again));
         }
         let lost = ledger.missing();
-        if lost > 0 && killed == Killed::Ours && !self.can.repeats {
-            notes.push("it does not send again what was not confirmed".into());
-        } else if lost > 0 && !self.can.acknowledged {
-            notes.push("nothing acknowledges".into());
-        } else {
-            ledger.settled()?;
-        }
+        // What it sent to nobody, or what nobody confirmed, is its own to send again.
+        let own = if killed == Killed::Ours && !self.can.repeats { lost } else { 0 };
+        notes.extend(forgiven(lost, load.len(), killed, own, self.can.datagrams)?.map(String::from));
         if self.can.understands_reports && killed == Killed::Nobody {
             let begun = Instant::now();
             while self.peer.reports()? < reports + load.len() && begun.elapsed() < patience {
@@ -270,6 +261,19 @@ enum Killed {
     Nobody,
     Ours,
     Peer,
+}
+
+/// Why so many of a load may be lost, if it was; an error when nothing excuses it. `gone` is what the peer alone
+/// answers for.
+fn forgiven(lost: usize, of: usize, killed: Killed, gone: usize, datagrams: bool) -> Result<Option<&'static str>> {
+    match killed {
+        _ if lost == 0 => Ok(None),
+        Killed::Peer if lost <= gone => Ok(Some("confirmed by it, and gone with it when it was killed")),
+        Killed::Ours if lost <= gone => Ok(Some("it does not send again what was not confirmed")),
+        Killed::Nobody if datagrams && lost * DATAGRAMS_LOST <= of => Ok(Some("nothing repairs what UDP loses")),
+        Killed::Peer => bail!("{lost} bundles did not arrive, of which it answers for {gone}"),
+        _ => bail!("{lost} bundles did not arrive"),
+    }
 }
 
 /// Sends a load through a node that may be killed meanwhile; what it did not confirm is sent again.
@@ -309,4 +313,32 @@ fn delivery_reports(mut client: Client, wanted: usize) -> Result<usize> {
         heard += usize::from(cbor::reports_delivery(&record.payload));
     }
     Ok(heard)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_lost_is_forgiven_only_to_a_peer_that_answers_for_it_and_to_datagrams() {
+        let forgiven = |lost, killed, gone, datagrams| forgiven(lost, 100, killed, gone, datagrams);
+        assert_eq!(forgiven(0, Killed::Peer, 0, false).unwrap(), None);
+        assert!(forgiven(1, Killed::Nobody, 0, false).is_err());
+        assert!(forgiven(3, Killed::Peer, 3, false).unwrap().unwrap().contains("gone with it"));
+        assert!(forgiven(4, Killed::Peer, 3, false).unwrap_err().to_string().contains("answers for 3"));
+        assert!(forgiven(1, Killed::Ours, 0, false).is_err(), "ours keeps what it confirmed");
+        assert!(forgiven(1, Killed::Ours, 1, false).unwrap().is_some(), "what the peer does not repeat");
+        assert!(forgiven(5, Killed::Nobody, 0, true).unwrap().is_some());
+        assert!(forgiven(6, Killed::Nobody, 0, true).is_err());
+    }
+
+    #[test]
+    fn a_node_that_is_not_there_is_waited_for_and_then_given_up() {
+        let dir = tempfile::tempdir().unwrap();
+        let load = Load::equal(1, 10);
+        let begun = Instant::now();
+        let patience = Duration::from_millis(100);
+        let why = send_all(&dir.path().join("none"), "ipn:2.1", &load, false, patience).unwrap_err();
+        assert!(why.to_string().contains("does not take bundle 0") && begun.elapsed() >= patience, "{why}");
+    }
 }

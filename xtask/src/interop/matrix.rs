@@ -53,8 +53,8 @@ impl Row {
 /// Bytes for people.
 fn size(bytes: usize) -> String {
     match bytes {
-        1_000_000.. if bytes % 100_000 == 0 => format!("{} MB", bytes as f64 / 1e6),
-        1_000.. if bytes % 100 == 0 => format!("{} kB", bytes as f64 / 1e3),
+        1_000_000.. if bytes.is_multiple_of(100_000) => format!("{} MB", bytes as f64 / 1e6),
+        1_000.. if bytes.is_multiple_of(100) => format!("{} kB", bytes as f64 / 1e3),
         _ => format!("{bytes} B"),
     }
 }

@@ -76,26 +76,27 @@ impl Pair<'_> {
             let came = self.we_ping(echo, &pings);
             told(self, "answers our pings", &pings, came);
         }
-        let came = self.to_peer(&to, Killed::Nobody);
+        let came = self.send_to_it(&to, Killed::Nobody);
         told(self, "ours to it", &to, came);
-        let came = self.from_peer(&from, Killed::Nobody);
+        let came = self.hear_from_it(&from, Killed::Nobody);
         told(self, "it to ours", &from, came);
         for (bytes, there) in [(can.takes_once, true), (can.gives_once, false)] {
             if bytes == 0 || !size.once {
                 continue;
             }
             let once = Load::equal(1, bytes);
-            let came = if there { self.to_peer(&once, Killed::Nobody) } else { self.from_peer(&once, Killed::Nobody) };
+            let came =
+                if there { self.send_to_it(&once, Killed::Nobody) } else { self.hear_from_it(&once, Killed::Nobody) };
             told(self, if there { "ours to it, one long" } else { "it to ours, one long" }, &once, came);
         }
         if size.across_restarts > 0 && can.restarts {
             let to = Load::mixed(size.across_restarts, can.takes.min(size.largest));
             let from = Load::mixed(size.across_restarts, can.gives.min(size.largest));
-            let came = self.to_peer(&to, Killed::Ours);
+            let came = self.send_to_it(&to, Killed::Ours);
             told(self, "ours to it, ours killed", &to, came);
-            let came = self.to_peer(&to, Killed::Peer);
+            let came = self.send_to_it(&to, Killed::Peer);
             told(self, "ours to it, it killed", &to, came);
-            let came = self.from_peer(&from, Killed::Ours);
+            let came = self.hear_from_it(&from, Killed::Ours);
             told(self, "it to ours, ours killed", &from, came);
         }
         if rows.iter().any(|row| row.failed.is_some()) {
@@ -152,7 +153,7 @@ impl Pair<'_> {
     }
 
     /// Our bundles arrive at the peer; one side may be killed on the way.
-    fn to_peer(&mut self, load: &Load, killed: Killed) -> Result<Came> {
+    fn send_to_it(&mut self, load: &Load, killed: Killed) -> Result<Came> {
         let (socket, destination) = (self.ours.socket(), self.can.endpoint);
         let hears = self.can.reports && killed == Killed::Nobody;
         let reports = if hears { Some(self.ours.receiver(HEARS, self.size.patience)?) } else { None };
@@ -205,7 +206,7 @@ impl Pair<'_> {
     }
 
     /// The peer's bundles arrive at our application; our node may be killed on the way.
-    fn from_peer(&mut self, load: &Load, killed: Killed) -> Result<Came> {
+    fn hear_from_it(&mut self, load: &Load, killed: Killed) -> Result<Came> {
         let patience = self.size.patience;
         let mut ledger = Ledger::of(load);
         let mut receiver = self.ours.receiver(RECEIVES, patience)?;

@@ -56,7 +56,7 @@ fn skip(bytes: &mut &[u8], depth: u32) -> Option<()> {
     let (kind, number) = head(bytes)?;
     match kind {
         2 | 3 => *bytes = bytes.get(usize::try_from(number).ok()?..)?,
-        4 | 5 | 6 if depth < DEPTH_MAX => {
+        4..=6 if depth < DEPTH_MAX => {
             let items = match kind {
                 4 => number,
                 5 => number.checked_mul(2)?,

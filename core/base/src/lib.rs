@@ -50,7 +50,9 @@ pub use param::{Param, nearest_name, resolve_params};
 pub use payload::{Chunk, Extent, Payload, PayloadReader, fill_byte};
 pub use priority::Priority;
 pub use rng::Rng;
-pub use setting::{LayerParam, Setting, Unit, apply_settings, exact_duration, exact_volume, nanoseconds, settings};
+pub use setting::{
+    LayerParam, Setting, Unit, apply_settings, exact_duration, exact_volume, nanoseconds, settings, settings_of,
+};
 pub use sink::{FnSink, Sink};
 pub use time::{Clock, DtnTime, Instant};
 pub use timer::{TimerKey, TimerQueue};

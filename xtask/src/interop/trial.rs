@@ -177,7 +177,7 @@ impl Pair<'_> {
                             peer.kill();
                             // By now the events file tells of all that was forwarded.
                             sleep(AWAY);
-                            gone = (ours.happened("forwarded") - before).saturating_sub(came);
+                            gone = ours.happened("forwarded").saturating_sub(before + came);
                             peer.start()?;
                         }
                     }
@@ -269,6 +269,7 @@ enum Killed {
 fn forgiven(lost: usize, of: usize, killed: Killed, gone: usize, datagrams: bool) -> Result<Option<&'static str>> {
     match killed {
         _ if lost == 0 => Ok(None),
+        _ if datagrams && killed != Killed::Nobody => Ok(Some("sent while nobody listened")),
         Killed::Peer if lost <= gone => Ok(Some("confirmed by it, and gone with it when it was killed")),
         Killed::Ours if lost <= gone => Ok(Some("it does not send again what was not confirmed")),
         Killed::Nobody if datagrams && lost * DATAGRAMS_LOST <= of => Ok(Some("nothing repairs what UDP loses")),

@@ -74,14 +74,15 @@ pub fn table(rows: &[Row]) -> String {
     text
 }
 
-/// The table of the page, given the one that is there: peers that were tried now are told anew.
+/// The table of the page, given the one that is there: peers that were tried over a layer now are told anew.
 fn merged(before: &str, rows: &[Row], date: &str) -> String {
     let name = |cell: &str| cell.split(' ').next().unwrap_or_default().to_string();
-    let tried: Vec<String> = rows.iter().map(|row| name(&row.peer)).collect();
+    let tried: Vec<(String, &str)> = rows.iter().map(|row| (name(&row.peer), row.layer.as_str())).collect();
     let mut lines: Vec<String> = Vec::new();
     for line in before.lines().filter(|line| line.starts_with("| ")).skip(1) {
-        let peer = name(line.trim_start_matches("| "));
-        if !tried.contains(&peer) {
+        let mut cells = line.trim_start_matches("| ").split(" | ");
+        let (peer, layer) = (name(cells.next().unwrap_or_default()), cells.next().unwrap_or_default());
+        if !tried.contains(&(peer, layer)) {
             lines.push(line.to_string());
         }
     }
@@ -134,13 +135,15 @@ mod tests {
     }
 
     #[test]
-    fn the_page_keeps_the_rows_of_peers_that_were_not_tried_now() {
+    fn the_page_keeps_the_rows_of_peers_and_layers_that_were_not_tried_now() {
         let first = merged("", &[row("dtn7-rs 0.20", "there"), row("hardy 0.4", "there")], "2026-01-01");
         let second = merged(&first, &[row("dtn7-rs 0.21", "back")], "2026-01-02");
         let lines: Vec<&str> = second.lines().collect();
         assert_eq!(lines.len(), 4, "{second}");
         assert!(lines[2].starts_with("| dtn7-rs 0.21 | TCPCLv4 | back | 10 |") && lines[2].ends_with("| 2026-01-02 |"));
         assert!(lines[3].starts_with("| hardy 0.4 |") && lines[3].ends_with("| 2026-01-01 |"));
+        let third = merged(&second, &[Row { layer: "MTCP".into(), ..row("dtn7-rs 0.21", "back") }], "2026-01-03");
+        assert_eq!(third.lines().count(), 5, "another layer is beside it: {third}");
     }
 
     #[test]

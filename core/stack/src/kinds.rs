@@ -288,6 +288,7 @@ impl Layer {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use alloc::format;
     use farlink_cla::registry::LAYERS;
 
     #[test]

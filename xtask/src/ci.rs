@@ -10,7 +10,7 @@ use std::time::Instant;
 pub const CHORE: Chore = Chore {
     name: "ci",
     usage: "[--self-check]",
-    help: "Format, layers, lints, bare-metal build, tests; --self-check proves that the laws bite.",
+    help: "Format, layers, lints, bare-metal build, tests, interop --smoke; --self-check proves that the laws bite.",
     run,
 };
 
@@ -27,6 +27,7 @@ const STEPS: &[Step] = &[
     ("lints of core/", || clippy(&tools::root())),
     ("core/ without an operating system", bare_metal),
     ("tests", || tools::run(tools::cargo().args(["test", "--workspace"]))),
+    ("bundles to and from others", || (crate::interop::CHORE.run)(&["--smoke".into()])),
 ];
 
 fn run(arguments: &[String]) -> Result<()> {

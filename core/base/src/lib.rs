@@ -53,7 +53,9 @@ pub use pattern::{pattern_covers, pattern_rank};
 pub use payload::{Chunk, Extent, Payload, PayloadReader, fill_byte};
 pub use priority::Priority;
 pub use rng::Rng;
-pub use setting::{LayerParam, Setting, Unit, apply_settings, exact_duration, exact_volume, nanoseconds, settings};
+pub use setting::{
+    LayerParam, Setting, Unit, apply_settings, exact_duration, exact_volume, nanoseconds, settings, settings_of,
+};
 pub use sink::{FnSink, Sink};
 pub use time::{Clock, DtnTime, Instant};
 pub use timer::{TimerKey, TimerQueue};

@@ -45,7 +45,7 @@ pub struct Setting {
 }
 
 /// One row of a layer's table of parameters: a [`Setting`], and how it gets into the layer's
-/// configuration `C` and out of it. Its default is that of `C`.
+/// configuration `C` and out of it. Its default is that of `C`, or of the kind of `C` a layer begins with.
 #[derive(Debug)]
 pub struct LayerParam<C: 'static> {
     /// Key in configuration files.
@@ -64,17 +64,29 @@ pub struct LayerParam<C: 'static> {
     pub set: fn(&mut C, u64),
 }
 
-impl<C: Default> LayerParam<C> {
-    /// The row without its type.
-    pub fn setting(&self) -> Setting {
+impl<C> LayerParam<C> {
+    /// The row without its type; its default is that of `C`.
+    pub fn setting(&self) -> Setting
+    where
+        C: Default,
+    {
+        self.setting_of(&C::default())
+    }
+    /// The same with its default from this configuration.
+    pub fn setting_of(&self, defaults: &C) -> Setting {
         let LayerParam { name, help, unit, min, max, .. } = *self;
-        Setting { name, help, unit, default: (self.get)(&C::default()), min, max }
+        Setting { name, help, unit, default: (self.get)(defaults), min, max }
     }
 }
 
 /// The settings of a table, in its order.
 pub fn settings<C: Default>(table: &[LayerParam<C>]) -> Vec<Setting> {
-    table.iter().map(LayerParam::setting).collect()
+    settings_of(table, &C::default())
+}
+
+/// The same with the defaults of this configuration.
+pub fn settings_of<C>(table: &[LayerParam<C>], defaults: &C) -> Vec<Setting> {
+    table.iter().map(|row| row.setting_of(defaults)).collect()
 }
 
 /// Puts values into a configuration; a name the table does not have, and a value out of range, is

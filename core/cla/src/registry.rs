@@ -1,10 +1,11 @@
 //! The convergence layers by name, with what configuration files, references and forms need to know
 //! of each. Their parameters are the tables beside them.
 
+use crate::oneway::Framing;
 use crate::{ltp, oneway, tcpcl_v3, tcpcl_v4, udpcl};
 use alloc::vec::Vec;
 use core::fmt;
-use farlink_base::{Duration, Refusal, Setting, settings};
+use farlink_base::{Duration, Refusal, Setting, settings, settings_of};
 
 pub use farlink_base::layer::Medium;
 
@@ -99,8 +100,8 @@ pub const LAYERS: &[LayerInfo] = &[
         repairs: true,
         one_way: false,
     },
-    one_way("stcp", "STCP", "STCP (draft-burleigh-dtn-stcp)", 4456),
-    one_way("mtcp", "MTCP", "MTCP (draft-ietf-dtn-mtcpcl-01)", 16162),
+    one_way("stcp", "STCP", "STCP (draft-burleigh-dtn-stcp)", 4456, || of(Framing::Stcp)),
+    one_way("mtcp", "MTCP", "MTCP (draft-ietf-dtn-mtcpcl-01)", 16162, || of(Framing::Mtcp)),
     LayerInfo {
         name: "udpcl",
         short: "UDPCL",
@@ -119,8 +120,18 @@ pub const LAYERS: &[LayerInfo] = &[
     },
 ];
 
+fn of(framing: Framing) -> Vec<Setting> {
+    settings_of(oneway::PARAMS, &oneway::Config::of(framing))
+}
+
 /// A stream layer without acknowledgments. None is assigned a port: these are what ION and dtn7 use.
-const fn one_way(name: &'static str, short: &'static str, title: &'static str, port: u16) -> LayerInfo {
+const fn one_way(
+    name: &'static str,
+    short: &'static str,
+    title: &'static str,
+    port: u16,
+    settings: fn() -> Vec<Setting>,
+) -> LayerInfo {
     LayerInfo {
         name,
         short,
@@ -128,8 +139,8 @@ const fn one_way(name: &'static str, short: &'static str, title: &'static str, p
         medium: Medium::Streams,
         introduction: Introduction::None,
         port,
-        settings: || settings(oneway::PARAMS),
-        link_settings: || settings(oneway::LINK_PARAMS),
+        settings,
+        link_settings: || farlink_base::settings(oneway::LINK_PARAMS),
         told: oneway::told,
         outlives: oneway::PARK,
         header_bytes: 0,
@@ -248,6 +259,16 @@ mod tests {
     fn a_sender_over_datagrams_alone_hears_of_no_refusal() {
         let udpcl = LayerInfo::named("udpcl").unwrap();
         assert_eq!([Refusal::NoResources, Refusal::TooLarge].map(|why| udpcl.told(why)), [Ok(()); 2]);
+    }
+
+    #[test]
+    fn stcp_sends_keepalives_and_mtcp_does_not_unless_told_to() {
+        let keepalive = |name: &str| {
+            let settings = LayerInfo::named(name).unwrap().settings();
+            settings.into_iter().find(|setting| setting.name == "keepalive").unwrap()
+        };
+        assert_eq!(["stcp", "mtcp"].map(|name| keepalive(name).default), [15_000_000_000, 0]);
+        assert_eq!(keepalive("mtcp").parse("5 s"), Ok(5_000_000_000));
     }
 
     #[test]

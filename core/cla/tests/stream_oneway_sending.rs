@@ -37,6 +37,20 @@ fn a_bundle_and_a_keepalive_are_the_bytes_other_nodes_send() {
     }
 }
 
+/// dtn7-rs 0.21 and pyD3TN 0.15 take an empty byte string for an error: the bundle behind it is lost.
+#[test]
+fn mtcp_says_nothing_in_silence_unless_it_is_told_to() {
+    for (framing, says) in [(Framing::Stcp, true), (Framing::Mtcp, false)] {
+        let mut lone = Lone::active(framing, Config { layer: ours().layer, ..Config::of(framing) }, span());
+        lone.wait(SECOND * 1000);
+        assert_eq!(!lone.wrote().is_empty(), says, "{framing:?}");
+    }
+    let told = Config { keepalive: SECOND * 5, layer: ours().layer, ..Config::of(Framing::Mtcp) };
+    let mut lone = Lone::active(Framing::Mtcp, told, span());
+    lone.wait(SECOND * 5);
+    assert_eq!(lone.wrote(), [0x40]);
+}
+
 #[test]
 fn a_bundle_is_sent_when_the_peers_host_has_its_last_byte_and_failed_when_the_stream_dies_before() {
     for (framing, error) in FRAMINGS.into_iter().flat_map(|framing| [(framing, true), (framing, false)]) {

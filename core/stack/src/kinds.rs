@@ -70,10 +70,10 @@ pub struct Neighbour {
     pub connect: bool,
 }
 
-fn one_way(settings: &[(&str, u64)]) -> oneway::Config {
-    let mut config = oneway::Config::default();
+fn one_way(framing: Framing, settings: &[(&str, u64)]) -> LayerKind {
+    let mut config = oneway::Config::of(framing);
     apply_settings(oneway::PARAMS, &mut config, settings);
-    config
+    LayerKind::OneWay(framing, config)
 }
 
 impl LayerKind {
@@ -97,8 +97,8 @@ impl LayerKind {
                 apply_settings(tcpcl_v3::PARAMS, &mut config, settings);
                 LayerKind::TcpclV3(config)
             }
-            "stcp" => LayerKind::OneWay(Framing::Stcp, one_way(settings)),
-            "mtcp" => LayerKind::OneWay(Framing::Mtcp, one_way(settings)),
+            "stcp" => one_way(Framing::Stcp, settings),
+            "mtcp" => one_way(Framing::Mtcp, settings),
             "udpcl" => {
                 let mut config = udpcl::Config { node_id, ..udpcl::Config::default() };
                 apply_settings(udpcl::PARAMS, &mut config, settings);
@@ -297,6 +297,7 @@ impl Layer {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use alloc::format;
     use farlink_cla::registry::LAYERS;
 
     #[test]
@@ -305,6 +306,11 @@ mod tests {
             let most: Vec<(&str, u64)> = info.settings().iter().map(|setting| (setting.name, setting.max)).collect();
             let kind = LayerKind::new(info, Identity::default(), &most).expect(info.name);
             assert_eq!((kind.info(), kind.medium()), (Some(info), Some(info.medium)));
+            let defaults: Vec<(&str, u64)> =
+                info.settings().iter().map(|setting| (setting.name, setting.default)).collect();
+            let [told, begun] =
+                [&defaults[..], &[]].map(|settings| LayerKind::new(info, Identity::default(), settings));
+            assert_eq!(format!("{told:?}"), format!("{begun:?}"), "its table says what it begins with");
             let given: Vec<(&str, u64)> = info.link_settings().iter().map(|set| (set.name, set.max)).collect();
             let [given, default] = [&given[..], &[]].map(|settings| kind.span(Neighbour::default(), settings));
             assert_ne!(given, default, "{}", info.name);

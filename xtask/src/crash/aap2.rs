@@ -65,9 +65,16 @@ impl Client {
     }
     /// Sends a bundle; the answer comes with [`Client::response`], in order.
     pub fn send(&mut self, destination: &str, payload: &[u8]) -> io::Result<()> {
+        self.send_reported(destination, payload, "")
+    }
+    /// The same with reports to this endpoint asked for, unless it is empty.
+    pub fn send_reported(&mut self, destination: &str, payload: &[u8], report_to: &str) -> io::Result<()> {
         let mut adu = Vec::new();
         put_bytes(&mut adu, 2, destination.as_bytes());
         put_number(&mut adu, 5, payload.len() as u64);
+        if !report_to.is_empty() {
+            put_bytes(&mut adu, 7, report_to.as_bytes());
+        }
         self.send_message(3, &adu, payload)
     }
     /// The next answer: whether the node took it.

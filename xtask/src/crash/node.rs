@@ -123,7 +123,14 @@ impl Node {
              [app]\nsocket = \"app.sock\"\n\n[log]\nlevel = \"warn\"\n"
         );
         let keys = format!("node_ids = [\"ipn:{number}.0\"]\n{keys}");
-        let clock_offset = String::from("0 s");
+        let mut node = Node::configured(dir, binary, name, keys)?;
+        node.store = store;
+        Ok(node)
+    }
+    /// A node with these keys, in this folder.
+    pub fn configured(dir: PathBuf, binary: &Path, name: &'static str, keys: String) -> Result<Node> {
+        fs::create_dir_all(&dir)?;
+        let (store, clock_offset) = (dir.join("store"), String::from("0 s"));
         Ok(Node { name, dir, binary: binary.to_path_buf(), child: None, store, keys, clock_offset })
     }
     /// Where applications attach.
@@ -134,10 +141,20 @@ impl Node {
     pub fn store(&self) -> PathBuf {
         self.store.clone()
     }
+    fn write(&self) -> Result<()> {
+        let text = format!("clock_offset = \"{}\"\n{}", self.clock_offset, self.keys);
+        Ok(fs::write(self.dir.join("node.toml"), text)?)
+    }
+    /// What `--check` says of its configuration.
+    pub fn check(&self) -> Result<String> {
+        self.write()?;
+        let mut check = Command::new(&self.binary);
+        let said = check.args(["node", "--check", "--config", "node.toml"]).current_dir(&self.dir).output()?;
+        Ok(String::from_utf8_lossy(&said.stderr).into_owned())
+    }
     /// Starts the process.
     pub fn start(&mut self) -> Result<()> {
-        let text = format!("clock_offset = \"{}\"\n{}", self.clock_offset, self.keys);
-        fs::write(self.dir.join("node.toml"), text)?;
+        self.write()?;
         let log = File::options().create(true).append(true).open(self.dir.join("log.txt"))?;
         let child = Command::new(&self.binary)
             .args(["node", "--config", "node.toml"])

@@ -69,6 +69,18 @@ impl Default for Config {
     }
 }
 
+impl Config {
+    /// What an entity of this protocol begins with. MTCP sends no keepalives: its draft has none, and dtn7-rs and pyD3TN
+    /// take an empty byte string for an error that costs the stream and the bundle behind it.
+    pub fn of(framing: Framing) -> Config {
+        let whole = Config::default();
+        match framing {
+            Framing::Stcp => whole,
+            Framing::Mtcp => Config { keepalive: Duration::ZERO, ..whole },
+        }
+    }
+}
+
 /// One neighbour.
 #[derive(Clone, PartialEq, Debug)]
 pub struct SpanConfig {

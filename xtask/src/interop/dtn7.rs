@@ -1,0 +1,292 @@
+//! dtn7-rs: its daemon as our node's neighbour over TCPCLv4, MTCP and UDP, driven over its HTTP interface.
+
+use super::load::Load;
+use super::matrix::Row;
+use super::node::Ours;
+use super::peer::{Can, Peer};
+use super::process::{Process, finish};
+use super::trial::{Pair, Size};
+use super::{cbor, install};
+use crate::crash::aap2::Client;
+use crate::crash::node::free_port;
+use anyhow::{Context, Result, bail, ensure};
+use std::fs;
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// What it answers when nothing came.
+const NOTHING: &[u8] = b"Nothing to receive";
+/// How long it has to serve its clients.
+const START_MAX: Duration = Duration::from_secs(30);
+/// It says in SESS_INIT that it takes transfers of 64,000 bytes.
+const TCP_TAKES: usize = 63_000;
+/// A bundle in one datagram.
+const UDP_TAKES: usize = 60_000;
+
+/// Every layer that it shares with us.
+pub fn trials(dir: &Path, binary: &Path, tools: &Path, size: Size) -> Result<Vec<Row>> {
+    let mut rows = Vec::new();
+    for (cla, layer) in [("tcp", "TCPCLv4"), ("mtcp", "MTCP"), ("udp", "UDPCL")] {
+        println!("dtn7-rs, {layer}");
+        let dir = dir.join(format!("dtn7-{cla}"));
+        fs::create_dir_all(&dir)?;
+        let mut pair = pair(&dir, binary, tools, cla, layer, size)?;
+        rows.extend(pair.trials());
+        if cla == "tcp" {
+            rows.push(its_tools(&dir.join("tools"), binary, tools, size)?);
+        }
+    }
+    let why = "bundles pushed over HTTP: a layer of its own, which no other implementation shares";
+    rows.push(Row::left_out(&name(), "HTTP", why));
+    Ok(rows)
+}
+
+fn name() -> String {
+    format!("dtn7-rs {}", install::DTN7)
+}
+
+fn pair<'a>(dir: &Path, binary: &Path, tools: &Path, cla: &str, layer: &'a str, size: Size) -> Result<Pair<'a>> {
+    let (here, there) = (free_port()?, free_port()?);
+    let link = format!("layer = \"to-dtnd\"\npeer = \"ipn:2.0\"\naddress = \"127.0.0.1:{there}\"\n");
+    let again = "reconnect_min = \"20 ms\"\nreconnect_max = \"200 ms\"\n";
+    let (kind, more) = match cla {
+        "tcp" => ("tcpclv4", again),
+        "mtcp" => ("mtcp", again),
+        // It reads one datagram a call from the socket's default buffer: with 40 Mbit/s half of them are lost there.
+        _ => ("udpcl", "datagram = \"65507 B\"\nrate = \"4 Mbit/s\"\n"),
+    };
+    let ours =
+        format!("[layer.to-dtnd]\nkind = \"{kind}\"\nlisten = [\"127.0.0.1:{here}\"]\n\n[link.dtnd]\n{link}{more}");
+    let (takes, gives) = match cla {
+        "tcp" => (TCP_TAKES, 1_000_000),
+        "mtcp" => (1_000_000, 1_000_000),
+        _ => (UDP_TAKES, UDP_TAKES),
+    };
+    let long = |bytes| if cla == "udp" { 0 } else { bytes };
+    let can = Can {
+        endpoint: "ipn:2.42",
+        echo: None,
+        takes,
+        gives,
+        takes_once: if cla == "mtcp" { 50_000_000 } else { 0 },
+        // Its interface takes no more.
+        gives_once: long(2_000_000),
+        reports: true,
+        understands_reports: true,
+        datagrams: cla == "udp",
+        repeats: false,
+        restarts: true,
+    };
+    let peer = Box::new(Dtnd::new(dir, tools, cla, here, there)?);
+    Ok(Pair { name: name(), layer, ours: Ours::new(dir, binary, &ours, 2, 7)?, peer, can, size })
+}
+
+/// dtnd, node `ipn:2.0`.
+struct Dtnd {
+    dir: PathBuf,
+    tools: PathBuf,
+    cla: String,
+    peer: String,
+    web: u16,
+    daemon: Option<Process>,
+}
+
+impl Dtnd {
+    fn new(dir: &Path, tools: &Path, cla: &str, ours: u16, theirs: u16) -> Result<Dtnd> {
+        Ok(Dtnd {
+            dir: dir.to_path_buf(),
+            tools: tools.to_path_buf(),
+            cla: format!("{cla}:port={theirs}:bind=127.0.0.1"),
+            peer: format!("{cla}://127.0.0.1:{ours}/1"),
+            web: free_port()?,
+            daemon: None,
+        })
+    }
+    fn log(&self) -> PathBuf {
+        self.dir.join("dtnd.log")
+    }
+    fn ask(&self, method: &str, path: &str, body: &[u8]) -> Result<Vec<u8>> {
+        ask(self.web, method, path, body).with_context(|| format!("dtnd: {method} {path}"))
+    }
+    fn popped(&self, endpoint: &str) -> Result<Option<Vec<u8>>> {
+        let bundle = self.ask("GET", &format!("/endpoint?{endpoint}"), &[])?;
+        if bundle == NOTHING {
+            return Ok(None);
+        }
+        let payload = cbor::payload(&bundle).context("dtnd gives something that is no bundle")?;
+        Ok(Some(payload.to_vec()))
+    }
+}
+
+impl Peer for Dtnd {
+    fn start(&mut self) -> Result<()> {
+        let mut command = Command::new(self.tools.join("dtnd"));
+        command.args(["--nodeid", "2", "--endpoint", "42", "--routing", "epidemic", "--disable_nd"]);
+        command.args(["--interval", "0", "--janitor", "1s", "--peer-timeout", "0", "--generate-status-reports"]);
+        command.args(["--web-port", &self.web.to_string(), "--cla", &self.cla, "--static-peer", &self.peer]);
+        // Its disk keeps what it confirmed.
+        command.args(["--db", "sled", "--workdir"]).arg(self.dir.join("dtnd"));
+        fs::create_dir_all(self.dir.join("dtnd"))?;
+        let log = self.log();
+        let mut daemon = Process::start(command.env_remove("RUST_LOG").stdin(Stdio::null()), &log)?;
+        daemon.wait_serving(self.web, &log, START_MAX)?;
+        self.daemon = Some(daemon);
+        Ok(())
+    }
+    fn kill(&mut self) {
+        self.daemon = None;
+    }
+    fn send(&mut self, to: &str, payload: &[u8]) -> Result<()> {
+        // From its own node ID, with a report of the delivery asked for.
+        self.ask("POST", &format!("/send?dst={to}"), payload).map(|_| ())
+    }
+    fn take(&mut self, wait: Duration) -> Result<Option<Vec<u8>>> {
+        let begun = Instant::now();
+        loop {
+            for endpoint in ["ipn:2.42", "ipn:2.0"] {
+                if let Some(payload) = self.popped(endpoint)? {
+                    // Reports go to its node ID, as answers of an echo service do.
+                    if endpoint.ends_with(".42") || !cbor::reports_delivery(&payload) {
+                        return Ok(Some(payload));
+                    }
+                }
+            }
+            if begun.elapsed() >= wait {
+                return Ok(None);
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+    fn reports(&mut self) -> Result<usize> {
+        // Of a bundle that it has forgotten since it was confirmed, it says that the bundle is unknown.
+        let log = fs::read(self.log())?;
+        let log = String::from_utf8_lossy(&log);
+        let read = ["Status Report indicated bundle delivery", "Status Report's bundle is unknown"];
+        Ok(read.iter().map(|words| log.matches(words).count()).sum())
+    }
+}
+
+/// One request over HTTP/1.1, on a connection of its own.
+fn ask(port: u16, method: &str, path: &str, body: &[u8]) -> Result<Vec<u8>> {
+    let mut stream = TcpStream::connect(("127.0.0.1", port))?;
+    stream.set_nodelay(true)?;
+    stream.set_read_timeout(Some(START_MAX))?;
+    let length = body.len();
+    let head =
+        format!("{method} {path} HTTP/1.1\r\nhost: 127.0.0.1\r\nconnection: close\r\ncontent-length: {length}\r\n\r\n");
+    stream.write_all(&[head.as_bytes(), body].concat())?;
+    let mut answer = Vec::new();
+    stream.read_to_end(&mut answer)?;
+    let end = answer.windows(4).position(|four| four == b"\r\n\r\n").context("an answer without an end of its head")?;
+    let body = answer.split_off(end + 4);
+    let head = String::from_utf8_lossy(&answer);
+    ensure!(
+        head.starts_with("HTTP/1.1 200"),
+        "{}: {}",
+        head.lines().next().unwrap_or_default(),
+        String::from_utf8_lossy(&body)
+    );
+    if head.to_ascii_lowercase().contains("transfer-encoding: chunked") {
+        bail!("an answer in chunks");
+    }
+    Ok(body)
+}
+
+/// What the page shows: dtnsend and dtnrecv, as their users run them.
+fn its_tools(dir: &Path, binary: &Path, tools: &Path, size: Size) -> Result<Row> {
+    fs::create_dir_all(dir)?;
+    let (here, there) = (free_port()?, free_port()?);
+    let layer = format!(
+        "[layer.tcp]\nkind = \"tcpclv4\"\nlisten = [\"127.0.0.1:{here}\"]\n\n\
+         [link.dtnd]\nlayer = \"tcp\"\npeer = \"ipn:2.0\"\naddress = \"127.0.0.1:{there}\"\n"
+    );
+    let mut ours = Ours::new(dir, binary, &layer, 2, 7)?;
+    let mut dtnd = Dtnd::new(dir, tools, "tcp", here, there)?;
+    let load = Load::mixed(3, TCP_TAKES);
+    let mut all = || -> Result<()> {
+        ours.start()?;
+        dtnd.start()?;
+        for at in 0..load.len() {
+            let payload = load.payload(at);
+            there_and_back(dir, &ours, &dtnd, &payload, size.patience)?;
+        }
+        Ok(())
+    };
+    let failed = all().err().map(|why| format!("{why:#}"));
+    let (bundles, lost) = (2 * load.len(), if failed.is_some() { 2 * load.len() } else { 0 });
+    let (layer, trial) = ("TCPCLv4".into(), "dtnsend and dtnrecv".into());
+    Ok(Row {
+        peer: name(),
+        layer,
+        trial,
+        bundles,
+        sizes: load.range(),
+        lost,
+        notes: Vec::new(),
+        failed,
+        left_out: false,
+    })
+}
+
+fn there_and_back(dir: &Path, ours: &Ours, dtnd: &Dtnd, payload: &[u8], patience: Duration) -> Result<()> {
+    let tool = |name: &str| {
+        let mut command = Command::new(dtnd.tools.join(name));
+        command.args(["--port", &dtnd.web.to_string()]).env_remove("DTN_WEB_PORT").stdin(Stdio::null());
+        command
+    };
+    let (file, got) = (dir.join("sent"), dir.join("got"));
+    fs::write(&file, payload)?;
+    let _ = fs::remove_file(&got);
+    let mut client = Client::attach(&ours.socket(), "ipn:1.65", false)?;
+    client.send("ipn:2.42", payload)?;
+    ensure!(client.response()?, "our node refused the bundle");
+    let begun = Instant::now();
+    while !got.exists() {
+        ensure!(begun.elapsed() < patience, "dtnd has no bundle after {patience:?}");
+        std::thread::sleep(Duration::from_millis(50));
+        // Fails as long as there is nothing.
+        let _ = finish(
+            tool("dtnrecv").args(["--endpoint", "42", "--outfile"]).arg(&got),
+            &dir.join("dtnrecv.log"),
+            patience,
+        );
+    }
+    ensure!(fs::read(got)? == payload, "dtnrecv got other bytes");
+    let mut client = ours.receiver("ipn:1.64", patience)?;
+    finish(tool("dtnsend").args(["--receiver", "ipn:1.64"]).arg(file), &dir.join("dtnsend.log"), patience)?;
+    let delivered = client.delivery().context("no bundle of dtnsend came")?;
+    client.taken()?;
+    ensure!(delivered.payload == payload, "other bytes than dtnsend sent");
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Serves one answer.
+    fn answered(answer: &'static str) -> Result<Vec<u8>> {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let server = std::thread::spawn(move || {
+            let mut stream = listener.accept().unwrap().0;
+            let _ = stream.read(&mut [0; 1_000]).unwrap();
+            stream.write_all(answer.as_bytes()).unwrap();
+        });
+        let body = ask(port, "GET", "/", &[]);
+        server.join().unwrap();
+        body
+    }
+
+    #[test]
+    fn answers_are_bodies_and_refusals_are_errors() {
+        assert_eq!(answered("HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nhi").unwrap(), b"hi");
+        let refused = answered("HTTP/1.1 404 Not Found\r\n\r\nno such endpoint").unwrap_err().to_string();
+        assert!(refused.contains("404") && refused.contains("no such endpoint"), "{refused}");
+        assert!(answered("HTTP/1.1 200 OK\r\n").is_err());
+        assert!(answered("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n").is_err());
+    }
+}

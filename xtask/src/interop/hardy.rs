@@ -1,0 +1,113 @@
+//! Hardy: a small daemon on its published crates (`tests/peers/hardy`) over TCPCLv4.
+
+use super::install;
+use super::matrix::Row;
+use super::node::Ours;
+use super::peer::{Can, Driven};
+use super::trial::{Pair, Size};
+use crate::crash::node::free_port;
+use crate::tools;
+use anyhow::Result;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// How the session comes about.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Session {
+    WeConnect,
+    ItConnects,
+    /// We connect, and both want TLS. It shows no certificate as a client, so it cannot connect to us.
+    Tls,
+}
+
+/// Every kind of session.
+pub fn trials(dir: &Path, binary: &Path, program: &Path, size: Size) -> Result<Vec<Row>> {
+    let mut rows = Vec::new();
+    for (session, layer) in [
+        (Session::WeConnect, "TCPCLv4"),
+        (Session::ItConnects, "TCPCLv4, it connects"),
+        (Session::Tls, "TCPCLv4 with TLS"),
+    ] {
+        println!("hardy, {layer}");
+        let dir = dir.join(layer.replace([' ', ','], "-"));
+        fs::create_dir_all(&dir)?;
+        rows.extend(pair(&dir, binary, program, layer, session, size)?.trials());
+    }
+    let why = "as a client it shows no certificate, which we ask of both sides";
+    rows.push(Row::left_out(&name(), "TCPCLv4 with TLS, it connects", why));
+    rows.push(Row::left_out(&name(), "STCP, MTCP, UDPCL, LTP", "no crate of Hardy's on crates.io has them"));
+    Ok(rows)
+}
+
+fn name() -> String {
+    format!("hardy {}", install::HARDY)
+}
+
+fn pair<'a>(
+    dir: &Path,
+    binary: &Path,
+    program: &Path,
+    layer: &'a str,
+    session: Session,
+    size: Size,
+) -> Result<Pair<'a>> {
+    let (here, there) = (free_port()?, free_port()?);
+    let mut command = vec!["ipn:20.0".to_string(), format!("127.0.0.1:{there}")];
+    let (mut tls, mut address) = (String::new(), format!("address = \"127.0.0.1:{there}\"\n"));
+    match session {
+        Session::WeConnect => {}
+        Session::ItConnects => {
+            address.clear();
+            command.extend(["--connect".into(), format!("127.0.0.1:{here}")]);
+        }
+        Session::Tls => {
+            let certs = certificates(dir, binary)?;
+            let file = |name: &str| certs.join(name).display().to_string();
+            tls = format!(
+                "tls = \"require\"\ncertificate = {:?}\nkey = {:?}\nauthorities = {:?}\n",
+                file("ipn-1.pem"),
+                file("ipn-1.key"),
+                file("authority.pem")
+            );
+            command.extend(["--tls".into(), file("ipn-20.pem"), file("ipn-20.key"), file("authorities")]);
+        }
+    }
+    let ours = format!(
+        "[layer.tcp]\nkind = \"tcpclv4\"\nlisten = [\"127.0.0.1:{here}\"]\n{tls}\n\
+         [link.hardy]\nlayer = \"tcp\"\npeer = \"ipn:20.0\"\n{address}\
+         reconnect_min = \"20 ms\"\nreconnect_max = \"200 ms\"\n"
+    );
+    let program = program.to_path_buf();
+    let started = move || {
+        let mut started = Command::new(&program);
+        started.args(&command);
+        started
+    };
+    let can = Can {
+        endpoint: "ipn:20.42",
+        echo: Some("ipn:20.7"),
+        takes: 1_000_000,
+        gives: 1_000_000,
+        takes_once: 50_000_000,
+        gives_once: 50_000_000,
+        reports: true,
+        understands_reports: true,
+        datagrams: false,
+        repeats: true,
+        // It does not connect again by itself.
+        restarts: session != Session::ItConnects,
+    };
+    let peer = Box::new(Driven::new(started, dir.join("hardy.log")));
+    Ok(Pair { name: name(), layer, ours: Ours::new(dir, binary, &ours, 20, 7)?, peer, can, size })
+}
+
+/// Certificates of both nodes, and a folder with nothing but their authority's.
+fn certificates(dir: &Path, binary: &Path) -> Result<PathBuf> {
+    let mut make = Command::new(binary);
+    tools::output(make.args(["node", "certs", "ipn:1.0", "ipn:20.0"]).current_dir(dir))?;
+    let certs = dir.join("certs");
+    fs::create_dir_all(certs.join("authorities"))?;
+    fs::copy(certs.join("authority.pem"), certs.join("authorities/authority.pem"))?;
+    Ok(certs)
+}

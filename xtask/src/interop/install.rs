@@ -1,0 +1,108 @@
+//! Where peers come from: registries, each into a folder of its own below `target/interop`, once.
+
+use crate::tools;
+use anyhow::{Context, Result, ensure};
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+pub const UD3TN_UTILS: &str = "0.15.2";
+pub const DTN7: &str = "0.21.0";
+/// Of hardy-tcpclv4, as `tests/peers/hardy/Cargo.toml` has it.
+pub const HARDY: &str = "0.4.0";
+
+/// The folder of all.
+pub fn cache() -> Result<PathBuf> {
+    let cache = tools::root().join("target/interop");
+    fs::create_dir_all(&cache)?;
+    Ok(cache)
+}
+
+/// The folder with Python, the tools of µD3TN and pyD3TN, in an environment of their own.
+pub fn ud3tn_utils(cache: &Path) -> Result<PathBuf> {
+    let environment = cache.join(format!("ud3tn-utils-{UD3TN_UTILS}"));
+    let (bin, complete) = (environment.join("bin"), environment.join("complete"));
+    if complete.exists() {
+        return Ok(bin);
+    }
+    println!("installing ud3tn-utils {UD3TN_UTILS} into {}", environment.display());
+    let there = Command::new("python3").arg("--version").output().is_ok_and(|output| output.status.success());
+    ensure!(there, "python3 is not installed\nhint: apt-get install python3 python3-venv, or --only dtn7,hardy");
+    let made = tools::run(Command::new("python3").args(["-m", "venv", "--clear"]).arg(&environment));
+    made.context("cannot make a Python environment with pip\nhint: apt-get install python3-venv python3-pip")?;
+    let mut pip = Command::new(bin.join("pip"));
+    pip.args(["install", "--quiet", "--disable-pip-version-check"]).arg(format!("ud3tn-utils=={UD3TN_UTILS}"));
+    tools::run(&mut pip).context("cannot install ud3tn-utils\nhint: pip needs the network (or PIP_INDEX_URL)")?;
+    File::create(complete)?;
+    Ok(bin)
+}
+
+/// The folder with dtnd, dtnsend and dtnrecv.
+pub fn dtn7(cache: &Path) -> Result<PathBuf> {
+    if let Some(bin) = dtn7_there(cache) {
+        return Ok(bin);
+    }
+    let place = cache.join(format!("dtn7-{DTN7}"));
+    println!("installing dtn7 {DTN7} into {}; this takes minutes", place.display());
+    let mut cargo = tools::cargo();
+    // Its own lock file: with newer dependencies it does not compile.
+    cargo.args(["install", "--quiet", "--locked", "dtn7", "--version", DTN7, "--root"]).arg(&place);
+    cargo.env("CARGO_TARGET_DIR", place.join("build"));
+    tools::run(&mut cargo)
+        .context("cannot install dtn7\nhint: cargo needs the network, or leave it out with --only")?;
+    fs::remove_dir_all(place.join("build"))?;
+    Ok(place.join("bin"))
+}
+
+/// The same where it was installed before.
+pub fn dtn7_there(cache: &Path) -> Option<PathBuf> {
+    let bin = cache.join(format!("dtn7-{DTN7}/bin"));
+    ["dtnd", "dtnsend", "dtnrecv"].iter().all(|tool| bin.join(tool).exists()).then_some(bin)
+}
+
+/// The peer on Hardy's crates, built from `tests/peers/hardy`.
+pub fn hardy(cache: &Path) -> Result<PathBuf> {
+    let program = hardy_program(cache);
+    let source = tools::root().join("tests/peers/hardy");
+    if !program.exists() {
+        println!("building {}; this takes minutes", source.display());
+    }
+    let mut cargo = tools::cargo();
+    cargo.current_dir(&source).args(["build", "--quiet", "--locked", "--release"]);
+    cargo.env("CARGO_TARGET_DIR", cache.join("hardy"));
+    tools::run(&mut cargo)
+        .context("cannot build the peer\nhint: cargo needs the network, or leave it out with --only")?;
+    Ok(program)
+}
+
+/// The same where it was built before.
+pub fn hardy_there(cache: &Path) -> Option<PathBuf> {
+    Some(hardy_program(cache)).filter(|program| program.exists())
+}
+
+fn hardy_program(cache: &Path) -> PathBuf {
+    cache.join("hardy/release/farlink-hardy-peer")
+}
+
+/// A program of this name on the PATH.
+pub fn on_path(program: &str) -> Option<PathBuf> {
+    let paths = std::env::var_os("PATH")?;
+    std::env::split_paths(&paths).map(|folder| folder.join(program)).find(|file| file.is_file())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_version_of_hardy_is_the_one_its_peer_is_built_with() {
+        let manifest = fs::read_to_string(tools::root().join("tests/peers/hardy/Cargo.toml")).unwrap();
+        assert!(manifest.contains(&format!("hardy-tcpclv4 = \"={HARDY}\"")), "{manifest}");
+        assert!(tools::root().join("tests/peers/hardy/Cargo.lock").exists());
+    }
+
+    #[test]
+    fn programs_are_found_on_the_path_only() {
+        assert!(on_path("sh").is_some() && on_path("no-such-program-here").is_none());
+    }
+}

@@ -1,0 +1,126 @@
+//! What is sent, and the account of what came of it.
+
+use anyhow::{Result, bail, ensure};
+use std::collections::HashMap;
+use std::collections::hash_map::DefaultHasher;
+use std::hash::{Hash, Hasher};
+
+/// Payloads of sizes spread evenly over the powers between 1 and the largest, in no order.
+pub struct Load {
+    sizes: Vec<usize>,
+}
+
+impl Load {
+    /// So many payloads of 1 to `largest` bytes.
+    pub fn mixed(bundles: usize, largest: usize) -> Load {
+        let spread = |at: usize| {
+            let share = at as f64 / bundles.saturating_sub(1).max(1) as f64;
+            ((largest as f64).ln() * share).exp().round() as usize
+        };
+        // A prime, so that every place comes once in each `bundles` steps.
+        let sizes = (0..bundles).map(|at| spread(at.wrapping_mul(7_919) % bundles).clamp(1, largest)).collect();
+        Load { sizes }
+    }
+    /// So many payloads of one size.
+    pub fn equal(bundles: usize, size: usize) -> Load {
+        Load { sizes: vec![size; bundles] }
+    }
+    pub fn len(&self) -> usize {
+        self.sizes.len()
+    }
+    /// The smallest and the largest size.
+    pub fn range(&self) -> (usize, usize) {
+        let smallest = self.sizes.iter().min().copied().unwrap_or(0);
+        (smallest, self.sizes.iter().max().copied().unwrap_or(0))
+    }
+    /// Payload number `at`: it begins with its number, as far as it is long enough, and is no text.
+    pub fn payload(&self, at: usize) -> Vec<u8> {
+        let size = self.sizes.get(at).copied().unwrap_or(0);
+        let mut bytes: Vec<u8> = (0..size as u64)
+            .map(|i| (i.wrapping_add(at as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 56) as u8 ^ size as u8)
+            .collect();
+        let number = (at as u32).to_le_bytes();
+        let known = size.min(number.len());
+        bytes[..known].copy_from_slice(&number[..known]);
+        bytes
+    }
+}
+
+/// Which payloads have not come yet.
+pub struct Ledger {
+    /// How often a payload of this length and digest is still to come.
+    owed: HashMap<(usize, u64), usize>,
+    missing: usize,
+    /// Payloads that came once more.
+    pub again: usize,
+}
+
+fn key(payload: &[u8]) -> (usize, u64) {
+    let mut hasher = DefaultHasher::new();
+    payload.hash(&mut hasher);
+    (payload.len(), hasher.finish())
+}
+
+impl Ledger {
+    /// All of this load is owed.
+    pub fn of(load: &Load) -> Ledger {
+        let mut owed = HashMap::new();
+        for at in 0..load.len() {
+            *owed.entry(key(&load.payload(at))).or_insert(0) += 1;
+        }
+        Ledger { owed, missing: load.len(), again: 0 }
+    }
+    pub fn missing(&self) -> usize {
+        self.missing
+    }
+    /// One came; an error when nobody sent it.
+    pub fn came(&mut self, payload: &[u8]) -> Result<()> {
+        match self.owed.get_mut(&key(payload)) {
+            Some(0) => self.again += 1,
+            Some(left) => {
+                *left -= 1;
+                self.missing -= 1;
+            }
+            None => {
+                bail!("{} bytes arrived that nobody sent: {:02x?}...", payload.len(), &payload[..payload.len().min(8)])
+            }
+        }
+        Ok(())
+    }
+    /// An error unless everything came.
+    pub fn settled(&self) -> Result<()> {
+        ensure!(self.missing == 0, "{} bundles did not arrive", self.missing);
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_spread_from_one_byte_to_the_largest() {
+        let load = Load::mixed(1_000, 1_000_000);
+        assert_eq!((load.len(), load.range()), (1_000, (1, 1_000_000)));
+        let below = |size| load.sizes.iter().filter(|known| **known < size).count();
+        assert!((450..550).contains(&below(1_000)), "{}", below(1_000));
+        assert!(load.sizes[..50].iter().any(|size| *size > 10_000), "not in order of size");
+        assert_eq!(Load::mixed(1, 10).len(), 1);
+    }
+
+    #[test]
+    fn every_payload_is_told_from_others_and_from_changed_ones() {
+        let load = Load::mixed(100, 1_000);
+        let mut ledger = Ledger::of(&load);
+        for at in 0..load.len() {
+            ledger.came(&load.payload(at)).unwrap();
+        }
+        assert!(ledger.settled().is_ok() && ledger.again == 0);
+        ledger.came(&load.payload(7)).unwrap();
+        assert_eq!((ledger.missing(), ledger.again), (0, 1));
+        let mut changed = Load::equal(1, 100).payload(0);
+        *changed.last_mut().unwrap() ^= 1;
+        assert!(ledger.came(&changed).unwrap_err().to_string().contains("nobody sent"));
+        assert!(Ledger::of(&load).settled().unwrap_err().to_string().contains("100 bundles"));
+    }
+}

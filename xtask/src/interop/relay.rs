@@ -1,0 +1,121 @@
+//! Relays between two nodes that write down what passes.
+
+use anyhow::{Context, Result};
+use std::io::{Read, Write};
+use std::net::{Shutdown, TcpListener, TcpStream, UdpSocket};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+/// What passed: whether from the side that called, and the bytes.
+pub type Passed = Vec<(bool, Vec<u8>)>;
+
+/// A relay; its threads end with the nodes.
+pub struct Relay {
+    passed: Arc<Mutex<Passed>>,
+    /// Where the first node sends to.
+    pub first: u16,
+    /// Where the second one does, over UDP.
+    pub second: u16,
+}
+
+/// Most bytes taken at once.
+const ONCE: usize = 65_536;
+/// How long the node that is called may take to listen.
+const TRIES: u32 = 100;
+
+impl Relay {
+    /// What passed until now.
+    pub fn passed(&self) -> Passed {
+        self.passed.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+    /// One stream of TCP to this port.
+    pub fn tcp(to: u16) -> Result<Relay> {
+        let listener = TcpListener::bind("127.0.0.1:0")?;
+        let relay = Relay { passed: Arc::default(), first: listener.local_addr()?.port(), second: 0 };
+        let passed = relay.passed.clone();
+        std::thread::spawn(move || -> Result<()> {
+            let (near, _) = listener.accept()?;
+            let mut tries = (0..TRIES).filter_map(|_| {
+                std::thread::sleep(Duration::from_millis(50));
+                TcpStream::connect(("127.0.0.1", to)).ok()
+            });
+            let far = tries.next().context("nobody listens")?;
+            let back = (far.try_clone()?, near.try_clone()?, passed.clone());
+            std::thread::spawn(move || copy(back.0, back.1, false, &back.2));
+            copy(near, far, true, &passed);
+            Ok(())
+        });
+        Ok(relay)
+    }
+    /// Datagrams between two nodes at these ports.
+    pub fn udp(first: u16, second: u16) -> Result<Relay> {
+        let (near, far) = (UdpSocket::bind("127.0.0.1:0")?, UdpSocket::bind("127.0.0.1:0")?);
+        let (near_port, far_port) = (near.local_addr()?.port(), far.local_addr()?.port());
+        let relay = Relay { passed: Arc::default(), first: near_port, second: far_port };
+        let ways = [(near.try_clone()?, far.try_clone()?, second, true), (far, near, first, false)];
+        for (from, through, to, forth) in ways {
+            let passed = relay.passed.clone();
+            std::thread::spawn(move || {
+                let mut buffer = vec![0; ONCE];
+                // A node that is not there yet is no reason to end.
+                loop {
+                    let Ok(length) = from.recv(&mut buffer) else { continue };
+                    note(&passed, forth, &buffer[..length]);
+                    let _ = through.send_to(&buffer[..length], ("127.0.0.1", to));
+                }
+            });
+        }
+        Ok(relay)
+    }
+}
+
+fn note(passed: &Mutex<Passed>, forth: bool, bytes: &[u8]) {
+    passed.lock().unwrap_or_else(PoisonError::into_inner).push((forth, bytes.to_vec()));
+}
+
+fn copy(mut from: TcpStream, mut to: TcpStream, forth: bool, passed: &Mutex<Passed>) {
+    // What fits into a packet with its headers.
+    let mut buffer = vec![0; ONCE - 1_000];
+    while let Ok(length @ 1..) = from.read(&mut buffer) {
+        note(passed, forth, &buffer[..length]);
+        if to.write_all(&buffer[..length]).is_err() {
+            break;
+        }
+    }
+    let _ = to.shutdown(Shutdown::Write);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stream_passes_both_ways_and_is_written_down() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let relay = Relay::tcp(listener.local_addr().unwrap().port()).unwrap();
+        let mut caller = TcpStream::connect(("127.0.0.1", relay.first)).unwrap();
+        caller.write_all(b"hello").unwrap();
+        let mut called = listener.accept().unwrap().0;
+        let mut buffer = [0; 5];
+        called.read_exact(&mut buffer).unwrap();
+        called.write_all(b"and back").unwrap();
+        drop(called);
+        let mut heard = Vec::new();
+        caller.read_to_end(&mut heard).unwrap();
+        assert_eq!((&buffer, &heard[..]), (b"hello", &b"and back"[..]));
+        assert_eq!(relay.passed(), [(true, b"hello".to_vec()), (false, b"and back".to_vec())]);
+    }
+
+    #[test]
+    fn datagrams_pass_both_ways_and_are_written_down() {
+        let nodes = [UdpSocket::bind("127.0.0.1:0").unwrap(), UdpSocket::bind("127.0.0.1:0").unwrap()];
+        let [first, second] = [0, 1].map(|at| nodes[at].local_addr().unwrap().port());
+        let relay = Relay::udp(first, second).unwrap();
+        let mut buffer = [0; 10];
+        nodes[0].send_to(b"there", ("127.0.0.1", relay.first)).unwrap();
+        assert_eq!(nodes[1].recv(&mut buffer).unwrap(), 5);
+        nodes[1].send_to(b"back", ("127.0.0.1", relay.second)).unwrap();
+        assert_eq!(nodes[0].recv(&mut buffer).unwrap(), 4);
+        assert_eq!(relay.passed(), [(true, b"there".to_vec()), (false, b"back".to_vec())]);
+    }
+}

@@ -1,0 +1,346 @@
+//! What is tried with each peer over each layer.
+
+use super::cbor;
+use super::load::{Ledger, Load};
+use super::matrix::Row;
+use super::node::{HEARS, Ours, RECEIVES, SENDS};
+use super::peer::{Can, Peer};
+use crate::crash::aap2::Client;
+use anyhow::{Context, Result, bail, ensure};
+use std::path::Path;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+/// Where our node answers pings.
+const ECHO: &str = "ipn:1.7";
+/// How long a side stays away.
+const AWAY: Duration = Duration::from_millis(500);
+/// Of so many datagrams one may be lost.
+const DATAGRAMS_LOST: usize = 20;
+/// Payload bytes of a ping.
+const PING: usize = 64;
+
+/// How much is tried.
+#[derive(Clone, Copy)]
+pub struct Size {
+    pub bundles: usize,
+    /// Bundles of trials in which a side is killed; 0 leaves these trials out.
+    pub across_restarts: usize,
+    /// Longest payload.
+    pub largest: usize,
+    /// Whether single long bundles are tried.
+    pub once: bool,
+    /// Longest wait for the next bundle.
+    pub patience: Duration,
+}
+
+/// Our node and a peer, as neighbours over a layer.
+pub struct Pair<'a> {
+    /// Name and version.
+    pub name: String,
+    pub layer: &'a str,
+    pub ours: Ours,
+    pub peer: Box<dyn Peer>,
+    pub can: Can,
+    pub size: Size,
+}
+
+/// What came of a trial.
+#[derive(Default)]
+struct Came {
+    lost: usize,
+    notes: Vec<String>,
+}
+
+impl Pair<'_> {
+    /// Every trial the two can do, or why there was none.
+    pub fn trials(&mut self) -> Vec<Row> {
+        let ready = self.ours.start().and_then(|()| self.peer.start());
+        if let Err(why) = ready {
+            let row = self.row("start", &Load::equal(0, 0), Err(why));
+            return vec![row];
+        }
+        let (can, size) = (self.can.clone(), self.size);
+        let pings = Load::equal(10, PING);
+        let to = Load::mixed(size.bundles, can.takes.min(size.largest));
+        let from = Load::mixed(size.bundles, can.gives.min(size.largest));
+        let mut rows = Vec::new();
+        let mut told = |pair: &mut Self, trial: &str, load: &Load, came: Result<Came>| {
+            let row = pair.row(trial, load, came);
+            println!("  {}: {}", row.trial, row.failed.as_deref().unwrap_or("ok"));
+            rows.push(row);
+        };
+        let came = self.peer_pings(&pings);
+        told(self, "pings ours", &pings, came);
+        if let Some(echo) = can.echo {
+            let came = self.we_ping(echo, &pings);
+            told(self, "answers our pings", &pings, came);
+        }
+        let came = self.send_to_it(&to, Killed::Nobody);
+        told(self, "ours to it", &to, came);
+        let came = self.hear_from_it(&from, Killed::Nobody);
+        told(self, "it to ours", &from, came);
+        for (bytes, there) in [(can.takes_once, true), (can.gives_once, false)] {
+            if bytes == 0 || !size.once {
+                continue;
+            }
+            let once = Load::equal(1, bytes);
+            let came =
+                if there { self.send_to_it(&once, Killed::Nobody) } else { self.hear_from_it(&once, Killed::Nobody) };
+            told(self, if there { "ours to it, one long" } else { "it to ours, one long" }, &once, came);
+        }
+        if size.across_restarts > 0 && can.restarts {
+            let to = Load::mixed(size.across_restarts, can.takes.min(size.largest));
+            let from = Load::mixed(size.across_restarts, can.gives.min(size.largest));
+            let came = self.send_to_it(&to, Killed::Ours);
+            told(self, "ours to it, ours killed", &to, came);
+            let came = self.send_to_it(&to, Killed::Peer);
+            told(self, "ours to it, it killed", &to, came);
+            let came = self.hear_from_it(&from, Killed::Ours);
+            told(self, "it to ours, ours killed", &from, came);
+        }
+        if rows.iter().any(|row| row.failed.is_some()) {
+            println!("{}", self.ours.words());
+        }
+        if let Err(why) = self.ours.kill() {
+            rows.push(self.row("ours runs to the end", &pings, Err(why)));
+        }
+        self.peer.kill();
+        rows
+    }
+
+    fn row(&self, trial: &str, load: &Load, came: Result<Came>) -> Row {
+        let (lost, notes, failed) = match came {
+            Ok(Came { lost, notes }) => (lost, notes, None),
+            Err(why) => (load.len(), Vec::new(), Some(format!("{why:#}"))),
+        };
+        let (peer, layer, trial) = (self.name.clone(), self.layer.to_string(), trial.to_string());
+        Row { peer, layer, trial, bundles: load.len(), sizes: load.range(), lost, notes, failed, left_out: false }
+    }
+
+    /// The peer's bundles to our echo service come back to it.
+    fn peer_pings(&mut self, load: &Load) -> Result<Came> {
+        let mut ledger = Ledger::of(load);
+        for at in 0..load.len() {
+            self.peer.send(ECHO, &load.payload(at))?;
+            if let Some(payload) = self.peer.take(self.size.patience)? {
+                ledger.came(&payload)?;
+            }
+        }
+        ledger.settled()?;
+        Ok(Came::default())
+    }
+
+    /// Our bundles to its echo service come back to us.
+    fn we_ping(&mut self, echo: &str, load: &Load) -> Result<Came> {
+        let mut ledger = Ledger::of(load);
+        let mut answers = self.ours.receiver(SENDS, self.size.patience)?;
+        let mut sender = Client::attach(&self.ours.socket(), SENDS, false)?;
+        let mut times = Vec::new();
+        for at in 0..load.len() {
+            let begun = Instant::now();
+            sender.send(echo, &load.payload(at))?;
+            ensure!(sender.response()?, "our node refused a ping");
+            let answer = answers.delivery().context("no answer")?;
+            times.push(begun.elapsed());
+            answers.taken()?;
+            ledger.came(&answer.payload)?;
+        }
+        ledger.settled()?;
+        times.sort();
+        let median = times.get(times.len() / 2).copied().unwrap_or_default();
+        Ok(Came { lost: 0, notes: vec![format!("median {:.1} ms", median.as_secs_f64() * 1e3)] })
+    }
+
+    /// Our bundles arrive at the peer; one side may be killed on the way.
+    fn send_to_it(&mut self, load: &Load, killed: Killed) -> Result<Came> {
+        let (socket, destination) = (self.ours.socket(), self.can.endpoint);
+        let hears = self.can.reports && killed == Killed::Nobody;
+        let reports = if hears { Some(self.ours.receiver(HEARS, self.size.patience)?) } else { None };
+        let (patience, before) = (self.size.patience, self.ours.happened("forwarded"));
+        let mut ledger = Ledger::of(load);
+        let mut gone = 0;
+        let (peer, ours) = (&mut self.peer, &mut self.ours);
+        std::thread::scope(|scope| {
+            let sending = scope.spawn(move || send_all(&socket, destination, load, hears, patience));
+            let (mut last, mut open) = (Instant::now(), killed);
+            while ledger.missing() > 0 && last.elapsed() < patience {
+                let came = load.len() - ledger.missing();
+                if open != Killed::Nobody && came * 3 >= load.len() {
+                    match open {
+                        Killed::Ours => {
+                            ours.kill()?;
+                            sleep(AWAY);
+                            ours.start()?;
+                        }
+                        _ => {
+                            peer.kill();
+                            // By now the events file tells of all that was forwarded.
+                            sleep(AWAY);
+                            gone = ours.happened("forwarded").saturating_sub(before + came);
+                            peer.start()?;
+                        }
+                    }
+                    (last, open) = (Instant::now(), Killed::Nobody);
+                }
+                if let Some(payload) = peer.take(Duration::from_millis(100))? {
+                    ledger.came(&payload)?;
+                    last = Instant::now();
+                }
+                if sending.is_finished() && last.elapsed() > patience / 2 && ledger.missing() <= gone {
+                    break;
+                }
+            }
+            sending.join().unwrap_or_else(|_| bail!("the sender panicked"))
+        })?;
+        let mut notes = Vec::new();
+        if ledger.again > 0 {
+            notes.push(format!("{} came twice", ledger.again));
+        }
+        let lost = ledger.missing();
+        notes.extend(forgiven(lost, load.len(), killed, gone, self.can.datagrams)?.map(String::from));
+        if let Some(reports) = reports {
+            notes.push(format!("{} delivery reports", delivery_reports(reports, load.len())?));
+        }
+        Ok(Came { lost, notes })
+    }
+
+    /// The peer's bundles arrive at our application; our node may be killed on the way.
+    fn hear_from_it(&mut self, load: &Load, killed: Killed) -> Result<Came> {
+        let patience = self.size.patience;
+        let mut ledger = Ledger::of(load);
+        let mut receiver = self.ours.receiver(RECEIVES, patience)?;
+        let reports = self.peer.reports()?;
+        let (peer, ours) = (&mut self.peer, &mut self.ours);
+        std::thread::scope(|scope| {
+            let sending = scope.spawn(|| -> Result<()> {
+                for at in 0..load.len() {
+                    peer.send(RECEIVES, &load.payload(at)).with_context(|| format!("bundle {at}"))?;
+                }
+                Ok(())
+            });
+            let mut open = killed;
+            while ledger.missing() > 0 {
+                if open != Killed::Nobody && (load.len() - ledger.missing()) * 3 >= load.len() {
+                    ours.kill()?;
+                    sleep(AWAY);
+                    ours.start()?;
+                    receiver = ours.receiver(RECEIVES, patience)?;
+                    open = Killed::Nobody;
+                }
+                // An error is the end of our patience.
+                let Ok(delivered) = receiver.delivery() else { break };
+                ledger.came(&delivered.payload)?;
+                receiver.taken()?;
+            }
+            sending.join().unwrap_or_else(|_| bail!("the sender panicked"))
+        })?;
+        let mut notes = Vec::new();
+        if ledger.again > 0 {
+            notes.push(format!("{} came twice", ledger.again));
+        }
+        let lost = ledger.missing();
+        // What it sent to nobody, or what nobody confirmed, is its own to send again.
+        let own = if killed == Killed::Ours && !self.can.repeats { lost } else { 0 };
+        notes.extend(forgiven(lost, load.len(), killed, own, self.can.datagrams)?.map(String::from));
+        if self.can.understands_reports && killed == Killed::Nobody {
+            let begun = Instant::now();
+            while self.peer.reports()? < reports + load.len() && begun.elapsed() < patience {
+                sleep(Duration::from_millis(50));
+            }
+            let heard = self.peer.reports()? - reports;
+            ensure!(heard >= load.len(), "it understood {heard} of {} delivery reports of ours", load.len());
+            notes.push(format!("{heard} delivery reports of ours understood"));
+        }
+        Ok(Came { lost, notes })
+    }
+}
+
+/// Who is killed when a third has arrived.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Killed {
+    Nobody,
+    Ours,
+    Peer,
+}
+
+/// Why so many of a load may be lost, if it was; an error when nothing excuses it. `gone` is what the peer alone
+/// answers for.
+fn forgiven(lost: usize, of: usize, killed: Killed, gone: usize, datagrams: bool) -> Result<Option<&'static str>> {
+    match killed {
+        _ if lost == 0 => Ok(None),
+        _ if datagrams && killed != Killed::Nobody => Ok(Some("sent while nobody listened")),
+        Killed::Peer if lost <= gone => Ok(Some("confirmed by it, and gone with it when it was killed")),
+        Killed::Ours if lost <= gone => Ok(Some("it does not send again what was not confirmed")),
+        Killed::Nobody if datagrams && lost * DATAGRAMS_LOST <= of => Ok(Some("nothing repairs what UDP loses")),
+        Killed::Peer => bail!("{lost} bundles did not arrive, of which it answers for {gone}"),
+        _ => bail!("{lost} bundles did not arrive"),
+    }
+}
+
+/// Sends a load through a node that may be killed meanwhile; what it did not confirm is sent again.
+fn send_all(socket: &Path, to: &str, load: &Load, reports: bool, patience: Duration) -> Result<()> {
+    let mut attached: Option<Client> = None;
+    for at in 0..load.len() {
+        let (payload, begun) = (load.payload(at), Instant::now());
+        loop {
+            let sent = match &mut attached {
+                Some(client) => client
+                    .send_reported(to, &payload, if reports { HEARS } else { "" })
+                    .and_then(|()| client.response()),
+                None => Client::attach(socket, SENDS, false).map(|client| {
+                    attached = Some(client);
+                    false
+                }),
+            };
+            match sent {
+                Ok(true) => break,
+                // Attached just now, or refused while there is no room.
+                Ok(false) => {}
+                Err(_) => attached = None,
+            }
+            ensure!(begun.elapsed() < patience, "our node does not take bundle {at}");
+            sleep(Duration::from_millis(20));
+        }
+    }
+    Ok(())
+}
+
+/// How many deliveries were reported to us, when all were.
+fn delivery_reports(mut client: Client, wanted: usize) -> Result<usize> {
+    let mut heard = 0;
+    while heard < wanted {
+        let record = client.delivery().with_context(|| format!("only {heard} of {wanted} deliveries were reported"))?;
+        client.taken()?;
+        heard += usize::from(cbor::reports_delivery(&record.payload));
+    }
+    Ok(heard)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_lost_is_forgiven_only_to_a_peer_that_answers_for_it_and_to_datagrams() {
+        let forgiven = |lost, killed, gone, datagrams| forgiven(lost, 100, killed, gone, datagrams);
+        assert_eq!(forgiven(0, Killed::Peer, 0, false).unwrap(), None);
+        assert!(forgiven(1, Killed::Nobody, 0, false).is_err());
+        assert!(forgiven(3, Killed::Peer, 3, false).unwrap().unwrap().contains("gone with it"));
+        assert!(forgiven(4, Killed::Peer, 3, false).unwrap_err().to_string().contains("answers for 3"));
+        assert!(forgiven(1, Killed::Ours, 0, false).is_err(), "ours keeps what it confirmed");
+        assert!(forgiven(1, Killed::Ours, 1, false).unwrap().is_some(), "what the peer does not repeat");
+        assert!(forgiven(5, Killed::Nobody, 0, true).unwrap().is_some());
+        assert!(forgiven(6, Killed::Nobody, 0, true).is_err());
+    }
+
+    #[test]
+    fn a_node_that_is_not_there_is_waited_for_and_then_given_up() {
+        let dir = tempfile::tempdir().unwrap();
+        let load = Load::equal(1, 10);
+        let begun = Instant::now();
+        let patience = Duration::from_millis(100);
+        let why = send_all(&dir.path().join("none"), "ipn:2.1", &load, false, patience).unwrap_err();
+        assert!(why.to_string().contains("does not take bundle 0") && begun.elapsed() >= patience, "{why}");
+    }
+}

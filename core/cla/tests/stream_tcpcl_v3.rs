@@ -299,7 +299,7 @@ fn a_peer_that_wants_rest_gets_it_and_one_that_wants_none_back_is_left_alone() {
             lone.said().iter().any(|o| matches!(o, Output::Socket(socket::Output::Connect { link: LinkId(0), .. })))
         };
         lone.wait(Duration::from_secs(waits.unwrap_or(365 * 86_400u64).saturating_sub(1)));
-        assert_eq!(connects(&mut lone), false, "{goodbye:x?}");
+        assert!(!connects(&mut lone), "{goodbye:x?}");
         lone.wait(Duration::from_secs(2));
         assert_eq!(connects(&mut lone), waits.is_some(), "{goodbye:x?}");
         // Contact begins anew: that is another matter.

@@ -64,8 +64,9 @@ impl OneWay {
         if link.closed {
             return;
         }
-        let met = |found: &&Box<Receiving>| found.link.is_dynamic() && link.is_at(found.from);
-        let streams: Vec<StreamId> = self.receiving.values().filter(met).map(|found| found.stream).collect();
+        let met = |found: &Receiving| found.link.is_dynamic() && link.is_at(found.from);
+        let streams: Vec<StreamId> =
+            self.receiving.values().filter(|found| met(found)).map(|found| found.stream).collect();
         for stream in streams {
             if let Some(receiving) = self.receiving.get_mut(&stream) {
                 receiving.moves_to = Some(link_id);

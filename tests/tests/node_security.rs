@@ -90,6 +90,8 @@ fn both_services_cross_and_nothing_lies_in_clear_on_the_way() {
     assert!(!store_holds(&pair, 1, b"a secret text"), "it is enciphered as it is made");
     let b = start(&pair, 2, &rules(ACCEPTOR, ""));
     until_held(&pair, 2, 1);
+    b.kill();
+    let b = start(&pair, 2, &rules(ACCEPTOR, ""));
     let mut receiver = b.client("64", 1);
     assert_eq!(receive(&mut receiver), secret);
     assert!(!store_holds(&pair, 2, b"a secret text"), "it lay enciphered until it was handed out");

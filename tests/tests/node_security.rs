@@ -90,11 +90,13 @@ fn both_services_cross_and_nothing_lies_in_clear_on_the_way() {
     assert!(!store_holds(&pair, 1, b"a secret text"), "it is enciphered as it is made");
     let b = start(&pair, 2, &rules(ACCEPTOR, ""));
     until_held(&pair, 2, 1);
+    b.kill();
+    let b = start(&pair, 2, &rules(ACCEPTOR, ""));
     let mut receiver = b.client("64", 1);
     assert_eq!(receive(&mut receiver), secret);
     assert!(!store_holds(&pair, 2, b"a secret text"), "it lay enciphered until it was handed out");
     for size in [0, 1, 300_000] {
-        let payload: Vec<u8> = (0..size).map(|i| (i * 31 >> 3) as u8).collect();
+        let payload: Vec<u8> = (0..size).map(|i| ((i * 31) >> 3) as u8).collect();
         assert!(send(&mut sender, "ipn:2.64", &payload));
         assert_eq!(receive(&mut receiver), payload);
     }

@@ -104,12 +104,14 @@ impl Agent {
                 peer.note_has(bundle.id as u64);
             }
         }
+        let insecure = bundle.duties.security().is_some();
         if self.was_delivered(&bundle) {
             // It was delivered: the neighbour only missed the acknowledgment.
-            self.answer_again(now, &bundle, from, hop, edge, out);
+            if !insecure {
+                self.answer_again(now, &bundle, from, hop, edge, out);
+            }
             return out.push(Output::Verdict { token, result: had(hop) });
         }
-        let insecure = bundle.duties.security().is_some();
         if let Some(known) = self.known(&bundle).map(Held::handle) {
             if insecure {
                 // It only says that it is the one that is here.

@@ -77,6 +77,34 @@ fn hop_limit_and_unknown_blocks_are_obeyed() {
 }
 
 #[test]
+fn what_the_edge_found_insecure_is_taken_deleted_and_never_in_the_way_of_the_true_one() {
+    let insecure = Duties::default().with_security(DeleteReason::FailedSecurity).0;
+    let mut node = Node::new();
+    node.register(7);
+    node.receive(1, from_two(1, EndpointId::ipn(1, 7)).duties(insecure));
+    assert_eq!((node.verdicts(), node.deleted()), (vec![(1, Ok(()))], vec![DeleteReason::FailedSecurity]));
+    assert_eq!((node.deliveries().len(), node.held()), (0, 0));
+    node.receive(2, from_two(1, EndpointId::ipn(1, 7)));
+    assert_eq!(node.deliveries().len(), 1, "the same identity, and right");
+    node.receive(3, from_two(1, EndpointId::ipn(1, 7)).duties(insecure));
+    assert_eq!((node.held(), node.verdicts().last()), (1, Some(&(3, Ok(())))), "it only says it is that one");
+}
+
+#[test]
+fn a_delivery_whose_security_does_not_hold_deletes_its_bundle() {
+    let mut node = Node::new();
+    node.register(7);
+    node.receive(1, from_two(1, EndpointId::ipn(1, 7)));
+    let delivery = node.deliveries()[0].0;
+    node.tell(Input::Insecure { delivery, reason: DeleteReason::MissingSecurity });
+    assert_eq!((node.deleted(), node.held()), (vec![DeleteReason::MissingSecurity], 0));
+    node.receive(2, from_two(2, EndpointId::ipn(1, 7)));
+    assert_eq!(node.deliveries().len(), 2, "its window is open again");
+    node.tell(Input::Insecure { delivery, reason: DeleteReason::MissingSecurity });
+    assert_eq!(node.held(), 1, "said of a delivery that is over, it says nothing");
+}
+
+#[test]
 fn a_full_node_refuses_and_does_not_acknowledge() {
     let mut node = Node::with(Settings { capacity_bytes: 2500, ..settings() }, None);
     for n in 1..=3 {

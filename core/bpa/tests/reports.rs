@@ -46,6 +46,20 @@ fn a_block_nobody_knows_is_reported_whatever_the_bundle_asks_for() {
 }
 
 #[test]
+fn a_bundle_deleted_for_its_security_is_reported_with_the_reason_of_rfc_9172() {
+    use farlink_base::{DeleteReason as R, Duties};
+    let reasons =
+        [R::MissingSecurity, R::UnknownSecurity, R::UnexpectedSecurity, R::FailedSecurity, R::ConflictingSecurity];
+    for (reason, code) in reasons.into_iter().zip(12..) {
+        let mut node = Node::with(Settings { status_reports: true, ..settings() }, None);
+        let duties = Duties::default().with_security(reason).0;
+        let bundle = from_two(1, EndpointId::ipn(8, 1)).duties(duties).facts(Facts::REPORT_DELETION);
+        node.receive(1, bundle.report_to(EndpointId::ipn(2, 0)));
+        assert_eq!(Toy::report(&node.sent()[0].bundle.clone()).1, code, "RFC 9172 11.3");
+    }
+}
+
+#[test]
 fn nothing_is_reported_about_the_anonymous_or_to_nobody() {
     let mut node = Node::with(Settings { status_reports: true, ..settings() }, None);
     let anonymous = support::Bundle::new(EndpointId::Null, EndpointId::ipn(8, 1), 1);

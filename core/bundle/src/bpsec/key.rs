@@ -56,7 +56,7 @@ pub fn wrap_key(with: &[u8], key: &Secret) -> Result<Vec<u8>, Fault> {
 /// # Errors
 /// It was wrapped with another one, or the wrapping key has the wrong length.
 pub fn unwrap_key(with: &[u8], wrapped: &[u8]) -> Result<Secret, Fault> {
-    if wrapped.len() < 24 || wrapped.len() > LONGEST + 8 || wrapped.len() % 8 != 0 {
+    if wrapped.len() < 24 || wrapped.len() > LONGEST + 8 || !wrapped.len().is_multiple_of(8) {
         return Err(Fault::Parameters);
     }
     let mut out = Zeroizing::new(alloc::vec![0; wrapped.len() - 8]);

@@ -343,15 +343,8 @@ fn a_group_gets_what_came_and_each_member_opens_it() {
 }
 
 #[test]
-fn no_mutation_of_a_secured_bundle_is_accepted_as_another() {
-    mutate(4000);
-}
-#[test]
-#[ignore = "takes minutes without optimization: run it with --release"]
-fn none_of_100_000_mutations_is_accepted_as_another() {
-    mutate(100_000);
-}
-fn mutate(runs: usize) {
+fn none_of_100_000_mutations_of_secured_bundles_is_accepted_as_another() {
+    let (runs, mut judged) = (100_000, 0);
     let of_both = |role| Rule { targets: vec![PAYLOAD, PRIMARY], ..rule(role, Integrity, "mac") };
     let cipher = |role| rule(role, Confidentiality, "cipher");
     let mut rng = farlink_base::Rng::stream(1, 2);
@@ -380,6 +373,7 @@ fn mutate(runs: usize) {
             if wishes(&end.rules, &changed, false).is_empty() {
                 continue;
             }
+            judged += 1;
             let Ok(arrived) = end.arrive(changed) else { continue };
             if arrived.duties.security().is_some() {
                 continue;
@@ -388,4 +382,5 @@ fn mutate(runs: usize) {
             assert_eq!((arrived.id, arrived.lifetime_ms), (meta.id, meta.lifetime_ms));
         }
     }
+    assert!(judged > runs / 10, "{judged} could be read at all");
 }

@@ -199,7 +199,8 @@ fn a_custodian_gives_its_number_where_the_primary_block_names_it_and_never_of_a_
     let (meta, _) = asks(&[]).read();
     let left = leaves(&meta, &hop(mine.clone(), 7), None);
     assert_eq!(of(&seen(&meta, &hop(mine.clone(), 7), None)), [numbered(7, "ipn:9.0")]);
-    for before in [asks(&[old.clone()]), asks(&[old.clone(), old.clone()]), asks(&[]).after(&[old.clone()])] {
+    let one = core::slice::from_ref(&old);
+    for before in [asks(one), asks(&[old.clone(), old.clone()]), asks(&[]).after(one)] {
         let (meta, came) = before.read();
         assert_eq!(came.transfer.as_ref().map(|transfer| transfer.number), Some(1));
         assert_eq!(of(&seen(&meta, &hop(mine.clone(), 7), None)), [numbered(7, "ipn:9.0")]);
@@ -216,7 +217,7 @@ fn a_custodian_gives_its_number_where_the_primary_block_names_it_and_never_of_a_
     assert_eq!(of(&seen(&meta, &hop(mine.clone(), 8), None)), [numbered(8, "ipn:9.0")]);
     // Numbers of others, of fragments, and in every fragment mean nothing.
     let strange = asks(&[block(kind::CUSTODY, 0, &numbered(1, "ipn:5.0"))]);
-    let piece = asks(&[old.clone()]).with(|bundle| (bundle.flags, bundle.place) = (bundle.flags | 1, Some((2, 9))));
+    let piece = asks(one).with(|bundle| (bundle.flags, bundle.place) = (bundle.flags | 1, Some((2, 9))));
     assert!([strange, piece].iter().all(|bundle| bundle.read().1.transfer.is_none()));
     let several = asks(&[Raw { flags: block_flags::REPLICATE, ..old }]).wire();
     let (meta, came) = permissive(&several);

@@ -34,9 +34,9 @@ impl Buffers {
         }
         &mut self.current
     }
-    /// Pieces that are kept or that slices of are alive, as far as the pool knows them.
+    /// Pieces that are kept or that slices of are alive, as far as the pool knows them, the current one included.
     pub fn pieces(&self) -> usize {
-        self.used.len() + usize::from(self.current.capacity() > 0)
+        self.used.len() + 1
     }
     /// Gives back what nobody uses: the next burst may be smaller.
     pub fn give_back(&mut self) {
@@ -85,11 +85,14 @@ mod tests {
         drop(fill(&mut buffers, 1));
         buffers.give_back();
         assert_eq!(buffers.pieces(), 1, "those beyond the current one are kept for nothing");
-        let part = fill(&mut buffers, 2);
-        (0..8).for_each(|i| drop(fill(&mut buffers, i)));
+        let third = |buffers: &mut Buffers| {
+            buffers.spare(PIECE / 3).extend_from_slice(&[7; PIECE / 3]);
+            buffers.take()
+        };
+        let parts: Vec<_> = (0..4).map(|_| third(&mut buffers)).collect();
         buffers.give_back();
-        assert_eq!(buffers.pieces(), 2, "a slice keeps its piece");
-        drop(part);
+        assert_eq!(buffers.pieces(), 2, "slices keep their piece");
+        drop(parts);
         buffers.give_back();
         assert_eq!(buffers.pieces(), 1);
         let mut few = Buffers::keeping(4);

@@ -55,7 +55,7 @@ pub struct StatusItem {
     pub time: Option<DtnTime>,
 }
 impl StatusItem {
-    /// It happened, at this time where the subject asked for times and the clock is trusted.
+    /// It happened, at this time where the subject asked for times; of a node without clock it is unknown.
     pub const fn at(time: Option<DtnTime>) -> Self {
         StatusItem { asserted: true, time }
     }
@@ -235,6 +235,20 @@ mod tests {
                 assert_eq!(AdministrativeRecord::decode(&record.encode()), Ok(record));
             }
         }
+    }
+
+    #[test]
+    fn a_report_is_these_bytes() {
+        let mut report = StatusReport::about(subject(None), reason::LIFETIME_EXPIRED);
+        report.received = StatusItem::at(None);
+        report.deleted = StatusItem::at(Some(DtnTime(9)));
+        let time = 799_000_000_000u64.to_be_bytes();
+        let about = [b"\x82\x01\x65//a/b\x82\x1b", &time[..], &[4]].concat();
+        let items = [0x84, 0x81, 0xf5, 0x81, 0xf4, 0x81, 0xf4, 0x82, 0xf5, 9];
+        let wire = |report: StatusReport| AdministrativeRecord::Status(report).encode();
+        assert_eq!(wire(report.clone())[..], [&[0x82, 1, 0x84], &items[..], &[1], &about].concat());
+        report.fragment = Some((5, 7));
+        assert_eq!(wire(report)[..], [&[0x82, 1, 0x86], &items[..], &[1], &about, &[5, 7]].concat());
     }
 
     #[test]

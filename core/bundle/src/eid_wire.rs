@@ -142,6 +142,27 @@ mod tests {
     }
 
     #[test]
+    fn endpoint_ids_are_these_bytes() {
+        for (eid, bytes) in [
+            (EndpointId::Null, &[0x82, 1, 0][..]),
+            (EndpointId::dtn("a", ""), b"\x82\x01\x64//a/"),
+            (EndpointId::dtn("a", "b"), b"\x82\x01\x65//a/b"),
+            (EndpointId::ipn(5, 24), &[0x82, 2, 0x82, 5, 0x18, 24]),
+        ] {
+            let mut out = Vec::new();
+            eid.encode(&mut out);
+            assert_eq!((&out[..], eid.encoded_len()), (bytes, bytes.len() as u64), "{eid}");
+            assert_eq!(EndpointId::decode(bytes, Profile::Strict), Ok(eid));
+        }
+        // No array, one item, three items; a scheme that is text; a name that is bytes; parts that are no array.
+        let wrong: [&[u8]; 6] =
+            [&[1, 0], &[0x81, 1], &[0x83, 1, 0, 0], b"\x82\x61\x01\x00", b"\x82\x01\x44//a/", &[0x82, 2, 5]];
+        for bytes in wrong {
+            assert!(EndpointId::decode(bytes, Profile::Permissive).is_err(), "{bytes:02x?}");
+        }
+    }
+
+    #[test]
     fn unknown_schemes_are_carried_verbatim() {
         let imc = [0x82, 3, 0x82, 0x18, 0x64, 0];
         let eid = EndpointId::decode(&imc, Profile::Strict).unwrap();

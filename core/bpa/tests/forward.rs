@@ -106,6 +106,24 @@ fn what_leaves_carries_previous_node_hop_count_and_age() {
     assert_eq!((sent.hop.hops, sent.hop.age_ms), (1, 350));
 }
 
+/// RFC 9171 4.4.1: wherever its source finds it again. Nobody's bundle says who gave it, too.
+#[test]
+fn a_bundle_of_this_node_says_no_previous_node_even_when_it_came_back() {
+    let mut node = Node::new();
+    node.send(EndpointId::ipn(2, 1), Priority::Normal);
+    let sources = [EndpointId::ipn(1, 5), EndpointId::ipn(1, 0), EndpointId::ipn(2, 5), EndpointId::Null];
+    for (sequence, source) in (1..).zip(sources) {
+        node.receive_over(1, sequence, Bundle::new(source, EndpointId::ipn(2, 1), sequence).previous(3));
+    }
+    let said: Vec<_> = node.sent().into_iter().map(|sent| (sent.bundle.source.clone(), sent.hop.previous)).collect();
+    let (none, ours) = (EndpointId::Null, EndpointId::ipn(1, 0));
+    assert_eq!(said.len(), 5, "{said:?}");
+    for (source, previous) in &said {
+        let own = source.node() == ours.node();
+        assert_eq!(*previous, if own { none.clone() } else { ours.clone() }, "{source}");
+    }
+}
+
 #[test]
 fn a_broken_transfer_moves_to_the_sibling_link_at_once() {
     let spare = farlink_bpa::LinkSettings { peer: EndpointId::ipn(2, 0), name: "spare".into(), ..support::link(5) };

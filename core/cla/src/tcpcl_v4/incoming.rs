@@ -384,6 +384,20 @@ mod tests {
     }
 
     #[test]
+    fn a_refusal_waits_for_the_answers_to_what_came_before() {
+        let mut incoming = Incoming::new(0, 1000, 10_000);
+        for id in 0..3 {
+            feed(&mut incoming, head(START | END, id, 7), &mut Vec::new()).unwrap();
+        }
+        assert!(incoming.on_verdict(Ticket(1), Err(refuse::NO_RESOURCES)) && incoming.on_verdict(Ticket(2), Ok(())));
+        assert!(answers(&mut incoming).is_empty());
+        assert!(incoming.on_verdict(Ticket(0), Ok(())));
+        let bytes = answers(&mut incoming);
+        assert_eq!((bytes.len(), bytes[0], bytes[9]), (18 + 10 + 18, 2, 0));
+        assert_eq!((&bytes[18..20], bytes[27], bytes[28], bytes[37]), (&[3, 2][..], 1, 2, 2));
+    }
+
+    #[test]
     fn a_transfer_refused_on_its_way_is_discarded_to_its_end_or_to_the_next() {
         for ends in [false, true] {
             let mut incoming = Incoming::new(0, 1000, 10_000);

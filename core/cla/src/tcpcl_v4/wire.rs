@@ -282,9 +282,9 @@ pub fn put_segment(out: &mut Vec<u8>, flags: u8, id: u64, total: Option<u64>, le
     }
     out.extend_from_slice(&len.to_be_bytes());
 }
-/// Appends an XFER_ACK.
+/// Appends an XFER_ACK. Its flags are those of the segment, whatever they mean (RFC 9174 5.2.3).
 pub fn put_ack(out: &mut Vec<u8>, flags: u8, id: u64, acked: u64) {
-    out.extend_from_slice(&[kind::XFER_ACK, flags & (START | END)]);
+    out.extend_from_slice(&[kind::XFER_ACK, flags]);
     out.extend_from_slice(&id.to_be_bytes());
     out.extend_from_slice(&acked.to_be_bytes());
 }
@@ -368,6 +368,8 @@ mod tests {
         assert_eq!(with([length.clone(), length].concat()), (Some(256), true), "never twice");
         assert_eq!(with(item(0, 9, &[1])), (None, false));
         assert_eq!(with(item(CRITICAL, 9, &[1])), (None, true));
+        assert_eq!(with(item(0xfe, 9, &[1])), (None, false), "the other bits mean nothing");
+        assert_eq!(with(item(0xfe, 1, &[0, 0, 0, 0, 0, 0, 1, 0])), (Some(256), false));
         assert_eq!(with(alloc::vec![0, 0, 9, 0, 200]), (None, true), "does not fill its list");
         let bomb = [&[1, START][..], &[0; 8], &[0xff; 4]].concat();
         assert!(matches!(read(&bomb), Err(NoMessage::Broken(_))));

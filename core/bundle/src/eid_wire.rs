@@ -28,6 +28,8 @@ pub trait EidCodec: Sized {
 }
 
 impl EidCodec for EndpointId {
+    // 9171-4.2.5.1-2, 9171-4.2.5.1-3, 9171-4.2.5.1.1-1, 9171-4.2.5.1.2-1, 9171-4.2.5.1.2-2
+    // 9171-4.2.5.1.2-3
     fn encode(&self, out: &mut impl Out) {
         put_head(out, ARRAY, 2);
         match self {
@@ -68,6 +70,7 @@ impl EidCodec for EndpointId {
         reader.finish("bytes after an endpoint ID")?;
         Ok(eid)
     }
+    // 9171-4.2.5.1-2, 9171-4.2.5.1-3, 9171-4.2.5.1-4, 9171-4.2.5.1-5
     fn read(reader: &mut Reader<'_>, profile: Profile) -> Result<EndpointId, Malformed> {
         reader.list_of(2, "an endpoint ID is an array of two items", |reader| match reader.uint()? {
             SCHEME_DTN => read_dtn(reader, profile),
@@ -78,6 +81,7 @@ impl EidCodec for EndpointId {
     }
 }
 
+// 9171-4.2.5.1.2-1, 9171-4.2.5.1.2-2, 9171-4.2.5.1.2-3
 fn read_ipn(reader: &mut Reader<'_>) -> Result<EndpointId, Malformed> {
     let start = reader.position();
     reader.list(|reader, numbers| {
@@ -95,6 +99,7 @@ fn read_ipn(reader: &mut Reader<'_>) -> Result<EndpointId, Malformed> {
     })
 }
 
+// 9171-4.2.5.1.1-1
 fn read_dtn(reader: &mut Reader<'_>, profile: Profile) -> Result<EndpointId, Malformed> {
     let start = reader.position();
     if reader.peek().is_some_and(|byte| byte >> 5 != TEXT) {
@@ -132,6 +137,7 @@ mod tests {
     use alloc::string::ToString;
     use alloc::vec::Vec;
 
+    /// Keeps 9171-4.2.5.1.2-1.
     #[test]
     fn both_ipn_forms_are_equal_and_node_zero_is_null() {
         let two = EndpointId::decode(&[0x82, 2, 0x82, 0x1b, 0, 0x0e, 0xe8, 0x68, 0, 0, 0, 1, 3], Profile::Strict);
@@ -141,6 +147,8 @@ mod tests {
         assert_eq!(EndpointId::decode(&[0x82, 2, 0x82, 0, 1], Profile::Strict), Ok(EndpointId::Null));
     }
 
+    /// Keeps 9171-4.2.5.1-2, 9171-4.2.5.1-3, 9171-4.2.5.1.1-1, 9171-4.2.5.1.2-1, 9171-4.2.5.1.2-2.
+    /// Keeps 9171-4.2.5.1.2-3.
     #[test]
     fn endpoint_ids_are_these_bytes() {
         for (eid, bytes) in [
@@ -162,6 +170,7 @@ mod tests {
         }
     }
 
+    /// Keeps 9171-4.2.5.1-3, 9171-4.2.5.1-5.
     #[test]
     fn unknown_schemes_are_carried_verbatim() {
         let imc = [0x82, 3, 0x82, 0x18, 0x64, 0];
@@ -172,6 +181,7 @@ mod tests {
         assert_eq!(eid.encoded_len(), 6);
     }
 
+    /// Keeps 9171-4.2.5.1.1-1.
     #[test]
     fn permissive_reads_what_old_peers_write() {
         for bytes in [&b"\x82\x01\x64none"[..], b"\x82\x01\x66//node"] {

@@ -38,6 +38,7 @@ fn leaves(meta: &BundleMeta, hop: &Hop) -> Bundle {
     decode(&wire, Profile::Strict, &accel()).unwrap()
 }
 
+/// Keeps 9171-4.2.3-3, 9171-4.2.4-1.
 #[test]
 fn flags_nobody_knows_are_passed_on_and_mean_nothing() {
     let known = [0, 1, 2, 5, 6, 14, 16, 17, 18];
@@ -61,6 +62,7 @@ fn flags_nobody_knows_are_passed_on_and_mean_nothing() {
 }
 
 /// From whoever does not obey, the bundle is taken by the permissive and nothing is reported.
+/// Keeps 9171-4.2.4-3.
 #[test]
 fn no_block_of_an_anonymous_or_administrative_bundle_asks_for_a_report() {
     let whose = [(EndpointId::Null, BundleFlags::NO_FRAGMENT), (EndpointId::ipn(1, 0), BundleFlags::ADMIN)];
@@ -78,6 +80,7 @@ fn no_block_of_an_anonymous_or_administrative_bundle_asks_for_a_report() {
     }
 }
 
+/// Keeps 9171-4.3.1-5.
 #[test]
 fn another_version_is_none_of_ours() {
     let wire = plain().encode(&accel()).into_payload().to_bytes().unwrap();
@@ -93,6 +96,7 @@ fn another_version_is_none_of_ours() {
 }
 
 /// An integrity block protects those blocks that it names as its targets (RFC 9172 3.6).
+/// Keeps 9171-4.3.1-6, 9171-4.3.1-13.
 #[test]
 fn a_primary_block_is_protected_by_a_crc_or_by_an_integrity_block() {
     let security = |targets: &[u8]| [targets, &[1, 0, 0x82, 2, 0x82, 1, 0, 0x80]].concat();
@@ -107,6 +111,7 @@ fn a_primary_block_is_protected_by_a_crc_or_by_an_integrity_block() {
     }
 }
 
+/// Keeps 9171-4.4.1-3, 9171-4.4.2-3, 9171-4.4.3-5.
 #[test]
 fn blocks_that_may_occur_once_occur_once() {
     for (kind, content) in [(6, &[0x82, 2, 0x82, 7, 0][..]), (7, &[9]), (10, &[0x82, 9, 1])] {
@@ -119,6 +124,7 @@ fn blocks_that_may_occur_once_occur_once() {
     assert!(read(&with([block(99, 2, 0, &[9]), block(99, 3, 0, &[9])]), Profile::Strict).is_ok());
 }
 
+/// Keeps 9171-4.4.3-1, 9171-4.4.3-2.
 #[test]
 fn a_hop_limit_is_1_to_255() {
     let limits: [(&[u8], Option<u8>); 6] = [
@@ -140,6 +146,7 @@ fn a_hop_limit_is_1_to_255() {
 }
 
 /// A bundle that asks for times gets one, though it be that of a node without clock (RFC 9171 4.2.6: 0).
+/// Keeps 9171-6.1.1-5, 9171-6.1.1-7.
 #[test]
 fn a_report_of_a_node_without_clock_says_that_the_time_is_unknown() {
     let (mut meta, _) = read(&plain(), Profile::Strict).unwrap();

@@ -169,6 +169,17 @@ fn a_goodbye_is_answered_with_its_own_reason() {
 }
 
 #[test]
+fn a_goodbye_in_place_of_an_introduction_is_answered() {
+    for lone in [Lone::passive(ours()), Lone::active(span())] {
+        assert_eq!(introduced(lone, &[5, 0, 3]), (vec![5, 1, 3], Some(false), false), "busy");
+    }
+    // Before the contact headers it is no message at all.
+    let mut lone = Lone::passive(ours());
+    lone.hear(&[5, 0, 3]);
+    assert_eq!((lone.wrote(), lone.closed()), (vec![], Some(false)));
+}
+
+#[test]
 fn a_goodbye_never_stands_inside_a_segment() {
     for room in 1..40 {
         let mut lone = Lone::active(span()).greet(30);

@@ -360,17 +360,14 @@ impl Session {
         }
     }
 
-    /// RFC 9174 6.1: answered once, with the same reason; transfers under way are finished.
+    /// RFC 9174 6.1: answered once, with the same reason, by who awaits a SESS_INIT too; transfers under way are finished.
     fn on_term(&mut self, established: bool, reply: bool, reason: u8) -> Option<Step> {
-        if !established {
-            return Some(Step::Over("the peer ended the session before it began"));
-        }
         self.term_received = true;
         if !self.term_sent && !reply {
             wire::put_term(&mut self.control, wire::REPLY, reason);
         }
         self.term_sent = true;
-        None
+        (!established).then_some(Step::Over("the peer ended the session before it began"))
     }
 
     /// The session has a link from now on; what both sides said becomes the rule

@@ -7,6 +7,7 @@ use farlink_bpa::Settings;
 use farlink_bpa::app::AdminInput;
 use support::{NOW_UTC, Node, Sent, Toy, from_two, settings};
 
+/// Keeps 9171-5.1-1, 9171-5.4-10, 9171-6.2-2, 5050-5.1-1, 5050-5.4-10, 5050-6.2-3.
 #[test]
 fn reports_are_made_only_where_configured_and_never_about_reports() {
     for enabled in [false, true] {
@@ -24,6 +25,7 @@ fn reports_are_made_only_where_configured_and_never_about_reports() {
     }
 }
 
+/// Keeps 9171-5.12-1, 9171-5.12-2, 5050-5.15-1, 5050-5.15-2.
 #[test]
 fn the_deletion_of_a_cancelled_bundle_is_reported_with_its_reason() {
     for (facts, reports) in [(Facts::REPORT_DELETION, 1), (Facts::REPORT_RECEPTION, 0)] {
@@ -72,6 +74,7 @@ fn nothing_is_reported_about_the_anonymous_or_to_nobody() {
     assert!(node.sent().is_empty());
 }
 
+/// Keeps 9171-5.4.2-3, 9171-5.5-2.
 #[test]
 fn what_arrives_expired_is_refused_and_its_deletion_reported_to_who_asked() {
     for (facts, reports) in [(Facts::REPORT_DELETION, 1), (Facts::REPORT_RECEPTION, 0)] {

@@ -95,6 +95,8 @@ fn tickets(out: &[Output]) -> Vec<Ticket> {
     out.iter().filter_map(|o| if let Output::Offer { ticket, .. } = o { Some(*ticket) } else { None }).collect()
 }
 
+/// Keeps 5326-3.2.1-3, 5326-3.2.1-4, 5326-3.2.1-5, 5326-3.2.1-6, 5326-3.2.1-8, 5326-3.2.2-1, 5326-3.2.2-3.
+/// Keeps 5326-3.2.2-4, 5326-9.1-1, 5326-9.3-2, 5326-9.3-3.
 #[test]
 fn serial_numbers_begin_at_random_count_up_and_stay_when_a_segment_is_sent_again() {
     let (mut checkpoints, mut reports) = (BTreeSet::new(), BTreeSet::new());
@@ -119,6 +121,7 @@ fn serial_numbers_begin_at_random_count_up_and_stay_when_a_segment_is_sent_again
     assert!(checkpoints.len() > 15 && reports.len() > 15, "{checkpoints:?} {reports:?}");
 }
 
+/// Keeps 5326-4.1-1, 5326-4.1-2, 5326-4.1-3, 5326-4.1-4, 5326-4.1-5.
 #[test]
 fn only_the_last_segment_of_a_block_is_its_end() {
     for (red, inner, last) in [(true, kind::RED, kind::BLOCK_END), (false, kind::GREEN, kind::GREEN_END)] {
@@ -136,6 +139,7 @@ fn only_the_last_segment_of_a_block_is_its_end() {
     }
 }
 
+/// Keeps 5326-3.1-1, 5326-3.1.2-1, 5326-6-1.
 #[test]
 fn segments_of_another_version_or_an_undefined_type_are_dropped() {
     let mut bench = Bench::new(|_, _| {});
@@ -150,6 +154,7 @@ fn segments_of_another_version_or_an_undefined_type_are_dropped() {
     assert_eq!(tickets(&bench.datagram(good)).len(), 1);
 }
 
+/// Keeps 5326-5-2.
 #[test]
 fn a_datagram_is_one_segment() {
     let mut bench = Bench::new(|_, span| span.datagram_bytes = 500);
@@ -170,6 +175,7 @@ fn a_datagram_is_one_segment() {
     assert_eq!((bench.malformed, bench.ltp.usage().imports), (1, 0));
 }
 
+/// Keeps 5326-3.2.2-4, 5326-3.2.2-7, 5326-3.2.2-8, 5326-3.2.2-9, 5326-3.2.2-10, 5326-9.3-1.
 #[test]
 fn a_report_that_breaks_the_rules_of_claims_is_dropped() {
     let mut bench = Bench::new(|_, _| {});
@@ -207,6 +213,7 @@ fn a_report_that_breaks_the_rules_of_claims_is_dropped() {
     assert!(out.iter().any(|o| matches!(o, Output::Sent { id: SendId(1), .. })));
 }
 
+/// Keeps 5326-6.13-1.
 #[test]
 fn the_answer_to_a_report_comes_before_what_it_asks_for() {
     let mut bench = Bench::new(|_, _| {});
@@ -220,6 +227,7 @@ fn the_answer_to_a_report_comes_before_what_it_asks_for() {
     assert_eq!((again[0].offset, again[0].end(), again[0].report), (1000, 2000, 9), "{again:?}");
 }
 
+/// Keeps 5326-6.13-5, 5326-6.22-2.
 #[test]
 fn too_many_reports_end_the_session_with_their_reason() {
     let mut bench = Bench::new(|_, _| {});
@@ -238,6 +246,7 @@ fn too_many_reports_end_the_session_with_their_reason() {
     assert!(left.iter().any(|s| s.body == Body::Cancel { by_sender: true, reason: reason::CYCLES }), "{left:?}");
 }
 
+/// Keeps 5326-6.1-1, 5326-6.4-1.
 #[test]
 fn nothing_leaves_while_the_link_does_not_transmit() {
     let silent = LinkState { transmit: false, ..LinkState::UP };
@@ -253,6 +262,7 @@ fn nothing_leaves_while_the_link_does_not_transmit() {
     assert_eq!(bench.ltp.usage().exports, 1, "and nothing is given up meanwhile");
 }
 
+/// Keeps 5326-6.18-1.
 #[test]
 fn an_acknowledged_cancel_is_not_sent_again() {
     for acknowledged in [false, true] {
@@ -276,6 +286,7 @@ fn an_acknowledged_cancel_is_not_sent_again() {
     }
 }
 
+/// Keeps 5326-4.2-3.
 #[test]
 fn a_receiver_says_why_it_does_not_want_a_block() {
     for (refusal, why) in [

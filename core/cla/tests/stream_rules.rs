@@ -40,6 +40,7 @@ fn introduced(mut lone: Lone, init: &[u8]) -> (Vec<u8>, Option<bool>, bool) {
     (lone.wrote(), lone.closed(), up)
 }
 
+/// Keeps 9174-4.1-1, 9174-4.1-4, 9174-4.1-5, 9174-4.1-6.
 #[test]
 fn the_active_side_speaks_first_and_the_passive_side_answers() {
     let mut active = Lone::active(span());
@@ -56,6 +57,7 @@ fn the_active_side_speaks_first_and_the_passive_side_answers() {
     assert_eq!((&wrote[..6], wrote[6]), (&message("contact_no_tls")[..], 7));
 }
 
+/// Keeps 9174-4.3-3, 9174-4.3-4, 9174-6.1-11.
 #[test]
 fn each_side_meets_another_version_as_it_should() {
     for version in [2, 5, 255] {
@@ -71,6 +73,7 @@ fn each_side_meets_another_version_as_it_should() {
     }
 }
 
+/// Keeps 9174-4.2-2, 9174-4.2-3, 9174-5.2.2-1, 9174-5.2.2-2, 9174-5.2.3-2, 9174-6.1-10.
 #[test]
 fn reserved_bits_are_sent_as_zero_and_ignored() {
     let mut lone = Lone::active(span());
@@ -92,6 +95,7 @@ fn reserved_bits_are_sent_as_zero_and_ignored() {
     assert!(lone.wrote().ends_with(&[5, 1, 3]), "no reply, but to be answered by one");
 }
 
+/// Keeps 9174-4.8-1, 9174-4.8-3, 9174-4.8-4, 9174-4.8-5.
 #[test]
 fn session_extensions_nobody_knows_are_stepped_over_unless_critical() {
     let session = |items: &[u8]| introduced(Lone::passive(ours()), &init(4096, 1 << 20, b"ipn:1.0", items));
@@ -106,6 +110,7 @@ fn session_extensions_nobody_knows_are_stepped_over_unless_critical() {
     }
 }
 
+/// Keeps 9174-4.7-1.
 #[test]
 fn a_peer_that_takes_no_segment_is_told_contact_failure() {
     let met = introduced(Lone::passive(ours()), &init(0, 1 << 20, b"ipn:1.0", &[]));
@@ -114,6 +119,7 @@ fn a_peer_that_takes_no_segment_is_told_contact_failure() {
     assert_eq!(met, (vec![], None, true));
 }
 
+/// Keeps 9174-4.6-4.
 #[test]
 fn a_node_id_that_is_no_text_ends_the_session() {
     for name in [&b"ipn:\xff.0"[..], b"\xc3", b"\xed\xa0\x80"] {
@@ -122,6 +128,7 @@ fn a_node_id_that_is_no_text_ends_the_session() {
     }
 }
 
+/// Keeps 9174-4.6-1, 9174-5.2-1.
 #[test]
 fn segments_and_transfers_keep_to_what_the_peer_takes() {
     let mut lone = Lone::active(span());
@@ -141,6 +148,7 @@ fn segments_and_transfers_keep_to_what_the_peer_takes() {
 }
 
 /// RFC 9174 5.2.3: whoever sent it may know more than this node.
+/// Keeps 9174-5.2.2-2, 9174-5.2.3-4.
 #[test]
 fn an_acknowledgment_says_the_flags_of_its_segment_whatever_they_mean() {
     let mut lone = Lone::passive(ours()).greet(30);
@@ -154,6 +162,7 @@ fn an_acknowledgment_says_the_flags_of_its_segment_whatever_they_mean() {
     assert_eq!(lone.wrote(), ack(0x40 | END, 0, 12));
 }
 
+/// Keeps 9174-6.1-4.
 #[test]
 fn a_goodbye_is_answered_with_its_own_reason() {
     for reason in [0, 1, 2, 3, 4, 5, 6, 255] {
@@ -168,6 +177,7 @@ fn a_goodbye_is_answered_with_its_own_reason() {
     }
 }
 
+/// Keeps 9174-6.1-3.
 #[test]
 fn a_goodbye_in_place_of_an_introduction_is_answered() {
     for lone in [Lone::passive(ours()), Lone::active(span())] {
@@ -179,6 +189,7 @@ fn a_goodbye_in_place_of_an_introduction_is_answered() {
     assert_eq!((lone.wrote(), lone.closed()), (vec![], Some(false)));
 }
 
+/// Keeps 9174-6.1-1, 9174-6.1-13.
 #[test]
 fn a_goodbye_never_stands_inside_a_segment() {
     for room in 1..40 {
@@ -192,6 +203,7 @@ fn a_goodbye_never_stands_inside_a_segment() {
     }
 }
 
+/// Keeps 9174-6.1-8.
 #[test]
 fn a_connection_that_breaks_fails_what_was_under_way_in_both_directions() {
     for error in [true, false] {

@@ -448,6 +448,7 @@ impl Streams {
     }
 
     /// Ends a stream for the layer: nothing more is told about it.
+    // 9174-4.1-8
     pub fn close(&mut self, id: StreamId, abort: bool, now: Instant) {
         let Some(stream) = self.streams.get_mut(&id) else { return };
         match std::mem::replace(&mut stream.phase, Phase::Resolving) {

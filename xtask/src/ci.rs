@@ -1,6 +1,6 @@
 //! `cargo xtask ci`: everything `make test` runs, in the order in which failures are cheapest.
 
-use crate::{Chore, layers, tools};
+use crate::{Chore, conformance, layers, tools};
 use anyhow::{Context, Result, ensure};
 use std::path::Path;
 use std::process::Command;
@@ -10,7 +10,7 @@ use std::time::Instant;
 pub const CHORE: Chore = Chore {
     name: "ci",
     usage: "[--self-check]",
-    help: "Format, layers, lints, bare-metal build, tests, interop --smoke; --self-check proves that the laws bite.",
+    help: "Format, layers, conformance, lints, bare-metal build, tests, interop --smoke; --self-check proves that the laws bite.",
     run,
 };
 
@@ -24,6 +24,7 @@ type Step = (&'static str, fn() -> Result<()>);
 const STEPS: &[Step] = &[
     ("format", format),
     ("layers", || layers::check(&tools::root()).map(|edges| println!("{edges} edges, all allowed"))),
+    ("conformance", || conformance::check(&tools::root())),
     ("lints of core/", || clippy(&tools::root())),
     ("core/ without an operating system", bare_metal),
     ("tests", || tools::run(tools::cargo().args(["test", "--workspace"]))),

@@ -1,9 +1,10 @@
 //! `cargo xtask docs`: writes the reference pages that are made from code.
 //!
 //! Each page has a test in its crate named `the_checked_in_reference_is_up_to_date`, which compares
-//! the page, or writes it where `FARLINK_BLESS` is set. `make test` compares; this chore writes.
+//! the page, or writes it where `FARLINK_BLESS` is set; `conformance.md` is the chore of that name's. `make test`
+//! compares; this chore writes.
 
-use crate::{Chore, tools};
+use crate::{Chore, conformance, tools};
 use anyhow::Result;
 
 /// The chore.
@@ -20,6 +21,7 @@ fn run() -> Result<()> {
         command.args(["-p", name]);
     }
     tools::run(command.arg("the_checked_in_reference_is_up_to_date"))?;
+    conformance::write(&tools::root())?;
     println!("docs/reference is up to date");
     Ok(())
 }

@@ -8,6 +8,7 @@ mod agreement;
 mod attack;
 mod bench;
 mod ci;
+mod conformance;
 mod crash;
 mod docs;
 mod fuzz;
@@ -49,6 +50,7 @@ const CHORES: &[Chore] = &[
     bench::CHORE,
     sim_speed::CHORE,
     docs::CHORE,
+    conformance::CHORE,
     new::CHORE,
 ];
 
@@ -79,7 +81,8 @@ fn main() -> ExitCode {
 fn help() -> String {
     let mut text = String::from("cargo xtask <chore>\n\n");
     for chore in CHORES {
-        text += &format!("  {:<9} {:<34} {}\n", chore.name, chore.usage, chore.help.lines().next().unwrap_or_default());
+        text +=
+            &format!("  {:<11} {:<34} {}\n", chore.name, chore.usage, chore.help.lines().next().unwrap_or_default());
     }
     text
 }

@@ -85,7 +85,10 @@ pub fn unsafe_outside_os(root: &Path) -> Result<Vec<String>> {
 }
 
 /// Calls for every Rust file beneath a folder, except in folders that are not entered.
-fn each_source(
+///
+/// # Errors
+/// When a folder cannot be read, or what `found` says.
+pub fn each_source(
     root: &Path,
     enter: &dyn Fn(&Path) -> bool,
     found: &mut dyn FnMut(&PathBuf) -> Result<()>,

@@ -125,6 +125,7 @@ impl EndpointId {
         *self == EndpointId::Null
     }
     /// The administrative endpoint of its node, which is that node's ID (RFC 9171 4.2.5.2).
+    // 9171-4.2.5.2-1, 5050-3.1-1
     pub fn node_id(&self) -> EndpointId {
         match self {
             EndpointId::Ipn { node, .. } => EndpointId::Ipn { node: *node, service: 0 },
@@ -305,6 +306,7 @@ mod tests {
         }
     }
 
+    /// Keeps 9171-4.2.5.2-1.
     #[test]
     fn an_endpoint_of_a_node_has_one_name() {
         let ids = ["ipn:1.0", "dtn://mars/", "ipn:9.0", "dtn://m/"].map(|id| id.parse::<EndpointId>().unwrap());
@@ -374,6 +376,7 @@ mod tests {
         }
     }
 
+    /// Keeps 9171-4.2.5.2-1, 5050-3.1-1.
     #[test]
     fn endpoints_know_their_node() {
         let inbox = EndpointId::dtn("node", "inbox");

@@ -200,6 +200,7 @@ impl BundleMeta {
         !self.destination.is_singleton()
     }
     /// Whether it may be cut (RFC 9171 4.2.3).
+    // 5050-5.8-1
     pub fn may_fragment(&self) -> bool {
         !self.facts.has(Facts::NO_FRAGMENT) && !self.is_anonymous() && self.payload.len() > 1
     }

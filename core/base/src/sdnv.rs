@@ -11,6 +11,7 @@ pub const fn len(value: u64) -> usize {
 
 /// Writes `value` to the front of `out` and returns how many bytes it took; `out` must hold
 /// [`LEN_MAX`] bytes (or [`len`] of the value), otherwise nothing is written and 0 returned.
+// 5326-2-3, 5050-4.1-1, 5050-4.1-2
 pub fn encode(value: u64, out: &mut [u8]) -> usize {
     let length = len(value);
     let Some(out) = out.get_mut(..length) else { return 0 };
@@ -33,6 +34,7 @@ pub enum Error {
 
 /// Reads a value from the front of `bytes`: the value and how many bytes it took. Leading zero
 /// groups are read (RFC 6256 does not forbid them) as long as the whole fits [`LEN_MAX`] bytes.
+// 5050-4.1-1
 pub fn decode(bytes: &[u8]) -> Result<(u64, usize), Error> {
     match bytes {
         [a, ..] if *a < 0x80 => return Ok((u64::from(*a), 1)),
@@ -58,6 +60,7 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
+        /// Keeps 5326-2-3, 5050-4.1-1, 5050-4.1-2.
         #[test]
         fn decode_undoes_encode(value: u64, shift in 0u32..64, tail: [u8; 3]) {
             let value = value >> shift;

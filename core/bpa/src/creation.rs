@@ -50,6 +50,7 @@ impl Creation {
     /// A timestamp at this wall time; `None`: the node has no clock it trusts. With a clock it does not wait for
     /// the disk: numbers tell apart what was made at one time before and after a restart, which a lost
     /// reservation alone does not bring about.
+    // 9171-4.2.7-2, 9171-4.2.7-3, 5050-4.5.1-1
     pub fn next(&mut self, utc: Option<DtnTime>) -> Next {
         let Some(utc) = utc else {
             let reserve = self.reserve_beyond(self.counter);
@@ -91,6 +92,7 @@ mod tests {
     use super::*;
     use alloc::vec::Vec;
 
+    /// Keeps 9171-4.2.7-2, 9171-4.2.7-3, 5050-4.5.1-1.
     #[test]
     fn a_clock_that_steps_back_repeats_nothing() {
         let mut creation = Creation::default();
@@ -119,6 +121,7 @@ mod tests {
         assert_eq!((used.len(), made), (made, 6 * RESERVE as usize));
     }
 
+    /// Keeps 9171-4.2.7-3.
     #[test]
     fn without_a_clock_no_number_is_used_before_it_is_reserved() {
         let mut creation = Creation::default();

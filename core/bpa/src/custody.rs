@@ -149,6 +149,7 @@ impl Custody {
         }
     }
     /// What was promised is kept: this node has custody now. Who had it before; `None`: nothing was promised.
+    // 5050-5.10-1, 5050-5.10.1-1
     pub fn take(&mut self, book: &mut Book, number: u64) -> Option<Option<Custodian>> {
         let entry = self.entries.get_mut(&number).filter(|entry| entry.stage == Stage::Promised)?;
         entry.stage = Stage::Ours;
@@ -156,6 +157,7 @@ impl Custody {
         Some(entry.before.take())
     }
     /// Forgets a bundle.
+    // 5050-5.10.2-1
     pub fn forget(&mut self, number: u64) -> Option<Entry> {
         let entry = self.entries.remove(&number)?;
         if matches!(entry.stage, Stage::Promised | Stage::Ours) {

@@ -132,6 +132,7 @@ impl Agent {
     }
 
     /// What a signal says about one bundle.
+    // 5050-6.3-1, 5050-6.3-2
     fn heed_about<S: Sink<Output>>(
         &mut self,
         now: Instant,
@@ -167,6 +168,7 @@ impl Agent {
     }
 
     /// Another node has custody: the bundle is held for nothing but what is under way.
+    // 5050-5.10.2-1, 5050-5.11-1
     fn release_custody<S: Sink<Output>>(&mut self, now: Instant, number: u64, edge: &mut dyn Edge, out: &mut S) {
         let Some(entry) = self.custody.as_mut().and_then(|custody| custody.forget(number)) else { return };
         let bundle = entry.bundle;
@@ -211,6 +213,7 @@ impl Agent {
     }
 
     /// RFC 5050 5.12: no signal came, or one that refuses: the bundle goes again, another way if there is one.
+    // 5050-5.10.1-4
     fn repeat<S: Sink<Output>>(&mut self, number: u64, out: &mut S) {
         let Some(entry) = self.custody.as_mut().and_then(|custody| custody.get_mut(number)) else { return };
         let bundle = entry.bundle;

@@ -56,6 +56,7 @@ impl Agent {
     }
 
     /// Whether an application's bundle is to ask for custody.
+    // 5050-5.2-1
     pub(crate) fn asks_for_custody(&self, source: &EndpointId, wanted: &SendRequest) -> bool {
         let Some(custody) = self.custody.as_ref().filter(|_| self.may_have_custody()) else { return false };
         let to = &wanted.destination;
@@ -92,6 +93,7 @@ impl Agent {
         }
     }
     /// Whether custody of a bundle would be taken: it asks for it, may have it, and there is room.
+    // 5050-5.2-2
     pub(crate) fn takes_custody(&self, held: &Held) -> bool {
         let Some(custody) = self.custody.as_ref().filter(|_| self.may_have_custody()) else { return false };
         let meta = &held.bundle;
@@ -113,6 +115,7 @@ impl Agent {
         }
     }
     /// Whether a bundle is not to leave before the store has it.
+    // 5050-5.4-6, 5050-5.4.1-3
     pub(crate) fn awaits_custody(&self, held: &Held) -> bool {
         held.has(Reason::Commit)
             && self.custody.as_ref().is_some_and(|custody| custody.is(held.number, Stage::Promised))
@@ -124,6 +127,7 @@ impl Agent {
     }
 
     /// The store has a bundle: custody of it is taken, and whoever had it is told.
+    // 5050-5.7-5, 5050-5.10-2, 5050-5.10.1-2
     pub(crate) fn on_custody_stored<S: Sink<Output>>(
         &mut self,
         now: Instant,
@@ -149,6 +153,7 @@ impl Agent {
     }
 
     /// A bundle comes that is here, or was delivered here: its custodian may let it go (RFC 5050 5.6 step 4).
+    // 5050-5.6-5
     pub(crate) fn answer_again<S: Sink<Output>>(
         &mut self,
         now: Instant,
@@ -174,6 +179,7 @@ impl Agent {
     }
 
     /// A bundle leaves. Of what was in custody or given up here somebody is told.
+    // 5050-5.4.2-1, 5050-5.7-5
     pub(crate) fn leave_custody<S: Sink<Output>>(
         &mut self,
         now: Instant,

@@ -295,6 +295,7 @@ impl Agent {
     }
 
     /// What an endpoint given by an application means here; `None` when it is another node's.
+    // 9171-5.2-2, 5050-5.2-4
     pub(crate) fn local_endpoint(&self, endpoint: &EndpointId) -> Option<EndpointId> {
         match endpoint {
             EndpointId::Null => Some(EndpointId::Null),
@@ -350,6 +351,7 @@ impl Agent {
     }
 
     /// A delivery that was not answered goes back to its line, marked as possibly seen where it was.
+    // 9171-5.7-4, 9171-5.7-5, 5050-3.1-3
     pub(crate) fn put_back(&mut self, delivery: DeliveryId, line_up: bool) {
         let Some((registration, bundle)) = self.deliveries.end(delivery) else { return };
         if line_up {
@@ -364,6 +366,7 @@ impl Agent {
     }
 
     /// RFC 9171 5.7: a bundle for this node.
+    // 9171-5.3-1, 9171-5.7-1, 5050-5.3-1, 5050-5.7-1
     pub(crate) fn deliver_locally<S: Sink<Output>>(
         &mut self,
         now: Instant,
@@ -411,6 +414,7 @@ impl Agent {
 
     /// A durable bundle takes its place among those its endpoint waits for. One that is not durable
     /// yet would be delivered twice without a mark: its node dies, forgets it, and gets it again.
+    // 9171-5.7-4, 9171-5.7-5, 5050-3.1-3, 5050-3.1-5, 5050-5.7-4
     pub(crate) fn await_delivery(&mut self, bundle: Handle) {
         let Some(held) = self.book.get(bundle) else { return };
         if held.bundle.is_for_group() {
@@ -446,6 +450,7 @@ impl Agent {
     }
 
     /// Hands one waiting bundle to a registration that has room; then comes again.
+    // 9171-5.7-3, 5050-3.1-4, 5050-5.7-3
     pub(crate) fn pump_deliveries<S: Sink<Output>>(
         &mut self,
         now: Instant,
@@ -559,6 +564,7 @@ impl Agent {
     }
 
     /// RFC 9171 5.9: a fragment for this node.
+    // 9171-5.7-1, 5050-5.7-1
     fn join<S: Sink<Output>>(&mut self, now: Instant, bundle: Handle, edge: &mut dyn Edge, out: &mut S) {
         let joined = self.fragments.add(&mut self.book, bundle);
         match joined {
@@ -573,6 +579,7 @@ impl Agent {
     }
 
     /// The whole is an entry that refers to its parts; it has no record of its own.
+    // 9171-5.9-1, 5050-5.9-1
     fn reassemble<S: Sink<Output>>(
         &mut self,
         now: Instant,

@@ -12,6 +12,7 @@ use farlink_book::{Flags, Handle, News, Reason, Why};
 impl Agent {
     /// Ends to hold a bundle, whatever reasons there are to. `remember`: the store keeps its
     /// identity as delivered, in the same commit.
+    // 9171-5.10-1, 5050-3.1-6, 5050-5.13-2
     pub(crate) fn depart<S: Sink<Output>>(
         &mut self,
         now: Instant,
@@ -29,6 +30,7 @@ impl Agent {
         if reason != DeleteReason::Done {
             let (meta, ours) = (held.bundle.clone(), held.has(Reason::Custody));
             if ours {
+                // 5050-5.13-1
                 // RFC 5050 5.13: of what was in custody it is told whether asked for or not.
                 self.report_if(now, &meta, 0, Status::Deleted, reason, edge, out);
             } else {

@@ -22,6 +22,7 @@ impl Agent {
     }
 
     /// Decides what happens with a bundle that is new, waits, or came back.
+    // 9171-5.3-1, 9171-5.4-2, 9171-5.4.2-3, 5050-5.3-1, 5050-5.4-2, 5050-5.4.2-3
     pub(crate) fn dispatch<S: Sink<Output>>(&mut self, now: Instant, bundle: Handle, edge: &mut dyn Edge, out: &mut S) {
         let Some(held) = self.book.get(bundle).filter(|held| self.waits_for_a_way(held)) else { return };
         if held.expires <= now {
@@ -34,6 +35,7 @@ impl Agent {
         let Some(held) = self.book.get(bundle) else { return };
         if held.is_tired() {
             if held.has(Reason::Whole) {
+                // 9171-5.4.2-2, 5050-5.4.2-2
                 // It goes no further, and is for members here still.
                 let last = self.book.release(bundle, Reason::Route);
                 debug_assert!(!last, "it is to be delivered");
@@ -60,6 +62,7 @@ impl Agent {
         }
     }
 
+    // 9171-5.4-5, 5050-5.4-3
     fn route<S: Sink<Output>>(&mut self, now: Instant, bundle: Handle, edge: &mut dyn Edge, out: &mut S) {
         let Some(held) = self.book.get(bundle) else { return };
         let mut tried = self.tried(held);
@@ -141,6 +144,7 @@ impl Agent {
     }
 
     /// Puts a bundle into a link's queue.
+    // 9171-5.4-1, 5050-5.4-1
     pub(crate) fn queue<S: Sink<Output>>(&mut self, bundle: Handle, leg: Leg, copy: bool, out: &mut S) {
         if let Some(held) = self.book.get_mut(bundle).filter(|_| !copy) {
             held.flags.set(Flags::MOVES, false);
@@ -157,6 +161,7 @@ impl Agent {
     }
 
     /// Leaves a bundle until something changes, or until `until`; it is offered to neighbours.
+    // 9171-5.4-5, 9171-5.4.1-1, 5050-5.4-5, 5050-5.4.1-1
     fn carry<S: Sink<Output>>(&mut self, now: Instant, bundle: Handle, until: Instant, out: &mut S) {
         let Some(held) = self.book.get(bundle) else { return };
         let (expires, failures, number) = (held.expires, held.failures, held.name());
@@ -196,6 +201,7 @@ impl Agent {
 
     /// A link to a node: among several one that is up first, then the least queued. A link ruled
     /// by the plan is the router's to choose, unless the router reads no plan.
+    // 9171-5.4-3, 5050-5.4-4
     fn link_to(&self, node: NodeId, tried: &[PeerId], narrow: &[LinkId], now: Instant) -> Option<LinkId> {
         if node == NodeId::NULL {
             return None;

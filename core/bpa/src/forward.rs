@@ -235,6 +235,7 @@ impl Agent {
     }
 
     /// RFC 9171 5.4 step 4: says what changes on this hop and hands the bundle over.
+    // 9171-5.4-6, 5050-5.4-7
     fn transmit<S: Sink<Output>>(
         &mut self,
         now: Instant,
@@ -305,13 +306,16 @@ impl Agent {
     }
 
     /// What changes on this hop: the node it leaves, its age, its hops, its labels.
+    // 9171-4.4.1-1, 9171-4.4.1-2, 9171-5.4-8, 9171-5.4-9
     pub(crate) fn outgoing(&self, now: Instant, held: &Held, gave: [u32; 2]) -> Hop {
-        // Who gave it is forgotten at a restart.
-        let came =
-            || held.from != PeerId::NONE || !(held.bundle.is_anonymous() || self.is_local(held.bundle.source.node()));
+        // RFC 9171 4.4.1: never at the source, where a bundle may come back. Whether one without source is of this
+        // node, who gave it tells, which is forgotten at a restart.
+        let came = || match held.bundle.is_anonymous() {
+            true => held.from != PeerId::NONE,
+            false => !self.is_local(held.bundle.source.node()),
+        };
         let said = self.settings.previous_node_block && came();
         Hop {
-            // RFC 9171 4.4.1: none at the source.
             previous: if said { self.node_id() } else { farlink_base::EndpointId::Null },
             age_ms: held.age_ms(now),
             hops: held.hops.saturating_add(1),

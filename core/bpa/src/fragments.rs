@@ -111,6 +111,7 @@ impl Fragments {
         of_source >= self.most.saturating_sub(self.waiting).saturating_mul(3)
     }
     /// A fragment for this node.
+    // 9171-5.7-2, 5050-5.7-2
     pub fn add(&mut self, book: &mut Book, bundle: Handle) -> Joined {
         let Some((held, at)) = book.get(bundle).and_then(|held| Some((held, place(held)?))) else {
             return Joined::Redundant;
@@ -138,6 +139,7 @@ impl Fragments {
         book.hold(bundle, Reason::Fragment);
         if complete { self.complete(book, original) } else { Joined::Waiting }
     }
+    // 9171-5.9-2, 5050-5.9-2
     fn complete(&mut self, book: &mut Book, original: Original) -> Joined {
         let Some(joining) = self.pieces.joining.remove(&original) else { return Joined::Waiting };
         self.waiting -= joining.parts.len();
@@ -187,6 +189,7 @@ impl Fragments {
         parts
     }
     /// The whole is done with: its parts may go.
+    // 9171-5.9-2, 5050-5.9-2
     pub fn take_parts(&mut self, whole: Handle) -> Vec<Handle> {
         let Some(pieces) = self.pieces.made() else { return Vec::new() };
         let parts = pieces.wholes.remove(&whole).unwrap_or_default();

@@ -44,6 +44,7 @@ impl Agent {
     }
 
     /// The bundle leaves if that was all there was to do.
+    // 9171-5.4-10, 9171-5.4-11, 5050-3.1-6, 5050-5.4-10, 5050-5.4-11
     fn after_send<S: Sink<Output>>(
         &mut self,
         now: Instant,

@@ -19,6 +19,7 @@ use farlink_base::{
 use farlink_book::{Birth, Flags, Handle, Held, New, News, Reason, Reasons, Side, Why};
 
 impl Agent {
+    // 9171-5.6-2, 9171-5.6-3
     pub(crate) fn on_malformed<S: Sink<Output>>(
         &mut self,
         link: LinkId,
@@ -164,6 +165,7 @@ impl Agent {
     }
 
     /// RFC 9171 5.6, 4.4.3: what the edge found, what blocks nobody here knows ask for, and hops; then dispatching.
+    // 9171-5.6-4, 5050-5.6-2
     fn heed<S: Sink<Output>>(&mut self, now: Instant, handle: Handle, edge: &mut dyn Edge, out: &mut S) {
         let Some(held) = self.book.get(handle) else { return };
         let meta = &held.bundle;
@@ -301,6 +303,7 @@ impl Agent {
 
     /// Lifetime left on arrival: by the clock when both the source's and ours are known, else by
     /// the age block, else all of it (RFC 9171 5.5).
+    // 9171-5.5-1
     fn remaining_lifetime(&self, now: Instant, bundle: &BundleMeta, age_ms: u64) -> Duration {
         let age = match (bundle.created_ms, self.wall.utc_at(now)) {
             (0, _) | (_, None) => age_ms,
@@ -326,6 +329,7 @@ impl Agent {
     }
 
     /// Takes an admitted bundle into the book and hands it to the store.
+    // 9171-5.6-1, 5050-5.6-1
     fn take_in<S: Sink<Output>>(
         &mut self,
         now: Instant,
@@ -555,6 +559,7 @@ impl Agent {
     }
 
     /// RFC 9171 5.2: an application wants a bundle sent.
+    // 9171-5.2-2, 5050-5.2-4
     pub(crate) fn on_send<S: Sink<Output>>(
         &mut self,
         now: Instant,
@@ -620,6 +625,7 @@ impl Agent {
     }
 
     /// Takes a bundle made here into the node.
+    // 9171-5.2-1, 5050-5.2-3
     pub(crate) fn create<S: Sink<Output>>(
         &mut self,
         now: Instant,
@@ -669,6 +675,7 @@ impl Agent {
     }
     /// A new bundle that nobody here has. A version that says its timestamp otherwise may make it another's, which only
     /// the bundle shows: that is stepped over too.
+    // 5050-4.5.1-1
     pub(crate) fn make_new<S: Sink<Output>>(
         &mut self,
         now: Instant,
@@ -741,6 +748,7 @@ impl Agent {
     }
 
     /// The end of a lifetime (RFC 9171 5.5). Parts of a whole leave with it.
+    // 9171-5.5-2, 5050-5.5-1
     pub(crate) fn on_lifetime_end<S: Sink<Output>>(
         &mut self,
         now: Instant,

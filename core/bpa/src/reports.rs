@@ -92,6 +92,7 @@ impl Agent {
     }
 
     /// Sends an administrative record; whether there was room for it.
+    // 9171-6.2-2, 5050-5.1-1, 5050-6.2-3
     pub(crate) fn send_record<S: Sink<Output>>(
         &mut self,
         now: Instant,

@@ -143,6 +143,7 @@ pub struct Settings {
     /// memory only, and the store is told nothing.
     pub durable: bool,
     /// Whether status reports are generated (RFC 9171 5.1).
+    // 9171-5.1-1
     pub status_reports: bool,
     /// Custody; `None`: it is neither taken nor asked for, and signals are nobody's here.
     pub custody: Option<Box<CustodySettings>>,

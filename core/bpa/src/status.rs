@@ -35,6 +35,7 @@ impl Agent {
                 self.let_queues_go();
             }
             AdminInput::SetLink { link, enabled } => self.enable_link(now, &link, enabled, out),
+            // 9171-5.12-1, 9171-5.12-2, 5050-5.15-1, 5050-5.15-2
             AdminInput::Cancel { bundle } => {
                 if let Some(handle) = self.book.by_number(bundle.0).map(Held::handle) {
                     self.depart(now, handle, deleted(DeleteReason::Cancelled), None, edge, out);

@@ -54,6 +54,7 @@ fn ignored(node: &Node) -> usize {
     count(node, |event| matches!(event, Event::CustodySignalIgnored { .. }))
 }
 
+/// Keeps 5050-5.4-6, 5050-5.4.1-3, 5050-5.10-1, 5050-5.10-2, 5050-5.10.1-2.
 #[test]
 fn custody_is_taken_when_the_store_has_the_bundle_and_it_leaves_no_sooner() {
     let mut node = node();
@@ -81,6 +82,7 @@ fn what_the_store_refuses_is_not_promised() {
     assert_eq!(node.verdicts(), [(1, Err(Refusal::NoResources))]);
 }
 
+/// Keeps 5050-5.10.1-1, 5050-5.10.2-1, 5050-5.11-1, 5050-6.3-1.
 #[test]
 fn a_bundle_in_custody_leaves_its_link_and_stays_until_a_signal() {
     for by_number in [false, true] {
@@ -100,6 +102,7 @@ fn a_bundle_in_custody_leaves_its_link_and_stays_until_a_signal() {
     }
 }
 
+/// Keeps 5050-5.10.1-4, 5050-5.13-1.
 #[test]
 fn without_a_signal_it_goes_again_each_time_later_until_it_expires_which_is_reported() {
     let mut node = node();
@@ -123,6 +126,7 @@ fn without_a_signal_it_goes_again_each_time_later_until_it_expires_which_is_repo
     assert_eq!((told.0, told.1), (farlink_bpa::Status::Deleted as u8, DeleteReason::Expired as u8));
 }
 
+/// Keeps 5050-6.3-2.
 #[test]
 fn who_refuses_custody_gets_it_again_later_and_another_way_is_taken_where_there_is_one() {
     let mut node = node();
@@ -139,6 +143,7 @@ fn who_refuses_custody_gets_it_again_later_and_another_way_is_taken_where_there_
     assert_eq!(data(&node).len(), 1, "once more, to the only one there is");
 }
 
+/// Keeps 5050-5.6-5.
 #[test]
 fn a_redundant_reception_is_answered_and_ends_custody() {
     let mut node = node();
@@ -282,6 +287,7 @@ fn what_is_in_custody_no_policy_gives_up() {
     assert_eq!(count(&node, |event| matches!(event, Event::Deleted { bundle, .. } if bundle.0 == 1)), 0);
 }
 
+/// Keeps 5050-5.2-2.
 #[test]
 fn custody_is_taken_only_from_whom_and_for_what_it_may_be() {
     let taken = |settings: Settings, bundle: Bundle, link: u32| {
@@ -309,6 +315,7 @@ fn custody_is_taken_only_from_whom_and_for_what_it_may_be() {
     assert_eq!(signals(&node), [], "of copies there is no single custodian");
 }
 
+/// Keeps 5050-5.7-5.
 #[test]
 fn a_bundle_for_this_node_is_answered_when_it_is_kept_or_else_when_it_is_delivered() {
     let mut node = node();
@@ -337,6 +344,7 @@ fn a_bundle_for_this_node_is_answered_when_it_is_kept_or_else_when_it_is_deliver
     assert_eq!(signals(&node)[0].1.answer, Answer::Taken, "its custodian missed the signal");
 }
 
+/// Keeps 5050-5.4.2-1.
 #[test]
 fn what_is_given_up_without_custody_is_told_as_failed() {
     let mut node = Node::with(custody(|custody| custody.to = vec!["ipn:7.*".into()]), None);
@@ -350,6 +358,7 @@ fn what_is_given_up_without_custody_is_told_as_failed() {
     assert_eq!(signals(&node).len(), 1, "its custodian knows when it expires");
 }
 
+/// Keeps 5050-5.2-1.
 #[test]
 fn a_bundle_made_here_asks_where_the_rules_say_so_and_is_refused_where_it_cannot_be_honoured() {
     let rule = |bytes| custody(|c| (c.request, c.bytes) = (vec!["ipn:9.*".into()], bytes));

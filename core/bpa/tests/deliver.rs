@@ -23,6 +23,7 @@ fn what_is_enciphered_is_passed_on_but_not_delivered_as_it_is() {
     assert_eq!(node.deleted(), [DeleteReason::UnknownSecurity]);
 }
 
+/// Keeps 9171-5.7-3, 5050-3.1-4, 5050-5.7-3.
 #[test]
 fn delivery_is_one_at_a_time_and_the_next_waits_for_the_commit_of_the_last() {
     let mut node = Node::new();
@@ -47,6 +48,7 @@ fn delivery_is_one_at_a_time_and_the_next_waits_for_the_commit_of_the_last() {
     assert_eq!(node.deliveries().len(), 2);
 }
 
+/// Keeps 9171-5.7-4, 9171-5.7-5, 5050-3.1-3, 5050-3.1-5, 5050-5.7-4.
 #[test]
 fn an_unanswered_delivery_returns_marked_when_its_application_comes_back() {
     let mut node = Node::new();
@@ -60,6 +62,7 @@ fn an_unanswered_delivery_returns_marked_when_its_application_comes_back() {
     assert_eq!(redelivered, [false, true]);
 }
 
+/// Keeps 9171-5.7-4, 9171-5.7-5, 5050-3.1-3.
 #[test]
 fn a_delivery_the_application_could_not_take_comes_again_marked() {
     let mut node = Node::new();
@@ -75,6 +78,7 @@ fn a_delivery_the_application_could_not_take_comes_again_marked() {
     assert_eq!((node.held(), node.agent.counts().deliveries), (0, 0));
 }
 
+/// Keeps 9171-5.7-3.
 #[test]
 fn urgent_bundles_are_delivered_first() {
     let mut node = Node::new();
@@ -158,6 +162,7 @@ fn an_application_registers_at_its_own_node_only_and_so_many() {
     assert_eq!(results, [unknown.clone(), unknown, ok(7), ok(8), ok(9), full]);
 }
 
+/// Keeps 9171-5.3-1, 5050-5.3-1.
 #[test]
 fn a_bundle_sent_to_this_node_is_delivered_here() {
     let mut node = Node::new();

@@ -5,6 +5,8 @@ mod support;
 use farlink_base::{EndpointId, LinkId, Priority, Refusal};
 use support::{Bundle, NOW_UTC, Node, from_two};
 
+/// Keeps 9171-5.4-5, 9171-5.4-6, 9171-5.4-11, 9171-5.4.1-1, 5050-5.4-5, 5050-5.4-7, 5050-5.4-11.
+/// Keeps 5050-5.4.1-1.
 #[test]
 fn a_refusing_neighbour_is_tried_again_later_and_a_lost_session_at_once() {
     let mut node = Node::new();
@@ -92,6 +94,7 @@ fn why_a_bundle_waits_tells_a_refusal_from_silence_from_nobody_there_and_from_a_
     assert_eq!(node.waits_for(), "ipn:3.0 gave it back; will be tried again");
 }
 
+/// Keeps 9171-4.4.1-1, 9171-4.4.1-2, 9171-5.4-8, 9171-5.4-9.
 #[test]
 fn what_leaves_carries_previous_node_hop_count_and_age() {
     let mut node = Node::new();
@@ -106,6 +109,26 @@ fn what_leaves_carries_previous_node_hop_count_and_age() {
     assert_eq!((sent.hop.hops, sent.hop.age_ms), (1, 350));
 }
 
+/// RFC 9171 4.4.1: wherever its source finds it again. Nobody's bundle says who gave it, too.
+/// Keeps 9171-4.4.1-2.
+#[test]
+fn a_bundle_of_this_node_says_no_previous_node_even_when_it_came_back() {
+    let mut node = Node::new();
+    node.send(EndpointId::ipn(2, 1), Priority::Normal);
+    let sources = [EndpointId::ipn(1, 5), EndpointId::ipn(1, 0), EndpointId::ipn(2, 5), EndpointId::Null];
+    for (sequence, source) in (1..).zip(sources) {
+        node.receive_over(1, sequence, Bundle::new(source, EndpointId::ipn(2, 1), sequence).previous(3));
+    }
+    let said: Vec<_> = node.sent().into_iter().map(|sent| (sent.bundle.source.clone(), sent.hop.previous)).collect();
+    let (none, ours) = (EndpointId::Null, EndpointId::ipn(1, 0));
+    assert_eq!(said.len(), 5, "{said:?}");
+    for (source, previous) in &said {
+        let own = source.node() == ours.node();
+        assert_eq!(*previous, if own { none.clone() } else { ours.clone() }, "{source}");
+    }
+}
+
+/// Keeps 9171-5.4-3, 5050-5.4-4.
 #[test]
 fn a_broken_transfer_moves_to_the_sibling_link_at_once() {
     let spare = farlink_bpa::LinkSettings { peer: EndpointId::ipn(2, 0), name: "spare".into(), ..support::link(5) };
@@ -157,6 +180,7 @@ fn a_neighbour_that_fails_again_and_again_counts_as_refusing() {
     assert_eq!(node.sent().len(), 5);
 }
 
+/// Keeps 9171-5.4-1, 9171-5.4-3, 9171-5.4-5, 9171-5.4.1-1, 5050-5.4-1, 5050-5.4-3, 5050-5.4-5, 5050-5.4.1-1.
 #[test]
 fn why_a_bundle_waits_is_said() {
     let mut node = Node::new();
@@ -195,6 +219,7 @@ fn a_link_that_takes_one_bundle_gets_the_next_when_it_says_so_again() {
 }
 
 /// RFC 9171 5.4 step 4: an age is increased by the time here, whatever the clocks say of the bundle's lifetime.
+/// Keeps 9171-5.4-9.
 #[test]
 fn an_age_grows_by_the_time_here() {
     let times = [(NOW_UTC.0 - 1000, 60_000), (NOW_UTC.0 + 9000, 60_000), (NOW_UTC.0 - 30_000, 60_000), (0, u64::MAX)];

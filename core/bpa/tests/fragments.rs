@@ -31,6 +31,7 @@ fn payloads(node: &Node) -> Vec<Vec<u8>> {
     node.deliveries().iter().map(|(_, d)| d.payload.to_bytes().unwrap().to_vec()).collect()
 }
 
+/// Keeps 9171-5.7-1, 9171-5.7-2, 9171-5.9-1, 5050-5.7-1, 5050-5.9-1.
 #[test]
 fn fragments_are_joined_before_delivery() {
     let node = with(&[200..256, 0..100, 100..200]);
@@ -76,6 +77,7 @@ fn the_whole_waits_until_all_its_parts_are_durable() {
     assert_eq!(payloads(&node), [content()]);
 }
 
+/// Keeps 9171-5.9-2, 5050-5.9-2.
 #[test]
 fn one_delete_remembers_the_original_and_later_fragments_are_acknowledged_and_not_kept() {
     let mut node = with(&[0..128, 128..256]);
@@ -114,6 +116,7 @@ fn the_whole_expires_with_its_earliest_part_and_frees_them_all() {
     assert_eq!(node.forgotten(), [(1, false), (2, false)]);
 }
 
+/// Keeps 9171-5.7-2, 9171-5.10-1, 5050-5.7-2, 5050-5.13-2.
 #[test]
 fn fragments_that_miss_others_expire_and_leave_nothing() {
     let mut node = with(&[0..100, 150..256]);
@@ -122,6 +125,7 @@ fn fragments_that_miss_others_expire_and_leave_nothing() {
     assert_eq!((node.held(), node.agent.counts().fragments), (0, 0));
 }
 
+/// Keeps 9171-5.9-1, 9171-5.9-2, 5050-5.9-1.
 #[test]
 fn overlapping_fragments_give_the_same_bytes() {
     for ranges in [

@@ -129,6 +129,7 @@ fn lifetimes_end_for_members_too() {
     assert_eq!(had(&node)[1..], [(1, 3, false)], "the window is open again");
 }
 
+/// Keeps 9171-5.4.2-2, 5050-5.4.2-2.
 #[test]
 fn what_may_go_no_further_is_for_members_here_still() {
     for taken in [true, false] {

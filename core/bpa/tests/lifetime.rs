@@ -10,6 +10,7 @@ fn here() -> EndpointId {
     EndpointId::ipn(1, 1)
 }
 
+/// Keeps 9171-5.5-2, 5050-5.5-1.
 #[test]
 fn a_bundle_expires_on_the_monotonic_clock_and_a_clock_step_expires_nothing() {
     let mut node = Node::new();
@@ -23,6 +24,7 @@ fn a_bundle_expires_on_the_monotonic_clock_and_a_clock_step_expires_nothing() {
     assert_eq!((node.held(), node.deleted()), (0, vec![DeleteReason::Expired]));
 }
 
+/// Keeps 9171-5.5-1.
 #[test]
 fn an_expired_or_future_bundle_is_judged_by_clock_and_age() {
     let mut node = Node::new();
@@ -40,6 +42,7 @@ fn an_expired_or_future_bundle_is_judged_by_clock_and_age() {
     assert_eq!(verdicts, [(1, expired), (2, Ok(())), (3, expired), (4, Ok(()))]);
 }
 
+/// Keeps 9171-5.4-2, 9171-5.5-2, 5050-5.4-2, 5050-5.4.2-3, 5050-5.5-1.
 #[test]
 fn nothing_is_sent_or_delivered_after_its_end_however_late_that_is_seen() {
     let mut node = Node::new();

@@ -242,6 +242,7 @@ fn a_link_turned_off_is_closed_once_and_one_that_is_down_only_is_not() {
 }
 
 /// RFC 9171 4.2.5.2, RFC 9174 4.6, RFC 9758 5.4: a node is named by a node ID, and by none that every node calls itself.
+/// Keeps 9171-4.2.5.2-1, 9171-4.4.1-1.
 #[test]
 fn a_claim_that_names_no_other_node_names_nobody() {
     let here = EndpointId::Ipn { node: EndpointId::LOCAL_NODE, service: 0 };

@@ -109,6 +109,7 @@ fn a_store_that_is_full_at_last_is_paid_by_the_last_piece() {
     assert_eq!((node.results(), node.held()), (vec![true], 0));
 }
 
+/// Keeps 9171-5.8-3.
 #[test]
 fn every_byte_is_sent_once_and_what_failed_again() {
     for seed in 0..20 {
@@ -200,6 +201,7 @@ fn a_bundle_that_no_contact_takes_whole_goes_in_two_halves() {
     }
 }
 
+/// Keeps 5050-5.8-1.
 #[test]
 fn what_must_not_be_cut_is_not_cut() {
     let mut node = Node::new();

@@ -15,6 +15,7 @@ fn here() -> EndpointId {
     EndpointId::ipn(1, 1)
 }
 
+/// Keeps 9171-5.2-1, 5050-5.2-3.
 #[test]
 fn an_application_is_answered_only_after_the_commit_but_forwarding_overtakes_it() {
     let mut node = Node::new();
@@ -26,6 +27,7 @@ fn an_application_is_answered_only_after_the_commit_but_forwarding_overtakes_it(
     assert_eq!(node.results(), [true]);
 }
 
+/// Keeps 9171-5.4-6, 9171-5.4-11, 5050-3.1-6, 5050-5.4-7, 5050-5.4-11.
 #[test]
 fn a_confirmed_bundle_leaves_the_store_and_a_verdict_still_owed_is_given() {
     let mut node = Node::new();
@@ -66,6 +68,7 @@ fn a_duplicate_is_acknowledged_no_sooner_than_the_first_is_kept() {
     assert_eq!(node.held(), 1);
 }
 
+/// Keeps 9171-5.4-2, 9171-5.6-1, 9171-5.6-4, 5050-5.6-2.
 #[test]
 fn hop_limit_and_unknown_blocks_are_obeyed() {
     let mut node = Node::new();
@@ -113,6 +116,7 @@ fn a_full_node_refuses_and_does_not_acknowledge() {
     assert_eq!(node.verdicts(), [(1, Ok(())), (2, Ok(())), (3, Err(Refusal::NoResources))]);
 }
 
+/// Keeps 9171-4.2.7-2, 9171-4.4.2-2.
 #[test]
 fn a_node_without_a_clock_numbers_bundles_durably_and_ages_them() {
     let mut node = Node::closed(settings(), None, support::NoRouter, support::Rule::default());
@@ -130,6 +134,7 @@ fn a_node_without_a_clock_numbers_bundles_durably_and_ages_them() {
     assert!(sent.bundle.facts.has(farlink_base::Facts::AGE));
 }
 
+/// Keeps 9171-5.6-2, 9171-5.6-3.
 #[test]
 fn what_does_not_parse_is_not_acceptable() {
     let mut node = Node::new();
@@ -231,6 +236,7 @@ fn a_bundle_longer_than_the_limit_is_refused_however_much_room_there_is() {
     assert_eq!((node.results(), node.held()), (vec![false], 1));
 }
 
+/// Keeps 9171-5.2-2.
 #[test]
 fn nobody_sends_in_the_name_of_a_group() {
     let mut node = Node::new();
@@ -290,6 +296,7 @@ fn a_node_that_ends_takes_nothing_new_and_one_that_opens_nothing_yet() {
     assert_eq!((node.verdicts()[1], node.results()[1]), ((2, Err(Refusal::Terminating)), false));
 }
 
+/// Keeps 9171-5.2-2, 5050-5.2-4.
 #[test]
 fn nobody_sends_from_another_nodes_endpoint_or_to_nowhere() {
     let mut node = Node::new();
@@ -319,6 +326,7 @@ fn what_this_node_is_called_inside_never_leaves_and_is_not_taken_from_outside() 
     assert_eq!(node.results(), [true, true]);
 }
 
+/// Keeps 9171-5.10-1, 9171-5.12-1, 5050-5.13-2, 5050-5.15-1.
 #[test]
 fn an_operator_cancels_a_bundle() {
     let mut node = Node::new();

@@ -232,6 +232,7 @@ fn an_age_and_a_lifetime_go_on_over_a_restart() {
 }
 
 /// RFC 9171 5.6 step 4, 4.4.3: the node may have died between keeping a bundle and deleting it.
+/// Keeps 9171-5.6-4.
 #[test]
 fn what_was_to_be_deleted_when_it_came_is_deleted_after_a_restart() {
     let duty = from_two(1, EndpointId::ipn(3, 1)).duties(Duties::DELETE);

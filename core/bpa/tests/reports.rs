@@ -2,10 +2,12 @@
 
 mod support;
 
-use farlink_base::{EndpointId, Facts, LinkId};
+use farlink_base::{BundleHandle, DeleteReason, EndpointId, Facts, LinkId};
 use farlink_bpa::Settings;
+use farlink_bpa::app::AdminInput;
 use support::{NOW_UTC, Node, Sent, Toy, from_two, settings};
 
+/// Keeps 9171-5.1-1, 9171-5.4-10, 9171-6.2-2, 5050-5.1-1, 5050-5.4-10, 5050-6.2-3.
 #[test]
 fn reports_are_made_only_where_configured_and_never_about_reports() {
     for enabled in [false, true] {
@@ -19,6 +21,23 @@ fn reports_are_made_only_where_configured_and_never_about_reports() {
         for (report, status) in reports.iter().zip([farlink_bpa::Status::Received, farlink_bpa::Status::Forwarded]) {
             assert!(report.bundle.is_administrative() && report.bundle.facts.0 & Facts::REPORTS == 0);
             assert_eq!(Toy::report(&report.bundle), (status as u8, 0, NOW_UTC.0, 1));
+        }
+    }
+}
+
+/// Keeps 9171-5.12-1, 9171-5.12-2, 5050-5.15-1, 5050-5.15-2.
+#[test]
+fn the_deletion_of_a_cancelled_bundle_is_reported_with_its_reason() {
+    for (facts, reports) in [(Facts::REPORT_DELETION, 1), (Facts::REPORT_RECEPTION, 0)] {
+        let mut node = Node::with(Settings { status_reports: true, ..settings() }, None);
+        node.receive(1, from_two(1, EndpointId::ipn(8, 1)).facts(facts).report_to(EndpointId::ipn(2, 0)));
+        node.take_sent();
+        node.admin(AdminInput::Cancel { bundle: BundleHandle(1) });
+        let sent = node.sent();
+        assert_eq!((sent.len(), node.deleted()), (reports, vec![DeleteReason::Cancelled]));
+        for report in sent {
+            let (status, reason, ..) = Toy::report(&report.bundle);
+            assert_eq!((status, reason), (farlink_bpa::Status::Deleted as u8, DeleteReason::Cancelled as u8));
         }
     }
 }
@@ -69,6 +88,7 @@ fn nothing_is_reported_about_the_anonymous_or_to_nobody() {
     assert!(node.sent().is_empty());
 }
 
+/// Keeps 9171-5.4.2-3, 9171-5.5-2.
 #[test]
 fn what_arrives_expired_is_refused_and_its_deletion_reported_to_who_asked() {
     for (facts, reports) in [(Facts::REPORT_DELETION, 1), (Facts::REPORT_RECEPTION, 0)] {

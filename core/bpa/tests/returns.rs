@@ -74,6 +74,7 @@ fn the_retransmission_of_the_neighbour_that_missed_the_acknowledgment_causes_no_
     assert_eq!((node.held(), node.sent().len()), (0, 1));
 }
 
+/// Keeps 9171-5.4-2, 9171-5.4.2-3, 5050-5.4-2, 5050-5.4.2-3.
 #[test]
 fn the_hop_limit_ends_a_loop_with_a_report() {
     let mut node = Node::with(Settings { status_reports: true, ..settings() }, None);

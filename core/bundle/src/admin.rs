@@ -55,7 +55,7 @@ pub struct StatusItem {
     pub time: Option<DtnTime>,
 }
 impl StatusItem {
-    /// It happened, at this time where the subject asked for times and the clock is trusted.
+    /// It happened, at this time where the subject asked for times; of a node without clock it is unknown.
     pub const fn at(time: Option<DtnTime>) -> Self {
         StatusItem { asserted: true, time }
     }
@@ -119,6 +119,7 @@ pub enum AdministrativeRecord {
 
 impl AdministrativeRecord {
     /// The record as the payload of an administrative bundle.
+    // 9171-6.1-1, 9171-6.1-2, 9171-6.1-3
     pub fn encode(&self) -> Bytes {
         let mut out = Vec::with_capacity(48);
         put_head(&mut out, ARRAY, 2);
@@ -136,6 +137,7 @@ impl AdministrativeRecord {
     }
 
     /// Reads the payload of an administrative bundle.
+    // 9171-6.1-1, 9171-6.1-2, 9171-6.1-3
     pub fn decode(payload: &[u8]) -> Result<AdministrativeRecord, Malformed> {
         let mut reader = Reader::new(payload, 0, false);
         let two = "an administrative record is an array of two items";
@@ -150,6 +152,8 @@ impl AdministrativeRecord {
     }
 }
 
+// 9171-6.1.1-1, 9171-6.1.1-2, 9171-6.1.1-3, 9171-6.1.1-4, 9171-6.1.1-5, 9171-6.1.1-6, 9171-6.1.1-7
+// 9171-6.1.1-8, 9171-6.1.1-9, 9171-6.1.1-10, 9171-6.1.1-11, 9171-6.1.1-12, 9171-6.1.1-13, 9171-6.1.1-14
 fn encode_report(report: &StatusReport, out: &mut Vec<u8>) {
     put_head(out, ARRAY, if report.fragment.is_some() { 6 } else { 4 });
     put_head(out, ARRAY, 4);
@@ -223,6 +227,8 @@ mod tests {
         BundleId { source: EndpointId::dtn("a", "b"), creation, fragment }
     }
 
+    /// Keeps 9171-6.1-1, 9171-6.1.1-2, 9171-6.1.1-7, 9171-6.1.1-8, 9171-6.1.1-9, 9171-6.1.1-10.
+    /// Keeps 9171-6.1.1-11, 9171-6.1.1-12, 9171-6.1.1-13, 9171-6.1.1-14.
     #[test]
     fn reports_round_trip_with_and_without_times_and_fragments() {
         for fragment in [None, Some((5, 7))] {
@@ -235,6 +241,23 @@ mod tests {
                 assert_eq!(AdministrativeRecord::decode(&record.encode()), Ok(record));
             }
         }
+    }
+
+    /// Keeps 9171-6.1-1, 9171-6.1-2, 9171-6.1-3, 9171-6.1.1-1, 9171-6.1.1-2, 9171-6.1.1-3, 9171-6.1.1-4.
+    /// Keeps 9171-6.1.1-5, 9171-6.1.1-6, 9171-6.1.1-7, 9171-6.1.1-8, 9171-6.1.1-9, 9171-6.1.1-10.
+    /// Keeps 9171-6.1.1-11, 9171-6.1.1-12, 9171-6.1.1-13, 9171-6.1.1-14, 9171-6.2-1.
+    #[test]
+    fn a_report_is_these_bytes() {
+        let mut report = StatusReport::about(subject(None), reason::LIFETIME_EXPIRED);
+        report.received = StatusItem::at(None);
+        report.deleted = StatusItem::at(Some(DtnTime(9)));
+        let time = 799_000_000_000u64.to_be_bytes();
+        let about = [b"\x82\x01\x65//a/b\x82\x1b", &time[..], &[4]].concat();
+        let items = [0x84, 0x81, 0xf5, 0x81, 0xf4, 0x81, 0xf4, 0x82, 0xf5, 9];
+        let wire = |report: StatusReport| AdministrativeRecord::Status(report).encode();
+        assert_eq!(wire(report.clone())[..], [&[0x82, 1, 0x84], &items[..], &[1], &about].concat());
+        report.fragment = Some((5, 7));
+        assert_eq!(wire(report)[..], [&[0x82, 1, 0x86], &items[..], &[1], &about, &[5, 7]].concat());
     }
 
     #[test]
@@ -251,6 +274,7 @@ mod tests {
         assert_eq!(AdministrativeRecord::decode(&read.encode()), Ok(read));
     }
 
+    /// Keeps 9171-6.1-2, 9171-6.1-3.
     #[test]
     fn other_records_are_kept_whole_and_bombs_end_early() {
         let record = AdministrativeRecord::Unknown { kind: 64_512, content: Bytes::from_static(&[0x82, 1, 2]) };

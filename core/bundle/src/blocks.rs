@@ -123,6 +123,7 @@ impl Bundle {
         self.payload_crc_value = None;
     }
     /// Whether it may be cut (RFC 9171 4.2.3).
+    // 9171-5.8-1
     pub fn may_fragment(&self) -> bool {
         !self.primary.flags.has(BundleFlags::NO_FRAGMENT) && self.payload.len() > 1
     }

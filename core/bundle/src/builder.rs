@@ -59,6 +59,7 @@ impl BundleBuilder {
     }
     /// CRC of every block made here. The primary block always has one (RFC 9171 4.3.1): `None` is
     /// taken for the other blocks only.
+    // 9171-4.3.1-6, 9171-4.3.1-13
     pub fn crc(mut self, crc: CrcType) -> Self {
         self.bundle.payload_crc = crc;
         if crc != CrcType::None {
@@ -90,6 +91,7 @@ impl BundleBuilder {
     /// The bundle. An anonymous one must not be fragmented and asks for no reports; an
     /// administrative one asks for no reports (RFC 9171 4.2.3); one without creation time has an
     /// age (4.4.2).
+    // 9171-4.2.3-1, 9171-4.2.3-2, 9171-4.4.2-2
     pub fn build(mut self) -> Bundle {
         let primary = &mut self.bundle.primary;
         if primary.source == EndpointId::Null {
@@ -114,6 +116,7 @@ mod tests {
         CreationTimestamp { time: DtnTime(time), sequence: 0 }
     }
 
+    /// Keeps 9171-4.2.3-1, 9171-4.2.3-2, 9171-4.3.1-6, 9171-4.3.1-13, 9171-4.4.2-2.
     #[test]
     fn what_the_standard_forbids_is_adjusted() {
         let anonymous = Bundle::new(EndpointId::Null, EndpointId::ipn(2, 1), at(5)).flags(BundleFlags::REPORTS).build();

@@ -5,6 +5,7 @@ use alloc::vec::Vec;
 use farlink_base::{Bytes, CreationTimestamp, FragmentInfo, Payload, Priority};
 
 /// Bundle processing control flags (RFC 9171 4.2.3). Unknown bits are kept and ignored.
+// 9171-4.2.3-4
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub struct BundleFlags(pub u64);
 impl BundleFlags {
@@ -36,6 +37,7 @@ impl BundleFlags {
 }
 
 /// Block processing control flags (RFC 9171 4.2.4).
+// 9171-4.2.4-2
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub struct BlockFlags(pub u64);
 impl BlockFlags {

@@ -86,6 +86,7 @@ impl<'a> Reader<'a> {
         }
     }
     /// Major type and value of the next head. Indefinite lengths and reserved values are errors.
+    // 9171-4.1-2
     pub fn head(&mut self) -> Result<(u8, u64), Malformed> {
         let start = self.position;
         let Some(first) = self.peek() else { return self.ends() };
@@ -361,6 +362,7 @@ mod tests {
     use super::*;
     use alloc::vec::Vec;
 
+    /// Keeps 9171-4.1-2.
     #[test]
     fn heads_round_trip_at_every_width() {
         for value in [0, 23, 24, 255, 256, 65_535, 65_536, 0xffff_ffff, 0x1_0000_0000, u64::MAX] {
@@ -377,6 +379,7 @@ mod tests {
         }
     }
 
+    /// Keeps 9171-4.1-2.
     #[test]
     fn longer_heads_than_needed_are_for_the_permissive_only() {
         let bytes = [0x18, 5];

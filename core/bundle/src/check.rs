@@ -72,6 +72,7 @@ impl Check {
     /// # Errors
     /// A wrong CRC, another block, bytes after the end, or another number of payload bytes than the
     /// block says.
+    // 9171-4.1-7, 9171-4.1-8
     pub fn finish(&self, tail: &[u8]) -> Result<u32, Malformed> {
         let end = self.at.saturating_add(self.len);
         if self.fed != self.len {
@@ -88,6 +89,7 @@ impl Check {
         Ok(value)
     }
 
+    // 9171-4.3.2-5, 9171-5.6-2
     fn read_crc(&self, reader: &mut Reader<'_>) -> Result<u32, Malformed> {
         let width = self.crc.width();
         if width == 0 {

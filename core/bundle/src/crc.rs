@@ -56,6 +56,7 @@ impl BlockCrc {
 }
 
 /// Appends a CRC item; nothing for [`CrcType::None`].
+// 9171-4.2.2-1, 9171-4.2.2-2
 pub(crate) fn put_crc(out: &mut impl Out, crc: CrcType, value: u32) {
     let width = crc.width();
     if width > 0 {
@@ -65,6 +66,7 @@ pub(crate) fn put_crc(out: &mut impl Out, crc: CrcType, value: u32) {
 }
 
 /// Appends the CRC of the block that began at `start` and ends where `out` ends now.
+// 9171-4.3.1-14, 9171-4.3.1-15, 9171-4.3.2-5
 pub(crate) fn close_block(out: &mut impl Out, start: usize, crc: CrcType, accel: &Accel) {
     put_crc(out, crc, 0);
     let (block, width) = (out.since(start), crc.width());

@@ -28,6 +28,8 @@ pub trait EidCodec: Sized {
 }
 
 impl EidCodec for EndpointId {
+    // 9171-4.2.5.1-2, 9171-4.2.5.1-3, 9171-4.2.5.1.1-1, 9171-4.2.5.1.2-1, 9171-4.2.5.1.2-2
+    // 9171-4.2.5.1.2-3
     fn encode(&self, out: &mut impl Out) {
         put_head(out, ARRAY, 2);
         match self {
@@ -68,6 +70,7 @@ impl EidCodec for EndpointId {
         reader.finish("bytes after an endpoint ID")?;
         Ok(eid)
     }
+    // 9171-4.2.5.1-2, 9171-4.2.5.1-3, 9171-4.2.5.1-4, 9171-4.2.5.1-5
     fn read(reader: &mut Reader<'_>, profile: Profile) -> Result<EndpointId, Malformed> {
         reader.list_of(2, "an endpoint ID is an array of two items", |reader| match reader.uint()? {
             SCHEME_DTN => read_dtn(reader, profile),
@@ -78,6 +81,7 @@ impl EidCodec for EndpointId {
     }
 }
 
+// 9171-4.2.5.1.2-1, 9171-4.2.5.1.2-2, 9171-4.2.5.1.2-3
 fn read_ipn(reader: &mut Reader<'_>) -> Result<EndpointId, Malformed> {
     let start = reader.position();
     reader.list(|reader, numbers| {
@@ -95,6 +99,7 @@ fn read_ipn(reader: &mut Reader<'_>) -> Result<EndpointId, Malformed> {
     })
 }
 
+// 9171-4.2.5.1.1-1
 fn read_dtn(reader: &mut Reader<'_>, profile: Profile) -> Result<EndpointId, Malformed> {
     let start = reader.position();
     if reader.peek().is_some_and(|byte| byte >> 5 != TEXT) {
@@ -132,6 +137,7 @@ mod tests {
     use alloc::string::ToString;
     use alloc::vec::Vec;
 
+    /// Keeps 9171-4.2.5.1.2-1.
     #[test]
     fn both_ipn_forms_are_equal_and_node_zero_is_null() {
         let two = EndpointId::decode(&[0x82, 2, 0x82, 0x1b, 0, 0x0e, 0xe8, 0x68, 0, 0, 0, 1, 3], Profile::Strict);
@@ -141,6 +147,30 @@ mod tests {
         assert_eq!(EndpointId::decode(&[0x82, 2, 0x82, 0, 1], Profile::Strict), Ok(EndpointId::Null));
     }
 
+    /// Keeps 9171-4.2.5.1-2, 9171-4.2.5.1-3, 9171-4.2.5.1.1-1, 9171-4.2.5.1.2-1, 9171-4.2.5.1.2-2.
+    /// Keeps 9171-4.2.5.1.2-3.
+    #[test]
+    fn endpoint_ids_are_these_bytes() {
+        for (eid, bytes) in [
+            (EndpointId::Null, &[0x82, 1, 0][..]),
+            (EndpointId::dtn("a", ""), b"\x82\x01\x64//a/"),
+            (EndpointId::dtn("a", "b"), b"\x82\x01\x65//a/b"),
+            (EndpointId::ipn(5, 24), &[0x82, 2, 0x82, 5, 0x18, 24]),
+        ] {
+            let mut out = Vec::new();
+            eid.encode(&mut out);
+            assert_eq!((&out[..], eid.encoded_len()), (bytes, bytes.len() as u64), "{eid}");
+            assert_eq!(EndpointId::decode(bytes, Profile::Strict), Ok(eid));
+        }
+        // No array, one item, three items; a scheme that is text; a name that is bytes; parts that are no array.
+        let wrong: [&[u8]; 6] =
+            [&[1, 0], &[0x81, 1], &[0x83, 1, 0, 0], b"\x82\x61\x01\x00", b"\x82\x01\x44//a/", &[0x82, 2, 5]];
+        for bytes in wrong {
+            assert!(EndpointId::decode(bytes, Profile::Permissive).is_err(), "{bytes:02x?}");
+        }
+    }
+
+    /// Keeps 9171-4.2.5.1-3, 9171-4.2.5.1-5.
     #[test]
     fn unknown_schemes_are_carried_verbatim() {
         let imc = [0x82, 3, 0x82, 0x18, 0x64, 0];
@@ -151,6 +181,7 @@ mod tests {
         assert_eq!(eid.encoded_len(), 6);
     }
 
+    /// Keeps 9171-4.2.5.1.1-1.
     #[test]
     fn permissive_reads_what_old_peers_write() {
         for bytes in [&b"\x82\x01\x64none"[..], b"\x82\x01\x66//node"] {

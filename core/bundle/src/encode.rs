@@ -76,6 +76,7 @@ impl Bundle {
 }
 
 /// The payload block up to the payload's first byte (RFC 9171 4.3.3).
+// 9171-4.3.2-2, 9171-4.3.2-4
 pub(crate) fn put_payload_head(flags: BlockFlags, crc: CrcType, len: u64, out: &mut impl Out) {
     put_head(out, ARRAY, 5 + u64::from(crc != CrcType::None));
     out.put(&[1, 1]);
@@ -85,6 +86,7 @@ pub(crate) fn put_payload_head(flags: BlockFlags, crc: CrcType, len: u64, out: &
 }
 
 /// The primary block (RFC 9171 4.3.1).
+// 9171-4.2.7-1, 9171-4.3.1-4
 pub(crate) fn put_primary(primary: &Primary, out: &mut impl Out, accel: &Accel) {
     let Primary { flags, crc, destination, source, report_to, creation, lifetime_ms, fragment } = primary;
     let rest = |out: &mut _| {
@@ -99,6 +101,7 @@ pub(crate) fn put_primary(primary: &Primary, out: &mut impl Out, accel: &Accel) 
     put_primary_around(rest, *flags, *crc, *fragment, out, accel);
 }
 /// The same where `rest` writes its fields from destination to lifetime.
+// 9171-4.3.1-1, 9171-4.3.1-4, 9171-4.3.1-9, 9171-4.3.1-11
 pub(crate) fn put_primary_around<O: Out>(
     rest: impl FnOnce(&mut O),
     flags: BundleFlags,
@@ -124,6 +127,7 @@ pub(crate) fn put_primary_around<O: Out>(
 pub(crate) type BlockFields = (u64, u64, BlockFlags, CrcType);
 
 /// A canonical block (RFC 9171 4.3.2).
+// 9171-4.3.2-1, 9171-4.3.2-2
 pub(crate) fn put_block(fields: BlockFields, data: &BlockData, out: &mut impl Out, accel: &Accel) {
     let (kind, number, flags, crc) = fields;
     let start = out.at();
@@ -150,6 +154,7 @@ fn data_len(data: &BlockData) -> u64 {
 }
 
 /// Block-type-specific data, in its byte string.
+// 9171-4.2.8-1, 9171-4.4.2-1, 9171-4.4.3-2, 9171-4.4.3-3, 9171-4.4.3-4
 fn put_data(data: &BlockData, out: &mut impl Out) {
     put_head(out, BYTES, data_len(data));
     put_fields(data, out);

@@ -23,6 +23,8 @@ pub(crate) struct BlockStart {
 }
 
 /// The primary block (RFC 9171 4.3.1), its CRC checked.
+// 9171-4.2.2-1, 9171-4.3.1-1, 9171-4.3.1-4, 9171-4.3.1-5, 9171-4.3.1-8, 9171-4.3.1-9, 9171-4.3.1-10
+// 9171-4.3.1-11, 9171-4.3.1-12
 pub(crate) fn read_primary(
     reader: &mut Reader<'_>,
     bytes: &[u8],
@@ -56,12 +58,14 @@ pub(crate) fn read_primary(
 }
 
 /// A creation timestamp (RFC 9171 4.2.7).
+// 9171-4.2.6-1, 9171-4.2.7-1
 pub(crate) fn read_creation(reader: &mut Reader<'_>) -> Result<CreationTimestamp, Malformed> {
     reader.list_of(2, "a creation timestamp is an array of two integers", |reader| {
         Ok(CreationTimestamp { time: DtnTime(reader.uint()?), sequence: reader.uint()? })
     })
 }
 
+// 9171-4.2.1-1
 pub(crate) fn read_crc_type(reader: &mut Reader<'_>) -> Result<CrcType, Malformed> {
     Ok(match reader.uint_to(2, "a CRC type other than 0, 1 and 2")? {
         0 => CrcType::None,
@@ -70,6 +74,7 @@ pub(crate) fn read_crc_type(reader: &mut Reader<'_>) -> Result<CrcType, Malforme
     })
 }
 
+// 9171-4.1-7, 9171-4.3.2-1, 9171-4.3.2-2, 9171-4.3.2-3
 pub(crate) fn read_block_start(reader: &mut Reader<'_>, profile: Profile) -> Result<BlockStart, Malformed> {
     let start = reader.position();
     let items = reader.array_or_open()?;
@@ -94,6 +99,7 @@ pub(crate) fn read_block_start(reader: &mut Reader<'_>, profile: Profile) -> Res
 
 /// Reads how the block ends that began at `start`: its CRC, which is checked, and where it is `open` its break,
 /// over which the CRC goes, too (RFC 9171 4.3.1, 4.3.2).
+// 9171-4.2.2-1, 9171-4.2.2-2, 9171-4.3.1-14, 9171-4.3.1-15, 9171-4.3.2-5, 9171-5.6-2
 pub(crate) fn read_end(
     reader: &mut Reader<'_>,
     bytes: &[u8],
@@ -122,6 +128,7 @@ pub(crate) fn read_end(
 
 /// What the block-type-specific data means (RFC 9171 4.4); `None` where this node does not
 /// understand it.
+// 9171-4.2.8-1, 9171-4.4-1, 9171-4.4.2-1
 pub(crate) fn read_data(kind: u64, data: &[u8], offset: u64, profile: Profile) -> Result<Option<BlockData>, Malformed> {
     let mut reader = Reader::new(data, offset, profile == Profile::Strict);
     let parsed = match kind {
@@ -136,6 +143,7 @@ pub(crate) fn read_data(kind: u64, data: &[u8], offset: u64, profile: Profile) -
     Ok(Some(parsed))
 }
 
+// 9171-4.4.3-1, 9171-4.4.3-2, 9171-4.4.3-3, 9171-4.4.3-4
 fn read_hop_count(reader: &mut Reader<'_>) -> Result<HopCount, Malformed> {
     reader.list_of(2, "a hop count is an array of two integers", |reader| {
         let at = reader.position();

@@ -63,6 +63,7 @@ mod tests {
         .build()
     }
 
+    /// Keeps 9171-4.3.1-10, 9171-4.3.1-12, 9171-5.8-1, 9171-5.8-4, 9171-5.8-5, 9171-5.8-7.
     #[test]
     fn pieces_are_valid_bundles_and_offsets_are_those_of_the_original() {
         let (first, rest) = fragment(&sample(7, 0), 4).unwrap();
@@ -87,6 +88,7 @@ mod tests {
         assert_eq!(rest.hop_count(), None);
     }
 
+    /// Keeps 9171-5.8-1.
     #[test]
     fn what_must_not_be_cut_is_not() {
         assert!(fragment(&sample(7, BundleFlags::NO_FRAGMENT), 4).is_none());

@@ -196,6 +196,7 @@ struct Walk<'a, 'b> {
 }
 
 impl<'a> Walk<'a, '_> {
+    // 9171-4.1-1, 9171-4.1-3, 9171-4.1-4, 9171-4.1-5, 9171-4.1-6, 9171-4.3.2-4
     fn head(&mut self, visit: &mut impl FnMut(Block<'a>)) -> Result<Head, Malformed> {
         match self.reader.take(1)? {
             [0x9f] => {}
@@ -248,6 +249,7 @@ impl<'a> Walk<'a, '_> {
         read_end(&mut self.reader, self.bytes, start, (fields.crc, fields.open), self.accel)?;
         match fields.kind {
             // RFC 9171 4.4.1 to 4.4.3: at most one of each.
+            // 9171-4.4.1-3, 9171-4.4.2-3, 9171-4.4.3-5
             kind @ (6 | 7 | 10) if self.once & 1 << kind != 0 => {
                 return self.reader.error_at(start, "a second block of a type that may occur once");
             }
@@ -279,9 +281,11 @@ impl<'a> Walk<'a, '_> {
         let fail = |reason| Err(Malformed { offset: 1, reason });
         let anonymous = primary.source.is_null();
         // RFC 9171 4.2.3.
+        // 9171-4.2.3-2
         if anonymous && !flags.has(BundleFlags::NO_FRAGMENT) {
             return fail("an anonymous bundle that may be fragmented");
         }
+        // 9171-4.2.3-1, 9171-4.2.3-2, 9171-4.2.4-3
         if strict && (anonymous || flags.has(BundleFlags::ADMIN)) {
             if flags.0 & BundleFlags::REPORTS != 0 {
                 return fail("an anonymous or administrative bundle that asks for reports");
@@ -307,10 +311,12 @@ impl<'a> Walk<'a, '_> {
             }
         }
         // RFC 9171 4.4.2. The examples of RFC 9173 break it themselves.
+        // 9171-4.4.2-2
         if strict && primary.creation.time == DtnTime::UNKNOWN && self.once & 1 << 7 == 0 {
             return fail("a bundle without creation time needs a bundle age block");
         }
         // RFC 9171 4.3.1: the primary block is protected by a CRC or by a BIB (RFC 9172 3.7).
+        // 9171-4.3.1-6, 9171-4.3.1-13
         if strict && primary.crc == CrcType::None && !self.integrity {
             return fail("the primary block has neither a CRC nor an integrity block");
         }

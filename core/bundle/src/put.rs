@@ -62,6 +62,7 @@ impl Out for Count {
 }
 
 /// Appends the head of an item in its shortest form.
+// 9171-4.1-2
 #[inline]
 pub fn put_head(out: &mut impl Out, major: u8, value: u64) {
     let major = major << 5;

@@ -86,6 +86,7 @@ fn opened(bytes: &[u8], which: u64) -> Vec<u8> {
 }
 
 proptest! {
+    /// Keeps 9171-4.1-2.
     #[test]
     fn open_blocks_are_read_kept_and_passed_on(
         bundle in bundle(), which in any::<u64>(), at in any::<prop::sample::Index>(),
@@ -150,6 +151,8 @@ fn plain() -> Bundle {
         .build()
 }
 
+/// Keeps 9171-4.2.2-1, 9171-4.2.2-2, 9171-4.3.1-1, 9171-4.3.1-9, 9171-4.3.1-11, 9171-4.3.1-15, 9171-4.3.2-1.
+/// Keeps 9171-4.3.2-5.
 #[test]
 fn a_block_has_as_many_items_as_its_flags_and_crc_say_whichever_way_its_length_is_said() {
     let good = opened(&wire(&plain()), u64::MAX);

@@ -25,6 +25,7 @@ fn read(bytes: Bytes, profile: Profile) -> Result<Bundle, farlink_base::Malforme
 }
 
 proptest! {
+    /// Keeps 9171-4.1-2.
     #[test]
     fn what_is_written_is_read_strictly_and_the_length_is_known_before(bundle in bundle()) {
         let bytes = wire(&bundle);
@@ -37,6 +38,7 @@ proptest! {
         prop_assert_eq!(decode_prefix(&two), Ok(Some(bytes.len() as u64)));
     }
 
+    /// Keeps 9171-4.3.1-15, 9171-4.3.2-5, 9171-5.6-2.
     #[test]
     fn a_damaged_byte_never_panics_and_never_passes_a_crc32c(bundle in bundle(), at in any::<prop::sample::Index>(), to in any::<u8>()) {
         let mut bytes = wire(&bundle).to_vec();
@@ -58,6 +60,7 @@ proptest! {
         }
     }
 
+    /// Keeps 9171-5.8-3.
     #[test]
     fn any_cuts_join_to_the_original(mut bundle in bundle(), cuts in prop::collection::vec(any::<prop::sample::Index>(), 1..6)) {
         bundle.primary.crc = CrcType::Crc32c;
@@ -146,6 +149,7 @@ fn the_head_is_bounded() {
     assert!(decode(&rope, Profile::Permissive, &Accel::default()).unwrap_err().reason.contains("64 KiB"));
 }
 
+/// Keeps 9171-4.3.1-3.
 #[test]
 fn numbers_longer_than_needed_are_kept_as_they_came() {
     let accel = Accel::default();

@@ -75,6 +75,7 @@ fn all(read: &(BundleMeta, Hop)) -> String {
 }
 
 proptest! {
+    /// Keeps 5050-5.4-8.
     #[test]
     fn what_is_read_is_written_again(bytes in wire()) {
         let came = read(&bytes, Profile::Strict).unwrap();
@@ -115,6 +116,7 @@ proptest! {
         prop_assert_eq!((next.id, next.payload), (meta.id, meta.payload));
     }
 
+    /// Keeps 5050-5.8-2.
     #[test]
     fn pieces_make_the_whole(bytes in wire(), cut in any::<Index>()) {
         let (meta, hop) = read(&bytes, Profile::Strict).unwrap();

@@ -24,6 +24,7 @@ fn rope(bytes: &[u8]) -> Payload {
 }
 const BOTH: [Profile; 2] = [Profile::Strict, Profile::Permissive];
 
+/// Keeps 5050-4-1, 5050-4-2.
 #[test]
 fn valid_bundles_are_read_and_written_again_byte_for_byte() {
     for case in vectors("bpv6_bundles.json")["valid"].as_array().unwrap() {
@@ -42,6 +43,7 @@ fn valid_bundles_are_read_and_written_again_byte_for_byte() {
     }
 }
 
+/// Keeps 5050-4-1.
 #[test]
 fn invalid_bundles_are_refused() {
     for case in vectors("bpv6_bundles.json")["invalid"].as_array().unwrap() {

@@ -41,6 +41,7 @@ fn all(read: &(BundleMeta, Hop)) -> String {
 }
 
 proptest! {
+    /// Keeps 9171-4.2.8-1, 9171-4.3.1-2, 9171-4.3.1-3.
     #[test]
     fn what_is_read_is_written_again(bundle in bundle()) {
         let bundle = kept(bundle);
@@ -58,12 +59,14 @@ proptest! {
         prop_assert_eq!(all(&parts.unwrap()), all(&(meta, hop)));
     }
 
+    /// Keeps 9171-5.6-5.
     #[test]
     fn blocks_to_be_discarded_are_gone_and_nothing_else(bundle in bundle()) {
         let (meta, hop) = read(&wire(&bundle), Profile::Strict).unwrap();
         prop_assert_eq!(render(&meta, &hop, None), wire(&kept(bundle)));
     }
 
+    /// Keeps 9171-4.3.1-2, 9171-4.4-1, 9171-5.4-7, 9171-5.4-9.
     #[test]
     fn a_hop_changes_what_the_view_for_tools_would_change(
         bundle in bundle(), node in 1u64.., age in any::<u64>(), hops in any::<u8>(),
@@ -122,6 +125,8 @@ proptest! {
         prop_assert_eq!(all(&v7::read(&rope, Profile::Strict, &Accel::default()).unwrap()), all(&want));
     }
 
+    /// Keeps 9171-4.3.1-1, 9171-4.3.1-9, 9171-4.3.1-10, 9171-4.3.1-11, 9171-4.3.1-12, 9171-5.8-1.
+    /// Keeps 9171-5.8-2, 9171-5.8-5, 9171-5.8-6, 9171-5.8-7.
     #[test]
     fn cuts_are_the_fragments_of_the_view_for_tools(
         bundle in bundle(), first in any::<prop::sample::Index>(), second in any::<prop::sample::Index>(),
@@ -158,6 +163,7 @@ proptest! {
         }
     }
 
+    /// Keeps 9171-5.8-3, 9171-5.9-1.
     #[test]
     fn fragments_make_the_whole_again(bundle in bundle(), at in any::<prop::sample::Index>()) {
         let bundle = kept(bundle);

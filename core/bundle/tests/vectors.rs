@@ -32,6 +32,9 @@ fn payload_at(wire: &[u8]) -> usize {
     v7::begin(&Payload::from(wire.to_vec()), Profile::Strict, &Accel::default()).unwrap().unwrap().payload_at as usize
 }
 
+/// Keeps 9171-4.1-1, 9171-4.1-3, 9171-4.1-4, 9171-4.1-6, 9171-4.1-8, 9171-4.2.2-1, 9171-4.2.2-2.
+/// Keeps 9171-4.2.6-1, 9171-4.2.7-1, 9171-4.3.1-1, 9171-4.3.1-4, 9171-4.3.1-8, 9171-4.3.1-9, 9171-4.3.1-11.
+/// Keeps 9171-4.3.1-14, 9171-4.3.1-15, 9171-4.3.2-1, 9171-4.3.2-2, 9171-4.3.2-3, 9171-4.3.2-5, 9171-5.6-5.
 #[test]
 fn valid_bundles_are_read_and_written_again_byte_for_byte() {
     let file = vectors("bpv7_bundles.json");
@@ -71,6 +74,8 @@ fn valid_bundles_are_read_and_written_again_byte_for_byte() {
     }
 }
 
+/// Keeps 9171-4.2.3-4, 9171-4.2.8-1, 9171-4.4-1, 9171-4.4.2-1, 9171-4.4.3-2, 9171-4.4.3-3, 9171-4.4.3-4.
+/// Keeps 9171-6.2-1.
 #[test]
 fn what_blocks_say_is_understood() {
     let file = vectors("bpv7_bundles.json");
@@ -112,6 +117,9 @@ fn what_blocks_say_is_understood() {
     }
 }
 
+/// Keeps 9171-4.1-1, 9171-4.1-3, 9171-4.1-4, 9171-4.1-5, 9171-4.1-6, 9171-4.1-7, 9171-4.1-8, 9171-4.2.1-1.
+/// Keeps 9171-4.2.3-1, 9171-4.2.3-2, 9171-4.2.4-1, 9171-4.2.6-1, 9171-4.2.7-1, 9171-4.3.1-15, 9171-4.3.2-3.
+/// Keeps 9171-4.3.2-4, 9171-4.3.2-5, 9171-4.4.2-2, 9171-4.4.2-3, 9171-4.4.3-1, 9171-5.6-2.
 #[test]
 fn hostile_and_broken_bundles_meet_the_verdict_they_deserve() {
     for case in vectors("bpv7_negative.json")["cases"].as_array().unwrap() {
@@ -156,6 +164,8 @@ fn what_an_agent_must_still_do_is_told_by_the_bundle() {
     assert!(read(&wire("tagged_bundle")[3..], Profile::Strict).is_ok());
 }
 
+/// Keeps 9171-4.2.5.1-2, 9171-4.2.5.1-3, 9171-4.2.5.1-4, 9171-4.2.5.1-5, 9171-4.2.5.1.1-1, 9171-4.2.5.1.2-1.
+/// Keeps 9171-4.2.5.1.2-2, 9171-4.2.5.1.2-3.
 #[test]
 fn endpoint_ids_read_print_and_compare_as_the_vectors_say() {
     let file = vectors("eid_cbor.json");
@@ -185,6 +195,7 @@ fn endpoint_ids_read_print_and_compare_as_the_vectors_say() {
     }
 }
 
+/// Keeps 9171-4.3.1-14.
 #[test]
 fn crcs_are_those_of_the_vectors() {
     for case in vectors("crc.json")["cases"].as_array().unwrap() {

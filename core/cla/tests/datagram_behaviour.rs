@@ -91,6 +91,7 @@ fn offers(out: &[Output]) -> Vec<(Ticket, Payload, LinkId)> {
     out.iter().filter_map(offer).collect()
 }
 
+/// Keeps 5326-3.1-1, 5326-3.1.4-1, 5326-3.2.1-1, 5326-3.2.1-2, 5326-3.2.1-6, 5326-3.2.1-8, 5326-9.3-1.
 #[test]
 fn every_segment_vector_reads_and_writes_back() {
     let ltp = vectors("ltp");
@@ -110,6 +111,7 @@ fn every_segment_vector_reads_and_writes_back() {
     assert_eq!(claims, [(1000, 3000), (4000, 4500)]);
 }
 
+/// Keeps 5326-2-3, 5050-4.1-1, 5050-4.1-2.
 #[test]
 fn every_sdnv_vector() {
     let vectors = vectors("sdnv");
@@ -135,6 +137,8 @@ fn report_fields(body: &Body) -> (u64, u64, u64, Vec<(u64, u64)>) {
     (*checkpoint, *lower, *upper, claims.clone())
 }
 
+/// Keeps 5326-3.2.2-3, 5326-3.2.2-6, 5326-4.1-1, 5326-6.3-1, 5326-6.8-1, 5326-6.9-1, 5326-6.11-1.
+/// Keeps 5326-6.12-1, 5326-6.20-1.
 #[test]
 fn the_session_of_the_vectors_with_its_report_withheld_until_accepted() {
     let v = vectors("ltp");
@@ -163,6 +167,7 @@ fn the_session_of_the_vectors_with_its_report_withheld_until_accepted() {
     assert_eq!(bench.ltp.usage(), Usage::default());
 }
 
+/// Keeps 5326-3.2.2-2, 5326-3.2.2-6, 5326-6.11-1, 5326-6.14-1.
 #[test]
 fn the_lossy_session_of_the_vectors() {
     let v = vectors("ltp");
@@ -206,6 +211,7 @@ fn slow_storage_delays_only_the_last_report() {
     world.settle();
 }
 
+/// Keeps 5326-4.2-3, 5326-6.19-1, 5326-6.22-1.
 #[test]
 fn a_block_that_is_not_kept_is_cancelled_and_comes_back() {
     for (refusal, want) in
@@ -234,6 +240,7 @@ fn a_block_that_is_not_kept_is_cancelled_and_comes_back() {
     world.settle();
 }
 
+/// Keeps 5326-6.7-1, 5326-6.15-1, 5326-6.16-1, 5326-6.17-1, 5326-6.17-2, 5326-6.19-1.
 #[test]
 fn cancelling_by_either_side_is_acknowledged_and_repeated_until_it_is() {
     let mut bench = Bench::new(|_, span| span.attempts = 3);
@@ -271,6 +278,7 @@ fn cancelling_by_either_side_is_acknowledged_and_repeated_until_it_is() {
     assert_eq!(bench.ltp.usage(), Usage::default());
 }
 
+/// Keeps 5326-6-2, 5326-6.18-1, 5326-6.21-1, 5326-6.22-1.
 #[test]
 fn miscoloured_data_unknown_services_and_lost_memory_are_cancelled_with_their_reason() {
     let why = |out: &[Output]| match sent(out)[..] {
@@ -352,6 +360,7 @@ fn a_flood_of_new_sessions_and_engines_is_bounded_and_leaves_room_for_neighbours
     assert_eq!(bench.ltp.usage().imports, 1, "the idle are gone; the one with a verdict to come stays");
 }
 
+/// Keeps 5326-5-2, 5326-6-1.
 #[test]
 fn one_malformed_datagram_harms_no_other_in_its_train() {
     let mut bench = Bench::new(|_, _| {});
@@ -371,6 +380,7 @@ fn one_malformed_datagram_harms_no_other_in_its_train() {
     assert_eq!(malformed.count(), 1, "the four zero bytes are a keepalive");
 }
 
+/// Keeps 5326-4.2-1.
 #[test]
 fn bundles_not_begun_are_taken_back_and_shutdown_starts_none() {
     let mut bench = Bench::new(|_, span| span.aggregate_bytes = 10_000);
@@ -389,6 +399,7 @@ fn bundles_not_begun_are_taken_back_and_shutdown_starts_none() {
     assert!(bench.segment(peer(), 1, 1, data(kind::RED, 0, b"abc", 0, 0)).is_empty(), "no new sessions");
 }
 
+/// Keeps 9171-7.2-1, 5326-5-4.
 #[test]
 fn a_link_takes_bundles_only_as_fast_as_it_carries_them() {
     let mut world =

@@ -186,6 +186,7 @@ fn a_forged_segment_draws_no_more_than_was_sent() {
     assert!(answered < asked, "{answered} bytes in answer to {asked}");
 }
 
+/// Keeps 5326-3.1-2, 5326-9.3-3.
 #[test]
 fn session_numbers_of_one_neighbour_tell_nothing_about_those_of_another() {
     let config = |seed| Config { engine: 2, seed, split, ..Config::default() };
@@ -222,6 +223,7 @@ fn zeros_after_a_report_are_counted_and_the_report_is_heard() {
     assert_eq!(bench.malformed, ["bytes after an LTP segment, which was read all the same"]);
 }
 
+/// Keeps 5326-6.17-2.
 #[test]
 fn a_cancel_says_its_reason_and_whose_it_is() {
     let mut bench = Bench::new(|_, _| {});
@@ -240,6 +242,7 @@ fn a_cancel_says_its_reason_and_whose_it_is() {
 }
 
 /// RFC 5326 6.13: a report is acknowledged whatever becomes of it.
+/// Keeps 5326-6.13-1, 5326-6.13-2.
 #[test]
 fn every_report_is_acknowledged() {
     let mut bench = Bench::new(|_, _| {});
@@ -259,6 +262,7 @@ fn every_report_is_acknowledged() {
 }
 
 /// RFC 5326 6.8: a report that is asked for again counts against the limit.
+/// Keeps 5326-6.8-1.
 #[test]
 fn a_checkpoint_that_comes_again_and_again_ends_the_session() {
     let mut bench = Bench::new(|_, span| span.attempts = 5);
@@ -302,6 +306,7 @@ fn a_checkpoint_of_a_closed_session_is_cancelled_once_a_round_trip_and_only_to_t
 }
 
 /// What a checkpoint costs does not depend on how many holes a block has.
+/// Keeps 5326-6.11-7, 5326-6.11-9.
 #[test]
 fn a_report_of_very_many_holes_is_told_in_parts() {
     let mut bench = Bench::new(|_, span| span.report_every = 0);

@@ -242,6 +242,7 @@ fn a_block_may_end_with_a_checkpoint_behind_its_last_byte() {
     }
 }
 
+/// Keeps 5326-3.1-2.
 #[test]
 fn the_greatest_session_number_is_one_like_others() {
     let mut bench = Bench::new(&[(0, 1)]);
@@ -367,6 +368,7 @@ fn strangers_that_come_and_go_take_no_more_places_than_they_may() {
     assert_eq!(bench.ltp.usage(), Usage::default());
 }
 
+/// Keeps 5326-4.2-1, 5326-4.2-2.
 #[test]
 fn a_session_under_way_is_cancelled_by_its_sender_and_one_not_begun_just_forgotten() {
     let mut bench = Bench::new(&[(0, 1)]);

@@ -65,6 +65,7 @@ fn reordering_and_duplication() {
     }
 }
 
+/// Keeps 5326-5-4, 5326-6.1-1, 5326-6.2-1, 5326-6.2-2, 5326-6.5-1.
 #[test]
 fn known_gaps_do_not_use_up_attempts() {
     // Contacts of 3 s every 100 s, the peer 30 s away: a timer that ran through the gap would fire

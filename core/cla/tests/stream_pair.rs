@@ -95,6 +95,7 @@ fn a_node_of_both_versions_meets_nodes_of_either() {
     }
 }
 
+/// Keeps 9174-6.1-8.
 #[test]
 fn a_reset_at_any_byte_loses_and_doubles_nothing() {
     let plan = |reset| Plan { bundles: [vec![40, 90], vec![60]], chunk: 30, reset, ..Plan::default() };

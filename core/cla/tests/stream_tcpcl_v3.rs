@@ -11,6 +11,7 @@ use tcpcl_v4_script::{Lone, PASSIVE, file, hex, send, span};
 
 const UNACKED: u8 = NONE;
 
+/// Keeps 7242-4-3, 7242-4.1-2.
 #[test]
 fn the_session_of_the_vectors_is_answered_byte_for_byte() {
     let file = file("tcpclv3.json");
@@ -38,6 +39,7 @@ fn the_session_of_the_vectors_is_answered_byte_for_byte() {
     }
 }
 
+/// Keeps 7242-3-1, 7242-5.2-1, 7242-5.2-2, 7242-5.2-3, 7242-5.2-4, 7242-5.2-5, 7242-5.5-1, 7242-5.5-2.
 #[test]
 fn bundles_leave_as_the_vectors_show() {
     let mut lone = active(ALL);
@@ -56,6 +58,7 @@ fn bundles_leave_as_the_vectors_show() {
     assert_eq!(lone.wrote()[..2], [0x12, 28], "nobody asked for lengths");
 }
 
+/// Keeps 7242-4.1-2, 7242-4.2-2, 7242-5.3-1.
 #[test]
 fn what_is_agreed_on_is_what_both_can() {
     for (flags, acked, refused) in
@@ -72,6 +75,7 @@ fn what_is_agreed_on_is_what_both_can() {
     }
 }
 
+/// Keeps 7242-4.2-2.
 #[test]
 fn keepalives_flow_and_a_silent_peer_is_told_goodbye_after_two_intervals() {
     let mut lone = active(ALL);
@@ -90,6 +94,7 @@ fn keepalives_flow_and_a_silent_peer_is_told_goodbye_after_two_intervals() {
     assert!(quiet.wrote().is_empty() && quiet.closed().is_none(), "0 disables both timers");
 }
 
+/// Keeps 7242-5.3-1, 7242-5.3-2, 7242-5.4-1.
 #[test]
 fn a_last_acknowledgment_waits_for_the_node_and_all_leave_in_order() {
     let mut lone = passive(ALL);
@@ -131,6 +136,7 @@ fn reasons_have_the_words_of_version_3_both_ways() {
     assert_eq!(lone.sent(), [1], "the peer has it already");
 }
 
+/// Keeps 7242-3-1, 7242-5.2-5, 7242-5.4-2, 7242-5.4-3, 7242-5.5-3.
 #[test]
 fn a_refusal_amid_a_bundle_stops_it_between_segments_and_the_next_one_begins() {
     let mut lone = active(ALL);
@@ -213,6 +219,7 @@ fn an_idle_session_ends_in_good_order() {
     assert_eq!((lone.wrote(), lone.closed()), (vec![], Some(false)));
 }
 
+/// Keeps 7242-6.1-1, 7242-6.1-6.
 #[test]
 fn a_goodbye_waits_for_what_is_under_way_and_is_the_last_word() {
     let mut lone = passive(ALL);
@@ -262,6 +269,7 @@ fn a_peers_goodbye_gives_back_what_it_has_not_acknowledged_and_is_answered_last(
     assert_eq!(lone.closed(), Some(false));
 }
 
+/// Keeps 7242-4.2-1, 7242-6.1-4, 7242-6.1-5.
 #[test]
 fn a_goodbye_in_every_state_ends_the_session() {
     // Right behind the contact header, in one piece with it.
@@ -285,6 +293,7 @@ fn a_goodbye_in_every_state_ends_the_session() {
     assert_eq!((lone.wrote(), lone.closed()), (vec![], Some(false)));
 }
 
+/// Keeps 7242-6.1-3.
 #[test]
 fn a_peer_that_wants_rest_gets_it_and_one_that_wants_none_back_is_left_alone() {
     for (goodbye, waits) in [
@@ -310,6 +319,7 @@ fn a_peer_that_wants_rest_gets_it_and_one_that_wants_none_back_is_left_alone() {
     }
 }
 
+/// Keeps 7242-4-4, 7242-6.1-2, 7242-6.1-5.
 #[test]
 fn a_peer_that_is_someone_else_gets_no_bundles_and_hears_why() {
     let mut lone = Lone::connecting(old_ours(), SpanConfig { node_id: "ipn:9.0".into(), ..span() });

@@ -19,6 +19,7 @@ fn is_over(lone: &mut Lone, why: &str) {
     assert!(!said.iter().any(|o| matches!(o, Output::Sent { .. } | Output::Offer { last: true, .. })), "{why}");
 }
 
+/// Keeps 7242-5.5-2.
 #[test]
 fn after_a_fault_nothing_that_follows_is_believed() {
     let whole = segment(START | END, b"a bundle");
@@ -87,6 +88,7 @@ fn segments_that_crossed_a_refusal_may_be_refused_too() {
     }
 }
 
+/// Keeps 7242-5.5-3.
 #[test]
 fn a_refusal_that_may_mean_either_of_two_bundles_means_neither() {
     let mut lone = active(ALL);
@@ -236,6 +238,7 @@ fn a_goodbye_that_is_not_answered_ends_the_session_all_the_same() {
     }
 }
 
+/// Keeps 7242-6.1-6.
 #[test]
 fn what_must_be_known_before_an_end_is_not_said_within_a_segment() {
     let mut lone = active(ALL);

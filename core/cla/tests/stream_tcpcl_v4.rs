@@ -8,6 +8,7 @@ use farlink_base::{Duration, LinkId, Payload, Refusal, StreamId};
 use farlink_cla::tcpcl_v4::{Config, SpanConfig};
 use tcpcl_v4_script::{Lone, PASSIVE, hex, init_of, message, ours, send, span, vectors};
 
+/// Keeps 9174-2.1-1, 9174-4.1-6, 9174-4.6-5, 9174-5.2.3-3, 9174-5.2.3-4, 9174-5.2.5.1-2.
 #[test]
 fn the_session_of_the_vectors_is_answered_byte_for_byte() {
     let file = vectors();
@@ -25,6 +26,9 @@ fn the_session_of_the_vectors_is_answered_byte_for_byte() {
     }
 }
 
+/// Keeps 9174-4-1, 9174-4.1-4, 9174-4.3-2, 9174-5.2-2, 9174-5.2-3, 9174-5.2.1-1, 9174-5.2.1-3, 9174-5.2.2-1.
+/// Keeps 9174-5.2.2-3, 9174-5.2.2-4, 9174-5.2.2-5, 9174-5.2.2-6, 9174-5.2.2-7, 9174-5.2.3-2, 9174-5.2.5-1.
+/// Keeps 9174-5.2.5-2, 9174-5.2.5.1-1, 9174-5.2.5.1-3.
 #[test]
 fn bundles_leave_as_the_vectors_show_and_answers_with_flags_zero_count() {
     let mut lone = Lone::active(span());
@@ -50,6 +54,7 @@ fn bundles_leave_as_the_vectors_show_and_answers_with_flags_zero_count() {
     assert_eq!(sent, [7, 8]);
 }
 
+/// Keeps 9174-4.3-1, 9174-4.3-4, 9174-4.8-4, 9174-5.1.2-1, 9174-6.1-11, 9174-6.1-12.
 #[test]
 fn strangers_and_other_versions_are_turned_away_as_the_vectors_say() {
     for case in vectors()["negative"].as_array().unwrap() {
@@ -82,6 +87,7 @@ fn strangers_and_other_versions_are_turned_away_as_the_vectors_say() {
     assert_eq!(lone.wrote(), [5, 0, 4]);
 }
 
+/// Keeps 9174-4.1-7.
 #[test]
 fn whoever_does_not_introduce_itself_in_time_is_dropped() {
     let mut lone = Lone::passive(ours());
@@ -97,6 +103,7 @@ fn whoever_does_not_introduce_itself_in_time_is_dropped() {
     assert_eq!(lone.closed(), Some(true), "one session is all this node takes");
 }
 
+/// Keeps 9174-5.1.1-1, 9174-5.1.1-2.
 #[test]
 fn keepalives_flow_and_a_silent_peer_is_told_goodbye_after_two_intervals() {
     let mut lone = Lone::active(span()).greet(30);
@@ -144,6 +151,7 @@ fn a_dead_peer_whose_goodbye_cannot_leave_is_given_up() {
     assert_eq!(ends, [60.0, 70.0], "the link is free at once, the stream after the time to introduce oneself");
 }
 
+/// Keeps 9174-6.1-2.
 #[test]
 fn an_idle_session_ends_in_good_order() {
     let mut lone = Lone::passive(Config { idle: Duration::from_secs(50), ..ours() }).greet(30);
@@ -158,6 +166,7 @@ fn an_idle_session_ends_in_good_order() {
     assert_eq!(lone.closed(), Some(false));
 }
 
+/// Keeps 9174-6.1-3, 9174-6.1-4, 9174-6.1-5, 9174-6.1-6, 9174-6.1-7.
 #[test]
 fn an_ending_session_finishes_what_is_under_way_and_begins_nothing() {
     let mut lone = Lone::active(span()).greet(30);
@@ -179,6 +188,7 @@ fn an_ending_session_finishes_what_is_under_way_and_begins_nothing() {
     assert_eq!(lone.closed(), Some(false));
 }
 
+/// Keeps 9174-6.1-1, 9174-6.1-2, 9174-6.1-9.
 #[test]
 fn shutdown_says_goodbye_and_takes_no_one_new() {
     let mut lone = Lone::active(span()).greet(30);
@@ -193,6 +203,7 @@ fn shutdown_says_goodbye_and_takes_no_one_new() {
     assert_eq!(lone.closed(), Some(true));
 }
 
+/// Keeps 9174-4.6-6.
 #[test]
 fn a_peer_that_is_someone_else_gets_no_bundles() {
     let mut lone = Lone::active(SpanConfig { node_id: "ipn:9.0".into(), ..span() });
@@ -204,6 +215,7 @@ fn a_peer_that_is_someone_else_gets_no_bundles() {
     assert!(closed.wrote().ends_with(&[5, 0, 4]));
 }
 
+/// Keeps 9174-4.6-6.
 #[test]
 fn a_peer_that_connects_serves_its_configured_link_and_others_a_dynamic_one() {
     let mut lone = Lone::new(ours(), vec![SpanConfig { connect: false, ..span() }]);
@@ -229,6 +241,7 @@ fn a_peer_that_connects_serves_its_configured_link_and_others_a_dynamic_one() {
 }
 
 /// RFC 9758: one node number, two texts.
+/// Keeps 9174-4.4.1-2.
 #[test]
 fn a_node_is_the_same_by_either_text_of_its_number() {
     let span = SpanConfig { node_id: "ipn:977000.1.0".into(), ..span() };
@@ -242,6 +255,7 @@ fn a_node_is_the_same_by_either_text_of_its_number() {
     }
 }
 
+/// Keeps 9174-5.2.4-1, 9174-5.2.4-2.
 #[test]
 fn refusals_say_why_in_both_directions() {
     for (reason, code) in [(Refusal::NoResources, 2), (Refusal::Duplicate, 1), (Refusal::NotAcceptable, 4)] {
@@ -262,6 +276,7 @@ fn refusals_say_why_in_both_directions() {
     }
 }
 
+/// Keeps 9174-5.1.2-3.
 #[test]
 fn lies_about_transfers_end_the_session_or_are_rejected() {
     let ack = |id: u64, len: u64| [&[2, 0][..], &id.to_be_bytes(), &len.to_be_bytes()].concat();
@@ -285,6 +300,7 @@ fn lies_about_transfers_end_the_session_or_are_rejected() {
     }
 }
 
+/// Keeps 9174-4.6-2.
 #[test]
 fn a_bundle_too_large_for_the_peer_is_not_sent() {
     let mut lone = Lone::active(span()).greet(30);

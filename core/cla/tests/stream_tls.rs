@@ -47,6 +47,7 @@ fn secured_visit(tls: Tls, proven: &[&str]) -> Lone {
     lone
 }
 
+/// Keeps 9174-4.2-1, 9174-4.4.3-1.
 #[test]
 fn whether_tls_begins_follows_from_both_headers() {
     for (tls, header, begins) in [
@@ -66,6 +67,7 @@ fn whether_tls_begins_follows_from_both_headers() {
     }
 }
 
+/// Keeps 9174-4.3-5, 9174-6.1-11.
 #[test]
 fn a_peer_that_cannot_is_turned_away_where_tls_is_required() {
     let mut lone = Lone::new(config(Tls::Require), Vec::new());
@@ -75,6 +77,7 @@ fn a_peer_that_cannot_is_turned_away_where_tls_is_required() {
     assert_eq!(lone.closed(), Some(false));
 }
 
+/// Keeps 9174-4.4.3-1, 9174-4.4.3-3, 9174-4.4.3-10.
 #[test]
 fn the_side_that_connects_is_the_client_and_asks_once_its_header_has_left() {
     let span = SpanConfig { tls_name: Some("moon.example".into()), ..span() };
@@ -100,6 +103,7 @@ fn the_side_that_connects_is_the_client_and_asks_once_its_header_has_left() {
     assert!(lone.wrote().len() > 20);
 }
 
+/// Keeps 9174-4.4.3-1.
 #[test]
 fn what_is_said_in_the_clear_before_the_handshake_ends_the_session() {
     let header = message("contact_tls");
@@ -115,6 +119,7 @@ fn what_is_said_in_the_clear_before_the_handshake_ends_the_session() {
     }
 }
 
+/// Keeps 9174-4.4.3-9.
 #[test]
 fn a_handshake_that_fails_or_never_ends_leaves_nothing() {
     let mut lone = visited(Tls::Require);
@@ -130,6 +135,7 @@ fn a_handshake_that_fails_or_never_ends_leaves_nothing() {
     assert_eq!((lone.layer.usage().sessions, lone.layer.next_timeout()), (0, None));
 }
 
+/// Keeps 9174-4.4.4.3-1, 9174-4.4.4.3-2, 9174-4.6-3.
 #[test]
 fn a_certificate_for_another_node_ends_the_session_and_one_for_none_proves_nothing() {
     let claimed = Some("ipn:1.0");

@@ -31,6 +31,7 @@ fn goes_on(lone: &mut Lone, id: u64) {
     assert_eq!(lone.wrote(), ack(START | END, id, 3));
 }
 
+/// Keeps 9174-4-1, 9174-4.7-3, 9174-5.1.2-3.
 #[test]
 fn a_message_out_of_place_is_rejected_and_the_session_goes_on() {
     let rejected = |kind: u8| vec![6, 3, kind];
@@ -50,6 +51,7 @@ fn a_message_out_of_place_is_rejected_and_the_session_goes_on() {
     goes_on(&mut lone, 2);
 }
 
+/// Keeps 9174-5.2.2-7.
 #[test]
 fn a_transfer_that_begins_inside_another_ends_that_one() {
     let mut lone = Lone::passive(ours()).greet(30);
@@ -66,6 +68,7 @@ fn a_transfer_that_begins_inside_another_ends_that_one() {
     assert_eq!(lone.wrote(), ack(END, 1, 6), "nothing of the first is in the second");
 }
 
+/// Keeps 9174-5.2.4-1, 9174-5.2.4-6.
 #[test]
 fn each_segment_after_a_refusal_is_refused_again() {
     let mut lone = Lone::passive(ours()).greet(30);
@@ -89,6 +92,7 @@ fn each_segment_after_a_refusal_is_refused_again() {
 }
 
 /// RFC 9174 5.2.4: the peer refuses each segment that crossed its refusal.
+/// Keeps 9174-4.5-1, 9174-5.1.2-3, 9174-5.2.4-2, 9174-5.2.4-5.
 #[test]
 fn what_is_said_of_a_transfer_that_is_over_is_no_nonsense() {
     let mut lone = Lone::active(span()).greet(30);
@@ -104,6 +108,7 @@ fn what_is_said_of_a_transfer_that_is_over_is_no_nonsense() {
     assert_eq!(lone.wrote(), [6, 3, 3], "a number never used");
 }
 
+/// Keeps 9174-5.2.1-1.
 #[test]
 fn a_transfer_id_used_before_is_refused() {
     let mut lone = Lone::passive(ours()).greet(30);
@@ -151,6 +156,7 @@ fn a_session_that_cannot_go_on_says_goodbye() {
 }
 
 /// RFC 9174 6.1: one SESS_TERM a direction.
+/// Keeps 9174-6.1-3.
 #[test]
 fn goodbye_is_said_once() {
     let mut lone = Lone::active(span()).greet(30);

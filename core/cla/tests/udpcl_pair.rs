@@ -106,6 +106,7 @@ fn long_bundles_leave_in_segments_as_they_are_read() {
 }
 
 /// The rate is that of the link, headers counted; without one, the pace of the configuration.
+/// Keeps 9171-7.2-1.
 #[test]
 fn no_more_leaves_than_the_rate_allows_whatever_the_time() {
     let paced = |state: Option<LinkState>, span: SpanConfig, bytes_per_second: f64, burst: f64| {

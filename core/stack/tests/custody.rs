@@ -44,6 +44,7 @@ fn sorted(mut payloads: Vec<Bytes>) -> Vec<Bytes> {
     payloads
 }
 
+/// Keeps 5050-5.10-2, 5050-5.10.1-2, 5050-5.10.2-1.
 #[test]
 fn custody_passes_from_node_to_node_until_the_bundle_is_there() {
     for (layer, version) in LAYERS.into_iter().flat_map(|layer| [(layer, 6), (layer, 7)]) {

@@ -313,6 +313,7 @@ fn bundles_cross_by_ltp() {
     exchange(Layer::Ltp, StoreKind::Durable, Duration::from_millis(600));
 }
 
+/// Keeps 9171-5.4-4.
 #[test]
 fn bundles_cross_by_tcpcl_v4() {
     exchange(Layer::TcpclV4, StoreKind::Memory, Duration::from_millis(1));

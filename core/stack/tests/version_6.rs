@@ -32,6 +32,7 @@ fn malformed(line: &Line) -> usize {
     line.events.iter().filter(|(_, event)| matches!(event, Event::Malformed { .. })).count()
 }
 
+/// Keeps 5050-5.6-1.
 #[test]
 fn bundles_of_both_versions_cross_two_hops_with_a_restart_between() {
     for layer in LAYERS {
@@ -80,6 +81,7 @@ fn both(node: usize, config: &Config, wires: [&Wire; 2], change: fn(Bytes) -> By
     codecs
 }
 
+/// Keeps 5050-5.4-8, 5050-8-3.
 #[test]
 fn each_bundle_leaves_as_it_came() {
     for layer in LAYERS {
@@ -152,6 +154,7 @@ const PLAN: &str = "contact 1 2 +5..+9 rate 1 Mbit/s\ncontact 2 1 +5..+9 rate 1 
     contact 1 2 +40..+60 rate 1 Mbit/s\ncontact 2 1 +40..+60 rate 1 Mbit/s\n\
     contact 2 3 +0..+100 rate 10 Mbit/s\ncontact 3 2 +0..+100 rate 10 Mbit/s";
 
+/// Keeps 5050-5.7-1, 5050-5.8-2.
 #[test]
 fn pieces_of_what_no_contact_has_room_for_make_the_whole_again_from_memory_and_from_disk() {
     // The longer one is on disk: its pieces leave around bytes that are not in memory.
@@ -180,6 +183,7 @@ fn pieces_of_what_no_contact_has_room_for_make_the_whole_again_from_memory_and_f
     }
 }
 
+/// Keeps 5050-5.1-1, 5050-5.4-10, 5050-6.2-3.
 #[test]
 fn reports_about_a_bundle_are_of_its_version() {
     for layer in LAYERS {
@@ -266,6 +270,7 @@ fn spoofed(_: Bytes) -> Bytes {
     v6::render(&meta, &Hop::default(), None, &mut BytesMut::new()).into_payload().to_bytes().unwrap()
 }
 
+/// Keeps 5050-4.5.1-1.
 #[test]
 fn what_a_neighbour_sent_under_a_nodes_name_is_stepped_over() {
     let speak = Box::new(move |node: usize, config: &Config| {

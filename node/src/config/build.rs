@@ -358,6 +358,15 @@ mod tests {
         assert_eq!(none.stack.spill_from, DataVolume(0));
     }
 
+    /// Keeps 9171-5.1-1.
+    #[test]
+    fn status_reports_are_off_unless_they_are_asked_for() {
+        for (line, made) in [("", false), ("status_reports = false", false), ("status_reports = true", true)] {
+            let config = parse(&format!("node_ids = \"ipn:5.0\"\n{line}"), Path::new("node.toml")).unwrap();
+            assert_eq!(config.stack.status_reports, made, "{line}");
+        }
+    }
+
     #[test]
     fn a_node_has_as_many_layers_as_link_numbers_tell_apart() {
         let file = |layers: usize| {

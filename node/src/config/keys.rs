@@ -50,6 +50,7 @@ pub const NODE: Section = Section {
             "Version of the bundle protocol of bundles made here: 7, or 6. Both are taken, and passed on as they came.",
         ),
         key("profile", Choice(PROFILES), Is("permissive"), "How arriving bundles are read: or \"strict\"."),
+        // 9171-5.1-1
         key("status_reports", Flag, Is("false"), "Whether requested status reports are generated."),
         key("previous_node_block", Flag, Is("true"), "Put on what is forwarded."),
         key("hop_limit", Count(0, 255), Is("64"), "Of bundles created here; 0 puts no hop count block."),

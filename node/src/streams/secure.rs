@@ -15,6 +15,7 @@ impl Streams {
 
     /// Begins TLS on a stream: from now on its bytes are inside records. A client asks for `name`, or for the
     /// host of the link's address.
+    // 9174-4.4-1, 9174-4.4.3-3, 9174-4.4.4.2-2
     pub fn start_tls(&mut self, id: StreamId, server: bool, name: Option<String>, inputs: &mut VecDeque<Input>) {
         let Some(stream) = self.streams.get_mut(&id) else { return };
         let host = || {
@@ -38,6 +39,7 @@ impl Streams {
         }
     }
     /// TLS ends a stream.
+    // 9174-4.4.3-9
     pub(super) fn insecure(&mut self, id: StreamId, why: &str, inputs: &mut VecDeque<Input>) {
         let Some(stream) = self.streams.get_mut(&id) else { return };
         let from = stream.peer.map_or_else(|| "a peer".into(), |peer| peer.to_string());

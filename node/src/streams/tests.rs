@@ -99,6 +99,7 @@ fn closed(seen: &[Input], id: StreamId) -> Option<bool> {
     })
 }
 
+/// Keeps 9174-4.1-8.
 #[test]
 fn what_is_written_arrives_whole_then_the_end_in_good_order() {
     let mut world = World::new();
@@ -152,6 +153,27 @@ fn last_words_and_the_end_that_come_at_once_are_both_heard() {
     drop(peer);
     std::thread::sleep(std::time::Duration::from_millis(20));
     world.run(|seen| received(seen, passive) == 7 && closed(seen, passive) == Some(false));
+}
+
+/// RFC 9174 4.1: by FIN, where all that the peer said was read.
+/// Keeps 9174-4.1-8.
+#[test]
+fn who_is_dropped_reads_the_end_and_no_reset() {
+    for abort in [false, true] {
+        let mut world = World::new();
+        let address = world.streams.listeners[0].1.local_addr().unwrap();
+        let mut peer = TcpStream::connect(address).unwrap();
+        io::Write::write_all(&mut peer, b"dtn").unwrap();
+        world.run(world_has_read);
+        let passive = world.passive().unwrap();
+        world.streams.close(passive, abort, crate::clock::now());
+        world.run(|_| true);
+        let mut heard = Vec::new();
+        assert_eq!(io::Read::read_to_end(&mut peer, &mut heard).ok(), Some(0), "abort: {abort}");
+    }
+}
+fn world_has_read(seen: &[Input]) -> bool {
+    opened(seen).iter().any(|stream| received(seen, *stream) == 3)
 }
 
 #[test]
@@ -284,6 +306,7 @@ fn proven(seen: &[Input], id: StreamId) -> Option<Vec<String>> {
     })
 }
 
+/// Keeps 9174-4.4-1.
 #[test]
 fn a_secured_stream_proves_both_ends_carries_long_data_both_ways_and_ends_in_order() {
     let (mut world, active, passive, _folder) = secured(["ipn:1.0", "ipn:2.0"]);
@@ -313,6 +336,7 @@ fn a_paused_secured_stream_is_not_read() {
     world.run(|seen| received(seen, passive) == QUEUE_BOUND / 2);
 }
 
+/// Keeps 9174-4.4.3-9.
 #[test]
 fn a_stream_whose_peer_is_not_believed_ends_on_both_sides_and_proves_nothing() {
     // An empty name: of another authority.

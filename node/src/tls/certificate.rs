@@ -39,6 +39,7 @@ fn is_node_id(text: &str) -> bool {
     endpoint.is_ok_and(|id: EndpointId| id.is_node_id() && !id.is_null() && !id.is_here())
 }
 
+// 9174-4.4.1-1, 9174-4.4.2.1-1
 fn bundle_eid(name: &GeneralName) -> Option<String> {
     let GeneralName::OtherName(OtherName { type_id, value }) = name else { return None };
     if *type_id != BUNDLE_EID {
@@ -94,6 +95,7 @@ fn hold(params: &mut CertificateParams, valid: Duration) {
 ///
 /// # Errors
 /// When a name cannot be in a certificate, or the key is none.
+// 9174-4.4.2-1, 9174-4.4.2-4, 9174-4.4.2.1-1, 9174-4.4.3-5, 9174-4.4.3-8
 pub fn of_node(authority: &Made, node_ids: &[String], hosts: &[String], valid: Duration) -> anyhow::Result<Made> {
     let key = KeyPair::from_pem(&authority.key)?;
     let signer = Issuer::new(authority_params(&key, valid)?, key);

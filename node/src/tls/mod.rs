@@ -49,6 +49,7 @@ impl Credentials {
     ///
     /// # Errors
     /// Which file is not what it should be, and why.
+    // 9174-4.4.2-1, 9174-4.4.2-2, 9174-4.4.3-2, 9174-4.4.3-4, 9174-4.4.3-6, 9174-4.4.3-7, 9174-4.4.4.1-1
     pub fn load(files: &Files) -> Result<Credentials, String> {
         let chain = certificates(&files.certificate)?;
         let key =
@@ -126,6 +127,7 @@ impl Session {
     ///
     /// # Errors
     /// When it is neither.
+    // 9174-4.4.3-3
     pub fn client(credentials: &Credentials, host: &str) -> Result<Session, String> {
         let name = ServerName::try_from(host.to_string()).map_err(|_| format!("`{host}` is no name of a host"))?;
         let tls = ClientConnection::new(credentials.client.clone(), name).map_err(|why| reason(&why))?;

@@ -111,6 +111,7 @@ fn failed(end: &End, words: &str) {
     assert!(why.to_lowercase().contains(words), "{why}");
 }
 
+/// Keeps 9174-4.4.2-1, 9174-4.4.2-4, 9174-4.4.3-2, 9174-4.4.3-4, 9174-4.4.3-5, 9174-4.4.3-7, 9174-4.4.3-8.
 #[test]
 fn both_sides_prove_their_nodes_and_hear_each_other() {
     let house = House::new();
@@ -122,6 +123,7 @@ fn both_sides_prove_their_nodes_and_hear_each_other() {
     assert_eq!(at_earth.unwrap(), (vec!["ipn:1.0".to_string()], vec![7; 100_000]));
 }
 
+/// Keeps 9174-4.4.2-1, 9174-4.4.4.1-1.
 #[test]
 fn who_another_authority_vouches_for_is_not_believed_by_either_side() {
     let (house, other) = (House::new(), House::new());
@@ -137,6 +139,7 @@ fn who_another_authority_vouches_for_is_not_believed_by_either_side() {
     failed(&server, "unknownissuer");
 }
 
+/// Keeps 9174-4.4.4.1-1.
 #[test]
 fn expired_certificates_are_refused_on_either_side() {
     let house = House::new();
@@ -147,6 +150,7 @@ fn expired_certificates_are_refused_on_either_side() {
     failed(&meet(&old, "x.example", &new)[1], "expired");
 }
 
+/// Keeps 9174-4.4.4.2-1, 9174-4.4.4.2-2, 9174-4.4.4.2-4.
 #[test]
 fn a_server_that_names_no_node_is_believed_of_its_host_alone() {
     let house = House::new();
@@ -160,6 +164,7 @@ fn a_server_that_names_no_node_is_believed_of_its_host_alone() {
 }
 
 /// RFC 9174 4.4.1: whoever may speak for an application does not speak for its node, nor for another one.
+/// Keeps 9174-4.4.1-1, 9174-4.4.2.1-1.
 #[test]
 fn endpoint_ids_of_applications_are_no_node_ids() {
     let house = House::new();
@@ -190,6 +195,7 @@ fn a_client_that_names_no_node_is_believed_of_the_address_it_comes_from() {
 }
 
 /// RFC 9174 4.4.2: the purpose is `id-kp-bundleSecurity`, and the two of TLS are for others' sake.
+/// Keeps 9174-4.4.4.1-4.
 #[test]
 fn certificates_are_believed_that_are_for_bundles_for_their_role_or_for_anything() {
     let house = House::new();
@@ -227,6 +233,7 @@ fn certificates_are_believed_that_are_for_bundles_for_their_role_or_for_anything
     failed(&meet(&other, "x.example", &theirs)[0], "unknownissuer");
 }
 
+/// Keeps 9174-4.4.4.1-1.
 #[test]
 fn a_chain_is_believed_whose_links_are_shown_and_may_sign() {
     let house = House::new();
@@ -266,6 +273,7 @@ fn a_chain_is_believed_whose_links_are_shown_and_may_sign() {
     failed(&meet(&other, "x.example", &node)[0], "expired");
 }
 
+/// Keeps 9174-4.4.3-6, 9174-4.4.3-7.
 #[test]
 fn a_client_without_a_certificate_is_refused() {
     let house = House::new();
@@ -366,6 +374,7 @@ fn files_that_are_not_what_they_should_be_are_named() {
     assert!(said(&Files { certificate: torn, ..good }).contains("torn.pem: "));
 }
 
+/// Keeps 9174-4.4.2-4, 9174-4.4.2.1-1.
 #[test]
 fn certificates_that_cannot_be_read_name_nobody() {
     for bytes in [&[][..], &[0x30], &[0x30, 0x84, 0xff, 0xff, 0xff, 0xff], &[0xff; 64]] {

@@ -60,6 +60,7 @@ impl Believed {
     ///
     /// # Errors
     /// What is wrong with it.
+    // 9174-4.4.4.1-4
     fn verify(
         &self,
         role: &'static [u8],
@@ -117,6 +118,8 @@ impl Servers {
 }
 
 impl ServerCertVerifier for Servers {
+    // 9174-4.4.2-1, 9174-4.4.2-2, 9174-4.4.2-3, 9174-4.4.4.1-1, 9174-4.4.4.2-1, 9174-4.4.4.2-2
+    // 9174-4.4.4.2-4
     fn verify_server_cert(
         &self,
         shown: &CertificateDer<'_>,
@@ -171,6 +174,7 @@ impl ClientCertVerifier for Clients {
     fn root_hint_subjects(&self) -> &[DistinguishedName] {
         &self.names
     }
+    // 9174-4.4.4.1-1
     fn verify_client_cert(
         &self,
         shown: &CertificateDer<'_>,

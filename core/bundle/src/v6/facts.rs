@@ -21,6 +21,7 @@ const FLAGS: [(u64, u32); 8] = [
 ];
 
 /// The facts of a primary block. Reports always say when (RFC 5050 6.1.1), as if that had been asked for.
+// 5050-4.2-1, 5050-4.2-2
 fn facts(primary: &Primary) -> u32 {
     let facts = FLAGS.iter().fold(0, |facts, (flag, fact)| if primary.has(*flag) { facts | fact } else { facts });
     let times = if facts & Facts::REPORTS != 0 { Facts::STATUS_TIME } else { 0 };
@@ -129,6 +130,7 @@ impl Found {
     }
     /// RFC 5050 5.6 step 3: report, delete the bundle, or else discard the block, or else say that it went on as it
     /// was; but never one without which nobody knows any more what was enciphered or signed. Whether it stays.
+    // 5050-4.6-1, 5050-5.6-2, 5050-5.6-3, 5050-5.6-4, 5050-8-2
     fn unknown(&mut self, block: &Block<'_>, after: bool) -> bool {
         let start = &block.start;
         let has = |flag| start.flags & flag != 0;
@@ -152,6 +154,7 @@ impl Found {
         true
     }
     /// RFC 5050 4: exactly the last block says that it is the last one, also where another was before.
+    // 5050-4-3
     fn close(&mut self, head: &Head) {
         match self.last {
             None if head.payload_flags & block_flags::LAST == 0 => {

@@ -30,6 +30,7 @@ pub(super) struct Head {
 
 impl Head {
     /// Reads a head and shows each extension block to `visit`.
+    // 5050-4-1, 5050-4-2
     pub fn parse<'a>(
         bytes: &'a [u8],
         profile: Profile,
@@ -46,6 +47,7 @@ impl Head {
             let start = Start::read(&mut reader, bytes, names)?;
             if start.kind != kind::PAYLOAD {
                 // RFC 5050 4: nothing comes after the last block.
+                // 5050-4-3
                 if start.flags & block_flags::LAST != 0 {
                     return reader.bad_at(start.at, "the last block comes before the payload");
                 }
@@ -101,6 +103,7 @@ impl Head {
                 return reader.bad_at(start.at, "a second payload block");
             }
             // RFC 5050 4.3: a fragment could not say which of its blocks follow.
+            // 5050-4.3-2
             if profile == Profile::Strict && start.flags & block_flags::REPLICATE != 0 {
                 return reader.bad_at(start.at, "a block after the payload that is to be in every fragment");
             }
@@ -110,6 +113,7 @@ impl Head {
         }
         self.reports |= count.reports;
         self.check_reports(profile, &reader)?;
+        // 5050-4-3
         if profile == Profile::Strict && !last {
             return reader.bad("no block says that it is the last one");
         }
@@ -117,6 +121,7 @@ impl Head {
     }
 
     /// RFC 5050 4.3.
+    // 5050-4.3-1
     fn check_reports(&self, profile: Profile, reader: &Reader<'_>) -> Result<(), Stop> {
         let silent = self.primary.source.is_null() || self.primary.has(flags::ADMIN);
         if profile == Profile::Strict && silent && self.reports {
@@ -160,6 +165,7 @@ impl Counts {
 }
 
 /// Rules over several fields of the primary block (RFC 5050 4.2, 5.8).
+// 5050-4.2-1, 5050-4.2-2
 fn check(primary: &Primary, data_len: u64, profile: Profile) -> Result<(), &'static str> {
     let (strict, anonymous) = (profile == Profile::Strict, primary.source.is_null());
     if anonymous && !primary.has(flags::NO_FRAGMENT) {

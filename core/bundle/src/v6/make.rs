@@ -14,6 +14,7 @@ use farlink_base::{BundleMeta, DtnTime, Facts, Payload, Rare, Refusal};
 
 /// Creation time in seconds and its sequence number. What one second has of milliseconds goes in front of the number:
 /// two timestamps that differ still do, and later ones are still later (RFC 5050 4.5.1 wants numbers to increase).
+// 5050-4.5.1-1
 fn timestamp(creation: CreationTimestamp) -> (u64, u64) {
     let ms = creation.time.as_millis();
     if creation.time == DtnTime::UNKNOWN {
@@ -51,6 +52,7 @@ fn references(endpoints: [&EndpointId; 4]) -> Result<([(u64, u64); 4], Vec<u8>),
 ///
 /// # Errors
 /// [`Refusal::NotAcceptable`] for an endpoint ID that BPv6 has no text for, or that is too long for it.
+// 5050-4.2-1, 5050-4.2-2, 5050-5.2-3
 pub fn make(draft: &Draft, creation: CreationTimestamp, payload: Payload) -> Result<BundleMeta, Refusal> {
     let endpoints = [&draft.destination, &draft.source, &draft.report_to, &EndpointId::Null];
     let (pairs, dictionary) = references(endpoints)?;
@@ -95,6 +97,7 @@ pub fn make(draft: &Draft, creation: CreationTimestamp, payload: Payload) -> Res
 /// The bundle that fragments make (RFC 5050 5.9): the blocks of the fragment with the lowest offset, and the whole
 /// payload. Blocks after the payload, which only the fragment with the highest offset had, are not among them: this
 /// node did not understand them.
+// 5050-5.9-1
 pub fn whole(first: &BundleMeta, payload: Payload) -> BundleMeta {
     let shape = Shape { fragment: None, len: payload.len(), first: true, last: true };
     let mut head = Vec::with_capacity(first.head.len());

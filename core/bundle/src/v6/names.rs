@@ -68,6 +68,7 @@ const SERVICE: &str = "an ipn service number beyond 32 bits";
 
 /// An endpoint ID of a scheme name and a scheme-specific part. What no scheme known here explains is carried as it
 /// is, never understood.
+// 5050-4.4-1
 pub(super) fn from_parts(scheme: &[u8], part: &[u8], profile: Profile) -> Result<EndpointId, &'static str> {
     if scheme.len() > PART_MAX || part.len() > PART_MAX {
         return Err("an endpoint ID with a part of more than 1023 bytes");

@@ -90,6 +90,7 @@ pub(super) struct Layout {
 }
 
 /// Reads a primary block from the beginning of a bundle.
+// 5050-4-2
 pub(super) fn read_primary(reader: &mut Reader<'_>, profile: Profile) -> Result<(Primary, Layout), Stop> {
     match reader.byte()? {
         VERSION => {}
@@ -146,6 +147,7 @@ pub(super) fn read_primary(reader: &mut Reader<'_>, profile: Profile) -> Result<
 }
 
 /// Appends a primary block whose fields from destination to dictionary are `rest`, one after the other.
+// 5050-5.8-3
 pub(super) fn put_primary(flags: u64, rest: &[&[u8]], fragment: Option<FragmentInfo>, out: &mut impl Out) {
     let place = fragment.map(|place| [place.offset, place.total]);
     let place = place.as_ref().map_or(&[][..], |place| &place[..]);

@@ -127,6 +127,7 @@ impl StatusReport {
 }
 
 /// The code of BPv6 for a reason of [`crate::reason`]: what came later is said with what there was.
+// 5050-5.6-2
 fn old_reason(code: u64) -> u8 {
     match code {
         0..=8 => code as u8,
@@ -144,6 +145,7 @@ fn put_time(out: &mut Vec<u8>, time: DtnTime) {
 
 /// A status report as the payload of an administrative bundle. `reason` is one of [`crate::reason`]. A report always
 /// says when; a node without clock says 0.
+// 5050-5.4-10, 5050-6.2-1, 5050-6.2-2
 pub fn status_report(about: &BundleMeta, which: Status, reason: u64, time: Option<DtnTime>) -> Bytes {
     let flag = match which {
         Status::Received => 1,

@@ -16,6 +16,7 @@ fn range(meta: &BundleMeta, cut: Option<Range<u64>>) -> Option<Range<u64>> {
 
 /// The fragment that holds this range of the payload. Places are those of the original bundle, of which this one may
 /// be a fragment too.
+// 5050-5.8-2, 5050-5.8-4, 5050-5.8-5
 fn shape(meta: &BundleMeta, range: &Range<u64>) -> Shape {
     let len = meta.payload.len();
     let own = meta.fragment().unwrap_or(FragmentInfo { offset: 0, total: len });

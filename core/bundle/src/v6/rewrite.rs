@@ -58,6 +58,7 @@ const LABELS: u8 = 4;
 const CUSTODY: u8 = 8;
 
 impl<'a> Rewrite<'a> {
+    // 5050-5.4-8, 5050-5.8-7, 5050-8-2, 5050-8-3
     fn run(mut self, out: &mut impl Out) -> Result<Vec<u8>, Stop> {
         let (before, after) = around(self.meta);
         let mut reader = Reader::open(before);
@@ -90,6 +91,7 @@ impl<'a> Rewrite<'a> {
     }
 
     /// The primary block: it stays byte for byte but for a fragment's place and a new custodian.
+    // 5050-5.8-3, 5050-5.10.1-3
     fn primary(
         &mut self,
         before: &[u8],
@@ -130,6 +132,7 @@ impl<'a> Rewrite<'a> {
     }
 
     /// What the hop makes of a block. Unchanged meaning stays verbatim, however it was encoded.
+    // 5050-5.8-4, 5050-5.8-5, 5050-5.8-6
     fn change(&mut self, block: &Block<'_>, after: bool) -> Change {
         let replicate = block.start.flags & block_flags::REPLICATE != 0;
         let ages = block.of_hops() == AGE && self.meta.created_ms == 0;
@@ -207,6 +210,7 @@ impl<'a> Rewrite<'a> {
     }
 
     /// The blocks after the payload; the last one says that it is.
+    // 5050-4-3, 5050-5.8-5
     fn after(&mut self, after: &[u8], names: Names<'_>) -> Result<Vec<u8>, Stop> {
         let mut out = Vec::new();
         if after.is_empty() {

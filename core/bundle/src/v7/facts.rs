@@ -30,6 +30,7 @@ const FLAGS: [(u64, u32); 8] = [
     (BundleFlags::REPORT_DELETION, Facts::REPORT_DELETION),
 ];
 
+// 9171-4.2.3-3, 9171-4.2.3-4
 fn facts(flags: BundleFlags) -> u32 {
     FLAGS.iter().fold(0, |facts, (flag, fact)| if flags.has(*flag) { facts | fact } else { facts })
 }
@@ -120,6 +121,7 @@ impl Found {
     }
     /// RFC 9171 5.6 step 4: report, delete the bundle, or else discard the block; but never one without which
     /// nobody knows any more what was enciphered or signed.
+    // 9171-4.2.4-1, 9171-5.6-4, 9171-5.6-5
     fn unknown(&mut self, kind: u64, flags: BlockFlags, span: Range<usize>) {
         if flags.has(BlockFlags::REPORT) {
             self.duties.0 |= Duties::REPORT;

@@ -87,6 +87,7 @@ pub fn make(draft: &Draft, creation: CreationTimestamp, payload: Payload, crc: C
 
 /// The bundle that fragments make (RFC 9171 5.9): the blocks of the fragment at offset 0, and the
 /// whole payload. Where that is on disk, its block goes without CRC.
+// 9171-5.9-1
 pub fn whole(first: &BundleMeta, payload: Payload, accel: &Accel) -> BundleMeta {
     let crc = crc_for(crc_of(first.tail_len), &payload);
     let shape = Shape { fragment: None, len: payload.len(), crc, all_blocks: true, age: true };

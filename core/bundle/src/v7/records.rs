@@ -38,7 +38,9 @@ pub enum Record {
 }
 
 /// A status report as the payload of an administrative bundle. `reason` is one of
-/// [`crate::reason`]; the time is left out unless the bundle asks for times (RFC 9171 6.1.1).
+/// [`crate::reason`]; a bundle that asks for times is told one, though it be that of a node without clock, and any other
+/// none (RFC 9171 6.1.1).
+// 9171-6.1.1-5, 9171-6.2-1
 pub fn status_report(about: &BundleMeta, which: Status, reason: u64, time: Option<DtnTime>) -> Bytes {
     let mut report = StatusReport::about(about.identity(), reason);
     let item = match which {
@@ -47,7 +49,7 @@ pub fn status_report(about: &BundleMeta, which: Status, reason: u64, time: Optio
         Status::Delivered => &mut report.delivered,
         Status::Deleted => &mut report.deleted,
     };
-    *item = StatusItem::at(time.filter(|_| about.facts.has(Facts::STATUS_TIME)));
+    *item = StatusItem::at(about.facts.has(Facts::STATUS_TIME).then(|| time.unwrap_or(DtnTime::UNKNOWN)));
     AdministrativeRecord::Status(report).encode()
 }
 

@@ -24,6 +24,7 @@ pub(super) struct Shape {
     pub(super) age: bool,
 }
 impl Shape {
+    // 9171-5.8-6, 9171-5.8-7
     fn takes(&self, fields: BlockStart) -> bool {
         self.all_blocks || fields.flags.has(BlockFlags::REPLICATE) || (self.age && fields.kind == 7)
     }
@@ -115,6 +116,7 @@ impl<O: Out> Rewrite<'_, O> {
 
     /// The primary block: it never changes (RFC 9171 4.3.1) but for what makes a fragment. Its other fields keep
     /// their encoding, so that a signature over it holds again once the fragments are joined.
+    // 9171-4.3.1-2, 9171-4.3.1-3, 9171-5.8-4, 9171-5.8-5
     fn primary(&mut self, reader: &mut Reader<'_>, shape: Option<&Shape>) -> Result<(), Malformed> {
         let mut fields = reader.clone();
         reader.item()?;
@@ -135,6 +137,7 @@ impl<O: Out> Rewrite<'_, O> {
     }
 
     /// What the hop makes of a block. Unchanged meaning stays verbatim, however it was encoded.
+    // 9171-5.4-9
     fn change(&mut self, fields: BlockStart, data: &[u8]) -> Change {
         let Some(hop) = self.hop else { return Change::Keep };
         if let Some(transfer) =
@@ -159,6 +162,7 @@ impl<O: Out> Rewrite<'_, O> {
 
     /// RFC 9171 4.4.1 and 5.4 step 4: the previous node block is replaced, or removed where this
     /// node does not say who it is.
+    // 9171-4.4.1-3, 9171-5.4-7
     fn change_previous(&mut self, previous: &EndpointId, data: &[u8]) -> Change {
         if previous.is_null() {
             return Change::Remove;
@@ -185,6 +189,7 @@ impl<O: Out> Rewrite<'_, O> {
     fn payload(mut self, start: usize, fields: BlockStart, shape: Option<&Shape>) -> usize {
         self.copy_to(start);
         if let Some(hop) = self.hop {
+            // 9171-5.4-8
             if !self.previous && !hop.previous.is_null() {
                 self.add(6, 0, BlockData::PreviousNode(hop.previous.clone()));
             }
@@ -193,6 +198,7 @@ impl<O: Out> Rewrite<'_, O> {
             {
                 self.add(240, BlockFlags::REPLICATE, BlockData::Labels(labels));
             }
+            // 9171-4.4.2-2
             if self.ages {
                 // RFC 9171 4.4.2: without a creation time, a bundle expires by its age alone.
                 self.add(7, BlockFlags::REPLICATE, BlockData::Age(hop.age_ms));

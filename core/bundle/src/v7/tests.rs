@@ -43,6 +43,7 @@ fn stored(len: u64) -> Payload {
 }
 
 /// RFC 9171 5.6 step 4, also after a restart: what is discarded is not in the parts of a store.
+/// Keeps 9171-4.2.4-2, 9171-5.6-4, 9171-5.6-5.
 #[test]
 fn unknown_blocks_are_discarded_kept_or_told_of() {
     use BlockFlags as F;
@@ -65,6 +66,7 @@ fn unknown_blocks_are_discarded_kept_or_told_of() {
     }
 }
 
+/// Keeps 9171-4.2.3-4.
 #[test]
 fn flags_and_blocks_become_facts() {
     let qos = QualityOfService { flags: 7, priority: Priority::Expedited, ordinal: 9, label: 77 };
@@ -86,6 +88,7 @@ fn flags_and_blocks_become_facts() {
 }
 
 /// RFC 9171 4.4.1.
+/// Keeps 9171-4.4.1-3, 9171-5.4-7, 9171-5.4-8.
 #[test]
 fn the_previous_node_is_added_replaced_and_removed() {
     let (meta, hop) = through(&plain(b"data"));
@@ -131,6 +134,7 @@ fn labels_are_added_changed_and_removed_but_not_those_of_others() {
 }
 
 /// RFC 9171 4.4.2: a bundle without a creation time has an age, of whoever forgot it too.
+/// Keeps 9171-4.4.2-1, 9171-4.4.2-2.
 #[test]
 fn a_bundle_without_time_and_age_leaves_with_an_age() {
     for (time, age, leaves_with) in
@@ -191,6 +195,7 @@ fn a_security_block_is_never_discarded() {
 }
 
 /// RFC 9171 4.4.3: a count is at most 2^64 - 1, a limit 255; a byte tells whether one is above.
+/// Keeps 9171-4.4.3-3, 9171-4.4.3-4.
 #[test]
 fn a_hop_count_above_the_limit_stays_above_it() {
     for (limit, count, hops, above) in
@@ -207,6 +212,7 @@ fn a_hop_count_above_the_limit_stays_above_it() {
 }
 
 /// RFC 9171 5.8.
+/// Keeps 9171-5.8-6, 9171-5.8-7.
 #[test]
 fn blocks_not_marked_go_with_the_first_piece_except_the_only_clock() {
     let mut bundle = Bundle::new(EndpointId::ipn(1, 1), EndpointId::ipn(2, 1), CreationTimestamp::default())
@@ -222,6 +228,7 @@ fn blocks_not_marked_go_with_the_first_piece_except_the_only_clock() {
 }
 
 /// RFC 9171 4.3.1, RFC 9758 6: an ipn node in two numbers or three, and whatever else may be said in two ways.
+/// Keeps 9171-4.3.1-2, 9171-4.3.1-3, 9171-5.8-4.
 #[test]
 fn a_fragment_says_what_its_primary_block_shares_with_the_whole_in_the_same_bytes() {
     let mut bundle = plain(b"data");
@@ -339,6 +346,7 @@ fn a_false_length_is_refused_at_the_beginning_or_never_allocated() {
 }
 
 /// RFC 9171 4.2.3, 4.4.2.
+/// Keeps 9171-4.2.3-1, 9171-4.2.3-2, 9171-5.2-1.
 #[test]
 fn drafts_become_bundles_that_obey() {
     let facts = Facts(Facts::REPORT_DELETION | Facts::STATUS_TIME | Facts::UNRELIABLE);
@@ -393,6 +401,7 @@ fn a_payload_not_in_memory_gets_no_false_crc() {
     assert_eq!(read(&rope, Profile::Strict, &accel()).unwrap().0.payload.len(), (1 << 39) - 5);
 }
 
+/// Keeps 9171-6.1.1-5.
 #[test]
 fn records_say_what_they_were_told() {
     let (mut meta, _) = through(&plain(b"data"));
@@ -428,6 +437,7 @@ fn verdicts(bundle: &Bundle) -> [Result<BundleMeta, &'static str>; 2] {
 }
 
 /// RFC 9171 4.2.3: who is nobody gets no reports, nor does a record; and nobody's bundle is never in pieces.
+/// Keeps 9171-4.2.3-1, 9171-4.2.3-2.
 #[test]
 fn what_is_anonymous_or_administrative_gets_no_reports_whoever_reads_it() {
     const ALL: u64 = BundleFlags::REPORTS | BundleFlags::STATUS_TIME;
@@ -456,6 +466,7 @@ fn what_is_anonymous_or_administrative_gets_no_reports_whoever_reads_it() {
 const ALL_FACTS: u32 = Facts::REPORTS | Facts::STATUS_TIME;
 
 /// RFC 9171 4.3.1, 5.8.
+/// Keeps 9171-4.3.1-10, 9171-4.3.1-12, 9171-4.3.2-4, 9171-5.8-1.
 #[test]
 fn a_fragment_has_some_of_the_whole_and_nothing_beyond() {
     let fragment = |payload: &'static [u8], offset, total| {

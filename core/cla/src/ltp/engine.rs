@@ -195,6 +195,7 @@ impl Ltp {
     }
     /// The first serial number of a session, 1 to 16383 (ION's limit): the same whatever else
     /// happened before.
+    // 5326-3.2.1-3, 5326-3.2.1-6, 5326-3.2.2-1, 5326-3.2.2-4, 5326-9.1-1, 5326-9.3-2, 5326-9.3-3
     pub(super) fn first_serial(&self, session: SessionId) -> u64 {
         let seed = self.config.seed ^ session.engine.rotate_left(32);
         1 + Rng::stream(seed, session.number).below(16_383)

@@ -204,6 +204,7 @@ impl Export {
             .unwrap_or(0)
             .max(1)
     }
+    // 5326-3.2.1-4
     fn checkpoint(&mut self, kind: u8, offset: u64, length: u64, report: u64) -> Data {
         let data = Data { kind, service: SERVICE_BUNDLE, offset, length, checkpoint: self.next_serial, report };
         self.next_serial += 1;
@@ -217,6 +218,7 @@ impl Export {
         sdnv::len(self.next_serial) + sdnv::len(report)
     }
     /// Cuts the next segment off `start..end`, whose last one is to be a checkpoint for `report`.
+    // 5326-2-2, 5326-3.2.1-7, 5326-4.1-3, 5326-4.1-5
     fn cut_closing(&mut self, start: u64, end: u64, report: u64) -> Data {
         if end - start <= self.room(start, self.serials(report)) {
             let kind = if end == self.source.len() { kind::BLOCK_END } else { kind::CHECKPOINT };
@@ -234,6 +236,7 @@ impl Export {
     }
 
     /// The next segment of data never sent before; it is a checkpoint when `every` bytes went without.
+    // 5326-3.2.1-8, 5326-4.1-3, 5326-4.1-4
     pub(super) fn next_fresh(&mut self, every: u64) -> Option<Cut> {
         let (start, end) = (self.sent, self.source.len());
         if start == end {
@@ -288,6 +291,7 @@ impl Export {
         self.source.want_again(from, last.unwrap_or(end))
     }
     /// The next segment to send again.
+    // 5326-3.2.1-5, 5326-3.2.1-7, 5326-6.13-4
     pub(super) fn next_resend(&mut self) -> Option<Cut> {
         loop {
             match self.jobs.front_mut()? {
@@ -332,6 +336,7 @@ impl Export {
 
     /// A checkpoint's timer ran out. `None`: it was answered meanwhile. `Some(false)`: it was sent
     /// `limit` times in vain. `Some(true)`: it will be sent again.
+    // 5326-3.2.1-5
     pub(super) fn checkpoint_expired(&mut self, serial: u64, limit: u32) -> Option<bool> {
         let open = self.checkpoints.iter().find(|c| c.data.checkpoint == serial)?;
         let again = open.attempts < limit;
@@ -353,6 +358,7 @@ impl Export {
 
     /// A report arrived (6.13). The claims of the latest report replace what was claimed in its
     /// scope before: a receiver that lost its memory is believed, not the one it was.
+    // 5326-2-1, 5326-6.12-1, 5326-6.13-2
     pub(super) fn report(
         &mut self,
         serial: u64,
@@ -409,6 +415,7 @@ impl Export {
     }
     /// Gathers what is missing and not queued yet, however many reports ask for it. The checkpoint that
     /// will follow answers the report whose scope begins first, and so is reported on from there (6.11).
+    // 5326-6.13-4
     fn gather(&mut self, mut missing: Ranges, by: (u64, u64)) -> Reported {
         for job in &self.jobs {
             if let Job::Gaps { gaps, .. } = job {
@@ -458,6 +465,7 @@ mod tests {
     }
 
     proptest! {
+        /// Keeps 5326-2-2, 5326-4.1-3, 5326-4.1-5.
         #[test]
         fn every_segment_but_the_last_fills_its_datagram(
             len in 1u64..200_000, datagram in prop_oneof![64u32..126, 300u32..9000], every in prop_oneof![Just(0u64), 1000u64..50_000],
@@ -477,6 +485,7 @@ mod tests {
             prop_assert_eq!(at, len);
         }
 
+        /// Keeps 5326-2-1, 5326-2-2, 5326-3.2.1-4, 5326-3.2.1-7, 5326-6.12-1, 5326-6.13-2, 5326-6.13-4.
         #[test]
         fn gaps_are_resent_exactly_and_only_their_last_segment_is_a_checkpoint(
             runs in proptest::collection::vec((0u64..50_000, 1u64..9000), 1..12),
@@ -533,6 +542,7 @@ mod tests {
         assert_eq!(drain(&mut export)[0].offset, 6000);
     }
 
+    /// Keeps 5326-6.13-4.
     #[test]
     fn reports_of_one_moment_are_answered_by_one_checkpoint_that_names_the_first_scope() {
         let mut export = export(60_000, 1360);
@@ -556,6 +566,7 @@ mod tests {
         assert_eq!(export.report(5, 0, (0, 10_000), [(0, 10_000)].into_iter()), Reported::Invalid);
     }
 
+    /// Keeps 5326-6.13-5.
     #[test]
     fn a_flood_of_reports_ends_the_session_and_queues_no_more_than_the_block() {
         let mut export = export(10_000, 1360);
@@ -582,6 +593,7 @@ mod tests {
         assert_eq!(again[0], again[1]);
     }
 
+    /// Keeps 5326-3.2.1-5, 5326-6.2-1, 5326-6.7-1, 5326-6.13-3.
     #[test]
     fn an_expired_checkpoint_goes_out_as_it_was_until_the_limit() {
         let mut export = export(100, 1360);

@@ -43,6 +43,7 @@ impl ClosedSessions {
         self.young.runs = (self.young.runs + closed.runs().len()).saturating_sub(before);
         self.young.sessions += 1;
     }
+    // 5326-6.20-1
     pub(super) fn contains(&self, session: SessionId) -> bool {
         [&self.young, &self.old].into_iter().any(|generation| {
             let closed = generation.engines.as_ref().and_then(|engines| engines.get(&session.engine));
@@ -55,6 +56,7 @@ impl ClosedSessions {
 mod tests {
     use super::*;
 
+    /// Keeps 5326-6.20-1.
     #[test]
     fn counting_up_takes_one_run_and_the_last_are_remembered() {
         let mut closed = ClosedSessions::new(1);

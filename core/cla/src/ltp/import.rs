@@ -184,6 +184,7 @@ impl Import {
     pub(super) fn data(&mut self, data: &Data, bytes: Payload) -> Result<bool, Fault> {
         if data.is_red() { self.red_data(data, bytes) } else { self.green_data(data, bytes) }
     }
+    // 5326-6.21-1
     fn red_data(&mut self, data: &Data, bytes: Payload) -> Result<bool, Fault> {
         let end = data.end();
         if self.green.as_ref().is_some_and(|green| end > green.start) {
@@ -198,6 +199,7 @@ impl Import {
         let ends = data.ends_red() && self.red_end.replace(end).is_none();
         Ok(self.stage == Stage::Receiving && (self.red.insert(data.offset, bytes) > 0 || ends))
     }
+    // 5326-6.21-1
     fn green_data(&mut self, data: &Data, bytes: Payload) -> Result<bool, Fault> {
         if data.offset < self.red.received().end().max(self.red_end.unwrap_or(0)) {
             return Err(Fault::Miscolored);
@@ -217,6 +219,7 @@ impl Import {
 
     /// The red part, once, when it is there: all of it that was not taken ahead. From then on
     /// reports are withheld.
+    // 5326-6.9-1
     pub(super) fn take_red(&mut self) -> Option<Payload> {
         let welcome = self.stage == Stage::Receiving && !self.held;
         let end = self.red_end.filter(|end| welcome && self.red.received().covers(0, *end))?;
@@ -273,6 +276,7 @@ impl Import {
         self.open.len() < most
     }
     /// The open reports that answered this checkpoint, which came again (6.8).
+    // 5326-3.2.2-3
     pub(super) fn repeat(&mut self, checkpoint: u64) -> impl Iterator<Item = &mut OpenReport> {
         self.open.iter_mut().filter(move |report| report.checkpoint == checkpoint && !report.queued)
     }
@@ -281,6 +285,7 @@ impl Import {
         asked.report != 0 || !self.red.received().covers(0, asked.upper)
     }
     /// Makes the reports that answer a checkpoint (6.11); they are open from now on, and queued.
+    // 5326-6.11-1, 5326-6.11-2, 5326-6.11-3, 5326-6.11-5
     pub(super) fn issue(&mut self, id: SessionId, asked: Asked, datagram_bytes: u32) -> &[OpenReport] {
         let lower = if asked.report != 0 {
             // A report that is forgotten by now: from the start of the block.
@@ -291,6 +296,7 @@ impl Import {
         // RFC 5326 6.11 forbids an empty scope, and leaves the lower bound 0 to us: answering a late
         // discretionary checkpoint so is better than letting its sender give up. So it is when memory
         // was full and there is nothing to claim of the scope.
+        // 5326-6.11-6
         let any = lower < asked.upper && self.red.received().within(lower, asked.upper).next().is_some();
         let lower = if any { lower } else { 0 };
         if asked.report == 0 {
@@ -308,6 +314,7 @@ impl Import {
             None => &[],
         }
     }
+    // 5326-3.2.2-2, 5326-6.11-7
     fn tell(&mut self, id: SessionId, lower: u64, asked: Asked, datagram_bytes: u32) -> &[OpenReport] {
         let first = self.open.len();
         let scope = (lower, asked.upper);
@@ -338,6 +345,7 @@ impl Import {
     }
     /// Whether to report without being asked: a gap is visible, the end is not known, and at least
     /// `every` bytes came since the last report (6.11 "asynchronous").
+    // 5326-3.2.2-5, 5326-6.11-4
     pub(super) fn wants_asynchronous(&self, every: u64) -> Option<Asked> {
         let upper = self.red.received().end();
         let due = every > 0 && self.red_end.is_none() && upper - self.primary_upper.min(upper) >= every;
@@ -399,6 +407,7 @@ impl Import {
     }
     /// Whether nothing is left to do: the red part is kept and the sender knows it, the green part
     /// is delivered.
+    // 5326-6.14-1
     pub(super) fn is_done(&self) -> bool {
         let red_done = match self.red_end {
             Some(end) => self.stage == Stage::Accepted && self.open.is_empty() && self.told.covers(0, end),
@@ -447,6 +456,7 @@ mod tests {
         reports.iter().map(|r| (r.serial, r.lower, r.upper)).collect()
     }
 
+    /// Keeps 5326-6.11-2, 5326-6.11-3, 5326-6.11-6.
     #[test]
     fn bounds_of_primary_secondary_and_late_reports() {
         let mut import = import();
@@ -464,6 +474,7 @@ mod tests {
         assert_eq!(scopes(import.issue(ID, asked(9, 0, 25), 1360)), [(54, 0, 25)], "late: from 0, never empty");
     }
 
+    /// Keeps 5326-6.9-1, 5326-6.14-1.
     #[test]
     fn the_completing_report_waits_for_the_verdict_and_done_for_its_acknowledgment() {
         let mut import = import();
@@ -505,6 +516,7 @@ mod tests {
         }
     }
 
+    /// Keeps 5326-6.21-1.
     #[test]
     fn colours_and_ends_that_contradict_are_faults() {
         let mut import = import();
@@ -518,6 +530,7 @@ mod tests {
         assert_eq!(import.take_green().unwrap().len(), 15);
     }
 
+    /// Keeps 5326-3.2.2-5, 5326-6.11-4, 5326-6.11-5.
     #[test]
     fn a_visible_gap_is_reported_unasked_but_only_now_and_then() {
         let mut import = import();

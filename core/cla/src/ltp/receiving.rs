@@ -63,6 +63,7 @@ impl Ltp {
             self.datagram(now, from, head, total, body, out);
         }
     }
+    // 5326-5-2, 5326-6-1
     fn datagram(
         &mut self,
         now: Instant,
@@ -185,6 +186,7 @@ impl Ltp {
             self.sessions.guest_weighs(before, after);
         }
         match taken {
+            // 5326-6.21-1
             Err(Fault::Miscolored) => return self.refuse_session(id, reason::MISCOLORED, out),
             Err(Fault::Inconsistent) => return self.refuse_session(id, reason::SYSTEM, out),
             Ok(true) => self.offer_parts(id, out),
@@ -225,6 +227,7 @@ impl Ltp {
         let Some(guest) = self.admits(known, from) else { return false };
         let Some(index) = known.or_else(|| self.make_dynamic(now, id.engine, from, out)) else { return false };
         self.hear(index, from);
+        // 5326-6-2
         if data.service != SERVICE_BUNDLE {
             self.sessions.closed.insert(id);
             self.send_cancel(index, id, false, reason::UNREACHABLE);
@@ -331,6 +334,7 @@ impl Ltp {
         }
     }
 
+    // 5326-6.8-1, 5326-6.11-1
     fn checkpoint(&mut self, id: SessionId, asked: Asked, out: &mut impl Sink<Output>) {
         let Some(import) = self.sessions.imports.get_mut(&id) else { return };
         let most = if self.spans[import.span].is_stranger() { STRANGER_REPORTS } else { REPORTS_OPEN_MAX };
@@ -368,6 +372,7 @@ impl Ltp {
         }
         self.touch(index);
     }
+    // 5326-3.2.2-3, 5326-6.8-1
     pub(super) fn report_expired(&mut self, now: Instant, id: SessionId, serial: u64, out: &mut impl Sink<Output>) {
         let Some(import) = self.sessions.imports.get_mut(&id) else { return };
         let index = import.span;
@@ -390,6 +395,7 @@ impl Ltp {
         }
         self.touch(index);
     }
+    // 5326-6.14-1
     fn report_acknowledged(
         &mut self,
         now: Instant,
@@ -430,6 +436,7 @@ impl Ltp {
         }
     }
     /// Forgets a session; its timers stop. Bundles offered whole stay with the agent.
+    // 5326-6.19-1, 5326-6.20-1
     pub(super) fn close_import(&mut self, id: SessionId, end: End, out: &mut impl Sink<Output>) -> Option<usize> {
         let mut import = self.sessions.imports.remove(&id)?;
         if let Some(ticket) = import.unfinished() {
@@ -456,6 +463,7 @@ impl Ltp {
         Some(index)
     }
     /// Cancels a session of a peer (6.19).
+    // 5326-4.2-3, 5326-6.22-1
     fn refuse_session(&mut self, id: SessionId, why: u8, out: &mut impl Sink<Output>) {
         if let Some(index) = self.close_import(id, End::Here(why), out) {
             self.sessions.closed.insert(id);
@@ -480,6 +488,7 @@ impl Ltp {
     }
 
     /// A cancel segment arrived (6.17). It must come from where the session's peer is.
+    // 5326-6.17-1, 5326-6.17-2
     fn cancel_arrived(
         &mut self,
         from: SocketAddr,

@@ -9,6 +9,7 @@ use alloc::vec::Vec;
 /// Builds the report segments for the scope `lower..upper` of what was `received`. Each fits
 /// `datagram_bytes`; serial numbers count up from `serial`. The scopes follow each other without a
 /// gap, from `lower` to `upper`, or as far as `most` segments tell.
+// 5326-3.2.2-2, 5326-3.2.2-6, 5326-3.2.2-7, 5326-6.11-7, 5326-6.11-8, 5326-6.11-9
 pub fn build(
     session: SessionId,
     serial: u64,
@@ -56,6 +57,8 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
+        /// Keeps 5326-3.2.2-2, 5326-3.2.2-7, 5326-3.2.2-8, 5326-3.2.2-9, 5326-3.2.2-10, 5326-6.11-7.
+        /// Keeps 5326-6.11-8, 5326-6.11-9.
         #[test]
         fn split_reports_cover_the_scope_and_claim_exactly_what_was_received(
             runs in proptest::collection::vec((0u64..100_000, 1u64..2000), 1..60),

@@ -26,6 +26,7 @@ impl Report<'_> {
 
 impl Ltp {
     /// A report arrived for one of our sessions, or one that is no more (6.13).
+    // 5326-6.13-1, 5326-6.13-3
     pub(super) fn reported(
         &mut self,
         now: Instant,
@@ -69,6 +70,7 @@ impl Ltp {
         }
         match outcome {
             Reported::Complete => self.complete_export(number, out),
+            // 5326-6.13-5, 5326-6.22-2
             Reported::TooMany => self.cancel_export(number, reason::CYCLES, out),
             Reported::Invalid => {}
             Reported::Gaps => self.gather(now, number),
@@ -94,6 +96,7 @@ impl Ltp {
             self.queue_resends(number);
         }
     }
+    // 5326-6.13-1
     fn acknowledge_report(
         &mut self,
         span: Option<usize>,

@@ -225,9 +225,11 @@ impl<'a> Reader<'a> {
 
 /// Reads the segment at the front of a datagram of `total` bytes. `head` holds its first bytes: all
 /// of them, or for a data segment without trailer extensions at least all before the data.
+// 5326-3.1.2-1, 5326-6-1
 pub fn parse(head: &[u8], total: u64) -> Result<View<'_>, Malformed> {
     let mut r = Reader { bytes: head, at: 0 };
     let control = r.u8()?;
+    // 5326-3.1-1
     if control >> 4 != 0 {
         return r.fail("LTP version is not 0");
     }
@@ -257,6 +259,7 @@ pub fn parse(head: &[u8], total: u64) -> Result<View<'_>, Malformed> {
     Ok(View { kind, session, content, trailing })
 }
 
+// 5326-3.2.1-1, 5326-3.2.1-2, 5326-3.2.1-6, 5326-9.3-1
 #[inline]
 fn parse_data<'a>(r: &mut Reader<'a>, kind: u8, trailers: u8, total: u64) -> Result<Content<'a>, Malformed> {
     let (service, offset, length) = (r.sdnv()?, r.sdnv()?, r.sdnv()?);
@@ -300,6 +303,7 @@ fn head_is_partial(r: &Reader<'_>, total: u64) -> bool {
     r.bytes.len() as u64 != total
 }
 
+// 5326-3.2.2-4, 5326-3.2.2-7, 5326-3.2.2-8, 5326-3.2.2-9, 5326-3.2.2-10, 5326-9.3-1
 fn parse_report<'a>(r: &mut Reader<'a>) -> Result<Content<'a>, Malformed> {
     let serial = r.sdnv()?;
     let checkpoint = r.sdnv()?;
@@ -390,6 +394,7 @@ pub(super) struct Head {
 }
 impl Head {
     /// The common header (RFC 5326 3.1) without extensions.
+    // 5326-3.1-1, 5326-3.1.4-1
     pub(super) fn new(kind: u8, session: SessionId) -> Head {
         let mut head = Head { buffer: [0; 80], len: 0 };
         head.u8(kind);
@@ -399,6 +404,7 @@ impl Head {
         head
     }
     /// Everything of a data segment before the data.
+    // 5326-3.2.1-1, 5326-3.2.1-2
     pub(super) fn data(session: SessionId, data: &Data) -> Head {
         let mut head = Head::new(data.kind, session);
         head.sdnv(data.service);
@@ -534,6 +540,7 @@ mod tests {
     }
 
     proptest! {
+        /// Keeps 5326-3.2.1-1, 5326-3.2.1-2.
         #[test]
         fn parse_undoes_emit(engine in number(), session in number(), body in body()) {
             let segment = Segment { session: SessionId { engine, number: session }, body };
@@ -544,6 +551,7 @@ mod tests {
             }
         }
 
+        /// Keeps 5326-6-1, 5326-9.3-1.
         #[test]
         fn arbitrary_bytes_never_panic(bytes in proptest::collection::vec(any::<u8>(), 0..64)) {
             let bytes = Bytes::from(bytes);

@@ -95,6 +95,7 @@ impl Ltp {
         let ids: Vec<_> = ids.collect();
         self.open_export(index, (ids, Source::whole(block)), true);
     }
+    // 5326-4.1-1, 5326-4.1-2
     fn open_export(&mut self, index: usize, block: (Vec<SendId>, Source), red: bool) {
         let number = self.session_number(index);
         let session = SessionId { engine: self.config.engine, number };
@@ -113,6 +114,7 @@ impl Ltp {
     }
     /// A number that no session has. They count up from where nobody but the peer of the span knows:
     /// what others are told says nothing about it.
+    // 5326-3.1-2, 5326-9.3-3
     fn session_number(&mut self, index: usize) -> u64 {
         let span = &mut self.spans[index];
         if span.traffic.next_session == 0 {
@@ -130,6 +132,7 @@ impl Ltp {
         }
     }
     /// Forgets an export; its timers stop.
+    // 5326-6.19-1, 5326-6.20-1
     fn remove_export(&mut self, number: u64, end: End, out: &mut impl Sink<Output>) -> Option<Export> {
         let export = self.sessions.exports.remove(&number)?;
         for id in &export.bundles {
@@ -153,6 +156,7 @@ impl Ltp {
         self.touch(export.span);
         Some(export)
     }
+    // 5326-6.12-1
     pub(super) fn complete_export(&mut self, number: u64, out: &mut impl Sink<Output>) {
         let Some(export) = self.remove_export(number, End::Complete, out) else { return };
         self.spans[export.span].completed();
@@ -208,6 +212,7 @@ impl Ltp {
     }
 
     /// Sends what may leave now: answers first, then what was lost, then new data.
+    // 5326-6.1-1, 5326-6.4-1
     pub(super) fn transmit(&mut self, index: usize, now: Instant, out: &mut impl Sink<Output>) {
         let span = &mut self.spans[index];
         if !span.state.transmit || !span.has_work() || span.next_burst() > now {
@@ -231,6 +236,7 @@ impl Ltp {
         }
         self.touch(index);
     }
+    // 5326-5-2, 5326-6.3-1, 5326-6.15-1, 5326-6.19-1
     fn transmit_control(
         &mut self,
         index: usize,
@@ -270,6 +276,7 @@ impl Ltp {
         tell(wanted, control.event, out);
     }
     /// Sends the next data segment of the span; false when there is none.
+    // 5326-5-2, 5326-6.2-1
     fn transmit_data(
         &mut self,
         index: usize,
@@ -362,6 +369,7 @@ impl Ltp {
         }
     }
 
+    // 5326-6.7-1
     pub(super) fn checkpoint_expired(&mut self, now: Instant, number: u64, serial: u64, out: &mut impl Sink<Output>) {
         let Some(export) = self.sessions.exports.get_mut(&number) else { return };
         self.spans[export.span].unanswered(now);
@@ -381,12 +389,14 @@ impl Ltp {
         self.queue_resends(number);
     }
     /// We give up on a session of ours. A peer that answers others bears no more of them.
+    // 5326-6.7-1
     fn give_up(&mut self, now: Instant, number: u64, out: &mut impl Sink<Output>) {
         if let Some(export) = self.sessions.exports.get(&number) {
             self.spans[export.span].overtaxed(now);
         }
         self.cancel_export(number, reason::LIMIT, out);
     }
+    // 5326-4.2-2
     pub(super) fn cancel_export(&mut self, number: u64, why: u8, out: &mut impl Sink<Output>) {
         if let Some(index) = self.fail_export(number, (None, End::Here(why)), out) {
             self.send_cancel(index, SessionId { engine: self.config.engine, number }, true, why);
@@ -423,6 +433,7 @@ impl Ltp {
         self.spans[index].traffic.control.push_back(Control { bytes, after: Some(Wait::Cancel { session }), event });
         self.touch(index);
     }
+    // 5326-6.16-1
     pub(super) fn cancel_expired(&mut self, session: SessionId) {
         let Some(cancelled) = self.sessions.cancelled.get_mut(&session) else { return };
         let index = cancelled.span;
@@ -435,6 +446,7 @@ impl Ltp {
         self.queue_cancel(index, session, bytes, true);
     }
     /// Our cancel segment was acknowledged (6.18).
+    // 5326-6.18-1
     pub(super) fn cancel_acknowledged(&mut self, from: SocketAddr, session: SessionId) {
         let cancelled = self.sessions.cancelled.get(&session);
         if cancelled.is_none_or(|cancelled| !self.spans[cancelled.span].is_at(from)) {
@@ -447,6 +459,7 @@ impl Ltp {
     }
     /// The receiver cancelled our session: of a block of several bundles each has a session of its own
     /// from now on, and so a verdict of its own. One that was alone the agent routes anew.
+    // 5326-6.17-2
     pub(super) fn cancelled_by_receiver(&mut self, number: u64, why: u8, out: &mut impl Sink<Output>) {
         let Some(index) = self.sessions.exports.get(&number).map(|export| export.span) else { return };
         if why == reason::LIMIT {
@@ -476,6 +489,7 @@ impl Ltp {
 
     /// Takes back a bundle. One that waits to share a block is forgotten; a session of its own is
     /// cancelled, and the peer told if it has begun (6.19). In a block with others it goes along.
+    // 5326-4.2-1, 5326-4.2-2
     pub(super) fn take_back(&mut self, index: usize, id: SendId, out: &mut impl Sink<Output>) {
         let span = &mut self.spans[index];
         if let Some(at) = span.traffic.pending.bundles.iter().position(|(other, _)| *other == id) {

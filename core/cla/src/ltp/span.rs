@@ -222,6 +222,7 @@ impl Span {
         span
     }
     /// What the link can do changed.
+    // 5326-5-4
     pub(super) fn set_state(&mut self, now: Instant, state: LinkState) {
         let before = core::mem::replace(&mut self.state, state);
         if (before.delay_out, before.delay_in) != (state.delay_out, state.delay_in)
@@ -274,6 +275,7 @@ impl Span {
     }
     /// Charges a datagram to the rate: to that of the link all that is on it, to one found out by the data
     /// that arrive, only its data.
+    // 9171-7.2-1
     pub(super) fn charge(&mut self, datagram: u64, data: u64) {
         let full = datagram == u64::from(self.rules.datagram_bytes);
         let cost = match self.state.rate {
@@ -336,6 +338,7 @@ impl Span {
         true
     }
     /// Starts waiting for the answer to a segment that leaves by `busy_until`.
+    // 5326-5-4, 5326-6.2-1, 5326-6.3-1
     pub(super) fn wait(&mut self, now: Instant, wait: Wait) {
         let left = self.traffic.busy_until.max(now);
         let half = self.margin() / 2;

@@ -60,6 +60,7 @@ impl Timers {
     }
     /// Starts a timer: the peer answers by `answer_at`, and its answer is here `way_back` later.
     /// Stands still at once while the peer may not transmit (6.2).
+    // 5326-6.2-2, 5326-6.15-1
     pub(super) fn start(&mut self, wait: Wait, answer_at: Instant, way_back: Duration) {
         self.stop(wait);
         let armed = &mut *self.armed;
@@ -82,6 +83,7 @@ impl Timers {
         }
     }
     /// The peer may not transmit from now on: what it would answer later than `now` waits (6.5).
+    // 5326-6.5-1
     pub(super) fn suspend(&mut self, now: Instant) {
         if !core::mem::replace(&mut self.running, false) {
             return;
@@ -99,6 +101,7 @@ impl Timers {
     }
     /// The peer may transmit again: what stood still goes on, later by as much as the peer could
     /// not answer (6.6).
+    // 5326-6.6-1
     pub(super) fn resume(&mut self, now: Instant) {
         if core::mem::replace(&mut self.running, true) {
             return;
@@ -143,6 +146,7 @@ mod tests {
         Wait::Checkpoint { session: 1, serial }
     }
 
+    /// Keeps 5326-6.5-1, 5326-6.6-1.
     #[test]
     fn only_answers_of_a_silent_peer_are_put_off() {
         let mut timers = Timers::new(1, true);
@@ -159,6 +163,7 @@ mod tests {
         assert_eq!(timers.len(), 0);
     }
 
+    /// Keeps 5326-6.6-1.
     #[test]
     fn a_gap_shorter_than_the_way_there_delays_nothing() {
         let mut timers = Timers::new(1, true);
@@ -168,6 +173,7 @@ mod tests {
         assert_eq!(timers.next_deadline(), Some(at(200)));
     }
 
+    /// Keeps 5326-6.2-2, 5326-6.3-1, 5326-6.15-1.
     #[test]
     fn started_or_stopped_while_standing_still() {
         let mut timers = Timers::new(1, false);

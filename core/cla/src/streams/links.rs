@@ -74,6 +74,7 @@ impl<C: Span, S> Link<C, S> {
         self.configured && self.config.connects() && self.state.transmit && !self.closed && self.retry.is_none()
     }
     /// How long to wait before the next attempt; doubles each time.
+    // 9174-4.1-2, 9174-4.1-3, 7242-4-1, 7242-4-2
     pub fn next_backoff(&mut self) -> Duration {
         let (min, max) = self.config.reconnect();
         let wait = self.backoff;
@@ -164,6 +165,7 @@ mod tests {
         }
     }
 
+    /// Keeps 9174-4.1-2, 9174-4.1-3, 7242-4-1, 7242-4-2.
     #[test]
     fn the_wait_doubles_to_its_limit_and_begins_again_after_a_good_session() {
         let mut link: Link<Config, ()> = Link::met(Config);

@@ -11,8 +11,10 @@ use farlink_base::{Duration, Instant, LinkId, Payload, PayloadReader, Refusal, S
 
 /// What this side can and asks for. Reactive fragmentation is not among it: the contract of layers has no word for the
 /// part of a bundle that arrived.
+// 7242-4.1-1, 7242-4.1-2
 const FLAGS: u8 = can::ACKS | can::REFUSALS | can::LENGTHS;
 /// What 0 s mean as a delay: never again (RFC 7242 6.1).
+// 7242-6.1-3
 const NEVER: Duration = Duration::from_secs(3650 * 86_400);
 
 /// What both sides agreed on (RFC 7242 4.2).
@@ -42,6 +44,7 @@ pub(crate) struct Old {
 
 impl Session {
     /// The session is one of version 3: this side introduces itself, without waiting for the peer (RFC 7242 4).
+    // 7242-4-3, 7242-6.1-4
     pub(crate) fn begin_old(&mut self, config: &Config) {
         let keepalive = u16::try_from(config.keepalive.as_secs()).unwrap_or(u16::MAX);
         self.old = Some(Old::default());
@@ -50,6 +53,7 @@ impl Session {
     }
 
     /// The peer's contact header, from behind its version.
+    // 7242-4.1-1, 7242-4.1-2, 7242-4.2-2
     pub(crate) fn read_old_contact(&mut self, now: Instant, reader: &mut PayloadReader<'_>) -> Step {
         let contact = match wire::read_contact(reader) {
             Ok(contact) => contact,
@@ -75,6 +79,7 @@ impl Session {
     }
 
     /// Reads the next message; `None` to read on.
+    // 7242-4.2-3
     pub(crate) fn read_old_message(
         &mut self,
         now: Instant,
@@ -130,11 +135,13 @@ impl Session {
     }
 
     /// Without numbers, both sides must count alike: after a fault nothing that follows can be trusted.
+    // 7242-6.1-5
     fn is_lost(&mut self, now: Instant, reason: &'static str) -> Option<Step> {
         self.terminate(now, term::UNKNOWN);
         Some(Step::Over(reason))
     }
 
+    // 7242-5.5-2
     fn on_old_segment(&mut self, now: Instant, flags: u8, len: u64, out: &mut impl Sink<Output>) -> Option<Step> {
         self.progress.data = now;
         let ending = self.is_ending();
@@ -198,6 +205,7 @@ impl Session {
         }
     }
     /// Says goodbye, where that was wanted and has not been said. Nothing may follow it.
+    // 7242-6.1-1, 7242-6.1-6
     pub(crate) fn put_goodbye(&mut self) {
         if let Some(reason) = self.old.and_then(|old| old.leaving).filter(|_| !self.term_sent) {
             self.term_sent = true;

@@ -182,6 +182,7 @@ pub(crate) fn put_refuse(out: &mut Vec<u8>, code: u8) {
     out.push(kind::REFUSE_BUNDLE << 4 | refusal_code(code));
 }
 /// Appends a SHUTDOWN, for a reason of version 4.
+// 7242-4-4, 7242-6.1-2, 7242-6.1-5
 pub(super) fn put_shutdown(out: &mut Vec<u8>, code: u8) {
     match shutdown_code(code) {
         Some(reason) => out.extend_from_slice(&[kind::SHUTDOWN << 4 | REASON, reason]),

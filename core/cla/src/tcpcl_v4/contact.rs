@@ -11,6 +11,7 @@ use farlink_base::{EndpointId, Instant, PayloadReader};
 impl Session {
     /// The stream is open: the active side speaks first (RFC 9174 4.1), in version 3 both at once. `older`: the peer is
     /// taken to speak version 3.
+    // 9174-4.1-4, 9174-4.2-1
     pub fn on_opened(&mut self, now: Instant, config: &Config, older: bool) {
         let active = self.phase == Phase::Connecting;
         if config.versions == Versions::Three || (active && older && config.adapts()) {
@@ -24,6 +25,7 @@ impl Session {
     }
 
     /// The contact header (RFC 9174 4.2); `None` to read on.
+    // 9174-4.1-5, 9174-4.2-3, 9174-6.1-11
     pub fn read_contact(&mut self, now: Instant, reader: &mut PayloadReader<'_>, config: &Config) -> Option<Step> {
         let before = reader.clone();
         let mut header = [0u8; 5];
@@ -32,6 +34,7 @@ impl Session {
             return Some(Step::Wait);
         }
         let magic = have.min(4);
+        // 9174-4.3-1, 9174-6.1-12, 7242-4.2-1
         if header[..magic] != wire::MAGIC[..magic] {
             // RFC 9174 4.3: no SESS_TERM to a stranger.
             self.control.clear();
@@ -59,6 +62,7 @@ impl Session {
             *reader = before;
             return Some(Step::Wait);
         };
+        // 9174-4.1-6, 9174-4.2-1
         if self.passive {
             wire::put_contact_header(&mut self.control, config.tls != Tls::Forbid);
         }
@@ -69,6 +73,7 @@ impl Session {
         if self.old.is_some() { tcpcl_v3::VERSION } else { wire::VERSION }
     }
     /// The peer's contact header is of a version that this side does not speak.
+    // 9174-4.3-3, 9174-4.3-4
     fn on_other_version(&mut self, now: Instant, version: u8, config: &Config) -> Step {
         match (self.passive, self.old.is_some()) {
             // RFC 9174 4.3: the higher version tells the lower one.
@@ -91,6 +96,7 @@ impl Session {
     }
 
     /// TLS is used when both can (RFC 9174 4.3).
+    // 9174-4.3-5
     fn agree_on_tls(&mut self, now: Instant, peer_can: bool, config: &Config) -> Option<Step> {
         match (config.tls, peer_can) {
             (Tls::Forbid, _) | (Tls::Allow, false) => self.introduce(config),
@@ -108,12 +114,14 @@ impl Session {
         Step::Over("bytes in the clear where TLS begins")
     }
     /// Whether the driver should be asked for TLS now; true once.
+    // 9174-4.4.3-1
     pub fn begins_tls(&mut self) -> bool {
         let begins = self.phase == Phase::Securing && !self.tls_asked && self.is_written();
         self.tls_asked |= begins;
         begins
     }
     /// The stream is secured: now both sides introduce themselves (RFC 9174 4.4).
+    // 9174-4.4.3-10
     pub fn on_secured(&mut self, proven: Vec<String>, config: &Config) {
         if self.phase == Phase::Securing && self.tls_asked {
             self.certified = proven;
@@ -121,6 +129,7 @@ impl Session {
         }
     }
 
+    // 9174-4.6-5
     fn introduce(&mut self, config: &Config) {
         let keepalive_s = u16::try_from(config.keepalive.as_secs()).unwrap_or(u16::MAX);
         let (segment_mru, transfer_mru) = (config.segment_mru, config.transfer_mru);
@@ -133,6 +142,7 @@ impl Session {
     /// Compares who the peer says it is with what its certificate proves (RFC 9174 4.4.3): false when
     /// they contradict. A certificate without node IDs, and no TLS, prove nothing; a peer that claims
     /// nothing is who it proves to be.
+    // 9174-4.4.4.3-1, 9174-4.6-3, 7242-7-1
     pub fn authenticate(&mut self, claimed: &str) -> bool {
         let found = self.certified.iter().find(|id| claimed.is_empty() || same_node(id, claimed));
         self.proven = found.cloned();
@@ -142,6 +152,7 @@ impl Session {
 
 /// Whether two node IDs are the same: by value (RFC 9758: an ipn number has two texts), or by text, for some peers
 /// leave out the slash that ends a dtn node ID.
+// 9174-4.4.1-2
 pub fn same_node(a: &str, b: &str) -> bool {
     let parse = |id: &str| id.parse::<EndpointId>().ok();
     a.trim_end_matches('/') == b.trim_end_matches('/') || parse(a).is_some_and(|a| Some(a) == parse(b))

@@ -59,6 +59,7 @@ impl Session {
         let mut at = |deadline: Instant| deadlines.passed(deadline);
         match self.phase {
             Phase::Connecting => {}
+            // 9174-4.1-7
             Phase::Contact | Phase::Securing | Phase::Init | Phase::Answering | Phase::Closing => {
                 if at(self.since + config.contact_timeout) {
                     return Due::Dead;
@@ -66,6 +67,7 @@ impl Session {
             }
             Phase::Established => {
                 let silent = if self.keepalive > Duration::ZERO { self.keepalive * 2 } else { Duration::ZERO };
+                // 9174-5.1.1-2
                 // RFC 9174 5.1.1: no message for twice the keepalive interval.
                 if hears && !self.paused && silent > Duration::ZERO && at(self.last_received + silent) {
                     return Due::Dead;
@@ -88,6 +90,7 @@ impl Session {
                         return Due::Idle;
                     }
                 }
+                // 9174-5.1.1-1
                 if sends && silent > Duration::ZERO && !self.is_mute() && at(self.last_sent + self.keepalive) {
                     if self.room > 0 {
                         return Due::Keepalive;

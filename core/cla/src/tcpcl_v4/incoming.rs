@@ -169,6 +169,7 @@ impl Incoming {
         begun
     }
 
+    // 9174-5.2.2-7, 9174-5.2.5-4, 9174-6.1-6, 9174-6.1-7
     fn begin(&mut self, head: SegmentHead, ending: bool, out: &mut impl Sink<Output>) -> Result<(), Complaint> {
         let mut result = Ok(());
         // RFC 9174 5.2: a transfer that is not refused ends before the next begins. What there is of it is no bundle.
@@ -208,6 +209,7 @@ impl Incoming {
     }
 
     /// Data of the current segment, at most [`Incoming::data_left`].
+    // 9174-5.2.3-3, 7242-5.3-1, 7242-5.3-2
     pub fn on_data(&mut self, part: Payload, link: LinkId, out: &mut impl Sink<Output>) {
         let Some(segment) = &mut self.segment else { return };
         segment.left = segment.left.saturating_sub(part.len());
@@ -216,6 +218,7 @@ impl Incoming {
         if ended {
             self.segment = None;
             // RFC 9174 5.2.4: segments that crossed the refusal on the wire are refused, too.
+            // 9174-5.2.4-6
             if let Of::Refused(refused) = of {
                 self.again.push(refused);
             }
@@ -263,6 +266,7 @@ impl Incoming {
 
     /// Appends every acknowledgment and refusal that may leave now, in the words of version 3 where terms of it are
     /// given. There each bundle is refused once: a peer would take a second refusal for that of its next bundle.
+    // 9174-5.2.3-3, 9174-5.2.4-1, 9174-5.2.4-3, 7242-5.3-1, 7242-5.4-1
     pub fn put_answers(&mut self, old: Option<Terms>, out: &mut Vec<u8>) {
         let again = self.again.drain(..).filter(|_| old.is_none());
         again.for_each(|refused| put_refuse(out, refused.code, refused.id));
@@ -332,6 +336,7 @@ pub fn session_of(ticket: Ticket) -> u32 {
 
 impl Transfer {
     /// The code to refuse it with for what this segment announces.
+    // 9174-5.2.5.1-2, 9174-5.2.5.1-4, 9174-5.2.5.1-5
     fn judge(&self, head: SegmentHead, transfer_mru: u64) -> Option<u8> {
         let end = self.received.saturating_add(head.len);
         let last = head.flags & END != 0;
@@ -364,6 +369,7 @@ mod tests {
         out
     }
 
+    /// Keeps 9174-5.2.3-3, 9174-5.2.4-3.
     #[test]
     fn last_acknowledgments_wait_for_their_verdicts_and_leave_in_order() {
         let mut incoming = Incoming::new(0, 1000, 10_000);
@@ -383,6 +389,22 @@ mod tests {
         assert_eq!(lasts, [false, true, true]);
     }
 
+    /// Keeps 9174-5.2.4-3.
+    #[test]
+    fn a_refusal_waits_for_the_answers_to_what_came_before() {
+        let mut incoming = Incoming::new(0, 1000, 10_000);
+        for id in 0..3 {
+            feed(&mut incoming, head(START | END, id, 7), &mut Vec::new()).unwrap();
+        }
+        assert!(incoming.on_verdict(Ticket(1), Err(refuse::NO_RESOURCES)) && incoming.on_verdict(Ticket(2), Ok(())));
+        assert!(answers(&mut incoming).is_empty());
+        assert!(incoming.on_verdict(Ticket(0), Ok(())));
+        let bytes = answers(&mut incoming);
+        assert_eq!((bytes.len(), bytes[0], bytes[9]), (18 + 10 + 18, 2, 0));
+        assert_eq!((&bytes[18..20], bytes[27], bytes[28], bytes[37]), (&[3, 2][..], 1, 2, 2));
+    }
+
+    /// Keeps 9174-5.2.4-6.
     #[test]
     fn a_transfer_refused_on_its_way_is_discarded_to_its_end_or_to_the_next() {
         for ends in [false, true] {
@@ -406,6 +428,7 @@ mod tests {
         }
     }
 
+    /// Keeps 9174-5.2.5-4, 9174-5.2.5.1-4, 9174-5.2.5.1-5.
     #[test]
     fn limits_and_lies_are_refused() {
         for (head, code) in [
@@ -429,6 +452,7 @@ mod tests {
         assert!(feed(&mut incoming, head(START, 1, 1), &mut Vec::new()).is_err(), "interleaved");
     }
 
+    /// Keeps 9174-5.2.5.1-2.
     #[test]
     fn a_transfer_without_end_stops_at_the_limit() {
         let mut incoming = Incoming::new(0, 1000, 2500);

@@ -39,6 +39,7 @@ pub struct Usage {
 }
 
 /// The TCPCLv4 entity of one node, or that of both versions, with all its sessions.
+// 9171-5.4-4
 pub struct TcpclV4 {
     pub(super) config: Config,
     pub(super) links: Links<SpanConfig, Serving>,
@@ -84,6 +85,7 @@ impl TcpclV4 {
     }
 
     /// Connects to a link's peer if that is due.
+    // 9174-4.1-1
     fn connect(&mut self, now: Instant, link_id: LinkId, out: &mut impl Sink<Output>) {
         let Some(link) = self.links.get_mut(&link_id) else { return };
         if self.shutdown || !link.wants_session() {
@@ -181,6 +183,7 @@ impl TcpclV4 {
     }
 
     /// Takes a session from its link and gives back what it carried.
+    // 9174-6.1-8
     pub(super) fn detach(&mut self, now: Instant, stream: StreamId, out: &mut impl Sink<Output>) {
         let Some(session) = self.sessions.get_mut(&stream) else { return };
         if let Some(ticket) = session.incoming.unfinished_offer() {
@@ -223,6 +226,7 @@ impl TcpclV4 {
     }
 
     /// Connects again after a while, and not before `rest`.
+    // 9174-4.1-2, 9174-4.1-3, 7242-4-1, 7242-4-2
     fn connect_later(&mut self, now: Instant, link_id: LinkId, rest: Duration) {
         let Some(link) = self.links.get_mut(&link_id) else { return };
         if !self.shutdown && link.wants_session() {
@@ -459,6 +463,7 @@ impl TcpclV4 {
             Due::Keepalive => session.put_keepalive(),
             Due::Idle => session.terminate(now, term::IDLE),
             // RFC 9174 5.1.1. Whoever was told goodbye before is given up.
+            // 9174-5.1.1-2
             Due::Dead if session.phase == Phase::Established && !session.term_sent => {
                 return self.leave(now, stream, term::IDLE, out);
             }

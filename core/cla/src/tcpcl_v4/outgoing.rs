@@ -64,6 +64,7 @@ pub struct Outgoing {
 
 impl Outgoing {
     /// Queues a bundle; false when the peer does not take one so large.
+    // 9174-4.6-2
     pub fn push(&mut self, bundle: Waiting) -> bool {
         let fits = bundle.total <= self.transfer_limit && bundle.part.len() <= bundle.total;
         if fits {
@@ -129,6 +130,9 @@ impl Outgoing {
 
     /// Appends the next segment; false when there is none, or its bytes are not here yet. `begin`
     /// allows a new transfer.
+    // 9174-4.6-1, 9174-5.2-1, 9174-5.2-2, 9174-5.2-3, 9174-5.2.1-1, 9174-5.2.1-3, 9174-5.2.2-1
+    // 9174-5.2.2-4, 9174-5.2.2-5, 9174-5.2.2-6, 9174-5.2.2-7, 7242-3-1, 7242-5.2-1, 7242-5.2-2, 7242-5.2-3
+    // 7242-5.2-4, 7242-5.2-5, 7242-5.5-1, 7242-5.5-2
     pub fn next_segment(&mut self, begin: bool, old: Option<Terms>, out: &mut ChunkQueue) -> bool {
         let mut flags = 0;
         if self.rest.is_none() {
@@ -190,6 +194,7 @@ impl Outgoing {
     }
 
     /// Where a transfer is; `None` once it is over: what the peer says of it then has crossed what ended it.
+    // 9174-5.2.4-2
     fn find(&self, transfer: u64) -> Result<Option<usize>, Nonsense> {
         if transfer >= self.next_transfer {
             return Err(Nonsense::UnknownTransfer);
@@ -228,6 +233,7 @@ impl Outgoing {
     }
     /// The peer does not want the transfer whose turn it is. Some peers say so once, some of each of its segments (RFC
     /// 7242 5.4): where that could be one of those, or mean the transfer after it, nobody can tell which.
+    // 7242-5.4-2, 7242-5.4-3, 7242-5.5-3
     pub fn on_next_refuse(&mut self) -> Result<Option<SendId>, Nonsense> {
         match self.flights.front() {
             None if self.crossing > 0 => {
@@ -251,6 +257,7 @@ impl Outgoing {
     }
     /// The peer does not want it; the segment being written is finished, no other follows. It says so of each segment
     /// that crossed its refusal (RFC 9174 5.2.4).
+    // 9174-4.5-1, 9174-5.2.4-2, 9174-5.2.4-4, 9174-5.2.4-5
     pub fn on_refuse(&mut self, transfer: u64) -> Result<Option<SendId>, Nonsense> {
         let Some(at) = self.find(transfer)? else { return Ok(None) };
         if at + 1 == self.flights.len() {
@@ -274,6 +281,7 @@ mod tests {
         Waiting { send, total: part.len(), part }
     }
 
+    /// Keeps 9174-4.6-1, 9174-4.6-2, 9174-5.2-1, 9174-5.2-3, 9174-5.2.2-4, 9174-5.2.2-5.
     #[test]
     fn bundles_are_cut_pipelined_and_acknowledged() {
         let mut out = sender(4);
@@ -298,6 +306,7 @@ mod tests {
         assert_eq!((out.held_bytes(), out.in_flight()), (0, false));
     }
 
+    /// Keeps 9174-4.5-1, 9174-5.2.4-4, 9174-5.2.4-5.
     #[test]
     fn a_refused_transfer_stops_and_the_next_one_begins() {
         let mut out = sender(4);

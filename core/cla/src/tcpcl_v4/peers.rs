@@ -21,6 +21,7 @@ pub(super) type Unwelcome = (u8, &'static str);
 
 impl TcpclV4 {
     /// The peer has said who it is: finds or makes the link (RFC 9174 4.6).
+    // 9174-4.4.4.3-2, 9174-4.6-6
     pub(super) fn introduce(
         &mut self,
         now: Instant,
@@ -56,6 +57,7 @@ impl TcpclV4 {
         if link.closed {
             return Err((term::UNKNOWN, "its link is turned off"));
         }
+        // 9174-4.7-1
         if peer.segment_mru == 0 {
             return Err((term::CONTACT_FAILURE, "the peer takes no segment at all"));
         }
@@ -84,6 +86,7 @@ impl TcpclV4 {
     }
 
     /// The link of a peer that connected: configured, met before, or new.
+    // 9174-4.6-3
     fn link_of(&mut self, node_id: &str, from: Option<IpAddr>) -> Result<LinkId, Unwelcome> {
         let known = |link: &Link| !node_id.is_empty() && same_node(&link.config.node_id, node_id);
         // Of several to one node, the one that leads there, and one that is not turned off.

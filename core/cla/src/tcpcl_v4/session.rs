@@ -186,6 +186,7 @@ impl Session {
         self.inbox.unshare();
     }
     /// Whether no new transfer may begin.
+    // 9174-6.1-5
     pub fn is_ending(&self) -> bool {
         let leaving = self.old.is_some_and(|old| old.leaving.is_some());
         self.term_sent || self.term_received || leaving || self.phase == Phase::Closing
@@ -252,6 +253,7 @@ impl Session {
                 *reader = before;
                 Some(Step::Wait)
             }
+            // 9174-5.1.2-1
             Err(NoMessage::UnknownType(message)) => {
                 wire::put_reject(&mut self.control, reject::UNKNOWN_TYPE, message);
                 Some(Step::Over("a message of unknown type"))
@@ -265,6 +267,7 @@ impl Session {
     }
 
     /// RFC 9174 5.1.2: what does not fit the state of the session is rejected, and the session goes on.
+    // 9174-4.7-3, 9174-5.1.2-3
     fn unexpected(&mut self, message: u8, reason: &'static str, out: &mut impl Sink<Output>) -> Option<Step> {
         wire::put_reject(&mut self.control, reject::UNEXPECTED, message);
         if out.wants(EventClass::Link) {
@@ -277,6 +280,7 @@ impl Session {
         let established = self.phase == Phase::Established;
         match message {
             Message::Init(init) if !established => {
+                // 9174-4.8-4
                 if init.critical {
                     // RFC 9174 4.8: an extension that must be understood is not.
                     self.terminate(now, term::CONTACT_FAILURE);
@@ -328,6 +332,7 @@ impl Session {
         None
     }
 
+    // 9174-5.1.2-3
     fn on_answer(
         &mut self,
         now: Instant,
@@ -360,21 +365,20 @@ impl Session {
         }
     }
 
-    /// RFC 9174 6.1: answered once, with the same reason; transfers under way are finished.
+    /// RFC 9174 6.1: answered once, with the same reason, by who awaits a SESS_INIT too; transfers under way are finished.
+    // 9174-6.1-3, 9174-6.1-4
     fn on_term(&mut self, established: bool, reply: bool, reason: u8) -> Option<Step> {
-        if !established {
-            return Some(Step::Over("the peer ended the session before it began"));
-        }
         self.term_received = true;
         if !self.term_sent && !reply {
             wire::put_term(&mut self.control, wire::REPLY, reason);
         }
         self.term_sent = true;
-        None
+        (!established).then_some(Step::Over("the peer ended the session before it began"))
     }
 
     /// The session has a link from now on; what both sides said becomes the rule
     /// (RFC 9174 4.7: the smaller keepalive, each other's limits).
+    // 9174-4.6-1, 9174-4.7-3
     pub fn establish(&mut self, now: Instant, link: LinkId, peer: &SessionInit, span: &SpanConfig, config: &Config) {
         self.link = Some(link);
         self.phase = Phase::Established;
@@ -387,6 +391,7 @@ impl Session {
 
     /// Asks the peer to end the session, once (RFC 9174 6.1). In version 3 that is the last word, and waits for what is
     /// under way (RFC 7242 6.1).
+    // 9174-6.1-1, 9174-6.1-2, 9174-6.1-9
     pub fn terminate(&mut self, now: Instant, reason: u8) {
         if let Some(old) = &mut self.old {
             if old.leaving.is_none() {
@@ -433,6 +438,7 @@ impl Session {
 
     /// Writes what the room allows: answers first, then segments. True when a closing session has
     /// nothing left to write.
+    // 9174-4-1, 9174-6.1-1, 9174-6.1-5, 9174-6.1-13, 7242-6.1-1, 7242-6.1-6
     pub fn flush(&mut self, now: Instant, may_transmit: bool, out: &mut impl Sink<Output>) -> bool {
         self.note_debts(now);
         let terms = self.old.map(|old| old.terms);
@@ -472,6 +478,7 @@ impl Session {
         self.phase == Phase::Closing && self.pending.is_empty()
     }
     /// Asks for a keepalive now (RFC 9174 5.1.1).
+    // 9174-5.1.1-1
     pub fn put_keepalive(&mut self) {
         if self.pending.is_empty() && self.control.is_empty() && !self.is_mute() {
             self.control.push(self.keepalive_byte());

@@ -15,6 +15,7 @@ pub struct UsedIds {
 
 impl UsedIds {
     /// Notes a number; whether it is new.
+    // 9174-5.2.1-1
     pub fn insert(&mut self, id: u64) -> bool {
         let below = self.runs.range(..=id).next_back().map(|(first, last)| (*first, *last));
         if below.is_some_and(|(_, last)| last >= id) {
@@ -37,6 +38,7 @@ mod tests {
     use super::*;
     use alloc::vec::Vec;
 
+    /// Keeps 9174-5.2.1-1.
     #[test]
     fn each_number_is_new_once_in_whatever_order() {
         let mut used = UsedIds::default();

@@ -154,6 +154,7 @@ pub enum NoMessage {
     Broken(&'static str),
 }
 
+// 9174-2.1-1
 struct Fields<'a, 'b>(&'a mut PayloadReader<'b>);
 impl Fields<'_, '_> {
     fn array<const N: usize>(&mut self) -> Result<[u8; N], NoMessage> {
@@ -183,6 +184,7 @@ impl Fields<'_, '_> {
 }
 
 /// Reads the next message; of a segment, the head only. The caller keeps its place on any error.
+// 9174-5.2.3-2, 9174-6.1-10
 pub fn read_message(reader: &mut PayloadReader<'_>) -> Result<Message, NoMessage> {
     let mut fields = Fields(reader);
     Ok(match fields.u8()? {
@@ -200,6 +202,7 @@ pub fn read_message(reader: &mut PayloadReader<'_>) -> Result<Message, NoMessage
     })
 }
 
+// 9174-4.6-4, 9174-4.8-3, 9174-4.8-5
 fn read_init(fields: &mut Fields<'_, '_>) -> Result<SessionInit, NoMessage> {
     let keepalive_s = fields.u16()?;
     let (segment_mru, transfer_mru) = (fields.u64()?, fields.u64()?);
@@ -216,6 +219,7 @@ fn read_init(fields: &mut Fields<'_, '_>) -> Result<SessionInit, NoMessage> {
     Ok(SessionInit { keepalive_s, segment_mru, transfer_mru, node_id, critical })
 }
 
+// 9174-5.2.2-2, 9174-5.2.2-3, 9174-5.2.5-3, 9174-5.2.5-4, 9174-5.2.5-5, 9174-5.2.5.1-1, 9174-5.2.5.1-3
 fn read_segment(fields: &mut Fields<'_, '_>) -> Result<SegmentHead, NoMessage> {
     let flags = fields.u8()?;
     let id = fields.u64()?;
@@ -241,6 +245,7 @@ fn read_extensions(fields: &mut Fields<'_, '_>) -> Result<Vec<u8>, NoMessage> {
 }
 
 /// Calls `item(flags, type, value)` for each; `None` when they do not fill the list exactly.
+// 9174-4.8-1, 9174-5.2.5-1
 fn each_extension(mut list: &[u8], mut item: impl FnMut(u8, u16, &[u8])) -> Option<()> {
     while !list.is_empty() {
         let (head, rest) = list.split_first_chunk::<5>()?;
@@ -252,11 +257,13 @@ fn each_extension(mut list: &[u8], mut item: impl FnMut(u8, u16, &[u8])) -> Opti
 }
 
 /// Appends a contact header.
+// 9174-4.2-1, 9174-4.2-2, 9174-4.3-2
 pub fn put_contact_header(out: &mut Vec<u8>, can_tls: bool) {
     out.extend_from_slice(&MAGIC);
     out.extend_from_slice(&[VERSION, if can_tls { CAN_TLS } else { 0 }]);
 }
 /// Appends a SESS_INIT without extensions.
+// 9174-4.6-4
 pub fn put_init(out: &mut Vec<u8>, init: &SessionInit) {
     out.push(kind::SESS_INIT);
     out.extend_from_slice(&init.keepalive_s.to_be_bytes());
@@ -268,6 +275,7 @@ pub fn put_init(out: &mut Vec<u8>, init: &SessionInit) {
     out.extend_from_slice(&0u32.to_be_bytes());
 }
 /// Appends a segment up to its data; `total` only in a first segment.
+// 9174-2.1-1, 9174-5.2.2-1, 9174-5.2.2-3, 9174-5.2.5-1, 9174-5.2.5-2, 9174-5.2.5.1-1, 9174-5.2.5.1-3
 pub fn put_segment(out: &mut Vec<u8>, flags: u8, id: u64, total: Option<u64>, len: u64) {
     out.extend_from_slice(&[kind::XFER_SEGMENT, flags]);
     out.extend_from_slice(&id.to_be_bytes());
@@ -282,9 +290,10 @@ pub fn put_segment(out: &mut Vec<u8>, flags: u8, id: u64, total: Option<u64>, le
     }
     out.extend_from_slice(&len.to_be_bytes());
 }
-/// Appends an XFER_ACK.
+/// Appends an XFER_ACK. Its flags are those of the segment, whatever they mean (RFC 9174 5.2.3).
+// 9174-5.2.3-4
 pub fn put_ack(out: &mut Vec<u8>, flags: u8, id: u64, acked: u64) {
-    out.extend_from_slice(&[kind::XFER_ACK, flags & (START | END)]);
+    out.extend_from_slice(&[kind::XFER_ACK, flags]);
     out.extend_from_slice(&id.to_be_bytes());
     out.extend_from_slice(&acked.to_be_bytes());
 }
@@ -294,6 +303,7 @@ pub fn put_refuse(out: &mut Vec<u8>, reason: u8, id: u64) {
     out.extend_from_slice(&id.to_be_bytes());
 }
 /// Appends a SESS_TERM.
+// 9174-6.1-9
 pub fn put_term(out: &mut Vec<u8>, flags: u8, reason: u8) {
     out.extend_from_slice(&[kind::SESS_TERM, flags, reason]);
 }
@@ -311,6 +321,7 @@ mod tests {
         read_message(&mut Payload::from(bytes.to_vec()).reader())
     }
 
+    /// Keeps 9174-2.1-1, 9174-4.6-4, 9174-5.2.2-3.
     #[test]
     fn messages_round_trip_and_every_prefix_is_incomplete() {
         let init = SessionInit {
@@ -345,6 +356,7 @@ mod tests {
         }
     }
 
+    /// Keeps 9174-5.2.5-1, 9174-5.2.5-3, 9174-5.2.5-4, 9174-5.2.5-5, 9174-5.2.5.1-1, 9174-5.2.5.1-3.
     #[test]
     fn extension_items_are_bounded_and_judged() {
         let item = |flags: u8, kind: u8, value: &[u8]| {
@@ -368,6 +380,8 @@ mod tests {
         assert_eq!(with([length.clone(), length].concat()), (Some(256), true), "never twice");
         assert_eq!(with(item(0, 9, &[1])), (None, false));
         assert_eq!(with(item(CRITICAL, 9, &[1])), (None, true));
+        assert_eq!(with(item(0xfe, 9, &[1])), (None, false), "the other bits mean nothing");
+        assert_eq!(with(item(0xfe, 1, &[0, 0, 0, 0, 0, 0, 1, 0])), (Some(256), false));
         assert_eq!(with(alloc::vec![0, 0, 9, 0, 200]), (None, true), "does not fill its list");
         let bomb = [&[1, START][..], &[0; 8], &[0xff; 4]].concat();
         assert!(matches!(read(&bomb), Err(NoMessage::Broken(_))));

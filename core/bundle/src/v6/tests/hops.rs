@@ -4,6 +4,7 @@ use super::*;
 use farlink_base::Duties;
 
 /// RFC 5050 5.6 step 3, 4.6: also after a restart.
+/// Keeps 5050-4.6-1, 5050-5.6-2, 5050-5.6-3, 5050-5.6-4.
 #[test]
 fn unknown_blocks_are_discarded_kept_or_told_of_and_those_kept_are_marked() {
     use block_flags as F;
@@ -34,6 +35,7 @@ fn unknown_blocks_are_discarded_kept_or_told_of_and_those_kept_are_marked() {
 }
 
 /// RFC 5050 4: the flag of the last block goes to whichever is the last one now.
+/// Keeps 5050-4-3, 5050-5.6-3.
 #[test]
 fn when_the_last_block_is_discarded_the_one_before_it_is_the_last() {
     let gone = block(91, block_flags::DISCARD, b"gone");
@@ -45,6 +47,7 @@ fn when_the_last_block_is_discarded_the_one_before_it_is_the_last() {
 }
 
 /// RFC 6257: nobody would know any more what was enciphered or signed.
+/// Keeps 5050-8-2.
 #[test]
 fn security_blocks_stay_and_an_enciphered_payload_is_known_as_one() {
     for (kind, kept, sealed) in [(2, false, false), (3, true, false), (4, true, true), (9, true, false)] {
@@ -147,6 +150,7 @@ fn a_bundle_without_creation_time_gets_an_age() {
 }
 
 /// RFC 5050 5.10.1; CCSDS 734.2-B-1: the number of a custody block is that of the custodian in the primary block.
+/// Keeps 5050-5.10.1-3.
 #[test]
 fn whoever_takes_custody_stands_in_the_primary_block_and_the_number_of_the_old_custodian_is_gone() {
     let number = block(kind::CUSTODY, block_flags::DISCARD, b"\x01ipn:1.0");

@@ -151,6 +151,7 @@ fn kinds(bundle: &Bundle) -> (Vec<u8>, Vec<u8>) {
     (of(&bundle.before), of(&bundle.after))
 }
 
+/// Keeps 5050-5.4-8, 5050-8-2, 5050-8-3.
 #[test]
 fn what_is_read_is_written_again_byte_for_byte_and_kept_in_three_parts() {
     let blocks = [block(90, 0x20, b"abc"), block(kind::AGE, 1, &[0x81, 0])];
@@ -223,6 +224,7 @@ fn names_are_endpoint_ids_and_those_of_other_schemes_are_carried() {
 }
 
 /// RFC 5050 4.5.1, 4.2: what one version calls a moment the other can say.
+/// Keeps 5050-4.2-1, 5050-4.2-2, 5050-4.5.1-1, 5050-5.2-3.
 #[test]
 fn drafts_become_bundles_that_obey() {
     let draft = Draft {

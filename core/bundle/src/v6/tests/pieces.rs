@@ -9,6 +9,7 @@ fn ten() -> Made {
     made(b"0123456789").before(&before).after(&[block(92, 0x20, b"last"), block(93, 0x20, b"end")])
 }
 
+/// Keeps 5050-5.8-3, 5050-5.8-4, 5050-5.8-5, 5050-5.8-6, 5050-5.8-7.
 #[test]
 fn blocks_before_the_payload_go_with_the_first_piece_those_after_it_with_the_last_and_some_with_all() {
     let (meta, hop) = ten().read();
@@ -24,6 +25,7 @@ fn blocks_before_the_payload_go_with_the_first_piece_those_after_it_with_the_las
 }
 
 /// There is one level of fragments: places are those of the original.
+/// Keeps 5050-5.8-3, 5050-5.8-5.
 #[test]
 fn a_piece_of_a_piece_is_a_piece_of_the_whole() {
     let (meta, hop) = ten().read();
@@ -51,6 +53,7 @@ fn a_piece_without_creation_time_has_the_only_clock() {
     }
 }
 
+/// Keeps 5050-5.9-1.
 #[test]
 fn fragments_make_the_whole_again_with_the_blocks_of_the_first() {
     let bundle = ten().with(|bundle| bundle.endpoints[3] = (9, 0));

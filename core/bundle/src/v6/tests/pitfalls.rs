@@ -62,6 +62,7 @@ fn a_dictionary_without_zero_byte_at_its_end_is_refused() {
     assert_eq!(cut.verdicts(), BOTH("a dictionary that does not end with a zero byte"));
 }
 
+/// Keeps 5050-4.4-1.
 #[test]
 fn names_that_are_none_are_refused() {
     let named =
@@ -97,6 +98,7 @@ fn node_zero_is_the_null_endpoint_whatever_its_service() {
 }
 
 /// RFC 5050 4.
+/// Keeps 5050-4-3.
 #[test]
 fn a_missing_last_block_flag_is_read_to_the_end_and_set_again() {
     const NONE: &str = "no block says that it is the last one";
@@ -112,6 +114,7 @@ fn a_missing_last_block_flag_is_read_to_the_end_and_set_again() {
     }
 }
 
+/// Keeps 5050-4-3.
 #[test]
 fn blocks_after_the_last_one_are_refused() {
     const AFTER: &str = "bytes after the last block";
@@ -137,6 +140,7 @@ fn a_custody_block_is_in_one_fragment_only() {
 }
 
 /// RFC 5050 4.2, 4.3.
+/// Keeps 5050-4.2-1, 5050-4.2-2, 5050-4.3-1.
 #[test]
 fn what_is_anonymous_or_administrative_asks_for_nothing() {
     const REPORTS: &str = "an anonymous or administrative bundle that asks for reports";
@@ -159,6 +163,7 @@ fn what_is_anonymous_or_administrative_asks_for_nothing() {
     }
 }
 
+/// Keeps 5050-5.8-3.
 #[test]
 fn a_fragment_has_some_of_the_whole_and_nothing_beyond() {
     let fragment = |payload: &[u8], place| {
@@ -182,6 +187,7 @@ fn a_fragment_has_some_of_the_whole_and_nothing_beyond() {
     assert_eq!(missing.verdicts(), BOTH("the primary block is shorter than its fields"));
 }
 
+/// Keeps 5050-4-2, 5050-4.3-2.
 #[test]
 fn what_cannot_be_is_refused() {
     let late = made(b"").with(|bundle| bundle.seconds = u64::MAX / 1000 + 1);

@@ -8,6 +8,7 @@ fn subject(fragment: Option<(u64, u64)>) -> BundleId {
     BundleId { source: EndpointId::dtn("a", "b"), creation, fragment }
 }
 
+/// Keeps 5050-6.2-1, 5050-6.2-2.
 #[test]
 fn reports_say_what_they_were_told_and_always_when() {
     let fragment = made(b"data").with(|bundle| (bundle.flags, bundle.place) = (flags::FRAGMENT, Some((5, 9))));
@@ -33,6 +34,7 @@ fn reports_say_what_they_were_told_and_always_when() {
 }
 
 /// Codes that BPv7 added have no number in BPv6.
+/// Keeps 5050-5.6-2.
 #[test]
 fn reasons_of_the_newer_version_are_said_with_those_there_were() {
     let (meta, _) = made(b"").read();

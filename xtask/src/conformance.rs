@@ -1,0 +1,188 @@
+//! `cargo xtask conformance`: which line keeps each rule of the standards, and which test shows it.
+//!
+//! The rules of a standard are a table, `docs/conformance/rfc<number>.toml`, in words of our own. Code refers to a
+//! rule by a comment that is nothing but numbers of rules (`// 9171-4.1-2, 9171-4.1-3`), before the item or the
+//! line that keeps them; a test by a line of its doc comment (`/// Keeps 9171-4.1-2.`). The page
+//! `docs/reference/conformance.md` is made of both.
+
+mod marks;
+mod page;
+mod table;
+
+use crate::{Chore, tools};
+use anyhow::{Context, Result, bail, ensure};
+use std::path::Path;
+
+/// The chore.
+pub const CHORE: Chore = Chore {
+    name: "conformance",
+    usage: "[--check]",
+    help: "Writes docs/reference/conformance.md: each rule of the standards, who keeps it, and its tests.\n\
+        --check compares instead. Rules are in docs/conformance; code and tests name them in comments.",
+    run,
+};
+
+/// Where the page is.
+const PAGE: &str = "docs/reference/conformance.md";
+/// Of the rules that are kept, so many in a hundred have a test at least.
+const TESTED_PERCENT: usize = 80;
+
+fn run(arguments: &[String]) -> Result<()> {
+    let mut arguments = tools::Arguments::new(arguments);
+    let compare = arguments.flag("--check");
+    arguments.rest()?;
+    if compare { check(&tools::root()) } else { write(&tools::root()) }
+}
+
+/// Writes the page.
+///
+/// # Errors
+/// What is wrong with tables and marks, all of it.
+pub fn write(root: &Path) -> Result<()> {
+    std::fs::write(root.join(PAGE), made(root)?).with_context(|| format!("cannot write {PAGE}"))?;
+    println!("{PAGE} is up to date");
+    Ok(())
+}
+
+/// Sees that tables and marks agree, and that the page is what they make.
+///
+/// # Errors
+/// What is wrong, all of it.
+pub fn check(root: &Path) -> Result<()> {
+    let made = made(root)?;
+    let there = std::fs::read_to_string(root.join(PAGE)).unwrap_or_default();
+    ensure!(made == there, "{PAGE} is not up to date\nhint: run `cargo xtask conformance`");
+    println!("every rule is kept, excepted or put off, and {PAGE} says so");
+    Ok(())
+}
+
+fn made(root: &Path) -> Result<String> {
+    let tables = table::read_all(&root.join("docs/conformance"))?;
+    let mut wrong = Vec::new();
+    let marks = marks::read_all(root, &mut wrong)?;
+    let standings = standings(&tables, &marks, &mut wrong);
+    if !wrong.is_empty() {
+        let mut text = String::from("the tables in docs/conformance and the marks in code do not agree:");
+        wrong.iter().for_each(|line| text += &format!("\n  {line}"));
+        bail!("{text}");
+    }
+    let all: Vec<&Standing> = standings.iter().flatten().map(|(_, standing)| standing).collect();
+    let kept = all.iter().filter(|standing| matches!(standing, Standing::Kept(_))).count();
+    let tested = all.iter().filter(|standing| standing.is_tested()).count();
+    ensure!(
+        tested * 100 >= kept * TESTED_PERCENT,
+        "of {kept} rules that are kept only {tested} have a test\nhint: {TESTED_PERCENT} of a hundred must"
+    );
+    Ok(page::render(&tables, &standings))
+}
+
+/// How a rule stands.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Standing {
+    /// These keep it.
+    Kept(marks::Kept),
+    /// It is not kept, for this reason.
+    Excepted(String),
+    /// Nobody keeps it yet.
+    Later,
+}
+impl Standing {
+    /// Whether a test shows that it is kept.
+    fn is_tested(&self) -> bool {
+        matches!(self, Standing::Kept(kept) if !kept.tests.is_empty())
+    }
+}
+
+/// The rules of each table in order, and how they stand; what is wrong with them goes to `wrong`.
+fn standings<'a>(
+    tables: &'a [table::Table],
+    marks: &marks::Marks,
+    wrong: &mut Vec<String>,
+) -> Vec<Vec<(&'a table::Rule, Standing)>> {
+    let known = |id: &String| tables.iter().any(|table| table.rules.iter().any(|rule| rule.id == *id));
+    for (id, kept) in marks.iter().filter(|(id, _)| !known(id)) {
+        let place = kept.code.iter().chain(&kept.tests).next();
+        wrong.push(format!("{}: no table has a rule {id}", place.map_or("?", |place| place.file.as_str())));
+    }
+    tables.iter().map(|table| table.rules.iter().map(|rule| (rule, standing(rule, marks, wrong))).collect()).collect()
+}
+
+fn standing(rule: &table::Rule, marks: &marks::Marks, wrong: &mut Vec<String>) -> Standing {
+    let id = &rule.id;
+    let kept = marks.get(id);
+    match (&rule.except, rule.later, kept) {
+        (Some(_), true, _) => wrong.push(format!("{id} has an exception and is put off: one of both")),
+        (Some(_), _, Some(_)) => wrong.push(format!("{id} has an exception and marks: one of both")),
+        (_, true, Some(_)) => wrong.push(format!("{id} has marks: it is not put off any more, take `later` away")),
+        (None, false, None) => wrong.push(format!("{id} has no mark: {}", rule.says)),
+        (None, false, Some(kept)) if kept.code.is_empty() => wrong.push(format!("{id} has a test but no code")),
+        _ => {}
+    }
+    match (&rule.except, kept) {
+        (Some(reason), _) => Standing::Excepted(reason.clone()),
+        (None, Some(kept)) => Standing::Kept(kept.clone()),
+        (None, None) => Standing::Later,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TABLE: &str = "title = \"A layer\"\nrules = [\n\
+        { id = \"9999-1-1\", level = \"MUST\", says = \"One.\" },\n\
+        { id = \"9999-1-2\", level = \"must not\", says = \"Two.\", except = \"Advice.\" },\n\
+        { id = \"9999-1-10\", level = \"SHALL\", says = \"Ten | eleven.\", later = true },\n]\n";
+    const CODE: &str = "/// A thing.\n// 9999-1-1\n#[inline]\npub(crate) const fn thing() {}\n";
+    const TEST: &str = "/// A sentence.\n/// Keeps 9999-1-1.\n#[test]\nfn it_is_so() {}\n";
+
+    /// A tree with this table and this code.
+    fn tree(table: &str, code: &str) -> tempfile::TempDir {
+        let folder = tempfile::tempdir().unwrap();
+        for (path, text) in [("docs/conformance/rfc9999.toml", table), ("core/x/src/lib.rs", code)] {
+            let path = folder.path().join(path);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, text).unwrap();
+        }
+        std::fs::create_dir_all(folder.path().join("docs/reference")).unwrap();
+        folder
+    }
+    fn refused(table: &str, code: &str) -> String {
+        check(tree(table, code).path()).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn a_page_is_made_of_tables_and_marks_and_is_checked() {
+        let folder = tree(TABLE, &[CODE, TEST].concat());
+        assert!(check(folder.path()).unwrap_err().to_string().contains("not up to date"), "there is none yet");
+        write(folder.path()).unwrap();
+        check(folder.path()).unwrap();
+        let page = std::fs::read_to_string(folder.path().join(PAGE)).unwrap();
+        let rows: Vec<&str> = page.lines().filter(|line| line.starts_with('|')).collect();
+        let place = "../../core/x/src/lib.rs";
+        assert!(rows.contains(&"| [RFC 9999](#rfc-9999-a-layer) | 3 | 1 | 0 | 1 | 1 |"), "{page}");
+        let kept = format!("| 1-1 MUST | One. | [thing]({place}) | [it_is_so]({place}) |");
+        assert!(rows.contains(&kept.as_str()), "{page}");
+        assert!(rows.contains(&"| 1-2 must not | Two. | exception: Advice. | |"), "{page}");
+        assert!(rows.contains(&"| 1-10 SHALL | Ten \\| eleven. | not yet | |"), "{page}");
+    }
+
+    #[test]
+    fn marks_and_tables_that_do_not_agree_are_refused_all_at_once() {
+        let unknown = refused(TABLE, "// 9999-1-1, 9999-7-7\nfn a() {}\n// 8888-1-1\nfn b() {}\n");
+        assert!(unknown.contains("no table has a rule 9999-7-7") && unknown.contains("rule 8888-1-1"), "{unknown}");
+        assert!(refused(TABLE, "fn a() {}\n").contains("9999-1-1 has no mark: One."));
+        assert!(refused(TABLE, TEST).contains("9999-1-1 has a test but no code"));
+        assert!(refused(TABLE, "// 9999-1-1, 9999-1-2\nfn a() {}").contains("9999-1-2 has an exception and marks"));
+        assert!(refused(TABLE, "// 9999-1-1, 9999-1-10\nfn a() {}").contains("take `later` away"));
+        let untested = refused(TABLE, CODE);
+        assert!(untested.contains("of 1 rules that are kept only 0 have a test"), "{untested}");
+        let lost = refused(TABLE, &[CODE, "/// Keeps 9999-1-1.\nfn helper() {}\n"].concat());
+        assert!(lost.contains("core/x/src/lib.rs:5: no test follows"), "{lost}");
+    }
+
+    #[test]
+    fn the_tables_and_marks_of_this_tree_agree() {
+        made(&tools::root()).unwrap();
+    }
+}

@@ -1,0 +1,117 @@
+//! Tables of rules: one file a standard.
+
+use anyhow::{Context, Result, bail, ensure};
+use std::collections::BTreeSet;
+use std::path::Path;
+
+/// The rules of one standard.
+#[derive(Debug)]
+pub struct Table {
+    /// Its number.
+    pub rfc: u32,
+    /// What it is about.
+    pub title: String,
+    /// In the order of its sections.
+    pub rules: Vec<Rule>,
+}
+
+/// One rule.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Rule {
+    /// Number of the standard, section, number within the section: `9171-4.1-2`.
+    pub id: String,
+    /// How strong it is, as the standard says it; `procedure` where it is a step of one.
+    pub level: String,
+    /// What it says, in our words.
+    pub says: String,
+    /// Why it is not kept, or not a node's to keep.
+    pub except: Option<String>,
+    /// Nobody keeps it yet.
+    pub later: bool,
+}
+
+/// Reads all tables of a folder, by number.
+///
+/// # Errors
+/// Which file is not a table, and why.
+pub fn read_all(folder: &Path) -> Result<Vec<Table>> {
+    let mut tables = Vec::new();
+    for entry in std::fs::read_dir(folder).with_context(|| format!("cannot read {}", folder.display()))? {
+        let path = entry?.path();
+        let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+        let Some(rfc) = name.strip_prefix("rfc").and_then(|number| number.parse().ok()) else {
+            bail!("{}: a table is called rfc<number>.toml", path.display());
+        };
+        let text = std::fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
+        tables.push(parse(rfc, &text).with_context(|| path.display().to_string())?);
+    }
+    tables.sort_by_key(|table| table.rfc);
+    Ok(tables)
+}
+
+fn parse(rfc: u32, text: &str) -> Result<Table> {
+    let mut table: toml::Table = text.parse()?;
+    let title = word(&mut table, "title")?;
+    let Some(toml::Value::Array(rows)) = table.remove("rules") else { bail!("it has no `rules`") };
+    let (mut rules, mut ids) = (Vec::new(), BTreeSet::new());
+    for row in rows {
+        let toml::Value::Table(mut row) = row else { bail!("a rule is a table") };
+        let (id, level, says) = (word(&mut row, "id")?, word(&mut row, "level")?, word(&mut row, "says")?);
+        let except = if row.contains_key("except") { Some(word(&mut row, "except")?) } else { None };
+        let later = row.remove("later").is_some_and(|later| later.as_bool() == Some(true));
+        ensure!(row.is_empty(), "{id}: `{}` is no key of a rule", row.keys().next().unwrap_or(&id));
+        ensure!(is_id(&id) && id.starts_with(&format!("{rfc}-")), "`{id}` is no number of a rule of RFC {rfc}");
+        ensure!(ids.insert(id.clone()), "{id} is there twice");
+        rules.push(Rule { id, level, says, except, later });
+    }
+    ensure!(table.is_empty(), "`{}` is no key of a table of rules", table.keys().next().unwrap_or(&title));
+    Ok(Table { rfc, title, rules })
+}
+
+fn word(table: &mut toml::Table, key: &str) -> Result<String> {
+    match table.remove(key) {
+        Some(toml::Value::String(text)) if !text.trim().is_empty() => Ok(text),
+        _ => bail!("`{key}` is missing or no text"),
+    }
+}
+
+/// Whether this is the number of a rule: of a standard, of a section, and within it.
+pub fn is_id(text: &str) -> bool {
+    let digits = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    let mut parts = text.split('-');
+    let (rfc, section, number) = (parts.next(), parts.next(), parts.next());
+    rfc.is_some_and(|rfc| rfc.len() == 4 && digits(rfc))
+        && section.is_some_and(|section| section.split('.').all(digits))
+        && number.is_some_and(digits)
+        && parts.next().is_none()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_of_rules_are_told_from_dates_and_words() {
+        assert!(["9171-4-1", "5326-3.2.2-10"].into_iter().all(is_id));
+        let others = ["2026-11", "9171-4.1", "9171-4..1-1", "171-4-1", "9171-4-1-1", "9171-4-x", "", "9171--1"];
+        assert!(!others.into_iter().any(is_id));
+    }
+
+    #[test]
+    fn a_table_says_what_is_wrong_with_it() {
+        let rule = |fields: &str| format!("title = \"t\"\nrules = [{{ {fields} }}]");
+        let good = "id = \"9171-1-1\", level = \"MUST\", says = \"Do.\"";
+        assert_eq!(parse(9171, &rule(good)).unwrap().rules[0].says, "Do.");
+        for (text, why) in [
+            (rule("id = \"9171-1-1\", level = \"MUST\""), "`says` is missing"),
+            (rule(&good.replace("9171-1", "9172-1")), "no number of a rule of RFC 9171"),
+            (rule(&format!("{good}, expect = \"x\"")), "`expect` is no key"),
+            (rule(&format!("{good} }}, {{ {good}")), "is there twice"),
+            (format!("{}\nmore = 1", rule(good)), "`more` is no key"),
+            ("title = \"t\"".into(), "it has no `rules`"),
+        ] {
+            let error = parse(9171, &text).unwrap_err().to_string();
+            assert!(error.contains(why), "{error}");
+        }
+    }
+}

@@ -17,8 +17,7 @@ pub fn custody(top: &Reader<'_>, capacity: DataVolume, durable: bool, copies: bo
     if !request.is_empty() && !durable {
         table.fail("request", "custody is only of what is kept through a restart", "give the store a `dir`");
     }
-    let mut config = CustodyConfig::default();
-    config.settings = CustodySettings {
+    let settings = CustodySettings {
         from: patterns(&table, "from", &["*"]),
         to: patterns(&table, "to", &["*"]),
         request,
@@ -28,10 +27,11 @@ pub fn custody(top: &Reader<'_>, capacity: DataVolume, durable: bool, copies: bo
         signal_delay: table.duration("signal_delay").unwrap_or_default(),
         signal_bundles: table.count("signal_bundles").unwrap_or(1),
     };
-    if config.settings.timeout.is_zero() {
+    if settings.timeout.is_zero() {
         table.fail("timeout", "every bundle would be sent again at once", "give e.g. \"30 s\"");
     }
-    config.aggregate = table.flag("aggregate").unwrap_or_default();
+    let mut config =
+        CustodyConfig { settings, aggregate: table.flag("aggregate").unwrap_or_default(), ..CustodyConfig::default() };
     config.codes.transfer_block = table.count("transfer_block").unwrap_or_default();
     config.codes.custody_record = table.count("signal_record").unwrap_or_default();
     Some(config)

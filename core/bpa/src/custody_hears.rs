@@ -57,7 +57,7 @@ impl Agent {
         }
         for Signal { answer, about } in signals {
             let about = match about {
-                About::Bundle(id) => Subject::One(id),
+                About::One(id) => Subject::One(id),
                 About::Numbers(numbers) => {
                     // Other counters are none of ours.
                     let ours = numbers.iter().filter(|run| run.sequence == Transfer::COUNTER);

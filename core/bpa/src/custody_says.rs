@@ -219,7 +219,7 @@ impl Agent {
             let told = Told { to: node.clone(), version: meta.version, answer, sequence, destination };
             return custody.gather(now, told, transfer.number);
         }
-        let signal = Signal { answer, about: About::Bundle(meta.identity()) };
+        let signal = Signal { answer, about: About::One(meta.identity()) };
         self.say(now, node.clone(), meta.version, &signal, 1, edge, out);
     }
 

@@ -86,7 +86,7 @@ pub struct Numbers {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum About {
     /// This one, or this piece of one.
-    Bundle(BundleId),
+    One(BundleId),
     /// Those the custodian numbered so.
     Numbers(Vec<Numbers>),
 }

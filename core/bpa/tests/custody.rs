@@ -45,7 +45,7 @@ fn said(by: u64, answer: Answer, about: About, sequence: u64) -> Bundle {
         .lifetime_ms(10_000_000)
 }
 fn about(sent: &Sent) -> About {
-    About::Bundle(sent.arrives().meta.identity())
+    About::One(sent.arrives().meta.identity())
 }
 fn count(node: &Node, which: fn(&Event) -> bool) -> usize {
     node.events().iter().filter(|event| which(event)).count()
@@ -65,7 +65,7 @@ fn custody_is_taken_when_the_store_has_the_bundle_and_it_leaves_no_sooner() {
     node.stored(number);
     let [(to, signal)] = &signals(&node)[..] else { panic!("{:?}", signals(&node)) };
     let subject = asks(7).meta.identity();
-    assert_eq!((to, signal.answer, &signal.about), (&EndpointId::ipn(2, 0), Answer::Taken, &About::Bundle(subject)));
+    assert_eq!((to, signal.answer, &signal.about), (&EndpointId::ipn(2, 0), Answer::Taken, &About::One(subject)));
     let [sent] = &data(&node)[..] else { panic!("one") };
     assert_eq!((sent.link, &sent.hop.custodian), (LinkId(1), &EndpointId::ipn(1, 0)));
     assert_eq!(sent.hop.transfer.as_ref().unwrap().number, number, "signals name it by its number here");
@@ -179,7 +179,7 @@ fn one_signal_is_about_many_bundles() {
     assert_eq!(told.len(), 4, "the rest after the delay");
     let runs = told.iter().flat_map(|(_, signal)| match &signal.about {
         About::Numbers(numbers) => numbers.iter().map(|run| (run.first, run.last)).collect::<Vec<_>>(),
-        About::Bundle(_) => panic!("by numbers"),
+        About::One(_) => panic!("by numbers"),
     });
     assert_eq!(runs.collect::<Vec<_>>(), [(5000, 5299), (5300, 5599), (5600, 5899), (5900, 5999)]);
     let sums = node.events().into_iter().filter_map(|event| match event {
@@ -212,7 +212,7 @@ fn forged_signals_end_nothing_and_are_counted() {
     // Other counters, and bundles that are not here, are nobody's.
     let other = About::Numbers(vec![Numbers { sequence: 7, destination: EndpointId::Null, first: 0, last: u64::MAX }]);
     node.receive_over(1, 5000, said(3, Answer::Taken, other, 5000));
-    let unknown = About::Bundle(from_two(999, EndpointId::ipn(9, 1)).meta.identity());
+    let unknown = About::One(from_two(999, EndpointId::ipn(9, 1)).meta.identity());
     node.receive_over(1, 5001, said(3, Answer::Taken, unknown, 5001));
     assert_eq!(node.held(), 20);
     // The one that was given them says so of all numbers there are.
@@ -407,7 +407,7 @@ fn pieces_are_taken_by_others_one_by_one() {
     let len = 9000;
     let source = first[0].bundle.identity();
     let rest = farlink_base::BundleId { fragment: Some((0, len)), ..source };
-    node.receive_over(0, 3, said(2, Answer::Taken, About::Bundle(rest), 2));
+    node.receive_over(0, 3, said(2, Answer::Taken, About::One(rest), 2));
     assert_eq!(count(&node, |event| matches!(event, Event::CustodyReleased { .. })), 1);
 }
 /// The link to the second node, as long as it is up.

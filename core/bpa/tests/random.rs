@@ -281,10 +281,10 @@ impl Run {
         let sequence = self.pick(&[1, 1, 1, 2]);
         let run = Numbers { sequence, destination: EndpointId::Null, first, last: first.saturating_add(len) };
         let about = match self.known.get(self.rng.below(1 + self.known.len() as u64) as usize) {
-            Some(bundle) if self.rng.chance(0.6) => About::Bundle(bundle.meta.identity()),
+            Some(bundle) if self.rng.chance(0.6) => About::One(bundle.meta.identity()),
             _ => About::Numbers(vec![run]),
         };
-        if matches!(&about, About::Bundle(id) if id.source.is_null()) {
+        if matches!(&about, About::One(id) if id.source.is_null()) {
             return;
         }
         let payload = Toy.custody_signal(99, &Signal { answer, about }, None).expect("it can be said");

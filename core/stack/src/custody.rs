@@ -49,7 +49,7 @@ pub(crate) fn v6_signal(signal: &Signal, at: Option<DtnTime>) -> Bytes {
     let (succeeded, reason) =
         REASONS.iter().find(|(answer, _)| *answer == signal.answer).map_or((false, 0), |(_, c)| *c);
     match &signal.about {
-        About::Bundle(subject) => {
+        About::One(subject) => {
             let (subject, time) = (subject.clone(), at.unwrap_or(DtnTime::UNKNOWN));
             v6::CustodySignal { succeeded, reason, time, subject }.encode()
         }
@@ -64,7 +64,7 @@ pub(crate) fn v6_signal(signal: &Signal, at: Option<DtnTime>) -> Bytes {
 pub(crate) fn v6_record(record: &v6::Record) -> Option<Record> {
     let signal = match record {
         v6::Record::Custody(signal) => {
-            Signal { answer: answer_of(signal.succeeded, signal.reason), about: About::Bundle(signal.subject.clone()) }
+            Signal { answer: answer_of(signal.succeeded, signal.reason), about: About::One(signal.subject.clone()) }
         }
         v6::Record::Aggregate(signal) => {
             let number = |fill: &v6::Fill| Numbers {
@@ -171,8 +171,8 @@ mod tests {
         let creation = CreationTimestamp { time: DtnTime(800_000_000_000), sequence: 4 };
         let id = |fragment| BundleId { source: EndpointId::ipn(1, 5), creation, fragment };
         let about = [
-            About::Bundle(id(None)),
-            About::Bundle(id(Some((3, 9)))),
+            About::One(id(None)),
+            About::One(id(Some((3, 9)))),
             About::Numbers(Vec::from([run(1, 0, 0), run(1, 4, 90), run(1, 1 << 40, u64::MAX)])),
         ];
         for answer in ANSWERS {
@@ -201,7 +201,7 @@ mod tests {
             assert_eq!(v7_record(&content), Ok(Record::Custody(Vec::from([said]))));
         }
         let creation = CreationTimestamp::default();
-        let one = About::Bundle(BundleId { source: EndpointId::ipn(1, 5), creation, fragment: None });
+        let one = About::One(BundleId { source: EndpointId::ipn(1, 5), creation, fragment: None });
         assert_eq!(v7_signal(&Signal { answer: Answer::Taken, about: one }, &codes), None);
     }
 }

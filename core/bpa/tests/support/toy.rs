@@ -105,7 +105,7 @@ impl Edge for Toy {
         let mut record = vec![CUSTODY, ANSWERS.iter().position(|answer| *answer == signal.answer)? as u8];
         let mut put = |numbers: &[u64]| numbers.iter().for_each(|n| record.extend_from_slice(&n.to_be_bytes()));
         match &signal.about {
-            About::Bundle(BundleId { source, creation, fragment }) => {
+            About::One(BundleId { source, creation, fragment }) => {
                 let (offset, len) = fragment.unwrap_or((u64::MAX, 0));
                 let service = u64::from(source.to_string().rsplit('.').next()?.parse::<u32>().ok()?);
                 put(&[0, source.ipn_node()?, service, creation.time.0, creation.sequence, offset, len]);
@@ -140,7 +140,7 @@ impl Toy {
         let answer = *ANSWERS.get(usize::from(*answer))?;
         let numbers: Vec<u64> = rest.as_chunks::<8>().0.iter().map(|chunk| u64::from_be_bytes(*chunk)).collect();
         let about = match &numbers[..] {
-            [0, node, service, time, sequence, offset, len] => About::Bundle(BundleId {
+            [0, node, service, time, sequence, offset, len] => About::One(BundleId {
                 source: EndpointId::ipn(*node, *service as u32),
                 creation: CreationTimestamp { time: DtnTime(*time), sequence: *sequence },
                 fragment: (*offset < u64::MAX).then_some((*offset, *len)),

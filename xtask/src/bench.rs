@@ -22,14 +22,35 @@ pub const CHORE: Chore = Chore {
 const BEGIN: &str = "<!-- bench:begin -->";
 const END: &str = "<!-- bench:end -->";
 
-/// Layer, bundle size and store of each row.
-const ROWS: [(&str, &str, &str); 6] = [
-    ("tcpclv4", "100 kB", "memory"),
-    ("tcpclv4", "1 kB", "memory"),
-    ("ltp", "100 kB", "memory"),
-    ("ltp", "1 kB", "memory"),
-    ("tcpclv4", "100 kB", "durable"),
-    ("tcpclv4", "1 kB", "durable"),
+/// What is measured in a row.
+struct Row {
+    name: &'static str,
+    /// Of `farlink bench loopback`.
+    layer: &'static [&'static str],
+    size: &'static str,
+    store: &'static str,
+}
+
+const TCPCL: (&str, &[&str]) = ("TCPCLv4", &["tcpclv4"]);
+const LTP: (&str, &[&str]) = ("LTP, 1360 B datagrams", &["ltp"]);
+
+/// One without a disk.
+const fn in_memory((name, layer): (&'static str, &'static [&'static str]), size: &'static str) -> Row {
+    Row { name, layer, size, store: "memory" }
+}
+
+const ROWS: [Row; 11] = [
+    in_memory(TCPCL, "100 kB"),
+    in_memory(TCPCL, "1 kB"),
+    Row { store: "durable", ..in_memory(TCPCL, "100 kB") },
+    Row { store: "durable", ..in_memory(TCPCL, "1 kB") },
+    in_memory(("TCPCLv4 with TLS 1.3", &["tcpclv4", "--tls"]), "100 kB"),
+    in_memory(("TCPCLv3", &["tcpclv3"]), "100 kB"),
+    in_memory(("STCP", &["stcp"]), "100 kB"),
+    in_memory(("MTCP", &["mtcp"]), "100 kB"),
+    in_memory(LTP, "100 kB"),
+    in_memory(LTP, "1 kB"),
+    in_memory(("UDPCL", &["udpcl"]), "1 kB"),
 ];
 
 fn run(arguments: &[String]) -> Result<()> {
@@ -40,13 +61,15 @@ fn run(arguments: &[String]) -> Result<()> {
     }
     let farlink = tools::farlink()?;
     let mut rows = Vec::new();
-    for (layer, size, store) in ROWS {
-        eprintln!("{layer}, {size}, {store} store: {seconds} s and the plain copy");
+    for wanted in &ROWS {
+        let Row { name, layer, size, store } = wanted;
+        eprintln!("{name}, {size}, {store} store: {seconds} s and the plain copy");
         let mut command = Command::new(&farlink);
-        command.args(["bench", "loopback", "--cla", layer, "--bundle-size", size, "--store", store, "--json"]);
+        command.args(["bench", "loopback", "--cla"]).args(*layer);
+        command.args(["--bundle-size", size, "--store", store, "--json"]);
         let text = tools::output(command.args(["--seconds", &seconds.to_string()]))?;
         let result: Value = serde_json::from_str(&text).context("the answer of `farlink bench`")?;
-        rows.push(row(layer, size, store, &result));
+        rows.push(row(wanted, &result));
     }
     let table = table(&rows);
     print!("{table}");
@@ -61,8 +84,7 @@ fn number(result: &Value, key: &str) -> f64 {
     result[key].as_f64().unwrap_or(f64::NAN)
 }
 
-fn row(layer: &str, size: &str, store: &str, result: &Value) -> String {
-    let name = if layer == "ltp" { "LTP, 1360 B datagrams" } else { "TCPCLv4" };
+fn row(Row { name, size, store, .. }: &Row, result: &Value) -> String {
     let gigabytes = number(result, "received") * number(result, "bundle_size") / 1e9;
     let cpu = (number(result, "cpu_s_sender") + number(result, "cpu_s_receiver")) / gigabytes;
     let memory = number(result, "rss_bytes_sender").max(number(result, "rss_bytes_receiver")) / 1e6;

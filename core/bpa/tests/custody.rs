@@ -2,7 +2,7 @@
 
 mod support;
 
-use farlink_base::{DeleteReason, Duration, EndpointId, Event, Facts, LinkId, Priority, Refusal};
+use farlink_base::{DeleteReason, Duration, Duties, EndpointId, Event, Facts, LinkId, Priority, Refusal};
 use farlink_book::{Leg, Want, Way};
 use farlink_bpa::app::AdminInput;
 use farlink_bpa::{About, Answer, CustodySettings, Numbers, Settings, Signal};
@@ -70,6 +70,20 @@ fn custody_is_taken_when_the_store_has_the_bundle_and_it_leaves_no_sooner() {
     assert_eq!((sent.link, &sent.hop.custodian), (LinkId(1), &EndpointId::ipn(1, 0)));
     assert_eq!(sent.hop.transfer.as_ref().unwrap().number, number, "signals name it by its number here");
     assert_eq!(node.verdicts(), [(1, Ok(()))]);
+}
+
+/// A copy whose security does not hold only says that it is the bundle its custodian has.
+#[test]
+fn a_bundle_that_is_deleted_for_its_security_releases_nobodys_custody() {
+    let insecure = Duties::default().with_security(DeleteReason::FailedSecurity).0;
+    let mut node = node();
+    node.receive(1, asks(7).duties(insecure));
+    assert_eq!((node.held(), signals(&node)), (0, vec![]), "deleted, and nobody told");
+    node.receive(2, asks(8));
+    node.take_sent();
+    node.receive(3, asks(8).duties(insecure));
+    assert_eq!((signals(&node), data(&node).len()), (vec![], 0), "of one that is here, too");
+    assert_eq!(node.verdicts(), [(3, Ok(()))]);
 }
 
 #[test]

@@ -120,6 +120,12 @@ mod tests {
     use std::io::Write;
 
     #[test]
+    fn small_writes_of_who_connects_do_not_wait_for_one_another() {
+        let listener = listen(&"127.0.0.1:0".parse().unwrap()).unwrap();
+        assert!(connect(&listener.local_addr().unwrap(), None).unwrap().nodelay().unwrap());
+    }
+
+    #[test]
     fn what_the_other_host_has_is_acknowledged_though_nobody_read_it() {
         let listener = listen(&"127.0.0.1:0".parse().unwrap()).unwrap();
         let mut client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();

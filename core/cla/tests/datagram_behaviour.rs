@@ -382,6 +382,17 @@ fn one_malformed_datagram_harms_no_other_in_its_train() {
 
 /// Keeps 5326-4.2-1.
 #[test]
+fn a_small_bundle_waits_for_no_other_unless_it_is_told_to_and_then_for_milliseconds() {
+    let mut bench = Bench::new(|_, _| {});
+    assert_eq!(sent(&bench.send(1, bundle(1, 100))).len(), 1, "by default it leaves at once");
+    let span = SpanConfig::default();
+    assert!(span.aggregate_bytes == 0 && span.aggregate_wait <= Duration::from_millis(2));
+    let mut bench = Bench::new(|_, span| span.aggregate_bytes = 10_000);
+    assert!(sent(&bench.send(1, bundle(1, 100))).is_empty(), "told to, it waits");
+    assert_eq!(sent(&bench.later(2)).len(), 1);
+}
+
+#[test]
 fn bundles_not_begun_are_taken_back_and_shutdown_starts_none() {
     let mut bench = Bench::new(|_, span| span.aggregate_bytes = 10_000);
     bench.input(Input::Link { link: LINK, state: LinkState { rate: Some(DataRate(8000)), ..LinkState::UP } });

@@ -395,3 +395,39 @@ fn who_brings_bundles_over_a_one_way_stream_is_no_way_for_those_of_the_node_it_n
     let way = |event: &Event| if let Event::Routed { link, .. } = event { Some(*link) } else { None };
     assert_eq!(site.events.iter().filter_map(way).collect::<Vec<_>>(), [LinkId(0)]);
 }
+
+/// Version 7 without check sums: from this source to this destination, brought by this previous node.
+fn brought(sequence: u8, destination: &[u8], source: &[u8], previous: &[u8]) -> Vec<u8> {
+    let time = (NOW_S * 1000).to_be_bytes();
+    let mut bytes = vec![0x9f, 0x88, 7, 0, 0];
+    bytes.extend(
+        [destination, source, &[0x82, 1, 0, 0x82, 0x1b], &time, &[sequence, 0x1a, 0, 0x36, 0xee, 0x80]].concat(),
+    );
+    bytes.extend([&[0x85, 6, 2, 0, 0, 0x40 | previous.len() as u8], previous].concat());
+    bytes.extend([0x85, 1, 1, 0, 0, 0x42, b'h', b'i', 0xff]);
+    bytes
+}
+
+/// A previous node of a scheme that is for groups, and a bundle for nobody: each once ended a node that others wrote.
+#[test]
+fn a_group_as_previous_node_and_a_bundle_for_nobody_end_no_node() {
+    const HERE: &[u8] = &[0x82, 2, 0x82, 1, 1];
+    const THERE: &[u8] = &[0x82, 2, 0x82, 2, 1];
+    const GROUP: &[u8] = &[0x82, 3, 0x82, 0x18, 42, 1];
+    const NOBODY: &[u8] = &[0x82, 1, 0];
+    let mut site = Site::new();
+    for (number, (destination, source, previous, fate)) in [
+        (HERE, THERE, GROUP, "delivered"),
+        (GROUP, THERE, GROUP, "left"),
+        (NOBODY, THERE, THERE, RULE),
+        (NOBODY, NOBODY, NOBODY, "malformed: an anonymous bundle that may be fragmented"),
+        (HERE, GROUP, THERE, RULE),
+        (HERE, THERE, NOBODY, "delivered"),
+        (HERE, THERE, THERE, "delivered"),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        assert_eq!(site.fate(&brought(number as u8, destination, source, previous)), fate, "case {number}");
+    }
+}

@@ -112,6 +112,30 @@ pub fn write(rows: &[Row]) -> Result<()> {
 mod tests {
     use super::*;
 
+    #[test]
+    fn every_test_that_the_page_names_is_there() {
+        let page = std::fs::read_to_string(tools::root().join("docs/reference/interop.md")).unwrap();
+        let (_, faults) = page.split_once("## What breaks in them").unwrap();
+        let named: Vec<String> =
+            faults.split('`').filter(|word| word.matches('_').count() > 2).map(|name| format!("fn {name}()")).collect();
+        assert!(named.len() >= 12, "{named:?}");
+        let mut missing = named;
+        let mut folders: Vec<std::path::PathBuf> =
+            ["core", "node", "os", "tests"].iter().map(|folder| tools::root().join(folder)).collect();
+        while let Some(folder) = folders.pop() {
+            for entry in std::fs::read_dir(folder).unwrap() {
+                let path = entry.unwrap().path();
+                if path.is_dir() {
+                    folders.push(path);
+                } else if path.extension().is_some_and(|end| end == "rs") {
+                    let text = std::fs::read_to_string(&path).unwrap();
+                    missing.retain(|name| !text.contains(name.as_str()));
+                }
+            }
+        }
+        assert!(missing.is_empty(), "{missing:?}");
+    }
+
     fn row(peer: &str, trial: &str) -> Row {
         Row {
             peer: peer.into(),

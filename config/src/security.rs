@@ -74,6 +74,7 @@ pub fn rule(reader: &Reader<'_>) -> Option<Rule> {
         true => reader.custom("targets", targets)?,
         false => vec![PAYLOAD],
     };
+    // 9173-3.3.3-3, 9173-4.3.4-3
     let scope = match reader.given("scope") {
         true => reader.choices("scope")?.into_iter().fold(0, |bits, place| bits | 1 << place),
         false => 7,
@@ -95,6 +96,7 @@ pub fn rule(reader: &Reader<'_>) -> Option<Rule> {
     Some(rule)
 }
 
+// 9172-3.7-1, 9172-3.8-3, 9172-3.8-4, 9172-3.9-9
 fn contradictions(reader: &Reader<'_>, rule: &Rule) {
     let source = rule.role == Role::Source;
     let changing = rule.targets.iter().find(|target| CHANGING.contains(target));
@@ -198,6 +200,7 @@ mod tests {
         format!("[[rule]]\nrole = \"source\"\nservice = \"integrity\"\nkey = \"k\"\n{more}\n")
     }
 
+    /// Keeps 9173-3.3.3-3, 9173-4.3.4-3.
     #[test]
     fn a_rule_needs_role_service_and_key() {
         let (rules, said) = read(&of(""));
@@ -213,6 +216,7 @@ mod tests {
         assert_eq!(read("[[rule]]\n").1.len(), 1, "one thing after the other");
     }
 
+    /// Keeps 9172-3.7-1, 9172-3.8-3, 9172-3.8-4, 9172-3.9-9.
     #[test]
     fn what_contradicts_itself_is_named() {
         for (more, part) in [

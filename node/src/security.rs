@@ -15,6 +15,7 @@ const STARTS: u32 = 1 << 24;
 ///
 /// # Errors
 /// The file cannot be read or written, holds something else, or has counted all starts there can be.
+// 9173-4.3.1-3, 9173-4.8.1-5
 pub(crate) fn begin(starts: &Path) -> Result<(u32, [u8; 32])> {
     let mut random = [0; 36];
     File::open("/dev/urandom").and_then(|mut file| file.read_exact(&mut random)).context("/dev/urandom")?;
@@ -56,6 +57,7 @@ fn raise(file: &Path, first: u32) -> Result<u32> {
 mod tests {
     use super::*;
 
+    /// Keeps 9173-4.3.1-3, 9173-4.8.1-5.
     #[test]
     fn every_start_has_a_number_of_its_own() {
         let folder = tempfile::tempdir().unwrap();

@@ -74,6 +74,7 @@ fn start(pair: &Pair, number: usize, rules: &[String]) -> Node {
     pair.start(number, &security(number, rules))
 }
 
+/// Keeps 9171-8-1, 9171-8-2.
 #[test]
 fn both_services_cross_and_nothing_lies_in_clear_on_the_way() {
     let pair = Pair::new("tcpclv4", true);
@@ -160,6 +161,7 @@ fn keys_rotate_while_both_nodes_run() {
     assert_eq!(counts(&pair, 2)[2], 0);
 }
 
+/// Keeps 9173-4.3.1-3, 9173-4.6-2, 9173-4.8.1-5.
 #[test]
 fn no_iv_comes_twice_over_kills() {
     let restarts: usize = std::env::var("FARLINK_RESTARTS").ok().and_then(|text| text.parse().ok()).unwrap_or(20);

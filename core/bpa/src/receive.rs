@@ -165,7 +165,7 @@ impl Agent {
     }
 
     /// RFC 9171 5.6, 4.4.3: what the edge found, what blocks nobody here knows ask for, and hops; then dispatching.
-    // 9171-5.6-4, 5050-5.6-2
+    // 5050-5.6-2, 9171-5.6-4, 9172-5.1.1-9
     fn heed<S: Sink<Output>>(&mut self, now: Instant, handle: Handle, edge: &mut dyn Edge, out: &mut S) {
         let Some(held) = self.book.get(handle) else { return };
         let meta = &held.bundle;

@@ -79,6 +79,7 @@ fn hop_limit_and_unknown_blocks_are_obeyed() {
     assert_eq!(node.sent_over(1), [3]);
 }
 
+/// Keeps 9172-5.1.1-9.
 #[test]
 fn what_the_edge_found_insecure_is_taken_deleted_and_never_in_the_way_of_the_true_one() {
     let insecure = Duties::default().with_security(DeleteReason::FailedSecurity).0;

@@ -67,6 +67,9 @@ fn plaintext(examples: &Examples) -> Vec<u8> {
     examples.bytes("plaintext_hex")
 }
 
+/// Keeps 9172-3.6-1, 9172-3.6-2, 9172-3.11.2-1, 9172-9.1-1, 9173-1-1, 9173-3.1-1, 9173-3.1-2, 9173-3.2-1.
+/// Keeps 9173-3.2-2, 9173-3.7-2, 9173-3.7-6, 9173-3.8.1-1, 9173-3.8.1-4, 9173-3.8.1-5, 9173-3.8.1-6, 9173-3.8.1-7.
+/// Keeps 9173-3.8.1-8, 9173-3.8.1-9, 9173-3.8.2-1, 9173-3.8.2-5, 9173-3.8.2-6.
 #[test]
 fn a_1_a_hash_of_the_payload() {
     let examples = Examples::new();
@@ -79,6 +82,11 @@ fn a_1_a_hash_of_the_payload() {
     assert_eq!(check(&examples.bundle(0), PAYLOAD, &[key]), Ok(()));
 }
 
+/// Keeps 9172-3.8-6, 9172-3.11.1-1, 9172-4-4, 9172-5.1.1-11, 9172-9.1-1, 9173-4.1-1, 9173-4.2-1, 9173-4.3.1-2.
+/// Keeps 9173-4.3.2-2, 9173-4.3.3-1, 9173-4.4.1-2, 9173-4.4.1-3, 9173-4.7.1-1, 9173-4.7.1-2, 9173-4.7.1-3.
+/// Keeps 9173-4.8.1-1, 9173-4.8.1-6, 9173-4.8.1-7, 9173-4.8.1-8, 9173-4.8.1-9, 9173-4.8.1-10, 9173-4.8.1-11.
+/// Keeps 9173-4.8.1-12, 9173-4.8.1-13, 9173-4.8.1-14, 9173-4.8.1-15, 9173-4.8.1-16, 9173-4.8.1-17, 9173-4.8.2-1.
+/// Keeps 9173-4.8.2-2, 9173-4.8.2-4, 9173-4.8.2-5, 9173-4.8.2-6, 9173-4.8.2-8, 9173-4.8.2-9.
 #[test]
 fn a_2_an_enciphered_payload_whose_key_is_wrapped() {
     let examples = Examples::new();
@@ -99,6 +107,7 @@ fn a_2_an_enciphered_payload_whose_key_is_wrapped() {
     assert_eq!(bundle.payload.to_bytes().expect("in memory"), plaintext(&examples));
 }
 
+/// Keeps 9172-2.2-1, 9172-3.6-16, 9172-3.6-18, 9172-3.6-21, 9172-4-3, 9173-3.1-1, 9173-3.8.2-8.
 #[test]
 fn a_3_hashes_of_the_primary_block_and_of_another_by_another_node() {
     let examples = Examples::new();
@@ -123,6 +132,8 @@ fn a_3_hashes_of_the_primary_block_and_of_another_by_another_node() {
     assert_eq!(bundle.payload.to_bytes().expect("in memory"), plaintext(&examples));
 }
 
+/// Keeps 9172-3.9-7, 9173-3.1-1, 9173-3.7-1, 9173-3.7-3, 9173-3.7-4, 9173-3.7-5, 9173-3.8.2-4, 9173-4.7-1.
+/// Keeps 9173-4.7.2-1, 9173-4.7.2-2, 9173-4.7.2-3, 9173-4.7.2-4, 9173-4.7.2-5.
 #[test]
 fn a_4_a_hash_and_its_payload_enciphered_covering_all_headers() {
     let examples = Examples::new();
@@ -175,6 +186,7 @@ fn accepted(bytes: &[u8], case: usize, examples: &Examples) -> Option<Vec<u8>> {
     Some(bundle.payload.to_bytes()?.to_vec())
 }
 
+/// Keeps 9173-3.8.2-7, 9173-4.8.2-12, 9173-6.3-1.
 #[test]
 fn no_bit_of_what_is_protected_can_be_turned() {
     let examples = Examples::new();
@@ -201,6 +213,8 @@ fn no_bit_of_what_is_protected_can_be_turned() {
     }
 }
 
+/// Keeps 9172-3.6-16, 9172-3.7-2, 9173-4.3.1-1, 9173-4.3.1-2, 9173-4.3.2-1, 9173-4.3.3-1, 9173-4.3.4-1.
+/// Keeps 9173-4.3.4-2, 9173-4.8.2-12.
 #[test]
 fn parameters_of_the_wrong_kind_are_faults() {
     let examples = Examples::new();
@@ -228,6 +242,7 @@ fn parameters_of_the_wrong_kind_are_faults() {
     assert_eq!(bpsec::check(&bundle, &bcb.block, bcb.header, PAYLOAD, &keys), Err(Fault::Context));
 }
 
+/// Keeps 9172-3.11.1-1, 9173-4.8.2-7, 9173-4.8.2-10.
 #[test]
 fn a_tag_may_stand_at_the_end_of_the_text() {
     let examples = Examples::new();

@@ -68,6 +68,7 @@ pub fn keys(top: &Reader<'_>, config: &mut NodeConfig) {
 }
 
 /// Whether the key of a rule is one that can do what the rule wants.
+// 9173-4.5-1, 9173-4.8.1-3
 fn fits(reader: &Reader<'_>, rule: &Rule, ring: &KeyRing) {
     let generations = ring.get(&rule.key);
     if generations.is_empty() {
@@ -124,6 +125,7 @@ fn parse(text: &str) -> Result<KeyRing, String> {
 }
 
 /// A key of hexadecimal digits.
+// 9173-3.8.1-2
 fn secret(text: &str) -> Result<Secret, String> {
     let digit = |byte: u8| char::from(byte).to_digit(16).map(|digit| digit as u8);
     let (pairs, rest) = text.as_bytes().as_chunks::<2>();
@@ -167,6 +169,7 @@ mod tests {
         assert!(!shown.contains("112233") && !shown.contains("17, 34") && shown.contains("moon"), "{shown}");
     }
 
+    /// Keeps 9173-4.5-1, 9173-4.8.1-3.
     #[test]
     fn keys_that_are_missing_open_to_others_or_of_the_wrong_length_are_told() {
         let (_, told) = said(&RULE.replace("moon", "sun"), KEYS, 0o600);
@@ -184,6 +187,7 @@ mod tests {
         assert!(said(&format!("{RULE}wrap = true\n"), &long, 0o600).1.is_empty());
     }
 
+    /// Keeps 9173-3.8.1-2.
     #[test]
     fn a_file_of_keys_with_a_mistake_is_told_without_what_is_in_it() {
         for (keys, part) in [

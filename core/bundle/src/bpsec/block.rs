@@ -30,6 +30,7 @@ pub type Pairs = Vec<(u64, Value)>;
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct SecurityBlock {
     /// Block numbers of what is protected; at least one, each once.
+    // 9172-3.4-1
     pub targets: Vec<u64>,
     /// The security context.
     pub context: i64,
@@ -47,12 +48,15 @@ impl SecurityBlock {
     ///
     /// # Errors
     /// What breaks RFC 9172 3.6, and where.
+    // 9172-3.6-1, 9172-3.6-3, 9172-3.6-8, 9172-3.6-10, 9172-3.6-11, 9172-3.6-12, 9172-3.6-17, 9172-3.6-18
+    // 9172-3.6-19
     pub fn decode(data: &[u8]) -> Result<SecurityBlock, Malformed> {
         let mut reader = Reader::new(data, 0, false);
         let targets = read_targets(&mut reader)?;
         let context = read_context(&mut reader)?;
         let flags = reader.uint()?;
         let source = EndpointId::read(&mut reader, Profile::Permissive)?;
+        // 9172-3.6-9, 9172-3.6-10, 9172-3.6-11
         let parameters = if flags & HAS_PARAMETERS != 0 { read_pairs(&mut reader)? } else { Pairs::new() };
         let at = reader.position();
         let results = reader.list(|reader, sets| {
@@ -69,6 +73,8 @@ impl SecurityBlock {
         Ok(SecurityBlock { targets, context, source, parameters, results })
     }
     /// As block-type-specific data, every head in its shortest form.
+    // 9172-3.6-1, 9172-3.6-2, 9172-3.6-3, 9172-3.6-4, 9172-3.6-7, 9172-3.6-8, 9172-3.6-9, 9172-3.6-10, 9172-3.6-11
+    // 9172-3.6-12, 9172-3.6-17, 9172-3.6-18, 9172-3.6-19, 9173-1-1
     pub fn encode(&self) -> Vec<u8> {
         let mut out = Vec::new();
         put_head(&mut out, ARRAY, self.targets.len() as u64);
@@ -96,6 +102,7 @@ impl SecurityBlock {
         find(self.results.get(place)?, id)
     }
     /// Takes the operation on a target out.
+    // 9172-3.6-18, 9172-3.6-19, 9173-3.3.3-4, 9173-4.3.4-4
     pub fn remove(&mut self, target: u64) {
         if let Some(place) = self.targets.iter().position(|known| *known == target) {
             self.targets.remove(place);
@@ -108,6 +115,7 @@ fn find(pairs: &Pairs, id: u64) -> Option<&Value> {
     pairs.iter().find(|(known, _)| *known == id).map(|(_, value)| value)
 }
 
+// 9172-3.6-3, 9172-3.6-4, 9172-3.6-5, 9172-3.6-6
 fn read_targets(reader: &mut Reader<'_>) -> Result<Vec<u64>, Malformed> {
     let at = reader.position();
     reader.list(|reader, count| {
@@ -127,6 +135,7 @@ fn read_targets(reader: &mut Reader<'_>) -> Result<Vec<u64>, Malformed> {
     })
 }
 
+// 9172-3.6-7
 fn read_context(reader: &mut Reader<'_>) -> Result<i64, Malformed> {
     let at = reader.position();
     let (major, value) = reader.head()?;
@@ -137,6 +146,7 @@ fn read_context(reader: &mut Reader<'_>) -> Result<i64, Malformed> {
     }
 }
 
+// 9172-3.6-13, 9172-3.6-14, 9172-3.6-15, 9172-3.6-20
 fn read_pairs(reader: &mut Reader<'_>) -> Result<Pairs, Malformed> {
     reader.list(|reader, count| {
         let mut pairs = Pairs::new();
@@ -156,6 +166,7 @@ fn read_value(reader: &mut Reader<'_>) -> Result<Value, Malformed> {
     }
 }
 
+// 9172-3.6-13, 9172-3.6-14, 9172-3.6-15, 9172-3.6-16, 9172-3.6-20, 9172-3.6-21, 9173-1-1
 fn put_pairs(pairs: &Pairs, out: &mut Vec<u8>) {
     put_head(out, ARRAY, pairs.len() as u64);
     for (id, value) in pairs {
@@ -183,6 +194,9 @@ mod tests {
         }
     }
 
+    /// Keeps 9172-3.4-1, 9172-3.6-1, 9172-3.6-3, 9172-3.6-4, 9172-3.6-7, 9172-3.6-8, 9172-3.6-10, 9172-3.6-11.
+    /// Keeps 9172-3.6-12, 9172-3.6-13, 9172-3.6-14, 9172-3.6-15, 9172-3.6-17, 9172-3.6-18, 9172-3.6-20.
+    /// Keeps 9173-3.3.3-4, 9173-4.3.4-4.
     #[test]
     fn what_is_written_is_read_back() {
         for context in [i64::MIN, -7, -1, 0, 1, 2, i64::MAX] {
@@ -200,6 +214,7 @@ mod tests {
         assert!(SecurityBlock::decode(&[&whole[..], &[0]].concat()).is_err());
     }
 
+    /// Keeps 9172-3.6-5, 9172-3.6-6, 9172-3.6-19.
     #[test]
     fn lengths_that_lie_and_targets_that_repeat_are_refused_before_memory_is_taken() {
         let err = |bytes: &[u8]| SecurityBlock::decode(bytes).unwrap_err().reason;
@@ -211,5 +226,21 @@ mod tests {
         let pairs = [&[0x81, 1, 1, 1, 0x82, 1, 0][..], &bomb].concat();
         assert!(err(&pairs).contains("array of definite"), "what is not there is not waited for");
         assert!(SecurityBlock::decode(&[0x81, 1, 0x1b, 255, 255, 255, 255, 255, 255, 255, 255, 0]).is_err());
+    }
+
+    /// Keeps 9172-3.6-9.
+    #[test]
+    fn reserved_flags_are_ignored_and_written_as_zero() {
+        let plain = SecurityBlock { parameters: Pairs::new(), ..sample() };
+        for (block, flags) in [(plain, 0), (sample(), 1)] {
+            let written = block.encode();
+            // After [0, 2, 300] and -7.
+            let at = written.iter().position(|byte| *byte == 0x26).unwrap() + 1;
+            assert_eq!(written[at], flags);
+            let mut other = written.clone();
+            other[at] = flags | 0x16;
+            let read = SecurityBlock::decode(&other).unwrap();
+            assert_eq!((read.encode(), read), (written, block));
+        }
     }
 }

@@ -16,6 +16,7 @@ const WRAPPED_KEY: u64 = 3;
 const SCOPE: u64 = 4;
 const TAG: u64 = 1;
 /// Bytes of a tag, always (RFC 9173 4.4.1).
+// 9173-4.3.2-2, 9173-4.4.1-2
 const TAG_LEN: usize = 16;
 
 /// Which cipher; the numbers are those of the AES variant parameter (RFC 9173 4.3.2).
@@ -30,6 +31,7 @@ pub enum Aes {
 }
 impl Aes {
     /// Bytes of its keys.
+    // 9173-4.5-1
     pub const fn key_len(self) -> usize {
         match self {
             Aes::A128 => 16,
@@ -40,6 +42,7 @@ impl Aes {
     pub fn for_key(len: usize) -> Option<Aes> {
         [Aes::A128, Aes::A256].into_iter().find(|aes| aes.key_len() == len)
     }
+    // 9172-3.6-16, 9173-4.3.2-1
     fn read(parameter: Option<&Value>) -> Result<Aes, Fault> {
         match parameter {
             None | Some(Value::Uint(3)) => Ok(Aes::A256),
@@ -63,6 +66,7 @@ pub struct CipherSuite {
 }
 
 /// Enciphers and gives the tag, or, where there is one, deciphers if it is right; else the text is as it was.
+// 9172-3.8-6, 9173-6.3-1
 fn run<C: AeadInPlace + KeyInit>(
     key: &[u8],
     iv: &[u8],
@@ -90,6 +94,7 @@ fn run<C: AeadInPlace + KeyInit>(
 }
 
 /// [`run`] with the cipher of this variant for IVs of 8 to 16 bytes (RFC 9173 4.3.1).
+// 9173-4.3.1-1, 9173-4.8.1-4
 fn gcm(
     aes: Aes,
     key: &[u8],
@@ -117,6 +122,7 @@ fn gcm(
 }
 
 /// What is enciphered of a target: its data without the CBOR head; of a payload known by its length only, what it is.
+// 9172-3.8-4, 9172-4-4, 9173-4.2-1, 9173-4.7.1-1, 9173-4.7.1-2, 9173-4.7.1-3, 9173-4.8.1-6, 9173-4.8.2-5
 fn text_of(bundle: &Bundle, target: u64) -> Result<Vec<u8>, Fault> {
     match target {
         PRIMARY => Err(Fault::Target),
@@ -132,6 +138,7 @@ fn text_of(bundle: &Bundle, target: u64) -> Result<Vec<u8>, Fault> {
     }
 }
 
+// 9172-5.1.1-11, 9173-4.8.1-9, 9173-4.8.1-10, 9173-4.8.2-9, 9173-4.8.2-10
 fn put_back(bundle: &mut Bundle, target: u64, text: Vec<u8>) {
     if target == PAYLOAD {
         bundle.set_payload(Payload::from(text));
@@ -146,6 +153,9 @@ fn put_back(bundle: &mut Bundle, target: u64, text: Vec<u8>) {
 /// # Errors
 /// The target is not there, not in memory, or the primary block; a key of another length. The bundle is as it was
 /// then.
+// 9172-3.6-16, 9172-3.6-21, 9172-3.11.1-1, 9173-4.1-1, 9173-4.3.1-2, 9173-4.4.1-3, 9173-4.7.2-2, 9173-4.8.1-1
+// 9173-4.8.1-7, 9173-4.8.1-8, 9173-4.8.1-11, 9173-4.8.1-12, 9173-4.8.1-13, 9173-4.8.1-14, 9173-4.8.1-15
+// 9173-4.8.1-16
 pub fn seal(
     bundle: &mut Bundle,
     target: u64,
@@ -172,6 +182,8 @@ pub fn seal(
 ///
 /// # Errors
 /// None of them fits. The bundle is as it was then.
+// 9172-3.6-21, 9173-4.3.1-2, 9173-4.4.1-3, 9173-4.7.2-2, 9173-4.8.2-1, 9173-4.8.2-4, 9173-4.8.2-6, 9173-4.8.2-7
+// 9173-4.8.2-8, 9173-4.8.2-12
 pub fn open(
     bundle: &mut Bundle,
     block: &SecurityBlock,
@@ -188,6 +200,7 @@ pub fn open(
     if !(8..=16).contains(&iv.len()) {
         return Err(Fault::Parameters);
     }
+    // 9173-4.3.3-1
     let wrapped = match block.parameter(WRAPPED_KEY) {
         None => None,
         Some(Value::Bytes(wrapped)) => Some(wrapped),
@@ -208,6 +221,7 @@ pub fn open(
     };
     let mut fault = Fault::Key;
     for key in keys {
+        // 9173-4.8.2-2
         let unwrapped = wrapped.map(|wrapped| unwrap_key(key.bytes(), wrapped)).transpose();
         let key = match &unwrapped {
             Ok(unwrapped) => unwrapped.as_ref().unwrap_or(key),
@@ -216,6 +230,7 @@ pub fn open(
                 continue;
             }
         };
+        // 9173-4.5-1
         if key.bytes().len() != aes.key_len() {
             continue;
         }
@@ -237,6 +252,7 @@ pub fn open(
 mod tests {
     use super::*;
 
+    /// Keeps 9173-4.3.1-1, 9173-4.8.1-4.
     #[test]
     fn ivs_of_every_length_that_the_standard_allows_are_read() {
         for len in 0..=20usize {
@@ -251,6 +267,7 @@ mod tests {
         }
     }
 
+    /// Keeps 9173-4.5-1.
     #[test]
     fn a_key_of_the_wrong_length_is_no_key() {
         assert_eq!(gcm(Aes::A256, &[1; 16], &[0; 12], b"", &mut [], None), Err(Fault::Key));

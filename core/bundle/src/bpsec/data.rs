@@ -8,6 +8,7 @@ use alloc::vec::Vec;
 use farlink_base::{Bytes, Chunk, Payload};
 
 /// The block-type-specific data of an extension block, deterministically encoded.
+// 9172-4-3
 pub(super) fn of_block(block: &ExtensionBlock) -> Vec<u8> {
     let mut out = Vec::new();
     put_fields(&block.data, &mut out);
@@ -55,11 +56,13 @@ pub fn numbers_of(bundle: &Bundle, kind: u64) -> Vec<u64> {
 }
 
 /// Takes the CRC off a block that is to be a target (RFC 9173 3.8.1, 4.8.1).
+// 9173-3.8.1-3, 9173-4.8.1-2
 pub fn drop_crc(bundle: &mut Bundle, number: u64) {
     set_crc(bundle, number, CrcType::None);
 }
 
 /// Puts a CRC on a block that no security block protects any more (RFC 9173 3.8.2).
+// 9173-3.8.2-9, 9173-4.8.2-11
 pub fn add_crc(bundle: &mut Bundle, number: u64, crc: CrcType) {
     set_crc(bundle, number, crc);
 }

@@ -30,6 +30,7 @@ impl Sha {
     pub const ALL: [Sha; 3] = [Sha::Sha256, Sha::Sha384, Sha::Sha512];
 
     /// Bytes of its result, and of a key made for it.
+    // 9173-3.1-1
     pub const fn len(self) -> usize {
         match self {
             Sha::Sha256 => 32,
@@ -41,6 +42,7 @@ impl Sha {
     pub const fn is_empty(self) -> bool {
         false
     }
+    // 9172-3.6-16, 9173-3.3.1-1
     fn read(parameter: Option<&Value>) -> Result<Sha, Fault> {
         match parameter {
             None => Ok(Sha::default()),
@@ -103,6 +105,7 @@ impl Hash {
 
 /// Hashes what is protected (RFC 9173 3.7). The primary block as a target is taken in a byte string, as the published
 /// example A.3 has it.
+// 9172-4-3, 9173-3.2-1, 9173-3.7-6, 9173-3.8.1-4
 fn hash(bundle: &Bundle, target: u64, own: Header, scope: Scope, sha: Sha, key: &[u8]) -> Result<Hash, Fault> {
     let mut hash = Hash::new(sha, key)?;
     let mut text = scope::preface(bundle, target, own, scope)?;
@@ -125,6 +128,8 @@ fn hash(bundle: &Bundle, target: u64, own: Header, scope: Scope, sha: Sha, key: 
 ///
 /// # Errors
 /// A target is not there or not in memory.
+// 9172-3.6-16, 9172-3.6-21, 9173-3.1-2, 9173-3.8.1-1, 9173-3.8.1-5, 9173-3.8.1-6, 9173-3.8.1-7, 9173-3.8.1-8
+// 9173-3.8.1-9
 pub fn sign(
     bundle: &Bundle,
     targets: &[u64],
@@ -149,6 +154,8 @@ pub fn sign(
 ///
 /// # Errors
 /// It holds with none of them.
+// 9172-3.6-21, 9172-3.7-2, 9173-3.1-1, 9173-3.8.2-1, 9173-3.8.2-4, 9173-3.8.2-5, 9173-3.8.2-6, 9173-3.8.2-7
+// 9173-3.8.2-8
 pub fn check(bundle: &Bundle, block: &SecurityBlock, own: Header, target: u64, keys: &[Secret]) -> Result<(), Fault> {
     if block.context != HMAC_SHA2 {
         return Err(Fault::Context);
@@ -159,6 +166,7 @@ pub fn check(bundle: &Bundle, block: &SecurityBlock, own: Header, target: u64, k
     if expected.len() != sha.len() {
         return Err(Fault::Parameters);
     }
+    // 9173-3.3.2-1
     let wrapped = match block.parameter(WRAPPED_KEY) {
         None => None,
         Some(Value::Bytes(wrapped)) => Some(wrapped),
@@ -166,6 +174,7 @@ pub fn check(bundle: &Bundle, block: &SecurityBlock, own: Header, target: u64, k
     };
     let mut fault = Fault::Key;
     for key in keys {
+        // 9173-3.8.2-2
         let unwrapped = wrapped.map(|wrapped| unwrap_key(key.bytes(), wrapped)).transpose();
         let key = match &unwrapped {
             Ok(unwrapped) => unwrapped.as_ref().unwrap_or(key),

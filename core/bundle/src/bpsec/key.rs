@@ -39,6 +39,7 @@ impl fmt::Debug for Secret {
 ///
 /// # Errors
 /// The wrapping key has another length, or the wrapped one is no multiple of 8 bytes.
+// 9173-3.8.1-10, 9173-4.8.1-17
 pub fn wrap_key(with: &[u8], key: &Secret) -> Result<Vec<u8>, Fault> {
     let mut out = alloc::vec![0; key.bytes().len() + 8];
     match with.len() {
@@ -55,6 +56,7 @@ pub fn wrap_key(with: &[u8], key: &Secret) -> Result<Vec<u8>, Fault> {
 ///
 /// # Errors
 /// It was wrapped with another one, or the wrapping key has the wrong length.
+// 9173-3.8.2-2, 9173-4.8.2-2
 pub fn unwrap_key(with: &[u8], wrapped: &[u8]) -> Result<Secret, Fault> {
     if wrapped.len() < 24 || wrapped.len() > LONGEST + 8 || !wrapped.len().is_multiple_of(8) {
         return Err(Fault::Parameters);
@@ -92,6 +94,7 @@ mod tests {
     use super::*;
     use alloc::format;
 
+    /// Keeps 9173-3.8.1-10, 9173-3.8.2-2, 9173-4.8.1-17, 9173-4.8.2-2.
     #[test]
     fn keys_wrap_and_only_their_own_unwraps_them() {
         for len in [16, 24, 32] {

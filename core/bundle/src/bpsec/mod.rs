@@ -33,8 +33,10 @@ pub const PRIMARY: u64 = 0;
 /// Block number of the payload block.
 pub const PAYLOAD: u64 = 1;
 /// Context BIB-HMAC-SHA2 (RFC 9173 3).
+// 9172-9.1-1, 9173-3.1-2
 pub const HMAC_SHA2: i64 = 1;
 /// Context BCB-AES-GCM (RFC 9173 4).
+// 9172-9.1-1, 9173-4.1-1
 pub const AES_GCM: i64 = 2;
 
 /// Why a security operation could not be made, checked or undone.
@@ -95,6 +97,7 @@ impl Section {
         })
     }
     /// Puts it before all other extension blocks of the bundle.
+    // 9172-3.11.2-1
     pub fn insert(&self, bundle: &mut Bundle) {
         let Header { kind, number, flags } = self.header;
         let data = crate::BlockData::Unknown(Bytes::from(self.block.encode()));
@@ -102,6 +105,7 @@ impl Section {
         bundle.extensions.insert(0, block);
     }
     /// Takes an operation out of the bundle, and the block with the last one (RFC 9172 5.1).
+    // 9172-5.1.1-4, 9172-5.1.2-4
     pub fn remove(&mut self, bundle: &mut Bundle, target: u64) {
         self.block.remove(target);
         if self.block.targets.is_empty() {
@@ -114,4 +118,5 @@ impl Section {
 
 /// Flags of the security blocks made here: BCBs of payloads must be in every fragment (RFC 9172 3.8), and a primary
 /// block without CRC needs its BIB in every fragment (RFC 9171 4.3.1).
+// 9172-3.8-1, 9172-3.8-2
 pub const FLAGS: BlockFlags = BlockFlags(BlockFlags::REPLICATE);

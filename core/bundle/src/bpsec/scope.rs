@@ -26,6 +26,7 @@ impl Scope {
         self.0 & bit != 0
     }
     /// The scope that a parameter says; without it, all.
+    // 9172-3.6-16, 9173-3.3.3-1, 9173-3.3.3-2, 9173-4.3.4-1, 9173-4.3.4-2
     pub(super) fn read(parameter: Option<&super::Value>) -> Result<Scope, Fault> {
         match parameter {
             None => Ok(Scope::ALL),
@@ -54,18 +55,22 @@ impl Header {
         Header { kind: block.kind, number: block.number, flags: block.flags }
     }
     /// Of a block of the bundle that is not the primary block.
+    // 9172-3.6-5
     pub(super) fn find(bundle: &Bundle, number: u64) -> Result<Header, Fault> {
         if number == PAYLOAD {
             return Ok(Header { kind: 1, number, flags: bundle.payload_flags });
         }
         bundle.extensions.iter().find(|block| block.number == number).map(Header::of).ok_or(Fault::Target)
     }
+    // 9172-4-5
     fn put(self, out: &mut Vec<u8>) {
         [self.kind, self.number, self.flags.0 & Self::KNOWN].into_iter().for_each(|field| put_uint(out, field));
     }
 }
 
 /// What comes before the target: all of a BCB's associated data.
+// 9173-3.2-2, 9173-3.7-1, 9173-3.7-2, 9173-3.7-3, 9173-3.7-4, 9173-3.7-5, 9173-4.7-1, 9173-4.7.2-1, 9173-4.7.2-2
+// 9173-4.7.2-3, 9173-4.7.2-4, 9173-4.7.2-5
 pub(super) fn preface(bundle: &Bundle, target: u64, own: Header, scope: Scope) -> Result<Vec<u8>, Fault> {
     let mut out = Vec::new();
     put_uint(&mut out, u64::from(scope.0 & Scope::ALL.0));
@@ -85,6 +90,7 @@ pub(super) fn preface(bundle: &Bundle, target: u64, own: Header, scope: Scope) -
 }
 
 /// The primary block in canonical form.
+// 9172-4-2
 pub(super) fn primary(bundle: &Bundle) -> Vec<u8> {
     let Some(raw) = &bundle.primary_raw else {
         let mut out = Vec::new();
@@ -121,6 +127,7 @@ fn canonical(reader: &mut Reader<'_>, out: &mut Vec<u8>, depth: u8) -> Result<()
 mod tests {
     use super::*;
 
+    /// Keeps 9172-4-2.
     #[test]
     fn a_primary_block_is_covered_in_its_shortest_form() {
         // [7, 5, [1, "//a/"]] with long heads and an array of indefinite length.
@@ -133,6 +140,7 @@ mod tests {
         assert_eq!(again, out);
     }
 
+    /// Keeps 9172-4-5.
     #[test]
     fn flags_nobody_knows_are_zero() {
         let mut out = Vec::new();

@@ -121,7 +121,7 @@ impl Found {
     }
     /// RFC 9171 5.6 step 4: report, delete the bundle, or else discard the block; but never one without which
     /// nobody knows any more what was enciphered or signed.
-    // 9171-4.2.4-1, 9171-5.6-4, 9171-5.6-5
+    // 9171-4.2.4-1, 9171-5.6-4, 9171-5.6-5, 9172-3.8-2
     fn unknown(&mut self, kind: u64, flags: BlockFlags, span: Range<usize>) {
         if flags.has(BlockFlags::REPORT) {
             self.duties.0 |= Duties::REPORT;

@@ -19,7 +19,7 @@ fn range(meta: &BundleMeta, cut: Option<Range<u64>>) -> Option<Range<u64>> {
 
 /// The fragment that holds this range of the payload. Places are those of the original bundle, of
 /// which this one may be a fragment too.
-// 9171-4.3.1-10, 9171-4.3.1-12, 9171-5.8-1, 9171-5.8-2, 9171-5.8-3, 9171-5.8-4, 9171-5.8-6
+// 9171-4.3.1-10, 9171-4.3.1-12, 9171-5.8-1, 9171-5.8-2, 9171-5.8-3, 9171-5.8-4, 9171-5.8-6, 9172-5.2-1
 fn shape(meta: &BundleMeta, range: &Range<u64>) -> Shape {
     let own = meta.fragment().unwrap_or(FragmentInfo { offset: 0, total: meta.payload.len() });
     Shape {

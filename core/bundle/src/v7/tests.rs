@@ -179,6 +179,7 @@ fn a_payload_under_a_confidentiality_block_is_sealed() {
 
 /// RFC 9172 3.7, 3.8: what has lost its security blocks looks like plain text nobody signed, after a restart as at the
 /// next node.
+/// Keeps 9172-3.8-2.
 #[test]
 fn a_security_block_is_never_discarded() {
     for kind in [11, 12] {

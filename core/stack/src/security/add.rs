@@ -10,6 +10,7 @@ use farlink_bundle::bpsec::{
 use farlink_bundle::{Bundle, CrcType};
 
 /// Blocks that one key enciphers directly (RFC 9173 4.8.1: at most 2^32).
+// 9173-4.6-1
 const USES_MAX: u64 = 1 << 32;
 
 /// Why operations are not added.
@@ -44,6 +45,7 @@ struct Plan<'a> {
 
 impl Security {
     /// Adds what is wished for and not there; whether there was any.
+    // 9172-1.4-1, 9172-3.2-1, 9172-3.2-2, 9172-3.2-3, 9172-3.9-1, 9172-3.9-10, 9172-3.9-11
     pub(super) fn add(&mut self, bundle: &mut Bundle, wishes: &[Wish<'_>]) -> Result<bool, Trouble> {
         let there = |kind| Section::all(bundle, kind).filter_map(Result::ok).collect::<Vec<_>>();
         let (bibs, bcbs) = (there(INTEGRITY), there(CONFIDENTIALITY));
@@ -55,7 +57,9 @@ impl Security {
                 let plan = Plan { rule: wish.rule, target };
                 // What is enciphered already gets no hash, and what this node enciphers needs none: the cipher
                 // authenticates, too (RFC 9172 3.9).
+                // 9172-3.9-6
                 let enciphered = has(&bcbs, target);
+                // 9172-3.9-12
                 let hashed = has(&bibs, target) || wishes.iter().any(|w| w.is(Service::Confidentiality, wish.kind));
                 match wish.rule.service {
                     Service::Integrity if !enciphered && !hashed => hashes.push(plan),
@@ -74,6 +78,7 @@ impl Security {
         if (primary && secured) || ciphers.iter().filter_map(covered).any(torn) {
             return Err(Trouble::Conflict);
         }
+        // 9173-3.8.1-3, 9173-4.8.1-2
         for plan in hashes.iter().chain(&ciphers) {
             bpsec::drop_crc(bundle, plan.target);
         }
@@ -81,6 +86,7 @@ impl Security {
             self.sign(bundle, plan)?;
         }
         // A hash of what is enciphered is enciphered, too, once (RFC 9172 3.9).
+        // 9172-3.8-5, 9172-3.9-2, 9172-3.11.2-2
         let mut with: Vec<u64> = Vec::new();
         for plan in &ciphers {
             self.seal(bundle, plan)?;
@@ -118,6 +124,7 @@ impl Security {
         Ok(())
     }
 
+    // 9173-4.3.1-3, 9173-4.6-2, 9173-4.6-3, 9173-4.8.1-5
     fn seal(&mut self, bundle: &mut Bundle, plan: &Plan<'_>) -> Result<(), Trouble> {
         let named = self.keys.get(&plan.rule.key).first().cloned().ok_or(Trouble::NoKey)?;
         let iv = self.nonces.next().ok_or(Trouble::WornOut)?;
@@ -142,6 +149,7 @@ impl Security {
     }
 
     /// A key for one block, and the same wrapped by the named one.
+    // 9173-3.8.1-2, 9173-4.8.1-3
     fn fresh(&self, named: &Secret, iv: &[u8; 12], len: usize) -> Result<(Secret, Option<Vec<u8>>), Trouble> {
         let mut seed = [0; 32];
         let bytes = self.seed.bytes();

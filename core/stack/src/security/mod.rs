@@ -84,6 +84,7 @@ impl SecurityCounts {
 }
 
 /// Rules, keys, and what was counted. Obeys [`SecurityConfig`].
+// 9171-8-1, 9171-8-2
 #[derive(Debug)]
 pub struct Security {
     node_ids: Vec<EndpointId>,
@@ -203,6 +204,7 @@ impl Security {
     ///
     /// # Errors
     /// Its payload is too long or on disk, a key is missing or worn out, or what is asked for cannot be.
+    // 9173-3.8.1-11, 9173-4.8.1-18
     pub(crate) fn protect(&mut self, made: BundleMeta) -> Result<BundleMeta, Refusal> {
         let rules = self.rules.clone();
         match self.add_to(&made, &wishes(&rules, &made, true)) {
@@ -216,6 +218,7 @@ impl Security {
     /// The bundle with the operations that are wished for; `None` when it has them.
     fn add_to(&mut self, meta: &BundleMeta, wishes: &[Wish<'_>]) -> Result<Option<BundleMeta>, Trouble> {
         // RFC 9172 5.2: no security block is added to a fragment.
+        // 9172-5.2-2
         if wishes.is_empty() || meta.fragment().is_some() {
             return Ok(None);
         }
@@ -245,6 +248,7 @@ impl Security {
         let adds = if here { Vec::new() } else { adds };
         let checks = if must_look(&meta, &checks) { checks } else { Vec::new() };
         // What is on disk and for this node is checked when it is handed out, as are fragments once they are whole.
+        // 9172-5.2-1
         if (checks.is_empty() && adds.is_empty()) || meta.fragment().is_some() || (here && meta.payload.is_stored()) {
             return Ok(meta);
         }
@@ -294,6 +298,7 @@ impl Security {
     ///
     /// # Errors
     /// Why it must not be handed out.
+    // 9172-5.1.1-2
     pub(crate) fn open(&self, meta: &BundleMeta, payload: Payload) -> Result<Payload, DeleteReason> {
         let wishes = wishes(&self.rules, meta, false);
         if !must_look(meta, &wishes) {

@@ -24,6 +24,7 @@ impl Nonces {
         Nonces { node: [hash[0], hash[1], hash[2], hash[3]], start, next: 0 }
     }
     /// The next one; `None` for ever when all were given.
+    // 9173-4.3.1-3, 9173-4.6-1, 9173-4.6-2, 9173-4.6-3, 9173-4.8.1-5
     pub fn next(&mut self) -> Option<[u8; 12]> {
         if self.start >= STARTS || self.next >= COUNTS {
             return None;
@@ -51,6 +52,7 @@ mod tests {
     use super::*;
     use alloc::collections::BTreeSet;
 
+    /// Keeps 9173-4.3.1-3, 9173-4.6-2, 9173-4.6-3.
     #[test]
     fn no_iv_comes_twice_whatever_node_and_start() {
         let mut seen = BTreeSet::new();

@@ -51,6 +51,7 @@ impl<'a> Reception<'a> {
     ///
     /// # Errors
     /// Why the bundle must be deleted.
+    // 9172-3.9-1, 9172-5.1-1
     pub fn run(&mut self) -> Result<(), DeleteReason> {
         self.contradictions()?;
         self.decipher()?;
@@ -61,6 +62,7 @@ impl<'a> Reception<'a> {
     }
 
     /// The blocks of one type that are in clear.
+    // 9172-3.9-7
     fn sections(&self, kind: u64) -> Result<Vec<Section>, DeleteReason> {
         let hidden = if kind == INTEGRITY { self.enciphered()? } else { Vec::new() };
         let mut sections = Vec::new();
@@ -90,6 +92,7 @@ impl<'a> Reception<'a> {
     }
 
     /// RFC 9172 3.2, 3.7, 3.8: each operation once, and none on what it must not target.
+    // 9172-1.4-1, 9172-3.2-1, 9172-3.2-3, 9172-3.7-1, 9172-3.8-3, 9172-3.8-4, 9172-3.9-9
     fn contradictions(&self) -> Result<(), DeleteReason> {
         for (kind, none) in
             [(INTEGRITY, &[INTEGRITY, CONFIDENTIALITY][..]), (CONFIDENTIALITY, &[PRIMARY, CONFIDENTIALITY])]
@@ -112,6 +115,7 @@ impl<'a> Reception<'a> {
         let fits = |wish: &&Wish<'_>| wish.is(service, kind) || (wish.rule.service == service && kind == INTEGRITY);
         self.wishes.iter().find(fits).copied()
     }
+    // 9172-5.1.1-1, 9172-5.1.1-6, 9172-5.1.2-1
     fn role(&self, wish: &Wish<'_>) -> Role {
         match self.at {
             Place::End => Role::Acceptor,
@@ -120,6 +124,7 @@ impl<'a> Reception<'a> {
         }
     }
     /// The keys to try for a block of this type.
+    // 9173-4.3.3-2, 9173-4.8.2-3
     fn keys_for(&self, wish: &Wish<'_>, kind: u64) -> Vec<Secret> {
         if kind != INTEGRITY {
             return self.keys.get(&wish.rule.key).to_vec();
@@ -131,6 +136,7 @@ impl<'a> Reception<'a> {
     }
 
     /// RFC 9172 5.1.1.
+    // 9172-2.2-1, 9172-5.1.1-2, 9172-5.1.1-9, 9172-5.1.1-12
     fn decipher(&mut self) -> Result<(), DeleteReason> {
         for mut section in self.sections(CONFIDENTIALITY)? {
             for target in section.block.targets.clone() {
@@ -165,6 +171,7 @@ impl<'a> Reception<'a> {
     }
 
     /// RFC 9172 5.1.2. What is enciphered, hash or target, is not checked (3.9).
+    // 9172-2.2-1, 9172-3.9-8, 9172-5.1.2-5, 9172-5.1.2-8, 9172-5.1.2-9
     fn verify(&mut self) -> Result<(), DeleteReason> {
         let hidden = self.enciphered()?;
         let mut last: Option<Section> = None;
@@ -172,6 +179,7 @@ impl<'a> Reception<'a> {
             for target in section.block.targets.clone() {
                 let wish = self.kind_of(target).and_then(|kind| self.wish_of_hash(kind));
                 let Some(wish) = wish.filter(|_| !hidden.contains(&target)) else { continue };
+                // 9173-3.3.2-2, 9173-3.8.2-3
                 let keys = self.keys.get(&wish.rule.key);
                 if let Err(fault) = bpsec::check(self.bundle, &section.block, section.header, target, keys) {
                     self.fails(target, fault)?;
@@ -215,11 +223,13 @@ impl<'a> Reception<'a> {
         self.counts.verified += 1;
         self.held.push((service, target));
     }
+    // 9172-5.1.1-3, 9172-5.1.2-3, 9172-5.1.2-7
     fn fails(&mut self, target: u64, fault: Fault) -> Result<(), DeleteReason> {
         self.counts.failed += 1;
         self.lose(target, reason_of(fault))
     }
     /// The bundle goes with its payload or primary block; another block goes alone, with all operations on it.
+    // 9172-5.1.1-8, 9172-5.1.1-9, 9172-5.1.1-10
     fn lose(&mut self, target: u64, reason: DeleteReason) -> Result<(), DeleteReason> {
         if matches!(target, PRIMARY | PAYLOAD) {
             return Err(reason);
@@ -238,6 +248,7 @@ impl<'a> Reception<'a> {
 
     /// What is required is there and holds. A deciphered block was authenticated by its cipher; a hash that is enciphered
     /// to this node is the business of who deciphers it.
+    // 9172-5.1.1-7, 9172-5.1.2-6
     fn demand(&mut self) -> Result<(), DeleteReason> {
         let hidden = if self.at == Place::End { Vec::new() } else { self.enciphered()? };
         let wishes = self.wishes;
@@ -257,6 +268,7 @@ impl<'a> Reception<'a> {
     }
 
     /// What has no hash any more has a CRC again (RFC 9173 3.8.2).
+    // 9173-3.8.2-9, 9173-4.8.2-11
     fn restore(&mut self) {
         if self.at == Place::End {
             return;

@@ -5,6 +5,8 @@ use alloc::string::String;
 use alloc::vec;
 use farlink_base::security::PRIMARY;
 use farlink_base::{BytesMut, CreationTimestamp, DtnTime, Hop, Priority};
+use farlink_bundle::bpsec::{Fault, Scope, Section, SecurityBlock, Sha, Value};
+use farlink_bundle::{BlockData, BlockFlags, ExtensionBlock};
 
 fn rule(role: Role, service: Service, key: &str) -> Rule {
     Rule {
@@ -75,9 +77,27 @@ fn blocks(meta: &BundleMeta) -> Vec<u64> {
     let bundle = Security::unpack(meta, meta.payload.clone(), &Accel::default()).unwrap();
     bundle.extensions.iter().map(|block| block.kind).collect()
 }
+/// The bundle, changed by nobody who obeys rules.
+fn by_hand(meta: &BundleMeta, change: impl FnOnce(&mut Bundle)) -> BundleMeta {
+    let mut bundle = Security::unpack(meta, meta.payload.clone(), &Accel::default()).unwrap();
+    change(&mut bundle);
+    node(9, vec![]).pack(&bundle, meta).unwrap()
+}
+/// A security block that names these targets and holds nothing.
+fn empty(kind: u64, number: u64, targets: &[u64]) -> Section {
+    let block = SecurityBlock {
+        targets: targets.to_vec(),
+        context: kind as i64 - 10,
+        source: EndpointId::ipn(1, 0),
+        parameters: vec![],
+        results: vec![vec![]; targets.len()],
+    };
+    Section { header: bpsec::Header { kind, number, flags: bpsec::FLAGS }, block }
+}
 use Role::{Acceptor, Source, Verifier};
 use Service::{Confidentiality, Integrity};
 
+/// Keeps 9172-3.2-2, 9172-3.2-3, 9172-5.1.2-8.
 #[test]
 fn integrity_is_added_once_checked_on_the_way_and_at_the_end() {
     let mut source = node(1, vec![rule(Source, Integrity, "mac")]);
@@ -98,6 +118,7 @@ fn integrity_is_added_once_checked_on_the_way_and_at_the_end() {
     assert_eq!(end.counts().verified, 1);
 }
 
+/// Keeps 9172-5.1.2-3, 9172-5.1.2-6, 9172-5.1.2-7, 9173-3.3.2-2, 9173-3.8.2-3, 9173-3.8.2-7.
 #[test]
 fn what_is_changed_missing_or_of_another_key_is_told_apart() {
     let mut source = node(1, vec![rule(Source, Integrity, "mac")]);
@@ -130,6 +151,7 @@ fn a_bundle_of_nobody_the_rules_name_is_left_alone() {
     assert_eq!(relay.counts(), SecurityCounts::default());
 }
 
+/// Keeps 9172-5.1.1-2, 9172-5.1.1-3, 9172-5.1.1-9, 9173-4.8.1-17, 9173-4.8.2-2.
 #[test]
 fn an_enciphered_payload_is_sealed_to_all_but_its_acceptor_and_lies_enciphered_here() {
     for wrap in [false, true] {
@@ -147,6 +169,7 @@ fn an_enciphered_payload_is_sealed_to_all_but_its_acceptor_and_lies_enciphered_h
     }
 }
 
+/// Keeps 9172-3.9-12.
 #[test]
 fn what_the_source_enciphers_gets_no_hash_besides_and_counts_as_whole() {
     let both = |role| vec![rule(role, Integrity, "mac"), rule(role, Confidentiality, "cipher")];
@@ -160,6 +183,7 @@ fn what_the_source_enciphers_gets_no_hash_besides_and_counts_as_whole() {
     assert_eq!(arrives(&mut relay, &meta).duties.security(), None);
 }
 
+/// Keeps 9172-3.8-5, 9172-3.9-1, 9172-3.9-2, 9172-3.9-10, 9172-3.9-11, 9172-3.11.2-2, 9172-5.1-1, 9172-5.1.1-12.
 #[test]
 fn a_gateway_enciphers_what_another_node_signed_with_its_hash() {
     let mut source = node(1, vec![rule(Source, Integrity, "mac")]);
@@ -175,6 +199,8 @@ fn a_gateway_enciphers_what_another_node_signed_with_its_hash() {
     assert_eq!(end.counts().verified, 3);
 }
 
+/// Keeps 9172-5.1.1-1, 9172-5.1.1-2, 9172-5.1.1-4, 9172-5.1.1-6, 9172-5.1.2-1, 9172-5.1.2-4, 9173-3.8.1-3.
+/// Keeps 9173-3.8.2-9, 9173-4.8.1-2, 9173-4.8.2-11.
 #[test]
 fn an_acceptor_on_the_way_takes_out_what_it_checked_and_puts_crcs_back() {
     let mut source = node(1, vec![rule(Source, Confidentiality, "cipher")]);
@@ -197,6 +223,7 @@ fn an_acceptor_on_the_way_takes_out_what_it_checked_and_puts_crcs_back() {
     assert_eq!(passed.id, meta.id);
 }
 
+/// Keeps 9172-2.2-1, 9172-5.1.2-9.
 #[test]
 fn primary_and_payload_are_signed_together_and_the_hash_of_the_primary_block_stays_while_others_cover_it() {
     let of_both = |role| Rule { targets: vec![PAYLOAD, PRIMARY], ..rule(role, Integrity, "mac") };
@@ -220,6 +247,7 @@ fn primary_and_payload_are_signed_together_and_the_hash_of_the_primary_block_sta
     }
 }
 
+/// Keeps 9172-5.1.1-9, 9173-4.3.3-2, 9173-4.8.2-3.
 #[test]
 fn keys_rotate_without_a_bundle_lost() {
     let mut source = node_with(1, vec![rule(Source, Confidentiality, "cipher")], vec![secret("cipher", 2)]);
@@ -240,6 +268,7 @@ fn keys_rotate_without_a_bundle_lost() {
     assert_eq!(arrives(&mut later, &old).duties.security(), Some(DeleteReason::FailedSecurity));
 }
 
+/// Keeps 9173-4.3.1-3, 9173-4.6-1, 9173-4.6-2, 9173-4.6-3, 9173-4.8.1-5.
 #[test]
 fn no_iv_serves_twice_and_what_is_worn_out_refuses() {
     let mut source = node(1, vec![rule(Source, Confidentiality, "cipher")]);
@@ -254,6 +283,7 @@ fn no_iv_serves_twice_and_what_is_worn_out_refuses() {
     assert_eq!(source.protect(hello()).unwrap_err(), Refusal::NoResources);
 }
 
+/// Keeps 9173-3.8.1-11, 9173-4.8.1-18.
 #[test]
 fn what_cannot_be_protected_is_refused_and_never_leaves_in_clear() {
     let mut keyless = node_with(1, vec![rule(Source, Confidentiality, "cipher")], vec![]);
@@ -286,6 +316,7 @@ fn what_cannot_be_protected_is_refused_and_never_leaves_in_clear() {
     assert_eq!(judged.duties.security(), Some(DeleteReason::ConflictingSecurity), "RFC 9172 3.9");
 }
 
+/// Keeps 9172-3.8-1, 9172-5.2-1, 9172-5.2-2.
 #[test]
 fn a_fragment_gets_no_block_and_is_judged_when_it_is_whole() {
     let accel = Accel::default();
@@ -340,6 +371,140 @@ fn a_group_gets_what_came_and_each_member_opens_it() {
     let arrived = arrives(&mut member, &meta);
     assert_eq!(arrived.payload.to_bytes(), meta.payload.to_bytes(), "others need it as it came");
     assert_eq!(opened(&member, &arrived), Ok(b"news".to_vec()));
+}
+
+/// Keeps 9172-1.4-1, 9172-3.2-1, 9172-3.2-3, 9172-3.7-1, 9172-3.8-3, 9172-3.8-4, 9172-3.9-9.
+#[test]
+fn operations_that_contradict_each_other_are_found_out() {
+    use DeleteReason::{ConflictingSecurity, UnexpectedSecurity};
+    let mut end = node(3, vec![rule(Acceptor, Integrity, "mac")]);
+    for (sections, reason) in [
+        ([empty(11, 20, &[PAYLOAD]), empty(11, 21, &[PAYLOAD])], ConflictingSecurity),
+        ([empty(12, 20, &[PAYLOAD]), empty(12, 21, &[PAYLOAD])], ConflictingSecurity),
+        ([empty(11, 20, &[21]), empty(11, 21, &[PAYLOAD])], UnexpectedSecurity),
+        ([empty(11, 20, &[21]), empty(12, 21, &[PAYLOAD])], UnexpectedSecurity),
+        ([empty(12, 20, &[21]), empty(12, 21, &[PAYLOAD])], UnexpectedSecurity),
+        ([empty(12, 20, &[PRIMARY]), empty(11, 21, &[PAYLOAD])], UnexpectedSecurity),
+    ] {
+        let meta = by_hand(&hello(), |bundle| sections.iter().for_each(|section| section.insert(bundle)));
+        assert_eq!(arrives(&mut end, &meta).duties.security(), Some(reason), "{sections:?}");
+    }
+    assert_eq!(end.counts(), SecurityCounts::default(), "nothing was checked");
+}
+
+/// Keeps 9172-3.9-6, 9172-3.9-7, 9172-3.9-8, 9172-3.9-11, 9172-5.1.2-5.
+#[test]
+fn what_is_enciphered_is_neither_checked_nor_signed() {
+    let mut source = node(1, vec![rule(Source, Confidentiality, "cipher")]);
+    let mut relay = node(2, vec![rule(Verifier, Integrity, "mac"), rule(Source, Integrity, "mac")]);
+    let sealed = source.protect(hello()).unwrap();
+    // A hash that somebody added where he must not, and one that was enciphered with the payload.
+    let added = by_hand(&sealed, |bundle| empty(11, 20, &[PAYLOAD]).insert(bundle));
+    let signed = node(1, vec![rule(Source, Integrity, "mac")]).protect(hello()).unwrap();
+    let both = arrives(&mut node(2, vec![rule(Source, Confidentiality, "cipher")]), &signed);
+    for meta in [sealed, added, both] {
+        let passed = arrives(&mut relay, &meta);
+        assert_eq!((passed.duties.security(), blocks(&passed)), (None, blocks(&sent(&meta))));
+    }
+    assert_eq!(relay.counts(), SecurityCounts::default());
+}
+
+/// Keeps 9172-5.1.1-3, 9172-5.1.1-4, 9172-5.1.1-6, 9172-5.1.1-7, 9172-5.1.1-8, 9172-5.1.1-10, 9172-5.1.1-11.
+/// Keeps 9172-5.1.2-3, 9172-5.1.2-4, 9172-5.1.2-6, 9172-5.1.2-7.
+#[test]
+fn another_block_that_does_not_hold_goes_with_its_operations_and_the_payload_with_its_bundle() {
+    let extra = |meta: &BundleMeta| {
+        let bundle = Security::unpack(meta, meta.payload.clone(), &Accel::default()).unwrap();
+        bundle.extensions.into_iter().find(|block| block.kind == 200).map(|block| block.data)
+    };
+    let data = BlockData::Unknown(Bytes::from_static(b"extra"));
+    let block = ExtensionBlock {
+        kind: 200,
+        number: 30,
+        flags: BlockFlags(0),
+        crc: CrcType::None,
+        data: data.clone(),
+        raw: None,
+    };
+    let plain = by_hand(&hello(), |bundle| bundle.extensions.push(block));
+    for service in [Integrity, Confidentiality] {
+        let node_of = |number, role, byte| {
+            let rules = vec![Rule { targets: vec![200], ..rule(role, service, "k") }];
+            node_with(number, rules, vec![secret("k", byte)])
+        };
+        let meta = node_of(1, Source, 1).protect(plain.clone()).unwrap();
+        assert_eq!(extra(&meta) == Some(data.clone()), service == Integrity);
+        let secured = |meta: &BundleMeta| blocks(meta).iter().any(|kind| matches!(kind, 11 | 12));
+        assert!(secured(&meta));
+        for (byte, meta, left, counts) in
+            [(1, &meta, Some(&data), (1, 0, 0)), (66, &meta, None, (0, 1, 0)), (1, &plain, None, (0, 0, 1))]
+        {
+            let mut border = node_of(2, Acceptor, byte);
+            let passed = arrives(&mut border, meta);
+            assert_eq!((passed.duties.security(), extra(&passed).as_ref()), (None, left), "{service:?}");
+            assert!(!secured(&passed) && passed.payload.to_bytes().unwrap() == b"hello"[..]);
+            let SecurityCounts { verified, failed, missing, .. } = border.counts();
+            assert_eq!((verified, failed, missing), counts, "{service:?}");
+        }
+        let mut end = node(3, vec![rule(Acceptor, service, "mac")]);
+        assert_eq!(arrives(&mut end, &hello()).duties.security(), Some(DeleteReason::MissingSecurity));
+    }
+}
+
+/// Keeps 9173-3.1-1, 9173-3.3.1-1, 9173-3.3.2-1, 9173-3.3.3-1, 9173-3.3.3-2, 9173-3.7-2, 9173-3.8.1-2.
+/// Keeps 9173-3.8.1-10, 9173-3.8.2-2, 9173-3.8.2-4, 9173-3.8.2-8.
+#[test]
+fn hashes_of_each_length_hold_with_keys_of_their_own() {
+    let mut end = node(3, vec![rule(Acceptor, Integrity, "mac")]);
+    for (sha_bits, scope) in [256, 384, 512].into_iter().flat_map(|bits| (0..8).map(move |scope| (bits, scope))) {
+        let mut source = node(1, vec![Rule { wrap: true, sha_bits, scope, ..rule(Source, Integrity, "mac") }]);
+        let meta = source.protect(hello()).unwrap();
+        let arrived = arrives(&mut end, &meta);
+        assert_eq!((arrived.duties.security(), opened(&end, &arrived)), (None, Ok(b"hello".to_vec())));
+        // Variant, wrapped key, scope.
+        for (at, value) in [
+            (0, Value::Uint(9)),
+            (0, Value::Bytes(vec![6])),
+            (1, Value::Uint(0)),
+            (1, Value::Bytes(vec![0; 9])),
+            (2, Value::Uint(0x1_0000)),
+            (2, Value::Uint(u64::from(scope) ^ 1)),
+            (2, Value::Other(vec![0xf6])),
+        ] {
+            let other = by_hand(&meta, |bundle| {
+                let mut bib = Section::all(bundle, 11).next().unwrap().unwrap();
+                let Some((_, Value::Bytes(hash))) = bib.block.results[0].first() else { panic!("a hash") };
+                assert_eq!(hash.len(), usize::from(sha_bits / 8));
+                bib.block.parameters[at].1 = value.clone();
+                bundle.remove_block(bib.header.number);
+                bib.insert(bundle);
+            });
+            let judged = arrives(&mut end, &other).duties.security();
+            assert_eq!(judged, Some(DeleteReason::FailedSecurity), "{sha_bits} {scope}: {at} {value:?}");
+        }
+    }
+}
+
+/// Keeps 9172-3.4-1, 9172-3.6-5, 9172-3.8-1, 9172-3.8-2, 9172-3.8-4.
+#[test]
+fn what_is_not_there_is_no_target_and_blocks_made_here_are_in_every_fragment() {
+    let meta = hello();
+    let mut bundle = Security::unpack(&meta, meta.payload.clone(), &Accel::default()).unwrap();
+    let own = bpsec::Header { kind: 12, number: 40, flags: bpsec::FLAGS };
+    let suite = bpsec::HashSuite { sha: Sha::Sha256, scope: Scope(7), wrapped: None };
+    assert_eq!(bpsec::sign(&bundle, &[77], own, &meta.source, &suite, &[1; 32]), Err(Fault::Target));
+    let suite = bpsec::CipherSuite { aes: bpsec::Aes::A256, scope: Scope(7), iv: [1; 12], wrapped: None };
+    for target in [77, PRIMARY] {
+        let sealed = bpsec::seal(&mut bundle, target, own, &meta.source, &suite, &[1; 32]);
+        assert_eq!(sealed, Err(Fault::Target), "{target}");
+    }
+    for service in [Integrity, Confidentiality] {
+        let meta = node(1, vec![rule(Source, service, "cipher")]).protect(hello()).unwrap();
+        let bundle = Security::unpack(&meta, meta.payload.clone(), &Accel::default()).unwrap();
+        let sections: Vec<_> = [11, 12].into_iter().flat_map(|kind| Section::all(&bundle, kind)).collect();
+        let [Ok(Section { header, block })] = &sections[..] else { panic!("one block: {sections:?}") };
+        assert_eq!((header.flags, &block.targets[..]), (BlockFlags(BlockFlags::REPLICATE), &[PAYLOAD][..]));
+    }
 }
 
 #[test]

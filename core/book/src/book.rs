@@ -59,6 +59,16 @@ impl Book {
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
+    /// Gives back the room of a time when many were held, if none is: at a time when nothing happens, for letting go of
+    /// very many takes milliseconds.
+    pub fn rest(&mut self) {
+        if self.is_empty() && self.slots.slots() > 0 {
+            self.slots = Slots::new();
+            self.identities = Identities::new();
+            self.destinations = Destinations::new();
+            self.calendar = Calendar::new();
+        }
+    }
     /// Their encoded bytes.
     pub fn bytes(&self) -> u64 {
         self.bytes

@@ -87,6 +87,30 @@ fn leaves_nothing() {
     assert!(MEMORY.current_usage() <= peak, "numbers of cursors are used again");
 }
 
+/// What took twenty thousand entries is given back at rest, once none of them is left.
+fn rests() {
+    let mut book = Book::new(1);
+    keep(&mut book, Arc::new(parts::bundle(1, 1)), 1);
+    let first = book.all().next().unwrap().handle();
+    book.remove(first).unwrap();
+    let before = MEMORY.current_usage();
+    (2..20_000).for_each(|n| keep(&mut book, Arc::new(parts::bundle(n, n as u64 % 100)), n as u64));
+    book.rest();
+    assert_eq!(book.len(), 19_998, "nothing is let go that is held");
+    let all: Vec<_> = book.all().map(Held::handle).collect();
+    for handle in all {
+        book.remove(handle).unwrap();
+    }
+    book.rest();
+    book.audit();
+    let left = MEMORY.current_usage().saturating_sub(before);
+    assert!(left <= 4096, "{left} B of an empty book");
+    assert!(book.get(first).is_none());
+    keep(&mut book, Arc::new(parts::bundle(1, 1)), 1);
+    book.audit();
+    assert_eq!(book.all().next().map(|held| held.number), Some(20_000), "numbers go on");
+}
+
 #[test]
 fn a_held_bundle_is_small() {
     let before = MEMORY.current_usage();
@@ -96,6 +120,7 @@ fn a_held_bundle_is_small() {
     println!("an entry {} B; an empty book {} B and {empty} B on the heap", size_of::<Held>(), size_of::<Book>());
     assert!(empty <= 300 && size_of::<Book>() <= 300);
     leaves_nothing();
+    rests();
     println!("a million bundles            | in the book | with bundle");
     let mut worst: (f64, f64) = (0.0, 0.0);
     for (name, destinations, spread_ms) in

@@ -220,6 +220,7 @@ proptest! {
         let (mut book, mut model, mut rng) = (Book::new(seed), Model::default(), Rng::new(seed));
         for op in ops {
             model.step(&mut book, op);
+            book.rest();
             model.compare(&book, &mut rng);
         }
     }

@@ -209,6 +209,10 @@ impl Agent {
     pub fn set_oracle(&mut self, oracle: Box<dyn farlink_book::Oracle + Send>) {
         self.policies.set_oracle(oracle);
     }
+    /// Gives back room that a busy time needed: nothing happens for now.
+    pub fn rest(&mut self) {
+        self.book.rest();
+    }
     /// Payload bytes of held bundles that are in memory.
     pub fn resident(&self) -> u64 {
         self.memory.resident()

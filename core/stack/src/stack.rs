@@ -174,6 +174,7 @@ impl Stack {
     pub fn rest(&mut self) {
         self.work = VecDeque::new();
         self.todo = Vec::new();
+        self.agent.rest();
         self.layers.iter_mut().for_each(Layer::rest);
     }
 

@@ -306,6 +306,8 @@ impl Node {
     fn give_back(&mut self) {
         self.io.buffers.give_back();
         self.io.datagrams.give_back();
+        self.io.streams.give_back();
+        self.io.apps.give_back();
         self.io.inputs.shrink_to_fit();
         self.stack.rest();
     }

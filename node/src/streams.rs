@@ -174,6 +174,11 @@ impl Streams {
     pub fn is_quiet(&self) -> bool {
         !self.streams.values().any(|stream| matches!(stream.phase, Phase::Open(_) | Phase::Closing { .. }))
     }
+    /// Room that a busy time needed is given back.
+    pub fn give_back(&mut self) {
+        self.streams.values_mut().for_each(|stream| stream.out.shrink_to_fit());
+        self.readable.shrink_to_fit();
+    }
     /// Whether the next turn has work without waiting for the kernel.
     pub fn busy(&self) -> bool {
         !self.readable.is_empty() || !self.dirty.is_empty()

@@ -304,6 +304,13 @@ impl Connection {
         }
         self.release();
     }
+    /// Room that a busy time needed is given back.
+    pub fn give_back(&mut self) {
+        self.owed.shrink_to_fit();
+        self.pushed.shrink_to_fit();
+        self.out.shrink_to_fit();
+        self.later.shrink_to_fit();
+    }
     /// Sends the answers whose turn it is.
     fn release(&mut self) {
         let mut out = BytesMut::new();

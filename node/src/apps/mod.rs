@@ -349,6 +349,12 @@ impl Apps {
             self.sending = self.sending - std::mem::replace(&mut connection.counted, held) + held;
         }
     }
+    /// Room that a busy time needed is given back.
+    pub fn give_back(&mut self) {
+        self.requests.shrink_to_fit();
+        self.active.shrink_to_fit();
+        self.connections.values_mut().for_each(Connection::give_back);
+    }
     /// Writes what waits for applications, at the end of a turn.
     pub fn flush(&mut self, inputs: &mut VecDeque<Input>) {
         let gone: Vec<_> = self

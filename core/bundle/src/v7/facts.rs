@@ -119,16 +119,19 @@ impl Found {
             BlockData::Unknown(_) => {}
         }
     }
-    /// RFC 9171 5.6 step 4: report, delete the bundle, or else discard the block; but never one without which
-    /// nobody knows any more what was enciphered or signed.
+    /// RFC 9171 5.6 step 4: report, delete the bundle, or else discard the block. Blocks of BPSec are none that cannot be
+    /// processed: rules say what is done with them, and without them nobody knows what was enciphered or signed.
     // 9171-4.2.4-1, 9171-5.6-4, 9171-5.6-5, 9172-3.8-2
     fn unknown(&mut self, kind: u64, flags: BlockFlags, span: Range<usize>) {
+        if matches!(kind, INTEGRITY | CONFIDENTIALITY) {
+            return;
+        }
         if flags.has(BlockFlags::REPORT) {
             self.duties.0 |= Duties::REPORT;
         }
         if flags.has(BlockFlags::DELETE_BUNDLE) {
             self.duties.0 |= Duties::DELETE;
-        } else if flags.has(BlockFlags::DISCARD) && !matches!(kind, INTEGRITY | CONFIDENTIALITY) {
+        } else if flags.has(BlockFlags::DISCARD) {
             self.drops.push(span);
         }
     }

@@ -177,6 +177,18 @@ fn a_payload_under_a_confidentiality_block_is_sealed() {
     }
 }
 
+/// They can be processed, whatever their flags ask for where they cannot.
+#[test]
+fn a_security_block_deletes_no_bundle_and_reports_nothing() {
+    for (kind, wanted) in [(11, 0), (12, 0), (99, Duties::DELETE | Duties::REPORT)] {
+        let mut bundle = plain(b"data");
+        let data = BlockData::Unknown(Bytes::from_static(&[0x81, 3]));
+        let flags = BlockFlags(BlockFlags::DELETE_BUNDLE | BlockFlags::REPORT);
+        bundle.extensions.push(ExtensionBlock { kind, number: 4, flags, crc: CrcType::None, data, raw: None });
+        assert_eq!(through(&bundle).0.duties.0, wanted, "block type {kind}");
+    }
+}
+
 /// RFC 9172 3.7, 3.8: what has lost its security blocks looks like plain text nobody signed, after a restart as at the
 /// next node.
 /// Keeps 9172-3.8-2.

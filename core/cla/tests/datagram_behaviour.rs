@@ -380,7 +380,6 @@ fn one_malformed_datagram_harms_no_other_in_its_train() {
     assert_eq!(malformed.count(), 1, "the four zero bytes are a keepalive");
 }
 
-/// Keeps 5326-4.2-1.
 #[test]
 fn a_small_bundle_waits_for_no_other_unless_it_is_told_to_and_then_for_milliseconds() {
     let mut bench = Bench::new(|_, _| {});
@@ -392,6 +391,7 @@ fn a_small_bundle_waits_for_no_other_unless_it_is_told_to_and_then_for_milliseco
     assert_eq!(sent(&bench.later(2)).len(), 1);
 }
 
+/// Keeps 5326-4.2-1.
 #[test]
 fn bundles_not_begun_are_taken_back_and_shutdown_starts_none() {
     let mut bench = Bench::new(|_, span| span.aggregate_bytes = 10_000);

@@ -83,3 +83,33 @@ fn stored_bytes_are_those_of_the_bundles_accepted_and_not_deleted() {
         assert_eq!(apart, 0, "{store}: {:?}", stores.seen);
     }
 }
+
+/// Longer than all that may be read from disk at once: its application has it all the same, undamaged.
+#[test]
+fn a_bundle_longer_than_memory_is_delivered_whole() {
+    let text = r#"
+        name = "long"
+        duration = "10 min"
+        fidelity = "message"
+        node_defaults = { store = "durable", store_capacity = "8 GB" }
+        [[node]]
+        name = "a"
+        id = "ipn:1.0"
+        [[node]]
+        name = "b"
+        id = "ipn:2.0"
+        [[link]]
+        name = "ab"
+        between = ["a", "b"]
+        layer = "tcpclv4"
+        rate = "1 Gbit/s"
+        [[traffic]]
+        from = "a"
+        to = "b"
+        bundles = { count = 2, size = "1.5 GB", interval = "20 s" }
+        "#;
+    let scenario = Scenario::parse(text).unwrap_or_else(|errors| panic!("{errors:#?}"));
+    let (outcome, _) = World::new(&scenario, Stores::default()).unwrap().run();
+    let traffic = &outcome.traffic[0];
+    assert_eq!((traffic.delivered, traffic.damaged), (2, 0), "{traffic:?}");
+}

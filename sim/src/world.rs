@@ -12,12 +12,11 @@ use crate::traffic::{Applications, TrafficOutcome};
 use farlink_base::layer::{Destination, Train};
 use farlink_base::socket;
 use farlink_base::{ConfigError, Instant, LayerId, LinkId, TimerQueue};
-use farlink_bpa::app::{AppOutput, DeliveryId};
 use farlink_link::Statistics;
 use farlink_link::stream::Segment;
 use farlink_scenario::{Fidelity, Scenario};
 use farlink_stack::{Input, Output};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 use std::net::SocketAddr;
 
 /// What can happen next.
@@ -81,8 +80,6 @@ pub struct World<O> {
     todo: VecDeque<(usize, Input)>,
     /// What a node says, while it is carried out; kept for its memory.
     said: Vec<Output>,
-    /// Long deliveries whose payloads are being read from disk.
-    reading: BTreeMap<(usize, DeliveryId), AppOutput>,
     arrivals: Vec<Arrival>,
     trace: Trace,
     observer: O,
@@ -109,7 +106,6 @@ impl<O: Observer> World<O> {
             applications: Applications::new(scenario)?,
             todo: VecDeque::new(),
             said: Vec::new(),
-            reading: BTreeMap::new(),
             arrivals: Vec::new(),
             trace: Trace::default(),
             observer,
@@ -251,11 +247,6 @@ impl<O: Observer> World<O> {
                 let (at, done) = self.nodes[node].disk.perform(self.now, op);
                 self.queue.arm(at, Happening::Tell(node, Box::new(Input::DiskDone(done))));
             }
-            Output::App(AppOutput::Deliver { registration, delivery, bundle }) if bundle.payload.is_stored() => {
-                let part = bundle.payload.clone();
-                self.reading.insert((node, delivery), AppOutput::Deliver { registration, delivery, bundle });
-                self.todo.push_back((node, Input::Read { delivery, part }));
-            }
             Output::App(output) => {
                 let (now, sender) = (self.now, &mut self.nodes[node]);
                 let needs = |wanted| sender.needs(now, wanted);
@@ -280,15 +271,8 @@ impl<O: Observer> World<O> {
                     crossings.cancel(self.now, (node, place, id), &mut self.queue, &mut self.todo);
                 }
             }
-            Output::Read { delivery, result } => {
-                let whole = self.reading.remove(&(node, delivery)).zip(result.ok());
-                if let Some((AppOutput::Deliver { registration, delivery, mut bundle }, payload)) = whole {
-                    bundle.payload = payload;
-                    self.act(node, Output::App(AppOutput::Deliver { registration, delivery, bundle }));
-                }
-            }
-            // Payloads have no bytes here that would not fit into memory.
-            Output::Spooled { .. } => {}
+            // Payloads are patterns here, which are never on disk.
+            Output::Spooled { .. } | Output::Read { .. } => {}
             Output::MessageVerdict { ticket, result } => {
                 if let Some(crossings) = &mut self.crossings {
                     crossings.judged(self.now, ticket, result, &mut self.queue);

@@ -90,7 +90,6 @@ fn a_bundle_longer_than_memory_is_delivered_whole() {
     let text = r#"
         name = "long"
         duration = "10 min"
-        fidelity = "message"
         node_defaults = { store = "durable", store_capacity = "8 GB" }
         [[node]]
         name = "a"
@@ -101,12 +100,14 @@ fn a_bundle_longer_than_memory_is_delivered_whole() {
         [[link]]
         name = "ab"
         between = ["a", "b"]
-        layer = "tcpclv4"
+        layer = "ltp"
         rate = "1 Gbit/s"
+        mtu = "64 kB"
+        ltp = { datagram = "60 kB" }
         [[traffic]]
         from = "a"
         to = "b"
-        bundles = { count = 2, size = "1.5 GB", interval = "20 s" }
+        bundles = { count = 2, size = "1.2 GB", interval = "20 s" }
         "#;
     let scenario = Scenario::parse(text).unwrap_or_else(|errors| panic!("{errors:#?}"));
     let (outcome, _) = World::new(&scenario, Stores::default()).unwrap().run();

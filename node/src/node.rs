@@ -168,7 +168,11 @@ impl Node {
             _ => None,
         };
         let spill_from = config.stack.spill_from.bytes();
-        let spool_from = (config.stack.store.kind == StoreKind::Durable && spill_from > 0).then_some(spill_from);
+        // What is secured here is so in memory.
+        let secured =
+            config.stack.security.as_ref().map_or(0, |security| security.bytes_max.min(budget.applications()));
+        let spools = config.stack.store.kind == StoreKind::Durable && spill_from > 0;
+        let spool_from = spools.then_some(spill_from.max(secured));
         let bounds = (config.stack.limits.bundle_bytes, budget.applications(), spool_from);
         let apps = Apps::new(&config.app, &config.stack.node_ids, bounds)?;
         apps.watch(&poller, APP)?;

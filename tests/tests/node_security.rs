@@ -192,3 +192,21 @@ fn no_iv_comes_twice_over_kills() {
     assert_eq!((sent, all >= sent), (restarts * 5, true), "{all} IVs in the store");
     assert_eq!(ivs.len(), all, "no IV twice");
 }
+
+/// What goes to disk as it comes could not be secured: what may be is in memory, and what is longer than that is refused.
+#[test]
+fn long_payloads_of_applications_are_secured_up_to_the_longest() {
+    let pair = Pair::new("tcpclv4", true);
+    write_keys(&pair, 1, &[key("k", 7)]);
+    let first = start(&pair, 1, &[rule(SOURCE, "integrity", "k", "")]);
+    let second = pair.start(2, "");
+    let mut receiver = second.client("42", 1);
+    let mut sender = first.client("41", 0);
+    let long: Vec<u8> = (0..20_000_000_u32).map(|at| (at >> 7) as u8).collect();
+    assert!(send(&mut sender, "ipn:2.42", &long), "longer than what else goes to disk as it comes");
+    assert!(receive(&mut receiver) == long, "as it was sent");
+    assert_eq!(counts(&pair, 1)[0], 1);
+    assert!(!send(&mut sender, "ipn:2.42", &vec![7; 70 << 20]), "nobody could secure it");
+    assert!(send(&mut sender, "ipn:2.42", b"short"), "the next is taken");
+    assert_eq!(receive(&mut receiver), b"short");
+}

@@ -9,7 +9,7 @@ mod messages;
 
 use crate::buffers::Buffers;
 use crate::config::AppSettings;
-use connection::{AppSocket, Connection, Pushed, Spool};
+use connection::{AppSocket, Connection, Owed, Pushed, Spool, Spooling};
 use echo::Echo;
 use farlink_aap2::decoder::Request;
 use farlink_aap2::proto::{BundleAdu, BundleHeaders, ConnectionConfig, Status, adu_flag};
@@ -39,8 +39,7 @@ pub struct Apps {
     payload_max: u64,
     /// Bytes of bundles that applications are sending and that are not all here yet.
     sending_max: u64,
-    /// Payloads longer than this go to disk as they come.
-    spool_from: u64,
+    spooling: Spooling,
     links: Vec<(String, String)>,
     listeners: Vec<Listener>,
     _socket_file: Option<SocketFile>,
@@ -65,6 +64,8 @@ pub struct Apps {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Owner {
     Connection(u64),
+    /// An application that left before the node decided; its request takes so many bytes of memory.
+    Gone(u64),
     Echo,
     Load,
 }
@@ -107,7 +108,7 @@ impl Apps {
             node_ids: node_ids.to_vec(),
             may_link: settings.links,
             payload_max: if spool_from.is_some() { payload_max } else { payload_max.min(memory) },
-            spool_from: spool_from.unwrap_or(u64::MAX),
+            spooling: Spooling::new(spool_from.unwrap_or(u64::MAX), memory),
             sending_max: memory,
             links: Vec::new(),
             listeners,
@@ -226,7 +227,7 @@ impl Apps {
             }
             self.serial += 1;
             if ready.and_then(|()| poller.add(&socket, tag | self.serial)).is_ok() {
-                let bounds = (self.payload_max, self.spool_from);
+                let bounds = (self.payload_max, self.spooling);
                 let greeted = Connection::new(socket, &self.node_id().to_string(), bounds, now);
                 self.connections.insert(self.serial, greeted);
                 self.active.push(self.serial);
@@ -577,6 +578,7 @@ impl Apps {
                         load.on_result(result.is_ok(), now);
                     }
                 }
+                Some(Owner::Gone(bytes)) => self.sending -= bytes,
                 Some(Owner::Echo) | None => {}
             },
             AppOutput::Deliver { registration, delivery, bundle } => {
@@ -642,11 +644,18 @@ impl Apps {
                 }
                 inputs.push_back(done(true));
             }
-            None => inputs.push_back(done(false)),
+            Some(Owner::Gone(_)) | None => inputs.push_back(done(false)),
         }
     }
     fn close(&mut self, serial: u64, inputs: &mut VecDeque<Input>) {
         let Some(connection) = self.remove(serial) else { return };
+        // What the node did not decide about is in its memory still.
+        for owed in connection.owed {
+            if let Owed::Request(request, bytes, _) = owed {
+                self.requests.insert(request, Owner::Gone(bytes));
+                self.sending += bytes;
+            }
+        }
         if let Some(Spool { request, .. }) = connection.spool {
             self.requests.remove(&request);
             inputs.push_back(Input::Unspool { request });

@@ -4,6 +4,7 @@
 
 mod connection;
 mod echo;
+mod echo_long;
 pub mod load;
 mod messages;
 
@@ -51,6 +52,8 @@ pub struct Apps {
     next: u64,
     active: Vec<u64>,
     echo: Option<Echo>,
+    /// Its answers to bundles that are too long for memory.
+    copies: VecDeque<echo_long::Copy>,
     load: Option<Load>,
     keepalive_at: Option<Instant>,
     sweep_at: Option<Instant>,
@@ -121,6 +124,7 @@ impl Apps {
             next: 0,
             active: Vec::new(),
             echo: settings.echo.then(|| Echo::new(node_ids, settings.echo_rate)),
+            copies: VecDeque::new(),
             load: None,
             keepalive_at: None,
             sweep_at: None,
@@ -304,7 +308,8 @@ impl Apps {
         inputs.push_back(Input::Spool { request, source, part });
     }
     /// So many bytes of a payload are on disk.
-    pub fn spooled(&mut self, request: RequestId, bytes: u64) {
+    pub fn spooled(&mut self, request: RequestId, bytes: u64, inputs: &mut VecDeque<Input>) {
+        self.copy_spooled(request, bytes, inputs);
         let Some(Owner::Connection(serial)) = self.requests.get(&request) else { return };
         let Some(connection) = self.connections.get_mut(serial) else { return };
         if let Some(spool) = connection.spool.as_mut().filter(|spool| spool.request == request) {
@@ -314,6 +319,9 @@ impl Apps {
     }
     /// Bytes of a delivery came from disk, or cannot be read: what is half said cannot be taken back.
     pub fn read(&mut self, delivery: DeliveryId, result: Result<Payload, Refusal>, inputs: &mut VecDeque<Input>) {
+        if self.copy_read(delivery, &result, inputs) {
+            return;
+        }
         let has = |connection: &Connection| {
             connection.pushed.iter().any(|pushed| matches!(pushed, Pushed::Delivery(id) if *id == delivery))
         };
@@ -579,7 +587,8 @@ impl Apps {
                     }
                 }
                 Some(Owner::Gone(bytes)) => self.sending -= bytes,
-                Some(Owner::Echo) | None => {}
+                Some(Owner::Echo) => self.copy_ends(request, inputs),
+                None => {}
             },
             AppOutput::Deliver { registration, delivery, bundle } => {
                 self.deliver(registration, delivery, bundle, now, inputs);
@@ -633,6 +642,10 @@ impl Apps {
             }
             Some(Owner::Echo) => {
                 let reply = self.echo.as_mut().and_then(|echo| echo.reply(registration, bundle, now));
+                // The store forgets the bundle, and with it what lies there, once it is done.
+                if let Some(reply) = reply.as_ref().filter(|reply| reply.payload.is_stored()) {
+                    return self.copy((registration, delivery), reply.clone(), inputs);
+                }
                 inputs.push_back(done(true));
                 if let Some(reply) = reply {
                     self.send(Owner::Echo, reply, inputs);

@@ -166,7 +166,7 @@ fn a_long_payload_goes_to_disk_as_it_comes_and_no_faster_than_that_takes_it() {
         if sent.is_none() && (bytes >= world.spooling.window || writer.is_finished()) {
             world.inputs.retain(|input| !matches!(input, Input::Spool { .. }));
             on_disk += bytes;
-            world.apps.spooled(request, bytes);
+            world.apps.spooled(request, bytes, &mut world.inputs);
         }
     }
     assert!(writer.join().is_ok_and(|written| written.is_ok()));

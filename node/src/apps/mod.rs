@@ -374,8 +374,9 @@ impl Apps {
         for serial in gone {
             self.close(serial, inputs);
         }
+        let part = self.sending_max / (self.connections.len() as u64).max(1);
         for connection in self.connections.values_mut() {
-            let wanted = connection.wants_stored();
+            let wanted = connection.wants_stored(part);
             inputs.extend(wanted.map(|(delivery, part)| Input::Read { delivery, part }));
         }
     }

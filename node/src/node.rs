@@ -132,7 +132,7 @@ impl Sink<Output> for Io {
                 }
             }
             Output::App(output) => self.apps.on_output(output, self.now, &mut self.inputs),
-            Output::Spooled { request, bytes } => self.apps.spooled(request, bytes),
+            Output::Spooled { request, bytes } => self.apps.spooled(request, bytes, &mut self.inputs),
             Output::Read { delivery, result } => self.apps.read(delivery, result, &mut self.inputs),
             Output::Event(event) => self.events.push(self.now, event),
             Output::Message { .. } | Output::MessageCancel { .. } | Output::MessageVerdict { .. } => {}

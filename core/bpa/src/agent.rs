@@ -213,6 +213,10 @@ impl Agent {
     pub fn rest(&mut self) {
         self.book.rest();
     }
+    /// Payload bytes of deliveries that applications did not answer.
+    pub fn unanswered(&self) -> u64 {
+        self.deliveries.unanswered()
+    }
     /// Payload bytes of held bundles that are in memory.
     pub fn resident(&self) -> u64 {
         self.memory.resident()

@@ -72,7 +72,7 @@ pub(crate) struct Deliveries {
     open: BTreeMap<DeliveryId, Open>,
     /// Payload bytes of those.
     open_bytes: u64,
-    /// The deliveries of each bundle that is with applications.
+    /// The deliveries of each bundle that is with applications, and held still.
     of: BTreeSet<(Handle, DeliveryId)>,
     /// Who has, or is to have, held bundles for groups with members here.
     shares: BTreeMap<Handle, BTreeMap<RegistrationId, Share>>,
@@ -190,6 +190,10 @@ impl Deliveries {
         let r = self.registrations.get_mut(&registration)?;
         r.in_flight = r.in_flight.saturating_sub(1);
         Some(r.endpoint.clone())
+    }
+    /// Payload bytes of deliveries that are not answered.
+    pub fn unanswered(&self) -> u64 {
+        self.open_bytes
     }
     /// The bundle of a delivery.
     pub fn bundle_of(&self, delivery: DeliveryId) -> Option<Handle> {
@@ -508,7 +512,7 @@ impl Agent {
         if open.registration != registration {
             return;
         }
-        if !taken {
+        if !taken || !self.deliveries.of.contains(&(bundle, delivery)) {
             self.put_back(delivery, true);
             return;
         }
@@ -556,10 +560,10 @@ impl Agent {
         let Some(deliveries) = self.deliveries.made() else { return };
         deliveries.step_out(&endpoint, held);
         deliveries.unshare(held);
+        // Its bytes are on their way to applications that may not read them for long: the window stays taken, and
+        // the bytes counted, until they answer.
         for delivery in deliveries.open_of(bundle).collect::<Vec<_>>() {
-            if let Some((registration, _)) = deliveries.end(delivery) {
-                self.steps.extend(deliveries.open_window(registration).map(Step::Deliver));
-            }
+            deliveries.of.remove(&(bundle, delivery));
         }
     }
 

@@ -2,7 +2,7 @@
 
 mod support;
 
-use farlink_base::{DeleteReason, EndpointId, Facts, Priority, Refusal};
+use farlink_base::{DeleteReason, EndpointId, Event, Facts, Priority, Refusal};
 use farlink_bpa::Settings;
 use farlink_bpa::app::{AppInput, AppOutput, RegistrationId};
 use farlink_bpa::{Input, Output};
@@ -140,6 +140,37 @@ fn what_is_not_answered_is_bounded_in_bytes_for_each_and_for_all() {
         answers.into_iter().for_each(|answer| node.tell(Input::App(answer)));
     }
     assert_eq!((node.held(), node.deliveries().len()), (0, 21), "nothing is stuck");
+}
+
+#[test]
+fn what_expires_with_an_application_that_does_not_answer_keeps_its_place_there() {
+    let limits = farlink_bpa::Limits { memory_bytes: 4000, ..Default::default() };
+    for limits in [farlink_bpa::Limits::default(), limits] {
+        let few = limits.memory_bytes == 4000;
+        let mut node = Node::with(Settings { limits, ..settings() }, None);
+        let window = if few { 4096 } else { 3 };
+        node.tell(Input::App(AppInput::Register { registration: RegistrationId(1), endpoint: here(), window }));
+        let places = if few { 2 } else { 3 };
+        let bundle = |n| from_two(n, here()).payload(farlink_base::Payload::fill(n, 400));
+        for n in 0..6 {
+            node.receive(n, bundle(n).lifetime_ms(1000));
+        }
+        node.wait_ms(2000);
+        assert_eq!((node.held(), node.deliveries().len()), (0, places));
+        for n in 10..16 {
+            node.receive(n, bundle(n));
+        }
+        assert_eq!(node.deliveries().len(), places, "bytes that it does not read are on their way to it");
+        // It answers at last, one way or the other: there is room again.
+        node.done(node.deliveries()[0].0, true);
+        node.done(node.deliveries()[1].0, false);
+        let delivered = |event: &Event| matches!(event, Event::Delivered { .. });
+        assert!(!node.events().iter().any(delivered), "it was deleted before");
+        assert_eq!((node.held(), node.deliveries().len()), (6, places + 2));
+        node.tell(Input::App(AppInput::Unregister { registration: RegistrationId(1) }));
+        node.tell(Input::App(AppInput::Register { registration: RegistrationId(2), endpoint: here(), window }));
+        assert_eq!(node.deliveries().len(), 2 * places + 2, "what it had is another's");
+    }
 }
 
 #[test]

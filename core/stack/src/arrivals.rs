@@ -178,12 +178,12 @@ impl Arrivals {
 
     /// Takes the next bytes of a payload that an application of this node sends.
     pub fn spool(&mut self, request: RequestId, source: NodeId, part: Payload, out: &mut Vec<Do>) {
-        let (bounds, memory, next) = (self.bounds, self.memory(), &mut self.next_spill);
+        let (bounds, next) = (self.bounds, &mut self.next_spill);
         let number = || {
             *next += 1;
             *next - 1
         };
-        self.spools.part((request, source), part, (&bounds, memory), number, out);
+        self.spools.part((request, source), part, &bounds, number, out);
     }
     /// An application's request is whole, or not wanted any more. Given back where none of it was spooled.
     pub fn request(
@@ -224,7 +224,7 @@ impl Arrivals {
                 false => Do::Refuse(token, Refusal::TooLarge),
             });
         }
-        let memory = self.memory();
+        let memory = self.memory;
         let Some(arrival) = self.open.entry(token).or_insert_with(|| Some(Arrival::new(link))) else { return };
         let end = (arrival.len() + part.len()).max(total.unwrap_or(0));
         if !self.bounds.takes(end) {
@@ -357,7 +357,7 @@ impl Arrivals {
             arrival.rest = arrival.rest.own();
         }
     }
-    /// Bytes in memory.
+    /// Bytes in memory: of bundles that arrive, and of payloads that applications send.
     pub fn memory(&self) -> u64 {
         self.memory + self.spools.memory()
     }

@@ -51,12 +51,13 @@ impl Spools {
     pub fn memory(&self) -> u64 {
         self.memory
     }
-    /// Takes the next bytes of a payload; `number` is that of its spill, if it is its first.
+    /// Takes the next bytes of a payload; `number` is that of its spill, if it is its first. They have a share of
+    /// memory of their own, which the driver keeps: a part is taken as long as those before it kept the bound.
     pub fn part(
         &mut self,
         (request, source): (RequestId, NodeId),
         part: Payload,
-        (bounds, memory): (&Bounds, u64),
+        bounds: &Bounds,
         number: impl FnOnce() -> u64,
         out: &mut Vec<Do>,
     ) {
@@ -71,7 +72,7 @@ impl Spools {
         if spool.len().saturating_add(part.len()) > bounds.bundle {
             return self.give_up(request, Refusal::TooLarge, out);
         }
-        if memory.saturating_add(part.len()) > bounds.memory {
+        if self.memory > bounds.memory {
             return self.give_up(request, Refusal::NoResources, out);
         }
         self.memory += part.len();

@@ -39,12 +39,12 @@ fn wanted(end: &[u8]) -> SendRequest {
 impl Bench {
     fn part(&mut self, request: RequestId, len: usize) {
         let part = Payload::from(alloc::vec![1; len]);
-        let (memory, numbers) = (self.spools.memory(), &mut self.numbers);
+        let numbers = &mut self.numbers;
         let number = || {
             *numbers += 1;
             *numbers - 1
         };
-        self.spools.part((request, SOURCE), part, (&self.bounds, memory), number, &mut self.out);
+        self.spools.part((request, SOURCE), part, &self.bounds, number, &mut self.out);
         self.take_spills();
     }
     /// What the store was asked for waits here; the rest stays in `out`.
@@ -133,7 +133,8 @@ fn what_cannot_be_kept_is_refused_once_and_the_rest_thrown_away() {
             }
             _ => {
                 // The store does not answer, and the driver goes on.
-                (0..6).for_each(|_| b.part(ONE, block));
+                (0..7).for_each(|_| b.part(ONE, block));
+                assert!(!b.out.iter().any(|what| matches!(what, Do::NotSent(..))), "the bound was kept before");
                 b.part(ONE, 1);
                 Refusal::NoResources
             }

@@ -51,12 +51,35 @@ impl AppSocket {
     }
 }
 
-/// Bytes of a payload that goes to disk as it comes which may be on their way there; beyond, it is not read from.
-pub const SPOOL_WINDOW: u64 = 4 << 20;
+/// Bytes of a payload that goes to disk as it comes which may be on their way there, at most; beyond, it is not read
+/// from.
+const SPOOL_WINDOW: u64 = 4 << 20;
+/// It is no more than this part, as a divisor, of what all applications may make this node keep.
+const SPOOL_PART: u64 = 4;
 /// Least bytes that are sent there at once, but for the last.
 const SPOOL_STEP: u64 = 256 << 10;
-/// Bytes of a delivery that are read from disk at once, when there is nothing else for its application to read.
-const READ_STEP: u64 = 2 << 20;
+/// Most and least bytes of a delivery that are read from disk at once, when there is nothing else for its application
+/// to read.
+const READ_STEP: (u64, u64) = (2 << 20, 64 << 10);
+
+/// How payloads that go to disk as they come are bounded.
+#[derive(Clone, Copy)]
+pub struct Spooling {
+    /// Payloads longer than this do.
+    pub from: u64,
+    /// Bytes of one on their way there from which on it is not read from.
+    pub window: u64,
+}
+impl Spooling {
+    /// Where all applications may make this node keep so many bytes.
+    pub fn new(from: u64, sending_max: u64) -> Spooling {
+        Spooling { from, window: SPOOL_WINDOW.min(sending_max / SPOOL_PART) }
+    }
+    /// What one takes of memory at most: its window, the read that goes beyond it, and what is too little for a step.
+    pub fn most(&self) -> u64 {
+        self.window + READ_TURN as u64 + SPOOL_STEP
+    }
+}
 
 /// A bundle whose payload goes to disk as it comes.
 pub struct Spool {
@@ -120,9 +143,8 @@ pub struct Connection {
     pub admitted: bool,
     /// What it has of the bytes of all, as last reckoned.
     pub counted: u64,
-    /// Payloads longer than this go to disk as they come.
-    spool_from: u64,
-    /// The one that does.
+    spooling: Spooling,
+    /// The payload that goes to disk as it comes.
     pub spool: Option<Spool>,
     /// When how much of a bundle had come.
     progress: (Instant, u64),
@@ -139,7 +161,7 @@ pub struct Connection {
 
 impl Connection {
     /// Greets a new client.
-    pub fn new(socket: AppSocket, node_id: &str, (payload_max, spool_from): (u64, u64), now: Instant) -> Self {
+    pub fn new(socket: AppSocket, node_id: &str, (payload_max, spooling): (u64, Spooling), now: Instant) -> Self {
         Connection {
             socket,
             decoder: Decoder::new(payload_max),
@@ -156,7 +178,7 @@ impl Connection {
             introduced: false,
             admitted: false,
             counted: 0,
-            spool_from,
+            spooling,
             spool: None,
             progress: (now, 0),
             unread: 0,
@@ -181,11 +203,11 @@ impl Connection {
             && self.owed_bytes < REQUEST_BYTES_MAX
             && self.unread < UNREAD_MAX
             && (self.admitted || self.decoder.unfinished().is_none())
-            && self.spool.as_ref().is_none_or(|spool| spool.flying < SPOOL_WINDOW)
+            && self.spool.as_ref().is_none_or(|spool| spool.flying < self.spooling.window)
     }
     /// What a bundle of this length takes of memory while it comes, and until it is decided about.
     fn cost(&self, length: u64) -> u64 {
-        if length > self.spool_from { length.min(SPOOL_WINDOW) } else { length }
+        if length > self.spooling.from { length.min(self.spooling.most()) } else { length }
     }
     /// Payload bytes it makes this node keep: of the bundle that comes, and of those not decided about.
     pub fn held_bytes(&self) -> u64 {
@@ -198,7 +220,7 @@ impl Connection {
     }
     /// What has come of a bundle that goes to disk meanwhile; `None`: not enough for a step.
     pub fn spooled_part(&mut self) -> Option<Payload> {
-        let (total, _) = self.decoder.unfinished().filter(|(total, _)| self.admitted && *total > self.spool_from)?;
+        let (total, _) = self.decoder.unfinished().filter(|(total, _)| self.admitted && *total > self.spooling.from)?;
         self.decoder.take_part(SPOOL_STEP.min(total))
     }
     /// Lets its bundle come on.
@@ -354,14 +376,14 @@ impl Connection {
             }
         }
     }
-    /// What to read from disk for it now.
-    pub fn wants_stored(&mut self) -> Option<(DeliveryId, Payload)> {
+    /// What to read from disk for it now, where each may have so many bytes of memory.
+    pub fn wants_stored(&mut self, part: u64) -> Option<(DeliveryId, Payload)> {
         if self.reading || !self.out.is_empty() {
             return None;
         }
         let Some(Later::Stored(delivery, rope)) = self.later.front_mut() else { return None };
         self.reading = true;
-        Some((*delivery, rope.split_to(READ_STEP.min(rope.len()))))
+        Some((*delivery, rope.split_to(part.clamp(READ_STEP.1, READ_STEP.0).min(rope.len()))))
     }
     /// That was read.
     pub fn stored_came(&mut self, part: &Payload) {

@@ -4,12 +4,13 @@
 
 mod connection;
 mod echo;
+mod echo_long;
 pub mod load;
 mod messages;
 
 use crate::buffers::Buffers;
 use crate::config::AppSettings;
-use connection::{AppSocket, Connection, Pushed, Spool};
+use connection::{AppSocket, Connection, Owed, Pushed, Spool, Spooling};
 use echo::Echo;
 use farlink_aap2::decoder::Request;
 use farlink_aap2::proto::{BundleAdu, BundleHeaders, ConnectionConfig, Status, adu_flag};
@@ -39,8 +40,7 @@ pub struct Apps {
     payload_max: u64,
     /// Bytes of bundles that applications are sending and that are not all here yet.
     sending_max: u64,
-    /// Payloads longer than this go to disk as they come.
-    spool_from: u64,
+    spooling: Spooling,
     links: Vec<(String, String)>,
     listeners: Vec<Listener>,
     _socket_file: Option<SocketFile>,
@@ -52,6 +52,8 @@ pub struct Apps {
     next: u64,
     active: Vec<u64>,
     echo: Option<Echo>,
+    /// Its answers to bundles that are too long for memory.
+    copies: VecDeque<echo_long::Copy>,
     load: Option<Load>,
     keepalive_at: Option<Instant>,
     sweep_at: Option<Instant>,
@@ -65,6 +67,8 @@ pub struct Apps {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Owner {
     Connection(u64),
+    /// An application that left before the node decided; its request takes so many bytes of memory.
+    Gone(u64),
     Echo,
     Load,
 }
@@ -107,7 +111,7 @@ impl Apps {
             node_ids: node_ids.to_vec(),
             may_link: settings.links,
             payload_max: if spool_from.is_some() { payload_max } else { payload_max.min(memory) },
-            spool_from: spool_from.unwrap_or(u64::MAX),
+            spooling: Spooling::new(spool_from.unwrap_or(u64::MAX), memory),
             sending_max: memory,
             links: Vec::new(),
             listeners,
@@ -120,6 +124,7 @@ impl Apps {
             next: 0,
             active: Vec::new(),
             echo: settings.echo.then(|| Echo::new(node_ids, settings.echo_rate)),
+            copies: VecDeque::new(),
             load: None,
             keepalive_at: None,
             sweep_at: None,
@@ -226,7 +231,7 @@ impl Apps {
             }
             self.serial += 1;
             if ready.and_then(|()| poller.add(&socket, tag | self.serial)).is_ok() {
-                let bounds = (self.payload_max, self.spool_from);
+                let bounds = (self.payload_max, self.spooling);
                 let greeted = Connection::new(socket, &self.node_id().to_string(), bounds, now);
                 self.connections.insert(self.serial, greeted);
                 self.active.push(self.serial);
@@ -303,7 +308,8 @@ impl Apps {
         inputs.push_back(Input::Spool { request, source, part });
     }
     /// So many bytes of a payload are on disk.
-    pub fn spooled(&mut self, request: RequestId, bytes: u64) {
+    pub fn spooled(&mut self, request: RequestId, bytes: u64, inputs: &mut VecDeque<Input>) {
+        self.copy_spooled(request, bytes, inputs);
         let Some(Owner::Connection(serial)) = self.requests.get(&request) else { return };
         let Some(connection) = self.connections.get_mut(serial) else { return };
         if let Some(spool) = connection.spool.as_mut().filter(|spool| spool.request == request) {
@@ -313,6 +319,9 @@ impl Apps {
     }
     /// Bytes of a delivery came from disk, or cannot be read: what is half said cannot be taken back.
     pub fn read(&mut self, delivery: DeliveryId, result: Result<Payload, Refusal>, inputs: &mut VecDeque<Input>) {
+        if self.copy_read(delivery, &result, inputs) {
+            return;
+        }
         let has = |connection: &Connection| {
             connection.pushed.iter().any(|pushed| matches!(pushed, Pushed::Delivery(id) if *id == delivery))
         };
@@ -365,8 +374,9 @@ impl Apps {
         for serial in gone {
             self.close(serial, inputs);
         }
+        let part = self.sending_max / (self.connections.len() as u64).max(1);
         for connection in self.connections.values_mut() {
-            let wanted = connection.wants_stored();
+            let wanted = connection.wants_stored(part);
             inputs.extend(wanted.map(|(delivery, part)| Input::Read { delivery, part }));
         }
     }
@@ -577,7 +587,9 @@ impl Apps {
                         load.on_result(result.is_ok(), now);
                     }
                 }
-                Some(Owner::Echo) | None => {}
+                Some(Owner::Gone(bytes)) => self.sending -= bytes,
+                Some(Owner::Echo) => self.copy_ends(request, inputs),
+                None => {}
             },
             AppOutput::Deliver { registration, delivery, bundle } => {
                 self.deliver(registration, delivery, bundle, now, inputs);
@@ -631,6 +643,10 @@ impl Apps {
             }
             Some(Owner::Echo) => {
                 let reply = self.echo.as_mut().and_then(|echo| echo.reply(registration, bundle, now));
+                // The store forgets the bundle, and with it what lies there, once it is done.
+                if let Some(reply) = reply.as_ref().filter(|reply| reply.payload.is_stored()) {
+                    return self.copy((registration, delivery), reply.clone(), inputs);
+                }
                 inputs.push_back(done(true));
                 if let Some(reply) = reply {
                     self.send(Owner::Echo, reply, inputs);
@@ -642,11 +658,18 @@ impl Apps {
                 }
                 inputs.push_back(done(true));
             }
-            None => inputs.push_back(done(false)),
+            Some(Owner::Gone(_)) | None => inputs.push_back(done(false)),
         }
     }
     fn close(&mut self, serial: u64, inputs: &mut VecDeque<Input>) {
         let Some(connection) = self.remove(serial) else { return };
+        // What the node did not decide about is in its memory still.
+        for owed in connection.owed {
+            if let Owed::Request(request, bytes, _) = owed {
+                self.requests.insert(request, Owner::Gone(bytes));
+                self.sending += bytes;
+            }
+        }
         if let Some(Spool { request, .. }) = connection.spool {
             self.requests.remove(&request);
             inputs.push_back(Input::Unspool { request });

@@ -10,25 +10,25 @@ struct World {
     apps: Apps,
     clients: Vec<UnixStream>,
     inputs: VecDeque<Input>,
-    spool_from: u64,
+    spooling: Spooling,
 }
 impl World {
     /// Payloads longer than this go to disk as they come.
     fn spooling_from(length: u64) -> World {
-        World { spool_from: length, ..World::new() }
+        World { spooling: Spooling::new(length, 64 << 20), ..World::new() }
     }
     fn new() -> World {
         let settings =
             AppSettings { socket: None, socket_mode: 0, links: false, listen: None, echo: false, echo_rate: 1 };
         let apps = Apps::new(&settings, &[EndpointId::ipn(1, 0)], (u64::MAX, MEMORY, None)).unwrap();
-        World { apps, clients: Vec::new(), inputs: VecDeque::new(), spool_from: u64::MAX }
+        World { apps, clients: Vec::new(), inputs: VecDeque::new(), spooling: Spooling::new(u64::MAX, MEMORY) }
     }
     /// One more application; they are numbered from 1.
     fn connect(&mut self) {
         let (client, socket) = UnixStream::pair().unwrap();
         socket.set_nonblocking(true).unwrap();
         self.apps.serial += 1;
-        let bounds = (1 << 40, self.spool_from);
+        let bounds = (1 << 40, self.spooling);
         let connection = Connection::new(AppSocket::Unix(socket), "ipn:1.0", bounds, Instant::ZERO);
         self.apps.connections.insert(self.apps.serial, connection);
         self.clients.push(client);
@@ -108,6 +108,31 @@ fn a_bundle_right_behind_another_asks_too() {
     assert_eq!((world.let_on().len(), world.apps.sending), (1, 60_000));
 }
 
+#[test]
+fn what_an_application_left_behind_counts_until_the_node_decided() {
+    let mut world = World::new();
+    (0..2).for_each(|_| world.connect());
+    world.say(1, &[head(60_000)]);
+    world.say(1, &[vec![0; 60_000]]);
+    world.apps.close(1, &mut world.inputs);
+    world.say(2, &[head(60_000)]);
+    assert_eq!((world.let_on().len(), world.apps.sending), (0, 60_000), "the first is in the node's memory");
+    world.decide();
+    assert_eq!((world.let_on(), world.apps.sending), (vec![2], 60_000));
+    world.apps.close(2, &mut world.inputs);
+    assert_eq!(world.apps.sending, 0);
+}
+
+#[test]
+fn all_that_go_to_disk_at_once_keep_to_the_memory_of_applications() {
+    for memory in [4 << 10, 1 << 20, 8 << 20, 1 << 30] {
+        let spooling = Spooling::new(memory / 4, memory);
+        assert!(spooling.window > 0 && spooling.window <= memory / 4, "one that is alone is not refused");
+        let at_once = memory / spooling.most();
+        assert!(at_once * spooling.most() <= memory && (memory < 8 << 20 || at_once >= 3), "{at_once} of {memory}");
+    }
+}
+
 /// Bytes that were sent to disk, and to which request they belong.
 fn spooled(inputs: &VecDeque<Input>) -> Option<(RequestId, u64)> {
     inputs.iter().fold(None, |sum, input| match input {
@@ -132,16 +157,16 @@ fn a_long_payload_goes_to_disk_as_it_comes_and_no_faster_than_that_takes_it() {
     while sent.is_none() {
         world.say(1, &[]);
         let (request, bytes) = spooled(&world.inputs).unwrap_or((RequestId(0), 0));
-        let most = connection::SPOOL_WINDOW + (512 << 10);
+        let most = world.spooling.most();
         assert!(bytes <= most && world.apps.sending <= most, "{bytes} bytes at once");
         sent = world.inputs.iter().find_map(|input| match input {
             Input::App(AppInput::Send { request, bundle }) => Some((*request, bundle.payload.len())),
             _ => None,
         });
-        if sent.is_none() && (bytes >= connection::SPOOL_WINDOW || writer.is_finished()) {
+        if sent.is_none() && (bytes >= world.spooling.window || writer.is_finished()) {
             world.inputs.retain(|input| !matches!(input, Input::Spool { .. }));
             on_disk += bytes;
-            world.apps.spooled(request, bytes);
+            world.apps.spooled(request, bytes, &mut world.inputs);
         }
     }
     assert!(writer.join().is_ok_and(|written| written.is_ok()));

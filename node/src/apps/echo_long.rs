@@ -1,0 +1,94 @@
+//! Answers of the echo service to bundles too long for memory: they are read from disk and go back there part by part,
+//! one bundle at a time.
+
+use super::{Apps, Owner};
+use farlink_base::{Payload, Refusal};
+use farlink_bpa::app::{AppInput, DeliveryId, RegistrationId, RequestId, SendRequest};
+use farlink_stack::Input;
+use std::collections::VecDeque;
+
+/// Bytes read at once.
+const STEP: u64 = 1 << 20;
+
+/// An answer on its way from disk to disk.
+pub struct Copy {
+    registration: RegistrationId,
+    delivery: DeliveryId,
+    request: RequestId,
+    /// The answer, without its payload.
+    reply: SendRequest,
+    /// What is still to be read of that.
+    rest: Payload,
+    reading: bool,
+    /// Bytes on their way back to disk.
+    flying: u64,
+}
+
+impl Apps {
+    /// Begins an answer, or puts it into the line.
+    pub(super) fn copy(
+        &mut self,
+        (registration, delivery): (RegistrationId, DeliveryId),
+        mut reply: SendRequest,
+        inputs: &mut VecDeque<Input>,
+    ) {
+        self.next += 1;
+        let (request, rest) = (RequestId(self.next), std::mem::take(&mut reply.payload));
+        self.requests.insert(request, Owner::Echo);
+        self.copies.push_back(Copy { registration, delivery, request, reply, rest, reading: false, flying: 0 });
+        self.copy_on(inputs);
+    }
+    /// Goes on with the first of the line.
+    fn copy_on(&mut self, inputs: &mut VecDeque<Input>) {
+        let window = self.spooling.window;
+        while let Some(copy) = self.copies.front_mut().filter(|copy| !copy.reading && copy.flying < window) {
+            if !copy.rest.is_empty() {
+                copy.reading = true;
+                let part = copy.rest.split_to(STEP.min(copy.rest.len()));
+                return inputs.push_back(Input::Read { delivery: copy.delivery, part });
+            }
+            let Some(Copy { registration, delivery, request, reply, .. }) = self.copies.pop_front() else { return };
+            self.send_as(request, Owner::Echo, reply, inputs);
+            inputs.push_back(Input::App(AppInput::DeliveryDone { registration, delivery, taken: true }));
+        }
+    }
+    /// Bytes came from disk, or cannot be read; whether they are for an answer.
+    pub(super) fn copy_read(
+        &mut self,
+        delivery: DeliveryId,
+        result: &Result<Payload, Refusal>,
+        inputs: &mut VecDeque<Input>,
+    ) -> bool {
+        let Some(copy) = self.copies.front_mut().filter(|copy| copy.delivery == delivery) else { return false };
+        copy.reading = false;
+        match result {
+            Ok(part) => {
+                copy.flying += part.len();
+                let (request, source) = (copy.request, copy.reply.source.node());
+                inputs.push_back(Input::Spool { request, source, part: part.clone() });
+                self.copy_on(inputs);
+            }
+            Err(_) => {
+                let request = copy.request;
+                self.copy_ends(request, inputs);
+            }
+        }
+        true
+    }
+    /// So many bytes of an answer are on disk again.
+    pub(super) fn copy_spooled(&mut self, request: RequestId, bytes: u64, inputs: &mut VecDeque<Input>) {
+        if let Some(copy) = self.copies.front_mut().filter(|copy| copy.request == request) {
+            copy.flying = copy.flying.saturating_sub(bytes);
+            self.copy_on(inputs);
+        }
+    }
+    /// An answer that is not whole does not leave.
+    pub(super) fn copy_ends(&mut self, request: RequestId, inputs: &mut VecDeque<Input>) {
+        let Some(at) = self.copies.iter().position(|copy| copy.request == request) else { return };
+        let Some(Copy { registration, delivery, .. }) = self.copies.remove(at) else { return };
+        self.requests.remove(&request);
+        inputs.push_back(Input::Unspool { request });
+        inputs.push_back(Input::App(AppInput::DeliveryDone { registration, delivery, taken: true }));
+        self.copy_on(inputs);
+    }
+}

@@ -620,3 +620,17 @@ fn nothing_is_added_to_a_bundle_whose_security_blocks_cannot_be_read() {
         assert_eq!(relay.counts().made, 0);
     }
 }
+
+/// Keeps 9172-3.8-2, 9172-5.1.1-1.
+#[test]
+fn an_enciphered_hash_of_what_is_no_business_of_a_node_stays() {
+    let signed = node(1, vec![rule(Source, Integrity, "mac")]).protect(hello()).unwrap();
+    let both = arrives(&mut node(2, vec![rule(Source, Confidentiality, "cipher")]), &signed);
+    for role in [Acceptor, Verifier] {
+        let of_another = Rule { targets: vec![200], required: false, ..rule(role, Confidentiality, "other") };
+        let mut relay = node_with(4, vec![of_another], vec![secret("other", 9)]);
+        let passed = arrives(&mut relay, &both);
+        assert_eq!((passed.duties.security(), blocks(&passed)), (None, blocks(&sent(&both))), "{role:?}");
+        assert_eq!(relay.counts(), SecurityCounts::default());
+    }
+}

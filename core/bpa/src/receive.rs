@@ -340,6 +340,9 @@ impl Agent {
     ) -> Handle {
         let mut flags = new.flags;
         flags.set(Flags::DURABLE, !self.settings.durable);
+        // What fails is deleted at once: on disk it would be there after a crash, without the reason to delete it.
+        let fails = new.bundle.duties.security().is_some() && !new.bundle.payload.is_stored();
+        flags.set(Flags::UNRECORDED, fails);
         let handle = self.keep(
             New {
                 bundle: new.bundle,
@@ -357,7 +360,7 @@ impl Agent {
         if self.custody.is_some() {
             self.enter_custody(handle, hop);
         }
-        if self.settings.durable {
+        if self.settings.durable && !fails {
             self.debts.begin(&mut self.book, handle, debt);
             self.put(now, handle, out);
         } else {

@@ -258,3 +258,17 @@ fn nothing_is_numbered_while_numbers_of_earlier_runs_are_still_being_read() {
     node.send(EndpointId::ipn(8, 1), Priority::Normal);
     assert_eq!((node.deleted(), node.put(), node.held()), (vec![DeleteReason::Expired], vec![78], 2));
 }
+
+/// What a restart finds has no duty of its security: what fails must not be found.
+/// Keeps 9172-5.1.1-9.
+#[test]
+fn what_is_insecure_is_never_written_to_the_store() {
+    let insecure = Duties::default().with_security(DeleteReason::FailedSecurity).0;
+    let mut node = Node::new();
+    node.register(7);
+    node.receive(1, from_two(1, EndpointId::ipn(1, 7)).duties(insecure));
+    assert_eq!((node.put(), node.forgotten()), (vec![], vec![]), "nothing to find after a crash");
+    assert_eq!((node.verdicts(), node.deleted()), (vec![(1, Ok(()))], vec![DeleteReason::FailedSecurity]));
+    node.receive(2, from_two(2, EndpointId::ipn(1, 7)));
+    assert_eq!((node.put().len(), node.deliveries().len()), (1, 1));
+}

@@ -142,7 +142,11 @@ pub trait Codec: Send {
         Ok(payload)
     }
     /// What guards bundles of this version, where something does.
-    fn security(&mut self) -> Option<&mut Security> {
+    fn security(&self) -> Option<&Security> {
+        None
+    }
+    /// The same, to be changed.
+    fn security_mut(&mut self) -> Option<&mut Security> {
         None
     }
     /// The whole of which `first` is the first fragment.
@@ -331,8 +335,16 @@ impl Edges {
         self.codecs.get_mut(place)
     }
     /// What guards bundles, where something does.
-    pub fn security(&mut self) -> Option<&mut Security> {
-        self.codecs.iter_mut().find_map(|codec| codec.security())
+    pub fn security(&self) -> Option<&Security> {
+        self.codecs.iter().find_map(|codec| codec.security())
+    }
+    /// The same, to be changed.
+    pub fn security_mut(&mut self) -> Option<&mut Security> {
+        self.codecs.iter_mut().find_map(|codec| codec.security_mut())
+    }
+    /// What guards bundles, where this version has no security of its own.
+    fn guard_without(&self, version: u8) -> Option<&Security> {
+        self.security().filter(|_| self.of(version).is_some_and(|codec| codec.security().is_none()))
     }
     fn for_bytes(&self, rope: &Payload) -> Result<&dyn Codec, Malformed> {
         let first = rope.reader().read_u8();
@@ -360,6 +372,10 @@ impl Edges {
         }
     }
     fn judged(&mut self, token: OfferToken, link: LinkId, meta: BundleMeta, hop: Box<Hop>) -> Input {
+        let meta = match self.guard_without(meta.version) {
+            Some(security) => security.foreign(meta),
+            None => meta,
+        };
         let judged = match self.of_mut(meta.version) {
             Some(codec) => codec.arrive(meta),
             None => Ok(meta),
@@ -371,7 +387,7 @@ impl Edges {
     }
     /// What the agent is told of a bundle that came as it is.
     pub fn message(&mut self, token: OfferToken, link: LinkId, bundle: Arc<BundleMeta>, hop: Box<Hop>) -> Input {
-        if self.of_mut(bundle.version).is_none_or(|codec| codec.security().is_none()) {
+        if self.security().is_none() {
             return Input::Arrived { link, token, bundle, hop };
         }
         self.judged(token, link, BundleMeta::clone(&bundle), hop)
@@ -386,7 +402,11 @@ impl Edges {
     }
     /// Reads what a store kept.
     pub fn read_parts(&self, head: &Bytes, payload: Payload, tail: &Bytes) -> Result<(BundleMeta, Hop), Malformed> {
-        self.for_bytes(&Payload::from(head.clone()))?.read_parts(head, payload, tail)
+        let (meta, hop) = self.for_bytes(&Payload::from(head.clone()))?.read_parts(head, payload, tail)?;
+        match self.guard_without(meta.version) {
+            Some(security) => Ok((security.foreign(meta), hop)),
+            None => Ok((meta, hop)),
+        }
     }
     /// What the store is given: everything before the payload, and everything after.
     pub fn around(&self, bundle: &BundleMeta) -> (Bytes, Bytes) {
@@ -414,6 +434,9 @@ impl Edge for Edges {
         self.of(draft.version).ok_or(Refusal::NotAcceptable)?.make(draft, creation, payload)
     }
     fn protect(&mut self, made: BundleMeta) -> Result<BundleMeta, Refusal> {
+        if self.guard_without(made.version).is_some_and(|security| security.is_source_of(&made)) {
+            return Err(Refusal::NotAcceptable);
+        }
         self.of_mut(made.version).ok_or(Refusal::NotAcceptable)?.protect(made)
     }
     fn guards(&self, bundle: &BundleMeta) -> bool {

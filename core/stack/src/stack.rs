@@ -629,7 +629,7 @@ impl Stack {
     }
     /// Other rules and keys for the security of bundles; false where the node began without any.
     pub fn set_security(&mut self, rules: Vec<farlink_base::security::Rule>, keys: KeyRing) -> bool {
-        self.edges.security().map(|security| security.set(rules, keys)).is_some()
+        self.edges.security_mut().map(|security| security.set(rules, keys)).is_some()
     }
     /// Fill of the store.
     pub fn store_usage(&self) -> store::Usage {

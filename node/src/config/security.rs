@@ -59,10 +59,13 @@ pub fn keys(top: &Reader<'_>, config: &mut NodeConfig) {
     }
     // What is wrong with rules themselves was told when they were read.
     let quiet = Errors::new(None, "");
+    let mut uses: Vec<(String, Service, bool)> = Vec::new();
     for (path, of_rule) in table.tables("rule") {
         let reader = Reader::new(&quiet, &keys::RULE, vec![(path.clone(), of_rule)]);
         if let Some(rule) = rule(&reader) {
-            fits(&Reader::new(top.errors, &keys::RULE, vec![(format!("security.{path}"), of_rule)]), &rule, &told.keys);
+            let reader = Reader::new(top.errors, &keys::RULE, vec![(format!("security.{path}"), of_rule)]);
+            fits(&reader, &rule, &told.keys);
+            one_service(&reader, &rule, &mut uses);
         }
     }
 }
@@ -87,6 +90,21 @@ fn fits(reader: &Reader<'_>, rule: &Rule, ring: &KeyRing) {
     for key in generations.iter().filter(|key| !wanted.contains(&key.bytes().len())) {
         let what = format!("`{}` has {} bytes, and AES takes {wanted:?}", rule.key, key.bytes().len());
         reader.fail("key", what, "give a key of 32 bytes: 64 hexadecimal digits");
+    }
+}
+
+/// Warns, once, of a key for both services: RFC 9173 3.2 relies on keys that no other context uses. Each use has its
+/// key, its service, and whether that was told.
+fn one_service(reader: &Reader<'_>, rule: &Rule, uses: &mut Vec<(String, Service, bool)>) {
+    match uses.iter_mut().find(|(key, ..)| *key == rule.key) {
+        None => uses.push((rule.key.clone(), rule.service, false)),
+        Some((key, service, told)) if *service != rule.service && !*told => {
+            *told = true;
+            let what =
+                format!("`{key}` is for both services, and a key must not serve two security contexts (RFC 9173 3.2)");
+            reader.warn("key", what, "give each service a key of its own");
+        }
+        Some(_) => {}
     }
 }
 
@@ -207,6 +225,18 @@ mod tests {
         }
         let many = (0..9).map(|_| KEYS).collect::<String>();
         assert!(said(RULE, &many, 0o600).1[0].contains("more than 8 generations"));
+    }
+
+    #[test]
+    fn a_key_for_both_services_is_told_once() {
+        let acceptor = RULE.replace("confidentiality", "integrity").replace("source", "acceptor");
+        assert!(said(&acceptor, KEYS, 0o600).1.is_empty());
+        let more = format!("{acceptor}from = \"ipn:5.*\"\n");
+        for rules in [format!("{RULE}{acceptor}"), format!("{acceptor}{RULE}"), format!("{RULE}{more}{acceptor}")] {
+            let (config, told) = said(&rules, KEYS, 0o600);
+            assert!(config.is_some() && told.len() == 1, "{told:?}");
+            assert!(told[0].contains("`moon` is for both services"), "{told:?}");
+        }
     }
 
     #[test]

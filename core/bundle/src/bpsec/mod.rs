@@ -21,6 +21,7 @@ pub use scope::{Header, Scope};
 
 use crate::cbor::Reader;
 use crate::fields::read_block_start;
+use crate::head::targets;
 use crate::{BlockFlags, Bundle, CrcType, ExtensionBlock, Profile};
 use farlink_base::Bytes;
 
@@ -60,19 +61,32 @@ pub enum Fault {
 
 /// Whether the head of a bundle ([`farlink_base::BundleMeta::head`]) holds a security block.
 pub fn is_secured(head: &[u8]) -> bool {
+    has_block(head, |kind, _| matches!(kind, INTEGRITY | CONFIDENTIALITY))
+}
+/// Whether the head of a bundle holds a confidentiality block with this target.
+pub fn has_cipher(head: &[u8], target: u64) -> bool {
+    has_block(head, |kind, data| kind == CONFIDENTIALITY && targets(data, target))
+}
+
+/// Whether some block before the payload, of this type and with this data, is what is looked for.
+fn has_block(head: &[u8], is: impl Fn(u64, &[u8]) -> bool) -> bool {
     let mut reader = Reader::new(head, 0, false);
     if reader.take(1).and_then(|_| reader.item()).is_err() {
         return false;
     }
     while let Ok(fields) = read_block_start(&mut reader, Profile::Permissive) {
-        if matches!(fields.kind, INTEGRITY | CONFIDENTIALITY) {
+        if fields.number == PAYLOAD {
+            return false;
+        }
+        let Ok(data) = reader.bytes() else { return is(fields.kind, &[]) };
+        if is(fields.kind, data) {
             return true;
         }
-        let rest = reader.bytes().and_then(|_| match fields.crc {
+        let rest = match fields.crc {
             CrcType::None => Ok(()),
             _ => reader.bytes().map(drop),
-        });
-        if fields.number == PAYLOAD || rest.and_then(|()| reader.array_end(fields.open)).is_err() {
+        };
+        if rest.and_then(|()| reader.array_end(fields.open)).is_err() {
             return false;
         }
     }

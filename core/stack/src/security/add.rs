@@ -43,12 +43,24 @@ struct Plan<'a> {
     target: u64,
 }
 
+/// Integrity blocks in clear and confidentiality blocks of a bundle. Where one cannot be read nobody knows what it
+/// covers.
+fn present(bundle: &Bundle) -> Result<(Vec<Section>, Vec<Section>), Trouble> {
+    let bcbs = Section::all(bundle, CONFIDENTIALITY).collect::<Result<Vec<_>, _>>().map_err(|_| Trouble::Unreadable)?;
+    let hidden = |number| bcbs.iter().any(|bcb| bcb.block.targets.contains(&number));
+    let bibs = Section::all(bundle, INTEGRITY).filter(|bib| match bib {
+        Ok(bib) => !hidden(bib.header.number),
+        Err(header) => !hidden(header.number),
+    });
+    let bibs = bibs.collect::<Result<Vec<_>, _>>().map_err(|_| Trouble::Unreadable)?;
+    Ok((bibs, bcbs))
+}
+
 impl Security {
     /// Adds what is wished for and not there; whether there was any.
     // 9172-1.4-1, 9172-3.2-1, 9172-3.2-2, 9172-3.2-3, 9172-3.9-1, 9172-3.9-10, 9172-3.9-11
     pub(super) fn add(&mut self, bundle: &mut Bundle, wishes: &[Wish<'_>]) -> Result<bool, Trouble> {
-        let there = |kind| Section::all(bundle, kind).filter_map(Result::ok).collect::<Vec<_>>();
-        let (bibs, bcbs) = (there(INTEGRITY), there(CONFIDENTIALITY));
+        let (bibs, bcbs) = present(bundle)?;
         let secured = bundle.extensions.iter().any(|block| matches!(block.kind, INTEGRITY | CONFIDENTIALITY));
         let has = |sections: &[Section], target| sections.iter().any(|section| section.block.targets.contains(&target));
         let (mut hashes, mut ciphers) = (Vec::new(), Vec::new());

@@ -41,7 +41,8 @@ impl Codec for Secured {
         self.codec.read(rope).map(|read| self.unsealed(read))
     }
     fn read_parts(&self, head: &Bytes, payload: Payload, tail: &Bytes) -> Result<(BundleMeta, Hop), Malformed> {
-        self.codec.read_parts(head, payload, tail).map(|read| self.unsealed(read))
+        let (meta, hop) = self.codec.read_parts(head, payload, tail).map(|read| self.unsealed(read))?;
+        Ok((self.security.recall(meta), hop))
     }
     fn head<'a>(&self, bundle: &'a BundleMeta) -> &'a [u8] {
         self.codec.head(bundle)
@@ -80,7 +81,10 @@ impl Codec for Secured {
     fn open(&self, bundle: &BundleMeta, payload: Payload) -> Result<Payload, DeleteReason> {
         self.security.open(bundle, payload)
     }
-    fn security(&mut self) -> Option<&mut Security> {
+    fn security(&self) -> Option<&Security> {
+        Some(&self.security)
+    }
+    fn security_mut(&mut self) -> Option<&mut Security> {
         Some(&mut self.security)
     }
     fn whole(&self, first: &BundleMeta, payload: Payload) -> BundleMeta {

@@ -113,13 +113,17 @@ impl Wish<'_> {
     }
 }
 
-/// What the rules ask for about a bundle, as its source or not: for each service and type the first rule that fits.
-fn wishes<'a>(rules: &'a [Rule], meta: &BundleMeta, as_source: bool) -> Vec<Wish<'a>> {
-    let (from, to) = (meta.source.to_string(), meta.destination.to_string());
+/// What the rules ask for about a bundle, as its source or not: for each service and type the first rule that fits. What
+/// is for the node with these IDs is so under each of its names.
+fn wishes<'a>(rules: &'a [Rule], own: &[EndpointId], meta: &BundleMeta, as_source: bool) -> Vec<Wish<'a>> {
+    let named = |eid: EndpointId| (eid.to_string(), eid);
+    let mut to = Vec::from([named(meta.destination.clone())]);
+    to.extend(meta.destination.canonical(own).filter(|name| *name != meta.destination).map(named));
+    let from = meta.source.to_string();
     let fits = |rule: &&Rule| {
         (rule.role == Role::Source) == as_source
             && pattern_rank(&rule.from, &meta.source, &from).is_some()
-            && pattern_rank(&rule.to, &meta.destination, &to).is_some()
+            && to.iter().any(|(text, eid)| pattern_rank(&rule.to, eid, text).is_some())
     };
     let mut all: Vec<Wish<'a>> = Vec::new();
     for rule in rules.iter().filter(fits) {
@@ -173,7 +177,7 @@ impl Security {
     /// A bundle whose payload somebody here can open is not sealed to this node.
     fn unseal(&self, meta: &mut BundleMeta) {
         if meta.facts.has(Facts::SEALED) && self.is_for_us(meta) {
-            let wishes = wishes(&self.rules, meta, false);
+            let wishes = wishes(&self.rules, &self.node_ids, meta, false);
             let opens = |wish: &Wish<'_>| {
                 wish.is(Service::Confidentiality, PAYLOAD) && !self.keys.get(&wish.rule.key).is_empty()
             };
@@ -207,13 +211,17 @@ impl Security {
     // 9173-3.8.1-11, 9173-4.8.1-18
     pub(crate) fn protect(&mut self, made: BundleMeta) -> Result<BundleMeta, Refusal> {
         let rules = self.rules.clone();
-        match self.add_to(&made, &wishes(&rules, &made, true)) {
+        match self.add_to(&made, &wishes(&rules, &self.node_ids, &made, true)) {
             Ok(None) => Ok(made),
             Ok(Some(protected)) => Ok(protected),
             Err(Trouble::TooLong) => Err(Refusal::TooLarge),
             Err(Trouble::WornOut) => Err(Refusal::NoResources),
             Err(Trouble::NoKey | Trouble::Conflict | Trouble::Unreadable) => Err(Refusal::NotAcceptable),
         }
+    }
+    /// Whether a bundle made here is to get operations.
+    pub(crate) fn is_source_of(&self, made: &BundleMeta) -> bool {
+        !wishes(&self.rules, &self.node_ids, made, true).is_empty()
     }
     /// The bundle with the operations that are wished for; `None` when it has them.
     fn add_to(&mut self, meta: &BundleMeta, wishes: &[Wish<'_>]) -> Result<Option<BundleMeta>, Trouble> {
@@ -233,6 +241,43 @@ impl Security {
         self.pack(&bundle, meta).map(Some).map_err(|_| Trouble::Unreadable)
     }
 
+    /// What a bundle that comes is to be checked for, and what it is to get on its way.
+    fn wanted<'a>(&self, rules: &'a [Rule], meta: &BundleMeta) -> (Vec<Wish<'a>>, Vec<Wish<'a>>) {
+        let adds = match self.is_singly_for_us(meta) {
+            true => Vec::new(),
+            false => wishes(rules, &self.node_ids, meta, true),
+        };
+        (wishes(rules, &self.node_ids, meta, false), adds)
+    }
+    /// A bundle as it came or lay here: no fragment in clear passes where payloads are enciphered. Every fragment says
+    /// what it is (RFC 9172 3.8), nothing can be added to it (5.2), and what lacks confidentiality goes (5.1.1).
+    // 9172-5.1.1-7, 9172-5.2-2
+    fn recall(&self, meta: BundleMeta) -> BundleMeta {
+        if meta.fragment().is_none() || self.is_singly_for_us(&meta) || bpsec::has_cipher(&meta.head, PAYLOAD) {
+            return meta;
+        }
+        let (checks, adds) = self.wanted(&self.rules, &meta);
+        let mut demands = checks.iter().filter(|wish| wish.rule.required).chain(&adds);
+        if demands.any(|wish| wish.is(Service::Confidentiality, PAYLOAD)) {
+            return self.lacking(meta);
+        }
+        meta
+    }
+    /// A bundle of a version that has no security, which is no way around the rules.
+    // 9172-5.1.1-7, 9172-5.1.2-6
+    pub(crate) fn foreign(&self, meta: BundleMeta) -> BundleMeta {
+        if self.forbids(&meta) { self.lacking(meta) } else { meta }
+    }
+    /// Whether a bundle without security may neither pass nor be handed out.
+    pub(crate) fn forbids(&self, meta: &BundleMeta) -> bool {
+        let (checks, adds) = self.wanted(&self.rules, meta);
+        !adds.is_empty() || checks.iter().any(|wish| wish.rule.required)
+    }
+    fn lacking(&self, meta: BundleMeta) -> BundleMeta {
+        self.count(SecurityCounts { missing: 1, ..Default::default() });
+        insecure(meta, DeleteReason::MissingSecurity)
+    }
+
     /// A bundle that arrived: checked, and for others also changed, as rules ask for.
     ///
     /// # Errors
@@ -244,12 +289,14 @@ impl Security {
     }
     fn judge(&mut self, meta: BundleMeta, rules: &[Rule]) -> Result<BundleMeta, (Box<BundleMeta>, Refusal)> {
         let here = self.is_singly_for_us(&meta);
-        let (checks, adds) = (wishes(rules, &meta, false), wishes(rules, &meta, true));
-        let adds = if here { Vec::new() } else { adds };
+        let (checks, adds) = self.wanted(rules, &meta);
         let checks = if must_look(&meta, &checks) { checks } else { Vec::new() };
+        if meta.fragment().is_some() {
+            return Ok(self.recall(meta));
+        }
         // What is on disk and for this node is checked when it is handed out, as are fragments once they are whole.
         // 9172-5.2-1
-        if (checks.is_empty() && adds.is_empty()) || meta.fragment().is_some() || (here && meta.payload.is_stored()) {
+        if (checks.is_empty() && adds.is_empty()) || (here && meta.payload.is_stored()) {
             return Ok(meta);
         }
         if meta.payload.is_stored() || meta.payload.len() > self.bytes_max {
@@ -292,7 +339,7 @@ impl Security {
 
     /// Whether a payload is handed out by [`Security::open`] only.
     pub(crate) fn guards(&self, meta: &BundleMeta) -> bool {
-        self.is_for_us(meta) && (!wishes(&self.rules, meta, false).is_empty())
+        self.is_for_us(meta) && (!wishes(&self.rules, &self.node_ids, meta, false).is_empty())
     }
     /// The payload for an application here (RFC 9172 5.1.1): checked and in clear.
     ///
@@ -300,7 +347,7 @@ impl Security {
     /// Why it must not be handed out.
     // 9172-5.1.1-2
     pub(crate) fn open(&self, meta: &BundleMeta, payload: Payload) -> Result<Payload, DeleteReason> {
-        let wishes = wishes(&self.rules, meta, false);
+        let wishes = wishes(&self.rules, &self.node_ids, meta, false);
         if !must_look(meta, &wishes) {
             return Ok(payload);
         }

@@ -135,12 +135,25 @@ impl<'a> Reception<'a> {
         names.into_iter().flat_map(|name| self.keys.get(name).iter().cloned()).collect()
     }
 
+    /// Whether enciphered hashes are this node's business: where something else is enciphered, it is of what they are.
+    fn opens_hashes(&self, bcbs: &[Section]) -> bool {
+        let targets = bcbs.iter().flat_map(|bcb| &bcb.block.targets);
+        let mut kinds = targets.filter_map(|target| self.kind_of(*target)).filter(|kind| *kind != INTEGRITY).peekable();
+        self.at == Place::End
+            || kinds.peek().is_none()
+            || kinds.any(|kind| self.wish(Service::Confidentiality, kind).is_some())
+    }
+
     /// RFC 9172 5.1.1.
     // 9172-2.2-1, 9172-5.1.1-2, 9172-5.1.1-9, 9172-5.1.1-12
     fn decipher(&mut self) -> Result<(), DeleteReason> {
-        for mut section in self.sections(CONFIDENTIALITY)? {
+        let sections = self.sections(CONFIDENTIALITY)?;
+        let opens_hashes = self.opens_hashes(&sections);
+        for mut section in sections {
             for target in section.block.targets.clone() {
-                let Some(kind) = self.kind_of(target) else { continue };
+                let Some(kind) = self.kind_of(target).filter(|kind| *kind != INTEGRITY || opens_hashes) else {
+                    continue;
+                };
                 let Some(wish) = self.wish(Service::Confidentiality, kind) else {
                     if self.at == Place::End && target == PAYLOAD {
                         return Err(DeleteReason::UnknownSecurity);

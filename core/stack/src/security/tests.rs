@@ -145,7 +145,10 @@ fn a_bundle_of_nobody_the_rules_name_is_left_alone() {
     let mut relay = node(2, vec![rule(Verifier, Integrity, "mac"), rule(Source, Confidentiality, "cipher")]);
     let mut meta = hello();
     meta.source = EndpointId::ipn(12, 7);
-    assert!(wishes(&relay.rules, &meta, false).is_empty() && wishes(&relay.rules, &meta, true).is_empty());
+    assert!(
+        wishes(&relay.rules, &relay.node_ids, &meta, false).is_empty()
+            && wishes(&relay.rules, &relay.node_ids, &meta, true).is_empty()
+    );
     let head = meta.head.clone();
     assert_eq!(relay.arrive(meta).unwrap().head, head);
     assert_eq!(relay.counts(), SecurityCounts::default());
@@ -240,7 +243,7 @@ fn primary_and_payload_are_signed_together_and_the_hash_of_the_primary_block_sta
         bytes[at] ^= 1;
         let rope = [&bytes[..], b"hello", &[0xff]].concat();
         if let Ok((changed, _)) = v7::read(&Payload::from(rope), Profile::Permissive, &Accel::default()) {
-            let fits = !wishes(&end.rules, &changed, false).is_empty();
+            let fits = !wishes(&end.rules, &end.node_ids, &changed, false).is_empty();
             let judged = end.arrive(changed).unwrap().duties.security();
             assert!(!fits || judged.is_some(), "byte {at}");
         }
@@ -535,7 +538,7 @@ fn none_of_100_000_mutations_of_secured_bundles_is_accepted_as_another() {
                 continue;
             };
             // Another source or destination may be nobody's business here.
-            if wishes(&end.rules, &changed, false).is_empty() {
+            if wishes(&end.rules, &end.node_ids, &changed, false).is_empty() {
                 continue;
             }
             judged += 1;
@@ -548,4 +551,86 @@ fn none_of_100_000_mutations_of_secured_bundles_is_accepted_as_another() {
         }
     }
     assert!(judged > runs / 10, "{judged} could be read at all");
+}
+
+/// Keeps 9172-5.1.1-7, 9172-5.2-2.
+#[test]
+fn a_fragment_in_clear_passes_no_border_where_payloads_are_enciphered() {
+    let accel = Accel::default();
+    let sealed = node(1, vec![rule(Source, Confidentiality, "cipher")]).protect(made(Payload::from(vec![7; 1000])));
+    let fragment = |meta: &BundleMeta| {
+        let rope = v7::render(meta, &Hop::default(), Some(0..400), &accel, &mut BytesMut::new()).into_payload();
+        v7::read(&rope, Profile::Strict, &accel).unwrap().0
+    };
+    let (clear, sealed) = (fragment(&made(Payload::from(vec![7; 1000]))), fragment(&sealed.unwrap()));
+    let of_primary = Rule { targets: vec![PRIMARY], ..rule(Verifier, Integrity, "mac") };
+    for (of, reason) in [
+        (rule(Source, Confidentiality, "cipher"), Some(DeleteReason::MissingSecurity)),
+        (rule(Verifier, Confidentiality, "cipher"), Some(DeleteReason::MissingSecurity)),
+        (Rule { required: false, ..rule(Verifier, Confidentiality, "cipher") }, None),
+        (rule(Source, Integrity, "mac"), None),
+        (of_primary, None),
+    ] {
+        let mut border = node(2, vec![of.clone()]);
+        assert_eq!(border.arrive(clear.clone()).unwrap().duties.security(), reason, "{of:?}");
+        assert_eq!(border.arrive(sealed.clone()).unwrap().duties.security(), None, "{of:?}");
+    }
+    let mut end = node(3, vec![rule(Acceptor, Confidentiality, "cipher")]);
+    assert_eq!(end.arrive(clear).unwrap().duties.security(), None, "judged when it is whole");
+}
+
+#[test]
+fn a_bundle_for_another_name_of_this_node_is_checked_as_for_the_one_in_the_rule() {
+    let told = SecurityConfig {
+        rules: vec![rule(Acceptor, Integrity, "mac")],
+        keys: KeyRing::new([secret("mac", 1)]),
+        start: 5,
+        seed: [9; 32],
+        bytes_max: 1 << 20,
+    };
+    let mut config = Config::new(EndpointId::ipn(3, 0));
+    config.node_ids.extend([EndpointId::ipn(9, 0), EndpointId::dtn("moon", "")]);
+    let mut end = Security::new(&told, &config);
+    for (destination, judged) in [
+        (EndpointId::ipn(9, 7), Some(DeleteReason::MissingSecurity)),
+        (EndpointId::dtn("moon", "7"), None),
+        (EndpointId::ipn(8, 7), None),
+    ] {
+        let draft = v7::Draft { source: EndpointId::ipn(1, 7), destination, lifetime_ms: 1000, ..v7::Draft::default() };
+        let payload = Payload::from(&b"hello"[..]);
+        let meta = v7::make(&draft, CreationTimestamp::default(), payload, CrcType::Crc32c, &Accel::default());
+        assert_eq!(end.guards(&meta), judged.is_some(), "{}", meta.destination);
+        assert_eq!(arrives(&mut end, &meta).duties.security(), judged, "{}", meta.destination);
+    }
+}
+
+/// Keeps 9172-3.9-6.
+#[test]
+fn nothing_is_added_to_a_bundle_whose_security_blocks_cannot_be_read() {
+    for (kind, own) in [(12, rule(Source, Integrity, "mac")), (11, rule(Source, Confidentiality, "cipher"))] {
+        let unreadable = by_hand(&hello(), |bundle| {
+            empty(kind, 20, &[PAYLOAD]).insert(bundle);
+            // Targets as they were, the rest of no known form.
+            bundle.extensions[0].data = BlockData::Unknown(Bytes::from_static(&[0x81, 1, 0xf6]));
+            bundle.extensions[0].raw = None;
+        });
+        let mut relay = node(2, vec![own]);
+        let judged = arrives(&mut relay, &unreadable);
+        assert_eq!(judged.duties.security(), Some(DeleteReason::FailedSecurity), "{kind}");
+        assert_eq!(relay.counts().made, 0);
+    }
+}
+
+/// Keeps 9172-3.8-2, 9172-5.1.1-1.
+#[test]
+fn an_enciphered_hash_of_what_is_no_business_of_a_node_stays() {
+    let signed = node(1, vec![rule(Source, Integrity, "mac")]).protect(hello()).unwrap();
+    let both = arrives(&mut node(2, vec![rule(Source, Confidentiality, "cipher")]), &signed);
+    for role in [Acceptor, Verifier] {
+        let of_another = Rule { targets: vec![200], required: false, ..rule(role, Confidentiality, "other") };
+        let mut relay = node_with(4, vec![of_another], vec![secret("other", 9)]);
+        let passed = arrives(&mut relay, &both);
+        assert_eq!((passed.duties.security(), blocks(&passed)), (None, blocks(&sent(&both))), "{role:?}");
+        assert_eq!(relay.counts(), SecurityCounts::default());
+    }
 }

@@ -1,0 +1,86 @@
+//! Rules for the security of bundles where version 6 is spoken, too, which has none here: it is no way around them.
+
+mod line;
+
+use farlink_base::security::{PAYLOAD, Role, Rule, Service};
+use farlink_base::{DeleteReason, Duration, Event, Refusal};
+use farlink_stack::{Config, KeyRing, Secret, SecurityConfig};
+use line::{Layer, Line, content};
+
+fn rule(role: Role, service: Service, required: bool) -> Rule {
+    Rule {
+        role,
+        service,
+        from: String::from("ipn:1.*"),
+        to: String::from("*"),
+        targets: vec![PAYLOAD],
+        key: String::from("key"),
+        wrap: false,
+        sha_bits: 384,
+        aes_bits: 256,
+        scope: 7,
+        required,
+    }
+}
+/// The first of `count` nodes makes bundles of version 6; the one at `place` has these rules.
+fn line(count: usize, place: usize, rules: Vec<Rule>) -> Line {
+    let tune = move |node: usize, config: &mut Config| {
+        config.bundle_version = if node == 0 { 6 } else { 7 };
+        let keys = KeyRing::new([(String::from("key"), Secret::new(vec![1; 32]))]);
+        let told = SecurityConfig { rules: rules.clone(), keys, start: 1, seed: [1; 32], bytes_max: 1 << 20 };
+        config.security = (node == place).then_some(told);
+    };
+    Line::new(Layer::TcpclV4, count, tune)
+}
+fn deleted(line: &Line) -> Vec<(usize, DeleteReason)> {
+    let of = |(node, event): &(usize, Event)| match event {
+        Event::Deleted { reason, .. } if *reason != DeleteReason::Done => Some((*node, *reason)),
+        _ => None,
+    };
+    line.events.iter().filter_map(of).collect()
+}
+
+/// Keeps 9172-5.1.1-7, 9172-5.1.2-6.
+#[test]
+fn what_must_be_secured_is_not_taken_from_a_bundle_of_version_6() {
+    for service in [Service::Integrity, Service::Confidentiality] {
+        // 3 MB go to the disk while they arrive.
+        for len in [5, 3_000_000] {
+            let mut line = line(2, 1, vec![rule(Role::Acceptor, service, true)]);
+            line.register(1);
+            line.send_from(0, content(1, len));
+            line.run(Duration::from_secs(30));
+            assert_eq!(line.delivered.len(), 0, "{service:?} {len}: nobody signed it");
+            assert_eq!(deleted(&line), [(1, DeleteReason::MissingSecurity)], "{service:?} {len}");
+            line.assert_empty();
+        }
+    }
+    let mut may = line(2, 1, vec![rule(Role::Acceptor, Service::Integrity, false)]);
+    may.register(1);
+    may.send_from(0, content(1, 5));
+    may.run(Duration::from_secs(30));
+    assert_eq!(may.delivered.len(), 1, "it may lack the operation");
+}
+
+/// Keeps 9172-5.1.1-7.
+#[test]
+fn no_gateway_passes_in_clear_what_it_is_to_encipher() {
+    for rule in [rule(Role::Source, Service::Confidentiality, true), rule(Role::Verifier, Service::Integrity, true)] {
+        let mut line = line(3, 1, vec![rule]);
+        line.register(2);
+        line.send_from(0, content(1, 5));
+        line.run(Duration::from_secs(30));
+        assert_eq!(line.delivered.len(), 0);
+        assert_eq!(deleted(&line), [(1, DeleteReason::MissingSecurity)]);
+        line.assert_empty();
+    }
+}
+
+#[test]
+fn what_is_made_here_in_version_6_and_was_to_be_secured_is_refused() {
+    let mut line = line(2, 0, vec![rule(Role::Source, Service::Integrity, true)]);
+    line.register(1);
+    line.spool(&content(1, 5), 5, 100);
+    line.run(Duration::from_secs(30));
+    assert_eq!((&line.refused[..], line.delivered.len()), (&[Refusal::NotAcceptable][..], 0));
+}

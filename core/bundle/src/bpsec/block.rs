@@ -109,6 +109,16 @@ impl SecurityBlock {
             self.results.remove(place);
         }
     }
+    /// Moves the operations on these targets to a block of their own; what it says is as before.
+    // 9172-3.9-4
+    pub fn split(&mut self, targets: &[u64]) -> SecurityBlock {
+        let SecurityBlock { context, source, parameters, .. } = self.clone();
+        let all = core::mem::take(&mut self.targets).into_iter().zip(core::mem::take(&mut self.results));
+        let (moved, left): (Vec<_>, Vec<_>) = all.partition(|(target, _)| targets.contains(target));
+        (self.targets, self.results) = left.into_iter().unzip();
+        let (targets, results) = moved.into_iter().unzip();
+        SecurityBlock { targets, context, source, parameters, results }
+    }
 }
 
 fn find(pairs: &Pairs, id: u64) -> Option<&Value> {

@@ -103,6 +103,12 @@ impl Hash {
     }
 }
 
+/// Whether hashes cover the number of their block, as far as can be told.
+pub(super) fn holds_only_here(block: &SecurityBlock) -> bool {
+    let scope = Scope::read(block.parameter(SCOPE));
+    block.context != HMAC_SHA2 || scope.map_or(true, |scope| scope.has(Scope::SECURITY))
+}
+
 /// Hashes what is protected (RFC 9173 3.7). The primary block as a target is taken in a byte string, as the published
 /// example A.3 has it.
 // 9172-4-3, 9173-3.2-1, 9173-3.7-6, 9173-3.8.1-4

@@ -128,6 +128,22 @@ impl Section {
             data::set(bundle, self.header.number, self.block.encode());
         }
     }
+    /// Moves the operations on these targets, not all it has, to a block of their own (RFC 9172 3.9).
+    ///
+    /// # Errors
+    /// Hashes that cover the number of their block hold in no other (RFC 9173 3.7).
+    // 9172-3.9-3, 9172-3.9-4
+    pub fn split(&mut self, bundle: &mut Bundle, targets: &[u64]) -> Result<Section, Fault> {
+        if integrity::holds_only_here(&self.block) {
+            return Err(Fault::Parameters);
+        }
+        let block = self.block.split(targets);
+        let header = Header { number: bundle.free_block_number(), ..self.header };
+        data::set(bundle, self.header.number, self.block.encode());
+        let moved = Section { header, block };
+        moved.insert(bundle);
+        Ok(moved)
+    }
 }
 
 /// Flags of the security blocks made here: BCBs of payloads must be in every fragment (RFC 9172 3.8), and a primary

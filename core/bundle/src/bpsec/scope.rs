@@ -22,7 +22,7 @@ impl Scope {
     /// All of them: what holds where a block does not say.
     pub const ALL: Scope = Scope(7);
 
-    fn has(self, bit: u16) -> bool {
+    pub(super) fn has(self, bit: u16) -> bool {
         self.0 & bit != 0
     }
     /// The scope that a parameter says; without it, all.

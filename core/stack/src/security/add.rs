@@ -56,11 +56,26 @@ fn present(bundle: &Bundle) -> Result<(Vec<Section>, Vec<Section>), Trouble> {
     Ok((bibs, bcbs))
 }
 
+/// A block with hashes of what is to be enciphered and of what is not becomes two (RFC 9172 3.9).
+// 9172-3.9-3
+fn split(bundle: &mut Bundle, bibs: &mut Vec<Section>, ciphers: &[Plan<'_>]) -> Result<(), Trouble> {
+    let mut moved = Vec::new();
+    for bib in bibs.iter_mut() {
+        let hides = |target: &u64| ciphers.iter().any(|plan| plan.target == *target);
+        let hidden: Vec<u64> = bib.block.targets.iter().copied().filter(hides).collect();
+        if !hidden.is_empty() && hidden.len() < bib.block.targets.len() {
+            moved.push(bib.split(bundle, &hidden).map_err(|_| Trouble::Conflict)?);
+        }
+    }
+    bibs.append(&mut moved);
+    Ok(())
+}
+
 impl Security {
     /// Adds what is wished for and not there; whether there was any.
     // 9172-1.4-1, 9172-3.2-1, 9172-3.2-2, 9172-3.2-3, 9172-3.9-1, 9172-3.9-10, 9172-3.9-11
     pub(super) fn add(&mut self, bundle: &mut Bundle, wishes: &[Wish<'_>]) -> Result<bool, Trouble> {
-        let (bibs, bcbs) = present(bundle)?;
+        let (mut bibs, bcbs) = present(bundle)?;
         let secured = bundle.extensions.iter().any(|block| matches!(block.kind, INTEGRITY | CONFIDENTIALITY));
         let has = |sections: &[Section], target| sections.iter().any(|section| section.block.targets.contains(&target));
         let (mut hashes, mut ciphers) = (Vec::new(), Vec::new());
@@ -85,11 +100,10 @@ impl Security {
         }
         // The primary block without its CRC is another one to those who covered it.
         let primary = hashes.iter().any(|plan| plan.target == PRIMARY) && bundle.primary.crc != CrcType::None;
-        let covered = |plan: &Plan<'_>| bibs.iter().find(|bib| bib.block.targets.contains(&plan.target));
-        let torn = |bib: &Section| bib.block.targets.iter().any(|t| !ciphers.iter().any(|plan| plan.target == *t));
-        if (primary && secured) || ciphers.iter().filter_map(covered).any(torn) {
+        if primary && secured {
             return Err(Trouble::Conflict);
         }
+        split(bundle, &mut bibs, &ciphers)?;
         // 9173-3.8.1-3, 9173-4.8.1-2
         for plan in hashes.iter().chain(&ciphers) {
             bpsec::drop_crc(bundle, plan.target);
@@ -98,7 +112,7 @@ impl Security {
             self.sign(bundle, plan)?;
         }
         // A hash of what is enciphered is enciphered, too, once (RFC 9172 3.9).
-        // 9172-3.8-5, 9172-3.9-2, 9172-3.11.2-2
+        // 9172-3.8-5, 9172-3.9-2, 9172-3.9-5, 9172-3.11.2-2
         let mut with: Vec<u64> = Vec::new();
         for plan in &ciphers {
             self.seal(bundle, plan)?;

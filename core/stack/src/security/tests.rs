@@ -303,20 +303,38 @@ fn what_cannot_be_protected_is_refused_and_never_leaves_in_clear() {
     );
     let mut gateway = node_with(2, vec![rule(Source, Confidentiality, "cipher")], vec![]);
     assert_eq!(gateway.arrive(sent(&hello())).unwrap_err().1, Refusal::NoResources, "the neighbour keeps it");
-    // A hash of two targets cannot be enciphered for one of them.
-    let mut gateway = node(2, vec![rule(Source, Confidentiality, "cipher")]);
-    let two = |meta: &BundleMeta| {
-        let mut bundle = Security::unpack(meta, meta.payload.clone(), &Accel::default()).unwrap();
+}
+
+/// The bundle with one hash block for primary and payload block.
+fn signed_together(meta: &BundleMeta, scope: u16) -> BundleMeta {
+    by_hand(meta, |bundle| {
         let header = bpsec::Header { kind: 11, number: 9, flags: bpsec::FLAGS };
-        let suite = bpsec::HashSuite { sha: bpsec::Sha::Sha256, scope: bpsec::Scope(0), wrapped: None };
-        [PRIMARY, PAYLOAD].into_iter().for_each(|number| bpsec::drop_crc(&mut bundle, number));
-        let block = bpsec::sign(&bundle, &[PRIMARY, PAYLOAD], header, &meta.source, &suite, &[1; 32]).unwrap();
-        bpsec::Section { header, block }.insert(&mut bundle);
-        gateway.pack(&bundle, meta).unwrap()
-    };
-    let signed = two(&hello());
-    let judged = gateway.arrive(signed).unwrap();
-    assert_eq!(judged.duties.security(), Some(DeleteReason::ConflictingSecurity), "RFC 9172 3.9");
+        let suite = bpsec::HashSuite { sha: Sha::Sha256, scope: Scope(scope), wrapped: None };
+        [PRIMARY, PAYLOAD].into_iter().for_each(|number| bpsec::drop_crc(bundle, number));
+        let block = bpsec::sign(bundle, &[PRIMARY, PAYLOAD], header, &meta.source, &suite, &[1; 32]).unwrap();
+        Section { header, block }.insert(bundle);
+    })
+}
+
+/// Keeps 9172-3.9-3, 9172-3.9-4, 9172-3.9-5.
+#[test]
+fn a_block_of_hashes_is_split_where_one_of_its_targets_is_enciphered() {
+    let mut gateway = node(2, vec![rule(Source, Confidentiality, "cipher")]);
+    let of_both = Rule { targets: vec![PRIMARY, PAYLOAD], ..rule(Acceptor, Integrity, "mac") };
+    let mut end = node(3, vec![rule(Acceptor, Confidentiality, "cipher"), of_both]);
+    for scope in [0, Scope::PRIMARY | Scope::TARGET] {
+        let passed = arrives(&mut gateway, &signed_together(&hello(), scope));
+        assert_eq!(passed.duties.security(), None);
+        let bundle = Security::unpack(&passed, passed.payload.clone(), &Accel::default()).unwrap();
+        let clear: Vec<Section> = Section::all(&bundle, 11).filter_map(Result::ok).collect();
+        assert_eq!(clear.iter().map(|bib| bib.block.targets.clone()).collect::<Vec<_>>(), [[PRIMARY]]);
+        assert_eq!(blocks(&passed).iter().filter(|kind| matches!(kind, 11 | 12)).count(), 4, "two hashes, two ciphers");
+        let arrived = arrives(&mut end, &passed);
+        assert_eq!((arrived.duties.security(), opened(&end, &arrived)), (None, Ok(b"hello".to_vec())));
+    }
+    // What covers the number of its block holds in no other.
+    let judged = arrives(&mut gateway, &signed_together(&hello(), 7));
+    assert_eq!(judged.duties.security(), Some(DeleteReason::ConflictingSecurity));
 }
 
 /// Keeps 9172-3.8-1, 9172-5.2-1, 9172-5.2-2.

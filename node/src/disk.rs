@@ -26,6 +26,9 @@ impl Disk {
     /// When the folder cannot be had.
     pub fn start(dir: &Path, waker: Waker) -> io::Result<Disk> {
         let mut files = Performer(DiskFiles::open(dir)?);
+        if !files.0.is_direct() {
+            tracing::info!("store {}: this file system takes no direct writes: through the page cache", dir.display());
+        }
         let (operations, inbox) = channel::<Vec<DiskOp>>();
         let (outbox, answers) = channel();
         std::thread::Builder::new().name("disk".into()).spawn(move || {

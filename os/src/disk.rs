@@ -5,6 +5,7 @@
 //! [`DiskFiles::remove`] returned from stays removed. Both hold through power loss as far as the
 //! device keeps its promises.
 
+use crate::direct::Direct;
 use bytes::Bytes;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{File, OpenOptions};
@@ -32,6 +33,7 @@ pub struct DiskFiles {
     written: BTreeSet<u32>,
     /// Directory entries may not be durable: at first, those of a run that was killed.
     entries_changed: bool,
+    direct: Direct,
 }
 
 impl DiskFiles {
@@ -62,6 +64,7 @@ impl DiskFiles {
             }
             crate::context(error, &doing("locking the store folder"))
         })?;
+        let direct = Direct::probe(&lock);
         Ok(DiskFiles {
             dir: dir.to_path_buf(),
             folder,
@@ -69,7 +72,12 @@ impl DiskFiles {
             open: BTreeMap::new(),
             written: BTreeSet::new(),
             entries_changed: true,
+            direct,
         })
+    }
+    /// Whether long writes go around the page cache; some file systems do not do it.
+    pub fn is_direct(&self) -> bool {
+        !self.direct.refused
     }
     /// The folder.
     pub fn dir(&self) -> &Path {
@@ -128,6 +136,11 @@ impl DiskFiles {
     /// What the kernel says; some of the bytes may have been written.
     pub fn write(&mut self, file: u32, mut offset: u64, mut slices: &mut [IoSlice<'_>]) -> io::Result<()> {
         self.written.insert(file);
+        if self.direct.is_for(slices.iter().map(|slice| slice.len()).sum()) {
+            self.file(file)?;
+            let target = self.open.get(&file).ok_or(io::ErrorKind::NotFound)?;
+            return self.direct.write(target, offset, slices);
+        }
         let target = self.file(file)?;
         IoSlice::advance_slices(&mut slices, 0);
         while !slices.is_empty() {

@@ -10,6 +10,7 @@
 pub mod account;
 pub mod allocator;
 pub mod cgroup;
+mod direct;
 pub mod disk;
 pub mod memory;
 pub mod namespace;

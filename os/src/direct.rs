@@ -1,0 +1,155 @@
+//! Long writes that go around the page cache: the kernel copies nothing, keeps nothing and has nothing to write back
+//! later, which on a fast disk costs more than all else a store does.
+
+use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
+use std::fs::File;
+use std::io::{self, IoSlice};
+use std::os::unix::fs::FileExt;
+
+/// Offsets, lengths and memory are multiples of it: what disks and file systems ask for at most.
+const BLOCK: usize = 4096;
+/// Shorter writes go through the page cache: they are too few blocks to be worth it.
+const LEAST: usize = 64 << 10;
+/// Bytes of one write.
+const ROOM: usize = 1 << 20;
+
+/// The way around the page cache.
+#[derive(Debug, Default)]
+pub(crate) struct Direct {
+    /// Memory with a multiple of [`BLOCK`] somewhere in its first bytes; made with the first write.
+    room: Vec<u8>,
+    /// The file system does not do it.
+    pub refused: bool,
+}
+
+impl Direct {
+    /// Finds out, with a file that is there, whether the file system does it.
+    pub fn probe(file: &File) -> Direct {
+        let refused = set_direct(file, true).is_err();
+        let _ = set_direct(file, false);
+        Direct { refused, ..Direct::default() }
+    }
+    /// Whether a write of so many bytes is for it.
+    pub fn is_for(&self, len: usize) -> bool {
+        !self.refused && len >= LEAST
+    }
+    /// Writes the slices end to end at `offset`: whole blocks directly, and what is beside them as usual.
+    ///
+    /// # Errors
+    /// What the kernel says; some of the bytes may have been written.
+    pub fn write(&mut self, file: &File, mut offset: u64, mut slices: &mut [IoSlice<'_>]) -> io::Result<()> {
+        if self.room.is_empty() {
+            self.room = vec![0; ROOM + BLOCK];
+        }
+        let begin = self.room.as_ptr().align_offset(BLOCK).min(BLOCK);
+        let room = &mut self.room[begin..begin + ROOM];
+        let mut left: usize = slices.iter().map(|slice| slice.len()).sum();
+        while left > 0 {
+            let before = (offset as usize).wrapping_neg() % BLOCK;
+            let (len, whole) = match (before, left / BLOCK * BLOCK) {
+                (0, 0) => (left, false),
+                (0, blocks) => (blocks.min(ROOM), true),
+                (before, _) => (before.min(left), false),
+            };
+            let part = &mut room[..len];
+            gather(&mut slices, part);
+            let mut written = 0;
+            if whole && !self.refused {
+                self.refused = set_direct(file, true).is_err();
+                let done = write_blocks(file, offset, part, &mut self.refused);
+                set_direct(file, false)?;
+                written = done?;
+            }
+            file.write_all_at(&part[written..], offset + written as u64)?;
+            offset += len as u64;
+            left -= len;
+        }
+        Ok(())
+    }
+}
+
+fn set_direct(file: &File, direct: bool) -> io::Result<()> {
+    let mut flags = fcntl_getfl(file)?;
+    flags.set(OFlags::DIRECT, direct);
+    Ok(fcntl_setfl(file, flags)?)
+}
+
+/// Fills `part` from the slices, which are advanced.
+fn gather(slices: &mut &mut [IoSlice<'_>], part: &mut [u8]) {
+    let mut filled = 0;
+    while let Some(first) = slices.first().filter(|_| filled < part.len()) {
+        let n = first.len().min(part.len() - filled);
+        part[filled..filled + n].copy_from_slice(&first[..n]);
+        filled += n;
+        IoSlice::advance_slices(slices, n);
+    }
+}
+
+/// Writes whole blocks, and how many bytes it could: what is left goes the other way, and all of it where the file
+/// system turns out to ask for more than [`BLOCK`].
+fn write_blocks(file: &File, offset: u64, part: &[u8], refused: &mut bool) -> io::Result<usize> {
+    let mut done = 0;
+    while done < part.len() {
+        match file.write_at(&part[done..], offset + done as u64) {
+            Ok(n) if n >= BLOCK => done += n / BLOCK * BLOCK,
+            Ok(_) => break,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) if error.kind() == io::ErrorKind::InvalidInput => {
+                *refused = true;
+                break;
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(done)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs::OpenOptions;
+
+    /// Writes through both ways, in pieces, and gives what the file holds.
+    fn written(name: &str, direct: &mut Direct, offset: usize, pieces: &[usize]) -> (Vec<u8>, Vec<u8>) {
+        let path = std::env::temp_dir().join(format!("farlink-direct-{name}-{}", std::process::id()));
+        let file = OpenOptions::new().read(true).write(true).create(true).truncate(true).open(&path).unwrap();
+        let before: Vec<u8> = (0..offset).map(|at| at as u8).collect();
+        file.write_all_at(&before, 0).unwrap();
+        let bytes: Vec<u8> = (0..pieces.iter().sum::<usize>()).map(|at| (at * 7 / 3) as u8).collect();
+        let (mut slices, mut at) = (Vec::new(), 0);
+        for len in pieces {
+            slices.push(IoSlice::new(&bytes[at..at + len]));
+            at += len;
+        }
+        direct.write(&file, offset as u64, &mut slices).unwrap();
+        let found = std::fs::read(&path).unwrap();
+        std::fs::remove_file(&path).unwrap();
+        (found, [before, bytes].concat())
+    }
+
+    #[test]
+    fn what_is_written_directly_is_what_was_to_be_written() {
+        let mut direct = Direct::default();
+        for offset in [0, 1, 4095, 4096, 5000, 100_001] {
+            for pieces in [&[65_536][..], &[1], &[70_000, 1, 0, 4096, 3], &[3 << 20, 17], &[4096; 100]] {
+                let (found, expected) = written("same", &mut direct, offset, pieces);
+                assert!(found == expected, "{offset} {pieces:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn where_it_is_refused_everything_goes_the_other_way() {
+        let mut direct = Direct { refused: true, ..Direct::default() };
+        assert!(!direct.is_for(ROOM) && Direct::default().is_for(ROOM) && !Direct::default().is_for(1000));
+        let (found, expected) = written("refused", &mut direct, 77, &[200_000]);
+        assert!(found == expected);
+    }
+
+    #[test]
+    fn a_full_device_is_told() {
+        let full = OpenOptions::new().write(true).open("/dev/full").unwrap();
+        let why = write_blocks(&full, 0, &[0; BLOCK], &mut false).unwrap_err();
+        assert_eq!(why.kind(), io::ErrorKind::StorageFull);
+    }
+}

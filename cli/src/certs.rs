@@ -40,6 +40,14 @@ pub struct Args {
     force: bool,
 }
 
+impl Args {
+    /// For these nodes, into this folder, valid for a year.
+    pub fn of(nodes: &[&str], out: PathBuf, force: bool) -> Args {
+        let nodes = nodes.iter().map(ToString::to_string).collect();
+        Args { nodes, alias: Vec::new(), host: Vec::new(), days: 365, out, force }
+    }
+}
+
 /// Runs the subcommand.
 pub fn run(args: &Args) -> Result<(), Failure> {
     let valid = Duration::from_secs(u64::from(args.days) * 86_400);
@@ -103,7 +111,7 @@ fn the_authority(folder: &Path, valid: Duration) -> Result<Made, Failure> {
 }
 
 /// A new file of this mode; one that is there is replaced.
-fn write(file: &Path, text: &str, mode: u32) -> Result<(), Failure> {
+pub fn write(file: &Path, text: &str, mode: u32) -> Result<(), Failure> {
     let _ = fs::remove_file(file);
     let opened = OpenOptions::new().write(true).create_new(true).mode(mode).open(file);
     let written = opened.and_then(|mut opened| opened.write_all(text.as_bytes()));

@@ -204,6 +204,10 @@ pub fn node_config(
         },
         capacity: node.store_capacity,
     };
+    if scenario.fidelity != Fidelity::Message {
+        // As the node does by itself; transfers of whole bundles know buffers that anything fills.
+        config.limits.reserved_bytes = node.store_capacity.bytes() / 16;
+    }
     config.crc = match node.crc {
         Crc::None => CrcType::None,
         Crc::Crc16 => CrcType::Crc16,

@@ -175,3 +175,41 @@ fn a_sender_refused_as_room_comes_asks_again() {
     let (refused, expired) = run(expired[0]);
     assert_eq!((refused.len(), refused.first()), (1, expired.first()), "refused as the first expires");
 }
+
+/// Two nodes that are full of bundles for each other: what applications wait for finds room, and leaves some.
+/// And two relays between them that are full of bundles for each other's side.
+#[test]
+fn nodes_that_are_full_of_bundles_for_each_other_do_not_wait_for_each_other() {
+    let ends = |relays: &[&str]| -> Vec<String> {
+        [&["a"], relays, &["z"]].concat().iter().map(ToString::to_string).collect()
+    };
+    for (layer, names) in
+        [("ltp", ends(&[])), ("tcpclv4", ends(&[])), ("ltp", ends(&["m", "n"])), ("tcpclv4", ends(&["m", "n"]))]
+    {
+        let mut text = "name = \"full\"\nseed = 5\nduration = \"5 min\"\n".to_string();
+        for (number, name) in names.iter().enumerate() {
+            text += &format!("[[node]]\nname = \"{name}\"\nid = \"ipn:{}.0\"\nstore_capacity = \"1 MB\"\n", number + 1);
+        }
+        for pair in names.windows(2) {
+            let [a, b] = pair else { panic!() };
+            text += &format!(
+                "[[link]]\nname = \"{a}{b}\"\nbetween = [\"{a}\", \"{b}\"]\nlayer = \"{layer}\"\nrate = \"1 Mbit/s\"\n"
+            );
+        }
+        // The middle opens when all stores are full.
+        let middle = format!("{}{}", names[names.len() / 2 - 1], names[names.len() / 2]);
+        text += &format!("[[contact]]\nlink = \"{middle}\"\nstart = \"30 s\"\nend = \"300 s\"\n");
+        for (from, to) in [("a", "z"), ("z", "a")] {
+            text += &format!(
+                "[[traffic]]\nname = \"{from}{to}\"\nfrom = \"{from}\"\nto = \"{to}\"\n\
+                 bundles = {{ count = 150, size = \"25 kB\", interval = \"150 ms\" }}\n"
+            );
+        }
+        let scenario = Scenario::parse(&text).unwrap_or_else(|errors| panic!("{errors:#?}"));
+        let (outcome, _) = World::new(&scenario, Seen::default()).unwrap().run();
+        for flow in &outcome.traffic {
+            assert!(flow.delivered > 30, "{layer} {names:?}: {outcome:?}");
+            assert_eq!(flow.delivered, flow.created, "{layer} {names:?}: {outcome:?}");
+        }
+    }
+}

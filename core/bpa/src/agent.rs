@@ -212,6 +212,7 @@ impl Agent {
     /// Gives back room that a busy time needed: nothing happens for now.
     pub fn rest(&mut self) {
         self.book.rest();
+        self.steps.shrink_to_fit();
     }
     /// Payload bytes of deliveries that applications did not answer.
     pub fn unanswered(&self) -> u64 {

@@ -448,6 +448,11 @@ impl Agent {
         }
     }
 
+    /// Whether an application here waits for a bundle.
+    pub(crate) fn is_awaited(&self, held: &Held) -> bool {
+        self.deliveries.has_listener(&self.mailbox(held))
+    }
+
     fn next_delivery(&mut self, endpoint: &EndpointId) -> Option<(RegistrationId, DeliveryId, Handle)> {
         // What nobody answers is in memory, as are the payloads of bundles that wait for links.
         self.deliveries.next(&self.book, endpoint, self.settings.limits.memory_bytes)

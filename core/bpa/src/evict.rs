@@ -5,10 +5,10 @@ use crate::agent::Agent;
 use crate::app::SendRequest;
 use crate::edge::Edge;
 use crate::io::Output;
-use crate::shares::is_privileged;
+use crate::shares::{Fill, Shares};
 use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
-use farlink_base::{CreationTimestamp, DtnTime, Instant, PeerId, Refusal, Sink};
+use farlink_base::{CreationTimestamp, DtnTime, Instant, PeerId, Priority, Refusal, Sink};
 use farlink_book::{Flags, Handle, Held, Why};
 
 /// Bundles one newcomer may push out.
@@ -24,8 +24,12 @@ impl Agent {
         out: &mut S,
     ) -> Result<(), Refusal> {
         // What never fits is told so, also while there is no room for anything.
-        let capacity = self.capacity_for(new);
-        if new.size() > capacity.min(self.settings.limits.bundle_bytes) {
+        let privileged = self.is_privileged(new);
+        let reserved = if privileged { 0 } else { self.settings.limits.reserved_bytes };
+        let capacity = self.settings.capacity_bytes.saturating_sub(reserved);
+        let empty = Fill { bundles: 0, bytes: 0, ..self.fullness() };
+        let fits = privileged || self.leaves_room(&Shares::default(), new, empty);
+        if new.size() > capacity.min(self.settings.limits.bundle_bytes) || !fits {
             return Err(Refusal::TooLarge);
         }
         if self.book.len() as u64 >= self.settings.limits.bundles || self.memory.refuses(new) {
@@ -35,7 +39,8 @@ impl Agent {
         let own = self.policies.admit(self.seen(now), new)?;
         let missing = self.taken().saturating_add(new.size()).saturating_sub(capacity);
         if missing == 0 {
-            return Ok(());
+            let leaves = privileged || self.leaves_room(&self.shares, new, self.fullness());
+            return if leaves { Ok(()) } else { Err(Refusal::NoResources) };
         }
         let (victims, moves, freed) = self.victims(now, own, missing);
         for (bundle, to) in moves {
@@ -53,10 +58,25 @@ impl Agent {
         Ok(())
     }
 
-    /// What of the store bundles like this one may fill.
-    fn capacity_for(&self, new: &Held) -> u64 {
-        let reserved = if is_privileged(new) { 0 } else { self.settings.limits.reserved_bytes };
-        self.settings.capacity_bytes.saturating_sub(reserved)
+    /// Whether room is kept free for bundles like this one: urgent ones, those that applications here wait for, and
+    /// what this node tells others and is told, for they take room away.
+    fn is_privileged(&self, new: &Held) -> bool {
+        let (administrative, for_us) = (new.bundle.is_administrative(), self.is_for_us(&new.bundle));
+        new.bundle.priority == Priority::Expedited
+            || administrative && (for_us || new.from == PeerId::NONE)
+            || for_us && self.is_awaited(new)
+    }
+    /// Whether its giver leaves room for others. Where the congestion control gives bundles up, nobody is locked out.
+    fn leaves_room(&self, shares: &Shares, new: &Held, fill: Fill) -> bool {
+        !self.policies.ask_for_room_only() || shares.leaves_room(new, fill, self.settings.limits.reserved_bytes)
+    }
+    fn fullness(&self) -> Fill {
+        Fill {
+            bundles: self.book.len() as u64,
+            bundles_max: self.settings.limits.bundles,
+            bytes: self.taken(),
+            capacity: self.settings.capacity_bytes,
+        }
     }
     /// Bytes that a newcomer may have, where nothing else decides whether it may in; `None` where the
     /// congestion control or a disk has a say.
@@ -69,9 +89,10 @@ impl Agent {
         }
         Some(self.settings.capacity_bytes.saturating_sub(self.taken()))
     }
-    /// Bytes that are held, or promised to what is arriving.
+    /// Bytes that are held, or promised to what is arriving; those of its records where there is a disk.
     pub(crate) fn taken(&self) -> u64 {
-        self.book.bytes().saturating_add(self.promises.bytes())
+        let records = self.settings.record_bytes.saturating_mul(self.book.len() as u64);
+        self.book.bytes().saturating_add(records).saturating_add(self.promises.bytes())
     }
 
     /// Bytes of room that a bundle made of this request needs at least: with less it is refused. `None`

@@ -18,7 +18,8 @@ pub struct Limits {
     pub stranger_bytes: u64,
     /// Most bytes kept of one source.
     pub source_bytes: u64,
-    /// Bytes of the store that only expedited bundles and those made here may fill.
+    /// Bytes of the store that only expedited bundles and those applications here wait for may fill; 0: none, and
+    /// whoever comes first fills it. Where there are some, no giver fills the rest alone either.
     pub reserved_bytes: u64,
     /// Payload bytes kept in memory before stored bundles are left on disk.
     pub memory_bytes: u64,
@@ -139,6 +140,8 @@ pub struct Settings {
     pub hand_over_ahead: Duration,
     /// Most bytes kept in the store.
     pub capacity_bytes: u64,
+    /// What each bundle takes of it besides its own bytes.
+    pub record_bytes: u64,
     /// Whether the store keeps bundles through a restart and says when; otherwise they are kept in
     /// memory only, and the store is told nothing.
     pub durable: bool,

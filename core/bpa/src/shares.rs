@@ -1,10 +1,14 @@
-//! What each kind of giver may fill of the store, so that nobody locks the others out: neighbours nobody
-//! configured together, each source, and what is kept free for expedited bundles and those made here. And what
-//! all of them may fill of memory with heads, which no disk takes over.
+//! What each giver may fill of the store, so that nobody locks the others out: neighbours nobody configured together,
+//! each source, each neighbour and the applications here, and what is kept free for what leaves at once. And what all
+//! of them may fill of memory with heads, which no disk takes over.
+//!
+//! Two nodes that are full of bundles for each other, and refuse, would wait until lifetimes end. So where room is kept
+//! free, bundles for applications here find some, and no giver fills the rest alone: each may have a multiple of what
+//! it leaves free (dynamic thresholds: Choudhury and Hahne, 1998), of bytes and of the bundles that may be kept.
 
 use crate::settings::{Limits, SHORT_HEAD_BYTES};
 use alloc::collections::BTreeMap;
-use farlink_base::{Empty, NodeId, PeerId, Priority, Refusal};
+use farlink_base::{Empty, NodeId, PeerId, Refusal};
 use farlink_book::{Flags, Held};
 
 /// What the store keeps of a bundle's flags: whose share it counts to, also after a restart.
@@ -19,12 +23,19 @@ pub(crate) struct Shares {
     heads: (u64, u64),
     /// Bytes of each source, where sources are bounded.
     sources: BTreeMap<NodeId, u64>,
+    /// Bundles and bytes of each giver, where room is kept free.
+    givers: BTreeMap<PeerId, (u64, u64)>,
 }
 
-/// Whether a share of their own is kept for bundles like this one.
-pub(crate) fn is_privileged(new: &Held) -> bool {
-    new.bundle.priority == Priority::Expedited || is_own(new)
+/// What a store holds, and may hold.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Fill {
+    pub bundles: u64,
+    pub bundles_max: u64,
+    pub bytes: u64,
+    pub capacity: u64,
 }
+
 fn is_own(held: &Held) -> bool {
     held.from == PeerId::NONE && !is_strange(held)
 }
@@ -35,7 +46,12 @@ fn is_strange(held: &Held) -> bool {
 /// Most nodes hold nothing of strangers and bound no source.
 impl Empty for Shares {
     type From = ();
-    const EMPTY: &'static Self = &Shares { strange: (0, 0), heads: (0, 0), sources: BTreeMap::new() };
+    const EMPTY: &'static Self = &Shares {
+        strange: (0, 0),
+        heads: (0, 0),
+        sources: BTreeMap::new(),
+        givers: BTreeMap::new(),
+    };
     fn make((): ()) -> Self {
         Shares::default()
     }
@@ -62,7 +78,7 @@ fn fits(there: u64, more: u64, most: u64) -> Result<(), Refusal> {
 
 /// Whether a bundle is counted at all.
 pub(crate) fn counts(held: &Held, limits: &Limits) -> bool {
-    is_strange(held) || limits.source_bytes < u64::MAX || long_head(held) > 0
+    is_strange(held) || limits.source_bytes < u64::MAX || limits.reserved_bytes > 0 || long_head(held) > 0
 }
 
 impl Shares {
@@ -84,6 +100,21 @@ impl Shares {
         }
         Ok(())
     }
+    /// Whether whoever gives this newcomer still leaves room for others, where `reserved` bytes are kept free. Of what
+    /// is not, and of the bundles in this proportion, it may have so many times what is free then as there is more of
+    /// it than is kept free.
+    pub fn leaves_room(&self, new: &Held, fill: Fill, reserved: u64) -> bool {
+        let (bundles, bytes) = self.givers.get(&new.from).copied().unwrap_or_default();
+        let most = fill.capacity.saturating_sub(reserved);
+        let (times, part) = (u128::from(most), u128::from(reserved));
+        let leaves = |there: u64, all: u64, more: u64, most: u64| {
+            let free = most.saturating_sub(all.saturating_add(more));
+            u128::from(there.saturating_add(more)) * part <= u128::from(free) * times
+        };
+        let places = u128::from(fill.bundles_max) * times / u128::from(fill.capacity.max(1));
+        leaves(bytes, fill.bytes, new.size(), most)
+            && leaves(bundles, fill.bundles, 1, u64::try_from(places).unwrap_or(u64::MAX))
+    }
     /// A bundle is held from now on.
     pub fn come(&mut self, held: &Held, limits: &Limits) {
         if is_strange(held) {
@@ -94,6 +125,10 @@ impl Shares {
         self.heads.1 += long_head(held);
         if limits.source_bytes < u64::MAX {
             *self.sources.entry(held.bundle.source.node()).or_insert(0) += held.size();
+        }
+        if limits.reserved_bytes > 0 {
+            let (bundles, bytes) = self.givers.entry(held.from).or_default();
+            (*bundles, *bytes) = (*bundles + 1, *bytes + held.size());
         }
     }
     /// A bundle leaves.
@@ -109,6 +144,12 @@ impl Shares {
             *bytes = bytes.saturating_sub(held.size());
             if *bytes == 0 {
                 self.sources.remove(&source);
+            }
+        }
+        if let Some((bundles, bytes)) = self.givers.get_mut(&held.from) {
+            (*bundles, *bytes) = (*bundles - 1, bytes.saturating_sub(held.size()));
+            if *bundles == 0 {
+                self.givers.remove(&held.from);
             }
         }
     }

@@ -5,10 +5,9 @@ mod support;
 use farlink_base::{DeleteReason, EndpointId, Event, LinkId, NodeId, Payload, Priority, Refusal};
 use farlink_book::{Hears, News, Order, Why};
 use farlink_bpa::{Input, Settings};
-use farlink_congestion::Control;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use support::{NoRouter, Node, Rule, Script, from_two, settings};
+use support::{NoRouter, Node, OnlyRoom, Rule, Script, from_two, settings};
 
 fn away() -> EndpointId {
     EndpointId::ipn(8, 1)
@@ -154,12 +153,6 @@ fn what_is_for_this_node_makes_no_room_though_its_turn_has_not_come() {
 
 #[test]
 fn what_is_promised_to_an_arrival_is_no_room_for_another() {
-    struct OnlyRoom;
-    impl Control for OnlyRoom {
-        fn asks_for_room_only(&self) -> bool {
-            true
-        }
-    }
     let settings = Settings { capacity_bytes: 3500, durable: false, ..settings() };
     let mut node = Node::of(settings, None, NoRouter, OnlyRoom);
     assert_eq!(node.agent.room(), Some(3500));

@@ -82,9 +82,9 @@ fn what_is_with_an_application_when_it_expires_is_withdrawn() {
     node.receive(1, from_two(1, here()).lifetime_ms(1000));
     node.receive(2, from_two(2, here()));
     node.wait_ms(1100);
-    assert_eq!(node.deliveries().len(), 2, "the next has its turn");
+    assert_eq!((node.deliveries().len(), node.held()), (1, 1), "its bytes are with the application still");
     node.done(node.deliveries()[0].0, true);
-    assert_eq!(node.held(), 1, "a late answer is nothing");
+    assert_eq!((node.deliveries().len(), node.held()), (2, 1), "the late answer gives the next its turn");
     node.done(node.deliveries()[1].0, true);
     assert_eq!(node.held(), 0);
 }

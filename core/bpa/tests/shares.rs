@@ -4,7 +4,7 @@ mod support;
 
 use farlink_base::{EndpointId, Hop, LinkId, Priority, Refusal};
 use farlink_bpa::{Input, Limits, Output, Pressure, SHORT_HEAD_BYTES, Settings};
-use support::{Bundle, Node, settings};
+use support::{Bundle, Node, NoRouter, OnlyRoom, settings};
 
 const SIZE: u64 = 1000;
 
@@ -105,18 +105,66 @@ fn a_source_has_its_share_whoever_gives_it_and_applications_here_have_none_to_ke
 }
 
 #[test]
-fn the_last_of_the_room_is_for_expedited_bundles_and_those_made_here() {
+fn the_last_of_the_room_is_for_what_is_urgent_or_awaited_here() {
     let mut node = node(Limits { reserved_bytes: 4 * SIZE, ..Default::default() });
-    (0..8).for_each(|n| node.receive_over(0, n, bundle(2, n)));
-    assert_eq!(taken(&node), 6);
-    for n in 8..10 {
+    node.register(7);
+    (0..12).for_each(|n| node.receive_over(0, n, bundle(2, n)));
+    let there = taken(&node);
+    let urgent = |n| {
         let mut urgent = bundle(2, n);
         urgent.meta.priority = Priority::Expedited;
-        node.receive_over(0, n, urgent);
-    }
-    assert_eq!(taken(&node), 8);
-    node.send_bytes(EndpointId::ipn(77, 1), SIZE - 100);
-    assert_eq!(node.results(), [true]);
+        urgent
+    };
+    node.receive_over(0, 20, urgent(20));
+    assert_eq!(taken(&node), there + 1);
+    let deliveries = node.deliveries().len();
+    let mut unread = bundle(2, 21);
+    unread.meta.destination = EndpointId::ipn(1, 8);
+    node.receive_over(0, 21, unread);
+    assert_eq!(taken(&node), there + 1, "nobody waits for it");
+    let mut awaited = bundle(2, 22);
+    awaited.meta.destination = EndpointId::ipn(1, 7);
+    node.receive_over(0, 22, awaited);
+    assert_eq!((taken(&node), node.deliveries().len()), (there + 2, deliveries + 1));
+}
+
+#[test]
+fn no_giver_fills_what_is_not_kept_free_alone() {
+    let limits = Limits { reserved_bytes: 10 * SIZE, ..Default::default() };
+    let capacity_bytes = 160 * SIZE;
+    let mut node = Node::of(Settings { limits, capacity_bytes, ..settings() }, None, NoRouter, OnlyRoom);
+    let fill = |node: &mut Node, link, first: u64| {
+        let before = taken(node);
+        (first..first + 160).for_each(|n| node.receive_over(link, n, bundle(u64::from(link), n)));
+        taken(node) - before
+    };
+    assert_eq!(fill(&mut node, 0, 1000), 140, "15 of 16 parts of 150");
+    assert_eq!(fill(&mut node, 1, 2000), 9);
+    (0..20).for_each(|_| node.send_bytes(EndpointId::ipn(77, 1), SIZE - 100));
+    assert_eq!(node.results(), [false; 20], "less is left than one bundle");
+    let mut node = Node::of(Settings { limits, capacity_bytes, ..settings() }, None, NoRouter, OnlyRoom);
+    (0..160).for_each(|_| node.send_bytes(EndpointId::ipn(77, 1), SIZE - 100));
+    assert!((140..160).contains(&node.results().iter().filter(|taken| **taken).count()), "applications neither");
+    assert!(fill(&mut node, 0, 1000) > 0);
+}
+
+#[test]
+fn no_giver_fills_the_table_alone_and_what_never_fits_is_told_so() {
+    let limits = Limits { reserved_bytes: 10 * SIZE, bundles: 160, ..Default::default() };
+    let mut node = Node::of(Settings { limits, capacity_bytes: 160 * SIZE, ..settings() }, None, NoRouter, OnlyRoom);
+    let little = |source: u64, n: u64| {
+        let mut little = bundle(source, n);
+        little.meta.payload = vec![1].into();
+        little
+    };
+    (0..160).for_each(|n| node.receive_over(0, n, little(2, n)));
+    assert_eq!(taken(&node), 140);
+    node.receive_over(1, 200, little(3, 200));
+    assert_eq!(taken(&node), 141);
+    let mut large = bundle(4, 300);
+    large.meta.payload = vec![1; 145 * SIZE as usize].into();
+    node.receive_over(1, 300, large);
+    assert_eq!(node.verdicts().last().map(|v| v.1), Some(Err(Refusal::TooLarge)), "not even alone");
 }
 
 #[test]

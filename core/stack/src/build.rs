@@ -79,14 +79,16 @@ pub(crate) fn agent(config: &Config, version: u8) -> Result<Agent, ConfigError> 
     let links = config.links.iter().enumerate();
     let links = links.map(|(index, link)| link_settings(LinkId(index as u32), link, config.layers.len()));
     let links = links.collect::<Result<Vec<_>, _>>()?;
+    let (durable, capacity) = (config.store.kind == StoreKind::Durable, config.store.capacity.bytes());
     let settings = Settings {
         node_ids: config.node_ids.clone(),
         links,
         routes: config.routes.clone(),
         limits: config.limits,
         hand_over_ahead: config.hand_over_ahead,
-        capacity_bytes: config.store.capacity.bytes(),
-        durable: config.store.kind == StoreKind::Durable,
+        capacity_bytes: if durable { LogStore::room_in(capacity) } else { capacity },
+        record_bytes: if durable { LogStore::RECORD_BYTES } else { 0 },
+        durable,
         status_reports: config.status_reports,
         custody: config.custody.as_ref().map(|custody| Box::new(custody.settings.clone())),
         previous_node_block: config.previous_node_block,

@@ -47,6 +47,7 @@ fn settings(own: u64, largest: Option<u64>) -> Settings {
         limits: Limits::default(),
         hand_over_ahead: farlink_bpa::HAND_OVER_AHEAD,
         capacity_bytes: 1 << 30,
+        record_bytes: 0,
         durable: false,
         status_reports: false,
         custody: None,

@@ -131,6 +131,10 @@ impl Reads {
     pub fn stays(&self, payload: &Payload, unanswered: u64) -> bool {
         self.exceeds(payload) || (unanswered > self.bytes_max.max(WHOLE) && payload.len() > LITTLE)
     }
+    /// Room that a busy time needed is given back.
+    pub fn rest(&mut self) {
+        self.queue.shrink_to_fit();
+    }
     /// Reads a payload for what waits for it.
     pub fn begin(&mut self, waiting: Waiting, rope: Payload, out: &mut Vec<Load>) {
         self.queue.push_back(Job { waiting, rope, asked: 0, read: Payload::new() });

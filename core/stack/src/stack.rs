@@ -175,6 +175,10 @@ impl Stack {
         self.work = VecDeque::new();
         self.todo = Vec::new();
         self.agent.rest();
+        self.store.rest();
+        if let Some(reads) = self.reads.made() {
+            reads.rest();
+        }
         self.layers.iter_mut().for_each(Layer::rest);
     }
 

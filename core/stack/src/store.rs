@@ -21,6 +21,12 @@ impl Store {
             (Store::Memory, _) => {}
         }
     }
+    /// Room that a busy time needed is given back.
+    pub fn rest(&mut self) {
+        if let Store::Durable(store) = self {
+            store.rest();
+        }
+    }
     pub fn next_timeout(&self) -> Option<Instant> {
         match self {
             Store::Memory => None,

@@ -112,7 +112,8 @@ pub const STORE: Section = Section {
             "reserved",
             Kind::Volume,
             Absent,
-            "What only expedited bundles and those made here may fill; without it, a sixteenth.",
+            "What only expedited bundles and those that applications here wait for may fill; without it, a sixteenth. Where there \
+             is some, no neighbour and no application fills the rest alone, unless the control gives bundles up.",
         ),
         key(
             "spill_from",

@@ -10,7 +10,7 @@ mod policies;
 pub mod toy;
 
 pub use net::Net;
-pub use policies::{NoRouter, Rule, Script};
+pub use policies::{NoRouter, OnlyRoom, Rule, Script};
 pub use toy::{Bundle, Toy, from_two, piece};
 
 use farlink_base::layer::{SendId, Ticket};
@@ -85,6 +85,7 @@ pub fn settings() -> Settings {
         limits: Limits::default(),
         hand_over_ahead: farlink_bpa::HAND_OVER_AHEAD,
         capacity_bytes: 1 << 20,
+        record_bytes: 0,
         durable: true,
         status_reports: false,
         custody: None,

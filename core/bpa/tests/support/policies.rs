@@ -105,6 +105,13 @@ impl Default for Rule {
         }
     }
 }
+/// The control that gives nothing up.
+pub struct OnlyRoom;
+impl Control for OnlyRoom {
+    fn asks_for_room_only(&self) -> bool {
+        true
+    }
+}
 impl Control for Rule {
     fn hears(&self) -> Hears {
         self.hears

@@ -63,6 +63,10 @@ pub(super) struct Queue {
     pub blocked: bool,
 }
 impl Queue {
+    pub fn rest(&mut self) {
+        self.small.shrink_to_fit();
+        self.large.shrink_to_fit();
+    }
     pub fn push_put(&mut self, now: Instant, bundle: BundleHandle, record: u64) {
         self.bytes += record;
         self.large.push_back(Item::Put(bundle));

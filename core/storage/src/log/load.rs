@@ -29,6 +29,12 @@ pub(super) struct Loads {
     next: u64,
 }
 
+impl Loads {
+    pub fn rest(&mut self) {
+        self.waiting.shrink_to_fit();
+    }
+}
+
 #[derive(Debug)]
 struct Job {
     load: u64,

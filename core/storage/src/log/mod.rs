@@ -144,6 +144,19 @@ pub struct LogStore {
 }
 
 impl LogStore {
+    /// Room that a busy time needed is given back.
+    pub fn rest(&mut self) {
+        self.queue.rest();
+        self.loads.rest();
+    }
+    /// What a bundle takes of a store besides its own bytes, and the bytes of its payload parts: header, index entry,
+    /// checksums.
+    pub const RECORD_BYTES: u64 = 192;
+    /// Bytes of bundles and their records that find room in files of `capacity` bytes: the rest is for tidying, and for
+    /// records of deletions.
+    pub const fn room_in(capacity: u64) -> u64 {
+        capacity / 8 * 7 / 32 * 31
+    }
     /// A store that does nothing before [`Input::Open`].
     pub fn new(config: Config) -> Self {
         let config = config.bounded();

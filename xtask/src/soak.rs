@@ -172,6 +172,9 @@ fn watch(stage: &mut Stage, honest: &Honest, lasts: Duration) -> Result<Vec<Vec<
                 rate as f64 / told.elapsed().as_secs_f64(),
                 memory.join(", ")
             );
+            if now == delivered {
+                bail!("nothing was delivered for a minute");
+            }
             (told, delivered) = (Instant::now(), now);
         }
     }

@@ -4,7 +4,7 @@ mod common;
 
 use common::{World, disk::Disk, small};
 use farlink_base::Payload;
-use farlink_storage::Config;
+use farlink_storage::{Config, LogStore};
 
 fn world(config: Config) -> World {
     let mut world = World::open(config, Disk::default(), 3);
@@ -32,6 +32,35 @@ fn a_full_store_refuses_and_takes_again_what_there_is_room_for() {
     let number = world.put(20_000);
     world.settle();
     assert!(stored(&world, number), "what was deleted made room");
+}
+
+/// Whoever counts bundles with their records, up to the room that is said to be there, is never refused.
+#[test]
+fn there_is_room_for_what_is_said_to_find_room() {
+    for payload in [1, 300, 5000, 100_000] {
+        let capacity = 3_000_000;
+        let mut world = world(small(capacity));
+        let size = |world: &World, number: u64| {
+            let known = &world.known[&number];
+            (known.head.len() + known.payload.len() + known.tail.len()) as u64 + LogStore::RECORD_BYTES
+        };
+        let (mut there, mut taken) = (Vec::new(), 0);
+        for round in 0..3 {
+            // A third leaves, and the room is filled again.
+            for number in there.drain(..there.len() / 3) {
+                taken -= size(&world, number);
+                world.delete(number, round == 1);
+            }
+            while taken + payload + 50 + LogStore::RECORD_BYTES <= LogStore::room_in(capacity) {
+                let number = world.put(payload);
+                taken += size(&world, number);
+                there.push(number);
+            }
+            world.settle();
+            let refused = there.iter().filter(|number| !stored(&world, **number)).count();
+            assert_eq!(refused, 0, "of {} with {payload} B, round {round}", there.len());
+        }
+    }
 }
 
 #[test]

@@ -85,6 +85,9 @@ impl Agent {
         if let Some(custody) = &self.custody {
             custody.audit(&self.book);
         }
+        if let Some(tunnels) = &self.tunnels {
+            tunnels.audit(&self.book);
+        }
         let heads: u64 = self.book.all().map(long_head).sum();
         assert_eq!(heads, self.shares.heads(), "heads of held bundles");
         let owed = self.book.all().filter(|held| held.has(Reason::Commit)).count();

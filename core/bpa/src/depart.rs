@@ -38,6 +38,9 @@ impl Agent {
             }
         }
         self.leave_custody(now, bundle, why, edge, out);
+        if self.tunnels.is_some() {
+            self.leave_tunnel(now, bundle, why, edge, out);
+        }
         self.tell(now, &News::Gone { bundle, why }, out);
         self.pay_all(bundle, out);
         self.leave_queues(bundle);

@@ -4,8 +4,8 @@
 use alloc::vec::Vec;
 use core::ops::Range;
 use farlink_base::{
-    BundleId, BundleMeta, Bytes, CreationTimestamp, DeleteReason, DtnTime, EndpointId, Facts, Hop, Payload, Priority,
-    Refusal,
+    BundleId, BundleMeta, Bytes, CreationTimestamp, DeleteReason, DtnTime, EndpointId, Facts, Hop, Malformed, Payload,
+    Priority, Refusal,
 };
 
 /// A bundle to be made.
@@ -113,6 +113,31 @@ pub enum Record {
     Unreadable,
 }
 
+/// What the records of a tunnel are called on the wire; only the edge looks at it.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct TunnelCodes {
+    /// Type of the record that carries a bundle.
+    pub bundle: u64,
+    /// Type of signals about those.
+    pub signal: u64,
+}
+impl Default for TunnelCodes {
+    fn default() -> Self {
+        TunnelCodes { bundle: 3, signal: 4 }
+    }
+}
+
+/// What a record from the far end of a tunnel carries.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Carried {
+    /// It is another record.
+    Nothing,
+    /// A bundle, and the sender's number of this transmission; 0: it wants no signal.
+    Bundle(u64, Payload),
+    /// What became of transmissions, by runs of their numbers.
+    Signal(Answer, Vec<Numbers>),
+}
+
 /// Makes, joins, measures and reads bundles, whatever their version.
 pub trait Edge {
     /// A new bundle. What the version forbids is adjusted.
@@ -143,6 +168,24 @@ pub trait Edge {
     fn status_report(&self, about: &BundleMeta, status: Status, reason: DeleteReason, at: Option<DtnTime>) -> Payload;
     /// Payload of a custody signal in this version of the bundle protocol; `None`: it cannot say it.
     fn custody_signal(&self, version: u8, signal: &Signal, at: Option<DtnTime>) -> Option<Payload>;
+    /// Payload of the bundle around this one, which is encoded: with the number of the transmission, 0 for none, and when
+    /// it is repeated without a signal.
+    fn carry(&self, codes: TunnelCodes, number: u64, due: Option<DtnTime>, bundle: Payload) -> Payload;
+    /// Payload of a signal about transmissions through a tunnel.
+    fn tunnel_signal(&self, codes: TunnelCodes, answer: Answer, runs: &[Numbers]) -> Payload;
+    /// What a record from the far end of a tunnel carries; `payload` is its payload, in clear and in memory.
+    ///
+    /// # Errors
+    /// What is wrong with it: also where more than so many bundles are around one another.
+    fn carried(
+        &self,
+        outer: &BundleMeta,
+        payload: &Payload,
+        codes: TunnelCodes,
+        depth_max: usize,
+    ) -> Result<Carried, Malformed>;
+    /// How many bundles are around one another in this one, itself counted where it is around another; up to `most`.
+    fn depth(&self, bundle: &BundleMeta, codes: TunnelCodes, most: usize) -> usize;
     /// Payload of a hello.
     fn hello(&self, content: &[u8]) -> Payload;
     /// Reads the administrative record a bundle carries.

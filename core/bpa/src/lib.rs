@@ -54,13 +54,16 @@ mod status;
 mod sweeps;
 #[cfg(test)]
 mod testing;
+mod tunnel;
+mod tunnel_in;
+mod tunnel_out;
 mod waits;
 mod wall;
 
 pub use agent::Agent;
 #[cfg(feature = "audit")]
 pub use audit::Counts;
-pub use edge::{About, Answer, Draft, Edge, Numbers, Record, Signal, Status};
+pub use edge::{About, Answer, Carried, Draft, Edge, Numbers, Record, Signal, Status, TunnelCodes};
 pub use farlink_book::Oracle;
 pub use io::{Input, OfferToken, Output, Pressure, Reading, endpoint_of};
-pub use settings::{CustodySettings, HAND_OVER_AHEAD, Limits, LinkSettings, SHORT_HEAD_BYTES, Settings};
+pub use settings::{CustodySettings, HAND_OVER_AHEAD, Limits, LinkSettings, SHORT_HEAD_BYTES, Settings, TunnelSettings};

@@ -99,7 +99,10 @@ impl Agent {
         out: &mut S,
     ) {
         self.promises.end(token);
-        let from = self.giver(link, hop);
+        let (from, strange) = match token.layer {
+            OfferToken::TUNNEL => self.giver_of_inside(token),
+            _ => (self.giver(link, hop), link.is_dynamic()),
+        };
         if let Some(peer) = self.neighbours.peer_mut(from) {
             if self.policies.offers() && !bundle.is_anonymous() {
                 peer.note_has(bundle.id as u64);
@@ -125,7 +128,7 @@ impl Agent {
             return out.push(Output::Verdict { token, result: Ok(()) });
         }
         let mut new = self.newcomer(now, bundle.clone(), from, hop);
-        new.flags.set(Flags::STRANGE, link.is_dynamic());
+        new.flags.set(Flags::STRANGE, strange);
         let admitted = self.judge(now, &new).and_then(|()| self.make_room(now, &new, edge, out));
         if let Err(reason) = admitted {
             self.turn_away(now, link, &bundle, reason, edge, out);
@@ -556,7 +559,8 @@ impl Agent {
         for link in self.neighbours.links().map(|link| link.id).collect::<alloc::vec::Vec<_>>() {
             self.refresh_link(now, link, out);
         }
-        for input in core::mem::take(&mut self.deferred) {
+        let deferred = core::mem::take(&mut self.deferred);
+        for input in deferred.0.iter().cloned() {
             self.on_app(now, input, edge, out);
         }
     }

@@ -8,7 +8,7 @@ use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use farlink_base::{Accel, DataRate, DataVolume, Duration, EndpointId};
-use farlink_bpa::Limits;
+use farlink_bpa::{Limits, TunnelSettings};
 use farlink_bundle::{CrcType, Profile};
 use farlink_routing::PlanIndex;
 
@@ -54,6 +54,8 @@ pub struct Config {
     pub status_reports: bool,
     /// Custody; `None`: it is neither taken nor asked for.
     pub custody: Option<CustodyConfig>,
+    /// Tunnels: bundles inside others.
+    pub tunnels: Vec<TunnelSettings>,
     /// Whether a previous-node block is put on what is forwarded.
     pub previous_node_block: bool,
     /// Hop limit of bundles created here; 0 puts no hop count block.
@@ -132,6 +134,7 @@ impl Config {
             profile: Profile::Permissive,
             status_reports: false,
             custody: None,
+            tunnels: Vec::new(),
             previous_node_block: true,
             hop_limit: 64,
             seed: 0,

@@ -26,7 +26,7 @@ impl Default for CustodyConfig {
 }
 
 /// RFC 5050 6.1.2: whether custody was taken, and the reason.
-const REASONS: [(Answer, (bool, u8)); 8] = [
+pub(crate) const REASONS: [(Answer, (bool, u8)); 8] = [
     (Answer::Taken, (true, 0)),
     (Answer::Refused, (false, 0)),
     (Answer::Redundant, (false, 3)),
@@ -36,7 +36,7 @@ const REASONS: [(Answer, (bool, u8)); 8] = [
     (Answer::NoContact, (false, 7)),
     (Answer::BadBlock, (false, 8)),
 ];
-fn answer_of(succeeded: bool, reason: u8) -> Answer {
+pub(crate) fn answer_of(succeeded: bool, reason: u8) -> Answer {
     if succeeded {
         return Answer::Taken;
     }

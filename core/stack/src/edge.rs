@@ -15,7 +15,7 @@ use farlink_base::{
     Accel, BundleMeta, Bytes, BytesMut, CreationTimestamp, DeleteReason, DtnTime, Facts, Hop, LinkId, Malformed,
     Payload, Refusal,
 };
-use farlink_bpa::{Draft, Edge, Input, OfferToken, Record, Signal, Status};
+use farlink_bpa::{Answer, Carried, Draft, Edge, Input, Numbers, OfferToken, Record, Signal, Status, TunnelCodes};
 use farlink_bundle::{CrcType, Encoded, Profile, v7};
 
 /// A payload this short does not keep the read buffer it came in, of which it is a small part.
@@ -453,6 +453,24 @@ impl Edge for Edges {
     }
     fn custody_signal(&self, version: u8, signal: &Signal, at: Option<DtnTime>) -> Option<Payload> {
         self.of(version)?.custody_signal(signal, at)
+    }
+    fn carry(&self, codes: TunnelCodes, number: u64, due: Option<DtnTime>, bundle: Payload) -> Payload {
+        crate::tunnel::carry(codes, number, due, bundle)
+    }
+    fn tunnel_signal(&self, codes: TunnelCodes, answer: Answer, runs: &[Numbers]) -> Payload {
+        crate::tunnel::signal(codes, answer, runs)
+    }
+    fn carried(
+        &self,
+        outer: &BundleMeta,
+        payload: &Payload,
+        codes: TunnelCodes,
+        depth_max: usize,
+    ) -> Result<Carried, Malformed> {
+        crate::tunnel::carried(outer, payload, codes, depth_max)
+    }
+    fn depth(&self, bundle: &BundleMeta, codes: TunnelCodes, most: usize) -> usize {
+        if bundle.version == 7 { v7::tunnel::depth(&bundle.payload, codes.bundle, most) } else { 0 }
     }
     fn hello(&self, content: &[u8]) -> Payload {
         self.codecs.first().map(|codec| codec.hello(content)).unwrap_or_default()

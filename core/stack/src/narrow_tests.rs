@@ -51,6 +51,7 @@ fn settings(own: u64, largest: Option<u64>) -> Settings {
         durable: false,
         status_reports: false,
         custody: None,
+        tunnels: Vec::new(),
         previous_node_block: true,
         hop_limit: 30,
         version: 7,

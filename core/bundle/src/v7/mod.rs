@@ -14,6 +14,7 @@ mod read;
 mod records;
 mod render;
 mod rewrite;
+pub mod tunnel;
 #[cfg(test)]
 mod tests;
 
@@ -24,6 +25,7 @@ pub use facts::facts_of;
 pub use make::{Draft, make, whole};
 pub use read::{read, read_parts, tail};
 pub use records::{Record, Status, record, signal, status_report};
+pub use tunnel::{Carried, TunnelCodes, TunnelSignal};
 pub use render::{Piece, append, piece, render, render_loaded, size};
 
 #[cfg(doc)]

@@ -1,0 +1,165 @@
+//! Bundles in bundles on the wire (draft-ietf-dtn-bibect-05): through a relay that knows no way to where they go, with
+//! and without custody, and with the death of every node on the way.
+
+mod line;
+
+use farlink_base::{Bytes, Duration, EndpointId, Event, LinkId};
+use farlink_stack::{Config, StoreKind, TunnelSettings};
+use line::{Layer, Line, content};
+
+const LAYERS: [Layer; 2] = [Layer::TcpclV4, Layer::Ltp];
+
+/// A tunnel from the first node to the third for what goes to the fourth, of which the second knows nothing.
+fn tunnel(custody: bool) -> impl Fn(usize, &mut Config) {
+    move |node, config| {
+        let id = |n| EndpointId::ipn(n, 0);
+        let to = |end| TunnelSettings {
+            custody,
+            timeout: Duration::from_secs(20),
+            ..TunnelSettings::new(EndpointId::ipn(end, 0))
+        };
+        match node {
+            0 => {
+                config.routes = vec![("ipn:3.*".into(), id(2))];
+                config.tunnels = vec![TunnelSettings { to: vec!["ipn:4.*".into()], ..to(3) }];
+            }
+            1 => config.routes.clear(),
+            2 => {
+                config.routes.push(("ipn:1.*".into(), id(2)));
+                config.tunnels = vec![to(1)];
+            }
+            _ => {}
+        }
+    }
+}
+fn count(line: &Line, of: usize, which: fn(&Event) -> bool) -> usize {
+    line.events.iter().filter(|(node, event)| *node == of && which(event)).count()
+}
+const RELEASED: fn(&Event) -> bool = |event| matches!(event, Event::CustodyReleased { .. });
+const REPEATED: fn(&Event) -> bool = |event| matches!(event, Event::CustodyRepeated { .. });
+const SIGNALLED: fn(&Event) -> bool = |event| matches!(event, Event::CustodySignalled { .. });
+const CAME_OUT: fn(&Event) -> bool = |event| matches!(event, Event::Received { link: LinkId::TUNNEL, .. });
+
+fn sorted(mut payloads: Vec<Bytes>) -> Vec<Bytes> {
+    payloads.sort();
+    payloads
+}
+fn send(line: &mut Line, count: u64) -> Vec<Bytes> {
+    let sent: Vec<Bytes> = (0..count).map(|n| content(n, 500)).collect();
+    sent.iter().for_each(|payload| line.send(payload.clone()));
+    sent
+}
+
+#[test]
+fn a_bundle_crosses_a_node_that_knows_no_way_to_where_it_goes() {
+    for (layer, custody) in LAYERS.into_iter().flat_map(|layer| [(layer, false), (layer, true)]) {
+        let mut line = Line::new(layer, 4, tunnel(custody));
+        line.register(3);
+        line.run(Duration::from_secs(5));
+        // The longest goes to disk while it arrives, and comes back from there to be opened.
+        let lengths = [3, 40_000, 3_000_000];
+        let sent: Vec<Bytes> = lengths.iter().enumerate().map(|(n, len)| content(n as u64, *len)).collect();
+        sent.iter().for_each(|payload| line.send(payload.clone()));
+        line.run(Duration::from_secs(60));
+        assert!(sorted(line.delivered.clone()) == sorted(sent), "{layer:?} {custody}: {}", line.delivered.len());
+        assert_eq!((count(&line, 2, CAME_OUT), count(&line, 1, CAME_OUT)), (3, 0), "{layer:?} {custody}");
+        let released = if custody { 3 } else { 0 };
+        assert_eq!((count(&line, 0, RELEASED), count(&line, 0, REPEATED)), (released, 0), "{layer:?} {custody}");
+        assert_eq!(count(&line, 2, SIGNALLED) > 0, custody);
+        line.assert_empty();
+    }
+}
+
+#[test]
+fn one_signal_is_about_many_bundles() {
+    let mut line = Line::new(Layer::TcpclV4, 4, tunnel(true));
+    line.register(3);
+    line.run(Duration::from_secs(5));
+    let sent = send(&mut line, 1000);
+    line.run(Duration::from_secs(60));
+    assert!(sorted(line.delivered.clone()) == sorted(sent));
+    assert_eq!(count(&line, 0, RELEASED), 1000);
+    let signals = count(&line, 2, SIGNALLED);
+    assert!((1..20).contains(&signals), "{signals} signals");
+    line.assert_empty();
+}
+
+/// The one around a bundle is in memory only: with this node it is gone, and the bundle inside goes again.
+#[test]
+fn the_death_of_the_first_node_loses_nothing() {
+    for custody in [false, true] {
+        let mut line = Line::new(Layer::TcpclV4, 4, tunnel(custody));
+        line.kill(1);
+        line.register(3);
+        line.run(Duration::from_secs(1));
+        let sent = send(&mut line, 10);
+        line.run(Duration::from_secs(5));
+        line.kill(0);
+        line.start(0);
+        line.run(Duration::from_secs(2));
+        line.start(1);
+        line.run(Duration::from_secs(120));
+        assert!(sorted(line.delivered.clone()) == sorted(sent), "{custody}: {} came", line.delivered.len());
+        line.assert_empty();
+    }
+}
+
+/// The relay has bundles in memory only, and dies with them: custody brings them through all the same.
+#[test]
+fn what_a_relay_lost_goes_again_with_custody() {
+    let all = tunnel(true);
+    let mut line = Line::new(Layer::TcpclV4, 4, move |node, config| {
+        all(node, config);
+        if node == 1 {
+            config.store.kind = StoreKind::Memory;
+        }
+    });
+    line.kill(2);
+    line.register(3);
+    line.run(Duration::from_secs(1));
+    let sent = send(&mut line, 5);
+    line.run(Duration::from_secs(5));
+    assert_eq!((line.node(0).held(), line.node(1).held()), (5, 5), "the first keeps what it gave away");
+    line.kill(1);
+    line.start(1);
+    line.start(2);
+    line.run(Duration::from_secs(180));
+    assert!(sorted(line.delivered.clone()) == sorted(sent), "{} came", line.delivered.len());
+    assert_eq!((count(&line, 0, REPEATED), count(&line, 0, RELEASED)), (5, 5));
+    line.assert_empty();
+}
+
+/// At every moment of the way: what was accepted is kept, and comes once.
+#[test]
+fn the_far_end_may_die_whenever_it_likes() {
+    for custody in [false, true] {
+        for after_us in (0..30).map(|step| step * 997) {
+            let mut line = Line::new(Layer::TcpclV4, 4, tunnel(custody));
+            line.register(3);
+            line.run(Duration::from_secs(5));
+            let sent = send(&mut line, 3);
+            line.run(Duration::from_micros(after_us));
+            line.kill(2);
+            line.run(Duration::from_millis(50));
+            line.start(2);
+            line.run(Duration::from_secs(300));
+            let came = line.delivered.clone();
+            assert!(sorted(came.clone()) == sorted(sent), "{custody}, after {after_us} us: {} came", came.len());
+            line.assert_empty();
+        }
+    }
+}
+
+#[test]
+fn a_tunnel_nowhere_is_refused_at_the_start() {
+    let with = |ends: &[EndpointId]| {
+        let mut config = Config::new(EndpointId::ipn(1, 0));
+        config.tunnels = ends.iter().cloned().map(TunnelSettings::new).collect();
+        farlink_stack::Stack::new(config).err().map(|error| error.path)
+    };
+    let (two, own) = (EndpointId::ipn(2, 0), EndpointId::ipn(1, 0));
+    assert_eq!(with(&[two.clone()]), None);
+    assert_eq!(with(&[own]).as_deref(), Some("tunnel.ipn:1.0.end"));
+    assert_eq!(with(&[EndpointId::ipn(2, 7)]).as_deref(), Some("tunnel.ipn:2.7.end"));
+    assert_eq!(with(&[two.clone(), two]).as_deref(), Some("tunnel.ipn:2.0.end"));
+}

@@ -11,7 +11,7 @@
 //! | `deliver.rs` | 5.7 local delivery, registrations; 5.9 reassembly |
 //! | `groups.rs` | 5.7 in a group: delivery that is no end |
 //! | `depart.rs` | 5.5 expiration, 5.10 deletion: the one way out |
-//! | `reports.rs` | 5.1 status reports |
+//! | `reports.rs`, `compressed.rs` | 5.1 status reports; many in one (CCSDS 734.6-O-1) |
 //! | `contacts.rs` | the contact plan; links as they come, change and go |
 //! | `custody.rs`, `custody_says.rs`, `custody_hears.rs` | custody: RFC 5050 5.10 to 5.12, 6.3 |
 //! | `tunnel.rs`, `tunnel_out.rs`, `tunnel_in.rs` | bundles in bundles: draft-ietf-dtn-bibect |
@@ -23,6 +23,7 @@
 //! bundle leaves when no reason holds it.
 
 use crate::app::AppInput;
+use crate::compressed::Compressed;
 use crate::contacts::Plan;
 use crate::creation::Creation;
 use crate::custody::Custody;
@@ -149,6 +150,7 @@ pub struct Agent {
     pub(crate) sends: Sends,
     pub(crate) custody: Option<Box<Custody>>,
     pub(crate) tunnels: Option<Box<Tunnels>>,
+    pub(crate) compressed: Option<Box<Compressed>>,
     pub(crate) cuts: Cuts,
     pub(crate) waits: Waits,
     pub(crate) rests: Lazy<Rests>,
@@ -206,6 +208,7 @@ impl Agent {
             queues: Queues::new(),
             sends: Sends::default(),
             custody: settings.custody.take().map(|settings| Box::new(Custody::new(*settings))),
+            compressed: settings.compressed.take().map(|settings| Box::new(Compressed::new(*settings))),
             tunnels: (!wanted.is_empty()).then(|| Box::new(Tunnels::new(wanted, &mut Rng::stream(seed, 8)))),
             cuts: Cuts::default(),
             waits: Waits::default(),
@@ -268,7 +271,8 @@ impl Agent {
         }
         let custody = self.custody.as_ref().and_then(|custody| custody.next());
         let tunnels = self.tunnels.as_ref().and_then(|tunnels| tunnels.next());
-        let asked_again = Instant::earliest([self.waits.next(), self.rests.next(), custody, tunnels]);
+        let compressed = self.compressed.as_ref().and_then(|compressed| compressed.next());
+        let asked_again = Instant::earliest([self.waits.next(), self.rests.next(), custody, tunnels, compressed]);
         Instant::earliest([self.timers.next_deadline(), self.book.next_expiry(), asked_again])
     }
 
@@ -400,6 +404,8 @@ impl Agent {
             self.on_custody_due(now, due, edge, out);
         } else if let Some(due) = self.tunnels.as_mut().and_then(|tunnels| tunnels.pop(now)) {
             self.on_tunnel_due(now, due, edge, out);
+        } else if let Some(due) = self.compressed.as_mut().and_then(|compressed| compressed.pop(now)) {
+            self.say_compressed(now, due, edge, out);
         } else if let Some(taken) = self.queues.take_loose(&mut self.book) {
             self.on_loose(now, taken, edge, out);
         } else if !self.sweeps.is_idle() {

@@ -5,7 +5,7 @@ use crate::agent::{Agent, Step};
 use crate::app::SendRequest;
 use crate::custody::{Custodian, Stage, Told};
 use crate::dispatch::matches_any;
-use crate::edge::{About, Answer, Edge, Numbers, Signal};
+use crate::edge::{About, Answer, Edge, Fate, Numbers, Signal};
 use crate::io::Output;
 use crate::ranges::Ranges;
 use crate::reports::LIFETIME_MS;
@@ -101,6 +101,11 @@ impl Agent {
         let fits = custody.has_room(held.size()) && meta.overhead() <= HEAD_MAX;
         goes_on && fits && matches_any(&custody.settings.to, &meta.destination) && self.custodian_for(meta).is_some()
     }
+    /// Whether a bundle that goes on asks for custody, and this node does not take it.
+    pub(crate) fn declines_custody(&self, bundle: Handle) -> bool {
+        let (Some(custody), Some(held)) = (&self.custody, self.book.get(bundle)) else { return false };
+        asks(&held.bundle) && !self.is_for_us(&held.bundle) && !custody.is(held.number, Stage::Promised)
+    }
     /// One that the store gave back after a restart.
     pub(crate) fn resume_custody(&mut self, bundle: Handle, flags: u32, hop: &Hop) {
         let Some(held) = self.book.get(bundle).filter(|held| asks(&held.bundle)) else { return };
@@ -144,6 +149,7 @@ impl Agent {
             if taken.is_some() {
                 self.event(out, Event::CustodyTaken { bundle: name });
                 self.steps.extend([Step::Dispatch(bundle), Step::Offer(bundle)]);
+                self.report_compressed_of(now, bundle, Fate::CustodyTaken, edge);
             }
             taken
         };

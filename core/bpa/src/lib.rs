@@ -15,6 +15,7 @@ mod agent;
 pub mod app;
 #[cfg(feature = "audit")]
 mod audit;
+mod compressed;
 mod contacts;
 mod creation;
 mod custody;
@@ -63,7 +64,9 @@ mod wall;
 pub use agent::Agent;
 #[cfg(feature = "audit")]
 pub use audit::Counts;
-pub use edge::{About, Answer, Carried, Draft, Edge, Numbers, Record, Signal, Status, TunnelCodes};
+pub use edge::{
+    About, Answer, Asked, Carried, Draft, Edge, Fate, Item, Numbers, Record, Signal, Status, TunnelCodes,
+};
 pub use farlink_book::Oracle;
 pub use io::{Input, OfferToken, Output, Pressure, Reading, endpoint_of};
-pub use settings::{CustodySettings, HAND_OVER_AHEAD, Limits, LinkSettings, SHORT_HEAD_BYTES, Settings, TunnelSettings};
+pub use settings::{CompressedSettings, CustodySettings, HAND_OVER_AHEAD, Limits, LinkSettings, SHORT_HEAD_BYTES, Settings, TunnelSettings};

@@ -110,6 +110,9 @@ impl Agent {
         out: &mut S,
     ) {
         let Some(sending) = self.sends.get(id).cloned() else { return };
+        if sending.link == LinkId::TUNNEL {
+            return self.tunnel_broken(now, id, sending.bundle, edge, out);
+        }
         // The neighbour had it: a bundle that moves is where it should be; a copy was none.
         if refused == Some(Refusal::Duplicate) && !sending.keep {
             return self.on_sent(now, id, edge, out);
@@ -257,6 +260,15 @@ impl Agent {
             Reading::Delivery(id) => self.deliveries.bundle_of(id),
         };
         let Some(bundle) = bundle else { return };
+        if let Reading::Send(id) = what
+            && self.sends.get(id).is_some_and(|sending| sending.link == LinkId::TUNNEL)
+        {
+            self.tunnel_broken(now, id, bundle, edge, out);
+            if for_good {
+                self.depart(now, bundle, deleted(DeleteReason::DepletedStorage), None, edge, out);
+            }
+            return;
+        }
         match what {
             Reading::Send(id) => self.unsend(now, id, edge, out),
             Reading::Delivery(id) => self.put_back(id, false),

@@ -4,7 +4,7 @@
 use crate::agent::{Agent, Step, deleted};
 use crate::app::{AppOutput, RequestId, SendRequest};
 use crate::debts::Debt;
-use crate::edge::{Draft, Edge, Record, Status};
+use crate::edge::{Draft, Edge, Fate, Record, Status};
 use crate::io::{OfferToken, Output};
 use crate::shares;
 use crate::signals::HELLO_MAX;
@@ -139,6 +139,9 @@ impl Agent {
         let from = self.node_of(from);
         self.event(out, Event::Received { bundle: self.number(handle), link, from });
         self.report(now, handle, Status::Received, DeleteReason::Done, edge, out);
+        if self.compressed.is_some() && self.declines_custody(handle) {
+            self.report_compressed_of(now, handle, Fate::CustodyRefused, edge);
+        }
         self.tell_kept(now, handle, wire, out);
         if bundle.duties.has(Duties::REPORT) {
             self.report(now, handle, Status::Received, DeleteReason::BlockUnsupported, edge, out);
@@ -598,9 +601,13 @@ impl Agent {
             }
             return;
         };
-        let (draft, payload) = self.draft(source, wanted);
+        let (mut draft, payload) = self.draft(source, wanted);
         if draft.destination.is_null() {
             return refuse(self, Refusal::NotAcceptable, out);
+        }
+        draft.compressed = self.asks_compressed(now, &draft);
+        if draft.compressed.is_some() {
+            draft.facts.0 &= !(Facts::REPORTS | Facts::STATUS_TIME);
         }
         let made = self.make_new(now, draft, creation, payload, edge, out);
         if let Err(reason) = made.and_then(|meta| self.create(now, meta, Some(request), edge, out)) {
@@ -627,6 +634,7 @@ impl Agent {
             lifetime_ms: wanted.lifetime_ms,
             priority: wanted.priority,
             hop_limit: if wanted.hop_limit == 0 { self.settings.hop_limit } else { wanted.hop_limit },
+            compressed: None,
         };
         (draft, wanted.payload)
     }

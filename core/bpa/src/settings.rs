@@ -140,6 +140,29 @@ impl TunnelSettings {
     }
 }
 
+/// Compressed reporting (CCSDS 734.6-O-1).
+#[derive(Clone, PartialEq, Debug)]
+pub struct CompressedSettings {
+    /// Who may be told: patterns.
+    pub to: Vec<String>,
+    /// Destinations for which bundles made here that ask for reports ask for compressed ones: patterns.
+    pub request: Vec<String>,
+    /// How long what is to be told gathers.
+    pub delay: Duration,
+    /// Bundles gathered after which it leaves at once.
+    pub bundles: u64,
+}
+impl Default for CompressedSettings {
+    fn default() -> Self {
+        CompressedSettings {
+            to: Vec::from([String::from("*")]),
+            request: Vec::new(),
+            delay: Duration::from_secs(10),
+            bundles: 1000,
+        }
+    }
+}
+
 /// One link as the agent sees it.
 #[derive(Clone, Debug)]
 pub struct LinkSettings {
@@ -193,6 +216,8 @@ pub struct Settings {
     pub status_reports: bool,
     /// Custody; `None`: it is neither taken nor asked for, and signals are nobody's here.
     pub custody: Option<Box<CustodySettings>>,
+    /// Compressed reporting; `None`: nothing is told so.
+    pub compressed: Option<Box<CompressedSettings>>,
     /// Tunnels.
     pub tunnels: Vec<TunnelSettings>,
     /// Whether what is forwarded says which node it leaves.

@@ -124,6 +124,7 @@ impl Agent {
             let content = self.write_hello(&hello);
             self.budget = self.budget.saturating_sub(content.len() as u32 >> 14);
             let draft = Draft {
+                compressed: None,
                 version: self.settings.version,
                 source: self.node_id(),
                 destination: to.node_id(),

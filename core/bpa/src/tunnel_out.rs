@@ -118,6 +118,7 @@ impl Agent {
         };
         let payload = edge.carry(codes, given, due, rope);
         let draft = Draft {
+            compressed: None,
             version,
             source: self.node_id(),
             destination: end,
@@ -288,6 +289,21 @@ impl Agent {
         let at = now + back_off(held.failures);
         self.waits.until(&mut self.book, bundle, at);
         self.steps.push_back(Step::Line);
+    }
+
+    /// A bundle could not be rendered for its tunnel, or left before it was.
+    pub(crate) fn tunnel_broken<S: Sink<Output>>(
+        &mut self,
+        now: Instant,
+        id: SendId,
+        bundle: Handle,
+        edge: &mut dyn Edge,
+        out: &mut S,
+    ) {
+        match self.book.get(bundle).map(|held| held.number) {
+            Some(number) => self.tunnel_failed(now, number, edge, out),
+            None => drop(self.sends.end(&mut self.book, id)),
+        }
     }
 
     /// Something of tunnels is due.

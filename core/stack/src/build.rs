@@ -91,6 +91,7 @@ pub(crate) fn agent(config: &Config, version: u8) -> Result<Agent, ConfigError> 
         durable,
         status_reports: config.status_reports,
         custody: config.custody.as_ref().map(|custody| Box::new(custody.settings.clone())),
+        compressed: config.compressed.as_ref().map(|told| Box::new(told.settings.clone())),
         tunnels: tunnels(config, &names)?,
         previous_node_block: config.previous_node_block,
         hop_limit: config.hop_limit,

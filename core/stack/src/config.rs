@@ -2,6 +2,7 @@
 //! the simulator from the scenario.
 
 use crate::custody::CustodyConfig;
+use crate::reporting::CompressedConfig;
 use crate::kinds::{LayerKind, SpanConfig};
 use crate::security::SecurityConfig;
 use alloc::string::String;
@@ -54,6 +55,8 @@ pub struct Config {
     pub status_reports: bool,
     /// Custody; `None`: it is neither taken nor asked for.
     pub custody: Option<CustodyConfig>,
+    /// Compressed reporting of bundles of version 7; `None`: nothing is told so.
+    pub compressed: Option<CompressedConfig>,
     /// Tunnels: bundles inside others.
     pub tunnels: Vec<TunnelSettings>,
     /// Whether a previous-node block is put on what is forwarded.
@@ -134,6 +137,7 @@ impl Config {
             profile: Profile::Permissive,
             status_reports: false,
             custody: None,
+            compressed: None,
             tunnels: Vec::new(),
             previous_node_block: true,
             hop_limit: 64,

@@ -11,6 +11,7 @@ use crate::joints::{Joint, LayerJoint, arrived, departed};
 use crate::kinds::Layer;
 use crate::outgoing::{Outgoing, is_for_good};
 use crate::reads::{Departure, Load, Reads, Waiting};
+use crate::reporting;
 use crate::security::{KeyRing, Secured, Security, SecurityCounts};
 use crate::store::Store;
 use alloc::boxed::Box;
@@ -114,7 +115,7 @@ impl Stack {
     /// Names the key that cannot be used and what to write instead.
     pub fn new(config: Config) -> Result<Stack, ConfigError> {
         let custody = config.custody.as_ref();
-        let codes = custody.map(|custody| Box::new(custody.codes));
+        let codes = reporting::codes(custody.map(|custody| custody.codes), config.compressed.as_ref()).map(Box::new);
         let v7 = BpV7 { profile: config.profile, crc: config.crc, accel: config.accel, custody: codes };
         let v6 = BpV6 { profile: config.profile, numbers: custody.is_some_and(|custody| custody.aggregate) };
         let v7: Box<dyn Codec> = match &config.security {

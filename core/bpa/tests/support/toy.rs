@@ -58,7 +58,7 @@ pub fn piece(meta: &BundleMeta, range: Range<u64>) -> BundleMeta {
 
 impl Edge for Toy {
     fn make(&mut self, draft: Draft, creation: CreationTimestamp, payload: Payload) -> Result<BundleMeta, Refusal> {
-        let Draft { version, source, destination, report_to, facts, lifetime_ms, priority, hop_limit } = draft;
+        let Draft { version, source, destination, report_to, facts, lifetime_ms, priority, hop_limit, .. } = draft;
         if version != VERSION {
             return Err(Refusal::NotAcceptable);
         }
@@ -218,6 +218,7 @@ impl Bundle {
             lifetime_ms: 60_000,
             priority: Priority::Normal,
             hop_limit: 0,
+            compressed: None,
         };
         let creation = CreationTimestamp { time: NOW_UTC, sequence };
         let meta = Toy.make(draft, creation, Payload::fill(2, 1000)).expect("version 99");

@@ -201,7 +201,7 @@ mod tests {
         assert_eq!(TunnelSignal { disposition: 0, runs: Vec::from([Run { first: 5, last: 6 }]) }.encode(4)[..], bytes("820482008182 0502".replace(' ', "").as_str())[..]);
         let all = bytes("82008182001bffffffffffffffff");
         assert_eq!(TunnelSignal::read(&all).unwrap().runs, [Run { first: 0, last: u64::MAX - 1 }]);
-        for bad in ["8200", "820081820500", "8200818202", "82008182011bffffffffffffffff", "820081820105ff", "82008383", "82009bffffffffffffffff"] {
+        for bad in ["8200", "820081820500", "8200818202", "82008182021bffffffffffffffff", "820081820105ff", "82008383", "82009bffffffffffffffff"] {
             assert!(TunnelSignal::read(&bytes(bad)).is_err(), "{bad}");
         }
     }

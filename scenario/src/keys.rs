@@ -456,7 +456,6 @@ pub const TUNNEL: Section = Section {
         ),
     ],
 };
-const NODE_NAME: Kind = other("name of a node", "\"ground\"");
 const PATTERNS: Kind = other("patterns", "[\"ipn:4.*\"]");
 
 /// `[[security]]`.

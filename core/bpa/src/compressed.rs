@@ -17,6 +17,8 @@ use farlink_book::Handle;
 
 /// Receivers that something is gathered for; beyond that the one that waits longest is told at once.
 const RECEIVERS_MAX: usize = 1024;
+/// Bundles gathered for all of them; beyond that, the same.
+const TOTAL_MAX: u64 = 1 << 16;
 /// Bytes of one signal, about; and of names gathered for one receiver before it is told at once.
 const BYTES_MAX: u64 = 32 << 10;
 /// Bytes of a run of numbers, at most, and of what else is said of a counter.
@@ -37,13 +39,15 @@ pub(crate) struct Compressed {
     pub settings: CompressedSettings,
     gathered: BTreeMap<EndpointId, Gathered>,
     sayings: BTreeSet<(Instant, EndpointId)>,
+    /// Bundles gathered for all.
+    total: u64,
     /// The number of the next bundle made here that asks.
     next: Option<u64>,
 }
 
 impl Compressed {
     pub fn new(settings: CompressedSettings) -> Self {
-        Compressed { settings, gathered: BTreeMap::new(), sayings: BTreeSet::new(), next: None }
+        Compressed { settings, gathered: BTreeMap::new(), sayings: BTreeSet::new(), total: 0, next: None }
     }
     /// A bundle more; it is told with others after a while.
     fn gather(&mut self, now: Instant, to: EndpointId, item: Item, number: u64) {
@@ -59,9 +63,10 @@ impl Compressed {
         });
         ranges.insert(number..number.saturating_add(1));
         gathered.bundles += 1;
+        self.total += 1;
         if gathered.bundles >= self.settings.bundles || gathered.names >= BYTES_MAX {
             self.hurry(now, &to);
-        } else if self.gathered.len() > RECEIVERS_MAX {
+        } else if self.gathered.len() > RECEIVERS_MAX || self.total > TOTAL_MAX {
             if let Some((_, first)) = self.sayings.first().cloned() {
                 self.hurry(now, &first);
             }
@@ -82,6 +87,7 @@ impl Compressed {
         let (_, to) = self.sayings.first().filter(|(at, _)| *at <= now)?.clone();
         self.sayings.pop_first();
         let gathered = self.gathered.remove(&to)?;
+        self.total = self.total.saturating_sub(gathered.bundles);
         Some((to, gathered.items.into_iter().collect(), gathered.bundles))
     }
 }
@@ -167,7 +173,7 @@ impl Agent {
         if draft.version < 7 || draft.report_to.is_null() || draft.source.is_null() {
             return None;
         }
-        let start = self.wall.utc_at(now).map_or(0, |utc| utc.0) << 20;
+        let start = self.wall.utc_at(now).map_or_else(|| self.rng.next_u64() >> 2, |utc| utc.0 << 20);
         let compressed = self.compressed.as_mut()?;
         let asks = REQUESTS.iter().filter(|(fact, _)| facts.has(*fact)).fold(0, |all, (_, fate)| all | fate.flag());
         if asks == 0 || !matches_any(&compressed.settings.request, &draft.destination) {
@@ -186,3 +192,68 @@ const REQUESTS: [(u32, Fate); 4] = [
     (Facts::REPORT_DELIVERY, Fate::Delivered),
     (Facts::REPORT_DELETION, Fate::Deleted),
 ];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::format;
+    use core::time::Duration;
+
+    fn item(fate: Fate, source: u64) -> Item {
+        Item { fate, sequence: 1, destination: EndpointId::Null, source: EndpointId::ipn(source, 1) }
+    }
+    fn compressed(bundles: u64) -> Compressed {
+        let settings = CompressedSettings { bundles, delay: Duration::from_secs(5), ..CompressedSettings::default() };
+        Compressed::new(settings)
+    }
+    const LATER: Instant = Instant(5_000_000_000);
+
+    #[test]
+    fn what_is_told_gathers_for_a_while_or_until_there_is_enough() {
+        let to = EndpointId::ipn(9, 0);
+        let mut few = compressed(1000);
+        for number in [3, 1, 2, 2, 7] {
+            few.gather(Instant::ZERO, to.clone(), item(Fate::Received, 1), number);
+        }
+        few.gather(Instant::ZERO, to.clone(), item(Fate::Delivered, 1), u64::MAX);
+        assert_eq!((few.next(), few.pop(Instant::ZERO)), (Some(LATER), None));
+        let (whom, said, bundles) = few.pop(LATER).unwrap();
+        assert_eq!((whom, said.len(), bundles), (to.clone(), 2, 6));
+        assert_eq!(said[0].1.all().collect::<Vec<_>>(), [(1, 4), (7, 8)]);
+        assert_eq!((few.next(), few.total), (None, 0));
+        let mut many = compressed(3);
+        (0..3).for_each(|number| many.gather(Instant::ZERO, to.clone(), item(Fate::Received, 1), number));
+        assert_eq!(many.pop(Instant::ZERO).map(|(.., bundles)| bundles), Some(3), "at once");
+    }
+
+    /// Whoever sends bundles chooses the receivers, the sources and the numbers.
+    #[test]
+    fn what_is_gathered_is_bounded_whoever_asks_for_it() {
+        let mut all = compressed(u64::MAX);
+        let mut told = 0;
+        for n in 0..200_000 {
+            all.gather(Instant::ZERO, EndpointId::ipn(n % 3000, 0), item(Fate::Received, n), n * 2);
+            while let Some((.., bundles)) = all.pop(Instant::ZERO) {
+                told += bundles;
+            }
+            assert!(all.gathered.len() <= RECEIVERS_MAX && all.total <= TOTAL_MAX, "{} of {}", all.total, n);
+        }
+        while let Some((.., bundles)) = all.pop(LATER) {
+            told += bundles;
+        }
+        assert_eq!((told, all.sayings.len(), all.total), (200_000, 0, 0), "and nothing is forgotten");
+    }
+
+    #[test]
+    fn a_signal_is_never_long_and_says_each_number_once() {
+        let mut ranges = Ranges::default();
+        (0..10_000).for_each(|n| ranges.insert(2 * n..2 * n + 1));
+        let name = EndpointId::dtn(&"x".repeat(500), "in");
+        let long = Item { source: name, ..item(Fate::Deleted, 1) };
+        let said = [(item(Fate::Received, 1), ranges.clone()), (long, ranges)];
+        let signals = signals(&said);
+        assert!(signals.len() > 10 && signals.iter().all(|signal| signal.len() as u64 * RUN_BYTES <= BYTES_MAX));
+        let count: usize = signals.iter().map(Vec::len).sum();
+        assert_eq!(count, 20_000, "{}", format!("{:?}", signals.iter().map(Vec::len).collect::<Vec<_>>()));
+    }
+}

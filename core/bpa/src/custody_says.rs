@@ -178,7 +178,7 @@ impl Agent {
             // It was delivered: there is no other way to be told of what is not here any more.
             None => Answer::Taken,
             Some(held) if self.is_for_us(meta) && self.is_durable(held) && self.settings.durable => Answer::Taken,
-            Some(held) if held.has(Reason::Custody) => Answer::Redundant,
+            Some(held) if held.has(Reason::Custody) && self.stays_custodian(held.number, &before) => Answer::Redundant,
             Some(_) => return,
         };
         self.answer(now, &before, meta, answer, edge, out);
@@ -206,6 +206,13 @@ impl Agent {
         if let Some(before) = entry.before {
             self.answer(now, &before, &meta, answer, edge, out);
         }
+    }
+
+    /// Whether a custodian that brings a bundle in custody here may let it go. One that may have it from whoever this
+    /// node gave it to must not: their signal, which is under way, ends the custody here too, and nobody would have it.
+    fn stays_custodian(&self, number: u64, other: &Custodian) -> bool {
+        let entry = self.custody.as_ref().and_then(|custody| custody.get(number));
+        entry.is_some_and(|entry| !entry.handed || entry.before.as_ref() == Some(other))
     }
 
     /// Tells a custodian about one bundle: with others where it numbered it, else alone.

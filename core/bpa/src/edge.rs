@@ -173,10 +173,12 @@ pub struct TunnelCodes {
     pub bundle: u64,
     /// Type of signals about those.
     pub signal: u64,
+    /// Whether times are seconds of Unix, as in ION, and not DTN milliseconds.
+    pub unix: bool,
 }
 impl Default for TunnelCodes {
     fn default() -> Self {
-        TunnelCodes { bundle: 3, signal: 4 }
+        TunnelCodes { bundle: 3, signal: 4, unix: false }
     }
 }
 

@@ -82,7 +82,12 @@ impl Agent {
     }
 
     /// Ends a transmission; tells whether it was the last reason to hold its bundle.
-    pub(crate) fn end_send<S: Sink<Output>>(&mut self, id: SendId, out: &mut S, confirmed: bool) -> Option<(Sending, bool)> {
+    pub(crate) fn end_send<S: Sink<Output>>(
+        &mut self,
+        id: SendId,
+        out: &mut S,
+        confirmed: bool,
+    ) -> Option<(Sending, bool)> {
         let (sending, last) = self.sends.end(&mut self.book, id)?;
         let link = sending.link;
         if let Some(l) = self.neighbours.link_mut(link) {

@@ -124,11 +124,14 @@ impl Agent {
             self.answer_again(now, &bundle, from, hop, edge, out);
             return self.on_known(now, known, token, from, hop, out);
         }
-        if !insecure && self.take_hello(now, from, &bundle, hop, edge, out) {
+        // What came through a tunnel no neighbour says.
+        let inside = token.layer == OfferToken::TUNNEL;
+        if !insecure && !inside && self.take_hello(now, from, &bundle, hop, edge, out) {
             return out.push(Output::Verdict { token, result: Ok(()) });
         }
         let mut new = self.newcomer(now, bundle.clone(), from, hop);
         new.flags.set(Flags::STRANGE, strange);
+        new.flags.set(Flags::SEEN_BEFORE, inside && bundle.is_administrative());
         let admitted = self.judge(now, &new).and_then(|()| self.make_room(now, &new, edge, out));
         if let Err(reason) = admitted {
             self.turn_away(now, link, &bundle, reason, edge, out);

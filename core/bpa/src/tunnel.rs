@@ -21,7 +21,7 @@ use farlink_book::{Handle, Held};
 const GIVEN_MAX: usize = 4;
 /// Senders that something is gathered for; beyond that the oldest is told at once.
 const TOLD_MAX: usize = 1024;
-/// Payload bytes of bundles around others that one tunnel has in memory.
+/// Payload bytes on their way into one tunnel after which none more are taken for now: they are in memory.
 const BYTES_MAX: u64 = 64 << 20;
 
 /// One bundle that travels in another, or did and no signal came.
@@ -36,6 +36,8 @@ pub(crate) struct Inner {
     pub outer: Option<Handle>,
     /// Whether the one around it was made, for this transmission.
     pub made: bool,
+    /// Payload bytes of this transmission.
+    bytes: u64,
     /// Numbers of its last transmissions, where signals are wanted.
     given: Vec<u64>,
 }
@@ -89,7 +91,7 @@ pub(crate) enum End {
 #[derive(Debug)]
 struct Tunnel {
     settings: TunnelSettings,
-    /// Bundles around others, and their payload bytes in memory.
+    /// Bundles on their way in, and their payload bytes.
     bundles: u64,
     bytes: u64,
     /// Bundles that wait for room in it.
@@ -101,7 +103,7 @@ struct Tunnel {
 pub(crate) struct Tunnels {
     tunnels: Vec<Tunnel>,
     inner: BTreeMap<u64, Inner>,
-    /// By its number what is inside, and what it takes: tunnel, payload bytes in memory, all bytes.
+    /// By its number what is inside, and what it takes: tunnel, payload bytes of what is inside, all bytes.
     outer: BTreeMap<u64, (u64, usize, u64, u64)>,
     /// Bytes of those.
     bytes: u64,
@@ -118,9 +120,10 @@ pub(crate) struct Tunnels {
 }
 
 impl Tunnels {
-    /// Numbers of transmissions begin where nobody can guess, so that a signal made up names none.
+    /// Numbers of transmissions begin where nobody can guess, so that a signal made up names none; in the lower half of
+    /// 32 bits, which is all that ION holds.
     pub fn new(settings: Vec<TunnelSettings>, rng: &mut Rng) -> Self {
-        let first = (rng.next_u64() >> 16).max(1);
+        let first = (rng.next_u64() >> 33).max(1);
         let tunnel = |settings| Tunnel { settings, bundles: 0, bytes: 0, line: BTreeSet::new() };
         Tunnels {
             tunnels: settings.into_iter().map(tunnel).collect(),
@@ -176,11 +179,14 @@ impl Tunnels {
     }
     /// A bundle goes into a tunnel.
     pub fn enter(&mut self, held: &Held, rule: usize, send: SendId) {
+        let bytes = held.bundle.payload.len();
         if let Some(tunnel) = self.tunnels.get_mut(rule) {
             tunnel.bundles += 1;
+            tunnel.bytes = tunnel.bytes.saturating_add(bytes);
         }
         self.repeats.stop(held.number);
-        let entry = Inner { bundle: held.handle(), rule, send: None, outer: None, made: false, given: Vec::new() };
+        let (bundle, given) = (held.handle(), Vec::new());
+        let entry = Inner { bundle, rule, send: None, outer: None, made: false, bytes, given };
         let inner = self.inner.entry(held.number).or_insert(entry);
         (inner.rule, inner.send, inner.outer, inner.made) = (rule, Some(send), None, false);
     }
@@ -201,22 +207,26 @@ impl Tunnels {
     pub fn wrapped(&mut self, number: u64, outer: &Held) {
         let Some(inner) = self.inner.get_mut(&number) else { return };
         (inner.outer, inner.made) = (Some(outer.handle()), true);
-        let (resident, size) = (outer.bundle.payload.resident_len(), outer.size());
+        let size = outer.size();
         self.bytes += size;
-        self.outer.insert(outer.number, (number, inner.rule, resident, size));
-        if let Some(tunnel) = self.tunnels.get_mut(inner.rule) {
-            tunnel.bytes += resident;
-        }
+        self.outer.insert(outer.number, (number, inner.rule, inner.bytes, size));
     }
     /// A transmission that came to nothing before there was a bundle around it, or with one that left.
     pub fn leave(&mut self, number: u64) {
         let Some(inner) = self.inner.get_mut(&number) else { return };
         if inner.send.take().is_some() && !inner.made {
-            if let Some(tunnel) = self.tunnels.get_mut(inner.rule) {
-                tunnel.bundles = tunnel.bundles.saturating_sub(1);
-            }
+            let (rule, bytes) = (inner.rule, inner.bytes);
+            self.out(rule, bytes);
+        } else {
+            inner.made = false;
         }
-        inner.made = false;
+    }
+    /// One is no longer on its way in.
+    fn out(&mut self, rule: usize, bytes: u64) {
+        if let Some(tunnel) = self.tunnels.get_mut(rule) {
+            tunnel.bundles = tunnel.bundles.saturating_sub(1);
+            tunnel.bytes = tunnel.bytes.saturating_sub(bytes);
+        }
     }
     /// One that waited and may try again now.
     pub fn next_in_line(&mut self) -> Option<Handle> {
@@ -228,12 +238,9 @@ impl Tunnels {
     pub fn forget(&mut self, held: &Held) -> End {
         let number = held.number;
         self.plain.remove(&number);
-        if let Some((inside, rule, resident, size)) = self.outer.remove(&number) {
+        if let Some((inside, rule, bytes, size)) = self.outer.remove(&number) {
             self.bytes -= size;
-            if let Some(tunnel) = self.tunnels.get_mut(rule) {
-                tunnel.bundles = tunnel.bundles.saturating_sub(1);
-                tunnel.bytes = tunnel.bytes.saturating_sub(resident);
-            }
+            self.out(rule, bytes);
             let its = |inner: &&mut Inner| inner.outer == Some(held.handle());
             let Some(inner) = self.inner.get_mut(&inside).filter(its) else { return End::Nothing };
             inner.outer = None;
@@ -248,9 +255,7 @@ impl Tunnels {
             self.given.remove(given);
         }
         if inner.send.is_some() && !inner.made {
-            if let Some(tunnel) = self.tunnels.get_mut(inner.rule) {
-                tunnel.bundles = tunnel.bundles.saturating_sub(1);
-            }
+            self.out(inner.rule, inner.bytes);
         }
         End::Inner(inner.outer, inner.send.filter(|_| inner.made))
     }
@@ -350,8 +355,10 @@ impl Tunnels {
         assert_eq!(self.sayings.len(), self.gathered.len(), "everything gathered is told once");
         for (rule, tunnel) in self.tunnels.iter().enumerate() {
             let unmade = self.inner.values().filter(|inner| inner.rule == rule && inner.send.is_some() && !inner.made);
-            let outer = self.outer.values().filter(|outer| outer.1 == rule).count();
-            assert_eq!(tunnel.bundles as usize, unmade.count() + outer, "bundles in tunnel {rule}");
+            let outer = self.outer.values().filter(|outer| outer.1 == rule).map(|outer| outer.2);
+            let bytes: Vec<u64> = unmade.map(|inner| inner.bytes).chain(outer).collect();
+            let expected = (bytes.len() as u64, bytes.iter().sum::<u64>());
+            assert_eq!((tunnel.bundles, tunnel.bytes), expected, "on their way into tunnel {rule}");
             assert!(tunnel.line.iter().all(|(_, number, bundle)| held(*bundle, *number)), "who waits is held");
         }
     }

@@ -11,7 +11,9 @@ use crate::tunnel::{Opened, Said, runs_of};
 use crate::tunnel_out::{DEPTH_MAX, Told};
 use crate::waits::back_off;
 use farlink_base::layer::Ticket;
-use farlink_base::{DeleteReason, EndpointId, Event, Facts, Instant, LinkId, Malformed, Payload, PeerId, Refusal, Sink};
+use farlink_base::{
+    DeleteReason, EndpointId, Event, Facts, Instant, LinkId, Malformed, Payload, PeerId, Refusal, Sink,
+};
 use farlink_book::{Flags, Handle, Held, Reason, Why};
 
 /// Runs of numbers in one signal.
@@ -114,7 +116,9 @@ impl Agent {
     pub(crate) fn giver_of_inside(&self, token: OfferToken) -> (PeerId, bool) {
         let held = self.deliveries.bundle_of(DeliveryId(token.ticket.0)).and_then(|bundle| self.book.get(bundle));
         // Nobody knows after a restart: then it has no privileges.
-        held.map_or((PeerId::NONE, true), |held| (held.from, held.flags.has(Flags::STRANGE) || held.from == PeerId::NONE))
+        held.map_or((PeerId::NONE, true), |held| {
+            (held.from, held.flags.has(Flags::STRANGE) || held.from == PeerId::NONE)
+        })
     }
 
     /// Whether the bundle inside is kept, or why not: the sender is told where it wants to be, and the one around it

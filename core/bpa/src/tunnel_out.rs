@@ -50,7 +50,13 @@ impl Agent {
     }
 
     /// A bundle to be forwarded goes into a tunnel, if one is for it; or waits for room in it.
-    pub(crate) fn tunnel<S: Sink<Output>>(&mut self, now: Instant, bundle: Handle, edge: &dyn Edge, out: &mut S) -> bool {
+    pub(crate) fn tunnel<S: Sink<Output>>(
+        &mut self,
+        now: Instant,
+        bundle: Handle,
+        edge: &mut dyn Edge,
+        out: &mut S,
+    ) -> bool {
         let Some(held) = self.book.get(bundle) else { return false };
         let Some(rule) = self.tunnel_for(held, edge) else { return false };
         let (number, name) = (held.number, held.name());
@@ -58,6 +64,7 @@ impl Agent {
             self.event(out, Event::Waiting { bundle: name });
             return true;
         }
+        self.leave_behind(now, number, edge, out);
         let Some(held) = self.book.get(bundle) else { return false };
         let mut hop = self.outgoing(now, held, [0; 2]);
         self.say_custody(held, &mut hop);
@@ -84,6 +91,14 @@ impl Agent {
         let (link, hop) = (LinkId::TUNNEL, Box::new(hop));
         out.push(Output::Send { link, id, bundle: meta, hop, cut: None, reliable });
         true
+    }
+
+    /// One that comes back while it is on its way goes anew: what is under way for it is nobody's any more.
+    fn leave_behind<S: Sink<Output>>(&mut self, now: Instant, number: u64, edge: &mut dyn Edge, out: &mut S) {
+        let inner = self.tunnels.as_ref().and_then(|tunnels| tunnels.get(number));
+        let Some((outer, id)) = inner.and_then(|inner| Some((inner.outer, inner.send?))) else { return };
+        self.unwrap(now, number, outer, edge, out);
+        let _ = self.end_send(id, out, false);
     }
 
     /// A bundle for a tunnel is rendered: the one around it is made.
@@ -370,7 +385,9 @@ impl Agent {
         let end = &tunnels.settings(inner.rule)?.end;
         Some(match (inner.outer.and_then(|outer| self.book.get(outer)), tunnels.due_of(held.number)) {
             (Some(outer), _) => format!("the way through the tunnel to {end}, in bundle {}", outer.number),
-            (None, Some(at)) => format!("the signal of {end} at the tunnel's end, {} more", format_duration(at.since(now))),
+            (None, Some(at)) => {
+                format!("the signal of {end} at the tunnel's end, {} more", format_duration(at.since(now)))
+            }
             (None, None) => format!("the tunnel to {end}"),
         })
     }

@@ -164,7 +164,9 @@ fn a_signal_that_comes_while_it_is_to_go_again_ends_that() {
 fn signals_made_up_replayed_or_of_others_end_nothing() {
     let mut node = node();
     let given = through(&mut node, 1);
-    for (n, runs) in [run(0, u64::MAX - 1), run(given - 1, given), run(given, given + 1), run(0, 0), vec![]].iter().enumerate() {
+    for (n, runs) in
+        [run(0, u64::MAX - 1), run(given - 1, given), run(given, given + 1), run(0, 0), vec![]].iter().enumerate()
+    {
         signal(&mut node, 3, n as u64, Answer::Taken, runs);
         assert_eq!((node.held(), ignored(&node)), (1, n + 1), "{runs:?}");
     }
@@ -345,4 +347,75 @@ fn records_that_carry_nothing_go_their_usual_way_and_broken_ones_go() {
     // What is said again about one that is gone does nothing.
     node.tell(Input::Outer { delivery: DeliveryId(99), payload: Payload::new() });
     node.tell(Input::Judged { delivery: DeliveryId(99), result: Ok(()) });
+}
+
+/// Whoever can have a neighbour carry a tunnel's bundle could speak in that neighbour's name.
+#[test]
+fn what_is_said_inside_a_tunnel_is_no_neighbours_word() {
+    let mut told = tunnel(|_| {});
+    told.custody = Some(Box::new(farlink_bpa::CustodySettings::default()));
+    let mut node = Node::with(told, None);
+    // In custody here, given to `ipn:2.0`, whose name is sure.
+    node.receive_over(1, 1, Bundle::new(EndpointId::ipn(3, 5), EndpointId::ipn(2, 1), 1).custody(3, None));
+    let sent = outer(&node).into_iter().find(|sent| !sent.bundle.is_administrative()).unwrap();
+    node.confirm(sent.id);
+    let about = farlink_bpa::About::One(sent.arrives().meta.identity());
+    let signal = farlink_bpa::Signal { answer: Answer::Taken, about };
+    let payload = Toy.custody_signal(support::toy::VERSION, &signal, None).unwrap();
+    for (ticket, inside) in [(2, record(2, 9, payload)), (3, record(2, 10, Toy.hello(b"routes")))] {
+        node.receive(ticket, record(3, ticket, carried(0)));
+        let [delivery] = open(&mut node)[..] else { panic!("one") };
+        comes_out(&mut node, delivery, inside);
+        judge(&mut node);
+    }
+    assert_eq!(count(&node, |event| matches!(event, Event::CustodyReleased { .. })), 0);
+    assert_eq!(ignored(&node), 1);
+    node.receive(20, record(2, 20, Toy.custody_signal(support::toy::VERSION, &signal, None).unwrap()));
+    assert_eq!(count(&node, |event| matches!(event, Event::CustodyReleased { .. })), 1, "over its link it is believed");
+}
+
+#[test]
+fn long_bundles_go_in_one_after_the_other() {
+    let mut node = Node::with(Settings { capacity_bytes: 1 << 30, ..tunnel(|tunnel| tunnel.custody = false) }, None);
+    for n in 1..=4 {
+        node.receive(n, to_nine(n).payload(Payload::fill(n, 40 << 20)));
+    }
+    assert_eq!(inside(&node).len(), 2, "64 MiB are exceeded by the second");
+    wrap(&mut node);
+    let left = outer(&node);
+    node.said.clear();
+    node.confirm(left[0].id);
+    assert_eq!(inside(&node).len(), 1);
+}
+
+/// A routing loop: the far end sends it back before the one around it has left, or before its signal is here.
+#[test]
+fn what_comes_back_while_it_is_on_its_way_goes_anew_and_is_not_lost() {
+    for stage in 0..3 {
+        let mut node = node();
+        node.receive(1, to_nine(1));
+        let mut first = Vec::new();
+        if stage > 0 {
+            first = wrap(&mut node);
+        }
+        let left = outer(&node);
+        if stage > 1 {
+            node.confirm(left[0].id);
+        }
+        let waiting = inside(&node);
+        node.said.clear();
+        node.receive_over(1, 2, to_nine(1));
+        assert_eq!(inside(&node).len(), 1, "stage {stage}");
+        let given = wrap(&mut node);
+        // What was under way comes to its end somehow.
+        waiting.iter().for_each(|sent| node.tell(Input::Rendered { id: sent.id, rope: Payload::from(vec![1]) }));
+        if stage == 1 {
+            node.confirm(left[0].id);
+        }
+        assert!(node.held() >= 1 && given.len() == 1, "stage {stage}: {given:?}");
+        let again = outer(&node).last().unwrap().id;
+        node.confirm(again);
+        signal(&mut node, 3, 1, Answer::Taken, &run(given[0], given[0]));
+        assert_eq!((node.held(), ignored(&node)), (0, 0), "stage {stage}, {first:?}");
+    }
 }

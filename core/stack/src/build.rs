@@ -108,7 +108,8 @@ pub(crate) fn agent(config: &Config, version: u8) -> Result<Agent, ConfigError> 
 /// The tunnels of a node with these names.
 fn tunnels(config: &Config, names: &[NodeId]) -> Result<Vec<TunnelSettings>, ConfigError> {
     for (at, tunnel) in config.tunnels.iter().enumerate() {
-        let wrong = |expected: &str| Err(error(format!("tunnel.{}.end", tunnel.end), expected, "write e.g. \"ipn:2.0\""));
+        let wrong =
+            |expected: &str| Err(error(format!("tunnel.{}.end", tunnel.end), expected, "write e.g. \"ipn:2.0\""));
         if tunnel.end == EndpointId::Null || !tunnel.end.is_node_id() {
             return wrong("the node ID of the far end");
         }

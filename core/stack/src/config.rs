@@ -2,8 +2,8 @@
 //! the simulator from the scenario.
 
 use crate::custody::CustodyConfig;
-use crate::reporting::CompressedConfig;
 use crate::kinds::{LayerKind, SpanConfig};
+use crate::reporting::CompressedConfig;
 use crate::security::SecurityConfig;
 use alloc::string::String;
 use alloc::sync::Arc;

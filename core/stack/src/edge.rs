@@ -13,8 +13,8 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::ops::Range;
 use farlink_base::{
-    Accel, BundleMeta, Bytes, BytesMut, CreationTimestamp, DeleteReason, DtnTime, EndpointId, Facts, Hop, LinkId, Malformed,
-    Payload, Refusal,
+    Accel, BundleMeta, Bytes, BytesMut, CreationTimestamp, DeleteReason, DtnTime, EndpointId, Facts, Hop, LinkId,
+    Malformed, Payload, Refusal,
 };
 use farlink_bpa::{
     Answer, Asked, Carried, Draft, Edge, Input, Item, Numbers, OfferToken, Record, Signal, Status, TunnelCodes,
@@ -240,7 +240,8 @@ impl Codec for BpV7 {
         v7::size(bundle, self.hop(hop).as_ref().unwrap_or(hop), cut)
     }
     fn make(&self, draft: Draft, creation: CreationTimestamp, payload: Payload) -> Result<BundleMeta, Refusal> {
-        let Draft { source, destination, report_to, facts, lifetime_ms, priority, hop_limit, compressed, version: _ } = draft;
+        let Draft { source, destination, report_to, facts, lifetime_ms, priority, hop_limit, compressed, version: _ } =
+            draft;
         let codes = self.custody.as_deref();
         let custody = codes.filter(|_| facts.has(Facts::CUSTODY)).map_or(0, |codes| codes.transfer_block);
         let reporting = compressed.zip(codes).map(|(asked, codes)| reporting::block(asked, codes));

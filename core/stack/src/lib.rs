@@ -34,7 +34,9 @@ pub use config::{Config, LayerConfig, LinkConfig, StoreConfig, StoreKind};
 pub use custody::CustodyConfig;
 pub use edge::{BpV7, Codec, Opening, Piece, Watch};
 pub use edge_v6::BpV6;
-pub use farlink_bpa::{CompressedSettings, CustodySettings, Limits, Pressure, SHORT_HEAD_BYTES, TunnelCodes, TunnelSettings};
+pub use farlink_bpa::{
+    CompressedSettings, CustodySettings, Limits, Pressure, SHORT_HEAD_BYTES, TunnelCodes, TunnelSettings,
+};
 pub use io::{Input, Output};
 pub use kinds::{Identity, LayerKind, Neighbour, SpanConfig};
 pub use reporting::CompressedConfig;

@@ -29,8 +29,7 @@ pub(crate) fn codes(custody: Option<CustodyCodes>, compressed: Option<&Compresse
     if custody.is_none() && compressed.is_none() {
         return None;
     }
-    let (transfer_block, custody_record) =
-        custody.map_or((0, 0), |codes| (codes.transfer_block, codes.custody_record));
+    let (transfer_block, custody_record) = custody.map_or((0, 0), |codes| (codes.transfer_block, codes.custody_record));
     let (reporting_block, reporting_record) = compressed.map_or((0, 0), |told| (told.block, told.record));
     Some(CustodyCodes { transfer_block, reporting_block, custody_record, reporting_record })
 }

@@ -547,7 +547,9 @@ impl Stack {
             Some((Waiting::Departure(departure), Ok(payload))) => {
                 let layer = layer_of(&self.link_layer, departure.link);
                 match self.layers.get(usize::from(layer.0)) {
-                    Some(Layer::Message) if departure.link != LinkId::TUNNEL => self.send_message(departure, payload, out),
+                    Some(Layer::Message) if departure.link != LinkId::TUNNEL => {
+                        self.send_message(departure, payload, out)
+                    }
                     _ => self.render(departure, payload),
                 }
             }

@@ -1,16 +1,20 @@
 //! Bundles in bundles between the agent's words and those of version 7 (draft-ietf-dtn-bibect-05).
 
-use crate::custody::{RECORD_MAX, REASONS, answer_of};
+use crate::custody::{REASONS, RECORD_MAX, answer_of};
 use alloc::vec::Vec;
 use farlink_base::{BundleMeta, DtnTime, EndpointId, Malformed, Payload};
 use farlink_bpa::{Answer, Carried, Numbers, TunnelCodes};
 use farlink_bundle::v7::custody::Run;
 use farlink_bundle::v7::{self, TunnelSignal, tunnel};
 
+/// Seconds of Unix at the beginning of DTN time.
+const UNIX_TO_DTN_S: u64 = 946_684_800;
+
 /// The payload of the bundle around this one.
 pub(crate) fn carry(codes: TunnelCodes, number: u64, due: Option<DtnTime>, bundle: Payload) -> Payload {
-    let due_ms = if number == 0 { 0 } else { due.map_or(0, |due| due.0) };
-    v7::Carried { number, due_ms, bundle }.encode(codes.bundle)
+    let written = |due: DtnTime| if codes.unix { due.0 / 1000 + UNIX_TO_DTN_S } else { due.0 };
+    let due = if number == 0 { 0 } else { due.map_or(0, written) };
+    v7::Carried { number, due, bundle }.encode(codes.bundle)
 }
 
 /// A signal about transmissions.
@@ -48,12 +52,8 @@ pub(crate) fn carried(
             let TunnelSignal { disposition, runs } = TunnelSignal::read(&content)?;
             let reason = u8::try_from(disposition).unwrap_or(u8::MAX);
             let answer = answer_of(disposition == 0, reason);
-            let number = |run: Run| Numbers {
-                sequence: 0,
-                destination: EndpointId::Null,
-                first: run.first,
-                last: run.last,
-            };
+            let number =
+                |run: Run| Numbers { sequence: 0, destination: EndpointId::Null, first: run.first, last: run.last };
             Ok(Carried::Signal(answer, runs.into_iter().map(number).collect::<Vec<_>>()))
         }
         _ => Ok(Carried::Nothing),
@@ -68,14 +68,15 @@ mod tests {
 
     fn outer(payload: Payload) -> BundleMeta {
         let creation = CreationTimestamp { time: DtnTime(1), sequence: 1 };
-        let bundle = Bundle::new(EndpointId::ipn(1, 0), EndpointId::ipn(2, 0), creation).crc(CrcType::None).payload(payload);
+        let bundle =
+            Bundle::new(EndpointId::ipn(1, 0), EndpointId::ipn(2, 0), creation).crc(CrcType::None).payload(payload);
         let rope = bundle.build().encode(&Accel::default()).into_payload();
         v7::read(&rope, Profile::Strict, &Accel::default()).unwrap().0
     }
 
     #[test]
     fn every_answer_crosses_and_none_but_a_yes_releases() {
-        let codes = TunnelCodes { bundle: 7, signal: 8 };
+        let codes = TunnelCodes { bundle: 7, signal: 8, unix: true };
         let runs = [Numbers { sequence: 0, destination: EndpointId::Null, first: 3, last: 9 }];
         for (answer, _) in REASONS {
             let payload = signal(codes, answer, &runs);
@@ -100,6 +101,10 @@ mod tests {
         let codes = TunnelCodes::default();
         let payload = carry(codes, 0, Some(DtnTime(5)), Payload::from(&b"x"[..]));
         assert_eq!(payload.to_bytes().unwrap()[..], [0x82, 3, 0x83, 0, 0, 0x41, b'x']);
+        let later =
+            |codes| v7::Carried::read(&carry(codes, 1, Some(DtnTime(5_999)), Payload::new()), 3).unwrap().unwrap().due;
+        let ion = TunnelCodes { unix: true, ..codes };
+        assert_eq!([later(codes), later(ion)], [5_999, 946_684_805], "drafts say DTN ms, ION seconds of Unix");
         let read = carried(&outer(payload.clone()), &payload, codes, 4);
         assert_eq!(read, Ok(Carried::Bundle(0, Payload::from(&b"x"[..]))));
     }

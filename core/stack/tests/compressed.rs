@@ -110,10 +110,14 @@ fn a_few_signals_report_a_thousand_bundles() {
     assert_eq!((asked.asks, asked.sequence, &asked.source, &asked.report_to), (5, 1, &None, &None));
     assert!(!data.wants_report(0) || data.facts.0 & Facts::REPORTS == 0, "no status reports besides");
     assert!(data.facts.has(Facts::NO_FRAGMENT));
-    let counted: u64 = line.events.iter().filter_map(|(_, event)| match event {
-        Event::ReportsCompressed { bundles, .. } => Some(*bundles),
-        _ => None,
-    }).sum();
+    let counted: u64 = line
+        .events
+        .iter()
+        .filter_map(|(_, event)| match event {
+            Event::ReportsCompressed { bundles, .. } => Some(*bundles),
+            _ => None,
+        })
+        .sum();
     assert_eq!(counted, 3000);
 }
 

@@ -334,6 +334,12 @@ pub const TUNNEL: Section = Section {
         key("signal_bundles", Count(1, 100_000), Is("1000"), "Bundles after which they leave at once."),
         key("record", Count(2, 64_999), Is("3"), "Type of the record that carries a bundle: 3 in drafts, 7 in ION."),
         key("signal_record", Count(2, 64_999), Is("4"), "Type of the signals about them: 4 in drafts, 8 in ION."),
+        key(
+            "times",
+            Choice(&["dtn", "unix"]),
+            Is("dtn"),
+            "How the time is written at which a bundle goes again: DTN milliseconds as in drafts, or \"unix\" seconds as in ION.",
+        ),
     ],
 };
 

@@ -35,7 +35,7 @@ pub fn tunnels(top: &Reader<'_>, own: &[EndpointId]) -> Vec<TunnelSettings> {
             signal_bundles: reader.count("signal_bundles").unwrap_or(1),
             bundles: reader.count("bundles").unwrap_or(1),
             version: 7,
-            codes: TunnelCodes { bundle: record, signal },
+            codes: TunnelCodes { bundle: record, signal, unix: reader.choice("times") == Some(1) },
         });
     }
     tunnels
@@ -83,11 +83,11 @@ mod tests {
         let tunnels = parse("[[tunnel]]\nend = \"ipn:3.0\"\n").unwrap().stack.tunnels;
         assert_eq!(tunnels, [TunnelSettings::new(EndpointId::ipn(3, 0))]);
         let tunnels = parse(
-            "[[tunnel]]\nend = \"ipn:3.0\"\nto = [\"ipn:9.*\"]\ncustody = true\nrecord = 7\nsignal_record = 8\n\
+            "[[tunnel]]\nend = \"ipn:3.0\"\nto = [\"ipn:9.*\"]\ncustody = true\nrecord = 7\nsignal_record = 8\ntimes = \"unix\"\n\
              [[tunnel]]\nend = \"dtn://moon/\"\n",
         );
         let tunnels = tunnels.unwrap().stack.tunnels;
-        assert_eq!((tunnels[0].codes, tunnels[0].custody), (TunnelCodes { bundle: 7, signal: 8 }, true));
+        assert_eq!((tunnels[0].codes, tunnels[0].custody), (TunnelCodes { bundle: 7, signal: 8, unix: true }, true));
         assert_eq!((tunnels[0].to.len(), tunnels[1].to.len()), (1, 0), "the second only takes out");
     }
 
@@ -112,7 +112,8 @@ mod tests {
         assert!(parse("").unwrap().stack.compressed.is_none());
         let told = parse("[compressed_reports]\n").unwrap().stack.compressed.unwrap();
         assert_eq!(told, CompressedConfig::default());
-        let told = parse("[compressed_reports]\nrequest = [\"ipn:9.*\"]\nblock = 16\n").unwrap().stack.compressed.unwrap();
+        let told =
+            parse("[compressed_reports]\nrequest = [\"ipn:9.*\"]\nblock = 16\n").unwrap().stack.compressed.unwrap();
         assert_eq!((told.settings.request.len(), told.block, told.record), (1, 16, 14));
     }
 }

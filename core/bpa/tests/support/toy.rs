@@ -140,9 +140,13 @@ impl Edge for Toy {
                 Carried::Bundle(number, payload.slice(9, u64::MAX))
             }
             [TOLD, answer, rest @ ..] => {
-                let numbers: Vec<u64> = rest.as_chunks::<8>().0.iter().map(|chunk| u64::from_be_bytes(*chunk)).collect();
-                let run = |run: &[u64; 2]| {
-                    Numbers { sequence: 0, destination: EndpointId::Null, first: run[0], last: run[1] }
+                let numbers: Vec<u64> =
+                    rest.as_chunks::<8>().0.iter().map(|chunk| u64::from_be_bytes(*chunk)).collect();
+                let run = |run: &[u64; 2]| Numbers {
+                    sequence: 0,
+                    destination: EndpointId::Null,
+                    first: run[0],
+                    last: run[1],
                 };
                 Carried::Signal(ANSWERS[usize::from(*answer)], numbers.as_chunks::<2>().0.iter().map(run).collect())
             }

@@ -14,9 +14,9 @@ mod read;
 mod records;
 mod render;
 mod rewrite;
-pub mod tunnel;
 #[cfg(test)]
 mod tests;
+pub mod tunnel;
 
 pub use crate::check::Check;
 pub use begin::{Begun, begin};
@@ -25,8 +25,8 @@ pub use facts::facts_of;
 pub use make::{Draft, make, whole};
 pub use read::{read, read_parts, tail};
 pub use records::{Record, Status, record, signal, status_report};
-pub use tunnel::{Carried, TunnelCodes, TunnelSignal};
 pub use render::{Piece, append, piece, render, render_loaded, size};
+pub use tunnel::{Carried, TunnelCodes, TunnelSignal};
 
 #[cfg(doc)]
 use farlink_base::{BundleMeta, Hop};

@@ -33,8 +33,8 @@ const RUNS_MAX: u64 = 1 << 14;
 pub struct Carried {
     /// The sender's number of this transmission; 0: it wants no signal.
     pub number: u64,
-    /// When the sender sends again without a signal, DTN ms; 0: it does not say.
-    pub due_ms: u64,
+    /// When the sender sends again without a signal: DTN ms, from ION seconds of Unix; 0: it does not say.
+    pub due: u64,
     /// The bundle, encoded.
     pub bundle: Payload,
 }
@@ -47,7 +47,7 @@ impl Carried {
         put_uint(&mut head, kind);
         put_head(&mut head, ARRAY, 3);
         put_uint(&mut head, self.number);
-        put_uint(&mut head, self.due_ms);
+        put_uint(&mut head, self.due);
         put_head(&mut head, BYTES, self.bundle.len());
         let mut payload = Payload::from(head);
         payload.append(self.bundle);
@@ -70,12 +70,12 @@ impl Carried {
         if reader.array()? != 3 {
             return reader.error_at(at, "a bundle protocol data unit is an array of three items");
         }
-        let (number, due_ms, len) = (reader.uint()?, reader.uint()?, reader.bytes_head()?);
+        let (number, due, len) = (reader.uint()?, reader.uint()?, reader.bytes_head()?);
         let from = reader.position() as u64;
         if payload.len().checked_sub(from) != Some(len) {
             return reader.error("a carried bundle ends where its record does");
         }
-        Ok(Some(Carried { number, due_ms, bundle: payload.slice(from, len) }))
+        Ok(Some(Carried { number, due, bundle: payload.slice(from, len) }))
     }
 }
 
@@ -158,7 +158,7 @@ fn read_run(reader: &mut Reader<'_>) -> Result<Run, Malformed> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Bundle, CreationTimestamp, CrcType, EndpointId};
+    use crate::{Bundle, CrcType, CreationTimestamp, EndpointId};
     use crate::{BundleFlags, v7};
 
     fn bytes(hex: &str) -> Vec<u8> {
@@ -167,25 +167,34 @@ mod tests {
 
     #[test]
     fn a_carried_bundle_is_a_part_of_its_record_as_the_draft_says() {
-        let carried = Carried { number: 5, due_ms: 1000, bundle: Payload::from(&b"inner"[..]) };
+        let carried = Carried { number: 5, due: 1000, bundle: Payload::from(&b"inner"[..]) };
         let payload = carried.clone().encode(3);
-        assert_eq!(payload.to_bytes().unwrap()[..], bytes("8203830519 03e8 45 696e6e6572".replace(' ', "").as_str())[..]);
+        assert_eq!(
+            payload.to_bytes().unwrap()[..],
+            bytes("8203830519 03e8 45 696e6e6572".replace(' ', "").as_str())[..]
+        );
         assert_eq!(Carried::read(&payload, 3), Ok(Some(carried)));
         assert_eq!(Carried::read(&payload, 7), Ok(None), "a record of another type is another record");
-        let long = Carried { number: u64::MAX, due_ms: u64::MAX, bundle: Payload::fill(1, 1 << 40) };
+        let long = Carried { number: u64::MAX, due: u64::MAX, bundle: Payload::fill(1, 1 << 40) };
         let read = Carried::read(&long.clone().encode(u64::MAX), u64::MAX).unwrap().unwrap();
-        assert_eq!((read.number, read.due_ms, read.bundle.len()), (long.number, long.due_ms, 1 << 40));
+        assert_eq!((read.number, read.due, read.bundle.len()), (long.number, long.due, 1 << 40));
     }
 
     #[test]
     fn what_is_no_such_record_is_refused_and_never_read_beyond() {
-        let good = Carried { number: 5, due_ms: 1000, bundle: Payload::from(&b"inner"[..]) }.encode(3);
+        let good = Carried { number: 5, due: 1000, bundle: Payload::from(&b"inner"[..]) }.encode(3);
         let good = good.to_bytes().unwrap();
         for len in 0..good.len() {
             let cut = Carried::read(&Payload::from(good.slice(..len)), 3);
             assert!(!matches!(cut, Ok(Some(_))), "{len} bytes: {cut:?}");
         }
-        for hex in ["820384 0500 00 4101", "8203830500 440102", "8203830500 5bffffffffffffffff01", "8203830500 4101 00", "82038305004100ff"] {
+        for hex in [
+            "820384 0500 00 4101",
+            "8203830500 440102",
+            "8203830500 5bffffffffffffffff01",
+            "8203830500 4101 00",
+            "82038305004100ff",
+        ] {
             let read = Carried::read(&Payload::from(bytes(&hex.replace(' ', ""))), 3);
             assert!(read.is_err(), "{hex}: {read:?}");
         }
@@ -198,10 +207,21 @@ mod tests {
         let wire = signal.encode(4);
         let Ok(v7::Record::Other { kind: 4, content }) = v7::record(&wire) else { panic!("{wire:x?}") };
         assert_eq!(TunnelSignal::read(&content), Ok(signal));
-        assert_eq!(TunnelSignal { disposition: 0, runs: Vec::from([Run { first: 5, last: 6 }]) }.encode(4)[..], bytes("820482008182 0502".replace(' ', "").as_str())[..]);
+        assert_eq!(
+            TunnelSignal { disposition: 0, runs: Vec::from([Run { first: 5, last: 6 }]) }.encode(4)[..],
+            bytes("820482008182 0502".replace(' ', "").as_str())[..]
+        );
         let all = bytes("82008182001bffffffffffffffff");
         assert_eq!(TunnelSignal::read(&all).unwrap().runs, [Run { first: 0, last: u64::MAX - 1 }]);
-        for bad in ["8200", "820081820500", "8200818202", "82008182021bffffffffffffffff", "820081820105ff", "82008383", "82009bffffffffffffffff"] {
+        for bad in [
+            "8200",
+            "820081820500",
+            "8200818202",
+            "82008182021bffffffffffffffff",
+            "820081820105ff",
+            "82008383",
+            "82009bffffffffffffffff",
+        ] {
             assert!(TunnelSignal::read(&bytes(bad)).is_err(), "{bad}");
         }
     }
@@ -220,7 +240,7 @@ mod tests {
         let mut payload = Payload::from(&b"no record"[..]);
         for levels in 0..10 {
             assert_eq!(depth(&payload, 3, 4), levels.min(4));
-            payload = Carried { number: 0, due_ms: 0, bundle: around(payload) }.encode(3);
+            payload = Carried { number: 0, due: 0, bundle: around(payload) }.encode(3);
         }
     }
 }

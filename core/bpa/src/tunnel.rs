@@ -156,9 +156,9 @@ impl Tunnels {
     pub fn is_outer(&self, number: u64) -> bool {
         self.outer.contains_key(&number)
     }
-    /// Bytes of bundles around others, which are those of the bundles inside.
-    pub fn bytes(&self) -> u64 {
-        self.bytes
+    /// Bundles around others, and their bytes, which are those of the bundles inside.
+    pub fn around(&self) -> (u64, u64) {
+        (self.outer.len() as u64, self.bytes)
     }
     /// One by its number.
     pub fn get(&self, number: u64) -> Option<&Inner> {

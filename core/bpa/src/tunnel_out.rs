@@ -155,8 +155,9 @@ impl Agent {
         match meta {
             Ok(meta) => {
                 let mut flags = Flags::default();
-                // Its bundle is on disk already.
+                // What is inside is on disk, and counted, already.
                 flags.set(Flags::UNRECORDED, true);
+                flags.set(Flags::VIRTUAL, true);
                 let new = New {
                     bundle: Arc::new(meta),
                     number: None,
@@ -173,6 +174,7 @@ impl Agent {
                     tunnels.wrapped(number, held);
                 }
                 self.event(out, Event::Created { bundle: self.number(outer) });
+                self.tell_kept(now, outer, None, out);
                 self.steps.push_back(Step::Dispatch(outer));
             }
             Err(reason) => {

@@ -666,7 +666,13 @@ impl Agent {
     }
 
     /// Tells policies of a bundle that is held from now on, and which label came with it.
-    pub(crate) fn tell_kept<S: Sink<Output>>(&mut self, now: Instant, bundle: Handle, wire: Option<[u32; 2]>, out: &mut S) {
+    pub(crate) fn tell_kept<S: Sink<Output>>(
+        &mut self,
+        now: Instant,
+        bundle: Handle,
+        wire: Option<[u32; 2]>,
+        out: &mut S,
+    ) {
         for side in [Side::Router, Side::Control] {
             let news = News::Kept { bundle, wire: wire.map(|labels| labels[side as usize]) };
             if self.policies.wants(side, &news) {

@@ -3,8 +3,9 @@
 
 mod line;
 
+use farlink_base::security::{PAYLOAD, Role, Rule, Service};
 use farlink_base::{Bytes, Duration, EndpointId, Event, LinkId};
-use farlink_stack::{Config, StoreKind, TunnelSettings};
+use farlink_stack::{Config, KeyRing, Secret, SecurityConfig, StoreKind, TunnelSettings};
 use line::{Layer, Line, content};
 
 const LAYERS: [Layer; 2] = [Layer::TcpclV4, Layer::Ltp];
@@ -147,6 +148,63 @@ fn the_far_end_may_die_whenever_it_likes() {
             assert!(sorted(came.clone()) == sorted(sent), "{custody}, after {after_us} us: {} came", came.len());
             line.assert_empty();
         }
+    }
+}
+
+/// The first node secures what is around its bundles, or does not; the far end wants it so.
+fn secured(signs: bool, service: Service) -> Line {
+    let all = tunnel(true);
+    Line::new(Layer::TcpclV4, 4, move |node, config| {
+        all(node, config);
+        let role = if node == 0 { Role::Source } else { Role::Acceptor };
+        let rule = Rule {
+            role,
+            service,
+            from: "ipn:1.*".into(),
+            to: "ipn:3.*".into(),
+            targets: vec![PAYLOAD],
+            key: "key".into(),
+            wrap: false,
+            sha_bits: 384,
+            aes_bits: 256,
+            scope: 7,
+            required: true,
+        };
+        let keys = KeyRing::new([("key".into(), Secret::new(vec![1; 32]))]);
+        let told = SecurityConfig { rules: vec![rule], keys, start: 1, seed: [1; 32], bytes_max: 64 << 20 };
+        config.security = (node == 2 || node == 0 && signs).then_some(told);
+    })
+}
+
+#[test]
+fn what_is_around_a_bundle_is_secured_and_unsecured_it_comes_to_nothing() {
+    for service in [Service::Integrity, Service::Confidentiality] {
+        let mut line = secured(true, service);
+        line.kill(1);
+        line.register(3);
+        line.run(Duration::from_secs(1));
+        // After a restart they are read from disk for it.
+        let sent = vec![content(1, 500), content(2, 3_000_000)];
+        sent.iter().for_each(|payload| line.send(payload.clone()));
+        line.run(Duration::from_secs(5));
+        line.kill(0);
+        line.start(0);
+        line.start(1);
+        line.run(Duration::from_secs(120));
+        assert!(sorted(line.delivered.clone()) == sorted(sent), "{service:?}: {} came", line.delivered.len());
+        assert_eq!((count(&line, 2, CAME_OUT), count(&line, 0, RELEASED)), (2, 2), "{service:?}");
+        line.assert_empty();
+        let mut line = secured(false, service);
+        line.register(3);
+        line.run(Duration::from_secs(1));
+        send(&mut line, 1);
+        line.run(Duration::from_secs(60));
+        assert_eq!(
+            (line.delivered.len(), count(&line, 2, CAME_OUT)),
+            (0, 0),
+            "{service:?}: anybody could have made it"
+        );
+        assert_eq!(count(&line, 0, RELEASED), 0);
     }
 }
 

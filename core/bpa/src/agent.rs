@@ -190,7 +190,8 @@ impl Agent {
         for link in core::mem::take(&mut settings.links) {
             neighbours.add(&link, farlink_book::Origin::Configured);
         }
-        let wanted = core::mem::take(&mut settings.tunnels);
+        let rare = settings.rare.take().map(|rare| *rare).unwrap_or_default();
+        let wanted = rare.tunnels;
         Agent {
             local: settings.node_ids.iter().map(EndpointId::node).collect(),
             wall: Wall::UNKNOWN,
@@ -208,7 +209,7 @@ impl Agent {
             queues: Queues::new(),
             sends: Sends::default(),
             custody: settings.custody.take().map(|settings| Box::new(Custody::new(*settings))),
-            compressed: settings.compressed.take().map(|settings| Box::new(Compressed::new(*settings))),
+            compressed: rare.compressed.map(|settings| Box::new(Compressed::new(settings))),
             tunnels: (!wanted.is_empty()).then(|| Box::new(Tunnels::new(wanted, &mut Rng::stream(seed, 8)))),
             cuts: Cuts::default(),
             waits: Waits::default(),

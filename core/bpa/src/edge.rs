@@ -188,7 +188,7 @@ pub enum Carried {
     /// It is another record.
     Nothing,
     /// A bundle, and the sender's number of this transmission; 0: it wants no signal.
-    Bundle(u64, Payload),
+    Inside(u64, Payload),
     /// What became of transmissions, by runs of their numbers.
     Signal(Answer, Vec<Numbers>),
 }

@@ -68,6 +68,6 @@ pub use edge::{About, Answer, Asked, Carried, Draft, Edge, Fate, Item, Numbers, 
 pub use farlink_book::Oracle;
 pub use io::{Input, OfferToken, Output, Pressure, Reading, endpoint_of};
 pub use settings::{
-    CompressedSettings, CustodySettings, HAND_OVER_AHEAD, Limits, LinkSettings, SHORT_HEAD_BYTES, Settings,
-    TunnelSettings,
+    CompressedSettings, CustodySettings, HAND_OVER_AHEAD, Limits, LinkSettings, RareSettings, SHORT_HEAD_BYTES,
+    Settings, TunnelSettings,
 };

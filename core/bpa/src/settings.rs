@@ -163,6 +163,15 @@ impl Default for CompressedSettings {
     }
 }
 
+/// What few nodes do.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct RareSettings {
+    /// Tunnels.
+    pub tunnels: Vec<TunnelSettings>,
+    /// Compressed reporting; `None`: nothing is told so.
+    pub compressed: Option<CompressedSettings>,
+}
+
 /// One link as the agent sees it.
 #[derive(Clone, Debug)]
 pub struct LinkSettings {
@@ -216,10 +225,8 @@ pub struct Settings {
     pub status_reports: bool,
     /// Custody; `None`: it is neither taken nor asked for, and signals are nobody's here.
     pub custody: Option<Box<CustodySettings>>,
-    /// Compressed reporting; `None`: nothing is told so.
-    pub compressed: Option<Box<CompressedSettings>>,
-    /// Tunnels.
-    pub tunnels: Vec<TunnelSettings>,
+    /// What few nodes do.
+    pub rare: Option<Box<RareSettings>>,
     /// Whether what is forwarded says which node it leaves.
     pub previous_node_block: bool,
     /// Hop limit of bundles created here; 0 for none.

@@ -97,7 +97,7 @@ impl Agent {
                 self.hear_of_tunnel(Told { source: source.node(), rule, answer, runs }, out);
                 self.depart(now, bundle, Why::Delivered, None, edge, out);
             }
-            Ok(Carried::Bundle(given, inside)) => {
+            Ok(Carried::Inside(given, inside)) => {
                 if let Some(tunnels) = &mut self.tunnels {
                     tunnels.open(delivery, Opened { rule, to: source.node_id(), number: given });
                 }

@@ -5,7 +5,9 @@ mod support;
 use farlink_base::layer::Ticket;
 use farlink_base::{Duration, EndpointId, Event, Facts, LinkId, Malformed, Payload, Priority, Refusal};
 use farlink_bpa::app::{AppOutput, DeliveryId, RegistrationId};
-use farlink_bpa::{Answer, Edge, Input, Numbers, OfferToken, Output, Reading, Settings, TunnelCodes, TunnelSettings};
+use farlink_bpa::{
+    Answer, Edge, Input, Numbers, OfferToken, Output, RareSettings, Reading, Settings, TunnelCodes, TunnelSettings,
+};
 use support::{Bundle, Node, Sent, Toy, from_two, settings};
 
 /// The tunnel to `ipn:3.0`, over its link, for what goes to `ipn:9`.
@@ -18,7 +20,8 @@ fn tunnel(change: impl FnOnce(&mut TunnelSettings)) -> Settings {
         ..TunnelSettings::new(EndpointId::ipn(3, 0))
     };
     change(&mut tunnel);
-    Settings { tunnels: vec![tunnel], ..settings() }
+    let rare = RareSettings { tunnels: vec![tunnel], ..RareSettings::default() };
+    Settings { rare: Some(Box::new(rare)), ..settings() }
 }
 fn node() -> Node {
     Node::with(tunnel(|_| {}), None)

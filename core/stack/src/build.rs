@@ -10,7 +10,7 @@ use alloc::vec::Vec;
 use farlink_base::EndpointId;
 use farlink_base::layer::LAYERS_MAX;
 use farlink_base::{ConfigError, DataVolume, LinkId, NodeId, Rng};
-use farlink_bpa::{Agent, CustodySettings, LinkSettings, Settings, TunnelSettings};
+use farlink_bpa::{Agent, CustodySettings, LinkSettings, RareSettings, Settings};
 use farlink_storage::LogStore;
 
 pub(crate) fn error(path: String, expected: &str, hint: &str) -> ConfigError {
@@ -91,8 +91,7 @@ pub(crate) fn agent(config: &Config, version: u8) -> Result<Agent, ConfigError> 
         durable,
         status_reports: config.status_reports,
         custody: config.custody.as_ref().map(|custody| Box::new(custody.settings.clone())),
-        compressed: config.compressed.as_ref().map(|told| Box::new(told.settings.clone())),
-        tunnels: tunnels(config, &names)?,
+        rare: rare(config, &names)?,
         previous_node_block: config.previous_node_block,
         hop_limit: config.hop_limit,
         version,
@@ -105,8 +104,8 @@ pub(crate) fn agent(config: &Config, version: u8) -> Result<Agent, ConfigError> 
     Ok(agent)
 }
 
-/// The tunnels of a node with these names.
-fn tunnels(config: &Config, names: &[NodeId]) -> Result<Vec<TunnelSettings>, ConfigError> {
+/// What few nodes do; the names are this one's.
+fn rare(config: &Config, names: &[NodeId]) -> Result<Option<Box<RareSettings>>, ConfigError> {
     for (at, tunnel) in config.tunnels.iter().enumerate() {
         let wrong =
             |expected: &str| Err(error(format!("tunnel.{}.end", tunnel.end), expected, "write e.g. \"ipn:2.0\""));
@@ -120,7 +119,9 @@ fn tunnels(config: &Config, names: &[NodeId]) -> Result<Vec<TunnelSettings>, Con
             return wrong("one tunnel to each far end");
         }
     }
-    Ok(config.tunnels.clone())
+    let compressed = config.compressed.as_ref().map(|told| told.settings.clone());
+    let rare = RareSettings { tunnels: config.tunnels.clone(), compressed };
+    Ok((rare != RareSettings::default()).then(|| Box::new(rare)))
 }
 
 /// Whether custody can be had as it is wanted.

@@ -43,7 +43,7 @@ pub(crate) fn carried(
         if tunnel::depth(payload, codes.bundle, depth_max + 1) > depth_max {
             return Err(Malformed { offset: 0, reason: "too many bundles around one another" });
         }
-        return Ok(Carried::Bundle(carried.number, carried.bundle));
+        return Ok(Carried::Inside(carried.number, carried.bundle));
     }
     let short = payload.len() <= RECORD_MAX as u64;
     let Some(bytes) = short.then(|| payload.to_bytes()).flatten() else { return Ok(Carried::Nothing) };
@@ -106,6 +106,6 @@ mod tests {
         let ion = TunnelCodes { unix: true, ..codes };
         assert_eq!([later(codes), later(ion)], [5_999, 946_684_805], "drafts say DTN ms, ION seconds of Unix");
         let read = carried(&outer(payload.clone()), &payload, codes, 4);
-        assert_eq!(read, Ok(Carried::Bundle(0, Payload::from(&b"x"[..]))));
+        assert_eq!(read, Ok(Carried::Inside(0, Payload::from(&b"x"[..]))));
     }
 }

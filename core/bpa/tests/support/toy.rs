@@ -137,7 +137,7 @@ impl Edge for Toy {
             [CARRIED, b'!', ..] => return Err(Malformed { offset: 1, reason: "no number" }),
             [CARRIED, rest @ ..] => {
                 let number = u64::from_be_bytes(rest[..8].try_into().expect("eight bytes"));
-                Carried::Bundle(number, payload.slice(9, u64::MAX))
+                Carried::Inside(number, payload.slice(9, u64::MAX))
             }
             [TOLD, answer, rest @ ..] => {
                 let numbers: Vec<u64> =

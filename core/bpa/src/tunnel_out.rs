@@ -328,8 +328,8 @@ impl Agent {
         match due {
             Due::Say(said, numbers) => self.say_of_tunnel(now, &said, &numbers, edge, out),
             Due::Repeat(number) => {
-                let waits = |tunnels: &Box<crate::tunnel::Tunnels>| tunnels.get(number).map(|inner| inner.bundle);
-                if let Some(bundle) = self.tunnels.as_ref().and_then(waits) {
+                let inner = self.tunnels.as_ref().and_then(|tunnels| tunnels.get(number));
+                if let Some(bundle) = inner.map(|inner| inner.bundle) {
                     self.event(out, Event::CustodyRepeated { bundle: self.number(bundle) });
                     self.tunnel_failed(now, number, edge, out);
                 }

@@ -103,6 +103,9 @@ pub struct BundleAdu {
     /// Ours: may be lost (LTP green).
     #[prost(bool, tag = "1003")]
     pub unreliable: bool,
+    /// Ours: asks for custody; refused where the node cannot.
+    #[prost(bool, tag = "1004")]
+    pub custody: bool,
 }
 /// Values in `adu_flags`.
 pub mod adu_flag {

@@ -1,6 +1,6 @@
 //! `farlink bundle`: explain one bundle, block by block.
 
-use crate::{Failure, bundle_custody, bundle_security, bundle_v6};
+use crate::{Failure, bundle_custody, bundle_security, bundle_tunnel, bundle_v6};
 use farlink_base::{Accel, DtnTime, Malformed, Payload};
 use farlink_bundle::{
     AdministrativeRecord, BlockData, BlockFlags, Bundle, BundleFlags, CrcType, ExtensionBlock, Profile, StatusReport,
@@ -333,7 +333,7 @@ fn document(bundle: &Bundle, skipped: usize) -> Value {
         None => Value::Null,
         Some(Err(error)) => json!({ "error": error.to_string() }),
         Some(Ok(AdministrativeRecord::Unknown { kind, content })) => {
-            let known = bundle_custody::record(kind, &content).map(|(_, document)| document);
+            let known = known(bundle, kind, &content).map(|(_, document)| document);
             known.unwrap_or_else(|| json!({ "type": kind, "content": hex(&content, usize::MAX) }))
         }
         Some(Ok(AdministrativeRecord::Status(report))) => {
@@ -346,6 +346,11 @@ fn document(bundle: &Bundle, skipped: usize) -> Value {
         }
     };
     document
+}
+
+/// A record of custody, compressed reporting or a bundle in a bundle, line by line, and the same for scripts.
+fn known(bundle: &Bundle, kind: u64, content: &[u8]) -> Option<(Vec<String>, Value)> {
+    bundle_custody::record(kind, content).or_else(|| bundle_tunnel::record(&bundle.payload, kind, content))
 }
 
 fn explain(bundle: &Bundle, skipped: usize) -> String {
@@ -392,7 +397,7 @@ fn explain(bundle: &Bundle, skipped: usize) -> String {
     match record(bundle) {
         None => {}
         Some(Err(error)) => line(format!("  record       not valid: {error}")),
-        Some(Ok(AdministrativeRecord::Unknown { kind, content })) => match bundle_custody::record(kind, &content) {
+        Some(Ok(AdministrativeRecord::Unknown { kind, content })) => match known(bundle, kind, &content) {
             Some((lines, _)) => lines.into_iter().for_each(&mut line),
             None => line(format!("  record       type {kind}: {}", hex(&content, 32))),
         },

@@ -7,6 +7,7 @@ mod bench;
 mod bundle;
 mod bundle_custody;
 mod bundle_security;
+mod bundle_tunnel;
 mod bundle_v6;
 mod certs;
 mod compare;

@@ -49,6 +49,17 @@ pub struct Args {
     /// Class of service.
     #[arg(long, default_value = "normal", value_parser = ["bulk", "normal", "expedited"])]
     priority: String,
+    /// Ask for custody: each node that takes it keeps the bundles until the next one has. Refused where the node has no
+    /// [custody], no durable store or a router that copies, and for groups.
+    #[arg(long)]
+    custody: bool,
+    /// Status reports to ask for; nodes send them where they are told to (`status_reports`).
+    #[arg(long, value_name = "KIND", value_delimiter = ',', requires = "report_to",
+        value_parser = ["reception", "forwarding", "delivery", "deletion"])]
+    report: Vec<String>,
+    /// Where status reports go.
+    #[arg(long, value_name = "EID", requires = "report")]
+    report_to: Option<String>,
     /// Bundles handed over before the first is answered.
     #[arg(long, default_value = "16", allow_hyphen_values = true, value_parser = values::some)]
     window: u64,
@@ -66,6 +77,7 @@ pub fn run(args: Args) -> Result<(), Failure> {
         return Err(Failure::Input("nothing to send\nhint: name a file, `-` for standard input, or --text".into()));
     }
     crate::check_endpoint(&args.to)?;
+    args.report_to.as_deref().map_or(Ok(()), crate::check_endpoint)?;
     if args.bundle_size.0 == 0 && args.sizes.is_none() {
         return Err(Failure::Input(
             "--bundle-size: a bundle of no bytes carries nothing\nhint: at least 1 B; 1 MB suits most files".into(),
@@ -84,6 +96,9 @@ pub fn run(args: Args) -> Result<(), Failure> {
             (None, Some(interval)) => file::Pace::Interval(interval),
             (None, None) => file::Pace::Flat,
         },
+        custody: args.custody,
+        reports: args.report.iter().fold(0, |all, kind| all | report_flag(kind)),
+        report_to: args.report_to.unwrap_or_default(),
         sizes: args.sizes.as_deref().map(read_sizes).transpose()?.unwrap_or_default(),
     };
     let mut sources = Vec::new();
@@ -111,6 +126,16 @@ pub fn run(args: Args) -> Result<(), Failure> {
         println!("{}", json!({ "files": sent }));
     }
     Ok(())
+}
+
+/// The bundle processing control flag of a kind of report (RFC 9171 4.2.3).
+fn report_flag(kind: &str) -> u64 {
+    match kind {
+        "reception" => 0x00_4000,
+        "forwarding" => 0x01_0000,
+        "delivery" => 0x02_0000,
+        _ => 0x04_0000,
+    }
 }
 
 fn read_sizes(path: &std::path::Path) -> Result<Vec<u64>, Failure> {

@@ -8,6 +8,8 @@ use std::collections::HashMap;
 
 /// How links opened by unconfigured peers are called.
 const DYNAMIC: &str = "dynamic:";
+/// The way of bundles that travel in others.
+const TUNNEL: &str = "tunnel";
 
 /// What is needed to name things in the events of one node, and to find them by name.
 #[derive(Clone, Debug)]
@@ -39,12 +41,16 @@ impl Names {
     pub(crate) fn link(&self, link: LinkId) -> String {
         match self.links.get(link.0 as usize) {
             Some(name) => name.clone(),
+            None if link == LinkId::TUNNEL => TUNNEL.into(),
             None => format!("{DYNAMIC}{}", link.0 & !LinkId::DYNAMIC),
         }
     }
     pub(crate) fn link_named(&self, name: &str) -> Option<LinkId> {
         if let Some(index) = self.links.iter().position(|link| link == name) {
             return u32::try_from(index).ok().map(LinkId);
+        }
+        if name == TUNNEL {
+            return Some(LinkId::TUNNEL);
         }
         let number: u32 = name.strip_prefix(DYNAMIC)?.parse().ok()?;
         Some(LinkId(LinkId::DYNAMIC | number))

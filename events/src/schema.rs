@@ -90,6 +90,8 @@ schema! {
         "A custodian is told about bundles it handed over: whether another node has custody of them, and how many." { to, taken, bundles };
     CustodySignalIgnored "custody_signal_ignored" "custody signal ignored"
         "A custody signal came from somebody who has no say in it; it ends nothing." { from };
+    ReportsCompressed "reports_compressed" "compressed reports sent"
+        "Somebody is told in short what became of bundles, and of how many." { to, bundles };
     Fragmented "fragmented" "piece of a bundle leaves" "A piece of the bundle's payload leaves as a fragment."
         { bundle, link, offset, length };
     Reassembled "reassembled" "bundle joined from fragments" "Fragments were joined to this bundle." { bundle };

@@ -52,6 +52,9 @@ impl Recorder {
     }
 
     fn link(&self, link: LinkId) -> Text {
+        if link == LinkId::TUNNEL {
+            return Text::from("tunnel");
+        }
         let known = self.links.get(link.0 as usize).cloned();
         known.unwrap_or_else(|| format!("dynamic-{}", link.0 & !LinkId::DYNAMIC).into())
     }
@@ -83,7 +86,9 @@ impl Recorder {
             | Event::CustodyTaken { bundle }
             | Event::CustodyReleased { bundle }
             | Event::CustodyRepeated { bundle } => self.about(&mut row, bundle),
-            Event::CustodySignalled { to: peer, .. } | Event::CustodySignalIgnored { from: peer } => {
+            Event::CustodySignalled { to: peer, .. }
+            | Event::ReportsCompressed { to: peer, .. }
+            | Event::CustodySignalIgnored { from: peer } => {
                 row.peer = Some(self.names.node(*peer));
             }
             Event::Fragmented { bundle, link, offset, length } => {

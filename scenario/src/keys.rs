@@ -74,6 +74,7 @@ pub const SCENARIO: Section = Section {
         key("link", Kind::Tables("link"), Absent, "The links between them."),
         key("contact", Kind::Tables("contact"), Absent, "When links are up. A link without any contact is always up."),
         key("traffic", Kind::Tables("traffic"), Absent, "Who sends what to whom."),
+        key("tunnel", Kind::Tables("tunnel"), Absent, "Bundles that travel in others (BIBE)."),
         key("security", Kind::Tables("security"), Absent, "What nodes do for the security of bundles (BPSec)."),
         key("measure", Kind::Table("measure"), Absent, "What is recorded."),
         key("expect", Kind::Table("expect"), Absent, "What the author expects; a run that misses it says so."),
@@ -438,6 +439,25 @@ pub const TRAFFIC_PING: Section = Section {
     ],
 };
 
+/// `[[tunnel]]`.
+pub const TUNNEL: Section = Section {
+    name: "tunnel",
+    help: "A tunnel, one way: bundles travel inside others from one node to another, which takes them out            (draft-ietf-dtn-bibect).",
+    keys: &[
+        key("from", NODE_NAME, Required, "Where they go in."),
+        key("end", NODE_NAME, Required, "Where they come out."),
+        key("to", PATTERNS, Required, "Destinations of the bundles that go in."),
+        key("custody", Flag, Is("false"), "Whether they are kept until the other end says that it has them."),
+        key(
+            "timeout",
+            Kind::Duration,
+            Is("60 s"),
+            "How long that is waited for, from when a bundle has left the node; doubles with each repetition.",
+        ),
+    ],
+};
+const PATTERNS: Kind = other("patterns", "[\"ipn:4.*\"]");
+
 /// `[[security]]`.
 pub static SECURITY: LazyLock<Section> = LazyLock::new(|| {
     let help = "A rule for the security of bundles (RFC 9172): `[[security]]` for each, as `[[security.rule]]` in a \
@@ -487,6 +507,6 @@ pub fn sections() -> Vec<&'static Section> {
     sections.extend([&*LINK, &DIRECTION, &BURST, &OUTAGES]);
     sections.extend(LAYER_SECTIONS.iter().map(|layer| &layer.link));
     sections.extend([&CONTACT, &TRAFFIC, &TRAFFIC_FILE, &TRAFFIC_BUNDLES, &TRAFFIC_PING]);
-    sections.extend([&*SECURITY, &MEASURE, &EXPECT]);
+    sections.extend([&TUNNEL, &*SECURITY, &MEASURE, &EXPECT]);
     sections
 }

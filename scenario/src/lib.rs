@@ -17,6 +17,7 @@ mod parse_contact;
 mod parse_link;
 mod parse_node;
 mod parse_traffic;
+mod parse_tunnel;
 mod plan;
 mod topology;
 mod types;
@@ -30,5 +31,5 @@ pub use layers::NodeLayer;
 pub use topology::{first_delay, first_rate};
 pub use types::{
     ConnectSide, Contact, Crc, Custody, Expect, Fidelity, Layer, Link, LinkChange, Measure, Node, Pace, Policy, Route,
-    SENDER_SERVICE, Scenario, Settings, SizeRange, StoreKind, Table, Tcp, Traffic, TrafficKind,
+    SENDER_SERVICE, Scenario, Settings, SizeRange, StoreKind, Table, Tcp, Traffic, TrafficKind, Tunnel,
 };

@@ -44,6 +44,7 @@ pub fn nodes(top: &Reader<'_>) -> Vec<Node> {
         node.routes = reader.custom("routes", |input| routes(input, &names)).unwrap_or_default();
     }
     security(top, &names, &mut nodes);
+    crate::parse_tunnel::tunnels(top, &names, &mut nodes);
     nodes
 }
 
@@ -93,6 +94,7 @@ fn node(reader: &Reader<'_>) -> Node {
         bundle_version: reader.count("bundle_version").unwrap_or(7) as u8,
         custody,
         custody_timeout: custody_timeout(reader),
+        tunnels: Vec::new(),
         hop_limit: reader.count("hop_limit").unwrap_or(0) as u8,
         crc: [Crc::None, Crc::Crc16, Crc::Crc32c][reader.choice("crc").unwrap_or(2)],
         status_reports: reader.flag("status_reports").unwrap_or(false),

@@ -82,6 +82,8 @@ pub struct Node {
     pub custody: Custody,
     /// How long a custody signal is waited for.
     pub custody_timeout: Duration,
+    /// Tunnels that begin or end here.
+    pub tunnels: Vec<Tunnel>,
     /// CRC on blocks made here.
     pub crc: Crc,
     /// Whether status reports are generated.
@@ -154,6 +156,19 @@ pub struct Route {
     pub to: String,
     /// Index of the next node in [`Scenario::nodes`].
     pub via: usize,
+}
+
+/// A tunnel, as one of its ends has it: bundles travel in others.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Tunnel {
+    /// Index of the other end in [`Scenario::nodes`].
+    pub end: usize,
+    /// Destinations of bundles that go in here: patterns. None: bundles only come out.
+    pub to: Vec<String>,
+    /// Whether they are kept until the other end says that it has them.
+    pub custody: bool,
+    /// How long that is waited for.
+    pub timeout: Duration,
 }
 
 /// Where bundles are kept.

@@ -16,7 +16,7 @@ use farlink_scenario::{
 };
 use farlink_stack::{
     Config, CustodyConfig, Identity, KeyRing, LayerConfig, LayerKind, LinkConfig, Neighbour, Secret, SecurityConfig,
-    SpanConfig, Stack, StoreConfig,
+    SpanConfig, Stack, StoreConfig, TunnelSettings,
 };
 use std::sync::Arc;
 
@@ -215,6 +215,7 @@ pub fn node_config(
     };
     config.status_reports = node.status_reports;
     config.custody = custody(node);
+    config.tunnels = tunnels(scenario, node)?;
     config.hop_limit = node.hop_limit;
     config.bundle_version = node.bundle_version;
     config.seed = Rng::stream(scenario.seed, 2 << 32 | index as u64).next_u64();
@@ -236,6 +237,19 @@ fn custody(node: &Node) -> Option<CustodyConfig> {
         Custody::Ask => custody.settings.request.push("*".into()),
     }
     Some(custody)
+}
+
+/// Tunnels that begin or end at a node; as its configuration file says in the testbed.
+fn tunnels(scenario: &Scenario, node: &Node) -> Result<Vec<TunnelSettings>, ConfigError> {
+    let tunnel = |tunnel: &farlink_scenario::Tunnel| {
+        Ok(TunnelSettings {
+            to: tunnel.to.clone(),
+            custody: tunnel.custody,
+            timeout: tunnel.timeout,
+            ..TunnelSettings::new(node_id(&scenario.nodes[tunnel.end])?)
+        })
+    };
+    node.tunnels.iter().map(tunnel).collect()
 }
 
 /// The rules of a node, and their keys; none has what it does not need.

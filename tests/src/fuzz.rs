@@ -152,6 +152,7 @@ pub fn administrative_record(data: &[u8]) {
     assert!(wire.len() <= data.len() + 3);
     if let AdministrativeRecord::Unknown { content, kind } = &record {
         custody_signal(*kind, content);
+        tunnel(*kind, content, data);
     }
     assert_eq!(AdministrativeRecord::decode(&wire), Ok(record));
 }
@@ -164,6 +165,25 @@ fn custody_signal(kind: u64, content: &[u8]) {
     let again = AdministrativeRecord::decode(&put_signal(kind, &said));
     let Ok(AdministrativeRecord::Unknown { content, .. }) = again else { panic!("a record") };
     assert_eq!(read_signal(&content), Ok(said));
+}
+
+/// The content of a record as a signal about bundles in bundles, and all of it as what carries one: what is written
+/// reads back the same, each run has numbers, and looking inside comes to an end.
+fn tunnel(kind: u64, content: &[u8], data: &[u8]) {
+    use farlink_bundle::v7::tunnel::depth;
+    use farlink_bundle::v7::{Carried, TunnelSignal};
+    let payload = Payload::from(data.to_vec());
+    assert!(depth(&payload, kind, 5) <= 5);
+    if let Ok(Some(carried)) = Carried::read(&payload, kind) {
+        assert!(carried.bundle.len() <= payload.len());
+        assert_eq!(Carried::read(&carried.clone().encode(kind), kind), Ok(Some(carried)));
+    }
+    let Ok(signal) = TunnelSignal::read(content) else { return };
+    assert!(signal.runs.len() <= content.len() && signal.runs.iter().all(|run| run.first <= run.last));
+    let again = AdministrativeRecord::decode(&signal.encode(kind));
+    let Ok(AdministrativeRecord::Unknown { content, .. }) = again else { panic!("a record") };
+    // A run of all numbers there are cannot be written; none is read.
+    assert_eq!(TunnelSignal::read(&content), Ok(signal));
 }
 
 /// Fragments of one bundle in any order; 16 bits each of offset and length, 8 of total length.

@@ -48,3 +48,23 @@ fn a_custodian_that_is_killed_resumes_custody_and_gets_its_signals() {
         drop((a, b));
     }
 }
+
+#[test]
+fn send_asks_for_custody_and_hears_where_it_cannot_be_had() {
+    let pair = Pair::new("tcpclv4", true);
+    let send = |node: &Node, to: &str| {
+        run(&["send", "--raw", "--text", "hello", "--to", to, "--custody", "--at", &node.socket])
+    };
+    let a = pair.start_with(1, "\"ipn:1.0\"", "", "[custody]\n");
+    let said = send(&a, "ipn:2.64");
+    assert!(said.status.success(), "{}", String::from_utf8_lossy(&said.stderr));
+    until("the bundle is in custody", || bundles(&pair, 1).contains("ipn:2.64"));
+    let refused = send(&a, "dtn://any/~news");
+    let text = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert!(!refused.status.success() && text.contains("cannot ask for custody"), "groups have none: {text}");
+    a.kill();
+    let plain = pair.start(1, "");
+    let text = String::from_utf8_lossy(&send(&plain, "ipn:2.64").stderr).into_owned();
+    assert!(text.contains("cannot ask for custody") && text.contains("it needs [custody]"), "{text}");
+    drop(plain);
+}

@@ -39,6 +39,12 @@ pub struct SendOptions {
     pub raw: bool,
     /// When each bundle is due.
     pub pace: Pace,
+    /// Whether custody of the bundles is asked for.
+    pub custody: bool,
+    /// Status reports asked for, as flags of a bundle.
+    pub reports: u64,
+    /// Where they go.
+    pub report_to: String,
     /// Payload bytes of the first bundles, in place of `bundle_size`.
     pub sizes: Vec<u64>,
 }
@@ -226,6 +232,9 @@ pub fn send(at: &str, mut source: Source, options: &SendOptions, progress: impl 
         dst_eid: options.to.clone(),
         lifetime_ms: options.lifetime_ms,
         priority: options.priority,
+        custody: options.custody,
+        bundle_flags: options.reports,
+        report_to_eid: options.report_to.clone(),
         ..Default::default()
     };
     let mut window = Window { client, adu, waiting: VecDeque::new(), taken: 0, told: false, progress };
@@ -304,6 +313,11 @@ impl<F: Fn(u64)> Window<F> {
         match status {
             Status::Success => self.count(bytes),
             Status::Error => bail!("the node refuses bundles: its store is full\nhint: farlink node status shows it"),
+            Status::InvalidRequest if self.adu.custody => bail!(
+                "the node cannot ask for custody of a bundle for {}\nhint: it needs [custody] in its file, a durable store, \
+                 and no router that copies; bundles for groups or for itself have none",
+                self.adu.dst_eid
+            ),
             other => bail!("the node does not take a bundle for {}: {}", self.adu.dst_eid, crate::refusal(other)),
         }
         Ok(())

@@ -220,6 +220,13 @@ pub enum Event {
         /// Who says it is the sender.
         from: NodeId,
     },
+    /// Somebody is told in short what became of bundles.
+    ReportsCompressed {
+        /// Whom.
+        to: NodeId,
+        /// How many.
+        bundles: u64,
+    },
     /// A piece of it leaves as a fragment.
     Fragmented {
         /// Number.

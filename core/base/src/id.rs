@@ -63,6 +63,8 @@ impl LinkId {
     /// First identifier of links opened by unconfigured peers. Layer `n` uses the identifiers
     /// `DYNAMIC | n << 24 ..`, so that two layers never give the same one.
     pub const DYNAMIC: u32 = 1 << 31;
+    /// The way of bundles that travel in others.
+    pub const TUNNEL: LinkId = LinkId(u32::MAX);
     /// Whether a peer opened it unasked.
     pub const fn is_dynamic(self) -> bool {
         self.0 & Self::DYNAMIC != 0

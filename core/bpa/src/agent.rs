@@ -11,9 +11,10 @@
 //! | `deliver.rs` | 5.7 local delivery, registrations; 5.9 reassembly |
 //! | `groups.rs` | 5.7 in a group: delivery that is no end |
 //! | `depart.rs` | 5.5 expiration, 5.10 deletion: the one way out |
-//! | `reports.rs` | 5.1 status reports |
+//! | `reports.rs`, `compressed.rs` | 5.1 status reports; many in one (CCSDS 734.6-O-1) |
 //! | `contacts.rs` | the contact plan; links as they come, change and go |
 //! | `custody.rs`, `custody_says.rs`, `custody_hears.rs` | custody: RFC 5050 5.10 to 5.12, 6.3 |
+//! | `tunnel.rs`, `tunnel_out.rs`, `tunnel_in.rs` | bundles in bundles: draft-ietf-dtn-bibect |
 //! | `signals.rs` | hellos: what neighbours and their policies tell each other |
 //!
 //! What is known about a bundle has one owner each, with private fields: the book itself and, by
@@ -22,6 +23,7 @@
 //! bundle leaves when no reason holds it.
 
 use crate::app::AppInput;
+use crate::compressed::Compressed;
 use crate::contacts::Plan;
 use crate::creation::Creation;
 use crate::custody::Custody;
@@ -46,6 +48,8 @@ use crate::settings::Settings;
 use crate::shares::Shares;
 use crate::signals::Hellos;
 use crate::sweeps::Sweeps;
+use crate::tunnel::Tunnels;
+use crate::tunnel_out::Told;
 use crate::waits::Waits;
 use crate::wall::Wall;
 use alloc::boxed::Box;
@@ -53,7 +57,7 @@ use alloc::collections::VecDeque;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use farlink_base::{
-    BundleMeta, DeleteReason, EndpointId, Event, EventClass, Instant, Lazy, LinkId, NodeId, PeerId, Rng, Sink,
+    BundleMeta, DeleteReason, Empty, EndpointId, Event, EventClass, Instant, Lazy, LinkId, NodeId, PeerId, Rng, Sink,
     TimerQueue,
 };
 use farlink_book::{Book, Handle, News, Order, Side, Why};
@@ -101,8 +105,28 @@ pub(crate) enum Step {
     DropHello(Handle),
     /// A custody signal is to be heeded.
     Custody(Box<Heard>),
+    /// A signal about transmissions through a tunnel is to be heeded.
+    Signal(Box<Told>),
+    /// A bundle that came through a tunnel is to be opened.
+    Outer(Handle),
+    /// The bundle around this one left the node, or was given up.
+    Tunnel(u64, bool),
+    /// Who waits for room in a tunnel may have it.
+    Line,
     /// A policy ordered something.
     Order(Side, Order),
+}
+
+/// What applications asked while the store was opening.
+#[derive(Debug)]
+pub(crate) struct Deferred(pub Vec<AppInput>);
+/// Most nodes are open before anybody asks.
+impl Empty for Deferred {
+    type From = ();
+    const EMPTY: &'static Self = &Deferred(Vec::new());
+    fn make((): ()) -> Self {
+        Deferred(Vec::new())
+    }
 }
 
 /// The bundle protocol agent of one node.
@@ -113,7 +137,7 @@ pub struct Agent {
     pub(crate) now: Instant,
     pub(crate) open: bool,
     pub(crate) terminating: bool,
-    pub(crate) deferred: Vec<AppInput>,
+    pub(crate) deferred: Lazy<Deferred>,
     pub(crate) rng: Rng,
     pub(crate) book: Book,
     pub(crate) memory: Memory,
@@ -125,6 +149,8 @@ pub struct Agent {
     pub(crate) queues: Queues,
     pub(crate) sends: Sends,
     pub(crate) custody: Option<Box<Custody>>,
+    pub(crate) tunnels: Option<Box<Tunnels>>,
+    pub(crate) compressed: Option<Box<Compressed>>,
     pub(crate) cuts: Cuts,
     pub(crate) waits: Waits,
     pub(crate) rests: Lazy<Rests>,
@@ -164,13 +190,15 @@ impl Agent {
         for link in core::mem::take(&mut settings.links) {
             neighbours.add(&link, farlink_book::Origin::Configured);
         }
+        let rare = settings.rare.take().map(|rare| *rare).unwrap_or_default();
+        let wanted = rare.tunnels;
         Agent {
             local: settings.node_ids.iter().map(EndpointId::node).collect(),
             wall: Wall::UNKNOWN,
             now: Instant::ZERO,
             open: false,
             terminating: false,
-            deferred: Vec::new(),
+            deferred: Lazy::default(),
             rng: Rng::stream(seed, 7),
             book: Book::new(seed),
             memory: Memory::default(),
@@ -181,6 +209,8 @@ impl Agent {
             queues: Queues::new(),
             sends: Sends::default(),
             custody: settings.custody.take().map(|settings| Box::new(Custody::new(*settings))),
+            compressed: rare.compressed.map(|settings| Box::new(Compressed::new(settings))),
+            tunnels: (!wanted.is_empty()).then(|| Box::new(Tunnels::new(wanted, &mut Rng::stream(seed, 8)))),
             cuts: Cuts::default(),
             waits: Waits::default(),
             rests: Lazy::default(),
@@ -241,7 +271,9 @@ impl Agent {
             return Some(self.now);
         }
         let custody = self.custody.as_ref().and_then(|custody| custody.next());
-        let asked_again = Instant::earliest([self.waits.next(), self.rests.next(), custody]);
+        let tunnels = self.tunnels.as_ref().and_then(|tunnels| tunnels.next());
+        let compressed = self.compressed.as_ref().and_then(|compressed| compressed.next());
+        let asked_again = Instant::earliest([self.waits.next(), self.rests.next(), custody, tunnels, compressed]);
         Instant::earliest([self.timers.next_deadline(), self.book.next_expiry(), asked_again])
     }
 
@@ -274,6 +306,9 @@ impl Agent {
             Input::SendFailed { id, refused } => self.on_send_failed(now, id, refused, edge, out),
             Input::Unreadable { what, for_good } => self.on_unreadable(now, what, for_good, edge, out),
             Input::Insecure { delivery, reason } => self.on_insecure(now, delivery, reason, edge, out),
+            Input::Rendered { id, rope } => self.on_rendered(now, id, rope, edge, out),
+            Input::Outer { delivery, payload } => self.on_opened_outer(now, delivery, &payload, edge, out),
+            Input::Judged { delivery, result } => self.on_inside_judged(now, delivery, result, edge, out),
             Input::Unwanted { link, token, bundle, reason } => self.on_unwanted(link, token, &bundle, reason, out),
             Input::PeerUp { link, claimed, node, proven } => self.on_peer_up(now, link, claimed, node, proven, out),
             Input::PeerDown { link } => self.on_peer_down(now, link, out),
@@ -286,8 +321,8 @@ impl Agent {
                 self.steps.extend(self.neighbours.links().map(|link| Step::Pump(link.id)));
             }
             Input::App(input) if !self.open => {
-                if self.deferred.len() < DEFERRED_MAX {
-                    self.deferred.push(input);
+                if self.deferred.0.len() < DEFERRED_MAX {
+                    self.deferred.0.push(input);
                 }
             }
             Input::App(input) => self.on_app(now, input, edge, out),
@@ -344,6 +379,10 @@ impl Agent {
                 }
             }
             Step::Custody(heard) => self.heed_custody(now, heard, edge, out),
+            Step::Signal(told) => self.heed_of_tunnel(now, told, edge, out),
+            Step::Outer(bundle) => self.open_outer(bundle, out),
+            Step::Tunnel(number, left) => self.on_outer_end(now, number, left, edge, out),
+            Step::Line => self.next_in_tunnel(),
             Step::Order(side, order) => self.follow(now, side, order, edge, out),
         }
     }
@@ -364,6 +403,10 @@ impl Agent {
             self.on_wait_end(now, bundle, edge, out);
         } else if let Some(due) = self.custody.as_mut().and_then(|custody| custody.pop(now)) {
             self.on_custody_due(now, due, edge, out);
+        } else if let Some(due) = self.tunnels.as_mut().and_then(|tunnels| tunnels.pop(now)) {
+            self.on_tunnel_due(now, due, edge, out);
+        } else if let Some(due) = self.compressed.as_mut().and_then(|compressed| compressed.pop(now)) {
+            self.say_compressed(now, due, edge, out);
         } else if let Some(taken) = self.queues.take_loose(&mut self.book) {
             self.on_loose(now, taken, edge, out);
         } else if !self.sweeps.is_idle() {

@@ -7,6 +7,10 @@ use farlink_base::{BundleId, CreationTimestamp, EndpointId, Facts, Payload, Prio
 /// A registration of an application at an endpoint, numbered by the driver.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct RegistrationId(pub u64);
+impl RegistrationId {
+    /// No application: the far ends of tunnels are heard here.
+    pub const TUNNEL: RegistrationId = RegistrationId(u64::MAX);
+}
 
 /// A request of an application, numbered by the driver.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]

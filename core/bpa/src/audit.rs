@@ -3,7 +3,7 @@
 
 use crate::agent::Agent;
 use crate::custody::Stage;
-use crate::shares::long_head;
+use crate::shares::{counts, long_head};
 use farlink_base::Instant;
 use farlink_book::{Held, Reason, Reasons};
 
@@ -85,7 +85,11 @@ impl Agent {
         if let Some(custody) = &self.custody {
             custody.audit(&self.book);
         }
-        let heads: u64 = self.book.all().map(long_head).sum();
+        if let Some(tunnels) = &self.tunnels {
+            tunnels.audit(&self.book);
+        }
+        let limits = &self.settings.limits;
+        let heads: u64 = self.book.all().filter(|held| counts(held, limits)).map(long_head).sum();
         assert_eq!(heads, self.shares.heads(), "heads of held bundles");
         let owed = self.book.all().filter(|held| held.has(Reason::Commit)).count();
         assert_eq!(owed, self.debts.len(), "debts belong to held bundles");

@@ -2,7 +2,7 @@
 
 use crate::app::{RequestId, SendRequest};
 use alloc::collections::VecDeque;
-use farlink_base::{CreationTimestamp, DtnTime};
+use farlink_base::{CreationTimestamp, DtnTime, Empty, Lazy};
 
 /// Sequence numbers reserved on disk at a time.
 const RESERVE: u64 = 10_000;
@@ -24,7 +24,18 @@ pub(crate) struct Creation {
     /// Numbers below this will be.
     asked: u64,
     /// Requests waiting for a reservation.
-    waiting: VecDeque<(RequestId, SendRequest)>,
+    waiting: Lazy<Line>,
+}
+
+#[derive(Debug)]
+struct Line(VecDeque<(RequestId, SendRequest)>);
+/// With a clock, nothing waits.
+impl Empty for Line {
+    type From = ();
+    const EMPTY: &'static Self = &Line(VecDeque::new());
+    fn make((): ()) -> Self {
+        Line(VecDeque::new())
+    }
 }
 
 /// A timestamp, or what must happen first.
@@ -75,15 +86,15 @@ impl Creation {
     }
     /// A request waits for numbers; given back when too many do.
     pub fn wait(&mut self, request: RequestId, wanted: SendRequest) -> Result<(), RequestId> {
-        if self.waiting.len() >= WAITING_MAX {
+        if self.waiting.0.len() >= WAITING_MAX {
             return Err(request);
         }
-        self.waiting.push_back((request, wanted));
+        self.waiting.0.push_back((request, wanted));
         Ok(())
     }
     /// The request that waited longest.
     pub fn pop_waiting(&mut self) -> Option<(RequestId, SendRequest)> {
-        self.waiting.pop_front()
+        self.waiting.made()?.0.pop_front()
     }
 }
 

@@ -48,6 +48,8 @@ pub(crate) struct Entry {
     pub stage: Stage,
     /// Who had custody when it came.
     pub before: Option<Custodian>,
+    /// Whether anybody was given it since, as far as is known: somebody else may have custody of it by now.
+    pub handed: bool,
     /// Who was given it last.
     pub to: Vec<PeerId>,
     /// When it is sent again.
@@ -134,6 +136,8 @@ impl Custody {
             bundle,
             stage,
             before,
+            // Nobody knows what happened before a restart.
+            handed: stage == Stage::Ours,
             to: Vec::new(),
             due: None,
             tries: 0,
@@ -154,7 +158,7 @@ impl Custody {
         let entry = self.entries.get_mut(&number).filter(|entry| entry.stage == Stage::Promised)?;
         entry.stage = Stage::Ours;
         book.hold(entry.bundle, Reason::Custody);
-        Some(entry.before.take())
+        Some(entry.before.clone())
     }
     /// Forgets a bundle.
     // 5050-5.10.2-1
@@ -194,6 +198,7 @@ impl Custody {
         if let Some(due) = entry.due.take() {
             self.repeats.remove(&(due, number));
         }
+        entry.handed = true;
         entry.to.retain(|peer| *peer != to);
         if entry.to.len() >= TO_MAX {
             entry.to.remove(0);

@@ -146,11 +146,14 @@ impl Agent {
         let Some(entry) = custody.get(number).filter(|entry| entry.stage == Stage::Ours) else { return };
         let peer = self.neighbours.peers().get(heard.from);
         let itself = peer.and_then(|peer| peer.identity_as(heard.source)).is_some_and(|sure| sure >= Identity::Address);
-        if !itself && !entry.to.contains(&heard.from) {
+        // Nobody can have custody of what nobody was given.
+        if !entry.handed || (!itself && !entry.to.contains(&heard.from)) {
             heard.foreign = true;
             return;
         }
-        let Some(held) = self.book.get(entry.bundle) else { return };
+        let Some(held) = self.book.get(entry.bundle).filter(|held| held.bundle.version == heard.version) else {
+            return;
+        };
         if !heard.answer.releases() {
             let (name, tries) = (heard.from, entry.tries);
             let at = now + custody.patience(tries);

@@ -5,7 +5,7 @@ use crate::agent::{Agent, Step};
 use crate::app::SendRequest;
 use crate::custody::{Custodian, Stage, Told};
 use crate::dispatch::matches_any;
-use crate::edge::{About, Answer, Edge, Numbers, Signal};
+use crate::edge::{About, Answer, Edge, Fate, Numbers, Signal};
 use crate::io::Output;
 use crate::ranges::Ranges;
 use crate::reports::LIFETIME_MS;
@@ -101,6 +101,11 @@ impl Agent {
         let fits = custody.has_room(held.size()) && meta.overhead() <= HEAD_MAX;
         goes_on && fits && matches_any(&custody.settings.to, &meta.destination) && self.custodian_for(meta).is_some()
     }
+    /// Whether a bundle that goes on asks for custody, and this node does not take it.
+    pub(crate) fn declines_custody(&self, bundle: Handle) -> bool {
+        let (Some(custody), Some(held)) = (&self.custody, self.book.get(bundle)) else { return false };
+        asks(&held.bundle) && !self.is_for_us(&held.bundle) && !custody.is(held.number, Stage::Promised)
+    }
     /// One that the store gave back after a restart.
     pub(crate) fn resume_custody(&mut self, bundle: Handle, flags: u32, hop: &Hop) {
         let Some(held) = self.book.get(bundle).filter(|held| asks(&held.bundle)) else { return };
@@ -144,6 +149,7 @@ impl Agent {
             if taken.is_some() {
                 self.event(out, Event::CustodyTaken { bundle: name });
                 self.steps.extend([Step::Dispatch(bundle), Step::Offer(bundle)]);
+                self.report_compressed_of(now, bundle, Fate::CustodyTaken, edge);
             }
             taken
         };
@@ -172,7 +178,7 @@ impl Agent {
             // It was delivered: there is no other way to be told of what is not here any more.
             None => Answer::Taken,
             Some(held) if self.is_for_us(meta) && self.is_durable(held) && self.settings.durable => Answer::Taken,
-            Some(held) if held.has(Reason::Custody) => Answer::Redundant,
+            Some(held) if held.has(Reason::Custody) && self.stays_custodian(held.number, &before) => Answer::Redundant,
             Some(_) => return,
         };
         self.answer(now, &before, meta, answer, edge, out);
@@ -200,6 +206,13 @@ impl Agent {
         if let Some(before) = entry.before {
             self.answer(now, &before, &meta, answer, edge, out);
         }
+    }
+
+    /// Whether a custodian that brings a bundle in custody here may let it go. One that may have it from whoever this
+    /// node gave it to must not: their signal, which is under way, ends the custody here too, and nobody would have it.
+    fn stays_custodian(&self, number: u64, other: &Custodian) -> bool {
+        let entry = self.custody.as_ref().and_then(|custody| custody.get(number));
+        entry.is_some_and(|entry| !entry.handed || entry.before.as_ref() == Some(other))
     }
 
     /// Tells a custodian about one bundle: with others where it numbered it, else alone.

@@ -174,6 +174,15 @@ impl Deliveries {
         self.of.insert((bundle, delivery));
         Some((registration, delivery, bundle))
     }
+    /// A delivery to no application, but to this node itself.
+    pub fn open_inside(&mut self, bundle: Handle, bytes: u64) -> DeliveryId {
+        self.last += 1;
+        let delivery = DeliveryId(self.last);
+        self.open.insert(delivery, Open { registration: RegistrationId::TUNNEL, bundle, bytes });
+        self.open_bytes += bytes;
+        self.of.insert((bundle, delivery));
+        delivery
+    }
     /// Ends a delivery; its window stays taken.
     fn end(&mut self, delivery: DeliveryId) -> Option<(RegistrationId, Handle)> {
         let Open { registration, bundle, bytes } = self.open.remove(&delivery)?;
@@ -386,6 +395,9 @@ impl Agent {
         if held.bundle.fragment().is_some() {
             return self.join(now, bundle, edge, out);
         }
+        if self.comes_through_tunnel(held) {
+            return self.open_outer(bundle, out);
+        }
         if held.bundle.is_administrative() && self.take_record(bundle, edge, out) {
             self.report(now, bundle, Status::Delivered, DeleteReason::Done, edge, out);
             return self.depart(now, bundle, Why::Delivered, None, edge, out);
@@ -426,6 +438,9 @@ impl Agent {
         }
         if !held.has(Reason::Deliver) || self.deliveries.is_open(bundle) || !self.is_durable(held) {
             return;
+        }
+        if self.comes_through_tunnel(held) {
+            return self.steps.push_back(Step::Outer(bundle));
         }
         let endpoint = self.mailbox(held);
         self.deliveries.line_up(endpoint.clone(), held);

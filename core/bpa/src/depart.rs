@@ -2,7 +2,7 @@
 //! is owed something about it is answered.
 
 use crate::agent::{Agent, Step};
-use crate::edge::{Edge, Status};
+use crate::edge::{Edge, Fate, Status};
 use crate::io::Output;
 use crate::shares;
 use farlink_base::store::{self, Remembered};
@@ -32,12 +32,16 @@ impl Agent {
             if ours {
                 // 5050-5.13-1
                 // RFC 5050 5.13: of what was in custody it is told whether asked for or not.
+                self.report_compressed(now, &meta, Fate::Deleted, edge);
                 self.report_if(now, &meta, 0, Status::Deleted, reason, edge, out);
             } else {
                 self.report_about(now, &meta, Status::Deleted, reason, edge, out);
             }
         }
         self.leave_custody(now, bundle, why, edge, out);
+        if self.tunnels.is_some() {
+            self.leave_tunnel(now, bundle, why, edge, out);
+        }
         self.tell(now, &News::Gone { bundle, why }, out);
         self.pay_all(bundle, out);
         self.leave_queues(bundle);

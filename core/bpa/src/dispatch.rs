@@ -50,6 +50,9 @@ impl Agent {
         if let Some(rests) = self.rests.made() {
             rests.leave(bundle);
         }
+        if self.tunnels.is_some() && self.tunnel(now, bundle, edge, out) {
+            return;
+        }
         self.route(now, bundle, edge, out);
     }
 

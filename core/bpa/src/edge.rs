@@ -4,8 +4,8 @@
 use alloc::vec::Vec;
 use core::ops::Range;
 use farlink_base::{
-    BundleId, BundleMeta, Bytes, CreationTimestamp, DeleteReason, DtnTime, EndpointId, Facts, Hop, Payload, Priority,
-    Refusal,
+    BundleId, BundleMeta, Bytes, CreationTimestamp, DeleteReason, DtnTime, EndpointId, Facts, Hop, Malformed, Payload,
+    Priority, Refusal,
 };
 
 /// A bundle to be made.
@@ -27,6 +27,8 @@ pub struct Draft {
     pub priority: Priority,
     /// Most hops; 0 for no limit.
     pub hop_limit: u8,
+    /// Number and flags of its compressed reporting block.
+    pub compressed: Option<(u64, u64)>,
 }
 
 /// What a status report asserts (RFC 9171 6.1.1).
@@ -113,6 +115,84 @@ pub enum Record {
     Unreadable,
 }
 
+/// What is told of bundles in short, by the numbers of a record (CCSDS 734.6-O-1).
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Fate {
+    /// The node received them.
+    Received,
+    /// It forwarded them.
+    Forwarded,
+    /// It delivered them.
+    Delivered,
+    /// It deleted them.
+    Deleted,
+    /// It took custody of them.
+    CustodyTaken,
+    /// It did not.
+    CustodyRefused,
+}
+impl Fate {
+    /// The flag of a block that asks to be told so.
+    pub const fn flag(self) -> u64 {
+        1 << self as u64
+    }
+}
+
+/// What a compressed reporting block asks for.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Asked {
+    /// The number of the bundle.
+    pub number: u64,
+    /// Which counter of `source` gave it; 0: the one for the bundle's destination.
+    pub sequence: u64,
+    /// Flags of what is to be told.
+    pub asks: u64,
+    /// Who gave the number.
+    pub source: EndpointId,
+    /// Who is to be told.
+    pub report_to: EndpointId,
+}
+
+/// Of bundles of which counter what is told.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct Item {
+    /// What.
+    pub fate: Fate,
+    /// Which counter; 0: the one for `destination`.
+    pub sequence: u64,
+    /// Null where the counter is for all bundles.
+    pub destination: EndpointId,
+    /// Whose.
+    pub source: EndpointId,
+}
+
+/// What the records of a tunnel are called on the wire; only the edge looks at it.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct TunnelCodes {
+    /// Type of the record that carries a bundle.
+    pub bundle: u64,
+    /// Type of signals about those.
+    pub signal: u64,
+    /// Whether times are seconds of Unix, as in ION, and not DTN milliseconds.
+    pub unix: bool,
+}
+impl Default for TunnelCodes {
+    fn default() -> Self {
+        TunnelCodes { bundle: 3, signal: 4, unix: false }
+    }
+}
+
+/// What a record from the far end of a tunnel carries.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Carried {
+    /// It is another record.
+    Nothing,
+    /// A bundle, and the sender's number of this transmission; 0: it wants no signal.
+    Inside(u64, Payload),
+    /// What became of transmissions, by runs of their numbers.
+    Signal(Answer, Vec<Numbers>),
+}
+
 /// Makes, joins, measures and reads bundles, whatever their version.
 pub trait Edge {
     /// A new bundle. What the version forbids is adjusted.
@@ -143,6 +223,32 @@ pub trait Edge {
     fn status_report(&self, about: &BundleMeta, status: Status, reason: DeleteReason, at: Option<DtnTime>) -> Payload;
     /// Payload of a custody signal in this version of the bundle protocol; `None`: it cannot say it.
     fn custody_signal(&self, version: u8, signal: &Signal, at: Option<DtnTime>) -> Option<Payload>;
+    /// What the compressed reporting block of a bundle asks for; `None`: it has none.
+    fn asked(&self, _bundle: &BundleMeta) -> Option<Asked> {
+        None
+    }
+    /// Payload of a compressed reporting signal; a source among `known` need not be named. `None`: there is none here.
+    fn compressed_report(&self, _said: &[(Item, Numbers)], _known: &[&EndpointId]) -> Option<Payload> {
+        None
+    }
+    /// Payload of the bundle around this one, which is encoded: with the number of the transmission, 0 for none, and when
+    /// it is repeated without a signal.
+    fn carry(&self, codes: TunnelCodes, number: u64, due: Option<DtnTime>, bundle: Payload) -> Payload;
+    /// Payload of a signal about transmissions through a tunnel.
+    fn tunnel_signal(&self, codes: TunnelCodes, answer: Answer, runs: &[Numbers]) -> Payload;
+    /// What a record from the far end of a tunnel carries; `payload` is its payload, in clear and in memory.
+    ///
+    /// # Errors
+    /// What is wrong with it: also where more than so many bundles are around one another.
+    fn carried(
+        &self,
+        outer: &BundleMeta,
+        payload: &Payload,
+        codes: TunnelCodes,
+        depth_max: usize,
+    ) -> Result<Carried, Malformed>;
+    /// How many bundles are around one another in this one, itself counted where it is around another; up to `most`.
+    fn depth(&self, bundle: &BundleMeta, codes: TunnelCodes, most: usize) -> usize;
     /// Payload of a hello.
     fn hello(&self, content: &[u8]) -> Payload;
     /// Reads the administrative record a bundle carries.

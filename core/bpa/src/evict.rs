@@ -91,8 +91,10 @@ impl Agent {
     }
     /// Bytes that are held, or promised to what is arriving; those of its records where there is a disk.
     pub(crate) fn taken(&self) -> u64 {
-        let records = self.settings.record_bytes.saturating_mul(self.book.len() as u64);
-        self.book.bytes().saturating_add(records).saturating_add(self.promises.bytes())
+        // What is around other bundles takes no room of its own.
+        let (bundles, bytes) = self.tunnels.as_ref().map_or((0, 0), |tunnels| tunnels.around());
+        let records = self.settings.record_bytes.saturating_mul((self.book.len() as u64).saturating_sub(bundles));
+        self.book.bytes().saturating_sub(bytes).saturating_add(records).saturating_add(self.promises.bytes())
     }
 
     /// Bytes of room that a bundle made of this request needs at least: with less it is refused. `None`

@@ -20,6 +20,10 @@ pub struct OfferToken {
     /// The layer's number for it.
     pub ticket: Ticket,
 }
+impl OfferToken {
+    /// No layer: a bundle that came out of another one, named by the delivery of that.
+    pub const TUNNEL: LayerId = LayerId(u16::MAX);
+}
 
 /// How scarce the memory of a node is.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Debug)]
@@ -127,6 +131,27 @@ pub enum Input {
         delivery: crate::app::DeliveryId,
         /// Why.
         reason: DeleteReason,
+    },
+    /// A bundle for a tunnel is rendered.
+    Rendered {
+        /// Which transmission.
+        id: SendId,
+        /// The encoded bundle; its payload may be on disk.
+        rope: farlink_base::Payload,
+    },
+    /// The payload of a bundle that came through a tunnel, its security checked.
+    Outer {
+        /// Which delivery.
+        delivery: crate::app::DeliveryId,
+        /// The payload; on disk where it is longer than what may be read at once.
+        payload: farlink_base::Payload,
+    },
+    /// What became of the bundle inside another one.
+    Judged {
+        /// The delivery of the one around it.
+        delivery: crate::app::DeliveryId,
+        /// Kept or not.
+        result: Result<(), Refusal>,
     },
     /// What arrived is not taken, whatever it is.
     Unwanted {
@@ -246,6 +271,13 @@ pub enum Output {
         output: AppOutput,
         /// The bundle.
         bundle: Arc<BundleMeta>,
+    },
+    /// Read a bundle that came inside another, and tell of it like of one that arrived over [`LinkId::TUNNEL`].
+    Inside {
+        /// Which.
+        token: OfferToken,
+        /// The encoded bundle, in memory.
+        bundle: farlink_base::Payload,
     },
     /// Something happened.
     Event(Event),

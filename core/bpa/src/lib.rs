@@ -15,6 +15,7 @@ mod agent;
 pub mod app;
 #[cfg(feature = "audit")]
 mod audit;
+mod compressed;
 mod contacts;
 mod creation;
 mod custody;
@@ -54,13 +55,19 @@ mod status;
 mod sweeps;
 #[cfg(test)]
 mod testing;
+mod tunnel;
+mod tunnel_in;
+mod tunnel_out;
 mod waits;
 mod wall;
 
 pub use agent::Agent;
 #[cfg(feature = "audit")]
 pub use audit::Counts;
-pub use edge::{About, Answer, Draft, Edge, Numbers, Record, Signal, Status};
+pub use edge::{About, Answer, Asked, Carried, Draft, Edge, Fate, Item, Numbers, Record, Signal, Status, TunnelCodes};
 pub use farlink_book::Oracle;
 pub use io::{Input, OfferToken, Output, Pressure, Reading, endpoint_of};
-pub use settings::{CustodySettings, HAND_OVER_AHEAD, Limits, LinkSettings, SHORT_HEAD_BYTES, Settings};
+pub use settings::{
+    CompressedSettings, CustodySettings, HAND_OVER_AHEAD, Limits, LinkSettings, RareSettings, SHORT_HEAD_BYTES,
+    Settings, TunnelSettings,
+};

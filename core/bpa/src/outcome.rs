@@ -6,7 +6,7 @@ use crate::io::{Output, Pressure, Reading};
 use crate::sends::Sending;
 use crate::waits::{Turned, back_off};
 use farlink_base::layer::SendId;
-use farlink_base::{DeleteReason, Event, Instant, Refusal, Sink};
+use farlink_base::{DeleteReason, Event, Instant, LinkId, Refusal, Sink};
 use farlink_book::{Flags, Handle, News, Reason, Reasons, Side, Why};
 
 /// Failures in a row after which a neighbour counts as refusing.
@@ -45,7 +45,7 @@ impl Agent {
 
     /// The bundle leaves if that was all there was to do.
     // 9171-5.4-10, 9171-5.4-11, 5050-3.1-6, 5050-5.4-10, 5050-5.4-11
-    fn after_send<S: Sink<Output>>(
+    pub(crate) fn after_send<S: Sink<Output>>(
         &mut self,
         now: Instant,
         sending: &Sending,
@@ -82,7 +82,12 @@ impl Agent {
     }
 
     /// Ends a transmission; tells whether it was the last reason to hold its bundle.
-    fn end_send<S: Sink<Output>>(&mut self, id: SendId, out: &mut S, confirmed: bool) -> Option<(Sending, bool)> {
+    pub(crate) fn end_send<S: Sink<Output>>(
+        &mut self,
+        id: SendId,
+        out: &mut S,
+        confirmed: bool,
+    ) -> Option<(Sending, bool)> {
         let (sending, last) = self.sends.end(&mut self.book, id)?;
         let link = sending.link;
         if let Some(l) = self.neighbours.link_mut(link) {
@@ -110,6 +115,9 @@ impl Agent {
         out: &mut S,
     ) {
         let Some(sending) = self.sends.get(id).cloned() else { return };
+        if sending.link == LinkId::TUNNEL {
+            return self.tunnel_broken(now, id, sending.bundle, edge, out);
+        }
         // The neighbour had it: a bundle that moves is where it should be; a copy was none.
         if refused == Some(Refusal::Duplicate) && !sending.keep {
             return self.on_sent(now, id, edge, out);
@@ -155,6 +163,10 @@ impl Agent {
 
     /// Tells policies that labels come back; writes them back where nobody listens.
     fn tell_failed<S: Sink<Output>>(&mut self, now: Instant, sending: &Sending, out: &mut S) {
+        // In a tunnel no policy gave anything.
+        if sending.link == LinkId::TUNNEL {
+            return;
+        }
         for side in [Side::Router, Side::Control] {
             let (bundle, to, keep, gave) = (sending.bundle, sending.peer, sending.keep, sending.gave[side as usize]);
             let news = News::Failed { bundle, to, gave, keep };
@@ -225,7 +237,7 @@ impl Agent {
     }
 
     /// The store refused it while it was being sent, and now that failed: it is not kept.
-    fn refuse_at_last<S: Sink<Output>>(
+    pub(crate) fn refuse_at_last<S: Sink<Output>>(
         &mut self,
         now: Instant,
         bundle: Handle,
@@ -253,6 +265,15 @@ impl Agent {
             Reading::Delivery(id) => self.deliveries.bundle_of(id),
         };
         let Some(bundle) = bundle else { return };
+        if let Reading::Send(id) = what
+            && self.sends.get(id).is_some_and(|sending| sending.link == LinkId::TUNNEL)
+        {
+            self.tunnel_broken(now, id, bundle, edge, out);
+            if for_good {
+                self.depart(now, bundle, deleted(DeleteReason::DepletedStorage), None, edge, out);
+            }
+            return;
+        }
         match what {
             Reading::Send(id) => self.unsend(now, id, edge, out),
             Reading::Delivery(id) => self.put_back(id, false),

@@ -4,7 +4,7 @@
 use crate::agent::{Agent, Step, deleted};
 use crate::app::{AppOutput, RequestId, SendRequest};
 use crate::debts::Debt;
-use crate::edge::{Draft, Edge, Record, Status};
+use crate::edge::{Draft, Edge, Fate, Record, Status};
 use crate::io::{OfferToken, Output};
 use crate::shares;
 use crate::signals::HELLO_MAX;
@@ -99,7 +99,10 @@ impl Agent {
         out: &mut S,
     ) {
         self.promises.end(token);
-        let from = self.giver(link, hop);
+        let (from, strange) = match token.layer {
+            OfferToken::TUNNEL => self.giver_of_inside(token),
+            _ => (self.giver(link, hop), link.is_dynamic()),
+        };
         if let Some(peer) = self.neighbours.peer_mut(from) {
             if self.policies.offers() && !bundle.is_anonymous() {
                 peer.note_has(bundle.id as u64);
@@ -121,11 +124,14 @@ impl Agent {
             self.answer_again(now, &bundle, from, hop, edge, out);
             return self.on_known(now, known, token, from, hop, out);
         }
-        if !insecure && self.take_hello(now, from, &bundle, hop, edge, out) {
+        // What came through a tunnel no neighbour says.
+        let inside = token.layer == OfferToken::TUNNEL;
+        if !insecure && !inside && self.take_hello(now, from, &bundle, hop, edge, out) {
             return out.push(Output::Verdict { token, result: Ok(()) });
         }
         let mut new = self.newcomer(now, bundle.clone(), from, hop);
-        new.flags.set(Flags::STRANGE, link.is_dynamic());
+        new.flags.set(Flags::STRANGE, strange);
+        new.flags.set(Flags::SEEN_BEFORE, inside && bundle.is_administrative());
         let admitted = self.judge(now, &new).and_then(|()| self.make_room(now, &new, edge, out));
         if let Err(reason) = admitted {
             self.turn_away(now, link, &bundle, reason, edge, out);
@@ -136,6 +142,9 @@ impl Agent {
         let from = self.node_of(from);
         self.event(out, Event::Received { bundle: self.number(handle), link, from });
         self.report(now, handle, Status::Received, DeleteReason::Done, edge, out);
+        if self.compressed.is_some() && self.declines_custody(handle) {
+            self.report_compressed_of(now, handle, Fate::CustodyRefused, edge);
+        }
         self.tell_kept(now, handle, wire, out);
         if bundle.duties.has(Duties::REPORT) {
             self.report(now, handle, Status::Received, DeleteReason::BlockUnsupported, edge, out);
@@ -556,7 +565,8 @@ impl Agent {
         for link in self.neighbours.links().map(|link| link.id).collect::<alloc::vec::Vec<_>>() {
             self.refresh_link(now, link, out);
         }
-        for input in core::mem::take(&mut self.deferred) {
+        let deferred = core::mem::take(&mut self.deferred);
+        for input in deferred.0.iter().cloned() {
             self.on_app(now, input, edge, out);
         }
     }
@@ -594,9 +604,13 @@ impl Agent {
             }
             return;
         };
-        let (draft, payload) = self.draft(source, wanted);
+        let (mut draft, payload) = self.draft(source, wanted);
         if draft.destination.is_null() {
             return refuse(self, Refusal::NotAcceptable, out);
+        }
+        draft.compressed = self.asks_compressed(now, &draft);
+        if draft.compressed.is_some() {
+            draft.facts.0 &= !(Facts::REPORTS | Facts::STATUS_TIME);
         }
         let made = self.make_new(now, draft, creation, payload, edge, out);
         if let Err(reason) = made.and_then(|meta| self.create(now, meta, Some(request), edge, out)) {
@@ -623,6 +637,7 @@ impl Agent {
             lifetime_ms: wanted.lifetime_ms,
             priority: wanted.priority,
             hop_limit: if wanted.hop_limit == 0 { self.settings.hop_limit } else { wanted.hop_limit },
+            compressed: None,
         };
         (draft, wanted.payload)
     }
@@ -651,7 +666,13 @@ impl Agent {
     }
 
     /// Tells policies of a bundle that is held from now on, and which label came with it.
-    fn tell_kept<S: Sink<Output>>(&mut self, now: Instant, bundle: Handle, wire: Option<[u32; 2]>, out: &mut S) {
+    pub(crate) fn tell_kept<S: Sink<Output>>(
+        &mut self,
+        now: Instant,
+        bundle: Handle,
+        wire: Option<[u32; 2]>,
+        out: &mut S,
+    ) {
         for side in [Side::Router, Side::Control] {
             let news = News::Kept { bundle, wire: wire.map(|labels| labels[side as usize]) };
             if self.policies.wants(side, &news) {

@@ -2,7 +2,7 @@
 //! at most so many a second.
 
 use crate::agent::Agent;
-use crate::edge::{Draft, Edge, Status};
+use crate::edge::{Draft, Edge, Fate, Status};
 use crate::io::Output;
 use core::time::Duration;
 use farlink_base::{BundleMeta, DeleteReason, EndpointId, Facts, Instant, Payload, Priority, Sink};
@@ -10,6 +10,17 @@ use farlink_book::Handle;
 
 /// Lifetime of reports, ms.
 pub(crate) const LIFETIME_MS: u64 = 86_400_000;
+
+/// The same in short. That a block could not be processed has no word there.
+fn fate_of(status: Status, reason: DeleteReason) -> Option<Fate> {
+    match status {
+        Status::Received if reason != DeleteReason::Done => None,
+        Status::Received => Some(Fate::Received),
+        Status::Forwarded => Some(Fate::Forwarded),
+        Status::Delivered => Some(Fate::Delivered),
+        Status::Deleted => Some(Fate::Deleted),
+    }
+}
 
 /// Reports made lately.
 #[derive(Debug)]
@@ -24,7 +35,7 @@ impl Reports {
     pub fn new(per_second: u32) -> Self {
         Reports { per_second, second: Instant::ZERO, made: 0 }
     }
-    fn allow(&mut self, now: Instant) -> bool {
+    pub(crate) fn allow(&mut self, now: Instant) -> bool {
         if now.since(self.second) >= Duration::from_secs(1) {
             (self.second, self.made) = (now, 0);
         }
@@ -58,6 +69,9 @@ impl Agent {
         edge: &mut dyn Edge,
         out: &mut S,
     ) -> bool {
+        if let Some(fate) = fate_of(status, reason).filter(|_| self.compressed.is_some()) {
+            self.report_compressed(now, meta, fate, edge);
+        }
         let flag = match status {
             // Blocks that could not be processed are reported whatever the bundle asks for.
             Status::Received if reason != DeleteReason::Done => 0,
@@ -114,6 +128,7 @@ impl Agent {
             lifetime_ms,
             priority: Priority::Normal,
             hop_limit: 0,
+            compressed: None,
         };
         // A full store loses reports before it loses data: nothing makes room for them.
         let taken = self.taken().saturating_add(self.newcomer);

@@ -1,5 +1,6 @@
 //! What an agent is told at construction.
 
+use crate::edge::TunnelCodes;
 use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -97,6 +98,80 @@ impl Default for CustodySettings {
     }
 }
 
+/// A tunnel (draft-ietf-dtn-bibect): bundles travel inside others to its far end, which takes them out.
+#[derive(Clone, PartialEq, Debug)]
+pub struct TunnelSettings {
+    /// Node ID of the far end. What comes from there inside other bundles is taken out.
+    pub end: EndpointId,
+    /// Destinations of bundles that go in: patterns. None: bundles only come out here.
+    pub to: Vec<String>,
+    /// Whether a bundle is kept until the far end has said that it has it.
+    pub custody: bool,
+    /// How long that is waited for, from when the bundle around it has left; doubles with each repetition.
+    pub timeout: Duration,
+    /// The longest that becomes.
+    pub timeout_max: Duration,
+    /// How long answers to the far end are gathered.
+    pub signal_delay: Duration,
+    /// Bundles gathered after which they leave at once.
+    pub signal_bundles: u64,
+    /// Most bundles on their way into the tunnel that have not left this node.
+    pub bundles: u64,
+    /// Version of the bundles around others.
+    pub version: u8,
+    /// What the records are called.
+    pub codes: TunnelCodes,
+}
+impl TunnelSettings {
+    /// A tunnel to this node.
+    pub fn new(end: EndpointId) -> Self {
+        TunnelSettings {
+            end,
+            to: Vec::new(),
+            custody: false,
+            timeout: Duration::from_secs(60),
+            timeout_max: Duration::from_secs(3600),
+            signal_delay: Duration::from_secs(1),
+            signal_bundles: 1000,
+            bundles: 1000,
+            version: 7,
+            codes: TunnelCodes::default(),
+        }
+    }
+}
+
+/// Compressed reporting (CCSDS 734.6-O-1).
+#[derive(Clone, PartialEq, Debug)]
+pub struct CompressedSettings {
+    /// Who may be told: patterns.
+    pub to: Vec<String>,
+    /// Destinations for which bundles made here that ask for reports ask for compressed ones: patterns.
+    pub request: Vec<String>,
+    /// How long what is to be told gathers.
+    pub delay: Duration,
+    /// Bundles gathered after which it leaves at once.
+    pub bundles: u64,
+}
+impl Default for CompressedSettings {
+    fn default() -> Self {
+        CompressedSettings {
+            to: Vec::from([String::from("*")]),
+            request: Vec::new(),
+            delay: Duration::from_secs(10),
+            bundles: 1000,
+        }
+    }
+}
+
+/// What few nodes do.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct RareSettings {
+    /// Tunnels.
+    pub tunnels: Vec<TunnelSettings>,
+    /// Compressed reporting; `None`: nothing is told so.
+    pub compressed: Option<CompressedSettings>,
+}
+
 /// One link as the agent sees it.
 #[derive(Clone, Debug)]
 pub struct LinkSettings {
@@ -150,6 +225,8 @@ pub struct Settings {
     pub status_reports: bool,
     /// Custody; `None`: it is neither taken nor asked for, and signals are nobody's here.
     pub custody: Option<Box<CustodySettings>>,
+    /// What few nodes do.
+    pub rare: Option<Box<RareSettings>>,
     /// Whether what is forwarded says which node it leaves.
     pub previous_node_block: bool,
     /// Hop limit of bundles created here; 0 for none.

@@ -46,12 +46,8 @@ fn is_strange(held: &Held) -> bool {
 /// Most nodes hold nothing of strangers and bound no source.
 impl Empty for Shares {
     type From = ();
-    const EMPTY: &'static Self = &Shares {
-        strange: (0, 0),
-        heads: (0, 0),
-        sources: BTreeMap::new(),
-        givers: BTreeMap::new(),
-    };
+    const EMPTY: &'static Self =
+        &Shares { strange: (0, 0), heads: (0, 0), sources: BTreeMap::new(), givers: BTreeMap::new() };
     fn make((): ()) -> Self {
         Shares::default()
     }
@@ -76,8 +72,11 @@ fn fits(there: u64, more: u64, most: u64) -> Result<(), Refusal> {
     }
 }
 
-/// Whether a bundle is counted at all.
+/// Whether a bundle is counted at all. What is around another in a tunnel is not: that one is.
 pub(crate) fn counts(held: &Held, limits: &Limits) -> bool {
+    if held.flags.has(Flags::VIRTUAL) && held.flags.has(Flags::UNRECORDED) {
+        return false;
+    }
     is_strange(held) || limits.source_bytes < u64::MAX || limits.reserved_bytes > 0 || long_head(held) > 0
 }
 

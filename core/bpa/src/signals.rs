@@ -124,6 +124,7 @@ impl Agent {
             let content = self.write_hello(&hello);
             self.budget = self.budget.saturating_sub(content.len() as u32 >> 14);
             let draft = Draft {
+                compressed: None,
                 version: self.settings.version,
                 source: self.node_id(),
                 destination: to.node_id(),
@@ -180,7 +181,8 @@ impl Agent {
 
     /// A hello is nobody's bundle but its neighbour's: it has no record, and no policy hears of it.
     pub(crate) fn is_hello(&self, held: &Held) -> bool {
-        held.flags.has(Flags::VIRTUAL) && !self.is_local(held.destination())
+        let hello = held.flags.has(Flags::VIRTUAL) && !held.flags.has(Flags::UNRECORDED);
+        hello && !self.is_local(held.destination())
     }
 
     /// A hello did not get through: it is said again while its neighbour is there, after the back-off

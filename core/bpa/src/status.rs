@@ -160,6 +160,9 @@ impl Agent {
         if held.has(Reason::Whole) {
             return "the delivery of what it is part of".to_string();
         }
+        if let Some(text) = self.waits_for_tunnel(now, held) {
+            return text;
+        }
         if let Some(text) = self.waits_for_custody(now, held) {
             return text;
         }

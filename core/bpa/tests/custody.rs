@@ -526,3 +526,55 @@ fn on_a_link_that_loses_custody_brings_everything_across() {
     }
     assert_eq!((there.len(), node.held()), (200, 0));
 }
+
+/// A neighbour of sure name may speak for itself, but nobody can have what nobody was given.
+#[test]
+fn custody_of_what_nobody_was_given_ends_by_nobodys_word() {
+    let mut node = node();
+    node.ready(1, false);
+    (0..3).for_each(|n| node.receive(n, numbered(n, n)));
+    let bundle = asks(0).meta.identity();
+    for (n, about) in [run(0, u64::MAX), run(1, 3), About::One(bundle)].into_iter().enumerate() {
+        for (link, by) in [(0, 2), (1, 3)] {
+            node.receive_over(link, 100 + n as u64, said(by, Answer::Taken, about.clone(), 10 * n as u64 + by));
+        }
+    }
+    assert_eq!(count(&node, |event| matches!(event, Event::CustodyReleased { .. })), 0);
+    assert!(node.why(1).contains("link") && ignored(&node) == 6, "{} ignored", ignored(&node));
+    // After a restart nobody knows to whom it went; that is told in `core/stack/tests/custody.rs`.
+}
+
+/// `ipn:3.0` was given the bundle, took custody, and gave it to `ipn:2.0`, which gives it back before the signal of
+/// `ipn:3.0` is here. If it let the bundle go now, and the signal came, nobody would have it.
+#[test]
+fn a_bundle_that_comes_back_in_a_ring_is_not_let_go_by_everybody() {
+    for by_number in [false, true] {
+        let mut node = node();
+        let own = Bundle::new(EndpointId::ipn(8, 5), EndpointId::ipn(9, 1), 7);
+        node.receive(1, if by_number { own.clone().custody(2, Some(40)) } else { own.clone().custody(3, None) });
+        let sent = data(&node)[0].clone();
+        node.confirm(sent.id);
+        node.wait_ms(2000);
+        node.said.clear();
+        // Another custodian, or another number of the same: it has the bundle from this node.
+        let back = if by_number { own.clone().custody(2, Some(41)) } else { own.clone().custody(2, None) };
+        node.receive(2, back.clone());
+        node.wait_ms(2000);
+        assert_eq!(signals(&node), [], "by number: {by_number}");
+        let number = sent.hop.transfer.as_ref().unwrap().number;
+        node.receive_over(1, 3, said(3, Answer::Taken, run(number, number), 1));
+        assert_eq!(count(&node, |event| matches!(event, Event::CustodyReleased { .. })), 1);
+        // Whoever has custody repeats it, and it is taken anew.
+        node.said.clear();
+        node.receive(4, back);
+        node.wait_ms(2000);
+        let told = signals(&node);
+        assert!(told.len() == 1 && told[0].1.answer == Answer::Taken, "by number: {by_number}: {told:?}");
+        // The one it was taken from in the first place missed the signal: that one may let it go.
+        node.said.clear();
+        let before = if by_number { own.clone().custody(2, Some(41)) } else { own.clone().custody(2, None) };
+        node.receive(5, before);
+        node.wait_ms(2000);
+        assert_eq!(signals(&node)[0].1.answer, Answer::Redundant);
+    }
+}

@@ -27,6 +27,7 @@ fn draft() -> impl Strategy<Value = v6::Draft> {
             hop_limit: 0,
             labels,
             custody: 0,
+            reporting: None,
         },
     )
 }

@@ -10,7 +10,7 @@ use alloc::vec::Vec;
 use farlink_base::EndpointId;
 use farlink_base::layer::LAYERS_MAX;
 use farlink_base::{ConfigError, DataVolume, LinkId, NodeId, Rng};
-use farlink_bpa::{Agent, CustodySettings, LinkSettings, Settings};
+use farlink_bpa::{Agent, CustodySettings, LinkSettings, RareSettings, Settings};
 use farlink_storage::LogStore;
 
 pub(crate) fn error(path: String, expected: &str, hint: &str) -> ConfigError {
@@ -91,6 +91,7 @@ pub(crate) fn agent(config: &Config, version: u8) -> Result<Agent, ConfigError> 
         durable,
         status_reports: config.status_reports,
         custody: config.custody.as_ref().map(|custody| Box::new(custody.settings.clone())),
+        rare: rare(config, &names)?,
         previous_node_block: config.previous_node_block,
         hop_limit: config.hop_limit,
         version,
@@ -101,6 +102,26 @@ pub(crate) fn agent(config: &Config, version: u8) -> Result<Agent, ConfigError> 
         agent.preload_plan(plan.clone());
     }
     Ok(agent)
+}
+
+/// What few nodes do; the names are this one's.
+fn rare(config: &Config, names: &[NodeId]) -> Result<Option<Box<RareSettings>>, ConfigError> {
+    for (at, tunnel) in config.tunnels.iter().enumerate() {
+        let wrong =
+            |expected: &str| Err(error(format!("tunnel.{}.end", tunnel.end), expected, "write e.g. \"ipn:2.0\""));
+        if tunnel.end == EndpointId::Null || !tunnel.end.is_node_id() {
+            return wrong("the node ID of the far end");
+        }
+        if names.contains(&tunnel.end.node()) {
+            return wrong("another node than this one");
+        }
+        if config.tunnels[..at].iter().any(|before| before.end.node() == tunnel.end.node()) {
+            return wrong("one tunnel to each far end");
+        }
+    }
+    let compressed = config.compressed.as_ref().map(|told| told.settings.clone());
+    let rare = RareSettings { tunnels: config.tunnels.clone(), compressed };
+    Ok((rare != RareSettings::default()).then(|| Box::new(rare)))
 }
 
 /// Whether custody can be had as it is wanted.

@@ -3,12 +3,13 @@
 
 use crate::custody::CustodyConfig;
 use crate::kinds::{LayerKind, SpanConfig};
+use crate::reporting::CompressedConfig;
 use crate::security::SecurityConfig;
 use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use farlink_base::{Accel, DataRate, DataVolume, Duration, EndpointId};
-use farlink_bpa::Limits;
+use farlink_bpa::{Limits, TunnelSettings};
 use farlink_bundle::{CrcType, Profile};
 use farlink_routing::PlanIndex;
 
@@ -54,6 +55,10 @@ pub struct Config {
     pub status_reports: bool,
     /// Custody; `None`: it is neither taken nor asked for.
     pub custody: Option<CustodyConfig>,
+    /// Compressed reporting of bundles of version 7; `None`: nothing is told so.
+    pub compressed: Option<CompressedConfig>,
+    /// Tunnels: bundles inside others.
+    pub tunnels: Vec<TunnelSettings>,
     /// Whether a previous-node block is put on what is forwarded.
     pub previous_node_block: bool,
     /// Hop limit of bundles created here; 0 puts no hop count block.
@@ -132,6 +137,8 @@ impl Config {
             profile: Profile::Permissive,
             status_reports: false,
             custody: None,
+            compressed: None,
+            tunnels: Vec::new(),
             previous_node_block: true,
             hop_limit: 64,
             seed: 0,

@@ -26,7 +26,7 @@ impl Default for CustodyConfig {
 }
 
 /// RFC 5050 6.1.2: whether custody was taken, and the reason.
-const REASONS: [(Answer, (bool, u8)); 8] = [
+pub(crate) const REASONS: [(Answer, (bool, u8)); 8] = [
     (Answer::Taken, (true, 0)),
     (Answer::Refused, (false, 0)),
     (Answer::Redundant, (false, 3)),
@@ -36,7 +36,7 @@ const REASONS: [(Answer, (bool, u8)); 8] = [
     (Answer::NoContact, (false, 7)),
     (Answer::BadBlock, (false, 8)),
 ];
-fn answer_of(succeeded: bool, reason: u8) -> Answer {
+pub(crate) fn answer_of(succeeded: bool, reason: u8) -> Answer {
     if succeeded {
         return Answer::Taken;
     }
@@ -88,6 +88,9 @@ pub(crate) fn v6_too_long(payload: &[u8]) -> bool {
 /// A signal of version 7; `None`: it names bundles by their numbers only.
 pub(crate) fn v7_signal(signal: &Signal, codes: &v7::CustodyCodes) -> Option<Bytes> {
     let About::Numbers(numbers) = &signal.about else { return None };
+    if codes.custody_record == 0 {
+        return None;
+    }
     let mut of: Vec<Sequence> = Vec::new();
     for Numbers { sequence, destination, first, last } in numbers {
         let counter = match sequence {
@@ -135,6 +138,9 @@ pub(crate) fn v7_record(content: &[u8]) -> Result<Record, Malformed> {
 /// Notes in a bundle of version 7 that has a custody transfer block whose it is. It must not be fragmented then: its
 /// number means all of it.
 pub(crate) fn v7_note(meta: &mut BundleMeta, hop: &mut Hop, codes: &v7::CustodyCodes) {
+    if codes.transfer_block == 0 {
+        return;
+    }
     if let Some((custodian, transfer)) = custody::transfer(meta, codes.transfer_block) {
         meta.facts.0 |= Facts::CUSTODY | Facts::NO_FRAGMENT;
         (hop.custodian, hop.transfer) = (custodian, Some(transfer.into()));

@@ -6,16 +6,19 @@
 //! bundle; of this node's own bundles in [`Edge::make`], once, before the store has them.
 
 use crate::custody;
+use crate::reporting;
 use crate::security::Security;
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::ops::Range;
 use farlink_base::{
-    Accel, BundleMeta, Bytes, BytesMut, CreationTimestamp, DeleteReason, DtnTime, Facts, Hop, LinkId, Malformed,
-    Payload, Refusal,
+    Accel, BundleMeta, Bytes, BytesMut, CreationTimestamp, DeleteReason, DtnTime, EndpointId, Facts, Hop, LinkId,
+    Malformed, Payload, Refusal,
 };
-use farlink_bpa::{Draft, Edge, Input, OfferToken, Record, Signal, Status};
+use farlink_bpa::{
+    Answer, Asked, Carried, Draft, Edge, Input, Item, Numbers, OfferToken, Record, Signal, Status, TunnelCodes,
+};
 use farlink_bundle::{CrcType, Encoded, Profile, v7};
 
 /// A payload this short does not keep the read buffer it came in, of which it is a small part.
@@ -157,6 +160,14 @@ pub trait Codec: Send {
     fn custody_signal(&self, _signal: &Signal, _at: Option<DtnTime>) -> Option<Payload> {
         None
     }
+    /// What a bundle asks to be told in short; `None`: nothing.
+    fn asked(&self, _bundle: &BundleMeta) -> Option<Asked> {
+        None
+    }
+    /// Payload of a compressed reporting signal; `None`: this version has none.
+    fn compressed_report(&self, _said: &[(Item, Numbers)], _known: &[&EndpointId]) -> Option<Payload> {
+        None
+    }
     /// Payload of a hello.
     fn hello(&self, content: &[u8]) -> Payload;
     /// Reads an administrative record.
@@ -229,9 +240,11 @@ impl Codec for BpV7 {
         v7::size(bundle, self.hop(hop).as_ref().unwrap_or(hop), cut)
     }
     fn make(&self, draft: Draft, creation: CreationTimestamp, payload: Payload) -> Result<BundleMeta, Refusal> {
-        let Draft { source, destination, report_to, facts, lifetime_ms, priority, hop_limit, version: _ } = draft;
-        let asks = self.custody.as_ref().filter(|_| facts.has(Facts::CUSTODY));
-        let custody = asks.map_or(0, |codes| codes.transfer_block);
+        let Draft { source, destination, report_to, facts, lifetime_ms, priority, hop_limit, compressed, version: _ } =
+            draft;
+        let codes = self.custody.as_deref();
+        let custody = codes.filter(|_| facts.has(Facts::CUSTODY)).map_or(0, |codes| codes.transfer_block);
+        let reporting = compressed.zip(codes).map(|(asked, codes)| reporting::block(asked, codes));
         let draft = v7::Draft {
             source,
             destination,
@@ -242,6 +255,7 @@ impl Codec for BpV7 {
             hop_limit,
             labels: None,
             custody,
+            reporting,
         };
         let made = v7::make(&draft, creation, payload, self.crc, &self.accel);
         Ok(if custody > 0 { self.note((made, Hop::default())).0 } else { made })
@@ -261,6 +275,12 @@ impl Codec for BpV7 {
     fn custody_signal(&self, signal: &Signal, _: Option<DtnTime>) -> Option<Payload> {
         custody::v7_signal(signal, self.custody.as_deref()?).map(Payload::from)
     }
+    fn asked(&self, bundle: &BundleMeta) -> Option<Asked> {
+        reporting::asked(bundle, self.custody.as_deref()?)
+    }
+    fn compressed_report(&self, said: &[(Item, Numbers)], known: &[&EndpointId]) -> Option<Payload> {
+        reporting::signal(said, known, self.custody.as_deref()?)
+    }
     fn hello(&self, content: &[u8]) -> Payload {
         Payload::from(v7::signal(content))
     }
@@ -268,7 +288,7 @@ impl Codec for BpV7 {
         match v7::record(payload) {
             Ok(v7::Record::Signal(content)) => Record::Hello(content),
             Ok(v7::Record::Other { kind, content })
-                if self.custody.as_ref().is_some_and(|codes| codes.custody_record == kind) =>
+                if self.custody.as_ref().is_some_and(|codes| codes.custody_record == kind && kind > 0) =>
             {
                 let short = content.len() <= custody::RECORD_MAX;
                 let signal = short.then(|| custody::v7_record(&content).ok()).flatten();
@@ -453,6 +473,30 @@ impl Edge for Edges {
     }
     fn custody_signal(&self, version: u8, signal: &Signal, at: Option<DtnTime>) -> Option<Payload> {
         self.of(version)?.custody_signal(signal, at)
+    }
+    fn asked(&self, bundle: &BundleMeta) -> Option<Asked> {
+        self.of(bundle.version)?.asked(bundle)
+    }
+    fn compressed_report(&self, said: &[(Item, Numbers)], known: &[&EndpointId]) -> Option<Payload> {
+        self.of(7)?.compressed_report(said, known)
+    }
+    fn carry(&self, codes: TunnelCodes, number: u64, due: Option<DtnTime>, bundle: Payload) -> Payload {
+        crate::tunnel::carry(codes, number, due, bundle)
+    }
+    fn tunnel_signal(&self, codes: TunnelCodes, answer: Answer, runs: &[Numbers]) -> Payload {
+        crate::tunnel::signal(codes, answer, runs)
+    }
+    fn carried(
+        &self,
+        outer: &BundleMeta,
+        payload: &Payload,
+        codes: TunnelCodes,
+        depth_max: usize,
+    ) -> Result<Carried, Malformed> {
+        crate::tunnel::carried(outer, payload, codes, depth_max)
+    }
+    fn depth(&self, bundle: &BundleMeta, codes: TunnelCodes, most: usize) -> usize {
+        if bundle.version == 7 { v7::tunnel::depth(&bundle.payload, codes.bundle, most) } else { 0 }
     }
     fn hello(&self, content: &[u8]) -> Payload {
         self.codecs.first().map(|codec| codec.hello(content)).unwrap_or_default()

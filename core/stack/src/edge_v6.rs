@@ -79,7 +79,7 @@ impl Codec for BpV6 {
         v6::size(bundle, self.hop(hop).as_ref().unwrap_or(hop), cut)
     }
     fn make(&self, draft: Draft, creation: CreationTimestamp, payload: Payload) -> Result<BundleMeta, Refusal> {
-        let Draft { source, destination, report_to, facts, lifetime_ms, priority, hop_limit, version: _ } = draft;
+        let Draft { source, destination, report_to, facts, lifetime_ms, priority, hop_limit, .. } = draft;
         let draft = v6::Draft {
             source,
             destination,

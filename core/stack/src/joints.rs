@@ -13,7 +13,7 @@ use alloc::vec::Vec;
 use farlink_base::layer;
 use farlink_base::store;
 use farlink_base::{EventClass, LayerId, Lazy, LinkId, Payload, Refusal, Sink};
-use farlink_bpa::app::{AppInput, AppOutput};
+use farlink_bpa::app::{AppInput, AppOutput, DeliveryId};
 use farlink_bpa::{Input, OfferToken, Reading, endpoint_of};
 
 /// What arrivals want done.
@@ -90,6 +90,10 @@ pub(crate) struct Joint<'a, S> {
 impl<S: Sink<Output>> Joint<'_, S> {
     fn verdict(&mut self, token: OfferToken, result: Result<(), Refusal>) {
         let OfferToken { layer, ticket } = token;
+        if layer == OfferToken::TUNNEL {
+            let delivery = DeliveryId(ticket.0);
+            return self.work.push_back(Work::Agent(Input::Judged { delivery, result }));
+        }
         if matches!(self.layers.get(usize::from(layer.0)), Some(Layer::Message)) {
             return self.out.push(Output::MessageVerdict { ticket, result });
         }
@@ -151,6 +155,7 @@ impl<S: Sink<Output>> Sink<farlink_bpa::Output> for Joint<'_, S> {
             O::Store(input) => self.work.push_back(Work::Store(input)),
             O::App(output) => self.app(output),
             O::Open { output, bundle } => self.work.push_back(Work::Open(Box::new((output, bundle)))),
+            O::Inside { token, bundle } => self.work.push_back(Work::Inside(token, bundle)),
             O::Event(event) => self.out.push(Output::Event(event)),
             O::Shutdown => {
                 for layer in 0..self.layers.len() {

@@ -23,17 +23,22 @@ mod kinds;
 mod narrow_tests;
 mod outgoing;
 mod reads;
+mod reporting;
 mod security;
 mod spools;
 mod stack;
 mod store;
+mod tunnel;
 
 pub use config::{Config, LayerConfig, LinkConfig, StoreConfig, StoreKind};
 pub use custody::CustodyConfig;
 pub use edge::{BpV7, Codec, Opening, Piece, Watch};
 pub use edge_v6::BpV6;
-pub use farlink_bpa::{CustodySettings, Limits, Pressure, SHORT_HEAD_BYTES};
+pub use farlink_bpa::{
+    CompressedSettings, CustodySettings, Limits, Pressure, SHORT_HEAD_BYTES, TunnelCodes, TunnelSettings,
+};
 pub use io::{Input, Output};
 pub use kinds::{Identity, LayerKind, Neighbour, SpanConfig};
+pub use reporting::CompressedConfig;
 pub use security::{KeyRing, Secret, SecurityConfig, SecurityCounts};
 pub use stack::{LINKS_MAX, Stack};

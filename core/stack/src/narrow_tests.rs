@@ -51,6 +51,7 @@ fn settings(own: u64, largest: Option<u64>) -> Settings {
         durable: false,
         status_reports: false,
         custody: None,
+        rare: None,
         previous_node_block: true,
         hop_limit: 30,
         version: 7,
@@ -228,6 +229,7 @@ fn what_must_not_be_cut_is_said_not_to_fit_and_never_leaves() {
 fn labels_are_among_what_must_fit() {
     let labels = Some([5, 70_000]);
     let draft = farlink_bpa::Draft {
+        compressed: None,
         version: 7,
         source: EndpointId::ipn(9, 1),
         destination: EndpointId::ipn(2, 1),

@@ -11,6 +11,7 @@ use crate::joints::{Joint, LayerJoint, arrived, departed};
 use crate::kinds::Layer;
 use crate::outgoing::{Outgoing, is_for_good};
 use crate::reads::{Departure, Load, Reads, Waiting};
+use crate::reporting;
 use crate::security::{KeyRing, Secured, Security, SecurityCounts};
 use crate::store::Store;
 use alloc::boxed::Box;
@@ -24,7 +25,7 @@ use farlink_base::{
     BundleHandle, BundleMeta, Bytes, ConfigError, EndpointId, Event, Instant, LayerId, Lazy, LinkId, Payload, Refusal,
     Sink,
 };
-use farlink_bpa::app::{AppInput, AppOutput, BundleStatus, RequestId, SendRequest, Status};
+use farlink_bpa::app::{AppInput, AppOutput, BundleStatus, RegistrationId, RequestId, SendRequest, Status};
 use farlink_bpa::{Agent, OfferToken, Reading};
 use farlink_routing::PlanIndex;
 
@@ -44,6 +45,8 @@ pub(crate) enum Work {
     Deliver(Box<(AppOutput, Payload)>),
     /// A delivery whose security is to be checked.
     Open(Box<(AppOutput, Arc<BundleMeta>)>),
+    /// A bundle that came inside another.
+    Inside(OfferToken, Payload),
     /// Say something to the driver.
     Tell(Box<Output>),
     /// Take a transmission back.
@@ -112,7 +115,7 @@ impl Stack {
     /// Names the key that cannot be used and what to write instead.
     pub fn new(config: Config) -> Result<Stack, ConfigError> {
         let custody = config.custody.as_ref();
-        let codes = custody.map(|custody| Box::new(custody.codes));
+        let codes = reporting::codes(custody.map(|custody| custody.codes), config.compressed.as_ref()).map(Box::new);
         let v7 = BpV7 { profile: config.profile, crc: config.crc, accel: config.accel, custody: codes };
         let v6 = BpV6 { profile: config.profile, numbers: custody.is_some_and(|custody| custody.aggregate) };
         let v7: Box<dyn Codec> = match &config.security {
@@ -365,6 +368,10 @@ impl Stack {
                     false => self.open(output, &bundle, payload, out),
                 }
             }
+            Work::Inside(token, rope) => {
+                let input = self.edges.arrived(token, LinkId::TUNNEL, &rope);
+                self.work.push_back(Work::Agent(input));
+            }
             Work::Tell(what) => out.push(*what),
             Work::Cancel(link, id) => self.cancel(link, id, out),
             Work::Rescue(id) => {
@@ -413,6 +420,14 @@ impl Stack {
     /// Hands a bundle to its link's layer, rendered for this hop. One on disk leaves from there; a piece
     /// of it is read before, for its CRC.
     fn send<S: Sink<Output>>(&mut self, departure: Departure, out: &mut S) {
+        if departure.link == LinkId::TUNNEL {
+            let payload = departure.payload();
+            // So that it can be secured; what is longer leaves from disk as it is.
+            return match payload.is_stored() && payload.len() <= PIECE_BYTES {
+                true => self.read(Waiting::Departure(departure), payload),
+                false => self.render(departure, payload),
+            };
+        }
         let layer = layer_of(&self.link_layer, departure.link);
         let message = matches!(self.layers.get(usize::from(layer.0)), Some(Layer::Message));
         let payload = departure.payload();
@@ -437,6 +452,9 @@ impl Stack {
     fn render(&mut self, departure: Departure, payload: Payload) {
         let Departure { link, id, bundle, hop, cut, reliable } = departure;
         let rope = self.edges.render(&bundle, payload, &hop, cut);
+        if link == LinkId::TUNNEL {
+            return self.work.push_back(Work::Agent(farlink_bpa::Input::Rendered { id, rope }));
+        }
         self.leave(link, id, rope, reliable);
     }
     /// Hands an encoded bundle over, in the order of its link.
@@ -477,6 +495,9 @@ impl Stack {
             || self.outgoing.made().is_some_and(|outgoing| outgoing.cancel(link, id, &mut todo));
         self.load(loads);
         departed(todo, &mut self.work, &self.link_layer);
+        if link == LinkId::TUNNEL && !here {
+            return;
+        }
         let layer = layer_of(&self.link_layer, link);
         if here {
             return self.work.push_back(Work::Agent(farlink_bpa::Input::SendFailed { id, refused: None }));
@@ -526,7 +547,9 @@ impl Stack {
             Some((Waiting::Departure(departure), Ok(payload))) => {
                 let layer = layer_of(&self.link_layer, departure.link);
                 match self.layers.get(usize::from(layer.0)) {
-                    Some(Layer::Message) => self.send_message(departure, payload, out),
+                    Some(Layer::Message) if departure.link != LinkId::TUNNEL => {
+                        self.send_message(departure, payload, out)
+                    }
                     _ => self.render(departure, payload),
                 }
             }
@@ -552,8 +575,16 @@ impl Stack {
 
     /// Hands a delivery out whose security holds.
     fn open<S: Sink<Output>>(&mut self, output: AppOutput, bundle: &BundleMeta, payload: Payload, out: &mut S) {
-        let AppOutput::Deliver { delivery, .. } = &output else { return };
-        match self.edges.open(bundle, payload) {
+        let AppOutput::Deliver { registration, delivery, .. } = &output else { return };
+        let opened = match farlink_bpa::Edge::guards(&self.edges, bundle) {
+            true => self.edges.open(bundle, payload),
+            false => Ok(payload),
+        };
+        match opened {
+            Ok(payload) if *registration == RegistrationId::TUNNEL => {
+                let input = farlink_bpa::Input::Outer { delivery: *delivery, payload };
+                self.work.push_back(Work::Agent(input));
+            }
             Ok(payload) => out.push(Output::App(with_payload(output, payload))),
             Err(reason) => {
                 let input = farlink_bpa::Input::Insecure { delivery: *delivery, reason };

@@ -74,6 +74,13 @@ pub fn node_toml(node: &NodeContext<'_>) -> String {
             toml.value("request", list(&["*".to_string()]));
         }
     }
+    for tunnel in &here.tunnels {
+        toml.table("[tunnel]");
+        toml.text("end", &node.scenario.nodes[tunnel.end].ids[0]);
+        toml.value("to", list(&tunnel.to));
+        toml.value("custody", tunnel.custody);
+        toml.text("timeout", &exact_duration(tunnel.timeout));
+    }
     toml.table("app");
     toml.text("socket", SOCKET);
     let changes = node.scenario.ends_of(node.index).iter().any(|end| !node.scenario.links[end.link].lasts());

@@ -29,8 +29,12 @@ pub fn send_request(
     payload: Payload,
 ) -> SendRequest {
     let mut facts = farlink_bundle::v7::facts_of(adu.bundle_flags);
-    if report_to != EndpointId::Null {
+    // Who names only where reports go wants all of them, with times.
+    if report_to != EndpointId::Null && facts.0 & Facts::REPORTS == 0 {
         facts.0 |= Facts::REPORTS | Facts::STATUS_TIME;
+    }
+    if adu.custody {
+        facts.0 |= Facts::CUSTODY;
     }
     SendRequest {
         source,
@@ -91,5 +95,24 @@ pub fn head_of(bundle: &Delivery) -> BundleAdu {
         adu_flags,
         lifetime_ms: bundle.lifetime_ms,
         ..Default::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn facts(adu: &BundleAdu, report_to: EndpointId) -> Facts {
+        let (source, destination) = (EndpointId::ipn(1, 1), EndpointId::ipn(9, 1));
+        send_request(adu, (source, destination, report_to), Payload::new()).facts
+    }
+
+    #[test]
+    fn custody_and_the_reports_that_are_named_are_asked_for() {
+        let all = facts(&BundleAdu::default(), EndpointId::ipn(1, 7));
+        assert_eq!(all, Facts(Facts::REPORTS | Facts::STATUS_TIME), "an endpoint alone asks for all, as in \u{b5}D3TN");
+        let named = BundleAdu { bundle_flags: 0x02_0000, custody: true, ..BundleAdu::default() };
+        assert_eq!(facts(&named, EndpointId::ipn(1, 7)), Facts(Facts::REPORT_DELIVERY | Facts::CUSTODY));
+        assert_eq!(facts(&BundleAdu::default(), EndpointId::Null), Facts(0));
     }
 }

@@ -88,6 +88,7 @@ fn node(top: &Reader<'_>, folder: &Path, file: &Path) -> NodeConfig {
     let (seed, store_capacity) = (top.count("seed"), store.capacity);
     let has_disk = store.kind == StoreKind::Durable;
     let copies = super::custody::copies(&router, &control);
+    let tunnels = super::tunnels::tunnels(top, &node_ids);
     let stack = Config {
         node_ids,
         layers,
@@ -107,6 +108,8 @@ fn node(top: &Reader<'_>, folder: &Path, file: &Path) -> NodeConfig {
         profile: [Profile::Permissive, Profile::Strict][top.choice("profile").unwrap_or(0)],
         status_reports: top.flag("status_reports").unwrap_or_default(),
         custody: super::custody::custody(top, store_capacity, has_disk, copies),
+        compressed: super::tunnels::compressed(top),
+        tunnels,
         previous_node_block: top.flag("previous_node_block").unwrap_or_default(),
         hop_limit: top.count("hop_limit").unwrap_or_default() as u8,
         seed: seed.unwrap_or(0),

@@ -40,6 +40,8 @@ pub fn needs_restart(running: &NodeConfig, fresh: &NodeConfig) -> Vec<String> {
     differ("router", &(&old.router, &old.router_params), &(&new.router, &new.router_params));
     differ("control", &(&old.control, &old.control_params), &(&new.control, &new.control_params));
     differ("custody", &old.custody, &new.custody);
+    differ("tunnel", &old.tunnels, &new.tunnels);
+    differ("compressed_reports", &old.compressed, &new.compressed);
     differ("limits.memory", &running.memory, &fresh.memory);
     let shares = |config: &farlink_stack::Config| {
         let (limits, capacity) = (config.limits, config.store.capacity.bytes());

@@ -30,11 +30,22 @@ pub fn example() -> String {
     }
     out.push_str("\n[routes]                          # static routes, tried when the router has none\n");
     out.push_str("\"ipn:5.*\" = \"ipn:2.0\"\n");
-    let sections =
-        [&keys::PLAN, &keys::ROUTER, &keys::CONTROL, &keys::CUSTODY, &keys::LIMITS, &keys::APP, &keys::API, &keys::LOG];
+    let sections = [
+        &keys::PLAN,
+        &keys::ROUTER,
+        &keys::CONTROL,
+        &keys::CUSTODY,
+        &keys::COMPRESSED,
+        &keys::LIMITS,
+        &keys::APP,
+        &keys::API,
+        &keys::LOG,
+    ];
     for section in sections.into_iter().chain([&keys::EVENTS, &keys::SECURITY]) {
         table(&mut out, section.name, section.help, section.keys);
     }
+    let _ = writeln!(out, "\n{:<33} # {}", "[[tunnel]]", keys::TUNNEL.help);
+    write_toml(&mut out, keys::TUNNEL.keys);
     let _ = writeln!(out, "\n{:<33} # {}", "[[security.rule]]", keys::RULE.help);
     write_toml(&mut out, keys::RULE.keys);
     out

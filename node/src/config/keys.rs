@@ -71,6 +71,13 @@ pub const NODE: Section = Section {
         key("router", Kind::Table("router"), Absent, "The router."),
         key("control", Kind::Table("control"), Absent, "The congestion control."),
         key("custody", Kind::Table("custody"), Absent, "Custody of bundles; without it, none is taken or asked for."),
+        key("tunnel", Kind::Tables("tunnel"), Absent, "Bundles that travel in others (BIBE), and what comes so."),
+        key(
+            "compressed_reports",
+            Kind::Table("compressed_reports"),
+            Absent,
+            "Reports about many bundles in one (CCSDS 734.6-O-1); without it, none.",
+        ),
         key("limits", Kind::Table("limits"), Absent, "Bounds."),
         key("app", Kind::Table("app"), Absent, "The application interface."),
         key("api", Kind::Table("api"), Absent, "The control API."),
@@ -304,6 +311,54 @@ pub const CUSTODY: Section = Section {
             Is("13"),
             "Type of the custody signals of version 7 (CCSDS 734.6-O-1; drafts had 15).",
         ),
+    ],
+};
+
+/// `[[tunnel]]`.
+pub const TUNNEL: Section = Section {
+    name: "tunnel",
+    help: "one for each far end; bundles travel to it inside others (draft-ietf-dtn-bibect)",
+    keys: &[
+        key("end", NODE_ID, Required, "The far end. What comes from there inside other bundles is taken out."),
+        key("to", PATTERNS, Absent, "Destinations of bundles that go in; without it, they only come out here."),
+        key("custody", Flag, Is("false"), "Whether they are kept here until the far end says that it has them."),
+        key(
+            "timeout",
+            Kind::Duration,
+            Is("60 s"),
+            "How long that is waited for, from when a bundle has left this node: the way there and back, and more; doubles with each repetition.",
+        ),
+        key("timeout_max", Kind::Duration, Is("1 h"), "The longest that becomes."),
+        key("bundles", Count(1, 1_000_000), Is("1000"), "Most bundles on their way in that have not left this node."),
+        key("signal_delay", Kind::Duration, Is("1 s"), "How long answers to the far end gather."),
+        key("signal_bundles", Count(1, 100_000), Is("1000"), "Bundles after which they leave at once."),
+        key("record", Count(2, 64_999), Is("3"), "Type of the record that carries a bundle: 3 in drafts, 7 in ION."),
+        key("signal_record", Count(2, 64_999), Is("4"), "Type of the signals about them: 4 in drafts, 8 in ION."),
+        key(
+            "times",
+            Choice(&["dtn", "unix"]),
+            Is("dtn"),
+            "How the time is written at which a bundle goes again: DTN milliseconds as in drafts, or \"unix\" seconds as in ION.",
+        ),
+    ],
+};
+
+/// `[compressed_reports]`.
+pub const COMPRESSED: Section = Section {
+    name: "compressed_reports",
+    help: "Compressed reporting (CCSDS 734.6-O-1): bundles that ask for it are reported by numbers, many at once.",
+    keys: &[
+        key("to", PATTERNS, Absent, "Who may be told; without it, whoever a bundle names."),
+        key(
+            "request",
+            PATTERNS,
+            Absent,
+            "Destinations for which bundles made here that ask for status reports ask for these instead; without it, none.",
+        ),
+        key("delay", Kind::Duration, Is("10 s"), "How long reports gather."),
+        key("bundles", Count(1, 100_000), Is("1000"), "Bundles after which they leave at once."),
+        key("block", Count(13, 191), Is("14"), "Type of the block (CCSDS 734.6-O-1; drafts had 16)."),
+        key("record", Count(2, 64_999), Is("14"), "Type of the signals."),
     ],
 };
 

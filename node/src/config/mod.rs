@@ -16,6 +16,7 @@ mod links;
 mod places;
 mod policies;
 mod security;
+mod tunnels;
 
 use crate::tls::{Credentials, Files};
 use farlink_base::layer::Medium;

@@ -89,6 +89,7 @@ pub fn settings() -> Settings {
         durable: true,
         status_reports: false,
         custody: None,
+        rare: None,
         previous_node_block: true,
         hop_limit: 10,
         version: toy::VERSION,

@@ -3,9 +3,9 @@
 use super::NOW_UTC;
 use farlink_base::{
     BundleId, BundleMeta, Bytes, CreationTimestamp, DeleteReason, DtnTime, Duties, EndpointId, Facts, FragmentInfo,
-    Hop, Payload, Priority, Rare, Refusal, Transfer,
+    Hop, Malformed, Payload, Priority, Rare, Refusal, Transfer,
 };
-use farlink_bpa::{About, Answer, Draft, Edge, Numbers, Record, Signal, Status};
+use farlink_bpa::{About, Answer, Carried, Draft, Edge, Numbers, Record, Signal, Status, TunnelCodes};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -18,6 +18,8 @@ const FRAGMENT: u64 = 10;
 const REPORT: u8 = b'R';
 const HELLO: u8 = b'H';
 const CUSTODY: u8 = b'C';
+const CARRIED: u8 = b'I';
+const TOLD: u8 = b'T';
 const ANSWERS: [Answer; 8] = [
     Answer::Taken,
     Answer::Redundant,
@@ -56,7 +58,7 @@ pub fn piece(meta: &BundleMeta, range: Range<u64>) -> BundleMeta {
 
 impl Edge for Toy {
     fn make(&mut self, draft: Draft, creation: CreationTimestamp, payload: Payload) -> Result<BundleMeta, Refusal> {
-        let Draft { version, source, destination, report_to, facts, lifetime_ms, priority, hop_limit } = draft;
+        let Draft { version, source, destination, report_to, facts, lifetime_ms, priority, hop_limit, .. } = draft;
         if version != VERSION {
             return Err(Refusal::NotAcceptable);
         }
@@ -116,6 +118,43 @@ impl Edge for Toy {
             }
         }
         Some(Payload::from(record))
+    }
+    fn carry(&self, _: TunnelCodes, number: u64, _: Option<DtnTime>, bundle: Payload) -> Payload {
+        let mut payload = Payload::from([&[CARRIED][..], &number.to_be_bytes()].concat());
+        payload.append(bundle);
+        payload
+    }
+    fn tunnel_signal(&self, _: TunnelCodes, answer: Answer, runs: &[Numbers]) -> Payload {
+        let mut record = vec![TOLD, ANSWERS.iter().position(|known| *known == answer).expect("one of them") as u8];
+        for run in runs {
+            [run.first, run.last].iter().for_each(|n| record.extend_from_slice(&n.to_be_bytes()));
+        }
+        Payload::from(record)
+    }
+    fn carried(&self, _: &BundleMeta, payload: &Payload, _: TunnelCodes, _: usize) -> Result<Carried, Malformed> {
+        let bytes = payload.to_bytes().expect("it is in memory");
+        Ok(match &bytes[..] {
+            [CARRIED, b'!', ..] => return Err(Malformed { offset: 1, reason: "no number" }),
+            [CARRIED, rest @ ..] => {
+                let number = u64::from_be_bytes(rest[..8].try_into().expect("eight bytes"));
+                Carried::Inside(number, payload.slice(9, u64::MAX))
+            }
+            [TOLD, answer, rest @ ..] => {
+                let numbers: Vec<u64> =
+                    rest.as_chunks::<8>().0.iter().map(|chunk| u64::from_be_bytes(*chunk)).collect();
+                let run = |run: &[u64; 2]| Numbers {
+                    sequence: 0,
+                    destination: EndpointId::Null,
+                    first: run[0],
+                    last: run[1],
+                };
+                Carried::Signal(ANSWERS[usize::from(*answer)], numbers.as_chunks::<2>().0.iter().map(run).collect())
+            }
+            _ => Carried::Nothing,
+        })
+    }
+    fn depth(&self, _: &BundleMeta, _: TunnelCodes, _: usize) -> usize {
+        0
     }
     fn hello(&self, content: &[u8]) -> Payload {
         Payload::from([&[HELLO][..], content].concat())
@@ -183,6 +222,7 @@ impl Bundle {
             lifetime_ms: 60_000,
             priority: Priority::Normal,
             hop_limit: 0,
+            compressed: None,
         };
         let creation = CreationTimestamp { time: NOW_UTC, sequence };
         let meta = Toy.make(draft, creation, Payload::fill(2, 1000)).expect("version 99");

@@ -318,11 +318,19 @@ pub fn read_signal(content: &[u8]) -> Result<Vec<Said>, Malformed> {
 
 /// The custody transfer block of a bundle that is no fragment, and may not become one: the first of this type.
 pub fn transfer(bundle: &BundleMeta, block: u64) -> Option<(EndpointId, Transfer)> {
+    let TransferBlock { number, sequence, custodian } = TransferBlock::decode(first_block(bundle, block)?)?;
+    Some((custodian, Transfer { number, sequence, block }))
+}
+/// The compressed reporting block of a bundle that is no fragment: the first of this type.
+pub fn reporting(bundle: &BundleMeta, block: u64) -> Option<ReportingBlock> {
+    ReportingBlock::decode(first_block(bundle, block)?)
+}
+/// The data of the first block of a type before the payload. Fragments, records and what has no source have none.
+fn first_block(bundle: &BundleMeta, block: u64) -> Option<&[u8]> {
     if bundle.fragment().is_some() || bundle.is_anonymous() || bundle.is_administrative() {
         return None;
     }
-    let head = &bundle.head;
-    let mut reader = Reader::new(head, 0, false);
+    let mut reader = Reader::new(&bundle.head, 0, false);
     reader.take(1).ok()?;
     reader.item().ok()?;
     loop {
@@ -336,8 +344,7 @@ pub fn transfer(bundle: &BundleMeta, block: u64) -> Option<(EndpointId, Transfer
         }
         reader.array_end(fields.open).ok()?;
         if fields.kind == block {
-            let TransferBlock { number, sequence, custodian } = TransferBlock::decode(data)?;
-            return Some((custodian, Transfer { number, sequence, block }));
+            return Some(data);
         }
     }
 }

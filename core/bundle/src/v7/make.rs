@@ -1,6 +1,6 @@
 //! New bundles: those of applications and of this node, and those made of fragments.
 
-use super::custody::TransferBlock;
+use super::custody::{ReportingBlock, TransferBlock};
 use super::facts::{Found, Outline, QOS_FLAGS, crc_of, flags, tail_len};
 use super::rewrite::{Shape, put_head};
 use crate::cbor::Count;
@@ -32,6 +32,9 @@ pub struct Draft {
     /// Type of the block by which it asks for custody (CCSDS 734.6-O-1); 0: it asks for none. It must not be fragmented
     /// then. Its number comes with the hop.
     pub custody: u64,
+    /// Type and content of the block by which it asks for compressed reports (CCSDS 734.6-O-1). It must not be fragmented
+    /// then.
+    pub reporting: Option<(u64, ReportingBlock)>,
 }
 
 impl Draft {
@@ -58,7 +61,8 @@ fn crc_for(crc: CrcType, payload: &Payload) -> CrcType {
 /// case (4.3.1).
 pub fn make(draft: &Draft, creation: CreationTimestamp, payload: Payload, crc: CrcType, accel: &Accel) -> BundleMeta {
     let asks = draft.custody > 0 && !draft.source.is_null() && !draft.facts.has(Facts::ADMIN);
-    let whole = if asks { Facts::NO_FRAGMENT } else { 0 };
+    let reports = draft.reporting.as_ref().filter(|_| !draft.source.is_null() && !draft.facts.has(Facts::ADMIN));
+    let whole = if asks || reports.is_some() { Facts::NO_FRAGMENT } else { 0 };
     let mut builder = Bundle::new(draft.source.clone(), draft.destination.clone(), creation)
         .flags(flags(Facts(draft.facts.0 | whole)))
         .report_to(draft.report_to.clone())
@@ -72,9 +76,10 @@ pub fn make(draft: &Draft, creation: CreationTimestamp, payload: Payload, crc: C
     if asks {
         let custodian = draft.source.node_id();
         let block = TransferBlock { number: 0, sequence: Transfer::COUNTER, custodian };
-        let (kind, number) = (draft.custody, bundle.free_block_number());
-        let (flags, data) = (BlockFlags(BlockFlags::REPLICATE), BlockData::Unknown(Bytes::from(block.encode())));
-        bundle.extensions.push(ExtensionBlock { kind, number, flags, crc: bundle.primary.crc, data, raw: None });
+        push(&mut bundle, draft.custody, block.encode());
+    }
+    if let Some((kind, block)) = reports {
+        push(&mut bundle, *kind, block.encode());
     }
     bundle.payload_crc = crc_for(crc, &bundle.payload);
     let (head, tail) = bundle.encode_head(accel);
@@ -83,6 +88,13 @@ pub fn make(draft: &Draft, creation: CreationTimestamp, payload: Payload, crc: C
     let tail_len = tail_len(bundle.payload_crc, false);
     let outline = Outline { primary: bundle.primary, head: head.into_boxed_slice(), tail_len };
     found.into_meta(outline, bundle.payload, tail).0
+}
+
+/// A block that travels with all copies, and through nodes that do not know it.
+fn push(bundle: &mut Bundle, kind: u64, data: Vec<u8>) {
+    let (number, crc) = (bundle.free_block_number(), bundle.primary.crc);
+    let (flags, data) = (BlockFlags(BlockFlags::REPLICATE), BlockData::Unknown(Bytes::from(data)));
+    bundle.extensions.push(ExtensionBlock { kind, number, flags, crc, data, raw: None });
 }
 
 /// The bundle that fragments make (RFC 9171 5.9): the blocks of the fragment at offset 0, and the

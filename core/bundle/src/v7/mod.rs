@@ -16,6 +16,7 @@ mod render;
 mod rewrite;
 #[cfg(test)]
 mod tests;
+pub mod tunnel;
 
 pub use crate::check::Check;
 pub use begin::{Begun, begin};
@@ -25,6 +26,7 @@ pub use make::{Draft, make, whole};
 pub use read::{read, read_parts, tail};
 pub use records::{Record, Status, record, signal, status_report};
 pub use render::{Piece, append, piece, render, render_loaded, size};
+pub use tunnel::{Carried, TunnelCodes, TunnelSignal};
 
 #[cfg(doc)]
 use farlink_base::{BundleMeta, Hop};

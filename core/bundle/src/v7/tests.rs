@@ -373,6 +373,7 @@ fn drafts_become_bundles_that_obey() {
         hop_limit: 8,
         labels: Some([16, 0]),
         custody: 0,
+        reporting: None,
     };
     let payload = || Payload::from(&b"payload"[..]);
     let made = |draft: &Draft, at| {

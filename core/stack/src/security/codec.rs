@@ -5,9 +5,9 @@ use crate::edge::{BpV7, Codec, Opening, Piece};
 use alloc::boxed::Box;
 use core::ops::Range;
 use farlink_base::{
-    BundleMeta, Bytes, BytesMut, CreationTimestamp, DeleteReason, DtnTime, Hop, Malformed, Payload, Refusal,
+    BundleMeta, Bytes, BytesMut, CreationTimestamp, DeleteReason, DtnTime, EndpointId, Hop, Malformed, Payload, Refusal,
 };
-use farlink_bpa::{Draft, Record, Signal, Status};
+use farlink_bpa::{Asked, Draft, Item, Numbers, Record, Signal, Status};
 use farlink_bundle::Encoded;
 
 /// Bundle protocol version 7 (RFC 9171) with BPSec (RFC 9172).
@@ -95,6 +95,12 @@ impl Codec for Secured {
     }
     fn custody_signal(&self, signal: &Signal, at: Option<DtnTime>) -> Option<Payload> {
         self.codec.custody_signal(signal, at)
+    }
+    fn asked(&self, bundle: &BundleMeta) -> Option<Asked> {
+        self.codec.asked(bundle)
+    }
+    fn compressed_report(&self, said: &[(Item, Numbers)], known: &[&EndpointId]) -> Option<Payload> {
+        self.codec.compressed_report(said, known)
     }
     fn hello(&self, content: &[u8]) -> Payload {
         self.codec.hello(content)

@@ -1,9 +1,9 @@
 //! A codec whose reading of whole bundles a test looks at, or spoils.
 
 use farlink_base::{
-    BundleMeta, Bytes, BytesMut, CreationTimestamp, DeleteReason, DtnTime, Hop, Malformed, Payload, Refusal,
+    BundleMeta, Bytes, BytesMut, CreationTimestamp, DeleteReason, DtnTime, EndpointId, Hop, Malformed, Payload, Refusal,
 };
-use farlink_bpa::{Draft, Record, Signal, Status};
+use farlink_bpa::{Asked, Draft, Item, Numbers, Record, Signal, Status};
 use farlink_bundle::Encoded;
 use farlink_stack::{Codec, Opening, Piece};
 use std::ops::Range;
@@ -52,6 +52,12 @@ impl<C: Codec, R: Fn(&C, &Payload) -> Result<(BundleMeta, Hop), Malformed> + Sen
     }
     fn custody_signal(&self, signal: &Signal, at: Option<DtnTime>) -> Option<Payload> {
         self.0.custody_signal(signal, at)
+    }
+    fn asked(&self, bundle: &BundleMeta) -> Option<Asked> {
+        self.0.asked(bundle)
+    }
+    fn compressed_report(&self, said: &[(Item, Numbers)], known: &[&EndpointId]) -> Option<Payload> {
+        self.0.compressed_report(said, known)
     }
     fn hello(&self, content: &[u8]) -> Payload {
         self.0.hello(content)

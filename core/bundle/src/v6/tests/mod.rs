@@ -237,6 +237,7 @@ fn drafts_become_bundles_that_obey() {
         hop_limit: 8,
         labels: Some([16, 0]),
         custody: 0,
+        reporting: None,
     };
     let at = |ms, sequence| CreationTimestamp { time: DtnTime(ms), sequence };
     let new = |draft: &Draft, creation| {

@@ -1,0 +1,128 @@
+//! Records of bundles in bundles (draft-ietf-dtn-bibect), as `farlink bundle decode` shows them: by the numbers of the
+//! drafts and by those of ION.
+
+use farlink_base::{Accel, DtnTime, Payload};
+use farlink_bundle::v7::{Carried, TunnelCodes, TunnelSignal};
+use farlink_bundle::{Profile, decode, v6};
+use serde_json::{Value, json};
+
+/// Types of the records: drafts and HDTN, ION.
+const CODES: [TunnelCodes; 2] = [TunnelCodes { bundle: 3, signal: 4 }, TunnelCodes { bundle: 7, signal: 8 }];
+
+/// A record of this type, line by line, and the same for scripts; `None`: it is something else. `payload` is all of it.
+pub fn record(payload: &Payload, kind: u64, content: &[u8]) -> Option<(Vec<String>, Value)> {
+    let codes = CODES.iter().find(|codes| codes.bundle == kind || codes.signal == kind)?;
+    if codes.bundle == kind { carried(payload, kind) } else { signal(kind, content) }
+}
+
+fn carried(payload: &Payload, kind: u64) -> Option<(Vec<String>, Value)> {
+    let Carried { number, due, bundle } = Carried::read(payload, kind).ok()??;
+    // Only its outside: what is inside of that again, who cuts it out may see.
+    let (what, id, destination) = match inside(&bundle) {
+        Ok((id, destination)) => (format!("{id}, for {destination}"), Some(id), Some(destination)),
+        Err(why) => (format!("not a bundle: {why}"), None, None),
+    };
+    let wish = match (number, due) {
+        (0, _) => "no signal wanted".to_string(),
+        (_, 0) => format!("transmission {number}"),
+        (_, due) => format!("transmission {number}, again at {}", crate::bundle::time_text(time(due))),
+    };
+    let at = payload.len() - bundle.len();
+    let lines = vec![
+        "  record       bundle in a bundle (BIBE)".to_string(),
+        format!("  custody      {wish}"),
+        format!("  inside       {} bytes from byte {at} of the payload: {what}", bundle.len()),
+    ];
+    let document = json!({ "type": kind, "name": "bundle in a bundle", "transmission": number, "due": due,
+        "inside": { "offset": at, "bytes": bundle.len(), "id": id, "destination": destination } });
+    Some((lines, document))
+}
+
+/// A time of the drafts or, in seconds of Unix, of ION: which follows from its size.
+fn time(due: u64) -> DtnTime {
+    const UNIX_TO_DTN_S: u64 = 946_684_800;
+    match due.checked_sub(UNIX_TO_DTN_S).filter(|since| *since < 10_000_000_000) {
+        Some(since) => DtnTime(since * 1000),
+        None => DtnTime(due),
+    }
+}
+
+/// The identity of a bundle and where it goes.
+fn inside(rope: &Payload) -> Result<(String, String), farlink_base::Malformed> {
+    if rope.reader().read_u8() == Some(v6::VERSION) {
+        let (meta, _) = v6::read(rope, Profile::Permissive)?;
+        return Ok((meta.identity().to_string(), meta.destination.to_string()));
+    }
+    let bundle = decode(rope, Profile::Permissive, &Accel::default())?;
+    Ok((bundle.id().to_string(), bundle.primary.destination.to_string()))
+}
+
+fn signal(kind: u64, content: &[u8]) -> Option<(Vec<String>, Value)> {
+    let TunnelSignal { disposition, runs } = TunnelSignal::read(content).ok()?;
+    let meaning = match disposition {
+        0 => "custody accepted",
+        1 => "refused, no reason given",
+        3 => "redundant: it was there",
+        4 => "refused: no room",
+        5 => "refused: destination not understood",
+        6 => "refused: no route",
+        7 => "refused: no contact in time",
+        8 => "refused: block not understood",
+        _ => "reserved",
+    };
+    let run = |first: u64, last: u64| if first == last { first.to_string() } else { format!("{first} to {last}") };
+    let numbers: Vec<String> = runs.iter().map(|run_| run(run_.first, run_.last)).collect();
+    let mut shown = numbers.iter().take(32).cloned().collect::<Vec<_>>().join(", ");
+    if numbers.len() > 32 {
+        shown.push_str(", …");
+    }
+    let lines = vec![
+        "  record       custody signal of bundles in bundles (BIBE)".to_string(),
+        format!("  says         {meaning} ({disposition})"),
+        format!("  about        transmissions {shown}"),
+    ];
+    let document = json!({ "type": kind, "name": "custody signal of bundles in bundles", "disposition": disposition,
+        "meaning": meaning, "numbers": numbers });
+    Some((lines, document))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use farlink_bundle::{Bundle, CreationTimestamp, EndpointId};
+
+    fn shown(payload: &Payload) -> (Vec<String>, Value) {
+        let bytes = payload.to_bytes().unwrap();
+        let kind = u64::from(bytes[1]);
+        record(payload, kind, &bytes[2..]).unwrap()
+    }
+
+    #[test]
+    fn what_is_inside_is_named_by_either_numbers() {
+        let creation = CreationTimestamp { time: DtnTime(5), sequence: 1 };
+        let bundle =
+            Bundle::new(EndpointId::ipn(1, 1), EndpointId::ipn(9, 1), creation).payload(Payload::from(&b"x"[..]));
+        let rope = bundle.build().encode(&Accel::default()).into_payload();
+        for kind in [3, 7] {
+            let carried = Carried { number: 12, due: 0, bundle: rope.clone() };
+            let (lines, document) = shown(&carried.encode(kind));
+            assert_eq!(lines[1], "  custody      transmission 12");
+            assert!(lines[2].contains("ipn:1.1") && lines[2].ends_with("for ipn:9.1"), "{}", lines[2]);
+            assert_eq!((document["transmission"].as_u64(), document["inside"]["offset"].as_u64()), (Some(12), Some(7)));
+        }
+        let broken = Carried { number: 0, due: 0, bundle: Payload::from(&b"?"[..]) };
+        let (lines, document) = shown(&broken.encode(3));
+        assert!(lines[1].ends_with("no signal wanted") && lines[2].contains("not a bundle"), "{lines:?}");
+        assert!(document["inside"]["id"].is_null());
+    }
+
+    #[test]
+    fn signals_say_what_of_which_transmissions() {
+        let content = [0x82, 4, 0x82, 0x82, 5, 2, 0x82, 9, 1];
+        let payload = Payload::from([&[0x82, 4][..], &content].concat());
+        let (lines, document) = record(&payload, 4, &content).unwrap();
+        assert_eq!(lines[1..], ["  says         refused: no room (4)", "  about        transmissions 5 to 6, 9"]);
+        assert_eq!(document["numbers"], json!(["5 to 6", "9"]));
+        assert!(record(&payload, 5, &content).is_none() && record(&payload, 8, &[0x80]).is_none());
+    }
+}

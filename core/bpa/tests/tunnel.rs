@@ -1,0 +1,424 @@
+//! Bundles in bundles (draft-ietf-dtn-bibect): what goes in, what comes out, and whom a node believes about it.
+
+mod support;
+
+use farlink_base::layer::Ticket;
+use farlink_base::{Duration, EndpointId, Event, Facts, LinkId, Malformed, Payload, Priority, Refusal};
+use farlink_bpa::app::{AppOutput, DeliveryId, RegistrationId};
+use farlink_bpa::{
+    Answer, Edge, Input, Numbers, OfferToken, Output, RareSettings, Reading, Settings, TunnelCodes, TunnelSettings,
+};
+use support::{Bundle, Node, Sent, Toy, from_two, settings};
+
+/// The tunnel to `ipn:3.0`, over its link, for what goes to `ipn:9`.
+fn tunnel(change: impl FnOnce(&mut TunnelSettings)) -> Settings {
+    let mut tunnel = TunnelSettings {
+        to: vec!["ipn:9.*".into()],
+        custody: true,
+        timeout: Duration::from_secs(10),
+        version: support::toy::VERSION,
+        ..TunnelSettings::new(EndpointId::ipn(3, 0))
+    };
+    change(&mut tunnel);
+    let rare = RareSettings { tunnels: vec![tunnel], ..RareSettings::default() };
+    Settings { rare: Some(Box::new(rare)), ..settings() }
+}
+fn node() -> Node {
+    Node::with(tunnel(|_| {}), None)
+}
+fn plain() -> Node {
+    Node::with(tunnel(|tunnel| tunnel.custody = false), None)
+}
+fn to_nine(sequence: u64) -> Bundle {
+    from_two(sequence, EndpointId::ipn(9, 1))
+}
+/// What waits to be rendered for the tunnel.
+fn inside(node: &Node) -> Vec<Sent> {
+    node.sent().into_iter().filter(|sent| sent.link == LinkId::TUNNEL).collect()
+}
+/// What left over a real link.
+fn outer(node: &Node) -> Vec<Sent> {
+    node.sent().into_iter().filter(|sent| sent.link != LinkId::TUNNEL).collect()
+}
+/// Renders what waits for it, so that it leaves; the numbers given.
+fn wrap(node: &mut Node) -> Vec<u64> {
+    let waiting = inside(node);
+    node.said.clear();
+    for sent in &waiting {
+        node.tell(Input::Rendered { id: sent.id, rope: Payload::from(vec![7; 50]) });
+    }
+    outer(node).iter().map(number_of).collect()
+}
+fn number_of(sent: &Sent) -> u64 {
+    let bytes = sent.bundle.payload.to_bytes().unwrap();
+    u64::from_be_bytes(bytes[1..9].try_into().unwrap())
+}
+/// A bundle is through: inside another, which left.
+fn through(node: &mut Node, sequence: u64) -> u64 {
+    node.receive(sequence, to_nine(sequence));
+    let given = wrap(node);
+    let left = outer(node);
+    node.said.clear();
+    node.confirm(left[0].id);
+    given[0]
+}
+fn run(first: u64, last: u64) -> Vec<Numbers> {
+    vec![Numbers { sequence: 0, destination: EndpointId::Null, first, last }]
+}
+fn record(by: u64, sequence: u64, payload: Payload) -> Bundle {
+    Bundle::new(EndpointId::ipn(by, 0), EndpointId::ipn(1, 0), sequence)
+        .facts(Facts::ADMIN)
+        .payload(payload)
+        .lifetime_ms(10_000_000)
+}
+/// Answers the node's wish to open what came through the tunnel, as a stack does.
+fn open(node: &mut Node) -> Vec<DeliveryId> {
+    let pick = |o: &Output| match o {
+        Output::Open { output: AppOutput::Deliver { registration, delivery, bundle }, .. } => {
+            assert_eq!(*registration, RegistrationId::TUNNEL);
+            Some((*delivery, bundle.payload.clone()))
+        }
+        _ => None,
+    };
+    let wanted: Vec<_> = node.said.iter().filter_map(pick).collect();
+    node.said.retain(|output| !matches!(output, Output::Open { .. }));
+    for (delivery, payload) in wanted.clone() {
+        node.tell(Input::Outer { delivery, payload });
+    }
+    wanted.into_iter().map(|(delivery, _)| delivery).collect()
+}
+fn signal(node: &mut Node, by: u64, sequence: u64, answer: Answer, runs: &[Numbers]) {
+    let payload = Toy.tunnel_signal(TunnelCodes::default(), answer, runs);
+    node.receive_over(1, 1000 + sequence, record(by, sequence, payload));
+    open(node);
+}
+fn count(node: &Node, which: fn(&Event) -> bool) -> usize {
+    node.events().iter().filter(|event| which(event)).count()
+}
+fn ignored(node: &Node) -> usize {
+    count(node, |event| matches!(event, Event::CustodySignalIgnored { .. }))
+}
+
+#[test]
+fn a_bundle_is_here_until_the_one_around_it_has_left() {
+    let mut node = plain();
+    node.receive(1, to_nine(1));
+    let [sent] = &inside(&node)[..] else { panic!("one") };
+    assert!(sent.cut.is_none() && outer(&node).is_empty());
+    assert_eq!(wrap(&mut node), [0], "nobody is to say anything about it");
+    let [left] = &outer(&node)[..] else { panic!("one") };
+    assert_eq!((left.link, &left.bundle.destination), (LinkId(1), &EndpointId::ipn(3, 0)));
+    assert!(left.bundle.is_administrative() && left.bundle.lifetime_ms <= 60_000);
+    assert_eq!((node.held(), node.put().len()), (2, 0), "the one around it is never on disk");
+    assert_eq!(node.why(1), "the way through the tunnel to ipn:3.0, in bundle 2");
+    let id = left.id;
+    node.confirm(id);
+    assert_eq!((node.held(), node.forgotten()), (0, vec![(1, false)]));
+}
+
+#[test]
+fn with_custody_it_is_here_until_the_far_end_says_so() {
+    let mut node = node();
+    let given = through(&mut node, 1);
+    assert_eq!((node.held(), node.forgotten().len()), (1, 0));
+    assert_eq!(node.why(1), "the signal of ipn:3.0 at the tunnel's end, 10 s more");
+    signal(&mut node, 3, 1, Answer::Taken, &run(given, given));
+    assert_eq!((node.held(), ignored(&node)), (0, 0));
+    assert_eq!(count(&node, |event| matches!(event, Event::CustodyReleased { .. })), 1);
+}
+
+#[test]
+fn without_a_signal_it_goes_again_and_waits_longer_and_an_old_number_still_counts() {
+    let mut node = node();
+    let first = through(&mut node, 1);
+    node.wait(Duration::from_secs(11));
+    assert_eq!(count(&node, |event| matches!(event, Event::CustodyRepeated { .. })), 1);
+    node.wait(Duration::from_secs(5));
+    let given = wrap(&mut node);
+    assert_eq!(given, [first + 1], "a transmission of its own");
+    let left = outer(&node)[0].id;
+    node.said.clear();
+    node.confirm(left);
+    assert!(node.why(1).ends_with("20 s more"), "{}", node.why(1));
+    signal(&mut node, 3, 1, Answer::Taken, &run(first, first));
+    assert_eq!((node.held(), ignored(&node)), (0, 0));
+}
+
+#[test]
+fn a_signal_that_comes_while_it_is_to_go_again_ends_that() {
+    for rendered in [false, true] {
+        let mut node = node();
+        let first = through(&mut node, 1);
+        node.wait(Duration::from_secs(16));
+        if rendered {
+            wrap(&mut node);
+        }
+        let (waiting, left) = (inside(&node), outer(&node));
+        signal(&mut node, 3, 1, Answer::Redundant, &run(first, first));
+        // What was under way comes to its end somehow.
+        waiting.iter().for_each(|sent| node.tell(Input::Rendered { id: sent.id, rope: Payload::from(vec![1]) }));
+        left.iter().for_each(|sent| node.fail(sent.id, None));
+        assert_eq!(node.held(), 0, "{rendered}");
+    }
+}
+
+/// Numbers begin where nobody can guess: a signal made up names some that were never given.
+#[test]
+fn signals_made_up_replayed_or_of_others_end_nothing() {
+    let mut node = node();
+    let given = through(&mut node, 1);
+    for (n, runs) in
+        [run(0, u64::MAX - 1), run(given - 1, given), run(given, given + 1), run(0, 0), vec![]].iter().enumerate()
+    {
+        signal(&mut node, 3, n as u64, Answer::Taken, runs);
+        assert_eq!((node.held(), ignored(&node)), (1, n + 1), "{runs:?}");
+    }
+    // Somebody else's word is a record for whoever registered.
+    let payload = Toy.tunnel_signal(TunnelCodes::default(), Answer::Taken, &run(given, given));
+    node.receive_over(0, 50, record(2, 50, payload));
+    assert!(open(&mut node).is_empty());
+    assert_eq!(node.why(1), "the signal of ipn:3.0 at the tunnel's end, 10 s more");
+    signal(&mut node, 3, 60, Answer::Taken, &run(given, given));
+    signal(&mut node, 3, 61, Answer::Taken, &run(given, given));
+    assert_eq!(ignored(&node), 5, "what is over is over");
+}
+
+#[test]
+fn a_refusal_makes_it_go_again_after_a_while() {
+    let mut node = node();
+    let given = through(&mut node, 1);
+    signal(&mut node, 3, 1, Answer::Depleted, &run(given, given));
+    assert!(node.held() >= 1 && inside(&node).is_empty(), "not at once");
+    node.wait(Duration::from_secs(10));
+    assert_eq!(wrap(&mut node), [given + 1]);
+}
+
+#[test]
+fn what_is_around_it_may_come_to_nothing() {
+    let mut node = plain();
+    node.receive(1, to_nine(1));
+    wrap(&mut node);
+    let around = node.agent.bundles(node.now, farlink_base::BundleHandle(1), 9)[0].handle;
+    node.admin(farlink_bpa::app::AdminInput::Cancel { bundle: around });
+    let under_way = outer(&node);
+    under_way.iter().for_each(|sent| node.fail(sent.id, None));
+    node.said.clear();
+    node.wait(Duration::from_secs(20));
+    assert_eq!((inside(&node).len(), node.held()), (1, 1), "the bundle goes in another one");
+}
+
+#[test]
+fn one_that_expires_or_is_deleted_takes_the_one_around_it_along() {
+    for stage in 0..3 {
+        let mut node = node();
+        node.carrier(1, false);
+        node.receive(1, to_nine(1));
+        if stage > 0 {
+            wrap(&mut node);
+        }
+        match stage {
+            1 => node.admin(farlink_bpa::app::AdminInput::Cancel { bundle: farlink_base::BundleHandle(1) }),
+            _ => node.wait(Duration::from_secs(61)),
+        }
+        let waiting = inside(&node);
+        waiting.iter().for_each(|sent| node.tell(Input::Rendered { id: sent.id, rope: Payload::from(vec![1]) }));
+        assert_eq!(node.held(), 0, "stage {stage}");
+    }
+}
+
+#[test]
+fn no_more_go_in_than_there_is_room_for_the_urgent_first() {
+    let mut node = Node::with(tunnel(|tunnel| (tunnel.bundles, tunnel.custody) = (2, false)), None);
+    for n in 1..=5 {
+        let priority = if n == 5 { Priority::Expedited } else { Priority::Normal };
+        node.receive(n, to_nine(n).priority(priority));
+    }
+    assert_eq!(inside(&node).iter().map(|sent| sent.bundle.sequence).collect::<Vec<_>>(), [1, 2]);
+    wrap(&mut node);
+    let left = outer(&node);
+    node.said.clear();
+    node.confirm(left[0].id);
+    assert_eq!(inside(&node).iter().map(|sent| sent.bundle.sequence).collect::<Vec<_>>(), [5]);
+    node.confirm(left[1].id);
+    assert_eq!(inside(&node).iter().map(|sent| sent.bundle.sequence).collect::<Vec<_>>(), [5, 3]);
+}
+
+#[test]
+fn what_cannot_be_read_from_disk_waits_and_goes_again() {
+    let mut node = node();
+    node.receive(1, to_nine(1));
+    let sent = inside(&node)[0].id;
+    node.said.clear();
+    node.unreadable(Reading::Send(sent), false);
+    assert!(inside(&node).is_empty());
+    node.wait(Duration::from_secs(10));
+    assert_eq!(inside(&node).len(), 1);
+    assert_eq!(wrap(&mut node).len(), 1);
+}
+
+/// The stack's part: a bundle that was inside another arrives.
+fn comes_out(node: &mut Node, delivery: DeliveryId, bundle: Bundle) {
+    let (bundle, hop) = bundle.parts();
+    let token = OfferToken { layer: OfferToken::TUNNEL, ticket: Ticket(delivery.0) };
+    node.tell(Input::Arrived { link: LinkId::TUNNEL, token, bundle, hop });
+}
+/// Passes verdicts on what was inside to where they go.
+fn judge(node: &mut Node) {
+    let pick = |o: &Output| match o {
+        Output::Verdict { token, result } if token.layer == OfferToken::TUNNEL => Some((token.ticket.0, *result)),
+        _ => None,
+    };
+    let verdicts: Vec<_> = node.said.iter().filter_map(pick).collect();
+    node.said.retain(|o| !matches!(o, Output::Verdict { token, .. } if token.layer == OfferToken::TUNNEL));
+    for (delivery, result) in verdicts {
+        node.tell(Input::Judged { delivery: DeliveryId(delivery), result });
+    }
+}
+fn carried(number: u64) -> Payload {
+    Toy.carry(TunnelCodes::default(), number, None, Payload::from(&b"bundle"[..]))
+}
+fn signals(node: &Node) -> Vec<(EndpointId, u8)> {
+    let of = |sent: &Sent| {
+        let bytes = sent.bundle.payload.to_bytes()?;
+        (bytes.first() == Some(&b'T')).then(|| (sent.bundle.destination.clone(), bytes[1]))
+    };
+    node.sent().iter().filter_map(of).collect()
+}
+
+#[test]
+fn the_one_around_it_stays_until_the_store_has_what_was_inside() {
+    let mut node = node();
+    node.receive_over(1, 1, record(3, 1, carried(77)));
+    let [delivery] = open(&mut node)[..] else { panic!("one") };
+    assert!(node.said.iter().any(|o| matches!(o, Output::Inside { .. })));
+    node.commit = false;
+    comes_out(&mut node, delivery, from_two(5, EndpointId::ipn(2, 1)));
+    judge(&mut node);
+    assert_eq!((node.held(), signals(&node)), (2, vec![]), "nothing is said before the store has it");
+    let number = node.put().last().copied().unwrap();
+    node.commit = true;
+    node.stored(number);
+    judge(&mut node);
+    assert!(node.forgotten().contains(&(1, true)), "the one around it is done, and remembered");
+    node.wait(Duration::from_secs(2));
+    assert_eq!(signals(&node), [(EndpointId::ipn(3, 0), 0)]);
+}
+
+#[test]
+fn what_is_refused_is_said_or_tried_again_where_nobody_else_would() {
+    for number in [0, 77] {
+        let mut node = node();
+        node.receive_over(1, 1, record(3, 1, carried(number)));
+        let [delivery] = open(&mut node)[..] else { panic!("one") };
+        node.tell(Input::Judged { delivery, result: Err(Refusal::NoResources) });
+        node.wait(Duration::from_secs(10));
+        let told = signals(&node).len();
+        assert_eq!((node.held() - told as u64, told), if number == 0 { (1, 0) } else { (0, 1) }, "{number}");
+        assert_eq!(open(&mut node).len(), usize::from(number == 0), "{number}");
+    }
+    let mut node = node();
+    node.receive_over(1, 1, record(3, 1, carried(0)));
+    let [delivery] = open(&mut node)[..] else { panic!("one") };
+    node.tell(Input::Judged { delivery, result: Err(Refusal::NotAcceptable) });
+    assert_eq!(node.held(), 0, "what breaks a rule breaks it tomorrow");
+}
+
+#[test]
+fn what_came_out_is_its_givers_and_has_no_privileges_of_its_own() {
+    let mut node = node();
+    let stranger = node.comes(5, EndpointId::ipn(8, 0));
+    for (ticket, link) in [(1, 1), (2, stranger)] {
+        node.receive_over(link, ticket, record(3, ticket, carried(0)));
+        let [delivery] = open(&mut node)[..] else { panic!("one") };
+        comes_out(&mut node, delivery, from_two(ticket, EndpointId::ipn(44, 1)));
+        judge(&mut node);
+        assert_eq!(node.agent.status(node.now).strangers.0, u64::from(link == stranger));
+    }
+}
+
+#[test]
+fn records_that_carry_nothing_go_their_usual_way_and_broken_ones_go() {
+    let mut node = node();
+    node.receive_over(1, 1, record(3, 1, Payload::from(&b"R another record"[..])));
+    open(&mut node);
+    assert_eq!(node.held(), 0, "nobody listens");
+    node.receive_over(1, 2, record(3, 2, Payload::from(&b"I!"[..])));
+    open(&mut node);
+    let malformed = |event: &Event| matches!(event, Event::Malformed { link: Some(LinkId::TUNNEL), .. });
+    assert_eq!((node.held(), count(&node, malformed)), (0, 1));
+    let _ = Malformed { offset: 0, reason: "" };
+    // What is said again about one that is gone does nothing.
+    node.tell(Input::Outer { delivery: DeliveryId(99), payload: Payload::new() });
+    node.tell(Input::Judged { delivery: DeliveryId(99), result: Ok(()) });
+}
+
+/// Whoever can have a neighbour carry a tunnel's bundle could speak in that neighbour's name.
+#[test]
+fn what_is_said_inside_a_tunnel_is_no_neighbours_word() {
+    let mut told = tunnel(|_| {});
+    told.custody = Some(Box::new(farlink_bpa::CustodySettings::default()));
+    let mut node = Node::with(told, None);
+    // In custody here, given to `ipn:2.0`, whose name is sure.
+    node.receive_over(1, 1, Bundle::new(EndpointId::ipn(3, 5), EndpointId::ipn(2, 1), 1).custody(3, None));
+    let sent = outer(&node).into_iter().find(|sent| !sent.bundle.is_administrative()).unwrap();
+    node.confirm(sent.id);
+    let about = farlink_bpa::About::One(sent.arrives().meta.identity());
+    let signal = farlink_bpa::Signal { answer: Answer::Taken, about };
+    let payload = Toy.custody_signal(support::toy::VERSION, &signal, None).unwrap();
+    for (ticket, inside) in [(2, record(2, 9, payload)), (3, record(2, 10, Toy.hello(b"routes")))] {
+        node.receive(ticket, record(3, ticket, carried(0)));
+        let [delivery] = open(&mut node)[..] else { panic!("one") };
+        comes_out(&mut node, delivery, inside);
+        judge(&mut node);
+    }
+    assert_eq!(count(&node, |event| matches!(event, Event::CustodyReleased { .. })), 0);
+    assert_eq!(ignored(&node), 1);
+    node.receive(20, record(2, 20, Toy.custody_signal(support::toy::VERSION, &signal, None).unwrap()));
+    assert_eq!(count(&node, |event| matches!(event, Event::CustodyReleased { .. })), 1, "over its link it is believed");
+}
+
+#[test]
+fn long_bundles_go_in_one_after_the_other() {
+    let mut node = Node::with(Settings { capacity_bytes: 1 << 30, ..tunnel(|tunnel| tunnel.custody = false) }, None);
+    for n in 1..=4 {
+        node.receive(n, to_nine(n).payload(Payload::fill(n, 40 << 20)));
+    }
+    assert_eq!(inside(&node).len(), 2, "64 MiB are exceeded by the second");
+    wrap(&mut node);
+    let left = outer(&node);
+    node.said.clear();
+    node.confirm(left[0].id);
+    assert_eq!(inside(&node).len(), 1);
+}
+
+/// A routing loop: the far end sends it back before the one around it has left, or before its signal is here.
+#[test]
+fn what_comes_back_while_it_is_on_its_way_goes_anew_and_is_not_lost() {
+    for stage in 0..3 {
+        let mut node = node();
+        node.receive(1, to_nine(1));
+        let mut first = Vec::new();
+        if stage > 0 {
+            first = wrap(&mut node);
+        }
+        let left = outer(&node);
+        if stage > 1 {
+            node.confirm(left[0].id);
+        }
+        let waiting = inside(&node);
+        node.said.clear();
+        node.receive_over(1, 2, to_nine(1));
+        assert_eq!(inside(&node).len(), 1, "stage {stage}");
+        let given = wrap(&mut node);
+        // What was under way comes to its end somehow.
+        waiting.iter().for_each(|sent| node.tell(Input::Rendered { id: sent.id, rope: Payload::from(vec![1]) }));
+        if stage == 1 {
+            node.confirm(left[0].id);
+        }
+        assert!(node.held() >= 1 && given.len() == 1, "stage {stage}: {given:?}");
+        let again = outer(&node).last().unwrap().id;
+        node.confirm(again);
+        signal(&mut node, 3, 1, Answer::Taken, &run(given[0], given[0]));
+        assert_eq!((node.held(), ignored(&node)), (0, 0), "stage {stage}, {first:?}");
+    }
+}

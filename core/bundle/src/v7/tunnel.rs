@@ -1,0 +1,246 @@
+//! Bundles in bundles (draft-ietf-dtn-bibect-05): the administrative record that carries a bundle, and the one that says
+//! what became of those a node sent so.
+//!
+//! Record types are the caller's: drafts and HDTN have 3 and 4, ION 7 and 8.
+
+use super::custody::Run;
+use crate::cbor::{ARRAY, BYTES, Reader, put_head, put_uint};
+use crate::{AdministrativeRecord, Profile};
+use alloc::vec::Vec;
+use farlink_base::{Accel, Bytes, Facts, Malformed, Payload};
+
+/// What the records are called on the wire.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct TunnelCodes {
+    /// Record type of what carries a bundle.
+    pub bundle: u64,
+    /// Record type of signals about such bundles.
+    pub signal: u64,
+}
+impl Default for TunnelCodes {
+    fn default() -> Self {
+        TunnelCodes { bundle: 3, signal: 4 }
+    }
+}
+
+/// Bytes before a carried bundle, at most: six heads of CBOR.
+const BEFORE_MAX: usize = 64;
+/// Most runs of one signal: each takes three bytes at least.
+const RUNS_MAX: u64 = 1 << 14;
+
+/// A bundle that travels in another one.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Carried {
+    /// The sender's number of this transmission; 0: it wants no signal.
+    pub number: u64,
+    /// When the sender sends again without a signal: DTN ms, from ION seconds of Unix; 0: it does not say.
+    pub due: u64,
+    /// The bundle, encoded.
+    pub bundle: Payload,
+}
+
+impl Carried {
+    /// The payload of the administrative bundle around it; the bundle's bytes are not touched, wherever they are.
+    pub fn encode(self, kind: u64) -> Payload {
+        let mut head = Vec::with_capacity(BEFORE_MAX);
+        put_head(&mut head, ARRAY, 2);
+        put_uint(&mut head, kind);
+        put_head(&mut head, ARRAY, 3);
+        put_uint(&mut head, self.number);
+        put_uint(&mut head, self.due);
+        put_head(&mut head, BYTES, self.bundle.len());
+        let mut payload = Payload::from(head);
+        payload.append(self.bundle);
+        payload
+    }
+    /// Reads the payload of an administrative bundle, the carried bundle being a part of it; `None` where it is another
+    /// record.
+    ///
+    /// # Errors
+    /// What is wrong with it, and where.
+    pub fn read(payload: &Payload, kind: u64) -> Result<Option<Carried>, Malformed> {
+        let mut room = [0; BEFORE_MAX];
+        let len = payload.copy_to(0, &mut room);
+        let mut reader = Reader::new(&room[..len], 0, false);
+        let is_record = reader.array() == Ok(2) && reader.uint() == Ok(kind);
+        if !is_record {
+            return Ok(None);
+        }
+        let at = reader.position();
+        if reader.array()? != 3 {
+            return reader.error_at(at, "a bundle protocol data unit is an array of three items");
+        }
+        let (number, due, len) = (reader.uint()?, reader.uint()?, reader.bytes_head()?);
+        let from = reader.position() as u64;
+        if payload.len().checked_sub(from) != Some(len) {
+            return reader.error("a carried bundle ends where its record does");
+        }
+        Ok(Some(Carried { number, due, bundle: payload.slice(from, len) }))
+    }
+}
+
+/// How many bundles of version 7 are around one another in this payload of an administrative record, counted up to
+/// `most`: 0 where it carries none. Nothing else of them is checked.
+pub fn depth(payload: &Payload, kind: u64, most: usize) -> usize {
+    let mut payload = payload.clone();
+    for depth in 0..most {
+        let Ok(Some(carried)) = Carried::read(&payload, kind) else { return depth };
+        let Ok(Some(begun)) = super::begin(&carried.bundle, Profile::Permissive, &Accel::default()) else {
+            return depth + 1;
+        };
+        if !begun.meta.is_administrative() || begun.meta.facts.has(Facts::SEALED) {
+            return depth + 1;
+        }
+        payload = carried.bundle.slice(begun.payload_at, begun.payload_len);
+    }
+    most
+}
+
+/// What became of bundles sent in others.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct TunnelSignal {
+    /// 0: accepted; 3 redundant, 4 no room, 5 destination not understood, 6 no route, 7 no contact in time, 8 block not
+    /// understood; others: refused without a reason.
+    pub disposition: u64,
+    /// Numbers of transmissions. Never walk over them: one run may name them all.
+    pub runs: Vec<Run>,
+}
+
+impl TunnelSignal {
+    /// The payload of the administrative bundle that says so.
+    pub fn encode(&self, kind: u64) -> Bytes {
+        let mut out = Vec::with_capacity(16 + 18 * self.runs.len());
+        put_head(&mut out, ARRAY, 2);
+        put_uint(&mut out, self.disposition);
+        put_head(&mut out, ARRAY, self.runs.len() as u64);
+        for run in &self.runs {
+            put_head(&mut out, ARRAY, 2);
+            put_uint(&mut out, run.first);
+            put_uint(&mut out, run.last.saturating_sub(run.first).saturating_add(1));
+        }
+        AdministrativeRecord::Unknown { kind, content: Bytes::from(out) }.encode()
+    }
+    /// Reads the content of such a record.
+    ///
+    /// # Errors
+    /// What is wrong with it, and where.
+    pub fn read(content: &[u8]) -> Result<TunnelSignal, Malformed> {
+        let mut reader = Reader::new(content, 0, false);
+        let signal = reader.list_of(2, "a signal is a disposition and runs of numbers", |reader| {
+            let disposition = reader.uint()?;
+            let runs = reader.list(|reader, items| {
+                if items > RUNS_MAX {
+                    return reader.error("a signal about too many runs");
+                }
+                let mut runs = Vec::new();
+                for _ in 0..items {
+                    runs.push(read_run(reader)?);
+                }
+                Ok(runs)
+            })?;
+            Ok(TunnelSignal { disposition, runs })
+        })?;
+        reader.finish("bytes after a signal")?;
+        Ok(signal)
+    }
+}
+
+fn read_run(reader: &mut Reader<'_>) -> Result<Run, Malformed> {
+    reader.list_of(2, "a run is its first number and how many there are", |reader| {
+        let (first, count) = (reader.uint()?, reader.uint()?);
+        match count.checked_sub(1).and_then(|more| first.checked_add(more)) {
+            Some(last) => Ok(Run { first, last }),
+            None => reader.error("a run without numbers of its own, or beyond 64 bits"),
+        }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Bundle, CrcType, CreationTimestamp, EndpointId};
+    use crate::{BundleFlags, v7};
+
+    fn bytes(hex: &str) -> Vec<u8> {
+        (0..hex.len()).step_by(2).map(|at| u8::from_str_radix(&hex[at..at + 2], 16).unwrap()).collect()
+    }
+
+    #[test]
+    fn a_carried_bundle_is_a_part_of_its_record_as_the_draft_says() {
+        let carried = Carried { number: 5, due: 1000, bundle: Payload::from(&b"inner"[..]) };
+        let payload = carried.clone().encode(3);
+        assert_eq!(
+            payload.to_bytes().unwrap()[..],
+            bytes("8203830519 03e8 45 696e6e6572".replace(' ', "").as_str())[..]
+        );
+        assert_eq!(Carried::read(&payload, 3), Ok(Some(carried)));
+        assert_eq!(Carried::read(&payload, 7), Ok(None), "a record of another type is another record");
+        let long = Carried { number: u64::MAX, due: u64::MAX, bundle: Payload::fill(1, 1 << 40) };
+        let read = Carried::read(&long.clone().encode(u64::MAX), u64::MAX).unwrap().unwrap();
+        assert_eq!((read.number, read.due, read.bundle.len()), (long.number, long.due, 1 << 40));
+    }
+
+    #[test]
+    fn what_is_no_such_record_is_refused_and_never_read_beyond() {
+        let good = Carried { number: 5, due: 1000, bundle: Payload::from(&b"inner"[..]) }.encode(3);
+        let good = good.to_bytes().unwrap();
+        for len in 0..good.len() {
+            let cut = Carried::read(&Payload::from(good.slice(..len)), 3);
+            assert!(!matches!(cut, Ok(Some(_))), "{len} bytes: {cut:?}");
+        }
+        for hex in [
+            "820384 0500 00 4101",
+            "8203830500 440102",
+            "8203830500 5bffffffffffffffff01",
+            "8203830500 4101 00",
+            "82038305004100ff",
+        ] {
+            let read = Carried::read(&Payload::from(bytes(&hex.replace(' ', ""))), 3);
+            assert!(read.is_err(), "{hex}: {read:?}");
+        }
+    }
+
+    #[test]
+    fn signals_come_back_as_they_were_said() {
+        let runs = Vec::from([Run { first: 5, last: 6 }, Run { first: 9, last: 9 }, Run { first: 10, last: u64::MAX }]);
+        let signal = TunnelSignal { disposition: 4, runs };
+        let wire = signal.encode(4);
+        let Ok(v7::Record::Other { kind: 4, content }) = v7::record(&wire) else { panic!("{wire:x?}") };
+        assert_eq!(TunnelSignal::read(&content), Ok(signal));
+        assert_eq!(
+            TunnelSignal { disposition: 0, runs: Vec::from([Run { first: 5, last: 6 }]) }.encode(4)[..],
+            bytes("820482008182 0502".replace(' ', "").as_str())[..]
+        );
+        let all = bytes("82008182001bffffffffffffffff");
+        assert_eq!(TunnelSignal::read(&all).unwrap().runs, [Run { first: 0, last: u64::MAX - 1 }]);
+        for bad in [
+            "8200",
+            "820081820500",
+            "8200818202",
+            "82008182021bffffffffffffffff",
+            "820081820105ff",
+            "82008383",
+            "82009bffffffffffffffff",
+        ] {
+            assert!(TunnelSignal::read(&bytes(bad)).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn depth_is_counted_and_ends() {
+        let around = |payload: Payload| {
+            let creation = CreationTimestamp { time: farlink_base::DtnTime(1), sequence: 1 };
+            let bundle = Bundle::new(EndpointId::ipn(1, 0), EndpointId::ipn(2, 0), creation)
+                .flags(BundleFlags::ADMIN)
+                .crc(CrcType::None)
+                .payload(payload)
+                .build();
+            Payload::from(bundle.encode(&Accel::default()).into_payload().to_bytes().unwrap())
+        };
+        let mut payload = Payload::from(&b"no record"[..]);
+        for levels in 0..10 {
+            assert_eq!(depth(&payload, 3, 4), levels.min(4));
+            payload = Carried { number: 0, due: 0, bundle: around(payload) }.encode(3);
+        }
+    }
+}

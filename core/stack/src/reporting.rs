@@ -1,0 +1,125 @@
+//! Compressed reports between the agent's words and those of version 7 (CCSDS 734.6-O-1).
+
+use alloc::vec::Vec;
+use farlink_base::{BundleMeta, EndpointId, Payload, Transfer};
+use farlink_bpa::{Asked, CompressedSettings, Item, Numbers};
+use farlink_bundle::v7::CustodyCodes;
+use farlink_bundle::v7::custody::{self, Counter, ReportingBlock, Run, Said, Sequence};
+
+/// Compressed reporting at one node.
+#[derive(Clone, PartialEq, Debug)]
+pub struct CompressedConfig {
+    /// What the agent does about it.
+    pub settings: CompressedSettings,
+    /// Type of the block.
+    pub block: u64,
+    /// Type of the record.
+    pub record: u64,
+}
+impl Default for CompressedConfig {
+    fn default() -> Self {
+        let codes = CustodyCodes::default();
+        let settings = CompressedSettings::default();
+        CompressedConfig { settings, block: codes.reporting_block, record: codes.reporting_record }
+    }
+}
+
+/// What blocks and records are called, where a node does something about them: 0 is what it does nothing about.
+pub(crate) fn codes(custody: Option<CustodyCodes>, compressed: Option<&CompressedConfig>) -> Option<CustodyCodes> {
+    if custody.is_none() && compressed.is_none() {
+        return None;
+    }
+    let (transfer_block, custody_record) = custody.map_or((0, 0), |codes| (codes.transfer_block, codes.custody_record));
+    let (reporting_block, reporting_record) = compressed.map_or((0, 0), |told| (told.block, told.record));
+    Some(CustodyCodes { transfer_block, reporting_block, custody_record, reporting_record })
+}
+
+/// The block of a bundle made here with this number and these flags.
+pub(crate) fn block((number, asks): (u64, u64), codes: &CustodyCodes) -> (u64, ReportingBlock) {
+    let block = ReportingBlock { number, sequence: Transfer::COUNTER, asks, source: None, report_to: None };
+    (codes.reporting_block, block)
+}
+
+/// What a bundle asks to be told.
+pub(crate) fn asked(bundle: &BundleMeta, codes: &CustodyCodes) -> Option<Asked> {
+    if codes.reporting_block == 0 {
+        return None;
+    }
+    let ReportingBlock { number, sequence, asks, source, report_to } =
+        custody::reporting(bundle, codes.reporting_block)?;
+    let source = source.unwrap_or_else(|| bundle.source.clone());
+    let report_to = report_to.unwrap_or_else(|| bundle.report_to().clone());
+    Some(Asked { number, sequence, asks, source, report_to })
+}
+
+/// A compressed reporting signal.
+pub(crate) fn signal(said: &[(Item, Numbers)], known: &[&EndpointId], codes: &CustodyCodes) -> Option<Payload> {
+    if codes.reporting_record == 0 {
+        return None;
+    }
+    let mut all: Vec<Said> = Vec::new();
+    for (item, Numbers { first, last, .. }) in said {
+        let what = item.fate as i64;
+        let counter = match item.sequence {
+            0 => Counter::To(item.destination.clone()),
+            sequence => Counter::Number(sequence),
+        };
+        let source = Some(item.source.clone()).filter(|source| !known.contains(&source));
+        let run = Run { first: *first, last: *last };
+        if all.last().is_none_or(|before| before.what != what) {
+            all.push(Said { what, of: Vec::new() });
+        }
+        let Some(said) = all.last_mut() else { continue };
+        match said.of.last_mut().filter(|before| before.counter == counter && before.source == source) {
+            Some(same) => same.runs.push(run),
+            None => said.of.push(Sequence { counter, runs: Vec::from([run]), source }),
+        }
+    }
+    Some(Payload::from(custody::put_signal(codes.reporting_record, &all)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use farlink_bpa::Fate;
+    use farlink_bundle::v7;
+
+    #[test]
+    fn what_is_told_reads_back_as_the_standard_says() {
+        let codes = codes(None, Some(&CompressedConfig::default())).unwrap();
+        let (me, to, other) = (EndpointId::ipn(3, 0), EndpointId::ipn(1, 0), EndpointId::ipn(1, 7));
+        let item = |fate, sequence, source: &EndpointId| {
+            let destination = if sequence == 0 { EndpointId::ipn(9, 1) } else { EndpointId::Null };
+            Item { fate, sequence, destination, source: source.clone() }
+        };
+        let numbers = |first, last| Numbers { sequence: 0, destination: EndpointId::Null, first, last };
+        let said = [
+            (item(Fate::Received, 1, &to), numbers(5, 6)),
+            (item(Fate::Received, 1, &to), numbers(9, 9)),
+            (item(Fate::Received, 1, &other), numbers(2, u64::MAX - 1)),
+            (item(Fate::CustodyRefused, 0, &to), numbers(0, 0)),
+        ];
+        let wire = signal(&said, &[&to, &me], &codes).unwrap().to_bytes().unwrap();
+        let Ok(v7::Record::Other { kind: 14, content }) = v7::record(&wire) else { panic!("{wire:x?}") };
+        let run = |first, last| Run { first, last };
+        let sequence = |counter, runs: &[Run], source| Sequence { counter, runs: runs.to_vec(), source };
+        let number = || Counter::Number(1);
+        let received = Vec::from([
+            sequence(number(), &[run(5, 6), run(9, 9)], None),
+            sequence(number(), &[run(2, u64::MAX - 1)], Some(other)),
+        ]);
+        let refused = Vec::from([sequence(Counter::To(EndpointId::ipn(9, 1)), &[run(0, 0)], None)]);
+        let expected = [Said { what: 0, of: received }, Said { what: 5, of: refused }];
+        assert_eq!(custody::read_signal(&content).unwrap(), expected);
+    }
+
+    #[test]
+    fn what_a_node_does_nothing_about_means_nothing() {
+        assert_eq!(codes(None, None), None);
+        let custody = codes(Some(CustodyCodes::default()), None).unwrap();
+        assert_eq!((custody.transfer_block, custody.reporting_block, custody.reporting_record), (13, 0, 0));
+        assert_eq!(signal(&[], &[], &custody), None);
+        let reporting = codes(None, Some(&CompressedConfig::default())).unwrap();
+        assert_eq!((reporting.transfer_block, reporting.custody_record, reporting.reporting_block), (0, 0, 14));
+    }
+}

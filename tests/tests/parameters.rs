@@ -180,3 +180,10 @@ fn what_a_scenario_and_a_node_file_share_has_one_default() {
     };
     assert_eq!(shared(&node), shared(&simulated));
 }
+
+#[test]
+fn a_store_is_shared_alike_in_simulation_and_testbed() {
+    let scenario = scenario(&LAYERS[0], Scope::Link, "");
+    let shared = |c: &Config| (c.store.capacity, c.limits.reserved_bytes);
+    assert_eq!(shared(&simulated(&scenario)), shared(&in_the_testbed(&scenario)));
+}

@@ -47,9 +47,8 @@ pub fn node_toml(node: &NodeContext<'_>, shows: Option<&Files>) -> String {
     }
     let capacity = bytes(here.store_capacity.bytes());
     toml.text("capacity", &capacity);
-    // All of it is for everybody, as in a simulation.
+    // Everybody is a neighbour, as in a simulation.
     toml.text("strangers", &capacity);
-    toml.text("reserved", "0 B");
     links(node, shows, &mut toml);
 
     if !here.routes.is_empty() {

@@ -6,6 +6,7 @@ use farlink_sim::{Observer, World};
 
 #[derive(Default)]
 struct Counts {
+    created: usize,
     delivered: usize,
     taken: [usize; 3],
     released: [usize; 3],
@@ -15,6 +16,7 @@ struct Counts {
 impl Observer for Counts {
     fn event(&mut self, _: Instant, node: usize, event: &Event) {
         match event {
+            Event::Created { .. } => self.created += 1,
             Event::Delivered { .. } => self.delivered += 1,
             Event::CustodyTaken { .. } => self.taken[node] += 1,
             Event::CustodyReleased { .. } => self.released[node] += 1,
@@ -80,6 +82,7 @@ fn custody_passes_along_in_both_fidelities_and_versions() {
         let counts = run(fidelity, version, "ltp", "");
         assert_eq!((counts.delivered, counts.repeated), (51, 0), "{fidelity} {version}");
         assert_eq!(counts.taken, [51, 51, 0], "{fidelity} {version}");
+        assert_eq!(counts.created, 51, "{fidelity} {version}: signals are no bundles of applications");
         assert!(counts.released.iter().take(2).all(|released| *released >= 50), "{:?}", counts.released);
         assert!(counts.signals < 40, "{fidelity} {version}: {} signals about 100 transfers", counts.signals);
     }

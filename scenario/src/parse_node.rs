@@ -134,7 +134,10 @@ fn custody(reader: &Reader<'_>, router: &Policy, control: &Policy) -> Custody {
 fn custody_rules(reader: &Reader<'_>, custody: Custody) -> (CustodyRules, Vec<String>) {
     let table = reader.table_or_empty("custody_rules", &keys::CUSTODY);
     let request = farlink_config::custody::patterns(&table, "request");
-    // Of all nodes some may have it and some not.
+    // Defaults may be of some nodes with custody and some without.
+    if custody == Custody::None && reader.given_here("custody_rules") {
+        reader.fail("custody_rules", "rules of custody where there is none", "write custody = \"take\" or \"ask\"");
+    }
     if request.is_some() && custody == Custody::Take && table.given_here("request") {
         table.fail("request", "no bundle asks for custody here", "write custody = \"ask\", or take `request` out");
     }

@@ -28,6 +28,10 @@ impl Observer for Counts {
 }
 
 fn run(fidelity: &str, version: u8, layer: &str, loss: &str) -> Counts {
+    run_with(fidelity, version, layer, loss, "")
+}
+/// The same; `b` has these keys besides.
+fn run_with(fidelity: &str, version: u8, layer: &str, loss: &str, b: &str) -> Counts {
     let text = format!(
         r#"
         name = "custody"
@@ -42,6 +46,7 @@ fn run(fidelity: &str, version: u8, layer: &str, loss: &str) -> Counts {
         [[node]]
         name = "b"
         id = "ipn:2.0"
+        {b}
         [[node]]
         name = "c"
         id = "ipn:3.0"
@@ -89,6 +94,15 @@ fn custody_passes_along_in_both_fidelities_and_versions() {
 }
 
 #[test]
+fn rules_of_custody_hold_at_the_node_that_has_them() {
+    let rules = "custody = \"take\"\ncustody_rules = { from = [\"ipn:9.*\"] }";
+    for fidelity in ["full", "message"] {
+        let counts = run_with(fidelity, 7, "ltp", "", rules);
+        assert_eq!((counts.delivered, counts.taken), (51, [51, 0, 0]), "{fidelity}: b takes it from nobody there is");
+    }
+}
+
+#[test]
 fn over_a_layer_that_loses_custody_loses_nothing() {
     for version in [6, 7] {
         let counts = run("full", version, "udpcl", "loss = \"20 %\"");
@@ -108,4 +122,7 @@ fn a_scenario_says_where_custody_cannot_be_had() {
     assert!(said("custody = \"take\"\nrouter = \"epidemic\"").contains("no custody with copies"));
     assert!(said("custody = \"ask\"").contains("kept through a restart"));
     assert!(said("custody = \"take\"\ncustody_timeout = \"0 s\"").contains("at least 1 ms"));
+    assert!(said("custody_rules = { to = [\"ipn:3.*\"] }").contains("rules of custody where there is none"));
+    assert!(said("custody = \"take\"\ncustody_rules = { request = [\"*\"] }").contains("no bundle asks for custody"));
+    assert!(said("custody = \"take\"\ncustody_rules = { to = [\"ipn:3\"] }").contains("matches no endpoint"));
 }

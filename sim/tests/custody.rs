@@ -28,10 +28,10 @@ impl Observer for Counts {
 }
 
 fn run(fidelity: &str, version: u8, layer: &str, loss: &str) -> Counts {
-    run_with(fidelity, version, layer, loss, "")
+    run_with(fidelity, version, (layer, loss), "", "")
 }
-/// The same; `b` has these keys besides.
-fn run_with(fidelity: &str, version: u8, layer: &str, loss: &str, b: &str) -> Counts {
+/// The same; `b` has these keys besides, and the scenario ends with `more`.
+fn run_with(fidelity: &str, version: u8, (layer, loss): (&str, &str), b: &str, more: &str) -> Counts {
     let text = format!(
         r#"
         name = "custody"
@@ -75,6 +75,7 @@ fn run_with(fidelity: &str, version: u8, layer: &str, loss: &str, b: &str) -> Co
         to = "c"
         start = "400 s"
         bundles = {{ count = 1, size = "1 kB", interval = "1 s" }}
+        {more}
         "#
     );
     let scenario = Scenario::parse(&text).unwrap_or_else(|errors| panic!("{errors:#?}"));
@@ -97,8 +98,30 @@ fn custody_passes_along_in_both_fidelities_and_versions() {
 fn rules_of_custody_hold_at_the_node_that_has_them() {
     let rules = "custody = \"take\"\ncustody_rules = { from = [\"ipn:9.*\"] }";
     for fidelity in ["full", "message"] {
-        let counts = run_with(fidelity, 7, "ltp", "", rules);
+        let counts = run_with(fidelity, 7, ("ltp", ""), rules, "");
         assert_eq!((counts.delivered, counts.taken), (51, [51, 0, 0]), "{fidelity}: b takes it from nobody there is");
+    }
+}
+
+#[test]
+fn what_is_enciphered_and_signed_on_the_way_stays_in_custody() {
+    let rule = |node: &str, role: &str, service: &str| {
+        format!(
+            "[[security]]\nnodes = \"{node}\"\nrole = \"{role}\"\nservice = \"{service}\"\nfrom = \"ipn:1.*\"\n\
+             to = \"ipn:3.*\"\nkey = \"{service}\"\n"
+        )
+    };
+    // One operation is added by the source, another by the node on the way.
+    let rules = [
+        rule("a", "source", "integrity"),
+        rule("b", "source", "confidentiality"),
+        rule("c", "acceptor", "confidentiality"),
+        rule("c", "acceptor", "integrity"),
+    ];
+    for fidelity in ["full", "message"] {
+        let counts = run_with(fidelity, 7, ("ltp", ""), "", &rules.concat());
+        assert_eq!((counts.delivered, counts.taken), (51, [51, 51, 0]), "{fidelity}");
+        assert!(counts.released.iter().take(2).all(|released| *released >= 50), "{:?}", counts.released);
     }
 }
 

@@ -105,6 +105,55 @@ fn a_file_arrives_as_it_was_through_real_nodes() {
     std::fs::remove_dir_all(&folder).unwrap();
 }
 
+/// Added to the scenario: TLS, security of bundles and custody.
+const SECURED: &str = r#"
+[node_defaults]
+tcpclv4 = { tls = "require" }
+custody = "take"
+store = "durable"
+[[security]]
+nodes = "probe"
+role = "source"
+service = "confidentiality"
+from = "ipn:1.*"
+key = "picture"
+[[security]]
+nodes = ["relay", "ground"]
+role = "acceptor"
+service = "confidentiality"
+from = "ipn:1.*"
+key = "picture"
+to = "ipn:2.*"
+[[security]]
+nodes = "ground"
+role = "acceptor"
+service = "confidentiality"
+from = "ipn:1.*"
+key = "picture"
+"#;
+
+#[test]
+fn what_is_secured_and_in_custody_arrives_and_no_key_is_left() {
+    if !possible() {
+        return;
+    }
+    let folder = folder("secured");
+    let text = SCENARIO.replace("id = \"ipn:1.0\"", "id = \"ipn:1.0\"\ncustody = \"ask\"");
+    std::fs::write(folder.join("scenario.toml"), text + SECURED).unwrap();
+    let output = run(&folder, "packet").output().unwrap();
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{errors}");
+    let result: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!((result["created"].as_u64(), result["delivered"].as_u64()), (Some(10), Some(10)), "{result}");
+    assert!(result["custody"]["taken"].as_u64().is_some_and(|taken| taken >= 10), "{result}");
+    assert!(result["custody"]["signals"].as_u64().is_some_and(|signals| signals > 0), "{result}");
+    let nodes = folder.join("run/nodes");
+    let configuration = std::fs::read_to_string(nodes.join("relay/node.toml")).unwrap();
+    assert!(configuration.contains("tls = \"require\"") && configuration.contains("ipn-2.pem"), "{configuration}");
+    assert!(!nodes.join(".common").exists() && !nodes.join("probe/node.keys").exists(), "keys are removed");
+    std::fs::remove_dir_all(&folder).unwrap();
+}
+
 #[test]
 fn nothing_is_left_when_the_run_is_killed() {
     if !possible() {

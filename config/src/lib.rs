@@ -1,10 +1,11 @@
 //! Reads TOML files by tables of keys: typed values with their units, and every mistake at once, each
 //! with its line, what was expected and the nearest key that exists.
 //!
-//! It knows no key itself but those of [`security`] rules: node files and scenarios bring theirs, and their references
+//! It knows no key itself but those of rules of [`security`] and [`custody`]: node files and scenarios bring theirs, and their references
 //! are made from the same tables ([`docs`]). It opens no file. Read [`Key`] and [`Reader`] first.
 #![forbid(unsafe_code)]
 
+pub mod custody;
 pub mod docs;
 mod errors;
 mod input;

@@ -126,26 +126,31 @@ fn contradictions(reader: &Reader<'_>, rule: &Rule) {
     }
 }
 
-/// Warns of a rule that is never asked, for an earlier one takes all it could: each rule with its reader.
+/// Tells of each rule that is never asked, for earlier ones take all it could: each rule with its reader.
 pub fn shadows(rules: &[(Rule, Reader<'_>)]) {
     for (place, (rule, reader)) in rules.iter().enumerate() {
-        let taken = |target: &u64| {
-            rules[..place].iter().any(|(earlier, _)| {
-                earlier.service == rule.service
-                    && (earlier.role == Role::Source) == (rule.role == Role::Source)
-                    && earlier.targets.contains(target)
-                    && pattern_covers(&earlier.from, &rule.from)
-                    && pattern_covers(&earlier.to, &rule.to)
-            })
-        };
-        if !rule.targets.is_empty() && rule.targets.iter().all(taken) {
-            reader.fail(
-                "from",
-                "no bundle comes to this rule: rules before it take them all",
-                "put it before them, or take it out",
-            );
+        if is_shadowed(rule, rules[..place].iter().map(|(earlier, _)| earlier)) {
+            shadowed(reader);
         }
     }
+}
+/// Says that a rule is never asked.
+pub fn shadowed(reader: &Reader<'_>) {
+    let what = "no bundle comes to this rule: rules before it take them all";
+    reader.fail("from", what, "put it before them, or take it out");
+}
+/// Whether a rule is never asked after these.
+pub fn is_shadowed<'a>(rule: &Rule, earlier: impl Iterator<Item = &'a Rule> + Clone) -> bool {
+    let taken = |target: &u64| {
+        earlier.clone().any(|earlier| {
+            earlier.service == rule.service
+                && (earlier.role == Role::Source) == (rule.role == Role::Source)
+                && earlier.targets.contains(target)
+                && pattern_covers(&earlier.from, &rule.from)
+                && pattern_covers(&earlier.to, &rule.to)
+        })
+    };
+    !rule.targets.is_empty() && rule.targets.iter().all(taken)
 }
 
 fn pattern(reader: &Reader<'_>, name: &str) -> Option<String> {

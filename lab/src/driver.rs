@@ -26,6 +26,10 @@ pub struct NodeContext<'a> {
     pub real_time: bool,
 }
 
+/// A folder that all nodes of a run share, beside those of the nodes, of which none can be called so. What secures the
+/// run lies there: it goes when the run has ended well.
+pub const COMMON: &str = ".common";
+
 /// A program with its arguments and what it needs in its environment.
 #[derive(Clone, Default, PartialEq, Eq, Debug)]
 pub struct Program {

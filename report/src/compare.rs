@@ -1,5 +1,6 @@
 //! Runs side by side: each metric of each run, and how far it is from the first run's.
 
+use crate::custody::CustodyUse;
 use crate::format::{Quantity, difference};
 use crate::manifest::Manifest;
 use crate::statistics::{FlowUse, Statistics, same_order};
@@ -193,6 +194,12 @@ fn metrics(runs: &[&Statistics]) -> Vec<Metric> {
     for (name, title, quantity, get) in METRICS {
         metrics.push(metric(name, title, *quantity, runs.iter().map(|s| get(s)).collect()));
     }
+    if runs.iter().any(|s| s.custody.is_some()) {
+        for (name, title, get) in CUSTODY_METRICS {
+            let values = runs.iter().map(|s| s.custody.as_ref().map(|custody| get(custody) as f64)).collect();
+            metrics.push(metric(name, title, Quantity::Count, values));
+        }
+    }
     flows(runs, &mut metrics);
     let order = runs.iter().map(|s| same_order(&runs[0].order, &s.order)).collect();
     metrics.push(metric("order", "bundles delivered in the same order", Quantity::Share, order));
@@ -211,6 +218,17 @@ fn metrics(runs: &[&Statistics]) -> Vec<Metric> {
     }
     metrics
 }
+
+/// Name and title of a number of custody, and how to get it: where there is custody.
+type CustodyDefinition = (&'static str, &'static str, fn(&CustodyUse) -> u64);
+
+const CUSTODY_METRICS: &[CustodyDefinition] = &[
+    ("custody.taken", "custody taken", |c| c.taken),
+    ("custody.released", "custody released", |c| c.released),
+    ("custody.repeated", "bundles in custody sent again", |c| c.repeated),
+    ("custody.signals", "custody signals", |c| c.signals),
+    ("custody.signals_ignored", "custody signals ignored", |c| c.signals_ignored),
+];
 
 /// Name and title of a number of a traffic, its unit, and how to get it.
 type FlowDefinition = (&'static str, &'static str, Quantity, fn(&FlowUse) -> Option<f64>);
@@ -313,6 +331,16 @@ mod tests {
         let text = c.to_text();
         assert!(text.contains("a was disturbed:\n  Machine: busy.\n") && text.contains("b was interrupted"), "{text}");
         assert!(text.contains("b (sim, message)") && !text.contains("different scenarios"), "{text}");
+    }
+
+    #[test]
+    fn custody_is_compared_where_there_is_any() {
+        assert!(comparison().metric("custody.taken").is_none());
+        let manifest = Manifest::new(World::Sim, "s", "text", None);
+        let [mut a, b] = [(); 2].map(|()| Statistics::of(&[bundle(0, 1000, 0.0, Some(2.0))], &[]));
+        a.custody = Some(CustodyUse { signals: 4, ..CustodyUse::default() });
+        let c = Comparison::of(&[("a".into(), &manifest, &a), ("b".into(), &manifest, &b)]);
+        assert_eq!(c.metric("custody.signals").unwrap().values, [Some(4.0), None]);
     }
 
     #[test]

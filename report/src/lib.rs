@@ -7,6 +7,7 @@
 mod buffer;
 mod column;
 mod compare;
+mod custody;
 mod docs;
 mod expect;
 mod flow;
@@ -23,6 +24,7 @@ mod text;
 
 pub use column::{Cell, Kind, Text};
 pub use compare::{Comparison, Metric, RunLabel};
+pub use custody::CustodyUse;
 pub use docs::reference;
 pub use expect::Missed;
 pub use format::Quantity;

@@ -1,5 +1,6 @@
 //! `manifest.json`: what was run, where, with which versions, and how far to trust it.
 
+use crate::custody::CustodyUse;
 use crate::format::Quantity;
 use farlink_base::NodeId;
 use serde::{Deserialize, Serialize};
@@ -57,6 +58,9 @@ pub struct Manifest {
     /// Files sent, and whether they arrived as they were.
     #[serde(default)]
     pub files: Vec<FileCheck>,
+    /// What became of custody; absent where there was none.
+    #[serde(default)]
+    pub custody: Option<CustodyUse>,
     /// What the scenario's author expected.
     #[serde(default)]
     pub expect: Expected,
@@ -377,6 +381,7 @@ impl Manifest {
             topology: Topology::default(),
             validity: Validity::default(),
             files: Vec::new(),
+            custody: None,
             expect: Expected::default(),
             command: String::new(),
         }

@@ -1,5 +1,6 @@
 //! A run as a directory: `manifest.json` and one Parquet file for each table.
 
+use crate::custody::CustodyUse;
 use crate::flow::Flows;
 use crate::journey::Journeys;
 use crate::manifest::{Manifest, SCHEMA_VERSION};
@@ -61,6 +62,7 @@ impl RunWriter {
     pub fn event(&mut self, row: &EventRow) -> Result<()> {
         self.last_ns = self.last_ns.max(row.time_ns);
         self.journeys.observe(row);
+        CustodyUse::count(&mut self.manifest.custody, &row.event);
         if self.keep_events { self.events.push(row) } else { Ok(()) }
     }
     /// Appends a sample.

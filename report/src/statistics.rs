@@ -1,6 +1,7 @@
 //! The numbers of one run. Percentiles interpolate linearly, as pandas and NumPy do by default.
 
 use crate::column::Text;
+use crate::custody::CustodyUse;
 use crate::format::Quantity;
 use crate::run::RunReader;
 use crate::schema::{BundleRow, LinkRow};
@@ -35,6 +36,8 @@ pub struct Statistics {
     pub duration_s: f64,
     /// Real time it took.
     pub wall_s: f64,
+    /// What became of custody; absent where there was none.
+    pub custody: Option<CustodyUse>,
     /// Each direction of each link.
     pub links: Vec<LinkUse>,
     /// Each traffic of the scenario of which a bundle was created.
@@ -213,10 +216,11 @@ impl Statistics {
         let mut statistics = Statistics::of(&run.bundles()?, &run.links()?);
         statistics.duration_s = manifest.duration_s;
         statistics.wall_s = manifest.wall_s;
+        statistics.custody = manifest.custody;
         Ok(statistics)
     }
 
-    /// Of these bundles and links; `duration_s` and `wall_s` stay 0.
+    /// Of these bundles and links; what only a manifest knows stays away, or 0.
     pub fn of(bundles: &[BundleRow], links: &[LinkRow]) -> Statistics {
         let numbers = Numbers::of(&bundles.iter().collect::<Vec<_>>());
         let (delivered, delivered_bytes) = (numbers.delivered, numbers.delivered_bytes);
@@ -235,6 +239,7 @@ impl Statistics {
             redelivered: bundles.iter().filter(|b| b.deliveries > 1).count() as u64,
             duration_s: 0.0,
             wall_s: 0.0,
+            custody: None,
             links: links.iter().map(LinkUse::of).collect(),
             traffic: FlowUse::all(bundles),
             order: delivery_order(bundles),

@@ -23,6 +23,12 @@ impl Scenario {
                 all.push(format!("a contact of link `{}`, from `{from}`, {start} to {end}, lies {when}", link.name));
             }
         }
+        let apart = (0..self.links.len()).filter(|link| self.is_secured(*link).is_none());
+        all.extend(apart.map(|link| {
+            let (name, between) = (&self.links[link].name, self.links[link].between);
+            let [one, other] = between.map(|node| &self.nodes[node].name);
+            format!("link `{name}` has no sessions: of `{one}` and `{other}` one requires TLS, and one never uses it")
+        }));
         all.extend((0..self.nodes.len()).filter_map(|node| self.port_served_twice(node)));
         all
     }
@@ -60,6 +66,26 @@ mod tests {
         assert!(both[0].starts_with("node `a` serves port 4556 for `tcpclv4` and for `tcpclv3`"), "{both:?}");
         assert!(doubts(["\"tcpclv4\"", "\"tcpclv3\"\nport = 4557"]).is_empty());
         assert!(doubts(["\"tcpclv4\"", "\"udpcl\""]).is_empty(), "TCP and UDP do not meet");
+    }
+
+    #[test]
+    fn a_link_whose_ends_do_not_agree_on_tls_is_doubted() {
+        let of = |one: &str, other: &str, layer: &str| {
+            let node = |name: &str, tls: &str| {
+                format!("[[node]]\nname = \"{name}\"\nid = \"dtn://{name}/\"\ntcpclv4 = {{ tls = \"{tls}\" }}\n")
+            };
+            let link = format!("[[link]]\nname = \"l\"\nbetween = [\"a\", \"b\"]\nlayer = \"{layer}\"\n");
+            let text = format!("name = \"s\"\nduration = \"9 s\"\n{}{}{link}", node("a", one), node("b", other));
+            let scenario = Scenario::parse(&text).unwrap_or_else(|errors| panic!("{errors:#?}"));
+            (scenario.is_secured(0), scenario.doubts())
+        };
+        for ends in [["require"; 2], ["allow", "require"], ["allow", "allow"]] {
+            assert_eq!(of(ends[0], ends[1], "tcpclv4"), (Some(true), Vec::new()), "{ends:?}");
+        }
+        assert_eq!(of("allow", "forbid", "tcpclv4"), (Some(false), Vec::new()));
+        let (secured, doubts) = of("forbid", "require", "tcpclv4");
+        assert!(secured.is_none() && doubts[0].starts_with("link `l` has no sessions: of `a` and `b`"), "{doubts:?}");
+        assert_eq!(of("forbid", "require", "tcpclv3"), (Some(false), Vec::new()), "it has no TLS");
     }
 
     #[test]

@@ -125,6 +125,12 @@ const NODE_KEYS: &[Key] = &[
         Is("30 s"),
         "How long a custody signal is waited for, besides the way there and back; doubles with each repetition.",
     ),
+    key(
+        "custody_rules",
+        Kind::Table("node.custody_rules"),
+        Absent,
+        "What custody is taken of, and how it is signalled, where `custody` is not `none`.",
+    ),
     key("hop_limit", Count(0, 255), Is("64"), "Hop limit of bundles created here; 0 puts no hop count block."),
     key(
         "crc",
@@ -143,6 +149,16 @@ const NODE_KEYS: &[Key] = &[
     key("tcp", Kind::Table("node.tcp"), Absent, "TCP of this node's host, for layers over streams."),
     key("position", POINT, Absent, "Where the topology shows it: [from left, from top], each 0 to 1."),
 ];
+
+/// `[node.custody_rules]`.
+pub static CUSTODY: LazyLock<Section> = LazyLock::new(|| {
+    let help = "Rules of custody at a node, as in `[custody]` of a node's file.";
+    Section { name: "node.custody_rules", help, keys: [&[ASKS][..], farlink_config::custody::RULES].concat().leak() }
+});
+const ASKS: Key = Key {
+    help: "Destinations for which bundles made here ask for it, where `custody` is `ask`; without it, all.",
+    ..farlink_config::custody::REQUEST
+};
 
 /// Congestion controls of TCP, in the order of the key's words, and what Linux calls them.
 pub const TCP_CONTROLS: [(Congestion, &str); 3] =
@@ -319,14 +335,26 @@ fn layer_sections(layer: &LayerInfo) -> LayerSections {
     LayerSections {
         node: Section {
             name: format!("node.{}", layer.name).leak(),
-            help: format!("Parameters of {title} at this node, for all its links.").leak(),
-            keys: setting_keys(&layer.scenario_settings()).leak(),
+            help: format!("Parameters of {title} at this node, for all its links.{}", tls_help(layer)).leak(),
+            keys: setting_keys(&layer.settings()).leak(),
         },
         link: Section {
             name: format!("link.{}", layer.name).leak(),
             help: format!("Parameters of {title} on this link; both ends use the same.").leak(),
             keys: link.leak(),
         },
+    }
+}
+
+/// What TLS is in each world.
+fn tls_help(layer: &LayerInfo) -> &'static str {
+    match layer.knows_tls() {
+        true => {
+            " Certificates for `tls` are made for each run in the testbed. Simulations model TLS: the round trips and the \
+             bytes of its handshake, the bytes of its records (of whole bundles: the records alone); they encipher \
+             nothing."
+        }
+        false => "",
     }
 }
 
@@ -502,7 +530,7 @@ pub const EXPECT: Section = Section {
 /// All sections in the order of the reference.
 pub fn sections() -> Vec<&'static Section> {
     let mut sections: Vec<&'static Section> = vec![&SCENARIO, &NODE];
-    sections.push(&TCP);
+    sections.extend([&*CUSTODY, &TCP]);
     sections.extend(LAYER_SECTIONS.iter().map(|layer| &layer.node));
     sections.extend([&*LINK, &DIRECTION, &BURST, &OUTAGES]);
     sections.extend(LAYER_SECTIONS.iter().map(|layer| &layer.link));

@@ -3,6 +3,7 @@
 
 use crate::types::Scenario;
 use farlink_cla::registry::{LAYERS, LayerInfo};
+use farlink_cla::tcpcl_v4::Tls;
 
 /// One convergence layer of one node.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -18,6 +19,14 @@ pub struct NodeLayer {
 }
 
 impl Scenario {
+    /// Whether the sessions of a link are secured by TLS; `None`: one end wants it, the other never, and there are none.
+    pub fn is_secured(&self, link: usize) -> Option<bool> {
+        let link = &self.links[link];
+        match link.between.map(|node| self.nodes[node].tls(link.layer.kind)) {
+            [Tls::Forbid, Tls::Require] | [Tls::Require, Tls::Forbid] => None,
+            ends => Some(!ends.contains(&Tls::Forbid)),
+        }
+    }
     /// The layers of the node with this index: in the order of the registry, those of a kind in the
     /// order of their first links. A layer's place seeds its numbers, so every world keeps this order.
     pub fn layers_of(&self, node: usize) -> Vec<NodeLayer> {

@@ -26,6 +26,8 @@ pub use address::{LinkEnd, PREFIX_LENGTH};
 pub use docs::{EXAMPLE, reference};
 pub use farlink_base::ConfigError;
 pub use farlink_cla::registry::{LAYERS, LayerInfo, Medium};
+pub use farlink_cla::tcpcl_v4::Tls;
+pub use farlink_config::custody::Custody as CustodyRules;
 pub use farlink_link::{DirectionSpec, LinkSpec};
 pub use layers::NodeLayer;
 pub use topology::{first_delay, first_rate};

@@ -6,7 +6,8 @@ use crate::parse::defaults;
 use crate::types::{Crc, Custody, Node, Policy, Route, Settings, StoreKind, Tcp};
 use farlink_base::{Duration, EndpointId, NodeId, Priority};
 use farlink_cla::registry::{LAYERS, LayerInfo};
-use farlink_config::security::{rule, shadows};
+use farlink_config::custody::Custody as CustodyRules;
+use farlink_config::security::{is_shadowed, rule, shadowed};
 use farlink_config::{Input, Reader, Value, choose};
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -48,9 +49,9 @@ pub fn nodes(top: &Reader<'_>) -> Vec<Node> {
     nodes
 }
 
-/// The rules of each node, in the order of the file.
+/// The rules of each node, in the order of the file: one that is never asked at a node, for earlier ones take all it
+/// could, is none of its.
 fn security(top: &Reader<'_>, names: &Names, nodes: &mut [Node]) {
-    let mut of_all = Vec::new();
     for (path, table) in top.tables("security") {
         let reader = Reader::checked(top.errors, &keys::SECURITY, &path, table);
         let Some(rule) = rule(&reader) else { continue };
@@ -58,16 +59,23 @@ fn security(top: &Reader<'_>, names: &Names, nodes: &mut [Node]) {
         let place = |name: &String| names.place(name).map_or_else(|| choose(name, &words()), Ok);
         let listed = reader.custom("nodes", |input| input.texts()?.iter().map(place).collect::<Result<Vec<_>, _>>());
         let everybody = !reader.given("nodes");
-        for (index, node) in nodes.iter_mut().enumerate() {
-            if everybody || listed.as_ref().is_some_and(|listed| listed.contains(&index)) {
+        if listed.as_ref().is_some_and(Vec::is_empty) {
+            reader.fail("nodes", "names no node", "name some, or take it out: then it is a rule of all");
+        }
+        let is_of = |index: usize| everybody || listed.as_ref().is_some_and(|listed| listed.contains(&index));
+        let (mut asked, mut shadow) = (false, false);
+        for (_, node) in nodes.iter_mut().enumerate().filter(|(index, _)| is_of(*index)) {
+            if is_shadowed(&rule, node.security.iter()) {
+                shadow = true;
+            } else {
+                asked = true;
                 node.security.push(rule.clone());
             }
         }
-        if everybody {
-            of_all.push((rule, reader));
+        if shadow && !asked {
+            shadowed(&reader);
         }
     }
-    shadows(&of_all);
 }
 
 fn node(reader: &Reader<'_>) -> Node {
@@ -78,6 +86,7 @@ fn node(reader: &Reader<'_>) -> Node {
     let control = Policy { name: reader.text("control").unwrap_or_default(), params: params("control_params") };
     check_policies(reader, &router, &control);
     let custody = custody(reader, &router, &control);
+    let (custody_rules, custody_request) = custody_rules(reader, custody);
     let lifetime = reader.duration("lifetime").unwrap_or_default();
     if lifetime < Duration::from_millis(1) && reader.given("lifetime") {
         reader.fail("lifetime", "a lifetime of at least 1 ms", "bundles without lifetime are dropped at once");
@@ -95,6 +104,8 @@ fn node(reader: &Reader<'_>) -> Node {
         custody,
         custody_timeout: custody_timeout(reader),
         tunnels: Vec::new(),
+        custody_rules,
+        custody_request,
         hop_limit: reader.count("hop_limit").unwrap_or(0) as u8,
         crc: [Crc::None, Crc::Crc16, Crc::Crc32c][reader.choice("crc").unwrap_or(2)],
         status_reports: reader.flag("status_reports").unwrap_or(false),
@@ -120,6 +131,21 @@ fn custody(reader: &Reader<'_>, router: &Policy, control: &Policy) -> Custody {
         reader.fail("custody", "custody is only of what is kept through a restart", "give store = \"durable\"");
     }
     custody
+}
+/// The rules, and the destinations of bundles that ask for it.
+fn custody_rules(reader: &Reader<'_>, custody: Custody) -> (CustodyRules, Vec<String>) {
+    let table = reader.table_or_empty("custody_rules", &keys::CUSTODY);
+    let request = farlink_config::custody::patterns(&table, "request");
+    // Defaults may be of some nodes with custody and some without.
+    if custody == Custody::None && reader.given_here("custody_rules") {
+        reader.fail("custody_rules", "rules of custody where there is none", "write custody = \"take\" or \"ask\"");
+    }
+    if request.is_some() && custody == Custody::Take && table.given_here("request") {
+        table.fail("request", "no bundle asks for custody here", "write custody = \"ask\", or take `request` out");
+    }
+    let asks = custody == Custody::Ask;
+    let request = request.or(Some(vec!["*".to_string()])).filter(|_| asks).unwrap_or_default();
+    (farlink_config::custody::custody(&table), request)
 }
 fn custody_timeout(reader: &Reader<'_>) -> Duration {
     let timeout = reader.duration("custody_timeout").unwrap_or_default();
@@ -235,13 +261,28 @@ mod tests {
 
     #[test]
     fn rules_go_to_the_nodes_they_name_in_the_order_of_the_file() {
-        let rules = [rule("source", "nodes = \"a\""), rule("verifier", ""), rule("acceptor", "nodes = [\"b\"]")];
+        let acceptor = rule("acceptor", "nodes = [\"b\"]\nto = \"ipn:2.*\"");
+        let rules = [rule("source", "nodes = \"a\""), acceptor, rule("verifier", "")];
         let scenario = parse(&rules.concat()).unwrap();
         let roles = |node: usize| scenario.nodes[node].security.iter().map(|rule| rule.role).collect::<Vec<_>>();
         assert_eq!(roles(0), [Role::Source, Role::Verifier]);
-        assert_eq!(roles(1), [Role::Verifier, Role::Acceptor]);
+        assert_eq!(roles(1), [Role::Acceptor, Role::Verifier]);
         assert_eq!(scenario.security_key("k"), scenario.security_key("k"));
         assert_ne!(scenario.security_key("k"), scenario.security_key("l"));
+    }
+
+    #[test]
+    fn a_rule_of_one_node_holds_there_before_one_of_all() {
+        let own = rule("verifier", "nodes = \"a\"\nrequired = false");
+        let scenario = parse(&[own.clone(), rule("verifier", "")].concat()).unwrap();
+        let required = |node: usize| scenario.nodes[node].security.iter().map(|rule| rule.required).collect::<Vec<_>>();
+        assert_eq!(
+            (required(0), required(1)),
+            (vec![false], vec![true]),
+            "as their node files, which hold no idle rule"
+        );
+        let said = parse(&[own.clone(), own].concat()).unwrap_err();
+        assert!(said.contains("security[2].from") && said.contains("no bundle comes to this rule"), "{said}");
     }
 
     #[test]
@@ -251,5 +292,6 @@ mod tests {
         let said = parse(&[rule("verifier", ""), rule("verifier", "")].concat()).unwrap_err();
         assert!(said.contains("security[2].from") && said.contains("no bundle comes to this rule"), "{said}");
         assert!(parse(&rule("source", "target = \"x\"")).unwrap_err().contains("did you mean `targets`"));
+        assert!(parse(&rule("source", "nodes = []")).unwrap_err().contains("names no node"));
     }
 }

@@ -1,8 +1,10 @@
 //! What a scenario says, as plain data. Every quantity has its unit in its type or its name.
 
 use farlink_base::security::Rule;
-use farlink_base::{DataRate, DataVolume, DtnTime, Duration, NodeId, Priority};
+use farlink_base::{DataRate, DataVolume, DtnTime, Duration, NodeId, Priority, apply_settings};
 use farlink_cla::registry::LayerInfo;
+use farlink_cla::tcpcl_v4::{self, Tls};
+use farlink_config::custody::Custody as CustodyRules;
 use farlink_link::stream::Congestion;
 use farlink_link::{DirectionSpec, UDP_IPV4_HEADERS};
 use std::path::PathBuf;
@@ -84,6 +86,10 @@ pub struct Node {
     pub custody_timeout: Duration,
     /// Tunnels that begin or end here.
     pub tunnels: Vec<Tunnel>,
+    /// What custody is taken of, and how it is signalled.
+    pub custody_rules: CustodyRules,
+    /// Destinations for which bundles made here ask for custody: patterns; none but where `custody` is `Ask`.
+    pub custody_request: Vec<String>,
     /// CRC on blocks made here.
     pub crc: Crc,
     /// Whether status reports are generated.
@@ -125,6 +131,14 @@ impl Node {
     /// What the scenario gives of a layer's parameters at this node.
     pub fn layer_settings(&self, layer: &LayerInfo) -> &[(&'static str, u64)] {
         self.layers.iter().find(|(name, _)| *name == layer.name).map_or(&[], |(_, settings)| settings)
+    }
+    /// Whether sessions of this layer are secured at this node.
+    pub fn tls(&self, layer: &LayerInfo) -> Tls {
+        let mut config = tcpcl_v4::Config::default();
+        if layer.knows_tls() {
+            apply_settings(tcpcl_v4::PARAMS, &mut config, self.layer_settings(layer));
+        }
+        config.tls
     }
 }
 

@@ -5,18 +5,19 @@ use crate::crossing;
 use crate::messages::Framing;
 use crate::node::{NodeLink, SimulatedNode};
 use crate::oracle::Network;
+use crate::tls;
 use crate::world::End;
-use farlink_base::{Clock, ConfigError, DtnTime, Instant, LayerId, LinkId, NodeId, Rng};
+use farlink_base::{Clock, ConfigError, DataVolume, DtnTime, Instant, LayerId, LinkId, NodeId, Rng};
 use farlink_bundle::{CrcType, EndpointId};
 use farlink_link::{DirectionSpec, LinkDirection, UDP_IPV4_HEADERS, direction_seed, stream};
 use farlink_routing::PlanIndex;
 use farlink_scenario::{
-    Crc, Custody, Fidelity, Layer, Link, LinkChange, LinkEnd, Medium, Node, NodeLayer, Scenario, StoreKind,
-    first_delay, first_rate,
+    Crc, Custody, Fidelity, Link, LinkChange, LinkEnd, Medium, Node, NodeLayer, Scenario, StoreKind, first_delay,
+    first_rate,
 };
 use farlink_stack::{
-    Config, CustodyConfig, Identity, KeyRing, LayerConfig, LayerKind, LinkConfig, Neighbour, Secret, SecurityConfig,
-    SpanConfig, Stack, StoreConfig, TunnelSettings,
+    Config, CustodyConfig, CustodySettings, Identity, KeyRing, LayerConfig, LayerKind, LinkConfig, Neighbour, Secret,
+    SecurityConfig, SpanConfig, Stack, StoreConfig, TunnelSettings,
 };
 use std::sync::Arc;
 
@@ -92,15 +93,20 @@ pub(crate) fn directions(scenario: &Scenario, index: usize) -> [LinkDirection; 2
 }
 
 /// What whole bundles weigh on a link: the packets its layer would cut them into.
-pub(crate) fn framing(layer: &Layer) -> Framing {
-    let headers = UDP_IPV4_HEADERS;
+pub(crate) fn framing(scenario: &Scenario, link: usize) -> Framing {
+    let (layer, headers) = (&scenario.links[link].layer, UDP_IPV4_HEADERS);
     match layer.kind.medium {
         Medium::Datagrams => {
             let datagram = layer.value("datagram").unwrap_or(TCP_SEGMENT);
             let own = layer.kind.header_bytes;
             crossing::framing(layer.kind, datagram.max(64) - own, headers + own)
         }
-        Medium::Streams => crossing::framing(layer.kind, TCP_SEGMENT, TCP_HEADERS),
+        Medium::Streams => {
+            // What records add is taken from each segment.
+            let secured = scenario.is_secured(link).unwrap_or_default();
+            let records = if secured { (TCP_SEGMENT * tls::RECORD_BYTES).div_ceil(tls::RECORD_MAX) } else { 0 };
+            crossing::framing(layer.kind, TCP_SEGMENT - records, TCP_HEADERS + records)
+        }
     }
 }
 
@@ -144,7 +150,7 @@ fn by_messages(config: &mut Config, scenario: &Scenario, ends: &[LinkEnd]) {
 
 fn by_message(config: &mut LinkConfig, scenario: &Scenario, end: &LinkEnd) {
     let link = &scenario.links[end.link];
-    let weight = framing(&link.layer);
+    let weight = framing(scenario, end.link);
     let overhead = u64::from(if end.first { link.forward.overhead } else { link.reverse.overhead });
     let packet = weight.payload_bytes + weight.header_bytes + overhead;
     config.layer = 0;
@@ -229,13 +235,21 @@ pub fn node_config(
 /// What a node does about custody; as its configuration file says in the testbed.
 fn custody(node: &Node) -> Option<CustodyConfig> {
     let mut custody = CustodyConfig::default();
-    custody.settings.bytes = node.store_capacity.bytes() / 2;
-    custody.settings.timeout = node.custody_timeout;
-    match node.custody {
-        Custody::None => return None,
-        Custody::Take => {}
-        Custody::Ask => custody.settings.request.push("*".into()),
+    if node.custody == Custody::None {
+        return None;
     }
+    let rules = node.custody_rules.clone();
+    custody.aggregate = rules.aggregate;
+    custody.settings = CustodySettings {
+        from: rules.from,
+        to: rules.to,
+        request: node.custody_request.clone(),
+        bytes: rules.capacity.map_or(node.store_capacity.bytes() / 2, DataVolume::bytes),
+        timeout: node.custody_timeout,
+        timeout_max: rules.timeout_max,
+        signal_delay: rules.signal_delay,
+        signal_bundles: rules.signal_bundles,
+    };
     Some(custody)
 }
 

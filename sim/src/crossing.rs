@@ -50,9 +50,8 @@ pub(crate) struct Crossings {
 impl Crossings {
     /// The links of a scenario, at rest.
     pub fn new(scenario: &Scenario) -> Crossings {
-        let framing = |link: &farlink_scenario::Link| build::framing(&link.layer);
-        let links = scenario.links.iter().enumerate();
-        let messages = Messages::new(links.map(|(index, link)| (build::directions(scenario, index), framing(link))));
+        let link = |index: usize| (build::directions(scenario, index), build::framing(scenario, index));
+        let messages = Messages::new((0..scenario.links.len()).map(link));
         let places = scenario.places();
         let at = |index: usize| {
             let [first, second] = scenario.ends(index);

@@ -12,6 +12,7 @@
 //! | `node.rs` | one machine: a stack, its disk, its alarm clock |
 //! | `cable.rs` | the radio or cable of a link, and UDP over it |
 //! | `streams.rs` | TCP |
+//! | `tls.rs` | TLS, as far as it takes time and bytes |
 //! | `messages.rs` | a link that carries whole bundles |
 //! | `disk.rs` | the disk |
 //! | `oracle.rs` | what no node can know |
@@ -30,6 +31,7 @@ mod oracle;
 mod record;
 mod samples;
 mod streams;
+pub mod tls;
 mod traffic;
 mod world;
 

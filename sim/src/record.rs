@@ -185,8 +185,22 @@ impl<'a> Recording<'a> {
             outcome.trace, outcome.happenings
         );
         manifest.validity.notes.push(trace);
+        if (0..scenario.links.len()).any(|link| scenario.is_secured(link) == Some(true)) {
+            manifest.validity.notes.push(modelled(scenario.fidelity));
+        }
         if outcome.stopped { self.writer.interrupted() } else { self.writer.finish() }
     }
+}
+
+/// What TLS is here.
+fn modelled(fidelity: Fidelity) -> String {
+    let what = match fidelity {
+        Fidelity::Full => {
+            "the round trips and the bytes of its handshake, and the bytes of its records, as certificates of `farlink node certs` have them"
+        }
+        Fidelity::Message => "the bytes of its records",
+    };
+    format!("TLS is modelled, not computed: {what}; nothing is enciphered, and everybody is who the scenario says.")
 }
 
 fn file_check(traffic: &TrafficOutcome) -> Option<FileCheck> {

@@ -1,6 +1,7 @@
 //! TCP between the nodes: connections of two [`StreamEnd`]s each, the operating system's part of
-//! the stream inputs and outputs of a stack.
+//! the stream inputs and outputs of a stack, and a node's part where they are secured.
 
+use crate::tls::Tls;
 use crate::world::{Address, Happening, Queue};
 use farlink_base::socket;
 use farlink_base::{Instant, LayerId, Map, Payload, Sink, StreamId, TimerKey, map};
@@ -14,10 +15,16 @@ const EPHEMERAL: u16 = 40_000;
 /// What a node wants of one of its streams.
 pub(crate) enum StreamSignal {
     Write(Payload),
-    Close { abort: bool },
+    Close {
+        abort: bool,
+    },
     Pause,
     Resume,
     Confirm,
+    StartTls {
+        /// Whether it answers the handshake.
+        server: bool,
+    },
 }
 
 /// One side of a connection.
@@ -29,6 +36,8 @@ struct Side {
     /// Its number at the node; a passive one gets it when the connection opens.
     stream: Option<StreamId>,
     end: StreamEnd,
+    /// Where it is secured.
+    tls: Option<Box<Tls>>,
     alarm: Option<TimerKey>,
     /// Told something since its alarm was set.
     touched: bool,
@@ -48,6 +57,8 @@ pub(crate) type Departure = (usize, usize, usize, Box<Segment>);
 
 /// All connections of a world.
 pub(crate) struct Streams {
+    /// What the certificate of each node says.
+    node_ids: Vec<Vec<String>>,
     /// By the number they were made with; those that are over are gone.
     connections: Vec<Option<Box<Connection>>>,
     accepted: u64,
@@ -78,9 +89,16 @@ impl Sink<EndOutput> for Said<'_> {
 }
 
 impl Streams {
-    /// None yet.
-    pub fn new() -> Streams {
-        Streams { connections: Vec::new(), accepted: 0, by_stream: map(0), departures: Vec::new(), news: Vec::new() }
+    /// None yet, between nodes of these IDs.
+    pub fn new(node_ids: Vec<Vec<String>>) -> Streams {
+        Streams {
+            node_ids,
+            connections: Vec::new(),
+            accepted: 0,
+            by_stream: map(0),
+            departures: Vec::new(),
+            news: Vec::new(),
+        }
     }
 
     fn connection(&mut self, index: usize) -> Option<&mut Connection> {
@@ -104,6 +122,7 @@ impl Streams {
             cable_end: if index == 0 { cable_end } else { 1 - cable_end },
             stream: (index == 0).then_some(stream),
             end,
+            tls: None,
             alarm: None,
             touched: false,
             opened: false,
@@ -133,12 +152,21 @@ impl Streams {
     /// A node wants something of a stream; which connection it is, if it still exists.
     pub fn signal(&mut self, now: Instant, node: usize, stream: StreamId, signal: StreamSignal) -> Option<usize> {
         let (connection, side) = *self.by_stream.get(&(node, stream))?;
+        let secured = self.connection(connection).is_some_and(|here| here.sides[side].tls.is_some());
         let input = match signal {
-            StreamSignal::Write(data) => EndInput::Write(data),
+            StreamSignal::Write(data) => EndInput::Write(if secured { Tls::seal(&data) } else { data }),
             StreamSignal::Pause => EndInput::Pause,
             StreamSignal::Resume => EndInput::Resume,
             StreamSignal::Confirm => EndInput::Confirm,
+            StreamSignal::StartTls { server } => {
+                let (tls, hello) = Tls::begin(server);
+                self.connection(connection)?.sides[side].tls = Some(Box::new(tls));
+                EndInput::Write(hello.unwrap_or_default())
+            }
             StreamSignal::Close { abort } => {
+                if secured && !abort {
+                    self.tell(now, connection, side, EndInput::Write(Tls::goodbye()));
+                }
                 self.by_stream.remove(&(node, stream));
                 let side = &mut self.connection(connection)?.sides[side];
                 side.closed = true;
@@ -150,15 +178,30 @@ impl Streams {
         Some(connection)
     }
 
-    /// Turns what the ends said into what the nodes are told.
-    pub fn take_news(&mut self, address: impl Fn(usize, usize) -> Address, todo: &mut VecDeque<(usize, Input)>) {
-        if self.news.is_empty() {
-            return;
+    /// Turns what the ends said into what the nodes are told; what TLS answers by itself is written.
+    pub fn take_news(
+        &mut self,
+        now: Instant,
+        address: impl Fn(usize, usize) -> Address,
+        todo: &mut VecDeque<(usize, Input)>,
+    ) {
+        while !self.news.is_empty() {
+            for (connection, side, says) in self.tell_news(&address, todo) {
+                self.tell(now, connection, side, EndInput::Write(says));
+            }
         }
+    }
+    /// The same, once; what is to be written: connection, side, bytes.
+    fn tell_news(
+        &mut self,
+        address: &impl Fn(usize, usize) -> Address,
+        todo: &mut VecDeque<(usize, Input)>,
+    ) -> Vec<(usize, usize, Payload)> {
+        let mut answers = Vec::new();
         let mut news = std::mem::take(&mut self.news);
         for (index, side_index, output) in news.drain(..) {
             let Some(connection) = self.connections[index].as_deref_mut() else { continue };
-            let cable = connection.cable;
+            let (cable, peer) = (connection.cable, connection.sides[1 - side_index].node);
             let side = &mut connection.sides[side_index];
             if side.closed {
                 continue;
@@ -180,7 +223,23 @@ impl Streams {
                     }
                     socket::Input::Opened { stream, from }
                 }
-                EndOutput::Data(data) => socket::Input::Data { stream, data },
+                EndOutput::Data(data) => match &mut side.tls {
+                    None => socket::Input::Data { stream, data },
+                    Some(tls) => {
+                        let heard = tls.hear(data);
+                        answers.extend(heard.says.map(|says| (index, side_index, says)));
+                        let (node, layer) = (side.node, side.layer);
+                        if heard.secured {
+                            let proven = self.node_ids.get(peer).cloned().unwrap_or_default();
+                            todo.push_back((node, Input::Socket(layer, socket::Input::Secured { stream, proven })));
+                        }
+                        if !heard.plain.is_empty() {
+                            let input = socket::Input::Data { stream, data: heard.plain };
+                            todo.push_back((node, Input::Socket(layer, input)));
+                        }
+                        continue;
+                    }
+                },
                 EndOutput::Writable { room } => socket::Input::Writable { stream, room },
                 EndOutput::Confirmed { bytes } => socket::Input::Confirmed { stream, bytes },
                 EndOutput::PeerClosed => socket::Input::Closed { stream, error: false },
@@ -196,6 +255,7 @@ impl Streams {
         }
         // For its room.
         self.news = news;
+        answers
     }
 
     /// Sets the alarms of a connection to its ends' deadlines; forgets it when it is over.

@@ -101,7 +101,7 @@ impl<O: Observer> World<O> {
             nodes: build::nodes(scenario)?,
             cables: build::cables(scenario),
             changes: build::changes(scenario)?,
-            streams: Streams::new(),
+            streams: Streams::new(scenario.nodes.iter().map(|node| node.ids.clone()).collect()),
             crossings: (scenario.fidelity == Fidelity::Message).then(|| Crossings::new(scenario)),
             applications: Applications::new(scenario)?,
             todo: VecDeque::new(),
@@ -298,12 +298,7 @@ impl<O: Observer> World<O> {
             }
             O::Write { stream, data } => self.on_stream(node, stream, StreamSignal::Write(data)),
             O::Close { stream, abort } => self.on_stream(node, stream, StreamSignal::Close { abort }),
-            // The simulator has no TLS: what agrees on it fails as it would at a node without.
-            O::StartTls { stream, .. } => {
-                self.on_stream(node, stream, StreamSignal::Close { abort: true });
-                let closed = socket::Input::Closed { stream, error: true };
-                self.todo.push_back((node, Input::Socket(layer, closed)));
-            }
+            O::StartTls { stream, server, .. } => self.on_stream(node, stream, StreamSignal::StartTls { server }),
             O::Pause { stream } => self.on_stream(node, stream, StreamSignal::Pause),
             O::Resume { stream } => self.on_stream(node, stream, StreamSignal::Resume),
             O::Confirm { stream } => self.on_stream(node, stream, StreamSignal::Confirm),
@@ -340,7 +335,7 @@ impl<O: Observer> World<O> {
     /// Carries what the two ends of a connection said: news to the nodes, segments to the link.
     fn settle_streams(&mut self, connection: usize) {
         let cables = &self.cables;
-        self.streams.take_news(|cable, end| cables[cable].ends[end].address, &mut self.todo);
+        self.streams.take_news(self.now, |cable, end| cables[cable].ends[end].address, &mut self.todo);
         let mut departures = std::mem::take(&mut self.streams.departures);
         for (cable, end, to, segment) in departures.drain(..) {
             let (first, again) = self.cables[cable].send_segment(self.now, end, &segment);

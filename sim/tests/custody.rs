@@ -6,6 +6,7 @@ use farlink_sim::{Observer, World};
 
 #[derive(Default)]
 struct Counts {
+    created: usize,
     delivered: usize,
     taken: [usize; 3],
     released: [usize; 3],
@@ -15,6 +16,7 @@ struct Counts {
 impl Observer for Counts {
     fn event(&mut self, _: Instant, node: usize, event: &Event) {
         match event {
+            Event::Created { .. } => self.created += 1,
             Event::Delivered { .. } => self.delivered += 1,
             Event::CustodyTaken { .. } => self.taken[node] += 1,
             Event::CustodyReleased { .. } => self.released[node] += 1,
@@ -26,6 +28,10 @@ impl Observer for Counts {
 }
 
 fn run(fidelity: &str, version: u8, layer: &str, loss: &str) -> Counts {
+    run_with(fidelity, version, (layer, loss), "", "")
+}
+/// The same; `b` has these keys besides, and the scenario ends with `more`.
+fn run_with(fidelity: &str, version: u8, (layer, loss): (&str, &str), b: &str, more: &str) -> Counts {
     let text = format!(
         r#"
         name = "custody"
@@ -40,6 +46,7 @@ fn run(fidelity: &str, version: u8, layer: &str, loss: &str) -> Counts {
         [[node]]
         name = "b"
         id = "ipn:2.0"
+        {b}
         [[node]]
         name = "c"
         id = "ipn:3.0"
@@ -68,6 +75,7 @@ fn run(fidelity: &str, version: u8, layer: &str, loss: &str) -> Counts {
         to = "c"
         start = "400 s"
         bundles = {{ count = 1, size = "1 kB", interval = "1 s" }}
+        {more}
         "#
     );
     let scenario = Scenario::parse(&text).unwrap_or_else(|errors| panic!("{errors:#?}"));
@@ -80,8 +88,40 @@ fn custody_passes_along_in_both_fidelities_and_versions() {
         let counts = run(fidelity, version, "ltp", "");
         assert_eq!((counts.delivered, counts.repeated), (51, 0), "{fidelity} {version}");
         assert_eq!(counts.taken, [51, 51, 0], "{fidelity} {version}");
+        assert_eq!(counts.created, 51, "{fidelity} {version}: signals are no bundles of applications");
         assert!(counts.released.iter().take(2).all(|released| *released >= 50), "{:?}", counts.released);
         assert!(counts.signals < 40, "{fidelity} {version}: {} signals about 100 transfers", counts.signals);
+    }
+}
+
+#[test]
+fn rules_of_custody_hold_at_the_node_that_has_them() {
+    let rules = "custody = \"take\"\ncustody_rules = { from = [\"ipn:9.*\"] }";
+    for fidelity in ["full", "message"] {
+        let counts = run_with(fidelity, 7, ("ltp", ""), rules, "");
+        assert_eq!((counts.delivered, counts.taken), (51, [51, 0, 0]), "{fidelity}: b takes it from nobody there is");
+    }
+}
+
+#[test]
+fn what_is_enciphered_and_signed_on_the_way_stays_in_custody() {
+    let rule = |node: &str, role: &str, service: &str| {
+        format!(
+            "[[security]]\nnodes = \"{node}\"\nrole = \"{role}\"\nservice = \"{service}\"\nfrom = \"ipn:1.*\"\n\
+             to = \"ipn:3.*\"\nkey = \"{service}\"\n"
+        )
+    };
+    // One operation is added by the source, another by the node on the way.
+    let rules = [
+        rule("a", "source", "integrity"),
+        rule("b", "source", "confidentiality"),
+        rule("c", "acceptor", "confidentiality"),
+        rule("c", "acceptor", "integrity"),
+    ];
+    for fidelity in ["full", "message"] {
+        let counts = run_with(fidelity, 7, ("ltp", ""), "", &rules.concat());
+        assert_eq!((counts.delivered, counts.taken), (51, [51, 51, 0]), "{fidelity}");
+        assert!(counts.released.iter().take(2).all(|released| *released >= 50), "{:?}", counts.released);
     }
 }
 
@@ -105,4 +145,7 @@ fn a_scenario_says_where_custody_cannot_be_had() {
     assert!(said("custody = \"take\"\nrouter = \"epidemic\"").contains("no custody with copies"));
     assert!(said("custody = \"ask\"").contains("kept through a restart"));
     assert!(said("custody = \"take\"\ncustody_timeout = \"0 s\"").contains("at least 1 ms"));
+    assert!(said("custody_rules = { to = [\"ipn:3.*\"] }").contains("rules of custody where there is none"));
+    assert!(said("custody = \"take\"\ncustody_rules = { request = [\"*\"] }").contains("no bundle asks for custody"));
+    assert!(said("custody = \"take\"\ncustody_rules = { to = [\"ipn:3\"] }").contains("matches no endpoint"));
 }

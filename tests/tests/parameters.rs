@@ -103,7 +103,9 @@ fn in_the_testbed(scenario: &Scenario) -> Config {
 /// Every parameter of every layer that a scenario can give.
 fn each(mut check: impl FnMut(&LayerInfo, Scope, &Setting)) {
     for layer in LAYERS {
-        layer.scenario_settings().iter().for_each(|setting| check(layer, Scope::Layer, setting));
+        // TLS needs files besides: `node_tls.rs` and `worlds_tls.rs`.
+        let settings = layer.settings().into_iter().filter(|setting| setting.name != "tls");
+        settings.for_each(|setting| check(layer, Scope::Layer, &setting));
         layer.link_settings().iter().for_each(|setting| check(layer, Scope::Link, setting));
     }
 }
@@ -177,4 +179,11 @@ fn what_a_scenario_and_a_node_file_share_has_one_default() {
         format!("{} {} {} {:?} {} {}", c.router, c.control, c.hop_limit, c.crc, c.status_reports, c.previous_node_block)
     };
     assert_eq!(shared(&node), shared(&simulated));
+}
+
+#[test]
+fn a_store_is_shared_alike_in_simulation_and_testbed() {
+    let scenario = scenario(&LAYERS[0], Scope::Link, "");
+    let shared = |c: &Config| (c.store.capacity, c.limits.reserved_bytes);
+    assert_eq!(shared(&simulated(&scenario)), shared(&in_the_testbed(&scenario)));
 }

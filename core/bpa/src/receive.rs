@@ -658,8 +658,12 @@ impl Agent {
             return Err(Refusal::NoResources);
         }
         self.make_room(now, &new, edge, out)?;
+        let record = new.bundle.is_administrative();
         let handle = self.take_in(now, new, &Hop::default(), request.map(Debt::Request), out);
-        self.event(out, Event::Created { bundle: self.number(handle) });
+        // What nodes tell each other, nobody waits for.
+        if !record {
+            self.event(out, Event::Created { bundle: self.number(handle) });
+        }
         self.tell_kept(now, handle, None, out);
         self.steps.push_back(Step::Dispatch(handle));
         Ok(())

@@ -170,9 +170,9 @@ impl LayerInfo {
     pub fn settings(&self) -> Vec<Setting> {
         (self.settings)()
     }
-    /// Those of them that a scenario can give: TLS needs certificates, which no scenario has.
-    pub fn scenario_settings(&self) -> Vec<Setting> {
-        self.settings().into_iter().filter(|setting| setting.name != "tls").collect()
+    /// Whether its sessions can be secured by TLS: then its settings say whether they are.
+    pub fn knows_tls(&self) -> bool {
+        self.settings().iter().any(|setting| setting.name == "tls")
     }
     /// Its settings of one link.
     pub fn link_settings(&self) -> Vec<Setting> {

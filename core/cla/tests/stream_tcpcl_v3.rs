@@ -94,6 +94,23 @@ fn keepalives_flow_and_a_silent_peer_is_told_goodbye_after_two_intervals() {
     assert!(quiet.wrote().is_empty() && quiet.closed().is_none(), "0 disables both timers");
 }
 
+/// Keeps 7242-4.2-2.
+#[test]
+fn keepalives_of_less_than_a_second_are_told_and_kept_as_one() {
+    let often = Config { keepalive: Duration::from_millis(400), ..old_ours() };
+    let mut lone = Lone::connecting(often, span());
+    assert_eq!(lone.wrote()[6..8], [0, 1], "0 would be none at all");
+    lone.hear(&contact(ALL, 30, "ipn:1.0"));
+    lone.wait(Duration::from_millis(950));
+    assert!(lone.wrote().is_empty() && lone.closed().is_none());
+    lone.wait(Duration::from_millis(100));
+    assert_eq!(lone.wrote(), [0x40]);
+    lone.wait(Duration::from_millis(900));
+    assert!(lone.closed().is_none(), "the peer may be silent for two intervals");
+    lone.wait(Duration::from_millis(100));
+    assert_eq!(lone.closed(), Some(false));
+}
+
 /// Keeps 7242-5.3-1, 7242-5.3-2, 7242-5.4-1.
 #[test]
 fn a_last_acknowledgment_waits_for_the_node_and_all_leave_in_order() {

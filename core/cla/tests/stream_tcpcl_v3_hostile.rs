@@ -90,6 +90,98 @@ fn segments_that_crossed_a_refusal_may_be_refused_too() {
 
 /// Keeps 7242-5.5-3.
 #[test]
+fn a_bundle_refused_as_its_length_comes_may_be_refused_for_each_segment_besides() {
+    // Its length and the first of three segments have left.
+    let begun = || {
+        let mut lone = active(ALL);
+        lone.give(Input::Socket(socket::Input::Writable { stream: lone.stream, room: 32 }));
+        lone.give(send(1, vec![1; 60]));
+        assert_eq!(lone.wrote().len(), 32);
+        lone
+    };
+    let mut lone = begun();
+    lone.hear(&[0x32, 0x32]);
+    assert_eq!(lone.failed(), [(1, Some(Refusal::NoResources))]);
+    lone.give(Input::Socket(socket::Input::Writable { stream: lone.stream, room: 1 << 20 }));
+    lone.give(send(2, vec![2; 20]));
+    lone.hear(&ack(20));
+    assert_eq!(lone.sent(), [2]);
+    // Whether the second refusal is of the first segment or of the second bundle nobody can tell.
+    let mut lone = begun();
+    lone.hear(&[0x32]);
+    assert_eq!(lone.failed(), [(1, Some(Refusal::NoResources))]);
+    lone.give(Input::Socket(socket::Input::Writable { stream: lone.stream, room: 1 << 20 }));
+    lone.give(send(2, vec![2; 20]));
+    lone.hear(&[0x32]);
+    assert_eq!(lone.failed(), [(2, None)], "it comes again");
+    // A peer that acknowledges a segment has not refused the length.
+    let mut lone = begun();
+    lone.hear(&ack(28));
+    lone.hear(&[0x32]);
+    lone.said();
+    lone.give(Input::Socket(socket::Input::Writable { stream: lone.stream, room: 1 << 20 }));
+    lone.give(send(2, vec![2; 20]));
+    lone.hear(&[0x30]);
+    assert_eq!(lone.failed(), [(2, Some(Refusal::NotAcceptable))]);
+}
+
+/// Accepts whatever is offered whole, until nothing more is; how many, and how many at once at most.
+fn accept_all(lone: &mut Lone) -> (usize, usize) {
+    let (mut accepted, mut most) = (0, 0);
+    loop {
+        let tickets = lone.tickets();
+        if tickets.is_empty() {
+            return (accepted, most);
+        }
+        (accepted, most) = (accepted + tickets.len(), most.max(tickets.len()));
+        tickets.into_iter().for_each(|ticket| lone.give(Input::Accepted { ticket }));
+    }
+}
+
+#[test]
+fn crowds_of_tiny_bundles_in_one_piece_are_read_as_they_are_answered() {
+    let crowd = segment(START | END, b"x").repeat(20_000);
+    let mut lone = passive(ALL);
+    lone.hear(&crowd);
+    let (accepted, most) = accept_all(&mut lone);
+    assert_eq!(accepted, 20_000);
+    assert!(most < 1100, "{most} held at once");
+    assert_eq!(lone.wrote(), ack(1).repeat(20_000));
+    // What came before the end of the stream was sent, whoever still has to say so.
+    let mut lone = passive(NONE);
+    lone.hear(&crowd);
+    lone.give(Input::Socket(socket::Input::Closed { stream: lone.stream, error: false }));
+    assert_eq!(accept_all(&mut lone).0, 20_000);
+}
+
+#[test]
+fn bundles_and_segments_of_nothing_cost_no_more_than_they_are_answered_with() {
+    let mut lone = passive(ALL);
+    lone.hear(&segment(START | END, b"").repeat(20_000));
+    assert_eq!(lone.wrote(), vec![0x30; 20_000]);
+    assert!(lone.closed().is_none());
+    // Behind a bundle that nobody has decided about.
+    let mut lone = passive(ALL);
+    lone.hear(&[segment(START | END, b"first"), segment(START, b"a")].concat());
+    let first = lone.tickets();
+    let paused =
+        |lone: &mut Lone| lone.said().iter().any(|o| matches!(o, Output::Socket(socket::Output::Pause { .. })));
+    let mut heard = 0;
+    while !paused(&mut lone) {
+        lone.hear(&segment(0, b"").repeat(10_000));
+        heard += 10_000;
+        assert!(heard < 100_000, "acknowledgments pile up");
+    }
+    lone.give(Input::Accepted { ticket: first[0] });
+    assert!(lone.said().iter().any(|o| matches!(o, Output::Socket(socket::Output::Resume { .. }))));
+    lone.hear(&segment(END, b"b"));
+    let ticket = lone.tickets()[0];
+    lone.give(Input::Accepted { ticket });
+    assert_eq!(lone.wrote(), [ack(5), ack(1).repeat(heard + 1), ack(2)].concat());
+}
+
+/// Keeps 7242-5.5-3.
+#[test]
 fn a_refusal_that_may_mean_either_of_two_bundles_means_neither() {
     let mut lone = active(ALL);
     lone.give(send(1, vec![1; 60]));

@@ -1,18 +1,19 @@
 //! The node's configuration file and contact plan, from the scenario.
 
+use super::certificates::Files;
 use super::{CONTROL, EVENTS, KEYS, PLAN, SOCKET};
 use crate::driver::NodeContext;
 use farlink_base::security::{PAYLOAD, PRIMARY, Role, Rule, Service};
 use farlink_base::{Rng, Setting, exact_duration};
-use farlink_scenario::{Crc, Custody, LinkEnd, Medium, StoreKind, first_delay, first_rate};
+use farlink_scenario::{Crc, Custody, LinkEnd, Medium, StoreKind, Tls, first_delay, first_rate};
 use std::fmt::{Display, Write};
 
 /// How far ahead a node hands over that gets the processor late: as late as nodes were on a loaded
 /// machine. Others keep their default, as in simulation.
 const AHEAD_WHEN_LATE: &str = "100 ms";
 
-/// The TOML file of one node.
-pub fn node_toml(node: &NodeContext<'_>) -> String {
+/// The TOML file of one node, which shows this certificate where its sessions are secured.
+pub fn node_toml(node: &NodeContext<'_>, shows: Option<&Files>) -> String {
     let here = &node.scenario.nodes[node.index];
     let mut toml = Toml::default();
     toml.comment(&format!("node `{}` of scenario `{}`", here.name, node.scenario.name));
@@ -46,10 +47,9 @@ pub fn node_toml(node: &NodeContext<'_>) -> String {
     }
     let capacity = bytes(here.store_capacity.bytes());
     toml.text("capacity", &capacity);
-    // All of it is for everybody, as in a simulation.
+    // Everybody is a neighbour, as in a simulation.
     toml.text("strangers", &capacity);
-    toml.text("reserved", "0 B");
-    links(node, &mut toml);
+    links(node, shows, &mut toml);
 
     if !here.routes.is_empty() {
         toml.table("routes");
@@ -69,10 +69,20 @@ pub fn node_toml(node: &NodeContext<'_>) -> String {
     }
     if here.custody != Custody::None {
         toml.table("custody");
-        toml.text("timeout", &exact_duration(here.custody_timeout));
-        if here.custody == Custody::Ask {
-            toml.value("request", list(&["*".to_string()]));
+        let rules = &here.custody_rules;
+        toml.value("from", list(&rules.from));
+        toml.value("to", list(&rules.to));
+        if !here.custody_request.is_empty() {
+            toml.value("request", list(&here.custody_request));
         }
+        if let Some(capacity) = rules.capacity {
+            toml.text("capacity", &bytes(capacity.bytes()));
+        }
+        toml.text("timeout", &exact_duration(here.custody_timeout));
+        toml.text("timeout_max", &exact_duration(rules.timeout_max));
+        toml.value("aggregate", rules.aggregate);
+        toml.text("signal_delay", &exact_duration(rules.signal_delay));
+        toml.value("signal_bundles", rules.signal_bundles);
     }
     for tunnel in &here.tunnels {
         toml.table("[tunnel]");
@@ -103,13 +113,18 @@ pub fn contact_plan(node: &NodeContext<'_>) -> String {
 }
 
 /// The layers this node needs, in their order, then its links.
-fn links(node: &NodeContext<'_>, toml: &mut Toml) {
-    let layers = node.scenario.layers_of(node.index);
-    for layer in &layers {
+fn links(node: &NodeContext<'_>, shows: Option<&Files>, toml: &mut Toml) {
+    let here = &node.scenario.nodes[node.index];
+    for layer in node.scenario.layers_of(node.index) {
         toml.table(&format!("layer.{}", layer.name));
         toml.text("kind", layer.kind.name);
         toml.value("listen", list(&[format!("0.0.0.0:{}", layer.port)]));
-        toml.settings(&layer.kind.settings(), node.scenario.nodes[node.index].layer_settings(layer.kind));
+        toml.settings(&layer.kind.settings(), here.layer_settings(layer.kind));
+        if let Some(files) = shows.filter(|_| here.tls(layer.kind) != Tls::Forbid) {
+            toml.text("certificate", &files.certificate);
+            toml.text("key", &files.key);
+            toml.text("authorities", &files.authorities);
+        }
     }
     for end in node.scenario.ends_of(node.index) {
         if node.scenario.links[end.link].appears.is_zero() {
@@ -304,7 +319,7 @@ mod tests {
     #[test]
     fn a_node_is_told_what_the_scenario_says() {
         let scenario = Scenario::parse(SCENARIO).unwrap();
-        let (a, b) = (node_toml(&context(&scenario, 0)), node_toml(&context(&scenario, 1)));
+        let (a, b) = (node_toml(&context(&scenario, 0), None), node_toml(&context(&scenario, 1), None));
         for line in [
             "node_ids = [\"ipn:1.0\"]",
             "[link.\"space\"]",
@@ -325,13 +340,37 @@ mod tests {
     }
 
     #[test]
+    fn rules_of_custody_are_written_as_a_node_reads_them() {
+        let given = "store = \"durable\"\ncustody = \"ask\"\ncustody_rules = { request = [\"ipn:9.*\"], \
+            from = [\"ipn:2.*\"], capacity = \"5 MB\", aggregate = false, signal_bundles = 7 }";
+        let with = SCENARIO.replace("store = \"durable\"", given);
+        let scenario = Scenario::parse(&with).unwrap_or_else(|errors| panic!("{errors:#?}"));
+        let text = node_toml(&context(&scenario, 1), None);
+        let custody = text.split("\n[").find(|table| table.starts_with("custody]")).unwrap();
+        for line in [
+            "from = [\"ipn:2.*\"]",
+            "to = [\"*\"]",
+            "request = [\"ipn:9.*\"]",
+            "capacity = \"5000000 B\"",
+            "timeout = \"30 s\"",
+            "timeout_max = \"1 h\"",
+            "aggregate = false",
+            "signal_delay = \"1 s\"",
+            "signal_bundles = 7",
+        ] {
+            assert!(custody.lines().any(|l| l == line), "{line}\n{custody}");
+        }
+        assert!(!node_toml(&context(&scenario, 0), None).contains("[custody]"));
+    }
+
+    #[test]
     fn rules_and_keys_are_written_as_a_node_reads_them() {
         let rules = "[[security]]\nrole = \"source\"\nservice = \"integrity\"\nkey = \"k\"\nnodes = \"a\"\nhash = \"512\"\n\
             scope = [\"primary\"]\ntargets = [\"payload\", \"primary\", 193]\n\
             [[security]]\nrole = \"acceptor\"\nservice = \"confidentiality\"\nkey = \"c\"\nfrom = \"ipn:1.*\"\nrequired = false\n";
         let scenario = Scenario::parse(&format!("{SCENARIO}{rules}")).unwrap();
         let (a, b) = (context(&scenario, 0), context(&scenario, 1));
-        let text = node_toml(&a);
+        let text = node_toml(&a, None);
         for line in [
             "[[security.rule]]",
             "targets = [\"payload\", \"primary\", 193]",
@@ -341,24 +380,43 @@ mod tests {
         ] {
             assert!(text.lines().any(|l| l == line), "{line}\n{text}");
         }
-        assert!(!node_toml(&b).contains("hash = "), "the first rule is not for it");
+        assert!(!node_toml(&b, None).contains("hash = "), "the first rule is not for it");
         assert_eq!(key_file(&a).unwrap().matches("[[key]]").count(), 2);
         assert!(key_file(&a).unwrap().contains(&key_file(&b).unwrap()), "both have the same key");
+    }
+
+    #[test]
+    fn a_certificate_is_shown_by_layers_that_are_secured() {
+        let secured = SCENARIO.replace("id = \"ipn:1.0\"", "id = \"ipn:1.0\"\ntcpclv4 = { tls = \"require\" }");
+        let scenario = Scenario::parse(&secured).unwrap();
+        let [certificate, key, authorities] = ["c.pem", "c.key", "a.pem"].map(String::from);
+        let files = Files { certificate, key, authorities };
+        let layers = |index: usize| {
+            let text = node_toml(&context(&scenario, index), Some(&files));
+            let tables = text.split("\n[").filter(|table| table.starts_with("layer.")).map(str::to_string);
+            tables.collect::<Vec<_>>()
+        };
+        let here = layers(0);
+        assert!(here[0].starts_with("layer.ltp]") && !here[0].contains("c.pem"), "{here:?}");
+        for line in ["tls = \"require\"", "certificate = \"c.pem\"", "key = \"c.key\"", "authorities = \"a.pem\""] {
+            assert!(here[1].lines().any(|l| l == line), "{line}: {here:?}");
+        }
+        assert!(!layers(1).concat().contains("c.pem"), "it never uses TLS");
     }
 
     #[test]
     fn a_node_that_gets_the_processor_late_hands_over_further_ahead() {
         let scenario = Scenario::parse(SCENARIO).unwrap();
         let punctual = context(&scenario, 0);
-        assert!(!node_toml(&punctual).contains("hand_over_ahead"), "as in simulation");
-        let late = node_toml(&NodeContext { real_time: false, ..punctual });
+        assert!(!node_toml(&punctual, None).contains("hand_over_ahead"), "as in simulation");
+        let late = node_toml(&NodeContext { real_time: false, ..punctual }, None);
         assert!(late.lines().any(|line| line == "hand_over_ahead = \"100 ms\""), "{late}");
     }
 
     #[test]
     fn links_of_another_port_get_a_layer_of_their_own() {
         let text = SCENARIO.replace("layer = \"tcpclv4\"", "layer = \"ltp\"\nport = 1114");
-        let toml = node_toml(&context(&Scenario::parse(&text).unwrap(), 0));
+        let toml = node_toml(&context(&Scenario::parse(&text).unwrap(), 0), None);
         for line in ["[layer.ltp]", "[layer.ltp-1114]", "listen = [\"0.0.0.0:1114\"]", "address = \"10.0.1.2:1114\""] {
             assert!(toml.lines().any(|l| l == line), "{line}\n{toml}");
         }

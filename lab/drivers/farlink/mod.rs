@@ -1,6 +1,7 @@
 //! Our own node, started as the program it is: `farlink node`, with the applications `farlink send`,
 //! `recv` and `ping` attached to its socket. Nothing of it is linked here.
 
+mod certificates;
 mod configuration;
 mod events;
 
@@ -52,7 +53,7 @@ impl Driver for Farlink {
             let path = node.folder.join(name);
             fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))
         };
-        write(CONFIGURATION, configuration::node_toml(node))?;
+        write(CONFIGURATION, configuration::node_toml(node, certificates::make(node)?.as_ref()))?;
         write(PLAN, configuration::contact_plan(node))?;
         if let Some(keys) = configuration::key_file(node) {
             write(KEYS, keys)?;

@@ -1,6 +1,7 @@
 //! The files of a run beside its tables: a folder for each node with configuration and logs, and
 //! the files that traffic sends.
 
+use crate::driver::COMMON;
 use anyhow::{Context, Result, anyhow};
 use farlink_base::Rng;
 use farlink_report::FileCheck;
@@ -25,6 +26,10 @@ impl RunFolder {
     pub fn create(root: &Path, scenario: &Scenario) -> Result<Self> {
         let root = super::absolute(root)?;
         let nodes: Vec<PathBuf> = scenario.nodes.iter().map(|n| root.join("nodes").join(&n.name)).collect();
+        let common = root.join("nodes").join(COMMON);
+        if common.exists() {
+            fs::remove_dir_all(&common).with_context(|| format!("cannot empty {}", common.display()))?;
+        }
         for node in &nodes {
             if node.exists() {
                 fs::remove_dir_all(node).with_context(|| format!("cannot empty {}", node.display()))?;
@@ -127,11 +132,12 @@ impl RunFolder {
     }
 
     /// Removes what is of no use after a run that went well: stores, sockets, events (now in
-    /// tables), what was sent, and files that arrived as they were.
+    /// tables), keys, what was sent, and files that arrived as they were.
     pub fn tidy(&self, checks: &[FileCheck]) -> Result<()> {
+        let _ = fs::remove_dir_all(self.root.join("nodes").join(COMMON));
         for node in &self.nodes {
             let _ = fs::remove_dir_all(node.join("store"));
-            for file in ["farlink.sock", "events.jsonl"] {
+            for file in ["farlink.sock", "events.jsonl", "node.keys", "security.starts"] {
                 let _ = fs::remove_file(node.join(file));
             }
         }
@@ -218,12 +224,16 @@ mod tests {
         let missing = &folder.compare_files(&scenario).unwrap()[0];
         assert_eq!((missing.received_bytes, missing.equal()), (0, Some(false)));
         fs::create_dir(folder.received(0)).unwrap();
+        let secrets = [root.join("nodes/.common/authority.key"), folder.node(1).join("node.keys")];
+        fs::create_dir(secrets[0].parent().unwrap()).unwrap();
+        secrets.iter().for_each(|file| fs::write(file, "secret").unwrap());
         fs::copy(&sent, folder.received(0).join(sent.file_name().unwrap())).unwrap();
         let first = folder.compare_files(&scenario).unwrap();
         assert_eq!(first[0].equal(), Some(true));
         assert!(first[0].sent_checksum.as_ref().unwrap().starts_with("sha256:"));
         folder.tidy(&first).unwrap();
         assert!(!root.join("files").exists());
+        assert!(secrets.iter().all(|file| !file.exists()), "nobody is given keys with a run");
         let again = RunFolder::create(&root, &scenario).unwrap();
         assert_eq!(again.compare_files(&scenario).unwrap()[0].sent_checksum, first[0].sent_checksum);
         fs::remove_dir_all(&root).unwrap();

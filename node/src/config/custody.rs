@@ -1,9 +1,9 @@
 //! Custody: from whom, of what, for how long.
 
-use super::build::PATTERN_HINT;
 use super::keys;
-use farlink_base::{DataVolume, EndpointId};
+use farlink_base::DataVolume;
 use farlink_config::Reader;
+use farlink_config::custody::patterns;
 use farlink_stack::{CustodyConfig, CustodySettings};
 
 /// `[custody]`; `None` where there is none. Bundles in custody fill half of the store, unless told otherwise.
@@ -13,25 +13,25 @@ pub fn custody(top: &Reader<'_>, capacity: DataVolume, durable: bool, copies: bo
         let hint = "use a router that gives a bundle to one neighbour, as `sabr` or `static`, or take [custody] out";
         top.fail("custody", "cannot be had with copies: of copies there is no single custodian", hint);
     }
-    let request = patterns(&table, "request", &[]);
+    let request = patterns(&table, "request").unwrap_or_default();
     if !request.is_empty() && !durable {
         table.fail("request", "custody is only of what is kept through a restart", "give the store a `dir`");
     }
+    let rules = farlink_config::custody::custody(&table);
     let settings = CustodySettings {
-        from: patterns(&table, "from", &["*"]),
-        to: patterns(&table, "to", &["*"]),
+        from: rules.from,
+        to: rules.to,
         request,
-        bytes: table.volume("capacity").map_or(capacity.bytes() / 2, DataVolume::bytes),
+        bytes: rules.capacity.map_or(capacity.bytes() / 2, DataVolume::bytes),
         timeout: table.duration("timeout").unwrap_or_default(),
-        timeout_max: table.duration("timeout_max").unwrap_or_default(),
-        signal_delay: table.duration("signal_delay").unwrap_or_default(),
-        signal_bundles: table.count("signal_bundles").unwrap_or(1),
+        timeout_max: rules.timeout_max,
+        signal_delay: rules.signal_delay,
+        signal_bundles: rules.signal_bundles,
     };
     if settings.timeout.is_zero() {
         table.fail("timeout", "every bundle would be sent again at once", "give e.g. \"30 s\"");
     }
-    let mut config =
-        CustodyConfig { settings, aggregate: table.flag("aggregate").unwrap_or_default(), ..CustodyConfig::default() };
+    let mut config = CustodyConfig { settings, aggregate: rules.aggregate, ..CustodyConfig::default() };
     config.codes.transfer_block = table.count("transfer_block").unwrap_or_default();
     config.codes.custody_record = table.count("signal_record").unwrap_or_default();
     Some(config)
@@ -42,18 +42,6 @@ pub fn copies(router: &str, control: &str) -> bool {
     let router = farlink_routing::make_router(router, &[], &[], 0);
     let control = farlink_congestion::make_control(control, &[], 0);
     router.is_ok_and(|router| router.copies()) || control.is_ok_and(|control| control.wishes())
-}
-
-pub(super) fn patterns(table: &Reader<'_>, key: &str, without: &[&str]) -> Vec<String> {
-    let read = |input: farlink_config::Input<'_, '_>| {
-        let texts = input.texts()?;
-        match texts.iter().find(|text| !EndpointId::is_pattern(text)) {
-            Some(text) => Err(format!("`{text}` matches no endpoint: {PATTERN_HINT}")),
-            None => Ok(texts),
-        }
-    };
-    let given = table.custom(key, read);
-    given.unwrap_or_else(|| without.iter().map(ToString::to_string).collect())
 }
 
 #[cfg(test)]

@@ -4,8 +4,9 @@
 
 use farlink_base::{LayerParam, Unit, settings};
 use farlink_cla::registry::{Introduction, LAYERS, LayerInfo, Medium, NAMES};
+use farlink_config::custody::PATTERNS;
 use farlink_config::security::RULE as RULE_KEYS;
-use farlink_config::{Fallback, Key, Kind, Section, key, setting_keys};
+use farlink_config::{Fallback, Key, Kind, Section, custody, key, setting_keys};
 use farlink_stack::Limits;
 use std::sync::LazyLock;
 
@@ -263,56 +264,32 @@ pub const CONTROL: Section = Section {
     keys: &[key("name", Text, Is("none"), "Its parameters follow as numbers or quantities.")],
 };
 
-const PATTERNS: Kind = other("patterns", "[\"ipn:2.*\"]");
-
 /// `[custody]`.
-pub const CUSTODY: Section = Section {
-    name: "custody",
-    help: "Custody: bundles are kept until another node has taken custody of them.",
-    keys: &[
-        key(
-            "from",
-            PATTERNS,
-            Absent,
-            "Neighbours it is taken from and who are answered, by their node IDs; without it, all whose name is sure.",
-        ),
-        key("to", PATTERNS, Absent, "Destinations of bundles it is taken of; without it, all."),
-        key(
-            "request",
-            PATTERNS,
-            Absent,
-            "Destinations for which bundles made here ask for it; without it, none. Needs a durable store.",
-        ),
-        key("capacity", Kind::Volume, Absent, "Most bytes in custody; without it, half of the store's."),
-        key(
-            "timeout",
-            Kind::Duration,
-            Is("30 s"),
-            "How long a signal is waited for, besides the way there and back; doubles with each repetition.",
-        ),
-        key("timeout_max", Kind::Duration, Is("1 h"), "The longest that becomes."),
-        key(
-            "aggregate",
-            Flag,
-            Is("true"),
-            "Whether bundles of version 6 carry numbers, so that one signal is about many (CCSDS 734.2-B-1).",
-        ),
-        key("signal_delay", Kind::Duration, Is("1 s"), "How long such signals gather."),
-        key("signal_bundles", Count(1, 100_000), Is("1000"), "Bundles after which one leaves at once."),
-        key(
-            "transfer_block",
-            Count(13, 191),
-            Is("13"),
-            "Type of the custody block of version 7 (CCSDS 734.6-O-1; drafts had 15).",
-        ),
-        key(
-            "signal_record",
-            Count(2, 64_999),
-            Is("13"),
-            "Type of the custody signals of version 7 (CCSDS 734.6-O-1; drafts had 15).",
-        ),
-    ],
-};
+pub static CUSTODY: LazyLock<Section> = LazyLock::new(|| {
+    let help = "Custody: bundles are kept until another node has taken custody of them.";
+    let keys = [&[custody::REQUEST, CUSTODY_TIMEOUT][..], custody::RULES, CUSTODY_CODES].concat();
+    Section { name: "custody", help, keys: keys.leak() }
+});
+const CUSTODY_TIMEOUT: Key = key(
+    "timeout",
+    Kind::Duration,
+    Is("30 s"),
+    "How long a signal is waited for, besides the way there and back; doubles with each repetition.",
+);
+const CUSTODY_CODES: &[Key] = &[
+    key(
+        "transfer_block",
+        Count(13, 191),
+        Is("13"),
+        "Type of the custody block of version 7 (CCSDS 734.6-O-1; drafts had 15).",
+    ),
+    key(
+        "signal_record",
+        Count(2, 64_999),
+        Is("13"),
+        "Type of the custody signals of version 7 (CCSDS 734.6-O-1; drafts had 15).",
+    ),
+];
 
 /// `[[tunnel]]`.
 pub const TUNNEL: Section = Section {

@@ -1,10 +1,10 @@
 //! Tunnels: which bundles travel in others, and to where; and compressed reports.
 
 use super::build::endpoint;
-use super::custody::patterns;
 use super::keys;
 use farlink_base::EndpointId;
 use farlink_config::Reader;
+use farlink_config::custody::patterns;
 use farlink_stack::{CompressedConfig, CompressedSettings, TunnelCodes, TunnelSettings};
 
 /// The `[[tunnel]]` tables of a node with these names.
@@ -27,7 +27,7 @@ pub fn tunnels(top: &Reader<'_>, own: &[EndpointId]) -> Vec<TunnelSettings> {
         }
         tunnels.push(TunnelSettings {
             end: end.unwrap_or_default(),
-            to: patterns(&reader, "to", &[]),
+            to: patterns(&reader, "to").unwrap_or_default(),
             custody: reader.flag("custody").unwrap_or_default(),
             timeout,
             timeout_max: reader.duration("timeout_max").unwrap_or_default(),
@@ -56,8 +56,8 @@ fn far_end(text: &str, own: &[EndpointId]) -> Result<EndpointId, String> {
 pub fn compressed(top: &Reader<'_>) -> Option<CompressedConfig> {
     let table = top.table("compressed_reports", &keys::COMPRESSED)?;
     let settings = CompressedSettings {
-        to: patterns(&table, "to", &["*"]),
-        request: patterns(&table, "request", &[]),
+        to: patterns(&table, "to").unwrap_or_else(|| vec!["*".into()]),
+        request: patterns(&table, "request").unwrap_or_default(),
         delay: table.duration("delay").unwrap_or_default(),
         bundles: table.count("bundles").unwrap_or(1),
     };

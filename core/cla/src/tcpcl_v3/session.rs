@@ -46,10 +46,9 @@ impl Session {
     /// The session is one of version 3: this side introduces itself, without waiting for the peer (RFC 7242 4).
     // 7242-4-3, 7242-6.1-4
     pub(crate) fn begin_old(&mut self, config: &Config) {
-        let keepalive = u16::try_from(config.keepalive.as_secs()).unwrap_or(u16::MAX);
         self.old = Some(Old::default());
         self.incoming.without_segment_limit();
-        wire::put_contact(&mut self.control, FLAGS, keepalive, &config.node_id);
+        wire::put_contact(&mut self.control, FLAGS, config.keepalive_s(), &config.node_id);
     }
 
     /// The peer's contact header, from behind its version.

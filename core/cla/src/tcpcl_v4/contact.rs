@@ -131,9 +131,9 @@ impl Session {
 
     // 9174-4.6-5
     fn introduce(&mut self, config: &Config) {
-        let keepalive_s = u16::try_from(config.keepalive.as_secs()).unwrap_or(u16::MAX);
         let (segment_mru, transfer_mru) = (config.segment_mru, config.transfer_mru);
         let node_id = config.node_id.clone();
+        let keepalive_s = config.keepalive_s();
         let init = SessionInit { keepalive_s, segment_mru, transfer_mru, node_id, critical: false };
         wire::put_init(&mut self.control, &init);
         self.phase = Phase::Init;

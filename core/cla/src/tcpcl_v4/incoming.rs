@@ -12,6 +12,8 @@ use farlink_base::{LinkId, Payload, Sink};
 
 /// Transfers received and not yet decided, beyond which reading stops.
 const MAX_UNDECIDED: usize = 1024;
+/// The same of acknowledgments that wait behind a transfer: segments may be empty.
+const MAX_ACKS: usize = 1 << 16;
 
 /// One transfer, until the last word about it is sent.
 #[derive(Debug)]
@@ -74,6 +76,10 @@ pub struct Incoming {
     /// Refused once more for each segment that came since.
     again: Vec<Refused>,
     undecided_bytes: u64,
+    /// Acknowledgments of all transfers.
+    acks: usize,
+    /// The peer says nothing more.
+    ended: bool,
     /// The transfer that is arriving is not welcome for now.
     held: bool,
     /// Whether the peer hears what becomes of its transfers.
@@ -98,6 +104,8 @@ impl Incoming {
             again: Vec::new(),
             used: UsedIds::default(),
             undecided_bytes: 0,
+            acks: 0,
+            ended: false,
             held: false,
             reliable: true,
             segment_mru,
@@ -131,7 +139,18 @@ impl Incoming {
     /// Whether so much waits for verdicts that reading should stop; it may go on at half of it.
     pub fn is_full(&self, window_bytes: u64, was_full: bool) -> bool {
         let half = u32::from(was_full);
-        self.held || self.undecided_bytes > window_bytes >> half || self.transfers.len() > MAX_UNDECIDED >> half
+        self.held || self.undecided_bytes > window_bytes >> half || self.is_beyond(half)
+    }
+    /// Whether more is owed than may be, however short what came was: then nothing more is read of it.
+    pub fn is_crowded(&self) -> bool {
+        !self.ended && self.is_beyond(0)
+    }
+    /// The peer says nothing more: what came before is read.
+    pub fn end(&mut self) {
+        self.ended = true;
+    }
+    fn is_beyond(&self, half: u32) -> bool {
+        self.transfers.len() > MAX_UNDECIDED >> half || self.acks > MAX_ACKS >> half
     }
 
     /// The parts of this transfer are not welcome for now, or are again; whether that changes
@@ -239,6 +258,7 @@ impl Incoming {
         }
         if ended {
             transfer.acks.push_back((flags, transfer.received));
+            self.acks += 1;
         }
         if last {
             transfer.complete = true;
@@ -280,6 +300,7 @@ impl Incoming {
                 // The peer may have sent more of it before it reads the refusal.
                 let refused = Refused { id: transfer.id, code };
                 self.discarding = (!transfer.complete).then_some(refused).or(self.discarding);
+                self.acks -= transfer.acks.len();
                 self.transfers.pop_front();
                 continue;
             }
@@ -294,6 +315,7 @@ impl Incoming {
                     Some(_) => {}
                 }
                 transfer.acks.pop_front();
+                self.acks -= 1;
             }
             if !accepted {
                 return;
@@ -310,12 +332,12 @@ impl Incoming {
     pub fn forget(&mut self) {
         self.transfers.clear();
         self.forget_unfinished();
-        self.undecided_bytes = 0;
+        (self.undecided_bytes, self.acks) = (0, 0);
     }
     /// Forgets the transfer that is arriving: the rest of it never comes.
     pub fn forget_unfinished(&mut self) {
-        if self.transfers.back().is_some_and(|transfer| !transfer.complete) {
-            self.transfers.pop_back();
+        if let Some(unfinished) = self.transfers.pop_back_if(|transfer| !transfer.complete) {
+            self.acks -= unfinished.acks.len();
         }
         self.segment = None;
         self.discarding = None;

@@ -127,6 +127,12 @@ impl TcpclV4 {
         while let Some(session) = self.sessions.get_mut(&stream) {
             match session.read(now, &self.config, out) {
                 Step::Wait => break,
+                Step::Crowded => {
+                    self.flush(now, stream, out);
+                    if self.sessions.get(&stream).is_none_or(|session| session.incoming.is_crowded()) {
+                        return;
+                    }
+                }
                 Step::Established(init) => {
                     let welcome = self.introduce(now, stream, &init, out);
                     if let Err(why) = welcome {
@@ -238,6 +244,11 @@ impl TcpclV4 {
     /// The peer has closed its half of a stream. It may still read (RFC 9174 6.1: what was received "SHOULD" be
     /// acknowledged before the end).
     fn on_end(&mut self, now: Instant, stream: StreamId, out: &mut impl Sink<Output>) {
+        let crowded = self.sessions.get_mut(&stream).filter(|session| session.incoming.is_crowded());
+        if let Some(session) = crowded {
+            session.incoming.end();
+            self.settle(now, stream, out);
+        }
         let Some(session) = self.sessions.get_mut(&stream) else { return };
         let unfinished = session.incoming.unfinished_offer();
         if let Some(ticket) = unfinished {
@@ -416,11 +427,13 @@ impl TcpclV4 {
     fn on_verdict(&mut self, now: Instant, ticket: Ticket, verdict: Result<(), u8>, out: &mut impl Sink<Output>) {
         let Some(stream) = self.numbers.get(&session_of(ticket)).copied() else { return };
         let Some(session) = self.sessions.get_mut(&stream) else { return };
-        let told = session.sayable(verdict);
+        let (told, crowded) = (session.sayable(verdict), session.incoming.is_crowded());
         if !session.incoming.on_verdict(ticket, told.unwrap_or(verdict)) {
             return;
         }
         match told {
+            // What came and was not read may be read now.
+            Some(_) if crowded => self.settle(now, stream, out),
             Some(_) => self.flush(now, stream, out),
             // It comes again with a new session: by then there may be room.
             None => self.leave(now, stream, term::BUSY, out),

@@ -89,6 +89,11 @@ impl Config {
     pub(crate) fn adapts(&self) -> bool {
         self.versions == Versions::Both && self.tls != Tls::Require
     }
+    /// The keepalive interval as peers are told it: whole seconds, of which 0 would be none at all.
+    pub(crate) fn keepalive_s(&self) -> u16 {
+        let seconds = self.keepalive.as_nanos().div_ceil(1_000_000_000);
+        u16::try_from(seconds).unwrap_or(u16::MAX)
+    }
 }
 impl Default for Config {
     fn default() -> Self {

@@ -28,8 +28,10 @@ struct Flight {
     /// Bytes put into segments so far.
     sent: u64,
     acked: u64,
-    /// Segments put out and not answered.
+    /// Segments put out and not answered, and the length announced of it in version 3, which may be refused, too.
     unanswered: u64,
+    /// Whether its length was announced (version 3).
+    announced: bool,
     /// Bytes of the stream up to its last.
     end: u64,
 }
@@ -143,7 +145,16 @@ impl Outgoing {
             self.flight_bytes += total + OVERHEAD;
             let transfer = self.next_transfer;
             self.next_transfer += 1;
-            self.flights.push_back(Flight { transfer, send, total, sent: 0, acked: 0, unanswered: 0, end: 0 });
+            self.flights.push_back(Flight {
+                transfer,
+                send,
+                total,
+                sent: 0,
+                acked: 0,
+                unanswered: 0,
+                announced: false,
+                end: 0,
+            });
             let filling = Filling::new(send, total, part.len());
             let mut rest = Rest { queue: ChunkQueue::default(), filling };
             rest.queue.push(&part);
@@ -168,6 +179,7 @@ impl Outgoing {
             Some(terms) => {
                 if let Some(total) = total.filter(|_| terms.lengths && flags & START != 0) {
                     tcpcl_v3::put_length(&mut head, total);
+                    (flight.announced, flight.unanswered) = (true, flight.unanswered + 1);
                 }
                 tcpcl_v3::put_segment(&mut head, flags, data.len());
             }
@@ -227,12 +239,15 @@ impl Outgoing {
             return Err(Nonsense::Miscounted);
         }
         self.crossing = 0;
-        flight.unanswered = flight.unanswered.saturating_sub(1);
+        // What is acknowledged was not refused as its length came.
+        let announced = u64::from(flight.announced && flight.acked == 0);
+        flight.unanswered = flight.unanswered.saturating_sub(1 + announced);
         let transfer = flight.transfer;
         self.on_ack(transfer, acked, false)
     }
-    /// The peer does not want the transfer whose turn it is. Some peers say so once, some of each of its segments (RFC
-    /// 7242 5.4): where that could be one of those, or mean the transfer after it, nobody can tell which.
+    /// The peer does not want the transfer whose turn it is. Some peers say so once, some of its length already (RFC
+    /// 7242 5.5), some of each of its segments (5.4): where that could be one of those, or mean the transfer after it,
+    /// nobody can tell which.
     // 7242-5.4-2, 7242-5.4-3, 7242-5.5-3
     pub fn on_next_refuse(&mut self) -> Result<Option<SendId>, Nonsense> {
         match self.flights.front() {

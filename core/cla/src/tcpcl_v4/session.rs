@@ -52,6 +52,8 @@ pub enum Phase {
 pub enum Step {
     /// More bytes are needed.
     Wait,
+    /// More is owed to the peer than it should be: some of it is said before reading goes on.
+    Crowded,
     /// The peer introduced itself; reading goes on once the session has a link.
     Established(SessionInit),
     /// The session is over by a fault of the peer, or because it wants so.
@@ -173,7 +175,8 @@ impl Session {
     /// Bytes came.
     pub fn on_data(&mut self, now: Instant, data: Payload) {
         self.last_received = now;
-        if self.phase == Phase::Closing {
+        // Behind a goodbye comes nothing that is read.
+        if matches!(self.phase, Phase::Answering | Phase::Closing) {
             return;
         }
         if self.incoming.data_left().is_some() {
@@ -203,6 +206,7 @@ impl Session {
         let step = loop {
             let step = match self.phase {
                 Phase::Contact => self.read_contact(now, &mut reader, config),
+                Phase::Established if self.incoming.is_crowded() => Some(Step::Crowded),
                 Phase::Init | Phase::Established => match self.incoming.data_left() {
                     Some(left) => self.read_data(&mut reader, left, out),
                     None if self.old.is_some() => self.read_old_message(now, &mut reader, out),
@@ -384,7 +388,7 @@ impl Session {
         self.phase = Phase::Established;
         self.established = now;
         self.last_used = now;
-        self.keepalive = config.keepalive.min(Duration::from_secs(u64::from(peer.keepalive_s)));
+        self.keepalive = Duration::from_secs(u64::from(config.keepalive_s().min(peer.keepalive_s)));
         self.outgoing.segment_limit = span.segment_bytes.max(1).min(peer.segment_mru);
         self.outgoing.transfer_limit = peer.transfer_mru;
     }
@@ -503,6 +507,15 @@ mod tests {
     use super::*;
     use crate::streams::waiting::Waiting;
     use farlink_base::layer::SendId;
+
+    #[test]
+    fn of_what_comes_behind_a_goodbye_nothing_is_kept() {
+        let mut session = Session::new(Instant(1), 1, StreamId(1), Some(LinkId(1)), &Config::default());
+        session.phase = Phase::Established;
+        session.answer_rest(Instant(2));
+        session.on_data(Instant(3), Payload::fill(1, 1 << 30));
+        assert!(session.inbox.is_empty());
+    }
 
     #[test]
     fn answers_that_left_do_not_count_as_waiting_however_much_there_is_to_send_and_others_do() {

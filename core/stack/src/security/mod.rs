@@ -200,6 +200,7 @@ impl Security {
         let (mut meta, _) = read.map_err(|_| DeleteReason::BlockUnintelligible)?;
         // What the codec took off the first time stays off, and what it found out then holds.
         meta.duties = was.duties;
+        meta.facts.0 |= was.facts.0 & (Facts::CUSTODY | Facts::NO_FRAGMENT);
         self.unseal(&mut meta);
         Ok(meta)
     }

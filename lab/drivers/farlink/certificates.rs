@@ -1,0 +1,79 @@
+//! Certificates of a run whose sessions are secured: made by `farlink node certs`, for an authority of the run.
+
+use crate::driver::{COMMON, NodeContext};
+use anyhow::{Context, Result, bail};
+use farlink_scenario::Tls;
+use std::process::Command;
+
+/// The files of a node, from its folder.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Files {
+    pub certificate: String,
+    pub key: String,
+    pub authorities: String,
+}
+
+/// Makes the certificate of a node, and the authority with the first; `None` where no session of the node is secured.
+///
+/// # Errors
+/// What the program said.
+pub fn make(node: &NodeContext<'_>) -> Result<Option<Files>> {
+    let here = &node.scenario.nodes[node.index];
+    if node.scenario.layers_of(node.index).iter().all(|layer| here.tls(layer.kind) == Tls::Forbid) {
+        return Ok(None);
+    }
+    let mut command = Command::new(node.program);
+    command.current_dir(node.folder).args(["node", "certs", "--out"]).arg(folder());
+    for id in here.ids.iter().skip(1) {
+        command.args(["--alias", id]);
+    }
+    let output = command.args(here.ids.first()).output().context("cannot make certificates")?;
+    if !output.status.success() {
+        bail!("cannot make the certificate of `{}`: {}", here.name, String::from_utf8_lossy(&output.stderr).trim());
+    }
+    let said = String::from_utf8_lossy(&output.stdout);
+    let Some(files) = read(&said) else { bail!("`farlink node certs` said what is not understood: {said}") };
+    Ok(Some(files))
+}
+
+/// The folder that all nodes share, from a node's.
+fn folder() -> String {
+    format!("../{COMMON}")
+}
+
+/// Its first line is of the node: its ID, its certificate, its key.
+fn read(said: &str) -> Option<Files> {
+    let [_, certificate, key] = said.lines().next()?.split_whitespace().collect::<Vec<_>>()[..] else { return None };
+    Some(Files { certificate: certificate.into(), key: key.into(), authorities: format!("{}/authority.pem", folder()) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use farlink_base::DtnTime;
+    use farlink_scenario::Scenario;
+    use std::path::Path;
+
+    #[test]
+    fn what_the_program_says_are_the_files() {
+        let said = "ipn:1.0  ../.common/ipn-1.pem  ../.common/ipn-1.key\nbelieved by nodes with ...\n";
+        let files = read(said).unwrap();
+        assert_eq!((&*files.certificate, &*files.key), ("../.common/ipn-1.pem", "../.common/ipn-1.key"));
+        assert_eq!(files.authorities, "../.common/authority.pem");
+        assert_eq!(read(""), None);
+    }
+
+    #[test]
+    fn only_nodes_whose_sessions_are_secured_need_the_program() {
+        let text = "name = \"s\"\nduration = \"1 s\"\n[[node]]\nname = \"a\"\nid = \"ipn:1.0\"\n[[node]]\nname = \"b\"\n\
+            id = \"ipn:2.0\"\n[[node]]\nname = \"c\"\nid = \"ipn:3.0\"\n[node_defaults]\ntcpclv4 = { tls = \"allow\" }\n\
+            [[link]]\nname = \"l\"\nbetween = [\"a\", \"b\"]\nlayer = \"tcpclv4\"\n\
+            [[link]]\nname = \"m\"\nbetween = [\"b\", \"c\"]\nlayer = \"ltp\"\n";
+        let scenario = Scenario::parse(text).unwrap_or_else(|errors| panic!("{errors:#?}"));
+        let made = |index: usize| {
+            let (folder, program) = (Path::new("/"), Path::new("/no/such/program"));
+            make(&NodeContext { scenario: &scenario, index, folder, epoch: DtnTime(1), program, real_time: true })
+        };
+        assert!(made(0).is_err() && made(1).is_err() && made(2).unwrap().is_none());
+    }
+}

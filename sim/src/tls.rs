@@ -1,0 +1,184 @@
+//! TLS 1.3 between simulated nodes: modelled, not computed. A handshake takes its round trip and its bytes, and
+//! what is said afterwards lies in records of true length; but nothing is hidden, and each side is told that the
+//! other is who the scenario says it is.
+
+use farlink_base::{Bytes, Payload};
+
+/// Most bytes in one record (RFC 8446 5.1).
+pub const RECORD_MAX: u64 = 1 << 14;
+/// Bytes before them in a record: its header.
+const HEADER: u64 = 5;
+/// Bytes behind them: their type, and the tag of the cipher (RFC 8446 5.2).
+const TRAILER: u64 = 17;
+/// What a record adds.
+pub const RECORD_BYTES: u64 = HEADER + TRAILER;
+
+/// Bytes of what is said before a session is secured, where both sides show a certificate of `farlink node certs`: the
+/// client's hello, the server's answer, and the client's proof.
+pub const HANDSHAKE_BYTES: [u64; 3] = [198, 803, 585];
+/// Bytes in a record that says that nothing more comes (RFC 8446 6.1).
+const GOODBYE_BYTES: u64 = 2;
+
+/// Types of records (RFC 8446 5.1).
+const ALERT: u8 = 21;
+const HANDSHAKE: u8 = 22;
+const DATA: u8 = 23;
+
+/// What is said of a handshake, in its order (RFC 8446 2).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Flight {
+    Hello,
+    Answer,
+    Proof,
+}
+impl Flight {
+    fn bytes(self) -> Payload {
+        record(HANDSHAKE, Payload::fill(0, HANDSHAKE_BYTES[self as usize] - HEADER))
+    }
+}
+
+/// One side of a secured stream.
+#[derive(Debug)]
+pub(crate) struct Tls {
+    /// What the peer is to say next, of a handshake.
+    awaits: Option<Flight>,
+    /// The beginning of a record.
+    heard: Payload,
+}
+
+/// What bytes of the peer brought about.
+#[derive(Default, Debug)]
+pub(crate) struct Heard {
+    /// What was in them.
+    pub plain: Payload,
+    /// What is to be written, as it is.
+    pub says: Option<Payload>,
+    /// The handshake is over.
+    pub secured: bool,
+}
+
+impl Tls {
+    /// Begins a handshake as server or client, and what is to be written, as it is.
+    pub fn begin(server: bool) -> (Tls, Option<Payload>) {
+        let (awaits, says) = match server {
+            true => (Flight::Hello, None),
+            false => (Flight::Answer, Some(Flight::Hello.bytes())),
+        };
+        (Tls { awaits: Some(awaits), heard: Payload::new() }, says)
+    }
+    /// Takes bytes as they came from the peer.
+    pub fn hear(&mut self, data: Payload) -> Heard {
+        self.heard.append(data);
+        let (mut heard, mut reader) = (Heard::default(), self.heard.reader());
+        let mut header = [0; HEADER as usize];
+        let mut read = 0;
+        while reader.read_exact(&mut header) {
+            let [kind, _, _, high, low] = header;
+            let Some(content) = reader.take(u16::from_be_bytes([high, low]).into()) else { break };
+            read = reader.position();
+            match (kind, self.awaits) {
+                (HANDSHAKE, Some(Flight::Hello)) => {
+                    (self.awaits, heard.says) = (Some(Flight::Proof), Some(Flight::Answer.bytes()));
+                }
+                (HANDSHAKE, Some(flight)) => {
+                    heard.says = (flight == Flight::Answer).then(|| Flight::Proof.bytes());
+                    (self.awaits, heard.secured) = (None, true);
+                }
+                (DATA, None) => heard.plain.append(content.slice(0, content.len().saturating_sub(TRAILER))),
+                _ => {}
+            }
+        }
+        self.heard = self.heard.slice(read, u64::MAX);
+        heard
+    }
+    /// Bytes for the peer in records: as at a node, each piece of them begins one.
+    pub fn seal(data: &Payload) -> Payload {
+        let mut records = Payload::new();
+        for chunk in data.chunks() {
+            let mut piece = Payload::new();
+            piece.push(chunk.clone());
+            for at in (0..piece.len()).step_by(RECORD_MAX as usize) {
+                records.append(secret(DATA, piece.slice(at, RECORD_MAX)));
+            }
+        }
+        records
+    }
+    /// What is to be written last.
+    pub fn goodbye() -> Payload {
+        secret(ALERT, Payload::fill(0, GOODBYE_BYTES))
+    }
+}
+
+/// A record of a cipher.
+fn secret(kind: u8, mut content: Payload) -> Payload {
+    content.push_bytes(Bytes::from_static(&[0; TRAILER as usize]));
+    record(kind, content)
+}
+
+fn record(kind: u8, content: Payload) -> Payload {
+    let [high, low] = (content.len() as u16).to_be_bytes();
+    let mut record = Payload::from(vec![kind, 3, 3, high, low]);
+    record.append(content);
+    record
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Two sides after their handshake, whose bytes came in pieces of this length.
+    fn secured(piece: u64) -> ([Tls; 2], u64) {
+        let (client, hello) = Tls::begin(false);
+        let (server, nothing) = Tls::begin(true);
+        assert!(nothing.is_none(), "a server is asked");
+        let (mut sides, mut ready) = ([server, client], [false; 2]);
+        let (mut on_the_way, mut to, mut total) = (hello, 0, 0);
+        while let Some(said) = on_the_way.take() {
+            total += said.len();
+            for at in (0..said.len()).step_by(piece as usize) {
+                let heard = sides[to].hear(said.slice(at, piece));
+                assert!(heard.plain.is_empty() && on_the_way.is_none());
+                ready[to] |= heard.secured;
+                on_the_way = heard.says;
+            }
+            to = 1 - to;
+        }
+        assert_eq!(ready, [true; 2]);
+        (sides, total)
+    }
+
+    #[test]
+    fn a_handshake_is_three_flights_however_they_are_cut() {
+        for piece in [1, 4, 700, 5000] {
+            assert_eq!(secured(piece).1, HANDSHAKE_BYTES.iter().sum::<u64>(), "in pieces of {piece} B");
+        }
+    }
+
+    #[test]
+    fn what_is_sealed_is_heard_and_each_record_costs_the_same() {
+        for len in [1, RECORD_MAX - 1, RECORD_MAX, RECORD_MAX + 1, 100_000] {
+            let mut data = Payload::from(&b"a head"[..]);
+            data.append(Payload::fill(7, len));
+            let sealed = Tls::seal(&data);
+            let records = 1 + len.div_ceil(RECORD_MAX);
+            assert_eq!(sealed.len(), data.len() + records * RECORD_BYTES, "{len}");
+            for piece in [3, 1448, 1 << 20] {
+                let ([mut server, _], _) = secured(100);
+                let mut plain = Payload::new();
+                for at in (0..sealed.len()).step_by(piece as usize) {
+                    plain.append(server.hear(sealed.slice(at, piece)).plain);
+                }
+                assert_eq!(plain, data);
+                assert!(plain.chunks().len() <= 4, "a pattern stays one: {}", plain.chunks().len());
+            }
+        }
+    }
+
+    #[test]
+    fn a_goodbye_holds_nothing_for_the_layer() {
+        let ([mut server, _], _) = secured(100);
+        let heard = server.hear(Tls::goodbye());
+        assert!(heard.plain.is_empty() && heard.says.is_none() && !heard.secured);
+        assert_eq!(Tls::goodbye().len(), 24);
+    }
+}

@@ -159,7 +159,8 @@ impl SpanConfig {
         match self {
             SpanConfig::Ltp(span) => {
                 let datagram = u64::from(span.datagram_bytes.max(64));
-                (datagram + u64::from(span.overhead_bytes)) * 1_000_000 / (datagram - ltp::HEADER_BYTES)
+                let data = datagram.saturating_sub(ltp::HEADER_BYTES + span.authentication.bytes()).max(1);
+                (datagram + u64::from(span.overhead_bytes)) * 1_000_000 / data
             }
             // 1448 bytes of data in 1500 bytes of packet.
             SpanConfig::TcpclV4(_) | SpanConfig::OneWay(_) => 1_036_000,
@@ -222,6 +223,14 @@ impl Layer {
                     SpanConfig::Ltp(span) => Some(ltp::SpanConfig { link, ..span.clone() }),
                     _ => None,
                 })?;
+                if let Some(span) = spans.iter().find(|span| span.authentication.lacks_key()) {
+                    let link = config.links.get(span.link.0 as usize).map_or("", |link| &link.name);
+                    return Err(ConfigError {
+                        path: alloc::format!("link.{link}.authentication"),
+                        expected: "there is no key for it".into(),
+                        hint: "give the link a key".into(),
+                    });
+                }
                 let seed = Rng::stream(config.seed, 100 + index as u64).next_u64();
                 let split = farlink_bundle::decode_prefix;
                 Layer::Ltp(Box::new(Ltp::new(ltp::Config { layer: id, seed, split, ..settings.clone() }, spans)))

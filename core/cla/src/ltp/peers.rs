@@ -42,7 +42,9 @@ impl Ltp {
     }
     pub(super) fn place_configured(&mut self, mut span: SpanConfig) {
         let parted = self.parted.remove(&span.engine);
-        span.datagram_bytes = span.datagram_bytes.clamp(64, 65_000);
+        let authentication = span.authentication.bytes() as u32;
+        self.sealed |= authentication > 0;
+        span.datagram_bytes = span.datagram_bytes.clamp(64 + authentication, 65_000);
         let to = Destination::Link(span.link);
         let index = self.place(&span, to, LinkState::DOWN);
         // A link that begins anew: its peer is told of the old sessions until it says so (6.15, 6.16).
@@ -119,7 +121,10 @@ impl Ltp {
         Some(first)
     }
     pub(super) fn span_at(&self, from: SocketAddr) -> Option<usize> {
-        self.sessions.by_address.get(&from).and_then(|link| self.by_link.get(link)).copied()
+        let heard = self.sessions.by_address.get(&from).and_then(|link| self.by_link.get(link)).copied();
+        // What is answered to a neighbour that was not heard yet shows what its link asks for.
+        let at_home = |span: &Span| span.rules.seal().is_some() && span.home.as_deref() == Some(&from);
+        heard.or_else(|| self.sealed.then(|| self.spans.iter().position(at_home))?)
     }
     /// Notes where a span's peer sends from.
     pub(super) fn hear(&mut self, index: usize, from: SocketAddr) {
@@ -136,6 +141,12 @@ impl Ltp {
             *to = from;
         }
     }
+    /// Whether an engine that is not configured is served.
+    pub(super) fn may_meet(&self, now: Instant, engine: u64) -> bool {
+        // Nobody else is this engine.
+        let welcome = self.config.accept_unknown && !self.closing && engine != 0 && engine != self.config.engine;
+        welcome && self.parted.get(&engine).is_none_or(|parted| parted.until <= now)
+    }
     /// A span for an engine that is not configured; `None` when it is not served.
     pub(super) fn make_dynamic(
         &mut self,
@@ -144,11 +155,7 @@ impl Ltp {
         from: SocketAddr,
         out: &mut impl Sink<Output>,
     ) -> Option<usize> {
-        // Nobody else is this engine.
-        if !self.config.accept_unknown || self.closing || engine == 0 || engine == self.config.engine {
-            return None;
-        }
-        if self.parted.get(&engine).is_some_and(|parted| parted.until > now) {
+        if !self.may_meet(now, engine) {
             return None;
         }
         if self.dynamic >= DYNAMIC_MAX {
@@ -226,8 +233,10 @@ impl Ltp {
         if transmit {
             let mut trains = Trains::new(to);
             for (_, bytes) in &farewells {
+                let seal = self.spans[index].rules.seal();
+                let bytes = seal.map_or_else(|| bytes.clone(), |seal| seal.seal(bytes).into());
                 trains.begin(bytes.len() as u64, out);
-                trains.rope.push_bytes(bytes.clone());
+                trains.rope.push_bytes(bytes);
             }
             trains.flush(out);
         }

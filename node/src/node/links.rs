@@ -3,7 +3,7 @@
 
 use super::Node;
 use crate::clock;
-use crate::config::LinkSettings;
+use crate::config::{LinkSettings, link_keys};
 use farlink_base::layer::Medium;
 use farlink_base::{ConfigError, LayerId, LinkId};
 use farlink_stack::{LINKS_MAX, LayerConfig, LinkConfig};
@@ -95,7 +95,10 @@ impl Node {
         self.drain();
         result
     }
-    fn set_link(&mut self, (link, settings): GivenLink) -> Result<(), ConfigError> {
+    fn set_link(&mut self, (mut link, settings): GivenLink) -> Result<(), ConfigError> {
+        // Those of a file have it already.
+        let layer = self.config.layers.get(link.layer);
+        link_keys::fill(&mut link, &settings, layer)?;
         if let Some(old) = self.known.named(&link.name) {
             if self.known.given.get(&old) == Some(&(link.clone(), settings.clone())) {
                 return Ok(());

@@ -102,6 +102,9 @@ fn links(node: &NodeContext<'_>, toml: &mut Toml) {
         toml.table(&format!("layer.{}", layer.name));
         toml.text("kind", layer.kind.name);
         toml.value("listen", list(&[format!("0.0.0.0:{}", layer.port)]));
+        if layer.links.iter().any(|link| node.scenario.link_key(*link).is_some()) {
+            toml.text("keys", KEYS);
+        }
         toml.settings(&layer.kind.settings(), node.scenario.nodes[node.index].layer_settings(layer.kind));
     }
     for end in node.scenario.ends_of(node.index) {
@@ -137,6 +140,9 @@ fn link(node: &NodeContext<'_>, end: &LinkEnd, toml: &mut Toml) {
         toml.value("connect", link.layer.connect.connects(end.first));
     }
     toml.settings(&link.layer.kind.link_settings(), &link.layer.settings_towards(own));
+    if let Some(name) = node.scenario.link_key(end.link) {
+        toml.text("key", &name);
+    }
 }
 
 /// The node's rules.
@@ -178,9 +184,11 @@ fn security(rules: &[Rule], toml: &mut Toml) {
     }
 }
 
-/// The file of the keys that the node's rules name.
+/// The file of the keys that the node's rules and links name.
 pub fn key_file(node: &NodeContext<'_>) -> Option<String> {
-    let mut names: Vec<&String> = node.scenario.nodes[node.index].security.iter().map(|rule| &rule.key).collect();
+    let rules = node.scenario.nodes[node.index].security.iter().map(|rule| rule.key.clone());
+    let links = node.scenario.ends_of(node.index).into_iter().filter_map(|end| node.scenario.link_key(end.link));
+    let mut names: Vec<String> = rules.chain(links).collect();
     names.sort_unstable();
     names.dedup();
     if names.is_empty() {
@@ -189,8 +197,8 @@ pub fn key_file(node: &NodeContext<'_>) -> Option<String> {
     let mut toml = Toml::default();
     for name in names {
         toml.table("[key]");
-        toml.text("name", name);
-        let digits: String = node.scenario.security_key(name).iter().map(|byte| format!("{byte:02x}")).collect();
+        toml.text("name", &name);
+        let digits: String = node.scenario.security_key(&name).iter().map(|byte| format!("{byte:02x}")).collect();
         toml.text("secret", &digits);
     }
     Some(toml.text)
@@ -315,6 +323,21 @@ mod tests {
         for line in ["node_ids = [\"ipn:2.0\", \"dtn://b/\"]", "dir = \"store\"", "connect = false"] {
             assert!(b.lines().any(|l| l == line), "{line}\n{b}");
         }
+    }
+
+    #[test]
+    fn both_ends_of_an_authenticated_link_have_its_key() {
+        let text = SCENARIO.replace("overhead = \"24 B\"", "ltp = { authentication = \"hmac-sha1-80\" }");
+        let scenario = Scenario::parse(&text).unwrap();
+        let (a, b) = (context(&scenario, 0), context(&scenario, 1));
+        let lines = ["keys = \"node.keys\"", "authentication = \"hmac-sha1-80\"", "key = \"link space\""];
+        for node in [&a, &b] {
+            let text = node_toml(node);
+            lines.iter().for_each(|line| assert_eq!(text.matches(line).count(), 1, "{line}\n{text}"));
+        }
+        assert!(key_file(&a).is_some_and(|keys| keys.matches("[[key]]").count() == 1) && key_file(&a) == key_file(&b));
+        let null = Scenario::parse(&text.replace("hmac-sha1-80", "null")).unwrap();
+        assert!(key_file(&context(&null, 0)).is_none() && !node_toml(&context(&null, 0)).contains("keys ="));
     }
 
     #[test]

@@ -251,3 +251,24 @@ fn an_authenticated_neighbour_at_another_port_is_asked_for_nothing_more() {
     }
     assert_eq!((b.bundles(), b.dropped.len()), (vec![bundle(1, 500)], 0));
 }
+
+#[test]
+fn a_running_link_gets_other_keys_and_its_sessions_go_on() {
+    let (old, both, new) = (keys(&[("1", 1)]), keys(&[("2", 2), ("1", 1)]), keys(&[("2", 2)]));
+    let [mut a, mut b] = [bench(1, 2, old.clone()), bench(2, 1, old)];
+    let first = a.send(1, bundle(1, 30_000), true);
+    let (middle, rest) = first.split_at(first.len() / 2);
+    middle.iter().for_each(|datagram| drop(b.hear(1, datagram.clone())));
+    for bench in [&mut a, &mut b] {
+        assert!(bench.ltp.rekey(LINK, &both));
+    }
+    // What was on its way has the old key, what is sent again the new one.
+    let went = talk([&mut a, &mut b], [1, 2], rest.to_vec(), |_, _| false);
+    assert!(suites(&went.last().unwrap().1) == [b"\x002"] && suites(&went[0].1) == [b"\x001"]);
+    assert!(b.bundles() == [bundle(1, 30_000)] && a.sent.len() == 1 && a.failed.is_empty());
+    assert!(a.dropped.is_empty() && b.dropped.is_empty());
+    assert!(b.ltp.rekey(LINK, &new) && !b.ltp.rekey(LINK, &Authentication::None));
+    assert!(!b.ltp.rekey(farlink_base::LinkId(9), &new));
+    let mut plain = bench(1, 2, Authentication::None);
+    assert!(!plain.ltp.rekey(LINK, &new), "it begins anew");
+}

@@ -1,7 +1,7 @@
 //! The protocols a stack's layers can speak, each behind the same few questions: a new one is a variant
 //! of [`LayerKind`], [`SpanConfig`] and [`Layer`], and a line in each `match` of this file.
 
-use crate::build::mismatch;
+use crate::build::{error, mismatch};
 use crate::config::{Config, LayerConfig, LinkConfig};
 use alloc::boxed::Box;
 use alloc::string::String;
@@ -203,9 +203,21 @@ fn spans<T>(
 ) -> Result<Vec<T>, ConfigError> {
     let links = config.links.iter().enumerate().filter(|(_, link)| link.layer == index);
     let span = |(place, link): (usize, &LinkConfig)| {
+        has_key(link)?;
         own(LinkId(place as u32), &link.span).ok_or_else(|| mismatch(&link.name, &config.layers[index].name))
     };
     links.map(span).collect()
+}
+
+/// Whether a link that needs a key has one.
+pub(crate) fn has_key(link: &LinkConfig) -> Result<(), ConfigError> {
+    match &link.span {
+        SpanConfig::Ltp(span) if span.authentication.lacks_key() => {
+            let path = alloc::format!("link.{}.authentication", link.name);
+            Err(error(path, "a key that both ends share", "give the link a key, or take the authentication out"))
+        }
+        _ => Ok(()),
+    }
 }
 
 impl Layer {
@@ -223,14 +235,6 @@ impl Layer {
                     SpanConfig::Ltp(span) => Some(ltp::SpanConfig { link, ..span.clone() }),
                     _ => None,
                 })?;
-                if let Some(span) = spans.iter().find(|span| span.authentication.lacks_key()) {
-                    let link = config.links.get(span.link.0 as usize).map_or("", |link| &link.name);
-                    return Err(ConfigError {
-                        path: alloc::format!("link.{link}.authentication"),
-                        expected: "there is no key for it".into(),
-                        hint: "give the link a key".into(),
-                    });
-                }
                 let seed = Rng::stream(config.seed, 100 + index as u64).next_u64();
                 let split = farlink_bundle::decode_prefix;
                 Layer::Ltp(Box::new(Ltp::new(ltp::Config { layer: id, seed, split, ..settings.clone() }, spans)))
@@ -291,6 +295,13 @@ impl Layer {
             (Layer::Message, SpanConfig::Message { .. }) => true,
             _ => return None,
         })
+    }
+    /// Other keys for a link, whose sessions go on; false: it must begin anew.
+    pub fn rekey(&mut self, link: LinkId, span: &SpanConfig) -> bool {
+        match (self, span) {
+            (Layer::Ltp(l), SpanConfig::Ltp(span)) => l.rekey(link, &span.authentication),
+            _ => false,
+        }
     }
     pub fn next_timeout(&self) -> Option<Instant> {
         match self {

@@ -2,11 +2,13 @@
 //! sessions are open.
 
 use super::SpanConfig;
+use super::authentication::{Authentication, Seal};
 use super::ending::End;
 use super::engine::{Ltp, Parted};
 use super::segment::{Body, Segment, SessionId, reason};
 use super::span::Span;
 use crate::trains::Trains;
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 use bytes::Bytes;
 use core::net::SocketAddr;
@@ -39,6 +41,14 @@ impl Ltp {
         self.place_configured(span);
         self.settle(now, out);
         true
+    }
+    /// Other keys for an authenticated link, from the next segment on; its sessions go on. False where the link is not
+    /// authenticated, or shall not be any more: it must begin anew.
+    pub fn rekey(&mut self, link: LinkId, authentication: &Authentication) -> bool {
+        let Some(&index) = self.by_link.get(&link) else { return false };
+        let span = &mut self.spans[index];
+        let rules = Seal::new(authentication).and_then(|seal| span.rules.rekeyed(seal));
+        rules.map(|rules| span.rules = Arc::new(rules)).is_some()
     }
     pub(super) fn place_configured(&mut self, mut span: SpanConfig) {
         let parted = self.parted.remove(&span.engine);

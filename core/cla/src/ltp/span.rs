@@ -136,7 +136,7 @@ impl Empty for Traffic {
 }
 
 /// How a span is run: all of its configuration but whose it is.
-#[derive(PartialEq)]
+#[derive(Clone, PartialEq)]
 pub(super) struct Rules {
     pub(super) datagram_bytes: u32,
     pub(super) overhead_bytes: u32,
@@ -156,7 +156,7 @@ pub(super) struct Rules {
 }
 
 /// The rules that most links do without.
-#[derive(PartialEq)]
+#[derive(Clone, PartialEq)]
 pub(super) struct Rare {
     /// Authentication of segments.
     pub(super) seal: Option<Seal>,
@@ -174,6 +174,13 @@ impl Rules {
     /// Authentication of segments, where there is one.
     pub(super) fn seal(&self) -> Option<&Seal> {
         self.rare.as_ref()?.seal.as_ref()
+    }
+    /// The same with other keys; `None` where there were none.
+    pub(super) fn rekeyed(&self, seal: Seal) -> Option<Rules> {
+        self.seal()?;
+        let mut rules = self.clone();
+        rules.rare.as_mut()?.seal = Some(seal);
+        Some(rules)
     }
     /// Bytes of a datagram that are left for a segment without authentication.
     pub(super) fn segment_bytes(&self) -> u32 {

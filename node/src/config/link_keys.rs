@@ -75,7 +75,8 @@ mod tests {
         std::fs::set_permissions(&key_file, std::fs::Permissions::from_mode(mode)).unwrap();
         let text = format!(
             "node_ids = \"ipn:1.0\"\n[layer.ltp]\nkind = \"ltp\"\n{layer}\n\
-             [link.b]\nlayer = \"ltp\"\npeer = \"ipn:2.0\"\naddress = \"127.0.0.1:9\"\n{link}\n"
+             [link.b]\nlayer = \"ltp\"\npeer = \"ipn:2.0\"\naddress = \"127.0.0.1:9\"\n\
+             rate = \"1 Mbit/s\"\n{link}\n"
         );
         std::fs::write(&file, text).unwrap();
         let found = NodeConfig::look(&file);

@@ -210,7 +210,7 @@ fn a_cookie_from_elsewhere_locks_nobody_out() {
 #[test]
 fn more_or_longer_cookies_than_are_kept_are_not_taken() {
     let mut b = Bench::new(2, 1, |_, _| {});
-    let long = vec![7; 65];
+    let long = [7; 65];
     for values in [&[&long[..]][..], &[b"a", b"b", b"c"], &[b""]] {
         let answer = b.hear(1, with(&first_segment(3, 100).emit(), values));
         assert!(answer.is_empty() && b.ltp.usage() == Usage::default(), "{values:?}");

@@ -20,6 +20,7 @@ mod guard;
 mod guests;
 mod import;
 mod offering;
+mod offers;
 mod pace;
 mod params;
 mod peers;

@@ -1,14 +1,13 @@
 //! The receiver's half of the engine: datagrams, sessions of peers, reports, verdicts (RFC 5326 6.8
 //! to 6.11, 6.14, 6.17, 6.21, 6.22).
 
-use super::Split;
 use super::cookies::{Cookies, echoing, with_cookies};
 use super::ending::End;
 use super::engine::{Ltp, Sessions};
 use super::extension::Extensions;
 use super::guests::guests_weigh;
-use super::import::{Asked, Fault, Import, Offered, OpenReport, REPORTS_OPEN_MAX, Stage};
-use super::offering::Part;
+use super::import::{Asked, Fault, Import, OpenReport, REPORTS_OPEN_MAX, Stage};
+use super::offers::Offers;
 use super::reported::Report;
 use super::segment::{
     Body, Content, Data, SERVICE_AGGREGATE, SERVICE_BUNDLE, Segment, SessionId, View, kind, parse, reason,
@@ -20,7 +19,7 @@ use alloc::vec::Vec;
 use bytes::Bytes;
 use core::net::SocketAddr;
 use farlink_base::layer::{Output, Ticket, Train};
-use farlink_base::{Chunk, Event, EventClass, Instant, LinkId, Malformed, Map, Payload, Refusal, Sink};
+use farlink_base::{Chunk, Event, EventClass, Instant, Malformed, Payload, Refusal, Sink};
 
 /// Bytes looked at to read the header of a datagram that does not lie in one piece of memory; a
 /// data header is 72 bytes and its extensions.
@@ -585,74 +584,6 @@ impl Ltp {
             }
         } else {
             self.cancelled_by_receiver(id.number, why, out);
-        }
-    }
-}
-
-/// Offers what came in one session.
-struct Offers<'a> {
-    id: SessionId,
-    link: LinkId,
-    split: Split,
-    next: &'a mut u64,
-}
-impl Offers<'_> {
-    fn ticket(&mut self) -> Ticket {
-        *self.next += 1;
-        Ticket(*self.next - 1)
-    }
-    fn red(
-        &mut self,
-        import: &mut Import,
-        complete: bool,
-        tickets: &mut Map<Ticket, SessionId>,
-        out: &mut impl Sink<Output>,
-    ) {
-        let link = self.link;
-        while let Some(Part { ticket, bytes, last }) = import.offering.next(self.split, complete) {
-            let total = (last && ticket.is_none()).then_some(bytes.len());
-            let ticket = match ticket {
-                Some(ticket) if import.is_refused(ticket) => continue,
-                Some(ticket) => ticket,
-                None => {
-                    let ticket = self.ticket();
-                    import.offered.push(Offered { ticket, verdict: None });
-                    tickets.insert(ticket, self.id);
-                    if !last {
-                        import.offering.began(ticket, &bytes);
-                    }
-                    ticket
-                }
-            };
-            out.push(Output::Offer { ticket, link, part: bytes, last, total, reliable: true });
-        }
-        if import.offering.has_lost() {
-            // It counts like a bundle that cannot be read.
-            let verdict = Some(Err(Refusal::NotAcceptable));
-            import.offered.push(Offered { ticket: self.ticket(), verdict });
-            self.lost(out);
-        }
-    }
-    /// The rest of what was pushed, which is green: to a bundle that began in the red part what belongs to it.
-    fn green(&mut self, import: &mut Import, out: &mut impl Sink<Output>) {
-        let link = self.link;
-        while let Some(Part { ticket, bytes, last }) = import.offering.next(self.split, true) {
-            if ticket.is_some_and(|ticket| import.is_refused(ticket)) {
-                continue;
-            }
-            let (reliable, total) = (ticket.is_some(), ticket.is_none().then_some(bytes.len()));
-            let ticket = ticket.unwrap_or_else(|| self.ticket());
-            out.push(Output::Offer { ticket, link, part: bytes, last, total, reliable });
-        }
-        if import.offering.has_lost() {
-            self.lost(out);
-        }
-    }
-    /// Tells that an aggregate holds what is for no service here.
-    fn lost(&self, out: &mut impl Sink<Output>) {
-        if out.wants(EventClass::Link) {
-            let reason = "LTP service data that are for no service here";
-            out.push(Output::Event(Event::Malformed { link: Some(self.link), offset: 0, reason }));
         }
     }
 }

@@ -46,7 +46,7 @@ struct TwoNodes {
     /// Secure their sessions (TLS 1.3): also makes an authority and certificates, in `certs`.
     #[arg(long)]
     tls: bool,
-    /// Encipher bundles from end to end (BPSec): also makes a key, `node.keys`.
+    /// Encipher bundles from end to end (BPSec), and authenticate the link over LTP: also makes keys, `node.keys`.
     #[arg(long)]
     secure: bool,
     /// Each has custody of what it sends until the other has taken it.
@@ -148,12 +148,15 @@ fn write(file: &Path, text: &str, force: bool) -> Result<(), Failure> {
     std::fs::write(file, text).map_err(|why| crate::cannot_write(file, &why, "--dir"))
 }
 
-/// A file of keys with one key that nobody knows.
+/// A file of keys that nobody knows: one for bundles, and one for links over LTP.
 fn new_key() -> std::io::Result<String> {
-    let mut secret = [0; 32];
-    std::fs::File::open("/dev/urandom")?.read_exact(&mut secret)?;
-    let digits: String = secret.iter().map(|byte| format!("{byte:02x}")).collect();
-    Ok(format!("[[key]]\nname = \"bundles\"\nsecret = \"{digits}\"\n"))
+    let key = |name: &str| -> std::io::Result<String> {
+        let mut secret = [0; 32];
+        std::fs::File::open("/dev/urandom")?.read_exact(&mut secret)?;
+        let digits: String = secret.iter().map(|byte| format!("{byte:02x}")).collect();
+        Ok(format!("[[key]]\nname = \"{name}\"\nsecret = \"{digits}\"\n"))
+    };
+    Ok([key("bundles")?, key("links")?].join("\n"))
 }
 
 struct Side {
@@ -172,7 +175,7 @@ impl Side {
         let other = there.number;
         let way = match args.layer {
             None => self.both_ways(there, args.tls),
-            Some(layer) => self.one_way(there, layer, args.tls),
+            Some(layer) => self.one_way(there, layer, args),
         };
         let security = if args.secure { security(*number, other) } else { String::new() };
         let custody = if args.custody { custody(other) } else { String::new() };
@@ -202,8 +205,9 @@ level = "info"                 # "debug" shows a line per bundle event
 "#
         )
     }
-    fn one_way(&self, there: &Side, layer: Layer, tls: bool) -> String {
+    fn one_way(&self, there: &Side, layer: Layer, args: &TwoNodes) -> String {
         let (kind, port, what) = layer.facts();
+        let keyed = args.secure && layer == Layer::Ltp;
         let more = if layer == Layer::Ltp {
             "one_way_delay = \"10 ms\"        # \"1.3 s\" to the Moon; LTP's timers follow from it\nrate = \"100 Mbit/s\"\n"
         } else {
@@ -218,9 +222,14 @@ listen = ["{here}"]
 layer = "{kind}"
 peer = "ipn:{number}.0"
 address = "{address}"
-{more}"#,
+{more}{key}"#,
             here = self.at(port),
-            tls = if tls { self.tls() } else { String::new() },
+            tls = match (args.tls, keyed) {
+                (true, _) => self.tls(),
+                (_, true) => "keys = \"node.keys\"\n".into(),
+                _ => String::new(),
+            },
+            key = if keyed { "key = \"links\"                  # every segment shows a keyed hash\n" } else { "" },
             there = there.name,
             number = there.number,
             address = there.at(port),
@@ -362,5 +371,10 @@ mod tests {
         assert!(two_nodes(&args(&line)).is_err());
         assert_eq!(std::fs::read_to_string(dir.path().join("node.keys")).unwrap(), key);
         assert!(two_nodes(&args(&["--tls", "--layer", "ltp", "--dir", folder, "--force"])).is_err());
+        two_nodes(&args(&["--secure", "--layer", "ltp", "--dir", folder, "--force"])).unwrap();
+        for name in ["node-a.toml", "node-b.toml"] {
+            let config = NodeConfig::load(&dir.path().join(name)).unwrap();
+            assert_eq!(config.links[0].key.as_deref(), Some("links"), "{name}");
+        }
     }
 }

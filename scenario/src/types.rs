@@ -143,6 +143,13 @@ impl Node {
 }
 
 impl Scenario {
+    /// The key that both ends of a link authenticate their segments by, where it asks for one: its name.
+    pub fn link_key(&self, link: usize) -> Option<String> {
+        let link = self.links.get(link)?;
+        let words = farlink_cla::ltp::Authentication::WORDS;
+        let asked = link.layer.value("authentication").and_then(|place| words.get(place as usize));
+        (asked == Some(&"hmac-sha1-80")).then(|| format!("link {}", link.name))
+    }
     /// The key that rules call by this name: the same in every world, and at every node.
     pub fn security_key(&self, name: &str) -> [u8; 32] {
         let mut key = [0; 32];

@@ -9,6 +9,7 @@ use crate::tls;
 use crate::world::End;
 use farlink_base::{Clock, ConfigError, DataVolume, DtnTime, Instant, LayerId, LinkId, NodeId, Rng};
 use farlink_bundle::{CrcType, EndpointId};
+use farlink_cla::ltp::{Authentication, LinkKey};
 use farlink_link::{DirectionSpec, LinkDirection, UDP_IPV4_HEADERS, direction_seed, stream};
 use farlink_routing::PlanIndex;
 use farlink_scenario::{
@@ -98,8 +99,12 @@ pub(crate) fn framing(scenario: &Scenario, link: usize) -> Framing {
     match layer.kind.medium {
         Medium::Datagrams => {
             let datagram = layer.value("datagram").unwrap_or(TCP_SEGMENT);
-            let own = layer.kind.header_bytes;
-            crossing::framing(layer.kind, datagram.max(64) - own, headers + own)
+            // Cheap and once a link: what authentication adds follows from the layer's own parameters.
+            let known = LayerKind::new(layer.kind, Identity::default(), &[]);
+            let span = known.map(|kind| kind.span(Neighbour::default(), &layer.settings));
+            let shown = if let Some(SpanConfig::Ltp(span)) = span { span.authentication.bytes() } else { 0 };
+            let own = layer.kind.header_bytes + shown;
+            crossing::framing(layer.kind, datagram.max(64 + shown) - own, headers + own)
         }
         Medium::Streams => {
             // What records add is taken from each segment.
@@ -317,7 +322,11 @@ fn link_config(scenario: &Scenario, end: &LinkEnd, layer: usize) -> Result<LinkC
     let kind = link.layer.kind;
     let known = LayerKind::new(kind, Identity::default(), &[]).ok_or_else(|| unknown_layer(kind.name))?;
     let to = Neighbour { identity: identity(peer), node: peer.number, connect: link.layer.connect.connects(end.first) };
-    let span = known.span(to, &link.layer.settings_towards(own));
+    let mut span = known.span(to, &link.layer.settings_towards(own));
+    if let (SpanConfig::Ltp(span), Some(name)) = (&mut span, scenario.link_key(end.link)) {
+        let secret = Secret::new(scenario.security_key(&name).to_vec());
+        span.authentication = Authentication::HmacSha1(vec![LinkKey { id: Vec::new(), secret }]);
+    }
     Ok(LinkConfig {
         name: link.name.clone(),
         peer: node_id(peer)?,

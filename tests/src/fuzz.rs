@@ -16,6 +16,7 @@ use farlink_bundle::{
 };
 use farlink_cla::{ltp, oneway, tcpcl_v4, udpcl};
 
+pub use crate::fuzz_ltp::ltp_extensions;
 pub use crate::fuzz_security::{secured_bundle, security_block};
 pub use crate::fuzz_v6::{bundle_v6, record_v6};
 
@@ -33,6 +34,7 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("eid_cbor", eid_cbor),
     ("eid_text", eid_text),
     ("ltp", ltp_engine),
+    ("ltp_extensions", ltp_extensions),
     ("ltp_segment", ltp_segment),
     ("mtcp", mtcp),
     ("reassembly", reassembly),

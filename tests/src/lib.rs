@@ -4,7 +4,9 @@
 //! fuzz target.
 
 pub mod fuzz;
+mod fuzz_ltp;
 mod fuzz_security;
 mod fuzz_v6;
 pub mod mend;
 pub mod seeds;
+mod seeds_ltp;

@@ -1,6 +1,7 @@
 //! Seeds of the fuzz corpora: the published vectors and a few texts, by target and name.
 
 use crate::fuzz::TARGETS;
+use crate::seeds_ltp;
 use farlink_base::{Accel, Payload};
 use farlink_bundle::{BlockData, Profile, decode};
 use serde_json::Value;
@@ -85,7 +86,9 @@ pub fn all() -> Vec<Seed> {
     add("record_v6", OLD_RECORDS.into_iter().filter_map(hex).collect());
     add("sdnv", vectors("sdnv.json"));
     let segments = vectors("ltp.json");
-    add("ltp_segment", segments.clone());
+    let hexes = |texts: &[&str]| texts.iter().copied().filter_map(hex).collect::<Vec<_>>();
+    add("ltp_segment", [segments.clone(), hexes(seeds_ltp::SEGMENTS)].concat());
+    add("ltp_extensions", hexes(seeds_ltp::CONVERSATIONS));
     let framed = |segment: &Vec<u8>| [&[segment.len().min(255) as u8][..], segment].concat();
     add("ltp", segments.iter().map(framed).chain([segments.iter().flat_map(framed).collect()]).collect());
     // Of each packet one from the neighbour, and all of them one after the other, from it and from a stranger.

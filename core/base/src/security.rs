@@ -3,6 +3,38 @@
 
 use alloc::string::String;
 use alloc::vec::Vec;
+use core::fmt;
+use sha2::{Digest, Sha256};
+use zeroize::Zeroizing;
+
+/// A key: wiped when it is let go, and never shown.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Secret(Zeroizing<Vec<u8>>);
+impl Secret {
+    /// These bytes, wiped when the key is let go.
+    pub fn new(bytes: Vec<u8>) -> Secret {
+        Secret(Zeroizing::new(bytes))
+    }
+    /// Its bytes.
+    pub fn bytes(&self) -> &[u8] {
+        &self.0
+    }
+    /// A number that tells keys apart and says nothing about them.
+    pub fn fingerprint(&self) -> u64 {
+        let hash = Sha256::new().chain_update(b"farlink key fingerprint").chain_update(self.bytes()).finalize();
+        hash.iter().take(8).fold(0, |number, byte| number << 8 | u64::from(*byte))
+    }
+}
+impl From<Zeroizing<Vec<u8>>> for Secret {
+    fn from(bytes: Zeroizing<Vec<u8>>) -> Secret {
+        Secret(bytes)
+    }
+}
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "a key of {} B", self.0.len())
+    }
+}
 
 /// What a node is for the operations of a rule (RFC 9172 2.1).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]

@@ -1,7 +1,7 @@
 //! The protocols a stack's layers can speak, each behind the same few questions: a new one is a variant
 //! of [`LayerKind`], [`SpanConfig`] and [`Layer`], and a line in each `match` of this file.
 
-use crate::build::mismatch;
+use crate::build::{error, mismatch};
 use crate::config::{Config, LayerConfig, LinkConfig};
 use alloc::boxed::Box;
 use alloc::string::String;
@@ -159,7 +159,8 @@ impl SpanConfig {
         match self {
             SpanConfig::Ltp(span) => {
                 let datagram = u64::from(span.datagram_bytes.max(64));
-                (datagram + u64::from(span.overhead_bytes)) * 1_000_000 / (datagram - ltp::HEADER_BYTES)
+                let data = datagram.saturating_sub(ltp::HEADER_BYTES + span.authentication.bytes()).max(1);
+                (datagram + u64::from(span.overhead_bytes)) * 1_000_000 / data
             }
             // 1448 bytes of data in 1500 bytes of packet.
             SpanConfig::TcpclV4(_) | SpanConfig::OneWay(_) => 1_036_000,
@@ -202,9 +203,21 @@ fn spans<T>(
 ) -> Result<Vec<T>, ConfigError> {
     let links = config.links.iter().enumerate().filter(|(_, link)| link.layer == index);
     let span = |(place, link): (usize, &LinkConfig)| {
+        has_key(link)?;
         own(LinkId(place as u32), &link.span).ok_or_else(|| mismatch(&link.name, &config.layers[index].name))
     };
     links.map(span).collect()
+}
+
+/// Whether a link that needs a key has one.
+pub(crate) fn has_key(link: &LinkConfig) -> Result<(), ConfigError> {
+    match &link.span {
+        SpanConfig::Ltp(span) if span.authentication.lacks_key() => {
+            let path = alloc::format!("link.{}.authentication", link.name);
+            Err(error(path, "a key that both ends share", "give the link a key, or take the authentication out"))
+        }
+        _ => Ok(()),
+    }
 }
 
 impl Layer {
@@ -282,6 +295,13 @@ impl Layer {
             (Layer::Message, SpanConfig::Message { .. }) => true,
             _ => return None,
         })
+    }
+    /// Other keys for a link, whose sessions go on; false: it must begin anew.
+    pub fn rekey(&mut self, link: LinkId, span: &SpanConfig) -> bool {
+        match (self, span) {
+            (Layer::Ltp(l), SpanConfig::Ltp(span)) => l.rekey(link, &span.authentication),
+            _ => false,
+        }
     }
     pub fn next_timeout(&self) -> Option<Instant> {
         match self {

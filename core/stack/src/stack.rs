@@ -8,7 +8,7 @@ use crate::edge::{BpV7, Codec, Edges};
 use crate::edge_v6::BpV6;
 use crate::io::{Input, Output};
 use crate::joints::{Joint, LayerJoint, arrived, departed};
-use crate::kinds::Layer;
+use crate::kinds::{Layer, SpanConfig, has_key};
 use crate::outgoing::{Outgoing, is_for_good};
 use crate::reads::{Departure, Load, Reads, Waiting};
 use crate::reporting;
@@ -214,6 +214,7 @@ impl Stack {
         out: &mut S,
     ) -> Result<(), ConfigError> {
         let settings = build::link_settings(link, config, self.layers.len())?;
+        has_key(config)?;
         let place = link.0 as usize;
         let vacant = self.link_layer.get(place).is_none_or(|layer| *layer == NO_LAYER);
         if self.agent.has_link(&config.name) || link.0 >= LINKS_MAX || !vacant {
@@ -665,6 +666,12 @@ impl Stack {
     /// Other rules and keys for the security of bundles; false where the node began without any.
     pub fn set_security(&mut self, rules: Vec<farlink_base::security::Rule>, keys: KeyRing) -> bool {
         self.edges.security_mut().map(|security| security.set(rules, keys)).is_some()
+    }
+    /// Other keys for an authenticated link, the rest of whose parameters are as before: what is on its way goes on.
+    /// False where only a link that begins anew can have them.
+    pub fn rekey_link(&mut self, link: LinkId, span: &SpanConfig) -> bool {
+        let layer = layer_of(&self.link_layer, link);
+        self.layers.get_mut(usize::from(layer.0)).is_some_and(|layer| layer.rekey(link, span))
     }
     /// Fill of the store.
     pub fn store_usage(&self) -> store::Usage {

@@ -119,6 +119,9 @@ fn links(node: &NodeContext<'_>, shows: Option<&Files>, toml: &mut Toml) {
         toml.table(&format!("layer.{}", layer.name));
         toml.text("kind", layer.kind.name);
         toml.value("listen", list(&[format!("0.0.0.0:{}", layer.port)]));
+        if layer.links.iter().any(|link| node.scenario.link_key(*link).is_some()) {
+            toml.text("keys", KEYS);
+        }
         toml.settings(&layer.kind.settings(), here.layer_settings(layer.kind));
         if let Some(files) = shows.filter(|_| here.tls(layer.kind) != Tls::Forbid) {
             toml.text("certificate", &files.certificate);
@@ -159,6 +162,9 @@ fn link(node: &NodeContext<'_>, end: &LinkEnd, toml: &mut Toml) {
         toml.value("connect", link.layer.connect.connects(end.first));
     }
     toml.settings(&link.layer.kind.link_settings(), &link.layer.settings_towards(own));
+    if let Some(name) = node.scenario.link_key(end.link) {
+        toml.text("key", &name);
+    }
 }
 
 /// The node's rules.
@@ -200,9 +206,11 @@ fn security(rules: &[Rule], toml: &mut Toml) {
     }
 }
 
-/// The file of the keys that the node's rules name.
+/// The file of the keys that the node's rules and links name.
 pub fn key_file(node: &NodeContext<'_>) -> Option<String> {
-    let mut names: Vec<&String> = node.scenario.nodes[node.index].security.iter().map(|rule| &rule.key).collect();
+    let rules = node.scenario.nodes[node.index].security.iter().map(|rule| rule.key.clone());
+    let links = node.scenario.ends_of(node.index).into_iter().filter_map(|end| node.scenario.link_key(end.link));
+    let mut names: Vec<String> = rules.chain(links).collect();
     names.sort_unstable();
     names.dedup();
     if names.is_empty() {
@@ -211,8 +219,8 @@ pub fn key_file(node: &NodeContext<'_>) -> Option<String> {
     let mut toml = Toml::default();
     for name in names {
         toml.table("[key]");
-        toml.text("name", name);
-        let digits: String = node.scenario.security_key(name).iter().map(|byte| format!("{byte:02x}")).collect();
+        toml.text("name", &name);
+        let digits: String = node.scenario.security_key(&name).iter().map(|byte| format!("{byte:02x}")).collect();
         toml.text("secret", &digits);
     }
     Some(toml.text)
@@ -361,6 +369,21 @@ mod tests {
             assert!(custody.lines().any(|l| l == line), "{line}\n{custody}");
         }
         assert!(!node_toml(&context(&scenario, 0), None).contains("[custody]"));
+    }
+
+    #[test]
+    fn both_ends_of_an_authenticated_link_have_its_key() {
+        let text = SCENARIO.replace("overhead = \"24 B\"", "ltp = { authentication = \"hmac-sha1-80\" }");
+        let scenario = Scenario::parse(&text).unwrap();
+        let (a, b) = (context(&scenario, 0), context(&scenario, 1));
+        let lines = ["keys = \"node.keys\"", "authentication = \"hmac-sha1-80\"", "key = \"link space\""];
+        for node in [&a, &b] {
+            let text = node_toml(node, None);
+            lines.iter().for_each(|line| assert_eq!(text.matches(line).count(), 1, "{line}\n{text}"));
+        }
+        assert!(key_file(&a).is_some_and(|keys| keys.matches("[[key]]").count() == 1) && key_file(&a) == key_file(&b));
+        let null = Scenario::parse(&text.replace("hmac-sha1-80", "null")).unwrap();
+        assert!(key_file(&context(&null, 0)).is_none() && !node_toml(&context(&null, 0), None).contains("keys ="));
     }
 
     #[test]

@@ -153,6 +153,19 @@ const OWN_NODE_ID: Key = key(
 const OWN_ENGINE: Key =
     key("engine", Count(1, u64::MAX), Absent, "Engine number; without it, the ipn number of the first of node_ids.");
 
+const LINK_KEYS: Key = key(
+    "keys",
+    other("file, relative to this one", "\"ltp.keys\""),
+    Absent,
+    "Keys of links with `key`, in the form of those of [security], in a file that only its owner may read; read again on SIGHUP.",
+);
+const LINK_KEY: Key = key(
+    "key",
+    other("name of a key", "\"moon\""),
+    Absent,
+    "The key that both ends share: its newest generation makes, all are believed. With it `authentication` is \"hmac-sha1-80\" where nothing else is said; the `id` of a generation goes with each segment.",
+);
+
 /// Of layers whose sessions may be secured.
 const TLS: &[Key] = &[
     key(
@@ -204,8 +217,8 @@ fn layer_sections(layer: &LayerInfo) -> LayerSections {
     let mut of_link: Vec<Key> = Vec::new();
     match layer.introduction {
         Introduction::Engine => {
-            of_layer.push(OWN_ENGINE);
-            of_link.push(PEER_ENGINE);
+            of_layer.extend([OWN_ENGINE, LINK_KEYS]);
+            of_link.extend([PEER_ENGINE, LINK_KEY]);
         }
         Introduction::NodeId => {
             of_layer.push(OWN_NODE_ID);
@@ -447,7 +460,7 @@ pub const RULE: Section =
 /// The file of keys.
 pub const KEY_FILE: Section = Section {
     name: "keys",
-    help: "Keys for the security of bundles.",
+    help: "Keys for the security of bundles, or of links.",
     keys: &[key("key", Kind::Tables("key"), Required, "The keys.")],
 };
 /// `[[key]]` in it.
@@ -455,8 +468,13 @@ pub const SECRET: Section = Section {
     name: "key",
     help: "One key; several of one name are its generations, the newest last.",
     keys: &[
-        key("name", Text, Required, "What rules call it."),
-        key("id", Text, Absent, "What its owners call this generation, such as \"2026-11\"."),
+        key("name", Text, Required, "What rules and links call it."),
+        key(
+            "id",
+            Text,
+            Absent,
+            "What its owners call this generation, such as \"2026-11\"; LTP says it, up to 32 bytes.",
+        ),
         key("secret", SECRET_HEX, Required, "Its bytes in hexadecimal digits: 16 to 128 of them."),
     ],
 };

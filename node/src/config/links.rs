@@ -7,10 +7,11 @@ use crate::tls::Files;
 use farlink_base::NodeId;
 use farlink_base::layer::LAYERS_MAX;
 use farlink_bundle::EndpointId;
+use farlink_cla::ltp::Authentication;
 use farlink_cla::registry::{Introduction, LAYERS, LayerInfo, Medium};
 use farlink_config::{Errors, Input, Reader, Tables, nearest};
 use farlink_stack::{Identity, LayerConfig, LayerKind, LinkConfig, Neighbour, SpanConfig};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// The `[layer.NAME]` tables.
 pub fn layers(top: &Reader<'_>, node_ids: &[EndpointId], folder: &Path) -> (Vec<LayerConfig>, Vec<LayerSettings>) {
@@ -27,6 +28,7 @@ pub fn layers(top: &Reader<'_>, node_ids: &[EndpointId], folder: &Path) -> (Vec<
             medium: info.medium,
             listen: reader.custom("listen", addresses).unwrap_or_default(),
             offload: datagrams && reader.flag("offload").unwrap_or_default(),
+            keys: link_key_file(&reader, info, folder),
             tls: tls(&reader, folder),
             credentials: None,
         });
@@ -35,6 +37,12 @@ pub fn layers(top: &Reader<'_>, node_ids: &[EndpointId], folder: &Path) -> (Vec<
         top.fail("layer", format!("a node has at most {LAYERS_MAX} layers"), "let links share a layer");
     }
     (layers, settings)
+}
+
+/// The file of the keys of a layer's links.
+fn link_key_file(reader: &Reader<'_>, info: &LayerInfo, folder: &Path) -> Option<PathBuf> {
+    let known = info.introduction == Introduction::Engine;
+    known.then(|| reader.text("keys").map(|file| folder.join(file))).flatten()
 }
 
 /// A reader with the keys of the layer that the table says it is.
@@ -128,7 +136,8 @@ pub fn links(
         let reader = Reader::new(top.errors, sections.map_or(&keys::LAYER_SECTIONS[0].link, |s| &s.link), tables);
         let peer = reader.custom("peer", |input| neighbour(input.text()?, own)).unwrap_or(EndpointId::Null);
         let address = reader.custom("address", |input| host_and_port(input.text()?));
-        let span = layer.map(|layer| span(&reader, &layers[layer].kind, &peer, address.is_some()));
+        let mut span = layer.map(|layer| span(&reader, &layers[layer].kind, &peer, address.is_some()));
+        let key = span.as_mut().and_then(|span| authentication(&reader, span));
         let layer = layer.unwrap_or(usize::MAX);
         links.push(LinkConfig {
             name,
@@ -138,7 +147,7 @@ pub fn links(
             one_way_delay: reader.duration("one_way_delay").unwrap_or_default(),
             span: span.unwrap_or(SpanConfig::Message { wire_bytes_per_million: 1_000_000 }),
         });
-        settings.push(LinkSettings { address });
+        settings.push(LinkSettings { address, key });
     }
     (links, settings)
 }
@@ -187,6 +196,27 @@ fn span(reader: &Reader<'_>, kind: &LayerKind, peer: &EndpointId, addressed: boo
         }
     }
     kind.span(to, &reader.settings())
+}
+
+/// The name of the key by which a link is authenticated; its bytes come later, from the layer's file.
+fn authentication(reader: &Reader<'_>, span: &mut SpanConfig) -> Option<String> {
+    let SpanConfig::Ltp(span) = span else { return None };
+    let key = reader.text("key");
+    if key.is_some() && !reader.given("authentication") {
+        span.authentication = Authentication::HmacSha1(Vec::new());
+    }
+    match (&span.authentication, &key) {
+        (Authentication::HmacSha1(_), None) => {
+            let hint = "add key = \"...\", the name of one in the file `keys` of its layer";
+            reader.fail("authentication", "needs a key that both ends share", hint);
+        }
+        (Authentication::None | Authentication::Null, Some(_)) => {
+            reader.warn("key", "has no effect", "write authentication = \"hmac-sha1-80\", or leave it out");
+            return None;
+        }
+        _ => {}
+    }
+    key
 }
 
 /// The node ID of another node.

@@ -12,6 +12,7 @@ mod conflicts;
 mod custody;
 mod docs;
 pub mod keys;
+pub(crate) mod link_keys;
 mod links;
 mod places;
 mod policies;
@@ -84,6 +85,8 @@ pub struct LayerSettings {
     pub listen: Vec<SocketAddr>,
     /// Whether datagram offloads may be used.
     pub offload: bool,
+    /// File of the keys of its links.
+    pub keys: Option<PathBuf>,
     /// Files of its certificates, where its sessions may be secured.
     pub tls: Option<Files>,
     /// What is in them, once read.
@@ -95,6 +98,8 @@ pub struct LayerSettings {
 pub struct LinkSettings {
     /// `host:port` of the peer.
     pub address: Option<String>,
+    /// Name of the key its segments are authenticated by.
+    pub key: Option<String>,
 }
 
 /// The application interface.

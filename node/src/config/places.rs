@@ -16,6 +16,7 @@ pub fn look(top: &Reader<'_>, config: &mut NodeConfig) {
     }
     certificates(top, config);
     super::security::keys(top, config);
+    super::link_keys::all(top, config);
     let durable = config.stack.store.kind == StoreKind::Durable;
     if let Some(dir) = config.store_dir.as_deref().filter(|dir| durable && dir.exists() && !dir.is_dir()) {
         let what = format!("{} is a file, and a folder is wanted", dir.display());

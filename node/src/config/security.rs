@@ -46,16 +46,15 @@ pub fn keys(top: &Reader<'_>, config: &mut NodeConfig) {
     let Some(value) = top.get("security").and_then(|value| value.get_ref().as_table()) else { return };
     let table = Reader::new(top.errors, &keys::SECURITY, vec![("security".into(), value)]);
     match key_file(&files.keys) {
-        Ok(ring) => told.keys = ring,
+        Ok(keys) => told.keys = KeyRing::new(keys.into_iter().map(|key| (key.name, key.secret))),
         Err(why) => {
             let hint =
                 "write `[[key]]` with `name` and `secret` in it; `head -c 32 /dev/urandom | xxd -p -c 64` makes one";
             return table.fail("keys", format!("{} {why}", files.keys.display()), hint);
         }
     }
-    if std::fs::metadata(&files.keys).is_ok_and(|file| file.mode() & 0o077 != 0) {
-        let what = format!("{} can be read by others than its owner", files.keys.display());
-        table.warn("keys", what, format!("chmod 600 {}", files.keys.display()));
+    if let Some((what, hint)) = open_to_others(&files.keys) {
+        table.warn("keys", what, hint);
     }
     // What is wrong with rules themselves was told when they were read.
     let quiet = Errors::new(None, "");
@@ -108,8 +107,25 @@ fn one_service(reader: &Reader<'_>, rule: &Rule, uses: &mut Vec<(String, Service
     }
 }
 
-/// Reads a file of keys. What it says about it shows no key.
-fn key_file(file: &Path) -> Result<KeyRing, String> {
+/// A key of a file of keys.
+pub struct NamedKey {
+    /// What rules and links call it; several of one name are its generations.
+    pub name: String,
+    /// What its owners call this generation; may be empty.
+    pub id: String,
+    /// The key.
+    pub secret: Secret,
+}
+
+/// What to say of a file of keys that others can read.
+pub fn open_to_others(file: &Path) -> Option<(String, String)> {
+    let open = std::fs::metadata(file).is_ok_and(|found| found.mode() & 0o077 != 0);
+    let what = || format!("{} can be read by others than its owner", file.display());
+    open.then(|| (what(), format!("chmod 600 {}", file.display())))
+}
+
+/// Reads a file of keys, the newest generations last. What it says about it shows no key.
+pub fn key_file(file: &Path) -> Result<Vec<NamedKey>, String> {
     let length = std::fs::metadata(file).map_err(|why| format!("cannot be read: {why}"))?.len();
     if length > FILE_MAX {
         return Err(format!("has {length} bytes, and no file of keys is that long"));
@@ -118,7 +134,7 @@ fn key_file(file: &Path) -> Result<KeyRing, String> {
     parse(&text)
 }
 
-fn parse(text: &str) -> Result<KeyRing, String> {
+fn parse(text: &str) -> Result<Vec<NamedKey>, String> {
     let errors = Errors::new(None, text);
     let Some(root) = errors.parse() else { return Err("is not TOML".into()) };
     let top = Reader::checked(&errors, &keys::KEY_FILE, "", root.get_ref());
@@ -126,18 +142,18 @@ fn parse(text: &str) -> Result<KeyRing, String> {
     for (path, table) in top.tables("key") {
         let reader = Reader::checked(&errors, &keys::SECRET, &path, table);
         let secret = reader.custom("secret", |input| secret(input.text().map_err(|_| "expected text".to_string())?));
-        let _id = reader.text("id");
+        let id = reader.text("id").unwrap_or_default();
         if let (Some(name), Some(secret)) = (reader.text("name"), secret) {
-            all.push((name, secret));
+            all.push(NamedKey { name, id, secret });
         }
     }
-    let more = all.iter().find(|(name, _)| all.iter().filter(|(n, _)| n == name).count() > KeyRing::GENERATIONS_MAX);
-    if let Some((name, _)) = more {
+    let generations = |name: &str| all.iter().filter(|key| key.name == name).count();
+    if let Some(NamedKey { name, .. }) = all.iter().find(|key| generations(&key.name) > KeyRing::GENERATIONS_MAX) {
         errors.push(name.as_str(), format!("has more than {} generations", KeyRing::GENERATIONS_MAX), "");
     }
     drop(root);
     match errors.into_list().first() {
-        None => Ok(KeyRing::new(all)),
+        None => Ok(all),
         Some(why) => Err(format!("has a mistake: {}: {}", why.path, why.expected)),
     }
 }

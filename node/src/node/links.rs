@@ -3,10 +3,10 @@
 
 use super::Node;
 use crate::clock;
-use crate::config::LinkSettings;
+use crate::config::{LinkSettings, link_keys};
 use farlink_base::layer::Medium;
 use farlink_base::{ConfigError, LayerId, LinkId};
-use farlink_stack::{LINKS_MAX, LayerConfig, LinkConfig};
+use farlink_stack::{LINKS_MAX, LayerConfig, LinkConfig, SpanConfig};
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 /// A link as it was given, and where it leads.
@@ -95,9 +95,21 @@ impl Node {
         self.drain();
         result
     }
-    fn set_link(&mut self, (link, settings): GivenLink) -> Result<(), ConfigError> {
+    fn set_link(&mut self, (mut link, settings): GivenLink) -> Result<(), ConfigError> {
+        // Those of a file have it already.
+        let layer = self.config.layers.get(link.layer);
+        link_keys::fill(&mut link, &settings, layer)?;
         if let Some(old) = self.known.named(&link.name) {
-            if self.known.given.get(&old) == Some(&(link.clone(), settings.clone())) {
+            let fresh = (link.clone(), settings.clone());
+            let running = self.known.given.get(&old);
+            if running == Some(&fresh) {
+                return Ok(());
+            }
+            if running.is_some_and(|running| only_keys_differ(running, &fresh))
+                && self.stack.rekey_link(old, &link.span)
+            {
+                tracing::info!("link {} has other keys", link.name);
+                self.known.given.insert(old, fresh);
                 return Ok(());
             }
             self.end_link(old);
@@ -159,4 +171,13 @@ impl Node {
         gone.into_iter().for_each(|id| self.end_link(id));
         self.add_links(fresh).map_err(|why| why.to_string())
     }
+}
+
+/// Whether two links are the same but for the generations of their key.
+fn only_keys_differ(old: &GivenLink, new: &GivenLink) -> bool {
+    let mut old = old.clone();
+    if let (SpanConfig::Ltp(old), SpanConfig::Ltp(new)) = (&mut old.0.span, &new.0.span) {
+        old.authentication = new.authentication.clone();
+    }
+    old == *new
 }

@@ -1,39 +1,15 @@
-//! Keys: wiped when they are let go and never shown; wrapped by one another (RFC 3394); made afresh.
+//! Keys: wrapped by one another (RFC 3394); made afresh.
 
 use super::Fault;
 use aes_kw::{KekAes128, KekAes192, KekAes256};
 use alloc::vec::Vec;
-use core::fmt;
+use farlink_base::security::Secret;
 use hmac::{Hmac, Mac};
-use sha2::{Digest, Sha256};
+use sha2::Sha256;
 use zeroize::Zeroizing;
 
 /// The longest key that is unwrapped, bytes: an HMAC key as long as the block of SHA-512.
 const LONGEST: usize = 128;
-
-/// A key.
-#[derive(Clone, PartialEq, Eq)]
-pub struct Secret(Zeroizing<Vec<u8>>);
-impl Secret {
-    /// These bytes, wiped when the key is let go.
-    pub fn new(bytes: Vec<u8>) -> Secret {
-        Secret(Zeroizing::new(bytes))
-    }
-    /// Its bytes.
-    pub fn bytes(&self) -> &[u8] {
-        &self.0
-    }
-    /// A number that tells keys apart and says nothing about them.
-    pub fn fingerprint(&self) -> u64 {
-        let hash = Sha256::new().chain_update(b"farlink key fingerprint").chain_update(self.bytes()).finalize();
-        hash.iter().take(8).fold(0, |number, byte| number << 8 | u64::from(*byte))
-    }
-}
-impl fmt::Debug for Secret {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "a key of {} B", self.0.len())
-    }
-}
 
 /// Wraps a key with another of 16, 24 or 32 bytes (RFC 3394).
 ///
@@ -69,7 +45,7 @@ pub fn unwrap_key(with: &[u8], wrapped: &[u8]) -> Result<Secret, Fault> {
         _ => return Err(Fault::Key),
     }
     .map_err(|_| Fault::Mismatch)?;
-    Ok(Secret(out))
+    Ok(Secret::from(out))
 }
 
 /// The key of this number from a secret seed; another number gives another key (HMAC-SHA-256 in counter mode,

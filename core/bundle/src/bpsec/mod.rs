@@ -15,8 +15,9 @@ mod scope;
 pub use block::{Pairs, SecurityBlock, Value};
 pub use cipher::{Aes, CipherSuite, open, seal};
 pub use data::{add_crc, drop_crc, numbers_of};
+pub use farlink_base::security::Secret;
 pub use integrity::{HashSuite, Sha, check, sign};
-pub use key::{Secret, fresh_key, unwrap_key, wrap_key};
+pub use key::{fresh_key, unwrap_key, wrap_key};
 pub use scope::{Header, Scope};
 
 use crate::cbor::Reader;

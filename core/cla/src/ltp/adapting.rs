@@ -45,7 +45,7 @@ impl Span {
     }
     /// Times each checkpoint and report leaves at once.
     pub(super) fn copies(&self) -> u32 {
-        if self.traffic.caution > 0 { 1 } else { self.rules.copies.clamp(1, 8) }
+        if self.traffic.caution > 0 { 1 } else { u32::from(self.rules.copies).clamp(1, 8) }
     }
     /// How long to wait for further reports before what is missing is sent again.
     pub(super) fn gather(&self) -> Duration {
@@ -111,7 +111,7 @@ impl Span {
     pub(super) fn overtaxed(&mut self, now: Instant) {
         let traffic = &*self.traffic;
         let in_time = self.state.delay_out + self.state.delay_in + self.margin();
-        let there = traffic.answer.is_some() && now - traffic.answered_at <= in_time * self.rules.attempts;
+        let there = traffic.answer.is_some() && now - traffic.answered_at <= in_time * self.rules.attempts();
         if there && now - traffic.overtaxed_at >= in_time {
             self.traffic.overtaxed_at = now;
             self.gave_up();

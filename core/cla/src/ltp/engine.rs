@@ -138,6 +138,10 @@ pub struct Ltp {
     /// What the blocks of all exports weigh.
     pub(super) in_flight_bytes: u64,
     pub(super) closing: bool,
+    /// Whether segments of any link are authenticated.
+    pub(super) sealed: bool,
+    /// Whether any session ever had a cookie.
+    pub(super) had_cookies: bool,
     /// What spans last learned of.
     had_room: Room,
     touched: Vec<usize>,
@@ -169,6 +173,8 @@ impl Ltp {
             arriving_bytes: 0,
             in_flight_bytes: 0,
             closing: false,
+            sealed: false,
+            had_cookies: false,
             had_room: Room::Much,
             touched: Vec::new(),
             config,

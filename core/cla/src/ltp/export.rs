@@ -1,11 +1,13 @@
 //! One session as its sender sees it (RFC 5326 6.7, 6.12, 6.13, 8.1): which segment comes next, and
 //! what a report changes. Pure state: the engine around it owns timers and queues.
 
+use super::cookies::Cookies;
 use super::pace::Mark;
 use super::ranges::Ranges;
 use super::segment::{Data, SERVICE_BUNDLE, SessionId, kind};
 use super::source::Source;
 use crate::sdnv;
+use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use farlink_base::Payload;
@@ -69,7 +71,12 @@ pub(super) struct Export {
     pub(super) span: usize,
     pub(super) bundles: Vec<SendId>,
     pub(super) source: Source,
-    pub(super) red: bool,
+    /// Bytes of the block that are red: those before the others.
+    red: u64,
+    /// Client service of the block.
+    pub(super) service: u64,
+    /// Cookies that all segments carry.
+    pub(super) cookies: Option<Box<Cookies>>,
     /// Whether it waits in the span's queue of new data, of resends.
     pub(super) in_fresh: bool,
     pub(super) in_resends: bool,
@@ -113,15 +120,18 @@ impl Export {
         id: SessionId,
         span: usize,
         (bundles, source): (Vec<SendId>, Source),
-        red: bool,
+        red: u64,
         first_serial: u64,
         cutting: Cutting,
     ) -> Export {
+        let block_bytes = source.len();
         Export {
             span,
             bundles,
             source,
-            red,
+            red: red.min(block_bytes),
+            service: SERVICE_BUNDLE,
+            cookies: None,
             in_fresh: false,
             in_resends: false,
             stalls: 0,
@@ -157,7 +167,24 @@ impl Export {
     /// Whether nothing is on its way that could bring news: no checkpoint out, nothing to send.
     pub(super) fn is_stalled(&self) -> bool {
         let idle = self.checkpoints.is_empty() && self.jobs.is_empty() && self.gathered.is_empty();
-        self.red && idle && self.unsent() == 0
+        self.has_red() && idle && self.unsent() == 0
+    }
+    /// Whether any of it is repaired.
+    pub(super) fn has_red(&self) -> bool {
+        self.red > 0
+    }
+    /// Whether what was never sent begins with such.
+    pub(super) fn is_red_next(&self) -> bool {
+        self.sent < self.red
+    }
+    /// Whether nothing more is to come of it: all was sent, and what is red of it is there.
+    // 5326-6.12-1
+    pub(super) fn is_over(&self) -> bool {
+        self.unsent() == 0 && self.claimed.covers(0, self.red)
+    }
+    /// Bytes that cookies take of each datagram.
+    fn cookie_bytes(&self) -> u64 {
+        self.cookies.as_ref().map_or(0, |cookies| cookies.bytes())
     }
     /// Whether a block begins with the next segment, or a part of one whose end is its own checkpoint.
     pub(super) fn is_between_checkpoints(&self) -> bool {
@@ -196,7 +223,7 @@ impl Export {
 
     /// The most data that makes the segment exactly a datagram, with `extra` bytes of serials.
     fn room(&self, offset: u64, extra: usize) -> u64 {
-        let head = (self.base + sdnv::len(offset) + extra) as u64;
+        let head = (self.base + sdnv::len(offset) + extra) as u64 + self.cookie_bytes();
         let left = self.datagram.saturating_sub(head);
         (1..=5)
             .map(|n| left.saturating_sub(n))
@@ -221,7 +248,11 @@ impl Export {
     // 5326-2-2, 5326-3.2.1-7, 5326-4.1-3, 5326-4.1-5
     fn cut_closing(&mut self, start: u64, end: u64, report: u64) -> Data {
         if end - start <= self.room(start, self.serials(report)) {
-            let kind = if end == self.source.len() { kind::BLOCK_END } else { kind::CHECKPOINT };
+            let kind = match end {
+                _ if end == self.source.len() => kind::BLOCK_END,
+                _ if end == self.red => kind::RED_END,
+                _ => kind::CHECKPOINT,
+            };
             return self.checkpoint(kind, start, end - start, report);
         }
         // At least one byte stays for the checkpoint.
@@ -242,19 +273,19 @@ impl Export {
         if start == end {
             return None;
         }
-        let data = if !self.red {
+        let data = if start >= self.red {
             let length = self.room(start, 0).min(end - start);
             Self::plain(if start + length == end { kind::GREEN_END } else { kind::GREEN }, start, length)
         } else {
             let room = self.room(start, self.serials(0));
-            if every > 0 && self.silent + room >= every && start + room < end {
+            if every > 0 && self.silent + room >= every && start + room < self.red {
                 self.checkpoint(kind::CHECKPOINT, start, room, 0)
             } else {
-                self.cut_closing(start, end, 0)
+                self.cut_closing(start, self.red, 0)
             }
         };
         self.sent = data.end();
-        self.silent = if data.is_checkpoint() || !self.red { 0 } else { self.silent + data.length };
+        self.silent = if data.is_checkpoint() || !data.is_red() { 0 } else { self.silent + data.length };
         Some(Cut { data, resend: false })
     }
     /// Whether the bytes of the next segment are here (or there is none).
@@ -349,7 +380,7 @@ impl Export {
     /// Nothing was heard although all checkpoints were answered (reports of a split report lost, or
     /// a peer that started anew): send what is not claimed again.
     pub(super) fn ask_again(&mut self) {
-        let gaps: VecDeque<_> = self.claimed.gaps(0, self.source.len()).collect();
+        let gaps: VecDeque<_> = self.claimed.gaps(0, self.red).collect();
         if !gaps.is_empty() {
             self.stalls += 1;
             self.jobs.push_back(Job::Gaps { gaps, report: 0 });
@@ -366,7 +397,7 @@ impl Export {
         (lower, upper): (u64, u64),
         claims: impl Iterator<Item = (u64, u64)>,
     ) -> Reported {
-        if upper > self.sent || !self.red {
+        if upper > self.sent.min(self.red) {
             return Reported::Invalid;
         }
         if self.seen.contains(&serial) {
@@ -391,7 +422,7 @@ impl Export {
         } else {
             missing.runs().iter().for_each(|(start, end)| self.claimed.remove(*start, *end));
         }
-        if self.unsent() == 0 && self.claimed.covers(0, self.source.len()) {
+        if self.is_over() {
             return Reported::Complete;
         }
         if self.reports > REPORTS_MAX || self.resent > self.source.len().saturating_mul(RESENDS_MAX) {
@@ -451,7 +482,7 @@ mod tests {
     const ID: SessionId = SessionId { engine: 17, number: 5_000_000 };
     fn export(len: u64, datagram_bytes: u32) -> Export {
         let block = (alloc::vec![SendId(1)], Source::whole(Payload::fill(1, len)));
-        Export::new(ID, 0, block, true, 100, Cutting { datagram_bytes, copies: 1 })
+        Export::new(ID, 0, block, u64::MAX, 100, Cutting { datagram_bytes, copies: 1 })
     }
     fn drain(export: &mut Export) -> Vec<Data> {
         drain_with(export, 0)
@@ -585,7 +616,7 @@ mod tests {
     fn where_data_is_lost_checkpoints_leave_twice() {
         let block = (alloc::vec![SendId(1)], Source::whole(Payload::fill(1, 5000)));
         let cutting = Cutting { datagram_bytes: 1360, copies: 2 };
-        let mut export = Export::new(ID, 0, block, true, 100, cutting);
+        let mut export = Export::new(ID, 0, block, u64::MAX, 100, cutting);
         assert_eq!(drain(&mut export).iter().filter(|d| d.is_checkpoint()).count(), 1);
         export.report(7, 100, (0, 5000), [(1000, 5000)].into_iter());
         let again = drain(&mut export);

@@ -29,6 +29,11 @@ impl Sessions {
             u64::from(guests.total) < share && u64::from(one) < (share / PART).max(1)
         })
     }
+    /// Whether half of the sessions that guests have of `sessions` for all are taken.
+    pub(super) fn guests_press(&self, sessions: u32) -> bool {
+        let share = (u64::from(sessions) / PART).max(1);
+        self.guests.as_ref().is_some_and(|guests| u64::from(guests.total) * 2 >= share)
+    }
     /// A guest's session begins.
     pub(super) fn guest_came(&mut self, from: SocketAddr, seed: u64) {
         let new = || Box::new(Guests { sessions: map(seed), total: 0, bytes: 0 });

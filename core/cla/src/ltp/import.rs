@@ -3,10 +3,11 @@
 //! owns timers and queues.
 
 use super::assembly::Assembly;
+use super::cookies::Cookies;
 use super::offering::Offering;
 use super::ranges::Ranges;
 use super::report;
-use super::segment::{Body, Content, Data, SessionId, parse};
+use super::segment::{Body, Content, Data, SERVICE_AGGREGATE, SessionId, kind, parse};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use bytes::Bytes;
@@ -90,6 +91,10 @@ pub(super) struct Import {
     pub(super) stage: Stage,
     pub(super) offered: Vec<Offered>,
     pub(super) offering: Offering,
+    /// Cookies that all segments carry.
+    pub(super) cookies: Option<Box<Cookies>>,
+    /// Whether the red part has an end that is not that of the block.
+    green_follows: bool,
     /// The red part was taken out up to here.
     taken: u64,
     /// Its parts are not welcome for now.
@@ -129,6 +134,8 @@ impl Import {
             stage: Stage::Receiving,
             offered: Vec::new(),
             offering: Offering::default(),
+            cookies: None,
+            green_follows: false,
             taken: 0,
             held: false,
             red: Assembly::default(),
@@ -144,6 +151,16 @@ impl Import {
             primary_upper: 0,
             told: Ranges::new(),
         }
+    }
+    /// The block is for this client service.
+    pub(super) fn serve(&mut self, service: u64) {
+        if service == SERVICE_AGGREGATE {
+            self.offering = Offering::marked();
+        }
+    }
+    /// A report was issued before the session was there: its sender may name it.
+    pub(super) fn reported_before(&mut self) {
+        self.next_serial = self.first_serial + 1;
     }
     /// Memory it uses, roughly: what is charged to the engine's bound.
     pub(super) fn weight(&self) -> u64 {
@@ -197,6 +214,7 @@ impl Import {
             return Err(Fault::Inconsistent);
         }
         let ends = data.ends_red() && self.red_end.replace(end).is_none();
+        self.green_follows |= data.kind == kind::RED_END;
         Ok(self.stage == Stage::Receiving && (self.red.insert(data.offset, bytes) > 0 || ends))
     }
     // 5326-6.21-1
@@ -250,7 +268,8 @@ impl Import {
     /// the red part, or at 0 when nothing red came.
     pub(super) fn take_green(&mut self) -> Option<Payload> {
         let start = self.red_end.unwrap_or(0);
-        if self.red_end.is_none() && self.has_red() {
+        // What a bundle begins with in the red part comes first.
+        if self.stage == Stage::Receiving && (self.red_end.is_some() || self.has_red()) {
             return None;
         }
         let green = self.green.as_mut().filter(|green| !green.delivered && green.start == start)?;
@@ -365,8 +384,13 @@ impl Import {
     pub(super) fn judge(&mut self) -> Option<Result<Vec<Asked>, bool>> {
         let kept = |v: &Result<(), Refusal>| v.is_ok() || v.is_err_and(is_as_good_as_kept);
         let final_ = |v: &Result<(), Refusal>| v.is_err_and(is_final);
-        let decided = self.offered.iter().all(|o| o.verdict.is_some());
+        // A bundle that goes on in the green part is nothing the red one waits for.
+        let open = self.offering.open().filter(|_| self.goes_on_green());
+        let decided = self.offered.iter().all(|o| o.verdict.is_some() || Some(o.ticket) == open);
         let receiving = self.stage == Stage::Receiving;
+        if self.stage == Stage::Accepted {
+            return None;
+        }
         if !decided && !receiving {
             return None;
         }
@@ -377,14 +401,15 @@ impl Import {
         }
         // One among others that is malformed may go; one that is too large here is its sender's to keep.
         let large = |v: &Result<(), Refusal>| *v == Err(Refusal::TooLarge);
-        if decided && (verdicts().all(final_) || verdicts().any(large)) {
+        let none = verdicts().next().is_some() && verdicts().all(final_);
+        if decided && (none || verdicts().any(large)) {
             return Some(Err(false));
         }
         if self.stage != Stage::Offered {
             return None;
         }
         self.stage = Stage::Accepted;
-        self.offered = Vec::new();
+        self.offered.retain(|o| Some(o.ticket) == open);
         Some(Ok(core::mem::take(&mut self.withheld)))
     }
 
@@ -402,6 +427,10 @@ impl Import {
     pub(super) fn open_report(&mut self, serial: u64) -> Option<&mut OpenReport> {
         self.open.iter_mut().find(|report| report.serial == serial)
     }
+    /// An open report, and the cookies of the session.
+    pub(super) fn report_with_cookies(&mut self, serial: u64) -> (Option<&mut OpenReport>, Option<&Cookies>) {
+        (self.open.iter_mut().find(|report| report.serial == serial), self.cookies.as_deref())
+    }
     pub(super) fn open_reports(&self) -> impl Iterator<Item = u64> + '_ {
         self.open.iter().map(|report| report.serial)
     }
@@ -413,7 +442,16 @@ impl Import {
             Some(end) => self.stage == Stage::Accepted && self.open.is_empty() && self.told.covers(0, end),
             None => !self.has_red(),
         };
-        red_done && self.green.as_ref().is_none_or(|green| green.delivered)
+        red_done && self.green.as_ref().map_or(!self.goes_on_green(), |green| green.delivered)
+    }
+    /// Whether all that is missing is green data, which do not come again.
+    pub(super) fn waits_for_green(&self) -> bool {
+        let told = self.red_end.is_some_and(|end| self.told.covers(0, end));
+        self.goes_on_green() && self.stage == Stage::Accepted && self.open.is_empty() && told && !self.is_done()
+    }
+    /// Whether the red part is followed by a green one.
+    pub(super) fn goes_on_green(&self) -> bool {
+        self.green_follows
     }
     /// Gives the bytes free.
     pub(super) fn clear(&mut self) {
@@ -527,7 +565,9 @@ mod tests {
         assert_eq!(put(&mut import, kind::RED_END, 30, 10), Err(Fault::Inconsistent));
         put(&mut import, kind::GREEN_END, 60, 5).unwrap();
         assert_eq!(put(&mut import, kind::GREEN, 60, 6), Err(Fault::Inconsistent));
-        assert_eq!(import.take_green().unwrap().len(), 15);
+        assert!(import.take_green().is_none(), "what is red comes first");
+        put(&mut import, kind::RED, 0, 40).unwrap();
+        assert_eq!((import.take_red().unwrap().len(), import.take_green().unwrap().len()), (50, 15));
     }
 
     /// Keeps 5326-3.2.2-5, 5326-6.11-4, 5326-6.11-5.

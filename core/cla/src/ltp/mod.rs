@@ -10,13 +10,17 @@
 
 mod adapting;
 mod assembly;
+mod authentication;
+mod cookies;
 mod ending;
 mod engine;
 mod export;
+pub mod extension;
 mod guard;
 mod guests;
 mod import;
 mod offering;
+mod offers;
 mod pace;
 mod params;
 mod peers;
@@ -33,6 +37,8 @@ mod timers;
 /// Bytes of headers in a typical data segment: control byte, session, offsets and lengths.
 pub const HEADER_BYTES: u64 = 20;
 
+pub use authentication::{Authentication, GENERATIONS_MAX, KEY_ID_MAX, LinkKey};
+pub use cookies::AskCookies;
 pub use engine::{Ltp, Usage};
 pub use params::{LINK_PARAMS, PARAMS};
 pub use sending::told;
@@ -59,6 +65,8 @@ pub struct Config {
     pub sessions: u32,
     /// Whether segments from engines without a span are served (their link is dynamic).
     pub accept_unknown: bool,
+    /// When who may have forged the address it sends from must echo a cookie first (RFC 5327 2.2).
+    pub cookies: AskCookies,
     /// Seed of session and serial numbers. A real node must not reuse one after a restart: its peers
     /// remember the sessions of before.
     pub seed: u64,
@@ -81,6 +89,7 @@ impl Default for Config {
             engine: 0,
             sessions: 100_000,
             accept_unknown: true,
+            cookies: AskCookies::Pressed,
             seed: 0,
             memory_bytes: 1 << 30,
             in_flight_bytes: 4 << 30,
@@ -109,6 +118,8 @@ pub struct SpanConfig {
     pub window_bytes: u64,
     /// Join bundles to blocks up to this size; 0 sends each alone. Only for peers that split.
     pub aggregate_bytes: u64,
+    /// Say of each bundle of a shared block which service it is for (CCSDS 734.1, service data aggregation).
+    pub aggregate_marked: bool,
     /// Longest a bundle waits for others to join.
     pub aggregate_wait: Duration,
     /// Added to the round trip for each timer, for queueing and processing at both ends, until answers
@@ -130,6 +141,10 @@ pub struct SpanConfig {
     pub idle: Duration,
     /// The same for blocks without a red part: what is missing of them does not come again.
     pub idle_green: Duration,
+    /// Bytes of a block behind these are green: sent once, and lost if they are; 0: none are.
+    pub green_from: u64,
+    /// What segments of this link show, both ways.
+    pub authentication: Authentication,
 }
 impl Default for SpanConfig {
     fn default() -> Self {
@@ -142,6 +157,7 @@ impl Default for SpanConfig {
             sessions: 10_000,
             window_bytes: 1 << 30,
             aggregate_bytes: 0,
+            aggregate_marked: false,
             aggregate_wait: Duration::from_millis(2),
             margin: Duration::from_millis(200),
             attempts: 20,
@@ -150,6 +166,8 @@ impl Default for SpanConfig {
             report_every: 1 << 20,
             idle: Duration::from_secs(3600),
             idle_green: Duration::from_secs(10),
+            green_from: 0,
+            authentication: Authentication::None,
         }
     }
 }

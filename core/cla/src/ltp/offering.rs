@@ -3,6 +3,8 @@
 //! length in place of the rest tells where it ends.
 
 use super::Split;
+use super::segment::SERVICE_BUNDLE;
+use crate::sdnv;
 use alloc::boxed::Box;
 use farlink_base::layer::Ticket;
 use farlink_base::{Bytes, BytesMut, Payload};
@@ -28,14 +30,60 @@ pub(super) struct Part {
     pub(super) last: bool,
 }
 
+/// How the items of a block follow each other.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+enum Marks {
+    /// Nothing between them.
+    #[default]
+    None,
+    /// The number of its service is before each, and here before the next (CCSDS 734.1).
+    Ahead,
+    /// That of the item that comes was read.
+    Read,
+    /// What comes is for no service here, and nobody knows how long it is.
+    Lost,
+}
+
 /// How far the red part of one session was handed on.
 #[derive(Default)]
 pub(super) struct Offering {
     rest: Payload,
     open: Option<Box<Open>>,
+    marks: Marks,
+    /// Whether something was thrown away since this was asked.
+    lost: bool,
 }
 
 impl Offering {
+    /// That of a block whose items are marked with their services.
+    pub(super) fn marked() -> Offering {
+        Offering { marks: Marks::Ahead, ..Offering::default() }
+    }
+    /// Whether something could not be read and was thrown away, since this was last asked.
+    pub(super) fn has_lost(&mut self) -> bool {
+        core::mem::take(&mut self.lost)
+    }
+    /// Reads the mark of the next item off; false when there is none to hand on.
+    fn read_mark(&mut self, complete: bool) -> bool {
+        if self.marks == Marks::Ahead && !self.rest.is_empty() {
+            let mut head = [0; sdnv::LEN_MAX];
+            let n = self.rest.len().min(head.len() as u64);
+            self.rest.copy_to(0, &mut head[..n as usize]);
+            self.marks = match sdnv::decode(&head[..n as usize]) {
+                Ok((SERVICE_BUNDLE, n)) if self.rest.len() > n as u64 => {
+                    drop(self.rest.split_to(n as u64));
+                    Marks::Read
+                }
+                Ok((SERVICE_BUNDLE, _)) | Err(sdnv::Error::Truncated) if !complete => Marks::Ahead,
+                _ => Marks::Lost,
+            };
+            self.lost |= self.marks == Marks::Lost;
+        }
+        if self.marks == Marks::Lost {
+            self.rest = Payload::new();
+        }
+        matches!(self.marks, Marks::None | Marks::Read)
+    }
     /// The bundle of which parts were handed on and the end was not.
     pub(super) fn open(&self) -> Option<Ticket> {
         self.open.as_ref().map(|open| open.ticket)
@@ -58,7 +106,7 @@ impl Offering {
     }
     /// The next part; [`Offering::began`] must be told the ticket of one that does not end.
     pub(super) fn next(&mut self, split: Split, complete: bool) -> Option<Part> {
-        if self.rest.is_empty() {
+        if self.rest.is_empty() || !self.read_mark(complete) {
             return None;
         }
         let before = self.open.as_ref().map_or(0, |open| open.shadow.len());
@@ -80,25 +128,38 @@ impl Offering {
         }
         let bytes = if len == self.rest.len() { core::mem::take(&mut self.rest) } else { self.rest.split_to(len) };
         let ticket = self.open();
+        if last && self.marks == Marks::Read {
+            self.marks = Marks::Ahead;
+        }
         match &mut self.open {
             _ if last => self.open = None,
-            Some(open) => open.shadow.append(pattern(open.shadow.len(), len)),
+            Some(open) => open.passed(&bytes),
             None => {}
         }
         Some(Part { ticket, bytes, last })
     }
     /// A bundle began with this part, which does not end it.
     pub(super) fn began(&mut self, ticket: Ticket, first: &Payload) {
-        let mut shadow = first.slice(0, HEAD_BYTES);
-        if !shadow.is_fill() {
+        let mut open = Box::new(Open { ticket, shadow: Payload::new(), kept: 0 });
+        open.passed(first);
+        self.open = Some(open);
+    }
+}
+
+impl Open {
+    /// These bytes follow those that were handed on.
+    fn passed(&mut self, bytes: &Payload) {
+        let mut head = bytes.slice(0, HEAD_BYTES - self.kept);
+        let kept = head.len();
+        if !head.is_fill() && kept > 0 {
             // A copy, so that it does not hold the buffers the bytes came in.
-            let mut head = BytesMut::zeroed(shadow.len() as usize);
-            first.copy_to(0, &mut head);
-            shadow = Payload::from(Bytes::from(head));
+            let mut copy = BytesMut::zeroed(kept as usize);
+            bytes.copy_to(0, &mut copy);
+            head = Payload::from(Bytes::from(copy));
         }
-        let kept = shadow.len();
-        shadow.append(pattern(kept, first.len() - kept));
-        self.open = Some(Box::new(Open { ticket, shadow, kept }));
+        self.shadow.append(head);
+        self.kept += kept;
+        self.shadow.append(pattern(self.shadow.len(), bytes.len() - kept));
     }
 }
 
@@ -161,5 +222,50 @@ mod tests {
             assert!(out.iter().all(|(_, _, last)| *last) && offering.held() == 0);
             assert!(out.into_iter().map(|(_, bytes, _)| bytes).eq(bundles.iter().cloned()), "steps of {step}");
         }
+    }
+
+    /// All that comes out of a marked block that arrives in these steps, and whether something was lost.
+    fn unmark(block: &[u8], step: usize) -> (Vec<Vec<u8>>, bool) {
+        let (mut offering, mut lost, mut out, mut open) = (Offering::marked(), false, Vec::<Vec<u8>>::new(), false);
+        for (at, piece) in block.chunks(step).enumerate() {
+            offering.push(Payload::from(piece.to_vec()));
+            let complete = (at + 1) * step >= block.len();
+            while let Some(part) = offering.next(split, complete) {
+                let bytes = part.bytes.to_bytes().unwrap();
+                match out.last_mut().filter(|_| open) {
+                    Some(begun) => begun.extend_from_slice(&bytes),
+                    None => out.push(bytes.to_vec()),
+                }
+                if !part.last && part.ticket.is_none() {
+                    offering.began(Ticket(out.len() as u64), &part.bytes);
+                }
+                open = !part.last;
+            }
+            lost |= offering.has_lost();
+        }
+        assert!(!open && offering.held() == 0);
+        (out, lost)
+    }
+
+    #[test]
+    fn marks_are_read_off_whatever_the_steps_and_a_broken_one_costs_what_follows_it() {
+        let bundles: Vec<Vec<u8>> = [10, 3000, 4, 700].iter().map(|len| bundle(*len, 5)).collect();
+        // A number may be padded with zeros (RFC 6256).
+        let marked = |marks: [&[u8]; 4]| -> Vec<u8> {
+            bundles.iter().zip(marks).flat_map(|(bundle, mark)| [mark, bundle].concat()).collect()
+        };
+        let good = marked([&[1], &[0x80, 1], &[1], &[1]]);
+        for step in [1, 2, 7, 300, 5000] {
+            assert!(unmark(&good, step) == (bundles.clone(), false), "steps of {step}");
+            for wrong in [&[3][..], &[0], &[0xff; 10]] {
+                let broken = marked([&[1], &[1], wrong, &[1]]);
+                assert!(unmark(&broken, step) == (bundles[..2].to_vec(), true), "{wrong:?}, steps of {step}");
+            }
+            assert!(unmark(&[&good[..], &[1]].concat(), step) == (bundles.clone(), true), "a mark without an item");
+            assert!(unmark(&[9; 400], step) == (Vec::new(), true), "no bundle at all");
+        }
+        let cut = &good[..good.len() - 5];
+        let (out, lost) = unmark(cut, 50);
+        assert_eq!((&out[..3], out[3].len(), lost), (&bundles[..3], 695, false), "its reader finds it damaged");
     }
 }

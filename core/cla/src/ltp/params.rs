@@ -1,6 +1,6 @@
 //! The parameters of LTP: the one table that node files, scenarios, references and forms are made of.
 
-use super::{Config, SpanConfig};
+use super::{AskCookies, Authentication, Config, SpanConfig};
 use farlink_base::{Duration, LayerParam, Unit, nanoseconds};
 
 /// Longest duration: ten years.
@@ -25,6 +25,15 @@ pub const PARAMS: &[LayerParam<Config>] = &[
         max: 1,
         get: |c| c.accept_unknown.into(),
         set: |c, v| c.accept_unknown = v != 0,
+    },
+    LayerParam {
+        name: "cookies",
+        help: "When peers without a link must first show that they receive where they send from, by a cookie (RFC 5327): always, never, or when half of the room for them is taken. Peers without cookies are not served then.",
+        unit: Unit::Choice(AskCookies::WORDS),
+        min: 0,
+        max: 2,
+        get: |c| c.cookies as u64,
+        set: |c, v| c.cookies = AskCookies::at(v),
     },
     LayerParam {
         name: "memory",
@@ -92,6 +101,15 @@ pub const LINK_PARAMS: &[LayerParam<SpanConfig>] = &[
         max: 1 << 40,
         get: |c| c.aggregate_bytes,
         set: |c, v| c.aggregate_bytes = v,
+    },
+    LayerParam {
+        name: "aggregate_marked",
+        help: "Put before each bundle of a shared block which service it is for (service data aggregation, CCSDS 734.1). Only for peers that know client service 2; what arrives so is always taken.",
+        unit: Unit::Flag,
+        min: 0,
+        max: 1,
+        get: |c| c.aggregate_marked.into(),
+        set: |c, v| c.aggregate_marked = v != 0,
     },
     LayerParam {
         name: "aggregate_wait",
@@ -164,5 +182,23 @@ pub const LINK_PARAMS: &[LayerParam<SpanConfig>] = &[
         max: LONGEST,
         get: |c| nanoseconds(c.idle_green),
         set: |c, v| c.idle_green = Duration::from_nanos(v),
+    },
+    LayerParam {
+        name: "green_from",
+        help: "Bytes of a block behind these are green: sent once, and lost with their bundle if they are; 0 B: none are.",
+        unit: Unit::Bytes,
+        min: 0,
+        max: 1 << 40,
+        get: |c| c.green_from,
+        set: |c, v| c.green_from = v,
+    },
+    LayerParam {
+        name: "authentication",
+        help: "What every segment must show, both ways (RFC 5327): a keyed hash, or with `null` a check sum that authenticates nobody. What does not is dropped.",
+        unit: Unit::Choice(Authentication::WORDS),
+        min: 0,
+        max: 2,
+        get: |c| c.authentication.place(),
+        set: |c, v| c.authentication = Authentication::at(v),
     },
 ];

@@ -2,11 +2,13 @@
 //! sessions are open.
 
 use super::SpanConfig;
+use super::authentication::{Authentication, Seal};
 use super::ending::End;
 use super::engine::{Ltp, Parted};
 use super::segment::{Body, Segment, SessionId, reason};
 use super::span::Span;
 use crate::trains::Trains;
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 use bytes::Bytes;
 use core::net::SocketAddr;
@@ -40,9 +42,19 @@ impl Ltp {
         self.settle(now, out);
         true
     }
+    /// Other keys for an authenticated link, from the next segment on; its sessions go on. False where the link is not
+    /// authenticated, or shall not be any more: it must begin anew.
+    pub fn rekey(&mut self, link: LinkId, authentication: &Authentication) -> bool {
+        let Some(&index) = self.by_link.get(&link) else { return false };
+        let span = &mut self.spans[index];
+        let rules = Seal::new(authentication).and_then(|seal| span.rules.rekeyed(seal));
+        rules.map(|rules| span.rules = Arc::new(rules)).is_some()
+    }
     pub(super) fn place_configured(&mut self, mut span: SpanConfig) {
         let parted = self.parted.remove(&span.engine);
-        span.datagram_bytes = span.datagram_bytes.clamp(64, 65_000);
+        let authentication = span.authentication.bytes() as u32;
+        self.sealed |= authentication > 0;
+        span.datagram_bytes = span.datagram_bytes.clamp(64 + authentication, 65_000);
         let to = Destination::Link(span.link);
         let index = self.place(&span, to, LinkState::DOWN);
         // A link that begins anew: its peer is told of the old sessions until it says so (6.15, 6.16).
@@ -119,7 +131,10 @@ impl Ltp {
         Some(first)
     }
     pub(super) fn span_at(&self, from: SocketAddr) -> Option<usize> {
-        self.sessions.by_address.get(&from).and_then(|link| self.by_link.get(link)).copied()
+        let heard = self.sessions.by_address.get(&from).and_then(|link| self.by_link.get(link)).copied();
+        // What is answered to a neighbour that was not heard yet shows what its link asks for.
+        let at_home = |span: &Span| span.rules.seal().is_some() && span.home.as_deref() == Some(&from);
+        heard.or_else(|| self.sealed.then(|| self.spans.iter().position(at_home))?)
     }
     /// Notes where a span's peer sends from.
     pub(super) fn hear(&mut self, index: usize, from: SocketAddr) {
@@ -136,6 +151,12 @@ impl Ltp {
             *to = from;
         }
     }
+    /// Whether an engine that is not configured is served.
+    pub(super) fn may_meet(&self, now: Instant, engine: u64) -> bool {
+        // Nobody else is this engine.
+        let welcome = self.config.accept_unknown && !self.closing && engine != 0 && engine != self.config.engine;
+        welcome && self.parted.get(&engine).is_none_or(|parted| parted.until <= now)
+    }
     /// A span for an engine that is not configured; `None` when it is not served.
     pub(super) fn make_dynamic(
         &mut self,
@@ -144,11 +165,7 @@ impl Ltp {
         from: SocketAddr,
         out: &mut impl Sink<Output>,
     ) -> Option<usize> {
-        // Nobody else is this engine.
-        if !self.config.accept_unknown || self.closing || engine == 0 || engine == self.config.engine {
-            return None;
-        }
-        if self.parted.get(&engine).is_some_and(|parted| parted.until > now) {
+        if !self.may_meet(now, engine) {
             return None;
         }
         if self.dynamic >= DYNAMIC_MAX {
@@ -226,8 +243,10 @@ impl Ltp {
         if transmit {
             let mut trains = Trains::new(to);
             for (_, bytes) in &farewells {
+                let seal = self.spans[index].rules.seal();
+                let bytes = seal.map_or_else(|| bytes.clone(), |seal| seal.seal(bytes).into());
                 trains.begin(bytes.len() as u64, out);
-                trains.rope.push_bytes(bytes.clone());
+                trains.rope.push_bytes(bytes);
             }
             trains.flush(out);
         }

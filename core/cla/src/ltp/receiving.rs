@@ -1,14 +1,17 @@
 //! The receiver's half of the engine: datagrams, sessions of peers, reports, verdicts (RFC 5326 6.8
 //! to 6.11, 6.14, 6.17, 6.21, 6.22).
 
-use super::Split;
+use super::cookies::{Cookies, echoing, with_cookies};
 use super::ending::End;
 use super::engine::{Ltp, Sessions};
+use super::extension::Extensions;
 use super::guests::guests_weigh;
-use super::import::{Asked, Fault, Import, Offered, REPORTS_OPEN_MAX, Stage};
-use super::offering::Part;
+use super::import::{Asked, Fault, Import, OpenReport, REPORTS_OPEN_MAX, Stage};
+use super::offers::Offers;
 use super::reported::Report;
-use super::segment::{Body, Content, Data, SERVICE_BUNDLE, Segment, SessionId, View, kind, parse, reason};
+use super::segment::{
+    Body, Content, Data, SERVICE_AGGREGATE, SERVICE_BUNDLE, Segment, SessionId, View, kind, parse, reason,
+};
 use super::sending::blank_event;
 use super::span::{Control, Span, tell};
 use super::timers::Wait;
@@ -16,7 +19,7 @@ use alloc::vec::Vec;
 use bytes::Bytes;
 use core::net::SocketAddr;
 use farlink_base::layer::{Output, Ticket, Train};
-use farlink_base::{Chunk, Event, EventClass, Instant, LinkId, Malformed, Map, Payload, Refusal, Sink};
+use farlink_base::{Chunk, Event, EventClass, Instant, Malformed, Payload, Refusal, Sink};
 
 /// Bytes looked at to read the header of a datagram that does not lie in one piece of memory; a
 /// data header is 72 bytes and its extensions.
@@ -25,6 +28,16 @@ const HEAD_BYTES: u64 = 512;
 const PART_BYTES: u64 = 1 << 20;
 /// Reports without an acknowledgment at once to a stranger, whose address may be forged.
 const STRANGER_REPORTS: usize = 2;
+
+/// A data segment that may be the first of its session.
+struct First<'a> {
+    from: SocketAddr,
+    id: SessionId,
+    data: &'a Data,
+    header: Extensions<'a>,
+    /// Bytes of the datagram.
+    total: u64,
+}
 
 /// The same where there is little memory.
 fn part_bytes(memory: u64) -> u64 {
@@ -53,12 +66,15 @@ impl Ltp {
                 [Chunk::Bytes(first), ..] => &first[..],
                 _ => &[],
             };
-            if parse(head, total).is_err() {
-                // The header lies across pieces; a pattern is only written out as far as needed.
-                let length = if datagram.is_fill() { total.min(HEAD_BYTES) } else { total };
-                copied.resize(length as usize, 0);
-                datagram.copy_to(0, &mut copied);
-                head = &copied;
+            // The header lies across pieces, or something follows the data; a pattern is only written out as far as
+            // needed.
+            let shorter = if datagram.is_fill() { total.min(HEAD_BYTES) } else { total };
+            for length in [shorter, total] {
+                if copied.len() as u64 != length && parse(head, total).is_err() {
+                    copied.resize(length as usize, 0);
+                    datagram.copy_to(0, &mut copied);
+                    head = &copied;
+                }
             }
             self.datagram(now, from, head, total, body, out);
         }
@@ -79,11 +95,18 @@ impl Ltp {
         }
         match parse(head, total) {
             Ok(view) => {
+                if let Err(reason) = self.is_believed(from, &view, (head, total)) {
+                    return self.malformed(from, &Malformed { offset: 0, reason }, out);
+                }
+                if !self.cookies_are_good(from, &view) {
+                    let reason = "LTP segment without the cookie of its session";
+                    return self.malformed(from, &Malformed { offset: 0, reason }, out);
+                }
                 if view.trailing > 0 {
                     let reason = "bytes after an LTP segment, which was read all the same";
                     self.malformed(from, &Malformed { offset: total - view.trailing, reason }, out);
                 }
-                self.segment(now, from, &view, body, out);
+                self.segment(now, from, (&view, total), body, out);
             }
             Err(why) => self.malformed(from, &why, out),
         }
@@ -98,14 +121,17 @@ impl Ltp {
         &mut self,
         now: Instant,
         from: SocketAddr,
-        view: &View<'_>,
+        (view, total): (&View<'_>, u64),
         body: impl FnOnce(usize, u64) -> Payload,
         out: &mut impl Sink<Output>,
     ) {
         let id = view.session;
         let ours = id.engine == self.config.engine;
         match view.content {
-            Content::Data { data, at } => self.data(now, from, id, &data, |len| body(at, len), out),
+            Content::Data { data, at } => {
+                let first = First { from, id, data: &data, header: view.header, total };
+                self.data(now, &first, |len| body(at, len), out);
+            }
             Content::ReportAck { serial } => self.report_acknowledged(now, from, id, serial, out),
             Content::Report { serial, checkpoint, lower, upper, claims } if ours => {
                 if let Some(index) = self.sessions.exports.get(&id.number).map(|e| e.span) {
@@ -114,11 +140,11 @@ impl Ltp {
                     (event.checkpoint, event.report) = (checkpoint, serial);
                     tell(out.wants(EventClass::Segment), event, out);
                 }
-                let report = Report { serial, checkpoint, scope: (lower, upper), claims };
+                let report = Report { serial, checkpoint, scope: (lower, upper), claims, header: view.header };
                 self.reported(now, from, id.number, &report, out);
             }
             Content::Cancel { by_sender, reason } if by_sender || ours => {
-                self.cancel_arrived(from, id, by_sender, reason, out);
+                self.cancel_arrived((from, &view.header), id, by_sender, reason, out);
             }
             Content::CancelAck { by_sender } if !by_sender || ours => self.cancel_acknowledged(from, id),
             // A report or cancel of a session that is not ours.
@@ -129,13 +155,12 @@ impl Ltp {
     fn data(
         &mut self,
         now: Instant,
-        from: SocketAddr,
-        id: SessionId,
-        data: &Data,
+        first: &First<'_>,
         body: impl FnOnce(u64) -> Payload,
         out: &mut impl Sink<Output>,
     ) {
-        if !self.sessions.imports.contains_key(&id) && !self.open_import(now, from, id, data, out) {
+        let First { from, id, data, .. } = *first;
+        if !self.sessions.imports.contains_key(&id) && !self.open_import(now, first, out) {
             return;
         }
         let Some(import) = self.sessions.imports.get_mut(&id) else { return };
@@ -202,14 +227,8 @@ impl Ltp {
         }
     }
     /// Opens a session for a first segment; false when it is not wanted.
-    fn open_import(
-        &mut self,
-        now: Instant,
-        from: SocketAddr,
-        id: SessionId,
-        data: &Data,
-        out: &mut impl Sink<Output>,
-    ) -> bool {
+    fn open_import(&mut self, now: Instant, first: &First<'_>, out: &mut impl Sink<Output>) -> bool {
+        let First { from, id, data, ref header, total } = *first;
         if self.closing || self.sessions.cancelled.contains_key(&id) {
             return false;
         }
@@ -225,17 +244,35 @@ impl Ltp {
             return false;
         }
         let Some(guest) = self.admits(known, from) else { return false };
+        // Who is authenticated need show no more.
+        let unknown = guest && known.is_none_or(|index| self.spans[index].rules.seal().is_none());
+        let shows = unknown && self.shows_cookie(now, from, id, header);
+        if unknown && !shows && self.asks_cookies() && (known.is_some() || self.may_meet(now, id.engine)) {
+            self.ask_cookie(now, from, id, (data, total), out);
+            return false;
+        }
+        let mut cookies = None;
+        if !Cookies::take(&mut cookies, header) {
+            return false;
+        }
+        self.had_cookies |= cookies.is_some();
         let Some(index) = known.or_else(|| self.make_dynamic(now, id.engine, from, out)) else { return false };
         self.hear(index, from);
         // 5326-6-2
-        if data.service != SERVICE_BUNDLE {
+        if !matches!(data.service, SERVICE_BUNDLE | SERVICE_AGGREGATE) {
             self.sessions.closed.insert(id);
-            self.send_cancel(index, id, false, reason::UNREACHABLE);
+            self.send_cancel(index, (id, cookies.as_deref()), false, reason::UNREACHABLE);
             return false;
         }
         let idle = self.sessions.idle.arm(now + self.spans[index].idle_limit(data.is_red()), id);
         let mut import = Import::new(index, from, now, idle, self.first_serial(id));
         import.guest = guest;
+        import.cookies = cookies;
+        import.serve(data.service);
+        if shows {
+            // The sender was asked by a report, which it may name.
+            import.reported_before();
+        }
         if guest {
             self.sessions.guest_came(from, self.config.seed);
         }
@@ -269,10 +306,12 @@ impl Ltp {
         let green = import.take_green();
         if let Some(red) = red {
             import.offering.push(red);
-            offers.red(import, complete, tickets, out);
+            // What a bundle begins with may go on in the green part.
+            offers.red(import, complete && !import.goes_on_green(), tickets, out);
         }
         if let Some(green) = green {
-            offers.green(green, out);
+            import.offering.push(green);
+            offers.green(import, out);
         }
         let (after, guest) = (import.weight(), import.guest);
         self.arriving_bytes = self.arriving_bytes + after - before;
@@ -344,16 +383,18 @@ impl Ltp {
         }
         let index = import.span;
         let span = &mut self.spans[index];
-        let (limit, mut given_up) = (span.rules.attempts, false);
+        let (limit, mut given_up) = (span.rules.attempts(), false);
+        let cookies = import.cookies.take();
         for report in import.repeat(asked.checkpoint) {
             // A report that is asked for again counts like one that is sent again unasked (RFC 5326 6.8).
             given_up |= report.attempts >= limit;
             report.attempts += 1;
             report.queued = true;
             span.timers.stop(Wait::Report { session: id, serial: report.serial });
-            let control = report_control(span, id, report, true);
+            let control = report_control(span, id, (report, cookies.as_deref()), true);
             span.traffic.control.push_back(control);
         }
+        import.cookies = cookies;
         self.touch(index);
         if given_up {
             self.refuse_session(id, reason::LIMIT, out);
@@ -364,32 +405,35 @@ impl Ltp {
         let index = import.span;
         let span = &mut self.spans[index];
         let copies = if import.saw_loss(asked) { span.copies() } else { 1 };
-        for report in import.issue(id, asked, span.rules.datagram_bytes) {
+        let cookies = import.cookies.take();
+        for report in import.issue(id, asked, report_bytes(span, cookies.as_deref())) {
             for copy in 0..copies {
-                let control = report_control(span, id, report, copy > 0);
+                let control = report_control(span, id, (report, cookies.as_deref()), copy > 0);
                 span.traffic.control.push_back(control);
             }
         }
+        import.cookies = cookies;
         self.touch(index);
     }
-    // 5326-3.2.2-3, 5326-6.8-1
+    // 5326-3.2.2-3, 5326-6.8-1, 5327-2.2-9
     pub(super) fn report_expired(&mut self, now: Instant, id: SessionId, serial: u64, out: &mut impl Sink<Output>) {
         let Some(import) = self.sessions.imports.get_mut(&id) else { return };
         let index = import.span;
         let span = &mut self.spans[index];
-        let Some(report) = import.open_report(serial) else { return };
+        let (report, cookies) = import.report_with_cookies(serial);
+        let Some(report) = report else { return };
         // A stranger asks again; it gets no more than it asks for.
         if span.is_stranger() {
             return;
         }
         span.unanswered(now);
-        if report.attempts >= span.rules.attempts {
+        if report.attempts >= span.rules.attempts() {
             return self.refuse_session(id, reason::LIMIT, out);
         }
         report.attempts += 1;
         if !core::mem::replace(&mut report.queued, true) {
             for _ in 0..span.copies() {
-                let control = report_control(span, id, report, true);
+                let control = report_control(span, id, (report, cookies), true);
                 span.traffic.control.push_back(control);
             }
         }
@@ -404,7 +448,8 @@ impl Ltp {
         serial: u64,
         out: &mut impl Sink<Output>,
     ) {
-        let Some(import) = self.sessions.imports.get_mut(&id) else { return };
+        let Sessions { imports, idle, .. } = &mut *self.sessions;
+        let Some(import) = imports.get_mut(&id) else { return };
         let index = import.span;
         if !self.spans[index].is_at(from) {
             return self.not_from_there(out);
@@ -419,9 +464,15 @@ impl Ltp {
             if let Some(left) = left {
                 span.answered(now, left);
             }
-            for report in import.go_on(id, span.rules.datagram_bytes) {
-                let control = report_control(span, id, report, false);
+            let cookies = import.cookies.take();
+            for report in import.go_on(id, report_bytes(span, cookies.as_deref())) {
+                let control = report_control(span, id, (report, cookies.as_deref()), false);
                 span.traffic.control.push_back(control);
+            }
+            import.cookies = cookies;
+            if import.waits_for_green() {
+                idle.cancel(import.idle);
+                import.idle = idle.arm(now + self.spans[index].idle_limit(false), id);
             }
             self.spans[index].timers.stop(Wait::Report { session: id, serial });
             self.touch(index);
@@ -465,9 +516,10 @@ impl Ltp {
     /// Cancels a session of a peer (6.19).
     // 5326-4.2-3, 5326-6.22-1
     fn refuse_session(&mut self, id: SessionId, why: u8, out: &mut impl Sink<Output>) {
+        let cookies = self.sessions.imports.get_mut(&id).and_then(|import| import.cookies.take());
         if let Some(index) = self.close_import(id, End::Here(why), out) {
             self.sessions.closed.insert(id);
-            self.send_cancel(index, id, false, why);
+            self.send_cancel(index, (id, cookies.as_deref()), false, why);
         }
     }
     /// An import's idle time may be over.
@@ -475,14 +527,19 @@ impl Ltp {
         let Sessions { imports, idle, .. } = &mut *self.sessions;
         let Some(import) = imports.get_mut(&id) else { return };
         let span = &self.spans[import.span];
-        let limit = span.idle_limit(import.has_red());
+        let awaits_red = import.has_red() && !import.waits_for_green();
+        let limit = span.idle_limit(awaits_red);
         // While the peer may not transmit, its silence means nothing.
-        let since = if span.state.receive || !import.has_red() { import.active_at } else { now };
+        let since = if span.state.receive || !awaits_red { import.active_at } else { now };
         if since + limit > now || import.stage == Stage::Offered {
             import.idle = idle.arm((since + limit).max(now + limit / 2), id);
         } else if import.stage == Stage::Receiving && import.has_red() {
             self.refuse_session(id, reason::SYSTEM, out);
         } else {
+            // Green data that come later still belong to nothing.
+            if import.has_red() {
+                self.sessions.closed.insert(id);
+            }
             self.close_import(id, End::Silent, out);
         }
     }
@@ -491,7 +548,7 @@ impl Ltp {
     // 5326-6.17-1, 5326-6.17-2
     fn cancel_arrived(
         &mut self,
-        from: SocketAddr,
+        (from, header): (SocketAddr, &Extensions<'_>),
         id: SessionId,
         by_sender: bool,
         why: u8,
@@ -517,7 +574,7 @@ impl Ltp {
         let segment = Segment { session: id, body };
         let control = |span: Option<&Span>| Control {
             event: blank_event(span, id, segment.kind()),
-            bytes: segment.emit(),
+            bytes: echoing(segment.emit(), header),
             after: None,
         };
         self.reply(span, from, control, out);
@@ -531,61 +588,23 @@ impl Ltp {
     }
 }
 
-/// Offers what came in one session.
-struct Offers<'a> {
-    id: SessionId,
-    link: LinkId,
-    split: Split,
-    next: &'a mut u64,
-}
-impl Offers<'_> {
-    fn ticket(&mut self) -> Ticket {
-        *self.next += 1;
-        Ticket(*self.next - 1)
-    }
-    fn red(
-        &mut self,
-        import: &mut Import,
-        complete: bool,
-        tickets: &mut Map<Ticket, SessionId>,
-        out: &mut impl Sink<Output>,
-    ) {
-        let link = self.link;
-        while let Some(Part { ticket, bytes, last }) = import.offering.next(self.split, complete) {
-            let total = (last && ticket.is_none()).then_some(bytes.len());
-            let ticket = match ticket {
-                Some(ticket) if import.is_refused(ticket) => continue,
-                Some(ticket) => ticket,
-                None => {
-                    let ticket = self.ticket();
-                    import.offered.push(Offered { ticket, verdict: None });
-                    tickets.insert(ticket, self.id);
-                    if !last {
-                        import.offering.began(ticket, &bytes);
-                    }
-                    ticket
-                }
-            };
-            out.push(Output::Offer { ticket, link, part: bytes, last, total, reliable: true });
-        }
-    }
-    fn green(&mut self, mut block: Payload, out: &mut impl Sink<Output>) {
-        while !block.is_empty() {
-            let len = match (self.split)(&block) {
-                Ok(Some(n)) if n > 0 => n.min(block.len()),
-                _ => block.len(),
-            };
-            let part = if len == block.len() { core::mem::take(&mut block) } else { block.split_to(len) };
-            let (ticket, link) = (self.ticket(), self.link);
-            out.push(Output::Offer { ticket, link, part, last: true, total: Some(len), reliable: false });
-        }
-    }
+/// Bytes of a report of a session with these cookies.
+fn report_bytes(span: &Span, cookies: Option<&Cookies>) -> u32 {
+    let cookies = cookies.map_or(0, |cookies| cookies.bytes() as u32);
+    // One claim must fit.
+    span.rules.segment_bytes().saturating_sub(cookies).max(64)
 }
 
-fn report_control(span: &Span, id: SessionId, report: &super::import::OpenReport, resend: bool) -> Control {
+// 5327-2.2-2, 5327-2.2-9
+fn report_control(
+    span: &Span,
+    id: SessionId,
+    (report, cookies): (&OpenReport, Option<&Cookies>),
+    resend: bool,
+) -> Control {
     let mut event = span.event(true, id, kind::REPORT);
     (event.offset, event.length) = (report.lower, report.upper - report.lower);
     (event.checkpoint, event.report, event.resend) = (report.checkpoint, report.serial, resend);
-    let bytes: Bytes = report.bytes.clone();
+    let bytes: Bytes = with_cookies(report.bytes.clone(), cookies);
     Control { bytes, after: Some(Wait::Report { session: id, serial: report.serial }), event }
 }

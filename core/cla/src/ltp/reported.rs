@@ -1,7 +1,9 @@
 //! What reports change for the sender of a block (RFC 5326 6.12, 6.13).
 
+use super::cookies::echoing;
 use super::engine::Ltp;
 use super::export::Reported;
+use super::extension::Extensions;
 use super::segment::{Body, Claims, Segment, SessionId, kind, reason};
 use super::sending::blank_event;
 use super::span::{Control, Span};
@@ -16,6 +18,8 @@ pub(super) struct Report<'a> {
     pub(super) checkpoint: u64,
     pub(super) scope: (u64, u64),
     pub(super) claims: Claims<'a>,
+    /// Extensions it carries.
+    pub(super) header: Extensions<'a>,
 }
 impl Report<'_> {
     /// Bytes it says have arrived.
@@ -37,7 +41,7 @@ impl Ltp {
     ) {
         let session = SessionId { engine: self.config.engine, number };
         let Some(export) = self.sessions.exports.get_mut(&number) else {
-            self.acknowledge_report(self.span_at(from), from, session, report.serial, true, out);
+            self.acknowledge_report(self.span_at(from), from, session, report, true, out);
             return;
         };
         let index = export.span;
@@ -62,7 +66,7 @@ impl Ltp {
                 span.told(now, &mark, told, scope - claimed.min(scope));
             }
         }
-        self.acknowledge_report(Some(index), from, session, report.serial, outcome == Reported::Repeated, out);
+        self.acknowledge_report(Some(index), from, session, report, outcome == Reported::Repeated, out);
         let span = &mut self.spans[index];
         if news {
             span.timers.stop(Wait::Checkpoint { session: number, serial: report.checkpoint });
@@ -102,11 +106,12 @@ impl Ltp {
         span: Option<usize>,
         from: SocketAddr,
         session: SessionId,
-        serial: u64,
+        report: &Report<'_>,
         repeated: bool,
         out: &mut impl Sink<Output>,
     ) {
-        let bytes = Segment { session, body: Body::ReportAck { serial } }.emit();
+        let serial = report.serial;
+        let bytes = echoing(Segment { session, body: Body::ReportAck { serial } }.emit(), &report.header);
         let control = |span: Option<&Span>| {
             let mut event = blank_event(span, session, kind::REPORT_ACK);
             (event.report, event.resend) = (serial, repeated);

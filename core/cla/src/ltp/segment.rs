@@ -1,6 +1,7 @@
 //! LTP segments on the wire (RFC 5326 3): [`parse`] reads one in place ([`View`]); [`Segment`] is
 //! the form that cannot be wrong, and [`Segment::emit`] writes it.
 
+use super::extension::Extensions;
 use crate::sdnv;
 use alloc::vec::Vec;
 use bytes::{BufMut, Bytes, BytesMut};
@@ -52,6 +53,9 @@ pub mod reason {
 
 /// Client service number of the bundle protocol.
 pub const SERVICE_BUNDLE: u64 = 1;
+/// Client service number of service data aggregation (CCSDS 734.1): a block of items, each behind the number of its own
+/// service.
+pub const SERVICE_AGGREGATE: u64 = 2;
 
 /// A session: the engine that sends the block, and the number it gave.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -176,6 +180,12 @@ pub struct View<'a> {
     pub session: SessionId,
     /// What it says.
     pub content: Content<'a>,
+    /// Extensions behind its header.
+    pub header: Extensions<'a>,
+    /// Extensions behind its end.
+    pub trailer: Extensions<'a>,
+    /// Where those begin.
+    pub trailer_at: usize,
     /// Bytes after a segment without data. RFC 5326 has no word for them, and ION pads its secondary
     /// reports with zeros: they change nothing.
     pub trailing: u64,
@@ -210,7 +220,8 @@ impl<'a> Reader<'a> {
         &self.bytes[self.at..]
     }
     /// Steps over extensions (RFC 5326 3.1.4).
-    fn extensions(&mut self, count: u8) -> Result<(), Malformed> {
+    fn extensions(&mut self, count: u8) -> Result<Extensions<'a>, Malformed> {
+        let start = self.at;
         for _ in 0..count {
             self.u8()?;
             let length = self.sdnv()?;
@@ -219,7 +230,7 @@ impl<'a> Reader<'a> {
                 _ => return self.fail("LTP extension is longer than the segment"),
             }
         }
-        Ok(())
+        Ok(Extensions::new(count, &self.bytes[start..self.at]))
     }
 }
 
@@ -236,11 +247,19 @@ pub fn parse(head: &[u8], total: u64) -> Result<View<'_>, Malformed> {
     let kind = control & 0x0f;
     let session = SessionId { engine: r.sdnv()?, number: r.sdnv()? };
     let extensions = r.u8()?;
-    if extensions >> 4 != 0 {
-        r.extensions(extensions >> 4)?;
-    }
+    let header = if extensions >> 4 != 0 { r.extensions(extensions >> 4)? } else { Extensions::NONE };
+    let (trailers, mut trailer) = (extensions & 0x0f, Extensions::NONE);
     let content = match kind {
-        0..=4 | 7 => parse_data(&mut r, kind, extensions & 0x0f, total)?,
+        0..=4 | 7 => {
+            let content = parse_data(&mut r, kind, trailers, total)?;
+            if trailers > 0 {
+                trailer = r.extensions(trailers)?;
+                if r.at as u64 != total {
+                    return r.fail("bytes after the LTP segment");
+                }
+            }
+            content
+        }
         kind::REPORT => parse_report(&mut r)?,
         kind::REPORT_ACK => Content::ReportAck { serial: r.sdnv()? },
         kind::CANCEL_SENDER | kind::CANCEL_RECEIVER => {
@@ -253,10 +272,10 @@ pub fn parse(head: &[u8], total: u64) -> Result<View<'_>, Malformed> {
     };
     let mut trailing = 0;
     if kind >= kind::REPORT {
-        r.extensions(extensions & 0x0f)?;
+        trailer = r.extensions(trailers)?;
         trailing = total.saturating_sub(r.at as u64);
     }
-    Ok(View { kind, session, content, trailing })
+    Ok(View { kind, session, content, header, trailer, trailer_at: r.at - trailer.len(), trailing })
 }
 
 // 5326-3.2.1-1, 5326-3.2.1-2, 5326-3.2.1-6, 5326-9.3-1
@@ -291,10 +310,6 @@ fn parse_data<'a>(r: &mut Reader<'a>, kind: u8, trailers: u8, total: u64) -> Res
             return r.fail("trailer extensions are not in memory");
         }
         r.at += length as usize;
-        r.extensions(trailers)?;
-        if r.at as u64 != total {
-            return r.fail("bytes after the LTP segment");
-        }
     }
     Ok(Content::Data { data, at })
 }

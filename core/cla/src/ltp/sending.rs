@@ -1,17 +1,20 @@
 //! The sender's half of the engine: blocks, transmission, reports, cancelling (RFC 5326 6.1 to 6.7,
 //! 6.12, 6.13, 6.15 to 6.19).
 
+use super::authentication::Seal;
+use super::cookies::{Cookies, with_cookies};
 use super::ending::End;
 use super::engine::{Cancelled, Ltp};
 use super::export::{Cutting, Export};
 use super::import::{is_as_good_as_kept, is_final};
 use super::pace::Mark;
-use super::segment::{Body, Head, Segment, SessionId, reason};
+use super::segment::{Body, Data, Head, SERVICE_AGGREGATE, SERVICE_BUNDLE, Segment, SessionId, reason};
 use super::source::{Given, Source};
 use super::span::{Control, Pending, Span, tell};
 use super::timers::Wait;
 use crate::trains::Trains;
 use alloc::vec::Vec;
+use bytes::Bytes;
 use core::net::SocketAddr;
 use farlink_base::layer::{Output, SendId};
 use farlink_base::{EventClass, Instant, LinkId, Payload, Refusal, Rng, Sink};
@@ -20,6 +23,8 @@ use farlink_base::{EventClass, Instant, LinkId, Payload, Refusal, Rng, Sink};
 const TRAINS_PER_CALL: u32 = 16;
 /// Cancelled sessions that wait for an acknowledgment; further ones end in silence.
 const CANCELLED_MAX: usize = 4096;
+/// What is before a bundle in a marked block: its service, as an SDNV.
+const MARK: &[u8] = &[SERVICE_BUNDLE as u8];
 /// Session numbers stay within 32 bits (CCSDS 734.1).
 const SESSION_MAX: u64 = u32::MAX as u64;
 
@@ -60,13 +65,15 @@ impl Ltp {
         self.touch(index);
         if bundle.len() < total {
             self.close_block(index);
-            self.open_export(index, (Vec::from([id]), Source::streamed(id, total, bundle)), reliable);
+            self.open_export(index, (Vec::from([id]), Source::streamed(id, total, bundle)), reliable, SERVICE_BUNDLE);
             return;
         }
         let limit = self.spans[index].rules.aggregate_bytes;
-        if !reliable || bundle.len() >= limit {
+        // A bundle with a green part is a block of its own.
+        let all_red = reliable && self.spans[index].rules.red_of(u64::MAX) == u64::MAX;
+        if !all_red || bundle.len() >= limit {
             self.close_block(index);
-            self.open_export(index, (Vec::from([id]), Source::whole(bundle)), reliable);
+            self.open_export(index, (Vec::from([id]), Source::whole(bundle)), reliable, SERVICE_BUNDLE);
             return;
         }
         if self.spans[index].traffic.pending.bytes + bundle.len() > limit {
@@ -87,21 +94,27 @@ impl Ltp {
         if bundles.is_empty() {
             return;
         }
+        let marked = bundles.len() > 1 && self.spans[index].rules.is_marked();
         let mut block = Payload::new();
         let ids = bundles.into_iter().map(|(id, bundle)| {
+            if marked {
+                block.push_bytes(Bytes::from_static(MARK));
+            }
             block.append(bundle);
             id
         });
         let ids: Vec<_> = ids.collect();
-        self.open_export(index, (ids, Source::whole(block)), true);
+        let service = if marked { SERVICE_AGGREGATE } else { SERVICE_BUNDLE };
+        self.open_export(index, (ids, Source::whole(block)), true, service);
     }
     // 5326-4.1-1, 5326-4.1-2
-    fn open_export(&mut self, index: usize, block: (Vec<SendId>, Source), red: bool) {
+    fn open_export(&mut self, index: usize, block: (Vec<SendId>, Source), reliable: bool, service: u64) {
         let number = self.session_number(index);
         let session = SessionId { engine: self.config.engine, number };
         let serial = self.first_serial(session);
         let span = &mut self.spans[index];
-        let cutting = Cutting { datagram_bytes: span.rules.datagram_bytes, copies: span.copies() };
+        let cutting = Cutting { datagram_bytes: span.rules.segment_bytes(), copies: span.copies() };
+        let red = if reliable { span.rules.red_of(block.1.len()) } else { 0 };
         span.exports += 1;
         self.in_flight_bytes += block.1.weight();
         span.traffic.in_flight += block.1.len();
@@ -109,6 +122,7 @@ impl Ltp {
         span.traffic.fresh.push_back(number);
         let mut export = Export::new(session, index, block, red, serial, cutting);
         export.in_fresh = true;
+        export.service = service;
         self.sessions.by_send.extend(export.bundles.iter().map(|id| (*id, number)));
         self.sessions.exports.insert(number, export);
     }
@@ -266,9 +280,11 @@ impl Ltp {
             return;
         }
         let span = &mut self.spans[index];
-        let len = control.bytes.len() as u64;
+        // 5327-2.1-2, 5327-2.1-6
+        let bytes = span.rules.seal().map_or(control.bytes.clone(), |seal| seal.seal(&control.bytes).into());
+        let len = bytes.len() as u64;
         trains.begin(len, out);
-        trains.rope.push_bytes(control.bytes);
+        trains.rope.push_bytes(bytes);
         span.charge(len, 0);
         if let Some(wait) = control.after {
             span.wait(now, wait);
@@ -298,7 +314,7 @@ impl Ltp {
             pop(span);
             return true;
         };
-        if !again && export.red && export.is_between_checkpoints() && span.holds_back() {
+        if !again && export.is_red_next() && export.is_between_checkpoints() && span.holds_back() {
             return false;
         }
         if !export.is_at_hand(again) {
@@ -309,19 +325,26 @@ impl Ltp {
             return true;
         }
         let every = span.checkpoint_every();
-        let Some(cut) = (if again { export.next_resend() } else { export.next_fresh(every) }) else {
+        let Some(mut cut) = (if again { export.next_resend() } else { export.next_fresh(every) }) else {
             pop(span);
             *(if again { &mut export.in_resends } else { &mut export.in_fresh }) = false;
             return true;
         };
         let session = SessionId { engine: self.config.engine, number };
+        cut.data.service = export.service;
         let head = Head::data(session, &cut.data);
-        let len = head.bytes().len() as u64 + cut.data.length;
-        trains.begin(len, out);
-        trains.head(head.bytes());
-        export.copy(&cut.data, &mut trains.rope);
+        let len = match span.rules.seal() {
+            None if export.cookies.is_none() => {
+                let len = head.bytes().len() as u64 + cut.data.length;
+                trains.begin(len, out);
+                trains.head(head.bytes());
+                export.copy(&cut.data, &mut trains.rope);
+                len
+            }
+            seal => extended(seal, export, (head.bytes(), &cut.data), trains, out),
+        };
         span.charge(len, cut.data.length);
-        if export.red {
+        if cut.data.is_red() {
             let left = span.traffic.busy_until.max(now);
             let mark = span.pace().map_or(Mark::at(left), |pace| {
                 pace.sent(cut.data.length, left);
@@ -346,7 +369,8 @@ impl Ltp {
             event.resend = cut.resend;
             tell(true, event, out);
         }
-        if !export.red && export.unsent() == 0 {
+        // Of what has a red part that is still to be told of, its last report tells.
+        if !again && export.is_over() {
             left.push(number);
         }
         let streamed = export.source.send().is_some();
@@ -373,7 +397,7 @@ impl Ltp {
     pub(super) fn checkpoint_expired(&mut self, now: Instant, number: u64, serial: u64, out: &mut impl Sink<Output>) {
         let Some(export) = self.sessions.exports.get_mut(&number) else { return };
         self.spans[export.span].unanswered(now);
-        let limit = self.spans[export.span].rules.attempts;
+        let limit = self.spans[export.span].rules.attempts();
         match export.checkpoint_expired(serial, limit) {
             Some(true) => self.queue_resends(number),
             Some(false) => self.give_up(now, number, out),
@@ -382,7 +406,7 @@ impl Ltp {
     }
     pub(super) fn progress_expired(&mut self, now: Instant, number: u64, out: &mut impl Sink<Output>) {
         let Some(export) = self.sessions.exports.get_mut(&number).filter(|e| e.is_stalled()) else { return };
-        if export.stalls >= self.spans[export.span].rules.attempts {
+        if export.stalls >= self.spans[export.span].rules.attempts() {
             return self.give_up(now, number, out);
         }
         export.ask_again();
@@ -398,12 +422,20 @@ impl Ltp {
     }
     // 5326-4.2-2
     pub(super) fn cancel_export(&mut self, number: u64, why: u8, out: &mut impl Sink<Output>) {
+        let cookies = self.sessions.exports.get_mut(&number).and_then(|export| export.cookies.take());
         if let Some(index) = self.fail_export(number, (None, End::Here(why)), out) {
-            self.send_cancel(index, SessionId { engine: self.config.engine, number }, true, why);
+            let session = SessionId { engine: self.config.engine, number };
+            self.send_cancel(index, (session, cookies.as_deref()), true, why);
         }
     }
     /// Sends a cancel segment until it is acknowledged (6.15, 6.16).
-    pub(super) fn send_cancel(&mut self, index: usize, session: SessionId, by_sender: bool, why: u8) {
+    pub(super) fn send_cancel(
+        &mut self,
+        index: usize,
+        session: (SessionId, Option<&Cookies>),
+        by_sender: bool,
+        why: u8,
+    ) {
         self.cancel(index, session, (by_sender, why), 1);
     }
     /// Cancels a session of the peer's that is closed: once in the time an answer takes, for its sender asks again. Half
@@ -411,22 +443,28 @@ impl Ltp {
     pub(super) fn cancel_closed(&mut self, index: usize, session: SessionId) {
         if self.sessions.cancelled.len() < CANCELLED_MAX / 2 {
             let last = self.spans[index].attempts();
-            self.cancel(index, session, (false, reason::SYSTEM), last);
+            self.cancel(index, (session, None), (false, reason::SYSTEM), last);
         }
     }
-    fn cancel(&mut self, index: usize, session: SessionId, (by_sender, why): (bool, u8), attempts: u32) {
-        let bytes = Segment { session, body: Body::Cancel { by_sender, reason: why } }.emit();
+    fn cancel(
+        &mut self,
+        index: usize,
+        (session, cookies): (SessionId, Option<&Cookies>),
+        (by_sender, why): (bool, u8),
+        attempts: u32,
+    ) {
+        let bytes = with_cookies(Segment { session, body: Body::Cancel { by_sender, reason: why } }.emit(), cookies);
         self.cancel_with(index, session, bytes, attempts);
     }
     /// Sends these bytes until they are acknowledged.
-    pub(super) fn cancel_with(&mut self, index: usize, session: SessionId, bytes: bytes::Bytes, attempts: u32) {
+    pub(super) fn cancel_with(&mut self, index: usize, session: SessionId, bytes: Bytes, attempts: u32) {
         if self.sessions.cancelled.len() >= CANCELLED_MAX || self.sessions.cancelled.contains_key(&session) {
             return;
         }
         self.sessions.cancelled.insert(session, Cancelled { span: index, bytes: bytes.clone(), attempts });
         self.queue_cancel(index, session, bytes, false);
     }
-    fn queue_cancel(&mut self, index: usize, session: SessionId, bytes: bytes::Bytes, resend: bool) {
+    fn queue_cancel(&mut self, index: usize, session: SessionId, bytes: Bytes, resend: bool) {
         let kind = bytes.first().map_or(0, |control| control & 0x0f);
         let mut event = self.spans[index].event(true, session, kind);
         event.resend = resend;
@@ -471,7 +509,7 @@ impl Ltp {
         };
         let Some(export) = self.remove_export(number, End::Peer(why), out) else { return };
         for part in parts {
-            self.open_export(export.span, part, true);
+            self.open_export(export.span, part, true, SERVICE_BUNDLE);
         }
         self.touch(export.span);
     }
@@ -479,7 +517,11 @@ impl Ltp {
     fn apart(&self, number: u64) -> Option<Vec<(Vec<SendId>, Source)>> {
         let export = self.sessions.exports.get(&number).filter(|export| export.bundles.len() > 1 && !self.closing)?;
         let mut block = export.source.block()?;
+        let marked = export.service == SERVICE_AGGREGATE;
         let mut part = |id: &SendId| {
+            if marked && block.len() >= MARK.len() as u64 {
+                drop(block.split_to(MARK.len() as u64));
+            }
             let len = (self.config.split)(&block).ok()?.filter(|len| (1..=block.len()).contains(len))?;
             Some((Vec::from([*id]), Source::whole(block.split_to(len))))
         };
@@ -519,6 +561,30 @@ impl Ltp {
             }
         }
     }
+}
+
+/// Appends a data segment with extensions to a train; its length.
+// 5327-2.1-2, 5327-2.1-6, 5327-2.2-2, 5327-2.2-9
+fn extended(
+    seal: Option<&Seal>,
+    export: &mut Export,
+    (head, data): (&[u8], &Data),
+    trains: &mut Trains,
+    out: &mut impl Sink<Output>,
+) -> u64 {
+    let mut head = with_cookies(Bytes::copy_from_slice(head), export.cookies.as_deref());
+    let (mut rope, mut end) = (Payload::new(), Vec::new());
+    export.copy(data, &mut rope);
+    if let Some(seal) = seal {
+        head = seal.begin(&head).into();
+        end = seal.end(&head, &rope);
+    }
+    let len = head.len() as u64 + data.length + end.len() as u64;
+    trains.begin(len, out);
+    trains.head(&head);
+    trains.rope.append(rope);
+    trains.rope.push_bytes(end.into());
+    len
 }
 
 /// The frame of an event about a segment that is being sent, also where no span is known.

@@ -1,6 +1,7 @@
 //! One neighbour: what the link can do, what waits to be sent over it, and the pacing.
 
 use super::SpanConfig;
+use super::authentication::Seal;
 use super::pace::Pace;
 use super::segment::SessionId;
 use super::timers::{Timers, Wait};
@@ -135,7 +136,7 @@ impl Empty for Traffic {
 }
 
 /// How a span is run: all of its configuration but whose it is.
-#[derive(PartialEq)]
+#[derive(Clone, PartialEq)]
 pub(super) struct Rules {
     pub(super) datagram_bytes: u32,
     pub(super) overhead_bytes: u32,
@@ -144,12 +145,56 @@ pub(super) struct Rules {
     pub(super) aggregate_bytes: u64,
     pub(super) aggregate_wait: Duration,
     pub(super) margin: Duration,
-    pub(super) attempts: u32,
+    attempts: u16,
+    pub(super) copies: u8,
     pub(super) checkpoint_every: u64,
-    pub(super) copies: u32,
     pub(super) report_every: u64,
     pub(super) idle: Duration,
     pub(super) idle_green: Duration,
+    /// What most links have nothing of.
+    rare: Option<Box<Rare>>,
+}
+
+/// The rules that most links do without.
+#[derive(Clone, PartialEq)]
+pub(super) struct Rare {
+    /// Authentication of segments.
+    pub(super) seal: Option<Seal>,
+    /// Marks bundles of a shared block with their service.
+    pub(super) marked: bool,
+    /// Bytes of a block behind these are green; 0: none are.
+    pub(super) green_from: u64,
+}
+
+impl Rules {
+    /// Times a checkpoint, report or cancel is sent.
+    pub(super) fn attempts(&self) -> u32 {
+        self.attempts.into()
+    }
+    /// Authentication of segments, where there is one.
+    pub(super) fn seal(&self) -> Option<&Seal> {
+        self.rare.as_ref()?.seal.as_ref()
+    }
+    /// The same with other keys; `None` where there were none.
+    pub(super) fn rekeyed(&self, seal: Seal) -> Option<Rules> {
+        self.seal()?;
+        let mut rules = self.clone();
+        rules.rare.as_mut()?.seal = Some(seal);
+        Some(rules)
+    }
+    /// Bytes of a datagram that are left for a segment without authentication.
+    pub(super) fn segment_bytes(&self) -> u32 {
+        self.datagram_bytes - self.seal().map_or(0, Seal::bytes).min(self.datagram_bytes)
+    }
+    /// Whether bundles of a shared block are marked with their service.
+    pub(super) fn is_marked(&self) -> bool {
+        self.rare.as_ref().is_some_and(|rare| rare.marked)
+    }
+    /// Bytes of a block of this length that are red.
+    pub(super) fn red_of(&self, len: u64) -> u64 {
+        let green_from = self.rare.as_ref().map_or(0, |rare| rare.green_from);
+        if green_from == 0 { len } else { len.min(green_from) }
+    }
 }
 impl From<&SpanConfig> for Rules {
     fn from(config: &SpanConfig) -> Self {
@@ -161,12 +206,18 @@ impl From<&SpanConfig> for Rules {
             aggregate_bytes: config.aggregate_bytes,
             aggregate_wait: config.aggregate_wait,
             margin: config.margin,
-            attempts: config.attempts,
+            attempts: config.attempts.try_into().unwrap_or(u16::MAX),
+            copies: config.copies.try_into().unwrap_or(u8::MAX),
             checkpoint_every: config.checkpoint_every,
-            copies: config.copies,
             report_every: config.report_every,
             idle: config.idle,
             idle_green: config.idle_green,
+            rare: {
+                let (marked, green_from) = (config.aggregate_marked, config.green_from);
+                let seal = Seal::new(&config.authentication);
+                let any = marked || green_from > 0 || seal.is_some();
+                any.then(|| Box::new(Rare { seal, marked, green_from }))
+            },
         }
     }
 }
@@ -257,7 +308,7 @@ impl Span {
     /// Times a segment without data is sent: a stranger whose address may be forged is answered once for
     /// each time it asks.
     pub(super) fn attempts(&self) -> u32 {
-        if self.is_stranger() { 1 } else { self.rules.attempts }
+        if self.is_stranger() { 1 } else { self.rules.attempts() }
     }
     /// Whether the peer is not configured and showed nothing that only one at its address can know.
     pub(super) fn is_stranger(&self) -> bool {
@@ -348,7 +399,7 @@ impl Span {
     pub(super) fn idle_limit(&self, red: bool) -> Duration {
         let round_trip = self.state.delay_out + self.state.delay_in + self.rules.margin * 2;
         match red {
-            true => self.rules.idle + round_trip.saturating_mul(self.rules.attempts),
+            true => self.rules.idle + round_trip.saturating_mul(self.rules.attempts()),
             false => self.rules.idle_green,
         }
     }

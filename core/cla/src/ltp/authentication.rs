@@ -1,0 +1,412 @@
+//! Authentication of segments (RFC 5327 2.1): every segment of a link that asks for it names the way and the key behind
+//! its header, and ends with a keyed hash of all of it.
+
+use super::engine::Ltp;
+use super::extension::{self, Extensions, tag};
+use super::segment::{View, kind};
+use alloc::vec::Vec;
+use core::net::SocketAddr;
+use farlink_base::Payload;
+use farlink_base::security::Secret;
+use hmac::{Hmac, Mac};
+use sha1::Sha1;
+
+/// Numbers of ciphersuites (RFC 5327 2.1).
+pub mod suite {
+    /// HMAC-SHA1, of which the first 80 bits are sent.
+    pub const HMAC_SHA1_80: u8 = 0;
+    /// A signature by RSA with SHA-256, which is not spoken here.
+    pub const RSA_SHA256: u8 = 1;
+    /// HMAC-SHA1-80 with a key everybody knows: a strong check sum, no authentication.
+    pub const NULL: u8 = 255;
+}
+
+/// Bytes of a hash.
+const HASH_BYTES: usize = 10;
+/// Longest name of a key on the wire, bytes.
+pub const KEY_ID_MAX: usize = 32;
+/// Most generations of a key: each is tried where a segment does not say which it means.
+pub const GENERATIONS_MAX: usize = 8;
+/// The key of [`suite::NULL`].
+// 5327-2.1-12
+const NULL_KEY: [u8; 20] = [
+    0xc3, 0x7b, 0x7e, 0x64, 0x92, 0x58, 0x43, 0x40, 0xbe, 0xd1, 0x22, 0x07, 0x80, 0x89, 0x41, 0x15, 0x50, 0x68, 0xf7,
+    0x38,
+];
+
+/// One generation of the key that the two ends of a link share.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct LinkKey {
+    /// What segments call it, at most [`KEY_ID_MAX`] bytes; empty: they do not say.
+    pub id: Vec<u8>,
+    /// The key.
+    pub secret: Secret,
+}
+
+/// What the segments of a link show.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub enum Authentication {
+    /// Nothing; what peers show is not looked at.
+    #[default]
+    None,
+    /// HMAC-SHA1-80 by a key that everybody knows.
+    Null,
+    /// The same by one of these keys, newest first: it makes, all check. Of none, nothing is believed.
+    HmacSha1(Vec<LinkKey>),
+}
+impl Authentication {
+    /// The words for them, in the order of the variants.
+    pub const WORDS: &'static [&'static str] = &["none", "null", "hmac-sha1-80"];
+
+    /// Its place among the words.
+    pub(super) fn place(&self) -> u64 {
+        match self {
+            Authentication::None => 0,
+            Authentication::Null => 1,
+            Authentication::HmacSha1(_) => 2,
+        }
+    }
+    /// The one of this place, without keys.
+    pub(super) fn at(place: u64) -> Authentication {
+        match place {
+            1 => Authentication::Null,
+            2 => Authentication::HmacSha1(Vec::new()),
+            _ => Authentication::None,
+        }
+    }
+    /// Whether it needs a key and has none.
+    pub fn lacks_key(&self) -> bool {
+        matches!(self, Authentication::HmacSha1(keys) if keys.is_empty())
+    }
+    /// Bytes it adds to each segment.
+    pub fn bytes(&self) -> u64 {
+        Seal::new(self).map_or(0, |seal| seal.bytes().into())
+    }
+}
+
+/// Makes and checks the authentication of a link's segments.
+#[derive(Clone, PartialEq)]
+pub(super) struct Seal {
+    suite: u8,
+    keys: Vec<LinkKey>,
+}
+
+impl Seal {
+    /// `None`: segments show nothing.
+    pub(super) fn new(authentication: &Authentication) -> Option<Seal> {
+        match authentication {
+            Authentication::None => None,
+            Authentication::HmacSha1(keys) => {
+                let keys = keys.iter().take(GENERATIONS_MAX).cloned().collect();
+                Some(Seal { suite: suite::HMAC_SHA1_80, keys })
+            }
+            // 5327-2.1-11
+            Authentication::Null => {
+                let secret = Secret::new(NULL_KEY.to_vec());
+                Some(Seal { suite: suite::NULL, keys: [LinkKey { id: Vec::new(), secret }].into() })
+            }
+        }
+    }
+    /// The value of the header extension: the ciphersuite and the name of the key.
+    // 5327-2.1-2, 5327-2.1-3
+    fn header(&self) -> Vec<u8> {
+        let mut value = Vec::from([self.suite]);
+        let id = self.keys.first().map_or(&[][..], |key| &key.id);
+        value.extend_from_slice(&id[..id.len().min(KEY_ID_MAX)]);
+        value
+    }
+    /// Bytes it adds to a segment.
+    pub(super) fn bytes(&self) -> u32 {
+        let header = 1 + self.keys.first().map_or(0, |key| key.id.len().min(KEY_ID_MAX));
+        (extension::size(header) + extension::size(HASH_BYTES)) as u32
+    }
+    /// The beginning of a segment with what says how it is authenticated; [`Seal::end`] follows its end.
+    // 5327-2.1-2, 5327-2.1-4, 5327-2.1-6
+    pub(super) fn begin(&self, segment: &[u8]) -> Vec<u8> {
+        extension::dress(segment, [(tag::AUTHENTICATION, &self.header()[..])].into_iter(), 1)
+    }
+    /// The extension at the end of a segment that begins with `head` and goes on with `data`.
+    // 5327-2.1-5, 5327-2.1-8, 5327-2.1-9
+    pub(super) fn end(&self, head: &[u8], data: &Payload) -> Vec<u8> {
+        let mut end = Vec::from([tag::AUTHENTICATION, HASH_BYTES as u8]);
+        let key = self.keys.first().map_or(&[][..], |key| key.secret.bytes());
+        let Ok(mut mac) = Hmac::<Sha1>::new_from_slice(key) else { return end };
+        mac.update(head);
+        update(&mut mac, data);
+        mac.update(&end);
+        end.extend_from_slice(&mac.finalize().into_bytes()[..HASH_BYTES]);
+        end
+    }
+    /// A whole segment without block data.
+    pub(super) fn seal(&self, segment: &[u8]) -> Vec<u8> {
+        let mut sealed = self.begin(segment);
+        let end = self.end(&sealed, &Payload::new());
+        sealed.extend_from_slice(&end);
+        sealed
+    }
+    /// Whether a segment shows what its link asks for.
+    ///
+    /// # Errors
+    /// Why it is not believed.
+    // 5327-2.1-3, 5327-2.1-7, 5327-2.1-8
+    pub(super) fn check(&self, segment: &[u8], view: &View<'_>) -> Result<(), &'static str> {
+        let hashes = || view.trailer.of(tag::AUTHENTICATION).filter(|hash| hash.len() == HASH_BYTES);
+        let headers = || view.header.of(tag::AUTHENTICATION);
+        let ours = || headers().filter(|value| value.first() == Some(&self.suite));
+        if headers().next().is_some() && ours().next().is_none() {
+            return Err(match headers().any(|value| value.first() == Some(&suite::RSA_SHA256)) {
+                true => "LTP segment authenticated by RSA-SHA256, which is not spoken here",
+                false => "LTP segment authenticated in another way than its link asks for",
+            });
+        }
+        if hashes().next().is_none() {
+            return Err("LTP segment without the authentication that its link asks for");
+        }
+        // A key is named where all that are shown name one; an unknown name may mean a key that has none here.
+        let named = ours().next().is_some() && ours().all(|value| value.len() > 1);
+        let is_meant = |key: &&LinkKey| ours().any(|value| value[1..] == key.id[..]);
+        let known = named && self.keys.iter().any(|key| is_meant(&key));
+        let may_be = |key: &&LinkKey| match (named, known) {
+            (false, _) => true,
+            (true, true) => is_meant(key),
+            (true, false) => key.id.is_empty(),
+        };
+        for key in self.keys.iter().filter(may_be) {
+            let Ok(mut mac) = Hmac::<Sha1>::new_from_slice(key.secret.bytes()) else { continue };
+            covered(&mut mac, segment, view.trailer_at, &view.trailer);
+            // The comparison takes the same time whatever the bytes.
+            if hashes().any(|hash| mac.clone().verify_truncated_left(hash).is_ok()) {
+                return Ok(());
+            }
+        }
+        Err("LTP segment whose authentication is wrong")
+    }
+}
+
+impl Ltp {
+    /// Whether a segment may be believed, before it touches anything: one of a link that asks for authentication must
+    /// show it, and of others it is not looked at. `head` must hold the whole segment of `total` bytes.
+    ///
+    /// # Errors
+    /// Why not.
+    // 5327-2.1-1
+    pub(super) fn is_believed(
+        &self,
+        from: SocketAddr,
+        view: &View<'_>,
+        (head, total): (&[u8], u64),
+    ) -> Result<(), &'static str> {
+        if !self.sealed {
+            return Ok(());
+        }
+        let Some(seal) = self.span_of(from, view).and_then(|index| self.spans[index].rules.seal()) else {
+            return Ok(());
+        };
+        if head.len() as u64 != total {
+            return Err("LTP segment without the authentication that its link asks for");
+        }
+        seal.check(head, view)
+    }
+    /// The span whose peer a segment claims to be from: that of its session, else that of its engine.
+    fn span_of(&self, from: SocketAddr, view: &View<'_>) -> Option<usize> {
+        let id = view.session;
+        let cancelled = || self.sessions.cancelled.get(&id).map(|cancelled| cancelled.span);
+        let of_ours = matches!(view.kind, kind::REPORT | kind::CANCEL_RECEIVER | kind::CANCEL_SENDER_ACK);
+        if of_ours && id.engine == self.config.engine {
+            let export = self.sessions.exports.get(&id.number).map(|export| export.span);
+            return export.or_else(cancelled).or_else(|| self.span_at(from));
+        }
+        let import = self.sessions.imports.get(&id).map(|import| import.span);
+        let of_engine = || self.span_from(id.engine, from).or_else(|| self.by_engine.get(&id.engine).copied());
+        import.or_else(cancelled).or_else(of_engine).or_else(|| self.span_at(from))
+    }
+}
+
+/// Feeds all of a segment but the hashes at its end.
+// 5327-2.1-8
+fn covered(mac: &mut Hmac<Sha1>, segment: &[u8], trailer_at: usize, trailer: &Extensions<'_>) {
+    mac.update(segment.get(..trailer_at).unwrap_or_default());
+    for extension in trailer.iter() {
+        mac.update(extension.prefix);
+        if extension.tag != tag::AUTHENTICATION {
+            mac.update(extension.value);
+        }
+    }
+    mac.update(segment.get(trailer_at + trailer.len()..).unwrap_or_default());
+}
+
+/// Feeds bytes that may lie in pieces, or be a pattern.
+fn update(mac: &mut Hmac<Sha1>, data: &Payload) {
+    let mut at = 0;
+    for chunk in data.chunks() {
+        if let farlink_base::Chunk::Bytes(bytes) = chunk {
+            mac.update(bytes);
+        } else {
+            let mut written = alloc::vec![0; chunk.len() as usize];
+            data.copy_to(at, &mut written);
+            mac.update(&written);
+        }
+        at += chunk.len();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::segment::{Body, Data, Head, Segment, SessionId, kind, parse};
+    use super::*;
+
+    fn key(id: &str, byte: u8) -> LinkKey {
+        LinkKey { id: id.as_bytes().to_vec(), secret: Secret::new(alloc::vec![byte; 20]) }
+    }
+    fn seal(keys: &[LinkKey]) -> Seal {
+        Seal::new(&Authentication::HmacSha1(keys.to_vec())).unwrap()
+    }
+    fn report_ack() -> Vec<u8> {
+        let session = SessionId { engine: 2, number: 300 };
+        Segment { session, body: Body::ReportAck { serial: 9 } }.emit().to_vec()
+    }
+    fn check(seal: &Seal, segment: &[u8]) -> Result<(), &'static str> {
+        seal.check(segment, &parse(segment, segment.len() as u64).unwrap())
+    }
+
+    /// Keeps 5327-2.1-2, 5327-2.1-3, 5327-2.1-5, 5327-2.1-8, 5327-2.1-9.
+    #[test]
+    fn a_sealed_segment_is_what_the_rfc_draws_and_its_hash_that_of_others() {
+        // The example of 2.1 has key 0x24; the hash was made with Python's hmac module.
+        let seal = seal(&[LinkKey { id: alloc::vec![0x24], secret: Secret::new(alloc::vec![0x0b; 20]) }]);
+        let sealed = seal.seal(&report_ack());
+        let bare = [0x09, 0x02, 0x82, 0x2c];
+        assert_eq!(sealed[..4], bare);
+        assert_eq!(sealed[4..9], [0x11, 0x00, 0x02, 0x00, 0x24], "the drawing of RFC 5327 2.1");
+        assert_eq!(sealed[9..12], [0x09, 0x00, 0x0a]);
+        assert_eq!(sealed[12..], HASH_BY_PYTHON);
+        assert_eq!((sealed.len() - report_ack().len()) as u32, seal.bytes());
+        assert_eq!(check(&seal, &sealed), Ok(()));
+    }
+    const HASH_BY_PYTHON: [u8; 10] = [0x68, 0xe5, 0x84, 0x2e, 0x00, 0x08, 0xd3, 0x98, 0x20, 0x7d];
+    const NULL_HASH_BY_PYTHON: [u8; 10] = [0x58, 0xa5, 0x4f, 0x11, 0x25, 0x10, 0xfb, 0x80, 0xfd, 0x91];
+
+    /// Keeps 5327-2.1-11, 5327-2.1-12.
+    #[test]
+    fn null_is_the_same_with_the_key_everybody_knows() {
+        let null = Seal::new(&Authentication::Null).unwrap();
+        let sealed = null.seal(&report_ack());
+        assert_eq!(sealed[4..8], [0x11, 0x00, 0x01, 0xff]);
+        assert_eq!(sealed[sealed.len() - 10..], NULL_HASH_BY_PYTHON);
+        assert_eq!(check(&null, &sealed), Ok(()));
+        let real = seal(&[key("", 1)]);
+        assert!(check(&real, &sealed).unwrap_err().contains("another way"), "only where it was told");
+        assert!(check(&null, &real.seal(&report_ack())).unwrap_err().contains("another way"));
+    }
+
+    /// Keeps 5327-2.1-8.
+    #[test]
+    fn every_bit_of_a_segment_counts_and_so_does_every_byte_of_its_data() {
+        let seal = seal(&[key("a", 1)]);
+        let body = [5u8; 40];
+        let data = Data { kind: kind::BLOCK_END, service: 1, offset: 0, length: 40, checkpoint: 3, report: 0 };
+        let head = seal.begin(Head::data(SessionId { engine: 2, number: 3 }, &data).bytes());
+        let mut rope = Payload::from(body[..7].to_vec());
+        rope.push_bytes(body[7..].to_vec().into());
+        let whole = [&head[..], &body, &seal.end(&head, &rope)].concat();
+        assert_eq!(check(&seal, &whole), Ok(()));
+        for bit in 0..whole.len() * 8 {
+            let mut changed = whole.clone();
+            changed[bit / 8] ^= 1 << (bit % 8);
+            let taken = parse(&changed, changed.len() as u64).is_ok_and(|view| seal.check(&changed, &view).is_ok());
+            assert!(!taken, "bit {bit}");
+        }
+        for cut in 0..whole.len() {
+            let taken = parse(&whole[..cut], cut as u64).is_ok_and(|view| seal.check(&whole[..cut], &view).is_ok());
+            assert!(!taken, "cut at {cut}");
+        }
+        let more = [&seal.seal(&report_ack())[..], &[0]].concat();
+        assert!(check(&seal, &more).is_err(), "bytes behind a segment are part of what is covered");
+    }
+
+    #[test]
+    fn patterns_are_hashed_as_the_bytes_they_stand_for() {
+        let (seal, fill) = (seal(&[key("", 7)]), Payload::fill(9, 5000).slice(100, 1300));
+        let mut bytes = alloc::vec![0; 1300];
+        fill.copy_to(0, &mut bytes);
+        assert_eq!(seal.end(b"head", &fill), seal.end(b"head", &Payload::from(bytes)));
+    }
+
+    /// Keeps 5327-2.1-3, 5327-2.1-7.
+    #[test]
+    fn the_newest_key_makes_all_check_and_one_correct_hash_is_enough() {
+        let (old, new) = (key("2025", 1), key("2026", 2));
+        let (before, between, after) = (seal(&[old.clone()]), seal(&[new.clone(), old.clone()]), seal(&[new.clone()]));
+        let [by_old, by_new] = [&before, &between].map(|seal| seal.seal(&report_ack()));
+        assert_eq!(check(&between, &by_old), Ok(()));
+        assert_eq!((check(&between, &by_new), check(&after, &by_new)), (Ok(()), Ok(())));
+        assert!(check(&after, &by_old).is_err() && check(&before, &by_new).is_err());
+        // Both at once: two headers, two hashes, each of all but the hashes.
+        let mut both = extension::dress(&report_ack(), [(0, &b"\x002025"[..]), (0, b"\x002026")].into_iter(), 2);
+        let end = both.len();
+        for _ in 0..2 {
+            extension::put(&mut both, 0, &[0; 10]);
+        }
+        let mut mac = Hmac::<Sha1>::new_from_slice(&[2; 20]).unwrap();
+        mac.update(&both[..end]);
+        mac.update(&[0, 10, 0, 10]);
+        let at = both.len() - 10;
+        both[at..].copy_from_slice(&mac.finalize().into_bytes()[..10]);
+        assert_eq!((check(&between, &both), check(&after, &both)), (Ok(()), Ok(())));
+        assert!(check(&before, &both).is_err());
+    }
+
+    /// Keeps 5327-2.1-3.
+    #[test]
+    fn names_of_keys_are_bytes_and_say_which_is_tried() {
+        let named = seal(&[key("moon", 1)]).seal(&report_ack());
+        assert!(check(&seal(&[key("sun", 1)]), &named).is_err(), "another key of the same bytes is another");
+        assert_eq!(check(&seal(&[key("sun", 2), key("", 1)]), &named), Ok(()), "one without a name may be meant");
+        let unnamed = seal(&[key("", 1)]).seal(&report_ack());
+        assert_eq!(check(&seal(&[key("sun", 2), key("moon", 1)]), &unnamed), Ok(()));
+        let long = LinkKey { id: alloc::vec![200; 300], secret: Secret::new(alloc::vec![1; 20]) };
+        let cut = seal(&[long]);
+        assert_eq!(cut.seal(&report_ack()).len() - report_ack().len(), cut.bytes() as usize);
+    }
+
+    /// Keeps 5327-2.1-4.
+    #[test]
+    fn a_later_segment_may_leave_the_header_out() {
+        let seal = seal(&[key("a", 1)]);
+        let mut bare = report_ack();
+        bare[4] = 0x01;
+        let end = seal.end(&bare, &Payload::new());
+        bare.extend_from_slice(&end);
+        assert_eq!(check(&seal, &bare), Ok(()));
+    }
+
+    #[test]
+    fn what_is_not_spoken_here_is_said() {
+        let seal = seal(&[key("", 1)]);
+        let shows = |value: &[u8], hash: &[u8]| {
+            let mut segment = extension::dress(&report_ack(), [(0, value)].into_iter(), 1);
+            extension::put(&mut segment, 0, hash);
+            check(&seal, &segment).unwrap_err()
+        };
+        assert!(shows(&[1], &[7; 128]).contains("RSA-SHA256"));
+        assert!(shows(&[2], &[7; 10]).contains("another way") && shows(&[], &[7; 10]).contains("another way"));
+        for len in [0, 9, 11, 20] {
+            assert!(shows(&[0], &alloc::vec![0; len]).contains("without"), "{len}");
+        }
+        assert!(check(&seal, &report_ack()).unwrap_err().contains("without"));
+    }
+
+    #[test]
+    fn without_a_key_nothing_is_believed_not_even_ones_own() {
+        let none = seal(&[]);
+        assert!(check(&none, &none.seal(&report_ack())).is_err());
+        assert!(Authentication::HmacSha1(Vec::new()).lacks_key() && !Authentication::Null.lacks_key());
+        assert_eq!(Authentication::HmacSha1([key("ab", 1)].into()).bytes(), 5 + 12);
+        assert_eq!((Authentication::None.bytes(), Authentication::Null.bytes()), (0, 15));
+        let many: Vec<LinkKey> = (0..20).map(|n| key("", n)).collect();
+        assert_eq!(seal(&many).keys.len(), GENERATIONS_MAX);
+        for place in 0..3 {
+            assert_eq!(Authentication::at(place).place(), place);
+        }
+    }
+}

@@ -61,6 +61,6 @@ pub use agent::Agent;
 #[cfg(feature = "audit")]
 pub use audit::Counts;
 pub use edge::{About, Answer, Draft, Edge, Numbers, Record, Signal, Status};
-pub use farlink_book::Oracle;
+pub use farlink_book::{Oracle, Origin};
 pub use io::{Input, OfferToken, Output, Pressure, Reading, endpoint_of};
 pub use settings::{CustodySettings, HAND_OVER_AHEAD, Limits, LinkSettings, SHORT_HEAD_BYTES, Settings};

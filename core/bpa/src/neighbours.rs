@@ -68,6 +68,11 @@ impl Neighbours {
     pub fn dynamic_links(&self) -> usize {
         self.dynamic as usize
     }
+    /// Whether a link leads to somebody nobody configured.
+    pub fn is_strange(&self, link: LinkId) -> bool {
+        let stranger = |link: &Box<Link>| self.peers.get(link.peer).is_some_and(|p| p.origin != Origin::Configured);
+        link.is_dynamic() || self.links.get(&link).is_some_and(stranger)
+    }
     /// Whether some links do not take bundles of any length.
     pub fn has_narrow(&self) -> bool {
         self.narrow > 0

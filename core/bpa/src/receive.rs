@@ -69,7 +69,7 @@ impl Agent {
             None if self.was_delivered(&bundle) => Some(Refusal::Duplicate),
             None => {
                 let mut new = self.newcomer(now, bundle.clone(), from, hop);
-                new.flags.set(Flags::STRANGE, link.is_dynamic());
+                new.flags.set(Flags::STRANGE, self.neighbours.is_strange(link));
                 let judged = self.judge(now, &new).and_then(|()| self.make_room(now, &new, edge, out));
                 judged.err()
             }
@@ -125,7 +125,7 @@ impl Agent {
             return out.push(Output::Verdict { token, result: Ok(()) });
         }
         let mut new = self.newcomer(now, bundle.clone(), from, hop);
-        new.flags.set(Flags::STRANGE, link.is_dynamic());
+        new.flags.set(Flags::STRANGE, self.neighbours.is_strange(link));
         let admitted = self.judge(now, &new).and_then(|()| self.make_room(now, &new, edge, out));
         if let Err(reason) = admitted {
             self.turn_away(now, link, &bundle, reason, edge, out);

@@ -44,7 +44,8 @@ pub fn copies(router: &str, control: &str) -> bool {
     router.is_ok_and(|router| router.copies()) || control.is_ok_and(|control| control.wishes())
 }
 
-fn patterns(table: &Reader<'_>, key: &str, without: &[&str]) -> Vec<String> {
+/// A list of patterns; `without`: those that hold where the key is not given.
+pub fn patterns(table: &Reader<'_>, key: &str, without: &[&str]) -> Vec<String> {
     let read = |input: farlink_config::Input<'_, '_>| {
         let texts = input.texts()?;
         match texts.iter().find(|text| !EndpointId::is_pattern(text)) {

@@ -30,8 +30,17 @@ pub fn example() -> String {
     }
     out.push_str("\n[routes]                          # static routes, tried when the router has none\n");
     out.push_str("\"ipn:5.*\" = \"ipn:2.0\"\n");
-    let sections =
-        [&keys::PLAN, &keys::ROUTER, &keys::CONTROL, &keys::CUSTODY, &keys::LIMITS, &keys::APP, &keys::API, &keys::LOG];
+    let sections = [
+        &keys::DISCOVERY,
+        &keys::PLAN,
+        &keys::ROUTER,
+        &keys::CONTROL,
+        &keys::CUSTODY,
+        &keys::LIMITS,
+        &keys::APP,
+        &keys::API,
+        &keys::LOG,
+    ];
     for section in sections.into_iter().chain([&keys::EVENTS, &keys::SECURITY]) {
         table(&mut out, section.name, section.help, section.keys);
     }

@@ -10,6 +10,7 @@ mod build;
 mod changed;
 mod conflicts;
 mod custody;
+mod discovery;
 mod docs;
 pub mod keys;
 mod links;
@@ -26,6 +27,7 @@ use std::path::{Path, PathBuf};
 
 pub use build::PATTERN_HINT;
 pub use changed::needs_restart;
+pub use discovery::DiscoverySettings;
 pub use docs::example;
 pub use keys::CAPACITY;
 
@@ -46,6 +48,8 @@ pub struct NodeConfig {
     pub layers: Vec<LayerSettings>,
     /// One per link of the stack.
     pub links: Vec<LinkSettings>,
+    /// Neighbours found by announcements, where they are.
+    pub discovery: Option<DiscoverySettings>,
     /// Contact plan file.
     pub plan_file: Option<PathBuf>,
     /// Epoch of the plan, where the plan has none.

@@ -194,7 +194,8 @@ impl Place {
             if let Err(why) = self.socket.send_to(bytes, to) {
                 failed = true;
                 if !self.failed {
-                    tracing::warn!("this node cannot announce itself to {to}: {why}");
+                    let hint = "[discovery] interfaces = [\"NAME\"] says by which way";
+                    tracing::warn!("this node cannot announce itself to {to}: {why}\nhint: {hint}");
                 }
             }
         }

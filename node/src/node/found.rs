@@ -6,7 +6,7 @@ use crate::clock;
 use crate::config::{DiscoverySettings, LinkSettings};
 use crate::discovery::{Discovery, Own};
 use farlink_base::{Duration, EndpointId, Instant, LayerId, NodeId};
-use farlink_cla::announce::{AGAIN_MIN, Around, Counts, FoundId, LinkNow, Output};
+use farlink_cla::announce::{ATTEMPT, Around, Counts, FoundId, LinkNow, Output};
 use farlink_stack::{Identity, LinkConfig, Neighbour, Stack};
 use std::net::SocketAddr;
 
@@ -21,7 +21,7 @@ pub struct Announced {
     pub address: SocketAddr,
     /// The link made for it; none: not yet, or there is a better way to it.
     pub link: Option<String>,
-    /// Since it was heard first, and last.
+    /// Since it was heard first.
     pub since: Duration,
     /// Since it was heard last.
     pub silent: Duration,
@@ -196,7 +196,7 @@ fn found_link(
         layer,
         rate: None,
         one_way_delay: Duration::ZERO,
-        span: kind.span(to, &[]).found(AGAIN_MIN),
+        span: kind.span(to, &[]).found(ATTEMPT * 2),
     };
     (link, LinkSettings { address: Some(address.to_string()) })
 }

@@ -2,7 +2,7 @@
 
 use super::build::socket_address;
 use super::custody::patterns;
-use super::{LayerSettings, keys};
+use super::keys;
 use farlink_base::Duration;
 use farlink_base::layer::Medium;
 use farlink_cla::tcpcl_v4::Tls;
@@ -40,7 +40,7 @@ pub struct DiscoverySettings {
 }
 
 /// `[discovery]`; `None` where there is none.
-pub fn read(top: &Reader<'_>, layers: &[LayerConfig], settings: &[LayerSettings]) -> Option<DiscoverySettings> {
+pub fn read(top: &Reader<'_>, layers: &[LayerConfig]) -> Option<DiscoverySettings> {
     let table = top.table("discovery", &keys::DISCOVERY)?;
     let to = table.custom("to", addresses).unwrap_or_else(|| vec![GROUP]);
     let every = |v4: bool| match v4 {
@@ -63,13 +63,14 @@ pub fn read(top: &Reader<'_>, layers: &[LayerConfig], settings: &[LayerSettings]
         interfaces: table.custom("interfaces", interfaces).unwrap_or_default(),
         interval,
         accept: patterns(&table, "accept", &["*"]),
-        layers: usable(&table, layers, settings),
+        layers: usable(&table, layers, top.named_tables("layer").len()),
         neighbours: table.count("neighbours").unwrap_or(1) as usize,
     })
 }
 
-/// The layers named, or all over streams: only those can tell that nobody is there.
-fn usable(table: &Reader<'_>, layers: &[LayerConfig], settings: &[LayerSettings]) -> Vec<String> {
+/// The layers named, or all over streams: only those can tell that nobody is there. The file has `all`, of which these
+/// could be read.
+fn usable(table: &Reader<'_>, layers: &[LayerConfig], all: usize) -> Vec<String> {
     let secured = table.flag("require_tls").unwrap_or_default();
     let is_secured = |layer: &LayerConfig| matches!(&layer.kind, LayerKind::TcpclV4(own) if own.tls == Tls::Require);
     let named = |input: Input<'_, '_>| {
@@ -92,7 +93,7 @@ fn usable(table: &Reader<'_>, layers: &[LayerConfig], settings: &[LayerSettings]
     let streams = layers.iter().filter(|layer| layer.kind.medium() == Some(Medium::Streams));
     let fit: Vec<String> = streams.filter(|layer| !secured || is_secured(layer)).map(|l| l.name.clone()).collect();
     // What is wrong with a layer, or with the names of some, was told.
-    if fit.is_empty() && !table.given("layers") && settings.len() == layers.len() {
+    if fit.is_empty() && !table.given("layers") && all == layers.len() {
         match secured {
             true => table.fail("require_tls", "no layer has tls = \"require\"", "give one certificates, and that"),
             false => {

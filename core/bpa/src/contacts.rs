@@ -289,7 +289,7 @@ impl Agent {
             let links = peer.origin == Origin::Configured && !peer.links.is_empty();
             peer.identity_as(node) > Some(Identity::Claimed) && (links || peer.is_up())
         };
-        self.is_local(node) || self.neighbours.peers().all().any(sure)
+        self.is_local(node) || self.neighbours.peers().of(node).is_some_and(sure)
     }
     /// Whether the plan has contacts between this node and a neighbour.
     fn is_in_plan(&self, peer: NodeId) -> bool {

@@ -70,8 +70,7 @@ impl Neighbours {
     }
     /// Whether a link leads to somebody nobody configured.
     pub fn is_strange(&self, link: LinkId) -> bool {
-        let stranger = |link: &Box<Link>| self.peers.get(link.peer).is_some_and(|p| p.origin != Origin::Configured);
-        link.is_dynamic() || self.links.get(&link).is_some_and(stranger)
+        link.is_dynamic() || self.peers.get(self.peer_of(link)).is_some_and(|peer| peer.origin != Origin::Configured)
     }
     /// Whether some links do not take bundles of any length.
     pub fn has_narrow(&self) -> bool {

@@ -46,12 +46,8 @@ fn is_strange(held: &Held) -> bool {
 /// Most nodes hold nothing of strangers and bound no source.
 impl Empty for Shares {
     type From = ();
-    const EMPTY: &'static Self = &Shares {
-        strange: (0, 0),
-        heads: (0, 0),
-        sources: BTreeMap::new(),
-        givers: BTreeMap::new(),
-    };
+    const EMPTY: &'static Self =
+        &Shares { strange: (0, 0), heads: (0, 0), sources: BTreeMap::new(), givers: BTreeMap::new() };
     fn make((): ()) -> Self {
         Shares::default()
     }

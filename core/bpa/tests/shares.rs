@@ -4,7 +4,7 @@ mod support;
 
 use farlink_base::{EndpointId, Hop, LinkId, Priority, Refusal};
 use farlink_bpa::{Input, Limits, Output, Pressure, SHORT_HEAD_BYTES, Settings};
-use support::{Bundle, Node, NoRouter, OnlyRoom, settings};
+use support::{Bundle, NoRouter, Node, OnlyRoom, settings};
 
 const SIZE: u64 = 1000;
 

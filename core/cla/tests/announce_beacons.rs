@@ -101,16 +101,18 @@ fn what_is_no_beacon_is_refused_for_its_reason() {
 #[test]
 fn lengths_nobody_can_hold_and_deep_nesting_end_at_once() {
     let huge = "1b ffffffffffffffff";
+    let nested = format!("85 07 03 82 01 64 2f2f672f 00 82 80 {}", "a101".repeat(600));
+    let tagged = format!("85 07 05 82 01 64 2f2f672f 00 c0 {huge}");
     for text in [
-        format!("9b ffffffffffffffff 07"),
-        format!("9b ffffffffffffffff 83 00 82 01 64 2f2f672f 19 11dc"),
-        format!("84 07 01 82 01 7b ffffffffffffffff 2f"),
-        format!("85 07 03 82 01 64 2f2f672f 00 82 9b ffffffffffffffff 82 63 746370 01"),
-        format!("85 07 03 82 01 64 2f2f672f 00 82 80 bb ffffffffffffffff 01"),
-        format!("85 07 03 82 01 64 2f2f672f 00 82 80 {}", "a101".repeat(600)),
-        format!("85 07 05 82 01 64 2f2f672f 00 c0 {huge}"),
+        "9b ffffffffffffffff 07",
+        "9b ffffffffffffffff 83 00 82 01 64 2f2f672f 19 11dc",
+        "84 07 01 82 01 7b ffffffffffffffff 2f",
+        "85 07 03 82 01 64 2f2f672f 00 82 9b ffffffffffffffff 82 63 746370 01",
+        "85 07 03 82 01 64 2f2f672f 00 82 80 bb ffffffffffffffff 01",
+        &nested,
+        &tagged,
     ] {
-        assert!(Beacon::parse(&hex(&text)).is_err(), "{text}");
+        assert!(Beacon::parse(&hex(text)).is_err(), "{text}");
     }
     let long = Beacon::parse(&hex(&format!("85 07 05 82 01 64 2f2f672f 00 {huge}"))).unwrap();
     assert_eq!(long.period, Some(Duration::from_secs(u64::MAX)), "who hears it bounds it");

@@ -63,7 +63,7 @@ impl Beacon {
         let mut out = Vec::new();
         cbor::put(&mut out, ARRAY, 4 + u64::from(services) + u64::from(period));
         cbor::put(&mut out, UINT, VERSION);
-        let flags = HAS_NODE_ID | u64::from(services) * HAS_SERVICES | u64::from(period) * HAS_PERIOD;
+        let flags = HAS_NODE_ID | if services { HAS_SERVICES } else { 0 } | if period { HAS_PERIOD } else { 0 };
         cbor::put(&mut out, UINT, flags);
         put_node_id(&mut out, &self.node);
         cbor::put(&mut out, UINT, self.sequence.unwrap_or_default().into());

@@ -119,7 +119,7 @@ mod tests {
                 tried.end(now, at(n, 9), None);
                 n += 1;
             }
-            now = now + ATTEMPT;
+            now += ATTEMPT;
             assert!(tried.until(victim) == s(640) && tried.failed.len() <= TRIED_MAX);
         }
         assert_eq!((tried.of_host(victim.ip()), tried.of_host(at(100, 0).ip())), (1, 1));

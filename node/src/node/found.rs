@@ -85,8 +85,8 @@ impl Node {
     }
     /// Hears announcements, and makes and ends links as follows from them.
     pub(super) fn discover(&mut self, now: Instant) {
-        let due = |discovery: &Box<Discovery>| discovery.busy() || discovery.next_timeout().is_some_and(|at| at <= now);
-        if self.stopping.is_some() || !self.discovery.as_ref().is_some_and(due) {
+        let due = |discovery: &Discovery| discovery.busy() || discovery.next_timeout().is_some_and(|at| at <= now);
+        if self.stopping.is_some() || !self.discovery.as_deref().is_some_and(due) {
             return;
         }
         let outputs = self.ask_announcer(|discovery, known| discovery.turn(now, known)).unwrap_or_default();

@@ -325,7 +325,10 @@ fn ask(question: Question) -> Result<(), Failure> {
             show(&at, method, "/routes", &body.to_string(), print_done)?;
             if method == "DELETE" { Ok(()) } else { tell_of_missing_links(&at) }
         }
-        Question::Links { change: None, at } => list(&at, "/links", &["name", "peer", "state", "queued", "in_flight"]),
+        Question::Links { change: None, at } => {
+            at.print(&at.list("/links")?, print_links);
+            Ok(())
+        }
         Question::Links { change: Some(change), at } => {
             let enable = |enabled: bool| json!({ "enabled": enabled }).to_string();
             let (method, path, body) = match change {
@@ -450,7 +453,31 @@ fn print_status(status: &Value) {
         println!("security       {}", ["made", "verified", "failed", "missing"].map(count).join(", "));
     }
     println!("log level      {}", plain(&status["log_level"]));
-    table(&status["links"], &["name", "peer", "state", "queued", "in_flight"]);
+    if let Some(announcements) = status["announcements"].as_object() {
+        let heard = announcements["heard"].as_array().map_or(0, Vec::len);
+        let count = |name: &str| announcements.get(name).map(plain).unwrap_or_default();
+        println!(
+            "announcements  {heard} nodes heard; {} wanted, {} not, {} unreadable",
+            count("wanted"),
+            count("unwanted"),
+            count("unreadable")
+        );
+    }
+    print_links(&status["links"]);
+}
+
+/// Links, with what announcements said of those that were found by them.
+fn print_links(links: &Value) {
+    let mut rows = links.clone();
+    let mut any = false;
+    for row in rows.as_array_mut().into_iter().flatten() {
+        let seconds = |name: &str| row["found"][name].as_f64().map(|seconds| seconds.round() as u64);
+        let (Some(since), Some(silent)) = (seconds("since_s"), seconds("silent_s")) else { continue };
+        row["found"] = format!("{since} s ago, said so {silent} s ago").into();
+        any = true;
+    }
+    let columns = ["name", "peer", "state", "queued", "in_flight", "found"];
+    table(&rows, if any { &columns } else { &columns[..5] });
 }
 
 fn print_memory(memory: &Value) {

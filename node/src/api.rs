@@ -7,7 +7,7 @@ use crate::budget::Share;
 use crate::config::{ApiSettings, NodeConfig, PATTERN_HINT};
 use crate::log::LogLevel;
 use crate::metrics::Metrics;
-use crate::node::{Handle, Node};
+use crate::node::{Announced, Handle, Node};
 use axum::Router;
 use axum::extract::{DefaultBodyLimit, Path, Query, State};
 use axum::http::{StatusCode, header};
@@ -17,6 +17,7 @@ use axum::routing::{delete, get, post, put};
 use farlink_base::{BundleHandle, DtnTime};
 use farlink_bpa::app::{AdminInput, BundleStatus, LinkStatus, Status};
 use farlink_bundle::EndpointId;
+use farlink_cla::announce::Counts;
 use farlink_routing::{Contact, ContactPlan, PlanTime};
 use farlink_stack::Input;
 use futures_util::future::join_all;
@@ -123,8 +124,10 @@ impl Api {
 }
 
 async fn status(State(api): State<Api>) -> Answer {
-    let ask = |node: &mut Node| (node.stack.status(crate::clock::now()), memory(node), node.stack.security());
-    let (status, memory, security) = api.ask(ask).await?;
+    let ask = |node: &mut Node| {
+        (node.stack.status(crate::clock::now()), memory(node), node.stack.security(), node.announced())
+    };
+    let (status, memory, security, announced) = api.ask(ask).await?;
     let security = security.map(
         |done| json!({ "made": done.made, "verified": done.verified, "failed": done.failed, "missing": done.missing }),
     );
@@ -136,7 +139,8 @@ async fn status(State(api): State<Api>) -> Answer {
         "capacity_bytes": status.capacity,
         "strangers": json!({ "bundles": status.strangers.0, "bytes": status.strangers.1 }),
         "memory": memory,
-        "links": status.links.iter().map(link).collect::<Vec<_>>(),
+        "links": status.links.iter().map(|one| link(one, announced.as_ref())).collect::<Vec<_>>(),
+        "announcements": announced.as_ref().map(announcements),
         "registrations": texts(&status.registrations),
         "contacts": status.contacts,
         "security": security,
@@ -157,7 +161,31 @@ fn memory(node: &Node) -> Value {
 fn texts(endpoints: &[EndpointId]) -> Vec<String> {
     endpoints.iter().map(ToString::to_string).collect()
 }
-fn link(link: &LinkStatus) -> Value {
+/// Those heard, and how many beacons.
+type Heard = (Vec<Announced>, Counts);
+fn announcements((heard, counts): &Heard) -> Value {
+    json!({
+        "wanted": counts.wanted,
+        "unwanted": counts.unwanted,
+        "unreadable": counts.unreadable,
+        "heard": heard.iter().map(announced).collect::<Vec<_>>(),
+    })
+}
+fn announced(one: &Announced) -> Value {
+    json!({
+        "node": one.node.to_string(),
+        "layer": one.layer,
+        "address": one.address.to_string(),
+        "link": one.link,
+        "since_s": one.since.as_secs_f64(),
+        "silent_s": one.silent.as_secs_f64(),
+        "period_s": one.period.as_secs_f64(),
+        "beacons": one.beacons,
+        "sequence": one.sequence,
+    })
+}
+fn link(link: &LinkStatus, heard: Option<&Heard>) -> Value {
+    let found = heard.and_then(|(heard, _)| heard.iter().find(|one| one.link.as_ref() == Some(&link.name)));
     json!({
         "name": link.name,
         "peer": link.peer.to_string(),
@@ -165,6 +193,7 @@ fn link(link: &LinkStatus) -> Value {
         "state": link.state,
         "queued": link.queued,
         "in_flight": link.in_flight,
+        "found": found.map(announced),
     })
 }
 
@@ -217,7 +246,9 @@ async fn cancel(State(api): State<Api>, Path(handle): Path<u64>) -> Answer {
 }
 
 async fn links(State(api): State<Api>, Query(page): Query<Page>) -> Answer {
-    page.of(&api.snapshot().await?.links, link)
+    let ask = |node: &mut Node| (node.stack.status(crate::clock::now()).links, node.announced());
+    let (links, announced) = api.ask(ask).await?;
+    page.of(&links, |one| link(one, announced.as_ref()))
 }
 #[derive(Deserialize)]
 struct Enabled {

@@ -11,6 +11,7 @@ mod buffers;
 pub mod clock;
 pub mod config;
 mod datagrams;
+mod discovery;
 mod disk;
 pub mod events;
 pub mod log;

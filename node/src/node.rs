@@ -6,6 +6,7 @@ use crate::buffers::Buffers;
 use crate::clock::{self, WallClock};
 use crate::config::{LayerSettings, NodeConfig, needs_restart};
 use crate::datagrams::{Datagrams, Lookup};
+use crate::discovery::Discovery;
 use crate::disk::Disk;
 use crate::events::{EventHub, Names};
 use crate::log::LogLevel;
@@ -26,8 +27,10 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::mpsc::{Receiver, Sender, channel};
 
+mod found;
 mod links;
 
+pub use found::Announced;
 pub use links::GivenLink;
 use links::Links;
 
@@ -35,6 +38,7 @@ const STREAM: u64 = 1 << 56;
 const LISTENER: u64 = 2 << 56;
 const DATAGRAM: u64 = 3 << 56;
 const APP: u64 = 4 << 56;
+const DISCOVERY: u64 = 5 << 56;
 const KIND: u64 = 0xff << 56;
 
 /// Time without a turn after which read buffers are given back.
@@ -85,6 +89,7 @@ pub struct Node {
     links: Resolver<Lookup>,
     addresses: Vec<(LayerId, SocketAddr)>,
     known: Links,
+    discovery: Option<Box<Discovery>>,
     budget: Budget,
     stopping: Option<Instant>,
 }
@@ -195,6 +200,7 @@ impl Node {
             handle,
             addresses,
             known: Links::new(config_links),
+            discovery: None,
             stopping: None,
             io: Io {
                 poller,
@@ -212,6 +218,7 @@ impl Node {
             budget,
         };
         node.place_links();
+        node.discovery = node.open_discovery(node.config.discovery.clone())?;
         Ok(node)
     }
     /// For other threads.
@@ -250,7 +257,9 @@ impl Node {
     pub fn stop(&mut self) {
         if self.stopping.is_none() {
             tracing::info!("shutting down");
-            self.stopping = Some(clock::now() + self.config.shutdown_timeout);
+            let now = clock::now();
+            self.stopping = Some(now + self.config.shutdown_timeout);
+            self.leave(now);
             self.input(Input::Admin(AdminInput::Shutdown));
         } else {
             // Asked twice: at once.
@@ -296,6 +305,7 @@ impl Node {
         io.streams.read(&mut io.buffers, &mut io.inputs);
         io.datagrams.read(&mut io.buffers, &mut io.inputs);
         io.apps.turn(now, &mut io.buffers, &mut io.inputs);
+        self.discover(now);
         self.drain();
         self.timeouts();
         self.drain();
@@ -402,10 +412,13 @@ impl Node {
     }
     fn wait(&mut self) -> anyhow::Result<()> {
         let io = &mut self.io;
-        let busy = !io.inputs.is_empty() || io.streams.busy() || io.datagrams.busy() || io.apps.busy();
-        let deadlines =
-            [self.stack.next_timeout(), io.streams.next_timeout(), io.datagrams.next_timeout(), io.apps.next_timeout()];
-        let next = deadlines.into_iter().flatten().min().unwrap_or(Instant::MAX).min(self.clock.next_check());
+        let hears = self.discovery.as_ref().filter(|_| self.stopping.is_none());
+        let heard = hears.is_some_and(|discovery| discovery.busy());
+        let busy = !io.inputs.is_empty() || io.streams.busy() || io.datagrams.busy() || io.apps.busy() || heard;
+        let speaks = hears.and_then(|discovery| discovery.next_timeout());
+        let io_at = [io.streams.next_timeout(), io.datagrams.next_timeout(), io.apps.next_timeout()];
+        let deadlines = io_at.into_iter().chain([self.stack.next_timeout(), speaks]);
+        let next = deadlines.flatten().min().unwrap_or(Instant::MAX).min(self.clock.next_check());
         let mut timeout = if busy { Duration::ZERO } else { next.since(clock::now()) };
         if self.stopping.is_some() {
             timeout = timeout.min(Duration::from_millis(10));
@@ -424,6 +437,11 @@ impl Node {
                 LISTENER => io.streams.accept(now, serial as usize, &(&io.poller, STREAM), &mut io.inputs),
                 DATAGRAM => io.datagrams.on_ready(serial as usize, report),
                 APP => io.apps.on_ready(serial, report, now, (&io.poller, APP)),
+                DISCOVERY if report.readable => {
+                    if let Some(discovery) = &mut self.discovery {
+                        discovery.on_readable(serial as usize);
+                    }
+                }
                 _ => {}
             }
         }
@@ -441,7 +459,7 @@ impl Node {
         self.io.inputs.is_empty() && self.io.streams.is_quiet() && disk_idle && on_the_way == 0
     }
 
-    /// Reads the configuration file again, and the certificates it names, and applies its links, plan, routes, rules and keys
+    /// Reads the configuration file again, and the certificates it names, and applies its links, discovery, plan, routes, rules and keys
     /// of security, and log level; returns what else is changed in it and needs a restart.
     ///
     /// # Errors
@@ -451,7 +469,15 @@ impl Node {
             .map_err(|errors| errors.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))?;
         let _ = Budget::apply(&mut fresh);
         let waiting = needs_restart(&self.config, &fresh);
+        let announces = self.discovery.as_ref().map(|discovery| discovery.settings());
+        let discovery = match announces == fresh.discovery.as_ref() {
+            true => None,
+            false => Some(self.open_discovery(fresh.discovery).map_err(|why| format!("{why:#}"))?),
+        };
         self.set_links(&fresh.stack.layers, fresh.stack.links.into_iter().zip(fresh.links).collect())?;
+        if let Some(discovery) = discovery {
+            self.set_discovery(discovery);
+        }
         self.set_credentials(fresh.layers);
         self.set_routes(fresh.stack.routes);
         if let Some(plan) = fresh.stack.plan {

@@ -13,6 +13,7 @@ pub mod cgroup;
 mod direct;
 pub mod disk;
 pub mod memory;
+pub mod multicast;
 pub mod namespace;
 pub mod netlink;
 pub mod packet;

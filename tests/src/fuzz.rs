@@ -14,7 +14,8 @@ use farlink_bundle::{
     AdministrativeRecord, Bundle, CreationTimestamp, EidCodec, EndpointId, FragmentInfo, Profile, Reassembler,
     Reassembly, ReassemblyLimits, cbor, decode, decode_prefix,
 };
-use farlink_cla::{ltp, oneway, tcpcl_v4, udpcl};
+use farlink_cla::registry::LayerInfo;
+use farlink_cla::{announce, ltp, oneway, tcpcl_v4, udpcl};
 
 pub use crate::fuzz_ltp::ltp_extensions;
 pub use crate::fuzz_security::{secured_bundle, security_block};
@@ -27,6 +28,7 @@ pub type Target = fn(&[u8]);
 /// folders in `tests/fuzz/corpus`.
 pub const TARGETS: &[(&str, Target)] = &[
     ("administrative_record", administrative_record),
+    ("beacon", beacon),
     ("bundle", bundle),
     ("bundle_v6", bundle_v6),
     ("cbor_item", cbor_item),
@@ -108,6 +110,50 @@ pub fn bundle(data: &[u8]) {
         if let Some((first, second)) = farlink_bundle::fragment(&bundle, bundle.payload.len() / 2) {
             assert_eq!(first.payload.len() + second.payload.len(), bundle.payload.len());
         }
+    }
+}
+
+/// A beacon: what is read is written so that it reads back the same; and an announcer hears it, from a few addresses.
+pub fn beacon(data: &[u8]) {
+    if let Ok(read) = announce::Beacon::parse(data) {
+        assert!(read.node.is_node_id() && read.services.len() <= data.len());
+        let whole = read.period.is_none_or(|period| period.subsec_nanos() == 0);
+        let written = announce::Beacon { sequence: read.sequence.or(Some(0)), ..read };
+        assert!(whole && announce::Beacon::parse(&written.emit()).as_ref() == Ok(&written));
+    }
+    let layer = LayerInfo::named("tcpclv4");
+    let config = announce::Config {
+        node_ids: vec![EndpointId::ipn(1, 0)],
+        services: Vec::new(),
+        interval: Duration::from_secs(5),
+        reach: layer.into_iter().collect(),
+        accept: vec!["*".into()],
+        neighbours_max: 2,
+        seed: 1,
+    };
+    let mut announcer = announce::Announcer::new(config, Instant::ZERO);
+    let mut out = Vec::new();
+    for second in 0..20u8 {
+        let from = ([10, 0, 0, second % 3], 3003).into();
+        announcer.handle(
+            Instant(u64::from(second) * 1_000_000_000),
+            announce::Input::Heard { from, bytes: data },
+            &Nowhere,
+            &mut out,
+        );
+        announcer.handle(Instant(u64::from(second) * 1_000_000_000), announce::Input::Wake, &Nowhere, &mut out);
+    }
+    let found = out.iter().filter(|output| matches!(output, announce::Output::Found { .. })).count();
+    assert!(found <= 6 && announcer.heard().count() <= 3);
+}
+/// Where nobody is known, and nobody answers.
+struct Nowhere;
+impl announce::Around for Nowhere {
+    fn is_known(&self, _: &EndpointId, _: usize, _: std::net::SocketAddr) -> bool {
+        false
+    }
+    fn state(&self, _: announce::FoundId) -> announce::LinkNow {
+        announce::LinkNow::Down
     }
 }
 

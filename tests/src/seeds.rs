@@ -80,6 +80,7 @@ pub fn all() -> Vec<Seed> {
     let report = hex("8201868481f481f481f481f5018202820101821b000000ba081c7600000505");
     let other = hex("820784821a01020304f51903e8");
     add("administrative_record", [report, other].into_iter().flatten().collect());
+    add("beacon", BEACONS.into_iter().filter_map(hex).collect());
     add("reassembly", vec![vec![0, 0, 0, 200, 1, 0, 200, 0, 56, 1], vec![0, 0, 1, 0, 1, 0, 9, 0, 9, 1, 0, 0, 0, 1, 2]]);
     let old = vectors("bpv6_bundles.json").into_iter().chain(OLD_BUNDLES.into_iter().filter_map(hex));
     add("bundle_v6", old.collect());
@@ -164,6 +165,15 @@ const OLD_RECORDS: [&str; 6] = [
     "408001020201",
     "40800082008201820f",
     "f068656c6c6f",
+];
+
+/// Beacons as dtn7-rs writes them, bare and with layers, a tag and a period, and in the order of its description; those
+/// of dtn7-go.
+const BEACONS: [&str; 4] = [
+    "8407018201682f2f6e6f6465312f00",
+    "86070782028218200005828282646d746370193f2282637463701911dca1183f821868186902",
+    "850705018201682f2f6e6f6465312f0a",
+    "8283008201642f2f672f1911dc830a8201642f2f672f193f22",
 ];
 
 /// A plan in each dialect.

@@ -125,10 +125,11 @@ impl Agent {
         }
         let name = index.link_name(group);
         let peers = self.neighbours.peers();
-        let leads_there = |link: &&crate::link::Link| peers.get(link.peer).is_some_and(|p| p.is(peer));
-        let fits = |link: &&crate::link::Link| {
-            !link.id.is_dynamic() && leads_there(link) && name.is_none_or(|name| *name == link.name)
+        // What claims to be that neighbour has no contacts of it.
+        let leads_there = |link: &&crate::link::Link| {
+            peers.get(link.peer).is_some_and(|p| p.origin == Origin::Configured && p.is(peer))
         };
+        let fits = |link: &&crate::link::Link| leads_there(link) && name.is_none_or(|name| *name == link.name);
         let Some(link) = self.neighbours.links().find(fits).map(|link| link.id) else { return };
         if !incoming {
             self.plan.links.push((group, link));
@@ -251,10 +252,20 @@ impl Agent {
     /// A new link. False: there is one of this number.
     pub fn add_link<S: Sink<Output>>(&mut self, now: Instant, settings: &LinkSettings, out: &mut S) -> bool {
         let origin = if settings.link.is_dynamic() { Origin::Came } else { Origin::Configured };
+        self.add_link_of(now, settings, origin, out)
+    }
+    /// The same, to a neighbour that came to be known so.
+    pub fn add_link_of<S: Sink<Output>>(
+        &mut self,
+        now: Instant,
+        settings: &LinkSettings,
+        origin: Origin,
+        out: &mut S,
+    ) -> bool {
         if !self.neighbours.add(settings, origin) {
             return false;
         }
-        if !settings.link.is_dynamic() && self.is_in_plan(settings.peer.node()) {
+        if origin == Origin::Configured && self.is_in_plan(settings.peer.node()) {
             self.bind_plan(now, out);
             return true;
         }
@@ -270,6 +281,15 @@ impl Agent {
     /// Whether there is a link of this name that did not come by itself.
     pub fn has_link(&self, name: &str) -> bool {
         self.neighbours.named(name).is_some_and(|link| !link.is_dynamic())
+    }
+    /// Whether nobody but an announcement could say more of a node: it is this one, a link to it was configured, or
+    /// somebody who is known to be it by more than a claim can be reached.
+    pub fn is_surely_known(&self, node: NodeId) -> bool {
+        let sure = |peer: &farlink_book::Peer| {
+            let links = peer.origin == Origin::Configured && !peer.links.is_empty();
+            peer.identity_as(node) > Some(Identity::Claimed) && (links || peer.is_up())
+        };
+        self.is_local(node) || self.neighbours.peers().of(node).is_some_and(sure)
     }
     /// Whether the plan has contacts between this node and a neighbour.
     fn is_in_plan(&self, peer: NodeId) -> bool {

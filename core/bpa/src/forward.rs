@@ -50,9 +50,9 @@ impl Agent {
     /// Moves one bundle from a link's queue, or from its neighbour's wants, to its layer, if both
     /// allow it; then comes again.
     pub(crate) fn pump<S: Sink<Output>>(&mut self, now: Instant, link: LinkId, edge: &mut dyn Edge, out: &mut S) {
-        let plan = self.plan.placed();
+        let (plan, strange) = (self.plan.placed(), self.neighbours.is_strange(link));
         let Some(l) = self.neighbours.link_mut(link) else { return };
-        if !l.ready || !l.is_up(plan, now) || self.memory.holds_back(l) {
+        if !l.ready || !l.is_up(plan, now) || self.memory.holds_back(l, strange) {
             return;
         }
         let (at, peer) = (l.may_send_at(self.settings.hand_over_ahead), l.peer);

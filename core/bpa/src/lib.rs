@@ -65,7 +65,7 @@ pub use agent::Agent;
 #[cfg(feature = "audit")]
 pub use audit::Counts;
 pub use edge::{About, Answer, Asked, Carried, Draft, Edge, Fate, Item, Numbers, Record, Signal, Status, TunnelCodes};
-pub use farlink_book::Oracle;
+pub use farlink_book::{Oracle, Origin};
 pub use io::{Input, OfferToken, Output, Pressure, Reading, endpoint_of};
 pub use settings::{
     CompressedSettings, CustodySettings, HAND_OVER_AHEAD, Limits, LinkSettings, RareSettings, SHORT_HEAD_BYTES,

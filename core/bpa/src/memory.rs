@@ -60,8 +60,8 @@ impl Memory {
     }
     /// Whether memory is too scarce to hand a link another bundle beside those it has: whoever takes none, and of
     /// strangers everybody, would have it filled further.
-    pub fn holds_back(&self, link: &Link) -> bool {
-        self.scarce.pressure == Pressure::Full && (link.id.is_dynamic() || link.in_flight > 0)
+    pub fn holds_back(&self, link: &Link, strange: bool) -> bool {
+        self.scarce.pressure == Pressure::Full && (strange || link.in_flight > 0)
     }
     /// Whether what is on disk should not stay in memory, of which it may take `most` bytes.
     pub fn is_scarce(&self, most: u64) -> bool {

@@ -68,6 +68,10 @@ impl Neighbours {
     pub fn dynamic_links(&self) -> usize {
         self.dynamic as usize
     }
+    /// Whether a link leads to somebody nobody configured.
+    pub fn is_strange(&self, link: LinkId) -> bool {
+        link.is_dynamic() || self.peers.get(self.peer_of(link)).is_some_and(|peer| peer.origin != Origin::Configured)
+    }
     /// Whether some links do not take bundles of any length.
     pub fn has_narrow(&self) -> bool {
         self.narrow > 0

@@ -69,7 +69,7 @@ impl Agent {
             None if self.was_delivered(&bundle) => Some(Refusal::Duplicate),
             None => {
                 let mut new = self.newcomer(now, bundle.clone(), from, hop);
-                new.flags.set(Flags::STRANGE, link.is_dynamic());
+                new.flags.set(Flags::STRANGE, self.neighbours.is_strange(link));
                 let judged = self.judge(now, &new).and_then(|()| self.make_room(now, &new, edge, out));
                 judged.err()
             }
@@ -101,7 +101,7 @@ impl Agent {
         self.promises.end(token);
         let (from, strange) = match token.layer {
             OfferToken::TUNNEL => self.giver_of_inside(token),
-            _ => (self.giver(link, hop), link.is_dynamic()),
+            _ => (self.giver(link, hop), self.neighbours.is_strange(link)),
         };
         if let Some(peer) = self.neighbours.peer_mut(from) {
             if self.policies.offers() && !bundle.is_anonymous() {

@@ -89,6 +89,12 @@ impl Agent {
         }
     }
 
+    /// What a link can do now, as [`LinkStatus::state`] has it; `None`: there is none.
+    pub fn link_state(&self, now: Instant, link: LinkId) -> Option<&'static str> {
+        let link = self.neighbours.link(link)?;
+        Some(self.what_hinders(now, link).unwrap_or("up"))
+    }
+
     /// Static routes as given: pattern and next hop.
     pub fn routes(&self) -> &[(String, EndpointId)] {
         &self.settings.routes

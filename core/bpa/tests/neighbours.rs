@@ -271,3 +271,69 @@ fn a_claim_that_names_no_other_node_names_nobody() {
         assert!(node.sent().iter().all(|sent| !sent.bundle.destination.is_here()), "nor is it greeted so");
     }
 }
+
+/// A link `n` to a neighbour that announcements told of.
+fn found(node: &mut Node, n: u32, name: EndpointId) {
+    let settings = farlink_bpa::LinkSettings { peer: name, name: format!("found{n}"), ..link(n) };
+    assert!(node.agent.add_link_of(node.now, &settings, farlink_bpa::Origin::Discovered, &mut node.said));
+    node.ready(n, true);
+}
+
+#[test]
+fn a_bundle_for_a_node_waits_until_announcements_tell_of_it_and_again_when_it_is_gone() {
+    let mut node = Node::new();
+    let four = EndpointId::ipn(4, 0);
+    node.send(EndpointId::ipn(4, 1), Priority::Normal);
+    assert_eq!(node.waits_for(), "no route to ipn:4.0");
+    found(&mut node, 7, four.clone());
+    assert_eq!(node.sent_over(7).len(), 1);
+    let sent = node.take_sent().remove(0).id;
+    node.confirm(sent);
+    node.remove_link(7);
+    node.send(EndpointId::ipn(4, 1), Priority::Normal);
+    assert_eq!((node.held(), node.waits_for().as_str()), (1, "no route to ipn:4.0"));
+    found(&mut node, 7, four);
+    assert_eq!(node.sent_over(7).len(), 1);
+}
+
+#[test]
+fn an_announced_name_displaces_nobody_and_is_the_least_sure() {
+    let mut node = Node::new();
+    let (two, four) = (EndpointId::ipn(2, 0), EndpointId::ipn(4, 0));
+    assert!(node.agent.is_surely_known(two.node()) && node.agent.is_surely_known(NodeId::ipn(1)));
+    assert!(!node.agent.is_surely_known(four.node()));
+    found(&mut node, 7, two);
+    node.send(EndpointId::ipn(2, 1), Priority::Normal);
+    assert_eq!(node.sent()[0].link, LinkId(0));
+    found(&mut node, 8, four.clone());
+    assert!(!node.agent.is_surely_known(four.node()), "it only says so");
+    let proven = LinkId(LinkId::DYNAMIC | 1);
+    node.tell(Input::PeerUp { link: proven, claimed: None, node: None, proven: Some(four.clone()) });
+    node.ready(proven.0, true);
+    assert!(node.agent.is_surely_known(four.node()));
+    node.send(EndpointId::ipn(4, 1), Priority::Normal);
+    assert_eq!(node.sent()[1].link, proven);
+    node.goes(proven.0);
+    assert!(!node.agent.is_surely_known(four.node()), "and is gone");
+}
+
+#[test]
+fn what_comes_from_an_announced_neighbour_counts_as_a_strangers() {
+    let mut node = Node::new();
+    found(&mut node, 7, EndpointId::ipn(4, 0));
+    node.receive_over(7, 1, from_two(1, EndpointId::ipn(99, 1)));
+    assert_eq!(node.agent.status(node.now).strangers.0, 1);
+    node.receive_over(0, 2, from_two(2, EndpointId::ipn(99, 1)));
+    assert_eq!((node.agent.status(node.now).strangers.0, node.held()), (1, 2));
+}
+
+#[test]
+fn the_contact_plan_says_nothing_of_an_announced_neighbour() {
+    let settings = farlink_bpa::Settings { links: Vec::new(), routes: Vec::new(), ..settings() };
+    let mut node = Node::with(settings, Some(support::plan(1000, 2000, 1_000_000)));
+    found(&mut node, 7, EndpointId::ipn(2, 0));
+    assert_eq!(node.agent.link_state(node.now, LinkId(7)), Some("up"), "outside the contact");
+    node.send(EndpointId::ipn(2, 1), Priority::Normal);
+    assert_eq!(node.sent_over(7).len(), 1, "what is for it goes");
+    assert_eq!(node.agent.link_state(node.now, LinkId(8)), None);
+}

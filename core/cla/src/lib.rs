@@ -1,7 +1,8 @@
 //! Convergence layers: each a state machine over opaque bytes, one folder or file per protocol.
 //!
 //! A convergence layer never parses a bundle, opens a socket or reads a clock. Read
-//! [`farlink_base::layer`] (the contract) first, then [`ltp`].
+//! [`farlink_base::layer`] (the contract) first, then [`ltp`]. [`announce`] is no layer: it finds the neighbours that
+//! layers then lead to.
 #![no_std]
 #![forbid(unsafe_code)]
 #[cfg(clippy)]
@@ -9,6 +10,8 @@ extern crate std;
 
 extern crate alloc;
 
+pub mod announce;
+mod cbor;
 pub mod ltp;
 pub mod oneway;
 pub mod registry;

@@ -176,3 +176,41 @@ fn a_half_finished_transfer_must_go_on_whatever_keepalives_come() {
         assert_eq!(slow.closed(), None);
     }
 }
+
+/// A link made for an announcement, which leads to 10.0.0.1.
+fn announced() -> Lone {
+    let mut lone = waiting(SpanConfig { hearsay: true, ..span() });
+    located(&mut lone, &["10.0.0.1"]);
+    lone
+}
+
+#[test]
+fn an_announced_name_keeps_nobody_out_who_says_it_from_elsewhere() {
+    let mut lone = announced();
+    connects(&mut lone, 0, "10.0.0.2", &hello());
+    let said = lone.said();
+    assert!(ups(&said) == 0 && !closed(&said, lone.stream), "it is a neighbour of its own");
+    let dynamic = |o: &Output| matches!(o, Output::PeerUp { link, .. } if link.is_dynamic());
+    assert!(said.iter().any(dynamic));
+    connects(&mut lone, 1, "10.0.0.1", &hello());
+    assert_eq!(ups(&lone.said()), 1, "who is where it was announced is the one that was");
+    assert!(lone.layer.serves("ipn:1.0", "10.0.0.2".parse().unwrap()));
+    assert!(lone.layer.serves("ipn:1.0", "10.0.0.1".parse().unwrap()));
+    assert!(!lone.layer.serves("ipn:1.0", "10.0.0.3".parse().unwrap()));
+    assert!(!lone.layer.serves("ipn:2.0", "10.0.0.1".parse().unwrap()));
+}
+
+#[test]
+fn an_announcement_ends_no_session_and_a_configured_link_does() {
+    for hearsay in [true, false] {
+        let mut lone = Lone::new(ours(), Vec::new());
+        connects(&mut lone, 0, "10.0.0.2", &hello());
+        lone.said();
+        lone.wrote();
+        let mut said = Vec::new();
+        let span = SpanConfig { hearsay, connect: false, ..span() };
+        assert!(lone.layer.add_span(lone.now, span, &mut said));
+        let ended = said.iter().any(|o| matches!(o, Output::Socket(socket::Output::Write { .. })));
+        assert_eq!(ended, !hearsay, "the session is asked to come again for the operator's sake alone");
+    }
+}

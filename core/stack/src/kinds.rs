@@ -6,8 +6,9 @@ use crate::config::{Config, LayerConfig, LinkConfig};
 use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::vec::Vec;
+use core::net::IpAddr;
 use farlink_base::layer::{self, ConvergenceLayer, Medium};
-use farlink_base::{ConfigError, Instant, LayerId, LinkId, NodeId, Rng, Sink, apply_settings};
+use farlink_base::{ConfigError, Duration, Instant, LayerId, LinkId, NodeId, Rng, Sink, apply_settings};
 use farlink_cla::ltp::{self, Ltp};
 use farlink_cla::oneway::{self, Framing, OneWay};
 use farlink_cla::registry::LayerInfo;
@@ -175,6 +176,18 @@ impl SpanConfig {
     pub(crate) fn largest(&self) -> Option<u64> {
         if let SpanConfig::Udpcl(span) = self { span.largest() } else { None }
     }
+    /// The same for a neighbour whose name is hearsay, and which is tried once for each time it is found.
+    pub fn found(mut self, again: Duration) -> SpanConfig {
+        match &mut self {
+            SpanConfig::TcpclV4(span) => {
+                span.hearsay = true;
+                (span.reconnect_min, span.reconnect_max) = (again, again);
+            }
+            SpanConfig::OneWay(span) => (span.reconnect_min, span.reconnect_max) = (again, again),
+            SpanConfig::Ltp(_) | SpanConfig::Udpcl(_) | SpanConfig::Message { .. } => {}
+        }
+        self
+    }
     /// Whether the neighbour is there only while a session with it is.
     pub(crate) fn has_sessions(&self) -> bool {
         matches!(self, SpanConfig::TcpclV4(_) | SpanConfig::OneWay(_))
@@ -302,6 +315,10 @@ impl Layer {
             (Layer::Ltp(l), SpanConfig::Ltp(span)) => l.rekey(link, &span.authentication),
             _ => false,
         }
+    }
+    /// Whether a peer that says this name is served at this address; layers without names know of none.
+    pub fn serves(&self, node_id: &str, at: IpAddr) -> bool {
+        if let Layer::TcpclV4(l) = self { l.serves(node_id, at) } else { false }
     }
     pub fn next_timeout(&self) -> Option<Instant> {
         match self {

@@ -16,9 +16,10 @@ use crate::security::{KeyRing, Secured, Security, SecurityCounts};
 use crate::store::Store;
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
-use alloc::string::String;
+use alloc::string::{String, ToString};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
+use core::net::IpAddr;
 use farlink_base::layer;
 use farlink_base::store::{self, IndexEntry};
 use farlink_base::{
@@ -26,7 +27,7 @@ use farlink_base::{
     Sink,
 };
 use farlink_bpa::app::{AppInput, AppOutput, BundleStatus, RegistrationId, RequestId, SendRequest, Status};
-use farlink_bpa::{Agent, OfferToken, Reading};
+use farlink_bpa::{Agent, OfferToken, Origin, Reading};
 use farlink_routing::PlanIndex;
 
 /// One step of work; what is rare and large is in a box, so that the many small steps are small.
@@ -213,6 +214,30 @@ impl Stack {
         config: &LinkConfig,
         out: &mut S,
     ) -> Result<(), ConfigError> {
+        self.link_up(now, link, config, Origin::Configured, out)
+    }
+    /// The same for a neighbour that announcements told of: its name is only claimed, the contact plan says nothing
+    /// about it, and what comes from it counts as a stranger's.
+    ///
+    /// # Errors
+    /// As [`Stack::add_link`].
+    pub fn add_found_link<S: Sink<Output>>(
+        &mut self,
+        now: Instant,
+        link: LinkId,
+        config: &LinkConfig,
+        out: &mut S,
+    ) -> Result<(), ConfigError> {
+        self.link_up(now, link, config, Origin::Discovered, out)
+    }
+    fn link_up<S: Sink<Output>>(
+        &mut self,
+        now: Instant,
+        link: LinkId,
+        config: &LinkConfig,
+        origin: Origin,
+        out: &mut S,
+    ) -> Result<(), ConfigError> {
         let settings = build::link_settings(link, config, self.layers.len())?;
         has_key(config)?;
         let place = link.0 as usize;
@@ -236,7 +261,7 @@ impl Stack {
         self.link_layer[place] = id;
         self.work_off(now, None, out);
         let Stack { agent, work, link_layer, layers, arrivals, .. } = self;
-        agent.add_link(now, &settings, &mut Joint { work, out, link_layer, layers, arrivals });
+        agent.add_link_of(now, &settings, origin, &mut Joint { work, out, link_layer, layers, arrivals });
         self.wake_agent(now, out);
         Ok(())
     }
@@ -658,6 +683,19 @@ impl Stack {
     /// decides.
     pub fn needs(&mut self, now: Instant, wanted: SendRequest) -> Option<u64> {
         self.agent.needs(now, wanted, &mut self.edges)
+    }
+    /// Whether announcements tell nothing new of a node: it is this one, a link to it was configured, or somebody can be
+    /// reached who is known to be it by more than a claim.
+    pub fn is_surely_known(&self, node: &EndpointId) -> bool {
+        self.agent.is_surely_known(node.node())
+    }
+    /// Whether a peer that says this name has a session of a layer from this address.
+    pub fn serves(&self, layer: LayerId, node: &EndpointId, at: IpAddr) -> bool {
+        self.layers.get(usize::from(layer.0)).is_some_and(|layer| layer.serves(&node.to_string(), at))
+    }
+    /// What a link can do now, as [`farlink_bpa::app::LinkStatus::state`] has it; `None`: there is none.
+    pub fn link_state(&self, now: Instant, link: LinkId) -> Option<&'static str> {
+        self.agent.link_state(now, link)
     }
     /// What was done for the security of bundles, where the node has rules for it.
     pub fn security(&mut self) -> Option<SecurityCounts> {

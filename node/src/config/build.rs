@@ -119,6 +119,7 @@ fn node(top: &Reader<'_>, folder: &Path, file: &Path) -> NodeConfig {
     let (app, api) = (app(top, folder), api(top, folder, file));
     let security = super::security::read(top, folder, store_dir.as_deref());
     let stack = Config { security: security.as_ref().map(|(told, _)| told.clone()), ..stack };
+    let discovery = super::discovery::read(top, &stack.layers);
     super::conflicts::sockets(top, app.socket.as_deref(), api.socket.as_deref(), api.socket_given);
     NodeConfig {
         stack,
@@ -128,6 +129,7 @@ fn node(top: &Reader<'_>, folder: &Path, file: &Path) -> NodeConfig {
         store_dir,
         layers: layer_settings,
         links: link_settings,
+        discovery,
         plan_file: plan.text("file").map(|path| folder.join(path)),
         epoch: plan.time("epoch"),
         memory: memory(top),

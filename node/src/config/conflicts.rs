@@ -77,10 +77,10 @@ fn served(top: &Reader<'_>) -> Vec<Place> {
         let Some(layer) = layer_of(top, name) else { continue };
         push(&mut found, &format!("{path}.listen"), layer.medium, Some(layer.name), table.get("listen"));
     }
-    for name in ["app", "api"] {
+    for (name, medium) in [("app", Medium::Streams), ("api", Medium::Streams), ("discovery", Medium::Datagrams)] {
         let table = top.get(name).and_then(|value| value.get_ref().as_table());
         let listen = table.and_then(|table| table.get("listen"));
-        push(&mut found, &format!("{name}.listen"), Medium::Streams, None, listen);
+        push(&mut found, &format!("{name}.listen"), medium, None, listen);
     }
     found.sort_by_key(|place| place.offset);
     found

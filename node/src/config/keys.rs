@@ -66,6 +66,7 @@ pub const NODE: Section = Section {
         key("store", Kind::Table("store"), Absent, "Where bundles wait."),
         key("layer", Kind::Tables("layer"), Absent, "Convergence layers, each with sockets of its own."),
         key("link", Kind::Tables("link"), Absent, "Neighbours."),
+        key("discovery", Kind::Table("discovery"), Absent, "Neighbours found by announcements; without it, none."),
         key("security", Kind::Table("security"), Absent, "Security of bundles (BPSec)."),
         key("routes", ROUTES, Absent, "Static routes, tried when the router has none."),
         key("plan", Kind::Table("plan"), Absent, "The contact plan."),
@@ -251,6 +252,37 @@ pub const LINKS: Section = Section {
     name: "links",
     help: "Links for a running node.",
     keys: &[key("link", Kind::Tables("link"), Required, "Neighbours.")],
+};
+
+const GROUPS: Kind = other("addresses with ports", "[\"224.0.0.26:3003\", \"[ff02::1]:3003\"]");
+const HEARS: Kind = other("addresses with ports", "[\"0.0.0.0:3003\", \"[::]:3003\"]");
+const INTERFACES: Kind = other("names of interfaces", "[\"eth0\"]");
+const LAYER_NAMES: Kind = other("names of layers", "[\"tcpclv4\"]");
+
+/// `[discovery]`.
+pub const DISCOVERY: Section = Section {
+    name: "discovery",
+    help: "Neighbours found by announcements, as dtn7-rs makes them; read again on SIGHUP.",
+    keys: &[
+        key(
+            "to",
+            GROUPS,
+            Absent,
+            "Groups, broadcast addresses or hosts that this node announces itself to; without it, 224.0.0.26:3003.",
+        ),
+        key("listen", HEARS, Absent, "Where announcements are heard; without it, port 3003 of all addresses."),
+        key("interfaces", INTERFACES, Absent, "Interfaces used for it; without it, those the kernel chooses."),
+        key("interval", Kind::Duration, Is("5 s"), "Time between announcements; a neighbour is gone after three."),
+        key("accept", PATTERNS, Absent, "Node IDs of neighbours that are reached; without it, all."),
+        key(
+            "layers",
+            LAYER_NAMES,
+            Absent,
+            "Layers announced, by which neighbours are reached, those preferred first; without it, all over TCP.",
+        ),
+        key("require_tls", Flag, Is("false"), "Only layers whose sessions must be secured: tls = \"require\"."),
+        key("neighbours", Count(1, 1000), Is("32"), "Most neighbours found at once."),
+    ],
 };
 
 /// `[plan]`.

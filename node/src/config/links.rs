@@ -123,7 +123,8 @@ pub fn links(
     for (name, path, table) in top.named_tables("link") {
         if !is_a_name(&name) {
             let why = format!("{name:?} is not a name for a link");
-            let hint = "write 1 to 64 printable characters; `dynamic:` begins names of links nobody configured";
+            let hint =
+                "write 1 to 64 printable characters; `dynamic:` and `found:` begin names of links nobody configured";
             top.errors.push("link", why, hint);
         }
         let tables = vec![(path, table)];
@@ -233,7 +234,9 @@ fn neighbour(text: &str, own: &[EndpointId]) -> Result<EndpointId, String> {
 /// Names go to logs, terminals and addresses of the control API.
 fn is_a_name(name: &str) -> bool {
     let short = (1..=64).contains(&name.chars().count());
-    short && !name.chars().any(char::is_control) && !name.starts_with("dynamic:")
+    short
+        && !name.chars().any(char::is_control)
+        && !["dynamic:", "found:"].iter().any(|prefix| name.starts_with(prefix))
 }
 
 fn host_and_port(text: &str) -> Result<String, String> {

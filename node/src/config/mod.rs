@@ -10,6 +10,7 @@ mod build;
 mod changed;
 mod conflicts;
 mod custody;
+mod discovery;
 mod docs;
 pub mod keys;
 pub(crate) mod link_keys;
@@ -28,6 +29,7 @@ use std::path::{Path, PathBuf};
 
 pub use build::PATTERN_HINT;
 pub use changed::needs_restart;
+pub use discovery::DiscoverySettings;
 pub use docs::example;
 pub use keys::CAPACITY;
 
@@ -48,6 +50,8 @@ pub struct NodeConfig {
     pub layers: Vec<LayerSettings>,
     /// One per link of the stack.
     pub links: Vec<LinkSettings>,
+    /// Neighbours found by announcements, where they are.
+    pub discovery: Option<DiscoverySettings>,
     /// Contact plan file.
     pub plan_file: Option<PathBuf>,
     /// Epoch of the plan, where the plan has none.

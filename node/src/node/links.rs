@@ -5,9 +5,9 @@ use super::Node;
 use crate::clock;
 use crate::config::{LinkSettings, link_keys};
 use farlink_base::layer::Medium;
-use farlink_base::{ConfigError, LayerId, LinkId};
+use farlink_base::{ConfigError, LayerId, LinkId, NodeId};
 use farlink_stack::{LINKS_MAX, LayerConfig, LinkConfig, SpanConfig};
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 /// A link as it was given, and where it leads.
 pub type GivenLink = (LinkConfig, LinkSettings);
@@ -17,6 +17,8 @@ pub type GivenLink = (LinkConfig, LinkSettings);
 #[derive(Debug, Default)]
 pub(crate) struct Links {
     given: BTreeMap<LinkId, GivenLink>,
+    /// Of those, the ones made for neighbours found by announcements.
+    found: BTreeSet<LinkId>,
     by_name: HashMap<String, LinkId>,
     next: u32,
 }
@@ -37,6 +39,7 @@ impl Links {
     fn remove(&mut self, id: LinkId) -> Option<GivenLink> {
         let link = self.given.remove(&id)?;
         self.by_name.remove(&link.0.name);
+        self.found.remove(&id);
         Some(link)
     }
     /// A number no link has; as few as twice the links are in use.
@@ -45,8 +48,20 @@ impl Links {
         let mut numbers = (self.next.min(end)..end).chain(0..LINKS_MAX).map(LinkId);
         numbers.find(|id| !self.given.contains_key(id)).unwrap_or(LinkId(LINKS_MAX))
     }
-    fn named(&self, name: &str) -> Option<LinkId> {
+    /// The link of this name.
+    pub fn named(&self, name: &str) -> Option<LinkId> {
         self.by_name.get(name).copied()
+    }
+    /// The node a link leads to.
+    pub fn peer_of(&self, link: LinkId) -> Option<NodeId> {
+        self.given.get(&link).map(|(link, _)| link.peer.node())
+    }
+    /// Whether a link of a layer that was configured leads to this address.
+    pub fn leads_to(&self, layer: usize, address: &str) -> bool {
+        let leads = |(id, (link, settings)): (&LinkId, &GivenLink)| {
+            link.layer == layer && settings.address.as_deref() == Some(address) && !self.found.contains(id)
+        };
+        self.given.iter().any(leads)
     }
 }
 
@@ -60,7 +75,7 @@ impl Node {
         self.name_links();
     }
     /// Tells applications which links there are.
-    fn name_links(&mut self) {
+    pub(super) fn name_links(&mut self) {
         let links = self.known.given.values();
         self.io.apps.set_links(links.map(|(link, _)| (link.name.clone(), link.peer.to_string())).collect());
     }
@@ -114,18 +129,33 @@ impl Node {
             }
             self.end_link(old);
         }
+        self.end_found_links_to(link.peer.node());
+        self.make_link((link, settings), false).map(drop)
+    }
+    /// A link to a neighbour found by announcements.
+    pub(super) fn set_found_link(&mut self, link: GivenLink) -> Result<LinkId, ConfigError> {
+        self.make_link(link, true)
+    }
+    fn make_link(&mut self, (link, settings): GivenLink, found: bool) -> Result<LinkId, ConfigError> {
         let id = self.known.vacant();
         self.set_link_address(id, link.layer, settings.address.clone());
         let now = clock::now();
         self.io.now = now;
         self.io.events.name_link(id, link.name.clone());
-        if let Err(why) = self.stack.add_link(now, id, &link, &mut self.io) {
+        let made = match found {
+            true => self.stack.add_found_link(now, id, &link, &mut self.io),
+            false => self.stack.add_link(now, id, &link, &mut self.io),
+        };
+        if let Err(why) = made {
             self.set_link_address(id, link.layer, None);
             return Err(why);
         }
         tracing::info!("link {} to {} added", link.name, link.peer);
         self.known.insert(id, (link, settings));
-        Ok(())
+        if found {
+            self.known.found.insert(id);
+        }
+        Ok(id)
     }
     /// Removes a link; false when there is none of this name.
     pub fn remove_link(&mut self, name: &str) -> bool {
@@ -135,7 +165,7 @@ impl Node {
         self.drain();
         true
     }
-    fn end_link(&mut self, id: LinkId) {
+    pub(super) fn end_link(&mut self, id: LinkId) {
         let Some((link, _)) = self.known.remove(id) else { return };
         let now = clock::now();
         self.io.now = now;
@@ -166,8 +196,11 @@ impl Node {
             fresh.push((link, settings));
         }
         let kept: HashSet<&str> = fresh.iter().map(|(link, _)| link.name.as_str()).collect();
-        let gone = |(link, _): &GivenLink| !kept.contains(link.name.as_str());
-        let gone: Vec<LinkId> = self.known.given.iter().filter(|(_, link)| gone(link)).map(|(id, _)| *id).collect();
+        // Those found by announcements are in no file.
+        let gone =
+            |id: &LinkId, (link, _): &GivenLink| !kept.contains(link.name.as_str()) && !self.known.found.contains(id);
+        let gone: Vec<LinkId> =
+            self.known.given.iter().filter(|(id, link)| gone(id, link)).map(|(id, _)| *id).collect();
         gone.into_iter().for_each(|id| self.end_link(id));
         self.add_links(fresh).map_err(|why| why.to_string())
     }

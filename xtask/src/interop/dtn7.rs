@@ -12,7 +12,7 @@ use crate::crash::node::free_port;
 use anyhow::{Context, Result, bail, ensure};
 use std::fs;
 use std::io::{Read, Write};
-use std::net::TcpStream;
+use std::net::{TcpStream, UdpSocket};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -25,6 +25,8 @@ const START_MAX: Duration = Duration::from_secs(30);
 const TCP_TAKES: usize = 63_000;
 /// A bundle in one datagram.
 const UDP_TAKES: usize = 60_000;
+/// Where dtnd 0.21 hears announcements.
+const HEARS: u16 = 3003;
 
 /// Every layer that it shares with us.
 pub fn trials(dir: &Path, binary: &Path, tools: &Path, size: Size) -> Result<Vec<Row>> {
@@ -37,6 +39,9 @@ pub fn trials(dir: &Path, binary: &Path, tools: &Path, size: Size) -> Result<Vec
         rows.extend(pair.trials());
         if cla == "tcp" {
             rows.push(its_tools(&dir.join("tools"), binary, tools, size)?);
+        }
+        if cla != "udp" {
+            rows.push(found(&dir.join("found"), binary, tools, (cla, layer), size)?);
         }
     }
     let why = "bundles pushed over HTTP: a layer of its own, which no other implementation shares";
@@ -91,6 +96,8 @@ struct Dtnd {
     cla: String,
     peer: String,
     web: u16,
+    /// The port at which our node hears announcements, where there are any.
+    announces: Option<u16>,
     daemon: Option<Process>,
 }
 
@@ -102,6 +109,7 @@ impl Dtnd {
             cla: format!("{cla}:port={theirs}:bind=127.0.0.1"),
             peer: format!("{cla}://127.0.0.1:{ours}/1"),
             web: free_port()?,
+            announces: None,
             daemon: None,
         })
     }
@@ -124,9 +132,18 @@ impl Dtnd {
 impl Peer for Dtnd {
     fn start(&mut self) -> Result<()> {
         let mut command = Command::new(self.tools.join("dtnd"));
-        command.args(["--nodeid", "2", "--endpoint", "42", "--routing", "epidemic", "--disable_nd"]);
-        command.args(["--interval", "0", "--janitor", "1s", "--peer-timeout", "0", "--generate-status-reports"]);
-        command.args(["--web-port", &self.web.to_string(), "--cla", &self.cla, "--static-peer", &self.peer]);
+        command.args(["--nodeid", "2", "--endpoint", "42", "--routing", "epidemic"]);
+        command.args(["--janitor", "1s", "--generate-status-reports"]);
+        command.args(["--web-port", &self.web.to_string(), "--cla", &self.cla]);
+        match self.announces {
+            Some(port) => {
+                let to = format!("127.0.0.1:{port}");
+                command.args(["--interval", "1s", "--beacon-period", "--discovery-destination", &to]);
+            }
+            None => {
+                command.args(["--disable_nd", "--interval", "0", "--peer-timeout", "0", "--static-peer", &self.peer]);
+            }
+        }
         // Its disk keeps what it confirmed.
         command.args(["--db", "sled", "--workdir"]).arg(self.dir.join("dtnd"));
         fs::create_dir_all(self.dir.join("dtnd"))?;
@@ -222,6 +239,59 @@ fn its_tools(dir: &Path, binary: &Path, tools: &Path, size: Size) -> Result<Row>
         peer: name(),
         layer,
         trial,
+        bundles,
+        sizes: load.range(),
+        lost,
+        notes: Vec::new(),
+        failed,
+        left_out: false,
+    })
+}
+
+/// Neither is told of the other: each finds the other by its announcements, and sends to it.
+fn found(dir: &Path, binary: &Path, tools: &Path, (cla, layer): (&str, &str), size: Size) -> Result<Row> {
+    const TRIAL: &str = "found by announcements";
+    fs::create_dir_all(dir)?;
+    // It hears at this port and at no other.
+    if UdpSocket::bind(("0.0.0.0", HEARS)).is_err() {
+        return Ok(Row::left_out(&name(), layer, format!("{TRIAL}: UDP port {HEARS} is in use")));
+    }
+    let (here, there, hears) = (free_port()?, free_port()?, free_port()?);
+    let kind = if cla == "tcp" { "tcpclv4" } else { cla };
+    let tables = format!(
+        "[layer.near]\nkind = \"{kind}\"\nlisten = [\"127.0.0.1:{here}\"]\n\n\
+         [discovery]\nto = \"127.0.0.1:{HEARS}\"\nlisten = \"127.0.0.1:{hears}\"\ninterval = \"1 s\"\n"
+    );
+    let mut ours = Ours::new(dir, binary, &tables, 2, 7)?;
+    let mut dtnd = Dtnd { announces: Some(hears), ..Dtnd::new(dir, tools, cla, here, there)? };
+    let load = Load::mixed(size.bundles.min(10), TCP_TAKES);
+    let mut all = || -> Result<()> {
+        ours.start()?;
+        dtnd.start()?;
+        let mut receiver = ours.receiver("ipn:1.64", size.patience)?;
+        let mut sender = Client::attach(&ours.socket(), "ipn:1.65", false)?;
+        for at in 0..load.len() {
+            let payload = load.payload(at);
+            sender.send("ipn:2.42", &payload)?;
+            ensure!(sender.response()?, "our node refused the bundle");
+            let came = dtnd.take(size.patience)?.context("dtnd has no bundle")?;
+            ensure!(came == payload, "dtnd has other bytes");
+            dtnd.send("ipn:1.64", &payload)?;
+            let delivered = receiver.delivery().context("no bundle of dtnd came")?;
+            receiver.taken()?;
+            ensure!(delivered.payload == payload, "other bytes than dtnd sent");
+        }
+        let log = fs::read_to_string(dtnd.log())?;
+        ensure!(log.contains("New peer discovered: ipn:1.0"), "dtnd did not hear us");
+        Ok(())
+    };
+    let failed = all().err().map(|why| format!("{why:#}\n{}", ours.words()));
+    println!("  {TRIAL}: {}", failed.as_deref().unwrap_or("ok"));
+    let (bundles, lost) = (2 * load.len(), if failed.is_some() { 2 * load.len() } else { 0 });
+    Ok(Row {
+        peer: name(),
+        layer: layer.into(),
+        trial: TRIAL.into(),
         bundles,
         sizes: load.range(),
         lost,

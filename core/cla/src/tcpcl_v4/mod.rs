@@ -125,6 +125,9 @@ pub struct SpanConfig {
     pub connect: bool,
     /// Whether the neighbour may connect from other addresses than the link's, known by what it claims alone.
     pub roams: bool,
+    /// Whether its name is known by announcements alone: it is whoever is at the link's address, and who says that name
+    /// elsewhere, or is there already, is left alone.
+    pub hearsay: bool,
     /// Whether it is taken to speak version 3, by an entity that speaks both; learnt from what it answers.
     pub older: bool,
     /// Name its TLS server goes by; `None`: the host of the link's address.
@@ -145,6 +148,7 @@ impl Default for SpanConfig {
             node_id: String::new(),
             connect: true,
             roams: false,
+            hearsay: false,
             older: false,
             tls_name: None,
             reconnect_min: Duration::from_millis(100),

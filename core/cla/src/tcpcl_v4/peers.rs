@@ -88,7 +88,10 @@ impl TcpclV4 {
     /// The link of a peer that connected: configured, met before, or new.
     // 9174-4.6-3
     fn link_of(&mut self, node_id: &str, from: Option<IpAddr>) -> Result<LinkId, Unwelcome> {
-        let known = |link: &Link| !node_id.is_empty() && same_node(&link.config.node_id, node_id);
+        let known = |link: &Link| {
+            let there = !link.config.hearsay || from.is_some_and(|from| link.is_at(from));
+            there && !node_id.is_empty() && same_node(&link.config.node_id, node_id)
+        };
         // Of several to one node, the one that leads there, and one that is not turned off.
         let fit = |link: &Link| (!link.may_be_at(from), link.closed);
         let known = self.links.iter().filter(|(_, link)| known(link)).min_by_key(|(id, link)| (fit(link), **id));
@@ -105,6 +108,13 @@ impl TcpclV4 {
         let config = SpanConfig { link, node_id: String::from(node_id), connect: false, ..SpanConfig::default() };
         self.links.insert(link, Box::new(Link::met(config)));
         Ok(link)
+    }
+
+    /// Whether a session is established with a peer of this name at this address.
+    pub fn serves(&self, node_id: &str, at: IpAddr) -> bool {
+        let named = self.links.values().filter(|link| same_node(&link.config.node_id, node_id));
+        let mut sessions = named.flat_map(|link| &link.by.sessions).filter_map(|stream| self.sessions.get(stream));
+        sessions.any(|session| session.from == Some(at))
     }
 
     /// Bundles not begun move from one session of a link to another.
@@ -130,14 +140,14 @@ impl TcpclV4 {
     }
 
     /// Adds a neighbour. Its link is down until told otherwise. A peer of that name that is connected
-    /// already, on a dynamic link, is asked to come again. False when the link number is taken, or
-    /// dynamic.
+    /// already, on a dynamic link, is asked to come again, where the name is not hearsay. False when the link number is
+    /// taken, or dynamic.
     #[must_use]
     pub fn add_span(&mut self, now: Instant, span: SpanConfig, out: &mut impl Sink<Output>) -> bool {
         if self.links.contains_key(&span.link) || span.link.is_dynamic() {
             return false;
         }
-        let met = |link: &Link| !link.configured && same_node(&link.config.node_id, &span.node_id);
+        let met = |link: &Link| !link.configured && !span.hearsay && same_node(&link.config.node_id, &span.node_id);
         let streams: Vec<StreamId> =
             self.links.values().filter(|link| met(link)).flat_map(|link| link.by.sessions.clone()).collect();
         self.links.insert(span.link, Box::new(Link::configured(span)));

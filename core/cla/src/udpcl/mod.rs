@@ -11,7 +11,6 @@
 //! at that address can know.
 
 mod arriving;
-mod cbor;
 mod entity;
 mod finished;
 pub mod packet;

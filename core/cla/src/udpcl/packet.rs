@@ -1,7 +1,7 @@
 //! What a datagram holds: messages told apart by their first octet, and the extension maps of
 //! UDPCLv2 (draft-ietf-dtn-udpcl-04).
 
-use super::cbor::{self, ARRAY, BYTES, MAP, NEGATIVE, TEXT, UINT};
+use crate::cbor::{self, ARRAY, BYTES, MAP, NEGATIVE, TEXT, UINT};
 use alloc::string::String;
 use alloc::vec::Vec;
 use farlink_base::{Payload, PayloadReader};

@@ -1,21 +1,21 @@
-//! The little of CBOR (RFC 8949) that extension maps need, read from ropes: nothing is allocated,
+//! The little of CBOR (RFC 8949) that extension maps and announcements need, read from ropes: nothing is allocated,
 //! nesting is bounded, what is stepped over costs no more steps than it has bytes.
 
 use alloc::vec::Vec;
 use farlink_base::{Payload, PayloadReader};
 
 /// Unsigned integer.
-pub(super) const UINT: u8 = 0;
+pub(crate) const UINT: u8 = 0;
 /// Negative integer: -1 less the value of its head.
-pub(super) const NEGATIVE: u8 = 1;
+pub(crate) const NEGATIVE: u8 = 1;
 /// Byte string.
-pub(super) const BYTES: u8 = 2;
+pub(crate) const BYTES: u8 = 2;
 /// Text string.
-pub(super) const TEXT: u8 = 3;
+pub(crate) const TEXT: u8 = 3;
 /// Array.
-pub(super) const ARRAY: u8 = 4;
+pub(crate) const ARRAY: u8 = 4;
 /// Map.
-pub(super) const MAP: u8 = 5;
+pub(crate) const MAP: u8 = 5;
 /// Simple values and floating-point numbers.
 const SIMPLE: u8 = 7;
 /// Ends an item of indefinite length.
@@ -24,15 +24,15 @@ const BREAK: u8 = 0xff;
 const DEPTH_MAX: usize = 16;
 
 /// The beginning of an item: its major type, and its value; `None`: of indefinite length.
-pub(super) type Head = (u8, Option<u64>);
+pub(crate) type Head = (u8, Option<u64>);
 
 /// The next byte, without reading it.
-pub(super) fn peek(reader: &PayloadReader<'_>) -> Option<u8> {
+pub(crate) fn peek(reader: &PayloadReader<'_>) -> Option<u8> {
     reader.clone().read_u8()
 }
 
 /// The next head; `None`: the bytes end, or it is none.
-pub(super) fn head(reader: &mut PayloadReader<'_>) -> Option<Head> {
+pub(crate) fn head(reader: &mut PayloadReader<'_>) -> Option<Head> {
     let first = reader.read_u8()?;
     let (major, info) = (first >> 5, first & 0x1f);
     let value = match info {
@@ -52,7 +52,7 @@ pub(super) fn head(reader: &mut PayloadReader<'_>) -> Option<Head> {
 }
 
 /// The next item, an unsigned integer; `None`: it is another one.
-pub(super) fn uint(reader: &mut PayloadReader<'_>) -> Option<u64> {
+pub(crate) fn uint(reader: &mut PayloadReader<'_>) -> Option<u64> {
     match head(reader)? {
         (UINT, value) => value,
         _ => None,
@@ -60,7 +60,7 @@ pub(super) fn uint(reader: &mut PayloadReader<'_>) -> Option<u64> {
 }
 
 /// The next item, a string of this major type; `None`: it is another one, or not all here.
-pub(super) fn string(reader: &mut PayloadReader<'_>, major: u8) -> Option<Payload> {
+pub(crate) fn string(reader: &mut PayloadReader<'_>, major: u8) -> Option<Payload> {
     match head(reader)? {
         (found, Some(len)) if found == major => reader.take(len),
         _ => None,
@@ -68,7 +68,7 @@ pub(super) fn string(reader: &mut PayloadReader<'_>, major: u8) -> Option<Payloa
 }
 
 /// Whether what is next ends an item of indefinite length; then it is read.
-pub(super) fn is_break(reader: &mut PayloadReader<'_>) -> bool {
+pub(crate) fn is_break(reader: &mut PayloadReader<'_>) -> bool {
     let found = peek(reader) == Some(BREAK);
     if found {
         reader.skip(1);
@@ -77,7 +77,7 @@ pub(super) fn is_break(reader: &mut PayloadReader<'_>) -> bool {
 }
 
 /// Steps over an item; `None`: it is not all here, or none.
-pub(super) fn skip(reader: &mut PayloadReader<'_>) -> Option<()> {
+pub(crate) fn skip(reader: &mut PayloadReader<'_>) -> Option<()> {
     skip_within(reader, DEPTH_MAX)
 }
 
@@ -123,7 +123,7 @@ fn skip_within(reader: &mut PayloadReader<'_>, depth: usize) -> Option<()> {
 }
 
 /// Bytes of a head of this value.
-pub(super) const fn head_len(value: u64) -> usize {
+pub(crate) const fn head_len(value: u64) -> usize {
     match value {
         0..=23 => 1,
         24..=0xff => 2,
@@ -134,7 +134,7 @@ pub(super) const fn head_len(value: u64) -> usize {
 }
 
 /// Writes a head in its shortest form.
-pub(super) fn put(out: &mut Vec<u8>, major: u8, value: u64) {
+pub(crate) fn put(out: &mut Vec<u8>, major: u8, value: u64) {
     let bytes = value.to_be_bytes();
     let width = head_len(value) - 1;
     let info = match width {

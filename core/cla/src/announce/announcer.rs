@@ -1,0 +1,279 @@
+//! When to speak, and whom of those heard to reach.
+
+use super::beacon::Beacon;
+use super::heard::{All, Heard, Key, Stands};
+use super::tried::Tried;
+use super::{ATTEMPT, Around, Config, FoundId, Input, LinkNow, Output};
+use crate::registry::Introduction;
+use alloc::collections::BTreeSet;
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+use core::net::SocketAddr;
+use farlink_base::{Duration, EndpointId, Instant, Rng, Sink, pattern_rank};
+
+/// How often links are looked after.
+const LOOK: Duration = Duration::from_secs(1);
+/// How soon after somebody new was heard: others may be heard by then.
+const SOON: Duration = Duration::from_millis(100);
+/// How long the one of two that has the greater name waits at most for the other to connect.
+const POLITE: Duration = Duration::from_secs(2);
+
+/// What was heard so far.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Counts {
+    /// Beacons of nodes that are wanted.
+    pub wanted: u64,
+    /// Of nodes that are not, or cannot be reached by any layer of ours.
+    pub unwanted: u64,
+    /// Datagrams that are no beacons.
+    pub unreadable: u64,
+}
+
+/// Says at intervals who this node is, and hears who others are.
+#[derive(Debug)]
+pub struct Announcer {
+    config: Config,
+    own_name: String,
+    heard: All,
+    tried: Tried,
+    counts: Counts,
+    rng: Rng,
+    sequence: u32,
+    next_id: u32,
+    /// When to speak next; `None`: the node has left.
+    speaks: Option<Instant>,
+    looks: Option<Instant>,
+}
+
+impl Announcer {
+    /// One that speaks soon after it begins.
+    pub fn new(config: Config, now: Instant) -> Announcer {
+        let mut rng = Rng::stream(config.seed, 0);
+        let soon = config.interval.min(Duration::from_millis(500)).mul_f64(rng.unit());
+        Announcer {
+            own_name: config.node_ids.first().map(ToString::to_string).unwrap_or_default(),
+            heard: All::new(config.seed),
+            tried: Tried::default(),
+            counts: Counts::default(),
+            rng,
+            sequence: 0,
+            next_id: 0,
+            speaks: Some(now + soon),
+            looks: None,
+            config,
+        }
+    }
+    /// What it was told.
+    pub fn config(&self) -> &Config {
+        &self.config
+    }
+    /// Who is heard: name and what is known of it, by address and name.
+    pub fn heard(&self) -> impl Iterator<Item = (&EndpointId, &Heard)> {
+        self.heard.iter().map(|(key, heard)| (&key.1, heard))
+    }
+    /// What was heard so far.
+    pub fn counts(&self) -> Counts {
+        self.counts
+    }
+    /// When to call with [`Input::Wake`] at the latest.
+    pub fn next_timeout(&self) -> Option<Instant> {
+        Instant::earliest([self.speaks, self.looks])
+    }
+
+    /// Takes one input at `now`; pushes what follows from it.
+    pub fn handle(&mut self, now: Instant, input: Input<'_>, around: &impl Around, out: &mut impl Sink<Output>) {
+        match input {
+            Input::Wake => {
+                if self.speaks.is_some_and(|at| at <= now) {
+                    self.speak(self.config.interval, out);
+                    let jitter = 0.9 + 0.2 * self.rng.unit();
+                    self.speaks = Some(now + self.config.interval.mul_f64(jitter));
+                }
+                if self.looks.is_some_and(|at| at <= now) {
+                    self.look(now, around, out);
+                }
+            }
+            Input::Heard { from, bytes } => self.hear(now, from, bytes, out),
+            Input::Leave => {
+                self.speaks = None;
+                self.speak(Duration::ZERO, out);
+            }
+        }
+    }
+
+    fn speak(&mut self, period: Duration, out: &mut impl Sink<Output>) {
+        let Some(node) = self.config.node_ids.first() else { return };
+        let beacon = Beacon {
+            node: node.clone(),
+            sequence: Some(self.sequence),
+            services: self.config.services.clone(),
+            period: Some(period),
+        };
+        self.sequence = self.sequence.wrapping_add(1);
+        out.push(Output::Announce(beacon.emit()));
+    }
+
+    fn hear(&mut self, now: Instant, from: SocketAddr, bytes: &[u8], out: &mut impl Sink<Output>) {
+        let Ok(beacon) = Beacon::parse(bytes) else {
+            self.counts.unreadable += 1;
+            return;
+        };
+        if self.config.node_ids.iter().any(|own| own.node() == beacon.node.node()) {
+            return;
+        }
+        let Some((layer, address)) = self.way_to(&beacon, from).filter(|_| self.is_wanted(&beacon.node)) else {
+            self.counts.unwanted += 1;
+            return;
+        };
+        self.counts.wanted += 1;
+        let key = (address.ip(), beacon.node.clone());
+        let period = beacon.period.unwrap_or(self.config.interval);
+        let leaves = period.is_zero();
+        let Some(known) = self.heard.get_mut(&key) else {
+            if !leaves {
+                self.meet(now, key, layer, address, &beacon, period);
+            }
+            return;
+        };
+        (known.last, known.sequence, known.leaves) = (now, beacon.sequence, leaves);
+        known.beacons += 1;
+        if leaves {
+            return self.leave(&key, out);
+        }
+        known.period = period;
+        if known.found().is_none() {
+            (known.layer, known.address) = (layer, address);
+        }
+    }
+
+    /// The layer it is reached by, and where.
+    fn way_to(&self, beacon: &Beacon, from: SocketAddr) -> Option<(usize, SocketAddr)> {
+        self.config.reach.iter().enumerate().find_map(|(place, layer)| {
+            let service = beacon.services.iter().find(|service| service.layer == *layer)?;
+            // Its engine number is that of its node.
+            if layer.introduction == Introduction::Engine && beacon.node.ipn_node().is_none() {
+                return None;
+            }
+            let mut address = SocketAddr::new(from.ip().to_canonical(), service.port);
+            if let (SocketAddr::V6(address), SocketAddr::V6(from)) = (&mut address, from) {
+                address.set_scope_id(from.scope_id());
+            }
+            Some((place, address))
+        })
+    }
+    fn is_wanted(&self, node: &EndpointId) -> bool {
+        let text = node.to_string();
+        self.config.accept.iter().any(|pattern| pattern_rank(pattern, node, &text).is_some())
+    }
+
+    /// Somebody new. Of two that hear each other the one with the lesser name connects; the other waits a little, for
+    /// the first may hear nothing or never connect.
+    fn meet(&mut self, now: Instant, key: Key, layer: usize, address: SocketAddr, beacon: &Beacon, period: Duration) {
+        let polite = self.own_name > key.1.to_string();
+        let wait = if polite { self.config.interval.min(POLITE) } else { Duration::ZERO };
+        let heard = Heard {
+            address,
+            layer,
+            first: now,
+            last: now,
+            period,
+            sequence: beacon.sequence,
+            beacons: 1,
+            stands: Stands::Waits { until: now + wait },
+            failed: 0,
+            leaves: false,
+        };
+        if self.heard.insert(key, heard) {
+            self.looks = Some(self.looks.map_or(now + SOON, |at| at.min(now + SOON)));
+        }
+    }
+
+    /// One says that it leaves. While its session is there, it is: whoever can send a beacon can send this one.
+    fn leave(&mut self, key: &Key, out: &mut impl Sink<Output>) {
+        match self.heard.get_mut(key).map(|heard| heard.stands) {
+            Some(Stands::Found { id, up: None, .. }) => out.push(Output::Lost { id, why: "it leaves" }),
+            Some(Stands::Found { .. }) => return,
+            _ => {}
+        }
+        self.heard.remove(key);
+    }
+
+    /// Looks after links, and reaches for more.
+    fn look(&mut self, now: Instant, around: &impl Around, out: &mut impl Sink<Output>) {
+        for key in self.heard.iter().map(|(key, _)| key.clone()).collect::<Vec<_>>() {
+            self.look_after(now, &key, around, out);
+        }
+        self.reach(now, around, out);
+        self.looks = (!self.heard.is_empty()).then_some(now + LOOK);
+    }
+
+    fn look_after(&mut self, now: Instant, key: &Key, around: &impl Around, out: &mut impl Sink<Output>) {
+        let reach = &self.config.reach;
+        let Some(heard) = self.heard.get_mut(key) else { return };
+        let (address, leaves) = (heard.address, heard.leaves);
+        if let Stands::Found { id, since, up } = heard.stands {
+            let link = around.state(id);
+            if link == LinkNow::Up && up.is_none() {
+                heard.stands = Stands::Found { id, since, up: Some(now) };
+            }
+            if link == LinkNow::Down && (up.is_some() || now >= since + ATTEMPT) {
+                out.push(Output::Lost {
+                    id,
+                    why: if up.is_some() { "its session ended" } else { "it does not answer" },
+                });
+                self.tried.end(now, address, up.map(|up| now.since(up)));
+                heard.failed += u32::from(up.is_none());
+                if leaves {
+                    return self.heard.remove(key);
+                }
+                let until = self.tried.until(address);
+                return self.heard.stand(key, Stands::Waits { until });
+            }
+        }
+        let silent = reach.get(heard.layer).is_none_or(|layer| heard.silent_at(layer) <= now);
+        if silent {
+            if let Stands::Found { id, up, .. } = heard.stands {
+                out.push(Output::Lost { id, why: "it announces itself no more" });
+                if up.is_none() {
+                    self.tried.end(now, address, None);
+                }
+            }
+            self.heard.remove(key);
+        }
+    }
+
+    /// Tries those that may be tried, one at an address: first those of hosts where nothing failed, those that did not
+    /// fail, who were heard twice, who waited longest.
+    fn reach(&mut self, now: Instant, around: &impl Around, out: &mut impl Sink<Output>) {
+        if self.heard.found() >= self.config.neighbours_max || self.tried.full_until(now).is_some() {
+            return;
+        }
+        let tried = &self.tried;
+        let due = |heard: &Heard| match heard.stands {
+            Stands::Waits { until } => until.max(tried.until(heard.address)) <= now,
+            Stands::Found { .. } => false,
+        };
+        let all = self.heard.iter().filter(|(_, heard)| due(heard));
+        let rank = |key: &Key, heard: &Heard| (tried.of_host(key.0), heard.failed, heard.beacons < 2, heard.first);
+        let mut all: Vec<_> = all.map(|(key, heard)| (rank(key, heard), key.clone())).collect();
+        all.sort();
+        let taken = self.heard.iter().filter(|(_, heard)| heard.found().is_some());
+        let mut taken: BTreeSet<SocketAddr> = taken.map(|(_, heard)| heard.address).collect();
+        for (_, key) in all {
+            if self.heard.found() >= self.config.neighbours_max || self.tried.full_until(now).is_some() {
+                return;
+            }
+            let Some(heard) = self.heard.get_mut(&key) else { continue };
+            let (layer, address) = (heard.layer, heard.address);
+            if taken.contains(&address) || around.is_known(&key.1, layer, address) {
+                continue;
+            }
+            taken.insert(address);
+            let id = FoundId(self.next_id);
+            self.next_id = self.next_id.wrapping_add(1);
+            self.tried.begin(now);
+            self.heard.stand(&key, Stands::Found { id, since: now, up: None });
+            out.push(Output::Found { id, node: key.1, layer, address });
+        }
+    }
+}

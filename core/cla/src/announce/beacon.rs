@@ -1,0 +1,265 @@
+//! Beacons as bytes: what a node says of itself to whoever hears it. The format is that of dtn7-rs ("IPND-ng": the
+//! Internet draft draft-irtf-dtnrg-ipnd with BPv7's endpoint IDs, in CBOR); dtn7-go's is heard, too. What follows is
+//! read from the program, which differs from its own description in the order of two fields:
+//!
+//! ```text
+//! [7, flags, node ID, sequence number, ? [[* [layer, port]], {* tag => value}], ? period in seconds]
+//! ```
+
+use crate::cbor::{self, ARRAY, MAP, TEXT, UINT};
+use crate::registry::LayerInfo;
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
+use farlink_base::{Bytes, Duration, EndpointId, Payload, PayloadReader};
+
+/// Longest beacon that is read: a datagram that no network cuts.
+pub const BEACON_MAX: usize = 1280;
+/// Layers kept of one beacon.
+const SERVICES_MAX: usize = 16;
+/// Longest scheme-specific part of a node ID that is read: that of a name of 255 characters.
+const NAME_MAX: u64 = 258;
+
+/// The version of this format (of draft-irtf-dtnrg-ipnd: 4).
+const VERSION: u64 = 7;
+/// Flag: the node ID is there. It always is.
+const HAS_NODE_ID: u64 = 1;
+/// Flag: layers are there.
+const HAS_SERVICES: u64 = 1 << 1;
+/// Flag: the period is there.
+const HAS_PERIOD: u64 = 1 << 2;
+
+/// What beacons call each layer, the name that is said first; names of the registry are heard as well.
+const NAMES: [(&str, &str); 3] = [("tcp", "tcpclv4"), ("udp", "udpcl"), ("mtcp", "mtcp")];
+/// Layers of dtn7-go by its numbers.
+const NUMBERS: [(u64, &str); 2] = [(0, "tcpclv4"), (10, "mtcp")];
+
+/// A layer that a node serves.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Service {
+    /// Which.
+    pub layer: &'static LayerInfo,
+    /// At which port of the address the beacon comes from.
+    pub port: u16,
+}
+
+/// What a node says of itself.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Beacon {
+    /// Its node ID.
+    pub node: EndpointId,
+    /// Counts its beacons; `None` where the format has no number.
+    pub sequence: Option<u32>,
+    /// Layers it serves, of those this node knows; at most 16.
+    pub services: Vec<Service>,
+    /// How often it says so; zero: it is leaving.
+    pub period: Option<Duration>,
+}
+
+impl Beacon {
+    /// The bytes of a beacon; a period is said in whole seconds, rounded up.
+    pub fn emit(&self) -> Vec<u8> {
+        let (services, period) = (!self.services.is_empty(), self.period.is_some());
+        let mut out = Vec::new();
+        cbor::put(&mut out, ARRAY, 4 + u64::from(services) + u64::from(period));
+        cbor::put(&mut out, UINT, VERSION);
+        let flags = HAS_NODE_ID | if services { HAS_SERVICES } else { 0 } | if period { HAS_PERIOD } else { 0 };
+        cbor::put(&mut out, UINT, flags);
+        put_node_id(&mut out, &self.node);
+        cbor::put(&mut out, UINT, self.sequence.unwrap_or_default().into());
+        if services {
+            cbor::put(&mut out, ARRAY, 2);
+            cbor::put(&mut out, ARRAY, self.services.len() as u64);
+            for service in &self.services {
+                cbor::put(&mut out, ARRAY, 2);
+                put_text(&mut out, said(service.layer));
+                cbor::put(&mut out, UINT, service.port.into());
+            }
+            cbor::put(&mut out, MAP, 0);
+        }
+        if let Some(period) = self.period {
+            let more = u64::from(period.subsec_nanos() > 0);
+            cbor::put(&mut out, UINT, period.as_secs().saturating_add(more));
+        }
+        out
+    }
+
+    /// Reads a beacon: one of dtn7-rs, with the first fields in the order of the program or of its description, or one
+    /// of dtn7-go.
+    ///
+    /// # Errors
+    /// Why it is none that can be used.
+    pub fn parse(bytes: &[u8]) -> Result<Beacon, &'static str> {
+        if bytes.len() > BEACON_MAX {
+            return Err("longer than a beacon");
+        }
+        let rope = Payload::from(Bytes::copy_from_slice(bytes));
+        let mut reader = rope.reader();
+        let Some((ARRAY, Some(count))) = cbor::head(&mut reader) else { return Err("not an array") };
+        let beacon = match cbor::peek(&reader).map(|byte| byte >> 5) {
+            Some(UINT) => beacon(&mut reader, count),
+            Some(ARRAY) => announcements(&mut reader, count),
+            _ => Err("neither a version nor an announcement"),
+        }?;
+        if reader.remaining() > 0 {
+            return Err("bytes after its end");
+        }
+        Ok(beacon)
+    }
+}
+
+fn said(layer: &'static LayerInfo) -> &'static str {
+    NAMES.iter().find(|(_, name)| *name == layer.name).map_or(layer.name, |(said, _)| said)
+}
+fn heard(name: &str) -> Option<&'static LayerInfo> {
+    LayerInfo::named(NAMES.iter().find(|(said, _)| *said == name).map_or(name, |(_, layer)| layer))
+}
+
+/// A beacon of dtn7-rs.
+fn beacon(reader: &mut PayloadReader<'_>, count: u64) -> Result<Beacon, &'static str> {
+    if !(4..=6).contains(&count) {
+        return Err("not as long as a beacon");
+    }
+    if cbor::uint(reader) != Some(VERSION) {
+        return Err("another version");
+    }
+    let flags = cbor::uint(reader).ok_or("no flags")?;
+    if flags & HAS_NODE_ID == 0 {
+        return Err("no node ID");
+    }
+    const NO_SEQUENCE: &str = "no sequence number";
+    let sequence = |reader: &mut PayloadReader<'_>| u32::try_from(cbor::uint(reader)?).ok();
+    let (node, sequence) = match cbor::peek(reader).map(|byte| byte >> 5) {
+        Some(UINT) => {
+            let sequence = sequence(reader).ok_or(NO_SEQUENCE)?;
+            (node_id(reader)?, sequence)
+        }
+        _ => (node_id(reader)?, sequence(reader).ok_or(NO_SEQUENCE)?),
+    };
+    let (services, period) = match count {
+        4 => (false, false),
+        5 => (flags & HAS_SERVICES != 0, flags & HAS_SERVICES == 0),
+        _ => (true, true),
+    };
+    let services = if services { service_block(reader).ok_or("layers that cannot be read")? } else { Vec::new() };
+    let period = match period {
+        true => Some(Duration::from_secs(cbor::uint(reader).ok_or("no period")?)),
+        false => None,
+    };
+    Ok(Beacon { node, sequence: Some(sequence), services, period })
+}
+
+/// The layers; whatever else the node says of itself is stepped over.
+fn service_block(reader: &mut PayloadReader<'_>) -> Option<Vec<Service>> {
+    let mut services = Vec::new();
+    match cbor::head(reader)? {
+        (ARRAY, Some(0)) => return Some(services),
+        (ARRAY, Some(2)) => {}
+        _ => return None,
+    }
+    let (ARRAY, Some(count)) = cbor::head(reader)? else { return None };
+    for _ in 0..count {
+        let (ARRAY, Some(2)) = cbor::head(reader)? else { return None };
+        let layer = heard(&text(reader)?);
+        // Without a port: `null`.
+        let port = match cbor::peek(reader)? >> 5 {
+            UINT => Some(cbor::uint(reader)?),
+            _ => cbor::skip(reader).map(|()| None)?,
+        };
+        push(&mut services, layer, port);
+    }
+    if cbor::peek(reader)? >> 5 != MAP {
+        return None;
+    }
+    cbor::skip(reader)?;
+    Some(services)
+}
+
+/// Keeps a layer this node knows, at a port there is.
+fn push(services: &mut Vec<Service>, layer: Option<&'static LayerInfo>, port: Option<u64>) {
+    let Some(layer) = layer.filter(|_| services.len() < SERVICES_MAX) else { return };
+    match port.map_or(Ok(layer.port), u16::try_from) {
+        Ok(port) if port > 0 => services.push(Service { layer, port }),
+        _ => {}
+    }
+}
+
+/// What dtn7-go says: `[* [layer, node ID, port]]`; those of the first node in it count.
+fn announcements(reader: &mut PayloadReader<'_>, count: u64) -> Result<Beacon, &'static str> {
+    let mut said: Option<Beacon> = None;
+    for _ in 0..count {
+        let Some((ARRAY, Some(3))) = cbor::head(reader) else { return Err("not an announcement") };
+        let number = cbor::uint(reader).ok_or("no layer")?;
+        let node = node_id(reader)?;
+        let port = cbor::uint(reader).ok_or("no port")?;
+        let layer = NUMBERS.iter().find(|(known, _)| *known == number).and_then(|(_, name)| LayerInfo::named(name));
+        let beacon = said.get_or_insert_with(|| Beacon {
+            node: node.clone(),
+            sequence: None,
+            services: Vec::new(),
+            period: None,
+        });
+        if beacon.node == node {
+            push(&mut beacon.services, layer, Some(port));
+        }
+    }
+    said.ok_or("nothing announced")
+}
+
+fn put_text(out: &mut Vec<u8>, text: &str) {
+    cbor::put(out, TEXT, text.len() as u64);
+    out.extend_from_slice(text.as_bytes());
+}
+
+/// An endpoint ID as in RFC 9171 4.2.5.1; ipn in two numbers (RFC 9758 5).
+fn put_node_id(out: &mut Vec<u8>, node: &EndpointId) {
+    cbor::put(out, ARRAY, 2);
+    match node {
+        EndpointId::Ipn { node, service } => {
+            cbor::put(out, UINT, 2);
+            cbor::put(out, ARRAY, 2);
+            cbor::put(out, UINT, *node);
+            cbor::put(out, UINT, (*service).into());
+        }
+        other => {
+            cbor::put(out, UINT, 1);
+            put_text(out, format!("{other}").strip_prefix("dtn:").unwrap_or_default());
+        }
+    }
+}
+
+/// A node ID: of a node that can be named by it, and of another than "this".
+fn node_id(reader: &mut PayloadReader<'_>) -> Result<EndpointId, &'static str> {
+    const NONE: &str = "a node ID that cannot be read";
+    let Some((ARRAY, Some(2))) = cbor::head(reader) else { return Err(NONE) };
+    let node = match cbor::uint(reader) {
+        Some(1) => text(reader).and_then(|part| format!("dtn:{part}").parse().ok()),
+        Some(2) => ipn(reader),
+        _ => None,
+    };
+    let node: EndpointId = node.ok_or(NONE)?;
+    if !node.is_node_id() || node.is_here() {
+        return Err("an endpoint that is no node");
+    }
+    Ok(node)
+}
+
+fn ipn(reader: &mut PayloadReader<'_>) -> Option<EndpointId> {
+    let (ARRAY, Some(count)) = cbor::head(reader)? else { return None };
+    let node = match count {
+        2 => cbor::uint(reader)?,
+        3 => {
+            let (allocator, node) = (cbor::uint(reader)?, cbor::uint(reader)?);
+            u64::from(u32::try_from(allocator).ok()?) << 32 | u64::from(u32::try_from(node).ok()?)
+        }
+        _ => return None,
+    };
+    let service = u32::try_from(cbor::uint(reader)?).ok()?;
+    Some(EndpointId::ipn(node, service))
+}
+
+/// A text no longer than a name.
+fn text(reader: &mut PayloadReader<'_>) -> Option<String> {
+    let text = cbor::string(reader, TEXT).filter(|text| text.len() <= NAME_MAX)?;
+    String::from_utf8(text.to_bytes()?.to_vec()).ok()
+}

@@ -1,0 +1,183 @@
+//! Announcements of those who mean no good: what they say costs little, and honest neighbours nothing.
+
+mod announce_site;
+
+use announce_site::{Site, at, beacon, numbered, s, serving};
+use farlink_base::Rng;
+use farlink_cla::announce::{ATTEMPTS_MAX, HEARD_MAX, NAMES_MAX};
+use std::collections::BTreeMap;
+use std::net::{Ipv4Addr, SocketAddr};
+
+const HONEST: &str = "10.0.0.2:3003";
+const HONEST_SERVES: &str = "10.0.0.2:4556";
+/// Names that nobody has.
+const NAMES: u64 = 130_000;
+
+/// A site with an honest neighbour that is there, and says so every 5 s.
+fn met() -> Site {
+    let mut site = Site::new("ipn:1.0", |_| {});
+    site.world.answer.insert(at(HONEST_SERVES));
+    site.hear(HONEST, &beacon("ipn:2.0", 5));
+    site.until(3.0);
+    assert_eq!(site.names(), ["ipn:2.0"]);
+    site
+}
+fn anywhere(rng: &mut Rng) -> SocketAddr {
+    SocketAddr::from((Ipv4Addr::from(0x0a01_0000 | rng.below(1 << 16) as u32), 3003))
+}
+
+#[test]
+fn names_from_one_address_are_four_at_most_and_one_attempt_at_a_time() {
+    let mut site = met();
+    for n in 0..NAMES {
+        site.hear("10.0.0.66:3003", &beacon(&format!("ipn:{}.0", n + 100), 5));
+        if n % 1000 == 0 {
+            site.hear(HONEST, &beacon("ipn:2.0", 5));
+            let next = site.now.0 as f64 / 1e9 + 0.5;
+            site.until(next);
+        }
+        assert!(site.announcer.heard().count() <= NAMES_MAX + 1);
+    }
+    assert!(site.lost.iter().all(|lost| lost.1 != site.found[0].1), "the neighbour stays");
+    let attempts = site.found.len() - 1;
+    assert!((1..=4).contains(&attempts), "{attempts} in 65 s");
+    // A newcomer is found beside them.
+    site.world.answer.insert(at("10.0.0.3:4556"));
+    let heard = site.now;
+    for n in 0..NAMES {
+        if n % 10_000 == 0 {
+            site.hear("10.0.0.3:3003", &beacon("ipn:3.0", 5));
+        }
+        site.hear("10.0.0.66:3003", &beacon(&format!("ipn:{}.0", n + 500_000), 5));
+        site.until(heard.0 as f64 / 1e9 + n as f64 / 20_000.0);
+    }
+    let newcomer = site.found.iter().find(|found| found.2 == "ipn:3.0").expect("it is found");
+    assert!(newcomer.0.since(heard).as_secs_f64() < 2.0, "and soon");
+}
+
+#[test]
+fn names_from_as_many_addresses_hurt_nobody_who_is_there_and_newcomers_are_found_after_them() {
+    let mut site = met();
+    let mut rng = Rng::new(1);
+    let begun = site.now;
+    for n in 0..NAMES {
+        let from = anywhere(&mut rng);
+        site.hear_at(from, &beacon(&format!("ipn:{}.0", n + 100), 5));
+        if n % 5_000 == 0 {
+            site.hear(HONEST, &beacon("ipn:2.0", 5));
+        }
+        assert!(site.announcer.heard().count() <= HEARD_MAX + 32);
+        site.until(begun.0 as f64 / 1e9 + n as f64 / 2_000.0);
+    }
+    assert!(site.lost.iter().all(|lost| lost.1 != site.found[0].1), "the neighbour stays");
+    // Eight attempts in ten seconds, whoever is named.
+    let most = ATTEMPTS_MAX * (65 / 10 + 1) + 1;
+    assert!(site.found.len() <= most && site.links() <= ATTEMPTS_MAX + 1, "{} attempts", site.found.len());
+    site.world.answer.insert(at("10.0.0.3:4556"));
+    let over = site.now;
+    let second = |site: &Site| site.now.0 as f64 / 1e9;
+    while site.now.since(over).as_secs() < 60 {
+        site.hear("10.0.0.3:3003", &beacon("ipn:3.0", 5));
+        let next = second(&site) + 1.0;
+        site.until(next);
+    }
+    let newcomer = site.found.iter().find(|found| found.2 == "ipn:3.0").expect("it is found");
+    assert!(newcomer.0.since(over).as_secs() < 30, "{:?}", newcomer.0.since(over));
+    assert_eq!(site.announcer.heard().filter(|(_, heard)| heard.found().is_some()).count(), site.links());
+}
+
+#[test]
+fn nobody_is_made_to_knock_at_a_door_more_often_than_attempts_may_be_repeated() {
+    let mut site = Site::new("ipn:1.0", |_| {});
+    let mut rng = Rng::new(2);
+    // A victim's address, with other names and other ports each time.
+    for n in 0..60_000u64 {
+        let port = 1 + rng.below(4) as u16;
+        let said = serving(&format!("ipn:{}.0", rng.below(1 << 40) + 2), 5, n as u32, &[("tcpclv4", port)]);
+        site.hear("192.0.2.1:3003", &said);
+        site.until(n as f64 / 100.0);
+    }
+    let mut knocks: BTreeMap<SocketAddr, Vec<u64>> = BTreeMap::new();
+    for found in &site.found {
+        knocks.entry(found.3).or_default().push(found.0.0 / 1_000_000_000);
+    }
+    assert_eq!(knocks.len(), 4);
+    for (address, times) in knocks {
+        let gaps: Vec<u64> = times.windows(2).map(|two| two[1] - two[0]).collect();
+        let doubled = gaps.iter().enumerate().all(|(n, gap)| *gap >= 10 + (10 << n.min(6)) - 1);
+        assert!(doubled && times.len() <= 7, "{address}: {times:?}");
+    }
+}
+
+#[test]
+fn who_says_anothers_name_or_comes_from_its_address_takes_nothing_of_it() {
+    let mut site = met();
+    // Its name from elsewhere; another name, another port, and its end from its own address.
+    for second in 3..60 {
+        site.hear("10.0.0.66:3003", &numbered("ipn:2.0", 5, 99));
+        site.hear(HONEST, &beacon("ipn:77.0", 5));
+        site.hear(HONEST, &serving("ipn:2.0", 5, 7, &[("tcpclv4", 666)]));
+        site.hear(HONEST, &beacon("ipn:2.0", 0));
+        site.until(f64::from(second));
+    }
+    assert!(site.lost.iter().all(|lost| lost.1 != site.found[0].1), "{:?}", site.lost);
+    let served = site.found.iter().filter(|found| found.3 == at(HONEST_SERVES)).count();
+    assert_eq!(served, 1, "nobody is reached where a neighbour is already");
+    assert!(site.found.iter().all(|found| found.3 != at("10.0.0.2:666")));
+    let thief = site.found.iter().find(|found| found.3 == at("10.0.0.66:4556"));
+    assert!(thief.is_some_and(|found| found.1 != site.found[0].1), "it is somebody of its own");
+}
+
+#[test]
+fn who_was_configured_is_never_displaced() {
+    let mut site = Site::new("ipn:1.0", |_| {});
+    site.world.known.insert("ipn:2.0".into());
+    for second in 0..100 {
+        site.hear("10.0.0.66:3003", &beacon("ipn:2.0", 5));
+        site.until(f64::from(second));
+    }
+    assert!(site.found.is_empty());
+}
+
+#[test]
+fn neighbours_are_as_many_as_may_be_and_stay_when_others_come() {
+    let mut site = Site::new("ipn:1.0", |config| config.neighbours_max = 5);
+    let address = |n: u64| format!("10.0.0.{n}:3003");
+    for n in 2..7 {
+        site.world.answer.insert(at(&format!("10.0.0.{n}:4556")));
+    }
+    for second in 0..300u64 {
+        for n in 2..(if second < 60 { 7 } else { 12 }) {
+            site.hear(&address(n), &beacon(&format!("ipn:{n}.0"), 5));
+        }
+        site.until(second as f64);
+        assert!(site.links() <= 5);
+    }
+    assert_eq!((site.links(), site.lost.len()), (5, 0));
+    // One goes, and there is room for one that came later.
+    site.world.answer.insert(at("10.0.0.9:4556"));
+    site.world.answer.remove(&at("10.0.0.4:4556"));
+    for second in 300..500u64 {
+        for n in (2..12).filter(|n| *n != 4) {
+            site.hear(&address(n), &beacon(&format!("ipn:{n}.0"), 5));
+        }
+        site.until(second as f64);
+    }
+    assert!(site.names().contains(&"ipn:9.0") && site.links() == 5 && site.now == s(499.0));
+}
+
+#[test]
+fn who_answers_and_goes_at_once_is_answered_ever_later() {
+    let mut site = Site::new("ipn:1.0", |_| {});
+    for tenth in 0..10_000u32 {
+        site.hear("10.0.0.66:3003", &beacon("ipn:66.0", 1));
+        // There for a second, then gone.
+        let there = site.found.last().is_some_and(|found| site.now.since(found.0).as_millis() < 1500);
+        site.world.answer.clear();
+        if there {
+            site.world.answer.insert(at("10.0.0.66:4556"));
+        }
+        site.until(f64::from(tenth) / 10.0);
+    }
+    assert!(site.found.len() <= 9, "{} attempts in 1000 s", site.found.len());
+}

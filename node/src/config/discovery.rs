@@ -1,0 +1,179 @@
+//! `[discovery]`: where this node announces itself, and whom of those it hears it reaches.
+
+use super::build::socket_address;
+use super::keys;
+use farlink_base::Duration;
+use farlink_base::layer::Medium;
+use farlink_cla::tcpcl_v4::Tls;
+use farlink_config::custody::patterns;
+use farlink_config::{Input, Reader, nearest};
+use farlink_stack::{LayerConfig, LayerKind};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+
+/// Where beacons go when nothing else is said: the group and port of dtn7-rs.
+const GROUP: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::new(224, 0, 0, 26)), PORT);
+const PORT: u16 = 3003;
+/// The shortest interval.
+const INTERVAL_MIN: Duration = Duration::from_secs(1);
+/// The longest: others believe no longer one.
+const INTERVAL_MAX: Duration = farlink_cla::announce::PERIOD_MAX;
+/// Longest name of an interface (netdevice(7), IFNAMSIZ less its end).
+const INTERFACE_MAX: usize = 15;
+
+/// What a node is told of announcements.
+#[derive(Clone, PartialEq, Debug)]
+pub struct DiscoverySettings {
+    /// Where beacons go: groups, broadcast addresses, hosts.
+    pub to: Vec<SocketAddr>,
+    /// Where they are heard.
+    pub listen: Vec<SocketAddr>,
+    /// Interfaces used; none: those the kernel chooses.
+    pub interfaces: Vec<String>,
+    /// Time between beacons.
+    pub interval: Duration,
+    /// Patterns of the node IDs that are acted upon.
+    pub accept: Vec<String>,
+    /// Names of layers that are announced, and that neighbours are reached by, those preferred first.
+    pub layers: Vec<String>,
+    /// Most neighbours that are found.
+    pub neighbours: usize,
+}
+
+/// `[discovery]`; `None` where there is none.
+pub fn read(top: &Reader<'_>, layers: &[LayerConfig]) -> Option<DiscoverySettings> {
+    let table = top.table("discovery", &keys::DISCOVERY)?;
+    let to = table.custom("to", addresses).unwrap_or_else(|| vec![GROUP]);
+    let every = |v4: bool| match v4 {
+        true => SocketAddr::from((Ipv4Addr::UNSPECIFIED, PORT)),
+        false => SocketAddr::from((Ipv6Addr::UNSPECIFIED, PORT)),
+    };
+    let needed = [true, false].into_iter().filter(|v4| to.iter().any(|to| to.is_ipv4() == *v4));
+    let listen = table.custom("listen", addresses).unwrap_or_else(|| needed.map(every).collect());
+    if let Some(lost) = to.iter().find(|to| !listen.iter().any(|listen| listen.is_ipv4() == to.is_ipv4())) {
+        let hint = format!("add \"{}\"", every(lost.is_ipv4()));
+        table.fail("listen", format!("has no address of the family of {lost}, so nothing can be sent there"), hint);
+    }
+    let interval = table.duration("interval").unwrap_or_default();
+    if !(INTERVAL_MIN..=INTERVAL_MAX).contains(&interval) {
+        table.fail("interval", "is not between 1 s and 10 min", "give e.g. \"5 s\"");
+    }
+    Some(DiscoverySettings {
+        to,
+        listen,
+        interfaces: table.custom("interfaces", interfaces).unwrap_or_default(),
+        interval,
+        accept: patterns(&table, "accept").unwrap_or_else(|| vec!["*".into()]),
+        layers: usable(&table, layers, top.named_tables("layer").len()),
+        neighbours: table.count("neighbours").unwrap_or(1) as usize,
+    })
+}
+
+/// The layers named, or all over streams: only those can tell that nobody is there. The file has `all`, of which these
+/// could be read.
+fn usable(table: &Reader<'_>, layers: &[LayerConfig], all: usize) -> Vec<String> {
+    let secured = table.flag("require_tls").unwrap_or_default();
+    let is_secured = |layer: &LayerConfig| matches!(&layer.kind, LayerKind::TcpclV4(own) if own.tls == Tls::Require);
+    let named = |input: Input<'_, '_>| {
+        let names = input.texts()?;
+        for name in &names {
+            let Some(layer) = layers.iter().find(|layer| layer.name == *name) else {
+                let near = nearest(name, layers.iter().map(|layer| layer.name.as_str()));
+                let near = near.map_or_else(String::new, |near| format!(": did you mean `{near}`?"));
+                return Err(format!("there is no layer `{name}`{near}"));
+            };
+            if secured && !is_secured(layer) {
+                return Err(format!("layer `{name}` is not secured: it lacks tls = \"require\""));
+            }
+        }
+        Ok(names)
+    };
+    if let Some(names) = table.custom("layers", named) {
+        return names;
+    }
+    let streams = layers.iter().filter(|layer| layer.kind.medium() == Some(Medium::Streams));
+    let fit: Vec<String> = streams.filter(|layer| !secured || is_secured(layer)).map(|l| l.name.clone()).collect();
+    // What is wrong with a layer, or with the names of some, was told.
+    if fit.is_empty() && !table.given("layers") && all == layers.len() {
+        match secured {
+            true => table.fail("require_tls", "no layer has tls = \"require\"", "give one certificates, and that"),
+            false => {
+                let hint = "add a [layer] of kind \"tcpclv4\", or name others: layers = [\"NAME\"]";
+                table.fail("layers", "there is no layer over TCP to reach neighbours by", hint);
+            }
+        }
+    }
+    fit
+}
+
+fn addresses(input: Input<'_, '_>) -> Result<Vec<SocketAddr>, String> {
+    let all: Vec<SocketAddr> = input.texts()?.iter().map(|text| socket_address(text)).collect::<Result<_, _>>()?;
+    match all.iter().find(|address| address.port() == 0) {
+        Some(none) => Err(format!("{none} names no port")),
+        None if all.is_empty() => Err("expected at least one address".into()),
+        None => Ok(all),
+    }
+}
+
+fn interfaces(input: Input<'_, '_>) -> Result<Vec<String>, String> {
+    let names = input.texts()?;
+    let fits = |name: &&String| (1..=INTERFACE_MAX).contains(&name.len()) && !name.contains(['/', ' ']);
+    match names.iter().find(|name| !fits(name)) {
+        Some(name) => Err(format!("`{name}` is no name of an interface, such as \"eth0\"")),
+        None => Ok(names),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::NodeConfig;
+    use std::path::Path;
+
+    fn parse(layers: &str, table: &str) -> Result<DiscoverySettings, String> {
+        let text = format!("node_ids = \"ipn:1.0\"\n{layers}[discovery]\n{table}\n");
+        let config = NodeConfig::parse(&text, Path::new("n.toml"));
+        let config = config.map_err(|errors| errors.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))?;
+        Ok(config.discovery.unwrap())
+    }
+    const TWO: &str = "[layer.tcp]\nkind = \"tcpclv4\"\nlisten = \"127.0.0.1:4556\"\n[layer.udp]\nkind = \"udpcl\"\n";
+
+    #[test]
+    fn without_it_there_is_none_and_with_nothing_in_it_that_of_dtn7() {
+        let none = NodeConfig::parse("node_ids = \"ipn:1.0\"\n", Path::new("n.toml")).unwrap();
+        assert!(none.discovery.is_none());
+        let plain = parse(TWO, "").unwrap();
+        assert_eq!(plain.to, ["224.0.0.26:3003".parse().unwrap()]);
+        assert_eq!(plain.listen, ["0.0.0.0:3003".parse().unwrap()]);
+        assert_eq!((plain.layers, plain.accept), (vec!["tcp".to_string()], vec!["*".to_string()]));
+        assert_eq!((plain.interval, plain.neighbours), (Duration::from_secs(5), 32));
+        let six = parse(TWO, "to = [\"[ff02::1]:3003\", \"224.0.0.26:3003\"]\nlayers = [\"udp\", \"tcp\"]").unwrap();
+        assert_eq!(six.listen.iter().map(ToString::to_string).collect::<Vec<_>>(), ["0.0.0.0:3003", "[::]:3003"]);
+        assert_eq!(six.layers, ["udp", "tcp"], "in this order");
+    }
+
+    #[test]
+    fn what_cannot_be_is_said_with_where_and_a_hint() {
+        let wrong = |layers: &str, table: &str| parse(layers, table).unwrap_err();
+        for (table, says) in [
+            ("interval = \"100 ms\"", "discovery.interval: is not between 1 s and 10 min"),
+            ("interval = \"1 h\"", "discovery.interval"),
+            ("to = \"224.0.0.26\"", "discovery.to"),
+            ("to = \"224.0.0.26:0\"", "names no port"),
+            ("to = []", "at least one address"),
+            ("to = \"[ff02::1]:3003\"\nlisten = \"0.0.0.0:3003\"", "nothing can be sent there"),
+            ("accept = \"ipn:x\"", "matches no endpoint"),
+            ("layers = \"tpc\"", "there is no layer `tpc`: did you mean `tcp`?"),
+            ("layers = \"tcp\"\nrequire_tls = true", "it lacks tls = \"require\""),
+            ("require_tls = true", "no layer has tls = \"require\""),
+            ("interfaces = [\"a/b\"]", "is no name of an interface"),
+            ("neighbours = 0", "discovery.neighbours"),
+            ("intervall = \"5 s\"", "interval"),
+        ] {
+            let said = wrong(TWO, table);
+            assert!(said.contains(says) && said.contains("n.toml:"), "{table}: {said}");
+        }
+        assert!(wrong("", "").contains("there is no layer over TCP"));
+        assert!(wrong("[layer.udp]\nkind = \"udpcl\"\n", "").contains("discovery.layers"));
+        assert!(!wrong("[layer.tcp]\nkind = \"tcpcl\"\n", "").contains("discovery"), "the layer's mistake is enough");
+    }
+}

@@ -1,0 +1,229 @@
+//! Announcements of this node and of others: sockets around the machine that decides
+//! ([`farlink_cla::announce`]), and the links made for those found.
+
+use crate::config::{DiscoverySettings, LayerSettings};
+use anyhow::{Context, anyhow};
+use farlink_base::{EndpointId, Instant, LayerId, LinkId};
+use farlink_cla::announce::beacon::BEACON_MAX;
+use farlink_cla::announce::{Announcer, Around, Config, Counts, FoundId, Heard, Input, Output, Service};
+use farlink_os::multicast;
+use farlink_os::poll::Poller;
+use farlink_stack::LayerConfig;
+use std::collections::BTreeMap;
+use std::io::ErrorKind;
+use std::net::{IpAddr, SocketAddr, UdpSocket};
+
+/// Datagrams read of one socket in one turn: whoever sends many does not keep the node from its work.
+const TURN: usize = 64;
+/// Addresses and interfaces together.
+const SOCKETS_MAX: usize = 64;
+
+/// What the node is, as far as it announces that.
+pub struct Own<'a> {
+    /// Its names.
+    pub node_ids: &'a [EndpointId],
+    /// Its layers.
+    pub layers: &'a [LayerConfig],
+    /// The same for its driver.
+    pub settings: &'a [LayerSettings],
+    /// Where they are bound.
+    pub addresses: &'a [(LayerId, SocketAddr)],
+    /// Seed of what is random.
+    pub seed: u64,
+}
+
+/// Announcements of a node.
+pub struct Discovery {
+    settings: DiscoverySettings,
+    announcer: Announcer,
+    /// The node's layers, by their places in what neighbours may be reached by.
+    layers: Vec<usize>,
+    sockets: Vec<Place>,
+    /// Links made, by the names they have here and there.
+    links: BTreeMap<FoundId, (LinkId, String)>,
+}
+
+struct Place {
+    socket: UdpSocket,
+    to: Vec<SocketAddr>,
+    readable: bool,
+    /// Whether the last beacon could not be sent: that is said once.
+    failed: bool,
+}
+
+impl Discovery {
+    /// Opens the sockets; `tag` and the place of each are what `poller` calls it.
+    ///
+    /// # Errors
+    /// Which address or interface cannot be had, and why.
+    pub fn open(
+        settings: DiscoverySettings,
+        own: &Own<'_>,
+        now: Instant,
+        (poller, tag): (&Poller, u64),
+    ) -> anyhow::Result<Discovery> {
+        let mut layers = Vec::new();
+        for name in &settings.layers {
+            let place = own.layers.iter().position(|layer| layer.name == *name);
+            let info = place.and_then(|place| Some((place, own.layers[place].kind.info()?)));
+            layers.push(info.ok_or_else(|| {
+                anyhow!("discovery.layers: the node did not start with layer `{name}`\nhint: start the node anew")
+            })?);
+        }
+        let served = layers.iter().filter_map(|(place, info)| {
+            let bound = own.addresses.iter().find(|(layer, _)| usize::from(layer.0) == *place);
+            // Who listens nowhere is reached by nobody.
+            bound.filter(|_| own.settings.get(*place).is_some_and(|layer| !layer.listen.is_empty()))?;
+            bound.map(|(_, address)| Service { layer: info, port: address.port() })
+        });
+        let config = Config {
+            node_ids: own.node_ids.to_vec(),
+            services: served.collect(),
+            interval: settings.interval,
+            reach: layers.iter().map(|(_, info)| *info).collect(),
+            accept: settings.accept.clone(),
+            neighbours_max: settings.neighbours,
+            seed: own.seed,
+        };
+        let sockets = open(&settings)?;
+        for (place, socket) in sockets.iter().enumerate() {
+            poller.add(&socket.socket, tag | place as u64)?;
+        }
+        Ok(Discovery {
+            announcer: Announcer::new(config, now),
+            layers: layers.into_iter().map(|(place, _)| place).collect(),
+            links: BTreeMap::new(),
+            settings,
+            sockets,
+        })
+    }
+    /// What it was told.
+    pub fn settings(&self) -> &DiscoverySettings {
+        &self.settings
+    }
+    /// The layer of the node that stands at a place of those neighbours are reached by.
+    pub fn layer(&self, place: usize) -> Option<usize> {
+        self.layers.get(place).copied()
+    }
+    /// Whether the next turn has work without waiting for the kernel.
+    pub fn busy(&self) -> bool {
+        self.sockets.iter().any(|place| place.readable)
+    }
+    /// When [`Discovery::turn`] must be called.
+    pub fn next_timeout(&self) -> Option<Instant> {
+        self.announcer.next_timeout()
+    }
+    /// The kernel reports on a socket.
+    pub fn on_readable(&mut self, place: usize) {
+        if let Some(place) = self.sockets.get_mut(place) {
+            place.readable = true;
+        }
+    }
+    /// Hears what came, says what is due, and gives what else is to be done: links found and lost.
+    pub fn turn(&mut self, now: Instant, around: &impl Around) -> Vec<Output> {
+        let mut out = Vec::new();
+        let mut bytes = [0; BEACON_MAX + 1];
+        for place in self.sockets.iter_mut().filter(|place| place.readable) {
+            for _ in 0..TURN {
+                match place.socket.recv_from(&mut bytes) {
+                    Ok((length, from)) => {
+                        let input = Input::Heard { from, bytes: &bytes[..length] };
+                        self.announcer.handle(now, input, around, &mut out);
+                    }
+                    Err(why) if why.kind() == ErrorKind::WouldBlock => {
+                        place.readable = false;
+                        break;
+                    }
+                    // Errors of earlier sends surface here; the socket is fine.
+                    Err(why) => tracing::trace!("hearing an announcement: {why}"),
+                }
+            }
+        }
+        if self.next_timeout().is_some_and(|at| at <= now) {
+            self.announcer.handle(now, Input::Wake, around, &mut out);
+        }
+        self.said(out)
+    }
+    /// Says that this node leaves.
+    pub fn leave(&mut self, now: Instant, around: &impl Around) {
+        let mut out = Vec::new();
+        self.announcer.handle(now, Input::Leave, around, &mut out);
+        self.said(out);
+    }
+    /// Sends what is to be said; the rest is the node's.
+    fn said(&mut self, out: Vec<Output>) -> Vec<Output> {
+        let mut rest = Vec::new();
+        for output in out {
+            match output {
+                Output::Announce(bytes) => self.sockets.iter_mut().for_each(|place| place.say(&bytes)),
+                other => rest.push(other),
+            }
+        }
+        rest
+    }
+    /// A link was made for one that was found.
+    pub fn made(&mut self, id: FoundId, link: LinkId, name: String) {
+        self.links.insert(id, (link, name));
+    }
+    /// One was lost; the link that was made for it.
+    pub fn ended(&mut self, id: FoundId) -> Option<(LinkId, String)> {
+        self.links.remove(&id)
+    }
+    /// The link made for one that was found.
+    pub fn link(&self, id: FoundId) -> Option<&(LinkId, String)> {
+        self.links.get(&id)
+    }
+    /// All links made.
+    pub fn links(&self) -> &BTreeMap<FoundId, (LinkId, String)> {
+        &self.links
+    }
+    /// Who is heard.
+    pub fn heard(&self) -> impl Iterator<Item = (&EndpointId, &Heard)> {
+        self.announcer.heard()
+    }
+    /// What was heard so far.
+    pub fn counts(&self) -> Counts {
+        self.announcer.counts()
+    }
+}
+
+impl Place {
+    fn say(&mut self, bytes: &[u8]) {
+        let mut failed = false;
+        for to in &self.to {
+            if let Err(why) = self.socket.send_to(bytes, to) {
+                failed = true;
+                if !self.failed {
+                    let hint = "[discovery] interfaces = [\"NAME\"] says by which way";
+                    tracing::warn!("this node cannot announce itself to {to}: {why}\nhint: {hint}");
+                }
+            }
+        }
+        self.failed = failed;
+    }
+}
+
+/// A socket for each address, on each interface.
+fn open(settings: &DiscoverySettings) -> anyhow::Result<Vec<Place>> {
+    let groups: Vec<IpAddr> = settings.to.iter().map(SocketAddr::ip).filter(IpAddr::is_multicast).collect();
+    let every = [None];
+    let named: Vec<Option<&str>> = settings.interfaces.iter().map(|name| Some(&name[..])).collect();
+    let interfaces = if named.is_empty() { &every[..] } else { &named };
+    anyhow::ensure!(
+        settings.listen.len() * interfaces.len() <= SOCKETS_MAX,
+        "discovery: more than {SOCKETS_MAX} addresses on interfaces\nhint: name fewer"
+    );
+    let mut places = Vec::new();
+    for listen in &settings.listen {
+        let to: Vec<SocketAddr> = settings.to.iter().filter(|to| to.is_ipv4() == listen.is_ipv4()).copied().collect();
+        for interface in interfaces {
+            let socket = multicast::open(listen, &groups, *interface).map_err(|why| match why.kind() {
+                ErrorKind::NotFound | ErrorKind::Other => anyhow!("{why}\nhint: `ip link` lists the interfaces"),
+                _ => anyhow!("{why}{}", crate::hint(&why)),
+            });
+            let socket = socket.with_context(|| format!("announcements at UDP {listen}"))?;
+            places.push(Place { socket, to: to.clone(), readable: true, failed: false });
+        }
+    }
+    Ok(places)
+}

@@ -1,0 +1,159 @@
+//! Neighbours found by announcements, between real nodes that know nothing of each other.
+
+mod node_support;
+
+use farlink_apps::http;
+use node_support::{Node, port, run, until};
+use serde_json::Value;
+use std::path::{Path, PathBuf};
+
+/// A node of this number, over TCPCLv4, with this table of its file.
+struct Site {
+    dir: PathBuf,
+    number: usize,
+    layer: u16,
+}
+impl Site {
+    fn new(dir: &Path, number: usize) -> Site {
+        Site { dir: dir.to_path_buf(), number, layer: port() }
+    }
+    fn write(&self, discovery: &str) -> PathBuf {
+        let (number, layer) = (self.number, self.layer);
+        let file = self.dir.join(format!("{number}.toml"));
+        let text = format!(
+            "node_ids = \"ipn:{number}.0\"\n[store]\nkind = \"memory\"\n[layer.tcp]\nkind = \"tcpclv4\"\n\
+             listen = \"0.0.0.0:{layer}\"\n[app]\nsocket = \"{number}.sock\"\n{discovery}\n"
+        );
+        std::fs::write(&file, text).unwrap();
+        file
+    }
+    fn start(&self, discovery: &str) -> Node {
+        Node::start(&self.write(discovery), self.dir.join(format!("{}.sock", self.number)))
+    }
+    fn get(&self, path: &str) -> Value {
+        let at = self.dir.join(format!("{}.control.sock", self.number)).display().to_string();
+        let (code, body) = http::request("GET", &at, path, "").unwrap();
+        assert_eq!(code, 200, "{body}");
+        serde_json::from_str(&body).unwrap()
+    }
+    /// The links made for neighbours found: their peers.
+    fn found(&self) -> Vec<String> {
+        let links = self.get("/links");
+        let found = links.as_array().unwrap().iter().filter(|link| link["found"].is_object());
+        found.map(|link| link["peer"].as_str().unwrap().to_string()).collect()
+    }
+    /// Names of all links.
+    fn links(&self) -> Vec<String> {
+        self.get("/links").as_array().unwrap().iter().map(|link| link["name"].as_str().unwrap().to_string()).collect()
+    }
+}
+fn pings(from: &Node, to: usize) -> bool {
+    run(&["ping", &format!("ipn:{to}"), "--at", &from.socket, "-c", "2", "-i", "5 ms"]).status.success()
+}
+/// Announcements to another of this machine, without a group.
+fn between(here: u16, there: u16) -> String {
+    format!("[discovery]\nto = \"127.0.0.1:{there}\"\nlisten = \"127.0.0.1:{here}\"\ninterval = \"1 s\"\n")
+}
+
+#[test]
+fn nodes_that_know_nothing_of_each_other_meet_in_a_group_and_who_is_not_accepted_is_let_be() {
+    let dir = tempfile::tempdir().unwrap();
+    let group = port();
+    let table = |accept: &str| {
+        format!(
+            "[discovery]\nto = \"224.0.0.26:{group}\"\nlisten = \"0.0.0.0:{group}\"\ninterfaces = [\"lo\"]\n\
+             interval = \"1 s\"\naccept = [{accept}]\n"
+        )
+    };
+    let sites = [1, 2, 3].map(|number| Site::new(dir.path(), number));
+    let own = "\"ipn:1.*\", \"ipn:2.*\"";
+    let [first, second, third] = [(0, own), (1, own), (2, "\"ipn:99.*\"")].map(|(at, accept)| {
+        let site: &Site = &sites[at];
+        site.start(&table(accept))
+    });
+    until("the two have met", || pings(&first, 2));
+    assert!(pings(&second, 1));
+    until("the third was heard, and heard them", || {
+        sites.iter().all(|site| site.get("/status")["announcements"]["unwanted"].as_u64().unwrap() > 2)
+    });
+    assert!(sites[2].links().is_empty(), "nobody spoke to it: {}", third.log());
+    assert!(sites[..2].iter().all(|site| !site.found().contains(&"ipn:3.0".into())));
+    // Whoever was quicker found the other.
+    let (finder, other) = if sites[0].found().is_empty() { (&sites[1], 1) } else { (&sites[0], 2) };
+    assert_eq!(finder.found(), [format!("ipn:{other}.0")]);
+    let control = dir.path().join(format!("{}.control.sock", finder.number)).display().to_string();
+    let said = run(&["node", "links", "--at", &control]);
+    let said = String::from_utf8_lossy(&said.stdout).into_owned();
+    assert!(said.contains(&format!("found:ipn:{other}.0@")) && said.contains("s ago, said so"), "{said}");
+}
+
+#[test]
+fn who_goes_is_lost_and_found_again_and_what_waited_arrives() {
+    let dir = tempfile::tempdir().unwrap();
+    let [here, there] = [port(), port()];
+    let [a, b] = [Site::new(dir.path(), 1), Site::new(dir.path(), 2)];
+    let first = a.start(&between(here, there));
+    let second = b.start(&between(there, here));
+    until("they have met", || pings(&first, 2));
+    second.kill();
+    until("it is lost", || a.links().is_empty());
+    let mut sender = first.client("99", 0);
+    let adu = farlink_aap2::proto::BundleAdu { dst_eid: "ipn:2.64".into(), ..Default::default() };
+    sender.send(adu, b"waits").unwrap();
+    sender.response().unwrap();
+    let second = b.start(&between(there, here));
+    let mut receiver = second.client("64", 1);
+    assert_eq!(receiver.delivery().unwrap().payload, b"waits");
+    // In good order the other hears of it at once, whatever its session is.
+    assert_eq!(second.terminate(), Some(0));
+    until("it left", || a.links().is_empty());
+}
+
+#[test]
+fn a_file_read_again_begins_and_ends_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let [here, there] = [port(), port()];
+    let [a, b] = [Site::new(dir.path(), 1), Site::new(dir.path(), 2)];
+    let first = a.start("");
+    assert!(a.get("/status")["announcements"].is_null());
+    // It is reached, and reaches nobody.
+    let _second = b.start(&format!("{}accept = \"ipn:99.*\"\n", between(there, here)));
+    a.write(&between(here, there));
+    first.hang_up();
+    until("it begins", || pings(&first, 2));
+    first.hang_up();
+    until("the file was read again", || first.log().matches("configuration read again").count() == 2);
+    assert_eq!(a.found(), ["ipn:2.0"], "nothing about it is new");
+    a.write("[discovery]\ninterfaces = [\"nosuch0\"]\n");
+    first.hang_up();
+    until("it is refused", || first.log().contains("interface nosuch0"));
+    assert_eq!(a.found(), ["ipn:2.0"], "nothing changed");
+    a.write("");
+    first.hang_up();
+    until("it ends", || a.found().is_empty() && a.get("/status")["announcements"].is_null());
+}
+
+#[test]
+fn a_neighbour_that_was_configured_is_not_found_again_and_one_that_is_given_a_link_keeps_that_one() {
+    let dir = tempfile::tempdir().unwrap();
+    let [here, there] = [port(), port()];
+    let [a, b] = [Site::new(dir.path(), 1), Site::new(dir.path(), 2)];
+    let link = format!("[link.peer]\nlayer = \"tcp\"\npeer = \"ipn:2.0\"\naddress = \"127.0.0.1:{}\"\n", b.layer);
+    let first = a.start(&format!("{}{link}", between(here, there)));
+    let second = b.start(&between(there, here));
+    until("they are joined", || pings(&first, 2));
+    until("it was heard", || {
+        a.get("/status")["announcements"]["heard"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .any(|one| one["beacons"].as_u64() > Some(3))
+    });
+    assert_eq!(a.links(), ["peer"]);
+    // The other side has what was announced, or the session that came; with a link it has that alone.
+    let control = dir.path().join("2.control.sock").display().to_string();
+    let back = format!("[link.back]\nlayer = \"tcp\"\npeer = \"ipn:1.0\"\naddress = \"127.0.0.1:{}\"\n", a.layer);
+    assert_eq!(http::request("POST", &control, "/links", &back).unwrap().0, 200);
+    until("that one is up", || pings(&second, 1) && b.links().contains(&"back".into()));
+    assert!(b.found().is_empty());
+}

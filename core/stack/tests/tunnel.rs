@@ -216,7 +216,7 @@ fn a_tunnel_nowhere_is_refused_at_the_start() {
         farlink_stack::Stack::new(config).err().map(|error| error.path)
     };
     let (two, own) = (EndpointId::ipn(2, 0), EndpointId::ipn(1, 0));
-    assert_eq!(with(&[two.clone()]), None);
+    assert_eq!(with(std::slice::from_ref(&two)), None);
     assert_eq!(with(&[own]).as_deref(), Some("tunnel.ipn:1.0.end"));
     assert_eq!(with(&[EndpointId::ipn(2, 7)]).as_deref(), Some("tunnel.ipn:2.7.end"));
     assert_eq!(with(&[two.clone(), two]).as_deref(), Some("tunnel.ipn:2.0.end"));

@@ -13,7 +13,8 @@ pub mod config;
 mod datagrams;
 mod disk;
 pub mod events;
-pub mod log;
+pub mod lists;
+mod log;
 pub mod metrics;
 pub mod node;
 #[cfg(test)]

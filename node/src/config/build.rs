@@ -5,7 +5,7 @@ use super::{ApiSettings, AppSettings, EventsSettings, Findings, LinkSettings, No
 use farlink_base::{Accel, ConfigError, DataVolume, apply_settings};
 use farlink_bundle::{CrcType, EndpointId, Profile};
 use farlink_config::{Errors, Input, Reader};
-use farlink_stack::{Config, LayerConfig, Limits, LinkConfig, StoreConfig, StoreKind};
+use farlink_stack::{Config, LayerConfig, Limits, LinkConfig, Quota, StoreConfig, StoreKind};
 use std::net::SocketAddr;
 use std::path::Path;
 use toml::de::DeTable;
@@ -102,6 +102,7 @@ fn node(top: &Reader<'_>, folder: &Path, file: &Path) -> NodeConfig {
         store,
         spill_from,
         limits: limits(top, store_capacity, spill_from),
+        quotas: quotas(top, store_capacity),
         hand_over_ahead: top.duration("hand_over_ahead").unwrap_or_default(),
         crc: [CrcType::Crc32c, CrcType::Crc16, CrcType::None][top.choice("crc").unwrap_or(0)],
         bundle_version: top.count("bundle_version").unwrap_or(7) as u8,
@@ -263,6 +264,27 @@ fn limits(top: &Reader<'_>, capacity: DataVolume, spill_from: DataVolume) -> Lim
         limits.bundle_bytes = limits.bundle_bytes.min(limits.arriving_bytes);
     }
     limits
+}
+
+/// What some may fill of the store.
+fn quotas(top: &Reader<'_>, capacity: DataVolume) -> Vec<Quota> {
+    let tables = top.tables("quota").into_iter();
+    let readers = tables.map(|(path, table)| Reader::checked(top.errors, &keys::QUOTA, &path, table));
+    let quota = |reader: Reader<'_>| {
+        let patterns = |key: &str| farlink_config::custody::patterns(&reader, key).unwrap_or_default();
+        let (sources, neighbours) = (patterns("sources"), patterns("neighbours"));
+        if sources.is_empty() && neighbours.is_empty() {
+            reader.fail("sources", "missing: a quota is about somebody", "add sources = [\"ipn:2.*\"], or neighbours");
+        }
+        let share = reader.count("share").map(|percent: u64| capacity.bytes() / 100 * percent);
+        let (bytes, bundles) = (reader.volume("bytes").map(DataVolume::bytes), reader.count("bundles"));
+        if bytes.or(share).or(bundles).is_none() {
+            reader.fail("bytes", "missing: a quota has a bound", "add bytes, bundles or share");
+        }
+        let bytes = bytes.unwrap_or(u64::MAX).min(share.unwrap_or(u64::MAX));
+        Quota { sources, neighbours, bytes, bundles: bundles.unwrap_or(u64::MAX) }
+    };
+    readers.map(quota).collect()
 }
 
 fn memory(top: &Reader<'_>) -> Option<DataVolume> {

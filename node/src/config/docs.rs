@@ -46,6 +46,8 @@ pub fn example() -> String {
     }
     let _ = writeln!(out, "\n{:<33} # {}", "[[tunnel]]", keys::TUNNEL.help);
     write_toml(&mut out, keys::TUNNEL.keys);
+    let _ = writeln!(out, "\n{:<33} # {}", "[[quota]]", keys::QUOTA.help);
+    write_toml(&mut out, keys::QUOTA.keys);
     let _ = writeln!(out, "\n{:<33} # {}", "[[security.rule]]", keys::RULE.help);
     write_toml(&mut out, keys::RULE.keys);
     out

@@ -58,7 +58,7 @@ enum Question {
         /// At most so many.
         #[arg(long, default_value = "100", allow_hyphen_values = true, value_parser = values::whole)]
         limit: u64,
-        /// Only those with larger numbers: the next page.
+        /// Only those behind this one, in order of arrival: the next page.
         #[arg(long, value_name = "BUNDLE", default_value = "0", allow_hyphen_values = true,
             value_parser = values::whole)]
         after: u64,

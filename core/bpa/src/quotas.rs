@@ -12,17 +12,26 @@ use alloc::vec::Vec;
 use farlink_base::{EndpointId, NodeId, PeerId, Refusal};
 use farlink_book::Held;
 
-/// What some sources, or bundles of some neighbours, may fill together.
+/// What some sources, or bundles of some neighbours, may fill together. One of the two: a bundle counts once.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Quota {
     /// Patterns of the node IDs of sources.
     pub sources: Vec<String>,
-    /// Patterns of the node IDs of neighbours.
+    /// Patterns of the node IDs of neighbours; heeded where there are none of sources.
     pub neighbours: Vec<String>,
     /// Most bytes.
     pub bytes: u64,
     /// Most bundles.
     pub bundles: u64,
+}
+
+impl Quota {
+    fn is_about(&self, name: &EndpointId, source: bool) -> bool {
+        match self.sources.is_empty() {
+            false => source && matches_any(&self.sources, name),
+            true => !source && matches_any(&self.neighbours, name),
+        }
+    }
 }
 
 /// How much there is, of a source, of a neighbour, or towards a quota.
@@ -71,10 +80,7 @@ pub(crate) struct Quotas {
 
 /// Which quotas are about a node, as a source or as a neighbour.
 fn about(accounts: &[Account], name: &EndpointId, source: bool) -> Vec<u16> {
-    let fits = |account: &Account| match source {
-        true => matches_any(&account.quota.sources, name),
-        false => matches_any(&account.quota.neighbours, name),
-    };
+    let fits = |account: &Account| account.quota.is_about(name, source);
     accounts.iter().enumerate().filter(|(_, account)| fits(account)).map(|(at, _)| at as u16).collect()
 }
 
@@ -123,8 +129,6 @@ impl Quotas {
             party.sum.come(held.size());
             all.extend(&party.of);
         }
-        all.sort_unstable();
-        all.dedup();
         all
     }
     /// A bundle is held from now on.
@@ -158,8 +162,6 @@ impl Quotas {
                 neighbours.remove(&held.from);
             }
         }
-        all.sort_unstable();
-        all.dedup();
         all.into_iter().for_each(|at| accounts[usize::from(at)].sum.go(held.size()));
     }
     /// Whether a newcomer finds room in every quota that is about it; of the first where it does not, that is counted.
@@ -173,10 +175,11 @@ impl Quotas {
         let source = new.bundle.source.node_id();
         let of_giver = new.from != PeerId::NONE;
         for account in &mut self.accounts {
-            let Quota { sources, neighbours, bytes, bundles } = &account.quota;
-            if !(matches_any(sources, &source) || of_giver && matches_any(neighbours, giver)) {
+            let quota = &account.quota;
+            if !(quota.is_about(&source, true) || of_giver && quota.is_about(giver, false)) {
                 continue;
             }
+            let Quota { bytes, bundles, .. } = quota;
             let (size, Sum { bundles: held, bytes: filled }) = (new.size(), account.sum);
             if size > *bytes || *bundles == 0 {
                 account.refused += 1;

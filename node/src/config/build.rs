@@ -276,6 +276,9 @@ fn quotas(top: &Reader<'_>, capacity: DataVolume) -> Vec<Quota> {
         if sources.is_empty() && neighbours.is_empty() {
             reader.fail("sources", "missing: a quota is about somebody", "add sources = [\"ipn:2.*\"], or neighbours");
         }
+        if !sources.is_empty() && !neighbours.is_empty() {
+            reader.fail("neighbours", "a bundle counts once: by its source or by who gave it", "write two `[[quota]]`");
+        }
         let share = reader.count("share").map(|percent: u64| capacity.bytes() / 100 * percent);
         let (bytes, bundles) = (reader.volume("bytes").map(DataVolume::bytes), reader.count("bundles"));
         if bytes.or(share).or(bundles).is_none() {
@@ -338,6 +341,30 @@ fn events(top: &Reader<'_>, folder: &Path) -> Option<EventsSettings> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_quota_is_about_somebody_and_bounds_something() {
+        let quota = |keys: &str| {
+            let text =
+                format!("node_ids = \"ipn:5.0\"\n[store]\nkind = \"memory\"\ncapacity = \"1 GB\"\n[[quota]]\n{keys}");
+            parse(&text, Path::new("node.toml")).map(|config| config.stack.quotas)
+        };
+        let one = quota("sources = [\"ipn:2.*\"]\nshare = 25\nbundles = 7").unwrap().remove(0);
+        assert_eq!((one.bytes, one.bundles, one.neighbours.len()), (250_000_000, 7, 0));
+        let one = quota("neighbours = [\"ipn:2.0\"]\nshare = 25\nbytes = \"1 MB\"").unwrap().remove(0);
+        assert_eq!((one.bytes, one.bundles), (1_000_000, u64::MAX));
+        for (keys, why) in [
+            ("share = 25", "a quota is about somebody"),
+            ("sources = [\"ipn:2.*\"]", "a quota has a bound"),
+            ("sources = [\"ipn:2.*\"]\nneighbours = [\"*\"]\nbundles = 1", "a bundle counts once"),
+            ("sources = [\"x\"]\nbundles = 1", "matches no endpoint"),
+        ] {
+            let told = quota(keys).unwrap_err();
+            assert!(told.iter().any(|error| error.to_string().contains(why)), "{keys}: {told:?}");
+        }
+        let text = "node_ids = \"ipn:5.0\"\n[limits]\nlifetime = \"2 h\"";
+        assert_eq!(parse(text, Path::new("node.toml")).unwrap().stack.limits.lifetime_s, 7200);
+    }
 
     #[test]
     fn limits_that_contradict_each_other_are_refused_with_what_where_and_a_hint() {

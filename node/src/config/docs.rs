@@ -51,7 +51,7 @@ pub fn example() -> String {
         keys::QUOTA.keys.iter().filter(|key| wanted.contains(&key.name)).copied().collect()
     };
     write_toml(&mut out, &only(&["sources", "bytes", "bundles", "share"]));
-    let _ = writeln!(out, "\n{:<33} # {}", "[[quota]]", "another, of what neighbours give");
+    let _ = writeln!(out, "\n{:<33} # another, of what neighbours give", "[[quota]]");
     write_toml(&mut out, &only(&["neighbours"]));
     out.push_str("share = 25\n");
     let _ = writeln!(out, "\n{:<33} # {}", "[[security.rule]]", keys::RULE.help);

@@ -58,10 +58,13 @@ enum Question {
         /// At most so many.
         #[arg(long, default_value = "100", allow_hyphen_values = true, value_parser = values::whole)]
         limit: u64,
-        /// Only those with larger numbers: the next page.
+        /// Only those behind this one, in order of arrival: the next page.
         #[arg(long, value_name = "BUNDLE", default_value = "0", allow_hyphen_values = true,
             value_parser = values::whole)]
         after: u64,
+        /// All of them in sums: by destination, reason and departure.
+        #[arg(long)]
+        summary: bool,
         #[command(flatten)]
         at: At,
     },
@@ -301,7 +304,11 @@ fn load(args: &LoadArgs) -> Result<Option<LoadSettings>, Failure> {
 fn ask(question: Question) -> Result<(), Failure> {
     match question {
         Question::Status(at) => show(&at, "GET", "/status", "", print_status),
-        Question::Bundles { limit, after, at } => bundles(&at, usize::try_from(limit).unwrap_or(usize::MAX), after),
+        Question::Bundles { summary: true, at, .. } => {
+            let columns = ["destination", "reason", "neighbour", "leaves", "bundles", "bytes", "oldest_ms"];
+            show(&at, "GET", "/bundles/summary", "", |rows| table(rows, &columns))
+        }
+        Question::Bundles { limit, after, at, .. } => bundles(&at, usize::try_from(limit).unwrap_or(usize::MAX), after),
         Question::Contacts { change: None, at } => {
             list(&at, "/contacts", &["from", "to", "link", "start_s", "end_s", "rate_bit_s", "one_way_delay_s"])
         }
@@ -425,7 +432,7 @@ fn bundles(at: &At, limit: usize, after: u64) -> Result<(), Failure> {
         rows.truncate(limit);
         cut
     });
-    let columns = ["bundle", "source", "destination", "payload", "priority", "remaining_ms", "waits_for"];
+    let columns = ["bundle", "source", "destination", "payload", "priority", "remaining_ms", "leaves", "waits_for"];
     at.print(&value, |rows| table(rows, &columns));
     let last = value.as_array().and_then(|rows| rows.last());
     if let Some(last) = last.filter(|_| cut) {
@@ -445,6 +452,9 @@ fn print_status(status: &Value) {
     println!("bundles        {} ({} of {} B)", status["bundles"], status["bytes"], status["capacity_bytes"]);
     let strangers = &status["strangers"];
     println!("of strangers   {} ({} B)", strangers["bundles"], strangers["bytes"]);
+    for quota in status["quotas"].as_array().into_iter().flatten() {
+        print_quota(quota);
+    }
     print_memory(&status["memory"]);
     println!("contacts       {}", status["contacts"]);
     println!("registrations  {}", list(&status["registrations"]));
@@ -478,6 +488,21 @@ fn print_links(links: &Value) {
     }
     let columns = ["name", "peer", "state", "queued", "in_flight", "found"];
     table(&rows, if any { &columns } else { &columns[..5] });
+}
+
+/// How full a quota is, and how much was refused because of it.
+fn print_quota(quota: &Value) {
+    let texts = |key: &str| quota[key].as_array().into_iter().flatten().map(plain).collect::<Vec<_>>();
+    let of = [texts("sources"), texts("neighbours").iter().map(|name| format!("from {name}")).collect()].concat();
+    let of_most = |most: &Value| most.as_u64().map_or_else(String::new, |most| format!(" of {most}"));
+    let (bundles, bytes) = (of_most(&quota["bundles_max"]), of_most(&quota["bytes_max"]));
+    println!(
+        "quota          {}: {}{bundles} bundles, {}{bytes} B; {} refused",
+        of.join(", "),
+        quota["bundles"],
+        quota["bytes"],
+        quota["refused"]
+    );
 }
 
 fn print_memory(memory: &Value) {

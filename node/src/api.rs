@@ -1,6 +1,7 @@
 //! The control API: ask and change a running node over HTTP. Every change is one step of the thread
 //! that owns the stack, so it happens whole or not at all. `docs/reference/openapi.json` describes it.
 
+mod bundles;
 mod door;
 
 use crate::budget::Share;
@@ -14,8 +15,8 @@ use axum::http::{StatusCode, header};
 use axum::response::sse::{Event, KeepAlive, Sse};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{delete, get, post, put};
-use farlink_base::{BundleHandle, DtnTime};
-use farlink_bpa::app::{AdminInput, BundleStatus, LinkStatus, Status};
+use farlink_base::DtnTime;
+use farlink_bpa::app::{AdminInput, LinkStatus, QuotaStatus, Status};
 use farlink_bundle::EndpointId;
 use farlink_cla::announce::Counts;
 use farlink_routing::{Contact, ContactPlan, PlanTime};
@@ -66,8 +67,9 @@ fn router(api: Api) -> Router {
     Router::new()
         .route("/openapi.json", get(|| async { ([(header::CONTENT_TYPE, "application/json")], OPENAPI) }))
         .route("/status", get(status))
-        .route("/bundles", get(bundles))
-        .route("/bundles/{handle}", delete(cancel))
+        .route("/bundles", get(bundles::list))
+        .route("/bundles/summary", get(bundles::sums))
+        .route("/bundles/{handle}", delete(bundles::cancel))
         .route("/links", get(links).post(add_links))
         .route("/links/{name}", put(enable_link).delete(remove_link))
         .route("/contacts", get(contacts).post(add_contacts).put(replace_contacts).delete(remove_contacts))
@@ -138,6 +140,7 @@ async fn status(State(api): State<Api>) -> Answer {
         "bytes": status.bytes,
         "capacity_bytes": status.capacity,
         "strangers": json!({ "bundles": status.strangers.0, "bytes": status.strangers.1 }),
+        "quotas": status.quotas.iter().map(quota).collect::<Vec<_>>(),
         "memory": memory,
         "links": status.links.iter().map(|one| link(one, announced.as_ref())).collect::<Vec<_>>(),
         "announcements": announced.as_ref().map(announcements),
@@ -146,6 +149,17 @@ async fn status(State(api): State<Api>) -> Answer {
         "security": security,
         "log_level": api.log.get(),
     })))
+}
+fn quota(quota: &QuotaStatus) -> Value {
+    json!({
+        "sources": quota.sources,
+        "neighbours": quota.neighbours,
+        "bundles": quota.bundles,
+        "bytes": quota.bytes,
+        "bundles_max": quota.bundles_max,
+        "bytes_max": quota.bytes_max,
+        "refused": quota.refused,
+    })
 }
 fn memory(node: &Node) -> Value {
     let (budget, shares) = node.memory();
@@ -213,38 +227,6 @@ impl Page {
         Ok(axum::Json(items.into_iter().skip(self.offset).take(self.limit()).map(row).collect()))
     }
 }
-/// Bundles come and go, so their pages begin after a bundle's number.
-#[derive(Deserialize)]
-struct BundlePage {
-    limit: Option<usize>,
-    #[serde(default)]
-    after: u64,
-}
-async fn bundles(State(api): State<Api>, Query(page): Query<BundlePage>) -> Answer {
-    let limit = page.limit.unwrap_or(PAGE).min(PAGE_MAX);
-    let after = BundleHandle(page.after);
-    let bundles = api.ask(move |node| node.stack.bundles(crate::clock::now(), after, limit)).await?;
-    Ok(axum::Json(bundles.iter().map(bundle).collect()))
-}
-fn bundle(bundle: &BundleStatus) -> Value {
-    json!({
-        "bundle": bundle.handle.0,
-        "source": bundle.id.source.to_string(),
-        "created_ms": bundle.id.creation.time.as_millis(),
-        "sequence": bundle.id.creation.sequence,
-        "fragment": bundle.id.fragment.map(|(offset, length)| json!({ "offset": offset, "length": length })),
-        "destination": bundle.destination.to_string(),
-        "payload": bundle.payload,
-        "priority": format!("{:?}", bundle.priority).to_lowercase(),
-        "remaining_ms": bundle.remaining_ms,
-        "waits_for": bundle.waits_for,
-    })
-}
-async fn cancel(State(api): State<Api>, Path(handle): Path<u64>) -> Answer {
-    api.ask(move |node| node.input(Input::Admin(AdminInput::Cancel { bundle: BundleHandle(handle) }))).await?;
-    done()
-}
-
 async fn links(State(api): State<Api>, Query(page): Query<Page>) -> Answer {
     let ask = |node: &mut Node| (node.stack.status(crate::clock::now()).links, node.announced());
     let (links, announced) = api.ask(ask).await?;
@@ -457,6 +439,19 @@ async fn metrics(State(api): State<Api>) -> Result<impl IntoResponse, Problem> {
         for link in &status.links {
             let label = link.name.replace(['"', '\\', '\n'], "_");
             let _ = writeln!(out, "farlink_{name}{{link=\"{label}\"}} {}", field(link));
+        }
+    }
+    type OfQuota = fn(&QuotaStatus) -> u64;
+    let fields: [(&str, &str, &str, OfQuota); 3] = [
+        ("quota_bytes", "gauge", "Bytes kept that count to a quota.", |quota| quota.bytes),
+        ("quota_bundles", "gauge", "Bundles kept that count to a quota.", |quota| quota.bundles),
+        ("quota_refused_total", "counter", "Bundles refused because of a quota.", |quota| quota.refused),
+    ];
+    for (name, kind, help, field) in fields.into_iter().filter(|_| !status.quotas.is_empty()) {
+        let _ = writeln!(out, "# HELP farlink_{name} {help}\n# TYPE farlink_{name} {kind}");
+        for quota in &status.quotas {
+            let of = [&quota.sources[..], &quota.neighbours[..]].concat().join(" ").replace(['"', '\\', '\n'], "_");
+            let _ = writeln!(out, "farlink_{name}{{quota=\"{of}\"}} {}", field(quota));
         }
     }
     Ok(([(header::CONTENT_TYPE, "text/plain; version=0.0.4")], out))

@@ -14,7 +14,8 @@ mod datagrams;
 mod discovery;
 mod disk;
 pub mod events;
-pub mod log;
+pub mod lists;
+mod log;
 pub mod metrics;
 pub mod node;
 #[cfg(test)]

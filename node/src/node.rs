@@ -9,6 +9,7 @@ use crate::datagrams::{Datagrams, Lookup};
 use crate::discovery::Discovery;
 use crate::disk::Disk;
 use crate::events::{EventHub, Names};
+use crate::lists::Lists;
 use crate::log::LogLevel;
 use crate::metrics::Metrics;
 use crate::resolve::{Resolver, Wanted};
@@ -16,7 +17,7 @@ use crate::streams::{Connector, Streams};
 use anyhow::Context;
 use farlink_base::layer::Medium;
 use farlink_base::socket;
-use farlink_base::{Duration, EventClass, Instant, LayerId, LinkId, Sink, StreamId};
+use farlink_base::{Clock, Duration, EventClass, Instant, LayerId, LinkId, Sink, StreamId};
 use farlink_bpa::app::AdminInput;
 use farlink_os::poll::{Poller, Readiness, Waker, precise_timers};
 use farlink_routing::PlanIndex;
@@ -91,6 +92,7 @@ pub struct Node {
     known: Links,
     discovery: Option<Box<Discovery>>,
     budget: Budget,
+    pub(crate) lists: Lists,
     stopping: Option<Instant>,
 }
 
@@ -201,6 +203,7 @@ impl Node {
             addresses,
             known: Links::new(config_links),
             discovery: None,
+            lists: Lists::default(),
             stopping: None,
             io: Io {
                 poller,
@@ -224,6 +227,12 @@ impl Node {
     /// For other threads.
     pub fn handle(&self) -> Handle {
         self.handle.clone()
+    }
+    /// Wall time of a moment, where this machine's clock is to be believed.
+    pub fn utc(&self, at: Instant) -> Option<farlink_base::DtnTime> {
+        let Clock { at: read, utc, .. } = self.clock.reading();
+        let (ahead_ms, behind_ms) = (at.since(read).as_millis() as u64, read.since(at).as_millis() as u64);
+        utc.map(|utc| farlink_base::DtnTime(utc.saturating_add_ms(ahead_ms).0.saturating_sub(behind_ms)))
     }
     /// Its counters.
     pub fn metrics(&self) -> Arc<Metrics> {
@@ -459,8 +468,8 @@ impl Node {
         self.io.inputs.is_empty() && self.io.streams.is_quiet() && disk_idle && on_the_way == 0
     }
 
-    /// Reads the configuration file again, and the certificates it names, and applies its links, discovery, plan, routes, rules and keys
-    /// of security, and log level; returns what else is changed in it and needs a restart.
+    /// Reads the configuration file again, and the certificates it names, and applies its links, discovery, plan, routes,
+    /// quotas, rules and keys of security, and log level; returns what else is changed in it and needs a restart.
     ///
     /// # Errors
     /// Every mistake of the file; nothing is changed then.
@@ -485,6 +494,10 @@ impl Node {
         }
         if let Some(security) = fresh.stack.security {
             self.stack.set_security(security.rules, security.keys);
+        }
+        if fresh.stack.quotas != self.config.stack.quotas {
+            self.stack.set_quotas(fresh.stack.quotas.clone());
+            self.config.stack.quotas = fresh.stack.quotas;
         }
         self.clock.set_wrong_by(fresh.clock_offset_ns);
         self.log.set(&fresh.log_level)?;

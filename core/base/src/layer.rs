@@ -201,6 +201,14 @@ pub enum Input {
         /// Which.
         ticket: Ticket,
     },
+    /// Of what [`Output::InParts`] was said about, the first bytes are kept, whatever becomes of the rest: acknowledgments
+    /// may promise them.
+    Kept {
+        /// Which.
+        ticket: Ticket,
+        /// How many bytes of the encoded bundle.
+        bytes: u64,
+    },
     /// Memory is scarce: what arrived and waits in the layer lets go of the buffers it came in
     /// ([`Payload::own`]).
     Unshare,
@@ -237,6 +245,16 @@ pub enum Output {
         /// agent still answers).
         reliable: bool,
     },
+    /// Said before the first part of a bundle: its peer counts what is acknowledged as held here, should the transfer
+    /// break. So it is kept in pieces while it arrives, where that may be; [`Input::Kept`] says how far.
+    InParts {
+        /// Which.
+        ticket: Ticket,
+        /// Over which link.
+        link: LinkId,
+        /// Fewest payload bytes that are worth a piece.
+        least: u64,
+    },
     /// An arriving bundle was abandoned (session lost, cancelled); its parts are worthless and no
     /// verdict is wanted.
     OfferAborted {
@@ -261,6 +279,15 @@ pub enum Output {
         id: SendId,
         /// Over which link.
         link: LinkId,
+    },
+    /// A transfer broke, and the peer keeps what it acknowledged of it. `SendFailed` follows: only the rest is to go again.
+    SentInPart {
+        /// Which.
+        id: SendId,
+        /// Over which link.
+        link: LinkId,
+        /// The first so many bytes of the encoded bundle.
+        bytes: u64,
     },
     /// A bundle did not go through; the agent routes it again.
     SendFailed {

@@ -4,6 +4,7 @@
 //! | file | procedure |
 //! |---|---|
 //! | `receive.rs` | 5.2 transmission requests, 5.6 reception, keeping, recovery |
+//! | `arriving.rs` | pieces of what is arriving, for when it breaks off |
 //! | `evict.rs` | admission, making room |
 //! | `dispatch.rs` | 5.3 dispatching, 5.4 the choice of a way |
 //! | `forward.rs` | 5.4 forwarding: pace, priorities, offers; 5.8 fragmentation |
@@ -33,7 +34,7 @@ use crate::debts::Debts;
 use crate::deliver::Deliveries;
 use crate::edge::Edge;
 use crate::fragments::Fragments;
-use crate::io::{Input, Output};
+use crate::io::{Input, OfferToken, Output};
 use crate::memory::Memory;
 use crate::neighbours::Neighbours;
 use crate::offers::{Offers, Turn};
@@ -115,6 +116,8 @@ pub(crate) enum Step {
     Line,
     /// A policy ordered something.
     Order(Side, Order),
+    /// The pieces of what was arriving stay as fragments, or the whole is here and they go.
+    Pieces(OfferToken, bool),
 }
 
 /// What applications asked while the store was opening.
@@ -296,13 +299,20 @@ impl Agent {
             Input::Wake => {}
             Input::Clock(clock) => self.on_clock(now, clock, out),
             Input::Begun { link, token, bundle, hop } => self.on_begun(now, link, token, bundle, &hop, edge, out),
-            Input::Abandoned { token } => self.promises.end(token),
+            Input::Piece { link, token, bundle, hop, promises } => {
+                self.on_piece(now, link, token, bundle, &hop, promises, out);
+            }
+            Input::Abandoned { token } => {
+                self.promises.end(token);
+                self.pieces_end(token, true);
+            }
             Input::Arrived { link, token, bundle, hop } => self.on_arrived(now, link, token, bundle, &hop, edge, out),
             Input::Malformed { link, token, error } => self.on_malformed(link, token, error, out),
             Input::Carrier { link, up } => self.on_carrier(now, link, up, out),
             Input::Ready { link, ready } => self.on_ready(link, ready, false),
             Input::TakesOne { link, ready } => self.on_ready(link, ready, true),
             Input::Sent { id } => self.on_sent(now, id, edge, out),
+            Input::SentInPart { id, bytes } => self.on_sent_in_part(id, bytes, out),
             Input::SendFailed { id, refused } => self.on_send_failed(now, id, refused, edge, out),
             Input::Unreadable { what, for_good } => self.on_unreadable(now, what, for_good, edge, out),
             Input::Insecure { delivery, reason } => self.on_insecure(now, delivery, reason, edge, out),
@@ -384,6 +394,7 @@ impl Agent {
             Step::Tunnel(number, left) => self.on_outer_end(now, number, left, edge, out),
             Step::Line => self.next_in_tunnel(),
             Step::Order(side, order) => self.follow(now, side, order, edge, out),
+            Step::Pieces(token, stay) => self.settle_pieces(now, token, stay, edge, out),
         }
     }
 

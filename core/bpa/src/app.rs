@@ -174,10 +174,62 @@ pub struct BundleStatus {
     pub payload: u64,
     /// Class of service.
     pub priority: Priority,
-    /// Milliseconds of lifetime left.
+    /// Milliseconds of lifetime left here.
     pub remaining_ms: u64,
+    /// Whether that is less than its own lifetime: this node keeps it no longer.
+    pub shortened: bool,
+    /// Why it waits, in a word or two that lists may be grouped by.
+    pub reason: &'static str,
+    /// When it should leave, or is tried again; `None`: nobody knows.
+    pub leaves: Option<farlink_base::Instant>,
     /// Why it waits, as a sentence ("no route", "contact with ipn:3.0 starts in 240 s", ...).
     pub waits_for: String,
+}
+
+/// Stored bundles that wait for the same, for operators.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Sum {
+    /// The node they are for.
+    pub destination: EndpointId,
+    /// Why they wait, in a word or two.
+    pub reason: &'static str,
+    /// The neighbour they wait for.
+    pub neighbour: Option<EndpointId>,
+    /// When they should leave, or are tried again; `None`: nobody knows.
+    pub leaves: Option<farlink_base::Instant>,
+    /// How many.
+    pub bundles: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// Age of the oldest, milliseconds.
+    pub oldest_ms: u64,
+}
+impl Sum {
+    /// Others are counted with these.
+    pub fn add(&mut self, more: &Sum) {
+        self.bundles += more.bundles;
+        self.bytes += more.bytes;
+        self.oldest_ms = self.oldest_ms.max(more.oldest_ms);
+    }
+}
+
+/// One quota, for operators.
+#[derive(Clone, PartialEq, Debug)]
+pub struct QuotaStatus {
+    /// Patterns of sources it is about.
+    pub sources: Vec<String>,
+    /// Patterns of neighbours it is about.
+    pub neighbours: Vec<String>,
+    /// Bundles held.
+    pub bundles: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// Most bundles.
+    pub bundles_max: Option<u64>,
+    /// Most bytes.
+    pub bytes_max: Option<u64>,
+    /// Bundles refused because of it since it is in force.
+    pub refused: u64,
 }
 
 /// One link, for operators.
@@ -210,6 +262,8 @@ pub struct Status {
     pub capacity: u64,
     /// Bundles and bytes of neighbours nobody configured.
     pub strangers: (u64, u64),
+    /// Quotas, in the order given.
+    pub quotas: Vec<QuotaStatus>,
     /// Links.
     pub links: Vec<LinkStatus>,
     /// Registered endpoints.

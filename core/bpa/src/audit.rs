@@ -3,7 +3,7 @@
 
 use crate::agent::Agent;
 use crate::custody::Stage;
-use crate::shares::{counts, long_head};
+use crate::shares::long_head;
 use farlink_base::Instant;
 use farlink_book::{Held, Reason, Reasons};
 
@@ -88,8 +88,10 @@ impl Agent {
         if let Some(tunnels) = &self.tunnels {
             tunnels.audit(&self.book);
         }
-        let limits = &self.settings.limits;
-        let heads: u64 = self.book.all().filter(|held| counts(held, limits)).map(long_head).sum();
+        let counted = |held: &&Held| {
+            self.shares.counts(held, &self.settings.limits) && !self.fragments.is_arriving(held.handle())
+        };
+        let heads: u64 = self.book.all().filter(counted).map(long_head).sum();
         assert_eq!(heads, self.shares.heads(), "heads of held bundles");
         let owed = self.book.all().filter(|held| held.has(Reason::Commit)).count();
         assert_eq!(owed, self.debts.len(), "debts belong to held bundles");
@@ -114,8 +116,11 @@ impl Agent {
             !stage(Stage::Promised) || is(Reason::Commit) && !is(Reason::Send),
             "bundle {number} waits for the store"
         );
+        let arriving = self.fragments.is_arriving(handle);
+        assert!(!arriving || is(Reason::Whole), "bundle {number} is a piece of what is arriving");
         let (part, owed) = (self.fragments.whole_of(handle).is_some(), self.deliveries.owes(handle));
         assert!(!(part || owed) || is(Reason::Whole), "bundle {number} is a part, or to come to members");
+        let part = part || arriving;
         assert!(!is(Reason::Whole) || part || self.deliveries.is_shared(handle), "something refers to bundle {number}");
         if is(Reason::Fragment) {
             assert!(self.fragments.is_joining(held), "bundle {number} waits for other fragments");

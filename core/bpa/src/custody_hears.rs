@@ -236,10 +236,11 @@ impl Agent {
     }
 
     /// What a bundle in custody waits for, in words; `None`: it is under way, or not in custody.
+    pub(crate) fn is_in_custody_only(&self, held: &Held) -> bool {
+        let only = held.has(Reason::Custody) && !held.has(Reason::Route) && held.sends == 0;
+        only && self.custody.as_ref().is_some_and(|custody| custody.get(held.number).is_some())
+    }
     pub(crate) fn waits_for_custody(&self, now: Instant, held: &Held) -> Option<String> {
-        if !held.has(Reason::Custody) || held.has(Reason::Route) || held.sends > 0 {
-            return None;
-        }
         let entry = self.custody.as_ref()?.get(held.number)?;
         let to = entry.to.last().and_then(|peer| self.neighbours.peers().get(*peer));
         let to = to.map_or_else(String::new, |peer| format!(", sent to {}", peer.endpoint()));

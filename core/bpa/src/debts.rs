@@ -16,6 +16,10 @@ pub(crate) enum Debt {
     Offer(OfferToken),
     /// An application's request.
     Request(RequestId),
+    /// A layer's offer, of which this is a piece: the bytes that are promised with it.
+    Piece(OfferToken, (u64, u64)),
+    /// The pieces of this offer, which is here whole: they may go.
+    Pieces(OfferToken),
 }
 
 /// What is owed about one bundle.

@@ -486,7 +486,7 @@ impl Agent {
         self.steps.push_back(Step::Deliver(endpoint.clone()));
         let Some(held) = self.book.get(bundle) else { return };
         if held.expires <= now {
-            return self.depart(now, bundle, deleted(DeleteReason::Expired), None, edge, out);
+            return self.depart(now, bundle, deleted(self.over(now, held)), None, edge, out);
         }
         let meta = &held.bundle;
         let again = self.deliveries.has_share(bundle, |id, share| (id, share) == (registration, Share::Again));

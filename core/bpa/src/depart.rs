@@ -4,7 +4,6 @@
 use crate::agent::{Agent, Step};
 use crate::edge::{Edge, Fate, Status};
 use crate::io::Output;
-use crate::shares;
 use farlink_base::store::{self, Remembered};
 use farlink_base::{DeleteReason, Event, Instant, Sink};
 use farlink_book::{Flags, Handle, News, Reason, Why};
@@ -23,6 +22,7 @@ impl Agent {
         out: &mut S,
     ) {
         self.dissolve_whole_of(now, bundle, edge, out);
+        self.ends_arriving(bundle);
         let Some(held) = self.book.get(bundle) else { return };
         let (name, reason, aside) = (held.name(), why.reason(), held.flags.has(Flags::ASIDE));
         let sends = held.sends;
@@ -65,7 +65,7 @@ impl Agent {
         let has_record = self.settings.durable && !held.flags.has(Flags::VIRTUAL) && !held.flags.has(Flags::UNRECORDED);
         self.fragments.forget(held);
         self.memory.go(held);
-        if shares::counts(held, &self.settings.limits) {
+        if self.shares.counts(held, &self.settings.limits) {
             self.shares.go(held);
         }
         if let Some(oracle) = self.policies.oracle().filter(|_| !held.flags.has(Flags::VIRTUAL)) {

@@ -26,7 +26,7 @@ impl Agent {
     pub(crate) fn dispatch<S: Sink<Output>>(&mut self, now: Instant, bundle: Handle, edge: &mut dyn Edge, out: &mut S) {
         let Some(held) = self.book.get(bundle).filter(|held| self.waits_for_a_way(held)) else { return };
         if held.expires <= now {
-            return self.depart(now, bundle, deleted(DeleteReason::Expired), None, edge, out);
+            return self.depart(now, bundle, deleted(self.over(now, held)), None, edge, out);
         }
         if self.is_for_us(&held.bundle) {
             return self.deliver_locally(now, bundle, edge, out);

@@ -5,11 +5,12 @@ use crate::agent::Agent;
 use crate::app::SendRequest;
 use crate::edge::Edge;
 use crate::io::Output;
+use crate::quotas::Quota;
 use crate::shares::{Fill, Shares};
 use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 use farlink_base::{CreationTimestamp, DtnTime, Instant, PeerId, Priority, Refusal, Sink};
-use farlink_book::{Flags, Handle, Held, Why};
+use farlink_book::{Flags, Handle, Held, Peer, Why};
 
 /// Bundles one newcomer may push out.
 const VICTIMS_MAX: usize = 1024;
@@ -36,6 +37,10 @@ impl Agent {
             return Err(Refusal::NoResources);
         }
         self.shares.admit(new, &self.settings.limits)?;
+        if let Some(shares) = self.shares.made() {
+            let giver = self.neighbours.peers().get(new.from).map(Peer::endpoint).unwrap_or_default();
+            shares.quotas.admit(new, &giver)?;
+        }
         let own = self.policies.admit(self.seen(now), new)?;
         let missing = self.taken().saturating_add(new.size()).saturating_sub(capacity);
         if missing == 0 {
@@ -58,6 +63,19 @@ impl Agent {
         Ok(())
     }
 
+    /// Other quotas from now on.
+    pub fn set_quotas(&mut self, quotas: Vec<Quota>) {
+        if quotas.is_empty() && self.shares.made().is_none() {
+            return;
+        }
+        if self.shares.quotas.set(quotas) {
+            // The first ones: what is held was not counted.
+            for held in self.book.all().filter(|held| !self.fragments.is_arriving(held.handle())) {
+                let giver = self.neighbours.peers().get(held.from).map(Peer::endpoint).unwrap_or_default();
+                self.shares.quotas.come(held, &giver);
+            }
+        }
+    }
     /// Whether room is kept free for bundles like this one: urgent ones, those that applications here wait for, and
     /// what this node tells others and is told, for they take room away.
     fn is_privileged(&self, new: &Held) -> bool {
@@ -89,12 +107,14 @@ impl Agent {
         }
         Some(self.settings.capacity_bytes.saturating_sub(self.taken()))
     }
-    /// Bytes that are held, or promised to what is arriving; those of its records where there is a disk.
+    /// Bytes that are held, or promised to what is arriving, whose pieces are among them; those of its records where there
+    /// is a disk.
     pub(crate) fn taken(&self) -> u64 {
         // What is around other bundles takes no room of its own.
         let (bundles, bytes) = self.tunnels.as_ref().map_or((0, 0), |tunnels| tunnels.around());
         let records = self.settings.record_bytes.saturating_mul((self.book.len() as u64).saturating_sub(bundles));
-        self.book.bytes().saturating_sub(bytes).saturating_add(records).saturating_add(self.promises.bytes())
+        let held = self.book.bytes().saturating_sub(bytes).saturating_sub(self.fragments.arriving_bytes());
+        held.saturating_add(records).saturating_add(self.promises.bytes())
     }
 
     /// Bytes of room that a bundle made of this request needs at least: with less it is refused. `None`

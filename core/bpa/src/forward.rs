@@ -10,7 +10,7 @@ use crate::waits::Turned;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::ops::Range;
-use farlink_base::{DeleteReason, Event, Facts, Hop, Instant, LinkId, PeerId, Refusal, Sink};
+use farlink_base::{Event, Facts, Hop, Instant, LinkId, PeerId, Refusal, Sink};
 use farlink_book::{Handle, Held, News, Reason, Side, Split, Want};
 
 /// Queue places looked at for a bundle that still fits the contact.
@@ -77,8 +77,8 @@ impl Agent {
         if let Some(parting) = parting {
             if self.is_held_back(now, peer, &parting) {
                 self.steps.push_back(Step::Dispatch(parting.bundle));
-            } else if self.book.get(parting.bundle).is_some_and(|held| held.expires <= now) {
-                self.depart(now, parting.bundle, deleted(DeleteReason::Expired), None, edge, out);
+            } else if let Some(held) = self.book.get(parting.bundle).filter(|held| held.expires <= now) {
+                self.depart(now, parting.bundle, deleted(self.over(now, held)), None, edge, out);
             } else {
                 self.transmit(now, link, parting, edge, out);
             }
@@ -255,7 +255,8 @@ impl Agent {
         let reliable = !meta.facts.has(Facts::UNRELIABLE);
         // Every piece carries the labels; they are given away with the whole only.
         let gave = if range.is_none() { gave } else { [0; 2] };
-        let sending = Sending { bundle, link, peer, range: range.clone(), gave, keep, reliable };
+        let around = size - range.as_ref().map_or(meta.payload.len(), |range| range.end - range.start).min(size);
+        let sending = Sending { bundle, link, peer, range: range.clone(), around, gave, keep, reliable };
         let id = self.sends.begin(&mut self.book, sending);
         if let Some(custody) = &mut self.custody {
             custody.handed(number.0, peer);

@@ -1,8 +1,10 @@
 //! Fragments for this node, by the bundle they are pieces of (RFC 9171 5.9).
 //!
 //! Owns the reasons `Fragment` and `Whole`. The whole is an entry without a record: it refers to
-//! its parts, which stay until it is done with.
+//! its parts, which stay until it is done with. Pieces of what is arriving are parts of what may come.
 
+use crate::arriving::Arriving;
+use crate::io::OfferToken;
 use crate::ranges::Ranges;
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
@@ -60,6 +62,8 @@ struct Pieces {
     whole_of: BTreeMap<Handle, Handle>,
     /// How many fragments wait of each source.
     of_source: BTreeMap<NodeId, usize>,
+    /// Pieces of what is arriving.
+    arriving: Arriving,
 }
 impl Pieces {
     const fn new() -> Self {
@@ -68,6 +72,7 @@ impl Pieces {
             wholes: BTreeMap::new(),
             whole_of: BTreeMap::new(),
             of_source: BTreeMap::new(),
+            arriving: Arriving::new(),
         }
     }
     fn leaves(&mut self, source: NodeId) {
@@ -164,6 +169,12 @@ impl Fragments {
             None => Joined::Waiting,
         }
     }
+    /// What is here of the bundle that a fragment is a piece of: fragments, their bytes, all bytes.
+    pub fn have(&self, held: &Held) -> Option<(usize, u64, u64)> {
+        let at = place(held)?;
+        let joining = self.pieces.joining.get(&(held.bundle.original_id(), at.total))?;
+        Some((joining.parts.len(), joining.have.len(), at.total))
+    }
     /// The whole that refers to these parts.
     pub fn refer(&mut self, whole: Handle, parts: Vec<Handle>) {
         self.pieces.whole_of.extend(parts.iter().map(|part| (*part, whole)));
@@ -188,6 +199,26 @@ impl Fragments {
         }
         parts
     }
+    /// Pieces of what is arriving.
+    pub fn arriving(&mut self) -> Option<&mut Arriving> {
+        self.pieces.made().map(|pieces| &mut pieces.arriving)
+    }
+    /// A piece of what is arriving is held from now on, for no reason but that.
+    pub fn begin_piece(&mut self, token: OfferToken, piece: Handle, bytes: u64) {
+        self.pieces.arriving.add(token, piece, bytes);
+    }
+    /// Pieces of what is arriving were here before.
+    pub fn begin_arriving(&mut self, token: OfferToken) {
+        self.pieces.arriving.begin(token);
+    }
+    /// Bytes of pieces of what is arriving.
+    pub fn arriving_bytes(&self) -> u64 {
+        self.pieces.arriving.bytes()
+    }
+    /// Whether a bundle is a piece of what is arriving.
+    pub fn is_arriving(&self, piece: Handle) -> bool {
+        self.pieces.arriving.has(piece)
+    }
     /// The whole is done with: its parts may go.
     // 9171-5.9-2, 5050-5.9-2
     pub fn take_parts(&mut self, whole: Handle) -> Vec<Handle> {
@@ -209,7 +240,7 @@ impl Fragments {
             self.pieces.wholes.values().map(Vec::len).sum::<usize>(),
             "parts of wholes"
         );
-        self.pieces.joining.len() + self.pieces.wholes.len()
+        self.pieces.joining.len() + self.pieces.wholes.len() + self.pieces.arriving.len()
     }
     /// Whether a fragment is among those that wait.
     #[cfg(feature = "audit")]

@@ -57,6 +57,20 @@ pub enum Input {
         /// What changes from hop to hop.
         hop: Box<Hop>,
     },
+    /// A piece of a bundle that is arriving, as a fragment of its own, is on disk. Answered by [`Output::Kept`] once it is
+    /// held whatever becomes of the rest; where that may not be, by nothing.
+    Piece {
+        /// Over which link.
+        link: LinkId,
+        /// The arriving bundle.
+        token: OfferToken,
+        /// The fragment.
+        bundle: Arc<BundleMeta>,
+        /// What changes from hop to hop.
+        hop: Box<Hop>,
+        /// Which bytes of the encoded arriving bundle are promised with it.
+        promises: Range<u64>,
+    },
     /// A bundle that began to arrive does not come; no verdict is wanted.
     Abandoned {
         /// Which.
@@ -110,6 +124,13 @@ pub enum Input {
     Sent {
         /// Which.
         id: SendId,
+    },
+    /// A transmission broke, and the peer keeps so many of its first bytes: `SendFailed` follows.
+    SentInPart {
+        /// Which.
+        id: SendId,
+        /// Bytes of the encoded bundle.
+        bytes: u64,
     },
     /// A transmission failed.
     SendFailed {
@@ -217,6 +238,13 @@ pub enum Output {
         token: OfferToken,
         /// Kept or not.
         result: Result<(), Refusal>,
+    },
+    /// Tell a layer that the first bytes of its offer are kept, whatever becomes of the rest.
+    Kept {
+        /// Which offer.
+        token: OfferToken,
+        /// How many bytes of the encoded bundle.
+        bytes: u64,
     },
     /// Tell a link's layer what the link can do.
     Link {

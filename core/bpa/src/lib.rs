@@ -13,8 +13,10 @@ extern crate alloc;
 
 mod agent;
 pub mod app;
+mod arriving;
 #[cfg(feature = "audit")]
 mod audit;
+mod causes;
 mod compressed;
 mod contacts;
 mod creation;
@@ -41,6 +43,7 @@ mod outcome;
 mod policies;
 mod promises;
 mod queues;
+mod quotas;
 mod ranges;
 mod receive;
 mod remembered;
@@ -65,8 +68,9 @@ pub use agent::Agent;
 #[cfg(feature = "audit")]
 pub use audit::Counts;
 pub use edge::{About, Answer, Asked, Carried, Draft, Edge, Fate, Item, Numbers, Record, Signal, Status, TunnelCodes};
-pub use farlink_book::{Oracle, Origin};
+pub use farlink_book::{CursorId, Oracle, Origin};
 pub use io::{Input, OfferToken, Output, Pressure, Reading, endpoint_of};
+pub use quotas::Quota;
 pub use settings::{
     CompressedSettings, CustodySettings, HAND_OVER_AHEAD, Limits, LinkSettings, RareSettings, SHORT_HEAD_BYTES,
     Settings, TunnelSettings,

@@ -6,7 +6,7 @@ use crate::io::{Output, Pressure, Reading};
 use crate::sends::Sending;
 use crate::waits::{Turned, back_off};
 use farlink_base::layer::SendId;
-use farlink_base::{DeleteReason, Event, Instant, LinkId, Refusal, Sink};
+use farlink_base::{DeleteReason, Event, Facts, Instant, LinkId, Refusal, Sink};
 use farlink_book::{Flags, Handle, News, Reason, Reasons, Side, Why};
 
 /// Failures in a row after which a neighbour counts as refusing.
@@ -103,6 +103,36 @@ impl Agent {
             self.event(out, event);
         }
         Some((sending, last))
+    }
+
+    /// The neighbour keeps the first bytes of a transmission that broke: they are as good as sent, as a fragment. Of
+    /// copies, and of what has a custodian, all goes again.
+    // 9171-5.8-1
+    pub(crate) fn on_sent_in_part<S: Sink<Output>>(&mut self, id: SendId, bytes: u64, out: &mut S) {
+        let Some(Sending { bundle, link, range, around, keep: false, .. }) = self.sends.get(id).cloned() else {
+            return;
+        };
+        let Some(held) = self.book.get_mut(bundle) else { return };
+        let all = 0..held.bundle.payload.len();
+        let whole = range.is_none();
+        let range = range.unwrap_or(all.clone());
+        // What the payload does not begin in says nothing of it; what follows it was not told either.
+        let kept = bytes.saturating_sub(around).min((range.end - range.start).saturating_sub(1));
+        if kept == 0 || !held.bundle.may_fragment() || held.bundle.facts.has(Facts::CUSTODY) {
+            return;
+        }
+        // What gets on is no failure.
+        held.failures = 0;
+        let (length, number) = (kept, held.name());
+        if whole {
+            if self.cuts.has(bundle) {
+                return;
+            }
+            self.cuts.limit(&mut self.book, bundle, u64::MAX);
+            self.cuts.take(bundle, &all);
+        }
+        self.sends.narrow(id, range.start + kept..range.end);
+        self.event(out, Event::Fragmented { bundle: number, link, offset: range.start, length });
     }
 
     /// It did not go through.

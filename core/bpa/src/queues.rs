@@ -245,10 +245,10 @@ impl Queues {
         let leg = book.get(bundle)?.leg;
         if leg == NIL { None } else { self.take(book, leg) }
     }
-    /// The link a queued bundle belongs to, of its latest leg.
-    pub fn link_of(&self, held: &Held) -> Option<LinkId> {
+    /// The link a bundle is queued for, and the beginning of the contact it is to leave in.
+    pub fn leg_of(&self, held: &Held) -> Option<(LinkId, Instant)> {
         let list = self.legs.get(held.leg)?.list;
-        self.lists.get(list).filter(|list| !list.loose).map(|list| list.link)
+        self.lists.get(list).filter(|list| !list.loose).map(|list| (list.link, list.key.not_before))
     }
     /// Lets a list go: its contact is over.
     pub fn let_go(&mut self, list: ListId) {

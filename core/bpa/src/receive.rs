@@ -16,7 +16,10 @@ use farlink_base::{
     BundleHandle, BundleId, BundleMeta, CreationTimestamp, DeleteReason, DtnTime, Duties, EndpointId, Event, Facts,
     Hop, Instant, LinkId, Malformed, NodeId, Payload, PeerId, Refusal, Sink,
 };
-use farlink_book::{Birth, Flags, Handle, Held, New, News, Reason, Reasons, Side, Why};
+use farlink_book::{Birth, Flags, Handle, Held, New, News, Peer, Reason, Reasons, Side, Why};
+
+/// A difference of lifetimes that clocks do not make.
+const SHORTENED: Duration = Duration::from_millis(100);
 
 impl Agent {
     // 9171-5.6-2, 9171-5.6-3
@@ -29,6 +32,8 @@ impl Agent {
     ) {
         self.event(out, Event::Malformed { link: Some(link), offset: error.offset, reason: error.reason });
         self.promises.end(token);
+        // Nobody knows which of its pieces is damaged.
+        self.pieces_end(token, false);
         out.push(Output::Verdict { token, result: Err(Refusal::NotAcceptable) });
     }
 
@@ -43,6 +48,7 @@ impl Agent {
     ) {
         self.event_refused(Some(link), Some(bundle), reason, out);
         self.promises.end(token);
+        self.pieces_end(token, false);
         out.push(Output::Verdict { token, result: Err(reason) });
     }
 
@@ -111,12 +117,15 @@ impl Agent {
         let insecure = bundle.duties.security().is_some();
         if self.was_delivered(&bundle) {
             // It was delivered: the neighbour only missed the acknowledgment.
+            self.pieces_end(token, false);
             if !insecure {
                 self.answer_again(now, &bundle, from, hop, edge, out);
             }
             return out.push(Output::Verdict { token, result: had(hop) });
         }
         if let Some(known) = self.known(&bundle).map(Held::handle) {
+            let durable = self.book.get(known).is_some_and(|held| self.is_durable(held));
+            self.pieces_end(token, !durable);
             if insecure {
                 // It only says that it is the one that is here.
                 return out.push(Output::Verdict { token, result: Ok(()) });
@@ -135,10 +144,13 @@ impl Agent {
         let admitted = self.judge(now, &new).and_then(|()| self.make_room(now, &new, edge, out));
         if let Err(reason) = admitted {
             self.turn_away(now, link, &bundle, reason, edge, out);
+            // What was promised of it is kept.
+            self.pieces_end(token, true);
             return out.push(Output::Verdict { token, result: Err(reason) });
         }
         let wire = hop.labels;
         let handle = self.take_in(now, new, hop, Some(Debt::Offer(token)), out);
+        self.pieces_await(token, handle);
         let from = self.node_of(from);
         self.event(out, Event::Received { bundle: self.number(handle), link, from });
         self.report(now, handle, Status::Received, DeleteReason::Done, edge, out);
@@ -242,17 +254,17 @@ impl Agent {
     }
 
     /// A held bundle of the same identity; the book knows none of anonymous bundles (RFC 9171 4.2.3).
-    fn known(&self, bundle: &BundleMeta) -> Option<&Held> {
+    pub(crate) fn known(&self, bundle: &BundleMeta) -> Option<&Held> {
         self.book.find(bundle.id)
     }
     /// Whether it, or the bundle it is a piece of, was delivered here.
-    fn was_delivered(&self, bundle: &BundleMeta) -> bool {
+    pub(crate) fn was_delivered(&self, bundle: &BundleMeta) -> bool {
         !bundle.is_anonymous()
             && (self.is_local(bundle.destination_node()) || bundle.is_for_group())
             && self.remembered.was_delivered(bundle.original_id())
     }
     /// The neighbour a bundle came from: the link's, or what the bundle says on a link nobody named.
-    fn giver(&mut self, link: LinkId, hop: &Hop) -> PeerId {
+    pub(crate) fn giver(&mut self, link: LinkId, hop: &Hop) -> PeerId {
         let peer = self.neighbours.peer_of(link);
         let unnamed = self.neighbours.peers().get(peer).is_some_and(|p| p.node == NodeId::NULL);
         // RFC 9171 4.4.1: a previous node is said by its node ID.
@@ -264,7 +276,7 @@ impl Agent {
     }
 
     /// Rules that let a bundle in at all.
-    fn judge(&self, now: Instant, new: &Held) -> Result<(), Refusal> {
+    pub(crate) fn judge(&self, now: Instant, new: &Held) -> Result<(), Refusal> {
         if self.terminating {
             return Err(Refusal::Terminating);
         }
@@ -294,8 +306,8 @@ impl Agent {
     }
 
     /// A bundle as it would stand in the book.
-    fn newcomer(&self, now: Instant, bundle: Arc<BundleMeta>, from: PeerId, hop: &Hop) -> Held {
-        let expires = now + self.remaining_lifetime(now, &bundle, hop.age_ms);
+    pub(crate) fn newcomer(&self, now: Instant, bundle: Arc<BundleMeta>, from: PeerId, hop: &Hop) -> Held {
+        let expires = now + self.lifetime_here(self.remaining_lifetime(now, &bundle, hop.age_ms));
         let labels = hop.labels.unwrap_or_default();
         Held::newcomer(New {
             bundle,
@@ -321,13 +333,33 @@ impl Agent {
         Duration::from_millis(bundle.lifetime_ms.saturating_sub(age))
     }
 
+    /// How long a bundle of this lifetime is kept here: as long, or less where this node overrides it.
+    // 9171-4.3.1-7
+    fn lifetime_here(&self, lifetime: Duration) -> Duration {
+        match self.settings.limits.lifetime_s {
+            0 => lifetime,
+            most => lifetime.min(Duration::from_secs(most.into())),
+        }
+    }
+    /// Whether this node keeps a bundle for a shorter time than its lifetime.
+    pub(crate) fn is_shortened(&self, now: Instant, held: &Held) -> bool {
+        let lives = || self.remaining_lifetime(now, &held.bundle, held.age_ms(now));
+        self.settings.limits.lifetime_s > 0 && lives() > held.remaining(now) + SHORTENED
+    }
+    /// Why a bundle goes whose time here is over (RFC 9171 5.5).
+    // 9171-5.5-2
+    pub(crate) fn over(&self, now: Instant, held: &Held) -> DeleteReason {
+        if self.is_shortened(now, held) { DeleteReason::TrafficPared } else { DeleteReason::Expired }
+    }
+
     /// Gives a bundle its number.
     pub(crate) fn keep<S: Sink<Output>>(&mut self, new: New, out: &mut S) -> Handle {
         let handle = self.book.keep(new);
         if let Some(held) = self.book.get(handle) {
             self.memory.come(held);
-            if shares::counts(held, &self.settings.limits) {
-                self.shares.come(held, &self.settings.limits);
+            if self.shares.counts(held, &self.settings.limits) {
+                let giver = self.neighbours.peers().get(held.from).map(Peer::endpoint).unwrap_or_default();
+                self.shares.come(held, &self.settings.limits, &giver);
             }
             if let Some(oracle) = self.policies.oracle().filter(|_| !held.flags.has(Flags::VIRTUAL)) {
                 oracle.kept(held.bundle.id);
@@ -378,7 +410,7 @@ impl Agent {
         handle
     }
 
-    fn put<S: Sink<Output>>(&self, now: Instant, handle: Handle, out: &mut S) {
+    pub(crate) fn put<S: Sink<Output>>(&self, now: Instant, handle: Handle, out: &mut S) {
         let Some(held) = self.book.get(handle) else { return };
         let (utc, meta) = (self.wall.utc_at(now), &held.bundle);
         let remaining_ms = held.remaining(now).as_millis() as u64;
@@ -396,7 +428,7 @@ impl Agent {
 
     /// Pays debts with the store's answer, or one that does as well.
     pub(crate) fn pay<S: Sink<Output>>(
-        &self,
+        &mut self,
         handle: Handle,
         debts: impl IntoIterator<Item = Debt>,
         result: Result<(), Refusal>,
@@ -405,6 +437,12 @@ impl Agent {
         for debt in debts {
             match debt {
                 Debt::Offer(token) => out.push(Output::Verdict { token, result }),
+                Debt::Piece(token, promises) => {
+                    if result.is_ok() {
+                        self.promise(token, promises, out);
+                    }
+                }
+                Debt::Pieces(token) => self.pieces_end(token, result.is_err()),
                 Debt::Request(request) => {
                     let Some(held) = self.book.get(handle) else { continue };
                     let result = result.map(|()| held.bundle.identity());
@@ -653,7 +691,7 @@ impl Agent {
         out: &mut S,
     ) -> Result<(), Refusal> {
         let mut new = self.newcomer(now, Arc::new(meta), PeerId::NONE, &Hop::default());
-        new.expires = now + Duration::from_millis(new.bundle.lifetime_ms);
+        new.expires = now + self.lifetime_here(Duration::from_millis(new.bundle.lifetime_ms));
         if new.bundle.facts.has(Facts::CUSTODY) && !self.takes_custody(&new) {
             return Err(Refusal::NoResources);
         }
@@ -765,7 +803,9 @@ impl Agent {
 
     /// How a delivered bundle is remembered.
     pub(crate) fn remembrance(&self, now: Instant, held: &Held) -> store::Remembered {
-        let remaining_ms = held.remaining(now).as_millis() as u64;
+        // As long as another copy of it may live elsewhere.
+        let lives = self.remaining_lifetime(now, &held.bundle, held.age_ms(now));
+        let remaining_ms = held.remaining(now).max(lives).as_millis() as u64;
         let until = match (self.wall.utc_at(now), held.bundle.created_ms) {
             (Some(utc), _) => utc.saturating_add_ms(remaining_ms),
             // Nobody knows when that is: as long as there is room.
@@ -785,7 +825,8 @@ impl Agent {
         out: &mut S,
     ) {
         if self.fragments.whole_of(bundle).is_none() {
-            self.depart(now, bundle, Why::Deleted(DeleteReason::Expired), None, edge, out);
+            let Some(why) = self.book.get(bundle).map(|held| self.over(now, held)) else { return };
+            self.depart(now, bundle, Why::Deleted(why), None, edge, out);
         }
     }
 }

@@ -106,6 +106,11 @@ impl Rests {
     pub fn next(&self) -> Option<Instant> {
         self.due.first().map(|(at, _)| *at)
     }
+    /// When the neighbour is tried again that a bundle waits for.
+    pub fn due(&self, bundle: Handle) -> Option<Instant> {
+        let (key, _) = self.at.get(&bundle)?;
+        self.full.get(key).map(|rest| rest.until)
+    }
     /// Takes one that is to be tried. A rest that nothing waits for is over.
     pub fn pop(&mut self, now: Instant) -> Option<Handle> {
         while let Some((_, key)) = self.due.first().copied().filter(|(at, _)| *at <= now) {

@@ -20,6 +20,8 @@ pub(crate) struct Sending {
     pub peer: PeerId,
     /// Which bytes of its payload; `None`: all.
     pub range: Option<Range<u64>>,
+    /// Bytes that leave around that range.
+    pub around: u64,
     /// Labels that travel with it.
     pub gave: [u32; 2],
     /// Whether a copy stays here.
@@ -81,6 +83,12 @@ impl Sends {
     pub fn get(&self, id: SendId) -> Option<&Sending> {
         self.under_way.get(&id.0)
     }
+    /// Only this range of it is to be sent again, should it fail.
+    pub fn narrow(&mut self, id: SendId, range: Range<u64>) {
+        if let Some(sending) = self.under_way.get_mut(&id.0) {
+            sending.range = Some(range);
+        }
+    }
     /// Those of one bundle.
     pub fn of(&self, bundle: Handle) -> impl Iterator<Item = (SendId, &Sending)> {
         let own = self.under_way.range(of_slot(bundle.slot));
@@ -103,6 +111,7 @@ mod tests {
             link: LinkId(0),
             peer: PeerId(1),
             range: None,
+            around: 0,
             gave: [0; 2],
             keep,
             reliable: true,

@@ -41,6 +41,8 @@ pub struct Limits {
     pub dynamic_links: usize,
     /// Status reports made per second; more are not made.
     pub reports_per_second: u32,
+    /// Seconds that a bundle is kept here at most, whatever lifetime it has (RFC 9171 4.3.1); 0: as long as that.
+    pub lifetime_s: u32,
 }
 impl Default for Limits {
     fn default() -> Self {
@@ -58,6 +60,7 @@ impl Default for Limits {
             fragments: 100_000,
             dynamic_links: 10_000,
             reports_per_second: 1000,
+            lifetime_s: 0,
         }
     }
 }

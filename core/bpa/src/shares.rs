@@ -6,9 +6,10 @@
 //! free, bundles for applications here find some, and no giver fills the rest alone: each may have a multiple of what
 //! it leaves free (dynamic thresholds: Choudhury and Hahne, 1998), of bytes and of the bundles that may be kept.
 
+use crate::quotas::Quotas;
 use crate::settings::{Limits, SHORT_HEAD_BYTES};
 use alloc::collections::BTreeMap;
-use farlink_base::{Empty, NodeId, PeerId, Refusal};
+use farlink_base::{Empty, EndpointId, NodeId, PeerId, Refusal};
 use farlink_book::{Flags, Held};
 
 /// What the store keeps of a bundle's flags: whose share it counts to, also after a restart.
@@ -25,6 +26,8 @@ pub(crate) struct Shares {
     sources: BTreeMap<NodeId, u64>,
     /// Bundles and bytes of each giver, where room is kept free.
     givers: BTreeMap<PeerId, (u64, u64)>,
+    /// What operators allow.
+    pub quotas: Quotas,
 }
 
 /// What a store holds, and may hold.
@@ -46,8 +49,13 @@ fn is_strange(held: &Held) -> bool {
 /// Most nodes hold nothing of strangers and bound no source.
 impl Empty for Shares {
     type From = ();
-    const EMPTY: &'static Self =
-        &Shares { strange: (0, 0), heads: (0, 0), sources: BTreeMap::new(), givers: BTreeMap::new() };
+    const EMPTY: &'static Self = &Shares {
+        strange: (0, 0),
+        heads: (0, 0),
+        sources: BTreeMap::new(),
+        givers: BTreeMap::new(),
+        quotas: Quotas::new(),
+    };
     fn make((): ()) -> Self {
         Shares::default()
     }
@@ -72,15 +80,15 @@ fn fits(there: u64, more: u64, most: u64) -> Result<(), Refusal> {
     }
 }
 
-/// Whether a bundle is counted at all. What is around another in a tunnel is not: that one is.
-pub(crate) fn counts(held: &Held, limits: &Limits) -> bool {
-    if held.flags.has(Flags::VIRTUAL) && held.flags.has(Flags::UNRECORDED) {
-        return false;
-    }
-    is_strange(held) || limits.source_bytes < u64::MAX || limits.reserved_bytes > 0 || long_head(held) > 0
-}
-
 impl Shares {
+    /// Whether a bundle is counted at all. What is around another in a tunnel is not: that one is.
+    pub fn counts(&self, held: &Held, limits: &Limits) -> bool {
+        if held.flags.has(Flags::VIRTUAL) && held.flags.has(Flags::UNRECORDED) {
+            return false;
+        }
+        let bounded = limits.source_bytes < u64::MAX || limits.reserved_bytes > 0 || self.quotas.counts();
+        bounded || is_strange(held) || long_head(held) > 0
+    }
     /// Whether this newcomer finds room in its share.
     ///
     /// # Errors
@@ -115,7 +123,8 @@ impl Shares {
             && leaves(bundles, fill.bundles, 1, u64::try_from(places).unwrap_or(u64::MAX))
     }
     /// A bundle is held from now on.
-    pub fn come(&mut self, held: &Held, limits: &Limits) {
+    pub fn come(&mut self, held: &Held, limits: &Limits, giver: &EndpointId) {
+        self.quotas.come(held, giver);
         if is_strange(held) {
             self.strange.0 += 1;
             self.strange.1 += held.size();
@@ -132,6 +141,7 @@ impl Shares {
     }
     /// A bundle leaves.
     pub fn go(&mut self, held: &Held) {
+        self.quotas.go(held);
         if is_strange(held) {
             self.strange.0 -= 1;
             self.strange.1 = self.strange.1.saturating_sub(held.size());

@@ -74,6 +74,8 @@ impl Agent {
             link: LinkId::TUNNEL,
             peer: PeerId::NONE,
             range: None,
+            // No transfer of its own breaks.
+            around: 0,
             gave: [0; 2],
             keep: false,
             reliable,

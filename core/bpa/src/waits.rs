@@ -75,6 +75,10 @@ impl Waits {
     pub fn next(&self) -> Option<Instant> {
         self.due.first().map(|(at, _)| *at)
     }
+    /// When a bundle is asked about again.
+    pub fn due(&self, bundle: Handle) -> Option<Instant> {
+        self.at.get(&bundle).copied()
+    }
     /// Takes one that is due. Its refusals are forgotten: that is what it waited for.
     pub fn pop(&mut self, now: Instant) -> Option<Handle> {
         let (at, bundle) = self.due.first().copied().filter(|(at, _)| *at <= now)?;

@@ -120,7 +120,7 @@ fn the_whole_expires_with_its_earliest_part_and_frees_them_all() {
 #[test]
 fn fragments_that_miss_others_expire_and_leave_nothing() {
     let mut node = with(&[0..100, 150..256]);
-    assert_eq!(node.waits_for(), "the other fragments");
+    assert_eq!(node.waits_for(), "the other fragments: 206 of 256 B are here, in 2 of them");
     node.wait_ms(61_000);
     assert_eq!((node.held(), node.agent.counts().fragments), (0, 0));
 }
@@ -186,7 +186,10 @@ fn a_part_the_store_refuses_is_awaited_again_and_costs_no_other() {
     node.receive(2, whole().piece(128..256));
     node.store_refuses(2);
     assert_eq!(node.verdicts(), [(1, Ok(())), (2, Err(Refusal::NoResources))]);
-    assert_eq!((node.held(), node.waits_for().as_str()), (1, "the other fragments"));
+    assert_eq!(
+        (node.held(), node.waits_for().as_str()),
+        (1, "the other fragments: 128 of 256 B are here, in 1 of them")
+    );
     node.commit = true;
     node.receive(3, whole().piece(128..256));
     assert_eq!(payloads(&node), [content()]);

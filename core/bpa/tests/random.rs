@@ -32,6 +32,8 @@ struct Run {
     deletes: Vec<u64>,
     tokens: BTreeMap<u64, Option<Result<(), Refusal>>>,
     begun: Vec<(u64, Bundle)>,
+    /// How far those are given in pieces, and how far that is promised.
+    given: BTreeMap<u64, (u64, u64)>,
     requests: BTreeMap<u64, Option<bool>>,
     /// Held, as events say.
     held: BTreeSet<u64>,
@@ -120,6 +122,7 @@ impl Run {
             deletes: Vec::new(),
             tokens: BTreeMap::new(),
             begun: Vec::new(),
+            given: BTreeMap::new(),
             requests: BTreeMap::new(),
             held: BTreeSet::new(),
             deleted: BTreeMap::new(),
@@ -155,6 +158,12 @@ impl Run {
                     let owed = self.tokens.insert(token.ticket.0, Some(result));
                     assert_eq!(owed, Some(None), "seed {seed}: one verdict on offer {}", token.ticket.0);
                     self.begun.retain(|(ticket, _)| *ticket != token.ticket.0);
+                }
+                Output::Kept { token, bytes } => {
+                    let ticket = token.ticket.0;
+                    let (given, promised) = self.given.get_mut(&ticket).expect("it was given in pieces");
+                    assert!(bytes > *promised && bytes <= *given, "seed {seed}: {bytes} of {ticket} promised");
+                    *promised = bytes;
                 }
                 Output::Send { link, id, bundle, hop, cut, .. } => {
                     assert!(!self.answered.contains(&id), "seed {seed}: a number is used once");
@@ -295,9 +304,26 @@ impl Run {
         self.tell(Input::Arrived { link, token: token(ticket), bundle, hop });
     }
 
+    /// The next piece of what is arriving, or of one that is over, is on disk.
+    fn piece(&mut self, ticket: u64, whole: &Bundle) {
+        let (given, _) = *self.given.entry(ticket).or_default();
+        let len = whole.meta.payload.len();
+        let end = given + 1 + self.rng.below(len / 2 + 1);
+        if whole.meta.may_fragment() && end < len {
+            self.given.entry(ticket).and_modify(|(given, _)| *given = end);
+            let (bundle, hop) = whole.piece(given..end).parts();
+            let link = LinkId(self.pick(&LINKS));
+            self.tell(Input::Piece { link, token: token(ticket), bundle, hop, promises: given..end });
+        }
+    }
+
     fn go_on(&mut self) {
         if self.begun.is_empty() {
             return;
+        }
+        if self.rng.chance(0.6) {
+            let (ticket, bundle) = self.begun[self.rng.below(self.begun.len() as u64) as usize].clone();
+            return self.piece(ticket, &bundle);
         }
         let (ticket, bundle) = self.begun.swap_remove(self.rng.below(self.begun.len() as u64) as usize);
         let link = LinkId(self.pick(&LINKS));
@@ -323,6 +349,12 @@ impl Run {
         self.open.remove(&id);
         self.answered.insert(id);
         let refused = self.pick(&[None, Some(Refusal::NoResources), Some(Refusal::Duplicate)]);
+        if self.rng.chance(0.1) {
+            // A transfer breaks; its neighbour keeps what it acknowledged.
+            let bytes = self.rng.below(len + 60);
+            self.tell(Input::SentInPart { id, bytes });
+            return self.tell(Input::SendFailed { id, refused: None });
+        }
         match self.rng.below(10) {
             0 | 1 => self.tell(Input::SendFailed { id, refused }),
             2 => {
@@ -432,7 +464,7 @@ impl Run {
             0..=3 => self.arrive(),
             4 if self.rng.chance(0.5) => self.signal(),
             4 => self.arrive(),
-            5 => self.go_on(),
+            5 => (0..3).for_each(|_| self.go_on()),
             6..=9 => self.answer_send(),
             10..=12 => self.answer_store(),
             13 => self.link(),

@@ -4,9 +4,10 @@
 //! It says what to do ([`Do`]) and does nothing itself.
 
 use crate::edge::{Opening, Watch};
+use crate::pieces::{Cut, Kept, Pieces};
 use crate::spools::Spools;
 use alloc::boxed::Box;
-use alloc::collections::BTreeMap;
+use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec::Vec;
 use farlink_base::{BundleMeta, Empty, Hop, LinkId, Malformed, NodeId, Payload, Refusal};
 use farlink_bpa::OfferToken;
@@ -35,6 +36,8 @@ pub(crate) enum Do {
     Abandoned(OfferToken),
     /// Tell the layer that it is not taken; then call [`Arrivals::refused`].
     Refuse(OfferToken, Refusal),
+    /// A piece of what is arriving is on disk: give it to the agent.
+    Piece(OfferToken, LinkId, Box<Kept>),
     /// Tell the layer to push back.
     Hold(OfferToken),
     /// Tell the layer to go on.
@@ -53,6 +56,13 @@ pub(crate) enum Do {
 
 /// Reads the head of a bundle from its first bytes; `None`: more are needed.
 pub(crate) type Open<'a> = &'a dyn Fn(&Payload) -> Result<Option<Opening>, Malformed>;
+
+/// The door to wire formats, as far as arrivals need it.
+#[derive(Clone, Copy)]
+pub(crate) struct Door<'a> {
+    pub open: Open<'a>,
+    pub cut: Cut<'a>,
+}
 
 /// What bounds them.
 #[derive(Clone, Copy, Debug)]
@@ -86,15 +96,19 @@ struct Arrival {
     rope: Payload,
     /// What follows and is in memory.
     rest: Payload,
-    /// Bytes between the two, on their way to disk.
-    flying: u64,
+    /// Bytes between the two, on their way to disk, by the spill they are part of.
+    flying: VecDeque<(u64, u64)>,
     /// Its head is looked for once there are so many bytes.
     look: u64,
     /// Its head was read.
     opened: Option<Opened>,
     /// The agent knows of it.
     said: bool,
-    spill: Option<u64>,
+    /// What it is on disk; the last one takes the next bytes. Each piece has one of its own.
+    spills: Vec<u64>,
+    /// Fewest bytes worth a piece, where it is to be kept in pieces; 0: whole.
+    least: u64,
+    pieces: Option<Box<Pieces>>,
     /// The last part is in.
     ended: bool,
     held: bool,
@@ -110,21 +124,27 @@ impl Arrival {
             link,
             rope: Payload::new(),
             rest: Payload::new(),
-            flying: 0,
+            flying: VecDeque::new(),
             look: 0,
             opened: None,
             said: false,
-            spill: None,
+            spills: Vec::new(),
+            least: 0,
+            pieces: None,
             ended: false,
             held: false,
         }
     }
     fn len(&self) -> u64 {
-        self.rope.len() + self.flying + self.rest.len()
+        self.rope.len() + self.flying() + self.rest.len()
+    }
+    /// Bytes on their way to disk.
+    fn flying(&self) -> u64 {
+        self.flying.iter().map(|(_, len)| len).sum()
     }
     /// Bytes in memory.
     fn memory(&self) -> u64 {
-        self.rope.len().min(HEAD) + self.flying + self.rest.len()
+        self.rope.len().min(HEAD) + self.flying() + self.rest.len()
     }
     /// Looks for its head, ever more rarely, so that parts of a byte each cost no more than others.
     fn look(&mut self, open: Open<'_>) -> Result<Option<Box<(BundleMeta, Hop)>>, Malformed> {
@@ -133,7 +153,11 @@ impl Arrival {
             return Ok(None);
         }
         self.look = if len < HEAD { HEAD.min(2 * len) } else { u64::MAX };
-        Ok(open(&self.rest.slice(0, HEAD))?.map(|Opening { meta, hop, watch }| {
+        Ok(open(&self.rest.slice(0, HEAD))?.map(|opening| {
+            if self.least > 0 {
+                self.pieces = Pieces::of(&opening, self.least).map(Box::new);
+            }
+            let Opening { meta, hop, watch, .. } = opening;
             self.opened = Some(Opened { watch, quota: meta.source.node().0 });
             Box::new((meta, hop))
         }))
@@ -147,7 +171,7 @@ pub(crate) struct Arrivals {
     spills: BTreeMap<u64, OfferToken>,
     /// Bundles that are here and wait for their verdict, where the agent or the disk knew of them
     /// before.
-    undecided: BTreeMap<OfferToken, Option<u64>>,
+    undecided: BTreeMap<OfferToken, Vec<u64>>,
     next_spill: u64,
     memory: u64,
     bounds: Bounds,
@@ -205,6 +229,14 @@ impl Arrivals {
         self.spools.decided(request, out);
     }
 
+    /// An offer that follows is to be kept in pieces, of so many bytes at least, while it arrives.
+    pub fn in_parts(&mut self, token: OfferToken, link: LinkId, least: u64) {
+        if self.bounds.spill_from > 0
+            && let Some(arrival) = self.open.entry(token).or_insert_with(|| Some(Arrival::new(link)))
+        {
+            arrival.least = least;
+        }
+    }
     /// Takes the next part of an offer.
     pub fn part(
         &mut self,
@@ -213,7 +245,7 @@ impl Arrivals {
         part: Payload,
         last: bool,
         total: Option<u64>,
-        open: Open<'_>,
+        Door { open, cut }: Door<'_>,
         out: &mut Vec<Do>,
     ) {
         if last && !self.open.contains_key(&token) && (part.len() <= BLOCK || !self.bounds.spills(part.len())) {
@@ -230,17 +262,21 @@ impl Arrivals {
         if !self.bounds.takes(end) {
             return self.refuse(token, Refusal::TooLarge, out);
         }
-        let more = if arrival.spill.is_some() { 0 } else { part.len() };
+        let more = if arrival.spills.is_empty() { part.len() } else { 0 };
         if memory + more > self.bounds.memory {
             return self.refuse(token, Refusal::NoResources, out);
         }
         self.memory += part.len();
-        if let (Some(_), Some(opened)) = (arrival.spill, &mut arrival.opened) {
+        if let Some(opened) = arrival.opened.as_mut().filter(|_| !arrival.spills.is_empty()) {
             opened.watch.pass(&part);
+            if let Some(pieces) = &mut arrival.pieces {
+                pieces.pass(&part, cut);
+            }
         }
         arrival.rest.gather(part);
         arrival.ended = last;
-        let spills = self.bounds.spills(end);
+        // What is kept in pieces goes to disk for that.
+        let spills = self.bounds.spills(end) || (arrival.least > 0 && end > arrival.least.saturating_mul(2));
         if !last || spills {
             match arrival.look(open) {
                 Ok(Some(begins)) if !last => {
@@ -252,34 +288,51 @@ impl Arrivals {
             }
         }
         if spills {
-            self.spill(token, out);
+            self.spill(token, cut, out);
         }
         self.finish(token, out);
     }
 
     /// Sends to disk what may go.
-    fn spill(&mut self, token: OfferToken, out: &mut Vec<Do>) {
+    fn spill(&mut self, token: OfferToken, cut: Cut<'_>, out: &mut Vec<Do>) {
         let Some(Some(arrival)) = self.open.get_mut(&token) else { return };
         let Some(Opened { watch, quota }) = &mut arrival.opened else { return };
-        if arrival.spill.is_none() {
+        if arrival.spills.is_empty() {
             if arrival.rest.len() < HEAD && !arrival.ended {
                 return;
             }
             watch.pass(&arrival.rest);
+            if let Some(pieces) = &mut arrival.pieces {
+                pieces.pass(&arrival.rest, cut);
+            }
             // A copy of the head, so that it does not keep alive the large buffer it came in.
             let head = arrival.rest.split_to(HEAD);
             arrival.rope = if head.is_fill() { head } else { head.to_bytes().map_or(head, |b| b.to_vec().into()) };
-            arrival.spill = Some(self.next_spill);
+            arrival.spills.push(self.next_spill);
             self.spills.insert(self.next_spill, token);
             self.next_spill += 1;
         }
-        let (Some(spill), block) = (arrival.spill, self.bounds.block()) else { return };
-        while arrival.rest.len() >= block + TAIL {
-            let data = arrival.rest.split_to(block);
-            arrival.flying += block;
+        let block = self.bounds.block();
+        let mut flying: u64 = arrival.flying.iter().map(|(_, len)| len).sum();
+        while let Some(spill) = arrival.spills.last().copied() {
+            let at = arrival.rope.len() + flying;
+            let until_end = arrival.pieces.as_ref().and_then(|pieces| pieces.until_end(at));
+            let len = until_end.map_or(block, |len| len.clamp(1, block));
+            if arrival.rest.len() < len + TAIL {
+                break;
+            }
+            let data = arrival.rest.split_to(len);
+            flying += len;
+            arrival.flying.push_back((spill, len));
             out.push(Do::Spill { spill, quota: *quota, data });
+            if arrival.pieces.as_mut().is_some_and(|pieces| pieces.left(at + len)) {
+                // A piece owns its bytes alone.
+                arrival.spills.push(self.next_spill);
+                self.spills.insert(self.next_spill, token);
+                self.next_spill += 1;
+            }
         }
-        if arrival.flying > HOLD_FROM * block && !arrival.ended && !core::mem::replace(&mut arrival.held, true) {
+        if flying > HOLD_FROM * block && !arrival.ended && !core::mem::replace(&mut arrival.held, true) {
             out.push(Do::Hold(token));
         }
     }
@@ -291,32 +344,38 @@ impl Arrivals {
             Ok(extents) => extents,
             Err(reason) => return self.refuse(token, reason, out),
         };
-        let len = extents.len().min(arrival.flying);
-        arrival.flying -= len;
+        // What is joined out of order would be another bundle.
+        let Some((_, len)) = arrival.flying.pop_front_if(|next| *next == (spill, extents.len())) else {
+            return self.refuse(token, Refusal::StoreFailed, out);
+        };
         self.memory = self.memory.saturating_sub(len);
         arrival.rope.append(extents);
-        let few = arrival.flying <= HOLD_FROM * self.bounds.block() / 2;
+        if let Some(pieces) = &mut arrival.pieces {
+            let link = arrival.link;
+            out.extend(pieces.complete(&arrival.rope).into_iter().map(|kept| Do::Piece(token, link, Box::new(kept))));
+        }
+        let few = arrival.flying() <= HOLD_FROM * self.bounds.block() / 2;
         if few && core::mem::take(&mut arrival.held) && !arrival.ended {
             out.push(Do::Resume(token));
         }
         self.finish(token, out);
     }
     fn finish(&mut self, token: OfferToken, out: &mut Vec<Do>) {
-        let whole = |arrival: &Arrival| arrival.ended && arrival.flying == 0;
+        let whole = |arrival: &Arrival| arrival.ended && arrival.flying.is_empty();
         if !self.open.get(&token).is_some_and(|open| open.as_ref().is_some_and(whole)) {
             return;
         }
         let Some(mut arrival) = self.close(token) else { return };
         arrival.rope.append(arrival.rest);
-        let (link, rope, known) = (arrival.link, arrival.rope, arrival.said || arrival.spill.is_some());
-        if let (Some(spill), Some(opened)) = (arrival.spill, arrival.opened)
+        let (link, rope, known) = (arrival.link, arrival.rope, arrival.said || !arrival.spills.is_empty());
+        if let Some(opened) = arrival.opened.filter(|_| !arrival.spills.is_empty())
             && let Err(error) = opened.watch.finish(&rope)
         {
-            out.push(Do::DropSpill { spill });
+            out.extend(arrival.spills.into_iter().map(|spill| Do::DropSpill { spill }));
             return out.push(Do::Malformed(token, link, error));
         }
         if known {
-            self.undecided.insert(token, arrival.spill);
+            self.undecided.insert(token, arrival.spills);
         }
         out.push(Do::Whole { token, link, rope, known });
     }
@@ -325,7 +384,7 @@ impl Arrivals {
         self.open.get(&token)?.as_ref()?;
         let arrival = self.open.remove(&token)??;
         self.memory = self.memory.saturating_sub(arrival.memory());
-        if let Some(spill) = &arrival.spill {
+        for spill in &arrival.spills {
             self.spills.remove(spill);
         }
         Some(arrival)
@@ -333,7 +392,7 @@ impl Arrivals {
     /// Forgets an arrival and its bytes on disk; what still comes of it is thrown away.
     fn drop(&mut self, token: OfferToken, out: &mut Vec<Do>) -> Option<Arrival> {
         let arrival = self.close(token)?;
-        out.extend(arrival.spill.map(|spill| Do::DropSpill { spill }));
+        out.extend(arrival.spills.iter().map(|spill| Do::DropSpill { spill: *spill }));
         if !arrival.ended {
             self.open.insert(token, None);
         }
@@ -368,8 +427,8 @@ impl Arrivals {
     /// The agent decided over a bundle, whole or still arriving: bytes on disk that it did not keep are
     /// dropped.
     pub fn decided(&mut self, token: OfferToken, out: &mut Vec<Do>) {
-        if let Some(spill) = self.undecided.remove(&token) {
-            return out.extend(spill.map(|spill| Do::DropSpill { spill }));
+        if let Some(spills) = self.undecided.remove(&token) {
+            return out.extend(spills.into_iter().map(|spill| Do::DropSpill { spill }));
         }
         self.drop(token, out);
     }

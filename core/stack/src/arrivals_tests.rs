@@ -39,12 +39,13 @@ impl Bench {
         let crc = farlink_bundle::CrcType::None;
         let meta = v7::make(&Draft::default(), CreationTimestamp::default(), payload, crc, &Accel::default());
         let watch = Box::new(Counter(self.passed.clone(), first[0] == 0xff));
-        Ok(Some(Opening { meta, hop: Hop::default(), watch }))
+        Ok(Some(Opening { meta, hop: Hop::default(), watch, payload_at: None }))
     }
     fn part(&mut self, n: u64, part: Payload, last: bool, total: Option<u64>, out: &mut Vec<Do>) {
         let none = Bounds { memory: 0, bundle: 0, spill_from: 0 };
         let mut arrivals = core::mem::replace(&mut self.arrivals, Arrivals::new(none));
-        arrivals.part(token(n), LinkId(0), part, last, total, &|prefix| self.open(prefix), out);
+        let door = Door { open: &|prefix| self.open(prefix), cut: &|_, _, _| None };
+        arrivals.part(token(n), LinkId(0), part, last, total, door, out);
         self.arrivals = arrivals;
     }
     /// Gives a part; what is to be done but for telling the agent that it begins.

@@ -9,7 +9,7 @@ use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use farlink_base::{Accel, DataRate, DataVolume, Duration, EndpointId};
-use farlink_bpa::{Limits, TunnelSettings};
+use farlink_bpa::{Limits, Quota, TunnelSettings};
 use farlink_bundle::{CrcType, Profile};
 use farlink_routing::PlanIndex;
 
@@ -43,6 +43,8 @@ pub struct Config {
     pub spill_from: DataVolume,
     /// Bounds.
     pub limits: Limits,
+    /// What some sources and neighbours may fill of the store.
+    pub quotas: Vec<Quota>,
     /// How much work a layer is handed ahead of time, at the link's rate.
     pub hand_over_ahead: Duration,
     /// CRC put on blocks this node makes.
@@ -131,6 +133,7 @@ impl Config {
             store: StoreConfig { kind: StoreKind::Memory, capacity: DataVolume(1 << 30) },
             spill_from: DataVolume(16 << 20),
             limits: Limits::default(),
+            quotas: Vec::new(),
             hand_over_ahead: farlink_bpa::HAND_OVER_AHEAD,
             crc: CrcType::Crc32c,
             bundle_version: 7,

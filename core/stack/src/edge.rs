@@ -13,8 +13,8 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::ops::Range;
 use farlink_base::{
-    Accel, BundleMeta, Bytes, BytesMut, CreationTimestamp, DeleteReason, DtnTime, EndpointId, Facts, Hop, LinkId,
-    Malformed, Payload, Refusal,
+    Accel, BundleMeta, Bytes, BytesMut, CreationTimestamp, DeleteReason, DtnTime, Duties, EndpointId, Facts, Hop,
+    LinkId, Malformed, Payload, Refusal,
 };
 use farlink_bpa::{
     Answer, Asked, Carried, Draft, Edge, Input, Item, Numbers, OfferToken, Record, Signal, Status, TunnelCodes,
@@ -51,6 +51,9 @@ pub struct Opening {
     pub hop: Hop,
     /// Takes all its bytes, from the first on, if they are not to stay in memory.
     pub watch: Box<dyn Watch>,
+    /// Offset of the payload's first byte in the bundle, where a part of it that arrived may be a fragment for this node:
+    /// not under BPSec, which is about all of it (RFC 9172 5.2).
+    pub payload_at: Option<u64>,
 }
 
 /// A piece of a payload that is to leave although its bytes are on disk.
@@ -208,10 +211,10 @@ impl Codec for BpV7 {
     }
     fn begin(&self, prefix: &Payload) -> Result<Option<Opening>, Malformed> {
         let begun = v7::begin(prefix, self.profile, &self.accel)?;
-        Ok(begun.map(|v7::Begun { meta, hop, payload_at, payload_len, check }| {
+        Ok(begun.map(|v7::Begun { meta, hop, payload_at, payload_len, check, guarded }| {
             let (meta, hop) = self.note((meta, hop));
             let watch = Passing { check, payload_at, payload_end: payload_at + payload_len, passed: 0 };
-            Opening { meta, hop, watch: Box::new(watch) }
+            Opening { meta, hop, watch: Box::new(watch), payload_at: (!guarded).then_some(payload_at) }
         }))
     }
     fn read(&self, rope: &Payload) -> Result<(BundleMeta, Hop), Malformed> {
@@ -377,7 +380,20 @@ impl Edges {
     }
     /// Reads the head of an arriving bundle; `None`: more bytes are needed.
     pub fn begin(&self, prefix: &Payload) -> Result<Option<Opening>, Malformed> {
-        self.for_bytes(prefix)?.begin(prefix)
+        let mut begun = self.for_bytes(prefix)?.begin(prefix)?;
+        if let (Some(opening), Some(security)) = (&mut begun, self.security()) {
+            // RFC 9172 5.2: a piece could not be given what the whole is to have.
+            opening.payload_at = opening.payload_at.filter(|_| !security.forbids(&opening.meta));
+        }
+        Ok(begun)
+    }
+    /// A piece of a bundle that is arriving, its bytes wherever they are; `None`: it is none to keep.
+    pub fn piece_of(&self, Encoded { head, payload, tail }: Encoded) -> Option<(BundleMeta, Hop)> {
+        self.read_parts(&head, payload, &tail).ok().filter(|(meta, _)| meta.duties == Duties::default())
+    }
+    /// A piece of a bundle that is arriving, as if it had been sent as one.
+    pub fn cut(&self, meta: &BundleMeta, hop: &Hop, range: Range<u64>) -> Option<Box<dyn Piece>> {
+        self.of(meta.version)?.piece(meta, hop, range, &mut BytesMut::new())
     }
     /// What the agent is told of a whole bundle.
     pub fn arrived(&mut self, token: OfferToken, link: LinkId, rope: &Payload) -> Input {

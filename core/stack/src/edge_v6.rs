@@ -44,9 +44,9 @@ impl Codec for BpV6 {
     fn begin(&self, prefix: &Payload) -> Result<Option<Opening>, Malformed> {
         let begun = v6::begin(prefix, self.profile)?;
         // There are no check sums; what follows the payload is read with the whole.
-        Ok(begun.map(|v6::Begun { meta, hop, .. }| {
+        Ok(begun.map(|v6::Begun { meta, hop, payload_at, .. }| {
             let (meta, hop) = self.heed((meta, hop));
-            Opening { meta, hop, watch: Box::new(()) }
+            Opening { meta, hop, watch: Box::new(()), payload_at: Some(payload_at) }
         }))
     }
     fn read(&self, rope: &Payload) -> Result<(BundleMeta, Hop), Malformed> {

@@ -1,6 +1,6 @@
 //! What each machine of a stack says becomes work for the others, or an output.
 
-use crate::arrivals::{Arrivals, Do as Arrival};
+use crate::arrivals::{Arrivals, Do as Arrival, Door};
 use crate::edge::Edges;
 use crate::io::Output;
 use crate::kinds::Layer;
@@ -22,6 +22,10 @@ pub(crate) fn arrived(todo: &mut Vec<Arrival>, work: &mut VecDeque<Work>) {
         let (token, input) = match what {
             Arrival::Whole { token, link, rope, known } => {
                 work.push_back(Work::Whole { token, link, rope, known });
+                continue;
+            }
+            Arrival::Piece(token, link, kept) => {
+                work.push_back(Work::Piece(token, link, kept));
                 continue;
             }
             Arrival::Begins(token, link, begun) => {
@@ -143,6 +147,9 @@ impl<S: Sink<Output>> Sink<farlink_bpa::Output> for Joint<'_, S> {
         use farlink_bpa::Output as O;
         match value {
             O::Verdict { token, result } => self.verdict(token, result),
+            O::Kept { token: OfferToken { layer, ticket }, bytes } => {
+                self.work.push_back(Work::Layer(layer, layer::Input::Kept { ticket, bytes }));
+            }
             O::Link { link, state } => self.link(link, state),
             O::Close { link } => {
                 self.work.push_back(Work::Layer(layer_of(self.link_layer, link), layer::Input::CloseLink { link }));
@@ -206,8 +213,9 @@ pub(crate) struct LayerJoint<'a, S> {
 
 impl<S: Sink<Output>> LayerJoint<'_, S> {
     fn offer(&mut self, token: OfferToken, link: LinkId, part: Payload, last: bool, total: Option<u64>) {
-        let open = |prefix: &Payload| self.edges.begin(prefix);
-        self.arrivals.part(token, link, part, last, total, &open, self.todo);
+        let edges = &*self.edges;
+        let door = Door { open: &|prefix| edges.begin(prefix), cut: &|meta, hop, range| edges.cut(meta, hop, range) };
+        self.arrivals.part(token, link, part, last, total, door, self.todo);
         if let [Arrival::Whole { rope, known: false, .. }] = &self.todo[..] {
             let input = self.edges.arrived(token, link, rope);
             self.work.push_back(Work::Agent(input));
@@ -244,7 +252,11 @@ impl<S: Sink<Output>> Sink<layer::Output> for LayerJoint<'_, S> {
                 self.arrivals.abort(OfferToken { layer, ticket }, self.todo);
                 return arrived(self.todo, self.work);
             }
+            O::InParts { ticket, link, least } => {
+                return self.arrivals.in_parts(OfferToken { layer, ticket }, link, least);
+            }
             O::Want { id, from, len, .. } => return self.want(id, from, len),
+            O::SentInPart { id, bytes, .. } => Input::SentInPart { id, bytes },
             O::Sent { id, .. } => {
                 self.ended(id);
                 Input::Sent { id }

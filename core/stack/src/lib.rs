@@ -22,6 +22,7 @@ mod kinds;
 #[cfg(test)]
 mod narrow_tests;
 mod outgoing;
+mod pieces;
 mod reads;
 mod reporting;
 mod security;
@@ -35,7 +36,8 @@ pub use custody::CustodyConfig;
 pub use edge::{BpV7, Codec, Opening, Piece, Watch};
 pub use edge_v6::BpV6;
 pub use farlink_bpa::{
-    CompressedSettings, CustodySettings, Limits, Pressure, SHORT_HEAD_BYTES, TunnelCodes, TunnelSettings,
+    CompressedSettings, CursorId, CustodySettings, Limits, Pressure, Quota, SHORT_HEAD_BYTES, TunnelCodes,
+    TunnelSettings,
 };
 pub use io::{Input, Output};
 pub use kinds::{Identity, LayerKind, Neighbour, SpanConfig};

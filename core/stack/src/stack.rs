@@ -10,6 +10,7 @@ use crate::io::{Input, Output};
 use crate::joints::{Joint, LayerJoint, arrived, departed};
 use crate::kinds::{Layer, SpanConfig, has_key};
 use crate::outgoing::{Outgoing, is_for_good};
+use crate::pieces::Kept;
 use crate::reads::{Departure, Load, Reads, Waiting};
 use crate::reporting;
 use crate::security::{KeyRing, Secured, Security, SecurityCounts};
@@ -26,8 +27,8 @@ use farlink_base::{
     BundleHandle, BundleMeta, Bytes, ConfigError, EndpointId, Event, Instant, LayerId, Lazy, LinkId, Payload, Refusal,
     Sink,
 };
-use farlink_bpa::app::{AppInput, AppOutput, BundleStatus, RegistrationId, RequestId, SendRequest, Status};
-use farlink_bpa::{Agent, OfferToken, Origin, Reading};
+use farlink_bpa::app::{AppInput, AppOutput, BundleStatus, RegistrationId, RequestId, SendRequest, Status, Sum};
+use farlink_bpa::{Agent, CursorId, OfferToken, Origin, Quota, Reading};
 use farlink_routing::PlanIndex;
 
 /// One step of work; what is rare and large is in a box, so that the many small steps are small.
@@ -42,6 +43,8 @@ pub(crate) enum Work {
         rope: Payload,
         known: bool,
     },
+    /// A piece of what is arriving is on disk.
+    Piece(OfferToken, LinkId, Box<Kept>),
     Send(Departure),
     Deliver(Box<(AppOutput, Payload)>),
     /// A delivery whose security is to be checked.
@@ -138,7 +141,8 @@ impl Stack {
             bundle: config.limits.bundle_bytes,
             spill_from: if durable { config.spill_from.bytes() } else { 0 },
         };
-        let agent = build::agent(&config, codecs.first().map_or(7, |codec| codec.version()))?;
+        let mut agent = build::agent(&config, codecs.first().map_or(7, |codec| codec.version()))?;
+        agent.set_quotas(config.quotas.clone());
         let layers = build::layers(&config)?;
         Ok(Stack {
             agent,
@@ -380,6 +384,14 @@ impl Stack {
                 if !known || self.arrivals.awaits(token) {
                     let input = self.edges.arrived(token, link, &rope);
                     self.work.push_back(Work::Agent(input));
+                }
+            }
+            Work::Piece(token, link, kept) => {
+                let Kept { promises, encoded } = *kept;
+                if let Some((bundle, hop)) = self.edges.piece_of(encoded) {
+                    let (bundle, hop) = (Arc::new(bundle), Box::new(hop));
+                    // At once: that the rest does not come may be in the list by now.
+                    self.step_agent(now, farlink_bpa::Input::Piece { link, token, bundle, hop, promises }, out);
                 }
             }
             Work::Send(departure) => self.send(departure, out),
@@ -646,7 +658,25 @@ impl Stack {
     pub fn status(&self, now: Instant) -> Status {
         self.agent.status(now)
     }
-    /// The first `limit` held bundles by number, from behind `after` on, and why each is still here.
+    /// A place before the oldest bundle, for [`Stack::page`] and [`Stack::sums`]; [`Stack::end_list`] gives it back.
+    pub fn begin_list(&mut self) -> CursorId {
+        self.agent.begin_list()
+    }
+    /// A list is not gone on with.
+    pub fn end_list(&mut self, list: CursorId) {
+        self.agent.end_list(list);
+    }
+    /// The next bundles of a list, `limit` at most and all behind number `after`; whether there may be more, also when
+    /// there are none here: a call looks at some hundreds of bundles at most.
+    pub fn page(&mut self, now: Instant, list: CursorId, after: u64, limit: usize) -> (Vec<BundleStatus>, bool) {
+        self.agent.page(now, list, after, limit)
+    }
+    /// The next bundles of a list in sums by destination, reason and departure; whether there are more.
+    pub fn sums(&mut self, now: Instant, list: CursorId) -> (Vec<Sum>, bool) {
+        self.agent.sums(now, list)
+    }
+    /// The first `limit` held bundles by number, from behind `after` on, and why each is still here. Walks all that are
+    /// held.
     pub fn bundles(&self, now: Instant, after: BundleHandle, limit: usize) -> Vec<BundleStatus> {
         self.agent.bundles(now, after, limit)
     }
@@ -710,6 +740,10 @@ impl Stack {
     pub fn rekey_link(&mut self, link: LinkId, span: &SpanConfig) -> bool {
         let layer = layer_of(&self.link_layer, link);
         self.layers.get_mut(usize::from(layer.0)).is_some_and(|layer| layer.rekey(link, span))
+    }
+    /// Other quotas from now on.
+    pub fn set_quotas(&mut self, quotas: Vec<Quota>) {
+        self.agent.set_quotas(quotas);
     }
     /// Fill of the store.
     pub fn store_usage(&self) -> store::Usage {

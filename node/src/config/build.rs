@@ -5,7 +5,7 @@ use super::{ApiSettings, AppSettings, EventsSettings, Findings, LinkSettings, No
 use farlink_base::{Accel, ConfigError, DataVolume, apply_settings};
 use farlink_bundle::{CrcType, EndpointId, Profile};
 use farlink_config::{Errors, Input, Reader};
-use farlink_stack::{Config, LayerConfig, Limits, LinkConfig, StoreConfig, StoreKind};
+use farlink_stack::{Config, LayerConfig, Limits, LinkConfig, Quota, StoreConfig, StoreKind};
 use std::net::SocketAddr;
 use std::path::Path;
 use toml::de::DeTable;
@@ -102,6 +102,7 @@ fn node(top: &Reader<'_>, folder: &Path, file: &Path) -> NodeConfig {
         store,
         spill_from,
         limits: limits(top, store_capacity, spill_from),
+        quotas: quotas(top, store_capacity),
         hand_over_ahead: top.duration("hand_over_ahead").unwrap_or_default(),
         crc: [CrcType::Crc32c, CrcType::Crc16, CrcType::None][top.choice("crc").unwrap_or(0)],
         bundle_version: top.count("bundle_version").unwrap_or(7) as u8,
@@ -267,6 +268,30 @@ fn limits(top: &Reader<'_>, capacity: DataVolume, spill_from: DataVolume) -> Lim
     limits
 }
 
+/// What some may fill of the store.
+fn quotas(top: &Reader<'_>, capacity: DataVolume) -> Vec<Quota> {
+    let tables = top.tables("quota").into_iter();
+    let readers = tables.map(|(path, table)| Reader::checked(top.errors, &keys::QUOTA, &path, table));
+    let quota = |reader: Reader<'_>| {
+        let patterns = |key: &str| farlink_config::custody::patterns(&reader, key).unwrap_or_default();
+        let (sources, neighbours) = (patterns("sources"), patterns("neighbours"));
+        if sources.is_empty() && neighbours.is_empty() {
+            reader.fail("sources", "missing: a quota is about somebody", "add sources = [\"ipn:2.*\"], or neighbours");
+        }
+        if !sources.is_empty() && !neighbours.is_empty() {
+            reader.fail("neighbours", "a bundle counts once: by its source or by who gave it", "write two `[[quota]]`");
+        }
+        let share = reader.count("share").map(|percent: u64| capacity.bytes() / 100 * percent);
+        let (bytes, bundles) = (reader.volume("bytes").map(DataVolume::bytes), reader.count("bundles"));
+        if bytes.or(share).or(bundles).is_none() {
+            reader.fail("bytes", "missing: a quota has a bound", "add bytes, bundles or share");
+        }
+        let bytes = bytes.unwrap_or(u64::MAX).min(share.unwrap_or(u64::MAX));
+        Quota { sources, neighbours, bytes, bundles: bundles.unwrap_or(u64::MAX) }
+    };
+    readers.map(quota).collect()
+}
+
 fn memory(top: &Reader<'_>) -> Option<DataVolume> {
     let limits = top.table_or_empty("limits", &keys::LIMITS);
     let memory: DataVolume = limits.custom("memory", |input| input.text()?.parse())?;
@@ -318,6 +343,30 @@ fn events(top: &Reader<'_>, folder: &Path) -> Option<EventsSettings> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_quota_is_about_somebody_and_bounds_something() {
+        let quota = |keys: &str| {
+            let text =
+                format!("node_ids = \"ipn:5.0\"\n[store]\nkind = \"memory\"\ncapacity = \"1 GB\"\n[[quota]]\n{keys}");
+            parse(&text, Path::new("node.toml")).map(|config| config.stack.quotas)
+        };
+        let one = quota("sources = [\"ipn:2.*\"]\nshare = 25\nbundles = 7").unwrap().remove(0);
+        assert_eq!((one.bytes, one.bundles, one.neighbours.len()), (250_000_000, 7, 0));
+        let one = quota("neighbours = [\"ipn:2.0\"]\nshare = 25\nbytes = \"1 MB\"").unwrap().remove(0);
+        assert_eq!((one.bytes, one.bundles), (1_000_000, u64::MAX));
+        for (keys, why) in [
+            ("share = 25", "a quota is about somebody"),
+            ("sources = [\"ipn:2.*\"]", "a quota has a bound"),
+            ("sources = [\"ipn:2.*\"]\nneighbours = [\"*\"]\nbundles = 1", "a bundle counts once"),
+            ("sources = [\"x\"]\nbundles = 1", "matches no endpoint"),
+        ] {
+            let told = quota(keys).unwrap_err();
+            assert!(told.iter().any(|error| error.to_string().contains(why)), "{keys}: {told:?}");
+        }
+        let text = "node_ids = \"ipn:5.0\"\n[limits]\nlifetime = \"2 h\"";
+        assert_eq!(parse(text, Path::new("node.toml")).unwrap().stack.limits.lifetime_s, 7200);
+    }
 
     #[test]
     fn limits_that_contradict_each_other_are_refused_with_what_where_and_a_hint() {

@@ -4,8 +4,8 @@ use super::{LayerSettings, NodeConfig};
 use farlink_stack::Limits;
 use std::fmt::Debug;
 
-/// Keys whose values differ and that are obeyed at start only: all but links, discovery, plan, routes, certificates, rules and keys of
-/// security, and log level.
+/// Keys whose values differ and that are obeyed at start only: all but links, discovery, plan, routes, quotas, certificates,
+/// rules and keys of security, and log level.
 pub fn needs_restart(running: &NodeConfig, fresh: &NodeConfig) -> Vec<String> {
     let (old, new) = (&running.stack, &fresh.stack);
     let mut keys: Vec<String> = Vec::new();

@@ -47,6 +47,14 @@ pub fn example() -> String {
     }
     let _ = writeln!(out, "\n{:<33} # {}", "[[tunnel]]", keys::TUNNEL.help);
     write_toml(&mut out, keys::TUNNEL.keys);
+    let _ = writeln!(out, "\n{:<33} # {}", "[[quota]]", keys::QUOTA.help);
+    let only = |wanted: &[&str]| -> Vec<Key> {
+        keys::QUOTA.keys.iter().filter(|key| wanted.contains(&key.name)).copied().collect()
+    };
+    write_toml(&mut out, &only(&["sources", "bytes", "bundles", "share"]));
+    let _ = writeln!(out, "\n{:<33} # another, of what neighbours give", "[[quota]]");
+    write_toml(&mut out, &only(&["neighbours"]));
+    out.push_str("share = 25\n");
     let _ = writeln!(out, "\n{:<33} # {}", "[[security.rule]]", keys::RULE.help);
     write_toml(&mut out, keys::RULE.keys);
     out

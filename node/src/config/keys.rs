@@ -81,6 +81,12 @@ pub const NODE: Section = Section {
             "Reports about many bundles in one (CCSDS 734.6-O-1); without it, none.",
         ),
         key("limits", Kind::Table("limits"), Absent, "Bounds."),
+        key(
+            "quota",
+            Kind::Tables("quota"),
+            Absent,
+            "What some sources, or what some neighbours give, may fill of the store.",
+        ),
         key("app", Kind::Table("app"), Absent, "The application interface."),
         key("api", Kind::Table("api"), Absent, "The control API."),
         key("log", Kind::Table("log"), Absent, "The log."),
@@ -423,7 +429,29 @@ pub const LIMIT_PARAMS: &[LayerParam<Limits>] = &[
     limit!(fragments, Count, "Fragments waiting to be joined."),
     limit!(dynamic_links, Count, "Links opened by unconfigured peers."),
     limit!(reports_per_second, Count, "Status reports made a second; more are not made."),
+    LayerParam {
+        name: "lifetime",
+        help: "How long a bundle is kept here at most, whatever lifetime it has (RFC 9171 4.3.1); \"0 s\": as long as that.",
+        unit: Unit::Nanoseconds,
+        min: 0,
+        max: u32::MAX as u64 * 1_000_000_000,
+        get: |limits| u64::from(limits.lifetime_s) * 1_000_000_000,
+        set: |limits, value| limits.lifetime_s = value.div_ceil(1_000_000_000) as u32,
+    },
 ];
+
+/// `[[quota]]`.
+pub const QUOTA: Section = Section {
+    name: "quota",
+    help: "What some sources, or what some neighbours give, may fill of the store: what is more is refused.",
+    keys: &[
+        key("sources", PATTERNS, Absent, "Node IDs of sources that share it."),
+        key("neighbours", PATTERNS, Absent, "Node IDs of neighbours that share it."),
+        key("bytes", Kind::Volume, Absent, "Most bytes; without it, as many as fit."),
+        key("bundles", Count(1, u64::MAX), Absent, "Most bundles; without it, as many as fit."),
+        key("share", Count(1, 100), Absent, "Most bytes, in percent of the store's capacity."),
+    ],
+};
 
 /// `[app]`.
 pub const APP: Section = Section {

@@ -73,12 +73,14 @@ pub struct Pair {
     /// Ports of their layers.
     pub ports: [u16; 2],
     durable: bool,
+    /// More keys of the layer.
+    pub layer_keys: &'static str,
 }
 impl Pair {
     /// Over `tcpclv4` or `ltp`.
     pub fn new(layer: &'static str, durable: bool) -> Pair {
         let dir = tempfile::tempdir().expect("a folder");
-        Pair { dir, layer, ports: [port(), port()], durable }
+        Pair { dir, layer, ports: [port(), port()], durable, layer_keys: "" }
     }
     /// Where node 1 or 2 is asked and changed.
     pub fn control(&self, number: usize) -> String {
@@ -97,10 +99,10 @@ impl Pair {
         let (here, there) = (self.ports[number - 1], self.ports[2 - number]);
         let other = 3 - number;
         let store = if self.durable { format!("dir = \"store-{number}\"") } else { "kind = \"memory\"".into() };
-        let layer = self.layer;
+        let (layer, keys) = (self.layer, self.layer_keys);
         let text = format!(
             "node_ids = [{ids}]\n{top}\n[store]\n{store}\n[layer.main]\nkind = \"{layer}\"\n\
-             listen = [\"127.0.0.1:{here}\"]\n[link.peer]\nlayer = \"main\"\npeer = \"ipn:{other}.0\"\n\
+             listen = [\"127.0.0.1:{here}\"]\n{keys}\n[link.peer]\nlayer = \"main\"\npeer = \"ipn:{other}.0\"\n\
              address = \"127.0.0.1:{there}\"\n[routes]\n\"ipn:{other}.*\" = \"ipn:{other}.0\"\n\
              [app]\nsocket = \"{number}.sock\"\n{more}\n"
         );

@@ -20,6 +20,8 @@ pub struct Begun {
     pub payload_len: u64,
     /// Takes the payload's bytes as they come, then what follows them.
     pub check: Check,
+    /// Whether it has blocks of BPSec: who receives a part of it cannot check them.
+    pub guarded: bool,
 }
 
 impl Begun {
@@ -44,10 +46,10 @@ pub fn begin(prefix: &Payload, profile: Profile, accel: &Accel) -> Result<Option
         if payload_at.checked_add(payload_len).and_then(|end| end.checked_add(64)).is_none() {
             return Err(Stop::Bad(Malformed { offset: payload_at, reason: "a payload too long to exist" }));
         }
-        let check = head.check(bytes, accel);
+        let (check, guarded) = (head.check(bytes, accel), found.guarded);
         let outline = head.outline(bytes, &found);
         let (meta, hop) = found.into_meta(outline, Payload::fill(0, payload_len), 0);
-        Ok(Begun { meta, hop, payload_at, payload_len, check })
+        Ok(Begun { meta, hop, payload_at, payload_len, check, guarded })
     });
     match begun {
         Ok(begun) => Ok(Some(begun)),

@@ -85,6 +85,8 @@ pub(super) struct Found {
     duties: Duties,
     qos: Option<QualityOfService>,
     hop_limit: u8,
+    /// Whether it has blocks of BPSec.
+    pub(super) guarded: bool,
     /// Blocks to be discarded, in order.
     drops: Vec<Range<usize>>,
 }
@@ -92,6 +94,7 @@ pub(super) struct Found {
 impl Found {
     /// Notes one block.
     pub(super) fn block(&mut self, block: Block<'_>) {
+        self.guarded |= matches!(block.fields.kind, INTEGRITY | CONFIDENTIALITY);
         if block.fields.kind == CONFIDENTIALITY && targets(block.data, 1) {
             self.facts |= Facts::SEALED;
         }

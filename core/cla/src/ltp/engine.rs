@@ -345,8 +345,8 @@ impl ConvergenceLayer for Ltp {
             Input::Resume { ticket } => self.hold(ticket, false, out),
             Input::Unshare => self.unshare(),
             Input::Shutdown => self.shutdown(out),
-            // LTP has no streams, and no sessions that outlast a block.
-            Input::CloseLink { .. } | Input::Socket(_) => {}
+            // LTP has no streams, and no sessions that outlast a block; what of a block is claimed, both sides remember.
+            Input::CloseLink { .. } | Input::Kept { .. } | Input::Socket(_) => {}
         }
         self.settle(now, out);
     }

@@ -318,6 +318,8 @@ impl ConvergenceLayer for OneWay {
             Input::Refused { ticket, reason } => self.on_verdict(now, ticket, Err(reason), out),
             Input::Hold { ticket } => self.on_hold(now, ticket, true, out),
             Input::Resume { ticket } => self.on_hold(now, ticket, false, out),
+            // Nobody is told how far a bundle came.
+            Input::Kept { .. } => {}
             Input::Unshare => self.receiving.values_mut().for_each(|receiving| receiving.unshare()),
             Input::Shutdown => self.on_shutdown(now, out),
         }

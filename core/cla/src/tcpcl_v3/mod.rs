@@ -3,8 +3,7 @@
 //! A session is one of [`TcpclV4`](crate::tcpcl_v4::TcpclV4) in every other respect: links, doors, deadlines and transfers
 //! are the same machine, told by [`Versions`](crate::tcpcl_v4::Versions) which version to speak. What differs: both sides
 //! introduce themselves in the contact header, without TLS; transfers have no numbers, so that answers are matched
-//! in the order sent; acknowledgments and refusals are used where both sides can. It never offers reactive
-//! fragmentation: the contract of layers has no word for the part of a bundle that arrived.
+//! in the order sent; acknowledgments and refusals are used where both sides can.
 
 mod params;
 mod session;

@@ -2,7 +2,7 @@
 //! links are the ones of TCPCLv4.
 
 use crate::streams::params::{LONGEST, bytes, duration, flag, sessions};
-use crate::tcpcl_v4::Config;
+use crate::tcpcl_v4::{Config, REACTIVE};
 use farlink_base::LayerParam;
 
 /// RFC 7242 4.1: the keepalive interval is 16 bits of seconds.
@@ -22,4 +22,5 @@ pub const PARAMS: &[LayerParam<Config>] = &[
     bytes!("transfer_mru", transfer_mru, 1, 1 << 50, "Largest bundle accepted."),
     sessions!("Sessions at once."),
     flag!(accept_unknown, "Whether nodes without a link may connect."),
+    bytes!("reactive", reactive, 0, 1 << 50, REACTIVE),
 ];

@@ -9,10 +9,11 @@ use crate::tcpcl_v4::wire::{NoMessage, START, SegmentHead, SessionInit, term};
 use farlink_base::layer::{Output, SendId};
 use farlink_base::{Duration, Instant, LinkId, Payload, PayloadReader, Refusal, Sink};
 
-/// What this side can and asks for. Reactive fragmentation is not among it: the contract of layers has no word for the
-/// part of a bundle that arrived.
+/// What this side can and asks for.
 // 7242-4.1-1, 7242-4.1-2
-const FLAGS: u8 = can::ACKS | can::REFUSALS | can::LENGTHS;
+const fn flags(config: &Config) -> u8 {
+    can::ACKS | can::REFUSALS | can::LENGTHS | if config.reactive > 0 { can::PARTS } else { 0 }
+}
 /// What 0 s mean as a delay: never again (RFC 7242 6.1).
 // 7242-6.1-3
 const NEVER: Duration = Duration::from_secs(3650 * 86_400);
@@ -48,12 +49,12 @@ impl Session {
     pub(crate) fn begin_old(&mut self, config: &Config) {
         self.old = Some(Old::default());
         self.incoming.without_segment_limit();
-        wire::put_contact(&mut self.control, FLAGS, config.keepalive_s(), &config.node_id);
+        wire::put_contact(&mut self.control, flags(config), config.keepalive_s(), &config.node_id);
     }
 
     /// The peer's contact header, from behind its version.
     // 7242-4.1-1, 7242-4.1-2, 7242-4.2-2
-    pub(crate) fn read_old_contact(&mut self, now: Instant, reader: &mut PayloadReader<'_>) -> Step {
+    pub(crate) fn read_old_contact(&mut self, now: Instant, reader: &mut PayloadReader<'_>, config: &Config) -> Step {
         let contact = match wire::read_contact(reader) {
             Ok(contact) => contact,
             Err(NoMessage::Broken(reason)) => {
@@ -62,7 +63,7 @@ impl Session {
             }
             Err(_) => return Step::Wait,
         };
-        let both = |flag: u8| FLAGS & contact.flags & flag != 0;
+        let both = |flag: u8| flags(config) & contact.flags & flag != 0;
         let terms = Terms {
             acks: both(can::ACKS),
             refusals: both(can::ACKS) && both(can::REFUSALS),
@@ -73,7 +74,9 @@ impl Session {
         self.phase = Phase::Init;
         let (segment_mru, transfer_mru) = (u64::MAX, u64::MAX);
         let keepalive_s = contact.keepalive;
-        let init = SessionInit { keepalive_s, segment_mru, transfer_mru, node_id: contact.eid, critical: false };
+        // RFC 7242 5.3: without acknowledgments nobody knows how far a transfer came.
+        let (node_id, critical, keeps_parts) = (contact.eid, false, both(can::ACKS) && both(can::PARTS));
+        let init = SessionInit { keepalive_s, segment_mru, transfer_mru, node_id, critical, keeps_parts };
         Step::Established(init)
     }
 

@@ -15,6 +15,8 @@ const EID_MAX: u64 = 2048;
 pub(super) mod can {
     /// Segments are acknowledged.
     pub const ACKS: u8 = 1;
+    /// What is acknowledged of a transfer that breaks is kept (RFC 7242 4.1: reactive fragmentation).
+    pub const PARTS: u8 = 2;
     /// Bundles are refused.
     pub const REFUSALS: u8 = 4;
     /// Whoever says so wants to be told how long bundles are.

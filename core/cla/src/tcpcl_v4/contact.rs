@@ -52,7 +52,7 @@ impl Session {
             return Some(self.on_other_version(now, version, config));
         }
         if self.old.is_some() {
-            let step = self.read_old_contact(now, reader);
+            let step = self.read_old_contact(now, reader, config);
             if matches!(step, Step::Wait) {
                 *reader = before;
             }
@@ -133,8 +133,8 @@ impl Session {
     fn introduce(&mut self, config: &Config) {
         let (segment_mru, transfer_mru) = (config.segment_mru, config.transfer_mru);
         let node_id = config.node_id.clone();
-        let keepalive_s = config.keepalive_s();
-        let init = SessionInit { keepalive_s, segment_mru, transfer_mru, node_id, critical: false };
+        let (keepalive_s, keeps_parts) = (config.keepalive_s(), config.reactive > 0);
+        let init = SessionInit { keepalive_s, segment_mru, transfer_mru, node_id, critical: false, keeps_parts };
         wire::put_init(&mut self.control, &init);
         self.phase = Phase::Init;
     }

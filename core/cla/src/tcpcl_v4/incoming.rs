@@ -22,6 +22,8 @@ struct Transfer {
     /// What it is offered as; tickets in the queue have no gaps.
     ticket: Ticket,
     received: u64,
+    /// Bytes that are kept whatever becomes of the rest.
+    kept: u64,
     total: Option<u64>,
     /// Acknowledgments owed: segment flags, bytes so far.
     acks: VecDeque<(u8, u64)>,
@@ -84,6 +86,8 @@ pub struct Incoming {
     held: bool,
     /// Whether the peer hears what becomes of its transfers.
     reliable: bool,
+    /// Fewest bytes worth keeping of a transfer that breaks, whose peer counts on what is acknowledged; 0: it does not.
+    parts: u64,
     segment_mru: u64,
     transfer_mru: u64,
     /// Number of the session, the upper half of its tickets.
@@ -108,6 +112,7 @@ impl Incoming {
             ended: false,
             held: false,
             reliable: true,
+            parts: 0,
             segment_mru,
             transfer_mru,
         }
@@ -119,6 +124,21 @@ impl Incoming {
     /// Whether the peer hears what becomes of its transfers.
     pub fn says_verdicts(&mut self, reliable: bool) {
         self.reliable = reliable;
+    }
+    /// The peer counts what is acknowledged as kept, should a transfer break: so no more is, from so many bytes on. 0: it
+    /// does not.
+    pub fn keep_parts(&mut self, least: u64) {
+        self.parts = least;
+    }
+    /// So many bytes of a transfer are kept; whether that allows an acknowledgment.
+    pub fn on_kept(&mut self, ticket: Ticket, bytes: u64) -> bool {
+        let Some(transfer) = self.find(ticket).filter(|transfer| transfer.verdict.is_none()) else { return false };
+        transfer.kept = transfer.kept.max(bytes);
+        transfer.acks.front().is_some_and(|(_, acked)| *acked <= transfer.kept)
+    }
+    fn find(&mut self, ticket: Ticket) -> Option<&mut Transfer> {
+        let first = self.transfers.front().map_or(0, |transfer| transfer.ticket.0 as u32);
+        self.transfers.get_mut((ticket.0 as u32).wrapping_sub(first) as usize)
     }
     /// Whether the transfer that is arriving was refused.
     pub fn is_refusing(&self) -> bool {
@@ -219,6 +239,7 @@ impl Incoming {
             id: head.id,
             ticket,
             received: 0,
+            kept: 0,
             total: head.total,
             acks: VecDeque::new(),
             complete: false,
@@ -251,9 +272,13 @@ impl Incoming {
             }
             return;
         };
+        let first = transfer.received == 0;
         transfer.received += part.len();
         if transfer.verdict.is_none() && (last || !part.is_empty()) {
             let Transfer { ticket, total, .. } = *transfer;
+            if first && !last && self.parts > 0 {
+                out.push(Output::InParts { ticket, link, least: self.parts });
+            }
             out.push(Output::Offer { ticket, link, part, last, total, reliable: self.reliable });
         }
         if ended {
@@ -271,15 +296,12 @@ impl Incoming {
 
     /// The agent decided; whether the transfer was waiting for it.
     pub fn on_verdict(&mut self, ticket: Ticket, verdict: Result<(), u8>) -> bool {
-        let first = self.transfers.front().map_or(0, |transfer| transfer.ticket.0 as u32);
-        let at = (ticket.0 as u32).wrapping_sub(first) as usize;
-        let Some(transfer) = self.transfers.get_mut(at).filter(|transfer| transfer.verdict.is_none()) else {
-            return false;
-        };
+        let Some(transfer) = self.find(ticket).filter(|transfer| transfer.verdict.is_none()) else { return false };
         transfer.verdict = Some(verdict);
-        self.held &= transfer.complete;
-        if transfer.complete {
-            self.undecided_bytes -= transfer.received;
+        let (complete, received) = (transfer.complete, transfer.received);
+        self.held &= complete;
+        if complete {
+            self.undecided_bytes -= received;
         }
         true
     }
@@ -288,6 +310,7 @@ impl Incoming {
     /// given. There each bundle is refused once: a peer would take a second refusal for that of its next bundle.
     // 9174-5.2.3-3, 9174-5.2.4-1, 9174-5.2.4-3, 7242-5.3-1, 7242-5.4-1
     pub fn put_answers(&mut self, old: Option<Terms>, out: &mut Vec<u8>) {
+        let parts = self.parts > 0;
         let again = self.again.drain(..).filter(|_| old.is_none());
         again.for_each(|refused| put_refuse(out, refused.code, refused.id));
         while let Some(transfer) = self.transfers.front_mut() {
@@ -306,7 +329,7 @@ impl Incoming {
             }
             let accepted = transfer.complete && transfer.verdict.is_some();
             while let Some((flags, bytes)) = transfer.acks.front().copied() {
-                if flags & END != 0 && !accepted {
+                if !accepted && (flags & END != 0 || (parts && bytes > transfer.kept)) {
                     return;
                 }
                 match old {

@@ -216,7 +216,10 @@ impl TcpclV4 {
         if last && core::mem::take(&mut link.ready) {
             out.push(Output::Ready { link: link_id, ready: false });
         }
-        for id in sends {
+        for (id, bytes) in sends {
+            if bytes > 0 {
+                out.push(Output::SentInPart { id, link: link_id, bytes });
+            }
             out.push(Output::SendFailed { id, link: link_id, refused: None });
         }
         if last {
@@ -409,6 +412,13 @@ impl TcpclV4 {
         }
     }
 
+    fn on_kept(&mut self, now: Instant, ticket: Ticket, bytes: u64, out: &mut impl Sink<Output>) {
+        let Some(stream) = self.numbers.get(&session_of(ticket)).copied() else { return };
+        if self.sessions.get_mut(&stream).is_some_and(|session| session.incoming.on_kept(ticket, bytes)) {
+            self.flush(now, stream, out);
+        }
+    }
+
     /// What waits is taken back. A transfer under way goes on, and its answer is that of the peer: RFC
     /// 9174 gives its sender no word to end it, and the next one may not begin before it ended (5.2.2).
     fn on_cancel(&mut self, link: LinkId, id: SendId, out: &mut impl Sink<Output>) {
@@ -570,6 +580,7 @@ impl ConvergenceLayer for TcpclV4 {
             Input::RemoveLink { link } => self.remove_link(now, link, out),
             Input::Accepted { ticket } => self.on_verdict(now, ticket, Ok(()), out),
             Input::Refused { ticket, reason } => self.on_verdict(now, ticket, Err(refuse_code(reason)), out),
+            Input::Kept { ticket, bytes } => self.on_kept(now, ticket, bytes, out),
             Input::Hold { ticket } => self.on_hold(now, ticket, true, out),
             Input::Resume { ticket } => self.on_hold(now, ticket, false, out),
             Input::Unshare => self.sessions.values_mut().for_each(|session| session.unshare()),

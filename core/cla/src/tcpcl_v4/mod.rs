@@ -23,6 +23,7 @@ pub(crate) mod wire;
 
 pub use crate::streams::PARK;
 pub use layer::{TcpclV4, Usage};
+pub(crate) use params::REACTIVE;
 pub use params::{LINK_PARAMS, PARAMS};
 pub use wire::told;
 
@@ -79,6 +80,9 @@ pub struct Config {
     /// A session whose transfer brings nothing for this long, or whose peer acknowledges or reads nothing, is dropped;
     /// zero never.
     pub progress: Duration,
+    /// Fewest payload bytes of a transfer that broke that are worth keeping, and counting as kept by the peer, where both
+    /// sides offer that; 0: none are.
+    pub reactive: u64,
     /// Whether sessions are secured.
     pub tls: Tls,
     /// Which versions it speaks.
@@ -108,6 +112,7 @@ impl Default for Config {
             contact_timeout: Duration::from_secs(10),
             idle: Duration::ZERO,
             progress: Duration::from_secs(120),
+            reactive: 0,
             tls: Tls::Forbid,
             versions: Versions::Four,
         }

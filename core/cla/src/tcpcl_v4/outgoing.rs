@@ -62,6 +62,8 @@ pub struct Outgoing {
     pub segment_limit: u64,
     /// Largest bundle the peer takes.
     pub transfer_limit: u64,
+    /// Whether the peer keeps what it acknowledged of a transfer that breaks.
+    pub keeps_parts: bool,
 }
 
 impl Outgoing {
@@ -121,13 +123,14 @@ impl Outgoing {
     pub fn take_waiting(&mut self) -> VecDeque<Waiting> {
         self.waiting.take()
     }
-    /// Takes back everything: the session is over.
-    pub fn take_all(&mut self) -> Vec<SendId> {
+    /// Takes back everything: the session is over. Of each bundle, how many bytes the peer keeps.
+    pub fn take_all(&mut self) -> Vec<(SendId, u64)> {
         self.rest = None;
         self.flight_bytes = 0;
-        let flights = core::mem::take(&mut self.flights);
+        let (keeps, flights) = (self.keeps_parts, core::mem::take(&mut self.flights));
         let waiting = self.take_waiting();
-        flights.into_iter().map(|flight| flight.send).chain(waiting.into_iter().map(|bundle| bundle.send)).collect()
+        let begun = flights.into_iter().map(|flight| (flight.send, if keeps { flight.acked } else { 0 }));
+        begun.chain(waiting.into_iter().map(|bundle| (bundle.send, 0))).collect()
     }
 
     /// Appends the next segment; false when there is none, or its bytes are not here yet. `begin`
@@ -344,7 +347,7 @@ mod tests {
         out.next_segment(true, None, &mut ChunkQueue::default());
         assert!(!out.cancel(SendId(1)) && out.cancel(SendId(2)));
         out.push(bundle(SendId(3), Payload::from(&b"xy"[..])));
-        assert_eq!(out.take_all(), [SendId(1), SendId(3)]);
+        assert_eq!(out.take_all(), [(SendId(1), 0), (SendId(3), 0)]);
         assert_eq!(out.held_bytes(), 0);
     }
 

@@ -23,6 +23,7 @@ pub const PARAMS: &[LayerParam<Config>] = &[
     bytes!("transfer_mru", transfer_mru, 1, 1 << 50, "Largest bundle accepted."),
     sessions!("Sessions at once."),
     flag!(accept_unknown, "Whether nodes without a link may connect."),
+    bytes!("reactive", reactive, 0, 1 << 50, REACTIVE),
     LayerParam {
         name: "v3",
         help: "Whether neighbours that speak TCPCLv3 (RFC 7242) are served too, at the same port; never those that must be secured.",
@@ -42,6 +43,8 @@ pub const PARAMS: &[LayerParam<Config>] = &[
         set: |c, v| c.tls = TLS.get(v as usize).copied().unwrap_or_default(),
     },
 ];
+/// What `reactive` means, in both versions.
+pub(crate) const REACTIVE: &str = "Where the peer offers it too: a transfer that broke is kept as far as it was acknowledged, in pieces of this many bytes at least, and only the rest is sent again; 0 B: all of it is.";
 /// What the words of `tls` mean.
 const TLS: [Tls; 3] = [Tls::Forbid, Tls::Allow, Tls::Require];
 

@@ -391,6 +391,9 @@ impl Session {
         self.keepalive = Duration::from_secs(u64::from(config.keepalive_s().min(peer.keepalive_s)));
         self.outgoing.segment_limit = span.segment_bytes.max(1).min(peer.segment_mru);
         self.outgoing.transfer_limit = peer.transfer_mru;
+        let parts = peer.keeps_parts && config.reactive > 0;
+        self.outgoing.keeps_parts = parts;
+        self.incoming.keep_parts(if parts { config.reactive } else { 0 });
     }
 
     /// Asks the peer to end the session, once (RFC 9174 6.1). In version 3 that is the last word, and waits for what is

@@ -34,6 +34,9 @@ pub const REPLY: u8 = 1;
 const CRITICAL: u8 = 1;
 /// Transfer extension: length of the whole transfer.
 const TRANSFER_LENGTH: u16 = 1;
+/// Session extension of Farlink's own, of the types for private use (RFC 9174 9.3): whoever says so keeps what it
+/// acknowledges of a transfer that breaks. Its value tells it from others' use of the type.
+const KEEPS_PARTS: (u16, &[u8]) = (0xfa71, b"farlink parts");
 
 /// SESS_TERM reasons.
 pub mod term {
@@ -99,6 +102,8 @@ pub struct SessionInit {
     pub node_id: String,
     /// Whether it carries a critical extension, none of which this node knows.
     pub critical: bool,
+    /// Whether it keeps what it acknowledges of a transfer that breaks, and takes the same of this side.
+    pub keeps_parts: bool,
 }
 
 /// A transfer segment up to its data (RFC 9174 5.2.2).
@@ -213,10 +218,13 @@ fn read_init(fields: &mut Fields<'_, '_>) -> Result<SessionInit, NoMessage> {
     let node_id = fields.bytes(usize::from(len))?;
     let node_id = String::from_utf8(node_id).or(Err(NoMessage::Broken("a node ID that is not UTF-8")))?;
     let extensions = read_extensions(fields)?;
-    let mut critical = false;
-    each_extension(&extensions, |flags, _, _| critical |= flags & CRITICAL != 0)
-        .ok_or(NoMessage::Broken("session extension items that do not fill their list"))?;
-    Ok(SessionInit { keepalive_s, segment_mru, transfer_mru, node_id, critical })
+    let (mut critical, mut keeps_parts) = (false, false);
+    each_extension(&extensions, |flags, kind, value| match (kind, value) == KEEPS_PARTS {
+        true => keeps_parts = true,
+        false => critical |= flags & CRITICAL != 0,
+    })
+    .ok_or(NoMessage::Broken("session extension items that do not fill their list"))?;
+    Ok(SessionInit { keepalive_s, segment_mru, transfer_mru, node_id, critical, keeps_parts })
 }
 
 // 9174-5.2.2-2, 9174-5.2.2-3, 9174-5.2.5-3, 9174-5.2.5-4, 9174-5.2.5-5, 9174-5.2.5.1-1, 9174-5.2.5.1-3
@@ -262,8 +270,8 @@ pub fn put_contact_header(out: &mut Vec<u8>, can_tls: bool) {
     out.extend_from_slice(&MAGIC);
     out.extend_from_slice(&[VERSION, if can_tls { CAN_TLS } else { 0 }]);
 }
-/// Appends a SESS_INIT without extensions.
-// 9174-4.6-4
+/// Appends a SESS_INIT, with no extension but that about parts.
+// 9174-4.6-4, 9174-4.8-1
 pub fn put_init(out: &mut Vec<u8>, init: &SessionInit) {
     out.push(kind::SESS_INIT);
     out.extend_from_slice(&init.keepalive_s.to_be_bytes());
@@ -272,7 +280,15 @@ pub fn put_init(out: &mut Vec<u8>, init: &SessionInit) {
     let node_id = &init.node_id.as_bytes()[..init.node_id.len().min(usize::from(MAX_NODE_ID_BYTES))];
     out.extend_from_slice(&(node_id.len() as u16).to_be_bytes());
     out.extend_from_slice(node_id);
-    out.extend_from_slice(&0u32.to_be_bytes());
+    let (kind, value) = KEEPS_PARTS;
+    let item = if init.keeps_parts { 5 + value.len() } else { 0 };
+    out.extend_from_slice(&(item as u32).to_be_bytes());
+    if init.keeps_parts {
+        out.push(0);
+        out.extend_from_slice(&kind.to_be_bytes());
+        out.extend_from_slice(&(value.len() as u16).to_be_bytes());
+        out.extend_from_slice(value);
+    }
 }
 /// Appends a segment up to its data; `total` only in a first segment.
 // 9174-2.1-1, 9174-5.2.2-1, 9174-5.2.2-3, 9174-5.2.5-1, 9174-5.2.5-2, 9174-5.2.5.1-1, 9174-5.2.5.1-3
@@ -330,10 +346,13 @@ mod tests {
             transfer_mru: 1 << 20,
             node_id: "ipn:1.0".into(),
             critical: false,
+            keeps_parts: false,
         };
+        let parts = SessionInit { keeps_parts: true, ..init.clone() };
         let segment = SegmentHead { flags: START, id: 7, total: Some(500), unacceptable: false, len: 9 };
         let cases = [
             Message::Init(init.clone()),
+            Message::Init(parts),
             Message::Segment(segment),
             Message::Ack { id: 3, acked: 9, last: true },
             Message::Refuse { reason: 2, id: 3 },

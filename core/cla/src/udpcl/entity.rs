@@ -169,6 +169,7 @@ impl ConvergenceLayer for Udpcl {
             | Input::Hold { .. }
             | Input::Resume { .. }
             | Input::CloseLink { .. }
+            | Input::Kept { .. }
             | Input::Unshare
             | Input::Socket(_) => {}
         }

@@ -269,6 +269,13 @@ impl Line {
             }
         }
     }
+    /// All streams break: what is under way on them is lost.
+    pub fn break_streams(&mut self) {
+        for ((node, stream), _) in std::mem::take(&mut self.ends) {
+            let closed = socket::Input::Closed { stream, error: true };
+            self.later(Duration::ZERO, node, Input::Socket(LayerId(0), closed));
+        }
+    }
     pub fn node(&self, node: usize) -> &Stack {
         self.nodes[node].as_ref().expect("it runs")
     }

@@ -1,0 +1,227 @@
+//! Transfers that break: what the neighbour keeps is not sent again, and what is acknowledged of an arrival is kept.
+
+mod support;
+
+use farlink_base::{DeleteReason, Duration, EndpointId, Facts, LinkId, Malformed, Payload, Refusal};
+use farlink_bpa::{Input, Limits, Output, Settings};
+use std::ops::Range;
+use support::{Bundle, Node, settings, token};
+
+const LEN: u64 = 10_000;
+/// Bytes before the payload of a bundle, on the wire of this test.
+const AT: u64 = 40;
+
+fn bundle(sequence: u64) -> Bundle {
+    Bundle::new(EndpointId::ipn(2, 5), EndpointId::ipn(9, 1), sequence).payload(Payload::fill(1, LEN))
+}
+/// A piece of what arrives with this ticket is on disk.
+fn keep(node: &mut Node, ticket: u64, whole: &Bundle, range: Range<u64>) {
+    let (bundle, hop) = whole.piece(range.clone()).parts();
+    let start = if range.start == 0 { 0 } else { AT + range.start };
+    let promises = start..AT + range.end;
+    node.tell(Input::Piece { link: LinkId(0), token: token(ticket), bundle, hop, promises });
+}
+/// How far arrivals are promised, in order.
+fn kept(node: &Node) -> Vec<(u64, u64)> {
+    let pick = |o: &Output| if let Output::Kept { token, bytes } = o { Some((token.ticket.0, *bytes)) } else { None };
+    node.said.iter().filter_map(pick).collect()
+}
+fn abandon(node: &mut Node, ticket: u64) {
+    node.tell(Input::Abandoned { token: token(ticket) });
+}
+
+#[test]
+fn what_the_neighbour_keeps_of_a_broken_transfer_is_not_sent_again() {
+    let mut node = Node::new();
+    node.send_bytes(EndpointId::ipn(2, 1), LEN);
+    let (mut confirmed, mut broke) = (0, 0);
+    while let Some(sent) = node.take_sent().first().cloned() {
+        if broke == 3 {
+            confirmed += sent.len();
+            node.confirm(sent.id);
+            continue;
+        }
+        broke += 1;
+        // Around a fragment is more than around the whole.
+        let around = sent.bundle.overhead() + if sent.cut.is_some() { 10 } else { 0 };
+        assert_eq!(sent.len(), LEN - confirmed);
+        node.tell(Input::SentInPart { id: sent.id, bytes: around + 2000 });
+        node.fail(sent.id, None);
+        confirmed += 2000;
+    }
+    assert_eq!(confirmed, LEN, "each byte once");
+    assert_eq!(node.held(), 0);
+}
+
+#[test]
+fn an_acknowledgment_of_the_head_alone_or_of_what_has_a_custodian_changes_nothing() {
+    for (bytes, facts) in [(0, 0), (30, 0), (AT, 0), (5000, Facts::NO_FRAGMENT), (5000, Facts::CUSTODY)] {
+        let mut node = Node::new();
+        let to = EndpointId::ipn(3, 1);
+        let bundle = Bundle::new(EndpointId::ipn(2, 5), to, 1).payload(Payload::fill(1, LEN)).facts(facts);
+        node.receive(1, bundle);
+        let id = node.take_sent()[0].id;
+        node.tell(Input::SentInPart { id, bytes });
+        node.fail(id, None);
+        let again = node.take_sent();
+        assert_eq!((again.len(), again[0].len(), again[0].cut.clone()), (1, LEN, None), "{bytes} B, facts {facts}");
+    }
+}
+
+#[test]
+fn a_link_that_breaks_again_and_again_is_no_neighbour_that_refuses_as_long_as_bytes_get_through() {
+    let mut node = Node::new();
+    node.send_bytes(EndpointId::ipn(2, 1), 1_000_000);
+    for _ in 0..50 {
+        let sent = node.take_sent();
+        assert_eq!(sent.len(), 1, "it goes at once");
+        node.tell(Input::SentInPart { id: sent[0].id, bytes: 5000 });
+        node.fail(sent[0].id, None);
+    }
+    assert!(node.sent()[0].len() < 1_000_000 - 50 * 4900);
+}
+
+#[test]
+fn nothing_is_promised_before_it_is_durable_nor_beyond_a_gap() {
+    let mut node = Node::new();
+    node.commit = false;
+    node.begins(0, 1, bundle(1));
+    keep(&mut node, 1, &bundle(1), 0..2000);
+    keep(&mut node, 1, &bundle(1), 2000..5000);
+    keep(&mut node, 1, &bundle(1), 5000..8000);
+    assert_eq!((node.put().len(), kept(&node)), (3, vec![]));
+    let put = node.put();
+    node.stored(put[0]);
+    assert_eq!(kept(&node), [(1, AT + 2000)]);
+    node.store_refuses(put[1]);
+    node.stored(put[2]);
+    assert_eq!(kept(&node), [(1, AT + 2000)], "what lies before it is not kept");
+    assert!(node.sent().is_empty() && node.verdicts().is_empty(), "the rest may still come");
+    assert_eq!(node.why(put[0]), "the rest of it, which is arriving");
+    abandon(&mut node, 1);
+    let ranges: Vec<(u64, u64)> =
+        node.sent().iter().map(|sent| (sent.bundle.fragment().unwrap().offset, sent.len())).collect();
+    assert_eq!(ranges, [(0, 2000), (5000, 3000)], "they are fragments like others");
+}
+
+#[test]
+fn with_the_whole_on_disk_its_pieces_go() {
+    for refused in [false, true] {
+        let mut node = Node::new();
+        node.carrier(1, false);
+        node.begins(0, 1, bundle(1));
+        keep(&mut node, 1, &bundle(1), 0..4000);
+        keep(&mut node, 1, &bundle(1), 4000..8000);
+        assert_eq!((kept(&node), node.held()), (vec![(1, AT + 4000), (1, AT + 8000)], 2));
+        node.commit = false;
+        node.receive(1, bundle(1));
+        assert_eq!((node.held(), node.verdicts()), (3, vec![]), "they stay until then");
+        let whole = *node.put().last().unwrap();
+        if refused {
+            node.store_refuses(whole);
+            assert_eq!((node.held(), node.verdicts()), (2, vec![(1, Err(Refusal::NoResources))]), "what is promised");
+        } else {
+            node.stored(whole);
+            assert_eq!((node.held(), node.verdicts()), (1, vec![(1, Ok(()))]));
+        }
+        node.carrier(1, true);
+        assert_eq!(node.sent().len(), if refused { 2 } else { 1 });
+    }
+}
+
+#[test]
+fn pieces_take_no_room_twice() {
+    let limits = Limits { source_bytes: LEN + 200, ..Limits::default() };
+    let settings = Settings { capacity_bytes: LEN + 300, limits, ..settings() };
+    let mut node = Node::with(settings, None);
+    node.carrier(1, false);
+    node.begins(0, 1, bundle(1));
+    keep(&mut node, 1, &bundle(1), 0..4000);
+    keep(&mut node, 1, &bundle(1), 4000..9000);
+    node.receive(2, bundle(2));
+    assert_eq!(node.verdicts(), [(2, Err(Refusal::NoResources))], "the room is promised");
+    node.receive(1, bundle(1));
+    assert_eq!((node.verdicts().last(), node.held()), (Some(&(1, Ok(()))), 1));
+    // Now of one that breaks off: what stays of it counts.
+    let mut node = Node::with(Settings { capacity_bytes: LEN + 300, limits, ..support::settings() }, None);
+    node.carrier(1, false);
+    node.begins(0, 1, bundle(1));
+    keep(&mut node, 1, &bundle(1), 0..9000);
+    abandon(&mut node, 1);
+    node.receive(2, bundle(2));
+    assert_eq!(node.verdicts(), [(2, Err(Refusal::NoResources))]);
+}
+
+#[test]
+fn a_piece_that_came_before_is_promised_again_without_another_record() {
+    let mut node = Node::new();
+    node.carrier(1, false);
+    node.begins(0, 1, bundle(1));
+    keep(&mut node, 1, &bundle(1), 0..4000);
+    abandon(&mut node, 1);
+    node.begins(0, 2, bundle(1));
+    keep(&mut node, 2, &bundle(1), 0..4000);
+    keep(&mut node, 2, &bundle(1), 4000..8000);
+    assert_eq!(kept(&node), [(1, AT + 4000), (2, AT + 4000), (2, AT + 8000)]);
+    assert_eq!(node.put().len(), 2);
+    abandon(&mut node, 2);
+    node.carrier(1, true);
+    assert_eq!(node.sent().len(), 2);
+}
+
+#[test]
+fn what_must_come_whole_is_not_kept_in_pieces() {
+    let group = Bundle::new(EndpointId::ipn(2, 5), EndpointId::dtn("any", "~news"), 1).payload(Payload::fill(1, LEN));
+    let custody = bundle(1).facts(Facts::CUSTODY);
+    for whole in [group, custody] {
+        let mut node = Node::new();
+        node.begins(0, 1, whole.clone());
+        keep(&mut node, 1, &whole, 0..4000);
+        assert_eq!((kept(&node), node.held()), (vec![], 0));
+        abandon(&mut node, 1);
+    }
+}
+
+#[test]
+fn pieces_of_what_turns_out_damaged_go_and_those_of_what_is_refused_stay() {
+    let mut node = Node::new();
+    node.carrier(1, false);
+    node.begins(0, 1, bundle(1));
+    keep(&mut node, 1, &bundle(1), 0..4000);
+    let error = Malformed { offset: 1, reason: "a CRC" };
+    node.tell(Input::Malformed { link: LinkId(0), token: token(1), error });
+    assert_eq!((node.held(), node.deleted()), (0, vec![DeleteReason::Done]));
+    node.begins(0, 2, bundle(2).lifetime_ms(1000));
+    keep(&mut node, 2, &bundle(2).lifetime_ms(60_000), 0..4000);
+    node.wait(Duration::from_secs(2));
+    node.receive(2, bundle(2).lifetime_ms(1000));
+    assert_eq!((node.verdicts().last(), node.held()), (Some(&(2, Err(Refusal::Expired))), 1));
+}
+
+#[test]
+fn a_piece_expires_while_the_rest_is_still_arriving() {
+    let mut node = Node::new();
+    let short = bundle(1).lifetime_ms(1000);
+    node.begins(0, 1, short.clone());
+    keep(&mut node, 1, &short, 0..4000);
+    node.wait(Duration::from_secs(5));
+    assert_eq!((node.held(), node.deleted()), (0, vec![DeleteReason::Expired]));
+    abandon(&mut node, 1);
+    assert_eq!(node.held(), 0);
+}
+
+#[test]
+fn pieces_for_an_application_here_are_joined_when_the_rest_comes_as_a_fragment() {
+    let mut node = Node::new();
+    node.register(1);
+    let whole = Bundle::new(EndpointId::ipn(2, 5), EndpointId::ipn(1, 1), 1).payload(Payload::fill(1, LEN));
+    node.begins(0, 1, whole.clone());
+    keep(&mut node, 1, &whole, 0..4000);
+    assert!(node.deliveries().is_empty());
+    abandon(&mut node, 1);
+    node.receive(2, whole.piece(3990..LEN));
+    let (id, delivery) = node.deliveries().pop().expect("it is whole");
+    assert_eq!(delivery.payload.len(), LEN);
+    node.done(id, true);
+    assert_eq!(node.held(), 0);
+}

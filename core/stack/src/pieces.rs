@@ -1,0 +1,114 @@
+//! A bundle that is kept in pieces while it arrives, because its peer counts what is acknowledged as held here should
+//! the transfer break (RFC 9174 3.3, RFC 7242 4.1). Each piece is a fragment of its own (RFC 9171 5.8), made of bytes that
+//! passed, once those are on disk. The last stretch is none: with it the whole is here.
+//!
+//! It says where pieces end, and makes them; what becomes of them is the agent's business.
+
+use crate::edge::{Opening, Piece};
+use alloc::boxed::Box;
+use alloc::collections::VecDeque;
+use alloc::vec::Vec;
+use core::ops::Range;
+use farlink_base::{BundleMeta, Hop, Payload};
+use farlink_bundle::Encoded;
+
+/// A piece is this part of what came before it at least, so that there are few of a long bundle.
+const SHARE: u64 = 16;
+
+/// Makes the fragment with this range of a payload.
+pub(crate) type Cut<'a> = &'a dyn Fn(&BundleMeta, &Hop, Range<u64>) -> Option<Box<dyn Piece>>;
+
+/// A piece whose bytes have passed and are on their way to disk.
+struct Passed {
+    range: Range<u64>,
+    piece: Box<dyn Piece>,
+}
+
+/// A piece, as it would have come.
+#[derive(Debug)]
+pub(crate) struct Kept {
+    /// Which bytes of the encoded bundle are promised with it: those before were with others.
+    pub promises: Range<u64>,
+    /// The fragment.
+    pub encoded: Encoded,
+}
+
+/// The pieces of one arriving bundle.
+pub(crate) struct Pieces {
+    meta: BundleMeta,
+    hop: Hop,
+    payload_at: u64,
+    least: u64,
+    /// Bytes of the bundle that passed.
+    passed: u64,
+    /// The piece that is passing.
+    passing: Option<Passed>,
+    /// Those that passed.
+    ready: VecDeque<Passed>,
+    /// Where pieces end whose bytes did not all leave for the disk, as offsets in the bundle.
+    ends: VecDeque<u64>,
+}
+
+impl Pieces {
+    /// Of a bundle whose head has come; `None`: it must come whole, or is too short.
+    pub fn of(opening: &Opening, least: u64) -> Option<Pieces> {
+        let Opening { meta, hop, payload_at, .. } = opening;
+        let (meta, hop, payload_at) = (meta.clone(), hop.clone(), (*payload_at)?);
+        let (ready, ends) = (VecDeque::new(), VecDeque::new());
+        let cuttable = meta.may_fragment() && meta.payload.len() > least;
+        cuttable.then_some(Pieces { meta, hop, payload_at, least, passed: 0, passing: None, ready, ends })
+    }
+    /// The next piece begins at this byte of the payload, unless what is left is the last stretch.
+    fn begin(&mut self, start: u64, cut: Cut<'_>) {
+        let end = start.saturating_add(self.least.max(start / SHARE).max(1));
+        if end >= self.meta.payload.len() {
+            return;
+        }
+        if let Some(piece) = cut(&self.meta, &self.hop, start..end) {
+            self.passing = Some(Passed { range: start..end, piece });
+            self.ends.push_back(self.payload_at + end);
+        }
+    }
+    /// The next bytes of the bundle.
+    pub fn pass(&mut self, part: &Payload, cut: Cut<'_>) {
+        if part.is_empty() {
+            return;
+        }
+        if self.passed == 0 {
+            self.begin(0, cut);
+        }
+        let (start, end) = (self.passed, self.passed.saturating_add(part.len()));
+        self.passed = end;
+        while let Some(passing) = &mut self.passing {
+            let Range { start: first, end: last } = passing.range;
+            let from = (self.payload_at + first).max(start);
+            let to = (self.payload_at + last).min(end);
+            if from < to {
+                passing.piece.pass(&part.slice(from - start, to - from));
+            }
+            if end < self.payload_at + last {
+                return;
+            }
+            self.ready.extend(self.passing.take());
+            self.begin(last, cut);
+        }
+    }
+    /// How many bytes, of those from this offset in the bundle on, belong to the same piece; `None`: all there are.
+    pub fn until_end(&self, offset: u64) -> Option<u64> {
+        self.ends.front().map(|end| end.saturating_sub(offset))
+    }
+    /// Everything up to this offset left for the disk; whether a piece ends there.
+    pub fn left(&mut self, offset: u64) -> bool {
+        self.ends.pop_front_if(|end| *end <= offset).is_some()
+    }
+    /// The pieces that are complete, where the bundle is this rope so far.
+    pub fn complete(&mut self, rope: &Payload) -> Vec<Kept> {
+        let (at, mut out) = (self.payload_at, Vec::new());
+        while let Some(Passed { range, piece }) = self.ready.pop_front_if(|ready| at + ready.range.end <= rope.len()) {
+            let payload = rope.slice(at + range.start, range.end - range.start);
+            let first = if range.start == 0 { 0 } else { at + range.start };
+            out.push(Kept { promises: first..at + range.end, encoded: piece.finish(payload) });
+        }
+        out
+    }
+}

@@ -1,0 +1,114 @@
+//! Long bundles over links that break in the middle of each transfer, in virtual time, from disk to disk.
+
+mod line;
+
+use farlink_base::{Bytes, Duration, Event};
+use farlink_cla::tcpcl_v4::Versions;
+use farlink_stack::{Config, LayerKind};
+use line::{Layer, Line, content};
+
+const MIB: usize = 1 << 20;
+
+fn seconds(n: u64) -> Duration {
+    Duration::from_secs(n)
+}
+fn reactive(config: &mut Config, versions: Versions, least: u64) {
+    for layer in &mut config.layers {
+        if let LayerKind::TcpclV4(layer) = &mut layer.kind {
+            (layer.reactive, layer.versions) = (least, versions);
+        }
+    }
+}
+fn line(count: usize, versions: Versions, least: u64) -> Line {
+    let mut line = Line::new(Layer::TcpclV4, count, move |_, config| reactive(config, versions, least));
+    line.register(count - 1);
+    line.run(seconds(2));
+    line
+}
+/// Breaks all streams each time so many bytes came to the last node; how many came until it was there.
+fn carry(line: &mut Line, payload: &Bytes, every: u64, breaks: usize) -> u64 {
+    let last = line.heard.len() - 1;
+    let before = line.heard[last];
+    line.send(payload.clone());
+    for _ in 0..breaks {
+        let until = line.heard[last] + every;
+        if line.run_until(seconds(3), move |line| line.heard[last] >= until || !line.delivered.is_empty())
+            && !line.delivered.is_empty()
+        {
+            break;
+        }
+        line.break_streams();
+    }
+    line.run_until(seconds(5), |line| !line.delivered.is_empty());
+    line.heard[last] - before
+}
+
+#[test]
+fn a_bundle_longer_than_any_contact_arrives_and_little_is_sent_twice() {
+    for versions in [Versions::Four, Versions::Three] {
+        let mut line = line(2, versions, MIB as u64 / 4);
+        let payload = content(1, 50 * MIB);
+        // A megabyte is under way there, and the acknowledgments of another back.
+        let heard = carry(&mut line, &payload, 16 << 20, 20);
+        assert!(line.delivered == [payload.clone()], "{versions:?}: {} delivered", line.delivered.len());
+        assert!(heard < 13 * payload.len() as u64 / 10, "{versions:?}: {heard} bytes");
+        line.run(seconds(5));
+        line.assert_empty();
+    }
+}
+
+#[test]
+fn where_nobody_keeps_parts_it_never_arrives() {
+    let mut line = line(2, Versions::Four, 0);
+    let heard = carry(&mut line, &content(1, 50 * MIB), 10 << 20, 10);
+    assert!(line.delivered.is_empty() && heard > 50 << 20, "{heard} bytes");
+}
+
+#[test]
+fn a_link_that_does_not_break_carries_whole_bundles() {
+    let mut line = line(3, Versions::Four, MIB as u64);
+    let payload = content(1, 30 * MIB);
+    line.send(payload.clone());
+    assert!(line.run_until(seconds(60), |line| !line.delivered.is_empty()));
+    assert!(line.delivered == [payload]);
+    assert!(!line.events.iter().any(|(_, event)| matches!(event, Event::Fragmented { .. })));
+    line.run(seconds(5));
+    line.assert_empty();
+}
+
+/// The relay dies, again and again, in the middle of what it receives and of what it sends.
+#[test]
+fn what_a_relay_acknowledged_survives_its_death() {
+    let mut line = line(3, Versions::Four, MIB as u64);
+    let payload = content(1, 40 * MIB);
+    line.send(payload.clone());
+    for round in 0..40u64 {
+        let until = line.heard[1] + line.heard[2] + (7 << 20) + (round * 300_007) % (3 << 20);
+        line.run_until(seconds(3), move |line| line.heard[1] + line.heard[2] >= until);
+        if !line.delivered.is_empty() {
+            break;
+        }
+        line.kill(1);
+        line.run(Duration::from_millis(50));
+        line.start(1);
+    }
+    assert!(line.run_until(seconds(200), |line| !line.delivered.is_empty()), "it arrives");
+    assert!(line.delivered == [payload]);
+    line.run(seconds(200));
+    assert_eq!(line.delivered.len(), 1, "once");
+}
+
+/// The sender dies: it does not know how much was kept, and sends all of it; nothing is delivered twice or mixed up.
+#[test]
+fn a_sender_that_forgot_sends_all_of_it_and_it_is_delivered_once() {
+    let mut line = line(2, Versions::Four, MIB as u64);
+    let payload = content(1, 20 * MIB);
+    line.send(payload.clone());
+    line.run_until(seconds(5), |line| line.heard[1] > 12 << 20);
+    line.kill(0);
+    line.run(seconds(1));
+    line.start(0);
+    assert!(line.run_until(seconds(100), |line| !line.delivered.is_empty()));
+    line.run(seconds(100));
+    assert!(line.delivered == [payload]);
+}

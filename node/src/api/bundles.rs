@@ -1,0 +1,125 @@
+//! Stored bundles, why each waits and when it should leave; one by one, or in sums.
+
+use super::{Answer, Api, PAGE, PAGE_MAX, Problem, done};
+use crate::clock;
+use axum::extract::{Path, Query, State};
+use axum::http::StatusCode;
+use farlink_base::{BundleHandle, DtnTime, Instant};
+use farlink_bpa::app::{AdminInput, BundleStatus, Sum};
+use farlink_stack::Input;
+use serde::Deserialize;
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+
+/// Sums told apart; what is more is summed up in one.
+const SUMS_MAX: usize = 10_000;
+
+/// Bundles come and go, so their pages begin after a bundle's number.
+#[derive(Deserialize)]
+pub(super) struct Page {
+    limit: Option<usize>,
+    #[serde(default)]
+    after: u64,
+}
+fn too_many() -> Problem {
+    let why = "too many lists are read at once\nhint: try again";
+    Problem(StatusCode::SERVICE_UNAVAILABLE, why.into())
+}
+
+/// When that is, where the clock of the machine is to be believed.
+fn utc(at: Option<Instant>, error: impl Fn(Instant) -> Option<DtnTime>) -> Option<String> {
+    at.and_then(error).map(|time| time.to_string())
+}
+fn in_ms(at: Option<Instant>) -> Option<u64> {
+    at.map(|at| at.since(clock::now()).as_millis() as u64)
+}
+
+/// One page of bundles, in order of arrival.
+pub(super) async fn list(State(api): State<Api>, Query(page): Query<Page>) -> Answer {
+    let limit = page.limit.unwrap_or(PAGE).min(PAGE_MAX);
+    let list = api.ask(move |node| node.begin_list(page.after)).await?;
+    let mut out = Vec::new();
+    let more = loop {
+        let wanted = limit - out.len();
+        let next = api.ask(move |node| {
+            let (rows, more) = node.next_bundles(list, wanted)?;
+            Some((rows.iter().map(|row| bundle(row, |at| node.utc(at))).collect::<Vec<_>>(), more))
+        });
+        let (rows, more) = next.await?.ok_or_else(too_many)?;
+        out.extend(rows);
+        if !more || out.len() >= limit {
+            break more;
+        }
+    };
+    api.ask(move |node| node.end_list(list, more)).await?;
+    Ok(axum::Json(out.into()))
+}
+fn bundle(bundle: &BundleStatus, clock: impl Fn(Instant) -> Option<DtnTime>) -> Value {
+    json!({
+        "bundle": bundle.handle.0,
+        "source": bundle.id.source.to_string(),
+        "created_ms": bundle.id.creation.time.as_millis(),
+        "sequence": bundle.id.creation.sequence,
+        "fragment": bundle.id.fragment.map(|(offset, length)| json!({ "offset": offset, "length": length })),
+        "destination": bundle.destination.to_string(),
+        "payload": bundle.payload,
+        "priority": format!("{:?}", bundle.priority).to_lowercase(),
+        "remaining_ms": bundle.remaining_ms,
+        "shortened": bundle.shortened,
+        "reason": bundle.reason,
+        "leaves": utc(bundle.leaves, clock),
+        "leaves_in_ms": in_ms(bundle.leaves),
+        "waits_for": bundle.waits_for,
+    })
+}
+
+/// All bundles, by destination, reason and departure.
+pub(super) async fn sums(State(api): State<Api>) -> Answer {
+    type Key = (String, &'static str, Option<String>, Option<u64>);
+    let list = api.ask(|node| node.begin_list(0)).await?;
+    let mut all: BTreeMap<Key, Sum> = BTreeMap::new();
+    loop {
+        let (sums, more) = api.ask(move |node| node.next_sums(list)).await?.ok_or_else(too_many)?;
+        for sum in sums {
+            // Those of one second are of one departure.
+            let second = sum.leaves.map(|at| at.0 / 1_000_000_000);
+            let mut key =
+                (sum.destination.to_string(), sum.reason, sum.neighbour.as_ref().map(ToString::to_string), second);
+            if all.len() >= SUMS_MAX && !all.contains_key(&key) {
+                key = ("others".into(), "others", None, None);
+            }
+            match all.get_mut(&key) {
+                Some(there) => there.add(&sum),
+                None => drop(all.insert(key, sum)),
+            }
+        }
+        if !more {
+            break;
+        }
+    }
+    api.ask(move |node| node.end_list(list, false)).await?;
+    let row = |(destination, reason, neighbour, _): Key, sum: Sum, leaves: Option<String>| {
+        json!({
+            "destination": destination,
+            "reason": reason,
+            "neighbour": neighbour,
+            "leaves": leaves,
+            "leaves_in_ms": in_ms(sum.leaves),
+            "bundles": sum.bundles,
+            "bytes": sum.bytes,
+            "oldest_ms": sum.oldest_ms,
+        })
+    };
+    let rows = api.ask(move |node| -> Vec<Value> {
+        all.into_iter()
+            .map(|(key, sum)| (utc(sum.leaves, |at| node.utc(at)), key, sum))
+            .map(|(utc, k, s)| row(k, s, utc))
+            .collect()
+    });
+    Ok(axum::Json(rows.await?.into()))
+}
+
+pub(super) async fn cancel(State(api): State<Api>, Path(handle): Path<u64>) -> Answer {
+    api.ask(move |node| node.input(Input::Admin(AdminInput::Cancel { bundle: BundleHandle(handle) }))).await?;
+    done()
+}

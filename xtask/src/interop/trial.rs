@@ -12,7 +12,7 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 /// Where our node answers pings.
-const ECHO: &str = "ipn:1.7";
+pub const ECHO: &str = "ipn:1.7";
 /// How long a side stays away.
 const AWAY: Duration = Duration::from_millis(500);
 /// Of so many datagrams one may be lost.

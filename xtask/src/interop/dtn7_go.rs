@@ -86,7 +86,8 @@ impl Dtnd {
     }
     fn client(&self, words: &[&str]) -> Result<()> {
         let mut command = Command::new(self.programs.join("dtnclient"));
-        command.args(["--address", "../dtnd.sock"]).args(words).stdin(Stdio::null());
+        // Its parser of arguments wants the command first, and each one of it in its place.
+        command.args(words).args(["--address", "../dtnd.sock"]).stdin(Stdio::null());
         finish(command.current_dir(self.dir.join("received")), &self.dir.join("dtnclient.log"), CLIENT_MAX)?;
         Ok(())
     }
@@ -136,7 +137,7 @@ impl Peer for Dtnd {
     fn take(&mut self, wait: Duration) -> Result<Option<Vec<u8>>> {
         let begun = Instant::now();
         while self.came.is_empty() {
-            self.client(&["get", "--mailbox", APPLICATION, "--remove", "all", "--new"])?;
+            self.client(&["get", "all", "--mailbox", APPLICATION, "--remove", "--new"])?;
             for entry in fs::read_dir(self.dir.join("received"))? {
                 self.came.push_back(entry?.path());
             }

@@ -22,7 +22,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 /// The programs that are used.
-pub const PROGRAMS: [&str; 7] = ["ionstart", "ionadmin", "bpversion", "bptrace", "bprecvfile", "bpecho", "bping"];
+pub const PROGRAMS: [&str; 7] = ["ionstart", "ionadmin", "bpversion", "bptrace", "bprecvfile", "bpecho", "bplist"];
 /// How long `ionstart` may take: it waits for five seconds itself.
 const START_MAX: Duration = Duration::from_secs(60);
 /// How long one of its tools may take for a bundle: until there is room for it.

@@ -24,6 +24,8 @@ const APPLICATION: &str = "ipn:2.42";
 /// Where it hears of contacts, and where it answers pings.
 const CONTACTS: &str = "ipn:2.9000";
 const ITS_ECHO: &str = "ipn:2.9002";
+/// Why nothing that it makes of version 6 is read.
+const BLOCK_LENGTH: &str = "it says that primary blocks are 3 bytes longer than they are (RFC 5050 4.5.1)";
 /// How long it may take until applications can attach.
 const START_MAX: Duration = Duration::from_secs(30);
 /// 2000-01-01 in seconds of Unix time.
@@ -56,12 +58,13 @@ pub fn trials(dir: &Path, binary: &Path, size: Size) -> Result<Vec<Row>> {
         let (here, there) = (free_port()?, free_port()?);
         let can = Can {
             endpoint: APPLICATION,
-            echo: Some(ITS_ECHO),
+            echo: (version == 7).then_some(ITS_ECHO),
             takes: 1_000_000,
-            gives: 1_000_000,
+            gives: if version == 7 { 1_000_000 } else { 0 },
             takes_once: 50_000_000,
-            gives_once: 50_000_000,
-            reports: true,
+            gives_once: if version == 7 { 50_000_000 } else { 0 },
+            // Two that it makes in the same millisecond have the same name.
+            reports: false,
             // Its interface cannot ask for reports.
             understands_reports: false,
             datagrams: false,
@@ -79,6 +82,9 @@ pub fn trials(dir: &Path, binary: &Path, size: Size) -> Result<Vec<Row>> {
         };
         let ours = Ours::new(&dir, binary, &ours(cla, here, there), 2, version)?;
         rows.extend(Pair { name: name.into(), layer, ours, peer: Box::new(peer), can, size }.trials());
+        if version == 6 {
+            rows.push(Row { trial: "it to ours".into(), ..Row::left_out(name, layer, BLOCK_LENGTH) });
+        }
     }
     Ok(rows)
 }

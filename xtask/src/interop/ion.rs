@@ -34,32 +34,41 @@ const DELIVERED: &str = " status 8 at ";
 /// What `bprecvfile` says of a file that it has written.
 const CREATED: &str = "bprecvfile has created '";
 
-/// Every layer shared, for each of its builds that is here: for version 7, for version 6, and for version 7 with
-/// ciphers, which its own release has not.
+/// Every layer shared, with bundles of version 7.
 pub fn trials(dir: &Path, binary: &Path, size: Size) -> Result<Vec<Row>> {
-    let mut rows = Vec::new();
     match build("ion", 7) {
-        Err(why) => rows.push(Row::left_out("ION", "LTP, STCP, TCPCLv3, UDPCL", format!("{why:#}"))),
-        Ok(programs) => rows.extend(plain(dir, binary, &programs, 7, size)?),
+        Err(why) => Ok(vec![Row::left_out("ION", "LTP, STCP, TCPCLv3, UDPCL", format!("{why:#}"))]),
+        Ok(programs) => plain(dir, binary, &programs, 7, size),
     }
+}
+
+/// Every layer shared, with bundles of version 6, for which ION is built otherwise; and custody.
+pub fn trials_of_version_6(dir: &Path, binary: &Path, size: Size) -> Result<Vec<Row>> {
     let layers = "LTP, STCP, TCPCLv3, UDPCL, version 6; custody";
     match build("ion-bpv6", 6) {
-        Err(why) => rows.push(Row::left_out("ION", layers, format!("{why:#}"))),
+        Err(why) => Ok(vec![Row::left_out("ION", layers, format!("{why:#}"))]),
         Ok(programs) => {
-            rows.extend(plain(dir, binary, &programs, 6, size)?);
+            let mut rows = plain(dir, binary, &programs, 6, size)?;
             rows.extend(ion_custody::trials(dir, binary, &programs, &name(&programs), size)?);
+            Ok(rows)
         }
     }
-    match build("ion-bpsec", 7) {
-        Err(why) => rows.push(Row::left_out("ION", "STCP, secured", format!("{why:#}; its release has no ciphers"))),
-        Ok(programs) => {
-            for service in Service::ALL {
-                let layer = format!("STCP, {}", service.context());
-                let dir = dir.join(format!("ion-{service:?}"));
-                let mut pair = pair(&dir, binary, &programs, (Duct::Stcp, 7, Some(service)), &layer, size)?;
-                rows.extend(pair.trials());
-            }
+}
+
+/// Security of bundles, with a build that has ciphers: its release has none.
+pub fn trials_secured(dir: &Path, binary: &Path, size: Size) -> Result<Vec<Row>> {
+    let programs = match build("ion-bpsec", 7) {
+        Ok(programs) => programs,
+        Err(why) => {
+            let why = format!("{why:#}; ION's release has no ciphers");
+            return Ok(vec![Row::left_out("ION", "STCP, secured", why)]);
         }
+    };
+    let mut rows = Vec::new();
+    for service in Service::ALL {
+        let layer = format!("STCP, {}", service.context());
+        let dir = dir.join(format!("ion-{service:?}"));
+        rows.extend(pair(&dir, binary, &programs, (Duct::Stcp, 7, Some(service)), &layer, size)?.trials());
     }
     Ok(rows)
 }
@@ -109,6 +118,13 @@ fn tool(programs: &Path, name: &str) -> Command {
     command
 }
 
+/// What a build for version 6 wants to be told besides: one with signals of custody about many sends nothing
+/// before they are set up.
+pub fn version_6(programs: &Path) -> String {
+    let many = programs.join("acsadmin").is_file();
+    if many { "\n## begin acsadmin\n1 1\n## end acsadmin\n".into() } else { String::new() }
+}
+
 /// The two over a layer, with bundles of this version, secured or not.
 fn pair<'a>(
     dir: &Path,
@@ -140,6 +156,9 @@ fn pair<'a>(
         restarts: service.is_none(),
     };
     let (mut ours, mut theirs) = (duct.ours(&here, &there), ion_rc::node(duct, &here, &there));
+    if version == 6 {
+        theirs += &version_6(programs);
+    }
     if let Some(service) = service {
         ours += &service.ours();
         theirs += &service.theirs();

@@ -1,7 +1,7 @@
 //! Custody of bundles of version 6 between ION and our node, both ways, with a signal for each bundle (RFC 5050 5.10)
 //! and with signals about many (CCSDS 734.2-B-1), where ION was built with them.
 
-use super::ion::Ion;
+use super::ion::{self, Ion};
 use super::ion_rc::{self, Duct};
 use super::load::{Ledger, Load};
 use super::matrix::Row;
@@ -21,8 +21,8 @@ const BUNDLES: usize = 100;
 const LARGEST: usize = 100_000;
 /// Of `bptrace`: custody is asked for, and it is no bulk.
 const CUSTODY: &str = "1.1";
-/// What ION says besides, so that it understands signals about many and sends them after a second.
-const MANY: &str = "\n## begin acsadmin\n1 1\na ipn:1.0 500 1\n## end acsadmin\n";
+/// What ION says besides, so that it sends us signals about many, a second after the first.
+const MANY: &str = "1 1\na ipn:1.0 500 1\n";
 
 /// Both ways over STCP, whose neighbours are known by their addresses.
 pub fn trials(dir: &Path, binary: &Path, programs: &Path, name: &str, size: Size) -> Result<Vec<Row>> {
@@ -39,8 +39,11 @@ pub fn trials(dir: &Path, binary: &Path, programs: &Path, name: &str, size: Size
         let (here, there) = (format!("127.0.0.1:{}", free_port()?), format!("127.0.0.1:{}", free_port()?));
         let custody = format!("\n[custody]\nrequest = [\"ipn:2.*\"]\naggregate = {many}\ntimeout = \"20 s\"\n");
         let ours = Ours::new(&dir, binary, &(Duct::Stcp.ours(&here, &there) + &custody), 2, 6)?;
-        let besides = if many { MANY } else { "" };
-        let mut ion = Ion::new(&dir, programs, &(ion_rc::node(Duct::Stcp, &here, &there) + besides))?;
+        let mut theirs = ion_rc::node(Duct::Stcp, &here, &there) + &ion::version_6(programs);
+        if many {
+            theirs = theirs.replace("1 1\n", MANY);
+        }
+        let mut ion = Ion::new(&dir, programs, &theirs)?;
         ion.class = CUSTODY;
         rows.extend(both(ours, ion, name, &layer, size.patience));
     }

@@ -42,7 +42,7 @@ pub const CHORE: Chore = Chore {
     help: "Bundles to and from other implementations over every layer shared: all must arrive.
 
   --only PEERS    some of aap2 (tools of µD3TN), pyd3tn, wireshark, dtn7, hardy, and of those that are installed
-                  by hand: ion, ud3tn, dtn7-go; with commas
+                  by hand: ion, ion-bpv6, ion-bpsec, ud3tn, dtn7-go; with commas
   --bundles N     bundles in each direction over each layer, of 1 B to 1 MB (1000)
   --seconds N     the longest wait for the next bundle (30)
   --write         puts what was seen into docs/reference/interop.md; peers not tried now keep their rows
@@ -52,7 +52,7 @@ With each peer and layer: pings both ways, bundles of mixed sizes both ways with
 one of 50 MB, and either side killed and started again in the middle. The first run installs and builds
 the peers into target/interop, which takes minutes and the network; removing that folder forgets them.
 FARLINK_BIN names a node to test instead of building one. FARLINK_PEERS names the folder of what is
-installed by hand: ion, ion-bpv6, ion-bpsec, ud3tn and dtn7-go in it hold the programs; else the PATH.
+installed by hand: folders of these names in it hold the programs; else the PATH.
 
 Examples:
   cargo xtask interop --write
@@ -69,7 +69,8 @@ const FULL: Size =
 /// What is tried with it.
 const SMOKE: Size =
     Size { bundles: 20, across_restarts: 0, largest: 10_000, once: false, patience: Duration::from_secs(30) };
-const PEERS: [&str; 8] = ["aap2", "pyd3tn", "wireshark", "dtn7", "hardy", "ion", "ud3tn", "dtn7-go"];
+const PEERS: [&str; 10] =
+    ["aap2", "pyd3tn", "wireshark", "dtn7", "hardy", "ion", "ion-bpv6", "ion-bpsec", "ud3tn", "dtn7-go"];
 
 /// What the words of the command ask for.
 struct Asked<'a> {
@@ -118,6 +119,8 @@ fn run(arguments: &[String]) -> Result<()> {
             ("wireshark", Ok(place)) => wireshark::trials(&dir, &binary, &place, asked.size),
             ("dtn7", Ok(place)) => dtn7::trials(&dir, &binary, &place, asked.size),
             ("ion", Ok(_)) => ion::trials(&dir, &binary, asked.size),
+            ("ion-bpv6", Ok(_)) => ion::trials_of_version_6(&dir, &binary, asked.size),
+            ("ion-bpsec", Ok(_)) => ion::trials_secured(&dir, &binary, asked.size),
             ("ud3tn", Ok(_)) => ud3tn::trials(&dir, &binary, asked.size),
             ("dtn7-go", Ok(_)) => dtn7_go::trials(&dir, &binary, asked.size),
             (_, Ok(place)) => hardy::trials(&dir, &binary, &place, asked.size),

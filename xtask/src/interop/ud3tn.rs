@@ -162,7 +162,8 @@ impl Peer for Ud3tn {
             ensure!(waits, "µD3TN is not ready:\n{}", last_lines(&log));
             std::thread::sleep(Duration::from_millis(20));
         }
-        let (mut sender, receiver) = (self.attached(false)?, self.attached(true)?);
+        // What came before goes to whoever attaches first, and is lost where that one only sends.
+        let (receiver, mut sender) = (self.attached(true)?, self.attached(false)?);
         let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH)?.as_secs().saturating_sub(DTN_EPOCH);
         sender.send(CONTACTS, contact(self.cla, self.ports.0, now).as_bytes())?;
         ensure!(sender.response()?, "µD3TN does not take its contacts:\n{}", last_lines(&log));

@@ -1,5 +1,6 @@
 //! One test for each rule. Bundles are put together by hand here, so that they can be wrong.
 
+mod end;
 mod hops;
 mod pieces;
 mod pitfalls;

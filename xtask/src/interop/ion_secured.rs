@@ -40,29 +40,31 @@ impl Service {
              key = \"shared\"\n"
         )
     }
-    /// What ION's node file says besides. The hash is said, since ION takes another for the default than
-    /// RFC 9173 3.3.1 does.
-    pub fn theirs(self) -> String {
+    /// What `bpsecadmin` is told when ION runs: before, it has nowhere to keep rules. The hash is said, since ION takes
+    /// another for the default than RFC 9173 3.3.1 does.
+    pub fn rules(self) -> String {
         let (service, context, of) = match self {
-            Service::Integrity => ("bib-integrity", 1, ", {\"id\" : \"sha_variant\", \"value\" : \"5\"}"),
+            Service::Integrity => ("bib-integrity", 1, ", {\"sha_variant\" : \"5\"}"),
             Service::Confidentiality => ("bcb-confidentiality", 2, ""),
         };
-        let mut text = format!(
-            "\n## begin ionsecadmin\n1\na key shared {KEY_FILE}\n## end ionsecadmin\n\n\
-             ## begin bpsecadmin\na {{\"event_set\" : {{\"name\" : \"all\", \"desc\" : \"nothing besides\"}}}}\n"
-        );
+        let mut text = String::from("a {\"event_set\" : {\"name\" : \"all\", \"desc\" : \"nothing besides\"}}\n");
         for (number, role, from) in [(1, "s", "ipn:2.*"), (2, "a", "ipn:1.*")] {
             let _ = writeln!(
                 text,
                 "a {{\"policyrule\" : {{\"desc\" : \"{role}\", \"filter\" : {{\"rule_id\" : \"{number}\", \
                  \"role\" : \"{role}\", \"src\" : \"{from}\", \"tgt\" : 1}}, \"spec\" : {{\"svc\" : \"{service}\", \
-                 \"sc_id\" : {context}, \"sc_parms\" : [{{\"id\" : \"key_name\", \"value\" : \"shared\"}}{of}]}}, \
+                 \"sc_id\" : {context}, \"sc_parms\" : [{{\"key_name\" : \"shared\"}}{of}]}}, \
                  \"es_ref\" : \"all\"}}}}"
             );
         }
-        text + "## end bpsecadmin\n"
+        text
     }
 }
+
+/// What ION's node file says besides.
+pub const SECTION: &str = "\n## begin ionsecadmin\n1\na key shared shared.key\n## end ionsecadmin\n";
+/// Where its rules are, beside that.
+pub const RULES_FILE: &str = "bpsec.rc";
 
 /// Our file of keys.
 pub fn keys() -> String {
@@ -77,9 +79,9 @@ mod tests {
     #[test]
     fn both_sides_name_the_service_and_the_key_alike() {
         for service in Service::ALL {
-            let (ours, theirs) = (service.ours(), service.theirs());
+            let (ours, theirs) = (service.ours(), service.rules());
             assert_eq!(ours.matches("key = \"shared\"").count(), 2, "{ours}");
-            assert_eq!(theirs.matches("\"key_name\", \"value\" : \"shared\"").count(), 2, "{theirs}");
+            assert_eq!(theirs.matches("{\"key_name\" : \"shared\"}").count(), 2, "{theirs}");
             assert!(theirs.matches('{').count() == theirs.matches('}').count(), "{theirs}");
         }
         assert!(keys().contains("secret = \"61206b6579"), "{}", keys());

@@ -95,7 +95,7 @@ impl Dtnd {
         format!(
             "node_id = \"dtn://peer/\"\nlog_level = \"Info\"\n\n[Store]\npath = \"store\"\n\n\
              [Routing]\nalgorithm = \"epidemic\"\n\n[Agents]\n[Agents.UNIX]\nsocket = \"dtnd.sock\"\n\n\
-             [[Listener]]\ntype = \"MTCP\"\naddress = \"127.0.0.1:{}\"\n\n[Cron]\ndispatch = \"1s\"\ngc = \"1h15s\"\n",
+             [[Listener]]\ntype = \"MTCP\"\naddress = \"127.0.0.1:{}\"\n\n[Cron]\ndispatch = \"10s\"\ngc = \"1h15s\"\n",
             self.ports.1
         )
     }

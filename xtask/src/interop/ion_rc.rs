@@ -58,7 +58,12 @@ impl Duct {
             _ => (there.to_string(), here.to_string()),
         };
         // The sessions of its `tcpcli` serve both ways.
-        let sends = if self == Duct::Tcp { "''".into() } else { format!("{word}clo") };
+        let sends = match self {
+            Duct::Tcp => "''".into(),
+            // Of version 6 it wants a round trip time; of version 7 it overlooks that.
+            Duct::Udp => "'udpclo 1'".into(),
+            Duct::Ltp | Duct::Stcp => format!("{word}clo"),
+        };
         let bp = format!(
             "a protocol {word} 1400 100\na induct {word} {induct} {word}cli\na outduct {word} {outduct} {sends}\n"
         );

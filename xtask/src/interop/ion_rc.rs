@@ -36,7 +36,7 @@ impl Duct {
             Duct::Ltp => ("ltp", "one_way_delay = \"250 ms\"\nrate = \"20 Mbit/s\"\nsessions = 80\n"),
             Duct::Stcp => ("stcp", ""),
             Duct::Tcp => ("tcpclv3", ""),
-            Duct::Udp => ("udpcl", "datagram = \"65507 B\"\nrate = \"20 Mbit/s\"\n"),
+            Duct::Udp => ("udpcl", "datagram = \"65507 B\"\nrate = \"4 Mbit/s\"\n"),
         };
         let again = match self {
             Duct::Stcp | Duct::Tcp => "reconnect_min = \"20 ms\"\nreconnect_max = \"200 ms\"\n",

@@ -72,7 +72,7 @@ impl Agent {
             // What is durable here need not come again.
             Some(held) if self.is_durable(held) && !self.comes_anew(held, from, hop) => Some(Refusal::Duplicate),
             Some(_) => None,
-            None if self.was_delivered(&bundle) => Some(Refusal::Duplicate),
+            None if self.was_delivered(&bundle) || self.was_there(&bundle, from) => Some(Refusal::Duplicate),
             None => {
                 let mut new = self.newcomer(now, bundle.clone(), from, hop);
                 new.flags.set(Flags::STRANGE, self.neighbours.is_strange(link));
@@ -121,6 +121,9 @@ impl Agent {
             if !insecure {
                 self.answer_again(now, &bundle, from, hop, edge, out);
             }
+            return out.push(Output::Verdict { token, result: had(hop) });
+        }
+        if self.was_there(&bundle, from) {
             return out.push(Output::Verdict { token, result: had(hop) });
         }
         if let Some(known) = self.known(&bundle).map(Held::handle) {
@@ -253,6 +256,15 @@ impl Agent {
         leaving && (from != held.from || (held.bundle.facts.has(Facts::HOPS) && hop.hops > held.hops))
     }
 
+    /// Whether the node that a bundle is for gives it away: it has had it, and some (dtn7-go) pass on what they
+    /// deliver. Sent back, it would be delivered twice, or go to and fro; what is here of it goes its way.
+    fn was_there(&self, bundle: &BundleMeta, from: PeerId) -> bool {
+        let node = bundle.destination_node();
+        node != NodeId::NULL
+            && !bundle.is_for_group()
+            && !self.is_local(node)
+            && self.neighbours.peers().get(from).is_some_and(|peer| peer.is(node))
+    }
     /// A held bundle of the same identity; the book knows none of anonymous bundles (RFC 9171 4.2.3).
     pub(crate) fn known(&self, bundle: &BundleMeta) -> Option<&Held> {
         self.book.find(bundle.id)

@@ -94,6 +94,26 @@ fn why_a_bundle_waits_tells_a_refusal_from_silence_from_nobody_there_and_from_a_
     assert_eq!(node.waits_for(), "ipn:3.0 gave it back; will be tried again");
 }
 
+/// dtn7-go passes on what it delivers: to whom it came from, too.
+#[test]
+fn what_the_node_it_is_for_gives_away_is_not_sent_back_to_it() {
+    let mut node = Node::new();
+    let to_two = |source, sequence| Bundle::new(EndpointId::ipn(source, 5), EndpointId::ipn(2, 1), sequence);
+    node.begins(0, 1, to_two(1, 1));
+    node.receive(2, to_two(1, 2));
+    assert_eq!(node.verdicts(), [(1, Err(Refusal::Duplicate)), (2, Ok(()))]);
+    node.send(EndpointId::ipn(2, 1), Priority::Normal);
+    let under_way = node.take_sent()[0].clone();
+    node.receive(3, under_way.arrives());
+    node.confirm(under_way.id);
+    node.receive(4, under_way.arrives());
+    node.wait_ms(10_000);
+    assert!(node.sent().is_empty(), "once is enough");
+    node.receive_over(1, 5, to_two(3, 5));
+    node.receive(6, Bundle::new(EndpointId::ipn(3, 5), EndpointId::ipn(9, 1), 6));
+    assert_eq!((node.sent_over(0), node.sent_over(1)), (vec![5], vec![6]), "and nothing else is kept back");
+}
+
 /// Keeps 9171-4.4.1-1, 9171-4.4.1-2, 9171-5.4-8, 9171-5.4-9.
 #[test]
 fn what_leaves_carries_previous_node_hop_count_and_age() {

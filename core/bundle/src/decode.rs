@@ -54,13 +54,14 @@ pub fn decode_parts(
     decode(&rope, profile, accel)
 }
 
-/// Length of the first complete bundle in the rope, found by walking its CBOR; `None` when its end
-/// is not there yet. The bundle is not checked: [`decode`] does that.
+/// Length of the first complete bundle in the rope, of version 7, found by walking its CBOR, or 6; `None` when its end
+/// is not there yet. The bundle is not checked: [`decode`] and [`crate::v6::read`] do that.
 pub fn decode_prefix(rope: &Payload) -> Result<Option<u64>, Malformed> {
     let mut reader = rope.reader();
     match reader.clone().read_u8() {
         None => return Ok(None),
         Some(0x9f) => {}
+        Some(crate::v6::VERSION) => return crate::v6::end(rope),
         Some(_) => return Err(Malformed { offset: 0, reason: NOT_A_BUNDLE }),
     }
     match skip_item(&mut reader) {

@@ -21,8 +21,14 @@ pub fn payload(bundle: &[u8]) -> Option<&[u8]> {
     block.get(..usize::try_from(length).ok()?)
 }
 
-/// Whether an administrative record reports a delivery (RFC 9171 6.1.1).
+/// Whether an administrative record reports a delivery (RFC 9171 6.1.1, or RFC 5050 6.1.1: its kind in the upper half
+/// of the first byte, what happened in the second).
 pub fn reports_delivery(mut record: &[u8]) -> bool {
+    if let [kind, status, ..] = record
+        && kind >> 4 == 1
+    {
+        return status & 0x08 != 0;
+    }
     let mut read = || {
         let ((4, 2), (0, 1)) = (head(&mut record)?, head(&mut record)?) else { return None };
         // The report: four states, the reason, the source, the creation time, and of a fragment two more.
@@ -104,6 +110,7 @@ mod tests {
         let report = |third: &[u8]| [&[0x82, 1, 0x84, 0x84, 0x81, 0xf4, 0x82, 0xf5, 0x18, 99], third].concat();
         assert!(reports_delivery(&report(&[0x82, 0xf5, 0x18, 100])) && reports_delivery(&report(&[0x81, 0xf5])));
         assert!(!reports_delivery(&report(&[0x81, 0xf4])));
+        assert!(reports_delivery(&[0x10, 0x09, 0]) && !reports_delivery(&[0x10, 0x01, 0]), "of version 6");
         assert!(!reports_delivery(b"") && !reports_delivery(b"an ordinary payload"));
     }
 }

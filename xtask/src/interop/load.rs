@@ -13,6 +13,7 @@ pub struct Load {
 impl Load {
     /// So many payloads of 1 to `largest` bytes.
     pub fn mixed(bundles: usize, largest: usize) -> Load {
+        let largest = largest.max(1);
         let spread = |at: usize| {
             let share = at as f64 / bundles.saturating_sub(1).max(1) as f64;
             ((largest as f64).ln() * share).exp().round() as usize

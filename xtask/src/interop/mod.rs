@@ -6,17 +6,24 @@ mod aap2;
 mod capture;
 mod cbor;
 mod dtn7;
+mod dtn7_go;
+mod enclosed;
 mod hardy;
 mod install;
-mod installed;
+mod ion;
+mod ion_custody;
+mod ion_rc;
+mod ion_secured;
 mod load;
 mod matrix;
 mod node;
 mod peer;
+mod places;
 mod process;
 mod pyd3tn;
 mod relay;
 mod trial;
+mod ud3tn;
 mod wireshark;
 
 use crate::crash::build;
@@ -34,7 +41,8 @@ pub const CHORE: Chore = Chore {
     usage: "[--smoke] [--only PEER,...] [--bundles N]",
     help: "Bundles to and from other implementations over every layer shared: all must arrive.
 
-  --only PEERS    some of aap2 (tools of µD3TN), pyd3tn, wireshark, dtn7, hardy, installed; with commas
+  --only PEERS    some of aap2 (tools of µD3TN), pyd3tn, wireshark, dtn7, hardy, and of those that are installed
+                  by hand: ion, ion-bpv6, ion-bpsec, ud3tn, dtn7-go; with commas
   --bundles N     bundles in each direction over each layer, of 1 B to 1 MB (1000)
   --seconds N     the longest wait for the next bundle (30)
   --write         puts what was seen into docs/reference/interop.md; peers not tried now keep their rows
@@ -43,7 +51,8 @@ pub const CHORE: Chore = Chore {
 With each peer and layer: pings both ways, bundles of mixed sizes both ways with reports of their delivery,
 one of 50 MB, and either side killed and started again in the middle. The first run installs and builds
 the peers into target/interop, which takes minutes and the network; removing that folder forgets them.
-FARLINK_BIN names a node to test instead of building one.
+FARLINK_BIN names a node to test instead of building one. FARLINK_PEERS names the folder of what is
+installed by hand: folders of these names in it hold the programs; else the PATH.
 
 Examples:
   cargo xtask interop --write
@@ -60,7 +69,8 @@ const FULL: Size =
 /// What is tried with it.
 const SMOKE: Size =
     Size { bundles: 20, across_restarts: 0, largest: 10_000, once: false, patience: Duration::from_secs(30) };
-const PEERS: [&str; 6] = ["aap2", "pyd3tn", "wireshark", "dtn7", "hardy", "installed"];
+const PEERS: [&str; 10] =
+    ["aap2", "pyd3tn", "wireshark", "dtn7", "hardy", "ion", "ion-bpv6", "ion-bpsec", "ud3tn", "dtn7-go"];
 
 /// What the words of the command ask for.
 struct Asked<'a> {
@@ -102,13 +112,17 @@ fn run(arguments: &[String]) -> Result<()> {
     for (peer, place) in found {
         let tried = match (peer, place) {
             (_, Err(why)) if asked.smoke => Ok(vec![Row::left_out(peer, "-", format!("{why:#}"))]),
-            ("installed", _) => Ok(installed::trials()),
             ("wireshark", Err(why)) => Ok(vec![Row::left_out(peer, "-", format!("{why:#}"))]),
             (_, Err(why)) => Err(why),
             ("aap2", Ok(place)) => aap2::trials(&dir, &binary, &place, asked.size),
             ("pyd3tn", Ok(place)) => pyd3tn::trials(&dir, &binary, &place, asked.size),
             ("wireshark", Ok(place)) => wireshark::trials(&dir, &binary, &place, asked.size),
             ("dtn7", Ok(place)) => dtn7::trials(&dir, &binary, &place, asked.size),
+            ("ion", Ok(_)) => ion::trials(&dir, &binary, asked.size),
+            ("ion-bpv6", Ok(_)) => ion::trials_of_version_6(&dir, &binary, asked.size),
+            ("ion-bpsec", Ok(_)) => ion::trials_secured(&dir, &binary, asked.size),
+            ("ud3tn", Ok(_)) => ud3tn::trials(&dir, &binary, asked.size),
+            ("dtn7-go", Ok(_)) => dtn7_go::trials(&dir, &binary, asked.size),
             (_, Ok(place)) => hardy::trials(&dir, &binary, &place, asked.size),
         };
         rows.extend(tried.unwrap_or_else(|why| {

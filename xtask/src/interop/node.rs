@@ -21,11 +21,15 @@ impl Ours {
     /// Writes its configuration: `layer` holds the `[layer.NAME]` and `[link.NAME]` tables, `peer` is the
     /// peer's number, `version` that of the bundles it makes.
     pub fn new(dir: &Path, binary: &Path, layer: &str, peer: u64, version: u8) -> Result<Ours> {
+        Ours::named(dir, binary, "\"ipn:1.0\"", layer, &format!("\"ipn:{peer}.*\" = \"ipn:{peer}.0\""), version)
+    }
+    /// The same by these names, of which one is `ipn:1.0`, with this route.
+    pub fn named(dir: &Path, binary: &Path, names: &str, layer: &str, route: &str, version: u8) -> Result<Ours> {
         let dir = dir.join("ours");
         let keys = format!(
-            "node_ids = [\"ipn:1.0\"]\nstatus_reports = true\nbundle_version = {version}\n\n\
+            "node_ids = [{names}]\nstatus_reports = true\nbundle_version = {version}\n\n\
              [store]\nkind = \"durable\"\ndir = \"store\"\ncapacity = \"2 GB\"\n\n{layer}\n\
-             [routes]\n\"ipn:{peer}.*\" = \"ipn:{peer}.0\"\n\n\
+             [routes]\n{route}\n\n\
              [app]\nsocket = \"app.sock\"\n\n[limits]\nreports_per_second = 100000\n\n\
              [events]\nfile = \"events.jsonl\"\n\n[log]\nlevel = \"info\"\n"
         );

@@ -33,7 +33,7 @@ pub struct Can {
     pub endpoint: &'static str,
     /// Where it answers pings.
     pub echo: Option<&'static str>,
-    /// Longest payloads it takes and gives.
+    /// Longest payloads it takes and gives; 0 where what it sends cannot be read.
     pub takes: usize,
     pub gives: usize,
     /// Longest single payloads that are tried, 0 for none.

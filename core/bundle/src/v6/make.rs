@@ -12,6 +12,10 @@ use crate::{CreationTimestamp, EndpointId, Profile};
 use alloc::vec::Vec;
 use farlink_base::{BundleMeta, DtnTime, Facts, Payload, Rare, Refusal};
 
+/// So many numbers of one millisecond go into 32 bits with it. ION keeps no more of a sequence number: bundles it cannot
+/// tell apart it takes for one, and its signals and reports would name others than ours.
+const NARROW: u64 = 1 << 22;
+
 /// Creation time in seconds and its sequence number. What one second has of milliseconds goes in front of the number:
 /// two timestamps that differ still do, and later ones are still later (RFC 5050 4.5.1 wants numbers to increase).
 // 5050-4.5.1-1
@@ -20,7 +24,11 @@ fn timestamp(creation: CreationTimestamp) -> (u64, u64) {
     if creation.time == DtnTime::UNKNOWN {
         return (0, creation.sequence);
     }
-    let sequence = ((ms % 1000) << 32).saturating_add(creation.sequence);
+    let part = ms % 1000;
+    let sequence = match creation.sequence {
+        number @ ..NARROW => part << NARROW.ilog2() | number,
+        number => (1 << 44 | part << 32).saturating_add(number),
+    };
     // Second 0 means unknown: what was made in it has numbers of its own in the next one.
     if ms < 1000 { (1, sequence | 1 << 62) } else { (ms / 1000, sequence) }
 }

@@ -12,6 +12,7 @@
 //! Times on the wire are seconds, those of the engine milliseconds; ages of ION's block are microseconds.
 
 mod block;
+mod end;
 mod facts;
 mod head;
 mod make;
@@ -28,6 +29,7 @@ mod wire;
 
 pub use crate::v7::{Draft, Status};
 pub use block::{Meaning, Service, block_flags, kind};
+pub use end::end;
 pub use head::MAX_TAIL_BYTES;
 pub use make::{make, whole};
 pub use names::text;

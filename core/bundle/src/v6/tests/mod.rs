@@ -1,5 +1,6 @@
 //! One test for each rule. Bundles are put together by hand here, so that they can be wrong.
 
+mod end;
 mod hops;
 mod pieces;
 mod pitfalls;
@@ -249,11 +250,15 @@ fn drafts_become_bundles_that_obey() {
     };
     let meta = new(&draft, at(800_000_000_999, 2));
     assert_eq!(meta.facts, Facts(draft.facts.0 | Facts::STATUS_TIME));
-    assert_eq!((meta.created_ms, meta.sequence, meta.lifetime_ms), (800_000_000_000, (999 << 32) + 2, 2000));
+    assert_eq!((meta.created_ms, meta.sequence, meta.lifetime_ms), (800_000_000_000, (999 << 22) + 2, 2000));
     let end = |meta: &BundleMeta| meta.created_ms + meta.lifetime_ms;
     assert!(end(&meta) >= 800_000_000_999 + 1001, "never over before it was asked for");
+    let most = new(&draft, at(800_000_000_999, (1 << 22) - 1)).sequence;
+    assert!(most <= u64::from(u32::MAX), "ION keeps 32 bits of {most}");
     let moments = [(5000, 0), (5001, 0), (5999, 0), (5000, 1), (5001, 1), (6000, 0), (0, 0), (0, 1), (1, 0), (1001, 0)];
-    let mut ids = moments.map(|(ms, sequence)| new(&draft, at(ms, sequence)).id).to_vec();
+    let many = [(5000, 1 << 22), (5001, 1 << 22), (5000, 1 << 32), (5999, (1 << 22) - 1), (5999, 1 << 22)];
+    let moments: Vec<(u64, u64)> = moments.into_iter().chain(many).collect();
+    let mut ids: Vec<u128> = moments.iter().map(|(ms, sequence)| new(&draft, at(*ms, *sequence)).id).collect();
     ids.sort_unstable();
     ids.dedup();
     assert_eq!(ids.len(), moments.len(), "different moments make different bundles");

@@ -1,0 +1,207 @@
+//! dtn7-go: its daemon over MTCP, driven by its `dtnclient`. It has no neighbours but those that announce
+//! themselves to its discovery, so this driver announces our node; it refuses service number 0, so the two call each
+//! other by names.
+
+use super::matrix::Row;
+use super::node::Ours;
+use super::peer::{Can, Peer};
+use super::places;
+use super::process::{Process, finish, last_lines};
+use super::trial::{Pair, Size};
+use crate::crash::node::free_port;
+use anyhow::{Context, Result, ensure};
+use std::collections::VecDeque;
+use std::fs;
+use std::net::UdpSocket;
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+/// dtn7-rs has a `dtnd` too, and no `dtnclient`.
+pub const PROGRAMS: [&str; 2] = ["dtnd", "dtnclient"];
+const NAME: &str = "dtn7-go";
+/// Its application.
+const APPLICATION: &str = "dtn://peer/in";
+/// Where it hears announcements.
+const DISCOVERY: (&str, u16) = ("127.0.0.1", 35_039);
+/// How long it may take until clients can attach, and a client to its end.
+const START_MAX: Duration = Duration::from_secs(30);
+const CLIENT_MAX: Duration = Duration::from_secs(60);
+
+/// Its one layer shared.
+pub fn trials(dir: &Path, binary: &Path, size: Size) -> Result<Vec<Row>> {
+    let programs = match places::find(NAME, &PROGRAMS) {
+        Ok(programs) => programs,
+        Err(why) => return Ok(vec![Row::left_out(NAME, "MTCP", format!("{why:#}"))]),
+    };
+    println!("{NAME}, MTCP");
+    let dir = dir.join(NAME);
+    fs::create_dir_all(&dir)?;
+    let (here, there) = (free_port()?, free_port()?);
+    let layer = format!(
+        "[layer.mtcp]\nkind = \"mtcp\"\nlisten = [\"127.0.0.1:{here}\"]\n\n\
+         [link.dtn7]\nlayer = \"mtcp\"\npeer = \"dtn://peer/\"\naddress = \"127.0.0.1:{there}\"\n\
+         reconnect_min = \"20 ms\"\nreconnect_max = \"200 ms\"\n"
+    );
+    let names = "\"dtn://farlink/\", \"ipn:1.0\"";
+    let ours = Ours::named(&dir, binary, names, &layer, "\"dtn://peer/*\" = \"dtn://peer/\"", 7)?;
+    let can = Can {
+        endpoint: APPLICATION,
+        echo: None,
+        takes: 1_000_000,
+        gives: 1_000_000,
+        takes_once: 50_000_000,
+        gives_once: 50_000_000,
+        // It makes none, and its clients cannot ask for any.
+        reports: false,
+        understands_reports: false,
+        datagrams: false,
+        repeats: false,
+        restarts: true,
+    };
+    let dir = dir.join("dtnd");
+    let peer = Dtnd { dir, programs, ports: (here, there), running: None, sent: 0, came: VecDeque::new() };
+    let mut rows = Pair { name: NAME.into(), layer: "MTCP", ours, peer: Box::new(peer), can, size }.trials();
+    rows.push(Row::left_out(NAME, "QUICL", "a layer of its own, which no other implementation shares"));
+    Ok(rows)
+}
+
+/// Node `dtn://peer/`.
+struct Dtnd {
+    dir: PathBuf,
+    programs: PathBuf,
+    /// Ours and its own.
+    ports: (u16, u16),
+    running: Option<(Process, Announcer)>,
+    sent: usize,
+    came: VecDeque<PathBuf>,
+}
+
+impl Dtnd {
+    fn log(&self) -> PathBuf {
+        self.dir.join("dtnd.log")
+    }
+    fn client(&self, words: &[&str]) -> Result<()> {
+        let mut command = Command::new(self.programs.join("dtnclient"));
+        // Its parser of arguments wants the command first, and each one of it in its place.
+        command.args(words).args(["--address", "../dtnd.sock"]).stdin(Stdio::null());
+        finish(command.current_dir(self.dir.join("received")), &self.dir.join("dtnclient.log"), CLIENT_MAX)?;
+        Ok(())
+    }
+    fn configuration(&self) -> String {
+        format!(
+            "node_id = \"dtn://peer/\"\nlog_level = \"Info\"\n\n[Store]\npath = \"store\"\n\n\
+             [Routing]\nalgorithm = \"epidemic\"\n\n[Agents]\n[Agents.UNIX]\nsocket = \"dtnd.sock\"\n\n\
+             [[Listener]]\ntype = \"MTCP\"\naddress = \"127.0.0.1:{}\"\n\n[Cron]\ndispatch = \"10s\"\ngc = \"1h15s\"\n",
+            self.ports.1
+        )
+    }
+}
+
+impl Peer for Dtnd {
+    fn start(&mut self) -> Result<()> {
+        fs::create_dir_all(self.dir.join("received"))?;
+        fs::write(self.dir.join("config.toml"), self.configuration())?;
+        let (socket, log) = (self.dir.join("dtnd.sock"), self.log());
+        let _ = fs::remove_file(&socket);
+        let mut command = Command::new(self.programs.join("dtnd"));
+        command.arg("config.toml").current_dir(&self.dir).stdin(Stdio::null());
+        let mut daemon = Process::start(&mut command, &log)?;
+        let begun = Instant::now();
+        while UnixStream::connect(&socket).is_err() {
+            let waits = daemon.0.try_wait()?.is_none() && begun.elapsed() < START_MAX;
+            ensure!(waits, "dtnd is not ready:\n{}", last_lines(&log));
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        daemon.wait_serving(self.ports.1, &log, START_MAX)?;
+        self.client(&["register", "--eid", APPLICATION])?;
+        self.running = Some((daemon, Announcer::start(self.ports.0)?));
+        Ok(())
+    }
+    fn kill(&mut self) {
+        self.running = None;
+    }
+    fn send(&mut self, to: &str, payload: &[u8]) -> Result<()> {
+        self.sent += 1;
+        let file = self.dir.join(format!("sent-{}", self.sent));
+        fs::write(&file, payload)?;
+        let path = file.display().to_string();
+        let create = ["create", "--source", APPLICATION, "--destination", to, "--lifetime", "1h", "--payload", &path];
+        let sent = self.client(&create).with_context(|| last_lines(&self.log()));
+        fs::remove_file(file)?;
+        sent
+    }
+    fn take(&mut self, wait: Duration) -> Result<Option<Vec<u8>>> {
+        let begun = Instant::now();
+        while self.came.is_empty() {
+            self.client(&["get", "all", "--mailbox", APPLICATION, "--remove", "--new"])?;
+            for entry in fs::read_dir(self.dir.join("received"))? {
+                self.came.push_back(entry?.path());
+            }
+            if self.came.is_empty() {
+                if begun.elapsed() >= wait {
+                    return Ok(None);
+                }
+                std::thread::sleep(Duration::from_millis(20));
+            }
+        }
+        let Some(file) = self.came.pop_front() else { return Ok(None) };
+        let payload = fs::read(&file)?;
+        fs::remove_file(file)?;
+        Ok(Some(payload))
+    }
+    fn reports(&mut self) -> Result<usize> {
+        Ok(0)
+    }
+}
+
+/// Says once a second that our node is there.
+struct Announcer(Arc<AtomicBool>);
+
+impl Announcer {
+    fn start(port: u16) -> Result<Announcer> {
+        let (socket, stopped) = (UdpSocket::bind("127.0.0.1:0")?, Arc::new(AtomicBool::new(false)));
+        let (announcement, stop) = (announcement(port), stopped.clone());
+        std::thread::spawn(move || {
+            while !stop.load(Ordering::Relaxed) {
+                // Nobody may listen yet.
+                let _ = socket.send_to(&announcement, DISCOVERY);
+                std::thread::sleep(Duration::from_secs(1));
+            }
+        });
+        Ok(Announcer(stopped))
+    }
+}
+impl Drop for Announcer {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+/// One announcement in CBOR: MTCP (10), the node, its port.
+fn announcement(port: u16) -> Vec<u8> {
+    let node = b"//farlink/";
+    let [high, low] = port.to_be_bytes();
+    [&[0x81, 0x83, 10, 0x82, 1, 0x60 | node.len() as u8], &node[..], &[0x19, high, low]].concat()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_announcement_is_a_list_of_layer_node_and_port() {
+        assert_eq!(announcement(4_556), b"\x81\x83\x0a\x82\x01\x6a//farlink/\x19\x11\xcc");
+    }
+
+    #[test]
+    fn what_is_announced_stops_with_who_announces() {
+        let announcer = Announcer::start(1).unwrap();
+        let stopped = announcer.0.clone();
+        drop(announcer);
+        assert!(stopped.load(Ordering::Relaxed));
+    }
+}

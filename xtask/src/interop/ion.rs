@@ -1,0 +1,367 @@
+//! ION: a node of its daemons as our node's neighbour over LTP, STCP, TCPCLv3 and UDP, driven by its own tools:
+//! `ionstart`, `bptrace`, `bprecvfile`, `bpecho`. It runs enclosed, so that it meets no other ION of this machine.
+
+use super::enclosed::Enclosed;
+use super::ion_custody;
+use super::ion_rc::{self, Duct};
+use super::ion_secured::{self, Service};
+use super::matrix::Row;
+use super::node::Ours;
+use super::peer::{Can, Peer};
+use super::places;
+use super::process::last_lines;
+use super::trial::{ECHO, Pair, Size};
+use crate::crash::node::free_port;
+use anyhow::{Context, Result, ensure};
+use std::collections::VecDeque;
+use std::fs::{self, File, Permissions};
+use std::io::{Read, Seek, SeekFrom};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// The programs that are used.
+pub const PROGRAMS: [&str; 7] = ["ionstart", "ionadmin", "bpversion", "bptrace", "bprecvfile", "bpecho", "bplist"];
+/// How long `ionstart` may take: it waits for five seconds itself.
+const START_MAX: Duration = Duration::from_secs(60);
+/// How long one of its tools may take for a bundle: until there is room for it.
+const TOOL_MAX: Duration = Duration::from_secs(120);
+/// Of the datagrams that it takes: one bundle each.
+const UDP_TAKES: usize = 60_000;
+/// What it counts a report of a delivery as (BP_DELIVERED_RPT).
+const DELIVERED: &str = " status 8 at ";
+/// A release whose hashes are those of a draft.
+const DRAFT: &str = "4.1.3";
+/// Why nothing that it secures can be checked, nor the other way round.
+const OTHER_TEXT: &str =
+    "it hashes the whole payload block, with its flags as 0, where RFC 9173 3.7 says the data in it";
+/// What `bprecvfile` says of a file that it has written.
+const CREATED: &str = "bprecvfile has created '";
+
+/// Every layer shared, with bundles of version 7.
+pub fn trials(dir: &Path, binary: &Path, size: Size) -> Result<Vec<Row>> {
+    match build("ion", 7) {
+        Err(why) => Ok(vec![Row::left_out("ION", "LTP, STCP, TCPCLv3, UDPCL", format!("{why:#}"))]),
+        Ok(programs) => plain(dir, binary, &programs, 7, size),
+    }
+}
+
+/// Every layer shared, with bundles of version 6, for which ION is built otherwise; and custody.
+pub fn trials_of_version_6(dir: &Path, binary: &Path, size: Size) -> Result<Vec<Row>> {
+    let layers = "LTP, STCP, TCPCLv3, UDPCL, version 6; custody";
+    match build("ion-bpv6", 6) {
+        Err(why) => Ok(vec![Row::left_out("ION", layers, format!("{why:#}"))]),
+        Ok(programs) => {
+            let mut rows = plain(dir, binary, &programs, 6, size)?;
+            rows.extend(ion_custody::trials(dir, binary, &programs, &name(&programs), size)?);
+            Ok(rows)
+        }
+    }
+}
+
+/// Security of bundles, with a build that has ciphers: its release has none.
+pub fn trials_secured(dir: &Path, binary: &Path, size: Size) -> Result<Vec<Row>> {
+    let programs = match build("ion-bpsec", 7) {
+        Ok(programs) => programs,
+        Err(why) => {
+            let why = format!("{why:#}; ION's release has no ciphers");
+            return Ok(vec![Row::left_out("ION", "STCP, secured", why)]);
+        }
+    };
+    if release(&programs).is_some_and(|release| release == DRAFT) {
+        return Ok(vec![Row::left_out(&name(&programs), "STCP, BIB-HMAC-SHA2 and BCB-AES-GCM", OTHER_TEXT)]);
+    }
+    let mut rows = Vec::new();
+    for service in Service::ALL {
+        let layer = format!("STCP, {}", service.context());
+        let dir = dir.join(format!("ion-{service:?}"));
+        rows.extend(pair(&dir, binary, &programs, (Duct::Stcp, 7, Some(service)), &layer, size)?.trials());
+    }
+    Ok(rows)
+}
+
+/// A build of ION for this version of the bundle protocol.
+fn build(folder: &str, version: i32) -> Result<PathBuf> {
+    let programs = places::find(folder, &PROGRAMS)?;
+    let speaks = speaks(&programs)?;
+    ensure!(speaks == version, "the ION of {} speaks version {speaks}", programs.display());
+    Ok(programs)
+}
+
+fn plain(dir: &Path, binary: &Path, programs: &Path, version: u8, size: Size) -> Result<Vec<Row>> {
+    let mut rows = Vec::new();
+    for duct in Duct::ALL {
+        let of = if version == 6 { ", version 6" } else { "" };
+        let (layer, dir) = (format!("{}{of}", duct.layer()), dir.join(format!("ion-{}-{version}", duct.word())));
+        rows.extend(pair(&dir, binary, programs, (duct, version, None), &layer, size)?.trials());
+    }
+    Ok(rows)
+}
+
+fn name(programs: &Path) -> String {
+    format!("ION {}", release(programs).unwrap_or_default())
+}
+
+/// The version of the bundle protocol that it was built for.
+fn speaks(programs: &Path) -> Result<i32> {
+    let status = tool(programs, "bpversion").stdout(Stdio::null()).status().context("cannot run `bpversion`")?;
+    status.code().context("`bpversion` was killed")
+}
+
+/// Its release, as `ionadmin` says.
+fn release(programs: &Path) -> Option<String> {
+    let mut ionadmin = tool(programs, "ionadmin").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().ok()?;
+    std::io::Write::write_all(&mut ionadmin.stdin.take()?, b"v\nq\n").ok()?;
+    let said = String::from_utf8_lossy(&ionadmin.wait_with_output().ok()?.stdout).into_owned();
+    let (_, rest) = said.split_once("SOURCE-")?;
+    Some(rest.chars().take_while(|sign| sign.is_ascii_digit() || *sign == '.').collect())
+}
+
+fn tool(programs: &Path, name: &str) -> Command {
+    let mut command = Command::new(programs.join(name));
+    // It writes its log where it is.
+    command.current_dir(std::env::temp_dir()).stdin(Stdio::null()).stderr(Stdio::null());
+    command.env("LD_LIBRARY_PATH", programs.with_file_name("lib"));
+    command
+}
+
+/// What a build for version 6 wants to be told besides: one with signals of custody about many sends nothing
+/// before they are set up.
+pub fn version_6(programs: &Path) -> String {
+    let many = programs.join("acsadmin").is_file();
+    if many { "\n## begin acsadmin\n1 1\n## end acsadmin\n".into() } else { String::new() }
+}
+
+/// The two over a layer, with bundles of this version, secured or not.
+fn pair<'a>(
+    dir: &Path,
+    binary: &Path,
+    programs: &Path,
+    (duct, version, service): (Duct, u8, Option<Service>),
+    layer: &'a str,
+    size: Size,
+) -> Result<Pair<'a>> {
+    let name = name(programs);
+    println!("{name}, {layer}");
+    fs::create_dir_all(dir)?;
+    let (here, there) = (format!("127.0.0.1:{}", free_port()?), format!("127.0.0.1:{}", free_port()?));
+    let datagrams = duct == Duct::Udp;
+    let most = |bytes: usize| if datagrams { bytes.min(UDP_TAKES) } else { bytes };
+    // Over LTP at the rate that its socket takes: four seconds.
+    let once = match duct {
+        Duct::Udp => 0,
+        Duct::Ltp => 10_000_000,
+        Duct::Stcp | Duct::Tcp => 50_000_000,
+    };
+    let can = Can {
+        endpoint: "ipn:2.42",
+        echo: Some("ipn:2.1"),
+        takes: most(1_000_000),
+        gives: most(1_000_000),
+        takes_once: once,
+        gives_once: once,
+        reports: true,
+        understands_reports: true,
+        datagrams,
+        // Its streams have no acknowledgments (STCP), or it counts a bundle as sent when it is written (TCPCLv3).
+        repeats: duct == Duct::Ltp,
+        restarts: service.is_none(),
+    };
+    let (mut ours, mut theirs) = (duct.ours(&here, &there), ion_rc::node(duct, &here, &there));
+    if version == 6 {
+        theirs += &version_6(programs);
+    }
+    if let Some(service) = service {
+        ours += &service.ours();
+        theirs += ion_secured::SECTION;
+        fs::create_dir_all(dir.join("ion"))?;
+        fs::write(dir.join("ion").join(ion_secured::KEY_FILE), ion_secured::KEY)?;
+        fs::write(dir.join("ion").join(ion_secured::RULES_FILE), service.rules())?;
+        fs::create_dir_all(dir.join("ours"))?;
+        let keys = dir.join("ours/node.keys");
+        fs::write(&keys, ion_secured::keys())?;
+        fs::set_permissions(keys, Permissions::from_mode(0o600))?;
+    }
+    let ours = Ours::new(dir, binary, &ours, 2, version)?;
+    Ok(Pair { name, layer, ours, peer: Box::new(Ion::new(dir, programs, &theirs)?), can, size })
+}
+
+/// Node `ipn:2.0`.
+pub struct Ion {
+    dir: PathBuf,
+    programs: PathBuf,
+    shell: Option<Enclosed>,
+    log: Log,
+    /// Bundles that it was made to send.
+    sent: usize,
+    /// Times that it was started.
+    started: usize,
+    /// Files that `bprecvfile` has written and nobody has taken.
+    came: VecDeque<PathBuf>,
+    reports: usize,
+    /// Of its bundles, as `bptrace` wants it: whether custody is asked for, and the priority.
+    pub class: &'static str,
+}
+
+impl Ion {
+    /// A node with this configuration, in a folder of its own.
+    pub fn new(dir: &Path, programs: &Path, configuration: &str) -> Result<Ion> {
+        let dir = dir.join("ion");
+        fs::create_dir_all(&dir)?;
+        fs::write(dir.join("node.rc"), configuration)?;
+        fs::write(dir.join("node.ionconfig"), ion_rc::CONFIG)?;
+        let (log, programs) = (Log::new(dir.join("ion.log")), programs.to_path_buf());
+        let came = VecDeque::new();
+        Ok(Ion { dir, programs, shell: None, log, sent: 0, started: 0, came, reports: 0, class: "0.1" })
+    }
+    /// Runs one of its tools to its end.
+    pub fn tool(&mut self, command: &str) -> Result<()> {
+        let shell = self.shell.as_mut().context("ION does not run")?;
+        shell.run(command, TOOL_MAX).with_context(|| format!("ion.log:\n{}", last_lines(&self.log.file)))
+    }
+    /// How many bundles it keeps, as `bplist` says.
+    pub fn kept(&mut self) -> Result<usize> {
+        self.tool("bplist > kept")?;
+        Ok(fs::read_to_string(self.dir.join("kept"))?.matches("** Bundle").count())
+    }
+    /// Looks what its log says since the last time.
+    fn look(&mut self) -> Result<()> {
+        for line in self.log.lines()? {
+            self.reports += usize::from(line.contains(DELIVERED));
+            if let Some((_, rest)) = line.split_once(CREATED) {
+                let name = rest.split('\'').next().unwrap_or_default();
+                self.came.push_back(self.received().join(name));
+            }
+        }
+        Ok(())
+    }
+    /// Where `bprecvfile` writes: it counts anew each time it is started.
+    fn received(&self) -> PathBuf {
+        self.dir.join(format!("received-{}", self.started))
+    }
+    /// The bundle of our echo service for its endpoint 43, which has nobody else to take it.
+    fn answer(&mut self) -> Result<()> {
+        let folder = self.dir.join(format!("answer-{}", self.sent));
+        fs::create_dir_all(&folder)?;
+        self.tool(&format!("cd {} && timeout 30 bprecvfile ipn:2.43 1", folder.display()))?;
+        self.look()?;
+        // Its log does not say which of the two receivers it was.
+        self.came.pop_back();
+        self.came.push_front(folder.join("testfile1"));
+        Ok(())
+    }
+}
+
+impl Peer for Ion {
+    fn start(&mut self) -> Result<()> {
+        self.look()?;
+        self.came.clear();
+        self.started += 1;
+        fs::create_dir_all(self.received())?;
+        self.shell = Some(Enclosed::start(&self.dir, &self.programs, &self.dir.join("said"))?);
+        let shell = self.shell.as_mut().context("no shell")?;
+        shell.run("ionstart -I node.rc", START_MAX)?;
+        if self.dir.join(ion_secured::RULES_FILE).exists() {
+            shell.run(&format!("bpsecadmin {}", ion_secured::RULES_FILE), TOOL_MAX)?;
+        }
+        shell.spawn(&format!("cd received-{} && exec bprecvfile ipn:2.42", self.started))?;
+        shell.spawn("exec bpecho ipn:2.1")
+    }
+    fn kill(&mut self) {
+        self.shell = None;
+    }
+    fn send(&mut self, to: &str, payload: &[u8]) -> Result<()> {
+        self.sent += 1;
+        let file = self.dir.join(format!("sent-{}", self.sent));
+        fs::write(&file, payload)?;
+        // An endpoint that is read from cannot be sent from by another program.
+        let from = if to == ECHO { "ipn:2.43" } else { "ipn:2.65" };
+        self.tool(&format!("bptrace {from} {to} ipn:2.0 3600 {} @{} dlv", self.class, file.display()))?;
+        if to == ECHO { self.answer() } else { Ok(()) }
+    }
+    fn take(&mut self, wait: Duration) -> Result<Option<Vec<u8>>> {
+        let begun = Instant::now();
+        loop {
+            if let Some(file) = self.came.pop_front() {
+                let payload = fs::read(&file)?;
+                fs::remove_file(file)?;
+                return Ok(Some(payload));
+            }
+            self.look()?;
+            if self.came.is_empty() {
+                if begun.elapsed() >= wait {
+                    return Ok(None);
+                }
+                std::thread::sleep(Duration::from_millis(10));
+            }
+        }
+    }
+    fn reports(&mut self) -> Result<usize> {
+        self.look()?;
+        Ok(self.reports)
+    }
+}
+
+/// A log that others write, read on from where it was read to.
+struct Log {
+    file: PathBuf,
+    read: u64,
+    /// A line without its end.
+    begun: String,
+}
+
+impl Log {
+    fn new(file: PathBuf) -> Log {
+        Log { file, read: 0, begun: String::new() }
+    }
+    /// Whole lines since the last time.
+    fn lines(&mut self) -> Result<Vec<String>> {
+        let Ok(mut file) = File::open(&self.file) else { return Ok(Vec::new()) };
+        file.seek(SeekFrom::Start(self.read))?;
+        let mut bytes = Vec::new();
+        self.read += file.read_to_end(&mut bytes)? as u64;
+        self.begun += &String::from_utf8_lossy(&bytes);
+        let rest = self.begun.rfind('\n').map_or(0, |end| end + 1);
+        let whole = self.begun[..rest].lines().map(String::from).collect();
+        self.begun.drain(..rest);
+        Ok(whole)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Write;
+
+    #[test]
+    fn a_log_is_read_on_by_whole_lines() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("ion.log");
+        let mut log = Log::new(file.clone());
+        assert!(log.lines().unwrap().is_empty(), "before there is one");
+        let mut writer = File::create(file).unwrap();
+        writer.write_all(b"one\ntwo\nthr").unwrap();
+        assert_eq!(log.lines().unwrap(), ["one", "two"]);
+        writer.write_all(b"ee\n").unwrap();
+        assert_eq!(log.lines().unwrap(), ["three"]);
+        assert!(log.lines().unwrap().is_empty());
+    }
+
+    #[test]
+    fn what_its_log_says_is_understood() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut ion = Ion::new(dir.path(), Path::new("/nowhere"), "").unwrap();
+        let said = "[2026/11/22-20:00:00] [i] bprecvfile is creating 'testfile1', size 3.\n\
+                    [2026/11/22-20:00:00] [i] bprecvfile has created 'testfile1', size 3.\n\
+                    [2026/11/22-20:00:01] [s] (ipn:2.65)/848000000:1/0 status 8 at 848000001 on ipn:1.64, 'okay'.\n\
+                    [2026/11/22-20:00:01] [s] (ipn:2.65)/848000000:1/0 status 1 at 848000001 on ipn:1.64, 'okay'.\n";
+        fs::create_dir_all(ion.received()).unwrap();
+        fs::write(ion.received().join("testfile1"), b"one").unwrap();
+        fs::write(dir.path().join("ion/ion.log"), said).unwrap();
+        assert_eq!(ion.take(Duration::ZERO).unwrap().as_deref(), Some(&b"one"[..]));
+        assert_eq!(ion.take(Duration::ZERO).unwrap(), None);
+        assert_eq!(ion.reports().unwrap(), 1);
+        assert!(ion.send("ipn:1.64", b"x").is_err(), "before it was started");
+    }
+}

@@ -1,0 +1,223 @@
+//! µD3TN: its daemon over MTCP and TCPCLv3 with bundles of versions 7 and 6, driven over its own interface for
+//! applications (AAP2), in which it is also told of its contacts.
+
+use super::matrix::Row;
+use super::node::Ours;
+use super::peer::{Can, Peer};
+use super::places;
+use super::process::{Process, last_lines};
+use super::trial::{Pair, Size};
+use crate::crash::aap2::Client;
+use crate::crash::node::free_port;
+use anyhow::{Context, Result, bail, ensure};
+use std::fs;
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::time::{Duration, Instant, SystemTime};
+
+/// The program.
+pub const PROGRAMS: [&str; 1] = ["ud3tn"];
+/// Its application: it sends and takes here, so that answers of echo services come to it.
+const APPLICATION: &str = "ipn:2.42";
+/// Where it hears of contacts, and where it answers pings.
+const CONTACTS: &str = "ipn:2.9000";
+const ITS_ECHO: &str = "ipn:2.9002";
+/// Why nothing that it makes of version 6 is read.
+const BLOCK_LENGTH: &str = "it says that primary blocks are 3 bytes longer than they are (RFC 5050 4.5.1)";
+/// Over TCPCLv3: what comes in several segments it acknowledges and cannot read.
+const ONE_SEGMENT: usize = 200_000;
+/// How long it may take until applications can attach.
+const START_MAX: Duration = Duration::from_secs(30);
+/// 2000-01-01 in seconds of Unix time.
+const DTN_EPOCH: u64 = 946_684_800;
+/// How long its application waits for the next bundle.
+const FOREVER: Duration = Duration::from_secs(86_400);
+
+/// Both layers and versions.
+pub fn trials(dir: &Path, binary: &Path, size: Size) -> Result<Vec<Row>> {
+    let programs = match places::find("ud3tn", &PROGRAMS) {
+        Ok(programs) => programs,
+        Err(why) => return Ok(vec![Row::left_out("µD3TN", "MTCP, TCPCLv3", format!("{why:#}"))]),
+    };
+    let program = programs.join("ud3tn");
+    let usage = Command::new(&program).arg("--usage").output().context("cannot run `ud3tn`")?;
+    let usage = [usage.stdout, usage.stderr].concat();
+    // A fork with a store on disk.
+    let archipel = String::from_utf8_lossy(&usage).contains("--persist");
+    let name = if archipel { "µD3TN (Archipel Core)" } else { "µD3TN" };
+    let mut rows = Vec::new();
+    for (cla, version, layer) in [
+        ("mtcp", 7, "MTCP"),
+        ("mtcp", 6, "MTCP, version 6"),
+        ("tcpclv3", 7, "TCPCLv3"),
+        ("tcpclv3", 6, "TCPCLv3, version 6"),
+    ] {
+        println!("{name}, {layer}");
+        let dir = dir.join(format!("ud3tn-{cla}-{version}"));
+        fs::create_dir_all(&dir)?;
+        let (here, there) = (free_port()?, free_port()?);
+        let can = Can {
+            endpoint: APPLICATION,
+            echo: (version == 7).then_some(ITS_ECHO),
+            takes: if cla == "mtcp" { 1_000_000 } else { ONE_SEGMENT },
+            gives: if version == 7 { 1_000_000 } else { 0 },
+            takes_once: if cla == "mtcp" { 50_000_000 } else { 0 },
+            gives_once: if version == 7 { 50_000_000 } else { 0 },
+            // Two that it makes in the same millisecond have the same name.
+            reports: false,
+            // Its interface cannot ask for reports.
+            understands_reports: false,
+            datagrams: false,
+            repeats: false,
+            restarts: true,
+        };
+        let peer = Ud3tn {
+            dir: dir.join("ud3tn"),
+            program: program.clone(),
+            archipel,
+            version,
+            cla,
+            ports: (here, there),
+            running: None,
+        };
+        let ours = Ours::new(&dir, binary, &ours(cla, here, there), 2, version)?;
+        rows.extend(Pair { name: name.into(), layer, ours, peer: Box::new(peer), can, size }.trials());
+        if version == 6 {
+            rows.push(Row { trial: "it to ours".into(), ..Row::left_out(name, layer, BLOCK_LENGTH) });
+        }
+    }
+    Ok(rows)
+}
+
+/// Our layer and the link to it; over TCPCLv3 it connects, and one session serves both ways.
+fn ours(cla: &str, here: u16, there: u16) -> String {
+    let address = if cla == "mtcp" {
+        format!("address = \"127.0.0.1:{there}\"\nreconnect_min = \"20 ms\"\nreconnect_max = \"200 ms\"\n")
+    } else {
+        String::new()
+    };
+    format!(
+        "[layer.streams]\nkind = \"{cla}\"\nlisten = [\"127.0.0.1:{here}\"]\n\n\
+         [link.ud3tn]\nlayer = \"streams\"\npeer = \"ipn:2.0\"\n{address}"
+    )
+}
+
+/// Node `ipn:2.0`.
+struct Ud3tn {
+    dir: PathBuf,
+    program: PathBuf,
+    archipel: bool,
+    version: u8,
+    cla: &'static str,
+    /// Ours and its own.
+    ports: (u16, u16),
+    running: Option<Running>,
+}
+
+struct Running {
+    sender: Client,
+    receiver: Client,
+    payloads: Receiver<Vec<u8>>,
+    /// Ends after the clients.
+    _daemon: Process,
+}
+
+impl Ud3tn {
+    fn log(&self) -> PathBuf {
+        self.dir.join("ud3tn.log")
+    }
+    fn attached(&self, subscriber: bool) -> Result<Client> {
+        let client = Client::attach(&self.dir.join("aap2.sock"), APPLICATION, subscriber);
+        client.with_context(|| format!("cannot attach to µD3TN:\n{}", last_lines(&self.log())))
+    }
+    fn running(&mut self) -> Result<&mut Running> {
+        self.running.as_mut().context("µD3TN does not run")
+    }
+}
+
+/// What it is told of a neighbour that is there for a day at 100 MB/s.
+fn contact(cla: &str, port: u16, now: u64) -> String {
+    let (from, to) = (now.saturating_sub(1), now + 86_400);
+    format!("1(ipn:1.0):({cla}:127.0.0.1:{port})::[{{{from},{to},100000000}}];")
+}
+
+impl Peer for Ud3tn {
+    fn start(&mut self) -> Result<()> {
+        fs::create_dir_all(&self.dir)?;
+        let socket = self.dir.join("aap2.sock");
+        let _ = fs::remove_file(&socket);
+        let mut command = Command::new(&self.program);
+        command.args(["--eid", "ipn:2.0", "--bp-version", &self.version.to_string(), "--lifetime", "3600"]);
+        command.args(["--cla", &format!("{}:127.0.0.1,{}", self.cla, self.ports.1), "--status-reports"]);
+        command.args(["--aap-socket", "aap.sock", "--aap2-socket", "aap2.sock", "--log-level", "2"]);
+        if self.archipel {
+            command.args(["--persist", "store"]);
+            fs::create_dir_all(self.dir.join("store"))?;
+        }
+        let log = self.log();
+        let mut daemon = Process::start(command.current_dir(&self.dir).stdin(Stdio::null()), &log)?;
+        let begun = Instant::now();
+        while UnixStream::connect(&socket).is_err() {
+            let waits = daemon.0.try_wait()?.is_none() && begun.elapsed() < START_MAX;
+            ensure!(waits, "µD3TN is not ready:\n{}", last_lines(&log));
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        // What came before goes to whoever attaches first, and is lost where that one only sends.
+        let (receiver, mut sender) = (self.attached(true)?, self.attached(false)?);
+        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH)?.as_secs().saturating_sub(DTN_EPOCH);
+        sender.send(CONTACTS, contact(self.cla, self.ports.0, now).as_bytes())?;
+        ensure!(sender.response()?, "µD3TN does not take its contacts:\n{}", last_lines(&log));
+        receiver.set_timeout(FOREVER)?;
+        let (payload, payloads) = channel();
+        let mut reader = receiver.try_clone()?;
+        std::thread::spawn(move || {
+            while let Ok(delivered) = reader.delivery() {
+                if reader.taken().is_err() || payload.send(delivered.payload).is_err() {
+                    break;
+                }
+            }
+        });
+        self.running = Some(Running { sender, receiver, payloads, _daemon: daemon });
+        Ok(())
+    }
+    fn kill(&mut self) {
+        if let Some(running) = self.running.take() {
+            running.receiver.shutdown();
+        }
+    }
+    fn send(&mut self, to: &str, payload: &[u8]) -> Result<()> {
+        let sender = &mut self.running()?.sender;
+        sender.send(to, payload)?;
+        ensure!(sender.response()?, "µD3TN refused the bundle");
+        Ok(())
+    }
+    fn take(&mut self, wait: Duration) -> Result<Option<Vec<u8>>> {
+        let log = self.log();
+        match self.running()?.payloads.recv_timeout(wait) {
+            Ok(payload) => Ok(Some(payload)),
+            Err(RecvTimeoutError::Timeout) => Ok(None),
+            Err(RecvTimeoutError::Disconnected) => bail!("µD3TN ended:\n{}", last_lines(&log)),
+        }
+    }
+    fn reports(&mut self) -> Result<usize> {
+        Ok(0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_contact_is_said_as_its_manual_shows() {
+        assert_eq!(contact("mtcp", 4223, 1_000), "1(ipn:1.0):(mtcp:127.0.0.1:4223)::[{999,87400,100000000}];");
+    }
+
+    #[test]
+    fn over_mtcp_both_connect_and_over_tcpclv3_it_does() {
+        assert!(ours("mtcp", 1, 2).contains("address = \"127.0.0.1:2\""));
+        assert!(!ours("tcpclv3", 1, 2).contains("address"));
+    }
+}

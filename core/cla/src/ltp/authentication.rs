@@ -254,6 +254,7 @@ fn update(mac: &mut Hmac<Sha1>, data: &Payload) {
 mod tests {
     use super::super::segment::{Body, Data, Head, Segment, SessionId, kind, parse};
     use super::*;
+    use core::slice;
 
     fn key(id: &str, byte: u8) -> LinkKey {
         LinkKey { id: id.as_bytes().to_vec(), secret: Secret::new(alloc::vec![byte; 20]) }
@@ -336,7 +337,8 @@ mod tests {
     #[test]
     fn the_newest_key_makes_all_check_and_one_correct_hash_is_enough() {
         let (old, new) = (key("2025", 1), key("2026", 2));
-        let (before, between, after) = (seal(&[old.clone()]), seal(&[new.clone(), old.clone()]), seal(&[new.clone()]));
+        let (before, between, after) =
+            (seal(slice::from_ref(&old)), seal(&[new.clone(), old.clone()]), seal(slice::from_ref(&new)));
         let [by_old, by_new] = [&before, &between].map(|seal| seal.seal(&report_ack()));
         assert_eq!(check(&between, &by_old), Ok(()));
         assert_eq!((check(&between, &by_new), check(&after, &by_new)), (Ok(()), Ok(())));

@@ -71,7 +71,8 @@ pub fn trials(dir: &Path, binary: &Path, size: Size) -> Result<Vec<Row>> {
             understands_reports: false,
             datagrams: false,
             repeats: false,
-            restarts: true,
+            // Over TCPCLv3 it connects, and takes its time to do so again.
+            restarts: cla == "mtcp",
         };
         let peer = Ud3tn {
             dir: dir.join("ud3tn"),
@@ -80,6 +81,7 @@ pub fn trials(dir: &Path, binary: &Path, size: Size) -> Result<Vec<Row>> {
             version,
             cla,
             ports: (here, there),
+            started: 0,
             running: None,
         };
         let ours = Ours::new(&dir, binary, &ours(cla, here, there), 2, version)?;
@@ -113,6 +115,7 @@ struct Ud3tn {
     cla: &'static str,
     /// Ours and its own.
     ports: (u16, u16),
+    started: usize,
     running: Option<Running>,
 }
 
@@ -153,8 +156,11 @@ impl Peer for Ud3tn {
         command.args(["--cla", &format!("{}:127.0.0.1,{}", self.cla, self.ports.1), "--status-reports"]);
         command.args(["--aap-socket", "aap.sock", "--aap2-socket", "aap2.sock", "--log-level", "2"]);
         if self.archipel {
-            command.args(["--persist", "store"]);
-            fs::create_dir_all(self.dir.join("store"))?;
+            // A store of its own each time: from the one before it would deliver again what was delivered.
+            self.started += 1;
+            let store = format!("store-{}", self.started);
+            fs::create_dir_all(self.dir.join(&store))?;
+            command.args(["--persist", &store]);
         }
         let log = self.log();
         let mut daemon = Process::start(command.current_dir(&self.dir).stdin(Stdio::null()), &log)?;

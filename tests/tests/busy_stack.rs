@@ -78,7 +78,7 @@ impl Node {
     /// Everything there is to do, and then a rest.
     fn work(&mut self) {
         for _ in 0..20 {
-            self.now = self.now + Duration::from_millis(50);
+            self.now += Duration::from_millis(50);
             self.turn();
             while let Some(DiskOp { id, action }) = self.disk.pop_front() {
                 let answer = match action {

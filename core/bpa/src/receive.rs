@@ -72,7 +72,8 @@ impl Agent {
             // What is durable here need not come again.
             Some(held) if self.is_durable(held) && !self.comes_anew(held, from, hop) => Some(Refusal::Duplicate),
             Some(_) => None,
-            None if self.was_delivered(&bundle) || self.was_there(&bundle, from) => Some(Refusal::Duplicate),
+            None if self.was_delivered(&bundle) => Some(Refusal::Duplicate),
+            None if self.was_there(&bundle, from) => Some(Refusal::NotAcceptable),
             None => {
                 let mut new = self.newcomer(now, bundle.clone(), from, hop);
                 new.flags.set(Flags::STRANGE, self.neighbours.is_strange(link));
@@ -124,7 +125,13 @@ impl Agent {
             return out.push(Output::Verdict { token, result: had(hop) });
         }
         if self.was_there(&bundle, from) {
-            return out.push(Output::Verdict { token, result: had(hop) });
+            self.pieces_end(token, false);
+            // What is here of it goes its way.
+            if self.known(&bundle).is_some_and(|held| self.is_durable(held)) {
+                return out.push(Output::Verdict { token, result: had(hop) });
+            }
+            self.turn_away(now, link, &bundle, Refusal::NotAcceptable, edge, out);
+            return out.push(Output::Verdict { token, result: Err(Refusal::NotAcceptable) });
         }
         if let Some(known) = self.known(&bundle).map(Held::handle) {
             let durable = self.book.get(known).is_some_and(|held| self.is_durable(held));
@@ -257,7 +264,8 @@ impl Agent {
     }
 
     /// Whether the node that a bundle is for gives it away: it has had it, and some (dtn7-go) pass on what they
-    /// deliver. Sent back, it would be delivered twice, or go to and fro; what is here of it goes its way.
+    /// deliver. Sent back, it would be delivered twice, or go to and fro. It is refused: should another node of the same
+    /// name be meant, it is not lost.
     fn was_there(&self, bundle: &BundleMeta, from: PeerId) -> bool {
         let node = bundle.destination_node();
         node != NodeId::NULL

@@ -101,7 +101,7 @@ fn what_the_node_it_is_for_gives_away_is_not_sent_back_to_it() {
     let to_two = |source, sequence| Bundle::new(EndpointId::ipn(source, 5), EndpointId::ipn(2, 1), sequence);
     node.begins(0, 1, to_two(1, 1));
     node.receive(2, to_two(1, 2));
-    assert_eq!(node.verdicts(), [(1, Err(Refusal::Duplicate)), (2, Ok(()))]);
+    assert_eq!(node.verdicts(), [(1, Err(Refusal::NotAcceptable)), (2, Err(Refusal::NotAcceptable))]);
     node.send(EndpointId::ipn(2, 1), Priority::Normal);
     let under_way = node.take_sent()[0].clone();
     node.receive(3, under_way.arrives());

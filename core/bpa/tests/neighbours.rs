@@ -89,7 +89,8 @@ fn two_nodes_whose_names_are_the_same_number_are_two_nodes() {
         let mut node = Node::with(farlink_bpa::Settings { links: vec![], routes: vec![], ..own }, None);
         let to_it = farlink_bpa::LinkSettings { peer: numbered.clone(), ..link(0) };
         node.add_link(&to_it);
-        node.receive(1, support::Bundle::new(EndpointId::ipn(7, 5), EndpointId::ipn(number, 1), 1));
+        node.add_link(&link(1));
+        node.receive_over(1, 1, support::Bundle::new(EndpointId::ipn(7, 5), EndpointId::ipn(number, 1), 1));
         assert_eq!(node.sent().len(), 1, "it is for the neighbour, {numbered}, and not for {named}");
     }
 }

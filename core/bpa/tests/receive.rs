@@ -149,8 +149,8 @@ fn what_does_not_parse_is_not_acceptable() {
 fn the_store_refuses_while_a_send_is_open_and_sent_pays() {
     let mut node = Node::new();
     node.commit = false;
-    node.receive(4, from_two(1, EndpointId::ipn(3, 1)));
-    node.receive_over(1, 5, from_two(1, EndpointId::ipn(3, 1)).previous(3));
+    node.receive(4, from_two(1, EndpointId::ipn(9, 1)));
+    node.receive_over(1, 5, from_two(1, EndpointId::ipn(9, 1)).previous(3));
     let id = node.sent()[0].id;
     node.store_refuses(1);
     assert!(node.verdicts().is_empty(), "the debt waits for the send");

@@ -20,8 +20,10 @@ fn node(router: Option<Script>) -> Node {
 }
 
 fn fill(node: &mut Node, to: &EndpointId) {
+    // Not from the neighbour they are for.
+    let link = u32::from(to.node() == EndpointId::ipn(2, 0).node());
     for n in 0..MANY {
-        node.receive(n, from_two(n, to.clone()).payload(Payload::fill(0, 10)));
+        node.receive_over(link, n, from_two(n, to.clone()).payload(Payload::fill(0, 10)));
         node.said.clear();
     }
 }

@@ -246,7 +246,9 @@ fn labels_are_among_what_must_fit() {
         let meta = farlink_bpa::Edge::make(&mut node.edges, draft.clone(), creation, payload).unwrap();
         let hop = farlink_base::Hop { labels, ..farlink_base::Hop::default() };
         let token = OfferToken { layer: LayerId(0), ticket: layer::Ticket(1) };
-        node.agent(Input::Arrived { link: LINK, token, bundle: alloc::sync::Arc::new(meta), hop: Box::new(hop) });
+        // From somebody else.
+        let link = LinkId(LinkId::DYNAMIC | 99);
+        node.agent(Input::Arrived { link, token, bundle: alloc::sync::Arc::new(meta), hop: Box::new(hop) });
         node.run(1);
         node.handed.iter().map(Payload::len).collect::<Vec<u64>>()
     };

@@ -58,9 +58,8 @@ const SPOOL_WINDOW: u64 = 4 << 20;
 const SPOOL_PART: u64 = 4;
 /// Least bytes that are sent there at once, but for the last.
 const SPOOL_STEP: u64 = 256 << 10;
-/// Most and least bytes of a delivery that are read from disk at once, when there is nothing else for its application
-/// to read.
-const READ_STEP: (u64, u64) = (2 << 20, 64 << 10);
+/// Bytes of a delivery that are read from disk at once, when there is nothing else for its application to read.
+const READ_STEP: u64 = 2 << 20;
 
 /// How payloads that go to disk as they come are bounded.
 #[derive(Clone, Copy)]
@@ -376,14 +375,14 @@ impl Connection {
             }
         }
     }
-    /// What to read from disk for it now, where each may have so many bytes of memory.
-    pub fn wants_stored(&mut self, part: u64) -> Option<(DeliveryId, Payload)> {
+    /// What to read from disk for it now.
+    pub fn wants_stored(&mut self) -> Option<(DeliveryId, Payload)> {
         if self.reading || !self.out.is_empty() {
             return None;
         }
         let Some(Later::Stored(delivery, rope)) = self.later.front_mut() else { return None };
         self.reading = true;
-        Some((*delivery, rope.split_to(part.clamp(READ_STEP.1, READ_STEP.0).min(rope.len()))))
+        Some((*delivery, rope.split_to(READ_STEP.min(rope.len()))))
     }
     /// That was read.
     pub fn stored_came(&mut self, part: &Payload) {

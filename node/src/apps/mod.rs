@@ -374,9 +374,8 @@ impl Apps {
         for serial in gone {
             self.close(serial, inputs);
         }
-        let part = self.sending_max / (self.connections.len() as u64).max(1);
         for connection in self.connections.values_mut() {
-            let wanted = connection.wants_stored(part);
+            let wanted = connection.wants_stored();
             inputs.extend(wanted.map(|(delivery, part)| Input::Read { delivery, part }));
         }
     }

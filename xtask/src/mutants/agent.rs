@@ -119,8 +119,8 @@ pub const TABLE: &[Mutant] = &[
     plain(
         "any size is taken",
         "core/bpa/src/evict.rs",
-        "if new.size() > capacity.min(self.settings.limits.bundle_bytes) {",
-        "if new.size() > capacity {",
+        "if new.size() > capacity.min(self.settings.limits.bundle_bytes) || !fits {",
+        "if new.size() > capacity || !fits {",
         &["-p farlink-bpa"],
     ),
     plain(

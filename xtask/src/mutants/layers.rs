@@ -7,8 +7,8 @@ pub const TABLE: &[Mutant] = &[
     durable(
         "the last acknowledgment does not wait",
         "core/cla/src/tcpcl_v4/incoming.rs",
-        "if flags & END != 0 && !accepted {",
-        "if flags & END != 0 && !transfer.complete {",
+        "if !accepted && (flags & END != 0 || (parts && bytes > transfer.kept)) {",
+        "if !accepted && parts && bytes > transfer.kept {",
         &["-p farlink-cla"],
     ),
     durable(

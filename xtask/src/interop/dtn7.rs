@@ -281,8 +281,12 @@ fn found(dir: &Path, binary: &Path, tools: &Path, (cla, layer): (&str, &str), si
             receiver.taken()?;
             ensure!(delivered.payload == payload, "other bytes than dtnd sent");
         }
-        let log = fs::read_to_string(dtnd.log())?;
-        ensure!(log.contains("New peer discovered: ipn:1.0"), "dtnd did not hear us");
+        // The bundles may have been quicker than the next announcement.
+        let begun = Instant::now();
+        while !fs::read_to_string(dtnd.log())?.contains("New peer discovered: ipn:1.0") {
+            ensure!(begun.elapsed() < size.patience, "dtnd did not hear us");
+            std::thread::sleep(Duration::from_millis(100));
+        }
         Ok(())
     };
     let failed = all().err().map(|why| format!("{why:#}\n{}", ours.words()));

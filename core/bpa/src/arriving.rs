@@ -113,7 +113,7 @@ impl Agent {
             return;
         }
         let mut flags = Flags::default();
-        flags.set(Flags::STRANGE, link.is_dynamic());
+        flags.set(Flags::STRANGE, self.neighbours.is_strange(link));
         flags.set(Flags::DURABLE, !self.settings.durable);
         let (born, expires, hops, labels) = (new.born, new.expires, new.hops, new.labels);
         let reasons = Reasons::of(&[Reason::Whole]);

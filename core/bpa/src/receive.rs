@@ -623,8 +623,8 @@ impl Agent {
         for link in self.neighbours.links().map(|link| link.id).collect::<alloc::vec::Vec<_>>() {
             self.refresh_link(now, link, out);
         }
-        let deferred = core::mem::take(&mut self.deferred);
-        for input in deferred.0.iter().cloned() {
+        let mut deferred = core::mem::take(&mut self.deferred);
+        for input in deferred.made().map(|deferred| core::mem::take(&mut deferred.0)).into_iter().flatten() {
             self.on_app(now, input, edge, out);
         }
     }

@@ -3,7 +3,7 @@
 mod support;
 
 use farlink_base::{DeleteReason, Duration, EndpointId, Facts, LinkId, Malformed, Payload, Refusal};
-use farlink_bpa::{Input, Limits, Output, Settings};
+use farlink_bpa::{Input, Limits, LinkSettings, Origin, Output, Settings};
 use std::ops::Range;
 use support::{Bundle, Node, settings, token};
 
@@ -127,6 +127,19 @@ fn with_the_whole_on_disk_its_pieces_go() {
         node.carrier(1, true);
         assert_eq!(node.sent().len(), if refused { 2 } else { 1 });
     }
+}
+
+#[test]
+fn pieces_of_a_neighbour_that_was_only_found_are_a_strangers() {
+    let mut node = Node::new();
+    let found = LinkSettings { peer: EndpointId::ipn(30, 0), name: "found".into(), ..support::link(9) };
+    assert!(node.agent.add_link_of(node.now, &found, Origin::Discovered, &mut node.said));
+    let whole = bundle(1);
+    node.begins(9, 1, whole.clone());
+    let (piece, hop) = whole.piece(0..4000).parts();
+    node.tell(Input::Piece { link: LinkId(9), token: token(1), bundle: piece, hop, promises: 0..AT + 4000 });
+    abandon(&mut node, 1);
+    assert_eq!((node.held(), node.agent.status(node.now).strangers.0), (1, 1));
 }
 
 #[test]

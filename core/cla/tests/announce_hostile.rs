@@ -208,7 +208,8 @@ fn who_comes_and_leaves_by_turns_is_not_knocked_at_each_time() {
 #[test]
 fn nobody_is_looked_for_at_an_address_that_is_no_hosts() {
     let mut site = Site::new("ipn:1.0", |_| {});
-    let nobody = ["0.0.0.0", "[::]", "[::ffff:0.0.0.0]", "255.255.255.255", "224.0.0.26", "[ff02::1]", "[::ffff:224.0.0.1]"];
+    let nobody =
+        ["0.0.0.0", "[::]", "[::ffff:0.0.0.0]", "255.255.255.255", "224.0.0.26", "[ff02::1]", "[::ffff:224.0.0.1]"];
     for (second, address) in (0u32..).zip(nobody) {
         site.hear(&format!("{address}:3003"), &beacon("ipn:66.0", 5));
         site.until(f64::from(second));
@@ -216,4 +217,19 @@ fn nobody_is_looked_for_at_an_address_that_is_no_hosts() {
     site.until(10.0);
     assert!(site.found.is_empty() && site.announcer.heard().count() == 0);
     assert_eq!(site.announcer.counts().unwanted, nobody.len() as u64);
+}
+
+#[test]
+fn a_farewell_ends_no_session_that_just_began() {
+    let mut site = Site::new("ipn:1.0", |_| {});
+    site.hear(HONEST, &beacon("ipn:2.0", 5));
+    while site.found.is_empty() {
+        let next = site.now.0 as f64 / 1e9 + 0.1;
+        site.until(next);
+    }
+    site.world.answer.insert(at(HONEST_SERVES));
+    site.hear(HONEST, &beacon("ipn:2.0", 0));
+    let next = site.now.0 as f64 / 1e9 + 10.0;
+    site.until(next);
+    assert!(site.lost.is_empty() && site.links() == 1, "{:?}", site.lost);
 }

@@ -93,7 +93,7 @@ impl Announcer {
                     self.look(now, around, out);
                 }
             }
-            Input::Heard { from, bytes } => self.hear(now, from, bytes, out),
+            Input::Heard { from, bytes } => self.hear(now, (from, bytes), around, out),
             Input::Leave => {
                 self.speaks = None;
                 self.speak(Duration::ZERO, out);
@@ -113,7 +113,13 @@ impl Announcer {
         out.push(Output::Announce(beacon.emit()));
     }
 
-    fn hear(&mut self, now: Instant, from: SocketAddr, bytes: &[u8], out: &mut impl Sink<Output>) {
+    fn hear(
+        &mut self,
+        now: Instant,
+        (from, bytes): (SocketAddr, &[u8]),
+        around: &impl Around,
+        out: &mut impl Sink<Output>,
+    ) {
         let Ok(beacon) = Beacon::parse(bytes) else {
             self.counts.unreadable += 1;
             return;
@@ -139,7 +145,7 @@ impl Announcer {
         (known.last, known.sequence, known.leaves) = (now, beacon.sequence, leaves);
         known.beacons += 1;
         if leaves {
-            return self.leave(now, &key, out);
+            return self.leave(now, &key, around, out);
         }
         known.period = period;
         if known.found().is_none() {
@@ -191,9 +197,9 @@ impl Announcer {
 
     /// One says that it leaves. While its session is there, it is: whoever can send a beacon can send this one. An attempt
     /// that ends so has failed: who says both by turns is not knocked at each time.
-    fn leave(&mut self, now: Instant, key: &Key, out: &mut impl Sink<Output>) {
+    fn leave(&mut self, now: Instant, key: &Key, around: &impl Around, out: &mut impl Sink<Output>) {
         match self.heard.get_mut(key).map(|heard| (heard.stands, heard.address)) {
-            Some((Stands::Found { id, up: None, .. }, address)) => {
+            Some((Stands::Found { id, up: None, .. }, address)) if around.state(id) != LinkNow::Up => {
                 out.push(Output::Lost { id, why: "it leaves" });
                 self.tried.end(now, address, None);
             }

@@ -181,3 +181,55 @@ fn who_answers_and_goes_at_once_is_answered_ever_later() {
     }
     assert!(site.found.len() <= 9, "{} attempts in 1000 s", site.found.len());
 }
+
+#[test]
+fn who_comes_and_leaves_by_turns_is_not_knocked_at_each_time() {
+    let mut site = Site::new("ipn:1.0", |_| {});
+    let mut newcomer = None;
+    for n in 0..600u32 {
+        // A victim that answers nobody, or late.
+        site.hear("192.0.2.1:3003", &numbered("ipn:66.0", 5, n));
+        site.until(f64::from(n) + 0.5);
+        site.hear("192.0.2.1:3003", &numbered("ipn:66.0", 0, n));
+        if n == 300 {
+            site.world.answer.insert(at("10.0.0.3:4556"));
+            site.hear("10.0.0.3:3003", &beacon("ipn:3.0", 600));
+        }
+        site.until(f64::from(n) + 1.0);
+        newcomer = newcomer.or_else(|| site.names().contains(&"ipn:3.0").then_some(n));
+    }
+    let knocks: Vec<u64> = site.found.iter().filter(|found| found.2 == "ipn:66.0").map(|found| found.0.0).collect();
+    let gaps: Vec<u64> = knocks.windows(2).map(|two| (two[1] - two[0]) / 1_000_000_000).collect();
+    let doubled = gaps.iter().enumerate().all(|(n, gap)| *gap >= 10 << n.min(6));
+    assert!(doubled && (2..=6).contains(&knocks.len()), "{gaps:?}");
+    assert_eq!(newcomer, Some(300), "nor does it keep others waiting");
+}
+
+#[test]
+fn nobody_is_looked_for_at_an_address_that_is_no_hosts() {
+    let mut site = Site::new("ipn:1.0", |_| {});
+    let nobody =
+        ["0.0.0.0", "[::]", "[::ffff:0.0.0.0]", "255.255.255.255", "224.0.0.26", "[ff02::1]", "[::ffff:224.0.0.1]"];
+    for (second, address) in (0u32..).zip(nobody) {
+        site.hear(&format!("{address}:3003"), &beacon("ipn:66.0", 5));
+        site.until(f64::from(second));
+    }
+    site.until(10.0);
+    assert!(site.found.is_empty() && site.announcer.heard().count() == 0);
+    assert_eq!(site.announcer.counts().unwanted, nobody.len() as u64);
+}
+
+#[test]
+fn a_farewell_ends_no_session_that_just_began() {
+    let mut site = Site::new("ipn:1.0", |_| {});
+    site.hear(HONEST, &beacon("ipn:2.0", 5));
+    while site.found.is_empty() {
+        let next = site.now.0 as f64 / 1e9 + 0.1;
+        site.until(next);
+    }
+    site.world.answer.insert(at(HONEST_SERVES));
+    site.hear(HONEST, &beacon("ipn:2.0", 0));
+    let next = site.now.0 as f64 / 1e9 + 10.0;
+    site.until(next);
+    assert!(site.lost.is_empty() && site.links() == 1, "{:?}", site.lost);
+}

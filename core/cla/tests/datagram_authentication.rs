@@ -272,3 +272,27 @@ fn a_running_link_gets_other_keys_and_its_sessions_go_on() {
     let mut plain = bench(1, 2, Authentication::None);
     assert!(!plain.ltp.rekey(LINK, &new), "it begins anew");
 }
+
+#[test]
+fn a_longer_name_of_a_key_fits_the_smallest_datagrams_of_a_running_link() {
+    let long = keys(&[("a name of a key as long as can be", 2), ("", 1)]);
+    let [mut a, mut b] = [1, 2].map(|own| {
+        Bench::new(own, 3 - own, |_, span| {
+            (span.datagram_bytes, span.authentication) = (64, keys(&[("", 1)]));
+        })
+    });
+    let mut first = a.send(1, bundle(1, 900), true);
+    assert!(a.ltp.rekey(LINK, &long) && b.ltp.rekey(LINK, &long));
+    first.extend(a.send(2, bundle(2, 900), true));
+    // Some are lost, so that reports claim parts and parts are sent again.
+    let mut count = 0;
+    let went = talk([&mut a, &mut b], [1, 2], first, |_, _| {
+        count += 1;
+        count % 5 == 2
+    });
+    assert_eq!((b.arrived.len(), a.sent.len()), (2, 2));
+    assert_eq!((a.ltp.usage(), b.ltp.usage()), (Usage::default(), Usage::default()));
+    let longest = went.iter().map(|(_, datagram)| datagram.len()).max().unwrap();
+    assert!(longest <= 64 + 17 + 32 + 1, "{longest}");
+    assert!(went.len() < 2000, "{}", went.len());
+}

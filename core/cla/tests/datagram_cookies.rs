@@ -3,10 +3,11 @@
 mod ltp_bench;
 
 use farlink_base::Bytes;
+use farlink_base::layer::Input;
 use farlink_cla::ltp::extension::{self, tag};
 use farlink_cla::ltp::segment::{Body, Content, Data, Segment, SessionId, kind};
 use farlink_cla::ltp::{AskCookies, Config, SpanConfig, Usage};
-use ltp_bench::{Bench, bundle, segments, talk, view};
+use ltp_bench::{Bench, LINK, bundle, segments, talk, view};
 
 fn cookies(datagram: &[u8]) -> Vec<Vec<u8>> {
     view(datagram).header.of(tag::COOKIE).map(<[u8]>::to_vec).collect()
@@ -216,4 +217,36 @@ fn more_or_longer_cookies_than_are_kept_are_not_taken() {
         assert!(answer.is_empty() && b.ltp.usage() == Usage::default(), "{values:?}");
     }
     assert_eq!(extension::tag::COOKIE, 1);
+}
+
+/// Keeps 5327-2.2-2.
+#[test]
+fn what_is_said_of_a_session_that_is_over_carries_its_cookies() {
+    let mut b = Bench::new(2, 1, |_, _| {});
+    let question = with(&first_segment(3, 100).emit(), &[b"theirs"]);
+    let report = b.hear(1, question.clone());
+    let Content::Report { serial, .. } = view(&report[0]).content else { panic!("no report") };
+    let ack = Segment { session: SessionId { engine: 1, number: 3 }, body: Body::ReportAck { serial } }.emit();
+    b.hear(1, with(&ack, &[b"theirs"]));
+    assert_eq!((b.arrived.len(), b.ltp.usage()), (1, Usage::default()));
+    // Its sender asks again: it believes no answer without the cookie.
+    let cancel = b.hear(1, question);
+    assert_eq!((view(&cancel[0]).kind, cookies(&cancel[0])), (kind::CANCEL_RECEIVER, vec![b"theirs".to_vec()]));
+}
+
+/// Keeps 5327-2.2-2.
+#[test]
+fn the_farewell_of_a_link_carries_the_cookies_of_its_sessions() {
+    // A session of ours and one of the peer's, both with a cookie of the peer.
+    let mut b = Bench::new(2, 1, |_, _| {});
+    let session = segments(&b.send(1, bundle(1, 4000), true))[0].session;
+    let body = Body::Report { serial: 9, checkpoint: 0, lower: 0, upper: 4000, claims: vec![(0, 1000)] };
+    b.hear(1, with(&Segment { session, body }.emit(), &[b"ours"]));
+    let data = Data { kind: kind::RED, service: 1, offset: 0, length: 50, checkpoint: 0, report: 0 };
+    let body = Body::Data(data, bundle(1, 100).to_bytes().unwrap().slice(..50));
+    b.hear(1, with(&Segment { session: SessionId { engine: 1, number: 4 }, body }.emit(), &[b"theirs"]));
+    let left = b.input(Input::RemoveLink { link: LINK });
+    let said: Vec<_> = left.iter().map(|datagram| (view(datagram).kind, cookies(datagram))).collect();
+    let (ours, theirs) = (vec![b"ours".to_vec()], vec![b"theirs".to_vec()]);
+    assert_eq!(said, [(kind::CANCEL_SENDER, ours), (kind::CANCEL_RECEIVER, theirs)]);
 }

@@ -8,7 +8,7 @@ use crate::registry::Introduction;
 use alloc::collections::BTreeSet;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
-use core::net::SocketAddr;
+use core::net::{IpAddr, Ipv4Addr, SocketAddr};
 use farlink_base::{Duration, EndpointId, Instant, Rng, Sink, pattern_rank};
 
 /// How often links are looked after.
@@ -93,7 +93,7 @@ impl Announcer {
                     self.look(now, around, out);
                 }
             }
-            Input::Heard { from, bytes } => self.hear(now, from, bytes, out),
+            Input::Heard { from, bytes } => self.hear(now, (from, bytes), around, out),
             Input::Leave => {
                 self.speaks = None;
                 self.speak(Duration::ZERO, out);
@@ -113,7 +113,13 @@ impl Announcer {
         out.push(Output::Announce(beacon.emit()));
     }
 
-    fn hear(&mut self, now: Instant, from: SocketAddr, bytes: &[u8], out: &mut impl Sink<Output>) {
+    fn hear(
+        &mut self,
+        now: Instant,
+        (from, bytes): (SocketAddr, &[u8]),
+        around: &impl Around,
+        out: &mut impl Sink<Output>,
+    ) {
         let Ok(beacon) = Beacon::parse(bytes) else {
             self.counts.unreadable += 1;
             return;
@@ -121,7 +127,8 @@ impl Announcer {
         if self.config.node_ids.iter().any(|own| own.node() == beacon.node.node()) {
             return;
         }
-        let Some((layer, address)) = self.way_to(&beacon, from).filter(|_| self.is_wanted(&beacon.node)) else {
+        let way = self.way_to(&beacon, from).filter(|_| is_host(from.ip()) && self.is_wanted(&beacon.node));
+        let Some((layer, address)) = way else {
             self.counts.unwanted += 1;
             return;
         };
@@ -138,7 +145,7 @@ impl Announcer {
         (known.last, known.sequence, known.leaves) = (now, beacon.sequence, leaves);
         known.beacons += 1;
         if leaves {
-            return self.leave(&key, out);
+            return self.leave(now, &key, around, out);
         }
         known.period = period;
         if known.found().is_none() {
@@ -188,11 +195,15 @@ impl Announcer {
         }
     }
 
-    /// One says that it leaves. While its session is there, it is: whoever can send a beacon can send this one.
-    fn leave(&mut self, key: &Key, out: &mut impl Sink<Output>) {
-        match self.heard.get_mut(key).map(|heard| heard.stands) {
-            Some(Stands::Found { id, up: None, .. }) => out.push(Output::Lost { id, why: "it leaves" }),
-            Some(Stands::Found { .. }) => return,
+    /// One says that it leaves. While its session is there, it is: whoever can send a beacon can send this one. An attempt
+    /// that ends so has failed: who says both by turns is not knocked at each time.
+    fn leave(&mut self, now: Instant, key: &Key, around: &impl Around, out: &mut impl Sink<Output>) {
+        match self.heard.get_mut(key).map(|heard| (heard.stands, heard.address)) {
+            Some((Stands::Found { id, up: None, .. }, address)) if around.state(id) != LinkNow::Up => {
+                out.push(Output::Lost { id, why: "it leaves" });
+                self.tried.end(now, address, None);
+            }
+            Some((Stands::Found { .. }, _)) => return,
             _ => {}
         }
         self.heard.remove(key);
@@ -276,4 +287,11 @@ impl Announcer {
             out.push(Output::Found { id, node: key.1, layer, address });
         }
     }
+}
+
+/// Whether an address is that of one host. A connection to the address of none would lead to this one (RFC 1122
+/// 3.2.1.3; RFC 4291 2.5.2), and datagrams may come in its name.
+fn is_host(ip: IpAddr) -> bool {
+    let ip = ip.to_canonical();
+    !ip.is_unspecified() && !ip.is_multicast() && ip != IpAddr::V4(Ipv4Addr::BROADCAST)
 }

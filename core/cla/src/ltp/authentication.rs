@@ -97,7 +97,9 @@ impl Seal {
         match authentication {
             Authentication::None => None,
             Authentication::HmacSha1(keys) => {
-                let keys = keys.iter().take(GENERATIONS_MAX).cloned().collect();
+                let mut keys: Vec<LinkKey> = keys.iter().take(GENERATIONS_MAX).cloned().collect();
+                // What is shown of a name is what is compared.
+                keys.iter_mut().for_each(|key| key.id.truncate(KEY_ID_MAX));
                 Some(Seal { suite: suite::HMAC_SHA1_80, keys })
             }
             // 5327-2.1-11
@@ -111,13 +113,12 @@ impl Seal {
     // 5327-2.1-2, 5327-2.1-3
     fn header(&self) -> Vec<u8> {
         let mut value = Vec::from([self.suite]);
-        let id = self.keys.first().map_or(&[][..], |key| &key.id);
-        value.extend_from_slice(&id[..id.len().min(KEY_ID_MAX)]);
+        value.extend_from_slice(self.keys.first().map_or(&[][..], |key| &key.id));
         value
     }
     /// Bytes it adds to a segment.
     pub(super) fn bytes(&self) -> u32 {
-        let header = 1 + self.keys.first().map_or(0, |key| key.id.len().min(KEY_ID_MAX));
+        let header = 1 + self.keys.first().map_or(0, |key| key.id.len());
         (extension::size(header) + extension::size(HASH_BYTES)) as u32
     }
     /// The beginning of a segment with what says how it is authenticated; [`Seal::end`] follows its end.
@@ -369,6 +370,7 @@ mod tests {
         let long = LinkKey { id: alloc::vec![200; 300], secret: Secret::new(alloc::vec![1; 20]) };
         let cut = seal(&[long]);
         assert_eq!(cut.seal(&report_ack()).len() - report_ack().len(), cut.bytes() as usize);
+        assert_eq!(check(&cut, &cut.seal(&report_ack())), Ok(()));
     }
 
     /// Keeps 5327-2.1-4.

@@ -3,6 +3,7 @@
 
 use super::SpanConfig;
 use super::authentication::{Authentication, Seal};
+use super::cookies::with_cookies;
 use super::ending::End;
 use super::engine::{Ltp, Parted};
 use super::segment::{Body, Segment, SessionId, reason};
@@ -238,7 +239,7 @@ impl Ltp {
         let engine = span.engine;
         let mut farewells = self.cancels_of(index);
         let given_up = [self.give_up_exports(index, out), self.give_up_imports(index, out)].concat();
-        farewells.extend(given_up.iter().map(|segment| (segment.session, segment.emit())));
+        farewells.extend(given_up);
         farewells.truncate(FAREWELLS_MAX);
         if transmit {
             let mut trains = Trains::new(to);
@@ -268,30 +269,35 @@ impl Ltp {
         cancels
     }
     /// Fails every session of ours on a span; the segments that tell the peer.
-    fn give_up_exports(&mut self, index: usize, out: &mut impl Sink<Output>) -> Vec<Segment> {
+    // 5327-2.2-2
+    fn give_up_exports(&mut self, index: usize, out: &mut impl Sink<Output>) -> Vec<(SessionId, Bytes)> {
         let mut numbers: Vec<u64> =
             self.sessions.exports.iter().filter(|(_, e)| e.span == index).map(|(n, _)| *n).collect();
         numbers.sort_unstable();
         let mut farewells = Vec::new();
         for number in numbers {
-            if self.sessions.exports.get(&number).is_some_and(|export| export.begun()) {
+            if let Some(export) = self.sessions.exports.get(&number).filter(|export| export.begun()) {
                 let session = SessionId { engine: self.config.engine, number };
-                farewells.push(Segment { session, body: Body::Cancel { by_sender: true, reason: reason::USER } });
+                let farewell = Segment { session, body: Body::Cancel { by_sender: true, reason: reason::USER } };
+                farewells.push((session, with_cookies(farewell.emit(), export.cookies.as_deref())));
             }
             self.fail_export(number, (None, End::Here(reason::USER)), out);
         }
         farewells
     }
     /// Drops every session of the peer on a span; the segments that tell it.
-    fn give_up_imports(&mut self, index: usize, out: &mut impl Sink<Output>) -> Vec<Segment> {
+    // 5327-2.2-2
+    fn give_up_imports(&mut self, index: usize, out: &mut impl Sink<Output>) -> Vec<(SessionId, Bytes)> {
         let mut sessions: Vec<SessionId> =
             self.sessions.imports.iter().filter(|(_, i)| i.span == index).map(|(id, _)| *id).collect();
         sessions.sort_unstable_by_key(|id| (id.engine, id.number));
         let mut farewells = Vec::new();
         for session in sessions {
+            let cookies = self.sessions.imports.get_mut(&session).and_then(|import| import.cookies.take());
             self.close_import(session, End::Here(reason::SYSTEM), out);
             self.sessions.closed.insert(session);
-            farewells.push(Segment { session, body: Body::Cancel { by_sender: false, reason: reason::SYSTEM } });
+            let farewell = Segment { session, body: Body::Cancel { by_sender: false, reason: reason::SYSTEM } };
+            farewells.push((session, with_cookies(farewell.emit(), cookies.as_deref())));
         }
         farewells
     }

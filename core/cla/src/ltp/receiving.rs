@@ -234,7 +234,7 @@ impl Ltp {
         }
         if self.sessions.closed.contains(id) {
             if data.is_checkpoint() {
-                self.refuse_closed(from, id);
+                self.refuse_closed(from, id, header);
             }
             return false;
         }
@@ -285,9 +285,12 @@ impl Ltp {
     /// ask in vain up to its limit. No sender loses by a cancel (6.19), however the session ended: one that completed
     /// is closed once reports of all of it were acknowledged, and so was over for its sender before. After a late copy
     /// of a checkpoint that sender hears of a session it no longer has (6.17).
-    fn refuse_closed(&mut self, from: SocketAddr, id: SessionId) {
+    // 5327-2.2-2
+    fn refuse_closed(&mut self, from: SocketAddr, id: SessionId, header: &Extensions<'_>) {
         if let Some(index) = self.span_from(id.engine, from).filter(|index| self.spans[*index].is_at(from)) {
-            self.cancel_closed(index, id);
+            let mut cookies = None;
+            Cookies::take(&mut cookies, header);
+            self.cancel_closed(index, (id, cookies.as_deref()));
         }
     }
 

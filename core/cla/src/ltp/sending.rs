@@ -440,10 +440,10 @@ impl Ltp {
     }
     /// Cancels a session of the peer's that is closed: once in the time an answer takes, for its sender asks again. Half
     /// of the room is for cancels that nobody asks for.
-    pub(super) fn cancel_closed(&mut self, index: usize, session: SessionId) {
+    pub(super) fn cancel_closed(&mut self, index: usize, session: (SessionId, Option<&Cookies>)) {
         if self.sessions.cancelled.len() < CANCELLED_MAX / 2 {
             let last = self.spans[index].attempts();
-            self.cancel(index, (session, None), (false, reason::SYSTEM), last);
+            self.cancel(index, session, (false, reason::SYSTEM), last);
         }
     }
     fn cancel(

@@ -3,7 +3,6 @@
 
 use crate::agent::Agent;
 use crate::custody::Stage;
-use crate::shares::long_head;
 use farlink_base::Instant;
 use farlink_book::{Held, Reason, Reasons};
 
@@ -88,11 +87,11 @@ impl Agent {
         if let Some(tunnels) = &self.tunnels {
             tunnels.audit(&self.book);
         }
-        let counted = |held: &&Held| {
-            self.shares.counts(held, &self.settings.limits) && !self.fragments.is_arriving(held.handle())
-        };
-        let heads: u64 = self.book.all().filter(counted).map(long_head).sum();
-        assert_eq!(heads, self.shares.heads(), "heads of held bundles");
+        let here = self.book.all().filter(|held| !self.fragments.is_arriving(held.handle()));
+        self.shares.audit(here, &self.settings.limits);
+        let around = self.tunnels.as_ref().map_or((0, 0), |tunnels| tunnels.around());
+        let unmade = (around.1 + self.fragments.arriving_bytes(), around.0);
+        assert!(unmade.0 <= self.book.bytes() && unmade.1 <= self.book.len() as u64, "what takes no room is held");
         let owed = self.book.all().filter(|held| held.has(Reason::Commit)).count();
         assert_eq!(owed, self.debts.len(), "debts belong to held bundles");
         assert!(self.next_timeout().is_none_or(|at| at < Instant::MAX), "nothing is due never");

@@ -69,8 +69,9 @@ impl Agent {
             return;
         }
         if self.shares.quotas.set(quotas) {
-            // The first ones: what is held was not counted.
-            for held in self.book.all().filter(|held| !self.fragments.is_arriving(held.handle())) {
+            // The first ones: what is held was not counted. What is counted for nobody leaves uncounted, too.
+            let here = self.book.all().filter(|held| !self.fragments.is_arriving(held.handle()));
+            for held in here.filter(|held| Shares::is_anyones(held)) {
                 let giver = self.neighbours.peers().get(held.from).map(Peer::endpoint).unwrap_or_default();
                 self.shares.quotas.come(held, &giver);
             }

@@ -192,6 +192,29 @@ impl Quotas {
         }
         Ok(())
     }
+    /// Tables as these were before anything was counted.
+    #[cfg(feature = "audit")]
+    pub fn as_before(&self) -> Quotas {
+        Quotas { counting: self.counting, ..Quotas::default() }
+    }
+    /// Checks the sums of all parties, and of the quotas that are about them, against other tables.
+    ///
+    /// # Panics
+    /// When something does not agree.
+    #[cfg(feature = "audit")]
+    pub fn audit(&self, again: &Quotas) {
+        fn sums<K: Copy>(parties: &BTreeMap<K, Party>) -> Vec<(K, Sum)> {
+            parties.iter().map(|(key, party)| (*key, party.sum)).collect()
+        }
+        assert_eq!(sums(&self.sources), sums(&again.sources), "bundles and bytes by source, for quotas");
+        assert_eq!(sums(&self.neighbours), sums(&again.neighbours), "bundles and bytes by neighbour, for quotas");
+        for (at, account) in self.accounts.iter().enumerate() {
+            let parties = self.sources.values().chain(self.neighbours.values());
+            let about = parties.filter(|party| party.of.contains(&(at as u16)));
+            let all = about.fold((0, 0), |(n, bytes), of| (n + of.sum.bundles, bytes + of.sum.bytes));
+            assert_eq!((account.sum.bundles, account.sum.bytes), all, "quota {at}");
+        }
+    }
     /// How full each is, for operators.
     pub fn status(&self) -> Vec<QuotaStatus> {
         let row = |account: &Account| QuotaStatus {

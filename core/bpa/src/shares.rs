@@ -81,9 +81,13 @@ fn fits(there: u64, more: u64, most: u64) -> Result<(), Refusal> {
 }
 
 impl Shares {
-    /// Whether a bundle is counted at all. What is around another in a tunnel is not: that one is.
+    /// Whether a bundle counts to anybody's share. What is around another in a tunnel does not: that one does.
+    pub fn is_anyones(held: &Held) -> bool {
+        !(held.flags.has(Flags::VIRTUAL) && held.flags.has(Flags::UNRECORDED))
+    }
+    /// Whether a bundle is counted at all.
     pub fn counts(&self, held: &Held, limits: &Limits) -> bool {
-        if held.flags.has(Flags::VIRTUAL) && held.flags.has(Flags::UNRECORDED) {
+        if !Shares::is_anyones(held) {
             return false;
         }
         let bounded = limits.source_bytes < u64::MAX || limits.reserved_bytes > 0 || self.quotas.counts();
@@ -161,6 +165,23 @@ impl Shares {
                 self.givers.remove(&held.from);
             }
         }
+    }
+    /// Checks what is counted against these: what is held, and what room is promised to.
+    ///
+    /// # Panics
+    /// When something does not agree.
+    #[cfg(feature = "audit")]
+    pub fn audit<'a>(&self, counted: impl Iterator<Item = &'a Held>, limits: &Limits) {
+        let mut again = Shares { quotas: self.quotas.as_before(), ..Shares::default() };
+        for held in counted.filter(|held| self.counts(held, limits)) {
+            again.come(held, limits, &EndpointId::Null);
+        }
+        again.sources.retain(|_, bytes| *bytes > 0);
+        assert_eq!(self.strange, again.strange, "bundles and bytes of strangers");
+        assert_eq!(self.heads, again.heads, "long heads: of strangers, and of all");
+        assert_eq!(self.sources, again.sources, "bytes by source");
+        assert_eq!(self.givers, again.givers, "bundles and bytes by giver");
+        self.quotas.audit(&again.quotas);
     }
     fn of(&self, source: NodeId) -> u64 {
         self.sources.get(&source).copied().unwrap_or(0)

@@ -85,7 +85,8 @@ impl Run {
                     ..CustodySettings::default()
                 })
             }),
-            limits: farlink_bpa::Limits { fragments: 6, memory_bytes: 2000, ..Default::default() },
+            limits: limits(seed),
+            rare: rare(seed),
             ..settings()
         };
         let plan = rng.chance(0.4).then(|| farlink_routing::ContactPlan {
@@ -345,9 +346,15 @@ impl Run {
 
     fn answer_send(&mut self) {
         let Some(id) = self.any_open() else { return };
-        let (_, len) = self.open[&id];
+        let (link, len) = self.open[&id];
         self.open.remove(&id);
         self.answered.insert(id);
+        if link == LinkId::TUNNEL {
+            return match self.rng.below(10) {
+                0 => self.tell(Input::Unreadable { what: Reading::Send(id), for_good: false }),
+                _ => self.tell(Input::Rendered { id, rope: Payload::from(vec![7; 50]) }),
+            };
+        }
         let refused = self.pick(&[None, Some(Refusal::NoResources), Some(Refusal::Duplicate)]);
         if self.rng.chance(0.1) {
             // A transfer breaks; its neighbour keeps what it acknowledged.
@@ -479,6 +486,11 @@ impl Run {
                 let next_hop = EndpointId::ipn(self.pick(&[2u64, 3]), 0);
                 self.tell(Input::Admin(AdminInput::AddRoute { pattern: "ipn:8.*".into(), next_hop }));
             }
+            18 if self.rng.chance(0.05) => {
+                let quotas = quotas(&mut self.rng);
+                self.node.agent.set_quotas(quotas);
+                self.tell(Input::Wake);
+            }
             19 if self.rng.chance(0.1) => {
                 let bundle = BundleHandle(self.rng.below(self.last + 1));
                 self.tell(Input::Admin(AdminInput::Cancel { bundle }));
@@ -540,6 +552,47 @@ impl Run {
         assert_eq!(status.bytes, 0);
         assert!(status.links.iter().all(|link| (link.queued, link.in_flight) == (0, 0)), "seed {seed}: {status:?}");
     }
+}
+
+/// What some may fill.
+fn limits(seed: u64) -> farlink_bpa::Limits {
+    let mut rng = Rng::stream(seed, 6);
+    let mut limits = farlink_bpa::Limits { fragments: 6, memory_bytes: 2000, ..Default::default() };
+    if rng.chance(0.5) {
+        limits.reserved_bytes = 1000 + rng.below(4000);
+    }
+    if rng.chance(0.3) {
+        limits.source_bytes = 10_000 + rng.below(30_000);
+    }
+    if rng.chance(0.3) {
+        limits.stranger_bytes = 10_000 + rng.below(30_000);
+    }
+    limits
+}
+/// A tunnel to `ipn:3`, with custody or without.
+fn rare(seed: u64) -> Option<Box<farlink_bpa::RareSettings>> {
+    let mut rng = Rng::stream(seed, 7);
+    let tunnel = farlink_bpa::TunnelSettings {
+        to: vec!["ipn:8.*".into()],
+        custody: rng.chance(0.5),
+        timeout: Duration::from_millis(500),
+        bundles: 1 + rng.below(4),
+        version: support::toy::VERSION,
+        ..farlink_bpa::TunnelSettings::new(EndpointId::ipn(3, 0))
+    };
+    let rare = farlink_bpa::RareSettings { tunnels: vec![tunnel], ..Default::default() };
+    rng.chance(0.4).then(|| Box::new(rare))
+}
+/// Quotas, of a source and of a neighbour.
+fn quotas(rng: &mut Rng) -> Vec<farlink_bpa::Quota> {
+    let quota = |source: bool, bytes| farlink_bpa::Quota {
+        sources: if source { vec!["ipn:5.*".into()] } else { vec![] },
+        neighbours: vec!["ipn:2.*".into()],
+        bytes,
+        bundles: 20,
+    };
+    let all = [quota(true, 5000 + rng.below(50_000)), quota(false, 5000 + rng.below(50_000))];
+    all.into_iter().filter(|_| rng.chance(0.7)).collect()
 }
 
 /// A router of contacts: each answer is another.

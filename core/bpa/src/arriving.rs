@@ -98,7 +98,11 @@ impl Agent {
         if bundle.is_for_group() || bundle.facts.has(Facts::CUSTODY) || self.was_delivered(&bundle) {
             return;
         }
-        if let Some(number) = self.known(&bundle).map(|held| held.number) {
+        if let Some((number, piece)) = self.known(&bundle).map(|held| (held.number, held.handle())) {
+            if self.fragments.is_arriving(piece) {
+                // It goes when its own whole is damaged, and nobody sends these bytes again.
+                return;
+            }
             // It came before, by a transfer that broke.
             self.fragments.begin_arriving(token);
             if !self.debts.add(number, Debt::Piece(token, promises)) {
@@ -113,7 +117,7 @@ impl Agent {
             return;
         }
         let mut flags = Flags::default();
-        flags.set(Flags::STRANGE, link.is_dynamic());
+        flags.set(Flags::STRANGE, self.neighbours.is_strange(link));
         flags.set(Flags::DURABLE, !self.settings.durable);
         let (born, expires, hops, labels) = (new.born, new.expires, new.hops, new.labels);
         let reasons = Reasons::of(&[Reason::Whole]);

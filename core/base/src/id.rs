@@ -53,6 +53,8 @@ pub struct PeerId(pub u32);
 impl PeerId {
     /// No neighbour: made here, or its giver is not known.
     pub const NONE: PeerId = PeerId(0);
+    /// No neighbour either: it came inside another bundle. Who carried that one knows nothing of it.
+    pub const TUNNEL: PeerId = PeerId(u32::MAX);
 }
 
 /// A link of one node: its index in that node's configuration, or at and above

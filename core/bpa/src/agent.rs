@@ -299,7 +299,7 @@ impl Agent {
                 self.on_piece(now, link, token, bundle, &hop, promises, out);
             }
             Input::Abandoned { token } => {
-                self.promises.end(token);
+                self.promise_ends(token);
                 self.pieces_end(token, true);
             }
             Input::Arrived { link, token, bundle, hop } => self.on_arrived(now, link, token, bundle, &hop, edge, out),

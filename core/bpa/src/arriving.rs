@@ -98,7 +98,11 @@ impl Agent {
         if bundle.is_for_group() || bundle.facts.has(Facts::CUSTODY) || self.was_delivered(&bundle) {
             return;
         }
-        if let Some(number) = self.known(&bundle).map(|held| held.number) {
+        if let Some((number, piece)) = self.known(&bundle).map(|held| (held.number, held.handle())) {
+            if self.fragments.is_arriving(piece) {
+                // It goes when its own whole is damaged, and nobody sends these bytes again.
+                return;
+            }
             // It came before, by a transfer that broke.
             self.fragments.begin_arriving(token);
             if !self.debts.add(number, Debt::Piece(token, promises)) {

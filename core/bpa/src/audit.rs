@@ -88,7 +88,7 @@ impl Agent {
             tunnels.audit(&self.book);
         }
         let here = self.book.all().filter(|held| !self.fragments.is_arriving(held.handle()));
-        self.shares.audit(here, &self.settings.limits);
+        self.shares.audit(here.chain(self.promises.counted()), &self.settings.limits);
         let around = self.tunnels.as_ref().map_or((0, 0), |tunnels| tunnels.around());
         let unmade = (around.1 + self.fragments.arriving_bytes(), around.0);
         assert!(unmade.0 <= self.book.bytes() && unmade.1 <= self.book.len() as u64, "what takes no room is held");

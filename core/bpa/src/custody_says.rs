@@ -71,13 +71,14 @@ impl Agent {
         other.then(|| Custodian { node: node.clone(), transfer: hop.transfer.as_deref().copied() })
     }
 
-    /// A bundle is held from now on: whether custody of it is to be taken, and who is to be told.
-    pub(crate) fn enter_custody(&mut self, bundle: Handle, hop: &Hop) {
+    /// A bundle is held from now on: whether custody of it is to be taken, and who is to be told. `carrier`: who gave it,
+    /// or the one around it.
+    pub(crate) fn enter_custody(&mut self, bundle: Handle, hop: &Hop, carrier: PeerId) {
         // One that only says it is that bundle, and is to be deleted for it, releases nobody's custody.
         let counts = |held: &&Held| asks(&held.bundle) && held.bundle.duties.security().is_none();
         let Some(held) = self.book.get(bundle).filter(counts) else { return };
         let own = held.from == PeerId::NONE && !held.flags.has(Flags::STRANGE);
-        if self.custody.is_none() || !(own || self.deals_with(held.from)) {
+        if self.custody.is_none() || !(own || self.deals_with(carrier)) {
             return;
         }
         let before = self.custodian_of(hop);

@@ -4,9 +4,10 @@
 use crate::agent::Agent;
 use crate::app::SendRequest;
 use crate::edge::Edge;
-use crate::io::Output;
+use crate::io::{OfferToken, Output};
 use crate::quotas::Quota;
 use crate::shares::{Fill, Shares};
+use alloc::boxed::Box;
 use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 use farlink_base::{CreationTimestamp, DtnTime, Instant, PeerId, Priority, Refusal, Sink};
@@ -63,6 +64,24 @@ impl Agent {
         Ok(())
     }
 
+    /// Room is promised to what is arriving: it counts to shares as if it were here, so that nobody keeps room from
+    /// others with what it begins and does not end.
+    pub(crate) fn promise_room(&mut self, token: OfferToken, new: Held) {
+        let limits = &self.settings.limits;
+        let counts = self.shares.counts(&new, limits);
+        if counts {
+            let giver = self.neighbours.peers().get(new.from).map(Peer::endpoint).unwrap_or_default();
+            self.shares.come(&new, limits, &giver);
+        }
+        self.promises.make(token, new.size(), counts.then(|| Box::new(new)));
+    }
+    /// What was arriving is here, or will not be.
+    pub(crate) fn promise_ends(&mut self, token: OfferToken) {
+        if let Some(counted) = self.promises.end(token) {
+            self.shares.go(&counted);
+        }
+    }
+
     /// Other quotas from now on.
     pub fn set_quotas(&mut self, quotas: Vec<Quota>) {
         if quotas.is_empty() && self.shares.made().is_none() {
@@ -71,7 +90,7 @@ impl Agent {
         if self.shares.quotas.set(quotas) {
             // The first ones: what is held was not counted. What is counted for nobody leaves uncounted, too.
             let here = self.book.all().filter(|held| !self.fragments.is_arriving(held.handle()));
-            for held in here.filter(|held| Shares::is_anyones(held)) {
+            for held in here.chain(self.promises.counted()).filter(|held| Shares::is_anyones(held)) {
                 let giver = self.neighbours.peers().get(held.from).map(Peer::endpoint).unwrap_or_default();
                 self.shares.quotas.come(held, &giver);
             }

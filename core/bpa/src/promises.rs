@@ -1,25 +1,41 @@
 //! Room promised to bundles that are arriving: whoever else comes may not have it.
 
 use crate::io::OfferToken;
+use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
+use farlink_book::Held;
 
 /// What is promised to whom.
 #[derive(Debug, Default)]
 pub(crate) struct Promises {
-    sizes: BTreeMap<OfferToken, u64>,
+    made: BTreeMap<OfferToken, Promise>,
     /// All of them together.
     bytes: u128,
 }
 
+#[derive(Debug)]
+struct Promise {
+    bytes: u64,
+    /// What counts to shares as if it were here.
+    counted: Option<Box<Held>>,
+}
+
 impl Promises {
     /// Promises room to an arrival; what was promised to it before counts no more.
-    pub fn make(&mut self, token: OfferToken, bytes: u64) {
-        let before = self.sizes.insert(token, bytes).unwrap_or(0);
-        self.bytes = self.bytes - u128::from(before) + u128::from(bytes);
+    pub fn make(&mut self, token: OfferToken, bytes: u64, counted: Option<Box<Held>>) {
+        debug_assert!(!self.made.contains_key(&token), "what was promised before has ended");
+        self.bytes += u128::from(bytes);
+        self.made.insert(token, Promise { bytes, counted });
     }
-    /// It arrived, or will not.
-    pub fn end(&mut self, token: OfferToken) {
-        self.bytes -= u128::from(self.sizes.remove(&token).unwrap_or(0));
+    /// It arrived, or will not; what counted to shares for it.
+    pub fn end(&mut self, token: OfferToken) -> Option<Box<Held>> {
+        let ended = self.made.remove(&token)?;
+        self.bytes -= u128::from(ended.bytes);
+        ended.counted
+    }
+    /// What counts to shares as if it were here.
+    pub fn counted(&self) -> impl Iterator<Item = &Held> {
+        self.made.values().filter_map(|promise| promise.counted.as_deref())
     }
     /// Bytes promised in all.
     pub fn bytes(&self) -> u64 {
@@ -28,7 +44,7 @@ impl Promises {
     /// Arrivals they are promised to.
     #[cfg(any(test, feature = "audit"))]
     pub fn len(&self) -> usize {
-        self.sizes.len()
+        self.made.len()
     }
 }
 
@@ -42,19 +58,17 @@ mod tests {
     fn the_total_is_what_is_promised_now() {
         let token = |ticket| OfferToken { layer: LayerId(0), ticket: Ticket(ticket) };
         let mut promises = Promises::default();
-        promises.make(token(1), 100);
-        promises.make(token(2), 30);
-        assert_eq!((promises.bytes(), promises.len()), (130, 2));
-        promises.make(token(1), 7);
-        assert_eq!((promises.bytes(), promises.len()), (37, 2), "the same once more");
-        promises.end(token(2));
-        promises.end(token(2));
-        promises.end(token(3));
+        promises.make(token(1), 7, None);
+        promises.make(token(2), 30, None);
+        assert_eq!((promises.bytes(), promises.len()), (37, 2));
+        let _ = promises.end(token(2));
+        let _ = promises.end(token(2));
+        let _ = promises.end(token(3));
         assert_eq!((promises.bytes(), promises.len()), (7, 1));
-        promises.make(token(3), u64::MAX);
+        promises.make(token(3), u64::MAX, None);
         assert_eq!(promises.bytes(), u64::MAX, "lengths that nobody has");
-        promises.end(token(3));
-        promises.end(token(1));
+        let _ = promises.end(token(3));
+        let _ = promises.end(token(1));
         assert_eq!((promises.bytes(), promises.len()), (0, 0));
     }
 }

@@ -31,7 +31,7 @@ impl Agent {
         out: &mut S,
     ) {
         self.event(out, Event::Malformed { link: Some(link), offset: error.offset, reason: error.reason });
-        self.promises.end(token);
+        self.promise_ends(token);
         // Nobody knows which of its pieces is damaged.
         self.pieces_end(token, false);
         out.push(Output::Verdict { token, result: Err(Refusal::NotAcceptable) });
@@ -47,7 +47,7 @@ impl Agent {
         out: &mut S,
     ) {
         self.event_refused(Some(link), Some(bundle), reason, out);
-        self.promises.end(token);
+        self.promise_ends(token);
         self.pieces_end(token, false);
         out.push(Output::Verdict { token, result: Err(reason) });
     }
@@ -68,21 +68,19 @@ impl Agent {
         if self.may_be_hello(from, &bundle) && bundle.payload.len() <= HELLO_MAX {
             return;
         }
+        self.promise_ends(token);
+        let mut new = self.newcomer(now, bundle.clone(), from, hop);
+        new.flags.set(Flags::STRANGE, self.neighbours.is_strange(link));
         let refusal = match self.known(&bundle) {
             // What is durable here need not come again.
             Some(held) if self.is_durable(held) && !self.comes_anew(held, from, hop) => Some(Refusal::Duplicate),
             Some(_) => None,
             None if self.was_delivered(&bundle) => Some(Refusal::Duplicate),
             None if self.was_there(&bundle, from) => Some(Refusal::NotAcceptable),
-            None => {
-                let mut new = self.newcomer(now, bundle.clone(), from, hop);
-                new.flags.set(Flags::STRANGE, self.neighbours.is_strange(link));
-                let judged = self.judge(now, &new).and_then(|()| self.make_room(now, &new, edge, out));
-                judged.err()
-            }
+            None => self.judge(now, &new).and_then(|()| self.make_room(now, &new, edge, out)).err(),
         };
         match refusal {
-            None => self.promises.make(token, bundle.size()),
+            None => self.promise_room(token, new),
             Some(reason) => {
                 if reason == Refusal::Duplicate {
                     self.answer_again(now, &bundle, from, hop, edge, out);
@@ -105,11 +103,13 @@ impl Agent {
         edge: &mut dyn Edge,
         out: &mut S,
     ) {
-        self.promises.end(token);
-        let (from, strange) = match token.layer {
-            OfferToken::TUNNEL => self.giver_of_inside(token),
-            _ => (self.giver(link, hop), self.neighbours.is_strange(link)),
+        self.promise_ends(token);
+        let inside = token.layer == OfferToken::TUNNEL;
+        let (carrier, strange) = match inside {
+            true => self.giver_of_inside(token),
+            false => (self.giver(link, hop), self.neighbours.is_strange(link)),
         };
+        let from = if inside { PeerId::TUNNEL } else { carrier };
         if let Some(peer) = self.neighbours.peer_mut(from) {
             if self.policies.offers() && !bundle.is_anonymous() {
                 peer.note_has(bundle.id as u64);
@@ -120,7 +120,7 @@ impl Agent {
             // It was delivered: the neighbour only missed the acknowledgment.
             self.pieces_end(token, false);
             if !insecure {
-                self.answer_again(now, &bundle, from, hop, edge, out);
+                self.answer_again(now, &bundle, carrier, hop, edge, out);
             }
             return out.push(Output::Verdict { token, result: had(hop) });
         }
@@ -140,11 +140,10 @@ impl Agent {
                 // It only says that it is the one that is here.
                 return out.push(Output::Verdict { token, result: Ok(()) });
             }
-            self.answer_again(now, &bundle, from, hop, edge, out);
+            self.answer_again(now, &bundle, carrier, hop, edge, out);
             return self.on_known(now, known, token, from, hop, out);
         }
         // What came through a tunnel no neighbour says.
-        let inside = token.layer == OfferToken::TUNNEL;
         if !insecure && !inside && self.take_hello(now, from, &bundle, hop, edge, out) {
             return out.push(Output::Verdict { token, result: Ok(()) });
         }
@@ -419,7 +418,11 @@ impl Agent {
             out,
         );
         if self.custody.is_some() {
-            self.enter_custody(handle, hop);
+            let carrier = match debt {
+                Some(Debt::Offer(token)) if token.layer == OfferToken::TUNNEL => self.giver_of_inside(token).0,
+                _ => new.from,
+            };
+            self.enter_custody(handle, hop, carrier);
         }
         if self.settings.durable && !fails {
             self.debts.begin(&mut self.book, handle, debt);

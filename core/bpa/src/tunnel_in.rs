@@ -112,7 +112,7 @@ impl Agent {
         }
     }
 
-    /// From whom a bundle is that came out of another: from whoever gave that one; and whether that was a stranger.
+    /// Who carried a bundle that came out of another: whoever gave that one; and whether that was a stranger.
     pub(crate) fn giver_of_inside(&self, token: OfferToken) -> (PeerId, bool) {
         let held = self.deliveries.bundle_of(DeliveryId(token.ticket.0)).and_then(|bundle| self.book.get(bundle));
         // Nobody knows after a restart: then it has no privileges.

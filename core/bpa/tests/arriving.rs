@@ -238,3 +238,20 @@ fn pieces_for_an_application_here_are_joined_when_the_rest_comes_as_a_fragment()
     node.done(id, true);
     assert_eq!(node.held(), 0);
 }
+
+/// Two neighbours give the same bundle at once: what one of them turns out to have damaged is no promise to the other.
+#[test]
+fn a_piece_of_another_arrival_is_promised_to_nobody_else() {
+    let mut node = Node::new();
+    node.carrier(1, false);
+    node.begins(0, 1, bundle(1));
+    keep(&mut node, 1, &bundle(1), 0..4000);
+    node.begins(1, 2, bundle(1));
+    keep(&mut node, 2, &bundle(1), 0..4000);
+    assert_eq!(kept(&node), [(1, AT + 4000)]);
+    let error = Malformed { offset: 1, reason: "a CRC" };
+    node.tell(Input::Malformed { link: LinkId(0), token: token(1), error });
+    let promised = kept(&node).iter().any(|(ticket, _)| *ticket == 2);
+    abandon(&mut node, 2);
+    assert_eq!((node.held(), promised), (0, false), "nothing is left, and nothing was promised");
+}

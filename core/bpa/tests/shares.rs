@@ -267,3 +267,40 @@ fn where_memory_is_full_a_link_gets_one_bundle_after_the_other_and_a_stranger_no
     node.tell(Input::Pressure(Pressure::None));
     assert_eq!((node.sent_over(0).len(), node.sent_over(stranger).len()), (3, 3));
 }
+
+/// Slow neighbours: what they begin and do not end keeps no room from others that they could not fill.
+#[test]
+fn room_promised_to_what_is_arriving_counts_to_its_giver() {
+    let limits = Limits { reserved_bytes: 10 * SIZE, ..Default::default() };
+    let capacity_bytes = 160 * SIZE;
+    let mut node = Node::of(Settings { limits, capacity_bytes, ..settings() }, None, NoRouter, OnlyRoom);
+    for n in 0..200 {
+        node.begins(0, n, bundle(2, n));
+    }
+    assert_eq!(node.verdicts().len(), 60, "140 begin: 15 of 16 parts of 150");
+    let mut long = bundle(3, 1000);
+    long.meta.payload = vec![1; 8 * SIZE as usize].into();
+    node.receive_over(1, 1000, long);
+    assert_eq!(node.verdicts().last(), Some(&(1000, Ok(()))), "others find room still");
+    (0..140).for_each(|n| node.receive_over(0, n, bundle(2, n)));
+    assert!(node.verdicts().iter().filter(|(n, v)| *n < 140 && v.is_ok()).count() >= 132, "{:?}", node.verdicts());
+}
+
+#[test]
+fn room_promised_to_strangers_and_to_a_source_counts_to_their_share_until_it_comes_or_does_not() {
+    let limits = Limits { stranger_bytes: 4 * SIZE, source_bytes: 3 * SIZE, ..Default::default() };
+    let mut node = node(limits);
+    let link = node.comes(0, EndpointId::ipn(10, 0));
+    (0..6).for_each(|n| node.begins(link, n, bundle(10 + n, n)));
+    assert_eq!(node.verdicts().iter().map(|v| v.0).collect::<Vec<_>>(), [4, 5], "four begin");
+    node.tell(Input::Abandoned { token: support::token(0) });
+    node.begins(link, 6, bundle(10, 6));
+    (1..4).for_each(|n| node.receive_over(link, n, bundle(10 + n, n)));
+    assert_eq!((node.verdicts().len(), taken(&node), node.held()), (5, 3, 3));
+    node.tell(Input::Abandoned { token: support::token(6) });
+    (20..25).for_each(|n| node.begins(0, n, bundle(50, n)));
+    assert_eq!(node.verdicts().len(), 7, "of one source three begin");
+    (20..23).for_each(|n| node.tell(Input::Abandoned { token: support::token(n) }));
+    node.receive_over(0, 30, bundle(50, 30));
+    assert_eq!((taken(&node), node.held()), (4, 4));
+}

@@ -352,6 +352,28 @@ fn records_that_carry_nothing_go_their_usual_way_and_broken_ones_go() {
     node.tell(Input::Judged { delivery: DeliveryId(99), result: Ok(()) });
 }
 
+/// A neighbour that carries a tunnel's bundle knows nothing of what is inside, which may be for it, or its to carry on.
+#[test]
+fn what_comes_out_may_go_back_to_the_neighbour_that_carried_the_one_around_it() {
+    for number in [0, 77] {
+        let mut node = node();
+        node.receive(1, record(3, 1, carried(number)));
+        let [delivery] = open(&mut node)[..] else { panic!("one") };
+        comes_out(&mut node, delivery, Bundle::new(EndpointId::ipn(44, 5), EndpointId::ipn(2, 1), 5));
+        judge(&mut node);
+        let back: Vec<_> = node.sent_over(0);
+        assert_eq!(back, [5], "number {number}");
+    }
+    let mut node = Node::of(tunnel(|_| {}), None, support::Script::flood(), support::Rule::default());
+    node.receive(1, record(3, 1, carried(0)));
+    let [delivery] = open(&mut node)[..] else { panic!("one") };
+    comes_out(&mut node, delivery, Bundle::new(EndpointId::ipn(44, 5), EndpointId::ipn(45, 1), 5));
+    judge(&mut node);
+    let mut over: Vec<LinkId> = node.sent().iter().filter(|s| s.bundle.sequence == 5).map(|s| s.link).collect();
+    over.sort();
+    assert_eq!(over, [LinkId(0), LinkId(1)], "copies go to all");
+}
+
 /// Whoever can have a neighbour carry a tunnel's bundle could speak in that neighbour's name.
 #[test]
 fn what_is_said_inside_a_tunnel_is_no_neighbours_word() {

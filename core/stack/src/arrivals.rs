@@ -146,6 +146,10 @@ impl Arrival {
     fn memory(&self) -> u64 {
         self.rope.len().min(HEAD) + self.flying() + self.rest.len()
     }
+    /// Whether the agent knows of it: of its beginning, or of pieces of it.
+    fn is_known(&self) -> bool {
+        self.said || self.pieces.is_some()
+    }
     /// Looks for its head, ever more rarely, so that parts of a byte each cost no more than others.
     fn look(&mut self, open: Open<'_>) -> Result<Option<Box<(BundleMeta, Hop)>>, Malformed> {
         let len = self.rest.len();
@@ -400,7 +404,7 @@ impl Arrivals {
     }
     fn refuse(&mut self, token: OfferToken, reason: Refusal, out: &mut Vec<Do>) {
         if let Some(arrival) = self.drop(token, out) {
-            out.extend(arrival.said.then_some(Do::Abandoned(token)));
+            out.extend(arrival.is_known().then_some(Do::Abandoned(token)));
             out.push(Do::Refuse(token, reason));
         }
     }
@@ -441,7 +445,7 @@ impl Arrivals {
     /// The layer gave one up.
     pub fn abort(&mut self, token: OfferToken, out: &mut Vec<Do>) {
         if let Some(arrival) = self.drop(token, out) {
-            out.extend(arrival.said.then_some(Do::Abandoned(token)));
+            out.extend(arrival.is_known().then_some(Do::Abandoned(token)));
         }
         self.open.remove(&token);
     }

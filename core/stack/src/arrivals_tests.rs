@@ -21,6 +21,17 @@ impl Watch for Counter {
         if self.1 { Err(Malformed { offset: 0, reason: "bad" }) } else { Ok(()) }
     }
 }
+/// A fragment without a head.
+struct Fragment;
+impl crate::edge::Piece for Fragment {
+    fn wants_bytes(&self) -> bool {
+        false
+    }
+    fn pass(&mut self, _: &Payload) {}
+    fn finish(self: Box<Self>, payload: Payload) -> farlink_bundle::Encoded {
+        farlink_bundle::Encoded { head: Default::default(), payload, tail: Default::default() }
+    }
+}
 /// Arrivals, and what reads heads: those of bundles that begin with 0xee are 100 bytes, others one.
 struct Bench {
     arrivals: Arrivals,
@@ -35,16 +46,22 @@ impl Bench {
         if first[0] == 0xee && prefix.len() < 100 {
             return Ok(None);
         }
-        let payload = Payload::fill(0, 1);
+        // Those that begin with 0xdd may be cut.
+        let (payload, payload_at) = match first[0] {
+            0xdd => (Payload::fill(0, 1 << 30), Some(1)),
+            _ => (Payload::fill(0, 1), None),
+        };
         let crc = farlink_bundle::CrcType::None;
-        let meta = v7::make(&Draft::default(), CreationTimestamp::default(), payload, crc, &Accel::default());
+        let source = farlink_base::EndpointId::ipn(2, 1);
+        let draft = if payload_at.is_some() { Draft { source, ..Draft::default() } } else { Draft::default() };
+        let meta = v7::make(&draft, CreationTimestamp::default(), payload, crc, &Accel::default());
         let watch = Box::new(Counter(self.passed.clone(), first[0] == 0xff));
-        Ok(Some(Opening { meta, hop: Hop::default(), watch, payload_at: None }))
+        Ok(Some(Opening { meta, hop: Hop::default(), watch, payload_at }))
     }
     fn part(&mut self, n: u64, part: Payload, last: bool, total: Option<u64>, out: &mut Vec<Do>) {
         let none = Bounds { memory: 0, bundle: 0, spill_from: 0 };
         let mut arrivals = core::mem::replace(&mut self.arrivals, Arrivals::new(none));
-        let door = Door { open: &|prefix| self.open(prefix), cut: &|_, _, _| None };
+        let door = Door { open: &|prefix| self.open(prefix), cut: &|_, _, _| Some(Box::new(Fragment)) };
         arrivals.part(token(n), LinkId(0), part, last, total, door, out);
         self.arrivals = arrivals;
     }
@@ -264,5 +281,33 @@ fn little_memory_is_enough_for_a_long_bundle() {
         let mut a = arrivals(memory, u64::MAX, BLOCK);
         let (whole, most, _) = feed(&mut a, &bytes(30 * BLOCK + 5), step, slow);
         assert!(whole.is_some() && most <= memory, "{most} bytes held");
+    }
+}
+
+/// A store that is full in the middle, or a session that ends, where all of a bundle came in one part: its pieces were
+/// promised, and are the agent's to keep.
+#[test]
+fn the_agent_hears_that_the_rest_of_what_it_has_pieces_of_does_not_come() {
+    for full in [false, true] {
+        let mut a = arrivals(u64::MAX, u64::MAX, BLOCK);
+        a.in_parts(token(1), LinkId(0), BLOCK);
+        let mut bundle = Payload::from(&[0xdd][..]);
+        bundle.append(bytes(4 * BLOCK));
+        let mut spills: VecDeque<(u64, Payload)> = VecDeque::new();
+        for what in a.give(1, bundle, true, None) {
+            let Do::Spill { spill, data, .. } = what else { panic!("{what:?}") };
+            spills.push_back((spill, data));
+        }
+        let mut out = Vec::new();
+        while !out.iter().any(|what| matches!(what, Do::Piece(..))) {
+            let (spill, data) = spills.pop_front().expect("there is a piece");
+            a.spilled(spill, Ok(data), &mut out);
+        }
+        match full {
+            true => a.spilled(spills[0].0, Err(Refusal::NoResources), &mut out),
+            false => a.abort(token(1), &mut out),
+        }
+        assert_eq!(out.iter().filter(|what| matches!(what, Do::Abandoned(_))).count(), 1, "full: {full}");
+        assert_eq!((a.memory, a.open.len(), a.spills.len()), (0, 0, 0));
     }
 }

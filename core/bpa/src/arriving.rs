@@ -74,6 +74,10 @@ impl Arriving {
     pub fn bytes(&self) -> u64 {
         self.bytes
     }
+    /// How many there are.
+    pub fn pieces(&self) -> u64 {
+        self.of.len() as u64
+    }
     /// Arriving bundles with pieces.
     #[cfg(any(test, feature = "audit"))]
     pub fn len(&self) -> usize {
@@ -107,13 +111,16 @@ impl Agent {
             return;
         }
         let from = self.giver(link, hop);
-        let new = self.newcomer(now, bundle, from, hop);
+        let mut new = self.newcomer(now, bundle, from, hop);
+        new.flags.set(Flags::STRANGE, self.neighbours.is_strange(link));
         let full = self.book.len() as u64 >= self.settings.limits.bundles || self.memory.refuses(&new);
-        if full || new.is_tired() || self.judge(now, &new).is_err() {
+        // What is promised cannot be refused any more: it must find room with all pieces there are, should all their
+        // transfers break.
+        if full || new.is_tired() || self.judge(now, &new).is_err() || !self.share_keeps(&new) {
             return;
         }
         let mut flags = Flags::default();
-        flags.set(Flags::STRANGE, link.is_dynamic());
+        flags.set(Flags::STRANGE, new.flags.has(Flags::STRANGE));
         flags.set(Flags::DURABLE, !self.settings.durable);
         let (born, expires, hops, labels) = (new.born, new.expires, new.hops, new.labels);
         let reasons = Reasons::of(&[Reason::Whole]);
@@ -133,6 +140,12 @@ impl Agent {
         }
     }
 
+    /// Whether a piece would find room in its shares beside all other pieces, whosever they are.
+    fn share_keeps(&self, piece: &farlink_book::Held) -> bool {
+        let giver = || self.neighbours.peers().get(piece.from).map(Peer::endpoint).unwrap_or_default();
+        let beside = (self.fragments.arriving_pieces(), self.fragments.arriving_bytes());
+        self.shares.keeps(piece, &self.settings.limits, giver, beside)
+    }
     /// A piece is durable: what is promised of its bundle grows by it.
     pub(crate) fn promise<S: Sink<Output>>(&mut self, token: OfferToken, promises: (u64, u64), out: &mut S) {
         let promised = self.fragments.arriving().and_then(|arriving| arriving.promise(token, promises));

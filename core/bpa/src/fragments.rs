@@ -211,6 +211,10 @@ impl Fragments {
     pub fn begin_arriving(&mut self, token: OfferToken) {
         self.pieces.arriving.begin(token);
     }
+    /// Pieces of what is arriving.
+    pub fn arriving_pieces(&self) -> u64 {
+        self.pieces.arriving.pieces()
+    }
     /// Bytes of pieces of what is arriving.
     pub fn arriving_bytes(&self) -> u64 {
         self.pieces.arriving.bytes()

@@ -7,7 +7,8 @@ use farlink_bpa::app::{BundleStatus, Sum};
 use farlink_stack::{CursorId, Stack};
 use std::collections::VecDeque;
 
-/// Lists that are read, or may be gone on with; the one begun first is ended for another.
+/// Lists that are read, or may be gone on with; the one that was not read for the longest time is ended for another, those
+/// whose page has ended before others.
 const MOST: usize = 16;
 /// Bundles of one slice.
 const SLICE: usize = 256;
@@ -25,7 +26,7 @@ struct List {
     ended: bool,
 }
 
-/// All of them.
+/// All of them, the one read last behind.
 #[derive(Debug, Default)]
 pub struct Lists {
     open: VecDeque<List>,
@@ -43,15 +44,21 @@ impl Lists {
             None => List { number, cursor: stack.begin_list(), behind: after, last: after, ended: false },
         };
         self.open.push_back(list);
-        if self.open.len() > MOST
-            && let Some(first) = self.open.pop_front()
-        {
-            stack.end_list(first.cursor);
+        if self.open.len() > MOST {
+            // A client that went away in the middle has ended none, and reads none.
+            let gives_way = self.open.iter().position(|list| list.ended).unwrap_or(0);
+            if let Some(list) = self.open.remove(gives_way) {
+                stack.end_list(list.cursor);
+            }
         }
         number
     }
+    /// A list that is read now.
     fn get(&mut self, number: u64) -> Option<&mut List> {
-        self.open.iter_mut().find(|list| list.number == number)
+        let at = self.open.iter().position(|list| list.number == number)?;
+        let list = self.open.remove(at)?;
+        self.open.push_back(list);
+        self.open.back_mut()
     }
     /// A list that nobody goes on with.
     fn end(&mut self, stack: &mut Stack, number: u64) {
@@ -85,5 +92,32 @@ impl Node {
             Some(list) => list.ended = true,
             None => self.lists.end(&mut self.stack, list),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_list_that_is_read_outlives_pages_that_ended_and_those_of_clients_that_went_away() {
+        let mut stack = Stack::new(farlink_stack::Config::new(farlink_base::EndpointId::ipn(1, 0))).unwrap();
+        let mut lists = Lists::default();
+        let long = lists.begin(&mut stack, 0);
+        for n in 0..200 {
+            assert!(lists.get(long).is_some(), "after {n} others");
+            let other = lists.begin(&mut stack, 0);
+            assert!(lists.get(other).is_some(), "the newest is there");
+            lists.get(other).unwrap().ended = n % 3 != 0;
+            assert!(lists.open.len() <= MOST);
+        }
+        // One that is gone on with takes no other's place.
+        (lists.get(long).unwrap().last, lists.get(long).unwrap().ended) = (77, true);
+        let on = lists.begin(&mut stack, 77);
+        assert!(lists.get(on).is_some_and(|list| list.behind == 0 && !list.ended) && lists.get(long).is_none());
+        for number in lists.open.iter().map(|list| list.number).collect::<Vec<_>>() {
+            lists.end(&mut stack, number);
+        }
+        assert_eq!(stack.begin_list(), farlink_stack::CursorId(0), "no cursor is left behind");
     }
 }

@@ -19,6 +19,8 @@ use farlink_book::{Flags, Handle, New, Peer, Reason, Reasons, Why};
 #[derive(Debug, Default)]
 struct Held {
     pieces: Vec<Handle>,
+    /// How many are pieces still, and their bytes.
+    size: (u64, u64),
     /// So many of its first bytes are promised.
     promised: u64,
 }
@@ -37,7 +39,9 @@ impl Arriving {
     }
     /// A piece more.
     pub fn add(&mut self, token: OfferToken, piece: Handle, bytes: u64) {
-        self.held.entry(token).or_default().pieces.push(piece);
+        let held = self.held.entry(token).or_default();
+        held.pieces.push(piece);
+        held.size = (held.size.0 + 1, held.size.1 + bytes);
         self.of.insert(piece, (token, bytes));
         self.bytes += bytes;
     }
@@ -55,9 +59,12 @@ impl Arriving {
     }
     /// A piece is one no more; whether it was.
     pub fn end(&mut self, piece: Handle) -> bool {
-        let ended = self.of.remove(&piece);
-        self.bytes -= ended.map_or(0, |(_, bytes)| bytes);
-        ended.is_some()
+        let Some((token, bytes)) = self.of.remove(&piece) else { return false };
+        self.bytes -= bytes;
+        if let Some(held) = self.held.get_mut(&token) {
+            held.size = (held.size.0 - 1, held.size.1 - bytes);
+        }
+        true
     }
     /// Forgets an arriving bundle; its pieces.
     fn take(&mut self, token: OfferToken) -> Vec<Handle> {
@@ -73,6 +80,14 @@ impl Arriving {
     /// Bytes of all of them.
     pub fn bytes(&self) -> u64 {
         self.bytes
+    }
+    /// Bundles and bytes of all of them beyond what is promised to their wholes.
+    pub fn beyond(&self, promised: impl Fn(OfferToken) -> Option<u64>) -> (u64, u64) {
+        self.held.iter().fold((0, 0), |(bundles, bytes), (token, held)| {
+            let promised = promised(*token);
+            let first = u64::from(promised.is_some());
+            (bundles + held.size.0.saturating_sub(first), bytes + held.size.1.saturating_sub(promised.unwrap_or(0)))
+        })
     }
     /// Arriving bundles with pieces.
     #[cfg(any(test, feature = "audit"))]
@@ -111,13 +126,16 @@ impl Agent {
             return;
         }
         let from = self.giver(link, hop);
-        let new = self.newcomer(now, bundle, from, hop);
+        let mut new = self.newcomer(now, bundle, from, hop);
+        new.flags.set(Flags::STRANGE, self.neighbours.is_strange(link));
         let full = self.book.len() as u64 >= self.settings.limits.bundles || self.memory.refuses(&new);
-        if full || new.is_tired() || self.judge(now, &new).is_err() {
+        // What is promised cannot be refused any more: it must find room with all pieces there are, should all their
+        // transfers break.
+        if full || new.is_tired() || self.judge(now, &new).is_err() || !self.share_keeps(token, &new) {
             return;
         }
         let mut flags = Flags::default();
-        flags.set(Flags::STRANGE, self.neighbours.is_strange(link));
+        flags.set(Flags::STRANGE, new.flags.has(Flags::STRANGE));
         flags.set(Flags::DURABLE, !self.settings.durable);
         let (born, expires, hops, labels) = (new.born, new.expires, new.hops, new.labels);
         let reasons = Reasons::of(&[Reason::Whole]);
@@ -137,6 +155,22 @@ impl Agent {
         }
     }
 
+    /// Whether a piece would find room in its shares beside all other pieces, whosever they are. What is promised to a
+    /// whole counts until its transfer ends; then its pieces take that room.
+    fn share_keeps(&mut self, token: OfferToken, piece: &farlink_book::Held) -> bool {
+        let giver = self.neighbours.peers().get(piece.from).map(Peer::endpoint).unwrap_or_default();
+        let (limits, own) = (&self.settings.limits, self.promises.of(token));
+        let promised = |other| self.promises.of(other).filter(|_| other != token).map(farlink_book::Held::size);
+        let beside = self.fragments.arriving().map_or((0, 0), |arriving| arriving.beyond(promised));
+        if let Some(own) = own {
+            self.shares.go(own);
+        }
+        let keeps = self.shares.keeps(piece, limits, || giver.clone(), beside);
+        if let Some(own) = own {
+            self.shares.come(own, limits, &giver);
+        }
+        keeps
+    }
     /// A piece is durable: what is promised of its bundle grows by it.
     pub(crate) fn promise<S: Sink<Output>>(&mut self, token: OfferToken, promises: (u64, u64), out: &mut S) {
         let promised = self.fragments.arriving().and_then(|arriving| arriving.promise(token, promises));

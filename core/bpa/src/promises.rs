@@ -33,6 +33,10 @@ impl Promises {
         self.bytes -= u128::from(ended.bytes);
         ended.counted
     }
+    /// What counts to shares for one arrival.
+    pub fn of(&self, token: OfferToken) -> Option<&Held> {
+        self.made.get(&token)?.counted.as_deref()
+    }
     /// What counts to shares as if it were here.
     pub fn counted(&self) -> impl Iterator<Item = &Held> {
         self.made.values().filter_map(|promise| promise.counted.as_deref())

@@ -215,6 +215,18 @@ impl Quotas {
             assert_eq!((account.sum.bundles, account.sum.bytes), all, "quota {at}");
         }
     }
+    /// Whether every quota that is about a newcomer has room for it beside so many bundles and bytes more.
+    pub fn has_room(&self, new: &Held, giver: impl FnOnce() -> EndpointId, (bundles, bytes): (u64, u64)) -> bool {
+        if self.accounts.is_empty() {
+            return true;
+        }
+        let (source, giver, of_giver) = (new.bundle.source.node_id(), giver(), new.from != PeerId::NONE);
+        self.accounts.iter().all(|Account { quota, sum, .. }| {
+            let about = quota.is_about(&source, true) || of_giver && quota.is_about(&giver, false);
+            let filled = sum.bytes.saturating_add(bytes).saturating_add(new.size());
+            !about || filled <= quota.bytes && sum.bundles.saturating_add(bundles) < quota.bundles
+        })
+    }
     /// How full each is, for operators.
     pub fn status(&self) -> Vec<QuotaStatus> {
         let row = |account: &Account| QuotaStatus {

@@ -98,8 +98,16 @@ impl Shares {
     /// # Errors
     /// The share has none now, or never has.
     pub fn admit(&self, new: &Held, limits: &Limits) -> Result<(), Refusal> {
+        self.admit_beside(new, limits, (0, 0))
+    }
+    /// Whether it finds room in its share and every quota beside so many bundles and bytes that are not counted yet.
+    pub fn keeps(&self, new: &Held, limits: &Limits, giver: impl FnOnce() -> EndpointId, beside: (u64, u64)) -> bool {
+        self.admit_beside(new, limits, beside).is_ok() && self.quotas.has_room(new, giver, beside)
+    }
+    fn admit_beside(&self, new: &Held, limits: &Limits, (bundles, bytes): (u64, u64)) -> Result<(), Refusal> {
         let size = new.size();
-        let (bundles, bytes) = self.strange;
+        let more = bytes;
+        let (bundles, bytes) = (self.strange.0.saturating_add(bundles), self.strange.1.saturating_add(bytes));
         if is_strange(new) {
             fits(bytes, size, limits.stranger_bytes)?;
             fits(bundles, 1, limits.bundles.div_ceil(2))?;
@@ -107,7 +115,7 @@ impl Shares {
         }
         fits(self.heads.1, long_head(new), limits.head_bytes)?;
         if limits.source_bytes < u64::MAX && !is_own(new) {
-            fits(self.of(new.bundle.source.node()), size, limits.source_bytes)?;
+            fits(self.of(new.bundle.source.node()).saturating_add(more), size, limits.source_bytes)?;
         }
         Ok(())
     }

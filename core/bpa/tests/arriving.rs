@@ -255,3 +255,50 @@ fn a_piece_of_another_arrival_is_promised_to_nobody_else() {
     abandon(&mut node, 2);
     assert_eq!((node.held(), promised), (0, false), "nothing is left, and nothing was promised");
 }
+
+/// Transfers that all begin before any of them counts, and all break.
+fn broken_transfers(node: &mut Node, transfers: u64) {
+    for ticket in 1..=transfers {
+        node.begins(0, ticket, bundle(ticket));
+    }
+    for range in [0..4000, 4000..9000] {
+        (1..=transfers).for_each(|ticket| keep(node, ticket, &bundle(ticket), range.clone()));
+    }
+    (1..=transfers).for_each(|ticket| abandon(node, ticket));
+}
+
+#[test]
+fn many_transfers_that_break_fill_no_more_than_a_quota_and_nothing_that_was_promised_is_lost() {
+    let quota = |bytes, bundles, of_sources| {
+        let patterns = vec!["ipn:2.0".to_string()];
+        let (sources, neighbours) = if of_sources { (patterns, Vec::new()) } else { (Vec::new(), patterns) };
+        farlink_bpa::Quota { sources, neighbours, bytes, bundles }
+    };
+    for (bytes, bundles) in [(25_000, u64::MAX), (u64::MAX, 5)] {
+        for of_sources in [true, false] {
+            let mut node = Node::new();
+            node.agent.set_quotas(vec![quota(bytes, bundles, of_sources)]);
+            broken_transfers(&mut node, 20);
+            let status = node.agent.status(node.now).quotas.remove(0);
+            assert!(status.bytes <= bytes && status.bundles <= bundles, "{} B, {}", status.bytes, status.bundles);
+            assert!(status.bundles >= 4, "what fits is kept");
+            let promised: u64 = kept(&node).iter().fold([0; 21], |mut most, (ticket, bytes)| {
+                most[*ticket as usize] = *bytes;
+                most
+            })[1..]
+                .iter()
+                .map(|bytes| bytes.saturating_sub(AT))
+                .sum();
+            let rows = node.agent.bundles(node.now, farlink_base::BundleHandle(0), 100);
+            assert_eq!(rows.iter().map(|row| row.payload).sum::<u64>(), promised);
+        }
+    }
+}
+
+#[test]
+fn many_transfers_that_break_fill_no_more_than_the_share_of_a_source() {
+    let limits = Limits { source_bytes: 25_000, ..Limits::default() };
+    let mut node = Node::with(Settings { limits, ..settings() }, None);
+    broken_transfers(&mut node, 20);
+    assert!((10_000..=25_000).contains(&node.agent.status(node.now).bytes));
+}

@@ -326,6 +326,14 @@ fn what_comes_from_an_announced_neighbour_counts_as_a_strangers() {
     assert_eq!(node.agent.status(node.now).strangers.0, 1);
     node.receive_over(0, 2, from_two(2, EndpointId::ipn(99, 1)));
     assert_eq!((node.agent.status(node.now).strangers.0, node.held()), (1, 2));
+    // So does what was kept of a transfer that broke.
+    let whole = from_two(3, EndpointId::ipn(99, 1)).payload(farlink_base::Payload::fill(1, 9000));
+    node.begins(7, 3, whole.clone());
+    let (bundle, hop) = whole.piece(0..5000).parts();
+    let token = support::token(3);
+    node.tell(Input::Piece { link: LinkId(7), token, bundle, hop, promises: 0..5040 });
+    node.tell(Input::Abandoned { token });
+    assert_eq!((node.agent.status(node.now).strangers.0, node.held()), (2, 3));
 }
 
 #[test]

@@ -62,6 +62,17 @@ fn what_a_neighbour_may_fill_is_told_apart_by_who_gave_it() {
 }
 
 #[test]
+fn a_neighbour_that_says_no_name_counts_where_all_do() {
+    let mut node = node(vec![quota(&[], &["*"], 1 << 20, 3)]);
+    let link = farlink_base::LinkId(farlink_base::LinkId::DYNAMIC);
+    node.tell(farlink_bpa::Input::PeerUp { link, claimed: None, node: None, proven: None });
+    for n in 1..6 {
+        node.receive_over(link.0, n, bundle(100, n));
+    }
+    assert_eq!((verdict(&node, 3), verdict(&node, 4)), (Ok(()), FULL));
+}
+
+#[test]
 fn applications_here_are_refused_where_a_quota_is_about_this_node() {
     let mut node = node(vec![quota(&["ipn:1.0"], &[], 1 << 20, 2)]);
     (0..3).for_each(|_| node.send(EndpointId::ipn(77, 1), Priority::Normal));

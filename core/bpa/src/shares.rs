@@ -1,5 +1,5 @@
 //! What each giver may fill of the store, so that nobody locks the others out: neighbours nobody configured together,
-//! each source, each neighbour and the applications here, and what is kept free for what leaves at once. And what all
+//! each source, each neighbour and each application here, and what is kept free for what leaves at once. And what all
 //! of them may fill of memory with heads, which no disk takes over.
 //!
 //! Two nodes that are full of bundles for each other, and refuse, would wait until lifetimes end. So where room is kept
@@ -15,6 +15,23 @@ use farlink_book::{Flags, Held};
 /// What the store keeps of a bundle's flags: whose share it counts to, also after a restart.
 pub(crate) const KEPT_FLAGS: u8 = Flags::STRANGE;
 
+/// Whom a store's room is shared among: one application that sends more than leaves shuts out no other.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
+enum Giver {
+    Neighbour(PeerId),
+    /// Whatever sends from this endpoint here.
+    Application(EndpointId),
+}
+
+impl Giver {
+    fn of(held: &Held) -> Giver {
+        match is_own(held) {
+            true => Giver::Application(held.bundle.source.clone()),
+            false => Giver::Neighbour(held.from),
+        }
+    }
+}
+
 /// Who holds how much.
 #[derive(Debug, Default)]
 pub(crate) struct Shares {
@@ -25,7 +42,7 @@ pub(crate) struct Shares {
     /// Bytes of each source, where sources are bounded.
     sources: BTreeMap<NodeId, u64>,
     /// Bundles and bytes of each giver, where room is kept free.
-    givers: BTreeMap<PeerId, (u64, u64)>,
+    givers: BTreeMap<Giver, (u64, u64)>,
     /// What operators allow.
     pub quotas: Quotas,
 }
@@ -123,7 +140,7 @@ impl Shares {
     /// is not, and of the bundles in this proportion, it may have so many times what is free then as there is more of
     /// it than is kept free.
     pub fn leaves_room(&self, new: &Held, fill: Fill, reserved: u64) -> bool {
-        let (bundles, bytes) = self.givers.get(&new.from).copied().unwrap_or_default();
+        let (bundles, bytes) = self.givers.get(&Giver::of(new)).copied().unwrap_or_default();
         let most = fill.capacity.saturating_sub(reserved);
         let (times, part) = (u128::from(most), u128::from(reserved));
         let leaves = |there: u64, all: u64, more: u64, most: u64| {
@@ -147,7 +164,7 @@ impl Shares {
             *self.sources.entry(held.bundle.source.node()).or_insert(0) += held.size();
         }
         if limits.reserved_bytes > 0 {
-            let (bundles, bytes) = self.givers.entry(held.from).or_default();
+            let (bundles, bytes) = self.givers.entry(Giver::of(held)).or_default();
             (*bundles, *bytes) = (*bundles + 1, *bytes + held.size());
         }
     }
@@ -167,10 +184,14 @@ impl Shares {
                 self.sources.remove(&source);
             }
         }
-        if let Some((bundles, bytes)) = self.givers.get_mut(&held.from) {
+        if self.givers.is_empty() {
+            return;
+        }
+        let giver = Giver::of(held);
+        if let Some((bundles, bytes)) = self.givers.get_mut(&giver) {
             (*bundles, *bytes) = (*bundles - 1, bytes.saturating_sub(held.size()));
             if *bundles == 0 {
-                self.givers.remove(&held.from);
+                self.givers.remove(&giver);
             }
         }
     }

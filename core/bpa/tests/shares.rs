@@ -149,6 +149,24 @@ fn no_giver_fills_what_is_not_kept_free_alone() {
 }
 
 #[test]
+fn an_application_that_sends_more_than_leaves_shuts_out_no_other() {
+    let limits = Limits { reserved_bytes: 10 * SIZE, ..Default::default() };
+    let mut node = Node::of(Settings { limits, capacity_bytes: 160 * SIZE, ..settings() }, None, NoRouter, OnlyRoom);
+    let mut send = |service, payload| {
+        let before = node.results().iter().filter(|taken| **taken).count();
+        for _ in 0..160 {
+            let wanted = support::request(EndpointId::ipn(77, 1), Priority::Normal);
+            let (source, payload) = (EndpointId::ipn(1, service), farlink_base::Payload::fill(3, payload));
+            node.ask(farlink_bpa::app::SendRequest { source, payload, ..wanted });
+        }
+        node.results().iter().filter(|taken| **taken).count() - before
+    };
+    assert!((130..=140).contains(&send(7, SIZE - 100)));
+    assert_eq!(send(7, SIZE / 10), 0, "it has its share");
+    assert!(send(8, SIZE / 10) > 20, "another's is its own");
+}
+
+#[test]
 fn no_giver_fills_the_table_alone_and_what_never_fits_is_told_so() {
     let limits = Limits { reserved_bytes: 10 * SIZE, bundles: 160, ..Default::default() };
     let mut node = Node::of(Settings { limits, capacity_bytes: 160 * SIZE, ..settings() }, None, NoRouter, OnlyRoom);

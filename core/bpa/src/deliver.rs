@@ -64,6 +64,9 @@ struct Open {
 /// One registration has so large a part, as a divisor, of the bytes that all may leave unanswered.
 const REGISTRATION_PART: u64 = 4;
 
+/// One registration that is waited for leaves so large a part, as a divisor, of the room kept free unanswered.
+const UNANSWERED_PART: u64 = 4;
+
 /// Endpoints, registrations and deliveries of one node.
 #[derive(Debug)]
 pub(crate) struct Deliveries {
@@ -272,6 +275,14 @@ impl Deliveries {
     fn has_listener(&self, endpoint: &EndpointId) -> bool {
         self.endpoints.get(endpoint).is_some_and(|e| !e.registrations.is_empty())
     }
+    /// Whether somebody there takes what comes: nothing waits, and so much more would leave at most so much unanswered.
+    fn has_reader(&self, endpoint: &EndpointId, bytes: u64, most: u64) -> bool {
+        let Some(e) = self.endpoints.get(endpoint).filter(|e| e.waiting.is_empty()) else { return false };
+        e.registrations
+            .iter()
+            .filter_map(|id| self.registrations.get(id))
+            .any(|r| r.waiting.is_empty() && (r.open.is_empty() || r.bytes.saturating_add(bytes) <= most))
+    }
     /// Endpoints somebody registered.
     pub fn registered(&self) -> impl Iterator<Item = &EndpointId> {
         self.registrations.values().map(|r| &r.endpoint)
@@ -459,9 +470,11 @@ impl Agent {
         }
     }
 
-    /// Whether an application here waits for a bundle.
+    /// Whether an application here waits for a bundle: it takes what comes, and has not left more than a part of the
+    /// room that is kept free unanswered. One that does not read is to fill none of it.
     pub(crate) fn is_awaited(&self, held: &Held) -> bool {
-        self.deliveries.has_listener(&self.mailbox(held))
+        let most = self.settings.limits.reserved_bytes / UNANSWERED_PART;
+        self.deliveries.has_reader(&self.mailbox(held), held.bundle.payload.len(), most)
     }
 
     fn next_delivery(&mut self, endpoint: &EndpointId) -> Option<(RegistrationId, DeliveryId, Handle)> {

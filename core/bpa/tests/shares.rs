@@ -3,6 +3,7 @@
 mod support;
 
 use farlink_base::{EndpointId, Hop, LinkId, Priority, Refusal};
+use farlink_bpa::app::{AppInput, RegistrationId};
 use farlink_bpa::{Input, Limits, Output, Pressure, SHORT_HEAD_BYTES, Settings};
 use support::{Bundle, NoRouter, Node, OnlyRoom, settings};
 
@@ -126,6 +127,27 @@ fn the_last_of_the_room_is_for_what_is_urgent_or_awaited_here() {
     awaited.meta.destination = EndpointId::ipn(1, 7);
     node.receive_over(0, 22, awaited);
     assert_eq!((taken(&node), node.deliveries().len()), (there + 2, deliveries + 1));
+}
+
+#[test]
+fn an_application_that_reads_nothing_fills_none_of_what_is_kept_free() {
+    let limits = Limits { reserved_bytes: 20 * SIZE, ..Default::default() };
+    let mut node = Node::of(Settings { limits, capacity_bytes: 170 * SIZE, ..settings() }, None, NoRouter, OnlyRoom);
+    let awaited = |service, n| {
+        let mut bundle = bundle(2, n);
+        bundle.meta.destination = EndpointId::ipn(1, service);
+        bundle
+    };
+    for service in [7, 8] {
+        let (registration, endpoint) = (RegistrationId(service.into()), EndpointId::ipn(1, service));
+        node.tell(Input::App(AppInput::Register { registration, endpoint, window: 4096 }));
+    }
+    (0..200).for_each(|n| node.receive_over(0, n, awaited(7, n)));
+    assert!((125..140).contains(&taken(&node)), "{} of 150: 7.5 times what it leaves", taken(&node));
+    (200..204).for_each(|n| node.receive_over(1, n, bundle(3, n)));
+    (300..304).for_each(|n| node.receive_over(0, n, awaited(8, n)));
+    let last: Vec<_> = node.verdicts().iter().rev().take(8).map(|(_, verdict)| verdict.is_ok()).collect();
+    assert_eq!(last, [true; 8], "others find room, and who reads finds what is kept for it");
 }
 
 #[test]

@@ -19,7 +19,7 @@ const CHUNK: usize = 32;
 const LIGHT_STEP_S: f64 = 120.0;
 
 /// Looks at a pair that are always granted, besides one a second: most orbits need one in some minutes.
-const LOOKS_MIN: i64 = 1_000_000;
+const LOOKS_MIN: i64 = 200_000;
 /// What keeps two nodes at the very edge needs a look each millisecond.
 const ON_EDGE: &str =
     "it stays at the very edge of what a range, a mask or a clearance allows\nhint: allow a little more or less";

@@ -26,9 +26,10 @@ fn a_constellation_of_three_lines_becomes_a_plan_that_checks() {
     assert_eq!(plan.epoch, DtnTime::parse_utc("2026-11-20T09:00:00Z"));
     assert_eq!(plan.nodes().len(), 25);
     let lasers: Vec<_> = plan.contacts.iter().filter(|contact| contact.link.is_some()).collect();
-    // Four neighbours each, both ways; at 1200 km those beside each other stay in sight of each other.
-    assert_eq!(lasers.len(), 24 * 4);
-    assert!(lasers.iter().all(|contact| contact.end.as_secs_f64() == 21_600.0 && contact.rate.0 == 1_000_000_000));
+    assert!(lasers.iter().all(|contact| contact.rate.0 == 1_000_000_000));
+    // Two neighbours in the plane, always in sight; those beside, in planes 45 degrees apart and more, come and go.
+    let always = lasers.iter().filter(|contact| contact.end.since(contact.start).as_secs() == 21_600).count();
+    assert!(always == 24 * 2 && lasers.len() > 24 * 4, "{always} of {}", lasers.len());
     assert!(plan.contacts.iter().filter(|contact| contact.from.0 == 1).count() > 20);
     assert!(plan.contacts.is_sorted_by_key(|contact| contact.start));
 }
@@ -148,7 +149,7 @@ fn mistakes_say_where_what_and_what_to_try() {
         ("1200 km", "1200", "is not a length"),
         ("1200 km", "-30 km", "that is inside"),
         ("phasing = 1", "phasing = 4", "not less than `planes`"),
-        ("planes = 4", "planes = 9999", "more than 100000 satellites"),
+        ("planes = 4, per_plane = 6", "planes = 9999, per_plane = 11", "more than 100000 satellites"),
         ("planes = 4", "plains = 4", "unknown key"),
         ("60 deg", "200 deg", "not between 0 and 180"),
         ("\"ground\", \"leo\"", "\"ground\", \"lea\"", "did you mean `leo`?"),

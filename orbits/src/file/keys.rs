@@ -89,7 +89,12 @@ pub const ELEMENTS: Section = Section {
            the body's flattening (J2) makes them.",
     keys: &[
         BODY,
-        key("altitude", LENGTH, Absent, "Of a circle above the equator of the body; or:"),
+        key(
+            "altitude",
+            LENGTH,
+            Absent,
+            "Of a circle, above the equator of the body; of an ellipse say `semi_major_axis`.",
+        ),
         key("semi_major_axis", LENGTH, Absent, "Half of the ellipse's long axis."),
         key("eccentricity", other("number from 0, less than 1", "0.01"), Is("0"), "How long the ellipse is."),
         key("inclination", ANGLE, Required, "Between the equator and the orbit."),

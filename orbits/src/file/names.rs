@@ -83,6 +83,11 @@ impl Names {
         self.groups.insert(name, Group { nodes, walker });
     }
 
+    /// Whether a name is taken.
+    pub fn has(&self, name: &str) -> bool {
+        self.groups.contains_key(name) || KINDS.contains(&name)
+    }
+
     /// The group of this name.
     ///
     /// # Errors

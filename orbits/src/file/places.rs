@@ -249,8 +249,7 @@ impl Context<'_> {
         for ((called, place), id) in numbered {
             let called = if walker.is_some() { format!("{name}-{called}") } else { called };
             // Names of a catalogue repeat; numbers do not.
-            let called =
-                if names.find(&called).is_ok() && walker.is_none() { format!("{called}-{id}") } else { called };
+            let called = if walker.is_none() && names.has(&called) { format!("{called}-{id}") } else { called };
             let node = Node { name: called, id: NodeId::ipn(id), place, mask: 0.0 };
             let Some(index) = names.add(reader, "first_id", node) else { return };
             nodes.push(index);

@@ -241,3 +241,17 @@ fn files_with_any_byte_wrong_never_break_the_reader() {
     }
     assert!(fine > 100, "{fine}");
 }
+
+#[test]
+fn what_the_pages_show_becomes_a_plan() {
+    let page = include_str!("../../docs/how-to/plan-from-orbits.md");
+    let blocks: Vec<&str> = page.split("```toml\n").skip(1).filter_map(|rest| rest.split("```").next()).collect();
+    assert_eq!(blocks.len(), 3);
+    for block in blocks {
+        // A moment at which the elements on the page hold, where the file names none.
+        let start = if block.contains("epoch = ") { None } else { DtnTime::parse_utc("2014-01-23T00:00:00Z") };
+        let network = parse(block, Path::new(""), start).unwrap_or_else(|errors| panic!("{errors:#?}\n{block}"));
+        let plan = contacts(&network, DAY / 2, 2, &|_| ()).unwrap();
+        assert!(!plan.contacts.is_empty() && check(&plan).iter().all(|finding| !finding.error), "{block}");
+    }
+}

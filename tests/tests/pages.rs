@@ -65,15 +65,6 @@ fn what_how_tos_show_is_read_without_a_mistake() {
                     let scenario = Scenario::parse(block).unwrap_or_else(|why| panic!("{name}: {why:#?}\n{block}"));
                     assert!(scenario.doubts().is_empty(), "{name}: {:?}", scenario.doubts());
                 }
-                Some("# orbits.toml") => {
-                    // A moment at which the elements on the pages hold, where the file names none.
-                    let start = farlink_base::DtnTime::parse_utc("2014-01-23T00:00:00Z");
-                    let start = if block.contains("epoch = ") { None } else { start };
-                    let network = farlink_orbits::parse(block, Path::new(""), start)
-                        .unwrap_or_else(|why| panic!("{name}: {why:#?}\n{block}"));
-                    let plan = farlink_orbits::contacts(&network, 7_200_000_000_000, 1, &|_| ()).expect("a plan");
-                    assert!(!plan.contacts.is_empty(), "{name}: {block}");
-                }
                 // A part of a file, or another program's.
                 _ => continue,
             }

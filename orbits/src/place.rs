@@ -148,10 +148,10 @@ mod tests {
             How::Ground { place, up } => (place, up),
             _ => unreachable!(),
         };
-        assert!((at(90.0, 0.0).0 - vector(0.0, 0.0, 6356.752_314_245)).length() < 1e-6);
+        assert!((at(90.0, 0.0).0 - vector(0.0, 0.0, 6_356.752_314_245)).length() < 1e-6);
         assert!((at(0.0, 1.0).0 - vector(6379.137, 0.0, 0.0)).length() < 1e-9);
         // 45 degrees: 4517.590879 km across, 4487.348409 km up (NIMA TR8350.2).
-        assert!((at(45.0, 0.0).0 - vector(4517.590_879, 0.0, 4487.348_409)).length() < 1e-5);
+        assert!((at(45.0, 0.0).0 - vector(4_517.590_879, 0.0, 4_487.348_409)).length() < 1e-5);
         let (place, up) = at(45.0, 0.0);
         assert!((at(45.0, 2.0).0 - place - up * 2.0).length() < 1e-9, "altitude is straight up");
     }

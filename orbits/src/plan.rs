@@ -76,6 +76,9 @@ fn key(contact: &Contact) -> (PlanTime, NodeId, NodeId, Option<&str>, PlanTime) 
     (contact.start, contact.from, contact.to, contact.link.as_deref(), contact.end)
 }
 
+/// The number a chunk begins with, and what became of it.
+type Chunk<T> = (usize, Result<Vec<T>, String>);
+
 /// What `work` makes of every number below `count`, in order; the first error by number.
 fn in_chunks<T: Send>(
     count: usize,
@@ -84,7 +87,7 @@ fn in_chunks<T: Send>(
 ) -> Result<Vec<T>, String> {
     let next = AtomicUsize::new(0);
     let failed = AtomicBool::new(false);
-    let chunks: Mutex<Vec<(usize, Result<Vec<T>, String>)>> = Mutex::new(Vec::new());
+    let chunks: Mutex<Vec<Chunk<T>>> = Mutex::new(Vec::new());
     let run = || {
         while !failed.load(Ordering::Relaxed) {
             let from = next.fetch_add(CHUNK, Ordering::Relaxed);

@@ -101,7 +101,7 @@ mod tests {
         Walker { planes, per_plane, inclination, radius_km: 6928.0, phasing, star, node: 0.0, anomaly: 0.0, at: 0 }
     }
     fn places(walker: &Walker, time: i64) -> Vec<Vector> {
-        let pull = Pull { gm: 398_600.4418, j2: 1.082_626_68e-3, radius_km: 6378.137 };
+        let pull = Pull { gm: 398_600.441_8, j2: 1.082_626_68e-3, radius_km: 6378.137 };
         walker.orbits().map(|orbit| Kepler::new(&orbit, &pull, &Axes::OWN).state(time).position).collect()
     }
 

@@ -97,8 +97,8 @@ fn passes_over_the_pole_are_those_worked_out_by_hand() {
         [[link]]
         between = [\"pole\", \"polar\"]
         rate = \"1 Mbit/s\"";
-    let (r, pole, mask) = (6378.137f64 + 550.0, 6356.752_314_245f64, 10f64.to_radians());
-    let motion = (398_600.4418 / (r * r * r)).sqrt();
+    let (r, pole, mask) = (6378.137f64 + 550.0, 6_356.752_314_245f64, 10f64.to_radians());
+    let motion = (398_600.441_8 / (r * r * r)).sqrt();
     let drift = 1.5 * 1.082_626_68e-3 * (6378.137 / r) * (6378.137 / r) * motion;
     let rate = motion - drift;
     let half = (pole * mask.cos() / r).acos() - mask;

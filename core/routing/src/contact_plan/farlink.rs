@@ -43,8 +43,7 @@ pub fn parse(text: &str) -> Result<Parsed, PlanError> {
 /// # Errors
 /// The first line that cannot be understood.
 pub fn parse_with(text: &str, resolve: &dyn Fn(&str) -> Option<NodeId>) -> Result<Parsed, PlanError> {
-    let mut reader =
-        Reader { epoch: None, names: Vec::new(), by_name: BTreeMap::new(), contacts: Vec::new(), resolve };
+    let mut reader = Reader { epoch: None, names: Vec::new(), by_name: BTreeMap::new(), contacts: Vec::new(), resolve };
     for (line, content) in text::lines(text) {
         let mut words = content.split_whitespace();
         match words.next() {

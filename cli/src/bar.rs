@@ -20,3 +20,14 @@ pub fn bytes(total: Option<u64>, verb: &'static str, quiet: bool) -> ProgressBar
     bar.set_message(verb);
     bar
 }
+
+/// A bar over steps, that says how long the rest takes.
+pub fn steps(total: u64, verb: &'static str) -> ProgressBar {
+    let bar = ProgressBar::new(total);
+    bar.set_draw_target(ProgressDrawTarget::stderr_with_hz(5));
+    if let Ok(style) = ProgressStyle::with_template("{msg} {bar:30} {human_pos}/{human_len}, {eta} to go") {
+        bar.set_style(style);
+    }
+    bar.set_message(verb);
+    bar
+}

@@ -20,6 +20,7 @@ mod node;
 mod perf;
 mod ping;
 mod plan;
+mod plan_orbits;
 mod progress;
 mod recv;
 mod report;
@@ -53,7 +54,7 @@ struct Cli {
 enum Command {
     /// Explain one bundle.
     Bundle(bundle::Args),
-    /// Contact plans: route, show, check.
+    /// Contact plans: route, show, check, from orbits.
     Plan(plan::Args),
     /// Run a scenario in simulation or in the testbed.
     Run(run::Args),

@@ -1,9 +1,9 @@
-//! `farlink plan`: contact plans: route, show, check, convert.
+//! `farlink plan`: contact plans: route, show, check, convert, and made from orbits.
 
-use crate::Failure;
+use crate::{Failure, plan_orbits};
 use anyhow::Context as _;
 use clap::{Subcommand, ValueEnum};
-use farlink_routing::contact_plan::{self, Parsed, Warning};
+use farlink_routing::contact_plan::{self, Contact, Parsed, Warning};
 use farlink_routing::sabr::Route;
 use farlink_routing::{NodeId, RouteAnswer, RouteRequest, answer};
 use serde_json::{Value, json};
@@ -18,7 +18,8 @@ use std::path::{Path, PathBuf};
     Examples:\n\
     \x20 farlink plan route --plan mars.plan --from 1 --to 3 --at +0 --size '100 kB'\n\
     \x20 farlink plan show --plan mars.plan\n\
-    \x20 farlink plan convert --plan contacts.ionrc --to farlink > mars.plan\n\n\
+    \x20 farlink plan convert --plan contacts.ionrc --to farlink > mars.plan\n\
+    \x20 farlink plan from-orbits leo.toml --from 2026-11-20T09:00:00Z --for '1 d' -o leo.plan\n\n\
     Exit status: 0 done, 1 there is no route, 2 bad input.")]
 pub struct Args {
     #[command(subcommand)]
@@ -35,6 +36,8 @@ enum Command {
     Check(FileArgs),
     /// Write the plan in the other dialect.
     Convert(ConvertArgs),
+    /// Make a plan of orbits and ground stations.
+    FromOrbits(plan_orbits::Args),
 }
 
 #[derive(clap::Args)]
@@ -87,9 +90,12 @@ struct ConvertArgs {
     to: Target,
 }
 
+/// A dialect to write.
 #[derive(Clone, Copy, ValueEnum)]
-enum Target {
+pub enum Target {
+    /// ION's `ionadmin` commands.
     Ion,
+    /// Ours.
     Farlink,
 }
 
@@ -100,6 +106,7 @@ pub fn run(args: Args) -> Result<(), Failure> {
         Command::Show(args) => show(&args),
         Command::Check(args) => check(&args),
         Command::Convert(args) => convert(&args),
+        Command::FromOrbits(args) => plan_orbits::run(&args),
     }
 }
 
@@ -123,19 +130,19 @@ fn tell(warnings: &[Warning]) {
 }
 
 /// Prints data; a reader that went away (`| head`) is no failure.
-fn print(text: &str) -> Result<(), Failure> {
+pub fn print(text: &str) -> Result<(), Failure> {
     match std::io::stdout().lock().write_all(text.as_bytes()) {
         Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => Err(error.into()),
         _ => Ok(()),
     }
 }
 
-fn count(number: usize, what: &str) -> String {
+pub fn count(number: usize, what: &str) -> String {
     if number == 1 { format!("1 {what}") } else { format!("{number} {what}s") }
 }
 
 /// ipn nodes as the number they are.
-fn node_json(node: NodeId) -> Value {
+pub fn node_json(node: NodeId) -> Value {
     if node.is_named() { json!(node.to_string()) } else { json!(node.0) }
 }
 
@@ -208,16 +215,19 @@ fn route_text(plan: &Parsed, route: &Route) -> String {
     text + &format!("arrives at +{} s{wall} after {hops}\n", route.arrival.as_secs_f64())
 }
 
+/// A contact, in seconds from the epoch.
+pub fn contact_json(c: &Contact) -> Value {
+    json!({
+        "from": node_json(c.from), "to": node_json(c.to), "link": c.link,
+        "start": c.start.as_secs_f64(), "end": c.end.as_secs_f64(),
+        "rate_bit_s": c.rate.0, "delay_s": c.one_way_delay.as_secs_f64(), "confidence": c.confidence,
+    })
+}
+
 fn show(args: &FileArgs) -> Result<(), Failure> {
     let plan = load(&args.plan)?;
     if args.json {
-        let contacts = plan.plan.contacts.iter().map(|c| {
-            json!({
-                "from": node_json(c.from), "to": node_json(c.to), "link": c.link,
-                "start": c.start.as_secs_f64(), "end": c.end.as_secs_f64(),
-                "rate_bit_s": c.rate.0, "delay_s": c.one_way_delay.as_secs_f64(), "confidence": c.confidence,
-            })
-        });
+        let contacts = plan.plan.contacts.iter().map(contact_json);
         let epoch = plan.plan.epoch.map(|e| e.to_string());
         return print(&format!("{:#}\n", json!({"epoch": epoch, "contacts": contacts.collect::<Vec<_>>()})));
     }

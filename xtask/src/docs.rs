@@ -12,7 +12,7 @@ pub const CHORE: Chore =
     Chore { name: "docs", usage: "", help: "Writes the reference pages that are generated from code.", run: |_| run() };
 
 /// Crates with pages.
-const CRATES: [&str; 3] = ["farlink-scenario", "farlink-report", "farlink-node"];
+const CRATES: [&str; 4] = ["farlink-scenario", "farlink-report", "farlink-node", "farlink-orbits"];
 
 fn run() -> Result<()> {
     let mut command = tools::cargo();

@@ -75,6 +75,11 @@ const RULES: &[Rule] = &[
     rule("os", &[], "os wraps system calls and holds no protocol"),
     rule("aap2", &["core/base"], "the wire between a node and its applications: both speak it, so it knows neither"),
     rule("config", &["core/base"], "it reads any file by its table of keys, and so knows no key"),
+    rule(
+        "orbits",
+        &["config", "core/base", "core/routing"],
+        "from orbits to a contact plan: it knows no node, no simulator and no scenario, so that each may ask it",
+    ),
     rule("events", &["core/base"], "the names of events, for whoever writes or reads them: it keeps and draws nothing"),
     rule(
         "node",

@@ -17,6 +17,7 @@
 
 use super::text::{self, RawContact, When, decimal_seconds, format_seconds, parse_node, parse_seconds, shorten};
 use super::{ContactPlan, Dialect, Parsed, PlanError, nanoseconds};
+use alloc::collections::BTreeMap;
 use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
@@ -42,7 +43,7 @@ pub fn parse(text: &str) -> Result<Parsed, PlanError> {
 /// # Errors
 /// The first line that cannot be understood.
 pub fn parse_with(text: &str, resolve: &dyn Fn(&str) -> Option<NodeId>) -> Result<Parsed, PlanError> {
-    let mut reader = Reader { epoch: None, names: Vec::new(), contacts: Vec::new(), resolve };
+    let mut reader = Reader { epoch: None, names: Vec::new(), by_name: BTreeMap::new(), contacts: Vec::new(), resolve };
     for (line, content) in text::lines(text) {
         let mut words = content.split_whitespace();
         match words.next() {
@@ -67,6 +68,7 @@ pub fn parse_with(text: &str, resolve: &dyn Fn(&str) -> Option<NodeId>) -> Resul
 struct Reader<'a> {
     epoch: Option<DtnTime>,
     names: Vec<(String, NodeId)>,
+    by_name: BTreeMap<String, NodeId>,
     contacts: Vec<RawContact>,
     resolve: &'a dyn Fn(&str) -> Option<NodeId>,
 }
@@ -103,10 +105,11 @@ impl Reader<'_> {
         };
         let known = parse_node(text).or_else(|| (self.resolve)(text));
         let node = known.ok_or_else(|| wrong(format!("`{}` is not a node number or ipn EID", shorten(text))))?;
-        if parse_node(name).is_some() || self.names.iter().any(|(n, _)| n == name) {
+        if parse_node(name).is_some() || self.by_name.contains_key(name) {
             return Err(wrong(format!("`{}` already stands for a node", shorten(name))));
         }
         self.names.push((name.to_string(), node));
+        self.by_name.insert(name.to_string(), node);
         Ok(())
     }
 
@@ -114,7 +117,7 @@ impl Reader<'_> {
         let Some(word) = word else {
             return Err(PlanError { line, message: "`contact` wants two nodes".into(), hint: EXAMPLE.into() });
         };
-        let named = self.names.iter().find(|(name, _)| name == word).map(|(_, node)| *node);
+        let named = self.by_name.get(word).copied();
         named.or_else(|| parse_node(word)).or_else(|| (self.resolve)(word)).ok_or_else(|| {
             let near = nearest_name(word, self.names.iter().map(|(name, _)| name.as_str()));
             let word = shorten(word);
@@ -286,10 +289,9 @@ pub fn emit(plan: &ContactPlan, names: &[(String, NodeId)]) -> String {
     for (name, node) in names.iter().filter(|(_, node)| !node.is_named()) {
         let _ = writeln!(text, "node {name} {}", node.0);
     }
-    let name = |node: NodeId| {
-        let named = names.iter().find(|(_, n)| *n == node);
-        named.map_or_else(|| node.0.to_string(), |(name, _)| name.clone())
-    };
+    // Of several names of a node, the first.
+    let by_node: BTreeMap<NodeId, &str> = names.iter().rev().map(|(name, node)| (*node, name.as_str())).collect();
+    let name = |node: NodeId| by_node.get(&node).map_or_else(|| node.0.to_string(), |name| name.to_string());
     for contact in &plan.contacts {
         let _ = write!(text, "contact {} {}", name(contact.from), name(contact.to));
         if let Some(link) = &contact.link {

@@ -1,0 +1,154 @@
+//! `farlink plan from-orbits`: a contact plan of orbits and ground stations.
+
+use crate::plan::{Target, contact_json, count, print};
+use crate::{Failure, bar, cannot_write};
+use farlink_base::DtnTime;
+use farlink_orbits::Network;
+use farlink_routing::contact_plan::{self, ContactPlan, Warning};
+use serde_json::json;
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// Arguments of `farlink plan from-orbits`.
+#[derive(clap::Args)]
+#[command(
+    after_help = "FILE is TOML: stations by latitude and longitude, satellites by two-line elements or an ellipse, \
+    whole constellations:\n\
+    \x20 [[station]]\n\
+    \x20 name = \"svalbard\"\n\
+    \x20 id = \"ipn:1.0\"\n\
+    \x20 position = [\"78.23 N\", \"15.39 E\", \"450 m\"]\n\
+    \x20 [[constellation]]\n\
+    \x20 name = \"leo\"\n\
+    \x20 first_id = \"ipn:100.0\"\n\
+    \x20 walker = { planes = 6, per_plane = 11, inclination = \"86.4 deg\", altitude = \"780 km\", pattern = \"star\" }\n\
+    \x20 [[link]]\n\
+    \x20 between = [\"svalbard\", \"leo\"]\n\
+    \x20 rate = \"50 Mbit/s\"\n\n\
+    Examples:\n\
+    \x20 farlink plan from-orbits leo.toml --from 2026-11-20T09:00:00Z --for '1 d' -o leo.plan\n\
+    \x20 farlink plan from-orbits leo.toml --for '6 h' --to ion -o leo.ionrc\n\
+    \x20 farlink plan from-orbits leo.toml --for '90 min' --json | jq '.contacts | length'\n\n\
+    Every key: docs/reference/orbits.md. Exit status: 0 done, 1 the plan cannot be made, 2 bad input."
+)]
+pub struct Args {
+    /// The file of orbits.
+    #[arg(value_name = "FILE")]
+    file: PathBuf,
+    /// When the plan starts, in UTC; without it, at the file's `epoch`.
+    #[arg(long, value_name = "TIME", value_parser = utc)]
+    from: Option<DtnTime>,
+    /// How long the plan is, such as '1 d' or '90 min'.
+    #[arg(long = "for", value_name = "DURATION", value_parser = length)]
+    duration: Duration,
+    /// Where the plan goes; without it, to standard output.
+    #[arg(short, long, value_name = "PLAN")]
+    out: Option<PathBuf>,
+    /// Dialect to write.
+    #[arg(long, value_name = "DIALECT", default_value = "farlink")]
+    to: Target,
+    /// Print one JSON document with nodes and contacts (besides the plan that --out names).
+    #[arg(long)]
+    json: bool,
+    /// Threads that search; without it, one for each processor.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    threads: Option<u16>,
+}
+
+fn utc(text: &str) -> Result<DtnTime, String> {
+    DtnTime::parse_utc(text)
+        .ok_or_else(|| format!("`{text}` is not a time in UTC\nhint: write it as 2026-11-20T09:00:00Z"))
+}
+
+fn length(text: &str) -> Result<Duration, String> {
+    let length = farlink_base::parse_duration(text)?;
+    match length.as_secs() {
+        0 if length.is_zero() => Err("a plan that takes no time\nhint: write e.g. '1 d'".into()),
+        secs if secs > 100 * 366 * 86_400 => Err(format!("`{text}` is longer than a century\nhint: write e.g. '30 d'")),
+        _ => Ok(length),
+    }
+}
+
+/// Elements that are older than this many days are told of: near satellites are then kilometres elsewhere.
+const OLD_D: i64 = 14;
+
+/// Runs the subcommand.
+pub fn run(args: &Args) -> Result<(), Failure> {
+    let network = farlink_orbits::load(&args.file, args.from).map_err(|errors| {
+        let errors: Vec<String> = errors.iter().map(ToString::to_string).collect();
+        Failure::Input(format!("{} is no file of orbits\n{}", args.file.display(), errors.join("\n")))
+    })?;
+    let duration = i64::try_from(args.duration.as_nanos()).unwrap_or(i64::MAX);
+    warn_of_old_elements(&network, duration);
+    let threads = args.threads.map(usize::from);
+    let threads = threads.or_else(|| std::thread::available_parallelism().ok().map(usize::from)).unwrap_or(1);
+    let bar = bar::steps(network.pairs() as u64, "pairs");
+    let plan = farlink_orbits::contacts(&network, duration, threads, &|done| bar.set_position(done as u64));
+    bar.finish_and_clear();
+    let plan = plan.map_err(Failure::Input)?;
+    if plan.contacts.is_empty() {
+        eprintln!("warning: nobody sees anybody in this time: the plan has no contacts");
+    }
+    let text = match args.to {
+        Target::Farlink => {
+            let names: Vec<_> = network.nodes.iter().map(|node| (node.name.clone(), node.id)).collect();
+            contact_plan::emit_farlink(&plan, &names)
+        }
+        Target::Ion => {
+            let (text, warnings) = contact_plan::emit_ion(&plan);
+            tell_once_each(&warnings);
+            text
+        }
+    };
+    match &args.out {
+        Some(file) => std::fs::write(file, &text).map_err(|why| cannot_write(file, &why, "--out"))?,
+        None if !args.json => return print(&text),
+        None => {}
+    }
+    if args.json {
+        return print_json(&network, &plan, args.duration);
+    }
+    eprintln!("{} between {} nodes", count(plan.contacts.len(), "contact"), network.nodes.len());
+    Ok(())
+}
+
+fn warn_of_old_elements(network: &Network, duration: i64) {
+    for (time, when) in [(0, "starts"), (duration, "ends")] {
+        if let Some((name, days)) = network.oldest(time).filter(|(_, days)| *days > OLD_D) {
+            eprintln!("warning: the elements of {name} are {days} days from when the plan {when}: take newer ones");
+            return;
+        }
+    }
+}
+
+/// Warnings about many contacts: each kind once, with how many it is of.
+fn tell_once_each(warnings: &[Warning]) {
+    let mut kinds: BTreeMap<&str, usize> = BTreeMap::new();
+    for warning in warnings {
+        let what = warning.message.split_once(": ").map_or(warning.message.as_str(), |(_, what)| what);
+        *kinds.entry(what).or_default() += 1;
+    }
+    for (what, many) in kinds {
+        eprintln!("warning: {}: {what}", count(many, "contact"));
+    }
+}
+
+/// One document, a contact a line: plans may be long.
+fn print_json(network: &Network, plan: &ContactPlan, duration: Duration) -> Result<(), Failure> {
+    let nodes: Vec<_> = network.nodes.iter().map(|node| json!({"name": node.name, "id": node.id.0})).collect();
+    let epoch = plan.epoch.map(|epoch| epoch.to_string());
+    let mut text = format!(
+        "{{\"epoch\": {}, \"duration_s\": {}, \"pairs\": {},\n\"nodes\": {},\n\"contacts\": [",
+        json!(epoch),
+        json!(duration.as_secs_f64()),
+        network.pairs(),
+        json!(nodes)
+    );
+    for (index, contact) in plan.contacts.iter().enumerate() {
+        text.push_str(if index == 0 { "\n" } else { ",\n" });
+        text.push_str(&contact_json(contact).to_string());
+    }
+    text.push_str("\n]}\n");
+    print(&text)
+}

@@ -1,0 +1,156 @@
+//! Who is served, where more is in sight than a node has antennas for.
+//!
+//! A beam stays with a neighbour for as long as it is in sight; one that is free goes at once to the neighbour
+//! that will be in sight longest and has a free one as well. It never waits for a better one.
+
+use crate::edges::Window;
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Two nodes that see each other for a while.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Claim {
+    /// By their places in the network.
+    pub ends: [u32; 2],
+    /// When.
+    pub window: Window,
+}
+
+/// What waits at a node: what ends last first.
+type Waiting = BTreeSet<(Reverse<i64>, usize)>;
+
+struct Node {
+    free: u32,
+    waiting: Waiting,
+}
+
+/// When each claim is served from, to its end; `None`: not at all. `beams` are how many a node may have that is
+/// the first, or the second, of a claim; what would be shorter than `shortest` is not served.
+pub fn serve(claims: &[Claim], beams: [Option<u32>; 2], shortest: i64) -> Vec<Option<i64>> {
+    let mut nodes: BTreeMap<u32, Node> = BTreeMap::new();
+    let mut events: Vec<(i64, bool, usize)> = Vec::with_capacity(claims.len() * 2);
+    for (number, claim) in claims.iter().enumerate() {
+        events.push((claim.window.start, true, number));
+        events.push((claim.window.end, false, number));
+        for (end, beams) in claim.ends.into_iter().zip(beams) {
+            let node = nodes.entry(end).or_insert_with(|| Node { free: u32::MAX, waiting: Waiting::new() });
+            // One that is first here and second there has the fewer.
+            node.free = node.free.min(beams.unwrap_or(u32::MAX));
+        }
+    }
+    // At the same moment ends come before beginnings.
+    events.sort_unstable();
+    let mut served: Vec<Option<i64>> = vec![None; claims.len()];
+    let mut changed: BTreeSet<u32> = BTreeSet::new();
+    let mut rest = events.as_slice();
+    while let Some((now, ..)) = rest.first().copied() {
+        let same = rest.partition_point(|(time, ..)| *time == now);
+        let (these, later) = rest.split_at(same);
+        rest = later;
+        for (_, begins, number) in these {
+            let Some(claim) = claims.get(*number) else { continue };
+            let waits = (Reverse(claim.window.end), *number);
+            let was_served = served.get(*number).copied().flatten().is_some();
+            for end in claim.ends {
+                let Some(node) = nodes.get_mut(&end) else { continue };
+                if *begins {
+                    node.waiting.insert(waits);
+                } else if was_served {
+                    node.free = node.free.saturating_add(1);
+                } else {
+                    node.waiting.remove(&waits);
+                }
+                changed.insert(end);
+            }
+        }
+        while let Some(node) = changed.pop_first() {
+            while let Some((_, number)) = best(&nodes, claims, node, now.saturating_add(shortest)) {
+                let (Some(claim), Some(slot)) = (claims.get(number), served.get_mut(number)) else { break };
+                *slot = Some(now);
+                for end in claim.ends {
+                    if let Some(node) = nodes.get_mut(&end) {
+                        node.free = node.free.saturating_sub(1);
+                        node.waiting.remove(&(Reverse(claim.window.end), number));
+                    }
+                }
+            }
+        }
+    }
+    served
+}
+
+/// What a node with a free beam should take: what ends last, and not before `least`, among those whose other
+/// end has a free one.
+fn best(nodes: &BTreeMap<u32, Node>, claims: &[Claim], node: u32, least: i64) -> Option<(Reverse<i64>, usize)> {
+    let here = nodes.get(&node).filter(|here| here.free > 0)?;
+    let long_enough = here.waiting.iter().take_while(|(end, _)| end.0 >= least);
+    let free = |number: usize| {
+        let ends = claims.get(number).map(|claim| claim.ends).unwrap_or_default();
+        ends.iter().all(|end| nodes.get(end).is_some_and(|other| other.free > 0))
+    };
+    long_enough.copied().find(|(_, number)| free(*number))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn claim(first: u32, second: u32, start: i64, end: i64) -> Claim {
+        Claim { ends: [first, second], window: Window { start, end } }
+    }
+
+    #[test]
+    fn a_free_beam_takes_what_stays_longest_and_keeps_it() {
+        let claims = [claim(0, 1, 0, 10), claim(0, 2, 0, 50), claim(0, 3, 20, 90), claim(0, 4, 50, 60)];
+        assert_eq!(serve(&claims, [Some(1), None], 0), [None, Some(0), Some(50), None]);
+        assert_eq!(serve(&claims, [Some(2), None], 0), [Some(0), Some(0), Some(20), Some(50)]);
+        assert_eq!(serve(&claims, [None, None], 0), [Some(0), Some(0), Some(20), Some(50)]);
+        assert_eq!(serve(&claims, [Some(0), None], 0), [None; 4]);
+    }
+
+    #[test]
+    fn both_ends_need_a_beam() {
+        let claims = [claim(0, 9, 0, 100), claim(1, 9, 0, 50), claim(1, 8, 10, 20)];
+        assert_eq!(serve(&claims, [Some(1), Some(1)], 0), [Some(0), None, Some(10)]);
+    }
+
+    #[test]
+    fn what_remains_too_short_is_left() {
+        let claims = [claim(0, 1, 0, 100), claim(0, 2, 50, 105)];
+        assert_eq!(serve(&claims, [Some(1), None], 10), [Some(0), None]);
+        assert_eq!(serve(&claims, [Some(1), None], 5), [Some(0), Some(100)]);
+    }
+
+    #[test]
+    fn no_node_ever_has_more_links_than_beams_and_none_is_idle_beside_one_in_sight() {
+        // A deterministic scramble of claims between 5 stations and 30 satellites.
+        let mut seed = 1u64;
+        let mut draw = |most: u64| {
+            seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (seed >> 33) % most
+        };
+        let claims: Vec<Claim> = (0..400)
+            .map(|_| {
+                let (first, second, start) = (draw(5) as u32, 5 + draw(30) as u32, draw(1000) as i64);
+                claim(first, second, start, start + 1 + draw(100) as i64)
+            })
+            .collect();
+        let served = serve(&claims, [Some(2), Some(1)], 0);
+        for now in 0..1100 {
+            let mut used = [0u32; 35];
+            for (claim, from) in claims.iter().zip(&served) {
+                if from.is_some_and(|from| from <= now && now < claim.window.end) {
+                    claim.ends.iter().for_each(|end| used[*end as usize] += 1);
+                }
+            }
+            assert!(used[..5].iter().all(|n| *n <= 2) && used[5..].iter().all(|n| *n <= 1), "{now}");
+            for (claim, from) in claims.iter().zip(&served) {
+                let in_sight = claim.window.start <= now && now < claim.window.end;
+                if in_sight && from.is_none_or(|from| from > now) {
+                    let [first, second] = claim.ends.map(|end| used[end as usize]);
+                    assert!(first == 2 || second == 1, "{now}: {claim:?} could be served");
+                }
+            }
+        }
+    }
+}

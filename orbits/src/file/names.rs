@@ -1,0 +1,147 @@
+//! Names and numbers of nodes: each only once.
+
+use crate::network::Node;
+use crate::place::Place;
+use crate::walker::Walker;
+use farlink_base::NodeId;
+use farlink_config::{Input, Reader, nearest};
+use farlink_routing::contact_plan::text::parse_node;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Most nodes of a file.
+pub const NODES_MAX: usize = 100_000;
+/// Words of `between` that mean all nodes of a kind.
+pub const KINDS: [&str; 2] = ["stations", "satellites"];
+
+/// What a name in `between` stands for.
+pub struct Group {
+    /// By their places in the list of nodes.
+    pub nodes: Vec<u32>,
+    /// How they are spread.
+    pub walker: Option<Walker>,
+}
+
+/// The nodes so far, and what each name stands for.
+#[derive(Default)]
+pub struct Names {
+    /// Every node.
+    pub nodes: Vec<Node>,
+    groups: BTreeMap<String, Group>,
+    ids: BTreeSet<NodeId>,
+}
+
+impl Names {
+    /// The name of a table, when no other has it.
+    pub fn name(&self, reader: &Reader<'_>) -> Option<String> {
+        let name = reader.name("name")?;
+        let why = if KINDS.contains(&name.as_str()) {
+            "means all nodes of a kind"
+        } else if parse_node(&name).is_some() {
+            "is a number: the plan could not tell it from one"
+        } else if self.groups.contains_key(&name) {
+            "is the name of another"
+        } else {
+            return Some(name);
+        };
+        reader.fail("name", format!("`{name}` {why}"), "give it another name");
+        None
+    }
+
+    /// The node ID of a key.
+    pub fn id(reader: &Reader<'_>, key: &str) -> Option<NodeId> {
+        reader.custom(key, |input: Input<'_, '_>| {
+            let number = input.integer().map(|number| number.to_string());
+            let text = number.or_else(|_| input.text().map(str::to_string))?;
+            let node = parse_node(&text).filter(|node| !node.is_named() && node.0 > 0);
+            node.ok_or_else(|| format!("`{text}` is not the ID of a node"))
+        })
+    }
+
+    /// Adds a node; what is wrong with it is reported at `key`.
+    pub fn add(&mut self, reader: &Reader<'_>, key: &str, node: Node) -> Option<u32> {
+        let hint = "give each node its own";
+        if self.nodes.len() >= NODES_MAX {
+            reader.fail(key, format!("more than {NODES_MAX} nodes"), "leave some out");
+            return None;
+        }
+        if !self.ids.insert(node.id) {
+            reader.fail(key, format!("ipn:{}.0 is the ID of another node", node.id.0), hint);
+            return None;
+        }
+        if self.groups.contains_key(&node.name) {
+            reader.fail(key, format!("`{}` is the name of another node", node.name), hint);
+            return None;
+        }
+        let index = u32::try_from(self.nodes.len()).ok()?;
+        self.group(node.name.clone(), vec![index], None);
+        self.nodes.push(node);
+        Some(index)
+    }
+
+    /// Gives nodes a name together.
+    pub fn group(&mut self, name: String, nodes: Vec<u32>, walker: Option<Walker>) {
+        self.groups.insert(name, Group { nodes, walker });
+    }
+
+    /// Whether a name is taken.
+    pub fn has(&self, name: &str) -> bool {
+        self.groups.contains_key(name) || KINDS.contains(&name)
+    }
+
+    /// The group of this name.
+    ///
+    /// # Errors
+    /// What is wrong with it, and the nearest name.
+    pub fn find(&self, name: &str) -> Result<Group, String> {
+        let all = |keep: fn(&Place) -> bool| {
+            let numbered = self.nodes.iter().zip(0u32..).filter(|(node, _)| keep(&node.place));
+            Group { nodes: numbered.map(|(_, index)| index).collect(), walker: None }
+        };
+        match name {
+            "stations" => return Ok(all(Place::is_ground)),
+            "satellites" => return Ok(all(|place| !place.is_ground())),
+            _ => {}
+        }
+        match self.groups.get(name) {
+            Some(group) => Ok(Group { nodes: group.nodes.clone(), walker: group.walker }),
+            None => {
+                let known = self.groups.keys().map(String::as_str).chain(KINDS);
+                let near = nearest(name, known).map_or(String::new(), |near| format!("; did you mean `{near}`?"));
+                Err(format!("`{name}` is no node and no constellation{near}"))
+            }
+        }
+    }
+}
+
+/// A name as it may stand in a plan: of other characters than letters, digits, `-`, `_` and `.` nothing is left
+/// but a `-`.
+pub fn plain(name: &str) -> String {
+    let mut plain = String::new();
+    for c in name.chars() {
+        if c.is_alphanumeric() || matches!(c, '_' | '.') {
+            plain.push(c);
+        } else if !plain.ends_with('-') && !plain.is_empty() {
+            plain.push('-');
+        }
+    }
+    let plain: String = plain.trim_end_matches('-').chars().take(48).collect();
+    if plain.is_empty() || parse_node(&plain).is_some() { format!("sat-{plain}") } else { plain }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_catalogues_become_names_of_plans() {
+        for (name, wanted) in [
+            ("ISS (ZARYA)", "ISS-ZARYA"),
+            ("STARLINK-1007", "STARLINK-1007"),
+            ("25544", "sat-25544"),
+            ("  ", "sat-"),
+            ("a # b = c", "a-b-c"),
+        ] {
+            assert_eq!(plain(name), wanted);
+        }
+    }
+}

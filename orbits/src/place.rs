@@ -1,0 +1,195 @@
+//! A node's place: on the ground of a body, or on an orbit around one.
+
+use crate::kepler::{Elements, Kepler};
+use crate::reach::Reach;
+use crate::satellite::Satellite;
+use crate::sky::{BodyId, Sky};
+use crate::vector::{State, Vector, vector};
+use libm::sincos;
+
+#[derive(Clone, Debug)]
+enum How {
+    /// Along axes that turn with the body: where, and which way is up.
+    Ground {
+        place: Vector,
+        up: Vector,
+    },
+    Orbit(Box<Kepler>),
+    Satellite(Box<Satellite>),
+}
+
+/// Where a node is at every time of a plan.
+#[derive(Clone, Debug)]
+pub struct Place {
+    /// The body it stands on or goes around.
+    pub centre: BodyId,
+    how: How,
+    reach: Reach,
+}
+
+/// Latitude and longitude in radians, north and east positive, and kilometres above the ellipsoid.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Site {
+    /// Between the equator and what is straight up (geodetic).
+    pub latitude: f64,
+    /// From the prime meridian to the east.
+    pub longitude: f64,
+    /// Above the ellipsoid.
+    pub altitude_km: f64,
+}
+
+impl Place {
+    /// A place on the ground; `None` where the body has none.
+    pub fn ground(sky: &Sky, centre: BodyId, site: Site) -> Option<Place> {
+        let body = sky.body(centre);
+        let spin = body.spin?;
+        let ((sp, cp), (sl, cl)) = (sincos(site.latitude), sincos(site.longitude));
+        // WGS 84's formulae, which hold for every ellipsoid that turns about its shorter axis.
+        let squeezed = (1.0 - body.flattening) * (1.0 - body.flattening);
+        let curve = body.radius_km / (1.0 - (1.0 - squeezed) * sp * sp).sqrt();
+        let across = (curve + site.altitude_km) * cp;
+        let place = vector(across * cl, across * sl, (curve * squeezed + site.altitude_km) * sp);
+        let distance = place.length();
+        let turn = spin.rate.abs();
+        let reach = Reach {
+            nearest_km: distance * (1.0 - 1e-9),
+            farthest_km: distance * (1.0 + 1e-9),
+            speed_km_s: across.abs() * turn * 1.0001,
+            turn_km_s2: across.abs() * turn * turn * 1.0001,
+        };
+        Some(Place { centre, how: How::Ground { place, up: vector(cp * cl, cp * sl, sp) }, reach })
+    }
+
+    /// A place on an ellipse, which is given along the body's own axes.
+    ///
+    /// # Errors
+    /// When the ellipse goes through the body, or is none.
+    pub fn orbit(sky: &Sky, centre: BodyId, elements: &Elements) -> Result<Place, String> {
+        let body = sky.body(centre);
+        body.holds(elements)?;
+        let orbit = Kepler::new(elements, &body.pull, &body.axes);
+        Ok(Place { centre, reach: orbit.reach(), how: How::Orbit(Box::new(orbit)) })
+    }
+
+    /// A place by two-line elements; `None` in a sky without an Earth.
+    pub fn satellite(sky: &Sky, satellite: Satellite) -> Option<Place> {
+        let centre = sky.find("earth")?;
+        Some(Place { centre, reach: satellite.reach(), how: How::Satellite(Box::new(satellite)) })
+    }
+
+    /// How near, far and fast it is, seen from its centre.
+    pub fn reach(&self) -> Reach {
+        self.reach
+    }
+
+    /// Whether it stands on the ground.
+    pub fn is_ground(&self) -> bool {
+        matches!(self.how, How::Ground { .. })
+    }
+
+    /// How much work it is to find out where it is: the ends of a link are asked accordingly often.
+    pub(crate) fn cost(&self) -> u8 {
+        match self.how {
+            How::Ground { .. } => 0,
+            How::Orbit(_) => 1,
+            How::Satellite(_) => 2,
+        }
+    }
+
+    /// Whole days from the elements of a satellite to a time in nanoseconds from the plan's start.
+    pub fn age_days(&self, time: i64) -> Option<i64> {
+        match &self.how {
+            How::Satellite(satellite) => Some(satellite.age_days(time)),
+            _ => None,
+        }
+    }
+
+    /// Where it is and how it moves, seen from its centre, at a time in nanoseconds from the plan's start.
+    ///
+    /// # Errors
+    /// When its elements do not say.
+    pub fn state(&self, sky: &Sky, time: i64) -> Result<State, String> {
+        match &self.how {
+            How::Ground { place, .. } => {
+                let Some(spin) = &sky.body(self.centre).spin else { return Ok(State::default()) };
+                let position = spin.ground(time).outward(*place);
+                Ok(State { position, velocity: spin.turning().cross(position) })
+            }
+            How::Orbit(orbit) => Ok(orbit.state(time)),
+            How::Satellite(satellite) => satellite.state(time),
+        }
+    }
+
+    /// Which way is up for what stands on the ground.
+    pub fn up(&self, sky: &Sky, time: i64) -> Option<Vector> {
+        let How::Ground { up, .. } = &self.how else { return None };
+        sky.body(self.centre).spin.as_ref().map(|spin| spin.ground(time).outward(*up))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::moment::SECOND;
+    use farlink_base::DtnTime;
+
+    fn sky() -> Sky {
+        Sky::new(DtnTime::parse_utc("2026-11-20T09:00:00Z").unwrap())
+    }
+    fn site(latitude: f64, longitude: f64, altitude_km: f64) -> Site {
+        Site { latitude: latitude.to_radians(), longitude: longitude.to_radians(), altitude_km }
+    }
+
+    #[test]
+    fn the_ellipsoid_is_wgs_84() {
+        let sky = sky();
+        let earth = sky.find("earth").unwrap();
+        let at = |latitude, altitude| match Place::ground(&sky, earth, site(latitude, 0.0, altitude)).unwrap().how {
+            How::Ground { place, up } => (place, up),
+            _ => unreachable!(),
+        };
+        assert!((at(90.0, 0.0).0 - vector(0.0, 0.0, 6_356.752_314_245)).length() < 1e-6);
+        assert!((at(0.0, 1.0).0 - vector(6379.137, 0.0, 0.0)).length() < 1e-9);
+        // 45 degrees: 4517.590879 km across, 4487.348409 km up (NIMA TR8350.2).
+        assert!((at(45.0, 0.0).0 - vector(4_517.590_879, 0.0, 4_487.348_409)).length() < 1e-5);
+        let (place, up) = at(45.0, 0.0);
+        assert!((at(45.0, 2.0).0 - place - up * 2.0).length() < 1e-9, "altitude is straight up");
+    }
+
+    #[test]
+    fn the_ground_moves_as_it_says() {
+        let sky = sky();
+        for name in ["earth", "moon", "mars", "venus"] {
+            let place = Place::ground(&sky, sky.find(name).unwrap(), site(50.0, 8.0, 0.1)).unwrap();
+            for hour in 0..100 {
+                let time = hour * 3600 * SECOND;
+                let state = place.state(&sky, time).unwrap();
+                let moved = place.state(&sky, time + SECOND).unwrap().position
+                    - place.state(&sky, time - SECOND).unwrap().position;
+                assert!((moved * 0.5 - state.velocity).length() < 1e-8, "{name}");
+                assert!(state.velocity.length() <= place.reach().speed_km_s);
+                assert!(state.position.dot(place.up(&sky, time).unwrap()) > 0.999 * state.position.length());
+            }
+        }
+    }
+
+    #[test]
+    fn what_has_no_ground_and_what_goes_through_it_is_refused() {
+        let sky = sky();
+        let find = |name| sky.find(name).unwrap();
+        assert!(Place::ground(&sky, find("sun"), site(0.0, 0.0, 0.0)).is_none());
+        let elements = |semi_major_km, eccentricity| Elements {
+            semi_major_km,
+            eccentricity,
+            inclination: 0.0,
+            node: 0.0,
+            periapsis: 0.0,
+            anomaly: 0.0,
+            at: 0,
+        };
+        for (a, e) in [(7000.0, 0.1), (7000.0, 1.0), (7000.0, -0.1), (f64::NAN, 0.0), (7000.0, f64::NAN)] {
+            assert!(Place::orbit(&sky, find("earth"), &elements(a, e)).is_err(), "{a} {e}");
+        }
+        assert!(Place::orbit(&sky, find("moon"), &elements(1838.0, 0.0)).is_ok());
+    }
+}

@@ -1,0 +1,276 @@
+//! From a network to its contact plan.
+
+use crate::beams::{Claim, serve};
+use crate::edges::{Window, windows};
+use crate::moment::{SECOND, whole};
+use crate::network::{Link, Network};
+use crate::sight::{Lost, Sight};
+use farlink_base::{Duration, NodeId};
+use farlink_routing::contact_plan::{Contact, ContactPlan, PlanTime};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+/// Most contacts of a plan: what is more comes of a slip, and fills memory.
+pub const CONTACTS_MAX: usize = 2_000_000;
+/// Pairs that a thread takes at once.
+const CHUNK: usize = 32;
+/// The longest time between two looks at a light time, in seconds: at its peak it changes by less than 30
+/// microseconds in so much, also between satellites that cross each other's planes.
+const LIGHT_STEP_S: f64 = 120.0;
+
+/// Looks at a pair that are always granted, besides one a second: most orbits need one in some minutes.
+const LOOKS_MIN: i64 = 200_000;
+/// What keeps two nodes at the very edge needs a look each millisecond.
+const ON_EDGE: &str =
+    "it stays at the very edge of what a range, a mask or a clearance allows\nhint: allow a little more or less";
+
+/// The windows of a pair, from the first to the second and back, in times of sending.
+type Both = [Vec<Window>; 2];
+
+/// Every contact of a network within `duration` nanoseconds from the start of its sky, in order of time. The
+/// result is the same with any number of `threads`. `progress` hears how many of [`Network::pairs`] are done.
+///
+/// # Errors
+/// When elements do not say where a node is, or there are more than [`CONTACTS_MAX`].
+pub fn contacts(
+    network: &Network,
+    duration: i64,
+    threads: usize,
+    progress: &(dyn Fn(usize) + Sync),
+) -> Result<ContactPlan, String> {
+    let done = AtomicUsize::new(0);
+    let found = AtomicUsize::new(0);
+    let mut all: Vec<Contact> = Vec::new();
+    for link in &network.links {
+        let looked = in_chunks(link.pairs.len(), threads, &|index| {
+            let both = seen(network, link, index, duration)?;
+            let many = found.fetch_add(both[0].len() + both[1].len(), Ordering::Relaxed);
+            if many > CONTACTS_MAX {
+                return Err(too_many());
+            }
+            progress(done.fetch_add(1, Ordering::Relaxed) + 1);
+            Ok(both)
+        })?;
+        let kept = assign(link, looked);
+        let made = in_chunks(kept.len(), threads, &|index| match kept.get(index) {
+            Some((pair, both)) => written(network, link, *pair, both),
+            None => Ok(Vec::new()),
+        })?;
+        all.extend(made.into_iter().flatten());
+        if all.len() > CONTACTS_MAX {
+            return Err(too_many());
+        }
+    }
+    all.sort_by(|a, b| key(a).cmp(&key(b)));
+    joined_twice(network, &all)?;
+    Ok(ContactPlan { epoch: Some(network.sky.start()), contacts: all })
+}
+
+fn too_many() -> String {
+    format!(
+        "more than {CONTACTS_MAX} contacts\nhint: a shorter time, a `range`, `neighbours` or `shortest` makes fewer"
+    )
+}
+
+fn key(contact: &Contact) -> (PlanTime, NodeId, NodeId, Option<&str>, PlanTime) {
+    (contact.start, contact.from, contact.to, contact.link.as_deref(), contact.end)
+}
+
+/// The number a chunk begins with, and what became of it.
+type Chunk<T> = (usize, Result<Vec<T>, String>);
+
+/// What `work` makes of every number below `count`, in order; the first error by number.
+fn in_chunks<T: Send>(
+    count: usize,
+    threads: usize,
+    work: &(dyn Fn(usize) -> Result<T, String> + Sync),
+) -> Result<Vec<T>, String> {
+    let next = AtomicUsize::new(0);
+    let failed = AtomicBool::new(false);
+    let chunks: Mutex<Vec<Chunk<T>>> = Mutex::new(Vec::new());
+    let run = || {
+        while !failed.load(Ordering::Relaxed) {
+            let from = next.fetch_add(CHUNK, Ordering::Relaxed);
+            if from >= count {
+                break;
+            }
+            let made: Result<Vec<T>, String> = (from..count.min(from + CHUNK)).map(work).collect();
+            if made.is_err() {
+                failed.store(true, Ordering::Relaxed);
+            }
+            if let Ok(mut chunks) = chunks.lock() {
+                chunks.push((from, made));
+            }
+        }
+    };
+    std::thread::scope(|scope| {
+        for _ in 1..threads.min(count.div_ceil(CHUNK)) {
+            scope.spawn(run);
+        }
+        run();
+    });
+    let mut chunks = chunks.into_inner().map_err(|_| "a thread broke off".to_string())?;
+    chunks.sort_by_key(|(from, _)| *from);
+    let mut all = Vec::with_capacity(count);
+    for (_, made) in chunks {
+        all.extend(made?);
+    }
+    Ok(all)
+}
+
+/// A line of sight of a pair: forward, or back.
+fn sight<'a>(network: &'a Network, link: &Link, pair: [u32; 2], back: bool) -> Option<Sight<'a>> {
+    let [first, second] = if back { [pair[1], pair[0]] } else { pair };
+    let (from, to) = (network.nodes.get(first as usize)?, network.nodes.get(second as usize)?);
+    let masks = [from.mask, to.mask].map(|own| link.mask.unwrap_or(own));
+    Some(Sight::new(&network.sky, [&from.place, &to.place], masks, &link.limits))
+}
+
+/// An error with the name of the node it is of.
+fn named(network: &Network, pair: [u32; 2], back: bool) -> impl Fn(Lost) -> String + '_ {
+    move |lost| {
+        let end = pair.get(usize::from(back) ^ lost.end).and_then(|node| network.nodes.get(*node as usize));
+        let name = end.map_or("a node", |node| node.name.as_str());
+        let hint = if lost.why.contains("hint: ") {
+            ""
+        } else {
+            "\nhint: take newer elements, a shorter time, or leave it out"
+        };
+        format!("{name}: {}{hint}", lost.why)
+    }
+}
+
+/// The windows of one pair within the plan.
+fn seen(network: &Network, link: &Link, index: usize, duration: i64) -> Result<Both, String> {
+    let mut both = [Vec::new(), Vec::new()];
+    let Some(pair) = link.pairs.get(index).copied() else { return Ok(both) };
+    for (back, found) in [false, true].into_iter().zip(&mut both) {
+        let Some(sight) = sight(network, link, pair, back) else { continue };
+        let fail = named(network, pair, back);
+        let span = Window { start: sight.anchored(0).map_err(&fail)?, end: sight.anchored(duration).map_err(&fail)? };
+        let mut left = LOOKS_MIN + (span.end - span.start) / SECOND;
+        let look = &mut |time| {
+            left -= 1;
+            if left > 0 { sight.look(time) } else { Err(Lost { end: 0, why: ON_EDGE.into() }) }
+        };
+        let anchored = windows(span, look).map_err(&fail)?;
+        for window in anchored {
+            // Whole nanoseconds of sending; the plan's own ends stay what they are.
+            let start = if window.start == span.start { 0 } else { sight.sent(window.start).map_err(&fail)? };
+            let end = if window.end == span.end { duration } else { sight.sent(window.end).map_err(&fail)? };
+            let window = Window { start: start.clamp(0, duration), end: end.clamp(0, duration) };
+            if window.end - window.start >= link.shortest.max(1) {
+                found.push(window);
+            }
+        }
+    }
+    Ok(both)
+}
+
+/// What of all that is in sight is served, where beams are counted; by pairs.
+fn assign(link: &Link, looked: Vec<Both>) -> Vec<([u32; 2], Both)> {
+    let mut kept: Vec<([u32; 2], Both)> = link.pairs.iter().copied().zip(looked).collect();
+    if link.beams == [None, None] {
+        return kept;
+    }
+    let claims: Vec<Claim> = kept
+        .iter()
+        .flat_map(|(ends, both)| both[0].iter().map(|window| Claim { ends: *ends, window: *window }))
+        .collect();
+    let mut served = serve(&claims, link.beams, link.shortest).into_iter();
+    for (_, [forward, back]) in &mut kept {
+        let from: Vec<(Window, Option<i64>)> = forward.iter().copied().zip(served.by_ref()).collect();
+        forward.clear();
+        forward.extend(from.iter().filter_map(|(window, from)| Some(Window { start: (*from)?, end: window.end })));
+        // What comes back in the same pass is served as long.
+        let cut = |window: &Window| {
+            let overlap = |other: &Window| window.end.min(other.end) - window.start.max(other.start);
+            let (pass, served) = from.iter().max_by_key(|(other, _)| overlap(other))?;
+            let start = if (*served)? > pass.start { window.start.max((*served)?) } else { window.start };
+            let cut = Window { start, end: window.end };
+            (overlap(pass) > 0 && cut.end - cut.start >= link.shortest.max(1)).then_some(cut)
+        };
+        *back = back.iter().filter_map(cut).collect();
+    }
+    kept
+}
+
+/// The contacts of a pair's windows.
+fn written(network: &Network, link: &Link, pair: [u32; 2], both: &Both) -> Result<Vec<Contact>, String> {
+    let mut contacts = Vec::new();
+    for ((back, windows), rate) in [false, true].into_iter().zip(both).zip(link.rates) {
+        if windows.is_empty() {
+            continue;
+        }
+        let Some(sight) = sight(network, link, pair, back) else { continue };
+        let [from, to] = if back { [pair[1], pair[0]] } else { pair };
+        let id = |node: u32| network.nodes.get(node as usize).map_or(NodeId::NULL, |node| node.id);
+        for window in windows {
+            let pieces = pieces(&sight, *window, network.delay_step_s).map_err(named(network, pair, back))?;
+            contacts.extend(pieces.into_iter().map(|(window, light_s)| Contact {
+                from: id(from),
+                to: id(to),
+                link: link.name.clone(),
+                start: PlanTime(u64::try_from(window.start).unwrap_or(0)),
+                end: PlanTime(u64::try_from(window.end).unwrap_or(0)),
+                rate,
+                one_way_delay: Duration::from_nanos(u64::try_from(whole(light_s)).unwrap_or(0)),
+                confidence: 1.0,
+            }));
+        }
+    }
+    Ok(contacts)
+}
+
+/// A window in pieces in which the light time changes by at most `step_s` seconds, each with the longest light
+/// time in it.
+fn pieces(sight: &Sight<'_>, window: Window, step_s: f64) -> Result<Vec<(Window, f64)>, Lost> {
+    let (first, last) = (sight.anchored(window.start)?, sight.anchored(window.end)?);
+    // Between two looks the light time changes by an eighth of the step at most.
+    let between = (step_s / (8.0 * sight.stretch().max(1e-12))).clamp(1e-3, LIGHT_STEP_S);
+    let between = (between * SECOND as f64) as i64;
+    let mut pieces = Vec::new();
+    let (mut time, mut start) = (first, window.start);
+    let light = sight.anchored_light(first)?;
+    let (mut shortest, mut longest) = (light, light);
+    while time < last {
+        let next = time.saturating_add(between).min(last);
+        let light = sight.anchored_light(next)?;
+        let (below, above) = (shortest.min(light), longest.max(light));
+        if above - below > step_s {
+            let cut = sight.sent(time)?.clamp(start, window.end);
+            if cut > start {
+                pieces.push((Window { start, end: cut }, longest));
+                start = cut;
+            }
+            let before = sight.anchored_light(time)?;
+            (shortest, longest) = (before.min(light), before.max(light));
+        } else {
+            (shortest, longest) = (below, above);
+        }
+        time = next;
+    }
+    pieces.push((Window { start, end: window.end }, longest));
+    Ok(pieces)
+}
+
+/// Refuses two links of one name that join the same nodes at the same time: the plan could not tell them apart.
+fn joined_twice(network: &Network, contacts: &[Contact]) -> Result<(), String> {
+    if network.links.len() < 2 {
+        return Ok(());
+    }
+    let mut by_link: Vec<&Contact> = contacts.iter().collect();
+    by_link.sort_by(|a, b| (a.from, a.to, &a.link, a.start).cmp(&(b.from, b.to, &b.link, b.start)));
+    for pair in by_link.windows(2) {
+        let [one, other] = pair else { continue };
+        if (one.from, one.to, &one.link) == (other.from, other.to, &other.link) && other.start < one.end {
+            let name = |id| network.nodes.iter().find(|node| node.id == id).map_or("", |node| node.name.as_str());
+            return Err(format!(
+                "two [[link]] tables join {} and {} at the same time\nhint: give each a `name` of its own",
+                name(one.from),
+                name(one.to)
+            ));
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,143 @@
+//! A satellite of the Earth by its two-line elements and SGP4.
+
+use crate::moment::seconds;
+use crate::reach::Reach;
+use crate::tle::Tle;
+use crate::vector::{State, vector};
+use farlink_base::DtnTime;
+use std::f64::consts::TAU;
+
+/// The pull that two-line elements are made with, in km³/s² (WGS 72).
+const GM: f64 = 398_600.8;
+/// The Earth's radius in kilometres (WGS 84): below it nothing flies.
+const EARTH_KM: f64 = 6378.137;
+/// What of half its long axis an orbit may sink or rise by: J2 and drag move near orbits by some tens of
+/// kilometres, Sun and Moon the perigees of long ones.
+const MARGIN: f64 = 0.01;
+/// Nanoseconds of a day.
+const DAY_NS: i64 = 86_400_000_000_000;
+/// The oldest elements that are taken.
+pub const OLDEST_D: i64 = 366;
+
+/// A satellite, from a plan's start on.
+#[derive(Clone, Debug)]
+pub struct Satellite {
+    constants: sgp4::Constants,
+    /// When its elements hold, in nanoseconds from the plan's start.
+    epoch: i64,
+    reach: Reach,
+}
+
+impl Satellite {
+    /// A satellite in a plan that starts at `start`.
+    ///
+    /// # Errors
+    /// When its elements are no orbit, or of another century.
+    pub fn new(tle: &Tle, start: DtnTime) -> Result<Satellite, String> {
+        let elements = &tle.elements;
+        // The constants that elements are made with, and with them the published verification cases.
+        let constants = sgp4::Constants::from_elements_afspc_compatibility_mode(elements)
+            .map_err(|error| format!("its elements are no orbit: {error}"))?;
+        let start_ns = i64::try_from(start.as_unix_ms()).ok().and_then(|ms| ms.checked_mul(1_000_000));
+        let epoch_ns = elements.datetime.and_utc().timestamp_nanos_opt();
+        let epoch = start_ns.zip(epoch_ns).and_then(|(start, epoch)| epoch.checked_sub(start));
+        let epoch = epoch.ok_or("its elements are centuries from the plan")?;
+        let motion = elements.mean_motion * TAU / 86_400.0;
+        let axis = libm::cbrt(GM / (motion * motion));
+        let near = (axis * (1.0 - elements.eccentricity - MARGIN)).max(EARTH_KM);
+        let far = axis * (1.0 + elements.eccentricity + MARGIN);
+        if near >= far {
+            return Err("its elements are an orbit through the ground".into());
+        }
+        // Fastest at the perigee (vis viva), on an orbit that may have become longer as well.
+        let speed = (GM * (2.0 / near - 1.0 / (axis * (1.0 + MARGIN)))).sqrt() * (1.0 + MARGIN);
+        let turn = GM / (near * near) * (1.0 + MARGIN);
+        let reach = Reach { nearest_km: near, farthest_km: far, speed_km_s: speed, turn_km_s2: turn };
+        Ok(Satellite { constants, epoch, reach })
+    }
+
+    /// How near, far and fast it may be; [`Satellite::state`] fails where it is not.
+    pub fn reach(&self) -> Reach {
+        self.reach
+    }
+
+    /// When its elements hold, in nanoseconds from the plan's start.
+    pub fn epoch(&self) -> i64 {
+        self.epoch
+    }
+
+    /// Whole days from its elements to a time in nanoseconds from the plan's start.
+    pub fn age_days(&self, time: i64) -> i64 {
+        time.saturating_sub(self.epoch).abs() / DAY_NS
+    }
+
+    /// Where it is and how it moves: along the Earth's equator and mean equinox (TEME).
+    ///
+    /// # Errors
+    /// When it has come down, or its elements are too old to say.
+    pub fn state(&self, time: i64) -> Result<State, String> {
+        if self.age_days(time) > OLDEST_D {
+            return Err(format!("its elements are more than {OLDEST_D} days from {}", when(time)));
+        }
+        let minutes = time.saturating_sub(self.epoch) as f64 / 60e9;
+        let found = self.constants.propagate_afspc_compatibility_mode(sgp4::MinutesSinceEpoch(minutes));
+        let found = found.map_err(|error| format!("its elements lead nowhere at {}: {error}", when(time)))?;
+        let ([x, y, z], [vx, vy, vz]) = (found.position, found.velocity);
+        let state = State { position: vector(x, y, z), velocity: vector(vx, vy, vz) };
+        let (far, fast) = (state.position.length(), state.velocity.length());
+        if far < EARTH_KM {
+            return Err(format!("it has come down by {}", when(time)));
+        }
+        // Also of what is no number.
+        let inside = far >= self.reach.nearest_km && far <= self.reach.farthest_km && fast <= self.reach.speed_km_s;
+        if !inside {
+            return Err(format!("its orbit is no longer that of its elements at {}", when(time)));
+        }
+        Ok(state)
+    }
+}
+
+/// A time in messages.
+fn when(time: i64) -> String {
+    format!("+{} s", seconds(time))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::moment::SECOND;
+
+    const ISS: &str = "1 25544U 98067A   14020.93268519  .00009878  00000-0  18200-3 0  5082\n\
+                       2 25544  51.6498 109.4756 0003572  55.9686 274.8005 15.49815350868473";
+
+    fn iss(start: &str) -> Satellite {
+        let tle = &crate::tle::read(ISS).unwrap()[0];
+        Satellite::new(tle, DtnTime::parse_utc(start).unwrap()).unwrap()
+    }
+
+    #[test]
+    fn the_plans_start_does_not_move_a_satellite() {
+        let (early, late) = (iss("2014-01-21T00:00:00Z"), iss("2014-01-21T01:00:00Z"));
+        assert_eq!(early.state(7200 * SECOND), late.state(3600 * SECOND));
+        assert_eq!((early.age_days(0), early.age_days(3 * DAY_NS)), (0, 3));
+    }
+
+    #[test]
+    fn its_bounds_are_near_and_hold() {
+        let iss = iss("2014-01-21T00:00:00Z");
+        let reach = iss.reach();
+        assert!((6640.0..6790.0).contains(&reach.nearest_km) && (7.6..7.9).contains(&reach.speed_km_s), "{reach:?}");
+        for minute in 0..14 * 1440 {
+            let State { position, velocity } = iss.state(minute * 60 * SECOND).unwrap();
+            assert!(position.length() > reach.nearest_km + 20.0 && velocity.length() < reach.speed_km_s - 0.05);
+        }
+    }
+
+    #[test]
+    fn old_elements_are_refused() {
+        let error = iss("2015-03-01T00:00:00Z").state(0).unwrap_err();
+        assert!(error.contains("more than 366 days"), "{error}");
+        let error = iss("2014-01-21T00:00:00Z").state(i64::MAX).unwrap_err();
+        assert!(error.contains("more than 366 days"), "{error}");
+    }
+}

@@ -1,0 +1,367 @@
+//! Whether what one node sends can reach another, and how long light takes.
+//!
+//! Light leaves one end at one time and comes to the other at a later one: each end is where it is then. Times
+//! asked here are those of the end whose place costs more to find (its *anchor*); the other end's is found by
+//! light time.
+
+use crate::edges::Look;
+use crate::moment::whole;
+use crate::place::Place;
+use crate::reach::Reach;
+use crate::sky::{BodyId, Sky};
+use crate::vector::{State, Vector};
+use libm::sin;
+
+/// Kilometres a second.
+pub const LIGHT: f64 = 299_792.458;
+
+/// Motion that is seen over a path of light, and velocities that are not quite the change of a place, are
+/// covered by this share of every bound.
+const SLACK: f64 = 2e-3;
+
+/// What a link asks of a line of sight.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Limits {
+    /// Not farther, in kilometres.
+    pub range_km: Option<f64>,
+    /// Not nearer to the ground of a body in between, in kilometres.
+    pub clearance_km: f64,
+}
+
+/// Where an end is cannot be said.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Lost {
+    /// 0 sends, 1 receives.
+    pub end: usize,
+    /// Why.
+    pub why: String,
+}
+
+/// One end of a line of sight.
+struct End<'a> {
+    place: &'a Place,
+    /// Least sine of the elevation at which it sees; for what stands on the ground.
+    mask: Option<Mask>,
+}
+
+/// What makes steps of an elevation safe.
+struct Mask {
+    sine: f64,
+    /// Kilometres a second: the least change of `up . d - sine |d|` is below.
+    speed: f64,
+    /// Kilometres a second in a second; `None` where the other end may come as near as it likes.
+    turn: Option<f64>,
+    /// How fast the other end may be, seen from the turning ground.
+    seen_speed: f64,
+}
+
+/// A body that may stand in between.
+struct Screen {
+    body: BodyId,
+    radius_km: f64,
+    /// Kilometres a second by which the line may near its centre.
+    speed: f64,
+    /// The end it is near: it is where it is at that end's time.
+    end: usize,
+}
+
+/// A line of sight, from the end that sends to the end that receives.
+pub struct Sight<'a> {
+    sky: &'a Sky,
+    /// Sends, and receives.
+    ends: [End<'a>; 2],
+    /// What both move around.
+    frame: BodyId,
+    /// Which end times are asked of.
+    anchor: usize,
+    screens: Vec<Screen>,
+    range_km: Option<f64>,
+    /// Kilometres a second by which the ends may come apart.
+    speed: f64,
+}
+
+/// Both ends at the times at which light leaves and comes.
+struct Line {
+    states: [State; 2],
+    times: [i64; 2],
+    light_s: f64,
+}
+
+impl<'a> Sight<'a> {
+    /// From one place to another; `masks` are the least elevations in radians at those that stand on the
+    /// ground.
+    pub fn new(sky: &'a Sky, [from, to]: [&'a Place; 2], masks: [f64; 2], limits: &Limits) -> Sight<'a> {
+        let frame = sky.common(from.centre, to.centre);
+        let places = [from, to];
+        let reaches = places.map(|place| sky.reach(place.reach(), place.centre, frame));
+        let end = |end: usize| {
+            let mask = places[end].is_ground().then(|| mask(sky, places, end, masks[end]));
+            End { place: places[end], mask }
+        };
+        let speed = (reaches[0].speed_km_s + reaches[1].speed_km_s) * (1.0 + SLACK);
+        Sight {
+            sky,
+            ends: [end(0), end(1)],
+            frame,
+            anchor: usize::from(to.cost() >= from.cost()),
+            screens: screens(sky, places, frame, limits.clearance_km),
+            range_km: limits.range_km,
+            speed,
+        }
+    }
+
+    /// The end that times are asked of: 0 sends, 1 receives.
+    pub fn anchor(&self) -> usize {
+        self.anchor
+    }
+
+    /// Seconds of light time that may come or go in a second.
+    pub fn stretch(&self) -> f64 {
+        self.speed / LIGHT
+    }
+
+    fn state(&self, end: usize, time: i64) -> Result<State, Lost> {
+        let place = self.ends[end].place;
+        let state = place.state(self.sky, time).map_err(|why| Lost { end, why })?;
+        Ok(state.from(self.sky.state(place.centre, self.frame, time)))
+    }
+
+    /// Both ends, by a time at one of them.
+    fn line(&self, fixed: usize, time: i64) -> Result<Line, Lost> {
+        let there = 1 - fixed;
+        let sign = if fixed == 0 { 1.0 } else { -1.0 };
+        let (mut states, mut times) = ([State::default(); 2], [time; 2]);
+        states[fixed] = self.state(fixed, time)?;
+        let mut light_s = 0.0;
+        // Each round leaves a ten-thousandth of the error; two or three do.
+        for _ in 0..12 {
+            states[there] = self.state(there, times[there])?;
+            light_s = (states[1].position - states[0].position).length() / LIGHT;
+            let found = time.saturating_add((sign * light_s * 1e9).round() as i64);
+            if found == times[there] {
+                break;
+            }
+            times[there] = found;
+        }
+        Ok(Line { states, times, light_s })
+    }
+
+    /// Seconds that light takes when it leaves at `time`.
+    ///
+    /// # Errors
+    /// When an end's elements do not say where it is.
+    pub fn light(&self, time: i64) -> Result<f64, Lost> {
+        Ok(self.line(0, time)?.light_s)
+    }
+
+    /// Seconds that light takes that is at the anchor at `time`.
+    ///
+    /// # Errors
+    /// As [`Sight::light`].
+    pub fn anchored_light(&self, time: i64) -> Result<f64, Lost> {
+        Ok(self.line(self.anchor, time)?.light_s)
+    }
+
+    /// The anchor's time of what is sent at `time`: the light's arrival, where the anchor receives.
+    ///
+    /// # Errors
+    /// As [`Sight::light`].
+    pub fn anchored(&self, time: i64) -> Result<i64, Lost> {
+        Ok(self.line(0, time)?.times[self.anchor])
+    }
+
+    /// When light leaves that is at the anchor at `time`; where it receives, rounded up to a nanosecond.
+    ///
+    /// # Errors
+    /// As [`Sight::light`].
+    pub fn sent(&self, time: i64) -> Result<i64, Lost> {
+        if self.anchor == 0 {
+            return Ok(time);
+        }
+        let light_s = self.line(1, time)?.light_s;
+        Ok(time.saturating_add(whole(-light_s)))
+    }
+
+    /// Whether the ends see each other, by a time of the anchor.
+    ///
+    /// # Errors
+    /// As [`Sight::light`].
+    pub fn look(&self, time: i64) -> Result<Look, Lost> {
+        let line = self.line(self.anchor, time)?;
+        let mut sum = Sum::default();
+        let apart = line.states[1].position - line.states[0].position;
+        if let Some(range) = self.range_km {
+            sum.add(range - apart.length(), self.speed, None);
+        }
+        for (end, mask) in [(0, &self.ends[0].mask), (1, &self.ends[1].mask)] {
+            if let Some(mask) = mask {
+                self.elevation(end, mask, &line, &mut sum);
+            }
+        }
+        for screen in &self.screens {
+            let centre = self.sky.state(screen.body, self.frame, line.times[screen.end]).position;
+            let ends = line.states.map(|state| state.position - centre);
+            sum.add(distance(ends) - screen.radius_km, screen.speed, None);
+        }
+        Ok(sum.look())
+    }
+
+    /// Adds whether the far end stands above the mask of one that stands on the ground.
+    fn elevation(&self, end: usize, mask: &Mask, line: &Line, sum: &mut Sum) {
+        let (place, time) = (self.ends[end].place, line.times[end]);
+        let body = self.sky.body(place.centre);
+        let (Some(up), Some(spin)) = (place.up(self.sky, time), &body.spin) else { return };
+        let (here, there) = (line.states[end], line.states[1 - end]);
+        let apart = there.position - here.position;
+        let distance = apart.length();
+        let value = up.dot(apart) - mask.sine * distance;
+        // As the turning ground sees it: up rests, and the far end moves against it.
+        let centre = self.sky.state(place.centre, self.frame, time);
+        let seen = there.position - centre.position;
+        let moving = there.velocity - centre.velocity - spin.turning().cross(seen);
+        let change = up.dot(moving) - mask.sine * moving.dot(apart) / distance.max(1e-9);
+        let change = (change, SLACK * mask.seen_speed);
+        sum.add(value, mask.speed, mask.turn.map(|turn| (change, turn)));
+    }
+}
+
+/// The bounds of an elevation at one end.
+fn mask(sky: &Sky, places: [&Place; 2], end: usize, elevation: f64) -> Mask {
+    let (here, there) = (places[end], places[1 - end]);
+    // Seen from the centre that `here` stands on; where the far end is elsewhere, both motions count.
+    let frame = sky.common(here.centre, there.centre);
+    let far = sky.reach(there.reach(), there.centre, frame);
+    let own = sky.reach(Reach::default(), here.centre, frame);
+    let seen = if here.centre == frame { far } else { far.around(own) };
+    let rate = sky.body(here.centre).spin.as_ref().map_or(0.0, |spin| spin.rate.abs());
+    let speed = seen.speed_km_s + rate * seen.farthest_km;
+    let turn = seen.turn_km_s2 + 2.0 * rate * speed + rate * rate * seen.farthest_km;
+    let sine = sin(elevation);
+    let gap = sky.reach(here.reach(), here.centre, frame).gap(far);
+    Mask {
+        sine,
+        speed: speed * (1.0 + sine.abs()) * (1.0 + SLACK),
+        turn: gap.map(|gap| (turn * (1.0 + sine.abs()) + sine.abs() * speed * speed / gap) * (1.0 + SLACK)),
+        seen_speed: speed,
+    }
+}
+
+/// The bodies that may stand between two places: those they go around, and what these go around up to what is
+/// around both. What stands on a body's ground has it below its horizon.
+fn screens(sky: &Sky, places: [&Place; 2], frame: BodyId, clearance_km: f64) -> Vec<Screen> {
+    let stands_on = |body| places.iter().any(|place| place.is_ground() && place.centre == body);
+    let speeds = places.map(|place| sky.reach(place.reach(), place.centre, frame).speed_km_s);
+    let mut screens: Vec<Screen> = Vec::new();
+    for (end, place) in places.iter().enumerate() {
+        let mut here = Some(place.centre);
+        while let Some(body) = here {
+            if !stands_on(body) && screens.iter().all(|screen| screen.body != body) {
+                let own = sky.reach(Reach::default(), body, frame).speed_km_s;
+                screens.push(Screen {
+                    body,
+                    radius_km: sky.body(body).radius_km + clearance_km,
+                    speed: (speeds[0].max(speeds[1]) + own) * (1.0 + SLACK),
+                    end,
+                });
+            }
+            here = sky.body(body).around.filter(|_| body != frame);
+        }
+    }
+    screens
+}
+
+/// How near the line between two places comes to the origin. When both ends move by at most so much, so does
+/// every point between them.
+fn distance([from, to]: [Vector; 2]) -> f64 {
+    let along = to - from;
+    let square = along.dot(along);
+    let share = if square > 0.0 { (-from.dot(along) / square).clamp(0.0, 1.0) } else { 0.0 };
+    (from + along * share).length()
+}
+
+/// What several conditions say together: it holds where all do.
+struct Sum {
+    value: f64,
+    /// How long each of those that hold stays so: the shortest.
+    holds: f64,
+    /// How long one that does not hold stays so: the longest.
+    fails: f64,
+}
+impl Default for Sum {
+    fn default() -> Sum {
+        Sum { value: f64::INFINITY, holds: f64::INFINITY, fails: 0.0 }
+    }
+}
+impl Sum {
+    /// A condition that holds where `value` (kilometres) is not negative, changes by at most `speed`
+    /// (kilometres a second), and perhaps: changes now by so much, give or take, which itself changes by at most
+    /// the last (kilometres a second in a second).
+    fn add(&mut self, value: f64, speed: f64, bend: Option<((f64, f64), f64)>) {
+        let size = value.abs();
+        let mut stays = size / speed;
+        if let Some(((change, slack), bend)) = bend {
+            // From `size` on at the rate `away` (negative: towards zero), bent towards zero as much as may be.
+            let away = (if value < 0.0 { -change } else { change }) - slack;
+            let root = (away * away + 2.0 * bend * size).sqrt();
+            let bent = if away > 0.0 { (away + root) / bend } else { 2.0 * size / (root - away) };
+            if bent.is_finite() {
+                stays = stays.max(bent);
+            }
+        }
+        self.value = self.value.min(value / speed);
+        if value >= 0.0 {
+            self.holds = self.holds.min(stays);
+        } else {
+            self.fails = self.fails.max(stays);
+        }
+    }
+
+    fn look(&self) -> Look {
+        let hold = if self.value >= 0.0 { self.holds } else { self.fails };
+        // Nothing asked at all always holds.
+        Look { value: self.value.min(f64::MAX), hold: hold.min(1e9) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::vector::vector;
+
+    #[test]
+    fn a_line_is_as_near_as_its_nearest_point() {
+        let near = |from: [f64; 3], to: [f64; 3]| distance([from, to].map(|[x, y, z]| vector(x, y, z)));
+        assert_eq!(near([-5.0, 3.0, 0.0], [5.0, 3.0, 0.0]), 3.0);
+        assert_eq!(near([3.0, 4.0, 0.0], [30.0, 40.0, 0.0]), 5.0, "the nearer end");
+        assert_eq!(near([0.0, 0.0, 2.0], [0.0, 0.0, 2.0]), 2.0, "no line at all");
+    }
+
+    #[test]
+    fn a_condition_surely_stays_until_it_may_have_bent_to_zero() {
+        let stays = |value, change, bend| {
+            let mut sum = Sum::default();
+            sum.add(value, 1e9, Some(((change, 0.0), bend)));
+            sum.look().hold
+        };
+        // 100 km away and falling by 10 km/s, faster by 1 km/s each second: 100 = 10 t + t²/2.
+        let t = stays(100.0, -10.0, 1.0);
+        assert!((10.0 * t + 0.5 * t * t - 100.0).abs() < 1e-9);
+        assert_eq!(t, stays(-100.0, 10.0, 1.0), "from below as from above");
+        // Rising first, it takes longer: up by 10 km/s, then down again.
+        let t = stays(100.0, 10.0, 1.0);
+        assert!((100.0 + 10.0 * t - 0.5 * t * t).abs() < 1e-9);
+        assert_eq!(stays(0.0, 10.0, 1.0), 20.0, "just begun");
+    }
+
+    #[test]
+    fn conditions_hold_together() {
+        let mut sum = Sum::default();
+        assert!(sum.look().value > 1e300);
+        sum.add(10.0, 1.0, None);
+        sum.add(20.0, 10.0, None);
+        assert_eq!((sum.look().value, sum.look().hold), (2.0, 2.0));
+        sum.add(-7.0, 1.0, None);
+        sum.add(-1.0, 1.0, None);
+        assert_eq!((sum.look().value, sum.look().hold), (-7.0, 7.0));
+    }
+}

@@ -1,0 +1,160 @@
+//! Walker constellations: satellites evenly over planes, planes evenly around the equator.
+//!
+//! J. G. Walker, "Satellite constellations", Journal of the British Interplanetary Society 37 (1984): a
+//! *delta* has its ascending nodes all around, a *star* over half of the equator, so that its planes meet near
+//! the poles and two of them go past each other.
+
+use crate::kepler::Elements;
+use std::f64::consts::{PI, TAU};
+
+/// A constellation; angles in radians.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Walker {
+    /// How many planes.
+    pub planes: u32,
+    /// How many satellites in each.
+    pub per_plane: u32,
+    /// Of each plane.
+    pub inclination: f64,
+    /// Radius of the circle, in kilometres.
+    pub radius_km: f64,
+    /// Walker's F: from a plane to the next, satellites are ahead by F of as many parts of a turn as there are
+    /// satellites.
+    pub phasing: u32,
+    /// Nodes over half of the equator.
+    pub star: bool,
+    /// Node of the first plane.
+    pub node: f64,
+    /// Where its first satellite is from there.
+    pub anomaly: f64,
+    /// When, in nanoseconds from the plan's start.
+    pub at: i64,
+}
+
+/// Who of a constellation is a neighbour of whom.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Neighbours {
+    /// Those before and behind in the plane.
+    Ring,
+    /// And those beside in the next planes.
+    Grid,
+}
+
+impl Walker {
+    /// How many satellites there are.
+    pub fn count(&self) -> u32 {
+        self.planes.saturating_mul(self.per_plane)
+    }
+
+    /// The orbit of each satellite, plane by plane.
+    pub fn orbits(&self) -> impl Iterator<Item = Elements> + '_ {
+        let (planes, slots) = (f64::from(self.planes), f64::from(self.per_plane));
+        let spread = if self.star { PI } else { TAU };
+        (0..self.planes).flat_map(move |plane| {
+            (0..self.per_plane).map(move |slot| Elements {
+                semi_major_km: self.radius_km,
+                eccentricity: 0.0,
+                inclination: self.inclination,
+                node: self.node + spread * f64::from(plane) / planes,
+                periapsis: 0.0,
+                anomaly: self.anomaly
+                    + TAU * (f64::from(slot) / slots + f64::from(plane) * f64::from(self.phasing) / (planes * slots)),
+                at: self.at,
+            })
+        })
+    }
+
+    /// The pairs of neighbours, each once, by their places in [`Walker::orbits`].
+    pub fn pairs(&self, neighbours: Neighbours) -> Vec<[u32; 2]> {
+        let (planes, slots) = (self.planes, self.per_plane);
+        let at = |plane: u32, slot: u32| plane * slots + slot % slots.max(1);
+        let mut pairs = Vec::new();
+        for plane in 0..planes {
+            for slot in 0..slots {
+                // Two in a ring have one neighbour, not two.
+                if slots > 2 || (slots == 2 && slot == 0) {
+                    pairs.push([at(plane, slot), at(plane, slot + 1)]);
+                }
+                if neighbours == Neighbours::Ring {
+                    continue;
+                }
+                if plane + 1 < planes {
+                    pairs.push([at(plane, slot), at(plane + 1, slot)]);
+                } else if !self.star && planes > 2 {
+                    // Once around, phases have moved by F whole places. A star's last plane meets the first one.
+                    pairs.push([at(plane, slot), at(0, slot + self.phasing)]);
+                }
+            }
+        }
+        pairs
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kepler::{Kepler, Pull};
+    use crate::vector::{Axes, Vector};
+
+    fn walker(planes: u32, per_plane: u32, phasing: u32, star: bool) -> Walker {
+        let inclination = 53f64.to_radians();
+        Walker { planes, per_plane, inclination, radius_km: 6928.0, phasing, star, node: 0.0, anomaly: 0.0, at: 0 }
+    }
+    fn places(walker: &Walker, time: i64) -> Vec<Vector> {
+        let pull = Pull { gm: 398_600.441_8, j2: 1.082_626_68e-3, radius_km: 6378.137 };
+        walker.orbits().map(|orbit| Kepler::new(&orbit, &pull, &Axes::OWN).state(time).position).collect()
+    }
+
+    #[test]
+    fn a_grid_joins_everyone_to_four_neighbours_once() {
+        for (walker, wanted) in [(walker(6, 11, 2, false), 132), (walker(6, 11, 2, true), 121)] {
+            let mut pairs = walker.pairs(Neighbours::Grid);
+            assert_eq!(pairs.len(), wanted);
+            pairs.iter_mut().for_each(|pair| pair.sort_unstable());
+            pairs.sort_unstable();
+            pairs.dedup();
+            assert_eq!(pairs.len(), wanted, "each once");
+            assert!(pairs.iter().all(|[a, b]| a != b && *b < walker.count()));
+        }
+        assert_eq!(walker(6, 11, 2, false).pairs(Neighbours::Ring).len(), 66);
+        assert_eq!(walker(1, 2, 0, false).pairs(Neighbours::Grid), [[0, 1]]);
+        assert_eq!(walker(1, 1, 0, false).pairs(Neighbours::Grid), [[0u32; 2]; 0]);
+        assert_eq!(walker(2, 1, 0, false).pairs(Neighbours::Grid), [[0, 1]]);
+    }
+
+    #[test]
+    fn neighbours_in_a_grid_keep_their_distances_also_once_around() {
+        // What is between planes is the same everywhere, in a delta: its last plane is one like all.
+        let walker = walker(5, 8, 3, false);
+        let longest = |from: u32, to: u32| {
+            let times = (0..60).map(|minute| minute * 100_000_000_000);
+            let apart = times.map(|time| {
+                let places = places(&walker, time);
+                (places[from as usize] - places[to as usize]).length()
+            });
+            apart.fold(0.0, f64::max)
+        };
+        let between: Vec<f64> = walker
+            .pairs(Neighbours::Grid)
+            .into_iter()
+            .filter(|[a, b]| a / 8 != b / 8 && a % 8 == 0)
+            .map(|[a, b]| longest(a, b))
+            .collect();
+        assert_eq!(between.len(), 5);
+        assert!(between.iter().all(|apart| (apart - between[0]).abs() < 0.02 * between[0]), "{between:?}");
+    }
+
+    #[test]
+    fn satellites_are_evenly_spread() {
+        let walker = walker(3, 4, 1, false);
+        let places = places(&walker, 0);
+        assert_eq!(places.len(), 12);
+        for plane in 0..3 {
+            let apart = (places[plane * 4] - places[plane * 4 + 2]).length();
+            assert!((apart - 2.0 * 6928.0).abs() < 1e-6, "half a turn");
+        }
+        // The first of the second plane is 120 degrees around and a twelfth of a turn ahead.
+        let orbit = walker.orbits().nth(4).unwrap();
+        assert!((orbit.node - TAU / 3.0).abs() < 1e-12 && (orbit.anomaly - TAU / 12.0).abs() < 1e-12);
+    }
+}

@@ -108,7 +108,7 @@ fn a_file_arrives_whole_through_loss_and_gaps() {
 #[test]
 fn what_nobody_tuned_fills_most_of_its_link() {
     for layer in LAYERS {
-        for (size, count) in [(1_000, 2_000), (20_000, 500)] {
+        for (size, count) in [(1_000, 800), (20_000, 150)] {
             let traffic = format!("bundles = {{ count = {count}, size = \"{size} B\" }}");
             let link = "rate = \"20 Mbit/s\"\ndelay = \"5 ms\"";
             let outcome = run(&scenario(layer, link, &traffic));

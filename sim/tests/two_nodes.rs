@@ -104,6 +104,23 @@ fn a_file_arrives_whole_through_loss_and_gaps() {
     }
 }
 
+/// Another's defaults were 68 times slower than what its best settings gave.
+#[test]
+fn what_nobody_tuned_fills_most_of_its_link() {
+    for layer in LAYERS {
+        for (size, count) in [(1_000, 800), (20_000, 150)] {
+            let traffic = format!("bundles = {{ count = {count}, size = \"{size} B\" }}");
+            let link = "rate = \"20 Mbit/s\"\ndelay = \"5 ms\"";
+            let outcome = run(&scenario(layer, link, &traffic));
+            let traffic = &outcome.traffic[0];
+            assert_eq!((traffic.created, traffic.delivered), (count, count), "{layer}, {size} B");
+            let seconds = traffic.complete_at.expect("all").as_secs_f64();
+            let share = (size * count * 8) as f64 / 20e6 / seconds;
+            assert!(share > 0.6, "{layer}, {size} B: {:.0} % of the link", share * 100.0);
+        }
+    }
+}
+
 #[test]
 fn pings_come_back() {
     for layer in LAYERS {

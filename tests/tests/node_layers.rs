@@ -2,7 +2,8 @@
 
 mod node_support;
 
-use node_support::{Node, port, run};
+use node_support::{Node, Pair, port, run};
+use std::net::UdpSocket;
 use std::path::Path;
 
 /// The hub is node 1; node `n` reaches it by layer `n - 2` of these.
@@ -53,6 +54,33 @@ fn each_neighbour_is_served_by_its_own_layer() {
         }
     }
     assert!(!hub.log().contains("ERROR"), "{}", hub.log());
+}
+
+/// Datagrams of every first byte, of nothing and of the greatest length, of strangers who are gone when they are
+/// answered.
+#[test]
+fn malformed_datagrams_close_no_socket() {
+    for kind in ["ltp", "udpcl"] {
+        let pair = Pair::new(kind, false);
+        let nodes = [pair.start(1, ""), pair.start(2, "")];
+        let ping = |when: &str| {
+            let output = run(&["ping", "ipn:2", "--at", &nodes[0].socket, "-c", "3", "-i", "5 ms", "--json"]);
+            let said = String::from_utf8_lossy(&output.stdout).into_owned();
+            assert!(output.status.success(), "{kind}, {when}: {said}\n{}", nodes[1].log());
+        };
+        ping("before");
+        for to in pair.ports {
+            let stranger = UdpSocket::bind("127.0.0.1:0").expect("a socket");
+            let tell = |bytes: &[u8]| drop(stranger.send_to(bytes, ("127.0.0.1", to)));
+            for first in 0..=255 {
+                (0..4).for_each(|length| tell(&vec![first; length]));
+                tell(&[&[first, 2, 1, 1, 0, 8][..], &[1; 8]].concat());
+                tell(&[&[first][..], &[0xff; 1400]].concat());
+            }
+            tell(&vec![0x9f; 65_507]);
+        }
+        ping("after");
+    }
 }
 
 /// Nodes 2 and 3 speak one version each, and know the hub's one port; each side connects.

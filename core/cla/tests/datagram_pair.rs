@@ -50,6 +50,32 @@ fn loss_up_to_half_both_ways() {
     }
 }
 
+/// Data, a checkpoint, a report, its acknowledgment: the loss of each is made good at once, and leaves no session behind.
+#[test]
+fn whichever_datagram_is_lost_alone_no_session_hangs() {
+    let with = |lose: Option<(usize, u64)>| {
+        let mut world = World::new(5, Channel::default(), SpanConfig::default());
+        world.lose = lose;
+        fill(&mut world, 8);
+        world.run(100_000);
+        let (sent, done) = (world.datagrams, world.now);
+        world.settle();
+        for side in &world.sides {
+            assert!(side.ends.keys().all(|why| *why == "completed"), "without {lose:?}: {:?}", side.ends);
+            assert!(side.failed == 0 && side.offers.values().all(|n| *n == 1), "without {lose:?}");
+        }
+        (sent, done)
+    };
+    let (sent, whole) = with(None);
+    assert!(sent.iter().all(|sent| *sent > 20), "data, reports and acknowledgments: {sent:?}");
+    for (side, sent) in sent.into_iter().enumerate() {
+        for lost in 0..sent {
+            let late = with(Some((side, lost))).1.since(whole);
+            assert!(late < Duration::from_secs(2), "without datagram {lost} of {side}: {late:?} later");
+        }
+    }
+}
+
 #[test]
 fn reordering_and_duplication() {
     for seed in 0..10 {

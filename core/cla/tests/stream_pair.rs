@@ -73,6 +73,20 @@ fn without_faults_each_bundle_crosses_once() {
     }
 }
 
+/// µD3TN's reader of MTCP loses a bundle where what it reads at once ends within the first bytes of it.
+#[test]
+fn bundles_come_whole_wherever_what_is_read_at_once_ends() {
+    for chunk in [1, 2, 3, 7] {
+        let plan = Plan { bundles: [vec![40, 90, 300], vec![60, 12]], chunk, ..Plan::default() };
+        for framing in FRAMINGS {
+            assert_eq!(run(&plan, &one_way(framing, 20_000)).repeated, 0, "{framing:?}, {chunk}");
+        }
+        for outcome in [run(&plan, &tcpcl_v3(50, [true, false])), run(&plan, &tcpcl_v4(50, [true, false]))] {
+            assert_eq!((outcome.repeated, outcome.streams), (0, 1), "{chunk}");
+        }
+    }
+}
+
 #[test]
 fn both_sides_may_connect() {
     for seed in 0..20 {

@@ -117,6 +117,17 @@ fn what_is_written_arrives_whole_then_the_end_in_good_order() {
 }
 
 #[test]
+fn small_writes_of_neither_end_wait_for_one_another() {
+    let mut world = World::new();
+    world.connect(0);
+    world.run(|seen| opened(seen).len() == 2);
+    for id in opened(&world.seen) {
+        let Phase::Open(socket) = &world.streams.streams[&id].phase else { panic!("{id:?} is open") };
+        assert!(socket.nodelay().unwrap(), "{id:?}");
+    }
+}
+
+#[test]
 fn a_peer_that_closed_its_half_still_hears_what_is_written() {
     let mut world = World::new();
     let address = world.streams.listeners[0].1.local_addr().unwrap();

@@ -1,5 +1,6 @@
 //! dtn7-rs: its daemon as our node's neighbour over TCPCLv4, MTCP and UDP, driven over its HTTP interface.
 
+use super::found::{Found, TRIAL};
 use super::load::Load;
 use super::matrix::Row;
 use super::node::Ours;
@@ -46,6 +47,7 @@ pub fn trials(dir: &Path, binary: &Path, tools: &Path, size: Size) -> Result<Vec
     }
     let why = "bundles pushed over HTTP: a layer of its own, which no other implementation shares";
     rows.push(Row::left_out(&name(), "HTTP", why));
+    rows.push(Row::left_out(&name(), "TCPCLv4 with TLS", "it has no TLS"));
     Ok(rows)
 }
 
@@ -119,11 +121,6 @@ impl Dtnd {
     fn ask(&self, method: &str, path: &str, body: &[u8]) -> Result<Vec<u8>> {
         ask(self.web, method, path, body).with_context(|| format!("dtnd: {method} {path}"))
     }
-    /// Whether it knows how often node `ipn:1.0` announces itself, which nothing tells it but the announcements.
-    fn has_heard_us(&self) -> Result<bool> {
-        let peers: serde_json::Value = serde_json::from_slice(&self.ask("GET", "/status/peers", &[])?)?;
-        Ok(peers["1"]["period"].is_object())
-    }
     fn popped(&self, endpoint: &str) -> Result<Option<Vec<u8>>> {
         let bundle = self.ask("GET", &format!("/endpoint?{endpoint}"), &[])?;
         if bundle == NOTHING {
@@ -191,6 +188,12 @@ impl Peer for Dtnd {
     }
 }
 
+/// Whether it knows how often node `ipn:1.0` announces itself, which nothing tells it but the announcements.
+fn has_heard_us(web: u16) -> Result<bool> {
+    let peers: serde_json::Value = serde_json::from_slice(&ask(web, "GET", "/status/peers", &[])?)?;
+    Ok(peers["1"]["period"].is_object())
+}
+
 /// One request over HTTP/1.1, on a connection of its own.
 fn ask(port: u16, method: &str, path: &str, body: &[u8]) -> Result<Vec<u8>> {
     let mut stream = TcpStream::connect(("127.0.0.1", port))?;
@@ -253,9 +256,8 @@ fn its_tools(dir: &Path, binary: &Path, tools: &Path, size: Size) -> Result<Row>
     })
 }
 
-/// Neither is told of the other: each finds the other by its announcements, and sends to it.
+/// Neither is told of the other.
 fn found(dir: &Path, binary: &Path, tools: &Path, (cla, layer): (&str, &str), size: Size) -> Result<Row> {
-    const TRIAL: &str = "found by announcements";
     fs::create_dir_all(dir)?;
     // It hears at this port and at no other.
     if UdpSocket::bind(("0.0.0.0", HEARS)).is_err() {
@@ -269,45 +271,10 @@ fn found(dir: &Path, binary: &Path, tools: &Path, (cla, layer): (&str, &str), si
     );
     let mut ours = Ours::new(dir, binary, &tables, 2, 7)?;
     let mut dtnd = Dtnd { announces: Some(hears), ..Dtnd::new(dir, tools, cla, here, there)? };
-    let load = Load::mixed(size.bundles.min(10), TCP_TAKES);
-    let mut all = || -> Result<()> {
-        ours.start()?;
-        dtnd.start()?;
-        let mut receiver = ours.receiver("ipn:1.64", size.patience)?;
-        let mut sender = Client::attach(&ours.socket(), "ipn:1.65", false)?;
-        for at in 0..load.len() {
-            let payload = load.payload(at);
-            sender.send("ipn:2.42", &payload)?;
-            ensure!(sender.response()?, "our node refused the bundle");
-            let came = dtnd.take(size.patience)?.context("dtnd has no bundle")?;
-            ensure!(came == payload, "dtnd has other bytes");
-            dtnd.send("ipn:1.64", &payload)?;
-            let delivered = receiver.delivery().context("no bundle of dtnd came")?;
-            receiver.taken()?;
-            ensure!(delivered.payload == payload, "other bytes than dtnd sent");
-        }
-        // The bundles may have been quicker than the next announcement; and it may know us by our session before.
-        let begun = Instant::now();
-        while !dtnd.has_heard_us()? {
-            ensure!(begun.elapsed() < size.patience, "dtnd did not hear us");
-            std::thread::sleep(Duration::from_millis(100));
-        }
-        Ok(())
-    };
-    let failed = all().err().map(|why| format!("{why:#}\n{}", ours.words()));
-    println!("  {TRIAL}: {}", failed.as_deref().unwrap_or("ok"));
-    let (bundles, lost) = (2 * load.len(), if failed.is_some() { 2 * load.len() } else { 0 });
-    Ok(Row {
-        peer: name(),
-        layer: layer.into(),
-        trial: TRIAL.into(),
-        bundles,
-        sizes: load.range(),
-        lost,
-        notes: Vec::new(),
-        failed,
-        left_out: false,
-    })
+    let (load, web) = (Load::mixed(size.bundles.min(10), TCP_TAKES), dtnd.web);
+    let found = Found { name: name(), layer, endpoint: "ipn:2.42" };
+    // The bundles may have been quicker than the next announcement; and it may know us by our session before.
+    Ok(found.trial(&mut ours, &mut dtnd, &load, size.patience, || has_heard_us(web)))
 }
 
 fn there_and_back(dir: &Path, ours: &Ours, dtnd: &Dtnd, payload: &[u8], patience: Duration) -> Result<()> {

@@ -2,6 +2,8 @@
 //! themselves to its discovery, so this driver announces our node; it refuses service number 0, so the two call each
 //! other by names.
 
+use super::found::{Found, TRIAL};
+use super::load::Load;
 use super::matrix::Row;
 use super::node::Ours;
 use super::peer::{Can, Peer};
@@ -25,8 +27,12 @@ pub const PROGRAMS: [&str; 2] = ["dtnd", "dtnclient"];
 const NAME: &str = "dtn7-go";
 /// Its application.
 const APPLICATION: &str = "dtn://peer/in";
-/// Where it hears announcements.
+/// Where it says and hears announcements: a group, and a port that others may share with it.
+const GROUP: (&str, u16) = ("224.23.23.23", 35_039);
+/// Where it hears what is said to it alone.
 const DISCOVERY: (&str, u16) = ("127.0.0.1", 35_039);
+/// Longest bundle of those exchanged once it was found.
+const FOUND_MAX: usize = 63_000;
 /// How long it may take until clients can attach, and a client to its end.
 const START_MAX: Duration = Duration::from_secs(30);
 const CLIENT_MAX: Duration = Duration::from_secs(60);
@@ -62,11 +68,34 @@ pub fn trials(dir: &Path, binary: &Path, size: Size) -> Result<Vec<Row>> {
         repeats: false,
         restarts: true,
     };
-    let dir = dir.join("dtnd");
-    let peer = Dtnd { dir, programs, ports: (here, there), running: None, sent: 0, came: VecDeque::new() };
-    let mut rows = Pair { name: NAME.into(), layer: "MTCP", ours, peer: Box::new(peer), can, size }.trials();
+    let peer = Box::new(Dtnd::new(&dir, &programs, (here, there), DISCOVERY));
+    let mut rows = Pair { name: NAME.into(), layer: "MTCP", ours, peer, can, size }.trials();
+    rows.push(found(&dir.join("found"), binary, &programs, size)?);
     rows.push(Row::left_out(NAME, "QUICL", "a layer of its own, which no other implementation shares"));
     Ok(rows)
+}
+
+/// Our node is told of nobody, and finds it by what it says to its group; what it understands of us is said there by
+/// this driver.
+fn found(dir: &Path, binary: &Path, programs: &Path, size: Size) -> Result<Row> {
+    fs::create_dir_all(dir)?;
+    let (group, port) = GROUP;
+    let reached = UdpSocket::bind("0.0.0.0:0").and_then(|socket| socket.send_to(&[], GROUP));
+    if let Err(why) = reached {
+        return Ok(Row::left_out(NAME, "MTCP", format!("{TRIAL}: nothing reaches {group}: {why}")));
+    }
+    let (here, there) = (free_port()?, free_port()?);
+    let tables = format!(
+        "[layer.near]\nkind = \"mtcp\"\nlisten = [\"0.0.0.0:{here}\"]\n\n\
+         [discovery]\nto = \"{group}:{port}\"\nlisten = \"0.0.0.0:{port}\"\ninterval = \"1 s\"\n\
+         accept = [\"dtn://peer/\"]\n"
+    );
+    let names = "\"dtn://farlink/\", \"ipn:1.0\"";
+    let mut ours = Ours::named(dir, binary, names, &tables, "\"dtn://peer/*\" = \"dtn://peer/\"", 7)?;
+    let mut dtnd = Dtnd::new(dir, programs, (here, there), GROUP);
+    let load = Load::mixed(size.bundles.min(10), FOUND_MAX);
+    let found = Found { name: NAME.into(), layer: "MTCP", endpoint: APPLICATION };
+    Ok(found.trial(&mut ours, &mut dtnd, &load, size.patience, || Ok(true)))
 }
 
 /// Node `dtn://peer/`.
@@ -75,12 +104,18 @@ struct Dtnd {
     programs: PathBuf,
     /// Ours and its own.
     ports: (u16, u16),
+    /// Where our node is announced; by what is said to a group both are reached, at any address of this machine.
+    announced: (&'static str, u16),
     running: Option<(Process, Announcer)>,
     sent: usize,
     came: VecDeque<PathBuf>,
 }
 
 impl Dtnd {
+    fn new(dir: &Path, programs: &Path, ports: (u16, u16), announced: (&'static str, u16)) -> Dtnd {
+        let (dir, programs) = (dir.join("dtnd"), programs.to_path_buf());
+        Dtnd { dir, programs, ports, announced, running: None, sent: 0, came: VecDeque::new() }
+    }
     fn log(&self) -> PathBuf {
         self.dir.join("dtnd.log")
     }
@@ -92,10 +127,11 @@ impl Dtnd {
         Ok(())
     }
     fn configuration(&self) -> String {
+        let address = if self.announced == GROUP { "0.0.0.0" } else { "127.0.0.1" };
         format!(
             "node_id = \"dtn://peer/\"\nlog_level = \"Info\"\n\n[Store]\npath = \"store\"\n\n\
              [Routing]\nalgorithm = \"epidemic\"\n\n[Agents]\n[Agents.UNIX]\nsocket = \"dtnd.sock\"\n\n\
-             [[Listener]]\ntype = \"MTCP\"\naddress = \"127.0.0.1:{}\"\n\n[Cron]\ndispatch = \"10s\"\ngc = \"1h15s\"\n",
+             [[Listener]]\ntype = \"MTCP\"\naddress = \"{address}:{}\"\n\n[Cron]\ndispatch = \"10s\"\ngc = \"1h15s\"\n",
             self.ports.1
         )
     }
@@ -118,7 +154,7 @@ impl Peer for Dtnd {
         }
         daemon.wait_serving(self.ports.1, &log, START_MAX)?;
         self.client(&["register", "--eid", APPLICATION])?;
-        self.running = Some((daemon, Announcer::start(self.ports.0)?));
+        self.running = Some((daemon, Announcer::start(self.ports.0, self.announced)?));
         Ok(())
     }
     fn kill(&mut self) {
@@ -162,13 +198,13 @@ impl Peer for Dtnd {
 struct Announcer(Arc<AtomicBool>);
 
 impl Announcer {
-    fn start(port: u16) -> Result<Announcer> {
-        let (socket, stopped) = (UdpSocket::bind("127.0.0.1:0")?, Arc::new(AtomicBool::new(false)));
+    fn start(port: u16, to: (&'static str, u16)) -> Result<Announcer> {
+        let (socket, stopped) = (UdpSocket::bind("0.0.0.0:0")?, Arc::new(AtomicBool::new(false)));
         let (announcement, stop) = (announcement(port), stopped.clone());
         std::thread::spawn(move || {
             while !stop.load(Ordering::Relaxed) {
                 // Nobody may listen yet.
-                let _ = socket.send_to(&announcement, DISCOVERY);
+                let _ = socket.send_to(&announcement, to);
                 std::thread::sleep(Duration::from_secs(1));
             }
         });
@@ -199,7 +235,7 @@ mod tests {
 
     #[test]
     fn what_is_announced_stops_with_who_announces() {
-        let announcer = Announcer::start(1).unwrap();
+        let announcer = Announcer::start(1, DISCOVERY).unwrap();
         let stopped = announcer.0.clone();
         drop(announcer);
         assert!(stopped.load(Ordering::Relaxed));

@@ -44,14 +44,18 @@ pub fn dtn7(cache: &Path) -> Result<PathBuf> {
     }
     let place = cache.join(format!("dtn7-{DTN7}"));
     println!("installing dtn7 {DTN7} into {}; this takes minutes", place.display());
-    let mut cargo = tools::cargo();
-    // Its own lock file: with newer dependencies it does not compile.
-    cargo.args(["install", "--quiet", "--locked", "dtn7", "--version", DTN7, "--root"]).arg(&place);
-    cargo.env("CARGO_TARGET_DIR", place.join("build"));
-    tools::run(&mut cargo)
+    tools::run(&mut dtn7_install(&place))
         .context("cannot install dtn7\nhint: cargo needs the network, or leave it out with --only")?;
     fs::remove_dir_all(place.join("build"))?;
     Ok(place.join("bin"))
+}
+
+fn dtn7_install(place: &Path) -> Command {
+    let mut cargo = tools::cargo();
+    // Its own lock file: with newer dependencies it does not compile.
+    cargo.args(["install", "--quiet", "--locked", "dtn7", "--version", DTN7, "--root"]).arg(place);
+    cargo.env("CARGO_TARGET_DIR", place.join("build"));
+    cargo
 }
 
 /// The same where it was installed before.
@@ -99,6 +103,13 @@ mod tests {
         let manifest = fs::read_to_string(tools::root().join("tests/peers/hardy/Cargo.toml")).unwrap();
         assert!(manifest.contains(&format!("hardy-tcpclv4 = \"={HARDY}\"")), "{manifest}");
         assert!(tools::root().join("tests/peers/hardy/Cargo.lock").exists());
+    }
+
+    #[test]
+    fn dtn7_is_installed_with_its_own_lock_file() {
+        let install = dtn7_install(Path::new("/somewhere"));
+        let words: Vec<_> = install.get_args().map(|word| word.to_string_lossy()).collect();
+        assert!(words.contains(&"--locked".into()) && words.contains(&DTN7.into()), "{words:?}");
     }
 
     #[test]

@@ -121,7 +121,7 @@ mod tests {
         assert!(named.len() >= 12, "{named:?}");
         let mut missing = named;
         let mut folders: Vec<std::path::PathBuf> =
-            ["core", "node", "os", "tests"].iter().map(|folder| tools::root().join(folder)).collect();
+            ["core", "node", "os", "sim", "tests", "xtask"].iter().map(|folder| tools::root().join(folder)).collect();
         while let Some(folder) = folders.pop() {
             for entry in std::fs::read_dir(folder).unwrap() {
                 let path = entry.unwrap().path();

@@ -8,7 +8,10 @@ mod cbor;
 mod dtn7;
 mod dtn7_go;
 mod enclosed;
+mod found;
 mod hardy;
+mod hdtn;
+mod hdtn_json;
 mod install;
 mod ion;
 mod ion_custody;
@@ -42,7 +45,7 @@ pub const CHORE: Chore = Chore {
     help: "Bundles to and from other implementations over every layer shared: all must arrive.
 
   --only PEERS    some of aap2 (tools of µD3TN), pyd3tn, wireshark, dtn7, hardy, and of those that are installed
-                  by hand: ion, ion-bpv6, ion-bpsec, ud3tn, dtn7-go; with commas
+                  by hand: ion, ion-bpv6, ion-bpsec, ud3tn, dtn7-go, hdtn; with commas
   --bundles N     bundles in each direction over each layer, of 1 B to 1 MB (1000)
   --seconds N     the longest wait for the next bundle (30)
   --write         puts what was seen into docs/reference/interop.md; peers not tried now keep their rows
@@ -69,8 +72,8 @@ const FULL: Size =
 /// What is tried with it.
 const SMOKE: Size =
     Size { bundles: 20, across_restarts: 0, largest: 10_000, once: false, patience: Duration::from_secs(30) };
-const PEERS: [&str; 10] =
-    ["aap2", "pyd3tn", "wireshark", "dtn7", "hardy", "ion", "ion-bpv6", "ion-bpsec", "ud3tn", "dtn7-go"];
+const PEERS: [&str; 11] =
+    ["aap2", "pyd3tn", "wireshark", "dtn7", "hardy", "ion", "ion-bpv6", "ion-bpsec", "ud3tn", "dtn7-go", "hdtn"];
 
 /// What the words of the command ask for.
 struct Asked<'a> {
@@ -123,6 +126,7 @@ fn run(arguments: &[String]) -> Result<()> {
             ("ion-bpsec", Ok(_)) => ion::trials_secured(&dir, &binary, asked.size),
             ("ud3tn", Ok(_)) => ud3tn::trials(&dir, &binary, asked.size),
             ("dtn7-go", Ok(_)) => dtn7_go::trials(&dir, &binary, asked.size),
+            ("hdtn", Ok(_)) => hdtn::trials(&dir, &binary, asked.size),
             (_, Ok(place)) => hardy::trials(&dir, &binary, &place, asked.size),
         };
         rows.extend(tried.unwrap_or_else(|why| {

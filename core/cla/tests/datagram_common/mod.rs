@@ -131,6 +131,9 @@ pub struct World {
     pub broken: BTreeSet<u64>,
     /// Chance that a part is answered with a hold, and how long that lasts.
     pub hold: (f64, Duration),
+    /// Datagrams sent by each side until now, and one that is lost: of which side, and which of its datagrams.
+    pub datagrams: [u64; 2],
+    pub lose: Option<(usize, u64)>,
     generation: [u32; 2],
 }
 
@@ -191,6 +194,8 @@ impl World {
             stream_from: u64::MAX,
             broken: BTreeSet::new(),
             hold: (0.0, Duration::ZERO),
+            datagrams: [0; 2],
+            lose: None,
             generation: [0; 2],
         };
         let edges: Vec<f64> = world.channel.down.iter().flat_map(|(a, b)| [*a, *b]).collect();
@@ -365,7 +370,9 @@ impl World {
             return;
         }
         for datagram in train.datagrams() {
-            if self.rng.chance(self.channel.loss[side]) {
+            let number = self.datagrams[side];
+            self.datagrams[side] += 1;
+            if self.lose == Some((side, number)) || self.rng.chance(self.channel.loss[side]) {
                 continue;
             }
             let copies = 1 + u32::from(self.rng.chance(self.channel.duplicate));

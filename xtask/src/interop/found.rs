@@ -1,0 +1,73 @@
+//! Neighbours that nobody told of each other: each finds the other by announcements, and sends to it.
+
+use super::load::Load;
+use super::matrix::Row;
+use super::node::{Ours, RECEIVES, SENDS};
+use super::peer::Peer;
+use crate::crash::aap2::Client;
+use anyhow::{Context, Result, ensure};
+use std::time::{Duration, Instant};
+
+/// What it is called in the table.
+pub const TRIAL: &str = "found by announcements";
+
+/// A peer that is to be found.
+pub struct Found<'a> {
+    /// Name and version.
+    pub name: String,
+    pub layer: &'a str,
+    /// Where its application is.
+    pub endpoint: &'a str,
+}
+
+impl Found<'_> {
+    /// Each bundle goes to it and another comes from it; then it must have heard us, if that can be told.
+    pub fn trial(
+        self,
+        ours: &mut Ours,
+        peer: &mut dyn Peer,
+        load: &Load,
+        patience: Duration,
+        heard: impl Fn() -> Result<bool>,
+    ) -> Row {
+        let all = self.all(ours, peer, load, patience, heard);
+        peer.kill();
+        let failed = all.err().map(|why| format!("{why:#}\n{}", ours.words()));
+        println!("  {TRIAL}: {}", failed.as_deref().unwrap_or("ok"));
+        let bundles = 2 * load.len();
+        let lost = if failed.is_some() { bundles } else { 0 };
+        let (layer, trial, sizes) = (self.layer.to_string(), TRIAL.to_string(), load.range());
+        Row { peer: self.name, layer, trial, bundles, sizes, lost, notes: Vec::new(), failed, left_out: false }
+    }
+
+    fn all(
+        &self,
+        ours: &mut Ours,
+        peer: &mut dyn Peer,
+        load: &Load,
+        patience: Duration,
+        heard: impl Fn() -> Result<bool>,
+    ) -> Result<()> {
+        ours.start()?;
+        peer.start()?;
+        let mut receiver = ours.receiver(RECEIVES, patience)?;
+        let mut sender = Client::attach(&ours.socket(), SENDS, false)?;
+        for at in 0..load.len() {
+            let payload = load.payload(at);
+            sender.send(self.endpoint, &payload)?;
+            ensure!(sender.response()?, "our node refused the bundle");
+            let came = peer.take(patience)?.with_context(|| format!("{} has no bundle", self.name))?;
+            ensure!(came == payload, "{} has other bytes", self.name);
+            peer.send(RECEIVES, &payload)?;
+            let delivered = receiver.delivery().with_context(|| format!("no bundle of {} came", self.name))?;
+            receiver.taken()?;
+            ensure!(delivered.payload == payload, "other bytes than {} sent", self.name);
+        }
+        let begun = Instant::now();
+        while !heard()? {
+            ensure!(begun.elapsed() < patience, "{} did not hear us", self.name);
+            std::thread::sleep(Duration::from_millis(100));
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,253 @@
+//! What the programs of HDTN are told to join our node over each layer: the same that the how-to guide shows. They
+//! read JSON, and end at a key that they do not know.
+
+use serde_json::{Value, json};
+
+/// Longest bundle that it takes.
+pub const BUNDLE_MAX: u64 = 60_000_000;
+/// Bytes that an outduct holds until they are sent: it wants room for two of the longest.
+const PIPELINE: u64 = 200_000_000;
+/// Bundles that wait for a stream between its programs: `bpreceivepacket` loses what is more.
+const NEAR: u64 = 10_000;
+/// Seconds of silence of a stream.
+const KEEPALIVE: u64 = 15;
+/// Longest datagram of LTP that it takes, and datagrams that may wait in memory for so many bytes each.
+const LTP_DATAGRAM: u64 = 2_000;
+const LTP_DATAGRAMS: u64 = 10_000;
+const UDP_DATAGRAMS: u64 = 500;
+/// What it sends over datagrams, in bit/s.
+const RATE: u64 = 20_000_000;
+
+/// A layer that both have, and HDTN's name for it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Duct {
+    Ltp,
+    Stcp,
+    Tcpclv4,
+    Tcpclv3,
+    Udp,
+}
+
+impl Duct {
+    pub const ALL: [Duct; 5] = [Duct::Ltp, Duct::Stcp, Duct::Tcpclv4, Duct::Tcpclv3, Duct::Udp];
+
+    /// HDTN's name.
+    pub fn word(self) -> &'static str {
+        match self {
+            Duct::Ltp => "ltp_over_udp",
+            Duct::Stcp => "stcp",
+            Duct::Tcpclv4 => "tcpcl_v4",
+            Duct::Tcpclv3 => "tcpcl_v3",
+            Duct::Udp => "udp",
+        }
+    }
+    /// Our layer.
+    pub fn layer(self) -> &'static str {
+        match self {
+            Duct::Ltp => "LTP",
+            Duct::Stcp => "STCP",
+            Duct::Tcpclv4 => "TCPCLv4",
+            Duct::Tcpclv3 => "TCPCLv3",
+            Duct::Udp => "UDPCL",
+        }
+    }
+    /// Whether HDTN connects and one session serves both ways.
+    fn it_connects(self) -> bool {
+        matches!(self, Duct::Tcpclv4 | Duct::Tcpclv3)
+    }
+    /// Our layer and the link to HDTN.
+    pub fn ours(self, here: u16, there: u16) -> String {
+        let (kind, more) = match self {
+            Duct::Ltp => ("ltp", "one_way_delay = \"250 ms\"\nrate = \"20 Mbit/s\"\n"),
+            Duct::Stcp => ("stcp", "reconnect_min = \"20 ms\"\nreconnect_max = \"200 ms\"\n"),
+            Duct::Tcpclv4 => ("tcpclv4", ""),
+            Duct::Tcpclv3 => ("tcpclv3", ""),
+            Duct::Udp => ("udpcl", "datagram = \"65507 B\"\nrate = \"4 Mbit/s\"\n"),
+        };
+        let address = if self.it_connects() { String::new() } else { format!("address = \"127.0.0.1:{there}\"\n") };
+        format!(
+            "[layer.{kind}]\nkind = \"{kind}\"\nlisten = [\"127.0.0.1:{here}\"]\n\n\
+             [link.hdtn]\nlayer = \"{kind}\"\npeer = \"ipn:10.0\"\n{address}{more}"
+        )
+    }
+    /// Where HDTN hears us, at this port of its own: nowhere, where it connects.
+    pub fn induct(self, (host, here): (&str, u16), there: u16) -> Option<Value> {
+        let more = match self {
+            Duct::Ltp => json!({
+                "thisLtpEngineId": 10, "remoteLtpEngineId": 1, "clientServiceId": 1,
+                "ltpRemoteUdpHostname": host, "ltpRemoteUdpPort": here,
+                "ltpReportSegmentMtu": 1360, "oneWayLightTimeMs": 250, "oneWayMarginTimeMs": 200,
+                "preallocatedRedDataBytes": 200_000, "ltpMaxRetriesPerSerialNumber": 20,
+                "ltpRandomNumberSizeBits": 32,
+                "ltpRxDataSegmentSessionNumberRecreationPreventerHistorySize": 1_000,
+                "ltpMaxExpectedSimultaneousSessions": 500, "ltpMaxUdpPacketsToSendPerSystemCall": 1,
+                "delaySendingOfReportSegmentsTimeMsOrZeroToDisable": 20, "keepActiveSessionDataOnDisk": false,
+                "activeSessionDataOnDiskNewFileDurationMs": 2_000, "activeSessionDataOnDiskDirectory": "./"
+            }),
+            Duct::Stcp => json!({ "keepAliveIntervalSeconds": KEEPALIVE }),
+            Duct::Udp => json!({ "numRxCircularBufferBytesPerElement": 65_535 }),
+            Duct::Tcpclv4 | Duct::Tcpclv3 => return None,
+        };
+        let waiting = if self == Duct::Ltp { LTP_DATAGRAMS } else { UDP_DATAGRAMS };
+        let first = json!({
+            "name": "from farlink", "convergenceLayer": self.word(), "boundPort": there,
+            "numRxCircularBufferElements": waiting
+        });
+        Some(joined(first, more))
+    }
+    /// Where HDTN sends to us; over LTP from the port at which it hears.
+    pub fn outduct(self, (host, here): (&str, u16), there: u16) -> Value {
+        let more = match self {
+            Duct::Ltp => json!({
+                "thisLtpEngineId": 10, "remoteLtpEngineId": 1, "clientServiceId": 1, "ltpDataSegmentMtu": 1360,
+                "oneWayLightTimeMs": 250, "oneWayMarginTimeMs": 200,
+                "numRxCircularBufferElements": LTP_DATAGRAMS,
+                "ltpMaxRetriesPerSerialNumber": 20, "ltpCheckpointEveryNthDataSegment": 0,
+                "ltpRandomNumberSizeBits": 32, "ltpSenderBoundPort": there,
+                "ltpMaxUdpPacketsToSendPerSystemCall": 1, "ltpSenderPingSecondsOrZeroToDisable": 15,
+                "delaySendingOfDataSegmentsTimeMsOrZeroToDisable": 20, "keepActiveSessionDataOnDisk": false,
+                "activeSessionDataOnDiskNewFileDurationMs": 2_000, "activeSessionDataOnDiskDirectory": "./"
+            }),
+            Duct::Stcp => json!({ "keepAliveIntervalSeconds": KEEPALIVE }),
+            Duct::Tcpclv4 => json!({
+                "keepAliveIntervalSeconds": KEEPALIVE, "tcpclAllowOpportunisticReceiveBundles": true,
+                "tcpclV4MyMaxRxSegmentSizeBytes": 200_000, "tryUseTls": false, "tlsIsRequired": false,
+                "useTlsVersion1_3": false, "doX509CertificateVerification": false,
+                "verifySubjectAltNameInX509Certificate": false,
+                "certificationAuthorityPemFileForVerification": ""
+            }),
+            Duct::Tcpclv3 => json!({
+                "keepAliveIntervalSeconds": KEEPALIVE, "tcpclAllowOpportunisticReceiveBundles": true,
+                "tcpclV3MyMaxTxSegmentSizeBytes": 200_000
+            }),
+            Duct::Udp => json!({}),
+        };
+        let first = json!({
+            "name": "to farlink", "convergenceLayer": self.word(), "nextHopNodeId": 1, "remoteHostname": host,
+            "remotePort": here, "maxNumberOfBundlesInPipeline": 50, "maxSumOfBundleBytesInPipeline": PIPELINE
+        });
+        joined(first, more)
+    }
+    /// How fast it may send over it; 0 is no limit.
+    fn rate(self) -> u64 {
+        if matches!(self, Duct::Ltp | Duct::Udp) { RATE } else { 0 }
+    }
+}
+
+fn joined(mut first: Value, more: Value) -> Value {
+    if let (Some(first), Value::Object(more)) = (first.as_object_mut(), more) {
+        first.extend(more);
+    }
+    first
+}
+
+/// A stream (STCP) between its programs: its induct at this port.
+pub fn stcp_induct(port: u16) -> Value {
+    json!({ "inductConfigName": "near", "inductVector": [{
+        "name": "near", "convergenceLayer": "stcp", "boundPort": port, "numRxCircularBufferElements": 200,
+        "keepAliveIntervalSeconds": KEEPALIVE
+    }] })
+}
+
+/// The same from the other side, for bundles to this node.
+pub fn stcp_outduct(node: u64, port: u16) -> Value {
+    json!({ "outductConfigName": "near", "outductVector": [{
+        "name": "near", "convergenceLayer": "stcp", "nextHopNodeId": node, "remoteHostname": "127.0.0.1",
+        "remotePort": port, "maxNumberOfBundlesInPipeline": NEAR, "maxSumOfBundleBytesInPipeline": PIPELINE,
+        "keepAliveIntervalSeconds": KEEPALIVE
+    }] })
+}
+
+/// Of the node `ipn:10.0`: we are at `here`, it is at `there`, its applications (node 2) are joined by `streams`:
+/// to it, and from it; `zmq` are ports that its parts may use.
+pub fn node(duct: Duct, (here, there): (u16, u16), streams: (u16, u16), zmq: (u16, u16)) -> Value {
+    let here = ("127.0.0.1", here);
+    let (mut inducts, mut outducts) = (stcp_induct(streams.0), stcp_outduct(2, streams.1));
+    if let Some(inducts) = inducts["inductVector"].as_array_mut() {
+        inducts.extend(duct.induct(here, there));
+    }
+    if let Some(outducts) = outducts["outductVector"].as_array_mut() {
+        outducts.push(duct.outduct(here, there));
+    }
+    json!({
+        "hdtnConfigName": "hdtn", "userInterfaceOn": false, "mySchemeName": "unused_scheme_name",
+        "myNodeId": 10, "myBpEchoServiceId": 2047, "myCustodialSsp": "unused_custodial_ssp",
+        "myCustodialServiceId": 0, "myRouterServiceId": 100, "isAcsAware": true, "acsMaxFillsPerAcsPacket": 100,
+        "acsSendPeriodMilliseconds": 1_000, "retransmitBundleAfterNoCustodySignalMilliseconds": 10_000,
+        "maxBundleSizeBytes": BUNDLE_MAX, "maxIngressBundleWaitOnEgressMilliseconds": 2_000,
+        "bufferRxToStorageOnLinkUpSaturation": false, "maxLtpReceiveUdpPacketSizeBytes": LTP_DATAGRAM,
+        "neighborDepletedStorageDelaySeconds": 0, "fragmentBundlesLargerThanBytes": 0,
+        "enforceBundlePriority": false, "zmqBoundRouterPubSubPortPath": zmq.0, "zmqBoundTelemApiPortPath": zmq.1,
+        "inductsConfig": inducts, "outductsConfig": outducts,
+        "storageConfig": {
+            "storageImplementation": "asio_single_threaded", "tryToRestoreFromDisk": true,
+            "autoDeleteFilesOnExit": false, "totalStorageCapacityBytes": 2_000_000_000_u64,
+            "storageDeletionPolicy": "never",
+            "storageDiskConfigVector": [{ "name": "d1", "storeFilePath": "./store1.bin" }]
+        }
+    })
+}
+
+/// Its contacts with us and with its applications, for ten days from its start.
+pub fn contacts(duct: Duct) -> Value {
+    let contact = |number: u64, (source, dest): (u64, u64), rate: u64| {
+        json!({
+            "contact": number, "source": source, "dest": dest, "startTime": 0, "endTime": 864_000,
+            "rateBitsPerSec": rate, "owlt": 1
+        })
+    };
+    let rate = duct.rate();
+    json!({ "contacts": [contact(0, (10, 1), rate), contact(1, (10, 2), 0)] })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The list of this name in the guide.
+    fn shown(guide: &str, list: &str) -> Value {
+        let begin = guide.find(&format!("\"{list}\"")).unwrap_or_else(|| panic!("the guide does not show {list}"));
+        let (block, _) = guide[begin..].split_once("```").unwrap();
+        let whole: Value = serde_json::from_str(&format!("{{{block}}}")).unwrap();
+        whole[list].clone()
+    }
+
+    #[test]
+    fn the_guide_shows_what_is_tried() {
+        let guide = crate::tools::root().join("docs/how-to/interoperate.md");
+        let guide = std::fs::read_to_string(guide).unwrap();
+        let here = ("10.0.0.1", 1113);
+        assert_eq!(shown(&guide, "inductVector"), json!([Duct::Ltp.induct(here, 1113)]));
+        assert_eq!(shown(&guide, "outductVector"), json!([Duct::Ltp.outduct(here, 1113)]));
+    }
+
+    #[test]
+    fn a_pipeline_holds_two_of_the_longest_bundles() {
+        let node = node(Duct::Tcpclv4, (1, 2), (3, 4), (5, 6));
+        let longest = node["maxBundleSizeBytes"].as_u64().unwrap();
+        for duct in node["outductsConfig"]["outductVector"].as_array().unwrap() {
+            assert!(duct["maxSumOfBundleBytesInPipeline"].as_u64().unwrap() >= 2 * longest, "{duct}");
+        }
+    }
+
+    #[test]
+    fn it_listens_where_we_connect_and_connects_where_we_listen() {
+        for duct in Duct::ALL {
+            let (ours, theirs) = (duct.ours(1, 2), node(duct, (1, 2), (3, 4), (5, 6)).to_string());
+            assert!(ours.contains("listen = [\"127.0.0.1:1\"]") && theirs.contains("\"remotePort\":1"), "{duct:?}");
+            assert_eq!(ours.contains("address = \"127.0.0.1:2\""), theirs.contains("\"boundPort\":2"), "{duct:?}");
+        }
+    }
+
+    #[test]
+    fn it_has_a_contact_with_each_node_that_it_sends_to() {
+        let theirs = node(Duct::Udp, (1, 2), (3, 4), (5, 6));
+        let next: Vec<&Value> = theirs["outductsConfig"]["outductVector"].as_array().unwrap().iter().collect();
+        let contacts = contacts(Duct::Udp);
+        let listed = contacts["contacts"].as_array().unwrap();
+        for duct in &next {
+            assert!(listed.iter().any(|contact| contact["dest"] == duct["nextHopNodeId"] && contact["source"] == 10));
+        }
+        assert_eq!((next.len(), listed.len()), (2, 2));
+    }
+}

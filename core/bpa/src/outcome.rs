@@ -64,7 +64,7 @@ impl Agent {
             let why = if moved { Why::Migrated(sending.peer) } else { Why::Forwarded };
             self.depart(now, bundle, why, None, edge, out);
         } else if self.custody.is_some() {
-            self.await_signal(now, sending);
+            self.await_signal(now, bundle, sending.link, sending.peer);
         }
     }
 

@@ -626,3 +626,30 @@ fn a_signal_that_names_the_same_again_and_again_costs_what_it_names() {
     node.wait_ms(30_000);
     assert_eq!(count(&node, |event| matches!(event, Event::CustodyRepeated { .. })), 300, "it was heard");
 }
+
+/// A critical bundle leaves over all links: it is with one neighbour, and the copy for the other fails last.
+#[test]
+fn a_copy_that_fails_last_does_not_end_the_wait_for_a_signal() {
+    for unreadable in [false, true] {
+        let all = Script {
+            route: Box::new(|node, _, _| {
+                let leg = |link| Leg { link: LinkId(link), not_before: node.now, until: farlink_base::Instant::MAX };
+                Way::All(vec![leg(0), leg(1)])
+            }),
+            ..Script::default()
+        };
+        let mut node = Node::of(custody(|_| {}), None, all, Rule::default());
+        node.receive(1, asks(7));
+        let sent = data(&node);
+        assert_eq!(sent.len(), 2);
+        node.confirm(sent[0].id);
+        match unreadable {
+            true => node.unreadable(farlink_bpa::Reading::Send(sent[1].id), false),
+            false => node.fail(sent[1].id, None),
+        }
+        node.said.clear();
+        node.wait_ms(10_001);
+        assert_eq!(count(&node, |event| matches!(event, Event::CustodyRepeated { .. })), 1);
+        assert_eq!(data(&node).len(), 2, "it goes again");
+    }
+}

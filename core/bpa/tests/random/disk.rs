@@ -47,6 +47,7 @@ impl Run {
         let rng = &mut self.rng;
         self.disk.records.retain(|_, record| record.durable || rng.chance(0.5));
         self.restarts += 1;
+        self.inputs.pop_front();
         self.inputs.push_back(format!("{now:?} restart {}", self.restarts));
         self.forget_this_run();
         self.node = closed(seed, Settings { seed: 1 + self.restarts, ..settings });

@@ -365,3 +365,19 @@ fn pieces_of_what_turns_out_to_be_a_neighbours_hello_go_with_it() {
     assert_eq!((node.verdicts(), node.held()), (vec![(1, Ok(()))], 0));
     assert_eq!(node.agent.counts().fragments, 0, "nothing is left of it");
 }
+
+/// What follows a payload, its CRC too, is not told of: with all of it acknowledged, the last byte goes once more.
+#[test]
+fn an_acknowledgment_of_everything_that_came_before_a_break_leaves_the_last_byte_to_go() {
+    for bytes in [LEN + AT, LEN + AT + 1, u64::MAX] {
+        let mut node = Node::new();
+        node.send_bytes(EndpointId::ipn(2, 1), LEN);
+        let sent = node.take_sent()[0].clone();
+        node.tell(Input::SentInPart { id: sent.id, bytes });
+        node.fail(sent.id, None);
+        let again = node.take_sent();
+        assert_eq!(again.iter().map(|sent| sent.cut.clone()).collect::<Vec<_>>(), [Some(LEN - 1..LEN)], "{bytes}");
+        node.confirm(again[0].id);
+        assert_eq!(node.held(), 0);
+    }
+}

@@ -42,8 +42,8 @@ pub const TABLE: &[Mutant] = &[
     durable(
         "what returns in flight is a duplicate",
         "core/bpa/src/receive.rs",
-        "        leaving && (from",
-        "        leaving && !held.has(Reason::Send) && (from",
+        "        leaving && is_on_new_way",
+        "        leaving && !held.has(Reason::Send) && is_on_new_way",
         &["-p farlink-bpa"],
     ),
     durable(

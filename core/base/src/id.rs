@@ -53,8 +53,11 @@ pub struct PeerId(pub u32);
 impl PeerId {
     /// No neighbour: made here, or its giver is not known.
     pub const NONE: PeerId = PeerId(0);
-    /// No neighbour either: it came inside another bundle. Who carried that one knows nothing of it.
-    pub const TUNNEL: PeerId = PeerId(u32::MAX);
+    /// No neighbour either: it came inside another bundle, through this one of a node's tunnels. Who carried that one
+    /// knows nothing of it.
+    pub const fn tunnel(place: u32) -> PeerId {
+        PeerId(u32::MAX - place)
+    }
 }
 
 /// A link of one node: its index in that node's configuration, or at and above

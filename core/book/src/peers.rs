@@ -6,6 +6,9 @@ use farlink_base::{
     BundleMeta, CreationTimestamp, DataRate, EndpointId, Few, Instant, LinkId, Map, NodeId, PeerId, Set, map, set,
 };
 
+/// Names of one neighbour that it only claims: beyond that no more are learned.
+const NAMES_MAX: usize = 64;
+
 /// How surely a neighbour's name is known. Ordered: a weaker one never displaces a stronger one.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub enum Identity {
@@ -163,12 +166,15 @@ impl Peer {
         if id.node() == NodeId::NULL {
             return false;
         }
+        let more = self.names.len() < NAMES_MAX || identity > Identity::Claimed;
         match self.names.iter_mut().find(|name| name.id == id) {
             Some(name) => name.identity = name.identity.max(identity),
-            None => {
+            None if more => {
                 self.names.reserve_exact(1);
                 self.names.push(PeerName { id, identity });
             }
+            // Whoever claims another name in each session leaves no more of them.
+            None => return false,
         }
         self.names.sort_by_key(|name| core::cmp::Reverse(name.identity));
         let node = self.names[0].id.node();
@@ -246,7 +252,7 @@ impl Peers {
         let node = name.node();
         let Some(peer) = self.peers.get_mut(&id) else { return };
         peer.learn(name, identity);
-        if node == NodeId::NULL {
+        if node == NodeId::NULL || !peer.is(node) {
             return;
         }
         let owner = self.of(node).and_then(|owner| owner.identity_as(node));
@@ -328,6 +334,18 @@ mod tests {
         assert_eq!(of(&peers), Some(claims));
         peers.remove(claims);
         assert_eq!(of(&peers), None);
+    }
+
+    #[test]
+    fn whoever_claims_another_name_each_time_leaves_no_more_of_them() {
+        let mut peers = Peers::new(0);
+        let peer = peers.add(Origin::Configured);
+        peers.learn(peer, EndpointId::ipn(2, 0), Identity::Address);
+        (1000..3000).for_each(|node| peers.learn(peer, EndpointId::ipn(node, 0), Identity::Claimed));
+        assert_eq!((peers.get(peer).map(|peer| peer.names.len()), peers.by_node.len()), (Some(NAMES_MAX), NAMES_MAX));
+        peers.learn(peer, EndpointId::ipn(3, 0), Identity::Proven);
+        assert_eq!(peers.get(peer).map(Peer::endpoint), Some(EndpointId::ipn(3, 0)));
+        assert_eq!(peers.of(NodeId::ipn(3)).map(|found| found.id), Some(peer));
     }
 
     #[test]

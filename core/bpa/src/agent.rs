@@ -15,7 +15,7 @@
 //! | `reports.rs`, `compressed.rs` | 5.1 status reports; many in one (CCSDS 734.6-O-1) |
 //! | `contacts.rs` | the contact plan; links as they come, change and go |
 //! | `custody.rs`, `custody_says.rs`, `custody_hears.rs` | custody: RFC 5050 5.10 to 5.12, 6.3 |
-//! | `tunnel.rs`, `tunnel_out.rs`, `tunnel_in.rs` | bundles in bundles: draft-ietf-dtn-bibect |
+//! | `tunnel.rs`, `tunnel_out.rs`, `tunnel_hears.rs`, `tunnel_in.rs` | bundles in bundles: draft-ietf-dtn-bibect |
 //! | `signals.rs` | hellos: what neighbours and their policies tell each other |
 //!
 //! What is known about a bundle has one owner each, with private fields: the book itself and, by
@@ -50,7 +50,7 @@ use crate::shares::Shares;
 use crate::signals::Hellos;
 use crate::sweeps::Sweeps;
 use crate::tunnel::Tunnels;
-use crate::tunnel_out::Told;
+use crate::tunnel_hears::Told;
 use crate::waits::Waits;
 use crate::wall::Wall;
 use alloc::boxed::Box;

@@ -8,12 +8,13 @@ use crate::agent::{Agent, Step};
 use crate::debts::Debt;
 use crate::edge::{Edge, Status};
 use crate::io::{OfferToken, Output};
+use crate::ranges::Ranges;
 use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::ops::Range;
 use farlink_base::{BundleMeta, DeleteReason, Event, Facts, Hop, Instant, LinkId, Sink};
-use farlink_book::{Flags, Handle, New, Peer, Reason, Reasons, Why};
+use farlink_book::{Flags, Handle, New, Reason, Reasons, Why};
 
 /// Pieces of one arriving bundle.
 #[derive(Debug, Default)]
@@ -21,8 +22,8 @@ struct Held {
     pieces: Vec<Handle>,
     /// How many are pieces still, and their bytes.
     size: (u64, u64),
-    /// So many of its first bytes are promised.
-    promised: u64,
+    /// Bytes of it that are durable: the first ones are promised.
+    durable: Ranges,
 }
 
 /// Pieces of all arriving bundles.
@@ -49,13 +50,14 @@ impl Arriving {
     pub fn begin(&mut self, token: OfferToken) {
         self.held.entry(token).or_default();
     }
-    /// These bytes of an arriving bundle are durable; how many may be promised, where they follow what was promised before.
-    /// None once it is over.
+    /// These bytes of an arriving bundle are durable; how many of its first ones may be promised, where those are more
+    /// than before. None once it is over.
     pub fn promise(&mut self, token: OfferToken, (start, end): (u64, u64)) -> Option<u64> {
-        let held = self.held.get_mut(&token)?;
-        let follows = held.promised == start;
-        held.promised = if follows { end } else { held.promised };
-        follows.then_some(end)
+        let durable = &mut self.held.get_mut(&token)?.durable;
+        let first = |durable: &Ranges| durable.first().filter(|first| first.start == 0).map_or(0, |first| first.end);
+        let before = first(durable);
+        durable.insert(start..end);
+        Some(first(durable)).filter(|promised| *promised > before)
     }
     /// A piece is one no more; whether it was.
     pub fn end(&mut self, piece: Handle) -> bool {
@@ -158,7 +160,7 @@ impl Agent {
     /// Whether a piece would find room in its shares beside all other pieces, whosever they are. What is promised to a
     /// whole counts until its transfer ends; then its pieces take that room.
     fn share_keeps(&mut self, token: OfferToken, piece: &farlink_book::Held) -> bool {
-        let giver = self.neighbours.peers().get(piece.from).map(Peer::endpoint).unwrap_or_default();
+        let giver = self.giver_name(piece.from);
         let (limits, own) = (&self.settings.limits, self.promises.of(token));
         let promised = |other| self.promises.of(other).filter(|_| other != token).map(farlink_book::Held::size);
         let beside = self.fragments.arriving().map_or((0, 0), |arriving| arriving.beyond(promised));
@@ -222,7 +224,7 @@ impl Agent {
         let ended = self.fragments.arriving().is_some_and(|arriving| arriving.end(piece));
         let limits = &self.settings.limits;
         if let Some(held) = self.book.get(piece).filter(|held| ended && self.shares.counts(held, limits)) {
-            let giver = self.neighbours.peers().get(held.from).map(Peer::endpoint).unwrap_or_default();
+            let giver = self.giver_name(held.from);
             self.shares.come(held, limits, &giver);
         }
         ended
@@ -251,8 +253,10 @@ mod tests {
         arriving.add(token(2), piece(3), 7);
         assert_eq!(arriving.promise(token(3), (0, 100)), None, "it is over");
         assert_eq!(arriving.promise(token(1), (100, 150)), None, "the first bytes are not durable");
-        assert_eq!(arriving.promise(token(1), (0, 100)), Some(100));
-        assert_eq!(arriving.promise(token(1), (150, 170)), None, "a gap");
+        assert_eq!(arriving.promise(token(1), (170, 180)), None, "a gap");
+        assert_eq!(arriving.promise(token(1), (0, 100)), Some(150), "all that follows on it");
+        assert_eq!((arriving.promise(token(1), (0, 100)), arriving.promise(token(1), (20, 20))), (None, None));
+        assert_eq!(arriving.promise(token(1), (150, 170)), Some(180));
         assert_eq!(arriving.promise(token(2), (0, 7)), Some(7));
         assert_eq!((arriving.bytes(), arriving.len()), (157, 2));
         assert!(arriving.end(piece(2)) && !arriving.end(piece(2)) && !arriving.has(piece(2)));

@@ -111,6 +111,9 @@ impl Agent {
         let stage = |stage| self.custody.as_ref().is_some_and(|custody| custody.is(number, stage));
         assert_eq!(is(Reason::Custody), stage(Stage::Ours), "bundle {number} is in custody");
         assert!(!stage(Stage::Ours) || self.is_durable(held), "bundle {number} in custody is durable");
+        let awaits = || self.custody.as_ref().is_some_and(|custody| custody.awaits(number));
+        let goes_on = is(Reason::Route) || is(Reason::Send) || !stage(Stage::Ours) || awaits();
+        assert!(goes_on, "bundle {number} in custody goes on, or waits for a signal");
         assert!(
             !stage(Stage::Promised) || is(Reason::Commit) && !is(Reason::Send),
             "bundle {number} waits for the store"

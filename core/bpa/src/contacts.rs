@@ -358,7 +358,7 @@ impl Agent {
         let peer = self.neighbours.peer_of(link);
         for (name, identity) in [(claimed, Identity::Claimed), (proven, Identity::Proven)] {
             if let Some(name) = name {
-                self.neighbours.learn(peer, name, identity);
+                self.learn(peer, name, identity);
             }
         }
         self.note_session(now, link, true, out);

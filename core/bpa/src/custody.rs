@@ -277,6 +277,11 @@ impl Custody {
         }
         Some(Due::Repeat(number))
     }
+    /// Whether a signal is waited for.
+    #[cfg(feature = "audit")]
+    pub fn awaits(&self, number: u64) -> bool {
+        self.entries.get(&number).is_some_and(|entry| entry.due.is_some())
+    }
     /// Bundles that ask for custody, and others that something is gathered for.
     #[cfg(feature = "audit")]
     pub fn counts(&self) -> (usize, usize) {

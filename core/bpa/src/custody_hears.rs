@@ -8,7 +8,7 @@ use crate::agent::{Agent, Step};
 use crate::custody::{Due, Stage};
 use crate::edge::{About, Answer, Edge, Signal};
 use crate::io::Output;
-use crate::sends::Sending;
+use crate::ranges::Ranges;
 use crate::waits::Turned;
 use alloc::boxed::Box;
 use alloc::format;
@@ -16,7 +16,9 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use core::ops::Range;
 use core::time::Duration;
-use farlink_base::{BundleId, Event, FragmentInfo, Instant, NodeId, PeerId, Refusal, Sink, Transfer, format_duration};
+use farlink_base::{
+    BundleId, Event, FragmentInfo, Instant, LinkId, NodeId, PeerId, Refusal, Sink, Transfer, format_duration,
+};
 use farlink_book::{Flags, Handle, Held, Identity, Reason, Why};
 
 /// Bundles of one signal that one step looks at.
@@ -61,7 +63,12 @@ impl Agent {
                 About::Numbers(numbers) => {
                     // Other counters are none of ours.
                     let ours = numbers.iter().filter(|run| run.sequence == Transfer::COUNTER);
-                    Subject::Runs(ours.rev().map(|run| (run.first, run.last)).collect())
+                    // However often it names a number, that is looked at once.
+                    let mut named = Ranges::default();
+                    ours.for_each(|run| named.insert(run.first..run.last.saturating_add(1)));
+                    let mut runs: Vec<(u64, u64)> = named.all().map(|(first, end)| (first, end - 1)).collect();
+                    runs.reverse();
+                    Subject::Runs(runs)
                 }
             };
             let heard = Heard { from, source, version, answer, about, foreign: false };
@@ -184,13 +191,13 @@ impl Agent {
     }
 
     /// A bundle in custody is with a neighbour: from now on a signal is waited for.
-    pub(crate) fn await_signal(&mut self, now: Instant, sending: &Sending) {
-        let Some(held) = self.book.get(sending.bundle) else { return };
+    pub(crate) fn await_signal(&mut self, now: Instant, bundle: Handle, link: LinkId, peer: PeerId) {
+        let Some(held) = self.book.get(bundle) else { return };
         if !held.has(Reason::Custody) || held.has(Reason::Route) || held.sends > 0 {
             return;
         }
         let number = held.number;
-        let way = self.way_to_custodian(now, sending);
+        let way = self.way_to_custodian(now, bundle, link, peer);
         let Some(custody) = &mut self.custody else { return };
         let Some(tries) = custody.get(number).map(|entry| entry.tries) else { return };
         let at = now.saturating_add(custody.patience(tries)).saturating_add(way.saturating_mul(2));
@@ -198,12 +205,11 @@ impl Agent {
     }
     /// How long a bundle is on its way: over the link, and from there as the router expects. Who takes custody on that
     /// way is not known before.
-    fn way_to_custodian(&self, now: Instant, sending: &Sending) -> Duration {
-        let peer = self.neighbours.peers().get(sending.peer);
-        let prospect =
-            self.book.get(sending.bundle).and_then(|held| self.policies.prospect(self.seen(now), held, peer));
+    fn way_to_custodian(&self, now: Instant, bundle: Handle, link: LinkId, peer: PeerId) -> Duration {
+        let peer = self.neighbours.peers().get(peer);
+        let prospect = self.book.get(bundle).and_then(|held| self.policies.prospect(self.seen(now), held, peer));
         let arrival = prospect.map(|prospect| prospect.arrival).filter(|at| *at > now && *at < Instant::MAX);
-        let link = || self.neighbours.link(sending.link).map(|link| link.state(self.plan.placed(), now).delay_out);
+        let link = || self.neighbours.link(link).map(|link| link.state(self.plan.placed(), now).delay_out);
         link().unwrap_or_default().saturating_add(arrival.map_or(Duration::ZERO, |at| at.since(now)))
     }
 

@@ -298,7 +298,7 @@ impl Agent {
         let Some(held) = self.book.get(bundle).filter(|held| !self.is_for_us(&held.bundle)) else { return };
         if is_only_forwarded(held) {
             self.depart(now, bundle, why, None, edge, out);
-        } else if held.has(Reason::Route) {
+        } else if held.has(Reason::Route) && !held.has(Reason::Custody) {
             self.leave_queues(bundle);
             let last = self.book.release(bundle, Reason::Route);
             debug_assert!(!last, "it is held for another reason");

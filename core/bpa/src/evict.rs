@@ -11,7 +11,7 @@ use alloc::boxed::Box;
 use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 use farlink_base::{CreationTimestamp, DtnTime, Instant, PeerId, Priority, Refusal, Sink};
-use farlink_book::{Flags, Handle, Held, Peer, Why};
+use farlink_book::{Flags, Handle, Held, Why};
 
 /// Bundles one newcomer may push out.
 const VICTIMS_MAX: usize = 1024;
@@ -38,9 +38,9 @@ impl Agent {
             return Err(Refusal::NoResources);
         }
         self.shares.admit(new, &self.settings.limits)?;
-        if let Some(shares) = self.shares.made() {
-            let giver = self.neighbours.peers().get(new.from).map(Peer::endpoint).unwrap_or_default();
-            shares.quotas.admit(new, &giver)?;
+        if self.shares.quotas.counts() {
+            let giver = self.giver_name(new.from);
+            self.shares.quotas.admit(new, &giver)?;
         }
         let own = self.policies.admit(self.seen(now), new)?;
         let missing = self.taken().saturating_add(new.size()).saturating_sub(capacity);
@@ -70,7 +70,7 @@ impl Agent {
         let limits = &self.settings.limits;
         let counts = self.shares.counts(&new, limits);
         if counts {
-            let giver = self.neighbours.peers().get(new.from).map(Peer::endpoint).unwrap_or_default();
+            let giver = self.giver_name(new.from);
             self.shares.come(&new, limits, &giver);
         }
         self.promises.make(token, new.size(), counts.then(|| Box::new(new)));
@@ -91,7 +91,7 @@ impl Agent {
             // The first ones: what is held was not counted. What is counted for nobody leaves uncounted, too.
             let here = self.book.all().filter(|held| !self.fragments.is_arriving(held.handle()));
             for held in here.chain(self.promises.counted()).filter(|held| Shares::is_anyones(held)) {
-                let giver = self.neighbours.peers().get(held.from).map(Peer::endpoint).unwrap_or_default();
+                let giver = self.giver_name(held.from);
                 self.shares.quotas.come(held, &giver);
             }
         }
@@ -100,8 +100,10 @@ impl Agent {
     /// what this node tells others and is told, for they take room away.
     fn is_privileged(&self, new: &Held) -> bool {
         let (administrative, for_us) = (new.bundle.is_administrative(), self.is_for_us(&new.bundle));
+        // A stranger beyond those that are neighbours is nobody, either.
+        let own = new.from == PeerId::NONE && !new.flags.has(Flags::STRANGE);
         new.bundle.priority == Priority::Expedited
-            || administrative && (for_us || new.from == PeerId::NONE)
+            || administrative && (for_us || own)
             || for_us && self.is_awaited(new)
     }
     /// Whether its giver leaves room for others. Where the congestion control gives bundles up, nobody is locked out.

@@ -47,6 +47,7 @@ mod quotas;
 mod ranges;
 mod receive;
 mod remembered;
+mod repeats;
 mod reports;
 mod rests;
 mod sends;
@@ -59,6 +60,7 @@ mod sweeps;
 #[cfg(test)]
 mod testing;
 mod tunnel;
+mod tunnel_hears;
 mod tunnel_in;
 mod tunnel_out;
 mod waits;

@@ -64,7 +64,7 @@ impl Agent {
             let why = if moved { Why::Migrated(sending.peer) } else { Why::Forwarded };
             self.depart(now, bundle, why, None, edge, out);
         } else if self.custody.is_some() {
-            self.await_signal(now, sending);
+            self.await_signal(now, bundle, sending.link, sending.peer);
         }
     }
 
@@ -176,6 +176,7 @@ impl Agent {
             self.depart(now, bundle, Why::Forwarded, None, edge, out);
         } else if sending.keep {
             self.retry_copy(now, &sending);
+            self.await_signal(now, bundle, sending.link, sending.peer);
         } else {
             self.steps.extend([Step::Dispatch(bundle), Step::Offer(bundle)]);
         }
@@ -336,6 +337,8 @@ impl Agent {
         self.tell_failed(now, &sending, out);
         if last || self.is_done(sending.bundle) {
             self.depart(now, sending.bundle, Why::Forwarded, None, edge, out);
+        } else {
+            self.await_signal(now, sending.bundle, sending.link, sending.peer);
         }
     }
 }

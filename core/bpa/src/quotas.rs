@@ -4,13 +4,14 @@
 //! Bundles are counted by source and by giver, and each quota is the sum of those it is about: other quotas are in force
 //! without a walk over what is held.
 
+use crate::agent::Agent;
 use crate::app::QuotaStatus;
 use crate::dispatch::matches_any;
 use alloc::collections::BTreeMap;
 use alloc::string::String;
 use alloc::vec::Vec;
 use farlink_base::{EndpointId, NodeId, PeerId, Refusal};
-use farlink_book::Held;
+use farlink_book::{Held, Identity, Peer};
 
 /// What some sources, or bundles of some neighbours, may fill together. One of the two: a bundle counts once.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -113,6 +114,23 @@ impl Quotas {
         let begins = !self.counting && !self.accounts.is_empty();
         self.counting |= begins;
         begins
+    }
+    /// A neighbour is called so from now on: what it gave counts to the quotas of that name.
+    pub fn rename(&mut self, neighbour: PeerId, name: EndpointId) {
+        let Quotas { accounts, neighbours, .. } = self;
+        let Some(party) = neighbours.get_mut(&neighbour).filter(|party| party.name != name) else { return };
+        let of = about(accounts, &name, false);
+        for at in core::mem::replace(&mut party.of, of) {
+            let sum = &mut accounts[usize::from(at)].sum;
+            sum.bundles = sum.bundles.saturating_sub(party.sum.bundles);
+            sum.bytes = sum.bytes.saturating_sub(party.sum.bytes);
+        }
+        for at in &party.of {
+            let sum = &mut accounts[usize::from(*at)].sum;
+            sum.bundles += party.sum.bundles;
+            sum.bytes += party.sum.bytes;
+        }
+        party.name = name;
     }
     fn parties(&mut self, held: &Held, giver: &EndpointId) -> Vec<u16> {
         let Quotas { accounts, sources, neighbours, .. } = self;
@@ -239,5 +257,16 @@ impl Quotas {
             refused: account.refused,
         };
         self.accounts.iter().map(row).collect()
+    }
+}
+
+impl Agent {
+    /// A neighbour's name becomes known, or surer: what it gave counts by it.
+    pub(crate) fn learn(&mut self, peer: PeerId, name: EndpointId, identity: Identity) {
+        self.neighbours.learn(peer, name, identity);
+        let name = self.neighbours.peers().get(peer).map(Peer::endpoint);
+        if let Some((shares, name)) = self.shares.made().zip(name) {
+            shares.quotas.rename(peer, name);
+        }
     }
 }

@@ -73,7 +73,7 @@ impl Agent {
         new.flags.set(Flags::STRANGE, self.neighbours.is_strange(link));
         let refusal = match self.known(&bundle) {
             // What is durable here need not come again.
-            Some(held) if self.is_durable(held) && !self.comes_anew(held, from, hop) => Some(Refusal::Duplicate),
+            Some(held) if self.is_kept(held) && !self.comes_anew(held, from, hop) => Some(Refusal::Duplicate),
             Some(_) => None,
             None if self.was_delivered(&bundle) => Some(Refusal::Duplicate),
             None if self.was_there(&bundle, from) => Some(Refusal::NotAcceptable),
@@ -83,6 +83,7 @@ impl Agent {
             None => self.promise_room(token, new),
             Some(reason) => {
                 if reason == Refusal::Duplicate {
+                    self.note_return(&bundle, from, hop);
                     self.answer_again(now, &bundle, from, hop, edge, out);
                 } else {
                     self.turn_away(now, link, &bundle, reason, edge, out);
@@ -109,7 +110,7 @@ impl Agent {
             true => self.giver_of_inside(token),
             false => (self.giver(link, hop), self.neighbours.is_strange(link)),
         };
-        let from = if inside { PeerId::TUNNEL } else { carrier };
+        let from = if inside { self.tunnel_of(token) } else { carrier };
         if let Some(peer) = self.neighbours.peer_mut(from) {
             if self.policies.offers() && !bundle.is_anonymous() {
                 peer.note_has(bundle.id as u64);
@@ -134,17 +135,19 @@ impl Agent {
             return out.push(Output::Verdict { token, result: Err(Refusal::NotAcceptable) });
         }
         if let Some(known) = self.known(&bundle).map(Held::handle) {
-            let durable = self.book.get(known).is_some_and(|held| self.is_durable(held));
-            self.pieces_end(token, !durable);
+            let kept = self.book.get(known).is_some_and(|held| self.is_kept(held));
+            self.pieces_end(token, !kept);
             if insecure {
                 // It only says that it is the one that is here.
                 return out.push(Output::Verdict { token, result: Ok(()) });
             }
+            self.note_return(&bundle, from, hop);
             self.answer_again(now, &bundle, carrier, hop, edge, out);
             return self.on_known(now, known, token, from, hop, out);
         }
         // What came through a tunnel no neighbour says.
         if !insecure && !inside && self.take_hello(now, from, &bundle, hop, edge, out) {
+            self.pieces_end(token, false);
             return out.push(Output::Verdict { token, result: Ok(()) });
         }
         let mut new = self.newcomer(now, bundle.clone(), from, hop);
@@ -226,14 +229,14 @@ impl Agent {
         let Some(held) = self.book.get(handle) else { return };
         let (anew, number) = (self.comes_anew(held, from, hop), held.number);
         // Of a whole with parts that are not durable nothing can be promised yet.
-        let promised = if !self.is_durable(held) {
+        let promised = if !self.is_kept(held) {
             Err(Refusal::NoResources)
         } else if anew {
             Ok(())
         } else {
             had(hop)
         };
-        if !self.debts.add(number, Debt::Offer(token)) {
+        if self.fragments.is_arriving(handle) || !self.debts.add(number, Debt::Offer(token)) {
             out.push(Output::Verdict { token, result: promised });
         }
         if !anew {
@@ -259,7 +262,19 @@ impl Agent {
     fn comes_anew(&self, held: &Held, from: PeerId, hop: &Hop) -> bool {
         const LEAVING: Reasons = Reasons::of(&[Reason::Send, Reason::Commit, Reason::Whole]);
         let leaving = held.has(Reason::Send) && held.reasons().within(LEAVING);
-        leaving && (from != held.from || (held.bundle.facts.has(Facts::HOPS) && hop.hops > held.hops))
+        leaving && is_on_new_way(held, from, hop)
+    }
+    /// Whether a bundle that is here stays here: a piece of what is arriving goes when its whole is damaged.
+    fn is_kept(&self, held: &Held) -> bool {
+        self.is_durable(held) && !self.fragments.is_arriving(held.handle())
+    }
+    /// A bundle that is here comes on another way: whoever had it from this node may have let it go since, so that what
+    /// it said before counts no more.
+    fn note_return(&mut self, bundle: &BundleMeta, from: PeerId, hop: &Hop) {
+        let back = self.book.find(bundle.id).filter(|held| is_on_new_way(held, from, hop)).map(|held| held.number);
+        if let (Some(tunnels), Some(number)) = (&mut self.tunnels, back) {
+            tunnels.came_back(number);
+        }
     }
 
     /// Whether the node that a bundle is for gives it away: it has had it, and some (dtn7-go) pass on what they
@@ -288,10 +303,16 @@ impl Agent {
         let unnamed = self.neighbours.peers().get(peer).is_some_and(|p| p.node == NodeId::NULL);
         // RFC 9171 4.4.1: a previous node is said by its node ID.
         if unnamed && self.names_another(&hop.previous) {
-            self.neighbours.learn(peer, hop.previous.clone(), farlink_book::Identity::Claimed);
+            self.learn(peer, hop.previous.clone(), farlink_book::Identity::Claimed);
             self.sweeps.to(hop.previous.node());
         }
         peer
+    }
+
+    /// Who gave a bundle, by name: a neighbour, or the far end of the tunnel that it came out of. Null: nobody knows.
+    pub(crate) fn giver_name(&self, from: PeerId) -> EndpointId {
+        let far_end = || Some(self.tunnels.as_ref()?.far_end(from)?.clone());
+        self.neighbours.peers().get(from).map(Peer::endpoint).or_else(far_end).unwrap_or_default()
     }
 
     /// Rules that let a bundle in at all.
@@ -377,7 +398,7 @@ impl Agent {
         if let Some(held) = self.book.get(handle) {
             self.memory.come(held);
             if self.shares.counts(held, &self.settings.limits) {
-                let giver = self.neighbours.peers().get(held.from).map(Peer::endpoint).unwrap_or_default();
+                let giver = self.giver_name(held.from);
                 self.shares.come(held, &self.settings.limits, &giver);
             }
             if let Some(oracle) = self.policies.oracle().filter(|_| !held.flags.has(Flags::VIRTUAL)) {
@@ -852,6 +873,11 @@ impl Agent {
             self.depart(now, bundle, Why::Deleted(why), None, edge, out);
         }
     }
+}
+
+/// Whether a bundle that is here comes from somebody else than it did, or has come further.
+fn is_on_new_way(held: &Held, from: PeerId, hop: &Hop) -> bool {
+    from != held.from || (held.bundle.facts.has(Facts::HOPS) && hop.hops > held.hops)
 }
 
 /// The verdict on what is here already: a copy gives its label back, anything else is as good as

@@ -8,13 +8,14 @@
 use crate::app::DeliveryId;
 use crate::edge::{Answer, Numbers};
 use crate::ranges::Ranges;
+use crate::repeats::Repeats;
 use crate::settings::TunnelSettings;
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 use core::cmp::Reverse;
 use core::time::Duration;
 use farlink_base::layer::SendId;
-use farlink_base::{EndpointId, Instant, NodeId, Priority, Rng};
+use farlink_base::{EndpointId, Instant, NodeId, PeerId, Priority, Rng};
 use farlink_book::{Handle, Held};
 
 /// Transmissions of one bundle that a signal may be about: the last ones.
@@ -211,8 +212,16 @@ impl Tunnels {
         self.bytes += size;
         self.outer.insert(outer.number, (number, inner.rule, inner.bytes, size));
     }
+    /// A bundle came back on another way: what is said of its transmissions before says no more that another has it.
+    pub fn came_back(&mut self, number: u64) {
+        let Some(inner) = self.inner.get_mut(&number) else { return };
+        for given in inner.given.drain(..) {
+            self.given.remove(&given);
+        }
+    }
     /// A transmission that came to nothing before there was a bundle around it, or with one that left.
     pub fn leave(&mut self, number: u64) {
+        self.repeats.stop(number);
         let Some(inner) = self.inner.get_mut(&number) else { return };
         if inner.send.take().is_some() && !inner.made {
             let (rule, bytes) = (inner.rule, inner.bytes);
@@ -227,6 +236,11 @@ impl Tunnels {
             tunnel.bundles = tunnel.bundles.saturating_sub(1);
             tunnel.bytes = tunnel.bytes.saturating_sub(bytes);
         }
+    }
+    /// The far end of the tunnel in whose line a bundle waits.
+    pub fn in_line(&self, held: &Held) -> Option<&EndpointId> {
+        let place = (Reverse(held.bundle.priority), held.number, held.handle());
+        self.tunnels.iter().find(|tunnel| tunnel.line.contains(&place)).map(|tunnel| &tunnel.settings.end)
     }
     /// One that waited and may try again now.
     pub fn next_in_line(&mut self) -> Option<Handle> {
@@ -266,7 +280,7 @@ impl Tunnels {
     }
     /// Until when one is waited for.
     pub fn due_of(&self, number: u64) -> Option<Instant> {
-        self.repeats.of.get(&number).copied()
+        self.repeats.due(number)
     }
     /// How long a signal is waited for after so many failures.
     pub fn patience(&self, rule: usize, failures: u8) -> Duration {
@@ -286,6 +300,15 @@ impl Tunnels {
     /// A bundle is being taken out of the one around it.
     pub fn open(&mut self, delivery: DeliveryId, opened: Opened) {
         self.opened.insert(delivery, opened);
+    }
+    /// Which tunnel one that is being taken out came through.
+    pub fn place_of(&self, delivery: DeliveryId) -> Option<usize> {
+        self.opened.get(&delivery).map(|opened| opened.rule)
+    }
+    /// The far end of the tunnel that a giver stands for.
+    pub fn far_end(&self, from: PeerId) -> Option<&EndpointId> {
+        let place = usize::try_from(u32::MAX - from.0).ok()?;
+        self.tunnels.get(place).map(|tunnel| &tunnel.settings.end)
     }
     /// It was, or could not be.
     pub fn close(&mut self, delivery: DeliveryId) -> Option<Opened> {
@@ -349,6 +372,9 @@ impl Tunnels {
             assert!(inner.outer.is_none_or(|outer| book.get(outer).is_some()), "what is around {number} is held");
             assert!(inner.given.len() <= GIVEN_MAX && inner.given.iter().all(|given| self.given.contains_key(given)));
         }
+        let left = |inner: &Inner| inner.send.is_some() && inner.made && inner.outer.is_none();
+        let awaited = |number: &u64| self.inner.get(number).is_some_and(left);
+        assert!(self.repeats.numbers().all(|number| awaited(&number)), "a signal is waited for about what has left");
         let bytes: u64 = self.outer.values().map(|(_, _, _, size)| size).sum();
         assert_eq!(self.bytes, bytes, "bytes around others");
         assert!(self.given.values().all(|number| self.inner.contains_key(number)), "transmissions of held bundles");
@@ -361,33 +387,6 @@ impl Tunnels {
             assert_eq!((tunnel.bundles, tunnel.bytes), expected, "on their way into tunnel {rule}");
             assert!(tunnel.line.iter().all(|(_, number, bundle)| held(*bundle, *number)), "who waits is held");
         }
-    }
-}
-
-/// When bundles are sent again without a signal: at one moment each.
-#[derive(Debug, Default)]
-struct Repeats {
-    at: BTreeSet<(Instant, u64)>,
-    of: BTreeMap<u64, Instant>,
-}
-impl Repeats {
-    fn at(&mut self, number: u64, at: Instant) {
-        self.stop(number);
-        self.at.insert((at, number));
-        self.of.insert(number, at);
-    }
-    fn stop(&mut self, number: u64) {
-        if let Some(at) = self.of.remove(&number) {
-            self.at.remove(&(at, number));
-        }
-    }
-    fn next(&self) -> Option<Instant> {
-        self.at.first().map(|(at, _)| *at)
-    }
-    fn pop(&mut self, now: Instant) -> Option<u64> {
-        let (_, number) = self.at.first().copied().filter(|(at, _)| *at <= now)?;
-        self.stop(number);
-        Some(number)
     }
 }
 

@@ -8,13 +8,14 @@ use crate::io::{OfferToken, Output};
 use crate::ranges::Ranges;
 use crate::reports::LIFETIME_MS;
 use crate::tunnel::{Opened, Said, runs_of};
-use crate::tunnel_out::{DEPTH_MAX, Told};
+use crate::tunnel_hears::Told;
+use crate::tunnel_out::DEPTH_MAX;
 use crate::waits::back_off;
 use farlink_base::layer::Ticket;
 use farlink_base::{
     DeleteReason, EndpointId, Event, Facts, Instant, LinkId, Malformed, Payload, PeerId, Refusal, Sink,
 };
-use farlink_book::{Flags, Handle, Held, Reason, Why};
+use farlink_book::{Flags, Handle, Held, Origin, Reason, Why};
 
 /// Runs of numbers in one signal.
 const RUNS_MAX: usize = 2048;
@@ -117,8 +118,16 @@ impl Agent {
         let held = self.deliveries.bundle_of(DeliveryId(token.ticket.0)).and_then(|bundle| self.book.get(bundle));
         // Nobody knows after a restart: then it has no privileges.
         held.map_or((PeerId::NONE, true), |held| {
-            (held.from, held.flags.has(Flags::STRANGE) || held.from == PeerId::NONE)
+            // One that came in pieces bears no marks of its own.
+            let peer = self.neighbours.peers().get(held.from);
+            let configured = peer.is_some_and(|peer| peer.origin == Origin::Configured);
+            (held.from, held.flags.has(Flags::STRANGE) || !configured)
         })
+    }
+    /// The tunnel that a bundle came out of, in place of a neighbour.
+    pub(crate) fn tunnel_of(&self, token: OfferToken) -> PeerId {
+        let place = self.tunnels.as_ref().and_then(|tunnels| tunnels.place_of(DeliveryId(token.ticket.0)));
+        PeerId::tunnel(place.unwrap_or(0) as u32)
     }
 
     /// Whether the bundle inside is kept, or why not: the sender is told where it wants to be, and the one around it

@@ -2,38 +2,24 @@
 //! end. It stays here until that one has left, or, with custody, until the far end says that it has it.
 
 use crate::agent::{Agent, Step};
-use crate::edge::{Answer, Draft, Edge, Numbers};
+use crate::edge::{Draft, Edge};
 use crate::io::Output;
 use crate::sends::Sending;
-use crate::tunnel::{Due, End};
+use crate::tunnel::{End, Inner};
 use crate::waits::back_off;
 use alloc::boxed::Box;
 use alloc::format;
 use alloc::string::String;
 use alloc::sync::Arc;
-use alloc::vec::Vec;
 use core::cmp::Reverse;
 use farlink_base::layer::SendId;
 use farlink_base::{
-    DeleteReason, EndpointId, Event, Facts, Instant, LinkId, NodeId, Payload, PeerId, Refusal, Sink, format_duration,
-    pattern_rank,
+    DeleteReason, EndpointId, Event, Facts, Instant, LinkId, Payload, PeerId, Refusal, Sink, pattern_rank,
 };
 use farlink_book::{Birth, Flags, Handle, Held, New, Reason, Reasons, Why};
 
 /// Bundles around one another, at most: what is so deep already goes in no tunnel, and is not taken out.
 pub(crate) const DEPTH_MAX: usize = 4;
-/// Bundles of one signal that one step looks at.
-const STEP: usize = 8;
-
-/// A signal that is worked off.
-#[derive(Clone, PartialEq, Debug)]
-pub(crate) struct Told {
-    pub source: NodeId,
-    pub rule: usize,
-    pub answer: Answer,
-    /// Numbers of transmissions, the next ones at the end.
-    pub runs: Vec<Numbers>,
-}
 
 impl Agent {
     /// The tunnel that a bundle is to go into: that of the pattern that says most. What is around another goes into none.
@@ -47,6 +33,15 @@ impl Agent {
         // Two tunnels that lead into each other would make a bundle grow for ever.
         let deep = held.bundle.is_administrative() && edge.depth(&held.bundle, codes, DEPTH_MAX) >= DEPTH_MAX;
         (!deep && !held.bundle.is_for_group()).then_some(rule)
+    }
+
+    /// Whether a signal is wanted about a bundle in a tunnel. What this node tells the far end wants none: signals about
+    /// signals would have no end.
+    fn wants_signal(&self, rule: usize, held: &Held) -> bool {
+        let Some(settings) = self.tunnels.as_ref().and_then(|tunnels| tunnels.settings(rule)) else { return false };
+        let meta = &held.bundle;
+        let told = meta.is_administrative() && self.is_local(meta.source.node());
+        settings.custody && !(told && meta.destination.node() == settings.end.node())
     }
 
     /// A bundle to be forwarded goes into a tunnel, if one is for it; or waits for room in it.
@@ -121,15 +116,14 @@ impl Agent {
         let (number, failures, expires) = (held.number, held.failures, held.expires);
         let (priority, facts) = (held.bundle.priority, held.bundle.facts.0 & Facts::UNRELIABLE);
         let remaining = held.remaining(now).as_millis() as u64;
+        let inner = self.tunnels.as_ref().and_then(|tunnels| tunnels.get(number));
+        let Some(rule) = inner.filter(|inner| inner.send == Some(id)).map(|inner| inner.rule) else { return };
+        let wants_signal = self.wants_signal(rule, held);
         let Some(tunnels) = self.tunnels.as_mut() else { return };
-        let Some(rule) = tunnels.get(number).filter(|inner| inner.send == Some(id)).map(|inner| inner.rule) else {
-            return;
-        };
         let patience = tunnels.patience(rule, failures).as_millis() as u64;
         let Some(settings) = tunnels.settings(rule) else { return };
-        let (codes, end, custody) = (settings.codes, settings.end.clone(), settings.custody);
-        let version = settings.version;
-        let (given, due) = match custody {
+        let (codes, end, version) = (settings.codes, settings.end.clone(), settings.version);
+        let (given, due) = match wants_signal {
             true => (tunnels.give(number), self.wall.utc_at(now).map(|utc| utc.saturating_add_ms(patience))),
             false => (0, None),
         };
@@ -226,19 +220,15 @@ impl Agent {
         edge: &mut dyn Edge,
         out: &mut S,
     ) {
-        let Some(tunnels) = &mut self.tunnels else { return };
-        let Some(inner) = tunnels.get(number).filter(|inner| inner.send.is_some() && inner.outer.is_none()) else {
-            return;
-        };
-        let rule = inner.rule;
-        if !inner.made {
-            return;
-        }
+        let inner = self.tunnels.as_ref().and_then(|tunnels| tunnels.get(number));
+        let left_here = |inner: &&Inner| inner.send.is_some() && inner.made && inner.outer.is_none();
+        let Some(inner) = inner.filter(left_here) else { return };
+        let (rule, held) = (inner.rule, self.book.get(inner.bundle));
         if !left {
             return self.tunnel_failed(now, number, edge, out);
         }
-        if tunnels.settings(rule).is_some_and(|settings| settings.custody) {
-            let failures = self.book.get(inner.bundle).map_or(0, |held| held.failures);
+        let awaited = held.filter(|held| self.wants_signal(rule, held)).map(|held| held.failures);
+        if let Some((failures, tunnels)) = awaited.zip(self.tunnels.as_mut()) {
             let at = now.saturating_add(tunnels.patience(rule, failures));
             return tunnels.repeat_at(number, at);
         }
@@ -253,10 +243,11 @@ impl Agent {
     }
 
     /// A bundle is through its tunnel, as far as this node can know.
-    fn tunnel_done<S: Sink<Output>>(&mut self, now: Instant, number: u64, edge: &mut dyn Edge, out: &mut S) {
+    pub(crate) fn tunnel_done<S: Sink<Output>>(&mut self, now: Instant, number: u64, edge: &mut dyn Edge, out: &mut S) {
         let Some(inner) = self.tunnels.as_ref().and_then(|tunnels| tunnels.get(number)) else { return };
         let (bundle, send, outer) = (inner.bundle, inner.send, inner.outer);
         self.unwrap(now, number, outer, edge, out);
+        self.steps.push_back(Step::Line);
         if let Some((sending, last)) = send.and_then(|id| self.end_send(id, out, true)) {
             if let Some(held) = self.book.get_mut(bundle) {
                 held.failures = 0;
@@ -268,8 +259,9 @@ impl Agent {
         self.leave_queues(bundle);
         let last = self.book.release(bundle, Reason::Route);
         if last || self.is_done(bundle) {
-            self.depart(now, bundle, Why::Forwarded, None, edge, out);
+            return self.depart(now, bundle, Why::Forwarded, None, edge, out);
         }
+        self.await_signal(now, bundle, LinkId::TUNNEL, PeerId::NONE);
     }
 
     /// Ends a transmission in the tables of tunnels, and the bundle around it where that is still here.
@@ -292,7 +284,13 @@ impl Agent {
     }
 
     /// A bundle did not get through its tunnel: it goes again after a while.
-    fn tunnel_failed<S: Sink<Output>>(&mut self, now: Instant, number: u64, edge: &mut dyn Edge, out: &mut S) {
+    pub(crate) fn tunnel_failed<S: Sink<Output>>(
+        &mut self,
+        now: Instant,
+        number: u64,
+        edge: &mut dyn Edge,
+        out: &mut S,
+    ) {
         let Some(inner) = self.tunnels.as_ref().and_then(|tunnels| tunnels.get(number)) else { return };
         let (bundle, outer) = (inner.bundle, inner.outer);
         let Some(id) = inner.send else { return };
@@ -323,76 +321,5 @@ impl Agent {
             Some(number) => self.tunnel_failed(now, number, edge, out),
             None => drop(self.sends.end(&mut self.book, id)),
         }
-    }
-
-    /// Something of tunnels is due.
-    pub(crate) fn on_tunnel_due<S: Sink<Output>>(&mut self, now: Instant, due: Due, edge: &mut dyn Edge, out: &mut S) {
-        match due {
-            Due::Say(said, numbers) => self.say_of_tunnel(now, &said, &numbers, edge, out),
-            Due::Repeat(number) => {
-                let inner = self.tunnels.as_ref().and_then(|tunnels| tunnels.get(number));
-                if let Some(bundle) = inner.map(|inner| inner.bundle) {
-                    self.event(out, Event::CustodyRepeated { bundle: self.number(bundle) });
-                    self.tunnel_failed(now, number, edge, out);
-                }
-            }
-        }
-    }
-
-    /// A signal about transmissions through a tunnel. One that names numbers never given is made up: it ends nothing.
-    pub(crate) fn hear_of_tunnel<S: Sink<Output>>(&mut self, told: Told, out: &mut S) {
-        let Some(tunnels) = &self.tunnels else { return };
-        if told.runs.is_empty() || !told.runs.iter().all(|run| tunnels.gave(run.first, run.last)) {
-            return self.event(out, Event::CustodySignalIgnored { from: told.source });
-        }
-        self.steps.push_back(Step::Signal(Box::new(told)));
-    }
-    /// A few bundles of it; then comes again.
-    pub(crate) fn heed_of_tunnel<S: Sink<Output>>(
-        &mut self,
-        now: Instant,
-        mut told: Box<Told>,
-        edge: &mut dyn Edge,
-        out: &mut S,
-    ) {
-        for _ in 0..STEP {
-            let Some(run) = told.runs.pop() else { return };
-            let Some((given, number)) =
-                self.tunnels.as_ref().and_then(|tunnels| tunnels.first_given(run.first, run.last))
-            else {
-                continue;
-            };
-            if given < run.last {
-                told.runs.push(Numbers { first: given + 1, ..run });
-            }
-            let inner = self.tunnels.as_ref().and_then(|tunnels| tunnels.get(number));
-            let Some(inner) = inner.filter(|inner| inner.rule == told.rule) else {
-                self.event(out, Event::CustodySignalIgnored { from: told.source });
-                continue;
-            };
-            if told.answer.releases() {
-                self.event(out, Event::CustodyReleased { bundle: self.number(inner.bundle) });
-                self.tunnel_done(now, number, edge, out);
-            } else {
-                self.tunnel_failed(now, number, edge, out);
-            }
-        }
-        if !told.runs.is_empty() {
-            self.steps.push_back(Step::Signal(told));
-        }
-    }
-
-    /// What a bundle in a tunnel waits for, in words; `None`: it is in none.
-    pub(crate) fn waits_for_tunnel(&self, now: Instant, held: &Held) -> Option<String> {
-        let tunnels = self.tunnels.as_ref()?;
-        let inner = tunnels.get(held.number).filter(|inner| inner.send.is_some())?;
-        let end = &tunnels.settings(inner.rule)?.end;
-        Some(match (inner.outer.and_then(|outer| self.book.get(outer)), tunnels.due_of(held.number)) {
-            (Some(outer), _) => format!("the way through the tunnel to {end}, in bundle {}", outer.number),
-            (None, Some(at)) => {
-                format!("the signal of {end} at the tunnel's end, {} more", format_duration(at.since(now)))
-            }
-            (None, None) => format!("the tunnel to {end}"),
-        })
     }
 }

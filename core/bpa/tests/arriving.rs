@@ -302,3 +302,82 @@ fn many_transfers_that_break_fill_no_more_than_the_share_of_a_source() {
     broken_transfers(&mut node, 20);
     assert!((10_000..=25_000).contains(&node.agent.status(node.now).bytes));
 }
+
+/// A fragment comes that is a piece of what is arriving from somebody else: were it said to be kept, it would go with a
+/// whole that is damaged.
+#[test]
+fn a_fragment_that_is_a_piece_of_another_arrival_is_not_said_to_be_kept() {
+    let mut node = Node::new();
+    node.carrier(1, false);
+    node.begins(0, 1, bundle(1));
+    keep(&mut node, 1, &bundle(1), 0..4000);
+    let fragment = bundle(1).piece(0..4000);
+    node.receive_over(1, 2, fragment.clone());
+    node.begins(1, 3, fragment.clone());
+    node.receive_over(1, 3, fragment.clone());
+    assert_eq!(node.verdicts(), [2, 3].map(|ticket| (ticket, Err(Refusal::NoResources))), "it may come again");
+    let error = Malformed { offset: 1, reason: "a CRC" };
+    node.tell(Input::Malformed { link: LinkId(0), token: token(1), error });
+    assert_eq!(node.held(), 0);
+    node.receive_over(1, 4, fragment.clone());
+    assert_eq!((node.verdicts().last(), node.held()), (Some(&(4, Ok(()))), 1));
+    // Not durable yet, the same.
+    let mut node = Node::new();
+    node.carrier(1, false);
+    node.commit = false;
+    node.begins(0, 1, bundle(1));
+    keep(&mut node, 1, &bundle(1), 0..4000);
+    node.receive_over(1, 2, fragment);
+    node.stored(node.put()[0]);
+    assert_eq!(node.verdicts(), [(2, Err(Refusal::NoResources))]);
+}
+
+/// Of what came by a transfer that broke, one piece went on meanwhile and comes anew; those after it are here.
+#[test]
+fn pieces_that_are_durable_before_those_ahead_of_them_are_promised_with_them() {
+    let mut node = Node::new();
+    node.commit = false;
+    node.begins(0, 1, bundle(1));
+    for range in [0..2000, 2000..4000, 4000..6000] {
+        keep(&mut node, 1, &bundle(1), range);
+    }
+    for number in node.put().into_iter().rev() {
+        node.stored(number);
+    }
+    assert_eq!(kept(&node), [(1, AT + 6000)], "all at once, when the first is");
+    keep(&mut node, 1, &bundle(1), 6000..8000);
+    node.stored(*node.put().last().unwrap());
+    assert_eq!(kept(&node).last(), Some(&(1, AT + 8000)));
+    abandon(&mut node, 1);
+}
+
+/// Policies may have so much to say that it comes in parts.
+#[test]
+fn pieces_of_what_turns_out_to_be_a_neighbours_hello_go_with_it() {
+    use farlink_bpa::Edge;
+    let mut node = Node::new();
+    let hello = Bundle::new(EndpointId::ipn(2, 0), EndpointId::ipn(1, 0), 1);
+    let hello = hello.facts(Facts::ADMIN).payload(support::Toy.hello(&[0; 9000]));
+    node.begins(0, 1, hello.clone());
+    keep(&mut node, 1, &hello, 0..4000);
+    assert_eq!(node.held(), 1);
+    node.receive(1, hello);
+    assert_eq!((node.verdicts(), node.held()), (vec![(1, Ok(()))], 0));
+    assert_eq!(node.agent.counts().fragments, 0, "nothing is left of it");
+}
+
+/// What follows a payload, its CRC too, is not told of: with all of it acknowledged, the last byte goes once more.
+#[test]
+fn an_acknowledgment_of_everything_that_came_before_a_break_leaves_the_last_byte_to_go() {
+    for bytes in [LEN + AT, LEN + AT + 1, u64::MAX] {
+        let mut node = Node::new();
+        node.send_bytes(EndpointId::ipn(2, 1), LEN);
+        let sent = node.take_sent()[0].clone();
+        node.tell(Input::SentInPart { id: sent.id, bytes });
+        node.fail(sent.id, None);
+        let again = node.take_sent();
+        assert_eq!(again.iter().map(|sent| sent.cut.clone()).collect::<Vec<_>>(), [Some(LEN - 1..LEN)], "{bytes}");
+        node.confirm(again[0].id);
+        assert_eq!(node.held(), 0);
+    }
+}

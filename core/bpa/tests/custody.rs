@@ -578,3 +578,78 @@ fn a_bundle_that_comes_back_in_a_ring_is_not_let_go_by_everybody() {
         assert_eq!(signals(&node)[0].1.answer, Answer::Redundant);
     }
 }
+
+/// A policy that gives it up says nothing about what this node promised: it goes on, or its signal would never come.
+#[test]
+fn what_is_in_custody_goes_on_though_a_policy_gives_it_up() {
+    let on = |node: &farlink_book::Node<'_>, news: &farlink_book::News<'_>, orders: &mut farlink_book::Orders| {
+        if matches!(news, farlink_book::News::Up { .. }) {
+            node.book.all().for_each(|held| orders.delete(held.handle(), farlink_book::Why::Acked));
+        }
+    };
+    let rule = || Rule { hears: farlink_book::Hears::PEERS, on: Box::new(on), ..Rule::default() };
+    for in_custody in [true, false] {
+        let mut node = Node::of(custody(|_| {}), None, NoRouter, rule());
+        node.carrier(1, false);
+        let bundle = if in_custody { asks(7) } else { from_two(7, EndpointId::ipn(9, 1)) };
+        node.receive(1, bundle);
+        node.carrier(0, false);
+        node.carrier(0, true);
+        node.carrier(1, true);
+        assert_eq!(data(&node).len(), usize::from(in_custody));
+    }
+}
+
+/// One signal may name the same numbers as often as it is long.
+#[test]
+fn a_signal_that_names_the_same_again_and_again_costs_what_it_names() {
+    let mut node = Node::with(Settings { capacity_bytes: 1 << 30, ..custody(|_| {}) }, None);
+    for n in 0..300 {
+        node.receive(n, numbered(n, n));
+    }
+    let mut left = 0;
+    while left < 300 {
+        let sent = data(&node);
+        node.said.clear();
+        left += sent.len();
+        sent.iter().for_each(|sent| node.confirm(sent.id));
+    }
+    let all = Numbers { sequence: 1, destination: EndpointId::Null, first: 0, last: u64::MAX };
+    let (bundle, hop) = said(3, Answer::Refused, About::Numbers(vec![all; 2000]), 1).parts();
+    node.once(farlink_bpa::Input::Arrived { link: LinkId(1), token: support::token(1), bundle, hop });
+    let mut calls = 0;
+    while node.agent.next_timeout().is_some_and(|at| at <= node.now) {
+        node.once(farlink_bpa::Input::Wake);
+        calls += 1;
+    }
+    assert!(calls < 10, "{calls} calls");
+    node.wait_ms(30_000);
+    assert_eq!(count(&node, |event| matches!(event, Event::CustodyRepeated { .. })), 300, "it was heard");
+}
+
+/// A critical bundle leaves over all links: it is with one neighbour, and the copy for the other fails last.
+#[test]
+fn a_copy_that_fails_last_does_not_end_the_wait_for_a_signal() {
+    for unreadable in [false, true] {
+        let all = Script {
+            route: Box::new(|node, _, _| {
+                let leg = |link| Leg { link: LinkId(link), not_before: node.now, until: farlink_base::Instant::MAX };
+                Way::All(vec![leg(0), leg(1)])
+            }),
+            ..Script::default()
+        };
+        let mut node = Node::of(custody(|_| {}), None, all, Rule::default());
+        node.receive(1, asks(7));
+        let sent = data(&node);
+        assert_eq!(sent.len(), 2);
+        node.confirm(sent[0].id);
+        match unreadable {
+            true => node.unreadable(farlink_bpa::Reading::Send(sent[1].id), false),
+            false => node.fail(sent[1].id, None),
+        }
+        node.said.clear();
+        node.wait_ms(10_001);
+        assert_eq!(count(&node, |event| matches!(event, Event::CustodyRepeated { .. })), 1);
+        assert_eq!(data(&node).len(), 2, "it goes again");
+    }
+}

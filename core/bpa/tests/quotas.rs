@@ -62,6 +62,39 @@ fn what_a_neighbour_may_fill_is_told_apart_by_who_gave_it() {
 }
 
 #[test]
+fn a_neighbour_whose_name_becomes_surer_counts_by_that_name() {
+    let two: EndpointId = "dtn://two/".parse().unwrap();
+    let mut node = node(vec![quota(&[], &["ipn:2.0"], 1 << 20, 9), quota(&[], &["dtn://two/"], 1 << 20, 3)]);
+    let counts = |node: &Node| node.agent.status(node.now).quotas.iter().map(|q| q.bundles).collect::<Vec<_>>();
+    node.receive_over(0, 1, bundle(100, 1));
+    assert_eq!(counts(&node), [1, 0]);
+    let link = farlink_base::LinkId(0);
+    node.tell(farlink_bpa::Input::PeerUp { link, claimed: None, node: None, proven: Some(two) });
+    assert_eq!(counts(&node), [0, 1], "what it gave before, too");
+    for n in 2..8 {
+        node.receive_over(0, n, bundle(100, n));
+    }
+    assert_eq!((counts(&node), verdict(&node, 3), verdict(&node, 4)), (vec![0, 3], Ok(()), FULL));
+    let held = node.agent.bundles(node.now, farlink_base::BundleHandle(0), 9);
+    held.iter().for_each(|row| node.admin(AdminInput::Cancel { bundle: row.handle }));
+    assert_eq!(counts(&node), [0, 0], "nothing is left behind");
+}
+
+/// It says who it is with its first bundle, not when it comes up: what it gave counts by that name from then on.
+#[test]
+fn a_neighbour_that_says_its_name_with_a_bundle_fills_no_more_than_its_quota() {
+    let mut node = node(vec![quota(&[], &["ipn:8.0"], 1 << 20, 3)]);
+    let link = farlink_base::LinkId(farlink_base::LinkId::DYNAMIC);
+    node.tell(farlink_bpa::Input::PeerUp { link, claimed: None, node: None, proven: None });
+    node.receive_over(link.0, 1, bundle(100, 1));
+    for n in 2..8 {
+        node.receive_over(link.0, n, bundle(100, n).previous(8));
+    }
+    assert_eq!(node.agent.status(node.now).quotas[0].bundles, 3);
+    assert_eq!((verdict(&node, 3), verdict(&node, 4)), (Ok(()), FULL));
+}
+
+#[test]
 fn a_neighbour_that_says_no_name_counts_where_all_do() {
     let mut node = node(vec![quota(&[], &["*"], 1 << 20, 3)]);
     let link = farlink_base::LinkId(farlink_base::LinkId::DYNAMIC);

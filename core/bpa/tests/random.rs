@@ -1,22 +1,39 @@
 //! Anything in any order: what must hold whatever happens.
 
+#[path = "random/disk.rs"]
+mod disk;
+#[path = "random/far_end.rs"]
+mod far_end;
+#[path = "random/nodes.rs"]
+mod nodes;
 mod support;
 
+use disk::{Disk, Record};
 use farlink_base::layer::SendId;
 use farlink_base::{
-    BundleHandle, Chunk, DataVolume, DeleteReason, Duration, EndpointId, Event, Extent, LinkId, Payload, Priority,
+    BundleHandle, Chunk, DataVolume, DeleteReason, Duration, EndpointId, Event, Extent, Hop, LinkId, Payload, Priority,
     Refusal, Rng, store,
 };
 use farlink_bpa::app::{AdminInput, AppInput, AppOutput, DeliveryId, RegistrationId, RequestId};
-use farlink_bpa::{About, Answer, Counts, CustodySettings, Edge, Input, Numbers, Output, Reading, Settings, Signal};
+use farlink_bpa::{About, Answer, Counts, Edge, Input, Numbers, OfferToken, Output, Reading, Signal};
+use nodes::{closed, quotas, rare, small};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use support::{Bundle, NoRouter, Node, Rule, Script, Toy, contacts, request, settings, token};
+use support::{Bundle, Node, Toy, request, token};
 
 /// One run, and what is known of it from outside.
 struct Run {
     seed: u64,
     rng: Rng,
     node: Node,
+    restarts: u64,
+    disk: Disk,
+    /// What changes from hop to hop, of what arrived, by identity.
+    hops: BTreeMap<u128, Hop>,
+    /// Bundles to be opened, and those that were inside.
+    opens: Vec<(DeliveryId, Payload)>,
+    insides: Vec<OfferToken>,
+    /// Numbers of transmissions through the tunnel.
+    tunnelled: Vec<u64>,
     /// What the two configured links take.
     largest: [Option<DataVolume>; 2],
     /// Looked at so far.
@@ -44,6 +61,10 @@ struct Run {
     fragments: BTreeSet<u64>,
     in_custody: BTreeSet<u64>,
     registered: BTreeSet<RegistrationId>,
+    /// Verdicts on what came out of a tunnel, to be passed on.
+    judged: Vec<(DeliveryId, Result<(), Refusal>)>,
+    /// Whether the far end of the tunnel says what it has.
+    tunnels_custody: bool,
     last: u64,
     /// The last ones, to be printed when something fails.
     inputs: VecDeque<String>,
@@ -63,56 +84,26 @@ const LINKS: [u32; 4] = [0, 1, LinkId::DYNAMIC, LinkId::DYNAMIC | 1];
 
 impl Run {
     fn new(seed: u64) -> Run {
-        let mut rng = Rng::new(seed);
-        let mut narrow = Rng::stream(seed, 5);
-        let mut links = settings().links;
-        for link in &mut links {
-            link.largest = narrow.chance(0.3).then(|| DataVolume(45 + narrow.below(3000)));
+        let small = small(seed);
+        let largest = [0, 1].map(|n: usize| small.links[n].largest);
+        let mut node = closed(seed, small);
+        node.tell(Input::Clock(support::clock_at(node.now)));
+        node.open();
+        for sent in node.take_sent() {
+            node.confirm(sent.id);
         }
-        let largest = [0, 1].map(|n: usize| links[n].largest);
-        let small = Settings {
-            links,
-            capacity_bytes: 20_000 + rng.below(100_000),
-            status_reports: rng.chance(0.5),
-            durable: rng.chance(0.8),
-            custody: rng.chance(0.6).then(|| {
-                Box::new(CustodySettings {
-                    bytes: 40_000,
-                    timeout: Duration::from_millis(300),
-                    signal_delay: Duration::from_millis(50),
-                    signal_bundles: 5,
-                    request: vec!["ipn:9.*".into()],
-                    ..CustodySettings::default()
-                })
-            }),
-            limits: limits(seed),
-            rare: rare(seed),
-            ..settings()
-        };
-        let plan = rng.chance(0.4).then(|| farlink_routing::ContactPlan {
-            epoch: Some(support::NOW_UTC),
-            contacts: (0..50).flat_map(|n| contacts(2, 7 * n + 1, 7 * n + 4, 200_000)).collect(),
-        });
-        let worth = rng.chance(0.5);
-        let control = Rule {
-            worth: Box::new(move |held| worth.then_some(held.number as f64)),
-            rehome: Box::new(move |node, held| {
-                node.peers.up().next().map(|peer| peer.id).filter(|_| held.number % 5 == 0)
-            }),
-            ..Rule::default()
-        };
-        let mut node = match rng.below(4) {
-            0 => Node::of(small, plan, NoRouter, control),
-            1 => Node::of(small, plan, Script::flood(), control),
-            2 => Node::of(small, plan, Script::epidemic(), control),
-            _ => Node::of(small, plan, legs(), control),
-        };
         node.commit = false;
         node.said.clear();
         Run {
             seed,
-            rng,
+            rng: Rng::new(seed),
             node,
+            restarts: 0,
+            disk: Disk::default(),
+            hops: BTreeMap::new(),
+            opens: Vec::new(),
+            insides: Vec::new(),
+            tunnelled: Vec::new(),
             largest,
             seen: 0,
             known: Vec::new(),
@@ -133,6 +124,8 @@ impl Run {
             fragments: BTreeSet::new(),
             in_custody: BTreeSet::new(),
             registered: BTreeSet::new(),
+            judged: Vec::new(),
+            tunnels_custody: rare(seed).is_some_and(|rare| rare.tunnels[0].custody),
             last: 0,
             inputs: VecDeque::new(),
         }
@@ -155,6 +148,13 @@ impl Run {
         let seed = self.seed;
         for output in self.node.said.drain(..) {
             match output {
+                Output::Verdict { token, result } if token.layer == OfferToken::TUNNEL => {
+                    self.judged.push((DeliveryId(token.ticket.0), result));
+                }
+                Output::Open { output: AppOutput::Deliver { delivery, bundle, .. }, .. } => {
+                    self.opens.push((delivery, bundle.payload));
+                }
+                Output::Inside { token, .. } => self.insides.push(token),
                 Output::Verdict { token, result } => {
                     let owed = self.tokens.insert(token.ticket.0, Some(result));
                     assert_eq!(owed, Some(None), "seed {seed}: one verdict on offer {}", token.ticket.0);
@@ -172,11 +172,24 @@ impl Run {
                     let takes =
                         self.largest.get(link.0 as usize).copied().flatten().map_or(u64::MAX, DataVolume::bytes);
                     assert!(size <= takes, "seed {seed}: {size} B over a link that takes {takes} B");
+                    let bytes = bundle.payload.to_bytes().unwrap_or_default();
+                    if let [b'I', number @ ..] = &bytes[..] {
+                        // Of one that waits for no signal it is 0.
+                        self.tunnelled.push(number.first_chunk().map_or(0, |number| u64::from_be_bytes(*number)));
+                    }
                     let len = cut.map_or(bundle.payload.len(), |range| range.end - range.start);
                     assert!(self.open.insert(id, (link, len)).is_none(), "seed {seed}: a number is used once");
                 }
-                Output::Put { bundle, meta, .. } => drop(self.puts.insert(bundle.0, meta.payload.len())),
-                Output::Store(store::Input::Delete { bundle, .. }) => self.deletes.push(bundle.0),
+                Output::Put { bundle, meta, index } => {
+                    self.puts.insert(bundle.0, meta.payload.len());
+                    let before = self.disk.records.insert(bundle.0, Record { index, meta, durable: false });
+                    assert!(before.is_none(), "seed {seed}: {} is kept once", bundle.0);
+                }
+                Output::Store(store::Input::Delete { bundle, remember }) => {
+                    self.deletes.push(bundle.0);
+                    self.disk.remembers.extend(remember.map(|remember| (bundle.0, remember)));
+                }
+                Output::Store(store::Input::SetCounter { value }) => self.disk.counter = value,
                 Output::App(AppOutput::Deliver { delivery, registration, .. }) => {
                     assert!(self.deliveries.insert(delivery, registration).is_none());
                 }
@@ -187,6 +200,8 @@ impl Run {
                 Output::Event(event) => match event {
                     Event::Seen { bundle, key, destination, destination_service, .. } => {
                         assert!(self.held.insert(bundle.0));
+                        // Numbers of what has no record may come again after a crash; here they tell bundles apart.
+                        self.disk.last = self.disk.last.max(bundle.0);
                         // Records for this node are heard, and done with.
                         let record = (destination, destination_service) == (farlink_base::NodeId::ipn(1), 0);
                         if key.fragment.is_some() || record {
@@ -207,7 +222,8 @@ impl Run {
                     }
                     // Another has it.
                     Event::CustodyReleased { bundle } => {
-                        assert!(self.in_custody.remove(&bundle.0), "seed {seed}: {} was in custody", bundle.0);
+                        let custodian = self.in_custody.remove(&bundle.0);
+                        assert!(custodian || self.tunnels_custody, "seed {seed}: {} was in custody", bundle.0);
                         self.forwarded.insert(bundle.0);
                     }
                     Event::Delivered { bundle } => drop(self.delivered.insert(bundle.0)),
@@ -273,6 +289,7 @@ impl Run {
         self.last += 1;
         let (ticket, link, bundle) = (self.last, LinkId(self.pick(&LINKS)), self.bundle());
         self.tokens.insert(ticket, None);
+        self.hops.entry(bundle.meta.id).or_insert_with(|| bundle.hop.clone());
         if self.rng.chance(0.2) {
             self.begun.push((ticket, bundle.clone()));
             let (bundle, hop) = bundle.parts();
@@ -380,6 +397,7 @@ impl Run {
     fn answer_store(&mut self) {
         if let Some(bundle) = self.deletes.pop() {
             self.puts.remove(&bundle);
+            self.forget(bundle);
             return self.tell(Input::Store(store::Output::Deleted { bundle: BundleHandle(bundle) }));
         }
         let n = self.rng.below(self.puts.len() as u64) as usize;
@@ -387,7 +405,11 @@ impl Run {
         self.puts.remove(&number);
         let bundle = BundleHandle(number);
         if self.rng.chance(0.1) {
+            self.disk.records.remove(&number);
             return self.tell(Input::Store(store::Output::Refused { bundle, reason: Refusal::NoResources }));
+        }
+        if let Some(record) = self.disk.records.get_mut(&number) {
+            record.durable = true;
         }
         let mut on_disk = Payload::new();
         on_disk.push(Chunk::Stored { extent: Extent { record: number, offset: 0 }, len });
@@ -470,7 +492,8 @@ impl Run {
         match self.rng.below(20) {
             0..=3 => self.arrive(),
             4 if self.rng.chance(0.5) => self.signal(),
-            4 => self.arrive(),
+            4 if self.rng.chance(0.5) => self.far_end(),
+            4 => (0..3).for_each(|_| self.comes_out()),
             5 => (0..3).for_each(|_| self.go_on()),
             6..=9 => self.answer_send(),
             10..=12 => self.answer_store(),
@@ -495,19 +518,25 @@ impl Run {
                 let bundle = BundleHandle(self.rng.below(self.last + 1));
                 self.tell(Input::Admin(AdminInput::Cancel { bundle }));
             }
+            19 if self.rng.chance(0.05) => self.restart(),
             _ => self.tell(Input::Wake),
         }
     }
 
+    fn is_answered(&self) -> bool {
+        let asked = self.open.is_empty() && self.puts.is_empty() && self.deletes.is_empty();
+        asked && self.opens.is_empty() && self.insides.is_empty() && self.judged.is_empty()
+    }
     /// Everything is answered and all lifetimes end.
     fn end(&mut self) {
         for (ticket, _) in core::mem::take(&mut self.begun) {
             self.tokens.remove(&ticket);
             self.tell(Input::Abandoned { token: token(ticket) });
         }
-        while !(self.open.is_empty() && self.puts.is_empty() && self.deletes.is_empty()) {
+        while !self.is_answered() {
             self.answer_send();
             self.answer_store();
+            self.comes_out();
             if self.rng.chance(0.05) {
                 self.node.now += Duration::from_secs(1);
                 self.tell(Input::Wake);
@@ -517,9 +546,10 @@ impl Run {
             self.node.now += Duration::from_secs(20);
             self.node.settle();
             self.look();
-            while !(self.open.is_empty() && self.puts.is_empty() && self.deletes.is_empty()) {
+            while !self.is_answered() {
                 self.answer_send();
                 self.answer_store();
+                self.comes_out();
             }
             // Reports live for a day.
             if self.node.now.0 > 200_000_000_000 {
@@ -551,69 +581,6 @@ impl Run {
         let status = self.node.agent.status(self.node.now);
         assert_eq!(status.bytes, 0);
         assert!(status.links.iter().all(|link| (link.queued, link.in_flight) == (0, 0)), "seed {seed}: {status:?}");
-    }
-}
-
-/// What some may fill.
-fn limits(seed: u64) -> farlink_bpa::Limits {
-    let mut rng = Rng::stream(seed, 6);
-    let mut limits = farlink_bpa::Limits { fragments: 6, memory_bytes: 2000, ..Default::default() };
-    if rng.chance(0.5) {
-        limits.reserved_bytes = 1000 + rng.below(4000);
-    }
-    if rng.chance(0.3) {
-        limits.source_bytes = 10_000 + rng.below(30_000);
-    }
-    if rng.chance(0.3) {
-        limits.stranger_bytes = 10_000 + rng.below(30_000);
-    }
-    limits
-}
-/// A tunnel to `ipn:3`, with custody or without.
-fn rare(seed: u64) -> Option<Box<farlink_bpa::RareSettings>> {
-    let mut rng = Rng::stream(seed, 7);
-    let tunnel = farlink_bpa::TunnelSettings {
-        to: vec!["ipn:8.*".into()],
-        custody: rng.chance(0.5),
-        timeout: Duration::from_millis(500),
-        bundles: 1 + rng.below(4),
-        version: support::toy::VERSION,
-        ..farlink_bpa::TunnelSettings::new(EndpointId::ipn(3, 0))
-    };
-    let rare = farlink_bpa::RareSettings { tunnels: vec![tunnel], ..Default::default() };
-    rng.chance(0.4).then(|| Box::new(rare))
-}
-/// Quotas, of a source and of a neighbour.
-fn quotas(rng: &mut Rng) -> Vec<farlink_bpa::Quota> {
-    let quota = |source: bool, bytes| farlink_bpa::Quota {
-        sources: if source { vec!["ipn:5.*".into()] } else { vec![] },
-        neighbours: vec!["ipn:2.*".into()],
-        bytes,
-        bundles: 20,
-    };
-    let all = [quota(true, 5000 + rng.below(50_000)), quota(false, 5000 + rng.below(50_000))];
-    all.into_iter().filter(|_| rng.chance(0.7)).collect()
-}
-
-/// A router of contacts: each answer is another.
-fn legs() -> Script {
-    let mut rng = Rng::new(3);
-    Script {
-        route: Box::new(move |node, held, _| {
-            use farlink_book::{Leg, Way};
-            let mut leg = || Leg {
-                link: LinkId(LINKS[rng.below(4) as usize]),
-                not_before: node.now,
-                until: node.now + Duration::from_millis(50 + 1000 * rng.below(5)),
-            };
-            match held.number % 4 {
-                0 => Way::Wait(node.now + Duration::from_millis(700)),
-                1 => Way::All(vec![leg(), leg(), leg()]),
-                2 => Way::Carry,
-                _ => Way::One(leg()),
-            }
-        }),
-        ..Script::default()
     }
 }
 

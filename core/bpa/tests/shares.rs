@@ -343,3 +343,13 @@ fn room_promised_to_strangers_and_to_a_source_counts_to_their_share_until_it_com
     node.receive_over(0, 30, bundle(50, 30));
     assert_eq!((taken(&node), node.held()), (4, 4));
 }
+
+/// It is no neighbour, for there are too many already; nor is it this node, whose own records are for others' room.
+#[test]
+fn records_of_a_stranger_without_an_entry_have_none_of_the_room_that_is_kept_free() {
+    let mut node = node(Limits { reserved_bytes: 4 * SIZE, ..Default::default() });
+    for n in 0..10 {
+        node.receive_over(LinkId::DYNAMIC | 99, n, bundle(10, n).facts(farlink_base::Facts::ADMIN));
+    }
+    assert_eq!(taken(&node), 6);
+}

@@ -2,102 +2,11 @@
 
 mod support;
 
-use farlink_base::layer::Ticket;
-use farlink_base::{Duration, EndpointId, Event, Facts, LinkId, Malformed, Payload, Priority, Refusal};
-use farlink_bpa::app::{AppOutput, DeliveryId, RegistrationId};
-use farlink_bpa::{
-    Answer, Edge, Input, Numbers, OfferToken, Output, RareSettings, Reading, Settings, TunnelCodes, TunnelSettings,
-};
-use support::{Bundle, Node, Sent, Toy, from_two, settings};
-
-/// The tunnel to `ipn:3.0`, over its link, for what goes to `ipn:9`.
-fn tunnel(change: impl FnOnce(&mut TunnelSettings)) -> Settings {
-    let mut tunnel = TunnelSettings {
-        to: vec!["ipn:9.*".into()],
-        custody: true,
-        timeout: Duration::from_secs(10),
-        version: support::toy::VERSION,
-        ..TunnelSettings::new(EndpointId::ipn(3, 0))
-    };
-    change(&mut tunnel);
-    let rare = RareSettings { tunnels: vec![tunnel], ..RareSettings::default() };
-    Settings { rare: Some(Box::new(rare)), ..settings() }
-}
-fn node() -> Node {
-    Node::with(tunnel(|_| {}), None)
-}
-fn plain() -> Node {
-    Node::with(tunnel(|tunnel| tunnel.custody = false), None)
-}
-fn to_nine(sequence: u64) -> Bundle {
-    from_two(sequence, EndpointId::ipn(9, 1))
-}
-/// What waits to be rendered for the tunnel.
-fn inside(node: &Node) -> Vec<Sent> {
-    node.sent().into_iter().filter(|sent| sent.link == LinkId::TUNNEL).collect()
-}
-/// What left over a real link.
-fn outer(node: &Node) -> Vec<Sent> {
-    node.sent().into_iter().filter(|sent| sent.link != LinkId::TUNNEL).collect()
-}
-/// Renders what waits for it, so that it leaves; the numbers given.
-fn wrap(node: &mut Node) -> Vec<u64> {
-    let waiting = inside(node);
-    node.said.clear();
-    for sent in &waiting {
-        node.tell(Input::Rendered { id: sent.id, rope: Payload::from(vec![7; 50]) });
-    }
-    outer(node).iter().map(number_of).collect()
-}
-fn number_of(sent: &Sent) -> u64 {
-    let bytes = sent.bundle.payload.to_bytes().unwrap();
-    u64::from_be_bytes(bytes[1..9].try_into().unwrap())
-}
-/// A bundle is through: inside another, which left.
-fn through(node: &mut Node, sequence: u64) -> u64 {
-    node.receive(sequence, to_nine(sequence));
-    let given = wrap(node);
-    let left = outer(node);
-    node.said.clear();
-    node.confirm(left[0].id);
-    given[0]
-}
-fn run(first: u64, last: u64) -> Vec<Numbers> {
-    vec![Numbers { sequence: 0, destination: EndpointId::Null, first, last }]
-}
-fn record(by: u64, sequence: u64, payload: Payload) -> Bundle {
-    Bundle::new(EndpointId::ipn(by, 0), EndpointId::ipn(1, 0), sequence)
-        .facts(Facts::ADMIN)
-        .payload(payload)
-        .lifetime_ms(10_000_000)
-}
-/// Answers the node's wish to open what came through the tunnel, as a stack does.
-fn open(node: &mut Node) -> Vec<DeliveryId> {
-    let pick = |o: &Output| match o {
-        Output::Open { output: AppOutput::Deliver { registration, delivery, bundle }, .. } => {
-            assert_eq!(*registration, RegistrationId::TUNNEL);
-            Some((*delivery, bundle.payload.clone()))
-        }
-        _ => None,
-    };
-    let wanted: Vec<_> = node.said.iter().filter_map(pick).collect();
-    node.said.retain(|output| !matches!(output, Output::Open { .. }));
-    for (delivery, payload) in wanted.clone() {
-        node.tell(Input::Outer { delivery, payload });
-    }
-    wanted.into_iter().map(|(delivery, _)| delivery).collect()
-}
-fn signal(node: &mut Node, by: u64, sequence: u64, answer: Answer, runs: &[Numbers]) {
-    let payload = Toy.tunnel_signal(TunnelCodes::default(), answer, runs);
-    node.receive_over(1, 1000 + sequence, record(by, sequence, payload));
-    open(node);
-}
-fn count(node: &Node, which: fn(&Event) -> bool) -> usize {
-    node.events().iter().filter(|event| which(event)).count()
-}
-fn ignored(node: &Node) -> usize {
-    count(node, |event| matches!(event, Event::CustodySignalIgnored { .. }))
-}
+use farlink_base::{Duration, EndpointId, Event, LinkId, Malformed, Payload, Priority, Refusal};
+use farlink_bpa::app::DeliveryId;
+use farlink_bpa::{Answer, Edge, Input, Output, Reading, Settings, TunnelCodes};
+use support::tunnels::*;
+use support::{Bundle, Node, Toy, from_two};
 
 #[test]
 fn a_bundle_is_here_until_the_one_around_it_has_left() {
@@ -256,35 +165,6 @@ fn what_cannot_be_read_from_disk_waits_and_goes_again() {
     assert_eq!(wrap(&mut node).len(), 1);
 }
 
-/// The stack's part: a bundle that was inside another arrives.
-fn comes_out(node: &mut Node, delivery: DeliveryId, bundle: Bundle) {
-    let (bundle, hop) = bundle.parts();
-    let token = OfferToken { layer: OfferToken::TUNNEL, ticket: Ticket(delivery.0) };
-    node.tell(Input::Arrived { link: LinkId::TUNNEL, token, bundle, hop });
-}
-/// Passes verdicts on what was inside to where they go.
-fn judge(node: &mut Node) {
-    let pick = |o: &Output| match o {
-        Output::Verdict { token, result } if token.layer == OfferToken::TUNNEL => Some((token.ticket.0, *result)),
-        _ => None,
-    };
-    let verdicts: Vec<_> = node.said.iter().filter_map(pick).collect();
-    node.said.retain(|o| !matches!(o, Output::Verdict { token, .. } if token.layer == OfferToken::TUNNEL));
-    for (delivery, result) in verdicts {
-        node.tell(Input::Judged { delivery: DeliveryId(delivery), result });
-    }
-}
-fn carried(number: u64) -> Payload {
-    Toy.carry(TunnelCodes::default(), number, None, Payload::from(&b"bundle"[..]))
-}
-fn signals(node: &Node) -> Vec<(EndpointId, u8)> {
-    let of = |sent: &Sent| {
-        let bytes = sent.bundle.payload.to_bytes()?;
-        (bytes.first() == Some(&b'T')).then(|| (sent.bundle.destination.clone(), bytes[1]))
-    };
-    node.sent().iter().filter_map(of).collect()
-}
-
 #[test]
 fn the_one_around_it_stays_until_the_store_has_what_was_inside() {
     let mut node = node();
@@ -334,6 +214,39 @@ fn what_came_out_is_its_givers_and_has_no_privileges_of_its_own() {
         judge(&mut node);
         assert_eq!(node.agent.status(node.now).strangers.0, u64::from(link == stranger));
     }
+}
+
+/// A whole that was joined of a stranger's pieces has no mark of its own.
+#[test]
+fn what_came_out_of_pieces_that_a_stranger_brought_is_a_strangers() {
+    let mut node = node();
+    let stranger = node.comes(5, EndpointId::ipn(8, 0));
+    let whole = record(3, 1, carried(0));
+    let len = whole.meta.payload.len();
+    node.receive_over(stranger, 1, whole.piece(0..5));
+    node.receive_over(stranger, 2, whole.piece(5..len));
+    let [delivery] = open(&mut node)[..] else { panic!("one") };
+    comes_out(&mut node, delivery, from_two(1, EndpointId::ipn(44, 1)));
+    judge(&mut node);
+    assert_eq!((node.held(), node.agent.status(node.now).strangers.0), (1, 1));
+}
+
+/// Else a neighbour would fill the store beyond its quota by what it puts into other bundles.
+#[test]
+fn what_comes_out_counts_to_the_quota_of_the_far_end() {
+    let mut node = node();
+    let (sources, neighbours) = (vec![], vec!["ipn:3.0".to_string()]);
+    node.agent.set_quotas(vec![farlink_bpa::Quota { sources, neighbours, bytes: 1 << 20, bundles: 2 }]);
+    for n in 1..=4 {
+        node.receive(n, record(3, n, carried(n)));
+        let [delivery] = open(&mut node)[..] else { panic!("one") };
+        comes_out(&mut node, delivery, Bundle::new(EndpointId::ipn(100 + n, 5), EndpointId::ipn(44, 1), n));
+        judge(&mut node);
+    }
+    let quota = &node.agent.status(node.now).quotas[0];
+    assert_eq!((quota.bundles, quota.refused, node.held()), (2, 2, 2));
+    node.wait(Duration::from_secs(2));
+    assert_eq!(signals(&node).iter().map(|(_, answer)| *answer).collect::<Vec<_>>(), [0, 2], "taken, and no room");
 }
 
 #[test]

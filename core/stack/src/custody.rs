@@ -129,7 +129,9 @@ pub(crate) fn v7_record(content: &[u8]) -> Result<Record, Malformed> {
         sequence.runs.into_iter().map(run)
     };
     let signal = |said: Said| {
-        let about = About::Numbers(said.of.into_iter().flat_map(numbers).collect());
+        // One that names a source is about another node's numbers, not about those of whoever is told.
+        let of = said.of.into_iter().filter(|sequence| sequence.source.is_none());
+        let about = About::Numbers(of.flat_map(numbers).collect());
         Some(Signal { answer: answer(said.what)?, about })
     };
     Ok(Record::Custody(said.into_iter().filter_map(signal).collect()))
@@ -206,6 +208,16 @@ mod tests {
             let said = Signal { answer: heard, about: About::Numbers(numbers.clone()) };
             assert_eq!(v7_record(&content), Ok(Record::Custody(Vec::from([said]))));
         }
+        let numbered = run(1, 3, 3);
+        let of = [None, Some(EndpointId::ipn(7, 0))].map(|source| Sequence {
+            counter: Counter::Number(1),
+            runs: Vec::from([Run { first: 3, last: 3 }]),
+            source,
+        });
+        let wire = custody::put_signal(15, &[Said { what: custody::ACCEPTED, of: of.to_vec() }]);
+        let Ok(v7::Record::Other { content, .. }) = v7::record(&wire) else { panic!("{wire:x?}") };
+        let Ok(Record::Custody(said)) = v7_record(&content) else { panic!("{content:x?}") };
+        assert_eq!(said[0].about, About::Numbers(Vec::from([numbered])), "another node's is not ours");
         let creation = CreationTimestamp::default();
         let one = About::One(BundleId { source: EndpointId::ipn(1, 5), creation, fragment: None });
         assert_eq!(v7_signal(&Signal { answer: Answer::Taken, about: one }, &codes), None);

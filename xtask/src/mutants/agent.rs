@@ -14,8 +14,8 @@ pub const TABLE: &[Mutant] = &[
     durable(
         "a duplicate is acknowledged before the first is kept",
         "core/bpa/src/receive.rs",
-        "let promised = if !self.is_durable(held) {\n            Err(Refusal::NoResources)\n        } else if anew {",
-        "let promised = if anew || !self.is_durable(held) {",
+        "let promised = if !self.is_kept(held) {\n            Err(Refusal::NoResources)\n        } else if anew {",
+        "let promised = if anew || !self.is_kept(held) {",
         &["-p farlink-bpa"],
     ),
     durable(
@@ -28,7 +28,7 @@ pub const TABLE: &[Mutant] = &[
     durable(
         "a bundle that begins again is a duplicate before it is kept",
         "core/bpa/src/receive.rs",
-        "Some(held) if self.is_durable(held) && !self.comes_anew",
+        "Some(held) if self.is_kept(held) && !self.comes_anew",
         "Some(held) if !self.comes_anew",
         &["-p farlink-bpa"],
     ),
@@ -42,8 +42,8 @@ pub const TABLE: &[Mutant] = &[
     durable(
         "what returns in flight is a duplicate",
         "core/bpa/src/receive.rs",
-        "        leaving && (from",
-        "        leaving && !held.has(Reason::Send) && (from",
+        "        leaving && is_on_new_way",
+        "        leaving && !held.has(Reason::Send) && is_on_new_way",
         &["-p farlink-bpa"],
     ),
     durable(

@@ -7,6 +7,7 @@
 
 mod agent;
 mod layers;
+mod promises;
 mod storage;
 mod system;
 
@@ -69,7 +70,7 @@ const fn durable(
 }
 
 fn all() -> impl Iterator<Item = &'static Mutant> {
-    [storage::TABLE, system::TABLE, agent::TABLE, layers::TABLE].into_iter().flatten()
+    [storage::TABLE, system::TABLE, agent::TABLE, promises::TABLE, layers::TABLE].into_iter().flatten()
 }
 
 fn run(arguments: &[String]) -> Result<()> {

@@ -8,6 +8,7 @@ pub mod meeting;
 mod net;
 mod policies;
 pub mod toy;
+pub mod tunnels;
 
 pub use net::Net;
 pub use policies::{NoRouter, OnlyRoom, Rule, Script};

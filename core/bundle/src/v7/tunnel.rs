@@ -79,12 +79,17 @@ impl Carried {
     }
 }
 
+/// What drafts and implementations call the record that carries a bundle.
+const KINDS: [u64; 2] = [3, 7];
+
 /// How many bundles of version 7 are around one another in this payload of an administrative record, counted up to
-/// `most`: 0 where it carries none. Nothing else of them is checked.
+/// `most`: 0 where it carries none. Each may be around the next by a record of this type, or of any that drafts or
+/// implementations have: not all tunnels call it alike. Nothing else of them is checked.
 pub fn depth(payload: &Payload, kind: u64, most: usize) -> usize {
     let mut payload = payload.clone();
     for depth in 0..most {
-        let Ok(Some(carried)) = Carried::read(&payload, kind) else { return depth };
+        let read = |kind| Carried::read(&payload, kind).ok().flatten();
+        let Some(carried) = read(kind).or_else(|| KINDS.into_iter().find_map(read)) else { return depth };
         let Ok(Some(begun)) = super::begin(&carried.bundle, Profile::Permissive, &Accel::default()) else {
             return depth + 1;
         };
@@ -237,10 +242,12 @@ mod tests {
                 .build();
             Payload::from(bundle.encode(&Accel::default()).into_payload().to_bytes().unwrap())
         };
-        let mut payload = Payload::from(&b"no record"[..]);
-        for levels in 0..10 {
-            assert_eq!(depth(&payload, 3, 4), levels.min(4));
-            payload = Carried { number: 0, due: 0, bundle: around(payload) }.encode(3);
+        for kinds in [[3, 3], [3, 7], [99, 7], [99, 99]] {
+            let mut payload = Payload::from(&b"no record"[..]);
+            for levels in 0..10 {
+                assert_eq!(depth(&payload, kinds[0], 4), levels.min(4), "records {kinds:?} in turn");
+                payload = Carried { number: 0, due: 0, bundle: around(payload) }.encode(kinds[levels % 2]);
+            }
         }
     }
 }

@@ -1,0 +1,115 @@
+//! What the far end of a tunnel says of the bundles that went in (draft-ietf-dtn-bibect), or that it says nothing.
+
+use crate::agent::{Agent, Step};
+use crate::edge::{Answer, Edge, Numbers};
+use crate::io::Output;
+use crate::ranges::Ranges;
+use crate::tunnel::{Due, runs_of};
+use alloc::boxed::Box;
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
+use farlink_base::{Event, Instant, NodeId, Sink, format_duration};
+use farlink_book::{Held, Reason};
+
+/// Bundles of one signal that one step looks at.
+const STEP: usize = 8;
+
+/// A signal that is worked off.
+#[derive(Clone, PartialEq, Debug)]
+pub(crate) struct Told {
+    pub source: NodeId,
+    pub rule: usize,
+    pub answer: Answer,
+    /// Numbers of transmissions, the next ones at the end.
+    pub runs: Vec<Numbers>,
+}
+
+impl Agent {
+    /// Something of tunnels is due.
+    pub(crate) fn on_tunnel_due<S: Sink<Output>>(&mut self, now: Instant, due: Due, edge: &mut dyn Edge, out: &mut S) {
+        match due {
+            Due::Say(said, numbers) => self.say_of_tunnel(now, &said, &numbers, edge, out),
+            Due::Repeat(number) => {
+                let inner = self.tunnels.as_ref().and_then(|tunnels| tunnels.get(number));
+                if let Some(bundle) = inner.map(|inner| inner.bundle) {
+                    self.event(out, Event::CustodyRepeated { bundle: self.number(bundle) });
+                    self.tunnel_failed(now, number, edge, out);
+                }
+            }
+        }
+    }
+
+    /// A signal about transmissions through a tunnel. One that names numbers never given is made up: it ends nothing.
+    pub(crate) fn hear_of_tunnel<S: Sink<Output>>(&mut self, mut told: Told, out: &mut S) {
+        let Some(tunnels) = &self.tunnels else { return };
+        if told.runs.is_empty() || !told.runs.iter().all(|run| tunnels.gave(run.first, run.last)) {
+            return self.event(out, Event::CustodySignalIgnored { from: told.source });
+        }
+        // However often it names a number, that is looked at once.
+        let mut numbers = Ranges::default();
+        told.runs.iter().for_each(|run| numbers.insert(run.first..run.last.saturating_add(1)));
+        told.runs = runs_of(&numbers);
+        told.runs.reverse();
+        self.steps.push_back(Step::Signal(Box::new(told)));
+    }
+    /// A few bundles of it; then comes again.
+    pub(crate) fn heed_of_tunnel<S: Sink<Output>>(
+        &mut self,
+        now: Instant,
+        mut told: Box<Told>,
+        edge: &mut dyn Edge,
+        out: &mut S,
+    ) {
+        for _ in 0..STEP {
+            let Some(run) = told.runs.pop() else { return };
+            let Some((given, number)) =
+                self.tunnels.as_ref().and_then(|tunnels| tunnels.first_given(run.first, run.last))
+            else {
+                continue;
+            };
+            if given < run.last {
+                told.runs.push(Numbers { first: given + 1, ..run });
+            }
+            let inner = self.tunnels.as_ref().and_then(|tunnels| tunnels.get(number));
+            let Some(inner) = inner.filter(|inner| inner.rule == told.rule) else {
+                self.event(out, Event::CustodySignalIgnored { from: told.source });
+                continue;
+            };
+            if told.answer.releases() {
+                // Custody of its own only the signal of a custodian ends.
+                if let Some(held) = self.book.get(inner.bundle).filter(|held| !held.has(Reason::Custody)) {
+                    self.event(out, Event::CustodyReleased { bundle: held.name() });
+                }
+                self.tunnel_done(now, number, edge, out);
+            } else {
+                self.tunnel_failed(now, number, edge, out);
+            }
+        }
+        if !told.runs.is_empty() {
+            self.steps.push_back(Step::Signal(told));
+        }
+    }
+
+    /// What a bundle in a tunnel, or on its way into one, waits for, in words; `None`: it is in none.
+    pub(crate) fn waits_for_tunnel(&self, now: Instant, held: &Held) -> Option<String> {
+        let tunnels = self.tunnels.as_ref()?;
+        let sent = tunnels.get(held.number).filter(|inner| inner.send.is_some());
+        let Some(inner) = sent else {
+            if let Some(end) = tunnels.in_line(held) {
+                return Some(format!("room in the tunnel to {end}"));
+            }
+            let end = &tunnels.settings(tunnels.get(held.number)?.rule)?.end;
+            let at = self.waits.due(held.handle()).filter(|_| held.has(Reason::Route))?;
+            return Some(format!("the tunnel to {end}, tried again in {}", format_duration(at.since(now))));
+        };
+        let end = &tunnels.settings(inner.rule)?.end;
+        Some(match (inner.outer.and_then(|outer| self.book.get(outer)), tunnels.due_of(held.number)) {
+            (Some(outer), _) => format!("the way through the tunnel to {end}, in bundle {}", outer.number),
+            (None, Some(at)) => {
+                format!("the signal of {end} at the tunnel's end, {} more", format_duration(at.since(now)))
+            }
+            (None, None) => format!("the tunnel to {end}"),
+        })
+    }
+}

@@ -1,0 +1,194 @@
+//! Bundles in bundles (draft-ietf-dtn-bibect): when a transmission is over, whatever else happens to its bundle meanwhile.
+
+mod support;
+
+use farlink_base::{Duration, EndpointId, Event, Refusal};
+use farlink_bpa::{Answer, CustodySettings, Input, Numbers, Settings};
+use support::tunnels::*;
+use support::{Node, from_two};
+
+fn custody(change: impl FnOnce(&mut farlink_bpa::TunnelSettings)) -> Node {
+    let custody = CustodySettings { timeout: Duration::from_secs(10), ..CustodySettings::default() };
+    Node::with(Settings { custody: Some(Box::new(custody)), ..tunnel(change) }, None)
+}
+/// What left that is around another bundle.
+fn around(node: &Node) -> Vec<support::Sent> {
+    let is = |sent: &support::Sent| sent.bundle.payload.to_bytes().is_some_and(|bytes| bytes.first() == Some(&b'I'));
+    outer(node).into_iter().filter(is).collect()
+}
+
+/// The far end took it and gave it on, and it came back before the far end's signal did. Who gave it back has let it go;
+/// if the signal counted, nobody would have it.
+#[test]
+fn a_signal_about_a_transmission_from_before_it_came_back_ends_nothing() {
+    for begun in [false, true] {
+        let mut node = node();
+        let first = through(&mut node, 1);
+        node.said.clear();
+        if begun {
+            // It comes back while it waits to go again.
+            node.wait(Duration::from_millis(10_500));
+            assert!(inside(&node).is_empty());
+            node.begins(1, 2, to_nine(1));
+            assert_eq!(node.verdicts(), [(2, Err(Refusal::Duplicate))], "it is here");
+        } else {
+            node.receive_over(1, 2, to_nine(1));
+            assert_eq!(node.verdicts(), [(2, Ok(()))]);
+        }
+        signal(&mut node, 3, 1, Answer::Taken, &run(first, first));
+        assert_eq!(node.held(), 1, "begun: {begun}");
+        node.wait(Duration::from_secs(5));
+        let given = wrap(&mut node);
+        assert_eq!(given, [first + 1]);
+        let left = outer(&node)[0].id;
+        node.confirm(left);
+        signal(&mut node, 3, 2, Answer::Taken, &run(first, first + 1));
+        assert_eq!(node.held(), 0, "the new one counts");
+    }
+}
+
+/// Whoever gave it the first time missed the acknowledgment: that is no other way.
+#[test]
+fn a_repetition_by_its_giver_leaves_transmissions_as_they_are() {
+    let mut node = node();
+    let first = through(&mut node, 1);
+    node.receive(2, to_nine(1));
+    signal(&mut node, 3, 1, Answer::Taken, &run(first, first));
+    assert_eq!(node.held(), 0);
+}
+
+/// The rule is for the far end's node too: so what this node tells it goes in, and each signal would want one.
+#[test]
+fn signals_about_signals_are_not_wanted() {
+    let mut node = Node::with(tunnel(|tunnel| tunnel.to = vec!["*".into()]), None);
+    node.receive_over(1, 1, record(3, 1, carried(77)));
+    let [delivery] = open(&mut node)[..] else { panic!("one") };
+    comes_out(&mut node, delivery, from_two(5, EndpointId::ipn(1, 1)));
+    judge(&mut node);
+    node.said.clear();
+    node.wait(Duration::from_secs(2));
+    assert_eq!(inside(&node).len(), 1, "the signal goes in");
+    assert_eq!(wrap(&mut node), [0], "and nothing is to be said about it");
+    let left = outer(&node)[0].id;
+    node.confirm(left);
+    assert_eq!(node.held(), 1, "only what was inside is here");
+    // Anything else for the far end's node wants one.
+    node.receive(2, from_two(6, EndpointId::ipn(3, 1)));
+    assert!(wrap(&mut node)[0] > 0);
+}
+
+/// A signal of the far end says that it has the bundle, not that it has custody of it.
+#[test]
+fn custody_does_not_end_at_the_far_end_and_is_asked_about_again() {
+    for late in [false, true] {
+        let mut node = custody(|_| {});
+        node.receive(1, to_nine(1).custody(2, None));
+        let first = wrap(&mut node)[0];
+        let left = around(&node)[0].id;
+        node.said.clear();
+        node.confirm(left);
+        if late {
+            node.wait(Duration::from_millis(10_500));
+            assert!(inside(&node).is_empty());
+            assert!(node.why(1).starts_with("the tunnel to ipn:3.0, tried again in"), "{}", node.why(1));
+        }
+        node.said.clear();
+        signal(&mut node, 3, 1, Answer::Taken, &run(first, first));
+        assert_eq!(count(&node, |event| matches!(event, Event::CustodyReleased { .. })), 0);
+        let why = node.why(1);
+        assert!(why.starts_with("in custody") && why.ends_with("10 s more"), "late: {late}: {why}");
+        node.wait(Duration::from_secs(11));
+        assert_eq!(count(&node, |event| matches!(event, Event::CustodyRepeated { .. })), 1, "late: {late}");
+        assert_eq!(inside(&node).len(), 1, "it goes again");
+    }
+}
+
+#[test]
+fn who_waits_for_room_has_it_when_a_late_signal_gives_some() {
+    let mut node = custody(|tunnel| tunnel.bundles = 1);
+    node.receive(1, to_nine(1).custody(2, None));
+    let first = wrap(&mut node)[0];
+    let left = around(&node)[0].id;
+    node.confirm(left);
+    // It goes again, and is on its way in; another one waits.
+    node.wait(Duration::from_secs(12));
+    assert_eq!(inside(&node).len(), 1);
+    node.receive(2, to_nine(2));
+    node.said.clear();
+    assert_eq!(node.why(1), "the tunnel to ipn:3.0");
+    signal(&mut node, 3, 1, Answer::Taken, &run(first, first));
+    let sequences: Vec<u64> = inside(&node).iter().map(|sent| sent.bundle.sequence).collect();
+    assert_eq!(sequences, [2], "the first stays in custody, and is not on its way in any more");
+}
+
+#[test]
+fn a_refusal_ends_the_wait_for_a_signal() {
+    let mut node = Node::with(tunnel(|tunnel| tunnel.bundles = 1), None);
+    let first = through(&mut node, 1);
+    node.receive(2, to_nine(2));
+    signal(&mut node, 3, 1, Answer::Depleted, &run(first, first));
+    node.wait(Duration::from_secs(30));
+    assert_eq!(count(&node, |event| matches!(event, Event::CustodyRepeated { .. })), 0, "nothing was waited for");
+    assert_eq!(node.why(1), "room in the tunnel to ipn:3.0");
+}
+
+/// Runs may overlap, as often as a record is long.
+#[test]
+fn a_signal_that_names_the_same_again_and_again_costs_what_it_names() {
+    let mut node = Node::with(Settings { capacity_bytes: 1 << 30, ..tunnel(|_| {}) }, None);
+    let given: Vec<u64> = (1..=200).map(|n| through(&mut node, n)).collect();
+    let run = Numbers { sequence: 0, destination: EndpointId::Null, first: given[0], last: given[199] };
+    let payload = farlink_bpa::Edge::tunnel_signal(
+        &support::Toy,
+        farlink_bpa::TunnelCodes::default(),
+        Answer::Depleted,
+        &vec![run; 10_000],
+    );
+    node.receive_over(1, 5000, record(3, 5000, payload));
+    let pick = |output: &farlink_bpa::Output| match output {
+        farlink_bpa::Output::Open { output: farlink_bpa::app::AppOutput::Deliver { delivery, bundle, .. }, .. } => {
+            Some((*delivery, bundle.payload.clone()))
+        }
+        _ => None,
+    };
+    let (delivery, payload) = node.said.iter().find_map(pick).expect("it is opened");
+    node.said.clear();
+    node.once(Input::Outer { delivery, payload });
+    let mut calls = 0;
+    while node.agent.next_timeout().is_some_and(|at| at <= node.now) {
+        node.once(Input::Wake);
+        calls += 1;
+    }
+    assert!(calls < 10, "{calls} calls");
+    assert_eq!(count(&node, |event| matches!(event, Event::ForwardFailed { .. })), 200);
+}
+
+/// A node dies with bundles in its tunnel: they go once more, by numbers that signals of before do not name.
+#[test]
+fn after_a_restart_a_bundle_goes_in_once_more_and_the_far_end_says_it_had_it() {
+    let mut node = node();
+    let first = through(&mut node, 1);
+    let (meta, hop) = to_nine(1).parts();
+    let mut again =
+        Node::closed(Settings { seed: 99, ..tunnel(|_| {}) }, None, support::NoRouter, support::Rule::default());
+    again.tell(Input::Clock(support::clock_at(again.now)));
+    let index = farlink_base::store::IndexEntry {
+        priority: farlink_base::Priority::Normal,
+        expires: None,
+        stored_at: None,
+        age_ms: 0,
+        quota: 0,
+        fingerprint: meta.id,
+        flags: 0,
+    };
+    again.tell(Input::Recovered { bundle: farlink_base::BundleHandle(1), index, meta, hop });
+    again.open();
+    let given = wrap(&mut again);
+    assert!(given.len() == 1 && given[0] != first);
+    let left = around(&again)[0].id;
+    again.confirm(left);
+    signal(&mut again, 3, 1, Answer::Taken, &run(first, first));
+    assert_eq!((again.held(), ignored(&again)), (1, 1), "nobody gave that number");
+    signal(&mut again, 3, 2, Answer::Redundant, &run(given[0], given[0]));
+    assert_eq!(again.held(), 0);
+}

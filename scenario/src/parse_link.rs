@@ -54,7 +54,13 @@ fn link(reader: &Reader<'_>, layers: &Tables<'_>, nodes: &Names) -> Option<Link>
     if disappears.is_some_and(|at| at <= appears) {
         reader.fail("disappears", "a link disappears after it appears", "write a later time, or leave it out");
     }
-    Some(Link { name: name?, between: between?, layer, port, mtu_bytes, forward, reverse, appears, disappears })
+    let found = reader.flag("found").unwrap_or(false);
+    if found && layer.kind.medium != Medium::Streams {
+        let what = format!("`{}` has no sessions: nobody could tell that a neighbour is there", layer.kind.name);
+        reader.fail("found", what, "use a layer over TCP, as `tcpclv4`, or take it out");
+    }
+    let (name, between) = (name?, between?);
+    Some(Link { name, between, layer, port, mtu_bytes, forward, reverse, appears, disappears, found })
 }
 
 fn between(reader: &Reader<'_>, nodes: &Names) -> Option<[usize; 2]> {

@@ -29,6 +29,7 @@ fn read(text: &str, file: &Path, places: bool) -> Findings {
         let top = Reader::checked(&errors, &keys::NODE, "", root.get_ref());
         let mut config = node(&top, folder, file);
         super::conflicts::addresses(&top);
+        super::codes::distinct(&top, &config.stack);
         super::advice::all(&top, &config);
         if places {
             super::places::look(&top, &mut config);
@@ -169,7 +170,11 @@ fn own_name(text: &str) -> Result<EndpointId, String> {
 
 /// An endpoint ID, or why it is none.
 pub fn endpoint(text: &str) -> Result<EndpointId, String> {
-    text.parse().map_err(|_| format!("`{text}` is not an endpoint ID"))
+    text.parse().map_err(|_| {
+        let whole = format!("{text}/");
+        let near = whole.parse::<EndpointId>().map_or_else(|_| String::new(), |_| format!("; did you mean `{whole}`?"));
+        format!("`{text}` is not an endpoint ID{near}")
+    })
 }
 
 /// An address of this machine.

@@ -1,6 +1,6 @@
 //! What a scenario says that can be run, and yet can hardly be meant.
 
-use crate::types::{Custody, Node, Scenario, Traffic};
+use crate::types::{Custody, Node, Scenario, StoreKind, Traffic};
 use farlink_base::{Facts, format_duration};
 
 impl Scenario {
@@ -32,6 +32,10 @@ impl Scenario {
         all.extend((0..self.nodes.len()).filter_map(|node| self.port_served_twice(node)));
         all.extend(self.reports_in_vain());
         all.extend((0..self.links.len()).filter_map(|link| self.custody_of_a_stranger(link)));
+        let takes_none = |node: &&Node| node.custody != Custody::None && node.store == StoreKind::Memory;
+        all.extend(self.nodes.iter().filter(takes_none).map(|node| {
+            format!("node `{}` takes custody of nothing: its store is in memory; give it store = \"durable\"", node.name)
+        }));
         all
     }
     /// Reports that are asked for and nobody makes, or that nobody asks for.
@@ -133,6 +137,14 @@ mod tests {
         assert!(doubts(false, "forbid").is_empty() && doubts(true, "require").is_empty());
         assert!(doubts(true, "allow").is_empty(), "both can");
         assert!(doubts(true, "forbid")[0].starts_with("in the testbed `a` takes custody from nobody over `l`"));
+    }
+
+    #[test]
+    fn custody_of_what_is_in_memory_only_is_doubted() {
+        let text = "name = \"s\"\nduration = \"9 s\"\n[[node]]\nname = \"a\"\nid = \"ipn:1.0\"\ncustody = \"take\"\n";
+        let doubts = Scenario::parse(text).unwrap().doubts();
+        assert_eq!(doubts, ["node `a` takes custody of nothing: its store is in memory; give it store = \"durable\""]);
+        assert!(Scenario::parse(&format!("{text}store = \"durable\"\n")).unwrap().doubts().is_empty());
     }
 
     #[test]

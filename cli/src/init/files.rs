@@ -64,6 +64,9 @@ level = "info"                 # "debug" shows a line per bundle event
             Layer::Ltp => {
                 "one_way_delay = \"10 ms\"        # \"1.3 s\" to the Moon; LTP's timers follow from it\nrate = \"100 Mbit/s\"\n"
             }
+            Layer::Udpcl if args.custody => {
+                "version = 2                    # in segments: what is in custody is not cut into fragments\nrate = \"10 Mbit/s\"             # what the way carries: nothing tells this layer of congestion\n"
+            }
             Layer::Udpcl => "rate = \"10 Mbit/s\"             # what the way carries: nothing tells this layer of congestion\n",
             _ => "",
         };

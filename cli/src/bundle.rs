@@ -148,7 +148,10 @@ fn hint(args: &Decode, error: &Malformed, rope: &Payload) -> String {
         r if r.contains("CRC is wrong") => "the bytes were changed after the CRC was made; see RFC 9171 4.2.1".into(),
         r if r.contains("too early") || r.contains("ends inside") || r.contains("longer than the bytes") => {
             let bytes = rope.len();
-            format!("there {}; was the bundle cut short?", if bytes == 1 { "is 1 byte".into() } else { format!("are {bytes} bytes") })
+            format!(
+                "there {}; was the bundle cut short?",
+                if bytes == 1 { "is 1 byte".into() } else { format!("are {bytes} bytes") }
+            )
         }
         r if r.contains("bytes after the end") || r.contains("bytes after the last") => {
             "the file must hold exactly one bundle".into()

@@ -135,7 +135,9 @@ mod tests {
         for (id, name) in [("ipn:1.0", "ipn-1"), ("ipn:977000.5.0", "ipn-977000.5"), ("dtn://moon/", "dtn-moon")] {
             assert_eq!(file_name(&id.parse().unwrap()), name);
         }
-        for (text, fits) in [("moon.example", true), ("::1", true), ("10.0.0.3", true), ("a b", false), ("", false), ("a..b", false)] {
+        for (text, fits) in
+            [("moon.example", true), ("::1", true), ("10.0.0.3", true), ("a b", false), ("", false), ("a..b", false)]
+        {
             assert_eq!(host(text).is_ok(), fits, "{text}");
         }
         assert!(node_id("ipn:1.7").is_err() && node_id("dtn:none").is_err() && node_id("moon").is_err());

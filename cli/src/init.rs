@@ -161,7 +161,9 @@ fn possible(args: &TwoNodes) -> Result<(), &'static str> {
         return Err("a name that is announced is a claim, and no custody is taken from such\nhint: --tls proves names");
     }
     if a.is_ipv4() != b.is_ipv4() {
-        return Err("of --a and --b one is IPv4 and one IPv6: they do not reach each other\nhint: give two of one family");
+        return Err(
+            "of --a and --b one is IPv4 and one IPv6: they do not reach each other\nhint: give two of one family",
+        );
     }
     Ok(())
 }
@@ -216,7 +218,10 @@ mod tests {
             NodeConfig::parse(&text, Path::new("node.toml")).unwrap().discovery.unwrap()
         };
         let group = found("10.0.0.1", "10.0.0.2");
-        assert_eq!((group.to[0].to_string(), group.listen[0].to_string()), ("224.0.0.26:3003".into(), "0.0.0.0:3003".into()));
+        assert_eq!(
+            (group.to[0].to_string(), group.listen[0].to_string()),
+            ("224.0.0.26:3003".into(), "0.0.0.0:3003".into())
+        );
         assert_eq!(found("2001:db8::1", "2001:db8::2").to[0].to_string(), "[2001:db8::2]:3003");
         let here = found("127.0.0.1", "127.0.0.1");
         assert_eq!((here.to[0].port(), here.listen[0].port()), (3004, 3003));

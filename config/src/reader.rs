@@ -408,7 +408,11 @@ mod tests {
         let (paths, _) = read("name = \"a\"\n[inner]\n[[inner.wait]]\n", |top| {
             let (path, inner) = top.raw_table("inner").unwrap();
             let inner = Reader::new(top.errors, &INNER, vec![(path, inner)]);
-            inner.tables("wait").into_iter().map(|(path, _)| top.errors.beginning(&path).map(|_| path)).collect::<Vec<_>>()
+            inner
+                .tables("wait")
+                .into_iter()
+                .map(|(path, _)| top.errors.beginning(&path).map(|_| path))
+                .collect::<Vec<_>>()
         });
         assert_eq!(paths, [Some("inner.wait[1]".to_string())], "its whole path, and where it begins");
         let (count, said) = read("name = \"a\"\nthing = 3\n", |top| top.tables("thing").len());

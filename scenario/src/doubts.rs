@@ -1,6 +1,6 @@
 //! What a scenario says that can be run, and yet can hardly be meant.
 
-use crate::types::{Custody, Node, Scenario, StoreKind, Traffic};
+use crate::types::{Custody, Link, Node, Scenario, StoreKind, Traffic, TrafficKind};
 use farlink_base::{Facts, format_duration};
 
 impl Scenario {
@@ -32,9 +32,13 @@ impl Scenario {
         all.extend((0..self.nodes.len()).filter_map(|node| self.port_served_twice(node)));
         all.extend(self.reports_in_vain());
         all.extend((0..self.links.len()).filter_map(|link| self.custody_of_a_stranger(link)));
+        all.extend(self.custody_of_what_must_be_cut());
         let takes_none = |node: &&Node| node.custody != Custody::None && node.store == StoreKind::Memory;
         all.extend(self.nodes.iter().filter(takes_none).map(|node| {
-            format!("node `{}` takes custody of nothing: its store is in memory; give it store = \"durable\"", node.name)
+            format!(
+                "node `{}` takes custody of nothing: its store is in memory; give it store = \"durable\"",
+                node.name
+            )
         }));
         all
     }
@@ -47,7 +51,9 @@ impl Scenario {
             && !self.nodes.iter().any(made)
         {
             let name = &traffic.name;
-            all.push(format!("traffic `{name}` asks for `reports`, and no node makes any: give some `status_reports = true`"));
+            all.push(format!(
+                "traffic `{name}` asks for `reports`, and no node makes any: give some `status_reports = true`"
+            ));
         }
         for (index, node) in self.nodes.iter().enumerate() {
             let requests = node.compressed_reports.as_ref().is_some_and(|reports| !reports.request.is_empty());
@@ -67,6 +73,28 @@ impl Scenario {
         let claims = here.found && self.is_secured(link) != Some(true);
         let (name, node) = (&here.name, &self.nodes[*keeps].name);
         claims.then(|| format!("in the testbed `{node}` takes custody from nobody over `{name}`: who is found is believed with TLS only"))
+    }
+    /// Bundles of version 7 in custody, longer than the datagrams of a link that sends each in one: they would have to be
+    /// cut, and none in custody is.
+    fn custody_of_what_must_be_cut(&self) -> Option<String> {
+        let whole = |link: &&Link| link.layer.kind.name == "udpcl" && link.layer.value("version") == Some(1);
+        let (link, longest) =
+            self.links.iter().find(whole).and_then(|link| Some((link, link.layer.value("datagram")?)))?;
+        let asks = |traffic: &&Traffic| {
+            let node = &self.nodes[traffic.from];
+            let size = match traffic.kind {
+                TrafficKind::Bundles { size, .. } => size.max,
+                TrafficKind::File { bundle_size, .. } => bundle_size,
+                TrafficKind::Ping { size, .. } => size,
+            };
+            node.custody == Custody::Ask && node.bundle_version == 7 && size.bytes() >= longest
+        };
+        let traffic = self.traffic.iter().find(asks)?;
+        let (traffic, link) = (&traffic.name, &link.name);
+        Some(format!(
+            "bundles of `{traffic}` are longer than the datagrams of `{link}`, and what is in custody is not cut: they wait; \
+             give the link udpcl = {{ version = 2 }}, or the nodes bundle_version = 6"
+        ))
     }
     /// Layers of different kinds at one port: a simulated node tells them apart, a real one serves a port once.
     fn port_served_twice(&self, node: usize) -> Option<String> {
@@ -130,13 +158,36 @@ mod tests {
                      tcpclv4 = {{ tls = \"{tls}\" }}\n"
                 )
             };
-            let link = format!("[[link]]\nname = \"l\"\nbetween = [\"a\", \"b\"]\nlayer = \"tcpclv4\"\nfound = {found}\n");
+            let link =
+                format!("[[link]]\nname = \"l\"\nbetween = [\"a\", \"b\"]\nlayer = \"tcpclv4\"\nfound = {found}\n");
             let text = format!("name = \"s\"\nduration = \"9 s\"\n{}{}{link}", node("a"), node("b"));
             Scenario::parse(&text).unwrap_or_else(|errors| panic!("{errors:#?}")).doubts()
         };
         assert!(doubts(false, "forbid").is_empty() && doubts(true, "require").is_empty());
         assert!(doubts(true, "allow").is_empty(), "both can");
         assert!(doubts(true, "forbid")[0].starts_with("in the testbed `a` takes custody from nobody over `l`"));
+    }
+
+    #[test]
+    fn custody_of_what_must_be_cut_is_doubted() {
+        let doubts = |keys: &str, link: &str, size: &str| {
+            let node = |name: &str, n: u8| format!("[[node]]\nname = \"{name}\"\nid = \"ipn:{n}.0\"\n");
+            let text = format!(
+                "name = \"s\"\nduration = \"9 s\"\n[node_defaults]\nstore = \"durable\"\ncustody = \"ask\"\n{keys}\n{}{}\
+                 [[link]]\nname = \"l\"\nbetween = [\"a\", \"b\"]\nlayer = \"udpcl\"\n{link}\n\
+                 [[traffic]]\nfrom = \"a\"\nto = \"b\"\nbundles = {{ count = 1, size = \"{size}\" }}\n",
+                node("a", 1),
+                node("b", 2)
+            );
+            Scenario::parse(&text).unwrap_or_else(|errors| panic!("{errors:#?}")).doubts()
+        };
+        let found = doubts("", "", "8 kB");
+        assert!(
+            found.len() == 1 && found[0].starts_with("bundles of `a-to-b` are longer than the datagrams of `l`"),
+            "{found:?}"
+        );
+        assert!(doubts("", "", "1 kB").is_empty() && doubts("", "udpcl = { version = 2 }", "8 kB").is_empty());
+        assert!(doubts("bundle_version = 6", "", "8 kB").is_empty(), "those are cut");
     }
 
     #[test]

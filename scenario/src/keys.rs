@@ -527,7 +527,8 @@ pub static QUOTA: LazyLock<Section> = LazyLock::new(|| {
                 node's file. What is more is refused.";
     Section { name: "quota", help, keys: [&[QUOTA_NODES], quota::QUOTA].concat().leak() }
 });
-const QUOTA_NODES: Key = key("nodes", NODE_NAMES, Absent, "Nodes whose stores it is about, each by itself; without it, all.");
+const QUOTA_NODES: Key =
+    key("nodes", NODE_NAMES, Absent, "Nodes whose stores it is about, each by itself; without it, all.");
 
 /// `[measure]`.
 pub const MEASURE: Section = Section {

@@ -267,7 +267,9 @@ fn tcp_of_a_host_is_linux_with_new_reno_unless_the_node_says_otherwise() {
 fn a_link_that_is_found_is_in_no_plan_and_there_while_it_lasts() {
     let with = |more: &str| {
         let node = |name: &str, n: u8| format!("[[node]]\nname = \"{name}\"\nid = \"ipn:{n}.0\"\n");
-        let link = |layer: &str| format!("[[link]]\nname = \"l\"\nbetween = [\"a\", \"b\"]\nlayer = \"{layer}\"\nfound = true\n");
+        let link = |layer: &str| {
+            format!("[[link]]\nname = \"l\"\nbetween = [\"a\", \"b\"]\nlayer = \"{layer}\"\nfound = true\n")
+        };
         let layer = if more.contains("ltp") { "ltp" } else { "tcpclv4" };
         let text = format!("name = \"s\"\nduration = \"60 s\"\n{}{}{}{more}", node("a", 1), node("b", 2), link(layer));
         Scenario::parse(&text).map_err(|errors| errors.iter().map(ToString::to_string).collect::<String>())

@@ -88,7 +88,8 @@ fn a_running_node_is_asked_and_changed_over_http() {
     for path in ["/status", "/bundles", "/bundles/summary", "/links", "/contacts"] {
         let answer = get(path);
         let schema = &api["paths"][path]["get"]["responses"]["200"]["content"]["application/json"]["schema"];
-        let name = schema["$ref"].as_str().or(schema["items"]["$ref"].as_str()).and_then(|name| name.rsplit('/').next());
+        let name =
+            schema["$ref"].as_str().or(schema["items"]["$ref"].as_str()).and_then(|name| name.rsplit('/').next());
         let described = &api["components"]["schemas"][name.unwrap_or_else(|| panic!("{path}"))]["properties"];
         let answered = if answer.is_array() { &answer[0] } else { &answer };
         let keys = |value: &Value| value.as_object().map(|map| map.keys().cloned().collect::<BTreeSet<_>>());

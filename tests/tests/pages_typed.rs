@@ -326,7 +326,8 @@ fn two_nodes_whose_files_name_no_neighbour_find_each_other_and_prove_who_they_ar
         // An announcement takes a second or two, and who waits for a ping asks until then.
         let said = here.run("farlink ping ipn:2 --at node-a.sock --count 2 --timeout '20 s'");
         assert_eq!(said.matches("answer from").count(), 2, "{more}: {said}{}", here.logs());
-        let links: String = ["a", "b"].map(|n| here.run(&format!("farlink node links --at node-{n}.control.sock"))).concat();
+        let links: String =
+            ["a", "b"].map(|n| here.run(&format!("farlink node links --at node-{n}.control.sock"))).concat();
         assert!(links.contains("found:ipn:"), "{links}");
     }
 }

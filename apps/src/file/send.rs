@@ -312,7 +312,9 @@ impl<F: Fn(u64)> Window<F> {
         }
         match status {
             Status::Success => self.count(bytes),
-            Status::Error => bail!("the node refuses bundles: its store or a quota is full\nhint: farlink node status shows it"),
+            Status::Error => {
+                bail!("the node refuses bundles: its store or a quota is full\nhint: farlink node status shows it")
+            }
             Status::InvalidRequest if self.adu.custody => bail!(
                 "the node cannot ask for custody of a bundle for {}\nhint: it needs [custody] in its file, a durable store, \
                  and no router that copies; bundles for groups or for itself have none",

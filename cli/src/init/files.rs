@@ -67,7 +67,9 @@ level = "info"                 # "debug" shows a line per bundle event
             Layer::Udpcl if args.custody => {
                 "version = 2                    # in segments: what is in custody is not cut into fragments\nrate = \"10 Mbit/s\"             # what the way carries: nothing tells this layer of congestion\n"
             }
-            Layer::Udpcl => "rate = \"10 Mbit/s\"             # what the way carries: nothing tells this layer of congestion\n",
+            Layer::Udpcl => {
+                "rate = \"10 Mbit/s\"             # what the way carries: nothing tells this layer of congestion\n"
+            }
             _ => "",
         };
         format!(
@@ -207,4 +209,3 @@ request = ["ipn:{other}.*"]          # what is made here for these destinations 
 "#
     )
 }
-

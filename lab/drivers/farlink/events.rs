@@ -135,7 +135,9 @@ mod tests {
     #[test]
     fn a_link_that_was_found_has_its_name_whoever_found_whom() {
         let text = SCENARIO.replace("layer = \"ltp\"", "layer = \"tcpclv4\"\nfound = true");
-        let up = |link: &str, peer: &str| format!("{{\"time_ns\":1,\"event\":\"link_up\",\"link\":\"{link}\",\"peer\":\"{peer}\"}}\n");
+        let up = |link: &str, peer: &str| {
+            format!("{{\"time_ns\":1,\"event\":\"link_up\",\"link\":\"{link}\",\"peer\":\"{peer}\"}}\n")
+        };
         let down = |link: &str| format!("{{\"time_ns\":2,\"event\":\"link_down\",\"link\":\"{link}\"}}\n");
         let lines = [
             up("found:ipn:2.0@10.0.0.2:4556", "ipn:2.0"),

@@ -138,11 +138,16 @@ mod tests {
     #[test]
     fn what_version_6_has_not_is_told() {
         let reports = "[compressed_reports]\nrequest = \"*\"\n";
-        assert!(warnings("", reports).is_empty() && warnings("bundle_version = 6", "[compressed_reports]\n").is_empty());
+        assert!(
+            warnings("", reports).is_empty() && warnings("bundle_version = 6", "[compressed_reports]\n").is_empty()
+        );
         assert!(warnings("bundle_version = 6", reports)[0].contains("compressed_reports.request: does nothing"));
         let rule = |role: &str, from: &str| {
             let rule = format!("role = \"{role}\"\nservice = \"integrity\"\nkey = \"k\"\nfrom = \"{from}\"");
-            warnings("bundle_version = 6", &format!("[security]\nkeys = \"no\"\nstarts = \"s\"\n[[security.rule]]\n{rule}\n"))
+            warnings(
+                "bundle_version = 6",
+                &format!("[security]\nkeys = \"no\"\nstarts = \"s\"\n[[security.rule]]\n{rule}\n"),
+            )
         };
         assert!(rule("source", "ipn:2.*").is_empty() && rule("verifier", "*").is_empty());
         for from in ["*", "ipn:1.*"] {

@@ -54,7 +54,10 @@ mod tests {
         let tables = "[custody]\n[compressed_reports]\n[[tunnel]]\nend = \"ipn:2.0\"\n[[tunnel]]\nend = \"ipn:3.0\"\n";
         assert_eq!(said(tables), Vec::<String>::new());
         for (text, wanted) in [
-            ("[custody]\ntransfer_block = 14\n[compressed_reports]\n", "n.toml:6: compressed_reports.block: 14 is the type"),
+            (
+                "[custody]\ntransfer_block = 14\n[compressed_reports]\n",
+                "n.toml:6: compressed_reports.block: 14 is the type",
+            ),
             ("[custody]\n[compressed_reports]\nrecord = 13\n", "`custody.signal_record` names, too"),
             ("[custody]\n[[tunnel]]\nend = \"ipn:2.0\"\nrecord = 13\n", "n.toml:5: tunnel[1].record: 13 is the type"),
             ("[compressed_reports]\n[[tunnel]]\nend = \"ipn:2.0\"\nsignal_record = 14\n", "tunnel[1].signal_record"),

@@ -41,8 +41,7 @@ pub fn read(top: &Reader<'_>, folder: &Path, store: Option<&Path>) -> Option<(Se
 /// The rules that can be read, each with its reader.
 fn rules<'a>(table: &Reader<'a>) -> Vec<(Rule, Reader<'a>)> {
     let tables = table.tables("rule").into_iter();
-    let readers =
-        tables.map(|(path, rule)| Reader::checked(table.errors, &keys::RULE, &path, rule));
+    let readers = tables.map(|(path, rule)| Reader::checked(table.errors, &keys::RULE, &path, rule));
     let rules: Vec<_> = readers.filter_map(|reader| Some((rule(&reader)?, reader))).collect();
     shadows(&rules);
     rules

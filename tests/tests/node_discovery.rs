@@ -200,7 +200,7 @@ fn who_announces_a_name_that_its_certificate_does_not_prove_is_no_neighbour() {
     let [a, b] = [Site::new(dir.path(), 1), Site::new(dir.path(), 2)];
     let first = secured(&a, &between(here, there), "ipn-1");
     // It says that it is node 2, and has the certificate of node 9.
-    let second = secured(&b, &between(there, here), "ipn-9");
+    let _second = secured(&b, &between(there, here), "ipn-9");
     until("it is turned away", || first.log().contains("proves another node"));
     assert!(!pings_for(&first, 2, "2 s"), "nothing goes to it: {}", first.log());
     assert!(!first.log().contains("link up"), "{}", first.log());

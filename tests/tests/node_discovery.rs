@@ -203,7 +203,6 @@ fn who_announces_a_name_that_its_certificate_does_not_prove_is_no_neighbour() {
     let _second = secured(&b, &between(there, here), "ipn-9");
     until("it is turned away", || first.log().contains("proves another node"));
     assert!(!pings_for(&first, 2, "2 s"), "nothing goes to it: {}", first.log());
-    assert!(!first.log().contains("link up"), "{}", first.log());
     until("what came of it is told", || {
         let heard = a.get("/status")["announcements"]["heard"].clone();
         heard.as_array().unwrap().iter().any(|one| one["node"] == "ipn:2.0")

@@ -81,7 +81,7 @@ fn read(rope: &Payload, profile: Profile, json: bool, skipped: usize) -> Result<
 
 fn read_input(args: &Decode) -> Result<Vec<u8>, Failure> {
     let mut bytes = Vec::new();
-    let place = args.file.display();
+    let place = place(args);
     if args.file.as_os_str() == "-" {
         std::io::stdin().read_to_end(&mut bytes)?;
     } else {
@@ -115,6 +115,14 @@ pub(crate) fn unhex(text: &[u8]) -> Result<Vec<u8>, usize> {
     if half.is_some() { Err(text.len()) } else { Ok(out) }
 }
 
+/// What the input is called.
+fn place(args: &Decode) -> String {
+    match args.file.as_os_str() == "-" {
+        true => "standard input".into(),
+        false => args.file.display().to_string(),
+    }
+}
+
 /// Tells why a bundle is not valid and what to try next.
 fn rejected(args: &Decode, error: Malformed, rope: &Payload, skipped: usize) -> Result<Failure, Failure> {
     let offset = error.offset + skipped as u64;
@@ -123,7 +131,7 @@ fn rejected(args: &Decode, error: Malformed, rope: &Payload, skipped: usize) -> 
         let document = json!({ "accepted": false, "offset": offset, "reason": error.reason, "hint": hint });
         std::io::stdout().write_all(pretty(&document).as_bytes())?;
     }
-    let place = args.file.display();
+    let place = place(args);
     Ok(Failure::Input(format!("{place}: {} at byte {offset}\nhint: {hint}", error.reason)))
 }
 
@@ -139,7 +147,11 @@ fn hint(args: &Decode, error: &Malformed, rope: &Payload) -> String {
     match error.reason {
         r if r.contains("CRC is wrong") => "the bytes were changed after the CRC was made; see RFC 9171 4.2.1".into(),
         r if r.contains("too early") || r.contains("ends inside") || r.contains("longer than the bytes") => {
-            format!("the file has {} bytes; was the bundle cut short?", rope.len())
+            let bytes = rope.len();
+            format!(
+                "there {}; was the bundle cut short?",
+                if bytes == 1 { "is 1 byte".into() } else { format!("are {bytes} bytes") }
+            )
         }
         r if r.contains("bytes after the end") || r.contains("bytes after the last") => {
             "the file must hold exactly one bundle".into()

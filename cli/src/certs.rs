@@ -6,6 +6,7 @@ use farlink_base::EndpointId;
 use farlink_node::tls::certificate::{Made, authority, of_node};
 use std::fs::{self, OpenOptions};
 use std::io::Write;
+use std::net::IpAddr;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -27,7 +28,7 @@ pub struct Args {
     #[arg(long, value_name = "NODE_ID")]
     alias: Vec<String>,
     /// A host name or address of the node, for peers that check it.
-    #[arg(long)]
+    #[arg(long, value_parser = host)]
     host: Vec<String>,
     /// How long they are valid.
     #[arg(long, default_value = "365", value_parser = clap::value_parser!(u32).range(1..=36_500))]
@@ -59,7 +60,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
             format!("{} is there already\nhint: --force replaces it, --out names another folder", there.display());
         return Err(Failure::Input(why));
     }
-    fs::create_dir_all(&args.out).with_context(|| format!("cannot make the folder {}", args.out.display()))?;
+    crate::make_folder(&args.out, "--out")?;
     let authority = the_authority(&args.out, valid)?;
     for (id, [certificate, key]) in nodes.iter().zip(files) {
         let names: Vec<String> = std::iter::once(id).chain(&aliases).map(ToString::to_string).collect();
@@ -71,6 +72,13 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     }
     println!("believed by nodes with authorities = \"{}\"", args.out.join("authority.pem").display());
     Ok(())
+}
+
+/// A host name, or an IP address.
+fn host(text: &str) -> Result<String, String> {
+    let letters = |part: &str| !part.is_empty() && part.chars().all(|c| c.is_ascii_alphanumeric() || "-_".contains(c));
+    let fits = text.parse::<IpAddr>().is_ok() || text.trim_end_matches('.').split('.').all(letters);
+    if fits { Ok(text.to_string()) } else { Err(format!("`{text}` is neither a host name nor an IP address")) }
 }
 
 fn node_id(text: &str) -> Result<EndpointId, Failure> {
@@ -126,6 +134,11 @@ mod tests {
     fn files_are_named_after_their_nodes() {
         for (id, name) in [("ipn:1.0", "ipn-1"), ("ipn:977000.5.0", "ipn-977000.5"), ("dtn://moon/", "dtn-moon")] {
             assert_eq!(file_name(&id.parse().unwrap()), name);
+        }
+        for (text, fits) in
+            [("moon.example", true), ("::1", true), ("10.0.0.3", true), ("a b", false), ("", false), ("a..b", false)]
+        {
+            assert_eq!(host(text).is_ok(), fits, "{text}");
         }
         assert!(node_id("ipn:1.7").is_err() && node_id("dtn:none").is_err() && node_id("moon").is_err());
     }

@@ -1,8 +1,11 @@
 //! `farlink init`: write commented working files.
 
+mod files;
+
 use crate::Failure;
+use files::Side;
 use std::io::Read;
-use std::net::{IpAddr, SocketAddr};
+use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 
 /// Arguments of `farlink init`.
@@ -10,6 +13,7 @@ use std::path::{Path, PathBuf};
 #[command(after_help = "Examples:\n  farlink init two-nodes\n  \
     farlink init two-nodes --a 192.168.1.10 --b 192.168.1.20 --dir dtn\n  \
     farlink init two-nodes --layer tcpclv4 --tls --secure --custody\n  \
+    farlink init two-nodes --discovery\n  \
     farlink init scenario && farlink run scenario.toml --in sim")]
 pub struct Args {
     #[command(subcommand)]
@@ -52,6 +56,9 @@ struct TwoNodes {
     /// Each has custody of what it sends until the other has taken it.
     #[arg(long)]
     custody: bool,
+    /// No file names the other node: they announce themselves and find each other.
+    #[arg(long)]
+    discovery: bool,
     /// Folder to write to.
     #[arg(long, default_value = ".")]
     dir: PathBuf,
@@ -101,14 +108,9 @@ fn scenario(dir: &Path, force: bool) -> Result<(), Failure> {
 
 fn two_nodes(args: &TwoNodes) -> Result<(), Failure> {
     let TwoNodes { a, b, dir, force, .. } = args;
-    if args.tls && args.layer.is_some_and(|layer| layer != Layer::Tcpclv4) {
-        return Err(Failure::Input("only TCPCLv4 has TLS\nhint: --layer tcpclv4, or --secure for bundles".into()));
-    }
+    possible(args).map_err(|why| Failure::Input(why.into()))?;
     crate::make_folder(dir, "--dir")?;
-    // On one computer the second node takes the next ports.
-    let step = u16::from(a == b);
-    let [first, second] =
-        [Side { name: "a", number: 1, ip: *a, ports: 0 }, Side { name: "b", number: 2, ip: *b, ports: step }];
+    let [first, second] = sides(args);
     let file = |side: &Side| dir.join(format!("node-{}.toml", side.name));
     [&first, &second].map(file).iter().try_for_each(|file| absent(file, *force))?;
     if args.tls {
@@ -124,6 +126,11 @@ fn two_nodes(args: &TwoNodes) -> Result<(), Failure> {
         write(&file(here), &here.text(there, args), *force)?;
         eprintln!("wrote {}", file(here).display());
     }
+    if a != b && (args.tls || args.secure) {
+        // Made there anew, they would not fit these.
+        let what = if args.tls { ", but for certs/authority.key" } else { "" };
+        eprintln!("copy the folder to the other computer{what}: its keys cannot be made there again");
+    }
     let folder = if dir == Path::new(".") { String::new() } else { format!("{}/", dir.display()) };
     eprintln!(
         "start them with\n  farlink node --config {folder}node-a.toml\n  farlink node --config {folder}node-b.toml"
@@ -132,6 +139,32 @@ fn two_nodes(args: &TwoNodes) -> Result<(), Failure> {
         "then\n  farlink ping ipn:2 --at {folder}node-a.sock\n  \
          farlink node status --at {folder}node-a.control.sock"
     );
+    Ok(())
+}
+
+/// The two: on one computer the second takes the next ports.
+fn sides(args: &TwoNodes) -> [Side; 2] {
+    let step = u16::from(args.a == args.b);
+    [Side { name: "a", number: 1, ip: args.a, ports: 0 }, Side { name: "b", number: 2, ip: args.b, ports: step }]
+}
+
+/// What cannot be had together, and what to try.
+fn possible(args: &TwoNodes) -> Result<(), &'static str> {
+    let TwoNodes { a, b, tls, custody, discovery, .. } = *args;
+    if tls && args.layer.is_some_and(|layer| layer != Layer::Tcpclv4) {
+        return Err("only TCPCLv4 has TLS\nhint: --layer tcpclv4, or --secure for bundles");
+    }
+    if discovery && matches!(args.layer, Some(Layer::Udpcl | Layer::Ltp)) {
+        return Err("over UDP nobody could tell that a neighbour is there\nhint: --discovery with a layer over TCP");
+    }
+    if discovery && custody && !tls {
+        return Err("a name that is announced is a claim, and no custody is taken from such\nhint: --tls proves names");
+    }
+    if a.is_ipv4() != b.is_ipv4() {
+        return Err(
+            "of --a and --b one is IPv4 and one IPv6: they do not reach each other\nhint: give two of one family",
+        );
+    }
     Ok(())
 }
 
@@ -159,160 +192,6 @@ fn new_key() -> std::io::Result<String> {
     Ok([key("bundles")?, key("links")?].join("\n"))
 }
 
-struct Side {
-    name: &'static str,
-    number: u64,
-    ip: IpAddr,
-    ports: u16,
-}
-
-impl Side {
-    fn at(&self, port: u16) -> SocketAddr {
-        SocketAddr::new(self.ip, port + self.ports)
-    }
-    fn text(&self, there: &Side, args: &TwoNodes) -> String {
-        let Side { name, number, .. } = self;
-        let other = there.number;
-        let way = match args.layer {
-            None => self.both_ways(there, args.tls),
-            Some(layer) => self.one_way(there, layer, args),
-        };
-        let security = if args.secure { security(*number, other) } else { String::new() };
-        let custody = if args.custody { custody(other) } else { String::new() };
-        format!(
-            r#"# Node {name}: ipn:{number}.0, with one neighbour, ipn:{other}.0.
-# `farlink node --config node-{name}.toml --check` finds mistakes; docs/reference/node.md has every key.
-
-node_ids = ["ipn:{number}.0"]
-
-[store]                        # where bundles wait
-kind = "durable"               # on disk before they are acknowledged; or "memory"
-dir = "store-{name}"
-capacity = "1 GB"
-
-{way}
-[routes]                       # where bundles for the neighbour go; add "*" for those for everyone else
-"ipn:{other}.*" = "ipn:{other}.0"
-
-{security}{custody}[app]                          # where applications attach
-socket = "node-{name}.sock"
-
-[api]                          # `farlink node status --at node-{name}.control.sock`
-socket = "node-{name}.control.sock"
-
-[log]
-level = "info"                 # "debug" shows a line per bundle event
-"#
-        )
-    }
-    fn one_way(&self, there: &Side, layer: Layer, args: &TwoNodes) -> String {
-        let (kind, port, what) = layer.facts();
-        let keyed = args.secure && layer == Layer::Ltp;
-        let more = if layer == Layer::Ltp {
-            "one_way_delay = \"10 ms\"        # \"1.3 s\" to the Moon; LTP's timers follow from it\nrate = \"100 Mbit/s\"\n"
-        } else {
-            ""
-        };
-        format!(
-            r#"[layer.{kind}]
-kind = "{kind}"                # {what}
-listen = ["{here}"]
-{tls}
-[link.{there}]                       # the way to the neighbour
-layer = "{kind}"
-peer = "ipn:{number}.0"
-address = "{address}"
-{more}{key}"#,
-            here = self.at(port),
-            tls = match (args.tls, keyed) {
-                (true, _) => self.tls(),
-                (_, true) => "keys = \"node.keys\"\n".into(),
-                _ => String::new(),
-            },
-            key = if keyed { "key = \"links\"                  # every segment shows a keyed hash\n" } else { "" },
-            there = there.name,
-            number = there.number,
-            address = there.at(port),
-        )
-    }
-    fn both_ways(&self, there: &Side, tls: bool) -> String {
-        let (other, other_name) = (there.number, there.name);
-        let (tcp, ltp) = (4556, 1113);
-        format!(
-            r#"[layer.tcp]                    # TCPCLv4, for links that are up most of the time
-kind = "tcpclv4"
-listen = ["{tcp_here}"]
-{tls}# v3 = true                    # neighbours that speak TCPCLv3 too, such as ION and µD3TN
-
-[layer.ltp]                    # LTP over UDP, for links with long delay or loss
-kind = "ltp"
-listen = ["{ltp_here}"]
-
-[link.{other_name}]                       # the way to the neighbour
-layer = "tcp"
-peer = "ipn:{other}.0"
-address = "{tcp_there}"
-
-# The same neighbour over LTP: take the `#` away here and put it before the lines above.
-# [link.{other_name}-ltp]
-# layer = "ltp"
-# peer = "ipn:{other}.0"
-# address = "{ltp_there}"
-# one_way_delay = "1.3 s"      # the Moon; LTP's timers follow from it
-# rate = "10 Mbit/s"
-"#,
-            tcp_here = self.at(tcp),
-            ltp_here = self.at(ltp),
-            tcp_there = there.at(tcp),
-            ltp_there = there.at(ltp),
-            tls = if tls { self.tls() } else { String::new() },
-        )
-    }
-    fn tls(&self) -> String {
-        format!(
-            r#"tls = "require"                # both sides show who they are, or there is no session
-certificate = "certs/ipn-{number}.pem"
-key = "certs/ipn-{number}.key"
-authorities = "certs/authority.pem"
-"#,
-            number = self.number
-        )
-    }
-}
-
-fn security(number: u64, other: u64) -> String {
-    format!(
-        r#"[security]                     # what goes between the two is enciphered from end to end
-keys = "node.keys"
-
-[[security.rule]]
-role = "source"
-service = "confidentiality"
-from = "ipn:{number}.*"
-to = "ipn:{other}.*"
-key = "bundles"
-wrap = true                    # each bundle gets a key of its own, which that one wraps
-
-[[security.rule]]
-role = "acceptor"
-service = "confidentiality"
-from = "ipn:{other}.*"
-to = "ipn:{number}.*"
-key = "bundles"
-
-"#
-    )
-}
-
-fn custody(other: u64) -> String {
-    format!(
-        r#"[custody]                      # takes custody of what asks for it
-request = ["ipn:{other}.*"]         # what is made here for these destinations does
-
-"#
-    )
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -328,9 +207,24 @@ mod tests {
         Line::parse_from([&["init"], line].concat()).args
     }
     fn texts(args: &TwoNodes) -> [String; 2] {
-        let side = |name, number, ports| Side { name, number, ip: IpAddr::from([127, 0, 0, 1]), ports };
-        let (a, b) = (side("a", 1, 0), side("b", 2, 1));
+        let [a, b] = sides(args);
         [a.text(&b, args), b.text(&a, args)]
+    }
+
+    #[test]
+    fn on_two_computers_they_meet_in_a_group_and_by_ipv6_at_their_addresses() {
+        let found = |a: &str, b: &str| {
+            let text = texts(&args(&["--discovery", "--a", a, "--b", b]))[0].clone();
+            NodeConfig::parse(&text, Path::new("node.toml")).unwrap().discovery.unwrap()
+        };
+        let group = found("10.0.0.1", "10.0.0.2");
+        assert_eq!(
+            (group.to[0].to_string(), group.listen[0].to_string()),
+            ("224.0.0.26:3003".into(), "0.0.0.0:3003".into())
+        );
+        assert_eq!(found("2001:db8::1", "2001:db8::2").to[0].to_string(), "[2001:db8::2]:3003");
+        let here = found("127.0.0.1", "127.0.0.1");
+        assert_eq!((here.to[0].port(), here.listen[0].port()), (3004, 3003));
     }
 
     #[test]
@@ -346,6 +240,13 @@ mod tests {
                 })
                 .collect();
             NodeConfig::parse(&ltp, Path::new("node.toml")).unwrap();
+        }
+        for discovery in [&["--discovery"][..], &["--discovery", "--layer", "mtcp", "--secure"]] {
+            for text in texts(&args(discovery)) {
+                let config = NodeConfig::parse(&text, Path::new("node.toml")).unwrap();
+                let found = config.discovery.unwrap();
+                assert!(config.stack.links.is_empty() && found.layers.len() == 1 && found.accept.len() == 1, "{text}");
+            }
         }
         for layer in Layer::value_variants() {
             let name = layer.facts().0;
@@ -370,7 +271,17 @@ mod tests {
         let key = std::fs::read_to_string(dir.path().join("node.keys")).unwrap();
         assert!(two_nodes(&args(&line)).is_err());
         assert_eq!(std::fs::read_to_string(dir.path().join("node.keys")).unwrap(), key);
-        assert!(two_nodes(&args(&["--tls", "--layer", "ltp", "--dir", folder, "--force"])).is_err());
+        for cannot in [
+            &["--tls", "--layer", "ltp"][..],
+            &["--discovery", "--layer", "ltp"],
+            &["--discovery", "--custody"],
+            &["--a", "10.0.0.1", "--b", "::1"],
+        ] {
+            assert!(two_nodes(&args(&[cannot, &["--dir", folder, "--force"]].concat())).is_err(), "{cannot:?}");
+        }
+        two_nodes(&args(&["--discovery", "--tls", "--custody", "--dir", folder, "--force"])).unwrap();
+        let config = NodeConfig::load(&dir.path().join("node-b.toml")).unwrap();
+        assert_eq!(config.discovery.unwrap().layers, ["tcpclv4"]);
         two_nodes(&args(&["--secure", "--layer", "ltp", "--dir", folder, "--force"])).unwrap();
         for name in ["node-a.toml", "node-b.toml"] {
             let config = NodeConfig::load(&dir.path().join(name)).unwrap();

@@ -54,6 +54,8 @@ enum Question {
     /// What the node is and holds.
     Status(At),
     /// Stored bundles and why each waits.
+    #[command(after_help = "Examples:\n  farlink node bundles --at node-a.control.sock\n  \
+        farlink node bundles --limit 1000 --after 1000\n  farlink node bundles --summary --json")]
     Bundles {
         /// At most so many.
         #[arg(long, default_value = "100", allow_hyphen_values = true, value_parser = values::whole)]
@@ -83,6 +85,8 @@ enum Question {
         at: At,
     },
     /// Links: list, add, remove, enable, disable.
+    #[command(after_help = "Examples:\n  farlink node links\n  farlink node links add new-relay.toml\n  \
+        farlink node links disable moon --at node-a.control.sock")]
     Links {
         #[command(subcommand)]
         change: Option<LinksChange>,
@@ -98,7 +102,7 @@ enum Question {
         #[command(flatten)]
         at: At,
     },
-    /// Read the configuration file again: links, plan, routes, log level.
+    /// Read the configuration file again: links, discovery, plan, routes, quotas, keys, certificates, log level.
     Reload(At),
     /// End the node in good order.
     Shutdown(At),

@@ -194,3 +194,65 @@ fn a_mistake_in_the_scenario_is_the_users_and_says_where() {
     assert!(text.contains("dealy") && text.contains("delay"), "{text}");
     std::fs::remove_dir_all(&folder).unwrap();
 }
+
+/// Two nodes that find each other, reports in short, and quotas.
+const FOUND: &str = r#"
+name = "found"
+duration = "12 s"
+stop_when_delivered = false
+[node_defaults]
+router = "static"
+[[node]]
+name = "probe"
+id = "ipn:1.0"
+compressed_reports = { request = ["*"] }
+[[node]]
+name = "ground"
+id = "ipn:2.0"
+compressed_reports = { delay = "1 s" }
+[[link]]
+name = "cable"
+between = ["probe", "ground"]
+layer = "tcpclv4"
+delay = "5 ms"
+rate = "10 Mbit/s"
+found = true
+[[traffic]]
+from = "probe"
+to = "ground"
+reports = ["delivery"]
+bundles = { count = 20, size = "2 kB", interval = "20 ms" }
+[[quota]]
+nodes = "ground"
+sources = ["ipn:9.*"]
+bundles = 1
+"#;
+
+#[test]
+fn nodes_that_find_each_other_exchange_bundles_over_the_link_of_the_scenario_and_report_in_short() {
+    if !possible() {
+        return;
+    }
+    let folder = folder("found");
+    std::fs::write(folder.join("scenario.toml"), FOUND).unwrap();
+    let output = run(&folder, "packet").output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let result: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!((result["created"].as_u64(), result["delivered"].as_u64()), (Some(20), Some(20)), "{result}");
+    let configuration = std::fs::read_to_string(folder.join("run/nodes/ground/node.toml")).unwrap();
+    assert!(configuration.contains("[discovery]") && !configuration.contains("[link."), "{configuration}");
+    assert!(configuration.contains("[[quota]]") && configuration.contains("[compressed_reports]"), "{configuration}");
+    let (mut over, mut told) = (Vec::new(), 0);
+    let reader = farlink_report::RunReader::open(&folder.join("run")).unwrap();
+    let read = reader.events(&mut |row| {
+        told += usize::from(&*row.event == "reports_compressed");
+        if &*row.event == "forwarded" {
+            over.extend(row.link.map(|link| link.to_string()));
+        }
+        Ok(())
+    });
+    read.unwrap();
+    assert!(over.len() >= 20 && over.iter().all(|link| link == "cable"), "whoever found whom: {over:?}");
+    assert!((1..=2).contains(&told), "{told} reports on 20 deliveries");
+    std::fs::remove_dir_all(&folder).unwrap();
+}

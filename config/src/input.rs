@@ -39,6 +39,14 @@ impl<'v, 'a> Input<'v, 'a> {
             _ => Err(format!("expected text, found {}", self.found())),
         }
     }
+    /// The place of a word among these.
+    ///
+    /// # Errors
+    /// As [`Input::text`].
+    pub fn word(self, words: &[&str]) -> Result<usize, String> {
+        let text = self.text().map_err(|_| format!("expected one of {}, found {}", list(words), self.found()))?;
+        choose(text, words)
+    }
     /// Text, or a list of it.
     ///
     /// # Errors
@@ -150,7 +158,7 @@ impl<'v, 'a> Input<'v, 'a> {
         let value = match setting.unit {
             Unit::Count => self.integer_in(setting.min, setting.max)?,
             Unit::Flag => u64::from(self.flag()?),
-            Unit::Choice(words) => choose(self.text()?, words)? as u64,
+            Unit::Choice(words) => self.word(words)? as u64,
             Unit::Bytes | Unit::Nanoseconds => return setting.parse(self.text()?),
         };
         setting.check(value).map(|()| value)

@@ -1,7 +1,7 @@
 //! Typed values out of TOML tables, by the keys of a section.
 
 use crate::errors::{Errors, nearest};
-use crate::input::{Input, choose, example, list, positive_rate};
+use crate::input::{Input, example, list, positive_rate};
 use crate::keys::{Fallback, Key, Kind, Section};
 use farlink_base::{DataRate, DataVolume, DtnTime, Duration, parse_duration};
 use toml::Spanned;
@@ -189,14 +189,14 @@ impl<'a> Reader<'a> {
     pub fn choice(&self, name: &str) -> Option<usize> {
         self.value(name, |input, key| {
             let Kind::Choice(words) = key.kind else { panic!("{name} is not a choice") };
-            choose(input.text()?, words)
+            input.word(words)
         })
     }
     /// Indices of the words chosen.
     pub fn choices(&self, name: &str) -> Option<Vec<usize>> {
         self.value(name, |input, key| {
             let Kind::Choices(words) = key.kind else { panic!("{name} is not a list of choices") };
-            input.items()?.iter().map(|v| choose(Input::Given(v.get_ref()).text()?, words)).collect()
+            input.items()?.iter().map(|v| Input::Given(v.get_ref()).word(words)).collect()
         })
     }
     /// The settings of the section that are given, with their values.
@@ -278,7 +278,7 @@ impl<'a> Reader<'a> {
     /// `link[space]`, or `link[2]` when it has no name.
     pub fn tables(&self, name: &str) -> Tables<'a> {
         self.section.key(name);
-        let Some(value) = self.get(name) else { return Vec::new() };
+        let Some((outer, value)) = self.find(name) else { return Vec::new() };
         let DeValue::Array(array) = value.get_ref() else {
             let expected = format!("expected tables `[[{name}]]`, found {}", value.get_ref().type_str());
             self.fail(name, expected, format!("write `[[{name}]]`"));
@@ -290,7 +290,8 @@ impl<'a> Reader<'a> {
             match item.get_ref() {
                 DeValue::Table(table) => {
                     let label = table.get("name").and_then(|v| v.get_ref().as_str().map(str::to_string));
-                    let path = format!("{name}[{}]", label.unwrap_or_else(|| (index + 1).to_string()));
+                    let place = format!("{name}[{}]", label.unwrap_or_else(|| (index + 1).to_string()));
+                    let path = joined(outer, &place);
                     self.errors.begins(&path, item.span().start);
                     tables.push((path, table));
                 }
@@ -404,6 +405,16 @@ mod tests {
         let (names, said) = read(text, |top| top.named_tables("thing").into_iter().map(|t| t.1).collect::<Vec<_>>());
         assert_eq!(names, ["thing.zebra", "thing.ant"]);
         assert!(said[0].starts_with("f.toml:5: thing.bee: expected a table, found integer"), "{said:?}");
+        let (paths, _) = read("name = \"a\"\n[inner]\n[[inner.wait]]\n", |top| {
+            let (path, inner) = top.raw_table("inner").unwrap();
+            let inner = Reader::new(top.errors, &INNER, vec![(path, inner)]);
+            inner
+                .tables("wait")
+                .into_iter()
+                .map(|(path, _)| top.errors.beginning(&path).map(|_| path))
+                .collect::<Vec<_>>()
+        });
+        assert_eq!(paths, [Some("inner.wait[1]".to_string())], "its whole path, and where it begins");
         let (count, said) = read("name = \"a\"\nthing = 3\n", |top| top.tables("thing").len());
         assert_eq!((count, said.len()), (0, 1));
     }

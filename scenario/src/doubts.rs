@@ -1,7 +1,7 @@
 //! What a scenario says that can be run, and yet can hardly be meant.
 
-use crate::types::Scenario;
-use farlink_base::format_duration;
+use crate::types::{Custody, Link, Node, Scenario, StoreKind, Traffic, TrafficKind};
+use farlink_base::{Facts, format_duration};
 
 impl Scenario {
     /// Sentences about links and contacts that never come to pass, and sockets that real nodes cannot open.
@@ -30,7 +30,71 @@ impl Scenario {
             format!("link `{name}` has no sessions: of `{one}` and `{other}` one requires TLS, and one never uses it")
         }));
         all.extend((0..self.nodes.len()).filter_map(|node| self.port_served_twice(node)));
+        all.extend(self.reports_in_vain());
+        all.extend((0..self.links.len()).filter_map(|link| self.custody_of_a_stranger(link)));
+        all.extend(self.custody_of_what_must_be_cut());
+        let takes_none = |node: &&Node| node.custody != Custody::None && node.store == StoreKind::Memory;
+        all.extend(self.nodes.iter().filter(takes_none).map(|node| {
+            format!(
+                "node `{}` takes custody of nothing: its store is in memory; give it store = \"durable\"",
+                node.name
+            )
+        }));
         all
+    }
+    /// Reports that are asked for and nobody makes, or that nobody asks for.
+    fn reports_in_vain(&self) -> Vec<String> {
+        let mut all = Vec::new();
+        let made = |node: &Node| node.status_reports || node.compressed_reports.is_some();
+        let asks = |traffic: &Traffic| traffic.reports != Facts::default();
+        if let Some(traffic) = self.traffic.iter().find(|traffic| asks(traffic))
+            && !self.nodes.iter().any(made)
+        {
+            let name = &traffic.name;
+            all.push(format!(
+                "traffic `{name}` asks for `reports`, and no node makes any: give some `status_reports = true`"
+            ));
+        }
+        for (index, node) in self.nodes.iter().enumerate() {
+            let requests = node.compressed_reports.as_ref().is_some_and(|reports| !reports.request.is_empty());
+            if requests && !self.traffic.iter().any(|traffic| traffic.from == index && asks(traffic)) {
+                let name = &node.name;
+                all.push(format!(
+                    "node `{name}` is to ask for compressed reports, and no traffic from it asks for `reports`"
+                ));
+            }
+        }
+        all
+    }
+    /// Custody over a link that its nodes find: a real neighbour's name is a claim there, and is not believed.
+    fn custody_of_a_stranger(&self, link: usize) -> Option<String> {
+        let here = &self.links[link];
+        let keeps = here.between.iter().find(|node| self.nodes[**node].custody != Custody::None)?;
+        let claims = here.found && self.is_secured(link) != Some(true);
+        let (name, node) = (&here.name, &self.nodes[*keeps].name);
+        claims.then(|| format!("in the testbed `{node}` takes custody from nobody over `{name}`: who is found is believed with TLS only"))
+    }
+    /// Bundles of version 7 in custody, longer than the datagrams of a link that sends each in one: they would have to be
+    /// cut, and none in custody is.
+    fn custody_of_what_must_be_cut(&self) -> Option<String> {
+        let whole = |link: &&Link| link.layer.kind.name == "udpcl" && link.layer.value("version") == Some(1);
+        let (link, longest) =
+            self.links.iter().find(whole).and_then(|link| Some((link, link.layer.value("datagram")?)))?;
+        let asks = |traffic: &&Traffic| {
+            let node = &self.nodes[traffic.from];
+            let size = match traffic.kind {
+                TrafficKind::Bundles { size, .. } => size.max,
+                TrafficKind::File { bundle_size, .. } => bundle_size,
+                TrafficKind::Ping { size, .. } => size,
+            };
+            node.custody == Custody::Ask && node.bundle_version == 7 && size.bytes() >= longest
+        };
+        let traffic = self.traffic.iter().find(asks)?;
+        let (traffic, link) = (&traffic.name, &link.name);
+        Some(format!(
+            "bundles of `{traffic}` are longer than the datagrams of `{link}`, and what is in custody is not cut: they wait; \
+             give the link udpcl = {{ version = 2 }}, or the nodes bundle_version = 6"
+        ))
     }
     /// Layers of different kinds at one port: a simulated node tells them apart, a real one serves a port once.
     fn port_served_twice(&self, node: usize) -> Option<String> {
@@ -66,6 +130,72 @@ mod tests {
         assert!(both[0].starts_with("node `a` serves port 4556 for `tcpclv4` and for `tcpclv3`"), "{both:?}");
         assert!(doubts(["\"tcpclv4\"", "\"tcpclv3\"\nport = 4557"]).is_empty());
         assert!(doubts(["\"tcpclv4\"", "\"udpcl\""]).is_empty(), "TCP and UDP do not meet");
+    }
+
+    #[test]
+    fn reports_that_nobody_makes_or_asks_for_are_doubted() {
+        let doubts = |own: &str, traffic: &str| {
+            let text = format!(
+                "name = \"s\"\nduration = \"9 s\"\n[[node]]\nname = \"a\"\nid = \"ipn:1.0\"\n{own}\n[[node]]\nname = \"b\"\n\
+                 id = \"ipn:2.0\"\n[[link]]\nname = \"l\"\nbetween = [\"a\", \"b\"]\nlayer = \"ltp\"\n\
+                 [[traffic]]\nfrom = \"a\"\nto = \"b\"\nbundles = {{ count = 1, size = \"9 B\" }}\n{traffic}\n"
+            );
+            Scenario::parse(&text).unwrap_or_else(|errors| panic!("{errors:#?}")).doubts()
+        };
+        let (asks, short) = ("reports = [\"delivery\"]", "compressed_reports = { request = [\"*\"] }");
+        assert!(doubts("", "").is_empty() && doubts("status_reports = true", asks).is_empty());
+        assert!(doubts(short, asks).is_empty() && doubts("compressed_reports = {}", "").is_empty());
+        assert!(doubts("", asks)[0].starts_with("traffic `a-to-b` asks for `reports`, and no node makes any"));
+        assert!(doubts(short, "")[0].starts_with("node `a` is to ask for compressed reports"));
+    }
+
+    #[test]
+    fn custody_over_a_link_that_is_found_is_doubted_without_tls() {
+        let doubts = |found: bool, tls: &str| {
+            let node = |name: &str| {
+                format!(
+                    "[[node]]\nname = \"{name}\"\nid = \"dtn://{name}/\"\nstore = \"durable\"\ncustody = \"ask\"\n\
+                     tcpclv4 = {{ tls = \"{tls}\" }}\n"
+                )
+            };
+            let link =
+                format!("[[link]]\nname = \"l\"\nbetween = [\"a\", \"b\"]\nlayer = \"tcpclv4\"\nfound = {found}\n");
+            let text = format!("name = \"s\"\nduration = \"9 s\"\n{}{}{link}", node("a"), node("b"));
+            Scenario::parse(&text).unwrap_or_else(|errors| panic!("{errors:#?}")).doubts()
+        };
+        assert!(doubts(false, "forbid").is_empty() && doubts(true, "require").is_empty());
+        assert!(doubts(true, "allow").is_empty(), "both can");
+        assert!(doubts(true, "forbid")[0].starts_with("in the testbed `a` takes custody from nobody over `l`"));
+    }
+
+    #[test]
+    fn custody_of_what_must_be_cut_is_doubted() {
+        let doubts = |keys: &str, link: &str, size: &str| {
+            let node = |name: &str, n: u8| format!("[[node]]\nname = \"{name}\"\nid = \"ipn:{n}.0\"\n");
+            let text = format!(
+                "name = \"s\"\nduration = \"9 s\"\n[node_defaults]\nstore = \"durable\"\ncustody = \"ask\"\n{keys}\n{}{}\
+                 [[link]]\nname = \"l\"\nbetween = [\"a\", \"b\"]\nlayer = \"udpcl\"\n{link}\n\
+                 [[traffic]]\nfrom = \"a\"\nto = \"b\"\nbundles = {{ count = 1, size = \"{size}\" }}\n",
+                node("a", 1),
+                node("b", 2)
+            );
+            Scenario::parse(&text).unwrap_or_else(|errors| panic!("{errors:#?}")).doubts()
+        };
+        let found = doubts("", "", "8 kB");
+        assert!(
+            found.len() == 1 && found[0].starts_with("bundles of `a-to-b` are longer than the datagrams of `l`"),
+            "{found:?}"
+        );
+        assert!(doubts("", "", "1 kB").is_empty() && doubts("", "udpcl = { version = 2 }", "8 kB").is_empty());
+        assert!(doubts("bundle_version = 6", "", "8 kB").is_empty(), "those are cut");
+    }
+
+    #[test]
+    fn custody_of_what_is_in_memory_only_is_doubted() {
+        let text = "name = \"s\"\nduration = \"9 s\"\n[[node]]\nname = \"a\"\nid = \"ipn:1.0\"\ncustody = \"take\"\n";
+        let doubts = Scenario::parse(text).unwrap().doubts();
+        assert_eq!(doubts, ["node `a` takes custody of nothing: its store is in memory; give it store = \"durable\""]);
+        assert!(Scenario::parse(&format!("{text}store = \"durable\"\n")).unwrap().doubts().is_empty());
     }
 
     #[test]

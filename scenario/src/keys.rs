@@ -3,7 +3,7 @@
 //! come from the layers' own tables (`core/cla`).
 
 use farlink_cla::registry::{LAYERS, LayerInfo, Medium, NAMES};
-use farlink_config::{Fallback, Key, Kind, Section, key, setting_keys};
+use farlink_config::{Fallback, Key, Kind, Section, key, quota, reports, setting_keys};
 use farlink_link::stream::Congestion;
 use std::sync::LazyLock;
 
@@ -76,6 +76,7 @@ pub const SCENARIO: Section = Section {
         key("traffic", Kind::Tables("traffic"), Absent, "Who sends what to whom."),
         key("tunnel", Kind::Tables("tunnel"), Absent, "Bundles that travel in others (BIBE)."),
         key("security", Kind::Tables("security"), Absent, "What nodes do for the security of bundles (BPSec)."),
+        key("quota", Kind::Tables("quota"), Absent, "What some may fill of stores."),
         key("measure", Kind::Table("measure"), Absent, "What is recorded."),
         key("expect", Kind::Table("expect"), Absent, "What the author expects; a run that misses it says so."),
     ],
@@ -138,7 +139,13 @@ const NODE_KEYS: &[Key] = &[
         Is("crc32c"),
         "CRC on blocks made here; a primary block always has one.",
     ),
-    key("status_reports", Flag, Is("false"), "Whether status reports are generated."),
+    key("status_reports", Flag, Is("false"), "Whether status reports are generated, of bundles that ask for them."),
+    key(
+        "compressed_reports",
+        Kind::Table("node.compressed_reports"),
+        Absent,
+        "Reports on many bundles at once (CCSDS 734.6-O-1), of bundles that ask for these; without it, none.",
+    ),
     key("lifetime", Kind::Duration, Is("1 h"), "Lifetime of bundles created here whose [[traffic]] names none."),
     key(
         "priority",
@@ -158,6 +165,13 @@ pub static CUSTODY: LazyLock<Section> = LazyLock::new(|| {
 const ASKS: Key = Key {
     help: "Destinations for which bundles made here ask for it, where `custody` is `ask`; without it, all.",
     ..farlink_config::custody::REQUEST
+};
+
+/// `[node.compressed_reports]`.
+pub const REPORTS: Section = Section {
+    name: "node.compressed_reports",
+    help: "Compressed reporting at a node, as in `[compressed_reports]` of a node's file: who is told of bundles by numbers, and which bundles made here ask for it.",
+    keys: reports::RULES,
 };
 
 /// Congestion controls of TCP, in the order of the key's words, and what Linux calls them.
@@ -217,6 +231,12 @@ const LINK_KEYS: &[Key] = &[
         "When its nodes get the link; before, neither knows of the other by it. A link that comes or goes is in the contact plan only with contacts of its own: with `sabr`, give it contacts; else use static routes or a copying router.",
     ),
     key("disappears", Kind::Duration, Absent, "When its nodes lose the link; without it, never."),
+    key(
+        "found",
+        Flag,
+        Is("false"),
+        "Testbed: nobody tells its nodes of the link; they announce themselves and find each other (`[discovery]` of a node), some seconds after it appears. A simulation gives it to them when it appears. Over TCP only, and in no contact plan: use static routes, a copying router, or `sabr` for bundles to the neighbour itself.",
+    ),
     key("forward", Kind::Table("link.direction"), Absent, "From the first node to the second."),
     key("reverse", Kind::Table("link.direction"), Absent, "From the second node to the first."),
 ];
@@ -415,6 +435,12 @@ pub const TRAFFIC: Section = Section {
             Is("0"),
             "Bundles sent and not yet accepted by the sender's own node; 0 is 64.",
         ),
+        key(
+            "reports",
+            Choices(crate::types::REPORT_WORDS),
+            Absent,
+            "Status reports that its bundles ask for, to the sending node. Nodes make them where `status_reports` says so, or in short where there is `compressed_reports`; they are bundles, and no row of the table of bundles.",
+        ),
         key("file", Kind::Table("traffic.file"), Absent, "Send a file cut into bundles."),
         key("bundles", Kind::Table("traffic.bundles"), Absent, "Send bundles with content from the seed."),
         key("ping", Kind::Table("traffic.ping"), Absent, "Send echo requests and time the answers."),
@@ -470,7 +496,7 @@ pub const TRAFFIC_PING: Section = Section {
 /// `[[tunnel]]`.
 pub const TUNNEL: Section = Section {
     name: "tunnel",
-    help: "A tunnel, one way: bundles travel inside others from one node to another, which takes them out            (draft-ietf-dtn-bibect).",
+    help: "A tunnel, one way: bundles travel inside others from one node to another, which takes them out (draft-ietf-dtn-bibect).",
     keys: &[
         key("from", NODE_NAME, Required, "Where they go in."),
         key("end", NODE_NAME, Required, "Where they come out."),
@@ -494,6 +520,15 @@ pub static SECURITY: LazyLock<Section> = LazyLock::new(|| {
 });
 const RULE_NODES: Key = key("nodes", NODE_NAMES, Absent, "Nodes with this rule; without it, all.");
 const NODE_NAMES: Kind = other("name of a node, or list of them", "[\"ground\"]");
+
+/// `[[quota]]`.
+pub static QUOTA: LazyLock<Section> = LazyLock::new(|| {
+    let help = "What some sources, or what some neighbours give, may fill of a node's store: `[[quota]]` for each, as in a \
+                node's file. What is more is refused.";
+    Section { name: "quota", help, keys: [&[QUOTA_NODES], quota::QUOTA].concat().leak() }
+});
+const QUOTA_NODES: Key =
+    key("nodes", NODE_NAMES, Absent, "Nodes whose stores it is about, each by itself; without it, all.");
 
 /// `[measure]`.
 pub const MEASURE: Section = Section {
@@ -530,11 +565,11 @@ pub const EXPECT: Section = Section {
 /// All sections in the order of the reference.
 pub fn sections() -> Vec<&'static Section> {
     let mut sections: Vec<&'static Section> = vec![&SCENARIO, &NODE];
-    sections.extend([&*CUSTODY, &TCP]);
+    sections.extend([&*CUSTODY, &REPORTS, &TCP]);
     sections.extend(LAYER_SECTIONS.iter().map(|layer| &layer.node));
     sections.extend([&*LINK, &DIRECTION, &BURST, &OUTAGES]);
     sections.extend(LAYER_SECTIONS.iter().map(|layer| &layer.link));
     sections.extend([&CONTACT, &TRAFFIC, &TRAFFIC_FILE, &TRAFFIC_BUNDLES, &TRAFFIC_PING]);
-    sections.extend([&TUNNEL, &*SECURITY, &MEASURE, &EXPECT]);
+    sections.extend([&TUNNEL, &*SECURITY, &*QUOTA, &MEASURE, &EXPECT]);
     sections
 }

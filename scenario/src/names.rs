@@ -1,6 +1,6 @@
 //! Names that keys refer to: nodes, links, presets.
 
-use farlink_config::{Reader, nearest};
+use farlink_config::{Reader, choose, nearest};
 use std::collections::HashMap;
 
 /// Names of one kind and their places in the file.
@@ -51,6 +51,24 @@ impl Names {
     /// The place of the name that a key gives.
     pub fn named(&self, reader: &Reader<'_>, key: &str, what: &str) -> Option<usize> {
         self.find(reader, key, what, &reader.text(key)?)
+    }
+    /// The places that the key `nodes` of a table names; without it, all.
+    pub fn of_nodes(&self, reader: &Reader<'_>) -> Vec<usize> {
+        let words = || self.list().collect::<Vec<_>>();
+        let place = |name: &String| self.place(name).map_or_else(|| choose(name, &words()), Ok);
+        let named = reader.custom("nodes", |input| input.texts()?.iter().map(place).collect::<Result<Vec<_>, _>>());
+        if named.as_ref().is_some_and(Vec::is_empty) {
+            reader.fail("nodes", "names no node", "name some, or take it out: then it is about all");
+        }
+        match reader.given("nodes") {
+            true => {
+                let mut named = named.unwrap_or_default();
+                named.sort_unstable();
+                named.dedup();
+                named
+            }
+            false => (0..self.list.len()).collect(),
+        }
     }
     /// Reports a name that refers to nothing.
     pub fn unknown(&self, reader: &Reader<'_>, key: &str, what: &str, name: &str) {

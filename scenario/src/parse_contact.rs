@@ -8,6 +8,10 @@ use farlink_config::{Reader, utf8};
 use farlink_routing::contact_plan;
 use std::collections::HashMap;
 
+/// Why a link has no contacts.
+const FOUND: &str = "its nodes find each other (`found`): it is in no contact plan";
+const FOUND_HINT: &str = "say when it is there by its `appears` and `disappears`";
+
 pub fn contacts(top: &Reader<'_>, scenario: &mut Scenario, nodes: &Names) {
     let links = Names::new(scenario.links.iter().map(|l| l.name.as_str()));
     for (path, table) in top.tables("contact") {
@@ -39,6 +43,9 @@ fn inline(reader: &Reader<'_>, scenario: &mut Scenario, nodes: &Names, links: &N
         return;
     }
     let (Some(link), Some(start), Some(end)) = (link, start, end) else { return };
+    if scenario.links[link].found {
+        return reader.fail("link", FOUND, FOUND_HINT);
+    }
     let between = scenario.links[link].between;
     let directions: &[bool] = match from {
         None if reader.given("from") => return,
@@ -126,7 +133,7 @@ impl Places {
     fn new(scenario: &Scenario) -> Places {
         let nodes = scenario.nodes.iter().enumerate().map(|(place, node)| (node.number, place)).collect();
         let mut links: HashMap<_, Vec<usize>> = HashMap::new();
-        for (index, link) in scenario.links.iter().enumerate() {
+        for (index, link) in scenario.links.iter().enumerate().filter(|(_, link)| !link.found) {
             links.entry(sorted(link.between[0], link.between[1])).or_default().push(index);
         }
         Places { nodes, links }

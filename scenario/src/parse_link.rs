@@ -54,7 +54,13 @@ fn link(reader: &Reader<'_>, layers: &Tables<'_>, nodes: &Names) -> Option<Link>
     if disappears.is_some_and(|at| at <= appears) {
         reader.fail("disappears", "a link disappears after it appears", "write a later time, or leave it out");
     }
-    Some(Link { name: name?, between: between?, layer, port, mtu_bytes, forward, reverse, appears, disappears })
+    let found = reader.flag("found").unwrap_or(false);
+    if found && layer.kind.medium != Medium::Streams {
+        let what = format!("`{}` has no sessions: nobody could tell that a neighbour is there", layer.kind.name);
+        reader.fail("found", what, "use a layer over TCP, as `tcpclv4`, or take it out");
+    }
+    let (name, between) = (name?, between?);
+    Some(Link { name, between, layer, port, mtu_bytes, forward, reverse, appears, disappears, found })
 }
 
 fn between(reader: &Reader<'_>, nodes: &Names) -> Option<[usize; 2]> {
@@ -214,7 +220,7 @@ fn layer(reader: &Reader<'_>, mtu_bytes: u32) -> Option<Layer> {
     };
     let connect = [ConnectSide::First, ConnectSide::Second, ConnectSide::Both][connect];
     let layer = Layer { kind, connect, settings: table.settings() };
-    check_datagram(&table, &layer, mtu_bytes);
+    check_datagram(if table.given("datagram") { (&table, "datagram") } else { (reader, "mtu") }, &layer, mtu_bytes);
     Some(layer)
 }
 
@@ -234,12 +240,13 @@ fn layer_table<'a>(reader: &Reader<'a>, kind: &LayerInfo, sections: &'static Lay
 }
 
 /// A datagram fits into a packet.
-fn check_datagram(table: &Reader<'_>, layer: &Layer, mtu_bytes: u32) {
+fn check_datagram((table, key): (&Reader<'_>, &str), layer: &Layer, mtu_bytes: u32) {
     let Some(datagram) = layer.value("datagram").filter(|_| layer.kind.medium == Medium::Datagrams) else { return };
     let largest = u64::from(mtu_bytes).saturating_sub(UDP_IPV4_HEADERS);
     if datagram > largest {
         let (datagram, largest) = (exact_volume(datagram), exact_volume(largest));
         let found = format!("{datagram} is not between 64 B and {largest} (the MTU less IP and UDP headers)");
-        table.fail("datagram", found, "make it smaller, or the link's `mtu` larger");
+        let found = format!("`datagram`, {found}");
+        table.fail(key, found, "make it smaller, or the link's `mtu` larger");
     }
 }

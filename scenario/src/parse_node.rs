@@ -7,6 +7,7 @@ use crate::types::{Crc, Custody, Node, Policy, Route, Settings, StoreKind, Tcp};
 use farlink_base::{Duration, EndpointId, NodeId, Priority};
 use farlink_cla::registry::{LAYERS, LayerInfo};
 use farlink_config::custody::Custody as CustodyRules;
+use farlink_config::reports::reports;
 use farlink_config::security::{is_shadowed, rule, shadowed};
 use farlink_config::{Input, Reader, Value, choose};
 use std::borrow::Cow;
@@ -45,6 +46,7 @@ pub fn nodes(top: &Reader<'_>) -> Vec<Node> {
         node.routes = reader.custom("routes", |input| routes(input, &names)).unwrap_or_default();
     }
     security(top, &names, &mut nodes);
+    crate::parse_quota::quotas(top, &names, &mut nodes);
     crate::parse_tunnel::tunnels(top, &names, &mut nodes);
     nodes
 }
@@ -55,16 +57,9 @@ fn security(top: &Reader<'_>, names: &Names, nodes: &mut [Node]) {
     for (path, table) in top.tables("security") {
         let reader = Reader::checked(top.errors, &keys::SECURITY, &path, table);
         let Some(rule) = rule(&reader) else { continue };
-        let words = || names.list().collect::<Vec<_>>();
-        let place = |name: &String| names.place(name).map_or_else(|| choose(name, &words()), Ok);
-        let listed = reader.custom("nodes", |input| input.texts()?.iter().map(place).collect::<Result<Vec<_>, _>>());
-        let everybody = !reader.given("nodes");
-        if listed.as_ref().is_some_and(Vec::is_empty) {
-            reader.fail("nodes", "names no node", "name some, or take it out: then it is a rule of all");
-        }
-        let is_of = |index: usize| everybody || listed.as_ref().is_some_and(|listed| listed.contains(&index));
         let (mut asked, mut shadow) = (false, false);
-        for (_, node) in nodes.iter_mut().enumerate().filter(|(index, _)| is_of(*index)) {
+        for index in names.of_nodes(&reader) {
+            let node = &mut nodes[index];
             if is_shadowed(&rule, node.security.iter()) {
                 shadow = true;
             } else {
@@ -109,6 +104,8 @@ fn node(reader: &Reader<'_>) -> Node {
         hop_limit: reader.count("hop_limit").unwrap_or(0) as u8,
         crc: [Crc::None, Crc::Crc16, Crc::Crc32c][reader.choice("crc").unwrap_or(2)],
         status_reports: reader.flag("status_reports").unwrap_or(false),
+        compressed_reports: reader.table("compressed_reports", &keys::REPORTS).map(|table| reports(&table)),
+        quotas: Vec::new(),
         lifetime,
         priority: Priority::ALL[reader.choice("priority").unwrap_or(1)],
         tcp: tcp(reader),

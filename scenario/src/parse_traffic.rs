@@ -40,6 +40,10 @@ pub fn traffic(top: &Reader<'_>, duration: Duration, nodes: &[Node], names: &Nam
         let lifetime = reader.duration("lifetime");
         let priority = reader.choice("priority");
         let window = reader.count("window").unwrap_or(0) as u32;
+        let reports = Traffic::reports_of(&reader.choices("reports").unwrap_or_default());
+        if reader.given("reports") && matches!(kind, Some(TrafficKind::Ping { .. })) {
+            reader.fail("reports", "pings ask for none: their answer says more", "take it out, or send `bundles`");
+        }
         let (Some(from), Some(to), Some(kind)) = (from, to, kind) else { continue };
         let own_service = match kind {
             TrafficKind::Ping { .. } => ECHO_SERVICE,
@@ -55,6 +59,7 @@ pub fn traffic(top: &Reader<'_>, duration: Duration, nodes: &[Node], names: &Nam
             lifetime: lifetime.unwrap_or(nodes[from].lifetime),
             priority: priority.map_or(nodes[from].priority, |p| Priority::ALL[p]),
             window,
+            reports,
         };
         let other = taken.insert((traffic.to, traffic.service), list.len()).map(|other| &list[other]);
         let echo = |t: &Traffic| matches!(t.kind, TrafficKind::Ping { .. });

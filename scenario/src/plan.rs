@@ -13,13 +13,13 @@ const UNLIMITED: DataRate = DataRate(10_000_000_000);
 
 impl Scenario {
     /// The plan every node of the run gets: the scenario's contacts, and one long contact for each
-    /// direction of a link that has none (such a link is always up) and neither appears nor disappears. Times count from the start of
-    /// the run.
+    /// direction of a link that has none (such a link is always up), neither appears nor disappears, and is not found by its
+    /// nodes. Times count from the start of the run.
     pub fn contact_plan(&self) -> ContactPlan {
         let mut contacts = Vec::new();
         let scheduled: HashSet<usize> = self.contacts.iter().map(|contact| contact.link).collect();
         for (index, link) in self.links.iter().enumerate() {
-            if !scheduled.contains(&index) && link.lasts() {
+            if !scheduled.contains(&index) && link.lasts() && !link.found {
                 contacts.push(self.routing_contact(index, true, Duration::ZERO, ALWAYS));
                 contacts.push(self.routing_contact(index, false, Duration::ZERO, ALWAYS));
             }
@@ -36,7 +36,7 @@ impl Scenario {
     }
 
     /// The link with this index as the emulator and the simulator model it: its contacts as
-    /// windows. Instants count from the start of the run.
+    /// windows; of one that its nodes find, when it is there. Instants count from the start of the run.
     pub fn link_spec(&self, link: usize) -> LinkSpec {
         let here = &self.links[link];
         let mut spec = LinkSpec { forward: here.forward.clone(), reverse: here.reverse.clone() };
@@ -52,6 +52,10 @@ impl Scenario {
                 };
                 direction.windows = Some(mine.map(window).collect());
             }
+        } else if here.found && !here.lasts() {
+            let instant = |at: Duration| Instant(u64::try_from(at.as_nanos()).unwrap_or(u64::MAX));
+            let there = || Window::new(instant(here.appears), instant(here.disappears.unwrap_or(ALWAYS)));
+            (spec.forward.windows, spec.reverse.windows) = (Some(vec![there()]), Some(vec![there()]));
         }
         spec
     }

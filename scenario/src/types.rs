@@ -1,10 +1,12 @@
 //! What a scenario says, as plain data. Every quantity has its unit in its type or its name.
 
 use farlink_base::security::Rule;
-use farlink_base::{DataRate, DataVolume, DtnTime, Duration, NodeId, Priority, apply_settings};
+use farlink_base::{DataRate, DataVolume, DtnTime, Duration, Facts, NodeId, Priority, apply_settings};
 use farlink_cla::registry::LayerInfo;
 use farlink_cla::tcpcl_v4::{self, Tls};
 use farlink_config::custody::Custody as CustodyRules;
+use farlink_config::quota::Quota;
+use farlink_config::reports::Reports;
 use farlink_link::stream::Congestion;
 use farlink_link::{DirectionSpec, UDP_IPV4_HEADERS};
 use std::path::PathBuf;
@@ -94,6 +96,10 @@ pub struct Node {
     pub crc: Crc,
     /// Whether status reports are generated.
     pub status_reports: bool,
+    /// Reports on many bundles at once.
+    pub compressed_reports: Option<Reports>,
+    /// What some may fill of its store.
+    pub quotas: Vec<Quota>,
     /// Lifetime of bundles created here whose traffic entry names none.
     pub lifetime: Duration,
     /// Priority of bundles created here whose traffic entry names none.
@@ -246,6 +252,8 @@ pub struct Link {
     pub appears: Duration,
     /// When they lose it; `None`: never.
     pub disappears: Option<Duration>,
+    /// Whether they find it by announcements, where nodes are real.
+    pub found: bool,
 }
 impl Link {
     /// Whether its nodes have it from the start to the end.
@@ -368,6 +376,26 @@ pub struct Traffic {
     pub priority: Priority,
     /// Bundles sent and not yet accepted by the sender's own node; 0 is 64.
     pub window: u32,
+    /// Status reports that its bundles ask for, to the sending node.
+    pub reports: Facts,
+}
+
+/// Words for the status reports that bundles may ask for.
+pub const REPORT_WORDS: &[&str] = &["reception", "forwarding", "delivery", "deletion"];
+/// What they are, in that order.
+const REPORT_FACTS: [u32; 4] =
+    [Facts::REPORT_RECEPTION, Facts::REPORT_FORWARDING, Facts::REPORT_DELIVERY, Facts::REPORT_DELETION];
+
+impl Traffic {
+    /// The reports of these words, by their places.
+    pub(crate) fn reports_of(words: &[usize]) -> Facts {
+        Facts(words.iter().filter_map(|word| REPORT_FACTS.get(*word)).fold(0, |all, fact| all | fact))
+    }
+    /// The words for the reports that its bundles ask for.
+    pub fn report_words(&self) -> Vec<&'static str> {
+        let asked = REPORT_WORDS.iter().zip(REPORT_FACTS).filter(|(_, fact)| self.reports.has(*fact));
+        asked.map(|(word, _)| *word).collect()
+    }
 }
 
 /// What is sent.

@@ -262,3 +262,46 @@ fn tcp_of_a_host_is_linux_with_new_reno_unless_the_node_says_otherwise() {
     let wrong = text.replace("1 MiB", "1 kB");
     assert!(Scenario::parse(&wrong).unwrap_err()[0].to_string().contains("4096 B to 1 GiB"));
 }
+
+#[test]
+fn a_link_that_is_found_is_in_no_plan_and_there_while_it_lasts() {
+    let with = |more: &str| {
+        let node = |name: &str, n: u8| format!("[[node]]\nname = \"{name}\"\nid = \"ipn:{n}.0\"\n");
+        let link = |layer: &str| {
+            format!("[[link]]\nname = \"l\"\nbetween = [\"a\", \"b\"]\nlayer = \"{layer}\"\nfound = true\n")
+        };
+        let layer = if more.contains("ltp") { "ltp" } else { "tcpclv4" };
+        let text = format!("name = \"s\"\nduration = \"60 s\"\n{}{}{}{more}", node("a", 1), node("b", 2), link(layer));
+        Scenario::parse(&text).map_err(|errors| errors.iter().map(ToString::to_string).collect::<String>())
+    };
+    let always = with("").unwrap();
+    assert!(always.links[0].found && always.contact_plan().contacts.is_empty());
+    assert_eq!(always.link_spec(0).forward.windows, None);
+    let passing = with("appears = \"5 s\"\ndisappears = \"9 s\"\n").unwrap();
+    let windows = passing.link_spec(0).reverse.windows.unwrap();
+    assert_eq!((windows[0].start, windows[0].end), (Instant(5_000_000_000), Instant(9_000_000_000)));
+    let contact = "[[contact]]\nlink = \"l\"\nstart = \"1 s\"\nend = \"2 s\"\n";
+    assert!(with(contact).unwrap_err().contains("it is in no contact plan"));
+    assert!(with("ltp = {}\n").unwrap_err().contains("`ltp` has no sessions"));
+}
+
+#[test]
+fn traffic_asks_for_the_reports_it_names_and_nodes_make_them_in_short() {
+    let with = |traffic: &str, kind: &str| {
+        let text = format!(
+            "name = \"s\"\nduration = \"9 s\"\n[node_defaults]\ncompressed_reports = {{ request = \"ipn:2.*\", delay = \"3 s\" }}\n\
+             [[node]]\nname = \"a\"\nid = \"ipn:1.0\"\n[[node]]\nname = \"b\"\nid = \"ipn:2.0\"\ncompressed_reports = {{}}\n\
+             [[link]]\nname = \"l\"\nbetween = [\"a\", \"b\"]\nlayer = \"ltp\"\n[[traffic]]\nfrom = \"a\"\nto = \"b\"\n{traffic}\n{kind}\n"
+        );
+        Scenario::parse(&text).map_err(|errors| errors.iter().map(ToString::to_string).collect::<String>())
+    };
+    let bundles = "bundles = { count = 1, size = \"9 B\" }";
+    let scenario = with("reports = [\"deletion\", \"reception\"]", bundles).unwrap();
+    assert_eq!(scenario.traffic[0].report_words(), ["reception", "deletion"]);
+    let [a, b] = [0, 1].map(|node: usize| scenario.nodes[node].compressed_reports.clone().unwrap());
+    assert_eq!((&a.request[..], a.delay, a.bundles), (&["ipn:2.*".to_string()][..], Duration::from_secs(3), 1000));
+    assert_eq!((b.request.len(), b.delay), (0, Duration::from_secs(10)), "its own table, whole");
+    assert!(with("", bundles).unwrap().traffic[0].report_words().is_empty());
+    assert!(with("reports = [\"arrival\"]", bundles).unwrap_err().contains("`arrival` is none of"));
+    assert!(with("reports = [\"delivery\"]", "ping = {}").unwrap_err().contains("pings ask for none"));
+}

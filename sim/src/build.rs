@@ -13,12 +13,12 @@ use farlink_cla::ltp::{Authentication, LinkKey};
 use farlink_link::{DirectionSpec, LinkDirection, UDP_IPV4_HEADERS, direction_seed, stream};
 use farlink_routing::PlanIndex;
 use farlink_scenario::{
-    Crc, Custody, Fidelity, Link, LinkChange, LinkEnd, Medium, Node, NodeLayer, Scenario, StoreKind, first_delay,
-    first_rate,
+    Crc, Custody, Fidelity, Link, LinkChange, LinkEnd, Medium, Node, NodeLayer, Reports, Scenario, StoreKind,
+    first_delay, first_rate,
 };
 use farlink_stack::{
-    Config, CustodyConfig, CustodySettings, Identity, KeyRing, LayerConfig, LayerKind, LinkConfig, Neighbour, Secret,
-    SecurityConfig, SpanConfig, Stack, StoreConfig, TunnelSettings,
+    CompressedConfig, CompressedSettings, Config, CustodyConfig, CustodySettings, Identity, KeyRing, LayerConfig,
+    LayerKind, LinkConfig, Neighbour, Quota, Secret, SecurityConfig, SpanConfig, Stack, StoreConfig, TunnelSettings,
 };
 use std::sync::Arc;
 
@@ -225,6 +225,8 @@ pub fn node_config(
         Crc::Crc32c => CrcType::Crc32c,
     };
     config.status_reports = node.status_reports;
+    config.compressed = node.compressed_reports.as_ref().map(compressed);
+    config.quotas = quotas(node);
     config.custody = custody(node);
     config.tunnels = tunnels(scenario, node)?;
     config.hop_limit = node.hop_limit;
@@ -256,6 +258,23 @@ fn custody(node: &Node) -> Option<CustodyConfig> {
         signal_bundles: rules.signal_bundles,
     };
     Some(custody)
+}
+
+/// Reports on many bundles at once; as its configuration file says in the testbed.
+fn compressed(reports: &Reports) -> CompressedConfig {
+    let Reports { to, request, delay, bundles } = reports.clone();
+    CompressedConfig { settings: CompressedSettings { to, request, delay, bundles }, ..CompressedConfig::default() }
+}
+
+/// What some may fill of a node's store; as its configuration file says in the testbed.
+fn quotas(node: &Node) -> Vec<Quota> {
+    let quota = |given: &farlink_scenario::Quota| Quota {
+        sources: given.sources.clone(),
+        neighbours: given.neighbours.clone(),
+        bytes: given.bytes_of(node.store_capacity),
+        bundles: given.bundles.unwrap_or(u64::MAX),
+    };
+    node.quotas.iter().map(quota).collect()
 }
 
 /// Tunnels that begin or end at a node; as its configuration file says in the testbed.

@@ -7,6 +7,7 @@ use farlink_sim::{Observer, World};
 
 #[derive(Default)]
 struct Counts {
+    created: usize,
     delivered: usize,
     came_out: usize,
     released: usize,
@@ -16,6 +17,7 @@ struct Counts {
 impl Observer for Counts {
     fn event(&mut self, _: Instant, node: usize, event: &Event) {
         match event {
+            Event::Created { .. } => self.created += 1,
             Event::Delivered { .. } => self.delivered += 1,
             Event::Received { link: LinkId::TUNNEL, .. } if node == 2 => self.came_out += 1,
             Event::CustodyReleased { .. } => self.released += 1,
@@ -97,6 +99,7 @@ fn a_tunnel_carries_them_in_both_fidelities() {
             let counts = run(fidelity, store, custody, "");
             assert_eq!((counts.delivered, counts.repeated), (51, 0), "{fidelity} {store} {custody}");
             assert_eq!(counts.came_out, 51, "{fidelity} {store} {custody}");
+            assert_eq!(counts.created, 51, "{fidelity} {store} {custody}: no application made what is around them");
             assert_eq!(counts.released >= 50, custody, "{fidelity} {store}: {} released", counts.released);
             assert!(counts.signals < 20, "{fidelity} {store} {custody}: {} signals", counts.signals);
         }

@@ -5,6 +5,7 @@ mod node_support;
 use farlink_apps::http;
 use node_support::{Pair, farlink, port, run, until};
 use serde_json::Value;
+use std::collections::BTreeSet;
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::os::unix::fs::PermissionsExt;
@@ -83,6 +84,17 @@ fn a_running_node_is_asked_and_changed_over_http() {
     assert!(metrics.contains("farlink_link_up{link=\"peer\"}"), "{metrics}");
     let api: Value = get("/openapi.json");
     assert!(api["paths"]["/contacts"]["put"].is_object());
+    // What is answered is described, and what is described is answered: key by key.
+    for path in ["/status", "/bundles", "/bundles/summary", "/links", "/contacts"] {
+        let answer = get(path);
+        let schema = &api["paths"][path]["get"]["responses"]["200"]["content"]["application/json"]["schema"];
+        let name =
+            schema["$ref"].as_str().or(schema["items"]["$ref"].as_str()).and_then(|name| name.rsplit('/').next());
+        let described = &api["components"]["schemas"][name.unwrap_or_else(|| panic!("{path}"))]["properties"];
+        let answered = if answer.is_array() { &answer[0] } else { &answer };
+        let keys = |value: &Value| value.as_object().map(|map| map.keys().cloned().collect::<BTreeSet<_>>());
+        assert_eq!(keys(answered), keys(described), "{path}");
+    }
     until("the level changed while running", || node.log().contains("bundle created"));
     assert_eq!(change("POST", "/shutdown", "").0, 200);
     until("the node stops", || node.log().contains("stopped"));

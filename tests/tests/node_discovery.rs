@@ -157,3 +157,73 @@ fn a_neighbour_that_was_configured_is_not_found_again_and_one_that_is_given_a_li
     until("that one is up", || pings(&second, 1) && b.links().contains(&"back".into()));
     assert!(b.found().is_empty());
 }
+
+/// A node of this number whose sessions must be secured, by a certificate of this name.
+fn secured(site: &Site, discovery: &str, certificate: &str) -> Node {
+    let file = site.write(&format!("{discovery}require_tls = true\n"));
+    let text = std::fs::read_to_string(&file).unwrap();
+    let tls = format!(
+        "tls = \"require\"\ncertificate = \"certs/{certificate}.pem\"\nkey = \"certs/{certificate}.key\"\n\
+         authorities = \"certs/authority.pem\"\nlisten"
+    );
+    std::fs::write(&file, text.replacen("listen", &tls, 1)).unwrap();
+    Node::start(&file, site.dir.join(format!("{}.sock", site.number)))
+}
+fn certificates(dir: &Path) {
+    let out = dir.join("certs").display().to_string();
+    let made = run(&["node", "certs", "--out", &out, "ipn:1.0", "ipn:2.0", "ipn:9.0"]);
+    assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+}
+
+/// What is announced is a claim; what a certificate says is proved, whoever of the two connects.
+#[test]
+fn neighbours_found_prove_their_names_where_they_must() {
+    let dir = tempfile::tempdir().unwrap();
+    certificates(dir.path());
+    let [here, there] = [port(), port()];
+    let [a, b] = [Site::new(dir.path(), 1), Site::new(dir.path(), 2)];
+    let first = secured(&a, &between(here, there), "ipn-1");
+    let second = secured(&b, &between(there, here), "ipn-2");
+    until("they have met", || pings(&first, 2) && pings(&second, 1));
+    assert!([&first, &second].iter().all(|node| !node.log().contains("proves another node")));
+    // It is one of those found, and lost when it goes.
+    assert_eq!(a.found().len() + b.found().len(), 1, "one of the two connected");
+    assert_eq!(second.terminate(), Some(0));
+    until("it left", || a.links().is_empty());
+}
+
+#[test]
+fn who_announces_a_name_that_its_certificate_does_not_prove_is_no_neighbour() {
+    let dir = tempfile::tempdir().unwrap();
+    certificates(dir.path());
+    let [here, there] = [port(), port()];
+    let [a, b] = [Site::new(dir.path(), 1), Site::new(dir.path(), 2)];
+    let first = secured(&a, &between(here, there), "ipn-1");
+    // It says that it is node 2, and has the certificate of node 9.
+    let _second = secured(&b, &between(there, here), "ipn-9");
+    until("it is turned away", || first.log().contains("proves another node"));
+    assert!(!pings_for(&first, 2, "2 s"), "nothing goes to it: {}", first.log());
+    until("what came of it is told", || {
+        let heard = a.get("/status")["announcements"]["heard"].clone();
+        heard.as_array().unwrap().iter().any(|one| one["node"] == "ipn:2.0")
+    });
+    assert!(a.links().is_empty() || a.get("/links")[0]["up"] != true);
+}
+fn pings_for(from: &Node, to: usize, timeout: &str) -> bool {
+    run(&["ping", &format!("ipn:{to}"), "--at", &from.socket, "-c", "1", "--timeout", timeout]).status.success()
+}
+
+/// One that cannot be secured announces nothing that such a node would reach.
+#[test]
+fn who_has_no_tls_is_not_reached_by_who_requires_it() {
+    let dir = tempfile::tempdir().unwrap();
+    certificates(dir.path());
+    let [here, there] = [port(), port()];
+    let [a, b] = [Site::new(dir.path(), 1), Site::new(dir.path(), 2)];
+    let first = secured(&a, &between(here, there), "ipn-1");
+    let second = b.start(&between(there, here));
+    until("one is told why", || {
+        [first.log(), second.log()].iter().any(|log| log.contains("cannot do TLS, which this node requires"))
+    });
+    assert!(!pings_for(&first, 2, "2 s") && !pings_for(&second, 1, "2 s"));
+}

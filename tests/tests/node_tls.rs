@@ -3,6 +3,7 @@
 
 mod node_support;
 
+use farlink_apps::http;
 use node_support::{Node, port, run, until};
 use std::path::Path;
 
@@ -21,6 +22,13 @@ impl Nodes {
         let out = self.dir.path().join(folder);
         let output = run(&[&["node", "certs", "--out", &out.display().to_string()], ids].concat());
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    }
+    /// What the link of node 1 or 2 is: `up` where there is a session.
+    fn state(&self, number: usize) -> String {
+        let at = self.dir.path().join(format!("{number}.control.sock")).display().to_string();
+        let (_, links) = http::request("GET", &at, "/links", "").expect("an answer");
+        let links: serde_json::Value = serde_json::from_str(&links).expect("a document");
+        links[0]["state"].as_str().expect("a state").to_string()
     }
     /// Starts node 1 or 2 with these lines in its layer.
     fn start(&self, number: usize, layer: &str) -> Node {
@@ -64,6 +72,7 @@ fn secured_neighbours_exchange_bundles_and_those_that_may_do_without_do() {
         let two = nodes.start(2, &lines(second, "ipn-2"));
         assert!(pings(&one, "ipn:2"), "{first} {second}: {}", one.log());
         assert!(pings(&two, "ipn:1"), "{first} {second}: {}", two.log());
+        assert_eq!(nodes.state(2), "up");
         one.terminate();
         two.terminate();
     }
@@ -81,7 +90,7 @@ fn whom_no_certificate_proves_is_turned_away_with_the_reason() {
         let two = nodes.start(2, &tls("require", "certs", "ipn-2"));
         let one = nodes.start(1, &layer);
         until(reason, || two.log().contains(reason));
-        assert!(!two.log().contains("ipn:1.0 is up"), "{}", two.log());
+        assert_ne!(nodes.state(2), "up", "{}", two.log());
         one.kill();
         two.kill();
         std::fs::remove_file(nodes.dir.path().join("2.log")).expect("a log");
@@ -106,7 +115,7 @@ fn certificates_read_again_are_shown_in_the_next_session() {
     std::fs::copy(certs.join("ipn-1.pem"), certs.join("own.pem")).expect("a copy");
     one.hang_up();
     until("the complaint", || one.log().contains("own.pem") && one.log().contains("do not go together"));
-    assert!(!two.log().contains("ipn:1.0 is up"));
+    assert_ne!(nodes.state(2), "up");
     show("ipn-1");
     one.hang_up();
     until("the new certificate", || one.log().contains("configuration read again"));

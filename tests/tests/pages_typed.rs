@@ -277,3 +277,57 @@ fn how_tos_and_references_show_commands_that_can_be_typed() {
     let said = type_lines(block("```\n"), &[("mars.plan", ours), ("contacts.ionrc", ion)], 3);
     assert!(said.contains("after 2 hops") && said.contains("contact "), "a way, and the other dialect in ours: {said}");
 }
+
+/// Gives the two files of `farlink init two-nodes` addresses of their own, and changes each besides.
+fn own_addresses(folder: &Path, pair: u8, change: impl Fn(&str, String) -> String) {
+    for name in ["node-a.toml", "node-b.toml"] {
+        let file = folder.join(name);
+        let text = fs::read_to_string(&file).expect("what init wrote");
+        fs::write(&file, change(name, text.replace("127.0.0.1", &address(pair, 1)))).expect("it is written");
+    }
+}
+
+#[test]
+fn the_page_on_secure_sessions_can_be_typed_and_its_nodes_prove_their_names() {
+    let text = page("docs/how-to/secure-sessions.md");
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut here = Terminal::new(folder.path().into());
+    let blocks = |kind: &str| -> Vec<&str> {
+        text.split(&format!("```{kind}\n")).skip(1).filter_map(|rest| rest.split("```").next()).collect()
+    };
+    let [made, reload] = blocks("sh")[..] else { panic!("two blocks to type") };
+    let said: String = made.lines().map(|line| here.run(line)).collect();
+    let shown = text.split("```\n").find(|block| block.starts_with("ipn:1.0 ")).expect("what it prints");
+    assert_eq!(said.trim(), shown.trim(), "as the page shows");
+    let (_, lines) = blocks("toml")[0].split_once("kind = \"tcpclv4\"\n").expect("its kind");
+    own_addresses(folder.path(), 5, |name, text| {
+        let own = if name == "node-a.toml" { "ipn-1" } else { "ipn-2" };
+        text.replacen("kind = \"tcpclv4\"\n", &format!("kind = \"tcpclv4\"\n{}", lines.replace("ipn-1", own)), 1)
+    });
+    for name in ["node-a.toml", "node-b.toml"] {
+        here.run(&format!("farlink node --config {name} --check"));
+        here.start_node(&format!("farlink node --config {name}"));
+    }
+    let said = here.run("farlink ping ipn:2 --at node-a.sock --count 2");
+    assert_eq!(said.matches("answer from").count(), 2, "{said}");
+    reload.lines().for_each(|line| drop(here.run(line)));
+}
+
+#[test]
+fn two_nodes_whose_files_name_no_neighbour_find_each_other_and_prove_who_they_are() {
+    for (pair, more) in [(6, ""), (7, " --tls --custody --secure")] {
+        let folder = tempfile::tempdir().expect("a folder");
+        let mut here = Terminal::new(folder.path().into());
+        here.run(&format!("farlink init two-nodes --discovery{more}"));
+        own_addresses(folder.path(), pair, |_, text| text);
+        for name in ["node-a.toml", "node-b.toml"] {
+            here.start_node(&format!("farlink node --config {name}"));
+        }
+        // An announcement takes a second or two, and who waits for a ping asks until then.
+        let said = here.run("farlink ping ipn:2 --at node-a.sock --count 2 --timeout '20 s'");
+        assert_eq!(said.matches("answer from").count(), 2, "{more}: {said}{}", here.logs());
+        let links: String =
+            ["a", "b"].map(|n| here.run(&format!("farlink node links --at node-{n}.control.sock"))).concat();
+        assert!(links.contains("found:ipn:"), "{links}");
+    }
+}

@@ -312,7 +312,9 @@ impl<F: Fn(u64)> Window<F> {
         }
         match status {
             Status::Success => self.count(bytes),
-            Status::Error => bail!("the node refuses bundles: its store is full\nhint: farlink node status shows it"),
+            Status::Error => {
+                bail!("the node refuses bundles: its store or a quota is full\nhint: farlink node status shows it")
+            }
             Status::InvalidRequest if self.adu.custody => bail!(
                 "the node cannot ask for custody of a bundle for {}\nhint: it needs [custody] in its file, a durable store, \
                  and no router that copies; bundles for groups or for itself have none",
@@ -332,7 +334,7 @@ impl<F: Fn(u64)> Window<F> {
     fn tell(&mut self) {
         if !std::mem::replace(&mut self.told, true) {
             eprintln!(
-                "the node has not taken the bundle yet, its memory or its store may be full; waiting\n\
+                "the node has not taken the bundle yet, its memory, its store or a quota may be full; waiting\n\
                  hint: farlink node status shows what it holds"
             );
         }

@@ -44,7 +44,9 @@ pub fn resolve_params(known: &[Param], given: &[(String, f64)], path: &str) -> R
         if !(param.min..=param.max).contains(value) {
             return Err(ConfigError {
                 path: format!("{path}.{name}"),
-                expected: format!("{value} is not between {} and {} {}", param.min, param.max, param.unit),
+                expected: format!("{value} is not between {} and {} {}", param.min, param.max, param.unit)
+                    .trim_end()
+                    .into(),
                 hint: format!("the default is {}: {}", param.default, param.help),
             });
         }

@@ -169,7 +169,7 @@ impl Agent {
                 if let (Some(tunnels), Some(held)) = (&mut self.tunnels, self.book.get(outer)) {
                     tunnels.wrapped(number, held);
                 }
-                self.event(out, Event::Created { bundle: self.number(outer) });
+                // No application created it: runs count what those hand over.
                 self.tell_kept(now, outer, None, out);
                 self.steps.push_back(Step::Dispatch(outer));
             }

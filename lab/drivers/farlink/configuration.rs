@@ -5,12 +5,16 @@ use super::{CONTROL, EVENTS, KEYS, PLAN, SOCKET};
 use crate::driver::NodeContext;
 use farlink_base::security::{PAYLOAD, PRIMARY, Role, Rule, Service};
 use farlink_base::{Rng, Setting, exact_duration};
-use farlink_scenario::{Crc, Custody, LinkEnd, Medium, StoreKind, Tls, first_delay, first_rate};
+use farlink_scenario::{Crc, Custody, LinkEnd, Medium, Node, StoreKind, Tls, first_delay, first_rate};
 use std::fmt::{Display, Write};
 
 /// How far ahead a node hands over that gets the processor late: as late as nodes were on a loaded
 /// machine. Others keep their default, as in simulation.
 const AHEAD_WHEN_LATE: &str = "100 ms";
+/// The port of announcements.
+const ANNOUNCED_AT: u16 = 3003;
+/// Time between announcements: as short as nodes take it.
+const ANNOUNCED_EVERY: &str = "1 s";
 
 /// The TOML file of one node, which shows this certificate where its sessions are secured.
 pub fn node_toml(node: &NodeContext<'_>, shows: Option<&Files>) -> String {
@@ -84,6 +88,8 @@ pub fn node_toml(node: &NodeContext<'_>, shows: Option<&Files>) -> String {
         toml.text("signal_delay", &exact_duration(rules.signal_delay));
         toml.value("signal_bundles", rules.signal_bundles);
     }
+    reports_and_quotas(here, &mut toml);
+    discovery(node, &mut toml);
     for tunnel in &here.tunnels {
         toml.table("[tunnel]");
         toml.text("end", &node.scenario.nodes[tunnel.end].ids[0]);
@@ -93,7 +99,8 @@ pub fn node_toml(node: &NodeContext<'_>, shows: Option<&Files>) -> String {
     }
     toml.table("app");
     toml.text("socket", SOCKET);
-    let changes = node.scenario.ends_of(node.index).iter().any(|end| !node.scenario.links[end.link].lasts());
+    let told = |end: &LinkEnd| !node.scenario.links[end.link].lasts() && !node.scenario.links[end.link].found;
+    let changes = node.scenario.ends_of(node.index).iter().any(told);
     toml.table("api");
     toml.text("socket", if changes { CONTROL } else { "" });
     security(&here.security, &mut toml);
@@ -101,6 +108,53 @@ pub fn node_toml(node: &NodeContext<'_>, shows: Option<&Files>) -> String {
     toml.text("file", EVENTS);
     toml.value("segments", node.scenario.measure.segments);
     toml.text
+}
+
+/// Compressed reports, and what some may fill of the store.
+fn reports_and_quotas(here: &Node, toml: &mut Toml) {
+    if let Some(reports) = &here.compressed_reports {
+        toml.table("compressed_reports");
+        toml.value("to", list(&reports.to));
+        toml.value("request", list(&reports.request));
+        toml.text("delay", &exact_duration(reports.delay));
+        toml.value("bundles", reports.bundles);
+    }
+    for quota in &here.quotas {
+        toml.table("[quota]");
+        for (key, patterns) in [("sources", &quota.sources), ("neighbours", &quota.neighbours)] {
+            if !patterns.is_empty() {
+                toml.value(key, list(patterns));
+            }
+        }
+        if let Some(volume) = quota.bytes {
+            toml.text("bytes", &bytes(volume.bytes()));
+        }
+        for (key, bound) in [("bundles", quota.bundles), ("share", quota.share)] {
+            if let Some(bound) = bound {
+                toml.value(key, bound);
+            }
+        }
+    }
+}
+
+/// Announcements to those who are to be found: by their addresses, for the links of a run have no groups.
+fn discovery(node: &NodeContext<'_>, toml: &mut Toml) {
+    let ends = node.scenario.ends_of(node.index);
+    let found: Vec<&LinkEnd> = ends.iter().filter(|end| node.scenario.links[end.link].found).collect();
+    if found.is_empty() {
+        return;
+    }
+    let to: Vec<String> = found.iter().map(|end| format!("{}:{ANNOUNCED_AT}", end.peer_address)).collect();
+    let mut accept: Vec<String> = found.iter().map(|end| node.scenario.nodes[end.peer].ids[0].clone()).collect();
+    accept.dedup();
+    let layers = node.scenario.layers_of(node.index).into_iter();
+    let layers = layers.filter(|layer| found.iter().any(|end| layer.links.contains(&end.link)));
+    toml.table("discovery");
+    toml.value("to", list(&to));
+    toml.value("listen", list(&[format!("0.0.0.0:{ANNOUNCED_AT}")]));
+    toml.text("interval", ANNOUNCED_EVERY);
+    toml.value("accept", list(&accept));
+    toml.value("layers", list(&layers.map(|layer| layer.name).collect::<Vec<_>>()));
 }
 
 /// The contact plan all nodes are given; its epoch is in the configuration.
@@ -130,7 +184,8 @@ fn links(node: &NodeContext<'_>, shows: Option<&Files>, toml: &mut Toml) {
         }
     }
     for end in node.scenario.ends_of(node.index) {
-        if node.scenario.links[end.link].appears.is_zero() {
+        let here = &node.scenario.links[end.link];
+        if here.appears.is_zero() && !here.found {
             link(node, &end, toml);
         }
     }
@@ -369,6 +424,34 @@ mod tests {
             assert!(custody.lines().any(|l| l == line), "{line}\n{custody}");
         }
         assert!(!node_toml(&context(&scenario, 0), None).contains("[custody]"));
+    }
+
+    #[test]
+    fn reports_and_quotas_are_written_as_a_node_reads_them() {
+        let reports = "id = \"ipn:1.0\"\ncompressed_reports = { request = \"ipn:2.*\", delay = \"3 s\", bundles = 7 }";
+        let quotas = "[[quota]]\nnodes = \"a\"\nsources = [\"ipn:9.*\"]\nbytes = \"1 MB\"\nbundles = 5\n\
+            [[quota]]\nneighbours = \"*\"\nshare = 20\n";
+        let text = format!("{}{quotas}", SCENARIO.replace("id = \"ipn:1.0\"", reports));
+        let scenario = Scenario::parse(&text).unwrap_or_else(|errors| panic!("{errors:#?}"));
+        let (a, b) = (node_toml(&context(&scenario, 0), None), node_toml(&context(&scenario, 1), None));
+        let table = "[compressed_reports]\nto = [\"*\"]\nrequest = [\"ipn:2.*\"]\ndelay = \"3 s\"\nbundles = 7\n";
+        assert!(a.contains(table) && !b.contains("compressed_reports"), "{a}");
+        let all = "[[quota]]\nneighbours = [\"*\"]\nshare = 20\n";
+        assert!(a.contains("[[quota]]\nsources = [\"ipn:9.*\"]\nbytes = \"1000000 B\"\nbundles = 5\n"), "{a}");
+        assert!(a.contains(all) && b.contains(all) && b.matches("[[quota]]").count() == 1, "{b}");
+    }
+
+    #[test]
+    fn nodes_that_are_to_find_each_other_announce_themselves_and_know_no_link() {
+        let text = SCENARIO.replace("layer = \"tcpclv4\"", "layer = \"tcpclv4\"\nfound = true\nappears = \"2 s\"");
+        let scenario = Scenario::parse(&text).unwrap_or_else(|errors| panic!("{errors:#?}"));
+        let a = node_toml(&context(&scenario, 0), None);
+        let announced = "[discovery]\nto = [\"10.0.1.2:3003\"]\nlisten = [\"0.0.0.0:3003\"]\ninterval = \"1 s\"\n\
+            accept = [\"ipn:2.0\"]\nlayers = [\"tcpclv4\"]\n";
+        assert!(a.contains(announced) && !a.contains("[link.\"cable\"]") && a.contains("[link.\"space\"]"), "{a}");
+        assert!(a.contains("[api]\nsocket = \"\"\n"), "nobody tells it: {a}");
+        assert!(!contact_plan(&context(&scenario, 0)).contains("cable"));
+        assert!(!node_toml(&context(&Scenario::parse(SCENARIO).unwrap(), 0), None).contains("[discovery]"));
     }
 
     #[test]

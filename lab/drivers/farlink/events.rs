@@ -2,16 +2,24 @@
 
 use anyhow::{Context, Result, anyhow};
 use farlink_report::{EventRow, Recorder};
-use farlink_scenario::Scenario;
+use farlink_scenario::{LinkEnd, Scenario};
+use std::collections::HashMap;
 use std::fs::File;
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::sync::Arc;
 
+/// How records call links that peers opened.
+const DYNAMIC: &str = "dynamic-";
+
 /// Reads the events of one node.
 pub struct EventReader {
     names: farlink_events::Names,
     recorder: Recorder,
+    /// Neighbours that are found, and the names of the links to them.
+    found: Vec<(String, String)>,
+    /// Names of links that such neighbours opened, and of the links they are.
+    opened: HashMap<String, String>,
 }
 
 impl EventReader {
@@ -20,11 +28,38 @@ impl EventReader {
         // In the order of the node's configuration file, which numbers them.
         let ends = scenario.ends_of(index);
         let links: Vec<&str> = ends.iter().map(|end| scenario.links[end.link].name.as_str()).collect();
+        let is_found = |end: &&LinkEnd| scenario.links[end.link].found;
+        let neighbour = |end: &LinkEnd| &scenario.nodes[end.peer];
+        // A node calls a link after whom it found, and where.
+        let known_as = |end: &LinkEnd| match is_found(&end) {
+            true => format!("found:{}@{}:{}", neighbour(end).ids[0], end.peer_address, end.port),
+            false => scenario.links[end.link].name.clone(),
+        };
+        let found = ends.iter().filter(is_found);
+        let found = found.map(|end| (neighbour(end).name.clone(), scenario.links[end.link].name.clone())).collect();
         let nodes = farlink_report::Names::new(scenario.nodes.iter().map(|n| (n.number, n.name.as_str())));
         EventReader {
-            names: farlink_events::Names::new(node.name.clone(), links.iter().map(ToString::to_string).collect()),
+            names: farlink_events::Names::new(node.name.clone(), ends.iter().map(known_as).collect()),
             recorder: Recorder::new(&node.name, &links, Arc::new(nodes)),
+            found,
+            opened: HashMap::new(),
         }
+    }
+
+    /// Who was to be found may have come by itself, over a link without a name: it is the scenario's.
+    fn named(&mut self, mut row: EventRow) -> EventRow {
+        let Some(link) = row.link.as_deref().filter(|_| !self.found.is_empty()) else { return row };
+        if &*row.event == "link_up" {
+            let same = |(neighbour, _): &&(String, String)| row.peer.as_deref() == Some(neighbour.as_str());
+            match self.found.iter().find(same).filter(|_| link.starts_with(DYNAMIC)) {
+                Some((_, name)) => drop(self.opened.insert(link.to_string(), name.clone())),
+                None => drop(self.opened.remove(link)),
+            }
+        }
+        if let Some(name) = self.opened.get(link) {
+            row.link = Some(name.as_str().into());
+        }
+        row
     }
 
     /// Gives each row; a last line that was not finished is left out.
@@ -38,7 +73,7 @@ impl EventReader {
             let (at, event) =
                 self.names.read(&text).map_err(|why| anyhow!("{} line {number}: {why}", path.display()))?;
             if let Some(row) = self.recorder.row(at.0, &event) {
-                each(row)?;
+                each(self.named(row))?;
             }
             text.clear();
         }
@@ -55,10 +90,13 @@ mod tests {
         [[link]]\nname = \"space\"\nbetween = [\"probe\", \"ground\"]\nlayer = \"ltp\"\n";
 
     fn read(lines: &str) -> Result<Vec<EventRow>> {
+        read_of(SCENARIO, lines)
+    }
+    fn read_of(scenario: &str, lines: &str) -> Result<Vec<EventRow>> {
         let path = std::env::temp_dir().join(format!("farlink-events-{}-{}", std::process::id(), lines.len()));
         std::fs::write(&path, lines).unwrap();
         let mut rows = Vec::new();
-        let result = EventReader::new(&Scenario::parse(SCENARIO).unwrap(), 0).read(&path, &mut |row| {
+        let result = EventReader::new(&Scenario::parse(scenario).unwrap(), 0).read(&path, &mut |row| {
             rows.push(row);
             Ok(())
         });
@@ -92,6 +130,26 @@ mod tests {
         assert_eq!((rows[2].reason.as_deref(), rows[2].sequence), (Some("done"), Some(3)));
         assert_eq!((rows[3].link.as_deref(), rows[3].peer.as_deref()), (Some("dynamic-3"), Some("ipn:9")));
         assert_eq!(rows[4].reason.as_deref(), Some("cancelled by the peer: RLEXC"));
+    }
+
+    #[test]
+    fn a_link_that_was_found_has_its_name_whoever_found_whom() {
+        let text = SCENARIO.replace("layer = \"ltp\"", "layer = \"tcpclv4\"\nfound = true");
+        let up = |link: &str, peer: &str| {
+            format!("{{\"time_ns\":1,\"event\":\"link_up\",\"link\":\"{link}\",\"peer\":\"{peer}\"}}\n")
+        };
+        let down = |link: &str| format!("{{\"time_ns\":2,\"event\":\"link_down\",\"link\":\"{link}\"}}\n");
+        let lines = [
+            up("found:ipn:2.0@10.0.0.2:4556", "ipn:2.0"),
+            down("found:ipn:2.0@10.0.0.2:4556"),
+            up("dynamic:3", "ipn:2.0"),
+            down("dynamic:3"),
+            up("dynamic:3", "ipn:9.0"),
+            down("dynamic:3"),
+        ];
+        let rows = read_of(&text, &lines.concat()).unwrap();
+        let names: Vec<&str> = rows.iter().filter_map(|row| row.link.as_deref()).collect();
+        assert_eq!(names, ["space", "space", "space", "space", "dynamic-3", "dynamic-3"]);
     }
 
     #[test]

@@ -104,6 +104,11 @@ impl Driver for Farlink {
         arguments.option("--lifetime", exact_duration(entry.lifetime));
         arguments.option("--priority", entry.priority.word());
         arguments.option("--window", if entry.window > 0 { entry.window } else { WINDOW });
+        let reports = entry.report_words();
+        if !reports.is_empty() {
+            arguments.option("--report", reports.join(","));
+            arguments.option("--report-to", &node.scenario.nodes[entry.from].ids[0]);
+        }
         match &entry.kind {
             TrafficKind::File { bundle_size, pace, .. } => {
                 arguments.option("--bundle-size", format!("{} B", bundle_size.bytes()));
@@ -226,7 +231,8 @@ mod tests {
             id = \"dtn://b/\"\n[[link]]\nname = \"l\"\nbetween = [\"a\", \"b\"]\nlayer = \"tcpclv4\"\n\
             [[traffic]]\nfrom = \"b\"\nto = \"a\"\nfile = { size = \"9 kB\", bundle_size = \"2 kB\", rate = \"1 Mbit/s\" }\n\
             [[traffic]]\nfrom = \"a\"\nto = \"b\"\nping = { count = 3 }\n\
-            [[traffic]]\nfrom = \"a\"\nto = \"b\"\nbundles = { count = 5, size = \"1 kB\", interval = \"20 ms\" }\n";
+            [[traffic]]\nfrom = \"a\"\nto = \"b\"\nreports = [\"delivery\", \"deletion\"]\n\
+            bundles = { count = 5, size = \"1 kB\", interval = \"20 ms\" }\n";
         let scenario = Scenario::parse(text).unwrap();
         let program = Path::new("/bin/farlink");
         let (folder, epoch) = (Path::new("/tmp"), DtnTime(1));
@@ -247,6 +253,7 @@ mod tests {
         assert!(driver.receiver(&node, 1, None).is_none());
         let bundles = line(driver.sender(&node, 2, Some(Path::new("/c"))));
         assert!(bundles.contains("--raw") && bundles.contains("--interval 20 ms"), "{bundles}");
+        assert!(bundles.contains("--report delivery,deletion --report-to ipn:1.0") && !file.contains("--report"));
         let receiver = line(driver.receiver(&node, 2, None).unwrap());
         assert!(
             receiver.contains("recv") && receiver.contains("--service 1002") && receiver.contains("--count 5"),

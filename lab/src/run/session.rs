@@ -137,7 +137,8 @@ impl<'a> Session<'a> {
             stopping: false,
             samples: Vec::new(),
             waiting,
-            changes: scenario.link_changes().into(),
+            // Links that are found nobody tells of.
+            changes: scenario.link_changes().into_iter().filter(|change| !scenario.links[change.link].found).collect(),
             changed: 0,
             emulating: false,
             waits: vec![Lateness::default(); scenario.nodes.len()],

@@ -29,6 +29,7 @@ fn read(text: &str, file: &Path, places: bool) -> Findings {
         let top = Reader::checked(&errors, &keys::NODE, "", root.get_ref());
         let mut config = node(&top, folder, file);
         super::conflicts::addresses(&top);
+        super::codes::distinct(&top, &config.stack);
         super::advice::all(&top, &config);
         if places {
             super::places::look(&top, &mut config);
@@ -169,7 +170,11 @@ fn own_name(text: &str) -> Result<EndpointId, String> {
 
 /// An endpoint ID, or why it is none.
 pub fn endpoint(text: &str) -> Result<EndpointId, String> {
-    text.parse().map_err(|_| format!("`{text}` is not an endpoint ID"))
+    text.parse().map_err(|_| {
+        let whole = format!("{text}/");
+        let near = whole.parse::<EndpointId>().map_or_else(|_| String::new(), |_| format!("; did you mean `{whole}`?"));
+        format!("`{text}` is not an endpoint ID{near}")
+    })
 }
 
 /// An address of this machine.
@@ -273,21 +278,9 @@ fn quotas(top: &Reader<'_>, capacity: DataVolume) -> Vec<Quota> {
     let tables = top.tables("quota").into_iter();
     let readers = tables.map(|(path, table)| Reader::checked(top.errors, &keys::QUOTA, &path, table));
     let quota = |reader: Reader<'_>| {
-        let patterns = |key: &str| farlink_config::custody::patterns(&reader, key).unwrap_or_default();
-        let (sources, neighbours) = (patterns("sources"), patterns("neighbours"));
-        if sources.is_empty() && neighbours.is_empty() {
-            reader.fail("sources", "missing: a quota is about somebody", "add sources = [\"ipn:2.*\"], or neighbours");
-        }
-        if !sources.is_empty() && !neighbours.is_empty() {
-            reader.fail("neighbours", "a bundle counts once: by its source or by who gave it", "write two `[[quota]]`");
-        }
-        let share = reader.count("share").map(|percent: u64| capacity.bytes() / 100 * percent);
-        let (bytes, bundles) = (reader.volume("bytes").map(DataVolume::bytes), reader.count("bundles"));
-        if bytes.or(share).or(bundles).is_none() {
-            reader.fail("bytes", "missing: a quota has a bound", "add bytes, bundles or share");
-        }
-        let bytes = bytes.unwrap_or(u64::MAX).min(share.unwrap_or(u64::MAX));
-        Quota { sources, neighbours, bytes, bundles: bundles.unwrap_or(u64::MAX) }
+        let given = farlink_config::quota::quota(&reader);
+        let (bytes, bundles) = (given.bytes_of(capacity), given.bundles.unwrap_or(u64::MAX));
+        Quota { sources: given.sources, neighbours: given.neighbours, bytes, bundles }
     };
     readers.map(quota).collect()
 }
@@ -360,6 +353,7 @@ mod tests {
             ("sources = [\"ipn:2.*\"]", "a quota has a bound"),
             ("sources = [\"ipn:2.*\"]\nneighbours = [\"*\"]\nbundles = 1", "a bundle counts once"),
             ("sources = [\"x\"]\nbundles = 1", "matches no endpoint"),
+            ("sources = []\nbundles = 1", "names nobody"),
         ] {
             let told = quota(keys).unwrap_err();
             assert!(told.iter().any(|error| error.to_string().contains(why)), "{keys}: {told:?}");

@@ -6,7 +6,7 @@ use farlink_base::{LayerParam, Unit, settings};
 use farlink_cla::registry::{Introduction, LAYERS, LayerInfo, Medium, NAMES};
 use farlink_config::custody::PATTERNS;
 use farlink_config::security::RULE as RULE_KEYS;
-use farlink_config::{Fallback, Key, Kind, Section, custody, key, setting_keys};
+use farlink_config::{Fallback, Key, Kind, Section, custody, key, quota, reports, setting_keys};
 use farlink_stack::Limits;
 use std::sync::LazyLock;
 
@@ -372,23 +372,14 @@ pub const TUNNEL: Section = Section {
 };
 
 /// `[compressed_reports]`.
-pub const COMPRESSED: Section = Section {
-    name: "compressed_reports",
-    help: "Compressed reporting (CCSDS 734.6-O-1): bundles that ask for it are reported by numbers, many at once.",
-    keys: &[
-        key("to", PATTERNS, Absent, "Who may be told; without it, whoever a bundle names."),
-        key(
-            "request",
-            PATTERNS,
-            Absent,
-            "Destinations for which bundles made here that ask for status reports ask for these instead; without it, none.",
-        ),
-        key("delay", Kind::Duration, Is("10 s"), "How long reports gather."),
-        key("bundles", Count(1, 100_000), Is("1000"), "Bundles after which they leave at once."),
-        key("block", Count(13, 191), Is("14"), "Type of the block (CCSDS 734.6-O-1; drafts had 16)."),
-        key("record", Count(2, 64_999), Is("14"), "Type of the signals."),
-    ],
-};
+pub static COMPRESSED: LazyLock<Section> = LazyLock::new(|| {
+    let help = "Compressed reporting (CCSDS 734.6-O-1): bundles that ask for it are reported by numbers, many at once.";
+    Section { name: "compressed_reports", help, keys: [reports::RULES, COMPRESSED_CODES].concat().leak() }
+});
+const COMPRESSED_CODES: &[Key] = &[
+    key("block", Count(13, 191), Is("14"), "Type of the block (CCSDS 734.6-O-1; drafts had 16)."),
+    key("record", Count(2, 64_999), Is("14"), "Type of the signals."),
+];
 
 /// `[limits]`.
 pub static LIMITS: LazyLock<Section> = LazyLock::new(|| {
@@ -444,13 +435,7 @@ pub const LIMIT_PARAMS: &[LayerParam<Limits>] = &[
 pub const QUOTA: Section = Section {
     name: "quota",
     help: "What some sources, or what some neighbours give, may fill of the store: what is more is refused.",
-    keys: &[
-        key("sources", PATTERNS, Absent, "Node IDs of sources that share it."),
-        key("neighbours", PATTERNS, Absent, "Node IDs of neighbours that share it."),
-        key("bytes", Kind::Volume, Absent, "Most bytes; without it, as many as fit."),
-        key("bundles", Count(1, u64::MAX), Absent, "Most bundles; without it, as many as fit."),
-        key("share", Count(1, 100), Absent, "Most bytes, in percent of the store's capacity."),
-    ],
+    keys: quota::QUOTA,
 };
 
 /// `[app]`.

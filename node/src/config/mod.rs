@@ -8,6 +8,7 @@
 mod advice;
 mod build;
 mod changed;
+mod codes;
 mod conflicts;
 mod custody;
 mod discovery;

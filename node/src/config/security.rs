@@ -17,6 +17,11 @@ const KEY_MAX: usize = 128;
 
 /// The rules and where the keys are; `store`: the folder of a durable store.
 pub fn read(top: &Reader<'_>, folder: &Path, store: Option<&Path>) -> Option<(SecurityConfig, SecurityFiles)> {
+    if top.get("security").is_some_and(|value| value.get_ref().is_array()) {
+        let hint = "write `[security]` with its `keys`, and `[[security.rule]]` for each rule";
+        top.fail("security", "is one table, with rules in it", hint);
+        return None;
+    }
     let table = top.table("security", &keys::SECURITY)?;
     let longest = table.volume("longest").unwrap_or(DataVolume(SecurityConfig::BYTES_MAX));
     let starts = table.text("starts").map(|file| folder.join(file)).or(store.map(|dir| dir.join("security.starts")));
@@ -24,7 +29,10 @@ pub fn read(top: &Reader<'_>, folder: &Path, store: Option<&Path>) -> Option<(Se
         let what = "missing: without a durable store, nothing counts the starts of this node, and IVs would come twice";
         table.fail("starts", what, "add starts = \"security.starts\"");
     }
-    let rules = rules(&table).into_iter().map(|(rule, _)| rule).collect();
+    let rules: Vec<Rule> = rules(&table).into_iter().map(|(rule, _)| rule).collect();
+    if rules.is_empty() && !table.given("rule") {
+        table.warn("rule", "there is none: nothing is secured", "add `[[security.rule]]` for each thing to be done");
+    }
     let told = SecurityConfig { rules, keys: KeyRing::default(), start: 0, seed: [0; 32], bytes_max: longest.bytes() };
     let keys = table.text("keys").map(|file| folder.join(file)).unwrap_or_default();
     Some((told, SecurityFiles { keys, starts: starts.unwrap_or_default() }))
@@ -33,8 +41,7 @@ pub fn read(top: &Reader<'_>, folder: &Path, store: Option<&Path>) -> Option<(Se
 /// The rules that can be read, each with its reader.
 fn rules<'a>(table: &Reader<'a>) -> Vec<(Rule, Reader<'a>)> {
     let tables = table.tables("rule").into_iter();
-    let readers =
-        tables.map(|(path, rule)| Reader::checked(table.errors, &keys::RULE, &format!("security.{path}"), rule));
+    let readers = tables.map(|(path, rule)| Reader::checked(table.errors, &keys::RULE, &path, rule));
     let rules: Vec<_> = readers.filter_map(|reader| Some((rule(&reader)?, reader))).collect();
     shadows(&rules);
     rules
@@ -45,6 +52,10 @@ pub fn keys(top: &Reader<'_>, config: &mut NodeConfig) {
     let (Some(told), Some(files)) = (&mut config.stack.security, &config.security) else { return };
     let Some(value) = top.get("security").and_then(|value| value.get_ref().as_table()) else { return };
     let table = Reader::new(top.errors, &keys::SECURITY, vec![("security".into(), value)]);
+    if files.keys.as_os_str().is_empty() {
+        // That there is none is told already.
+        return;
+    }
     match key_file(&files.keys) {
         Ok(keys) => told.keys = KeyRing::new(keys.into_iter().map(|key| (key.name, key.secret))),
         Err(why) => {
@@ -62,7 +73,7 @@ pub fn keys(top: &Reader<'_>, config: &mut NodeConfig) {
     for (path, of_rule) in table.tables("rule") {
         let reader = Reader::new(&quiet, &keys::RULE, vec![(path.clone(), of_rule)]);
         if let Some(rule) = rule(&reader) {
-            let reader = Reader::new(top.errors, &keys::RULE, vec![(format!("security.{path}"), of_rule)]);
+            let reader = Reader::new(top.errors, &keys::RULE, vec![(path, of_rule)]);
             fits(&reader, &rule, &told.keys);
             one_service(&reader, &rule, &mut uses);
         }
@@ -87,9 +98,16 @@ fn fits(reader: &Reader<'_>, rule: &Rule, ring: &KeyRing) {
         _ => return,
     };
     for key in generations.iter().filter(|key| !wanted.contains(&key.bytes().len())) {
-        let what = format!("`{}` has {} bytes, and AES takes {wanted:?}", rule.key, key.bytes().len());
+        let what = format!("`{}` has {} bytes, and AES takes {}", rule.key, key.bytes().len(), or(wanted));
         reader.fail("key", what, "give a key of 32 bytes: 64 hexadecimal digits");
     }
+}
+
+/// `16, 24 or 32`.
+fn or(lengths: &[usize]) -> String {
+    let (last, rest) = lengths.split_last().map_or((String::new(), &[][..]), |(last, rest)| (last.to_string(), rest));
+    let rest: Vec<String> = rest.iter().map(ToString::to_string).collect();
+    format!("{} or {last}", rest.join(", "))
 }
 
 /// Warns, once, of a key for both services: RFC 9173 3.2 relies on keys that no other context uses. Each use has its
@@ -217,7 +235,8 @@ mod tests {
         let (config, told) = said(RULE, KEYS, 0o644);
         assert!(config.is_some() && told.len() == 1 && told[0].contains("others than its owner"), "{told:?}");
         let long = KEYS.replace("ccddeeff", "ccddeeff0011223344556677");
-        assert!(said(RULE, &long, 0o600).1[0].contains("has 24 bytes"), "{:?}", said(RULE, &long, 0o600).1);
+        let told = said(RULE, &long, 0o600).1;
+        assert!(told[0].contains("has 24 bytes, and AES takes 16 or 32"), "{told:?}");
         assert!(said(&format!("{RULE}wrap = true\n"), &long, 0o600).1.is_empty());
     }
 
@@ -253,6 +272,22 @@ mod tests {
             assert!(config.is_some() && told.len() == 1, "{told:?}");
             assert!(told[0].contains("`moon` is for both services"), "{told:?}");
         }
+    }
+
+    #[test]
+    fn what_is_written_as_in_scenarios_or_secures_nothing_is_told() {
+        let parse = |text: &str| {
+            let found = crate::config::build::look(&format!("node_ids = \"ipn:1.0\"\n{text}"), Path::new("n.toml"));
+            found.mistakes.iter().chain(&found.warnings).map(ToString::to_string).collect::<Vec<_>>()
+        };
+        let told = parse("[[security]]\nrole = \"source\"\n");
+        assert!(told.len() == 1 && told[0].contains("n.toml:2: security: is one table"), "{told:?}");
+        assert!(told[0].contains("[[security.rule]]"), "{told:?}");
+        let told = parse("[security]\nstarts = \"s\"\n");
+        assert!(told.len() == 2 && told[0].contains("security.keys: missing"), "once: {told:?}");
+        assert!(told[1].contains("nothing is secured"), "{told:?}");
+        let twice = said(&RULE.repeat(2), KEYS, 0o600).1;
+        assert!(twice[0].contains(":9: security.rule[2].from: no bundle comes"), "with its line: {twice:?}");
     }
 
     #[test]

@@ -213,8 +213,8 @@ impl Entry {
         SendRequest {
             source: self.source.clone(),
             destination: self.destination.clone(),
-            report_to: EndpointId::Null,
-            facts: farlink_base::Facts::default(),
+            report_to: if self.traffic.reports.0 == 0 { EndpointId::Null } else { self.source.node_id() },
+            facts: self.traffic.reports,
             lifetime_ms: u64::try_from(self.traffic.lifetime.as_millis()).unwrap_or(u64::MAX),
             priority: self.traffic.priority,
             hop_limit: 0,

@@ -1,0 +1,118 @@
+//! Reports on many bundles at once, and quotas of stores, in both fidelities: as real nodes have them.
+
+use farlink_base::{Event, Instant};
+use farlink_scenario::Scenario;
+use farlink_sim::{Observer, World};
+
+#[derive(Default)]
+struct Counts {
+    created: usize,
+    delivered: usize,
+    /// By node: reports told in short, and the bundles they are about.
+    told: [(usize, u64); 3],
+    refused: [usize; 3],
+    /// Records that reached the first node.
+    records: usize,
+    /// Bundles at the second node, and the most there were.
+    there: (usize, usize),
+}
+impl Observer for Counts {
+    fn event(&mut self, _: Instant, node: usize, event: &Event) {
+        match event {
+            Event::Created { .. } => self.created += 1,
+            Event::Delivered { .. } => self.delivered += 1,
+            Event::ReportsCompressed { bundles, .. } => {
+                self.told[node].0 += 1;
+                self.told[node].1 += bundles;
+            }
+            Event::Refused { .. } => self.refused[node] += 1,
+            Event::Received { .. } if node == 0 => self.records += 1,
+            Event::Received { .. } if node == 1 => {
+                self.there.0 += 1;
+                self.there.1 = self.there.1.max(self.there.0);
+            }
+            Event::Deleted { .. } if node == 1 => self.there.0 -= 1,
+            _ => {}
+        }
+    }
+}
+
+/// 40 bundles from the first over the second to the third node; `down` is the rate of the second link.
+fn run(fidelity: &str, down: &str, traffic: &str, more: &str) -> Counts {
+    let text = format!(
+        r#"
+        name = "reports"
+        duration = "120 s"
+        stop_when_delivered = false
+        fidelity = "{fidelity}"
+        node_defaults = {{ router = "static" }}
+        [[node]]
+        name = "a"
+        id = "ipn:1.0"
+        routes = {{ "ipn:3.*" = "b" }}
+        compressed_reports = {{ request = ["ipn:3.*"] }}
+        [[node]]
+        name = "b"
+        id = "ipn:2.0"
+        [[node]]
+        name = "c"
+        id = "ipn:3.0"
+        routes = {{ "ipn:1.*" = "b" }}
+        compressed_reports = {{ delay = "5 s", bundles = 30 }}
+        [[link]]
+        name = "ab"
+        between = ["a", "b"]
+        layer = "tcpclv4"
+        rate = "1 Mbit/s"
+        delay = "10 ms"
+        [[link]]
+        name = "bc"
+        between = ["b", "c"]
+        layer = "tcpclv4"
+        rate = "{down}"
+        delay = "10 ms"
+        [[traffic]]
+        from = "a"
+        to = "c"
+        bundles = {{ count = 40, size = "1 kB", interval = "20 ms" }}
+        {traffic}
+        {more}
+        "#
+    );
+    let scenario = Scenario::parse(&text).unwrap_or_else(|errors| panic!("{errors:#?}"));
+    let counts = World::new(&scenario, Counts::default()).unwrap().run().1;
+    assert_eq!((counts.created, counts.delivered), (40, 40), "{fidelity}");
+    counts
+}
+
+#[test]
+fn deliveries_are_reported_by_number_when_there_are_enough_or_after_a_while() {
+    for fidelity in ["full", "message"] {
+        let counts = run(fidelity, "1 Mbit/s", "reports = [\"delivery\"]", "");
+        assert_eq!(counts.told, [(0, 0), (0, 0), (2, 40)], "{fidelity}: 30 at once, the others 5 s later");
+        assert_eq!(counts.records, 2, "{fidelity}: whoever asked is told, and nobody counts that as a delivery");
+        let silent = run(fidelity, "1 Mbit/s", "", "");
+        assert_eq!((silent.told, silent.records), ([(0, 0); 3], 0), "{fidelity}: nobody asked");
+    }
+}
+
+#[test]
+fn reports_are_made_where_nodes_have_the_table_and_nowhere_else() {
+    let quotas = "[[quota]]\nsources = [\"ipn:3.*\"]\nbundles = 100\n[[quota]]\nneighbours = [\"ipn:99.*\"]\nshare = 1";
+    for fidelity in ["full", "message"] {
+        let counts = run(fidelity, "1 Mbit/s", "reports = [\"reception\"]", quotas);
+        assert_eq!(counts.told, [(0, 0), (0, 0), (2, 40)], "{fidelity}: b has no compressed reports");
+        assert_eq!(counts.refused, [0; 3], "{fidelity}: quotas of others refuse nobody");
+    }
+}
+
+#[test]
+fn a_quota_is_refused_beyond_and_what_was_refused_arrives_later() {
+    for fidelity in ["full", "message"] {
+        let quota = "[[quota]]\nnodes = \"b\"\nsources = [\"ipn:1.*\"]\nbundles = 5";
+        let bounded = run(fidelity, "50 kbit/s", "", quota);
+        assert!(bounded.refused[1] > 0 && bounded.there.1 <= 5, "{fidelity}: {:?}", bounded.there);
+        let free = run(fidelity, "50 kbit/s", "", "");
+        assert!(free.there.1 > 20 && free.refused == [0; 3], "{fidelity}: {:?}", free.there);
+    }
+}

@@ -14,6 +14,7 @@
 //! | `streams.rs` | TCP |
 //! | `tls.rs` | TLS, as far as it takes time and bytes |
 //! | `messages.rs` | a link that carries whole bundles |
+//! | `contacts/` | who can hear whom: nodes that move |
 //! | `disk.rs` | the disk |
 //! | `oracle.rs` | what no node can know |
 //! | `traffic/` | the applications |
@@ -22,6 +23,7 @@
 
 mod build;
 mod cable;
+pub mod contacts;
 mod crossing;
 mod disk;
 pub mod messages;

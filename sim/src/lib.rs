@@ -14,7 +14,7 @@
 //! | `streams.rs` | TCP |
 //! | `tls.rs` | TLS, as far as it takes time and bytes |
 //! | `messages.rs` | a link that carries whole bundles |
-//! | `contacts/` | who can hear whom: nodes that move |
+//! | `mobility/`, `contacts/` | where nodes are, and so who can hear whom |
 //! | `disk.rs` | the disk |
 //! | `oracle.rs` | what no node can know |
 //! | `traffic/` | the applications |
@@ -27,6 +27,7 @@ pub mod contacts;
 mod crossing;
 mod disk;
 pub mod messages;
+pub mod mobility;
 mod node;
 mod observe;
 mod oracle;

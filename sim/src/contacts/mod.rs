@@ -4,6 +4,11 @@
 //! A source knows nothing of bundles and of links; the world makes a link of an edge that comes up and
 //! takes it away with the one that ends it.
 
+mod grid;
+pub mod kinetic;
+pub mod merge;
+pub mod trace;
+
 use farlink_base::Instant;
 
 /// Two nodes begin to hear each other, or cease to.
@@ -37,13 +42,6 @@ pub trait Contacts {
     /// The next edge that is not later than `until`; `None` when there is none so early. A later `until`
     /// may bring one.
     fn next(&mut self, until: Instant) -> Option<ContactEdge>;
-
-    /// Metres between two nodes at a time not before the last edge and not after the next, where the
-    /// source knows.
-    fn distance_m(&self, a: u32, b: u32, at: Instant) -> Option<f64> {
-        let _ = (a, b, at);
-        None
-    }
 }
 
 /// The first whole nanosecond that is not before a time in seconds from the start of the run: the one

@@ -30,7 +30,19 @@ impl Scenario {
             format!("link `{name}` has no sessions: of `{one}` and `{other}` one requires TLS, and one never uses it")
         }));
         all.extend((0..self.nodes.len()).filter_map(|node| self.port_served_twice(node)));
+        all.extend((0..self.radios.len()).filter_map(|radio| self.knows_only_plans(radio)));
         all
+    }
+    /// Nodes that hear each other and give each other nothing: their routers go by contact plans.
+    fn knows_only_plans(&self, radio: usize) -> Option<String> {
+        let radio = &self.radios[radio];
+        let of_plans = |node: &&usize| self.nodes[**node].router.name == "sabr";
+        let first = radio.nodes.iter().find(of_plans)?;
+        let (name, count) = (&self.nodes[*first].name, radio.nodes.iter().filter(of_plans).count());
+        Some(format!(
+            "{count} nodes with the radio `{}`, `{name}` first, have router `sabr`, which goes by contact plans, and links of radios are in none: a copying router, such as `epidemic`, uses them",
+            radio.name
+        ))
     }
     /// Layers of different kinds at one port: a simulated node tells them apart, a real one serves a port once.
     fn port_served_twice(&self, node: usize) -> Option<String> {

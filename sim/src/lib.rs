@@ -42,4 +42,4 @@ pub use build::{DEFAULT_EPOCH, node_config};
 pub use observe::{Observer, Silent, Trace};
 pub use record::{Options, Progress, run};
 pub use traffic::TrafficOutcome;
-pub use world::{Outcome, World};
+pub use world::{Outcome, RadioOutcome, World};

@@ -7,7 +7,10 @@
 mod grid;
 pub mod kinetic;
 pub mod merge;
+mod of_scenario;
 pub mod trace;
+
+pub use of_scenario::{as_lines, of_scenario};
 
 use farlink_base::Instant;
 
@@ -38,7 +41,7 @@ impl ContactEdge {
 ///
 /// The edges come in the order of [`ContactEdge::key`]. Those of one pair and radio come by turns,
 /// beginning with one that is up, and never two at one time: a contact that ends as it begins never was.
-pub trait Contacts {
+pub trait Contacts: Send {
     /// The next edge that is not later than `until`; `None` when there is none so early. A later `until`
     /// may bring one.
     fn next(&mut self, until: Instant) -> Option<ContactEdge>;
@@ -50,15 +53,6 @@ pub trait Contacts {
 pub fn instant(seconds: f64) -> Instant {
     // Casts saturate, and a time that is not a number would be the start.
     Instant((seconds * 1e9).ceil() as u64)
-}
-
-/// No contacts at all.
-#[derive(Clone, Copy, Default, Debug)]
-pub struct Never;
-impl Contacts for Never {
-    fn next(&mut self, _until: Instant) -> Option<ContactEdge> {
-        None
-    }
 }
 
 #[cfg(test)]

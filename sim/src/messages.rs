@@ -346,6 +346,19 @@ mod tests {
     }
 
     #[test]
+    fn a_link_in_the_place_of_another_begins_anew() {
+        let mut m = messages(spec(&[]), BARE);
+        wake(&mut m, 0, HERE);
+        assert!(m.send(Instant(0), HERE, 1000, Token(1)));
+        m.put(0, [1, 2].map(|seed| LinkDirection::new(spec(&[]), seed)), BARE);
+        assert_eq!((m.is_ready(HERE), m.statistics(HERE).sent, m.next_timeout(HERE)), (false, 0, Instant::ZERO));
+        assert_eq!(wake(&mut m, 7, HERE), [Output::Ready(HERE)]);
+        m.put(1, [1, 2].map(|seed| LinkDirection::new(spec(&[]), seed)), BARE);
+        let next = Place { link: 1, end: 1 };
+        assert_eq!(wake(&mut m, 7, next), [Output::Ready(next)]);
+    }
+
+    #[test]
     fn headers_and_overhead_take_their_time_and_losses_their_share() {
         let framing = Framing { payload_bytes: 1000, header_bytes: 40, losses: false, ..BARE };
         let mut m = messages(DirectionSpec { overhead: 10, loss: Loss::Bernoulli(0.5), ..spec(&[]) }, framing);

@@ -131,6 +131,35 @@ fn links_of_a_radio_come_beside_those_that_are_always_there() {
 }
 
 #[test]
+fn who_has_two_radios_has_a_link_by_each() {
+    let folder = folder();
+    let text = ferry("rate = \"8 Mbit/s\"", "[[radio]]\nname = \"lora\"\nrange = \"300 m\"\nrate = \"1 Mbit/s\"\n");
+    let text = text.replacen("radio = \"wifi\"", "radio = [\"wifi\", \"lora\"]", 1);
+    let (outcome, seen) = run(&parse(&text, folder.path()));
+    assert_eq!(
+        outcome.radios.iter().map(|r| (r.name.as_str(), r.contacts)).collect::<Vec<_>>(),
+        [("wifi", 3), ("lora", 3)]
+    );
+    assert_eq!(outcome.radios[1].up, Duration::from_secs(50 + 80 + 190));
+    assert_eq!(Vec::from_iter(seen.names), ["lora:a-b", "lora:b-c", "wifi:a-b", "wifi:b-c"]);
+    let first = seen.delivered[0].as_secs_f64();
+    assert!((90.0..92.0).contains(&first) && outcome.traffic[0].delivered == 10, "over the far one: {first}");
+}
+
+#[test]
+fn links_that_come_and_go_every_second_take_no_more_numbers_and_lose_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    // `b` swings in and out of range of `a`: a second of every two.
+    let swings: String = (0..200).map(|n| format!("{n} b {} 0\n", if n % 2 == 0 { 50 } else { 150 })).collect();
+    std::fs::write(folder.path().join("ferry.txt"), swings).unwrap();
+    let more = "[[traffic]]\nname = \"near\"\nfrom = \"a\"\nto = \"b\"\nbundles = { count = 50, size = \"100 kB\", interval = \"1 s\" }";
+    let (outcome, seen) = run(&parse(&ferry("rate = \"2 Mbit/s\"", more), folder.path()));
+    assert_eq!(outcome.radios[0].contacts, 100, "{outcome:#?}");
+    assert_eq!(outcome.traffic[1].delivered, 50);
+    assert_eq!((seen.ups, Vec::from_iter(seen.names)), (200, vec!["wifi:a-b".to_string()]));
+}
+
+#[test]
 fn packets_are_refused() {
     let folder = folder();
     let mut scenario = parse(&ferry("", ""), folder.path());

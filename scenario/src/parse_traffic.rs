@@ -31,7 +31,7 @@ impl Places<'_> {
     fn of(&self, reader: &Reader<'_>, key: &str) -> Option<(Range<usize>, bool)> {
         let name = reader.text(key)?;
         if let Some(group) = self.groups.iter().find(|group| group.name == name) {
-            return Some((group.nodes.clone(), true)).filter(|(nodes, _)| !nodes.is_empty());
+            return Some((group.nodes.clone(), true));
         }
         let node = self.names.find(reader, key, "node", &name)?;
         Some((node..node + 1, false))
@@ -54,8 +54,9 @@ pub fn traffic(
         let reader = Reader::new(top.errors, &keys::TRAFFIC, vec![(path, table)]);
         let from = places.of(&reader, "from");
         let to = places.of(&reader, "to");
-        let other = |(from, to): (&(Range<usize>, bool), &(Range<usize>, bool))| from.0 != to.0 || from.0.len() > 1;
-        if from.as_ref().zip(to.as_ref()).is_some_and(|both| !other(both)) {
+        // A group without nodes was told of where it stands.
+        let same = |(from, to): (&(Range<usize>, bool), &(Range<usize>, bool))| from.0 == to.0 && from.0.len() == 1;
+        if from.as_ref().zip(to.as_ref()).is_some_and(same) {
             reader.fail("to", "traffic goes from one node to another", "name another node");
         }
         let in_group = [&from, &to].into_iter().flatten().any(|(_, group)| *group);
@@ -80,6 +81,9 @@ pub fn traffic(
         };
         let service = service.map_or(own_service, |s| s as u32);
         let (from, to) = (from.0, to.0);
+        if from.is_empty() || to.is_empty() {
+            continue;
+        }
         if let (TrafficKind::Bundles { count, size, .. }, true) = (&kind, in_group) {
             let (name, count, size) = (name.unwrap_or_else(|| format!("traffic{}", index + 1)), *count, *size);
             let between = to.clone().find_map(|node| taken.get(&(node, service)));

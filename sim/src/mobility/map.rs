@@ -164,9 +164,8 @@ mod tests {
     fn the_way_is_the_shortest_and_of_two_the_one_by_lower_points() {
         assert_eq!(roads().way(0, 2), [2, 4], "by the middle");
         assert_eq!(roads().way(1, 3), [3, 0], "by 0, as long as by 2");
-        assert_eq!(roads().way(1, 1), [], "one is there");
-        assert_eq!(roads().way(0, 5), [], "no street leads there");
-        assert_eq!(roads().way(9, 0), []);
+        assert!(roads().way(1, 1).is_empty(), "one is there");
+        assert!(roads().way(0, 5).is_empty() && roads().way(9, 0).is_empty(), "no street leads there");
     }
 
     #[test]

@@ -17,6 +17,9 @@ const FIRST_SERVICE: usize = 1000;
 /// Echo (draft-taylor-dtn-echo-service).
 const ECHO_SERVICE: u32 = 128;
 
+/// Nodes that a key names, and whether they are a group.
+type Named = (Range<usize>, bool);
+
 /// Who there is to send and to receive.
 pub struct Places<'s> {
     /// All nodes.
@@ -28,7 +31,7 @@ pub struct Places<'s> {
 }
 impl Places<'_> {
     /// The nodes that a key names, and whether they are a group.
-    fn of(&self, reader: &Reader<'_>, key: &str) -> Option<(Range<usize>, bool)> {
+    fn of(&self, reader: &Reader<'_>, key: &str) -> Option<Named> {
         let name = reader.text(key)?;
         if let Some(group) = self.groups.iter().find(|group| group.name == name) {
             return Some((group.nodes.clone(), true));
@@ -55,7 +58,7 @@ pub fn traffic(
         let from = places.of(&reader, "from");
         let to = places.of(&reader, "to");
         // A group without nodes was told of where it stands.
-        let same = |(from, to): (&(Range<usize>, bool), &(Range<usize>, bool))| from.0 == to.0 && from.0.len() == 1;
+        let same = |(from, to): (&Named, &Named)| from.0 == to.0 && from.0.len() == 1;
         if from.as_ref().zip(to.as_ref()).is_some_and(same) {
             reader.fail("to", "traffic goes from one node to another", "name another node");
         }

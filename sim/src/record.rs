@@ -198,7 +198,9 @@ fn told(radio: &RadioOutcome) -> String {
     let RadioOutcome { name, contacts, up, counted } = radio;
     let mean_s = up.as_secs_f64() / (*contacts).max(1) as f64;
     let (sent, arrived) = (counted.sent, counted.delivered);
-    format!("Radio {name}: {contacts} contacts of {mean_s:.3} s on average, {sent} bundles sent, of which {arrived} arrived whole.")
+    format!(
+        "Radio {name}: {contacts} contacts of {mean_s:.3} s on average, {sent} bundles sent, of which {arrived} arrived whole."
+    )
 }
 
 /// What TLS is here.

@@ -172,7 +172,7 @@ fn town(radio: &str, count: u32) -> String {
     format!(
         r#"
         name = "town"
-        duration = "1 h"
+        duration = "20 min"
         fidelity = "message"
         stop_when_delivered = false
         [[mobility]]
@@ -209,22 +209,22 @@ fn town(radio: &str, count: u32) -> String {
         name = "chat"
         from = "walker"
         to = "walker"
-        bundles = {{ count = 1000, size = ["5 kB", "10 kB"], interval = ["1 s", "60 s"] }}
+        bundles = {{ count = 1000, size = ["5 kB", "10 kB"], interval = ["1 s", "20 s"] }}
         "#
     )
 }
 
 #[test]
 fn a_town_delivers_most_of_its_chat_and_replays() {
-    let scenario = parse(&town("range = \"80 m\"", 20), Path::new(""));
+    let scenario = parse(&town("range = \"120 m\"", 16), Path::new(""));
     let (outcome, seen) = run(&scenario);
     let delivered: u64 = outcome.traffic.iter().map(|traffic| traffic.delivered).sum();
     let share = delivered as f64 / outcome.traffic.len() as f64;
-    assert!(share > 0.8, "{delivered} of {}", outcome.traffic.len());
+    assert!(share > 0.6, "{delivered} of {}", outcome.traffic.len());
     let radio = &outcome.radios[0];
-    assert!(radio.contacts > 300 && radio.up > Duration::from_secs(600), "{radio:?}");
+    assert!(radio.contacts > 100 && radio.up > Duration::from_secs(600), "{radio:?}");
     assert_eq!(seen.ups, 2 * radio.contacts);
-    assert!(seen.downs <= seen.ups && seen.downs + 60 > seen.ups, "{} of {}", seen.downs, seen.ups);
+    assert!(seen.downs <= seen.ups && seen.downs + 80 > seen.ups, "{} of {}", seen.downs, seen.ups);
     assert_eq!(outcome, run(&scenario).0);
     let mut other = scenario.clone();
     other.set_seed(2);
@@ -233,13 +233,13 @@ fn a_town_delivers_most_of_its_chat_and_replays() {
 
 #[test]
 fn recorded_contacts_of_a_town_give_the_same_run_as_its_ways() {
-    let moving = parse(&town("range = \"80 m\"", 20), Path::new(""));
+    let moving = parse(&town("range = \"120 m\"", 16), Path::new(""));
     let folder = tempfile::tempdir().unwrap();
     let lines: Vec<String> = as_lines(&moving).collect();
-    assert!(lines.len() > 500 && lines.iter().all(|line| line.contains(" CONN ")));
+    assert!(lines.len() > 200 && lines.iter().all(|line| line.contains(" CONN ")));
     std::fs::write(folder.path().join("town.txt"), lines.join("\n")).unwrap();
     // Light needs as long over the range; a file has none.
-    let recorded = parse(&town("contacts = \"town.txt\"\ndelay = \"267 ns\"", 20), folder.path());
+    let recorded = parse(&town("contacts = \"town.txt\"\ndelay = \"401 ns\"", 16), folder.path());
     let (by_ways, by_file) = (run(&moving).0, run(&recorded).0);
     assert_eq!(by_ways.radios[0].contacts, by_file.radios[0].contacts);
     assert_eq!(by_ways, by_file);
@@ -248,11 +248,11 @@ fn recorded_contacts_of_a_town_give_the_same_run_as_its_ways() {
 #[test]
 fn movement_follows_from_its_own_seed_and_no_node_from_another() {
     let lines = |text: &str| as_lines(&parse(text, Path::new(""))).collect::<Vec<_>>();
-    let text = town("range = \"80 m\"", 20);
+    let text = town("range = \"120 m\"", 16);
     let all = lines(&text);
     assert_eq!(all, lines(&text));
-    let among = |line: &&String| !line.contains("bus") && !line.contains("walker20");
-    let fewer = lines(&town("range = \"80 m\"", 19));
+    let among = |line: &&String| !line.contains("bus") && !line.contains("walker16");
+    let fewer = lines(&town("range = \"120 m\"", 15));
     assert!(all.iter().filter(among).eq(fewer.iter().filter(among)), "whoever else there is");
     let own = text.replace("model =", "seed = 5\nmodel =");
     assert_ne!(all, lines(&own));

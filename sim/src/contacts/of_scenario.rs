@@ -1,10 +1,10 @@
 //! The contacts of a scenario: of each radio a source, by its range and the ways of its nodes, or by
 //! what was recorded.
 
+use super::Contacts;
 use super::kinetic::Kinetic;
 use super::merge::Merge;
 use super::trace::{Encounter, Recorded};
-use super::Contacts;
 use crate::mobility::city::City;
 use crate::mobility::map::{OnMap, Roads};
 use crate::mobility::stationary::Stationary;

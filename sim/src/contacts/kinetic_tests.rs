@@ -110,7 +110,7 @@ fn against_samples(count: u32, seed: u64, range: f64, until: f64, step: f64) -> 
         let apart = distance(at(&ways[edge.a as usize], time), at(&ways[edge.b as usize], time));
         assert!(edge.at == Instant::ZERO && apart < range || (apart - range).abs() < 1e-6, "{edge:?}: {apart} m apart");
         let pair = changes.entry((edge.a, edge.b)).or_default();
-        assert!(edge.a < edge.b && edge.up == (pair.len() % 2 == 0), "up and down by turns: {edge:?}");
+        assert!(edge.a < edge.b && edge.up == pair.len().is_multiple_of(2), "up and down by turns: {edge:?}");
         assert!(pair.last().is_none_or(|(before, _)| *before < time), "{edge:?}");
         pair.push((time, edge.up));
     }

@@ -59,6 +59,7 @@ fn one_model(reader: &Reader<'_>, model: &str, folder: &Path) -> Option<Model> {
             if step[1] < 0.1 {
                 reader.fail("step", "steps of less than 10 cm", "write e.g. `step = [\"0 m\", \"50 m\"]`");
             }
+            check_haste(reader, step[1], wander.speed);
             if step[0] > wander.area[0].max(wander.area[1]) {
                 reader.fail("step", "no step fits into the area", "make the area larger, or the steps shorter");
             }
@@ -67,7 +68,11 @@ fn one_model(reader: &Reader<'_>, model: &str, folder: &Path) -> Option<Model> {
         "random_waypoint" => wander(reader).map(Model::Waypoint),
         "map" => {
             let (speed, pause, map) = (speeds(reader), pauses(reader), streets(reader, folder));
-            Some(Model::Map { map: map?, speed: speed?, pause: pause? })
+            let (speed, pause, map) = (speed?, pause?, map?);
+            if let Map::City { block, .. } = &map {
+                check_haste(reader, *block, speed);
+            }
+            Some(Model::Map { map, speed, pause })
         }
         _ => trace(reader, folder),
     }
@@ -79,7 +84,16 @@ fn wander(reader: &Reader<'_>) -> Option<Wander> {
         reader.fail("area", "missing", "add e.g. `area = \"1 km\"`, the side of a square, or [width, height]");
     }
     let (speed, pause) = (speeds(reader), pauses(reader));
-    Some(Wander { area: area?, speed: speed?, pause: pause? })
+    let (area, speed, pause) = (area?, speed?, pause?);
+    check_haste(reader, area[0].max(area[1]), speed);
+    Some(Wander { area, speed, pause })
+}
+
+/// A run of an hour has no more ways than it can work off.
+fn check_haste(reader: &Reader<'_>, metres: f64, speed: [f64; 2]) {
+    if metres / speed[1] < 1e-3 {
+        reader.fail("speed", "ways that take less than a millisecond", "go slower, or farther");
+    }
 }
 
 fn speeds(reader: &Reader<'_>) -> Option<[f64; 2]> {

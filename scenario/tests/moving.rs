@@ -185,6 +185,11 @@ fn mistakes_say_where_they_are_and_what_to_try() {
     one_error("name = \"kiosk\"", "name = \"walker7\"", &["a second node called `walker7`"]);
     one_error("name = \"kiosk\"", "name = \"walker\"", &["a second group or node called `walker`"]);
     one_error("speed = [\"0.5 m/s\", \"5.4 km/h\"]\n", "", &["mobility[walking].speed", "missing"]);
+    one_error(
+        "[\"1 km\", \"500 m\"]\nspeed = [\"0.5 m/s\", \"5.4 km/h\"]",
+        "\"1 m\"\nspeed = \"2 km/s\"",
+        &["less than a millisecond"],
+    );
     one_error("[\"0.5 m/s\", \"5.4 km/h\"]", "\"fast\"", &["`fast` is not a speed"]);
     one_error("[\"0.5 m/s\", \"5.4 km/h\"]", "[\"2 m/s\", \"1 m/s\"]", &["the least is more than the most"]);
     one_error("area = [\"1 km\", \"500 m\"]\n", "", &["mobility[walking].area", "missing"]);

@@ -101,7 +101,7 @@ fn wander_of(wander: &motion::Wander) -> Wander {
 }
 
 /// The edges of a scenario as lines of the ONE simulator's connectivity report, `time CONN one other up`
-/// or `down`, with the names of nodes, until the end of the run.
+/// or `down`, with the names of nodes and the radio, until the end of the run.
 pub fn as_lines(scenario: &Scenario) -> impl Iterator<Item = String> + '_ {
     let mut contacts = of_scenario(scenario);
     let end = Instant::ZERO + scenario.duration;
@@ -110,6 +110,7 @@ pub fn as_lines(scenario: &Scenario) -> impl Iterator<Item = String> + '_ {
         let name = |node: u32| &scenario.nodes[node as usize].name;
         let (whole, rest) = (edge.at.0 / 1_000_000_000, edge.at.0 % 1_000_000_000);
         let word = if edge.up { "up" } else { "down" };
-        Some(format!("{whole}.{rest:09} CONN {} {} {word}", name(edge.a), name(edge.b)))
+        let radio = &scenario.radios[usize::from(edge.radio)].name;
+        Some(format!("{whole}.{rest:09} CONN {} {} {word} {radio}", name(edge.a), name(edge.b)))
     })
 }

@@ -16,6 +16,7 @@ mod doctor;
 mod echo;
 mod emulate;
 mod init;
+mod meetings;
 mod node;
 mod perf;
 mod ping;

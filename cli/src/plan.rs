@@ -1,4 +1,4 @@
-//! `farlink plan`: contact plans: route, show, check, convert, and made from orbits.
+//! `farlink plan`: contact plans: route, show, check, convert, and made from orbits; the contacts of nodes that move.
 
 use crate::{Failure, plan_orbits};
 use anyhow::Context as _;
@@ -38,6 +38,8 @@ enum Command {
     Convert(ConvertArgs),
     /// Make a plan of orbits and ground stations.
     FromOrbits(plan_orbits::Args),
+    /// Print when the nodes of a scenario hear each other over its radios.
+    Meetings(crate::meetings::Args),
 }
 
 #[derive(clap::Args)]
@@ -107,6 +109,7 @@ pub fn run(args: Args) -> Result<(), Failure> {
         Command::Check(args) => check(&args),
         Command::Convert(args) => convert(&args),
         Command::FromOrbits(args) => plan_orbits::run(&args),
+        Command::Meetings(args) => crate::meetings::run(&args),
     }
 }
 

@@ -78,7 +78,7 @@ impl World {
 pub fn run(args: Args) -> Result<(), Failure> {
     let mut scenario = load(&args.scenario)?;
     if let Some(seed) = args.seed {
-        scenario.seed = seed;
+        scenario.set_seed(seed);
     }
     if let (Some(kind), World::Sim) = (&args.interface, args.world) {
         return Err(Failure::Input(format!(

@@ -51,6 +51,16 @@ impl Recorder {
         Recorder { node: node.into(), links: links.iter().map(|l| Text::from(*l)).collect(), names, bundles: map(0) }
     }
 
+    /// A link that the node has got, in the place of another or at a new one.
+    pub fn name_link(&mut self, link: LinkId, name: &str) {
+        let place = link.0 as usize;
+        if !link.is_dynamic() {
+            // A node numbers its links one after the other.
+            self.links.resize(self.links.len().max(place + 1), Text::from("?"));
+            self.links[place] = name.into();
+        }
+    }
+
     fn link(&self, link: LinkId) -> Text {
         if link == LinkId::TUNNEL {
             return Text::from("tunnel");
@@ -211,6 +221,24 @@ mod tests {
             priority: Priority::Bulk,
             lifetime_ms: 1000,
         }
+    }
+
+    #[test]
+    fn a_link_that_comes_later_has_its_name_until_its_number_is_of_another() {
+        let mut recorder = recorder();
+        let of = |recorder: &mut Recorder, link| {
+            recorder
+                .row(1, &Event::LinkDown { link: LinkId(link) })
+                .and_then(|row| row.link)
+                .map(|text| text.to_string())
+        };
+        recorder.name_link(LinkId(2), "wifi:a-b");
+        assert_eq!(of(&mut recorder, 2).as_deref(), Some("wifi:a-b"));
+        assert_eq!((of(&mut recorder, 0).as_deref(), of(&mut recorder, 1).as_deref()), (Some("space"), Some("?")));
+        recorder.name_link(LinkId(2), "wifi:a-c");
+        recorder.name_link(LinkId(LinkId::DYNAMIC | 7), "no number of ours");
+        assert_eq!(of(&mut recorder, 2).as_deref(), Some("wifi:a-c"));
+        assert_eq!(of(&mut recorder, 9).as_deref(), Some("dynamic-9"));
     }
 
     #[test]

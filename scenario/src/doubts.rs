@@ -40,6 +40,7 @@ impl Scenario {
                 node.name
             )
         }));
+        all.extend((0..self.radios.len()).filter_map(|radio| self.knows_only_plans(radio)));
         all
     }
     /// Reports that are asked for and nobody makes, or that nobody asks for.
@@ -94,6 +95,17 @@ impl Scenario {
         Some(format!(
             "bundles of `{traffic}` are longer than the datagrams of `{link}`, and what is in custody is not cut: they wait; \
              give the link udpcl = {{ version = 2 }}, or the nodes bundle_version = 6"
+        ))
+    }
+    /// Nodes that hear each other and give each other nothing: their routers go by contact plans.
+    fn knows_only_plans(&self, radio: usize) -> Option<String> {
+        let radio = &self.radios[radio];
+        let of_plans = |node: &&usize| self.nodes[**node].router.name == "sabr";
+        let first = radio.nodes.iter().find(of_plans)?;
+        let (name, count) = (&self.nodes[*first].name, radio.nodes.iter().filter(of_plans).count());
+        Some(format!(
+            "{count} nodes with the radio `{}`, `{name}` first, have router `sabr`, which goes by contact plans, and links of radios are in none: a copying router, such as `epidemic`, uses them",
+            radio.name
         ))
     }
     /// Layers of different kinds at one port: a simulated node tells them apart, a real one serves a port once.

@@ -2,16 +2,19 @@
 //! defaults, and that `docs/reference/scenario.md` is generated from. Parameters of convergence layers
 //! come from the layers' own tables (`core/cla`).
 
+use crate::keys_moving::{CITY, GROUP, MOBILITY, RADIO};
 use farlink_cla::registry::{LAYERS, LayerInfo, Medium, NAMES};
 use farlink_config::{Fallback, Key, Kind, Section, key, quota, reports, setting_keys};
 use farlink_link::stream::Congestion;
 use std::sync::LazyLock;
 
-const fn other(what: &'static str, example: &'static str) -> Kind {
+pub(crate) const fn other(what: &'static str, example: &'static str) -> Kind {
     Kind::Other { what, example }
 }
 
 const NODE_NAME: Kind = other("name of a node", "\"ground\"");
+const NODE_OR_GROUP: Kind = other("name of a node or a group", "\"ground\"");
+const INTERVAL: Kind = other("duration, or [least, most]", "\"10 s\"");
 const LINK_NAME: Kind = other("name of a link", "\"space\"");
 const NODE_PAIR: Kind = other("two names of nodes", "[\"orbiter\", \"ground\"]");
 const RATE_OVER_TIME: Kind = other("rate, or list of [time, rate]", "\"100 Mbit/s\"");
@@ -70,7 +73,15 @@ pub const SCENARIO: Section = Section {
             Absent,
             "Keys of [[link]] that hold for each link that does not give them.",
         ),
-        key("node", Kind::Tables("node"), Required, "The nodes; at least one."),
+        key("node", Kind::Tables("node"), Absent, "The nodes; at least one, here or in a group."),
+        key("group", Kind::Tables("group"), Absent, "Nodes that differ in nothing but their names and IDs."),
+        key("mobility", Kind::Tables("mobility"), Absent, "How nodes move."),
+        key(
+            "radio",
+            Kind::Tables("radio"),
+            Absent,
+            "Radios: links of nodes that hear each other. Only in simulations.",
+        ),
         key("link", Kind::Tables("link"), Absent, "The links between them."),
         key("contact", Kind::Tables("contact"), Absent, "When links are up. A link without any contact is always up."),
         key("traffic", Kind::Tables("traffic"), Absent, "Who sends what to whom."),
@@ -85,7 +96,8 @@ pub const SCENARIO: Section = Section {
 /// `[[node]]`.
 pub static NODE: LazyLock<Section> = LazyLock::new(|| {
     let help = "One node: `[[node]]` for each.";
-    Section { name: "node", help, keys: with_layers(NODE_KEYS, |layer| layer.node.name) }
+    let keys = [NODE_KEYS, crate::keys_moving::NODE_KEYS].concat();
+    Section { name: "node", help, keys: with_layers(&keys, |layer| layer.node.name) }
 });
 
 const NODE_KEYS: &[Key] = &[
@@ -410,11 +422,11 @@ pub const CONTACT: Section = Section {
 /// `[[traffic]]`.
 pub const TRAFFIC: Section = Section {
     name: "traffic",
-    help: "Bundles from one node to another: `[[traffic]]` for each, with exactly one of `file`, `bundles` and `ping`.",
+    help: "Bundles from one node to another: `[[traffic]]` for each, with exactly one of `file`, `bundles` and `ping`. Where `from` or `to` is a group, each of the `bundles` goes from one of its nodes to one of its nodes, drawn for each bundle.",
     keys: &[
         key("name", Kind::Name, Absent, "Its name in reports; without it, made from the two nodes."),
-        key("from", NODE_NAME, Required, "Sending node."),
-        key("to", NODE_NAME, Required, "Receiving node."),
+        key("from", NODE_OR_GROUP, Required, "Sending node, or group."),
+        key("to", NODE_OR_GROUP, Required, "Receiving node, or group."),
         key(
             "service",
             Count(1, u32::MAX as u64),
@@ -470,14 +482,19 @@ pub const TRAFFIC_BUNDLES: Section = Section {
     name: "traffic.bundles",
     help: "Bundles with content from the seed.",
     keys: &[
-        key("count", Count(1, 1_000_000_000), Required, "How many."),
+        key(
+            "count",
+            Count(1, 1_000_000_000),
+            Required,
+            "How many; among groups at most 100000, of which those are made that begin before the run ends.",
+        ),
         key("size", VOLUME_RANGE, Required, "Payload: one size, or [smallest, largest] to draw it uniformly."),
         key("rate", Kind::Rate, Absent, "Create bundles at this rate of payload."),
         key(
             "interval",
-            Kind::Duration,
+            INTERVAL,
             Absent,
-            "Create one bundle every so often. Without `rate` and `interval`: as fast as the window allows.",
+            "Create one bundle every so often; among groups also after a time drawn from [least, most]. Without `rate` and `interval`: as fast as the window allows.",
         ),
     ],
 };
@@ -569,6 +586,7 @@ pub fn sections() -> Vec<&'static Section> {
     sections.extend(LAYER_SECTIONS.iter().map(|layer| &layer.node));
     sections.extend([&*LINK, &DIRECTION, &BURST, &OUTAGES]);
     sections.extend(LAYER_SECTIONS.iter().map(|layer| &layer.link));
+    sections.extend([&*GROUP, &MOBILITY, &CITY, &RADIO]);
     sections.extend([&CONTACT, &TRAFFIC, &TRAFFIC_FILE, &TRAFFIC_BUNDLES, &TRAFFIC_PING]);
     sections.extend([&TUNNEL, &*SECURITY, &*QUOTA, &MEASURE, &EXPECT]);
     sections

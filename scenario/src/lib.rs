@@ -8,18 +8,23 @@
 mod address;
 mod docs;
 mod doubts;
+mod draw;
 pub mod keys;
+pub mod keys_moving;
 mod layers;
+pub mod motion;
 mod names;
 mod oracle;
 mod parse;
 mod parse_contact;
 mod parse_link;
+mod parse_moving;
 mod parse_node;
 mod parse_quota;
 mod parse_traffic;
 mod parse_tunnel;
 mod plan;
+mod radios;
 mod topology;
 mod types;
 

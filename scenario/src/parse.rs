@@ -2,6 +2,7 @@
 
 use crate::keys;
 use crate::names::Names;
+use crate::parse_moving::Equipment;
 use crate::types::{Expect, Fidelity, Measure, Scenario, Table};
 use farlink_base::{ConfigError, Duration};
 use farlink_config::{Errors, Reader, Section, utf8};
@@ -68,10 +69,16 @@ fn read(errors: &Errors<'_>, root: &DeTable<'_>, text: &str, folder: &Path) -> O
     if given.is_some_and(|duration| duration.is_zero()) {
         top.fail("duration", "a run that takes no time", "write how long it may take at most, e.g. \"10 min\"");
     }
-    let nodes = crate::parse_node::nodes(&top);
+    let mut mobilities = crate::parse_moving::mobilities(&top, folder);
+    let (mut radios, tables) = crate::parse_moving::radios(&top);
+    let (nodes, groups) = crate::parse_node::nodes(&top, &mut Equipment::new(&mut mobilities, &mut radios));
+    crate::parse_moving::check(&top, &mobilities);
+    crate::parse_moving::contacts(&mut radios, &tables, &nodes, folder);
     let names = Names::new(nodes.iter().map(|n| n.name.as_str()));
     let links = crate::parse_link::links(&top, &names);
     let epoch = top.time("epoch");
+    let places = crate::parse_traffic::Places { nodes: &nodes, names: &names, groups: &groups };
+    let (traffic, group_traffic) = crate::parse_traffic::traffic(&top, duration, &places, folder);
     let mut scenario = Scenario {
         name,
         description: top.text("description").unwrap_or_default(),
@@ -80,7 +87,11 @@ fn read(errors: &Errors<'_>, root: &DeTable<'_>, text: &str, folder: &Path) -> O
         stop_when_delivered: top.flag("stop_when_delivered").unwrap_or(true),
         fidelity: if top.choice("fidelity") == Some(0) { Fidelity::Message } else { Fidelity::Full },
         epoch,
-        traffic: crate::parse_traffic::traffic(&top, duration, &nodes, &names, folder),
+        traffic,
+        group_traffic,
+        groups,
+        mobilities,
+        radios,
         nodes,
         links,
         contacts: Vec::new(),
@@ -91,6 +102,9 @@ fn read(errors: &Errors<'_>, root: &DeTable<'_>, text: &str, folder: &Path) -> O
         folder: folder.to_path_buf(),
     };
     crate::parse_contact::contacts(&top, &mut scenario, &names);
+    if errors.is_empty() {
+        scenario.set_seed(scenario.seed);
+    }
     Some(scenario)
 }
 

@@ -1,8 +1,11 @@
 //! Nodes: names and IDs, store, policies, parameters of layers.
 
 use crate::keys::{self, LayerSections};
+use crate::keys_moving::GROUP;
+use crate::motion::Group;
 use crate::names::Names;
 use crate::parse::defaults;
+use crate::parse_moving::Equipment;
 use crate::types::{Crc, Custody, Node, Policy, Route, Settings, StoreKind, Tcp};
 use farlink_base::{Duration, EndpointId, NodeId, Priority};
 use farlink_cla::registry::{LAYERS, LayerInfo};
@@ -12,43 +15,93 @@ use farlink_config::security::{is_shadowed, rule, shadowed};
 use farlink_config::{Input, Reader, Value, choose};
 use std::borrow::Cow;
 use std::collections::HashMap;
+use std::ops::Range;
 use toml::Spanned;
 
-pub fn nodes(top: &Reader<'_>) -> Vec<Node> {
+/// Most nodes of a scenario, with those of groups.
+const NODES_MAX: u64 = 100_000;
+
+/// All nodes, those of groups after the others; and the groups.
+pub fn nodes(top: &Reader<'_>, equipment: &mut Equipment<'_>) -> (Vec<Node>, Vec<Group>) {
     let defaults = defaults(top, "node_defaults", &[&keys::NODE]);
-    let tables = top.tables("node");
-    if tables.is_empty() {
-        top.fail("node", "a scenario needs at least one node", "add `[[node]]` with `name` and `id`");
-    }
-    let mut nodes: Vec<Node> = Vec::with_capacity(tables.len());
-    let mut readers = Vec::with_capacity(tables.len());
-    let mut names = Names::default();
-    let mut owners: HashMap<String, usize> = HashMap::new();
-    for (path, table) in tables {
+    let mut all = Nodes::default();
+    // The tables, each with its nodes.
+    let mut readers: Vec<(Reader<'_>, Range<usize>)> = Vec::new();
+    for (path, table) in top.tables("node") {
         Reader::check_keys(top.errors, &path, table, &[&keys::NODE]);
         let mut layers = vec![(path, table)];
         layers.extend(defaults.clone());
         let reader = Reader::new(top.errors, &keys::NODE, layers);
-        let node = node(&reader);
-        if !names.add(&node.name) {
-            reader.fail("name", format!("a second node called `{}`", node.name), "each node needs its own name");
-        }
-        for id in &node.ids {
-            if let Some(other) = owners.insert(id.clone(), nodes.len()).and_then(|other| nodes.get(other)) {
-                let found = format!("`{id}` belongs to node `{}`, too", other.name);
-                reader.fail("id", found, "each node needs its own ID");
-            }
-        }
-        nodes.push(node);
-        readers.push(reader);
+        let ids = reader.custom("id", endpoint_ids).unwrap_or_default();
+        let nodes = all.add(&reader, vec![(reader.name("name").unwrap_or_default(), ids)]);
+        readers.push((reader, nodes));
     }
-    for (node, reader) in nodes.iter_mut().zip(&readers) {
-        node.routes = reader.custom("routes", |input| routes(input, &names)).unwrap_or_default();
+    let mut groups = Vec::new();
+    for (path, table) in top.tables("group") {
+        let own = Reader::checked(top.errors, &GROUP, &path, table);
+        let mut layers = vec![(path, table)];
+        layers.extend(defaults.clone());
+        let reader = Reader::new(top.errors, &keys::NODE, layers);
+        let (name, count, first) = (own.name("name"), own.count("count"), own.count("first_id"));
+        let Some(name) = name else { continue };
+        // Without them it has no nodes, and names of it are no mistakes besides.
+        let (mut count, first) = count.zip(first).unwrap_or_default();
+        if all.nodes.len() as u64 + count > NODES_MAX {
+            reader.fail("count", format!("more than {NODES_MAX} nodes"), "write fewer");
+            count = 0;
+        }
+        let members = (0..count).map(|n| (format!("{name}{}", n + 1), vec![format!("ipn:{}.0", first + n)]));
+        let nodes = all.add(&reader, members.collect());
+        if all.names.place(&name).is_some() || groups.iter().any(|group: &Group| group.name == name) {
+            reader.fail("name", format!("a second group or node called `{name}`"), "each needs its own name");
+        }
+        groups.push(Group { name, nodes: nodes.clone() });
+        readers.push((reader, nodes));
+    }
+    let Nodes { mut nodes, names, .. } = all;
+    if nodes.is_empty() && !top.given("group") {
+        top.fail("node", "a scenario needs at least one node", "add `[[node]]` with `name` and `id`");
+    }
+    for (reader, places) in readers {
+        let routes = reader.custom("routes", |input| routes(input, &names)).unwrap_or_default();
+        nodes[places.clone()].iter_mut().for_each(|node| node.routes.clone_from(&routes));
+        equipment.equip(&reader, places);
     }
     security(top, &names, &mut nodes);
     crate::parse_quota::quotas(top, &names, &mut nodes);
     crate::parse_tunnel::tunnels(top, &names, &mut nodes);
-    nodes
+    (nodes, groups)
+}
+
+/// Nodes as they are read, with their names and who has which ID.
+#[derive(Default)]
+struct Nodes {
+    nodes: Vec<Node>,
+    names: Names,
+    owners: HashMap<String, usize>,
+}
+impl Nodes {
+    /// The nodes of one table, by their names and IDs; where they are.
+    fn add(&mut self, reader: &Reader<'_>, members: Vec<(String, Vec<String>)>) -> Range<usize> {
+        let start = self.nodes.len();
+        let template = node(reader);
+        for (name, ids) in members {
+            if !self.names.add(&name) {
+                reader.fail("name", format!("a second node called `{name}`"), "each node needs its own name");
+            }
+            for id in &ids {
+                let owner = self.owners.insert(id.clone(), self.nodes.len());
+                if let Some(other) = owner.and_then(|other| self.nodes.get(other)) {
+                    let found = format!("`{id}` belongs to node `{}`, too", other.name);
+                    let key = if reader.given_here("first_id") { "first_id" } else { "id" };
+                    reader.fail(key, found, "each node needs its own ID");
+                }
+            }
+            let number = ids.first().and_then(|id| id.parse::<EndpointId>().ok()).map_or(NodeId::NULL, |id| id.node());
+            self.nodes.push(Node { name, ids, number, ..template.clone() });
+        }
+        start..self.nodes.len()
+    }
 }
 
 /// The rules of each node, in the order of the file: one that is never asked at a node, for earlier ones take all it
@@ -73,9 +126,8 @@ fn security(top: &Reader<'_>, names: &Names, nodes: &mut [Node]) {
     }
 }
 
+/// What a table says of its nodes, but for their names and IDs.
 fn node(reader: &Reader<'_>) -> Node {
-    let ids = reader.custom("id", endpoint_ids).unwrap_or_default();
-    let number = ids.first().and_then(|id| id.parse::<EndpointId>().ok()).map_or(NodeId::NULL, |id| id.node());
     let params = |key: &str| reader.custom(key, params).unwrap_or_default();
     let router = Policy { name: reader.text("router").unwrap_or_default(), params: params("router_params") };
     let control = Policy { name: reader.text("control").unwrap_or_default(), params: params("control_params") };
@@ -87,9 +139,9 @@ fn node(reader: &Reader<'_>) -> Node {
         reader.fail("lifetime", "a lifetime of at least 1 ms", "bundles without lifetime are dropped at once");
     }
     Node {
-        name: reader.name("name").unwrap_or_default(),
-        ids,
-        number,
+        name: String::new(),
+        ids: Vec::new(),
+        number: NodeId::NULL,
         store: if reader.choice("store") == Some(1) { StoreKind::Durable } else { StoreKind::Memory },
         store_capacity: reader.volume("store_capacity").unwrap_or_default(),
         router,

@@ -1,11 +1,14 @@
 //! Traffic: who sends what to whom.
 
 use crate::keys;
+use crate::motion::quantities::{seconds, span};
+use crate::motion::{Group, GroupTraffic};
 use crate::names::Names;
 use crate::types::{Node, Pace, SizeRange, Traffic, TrafficKind};
 use farlink_base::{DataVolume, Duration, Priority};
 use farlink_config::{Input, Reader, Value};
 use std::collections::HashMap;
+use std::ops::Range;
 use std::path::Path;
 use toml::de::DeValue;
 
@@ -14,19 +17,53 @@ const FIRST_SERVICE: usize = 1000;
 /// Echo (draft-taylor-dtn-echo-service).
 const ECHO_SERVICE: u32 = 128;
 
-pub fn traffic(top: &Reader<'_>, duration: Duration, nodes: &[Node], names: &Names, folder: &Path) -> Vec<Traffic> {
+/// Nodes that a key names, and whether they are a group.
+type Named = (Range<usize>, bool);
+
+/// Who there is to send and to receive.
+pub struct Places<'s> {
+    /// All nodes.
+    pub nodes: &'s [Node],
+    /// Their names.
+    pub names: &'s Names,
+    /// Groups of them.
+    pub groups: &'s [Group],
+}
+impl Places<'_> {
+    /// The nodes that a key names, and whether they are a group.
+    fn of(&self, reader: &Reader<'_>, key: &str) -> Option<Named> {
+        let name = reader.text(key)?;
+        if let Some(group) = self.groups.iter().find(|group| group.name == name) {
+            return Some((group.nodes.clone(), true));
+        }
+        let node = self.names.find(reader, key, "node", &name)?;
+        Some((node..node + 1, false))
+    }
+}
+
+/// What goes from node to node, and what is to be drawn among groups.
+pub fn traffic(
+    top: &Reader<'_>,
+    duration: Duration,
+    places: &Places<'_>,
+    folder: &Path,
+) -> (Vec<Traffic>, Vec<GroupTraffic>) {
+    let Places { nodes, names, .. } = places;
     // Which entry a service of a node belongs to.
     let mut taken: HashMap<(usize, u32), usize> = HashMap::new();
-    let mut list: Vec<Traffic> = Vec::new();
+    let (mut list, mut drawn): (Vec<Traffic>, Vec<GroupTraffic>) = (Vec::new(), Vec::new());
     for (index, (path, table)) in top.tables("traffic").into_iter().enumerate() {
         Reader::check_keys(top.errors, &path, table, &[&keys::TRAFFIC]);
         let reader = Reader::new(top.errors, &keys::TRAFFIC, vec![(path, table)]);
-        let from = names.named(&reader, "from", "node");
-        let to = names.named(&reader, "to", "node");
-        if from.is_some() && from == to {
+        let from = places.of(&reader, "from");
+        let to = places.of(&reader, "to");
+        // A group without nodes was told of where it stands.
+        let same = |(from, to): (&Named, &Named)| from.0 == to.0 && from.0.len() == 1;
+        if from.as_ref().zip(to.as_ref()).is_some_and(same) {
             reader.fail("to", "traffic goes from one node to another", "name another node");
         }
-        let kind = kind(&reader, folder);
+        let in_group = [&from, &to].into_iter().flatten().any(|(_, group)| *group);
+        let kind = kind(&reader, folder, in_group);
         let name = reader.name("name");
         let service = reader.count("service");
         let start = reader.duration("start").unwrap_or_default();
@@ -38,28 +75,57 @@ pub fn traffic(top: &Reader<'_>, duration: Duration, nodes: &[Node], names: &Nam
             );
         }
         let lifetime = reader.duration("lifetime");
-        let priority = reader.choice("priority");
+        let priority = reader.choice("priority").map(|priority| Priority::ALL[priority]);
         let window = reader.count("window").unwrap_or(0) as u32;
         let reports = Traffic::reports_of(&reader.choices("reports").unwrap_or_default());
-        if reader.given("reports") && matches!(kind, Some(TrafficKind::Ping { .. })) {
+        if reader.given("reports") && matches!(kind, Some((TrafficKind::Ping { .. }, _))) {
             reader.fail("reports", "pings ask for none: their answer says more", "take it out, or send `bundles`");
         }
-        let (Some(from), Some(to), Some(kind)) = (from, to, kind) else { continue };
+        let (Some(from), Some(to), Some((kind, interval))) = (from, to, kind) else { continue };
         let own_service = match kind {
             TrafficKind::Ping { .. } => ECHO_SERVICE,
             _ => (FIRST_SERVICE + index) as u32,
         };
+        let service = service.map_or(own_service, |s| s as u32);
+        let (from, to) = (from.0, to.0);
+        if from.is_empty() || to.is_empty() {
+            continue;
+        }
+        if let (TrafficKind::Bundles { count, size, .. }, true) = (&kind, in_group) {
+            let (name, count, size) = (name.unwrap_or_else(|| format!("traffic{}", index + 1)), *count, *size);
+            let between = to.clone().find_map(|node| taken.get(&(node, service)));
+            if let Some(other) = between {
+                let found = format!("service {service} of a node receives `{}`, too", list[*other].name);
+                reader.fail("service", found, "give each its own service number");
+            }
+            drawn.push(GroupTraffic {
+                name,
+                from,
+                to,
+                service,
+                count,
+                size,
+                interval,
+                start,
+                lifetime,
+                priority,
+                reports,
+            });
+            continue;
+        }
+        let (from, to) = (from.start, to.start);
         let traffic = Traffic {
             name: name.unwrap_or_else(|| format!("{}-to-{}", names.at(from), names.at(to))),
             from,
             to,
-            service: service.map_or(own_service, |s| s as u32),
+            service,
             kind,
             start,
             lifetime: lifetime.unwrap_or(nodes[from].lifetime),
-            priority: priority.map_or(nodes[from].priority, |p| Priority::ALL[p]),
+            priority: priority.unwrap_or(nodes[from].priority),
             window,
             reports,
+            drawn: false,
         };
         let other = taken.insert((traffic.to, traffic.service), list.len()).map(|other| &list[other]);
         let echo = |t: &Traffic| matches!(t.kind, TrafficKind::Ping { .. });
@@ -69,22 +135,26 @@ pub fn traffic(top: &Reader<'_>, duration: Duration, nodes: &[Node], names: &Nam
         }
         list.push(traffic);
     }
-    list
+    if drawn.iter().map(|traffic| traffic.count).sum::<u64>() > 1_000_000 {
+        top.fail("traffic", "more than 1000000 bundles among groups", "write fewer");
+    }
+    (list, drawn)
 }
 
-fn kind(reader: &Reader<'_>, folder: &Path) -> Option<TrafficKind> {
+/// What is sent; of bundles among groups, besides, the seconds between two.
+fn kind(reader: &Reader<'_>, folder: &Path, in_group: bool) -> Option<(TrafficKind, [f64; 2])> {
     let given: Vec<&str> = ["file", "bundles", "ping"].into_iter().filter(|key| reader.given(key)).collect();
+    if let (["file"] | ["ping"], true) = (&given[..], in_group) {
+        reader.fail(given[0], "goes from one node to another, and not among groups", "write `bundles`");
+        return None;
+    }
     match given[..] {
-        ["file"] => file(&reader.table("file", &keys::TRAFFIC_FILE)?, folder),
-        ["bundles"] => {
-            let table = reader.table("bundles", &keys::TRAFFIC_BUNDLES)?;
-            let (count, size, pace) = (table.count("count"), table.custom("size", size_range), pace(&table));
-            Some(TrafficKind::Bundles { count: count?, size: size?, pace })
-        }
+        ["file"] => file(&reader.table("file", &keys::TRAFFIC_FILE)?, folder).map(|kind| (kind, [0.0; 2])),
+        ["bundles"] => bundles(&reader.table("bundles", &keys::TRAFFIC_BUNDLES)?, in_group),
         ["ping"] => {
             let table = reader.table("ping", &keys::TRAFFIC_PING)?;
             let (count, interval, size) = (table.count("count"), table.duration("interval"), table.volume("size"));
-            Some(TrafficKind::Ping { count: count?, interval: interval?, size: size? })
+            Some((TrafficKind::Ping { count: count?, interval: interval?, size: size? }, [0.0; 2]))
         }
         [] => {
             let hint = "add e.g. `bundles = { count = 100, size = \"100 kB\", rate = \"1 Mbit/s\" }`";
@@ -139,6 +209,32 @@ fn file(table: &Reader<'_>, folder: &Path) -> Option<TrafficKind> {
         None => size,
     };
     Some(TrafficKind::File { path, size: size?, bundle_size: bundle_size?, pace })
+}
+
+/// Bundles of a node, or among groups.
+fn bundles(table: &Reader<'_>, in_group: bool) -> Option<(TrafficKind, [f64; 2])> {
+    let (count, size) = (table.count("count"), table.custom("size", size_range));
+    let interval = table.custom("interval", |input| span(input, seconds));
+    if table.given("rate") && table.given("interval") {
+        table.fail("interval", "both `rate` and `interval`", "keep one");
+    }
+    let pace = match (table.rate("rate"), interval) {
+        (Some(rate), _) => Pace::Rate(rate),
+        (None, Some([_, most])) if most > 0.0 => Pace::Interval(Duration::from_nanos((most * 1e9).round() as u64)),
+        _ => Pace::Flat,
+    };
+    let [least, most] = interval.unwrap_or_default();
+    if in_group {
+        if table.given("rate") {
+            table.fail("rate", "a rate of one sender, and a group has many", "write `interval`");
+        }
+        if count.is_some_and(|count| count > 100_000) {
+            table.fail("count", "more than 100000 among groups", "write more than one [[traffic]]");
+        }
+    } else if least < most {
+        table.fail("interval", "times are drawn only among groups", "write one duration");
+    }
+    Some((TrafficKind::Bundles { count: count?, size: size?, pace }, [least, most]))
 }
 
 fn pace(table: &Reader<'_>) -> Pace {

@@ -1,5 +1,6 @@
 //! What a scenario says, as plain data. Every quantity has its unit in its type or its name.
 
+use crate::motion::{Group, GroupTraffic, Mobility, Radio};
 use farlink_base::security::Rule;
 use farlink_base::{DataRate, DataVolume, DtnTime, Duration, Facts, NodeId, Priority, apply_settings};
 use farlink_cla::registry::LayerInfo;
@@ -35,8 +36,16 @@ pub struct Scenario {
     /// Contacts, inline ones and those of the plan file, in order of time. A link without any is
     /// always up.
     pub contacts: Vec<Contact>,
-    /// Who sends what to whom.
+    /// Who sends what to whom; what is drawn among groups comes last, see [`Scenario::set_seed`].
     pub traffic: Vec<Traffic>,
+    /// Bundles drawn among the nodes of groups.
+    pub group_traffic: Vec<GroupTraffic>,
+    /// Groups of nodes.
+    pub groups: Vec<Group>,
+    /// How nodes move.
+    pub mobilities: Vec<Mobility>,
+    /// Radios, which give links to nodes that hear each other.
+    pub radios: Vec<Radio>,
     /// What is recorded.
     pub measure: Measure,
     /// What the author expects of a run.
@@ -378,6 +387,8 @@ pub struct Traffic {
     pub window: u32,
     /// Status reports that its bundles ask for, to the sending node.
     pub reports: Facts,
+    /// Whether it was drawn, one of many among groups.
+    pub drawn: bool,
 }
 
 /// Words for the status reports that bundles may ask for.

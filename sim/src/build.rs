@@ -13,7 +13,7 @@ use farlink_cla::ltp::{Authentication, LinkKey};
 use farlink_link::{DirectionSpec, LinkDirection, UDP_IPV4_HEADERS, direction_seed, stream};
 use farlink_routing::PlanIndex;
 use farlink_scenario::{
-    Crc, Custody, Fidelity, Link, LinkChange, LinkEnd, Medium, Node, NodeLayer, Reports, Scenario, StoreKind,
+    Crc, Custody, Fidelity, Layer, Link, LinkChange, LinkEnd, Medium, Node, NodeLayer, Reports, Scenario, StoreKind,
     first_delay, first_rate,
 };
 use farlink_stack::{
@@ -95,7 +95,12 @@ pub(crate) fn directions(scenario: &Scenario, index: usize) -> [LinkDirection; 2
 
 /// What whole bundles weigh on a link: the packets its layer would cut them into.
 pub(crate) fn framing(scenario: &Scenario, link: usize) -> Framing {
-    let (layer, headers) = (&scenario.links[link].layer, UDP_IPV4_HEADERS);
+    weight(&scenario.links[link].layer, scenario.is_secured(link).unwrap_or_default())
+}
+
+/// The same over a layer, whose sessions are secured or not.
+pub(crate) fn weight(layer: &Layer, secured: bool) -> Framing {
+    let headers = UDP_IPV4_HEADERS;
     match layer.kind.medium {
         Medium::Datagrams => {
             let datagram = layer.value("datagram").unwrap_or(TCP_SEGMENT);
@@ -108,7 +113,6 @@ pub(crate) fn framing(scenario: &Scenario, link: usize) -> Framing {
         }
         Medium::Streams => {
             // What records add is taken from each segment.
-            let secured = scenario.is_secured(link).unwrap_or_default();
             let records = if secured { (TCP_SEGMENT * tls::RECORD_BYTES).div_ceil(tls::RECORD_MAX) } else { 0 };
             crossing::framing(layer.kind, TCP_SEGMENT - records, TCP_HEADERS + records)
         }
@@ -157,9 +161,14 @@ fn by_message(config: &mut LinkConfig, scenario: &Scenario, end: &LinkEnd) {
     let link = &scenario.links[end.link];
     let weight = framing(scenario, end.link);
     let overhead = u64::from(if end.first { link.forward.overhead } else { link.reverse.overhead });
-    let packet = weight.payload_bytes + weight.header_bytes + overhead;
     config.layer = 0;
-    config.span = SpanConfig::Message { wire_bytes_per_million: packet * 1_000_000 / weight.payload_bytes };
+    config.span = message_span(&weight, overhead);
+}
+
+/// How a node reckons with what bundles weigh.
+pub(crate) fn message_span(weight: &Framing, overhead: u64) -> SpanConfig {
+    let packet = weight.payload_bytes + weight.header_bytes + overhead;
+    SpanConfig::Message { wire_bytes_per_million: packet * 1_000_000 / weight.payload_bytes }
 }
 
 /// The endpoint of a service at a node.
@@ -167,7 +176,7 @@ pub(crate) fn endpoint(node: &Node, service: u32) -> Result<EndpointId, ConfigEr
     Ok(node_id(node)?.at_service(service))
 }
 
-fn node_id(node: &Node) -> Result<EndpointId, ConfigError> {
+pub(crate) fn node_id(node: &Node) -> Result<EndpointId, ConfigError> {
     parse_id(node, node.ids.first().map_or("", String::as_str))
 }
 

@@ -6,10 +6,14 @@ use crate::messages::{Framing, Messages, Output, Place, Token};
 use crate::world::{Happening, Queue};
 use farlink_base::layer::{SendId, Ticket};
 use farlink_base::{BundleMeta, Duration, Hop, Instant, LinkId, Refusal, TimerKey};
+use farlink_link::LinkDirection;
 use farlink_scenario::{LayerInfo, Scenario};
 use farlink_stack::Input;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
+
+/// Low bits of a token that tell its link.
+const LINK_BITS: u32 = 24;
 
 /// One bundle on its way.
 struct Flight {
@@ -70,13 +74,37 @@ impl Crossings {
     }
     /// Wakes every end for the first time.
     pub fn start(&mut self, now: Instant, queue: &mut Queue, todo: &mut VecDeque<(usize, Input)>) {
-        for (link, ends) in self.ends.clone().iter().enumerate() {
-            for (end, at) in ends.iter().enumerate() {
-                // Until its end says so, no link is ready.
-                todo.push_back((at.node, Input::MessageReady { link: at.link, ready: false }));
-                self.wake(now, Place { link, end }, queue, todo);
-            }
+        (0..self.ends.len()).for_each(|link| self.begin(now, link, queue, todo));
+    }
+    /// Wakes both ends of a link for the first time.
+    pub fn begin(&mut self, now: Instant, link: usize, queue: &mut Queue, todo: &mut VecDeque<(usize, Input)>) {
+        for (end, at) in self.ends[link].into_iter().enumerate() {
+            // Until its end says so, no link is ready.
+            todo.push_back((at.node, Input::MessageReady { link: at.link, ready: false }));
+            self.wake(now, Place { link, end }, queue, todo);
         }
+    }
+    /// A link that two nodes get by a radio, each with its number for it, in a place that no other has:
+    /// one that became free, or the next.
+    pub fn put(
+        &mut self,
+        link: usize,
+        ends: [(usize, LinkId); 2],
+        layer: &'static LayerInfo,
+        directions: [LinkDirection; 2],
+        framing: Framing,
+    ) {
+        let ends = ends.map(|(node, link)| At { node, link });
+        if link >= self.ends.len() {
+            self.ends.push(ends);
+            self.layers.push(layer);
+            self.sending.push([0; 2]);
+            self.alarms.push([None; 2]);
+            self.flights.push(BTreeMap::new());
+        } else {
+            (self.ends[link], self.layers[link]) = (ends, layer);
+        }
+        self.messages.put(link, directions, framing);
     }
     /// Both nodes have got a link.
     pub fn join(&self, link: usize, todo: &mut VecDeque<(usize, Input)>) {
@@ -114,7 +142,7 @@ impl Crossings {
         todo: &mut VecDeque<(usize, Input)>,
     ) {
         self.count += 1;
-        let token = self.count * self.ends.len() as u64 + place.link as u64;
+        let token = self.count << LINK_BITS | place.link as u64;
         if !self.messages.send(now, place, size, Token(token)) {
             todo.push_back((node, Input::MessageDone { id, result: Err(None) }));
             todo.push_back((node, Input::MessageReady { link, ready: false }));
@@ -202,7 +230,7 @@ impl Crossings {
     /// The node that got a bundle has judged it: the answer travels back, in the words of the link's
     /// layer. A copy that was no news comes back as one, with its labels.
     pub fn judged(&mut self, now: Instant, ticket: Ticket, result: Result<(), Refusal>, queue: &mut Queue) {
-        let link = (ticket.0 % self.ends.len() as u64) as usize;
+        let link = (ticket.0 & ((1 << LINK_BITS) - 1)) as usize;
         let Some(flight) = self.flights[link].remove(&ticket.0) else { return };
         let layer = self.layers[link];
         let result = result.or_else(|why| if why == Refusal::Duplicate { Err(why) } else { layer.told(why) });

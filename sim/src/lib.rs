@@ -14,6 +14,7 @@
 //! | `streams.rs` | TCP |
 //! | `tls.rs` | TLS, as far as it takes time and bytes |
 //! | `messages.rs` | a link that carries whole bundles |
+//! | `mobility/`, `contacts/` | where nodes are, and so who can hear whom |
 //! | `disk.rs` | the disk |
 //! | `oracle.rs` | what no node can know |
 //! | `traffic/` | the applications |
@@ -22,9 +23,11 @@
 
 mod build;
 mod cable;
+pub mod contacts;
 mod crossing;
 mod disk;
 pub mod messages;
+pub mod mobility;
 mod node;
 mod observe;
 mod oracle;
@@ -39,4 +42,4 @@ pub use build::{DEFAULT_EPOCH, node_config};
 pub use observe::{Observer, Silent, Trace};
 pub use record::{Options, Progress, run};
 pub use traffic::TrafficOutcome;
-pub use world::{Outcome, World};
+pub use world::{Outcome, RadioOutcome, World};

@@ -73,6 +73,17 @@ struct End {
     wake_at: Instant,
 }
 
+fn at_rest(directions: [LinkDirection; 2], framing: Framing) -> [End; 2] {
+    directions.map(|direction| End {
+        direction,
+        framing,
+        sending: None,
+        rest: None,
+        ready: false,
+        wake_at: Instant::ZERO,
+    })
+}
+
 /// All links of a world.
 pub struct Messages {
     links: Vec<[End; 2]>,
@@ -81,16 +92,16 @@ pub struct Messages {
 impl Messages {
     /// Links of these directions (forward, reverse), at rest; wake each end once at the start.
     pub fn new(links: impl IntoIterator<Item = ([LinkDirection; 2], Framing)>) -> Messages {
-        let end = |direction, framing| End {
-            direction,
-            framing,
-            sending: None,
-            rest: None,
-            ready: false,
-            wake_at: Instant::ZERO,
-        };
-        let link = |(directions, framing): ([LinkDirection; 2], Framing)| directions.map(|d| end(d, framing));
+        let link = |(directions, framing): ([LinkDirection; 2], Framing)| at_rest(directions, framing);
         Messages { links: links.into_iter().map(link).collect() }
+    }
+
+    /// A link in the place of one that is no more, or, at the next place, one more. Wake each end once.
+    pub fn put(&mut self, link: usize, directions: [LinkDirection; 2], framing: Framing) {
+        match self.links.get_mut(link) {
+            Some(place) => *place = at_rest(directions, framing),
+            None => self.links.push(at_rest(directions, framing)),
+        }
     }
 
     /// Begins to send a bundle; `false` when the end is not ready, and nothing happens.
@@ -332,6 +343,19 @@ mod tests {
         assert_eq!(out, [Output::Ready(HERE)]);
         assert!(m.send(Instant(MS / 2), HERE, 1000, Token(3)));
         assert_eq!(m.next_timeout(HERE), Instant(MS * 3 / 2));
+    }
+
+    #[test]
+    fn a_link_in_the_place_of_another_begins_anew() {
+        let mut m = messages(spec(&[]), BARE);
+        wake(&mut m, 0, HERE);
+        assert!(m.send(Instant(0), HERE, 1000, Token(1)));
+        m.put(0, [1, 2].map(|seed| LinkDirection::new(spec(&[]), seed)), BARE);
+        assert_eq!((m.is_ready(HERE), m.statistics(HERE).sent, m.next_timeout(HERE)), (false, 0, Instant::ZERO));
+        assert_eq!(wake(&mut m, 7, HERE), [Output::Ready(HERE)]);
+        m.put(1, [1, 2].map(|seed| LinkDirection::new(spec(&[]), seed)), BARE);
+        let next = Place { link: 1, end: 1 };
+        assert_eq!(wake(&mut m, 7, next), [Output::Ready(next)]);
     }
 
     #[test]

@@ -14,6 +14,8 @@ pub(crate) struct SimulatedNode {
     pub disk: Disk,
     /// Per link of the node: which cable, which end of it, its layer, and the peer's address.
     links: Vec<NodeLink>,
+    /// Numbers of links that are no more, to be given anew.
+    free: Vec<LinkId>,
     alarm: Option<TimerKey>,
 }
 
@@ -47,7 +49,7 @@ impl Sink<Output> for Collect<'_> {
 
 impl SimulatedNode {
     pub fn new(stack: Stack, links: Vec<NodeLink>) -> SimulatedNode {
-        SimulatedNode { stack, disk: Disk::default(), links, alarm: None }
+        SimulatedNode { stack, disk: Disk::default(), links, free: Vec::new(), alarm: None }
     }
 
     /// Tells the stack something; what it says is appended to `outputs`, to be carried out.
@@ -72,6 +74,23 @@ impl SimulatedNode {
     /// The node loses a link.
     pub fn remove_link(&mut self, now: Instant, link: LinkId, segments: bool, outputs: &mut Vec<Output>) {
         self.stack.remove_link(now, link, &mut Collect { outputs, segments });
+    }
+
+    /// The number of a link of a radio: this end of this cable.
+    pub fn number(&mut self, cable: usize, end: usize) -> LinkId {
+        // Its bundles find their way by its number alone.
+        let peer = ([0u8; 4], 0).into();
+        let link = NodeLink { cable, end, layer: LayerId(0), peer, sockets: false };
+        let id = self.free.pop().unwrap_or(LinkId(self.links.len() as u32));
+        match self.links.get_mut(id.0 as usize) {
+            Some(place) => *place = link,
+            None => self.links.push(link),
+        }
+        id
+    }
+    /// A link of a radio is no more.
+    pub fn forget(&mut self, link: LinkId) {
+        self.free.push(link);
     }
 
     /// The alarm rang.

@@ -1,7 +1,7 @@
 //! What watches a run: recorders, tests, and the trace hash.
 
 use farlink_base::store::Usage;
-use farlink_base::{Event, Instant};
+use farlink_base::{Event, Instant, LinkId};
 use farlink_link::Statistics;
 use std::hash::{Hash, Hasher};
 
@@ -14,6 +14,10 @@ pub trait Observer {
     /// A node (by its index in the scenario) said something.
     fn event(&mut self, at: Instant, node: usize, event: &Event) {
         let _ = (at, node, event);
+    }
+    /// A node gets a link by a radio, called so from now on; it may have the number of one that is no more.
+    fn link_named(&mut self, node: usize, link: LinkId, name: &str) {
+        let _ = (node, link, name);
     }
     /// Fill of a node's store.
     fn node_sample(&mut self, at: Instant, node: usize, usage: &Usage) {
@@ -95,7 +99,7 @@ impl Hasher for Trace {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use farlink_base::{BundleHandle, LinkId};
+    use farlink_base::BundleHandle;
 
     #[test]
     fn every_field_of_an_event_counts() {

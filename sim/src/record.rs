@@ -4,10 +4,10 @@ use crate::build::DEFAULT_EPOCH;
 use crate::observe::Observer;
 use crate::samples::Changes;
 use crate::traffic::TrafficOutcome;
-use crate::world::{Outcome, World};
+use crate::world::{Outcome, RadioOutcome, World};
 use anyhow::Result;
 use farlink_base::store::Usage;
-use farlink_base::{Event, Instant};
+use farlink_base::{Event, Instant, LinkId};
 use farlink_link::Statistics;
 use farlink_report::schema::{LINK_QUEUE_BYTES, LINK_SENT_BYTES, STORED_BUNDLES, STORED_BYTES};
 use farlink_report::{FileCheck, LinkRow, Manifest, Names, Recorder, RunWriter, SampleRow, Text, Topology};
@@ -185,11 +185,22 @@ impl<'a> Recording<'a> {
             outcome.trace, outcome.happenings
         );
         manifest.validity.notes.push(trace);
+        manifest.validity.notes.extend(outcome.radios.iter().map(told));
         if (0..scenario.links.len()).any(|link| scenario.is_secured(link) == Some(true)) {
             manifest.validity.notes.push(modelled(scenario.fidelity));
         }
         if outcome.stopped { self.writer.interrupted() } else { self.writer.finish() }
     }
+}
+
+/// What a radio did, in a sentence.
+fn told(radio: &RadioOutcome) -> String {
+    let RadioOutcome { name, contacts, up, counted } = radio;
+    let mean_s = up.as_secs_f64() / (*contacts).max(1) as f64;
+    let (sent, arrived) = (counted.sent, counted.delivered);
+    format!(
+        "Radio {name}: {contacts} contacts of {mean_s:.3} s on average, {sent} bundles sent, of which {arrived} arrived whole."
+    )
 }
 
 /// What TLS is here.
@@ -224,6 +235,9 @@ impl Observer for Recording<'_> {
             let result = self.writer.event(&row);
             self.note(result);
         }
+    }
+    fn link_named(&mut self, node: usize, link: LinkId, name: &str) {
+        self.recorders[node].name_link(link, name);
     }
     fn node_sample(&mut self, at: Instant, node: usize, usage: &Usage) {
         if self.samples {

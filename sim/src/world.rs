@@ -19,6 +19,10 @@ use farlink_stack::{Input, Output};
 use std::collections::VecDeque;
 use std::net::SocketAddr;
 
+mod radio;
+
+pub use radio::RadioOutcome;
+
 /// What can happen next.
 pub(crate) enum Happening {
     /// A node's own deadline.
@@ -62,6 +66,8 @@ pub struct Outcome {
     pub traffic: Vec<TrafficOutcome>,
     /// Per link: forward, reverse.
     pub links: Vec<[Statistics; 2]>,
+    /// Per radio of the scenario.
+    pub radios: Vec<RadioOutcome>,
 }
 
 /// A scenario come alive.
@@ -75,6 +81,8 @@ pub struct World<O> {
     streams: Streams,
     /// Links of a simulation of messages.
     crossings: Option<Crossings>,
+    /// Who hears whom, and the links that follow.
+    radios: radio::Radios,
     applications: Applications,
     /// What nodes are to be told at this very moment.
     todo: VecDeque<(usize, Input)>,
@@ -94,6 +102,9 @@ impl<O: Observer> World<O> {
     /// # Errors
     /// Names the part of the scenario that cannot be simulated.
     pub fn new(scenario: &Scenario, observer: O) -> Result<World<O>, ConfigError> {
+        if let Some(error) = scenario.needs_messages() {
+            return Err(error);
+        }
         let mut world = World {
             now: Instant::ZERO,
             end: Instant::ZERO + scenario.duration,
@@ -103,6 +114,7 @@ impl<O: Observer> World<O> {
             changes: build::changes(scenario)?,
             streams: Streams::new(scenario.nodes.iter().map(|node| node.ids.clone()).collect()),
             crossings: (scenario.fidelity == Fidelity::Message).then(|| Crossings::new(scenario)),
+            radios: radio::Radios::new(scenario)?,
             applications: Applications::new(scenario)?,
             todo: VecDeque::new(),
             said: Vec::new(),
@@ -144,11 +156,7 @@ impl<O: Observer> World<O> {
     /// observer stops it.
     pub fn run(mut self) -> (Outcome, O) {
         let mut stopped = false;
-        while let Some(at) = self.queue.next_deadline().filter(|at| *at <= self.end) {
-            let Some((_, happening)) = self.queue.pop_due(at) else { break };
-            self.now = at;
-            self.happen(happening);
-            self.drain();
+        while self.step() {
             stopped = self.observer.stopped();
             if stopped {
                 break;
@@ -168,8 +176,26 @@ impl<O: Observer> World<O> {
             trace: self.trace.value(),
             traffic: self.applications.outcomes(),
             links: (0..self.cables.len()).map(|link| self.statistics(link)).collect(),
+            radios: self.radio_outcomes(),
         };
         (outcome, self.observer)
+    }
+
+    /// Works off what is next, a contact before anything else of its time; false when there is nothing
+    /// before the end.
+    fn step(&mut self) -> bool {
+        let next = self.queue.next_deadline().unwrap_or(Instant::MAX).min(self.end);
+        if let Some(edge) = self.radios.next_edge(next) {
+            self.now = edge.at;
+            self.edge(edge);
+        } else if let Some((at, happening)) = self.queue.pop_due(next) {
+            self.now = at;
+            self.happen(happening);
+        } else {
+            return false;
+        }
+        self.drain();
+        true
     }
 
     fn happen(&mut self, happening: Happening) {

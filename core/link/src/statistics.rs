@@ -59,6 +59,22 @@ pub struct Statistics {
     /// Time spent transmitting.
     pub busy: Duration,
 }
+/// Two directions counted as one; of the most that waited, the larger.
+impl core::ops::AddAssign for Statistics {
+    fn add_assign(&mut self, other: Statistics) {
+        self.sent += other.sent;
+        self.sent_bytes += other.sent_bytes;
+        self.delivered += other.delivered;
+        self.delivered_bytes += other.delivered_bytes;
+        self.dropped.iter_mut().zip(other.dropped).for_each(|(mine, more)| *mine += more);
+        self.dropped_bytes += other.dropped_bytes;
+        self.duplicated += other.duplicated;
+        self.reordered += other.reordered;
+        self.corrupted += other.corrupted;
+        self.queue_peak = self.queue_peak.max(other.queue_peak);
+        self.busy += other.busy;
+    }
+}
 impl Statistics {
     /// Packets lost for one reason.
     pub fn dropped_by(&self, reason: DropReason) -> u64 {

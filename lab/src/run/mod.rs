@@ -52,7 +52,7 @@ pub struct Progress {
 /// What failed, with the last lines of the logs and the run directory, which is kept.
 pub fn run(scenario: &Scenario, options: &Options, progress: &mut dyn FnMut(Progress)) -> Result<PathBuf> {
     let begun = std::time::Instant::now();
-    if let Some(error) = scenario.needs_oracle() {
+    if let Some(error) = scenario.needs_oracle().or_else(|| scenario.needs_simulation()) {
         anyhow::bail!("{error}");
     }
     progress(Progress { phase: "setting up", duration_s: scenario.duration.as_secs_f64(), ..Progress::default() });

@@ -18,7 +18,7 @@ use farlink_bpa::app::{AppInput, AppOutput, Delivery, RegistrationId, RequestId,
 use farlink_bundle::EndpointId;
 use farlink_scenario::{SENDER_SERVICE, Scenario, TrafficKind};
 use farlink_stack::Input;
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 
 /// Low bits of a request's number that tell the traffic entry.
 const ENTRY_BITS: u32 = 24;
@@ -45,12 +45,12 @@ pub(crate) struct Applications {
 impl Applications {
     pub fn new(scenario: &Scenario) -> Result<Applications, ConfigError> {
         let mut entries = Vec::new();
-        let mut registered = Vec::new();
+        let (mut registered, mut known) = (Vec::new(), HashSet::new());
         for (index, traffic) in scenario.traffic.iter().enumerate() {
             let service = SENDER_SERVICE + index as u32;
             let endpoint = |node: usize, service: u32| crate::build::endpoint(&scenario.nodes[node], service);
             let (source, destination) = (endpoint(traffic.from, service)?, endpoint(traffic.to, traffic.service)?);
-            if !registered.contains(&(traffic.to, destination.clone())) {
+            if known.insert((traffic.to, destination.clone())) {
                 registered.push((traffic.to, destination.clone()));
             }
             if matches!(traffic.kind, TrafficKind::Ping { .. }) {

@@ -1,0 +1,57 @@
+//! What a scenario leaves to chance and every world must draw alike: the bundles among groups.
+
+use crate::motion::GroupTraffic;
+use crate::types::{Pace, Scenario, SizeRange, Traffic, TrafficKind};
+use farlink_base::{DataVolume, Duration, Rng};
+
+/// Apart from every other purpose that a run draws for.
+const TRAFFIC: u64 = 17;
+
+impl Scenario {
+    /// Takes another seed, and draws anew what follows from it: the bundles among groups.
+    pub fn set_seed(&mut self, seed: u64) {
+        self.seed = seed;
+        self.traffic.retain(|traffic| !traffic.drawn);
+        for (index, traffic) in self.group_traffic.iter().enumerate() {
+            let random = Rng::stream(seed, TRAFFIC << 32 | index as u64);
+            let drawn = draw(self, traffic, random);
+            self.traffic.extend(drawn);
+        }
+    }
+}
+
+fn draw(scenario: &Scenario, traffic: &GroupTraffic, mut random: Rng) -> Vec<Traffic> {
+    let mut all = Vec::new();
+    let mut at = traffic.start;
+    for number in 1..=traffic.count {
+        if at >= scenario.duration {
+            break;
+        }
+        let mut one = |nodes: &std::ops::Range<usize>| nodes.start + random.below(nodes.len() as u64) as usize;
+        let (from, mut to) = (one(&traffic.from), one(&traffic.to));
+        // Another than itself: there is one, or the scenario was refused.
+        while to == from {
+            to = one(&traffic.to);
+        }
+        let SizeRange { min, max } = traffic.size;
+        let size = DataVolume(min.0 + random.below((max.0 - min.0).saturating_add(1)));
+        let [least, most] = traffic.interval;
+        let gap = least + (most - least) * random.unit();
+        let sender = &scenario.nodes[from];
+        all.push(Traffic {
+            name: format!("{}-{number}", traffic.name),
+            from,
+            to,
+            service: traffic.service,
+            kind: TrafficKind::Bundles { count: 1, size: SizeRange { min: size, max: size }, pace: Pace::Flat },
+            start: at,
+            lifetime: traffic.lifetime.unwrap_or(sender.lifetime),
+            priority: traffic.priority.unwrap_or(sender.priority),
+            window: 0,
+            reports: traffic.reports,
+            drawn: true,
+        });
+        at += Duration::from_nanos((gap * 1e9).round() as u64);
+    }
+    all
+}

@@ -1,0 +1,142 @@
+//! Keys of nodes that move: groups, mobility, radios.
+
+use crate::keys::{NODE, other};
+use farlink_cla::registry::NAMES;
+use farlink_config::Fallback::{Absent, Is, Required};
+use farlink_config::Kind::{Choice, Count, Flag, Share};
+use farlink_config::{Key, Kind, Section, key};
+use std::sync::LazyLock;
+
+const LENGTH: Kind = other("length", "\"150 m\"");
+const AREA: Kind = other("length of a square's side, or [width, height]", "[\"1 km\", \"500 m\"]");
+const LENGTHS: Kind = other("length, or [least, most]", "[\"0 m\", \"50 m\"]");
+const SPEEDS: Kind = other("speed, or [least, most]", "[\"0.5 m/s\", \"1.5 m/s\"]");
+const PAUSES: Kind = other("duration, or [least, most]", "[\"0 s\", \"2 min\"]");
+const POINTS: Kind = other("list of [x, y]", "[[\"0 m\", \"50 m\"], [\"1 km\", \"0 m\"]]");
+const MOBILITY_NAME: Kind = other("name of a mobility", "\"walking\"");
+const RADIO_NAMES: Kind = other("name of a radio, or list of them", "\"wifi\"");
+
+/// In `[[node]]`.
+pub const NODE_KEYS: &[Key] = &[
+    key("mobility", MOBILITY_NAME, Absent, "How it moves; a radio with a range needs to know."),
+    key("radio", RADIO_NAMES, Absent, "Radios it has: it gets a link to each node with the same one that it hears."),
+];
+
+/// `[[group]]`.
+pub static GROUP: LazyLock<Section> = LazyLock::new(|| {
+    let own = GROUP_KEYS.iter().chain(NODE.keys.iter().filter(|key| !matches!(key.name, "name" | "id" | "position")));
+    Section {
+        name: "group",
+        help: "Nodes that differ in nothing but their names and IDs: `[[group]]` for each, with the keys of a node. [[traffic]] may go from and to a group.",
+        keys: own.copied().collect::<Vec<_>>().leak(),
+    }
+});
+
+const GROUP_KEYS: &[Key] = &[
+    key("name", Kind::Name, Required, "Its name; its nodes are called so, with their numbers from 1."),
+    key("count", Count(1, 100_000), Required, "How many nodes."),
+    key("first_id", Count(1, 1 << 40), Required, "Number of its first node: `ipn:NUMBER.0`; the others follow."),
+];
+
+/// Words of `model`.
+pub const MODELS: &[&str] = &["stationary", "random_walk", "random_waypoint", "map", "trace"];
+
+/// `[[mobility]]`.
+pub const MOBILITY: Section = Section {
+    name: "mobility",
+    help: "A way to move, of all nodes that name it: `[[mobility]]` for each. Every node moves in straight lines at one speed; what it draws follows from the seed and its place in the file alone. Nodes begin with a pause.",
+    keys: &[
+        key("name", Kind::Name, Required, "Its name."),
+        key(
+            "model",
+            Choice(MODELS),
+            Required,
+            "`stationary`: nobody moves. `random_walk`: a random direction and distance, a pause, and so on. `random_waypoint`: to a random point of the area, a pause, and so on. `map`: to a random crossing by the shortest way along streets, a pause, and so on. `trace`: as was recorded.",
+        ),
+        key(
+            "area",
+            AREA,
+            Absent,
+            "Where: of all models but `map` and `trace`. Of `stationary`, where points are missing.",
+        ),
+        key("speed", SPEEDS, Absent, "Speed, drawn for each way: of models that move, and these need it."),
+        key("pause", PAUSES, Is("0 s"), "Pause after each way, drawn each time."),
+        key("step", LENGTHS, Is("50 m"), "Of `random_walk`: length of a way, drawn each time."),
+        key(
+            "points",
+            POINTS,
+            Absent,
+            "Of `stationary`: where the nodes are, in their order; further ones are at random places of `area`.",
+        ),
+        key(
+            "map",
+            Kind::File,
+            Absent,
+            "Of `map`: file of streets, LINESTRING and MULTILINESTRING of well-known text, in metres. Lines meet where they have a point in common.",
+        ),
+        key("city", Kind::Table("mobility.city"), Absent, "Of `map`, in place of a file: a city made from the seed."),
+        key(
+            "file",
+            Kind::File,
+            Absent,
+            "Of `trace`: file of positions, a line `time node x y` for each, in seconds and metres; the n-th node of the scenario goes as the n-th of the file, by their numbers.",
+        ),
+        key(
+            "seed",
+            Count(0, u64::MAX >> 1),
+            Absent,
+            "Seed of the movements alone: the same ways in runs with different seeds.",
+        ),
+    ],
+};
+
+/// `city = { ... }`.
+pub const CITY: Section = Section {
+    name: "mobility.city",
+    help: "A city of blocks whose crossings are a little off the grid. From each one gets to every other.",
+    keys: &[
+        key("columns", Count(1, 1000), Is("20"), "Crossings from west to east."),
+        key("rows", Count(1, 1000), Is("20"), "Crossings from south to north."),
+        key("block", LENGTH, Is("100 m"), "Distance of two crossings of the straight grid."),
+        key("bend", Share, Is("0.3"), "How far crossings are moved at most, of half a block."),
+        key("missing", Share, Is("0.1"), "Share of the streets left out, of those that can be."),
+    ],
+};
+
+/// `[[radio]]`.
+pub const RADIO: Section = Section {
+    name: "radio",
+    help: "A radio, of all nodes that name it: two of them have a link while they hear each other, which is computed from their ways, or read from a file. Only in simulations, and with `fidelity = \"message\"`. Links of radios are in no contact plan: use a copying router, such as `epidemic`. Each pair has the whole rate for itself.",
+    keys: &[
+        key("name", Kind::Name, Required, "Its name; a link is called `wifi:a-b` by it and its two nodes."),
+        key(
+            "range",
+            LENGTH,
+            Absent,
+            "Nodes hear each other that are no farther apart. All that have it need a `mobility`.",
+        ),
+        key(
+            "contacts",
+            Kind::File,
+            Absent,
+            "In place of a range: file of contacts, lines `time CONN node node up` and `down` as of the ONE simulator, or `node node start end`, in seconds.",
+        ),
+        key("contacts_from", Kind::Duration, Is("0 s"), "Of `contacts`: time in the file at which the run starts."),
+        key(
+            "first_number",
+            Count(0, u64::MAX >> 1),
+            Is("0"),
+            "Of `contacts`: number in the file of the first node with this radio; the others follow. Names of nodes go before numbers.",
+        ),
+        key("only_known", Flag, Is("false"), "Of `contacts`: leave out nodes of the file that the scenario has not."),
+        key("rate", Kind::Rate, Absent, "Rate of each direction of a link; without it, unlimited."),
+        key("delay", Kind::Duration, Absent, "One-way delay; without it, the time of light over the range."),
+        key("loss", Share, Is("0"), "Probability that a bundle is lost, over layers that repair no losses."),
+        key(
+            "layer",
+            Choice(NAMES),
+            Is("tcpclv4"),
+            "Convergence layer its links stand for: what its headers weigh, and what is told of a refusal.",
+        ),
+    ],
+};

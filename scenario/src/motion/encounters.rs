@@ -1,0 +1,128 @@
+//! Recorded contacts, in two kinds of lines: `time CONN one other up` and `down`, as the ONE simulator
+//! writes them (StandardEventsReader, EventLogReport, ConnectivityONEReport; its other events are not
+//! looked at), and tables `one other start end`, as data sets of CRAWDAD have them. Times are seconds;
+//! further columns are not looked at.
+
+use super::{Mistake, lines, number};
+use farlink_base::Duration;
+use std::collections::HashMap;
+
+/// Two nodes that heard each other, by the words of the file.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Encounter<'t> {
+    /// The line that tells of its beginning.
+    pub line: usize,
+    /// The two.
+    pub nodes: [&'t str; 2],
+    /// Seconds.
+    pub start: f64,
+    /// Seconds; `None`: the file does not tell.
+    pub end: Option<f64>,
+}
+
+/// Two nodes that heard each other in the run.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Meeting {
+    /// Their indices in [`crate::Scenario::nodes`].
+    pub nodes: [usize; 2],
+    /// From the start of the run.
+    pub start: Duration,
+    /// `None`: to the end.
+    pub end: Option<Duration>,
+}
+
+/// Events of the ONE simulator that are no contacts.
+const OTHERS: &[&str] = &["C", "S", "DE", "A", "DR", "R", "D"];
+
+/// Reads encounters, in the order in which they end; those without an end come last.
+///
+/// # Errors
+/// The first line that is none of this.
+pub fn parse(text: &str) -> Result<Vec<Encounter<'_>>, Mistake> {
+    let mut all = Vec::new();
+    // Where a pair is up: the line, and since when.
+    let mut up: HashMap<[&str; 2], (usize, f64)> = HashMap::new();
+    for (line, words) in lines(text) {
+        match words[..] {
+            [time, "CONN", one, other, word, ..] => {
+                let time = number(time).ok_or_else(|| Mistake::new(line, format!("`{time}` is no time in seconds")))?;
+                let nodes = if one <= other { [one, other] } else { [other, one] };
+                match (word, up.get(&nodes).copied()) {
+                    ("up", None) => {
+                        up.insert(nodes, (line, time));
+                    }
+                    ("down", Some((begun, start))) => {
+                        if time < start {
+                            return Err(Mistake::new(line, "the contact ends before it starts"));
+                        }
+                        up.remove(&nodes);
+                        all.push(Encounter { line: begun, nodes, start, end: Some(time) });
+                    }
+                    // Said twice, or of what was up before the file begins.
+                    ("up" | "down", _) => {}
+                    _ => return Err(Mistake::new(line, format!("`{word}` is neither `up` nor `down`"))),
+                }
+            }
+            [_, word, ..] if OTHERS.contains(&word) => {}
+            [one, other, start, end, ..] => {
+                let (Some(start), Some(end)) = (number(start), number(end)) else { return Err(strange(line)) };
+                if end < start {
+                    return Err(Mistake::new(line, "the contact ends before it starts"));
+                }
+                all.push(Encounter { line, nodes: [one, other], start, end: Some(end) });
+            }
+            _ => return Err(strange(line)),
+        }
+    }
+    let mut open: Vec<_> = up.into_iter().collect();
+    open.sort_by_key(|(_, (line, _))| *line);
+    all.extend(open.into_iter().map(|(nodes, (line, start))| Encounter { line, nodes, start, end: None }));
+    Ok(all)
+}
+
+fn strange(line: usize) -> Mistake {
+    Mistake::new(line, "expected `time CONN node node up`, `... down`, or `node node start end` in seconds")
+}
+
+/// The number in what a file calls a node: `17`, `p17`.
+pub fn number_of(id: &str) -> Option<u64> {
+    id.trim_start_matches(|c: char| c.is_alphabetic()).parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn said(text: &str) -> Vec<([&str; 2], f64, Option<f64>)> {
+        parse(text).unwrap().into_iter().map(|e| (e.nodes, e.start, e.end)).collect()
+    }
+
+    #[test]
+    fn events_of_the_one_simulator_are_read_whoever_is_named_first() {
+        let text = "# log\n1.5 CONN p1 p2 up\n2 C p1 M1\n2.5 CONN 3 4 up 0\n3 DE p1 p2 M1 D\n4.25 CONN p2 p1 down\n\
+                    9 CONN p1 p2 up\n9 CONN p1 p2 up\n9 CONN p8 p9 down\n";
+        let (pair, other) = (["p1", "p2"], ["3", "4"]);
+        assert_eq!(said(text), [(pair, 1.5, Some(4.25)), (other, 2.5, None), (pair, 9.0, None)]);
+    }
+
+    #[test]
+    fn tables_of_contacts_are_read_whatever_follows() {
+        assert_eq!(
+            said("1 2 100 150 1 0\n\n2\t3 120 120\n"),
+            [(["1", "2"], 100.0, Some(150.0)), (["2", "3"], 120.0, Some(120.0))]
+        );
+        assert_eq!((number_of("17"), number_of("p17"), number_of("bus")), (Some(17), Some(17), None));
+    }
+
+    #[test]
+    fn lines_that_say_no_contact_are_told() {
+        let line = |text: &str| parse(text).unwrap_err().line;
+        assert_eq!(line("1 CONN a b up\n2 CONN a b left"), 2);
+        assert_eq!(line("x CONN a b up"), 1);
+        assert_eq!(line("5 CONN a b up\n4 CONN a b down"), 2);
+        assert_eq!(line("1 2 30 20"), 1);
+        assert_eq!(line("1 2 3"), 1);
+        assert_eq!(line("1 2 3 nan"), 1);
+        assert_eq!(line("hello"), 1);
+    }
+}

@@ -1,0 +1,79 @@
+//! Recorded positions: a line for each, `time node x y`, in seconds and metres; further columns are not
+//! looked at. The files of the ONE simulator begin with a line of least and largest values (time, x, y,
+//! z); the least are taken away then, as it does.
+
+use super::{Mistake, Point, lines, number};
+use std::collections::HashMap;
+
+/// Where one node was.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Track {
+    /// What the file calls it.
+    pub id: String,
+    /// Seconds from the start of the run, and where; times do not go back.
+    pub fixes: Vec<(f64, Point)>,
+}
+
+/// Reads tracks: in the order of their numbers, where all are numbers, else as they come in the file.
+///
+/// # Errors
+/// The first line that is none of this.
+pub fn parse(text: &str) -> Result<Vec<Track>, Mistake> {
+    let (mut tracks, mut places): (Vec<Track>, HashMap<&str, usize>) = (Vec::new(), HashMap::new());
+    let mut least = [0.0; 3];
+    for (count, (line, words)) in lines(text).enumerate() {
+        if count == 0 && words.len() >= 6 && words.iter().all(|word| number(word).is_some()) {
+            let values: Vec<f64> = words.iter().filter_map(|word| number(word)).collect();
+            least = [values[0], values[2], values[4]];
+            continue;
+        }
+        let wrong = || Mistake::new(line, "expected `time node x y`, in seconds and metres");
+        let [time, id, x, y, ..] = words[..] else { return Err(wrong()) };
+        let (Some(time), Some(x), Some(y)) = (number(time), number(x), number(y)) else { return Err(wrong()) };
+        let place = *places.entry(id).or_insert_with(|| {
+            tracks.push(Track { id: id.to_string(), fixes: Vec::new() });
+            tracks.len() - 1
+        });
+        let time = time - least[0];
+        let fixes = &mut tracks[place].fixes;
+        if fixes.last().is_some_and(|(before, _)| *before > time) {
+            return Err(Mistake::new(line, format!("time goes back for node `{id}`")));
+        }
+        fixes.push((time, [x - least[1], y - least[2]]));
+    }
+    if tracks.iter().all(|track| track.id.parse::<u64>().is_ok()) {
+        tracks.sort_by_key(|track| track.id.parse::<u64>().unwrap_or(u64::MAX));
+    }
+    Ok(tracks)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tracks_are_in_the_order_of_their_numbers_and_names_as_they_come() {
+        let tracks = parse("# t id x y\n0 10 1 2\n0 9 3 4 99\n5,10,6,7\n").unwrap();
+        let said: Vec<_> = tracks.iter().map(|t| (t.id.as_str(), t.fixes.clone())).collect();
+        assert_eq!(said[0], ("9", vec![(0.0, [3.0, 4.0])]));
+        assert_eq!(said[1], ("10", vec![(0.0, [1.0, 2.0]), (5.0, [6.0, 7.0])]));
+        let names: Vec<String> = parse("0 bus 1 1\n0 10 1 1\n0 9 1 1").unwrap().into_iter().map(|t| t.id).collect();
+        assert_eq!(names, ["bus", "10", "9"]);
+        assert_eq!(parse("").unwrap(), []);
+    }
+
+    #[test]
+    fn a_line_of_least_and_largest_values_moves_all_to_the_origin() {
+        let tracks = parse("100 200 10 20 5 6 0 0\n100 1 10 5\n150 1 20 6").unwrap();
+        assert_eq!(tracks[0].fixes, [(0.0, [0.0, 0.0]), (50.0, [10.0, 1.0])]);
+    }
+
+    #[test]
+    fn lines_that_say_no_position_are_told() {
+        for (text, line) in [("0 1 2", 1), ("0 1 1 1\nx 1 1 1", 2), ("0 1 nan 1", 1), ("0 1 1 1e99", 1)] {
+            assert_eq!(parse(text).unwrap_err().line, line, "{text}");
+        }
+        let back = parse("5 a 1 1\n4 b 1 1\n4 a 1 1").unwrap_err();
+        assert_eq!(back, Mistake::new(3, "time goes back for node `a`"));
+    }
+}

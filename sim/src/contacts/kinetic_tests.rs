@@ -1,0 +1,208 @@
+use super::*;
+use crate::mobility::city::City;
+use crate::mobility::map::OnMap;
+use crate::mobility::stationary::Stationary;
+use crate::mobility::trace::{Fix, Traced};
+use crate::mobility::walk::Walk;
+use crate::mobility::waypoint::Waypoint;
+use crate::mobility::{Point, Wander, distance, stream};
+use farlink_base::Rng;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+type Nodes = Vec<(u32, Box<dyn Mobility>)>;
+
+fn edges(mut contacts: Kinetic, until: f64) -> Vec<ContactEdge> {
+    let mut edges = Vec::new();
+    while let Some(edge) = contacts.next(instant(until)) {
+        edges.push(edge);
+    }
+    edges
+}
+/// When two nodes on such ways, (time, x, y), hear each other at a range, in seconds.
+fn meetings(range: f64, ways: [&[(f64, f64, f64)]; 2]) -> Vec<(f64, bool)> {
+    let node = |(number, way): (u32, &[(f64, f64, f64)])| {
+        let fixes: Vec<Fix> = way.iter().map(|(at, x, y)| Fix { at: *at, position: [*x, *y] }).collect();
+        (number, Box::new(Traced::new(fixes.into())) as Box<dyn Mobility>)
+    };
+    let nodes = [(0, ways[0]), (1, ways[1])].map(node);
+    edges(Kinetic::new(0, range, nodes.into()), 1e6).iter().map(|edge| (edge.at.0 as f64 / 1e9, edge.up)).collect()
+}
+
+#[test]
+fn who_passes_is_heard_from_the_first_to_the_last_point_in_range() {
+    let still = &[(0.0, 0.0, 0.0)][..];
+    let passing = &[(0.0, -100.0, 0.0), (200.0, 100.0, 0.0)][..];
+    assert_eq!(meetings(10.0, [still, passing]), [(90.0, true), (110.0, false)]);
+    assert_eq!(meetings(10.0, [passing, still]), [(90.0, true), (110.0, false)]);
+    let aside = &[(0.0, -100.0, 6.0), (200.0, 100.0, 6.0)][..];
+    assert_eq!(meetings(10.0, [still, aside]), [(92.0, true), (108.0, false)]);
+    let towards = &[(0.0, 100.0, 0.0), (200.0, -100.0, 0.0)][..];
+    assert_eq!(meetings(10.0, [passing, towards]), [(95.0, true), (105.0, false)]);
+}
+
+#[test]
+fn who_grazes_the_range_is_not_heard_and_who_rests_on_its_rim_is() {
+    let still = &[(0.0, 0.0, 0.0)][..];
+    assert_eq!(meetings(10.0, [still, &[(0.0, -100.0, 10.0), (200.0, 100.0, 10.0)]]), []);
+    assert_eq!(meetings(10.0, [still, &[(0.0, 6.0, 8.0)]]), [(0.0, true)]);
+    assert_eq!(meetings(10.0, [still, &[(0.0, 6.0, 8.000_001)]]), []);
+    // Two side by side keep their distance.
+    let (one, other) = (&[(0.0, 0.0, 0.0), (50.0, 70.0, 20.0)][..], &[(0.0, 0.0, 5.0), (50.0, 70.0, 25.0)][..]);
+    assert_eq!(meetings(10.0, [one, other]), [(0.0, true)]);
+}
+
+#[test]
+fn who_turns_back_in_range_stays_heard_and_who_turns_before_it_is_not() {
+    let still = &[(0.0, 0.0, 0.0)][..];
+    let inside = &[(0.0, 20.0, 0.0), (15.0, 5.0, 0.0), (30.0, 20.0, 0.0)][..];
+    assert_eq!(meetings(10.0, [still, inside]), [(10.0, true), (20.0, false)]);
+    let outside = &[(0.0, 20.0, 0.0), (9.5, 10.5, 0.0), (30.0, 20.0, 0.0)][..];
+    assert_eq!(meetings(10.0, [still, outside]), []);
+    let to_the_rim = &[(0.0, 0.0, 0.0), (10.0, 10.0, 0.0), (20.0, 0.0, 0.0)][..];
+    assert_eq!(meetings(10.0, [still, to_the_rim]), [(0.0, true)], "at the rim it turns");
+    let onto_the_rim = &[(0.0, 20.0, 0.0), (10.0, 10.0, 0.0), (20.0, 20.0, 0.0)][..];
+    assert!(meetings(10.0, [still, onto_the_rim]).is_empty(), "a contact that ends as it begins never was");
+    // Put elsewhere from one moment to the next, into another cell: it is heard there, and no longer here.
+    let leaps = &[(0.0, 5.0, 0.0), (10.0, 5.0, 0.0), (10.0, 500.0, 0.0), (20.0, 500.0, 0.0), (20.0, 3.0, 0.0)][..];
+    assert_eq!(meetings(10.0, [still, leaps]), [(0.0, true), (10.0, false), (20.0, true)]);
+}
+
+/// Nodes of all kinds in a square kilometre.
+fn crowd(count: u32, seed: u64) -> Nodes {
+    let city = City { columns: 9, rows: 9, block: 110.0, bend: 0.5, missing: 0.2 };
+    let roads = Arc::new(city.roads(&mut Rng::new(seed)));
+    let wander = |pause| Wander { area: [1000.0; 2], speed: [0.5, 15.0], pause: [0.0, pause] };
+    let node = |node: u32| {
+        let mut random = stream(seed, node);
+        let motion: Box<dyn Mobility> = match node % 6 {
+            0 => Box::new(Stationary { at: [random.unit() * 1000.0, random.unit() * 1000.0] }),
+            1 => Box::new(OnMap::new(roads.clone(), [1.0, 20.0], [0.0, 20.0], random)),
+            2 => Box::new(Walk::new(wander(5.0), [0.0, 50.0], random)),
+            3 => Box::new(Waypoint::new(wander(0.0), random)),
+            _ => Box::new(Waypoint::new(wander(60.0), random)),
+        };
+        (node, motion)
+    };
+    (0..count).map(node).collect()
+}
+
+/// All legs of a node until a time.
+fn legs(motion: &mut dyn Mobility, until: f64) -> Vec<Leg> {
+    let mut legs = vec![motion.first_leg()];
+    while let Some(last) = legs.last().copied().filter(|last| last.end <= until) {
+        legs.push(motion.next_leg(&last));
+    }
+    legs
+}
+fn at(legs: &[Leg], time: f64) -> Point {
+    let place = legs.partition_point(|leg| leg.end <= time);
+    legs[place.min(legs.len() - 1)].at(time)
+}
+
+/// How often the kinetic contacts of a crowd differ from what samples of all pairs at every step say,
+/// and the pair states compared.
+fn against_samples(count: u32, seed: u64, range: f64, until: f64, step: f64) -> u64 {
+    let ways: Vec<Vec<Leg>> = crowd(count, seed).iter_mut().map(|(_, motion)| legs(motion.as_mut(), until)).collect();
+    let mut changes: BTreeMap<(u32, u32), Vec<(f64, bool)>> = BTreeMap::new();
+    for edge in edges(Kinetic::new(0, range, crowd(count, seed)), until) {
+        let time = edge.at.0 as f64 / 1e9;
+        let apart = distance(at(&ways[edge.a as usize], time), at(&ways[edge.b as usize], time));
+        assert!(edge.at == Instant::ZERO && apart < range || (apart - range).abs() < 1e-6, "{edge:?}: {apart} m apart");
+        let pair = changes.entry((edge.a, edge.b)).or_default();
+        assert!(edge.a < edge.b && edge.up == pair.len().is_multiple_of(2), "up and down by turns: {edge:?}");
+        assert!(pair.last().is_none_or(|(before, _)| *before < time), "{edge:?}");
+        pair.push((time, edge.up));
+    }
+    let (mut states, none) = (0, Vec::new());
+    for a in 0..count {
+        for b in a + 1..count {
+            let (one, other) = (&ways[a as usize], &ways[b as usize]);
+            let is_near = |time: f64| distance(at(one, time), at(other, time)) <= range;
+            let known = changes.get(&(a, b)).unwrap_or(&none);
+            let mut place = 0;
+            let (mut before, mut near) = (0.0, false);
+            for sample in 0..(until / step) as u64 {
+                let time = sample as f64 * step + 1e-7;
+                let first = place;
+                while known.get(place).is_some_and(|(at, _)| *at <= time) {
+                    place += 1;
+                }
+                states += 1;
+                let said = place % 2 == 1;
+                let apart = distance(at(one, time), at(other, time));
+                assert!(said == (apart <= range) || (apart - range).abs() < 1e-6, "{a} {b} at {time}: {apart} m");
+                // A root between two samples is found by halving.
+                if said != near && time > step && place == first + 1 {
+                    let (mut low, mut high) = (before, time);
+                    while high - low > 1e-9 {
+                        let middle = (low + high) / 2.0;
+                        if is_near(middle) == near { low = middle } else { high = middle }
+                    }
+                    assert!((known[first].0 - high).abs() < 1e-5, "{a} {b}: {} for {high}", known[first].0);
+                }
+                (before, near) = (time, said);
+            }
+        }
+    }
+    states
+}
+
+#[test]
+fn no_pair_is_ever_near_unheard_or_heard_from_afar() {
+    let (count, until) = if cfg!(debug_assertions) { (24, 300.0) } else { (60, 3600.0) };
+    for (seed, range) in [(1, 150.0), (2, 40.0), (3, 8.0)] {
+        let states = against_samples(count, seed, range, until, 0.5);
+        assert!(states > 100_000, "{states}");
+    }
+}
+
+#[test]
+fn the_edges_are_the_same_for_every_size_of_the_cells_and_in_their_order() {
+    let until = if cfg!(debug_assertions) { 1000.0 } else { 20_000.0 };
+    for range in [10.0, 90.0] {
+        let with = |cell: f64| edges(Kinetic::with_cells(3, range, crowd(60, 9), cell), until);
+        let first = with(0.0);
+        assert!(first.len() > 200 && first.is_sorted_by_key(ContactEdge::key), "{}", first.len());
+        assert!(first.iter().all(|edge| edge.radio == 3));
+        for cell in [range * 1.5, range * 4.0, 333.0, 5000.0] {
+            assert!(with(cell) == first, "cells of {cell} m");
+        }
+    }
+}
+
+#[test]
+fn edges_are_given_as_far_as_they_are_asked_for() {
+    let all = edges(Kinetic::new(0, 90.0, crowd(30, 4)), 500.0);
+    let mut contacts = Kinetic::new(0, 90.0, crowd(30, 4));
+    let mut pieces = Vec::new();
+    for until in 0..=500 {
+        while let Some(edge) = contacts.next(instant(f64::from(until))) {
+            assert!(edge.at <= instant(f64::from(until)) && edge.at > instant(f64::from(until) - 1.0) || until == 0);
+            pieces.push(edge);
+        }
+    }
+    assert_eq!(all, pieces);
+}
+
+/// Legs that take no time.
+struct Hasty;
+impl Mobility for Hasty {
+    fn first_leg(&mut self) -> Leg {
+        Leg::rest([0.0; 2], 0.0, 0.0)
+    }
+    fn next_leg(&mut self, last: &Leg) -> Leg {
+        Leg::rest([0.0; 2], last.end, -1.0)
+    }
+    fn bounds(&self) -> [Point; 2] {
+        [[f64::NAN, 0.0], [f64::INFINITY, 0.0]]
+    }
+}
+
+#[test]
+fn time_goes_on_whatever_a_node_does() {
+    let nodes: Nodes = (0..3).map(|node| (node, Box::new(Hasty) as Box<dyn Mobility>)).collect();
+    let found = edges(Kinetic::new(0, 1.0, nodes), 100.0);
+    assert_eq!(found.len(), 3, "all hear each other from the start on: {found:?}");
+    assert!(edges(Kinetic::new(0, 1.0, Vec::new()), 100.0).is_empty());
+}

@@ -1,0 +1,97 @@
+//! Positions that were recorded: a node goes in straight lines from one to the next. Before the first
+//! it waits there, after the last it stays.
+
+use super::{Leg, Mobility, Point};
+use std::sync::Arc;
+
+/// A node at a time.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Fix {
+    /// Seconds from the start of the run.
+    pub at: f64,
+    /// Where the node is.
+    pub position: Point,
+}
+
+/// A node that goes where one was recorded.
+#[derive(Clone, Debug)]
+pub struct Traced {
+    /// In order of time.
+    fixes: Arc<[Fix]>,
+    /// Of these, how many have been passed.
+    passed: usize,
+}
+
+impl Traced {
+    /// A node recorded so; times must not go back.
+    pub fn new(fixes: Arc<[Fix]>) -> Traced {
+        Traced { fixes, passed: 0 }
+    }
+    fn from(&mut self, start: f64) -> Leg {
+        // Of several at one time, or before the run, the last holds.
+        while self.fixes.get(self.passed).is_some_and(|fix| fix.at <= start) {
+            self.passed += 1;
+        }
+        let before = self.passed.checked_sub(1).and_then(|last| self.fixes.get(last));
+        match (before, self.fixes.get(self.passed)) {
+            // The leg that spans the start of the run begins on its way.
+            (Some(a), Some(b)) if a.at < start => {
+                let whole = Leg::between(a.position, b.position, a.at, b.at);
+                Leg { start, from: whole.at(start), ..whole }
+            }
+            (Some(a), Some(b)) => Leg::between(a.position, b.position, start, b.at),
+            (None, Some(first)) => Leg::rest(first.position, start, first.at - start),
+            (Some(last), None) => Leg::rest(last.position, start, f64::INFINITY),
+            (None, None) => Leg::rest([0.0; 2], start, f64::INFINITY),
+        }
+    }
+}
+
+impl Mobility for Traced {
+    fn first_leg(&mut self) -> Leg {
+        self.from(0.0)
+    }
+    fn next_leg(&mut self, last: &Leg) -> Leg {
+        self.from(last.end)
+    }
+    fn bounds(&self) -> [Point; 2] {
+        let first = self.fixes.first().map_or([0.0; 2], |fix| fix.position);
+        let join = |[low, high]: [Point; 2], fix: &Fix| {
+            let p = fix.position;
+            [[low[0].min(p[0]), low[1].min(p[1])], [high[0].max(p[0]), high[1].max(p[1])]]
+        };
+        self.fixes.iter().fold([first, first], join)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn legs(fixes: &[(f64, f64)], count: usize) -> Vec<(f64, f64, f64, f64)> {
+        let fixes: Vec<Fix> = fixes.iter().map(|(at, x)| Fix { at: *at, position: [*x, 0.0] }).collect();
+        let mut node = Traced::new(fixes.into());
+        let mut legs = vec![node.first_leg()];
+        while legs.len() < count {
+            let next = node.next_leg(&legs[legs.len() - 1]);
+            legs.push(next);
+        }
+        legs.iter().map(|leg| (leg.start, leg.end, leg.from[0], leg.velocity[0])).collect()
+    }
+    const EVER: f64 = f64::INFINITY;
+
+    #[test]
+    fn it_waits_goes_from_place_to_place_and_stays() {
+        let fixes = [(10.0, 5.0), (20.0, 25.0), (20.0, 30.0), (25.0, 30.0)];
+        let expected =
+            [(0.0, 10.0, 5.0, 0.0), (10.0, 20.0, 5.0, 2.0), (20.0, 25.0, 30.0, 0.0), (25.0, EVER, 30.0, 0.0)];
+        assert_eq!(legs(&fixes, 4), expected, "of two places at one time the last holds");
+    }
+
+    #[test]
+    fn what_was_before_the_run_is_under_way_as_it_starts() {
+        assert_eq!(legs(&[(-10.0, 0.0), (10.0, 20.0)], 2), [(0.0, 10.0, 10.0, 1.0), (10.0, EVER, 20.0, 0.0)]);
+        assert_eq!(legs(&[(-10.0, 3.0)], 1), [(0.0, EVER, 3.0, 0.0)]);
+        assert_eq!(legs(&[], 1), [(0.0, EVER, 0.0, 0.0)]);
+    }
+}

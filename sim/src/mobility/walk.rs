@@ -1,0 +1,112 @@
+//! Random walk: a direction and a distance, both drawn uniformly; a rest; and so on. A step that would
+//! leave the area is drawn anew.
+//!
+//! With steps of 0 to 50 m and a rest after each this is the model of that name of the ONE simulator,
+//! whose nodes hardly leave their neighbourhood. It draws directions without sine and cosine, so that
+//! every machine goes the same ways.
+
+use super::{Leg, Mobility, Point, Wander, draw};
+use farlink_base::Rng;
+
+/// Steps drawn in vain until the node walks towards any point of the area.
+const TRIES: u32 = 64;
+
+/// A node that strolls.
+#[derive(Clone, Debug)]
+pub struct Walk {
+    wander: Wander,
+    /// Least and largest step, metres.
+    step: [f64; 2],
+    random: Rng,
+    /// Where it goes, or is.
+    goal: Point,
+}
+
+impl Walk {
+    /// A node whose ways follow from a generator of its own.
+    pub fn new(wander: Wander, step: [f64; 2], random: Rng) -> Walk {
+        Walk { wander, step, random, goal: [0.0; 2] }
+    }
+
+    fn next_goal(&mut self) -> Point {
+        let [width, height] = self.wander.area;
+        for _ in 0..TRIES {
+            let [x, y] = direction(&mut self.random);
+            let step = draw(&mut self.random, self.step);
+            let to = [self.goal[0] + x * step, self.goal[1] + y * step];
+            if (0.0..=width).contains(&to[0]) && (0.0..=height).contains(&to[1]) {
+                return to;
+            }
+        }
+        self.wander.point(&mut self.random)
+    }
+}
+
+/// A direction, each as likely as the others: a point of the unit disc, moved out to its rim.
+fn direction(random: &mut Rng) -> Point {
+    loop {
+        let (x, y) = (2.0 * random.unit() - 1.0, 2.0 * random.unit() - 1.0);
+        let square = x * x + y * y;
+        if square > 1e-12 && square <= 1.0 {
+            let length = square.sqrt();
+            return [x / length, y / length];
+        }
+    }
+}
+
+impl Mobility for Walk {
+    fn first_leg(&mut self) -> Leg {
+        let leg = self.wander.appear(&mut self.random);
+        self.goal = leg.from;
+        leg
+    }
+    fn next_leg(&mut self, last: &Leg) -> Leg {
+        if self.wander.rests_after(last) {
+            return Leg::rest(self.goal, last.end, draw(&mut self.random, self.wander.pause));
+        }
+        let from = self.goal;
+        self.goal = self.next_goal();
+        let speed = draw(&mut self.random, self.wander.speed);
+        Leg::way(from, self.goal, last.end, speed)
+    }
+    fn bounds(&self) -> [Point; 2] {
+        self.wander.bounds()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::mobility::{distance, stream};
+
+    fn walk(step: [f64; 2], area: f64) -> Walk {
+        Walk::new(Wander { area: [area; 2], speed: [1.0, 1.0], pause: [0.0, 10.0] }, step, stream(1, 9))
+    }
+
+    #[test]
+    fn steps_have_their_lengths_and_every_direction_and_none_leaves_the_area() {
+        let mut node = walk([10.0, 50.0], 2000.0);
+        let mut leg = node.first_leg();
+        let mut quadrants = [0u32; 4];
+        for _ in 0..20_000 {
+            leg = node.next_leg(&leg);
+            let to = leg.at(leg.end);
+            assert!(to.iter().all(|c| (-1e-9..=2000.0 + 1e-9).contains(c)));
+            if !leg.is_rest() {
+                assert!((10.0 - 1e-9..=50.0 + 1e-9).contains(&distance(leg.from, to)));
+                quadrants[usize::from(leg.velocity[0] > 0.0) * 2 + usize::from(leg.velocity[1] > 0.0)] += 1;
+            }
+        }
+        assert!(quadrants.iter().all(|n| (2200..2800).contains(n)), "{quadrants:?}");
+    }
+
+    #[test]
+    fn a_step_that_fits_nowhere_still_ends_in_the_area() {
+        let mut node = walk([500.0, 600.0], 100.0);
+        let mut leg = node.first_leg();
+        for _ in 0..100 {
+            leg = node.next_leg(&leg);
+            assert!(leg.at(leg.end).iter().all(|c| (-1e-9..=100.0 + 1e-9).contains(c)), "{leg:?}");
+        }
+    }
+}

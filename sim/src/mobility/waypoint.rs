@@ -1,0 +1,93 @@
+//! Random waypoint: a point of the area, drawn uniformly; straight there at a speed drawn for the way;
+//! a rest; and so on (Johnson and Maltz, 1996).
+//!
+//! A node begins at a random place with a rest. As is known of the model, nodes are more often in the
+//! middle of the area than at its border, and slow ways take long: draw no speed near zero.
+
+use super::{Leg, Mobility, Point, Wander, draw};
+use farlink_base::Rng;
+
+/// A node that goes from point to point.
+#[derive(Clone, Debug)]
+pub struct Waypoint {
+    wander: Wander,
+    random: Rng,
+    /// Where it goes, or is.
+    goal: Point,
+}
+
+impl Waypoint {
+    /// A node whose ways follow from a generator of its own.
+    pub fn new(wander: Wander, random: Rng) -> Waypoint {
+        Waypoint { wander, random, goal: [0.0; 2] }
+    }
+}
+
+impl Mobility for Waypoint {
+    fn first_leg(&mut self) -> Leg {
+        let leg = self.wander.appear(&mut self.random);
+        self.goal = leg.from;
+        leg
+    }
+    fn next_leg(&mut self, last: &Leg) -> Leg {
+        if self.wander.rests_after(last) {
+            return Leg::rest(self.goal, last.end, draw(&mut self.random, self.wander.pause));
+        }
+        let from = self.goal;
+        self.goal = self.wander.point(&mut self.random);
+        let speed = draw(&mut self.random, self.wander.speed);
+        Leg::way(from, self.goal, last.end, speed)
+    }
+    fn bounds(&self) -> [Point; 2] {
+        self.wander.bounds()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::mobility::{distance, stream};
+
+    fn wander() -> Wander {
+        Wander { area: [1000.0, 500.0], speed: [0.5, 1.5], pause: [0.0, 120.0] }
+    }
+
+    #[test]
+    fn it_rests_and_goes_by_turns_within_its_area_and_its_speeds() {
+        let mut node = Waypoint::new(wander(), stream(7, 3));
+        let mut leg = node.first_leg();
+        let (mut rested, mut gone, mut far) = (0.0, 0, 0.0);
+        assert!(leg.is_rest() && leg.start == 0.0);
+        for _ in 0..20_000 {
+            let next = node.next_leg(&leg);
+            assert_eq!(next.start, leg.end);
+            assert_ne!(next.is_rest(), leg.is_rest());
+            let end = leg.at(leg.end);
+            assert!(distance(end, next.from) < 1e-9, "it begins where the other ended");
+            assert!((0.0..=1000.0).contains(&next.from[0]) && (0.0..=500.0).contains(&next.from[1]));
+            if next.is_rest() {
+                rested += next.end - next.start;
+            } else {
+                let speed = distance([0.0; 2], next.velocity);
+                assert!((0.5 - 1e-9..1.5 + 1e-9).contains(&speed), "{speed}");
+                gone += 1;
+                far += speed * (next.end - next.start);
+            }
+            leg = next;
+        }
+        assert!((rested / f64::from(gone) - 60.0).abs() < 2.0, "{rested} s in {gone} rests");
+        // The mean distance of two points of a rectangle of 1 by 0.5 is 0.402 of the longer side.
+        assert!((far / f64::from(gone) - 402.0).abs() < 8.0, "{far} m in {gone} ways");
+    }
+
+    #[test]
+    fn without_rests_it_goes_on_at_once() {
+        let mut node = Waypoint::new(Wander { pause: [0.0; 2], ..wander() }, stream(1, 1));
+        let mut leg = node.first_leg();
+        assert_eq!((leg.start, leg.end), (0.0, 0.0));
+        for _ in 0..100 {
+            leg = node.next_leg(&leg);
+            assert!(!leg.is_rest() && leg.end > leg.start);
+        }
+    }
+}

@@ -408,7 +408,8 @@ impl Connection {
         if let Some(Later::Stored(_, head, rest)) = behind.front_mut() {
             whole = rest.is_empty();
             self.out.extend(head.take());
-            self.say_payload(part);
+            // Memory of its own: what was read with it goes, however long this application takes.
+            self.say_payload(&part.own());
         }
         self.later = behind;
         if whole {

@@ -78,6 +78,9 @@ enum Listener {
     Tcp(TcpListener),
 }
 
+/// What all connections have read ahead from disk is this part, as a divisor, of what all may make this node keep.
+const READ_PART: u64 = 2;
+
 /// Low bit patterns of the serials of listeners.
 const LISTENER: u64 = 1 << 40;
 
@@ -380,7 +383,7 @@ impl Apps {
                 _ => self.close(serial, inputs),
             }
         }
-        let part = self.sending_max / (self.connections.len() as u64).max(1);
+        let part = self.sending_max / READ_PART / (self.connections.len() as u64).max(1);
         for connection in self.connections.values_mut() {
             let wanted = connection.wants_stored(part);
             inputs.extend(wanted.map(|(delivery, part)| Input::Read { delivery, part }));

@@ -324,12 +324,15 @@ fn what_lies_on_disk_is_not_begun_before_it_is_read_and_what_cannot_be_read_is_a
     assert_eq!((world.hears(serial), world.reads()), (vec![], None), "it is being read");
     world.apps.read(DeliveryId(2), Err(Refusal::Unknown), &mut world.inputs);
     assert_eq!(world.hears(serial), [(3, 6)], "it expired meanwhile: the next");
-    assert_eq!(world.reads(), Some((4, MEMORY)), "as much as one may have of memory");
+    assert_eq!(world.reads(), Some((4, 65_536)), "as much as one may have of memory, and no less than is worth a read");
     world.apps.read(DeliveryId(9), Err(Refusal::Unknown), &mut world.inputs);
-    world.apps.read(DeliveryId(4), Ok(in_memory(MEMORY)), &mut world.inputs);
+    world.apps.read(DeliveryId(4), Ok(in_memory(65_536)), &mut world.inputs);
     assert!(world.hears(serial).is_empty(), "a part of it");
-    assert_eq!(world.reads(), Some((4, 150_000 - MEMORY)));
-    world.apps.read(DeliveryId(4), Ok(in_memory(150_000 - MEMORY)), &mut world.inputs);
+    for part in [65_536, 150_000 - 2 * 65_536] {
+        assert!(world.hears(serial).is_empty());
+        assert_eq!(world.reads(), Some((4, part)));
+        world.apps.read(DeliveryId(4), Ok(in_memory(part)), &mut world.inputs);
+    }
     assert_eq!(world.hears(serial), [(4, 150_000)]);
     world.say(serial, &[yes(), yes(), yes()]);
     assert_eq!(world.answered(), [Some((1, true)), Some((3, true)), Some((4, true))]);
@@ -337,7 +340,7 @@ fn what_lies_on_disk_is_not_begun_before_it_is_read_and_what_cannot_be_read_is_a
     world.inputs.clear();
     world.deliver(registration, 5, on_disk(150_000));
     world.hears(serial);
-    world.apps.read(DeliveryId(5), Ok(in_memory(MEMORY)), &mut world.inputs);
+    world.apps.read(DeliveryId(5), Ok(in_memory(65_536)), &mut world.inputs);
     world.hears(serial);
     world.inputs.clear();
     world.apps.read(DeliveryId(5), Err(Refusal::Damaged), &mut world.inputs);

@@ -129,7 +129,7 @@ impl Reads {
     /// Whether a payload stays on disk until its application reads it: it is long, or comes on top of as much that
     /// applications did not answer (`unanswered`, with its own bytes). Each may have one bundle then, but not in memory.
     pub fn stays(&self, payload: &Payload, unanswered: u64) -> bool {
-        self.exceeds(payload) || (payload.len() > LITTLE && unanswered > self.bytes_max.max(WHOLE))
+        self.exceeds(payload) || (payload.len() > LITTLE && unanswered > self.bytes_max.max(STEP))
     }
     /// Room that a busy time needed is given back.
     pub fn rest(&mut self) {
@@ -265,7 +265,7 @@ mod tests {
         assert!(!reads.stays(&stored(WHOLE), full - 1) && reads.stays(&stored(WHOLE), full));
         assert!(reads.stays(&stored(full), 0) && !reads.stays(&stored(LITTLE), full));
         assert!(!reads.exceeds(&stored(WHOLE)), "what is to be checked is read");
-        assert!(!Reads::new(0).stays(&stored(WHOLE), WHOLE));
+        assert!(!Reads::new(0).stays(&stored(STEP), STEP) && Reads::new(0).stays(&stored(WHOLE), WHOLE));
     }
 
     #[test]

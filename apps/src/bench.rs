@@ -2,6 +2,7 @@
 //! the same call.
 
 pub mod baseline;
+pub mod delivery;
 
 use anyhow::{Context, bail};
 use baseline::Baselines;

@@ -4,8 +4,11 @@ use bytes::BytesMut;
 use farlink_aap2::proto::{self, AapMessage, AapResponse, Body, BundleAdu, ConnectionConfig, Status, adu_flag};
 use farlink_base::EndpointId;
 use prost::Message;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
@@ -20,6 +23,14 @@ pub struct Client {
 enum Socket {
     Unix(UnixStream),
     Tcp(TcpStream),
+}
+impl AsFd for Socket {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        match self {
+            Socket::Unix(socket) => socket.as_fd(),
+            Socket::Tcp(socket) => socket.as_fd(),
+        }
+    }
 }
 impl Read for Socket {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
@@ -82,6 +93,8 @@ impl Read for Arriving<'_> {
     }
 }
 
+/// Memory made for a payload before its bytes come, at most.
+const AT_ONCE: u64 = 1 << 20;
 /// How long a node may take to introduce itself.
 const GREETING: Duration = Duration::from_secs(10);
 
@@ -270,7 +283,7 @@ impl Client {
     /// When the connection is gone; `WouldBlock` or `TimedOut` when a timeout set before passed.
     pub fn delivery(&mut self) -> io::Result<Delivered> {
         let mut arriving = self.arriving()?;
-        let mut payload = Vec::new();
+        let mut payload = Vec::with_capacity(arriving.adu.payload_length.min(AT_ONCE) as usize);
         arriving.read_to_end(&mut payload)?;
         Ok(Delivered { adu: arriving.adu, payload })
     }
@@ -297,6 +310,30 @@ impl Client {
     pub fn taken(&mut self, taken: bool) -> io::Result<()> {
         let status = if taken { Status::Success } else { Status::Error };
         self.send_message(&AapResponse::new(status), &[])
+    }
+    /// Tells it that the oldest so many unanswered deliveries are taken for good: one answer each, written at once.
+    ///
+    /// # Errors
+    /// When the connection is gone.
+    pub fn taken_all(&mut self, deliveries: usize) -> io::Result<()> {
+        let (mut out, yes) = (BytesMut::new(), AapResponse::new(Status::Success));
+        (0..deliveries).for_each(|_| proto::frame(&yes, &mut out));
+        self.writer.write_all(&out)
+    }
+    /// Whether something is here, or comes within this time, whatever timeout is set.
+    ///
+    /// # Errors
+    /// What the kernel says.
+    pub fn hears_within(&self, time: Duration) -> io::Result<bool> {
+        if !self.reader.buffer().is_empty() {
+            return Ok(true);
+        }
+        let time = Timespec::try_from(time).ok();
+        match poll(&mut [PollFd::new(&self.writer, PollFlags::IN)], time.as_ref()) {
+            Ok(ready) => Ok(ready > 0),
+            Err(Errno::INTR) => Ok(false),
+            Err(why) => Err(why.into()),
+        }
     }
     /// Bounds how long reads wait. Only safe between messages that arrive whole.
     ///

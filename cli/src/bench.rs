@@ -24,6 +24,11 @@ enum Command {
         farlink bench loopback --cla tcpclv4 --bundle-size '1 kB' --store durable\n  \
         farlink bench loopback --cla tcpclv4 --tls")]
     Loopback(Loopback),
+    /// A node with a durable store, and an application that takes all that waits there.
+    #[command(after_help = "Examples:\n  farlink bench delivery --bundle-size '5 kB'\n  \
+        farlink bench delivery --bundle-size '100 kB' --files\n  \
+        farlink bench delivery --window 1 --bundles 5000 --json")]
+    Delivery(crate::bench_delivery::Args),
 }
 
 #[derive(clap::Args)]
@@ -80,7 +85,10 @@ fn secured(layer: &str, folder: &Path) -> Result<[String; 2], Failure> {
 
 /// Runs the subcommand.
 pub fn run(args: Args) -> Result<(), Failure> {
-    let Command::Loopback(args) = args.command;
+    let args = match args.command {
+        Command::Loopback(args) => args,
+        Command::Delivery(args) => return crate::bench_delivery::run(args),
+    };
     if !(0.1..=3600.0).contains(&args.seconds) {
         return Err(Failure::Input("--seconds: expected 0.1 to 3600\nhint: 5 is enough for a stable figure".into()));
     }

@@ -4,6 +4,7 @@
 
 mod bar;
 mod bench;
+mod bench_delivery;
 mod bundle;
 mod bundle_custody;
 mod bundle_security;

@@ -128,6 +128,32 @@ fn a_ping_longer_than_memory_is_answered() {
 }
 
 #[test]
+fn applications_that_do_not_read_leave_room_for_others() {
+    let pair = Pair::new("tcpclv4", true);
+    let node = pair.start(1, LITTLE);
+    let silent: Vec<_> = (100..112).map(|service: u32| node.client(&service.to_string(), 8)).collect();
+    let mut sender = node.client("98", 0);
+    for round in 0..2_u8 {
+        for service in 100..112 {
+            let adu = BundleAdu { dst_eid: format!("ipn:1.{service}"), lifetime_ms: 600_000, ..Default::default() };
+            sender.send_from(adu, (b"", &mut std::io::repeat(round)), 15 << 20, |_| {}).unwrap();
+            assert_eq!(sender.response().unwrap().response_status(), Status::Success, "{service}");
+        }
+    }
+    assert!(most_resident(&node) < MEMORY + CODE, "{} B", most_resident(&node));
+    for mut client in silent {
+        for round in 0..2 {
+            let came = client.delivery().expect("what it did not read yet");
+            assert!(came.payload.len() == 15 << 20 && came.payload.iter().all(|byte| *byte == round));
+            client.taken(true).unwrap();
+        }
+    }
+    assert!(most_resident(&node) < MEMORY + CODE, "{} B", most_resident(&node));
+    let status = || farlink_apps::http::request("GET", &pair.control(1), "/status", "").unwrap().1;
+    until("nothing left", || status().contains("\"bundles\":0,"));
+}
+
+#[test]
 fn a_long_bundle_that_does_not_fit_is_refused_and_the_node_goes_on() {
     let pair = Pair::new("tcpclv4", true);
     let node = pair.start(1, "[limits]\nmemory = \"64 MiB\"\nbundle_bytes = \"200 MB\"");

@@ -1,7 +1,8 @@
-//! `cargo xtask bench`: measures the node on this machine and writes the table of the README.
+//! `cargo xtask bench`: measures the node on this machine and writes the tables of the README.
 //!
-//! Every figure is a `farlink bench loopback` run: two node processes over loopback, and a plain
-//! socket copy measured in the same call, so that the ratio holds on a noisy machine too.
+//! The first is of `farlink bench loopback` runs: two node processes over loopback, and a plain
+//! socket copy measured in the same call, so that the ratio holds on a noisy machine too. The second is of
+//! `farlink bench delivery` runs: what an application takes from a node that is full.
 
 use crate::{Chore, tools};
 use anyhow::{Context, Result, bail};
@@ -13,7 +14,7 @@ use std::process::Command;
 pub const CHORE: Chore = Chore {
     name: "bench",
     usage: "[--seconds N]",
-    help: "Measures goodput between two nodes and writes the table of the README.\n\
+    help: "Measures goodput between two nodes, and to an application, and writes the tables of the README.\n\
            \n\
            Builds with `--profile quick` (what `make demo` runs) first; FARLINK_BIN names a ready binary instead.",
     run,
@@ -53,6 +54,9 @@ const ROWS: [Row; 11] = [
     in_memory(("UDPCL", &["udpcl"]), "1 kB"),
 ];
 
+/// What an application takes: bundles of this length, and whether into files.
+const DELIVERIES: [(&str, bool); 4] = [("5 kB", false), ("5 kB", true), ("100 kB", false), ("100 kB", true)];
+
 fn run(arguments: &[String]) -> Result<()> {
     let mut arguments = tools::Arguments::new(arguments);
     let seconds = arguments.number("--seconds", 5)?;
@@ -71,12 +75,22 @@ fn run(arguments: &[String]) -> Result<()> {
         let result: Value = serde_json::from_str(&text).context("the answer of `farlink bench`")?;
         rows.push(row(wanted, &result));
     }
-    let table = table(&rows);
+    let mut deliveries = Vec::new();
+    for (size, files) in DELIVERIES {
+        eprintln!("deliveries of {size}{}", if files { " into files" } else { "" });
+        let mut command = Command::new(&farlink);
+        command.args(["bench", "delivery", "--json", "--bundle-size", size]).args(files.then_some("--files"));
+        let result: Value = serde_json::from_str(&tools::output(&mut command)?).context("`farlink bench delivery`")?;
+        let (goodput, bundles) = (number(&result, "goodput_bit_s") / 1e9, number(&result, "bundles_s"));
+        let to = if files { "files, synced before they are answered" } else { "nowhere" };
+        deliveries.push(format!("| {size} | {to} | {bundles:.0} | {goodput:.2} Gbit/s |"));
+    }
+    let table = table(&rows) + &deliveries_table(&deliveries);
     print!("{table}");
     let readme = tools::root().join("README.md");
     let text = std::fs::read_to_string(&readme)?;
     std::fs::write(&readme, replace(&text, &table)?)?;
-    eprintln!("wrote the table of README.md");
+    eprintln!("wrote the tables of README.md");
     Ok(())
 }
 
@@ -112,6 +126,12 @@ fn table(rows: &[String]) -> String {
          same call (TCP: 128 KiB writes; UDP: one datagram a system call). `cargo xtask bench` measures and writes this."
     );
     text
+}
+
+fn deliveries_table(rows: &[String]) -> String {
+    let head = "| an application takes bundles of | to | bundles/s | goodput |\n|---|---|---|---|";
+    let what = "Of what waits in a node with a durable store, over its socket, 256 at once; each answer is committed.";
+    format!("\n{head}\n{}\n\n{what}\n", rows.join("\n"))
 }
 
 /// The text with the part between the marks replaced.

@@ -4,9 +4,11 @@
 //! `{"id","name","offset","bytes"}` and the bytes. The last one's header also has `total` and
 //! `sha256`. Parts may arrive in any order and more than once.
 
+mod part;
 mod receive;
 mod send;
 mod shelf;
+mod taken;
 
 pub use receive::{Came, ReceiveOptions, Received, receive};
 pub use send::{Pace, SendOptions, SendReport, Source, send};
@@ -16,6 +18,8 @@ use serde::{Deserialize, Serialize};
 use std::io::{self, Read};
 
 const MAGIC: &[u8; 4] = b"FLF1";
+/// Longest file that is put together: what says more of itself is no piece of one.
+const FILE_MAX: u64 = 1 << 43;
 
 /// What a part says of itself.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, PartialEq)]
@@ -57,7 +61,7 @@ fn decode(payload: &mut impl Read, length: u64) -> io::Result<(Option<Header>, V
     let sane = |header: &Header| {
         let id = &header.id;
         let id_is_sane = !id.is_empty() && id.len() <= 32 && id.chars().all(|c| c.is_ascii_hexdigit());
-        id_is_sane && data == header.bytes && header.offset.checked_add(header.bytes).is_some()
+        id_is_sane && data == header.bytes && header.offset.checked_add(header.bytes).is_some_and(|end| end <= FILE_MAX)
     };
     Ok((serde_json::from_slice(&read[6..]).ok().filter(sane), read))
 }

@@ -1,4 +1,4 @@
-//! The receiving side: a delivery is answered only when its bytes are written.
+//! The receiving side: a delivery is answered only when its bytes are written, several together where they come fast.
 
 use super::shelf::Shelf;
 use crate::client::Client;
@@ -9,6 +9,15 @@ use std::time::Duration;
 
 /// How long a lost connection to the node is tried again.
 const RECONNECT_FOR: Duration = Duration::from_secs(60);
+
+/// Deliveries taken before the first is answered, where the node has so many.
+const WINDOW: u32 = 1024;
+/// Deliveries and payload bytes that wait for the disk and are answered together at most: no more than half of what a node
+/// has under way for one application, so that it sends on meanwhile.
+const GROUP: usize = 128;
+const GROUP_BYTES: u64 = 8 << 20;
+/// How long fewer wait for company.
+const PAUSE: Duration = Duration::from_micros(500);
 
 /// Bytes of one bundle after which progress is told.
 const PROGRESS_STEP: u64 = 4 << 20;
@@ -76,53 +85,108 @@ pub struct Came {
     pub files: u64,
 }
 
-/// Receives until one of the limits or the timeout, and says what came; a delivery is answered only when its bytes are written.
+/// Receives until one of the limits or the timeout, and says what came; a delivery is answered only when its bytes are
+/// written and, where there is a folder, on disk.
 ///
 /// # Errors
-/// When the node is not there or stays away, or the folder cannot be written.
+/// When the node is not there or stays away, or the folder cannot be written or is another receiver's.
 pub fn receive(
     at: &str,
     options: &ReceiveOptions,
-    mut tell: impl FnMut(Received) -> io::Result<()>,
+    tell: impl FnMut(Received) -> io::Result<()>,
 ) -> anyhow::Result<Came> {
-    let mut shelf = Shelf::open(options.out.as_deref())?;
-    let mut client = subscribe(at, options)?;
-    let (mut came, mut bytes) = (Came::default(), 0);
-    loop {
-        let begun = bytes;
-        let taken = match client.arriving() {
-            Err(why) if matches!(why.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => return Ok(came),
+    let shelf = Shelf::open(options.out.as_deref())?;
+    let client = subscribe(at, options)?;
+    let mut receiver = Receiver { client, shelf, options, tell, came: Came::default(), bytes: 0, unanswered: 0 };
+    // What a run before was killed in the middle of.
+    receiver.settle()?;
+    while !receiver.has_enough() {
+        if receiver.should_settle()? {
+            receiver.settle()?;
+        }
+        match receiver.take() {
+            Ok(()) => {}
+            Err(Lost::Quiet) => break,
+            Err(Lost::Connection(why)) => {
+                eprintln!("connection to the node lost ({why}); connecting again");
+                // What was not answered comes again, and is known by then.
+                receiver.settle()?;
+                receiver.client = reconnect(at, options)?;
+            }
+            Err(Lost::Ours(why)) => return Err(why),
+        }
+    }
+    receiver.settle()?;
+    Ok(receiver.came)
+}
+
+struct Receiver<'a, T> {
+    client: Client,
+    shelf: Shelf,
+    options: &'a ReceiveOptions,
+    tell: T,
+    came: Came,
+    /// Payload bytes that came.
+    bytes: u64,
+    /// Deliveries that the node hears no answer about yet.
+    unanswered: usize,
+}
+
+/// Why there is no delivery.
+enum Lost {
+    /// Nothing came for so long.
+    Quiet,
+    Connection(io::Error),
+    Ours(anyhow::Error),
+}
+
+impl<T: FnMut(Received) -> io::Result<()>> Receiver<'_, T> {
+    fn has_enough(&self) -> bool {
+        let enough = |limit: Option<u64>, n: u64| limit.is_some_and(|limit| n >= limit);
+        let files = || self.came.files + self.shelf.whole() as u64;
+        enough(self.options.count, self.came.bundles)
+            || (self.options.files.is_some() && enough(self.options.files, files()))
+    }
+    /// Whether what was taken is to be made to last and answered: it is enough, or nothing more is here.
+    fn should_settle(&self) -> io::Result<bool> {
+        let many = self.unanswered >= GROUP || self.shelf.unsettled() >= GROUP_BYTES;
+        Ok(self.unanswered > 0 && (many || !self.client.hears_within(PAUSE)?))
+    }
+    /// Takes the next delivery.
+    fn take(&mut self) -> Result<(), Lost> {
+        let begun = self.bytes;
+        let taken = match self.client.arriving() {
+            Err(why) if matches!(why.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => return Err(Lost::Quiet),
             Err(why) => Err(why),
             Ok(mut arriving) => {
                 let adu = arriving.adu.clone();
-                let mut counted = Counted { bytes: &mut arriving, count: &mut bytes, tell: &mut tell };
-                let taken = shelf.take(&adu, &mut counted);
+                let mut counted = Counted { bytes: &mut arriving, count: &mut self.bytes, tell: &mut self.tell };
+                let taken = self.shelf.take(&adu, &mut counted);
                 match (taken, arriving.lost()) {
                     (Err(_), Some(kind)) => Err(kind.into()),
-                    (taken, _) => Ok(taken?),
+                    (taken, _) => Ok(taken.map_err(Lost::Ours)?),
                 }
             }
         };
-        let event = match taken {
-            Ok(event) => event,
-            Err(why) => {
-                bytes = begun;
-                eprintln!("connection to the node lost ({why}); connecting again");
-                client = reconnect(at, options)?;
-                continue;
-            }
-        };
-        came.bundles += 1;
-        tell(Received::Progress { bytes })?;
-        if let Some(event) = event {
-            came.files += u64::from(matches!(event, Received::File { .. }));
-            tell(event)?;
+        if let Err(why) = taken {
+            self.bytes = begun;
+            return Err(Lost::Connection(why));
         }
-        client.taken(true)?;
-        let enough = |limit: Option<u64>, n: u64| limit.is_some_and(|limit| n >= limit);
-        if enough(options.count, came.bundles) || enough(options.files, came.files) {
-            return Ok(came);
+        self.unanswered += 1;
+        self.came.bundles += 1;
+        Ok(())
+    }
+    /// Waits for the disk, tells what came, and answers for all of it.
+    fn settle(&mut self) -> anyhow::Result<()> {
+        let told = self.shelf.settle()?;
+        (self.tell)(Received::Progress { bytes: self.bytes })?;
+        for event in told {
+            self.came.files += u64::from(matches!(event, Received::File { .. }));
+            (self.tell)(event)?;
         }
+        // Where the node is gone, the next read says so.
+        let _ = self.client.taken_all(std::mem::take(&mut self.unanswered));
+        Ok(())
     }
 }
 
@@ -147,7 +211,8 @@ impl<R: Read, T: FnMut(Received) -> io::Result<()>> Read for Counted<'_, R, T> {
 fn subscribe(at: &str, options: &ReceiveOptions) -> anyhow::Result<Client> {
     let mut client = connect(at)?;
     let endpoint = client.endpoint(&options.service);
-    client.configure(&endpoint, &options.secret, 1)?;
+    let window = options.count.map_or(WINDOW, |count| u32::try_from(count).unwrap_or(WINDOW).clamp(1, WINDOW));
+    client.configure(&endpoint, &options.secret, window)?;
     client.set_read_timeout(options.timeout)?;
     Ok(client)
 }

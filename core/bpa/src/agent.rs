@@ -247,6 +247,10 @@ impl Agent {
         self.book.rest();
         self.steps.shrink_to_fit();
     }
+    /// Payload bytes of deliveries that applications did not answer.
+    pub fn unanswered(&self) -> u64 {
+        self.deliveries.unanswered()
+    }
     /// Payload bytes of held bundles that are in memory.
     pub fn resident(&self) -> u64 {
         self.memory.resident()

@@ -203,6 +203,10 @@ impl Deliveries {
         r.in_flight = r.in_flight.saturating_sub(1);
         Some(r.endpoint.clone())
     }
+    /// Payload bytes of deliveries that are not answered.
+    pub fn unanswered(&self) -> u64 {
+        self.open_bytes
+    }
     /// The bundle of a delivery.
     pub fn bundle_of(&self, delivery: DeliveryId) -> Option<Handle> {
         self.open.get(&delivery).map(|open| open.bundle)

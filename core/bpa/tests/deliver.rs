@@ -107,6 +107,57 @@ fn a_window_counts_what_is_not_answered() {
     assert_eq!(node.deliveries().len(), 4);
 }
 
+/// Keeps 9171-5.7-4, 9171-5.7-5.
+#[test]
+fn a_window_opens_as_the_store_forgets_whatever_the_order_of_answers() {
+    let mut node = Node::new();
+    node.tell(Input::App(AppInput::Register { registration: RegistrationId(1), endpoint: here(), window: 4 }));
+    for n in 1..=10 {
+        node.receive(n, from_two(n, here()));
+    }
+    assert_eq!(node.deliveries().len(), 4);
+    node.commit = false;
+    for at in [2, 0, 3, 1] {
+        node.done(node.deliveries()[at].0, true);
+    }
+    assert_eq!(node.forgotten(), [(3, true), (1, true), (4, true), (2, true)], "no answer waits for another's commit");
+    assert_eq!(node.deliveries().len(), 4, "a crash now repeats four, not more");
+    for (at, bundle) in [4, 1, 3, 2].into_iter().enumerate() {
+        let bundle = farlink_base::BundleHandle(bundle);
+        node.tell(Input::Store(farlink_base::store::Output::Deleted { bundle }));
+        assert_eq!(node.deliveries().len(), 5 + at);
+        node.tell(Input::Store(farlink_base::store::Output::Deleted { bundle }));
+        assert_eq!(node.deliveries().len(), 5 + at, "said twice, it counts once");
+    }
+    let order: Vec<u64> = node.deliveries().iter().map(|(_, d)| d.creation.sequence).collect();
+    assert_eq!(order, [1, 2, 3, 4, 5, 6, 7, 8]);
+    assert!(node.deliveries().iter().all(|(_, delivery)| !delivery.redelivered));
+}
+
+/// Keeps 9171-5.7-4, 9171-5.7-5, 5050-3.1-3.
+#[test]
+fn of_a_window_whose_application_leaves_only_what_it_did_not_answer_comes_again_marked() {
+    let mut node = Node::new();
+    let window = || AppInput::Register { registration: RegistrationId(1), endpoint: here(), window: 4 };
+    node.tell(Input::App(window()));
+    for n in 1..=6 {
+        node.receive(n, from_two(n, here()));
+    }
+    node.commit = false;
+    node.done(node.deliveries()[0].0, true);
+    node.done(node.deliveries()[2].0, true);
+    node.tell(Input::App(AppInput::Unregister { registration: RegistrationId(1) }));
+    // Answers that come too late, or of nothing.
+    let (late, never) = (node.deliveries()[1].0, farlink_bpa::app::DeliveryId(99));
+    node.done(late, true);
+    node.done(never, true);
+    node.tell(Input::App(window()));
+    let came: Vec<(u64, bool)> =
+        node.deliveries()[4..].iter().map(|(_, d)| (d.creation.sequence, d.redelivered)).collect();
+    assert_eq!(came, [(2, true), (4, true), (5, false), (6, false)]);
+    assert_eq!(node.forgotten().len(), 2);
+}
+
 #[test]
 fn what_is_not_answered_is_bounded_in_bytes_for_each_and_for_all() {
     let limits = farlink_bpa::Limits { memory_bytes: 4000, ..Default::default() };

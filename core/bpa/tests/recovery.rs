@@ -32,6 +32,24 @@ fn recovered_bundles_count_the_downtime_and_are_marked_when_delivered() {
     assert_eq!(node.deleted(), [DeleteReason::Expired]);
 }
 
+#[test]
+fn a_whole_window_of_what_a_restart_finds_is_marked_and_what_comes_after_is_not() {
+    let mut node = Node::new();
+    let here = EndpointId::ipn(1, 1);
+    for n in 0..3 {
+        node.tell(recovered(40 + n, from_two(n, here.clone()), 50_000));
+    }
+    let registration = farlink_bpa::app::RegistrationId(1);
+    let register = farlink_bpa::app::AppInput::Register { registration, endpoint: here.clone(), window: 8 };
+    node.tell(Input::App(register));
+    for n in 10..12 {
+        node.receive(n, from_two(n, here.clone()));
+    }
+    let marked: Vec<(u64, bool)> =
+        node.deliveries().iter().map(|(_, d)| (d.creation.sequence, d.redelivered)).collect();
+    assert_eq!(marked, [(0, true), (1, true), (2, true), (10, false), (11, false)]);
+}
+
 /// A node that finds bundles of earlier runs, stored so many ms after now (before, when negative), while
 /// its clock says so.
 fn opened(stored_ms: &[i64], clock: Clock) -> Node {

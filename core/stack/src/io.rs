@@ -95,8 +95,9 @@ pub enum Output {
     Socket(LayerId, socket::Output),
     /// Do this to the store's files.
     Disk(DiskOp),
-    /// Tell an application. A payload longer than 16 MiB and than all that may be read from disk at once
-    /// (`limits.memory_bytes`) is given as it lies there: [`Input::Read`] gets its bytes.
+    /// Tell an application. A payload on disk that is longer than 16 MiB and than all that may be read from there at
+    /// once (`limits.memory_bytes`), or one beyond 64 KiB where applications left those or 4 MiB unanswered, is given as it lies
+    /// there: [`Input::Read`] gets its bytes.
     App(AppOutput),
     /// So many more bytes given with [`Input::Spool`] are on disk.
     Spooled {

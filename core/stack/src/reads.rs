@@ -18,8 +18,11 @@ use farlink_bpa::app::{AppOutput, DeliveryId};
 
 /// Bytes read at once for one of them.
 const STEP: u64 = 4 << 20;
-/// Deliveries up to this long are handed on whole however little may be read at once.
+/// Deliveries up to this long are handed on whole however little may be read at once, unless applications left as much
+/// unanswered.
 const WHOLE: u64 = 16 << 20;
+/// Those up to this long always are: a disk would be asked too often.
+const LITTLE: u64 = 64 << 10;
 
 /// A transmission, as the agent decided it.
 pub(crate) struct Departure {
@@ -122,6 +125,11 @@ impl Reads {
     /// Whether a payload is longer than all that may be read at once, and than any reader takes at once.
     pub fn exceeds(&self, payload: &Payload) -> bool {
         payload.len() > self.bytes_max.max(WHOLE)
+    }
+    /// Whether a payload stays on disk until its application reads it: it is long, or comes on top of as much that
+    /// applications did not answer (`unanswered`, with its own bytes). Each may have one bundle then, but not in memory.
+    pub fn stays(&self, payload: &Payload, unanswered: u64) -> bool {
+        self.exceeds(payload) || (payload.len() > LITTLE && unanswered > self.bytes_max.max(STEP))
     }
     /// Room that a busy time needed is given back.
     pub fn rest(&mut self) {
@@ -248,6 +256,16 @@ mod tests {
         let want = |n, len| (Reading::Delivery(DeliveryId(n)), len);
         assert_eq!(done, [want(1, STEP), want(2, 2 * STEP), want(3, 5 * STEP + 1), want(4, 10)]);
         assert_eq!((most, reads.bytes), (5 * STEP + 1, 0));
+    }
+
+    #[test]
+    fn a_delivery_stays_on_disk_where_applications_left_enough_unanswered() {
+        let reads = Reads::new(2 * WHOLE);
+        let full = 2 * WHOLE + 1;
+        assert!(!reads.stays(&stored(WHOLE), full - 1) && reads.stays(&stored(WHOLE), full));
+        assert!(reads.stays(&stored(full), 0) && !reads.stays(&stored(LITTLE), full));
+        assert!(!reads.exceeds(&stored(WHOLE)), "what is to be checked is read");
+        assert!(!Reads::new(0).stays(&stored(STEP), STEP) && Reads::new(0).stays(&stored(WHOLE), WHOLE));
     }
 
     #[test]

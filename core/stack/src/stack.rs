@@ -395,7 +395,7 @@ impl Stack {
                 }
             }
             Work::Send(departure) => self.send(departure, out),
-            Work::Deliver(read) if self.reads.exceeds(&read.1) => out.push(Output::App(read.0)),
+            Work::Deliver(read) if self.reads.stays(&read.1, self.agent.unanswered()) => out.push(Output::App(read.0)),
             Work::Deliver(read) => self.read(Waiting::Delivery(read.0, None), read.1),
             Work::Open(guarded) => {
                 let (output, bundle) = *guarded;

@@ -34,6 +34,21 @@ fn a_full_store_refuses_and_takes_again_what_there_is_room_for() {
     assert!(stored(&world, number), "what was deleted made room");
 }
 
+#[test]
+fn what_is_deleted_together_is_remembered_by_few_commits() {
+    let mut world = world(Config { seed: 42, ..Config::new(100 << 20) });
+    let numbers: Vec<u64> = (0..256).map(|_| world.put(5000)).collect();
+    world.settle();
+    assert!(numbers.iter().all(|number| stored(&world, *number)));
+    let before = world.syncs;
+    numbers.iter().for_each(|number| world.delete(*number, true));
+    while !numbers.iter().all(|number| world.known[number].delete_answered) {
+        assert!(world.step(), "an answer is missing");
+    }
+    let syncs = world.syncs - before;
+    assert!((1..=2).contains(&syncs), "{syncs} syncs for 256 deliveries: the first, and all that came meanwhile");
+}
+
 /// Whoever counts bundles with their records, up to the room that is said to be there, is never refused.
 #[test]
 fn there_is_room_for_what_is_said_to_find_room() {

@@ -155,3 +155,48 @@ fn a_file_whose_bundles_all_went_is_given_back_at_once() {
     assert_eq!(world.store.usage().bundles, 0);
     world.reopen(world.disk.killed(), "after all went");
 }
+
+#[test]
+fn short_records_that_lie_together_are_read_together_and_a_bad_one_costs_no_other() {
+    let mut world = World::open(Config { seed: 7, ..Config::new(1 << 30) }, Disk::default(), 4);
+    world.settle();
+    let numbers: Vec<u64> = (0..300).map(|n| world.put(if n % 50 == 49 { 100_000 } else { 5000 })).collect();
+    world.settle();
+    // Some go: there are gaps.
+    let gone: Vec<u64> = numbers.iter().copied().filter(|number| number % 10 == 3).collect();
+    gone.iter().for_each(|number| world.delete(*number, false));
+    let left: Vec<u64> = numbers.iter().copied().filter(|number| !gone.contains(number)).collect();
+    let load_all = |world: &mut World| {
+        world.loaded.clear();
+        let before = world.disk.count;
+        left.iter().for_each(|number| world.load(*number));
+        let mut most = 0;
+        while world.loaded.len() < left.len() {
+            most = most.max(world.outstanding.len());
+            assert!(world.step(), "a load is not answered");
+        }
+        (world.disk.count - before, most)
+    };
+    let (reads, most) = load_all(&mut world);
+    assert!(reads < 60 && most <= 12, "{reads} reads of {} records, {most} at once", left.len());
+    for number in &left {
+        let payload = world.loaded[number].clone().expect("it can be read").to_bytes().unwrap();
+        assert_eq!(payload, world.known[number].payload, "{number}");
+    }
+    // A byte of one of them is damaged.
+    let bad = left[20];
+    let needle = world.known[&bad].payload.slice(1000..1064);
+    for file in world.disk.files.values_mut() {
+        let at = file.cache.windows(64).position(|bytes| bytes == &needle[..]);
+        at.into_iter().for_each(|at| file.cache[at] ^= 1);
+    }
+    load_all(&mut world);
+    let failed: Vec<u64> = left.iter().copied().filter(|number| world.loaded[number].is_err()).collect();
+    assert_eq!((failed, world.damage), (vec![bad], 1));
+    // The disk cannot read for a while: what a read of several was for is tried by itself.
+    world.disk.fail = Some((world.disk.count + 9..world.disk.count + 12, farlink_base::store::DiskError::Io));
+    load_all(&mut world);
+    world.disk.fail = None;
+    let failed = left.iter().filter(|number| world.loaded[number].is_err()).count();
+    assert!((1..=4).contains(&failed), "{failed}: the damaged one, and what failed again");
+}

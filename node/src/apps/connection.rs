@@ -58,8 +58,9 @@ const SPOOL_WINDOW: u64 = 4 << 20;
 const SPOOL_PART: u64 = 4;
 /// Least bytes that are sent there at once, but for the last.
 const SPOOL_STEP: u64 = 256 << 10;
-/// Bytes of a delivery that are read from disk at once, when there is nothing else for its application to read.
-const READ_STEP: u64 = 2 << 20;
+/// Most and least bytes of a delivery that are read from disk at once, when there is nothing else for its application
+/// to read.
+const READ_STEP: (u64, u64) = (2 << 20, 64 << 10);
 
 /// How payloads that go to disk as they come are bounded.
 #[derive(Clone, Copy)]
@@ -93,7 +94,8 @@ pub struct Spool {
 /// What is to be written behind the rest of a delivery that lies on disk.
 enum Later {
     Bytes(Bytes),
-    Stored(DeliveryId, Payload),
+    /// Such a delivery: its head, until the first of its bytes are here, and those still to be read.
+    Stored(DeliveryId, Option<Bytes>, Payload),
 }
 
 /// Something a client is owed an answer for, in order.
@@ -150,12 +152,14 @@ pub struct Connection {
     /// Bytes in `out` that are answers rather than deliveries, at most.
     unread: usize,
     out: VecDeque<Bytes>,
-    /// What follows, once there is something of a delivery on disk; and whether that is being read.
+    /// What follows, once there is something of a delivery on disk; and the delivery that is being read.
     later: VecDeque<Later>,
-    reading: bool,
+    reading: Option<DeliveryId>,
     readable: bool,
     writable: bool,
     ended: bool,
+    /// It takes nothing more: what it said before is read, and that is all.
+    broken: bool,
 }
 
 impl Connection {
@@ -183,11 +187,19 @@ impl Connection {
             unread: 0,
             out: VecDeque::from([proto::greeting(node_id)]),
             later: VecDeque::new(),
-            reading: false,
+            reading: None,
             readable: true,
             writable: true,
             ended: false,
+            broken: false,
         }
+    }
+    /// It takes nothing more; what it said before counts.
+    pub fn break_off(&mut self) {
+        (self.broken, self.readable, self.unread) = (true, true, 0);
+        self.out.clear();
+        self.later.clear();
+        self.reading = None;
     }
     /// The kernel reports on the socket.
     pub fn on_ready(&mut self, ready: Readiness) {
@@ -241,7 +253,7 @@ impl Connection {
     }
     /// Whether bytes wait to be written and can be.
     pub fn wants_write(&self) -> bool {
-        self.writable && !self.out.is_empty()
+        self.writable && !self.out.is_empty() && !self.broken
     }
     /// Reads a bounded amount into the decoder; true at the end of the connection.
     pub fn read(&mut self, buffers: &mut Buffers, now: Instant) -> bool {
@@ -249,7 +261,7 @@ impl Connection {
             Ok(0) => true,
             Ok(n) => {
                 // A short read emptied the socket, but the end was reported only once.
-                self.readable = n == READ_TURN || self.ended;
+                self.readable = n == READ_TURN || self.ended || self.broken;
                 self.heard = now;
                 match self.decoder.feed(buffers.take()) {
                     Ok(()) => {
@@ -265,7 +277,7 @@ impl Connection {
             }
             Err(why) if matches!(why.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {
                 self.readable = why.kind() == ErrorKind::Interrupted;
-                false
+                self.broken && !self.readable
             }
             Err(_) => true,
         }
@@ -351,14 +363,14 @@ impl Connection {
             false => self.later.push_back(Later::Bytes(bytes)),
         }
     }
-    /// Pushes a bundle to a subscriber; what of it is on disk is read as the subscriber reads.
+    /// Pushes a bundle to a subscriber; one on disk is read as the subscriber reads, and not begun before.
     pub fn deliver(&mut self, delivery: DeliveryId, adu: proto::BundleAdu, payload: &Payload) {
         let mut head = BytesMut::new();
         proto::frame(&AapMessage::new(Body::Adu(adu)), &mut head);
-        self.say(head.freeze());
         if payload.is_stored() {
-            self.later.push_back(Later::Stored(delivery, payload.clone()));
+            self.later.push_back(Later::Stored(delivery, Some(head.freeze()), payload.clone()));
         } else {
+            self.say(head.freeze());
             self.say_payload(payload);
         }
         self.pushed.push_back(Pushed::Delivery(delivery));
@@ -375,28 +387,53 @@ impl Connection {
             }
         }
     }
-    /// What to read from disk for it now.
-    pub fn wants_stored(&mut self) -> Option<(DeliveryId, Payload)> {
-        if self.reading || !self.out.is_empty() {
+    /// What to read from disk for it now, where each may have so many bytes of memory.
+    pub fn wants_stored(&mut self, most: u64) -> Option<(DeliveryId, Payload)> {
+        if self.reading.is_some() || !self.out.is_empty() {
             return None;
         }
-        let Some(Later::Stored(delivery, rope)) = self.later.front_mut() else { return None };
-        self.reading = true;
-        Some((*delivery, rope.split_to(READ_STEP.min(rope.len()))))
+        let Some(Later::Stored(delivery, _, rope)) = self.later.front_mut() else { return None };
+        self.reading = Some(*delivery);
+        Some((*delivery, rope.split_to(most.clamp(READ_STEP.1, READ_STEP.0).min(rope.len()))))
     }
-    /// That was read.
+    /// Whether this delivery is being read for it.
+    pub fn reads(&self, delivery: DeliveryId) -> bool {
+        self.reading == Some(delivery)
+    }
+    /// What it reads came.
     pub fn stored_came(&mut self, part: &Payload) {
-        self.reading = false;
+        self.reading = None;
         let mut behind = std::mem::take(&mut self.later);
-        self.say_payload(part);
-        if matches!(behind.front(), Some(Later::Stored(_, rest)) if rest.is_empty()) {
-            behind.pop_front();
-            while let Some(Later::Bytes(bytes)) = behind.front() {
-                self.out.push_back(bytes.clone());
-                behind.pop_front();
-            }
+        let mut whole = false;
+        if let Some(Later::Stored(_, head, rest)) = behind.front_mut() {
+            whole = rest.is_empty();
+            self.out.extend(head.take());
+            // Memory of its own: what was read with it goes, however long this application takes.
+            self.say_payload(&part.own());
         }
         self.later = behind;
+        if whole {
+            self.next_later();
+        }
+    }
+    /// What it reads cannot be read. Whether nothing of it was said: then it is as if it had never been pushed.
+    pub fn stored_failed(&mut self) -> bool {
+        let failed = self.reading.take();
+        if !matches!(self.later.front(), Some(Later::Stored(_, Some(_), _))) {
+            return false;
+        }
+        self.pushed.retain(|pushed| !matches!(pushed, Pushed::Delivery(delivery) if Some(*delivery) == failed));
+        self.next_later();
+        true
+    }
+    /// The first of what follows is over: what comes behind it may leave, up to the next that is on disk.
+    fn next_later(&mut self) {
+        self.later.pop_front();
+        while let Some(Later::Bytes(_)) = self.later.front()
+            && let Some(Later::Bytes(bytes)) = self.later.pop_front()
+        {
+            self.out.push_back(bytes);
+        }
     }
     /// Asks a subscriber whether it is still there, or finds it gone (true). An active client is
     /// gone when it was silent for two intervals.

@@ -30,14 +30,14 @@ use std::os::unix::net::UnixListener;
 const CONNECTIONS_MAX: usize = 1024;
 /// How often it is looked whether connections go on.
 const SWEEP: Duration = Duration::from_secs(5);
-/// Deliveries a subscriber may have unanswered, however many it asks for.
-const WINDOW_MAX: u32 = 4096;
 
 /// All applications.
 pub struct Apps {
     node_ids: Vec<EndpointId>,
     may_link: bool,
     payload_max: u64,
+    /// Deliveries a subscriber may have unanswered, however many it asks for.
+    window_max: u32,
     /// Bytes of bundles that applications are sending and that are not all here yet.
     sending_max: u64,
     spooling: Spooling,
@@ -78,6 +78,9 @@ enum Listener {
     Tcp(TcpListener),
 }
 
+/// What all connections have read ahead from disk is this part, as a divisor, of what all may make this node keep.
+const READ_PART: u64 = 2;
+
 /// Low bit patterns of the serials of listeners.
 const LISTENER: u64 = 1 << 40;
 
@@ -110,6 +113,7 @@ impl Apps {
         Ok(Apps {
             node_ids: node_ids.to_vec(),
             may_link: settings.links,
+            window_max: settings.window,
             payload_max: if spool_from.is_some() { payload_max } else { payload_max.min(memory) },
             spooling: Spooling::new(spool_from.unwrap_or(u64::MAX), memory),
             sending_max: memory,
@@ -322,14 +326,12 @@ impl Apps {
         if self.copy_read(delivery, &result, inputs) {
             return;
         }
-        let has = |connection: &Connection| {
-            connection.pushed.iter().any(|pushed| matches!(pushed, Pushed::Delivery(id) if *id == delivery))
-        };
-        let Some((&serial, connection)) = self.connections.iter_mut().find(|(_, connection)| has(connection)) else {
-            return;
-        };
+        let reads = |(_, connection): &(&u64, &mut Connection)| connection.reads(delivery);
+        let Some((&serial, connection)) = self.connections.iter_mut().find(reads) else { return };
         match result {
             Ok(part) => connection.stored_came(&part),
+            // Its bundle is gone, or comes again later.
+            Err(_) if connection.stored_failed() => {}
             Err(why) => {
                 tracing::warn!("application connection closed: a delivery cannot be read from the store ({why})");
                 self.close(serial, inputs);
@@ -372,10 +374,18 @@ impl Apps {
             .filter_map(|(serial, connection)| (connection.wants_write() && connection.write()).then_some(*serial))
             .collect();
         for serial in gone {
-            self.close(serial, inputs);
+            match self.connections.get_mut(&serial) {
+                // It may have answered before it left.
+                Some(connection) if connection.registration.is_some() => {
+                    connection.break_off();
+                    self.active.push(serial);
+                }
+                _ => self.close(serial, inputs),
+            }
         }
+        let part = self.sending_max / READ_PART / (self.connections.len() as u64).max(1);
         for connection in self.connections.values_mut() {
-            let wanted = connection.wants_stored();
+            let wanted = connection.wants_stored(part);
             inputs.extend(wanted.map(|(delivery, part)| Input::Read { delivery, part }));
         }
     }
@@ -472,7 +482,7 @@ impl Apps {
         }
         shared.1 += 1;
         let registration = config.is_subscriber.then(|| {
-            let window = config.window.clamp(1, WINDOW_MAX);
+            let window = config.window.clamp(1, self.window_max.max(1));
             self.register(Owner::Connection(serial), endpoint, window, inputs)
         });
         if let Some(connection) = self.connections.get_mut(&serial) {

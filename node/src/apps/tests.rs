@@ -1,7 +1,8 @@
 use super::*;
+use farlink_aap2::decoder::Decoder;
 use farlink_aap2::proto::{self, AapMessage, Body};
 use farlink_base::{BundleId, CreationTimestamp, DtnTime};
-use std::io::Write;
+use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
 
 const MEMORY: u64 = 100_000;
@@ -11,6 +12,8 @@ struct World {
     clients: Vec<UnixStream>,
     inputs: VecDeque<Input>,
     spooling: Spooling,
+    /// What comes to the one that receives.
+    heard: Decoder,
 }
 impl World {
     /// Payloads longer than this go to disk as they come.
@@ -18,10 +21,18 @@ impl World {
         World { spooling: Spooling::new(length, 64 << 20), ..World::new() }
     }
     fn new() -> World {
-        let settings =
-            AppSettings { socket: None, socket_mode: 0, links: false, listen: None, echo: false, echo_rate: 1 };
+        let settings = AppSettings {
+            socket: None,
+            socket_mode: 0,
+            window: 8,
+            links: false,
+            listen: None,
+            echo: false,
+            echo_rate: 1,
+        };
         let apps = Apps::new(&settings, &[EndpointId::ipn(1, 0)], (u64::MAX, MEMORY, None)).unwrap();
-        World { apps, clients: Vec::new(), inputs: VecDeque::new(), spooling: Spooling::new(u64::MAX, MEMORY) }
+        let (spooling, heard) = (Spooling::new(u64::MAX, MEMORY), Decoder::new(u64::MAX));
+        World { apps, clients: Vec::new(), inputs: VecDeque::new(), spooling, heard }
     }
     /// One more application; they are numbered from 1.
     fn connect(&mut self) {
@@ -34,6 +45,85 @@ impl World {
         self.clients.push(client);
         let config = ConnectionConfig { endpoint_id: format!("ipn:1.{}", 10 + self.apps.serial), ..Default::default() };
         self.say(self.apps.serial, &[message(Body::Config(config))]);
+    }
+    /// One more application, which receives.
+    fn subscribe(&mut self) -> (u64, RegistrationId) {
+        self.connect();
+        let serial = self.apps.serial;
+        // It is another kind of client: begin anew on the same socket.
+        let (client, socket) = UnixStream::pair().unwrap();
+        socket.set_nonblocking(true).unwrap();
+        client.set_nonblocking(true).unwrap();
+        let bounds = (1 << 40, self.spooling);
+        self.apps.close(serial, &mut self.inputs);
+        let connection = Connection::new(AppSocket::Unix(socket), "ipn:1.0", bounds, Instant::ZERO);
+        self.apps.connections.insert(serial, connection);
+        *self.clients.last_mut().unwrap() = client;
+        let config = ConnectionConfig {
+            endpoint_id: format!("ipn:1.{}", 10 + serial),
+            is_subscriber: true,
+            window: 8,
+            ..Default::default()
+        };
+        self.say(serial, &[message(Body::Config(config))]);
+        let registration = RegistrationId(self.apps.next);
+        let result = Ok(EndpointId::ipn(1, 10 + serial as u32));
+        self.apps.on_output(AppOutput::Registered { registration, result }, Instant::ZERO, &mut self.inputs);
+        self.inputs.clear();
+        // A welcome and an answer.
+        self.apps.flush(&mut self.inputs);
+        assert!(!self.bytes(serial).is_empty());
+        (serial, registration)
+    }
+    fn deliver(&mut self, registration: RegistrationId, delivery: u64, payload: Payload) {
+        let bundle = Delivery {
+            source: EndpointId::ipn(2, 1),
+            destination: EndpointId::ipn(1, 11),
+            creation: CreationTimestamp { time: DtnTime(0), sequence: delivery },
+            lifetime_ms: 1000,
+            facts: farlink_base::Facts::default(),
+            redelivered: false,
+            payload,
+        };
+        let output = AppOutput::Deliver { registration, delivery: DeliveryId(delivery), bundle };
+        self.apps.on_output(output, Instant::ZERO, &mut self.inputs);
+    }
+    /// What comes to an application whole: numbers and lengths of bundles.
+    fn hears(&mut self, serial: u64) -> Vec<(u64, u64)> {
+        self.apps.flush(&mut self.inputs);
+        let bytes = self.bytes(serial);
+        self.heard.feed(bytes.into()).unwrap();
+        let whole = |request| match request {
+            Request::Send(adu, _) => (adu.sequence_number, adu.payload_length),
+            other => panic!("{other:?}"),
+        };
+        std::iter::from_fn(|| self.heard.request()).map(whole).collect()
+    }
+    fn bytes(&mut self, serial: u64) -> Vec<u8> {
+        let (mut bytes, mut buffer) = (Vec::new(), vec![0; 1 << 20]);
+        while let Ok(n @ 1..) = self.clients[serial as usize - 1].read(&mut buffer) {
+            bytes.extend_from_slice(&buffer[..n]);
+        }
+        bytes
+    }
+    /// What is to be read from disk.
+    fn reads(&mut self) -> Option<(u64, u64)> {
+        let read = |input: &Input| match input {
+            Input::Read { delivery, part } => Some((delivery.0, part.len())),
+            _ => None,
+        };
+        let found = self.inputs.iter().find_map(read);
+        self.inputs.clear();
+        found
+    }
+    /// Deliveries that were answered, and whether the registration ended, in order.
+    fn answered(&self) -> Vec<Option<(u64, bool)>> {
+        let answer = |input: &Input| match input {
+            Input::App(AppInput::DeliveryDone { delivery, taken, .. }) => Some(Some((delivery.0, *taken))),
+            Input::App(AppInput::Unregister { .. }) => Some(None),
+            _ => None,
+        };
+        self.inputs.iter().filter_map(answer).collect()
     }
     /// An application says something.
     fn say(&mut self, serial: u64, parts: &[Vec<u8>]) {
@@ -206,4 +296,74 @@ fn what_is_refused_in_the_middle_is_answered_once_it_is_over_and_a_sender_that_l
     let connection = &world.apps.connections[&1];
     assert!(connection.owed.is_empty() && connection.wants_write(), "it hears of the refusal");
     assert!(world.apps.requests.is_empty());
+}
+
+fn on_disk(len: u64) -> Payload {
+    let mut rope = Payload::new();
+    rope.push(farlink_base::Chunk::Stored { extent: farlink_base::Extent { record: 1, offset: 0 }, len });
+    rope
+}
+fn in_memory(len: u64) -> Payload {
+    Payload::from(vec![7; len as usize])
+}
+fn yes() -> Vec<u8> {
+    let mut out = bytes::BytesMut::new();
+    proto::frame(&proto::AapResponse::new(Status::Success), &mut out);
+    out.to_vec()
+}
+
+#[test]
+fn what_lies_on_disk_is_not_begun_before_it_is_read_and_what_cannot_be_read_is_as_if_it_had_not_come() {
+    let mut world = World::new();
+    let (serial, registration) = world.subscribe();
+    for (delivery, payload) in [(1, in_memory(5)), (2, on_disk(100)), (3, in_memory(6)), (4, on_disk(150_000))] {
+        world.deliver(registration, delivery, payload);
+    }
+    assert_eq!(world.hears(serial), [(1, 5)], "its place in the line is kept");
+    assert_eq!(world.reads(), Some((2, 100)));
+    assert_eq!((world.hears(serial), world.reads()), (vec![], None), "it is being read");
+    world.apps.read(DeliveryId(2), Err(Refusal::Unknown), &mut world.inputs);
+    assert_eq!(world.hears(serial), [(3, 6)], "it expired meanwhile: the next");
+    assert_eq!(world.reads(), Some((4, 65_536)), "as much as one may have of memory, and no less than is worth a read");
+    world.apps.read(DeliveryId(9), Err(Refusal::Unknown), &mut world.inputs);
+    world.apps.read(DeliveryId(4), Ok(in_memory(65_536)), &mut world.inputs);
+    assert!(world.hears(serial).is_empty(), "a part of it");
+    for part in [65_536, 150_000 - 2 * 65_536] {
+        assert!(world.hears(serial).is_empty());
+        assert_eq!(world.reads(), Some((4, part)));
+        world.apps.read(DeliveryId(4), Ok(in_memory(part)), &mut world.inputs);
+    }
+    assert_eq!(world.hears(serial), [(4, 150_000)]);
+    world.say(serial, &[yes(), yes(), yes()]);
+    assert_eq!(world.answered(), [Some((1, true)), Some((3, true)), Some((4, true))]);
+    // One that is half said cannot be taken back.
+    world.inputs.clear();
+    world.deliver(registration, 5, on_disk(150_000));
+    world.hears(serial);
+    world.apps.read(DeliveryId(5), Ok(in_memory(65_536)), &mut world.inputs);
+    world.hears(serial);
+    world.inputs.clear();
+    world.apps.read(DeliveryId(5), Err(Refusal::Damaged), &mut world.inputs);
+    assert_eq!(world.answered(), [None]);
+}
+
+#[test]
+fn one_that_answers_and_leaves_without_reading_the_rest_has_answered() {
+    let mut world = World::new();
+    let (serial, registration) = world.subscribe();
+    for delivery in 1..=8 {
+        world.deliver(registration, delivery, in_memory(100_000));
+    }
+    world.apps.flush(&mut world.inputs);
+    let client = world.clients.pop().unwrap();
+    (&client).write_all(&[yes(), yes()].concat()).unwrap();
+    drop(client);
+    // The kernel tells that there is room before it tells that it left.
+    let ready = Readiness { token: 0, readable: false, writable: true, ended: false };
+    world.apps.connections.get_mut(&serial).unwrap().on_ready(ready);
+    world.apps.flush(&mut world.inputs);
+    assert!(world.apps.busy(), "what it said is read");
+    (0..3).for_each(|_| world.turn());
+    assert_eq!(world.answered(), [Some((1, true)), Some((2, true)), None]);
+    assert!(world.apps.connections.is_empty() && !world.apps.busy());
 }

@@ -299,6 +299,7 @@ fn app(top: &Reader<'_>, folder: &Path) -> AppSettings {
     AppSettings {
         socket: app.text("socket").map(|path| folder.join(path)),
         socket_mode: app.custom("socket_mode", |input| mode(input.text()?)).unwrap_or(0o600),
+        window: app.count("window").and_then(|n| u32::try_from(n).ok()).unwrap_or(1),
         links: app.flag("links").unwrap_or_default(),
         listen: address(&app, "listen"),
         echo: app.flag("echo").unwrap_or_default(),

@@ -446,6 +446,13 @@ pub const APP: Section = Section {
         key("socket", SOCKET, Absent, "AAP2 over a Unix socket; without it, none."),
         key("socket_mode", Text, Is("600"), "Who may attach: \"660\" lets its group in too."),
         key("listen", LOCAL_ADDRESS, Absent, "AAP2 over TCP, open to whoever reaches it; without it, none."),
+        key(
+            "window",
+            Count(1, 65_536),
+            Is("256"),
+            "Deliveries that a subscriber may leave unanswered, however many it asks for; their bytes are bounded besides, by a \
+             quarter of limits.memory_bytes.",
+        ),
         key("links", Flag, Is("false"), "Whether applications may enable and disable links (`link` messages)."),
         key("echo", Flag, Is("true"), "Answer pings on ipn services 128, 7, 2047 and dtn /echo."),
         key("echo_rate", Count(1, 10_000_000), Is("1000"), "Answers per second at most."),

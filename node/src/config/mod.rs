@@ -114,6 +114,8 @@ pub struct AppSettings {
     pub socket: Option<PathBuf>,
     /// Permission bits of the socket: whom it lets in.
     pub socket_mode: u32,
+    /// Deliveries a subscriber may have unanswered, however many it asks for.
+    pub window: u32,
     /// Whether applications may enable and disable links.
     pub links: bool,
     /// TCP address.

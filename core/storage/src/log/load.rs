@@ -1,5 +1,6 @@
 //! Reading ropes back: in bounded reads, every chunk checked. The files of all records a load refers
-//! to are held from the moment it is asked for, wherever their live records go meanwhile.
+//! to are held from the moment it is asked for, wherever their live records go meanwhile. Short records that are wanted
+//! one after the other, and lie so, are read together.
 
 use super::record::{CHUNK, Loc, Meta, RECORD_HEADER, RecordHeader, chunks_match};
 use super::{LogStore, Op, State};
@@ -10,8 +11,14 @@ use bytes::Bytes;
 use farlink_base::store::{DiskAction, DiskError, Output};
 use farlink_base::{BundleHandle, Chunk, Extent, Payload, Refusal, Sink};
 
-/// Loads read at once; others wait.
+/// Loads read at once, those that are read together counted as one; others wait.
 const JOBS: usize = 8;
+/// Records up to this long are read together.
+const SHORT: u64 = 64 << 10;
+/// Bytes read so at most.
+const TOGETHER: u64 = 256 << 10;
+/// Bytes between two records that are read with them rather than passed over.
+const GAP: u64 = 16 << 10;
 /// Bytes of the ropes read at once; one longer than this is read alone.
 const JOB_BYTES: u64 = 64 << 20;
 /// Bytes per read of a long payload.
@@ -26,6 +33,8 @@ pub(super) struct Loads {
     jobs: BTreeMap<u64, Job>,
     /// Bytes of the ropes in `jobs`.
     bytes: u64,
+    /// Those of them that count.
+    leads: usize,
     next: u64,
 }
 
@@ -44,6 +53,19 @@ struct Job {
     rope: Payload,
     /// Files that must not go before the job ends.
     pins: Vec<u32>,
+    /// Whether it counts: it was not read together with one before it.
+    leads: bool,
+}
+impl Job {
+    /// The short record it begins with: its file, where it begins and ends there.
+    fn short(&self) -> Option<(u32, u64, u64)> {
+        match self.todo.front() {
+            Some(Step::Record { loc, .. }) if loc.size() <= SHORT => {
+                Some((loc.file, loc.offset, loc.offset + loc.size()))
+            }
+            _ => None,
+        }
+    }
 }
 
 #[derive(Debug)]
@@ -102,8 +124,8 @@ impl LogStore {
     pub(super) fn load(&mut self, load: u64, payload: &Payload, out: &mut impl Sink<Output>) {
         match self.steps(payload) {
             Ok(todo) => {
-                let len = payload.len();
-                let mut job = Job { load, len, todo: VecDeque::new(), rope: Payload::new(), pins: Vec::new() };
+                let (len, rope) = (payload.len(), Payload::new());
+                let mut job = Job { load, len, todo: VecDeque::new(), rope, pins: Vec::new(), leads: false };
                 self.enlist(&mut job, todo);
                 self.loads.waiting.push_back(job);
             }
@@ -112,16 +134,48 @@ impl LogStore {
     }
     /// Begins the loads there is room for.
     pub(super) fn start_loads(&mut self, out: &mut impl Sink<Output>) {
-        while self.loads.jobs.len() < JOBS {
+        while self.loads.leads < JOBS {
             let Some(job) = self.loads.waiting.front() else { return };
             if !self.loads.jobs.is_empty() && self.loads.bytes + job.len > JOB_BYTES {
                 return;
             }
-            let Some(job) = self.loads.waiting.pop_front() else { return };
-            self.loads.bytes += job.len;
-            self.loads.next += 1;
-            self.run(self.loads.next, job, out);
+            let Some(mut job) = self.loads.waiting.pop_front() else { return };
+            job.leads = true;
+            self.loads.leads += 1;
+            let record = job.short();
+            let number = self.begin(&job);
+            match record.filter(|record| self.follows(*record, record.2).is_some()) {
+                Some(record) => self.read_together(record, number, job, out),
+                None => self.run(number, job, out),
+            }
         }
+    }
+    fn begin(&mut self, job: &Job) -> u64 {
+        self.loads.bytes += job.len;
+        self.loads.next += 1;
+        self.loads.next
+    }
+    /// Where the next load's record ends, if it is short and lies right behind what is read up to `end`.
+    fn follows(&self, (file, start, _): (u32, u64, u64), end: u64) -> Option<u64> {
+        let (of, from, to) = self.loads.waiting.front()?.short()?;
+        (of == file && from >= end && from - end <= GAP && to - start <= TOGETHER).then_some(to)
+    }
+    /// Reads a record, and those of the loads behind it.
+    fn read_together(&mut self, record: (u32, u64, u64), number: u64, job: Job, out: &mut impl Sink<Output>) {
+        let (file, start, mut end) = record;
+        self.loads.jobs.insert(number, job);
+        let mut jobs = Vec::from([number]);
+        while let Some(to) = self.follows(record, end)
+            && let Some(job) = self.loads.waiting.pop_front()
+        {
+            let number = self.begin(&job);
+            self.loads.jobs.insert(number, job);
+            jobs.push(number);
+            end = to;
+        }
+        self.segments.begin(file);
+        let action = DiskAction::Read { file, offset: start, len: end - start };
+        self.disk(Op::LoadRead { jobs, file, start }, action, out);
     }
     /// What to do for each chunk of the rope.
     fn steps(&self, payload: &Payload) -> Result<VecDeque<Step>, Refusal> {
@@ -179,7 +233,8 @@ impl LogStore {
                     let Some((file, offset, len)) = step.read() else { return };
                     self.segments.begin(file);
                     self.loads.jobs.insert(number, job);
-                    self.disk(Op::LoadRead { job: number, file }, DiskAction::Read { file, offset, len }, out);
+                    let op = Op::LoadRead { jobs: Vec::from([number]), file, start: offset };
+                    self.disk(op, DiskAction::Read { file, offset, len }, out);
                     return;
                 }
             }
@@ -190,16 +245,40 @@ impl LogStore {
             self.segments.end(file);
         }
         self.loads.bytes -= job.len;
+        self.loads.leads -= usize::from(job.leads);
         out.push(Output::Loaded { load: job.load, result: result.map(|()| job.rope) });
     }
 
+    /// Bytes of a file from `start` on came, or not.
     pub(super) fn load_read(
         &mut self,
-        number: u64,
-        file: u32,
+        jobs: &[u64],
+        (file, start): (u32, u64),
         result: Result<Bytes, DiskError>,
         out: &mut impl Sink<Output>,
     ) {
+        if let [job] = jobs {
+            return self.one_read(*job, file, result, out);
+        }
+        for number in jobs {
+            let Some(job) = self.loads.jobs.get(number) else { continue };
+            match (&result, job.todo.front().and_then(Step::read)) {
+                (Ok(bytes), Some((_, offset, len))) => {
+                    let from = (offset.saturating_sub(start) as usize).min(bytes.len());
+                    let to = (from + len as usize).min(bytes.len());
+                    // Memory of its own: one that is kept does not keep the others.
+                    self.one_read(*number, file, Ok(Bytes::copy_from_slice(&bytes[from..to])), out);
+                }
+                // One of them cannot be read, or all: each is tried by itself.
+                _ => {
+                    if let Some(job) = self.loads.jobs.remove(number) {
+                        self.run(*number, job, out);
+                    }
+                }
+            }
+        }
+    }
+    fn one_read(&mut self, number: u64, file: u32, result: Result<Bytes, DiskError>, out: &mut impl Sink<Output>) {
         let Some(mut job) = self.loads.jobs.remove(&number) else { return };
         let Some(step) = job.todo.pop_front() else { return };
         let Ok(bytes) = result else {

@@ -22,6 +22,7 @@ pub use config::Config;
 use crate::quota::Quotas;
 use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::vec::Vec;
 use commit::{Group, Queue};
 use compact::Compaction;
 use failure::Trouble;
@@ -96,7 +97,8 @@ enum Op {
     Sync,
     RecoveryRead,
     RecoverySync(u32),
-    LoadRead { job: u64, file: u32 },
+    /// Of records from `start` on, one for each of the jobs.
+    LoadRead { jobs: Vec<u64>, file: u32, start: u64 },
     CompactionRead { file: u32 },
     Remove(u32),
 }
@@ -351,9 +353,9 @@ impl LogStore {
             Op::Create(file) => self.created(now, file, done.result, out),
             Op::Write => self.group_answered(now, done.result, false, out),
             Op::Sync => self.group_answered(now, done.result, true, out),
-            Op::LoadRead { job, file } => {
+            Op::LoadRead { jobs, file, start } => {
                 self.segments.end(file);
-                self.load_read(job, file, data(done.result), out);
+                self.load_read(&jobs, (file, start), data(done.result), out);
             }
             Op::CompactionRead { file } => {
                 self.segments.end(file);

@@ -1,0 +1,198 @@
+//! The delivery benchmark: one node with a durable store, an application that fills it, and one that takes all of it
+//! over its socket.
+
+use crate::client::Client;
+use crate::file::{self, ReceiveOptions};
+use crate::http;
+use anyhow::{Context, bail, ensure};
+use farlink_aap2::proto::{BundleAdu, Status};
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::{Value, json};
+use std::collections::HashSet;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// Where bundles go.
+const ENDPOINT: &str = "ipn:1.9";
+/// Bytes of bundles that wait, and how many of them, where nothing else is said.
+const BACKLOG: u64 = 400_000_000;
+const BUNDLES: (u64, u64) = (1_000, 100_000);
+/// How long a node may take to start, and to finish.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// A receiver that hears nothing for so long has lost something.
+const SILENCE: Duration = Duration::from_secs(20);
+
+/// What to measure.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Payload of each bundle, bytes.
+    pub bundle_size: u64,
+    /// Bundles that wait when the receiver comes; `None`: 400 MB of them.
+    pub bundles: Option<u64>,
+    /// Deliveries it takes before it answers the first.
+    pub window: u32,
+    /// Whether it writes them as files, as `farlink recv --out` does.
+    pub files: bool,
+    /// Whether the node is killed and started again before: payloads then come from disk.
+    pub restart: bool,
+    /// Where to keep files of the run (configuration, log, store, what was received).
+    pub folder: PathBuf,
+    /// The `farlink` binary.
+    pub program: PathBuf,
+}
+
+/// Runs the benchmark.
+///
+/// # Errors
+/// When the node cannot be started, or a bundle is lost or comes twice.
+pub fn delivery(options: &Options) -> anyhow::Result<Value> {
+    let bundles = options.bundles.unwrap_or((BACKLOG / options.bundle_size.max(1)).clamp(BUNDLES.0, BUNDLES.1));
+    let capacity = (bundles * (options.bundle_size + 1000) * 2).max(1 << 30);
+    let text = format!(
+        "node_ids = [\"ipn:1.0\"]\n\n[store]\nkind = \"durable\"\ndir = \"store\"\ncapacity = \"{capacity} B\"\nreserved = \
+         \"0 B\"\n\n[app]\nsocket = \"app.sock\"\necho = false\nwindow = {}\n\n[limits]\nmemory = \"8 GiB\"\n\n[log]\nlevel = \
+         \"warn\"\n",
+        options.window.max(1)
+    );
+    let file = options.folder.join("node.toml");
+    std::fs::write(&file, text)?;
+    let mut node = Node::start(options, &file)?;
+    fill(&node.at, options.bundle_size, bundles)?;
+    if options.restart {
+        node.kill();
+        node = Node::start(options, &file)?;
+    }
+    let begun = Instant::now();
+    let redelivered = match options.files {
+        true => take_as_files(&node.at, &options.folder.join("inbox"), bundles)?,
+        false => take(&node.at, options, bundles)?,
+    };
+    let seconds = begun.elapsed().as_secs_f64();
+    until("all of it is forgotten", || {
+        let status = http::request("GET", &node.control, "/status", "").map(|(_, status)| status);
+        Ok(status.is_ok_and(|status| status.contains("\"bundles\":0,")))
+    })?;
+    Ok(json!({
+        "bundle_size": options.bundle_size,
+        "bundles": bundles,
+        "window": options.window,
+        "files": options.files,
+        "restart": options.restart,
+        "seconds": seconds,
+        "bundles_s": bundles as f64 / seconds,
+        "goodput_bit_s": (bundles * options.bundle_size) as f64 * 8.0 / seconds,
+        "redelivered": redelivered,
+        "cpu_s_node": node.cpu_s(),
+    }))
+}
+
+/// Sends so many bundles, all of which the node keeps.
+fn fill(at: &str, size: u64, bundles: u64) -> anyhow::Result<()> {
+    let mut client = crate::connect(at)?;
+    client.configure("ipn:1.1", "bench", 0)?;
+    let (mut sender, mut answers) = client.split()?;
+    let payload = vec![0x5a; usize::try_from(size)?];
+    let sending = std::thread::spawn(move || {
+        let adu = BundleAdu { dst_eid: ENDPOINT.into(), lifetime_ms: 3_600_000, ..Default::default() };
+        (0..bundles).try_for_each(|_| sender.send(adu.clone(), &payload))
+    });
+    for n in 0..bundles {
+        let status = answers.response()?.response_status();
+        ensure!(status == Status::Success, "bundle {n} of {bundles} is refused: {}", crate::refusal(status));
+    }
+    sending.join().map_err(|_| anyhow::anyhow!("the sender ended"))??;
+    Ok(())
+}
+
+/// Takes all of them and throws them away; how many came marked.
+fn take(at: &str, options: &Options, bundles: u64) -> anyhow::Result<u64> {
+    let mut client = crate::connect(at)?;
+    client.configure(ENDPOINT, "bench", options.window.max(1))?;
+    client.set_read_timeout(Some(SILENCE))?;
+    let group = (options.window as usize / 2).max(1);
+    let (mut seen, mut marked, mut unanswered) = (HashSet::new(), 0, 0);
+    while (seen.len() as u64) < bundles {
+        let delivered = client.delivery().with_context(|| format!("after {} of {bundles} bundles", seen.len()))?;
+        ensure!(delivered.payload.len() as u64 == options.bundle_size, "a bundle of another length");
+        let adu = &delivered.adu;
+        if !seen.insert((adu.creation_timestamp_ms, adu.sequence_number)) {
+            bail!("a bundle came twice");
+        }
+        marked += u64::from(delivered.redelivered());
+        unanswered += 1;
+        if unanswered >= group || !client.hears_within(Duration::ZERO)? {
+            client.taken_all(std::mem::take(&mut unanswered))?;
+        }
+    }
+    client.taken_all(unanswered)?;
+    Ok(marked)
+}
+
+/// Has them written by `farlink recv`; none is told apart.
+fn take_as_files(at: &str, inbox: &Path, bundles: u64) -> anyhow::Result<u64> {
+    let options = ReceiveOptions {
+        service: ENDPOINT.into(),
+        out: Some(inbox.to_path_buf()),
+        count: Some(bundles),
+        files: None,
+        timeout: Some(SILENCE),
+        secret: "bench".into(),
+    };
+    file::receive(at, &options, |_| Ok(()))?;
+    let files = std::fs::read_dir(inbox)?.filter_map(Result::ok);
+    let files = files.filter(|file| file.file_name().as_encoded_bytes().starts_with(b"bundle-")).count() as u64;
+    ensure!(files == bundles, "{files} files of {bundles} bundles");
+    Ok(0)
+}
+
+fn until(what: &str, mut so: impl FnMut() -> anyhow::Result<bool>) -> anyhow::Result<()> {
+    let begun = Instant::now();
+    while !so()? {
+        ensure!(begun.elapsed() < PATIENCE, "waited {PATIENCE:?} until {what}");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    Ok(())
+}
+
+/// The node that is measured.
+struct Node {
+    child: Child,
+    at: String,
+    control: String,
+}
+impl Node {
+    fn start(options: &Options, file: &Path) -> anyhow::Result<Node> {
+        let log = std::fs::OpenOptions::new().create(true).append(true).open(options.folder.join("node.log"))?;
+        let mut command = Command::new(&options.program);
+        command.args(["node", "--config"]).arg(file).stdin(Stdio::null()).stdout(Stdio::null()).stderr(log);
+        let child = command.spawn().with_context(|| format!("{}", options.program.display()))?;
+        let place = |name: &str| options.folder.join(name).display().to_string();
+        let mut node = Node { child, at: place("app.sock"), control: place("node.control.sock") };
+        until("the node starts", || {
+            if let Some(status) = node.child.try_wait()? {
+                let log = std::fs::read_to_string(options.folder.join("node.log")).unwrap_or_default();
+                bail!("the node ended with {status}: {}", log.lines().last().unwrap_or(""));
+            }
+            Ok(Client::connect(&node.at).is_ok())
+        })?;
+        Ok(node)
+    }
+    fn kill(&mut self) {
+        let _ = kill_process(Pid::from_child(&self.child), Signal::KILL);
+        let _ = self.child.wait();
+    }
+    /// Processor time it took so far, s; `None`: the system does not say.
+    fn cpu_s(&self) -> Option<f64> {
+        let text = std::fs::read_to_string(format!("/proc/{}/stat", self.child.id())).ok()?;
+        // proc(5): user and system time in ticks, of which there are 100 a second.
+        let fields: Vec<&str> = text.rsplit_once(')')?.1.split_whitespace().collect();
+        let ticks = |at: usize| fields.get(at).and_then(|ticks| ticks.parse::<f64>().ok());
+        Some((ticks(11)? + ticks(12)?) / 100.0)
+    }
+}
+impl Drop for Node {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}

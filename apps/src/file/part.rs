@@ -1,0 +1,139 @@
+//! One unfinished file: `.ID.part` holds its bytes, `.ID.journal` what of it is there.
+
+use super::{Header, Received, each_piece, hex};
+use crate::clock;
+use sha2::{Digest, Sha256};
+use std::collections::BTreeMap;
+use std::fs::{File, OpenOptions};
+use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+
+/// Longest name in bytes: file systems take 255, and a number may follow.
+const NAME_MAX: usize = 200;
+
+/// A file being put together.
+pub struct Part {
+    data: File,
+    journal: File,
+    have: BTreeMap<u64, u64>,
+    last: Option<Header>,
+    /// Lines for the journal, once the bytes they speak of are on disk.
+    waiting: Vec<u8>,
+    began: farlink_base::Instant,
+}
+
+impl Part {
+    /// One that is there, or a new one.
+    pub fn open(out: &Path, id: &str) -> io::Result<Part> {
+        let path = |kind: &str| out.join(format!(".{id}.{kind}"));
+        if !path("part").exists() {
+            // What it speaks of is gone.
+            let _ = std::fs::remove_file(path("journal"));
+        }
+        let text = std::fs::read_to_string(path("journal")).unwrap_or_default();
+        let data = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path("part"))?;
+        let journal = OpenOptions::new().read(true).append(true).create(true).open(path("journal"))?;
+        let (have, last, waiting) = (BTreeMap::new(), None, Vec::new());
+        let mut part = Part { data, journal, have, last, waiting, began: clock::now() };
+        if !text.is_empty() && !text.ends_with('\n') {
+            part.waiting.push(b'\n');
+        }
+        // A torn last line (killed while writing) does not parse: its part comes again.
+        for header in text.lines().filter_map(|line| serde_json::from_str::<Header>(line).ok()) {
+            part.note(header);
+        }
+        Ok(part)
+    }
+    fn note(&mut self, header: Header) {
+        let length = self.have.entry(header.offset).or_default();
+        *length = header.bytes.max(*length);
+        if header.total.is_some() {
+            self.last = Some(header);
+        }
+    }
+    /// Writes a piece, which is read as it comes; it lasts once it is synced and noted.
+    pub fn put(&mut self, header: Header, data: &mut impl Read) -> io::Result<()> {
+        let mut at = header.offset;
+        each_piece(data, header.bytes, |piece| {
+            self.data.write_all_at(piece, at)?;
+            at += piece.len() as u64;
+            Ok(())
+        })?;
+        serde_json::to_writer(&mut self.waiting, &header)?;
+        self.waiting.push(b'\n');
+        self.note(header);
+        Ok(())
+    }
+    /// Waits until what was written is on disk.
+    pub fn sync(&self) -> io::Result<()> {
+        self.data.sync_data()
+    }
+    /// Notes in the journal what is on disk by now.
+    pub fn note_pieces(&mut self) -> io::Result<()> {
+        self.journal.write_all(&self.waiting)?;
+        self.waiting.clear();
+        Ok(())
+    }
+    /// Waits until that is on disk, too.
+    pub fn sync_journal(&self) -> io::Result<()> {
+        self.journal.sync_data()
+    }
+    /// Whether all of it is there.
+    pub fn complete(&self) -> bool {
+        let Some(total) = self.last.as_ref().and_then(|header| header.total) else { return false };
+        let mut reached = 0;
+        for (offset, length) in &self.have {
+            if *offset > reached {
+                return false;
+            }
+            reached = reached.max(offset + length);
+        }
+        reached >= total
+    }
+    /// Gives it its name.
+    pub fn finish(mut self, out: &Path, id: &str) -> io::Result<Received> {
+        let header = self.last.clone().unwrap_or_default();
+        let bytes = header.total.unwrap_or_default();
+        self.data.set_len(bytes)?;
+        let sha256 = digest(&mut self.data)?;
+        self.data.sync_all()?;
+        let path = free_name(out, &header.name);
+        std::fs::rename(out.join(format!(".{id}.part")), &path)?;
+        let _ = std::fs::remove_file(out.join(format!(".{id}.journal")));
+        Ok(Received::File {
+            verified: header.sha256.as_deref() == Some(&sha256),
+            name: header.name,
+            path,
+            bytes,
+            sha256,
+            seconds: clock::now().since(self.began).as_secs_f64(),
+        })
+    }
+}
+
+fn digest(file: &mut File) -> io::Result<String> {
+    let mut hash = Sha256::new();
+    file.seek(SeekFrom::Start(0))?;
+    each_piece(file, u64::MAX, |piece| {
+        hash.update(piece);
+        Ok(())
+    })?;
+    Ok(hex(&hash.finalize()))
+}
+
+/// A name in the folder that is not taken; what the peer calls the file never leaves the folder.
+fn free_name(out: &Path, name: &str) -> PathBuf {
+    let plain = Path::new(name).file_name().map(|name| name.to_string_lossy().into_owned());
+    let plain = plain.map(|name| name.trim_start_matches('.').replace(char::is_control, "_"));
+    let mut plain = plain.filter(|name| !name.is_empty()).unwrap_or_else(|| "file".into());
+    let end = (0..=NAME_MAX.min(plain.len())).rev().find(|at| plain.is_char_boundary(*at)).unwrap_or_default();
+    plain.truncate(end);
+    let mut path = out.join(&plain);
+    let mut number = 1;
+    while path.exists() {
+        path = out.join(format!("{plain}.{number}"));
+        number += 1;
+    }
+    path
+}

@@ -1,0 +1,257 @@
+use super::super::{encode, hex};
+use super::*;
+use sha2::{Digest, Sha256};
+
+type Came = anyhow::Result<Option<Received>>;
+
+fn adu(payload: &[u8], sequence: u64, redelivered: bool) -> BundleAdu {
+    let adu_flags = if redelivered { vec![adu_flag::REDELIVERED] } else { vec![] };
+    BundleAdu {
+        src_eid: "ipn:1.9".into(),
+        sequence_number: sequence,
+        adu_flags,
+        payload_length: payload.len() as u64,
+        ..Default::default()
+    }
+}
+/// Taken, and not made to last.
+fn hold(shelf: &mut Shelf, payload: &[u8], sequence: u64, redelivered: bool) {
+    let mut rest = payload;
+    shelf.take(&adu(payload, sequence, redelivered), &mut rest).unwrap();
+    assert!(rest.is_empty(), "all of it is read");
+}
+fn take_payload(shelf: &mut Shelf, payload: &[u8], sequence: u64, redelivered: bool) -> Came {
+    hold(shelf, payload, sequence, redelivered);
+    let mut told = shelf.settle()?;
+    assert!(told.len() < 2 && shelf.unsettled() == 0);
+    Ok(told.pop())
+}
+fn take(shelf: &mut Shelf, header: &Header, data: &[u8], sequence: u64, redelivered: bool) -> Came {
+    take_payload(shelf, &encode(header, data).unwrap(), sequence, redelivered)
+}
+fn parts(data: &[u8], size: usize) -> Vec<(Header, Vec<u8>)> {
+    let count = data.chunks(size).count();
+    let part = |(i, chunk): (usize, &[u8])| {
+        let mut header = Header {
+            id: "ab12".into(),
+            name: "../../etc/name.txt".into(),
+            offset: (i * size) as u64,
+            bytes: chunk.len() as u64,
+            ..Default::default()
+        };
+        if i + 1 == count {
+            header.total = Some(data.len() as u64);
+            header.sha256 = Some(hex(&Sha256::digest(data)));
+        }
+        (header, chunk.to_vec())
+    };
+    data.chunks(size).enumerate().map(part).collect()
+}
+
+fn names(dir: &tempfile::TempDir) -> Vec<String> {
+    let name = |entry: io::Result<std::fs::DirEntry>| entry.unwrap().file_name().into_string().unwrap();
+    let mut names: Vec<String> = std::fs::read_dir(dir.path()).unwrap().map(name).collect();
+    names.sort();
+    names
+}
+fn open(dir: &tempfile::TempDir) -> Shelf {
+    Shelf::open(Some(dir.path())).unwrap()
+}
+
+#[test]
+fn a_file_is_whole_again_in_any_order_across_restarts_and_repeats() {
+    let dir = tempfile::tempdir().unwrap();
+    let data: Vec<u8> = (0..100_000u32).map(|i| (i.wrapping_mul(i) >> 7) as u8).collect();
+    let mut parts = parts(&data, 9_000);
+    parts.reverse();
+    let last = parts.len() - 1;
+    for (i, (header, chunk)) in parts.iter().enumerate() {
+        // A new shelf each time: the receiver was killed and started again.
+        let mut shelf = open(&dir);
+        let event = take(&mut shelf, header, chunk, i as u64, false).unwrap();
+        drop(shelf);
+        let mut again = open(&dir);
+        assert!(take(&mut again, header, chunk, i as u64, true).unwrap().is_none(), "a repeat is dropped");
+        match event {
+            Some(Received::File { path, verified, bytes, .. }) => {
+                assert_eq!((i, verified, bytes), (last, true, 100_000));
+                assert_eq!(path, dir.path().join("name.txt"), "never outside the folder");
+                assert_eq!(std::fs::read(path).unwrap(), data);
+            }
+            None => assert!(i < last),
+            _ => panic!("a part is no bundle"),
+        }
+    }
+    assert_eq!(names(&dir), [".taken", "name.txt"]);
+}
+
+#[test]
+fn a_damaged_file_is_said_to_be_damaged_and_other_payloads_are_bundles() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut shelf = open(&dir);
+    let (mut header, _) = parts(b"right", 100).remove(0);
+    header.bytes = 5;
+    let event = take(&mut shelf, &header, b"wrong", 1, false).unwrap();
+    assert!(matches!(event, Some(Received::File { verified: false, .. })));
+    for (sequence, plain) in [&b"just text"[..], b"FLF", b"FLF1\xff\xff no header", b""].into_iter().enumerate() {
+        let Some(Received::Bundle { path: Some(path), bytes, .. }) =
+            take_payload(&mut shelf, plain, 2 + sequence as u64, false).unwrap()
+        else {
+            panic!("it is a bundle")
+        };
+        assert_eq!((std::fs::read(path).unwrap(), bytes), (plain.to_vec(), plain.len() as u64));
+    }
+}
+
+#[test]
+fn a_bundle_that_ends_in_the_middle_leaves_nothing() {
+    struct Breaks(u32);
+    impl Read for Breaks {
+        fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+            self.0 += 1;
+            if self.0 > 3 { Err(io::ErrorKind::ConnectionReset.into()) } else { Ok(buffer.len()) }
+        }
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let mut shelf = open(&dir);
+    let adu = BundleAdu { src_eid: "ipn:1.9".into(), payload_length: 1 << 30, ..Default::default() };
+    assert!(shelf.take(&adu, &mut Breaks(0)).is_err());
+    assert_eq!(names(&dir), [".taken"]);
+    let adu = BundleAdu { payload_length: 4, ..adu };
+    shelf.take(&adu, &mut &b"same"[..]).unwrap();
+    assert_eq!(shelf.settle().unwrap().len(), 1, "it comes again, and was never taken");
+}
+
+#[test]
+fn without_a_folder_a_piece_of_a_file_is_a_bundle_without_its_header() {
+    let mut shelf = Shelf::open(None).unwrap();
+    let (header, chunk) = parts(b"the first and the second", 9).remove(0);
+    let Some(Received::Bundle { payload, piece_of, path, .. }) = take(&mut shelf, &header, &chunk, 1, false).unwrap()
+    else {
+        panic!("a piece is a bundle")
+    };
+    assert_eq!((payload, piece_of, path), (b"the first".to_vec(), Some("../../etc/name.txt".into()), None));
+}
+
+fn is_no_file(payload: &[u8]) -> bool {
+    decode(&mut &payload[..], payload.len() as u64).unwrap().0.is_none()
+}
+
+#[test]
+fn hostile_headers_are_no_files() {
+    for payload in [&b"FLF1"[..], b"FLF1\xff\xff{}", b"FLF1\0\x02{}", b"FLF1\0\0"] {
+        assert!(is_no_file(payload));
+    }
+    let header = Header { id: "../x".into(), ..Default::default() };
+    assert!(is_no_file(&encode(&header, b"").unwrap()));
+    for offset in [u64::MAX, u64::MAX - 1, 1 << 62, super::super::FILE_MAX] {
+        let header = Header { id: "a".into(), offset, bytes: 1, ..Default::default() };
+        assert!(is_no_file(&encode(&header, b"x").unwrap()), "no file system has room for {offset}");
+    }
+}
+
+#[test]
+fn what_was_taken_together_lasts_together_and_what_was_not_settled_comes_again_as_itself() {
+    let dir = tempfile::tempdir().unwrap();
+    for run in 0..3_u64 {
+        let mut shelf = open(&dir);
+        assert!(shelf.settle().unwrap().is_empty());
+        // The last three of the run before were not settled: they come again, marked or not.
+        for n in run * 10..run * 10 + 10 {
+            hold(&mut shelf, &n.to_be_bytes(), n, run > 0);
+        }
+        assert_eq!((shelf.settle().unwrap().len(), shelf.unsettled()), (10, 0));
+        for n in run * 10 + 10..run * 10 + 13 {
+            hold(&mut shelf, &n.to_be_bytes(), n, false);
+        }
+        assert_eq!(shelf.unsettled(), 24);
+        assert!(names(&dir).iter().filter(|name| name.ends_with(".new")).count() == 3);
+    }
+    drop(open(&dir));
+    let names = names(&dir);
+    assert_eq!(names.len(), 31, "each once: {names:?}");
+    let mut held: Vec<u64> = names[1..]
+        .iter()
+        .map(|name| u64::from_be_bytes(std::fs::read(dir.path().join(name)).unwrap().try_into().unwrap()))
+        .collect();
+    held.sort_unstable();
+    assert_eq!(held, (0..30).collect::<Vec<_>>());
+}
+
+#[test]
+fn whatever_it_is_killed_in_the_middle_of_nothing_is_lost_and_nothing_is_there_twice() {
+    let dir = tempfile::tempdir().unwrap();
+    let data = vec![5; 100];
+    let (header, chunk) = parts(&data, 100).remove(0);
+    let piece = encode(&header, &chunk).unwrap();
+    let mut shelf = open(&dir);
+    (0..8).for_each(|n| hold(&mut shelf, b"bundle", n, false));
+    hold(&mut shelf, &piece, 8, false);
+    // Killed as the list is written, before any has its name.
+    let waiting = std::mem::take(&mut shelf.waiting);
+    shelf.sync(&waiting).unwrap();
+    shelf.taken.write().unwrap();
+    drop((shelf, waiting));
+    let mut shelf = open(&dir);
+    let told = shelf.settle().unwrap();
+    assert!(matches!(&told[..], [Received::File { verified: true, bytes: 100, .. }]), "the file is told");
+    for n in 0..8 {
+        hold(&mut shelf, b"bundle", n, true);
+    }
+    hold(&mut shelf, &piece, 8, true);
+    assert!(shelf.settle().unwrap().is_empty(), "they were taken");
+    let numbered = (1..=8).map(|n| format!("bundle-{n}"));
+    let want: Vec<String> = [".taken".into()].into_iter().chain(numbered).chain(["name.txt".into()]).collect();
+    assert_eq!(names(&dir), want);
+}
+
+#[test]
+fn a_name_that_somebody_else_took_is_left_to_them_and_numbers_go_on() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut shelf = open(&dir);
+    hold(&mut shelf, b"ours", 1, false);
+    std::fs::write(dir.path().join("bundle-1"), b"theirs").unwrap();
+    assert_eq!(shelf.settle().unwrap().len(), 1);
+    assert_eq!(names(&dir), [".taken", "bundle-1", "bundle-2"]);
+    assert_eq!(std::fs::read(dir.path().join("bundle-1")).unwrap(), b"theirs");
+    drop(shelf);
+    // Others of the folder are no business of ours, however they are called.
+    for name in [".bundle-x.new", ".bundle-7", "bundle-18446744073709551615", ".y.journal"] {
+        std::fs::write(dir.path().join(name), b"?").unwrap();
+    }
+    let mut shelf = open(&dir);
+    hold(&mut shelf, b"third", 2, false);
+    shelf.settle().unwrap();
+    assert!(names(&dir).contains(&"bundle-3".to_string()) && names(&dir).len() == 8, "{:?}", names(&dir));
+    let refused = Shelf::open(Some(dir.path())).err().map(|why| why.to_string()).unwrap_or_default();
+    assert!(refused.contains("somebody else receives into"), "{refused}");
+}
+
+#[test]
+fn many_unfinished_files_keep_few_open_and_long_names_are_cut() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut shelf = open(&dir);
+    let pieces = |id: usize| {
+        let mut pieces = parts(&[id as u8; 10], 6);
+        for (header, _) in &mut pieces {
+            (header.id, header.name) = (format!("{id:x}"), "\u{e9}".repeat(400));
+        }
+        pieces
+    };
+    let mut whole = 0;
+    for half in 0..2 {
+        for id in 0..3 * OPEN_MAX {
+            let (header, chunk) = pieces(id).remove(half);
+            hold(&mut shelf, &encode(&header, &chunk).unwrap(), (id * 2 + half) as u64, false);
+            if id % 100 == 99 {
+                whole += shelf.settle().unwrap().len();
+                assert!(shelf.parts.len() <= OPEN_MAX, "{} open", shelf.parts.len());
+            }
+        }
+        whole += shelf.settle().unwrap().len();
+        assert_eq!(whole, half * 3 * OPEN_MAX);
+    }
+    let names = names(&dir);
+    assert_eq!(names.len(), 1 + 3 * OPEN_MAX);
+    assert!(names.iter().all(|name| name.len() <= 210), "{names:?}");
+}

@@ -1,0 +1,193 @@
+//! Which bundles were taken: a file that gets a line for each, and is written anew once it is long.
+
+use std::collections::{HashSet, VecDeque};
+use std::fs::{File, OpenOptions};
+use std::io::{self, ErrorKind, Write};
+use std::path::{Path, PathBuf};
+
+/// Identities remembered: several times what a node has in hand for one receiver, and so may deliver again.
+const REMEMBERED: usize = 8192;
+/// Lines of the file, as a multiple of those, after which it is written anew.
+const GARBAGE: usize = 4;
+
+/// Source, creation time (DTN ms) and sequence number of a bundle.
+pub type Identity = (String, u64, u64);
+
+/// The last bundles taken, in this run and those before.
+pub struct Taken {
+    /// `None`: nothing outlives the process.
+    file: Option<(PathBuf, File)>,
+    lines: usize,
+    known: HashSet<Identity>,
+    /// The same in order, with the numbers of those that are files.
+    order: VecDeque<(Identity, Option<u64>)>,
+    /// Lines to be written.
+    waiting: String,
+}
+
+impl Taken {
+    /// Reads what the runs before took, where there is a folder.
+    pub fn open(out: Option<&Path>) -> io::Result<Taken> {
+        let (known, order) = (HashSet::new(), VecDeque::new());
+        let mut taken = Taken { file: None, lines: 0, known, order, waiting: String::new() };
+        let Some(out) = out else { return Ok(taken) };
+        let path = out.join(".taken");
+        let text = match std::fs::read(&path) {
+            Err(why) if why.kind() == ErrorKind::NotFound => Vec::new(),
+            text => text?,
+        };
+        // A run that died as it wrote promised nothing of the line it was at.
+        let whole = text.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
+        let file = append(&path)?;
+        file.set_len(whole as u64)?;
+        let text = String::from_utf8_lossy(&text[..whole]);
+        for (identity, number) in text.lines().filter_map(parse) {
+            taken.remember(identity, number);
+        }
+        taken.lines = text.lines().count();
+        taken.file = Some((path, file));
+        Ok(taken)
+    }
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.order.is_empty()
+    }
+    /// Whether a bundle is one of them.
+    pub fn knows(&self, identity: &Identity) -> bool {
+        self.known.contains(identity)
+    }
+    /// Numbers of those that are files.
+    pub fn numbers(&self) -> impl Iterator<Item = u64> + '_ {
+        self.order.iter().filter_map(|(_, number)| *number)
+    }
+    /// Another was taken; [`Taken::write`] makes it last.
+    pub fn note(&mut self, identity: Identity, number: Option<u64>) {
+        if self.file.is_some() {
+            self.waiting.push_str(&line(&identity, number));
+            self.lines += 1;
+        }
+        self.remember(identity, number);
+    }
+    fn remember(&mut self, identity: Identity, number: Option<u64>) {
+        if self.known.insert(identity.clone()) {
+            self.order.push_back((identity, number));
+        }
+        if self.order.len() > REMEMBERED
+            && let Some((oldest, _)) = self.order.pop_front()
+        {
+            self.known.remove(&oldest);
+        }
+    }
+    /// Writes what was noted, and waits until it is on disk.
+    pub fn write(&mut self) -> io::Result<()> {
+        let Some((path, file)) = &mut self.file else { return Ok(()) };
+        if self.waiting.is_empty() {
+            return Ok(());
+        }
+        if self.lines > GARBAGE * REMEMBERED {
+            let fresh = path.with_file_name(".taken.new");
+            let text: String = self.order.iter().map(|(identity, number)| line(identity, *number)).collect();
+            let mut whole = File::create(&fresh)?;
+            whole.write_all(text.as_bytes())?;
+            whole.sync_all()?;
+            std::fs::rename(&fresh, &*path)?;
+            (*file, self.lines) = (append(path)?, self.order.len());
+            if let Some(folder) = path.parent() {
+                File::open(folder)?.sync_all()?;
+            }
+        } else {
+            file.write_all(self.waiting.as_bytes())?;
+            file.sync_data()?;
+        }
+        self.waiting.clear();
+        Ok(())
+    }
+}
+
+fn append(path: &Path) -> io::Result<File> {
+    OpenOptions::new().append(true).create(true).open(path)
+}
+
+/// Time, sequence number, source, and the number of its file where it is one.
+fn line((source, time, sequence): &Identity, number: Option<u64>) -> String {
+    match number {
+        Some(number) => format!("{time} {sequence} {source} {number}\n"),
+        None => format!("{time} {sequence} {source}\n"),
+    }
+}
+
+fn parse(line: &str) -> Option<(Identity, Option<u64>)> {
+    let mut words = line.split(' ');
+    let (time, sequence) = (words.next()?.parse().ok()?, words.next()?.parse().ok()?);
+    let (source, number) = (words.next()?.to_string(), words.next());
+    let number = number.map(|number| number.parse().ok());
+    (number != Some(None)).then_some(((source, time, sequence), number.flatten()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn identity(n: u64) -> Identity {
+        (format!("ipn:{}.9", n % 3), n, n * 7)
+    }
+    fn open(dir: &tempfile::TempDir) -> Taken {
+        Taken::open(Some(dir.path())).unwrap()
+    }
+
+    #[test]
+    fn what_was_written_outlives_the_process_and_what_was_not_does_not() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut taken = open(&dir);
+        assert!(taken.is_empty());
+        taken.note(identity(1), None);
+        taken.note(identity(2), Some(5));
+        taken.write().unwrap();
+        taken.note(identity(3), Some(6));
+        assert!(taken.knows(&identity(3)), "this process knows");
+        let after = open(&dir);
+        let known: Vec<bool> = (1..=3).map(|n| after.knows(&identity(n))).collect();
+        assert_eq!((known, after.numbers().collect::<Vec<_>>()), (vec![true, true, false], vec![5]));
+    }
+
+    #[test]
+    fn the_file_stays_short_and_the_last_are_known() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut taken = open(&dir);
+        let many = (2 * GARBAGE * REMEMBERED) as u64;
+        for n in 0..many {
+            taken.note(identity(n), Some(n));
+            if n % 1000 == 0 {
+                taken.write().unwrap();
+            }
+        }
+        taken.write().unwrap();
+        let after = open(&dir);
+        let length = std::fs::read_to_string(dir.path().join(".taken")).unwrap().lines().count();
+        assert!(length <= GARBAGE * REMEMBERED + 1000 && after.order.len() == REMEMBERED, "{length} lines");
+        for n in [many - 1, many - REMEMBERED as u64] {
+            assert!(after.knows(&identity(n)), "{n}");
+        }
+        assert!(!after.knows(&identity(0)) && after.numbers().last() == Some(many - 1));
+        assert!(!dir.path().join(".taken.new").exists());
+    }
+
+    #[test]
+    fn a_line_cut_anywhere_takes_no_other_with_it_and_says_nothing() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join(".taken");
+        let whole = line(&identity(1), None) + &line(&identity(2), Some(1234));
+        for cut in 0..whole.len() {
+            std::fs::write(&path, &whole[..cut]).unwrap();
+            let mut taken = open(&dir);
+            taken.note(identity(3), None);
+            taken.write().unwrap();
+            let after = open(&dir);
+            assert!(after.knows(&identity(3)), "{:?}", &whole[..cut]);
+            assert_eq!(after.knows(&identity(1)), cut > whole.find('\n').unwrap(), "{:?}", &whole[..cut]);
+            assert!(!after.knows(&identity(2)) && after.numbers().next().is_none(), "{:?}", &whole[..cut]);
+        }
+        std::fs::write(&path, b"\xff\xfe 7\n1 2\n1 2 a x\n\n18446744073709551616 1 a\n1 2 ipn:1.9\n").unwrap();
+        assert_eq!(open(&dir).order.len(), 1, "nonsense is passed over");
+    }
+}

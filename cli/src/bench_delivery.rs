@@ -1,0 +1,66 @@
+//! `farlink bench delivery`: what one application takes from its node over its socket.
+
+use crate::{Failure, values};
+use farlink_apps::bench::delivery::{self, Options};
+use farlink_base::{DataRate, DataVolume};
+use std::path::PathBuf;
+
+/// Arguments of `farlink bench delivery`.
+#[derive(clap::Args)]
+pub struct Args {
+    /// Payload of each bundle.
+    #[arg(long, default_value = "5 kB")]
+    bundle_size: DataVolume,
+    /// Bundles that wait; default: 400 MB of them, 1,000 at least and 100,000 at most.
+    #[arg(long, allow_hyphen_values = true, value_parser = values::some)]
+    bundles: Option<u64>,
+    /// Deliveries taken before the first is answered.
+    #[arg(long, default_value = "256", value_parser = clap::value_parser!(u32).range(1..=65_536))]
+    window: u32,
+    /// Write them as files, as `farlink recv --out` does.
+    #[arg(long)]
+    files: bool,
+    /// Kill the node and start it again before: payloads then come from disk.
+    #[arg(long)]
+    restart: bool,
+    /// Keep configuration, log, store and files here; default: a temporary folder.
+    #[arg(long)]
+    keep: Option<PathBuf>,
+    /// Print one JSON document.
+    #[arg(long)]
+    json: bool,
+}
+
+/// Runs the subcommand.
+pub fn run(args: Args) -> Result<(), Failure> {
+    let temporary = tempfile::tempdir()?;
+    let folder = args.keep.clone().unwrap_or_else(|| temporary.path().to_path_buf());
+    std::fs::create_dir_all(&folder)?;
+    let options = Options {
+        bundle_size: args.bundle_size.0,
+        bundles: args.bundles,
+        window: args.window,
+        files: args.files,
+        restart: args.restart,
+        folder,
+        program: std::env::current_exe()?,
+    };
+    eprintln!("filling a node, then taking all of it ...");
+    let result = delivery::delivery(&options)?;
+    if args.json {
+        println!("{result}");
+        return Ok(());
+    }
+    let number = |key: &str| result[key].as_f64().unwrap_or(0.0);
+    println!(
+        "{} bundles of {} {}, {} at once",
+        number("bundles"),
+        args.bundle_size,
+        if args.files { "into files" } else { "thrown away" },
+        args.window
+    );
+    println!("  goodput   {:.0} bundles/s   {}", number("bundles_s"), DataRate(number("goodput_bit_s") as u64));
+    println!("  marked    {:.0} as perhaps delivered before", number("redelivered"));
+    println!("  CPU       {:.2} s of the node, filling it included", number("cpu_s_node"));
+    Ok(())
+}

@@ -208,10 +208,14 @@ impl Shelf {
     /// Waits for the disk, once for many files.
     fn sync(&mut self, waiting: &[Waiting]) -> io::Result<()> {
         let Some(Folder { lock, .. }) = &self.out else { return Ok(()) };
-        let of_bundle = |one| if let &Waiting::Bundle { ref file, .. } = one { Some(file) } else { None };
-        let of_piece = |one| if let &Waiting::Piece(ref id) = one { Some(id) } else { None };
-        let bundles: Vec<&File> = waiting.iter().filter_map(of_bundle).collect();
-        let pieces: BTreeSet<&String> = waiting.iter().filter_map(of_piece).collect();
+        let (mut bundles, mut pieces) = (Vec::new(), BTreeSet::new());
+        for one in waiting {
+            match one {
+                Waiting::Bundle { file, .. } => bundles.push(file),
+                Waiting::Piece(id) => _ = pieces.insert(id),
+                _ => {}
+            }
+        }
         let mut parts: Vec<&mut Part> =
             self.parts.iter_mut().filter_map(|(id, part)| pieces.contains(id).then_some(part)).collect();
         if bundles.len() + parts.len() > FEW {

@@ -98,8 +98,14 @@ enum Op {
     RecoveryRead,
     RecoverySync(u32),
     /// Of records from `start` on, one for each of the jobs.
-    LoadRead { jobs: Vec<u64>, file: u32, start: u64 },
-    CompactionRead { file: u32 },
+    LoadRead {
+        jobs: Vec<u64>,
+        file: u32,
+        start: u64,
+    },
+    CompactionRead {
+        file: u32,
+    },
     Remove(u32),
 }
 

@@ -18,7 +18,7 @@ fn bundles() -> Vec<Made> {
             made.place = Some((300, 400_000));
         }),
         made(b"named").named().before(&[names]),
-        made(b"followed").before(&[age.clone()]).after(&[age.clone(), age]),
+        made(b"followed").before(core::slice::from_ref(&age)).after(&[age.clone(), age]),
     ]
 }
 

@@ -8,7 +8,7 @@ use farlink_base::{
     Bytes, Chunk, Clock, DataVolume, DtnTime, Duration, EndpointId, Event, Facts, Instant, LayerId, LinkId, Payload,
     Priority, StreamId,
 };
-use farlink_bpa::app::{AppInput, AppOutput, RegistrationId, RequestId, SendRequest};
+use farlink_bpa::app::{AppInput, AppOutput, DeliveryId, RegistrationId, RequestId, SendRequest};
 use farlink_cla::{ltp, tcpcl_v4};
 use farlink_stack::{
     Config, Input, LayerConfig, LayerKind, LinkConfig, Output, SpanConfig, Stack, StoreConfig, StoreKind,
@@ -107,6 +107,8 @@ struct World {
     /// The other end of each stream.
     peers: BTreeMap<(usize, StreamId), StreamId>,
     delivered: Vec<Bytes>,
+    /// Deliveries that are read from disk, and to whom.
+    reading: BTreeMap<DeliveryId, RegistrationId>,
     sent: usize,
     events: Vec<(usize, Event)>,
 }
@@ -134,6 +136,7 @@ impl World {
             order: 0,
             peers: BTreeMap::new(),
             delivered: Vec::new(),
+            reading: BTreeMap::new(),
             sent: 0,
             events: Vec::new(),
         };
@@ -215,7 +218,18 @@ impl World {
                 self.later(Duration::from_micros(200), node, Input::DiskDone(done));
             }
             Output::App(AppOutput::Deliver { registration, delivery, bundle }) => {
-                self.delivered.push(bundle.payload.to_bytes().expect("payloads are delivered in memory"));
+                let Some(bytes) = bundle.payload.to_bytes() else {
+                    // A long one stays on disk until its application reads.
+                    self.reading.insert(delivery, registration);
+                    return self.later(Duration::ZERO, node, Input::Read { delivery, part: bundle.payload });
+                };
+                self.delivered.push(bytes);
+                let done = AppInput::DeliveryDone { registration, delivery, taken: true };
+                self.later(Duration::ZERO, node, Input::App(done));
+            }
+            Output::Read { delivery, result } => {
+                let registration = self.reading.remove(&delivery).expect("it was to be read");
+                self.delivered.push(result.expect("it is on disk").to_bytes().expect("read"));
                 let done = AppInput::DeliveryDone { registration, delivery, taken: true };
                 self.later(Duration::ZERO, node, Input::App(done));
             }
@@ -229,7 +243,7 @@ impl World {
                 let ticket = Ticket(id.0);
                 self.later(self.delay, peer, Input::Message { link: LinkId(0), ticket, bundle, hop });
             }
-            Output::MessageCancel { .. } | Output::Spooled { .. } | Output::Read { .. } => {}
+            Output::MessageCancel { .. } | Output::Spooled { .. } => {}
             Output::MessageVerdict { ticket, result } => {
                 let done = Input::MessageDone { id: SendId(ticket.0), result: result.map_err(Some) };
                 self.later(self.delay, peer, done);

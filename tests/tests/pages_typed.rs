@@ -274,7 +274,10 @@ fn how_tos_and_references_show_commands_that_can_be_typed() {
     let block = |from: &str| text.split(from).nth(1).and_then(|rest| rest.split("```").next()).expect("a block");
     let plans: Vec<_> = text.split("```plan\n").skip(1).filter_map(|rest| rest.split("```").next()).collect();
     let [ours, ion] = plans[..] else { panic!("{} plans", plans.len()) };
-    let said = type_lines(block("```\n"), &[("mars.plan", ours), ("contacts.ionrc", ion)], 3);
+    let orbits = page("docs/how-to/plan-from-orbits.md");
+    let orbits = orbits.split("```toml\n").nth(2).and_then(|rest| rest.split("```").next()).expect("a constellation");
+    let files = [("mars.plan", ours), ("contacts.ionrc", ion), ("leo.toml", orbits)];
+    let said = type_lines(block("```\n"), &files, 3);
     assert!(said.contains("after 2 hops") && said.contains("contact "), "a way, and the other dialect in ours: {said}");
 }
 

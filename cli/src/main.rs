@@ -4,7 +4,6 @@
 
 mod bar;
 mod bench;
-mod bench_delivery;
 mod bundle;
 mod bundle_custody;
 mod bundle_security;

@@ -46,3 +46,9 @@ fn unwritable(what: &str, place: &str, why: &std::io::Error) -> anyhow::Error {
     let hint = if why.contains("hint: ") { "" } else { "\nhint: give a path that this user may write to" };
     anyhow::anyhow!("{what} {place}: {why}{hint}")
 }
+
+/// What the processor does faster than portable code; the portable code where both disagree.
+pub fn accel() -> farlink_base::Accel {
+    let accel = farlink_base::Accel { crc32c: crc32c::crc32c_append, ..Default::default() };
+    if accel.agrees_with_portable() { accel } else { farlink_base::Accel::default() }
+}

@@ -555,10 +555,7 @@ fn prepare(config: &mut NodeConfig) -> anyhow::Result<()> {
         let begun = crate::security::begin(&files.starts);
         (security.start, security.seed) = begun.with_context(|| files.starts.display().to_string())?;
     }
-    let accel = farlink_base::Accel { crc32c: crc32c::crc32c_append, ..Default::default() };
-    if accel.agrees_with_portable() {
-        config.stack.accel = accel;
-    }
+    config.stack.accel = crate::accel();
     let started = farlink_base::DtnTime::from_unix_ms(clock::unix_ns() / 1_000_000);
     let epoch = *config.epoch.get_or_insert(started);
     if let Some(plan) = &mut config.stack.plan {

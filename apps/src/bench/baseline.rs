@@ -68,6 +68,105 @@ fn tcp(time: Duration) -> anyhow::Result<f64> {
     Ok(bytes as f64 * 8.0 / seconds)
 }
 
+/// A copy through a process between two others.
+#[derive(Clone, Copy, Debug)]
+pub struct Copied {
+    /// Its rate.
+    pub bit_s: f64,
+    /// Processor time of the one that copies, s for each GB.
+    pub cpu_s_per_gb: f64,
+}
+
+/// Writer, copier and reader, joined by TCP: what a node between two others cannot do better without tricks.
+///
+/// # Errors
+/// When sockets cannot be had.
+pub fn two_hops(time: Duration) -> anyhow::Result<Copied> {
+    let (mut out, mut arriving) = pair()?;
+    let (mut leaving, mut input) = pair()?;
+    let copier = std::thread::spawn(move || -> std::io::Result<f64> {
+        let mut buffer = vec![0; 256 << 10];
+        loop {
+            match arriving.read(&mut buffer)? {
+                0 => return Ok(thread_cpu_s()),
+                n => leaving.write_all(&buffer[..n])?,
+            }
+        }
+    });
+    let reader = std::thread::spawn(move || -> std::io::Result<(u64, f64)> {
+        let mut buffer = vec![0; 256 << 10];
+        let mut total = input.read(&mut buffer)? as u64;
+        let began = Instant::now();
+        loop {
+            match input.read(&mut buffer)? {
+                0 => return Ok((total, began.elapsed().as_secs_f64())),
+                n => total += n as u64,
+            }
+        }
+    });
+    let data = vec![7; WRITE];
+    let began = Instant::now();
+    while began.elapsed() < time {
+        out.write_all(&data)?;
+    }
+    drop(out);
+    let cpu_s = copier.join().map_err(|_| anyhow::anyhow!("the copier panicked"))??;
+    let (bytes, seconds) = reader.join().map_err(|_| anyhow::anyhow!("the reader panicked"))??;
+    Ok(Copied { bit_s: bytes as f64 * 8.0 / seconds, cpu_s_per_gb: cpu_s * 1e9 / bytes as f64 })
+}
+
+/// Processor time of the calling thread, s.
+fn thread_cpu_s() -> f64 {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+    time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
+}
+
+/// Both ends of a connection over loopback.
+fn pair() -> anyhow::Result<(TcpStream, TcpStream)> {
+    let listener = TcpListener::bind("127.0.0.1:0")?;
+    let there = TcpStream::connect(listener.local_addr()?)?;
+    let (here, _) = listener.accept()?;
+    there.set_nodelay(true)?;
+    here.set_nodelay(true)?;
+    Ok((there, here))
+}
+
+/// Times of so many messages of this length that go to and fro over two connections, one behind the other, ns: four
+/// threads are woken for each, as few as an application, two nodes and an echo can do with.
+///
+/// # Errors
+/// When sockets cannot be had.
+pub fn chain(size: u64, count: u64) -> anyhow::Result<Vec<u64>> {
+    let size = usize::try_from(size.max(1))?;
+    let (mut client, mut near) = pair()?;
+    let (mut far, mut echo) = pair()?;
+    std::thread::spawn(move || -> std::io::Result<()> {
+        let mut buffer = vec![0; size];
+        loop {
+            near.read_exact(&mut buffer)?;
+            far.write_all(&buffer)?;
+            far.read_exact(&mut buffer)?;
+            near.write_all(&buffer)?;
+        }
+    });
+    std::thread::spawn(move || -> std::io::Result<()> {
+        let mut buffer = vec![0; size];
+        loop {
+            echo.read_exact(&mut buffer)?;
+            echo.write_all(&buffer)?;
+        }
+    });
+    let mut buffer = vec![7; size];
+    let mut times = Vec::new();
+    for _ in 0..count {
+        let began = Instant::now();
+        client.write_all(&buffer)?;
+        client.read_exact(&mut buffer)?;
+        times.push(u64::try_from(began.elapsed().as_nanos())?);
+    }
+    Ok(times)
+}
+
 /// Counts what a receiving closure takes while a sending closure runs.
 fn udp(
     time: Duration,
@@ -146,5 +245,9 @@ mod tests {
         assert!(tcp(time).unwrap() > 1e6);
         assert!(udp_plain(1360, time).unwrap() > 1e5);
         assert!(udp_offload(1360, time).unwrap() > 1e5);
+        let copied = two_hops(time).unwrap();
+        assert!(copied.bit_s > 1e6 && copied.cpu_s_per_gb > 0.0, "{copied:?}");
+        let times = chain(1000, 20).unwrap();
+        assert!(times.len() == 20 && times.iter().all(|ns| *ns > 0));
     }
 }

@@ -3,7 +3,8 @@
 use crate::{Failure, values};
 use farlink_apps::bench::delivery::{self, Options};
 use farlink_base::{DataRate, DataVolume};
-use std::path::PathBuf;
+use serde_json::Value;
+use std::path::{Path, PathBuf};
 
 /// Arguments of `farlink bench delivery`.
 #[derive(clap::Args)]
@@ -29,6 +30,13 @@ pub struct Args {
     /// Print one JSON document.
     #[arg(long)]
     json: bool,
+}
+
+/// What the defaults measure, with its files in `folder`.
+pub fn measure(bundle_size: u64, files: bool, folder: &Path) -> anyhow::Result<Value> {
+    let program = std::env::current_exe()?;
+    let folder = folder.to_path_buf();
+    delivery::delivery(&Options { bundle_size, bundles: None, window: 256, files, restart: false, folder, program })
 }
 
 /// Runs the subcommand.

@@ -1,0 +1,117 @@
+//! The forwarding benchmark: a generator, a node between, and a sink, all on this machine; the node between is ours or
+//! anyone's. Beside it, a process that copies from socket to socket.
+
+use super::baseline::{self, Copied};
+use super::loopback::DRAIN;
+use super::nodes::{GENERATOR, MIDDLE, Middle, Node, Options, Ports, SINK};
+use crate::http;
+use anyhow::{Context, ensure};
+use farlink_base::layer::Medium;
+use serde_json::{Value, json};
+use std::net::TcpStream;
+use std::time::{Duration, Instant};
+
+pub use super::nodes::Farlink;
+
+/// A sink that counts nothing more for so long has everything there is.
+const STILL: Duration = Duration::from_millis(700);
+/// How long a node has until it serves.
+const START_MAX: Duration = Duration::from_secs(30);
+
+/// Runs the benchmark with this node between.
+///
+/// # Errors
+/// When a node cannot be started or says nothing.
+pub fn forward(options: &Options, middle: &mut dyn Middle) -> anyhow::Result<Value> {
+    let copied = match options.medium {
+        Medium::Streams => Some(baseline::two_hops(Duration::from_secs_f64(options.seconds.clamp(0.2, 2.0)))?),
+        Medium::Datagrams => None,
+    };
+    let ports = Ports::free()?;
+    let sink = options.sink(&options.write(SINK, &ports, &[(MIDDLE, false)])?)?;
+    let control = options.folder.join(format!("node-{SINK}.control.sock")).display().to_string();
+    until("the sink serves", || Ok(counted(&control).is_ok()))?;
+    let command = middle.prepare(options, &ports, &options.folder)?;
+    let mut between = Node::start(command, &options.folder, "middle")?;
+    until("the node between serves", || {
+        ensure!(!between.ended()?, "{} ended: {}", middle.name(), between.last_words());
+        Ok(options.medium == Medium::Datagrams || TcpStream::connect(("127.0.0.1", ports.middle)).is_ok())
+    })?;
+    std::thread::sleep(Duration::from_millis(500));
+    let idle = between.cpu_s();
+    let mut generator = options.generator(&options.write(GENERATOR, &ports, &[(MIDDLE, true)])?)?;
+    let last = Instant::now() + Duration::from_secs_f64(options.seconds) + DRAIN;
+    while !generator.ended()? && Instant::now() < last {
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let (mut count, mut since) = (counted(&control)?, Instant::now());
+    while since.elapsed() < STILL {
+        std::thread::sleep(Duration::from_millis(50));
+        let now = counted(&control)?;
+        if now != count {
+            (count, since) = (now, Instant::now());
+        }
+    }
+    let cost = Cost { cpu_s: between.cpu_s() - idle, memory: between.memory() };
+    let sent = generator.finish()?;
+    let got = sink.finish()?;
+    drop(between);
+    Ok(result(options, &middle.name(), &sent, &got, &cost, copied.as_ref()))
+}
+
+/// Of the node between.
+struct Cost {
+    cpu_s: f64,
+    memory: u64,
+}
+
+fn result(
+    options: &Options,
+    name: &str,
+    sent: &Value,
+    got: &Value,
+    cost: &Cost,
+    copied: Option<&Copied>,
+) -> Value {
+    let goodput = got["goodput_bit_s"].as_f64().unwrap_or(0.0);
+    let received = got["received"].as_f64().unwrap_or(0.0);
+    let gigabytes = got["received_bytes"].as_f64().unwrap_or(0.0) / 1e9;
+    let each = |whole: f64, of: f64| if of > 0.0 { whole / of } else { 0.0 };
+    let mut result = json!({
+        "node": name,
+        "cla": options.layer,
+        "bundle_size": options.bundle_size,
+        "store": if options.durable { "durable" } else { "memory" },
+        "goodput_bit_s": goodput,
+        "bundles_s": got["bundles_s"],
+        "sent": sent["sent"],
+        "received": got["received"],
+        "cpu_s_node": cost.cpu_s,
+        "cpu_s_per_gb": each(cost.cpu_s, gigabytes),
+        "cpu_us_per_bundle": each(cost.cpu_s * 1e6, received),
+        "rss_bytes_node": cost.memory,
+    });
+    if let Some(copied) = copied {
+        result["copy_bit_s"] = copied.bit_s.into();
+        result["copy_cpu_s_per_gb"] = copied.cpu_s_per_gb.into();
+        result["ratio"] = each(goodput, copied.bit_s).into();
+    }
+    result
+}
+
+/// Bundles that the sink's node delivered so far.
+fn counted(control: &str) -> anyhow::Result<u64> {
+    let (_, text) = http::request("GET", control, "/metrics", "")?;
+    let line = text.lines().find_map(|line| line.strip_prefix("farlink_bundles_delivered_total "));
+    line.and_then(|count| count.parse().ok()).context("the sink does not say what it took")
+}
+
+/// Waits until something is so.
+pub(super) fn until(what: &str, mut so: impl FnMut() -> anyhow::Result<bool>) -> anyhow::Result<()> {
+    let begun = Instant::now();
+    while !so()? {
+        ensure!(begun.elapsed() < START_MAX, "waited {START_MAX:?} until {what}");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    Ok(())
+}

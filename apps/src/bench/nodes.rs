@@ -1,0 +1,260 @@
+//! The nodes of a benchmark: their files, their processes, and what those cost.
+
+use anyhow::{Context, bail};
+use farlink_base::DataRate;
+use farlink_base::layer::Medium;
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+use std::net::{TcpListener, UdpSocket};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+/// Numbers of the node that generates, the one that takes, and the one between them.
+pub const GENERATOR: u32 = 1;
+/// See [`GENERATOR`].
+pub const SINK: u32 = 2;
+/// See [`GENERATOR`].
+pub const MIDDLE: u32 = 3;
+/// Service of the sink.
+pub const SERVICE: u32 = 9;
+/// Bytes a second that UDPCL sends: what is received without loss on most machines.
+const UDPCL_PACE: u64 = 125_000_000;
+/// Bytes the generator keeps in its node.
+const IN_NODE: u64 = 32 << 20;
+
+/// What to measure.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// The convergence layer, as files call it.
+    pub layer: &'static str,
+    /// What carries it.
+    pub medium: Medium,
+    /// Payload of each bundle, bytes.
+    pub bundle_size: u64,
+    /// How long, s.
+    pub seconds: f64,
+    /// Whether bundles are kept on disk.
+    pub durable: bool,
+    /// Lines for the layer of each node (generator, sink, the one between), beside those of the benchmark.
+    pub layer_lines: [String; 3],
+    /// Further tables of each node's file.
+    pub tables: [String; 3],
+    /// Bytes of one datagram.
+    pub mtu: u32,
+    /// Payload rate of the generator; as fast as it goes when `None`.
+    pub rate: Option<DataRate>,
+    /// Where to keep files of the run (configuration, logs, store).
+    pub folder: PathBuf,
+    /// The `farlink` binary.
+    pub program: PathBuf,
+}
+
+/// Ports on loopback, of the layer that is measured.
+#[derive(Clone, Copy, Debug)]
+pub struct Ports {
+    /// Where the generator serves, node 1.
+    pub generator: u16,
+    /// Where the sink serves, node 2.
+    pub sink: u16,
+    /// Where the node between them shall serve, node 3.
+    pub middle: u16,
+}
+impl Ports {
+    /// Ports that are free for TCP and UDP right now.
+    ///
+    /// # Errors
+    /// When there are none.
+    pub fn free() -> anyhow::Result<Ports> {
+        Ok(Ports { generator: free_port()?, sink: free_port()?, middle: free_port()? })
+    }
+    fn of(&self, node: u32) -> u16 {
+        match node {
+            GENERATOR => self.generator,
+            SINK => self.sink,
+            _ => self.middle,
+        }
+    }
+}
+
+/// An implementation between generator and sink: node `ipn:3.0`, which hands bundles for `ipn:2.*` to its neighbour
+/// `ipn:2.0`.
+pub trait Middle {
+    /// What it is called in the result.
+    fn name(&self) -> String;
+    /// Gives the program that serves at `ports.middle` and connects to `ports.sink`, and whether the generator connects
+    /// to it (it to the generator otherwise); its files go into `folder`.
+    ///
+    /// # Errors
+    /// When it cannot do what is measured, or a file cannot be written.
+    fn prepare(&mut self, options: &Options, ports: &Ports, folder: &Path) -> anyhow::Result<Command>;
+}
+
+/// Ours.
+#[derive(Clone, Copy, Debug)]
+pub struct Farlink;
+impl Middle for Farlink {
+    fn name(&self) -> String {
+        "farlink".into()
+    }
+    fn prepare(&mut self, options: &Options, ports: &Ports, _: &Path) -> anyhow::Result<Command> {
+        let file = options.write(MIDDLE, ports, &[(GENERATOR, false), (SINK, true)])?;
+        let mut command = Command::new(&options.program);
+        command.args(["node", "--config"]).arg(file);
+        Ok(command)
+    }
+}
+
+impl Options {
+    /// Writes the file of a node with these neighbours, and whether it connects to them.
+    pub(super) fn write(&self, node: u32, ports: &Ports, neighbours: &[(u32, bool)]) -> anyhow::Result<PathBuf> {
+        let store = match self.durable {
+            true => format!("kind = \"durable\"\ndir = \"store-{node}\""),
+            false => "kind = \"memory\"".to_string(),
+        };
+        let at = node as usize - 1;
+        let mut text = format!(
+            "node_ids = [\"ipn:{node}.0\"]\nhop_limit = 0\nprevious_node_block = true\n\n[store]\n{store}\n\
+             capacity = \"4 GB\"\n\n[app]\nsocket = \"node-{node}.sock\"\n\n[log]\nlevel = \"warn\"\n\n\
+             [layer.main]\nkind = \"{}\"\nlisten = [\"127.0.0.1:{}\"]\n{}\n{}\n",
+            self.layer,
+            ports.of(node),
+            self.layer_lines[at],
+            self.tables[at],
+        );
+        for (other, connects) in neighbours {
+            text += &format!(
+                "[link.to-{other}]\nlayer = \"main\"\npeer = \"ipn:{other}.0\"\naddress = \"127.0.0.1:{}\"\n{}\n\n",
+                ports.of(*other),
+                self.link_lines(*connects)
+            );
+        }
+        // Whoever is no neighbour is behind the one there is.
+        text += "[routes]\n";
+        for other in [GENERATOR, SINK].into_iter().filter(|other| *other != node) {
+            let through = neighbours.iter().map(|(neighbour, _)| *neighbour).find(|neighbour| neighbour == &other);
+            if let Some(through) = through.or(neighbours.first().map(|(neighbour, _)| *neighbour)) {
+                text += &format!("\"ipn:{other}.*\" = \"ipn:{through}.0\"\n");
+            }
+        }
+        let file = self.folder.join(format!("node-{node}.toml"));
+        std::fs::write(&file, text)?;
+        Ok(file)
+    }
+    fn link_lines(&self, connects: bool) -> String {
+        match self.medium {
+            Medium::Streams => format!("connect = {connects}"),
+            // Nothing tells this layer what the other end takes.
+            Medium::Datagrams if self.layer == "udpcl" => {
+                format!("version = 2\ndatagram = \"{} B\"\npace = \"{UDPCL_PACE} B\"", self.mtu)
+            }
+            // The window is what the receiver's socket buffer surely holds: loopback has no rate.
+            Medium::Datagrams => {
+                format!("datagram = \"{} B\"\nwindow = \"{} B\"\nmargin = \"50 ms\"", self.mtu, self.ltp_window())
+            }
+        }
+    }
+    /// Bytes in flight over LTP: what fits the receiver's socket buffer, whose limit an ordinary user
+    /// cannot raise; each datagram is charged about 2.3 kB there.
+    fn ltp_window(&self) -> u64 {
+        let root = rustix::process::geteuid().is_root();
+        let limit = std::fs::read_to_string("/proc/sys/net/core/rmem_max").ok();
+        let limit = limit.and_then(|text| text.trim().parse().ok());
+        let buffer: u64 = if root { 64 << 20 } else { limit.unwrap_or(212_992) };
+        (buffer / 4).clamp(64 << 10, 8 << 20).max(2 * u64::from(self.mtu))
+    }
+    /// Starts a node that takes and counts.
+    pub(super) fn sink(&self, file: &Path) -> anyhow::Result<Node> {
+        self.start(file, "sink", &["--sink".into(), SERVICE.to_string()])
+    }
+    /// Starts a node that sends to the sink; it ends by itself when everything has left it.
+    pub(super) fn generator(&self, file: &Path) -> anyhow::Result<Node> {
+        let window = (IN_NODE / self.bundle_size.max(1)).clamp(16, 20_000);
+        let mut load: Vec<String> = Vec::new();
+        for (name, value) in [
+            ("--generate", format!("ipn:{SINK}.{SERVICE}")),
+            ("--generate-size", self.bundle_size.to_string()),
+            ("--generate-seconds", self.seconds.to_string()),
+            ("--generate-window", window.to_string()),
+        ] {
+            load.extend([name.to_string(), value]);
+        }
+        if let Some(rate) = self.rate {
+            load.extend(["--generate-rate".into(), rate.to_string()]);
+        }
+        self.start(file, "generator", &load)
+    }
+    /// Starts a node.
+    pub(super) fn start(&self, file: &Path, name: &str, load: &[String]) -> anyhow::Result<Node> {
+        let mut command = Command::new(&self.program);
+        command.args(["node", "--config"]).arg(file).args(load);
+        Node::start(command, &self.folder, name)
+    }
+}
+
+/// A process of a benchmark; it ends with this value.
+pub struct Node {
+    child: Child,
+    log: PathBuf,
+    report: PathBuf,
+}
+impl Node {
+    /// Starts a program; what it says goes into files called after it.
+    pub fn start(mut command: Command, folder: &Path, name: &str) -> anyhow::Result<Node> {
+        let (report, log) = (folder.join(format!("{name}.json")), folder.join(format!("{name}.log")));
+        let said = std::fs::File::create(&report)?;
+        command.stdin(Stdio::null()).stdout(said).stderr(std::fs::File::create(&log)?);
+        let child = command.spawn().with_context(|| command.get_program().to_string_lossy().into_owned())?;
+        Ok(Node { child, log, report })
+    }
+    /// Whether it has ended.
+    pub fn ended(&mut self) -> anyhow::Result<bool> {
+        Ok(self.child.try_wait()?.is_some())
+    }
+    /// The last it wrote to its log.
+    pub fn last_words(&self) -> String {
+        let log = std::fs::read_to_string(&self.log).unwrap_or_default();
+        log.lines().last().unwrap_or("").to_string()
+    }
+    /// Processor time it took so far, s.
+    pub fn cpu_s(&self) -> f64 {
+        let text = std::fs::read_to_string(format!("/proc/{}/stat", self.child.id())).unwrap_or_default();
+        // proc(5): user and system time in ticks, of which there are 100 a second.
+        let after = text.rsplit_once(')').map_or("", |(_, after)| after);
+        let ticks = after.split_whitespace().skip(11).take(2).filter_map(|ticks| ticks.parse::<f64>().ok());
+        ticks.sum::<f64>() / 100.0
+    }
+    /// The most memory it had at once, bytes.
+    pub fn memory(&self) -> u64 {
+        let text = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap_or_default();
+        let peak = text.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap_or("");
+        peak.split_whitespace().next().and_then(|kilobytes| kilobytes.parse::<u64>().ok()).unwrap_or(0) * 1024
+    }
+    /// Ends it, and gives the report of its load.
+    pub fn finish(mut self) -> anyhow::Result<Value> {
+        if self.child.try_wait()?.is_none() {
+            kill_process(Pid::from_child(&self.child), Signal::TERM)?;
+        }
+        let status = self.child.wait()?;
+        let text = std::fs::read_to_string(&self.report)?;
+        serde_json::from_str(&text)
+            .with_context(|| format!("a node ended with {status} and no report; it said: {}", self.last_words()))
+    }
+}
+impl Drop for Node {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// A port free for both protocols right now.
+fn free_port() -> anyhow::Result<u16> {
+    for _ in 0..100 {
+        let tcp = TcpListener::bind("127.0.0.1:0")?;
+        let port = tcp.local_addr()?.port();
+        if UdpSocket::bind(("127.0.0.1", port)).is_ok() {
+            return Ok(port);
+        }
+    }
+    bail!("no free port on loopback")
+}

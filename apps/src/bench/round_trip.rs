@@ -1,0 +1,62 @@
+//! The round-trip benchmark: bundles to the echo of a neighbour, one at a time, and beside it the same bytes through a
+//! chain of plain sockets with as many threads to wake.
+
+use super::baseline;
+use super::forward::until;
+use super::nodes::{GENERATOR, Options, Ports, SINK};
+use crate::client::Client;
+use crate::{Quantiles, ping};
+use anyhow::ensure;
+use serde_json::{Value, json};
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+/// Time between two: longer than nearly all answers take.
+const INTERVAL: Duration = Duration::from_millis(3);
+
+/// Runs the benchmark: so many bundles of `options.bundle_size`.
+///
+/// # Errors
+/// When a node cannot be started, or an answer is missing.
+pub fn round_trip(options: &Options, count: u64) -> anyhow::Result<Value> {
+    let floor = baseline::chain(options.bundle_size, count.min(2_000))?;
+    let ports = Ports::free()?;
+    let mut nodes = Vec::new();
+    for (node, name, neighbour) in [(SINK, "echo", (GENERATOR, false)), (GENERATOR, "pinging", (SINK, true))] {
+        nodes.push(options.start(&options.write(node, &ports, &[neighbour])?, name, &[])?);
+        let at = options.folder.join(format!("node-{node}.sock")).display().to_string();
+        until("a node starts", || {
+            let node = nodes.last_mut();
+            ensure!(!node.map_or(Ok(true), |node| node.ended())?, "a node ended; see its log");
+            Ok(Client::connect(&at).is_ok())
+        })?;
+    }
+    let at = options.folder.join(format!("node-{GENERATOR}.sock")).display().to_string();
+    let mut pings = ping::Options {
+        destination: format!("ipn:{SINK}.7"),
+        count: 200,
+        interval: INTERVAL,
+        size: options.bundle_size,
+        timeout: Duration::from_secs(10),
+    };
+    let stop = AtomicBool::new(false);
+    ping::run(ping::attach(&at)?, &pings, &stop, |_| {})?;
+    pings.count = count;
+    let report = ping::run(ping::attach(&at)?, &pings, &stop, |_| {})?;
+    ensure!(report.received == report.sent, "{} of {} answers", report.received, report.sent);
+    Ok(json!({
+        "cla": options.layer,
+        "bundle_size": options.bundle_size,
+        "store": if options.durable { "durable" } else { "memory" },
+        "count": report.received,
+        "rtt_ms": report.rtt.json(),
+        "floor_ms": Quantiles::new(&floor).json(),
+        "ratio": ratio(&report.rtt.json(), &Quantiles::new(&floor).json()),
+    }))
+}
+
+/// Of the medians.
+fn ratio(ours: &Value, floor: &Value) -> f64 {
+    let median = |value: &Value| value["p50"].as_f64().unwrap_or(0.0);
+    if median(floor) > 0.0 { median(ours) / median(floor) } else { 0.0 }
+}

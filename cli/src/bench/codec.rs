@@ -1,0 +1,107 @@
+//! `farlink bench codec`: bundles written and read.
+
+use crate::Failure;
+use farlink_base::{Accel, Bytes, BytesMut, DataVolume, DtnTime, Hop, Payload};
+use farlink_bundle::v7::{self, Draft};
+use farlink_bundle::{CreationTimestamp, CrcType, EndpointId, Profile};
+use serde_json::{Value, json};
+use std::hint::black_box;
+use std::time::Instant;
+
+/// Bytes that pass in one round, at least.
+const ROUND: u64 = 20_000_000;
+/// Rounds; the median counts.
+const ROUNDS: usize = 9;
+
+/// Arguments of `farlink bench codec`.
+#[derive(clap::Args)]
+pub struct Args {
+    /// Payload of each bundle.
+    #[arg(long, default_value = "1 kB")]
+    bundle_size: DataVolume,
+    /// Print one JSON document.
+    #[arg(long)]
+    json: bool,
+}
+
+/// Runs the subcommand.
+pub fn run(args: Args) -> Result<(), Failure> {
+    let result = measure(args.bundle_size.0)?;
+    if args.json {
+        println!("{result}");
+        return Ok(());
+    }
+    let ns = |key: &str| result[key].as_f64().unwrap_or(0.0);
+    println!("bundles of {} with CRC-32C and three extension blocks", args.bundle_size);
+    println!("  write     {:.0} ns, its payload's checksum included", ns("encode_ns"));
+    println!("  read      {:.0} ns, every checksum verified", ns("decode_ns"));
+    println!("  checksum  {:.0} ns of the same bytes, nothing else", ns("crc_ns"));
+    println!("  copy      {:.0} ns of the same bytes", ns("copy_ns"));
+    println!("  ratio     {:.2} write, {:.2} read, to the checksum", ns("encode_ratio"), ns("decode_ratio"));
+    Ok(())
+}
+
+/// Times of one bundle each, ns: medians of rounds in turn.
+pub fn measure(size: u64) -> anyhow::Result<Value> {
+    let accel = farlink_node::accel();
+    let content = Payload::fill(1, size).to_bytes().unwrap_or_default();
+    let payload = Payload::from(content);
+    let wire = encoded(&payload, &accel);
+    anyhow::ensure!(v7::read(&Payload::from(wire.clone()), Profile::Strict, &accel).is_ok(), "it does not read its own");
+    let count = (ROUND / (size + 200)).clamp(20, 20_000);
+    let mut copy = vec![0; wire.len()];
+    let mut times: [Vec<f64>; 4] = Default::default();
+    for _ in 0..ROUNDS {
+        times[0].push(each(count, || {
+            black_box(encoded(black_box(&payload), &accel));
+        }));
+        let rope = Payload::from(wire.clone());
+        times[1].push(each(count, || {
+            let _ = black_box(v7::read(black_box(&rope), Profile::Strict, &accel));
+        }));
+        times[2].push(each(count, || {
+            black_box((accel.crc32c)(0, black_box(&wire)));
+        }));
+        times[3].push(each(count, || {
+            copy.copy_from_slice(black_box(&wire));
+            black_box(&mut copy);
+        }));
+    }
+    let [encode, decode, crc, copy] = times.map(|times| super::suite::median(&times));
+    Ok(json!({
+        "bundle_size": size,
+        "encode_ns": encode,
+        "decode_ns": decode,
+        "crc_ns": crc,
+        "copy_ns": copy,
+        "encode_ratio": encode / crc,
+        "decode_ratio": decode / crc,
+    }))
+}
+
+/// A bundle as it leaves a node on its first hop: previous node, age and hop count.
+fn encoded(payload: &Payload, accel: &Accel) -> Bytes {
+    let draft = Draft {
+        source: EndpointId::ipn(1, 1),
+        destination: EndpointId::ipn(2, 9),
+        lifetime_ms: 3_600_000,
+        hop_limit: 32,
+        ..Draft::default()
+    };
+    // Without creation time it has an age.
+    let creation = CreationTimestamp { time: DtnTime(0), sequence: 7 };
+    let meta = v7::make(&draft, creation, payload.clone(), CrcType::Crc32c, accel);
+    let hop = Hop { previous: EndpointId::ipn(3, 0), ..Hop::default() };
+    let mut out = BytesMut::with_capacity(256);
+    let encoded = v7::render(&meta, &hop, None, accel, &mut out);
+    encoded.into_payload().to_bytes().unwrap_or_default()
+}
+
+/// Time of one, ns.
+fn each(count: u64, mut work: impl FnMut()) -> f64 {
+    let began = Instant::now();
+    for _ in 0..count {
+        work();
+    }
+    began.elapsed().as_nanos() as f64 / count as f64
+}

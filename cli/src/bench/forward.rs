@@ -1,0 +1,80 @@
+//! `farlink bench forward`: a node between a generator and a sink.
+
+use super::nodes::{self, Folder};
+use crate::Failure;
+use farlink_apps::bench::forward::{self, Farlink};
+use farlink_apps::bench::{Middle, Options};
+use farlink_base::{DataRate, DataVolume};
+use serde_json::Value;
+
+/// Arguments of `farlink bench forward`.
+#[derive(clap::Args)]
+pub struct Args {
+    #[command(flatten)]
+    nodes: nodes::Args,
+    /// Have the node between encipher each payload (BCB-AES-GCM), and the sink open it.
+    #[arg(long)]
+    encipher: bool,
+}
+
+/// Runs the subcommand.
+pub fn run(args: Args) -> Result<(), Failure> {
+    let folder = Folder::new(args.nodes.keep.as_ref())?;
+    let mut options = args.nodes.options(folder.path())?;
+    if args.encipher {
+        encipher(&mut options)?;
+    }
+    eprintln!("measuring the copy, then three nodes for {} s ...", args.nodes.seconds);
+    let result = forward::forward(&options, &mut Farlink as &mut dyn Middle)?;
+    match args.nodes.json {
+        true => println!("{result}"),
+        false => print(&result),
+    }
+    Ok(())
+}
+
+/// Has the node between encipher for the sink.
+pub fn encipher(options: &mut Options) -> Result<(), Failure> {
+    use std::os::unix::fs::OpenOptionsExt;
+    let file = options.folder.join("security.keys");
+    let secret: String = (0..4).map(|_| format!("{:016x}", farlink_apps::random())).collect();
+    let key = format!("[[key]]\nname = \"bench\"\nsecret = \"{secret}\"\n");
+    let mut open = std::fs::OpenOptions::new();
+    std::io::Write::write_all(&mut open.write(true).create(true).truncate(true).mode(0o600).open(file)?, key.as_bytes())?;
+    for (node, role) in [(2, "acceptor"), (3, "source")] {
+        options.tables[node - 1] = format!(
+            "[security]\nkeys = \"security.keys\"\nstarts = \"starts-{node}\"\n\n[[security.rule]]\nrole = \"{role}\"\n\
+             service = \"confidentiality\"\nfrom = \"*\"\nto = \"ipn:2.*\"\nkey = \"bench\"\n\n"
+        );
+    }
+    Ok(())
+}
+
+/// For people.
+pub fn print(result: &Value) {
+    let number = |key: &str| result[key].as_f64().unwrap_or(0.0);
+    let rate = |key: &str| DataRate(number(key) as u64);
+    println!(
+        "{} over {} with {} bundles, {} store",
+        result["node"].as_str().unwrap_or(""),
+        result["cla"].as_str().unwrap_or(""),
+        DataVolume(number("bundle_size") as u64),
+        result["store"].as_str().unwrap_or("")
+    );
+    println!("  goodput   {}   {:.0} bundles/s", rate("goodput_bit_s"), number("bundles_s"));
+    println!("  arrived   {:.0} of {:.0}", number("received"), number("sent"));
+    println!(
+        "  CPU       {:.2} s for each GB, {:.1} us a bundle, of the node between",
+        number("cpu_s_per_gb"),
+        number("cpu_us_per_bundle")
+    );
+    println!("  memory    {}", DataVolume(number("rss_bytes_node") as u64));
+    if result.get("ratio").is_some() {
+        println!(
+            "  copy      {} at {:.2} s for each GB (a thread between two sockets)",
+            rate("copy_bit_s"),
+            number("copy_cpu_s_per_gb")
+        );
+        println!("  ratio     {:.2}", number("ratio"));
+    }
+}

@@ -1,0 +1,74 @@
+//! `farlink bench`: benchmarks, each with a baseline measured beside it.
+
+mod codec;
+mod delivery;
+mod forward;
+mod loopback;
+mod nodes;
+mod peer;
+mod peers;
+mod round_trip;
+mod routing;
+mod suite;
+
+use crate::Failure;
+
+/// Arguments of `farlink bench`.
+#[derive(clap::Args)]
+pub struct Args {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(clap::Subcommand)]
+enum Command {
+    /// Two nodes on this machine, load inside them, and a plain socket copy beside them.
+    #[command(after_help = "Examples:\n  farlink bench loopback --cla tcpclv4 --bundle-size '100 kB'\n  \
+        farlink bench loopback --cla ltp --bundle-size '100 kB' --mtu 1360 --seconds 10 --json\n  \
+        farlink bench loopback --cla tcpclv4 --bundle-size '1 kB' --store durable\n  \
+        farlink bench loopback --cla tcpclv4 --tls")]
+    Loopback(loopback::Args),
+    /// A node between a generator and a sink, and a process that copies between sockets beside it.
+    #[command(after_help = "Examples:\n  farlink bench forward --cla tcpclv4 --bundle-size '1 kB'\n  \
+        farlink bench forward --cla ltp --bundle-size '100 kB' --json\n  \
+        farlink bench forward --cla tcpclv4 --encipher")]
+    Forward(forward::Args),
+    /// Pings between two nodes, and the same bytes through a chain of plain sockets beside them.
+    #[command(after_help = "Examples:\n  farlink bench round-trip --cla tcpclv4\n  \
+        farlink bench round-trip --cla tcpclv4 --store durable --count 500")]
+    RoundTrip(round_trip::Args),
+    /// A node with a durable store, and an application that takes all that waits there.
+    #[command(after_help = "Examples:\n  farlink bench delivery --bundle-size '5 kB'\n  \
+        farlink bench delivery --bundle-size '100 kB' --files\n  \
+        farlink bench delivery --window 1 --bundles 5000 --json")]
+    Delivery(delivery::Args),
+    /// Bundles written and read, and the checksum of the same bytes alone beside it.
+    #[command(after_help = "Examples:\n  farlink bench codec\n  farlink bench codec --bundle-size '1 MB' --json")]
+    Codec(codec::Args),
+    /// Contact-graph routes through a large plan, the volume of each booked.
+    #[command(after_help = "Examples:\n  farlink bench routing\n  farlink bench routing --nodes 50 --contacts 2000 --json")]
+    Routing(routing::Args),
+    /// Everything above, a few times each, as one table.
+    #[command(after_help = "Examples:\n  farlink bench suite\n  farlink bench suite --only forward --runs 5\n  \
+        farlink bench suite --json > suite.json\n  farlink bench suite --write README.md")]
+    Suite(suite::Args),
+    /// Another implementation and ours, in turn between the same generator and sink.
+    #[command(after_help = "Examples:\n  farlink bench peer dtn7-rs --program target/interop/dtn7-0.21.0/bin/dtnd\n  \
+        farlink bench peer hardy --program farlink-hardy-peer --bundle-size '1 kB' --runs 5\n  \
+        farlink bench peer hdtn --program hdtn-one-process --cla stcp\n")]
+    Peer(peer::Args),
+}
+
+/// Runs the subcommand.
+pub fn run(args: Args) -> Result<(), Failure> {
+    match args.command {
+        Command::Loopback(args) => loopback::run(args),
+        Command::Forward(args) => forward::run(args),
+        Command::RoundTrip(args) => round_trip::run(args),
+        Command::Delivery(args) => delivery::run(args),
+        Command::Codec(args) => codec::run(args),
+        Command::Routing(args) => routing::run(args),
+        Command::Suite(args) => suite::run(args),
+        Command::Peer(args) => peer::run(args),
+    }
+}

@@ -1,0 +1,148 @@
+//! What is said of the nodes of a benchmark.
+
+use crate::Failure;
+use anyhow::Context;
+use farlink_apps::bench::Options;
+use farlink_base::{DataRate, DataVolume};
+use farlink_cla::registry::{LayerInfo, NAMES};
+use farlink_node::tls::certificate;
+use std::path::{Path, PathBuf};
+
+/// Arguments of benchmarks with nodes.
+#[derive(clap::Args, Clone, Debug)]
+pub struct Args {
+    /// Convergence layer.
+    #[arg(long, default_value = "tcpclv4", value_parser = clap::builder::PossibleValuesParser::new(NAMES))]
+    pub cla: String,
+    /// Payload of each bundle.
+    #[arg(long, default_value = "100 kB")]
+    pub bundle_size: DataVolume,
+    /// How long to send.
+    #[arg(long, default_value = "5", allow_hyphen_values = true)]
+    pub seconds: f64,
+    /// Where bundles are kept.
+    #[arg(long, default_value = "memory", value_parser = ["memory", "durable"])]
+    pub store: String,
+    /// Bytes of one LTP datagram.
+    #[arg(long, default_value = "1360")]
+    pub mtu: u32,
+    /// Payload rate of the generator; default: as fast as it goes.
+    #[arg(long, allow_hyphen_values = true)]
+    pub rate: Option<DataRate>,
+    /// Secure the sessions with TLS, certificates made for it.
+    #[arg(long)]
+    pub tls: bool,
+    /// Keep configuration, logs and store here; default: a temporary folder.
+    #[arg(long)]
+    pub keep: Option<PathBuf>,
+    /// Print one JSON document.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// The folder of a run: the one named, or one that goes with this value.
+pub struct Folder {
+    temporary: Option<tempfile::TempDir>,
+    kept: PathBuf,
+}
+impl Folder {
+    /// Makes it.
+    pub fn new(keep: Option<&PathBuf>) -> Result<Folder, Failure> {
+        match keep {
+            Some(folder) => {
+                std::fs::create_dir_all(folder)?;
+                Ok(Folder { temporary: None, kept: folder.clone() })
+            }
+            None => {
+                let temporary = tempfile::tempdir()?;
+                Ok(Folder { kept: temporary.path().to_path_buf(), temporary: Some(temporary) })
+            }
+        }
+    }
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        self.temporary.as_ref().map_or(&self.kept, |folder| folder.path())
+    }
+}
+
+impl Args {
+    /// What to measure, with its files in `folder`.
+    pub fn options(&self, folder: &Path) -> Result<Options, Failure> {
+        if !(0.1..=3600.0).contains(&self.seconds) {
+            return Err(Failure::Input("--seconds: expected 0.1 to 3600\nhint: 5 is enough for a stable figure".into()));
+        }
+        let layer =
+            LayerInfo::named(&self.cla).ok_or_else(|| Failure::Input(format!("--cla: no layer `{}`", self.cla)))?;
+        Ok(Options {
+            layer_lines: if self.tls { secured(layer, folder)? } else { Default::default() },
+            tables: Default::default(),
+            layer: layer.name,
+            medium: layer.medium,
+            bundle_size: self.bundle_size.0,
+            seconds: self.seconds,
+            durable: self.store == "durable",
+            mtu: self.mtu,
+            rate: self.rate,
+            folder: folder.to_path_buf(),
+            program: std::env::current_exe()?,
+        })
+    }
+}
+
+/// Certificates for all nodes, and the lines of their layers.
+fn secured(layer: &LayerInfo, folder: &Path) -> Result<[String; 3], Failure> {
+    let day = std::time::Duration::from_secs(86_400);
+    if !layer.settings().iter().any(|setting| setting.name == "tls") {
+        let name = layer.name;
+        return Err(Failure::Input(format!("--tls: sessions of {name} cannot be secured\nhint: --cla tcpclv4")));
+    }
+    let authority = certificate::authority(day).context("an authority cannot be made")?;
+    std::fs::write(folder.join("authority.pem"), &authority.certificate)?;
+    let mut lines: [String; 3] = Default::default();
+    for (node, lines) in (1..).zip(&mut lines) {
+        let made = certificate::of_node(&authority, &[format!("ipn:{node}.0")], &[], day)?;
+        std::fs::write(folder.join(format!("node-{node}.pem")), made.certificate)?;
+        std::fs::write(folder.join(format!("node-{node}.key")), made.key)?;
+        *lines = format!(
+            "tls = \"require\"\ncertificate = \"node-{node}.pem\"\nkey = \"node-{node}.key\"\n\
+             authorities = \"authority.pem\"\n"
+        );
+    }
+    Ok(lines)
+}
+
+#[cfg(test)]
+pub mod tests {
+    use super::*;
+
+    /// What is measured where nothing is said.
+    pub fn some() -> Options {
+        let Ok(options) = args().options(Path::new("/there")) else { panic!("they are right") };
+        options
+    }
+
+    fn args() -> Args {
+        Args {
+            cla: "tcpclv4".into(),
+            bundle_size: DataVolume(1000),
+            seconds: 1.0,
+            store: "memory".into(),
+            mtu: 1360,
+            rate: None,
+            tls: false,
+            keep: None,
+            json: false,
+        }
+    }
+
+    #[test]
+    fn a_layer_without_tls_is_not_secured_and_times_are_bounded() {
+        let refused = |change: fn(&mut Args)| {
+            let mut nodes = Args { cla: "stcp".into(), ..args() };
+            change(&mut nodes);
+            matches!(nodes.options(Path::new("/there")), Err(Failure::Input(_)))
+        };
+        assert!(refused(|nodes| nodes.tls = true) && refused(|nodes| nodes.seconds = f64::NAN));
+        assert!(!refused(|_| {}));
+    }
+}

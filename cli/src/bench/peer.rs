@@ -1,0 +1,98 @@
+//! `farlink bench peer`: another implementation, and ours in its place.
+
+use super::nodes::{self, Folder};
+use super::peers;
+use super::suite::median;
+use crate::{Failure, bar, values};
+use farlink_apps::bench::Middle;
+use farlink_apps::bench::forward::{self, Farlink};
+use serde_json::{Value, json};
+use std::path::PathBuf;
+
+/// Arguments of `farlink bench peer`.
+#[derive(clap::Args)]
+#[command(after_long_help = "A program that is none of these takes its ports and folder from words of --start:\n  \
+    farlink bench peer other --start 'mynode --listen {listen} --sink {sink} --dir {folder}'\n\n\
+    It is node ipn:3.0, listens at {listen}, and hands bundles for ipn:2.* to the sink at {sink}, all on 127.0.0.1. Both\n\
+    have the same generator (ipn:1.0) and sink (ipn:2.0), which are ours. docs/explanation/performance.md says what was\n\
+    seen.")]
+pub struct Args {
+    /// Which implementation.
+    #[arg(value_parser = clap::builder::PossibleValuesParser::new(peers::NAMES))]
+    peer: String,
+    /// Its program; default: found on the PATH.
+    #[arg(long)]
+    program: Option<PathBuf>,
+    /// How `other` is started.
+    #[arg(long, required_if_eq("peer", "other"))]
+    start: Option<String>,
+    /// Runs of each, in turn; medians are shown.
+    #[arg(long, default_value = "3", value_parser = values::some)]
+    runs: u64,
+    #[command(flatten)]
+    nodes: nodes::Args,
+}
+
+/// Runs the subcommand.
+pub fn run(args: Args) -> Result<(), Failure> {
+    let mut peer = peers::named(&args.peer, args.program.clone(), args.start.clone())?;
+    let bar = bar::steps(args.runs * 2, "measuring");
+    let (mut theirs, mut ours) = (Vec::new(), Vec::new());
+    for _ in 0..args.runs {
+        for (middle, results) in [(&mut *peer, &mut theirs), (&mut Farlink as &mut dyn Middle, &mut ours)] {
+            let folder = Folder::new(args.nodes.keep.as_ref().map(|keep| keep.join(middle.name())).as_ref())?;
+            bar.set_message(middle.name());
+            results.push(forward::forward(&args.nodes.options(folder.path())?, middle)?);
+            bar.inc(1);
+        }
+    }
+    bar.finish_and_clear();
+    if args.nodes.json {
+        println!("{}", json!({ "theirs": theirs, "ours": ours }));
+        return Ok(());
+    }
+    println!(
+        "{} bundles over {} through a node between the same generator and sink, medians of {} runs in turn",
+        args.nodes.bundle_size, args.nodes.cla, args.runs
+    );
+    println!("{:<10} {:>12} {:>11} {:>11} {:>11} {:>9} {:>9}", "node", "goodput", "bundles/s", "CPU s/GB", "us/bundle", "memory", "lost");
+    for (name, runs) in [(peer.name(), &theirs), ("farlink".into(), &ours)] {
+        println!("{}", line(&name, runs));
+    }
+    let of = |runs: &[Value], key: &str| median_of(runs, key);
+    println!(
+        "farlink: {:.2} times the goodput with {:.2} times the processor time a bundle",
+        of(&ours, "goodput_bit_s") / of(&theirs, "goodput_bit_s"),
+        of(&ours, "cpu_us_per_bundle") / of(&theirs, "cpu_us_per_bundle"),
+    );
+    Ok(())
+}
+
+fn line(name: &str, runs: &[Value]) -> String {
+    let of = |key: &str| median_of(runs, key);
+    let goodput = format!("{:.2} Gbit/s", of("goodput_bit_s") / 1e9);
+    let memory = format!("{:.0} MB", of("rss_bytes_node") / 1e6);
+    format!(
+        "{name:<10} {goodput:>12} {:>11.0} {:>11.2} {:>11.1} {memory:>9} {:>9.0}",
+        of("bundles_s"),
+        of("cpu_s_per_gb"),
+        of("cpu_us_per_bundle"),
+        of("sent") - of("received"),
+    )
+}
+
+fn median_of(runs: &[Value], key: &str) -> f64 {
+    median(&runs.iter().filter_map(|run| run[key].as_f64()).collect::<Vec<f64>>())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_shows_medians_and_what_was_lost() {
+        let run = |goodput: f64| json!({ "goodput_bit_s": goodput, "sent": 10, "received": 8, "bundles_s": 5.0 });
+        let line = line("x", &[run(1e9), run(3e9), run(2e9)]);
+        assert!(line.contains("2.00 Gbit/s") && line.ends_with(" 2"), "{line}");
+    }
+}

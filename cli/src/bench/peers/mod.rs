@@ -1,0 +1,96 @@
+//! Implementations that can stand between generator and sink. Foreign programs are named here and in the trials of
+//! interoperation, nowhere else.
+
+mod dtn7;
+mod hardy;
+mod hdtn;
+
+use crate::Failure;
+use anyhow::{bail, ensure};
+use farlink_apps::bench::{Middle, Options, Ports};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// Who is known, and anyone else.
+pub const NAMES: [&str; 4] = ["dtn7-rs", "hardy", "hdtn", "other"];
+
+/// The one of this name.
+pub fn named(name: &str, program: Option<PathBuf>, start: Option<String>) -> Result<Box<dyn Middle>, Failure> {
+    let found = |default: &str| program.clone().map_or_else(|| on_path(default), Ok);
+    Ok(match name {
+        "dtn7-rs" => Box::new(dtn7::Dtnd(found("dtnd")?)),
+        "hardy" => Box::new(hardy::Hardy(found("farlink-hardy-peer")?)),
+        "hdtn" => Box::new(hdtn::Hdtn(found("hdtn-one-process")?)),
+        _ => Box::new(Other(start.unwrap_or_default())),
+    })
+}
+
+fn on_path(program: &str) -> Result<PathBuf, Failure> {
+    let paths = std::env::var_os("PATH").unwrap_or_default();
+    let file = std::env::split_paths(&paths).map(|folder| folder.join(program)).find(|file| file.is_file());
+    file.ok_or_else(|| {
+        Failure::Input(format!(
+            "no program `{program}` on the PATH\nhint: --program names it; docs/how-to/interoperate.md says where it comes from"
+        ))
+    })
+}
+
+/// Refuses layers other than these.
+fn only(options: &Options, layers: &[&str]) -> anyhow::Result<()> {
+    let layer = options.layer;
+    ensure!(layers.contains(&layer), "it is not measured over {layer}\nhint: --cla {}", layers.join(", or --cla "));
+    ensure!(!options.durable, "its store is its own\nhint: leave out --store");
+    ensure!(options.layer_lines[0].is_empty(), "it is measured without TLS\nhint: leave out --tls");
+    Ok(())
+}
+
+/// Any program.
+struct Other(String);
+impl Middle for Other {
+    fn name(&self) -> String {
+        "other".into()
+    }
+    fn prepare(&mut self, _: &Options, ports: &Ports, folder: &Path) -> anyhow::Result<Command> {
+        let mut words = self.0.split_whitespace().map(|word| {
+            let word = word.replace("{listen}", &ports.middle.to_string()).replace("{sink}", &ports.sink.to_string());
+            word.replace("{folder}", &folder.display().to_string())
+        });
+        let Some(program) = words.next() else { bail!("--start is empty\nhint: it begins with a program") };
+        let mut command = Command::new(program);
+        command.args(words).current_dir(folder);
+        Ok(command)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn another_program_gets_its_ports_and_its_folder() {
+        let nodes = crate::bench::nodes::tests::some();
+        let ports = Ports { generator: 1, sink: 2, middle: 3 };
+        let folder = Path::new("/there");
+        let mut other = named("other", None, Some("run --at 127.0.0.1:{listen} --to {sink} {folder}/x".into())).unwrap();
+        let command = other.prepare(&nodes, &ports, folder).unwrap();
+        assert_eq!(format!("{command:?}"), "cd \"/there\" && \"run\" \"--at\" \"127.0.0.1:3\" \"--to\" \"2\" \"/there/x\"");
+        assert!(named("other", None, Some(String::new())).unwrap().prepare(&nodes, &ports, folder).is_err());
+    }
+
+    #[test]
+    fn a_program_that_is_not_there_is_told_with_where_to_find_it() {
+        let Err(Failure::Input(why)) = on_path("no-such-program-here") else { panic!("it is there?") };
+        assert!(why.contains("--program"), "{why}");
+    }
+
+    #[test]
+    fn each_peer_refuses_a_layer_it_has_not() {
+        let ports = Ports { generator: 1, sink: 2, middle: 3 };
+        let mut nodes = crate::bench::nodes::tests::some();
+        nodes.layer = "udpcl";
+        for name in ["dtn7-rs", "hardy", "hdtn"] {
+            let mut peer = named(name, Some("/bin/true".into()), None).unwrap();
+            assert!(peer.prepare(&nodes, &ports, Path::new("/tmp")).unwrap_err().to_string().contains("--cla"), "{name}");
+        }
+    }
+}

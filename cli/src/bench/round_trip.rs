@@ -1,0 +1,58 @@
+//! `farlink bench round-trip`: pings between two nodes.
+
+use super::nodes::{self, Folder};
+use crate::{Failure, values};
+use farlink_apps::bench::round_trip;
+use farlink_base::DataVolume;
+
+/// Arguments of `farlink bench round-trip`.
+#[derive(clap::Args)]
+pub struct Args {
+    /// Pings.
+    #[arg(long, default_value = "1000", allow_hyphen_values = true, value_parser = values::some)]
+    count: u64,
+    /// Payload of each.
+    #[arg(long, default_value = "1 kB")]
+    bundle_size: DataVolume,
+    /// Convergence layer.
+    #[arg(long, default_value = "tcpclv4", value_parser = clap::builder::PossibleValuesParser::new(farlink_cla::registry::NAMES))]
+    cla: String,
+    /// Where bundles are kept.
+    #[arg(long, default_value = "memory", value_parser = ["memory", "durable"])]
+    store: String,
+    /// Print one JSON document.
+    #[arg(long)]
+    json: bool,
+}
+
+/// Runs the subcommand.
+pub fn run(args: Args) -> Result<(), Failure> {
+    let folder = Folder::new(None)?;
+    let nodes = nodes::Args {
+        cla: args.cla.clone(),
+        bundle_size: args.bundle_size,
+        seconds: 1.0,
+        store: args.store.clone(),
+        mtu: 1360,
+        rate: None,
+        tls: false,
+        keep: None,
+        json: args.json,
+    };
+    let options = nodes.options(folder.path())?;
+    eprintln!("measuring plain sockets, then {} pings ...", args.count);
+    let result = round_trip::round_trip(&options, args.count)?;
+    if args.json {
+        println!("{result}");
+        return Ok(());
+    }
+    let times = |of: &str| {
+        let time = |which: &str| result[of][which].as_f64().unwrap_or(0.0);
+        format!("p50 {:.3} ms, p99 {:.3} ms, most {:.3} ms", time("p50"), time("p99"), time("max"))
+    };
+    println!("{} pings of {} over {}, {} store", args.count, args.bundle_size, args.cla, args.store);
+    println!("  round trip  {}", times("rtt_ms"));
+    println!("  sockets     {} (as many threads woken, nothing else)", times("floor_ms"));
+    println!("  ratio       {:.2}", result["ratio"].as_f64().unwrap_or(0.0));
+    Ok(())
+}

@@ -8,6 +8,7 @@ mod api;
 pub mod apps;
 pub mod budget;
 mod buffers;
+mod cipher;
 pub mod clock;
 pub mod config;
 mod datagrams;

@@ -314,7 +314,7 @@ fn security(scenario: &Scenario, index: usize) -> Option<SecurityConfig> {
     let key = |name: &String| (name.clone(), Secret::new(scenario.security_key(name).to_vec()));
     let keys = KeyRing::new(names.into_iter().map(key));
     // A simulated node starts once.
-    Some(SecurityConfig { rules, keys, start: 0, seed, bytes_max: SecurityConfig::BYTES_MAX })
+    Some(SecurityConfig { rules, keys, start: 0, seed, bytes_max: SecurityConfig::BYTES_MAX, aes_gcm: None })
 }
 
 /// One layer of a node, with its own sockets.

@@ -65,14 +65,7 @@ struct Cost {
     memory: u64,
 }
 
-fn result(
-    options: &Options,
-    name: &str,
-    sent: &Value,
-    got: &Value,
-    cost: &Cost,
-    copied: Option<&Copied>,
-) -> Value {
+fn result(options: &Options, name: &str, sent: &Value, got: &Value, cost: &Cost, copied: Option<&Copied>) -> Value {
     let goodput = got["goodput_bit_s"].as_f64().unwrap_or(0.0);
     let received = got["received"].as_f64().unwrap_or(0.0);
     let gigabytes = got["received_bytes"].as_f64().unwrap_or(0.0) / 1e9;

@@ -3,7 +3,7 @@
 use crate::Failure;
 use farlink_base::{Accel, Bytes, BytesMut, DataVolume, DtnTime, Hop, Payload};
 use farlink_bundle::v7::{self, Draft};
-use farlink_bundle::{CreationTimestamp, CrcType, EndpointId, Profile};
+use farlink_bundle::{CrcType, CreationTimestamp, EndpointId, Profile};
 use serde_json::{Value, json};
 use std::hint::black_box;
 use std::time::Instant;
@@ -47,7 +47,10 @@ pub fn measure(size: u64) -> anyhow::Result<Value> {
     let content = Payload::fill(1, size).to_bytes().unwrap_or_default();
     let payload = Payload::from(content);
     let wire = encoded(&payload, &accel);
-    anyhow::ensure!(v7::read(&Payload::from(wire.clone()), Profile::Strict, &accel).is_ok(), "it does not read its own");
+    anyhow::ensure!(
+        v7::read(&Payload::from(wire.clone()), Profile::Strict, &accel).is_ok(),
+        "it does not read its own"
+    );
     let count = (ROUND / (size + 200)).clamp(20, 20_000);
     let mut copy = vec![0; wire.len()];
     let mut times: [Vec<f64>; 4] = Default::default();

@@ -40,7 +40,10 @@ pub fn encipher(options: &mut Options) -> Result<(), Failure> {
     let secret: String = (0..4).map(|_| format!("{:016x}", farlink_apps::random())).collect();
     let key = format!("[[key]]\nname = \"bench\"\nsecret = \"{secret}\"\n");
     let mut open = std::fs::OpenOptions::new();
-    std::io::Write::write_all(&mut open.write(true).create(true).truncate(true).mode(0o600).open(file)?, key.as_bytes())?;
+    std::io::Write::write_all(
+        &mut open.write(true).create(true).truncate(true).mode(0o600).open(file)?,
+        key.as_bytes(),
+    )?;
     for (node, role) in [(2, "acceptor"), (3, "source")] {
         options.tables[node - 1] = format!(
             "[security]\nkeys = \"security.keys\"\nstarts = \"starts-{node}\"\n\n[[security.rule]]\nrole = \"{role}\"\n\

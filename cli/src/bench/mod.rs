@@ -46,7 +46,9 @@ enum Command {
     #[command(after_help = "Examples:\n  farlink bench codec\n  farlink bench codec --bundle-size '1 MB' --json")]
     Codec(codec::Args),
     /// Contact-graph routes through a large plan, the volume of each booked.
-    #[command(after_help = "Examples:\n  farlink bench routing\n  farlink bench routing --nodes 50 --contacts 2000 --json")]
+    #[command(
+        after_help = "Examples:\n  farlink bench routing\n  farlink bench routing --nodes 50 --contacts 2000 --json"
+    )]
     Routing(routing::Args),
     /// Everything above, a few times each, as one table.
     #[command(after_help = "Examples:\n  farlink bench suite\n  farlink bench suite --only forward --runs 5\n  \

@@ -69,7 +69,9 @@ impl Args {
     /// What to measure, with its files in `folder`.
     pub fn options(&self, folder: &Path) -> Result<Options, Failure> {
         if !(0.1..=3600.0).contains(&self.seconds) {
-            return Err(Failure::Input("--seconds: expected 0.1 to 3600\nhint: 5 is enough for a stable figure".into()));
+            return Err(Failure::Input(
+                "--seconds: expected 0.1 to 3600\nhint: 5 is enough for a stable figure".into(),
+            ));
         }
         let layer =
             LayerInfo::named(&self.cla).ok_or_else(|| Failure::Input(format!("--cla: no layer `{}`", self.cla)))?;

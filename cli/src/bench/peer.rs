@@ -55,7 +55,10 @@ pub fn run(args: Args) -> Result<(), Failure> {
         "{} bundles over {} through a node between the same generator and sink, medians of {} runs in turn",
         args.nodes.bundle_size, args.nodes.cla, args.runs
     );
-    println!("{:<10} {:>12} {:>11} {:>11} {:>11} {:>9} {:>9}", "node", "goodput", "bundles/s", "CPU s/GB", "us/bundle", "memory", "lost");
+    println!(
+        "{:<10} {:>12} {:>11} {:>11} {:>11} {:>9} {:>9}",
+        "node", "goodput", "bundles/s", "CPU s/GB", "us/bundle", "memory", "lost"
+    );
     for (name, runs) in [(peer.name(), &theirs), ("farlink".into(), &ours)] {
         println!("{}", line(&name, runs));
     }

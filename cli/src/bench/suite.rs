@@ -212,7 +212,8 @@ fn machine() -> String {
 }
 
 fn table(lines: &[String], runs: u64) -> String {
-    let head = "| path | bundles of | figure | cost | beside it, in the same run | ratio |\n|---|---|---|---|---|---|\n";
+    let head =
+        "| path | bundles of | figure | cost | beside it, in the same run | ratio |\n|---|---|---|---|---|---|\n";
     let mut text = format!("{head}{}\n", lines.join("\n"));
     let _ = writeln!(
         text,
@@ -227,7 +228,10 @@ fn table(lines: &[String], runs: u64) -> String {
 /// The part between the marks anew.
 fn write(file: &Path, table: &str) -> Result<(), Failure> {
     let text = std::fs::read_to_string(file).map_err(|why| Failure::Input(format!("{}: {why}", file.display())))?;
-    Ok(std::fs::write(file, replace(&text, table).map_err(|why| Failure::Input(format!("{}: {why}", file.display())))?)?)
+    Ok(std::fs::write(
+        file,
+        replace(&text, table).map_err(|why| Failure::Input(format!("{}: {why}", file.display())))?,
+    )?)
 }
 
 fn replace(text: &str, table: &str) -> Result<String, String> {

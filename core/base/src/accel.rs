@@ -11,6 +11,15 @@ pub struct Accel {
     pub crc16_x25: fn(state: u16, bytes: &[u8]) -> u16,
 }
 
+/// What a machine does faster than the portable AES-GCM: over a text in place, with keys of 16 and 32 bytes and tags of 16.
+#[derive(Clone, Copy, Debug)]
+pub struct AesGcm {
+    /// Enciphers, and gives the tag; `None`, with the text as it was: not with a key of this length, or so long a text.
+    pub seal: fn(key: &[u8], iv: &[u8; 12], aad: &[u8], text: &mut [u8]) -> Option<[u8; 16]>,
+    /// Deciphers; where it gives `false` the tag is wrong, and nobody knows what the text is now.
+    pub open: fn(key: &[u8], iv: &[u8; 12], aad: &[u8], text: &mut [u8], tag: &[u8; 16]) -> bool,
+}
+
 impl Default for Accel {
     fn default() -> Self {
         Accel { crc32c, crc16_x25 }

@@ -37,7 +37,7 @@ mod time;
 mod timer;
 mod units;
 
-pub use accel::{Accel, crc16_x25, crc32c};
+pub use accel::{Accel, AesGcm, crc16_x25, crc32c};
 pub use eid::{DtnName, EidError, EndpointId, OtherName};
 pub use error::{ConfigError, Malformed, Refusal};
 pub use event::{BundleKey, DeleteReason, Event, EventClass, LtpSegmentEvent};

@@ -57,7 +57,7 @@ fn hash_suite(sha: Sha, scope: u16) -> HashSuite {
 }
 fn open(bundle: &mut Bundle, target: u64, keys: &[Secret]) -> Result<(), Fault> {
     let bcb = section(bundle, CONFIDENTIALITY);
-    bpsec::open(bundle, &bcb.block, bcb.header, target, keys)
+    bpsec::open(bundle, &bcb.block, bcb.header, target, keys, None)
 }
 fn check(bundle: &Bundle, target: u64, keys: &[Secret]) -> Result<(), Fault> {
     let bib = section(bundle, INTEGRITY);
@@ -95,7 +95,7 @@ fn a_2_an_enciphered_payload_whose_key_is_wrapped() {
     let suite = CipherSuite { aes: Aes::A128, scope: Scope(0), iv: examples.iv(), wrapped: Some(wrapped) };
     let mut bundle = examples.plain();
     let block =
-        bpsec::seal(&mut bundle, PAYLOAD, own, &EndpointId::ipn(2, 1), &suite, cek.bytes()).expect("enciphered");
+        bpsec::seal(&mut bundle, PAYLOAD, own, &EndpointId::ipn(2, 1), &suite, cek.bytes(), None).expect("enciphered");
     Section { header: own, block }.insert(&mut bundle);
     assert_eq!(wire(&bundle), wire(&examples.bundle(1)));
 
@@ -118,7 +118,8 @@ fn a_3_hashes_of_the_primary_block_and_of_another_by_another_node() {
     let suite = hash_suite(Sha::Sha256, 0);
     let hashes = bpsec::sign(&bundle, &targets, bib, &EndpointId::ipn(3, 0), &suite, mac.bytes()).expect("signed");
     let suite = CipherSuite { aes: Aes::A128, scope: Scope(0), iv: examples.iv(), wrapped: None };
-    let cipher = bpsec::seal(&mut bundle, PAYLOAD, bcb, &EndpointId::ipn(2, 1), &suite, cek.bytes()).expect("sealed");
+    let cipher =
+        bpsec::seal(&mut bundle, PAYLOAD, bcb, &EndpointId::ipn(2, 1), &suite, cek.bytes(), None).expect("sealed");
     Section { header: bcb, block: cipher }.insert(&mut bundle);
     Section { header: bib, block: hashes }.insert(&mut bundle);
     assert_eq!(wire(&bundle), wire(&examples.bundle(2)));
@@ -146,7 +147,8 @@ fn a_4_a_hash_and_its_payload_enciphered_covering_all_headers() {
     assert_eq!(wire(&bundle), unhex(examples.case(3)["bundle_after_bib_hex"].as_str().expect("a bundle")));
     // The example gives both targets one block and so one IV; nothing here makes that but by hand.
     let suite = CipherSuite { aes: Aes::A256, scope: Scope(7), iv: examples.iv(), wrapped: None };
-    let one = |bundle: &mut Bundle, target| bpsec::seal(bundle, target, bcb, &source, &suite, cek.bytes()).expect("it");
+    let one =
+        |bundle: &mut Bundle, target| bpsec::seal(bundle, target, bcb, &source, &suite, cek.bytes(), None).expect("it");
     let (hash, payload) = (one(&mut bundle, 3), one(&mut bundle, PAYLOAD));
     let results = vec![hash.results[0].clone(), payload.results[0].clone()];
     let block = SecurityBlock { targets: vec![3, PAYLOAD], results, ..payload };
@@ -172,9 +174,9 @@ fn accepted(bytes: &[u8], case: usize, examples: &Examples) -> Option<Vec<u8>> {
     if case > 0 {
         let bcb = one(&bundle, CONFIDENTIALITY)?;
         if case == 3 {
-            bpsec::open(&mut bundle, &bcb.block, bcb.header, 3, &keys).ok()?;
+            bpsec::open(&mut bundle, &bcb.block, bcb.header, 3, &keys, None).ok()?;
         }
-        bpsec::open(&mut bundle, &bcb.block, bcb.header, PAYLOAD, &keys).ok()?;
+        bpsec::open(&mut bundle, &bcb.block, bcb.header, PAYLOAD, &keys, None).ok()?;
     }
     if case != 1 {
         let bib = one(&bundle, INTEGRITY)?;
@@ -232,13 +234,13 @@ fn parameters_of_the_wrong_kind_are_faults() {
         let mut bundle = examples.bundle(1);
         let mut bcb = section(&bundle, CONFIDENTIALITY);
         bcb.block.parameters[at].1 = value.clone();
-        let opened = bpsec::open(&mut bundle, &bcb.block, bcb.header, PAYLOAD, &keys);
+        let opened = bpsec::open(&mut bundle, &bcb.block, bcb.header, PAYLOAD, &keys, None);
         assert_eq!(opened, Err(Fault::Parameters), "{at} {value:?}");
     }
     let mut bundle = examples.bundle(1);
     let mut bcb = section(&bundle, CONFIDENTIALITY);
     bcb.block.context = 3;
-    assert_eq!(bpsec::open(&mut bundle, &bcb.block, bcb.header, PAYLOAD, &keys), Err(Fault::Context));
+    assert_eq!(bpsec::open(&mut bundle, &bcb.block, bcb.header, PAYLOAD, &keys, None), Err(Fault::Context));
     assert_eq!(bpsec::check(&bundle, &bcb.block, bcb.header, PAYLOAD, &keys), Err(Fault::Context));
 }
 
@@ -251,6 +253,6 @@ fn a_tag_may_stand_at_the_end_of_the_text() {
     let Some((_, Value::Bytes(tag))) = bcb.block.results[0].pop() else { panic!("a tag") };
     let text = bundle.payload.to_bytes().expect("in memory");
     bundle.set_payload(Payload::from([&text[..], &tag].concat()));
-    assert_eq!(bpsec::open(&mut bundle, &bcb.block, bcb.header, PAYLOAD, &[examples.key("cek128_hex")]), Ok(()));
+    assert_eq!(bpsec::open(&mut bundle, &bcb.block, bcb.header, PAYLOAD, &[examples.key("cek128_hex")], None), Ok(()));
     assert_eq!(bundle.payload.to_bytes().expect("in memory"), plaintext(&examples), "RFC 9173 4.4.2");
 }

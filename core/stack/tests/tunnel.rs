@@ -171,7 +171,8 @@ fn secured(signs: bool, service: Service) -> Line {
             required: true,
         };
         let keys = KeyRing::new([("key".into(), Secret::new(vec![1; 32]))]);
-        let told = SecurityConfig { rules: vec![rule], keys, start: 1, seed: [1; 32], bytes_max: 64 << 20 };
+        let told =
+            SecurityConfig { rules: vec![rule], keys, start: 1, seed: [1; 32], bytes_max: 64 << 20, aes_gcm: None };
         config.security = (node == 2 || node == 0 && signs).then_some(told);
     })
 }

@@ -27,7 +27,8 @@ fn line(count: usize, place: usize, rules: Vec<Rule>) -> Line {
     let tune = move |node: usize, config: &mut Config| {
         config.bundle_version = if node == 0 { 6 } else { 7 };
         let keys = KeyRing::new([(String::from("key"), Secret::new(vec![1; 32]))]);
-        let told = SecurityConfig { rules: rules.clone(), keys, start: 1, seed: [1; 32], bytes_max: 1 << 20 };
+        let told =
+            SecurityConfig { rules: rules.clone(), keys, start: 1, seed: [1; 32], bytes_max: 1 << 20, aes_gcm: None };
         config.security = (node == place).then_some(told);
     };
     Line::new(Layer::TcpclV4, count, tune)

@@ -33,7 +33,14 @@ pub fn read(top: &Reader<'_>, folder: &Path, store: Option<&Path>) -> Option<(Se
     if rules.is_empty() && !table.given("rule") {
         table.warn("rule", "there is none: nothing is secured", "add `[[security.rule]]` for each thing to be done");
     }
-    let told = SecurityConfig { rules, keys: KeyRing::default(), start: 0, seed: [0; 32], bytes_max: longest.bytes() };
+    let told = SecurityConfig {
+        rules,
+        keys: KeyRing::default(),
+        start: 0,
+        seed: [0; 32],
+        bytes_max: longest.bytes(),
+        aes_gcm: Some(crate::cipher::AES_GCM),
+    };
     let keys = table.text("keys").map(|file| folder.join(file)).unwrap_or_default();
     Some((told, SecurityFiles { keys, starts: starts.unwrap_or_default() }))
 }

@@ -97,7 +97,8 @@ mod tests {
         let ports = Ports { generator: 1, sink: 2, middle: 3 };
         for layer in ["stcp", "tcpclv4"] {
             let config = config(layer, &ports, (4, 5));
-            let (induct, outduct) = (&config["inductsConfig"]["inductVector"][0], &config["outductsConfig"]["outductVector"][0]);
+            let (induct, outduct) =
+                (&config["inductsConfig"]["inductVector"][0], &config["outductsConfig"]["outductVector"][0]);
             assert_eq!((induct["boundPort"].as_u64(), outduct["remotePort"].as_u64()), (Some(3), Some(2)));
             let most = config["maxBundleSizeBytes"].as_u64().unwrap();
             assert!(outduct["maxSumOfBundleBytesInPipeline"].as_u64().unwrap() >= 2 * most);

@@ -71,9 +71,13 @@ mod tests {
         let nodes = crate::bench::nodes::tests::some();
         let ports = Ports { generator: 1, sink: 2, middle: 3 };
         let folder = Path::new("/there");
-        let mut other = named("other", None, Some("run --at 127.0.0.1:{listen} --to {sink} {folder}/x".into())).unwrap();
+        let mut other =
+            named("other", None, Some("run --at 127.0.0.1:{listen} --to {sink} {folder}/x".into())).unwrap();
         let command = other.prepare(&nodes, &ports, folder).unwrap();
-        assert_eq!(format!("{command:?}"), "cd \"/there\" && \"run\" \"--at\" \"127.0.0.1:3\" \"--to\" \"2\" \"/there/x\"");
+        assert_eq!(
+            format!("{command:?}"),
+            "cd \"/there\" && \"run\" \"--at\" \"127.0.0.1:3\" \"--to\" \"2\" \"/there/x\""
+        );
         assert!(named("other", None, Some(String::new())).unwrap().prepare(&nodes, &ports, folder).is_err());
     }
 
@@ -90,7 +94,10 @@ mod tests {
         nodes.layer = "udpcl";
         for name in ["dtn7-rs", "hardy", "hdtn"] {
             let mut peer = named(name, Some("/bin/true".into()), None).unwrap();
-            assert!(peer.prepare(&nodes, &ports, Path::new("/tmp")).unwrap_err().to_string().contains("--cla"), "{name}");
+            assert!(
+                peer.prepare(&nodes, &ports, Path::new("/tmp")).unwrap_err().to_string().contains("--cla"),
+                "{name}"
+            );
         }
     }
 }

@@ -168,7 +168,7 @@ impl Security {
         let header = Header { kind: CONFIDENTIALITY, number: bundle.free_block_number(), flags: FLAGS };
         let suite = CipherSuite { aes, scope: Scope(u16::from(plan.rule.scope)), iv, wrapped };
         let source = self.node_ids.first().cloned().unwrap_or_default();
-        let block = bpsec::seal(bundle, plan.target, header, &source, &suite, key.bytes())?;
+        let block = bpsec::seal(bundle, plan.target, header, &source, &suite, key.bytes(), self.aes_gcm.as_ref())?;
         Section { header, block }.insert(bundle);
         self.count(SecurityCounts { made: 1, ..Default::default() });
         Ok(())

@@ -25,7 +25,7 @@ pub use codec::Secured;
 use core::cell::Cell;
 use core::fmt;
 use farlink_base::security::{PAYLOAD, Role, Rule, Service};
-use farlink_base::{Accel, BundleMeta, Bytes, DeleteReason, EndpointId, Facts, Payload, Refusal, pattern_rank};
+use farlink_base::{Accel, AesGcm, BundleMeta, Bytes, DeleteReason, EndpointId, Facts, Payload, Refusal, pattern_rank};
 pub use farlink_bundle::bpsec::Secret;
 use farlink_bundle::{Bundle, CrcType, Profile, bpsec, decode_parts, v7};
 pub use keys::KeyRing;
@@ -46,10 +46,12 @@ pub struct SecurityConfig {
     pub seed: [u8; 32],
     /// Longest payload of bundles whose operations are made or checked: they are copied, and in memory.
     pub bytes_max: u64,
+    /// What this machine does faster than the portable cipher.
+    pub aes_gcm: Option<AesGcm>,
 }
 impl fmt::Debug for SecurityConfig {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let SecurityConfig { rules, keys, start: _, seed: _, bytes_max } = self;
+        let SecurityConfig { rules, keys, start: _, seed: _, bytes_max, aes_gcm: _ } = self;
         f.debug_struct("SecurityConfig")
             .field("rules", rules)
             .field("keys", keys)
@@ -99,6 +101,7 @@ pub struct Security {
     /// CRC of blocks that lose their last protection here.
     crc: CrcType,
     accel: Accel,
+    aes_gcm: Option<AesGcm>,
 }
 
 /// What one rule asks for about one type of blocks.
@@ -151,6 +154,7 @@ impl Security {
             counts: Cell::default(),
             crc: node.crc,
             accel: node.accel,
+            aes_gcm: told.aes_gcm,
         }
     }
     /// What was done so far.
@@ -326,7 +330,7 @@ impl Security {
             false if meta.destination.is_singleton() => Place::Way,
             false => Place::Group,
         };
-        let mut reception = Reception::new(&mut bundle, wishes, &self.keys, at, self.crc);
+        let mut reception = Reception::new(&mut bundle, wishes, &self.keys, at, self.crc, self.aes_gcm);
         let result = reception.run();
         let (changed, mut counts) = (reception.changed, reception.counts);
         if end && result.is_ok() {
@@ -356,7 +360,7 @@ impl Security {
             return Err(DeleteReason::DepletedStorage);
         }
         let mut bundle = Self::unpack(meta, payload, &self.accel)?;
-        let mut reception = Reception::new(&mut bundle, &wishes, &self.keys, Place::End, self.crc);
+        let mut reception = Reception::new(&mut bundle, &wishes, &self.keys, Place::End, self.crc, self.aes_gcm);
         let result = reception.run();
         self.count(reception.counts);
         result.map(|()| bundle.payload)

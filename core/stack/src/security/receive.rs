@@ -2,8 +2,8 @@
 
 use super::{KeyRing, SecurityCounts, Wish, reason_of};
 use alloc::vec::Vec;
-use farlink_base::DeleteReason;
 use farlink_base::security::{PAYLOAD, PRIMARY, Role, Service};
+use farlink_base::{AesGcm, DeleteReason};
 use farlink_bundle::bpsec::{self, CONFIDENTIALITY, Fault, INTEGRITY, Secret, Section};
 use farlink_bundle::{Bundle, CrcType};
 
@@ -25,6 +25,7 @@ pub(super) struct Reception<'a> {
     keys: &'a KeyRing,
     at: Place,
     crc: CrcType,
+    aes_gcm: Option<AesGcm>,
     /// Operations that hold, by the number of their target.
     held: Vec<(Service, u64)>,
     /// Targets that lost an operation.
@@ -42,9 +43,11 @@ impl<'a> Reception<'a> {
         keys: &'a KeyRing,
         at: Place,
         crc: CrcType,
+        aes_gcm: Option<AesGcm>,
     ) -> Reception<'a> {
         let counts = SecurityCounts::default();
-        Reception { bundle, wishes, keys, at, crc, held: Vec::new(), freed: Vec::new(), changed: false, counts }
+        let (held, freed) = (Vec::new(), Vec::new());
+        Reception { bundle, wishes, keys, at, crc, aes_gcm, held, freed, changed: false, counts }
     }
 
     /// Does all of it.
@@ -163,9 +166,9 @@ impl<'a> Reception<'a> {
                 let (keys, accepts) = (self.keys_for(&wish, kind), self.role(&wish) == Role::Acceptor);
                 let (block, header) = (&section.block, section.header);
                 let opened = if accepts {
-                    bpsec::open(self.bundle, block, header, target, &keys)
+                    bpsec::open(self.bundle, block, header, target, &keys, self.aes_gcm.as_ref())
                 } else {
-                    bpsec::open(&mut self.bundle.clone(), block, header, target, &keys)
+                    bpsec::open(&mut self.bundle.clone(), block, header, target, &keys, self.aes_gcm.as_ref())
                 };
                 if let Err(fault) = opened {
                     self.fails(target, fault)?;

@@ -27,7 +27,8 @@ fn secret(name: &str, byte: u8) -> (String, Secret) {
     (String::from(name), Secret::new(vec![byte; 32]))
 }
 fn node_with(node: u64, rules: Vec<Rule>, keys: Vec<(String, Secret)>) -> Security {
-    let told = SecurityConfig { rules, keys: KeyRing::new(keys), start: 5, seed: [9; 32], bytes_max: 1 << 20 };
+    let told =
+        SecurityConfig { rules, keys: KeyRing::new(keys), start: 5, seed: [9; 32], bytes_max: 1 << 20, aes_gcm: None };
     Security::new(&told, &Config::new(EndpointId::ipn(node, 0)))
 }
 fn node(node: u64, rules: Vec<Rule>) -> Security {
@@ -516,7 +517,7 @@ fn what_is_not_there_is_no_target_and_blocks_made_here_are_in_every_fragment() {
     assert_eq!(bpsec::sign(&bundle, &[77], own, &meta.source, &suite, &[1; 32]), Err(Fault::Target));
     let suite = bpsec::CipherSuite { aes: bpsec::Aes::A256, scope: Scope(7), iv: [1; 12], wrapped: None };
     for target in [77, PRIMARY] {
-        let sealed = bpsec::seal(&mut bundle, target, own, &meta.source, &suite, &[1; 32]);
+        let sealed = bpsec::seal(&mut bundle, target, own, &meta.source, &suite, &[1; 32], None);
         assert_eq!(sealed, Err(Fault::Target), "{target}");
     }
     for service in [Integrity, Confidentiality] {
@@ -605,6 +606,7 @@ fn a_bundle_for_another_name_of_this_node_is_checked_as_for_the_one_in_the_rule(
         start: 5,
         seed: [9; 32],
         bytes_max: 1 << 20,
+        aes_gcm: None,
     };
     let mut config = Config::new(EndpointId::ipn(3, 0));
     config.node_ids.extend([EndpointId::ipn(9, 0), EndpointId::dtn("moon", "")]);

@@ -160,6 +160,13 @@ struct Reached {
     /// Fewest hops over which it has been reached so far.
     settled: u32,
 }
+impl Reached {
+    /// Whether something that waits already is strictly better than what comes then, over so many hops: it can never be
+    /// needed.
+    fn beats(&self, arrival: u64, hops: u32) -> bool {
+        (self.arrival < arrival && self.hops <= hops) || (self.arrival <= arrival && self.hops < hops)
+    }
+}
 const UNREACHED: Reached = Reached { arrival: u64::MAX, hops: u32::MAX, settled: u32::MAX };
 
 /// Working memory kept between searches at most, in bytes. A search over many nodes clears and
@@ -268,10 +275,7 @@ impl Planner {
 
     fn push(&mut self, label: Label) {
         let best = &mut self.reached[label.node as usize];
-        // Behind something already waiting that is strictly better in both: it can never be needed.
-        if (best.arrival < label.arrival && best.hops <= label.hops)
-            || (best.arrival <= label.arrival && best.hops < label.hops)
-        {
+        if best.beats(label.arrival, label.hops) {
             return;
         }
         if (label.arrival, label.hops) < (best.arrival, best.hops) {
@@ -348,15 +352,18 @@ impl Search<'_> {
             if label.node == to {
                 return Some(place);
             }
-            self.expand(place, &label);
+            self.expand(place, &label, to as usize);
         }
         None
     }
 
-    fn expand(&mut self, place: u32, label: &Label) {
+    fn expand(&mut self, place: u32, label: &Label, to: usize) {
         let index = self.index;
         for (id, group) in index.groups(label.node) {
-            if self.memory.reached[group.to as usize].settled <= label.hops + 1 {
+            let reached = &self.memory.reached[group.to as usize];
+            // Nothing over this group comes sooner than its light allows: not looked at where that is too late.
+            let soonest = label.arrival.saturating_add(group.delay_min);
+            if reached.settled <= label.hops + 1 || reached.beats(soonest, label.hops + 1) {
                 continue;
             }
             let (mut entry, mut from) = (label.entry, PlanTime(0));
@@ -368,7 +375,9 @@ impl Search<'_> {
                 }
                 from = usable;
             }
-            if let Some((edge, start, arrival)) = self.best_contact(group, label.arrival, from) {
+            // What comes later than the destination is reached leads nowhere.
+            let latest = self.load.latest.min(self.memory.reached.get(to).map_or(u64::MAX, |reached| reached.arrival));
+            if let Some((edge, start, arrival)) = self.best_contact(group, label.arrival, from, latest) {
                 let (until, by) = (label.until.min(edge.end), By::Contact(edge.contact));
                 let (node, hops) = (group.to, label.hops + 1);
                 self.memory.push(Label { arrival, start, until, entry, node, hops, by, parent: place });
@@ -378,11 +387,11 @@ impl Search<'_> {
 
     /// The contact of a group that brings the bundle over first; of equals, the one that ends last.
     /// A later contact may win by a shorter light time or a higher rate. Contacts that begin before
-    /// `from` cannot be used.
-    fn best_contact(&self, group: &Group, ready: u64, from: PlanTime) -> Option<(Edge, u64, u64)> {
+    /// `from` cannot be used, nor what arrives after `latest`.
+    fn best_contact(&self, group: &Group, ready: u64, from: PlanTime, latest: u64) -> Option<(Edge, u64, u64)> {
         let mut best: Option<(Edge, u64, u64)> = None;
         for edge in self.index.edges_after(group, ready) {
-            let bound = best.as_ref().map_or(self.load.latest, |(_, _, arrival)| *arrival);
+            let bound = best.as_ref().map_or(latest, |(_, _, arrival)| *arrival);
             if edge.start.saturating_add(group.delay_min) > bound {
                 break;
             }
@@ -391,7 +400,7 @@ impl Search<'_> {
             }
             let Some((start, arrival)) = self.load.over(edge, ready) else { continue };
             let better = match &best {
-                None => arrival <= self.load.latest,
+                None => arrival <= latest,
                 Some((held, _, best)) => arrival < *best || (arrival == *best && edge.end > held.end),
             };
             if better {

@@ -269,6 +269,8 @@ impl Planner {
     fn clear(&mut self, nodes: usize) {
         self.labels.clear();
         self.heap.clear();
+        self.labels.reserve(nodes);
+        self.heap.reserve(nodes);
         self.reached.clear();
         self.reached.resize(nodes, UNREACHED);
     }

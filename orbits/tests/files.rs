@@ -146,6 +146,7 @@ fn mistakes_say_where_what_and_what_to_try() {
         ("name = \"ground\"", "name = \"7\"", "is a number"),
         ("name = \"leo\"", "name = \"stations\"", "means all nodes of a kind"),
         ("ipn:100.0", "ipn:1.0", "ID of another node"),
+        ("ipn:100.0", "ipn:9223372036854775800.0", "9223372036854775808 is too large for the ID of a node"),
         ("1200 km", "1200", "is not a length"),
         ("1200 km", "-30 km", "that is inside"),
         ("phasing = 1", "phasing = 4", "not less than `planes`"),

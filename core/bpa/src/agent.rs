@@ -3,15 +3,19 @@
 //!
 //! | file | procedure |
 //! |---|---|
-//! | `receive.rs` | 5.2 transmission requests, 5.6 reception, keeping, recovery |
+//! | `originate.rs` | 5.2 transmission requests: bundles made here |
+//! | `receive.rs` | 5.6 reception |
+//! | `keep.rs` | into the book and the store; recovery |
+//! | `lifetime.rs` | 5.5 expiration: how long a bundle is kept and remembered |
 //! | `arriving.rs` | pieces of what is arriving, for when it breaks off |
 //! | `evict.rs` | admission, making room |
 //! | `dispatch.rs` | 5.3 dispatching, 5.4 the choice of a way |
 //! | `forward.rs` | 5.4 forwarding: pace, priorities, offers; 5.8 fragmentation |
 //! | `outcome.rs` | what became of transmissions |
-//! | `deliver.rs` | 5.7 local delivery, registrations; 5.9 reassembly |
+//! | `deliver.rs` | 5.7 local delivery, registrations |
+//! | `reassemble.rs` | 5.9 reassembly |
 //! | `groups.rs` | 5.7 in a group: delivery that is no end |
-//! | `depart.rs` | 5.5 expiration, 5.10 deletion: the one way out |
+//! | `depart.rs` | 5.10 deletion: the one way out |
 //! | `reports.rs`, `compressed.rs` | 5.1 status reports; many in one (CCSDS 734.6-O-1) |
 //! | `contacts.rs` | the contact plan; links as they come, change and go |
 //! | `custody.rs`, `custody_says.rs`, `custody_hears.rs` | custody: RFC 5050 5.10 to 5.12, 6.3 |
@@ -31,7 +35,7 @@ use crate::custody::Custody;
 use crate::custody_hears::Heard;
 use crate::cuts::Cuts;
 use crate::debts::Debts;
-use crate::deliver::Deliveries;
+use crate::deliveries::Deliveries;
 use crate::edge::Edge;
 use crate::fragments::Fragments;
 use crate::io::{Input, OfferToken, Output};
@@ -249,7 +253,7 @@ impl Agent {
     }
     /// Payload bytes of deliveries that applications did not answer.
     pub fn unanswered(&self) -> u64 {
-        self.deliveries.unanswered()
+        self.deliveries.unanswered_bytes()
     }
     /// Payload bytes of held bundles that are in memory.
     pub fn resident(&self) -> u64 {

@@ -1,307 +1,18 @@
-//! Local delivery (RFC 9171 5.7): registrations, deliveries and their answers; reassembly (5.9).
+//! Local delivery (RFC 9171 5.7): registrations, deliveries and their answers.
 //!
-//! Owns the reason `Deliver`.
+//! Owns the reason `Deliver`; who is there and has what is `deliveries`' to know.
 
 use crate::agent::{Agent, Step, deleted};
 use crate::app::{AppInput, AppOutput, Delivery, DeliveryId, RegistrationId};
+use crate::deliveries::Share;
 use crate::edge::{Edge, Record, Status};
-use crate::fragments::Joined;
 use crate::io::Output;
-use alloc::collections::{BTreeMap, BTreeSet};
-use alloc::sync::Arc;
 use alloc::vec::Vec;
-use core::cmp::Reverse;
-use farlink_base::{
-    BundleHandle, DeleteReason, Empty, EndpointId, Event, Facts, Instant, NodeId, Payload, PeerId, Priority, Refusal,
-    Sink,
-};
-use farlink_book::{Book, Flags, Handle, Held, New, Reason, Reasons, Why};
-
-/// Place in an endpoint's line: most urgent first, then first come.
-type Place = (Reverse<Priority>, u64);
-
-/// One endpoint: who receives there, and what nobody took yet. In a group each has a line of its own.
-#[derive(Debug, Default)]
-struct Endpoint {
-    registrations: Vec<RegistrationId>,
-    waiting: BTreeMap<Place, Handle>,
-}
-
-/// One registration.
-#[derive(Debug)]
-struct Registration {
-    endpoint: EndpointId,
-    window: u32,
-    /// Handed over and not answered, or answered and not durably remembered.
-    in_flight: u32,
-    open: BTreeSet<DeliveryId>,
-    /// Payload bytes of those.
-    bytes: u64,
-    /// What a member of a group is to have next.
-    waiting: BTreeMap<Place, Handle>,
-}
-
-/// What a member of a group has of a bundle.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Share {
-    /// It is to have it.
-    Owed,
-    /// It is to have it, and perhaps saw it.
-    Again,
-    /// It has it.
-    Had,
-}
-
-/// A delivery that is not answered.
-#[derive(Clone, Copy, Debug)]
-struct Open {
-    registration: RegistrationId,
-    bundle: Handle,
-    /// Bytes of its payload.
-    bytes: u64,
-}
-
-/// One registration has so large a part, as a divisor, of the bytes that all may leave unanswered.
-const REGISTRATION_PART: u64 = 4;
+use farlink_base::{BundleHandle, DeleteReason, EndpointId, Event, Facts, Instant, NodeId, Refusal, Sink};
+use farlink_book::{Flags, Handle, Held, Reason, Why};
 
 /// One registration that is waited for leaves so large a part, as a divisor, of the room kept free unanswered.
 const UNANSWERED_PART: u64 = 4;
-
-/// Endpoints, registrations and deliveries of one node.
-#[derive(Debug)]
-pub(crate) struct Deliveries {
-    endpoints: BTreeMap<EndpointId, Endpoint>,
-    registrations: BTreeMap<RegistrationId, Registration>,
-    open: BTreeMap<DeliveryId, Open>,
-    /// Payload bytes of those.
-    open_bytes: u64,
-    /// The deliveries of each bundle that is with applications, and held still.
-    of: BTreeSet<(Handle, DeliveryId)>,
-    /// Who has, or is to have, held bundles for groups with members here.
-    shares: BTreeMap<Handle, BTreeMap<RegistrationId, Share>>,
-    /// Taken by an application; its window opens when the store has forgotten the bundle.
-    releasing: BTreeMap<u64, RegistrationId>,
-    last: u64,
-}
-impl Deliveries {
-    const fn new() -> Self {
-        Deliveries {
-            endpoints: BTreeMap::new(),
-            registrations: BTreeMap::new(),
-            open: BTreeMap::new(),
-            open_bytes: 0,
-            of: BTreeSet::new(),
-            shares: BTreeMap::new(),
-            releasing: BTreeMap::new(),
-            last: 0,
-        }
-    }
-}
-/// A relay delivers nothing.
-impl Empty for Deliveries {
-    type From = ();
-    const EMPTY: &'static Self = &Deliveries::new();
-    fn make((): ()) -> Self {
-        Deliveries::new()
-    }
-}
-
-fn place(held: &Held) -> Place {
-    (Reverse(held.bundle.priority), held.number)
-}
-
-impl Deliveries {
-    fn register(&mut self, id: RegistrationId, endpoint: EndpointId, window: u32) {
-        let (window, open, waiting) = (window.max(1), BTreeSet::new(), BTreeMap::new());
-        let registration = Registration { endpoint: endpoint.clone(), window, in_flight: 0, open, bytes: 0, waiting };
-        self.registrations.insert(id, registration);
-        self.endpoints.entry(endpoint).or_default().registrations.push(id);
-    }
-    /// Takes a registration away.
-    fn unregister(&mut self, id: RegistrationId) -> Option<Registration> {
-        let registration = self.registrations.remove(&id)?;
-        if let Some(endpoint) = self.endpoints.get_mut(&registration.endpoint) {
-            endpoint.registrations.retain(|r| *r != id);
-        }
-        self.tidy(&registration.endpoint);
-        Some(registration)
-    }
-    /// Endpoints nobody uses leave nothing.
-    fn tidy(&mut self, endpoint: &EndpointId) {
-        if self.endpoints.get(endpoint).is_some_and(|e| e.registrations.is_empty() && e.waiting.is_empty()) {
-            self.endpoints.remove(endpoint);
-        }
-    }
-    fn line_up(&mut self, endpoint: EndpointId, held: &Held) {
-        let endpoint = self.endpoints.entry(endpoint).or_default();
-        endpoint.waiting.insert(place(held), held.handle());
-    }
-    /// Takes a bundle out of its line.
-    fn step_out(&mut self, endpoint: &EndpointId, held: &Held) {
-        if let Some(there) = self.endpoints.get_mut(endpoint) {
-            there.waiting.remove(&place(held));
-        }
-        self.tidy(endpoint);
-    }
-    /// The next delivery at an endpoint, if a registration has room: in its window, and in the bytes that all may
-    /// leave unanswered and its part of them. Each may have one bundle, however long.
-    fn next(
-        &mut self,
-        book: &Book,
-        endpoint: &EndpointId,
-        bytes_max: u64,
-    ) -> Option<(RegistrationId, DeliveryId, Handle)> {
-        let e = self.endpoints.get_mut(endpoint)?;
-        let (open_bytes, part) = (self.open_bytes, bytes_max / REGISTRATION_PART);
-        let fits = |r: &Registration, bytes: u64| {
-            open_bytes.saturating_add(bytes) <= bytes_max && r.bytes.saturating_add(bytes) <= part
-        };
-        let first = |id: &RegistrationId| {
-            let r = self.registrations.get(id).filter(|r| r.in_flight < r.window)?;
-            let (place, bundle) = r.waiting.first_key_value().or(e.waiting.first_key_value())?;
-            let bytes = book.get(*bundle).map_or(0, |held| held.bundle.payload.len());
-            (r.open.is_empty() || fits(r, bytes)).then_some((*id, *place, *bundle, bytes))
-        };
-        let (registration, place, bundle, bytes) = e.registrations.iter().find_map(first)?;
-        self.last += 1;
-        let delivery = DeliveryId(self.last);
-        if let Some(r) = self.registrations.get_mut(&registration) {
-            r.in_flight += 1;
-            r.open.insert(delivery);
-            r.bytes += bytes;
-            r.waiting.remove(&place);
-        }
-        e.waiting.remove(&place);
-        self.open.insert(delivery, Open { registration, bundle, bytes });
-        self.open_bytes += bytes;
-        self.of.insert((bundle, delivery));
-        Some((registration, delivery, bundle))
-    }
-    /// A delivery to no application, but to this node itself.
-    pub fn open_inside(&mut self, bundle: Handle, bytes: u64) -> DeliveryId {
-        self.last += 1;
-        let delivery = DeliveryId(self.last);
-        self.open.insert(delivery, Open { registration: RegistrationId::TUNNEL, bundle, bytes });
-        self.open_bytes += bytes;
-        self.of.insert((bundle, delivery));
-        delivery
-    }
-    /// Ends a delivery; its window stays taken.
-    fn end(&mut self, delivery: DeliveryId) -> Option<(RegistrationId, Handle)> {
-        let Open { registration, bundle, bytes } = self.open.remove(&delivery)?;
-        self.of.remove(&(bundle, delivery));
-        self.open_bytes -= bytes;
-        if let Some(r) = self.registrations.get_mut(&registration) {
-            r.open.remove(&delivery);
-            r.bytes -= bytes;
-        }
-        Some((registration, bundle))
-    }
-    /// Opens a registration's window by one; gives its endpoint.
-    fn open_window(&mut self, registration: RegistrationId) -> Option<EndpointId> {
-        let r = self.registrations.get_mut(&registration)?;
-        r.in_flight = r.in_flight.saturating_sub(1);
-        Some(r.endpoint.clone())
-    }
-    /// Payload bytes of deliveries that are not answered.
-    pub fn unanswered(&self) -> u64 {
-        self.open_bytes
-    }
-    /// The bundle of a delivery.
-    pub fn bundle_of(&self, delivery: DeliveryId) -> Option<Handle> {
-        self.open.get(&delivery).map(|open| open.bundle)
-    }
-    /// Whether a bundle is with an application.
-    pub fn is_open(&self, bundle: Handle) -> bool {
-        self.open_of(bundle).next().is_some()
-    }
-    /// The deliveries of a bundle that are not answered.
-    fn open_of(&self, bundle: Handle) -> impl Iterator<Item = DeliveryId> + '_ {
-        let all = (bundle, DeliveryId(0))..=(bundle, DeliveryId(u64::MAX));
-        self.of.range(all).map(|(_, delivery)| *delivery)
-    }
-    /// Notes who is in the group a bundle is for, and puts a durable one into the line of each that is to have it.
-    /// Whether there is one.
-    pub fn share(&mut self, held: &Held, durable: bool) -> bool {
-        let bundle = held.handle();
-        let Some(group) = self.endpoints.get(&held.bundle.destination) else { return false };
-        let open = self.open_of(bundle).filter_map(|delivery| self.open.get(&delivery));
-        let open: Vec<RegistrationId> = open.map(|open| open.registration).collect();
-        let shares = self.shares.entry(bundle).or_default();
-        let mut owed = false;
-        for id in &group.registrations {
-            let share = *shares.entry(*id).or_insert(Share::Owed);
-            let Some(r) = self.registrations.get_mut(id).filter(|_| share != Share::Had) else { continue };
-            owed = true;
-            if durable && !open.contains(id) {
-                r.waiting.insert(place(held), bundle);
-            }
-        }
-        owed
-    }
-    /// Changes what a member has of a bundle for its group.
-    fn set_share(&mut self, bundle: Handle, member: RegistrationId, to: Share) {
-        if let Some(share) = self.shares.get_mut(&bundle).and_then(|shares| shares.get_mut(&member)) {
-            *share = to;
-        }
-    }
-    /// Whether some member of a group here has this of a bundle, and is a member still if it is to have it.
-    fn has_share(&self, bundle: Handle, which: impl Fn(RegistrationId, Share) -> bool) -> bool {
-        self.shares.get(&bundle).is_some_and(|shares| shares.iter().any(|(id, share)| which(*id, *share)))
-    }
-    /// Whether a member of a group here is still to have a bundle.
-    pub fn owes(&self, bundle: Handle) -> bool {
-        self.has_share(bundle, |id, share| share != Share::Had && self.registrations.contains_key(&id))
-    }
-    /// Whether a member of a group here had a bundle.
-    pub fn was_had(&self, bundle: Handle) -> bool {
-        self.has_share(bundle, |_, share| share == Share::Had)
-    }
-    /// A bundle for a group leaves.
-    fn unshare(&mut self, held: &Held) {
-        for (id, _) in self.shares.remove(&held.handle()).into_iter().flatten() {
-            if let Some(r) = self.registrations.get_mut(&id) {
-                r.waiting.remove(&place(held));
-            }
-        }
-    }
-    /// Bundles for groups with members here.
-    #[cfg(feature = "audit")]
-    pub fn shared(&self) -> impl Iterator<Item = Handle> + '_ {
-        self.shares.keys().copied()
-    }
-    /// Whether it is one of those.
-    #[cfg(feature = "audit")]
-    pub fn is_shared(&self, bundle: Handle) -> bool {
-        self.shares.contains_key(&bundle)
-    }
-    /// Whether anybody receives there.
-    fn has_listener(&self, endpoint: &EndpointId) -> bool {
-        self.endpoints.get(endpoint).is_some_and(|e| !e.registrations.is_empty())
-    }
-    /// Whether somebody there takes what comes: nothing waits, and so much more would leave at most so much unanswered.
-    fn has_reader(&self, endpoint: &EndpointId, bytes: u64, most: u64) -> bool {
-        let Some(e) = self.endpoints.get(endpoint).filter(|e| e.waiting.is_empty()) else { return false };
-        e.registrations
-            .iter()
-            .filter_map(|id| self.registrations.get(id))
-            .any(|r| r.waiting.is_empty() && (r.open.is_empty() || r.bytes.saturating_add(bytes) <= most))
-    }
-    /// Endpoints somebody registered.
-    pub fn registered(&self) -> impl Iterator<Item = &EndpointId> {
-        self.registrations.values().map(|r| &r.endpoint)
-    }
-    /// Bundles in line or with an application.
-    #[cfg(feature = "audit")]
-    pub fn bundles(&self) -> usize {
-        let lines = self.endpoints.values().map(|endpoint| endpoint.waiting.len());
-        let own = self.registrations.values().map(|registration| registration.waiting.len());
-        self.of.len() + lines.chain(own).sum::<usize>()
-    }
-    fn len(&self) -> usize {
-        self.registrations.len()
-    }
-}
 
 impl Agent {
     pub(crate) fn on_app<S: Sink<Output>>(&mut self, now: Instant, input: AppInput, edge: &mut dyn Edge, out: &mut S) {
@@ -458,22 +169,6 @@ impl Agent {
         self.steps.push_back(Step::Deliver(endpoint));
     }
 
-    /// A whole is durable when all its parts are.
-    pub(crate) fn is_durable(&self, held: &Held) -> bool {
-        let parts = self.fragments.parts(held.handle());
-        held.flags.has(Flags::DURABLE)
-            && parts.iter().all(|part| self.book.get(*part).is_some_and(|held| held.flags.has(Flags::DURABLE)))
-    }
-
-    /// A bundle became durable: perhaps a whole waited for it.
-    pub(crate) fn durable_part(&mut self, part: Handle) {
-        if self.book.get(part).is_some_and(|held| held.has(Reason::Whole)) {
-            if let Some(whole) = self.fragments.whole_of(part) {
-                self.await_delivery(whole);
-            }
-        }
-    }
-
     /// Whether an application here waits for a bundle: it takes what comes, and has not left more than a part of the
     /// room that is kept free unanswered. One that does not read is to fill none of it.
     pub(crate) fn is_awaited(&self, held: &Held) -> bool {
@@ -540,12 +235,10 @@ impl Agent {
         edge: &mut dyn Edge,
         out: &mut S,
     ) {
-        let Some(open) = self.deliveries.open.get(&delivery).copied() else { return };
-        let bundle = open.bundle;
-        if open.registration != registration {
+        let Some((_, bundle)) = self.deliveries.unanswered(delivery).filter(|(to, _)| *to == registration) else {
             return;
-        }
-        if !taken || !self.deliveries.of.contains(&(bundle, delivery)) {
+        };
+        if !taken || !self.deliveries.is_held(bundle, delivery) {
             self.put_back(delivery, true);
             return;
         }
@@ -567,7 +260,7 @@ impl Agent {
         // The window opens again only once the delivery is durably remembered: a crash then repeats
         // at most what is in the window.
         if self.settings.durable {
-            self.deliveries.releasing.insert(record.number, registration);
+            self.deliveries.release_with(record.number, registration);
         } else {
             let endpoint = self.deliveries.open_window(registration);
             self.steps.extend(endpoint.map(Step::Deliver));
@@ -577,7 +270,7 @@ impl Agent {
 
     /// The store forgot a bundle (and remembers its delivery).
     pub(crate) fn on_deleted(&mut self, bundle: BundleHandle) {
-        let releasing = self.deliveries.made().and_then(|deliveries| deliveries.releasing.remove(&bundle.0));
+        let releasing = self.deliveries.made().and_then(|deliveries| deliveries.released(bundle.0));
         let Some(registration) = releasing else { return };
         let endpoint = self.deliveries.open_window(registration);
         self.steps.extend(endpoint.map(Step::Deliver));
@@ -593,69 +286,6 @@ impl Agent {
         let Some(deliveries) = self.deliveries.made() else { return };
         deliveries.step_out(&endpoint, held);
         deliveries.unshare(held);
-        // Its bytes are on their way to applications that may not read them for long: the window stays taken, and
-        // the bytes counted, until they answer.
-        for delivery in deliveries.open_of(bundle).collect::<Vec<_>>() {
-            deliveries.of.remove(&(bundle, delivery));
-        }
-    }
-
-    /// RFC 9171 5.9: a fragment for this node.
-    // 9171-5.7-1, 5050-5.7-1
-    fn join<S: Sink<Output>>(&mut self, now: Instant, bundle: Handle, edge: &mut dyn Edge, out: &mut S) {
-        let joined = self.fragments.add(&mut self.book, bundle);
-        match joined {
-            Joined::Redundant => return self.depart(now, bundle, Why::Forwarded, None, edge, out),
-            Joined::Waiting | Joined::Complete { .. } => {}
-        }
-        let last = self.book.release(bundle, Reason::Route);
-        debug_assert!(!last, "it waits for the others");
-        if let Joined::Complete { first, payload, expires, parts } = joined {
-            self.reassemble(now, first, payload, expires, parts, edge, out);
-        }
-    }
-
-    /// The whole is an entry that refers to its parts; it has no record of its own.
-    // 9171-5.9-1, 5050-5.9-1
-    fn reassemble<S: Sink<Output>>(
-        &mut self,
-        now: Instant,
-        first: Handle,
-        payload: Payload,
-        expires: Instant,
-        parts: Vec<Handle>,
-        edge: &mut dyn Edge,
-        out: &mut S,
-    ) {
-        let Some(held) = self.book.get(first) else { return };
-        let (from, hops, born, seen_before) = (held.from, held.hops, held.born, held.flags.has(Flags::SEEN_BEFORE));
-        let made = edge.whole(&held.bundle.clone(), payload);
-        let whole = made.ok().filter(|whole| self.book.find(whole.id).is_none());
-        let Some(whole) = whole else {
-            for part in parts {
-                self.depart(now, part, Why::Forwarded, None, edge, out);
-            }
-            return;
-        };
-        let mut flags = Flags(Flags::DURABLE | Flags::VIRTUAL);
-        flags.set(Flags::SEEN_BEFORE, seen_before);
-        let handle = self.keep(
-            New {
-                bundle: Arc::new(whole),
-                number: None,
-                born,
-                expires,
-                from,
-                hops,
-                labels: [0; 2],
-                reasons: Reasons::of(&[Reason::Route]),
-                flags,
-            },
-            out,
-        );
-        self.fragments.refer(handle, parts);
-        self.event(out, Event::Reassembled { bundle: self.number(handle) });
-        self.steps.push_back(Step::Dispatch(handle));
-        let _: PeerId = from;
+        deliveries.let_go(bundle);
     }
 }

@@ -64,6 +64,11 @@ impl Names {
             reader.fail(key, format!("more than {NODES_MAX} nodes"), "leave some out");
             return None;
         }
+        if node.id.is_named() {
+            let why = format!("{} is too large for the ID of a node", node.id.0);
+            reader.fail(key, why, "begin with a smaller number");
+            return None;
+        }
         if !self.ids.insert(node.id) {
             reader.fail(key, format!("ipn:{}.0 is the ID of another node", node.id.0), hint);
             return None;

@@ -6,7 +6,7 @@ use super::{Mutant, durable, plain};
 pub const TABLE: &[Mutant] = &[
     durable(
         "accept before the store",
-        "core/bpa/src/receive.rs",
+        "core/bpa/src/keep.rs",
         "self.debts.begin(&mut self.book, handle, debt);\n            self.put(now, handle, out);",
         "self.pay(handle, debt, Ok(()), out);\n            self.debts.begin(&mut self.book, handle, None);\n            self.put(now, handle, out);",
         &["-p farlink-bpa"],
@@ -20,7 +20,7 @@ pub const TABLE: &[Mutant] = &[
     ),
     durable(
         "what the store refused is acknowledged",
-        "core/bpa/src/receive.rs",
+        "core/bpa/src/keep.rs",
         "self.pay(handle, owed.debts, Err(reason), out);",
         "self.pay(handle, owed.debts, Ok(()), out);\n        let _ = reason;",
         &["-p farlink-bpa"],
@@ -76,7 +76,7 @@ pub const TABLE: &[Mutant] = &[
     ),
     durable(
         "what was delivered before a restart comes again",
-        "core/bpa/src/receive.rs",
+        "core/bpa/src/keep.rs",
         "if self.known(&meta).is_some() || self.was_delivered(&meta) {",
         "if self.known(&meta).is_some() {",
         &["-p farlink-bpa"],
@@ -97,7 +97,7 @@ pub const TABLE: &[Mutant] = &[
     ),
     plain(
         "redeliveries are not marked",
-        "core/bpa/src/receive.rs",
+        "core/bpa/src/keep.rs",
         "Flags(Flags::DURABLE | Flags::SEEN_BEFORE | ",
         "Flags(Flags::DURABLE | ",
         &["-p farlink-bpa"],

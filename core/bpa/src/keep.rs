@@ -1,0 +1,310 @@
+//! Keeping bundles: into the book and to the store, what the store says, and what an earlier run kept. Accepted means
+//! kept: whoever waits for a verdict gets it when the store has spoken.
+
+use crate::agent::{Agent, deleted};
+use crate::app::AppOutput;
+use crate::debts::Debt;
+use crate::edge::Edge;
+use crate::io::{OfferToken, Output};
+use crate::shares;
+use alloc::sync::Arc;
+use core::time::Duration;
+use farlink_base::store::{self, IndexEntry};
+use farlink_base::{BundleHandle, BundleMeta, DeleteReason, Event, Hop, Instant, PeerId, Refusal, Sink};
+use farlink_book::{Birth, Flags, Handle, Held, New, News, Reason, Reasons, Side};
+
+impl Agent {
+    /// A bundle as it would stand in the book.
+    pub(crate) fn newcomer(&self, now: Instant, bundle: Arc<BundleMeta>, from: PeerId, hop: &Hop) -> Held {
+        let expires = now + self.lifetime_here(self.remaining_lifetime(now, &bundle, hop.age_ms));
+        let labels = hop.labels.unwrap_or_default();
+        Held::newcomer(New {
+            bundle,
+            number: None,
+            born: Birth::of(now, hop.age_ms),
+            expires,
+            from,
+            hops: hop.hops,
+            labels,
+            reasons: Reasons::of(&[Reason::Route]),
+            flags: Flags::default(),
+        })
+    }
+
+    /// Gives a bundle its number.
+    pub(crate) fn keep<S: Sink<Output>>(&mut self, new: New, out: &mut S) -> Handle {
+        let handle = self.book.keep(new);
+        if let Some(held) = self.book.get(handle) {
+            self.memory.come(held);
+            if self.shares.counts(held, &self.settings.limits) {
+                let giver = self.giver_name(held.from);
+                self.shares.come(held, &self.settings.limits, &giver);
+            }
+            if let Some(oracle) = self.policies.oracle().filter(|_| !held.flags.has(Flags::VIRTUAL)) {
+                oracle.kept(held.bundle.id);
+            }
+        }
+        self.event_seen(handle, out);
+        handle
+    }
+
+    /// Takes an admitted bundle into the book and hands it to the store.
+    // 9171-5.6-1, 5050-5.6-1
+    pub(crate) fn take_in<S: Sink<Output>>(
+        &mut self,
+        now: Instant,
+        new: Held,
+        hop: &Hop,
+        debt: Option<Debt>,
+        out: &mut S,
+    ) -> Handle {
+        let mut flags = new.flags;
+        flags.set(Flags::DURABLE, !self.settings.durable);
+        // What fails is deleted at once: on disk it would be there after a crash, without the reason to delete it.
+        let fails = new.bundle.duties.security().is_some() && !new.bundle.payload.is_stored();
+        flags.set(Flags::UNRECORDED, fails);
+        let handle = self.keep(
+            New {
+                bundle: new.bundle,
+                number: None,
+                born: new.born,
+                expires: new.expires,
+                from: new.from,
+                hops: new.hops,
+                labels: new.labels,
+                reasons: Reasons::of(&[Reason::Route]),
+                flags,
+            },
+            out,
+        );
+        if self.custody.is_some() {
+            let carrier = match debt {
+                Some(Debt::Offer(token)) if token.layer == OfferToken::TUNNEL => self.giver_of_inside(token).0,
+                _ => new.from,
+            };
+            self.enter_custody(handle, hop, carrier);
+        }
+        if self.settings.durable && !fails {
+            self.debts.begin(&mut self.book, handle, debt);
+            self.put(now, handle, out);
+        } else {
+            self.pay(handle, debt, Ok(()), out);
+        }
+        handle
+    }
+
+    pub(crate) fn put<S: Sink<Output>>(&self, now: Instant, handle: Handle, out: &mut S) {
+        let Some(held) = self.book.get(handle) else { return };
+        let (utc, meta) = (self.wall.utc_at(now), &held.bundle);
+        let remaining_ms = held.remaining(now).as_millis() as u64;
+        let index = IndexEntry {
+            priority: meta.priority,
+            expires: utc.map(|t| t.saturating_add_ms(remaining_ms)),
+            stored_at: utc,
+            age_ms: held.age_ms(now),
+            quota: meta.source.node().0,
+            fingerprint: meta.id,
+            flags: u32::from(held.flags.0 & shares::KEPT_FLAGS) | self.kept_custody(held),
+        };
+        out.push(Output::Put { bundle: held.name(), index, meta: meta.clone() });
+    }
+
+    /// Pays debts with the store's answer, or one that does as well.
+    pub(crate) fn pay<S: Sink<Output>>(
+        &mut self,
+        handle: Handle,
+        debts: impl IntoIterator<Item = Debt>,
+        result: Result<(), Refusal>,
+        out: &mut S,
+    ) {
+        for debt in debts {
+            match debt {
+                Debt::Offer(token) => out.push(Output::Verdict { token, result }),
+                Debt::Piece(token, promises) => {
+                    if result.is_ok() {
+                        self.promise(token, promises, out);
+                    }
+                }
+                Debt::Pieces(token) => self.pieces_end(token, result.is_err()),
+                Debt::Request(request) => {
+                    let Some(held) = self.book.get(handle) else { continue };
+                    let result = result.map(|()| held.bundle.identity());
+                    out.push(Output::App(AppOutput::SendResult { request, result }));
+                }
+            }
+        }
+        if result.is_ok() {
+            self.event(out, Event::Accepted { bundle: self.number(handle) });
+        }
+    }
+
+    /// What is owed about a bundle that leaves: it is where it should be.
+    pub(crate) fn pay_all<S: Sink<Output>>(&mut self, handle: Handle, out: &mut S) {
+        let Some(number) = self.book.get(handle).map(|held| held.number) else { return };
+        if let Some(owed) = self.debts.settle(number).filter(|owed| !owed.debts.is_empty()) {
+            self.pay(handle, owed.debts, Ok(()), out);
+        }
+    }
+
+    pub(crate) fn number(&self, handle: Handle) -> BundleHandle {
+        self.book.get(handle).map_or(BundleHandle(0), Held::name)
+    }
+
+    /// What the store says.
+    pub(crate) fn on_store<S: Sink<Output>>(
+        &mut self,
+        now: Instant,
+        output: store::Output,
+        edge: &mut dyn Edge,
+        out: &mut S,
+    ) {
+        match output {
+            store::Output::Stored { bundle, payload } => self.on_stored(now, bundle, payload, edge, out),
+            store::Output::Refused { bundle, reason } => self.on_store_refused(now, bundle, reason, edge, out),
+            store::Output::Deleted { bundle } => self.on_deleted(bundle),
+            store::Output::RecoveredDelivery(remembered) => self.remembered.deliver(remembered.fingerprint),
+            store::Output::Opened { counter, last_bundle } => self.on_opened(now, counter, last_bundle, edge, out),
+            store::Output::CounterSet { value } => {
+                self.creation.reserved(value);
+                while let Some((request, bundle)) = self.creation.pop_waiting() {
+                    self.on_send(now, request, bundle, edge, out);
+                }
+            }
+            store::Output::Event(event) => self.event(out, event),
+            // The stack decodes recovered bundles, reads payloads, and keeps spills and disk
+            // operations to itself.
+            _ => {}
+        }
+    }
+
+    fn on_stored<S: Sink<Output>>(
+        &mut self,
+        now: Instant,
+        bundle: BundleHandle,
+        payload: Option<farlink_base::Payload>,
+        edge: &mut dyn Edge,
+        out: &mut S,
+    ) {
+        let Some(owed) = self.debts.settle(bundle.0) else { return };
+        let handle = owed.bundle;
+        let Some(held) = self.book.get_mut(handle) else { return };
+        held.flags.set(Flags::DURABLE, true);
+        self.pay(handle, owed.debts, Ok(()), out);
+        if self.custody.is_some() {
+            self.on_custody_stored(now, handle, edge, out);
+        }
+        let last = self.book.release(handle, Reason::Commit);
+        debug_assert!(!last, "a bundle nobody needs has left by now");
+        if let Some(on_disk) = payload.filter(|_| self.memory.is_scarce(self.settings.limits.memory_bytes)) {
+            self.memory.let_go(&mut self.book, handle, on_disk);
+        }
+        self.await_delivery(handle);
+        self.durable_part(handle);
+    }
+
+    fn on_store_refused<S: Sink<Output>>(
+        &mut self,
+        now: Instant,
+        bundle: BundleHandle,
+        reason: Refusal,
+        edge: &mut dyn Edge,
+        out: &mut S,
+    ) {
+        let Some(held) = self.debts.bundle(bundle.0).and_then(|handle| self.book.get_mut(handle)) else { return };
+        let (handle, meta) = (held.handle(), held.bundle.clone());
+        held.flags.set(Flags::UNRECORDED, true);
+        let sending = held.has(Reason::Send);
+        self.event_refused(None, Some(&meta), reason, out);
+        if sending {
+            self.forgo(handle);
+            return self.debts.refuse(bundle.0, reason);
+        }
+        let Some(owed) = self.debts.settle(bundle.0) else { return };
+        self.pay(handle, owed.debts, Err(reason), out);
+        self.depart(now, handle, deleted(DeleteReason::DepletedStorage), None, edge, out);
+    }
+
+    /// A bundle an earlier run kept; before `Opened`.
+    pub(crate) fn on_recovered<S: Sink<Output>>(
+        &mut self,
+        now: Instant,
+        bundle: BundleHandle,
+        index: &IndexEntry,
+        meta: Arc<BundleMeta>,
+        hop: &Hop,
+        edge: &mut dyn Edge,
+        out: &mut S,
+    ) {
+        // Residence counts through downtime when both ends of it were dated, and can be believed.
+        let down_ms = index.stored_at.map_or(0, |stored_at| self.wall.found(now, stored_at));
+        let stored_remaining_ms = match (index.expires, index.stored_at) {
+            (Some(expires), Some(stored_at)) => expires.saturating_since_ms(stored_at),
+            _ => meta.lifetime_ms.saturating_sub(index.age_ms),
+        };
+        let remaining = Duration::from_millis(stored_remaining_ms.saturating_sub(down_ms));
+        if self.known(&meta).is_some() || self.was_delivered(&meta) {
+            self.book.skip_to(bundle.0);
+            return out.push(Output::Store(store::Input::Delete { bundle, remember: None }));
+        }
+        let giver = self.neighbours.of_node(hop.previous.node()).map_or(PeerId::NONE, |peer| peer.id);
+        let handle = self.keep(
+            New {
+                bundle: meta,
+                number: Some(bundle.0),
+                born: Birth::of(now, index.age_ms.saturating_add(down_ms)),
+                expires: now + remaining,
+                from: giver,
+                hops: hop.hops,
+                labels: hop.labels.unwrap_or_default(),
+                reasons: Reasons::of(&[Reason::Route]),
+                flags: Flags(Flags::DURABLE | Flags::SEEN_BEFORE | (index.flags as u8 & shares::KEPT_FLAGS)),
+            },
+            out,
+        );
+        if self.custody.is_some() {
+            self.resume_custody(handle, index.flags, hop);
+        }
+        self.event(out, Event::Recovered { bundle });
+        self.tell_kept(now, handle, hop.labels, out);
+        // The node may have died between keeping it and deleting it.
+        self.heed(now, handle, edge, out);
+    }
+
+    fn on_opened<S: Sink<Output>>(
+        &mut self,
+        now: Instant,
+        counter: u64,
+        last_bundle: u64,
+        edge: &mut dyn Edge,
+        out: &mut S,
+    ) {
+        self.open = true;
+        self.book.skip_to(last_bundle);
+        let reserve = self.creation.resume(counter);
+        self.reserve(reserve, out);
+        self.judge_clock(now, out);
+        for link in self.neighbours.links().map(|link| link.id).collect::<alloc::vec::Vec<_>>() {
+            self.refresh_link(now, link, out);
+        }
+        let mut deferred = core::mem::take(&mut self.deferred);
+        for input in deferred.made().map(|deferred| core::mem::take(&mut deferred.0)).into_iter().flatten() {
+            self.on_app(now, input, edge, out);
+        }
+    }
+
+    /// Tells policies of a bundle that is held from now on, and which label came with it.
+    pub(crate) fn tell_kept<S: Sink<Output>>(
+        &mut self,
+        now: Instant,
+        bundle: Handle,
+        wire: Option<[u32; 2]>,
+        out: &mut S,
+    ) {
+        for side in [Side::Router, Side::Control] {
+            let news = News::Kept { bundle, wire: wire.map(|labels| labels[side as usize]) };
+            if self.policies.wants(side, &news) {
+                self.tell_one(now, side, &news, out);
+            }
+        }
+    }
+}

@@ -1,0 +1,86 @@
+//! Reassembly (RFC 9171 5.9): pieces for this node are joined to a whole that refers to them.
+
+use crate::agent::{Agent, Step};
+use crate::edge::Edge;
+use crate::fragments::Joined;
+use crate::io::Output;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use farlink_base::{Event, Instant, Payload, Sink};
+use farlink_book::{Flags, Handle, Held, New, Reason, Reasons, Why};
+
+impl Agent {
+    /// A whole is durable when all its parts are.
+    pub(crate) fn is_durable(&self, held: &Held) -> bool {
+        let parts = self.fragments.parts(held.handle());
+        held.flags.has(Flags::DURABLE)
+            && parts.iter().all(|part| self.book.get(*part).is_some_and(|held| held.flags.has(Flags::DURABLE)))
+    }
+
+    /// A bundle became durable: perhaps a whole waited for it.
+    pub(crate) fn durable_part(&mut self, part: Handle) {
+        if self.book.get(part).is_some_and(|held| held.has(Reason::Whole)) {
+            if let Some(whole) = self.fragments.whole_of(part) {
+                self.await_delivery(whole);
+            }
+        }
+    }
+
+    /// RFC 9171 5.9: a fragment for this node.
+    // 9171-5.7-1, 5050-5.7-1
+    pub(crate) fn join<S: Sink<Output>>(&mut self, now: Instant, bundle: Handle, edge: &mut dyn Edge, out: &mut S) {
+        let joined = self.fragments.add(&mut self.book, bundle);
+        match joined {
+            Joined::Redundant => return self.depart(now, bundle, Why::Forwarded, None, edge, out),
+            Joined::Waiting | Joined::Complete { .. } => {}
+        }
+        let last = self.book.release(bundle, Reason::Route);
+        debug_assert!(!last, "it waits for the others");
+        if let Joined::Complete { first, payload, expires, parts } = joined {
+            self.reassemble(now, first, payload, expires, parts, edge, out);
+        }
+    }
+
+    /// The whole is an entry that refers to its parts; it has no record of its own.
+    // 9171-5.9-1, 5050-5.9-1
+    fn reassemble<S: Sink<Output>>(
+        &mut self,
+        now: Instant,
+        first: Handle,
+        payload: Payload,
+        expires: Instant,
+        parts: Vec<Handle>,
+        edge: &mut dyn Edge,
+        out: &mut S,
+    ) {
+        let Some(held) = self.book.get(first) else { return };
+        let (from, hops, born, seen_before) = (held.from, held.hops, held.born, held.flags.has(Flags::SEEN_BEFORE));
+        let made = edge.whole(&held.bundle.clone(), payload);
+        let whole = made.ok().filter(|whole| self.book.find(whole.id).is_none());
+        let Some(whole) = whole else {
+            for part in parts {
+                self.depart(now, part, Why::Forwarded, None, edge, out);
+            }
+            return;
+        };
+        let mut flags = Flags(Flags::DURABLE | Flags::VIRTUAL);
+        flags.set(Flags::SEEN_BEFORE, seen_before);
+        let handle = self.keep(
+            New {
+                bundle: Arc::new(whole),
+                number: None,
+                born,
+                expires,
+                from,
+                hops,
+                labels: [0; 2],
+                reasons: Reasons::of(&[Reason::Route]),
+                flags,
+            },
+            out,
+        );
+        self.fragments.refer(handle, parts);
+        self.event(out, Event::Reassembled { bundle: self.number(handle) });
+        self.steps.push_back(Step::Dispatch(handle));
+    }
+}

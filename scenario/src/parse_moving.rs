@@ -177,7 +177,10 @@ pub fn radios<'a>(top: &Reader<'a>) -> (Vec<Radio>, Vec<Reader<'a>>) {
         }
         let loss = loss.filter(|loss| *loss > 0.0).map_or(Loss::None, Loss::Bernoulli);
         let layer = Layer { kind: &LAYERS[layer], connect: ConnectSide::First, settings: Vec::new() };
-        let reach = Reach::Range(range.unwrap_or(1.0));
+        let reach = match range {
+            None if reader.given("contacts") => Reach::Recorded(Vec::new()),
+            range => Reach::Range(range.unwrap_or(1.0)),
+        };
         all.push(Radio { name, reach, rate, delay, loss, layer, nodes: Vec::new() });
         readers.push(reader);
     }

@@ -175,6 +175,16 @@ fn contacts_of_a_file_are_those_of_nodes_by_their_names_or_numbers() {
 }
 
 #[test]
+fn who_meets_as_was_recorded_needs_no_place() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("c.txt"), "kiosk walker1 1 2").unwrap();
+    let text = GOOD.replace("range = \"150 m\"", "contacts = \"c.txt\"");
+    let text = text.replace("mobility = \"fixed\"\n", "").replace("mobility = \"walking\"\n", "");
+    let scenario = parse_in(&text, folder.path()).unwrap_or_else(|errors| panic!("{errors:#?}"));
+    assert!(matches!(&scenario.radios[0].reach, Reach::Recorded(met) if met.len() == 1));
+}
+
+#[test]
 fn mistakes_say_where_they_are_and_what_to_try() {
     one_error("\"walking\"\nradio", "\"waking\"\nradio", &["group[walker].mobility", "did you mean `walking`?"]);
     one_error("[\"wifi\"]", "[\"wify\"]", &["group[walker].radio", "did you mean `wifi`?"]);

@@ -63,7 +63,8 @@ pub fn parse(text: &str) -> Result<Vec<Encounter<'_>>, Mistake> {
                     _ => return Err(Mistake::new(line, format!("`{word}` is neither `up` nor `down`"))),
                 }
             }
-            [_, word, ..] if OTHERS.contains(&word) => {}
+            // Nodes, too, may be called as events are: two numbers behind them tell.
+            [_, word, ref rest @ ..] if OTHERS.contains(&word) && !are_times(rest) => {}
             [one, other, start, end, ..] => {
                 let (Some(start), Some(end)) = (number(start), number(end)) else { return Err(strange(line)) };
                 if end < start {
@@ -78,6 +79,11 @@ pub fn parse(text: &str) -> Result<Vec<Encounter<'_>>, Mistake> {
     open.sort_by_key(|(_, (line, _))| *line);
     all.extend(open.into_iter().map(|(nodes, (line, start))| Encounter { line, nodes, start, end: None }));
     Ok(all)
+}
+
+/// Whether words go on as those of a table of contacts, with two times.
+fn are_times(words: &[&str]) -> bool {
+    matches!(words, [start, end, ..] if number(start).is_some() && number(end).is_some())
 }
 
 fn strange(line: usize) -> Mistake {
@@ -111,6 +117,8 @@ mod tests {
             said("1 2 100 150 1 0\n\n2\t3 120 120\n"),
             [(["1", "2"], 100.0, Some(150.0)), (["2", "3"], 120.0, Some(120.0))]
         );
+        // Names as those of the ONE simulator's other events.
+        assert_eq!(said("B A 1 2\nA C 3 4\n"), [(["B", "A"], 1.0, Some(2.0)), (["A", "C"], 3.0, Some(4.0))]);
         assert_eq!((number_of("17"), number_of("p17"), number_of("bus")), (Some(17), Some(17), None));
     }
 

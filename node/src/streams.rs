@@ -3,21 +3,24 @@
 //! What a turn's `Write`s queued leaves in one `writev`; the queue of each stream is bounded
 //! by the room the layer is given.
 
+mod connection;
+mod opening;
 mod secure;
 #[cfg(test)]
 mod tests;
 
 use crate::buffers::Buffers;
-use crate::log::{Repeats, more};
-use crate::resolve::{Resolver, Wanted};
-use crate::tls::{self, Credentials};
+use crate::log::Repeats;
+use crate::tls::Credentials;
+use connection::{Confirm, Phase, Stream};
 use farlink_base::socket;
-use farlink_base::{Bytes, Chunk, Duration, Instant, LayerId, LinkId, Payload, StreamId};
+use farlink_base::{Chunk, Duration, Instant, LayerId, LinkId, Payload, StreamId};
 use farlink_os::poll::{Poller, Readiness};
 use farlink_os::stream;
 use farlink_stack::Input;
+pub use opening::Connector;
 use std::collections::{HashMap, HashSet, VecDeque};
-use std::io::{self, ErrorKind, IoSlice, Write};
+use std::io::{self, ErrorKind};
 use std::net::{IpAddr, Shutdown, SocketAddr, TcpListener, TcpStream};
 
 /// Bytes a layer may have queued on one stream, where there is memory enough.
@@ -28,12 +31,6 @@ const READ_TURN: usize = 256 << 10;
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// How long the other end may take to close after us.
 const LINGER: Duration = Duration::from_secs(2);
-/// How often the kernel is asked what a peer's host acknowledged: at first, and at most while it acknowledges nothing.
-const CONFIRM_MIN: Duration = Duration::from_millis(1);
-const CONFIRM_MAX: Duration = Duration::from_millis(64);
-/// Pieces of one `writev`.
-const PIECES: usize = 256;
-
 /// All streams of a node.
 pub struct Streams {
     listeners: Vec<(LayerId, TcpListener)>,
@@ -56,58 +53,6 @@ pub struct Streams {
     credentials: HashMap<LayerId, Credentials>,
     /// Bytes read and written since the start.
     pub bytes: (u64, u64),
-}
-
-struct Stream {
-    layer: LayerId,
-    /// The link it was opened for; none, if the peer opened it.
-    link: Option<LinkId>,
-    /// The log said that it opened; then it says when it ends.
-    told: bool,
-    /// Where it goes, once open.
-    peer: Option<SocketAddr>,
-    phase: Phase,
-    out: VecDeque<Bytes>,
-    queued: u64,
-    freed: u64,
-    /// Bytes given to the kernel.
-    sent: u64,
-    /// The layer wants to know what the peer's host acknowledged.
-    confirm: Option<Confirm>,
-    readable: bool,
-    writable: bool,
-    ended: bool,
-    /// The peer closed its half: nothing more comes, and it may still read.
-    peer_closed: bool,
-    paused: bool,
-    listed: bool,
-    dirty: bool,
-    /// Its records, once secured.
-    tls: Option<Box<tls::Session>>,
-}
-
-/// What the layer was told of the bytes the peer's host acknowledged, and when to look for more.
-struct Confirm {
-    told: u64,
-    at: Option<Instant>,
-    wait: Duration,
-}
-
-enum Phase {
-    Resolving,
-    Connecting {
-        socket: TcpStream,
-        to: SocketAddr,
-        others: VecDeque<SocketAddr>,
-        until: Instant,
-    },
-    Open(TcpStream),
-    /// The layer is done with it; what is queued still leaves.
-    Closing {
-        socket: TcpStream,
-        until: Instant,
-        shut: bool,
-    },
 }
 
 /// The part of a poll token that names the kind; the caller puts it above the serial.
@@ -145,31 +90,6 @@ impl Streams {
             bytes: (0, 0),
         }
     }
-    /// Where the peer of a layer's link is from the next attempt on; `None` forgets the link.
-    pub fn set_address(&mut self, layer: LayerId, link: LinkId, address: Option<String>) {
-        match address {
-            Some(address) => drop(self.addresses.insert(link, (layer, address))),
-            None => {
-                self.addresses.remove(&link);
-                self.unreachable.remove(&link);
-            }
-        }
-    }
-    /// Finds out where a link's peer is, so that its layer knows it when it connects.
-    pub fn locate(&self, link: LinkId, resolver: &Resolver<Wanted>, inputs: &mut VecDeque<Input>) {
-        let Some((_, name)) = self.addresses.get(&link) else { return };
-        match resolver.ask(Wanted::Peer(link), name) {
-            Some((_, addresses)) => self.located(link, &addresses, inputs),
-            // Until the answer comes it is nowhere.
-            None => self.located(link, &[], inputs),
-        }
-    }
-    /// A link's peer is at these addresses.
-    pub fn located(&self, link: LinkId, addresses: &[SocketAddr], inputs: &mut VecDeque<Input>) {
-        let Some((layer, _)) = self.addresses.get(&link) else { return };
-        let addresses = addresses.iter().map(|address| canonical(*address)).collect();
-        inputs.push_back(Input::Socket(*layer, socket::Input::Located { link, addresses }));
-    }
     /// Whether no stream is open or still delivers its last bytes.
     pub fn is_quiet(&self) -> bool {
         !self.streams.values().any(|stream| matches!(stream.phase, Phase::Open(_) | Phase::Closing { .. }))
@@ -191,102 +111,6 @@ impl Streams {
             Phase::Resolving => None,
         });
         phases.chain(self.accept_again).min()
-    }
-
-    /// Accepts what waits on a listener.
-    pub fn accept(&mut self, now: Instant, listener: usize, register: &impl Register, inputs: &mut VecDeque<Input>) {
-        loop {
-            let Some((layer, socket)) = self.listeners.get(listener) else { return };
-            let layer = *layer;
-            match socket.accept() {
-                Ok((socket, from)) => {
-                    let ready = socket.set_nonblocking(true).and_then(|()| socket.set_nodelay(true));
-                    let serial = self.next_serial();
-                    if ready.and_then(|()| register.stream(&socket, serial)).is_ok() {
-                        let stream = StreamId(StreamId::PASSIVE | serial);
-                        self.insert(stream, serial, layer, Phase::Open(socket));
-                        self.opened(stream, from, inputs);
-                    }
-                }
-                Err(why) if why.kind() == ErrorKind::WouldBlock => return,
-                Err(why) if matches!(why.kind(), ErrorKind::Interrupted | ErrorKind::ConnectionAborted) => {}
-                Err(why) => {
-                    tracing::warn!("cannot accept a connection: {why}; trying again in a second");
-                    self.accept_again = Some(now + Duration::from_secs(1));
-                    return;
-                }
-            }
-        }
-    }
-
-    /// Opens a stream to a link's peer.
-    pub fn connect(&mut self, layer: LayerId, stream: StreamId, link: LinkId, now: Instant, io: &mut Connector<'_>) {
-        let serial = self.next_serial();
-        self.insert(stream, serial, layer, Phase::Resolving);
-        if let Some(stream) = self.streams.get_mut(&stream) {
-            stream.link = Some(link);
-        }
-        match self.addresses.get(&link).cloned() {
-            Some((_, name)) => {
-                if let Some((_, addresses)) = io.resolver.ask(Wanted::Stream(stream), &name) {
-                    self.resolved(stream, addresses, now, io);
-                }
-            }
-            None => self.fail(stream, io.inputs),
-        }
-    }
-    /// The addresses of a peer are known: tries them in order.
-    pub fn resolved(&mut self, stream: StreamId, addresses: Vec<SocketAddr>, now: Instant, io: &mut Connector<'_>) {
-        let link = self.streams.get(&stream).and_then(|stream| stream.link);
-        if let Some(link) = link.filter(|_| !addresses.is_empty()) {
-            self.located(link, &addresses, io.inputs);
-        }
-        if self.streams.get(&stream).is_some_and(|s| matches!(s.phase, Phase::Resolving)) {
-            self.try_next(stream, addresses.into(), now, io);
-        }
-    }
-    fn try_next(&mut self, id: StreamId, mut addresses: VecDeque<SocketAddr>, now: Instant, io: &mut Connector<'_>) {
-        while let Some(to) = addresses.pop_front() {
-            let serial = self.next_serial();
-            let from = self.streams.get(&id).and_then(|stream| self.home(stream.layer, &to));
-            let attempt = stream::connect(&to, from.as_ref());
-            let attempt = attempt.and_then(|socket| io.register.stream(&socket, serial).map(|()| socket));
-            match (attempt, self.streams.get_mut(&id)) {
-                (Ok(socket), Some(stream)) => {
-                    let until = now + CONNECT_TIMEOUT;
-                    stream.phase = Phase::Connecting { socket, to, others: addresses, until };
-                    stream.ended = false;
-                    self.tokens.insert(serial, id);
-                    return;
-                }
-                (Err(why), _) => self.missed(id, to, &why),
-                (_, None) => return,
-            }
-        }
-        self.fail(id, io.inputs);
-    }
-
-    /// Where a layer's connections to `to` come from: the one address it listens at there, by which its peers know
-    /// it; where it has none or several, the kernel chooses.
-    fn home(&self, layer: LayerId, to: &SocketAddr) -> Option<SocketAddr> {
-        let local = |ip: IpAddr| matches!(ip, IpAddr::V6(ip) if ip.is_unicast_link_local());
-        let reach = |ip: IpAddr| (ip.is_ipv4(), ip.is_loopback(), local(ip));
-        let own = self.listeners.iter().filter(|(of, _)| *of == layer);
-        let places = own.filter_map(|(_, listener)| listener.local_addr().ok());
-        let mut homes = places.filter(|at| !at.ip().is_unspecified() && reach(at.ip()) == reach(to.ip()));
-        let mut home = homes.next().filter(|_| homes.next().is_none())?;
-        home.set_port(0);
-        Some(home)
-    }
-
-    /// A connection did not come about. Said once until one does.
-    fn missed(&mut self, id: StreamId, to: SocketAddr, why: &io::Error) {
-        let link = self.streams.get(&id).and_then(|stream| stream.link);
-        if link.is_some_and(|link| self.unreachable.insert(link)) {
-            tracing::warn!("cannot connect to {to}: {why}; trying again until it answers");
-        } else {
-            tracing::debug!("cannot connect to {to}: {why}");
-        }
     }
     /// The kernel reports on a socket.
     pub fn on_ready(&mut self, serial: u64, ready: Readiness, now: Instant, io: &mut Connector<'_>) {
@@ -448,7 +272,7 @@ impl Streams {
     /// Tells from now on what the peer's host acknowledged.
     pub fn confirm(&mut self, id: StreamId, now: Instant) {
         let Some(stream) = self.streams.get_mut(&id).filter(|stream| stream.confirm.is_none()) else { return };
-        stream.confirm = Some(Confirm { told: 0, at: None, wait: CONFIRM_MIN });
+        stream.confirm = Some(Confirm::new());
         stream.look_soon(now);
     }
 
@@ -564,22 +388,6 @@ impl Streams {
         };
         self.streams.insert(id, stream);
     }
-    fn opened(&mut self, id: StreamId, from: SocketAddr, inputs: &mut VecDeque<Input>) {
-        let Some(stream) = self.streams.get_mut(&id) else { return };
-        let from = canonical(from);
-        stream.peer = Some(from);
-        if let Some(link) = stream.link {
-            self.unreachable.remove(&link);
-        }
-        // Who comes and goes all the time, or in crowds from one place, is told of once a minute.
-        if let Some(times) = self.comings.say(from.ip(), std::time::Instant::now()) {
-            let how = if id.is_passive() { "connected from" } else { "connected to" };
-            tracing::info!("{how} {from}{}", more(times));
-            stream.told = true;
-        }
-        inputs.push_back(Input::Socket(stream.layer, socket::Input::Opened { stream: id, from }));
-        inputs.push_back(Input::Socket(stream.layer, socket::Input::Writable { stream: id, room: self.queue_bound }));
-    }
     fn fail(&mut self, id: StreamId, inputs: &mut VecDeque<Input>) {
         self.end(id, false, true, inputs);
     }
@@ -600,95 +408,6 @@ impl Streams {
         }
         self.tokens.retain(|_, stream| *stream != id);
         Some(stream.layer)
-    }
-}
-
-/// What connecting needs from the rest of the node.
-pub struct Connector<'a> {
-    /// Where sockets are watched.
-    pub register: (&'a Poller, u64),
-    /// Who resolves names.
-    pub resolver: &'a Resolver<Wanted>,
-    /// Where inputs for the stack go.
-    pub inputs: &'a mut VecDeque<Input>,
-}
-
-impl Stream {
-    fn push(&mut self, bytes: Bytes) {
-        self.queued += bytes.len() as u64;
-        self.out.push_back(bytes);
-    }
-    fn write_out(&mut self) -> io::Result<()> {
-        let (Phase::Open(socket) | Phase::Closing { socket, .. }) = &mut self.phase else { return Ok(()) };
-        while self.writable && self.queued > 0 {
-            let mut slices = [IoSlice::new(&[]); PIECES];
-            let mut count = 0;
-            for (slice, bytes) in slices.iter_mut().zip(&self.out) {
-                *slice = IoSlice::new(bytes);
-                count += 1;
-            }
-            match socket.write_vectored(&slices[..count]) {
-                Ok(n) => {
-                    self.queued -= n as u64;
-                    consume(&mut self.out, n);
-                }
-                Err(why) if why.kind() == ErrorKind::WouldBlock => self.writable = false,
-                Err(why) if why.kind() == ErrorKind::Interrupted => {}
-                Err(why) => return Err(why),
-            }
-        }
-        Ok(())
-    }
-    /// Bytes were given to the kernel: they will be acknowledged soon.
-    fn look_soon(&mut self, now: Instant) {
-        let sent = self.sent;
-        if let Some(confirm) = self.confirm.as_mut().filter(|confirm| confirm.at.is_none() && confirm.told < sent) {
-            (confirm.at, confirm.wait) = (Some(now + CONFIRM_MIN), CONFIRM_MIN);
-        }
-    }
-    /// Looks what was acknowledged, again soon where that was something, and ever more rarely where it was nothing.
-    fn look(&mut self, id: StreamId, now: Instant, inputs: &mut VecDeque<Input>) {
-        let more = self.tell_confirmed(id, inputs);
-        let sent = self.sent;
-        if let Some(confirm) = &mut self.confirm {
-            confirm.wait = if more { CONFIRM_MIN } else { (confirm.wait * 2).min(CONFIRM_MAX) };
-            confirm.at = (confirm.told < sent).then_some(now + confirm.wait);
-        }
-    }
-    /// Tells the layer what the peer's host acknowledged; whether that is more than it was told before.
-    fn tell_confirmed(&mut self, id: StreamId, inputs: &mut VecDeque<Input>) -> bool {
-        let (Phase::Open(socket), Some(confirm)) = (&self.phase, &mut self.confirm) else { return false };
-        // What cannot be asked any more counts as not acknowledged.
-        let Ok(unacknowledged) = stream::unacknowledged(socket) else { return false };
-        let bytes = self.sent.saturating_sub(unacknowledged);
-        let more = bytes > confirm.told;
-        if more {
-            confirm.told = bytes;
-            inputs.push_back(Input::Socket(self.layer, socket::Input::Confirmed { stream: id, bytes }));
-        }
-        more
-    }
-    /// Tells the layer about room once a worthwhile part of the queue has left.
-    fn tell_room(&mut self, id: StreamId, written: u64, bound: u64, inputs: &mut VecDeque<Input>) {
-        self.freed += written;
-        if written > 0 && (self.queued == 0 || self.freed >= bound / 8) {
-            self.freed = 0;
-            let room = bound.saturating_sub(self.queued);
-            inputs.push_back(Input::Socket(self.layer, socket::Input::Writable { stream: id, room }));
-        }
-    }
-}
-
-fn consume(out: &mut VecDeque<Bytes>, mut n: usize) {
-    while n > 0 {
-        let Some(front) = out.front_mut() else { return };
-        if front.len() <= n {
-            n -= front.len();
-            out.pop_front();
-        } else {
-            let _ = front.split_to(n);
-            return;
-        }
     }
 }
 

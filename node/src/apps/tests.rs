@@ -1,7 +1,8 @@
 use super::*;
-use farlink_aap2::decoder::Decoder;
-use farlink_aap2::proto::{self, AapMessage, Body};
-use farlink_base::{BundleId, CreationTimestamp, DtnTime};
+use farlink_aap2::decoder::{Decoder, Request};
+use farlink_aap2::proto::{self, AapMessage, Body, BundleAdu, ConnectionConfig, Status};
+use farlink_base::{BundleId, CreationTimestamp, DtnTime, Payload, Refusal};
+use farlink_bpa::app::{AppOutput, Delivery, DeliveryId};
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
 

@@ -1,4 +1,5 @@
 use super::*;
+use crate::resolve::{Resolver, Wanted};
 
 /// Both ends of one connection in one table, run until something is so.
 struct World {

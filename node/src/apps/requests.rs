@@ -1,0 +1,169 @@
+//! What attached applications ask for: who they are, bundles to send, links, answers to deliveries.
+
+use super::connection::{Pushed, Spool};
+use super::echo::Echo;
+use super::messages::{lifetime, send_request, status_of};
+use super::{Apps, Owner};
+use farlink_aap2::decoder::Request;
+use farlink_aap2::proto::{BundleAdu, BundleHeaders, ConnectionConfig, Status, adu_flag};
+use farlink_base::{Duration, EndpointId, Instant, Payload};
+use farlink_bpa::app::{AdminInput, AppInput};
+use farlink_stack::Input;
+use std::collections::VecDeque;
+
+impl Apps {
+    /// One request of a client; false ends the connection.
+    pub(super) fn request(
+        &mut self,
+        serial: u64,
+        request: Request,
+        now: Instant,
+        inputs: &mut VecDeque<Input>,
+    ) -> bool {
+        match request {
+            Request::Configure(config) => self.configure(serial, config, now, inputs),
+            Request::Send(adu, payload) => self.send_adu(serial, adu, payload, inputs),
+            Request::Link(_) if !self.may_link => self.answer(serial, Status::Unauthorized),
+            Request::Link(link) => {
+                let mut found = false;
+                for (name, _) in self.links.iter().filter(|(_, peer)| *peer == link.peer_node_id) {
+                    found = true;
+                    let enabled = link.status == 3;
+                    inputs.push_back(Input::Admin(AdminInput::SetLink { link: name.clone(), enabled }));
+                }
+                self.answer(serial, if found { Status::Success } else { Status::NotFound })
+            }
+            Request::Keepalive => self.answer(serial, Status::Ack),
+            Request::Response(status) => self.response(serial, status, inputs),
+        }
+    }
+    pub(super) fn answer(&mut self, serial: u64, status: Status) -> bool {
+        if let Some(connection) = self.connections.get_mut(&serial) {
+            connection.answer(status);
+        }
+        true
+    }
+    fn configure(&mut self, serial: u64, config: ConnectionConfig, now: Instant, inputs: &mut VecDeque<Input>) -> bool {
+        let Some(connection) = self.connections.get_mut(&serial) else { return false };
+        if connection.introduced {
+            return self.answer(serial, Status::InvalidRequest);
+        }
+        connection.keepalive = Duration::from_secs(config.keepalive_seconds.into());
+        if !connection.keepalive.is_zero() {
+            self.arm_keepalive(now);
+        }
+        if config.endpoint_id.is_empty() && config.auth_type != 0 && !config.is_subscriber {
+            // A client of the forwarding table needs no endpoint.
+            if let Some(connection) = self.connections.get_mut(&serial) {
+                connection.introduced = self.may_link;
+            }
+            return self.answer(serial, if self.may_link { Status::Success } else { Status::Unauthorized });
+        }
+        let Ok(endpoint) = config.endpoint_id.parse::<EndpointId>() else {
+            return self.answer(serial, Status::InvalidRequest);
+        };
+        let canonical = endpoint.canonical(&self.node_ids).unwrap_or_else(|| endpoint.clone());
+        if endpoint.is_node_id() {
+            // The administrative endpoint: status reports are the node's own to read (RFC 9171 4.2.5.2).
+            return self.answer(serial, Status::InvalidRequest);
+        }
+        if self.is_served(&canonical) {
+            // Whoever took it over would answer for the node.
+            return self.answer(serial, Status::Unauthorized);
+        }
+        let shared = self.secrets.entry(canonical.clone()).or_insert_with(|| (config.secret.clone(), 0));
+        if shared.0 != config.secret {
+            return self.answer(serial, Status::Unauthorized);
+        }
+        shared.1 += 1;
+        let registration = config.is_subscriber.then(|| {
+            let window = config.window.clamp(1, self.window_max.max(1));
+            self.register(Owner::Connection(serial), endpoint, window, inputs)
+        });
+        if let Some(connection) = self.connections.get_mut(&serial) {
+            connection.endpoint = Some(config.endpoint_id);
+            connection.canonical = canonical;
+            connection.introduced = true;
+            connection.registration = registration;
+        }
+        // A subscriber hears when its registration stands.
+        if registration.is_some() { true } else { self.answer(serial, Status::Success) }
+    }
+    /// Whether an application inside the node serves this endpoint.
+    pub(super) fn is_served(&self, canonical: &EndpointId) -> bool {
+        let mut served = self.echo.iter().flat_map(Echo::endpoints);
+        served.any(|endpoint| endpoint.canonical(&self.node_ids).as_ref() == Some(canonical))
+    }
+    fn send_adu(&mut self, serial: u64, adu: BundleAdu, payload: Payload, inputs: &mut VecDeque<Input>) -> bool {
+        let spool = self.connections.get_mut(&serial).and_then(|connection| connection.spool.take());
+        let status = match self.begin_send(serial, adu, payload, spool.as_ref(), inputs) {
+            Ok(()) => return true,
+            Err(status) => status,
+        };
+        if let Some(Spool { request, .. }) = spool {
+            self.requests.remove(&request);
+            inputs.push_back(Input::Unspool { request });
+        }
+        self.answer(serial, status)
+    }
+    /// Hands a request on; what else to answer.
+    fn begin_send(
+        &mut self,
+        serial: u64,
+        adu: BundleAdu,
+        payload: Payload,
+        spool: Option<&Spool>,
+        inputs: &mut VecDeque<Input>,
+    ) -> Result<(), Status> {
+        let Some(endpoint) = self.connections.get(&serial).and_then(|c| c.endpoint.clone()) else {
+            return Err(Status::InvalidRequest);
+        };
+        if !adu.src_eid.is_empty() && adu.src_eid != endpoint {
+            return Err(Status::Unauthorized);
+        }
+        // What this node does not do is not done in part: there are no rights to dispatch, and no encapsulation.
+        if adu.adu_flags.contains(&adu_flag::WITH_BDM_AUTH) {
+            return Err(Status::Unauthorized);
+        }
+        if adu.adu_flags.contains(&adu_flag::BPDU) {
+            return Err(Status::InvalidRequest);
+        }
+        let report_to = if adu.report_to_eid.is_empty() { Ok(EndpointId::Null) } else { adu.report_to_eid.parse() };
+        let (Ok(source), Ok(destination), Ok(report_to)) = (endpoint.parse(), adu.dst_eid.parse(), report_to) else {
+            return Err(Status::InvalidRequest);
+        };
+        let headers = BundleHeaders {
+            src_eid: endpoint,
+            dst_eid: adu.dst_eid.clone(),
+            payload_length: adu.payload_length,
+            lifetime_ms: lifetime(&adu),
+            ..Default::default()
+        };
+        if let Some(reason) = spool.and_then(|spool| spool.refused) {
+            return Err(status_of(reason));
+        }
+        let length = adu.payload_length;
+        let bundle = send_request(&adu, (source, destination, report_to), payload);
+        let owner = Owner::Connection(serial);
+        let request = match spool {
+            Some(spool) => self.send_as(spool.request, owner, bundle, inputs),
+            None => self.send(owner, bundle, inputs),
+        };
+        if let Some(connection) = self.connections.get_mut(&serial) {
+            connection.ask(request, length, headers);
+        }
+        Ok(())
+    }
+    fn response(&mut self, serial: u64, status: Status, inputs: &mut VecDeque<Input>) -> bool {
+        let Some(connection) = self.connections.get_mut(&serial) else { return false };
+        match (connection.pushed.pop_front(), connection.registration) {
+            (Some(Pushed::Delivery(delivery)), Some(registration)) => {
+                let taken = status == Status::Success;
+                inputs.push_back(Input::App(AppInput::DeliveryDone { registration, delivery, taken }));
+                true
+            }
+            (Some(Pushed::Keepalive), _) => true,
+            _ => false,
+        }
+    }
+}

@@ -1,0 +1,169 @@
+//! How streams begin: where peers are, connecting to them, and accepting those that come.
+
+use super::connection::Phase;
+use super::{CONNECT_TIMEOUT, Register, Streams, canonical};
+use crate::log::more;
+use crate::resolve::{Resolver, Wanted};
+use farlink_base::{Duration, Instant, LayerId, LinkId, StreamId, socket};
+use farlink_os::poll::Poller;
+use farlink_os::stream;
+use farlink_stack::Input;
+use std::collections::VecDeque;
+use std::io::{self, ErrorKind};
+use std::net::{IpAddr, SocketAddr};
+
+/// What connecting needs from the rest of the node.
+pub struct Connector<'a> {
+    /// Where sockets are watched.
+    pub register: (&'a Poller, u64),
+    /// Who resolves names.
+    pub resolver: &'a Resolver<Wanted>,
+    /// Where inputs for the stack go.
+    pub inputs: &'a mut VecDeque<Input>,
+}
+
+impl Streams {
+    /// Where the peer of a layer's link is from the next attempt on; `None` forgets the link.
+    pub fn set_address(&mut self, layer: LayerId, link: LinkId, address: Option<String>) {
+        match address {
+            Some(address) => drop(self.addresses.insert(link, (layer, address))),
+            None => {
+                self.addresses.remove(&link);
+                self.unreachable.remove(&link);
+            }
+        }
+    }
+    /// Finds out where a link's peer is, so that its layer knows it when it connects.
+    pub fn locate(&self, link: LinkId, resolver: &Resolver<Wanted>, inputs: &mut VecDeque<Input>) {
+        let Some((_, name)) = self.addresses.get(&link) else { return };
+        match resolver.ask(Wanted::Peer(link), name) {
+            Some((_, addresses)) => self.located(link, &addresses, inputs),
+            // Until the answer comes it is nowhere.
+            None => self.located(link, &[], inputs),
+        }
+    }
+    /// A link's peer is at these addresses.
+    pub fn located(&self, link: LinkId, addresses: &[SocketAddr], inputs: &mut VecDeque<Input>) {
+        let Some((layer, _)) = self.addresses.get(&link) else { return };
+        let addresses = addresses.iter().map(|address| canonical(*address)).collect();
+        inputs.push_back(Input::Socket(*layer, socket::Input::Located { link, addresses }));
+    }
+
+    /// Accepts what waits on a listener.
+    pub fn accept(&mut self, now: Instant, listener: usize, register: &impl Register, inputs: &mut VecDeque<Input>) {
+        loop {
+            let Some((layer, socket)) = self.listeners.get(listener) else { return };
+            let layer = *layer;
+            match socket.accept() {
+                Ok((socket, from)) => {
+                    let ready = socket.set_nonblocking(true).and_then(|()| socket.set_nodelay(true));
+                    let serial = self.next_serial();
+                    if ready.and_then(|()| register.stream(&socket, serial)).is_ok() {
+                        let stream = StreamId(StreamId::PASSIVE | serial);
+                        self.insert(stream, serial, layer, Phase::Open(socket));
+                        self.opened(stream, from, inputs);
+                    }
+                }
+                Err(why) if why.kind() == ErrorKind::WouldBlock => return,
+                Err(why) if matches!(why.kind(), ErrorKind::Interrupted | ErrorKind::ConnectionAborted) => {}
+                Err(why) => {
+                    tracing::warn!("cannot accept a connection: {why}; trying again in a second");
+                    self.accept_again = Some(now + Duration::from_secs(1));
+                    return;
+                }
+            }
+        }
+    }
+
+    /// Opens a stream to a link's peer.
+    pub fn connect(&mut self, layer: LayerId, stream: StreamId, link: LinkId, now: Instant, io: &mut Connector<'_>) {
+        let serial = self.next_serial();
+        self.insert(stream, serial, layer, Phase::Resolving);
+        if let Some(stream) = self.streams.get_mut(&stream) {
+            stream.link = Some(link);
+        }
+        match self.addresses.get(&link).cloned() {
+            Some((_, name)) => {
+                if let Some((_, addresses)) = io.resolver.ask(Wanted::Stream(stream), &name) {
+                    self.resolved(stream, addresses, now, io);
+                }
+            }
+            None => self.fail(stream, io.inputs),
+        }
+    }
+    /// The addresses of a peer are known: tries them in order.
+    pub fn resolved(&mut self, stream: StreamId, addresses: Vec<SocketAddr>, now: Instant, io: &mut Connector<'_>) {
+        let link = self.streams.get(&stream).and_then(|stream| stream.link);
+        if let Some(link) = link.filter(|_| !addresses.is_empty()) {
+            self.located(link, &addresses, io.inputs);
+        }
+        if self.streams.get(&stream).is_some_and(|s| matches!(s.phase, Phase::Resolving)) {
+            self.try_next(stream, addresses.into(), now, io);
+        }
+    }
+    pub(super) fn try_next(
+        &mut self,
+        id: StreamId,
+        mut addresses: VecDeque<SocketAddr>,
+        now: Instant,
+        io: &mut Connector<'_>,
+    ) {
+        while let Some(to) = addresses.pop_front() {
+            let serial = self.next_serial();
+            let from = self.streams.get(&id).and_then(|stream| self.home(stream.layer, &to));
+            let attempt = stream::connect(&to, from.as_ref());
+            let attempt = attempt.and_then(|socket| io.register.stream(&socket, serial).map(|()| socket));
+            match (attempt, self.streams.get_mut(&id)) {
+                (Ok(socket), Some(stream)) => {
+                    let until = now + CONNECT_TIMEOUT;
+                    stream.phase = Phase::Connecting { socket, to, others: addresses, until };
+                    stream.ended = false;
+                    self.tokens.insert(serial, id);
+                    return;
+                }
+                (Err(why), _) => self.missed(id, to, &why),
+                (_, None) => return,
+            }
+        }
+        self.fail(id, io.inputs);
+    }
+
+    /// Where a layer's connections to `to` come from: the one address it listens at there, by which its peers know
+    /// it; where it has none or several, the kernel chooses.
+    pub(super) fn home(&self, layer: LayerId, to: &SocketAddr) -> Option<SocketAddr> {
+        let local = |ip: IpAddr| matches!(ip, IpAddr::V6(ip) if ip.is_unicast_link_local());
+        let reach = |ip: IpAddr| (ip.is_ipv4(), ip.is_loopback(), local(ip));
+        let own = self.listeners.iter().filter(|(of, _)| *of == layer);
+        let places = own.filter_map(|(_, listener)| listener.local_addr().ok());
+        let mut homes = places.filter(|at| !at.ip().is_unspecified() && reach(at.ip()) == reach(to.ip()));
+        let mut home = homes.next().filter(|_| homes.next().is_none())?;
+        home.set_port(0);
+        Some(home)
+    }
+
+    /// A connection did not come about. Said once until one does.
+    pub(super) fn missed(&mut self, id: StreamId, to: SocketAddr, why: &io::Error) {
+        let link = self.streams.get(&id).and_then(|stream| stream.link);
+        if link.is_some_and(|link| self.unreachable.insert(link)) {
+            tracing::warn!("cannot connect to {to}: {why}; trying again until it answers");
+        } else {
+            tracing::debug!("cannot connect to {to}: {why}");
+        }
+    }
+    pub(super) fn opened(&mut self, id: StreamId, from: SocketAddr, inputs: &mut VecDeque<Input>) {
+        let Some(stream) = self.streams.get_mut(&id) else { return };
+        let from = canonical(from);
+        stream.peer = Some(from);
+        if let Some(link) = stream.link {
+            self.unreachable.remove(&link);
+        }
+        // Who comes and goes all the time, or in crowds from one place, is told of once a minute.
+        if let Some(times) = self.comings.say(from.ip(), std::time::Instant::now()) {
+            let how = if id.is_passive() { "connected from" } else { "connected to" };
+            tracing::info!("{how} {from}{}", more(times));
+            stream.told = true;
+        }
+        inputs.push_back(Input::Socket(stream.layer, socket::Input::Opened { stream: id, from }));
+        inputs.push_back(Input::Socket(stream.layer, socket::Input::Writable { stream: id, room: self.queue_bound }));
+    }
+}

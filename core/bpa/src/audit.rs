@@ -27,6 +27,8 @@ pub struct Counts {
     pub offers: usize,
     /// Bundles in line for an application or with one.
     pub deliveries: usize,
+    /// Members of groups, of now and before, that are remembered with bundles.
+    pub members: usize,
     /// Originals whose fragments are being collected, and wholes.
     pub fragments: usize,
     /// Payloads to be let go later.
@@ -56,6 +58,7 @@ impl Agent {
             waits: self.waits.len() + self.rests.len(),
             offers: self.offers.peers().count(),
             deliveries: self.deliveries.bundles(),
+            members: self.deliveries.members(),
             fragments: self.fragments.len(),
             on_disk: self.memory.on_disk(),
             custody: self.custody.as_ref().map_or((0, 0), |custody| custody.counts()),

@@ -54,6 +54,9 @@ struct Open {
 /// One registration has so large a part, as a divisor, of the bytes that all may leave unanswered.
 const REGISTRATION_PART: u64 = 4;
 
+/// Members that left are remembered with a bundle up to so many, or as many as are there.
+const GONE_MAX: usize = 16;
+
 /// Endpoints, registrations and deliveries of one node.
 #[derive(Debug)]
 pub(crate) struct Deliveries {
@@ -238,6 +241,13 @@ impl Deliveries {
         let open = self.open_of(bundle).filter_map(|delivery| self.open.get(&delivery));
         let open: Vec<RegistrationId> = open.map(|open| open.registration).collect();
         let shares = self.shares.entry(bundle).or_default();
+        if shares.len() >= group.registrations.len().saturating_mul(2).max(GONE_MAX) {
+            // Members come and go; of those that went it matters only whether one had it.
+            let gone_had =
+                shares.iter().find(|(id, share)| **share == Share::Had && !self.registrations.contains_key(id));
+            let gone_had = gone_had.map(|(id, _)| *id);
+            shares.retain(|id, _| self.registrations.contains_key(id) || Some(*id) == gone_had);
+        }
         let mut owed = false;
         for id in &group.registrations {
             let share = *shares.entry(*id).or_insert(Share::Owed);
@@ -274,6 +284,11 @@ impl Deliveries {
                 r.waiting.remove(&place(held));
             }
         }
+    }
+    /// How many members, of now and before, are remembered with bundles for groups.
+    #[cfg(feature = "audit")]
+    pub fn members(&self) -> usize {
+        self.shares.values().map(BTreeMap::len).sum()
     }
     /// Bundles for groups with members here.
     #[cfg(feature = "audit")]

@@ -76,6 +76,25 @@ fn each_member_has_it_once_and_one_that_joins_later_has_what_is_still_held() {
 }
 
 #[test]
+fn members_that_come_and_go_leave_nothing_behind_and_one_that_had_it_is_remembered() {
+    let mut node =
+        Node::with(Settings { routes: vec![("dtn://any/*".into(), EndpointId::ipn(3, 0))], ..settings() }, None);
+    join(&mut node, 1);
+    node.receive(1, from_two(1, news()));
+    node.confirm(node.sent()[0].id);
+    for member in 2..500 {
+        join(&mut node, member);
+        answer(&mut node, member, member == 2);
+        leave(&mut node, member);
+        assert!(node.agent.counts().members <= 20, "{member}");
+    }
+    leave(&mut node, 1);
+    assert_eq!((node.held(), node.agent.counts().members), (0, 0));
+    node.receive(2, from_two(1, news()).labels([1, 1]));
+    assert_eq!(node.verdicts().last(), Some(&(2, Err(Refusal::Duplicate))), "somebody here had it");
+}
+
+#[test]
 fn a_duplicate_is_refused_while_it_is_held_and_when_it_was_delivered_and_has_left() {
     let settings = Settings { routes: vec![("dtn://any/*".into(), EndpointId::ipn(3, 0))], ..settings() };
     let mut node = Node::of(settings, None, support::NoRouter, Rule::default());

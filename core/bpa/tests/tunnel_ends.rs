@@ -2,7 +2,7 @@
 
 mod support;
 
-use farlink_base::{Duration, EndpointId, Event, Refusal};
+use farlink_base::{Duration, EndpointId, Event, Payload, Refusal};
 use farlink_bpa::{Answer, CustodySettings, Input, Numbers, Settings};
 use support::tunnels::*;
 use support::{Node, from_two};
@@ -119,6 +119,31 @@ fn who_waits_for_room_has_it_when_a_late_signal_gives_some() {
     signal(&mut node, 3, 1, Answer::Taken, &run(first, first));
     let sequences: Vec<u64> = inside(&node).iter().map(|sent| sent.bundle.sequence).collect();
     assert_eq!(sequences, [2], "the first stays in custody, and is not on its way in any more");
+}
+
+/// A long signal is worked off after its own bundle has left, and what it names stays here in custody: nothing leaves
+/// that would make others look for room.
+#[test]
+fn who_waits_for_room_has_it_when_the_end_of_a_long_signal_gives_some() {
+    let mut node = custody(|tunnel| tunnel.bundles = 20);
+    (1..=20).for_each(|n| node.receive(n, to_nine(n).custody(2, None)));
+    let given = wrap(&mut node);
+    let leave = |node: &mut Node| around(node).into_iter().for_each(|sent| node.confirm(sent.id));
+    leave(&mut node);
+    // They go again; the last is on its way in still, and others fill what room it leaves.
+    node.wait(Duration::from_secs(12));
+    let again = inside(&node);
+    assert_eq!((again.len(), again[19].bundle.sequence), (20, 20));
+    node.said.clear();
+    for sent in &again[..19] {
+        node.tell(Input::Rendered { id: sent.id, rope: Payload::from(vec![7; 50]) });
+    }
+    leave(&mut node);
+    (21..=40).for_each(|n| node.receive(n, to_nine(n)));
+    assert_eq!(inside(&node).iter().map(|sent| sent.bundle.sequence).collect::<Vec<_>>(), (21..40).collect::<Vec<_>>());
+    node.said.clear();
+    signal(&mut node, 3, 1, Answer::Taken, &run(given[0], given[19]));
+    assert_eq!(inside(&node).iter().map(|sent| sent.bundle.sequence).collect::<Vec<_>>(), [40]);
 }
 
 #[test]

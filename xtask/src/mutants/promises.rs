@@ -82,6 +82,13 @@ pub const TABLE: &[Mutant] = &[
         &["-p farlink-bpa --test shares"],
     ),
     plain(
+        "room that a signal gives in a tunnel is nobody's",
+        "core/bpa/src/tunnel_out.rs",
+        "self.unwrap(now, number, outer, edge, out);\n        self.steps.push_back(Step::Line);\n        if let",
+        "self.unwrap(now, number, outer, edge, out);\n        if let",
+        &["-p farlink-bpa --test tunnel_ends"],
+    ),
+    plain(
         "signals about signals are wanted",
         "core/bpa/src/tunnel_out.rs",
         "settings.custody && !(told &&",

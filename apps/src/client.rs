@@ -345,6 +345,17 @@ impl Client {
             Socket::Tcp(socket) => socket.set_read_timeout(timeout),
         }
     }
+    /// Bounds how long writes wait while nothing is taken. What was written by then is half said: the connection is of no
+    /// use any more.
+    ///
+    /// # Errors
+    /// What the kernel says.
+    pub fn set_write_timeout(&self, timeout: Option<Duration>) -> io::Result<()> {
+        match &self.writer {
+            Socket::Unix(socket) => socket.set_write_timeout(timeout),
+            Socket::Tcp(socket) => socket.set_write_timeout(timeout),
+        }
+    }
     /// Ends the connection: a reader in another thread returns.
     pub fn shutdown(&self) {
         let _ = match &self.writer {

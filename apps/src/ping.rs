@@ -3,11 +3,12 @@
 use crate::client::Delivered;
 use crate::inbox::Inbox;
 use crate::{Quantiles, clock, passing_service, random};
-use anyhow::bail;
+use anyhow::{anyhow, bail};
 use farlink_aap2::proto::{BundleAdu, Status};
 use farlink_base::Instant;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
+use std::io::ErrorKind;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::RecvTimeoutError;
 use std::time::Duration;
@@ -33,7 +34,7 @@ pub struct Options {
     pub interval: Duration,
     /// Payload bytes.
     pub size: u64,
-    /// Wait after the last.
+    /// Wait after the last, and for the node to take each.
     pub timeout: Duration,
 }
 
@@ -169,11 +170,21 @@ impl<F: FnMut(String)> Run<'_, F> {
         payload.resize(HEADER.max(usize::try_from(self.options.size).unwrap_or(HEADER)), b'.');
         let adu = BundleAdu { dst_eid: destination.to_string(), lifetime_ms: 3_600_000, ..Default::default() };
         self.sent.insert(sequence, destination.to_string());
-        self.inbox.sender.send(adu, &payload)?;
+        let until = clock::now() + self.options.timeout;
+        self.inbox.sender.set_write_timeout(Some(self.options.timeout.max(ATTENTION)))?;
+        match self.inbox.sender.send(adu, &payload) {
+            Err(why) if matches!(why.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {
+                return Err(self.not_taken());
+            }
+            sent => sent?,
+        }
         self.inbox.sender.set_read_timeout(Some(ATTENTION))?;
         while !self.inbox.sender.hears()? {
             if self.stopped() {
                 return Ok(());
+            }
+            if clock::now() >= until {
+                return Err(self.not_taken());
             }
         }
         self.inbox.sender.set_read_timeout(None)?;
@@ -182,6 +193,12 @@ impl<F: FnMut(String)> Run<'_, F> {
             other => bail!("the node does not take a ping for {destination}: {}", crate::refusal(other)),
         }
         Ok(())
+    }
+    /// The node has no room for a ping, or is busy.
+    fn not_taken(&self) -> anyhow::Error {
+        let Options { size, timeout, .. } = self.options;
+        let waited = timeout.as_secs_f64();
+        anyhow!("the node did not take a ping of {size} B in {waited} s\nhint: a smaller --size, or a longer --timeout")
     }
     /// The next answer of this run before a time: round trip in ns, and sequence number.
     fn answer(&mut self, until: Instant) -> anyhow::Result<Option<(u64, u64)>> {
@@ -210,6 +227,43 @@ fn read(delivered: &Delivered, nonce: u64) -> Option<(u64, u64)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use bytes::BytesMut;
+    use farlink_aap2::proto::{self, AapResponse};
+    use std::io::{Read, Write};
+    use std::os::unix::net::UnixListener;
+
+    /// A node that lets applications register, and then neither reads nor answers.
+    fn mute(path: &std::path::Path) {
+        let listener = UnixListener::bind(path).unwrap();
+        std::thread::spawn(move || {
+            let mut kept = Vec::new();
+            for socket in listener.incoming() {
+                let mut socket = socket.unwrap();
+                socket.write_all(&proto::greeting("ipn:1.0")).unwrap();
+                let mut config = [0; 256];
+                assert!(socket.read(&mut config).unwrap() > 0);
+                let mut success = BytesMut::new();
+                proto::frame(&AapResponse::new(Status::Success), &mut success);
+                socket.write_all(&success).unwrap();
+                kept.push(socket);
+            }
+        });
+    }
+
+    #[test]
+    fn a_node_that_does_not_take_a_ping_is_not_waited_for_without_end() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("mute.sock");
+        mute(&path);
+        // One that is written and not answered, and one that is not even read.
+        for size in [64, 16_000_000] {
+            let inbox = attach(path.to_str().unwrap()).unwrap();
+            let timeout = Duration::from_millis(100);
+            let options = Options { destination: "ipn:2.7".into(), count: 1, interval: timeout, size, timeout };
+            let error = run(inbox, &options, &AtomicBool::new(false), |_| ()).unwrap_err().to_string();
+            assert!(error.contains(&format!("did not take a ping of {size} B in 0.1 s\nhint: ")), "{error}");
+        }
+    }
 
     #[test]
     fn a_destination_without_a_service_means_the_echo_services() {

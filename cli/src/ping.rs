@@ -24,7 +24,7 @@ pub struct Args {
     /// Payload of each.
     #[arg(short, long, default_value = "64 B", allow_hyphen_values = true)]
     size: farlink_base::DataVolume,
-    /// How long to wait for the last answer.
+    /// How long to wait for the last answer, and for the node to take each ping.
     #[arg(short, long, default_value = "10 s", allow_hyphen_values = true, value_parser = farlink_base::parse_duration)]
     timeout: Duration,
     /// Print one JSON document.

@@ -37,7 +37,7 @@ pub struct Args {
     /// Secret shared with other connections at the same endpoint.
     #[arg(long, default_value = "farlink")]
     secret: String,
-    /// Print one JSON document per file or bundle.
+    /// Print one JSON document per file or bundle; without --out with its payload, as `text`, or `hex` where it is none.
     #[arg(long)]
     json: bool,
 }
@@ -85,10 +85,11 @@ pub fn run(args: Args) -> Result<(), Failure> {
                 }
             }
             Received::Bundle { source, bytes, payload, path, piece_of } => match (path, args.json) {
-                (path, true) => {
-                    let path = path.map(|path| path.display().to_string());
+                (Some(path), true) => {
+                    let path = path.display().to_string();
                     writeln!(stdout, "{}", json!({ "source": source, "bytes": bytes, "path": path }))?;
                 }
+                (None, true) => writeln!(stdout, "{}", whole(&source, bytes, payload))?,
                 (None, false) => {
                     if let Some(name) = piece_of.filter(|_| !std::mem::replace(&mut told, true)) {
                         bar.suspend(|| eprintln!("{}", unverified(&name)));
@@ -107,6 +108,15 @@ pub fn run(args: Args) -> Result<(), Failure> {
         return Err(Failure::Run(anyhow::anyhow!("{bad} files arrived damaged")));
     }
     enough(came, &options)
+}
+
+/// A bundle with its payload: `text`, or `hex` where it is none.
+fn whole(source: &str, bytes: u64, payload: Vec<u8>) -> serde_json::Value {
+    let (key, payload) = match String::from_utf8(payload) {
+        Ok(text) => ("text", text),
+        Err(other) => ("hex", other.into_bytes().iter().map(|byte| format!("{byte:02x}")).collect()),
+    };
+    json!({ "source": source, "bytes": bytes, "path": null, key: payload })
 }
 
 /// What is said of a file that there is no folder for.
@@ -135,6 +145,14 @@ fn enough(came: Came, options: &ReceiveOptions) -> Result<(), Failure> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_document_of_a_bundle_holds_all_of_it() {
+        let text = whole("ipn:2.1", 3, b"a\"b".to_vec());
+        assert_eq!(text, json!({ "source": "ipn:2.1", "bytes": 3, "path": null, "text": "a\"b" }));
+        assert_eq!(whole("ipn:2.1", 2, vec![0xff, 0x0a])["hex"], "ff0a");
+        assert_eq!(whole("ipn:2.1", 0, Vec::new())["text"], "");
+    }
 
     #[test]
     fn fewer_than_were_wanted_is_a_failure_that_says_how_many() {

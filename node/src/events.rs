@@ -17,7 +17,7 @@
 use crate::clock::WallClock;
 use crate::config::EventsSettings;
 use crate::log::{Crowd, Repeats, more};
-use farlink_base::{Event, EventClass, Instant, LinkId};
+use farlink_base::{Event, EventClass, Instant, LinkId, Refusal};
 use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::mem::{Discriminant, discriminant};
@@ -152,10 +152,30 @@ struct Writer {
     names: Names,
     file: Option<BufWriter<File>>,
     live: tokio::sync::broadcast::Sender<Arc<str>>,
-    /// What others can make happen at will, by kind and link.
-    repeats: Repeats<(Discriminant<Event>, Option<LinkId>)>,
+    repeats: Repeats<Fault>,
     /// Nodes nobody configured, which come and go under ever new numbers.
     strangers: Crowd,
+}
+
+/// What others can make happen at will: each fault is told of by itself.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+struct Fault {
+    kind: Discriminant<Event>,
+    link: Option<LinkId>,
+    refusal: Option<Discriminant<Refusal>>,
+    why: &'static str,
+}
+impl Fault {
+    fn of(event: &Event) -> Option<Fault> {
+        let (link, refusal, why) = match event {
+            Event::Refused { link, reason, .. } => (*link, Some(discriminant(reason)), ""),
+            Event::Malformed { link, reason, .. } | Event::SessionRefused { link, reason } => (*link, None, *reason),
+            Event::LtpSessionEnd { link, cancelled: true, why, .. } => (Some(*link), None, *why),
+            Event::LinkUp { link, .. } | Event::LinkDown { link } if link.is_dynamic() => (Some(*link), None, ""),
+            _ => return None,
+        };
+        Some(Fault { kind: discriminant(event), link, refusal, why })
+    }
 }
 
 impl Writer {
@@ -193,17 +213,9 @@ impl Writer {
     }
     fn log(&mut self, event: &Event) {
         let now = std::time::Instant::now();
-        let provoked = match event {
-            Event::Refused { link, .. } | Event::Malformed { link, .. } | Event::SessionRefused { link, .. } => {
-                Some(*link)
-            }
-            Event::LtpSessionEnd { link, cancelled: true, .. } => Some(Some(*link)),
-            Event::LinkUp { link, .. } | Event::LinkDown { link } => link.is_dynamic().then_some(Some(*link)),
-            _ => None,
-        };
-        let times = match provoked {
-            Some(Some(link)) if link.is_dynamic() => self.strangers.say(now),
-            Some(link) => self.repeats.say((discriminant(event), link), now),
+        let times = match Fault::of(event) {
+            Some(Fault { link: Some(link), .. }) if link.is_dynamic() => self.strangers.say(now),
+            Some(fault) => self.repeats.say(fault, now),
             None => Some(0),
         };
         let Some(times) = times.map(more) else { return };
@@ -227,5 +239,24 @@ impl Writer {
         if let Some(file) = &mut self.file {
             let _ = file.flush();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_fault_does_not_hide_another() {
+        let (mut repeats, now) = (Repeats::default(), std::time::Instant::now());
+        let mut said = |event: Event| repeats.say(Fault::of(&event).unwrap(), now).is_some();
+        let malformed = |reason| Event::Malformed { link: None, offset: 0, reason };
+        let refused = |reason| Event::Refused { link: Some(LinkId(3)), key: None, reason };
+        let session = |reason| Event::SessionRefused { link: None, reason };
+        assert!(said(malformed("a message of unknown type")) && said(malformed("extension items")));
+        assert!(said(refused(Refusal::Expired)) && said(refused(Refusal::NoResources)));
+        assert!(said(session("a message of unknown type")), "another kind");
+        assert!(!said(malformed("extension items")) && !said(refused(Refusal::Expired)), "each once");
+        assert_eq!(Fault::of(&Event::LinkDown { link: LinkId(3) }), None, "what is configured is always told");
     }
 }

@@ -39,6 +39,16 @@ pub struct ReceiveOptions {
     pub secret: String,
 }
 
+impl ReceiveOptions {
+    /// Why the folder takes no more.
+    fn lost(&self, why: anyhow::Error) -> Lost {
+        Lost::Ours(match &self.out {
+            Some(out) => why.context(format!("the folder {}", out.display())),
+            None => why,
+        })
+    }
+}
+
 /// What the caller hears.
 pub enum Received {
     /// Bytes so far.
@@ -113,7 +123,11 @@ pub fn receive(
                 receiver.settle()?;
                 receiver.client = reconnect(at, options)?;
             }
-            Err(Lost::Ours(why)) => return Err(why),
+            Err(Lost::Ours(why)) => {
+                // What was taken before lasts, and is answered for: the next run has that much less to find room for.
+                receiver.settle()?;
+                return Err(why);
+            }
         }
     }
     receiver.settle()?;
@@ -164,7 +178,7 @@ impl<T: FnMut(Received) -> io::Result<()>> Receiver<'_, T> {
                 let taken = self.shelf.take(&adu, &mut counted);
                 match (taken, arriving.lost()) {
                     (Err(_), Some(kind)) => Err(kind.into()),
-                    (taken, _) => Ok(taken.map_err(Lost::Ours)?),
+                    (taken, _) => Ok(taken.map_err(|why| self.options.lost(why))?),
                 }
             }
         };

@@ -256,7 +256,8 @@ fn name_bundle(out: &Path, number: u64) -> io::Result<PathBuf> {
     let mut name = number;
     let place = loop {
         let place = out.join(format!("bundle-{name}"));
-        if !place.exists() {
+        // Nor is anything put where somebody's link leads nowhere.
+        if place.symlink_metadata().is_err() {
             break place;
         }
         name += 1;

@@ -54,6 +54,15 @@ fn names(dir: &tempfile::TempDir) -> Vec<String> {
     names.sort();
     names
 }
+#[test]
+fn a_link_that_leads_nowhere_is_somebodys() {
+    let dir = tempfile::tempdir().unwrap();
+    std::os::unix::fs::symlink("/nowhere", dir.path().join("bundle-9")).unwrap();
+    std::fs::write(arriving(dir.path(), 9), "bytes").unwrap();
+    assert_eq!(name_bundle(dir.path(), 9).unwrap(), dir.path().join("bundle-10"));
+    assert_eq!(names(&dir), ["bundle-10", "bundle-9"]);
+}
+
 fn open(dir: &tempfile::TempDir) -> Shelf {
     Shelf::open(Some(dir.path())).unwrap()
 }

@@ -1,14 +1,14 @@
 //! Rules of custody, which node files and scenarios give alike.
 
 use crate::input::Input;
-use crate::keys::{Fallback, Key, Kind, key};
+use crate::keys::{Fallback, Key, Kind, key, other};
 use crate::reader::Reader;
 use farlink_base::{DataVolume, Duration, EndpointId};
 
 use Fallback::{Absent, Is};
 
 /// A list of patterns of endpoint IDs.
-pub const PATTERNS: Kind = Kind::Other { what: "patterns", example: "[\"ipn:2.*\"]" };
+pub const PATTERNS: Kind = other("patterns", "[\"ipn:2.*\"]");
 
 /// The keys of the rules.
 pub const RULES: &[Key] = &[

@@ -84,6 +84,11 @@ pub const fn key(name: &'static str, kind: Kind, default: Fallback, help: &'stat
     Key { name, kind, default, help }
 }
 
+/// A kind of value that its reader alone understands: what it is, and one as written.
+pub const fn other(what: &'static str, example: &'static str) -> Kind {
+    Kind::Other { what, example }
+}
+
 /// The keys of settings, for tables of keys that are made once and kept: the texts of their defaults
 /// are never freed.
 pub fn setting_keys(settings: &[Setting]) -> Vec<Key> {

@@ -17,5 +17,5 @@ pub mod security;
 
 pub use errors::{Errors, nearest, utf8};
 pub use input::{Input, choose, example, positive_rate};
-pub use keys::{Fallback, Key, Kind, Section, key, setting_keys};
+pub use keys::{Fallback, Key, Kind, Section, key, other, setting_keys};
 pub use reader::{Reader, Tables, Value};

@@ -1,7 +1,7 @@
 //! Rules for the security of bundles, which node files and scenarios give alike.
 
 use crate::input::{Input, choose};
-use crate::keys::{Fallback, Key, Kind, key};
+use crate::keys::{Fallback, Key, Kind, key, other};
 use crate::reader::Reader;
 use farlink_base::security::{CHANGING, PAYLOAD, PRIMARY, Role, Rule, SECURITY, Service};
 use farlink_base::{EndpointId, pattern_covers};
@@ -12,9 +12,8 @@ use Fallback::{Absent, Is, Required};
 const SCOPE: &[&str] = &["primary", "target", "security"];
 const HASHES: &[&str] = &["256", "384", "512"];
 const CIPHERS: &[&str] = &["128", "256"];
-const TARGETS: Kind =
-    Kind::Other { what: "list of \"payload\", \"primary\" and numbers of types", example: "[\"payload\"]" };
-const PATTERN: Kind = Kind::Other { what: "pattern of endpoint IDs", example: "\"ipn:1.*\"" };
+const TARGETS: Kind = other("list of \"payload\", \"primary\" and numbers of types", "[\"payload\"]");
+const PATTERN: Kind = other("pattern of endpoint IDs", "\"ipn:1.*\"");
 
 /// The keys of a rule.
 pub const RULE: &[Key] = &[

@@ -4,13 +4,9 @@
 
 use crate::keys_moving::{CITY, GROUP, MOBILITY, RADIO};
 use farlink_cla::registry::{LAYERS, LayerInfo, Medium, NAMES};
-use farlink_config::{Fallback, Key, Kind, Section, key, quota, reports, setting_keys};
+use farlink_config::{Fallback, Key, Kind, Section, key, other, quota, reports, setting_keys};
 use farlink_link::stream::Congestion;
 use std::sync::LazyLock;
-
-pub(crate) const fn other(what: &'static str, example: &'static str) -> Kind {
-    Kind::Other { what, example }
-}
 
 const NODE_NAME: Kind = other("name of a node", "\"ground\"");
 const NODE_OR_GROUP: Kind = other("name of a node or a group", "\"ground\"");

@@ -1,10 +1,10 @@
 //! Keys of nodes that move: groups, mobility, radios.
 
-use crate::keys::{NODE, other};
+use crate::keys::NODE;
 use farlink_cla::registry::NAMES;
 use farlink_config::Fallback::{Absent, Is, Required};
 use farlink_config::Kind::{Choice, Count, Flag, Share};
-use farlink_config::{Key, Kind, Section, key};
+use farlink_config::{Key, Kind, Section, key, other};
 use std::sync::LazyLock;
 
 const LENGTH: Kind = other("length", "\"150 m\"");

@@ -6,16 +6,12 @@ use farlink_base::{LayerParam, Unit, settings};
 use farlink_cla::registry::{Introduction, LAYERS, LayerInfo, Medium, NAMES};
 use farlink_config::custody::PATTERNS;
 use farlink_config::security::RULE as RULE_KEYS;
-use farlink_config::{Fallback, Key, Kind, Section, custody, key, quota, reports, setting_keys};
+use farlink_config::{Fallback, Key, Kind, Section, custody, key, other, quota, reports, setting_keys};
 use farlink_stack::Limits;
 use std::sync::LazyLock;
 
 use Fallback::{Absent, Is, Required};
 use Kind::{Choice, Count, Flag, Text};
-
-const fn other(what: &'static str, example: &'static str) -> Kind {
-    Kind::Other { what, example }
-}
 
 const NODE_IDS: Kind = other("node ID, or list of them", "[\"ipn:1.0\"]");
 const NODE_ID: Kind = other("node ID", "\"ipn:2.0\"");

@@ -1,13 +1,9 @@
 //! Every key of the file, once: what the parser checks against and the reference is made from.
 
-use farlink_config::{Fallback, Key, Kind, Section, key};
+use farlink_config::{Fallback, Key, Kind, Section, key, other};
 
 use Fallback::{Absent, Is, Required};
 use Kind::{Choice, Count, Duration, Name, Rate, Table, Tables, Text, Time};
-
-const fn other(what: &'static str, example: &'static str) -> Kind {
-    Kind::Other { what, example }
-}
 
 const ID: Kind = other("node ID or number", "\"ipn:1.0\"");
 const LENGTH: Kind = other("length", "\"550 km\"");

@@ -368,6 +368,7 @@ impl Streams {
         self.tokens.insert(serial, id);
         let stream = Stream {
             layer,
+            serials: vec![serial],
             link: None,
             peer: None,
             told: false,
@@ -406,7 +407,9 @@ impl Streams {
         if let Some(peer) = stream.peer.filter(|_| stream.told) {
             tracing::info!("disconnected from {peer}");
         }
-        self.tokens.retain(|_, stream| *stream != id);
+        for serial in &stream.serials {
+            self.tokens.remove(serial);
+        }
         Some(stream.layer)
     }
 }

@@ -17,6 +17,8 @@ const PIECES: usize = 256;
 /// One connection, or the attempt at one.
 pub(super) struct Stream {
     pub layer: LayerId,
+    /// The serial numbers of its sockets: one for each address that was tried.
+    pub serials: Vec<u64>,
     /// The link it was opened for; none, if the peer opened it.
     pub link: Option<LinkId>,
     /// The log said that it opened; then it says when it ends.

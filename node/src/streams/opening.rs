@@ -118,6 +118,7 @@ impl Streams {
                     let until = now + CONNECT_TIMEOUT;
                     stream.phase = Phase::Connecting { socket, to, others: addresses, until };
                     stream.ended = false;
+                    stream.serials.push(serial);
                     self.tokens.insert(serial, id);
                     return;
                 }

@@ -370,4 +370,6 @@ fn who_cannot_be_reached_is_reported_closed_by_an_error() {
     let passive = world.passive().unwrap();
     world.streams.close(passive, true, crate::clock::now());
     world.run(|seen| closed(seen, active).is_some());
+    world.streams.close(active, true, crate::clock::now());
+    assert!(world.streams.tokens.is_empty() && world.streams.streams.is_empty(), "nothing is left of it");
 }

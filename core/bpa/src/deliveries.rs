@@ -150,9 +150,11 @@ impl Deliveries {
             let r = self.registrations.get(id).filter(|r| r.in_flight < r.window)?;
             let (place, bundle) = r.waiting.first_key_value().or(e.waiting.first_key_value())?;
             let bytes = book.get(*bundle).map_or(0, |held| held.bundle.payload.len());
-            (r.open.is_empty() || fits(r, bytes)).then_some((*id, *place, *bundle, bytes))
+            (r.open.is_empty() || fits(r, bytes)).then_some((r.in_flight, (*id, *place, *bundle, bytes)))
         };
-        let (registration, place, bundle, bytes) = e.registrations.iter().find_map(first)?;
+        // Several share the work: whoever has the fewest gets the next.
+        let ready = e.registrations.iter().filter_map(first).min_by_key(|(in_flight, _)| *in_flight);
+        let (_, (registration, place, bundle, bytes)) = ready?;
         self.last += 1;
         let delivery = DeliveryId(self.last);
         if let Some(r) = self.registrations.get_mut(&registration) {

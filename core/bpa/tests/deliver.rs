@@ -109,6 +109,22 @@ fn a_window_counts_what_is_not_answered() {
 
 /// Keeps 9171-5.7-4, 9171-5.7-5.
 #[test]
+fn several_at_one_endpoint_share_what_comes_however_large_their_windows() {
+    let mut node = Node::new();
+    for (id, window) in [(1, 100), (2, 4)] {
+        node.tell(Input::App(AppInput::Register { registration: RegistrationId(id), endpoint: here(), window }));
+    }
+    (1..=20).for_each(|n| node.receive(n, from_two(n, here())));
+    let whose = |output: &Output| match output {
+        Output::App(AppOutput::Deliver { registration, .. }) => Some(registration.0),
+        _ => None,
+    };
+    let to: Vec<u64> = node.said.iter().filter_map(whose).collect();
+    assert_eq!(to[..8], [1, 2, 1, 2, 1, 2, 1, 2]);
+    assert_eq!(to[8..], [1; 12], "one whose window is full keeps nothing from the other");
+}
+
+#[test]
 fn a_window_opens_as_the_store_forgets_whatever_the_order_of_answers() {
     let mut node = Node::new();
     node.tell(Input::App(AppInput::Register { registration: RegistrationId(1), endpoint: here(), window: 4 }));

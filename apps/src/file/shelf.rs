@@ -9,6 +9,7 @@ use super::taken::Taken;
 use super::{Header, Received, decode, each_piece};
 use anyhow::{Context, bail};
 use farlink_aap2::proto::{BundleAdu, adu_flag};
+use farlink_base::EndpointId;
 use rustix::fs::{FlockOperation, flock, syncfs};
 use rustix::io::Errno;
 use std::collections::{BTreeMap, BTreeSet};
@@ -106,7 +107,7 @@ impl Shelf {
         let identity = (adu.src_eid.clone(), adu.creation_timestamp_ms, adu.sequence_number);
         let known = self.taken.knows(&identity);
         self.resumed &= known;
-        if known && (self.resumed || adu.adu_flags.contains(&adu_flag::REDELIVERED)) {
+        if known && (self.resumed || may_be_repeated(adu)) {
             each_piece(payload, adu.payload_length, |_| Ok(()))?;
             return Ok(());
         }
@@ -245,6 +246,13 @@ impl Folder {
         }
         Ok(Folder { path: path.to_path_buf(), lock })
     }
+}
+
+/// Whether a bundle may have come before: the node says so, or it is for a group. Who comes back to one is a new member,
+/// who has all that is held, and nothing of it is marked.
+fn may_be_repeated(adu: &BundleAdu) -> bool {
+    let is_for_group = || adu.dst_eid.parse::<EndpointId>().is_ok_and(|group| !group.is_singleton());
+    adu.adu_flags.contains(&adu_flag::REDELIVERED) || is_for_group()
 }
 
 /// Where a bundle is until it is sure to last.

@@ -54,15 +54,6 @@ fn names(dir: &tempfile::TempDir) -> Vec<String> {
     names.sort();
     names
 }
-#[test]
-fn a_link_that_leads_nowhere_is_somebodys() {
-    let dir = tempfile::tempdir().unwrap();
-    std::os::unix::fs::symlink("/nowhere", dir.path().join("bundle-9")).unwrap();
-    std::fs::write(arriving(dir.path(), 9), "bytes").unwrap();
-    assert_eq!(name_bundle(dir.path(), 9).unwrap(), dir.path().join("bundle-10"));
-    assert_eq!(names(&dir), ["bundle-10", "bundle-9"]);
-}
-
 fn open(dir: &tempfile::TempDir) -> Shelf {
     Shelf::open(Some(dir.path())).unwrap()
 }
@@ -109,6 +100,23 @@ fn a_damaged_file_is_said_to_be_damaged_and_other_payloads_are_bundles() {
             panic!("it is a bundle")
         };
         assert_eq!((std::fs::read(path).unwrap(), bytes), (plain.to_vec(), plain.len() as u64));
+    }
+}
+
+/// An urgent bundle may come before those that were here already.
+#[test]
+fn who_comes_back_to_a_group_keeps_each_bundle_once_in_whatever_order_they_come() {
+    let dir = tempfile::tempdir().unwrap();
+    let taken = |shelf: &mut Shelf, to: &str, sequence: u64| {
+        let adu = BundleAdu { dst_eid: to.into(), ..adu(b"news", sequence, false) };
+        shelf.take(&adu, &mut &b"news"[..]).unwrap();
+        shelf.settle().unwrap().len()
+    };
+    for (to, again) in [("dtn://any/~news", 0), ("ipn:1.64", 1)] {
+        let first = taken(&mut open(&dir), to, 1);
+        let mut back = open(&dir);
+        assert_eq!([first, taken(&mut back, to, 2), taken(&mut back, to, 1)], [1, 1, again], "{to}");
+        std::fs::remove_file(dir.path().join(".taken")).unwrap();
     }
 }
 
@@ -263,4 +271,13 @@ fn many_unfinished_files_keep_few_open_and_long_names_are_cut() {
     let names = names(&dir);
     assert_eq!(names.len(), 1 + 3 * OPEN_MAX);
     assert!(names.iter().all(|name| name.len() <= 210), "{names:?}");
+}
+
+#[test]
+fn a_link_that_leads_nowhere_is_somebodys() {
+    let dir = tempfile::tempdir().unwrap();
+    std::os::unix::fs::symlink("/nowhere", dir.path().join("bundle-9")).unwrap();
+    std::fs::write(arriving(dir.path(), 9), "bytes").unwrap();
+    assert_eq!(name_bundle(dir.path(), 9).unwrap(), dir.path().join("bundle-10"));
+    assert_eq!(names(&dir), ["bundle-10", "bundle-9"]);
 }

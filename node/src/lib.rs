@@ -20,7 +20,7 @@ mod log;
 pub mod metrics;
 pub mod node;
 #[cfg(test)]
-mod one_way;
+mod one_way_tests;
 mod plan;
 mod resolve;
 pub mod run;

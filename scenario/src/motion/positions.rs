@@ -1,6 +1,6 @@
 //! Recorded positions: a line for each, `time node x y`, in seconds and metres; further columns are not
 //! looked at. The files of the ONE simulator begin with a line of least and largest values (time, x, y,
-//! z); the least are taken away then, as it does.
+//! z), which has other columns than the rest; the least are taken away then, as it does.
 
 use super::{Mistake, Point, lines, number};
 use std::collections::HashMap;
@@ -21,8 +21,11 @@ pub struct Track {
 pub fn parse(text: &str) -> Result<Vec<Track>, Mistake> {
     let (mut tracks, mut places): (Vec<Track>, HashMap<&str, usize>) = (Vec::new(), HashMap::new());
     let mut least = [0.0; 3];
+    // Positions with many columns have them in every line.
+    let below = lines(text).nth(1).map(|(_, words)| words.len());
     for (count, (line, words)) in lines(text).enumerate() {
-        if count == 0 && words.len() >= 6 && words.iter().all(|word| number(word).is_some()) {
+        let stands_out = count == 0 && words.len() >= 6 && below != Some(words.len());
+        if stands_out && words.iter().all(|word| number(word).is_some()) {
             let values: Vec<f64> = words.iter().filter_map(|word| number(word)).collect();
             least = [values[0], values[2], values[4]];
             continue;
@@ -66,6 +69,8 @@ mod tests {
     fn a_line_of_least_and_largest_values_moves_all_to_the_origin() {
         let tracks = parse("100 200 10 20 5 6 0 0\n100 1 10 5\n150 1 20 6").unwrap();
         assert_eq!(tracks[0].fixes, [(0.0, [0.0, 0.0]), (50.0, [10.0, 1.0])]);
+        let tracks = parse("3 1 10 5 0 0\n4 1 20 6 0 0").unwrap();
+        assert_eq!(tracks[0].fixes, [(3.0, [10.0, 5.0]), (4.0, [20.0, 6.0])], "positions with further columns");
     }
 
     #[test]

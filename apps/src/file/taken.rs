@@ -1,5 +1,7 @@
 //! Which bundles were taken: a file that gets a line for each, and is written anew once it is long.
 
+use rustix::fs::{FallocateFlags, fallocate};
+use rustix::io::Errno;
 use std::collections::{HashSet, VecDeque};
 use std::fs::{File, OpenOptions};
 use std::io::{self, ErrorKind, Write};
@@ -10,6 +12,9 @@ const REMEMBERED: usize = 8192;
 /// Lines of the file, as a multiple of those, after which it is written anew.
 const GARBAGE: usize = 4;
 
+/// Bytes of the file that are set aside before what is received fills the disk: more than the lines of a group.
+const ROOM: u64 = 64 << 10;
+
 /// Source, creation time (DTN ms) and sequence number of a bundle.
 pub type Identity = (String, u64, u64);
 
@@ -18,6 +23,8 @@ pub struct Taken {
     /// `None`: nothing outlives the process.
     file: Option<(PathBuf, File)>,
     lines: usize,
+    /// The end of what is set aside for it.
+    room: u64,
     known: HashSet<Identity>,
     /// The same in order, with the numbers of those that are files.
     order: VecDeque<(Identity, Option<u64>)>,
@@ -29,7 +36,7 @@ impl Taken {
     /// Reads what the runs before took, where there is a folder.
     pub fn open(out: Option<&Path>) -> io::Result<Taken> {
         let (known, order) = (HashSet::new(), VecDeque::new());
-        let mut taken = Taken { file: None, lines: 0, known, order, waiting: String::new() };
+        let mut taken = Taken { file: None, lines: 0, room: 0, known, order, waiting: String::new() };
         let Some(out) = out else { return Ok(taken) };
         let path = out.join(".taken");
         let text = match std::fs::read(&path) {
@@ -46,6 +53,7 @@ impl Taken {
         }
         taken.lines = text.lines().count();
         taken.file = Some((path, file));
+        taken.set_room_aside()?;
         Ok(taken)
     }
     /// Whether there is none.
@@ -78,6 +86,21 @@ impl Taken {
             self.known.remove(&oldest);
         }
     }
+    /// Where the disk is full, what was received before must still be promised, or it would come again and again.
+    fn set_room_aside(&mut self) -> io::Result<()> {
+        let Some((_, file)) = &self.file else { return Ok(()) };
+        let length = file.metadata()?.len();
+        if length + ROOM / 2 > self.room {
+            match fallocate(file, FallocateFlags::KEEP_SIZE, length, ROOM) {
+                Ok(()) => self.room = length + ROOM,
+                // There may be room later.
+                Err(Errno::NOSPC | Errno::DQUOT) => {}
+                // A file system that cannot.
+                Err(_) => self.room = u64::MAX,
+            }
+        }
+        Ok(())
+    }
     /// Writes what was noted, and waits until it is on disk.
     pub fn write(&mut self) -> io::Result<()> {
         let Some((path, file)) = &mut self.file else { return Ok(()) };
@@ -91,7 +114,7 @@ impl Taken {
             whole.write_all(text.as_bytes())?;
             whole.sync_all()?;
             std::fs::rename(&fresh, &*path)?;
-            (*file, self.lines) = (append(path)?, self.order.len());
+            (*file, self.lines, self.room) = (append(path)?, self.order.len(), 0);
             if let Some(folder) = path.parent() {
                 File::open(folder)?.sync_all()?;
             }
@@ -100,7 +123,7 @@ impl Taken {
             file.sync_data()?;
         }
         self.waiting.clear();
-        Ok(())
+        self.set_room_aside()
     }
 }
 
@@ -127,6 +150,7 @@ fn parse(line: &str) -> Option<(Identity, Option<u64>)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::os::unix::fs::MetadataExt;
 
     fn identity(n: u64) -> Identity {
         (format!("ipn:{}.9", n % 3), n, n * 7)
@@ -170,6 +194,26 @@ mod tests {
         }
         assert!(!after.knows(&identity(0)) && after.numbers().last() == Some(many - 1));
         assert!(!dir.path().join(".taken.new").exists());
+    }
+
+    #[test]
+    fn there_is_room_for_the_next_lines_before_the_disk_is_full() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut taken = open(&dir);
+        let aside = || {
+            let file = std::fs::metadata(dir.path().join(".taken")).unwrap();
+            (file.blocks() * 512).saturating_sub(file.len())
+        };
+        if aside() == 0 {
+            return; // A file system that cannot.
+        }
+        for n in 0..5000 {
+            taken.note(identity(n), Some(n));
+            taken.write().unwrap();
+            assert!(aside() >= ROOM / 2 - 100, "{n}: {}", aside());
+        }
+        drop(taken);
+        assert!(open(&dir).knows(&identity(4999)), "what is set aside is no part of it");
     }
 
     #[test]

@@ -48,7 +48,7 @@ impl Ltp {
         if !self.spans[index].is_at(from) {
             return self.not_from_there(out);
         }
-        let marked = export.mark(report.checkpoint);
+        let (marked, last) = (export.mark(report.checkpoint), export.left_at(report.checkpoint));
         let outcome = export.report(report.serial, report.checkpoint, report.scope, report.claims.runs());
         let news = !matches!(outcome, Reported::Repeated | Reported::Invalid);
         let marked = marked.filter(|_| news).map(|(mark, once)| (mark, once, export.tells(&mark)));
@@ -62,6 +62,8 @@ impl Ltp {
             if let Some((mark, once, told)) = marked {
                 if once {
                     span.answered(now, mark.left);
+                } else if let Some(last) = last {
+                    span.answered_again(now, mark.left, last);
                 }
                 span.told(now, &mark, told, scope - claimed.min(scope));
             }

@@ -81,15 +81,20 @@ impl Span {
     pub(super) fn answered(&mut self, now: Instant, left: Instant) {
         let way = self.state.delay_out + self.state.delay_in;
         let beyond = (now - left).saturating_sub(way);
-        let share = if beyond > self.margin() { 1 } else { u64::from(self.exports.max(self.imports)).clamp(1, SHARES) };
+        let near = self.asks_once();
+        let share = match beyond > self.margin() || !near {
+            true => 1,
+            false => u64::from(self.exports.max(self.imports)).clamp(1, SHARES),
+        };
         let beyond = beyond.as_nanos().min(1 << 42) as u64;
         let traffic = &mut *self.traffic;
-        if left >= traffic.patient_at {
+        traffic.patience = match near {
+            false => traffic.patience.saturating_sub(1),
             // What left before says nothing of how long answers take now (RFC 6298 5.7).
-            traffic.patience = 0;
-        }
+            true if left < traffic.patient_at => traffic.patience,
+            true => 0,
+        };
         traffic.answered_at = now;
-        traffic.news_of = traffic.news_of.max(left);
         traffic.answer = Some(match traffic.answer {
             None => (beyond, beyond / 2),
             Some((mean, varies)) => {
@@ -98,26 +103,34 @@ impl Span {
             }
         });
     }
-    /// An answer came to what left several times, first and last then: to which of them nobody can tell, but that it does
-    /// not come sooner after the last than others do (Karn).
-    pub(super) fn answered_again(&mut self, now: Instant, first: Instant, last: Instant) {
-        let soon = self.state.delay_out + self.state.delay_in + self.mean() / 2;
-        let left = if now - last >= soon { last } else { first };
-        self.traffic.news_of = self.traffic.news_of.max(left);
+    /// A report came to a checkpoint that left at `left` first, `once` or more often: to which of them it answers then
+    /// nobody can tell (Karn). As long as only such come, twice as many may leave again in the time of an answer as before.
+    pub(super) fn reported_on(&mut self, now: Instant, left: Instant, once: bool) {
+        if once {
+            self.answered(now, left);
+        }
+        let traffic = &mut *self.traffic;
+        traffic.news_of = traffic.news_of.max(left);
+        traffic.asks_max = if once { 1 } else { traffic.asks_max.saturating_mul(2) };
     }
-    /// Whether what left at `left` and was not answered in time is to leave again. Where what left later was answered, it
+    /// Whether silence means a slow peer rather than loss, and costs little to find out.
+    fn asks_once(&self) -> bool {
+        !self.is_lossy() && (self.state.delay_out + self.state.delay_in) * 2 <= self.rules.margin
+    }
+    /// Whether a checkpoint that left at `left` and was not answered in time is to leave again. Where what left later was answered, it
     /// is lost. Else the peer may be slow or silent, and one question in the time of an answer is enough for all: to ask
     /// for each would make a slow peer slower. Over a long way that would take long, and loss is more likely.
     pub(super) fn asks_again(&mut self, now: Instant, left: Instant) -> bool {
-        let (way, margin) = (self.state.delay_out + self.state.delay_in, self.margin());
-        if self.is_lossy() || way > margin || left < self.traffic.news_of {
+        if !self.asks_once() || left < self.traffic.news_of {
             return true;
         }
-        let again = now - self.traffic.asked_at >= margin;
-        if again {
-            self.traffic.asked_at = now;
+        let margin = self.margin();
+        let traffic = &mut *self.traffic;
+        if now - traffic.asked_at >= margin {
+            (traffic.asked_at, traffic.asked) = (now, 0);
         }
-        again
+        traffic.asked = traffic.asked.saturating_add(1);
+        traffic.asked <= traffic.asks_max
     }
     /// No answer came in time: all timers are longer until one does.
     pub(super) fn unanswered(&mut self, now: Instant) {

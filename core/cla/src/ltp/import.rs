@@ -60,8 +60,6 @@ pub(super) struct OpenReport {
     pub(super) upper: u64,
     pub(super) bytes: Bytes,
     pub(super) attempts: u32,
-    /// Times it was not acknowledged in time and did not leave again.
-    pub(super) waited: u32,
     /// When it left for the first time.
     pub(super) left: Option<Instant>,
     /// Whether a copy waits in the span's queue.
@@ -353,7 +351,6 @@ impl Import {
                 upper,
                 bytes,
                 attempts: 1,
-                waited: 0,
                 left: None,
                 queued: true,
             });

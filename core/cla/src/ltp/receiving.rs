@@ -390,7 +390,7 @@ impl Ltp {
         let cookies = import.cookies.take();
         for report in import.repeat(asked.checkpoint) {
             // A report that is asked for again counts like one that is sent again unasked (RFC 5326 6.8).
-            given_up |= report.attempts + report.waited >= limit;
+            given_up |= report.attempts >= limit;
             report.attempts += 1;
             report.queued = true;
             span.timers.stop(Wait::Report { session: id, serial: report.serial });
@@ -429,15 +429,9 @@ impl Ltp {
         if span.is_stranger() {
             return;
         }
-        let asks = span.asks_again(now, report.left.unwrap_or(now));
         span.unanswered(now);
-        if report.attempts + report.waited >= span.rules.attempts() {
+        if report.attempts >= span.rules.attempts() {
             return self.refuse_session(id, reason::LIMIT, out);
-        }
-        if !asks {
-            report.waited += 1;
-            span.wait(now, Wait::Report { session: id, serial });
-            return self.touch(index);
         }
         report.attempts += 1;
         if !core::mem::replace(&mut report.queued, true) {
@@ -463,17 +457,15 @@ impl Ltp {
         if !self.spans[index].is_at(from) {
             return self.not_from_there(out);
         }
-        let left = import.open_report(serial).and_then(|report| report.left.map(|left| (left, report.attempts == 1)));
+        let left = import.open_report(serial).filter(|report| report.attempts == 1).and_then(|report| report.left);
         let mut event = self.spans[index].event(false, id, kind::REPORT_ACK);
         event.report = serial;
         tell(out.wants(EventClass::Segment), event, out);
         if import.acknowledged(serial) {
             let span = &mut self.spans[index];
             span.traffic.proven = true;
-            match left {
-                Some((left, true)) => span.answered(now, left),
-                Some((left, false)) => span.answered_again(now, left, left),
-                None => {}
+            if let Some(left) = left {
+                span.answered(now, left);
             }
             let cookies = import.cookies.take();
             for report in import.go_on(id, report_bytes(span, cookies.as_deref())) {

@@ -48,7 +48,7 @@ impl Ltp {
         if !self.spans[index].is_at(from) {
             return self.not_from_there(out);
         }
-        let (marked, last) = (export.mark(report.checkpoint), export.left_at(report.checkpoint));
+        let marked = export.mark(report.checkpoint);
         let outcome = export.report(report.serial, report.checkpoint, report.scope, report.claims.runs());
         let news = !matches!(outcome, Reported::Repeated | Reported::Invalid);
         let marked = marked.filter(|_| news).map(|(mark, once)| (mark, once, export.tells(&mark)));
@@ -60,11 +60,7 @@ impl Ltp {
             span.note_loss(claimed, scope);
             span.traffic.proven = true;
             if let Some((mark, once, told)) = marked {
-                if once {
-                    span.answered(now, mark.left);
-                } else if let Some(last) = last {
-                    span.answered_again(now, mark.left, last);
-                }
+                span.reported_on(now, mark.left, once);
                 span.told(now, &mark, told, scope - claimed.min(scope));
             }
         }

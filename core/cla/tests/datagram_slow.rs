@@ -147,7 +147,7 @@ impl Row {
                 self.tell(at, Input::Wake);
             }
         }
-        self.now = self.now + TICK;
+        self.now += TICK;
     }
     fn send_on(&mut self, at: usize) {
         while self.nodes[at].ready {

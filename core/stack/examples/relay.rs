@@ -170,7 +170,7 @@ impl World {
             }
         }
         self.read();
-        self.now = self.now + TURN;
+        self.now += TURN;
     }
     fn follow(&mut self, node: usize, output: Output) {
         match output {

@@ -18,8 +18,9 @@ use std::net::{IpAddr, SocketAddr};
 const SOCKET_BUFFER: usize = 64 << 20;
 /// Bytes that may wait for the kernel; more is dropped (the layer's timers bring it back).
 const QUEUE_BOUND: u64 = 64 << 20;
-/// System calls on one socket in one turn.
+/// System calls on one socket in one turn, and bytes after which no more are made.
 const TURN: usize = 16;
+const TURN_BYTES: u64 = 1 << 20;
 /// Host names are resolved again this often.
 const RESOLVE_EVERY: Duration = Duration::from_secs(30);
 /// Joined messages at least this long are read straight into place, one per call ...
@@ -151,14 +152,18 @@ impl Datagrams {
             let Some(place) = self.readable.pop_front() else { return };
             let socket = &mut self.sockets[place];
             socket.listed = false;
+            let mut read = 0;
             for _ in 0..TURN {
+                if read >= TURN_BYTES {
+                    break;
+                }
                 let result = if socket.small < SMALL_RUN {
                     socket.read_large(buffers, inputs)
                 } else {
                     socket.read_batch(&mut self.batch, buffers, inputs)
                 };
                 match result {
-                    Ok(n) => self.bytes.0 += n,
+                    Ok(n) => read += n,
                     Err(why) if why.kind() == ErrorKind::WouldBlock => {
                         socket.readable = false;
                         break;
@@ -167,7 +172,8 @@ impl Datagrams {
                     Err(why) => tracing::trace!("receiving a datagram: {why}"),
                 }
             }
-            if socket.readable {
+            self.bytes.0 += read;
+            if self.sockets[place].readable {
                 self.mark_readable(place);
             }
         }

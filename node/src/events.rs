@@ -42,11 +42,13 @@ enum Said {
 /// What was said in one turn, and what turns instants into wall time.
 type Batch = (i128, Vec<Said>);
 
-/// Who wants bundle events right now.
+/// Who wants events of bundles and sessions right now.
 #[derive(Debug, Default)]
 struct Wanted {
     /// The log shows them.
     log: AtomicBool,
+    /// The log shows LTP sessions that ended in good order, of which there may be one for each bundle.
+    sessions: AtomicBool,
 }
 
 /// Receives a node's events, in the thread that owns the stack.
@@ -105,8 +107,13 @@ impl EventHub {
     /// Takes one event.
     pub fn push(&mut self, now: Instant, event: Event) {
         self.metrics.count(&event);
+        // Nobody wakes the thread for what nobody reads.
+        let read = |log: &AtomicBool| self.file || log.load(Relaxed) || self.live.receiver_count() > 0;
         let wanted = match event.class() {
-            EventClass::Bundle => self.file || self.wanted.log.load(Relaxed) || self.live.receiver_count() > 0,
+            EventClass::Bundle => read(&self.wanted.log),
+            EventClass::Link if matches!(event, Event::LtpSessionEnd { cancelled: false, .. }) => {
+                read(&self.wanted.sessions)
+            }
             EventClass::Segment => self.segments,
             EventClass::Link | EventClass::Node => true,
         };
@@ -133,6 +140,7 @@ impl EventHub {
             }
         }
         self.wanted.log.store(tracing::enabled!(target: "farlink::bundle", tracing::Level::DEBUG), Relaxed);
+        self.wanted.sessions.store(tracing::enabled!(target: "farlink::link", tracing::Level::DEBUG), Relaxed);
     }
     /// The live stream of event lines (JSON).
     pub fn live(&self) -> tokio::sync::broadcast::Sender<Arc<str>> {

@@ -44,6 +44,12 @@ const KIND: u64 = 0xff << 56;
 
 /// Time without a turn after which read buffers are given back.
 const QUIET: Duration = Duration::from_millis(100);
+/// Inputs that may wait when the sockets are read again.
+const INPUTS_WAIT: usize = 64;
+/// Deadlines of the stack are looked at this often in a turn: what leaves makes room for more.
+const WAKES: usize = 16;
+/// How late a deadline may be noticed while answers that were read wait to be handled.
+const LATE: Duration = Duration::from_millis(20);
 /// Inputs handled before the sockets are looked at again, and how long that may take.
 const INPUTS_TURN: usize = 10_000;
 const INPUTS_TIME: Duration = Duration::from_micros(1500);
@@ -311,8 +317,11 @@ impl Node {
         self.budget.look(now, &mut self.io.inputs);
         self.answers(now);
         let io = &mut self.io;
-        io.streams.read(&mut io.buffers, &mut io.inputs);
-        io.datagrams.read(&mut io.buffers, &mut io.inputs);
+        // What was read is worked off before more is: in a list here nobody sees it wait, and who sent it sends on.
+        if io.inputs.len() < INPUTS_WAIT {
+            io.streams.read(&mut io.buffers, &mut io.inputs);
+            io.datagrams.read(&mut io.buffers, &mut io.inputs);
+        }
         io.apps.turn(now, &mut io.buffers, &mut io.inputs);
         self.discover(now);
         self.drain();
@@ -377,7 +386,12 @@ impl Node {
     fn timeouts(&mut self) {
         let now = clock::now();
         self.io.now = now;
-        if self.stack.next_timeout().is_some_and(|at| at <= now) {
+        // An answer that is here already is heard before it is missed.
+        let patience = if self.io.inputs.is_empty() { Duration::ZERO } else { LATE };
+        for _ in 0..WAKES {
+            if !self.stack.next_timeout().is_some_and(|at| at + patience <= now) {
+                break;
+            }
             self.stack.handle(now, Input::Wake, &mut self.io);
         }
         if let Some(clock) = self.clock.check(now) {

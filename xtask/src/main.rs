@@ -16,6 +16,7 @@ mod interop;
 mod layers;
 mod mutants;
 mod new;
+mod profile;
 mod sim_speed;
 mod soak;
 mod sources;
@@ -48,6 +49,7 @@ const CHORES: &[Chore] = &[
     interop::CHORE,
     agreement::CHORE,
     bench::CHORE,
+    profile::CHORE,
     sim_speed::CHORE,
     docs::CHORE,
     conformance::CHORE,

@@ -373,6 +373,7 @@ impl PayloadReader<'_> {
         self.payload.len - self.position
     }
     /// The next byte, or `None` at the end (or where the rope is on disk).
+    #[inline]
     pub fn read_u8(&mut self) -> Option<u8> {
         let chunk = self.payload.chunks().get(self.chunk)?;
         let byte = match chunk {
@@ -380,11 +381,25 @@ impl PayloadReader<'_> {
             Chunk::Fill { seed, offset, .. } => fill_byte(*seed, offset + self.inside),
             Chunk::Stored { .. } => return None,
         };
-        self.skip(1);
+        self.position += 1;
+        self.inside += 1;
+        if self.inside == chunk.len() {
+            (self.chunk, self.inside) = (self.chunk + 1, 0);
+        }
         Some(byte)
     }
     /// Fills `out`, or reads nothing and returns false.
+    #[inline]
     pub fn read_exact(&mut self, out: &mut [u8]) -> bool {
+        // Most fields lie in one piece of memory.
+        if let Some(here) = self.contiguous().get(..out.len()) {
+            out.copy_from_slice(here);
+            self.skip(out.len() as u64);
+            return true;
+        }
+        self.read_across(out)
+    }
+    fn read_across(&mut self, out: &mut [u8]) -> bool {
         if self.remaining() < out.len() as u64 {
             return false;
         }
@@ -432,6 +447,7 @@ impl PayloadReader<'_> {
         Some(out)
     }
     /// The rest of the current chunk when it is in memory: for parsers that want a plain slice.
+    #[inline]
     pub fn contiguous(&self) -> &[u8] {
         match self.payload.chunks().get(self.chunk) {
             Some(Chunk::Bytes(bytes)) => &bytes[self.inside as usize..],

@@ -1,7 +1,7 @@
 //! From bytes to a [`Bundle`] (RFC 9171 4), for tools and tests; the engine reads with
 //! [`crate::v7`].
 
-use crate::cbor::skip_item;
+use crate::cbor::{Reader, skip_item};
 use crate::head::{Head, NOT_A_BUNDLE, Stop, with_head};
 use crate::{BlockData, Bundle, CrcType, ExtensionBlock, Profile};
 use alloc::vec::Vec;
@@ -63,6 +63,15 @@ pub fn decode_prefix(rope: &Payload) -> Result<Option<u64>, Malformed> {
         Some(0x9f) => {}
         Some(crate::v6::VERSION) => return crate::v6::end(rope),
         Some(_) => return Err(Malformed { offset: 0, reason: NOT_A_BUNDLE }),
+    }
+    // Most lie in one piece of memory.
+    if reader.contiguous().len() as u64 == rope.len() {
+        let mut reader = Reader::new(reader.contiguous(), 0, false);
+        return match skip_item(&mut reader) {
+            Ok(true) => Ok(Some(reader.offset())),
+            Ok(false) => Ok(None),
+            Err(reason) => reader.error(reason),
+        };
     }
     match skip_item(&mut reader) {
         Ok(true) => Ok(Some(reader.position())),

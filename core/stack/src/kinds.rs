@@ -8,7 +8,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use core::net::IpAddr;
 use farlink_base::layer::{self, ConvergenceLayer, Medium};
-use farlink_base::{ConfigError, Duration, Instant, LayerId, LinkId, NodeId, Rng, Sink, apply_settings};
+use farlink_base::{ConfigError, Duration, Instant, LayerId, LinkId, NodeId, Rng, Sink, StreamId, apply_settings};
 use farlink_cla::ltp::{self, Ltp};
 use farlink_cla::oneway::{self, Framing, OneWay};
 use farlink_cla::registry::LayerInfo;
@@ -288,6 +288,25 @@ impl Layer {
             Layer::Udpcl(l) => l.handle(now, input, out),
             // It has no protocol: bundles bypass it.
             Layer::Message => {}
+        }
+    }
+    /// The same, but what is to be written to the stream that it names may wait for [`Layer::write`].
+    pub fn handle_soon(
+        &mut self,
+        now: Instant,
+        input: layer::Input,
+        out: &mut impl Sink<layer::Output>,
+    ) -> Option<StreamId> {
+        if let Layer::TcpclV4(l) = self {
+            return l.handle_soon(now, input, out);
+        }
+        self.handle(now, input, out);
+        None
+    }
+    /// Writes to a stream what waits for it.
+    pub fn write(&mut self, now: Instant, stream: StreamId, out: &mut impl Sink<layer::Output>) {
+        if let Layer::TcpclV4(l) = self {
+            l.write(now, stream, out);
         }
     }
     /// A link more; `None`: it is of another protocol, false: the layer has it already.

@@ -25,7 +25,7 @@ use farlink_base::layer;
 use farlink_base::store::{self, IndexEntry};
 use farlink_base::{
     BundleHandle, BundleMeta, Bytes, ConfigError, EndpointId, Event, Instant, LayerId, Lazy, LinkId, Payload, Refusal,
-    Sink,
+    Sink, StreamId,
 };
 use farlink_bpa::app::{AppInput, AppOutput, BundleStatus, RegistrationId, RequestId, SendRequest, Status, Sum};
 use farlink_bpa::{Agent, CursorId, OfferToken, Origin, Quota, Reading};
@@ -34,6 +34,8 @@ use farlink_routing::PlanIndex;
 /// One step of work; what is rare and large is in a box, so that the many small steps are small.
 pub(crate) enum Work {
     Layer(LayerId, layer::Input),
+    /// What a layer has for a stream by now leaves together.
+    Write(LayerId, StreamId),
     Agent(farlink_bpa::Input),
     Store(store::Input),
     /// A whole bundle came; the agent or the disk may have known of it before.
@@ -376,7 +378,8 @@ impl Stack {
 
     fn step<S: Sink<Output>>(&mut self, now: Instant, work: Work, out: &mut S) {
         match work {
-            Work::Layer(id, input) => self.step_layer(now, id, input, out),
+            Work::Layer(id, input) => self.step_layer(now, id, Ok(input), out),
+            Work::Write(id, stream) => self.step_layer(now, id, Err(stream), out),
             Work::Agent(input) => self.step_agent(now, input, out),
             Work::Store(input) => self.step_store(now, input, out),
             Work::Whole { token, link, rope, known } => {
@@ -441,15 +444,30 @@ impl Stack {
         store.handle(now, input, &mut Joint { work, out, link_layer, layers, arrivals });
     }
 
-    fn step_layer<S: Sink<Output>>(&mut self, now: Instant, id: LayerId, input: layer::Input, out: &mut S) {
+    /// Tells a layer something, or has it write what waits for that.
+    fn step_layer<S: Sink<Output>>(
+        &mut self,
+        now: Instant,
+        id: LayerId,
+        input: Result<layer::Input, StreamId>,
+        out: &mut S,
+    ) {
         let Stack { layers, work, arrivals, outgoing, edges, link_layer, todo, .. } = self;
         let refused = match &input {
-            layer::Input::Refused { ticket, .. } => Some(OfferToken { layer: id, ticket: *ticket }),
+            Ok(layer::Input::Refused { ticket, .. }) => Some(OfferToken { layer: id, ticket: *ticket }),
             _ => None,
         };
         let Some(layer) = layers.get_mut(usize::from(id.0)) else { return };
         let joint = &mut LayerJoint { layer: id, work, out, arrivals, outgoing, edges, link_layer, todo };
-        layer.handle(now, input, joint);
+        let waits = match input {
+            Ok(input) => layer.handle_soon(now, input, joint),
+            Err(stream) => {
+                layer.write(now, stream, joint);
+                None
+            }
+        };
+        // Behind what is in the list by now, which may be more of the kind.
+        self.work.extend(waits.map(|stream| Work::Write(id, stream)));
         if let Some(token) = refused {
             self.arrivals.refused(token);
         }

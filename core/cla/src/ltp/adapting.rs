@@ -16,6 +16,8 @@ const CAUTION_MAX: u8 = 7;
 const SESSIONS_LEAST: u32 = 8;
 /// Sessions that must complete for a step back from it.
 const TRUST: u8 = 32;
+/// Most answers in the time of one that are told apart.
+const SHARES: u64 = 256;
 /// Longest wait for further reports before what is missing is sent again.
 const GATHER: Duration = Duration::from_millis(20);
 
@@ -49,9 +51,13 @@ impl Span {
     }
     /// How long to wait for further reports before what is missing is sent again.
     pub(super) fn gather(&self) -> Duration {
-        let answer = self.traffic.answer.map_or(Duration::ZERO, |(mean, _)| Duration::from_micros(mean.into()));
+        let answer = self.mean();
         let trip = self.state.delay_out + self.state.delay_in + answer;
         (trip / 4).min(GATHER) * (1 + u32::from(self.traffic.caution))
+    }
+    /// What answers took lately beyond the way there and back.
+    fn mean(&self) -> Duration {
+        self.traffic.answer.map_or(Duration::ZERO, |(mean, _)| Duration::from_nanos(mean))
     }
     /// What answers are given beyond the way there and back: the configured margin is only the start.
     pub(super) fn margin(&self) -> Duration {
@@ -62,8 +68,7 @@ impl Span {
         let margin = match traffic.answer {
             None => patient,
             Some((mean, varies)) => {
-                let measured =
-                    Duration::from_micros(u64::from(mean) + 4 * u64::from(varies)).max(MARGIN_LEAST.min(given));
+                let measured = Duration::from_nanos(mean + 4 * varies).max(MARGIN_LEAST.min(given));
                 // ... and late answers are answers sent again, by the peer's timers.
                 let measured = if self.is_lossy() { measured.min(patient) } else { measured };
                 if patience > 0 { measured.max(patient) } else { measured }
@@ -71,21 +76,61 @@ impl Span {
         };
         margin * (1 + u32::from(traffic.caution))
     }
-    /// An answer came to what left only once, at `left` (RFC 6298, of what is beyond the way).
+    /// An answer came to what left only once, at `left` (RFC 6298, of what is beyond the way). Of many in the time of one
+    /// each counts for its share (RFC 7323 G), and one that is late for all of them.
     pub(super) fn answered(&mut self, now: Instant, left: Instant) {
         let way = self.state.delay_out + self.state.delay_in;
-        let beyond = (now - left).saturating_sub(way).as_micros().min(1 << 31) as u32;
+        let beyond = (now - left).saturating_sub(way);
+        let near = self.asks_once();
+        let share = match beyond > self.margin() || !near {
+            true => 1,
+            false => u64::from(self.exports.max(self.imports)).clamp(1, SHARES),
+        };
+        let beyond = beyond.as_nanos().min(1 << 42) as u64;
         let traffic = &mut *self.traffic;
-        traffic.patience = traffic.patience.saturating_sub(1);
+        traffic.patience = match near {
+            false => traffic.patience.saturating_sub(1),
+            // What left before says nothing of how long answers take now (RFC 6298 5.7).
+            true if left < traffic.patient_at => traffic.patience,
+            true => 0,
+        };
         traffic.answered_at = now;
         traffic.answer = Some(match traffic.answer {
             None => (beyond, beyond / 2),
             Some((mean, varies)) => {
-                let off = mean.abs_diff(beyond);
-                let varies = (u64::from(varies) * 3 + u64::from(off)) / 4;
-                (((u64::from(mean) * 7 + u64::from(beyond)) / 8) as u32, varies as u32)
+                let mix = |old: u64, new: u64, parts: u64| (old * (parts - 1) + new) / parts;
+                (mix(mean, beyond, 8 * share), mix(varies, mean.abs_diff(beyond), 4 * share))
             }
         });
+    }
+    /// A report came to a checkpoint that left at `left` first, `once` or more often: to which of them it answers then
+    /// nobody can tell (Karn). As long as only such come, twice as many may leave again in the time of an answer as before.
+    pub(super) fn reported_on(&mut self, now: Instant, left: Instant, once: bool) {
+        if once {
+            self.answered(now, left);
+        }
+        let traffic = &mut *self.traffic;
+        traffic.news_of = traffic.news_of.max(left);
+        traffic.asks_max = if once { 1 } else { traffic.asks_max.saturating_mul(2) };
+    }
+    /// Whether silence means a slow peer rather than loss, and costs little to find out.
+    fn asks_once(&self) -> bool {
+        !self.is_lossy() && (self.state.delay_out + self.state.delay_in) * 2 <= self.rules.margin
+    }
+    /// Whether a checkpoint that left at `left` and was not answered in time is to leave again. Where what left later was answered, it
+    /// is lost. Else the peer may be slow or silent, and one question in the time of an answer is enough for all: to ask
+    /// for each would make a slow peer slower. Over a long way that would take long, and loss is more likely.
+    pub(super) fn asks_again(&mut self, now: Instant, left: Instant) -> bool {
+        if !self.asks_once() || left < self.traffic.news_of {
+            return true;
+        }
+        let margin = self.margin();
+        let traffic = &mut *self.traffic;
+        if now - traffic.asked_at >= margin {
+            (traffic.asked_at, traffic.asked) = (now, 0);
+        }
+        traffic.asked = traffic.asked.saturating_add(1);
+        traffic.asked <= traffic.asks_max
     }
     /// No answer came in time: all timers are longer until one does.
     pub(super) fn unanswered(&mut self, now: Instant) {
@@ -171,6 +216,8 @@ mod tests {
         (0..100).for_each(|n| span.unanswered(at(n * 10_000)));
         assert_eq!(span.margin(), Duration::from_millis(200 << PATIENCE_MAX));
         (0..20).for_each(|n| span.answered(at(n * 10_000 + 110), at(n * 10_000)));
+        assert_eq!(span.margin(), Duration::from_millis(200 << PATIENCE_MAX), "what left before says nothing");
+        (100..120).for_each(|n| span.answered(at(n * 10_000 + 110), at(n * 10_000)));
         assert_eq!(span.margin(), MARGIN_LEAST);
     }
 

@@ -10,8 +10,8 @@ use crate::sdnv;
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
-use farlink_base::Payload;
 use farlink_base::layer::SendId;
+use farlink_base::{Instant, Payload};
 
 /// Reports whose serial numbers are remembered to know repeated ones.
 const REPORTS_REMEMBERED: usize = 256;
@@ -30,8 +30,11 @@ const RESENDS_MAX: u64 = 256;
 struct Checkpoint {
     data: Data,
     attempts: u32,
-    /// How it left for the first time.
+    /// Times it was not answered in time and did not leave again.
+    waited: u32,
+    /// How it left for the first time, and when for the last.
     mark: Option<Mark>,
+    left: Instant,
 }
 
 /// What must be sent again, oldest request first.
@@ -202,6 +205,7 @@ impl Export {
         }
         if let Some(open) = self.checkpoints.iter_mut().find(|c| c.data.checkpoint == data.checkpoint) {
             mark.sent = self.left;
+            open.left = mark.left;
             open.mark.get_or_insert(mark);
         }
     }
@@ -209,6 +213,10 @@ impl Export {
     pub(super) fn mark(&self, checkpoint: u64) -> Option<(Mark, bool)> {
         let open = self.checkpoints.iter().find(|c| c.data.checkpoint == checkpoint)?;
         Some((open.mark?, open.attempts == 1))
+    }
+    /// When a checkpoint without an answer left last.
+    pub(super) fn left_at(&self, checkpoint: u64) -> Option<Instant> {
+        self.checkpoints.iter().find(|c| c.data.checkpoint == checkpoint).map(|open| open.left)
     }
     /// The bytes that the report on a checkpoint with this mark is the first to tell about.
     pub(super) fn tells(&mut self, mark: &Mark) -> u64 {
@@ -235,7 +243,7 @@ impl Export {
     fn checkpoint(&mut self, kind: u8, offset: u64, length: u64, report: u64) -> Data {
         let data = Data { kind, service: SERVICE_BUNDLE, offset, length, checkpoint: self.next_serial, report };
         self.next_serial += 1;
-        self.checkpoints.push(Checkpoint { data, attempts: 1, mark: None });
+        self.checkpoints.push(Checkpoint { data, attempts: 1, waited: 0, mark: None, left: Instant::ZERO });
         data
     }
     fn plain(kind: u8, offset: u64, length: u64) -> Data {
@@ -370,12 +378,18 @@ impl Export {
     // 5326-3.2.1-5
     pub(super) fn checkpoint_expired(&mut self, serial: u64, limit: u32) -> Option<bool> {
         let open = self.checkpoints.iter().find(|c| c.data.checkpoint == serial)?;
-        let again = open.attempts < limit;
+        let again = open.attempts + open.waited < limit;
         if again {
             (1..self.copies).for_each(|_| self.jobs.push_front(Job::Checkpoint { serial, copy: true }));
             self.jobs.push_front(Job::Checkpoint { serial, copy: false });
         }
         Some(again)
+    }
+    /// The same of one that waits on: others were asked for.
+    pub(super) fn checkpoint_waits(&mut self, serial: u64, limit: u32) -> Option<bool> {
+        let open = self.checkpoints.iter_mut().find(|c| c.data.checkpoint == serial)?;
+        open.waited += 1;
+        Some(open.attempts + open.waited <= limit)
     }
     /// Nothing was heard although all checkpoints were answered (reports of a split report lost, or
     /// a peer that started anew): send what is not claimed again.

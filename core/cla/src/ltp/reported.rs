@@ -60,9 +60,7 @@ impl Ltp {
             span.note_loss(claimed, scope);
             span.traffic.proven = true;
             if let Some((mark, once, told)) = marked {
-                if once {
-                    span.answered(now, mark.left);
-                }
+                span.reported_on(now, mark.left, once);
                 span.told(now, &mark, told, scope - claimed.min(scope));
             }
         }

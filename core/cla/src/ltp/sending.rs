@@ -396,10 +396,15 @@ impl Ltp {
     // 5326-6.7-1
     pub(super) fn checkpoint_expired(&mut self, now: Instant, number: u64, serial: u64, out: &mut impl Sink<Output>) {
         let Some(export) = self.sessions.exports.get_mut(&number) else { return };
-        self.spans[export.span].unanswered(now);
-        let limit = self.spans[export.span].rules.attempts();
-        match export.checkpoint_expired(serial, limit) {
-            Some(true) => self.queue_resends(number),
+        let Some(left) = export.left_at(serial) else { return };
+        let span = &mut self.spans[export.span];
+        let (limit, asks) = (span.rules.attempts(), span.asks_again(now, left));
+        span.unanswered(now);
+        let goes_on =
+            if asks { export.checkpoint_expired(serial, limit) } else { export.checkpoint_waits(serial, limit) };
+        match goes_on {
+            Some(true) if asks => self.queue_resends(number),
+            Some(true) => span.wait(now, Wait::Checkpoint { session: number, serial }),
             Some(false) => self.give_up(now, number, out),
             None => {}
         }

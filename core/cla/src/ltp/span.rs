@@ -59,8 +59,14 @@ pub(super) struct Traffic {
     pub(super) pace: Option<Box<Pace>>,
     /// New data waits for the pace.
     pub(super) held: bool,
-    /// What answers take beyond the way there and back: smoothed, and how much that varies, microseconds.
-    pub(super) answer: Option<(u32, u32)>,
+    /// What answers take beyond the way there and back: smoothed, and how much that varies, nanoseconds.
+    pub(super) answer: Option<(u64, u64)>,
+    /// When the latest left of what was answered, and when something that was not was last asked for again.
+    pub(super) news_of: Instant,
+    pub(super) asked_at: Instant,
+    /// How often since then, and how often at most.
+    pub(super) asked: u32,
+    pub(super) asks_max: u32,
     /// Doublings of all timers, as no answer came in time; and when that was noted.
     pub(super) patience: u8,
     pub(super) patient_at: Instant,
@@ -96,6 +102,10 @@ impl Traffic {
             pace: None,
             held: false,
             answer: None,
+            news_of: Instant::ZERO,
+            asked_at: Instant::ZERO,
+            asked: 0,
+            asks_max: 1,
             patience: 0,
             patient_at: Instant::ZERO,
             answered_at: Instant::ZERO,

@@ -1,12 +1,20 @@
-//! A rope taken from the front: each chunk is touched once, however many there are.
+//! A rope taken from the front: each chunk is touched once, however many there are. What is short is copied, so that
+//! many small messages are one piece.
 
 use alloc::collections::VecDeque;
-use farlink_base::{Bytes, Chunk, Payload};
+use farlink_base::{Bytes, BytesMut, Chunk, Payload};
+
+/// What is shorter is copied: sharing it costs more.
+pub const SHORT: u64 = 4096;
+/// Bytes of one piece that short ones are copied to.
+const PIECE: usize = 64 << 10;
 
 /// Bytes in order, pushed at the back, taken from the front.
 #[derive(Debug, Default)]
 pub struct ChunkQueue {
     chunks: VecDeque<Chunk>,
+    /// What was copied last, behind all chunks.
+    copied: BytesMut,
     len: u64,
 }
 impl ChunkQueue {
@@ -21,17 +29,51 @@ impl ChunkQueue {
     /// Appends bytes in memory.
     pub fn push_bytes(&mut self, bytes: Bytes) {
         if !bytes.is_empty() {
+            self.end_copy();
             self.len += bytes.len() as u64;
             self.chunks.push_back(Chunk::Bytes(bytes));
         }
     }
     /// Appends a rope.
     pub fn push(&mut self, rope: &Payload) {
+        self.end_copy();
         self.len += rope.len();
         self.chunks.extend(rope.chunks().iter().cloned());
     }
+    /// Appends a copy of bytes.
+    pub fn copy(&mut self, bytes: &[u8]) {
+        if self.copied.capacity() - self.copied.len() < bytes.len() {
+            self.end_copy();
+            // As long as what it is for at first: most queues are short.
+            let room = (2 * self.len as usize).clamp(256, PIECE).max(bytes.len());
+            self.copied.reserve(room);
+        }
+        self.copied.extend_from_slice(bytes);
+        self.len += bytes.len() as u64;
+    }
+    /// Appends a short rope, by a copy where it is in memory.
+    pub fn copy_rope(&mut self, rope: &Payload) {
+        if rope.len() >= SHORT || rope.resident_len() < rope.len() {
+            return self.push(rope);
+        }
+        for chunk in rope.chunks() {
+            if let Chunk::Bytes(bytes) = chunk {
+                self.copy(bytes);
+            }
+        }
+    }
+    fn end_copy(&mut self) {
+        if !self.copied.is_empty() {
+            self.chunks.push_back(Chunk::Bytes(self.copied.split().freeze()));
+        }
+    }
     /// Takes the first `n` bytes, fewer when there are fewer.
     pub fn take(&mut self, n: u64) -> Payload {
+        self.end_copy();
+        if n >= self.len {
+            // Nothing stays, not even room for more.
+            self.copied = BytesMut::new();
+        }
         let mut out = Payload::new();
         while out.len() < n {
             let Some(chunk) = self.chunks.pop_front() else { break };
@@ -64,5 +106,33 @@ mod tests {
         assert_eq!(queue.take(4).to_bytes().unwrap(), "cdef");
         assert_eq!((queue.len(), queue.take(9).to_bytes().unwrap()), (2, Bytes::from_static(b"gh")));
         assert!(queue.is_empty() && queue.take(1).is_empty());
+    }
+
+    #[test]
+    fn short_ropes_become_one_piece_and_others_are_shared() {
+        let mut queue = ChunkQueue::default();
+        let mut all = alloc::vec::Vec::new();
+        for n in 0..100u8 {
+            queue.copy(&[n; 7]);
+            let mut short = Payload::from(alloc::vec![n; 500]);
+            short.push_bytes(Bytes::from(alloc::vec![n; 30]));
+            queue.copy_rope(&short);
+            all.extend(core::iter::repeat_n(n, 537));
+        }
+        let long = Payload::from(alloc::vec![7; SHORT as usize]);
+        queue.copy_rope(&long);
+        queue.copy(&[8]);
+        all.extend(core::iter::repeat_n(7, SHORT as usize).chain([8]));
+        assert_eq!(queue.len(), all.len() as u64);
+        let first = queue.take(1000);
+        let mut rest = queue.take(u64::MAX);
+        assert!(rest.chunks().len() < 20, "{} pieces", rest.chunks().len());
+        assert!(rest.chunks().contains(&long.chunks()[0]), "shared");
+        let mut back = first;
+        back.append(core::mem::take(&mut rest));
+        assert_eq!(back.to_bytes().unwrap(), all);
+        assert!(queue.is_empty() && queue.copied.capacity() == 0);
+        queue.copy_rope(&Payload::fill(3, 100));
+        assert!(queue.take(100).is_fill(), "a pattern stays one");
     }
 }

@@ -363,18 +363,48 @@ impl TcpclV4 {
         link.say_ready(room && !self.shutdown, out);
     }
 
+    /// The same as [`ConvergenceLayer::handle`], but what is to be written may wait for [`TcpclV4::write`] of the stream
+    /// that it names: of many small bundles at once much can be written together.
+    pub fn handle_soon(&mut self, now: Instant, input: Input, out: &mut impl Sink<Output>) -> Option<StreamId> {
+        let stream = match input {
+            Input::Send { link, id, total, part, .. } => self.take_send(link, Waiting { send: id, total, part }, out),
+            Input::Accepted { ticket } => self.on_verdict(now, ticket, Ok(()), out),
+            other => {
+                self.handle(now, other, out);
+                None
+            }
+        }?;
+        let session = self.sessions.get_mut(&stream)?;
+        (!core::mem::replace(&mut session.is_to_write, true)).then_some(stream)
+    }
+    /// Writes what waits for it.
+    pub fn write(&mut self, now: Instant, stream: StreamId, out: &mut impl Sink<Output>) {
+        if let Some(session) = self.sessions.get_mut(&stream) {
+            session.is_to_write = false;
+            self.flush(now, stream, out);
+        }
+    }
+
     fn on_send(&mut self, now: Instant, link: LinkId, bundle: Waiting, out: &mut impl Sink<Output>) {
+        if let Some(stream) = self.take_send(link, bundle, out) {
+            self.flush(now, stream, out);
+        }
+    }
+    /// Queues a bundle; the stream that is to be written to.
+    fn take_send(&mut self, link: LinkId, bundle: Waiting, out: &mut impl Sink<Output>) -> Option<StreamId> {
         let id = bundle.send;
         let primary = self.links.get(&link).and_then(|link| link.primary());
         let session = primary.and_then(|stream| self.sessions.get_mut(&stream)).filter(|session| !session.is_ending());
         let Some(session) = session else {
-            return out.push(Output::SendFailed { id, link, refused: None });
+            out.push(Output::SendFailed { id, link, refused: None });
+            return None;
         };
         let stream = session.stream;
         if !session.outgoing.push(bundle) {
-            return out.push(Output::SendFailed { id, link, refused: Some(farlink_base::Refusal::TooLarge) });
+            out.push(Output::SendFailed { id, link, refused: Some(farlink_base::Refusal::TooLarge) });
+            return None;
         }
-        self.flush(now, stream, out);
+        Some(stream)
     }
 
     fn on_more(
@@ -434,20 +464,33 @@ impl TcpclV4 {
         }
     }
 
-    fn on_verdict(&mut self, now: Instant, ticket: Ticket, verdict: Result<(), u8>, out: &mut impl Sink<Output>) {
-        let Some(stream) = self.numbers.get(&session_of(ticket)).copied() else { return };
-        let Some(session) = self.sessions.get_mut(&stream) else { return };
+    fn decided(&mut self, now: Instant, ticket: Ticket, verdict: Result<(), u8>, out: &mut impl Sink<Output>) {
+        if let Some(stream) = self.on_verdict(now, ticket, verdict, out) {
+            self.flush(now, stream, out);
+        }
+    }
+    /// The agent decided; the stream that is to be written to.
+    fn on_verdict(
+        &mut self,
+        now: Instant,
+        ticket: Ticket,
+        verdict: Result<(), u8>,
+        out: &mut impl Sink<Output>,
+    ) -> Option<StreamId> {
+        let stream = self.numbers.get(&session_of(ticket)).copied()?;
+        let session = self.sessions.get_mut(&stream)?;
         let (told, crowded) = (session.sayable(verdict), session.incoming.is_crowded());
         if !session.incoming.on_verdict(ticket, told.unwrap_or(verdict)) {
-            return;
+            return None;
         }
         match told {
             // What came and was not read may be read now.
             Some(_) if crowded => self.settle(now, stream, out),
-            Some(_) => self.flush(now, stream, out),
+            Some(_) => return Some(stream),
             // It comes again with a new session: by then there may be room.
             None => self.leave(now, stream, term::BUSY, out),
         }
+        None
     }
 
     fn on_link(&mut self, now: Instant, link_id: LinkId, state: LinkState, out: &mut impl Sink<Output>) {
@@ -578,8 +621,8 @@ impl ConvergenceLayer for TcpclV4 {
             Input::CancelSend { link, id } => self.on_cancel(link, id, out),
             Input::CloseLink { link } => self.close_link(now, link, out),
             Input::RemoveLink { link } => self.remove_link(now, link, out),
-            Input::Accepted { ticket } => self.on_verdict(now, ticket, Ok(()), out),
-            Input::Refused { ticket, reason } => self.on_verdict(now, ticket, Err(refuse_code(reason)), out),
+            Input::Accepted { ticket } => self.decided(now, ticket, Ok(()), out),
+            Input::Refused { ticket, reason } => self.decided(now, ticket, Err(refuse_code(reason)), out),
             Input::Kept { ticket, bytes } => self.on_kept(now, ticket, bytes, out),
             Input::Hold { ticket } => self.on_hold(now, ticket, true, out),
             Input::Resume { ticket } => self.on_hold(now, ticket, false, out),

@@ -3,7 +3,7 @@
 //! more is asked for while it leaves.
 
 use super::wire::{END, START, put_segment};
-use crate::streams::chunk_queue::ChunkQueue;
+use crate::streams::chunk_queue::{ChunkQueue, SHORT};
 use crate::streams::waiting::{Filling, OVERHEAD, Queue, Waiting};
 use crate::tcpcl_v3::{self, Terms};
 use alloc::collections::VecDeque;
@@ -158,6 +158,9 @@ impl Outgoing {
                 announced: false,
                 end: 0,
             });
+            if part.len() == total && total < SHORT.min(self.segment_limit) && old.is_none() {
+                return self.put_whole(&part, out);
+            }
             let filling = Filling::new(send, total, part.len());
             let mut rest = Rest { queue: ChunkQueue::default(), filling };
             rest.queue.push(&part);
@@ -192,6 +195,18 @@ impl Outgoing {
         if flags & END != 0 {
             self.rest = None;
         }
+        true
+    }
+
+    /// Appends a short bundle that is all here, as one segment.
+    // 9174-5.2.1-1, 9174-5.2.2-5
+    fn put_whole(&mut self, part: &Payload, out: &mut ChunkQueue) -> bool {
+        let Some(flight) = self.flights.back_mut() else { return false };
+        (flight.sent, flight.unanswered) = (flight.total, 1);
+        let mut head = Vec::with_capacity(35);
+        put_segment(&mut head, START | END, flight.transfer, None, part.len());
+        out.copy(&head);
+        out.copy_rope(part);
         true
     }
 

@@ -15,14 +15,14 @@ use alloc::vec::Vec;
 use core::net::IpAddr;
 use farlink_base::layer::Output;
 use farlink_base::socket;
-use farlink_base::{
-    Bytes, Duration, Event, EventClass, Instant, LinkId, Payload, PayloadReader, Sink, StreamId, TimerKey,
-};
+use farlink_base::{Duration, Event, EventClass, Instant, LinkId, Payload, PayloadReader, Sink, StreamId, TimerKey};
 
 /// Bytes a peer may leave unread before it is not read from.
 const UNREAD_MAX: u64 = 256 << 10;
 /// Bytes of answers (58,000 acknowledgments) that wait for room before a session is given up.
 const ANSWERS_MAX: u64 = 1 << 20;
+/// Room for answers that is kept when they have left.
+const CONTROL_KEPT: usize = 256;
 /// Most bytes of a segment before its data (RFC 9174 5.2.2), the length of the transfer among them.
 const SEGMENT_HEAD_MAX: u64 = 64;
 /// So few unread bytes are keepalives.
@@ -89,6 +89,8 @@ pub struct Session {
     pub term_sent: bool,
     pub term_received: bool,
     pub paused: bool,
+    /// Something is to be written, which waits for more of the kind.
+    pub is_to_write: bool,
     /// The driver was asked for TLS.
     pub tls_asked: bool,
     /// What the peer's certificate proves.
@@ -129,6 +131,7 @@ impl Session {
             term_sent: false,
             term_received: false,
             paused: false,
+            is_to_write: false,
             tls_asked: false,
             certified: Vec::new(),
             proven: None,
@@ -460,7 +463,9 @@ impl Session {
             self.put_goodbye();
         }
         if !self.control.is_empty() {
-            self.pending.push_bytes(Bytes::from(core::mem::take(&mut self.control)));
+            self.pending.copy(&self.control);
+            self.control.clear();
+            self.control.shrink_to(CONTROL_KEPT);
         }
         if may_transmit {
             let begin = !self.is_ending();

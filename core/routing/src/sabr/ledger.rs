@@ -43,7 +43,9 @@ impl Ledger {
     }
     /// Books a route of a bundle, which holds none to this neighbour.
     pub fn book(&mut self, bundle: Handle, route: &Route, priority: Priority, arrival: Instant) {
-        let Some(next_hop) = route.next_hop() else { return };
+        // A link outside the plan has no volume that could be held.
+        let planned = route.path.iter().any(|hop| hop.contact.is_some());
+        let Some(next_hop) = route.next_hop().filter(|_| planned) else { return };
         self.booked.book(route, priority);
         self.last += 1;
         let contacts: Box<[u32]> = route.path.iter().filter_map(|hop| hop.contact).collect();
@@ -66,6 +68,9 @@ impl Ledger {
         drop(self.take(bundle, to));
     }
     fn take(&mut self, bundle: Handle, to: impl Fn(NodeId) -> bool) -> Vec<Booking> {
+        if self.legs.is_empty() {
+            return Vec::new();
+        }
         let all = (bundle, NodeId(0))..=(bundle, NodeId(u64::MAX));
         let keys: Vec<_> = self.legs.range(all).map(|(key, _)| *key).filter(|(_, hop)| to(*hop)).collect();
         let taken: Vec<Booking> = keys.iter().filter_map(|key| self.legs.remove(key)).collect();

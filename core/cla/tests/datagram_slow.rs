@@ -1,0 +1,240 @@
+//! Nodes in a row that pass small bundles on over LTP, in virtual time: slow ones, ones that stand still for a while, a
+//! way that gets longer. What is counted is how often data leave that are there already, for a slow node has to take
+//! each of those copies too.
+
+use farlink_base::layer::{ConvergenceLayer, Destination, Input, LinkState, Output, SendId, Ticket, Train};
+use farlink_base::socket;
+use farlink_base::{Duration, Instant, LinkId, NodeId, Payload, Rng};
+use farlink_cla::ltp::{Config, Ltp, SpanConfig};
+use std::collections::{BTreeMap, VecDeque};
+use std::net::SocketAddr;
+
+/// Time between two looks at every node.
+const TICK: Duration = Duration::from_micros(100);
+const BUNDLE: u64 = 1000;
+
+struct Node {
+    ltp: Ltp,
+    /// Datagrams that come, by when they are there, and from whom.
+    inbox: BTreeMap<(Instant, u64), (usize, Payload)>,
+    /// Bundles to send on.
+    queue: VecDeque<u64>,
+    ready: bool,
+    /// Datagrams it can take in a tick.
+    speed: usize,
+    /// It does nothing until then.
+    still_until: Instant,
+    next_send: u64,
+    /// Data segments it sent.
+    data: u64,
+    /// Bundles that came, and those the next node has.
+    came: u64,
+    sent: u64,
+    /// Most bundles that waited to be sent on.
+    waiting_max: usize,
+}
+
+struct Row {
+    now: Instant,
+    nodes: Vec<Node>,
+    delay: Duration,
+    jitter: Duration,
+    loss: f64,
+    rng: Rng,
+    order: u64,
+}
+
+fn address(node: usize) -> SocketAddr {
+    SocketAddr::from(([10, 0, 0, node as u8 + 1], 1113))
+}
+
+impl Row {
+    /// Nodes that take so many datagrams a tick; the first has `bundles` for the last.
+    fn new(speeds: &[usize], bundles: u64) -> Row {
+        let node = |(at, speed): (usize, &usize)| {
+            let engine = at as u64 + 1;
+            let span = |to: usize| SpanConfig {
+                link: LinkId(to as u32),
+                engine: to as u64 + 1,
+                node: NodeId(to as u64 + 1),
+                margin: Duration::from_millis(50),
+                ..SpanConfig::default()
+            };
+            let peers = [at.checked_sub(1), Some(at + 1).filter(|to| *to < speeds.len())];
+            let spans = peers.into_iter().flatten().map(span).collect();
+            Node {
+                ltp: Ltp::new(Config { engine, seed: engine, ..Config::default() }, spans),
+                inbox: BTreeMap::new(),
+                queue: if at == 0 { (0..bundles).collect() } else { VecDeque::new() },
+                ready: false,
+                speed: *speed,
+                still_until: Instant::ZERO,
+                next_send: 0,
+                data: 0,
+                came: 0,
+                sent: 0,
+                waiting_max: 0,
+            }
+        };
+        let nodes = speeds.iter().enumerate().map(node).collect();
+        let (now, delay, jitter) = (Instant(1_000_000_000), Duration::from_micros(200), Duration::ZERO);
+        let mut row = Row { now, nodes, delay, jitter, loss: 0.0, rng: Rng::new(1), order: 0 };
+        for at in 0..speeds.len() {
+            for to in 0..speeds.len() {
+                let state = LinkState::UP;
+                row.tell(at, Input::Link { link: LinkId(to as u32), state });
+            }
+        }
+        row
+    }
+    fn tell(&mut self, at: usize, input: Input) {
+        let mut out = Vec::new();
+        self.nodes[at].ltp.handle(self.now, input, &mut out);
+        self.follow(at, out);
+    }
+    fn follow(&mut self, at: usize, out: Vec<Output>) {
+        for output in out {
+            match output {
+                Output::Socket(socket::Output::Datagrams { to, train }) => {
+                    let Destination::Link(link) = to else { panic!("all are configured") };
+                    train.datagrams().for_each(|datagram| self.carry(at, link.0 as usize, datagram));
+                }
+                Output::Offer { ticket, last: true, .. } => {
+                    let node = &mut self.nodes[at];
+                    node.came += 1;
+                    node.queue.push_back(node.came);
+                    node.waiting_max = node.waiting_max.max(node.queue.len());
+                    self.accept(at, ticket);
+                }
+                Output::Ready { link, ready } if link.0 as usize == at + 1 => self.nodes[at].ready = ready,
+                Output::Sent { .. } => self.nodes[at].sent += 1,
+                Output::SendFailed { .. } => panic!("nobody gives up"),
+                _ => {}
+            }
+        }
+    }
+    fn accept(&mut self, at: usize, ticket: Ticket) {
+        self.tell(at, Input::Accepted { ticket });
+    }
+    fn carry(&mut self, from: usize, to: usize, datagram: Payload) {
+        let kind = datagram.reader().read_u8().expect("it is not empty") & 0x0f;
+        self.nodes[from].data += u64::from(kind < 8);
+        if self.rng.chance(self.loss) {
+            return;
+        }
+        let jitter = Duration::from_nanos(self.rng.below(self.jitter.as_nanos() as u64 + 1));
+        self.order += 1;
+        self.nodes[to].inbox.insert((self.now + self.delay + jitter, self.order), (from, datagram));
+    }
+    fn tick(&mut self) {
+        for at in 0..self.nodes.len() {
+            if self.nodes[at].still_until > self.now {
+                continue;
+            }
+            for _ in 0..self.nodes[at].speed {
+                let now = self.now;
+                let Some(first) = self.nodes[at].inbox.first_entry().filter(|entry| entry.key().0 <= now) else {
+                    break;
+                };
+                let (from, datagram) = first.remove();
+                let (from, train) = (address(from), Train::single(datagram));
+                self.tell(at, Input::Socket(socket::Input::Datagrams { from, train }));
+            }
+            if at + 1 < self.nodes.len() {
+                self.send_on(at);
+            }
+            if self.nodes[at].ltp.next_timeout().is_some_and(|due| due <= self.now) {
+                self.tell(at, Input::Wake);
+            }
+        }
+        self.now += TICK;
+    }
+    fn send_on(&mut self, at: usize) {
+        while self.nodes[at].ready {
+            let node = &mut self.nodes[at];
+            let Some(number) = node.queue.pop_front() else { break };
+            let id = SendId(node.next_send);
+            node.next_send += 1;
+            let payload = Payload::fill(number, BUNDLE);
+            self.tell(at, Input::send(LinkId(at as u32 + 1), id, payload, true));
+        }
+    }
+    /// Goes on until the last has all, or for so many seconds; seconds it took.
+    fn run(&mut self, bundles: u64, seconds: u64) -> f64 {
+        let begun = self.now;
+        let before_last = self.nodes.len() - 2;
+        while self.nodes[before_last].sent < bundles {
+            self.tick();
+            assert!(
+                self.now < begun + Duration::from_secs(seconds),
+                "{} of {bundles} sent",
+                self.nodes[before_last].sent
+            );
+        }
+        (self.now - begun).as_secs_f64()
+    }
+    /// Copies of data that a node sent, of each bundle.
+    fn copies(&self, at: usize) -> f64 {
+        let node = &self.nodes[at];
+        (node.data - node.next_send) as f64 / node.next_send as f64
+    }
+}
+
+#[test]
+fn a_slow_receiver_is_not_sent_copies() {
+    let mut row = Row::new(&[100, 1], 6_000);
+    let took = row.run(6_000, 20);
+    assert!(row.copies(0) < 0.01, "{} copies of each", row.copies(0));
+    // A datagram with data and an acknowledgment each: no faster than 5,000 a second.
+    assert!(took < 2.0, "{took} s");
+}
+
+#[test]
+fn who_stands_still_for_a_while_is_asked_once_for_all() {
+    let mut row = Row::new(&[100, 20], 20_000);
+    for pause in 0..4 {
+        (0..1_500).for_each(|_| row.tick());
+        let node = pause % 2;
+        row.nodes[node].still_until = row.now + Duration::from_millis(300);
+    }
+    row.run(20_000, 30);
+    assert!(row.copies(0) < 0.005, "{} copies of each", row.copies(0));
+}
+
+#[test]
+fn timers_follow_a_way_that_gets_longer() {
+    let mut row = Row::new(&[100, 100], 20_000);
+    (0..2_000).for_each(|_| row.tick());
+    row.delay = Duration::from_millis(150);
+    row.run(20_000, 120);
+    assert!(row.copies(0) < 0.01, "{} copies of each", row.copies(0));
+}
+
+#[test]
+fn what_comes_in_another_order_does_not_go_again() {
+    let mut row = Row::new(&[100, 100], 15_000);
+    row.jitter = Duration::from_millis(5);
+    row.run(15_000, 60);
+    assert!(row.copies(0) < 0.001, "{} copies of each", row.copies(0));
+}
+
+#[test]
+fn what_is_lost_goes_again_soon() {
+    for loss in [0.001, 0.05] {
+        let mut row = Row::new(&[100, 100], 10_000);
+        row.loss = loss;
+        let took = row.run(10_000, 60);
+        assert!(row.copies(0) < 4.0 * loss + 0.01, "loss {loss}: {} copies of each", row.copies(0));
+        assert!(took < 20.0, "loss {loss}: {took} s");
+    }
+}
+
+#[test]
+fn a_node_that_has_much_to_pass_on_keeps_up_and_no_copies_come_or_go() {
+    let mut row = Row::new(&[100, 3, 100], 8_000);
+    let took = row.run(8_000, 30);
+    assert!(row.copies(0) < 0.02 && row.copies(1) < 0.02, "{} and {} copies", row.copies(0), row.copies(1));
+    // Four datagrams come for each bundle: 7,500 a second.
+    assert!(took < 2.5, "{took} s");
+    assert!(row.nodes[1].waiting_max < 8_000, "{} wait", row.nodes[1].waiting_max);
+}

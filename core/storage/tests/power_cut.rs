@@ -4,10 +4,21 @@
 mod common;
 use common::{World, disk::Disk, points, small};
 use farlink_base::Rng;
+use farlink_storage::Config;
+
+/// What the runs tried: power cuts, files written over, and groups that began while another was under way.
+#[derive(Clone, Copy, Debug, Default)]
+struct Tried {
+    cuts: u64,
+    remade: usize,
+    overlapped: usize,
+}
 
 /// Works on, and after every disk operation sees what a power cut there would leave.
-fn run(seed: u64, limit: u64) -> u64 {
-    let mut world = World::open(small(400_000), Disk::default(), seed);
+fn run(seed: u64, limit: u64) -> Tried {
+    // Where files are short many are written over; where they are long two groups go into one.
+    let config = Config { segment_bytes: if seed % 2 == 0 { 4096 } else { 12_000 }, ..small(400_000) };
+    let mut world = World::open(config, Disk::default(), seed);
     world.settle();
     let (mut tried, mut cuts) = (0, Rng::stream(seed, 1));
     while tried < limit {
@@ -40,18 +51,23 @@ fn run(seed: u64, limit: u64) -> u64 {
     }
     world.settle();
     world.assert_all_answered(&format!("seed {seed}"));
-    tried
+    Tried { cuts: tried, remade: world.remade, overlapped: world.overlapped }
 }
 
 #[test]
 fn nothing_acknowledged_is_lost_whenever_the_power_goes() {
     let wanted = points(1000);
-    let (mut tried, mut seed) = (0, 0);
-    while tried < wanted {
+    let (mut all, mut seed) = (Tried::default(), 0);
+    while all.cuts < wanted {
         seed += 1;
-        tried += run(seed, 350.min(wanted - tried));
+        let one = run(seed, 350.min(wanted - all.cuts));
+        all.cuts += one.cuts;
+        all.remade += one.remade;
+        all.overlapped += one.overlapped;
     }
-    println!("{tried} power cuts over {seed} runs: 0 acknowledged bundles lost, 0 deliveries forgotten");
+    println!("{all:?} over {seed} runs: 0 acknowledged bundles lost, 0 deliveries forgotten");
+    assert!(all.remade as u64 > wanted / 100, "hardly a file is written over: {all:?}");
+    assert!(all.overlapped as u64 > wanted / 50, "groups hardly overlap: {all:?}");
 }
 
 #[test]

@@ -23,7 +23,7 @@ pub const TABLE: &[Mutant] = &[
     durable(
         "the node does not sync",
         "node/src/disk.rs",
-        "DiskAction::Sync { file } => self.0.sync(file)?,",
+        "DiskAction::Sync { file } => *syncing = Some(self.files.syncing(file)?),",
         "DiskAction::Sync { .. } => {}",
         &["forgetting"],
     ),
@@ -80,15 +80,15 @@ pub const TABLE: &[Mutant] = &[
     plain(
         "nothing is cut",
         "node/src/disk.rs",
-        "DiskAction::Truncate { file, len } => self.0.truncate(file, len)?,",
+        "DiskAction::Truncate { file, len } => self.files.truncate(file, len)?,",
         "DiskAction::Truncate { .. } => {}",
         &["-p farlink-node --lib disk"],
     ),
     plain(
         "nothing is removed",
         "node/src/disk.rs",
-        "DiskAction::Remove { file } => self.0.remove(file)?,",
-        "DiskAction::Remove { .. } => {}",
+        "let answer = kept(self.files.remove(file, keep)?.unwrap_or(0));",
+        "let answer = kept(u64::from(file + u32::from(keep)) * 0);",
         &["-p farlink-node --lib disk"],
     ),
     plain(

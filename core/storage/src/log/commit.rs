@@ -1,8 +1,9 @@
-//! Group commit: one write and one sync for everything that waits.
+//! Group commit: one write and one sync for everything that waits. Two groups may be under way: what matters to
+//! whoever waits is decided in order, and where one fails, so does the one behind it.
 
 use super::compact::Copy;
 use super::record::{COUNTER_RECORD, DELETE_RECORD};
-use super::record::{Encoder, FileHeader, Loc, Piece, RecordHeader, spill_record_len};
+use super::record::{FileHeader, Loc, Piece, RECORD_HEADER, RecordHeader, spill_record_len};
 use super::segment::{Owner, Segment};
 use super::{Gone, Kept, LogStore, Op, State};
 use alloc::collections::VecDeque;
@@ -131,11 +132,77 @@ impl Queue {
 /// Records on their way to one file.
 #[derive(Debug)]
 pub(super) struct Group {
+    number: u64,
     pub file: u32,
     pub items: Vec<(Item, Loc)>,
+    /// Bytes of bundle and spill records.
+    large: u64,
     pub write_error: Option<DiskError>,
     sync_error: bool,
     answers: u8,
+}
+impl Group {
+    fn is_over(&self) -> bool {
+        self.answers == 2
+    }
+    fn has_failed(&self) -> bool {
+        self.write_error.is_some() || self.sync_error
+    }
+}
+
+/// Groups under way at once, at most.
+const GROUPS: usize = 2;
+
+/// The groups under way, the oldest first.
+#[derive(Debug, Default)]
+pub(super) struct Groups {
+    list: VecDeque<Group>,
+    last: u64,
+}
+impl Groups {
+    pub fn rest(&mut self) {
+        self.list.shrink_to_fit();
+    }
+    pub fn is_empty(&self) -> bool {
+        self.list.is_empty()
+    }
+    /// The file of the oldest.
+    fn oldest_file(&self) -> Option<u32> {
+        self.list.front().map(|group| group.file)
+    }
+    /// Whether another may begin, where so many bytes wait or are in flight and so many are worth it.
+    fn may_begin(&self, bytes: u64, worth: u64) -> bool {
+        let in_flight: u64 = self.list.iter().map(|group| group.large).sum();
+        let all_well = !self.list.iter().any(Group::has_failed);
+        self.is_empty() || (self.list.len() < GROUPS && all_well && bytes.saturating_sub(in_flight) >= worth)
+    }
+    fn begin(&mut self, draw: &mut Draw) -> u64 {
+        self.last += 1;
+        let (file, items, large) = (draw.file, core::mem::take(&mut draw.items), draw.large);
+        let number = self.last;
+        self.list.push_back(Group { number, file, items, large, write_error: None, sync_error: false, answers: 0 });
+        number
+    }
+    fn answered(&mut self, number: u64, sync: bool, error: Option<DiskError>) {
+        let Some(group) = self.list.iter_mut().find(|group| group.number == number) else { return };
+        group.answers += 1;
+        if sync {
+            group.sync_error |= error.is_some();
+        } else {
+            group.write_error = error;
+        }
+    }
+    /// The oldest, once it is over and well.
+    fn next_committed(&mut self) -> Option<Group> {
+        let done = self.list.front().is_some_and(|group| group.is_over() && !group.has_failed());
+        if done { self.list.pop_front() } else { None }
+    }
+    /// All of them, once the oldest has failed and all are over. What a kernel could not write may be of any of them, and
+    /// what is written again keeps its order.
+    fn failed(&mut self) -> Option<VecDeque<Group>> {
+        let failed = self.list.front().is_some_and(Group::has_failed) && self.list.iter().all(Group::is_over);
+        failed.then(|| core::mem::take(&mut self.list))
+    }
 }
 
 /// A group being put together.
@@ -147,6 +214,8 @@ struct Draw {
     items: Vec<(Item, Loc)>,
     rope: Payload,
     buffer: BytesMut,
+    /// Bytes of bundle and spill records.
+    large: u64,
     /// The next record does not fit into this file.
     full: bool,
 }
@@ -174,7 +243,8 @@ impl Draw {
 impl LogStore {
     /// When the next commit should begin, if it waits for time alone.
     pub(super) fn commit_at(&self) -> Option<Instant> {
-        if self.group.is_some() || self.queue.is_empty() || self.is_creating() {
+        let may_begin = self.groups.may_begin(self.queue.bytes, self.config.second_group);
+        if self.queue.is_empty() || self.is_creating() || !may_begin {
             return None;
         }
         if self.queue.blocked && self.queue.small.is_empty() {
@@ -188,7 +258,7 @@ impl LogStore {
         self.creating.is_some()
     }
 
-    /// Starts a commit when one is due and none is under way.
+    /// Starts a commit when one is due and may begin.
     pub(super) fn start_group(&mut self, now: Instant, out: &mut impl Sink<Output>) {
         self.queue.blocked = false;
         while self.commit_at().is_some_and(|at| at <= now) {
@@ -208,8 +278,11 @@ impl LogStore {
             }
         }
     }
-    /// Bundles wait for space. Compaction makes it; where it cannot, they are refused.
+    /// Bundles wait for space. Kept files and compaction make it; where they cannot, they are refused.
     fn unblock(&mut self, now: Instant, out: &mut impl Sink<Output>) {
+        if self.drop_spares(out) || !self.groups.is_empty() {
+            return;
+        }
         self.compact(now, out);
         let removing = self.segments.iter().any(|(_, s)| s.removing) || !self.segments.empty.is_empty();
         if self.compaction.is_some() || removing {
@@ -236,11 +309,11 @@ impl LogStore {
     }
 
     fn create(&mut self, out: &mut impl Sink<Output>) {
-        let file = self.segments.next;
-        self.segments.insert(file, Segment::default());
+        let (file, of) = (self.segments.next, self.segments.take_spare());
+        self.segments.insert(file, Segment { named: true, ..Segment::default() });
         self.segments.begin(file);
         self.creating = Some(file);
-        self.disk(Op::Create(file), DiskAction::Create { file }, out);
+        self.disk(Op::Create(file), DiskAction::Create { file, of }, out);
     }
     pub(super) fn created(
         &mut self,
@@ -252,7 +325,12 @@ impl LogStore {
         self.creating = None;
         self.segments.end(file);
         match result {
-            Ok(_) => self.segments.active = Some(file),
+            Ok(answer) => {
+                if let DiskAnswer::Kept(len) = answer {
+                    self.segments.remade(file, len);
+                }
+                self.segments.active = Some(file);
+            }
             Err(error) => self.create_failed(now, file, error, out),
         }
     }
@@ -267,6 +345,7 @@ impl LogStore {
             items: Vec::new(),
             rope: Payload::new(),
             buffer: BytesMut::new(),
+            large: 0,
             full: false,
         };
         if start == 0 {
@@ -295,8 +374,10 @@ impl LogStore {
             sequence: self.sequence,
             last_bundle: self.last_bundle,
             counter: self.counter,
-            clean_below: self.segments.clean_below(draw.file),
+            clean_below: self.segments.clean_below(self.groups.oldest_file().unwrap_or(draw.file)),
             len: self.config.file_header() as u32,
+            remade: self.segments.growth(draw.file, 1) == 0,
+            nameless: false,
         };
         header.encode(&self.config.accel, &mut draw.buffer);
         draw.len = self.config.file_header();
@@ -320,7 +401,7 @@ impl LogStore {
             return Some(item);
         }
         let sequence = self.next_sequence();
-        let mut encoder = Encoder { accel: &self.config.accel, salt: self.salt, out: &mut draw.buffer };
+        let mut encoder = self.config.encoder(self.salt, draw.file, &mut draw.buffer);
         match item {
             Item::Delete { bundle, .. } => {
                 let gone = self.gone.entry(bundle).or_default();
@@ -338,8 +419,9 @@ impl LogStore {
                     // Its place is known once it is durable.
                     self.stale.entry(bundle).or_default().add(None);
                 }
-                let header = copy.header;
-                draw.push_data(&copy.bytes);
+                let header = RecordHeader { file: draw.file, ..copy.header };
+                draw.push_data(&Bytes::copy_from_slice(&header.encode(&self.config.accel)));
+                draw.push_data(&copy.bytes.slice(RECORD_HEADER as usize..));
                 draw.push(Item::Copy(copy), &header, &Payload::new());
             }
             Item::Put(_) | Item::Spill(_) => {}
@@ -376,7 +458,7 @@ impl LogStore {
             }
             _ => return None,
         };
-        if self.segments.bytes + (draw.len - draw.start) + record > self.config.files_max() {
+        if self.segments.bytes + self.segments.growth(draw.file, draw.len + record) > self.config.files_max() {
             self.queue.blocked = true;
             return Some(item);
         }
@@ -384,7 +466,8 @@ impl LogStore {
             return Some(item);
         }
         let sequence = self.next_sequence();
-        let mut encoder = Encoder { accel: &self.config.accel, salt: self.salt, out: &mut draw.buffer };
+        draw.large += record;
+        let mut encoder = self.config.encoder(self.salt, draw.file, &mut draw.buffer);
         match item {
             Item::Put(bundle) => {
                 let kept = self.kept.get_mut(&bundle)?;
@@ -405,38 +488,30 @@ impl LogStore {
     }
     fn emit(&mut self, mut draw: Draw, out: &mut impl Sink<Output>) {
         self.calm();
+        let group = self.groups.begin(&mut draw);
         let Draw { file, start, len, .. } = draw;
         draw.rope.push_bytes(draw.buffer.freeze());
         self.segments.extend(file, len - start);
         self.segments.begin(file);
-        self.group = Some(Group { file, items: draw.items, write_error: None, sync_error: false, answers: 0 });
-        self.disk(Op::Write, DiskAction::Write { file, offset: start, data: draw.rope }, out);
-        self.disk(Op::Sync, DiskAction::Sync { file }, out);
+        self.disk(Op::Write(group), DiskAction::Write { file, offset: start, data: draw.rope }, out);
+        self.disk(Op::Sync(group), DiskAction::Sync { file }, out);
     }
 
     pub(super) fn group_answered(
         &mut self,
         now: Instant,
+        group: u64,
         result: Result<DiskAnswer, DiskError>,
         sync: bool,
         out: &mut impl Sink<Output>,
     ) {
-        let Some(group) = &mut self.group else { return };
-        group.answers += 1;
-        match result {
-            Ok(_) => {}
-            Err(_) if sync => group.sync_error = true,
-            Err(error) => group.write_error = Some(error),
-        }
-        if group.answers < 2 {
-            return;
-        }
-        let Some(group) = self.group.take() else { return };
-        self.segments.end(group.file);
-        if group.write_error.is_some() || group.sync_error {
-            self.fail_group(now, group, out);
-        } else {
+        self.groups.answered(group, sync, result.err());
+        while let Some(group) = self.groups.next_committed() {
+            self.segments.end(group.file);
             self.commit_group(group, out);
+        }
+        if let Some(groups) = self.groups.failed() {
+            self.fail_groups(now, groups, out);
         }
     }
     fn commit_group(&mut self, group: Group, out: &mut impl Sink<Output>) {

@@ -283,6 +283,10 @@ pub struct Usage {
     pub file_bytes: u64,
     /// Most bytes it may keep.
     pub capacity: u64,
+    /// Commits begun in this run, and those of them that began while another was under way.
+    pub commits: (u64, u64),
+    /// Files that were written over in this run.
+    pub written_over: u64,
 }
 
 /// A bundle store.

@@ -158,6 +158,8 @@ const GROUPS: usize = 2;
 pub(super) struct Groups {
     list: VecDeque<Group>,
     last: u64,
+    /// Those that began while another was under way.
+    overlapped: u64,
 }
 impl Groups {
     pub fn rest(&mut self) {
@@ -165,6 +167,10 @@ impl Groups {
     }
     pub fn is_empty(&self) -> bool {
         self.list.is_empty()
+    }
+    /// How many began, and of those while another was under way.
+    pub fn begun(&self) -> (u64, u64) {
+        (self.last, self.overlapped)
     }
     /// The file of the oldest.
     fn oldest_file(&self) -> Option<u32> {
@@ -178,6 +184,7 @@ impl Groups {
     }
     fn begin(&mut self, draw: &mut Draw) -> u64 {
         self.last += 1;
+        self.overlapped += u64::from(!self.list.is_empty());
         let (file, items, large) = (draw.file, core::mem::take(&mut draw.items), draw.large);
         let number = self.last;
         self.list.push_back(Group { number, file, items, large, write_error: None, sync_error: false, answers: 0 });

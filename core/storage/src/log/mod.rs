@@ -429,6 +429,8 @@ impl BundleStore for LogStore {
             bytes: self.kept_bytes,
             file_bytes: self.segments.bytes,
             capacity: self.config.capacity,
+            commits: self.groups.begun(),
+            written_over: self.segments.written_over,
         }
     }
 }

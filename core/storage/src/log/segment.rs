@@ -80,6 +80,8 @@ pub(super) struct Segments {
     pub empty: BTreeSet<u32>,
     /// Files kept, by the numbers they had.
     spares: BTreeMap<u32, Spare>,
+    /// Files made of kept ones so far.
+    pub written_over: u64,
 }
 impl Segments {
     /// No files; the first will be number 1.
@@ -158,6 +160,7 @@ impl Segments {
         if let Some(segment) = self.table.get_mut(&file) {
             segment.size = len;
             self.bytes += len;
+            self.written_over += 1;
         }
     }
     /// Bytes of kept files.

@@ -16,6 +16,7 @@ mod interop;
 mod layers;
 mod mutants;
 mod new;
+mod overload;
 mod sim_speed;
 mod soak;
 mod sources;
@@ -45,6 +46,7 @@ const CHORES: &[Chore] = &[
     mutants::CHORE,
     attack::CHORE,
     soak::CHORE,
+    overload::CHORE,
     interop::CHORE,
     agreement::CHORE,
     bench::CHORE,

@@ -58,8 +58,9 @@ struct Entries {
     synced: AtomicU64,
 }
 impl Entries {
+    /// To be said after the change: whoever syncs meanwhile would take it for durable.
     fn changed(&self) {
-        self.changes.fetch_add(1, Ordering::Relaxed);
+        self.changes.fetch_add(1, Ordering::Release);
     }
     fn sync(&self) -> io::Result<()> {
         let changes = self.changes.load(Ordering::Acquire);
@@ -210,8 +211,9 @@ impl DiskFiles {
         let mut opening = OpenOptions::new();
         opening.read(true).write(true);
         if let Some(kept) = of.map(|of| self.kept_path(of)).filter(|kept| kept.exists() && !path.exists()) {
+            let renamed = std::fs::rename(&kept, &path);
             self.entries.changed();
-            let made = std::fs::rename(&kept, &path).and_then(|()| opening.open(&path));
+            let made = renamed.and_then(|()| opening.open(&path));
             if let Ok((made, len)) = made.and_then(|made| made.metadata().map(|data| (made, data.len()))) {
                 self.hold(file, made);
                 self.room.insert(file, len);
@@ -335,17 +337,16 @@ impl DiskFiles {
         self.written.remove(&file);
         self.room.remove(&file);
         let (path, kept) = (self.path(file), self.kept_path(file));
-        self.entries.changed();
-        if keep
-            && std::fs::rename(&path, &kept).is_ok()
-            && let Ok(data) = std::fs::metadata(&kept)
-        {
-            return Ok(Some(data.len()));
+        if keep && std::fs::rename(&path, &kept).is_ok() {
+            self.entries.changed();
+            if let Ok(data) = std::fs::metadata(&kept) {
+                return Ok(Some(data.len()));
+            }
         }
         for path in [path, kept] {
             match std::fs::remove_file(path) {
                 Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-                _ => {}
+                _ => self.entries.changed(),
             }
         }
         Ok(None)

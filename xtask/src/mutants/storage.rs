@@ -127,7 +127,7 @@ pub const TABLE: &[Mutant] = &[
     durable(
         "files in doubt count as clean",
         "core/storage/src/log/segment.rs",
-        "self.table.iter().find(|(_, s)| s.suspect).map_or(next, |(file, _)| *file)",
+        "self.table.iter().find(|(_, s)| s.suspect).map_or(next, |(file, _)| next.min(*file))",
         "next",
         &["-p farlink-storage"],
     ),

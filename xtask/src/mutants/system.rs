@@ -4,13 +4,13 @@ use super::{Mutant, durable, plain};
 
 /// The table.
 pub const TABLE: &[Mutant] = &[
-    durable("no fdatasync", "os/src/disk.rs", "self.file(file)?.sync_data()?;", "self.file(file)?;", &["forgetting"]),
+    durable("no fdatasync", "os/src/disk.rs", "file.sync_data()?;", "file.metadata()?;", &["forgetting"]),
     durable("no fsync of the folder", "os/src/disk.rs", "            self.folder.sync_all()?;\n", "", &["forgetting"]),
     durable(
         "new names are not synced",
         "os/src/disk.rs",
-        "        self.entries_changed = true;\n        self.keep(file, made);",
-        "        self.keep(file, made);",
+        "open(path)?;\n        self.entries.changed();",
+        "open(path)?;",
         &["forgetting"],
     ),
     durable(
@@ -30,15 +30,15 @@ pub const TABLE: &[Mutant] = &[
     durable(
         "a file without a name is as good",
         "os/src/disk.rs",
-        "let named = self.file(file)?.metadata()?.nlink() > 0;",
-        "let named = self.file(file)?.metadata()?.len() > 0;",
+        "if file.metadata()?.nlink() > 0 &&",
+        "if file.metadata()?.len() > 0 &&",
         &["-p farlink-os"],
     ),
     durable(
         "a folder elsewhere is as good",
         "os/src/disk.rs",
-        "if !named || !self.is_in_place()? {",
-        "if !named {",
+        "nlink() > 0 && self.entries.is_in_place()? {",
+        "nlink() > 0 && self.entries.is_in_place().is_ok() {",
         &["-p farlink-os"],
     ),
     durable(

@@ -20,21 +20,21 @@ pub const TABLE: &[Mutant] = &[
     ),
     durable(
         "acknowledge before the sync",
-        "core/storage/src/log/commit.rs",
+        "core/storage/src/log/groups.rs",
         "self.answers == 2",
         "self.answers >= 1",
         &["-p farlink-storage", "forgetting"],
     ),
     durable(
         "a failed sync is none",
-        "core/storage/src/log/commit.rs",
+        "core/storage/src/log/groups.rs",
         "self.write_error.is_some() || self.sync_error",
         "self.write_error.is_some()",
         &["-p farlink-storage"],
     ),
     durable(
         "a failed write is none",
-        "core/storage/src/log/commit.rs",
+        "core/storage/src/log/groups.rs",
         "self.write_error.is_some() || self.sync_error",
         "self.sync_error",
         &["-p farlink-storage"],
@@ -48,7 +48,7 @@ pub const TABLE: &[Mutant] = &[
     ),
     durable(
         "a group is committed although the one before it failed",
-        "core/storage/src/log/commit.rs",
+        "core/storage/src/log/groups.rs",
         "let done = self.list.front().is_some_and(|group| group.is_over() && !group.has_failed());",
         "while self.list.front().is_some_and(Group::has_failed) && self.list.len() > 1 { self.list.rotate_left(1); }\n        \
          let done = self.list.front().is_some_and(|group| group.is_over() && !group.has_failed());",
@@ -84,14 +84,14 @@ pub const TABLE: &[Mutant] = &[
     ),
     durable(
         "file headers are not checked",
-        "core/storage/src/log/record.rs",
+        "core/storage/src/log/header.rs",
         "let whole = f.u32()? == (accel.crc32c)(0, &copy[..HEADER_COPY as usize - 4]);",
         "let whole = f.u32().is_some() && accel.agrees_with_portable();",
         &["-p farlink-storage"],
     ),
     durable(
         "only one copy of the file header is read",
-        "core/storage/src/log/record.rs",
+        "core/storage/src/log/header.rs",
         "first.into_iter().chain(seconds.into_iter().flatten())",
         "first.into_iter().chain(seconds.into_iter().flatten().filter(|_| false))",
         &["-p farlink-storage"],

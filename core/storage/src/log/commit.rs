@@ -2,8 +2,10 @@
 //! whoever waits is decided in order, and where one fails, so does the one behind it.
 
 use super::compact::Copy;
+use super::groups::Group;
 use super::record::{COUNTER_RECORD, DELETE_RECORD};
-use super::record::{FileHeader, Loc, Piece, RECORD_HEADER, RecordHeader, spill_record_len};
+use super::header::FileHeader;
+use super::record::{Loc, Piece, RECORD_HEADER, RecordHeader, spill_record_len};
 use super::segment::{Owner, Segment};
 use super::{Gone, Kept, LogStore, Op, State};
 use alloc::collections::VecDeque;
@@ -126,89 +128,6 @@ impl Queue {
         let urgent = self.urgent_since.map(|since| if enough { since } else { since + wait });
         let lazy = self.lazy_at.map(|since| since + lazy_wait);
         [urgent, lazy].into_iter().flatten().min()
-    }
-}
-
-/// Records on their way to one file.
-#[derive(Debug)]
-pub(super) struct Group {
-    number: u64,
-    pub file: u32,
-    pub items: Vec<(Item, Loc)>,
-    /// Bytes of bundle and spill records.
-    large: u64,
-    pub write_error: Option<DiskError>,
-    sync_error: bool,
-    answers: u8,
-}
-impl Group {
-    fn is_over(&self) -> bool {
-        self.answers == 2
-    }
-    fn has_failed(&self) -> bool {
-        self.write_error.is_some() || self.sync_error
-    }
-}
-
-/// Groups under way at once, at most.
-const GROUPS: usize = 2;
-
-/// The groups under way, the oldest first.
-#[derive(Debug, Default)]
-pub(super) struct Groups {
-    list: VecDeque<Group>,
-    last: u64,
-    /// Those that began while another was under way.
-    overlapped: u64,
-}
-impl Groups {
-    pub fn rest(&mut self) {
-        self.list.shrink_to_fit();
-    }
-    pub fn is_empty(&self) -> bool {
-        self.list.is_empty()
-    }
-    /// How many began, and of those while another was under way.
-    pub fn begun(&self) -> (u64, u64) {
-        (self.last, self.overlapped)
-    }
-    /// The file of the oldest.
-    fn oldest_file(&self) -> Option<u32> {
-        self.list.front().map(|group| group.file)
-    }
-    /// Whether another may begin, where so many bytes wait or are in flight and so many are worth it.
-    fn may_begin(&self, bytes: u64, worth: u64) -> bool {
-        let in_flight: u64 = self.list.iter().map(|group| group.large).sum();
-        let all_well = !self.list.iter().any(Group::has_failed);
-        self.is_empty() || (self.list.len() < GROUPS && all_well && bytes.saturating_sub(in_flight) >= worth)
-    }
-    fn begin(&mut self, draw: &mut Draw) -> u64 {
-        self.last += 1;
-        self.overlapped += u64::from(!self.list.is_empty());
-        let (file, items, large) = (draw.file, core::mem::take(&mut draw.items), draw.large);
-        let number = self.last;
-        self.list.push_back(Group { number, file, items, large, write_error: None, sync_error: false, answers: 0 });
-        number
-    }
-    fn answered(&mut self, number: u64, sync: bool, error: Option<DiskError>) {
-        let Some(group) = self.list.iter_mut().find(|group| group.number == number) else { return };
-        group.answers += 1;
-        if sync {
-            group.sync_error |= error.is_some();
-        } else {
-            group.write_error = error;
-        }
-    }
-    /// The oldest, once it is over and well.
-    fn next_committed(&mut self) -> Option<Group> {
-        let done = self.list.front().is_some_and(|group| group.is_over() && !group.has_failed());
-        if done { self.list.pop_front() } else { None }
-    }
-    /// All of them, once the oldest has failed and all are over. What a kernel could not write may be of any of them, and
-    /// what is written again keeps its order.
-    fn failed(&mut self) -> Option<VecDeque<Group>> {
-        let failed = self.list.front().is_some_and(Group::has_failed) && self.list.iter().all(Group::is_over);
-        failed.then(|| core::mem::take(&mut self.list))
     }
 }
 
@@ -495,8 +414,8 @@ impl LogStore {
     }
     fn emit(&mut self, mut draw: Draw, out: &mut impl Sink<Output>) {
         self.calm();
-        let group = self.groups.begin(&mut draw);
-        let Draw { file, start, len, .. } = draw;
+        let Draw { file, start, len, large, .. } = draw;
+        let group = self.groups.begin(file, draw.items, large);
         draw.rope.push_bytes(draw.buffer.freeze());
         self.segments.extend(file, len - start);
         self.segments.begin(file);

@@ -1,6 +1,7 @@
 //! The bounds of a store.
 
-use super::record::{Encoder, LONG_HEADER, SHORT_HEADER};
+use super::header::{LONG_HEADER, SHORT_HEADER};
+use super::record::Encoder;
 use bytes::BytesMut;
 use farlink_base::{Accel, Duration};
 

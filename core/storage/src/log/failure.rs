@@ -1,7 +1,8 @@
 //! When the disk says no: what was being committed is refused or written again elsewhere, nothing
 //! that was acknowledged is touched, and the store tries again after a pause.
 
-use super::commit::{Group, Item};
+use super::commit::Item;
+use super::groups::Group;
 use alloc::collections::VecDeque;
 use super::segment::{Owner, Segments};
 use super::{Config, LogStore, State};

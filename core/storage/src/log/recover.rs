@@ -5,7 +5,8 @@
 //! whatever their order. A file that may hold bytes not yet durable is synced before anything found
 //! in it is reported.
 
-use super::record::{BundleMeta, DeleteMeta, FileHeader, Loc, Meta};
+use super::header::FileHeader;
+use super::record::{BundleMeta, DeleteMeta, Loc, Meta};
 use super::scan::{Find, Scan};
 use super::segment::{Owner, Segment};
 use super::{Gone, Kept, LogStore, Op, Phase, State};

@@ -2,9 +2,8 @@
 //! next whole record header and goes on from there. In a file that was made of another, what comes behind the last
 //! record is of the other, and no damage.
 
-use super::record::{
-    ChunkSums, FileHeader, LONG_HEADER, Loc, Meta, RECORD_HEADER, RecordHeader, SHORT_HEADER, find_header,
-};
+use super::header::{FileHeader, LONG_HEADER, SHORT_HEADER};
+use super::record::{ChunkSums, Loc, Meta, RECORD_HEADER, RecordHeader, find_header};
 use alloc::vec::Vec;
 use farlink_base::Accel;
 

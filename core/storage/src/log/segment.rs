@@ -1,7 +1,8 @@
 //! The table of files: how long each is, what in it is live, which may be removed, and which of those are kept to be
 //! written over.
 
-use super::record::{Loc, SHORT_HEADER};
+use super::header::SHORT_HEADER;
+use super::record::Loc;
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 use farlink_base::BundleHandle;

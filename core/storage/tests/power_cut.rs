@@ -4,6 +4,7 @@
 mod common;
 use common::{World, disk::Disk, points, small};
 use farlink_base::Rng;
+use farlink_base::store::{DiskAction, DiskOp};
 use farlink_storage::Config;
 
 /// What the runs tried: power cuts, files written over, and groups that began while another was under way.
@@ -68,6 +69,43 @@ fn nothing_acknowledged_is_lost_whenever_the_power_goes() {
     println!("{all:?} over {seed} runs: 0 acknowledged bundles lost, 0 deliveries forgotten");
     assert!(all.remade as u64 > wanted / 100, "hardly a file is written over: {all:?}");
     assert!(all.overlapped as u64 > wanted / 50, "groups hardly overlap: {all:?}");
+}
+
+/// The next file is durable, and a group of the file before it is not: what is found of that is looked at byte by byte.
+#[test]
+fn a_file_is_in_doubt_as_long_as_a_group_of_it_is_under_way() {
+    let is = |op: &DiskOp, file: u32| match op.action {
+        DiskAction::Write { file: of, .. } | DiskAction::Sync { file: of } => of == file,
+        _ => false,
+    };
+    let mut world = World::open(Config { segment_bytes: 8192, ..small(400_000) }, Disk::default(), 8);
+    world.settle();
+    world.put(100);
+    world.settle();
+    let first = *world.disk.files.keys().next_back().unwrap();
+    let torn = world.put(6000);
+    world.put(7000);
+    while !world.outstanding.iter().any(|op| is(op, first + 1)) {
+        // The sync of the first file waits, while the next is made.
+        let at = world.outstanding.iter().position(|op| !matches!(op.action, DiskAction::Sync { .. })).unwrap();
+        let op = world.outstanding.remove(at);
+        world.perform(op);
+    }
+    while let Some(at) = world.outstanding.iter().position(|op| is(op, first + 1)) {
+        let op = world.outstanding.remove(at);
+        world.perform(op);
+    }
+    assert!(world.overlapped > 0 && !world.known[&torn].answered, "the first is not synced");
+    assert!(!world.known[&(torn + 1)].answered, "nor may the second be answered before it");
+    let mut cuts = Rng::stream(8, 1);
+    for cut in 0..200 {
+        let disk = world.disk.power_cut(&[], &mut cuts);
+        world.reopen(disk, &format!("cut {cut}"));
+        // What is found after a kill survives the power going at once.
+        let killed = world.reopen(world.disk.killed(), "killed");
+        let disk = killed.disk.power_cut(&killed.outstanding, &mut cuts);
+        killed.reopen(disk, "killed, then a power cut");
+    }
 }
 
 #[test]

@@ -237,20 +237,15 @@ impl DiskFiles {
         let before = if offset % BLOCK as u64 == 0 { Some(Vec::new()) } else { end.map(|end| end.bytes) };
         let to = offset + slices.iter().map(|slice| slice.len() as u64).sum::<u64>();
         match before {
-            Some(before) if to.next_multiple_of(BLOCK as u64) <= room => self.write_over(file, offset, &before, slices, to),
+            Some(before) if to.next_multiple_of(BLOCK as u64) <= room => {
+                self.write_over(file, offset, &before, slices, to)
+            }
             _ => self.write_on(file, offset, slices),
         }
     }
     /// Writes into what a kept file had: whole blocks, with what was written of the first `before`, and zeros to the end
     /// of the last, so that nothing is read first.
-    fn write_over(
-        &mut self,
-        file: u32,
-        offset: u64,
-        before: &[u8],
-        slices: &[IoSlice<'_>],
-        to: u64,
-    ) -> io::Result<()> {
+    fn write_over(&mut self, file: u32, offset: u64, before: &[u8], slices: &[IoSlice<'_>], to: u64) -> io::Result<()> {
         let block = BLOCK as u64;
         let zeros = [0; BLOCK];
         let pad = (to.next_multiple_of(block) - to) as usize;

@@ -98,7 +98,8 @@ pub fn receive(
 ) -> anyhow::Result<Came> {
     let shelf = Shelf::open(options.out.as_deref())?;
     let client = subscribe(at, options)?;
-    let mut receiver = Receiver { client, shelf, options, tell, came: Came::default(), bytes: 0, unanswered: 0, settling: 0 };
+    let mut receiver =
+        Receiver { client, shelf, options, tell, came: Came::default(), bytes: 0, unanswered: 0, settling: 0 };
     // What a run before was killed in the middle of.
     receiver.settle()?;
     while !receiver.has_enough() {

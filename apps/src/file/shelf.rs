@@ -233,7 +233,13 @@ impl Shelf {
             match (one, &self.out) {
                 (Waiting::Told(received), _) => told.push(received),
                 (Waiting::Bundle { source, bytes, .. }, _) => {
-                    told.push(Received::Bundle { source, bytes, payload: Vec::new(), path: paths.next(), piece_of: None });
+                    told.push(Received::Bundle {
+                        source,
+                        bytes,
+                        payload: Vec::new(),
+                        path: paths.next(),
+                        piece_of: None,
+                    });
                 }
                 (Waiting::Piece(id), Some(out)) => {
                     if !unpromised.contains(&id)

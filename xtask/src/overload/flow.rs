@@ -153,7 +153,13 @@ impl Flow {
         }
     }
     /// Sends what is due; what could not be sent in time is not made up for.
-    fn offer_over(&self, client: &mut Client, next: &mut u64, waiting: &Mutex<VecDeque<u64>>, broken: impl Fn() -> bool) {
+    fn offer_over(
+        &self,
+        client: &mut Client,
+        next: &mut u64,
+        waiting: &Mutex<VecDeque<u64>>,
+        broken: impl Fn() -> bool,
+    ) {
         let (mut last, mut due) = (Instant::now(), 0.0);
         while !self.sending_over.load(Ordering::Relaxed) && !broken() {
             let rate = self.rate.load(Ordering::Relaxed);
@@ -176,7 +182,8 @@ impl Flow {
     }
     fn receive(&self) {
         while !self.over.load(Ordering::Relaxed) {
-            let Ok(mut client) = Client::attach_with(&self.destination.0, &self.destination.1, "overload", WINDOW) else {
+            let Ok(mut client) = Client::attach_with(&self.destination.0, &self.destination.1, "overload", WINDOW)
+            else {
                 std::thread::sleep(Duration::from_millis(20));
                 continue;
             };

@@ -3,8 +3,8 @@
 
 use super::compact::Copy;
 use super::groups::Group;
-use super::record::{COUNTER_RECORD, DELETE_RECORD};
 use super::header::FileHeader;
+use super::record::{COUNTER_RECORD, DELETE_RECORD};
 use super::record::{Loc, Piece, RECORD_HEADER, RecordHeader, spill_record_len};
 use super::segment::{Owner, Segment};
 use super::{Gone, Kept, LogStore, Op, State};

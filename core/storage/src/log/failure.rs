@@ -3,9 +3,9 @@
 
 use super::commit::Item;
 use super::groups::Group;
-use alloc::collections::VecDeque;
 use super::segment::{Owner, Segments};
 use super::{Config, LogStore, State};
+use alloc::collections::VecDeque;
 use farlink_base::store::{DiskAction, DiskAnswer, DiskError, Output};
 use farlink_base::{BundleHandle, Duration, Event, EventClass, Instant, Refusal, Sink};
 

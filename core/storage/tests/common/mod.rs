@@ -4,7 +4,9 @@
 pub mod disk;
 
 use disk::Disk;
-use farlink_base::store::{BundleStore, DiskAction, DiskAnswer, DiskDone, DiskOp, IndexEntry, Input, Output, Remembered};
+use farlink_base::store::{
+    BundleStore, DiskAction, DiskAnswer, DiskDone, DiskOp, IndexEntry, Input, Output, Remembered,
+};
 use farlink_base::{BundleHandle, Bytes, DtnTime, Event, Instant, Payload, Priority, Refusal, Rng};
 use farlink_storage::{Config, LogStore};
 use std::collections::{BTreeMap, BTreeSet};

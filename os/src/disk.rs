@@ -234,7 +234,7 @@ impl DiskFiles {
         self.written.insert(file);
         let end = self.end.take().filter(|end| end.file == file && end.offset == offset);
         let room = self.room.get(&file).copied().unwrap_or(0);
-        let before = if offset % BLOCK as u64 == 0 { Some(Vec::new()) } else { end.map(|end| end.bytes) };
+        let before = if offset.is_multiple_of(BLOCK as u64) { Some(Vec::new()) } else { end.map(|end| end.bytes) };
         let to = offset + slices.iter().map(|slice| slice.len() as u64).sum::<u64>();
         match before {
             Some(before) if to.next_multiple_of(BLOCK as u64) <= room => {

@@ -18,7 +18,7 @@ struct Tried {
 /// Works on, and after every disk operation sees what a power cut there would leave.
 fn run(seed: u64, limit: u64) -> Tried {
     // Where files are short many are written over; where they are long two groups go into one.
-    let config = Config { segment_bytes: if seed % 2 == 0 { 4096 } else { 12_000 }, ..small(400_000) };
+    let config = Config { segment_bytes: if seed.is_multiple_of(2) { 4096 } else { 12_000 }, ..small(400_000) };
     let mut world = World::open(config, Disk::default(), seed);
     world.settle();
     let (mut tried, mut cuts) = (0, Rng::stream(seed, 1));

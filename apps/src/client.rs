@@ -93,6 +93,17 @@ impl Read for Arriving<'_> {
     }
 }
 
+/// What [`Client::wait`] waited for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Heard {
+    /// Something comes from the node.
+    Node,
+    /// The other can be read.
+    Other,
+    /// Nothing, for all of the time.
+    Nothing,
+}
+
 /// Memory made for a payload before its bytes come, at most.
 const AT_ONCE: u64 = 1 << 20;
 /// How long a node may take to introduce itself.
@@ -334,6 +345,30 @@ impl Client {
             Err(Errno::INTR) => Ok(false),
             Err(why) => Err(why.into()),
         }
+    }
+    /// Waits until something comes from the node, or `other` can be read, or for this time.
+    ///
+    /// # Errors
+    /// What the kernel says.
+    pub fn wait(&self, other: Option<BorrowedFd<'_>>, time: Option<Duration>) -> io::Result<Heard> {
+        let here = !self.reader.buffer().is_empty();
+        let time = if here { Some(Duration::ZERO) } else { time };
+        let time = time.and_then(|time| Timespec::try_from(time).ok());
+        let mut asked = vec![PollFd::new(&self.writer, PollFlags::IN)];
+        asked.extend(other.iter().map(|other| PollFd::new(other, PollFlags::IN)));
+        loop {
+            match poll(&mut asked, time.as_ref()) {
+                Ok(_) => break,
+                Err(Errno::INTR) => {}
+                Err(why) => return Err(why.into()),
+            }
+        }
+        let heard = |at: usize| asked.get(at).is_some_and(|fd| !fd.revents().is_empty());
+        Ok(match (heard(1), here || heard(0)) {
+            (true, _) => Heard::Other,
+            (_, true) => Heard::Node,
+            _ => Heard::Nothing,
+        })
     }
     /// Bounds how long reads wait. Only safe between messages that arrive whole.
     ///

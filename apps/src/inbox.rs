@@ -1,5 +1,6 @@
 //! A subscription read by a thread of its own: deliveries come over a channel with their time.
 
+use crate::answers::Answers;
 use crate::client::{Client, Delivered};
 use crate::connect;
 use farlink_base::Instant;
@@ -27,9 +28,12 @@ impl Inbox {
         sender.configure(&endpoint, &secret, 0)?;
         let (outbox, deliveries) = channel();
         std::thread::Builder::new().name("inbox".into()).spawn(move || {
+            let mut answers = Answers::new(window);
             while let Ok(delivered) = receiver.delivery() {
                 let now = crate::clock::now();
-                if receiver.taken(true).is_err() || outbox.send((now, delivered)).is_err() {
+                let due = answers.add(&receiver);
+                let answered = due.and_then(|due| if due { answers.give(&mut receiver) } else { Ok(()) });
+                if answered.is_err() || outbox.send((now, delivered)).is_err() {
                     return;
                 }
             }

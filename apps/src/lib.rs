@@ -6,6 +6,7 @@
 //! [`client::Client`] first, then [`ping`].
 #![forbid(unsafe_code)]
 
+mod answers;
 pub mod bench;
 pub mod client;
 mod clock;

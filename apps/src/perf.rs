@@ -1,5 +1,6 @@
 //! Performance between two applications: window and rate modes.
 
+use crate::answers::Answers;
 use crate::inbox::Inbox;
 use crate::{Quantiles, clock, connect, passing_service, random};
 use anyhow::bail;
@@ -13,6 +14,8 @@ use std::time::Duration;
 const MAGIC: &[u8; 8] = b"FLPERF1\0";
 /// Bytes of the header in each payload, which is all of an answer.
 pub const HEADER: usize = 32;
+/// Deliveries under way to whoever serves.
+const WINDOW: u32 = 256;
 /// What to look at when nothing comes back.
 pub const SILENT: &str =
     "hint: does `farlink perf --serve` run there? `farlink node bundles` says what the bundles wait for";
@@ -99,17 +102,21 @@ pub fn serve(at: &str, service: &str) -> anyhow::Result<()> {
     let mut receiver = connect(at)?;
     let endpoint = receiver.endpoint(service);
     let secret = random().to_string();
-    receiver.configure(&endpoint, &secret, 64)?;
+    receiver.configure(&endpoint, &secret, WINDOW)?;
     let mut sender = connect(at)?;
     sender.configure(&endpoint, &secret, 0)?;
     eprintln!("measuring at {endpoint}");
+    let (mut answers, mut replies) = (Answers::new(WINDOW), 0);
     loop {
         let delivered = receiver.delivery()?;
-        receiver.taken(true)?;
         if delivered.payload.starts_with(MAGIC) && delivered.payload.len() >= HEADER {
             let adu = BundleAdu { dst_eid: delivered.adu.src_eid, lifetime_ms: 3_600_000, ..Default::default() };
             sender.send(adu, &delivered.payload[..HEADER])?;
-            sender.response()?;
+            replies += 1;
+        }
+        if answers.add(&receiver)? {
+            (0..std::mem::take(&mut replies)).try_for_each(|_| sender.response().map(drop))?;
+            answers.give(&mut receiver)?;
         }
     }
 }

@@ -127,9 +127,16 @@ impl Api {
 
 async fn status(State(api): State<Api>) -> Answer {
     let ask = |node: &mut Node| {
-        (node.stack.status(crate::clock::now()), memory(node), node.stack.security(), node.announced())
+        let store = node.stack.store_usage();
+        (node.stack.status(crate::clock::now()), memory(node), node.stack.security(), node.announced(), store)
     };
-    let (status, memory, security, announced) = api.ask(ask).await?;
+    let (status, memory, security, announced, store) = api.ask(ask).await?;
+    let store = json!({
+        "file_bytes": store.file_bytes,
+        "commits": store.commits.0,
+        "commits_overlapped": store.commits.1,
+        "files_written_over": store.written_over,
+    });
     let security = security.map(
         |done| json!({ "made": done.made, "verified": done.verified, "failed": done.failed, "missing": done.missing }),
     );
@@ -142,6 +149,7 @@ async fn status(State(api): State<Api>) -> Answer {
         "strangers": json!({ "bundles": status.strangers.0, "bytes": status.strangers.1 }),
         "quotas": status.quotas.iter().map(quota).collect::<Vec<_>>(),
         "memory": memory,
+        "store": store,
         "links": status.links.iter().map(|one| link(one, announced.as_ref())).collect::<Vec<_>>(),
         "announcements": announced.as_ref().map(announcements),
         "registrations": texts(&status.registrations),

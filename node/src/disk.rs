@@ -1,8 +1,9 @@
-//! The disk thread: performs the store's operations in batches, in order, and answers each.
+//! The disk thread: performs the store's operations in batches, in order, and answers each. Where more waits behind a
+//! sync, a second thread syncs meanwhile.
 
 use farlink_base::store::{DiskAction, DiskAnswer, DiskDone, DiskError, DiskOp};
 use farlink_base::{Chunk, Payload};
-use farlink_os::disk::DiskFiles;
+use farlink_os::disk::{DiskFiles, Syncing};
 use farlink_os::poll::Waker;
 use farlink_stack::Input;
 use std::collections::VecDeque;
@@ -20,27 +21,42 @@ pub struct Disk {
 }
 
 impl Disk {
-    /// Opens (or makes) the folder and starts the thread.
+    /// Opens (or makes) the folder and starts the threads.
     ///
     /// # Errors
     /// When the folder cannot be had.
     pub fn start(dir: &Path, waker: Waker) -> io::Result<Disk> {
-        let mut files = Performer(DiskFiles::open(dir)?);
-        if !files.0.is_direct() {
-            tracing::info!("store {}: this file system takes no direct writes: through the page cache", dir.display());
-        }
+        let mut files = Performer { files: DiskFiles::open(dir)?, was_direct: true };
+        files.tell_of_the_cache();
         let (operations, inbox) = channel::<Vec<DiskOp>>();
         let (outbox, answers) = channel();
-        std::thread::Builder::new().name("disk".into()).spawn(move || {
-            while let Ok(mut batch) = inbox.recv() {
-                while let Ok(more) = inbox.try_recv() {
-                    batch.extend(more);
-                }
-                let done = files.perform(batch);
-                if outbox.send(done).is_err() {
+        let (syncs, to_sync) = channel::<Held>();
+        let (first, second) = (Answers { outbox: outbox.clone(), waker: waker.clone() }, Answers { outbox, waker });
+        let place = dir.display().to_string();
+        std::thread::Builder::new().name("disk sync".into()).spawn(move || {
+            while let Ok(held) = to_sync.recv() {
+                if !second.send(held.finish(&place)) {
                     return;
                 }
-                waker.wake();
+            }
+        })?;
+        let place = dir.display().to_string();
+        std::thread::Builder::new().name("disk".into()).spawn(move || {
+            while let Ok(batch) = inbox.recv() {
+                let (mut batch, mut done) = (VecDeque::from(batch), Vec::new());
+                while let Some(operation) = batch.pop_front() {
+                    batch.extend(inbox.try_iter().flatten());
+                    let Some(syncing) = files.perform(operation, &mut done) else { continue };
+                    let held = Held { done: std::mem::take(&mut done), syncing };
+                    if batch.is_empty() {
+                        done = held.finish(&place);
+                    } else if syncs.send(held).is_err() {
+                        return;
+                    }
+                }
+                if !done.is_empty() && !first.send(done) {
+                    return;
+                }
             }
         })?;
         Ok(Disk { queued: Vec::new(), outstanding: 0, operations, answers })
@@ -69,6 +85,39 @@ impl Disk {
     }
 }
 
+/// Where answers go.
+struct Answers {
+    outbox: Sender<Vec<DiskDone>>,
+    waker: Waker,
+}
+impl Answers {
+    /// Whether anybody listens.
+    fn send(&self, done: Vec<DiskDone>) -> bool {
+        let sent = self.outbox.send(done).is_ok();
+        self.waker.wake();
+        sent
+    }
+}
+
+/// Answers that may be given once this is synced; the last is of that.
+struct Held {
+    done: Vec<DiskDone>,
+    syncing: Syncing,
+}
+impl Held {
+    fn finish(mut self, place: &str) -> Vec<DiskDone> {
+        if let (Err(why), Some(last)) = (self.syncing.run(), self.done.last_mut()) {
+            last.result = Err(failed(place, &why));
+        }
+        self.done
+    }
+}
+
+fn failed(place: &str, why: &io::Error) -> DiskError {
+    tracing::error!("store {place}: {why}");
+    disk_error(why.kind())
+}
+
 /// What a failure is to the store: no space, no quota and a limit on the size of files are a full disk.
 fn disk_error(kind: ErrorKind) -> DiskError {
     match kind {
@@ -79,30 +128,43 @@ fn disk_error(kind: ErrorKind) -> DiskError {
 
 /// Performs operations on the files.
 #[derive(Debug)]
-struct Performer(DiskFiles);
+struct Performer {
+    files: DiskFiles,
+    was_direct: bool,
+}
 
 impl Performer {
-    fn perform(&mut self, batch: Vec<DiskOp>) -> Vec<DiskDone> {
-        batch
-            .into_iter()
-            .map(|operation| {
-                let result = self.one(operation.action).map_err(|why| {
-                    tracing::error!("store {}: {why}", self.0.dir().display());
-                    disk_error(why.kind())
-                });
-                DiskDone { id: operation.id, result }
-            })
-            .collect()
+    /// Says once that writes go through the page cache, where they do: it may turn out only when something is written.
+    fn tell_of_the_cache(&mut self) {
+        if self.was_direct && !self.files.is_direct() {
+            self.was_direct = false;
+            let place = self.files.dir().display();
+            tracing::info!("store {place}: this file system takes no direct writes: through the page cache");
+        }
     }
-    fn one(&mut self, action: DiskAction) -> io::Result<DiskAnswer> {
+    /// Performs an operation and adds its answer, which may be given once what is given back is done.
+    fn perform(&mut self, operation: DiskOp, done: &mut Vec<DiskDone>) -> Option<Syncing> {
+        let mut syncing = None;
+        let result = self.one(operation.action, &mut syncing);
+        let result = result.map_err(|why| failed(&self.files.dir().display().to_string(), &why));
+        self.tell_of_the_cache();
+        done.push(DiskDone { id: operation.id, result });
+        syncing
+    }
+    fn one(&mut self, action: DiskAction, syncing: &mut Option<Syncing>) -> io::Result<DiskAnswer> {
+        let kept = |bytes| if bytes > 0 { DiskAnswer::Kept(bytes) } else { DiskAnswer::Done };
         match action {
-            DiskAction::List => return Ok(DiskAnswer::Files(self.0.list()?)),
-            DiskAction::Create { file } => self.0.create(file)?,
+            DiskAction::List => return Ok(DiskAnswer::Files(self.files.list()?)),
+            DiskAction::Create { file, of } => return Ok(kept(self.files.create(file, of)?)),
             DiskAction::Write { file, offset, data } => self.write(file, offset, &data)?,
-            DiskAction::Sync { file } => self.0.sync(file)?,
-            DiskAction::Read { file, offset, len } => return Ok(DiskAnswer::Data(self.0.read(file, offset, len)?)),
-            DiskAction::Truncate { file, len } => self.0.truncate(file, len)?,
-            DiskAction::Remove { file } => self.0.remove(file)?,
+            DiskAction::Sync { file } => *syncing = Some(self.files.syncing(file)?),
+            DiskAction::Read { file, offset, len } => return Ok(DiskAnswer::Data(self.files.read(file, offset, len)?)),
+            DiskAction::Truncate { file, len } => self.files.truncate(file, len)?,
+            DiskAction::Remove { file, keep } => {
+                let answer = kept(self.files.remove(file, keep)?.unwrap_or(0));
+                *syncing = Some(self.files.syncing_names());
+                return Ok(answer);
+            }
         }
         Ok(DiskAnswer::Done)
     }
@@ -119,7 +181,7 @@ impl Performer {
             }
         }
         let mut slices: Vec<IoSlice<'_>> = made.iter().map(|bytes| IoSlice::new(bytes)).collect();
-        self.0.write(file, offset, &mut slices)
+        self.files.write(file, offset, &mut slices)
     }
 }
 
@@ -154,13 +216,15 @@ mod tests {
                 disk.answers(&mut inputs);
             }
             assert!(disk.is_idle());
-            let result = |input| if let Input::DiskDone(done) = input { done.result } else { panic!() };
-            inputs.into_iter().map(result).collect::<Vec<_>>()
+            let answer = |input| if let Input::DiskDone(done) = input { (done.id, done.result) } else { panic!() };
+            let answers: std::collections::BTreeMap<_, _> = inputs.into_iter().map(answer).collect();
+            assert_eq!(answers.len(), count, "each is answered once");
+            answers.into_values().collect::<Vec<_>>()
         };
         let mut data = Payload::from(&b"hello "[..]);
         data.push_bytes(Bytes::from_static(b"disk"));
         let done = run(vec![
-            DiskAction::Create { file: 3 },
+            DiskAction::Create { file: 3, of: None },
             DiskAction::Write { file: 3, offset: 2, data },
             DiskAction::Sync { file: 3 },
             DiskAction::Read { file: 3, offset: 8, len: 100 },
@@ -171,12 +235,27 @@ mod tests {
         let done = run(vec![
             DiskAction::Truncate { file: 3, len: 1 },
             DiskAction::Read { file: 3, offset: 0, len: 9 },
-            DiskAction::Remove { file: 3 },
+            DiskAction::Remove { file: 3, keep: false },
             DiskAction::List,
             DiskAction::Sync { file: 3 },
         ]);
         assert_eq!(done[1], Ok(DiskAnswer::Data(Bytes::from_static(&[0]))));
         assert_eq!(done[3], Ok(DiskAnswer::Files(vec![])));
         assert_eq!(done[4], Err(DiskError::Io));
+        // Many syncs with more behind them: two threads answer.
+        let mut actions = vec![DiskAction::Create { file: 4, of: None }];
+        for n in 0..50u64 {
+            let data = Payload::from(vec![n as u8; 5000]);
+            actions.push(DiskAction::Write { file: 4, offset: n * 5000, data });
+            actions.push(DiskAction::Sync { file: 4 });
+        }
+        let length = actions.len();
+        actions.push(DiskAction::Remove { file: 4, keep: true });
+        actions.push(DiskAction::Create { file: 5, of: Some(4) });
+        actions.push(DiskAction::Read { file: 5, offset: 249_999, len: 9 });
+        let done = run(actions);
+        assert_eq!(done[..length], vec![Ok(DiskAnswer::Done); length]);
+        let kept = Ok(DiskAnswer::Kept(250_000));
+        assert_eq!(done[length..], [kept.clone(), kept, Ok(DiskAnswer::Data(Bytes::from_static(&[49])))]);
     }
 }

@@ -7,7 +7,7 @@ use std::io::{self, IoSlice};
 use std::os::unix::fs::FileExt;
 
 /// Offsets, lengths and memory are multiples of it: what disks and file systems ask for at most.
-const BLOCK: usize = 4096;
+pub(crate) const BLOCK: usize = 4096;
 /// Shorter writes go through the page cache: they are too few blocks to be worth it.
 const LEAST: usize = 64 << 10;
 /// Bytes of one write.
@@ -66,6 +66,18 @@ impl Direct {
         }
         Ok(())
     }
+}
+
+/// The last `len` bytes of the slices, or all.
+pub(crate) fn last_bytes(slices: &[IoSlice<'_>], len: usize) -> Vec<u8> {
+    let mut parts = Vec::new();
+    let mut left = len;
+    for slice in slices.iter().rev() {
+        let part = &slice[slice.len() - left.min(slice.len())..];
+        left -= part.len();
+        parts.push(part);
+    }
+    parts.into_iter().rev().flatten().copied().collect()
 }
 
 fn set_direct(file: &File, direct: bool) -> io::Result<()> {
@@ -144,6 +156,13 @@ mod tests {
         assert!(!direct.is_for(ROOM) && Direct::default().is_for(ROOM) && !Direct::default().is_for(1000));
         let (found, expected) = written("refused", &mut direct, 77, &[200_000]);
         assert!(found == expected);
+    }
+
+    #[test]
+    fn the_last_bytes_are_those_of_the_last_slices() {
+        let slices = [&b"abc"[..], b"", b"defg"].map(IoSlice::new);
+        let last = |len| last_bytes(&slices, len);
+        assert_eq!([last(0), last(3), last(6), last(9)], [&b""[..], b"efg", b"bcdefg", b"abcdefg"]);
     }
 
     #[test]

@@ -1,17 +1,19 @@
 //! The numbered files of a store: vectored writes, data made durable with its directory entry,
-//! reads into fresh memory, one process at a time.
+//! reads into fresh memory, files kept to be written over, one process at a time.
 //!
-//! What [`DiskFiles::sync`] returned from is on the device, the file's name included; what
+//! What [`DiskFiles::sync`] (or [`Syncing::run`], which another thread may do) returned from is on the device, the file's name included; what
 //! [`DiskFiles::remove`] returned from stays removed. Both hold through power loss as far as the
 //! device keeps its promises.
 
-use crate::direct::Direct;
+use crate::direct::{BLOCK, Direct, last_bytes};
 use bytes::Bytes;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{File, OpenOptions};
 use std::io::{self, IoSlice};
 use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Slices per `pwritev` (IOV_MAX).
 const SLICES_MAX: usize = 1024;
@@ -19,21 +21,83 @@ const SLICES_MAX: usize = 1024;
 const OPEN_MAX: usize = 64;
 /// Every file's name ends so.
 const SUFFIX: &str = ".farlink";
+/// Every kept file's.
+const KEPT: &str = ".kept";
 const LOCK: &str = "lock";
 
 /// The files `NNNNNNNNNN.farlink` of one folder, locked against other processes.
 #[derive(Debug)]
 pub struct DiskFiles {
-    dir: PathBuf,
-    folder: File,
+    entries: Arc<Entries>,
     /// Holds the lock until dropped; the kernel frees it however the process ends.
     _lock: File,
-    open: BTreeMap<u32, File>,
+    open: BTreeMap<u32, Arc<File>>,
     /// Files written since their last sync; they stay open so that no error is missed.
     written: BTreeSet<u32>,
-    /// Directory entries may not be durable: at first, those of a run that was killed.
-    entries_changed: bool,
+    /// Files that were made of others, and the bytes those had.
+    room: BTreeMap<u32, u64>,
+    /// Where the last write into one of them ended.
+    end: Option<End>,
     direct: Direct,
+}
+
+/// Where a write ended, and what is in front of that in its block: the next is written with it.
+#[derive(Debug)]
+struct End {
+    file: u32,
+    offset: u64,
+    bytes: Vec<u8>,
+}
+
+/// The names in a folder, and how many of their changes are durable.
+#[derive(Debug)]
+struct Entries {
+    dir: PathBuf,
+    folder: File,
+    changes: AtomicU64,
+    synced: AtomicU64,
+}
+impl Entries {
+    /// To be said after the change: whoever syncs meanwhile would take it for durable.
+    fn changed(&self) {
+        self.changes.fetch_add(1, Ordering::Release);
+    }
+    fn sync(&self) -> io::Result<()> {
+        let changes = self.changes.load(Ordering::Acquire);
+        if self.synced.load(Ordering::Acquire) < changes {
+            self.folder.sync_all()?;
+            self.synced.fetch_max(changes, Ordering::AcqRel);
+        }
+        Ok(())
+    }
+    /// Whether the folder is still where it was.
+    fn is_in_place(&self) -> io::Result<bool> {
+        let (ours, there) = (self.folder.metadata()?, std::fs::metadata(&self.dir));
+        Ok(there.is_ok_and(|there| (there.dev(), there.ino()) == (ours.dev(), ours.ino())))
+    }
+}
+
+/// What has yet to be done to make durable what was done before.
+#[derive(Debug)]
+pub struct Syncing {
+    file: Option<(Arc<File>, PathBuf)>,
+    entries: Arc<Entries>,
+}
+impl Syncing {
+    /// Does it.
+    ///
+    /// # Errors
+    /// As of [`DiskFiles::sync`].
+    pub fn run(self) -> io::Result<()> {
+        let Some((file, path)) = self.file else { return self.entries.sync() };
+        file.sync_data()?;
+        self.entries.sync()?;
+        if file.metadata()?.nlink() > 0 && self.entries.is_in_place()? {
+            return Ok(());
+        }
+        let what = format!("{} was removed or moved while the node uses it", path.display());
+        Err(io::Error::new(io::ErrorKind::NotFound, what))
+    }
 }
 
 impl DiskFiles {
@@ -65,15 +129,29 @@ impl DiskFiles {
             crate::context(error, &doing("locking the store folder"))
         })?;
         let direct = Direct::probe(&lock);
-        Ok(DiskFiles {
-            dir: dir.to_path_buf(),
-            folder,
+        // Names may not be durable: those of a run that was killed.
+        let (changes, synced) = (AtomicU64::new(1), AtomicU64::new(0));
+        let files = DiskFiles {
+            entries: Arc::new(Entries { dir: dir.to_path_buf(), folder, changes, synced }),
             _lock: lock,
             open: BTreeMap::new(),
             written: BTreeSet::new(),
-            entries_changed: true,
+            room: BTreeMap::new(),
+            end: None,
             direct,
-        })
+        };
+        files.remove_kept().map_err(|e| crate::context(e, &doing("tidying the store folder")))?;
+        Ok(files)
+    }
+    /// Removes what an earlier run kept to be written over.
+    fn remove_kept(&self) -> io::Result<()> {
+        for entry in std::fs::read_dir(&self.entries.dir)? {
+            let name = entry?.file_name();
+            if name.to_str().and_then(|name| name.strip_suffix(KEPT)).is_some_and(|n| n.parse::<u32>().is_ok()) {
+                std::fs::remove_file(self.entries.dir.join(name))?;
+            }
+        }
+        Ok(())
     }
     /// Whether long writes go around the page cache; some file systems do not do it.
     pub fn is_direct(&self) -> bool {
@@ -81,26 +159,29 @@ impl DiskFiles {
     }
     /// The folder.
     pub fn dir(&self) -> &Path {
-        &self.dir
+        &self.entries.dir
     }
     /// Where a file is.
     pub fn path(&self, file: u32) -> PathBuf {
-        self.dir.join(format!("{file:010}{SUFFIX}"))
+        self.entries.dir.join(format!("{file:010}{SUFFIX}"))
     }
-    fn file(&mut self, file: u32) -> io::Result<&File> {
+    fn kept_path(&self, file: u32) -> PathBuf {
+        self.entries.dir.join(format!("{file:010}{KEPT}"))
+    }
+    fn file(&mut self, file: u32) -> io::Result<&Arc<File>> {
         if !self.open.contains_key(&file) {
             let opened = OpenOptions::new().read(true).write(true).open(self.path(file))?;
-            self.keep(file, opened);
+            self.hold(file, opened);
         }
         self.open.get(&file).ok_or_else(|| io::ErrorKind::NotFound.into())
     }
-    fn keep(&mut self, file: u32, opened: File) {
+    fn hold(&mut self, file: u32, opened: File) {
         if self.open.len() >= OPEN_MAX
             && let Some(oldest) = self.open.keys().find(|other| !self.written.contains(other)).copied()
         {
             self.open.remove(&oldest);
         }
-        self.open.insert(file, opened);
+        self.open.insert(file, Arc::new(opened));
     }
 
     /// Numbers and lengths of all files, in ascending order.
@@ -109,7 +190,7 @@ impl DiskFiles {
     /// When the folder cannot be read.
     pub fn list(&self) -> io::Result<Vec<(u32, u64)>> {
         let mut files = Vec::new();
-        for entry in std::fs::read_dir(&self.dir)? {
+        for entry in std::fs::read_dir(&self.entries.dir)? {
             let entry = entry?;
             let name = entry.file_name();
             let number = name.to_str().and_then(|name| name.strip_suffix(SUFFIX)).and_then(|n| n.parse().ok());
@@ -120,22 +201,70 @@ impl DiskFiles {
         files.sort_unstable();
         Ok(files)
     }
-    /// Makes an empty file; durable with the next [`DiskFiles::sync`].
+    /// Makes a file of one that was kept, where there is that, or an empty one, and tells how many bytes it has; durable
+    /// with the next [`DiskFiles::sync`].
     ///
     /// # Errors
     /// When it exists, or there is no space for it.
-    pub fn create(&mut self, file: u32) -> io::Result<()> {
-        let made = OpenOptions::new().read(true).write(true).create_new(true).open(self.path(file))?;
-        self.entries_changed = true;
-        self.keep(file, made);
-        Ok(())
+    pub fn create(&mut self, file: u32, of: Option<u32>) -> io::Result<u64> {
+        let path = self.path(file);
+        let mut opening = OpenOptions::new();
+        opening.read(true).write(true);
+        if let Some(kept) = of.map(|of| self.kept_path(of)).filter(|kept| kept.exists() && !path.exists()) {
+            let renamed = std::fs::rename(&kept, &path);
+            self.entries.changed();
+            let made = renamed.and_then(|()| opening.open(&path));
+            if let Ok((made, len)) = made.and_then(|made| made.metadata().map(|data| (made, data.len()))) {
+                self.hold(file, made);
+                self.room.insert(file, len);
+                return Ok(len);
+            }
+            let _ = std::fs::remove_file(&kept);
+        }
+        let made = opening.create_new(true).open(path)?;
+        self.entries.changed();
+        self.hold(file, made);
+        Ok(0)
     }
     /// Writes the slices end to end at `offset`. They are advanced over what was written.
     ///
     /// # Errors
     /// What the kernel says; some of the bytes may have been written.
-    pub fn write(&mut self, file: u32, mut offset: u64, mut slices: &mut [IoSlice<'_>]) -> io::Result<()> {
+    pub fn write(&mut self, file: u32, offset: u64, slices: &mut [IoSlice<'_>]) -> io::Result<()> {
         self.written.insert(file);
+        let end = self.end.take().filter(|end| end.file == file && end.offset == offset);
+        let room = self.room.get(&file).copied().unwrap_or(0);
+        let before = if offset.is_multiple_of(BLOCK as u64) { Some(Vec::new()) } else { end.map(|end| end.bytes) };
+        let to = offset + slices.iter().map(|slice| slice.len() as u64).sum::<u64>();
+        match before {
+            Some(before) if to.next_multiple_of(BLOCK as u64) <= room => {
+                self.write_over(file, offset, &before, slices, to)
+            }
+            _ => self.write_on(file, offset, slices),
+        }
+    }
+    /// Writes into what a kept file had: whole blocks, with what was written of the first `before`, and zeros to the end
+    /// of the last, so that nothing is read first.
+    fn write_over(&mut self, file: u32, offset: u64, before: &[u8], slices: &[IoSlice<'_>], to: u64) -> io::Result<()> {
+        let block = BLOCK as u64;
+        let zeros = [0; BLOCK];
+        let pad = (to.next_multiple_of(block) - to) as usize;
+        let mut whole = Vec::with_capacity(slices.len() + 2);
+        whole.push(IoSlice::new(before));
+        whole.extend_from_slice(slices);
+        let bytes = last_bytes(&whole, (to % block) as usize);
+        whole.push(IoSlice::new(&zeros[..pad]));
+        let from = offset - before.len() as u64;
+        if self.direct.refused {
+            self.write_on(file, from, &mut whole)?;
+        } else {
+            let target = self.file(file)?.clone();
+            self.direct.write(&target, from, &mut whole)?;
+        }
+        self.end = Some(End { file, offset: to, bytes });
+        Ok(())
+    }
+    fn write_on(&mut self, file: u32, mut offset: u64, mut slices: &mut [IoSlice<'_>]) -> io::Result<()> {
         if self.direct.is_for(slices.iter().map(|slice| slice.len()).sum()) {
             self.file(file)?;
             let target = self.open.get(&file).ok_or(io::ErrorKind::NotFound)?;
@@ -162,29 +291,17 @@ impl DiskFiles {
     /// has no name any more goes with this process. Syncing once more proves nothing: write it again,
     /// elsewhere.
     pub fn sync(&mut self, file: u32) -> io::Result<()> {
-        self.file(file)?.sync_data()?;
-        self.sync_entries()?;
-        let named = self.file(file)?.metadata()?.nlink() > 0;
-        if !named || !self.is_in_place()? {
-            self.open.remove(&file);
-            self.written.remove(&file);
-            let what = format!("{} was removed or moved while the node uses it", self.path(file).display());
-            return Err(io::Error::new(io::ErrorKind::NotFound, what));
-        }
+        self.syncing(file)?.run()
+    }
+    /// The same for another thread to do: it is for what was written before.
+    ///
+    /// # Errors
+    /// When the file cannot be opened.
+    pub fn syncing(&mut self, file: u32) -> io::Result<Syncing> {
+        let opened = self.file(file)?.clone();
+        // Whoever syncs has it open, and hears of errors.
         self.written.remove(&file);
-        Ok(())
-    }
-    /// Whether the folder is still where it was.
-    fn is_in_place(&self) -> io::Result<bool> {
-        let (ours, there) = (self.folder.metadata()?, std::fs::metadata(&self.dir));
-        Ok(there.is_ok_and(|there| (there.dev(), there.ino()) == (ours.dev(), ours.ino())))
-    }
-    fn sync_entries(&mut self) -> io::Result<()> {
-        if self.entries_changed {
-            self.folder.sync_all()?;
-            self.entries_changed = false;
-        }
-        Ok(())
+        Ok(Syncing { file: Some((opened, self.path(file))), entries: self.entries.clone() })
     }
     /// Reads up to `len` bytes from `offset`; fewer at the end of the file.
     ///
@@ -205,18 +322,33 @@ impl DiskFiles {
         self.written.insert(file);
         self.file(file)?.set_len(len)
     }
-    /// Deletes the file for good; one that does not exist is deleted already.
+    /// Deletes the file, also a kept one, or keeps its bytes for [`DiskFiles::create`]; how many those are, then. It is gone
+    /// for good once [`DiskFiles::syncing_names`] is done. One that does not exist is deleted already.
     ///
     /// # Errors
     /// When it may come back.
-    pub fn remove(&mut self, file: u32) -> io::Result<()> {
+    pub fn remove(&mut self, file: u32, keep: bool) -> io::Result<Option<u64>> {
         self.open.remove(&file);
         self.written.remove(&file);
-        match std::fs::remove_file(self.path(file)) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-            _ => self.entries_changed = true,
+        self.room.remove(&file);
+        let (path, kept) = (self.path(file), self.kept_path(file));
+        if keep && std::fs::rename(&path, &kept).is_ok() {
+            self.entries.changed();
+            if let Ok(data) = std::fs::metadata(&kept) {
+                return Ok(Some(data.len()));
+            }
         }
-        self.sync_entries()
+        for path in [path, kept] {
+            match std::fs::remove_file(path) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+                _ => self.entries.changed(),
+            }
+        }
+        Ok(None)
+    }
+    /// Makes durable which files there are.
+    pub fn syncing_names(&self) -> Syncing {
+        Syncing { file: None, entries: self.entries.clone() }
     }
 }
 
@@ -269,20 +401,20 @@ mod tests {
     fn what_is_written_is_read_listed_and_removed() {
         let folder = Folder::new("plain");
         let mut files = DiskFiles::open(&folder.0).unwrap();
-        files.create(7).unwrap();
-        assert!(files.create(7).is_err(), "never over what exists");
+        files.create(7, None).unwrap();
+        assert!(files.create(7, None).is_err(), "never over what exists");
         write(&mut files, 7, 0, &[b"hello ", b"", b"disk"]).unwrap();
         write(&mut files, 7, 6, &[b"D"]).unwrap();
         files.sync(7).unwrap();
         assert_eq!(files.read(7, 0, 100).unwrap(), &b"hello Disk"[..]);
         assert_eq!(files.read(7, 6, 2).unwrap(), &b"Di"[..]);
         assert_eq!(files.read(7, 60, 2).unwrap().len(), 0);
-        files.create(3).unwrap();
+        files.create(3, None).unwrap();
         files.truncate(7, 4).unwrap();
         std::fs::write(folder.0.join("notes.txt"), "not ours").unwrap();
         assert_eq!(files.list().unwrap(), [(3, 0), (7, 4)]);
-        files.remove(7).unwrap();
-        files.remove(7).unwrap();
+        assert_eq!(files.remove(7, false).unwrap(), None);
+        assert_eq!(files.remove(7, true).unwrap(), None, "there is none");
         assert_eq!(files.list().unwrap(), [(3, 0)]);
         assert!(files.read(7, 0, 1).is_err());
     }
@@ -294,7 +426,7 @@ mod tests {
         let private = std::fs::metadata(&folder.0).unwrap().mode() & 0o777;
         assert_eq!(private, 0o700);
         for file in [1, 2, 3] {
-            files.create(file).unwrap();
+            files.create(file, None).unwrap();
             write(&mut files, file, 0, &[b"kept"]).unwrap();
             files.sync(file).unwrap();
         }
@@ -311,14 +443,74 @@ mod tests {
         std::fs::remove_dir_all(&folder.0).unwrap();
         std::fs::create_dir(&folder.0).unwrap();
         write(&mut files, 3, 4, &[b"another folder"]).unwrap();
-        assert!(files.sync(3).is_err() && files.create(4).is_ok() && files.sync(4).is_err());
+        assert!(files.sync(3).is_err() && files.create(4, None).is_ok() && files.sync(4).is_err());
+    }
+
+    #[test]
+    fn a_kept_file_is_written_over_whatever_the_lengths() {
+        const LEN: usize = 300_000;
+        let folder = Folder::new("kept");
+        let mut files = DiskFiles::open(&folder.0).unwrap();
+        for (file, steps) in [&[5000, 70_000, 1, 4095, 3, 100_000][..], &[4096, 1, 8191], &[1; 50], &[299_000, 2000, 7]]
+            .into_iter()
+            .enumerate()
+        {
+            let (old, new) = (2 * file as u32 + 1, 2 * file as u32 + 2);
+            files.create(old, None).unwrap();
+            write(&mut files, old, 0, &[&[9; LEN]]).unwrap();
+            files.sync(old).unwrap();
+            assert_eq!(files.remove(old, true).unwrap(), Some(LEN as u64));
+            assert!(files.read(old, 0, 1).is_err() && files.list().unwrap().iter().all(|(file, _)| *file != old));
+            assert_eq!(files.create(new, Some(old)).unwrap(), LEN as u64);
+            let mut written = Vec::new();
+            for (n, len) in steps.iter().enumerate() {
+                let part = vec![n as u8; *len];
+                let (first, second) = part.split_at(len / 3);
+                write(&mut files, new, written.len() as u64, &[first, second]).unwrap();
+                written.extend_from_slice(&part);
+                files.sync(new).unwrap();
+                let found = files.read(new, 0, 1 << 20).unwrap();
+                assert!(found[..written.len()] == written, "{steps:?}, {n}");
+                let rest = &found[written.len()..];
+                assert!(rest.iter().all(|byte| [0, 9].contains(byte)), "{steps:?}, {n}");
+                assert_eq!(found.len(), LEN.max(written.len()), "no longer than what was written");
+            }
+        }
+        // Somewhere else than where the last write ended.
+        write(&mut files, 2, 10, &[b"elsewhere"]).unwrap();
+        assert_eq!(files.read(2, 9, 11).unwrap(), &b"\0elsewhere\0"[..]);
+        files.remove(2, true).unwrap();
+        files.remove(2, false).unwrap();
+        assert_eq!(files.create(2, Some(2)).unwrap(), 0, "what is dropped is not kept");
+        files.remove(4, true).unwrap();
+        drop(files);
+        let mut files = DiskFiles::open(&folder.0).unwrap();
+        assert_eq!(files.create(9, Some(4)).unwrap(), 0, "what an earlier run kept is no more");
+        assert!(!std::fs::read_dir(&folder.0).unwrap().any(|f| f.unwrap().path().extension() == Some("kept".as_ref())));
+    }
+
+    #[test]
+    fn another_thread_syncs_while_more_is_written() {
+        let folder = Folder::new("threads");
+        let mut files = DiskFiles::open(&folder.0).unwrap();
+        files.create(1, None).unwrap();
+        for n in 0..20u64 {
+            write(&mut files, 1, n * 5000, &[&[n as u8; 5000]]).unwrap();
+            let syncing = files.syncing(1).unwrap();
+            let thread = std::thread::spawn(move || syncing.run());
+            write(&mut files, 1, 200_000 + n * 5000, &[&[n as u8; 5000]]).unwrap();
+            thread.join().unwrap().unwrap();
+        }
+        let syncing = files.syncing(1).unwrap();
+        std::fs::remove_file(files.path(1)).unwrap();
+        assert_eq!(syncing.run().unwrap_err().kind(), io::ErrorKind::NotFound);
     }
 
     #[test]
     fn more_slices_than_one_call_takes_are_written_whole() {
         let folder = Folder::new("slices");
         let mut files = DiskFiles::open(&folder.0).unwrap();
-        files.create(1).unwrap();
+        files.create(1, None).unwrap();
         let pieces: Vec<[u8; 3]> = (0..3000u32).map(|n| [n as u8, (n >> 8) as u8, 7]).collect();
         let slices: Vec<&[u8]> = pieces.iter().map(|p| &p[..]).collect();
         write(&mut files, 1, 10, &slices).unwrap();
@@ -330,7 +522,7 @@ mod tests {
         let folder = Folder::new("many");
         let mut files = DiskFiles::open(&folder.0).unwrap();
         for file in 1..=200 {
-            files.create(file).unwrap();
+            files.create(file, None).unwrap();
             write(&mut files, file, 0, &[&file.to_le_bytes()]).unwrap();
             files.sync(file).unwrap();
         }

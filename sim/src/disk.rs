@@ -82,7 +82,7 @@ impl Disk {
                 let files = self.files.iter().map(|(number, file)| (*number, file.len)).collect();
                 (OPERATION, DiskAnswer::Files(files))
             }
-            DiskAction::Create { file } => {
+            DiskAction::Create { file, .. } => {
                 self.files.insert(file, File::default());
                 (OPERATION, DiskAnswer::Done)
             }
@@ -103,7 +103,7 @@ impl Disk {
                 }
                 (OPERATION, DiskAnswer::Done)
             }
-            DiskAction::Remove { file } => {
+            DiskAction::Remove { file, .. } => {
                 self.files.remove(&file);
                 (OPERATION, DiskAnswer::Done)
             }
@@ -138,7 +138,7 @@ mod tests {
     fn operations_take_their_turns() {
         let mut disk = Disk::default();
         let op = |id, action| DiskOp { id, action };
-        let (first, _) = disk.perform(Instant(0), op(1, DiskAction::Create { file: 3 }));
+        let (first, _) = disk.perform(Instant(0), op(1, DiskAction::Create { file: 3, of: None }));
         let data = Payload::fill(0, 1_900_000);
         let (second, _) = disk.perform(Instant(0), op(2, DiskAction::Write { file: 3, offset: 0, data }));
         let (third, done) = disk.perform(Instant(0), op(3, DiskAction::Sync { file: 3 }));

@@ -45,6 +45,41 @@ fn a_store_folder_that_was_removed_takes_nothing_more_and_says_so() {
 }
 
 #[test]
+fn a_file_system_without_direct_writes_is_told_of_once_and_serves_as_well() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (file, socket, at) = configure(folder.path());
+    let text = std::fs::read_to_string(&file).expect("the configuration");
+    std::fs::write(&file, text.replace("1 GB", "8 MB")).expect("the configuration");
+    let store = folder.path().join("store");
+    std::fs::create_dir(&store).expect("a folder");
+    let Some(node) = Node::start_without_direct_writes(&store, &file, socket) else {
+        return eprintln!("not run: this user may not mount a file system of its own");
+    };
+    let (mut sender, mut receiver) = (node.client("99", 0), node.client("64", 16));
+    // Many times what its files hold: they are written over.
+    for round in 0..60u8 {
+        for n in 0..16u8 {
+            let adu = BundleAdu { dst_eid: "ipn:1.64".into(), ..Default::default() };
+            sender.send(adu, &vec![round ^ n; 10_000 + 1000 * usize::from(n)]).expect("the node takes requests");
+        }
+        for _ in 0..16 {
+            assert_eq!(sender.response().expect("an answer").response_status(), Status::Success);
+        }
+        for n in 0..16u8 {
+            let payload = receiver.delivery().expect("a delivery").payload;
+            assert!(payload == vec![round ^ n; 10_000 + 1000 * usize::from(n)], "round {round}, {n}");
+            receiver.taken(true).expect("the node is there");
+        }
+    }
+    let status = http::request("GET", &at, "/status", "").expect("a status").1;
+    let status: Value = serde_json::from_str(&status).expect("JSON");
+    assert!(status["store"]["files_written_over"].as_u64().is_some_and(|files| files > 5), "{}", status["store"]);
+    let told = node.log().matches("takes no direct writes: through the page cache").count();
+    assert_eq!(told, 1, "{}", node.log());
+    assert_eq!(node.terminate(), Some(0));
+}
+
+#[test]
 fn a_limit_on_the_size_of_files_is_as_a_full_disk() {
     let folder = tempfile::tempdir().expect("a folder");
     let (file, socket, at) = configure(folder.path());

@@ -16,6 +16,7 @@ mod interop;
 mod layers;
 mod mutants;
 mod new;
+mod overload;
 mod profile;
 mod sim_speed;
 mod soak;
@@ -46,6 +47,7 @@ const CHORES: &[Chore] = &[
     mutants::CHORE,
     attack::CHORE,
     soak::CHORE,
+    overload::CHORE,
     interop::CHORE,
     agreement::CHORE,
     bench::CHORE,

@@ -33,8 +33,9 @@ pub const CHORE: Chore = Chore {
 const SLOPE_MAX: f64 = 1.0;
 /// A soak shorter than this says nothing about hours.
 const JUDGED_FROM: Duration = Duration::from_secs(300);
-/// Bytes the files of an empty store may have: the one being written, of 64 MiB, and one being tidied.
-const EMPTY_STORE_MAX: u64 = 128 << 20;
+/// Bytes the files of an empty store may have: the one being written, of 64 MiB, one being tidied, and four that lie
+/// ready to be written over.
+const EMPTY_STORE_MAX: u64 = 384 << 20;
 /// Longest time for what was acknowledged to arrive, and for files and descriptors to be given back.
 const SETTLE_MAX: Duration = Duration::from_secs(60);
 

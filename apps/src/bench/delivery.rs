@@ -1,6 +1,7 @@
 //! The delivery benchmark: one node with a durable store, an application that fills it, and one that takes all of it
 //! over its socket.
 
+use crate::answers::Answers;
 use crate::client::Client;
 use crate::file::{self, ReceiveOptions};
 use crate::http;
@@ -110,8 +111,7 @@ fn take(at: &str, options: &Options, bundles: u64) -> anyhow::Result<u64> {
     let mut client = crate::connect(at)?;
     client.configure(ENDPOINT, "bench", options.window.max(1))?;
     client.set_read_timeout(Some(SILENCE))?;
-    let group = (options.window as usize / 2).max(1);
-    let (mut seen, mut marked, mut unanswered) = (HashSet::new(), 0, 0);
+    let (mut seen, mut marked, mut answers) = (HashSet::new(), 0, Answers::new(options.window));
     while (seen.len() as u64) < bundles {
         let delivered = client.delivery().with_context(|| format!("after {} of {bundles} bundles", seen.len()))?;
         ensure!(delivered.payload.len() as u64 == options.bundle_size, "a bundle of another length");
@@ -120,12 +120,11 @@ fn take(at: &str, options: &Options, bundles: u64) -> anyhow::Result<u64> {
             bail!("a bundle came twice");
         }
         marked += u64::from(delivered.redelivered());
-        unanswered += 1;
-        if unanswered >= group || !client.hears_within(Duration::ZERO)? {
-            client.taken_all(std::mem::take(&mut unanswered))?;
+        if answers.add(&client)? {
+            answers.give(&mut client)?;
         }
     }
-    client.taken_all(unanswered)?;
+    answers.give(&mut client)?;
     Ok(marked)
 }
 

@@ -7,6 +7,7 @@
 mod part;
 mod receive;
 mod send;
+mod settle;
 mod shelf;
 mod taken;
 

@@ -1,21 +1,23 @@
 //! One unfinished file: `.ID.part` holds its bytes, `.ID.journal` what of it is there.
 
+use super::settle::{Pieces, rename_to_free};
 use super::{Header, Received, each_piece, hex};
 use crate::clock;
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
-use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::io::{self, ErrorKind, Read, Seek, SeekFrom};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// Longest name in bytes: file systems take 255, and a number may follow.
 const NAME_MAX: usize = 200;
 
 /// A file being put together.
 pub struct Part {
-    data: File,
-    journal: File,
+    data: Arc<File>,
+    journal: Arc<File>,
     have: BTreeMap<u64, u64>,
     last: Option<Header>,
     /// Lines for the journal, once the bytes they speak of are on disk.
@@ -35,6 +37,7 @@ impl Part {
         let data = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path("part"))?;
         let journal = OpenOptions::new().read(true).append(true).create(true).open(path("journal"))?;
         let (have, last, waiting) = (BTreeMap::new(), None, Vec::new());
+        let (data, journal) = (Arc::new(data), Arc::new(journal));
         let mut part = Part { data, journal, have, last, waiting, began: clock::now() };
         if !text.is_empty() && !text.ends_with('\n') {
             part.waiting.push(b'\n');
@@ -65,19 +68,10 @@ impl Part {
         self.note(header);
         Ok(())
     }
-    /// Waits until what was written is on disk.
-    pub fn sync(&self) -> io::Result<()> {
-        self.data.sync_data()
-    }
-    /// Notes in the journal what is on disk by now.
-    pub fn note_pieces(&mut self) -> io::Result<()> {
-        self.journal.write_all(&self.waiting)?;
-        self.waiting.clear();
-        Ok(())
-    }
-    /// Waits until that is on disk, too.
-    pub fn sync_journal(&self) -> io::Result<()> {
-        self.journal.sync_data()
+    /// What was written and is not yet noted in the journal.
+    pub fn pieces(&mut self) -> Pieces {
+        let lines = std::mem::take(&mut self.waiting);
+        Pieces { data: self.data.clone(), journal: self.journal.clone(), lines }
     }
     /// Whether all of it is there.
     pub fn complete(&self) -> bool {
@@ -92,14 +86,13 @@ impl Part {
         reached >= total
     }
     /// Gives it its name.
-    pub fn finish(mut self, out: &Path, id: &str) -> io::Result<Received> {
+    pub fn finish(self, out: &Path, id: &str) -> io::Result<Received> {
         let header = self.last.clone().unwrap_or_default();
         let bytes = header.total.unwrap_or_default();
         self.data.set_len(bytes)?;
-        let sha256 = digest(&mut self.data)?;
+        let sha256 = digest(&self.data)?;
         self.data.sync_all()?;
-        let path = free_name(out, &header.name);
-        std::fs::rename(out.join(format!(".{id}.part")), &path)?;
+        let path = name(&out.join(format!(".{id}.part")), out, &header.name)?;
         let _ = std::fs::remove_file(out.join(format!(".{id}.journal")));
         Ok(Received::File {
             verified: header.sha256.as_deref() == Some(&sha256),
@@ -112,28 +105,29 @@ impl Part {
     }
 }
 
-fn digest(file: &mut File) -> io::Result<String> {
+fn digest(mut file: &File) -> io::Result<String> {
     let mut hash = Sha256::new();
     file.seek(SeekFrom::Start(0))?;
-    each_piece(file, u64::MAX, |piece| {
+    each_piece(&mut file, u64::MAX, |piece| {
         hash.update(piece);
         Ok(())
     })?;
     Ok(hex(&hash.finalize()))
 }
 
-/// A name in the folder that is not taken; what the peer calls the file never leaves the folder.
-fn free_name(out: &Path, name: &str) -> PathBuf {
+/// Gives a file a name in the folder that is not taken; what the peer calls it never leaves the folder.
+fn name(from: &Path, out: &Path, name: &str) -> io::Result<PathBuf> {
     let plain = Path::new(name).file_name().map(|name| name.to_string_lossy().into_owned());
     let plain = plain.map(|name| name.trim_start_matches('.').replace(char::is_control, "_"));
     let mut plain = plain.filter(|name| !name.is_empty()).unwrap_or_else(|| "file".into());
     let end = (0..=NAME_MAX.min(plain.len())).rev().find(|at| plain.is_char_boundary(*at)).unwrap_or_default();
     plain.truncate(end);
-    let mut path = out.join(&plain);
-    let mut number = 1;
-    while path.exists() {
-        path = out.join(format!("{plain}.{number}"));
+    let (mut path, mut number) = (out.join(&plain), 1);
+    loop {
+        match rename_to_free(from, &path) {
+            Err(why) if why.kind() == ErrorKind::AlreadyExists => path = out.join(format!("{plain}.{number}")),
+            renamed => return renamed.map(|()| path),
+        }
         number += 1;
     }
-    path
 }

@@ -1,7 +1,8 @@
-//! The receiving side: a delivery is answered only when its bytes are written, several together where they come fast.
+//! The receiving side: a delivery is answered only when its bytes are written, several together where they come fast;
+//! while those wait for the disk the next are taken.
 
 use super::shelf::Shelf;
-use crate::client::Client;
+use crate::client::{Client, Heard};
 use crate::{clock, connect};
 use std::io::{self, ErrorKind, Read};
 use std::path::PathBuf;
@@ -107,14 +108,12 @@ pub fn receive(
 ) -> anyhow::Result<Came> {
     let shelf = Shelf::open(options.out.as_deref())?;
     let client = subscribe(at, options)?;
-    let mut receiver = Receiver { client, shelf, options, tell, came: Came::default(), bytes: 0, unanswered: 0 };
+    let mut receiver =
+        Receiver { client, shelf, options, tell, came: Came::default(), bytes: 0, unanswered: 0, settling: 0 };
     // What a run before was killed in the middle of.
     receiver.settle()?;
     while !receiver.has_enough() {
-        if receiver.should_settle()? {
-            receiver.settle()?;
-        }
-        match receiver.take() {
+        match receiver.next() {
             Ok(()) => {}
             Err(Lost::Quiet) => break,
             Err(Lost::Connection(why)) => {
@@ -144,6 +143,8 @@ struct Receiver<'a, T> {
     bytes: u64,
     /// Deliveries that the node hears no answer about yet.
     unanswered: usize,
+    /// Those that are made to last now.
+    settling: usize,
 }
 
 /// Why there is no delivery.
@@ -153,6 +154,11 @@ enum Lost {
     Connection(io::Error),
     Ours(anyhow::Error),
 }
+impl From<anyhow::Error> for Lost {
+    fn from(why: anyhow::Error) -> Lost {
+        Lost::Ours(why)
+    }
+}
 
 impl<T: FnMut(Received) -> io::Result<()>> Receiver<'_, T> {
     fn has_enough(&self) -> bool {
@@ -161,12 +167,26 @@ impl<T: FnMut(Received) -> io::Result<()>> Receiver<'_, T> {
         enough(self.options.count, self.came.bundles)
             || (self.options.files.is_some() && enough(self.options.files, files()))
     }
-    /// Whether what was taken is to be made to last and answered: it is enough, or nothing more is here.
-    fn should_settle(&self) -> io::Result<bool> {
-        let many = self.unanswered >= GROUP || self.shelf.unsettled() >= GROUP_BYTES;
-        Ok(self.unanswered > 0 && (many || !self.client.hears_within(PAUSE)?))
+    /// Takes the next delivery. What was taken before is made to last and answered meanwhile, once it is enough or nothing
+    /// more is here.
+    fn next(&mut self) -> Result<(), Lost> {
+        loop {
+            let waits = self.unanswered > 0;
+            if waits && (self.unanswered >= GROUP || self.shelf.unsettled() >= GROUP_BYTES) {
+                self.finish()?;
+                self.begin()?;
+            }
+            let alone = self.unanswered > 0 && !self.shelf.is_settling();
+            let time = if alone { Some(PAUSE) } else { self.options.timeout };
+            match self.client.wait(self.shelf.done(), time).map_err(Lost::Connection)? {
+                Heard::Node => return self.take(),
+                Heard::Other => self.finish()?,
+                Heard::Nothing if alone => self.begin()?,
+                Heard::Nothing if self.shelf.is_settling() => self.finish()?,
+                Heard::Nothing => return Err(Lost::Quiet),
+            }
+        }
     }
-    /// Takes the next delivery.
     fn take(&mut self) -> Result<(), Lost> {
         let begun = self.bytes;
         let taken = match self.client.arriving() {
@@ -190,16 +210,29 @@ impl<T: FnMut(Received) -> io::Result<()>> Receiver<'_, T> {
         self.came.bundles += 1;
         Ok(())
     }
-    /// Waits for the disk, tells what came, and answers for all of it.
+    /// Makes all that came last, and answers for it.
     fn settle(&mut self) -> anyhow::Result<()> {
-        let told = self.shelf.settle()?;
+        self.finish()?;
+        self.begin()?;
+        self.finish()
+    }
+    fn begin(&mut self) -> anyhow::Result<()> {
+        self.settling = std::mem::take(&mut self.unanswered);
+        self.shelf.begin()
+    }
+    /// Waits for the disk, tells what was made to last, and answers for all of it.
+    fn finish(&mut self) -> anyhow::Result<()> {
+        if !self.shelf.is_settling() {
+            return Ok(());
+        }
+        let told = self.shelf.finish()?;
         (self.tell)(Received::Progress { bytes: self.bytes })?;
         for event in told {
             self.came.files += u64::from(matches!(event, Received::File { .. }));
             (self.tell)(event)?;
         }
         // Where the node is gone, the next read says so.
-        let _ = self.client.taken_all(std::mem::take(&mut self.unanswered));
+        let _ = self.client.taken_all(std::mem::take(&mut self.settling));
         Ok(())
     }
 }

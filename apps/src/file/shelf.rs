@@ -1,24 +1,26 @@
 //! What is received: files put together of pieces, and bundles as files of their own. It lasts from
-//! [`Shelf::settle`] on, which waits for the disk once for all that was taken before; what comes twice counts once.
+//! [`Shelf::finish`] on, which waits for the disk once for all that was taken before [`Shelf::begin`]; what comes
+//! twice counts once.
 //!
 //! A bundle is `.bundle-N.new` until its identity and number are in the list of those taken, then `bundle-N`: whatever is
 //! killed in between, [`Shelf::open`] gives it its name, or throws it away where it will come again.
 
 use super::part::Part;
+use super::settle::{Batch, Settler, arriving, name_bundle};
 use super::taken::Taken;
 use super::{Header, Received, decode, each_piece};
 use anyhow::{Context, bail};
 use farlink_aap2::proto::{BundleAdu, adu_flag};
 use farlink_base::EndpointId;
-use rustix::fs::{FlockOperation, flock, syncfs};
+use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::io::{self, ErrorKind, Read, Write};
+use std::os::fd::BorrowedFd;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
-/// So many files are synced one by one; more together with all of their file system.
-const FEW: usize = 4;
 /// Unfinished files kept open beyond a group; of more, each is opened anew.
 const OPEN_MAX: usize = 64;
 /// Bundles up to this long are written at once.
@@ -36,12 +38,15 @@ pub struct Shelf {
     waiting: Vec<Waiting>,
     /// Payload bytes of those.
     bytes: u64,
+    /// What of them are files of their own.
+    files: Vec<(u64, File)>,
+    /// What is made to last now.
+    settling: Option<Vec<Waiting>>,
 }
 
 struct Folder {
     path: PathBuf,
-    /// Nobody else receives there as long as it is open.
-    lock: File,
+    settler: Settler,
 }
 
 enum Waiting {
@@ -49,7 +54,6 @@ enum Waiting {
     Told(Received),
     Bundle {
         number: u64,
-        file: File,
         source: String,
         bytes: u64,
     },
@@ -60,12 +64,27 @@ enum Waiting {
 impl Shelf {
     /// A folder that nobody else receives into, or none: then payloads are handed on.
     pub fn open(out: Option<&Path>) -> anyhow::Result<Shelf> {
-        let out = out.map(Folder::open).transpose()?;
-        let path = out.as_ref().map(|out| out.path.as_path());
-        let taken = Taken::open(path).context("the list of bundles that were taken, `.taken`")?;
+        let lock = out.map(lock).transpose()?;
+        let (taken, list) = Taken::open(out).context("the list of bundles that were taken, `.taken`")?;
+        let out = match (out, lock, list) {
+            (Some(path), Some(lock), Some(list)) => {
+                let path = path.to_path_buf();
+                Some(Folder { settler: Settler::start(path.clone(), Arc::new(lock), list)?, path })
+            }
+            _ => None,
+        };
         let (resumed, numbered) = (!taken.is_empty(), taken.numbers().max().unwrap_or(0));
-        let (parts, waiting, bytes) = (BTreeMap::new(), Vec::new(), 0);
-        let mut shelf = Shelf { out, taken, resumed, parts, numbered, waiting, bytes };
+        let mut shelf = Shelf {
+            out,
+            taken,
+            resumed,
+            parts: BTreeMap::new(),
+            numbered,
+            waiting: Vec::new(),
+            bytes: 0,
+            files: Vec::new(),
+            settling: None,
+        };
         shelf.tidy()?;
         Ok(shelf)
     }
@@ -154,7 +173,8 @@ impl Shelf {
             let _ = std::fs::remove_file(arriving(out, self.numbered));
             return Err(why);
         }
-        Ok(Waiting::Bundle { number: self.numbered, file, source, bytes })
+        self.files.push((self.numbered, file));
+        Ok(Waiting::Bundle { number: self.numbered, source, bytes })
     }
     fn piece(&mut self, header: Header, data: &mut impl Read) -> io::Result<Waiting> {
         let id = header.id.clone();
@@ -166,7 +186,7 @@ impl Shelf {
         }
         Ok(Waiting::Piece(id))
     }
-    /// Payload bytes of what was taken and is not yet sure to last.
+    /// Payload bytes of what was taken since the last [`Shelf::begin`].
     pub fn unsettled(&self) -> u64 {
         self.bytes
     }
@@ -174,78 +194,87 @@ impl Shelf {
     pub fn whole(&self) -> usize {
         self.parts.values().filter(|part| part.complete()).count()
     }
-    /// Waits until all that was taken is on disk; what the caller should hear of it.
-    pub fn settle(&mut self) -> anyhow::Result<Vec<Received>> {
-        let mut waiting = std::mem::take(&mut self.waiting);
+    /// Begins to make last all that was taken; what was begun before must be finished.
+    pub fn begin(&mut self) -> anyhow::Result<()> {
         self.bytes = 0;
-        self.sync(&waiting).context("what was received cannot be made to last")?;
-        self.taken.write().context("the list of bundles that were taken, `.taken`")?;
-        let mut told = Vec::new();
-        for one in waiting.drain(..) {
+        let batch = self.batch();
+        if let Some(out) = &self.out {
+            out.settler.begin(batch)?;
+        }
+        self.settling = Some(std::mem::take(&mut self.waiting));
+        Ok(())
+    }
+    fn batch(&mut self) -> Batch {
+        let pieces = self.pieces_waiting();
+        let parts = self.parts.iter_mut().filter(|(id, _)| pieces.contains(*id));
+        let pieces = parts.map(|(_, part)| part.pieces()).collect();
+        Batch { bundles: std::mem::take(&mut self.files), pieces, lines: self.taken.lines() }
+    }
+    /// Files that pieces were taken of.
+    fn pieces_waiting(&self) -> BTreeSet<String> {
+        let piece = |one: &Waiting| if let Waiting::Piece(id) = one { Some(id.clone()) } else { None };
+        self.waiting.iter().filter_map(piece).collect()
+    }
+    /// Whether something was begun and not finished.
+    pub fn is_settling(&self) -> bool {
+        self.settling.is_some()
+    }
+    /// Can be read once what was begun can be finished without waiting.
+    pub fn done(&self) -> Option<BorrowedFd<'_>> {
+        self.out.as_ref().filter(|_| self.is_settling()).map(|out| out.settler.done())
+    }
+    /// Waits until what was begun is on disk; what the caller should hear of it.
+    pub fn finish(&mut self) -> anyhow::Result<Vec<Received>> {
+        let Some(mut settling) = self.settling.take() else { return Ok(Vec::new()) };
+        let named = self.out.as_ref().map_or(Ok(Vec::new()), |out| out.settler.wait());
+        let mut paths = named.context("what was received cannot be made to last")?.into_iter();
+        // A file is whole once its last piece lasts: one that was not promised would come again, for none.
+        let (mut told, unpromised) = (Vec::new(), self.pieces_waiting());
+        for one in settling.drain(..) {
             match (one, &self.out) {
                 (Waiting::Told(received), _) => told.push(received),
-                (Waiting::Bundle { number, source, bytes, .. }, Some(out)) => {
-                    let path = Some(name_bundle(&out.path, number)?);
-                    told.push(Received::Bundle { source, bytes, payload: Vec::new(), path, piece_of: None });
+                (Waiting::Bundle { source, bytes, .. }, _) => {
+                    told.push(Received::Bundle {
+                        source,
+                        bytes,
+                        payload: Vec::new(),
+                        path: paths.next(),
+                        piece_of: None,
+                    });
                 }
                 (Waiting::Piece(id), Some(out)) => {
-                    if self.parts.get(&id).is_some_and(Part::complete)
+                    if !unpromised.contains(&id)
+                        && self.parts.get(&id).is_some_and(Part::complete)
                         && let Some(part) = self.parts.remove(&id)
                     {
                         told.push(part.finish(&out.path, &id)?);
                     }
                 }
-                (Waiting::Bundle { .. } | Waiting::Piece(_), None) => {}
+                (Waiting::Piece(_), None) => {}
             }
         }
         if self.parts.len() > OPEN_MAX {
-            // All that is known of them is on disk.
-            self.parts.clear();
+            // All that is known of the others is on disk.
+            self.parts.retain(|id, _| unpromised.contains(id));
         }
-        // Its room serves the next.
-        self.waiting = waiting;
+        if self.waiting.capacity() == 0 {
+            // Its room serves the next.
+            self.waiting = settling;
+        }
         Ok(told)
-    }
-    /// Waits for the disk, once for many files.
-    fn sync(&mut self, waiting: &[Waiting]) -> io::Result<()> {
-        let Some(Folder { lock, .. }) = &self.out else { return Ok(()) };
-        let (mut bundles, mut pieces) = (Vec::new(), BTreeSet::new());
-        for one in waiting {
-            match one {
-                Waiting::Bundle { file, .. } => bundles.push(file),
-                Waiting::Piece(id) => _ = pieces.insert(id),
-                _ => {}
-            }
-        }
-        let mut parts: Vec<&mut Part> =
-            self.parts.iter_mut().filter_map(|(id, part)| pieces.contains(id).then_some(part)).collect();
-        if bundles.len() + parts.len() > FEW {
-            syncfs(lock)?;
-        } else if !waiting.is_empty() {
-            bundles.iter().try_for_each(|file| file.sync_data())?;
-            parts.iter().try_for_each(|part| part.sync())?;
-            // Their names, too.
-            lock.sync_all()?;
-        }
-        parts.iter_mut().try_for_each(|part| part.note_pieces())?;
-        match parts.len() > FEW {
-            true => Ok(syncfs(lock)?),
-            false => parts.iter().try_for_each(|part| part.sync_journal()),
-        }
     }
 }
 
-impl Folder {
-    fn open(path: &Path) -> anyhow::Result<Folder> {
-        let folder = || format!("the folder {}", path.display());
-        std::fs::create_dir_all(path).with_context(folder)?;
-        let lock = File::open(path).with_context(folder)?;
-        // A file system without locks has none.
-        if flock(&lock, FlockOperation::NonBlockingLockExclusive) == Err(Errno::WOULDBLOCK) {
-            bail!("somebody else receives into {}\nhint: --out names a folder for each receiver", path.display());
-        }
-        Ok(Folder { path: path.to_path_buf(), lock })
+/// Opens the folder, which is made if absent: nobody else receives there as long as it is open.
+fn lock(path: &Path) -> anyhow::Result<File> {
+    let folder = || format!("the folder {}", path.display());
+    std::fs::create_dir_all(path).with_context(folder)?;
+    let lock = File::open(path).with_context(folder)?;
+    // A file system without locks has none.
+    if flock(&lock, FlockOperation::NonBlockingLockExclusive) == Err(Errno::WOULDBLOCK) {
+        bail!("somebody else receives into {}\nhint: --out names a folder for each receiver", path.display());
     }
+    Ok(lock)
 }
 
 /// Whether a bundle may have come before: the node says so, or it is for a group. Who comes back to one is a new member,
@@ -253,25 +282,6 @@ impl Folder {
 fn may_be_repeated(adu: &BundleAdu) -> bool {
     let is_for_group = || adu.dst_eid.parse::<EndpointId>().is_ok_and(|group| !group.is_singleton());
     adu.adu_flags.contains(&adu_flag::REDELIVERED) || is_for_group()
-}
-
-/// Where a bundle is until it is sure to last.
-fn arriving(out: &Path, number: u64) -> PathBuf {
-    out.join(format!(".bundle-{number}.new"))
-}
-/// Gives such a bundle its name, or the next that is free.
-fn name_bundle(out: &Path, number: u64) -> io::Result<PathBuf> {
-    let mut name = number;
-    let place = loop {
-        let place = out.join(format!("bundle-{name}"));
-        // Nor is anything put where somebody's link leads nowhere.
-        if place.symlink_metadata().is_err() {
-            break place;
-        }
-        name += 1;
-    };
-    std::fs::rename(arriving(out, number), &place)?;
-    Ok(place)
 }
 
 #[cfg(test)]

@@ -18,13 +18,32 @@ const ROOM: u64 = 64 << 10;
 /// Source, creation time (DTN ms) and sequence number of a bundle.
 pub type Identity = (String, u64, u64);
 
-/// The last bundles taken, in this run and those before.
-pub struct Taken {
-    /// `None`: nothing outlives the process.
-    file: Option<(PathBuf, File)>,
-    lines: usize,
+/// The file they are in.
+pub struct List {
+    path: PathBuf,
+    file: File,
     /// The end of what is set aside for it.
     room: u64,
+}
+
+/// What is to be written into it.
+pub enum Lines {
+    /// Behind what is there.
+    More(String),
+    /// In place of it.
+    Anew(String),
+}
+impl Default for Lines {
+    fn default() -> Lines {
+        Lines::More(String::new())
+    }
+}
+
+/// The last bundles taken, in this run and those before.
+pub struct Taken {
+    /// Whether anything outlives the process.
+    listed: bool,
+    lines: usize,
     known: HashSet<Identity>,
     /// The same in order, with the numbers of those that are files.
     order: VecDeque<(Identity, Option<u64>)>,
@@ -33,11 +52,11 @@ pub struct Taken {
 }
 
 impl Taken {
-    /// Reads what the runs before took, where there is a folder.
-    pub fn open(out: Option<&Path>) -> io::Result<Taken> {
+    /// Reads what the runs before took, where there is a folder, and gives the list there.
+    pub fn open(out: Option<&Path>) -> io::Result<(Taken, Option<List>)> {
         let (known, order) = (HashSet::new(), VecDeque::new());
-        let mut taken = Taken { file: None, lines: 0, room: 0, known, order, waiting: String::new() };
-        let Some(out) = out else { return Ok(taken) };
+        let mut taken = Taken { listed: out.is_some(), lines: 0, known, order, waiting: String::new() };
+        let Some(out) = out else { return Ok((taken, None)) };
         let path = out.join(".taken");
         let text = match std::fs::read(&path) {
             Err(why) if why.kind() == ErrorKind::NotFound => Vec::new(),
@@ -52,9 +71,9 @@ impl Taken {
             taken.remember(identity, number);
         }
         taken.lines = text.lines().count();
-        taken.file = Some((path, file));
-        taken.set_room_aside()?;
-        Ok(taken)
+        let mut list = List { path, file, room: 0 };
+        list.set_room_aside()?;
+        Ok((taken, Some(list)))
     }
     /// Whether there is none.
     pub fn is_empty(&self) -> bool {
@@ -68,9 +87,9 @@ impl Taken {
     pub fn numbers(&self) -> impl Iterator<Item = u64> + '_ {
         self.order.iter().filter_map(|(_, number)| *number)
     }
-    /// Another was taken; [`Taken::write`] makes it last.
+    /// Another was taken; [`List::write`] of the next [`Taken::lines`] makes it last.
     pub fn note(&mut self, identity: Identity, number: Option<u64>) {
-        if self.file.is_some() {
+        if self.listed {
             self.waiting.push_str(&line(&identity, number));
             self.lines += 1;
         }
@@ -86,12 +105,23 @@ impl Taken {
             self.known.remove(&oldest);
         }
     }
+    /// What to write of all that was noted so far.
+    pub fn lines(&mut self) -> Lines {
+        let more = std::mem::take(&mut self.waiting);
+        if self.lines <= GARBAGE * REMEMBERED {
+            return Lines::More(more);
+        }
+        self.lines = self.order.len();
+        Lines::Anew(self.order.iter().map(|(identity, number)| line(identity, *number)).collect())
+    }
+}
+
+impl List {
     /// Where the disk is full, what was received before must still be promised, or it would come again and again.
     fn set_room_aside(&mut self) -> io::Result<()> {
-        let Some((_, file)) = &self.file else { return Ok(()) };
-        let length = file.metadata()?.len();
+        let length = self.file.metadata()?.len();
         if length + ROOM / 2 > self.room {
-            match fallocate(file, FallocateFlags::KEEP_SIZE, length, ROOM) {
+            match fallocate(&self.file, FallocateFlags::KEEP_SIZE, length, ROOM) {
                 Ok(()) => self.room = length + ROOM,
                 // There may be room later.
                 Err(Errno::NOSPC | Errno::DQUOT) => {}
@@ -101,28 +131,26 @@ impl Taken {
         }
         Ok(())
     }
-    /// Writes what was noted, and waits until it is on disk.
-    pub fn write(&mut self) -> io::Result<()> {
-        let Some((path, file)) = &mut self.file else { return Ok(()) };
-        if self.waiting.is_empty() {
-            return Ok(());
-        }
-        if self.lines > GARBAGE * REMEMBERED {
-            let fresh = path.with_file_name(".taken.new");
-            let text: String = self.order.iter().map(|(identity, number)| line(identity, *number)).collect();
-            let mut whole = File::create(&fresh)?;
-            whole.write_all(text.as_bytes())?;
-            whole.sync_all()?;
-            std::fs::rename(&fresh, &*path)?;
-            (*file, self.lines, self.room) = (append(path)?, self.order.len(), 0);
-            if let Some(folder) = path.parent() {
-                File::open(folder)?.sync_all()?;
+    /// Writes lines, and waits until they are on disk.
+    pub fn write(&mut self, lines: &Lines) -> io::Result<()> {
+        match lines {
+            Lines::More(lines) if lines.is_empty() => {}
+            Lines::More(lines) => {
+                self.file.write_all(lines.as_bytes())?;
+                self.file.sync_data()?;
             }
-        } else {
-            file.write_all(self.waiting.as_bytes())?;
-            file.sync_data()?;
+            Lines::Anew(text) => {
+                let fresh = self.path.with_file_name(".taken.new");
+                let mut whole = File::create(&fresh)?;
+                whole.write_all(text.as_bytes())?;
+                whole.sync_all()?;
+                std::fs::rename(&fresh, &self.path)?;
+                (self.file, self.room) = (append(&self.path)?, 0);
+                if let Some(folder) = self.path.parent() {
+                    File::open(folder)?.sync_all()?;
+                }
+            }
         }
-        self.waiting.clear();
         self.set_room_aside()
     }
 }
@@ -155,8 +183,27 @@ mod tests {
     fn identity(n: u64) -> Identity {
         (format!("ipn:{}.9", n % 3), n, n * 7)
     }
-    fn open(dir: &tempfile::TempDir) -> Taken {
-        Taken::open(Some(dir.path())).unwrap()
+    /// The list and what is known of it.
+    struct Both(Taken, List);
+    impl Both {
+        fn write(&mut self) -> io::Result<()> {
+            self.1.write(&self.0.lines())
+        }
+    }
+    impl std::ops::Deref for Both {
+        type Target = Taken;
+        fn deref(&self) -> &Taken {
+            &self.0
+        }
+    }
+    impl std::ops::DerefMut for Both {
+        fn deref_mut(&mut self) -> &mut Taken {
+            &mut self.0
+        }
+    }
+    fn open(dir: &tempfile::TempDir) -> Both {
+        let (taken, list) = Taken::open(Some(dir.path())).unwrap();
+        Both(taken, list.unwrap())
     }
 
     #[test]

@@ -58,10 +58,14 @@ pub struct DiskOp {
 pub enum DiskAction {
     /// Names and lengths of all files.
     List,
-    /// Make an empty file; durable (directory entry included) after the next `Sync` of it.
+    /// Make a file; durable (directory entry included) after the next `Sync` of it. It is empty, or has the bytes of
+    /// a file that was kept ([`DiskAction::Remove`]), which is no longer there then.
     Create {
         /// File number.
         file: u32,
+        /// The kept file whose bytes it may have: where they are written over, the disk has less to do than where a
+        /// file grows. One that is not there is as good as none.
+        of: Option<u32>,
     },
     /// Write the rope at this offset, past the end if need be.
     Write {
@@ -72,7 +76,7 @@ pub enum DiskAction {
         /// What; `Stored` chunks do not occur.
         data: Payload,
     },
-    /// Make everything written to the file before durable.
+    /// Make everything written to the file before durable. What comes after may be done meanwhile.
     Sync {
         /// File number.
         file: u32,
@@ -96,8 +100,10 @@ pub enum DiskAction {
     /// Delete the file; when done it stays deleted, whatever happens. A file that does not exist is
     /// deleted already.
     Remove {
-        /// File number.
+        /// File number; also of one that was kept.
         file: u32,
+        /// Whether its bytes may lie ready, under no number, for a `Create` of this run.
+        keep: bool,
     },
 }
 
@@ -115,6 +121,8 @@ pub struct DiskDone {
 pub enum DiskAnswer {
     /// Done.
     Done,
+    /// A file was made of one that was kept, or is kept, and has so many bytes.
+    Kept(u64),
     /// The bytes read.
     Data(Bytes),
     /// File numbers and lengths.
@@ -275,6 +283,10 @@ pub struct Usage {
     pub file_bytes: u64,
     /// Most bytes it may keep.
     pub capacity: u64,
+    /// Commits begun in this run, and those of them that began while another was under way.
+    pub commits: (u64, u64),
+    /// Files that were written over in this run.
+    pub written_over: u64,
 }
 
 /// A bundle store.

@@ -36,7 +36,7 @@ impl Store {
     /// How full it is; a store in memory is as full as the book.
     pub fn usage(&self, (bundles, bytes, capacity): (u64, u64, u64)) -> Usage {
         match self {
-            Store::Memory => Usage { bundles, bytes, file_bytes: bytes, capacity },
+            Store::Memory => Usage { bundles, bytes, file_bytes: bytes, capacity, ..Usage::default() },
             Store::Durable(s) => s.usage(),
         }
     }

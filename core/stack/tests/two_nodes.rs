@@ -75,7 +75,7 @@ impl Disk {
             DiskAction::List => {
                 return DiskAnswer::Files(self.files.iter().map(|(n, f)| (*n, f.len() as u64)).collect());
             }
-            DiskAction::Create { file } => drop(self.files.insert(file, Vec::new())),
+            DiskAction::Create { file, .. } => drop(self.files.insert(file, Vec::new())),
             DiskAction::Write { file, offset, data } => {
                 let bytes = data.to_bytes().expect("writes carry bytes");
                 let content = self.files.entry(file).or_default();
@@ -91,7 +91,7 @@ impl Disk {
                 return DiskAnswer::Data(Bytes::copy_from_slice(&content[start..end]));
             }
             DiskAction::Truncate { file, len } => self.files.entry(file).or_default().truncate(len as usize),
-            DiskAction::Remove { file } => drop(self.files.remove(&file)),
+            DiskAction::Remove { file, .. } => drop(self.files.remove(&file)),
         }
         DiskAnswer::Done
     }

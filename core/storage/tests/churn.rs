@@ -133,7 +133,9 @@ fn files_of_bundles_that_went_are_given_back() {
         world.settle();
         let usage = world.store.usage();
         assert_eq!(usage.bundles, 0);
-        assert!(usage.file_bytes <= 3 * segment, "round {round}: {} KiB, {usage:?}", usage.file_bytes / 1024);
+        let most = (3 + world.config.spares as u64) * segment;
+        assert!(usage.file_bytes <= most, "round {round}: {} KiB, {usage:?}", usage.file_bytes / 1024);
+        assert!(world.disk.kept.len() <= world.config.spares && usage.file_bytes == world.disk.len());
     }
     assert_eq!(world.refused, 0);
     world.reopen(world.disk.killed(), "after all went");

@@ -69,11 +69,21 @@ impl Client {
     }
     /// The same with reports to this endpoint asked for, unless it is empty.
     pub fn send_reported(&mut self, destination: &str, payload: &[u8], report_to: &str) -> io::Result<()> {
+        self.send_adu(destination, payload, report_to, 0)
+    }
+    /// The same with a priority: 1 bulk, 2 normal, 3 expedited.
+    pub fn send_as(&mut self, destination: &str, payload: &[u8], priority: u64) -> io::Result<()> {
+        self.send_adu(destination, payload, "", priority)
+    }
+    fn send_adu(&mut self, destination: &str, payload: &[u8], report_to: &str, priority: u64) -> io::Result<()> {
         let mut adu = Vec::new();
         put_bytes(&mut adu, 2, destination.as_bytes());
         put_number(&mut adu, 5, payload.len() as u64);
         if !report_to.is_empty() {
             put_bytes(&mut adu, 7, report_to.as_bytes());
+        }
+        if priority > 0 {
+            put_number(&mut adu, 1001, priority);
         }
         self.send_message(3, &adu, payload)
     }

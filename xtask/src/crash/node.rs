@@ -193,6 +193,15 @@ impl Node {
         let _ = fs::remove_file(self.socket());
         Ok(())
     }
+    /// What it says its store did in this run: files written over, and commits that began while another was under way.
+    /// Nothing, where it does not answer.
+    pub fn store_work(&self) -> (u64, u64) {
+        let told = Command::new(&self.binary).args(["node", "status", "--json"]).current_dir(&self.dir).output();
+        let status: serde_json::Value =
+            told.ok().and_then(|told| serde_json::from_slice(&told.stdout).ok()).unwrap_or_default();
+        let number = |name: &str| status["store"][name].as_u64().unwrap_or(0);
+        (number("files_written_over"), number("commits_overlapped"))
+    }
     /// What it says of the bundles it holds.
     pub fn holds(&self) -> String {
         let told = Command::new(&self.binary).args(["node", "bundles"]).current_dir(&self.dir).output();

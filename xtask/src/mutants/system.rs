@@ -4,13 +4,13 @@ use super::{Mutant, durable, plain};
 
 /// The table.
 pub const TABLE: &[Mutant] = &[
-    durable("no fdatasync", "os/src/disk.rs", "self.file(file)?.sync_data()?;", "self.file(file)?;", &["forgetting"]),
+    durable("no fdatasync", "os/src/disk.rs", "file.sync_data()?;", "file.metadata()?;", &["forgetting"]),
     durable("no fsync of the folder", "os/src/disk.rs", "            self.folder.sync_all()?;\n", "", &["forgetting"]),
     durable(
         "new names are not synced",
         "os/src/disk.rs",
-        "        self.entries_changed = true;\n        self.keep(file, made);",
-        "        self.keep(file, made);",
+        "open(path)?;\n        self.entries.changed();",
+        "open(path)?;",
         &["forgetting"],
     ),
     durable(
@@ -23,22 +23,22 @@ pub const TABLE: &[Mutant] = &[
     durable(
         "the node does not sync",
         "node/src/disk.rs",
-        "DiskAction::Sync { file } => self.0.sync(file)?,",
+        "DiskAction::Sync { file } => *syncing = Some(self.files.syncing(file)?),",
         "DiskAction::Sync { .. } => {}",
         &["forgetting"],
     ),
     durable(
         "a file without a name is as good",
         "os/src/disk.rs",
-        "let named = self.file(file)?.metadata()?.nlink() > 0;",
-        "let named = self.file(file)?.metadata()?.len() > 0;",
+        "if file.metadata()?.nlink() > 0 &&",
+        "if file.metadata()?.len() > 0 &&",
         &["-p farlink-os"],
     ),
     durable(
         "a folder elsewhere is as good",
         "os/src/disk.rs",
-        "if !named || !self.is_in_place()? {",
-        "if !named {",
+        "nlink() > 0 && self.entries.is_in_place()? {",
+        "nlink() > 0 && self.entries.is_in_place().is_ok() {",
         &["-p farlink-os"],
     ),
     durable(
@@ -80,15 +80,15 @@ pub const TABLE: &[Mutant] = &[
     plain(
         "nothing is cut",
         "node/src/disk.rs",
-        "DiskAction::Truncate { file, len } => self.0.truncate(file, len)?,",
+        "DiskAction::Truncate { file, len } => self.files.truncate(file, len)?,",
         "DiskAction::Truncate { .. } => {}",
         &["-p farlink-node --lib disk"],
     ),
     plain(
         "nothing is removed",
         "node/src/disk.rs",
-        "DiskAction::Remove { file } => self.0.remove(file)?,",
-        "DiskAction::Remove { .. } => {}",
+        "let answer = kept(self.files.remove(file, keep)?.unwrap_or(0));",
+        "let answer = kept(u64::from(file + u32::from(keep)) * 0);",
         &["-p farlink-node --lib disk"],
     ),
     plain(

@@ -2,6 +2,16 @@ use super::super::{encode, hex};
 use super::*;
 use sha2::{Digest, Sha256};
 
+impl Shelf {
+    /// Makes all that was taken last.
+    fn settle(&mut self) -> anyhow::Result<Vec<Received>> {
+        let mut told = self.finish()?;
+        self.begin()?;
+        told.extend(self.finish()?);
+        Ok(told)
+    }
+}
+
 type Came = anyhow::Result<Option<Received>>;
 
 fn adu(payload: &[u8], sequence: u64, redelivered: bool) -> BundleAdu {
@@ -196,6 +206,33 @@ fn what_was_taken_together_lasts_together_and_what_was_not_settled_comes_again_a
 }
 
 #[test]
+fn what_is_taken_while_the_disk_is_waited_for_is_not_promised_with_what_came_before() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut shelf = open(&dir);
+    let pieces = parts(&[3; 100], 40);
+    let piece = |n: usize| encode(&pieces[n].0, &pieces[n].1).unwrap();
+    let many = 4 * 8192 + 10;
+    // So many that the list is written anew while more is taken.
+    (0..many).for_each(|n| shelf.taken.note(("ipn:1.9".into(), 0, n), None));
+    hold(&mut shelf, &piece(0), many, false);
+    hold(&mut shelf, &piece(2), many + 1, false);
+    shelf.begin().unwrap();
+    hold(&mut shelf, b"later", many + 2, false);
+    hold(&mut shelf, &piece(1), many + 3, false);
+    assert!(shelf.is_settling() && shelf.whole() == 1);
+    assert!(shelf.finish().unwrap().is_empty(), "its last piece may come again");
+    assert!(!shelf.is_settling() && shelf.done().is_none());
+    // Killed before that lasts.
+    let again = {
+        drop(shelf);
+        open(&dir)
+    };
+    let known = |n: u64| again.taken.knows(&("ipn:1.9".into(), 0, n));
+    assert_eq!([many - 1, many, many + 1, many + 2, many + 3].map(known), [true, true, true, false, false]);
+    assert!(!names(&dir).iter().any(|name| name.ends_with(".new")));
+}
+
+#[test]
 fn whatever_it_is_killed_in_the_middle_of_nothing_is_lost_and_nothing_is_there_twice() {
     let dir = tempfile::tempdir().unwrap();
     let data = vec![5; 100];
@@ -205,10 +242,11 @@ fn whatever_it_is_killed_in_the_middle_of_nothing_is_lost_and_nothing_is_there_t
     (0..8).for_each(|n| hold(&mut shelf, b"bundle", n, false));
     hold(&mut shelf, &piece, 8, false);
     // Killed as the list is written, before any has its name.
-    let waiting = std::mem::take(&mut shelf.waiting);
-    shelf.sync(&waiting).unwrap();
-    shelf.taken.write().unwrap();
-    drop((shelf, waiting));
+    let mut batch = shelf.batch();
+    drop(shelf);
+    let folder = lock(dir.path()).unwrap();
+    batch.make_last(&folder, &mut Taken::open(Some(dir.path())).unwrap().1.unwrap()).unwrap();
+    drop((batch, folder));
     let mut shelf = open(&dir);
     let told = shelf.settle().unwrap();
     assert!(matches!(&told[..], [Received::File { verified: true, bytes: 100, .. }]), "the file is told");

@@ -1,8 +1,11 @@
-//! Group commit: one write and one sync for everything that waits.
+//! Group commit: one write and one sync for everything that waits. Two groups may be under way: what matters to
+//! whoever waits is decided in order, and where one fails, so does the one behind it.
 
 use super::compact::Copy;
+use super::groups::Group;
+use super::header::FileHeader;
 use super::record::{COUNTER_RECORD, DELETE_RECORD};
-use super::record::{Encoder, FileHeader, Loc, Piece, RecordHeader, spill_record_len};
+use super::record::{Loc, Piece, RECORD_HEADER, RecordHeader, spill_record_len};
 use super::segment::{Owner, Segment};
 use super::{Gone, Kept, LogStore, Op, State};
 use alloc::collections::VecDeque;
@@ -128,16 +131,6 @@ impl Queue {
     }
 }
 
-/// Records on their way to one file.
-#[derive(Debug)]
-pub(super) struct Group {
-    pub file: u32,
-    pub items: Vec<(Item, Loc)>,
-    pub write_error: Option<DiskError>,
-    sync_error: bool,
-    answers: u8,
-}
-
 /// A group being put together.
 struct Draw {
     file: u32,
@@ -147,6 +140,8 @@ struct Draw {
     items: Vec<(Item, Loc)>,
     rope: Payload,
     buffer: BytesMut,
+    /// Bytes of bundle and spill records.
+    large: u64,
     /// The next record does not fit into this file.
     full: bool,
 }
@@ -174,7 +169,8 @@ impl Draw {
 impl LogStore {
     /// When the next commit should begin, if it waits for time alone.
     pub(super) fn commit_at(&self) -> Option<Instant> {
-        if self.group.is_some() || self.queue.is_empty() || self.is_creating() {
+        let may_begin = self.groups.may_begin(self.queue.bytes, self.config.second_group);
+        if self.queue.is_empty() || self.is_creating() || !may_begin {
             return None;
         }
         if self.queue.blocked && self.queue.small.is_empty() {
@@ -188,7 +184,7 @@ impl LogStore {
         self.creating.is_some()
     }
 
-    /// Starts a commit when one is due and none is under way.
+    /// Starts a commit when one is due and may begin.
     pub(super) fn start_group(&mut self, now: Instant, out: &mut impl Sink<Output>) {
         self.queue.blocked = false;
         while self.commit_at().is_some_and(|at| at <= now) {
@@ -208,8 +204,11 @@ impl LogStore {
             }
         }
     }
-    /// Bundles wait for space. Compaction makes it; where it cannot, they are refused.
+    /// Bundles wait for space. Kept files and compaction make it; where they cannot, they are refused.
     fn unblock(&mut self, now: Instant, out: &mut impl Sink<Output>) {
+        if self.drop_spares(out) || !self.groups.is_empty() {
+            return;
+        }
         self.compact(now, out);
         let removing = self.segments.iter().any(|(_, s)| s.removing) || !self.segments.empty.is_empty();
         if self.compaction.is_some() || removing {
@@ -236,11 +235,11 @@ impl LogStore {
     }
 
     fn create(&mut self, out: &mut impl Sink<Output>) {
-        let file = self.segments.next;
-        self.segments.insert(file, Segment::default());
+        let (file, of) = (self.segments.next, self.segments.take_spare());
+        self.segments.insert(file, Segment { named: true, ..Segment::default() });
         self.segments.begin(file);
         self.creating = Some(file);
-        self.disk(Op::Create(file), DiskAction::Create { file }, out);
+        self.disk(Op::Create(file), DiskAction::Create { file, of }, out);
     }
     pub(super) fn created(
         &mut self,
@@ -252,7 +251,12 @@ impl LogStore {
         self.creating = None;
         self.segments.end(file);
         match result {
-            Ok(_) => self.segments.active = Some(file),
+            Ok(answer) => {
+                if let DiskAnswer::Kept(len) = answer {
+                    self.segments.remade(file, len);
+                }
+                self.segments.active = Some(file);
+            }
             Err(error) => self.create_failed(now, file, error, out),
         }
     }
@@ -267,6 +271,7 @@ impl LogStore {
             items: Vec::new(),
             rope: Payload::new(),
             buffer: BytesMut::new(),
+            large: 0,
             full: false,
         };
         if start == 0 {
@@ -295,8 +300,10 @@ impl LogStore {
             sequence: self.sequence,
             last_bundle: self.last_bundle,
             counter: self.counter,
-            clean_below: self.segments.clean_below(draw.file),
+            clean_below: self.segments.clean_below(self.groups.oldest_file().unwrap_or(draw.file)),
             len: self.config.file_header() as u32,
+            remade: self.segments.growth(draw.file, 1) == 0,
+            nameless: false,
         };
         header.encode(&self.config.accel, &mut draw.buffer);
         draw.len = self.config.file_header();
@@ -320,7 +327,7 @@ impl LogStore {
             return Some(item);
         }
         let sequence = self.next_sequence();
-        let mut encoder = Encoder { accel: &self.config.accel, salt: self.salt, out: &mut draw.buffer };
+        let mut encoder = self.config.encoder(self.salt, draw.file, &mut draw.buffer);
         match item {
             Item::Delete { bundle, .. } => {
                 let gone = self.gone.entry(bundle).or_default();
@@ -338,8 +345,9 @@ impl LogStore {
                     // Its place is known once it is durable.
                     self.stale.entry(bundle).or_default().add(None);
                 }
-                let header = copy.header;
-                draw.push_data(&copy.bytes);
+                let header = RecordHeader { file: draw.file, ..copy.header };
+                draw.push_data(&Bytes::copy_from_slice(&header.encode(&self.config.accel)));
+                draw.push_data(&copy.bytes.slice(RECORD_HEADER as usize..));
                 draw.push(Item::Copy(copy), &header, &Payload::new());
             }
             Item::Put(_) | Item::Spill(_) => {}
@@ -376,7 +384,7 @@ impl LogStore {
             }
             _ => return None,
         };
-        if self.segments.bytes + (draw.len - draw.start) + record > self.config.files_max() {
+        if self.segments.bytes + self.segments.growth(draw.file, draw.len + record) > self.config.files_max() {
             self.queue.blocked = true;
             return Some(item);
         }
@@ -384,7 +392,8 @@ impl LogStore {
             return Some(item);
         }
         let sequence = self.next_sequence();
-        let mut encoder = Encoder { accel: &self.config.accel, salt: self.salt, out: &mut draw.buffer };
+        draw.large += record;
+        let mut encoder = self.config.encoder(self.salt, draw.file, &mut draw.buffer);
         match item {
             Item::Put(bundle) => {
                 let kept = self.kept.get_mut(&bundle)?;
@@ -405,38 +414,30 @@ impl LogStore {
     }
     fn emit(&mut self, mut draw: Draw, out: &mut impl Sink<Output>) {
         self.calm();
-        let Draw { file, start, len, .. } = draw;
+        let Draw { file, start, len, large, .. } = draw;
+        let group = self.groups.begin(file, draw.items, large);
         draw.rope.push_bytes(draw.buffer.freeze());
         self.segments.extend(file, len - start);
         self.segments.begin(file);
-        self.group = Some(Group { file, items: draw.items, write_error: None, sync_error: false, answers: 0 });
-        self.disk(Op::Write, DiskAction::Write { file, offset: start, data: draw.rope }, out);
-        self.disk(Op::Sync, DiskAction::Sync { file }, out);
+        self.disk(Op::Write(group), DiskAction::Write { file, offset: start, data: draw.rope }, out);
+        self.disk(Op::Sync(group), DiskAction::Sync { file }, out);
     }
 
     pub(super) fn group_answered(
         &mut self,
         now: Instant,
+        group: u64,
         result: Result<DiskAnswer, DiskError>,
         sync: bool,
         out: &mut impl Sink<Output>,
     ) {
-        let Some(group) = &mut self.group else { return };
-        group.answers += 1;
-        match result {
-            Ok(_) => {}
-            Err(_) if sync => group.sync_error = true,
-            Err(error) => group.write_error = Some(error),
-        }
-        if group.answers < 2 {
-            return;
-        }
-        let Some(group) = self.group.take() else { return };
-        self.segments.end(group.file);
-        if group.write_error.is_some() || group.sync_error {
-            self.fail_group(now, group, out);
-        } else {
+        self.groups.answered(group, sync, result.err());
+        while let Some(group) = self.groups.next_committed() {
+            self.segments.end(group.file);
             self.commit_group(group, out);
+        }
+        if let Some(groups) = self.groups.failed() {
+            self.fail_groups(now, groups, out);
         }
     }
     fn commit_group(&mut self, group: Group, out: &mut impl Sink<Output>) {

@@ -128,7 +128,7 @@ impl LogStore {
             let Some(owner) = self.owner(victim, at) else { continue };
             let range = (at - start) as usize..(at - start + size) as usize;
             let record = (range.end <= bytes.len()).then(|| bytes.slice(range));
-            let header = record.as_ref().and_then(|record| decode_whole(&self.config.accel, self.salt, record));
+            let header = record.as_ref().and_then(|record| decode_whole(&self.config.accel, self.salt, victim, record));
             match (record, header) {
                 (Some(bytes), Some((header, _))) => {
                     if !self.forgettable(owner) {

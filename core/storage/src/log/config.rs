@@ -1,6 +1,8 @@
 //! The bounds of a store.
 
-use super::record::{LONG_HEADER, SHORT_HEADER};
+use super::header::{LONG_HEADER, SHORT_HEADER};
+use super::record::Encoder;
+use bytes::BytesMut;
 use farlink_base::{Accel, Duration};
 
 /// How a [`super::LogStore`] behaves; [`Config::new`] gives working values.
@@ -10,6 +12,8 @@ pub struct Config {
     pub capacity: u64,
     /// Length of a file before the next is begun. At most a 32nd of the capacity.
     pub segment_bytes: u64,
+    /// Files kept to be written over once all in them is gone; none from half of the capacity on.
+    pub spares: usize,
     /// Most bytes of bundles each quota key may keep.
     pub quota_bytes: u64,
     /// Most deliveries remembered.
@@ -21,6 +25,8 @@ pub struct Config {
     pub delete_wait: Duration,
     /// Most bytes written in one commit.
     pub group_bytes: u64,
+    /// A commit begins while another is under way once so many bytes wait: fewer are not worth a sync of their own.
+    pub second_group: u64,
     /// Most bytes read at once by recovery and compaction (a compacted record may be longer).
     pub read_bytes: u64,
     /// First pause after a disk error; doubles up to 16 times this.
@@ -36,11 +42,13 @@ impl Config {
         Config {
             capacity,
             segment_bytes: 64 << 20,
+            spares: 4,
             quota_bytes: u64::MAX,
             remembered: 1_000_000,
             commit_wait: Duration::ZERO,
             delete_wait: Duration::from_millis(50),
             group_bytes: 16 << 20,
+            second_group: 256 << 10,
             read_bytes: 1 << 20,
             retry: Duration::from_millis(100),
             seed: 0,
@@ -57,6 +65,10 @@ impl Config {
     /// Length of a file's header: a small part of the file.
     pub(super) fn file_header(&self) -> u64 {
         if self.segment_bytes >= 64 * LONG_HEADER { LONG_HEADER } else { SHORT_HEADER }
+    }
+    /// Writes records for a file of the store with this salt.
+    pub(super) fn encoder<'a>(&'a self, salt: u64, file: u32, out: &'a mut BytesMut) -> Encoder<'a> {
+        Encoder { accel: &self.accel, salt, file, out }
     }
     /// Most bytes of live records.
     pub(super) fn live_max(&self) -> u64 {

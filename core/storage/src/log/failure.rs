@@ -1,9 +1,11 @@
 //! When the disk says no: what was being committed is refused or written again elsewhere, nothing
 //! that was acknowledged is touched, and the store tries again after a pause.
 
-use super::commit::{Group, Item};
+use super::commit::Item;
+use super::groups::Group;
 use super::segment::{Owner, Segments};
-use super::{LogStore, State};
+use super::{Config, LogStore, State};
+use alloc::collections::VecDeque;
 use farlink_base::store::{DiskAction, DiskAnswer, DiskError, Output};
 use farlink_base::{BundleHandle, Duration, Event, EventClass, Instant, Refusal, Sink};
 
@@ -72,6 +74,7 @@ impl LogStore {
         self.segments.seal(file);
         self.trouble.note(now, refusal_of(error), self.config.retry);
         self.report_failure(file, out);
+        self.drop_spares(out);
         self.refuse_waiting(refusal_of(error), out);
     }
     /// Refuses every bundle and spill that waits for a commit.
@@ -98,18 +101,31 @@ impl LogStore {
         }
     }
 
-    /// A group was not written, or it is unknown whether it was. Its file is closed for good: a
-    /// kernel may call pages clean that never reached the disk, so nothing is synced twice.
-    pub(super) fn fail_group(&mut self, now: Instant, group: Group, out: &mut impl Sink<Output>) {
+    /// The oldest group under way was not written, or it is unknown whether it was, and what came behind it may
+    /// not be answered before it. Their files are closed for good: a kernel may call pages clean that never reached the
+    /// disk, so nothing is synced twice.
+    pub(super) fn fail_groups(&mut self, now: Instant, groups: VecDeque<Group>, out: &mut impl Sink<Output>) {
+        let error = groups.iter().find_map(|group| group.write_error).unwrap_or(DiskError::Io);
+        self.trouble.note(now, refusal_of(error), self.config.retry);
+        self.end_compaction();
+        if error == DiskError::Full {
+            self.drop_spares(out);
+        }
+        // The last first: what is written again is put back in front.
+        for group in groups.into_iter().rev() {
+            self.segments.end(group.file);
+            self.fail_group(now, group, out);
+        }
+        self.queue.urge(now);
+    }
+    fn fail_group(&mut self, now: Instant, group: Group, out: &mut impl Sink<Output>) {
         let file = group.file;
         if let Some(segment) = self.segments.get_mut(file) {
             segment.suspect = true;
         }
         self.segments.seal(file);
         let reason = refusal_of(group.write_error.unwrap_or(DiskError::Io));
-        self.trouble.note(now, reason, self.config.retry);
         self.report_failure(file, out);
-        self.end_compaction();
         let again = group.write_error.is_none();
         for (item, _) in group.items.into_iter().rev() {
             match item {
@@ -131,7 +147,6 @@ impl LogStore {
                 }
             }
         }
-        self.queue.urge(now);
     }
     fn put_failed(
         &mut self,
@@ -180,11 +195,25 @@ impl LogStore {
         }
         self.trouble.remove_at = None;
         for file in self.segments.removable() {
+            let Config { spares, segment_bytes, capacity, .. } = self.config;
+            let keep = self.trouble.retry_at.is_none() && self.segments.may_keep(file, spares, segment_bytes, capacity);
+            if keep {
+                self.segments.keep(file);
+            }
             if let Some(segment) = self.segments.get_mut(file) {
                 segment.removing = true;
             }
-            self.disk(super::Op::Remove(file), DiskAction::Remove { file }, out);
+            self.disk(super::Op::Remove(file), DiskAction::Remove { file, keep }, out);
         }
+    }
+    /// Removes the files that are kept to be written over; whether there were any.
+    pub(super) fn drop_spares(&mut self, out: &mut impl Sink<Output>) -> bool {
+        let mut any = false;
+        while let Some(file) = self.segments.take_spare() {
+            self.disk(super::Op::Remove(file), DiskAction::Remove { file, keep: false }, out);
+            any = true;
+        }
+        any
     }
     pub(super) fn removed(
         &mut self,
@@ -193,6 +222,8 @@ impl LogStore {
         result: Result<DiskAnswer, DiskError>,
         out: &mut impl Sink<Output>,
     ) {
+        let kept = if let Ok(DiskAnswer::Kept(len)) = result { Some(len) } else { None };
+        self.segments.kept(file, kept);
         if result.is_ok() {
             for bundle in self.segments.remove(file) {
                 self.drop_copy(bundle);

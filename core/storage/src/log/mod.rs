@@ -1,15 +1,18 @@
 //! The durable store: a log of checksummed records over numbered files.
 //!
 //! What arrives while a commit is under way is gathered, written with one vectored write and made
-//! durable with one sync; only then is it `Stored`. Deleting writes a small record; space comes back
+//! durable with one sync; only then is it `Stored`. Where much arrives the next is written while the last is being
+//! synced; they are answered in order. Deleting writes a small record; space comes back
 //! when a file has no live record left, or by copying the live records of the emptiest file into
-//! the newest one. The store judges no lifetimes: the agent expires bundles, on residence time, and
+//! the newest one; a few such files are kept and written over, which a disk does faster than it makes others longer. The store judges no lifetimes: the agent expires bundles, on residence time, and
 //! deletes them here; a stepped clock must not empty a store.
 
 mod commit;
 mod compact;
 mod config;
 mod failure;
+mod groups;
+mod header;
 mod load;
 mod record;
 mod recover;
@@ -23,12 +26,13 @@ use crate::quota::Quotas;
 use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
-use commit::{Group, Queue};
+use commit::Queue;
 use compact::Compaction;
 use failure::Trouble;
 use farlink_base::store::{BundleStore, DiskAction, DiskAnswer, DiskDone, DiskError, DiskOp};
 use farlink_base::store::{Input, Output, Remembered, Usage};
 use farlink_base::{BundleHandle, DtnTime, Instant, Refusal, Sink};
+use groups::Groups;
 use load::Loads;
 use record::{Draft, Loc, META_MAX};
 use recover::Recovery;
@@ -93,8 +97,9 @@ struct Gone {
 enum Op {
     List,
     Create(u32),
-    Write,
-    Sync,
+    /// Of the group with this number.
+    Write(u64),
+    Sync(u64),
     RecoveryRead,
     RecoverySync(u32),
     /// Of records from `start` on, one for each of the jobs.
@@ -140,7 +145,7 @@ pub struct LogStore {
     wall: Option<DtnTime>,
     spills: Spills,
     queue: Queue,
-    group: Option<Group>,
+    groups: Groups,
     /// A file being made.
     creating: Option<u32>,
     loads: Loads,
@@ -156,6 +161,7 @@ impl LogStore {
     pub fn rest(&mut self) {
         self.queue.rest();
         self.loads.rest();
+        self.groups.rest();
     }
     /// What a bundle takes of a store besides its own bytes, and the bytes of its payload parts: header, index entry,
     /// checksums.
@@ -187,7 +193,7 @@ impl LogStore {
             wall: None,
             spills: Spills::default(),
             queue: Queue::default(),
-            group: None,
+            groups: Groups::default(),
             creating: None,
             loads: Loads::default(),
             compaction: None,
@@ -357,8 +363,8 @@ impl LogStore {
             Op::RecoveryRead => self.recovery_read(now, done.result, out),
             Op::RecoverySync(file) => self.recovery_synced(now, file, done.result, out),
             Op::Create(file) => self.created(now, file, done.result, out),
-            Op::Write => self.group_answered(now, done.result, false, out),
-            Op::Sync => self.group_answered(now, done.result, true, out),
+            Op::Write(group) => self.group_answered(now, group, done.result, false, out),
+            Op::Sync(group) => self.group_answered(now, group, done.result, true, out),
             Op::LoadRead { jobs, file, start } => {
                 self.segments.end(file);
                 self.load_read(&jobs, (file, start), data(done.result), out);
@@ -426,6 +432,8 @@ impl BundleStore for LogStore {
             bytes: self.kept_bytes,
             file_bytes: self.segments.bytes,
             capacity: self.config.capacity,
+            commits: self.groups.begun(),
+            written_over: self.segments.written_over,
         }
     }
 }

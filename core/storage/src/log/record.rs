@@ -5,7 +5,9 @@
 //! A record is a 48-byte header, its meta part (index entry, head, tail, checksums of the data) and
 //! its data (payload bytes). Every record header carries the store's salt: payload bytes that look
 //! like a record, placed there by whoever sent the bundle, are never taken for one when reading
-//! resynchronises after damage.
+//! resynchronises after damage. And it carries the number of its file: files are written over once all in
+//! them is gone, and numbers are not used again, so that what a file held in a former life is never taken for
+//! what it holds now.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -17,18 +19,9 @@ use farlink_base::{Accel, BundleHandle, Chunk, DtnTime, Extent, Payload, Priorit
 pub(super) const CHUNK: u64 = 256 * 1024;
 /// Length of a record header.
 pub(super) const RECORD_HEADER: u64 = 48;
-/// Length of a file header: two copies, end to end.
-pub(super) const SHORT_HEADER: u64 = 2 * HEADER_COPY;
-/// Length of a file header: a copy, the rest of its page, and another copy.
-pub(super) const LONG_HEADER: u64 = PAGE + HEADER_COPY;
-/// What a disk loses at once.
-const PAGE: u64 = 4096;
 /// Longest meta part: bounds what recovery reads at once.
 pub(super) const META_MAX: u64 = 16 << 20;
-const HEADER_COPY: u64 = 64;
-const FILE_MAGIC: &[u8; 8] = b"FarlinkS";
 const RECORD_MAGIC: &[u8; 4] = b"FLr1";
-const VERSION: u32 = 1;
 
 /// Where a record is, and how long its parts are.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -49,62 +42,6 @@ impl Loc {
     }
 }
 
-/// What a file says of the store at the time it was made.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub(super) struct FileHeader {
-    pub file: u32,
-    pub salt: u64,
-    pub sequence: u64,
-    pub last_bundle: u64,
-    pub counter: u64,
-    /// Every file numbered below was durable as a whole.
-    pub clean_below: u32,
-    /// Length of both copies with what is between them: where the records begin.
-    pub len: u32,
-}
-impl FileHeader {
-    pub fn encode(&self, accel: &Accel, out: &mut BytesMut) {
-        let start = out.len();
-        out.put_slice(FILE_MAGIC);
-        out.put_u32_le(VERSION);
-        out.put_u32_le(self.file);
-        for value in [self.salt, self.sequence, self.last_bundle, self.counter] {
-            out.put_u64_le(value);
-        }
-        out.put_u32_le(self.clean_below);
-        out.put_u32_le(self.len);
-        out.put_bytes(0, 4);
-        let crc = (accel.crc32c)(0, &out[start..]);
-        out.put_u32_le(crc);
-        let copy = Bytes::copy_from_slice(&out[start..]);
-        out.put_bytes(0, (u64::from(self.len).saturating_sub(SHORT_HEADER)) as usize);
-        out.put_slice(&copy);
-    }
-    /// The header, and whether both copies are whole.
-    pub fn decode(accel: &Accel, bytes: &[u8]) -> Option<(FileHeader, bool)> {
-        let copy = |at: usize| Self::decode_copy(accel, bytes.get(at..at + HEADER_COPY as usize)?);
-        let second = |len: u32| copy(len as usize - HEADER_COPY as usize);
-        if let Some(first) = copy(0) {
-            return Some((first, second(first.len).is_some()));
-        }
-        let seconds = [SHORT_HEADER, LONG_HEADER].map(|len| second(len as u32).filter(|h| u64::from(h.len) == len));
-        Some((seconds.into_iter().flatten().next()?, false))
-    }
-    fn decode_copy(accel: &Accel, copy: &[u8]) -> Option<FileHeader> {
-        let mut f = Fields(copy);
-        if f.take(8)? != FILE_MAGIC || f.u32()? != VERSION {
-            return None;
-        }
-        let (file, salt, sequence) = (f.u32()?, f.u64()?, f.u64()?);
-        let (last_bundle, counter, clean_below) = (f.u64()?, f.u64()?, f.u32()?);
-        // Files of earlier versions say 0.
-        let len = f.u32()?.clamp(SHORT_HEADER as u32, LONG_HEADER as u32);
-        f.take(4)?;
-        let whole = f.u32()? == (accel.crc32c)(0, &copy[..HEADER_COPY as usize - 4]);
-        whole.then_some(FileHeader { file, salt, sequence, last_bundle, counter, clean_below, len })
-    }
-}
-
 /// What a record is about.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
@@ -119,6 +56,8 @@ pub(super) enum Kind {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct RecordHeader {
     pub kind: Kind,
+    /// The file it was written to; 0 where that is not said.
+    pub file: u32,
     pub salt: u64,
     pub sequence: u64,
     pub meta: u32,
@@ -126,7 +65,8 @@ pub(super) struct RecordHeader {
     pub data: u64,
 }
 impl RecordHeader {
-    fn encode(&self, accel: &Accel) -> [u8; RECORD_HEADER as usize] {
+    /// The same as bytes.
+    pub fn encode(&self, accel: &Accel) -> [u8; RECORD_HEADER as usize] {
         let mut b = [0; RECORD_HEADER as usize];
         b[0..4].copy_from_slice(RECORD_MAGIC);
         b[4] = self.kind as u8;
@@ -135,12 +75,13 @@ impl RecordHeader {
         b[24..28].copy_from_slice(&self.meta.to_le_bytes());
         b[28..32].copy_from_slice(&self.meta_crc.to_le_bytes());
         b[32..40].copy_from_slice(&self.data.to_le_bytes());
+        b[40..44].copy_from_slice(&self.file.to_le_bytes());
         let crc = (accel.crc32c)(0, &b[..44]);
         b[44..48].copy_from_slice(&crc.to_le_bytes());
         b
     }
-    /// Reads a header at the start of `bytes`; `salt` must match where it is known.
-    pub fn decode(accel: &Accel, salt: Option<u64>, bytes: &[u8]) -> Option<RecordHeader> {
+    /// Reads a header at the start of `bytes`, which are of this file; `salt` must match where it is known.
+    pub fn decode(accel: &Accel, salt: Option<u64>, file: u32, bytes: &[u8]) -> Option<RecordHeader> {
         let bytes = bytes.get(..RECORD_HEADER as usize)?;
         let mut f = Fields(bytes);
         if f.take(4)? != RECORD_MAGIC {
@@ -154,17 +95,19 @@ impl RecordHeader {
             _ => return None,
         };
         f.take(3)?;
-        let header = RecordHeader {
+        let mut header = RecordHeader {
             kind,
+            file,
             salt: f.u64()?,
             sequence: f.u64()?,
             meta: f.u32()?,
             meta_crc: f.u32()?,
             data: f.u64()?,
         };
-        f.take(4)?;
+        header.file = f.u32()?;
         let whole = f.u32()? == (accel.crc32c)(0, &bytes[..44]);
-        let ours = salt.is_none_or(|salt| salt == header.salt) && u64::from(header.meta) <= META_MAX;
+        let here = header.file == file || header.file == 0;
+        let ours = here && salt.is_none_or(|salt| salt == header.salt) && u64::from(header.meta) <= META_MAX;
         (whole && ours).then_some(header)
     }
     /// The place of the record, given where its header is.
@@ -173,13 +116,13 @@ impl RecordHeader {
     }
 }
 
-/// Offset of the next record header at or after `from` in `bytes`, complete in it.
-pub(super) fn find_header(accel: &Accel, salt: Option<u64>, bytes: &[u8], from: usize) -> Option<usize> {
+/// Offset of the next record header at or after `from` in `bytes`, complete in it, of this file.
+pub(super) fn find_header(accel: &Accel, salt: Option<u64>, file: u32, bytes: &[u8], from: usize) -> Option<usize> {
     let last = bytes.len().checked_sub(RECORD_HEADER as usize)?;
     let mut at = from;
     while at <= last {
         at += bytes[at..=last].iter().position(|b| *b == RECORD_MAGIC[0])?;
-        if bytes[at..].starts_with(RECORD_MAGIC) && RecordHeader::decode(accel, salt, &bytes[at..]).is_some() {
+        if bytes[at..].starts_with(RECORD_MAGIC) && RecordHeader::decode(accel, salt, file, &bytes[at..]).is_some() {
             return Some(at);
         }
         at += 1;
@@ -289,6 +232,8 @@ pub(super) fn spill_record_len(data: u64) -> u64 {
 pub(super) struct Encoder<'a> {
     pub accel: &'a Accel,
     pub salt: u64,
+    /// The file they are for.
+    pub file: u32,
     pub out: &'a mut BytesMut,
 }
 impl Encoder<'_> {
@@ -300,6 +245,7 @@ impl Encoder<'_> {
         let meta = &self.out[meta_start..];
         let header = RecordHeader {
             kind,
+            file: self.file,
             salt: self.salt,
             sequence,
             meta: meta.len() as u32,
@@ -444,18 +390,18 @@ impl Meta {
         }
     }
 }
-/// Whether `bytes` are one whole, undamaged record.
-pub(super) fn decode_whole(accel: &Accel, salt: u64, bytes: &[u8]) -> Option<(RecordHeader, Meta)> {
-    let header = RecordHeader::decode(accel, Some(salt), bytes)?;
+/// Whether `bytes` are one whole, undamaged record of this file.
+pub(super) fn decode_whole(accel: &Accel, salt: u64, file: u32, bytes: &[u8]) -> Option<(RecordHeader, Meta)> {
+    let header = RecordHeader::decode(accel, Some(salt), file, bytes)?;
     let meta = Meta::decode(accel, &header, bytes.get(RECORD_HEADER as usize..)?)?;
     let data = bytes.get(RECORD_HEADER as usize + header.meta as usize..)?;
     (data.len() as u64 == header.data && chunks_match(accel, data, meta.crcs())).then_some((header, meta))
 }
 
 /// Reads little-endian fields from the front.
-struct Fields<'a>(&'a [u8]);
+pub(super) struct Fields<'a>(pub &'a [u8]);
 impl<'a> Fields<'a> {
-    fn take(&mut self, n: usize) -> Option<&'a [u8]> {
+    pub fn take(&mut self, n: usize) -> Option<&'a [u8]> {
         let (taken, rest) = self.0.split_at_checked(n)?;
         self.0 = rest;
         Some(taken)
@@ -466,10 +412,10 @@ impl<'a> Fields<'a> {
     fn u8(&mut self) -> Option<u8> {
         Some(self.array::<1>()?[0])
     }
-    fn u32(&mut self) -> Option<u32> {
+    pub fn u32(&mut self) -> Option<u32> {
         Some(u32::from_le_bytes(self.array()?))
     }
-    fn u64(&mut self) -> Option<u64> {
+    pub fn u64(&mut self) -> Option<u64> {
         Some(u64::from_le_bytes(self.array()?))
     }
     fn u128(&mut self) -> Option<u128> {
@@ -539,34 +485,6 @@ mod tests {
     }
 
     #[test]
-    fn a_file_header_survives_any_one_flipped_byte() {
-        for len in [SHORT_HEADER, LONG_HEADER] {
-            let header = FileHeader {
-                file: 7,
-                salt: 9,
-                sequence: 3,
-                last_bundle: 4,
-                counter: 5,
-                clean_below: 6,
-                len: len as u32,
-            };
-            let mut bytes = BytesMut::new();
-            header.encode(&accel(), &mut bytes);
-            assert_eq!(bytes.len() as u64, len);
-            assert_eq!(FileHeader::decode(&accel(), &bytes), Some((header, true)));
-            let copies = (0..HEADER_COPY).chain(len - HEADER_COPY..len);
-            for at in copies.map(|at| at as usize) {
-                bytes[at] ^= 0x40;
-                assert_eq!(FileHeader::decode(&accel(), &bytes), Some((header, false)), "byte {at}");
-                bytes[at] ^= 0x40;
-            }
-            bytes[..(len - HEADER_COPY) as usize].fill(0);
-            assert_eq!(FileHeader::decode(&accel(), &bytes), Some((header, false)));
-            assert_eq!(FileHeader::decode(&accel(), &bytes[..63]), None);
-        }
-    }
-
-    #[test]
     fn records_decode_to_what_was_encoded_and_lengths_are_foreseen() {
         let mut rng = Rng::new(5);
         for _ in 0..200 {
@@ -580,7 +498,7 @@ mod tests {
             let (parts, entry) = (pieces(&payload).unwrap(), index(&mut rng));
             let mut out = BytesMut::new();
             let accel = accel();
-            let mut encoder = Encoder { accel: &accel, salt: 77, out: &mut out };
+            let mut encoder = Encoder { accel: &accel, salt: 77, file: 6, out: &mut out };
             let draft = Draft {
                 index: entry,
                 head: head.clone().into(),
@@ -592,11 +510,12 @@ mod tests {
             let header = encoder.bundle(11, BundleHandle(4), &draft);
             out.put_slice(&data);
             assert_eq!(out.len() as u64, draft.record_len());
-            let (again, meta) = decode_whole(&accel, 77, &out).unwrap();
+            let (again, meta) = decode_whole(&accel, 77, 6, &out).unwrap();
             let Meta::Bundle(meta) = meta else { unreachable!() };
             assert_eq!((again, meta.index, meta.pieces), (header, entry, parts));
             assert_eq!((&meta.head[..], &meta.tail[..]), (&head[..], &tail[..]));
-            assert!(decode_whole(&accel, 78, &out).is_none(), "another store's salt");
+            assert!(decode_whole(&accel, 78, 6, &out).is_none(), "another store's salt");
+            assert!(decode_whole(&accel, 77, 7, &out).is_none(), "another file's record");
         }
     }
 
@@ -605,24 +524,24 @@ mod tests {
         let accel = accel();
         let remember = Some(Remembered { fingerprint: 1 << 100, until: DtnTime(9) });
         let mut out = BytesMut::new();
-        let mut encoder = Encoder { accel: &accel, salt: 1, out: &mut out };
+        let mut encoder = Encoder { accel: &accel, salt: 1, file: 6, out: &mut out };
         encoder.delete(5, BundleHandle(6), remember);
         assert_eq!(out.len() as u64, DELETE_RECORD);
-        let decoded = decode_whole(&accel, 1, &out).unwrap();
+        let decoded = decode_whole(&accel, 1, 6, &out).unwrap();
         assert_eq!(decoded.1, Meta::Delete(DeleteMeta { bundle: BundleHandle(6), remember }));
         for at in 0..out.len() {
             out[at] ^= 1;
-            assert_eq!(decode_whole(&accel, 1, &out), None, "byte {at}");
+            assert_eq!(decode_whole(&accel, 1, 6, &out), None, "byte {at}");
             out[at] ^= 1;
         }
         let data = Payload::from(&b"spilled"[..]);
         let mut out = BytesMut::new();
-        let mut encoder = Encoder { accel: &accel, salt: 1, out: &mut out };
+        let mut encoder = Encoder { accel: &accel, salt: 1, file: 6, out: &mut out };
         encoder.counter(1, 42);
         encoder.spill(2, 3, 4, &data);
         assert_eq!(out.len() as u64 + 7, COUNTER_RECORD + spill_record_len(7));
-        assert_eq!(find_header(&accel, Some(1), &out, 1), Some(COUNTER_RECORD as usize));
-        assert_eq!(find_header(&accel, Some(2), &out, 0), None);
+        assert_eq!(find_header(&accel, Some(1), 6, &out, 1), Some(COUNTER_RECORD as usize));
+        assert_eq!(find_header(&accel, Some(2), 6, &out, 0), None);
     }
 
     #[test]

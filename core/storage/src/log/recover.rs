@@ -5,7 +5,8 @@
 //! whatever their order. A file that may hold bytes not yet durable is synced before anything found
 //! in it is reported.
 
-use super::record::{BundleMeta, DeleteMeta, FileHeader, Loc, Meta};
+use super::header::FileHeader;
+use super::record::{BundleMeta, DeleteMeta, Loc, Meta};
 use super::scan::{Find, Scan};
 use super::segment::{Owner, Segment};
 use super::{Gone, Kept, LogStore, Op, Phase, State};
@@ -51,7 +52,7 @@ impl Recovery {
     /// Whether the file that begins with `bytes` must wait until another has told the salt.
     fn postpones(&self, scan: &Scan, accel: &Accel, bytes: &[u8]) -> bool {
         let first = scan.next_read().is_some_and(|(at, _)| at == 0);
-        first && self.salt.is_none() && !self.all_looked_at && FileHeader::decode(accel, bytes).is_none()
+        first && self.salt.is_none() && !self.all_looked_at && FileHeader::decode(accel, bytes, scan.file).is_none()
     }
 }
 #[derive(Debug)]
@@ -89,7 +90,7 @@ impl LogStore {
         };
         files.sort_unstable();
         for (file, len) in &files {
-            self.segments.insert(*file, Segment { len: *len, sealed: true, ..Segment::default() });
+            self.segments.insert(*file, Segment { len: *len, size: *len, sealed: true, ..Segment::default() });
         }
         recovery.files = files;
         self.scan_on(now, out);
@@ -168,6 +169,9 @@ impl LogStore {
                 self.counter = self.counter.max(header.counter);
                 self.last_bundle = self.last_bundle.max(header.last_bundle);
                 self.segments.newest_durable = self.segments.newest_durable.max(file);
+                if let Some(segment) = self.segments.get_mut(file) {
+                    segment.named = !header.nameless;
+                }
             }
             Find::Damage { offset, len } => self.report_damage(file, offset, len, out),
             Find::Record { sequence, loc, meta, whole } => {

@@ -1,9 +1,9 @@
 //! Reads one file from front to back in bounded windows. Where it meets damage it looks for the
-//! next whole record header and goes on from there.
+//! next whole record header and goes on from there. In a file that was made of another, what comes behind the last
+//! record is of the other, and no damage.
 
-use super::record::{
-    ChunkSums, FileHeader, LONG_HEADER, Loc, Meta, RECORD_HEADER, RecordHeader, SHORT_HEADER, find_header,
-};
+use super::header::{FileHeader, LONG_HEADER, SHORT_HEADER};
+use super::record::{ChunkSums, Loc, Meta, RECORD_HEADER, RecordHeader, find_header};
 use alloc::vec::Vec;
 use farlink_base::Accel;
 
@@ -44,6 +44,8 @@ pub(super) struct Scan {
     pub ours: bool,
     /// Something other than zeros was found.
     pub content: bool,
+    /// It was made of another file.
+    remade: bool,
     done: bool,
 }
 /// The data of a record being checked.
@@ -72,6 +74,7 @@ impl Scan {
             started: false,
             ours: false,
             content: false,
+            remade: false,
             done: len == 0,
         }
     }
@@ -96,7 +99,8 @@ impl Scan {
     }
     fn finish(&mut self, find: &mut impl FnMut(&mut Scan, Find)) {
         self.done = true;
-        if let Some(offset) = self.damage_from.take().or((self.at < self.len).then_some(self.at)) {
+        let tail = self.damage_from.take().or((self.at < self.len).then_some(self.at));
+        if let Some(offset) = tail.filter(|_| !self.remade) {
             find(self, Find::Damage { offset, len: self.len - offset });
         }
     }
@@ -119,8 +123,14 @@ impl Scan {
     fn start(&mut self, accel: &Accel, salt: &mut Option<u64>, bytes: &[u8], find: &mut impl FnMut(&mut Scan, Find)) {
         self.started = true;
         self.at = SHORT_HEADER.min(self.len);
-        match FileHeader::decode(accel, bytes) {
+        match FileHeader::decode(accel, bytes, self.file) {
+            // What it is now never reached the disk, or only in part: there may be records.
+            Some((before, _)) if before.file != self.file => {
+                self.ours = *salt.get_or_insert(before.salt) == before.salt;
+                (self.remade, self.damage_from) = (true, Some(0));
+            }
             Some((header, whole)) => {
+                self.remade = header.remade;
                 self.at = u64::from(header.len).min(self.len);
                 if *salt.get_or_insert(header.salt) == header.salt {
                     self.ours = true;
@@ -154,11 +164,11 @@ impl Scan {
             self.read_from = self.at;
             return false;
         }
-        let header = RecordHeader::decode(accel, *salt, &bytes[inside..]);
+        let header = RecordHeader::decode(accel, *salt, self.file, &bytes[inside..]);
         let Some((header, loc)) = header.map(|h| (h, h.loc(self.file, self.at))).filter(|(h, _)| self.fits(h)) else {
             self.damage_from.get_or_insert(self.at);
             // Without a salt only a record right behind a lost file header is trusted.
-            let next = salt.and_then(|salt| find_header(accel, Some(salt), bytes, inside + 1));
+            let next = salt.and_then(|salt| find_header(accel, Some(salt), self.file, bytes, inside + 1));
             self.at = match next {
                 Some(at) => base + at as u64,
                 None => (base + bytes.len() as u64 + 1).saturating_sub(RECORD_HEADER).max(self.at + 1),
@@ -238,7 +248,7 @@ mod tests {
         FileHeader { file: 1, salt: 9, sequence: 1, ..FileHeader::default() }.encode(&accel, &mut out);
         let data = Payload::from(alloc::vec![7u8; 10_000]);
         for n in 0..3 {
-            let mut encoder = Encoder { accel: &accel, salt: 9, out: &mut out };
+            let mut encoder = Encoder { accel: &accel, salt: 9, file: 1, out: &mut out };
             encoder.delete(n, BundleHandle(n), None);
             encoder.spill(n, 1, n * 10_000, &data);
             out.put_slice(&data.to_bytes().unwrap());
@@ -259,6 +269,43 @@ mod tests {
             });
         }
         (good, bad, lost)
+    }
+
+    #[test]
+    fn what_a_file_held_in_a_former_life_is_neither_found_nor_damage() {
+        let (accel, mut before) = (Accel::default(), BytesMut::new());
+        let data = Payload::from(alloc::vec![7u8; 700]);
+        FileHeader { file: 1, salt: 9, ..FileHeader::default() }.encode(&accel, &mut before);
+        for n in 0..40 {
+            Encoder { accel: &accel, salt: 9, file: 1, out: &mut before }.spill(n, 1, n * 700, &data);
+            before.put_slice(&data.to_bytes().unwrap());
+        }
+        for records in 0..20 {
+            let mut now = BytesMut::new();
+            FileHeader { file: 5, salt: 9, remade: true, ..FileHeader::default() }.encode(&accel, &mut now);
+            for n in 0..records {
+                Encoder { accel: &accel, salt: 9, file: 5, out: &mut now }.delete(n, BundleHandle(n), None);
+            }
+            let end = now.len();
+            now.extend_from_slice(&before[end..]);
+            for window in [200, 1000, 1 << 20] {
+                let mut scan = Scan::new(5, now.len() as u64, window);
+                let (mut found, mut lost) = (0, 0);
+                while let Some((at, len)) = scan.next_read() {
+                    let bytes = &now[at as usize..(at + len) as usize];
+                    scan.take(&accel, &mut Some(9), bytes, |_, find| match find {
+                        Find::Record { whole: true, .. } => found += 1,
+                        Find::Record { .. } | Find::Damage { .. } => lost += 1,
+                        Find::Header(_) => {}
+                    });
+                }
+                assert_eq!((found, lost, scan.ours), (records, 0, true), "{records} records, window {window}");
+            }
+        }
+        // Nothing of the new life reached the disk.
+        let (mut scan, mut salt) = (Scan::new(5, before.len() as u64, 1 << 20), None);
+        scan.take(&accel, &mut salt, &before, |_, find| panic!("{find:?}"));
+        assert!(scan.ours && scan.next_read().is_none() && salt == Some(9));
     }
 
     #[test]

@@ -1,6 +1,8 @@
-//! The table of files: how long each is, what in it is live, and which may be removed.
+//! The table of files: how long each is, what in it is live, which may be removed, and which of those are kept to be
+//! written over.
 
-use super::record::{Loc, SHORT_HEADER};
+use super::header::SHORT_HEADER;
+use super::record::Loc;
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 use farlink_base::BundleHandle;
@@ -21,6 +23,10 @@ pub(super) enum Owner {
 pub(super) struct Segment {
     /// Bytes given to records, written or in flight.
     pub len: u64,
+    /// Bytes of the file: more, where it was made of another.
+    pub size: u64,
+    /// All records in it name their file: it may be written over.
+    pub named: bool,
     /// Bytes of live records.
     pub live: u64,
     /// Live records by offset: owner and size.
@@ -43,9 +49,17 @@ pub(super) struct Segment {
 }
 impl Segment {
     fn compactable(&self, longest: u64) -> bool {
-        let idle = self.sealed && !self.removing && self.len <= longest;
+        let idle = self.sealed && !self.removing && self.size <= longest;
         idle && !self.unreadable && !self.foreign && !self.records.is_empty()
     }
+}
+
+/// A file that is kept to be written over.
+#[derive(Clone, Copy, Debug)]
+struct Spare {
+    len: u64,
+    /// What was in it is gone for good.
+    ready: bool,
 }
 
 /// All files.
@@ -65,6 +79,10 @@ pub(super) struct Segments {
     pub live: u64,
     /// Sealed files without live records.
     pub empty: BTreeSet<u32>,
+    /// Files kept, by the numbers they had.
+    spares: BTreeMap<u32, Spare>,
+    /// Files made of kept ones so far.
+    pub written_over: u64,
 }
 impl Segments {
     /// No files; the first will be number 1.
@@ -85,7 +103,7 @@ impl Segments {
     }
     /// Adds a file of `len` bytes.
     pub fn insert(&mut self, file: u32, segment: Segment) {
-        self.bytes += segment.len;
+        self.bytes += segment.size;
         self.next = self.next.max(file.saturating_add(1));
         self.table.insert(file, segment);
     }
@@ -93,16 +111,62 @@ impl Segments {
     pub fn remove(&mut self, file: u32) -> Vec<BundleHandle> {
         self.empty.remove(&file);
         let Some(segment) = self.table.remove(&file) else { return Vec::new() };
-        self.bytes -= segment.len;
+        self.bytes -= segment.size;
         self.live -= segment.live;
         segment.dead
     }
-    /// Lengthens the file by `bytes`.
+    /// Gives `bytes` more of the file to records.
     pub fn extend(&mut self, file: u32, bytes: u64) {
         if let Some(segment) = self.table.get_mut(&file) {
             segment.len += bytes;
-            self.bytes += bytes;
+            let more = segment.len.saturating_sub(segment.size);
+            segment.size += more;
+            self.bytes += more;
         }
+    }
+    /// By how much the file must grow to hold records up to `len`.
+    pub fn growth(&self, file: u32, len: u64) -> u64 {
+        len.saturating_sub(self.table.get(&file).map_or(0, |segment| segment.size))
+    }
+    /// Whether the file, which is removed next, may be kept: there are fewer than `most` already, it is neither short nor
+    /// long, and the store is not half full.
+    pub fn may_keep(&self, file: u32, most: usize, segment_bytes: u64, capacity: u64) -> bool {
+        let fits = |s: &Segment| s.named && !s.suspect && (segment_bytes / 2..=segment_bytes).contains(&s.size);
+        self.spares.len() < most && self.bytes <= capacity / 2 && self.table.get(&file).is_some_and(fits)
+    }
+    /// The file is about to be kept.
+    pub fn keep(&mut self, file: u32) {
+        self.spares.insert(file, Spare { len: 0, ready: false });
+    }
+    /// It is kept, with so many bytes, or gone.
+    pub fn kept(&mut self, file: u32, len: Option<u64>) {
+        match (self.spares.get_mut(&file), len) {
+            (Some(spare), Some(len)) => {
+                (spare.len, spare.ready) = (len, true);
+                self.bytes += len;
+            }
+            _ => _ = self.spares.remove(&file),
+        }
+    }
+    /// A kept file, which is one no longer.
+    pub fn take_spare(&mut self) -> Option<u32> {
+        let (file, spare) = self.spares.iter().find(|(_, spare)| spare.ready)?;
+        let (file, len) = (*file, spare.len);
+        self.spares.remove(&file);
+        self.bytes -= len;
+        Some(file)
+    }
+    /// The file was made of a kept one, which had so many bytes.
+    pub fn remade(&mut self, file: u32, len: u64) {
+        if let Some(segment) = self.table.get_mut(&file) {
+            segment.size = len;
+            self.bytes += len;
+            self.written_over += 1;
+        }
+    }
+    /// Bytes of kept files.
+    fn spare_bytes(&self) -> u64 {
+        self.spares.values().map(|spare| spare.len).sum()
     }
     /// A record became live.
     pub fn add(&mut self, loc: Loc, owner: Owner) {
@@ -144,7 +208,7 @@ impl Segments {
     }
     /// Every file below this one is known to be durable as a whole.
     pub fn clean_below(&self, next: u32) -> u32 {
-        self.table.iter().find(|(_, s)| s.suspect).map_or(next, |(file, _)| *file)
+        self.table.iter().find(|(_, s)| s.suspect).map_or(next, |(file, _)| next.min(*file))
     }
     /// An operation or load on the file begins.
     pub fn begin(&mut self, file: u32) {
@@ -167,7 +231,7 @@ impl Segments {
     }
     /// Bytes that compaction could win.
     pub fn garbage(&self) -> u64 {
-        self.bytes.saturating_sub(self.live)
+        self.bytes.saturating_sub(self.live).saturating_sub(self.spare_bytes())
     }
     /// The sealed file that pays most to compact, and the share of it that is garbage in 1/256.
     /// Files in doubt come first.
@@ -176,8 +240,8 @@ impl Segments {
         self.iter()
             .filter(|(_, s)| s.compactable(longest))
             .map(|(file, s)| {
-                let waste = s.len.saturating_sub(s.live).saturating_sub(SHORT_HEADER);
-                (file, if s.suspect { 256 } else { waste * 256 / s.len.max(1) })
+                let waste = s.size.saturating_sub(s.live).saturating_sub(SHORT_HEADER);
+                (file, if s.suspect { 256 } else { waste * 256 / s.size.max(1) })
             })
             .max_by_key(|(file, share)| (*share, core::cmp::Reverse(*file)))
     }
@@ -198,7 +262,7 @@ mod tests {
     #[test]
     fn a_file_may_go_when_sealed_empty_idle_and_older_than_a_durable_one() {
         let mut segments = Segments::default();
-        segments.insert(1, Segment { len: 1000, ..Segment::default() });
+        segments.insert(1, Segment { len: 1000, size: 1000, ..Segment::default() });
         segments.active = Some(1);
         segments.add(loc(1, 128, 100), Owner::Bundle(BundleHandle(5)));
         assert_eq!((segments.bytes, segments.live, segments.garbage()), (1000, 200, 800));
@@ -218,10 +282,40 @@ mod tests {
     }
 
     #[test]
+    fn a_bounded_number_of_files_is_kept_and_counts() {
+        let mut segments = Segments::new();
+        for file in 1..=4 {
+            let size = if file == 4 { 400 } else { 1000 };
+            segments.insert(file, Segment { len: size, size, named: file != 2, ..Segment::default() });
+        }
+        let may = |segments: &Segments, file| segments.may_keep(file, 2, 1000, 10_000);
+        assert!(!may(&segments, 2), "records that do not say whose they are");
+        assert!(!may(&segments, 4), "short");
+        assert!(!segments.may_keep(1, 2, 1000, 6000), "more than half full");
+        assert!(!segments.may_keep(1, 2, 900, 10_000), "long");
+        for file in [1, 3] {
+            assert!(may(&segments, file));
+            segments.keep(file);
+            segments.remove(file);
+        }
+        assert!(segments.bytes == 1400 && segments.take_spare().is_none(), "not gone for good yet");
+        segments.kept(3, Some(1000));
+        segments.kept(1, None);
+        assert_eq!((segments.bytes, segments.garbage()), (2400, 1400));
+        segments.insert(5, Segment::default());
+        assert_eq!((segments.take_spare(), segments.take_spare(), segments.bytes), (Some(3), None, 1400));
+        segments.remade(5, 1000);
+        segments.extend(5, 800);
+        assert_eq!((segments.bytes, segments.growth(5, 900), segments.growth(5, 1200)), (2400, 0, 200));
+        segments.extend(5, 300);
+        assert_eq!(segments.bytes, 2500);
+    }
+
+    #[test]
     fn the_emptiest_sealed_file_is_the_victim_and_suspects_come_first() {
         let mut segments = Segments { newest_durable: 9, ..Segments::default() };
         for (file, data) in [(1, 800), (2, 300), (3, 600)] {
-            segments.insert(file, Segment { len: 1000, sealed: true, ..Segment::default() });
+            segments.insert(file, Segment { len: 1000, size: 1000, sealed: true, ..Segment::default() });
             segments.add(loc(file, 128, data), Owner::Delete(BundleHandle(1)));
         }
         assert_eq!(segments.victim(9999).map(|(file, _)| file), Some(2));

@@ -21,6 +21,8 @@ pub struct SimFile {
 #[derive(Clone, Debug, Default)]
 pub struct Disk {
     pub files: BTreeMap<u32, SimFile>,
+    /// Those that lie ready to be written over.
+    pub kept: BTreeMap<u32, SimFile>,
     /// Operations performed.
     pub count: u64,
     /// Operations in this range fail.
@@ -39,12 +41,12 @@ fn write_at(file: &mut Vec<u8>, offset: u64, bytes: &[u8]) {
 fn file_of(action: &DiskAction) -> Option<u32> {
     match action {
         DiskAction::List => None,
-        DiskAction::Create { file }
+        DiskAction::Create { file, .. }
         | DiskAction::Write { file, .. }
         | DiskAction::Sync { file }
         | DiskAction::Read { file, .. }
         | DiskAction::Truncate { file, .. }
-        | DiskAction::Remove { file } => Some(*file),
+        | DiskAction::Remove { file, .. } => Some(*file),
     }
 }
 
@@ -55,8 +57,8 @@ impl Disk {
         let allowed: Vec<usize> = (0..outstanding.len())
             .filter(|&n| {
                 outstanding[..n].iter().all(|before| {
-                    file_of(&before.action) != file_of(&outstanding[n].action)
-                        || !(is_sync(before) || is_sync(&outstanding[n]))
+                    // What comes after a sync may be done before it.
+                    file_of(&before.action) != file_of(&outstanding[n].action) || !is_sync(&outstanding[n])
                 })
             })
             .collect();
@@ -84,8 +86,11 @@ impl Disk {
                 let files = self.files.iter().map(|(n, f)| (*n, f.cache.len() as u64)).collect();
                 return Ok(DiskAnswer::Files(files));
             }
-            DiskAction::Create { file } => {
-                assert!(self.files.insert(file, SimFile::default()).is_none(), "file {file} exists");
+            DiskAction::Create { file, of } => {
+                let made = of.and_then(|of| self.kept.remove(&of)).unwrap_or_default();
+                let len = made.cache.len() as u64;
+                assert!(self.files.insert(file, SimFile { entered: false, ..made }).is_none(), "file {file} exists");
+                return Ok(if len > 0 { DiskAnswer::Kept(len) } else { DiskAnswer::Done });
             }
             DiskAction::Write { file, offset, data } => {
                 let file = self.files.get_mut(&file).expect("written before it was made");
@@ -109,8 +114,13 @@ impl Disk {
             DiskAction::Truncate { file, len } => {
                 self.files.get_mut(&file).expect("exists").cache.truncate(len as usize);
             }
-            DiskAction::Remove { file } => {
-                self.files.remove(&file);
+            DiskAction::Remove { file, keep } => {
+                self.kept.remove(&file);
+                if let Some(removed) = self.files.remove(&file).filter(|_| keep) {
+                    let len = removed.cache.len() as u64;
+                    self.kept.insert(file, removed);
+                    return Ok(DiskAnswer::Kept(len));
+                }
             }
         }
         Ok(DiskAnswer::Done)
@@ -134,8 +144,11 @@ impl Disk {
                     }
                 }
             }
-            DiskAction::Create { file } if rng.chance(0.5) => {
-                self.files.insert(file, SimFile::default());
+            DiskAction::Create { file, of } => {
+                let made = of.and_then(|of| self.kept.remove(&of)).unwrap_or_default();
+                if rng.chance(0.5) {
+                    self.files.insert(file, SimFile { entered: false, ..made });
+                }
             }
             _ => {}
         }
@@ -156,6 +169,8 @@ impl Disk {
                 }
             }
         }
+        // What is kept is of no use to the next run.
+        disk.kept.clear();
         disk.files.retain(|_, file| file.entered || rng.chance(0.5));
         for file in disk.files.values_mut() {
             let mut pending = std::mem::take(&mut file.pending);
@@ -172,10 +187,10 @@ impl Disk {
     }
     /// The disk as the next process finds it after `kill -9`: nothing in the cache is lost.
     pub fn killed(&self) -> Disk {
-        Disk { count: 0, fail: None, ..self.clone() }
+        Disk { count: 0, fail: None, kept: BTreeMap::new(), ..self.clone() }
     }
     pub fn len(&self) -> u64 {
-        self.files.values().map(|f| f.cache.len() as u64).sum()
+        self.files.values().chain(self.kept.values()).map(|f| f.cache.len() as u64).sum()
     }
 }
 

@@ -4,7 +4,9 @@
 pub mod disk;
 
 use disk::Disk;
-use farlink_base::store::{BundleStore, DiskDone, DiskOp, IndexEntry, Input, Output, Remembered};
+use farlink_base::store::{
+    BundleStore, DiskAction, DiskAnswer, DiskDone, DiskOp, IndexEntry, Input, Output, Remembered,
+};
 use farlink_base::{BundleHandle, Bytes, DtnTime, Event, Instant, Payload, Priority, Refusal, Rng};
 use farlink_storage::{Config, LogStore};
 use std::collections::{BTreeMap, BTreeSet};
@@ -65,10 +67,14 @@ pub struct World {
     pub failures: usize,
     pub refused: usize,
     pub syncs: usize,
+    /// Files made of kept ones.
+    pub remade: usize,
+    /// Writes that began while another was not yet durable.
+    pub overlapped: usize,
 }
 
 pub fn small(capacity: u64) -> Config {
-    Config { segment_bytes: 8192, read_bytes: 4096, seed: 42, ..Config::new(capacity) }
+    Config { segment_bytes: 8192, read_bytes: 4096, second_group: 1500, seed: 42, ..Config::new(capacity) }
 }
 
 impl World {
@@ -94,6 +100,8 @@ impl World {
             failures: 0,
             refused: 0,
             syncs: 0,
+            remade: 0,
+            overlapped: 0,
         };
         world.input(Input::Open);
         world
@@ -107,7 +115,12 @@ impl World {
     }
     fn take(&mut self, output: Output) {
         match output {
-            Output::Disk(op) => self.outstanding.push(op),
+            Output::Disk(op) => {
+                let begins = |op: &DiskOp| matches!(op.action, DiskAction::Write { .. });
+                let ends = |op: &DiskOp| matches!(op.action, DiskAction::Sync { .. });
+                self.overlapped += usize::from(begins(&op) && self.outstanding.iter().any(ends));
+                self.outstanding.push(op);
+            }
             Output::Stored { bundle, payload } => {
                 let known = self.known.get_mut(&bundle.0).expect("stored what was put");
                 known.rope = payload.unwrap_or(core::mem::take(&mut known.rope));
@@ -170,10 +183,12 @@ impl World {
         true
     }
     pub fn perform(&mut self, op: DiskOp) {
-        if matches!(op.action, farlink_base::store::DiskAction::Sync { .. }) {
+        if matches!(op.action, DiskAction::Sync { .. }) {
             self.syncs += 1;
         }
+        let creates = matches!(op.action, DiskAction::Create { .. });
         let result = self.disk.perform(op.action, &mut self.rng);
+        self.remade += usize::from(creates && matches!(result, Ok(DiskAnswer::Kept(_))));
         self.input(Input::DiskDone(DiskDone { id: op.id, result }));
     }
     pub fn settle(&mut self) {

@@ -1,0 +1,139 @@
+//! Makes what was received last, in a thread of its own: while that waits for the disk, the next is taken in.
+
+use super::taken::{Lines, List};
+use rustix::event::{EventfdFlags, eventfd};
+use rustix::fs::{CWD, RenameFlags, renameat_with, syncfs};
+use rustix::io::Errno;
+use std::fs::File;
+use std::io::{self, ErrorKind, Write};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread::JoinHandle;
+
+/// So many files are synced one by one; more together with all of their file system.
+const FEW: usize = 4;
+
+/// Pieces of one file that were written.
+pub struct Pieces {
+    /// What they were written to.
+    pub data: Arc<File>,
+    /// Where they are noted, once they are on disk.
+    pub journal: Arc<File>,
+    /// The lines for that.
+    pub lines: Vec<u8>,
+}
+
+/// What lasts together.
+#[derive(Default)]
+pub struct Batch {
+    /// Bundles that are files, with their numbers.
+    pub bundles: Vec<(u64, File)>,
+    /// Pieces of other files.
+    pub pieces: Vec<Pieces>,
+    /// Lines for the list of what was taken.
+    pub lines: Lines,
+}
+impl Batch {
+    /// Waits until all of it is on disk; once for many files.
+    pub fn make_last(&mut self, folder: &File, list: &mut List) -> io::Result<()> {
+        if self.bundles.len() + self.pieces.len() > FEW {
+            syncfs(folder)?;
+        } else if !self.bundles.is_empty() || !self.pieces.is_empty() {
+            self.bundles.iter().try_for_each(|(_, file)| file.sync_data())?;
+            self.pieces.iter().try_for_each(|pieces| pieces.data.sync_data())?;
+            // Their names, too.
+            folder.sync_all()?;
+        }
+        self.pieces.iter().try_for_each(|pieces| (&*pieces.journal).write_all(&pieces.lines))?;
+        match self.pieces.len() > FEW {
+            true => syncfs(folder)?,
+            false => self.pieces.iter().try_for_each(|pieces| pieces.journal.sync_data())?,
+        }
+        list.write(&self.lines)
+    }
+    /// Gives its bundles their names, in order.
+    pub fn name(&self, folder: &Path) -> io::Result<Vec<PathBuf>> {
+        self.bundles.iter().map(|(number, _)| name_bundle(folder, *number)).collect()
+    }
+}
+
+/// The thread that does both.
+pub struct Settler {
+    batches: Option<Sender<Batch>>,
+    results: Receiver<io::Result<Vec<PathBuf>>>,
+    done: Arc<OwnedFd>,
+    thread: Option<JoinHandle<()>>,
+}
+impl Settler {
+    /// Starts it for a folder and the list in it.
+    pub fn start(path: PathBuf, folder: Arc<File>, mut list: List) -> io::Result<Settler> {
+        let (batches, inbox) = channel::<Batch>();
+        let (outbox, results) = channel();
+        let done = Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?);
+        let wake = done.clone();
+        let thread = std::thread::Builder::new().name("settle".into()).spawn(move || {
+            while let Ok(mut batch) = inbox.recv() {
+                let named = batch.make_last(&folder, &mut list).and_then(|()| batch.name(&path));
+                let over = outbox.send(named).is_err();
+                let _ = rustix::io::write(&*wake, &1u64.to_ne_bytes());
+                if over {
+                    return;
+                }
+            }
+        })?;
+        Ok(Settler { batches: Some(batches), results, done, thread: Some(thread) })
+    }
+    /// Hands it a batch; [`Settler::wait`] before the next.
+    pub fn begin(&self, batch: Batch) -> io::Result<()> {
+        let sent = self.batches.as_ref().is_some_and(|batches| batches.send(batch).is_ok());
+        if sent { Ok(()) } else { Err(io::Error::other("the thread that syncs ended")) }
+    }
+    /// Waits until the batch is on disk; what its bundles are called.
+    pub fn wait(&self) -> io::Result<Vec<PathBuf>> {
+        let named = self.results.recv().map_err(|_| io::Error::other("the thread that syncs ended"))?;
+        let _ = rustix::io::read(&*self.done, &mut [0; 8]);
+        named
+    }
+    /// Can be read once a batch is on disk.
+    pub fn done(&self) -> BorrowedFd<'_> {
+        self.done.as_fd()
+    }
+}
+impl Drop for Settler {
+    fn drop(&mut self) {
+        self.batches = None;
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+/// Where a bundle is until it is sure to last.
+pub fn arriving(out: &Path, number: u64) -> PathBuf {
+    out.join(format!(".bundle-{number}.new"))
+}
+/// Gives such a bundle its name, or the next that is free.
+pub fn name_bundle(out: &Path, number: u64) -> io::Result<PathBuf> {
+    let from = arriving(out, number);
+    let mut name = number;
+    loop {
+        let place = out.join(format!("bundle-{name}"));
+        match rename_to_free(&from, &place) {
+            Err(why) if why.kind() == ErrorKind::AlreadyExists => name += 1,
+            renamed => return renamed.map(|()| place),
+        }
+    }
+}
+/// Renames a file, and never over another.
+pub fn rename_to_free(from: &Path, to: &Path) -> io::Result<()> {
+    match renameat_with(CWD, from, CWD, to, RenameFlags::NOREPLACE) {
+        // A file system that cannot promise it.
+        Err(Errno::INVAL | Errno::NOSYS | Errno::NOTSUP) => match to.symlink_metadata() {
+            Ok(_) => Err(ErrorKind::AlreadyExists.into()),
+            Err(_) => std::fs::rename(from, to),
+        },
+        renamed => Ok(renamed?),
+    }
+}

@@ -1,0 +1,144 @@
+//! The groups under way: two at most, answered in order.
+
+use super::commit::Item;
+use super::record::Loc;
+use alloc::collections::VecDeque;
+use alloc::vec::Vec;
+use farlink_base::store::DiskError;
+
+/// Records on their way to one file.
+#[derive(Debug)]
+pub(super) struct Group {
+    number: u64,
+    pub file: u32,
+    pub items: Vec<(Item, Loc)>,
+    /// Bytes of bundle and spill records.
+    large: u64,
+    pub write_error: Option<DiskError>,
+    sync_error: bool,
+    answers: u8,
+}
+impl Group {
+    fn is_over(&self) -> bool {
+        self.answers == 2
+    }
+    fn has_failed(&self) -> bool {
+        self.write_error.is_some() || self.sync_error
+    }
+}
+
+/// Groups under way at once, at most.
+const GROUPS: usize = 2;
+
+/// The groups under way, the oldest first.
+#[derive(Debug, Default)]
+pub(super) struct Groups {
+    list: VecDeque<Group>,
+    last: u64,
+    /// Those that began while another was under way.
+    overlapped: u64,
+}
+impl Groups {
+    pub fn rest(&mut self) {
+        self.list.shrink_to_fit();
+    }
+    pub fn is_empty(&self) -> bool {
+        self.list.is_empty()
+    }
+    /// How many began, and of those while another was under way.
+    pub fn begun(&self) -> (u64, u64) {
+        (self.last, self.overlapped)
+    }
+    /// The file of the oldest.
+    pub fn oldest_file(&self) -> Option<u32> {
+        self.list.front().map(|group| group.file)
+    }
+    /// Whether another may begin, where so many bytes wait or are in flight and so many are worth it.
+    pub fn may_begin(&self, bytes: u64, worth: u64) -> bool {
+        let in_flight: u64 = self.list.iter().map(|group| group.large).sum();
+        let all_well = !self.list.iter().any(Group::has_failed);
+        self.is_empty() || (self.list.len() < GROUPS && all_well && bytes.saturating_sub(in_flight) >= worth)
+    }
+    /// Another begins, with so many bytes of bundle and spill records; its number.
+    pub fn begin(&mut self, file: u32, items: Vec<(Item, Loc)>, large: u64) -> u64 {
+        self.last += 1;
+        self.overlapped += u64::from(!self.list.is_empty());
+        let number = self.last;
+        self.list.push_back(Group { number, file, items, large, write_error: None, sync_error: false, answers: 0 });
+        number
+    }
+    /// Its write or sync is done, or has failed.
+    pub fn answered(&mut self, number: u64, sync: bool, error: Option<DiskError>) {
+        let Some(group) = self.list.iter_mut().find(|group| group.number == number) else { return };
+        group.answers += 1;
+        if sync {
+            group.sync_error |= error.is_some();
+        } else {
+            group.write_error = error;
+        }
+    }
+    /// The oldest, once it is over and well.
+    pub fn next_committed(&mut self) -> Option<Group> {
+        let done = self.list.front().is_some_and(|group| group.is_over() && !group.has_failed());
+        if done { self.list.pop_front() } else { None }
+    }
+    /// All of them, once the oldest has failed and all are over. What a kernel could not write may be of any of them, and
+    /// what is written again keeps its order.
+    pub fn failed(&mut self) -> Option<VecDeque<Group>> {
+        let failed = self.list.front().is_some_and(Group::has_failed) && self.list.iter().all(Group::is_over);
+        failed.then(|| core::mem::take(&mut self.list))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn two() -> Groups {
+        let mut groups = Groups::default();
+        assert!(groups.may_begin(1, 100), "the first always");
+        assert_eq!(groups.begin(1, Vec::new(), 500), 1);
+        assert!(!groups.may_begin(599, 100), "99 bytes are not worth it");
+        assert!(groups.may_begin(600, 100));
+        assert_eq!(groups.begin(2, Vec::new(), 100), 2);
+        assert!(!groups.may_begin(u64::MAX, 0), "no third");
+        groups
+    }
+    fn over(groups: &mut Groups, number: u64) {
+        groups.answered(number, false, None);
+        groups.answered(number, true, None);
+    }
+
+    #[test]
+    fn whatever_is_over_first_they_are_committed_in_order() {
+        let mut groups = two();
+        over(&mut groups, 2);
+        assert!(groups.next_committed().is_none() && groups.oldest_file() == Some(1));
+        groups.answered(1, true, None);
+        assert!(groups.next_committed().is_none(), "its write is not answered");
+        groups.answered(1, false, None);
+        let files = [groups.next_committed(), groups.next_committed()].map(|group| group.map(|group| group.file));
+        assert_eq!((files, groups.begun()), ([Some(1), Some(2)], (2, 1)));
+    }
+
+    #[test]
+    fn one_that_fails_takes_the_next_along_and_not_the_one_before() {
+        for sync in [false, true] {
+            let mut groups = two();
+            groups.answered(1, sync, Some(DiskError::Io));
+            over(&mut groups, 2);
+            assert!(groups.next_committed().is_none() && groups.failed().is_none(), "not all are over");
+            groups.answered(1, !sync, None);
+            assert!(groups.next_committed().is_none());
+            assert_eq!(groups.failed().map(|groups| groups.len()), Some(2));
+            let mut groups = two();
+            groups.answered(2, sync, Some(DiskError::Full));
+            groups.answered(2, !sync, None);
+            assert!(groups.failed().is_none());
+            over(&mut groups, 1);
+            assert!(groups.next_committed().is_some_and(|group| group.file == 1));
+            assert!(groups.next_committed().is_none());
+            assert_eq!(groups.failed().map(|groups| groups.len()), Some(1));
+        }
+    }
+}

@@ -1,0 +1,20 @@
+//! `cargo xtask overload`, a few seconds of it: a full node loses nothing, keeps to its memory and lets urgent bundles
+//! through; what depends on the time a machine has is left to the chore.
+
+mod node_support;
+
+use std::process::Command;
+
+#[test]
+fn a_full_node_loses_nothing_keeps_to_its_memory_and_lets_urgent_bundles_through() {
+    let output = Command::new(env!("CARGO"))
+        .args(["run", "--quiet", "--package", "xtask", "--", "overload", "--seconds", "4", "--link", "4"])
+        .env("FARLINK_BIN", node_support::farlink())
+        .output()
+        .expect("cargo runs");
+    let (told, errors) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success(), "{told}\n{errors}");
+    assert!(told.contains(" acknowledged, 0 lost, 0 corrupt"), "{told}");
+    let urgent = told.lines().find(|line| line.starts_with("expedited")).expect("it says what became of urgent ones");
+    assert!(urgent.contains(" taken, 0 refused, "), "{urgent}");
+}

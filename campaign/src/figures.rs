@@ -17,8 +17,10 @@ impl Results<'_> {
     /// the facet's label.
     pub fn plots(&self, figure: &Figure) -> Vec<(String, Plot)> {
         let facets = self.kept(figure.facet);
-        let mut plots: Vec<(String, Plot)> =
-            facets.into_iter().map(|facet| (self.label(figure.facet, facet).to_string(), self.plot(figure, facet))).collect();
+        let mut plots: Vec<(String, Plot)> = facets
+            .into_iter()
+            .map(|facet| (self.label(figure.facet, facet).to_string(), self.plot(figure, facet)))
+            .collect();
         let most = plots.iter().map(|(_, plot)| plot.largest()).fold(0.0, f64::max);
         plots.iter_mut().for_each(|(_, plot)| plot.most = Some(most));
         plots

@@ -114,7 +114,8 @@ impl Folder {
             version: version.to_string(),
         };
         for part in ["cells", "failed"] {
-            fs::create_dir_all(path.join(part)).with_context(|| format!("cannot make {}", path.join(part).display()))?;
+            fs::create_dir_all(path.join(part))
+                .with_context(|| format!("cannot make {}", path.join(part).display()))?;
         }
         whole(&path.join(ABOUT), &serde_json::to_string_pretty(&about)?)?;
         Ok(Folder { path: path.to_path_buf(), about })
@@ -256,9 +257,10 @@ impl Folder {
         let records = self.records(plan)?;
         let there = self.names("cells")?.into_iter().filter(|name| !name.starts_with('.'));
         let why = |name: &String| fs::read_to_string(self.path.join("failed").join(name)).unwrap_or_default();
-        let failed = self.names("failed")?.into_iter().map(|name| {
-            (name.trim_end_matches(".txt").to_string(), why(&name).trim_end().to_string())
-        });
+        let failed = self
+            .names("failed")?
+            .into_iter()
+            .map(|name| (name.trim_end_matches(".txt").to_string(), why(&name).trim_end().to_string()));
         Ok(Status {
             about: self.about.clone(),
             done: records.len(),

@@ -112,7 +112,8 @@ fn follow<'t>(table: &'t mut Table, step: &Step, found: &mut Vec<&'t mut Table>)
         return Err(format!("the scenario has no `[[{key}]]`"));
     };
     let names: Vec<String> = items.iter().map(name_of).collect();
-    let numbered = |wanted: &str| wanted.parse::<usize>().ok().and_then(|n| n.checked_sub(1)).filter(|n| *n < names.len());
+    let numbered =
+        |wanted: &str| wanted.parse::<usize>().ok().and_then(|n| n.checked_sub(1)).filter(|n| *n < names.len());
     let chosen = match pick {
         Pick::All => None,
         Pick::Named(wanted) => match names.iter().position(|name| name == wanted).or_else(|| numbered(wanted)) {
@@ -121,7 +122,10 @@ fn follow<'t>(table: &'t mut Table, step: &Step, found: &mut Vec<&'t mut Table>)
                 let known = names.iter().map(String::as_str).filter(|name| !name.is_empty());
                 let there = known.clone().collect::<Vec<_>>().join(", ");
                 let near = nearest(wanted, known).map(|near| format!("did you mean `{near}`?"));
-                return Err(format!("the scenario has no {key} `{wanted}`; {}", near.unwrap_or(format!("there are: {there}"))));
+                return Err(format!(
+                    "the scenario has no {key} `{wanted}`; {}",
+                    near.unwrap_or(format!("there are: {there}"))
+                ));
             }
         },
     };

@@ -26,11 +26,26 @@ const TOP: &[Key] = &[
     key("description", Text, Absent, "What it is about, in a sentence or two."),
     key("scenario", File, Required, "The scenario that is varied; a figure may name another."),
     key("world", Choice(WORLDS), Is("sim"), "Where cells run: in simulation, or in the testbed."),
-    key("repetitions", Count(1, 1000), Is("5"), "Runs of each point, each with a seed of its own; the same seeds for all points."),
+    key(
+        "repetitions",
+        Count(1, 1000),
+        Is("5"),
+        "Runs of each point, each with a seed of its own; the same seeds for all points.",
+    ),
     key("seed", Count(0, u64::MAX), Is("1"), "Seed of the first repetition; the next has the next."),
     key("axis", Tables("axis"), Absent, "What is varied."),
-    key("skip", SEVERAL, Absent, "Points left out: those at which all axes named here have one of these labels. A list of such tables, `[[skip]]`."),
-    key("figure", Tables("figure"), Required, "What is drawn; its points are what is run. Points that figures share are run once."),
+    key(
+        "skip",
+        SEVERAL,
+        Absent,
+        "Points left out: those at which all axes named here have one of these labels. A list of such tables, `[[skip]]`.",
+    ),
+    key(
+        "figure",
+        Tables("figure"),
+        Required,
+        "What is drawn; its points are what is run. Points that figures share are run once.",
+    ),
     key("smoke", Table("smoke"), Absent, "The small size (`--smoke`), which ends in seconds."),
 ];
 /// The whole file.
@@ -43,10 +58,30 @@ pub const CAMPAIGN: Section = Section {
 const AXIS_KEYS: &[Key] = &[
     key("name", Name, Required, "Its name in this file and in tables."),
     key("title", Text, Absent, "What it is called in figures; without it, its name."),
-    key("keys", other("key of the scenario, or list of them", "\"group[walker].store_capacity\""), Absent, "What it sets: `duration`, `group[walker].router`, `link[*].delay`. A name in brackets picks one of several tables, `*` all of them, a number the n-th."),
-    key("values", other("list of values", "[\"1 MB\", \"2 MB\"]"), Absent, "The values that these keys get, one after the other."),
-    key("labels", other("list of texts", "[\"small\", \"large\"]"), Absent, "What the values are called; without it, as they are written."),
-    key("value", Tables("axis.value"), Absent, "In place of `keys` and `values`: values that each set keys of their own."),
+    key(
+        "keys",
+        other("key of the scenario, or list of them", "\"group[walker].store_capacity\""),
+        Absent,
+        "What it sets: `duration`, `group[walker].router`, `link[*].delay`. A name in brackets picks one of several tables, `*` all of them, a number the n-th.",
+    ),
+    key(
+        "values",
+        other("list of values", "[\"1 MB\", \"2 MB\"]"),
+        Absent,
+        "The values that these keys get, one after the other.",
+    ),
+    key(
+        "labels",
+        other("list of texts", "[\"small\", \"large\"]"),
+        Absent,
+        "What the values are called; without it, as they are written.",
+    ),
+    key(
+        "value",
+        Tables("axis.value"),
+        Absent,
+        "In place of `keys` and `values`: values that each set keys of their own.",
+    ),
 ];
 /// An axis.
 pub const AXIS: Section = Section {
@@ -60,8 +95,11 @@ const VALUE_KEYS: &[Key] = &[
     key("set", SETS, Required, "What it sets in the scenario; `{}` leaves all as it is."),
 ];
 /// A value of an axis.
-pub const VALUE: Section =
-    Section { name: "axis.value", help: "A value that sets several keys: `[[axis.value]]` for each.", keys: VALUE_KEYS };
+pub const VALUE: Section = Section {
+    name: "axis.value",
+    help: "A value that sets several keys: `[[axis.value]]` for each.",
+    keys: VALUE_KEYS,
+};
 
 const FIGURE_KEYS: &[Key] = &[
     key("name", Name, Required, "Its name, in files and tables."),
@@ -73,7 +111,12 @@ const FIGURE_KEYS: &[Key] = &[
     key("facet", Text, Absent, "The axis of which each value has a picture of its own."),
     key("fixed", CHOSEN, Absent, "Labels at which other axes stand."),
     key("shape", Choice(SHAPES), Is("lines"), "Points joined by lines, or bars."),
-    key("against", Text, Absent, "Label of the series that the others are compared with, seed by seed; without it, the first."),
+    key(
+        "against",
+        Text,
+        Absent,
+        "Label of the series that the others are compared with, seed by seed; without it, the first.",
+    ),
     key("claim", Tables("figure.claim"), Absent, "What somebody claims of it, with the rule by which that is judged."),
     key("paper", Tables("figure.paper"), Absent, "Values that a paper gives, drawn beside ours."),
 ];
@@ -86,11 +129,21 @@ pub const FIGURE: Section = Section {
 
 const CLAIM_KEYS: &[Key] = &[
     key("text", Text, Required, "The claim, in the words of whoever makes it."),
-    key("rule", Choice(RULES), Required, "What would have to be so: `above` and `below`: each of `series` against each of `than`; `similar`: they differ by less than `margin`; `rises` and `falls`: from the first place of the horizontal axis to the last; `between`: within `range`."),
+    key(
+        "rule",
+        Choice(RULES),
+        Required,
+        "What would have to be so: `above` and `below`: each of `series` against each of `than`; `similar`: they differ by less than `margin`; `rises` and `falls`: from the first place of the horizontal axis to the last; `between`: within `range`.",
+    ),
     key("series", LABELS, Absent, "Of which series; without it, of all but those of `than`."),
     key("than", LABELS, Absent, "The series they are compared with; without it, the one of `against`."),
     key("facet", LABELS, Absent, "In which pictures; without it, in all."),
-    key("at", LABELS, Absent, "At which places of the horizontal axis; without it, of the mean over all; `*`: at each."),
+    key(
+        "at",
+        LABELS,
+        Absent,
+        "At which places of the horizontal axis; without it, of the mean over all; `*`: at each.",
+    ),
     key("margin", Share, Is("0.1"), "`similar`: how much they may differ, of the mean of the series compared with."),
     key("range", other("[least, most]", "[0.0, 0.4]"), Absent, "`between`: from where to where the mean lies."),
 ];
@@ -105,20 +158,28 @@ pub const CLAIM: Section = Section {
 const PAPER_KEYS: &[Key] = &[
     key("series", Text, Absent, "Of which series."),
     key("facet", Text, Absent, "In which picture; without it, in all."),
-    key("values", other("list of numbers", "[0.2, 0.3]"), Required, "One for each value of the horizontal axis, from the left; those beyond are not drawn."),
+    key(
+        "values",
+        other("list of numbers", "[0.2, 0.3]"),
+        Required,
+        "One for each value of the horizontal axis, from the left; those beyond are not drawn.",
+    ),
 ];
 /// Values of a paper.
 pub const PAPER: Section = Section { name: "figure.paper", help: "Values that a paper gives.", keys: PAPER_KEYS };
 
 const SMOKE_KEYS: &[Key] = &[
     key("repetitions", Count(1, 1000), Is("2"), "In place of the campaign's."),
-    key("set", SETS, Absent, "What is set in every scenario besides, before the axes."),
+    key("set", SETS, Absent, "What is set besides, before the axes, in each scenario that has these tables."),
     key("values", SEVERAL, Absent, "Labels that are kept; other axes keep all."),
     key("figures", other("name, or list of them", "[\"ratio\"]"), Absent, "Figures that are kept; without it, all."),
 ];
 /// The small size.
-pub const SMOKE: Section =
-    Section { name: "smoke", help: "The size of `--smoke`, for tests and for a first look: `[smoke]`.", keys: SMOKE_KEYS };
+pub const SMOKE: Section = Section {
+    name: "smoke",
+    help: "The size of `--smoke`, for tests and for a first look: `[smoke]`.",
+    keys: SMOKE_KEYS,
+};
 
 /// All sections, in the order of the reference.
 pub const SECTIONS: &[&Section] = &[&CAMPAIGN, &AXIS, &VALUE, &FIGURE, &CLAIM, &PAPER, &SMOKE];

@@ -10,8 +10,8 @@
 mod docs;
 mod figures;
 mod folder;
-pub mod keys;
 mod keypath;
+pub mod keys;
 mod metrics;
 mod numbers;
 mod page;

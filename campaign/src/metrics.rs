@@ -88,7 +88,9 @@ pub(crate) fn offered(scenario: &Scenario) -> u64 {
     let of = |traffic: &Traffic| match &traffic.kind {
         _ if !begins(traffic.start) => 0,
         TrafficKind::File { size, bundle_size, .. } => size.bytes().div_ceil(bundle_size.bytes().max(1)),
-        TrafficKind::Bundles { count, pace: Pace::Interval(interval), .. } => in_time(scenario, traffic, *count, *interval),
+        TrafficKind::Bundles { count, pace: Pace::Interval(interval), .. } => {
+            in_time(scenario, traffic, *count, *interval)
+        }
         TrafficKind::Bundles { count, .. } => *count,
         TrafficKind::Ping { count, interval, .. } => in_time(scenario, traffic, *count, *interval),
     };
@@ -144,13 +146,18 @@ mod tests {
         let bundles = [bundle(4, Some(2_000_000_000)), bundle(2, Some(4_000_000_000)), bundle(3, None)];
         let mut manifest = Manifest::new(World::Sim, "x", "", None);
         manifest.given_up = [("depleted_storage".to_string(), 5), ("expired".to_string(), 2)].into();
-        let ran = Ran { manifest: &manifest, statistics: &Statistics::of(&bundles, &[]), bundles: &bundles, offered: 4 };
+        let ran =
+            Ran { manifest: &manifest, statistics: &Statistics::of(&bundles, &[]), bundles: &bundles, offered: 4 };
         let numbers = all(&ran);
         let of = |name: &str| numbers.iter().find(|(known, _)| *known == name).unwrap().1;
         assert_eq!((of("relayed"), of("overhead")), (Some(9.0), Some(3.5)), "(9 - 2) / 2");
         assert_eq!((of("drops"), of("drops_room")), (Some(7.0), Some(5.0)));
         assert_eq!((of("latency_mean_s"), of("latency_median_s")), (Some(3.0), Some(3.0)));
-        assert_eq!((of("delivery_ratio"), of("delivery_of_created")), (Some(0.5), Some(2.0 / 3.0)), "one was never taken");
+        assert_eq!(
+            (of("delivery_ratio"), of("delivery_of_created")),
+            (Some(0.5), Some(2.0 / 3.0)),
+            "one was never taken"
+        );
     }
 
     #[test]
@@ -161,7 +168,10 @@ mod tests {
                  [[link]]\nname = \"l\"\nbetween = [\"a\", \"b\"]\nlayer = \"ltp\"\nrate = \"1 Mbit/s\"\n\
                  [[traffic]]\nfrom = \"a\"\nto = \"b\"\n{traffic}\n"
             );
-            offered(&Scenario::parse(&text.replace("id = 1", "id = \"ipn:1.0\"").replace("id = 2", "id = \"ipn:2.0\"")).unwrap())
+            offered(
+                &Scenario::parse(&text.replace("id = 1", "id = \"ipn:1.0\"").replace("id = 2", "id = \"ipn:2.0\""))
+                    .unwrap(),
+            )
         };
         assert_eq!(scenario("bundles = { count = 7, size = \"1 kB\" }"), 7);
         assert_eq!(scenario("bundles = { count = 70, size = \"1 kB\", interval = \"1 s\" }"), 10);
@@ -174,7 +184,8 @@ mod tests {
     fn nothing_delivered_has_no_overhead_and_no_latency() {
         let bundles = [bundle(3, None)];
         let manifest = Manifest::new(World::Sim, "x", "", None);
-        let ran = Ran { manifest: &manifest, statistics: &Statistics::of(&bundles, &[]), bundles: &bundles, offered: 4 };
+        let ran =
+            Ran { manifest: &manifest, statistics: &Statistics::of(&bundles, &[]), bundles: &bundles, offered: 4 };
         let absent: Vec<&str> = all(&ran).into_iter().filter(|(_, v)| v.is_none()).map(|(name, _)| name).collect();
         assert_eq!(
             absent,

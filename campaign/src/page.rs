@@ -82,7 +82,8 @@ impl Results<'_> {
         if figures.iter().all(|figure| figure.claims.is_empty()) {
             return;
         }
-        let judged = |figure: &Figure| figure.claims.iter().map(|claim| self.judge(figure, claim).verdict).collect::<Vec<_>>();
+        let judged =
+            |figure: &Figure| figure.claims.iter().map(|claim| self.judge(figure, claim).verdict).collect::<Vec<_>>();
         let verdicts: Vec<Verdict> = figures.iter().flat_map(judged).collect();
         let count = |wanted: Verdict| verdicts.iter().filter(|verdict| **verdict == wanted).count();
         let _ = write!(
@@ -92,14 +93,14 @@ impl Results<'_> {
             count(Verdict::Contradicted),
             count(Verdict::Undecidable)
         );
-        out.push_str("<div class=\"scroll\"><table><thead><tr><th>figure</th><th>claim</th><th>verdict</th></tr></thead><tbody>");
+        out.push_str("<div class=\"scroll\"><table><thead><tr><th>figure</th><th class=\"claim\">claim</th><th>verdict</th></tr></thead><tbody>");
         for figure in figures {
             for claim in &figure.claims {
                 let word = self.judge(figure, claim).verdict.word();
                 let (name, text) = (escape(&figure.name), escape(&claim.text));
                 let _ = write!(
                     out,
-                    "<tr><td><a href=\"#{name}\">{name}</a></td><td class=\"difference\">{text}</td><td class=\"verdict {word}\">{word}</td></tr>"
+                    "<tr><td><a href=\"#{name}\">{name}</a></td><td class=\"claim\">{text}</td><td class=\"verdict {word}\">{word}</td></tr>"
                 );
             }
         }
@@ -108,14 +109,17 @@ impl Results<'_> {
 
     fn figure(&self, out: &mut String, figure: &Figure) {
         let name = escape(&figure.name);
-        let title = if figure.title == figure.name { name.clone() } else { format!("{name}: {}", escape(&figure.title)) };
+        let title =
+            if figure.title == figure.name { name.clone() } else { format!("{name}: {}", escape(&figure.title)) };
         let _ = write!(out, "<section id=\"{name}\"><h2>{title}</h2>");
         let fixed = self.plan.campaign.point_text(&figure.fixed);
         let scenario = escape(&figure.scenario.display().to_string());
         let _ = write!(out, "<p class=\"caption\">{}; {scenario}", escape(&titled(figure)));
         let _ = if fixed.is_empty() { write!(out, "</p>") } else { write!(out, "; {}</p>", escape(&fixed)) };
         let plots = self.plots(figure);
-        if let Some((_, plot)) = plots.iter().max_by_key(|(_, plot)| plot.series.len()).filter(|(_, p)| p.series.len() > 1) {
+        if let Some((_, plot)) =
+            plots.iter().max_by_key(|(_, plot)| plot.series.len()).filter(|(_, p)| p.series.len() > 1)
+        {
             out.push_str(&plot.legend());
         }
         let wide = if plots.len() > 1 { 500.0 } else { 1000.0 };
@@ -146,7 +150,8 @@ impl Results<'_> {
     fn table(&self, out: &mut String, figure: &Figure, facet: Option<usize>, name: &str, plot: &Plot) {
         let quantity = figure.metric.quantity;
         let series = self.series(figure, facet);
-        let _ = write!(out, "<div class=\"scroll\"><table><thead><tr><th>{} {}</th>", escape(name), escape(&plot.x_title));
+        let _ =
+            write!(out, "<div class=\"scroll\"><table><thead><tr><th>{} {}</th>", escape(name), escape(&plot.x_title));
         for one in &plot.series {
             let _ = write!(out, "<th>{}</th>", escape(&one.label));
         }
@@ -157,7 +162,11 @@ impl Results<'_> {
                 let spot = Spot { x, series: *one, facet };
                 let mean = self.interval(figure, spot).map_or("-".into(), |found| found.estimate().text(quantity));
                 let less = self.difference(figure, spot).map_or(String::new(), |found| {
-                    format!("<br><span class=\"caption\">less {}: {}</span>", escape(self.label(figure.series, Some(figure.against))), escape(&found.estimate().text(quantity)))
+                    format!(
+                        "<br><span class=\"caption\">less {}: {}</span>",
+                        escape(self.label(figure.series, Some(figure.against))),
+                        escape(&found.estimate().text(quantity))
+                    )
                 });
                 let paper = self.paper(figure, spot).map_or(String::new(), |paper| {
                     format!("<br><span class=\"caption\">paper: {}</span>", quantity.text(paper))

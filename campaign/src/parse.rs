@@ -125,9 +125,8 @@ fn axes(top: &Reader<'_>, plain: &Table) -> Vec<Axis> {
 
 /// `keys`, `values` and `labels`.
 fn short(reader: &Reader<'_>, table: &DeTable<'_>, plain: &Table) -> Vec<AxisValue> {
-    let paths = reader.custom("keys", |input| {
-        input.texts()?.iter().map(|text| KeyPath::parse(text)).collect::<Result<Vec<_>, _>>()
-    });
+    let paths = reader
+        .custom("keys", |input| input.texts()?.iter().map(|text| KeyPath::parse(text)).collect::<Result<Vec<_>, _>>());
     if !reader.given("keys") {
         reader.fail("keys", "missing", "add `keys = \"group[walker].store_capacity\"`, or `[[axis.value]]` tables");
     }
@@ -181,7 +180,11 @@ fn listed(reader: &Reader<'_>, plain: &Table) -> Vec<AxisValue> {
         let sets = nth(plain, "value", place).and_then(|plain| plain.get("set"));
         let sets = sets_of(&inside, "set", sets);
         if !inside.given("set") {
-            inside.fail("set", "missing", "add `set = { \"group[walker].router\" = \"epidemic\" }`; `{}` changes nothing");
+            inside.fail(
+                "set",
+                "missing",
+                "add `set = { \"group[walker].router\" = \"epidemic\" }`; `{}` changes nothing",
+            );
         }
         values.push(AxisValue { label, sets, place: reader.errors.beginning(&path).unwrap_or(0), kept: true });
     }
@@ -240,8 +243,7 @@ pub fn chosen(reader: &Reader<'_>, key: &str, table: &DeTable<'_>, axes: &[Axis]
                 continue;
             }
         };
-        let values: Vec<usize> =
-            labels.iter().filter_map(|label| value(reader, key, label, &axes[axis])).collect();
+        let values: Vec<usize> = labels.iter().filter_map(|label| value(reader, key, label, &axes[axis])).collect();
         chosen.push((axis, values));
     }
     chosen.sort_unstable();

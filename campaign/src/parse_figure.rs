@@ -28,7 +28,11 @@ fn one(reader: &Reader<'_>, name: String, axes: &[Axis], scenario: &Path, folder
     let (x, series, facet) = (named("x"), named("series"), named("facet"));
     for (one, other, key) in [(x, series, "series"), (x, facet, "facet"), (series, facet, "facet")] {
         if one.is_some() && one == other {
-            reader.fail(key, "this axis is drawn already", "each of `x`, `series` and `facet` needs an axis of its own");
+            reader.fail(
+                key,
+                "this axis is drawn already",
+                "each of `x`, `series` and `facet` needs an axis of its own",
+            );
         }
     }
     let fixed = fixed(reader, axes, &[x, series, facet]);
@@ -74,7 +78,9 @@ fn fixed(reader: &Reader<'_>, axes: &[Axis], drawn: &[Option<usize>]) -> Vec<(us
         }
         match values[..] {
             [value] => fixed.push((axis, value)),
-            _ => reader.fail("fixed", format!("axis `{}` needs one label", axes[axis].name), "write `axis = \"label\"`"),
+            _ => {
+                reader.fail("fixed", format!("axis `{}` needs one label", axes[axis].name), "write `axis = \"label\"`")
+            }
         }
     }
     fixed
@@ -84,7 +90,11 @@ fn against(reader: &Reader<'_>, series: Option<usize>, axes: &[Axis]) -> usize {
     match (reader.text("against"), series) {
         (Some(label), Some(series)) => value(reader, "against", &label, &axes[series]).unwrap_or(0),
         (Some(_), None) => {
-            reader.fail("against", "a figure without `series` compares none", "take it out, or name the axis of series");
+            reader.fail(
+                "against",
+                "a figure without `series` compares none",
+                "take it out, or name the axis of series",
+            );
             0
         }
         (None, _) => 0,

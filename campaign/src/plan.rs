@@ -146,9 +146,8 @@ impl Campaign {
         points
     }
     fn skipped(&self, values: &[(usize, usize)]) -> bool {
-        let stands = |(axis, at): &(usize, Vec<usize>)| {
-            values.iter().any(|(known, value)| known == axis && at.contains(value))
-        };
+        let stands =
+            |(axis, at): &(usize, Vec<usize>)| values.iter().any(|(known, value)| known == axis && at.contains(value));
         self.skips.iter().any(|skip| skip.iter().all(stands))
     }
     /// A point in words.
@@ -166,6 +165,7 @@ fn bases<'p>(
     files: impl Iterator<Item = &'p Path>,
 ) -> Result<BTreeMap<PathBuf, Table>, Vec<ConfigError>> {
     let mut bases = BTreeMap::new();
+    let mut sets = campaign.set.clone();
     for file in files {
         if bases.contains_key(file) {
             continue;
@@ -173,18 +173,38 @@ fn bases<'p>(
         let path = campaign.folder.join(file);
         let named = |error: ConfigError| ConfigError { path: format!("{}: {}", path.display(), error.path), ..error };
         let scenario = Scenario::load(&path).map_err(|list| list.into_iter().map(named).collect::<Vec<_>>())?;
-        bases.insert(file.to_path_buf(), scenario.text.parse().unwrap_or_default());
+        let mut base: Table = scenario.text.parse().unwrap_or_default();
+        // One that does not have the table is left as it is.
+        sets.retain(|(path, value)| path.set(&mut base, value).is_err());
+        for (path, value) in &campaign.set {
+            let _ = path.set(&mut base, value);
+        }
+        bases.insert(file.to_path_buf(), base);
     }
-    Ok(bases)
+    if sets.is_empty() {
+        return Ok(bases);
+    }
+    let unused = |(path, _): Set| ConfigError {
+        path: "smoke.set".into(),
+        expected: format!("no scenario has `{path}`"),
+        hint: "name tables that one has, as in axes".into(),
+    };
+    Err(sets.into_iter().map(unused).collect())
 }
 
 /// A point whose scenario is none: told of the values that are wrong by themselves, each at its line; where
 /// none is, of the point, at its figure's.
-fn blame(campaign: &Campaign, base: &Table, (values, place): (&[(usize, usize)], usize), why: ConfigError, errors: &Errors<'_>) {
+fn blame(
+    campaign: &Campaign,
+    base: &Table,
+    (values, place): (&[(usize, usize)], usize),
+    why: ConfigError,
+    errors: &Errors<'_>,
+) {
     let mut found = false;
     for (axis, value) in values {
         let (named, of) = (&campaign.axes[*axis], &campaign.axes[*axis].values[*value]);
-        let sets = campaign.set.iter().chain(&of.sets).collect();
+        let sets = of.sets.iter().collect();
         if let Err(why) = text_of(base, sets).and_then(|text| check(&text, &campaign.folder)) {
             let what = format!("`{}`: {}", of.label, why.expected);
             errors.at(&format!("axis[{}]", named.name), Some(of.place), what, why.hint);
@@ -198,13 +218,13 @@ fn blame(campaign: &Campaign, base: &Table, (values, place): (&[(usize, usize)],
 }
 
 fn sets_of<'c>(campaign: &'c Campaign, values: &[(usize, usize)]) -> Vec<&'c Set> {
-    let axes = values.iter().flat_map(|(axis, value)| &campaign.axes[*axis].values[*value].sets);
-    campaign.set.iter().chain(axes).collect()
+    values.iter().flat_map(|(axis, value)| &campaign.axes[*axis].values[*value].sets).collect()
 }
 
 fn text_of(base: &Table, sets: Vec<&Set>) -> Result<String, ConfigError> {
     let mut table = base.clone();
-    let failed = |why: String| ConfigError { path: String::new(), expected: why, hint: "mend the axis, or the scenario".into() };
+    let failed =
+        |why: String| ConfigError { path: String::new(), expected: why, hint: "mend the axis, or the scenario".into() };
     for (path, value) in sets {
         path.set(&mut table, value).map_err(failed)?;
     }
@@ -232,7 +252,8 @@ fn name(campaign: &Campaign, (scenario, values): &Point) -> String {
     let stem = scenario.file_stem().map_or_else(String::new, |stem| stem.to_string_lossy().into_owned());
     let labels = values.iter().map(|(axis, value)| campaign.axes[*axis].values[*value].label.clone());
     let plain = |c: char| if c.is_ascii_alphanumeric() || matches!(c, '.' | '-') { c } else { '-' };
-    let parts: Vec<String> = std::iter::once(stem).chain(labels).map(|part| part.chars().map(plain).collect()).collect();
+    let parts: Vec<String> =
+        std::iter::once(stem).chain(labels).map(|part| part.chars().map(plain).collect()).collect();
     let name: String = parts.join("_").chars().take(LONGEST).collect();
     name.trim_start_matches('.').to_string()
 }

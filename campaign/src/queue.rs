@@ -56,7 +56,9 @@ impl Queue {
         let known = self.points.values().map(|point| point.measured).filter(|(_, count)| *count > 0);
         let (seconds, count) = known.fold((0.0, 0), |(s, n), (seconds, count)| (s + seconds, n + count));
         let mean = (count > 0).then(|| seconds / f64::from(count))?;
-        let of = |point: &Point| point.waiting.len() as f64 * Some(point.estimate()).filter(|e| *e < f64::MAX).unwrap_or(mean);
+        let of = |point: &Point| {
+            point.waiting.len() as f64 * Some(point.estimate()).filter(|e| *e < f64::MAX).unwrap_or(mean)
+        };
         Some(self.points.values().map(of).sum())
     }
     /// How many wait.

@@ -143,7 +143,14 @@ fn guarded(queue: &Mutex<Queue>) -> MutexGuard<'_, Queue> {
 
 type Told = (String, std::result::Result<Ended, String>);
 
-fn work(plan: &Plan, folder: &Folder, options: Options<'_>, runner: &dyn Runner, queue: &Mutex<Queue>, tell: &Sender<Told>) {
+fn work(
+    plan: &Plan,
+    folder: &Folder,
+    options: Options<'_>,
+    runner: &dyn Runner,
+    queue: &Mutex<Queue>,
+    tell: &Sender<Told>,
+) {
     while !options.stop.load(Ordering::Relaxed) {
         let Some(cell) = guarded(queue).pop() else { return };
         let (name, begun) = (plan.name(cell), Instant::now());
@@ -177,7 +184,9 @@ fn one(plan: &Plan, folder: &Folder, options: Options<'_>, runner: &dyn Runner, 
     }
     let run = RunReader::open(&running).context("its run")?;
     let (statistics, bundles) = (Statistics::read(&run)?, run.bundles()?);
-    let scenario = plan.scenario(cell).map_err(|list| anyhow::anyhow!(list.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")))?;
+    let scenario = plan
+        .scenario(cell)
+        .map_err(|list| anyhow::anyhow!(list.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")))?;
     let offered = metrics::offered(&scenario);
     let ran = Ran { manifest: run.manifest(), statistics: &statistics, bundles: &bundles, offered };
     let configuration = &plan.configurations[cell.configuration];
@@ -190,7 +199,10 @@ fn one(plan: &Plan, folder: &Folder, options: Options<'_>, runner: &dyn Runner, 
         scenario: configuration.scenario.display().to_string(),
         values: labels.collect(),
         seed: cell.seed,
-        metrics: metrics::all(&ran).into_iter().map(|(name, value)| (name.to_string(), value)).collect::<BTreeMap<_, _>>(),
+        metrics: metrics::all(&ran)
+            .into_iter()
+            .map(|(name, value)| (name.to_string(), value))
+            .collect::<BTreeMap<_, _>>(),
         wall_s: begun.elapsed().as_secs_f64(),
         version: options.version.to_string(),
     };

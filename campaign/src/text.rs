@@ -89,7 +89,8 @@ impl Results<'_> {
 /// Lines in columns, the first to the left, the others to the right.
 fn columns(out: &mut String, lines: &[Vec<String>]) {
     let count = lines.iter().map(Vec::len).max().unwrap_or(0);
-    let width = |column: usize| lines.iter().filter_map(|line| line.get(column)).map(|c| c.chars().count()).max().unwrap_or(0);
+    let width =
+        |column: usize| lines.iter().filter_map(|line| line.get(column)).map(|c| c.chars().count()).max().unwrap_or(0);
     let widths: Vec<usize> = (0..count).map(width).collect();
     for line in lines {
         let mut text = String::from("   ");

@@ -41,7 +41,7 @@ pub struct Campaign {
     pub repetitions: u64,
     /// Seed of the first.
     pub first_seed: u64,
-    /// Set in every scenario before the axes: what the small size says.
+    /// Set before the axes in scenarios that have these tables: what the small size says.
     pub set: Vec<Set>,
     /// What is varied, in the order of the file.
     pub axes: Vec<Axis>,
@@ -182,7 +182,7 @@ pub struct Paper {
 pub struct Smoke {
     /// Runs of each point.
     pub repetitions: u64,
-    /// Set in every scenario besides.
+    /// Set besides, in scenarios that have these tables.
     pub set: Vec<Set>,
     /// Values that are kept, by axis; axes that are not named keep all.
     pub values: Vec<(usize, Vec<usize>)>,

@@ -137,9 +137,10 @@ impl Results<'_> {
         let text = |what: &str, interval: Option<Interval>| self.told(figure, here, what, interval);
         match claim.rule {
             Rule::Above | Rule::Below | Rule::Similar(_) => {
-                let than = self.kept(figure.series).into_iter().filter(|one| {
-                    *one != here.series && one.is_some_and(|one| claim.than.contains(&one))
-                });
+                let than = self
+                    .kept(figure.series)
+                    .into_iter()
+                    .filter(|one| *one != here.series && one.is_some_and(|one| claim.than.contains(&one)));
                 let one = |than: Option<usize>| {
                     let (mine, theirs) = (self.at(figure, here)?, self.at(figure, Place { series: than, ..here })?);
                     let difference = Interval::of(&differences(&mine, &theirs));
@@ -199,7 +200,8 @@ impl Results<'_> {
         let place = if let [x] = here.xs { self.label(Some(figure.x), Some(*x)) } else { "" };
         let words = [self.label(figure.facet, here.facet), place, self.label(figure.series, here.series), what];
         let words: Vec<&str> = words.into_iter().filter(|word| !word.is_empty()).collect();
-        let number = interval.map_or("no runs".to_string(), |interval| interval.estimate().text(plain(figure.metric.quantity)));
+        let number =
+            interval.map_or("no runs".to_string(), |interval| interval.estimate().text(plain(figure.metric.quantity)));
         format!("{} {number}", words.join(" "))
     }
 }
@@ -219,4 +221,44 @@ struct Place<'x> {
     series: Option<usize>,
     facet: Option<usize>,
     xs: &'x [usize],
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(values: &[f64], wanted: (f64, f64)) -> Side {
+        side(Interval::of(values), wanted)
+    }
+
+    #[test]
+    fn an_interval_decides_only_where_it_is_wholly_on_one_side() {
+        let above = (0.0, f64::INFINITY);
+        let named = [Side::Favour, Side::Against, Side::Open].map(|side| side as u8);
+        let found = [
+            of(&[1.0, 1.1, 0.9], above),
+            of(&[-1.0, -1.1, -0.9], above),
+            of(&[1.0, -1.0, 0.5], above),
+            of(&[1.0], above),
+            of(&[0.0, 0.0, 0.0], above),
+            side(None, above),
+        ];
+        let expected = [named[0], named[1], named[2], named[2], named[2], named[2]];
+        assert_eq!(found.map(|side| side as u8), expected, "one value, or no difference at all, decides nothing");
+        let within = (-0.1, 0.1);
+        assert!(of(&[0.0, 0.0, 0.01], within) == Side::Favour, "alike");
+        assert!(of(&[0.5, 0.51], within) == Side::Against);
+        assert!(of(&[0.1, 0.2], within) == Side::Open);
+    }
+
+    #[test]
+    fn counts_are_told_with_the_verdict() {
+        let judged = |verdict, favour, against, open, worst: &str| {
+            Judgement { verdict, favour, against, open, worst: worst.into() }.text()
+        };
+        assert_eq!(judged(Verdict::Confirmed, 3, 0, 0, ""), "3 of 3 in favour");
+        let told = judged(Verdict::Contradicted, 1, 1, 2, "city CCC less none -0.1 ± 0.01");
+        assert_eq!(told, "1 of 4 in favour, 1 against, 2 open: city CCC less none -0.1 ± 0.01");
+        assert_eq!(judged(Verdict::Undecidable, 0, 0, 0, ""), "none of its points is in this size");
+    }
 }

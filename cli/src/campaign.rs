@@ -36,14 +36,16 @@ enum What {
 }
 
 #[derive(clap::Args)]
-#[command(after_help = "A campaign is a folder with a campaign.toml. Its results are a folder, too: report.html, results.txt,\n\
+#[command(
+    after_help = "A campaign is a folder with a campaign.toml. Its results are a folder, too: report.html, results.txt,\n\
     the tables cells and points (CSV and Parquet), figures as SVG, and a folder for each cell. Ctrl-C leaves the cells that\n\
     ended; `resume` goes on, with the same results.\n\n\
     Examples:\n\
     \x20 farlink campaign run campaigns/silva --smoke\n\
     \x20 farlink campaign run campaigns/silva --out runs/silva --jobs 8\n\
     \x20 farlink campaign run campaigns/silva --only fig8 --isolate\n\n\
-    Exit status: 0 done, 1 a cell failed or it was stopped, 2 bad input.")]
+    Exit status: 0 done, 1 a cell failed or it was stopped, 2 bad input."
+)]
 struct RunArgs {
     /// The campaign's folder.
     #[arg(value_name = "CAMPAIGN")]
@@ -89,9 +91,11 @@ struct StatusArgs {
 }
 
 #[derive(clap::Args)]
-#[command(after_help = "Cells that ended are not run again; those that failed are. A cell whose scenario has changed since is run anew.\n\n\
+#[command(
+    after_help = "Cells that ended are not run again; those that failed are. A cell whose scenario has changed since is run anew.\n\n\
     Example:\n\
-    \x20 farlink campaign resume runs/silva")]
+    \x20 farlink campaign resume runs/silva"
+)]
 struct ResumeArgs {
     /// Folder of the results.
     #[arg(value_name = "DIR")]
@@ -156,7 +160,9 @@ fn plan_of(path: &Path, small: bool, only: &[String]) -> Result<Plan, Failure> {
     let campaign = if small { campaign.smaller() } else { campaign };
     let campaign = campaign.only(only).map_err(Failure::Input)?;
     if campaign.figures.is_empty() {
-        return Err(Failure::Input("no figure is left to run\nhint: `--only` may name none that [smoke] leaves out".into()));
+        return Err(Failure::Input(
+            "no figure is left to run\nhint: `--only` may name none that [smoke] leaves out".into(),
+        ));
     }
     Plan::new(campaign).map_err(|list| mistakes(path, &list))
 }

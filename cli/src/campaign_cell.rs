@@ -34,9 +34,8 @@ pub struct CellArgs {
 /// Runs one cell as a child.
 pub fn run(args: &CellArgs) -> Result<(), Failure> {
     let text = std::fs::read_to_string(&args.scenario)?;
-    let mut scenario = Scenario::parse_in(&text, &args.folder).map_err(|list| {
-        Failure::Input(list.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))
-    })?;
+    let mut scenario = Scenario::parse_in(&text, &args.folder)
+        .map_err(|list| Failure::Input(list.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")))?;
     scenario.set_seed(args.seed);
     let stop = farlink_os::process::watch_termination()?;
     match simulate(scenario, &args.out, args.keep, &stop)? {
@@ -98,7 +97,8 @@ impl Runner for WithChildren {
         }
         let log = job.folder.join("child.log");
         let said = std::fs::File::create(&log)?;
-        let child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(said).spawn().context("a child process")?;
+        let child =
+            command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(said).spawn().context("a child process")?;
         let ended = wait(child, job.stop)?;
         let said = std::fs::read_to_string(&log).unwrap_or_default();
         match ended {

@@ -75,9 +75,11 @@ const TOP: f64 = 26.0;
 const BOTTOM: f64 = 44.0;
 
 impl Plot {
-    /// The largest value, with its interval.
+    /// The largest value, with its interval; of a wide one a quarter more than the value, so that bars are not
+    /// lost below it.
     pub fn largest(&self) -> f64 {
-        let ours = self.series.iter().flat_map(|s| &s.points).flatten().map(|e| e.mean + e.half.unwrap_or(0.0));
+        let end = |e: &Estimate| e.mean + e.half.unwrap_or(0.0).min(e.mean.abs() / 4.0);
+        let ours = self.series.iter().flat_map(|s| &s.points).flatten().map(end);
         let theirs = self.series.iter().flat_map(|s| &s.paper).flatten().copied();
         ours.chain(theirs).filter(|v| v.is_finite()).fold(0.0, f64::max)
     }
@@ -249,6 +251,9 @@ mod tests {
     #[test]
     fn the_axis_holds_intervals_and_paper() {
         assert_eq!(plot(Shape::Lines).largest(), 0.9);
+        let mut wide = plot(Shape::Bars);
+        wide.series[0].points = vec![Some(Estimate { mean: 2.0, half: Some(100.0) })];
+        assert_eq!(wide.largest(), 2.5, "the interval goes on beyond the picture");
         let empty = Plot { series: Vec::new(), x: Vec::new(), ..plot(Shape::Bars) };
         assert!(empty.draw(100.0, 100.0).ends_with("</svg>") && empty.largest() == 0.0);
     }

@@ -22,13 +22,13 @@ pair: 6 points, seeds 10 to 12, 18 of 18 cells
 
 ratio: ratio
   delivery ratio, mean and 95 % interval
-    delay                     small          large
-    1 s               0.533 ± 0.143  0.833 ± 0.143
-    2 s               0.533 ± 0.143  0.833 ± 0.143
-    3 s               0.533 ± 0.143  0.833 ± 0.143
-    1 s, less small               -        0.3 ± 0
-    2 s, less small               -        0.3 ± 0
-    3 s, less small               -        0.3 ± 0
+    delay                    small          large
+    1 s              0.533 ± 0.143  0.833 ± 0.143
+    2 s              0.533 ± 0.143  0.833 ± 0.143
+    3 s              0.533 ± 0.143  0.833 ± 0.143
+    1 s, less small              -        0.3 ± 0
+    2 s, less small              -        0.3 ± 0
+    3 s, less small              -        0.3 ± 0
   confirmed: More room, more delivered.
     1 of 1 in favour
 

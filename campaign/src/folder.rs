@@ -27,12 +27,14 @@ pub struct About {
     pub schema: u32,
     /// The campaign's name.
     pub name: String,
-    /// Its folder.
+    /// Its file.
     pub campaign: PathBuf,
     /// Whether it is the small size.
     pub small: bool,
     /// Only these figures; empty: all.
     pub figures: Vec<String>,
+    /// Runs of each point.
+    pub repetitions: u64,
     /// Whether the runs of cells are kept.
     pub keep_runs: bool,
     /// How many cells it has.
@@ -102,13 +104,14 @@ impl Folder {
             bail!("{} is not empty\nhint: {hint}", path.display());
         }
         let campaign = &plan.campaign;
-        let source = fs::canonicalize(&campaign.folder).unwrap_or_else(|_| campaign.folder.clone());
+        let source = fs::canonicalize(&campaign.file).unwrap_or_else(|_| campaign.file.clone());
         let about = About {
             schema: SCHEMA,
             name: campaign.name.clone(),
             campaign: source,
             small: campaign.small,
             figures: figures.to_vec(),
+            repetitions: campaign.repetitions,
             keep_runs,
             cells: plan.cells().len(),
             version: version.to_string(),
@@ -166,6 +169,12 @@ impl Folder {
             }
             Err(TryLockError::Error(why)) => Err(why).with_context(|| format!("cannot lock {}", path.display())),
         }
+    }
+
+    /// Whether a process is at work here.
+    fn is_busy(&self) -> bool {
+        let lock = File::open(self.path.join("lock"));
+        lock.is_ok_and(|file| matches!(file.try_lock_shared(), Err(TryLockError::WouldBlock)))
     }
 
     /// Throws away what cells left that had not ended. Only with the lock.
@@ -268,7 +277,7 @@ impl Folder {
             left: names.len() - records.len(),
             strangers: there.filter(|name| !names.contains(name)).count(),
             other_versions: records.iter().filter(|(_, record)| record.version != version).count(),
-            running: self.lock().is_err(),
+            running: self.is_busy(),
             spent_s: records.iter().map(|(_, record)| record.wall_s).sum(),
         })
     }

@@ -9,6 +9,8 @@ const fn other(what: &'static str, example: &'static str) -> Kind {
     Kind::Other { what, example }
 }
 
+/// Most runs of a point.
+pub const REPETITIONS_MAX: u64 = 1000;
 /// Words for worlds.
 pub const WORLDS: &[&str] = &["sim", "lab"];
 /// Words for shapes of figures.
@@ -28,7 +30,7 @@ const TOP: &[Key] = &[
     key("world", Choice(WORLDS), Is("sim"), "Where cells run: in simulation, or in the testbed."),
     key(
         "repetitions",
-        Count(1, 1000),
+        Count(1, REPETITIONS_MAX),
         Is("5"),
         "Runs of each point, each with a seed of its own; the same seeds for all points.",
     ),
@@ -169,7 +171,7 @@ const PAPER_KEYS: &[Key] = &[
 pub const PAPER: Section = Section { name: "figure.paper", help: "Values that a paper gives.", keys: PAPER_KEYS };
 
 const SMOKE_KEYS: &[Key] = &[
-    key("repetitions", Count(1, 1000), Is("2"), "In place of the campaign's."),
+    key("repetitions", Count(1, REPETITIONS_MAX), Is("2"), "In place of the campaign's."),
     key("set", SETS, Absent, "What is set besides, before the axes, in each scenario that has these tables."),
     key("values", SEVERAL, Absent, "Labels that are kept; other axes keep all."),
     key("figures", other("name, or list of them", "[\"ratio\"]"), Absent, "Figures that are kept; without it, all."),

@@ -8,6 +8,7 @@ use crate::verdict::Verdict;
 use anyhow::{Context, Result};
 use farlink_report::plot::Plot;
 use farlink_report::{escape, shell};
+use std::collections::BTreeSet;
 use std::fmt::Write;
 use std::fs;
 use std::path::PathBuf;
@@ -31,12 +32,16 @@ impl Results<'_> {
         write("results.txt", &self.text())?;
         let figures = path.join("figures");
         fs::create_dir_all(&figures).with_context(|| format!("cannot make {}", figures.display()))?;
+        let mut names = BTreeSet::new();
         for figure in &self.plan.campaign.figures {
-            for (facet, plot) in self.plots(figure) {
+            for (place, (facet, plot)) in self.plots(figure).into_iter().enumerate() {
                 let (title, name) = match facet.is_empty() {
                     true => (figure.title.clone(), figure.name.clone()),
                     false => (format!("{}: {facet}", figure.title), format!("{}_{}", figure.name, file_name(&facet))),
                 };
+                // Two labels may be one name.
+                let name = if names.contains(&name) { format!("{name}-{}", place + 1) } else { name };
+                names.insert(name.clone());
                 write(&format!("figures/{name}.svg"), &plot.file(&title, 640.0, 320.0))?;
             }
         }

@@ -10,7 +10,7 @@ use toml::de::{DeTable, DeValue};
 use toml::{Spanned, Table};
 
 /// The name of the file in a campaign's folder.
-pub const FILE: &str = "campaign.toml";
+const FILE: &str = "campaign.toml";
 
 impl Campaign {
     /// Reads a campaign: its folder, or its file. All mistakes at once.
@@ -35,7 +35,7 @@ impl Campaign {
         let errors = Errors::new(Some(file), text);
         let root = errors.parse();
         let plain = text.parse::<Table>().unwrap_or_default();
-        let campaign = root.as_ref().map(|root| read(&errors, root.get_ref(), &plain, text, folder));
+        let campaign = root.as_ref().map(|root| read(&errors, root.get_ref(), &plain, text, (file, folder)));
         drop(root);
         let list = errors.into_list();
         match campaign {
@@ -45,7 +45,13 @@ impl Campaign {
     }
 }
 
-fn read(errors: &Errors<'_>, root: &DeTable<'_>, plain: &Table, text: &str, folder: &Path) -> Campaign {
+fn read(
+    errors: &Errors<'_>,
+    root: &DeTable<'_>,
+    plain: &Table,
+    text: &str,
+    (name_of_file, folder): (&str, &Path),
+) -> Campaign {
     let top = Reader::checked(errors, &keys::CAMPAIGN, "", root);
     let name = top.name("name").unwrap_or_default();
     let scenario = file(&top, "scenario", folder).unwrap_or_default();
@@ -60,6 +66,7 @@ fn read(errors: &Errors<'_>, root: &DeTable<'_>, plain: &Table, text: &str, fold
     Campaign {
         name,
         description: top.text("description").unwrap_or_default(),
+        file: PathBuf::from(name_of_file),
         folder: folder.to_path_buf(),
         world: if top.choice("world") == Some(1) { World::Lab } else { World::Sim },
         repetitions: top.count("repetitions").unwrap_or(1),

@@ -4,7 +4,8 @@ use crate::types::{Campaign, Figure, Set};
 use farlink_base::ConfigError;
 use farlink_config::Errors;
 use farlink_scenario::Scenario;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use toml::Table;
 
@@ -55,7 +56,7 @@ impl Plan {
     /// What is wrong: in a scenario itself, or in what an axis sets in it, at the value's line.
     pub fn new(campaign: Campaign) -> Result<Plan, Vec<ConfigError>> {
         let text = campaign.text.clone();
-        let file = campaign.folder.join(crate::parse::FILE).display().to_string();
+        let file = campaign.file.display().to_string();
         let errors = Errors::new(Some(&file), &text);
         let mut points: BTreeMap<Point, usize> = BTreeMap::new();
         for figure in &campaign.figures {
@@ -68,13 +69,17 @@ impl Plan {
             points.extend(campaign.points(figure).into_iter().map(|point| (point, figure.place)));
         }
         let bases = bases(&campaign, points.keys().map(|(scenario, _)| scenario.as_path()))?;
-        let (mut configurations, mut places) = (Vec::new(), BTreeMap::new());
+        let (mut configurations, mut places, mut names) = (Vec::new(), BTreeMap::new(), BTreeSet::new());
         for (point, place) in points {
             let sets = sets_of(&campaign, &point.1);
             match text_of(&bases[&point.0], sets).and_then(|text| check(&text, &campaign.folder).map(|()| text)) {
                 Ok(text) => {
                     let hash = hash(&text, &campaign.folder);
-                    let name = name(&campaign, &point);
+                    let mut name = name(&campaign, &point);
+                    // Long labels are cut, and may then be those of another point with the same text.
+                    if !names.insert((name.clone(), hash as u32)) {
+                        let _ = write!(name, "-{}", configurations.len());
+                    }
                     places.insert(point.clone(), configurations.len());
                     configurations.push(Configuration { scenario: point.0, values: point.1, name, text, hash });
                 }

@@ -33,7 +33,9 @@ pub struct Campaign {
     pub name: String,
     /// What it is about.
     pub description: String,
-    /// Where its file is, and what paths in it are relative to.
+    /// Its file.
+    pub file: PathBuf,
+    /// Where that is, and what paths in it are relative to.
     pub folder: PathBuf,
     /// Where its cells run.
     pub world: World,
@@ -225,6 +227,11 @@ impl Campaign {
             self.figures.retain(|figure| names.contains(&figure.name));
         }
         Ok(self)
+    }
+    /// With so many runs of each point.
+    pub fn repeated(mut self, repetitions: u64) -> Campaign {
+        self.repetitions = repetitions.clamp(1, crate::keys::REPETITIONS_MAX);
+        self
     }
     /// The seeds, one for each repetition.
     pub fn seeds(&self) -> Vec<u64> {

@@ -56,6 +56,9 @@ struct RunArgs {
     /// Only this figure; several times for several.
     #[arg(long, value_name = "FIGURE")]
     only: Vec<String>,
+    /// Runs of each point, in place of the campaign's.
+    #[arg(long, value_name = "N", allow_hyphen_values = true, value_parser = values::some)]
+    repetitions: Option<u64>,
     /// Folder of the results; `runs/<campaign>` with a number when not given.
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
@@ -132,7 +135,7 @@ pub fn run(args: Args) -> Result<(), Failure> {
 }
 
 fn begin(args: &RunArgs) -> Result<(), Failure> {
-    let plan = plan_of(&args.campaign, args.smoke, &args.only)?;
+    let plan = plan_of(&args.campaign, args.smoke, &args.only, args.repetitions)?;
     let folder = args.out.clone().unwrap_or_else(|| {
         let name = &plan.campaign.name;
         let base = if args.smoke { format!("{name}-smoke") } else { name.clone() };
@@ -155,10 +158,14 @@ fn mistakes(path: &Path, list: &[ConfigError]) -> Failure {
     Failure::Input(format!("{} cannot be run\n{}", path.display(), lines.join("\n")))
 }
 
-fn plan_of(path: &Path, small: bool, only: &[String]) -> Result<Plan, Failure> {
+fn plan_of(path: &Path, small: bool, only: &[String], repetitions: Option<u64>) -> Result<Plan, Failure> {
     let campaign = Campaign::load(path).map_err(|list| mistakes(path, &list))?;
     let campaign = if small { campaign.smaller() } else { campaign };
     let campaign = campaign.only(only).map_err(Failure::Input)?;
+    let campaign = match repetitions {
+        Some(count) => campaign.repeated(count),
+        None => campaign,
+    };
     if campaign.figures.is_empty() {
         return Err(Failure::Input(
             "no figure is left to run\nhint: `--only` may name none that [smoke] leaves out".into(),
@@ -171,7 +178,7 @@ fn plan_of(path: &Path, small: bool, only: &[String]) -> Result<Plan, Failure> {
 fn open(path: &Path) -> Result<(Folder, Plan), Failure> {
     let folder = Folder::open(path).map_err(|why| Failure::Input(format!("{why:#}")))?;
     let about = folder.about().clone();
-    let plan = plan_of(&about.campaign, about.small, &about.figures)?;
+    let plan = plan_of(&about.campaign, about.small, &about.figures, Some(about.repetitions))?;
     Ok((folder, plan))
 }
 
@@ -275,6 +282,7 @@ fn to_json(folder: &Folder, plan: &Plan, results: &Results<'_>, summary: &Summar
         "left": summary.left,
         "failed": summary.failed.iter().map(|(name, why)| serde_json::json!({"cell": name, "why": why})).collect::<Vec<_>>(),
         "claims": claims,
+        "points": results.points().json(),
     })
 }
 

@@ -163,16 +163,22 @@ fn mistakes_are_bad_input_with_hints() {
 fn a_part_of_it_and_runs_that_are_kept() {
     let place = place("part");
     let folder = &place.0;
-    let arguments = "campaign run crowd --only overhead --smoke --keep-runs --out out --json";
+    let arguments = "campaign run crowd --only overhead --repetitions 2 --keep-runs --out out --json";
     let (code, printed, said) = farlink(folder, arguments);
     assert_eq!(code, Some(0), "{said}");
     let json: serde_json::Value = serde_json::from_str(&printed).unwrap();
     assert_eq!((json["cells"].as_u64(), json["claims"].as_array().map(Vec::len)), (Some(8), Some(0)), "{json}");
+    let points = json["points"].as_array().unwrap();
+    assert_eq!(
+        (points.len(), points[0]["runs"].as_u64(), points[0]["series"].as_str()),
+        (4, Some(2), Some("drop-oldest"))
+    );
+    assert!(points.iter().all(|point| point["mean"].is_f64() && point["half_interval"].is_f64()), "{points:?}");
     let cell = fs::read_dir(folder.join("out/cells")).unwrap().flatten().next().unwrap().path();
     let cell = cell.display().to_string();
     assert_eq!(farlink(folder, &format!("report {cell}")).0, Some(0), "a cell is a run");
     let (code, printed, _) = farlink(folder, "campaign report out");
     assert_eq!((code, printed.trim()), (Some(0), "out/report.html"));
     let page = fs::read_to_string(folder.join("out/report.html")).unwrap();
-    assert!(page.contains("the small size") && page.contains("<svg") && !page.contains("<script"));
+    assert!(page.contains("4 points, 2 seeds each") && page.contains("<svg") && !page.contains("<script"));
 }

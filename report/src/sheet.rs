@@ -88,6 +88,18 @@ impl Sheet {
         }
         out
     }
+    /// As JSON: an object for each row; absent values are null.
+    pub fn json(&self) -> serde_json::Value {
+        let cell = |values: &Values, row: usize| match values {
+            Values::Text(values) => serde_json::json!(values.get(row).cloned().flatten()),
+            Values::Real(values) => serde_json::json!(values.get(row).copied().flatten()),
+            Values::Integer(values) => serde_json::json!(values.get(row).copied().flatten()),
+        };
+        let row = |row: usize| -> serde_json::Map<String, serde_json::Value> {
+            self.columns.iter().map(|(name, values)| (name.clone(), cell(values, row))).collect()
+        };
+        (0..self.rows()).map(row).collect()
+    }
     /// Writes a Parquet file (Snappy), replacing what is there.
     ///
     /// # Errors
@@ -142,6 +154,9 @@ mod tests {
             "cell,ratio,seed\n\"a,b\",0.1,1\n,,-2\n\"say \"\"x\"\"\",0.000000001,\n\"\",3,9223372036854775807\n";
         assert_eq!(sheet().csv(), expected);
         assert_eq!(Sheet::default().csv(), "\n");
+        let json = sheet().json();
+        assert_eq!(json[1], serde_json::json!({"cell": null, "ratio": null, "seed": -2}));
+        assert_eq!((json[0]["cell"].as_str(), json.as_array().map(Vec::len)), (Some("a,b"), Some(4)));
     }
 
     #[test]

@@ -27,7 +27,7 @@ impl Results<'_> {
     }
 
     fn plot(&self, figure: &Figure, facet: Option<usize>) -> Plot {
-        let xs: Vec<usize> = self.kept(Some(figure.x)).into_iter().flatten().collect();
+        let xs = self.places(figure);
         let one = |series: Option<usize>| {
             let spot = |x: &usize| Spot { x: *x, series, facet };
             let label = self.label(figure.series, series);

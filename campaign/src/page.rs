@@ -161,7 +161,7 @@ impl Results<'_> {
             let _ = write!(out, "<th>{}</th>", escape(&one.label));
         }
         out.push_str("</tr></thead><tbody>");
-        for x in self.kept(Some(figure.x)).into_iter().flatten() {
+        for x in self.places(figure) {
             let _ = write!(out, "<tr><td>{}</td>", escape(self.label(Some(figure.x), Some(x))));
             for one in &series {
                 let spot = Spot { x, series: *one, facet };

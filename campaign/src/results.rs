@@ -69,6 +69,17 @@ impl<'p> Results<'p> {
     pub(crate) fn kept(&self, axis: Option<usize>) -> Vec<Option<usize>> {
         axis.map_or(vec![None], |axis| self.plan.campaign.axes[axis].kept().map(Some).collect())
     }
+    /// The places of the horizontal axis at which the figure has a point.
+    pub(crate) fn places(&self, figure: &Figure) -> Vec<usize> {
+        let (series, facets) = (self.kept(figure.series), self.kept(figure.facet));
+        let has = |x: &usize| {
+            let at = |series: &Option<usize>, facet: &Option<usize>| {
+                self.has(figure, Spot { x: *x, series: *series, facet: *facet })
+            };
+            series.iter().any(|series| facets.iter().any(|facet| at(series, facet)))
+        };
+        self.kept(Some(figure.x)).into_iter().flatten().filter(has).collect()
+    }
     /// The label of a value.
     pub(crate) fn label(&self, axis: Option<usize>, value: Option<usize>) -> &str {
         axis.zip(value).map_or("", |(axis, value)| self.plan.campaign.axes[axis].values[value].label.as_str())

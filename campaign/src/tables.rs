@@ -35,7 +35,7 @@ impl Results<'_> {
         for figure in &self.plan.campaign.figures {
             for facet in self.kept(figure.facet) {
                 for series in self.series(figure, facet) {
-                    for x in self.kept(Some(figure.x)).into_iter().flatten() {
+                    for x in self.places(figure) {
                         let spot = Spot { x, series, facet };
                         if !self.has(figure, spot) {
                             continue;

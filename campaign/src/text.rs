@@ -58,7 +58,7 @@ impl Results<'_> {
                 if less && series.len() < 2 {
                     continue;
                 }
-                for x in self.kept(Some(figure.x)).into_iter().flatten() {
+                for x in self.places(figure) {
                     let what = self.label(Some(figure.x), Some(x));
                     let mut line = vec![if less { format!("{what}, less {against}") } else { what.to_string() }];
                     line.extend(series.iter().map(|one| {

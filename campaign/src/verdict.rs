@@ -114,7 +114,7 @@ impl Results<'_> {
     }
 
     fn comparisons(&self, figure: &Figure, claim: &Claim) -> Vec<(Side, String)> {
-        let xs: Vec<usize> = self.kept(Some(figure.x)).into_iter().flatten().collect();
+        let xs = self.places(figure);
         let places: Vec<Vec<usize>> = match (&claim.at, claim.rule) {
             (_, Rule::Rises | Rule::Falls) => vec![Vec::new()],
             (At::Mean, _) => vec![xs.clone()],

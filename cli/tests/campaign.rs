@@ -6,7 +6,7 @@ use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 const SCENARIO: &str = "\
-name = \"crowd\"\nduration = \"30 min\"\nstop_when_delivered = false\nfidelity = \"message\"\n\
+name = \"crowd\"\nduration = \"15 min\"\nstop_when_delivered = false\nfidelity = \"message\"\n\
 [[mobility]]\nname = \"walking\"\nmodel = \"random_waypoint\"\narea = \"300 m\"\nspeed = [\"0.5 m/s\", \"1.5 m/s\"]\n\
 [[radio]]\nname = \"wifi\"\nrange = \"60 m\"\nrate = \"1 Mbit/s\"\n\
 [[group]]\nname = \"walker\"\ncount = 10\nfirst_id = 1\nmobility = \"walking\"\nradio = \"wifi\"\nrouter = \"epidemic\"\n\

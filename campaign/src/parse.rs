@@ -77,6 +77,7 @@ fn read(
         figures,
         smoke,
         small: false,
+        part: false,
         text: text.to_string(),
     }
 }

@@ -186,7 +186,8 @@ fn bases<'p>(
         }
         bases.insert(file.to_path_buf(), base);
     }
-    if sets.is_empty() {
+    // Of figures that are left out there may be other scenarios.
+    if sets.is_empty() || campaign.part {
         return Ok(bases);
     }
     let unused = |(path, _): Set| ConfigError {

@@ -55,6 +55,8 @@ pub struct Campaign {
     pub smoke: Option<Smoke>,
     /// Whether this is the small size.
     pub small: bool,
+    /// Whether only some of its figures are left.
+    pub part: bool,
     /// Its text.
     pub text: String,
 }
@@ -208,6 +210,7 @@ impl Campaign {
             }
         }
         if !smoke.figures.is_empty() {
+            self.part = true;
             self.figures.retain(|figure| smoke.figures.contains(&figure.name));
         }
         self
@@ -224,6 +227,7 @@ impl Campaign {
             }
         }
         if !names.is_empty() {
+            self.part = true;
             self.figures.retain(|figure| names.contains(&figure.name));
         }
         Ok(self)

@@ -86,6 +86,10 @@ fn smoke_and_only_leave_out_what_they_say_and_skips_are_skipped() {
     assert_ne!(small.name(small.cells()[0]), whole.name(whole.cells()[0]), "another text, another cell");
     let only = farlink_campaign::Plan::new(campaign.clone().only(&["latency".into()]).unwrap()).unwrap();
     assert_eq!(only.configurations.len(), 3);
+    let both = "[smoke]\nset = { \"link[l].delay\" = \"9 s\", \"group[x].count\" = 1 }\n";
+    let part = folder(&format!("{CAMPAIGN}{both}"));
+    let part = Campaign::load(part.path()).unwrap().smaller().only(&["ratio".into()]).unwrap();
+    farlink_campaign::Plan::new(part).expect("what other figures' scenarios have is no mistake");
     let source = folder(&format!("{CAMPAIGN}[smoke]\nset = {{ \"group[x].count\" = 1 }}\n"));
     let said =
         farlink_campaign::Plan::new(Campaign::load(source.path()).unwrap().smaller()).unwrap_err()[0].to_string();

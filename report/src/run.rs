@@ -261,3 +261,15 @@ impl RunReader {
         Ok(rows)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_given_up_is_counted_by_its_reason() {
+        let mut given_up = BTreeMap::new();
+        ["expired", "no_route", "expired"].into_iter().for_each(|reason| count(&mut given_up, reason));
+        assert_eq!(given_up, BTreeMap::from([("expired".to_string(), 2), ("no_route".to_string(), 1)]));
+    }
+}

@@ -351,7 +351,7 @@ fn the_page_on_campaigns_can_be_typed() {
     fs::write(folder.path().join("crowd/campaign.toml"), campaign).expect("it is written");
     let said: String = blocks("sh").concat().lines().map(|line| here.run(line)).collect();
     for part in [
-        "crowd, small size: 7 points",
+        "crowd, small size: 9 points",
         "crowd: 9 points, seeds 1 to 5, 45 of 45 cells",
         "45 of 45 cells done",
         "silva, small size",

@@ -9,6 +9,8 @@ mod bundle_custody;
 mod bundle_security;
 mod bundle_tunnel;
 mod bundle_v6;
+mod campaign;
+mod campaign_cell;
 mod certs;
 mod compare;
 mod completions;
@@ -59,6 +61,8 @@ enum Command {
     Plan(plan::Args),
     /// Run a scenario in simulation or in the testbed.
     Run(run::Args),
+    /// Studies: a scenario varied and repeated, and the figures that come of it.
+    Campaign(campaign::Args),
     /// Lay runs side by side.
     Compare(compare::Args),
     /// Write the HTML report of a run.
@@ -148,6 +152,7 @@ fn main() -> ExitCode {
         Command::Bundle(args) => bundle::run(args),
         Command::Plan(args) => plan::run(args),
         Command::Run(args) => run::run(args),
+        Command::Campaign(args) => campaign::run(args),
         Command::Compare(args) => compare::run(args),
         Command::Report(args) => report::run(args),
         Command::Node(args) => node::run(args),

@@ -53,7 +53,7 @@ pub fn run(args: Args) -> Result<(), Failure> {
 }
 
 /// Hands a file to the desktop's browser; tells whether one took it.
-fn show(path: &Path) -> bool {
+pub fn show(path: &Path) -> bool {
     let openers: &[&str] = if cfg!(target_os = "macos") { &["open"] } else { &["xdg-open", "sensible-browser"] };
     openers.iter().any(|opener| {
         let quiet =

@@ -18,6 +18,7 @@ mod page;
 mod recorder;
 mod run;
 pub mod schema;
+pub mod sheet;
 mod statistics;
 mod table;
 mod text;
@@ -32,7 +33,8 @@ pub use manifest::{
     Accounting, ContactFacts, DirectionFacts, Expected, FileCheck, Host, Lateness, LinkFacts, Manifest, NodeFacts,
     Pressure, Topology, TrafficFacts, UpTimes, Validity, World,
 };
-pub use page::{html, is_report};
+pub use page::plot;
+pub use page::{escape, html, is_report, shell};
 pub use recorder::{Names, Recorder};
 pub use run::{RunReader, RunWriter, free_for_run};
 pub use schema::{BundleRow, EventRow, LinkRow, ProcessRow, SampleRow};

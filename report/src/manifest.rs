@@ -61,6 +61,9 @@ pub struct Manifest {
     /// What became of custody; absent where there was none.
     #[serde(default)]
     pub custody: Option<CustodyUse>,
+    /// Copies of bundles that nodes gave up undelivered, by the reason they said.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub given_up: BTreeMap<String, u64>,
     /// What the scenario's author expected.
     #[serde(default)]
     pub expect: Expected,
@@ -382,6 +385,7 @@ impl Manifest {
             validity: Validity::default(),
             files: Vec::new(),
             custody: None,
+            given_up: BTreeMap::new(),
             expect: Expected::default(),
             command: String::new(),
         }

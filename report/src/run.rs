@@ -7,6 +7,7 @@ use crate::manifest::{Manifest, SCHEMA_VERSION};
 use crate::schema::{BundleRow, EventRow, LinkRow, ProcessRow, SampleRow, TABLES};
 use crate::table::{TableWriter, is_whole, read_table};
 use anyhow::{Context, Result, bail};
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 const MANIFEST: &str = "manifest.json";
@@ -63,6 +64,9 @@ impl RunWriter {
         self.last_ns = self.last_ns.max(row.time_ns);
         self.journeys.observe(row);
         CustodyUse::count(&mut self.manifest.custody, &row.event);
+        if let (true, Some(reason)) = (&*row.event == "deleted", row.reason.as_deref().filter(|why| *why != "done")) {
+            count(&mut self.manifest.given_up, reason);
+        }
         if self.keep_events { self.events.push(row) } else { Ok(()) }
     }
     /// Appends a sample.
@@ -105,6 +109,14 @@ impl RunWriter {
         self.manifest.finished = finished;
         write_manifest(&self.folder, &self.manifest)?;
         Ok(self.folder)
+    }
+}
+
+/// One more of a reason; its name is copied once.
+fn count(given_up: &mut BTreeMap<String, u64>, reason: &str) {
+    match given_up.get_mut(reason) {
+        Some(counted) => *counted += 1,
+        None => drop(given_up.insert(reason.to_string(), 1)),
     }
 }
 
@@ -247,5 +259,17 @@ impl RunReader {
             Ok(())
         })?;
         Ok(rows)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_given_up_is_counted_by_its_reason() {
+        let mut given_up = BTreeMap::new();
+        ["expired", "no_route", "expired"].into_iter().for_each(|reason| count(&mut given_up, reason));
+        assert_eq!(given_up, BTreeMap::from([("expired".to_string(), 2), ("no_route".to_string(), 1)]));
     }
 }

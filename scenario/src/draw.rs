@@ -49,6 +49,7 @@ fn draw(scenario: &Scenario, traffic: &GroupTraffic, mut random: Rng) -> Vec<Tra
             priority: traffic.priority.unwrap_or(sender.priority),
             window: 0,
             reports: traffic.reports,
+            lost: traffic.lost,
             drawn: true,
         });
         at += Duration::from_nanos((gap * 1e9).round() as u64);

@@ -449,6 +449,12 @@ pub const TRAFFIC: Section = Section {
             Absent,
             "Status reports that its bundles ask for, to the sending node. Nodes make them where `status_reports` says so, or in short where there is `compressed_reports`; they are bundles, and no row of the table of bundles.",
         ),
+        key(
+            "refused",
+            Choice(&["again", "lost"]),
+            Is("again"),
+            "What becomes of a bundle that the sender's own node refuses, for it is full: it is offered again every tenth of a second, or lost, as studies of The ONE have it. `lost` only in simulations.",
+        ),
         key("file", Kind::Table("traffic.file"), Absent, "Send a file cut into bundles."),
         key("bundles", Kind::Table("traffic.bundles"), Absent, "Send bundles with content from the seed."),
         key("ping", Kind::Table("traffic.ping"), Absent, "Send echo requests and time the answers."),

@@ -81,6 +81,7 @@ pub fn traffic(
         if reader.given("reports") && matches!(kind, Some((TrafficKind::Ping { .. }, _))) {
             reader.fail("reports", "pings ask for none: their answer says more", "take it out, or send `bundles`");
         }
+        let lost = reader.choice("refused") == Some(1);
         let (Some(from), Some(to), Some((kind, interval))) = (from, to, kind) else { continue };
         let own_service = match kind {
             TrafficKind::Ping { .. } => ECHO_SERVICE,
@@ -110,6 +111,7 @@ pub fn traffic(
                 lifetime,
                 priority,
                 reports,
+                lost,
             });
             continue;
         }
@@ -125,6 +127,7 @@ pub fn traffic(
             priority: priority.unwrap_or(nodes[from].priority),
             window,
             reports,
+            lost,
             drawn: false,
         };
         let other = taken.insert((traffic.to, traffic.service), list.len()).map(|other| &list[other]);

@@ -1,4 +1,4 @@
-//! Where a scenario with radios can be run.
+//! Where a scenario with radios, or with bundles lost as they are made, can be run.
 
 use crate::types::{Fidelity, Scenario};
 use farlink_base::ConfigError;
@@ -13,8 +13,15 @@ impl Scenario {
             hint: "write fidelity = \"message\", or run it with --fidelity message".into(),
         })
     }
-    /// Why no testbed can run it: real nodes do not move.
+    /// Why no testbed can run it: real nodes do not move, and applications there do not give up.
     pub fn needs_simulation(&self) -> Option<ConfigError> {
+        if let Some(traffic) = self.traffic.iter().find(|traffic| traffic.lost) {
+            return Some(ConfigError {
+                path: format!("traffic[{}].refused", traffic.name),
+                expected: "applications of the testbed offer again what a node refuses".into(),
+                hint: "take `refused = \"lost\"` out, or run it --in sim".into(),
+            });
+        }
         let radio = self.radios.first()?;
         Some(ConfigError {
             path: format!("radio[{}]", radio.name),

@@ -387,6 +387,8 @@ pub struct Traffic {
     pub window: u32,
     /// Status reports that its bundles ask for, to the sending node.
     pub reports: Facts,
+    /// Whether what the sender's node refuses is lost, and not offered again.
+    pub lost: bool,
     /// Whether it was drawn, one of many among groups.
     pub drawn: bool,
 }

@@ -234,6 +234,9 @@ fn radios_need_whole_bundles_and_no_testbed_and_routers_that_copy() {
     assert!(scenario.needs_messages().is_none() && scenario.needs_simulation().is_some());
     let full = parse(&GOOD.replacen("\"message\"", "\"full\"", 1)).unwrap();
     assert!(full.needs_messages().unwrap().to_string().contains("--fidelity message"));
+    let lost = parse(&GOOD.replacen("to = \"walker\"", "to = \"walker\"\nrefused = \"lost\"", 1)).unwrap();
+    assert!(lost.traffic.iter().all(|traffic| traffic.lost) && scenario.traffic.iter().all(|traffic| !traffic.lost));
+    assert!(lost.needs_simulation().unwrap().to_string().contains("refused = \"lost\""));
     assert!(scenario.doubts().is_empty(), "{:?}", scenario.doubts());
     let sabr = parse(&GOOD.replacen("router = \"epidemic\"\nstore", "store", 1)).unwrap().doubts();
     assert!(sabr[0].starts_with("50 nodes with the radio `wifi`, `walker1` first, have router `sabr`"), "{sabr:?}");

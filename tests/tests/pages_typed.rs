@@ -334,3 +334,39 @@ fn two_nodes_whose_files_name_no_neighbour_find_each_other_and_prove_who_they_ar
         assert!(links.contains("found:ipn:"), "{links}");
     }
 }
+
+#[test]
+fn the_page_on_campaigns_can_be_typed() {
+    let text = page("docs/how-to/run-a-campaign.md");
+    let blocks = |kind: &str| -> Vec<&str> {
+        text.split(&format!("```{kind}\n")).skip(1).filter_map(|rest| rest.split("```").next()).collect()
+    };
+    let [scenario, campaign] = blocks("toml")[..] else { panic!("two files") };
+    let folder = tempfile::tempdir().expect("a folder");
+    let here = Terminal::new(folder.path().into());
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the workspace");
+    std::os::unix::fs::symlink(root.join("campaigns"), folder.path().join("campaigns")).expect("a link");
+    fs::create_dir(folder.path().join("crowd")).expect("a folder");
+    fs::write(folder.path().join("crowd/scenario.toml"), scenario).expect("it is written");
+    fs::write(folder.path().join("crowd/campaign.toml"), campaign).expect("it is written");
+    let said: String = blocks("sh").concat().lines().map(|line| here.run(line)).collect();
+    for part in [
+        "crowd, small size: 9 points",
+        "crowd: 9 points, seeds 1 to 5, 45 of 45 cells",
+        "45 of 45 cells done",
+        "silva, small size",
+    ] {
+        assert!(said.contains(part), "`{part}` is not in\n{said}");
+    }
+    for file in [
+        "report.html",
+        "results.txt",
+        "cells.parquet",
+        "cells.csv",
+        "points.parquet",
+        "points.csv",
+        "figures/overhead.svg",
+    ] {
+        assert!(folder.path().join("runs/crowd").join(file).exists(), "{file}");
+    }
+}

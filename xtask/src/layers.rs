@@ -112,7 +112,11 @@ const RULES: &[Rule] = &[
         &["events", "core/base", "core/routing", "core/congestion", "core/link"],
         "every world writes the same run, so the schema knows none of them",
     ),
-    rule("campaign", &["scenario", "report"], "a campaign starts runs as children"),
+    rule(
+        "campaign",
+        &["config", "scenario", "report", "core/base"],
+        "a campaign knows no world: whoever calls it says how a cell is run",
+    ),
     rule("cli", EVERYTHING, ""),
     rule("python", EVERYTHING, ""),
     rule("tests", EVERYTHING, ""),

@@ -8,6 +8,7 @@ mod curves;
 mod data;
 mod findings;
 mod network;
+pub mod plot;
 mod sections;
 mod svg;
 mod timeline;
@@ -18,7 +19,7 @@ use anyhow::{Result, ensure};
 use data::RunData;
 use std::fmt::Write;
 use std::path::Path;
-use svg::escape;
+pub use svg::escape;
 
 /// What a report begins with, and what stands before the version that made it.
 const START: &str = "<!doctype html>";
@@ -59,16 +60,7 @@ pub fn is_report(file: &Path) -> bool {
 }
 
 fn page(runs: &[RunData], comparison: &Comparison, span: f64) -> String {
-    let first = &runs[0].manifest;
     let mut out = String::with_capacity(200_000);
-    let title = escape(&first.scenario);
-    let _ = write!(
-        out,
-        "{START}\n<html lang=\"en\"><head><meta charset=\"utf-8\">\
-         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\
-         <title>{title}: report</title><style>{}</style></head><body>\n",
-        include_str!("style.css")
-    );
     header(&mut out, runs);
     out.push_str("<main>\n");
     let page = sections::Page { runs, comparison, span };
@@ -84,13 +76,21 @@ fn page(runs: &[RunData], comparison: &Comparison, span: f64) -> String {
     page.processes(&mut out);
     page.validity(&mut out);
     page.repeat(&mut out);
-    let version = env!("CARGO_PKG_VERSION");
-    let _ = write!(
-        out,
-        "</main>\n{MADE_BY}{version} from the tables in {}. Point at lines, bars and nodes for their values.</p></footer>\n</body></html>\n",
-        runs.iter().map(|r| format!("<code>{}</code>", escape(&r.folder))).collect::<Vec<_>>().join(" and ")
-    );
-    out
+    out.push_str("</main>\n");
+    let folders: Vec<String> = runs.iter().map(|r| format!("<code>{}</code>", escape(&r.folder))).collect();
+    let from = format!("{}. Point at lines, bars and nodes for their values.", folders.join(" and "));
+    shell(&runs[0].manifest.scenario, &out, &from)
+}
+
+/// A report around its header and main part, both HTML; `from` tells what it was made from, HTML too.
+pub fn shell(title: &str, body: &str, from: &str) -> String {
+    let (title, style, version) = (escape(title), include_str!("style.css"), env!("CARGO_PKG_VERSION"));
+    format!(
+        "{START}\n<html lang=\"en\"><head><meta charset=\"utf-8\">\
+         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\
+         <title>{title}: report</title><style>{style}</style></head><body>\n{body}\
+         {MADE_BY}{version} from the tables in {from}</p></footer>\n</body></html>\n"
+    )
 }
 
 fn header(out: &mut String, runs: &[RunData]) {

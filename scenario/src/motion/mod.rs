@@ -161,6 +161,8 @@ pub struct GroupTraffic {
     pub priority: Option<farlink_base::Priority>,
     /// Status reports that they ask for, to the sending node.
     pub reports: farlink_base::Facts,
+    /// Whether what a sender's node refuses is lost, and not offered again.
+    pub lost: bool,
 }
 
 /// A group of nodes.

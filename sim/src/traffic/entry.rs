@@ -55,6 +55,8 @@ pub(super) struct Entry {
     open: BTreeMap<RequestId, (u64, u64)>,
     /// Refused and to be offered again.
     again: VecDeque<(u64, u64)>,
+    /// Refused, and not offered again.
+    lost: u64,
     /// The least room that one of them needs: none where it is not room that decides.
     needs: u64,
     /// Waits for room, and would have asked then, and every [`RETRY`] since.
@@ -99,6 +101,7 @@ impl Entry {
             plan: Plan { rng, offset: 0, next: 0 },
             open: BTreeMap::new(),
             again: VecDeque::new(),
+            lost: 0,
             needs: u64::MAX,
             asking_since: None,
             arrived: BTreeSet::new(),
@@ -160,7 +163,7 @@ impl Entry {
     }
     /// Whether everything was sent and arrived.
     pub fn is_complete(&self) -> bool {
-        self.plan.next == self.total && self.outcome.delivered >= self.total
+        self.plan.next == self.total && self.outcome.delivered + self.lost >= self.total
     }
 
     /// When the next bundle is due; `None` when there is none.
@@ -243,6 +246,13 @@ impl Entry {
         if let Err(needs) = result {
             // Push-back: the node is full. The application waits, as a person's program would.
             self.outcome.refused += 1;
+            if self.traffic.lost {
+                self.lost += 1;
+                if waits {
+                    self.wake_at(now, index, queue);
+                }
+                return;
+            }
             self.needs = self.needs.min(needs.unwrap_or(0));
             self.again.push_back(bundle);
             self.wake_at(now + RETRY, index, queue);

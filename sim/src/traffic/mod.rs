@@ -287,6 +287,21 @@ mod tests {
     }
 
     #[test]
+    fn what_is_refused_may_be_lost_and_then_nobody_waits_for_it() {
+        let mut apps = applications("refused = \"lost\"\nwindow = 1\nbundles = { count = 2, size = \"9 B\" }");
+        let (mut queue, mut todo) = (Queue::new(), VecDeque::new());
+        for number in 0..2 {
+            apps.tick(Instant::ZERO, 0, Some(5), &mut queue, &mut todo);
+            assert_eq!((todo.len(), apps.entries[0].refused(), apps.waits(0)), (number + 1, 0, false));
+            let request = RequestId((number as u64) << ENTRY_BITS);
+            apps.entries[0].on_result(Instant::ZERO, 0, request, Err(Some(9)), &mut queue);
+        }
+        let outcome = &apps.entries[0].outcome;
+        assert_eq!((outcome.refused, outcome.created), (2, 0));
+        assert!(apps.all_delivered(), "nothing is left to deliver");
+    }
+
+    #[test]
     fn a_node_without_room_is_asked_when_it_has_some_at_the_time_it_would_have_been() {
         let mut apps = applications("bundles = { count = 3, size = \"9 B\" }");
         let (mut queue, mut todo) = (Queue::new(), VecDeque::new());

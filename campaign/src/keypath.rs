@@ -1,0 +1,190 @@
+//! Keys of a scenario by their paths, `group[walker].router` or `link[*].delay`, and setting them.
+
+use farlink_config::nearest;
+use std::fmt;
+use toml::{Table, Value};
+
+/// Which of several tables.
+#[derive(Clone, PartialEq, Eq, Debug)]
+enum Pick {
+    All,
+    Named(String),
+}
+
+/// One step: a key, and which of its tables where it is a list of them.
+#[derive(Clone, PartialEq, Eq, Debug)]
+struct Step {
+    key: String,
+    pick: Option<Pick>,
+}
+
+/// The path of a key.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct KeyPath {
+    steps: Vec<Step>,
+    text: String,
+}
+
+impl fmt::Display for KeyPath {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+impl KeyPath {
+    /// Reads a path.
+    ///
+    /// # Errors
+    /// What is no path.
+    pub fn parse(text: &str) -> Result<KeyPath, String> {
+        let wrong = || format!("`{text}` is no key; write e.g. `duration` or `group[walker].router`");
+        let name = |text: &str| {
+            let fine = !text.is_empty() && text.chars().all(|c| c.is_alphanumeric() || matches!(c, '_' | '-'));
+            fine.then(|| text.to_string()).ok_or_else(wrong)
+        };
+        let (mut steps, mut rest) = (Vec::new(), text);
+        loop {
+            let end = rest.find(['.', '[']).unwrap_or(rest.len());
+            let key = name(&rest[..end])?;
+            rest = &rest[end..];
+            let mut pick = None;
+            if let Some(inside) = rest.strip_prefix('[') {
+                let (chosen, after) = inside.split_once(']').ok_or_else(wrong)?;
+                let named = || if chosen.is_empty() { Err(wrong()) } else { Ok(Pick::Named(chosen.to_string())) };
+                pick = Some(if chosen == "*" { Pick::All } else { named()? });
+                rest = after;
+            }
+            steps.push(Step { key, pick });
+            match rest.strip_prefix('.') {
+                Some(after) => rest = after,
+                None if rest.is_empty() => break,
+                None => return Err(wrong()),
+            }
+        }
+        if steps.last().is_some_and(|step| step.pick.is_some()) {
+            return Err(format!("`{text}` names tables and no key in them; write e.g. `{text}.delay`"));
+        }
+        Ok(KeyPath { steps, text: text.to_string() })
+    }
+
+    /// Sets the key in a scenario. Tables in between are made where there are none, but no table of a list.
+    ///
+    /// # Errors
+    /// Which part of the path leads nowhere, and what is there instead.
+    pub fn set(&self, root: &mut Table, value: &Value) -> Result<(), String> {
+        let mut tables = vec![root];
+        let Some((last, before)) = self.steps.split_last() else { return Ok(()) };
+        for step in before {
+            let mut found = Vec::new();
+            for table in tables {
+                follow(table, step, &mut found)?;
+            }
+            tables = found;
+        }
+        for table in tables {
+            if let Some(Value::Array(items)) = table.get(&last.key)
+                && items.iter().any(Value::is_table)
+                && !value.is_array()
+            {
+                return Err(format!("`{0}` is a list of tables: write `{0}[NAME].KEY`", last.key));
+            }
+            table.insert(last.key.clone(), value.clone());
+        }
+        Ok(())
+    }
+}
+
+/// The tables that a step leads to.
+fn follow<'t>(table: &'t mut Table, step: &Step, found: &mut Vec<&'t mut Table>) -> Result<(), String> {
+    let key = &step.key;
+    let Some(pick) = &step.pick else {
+        let entry = table.entry(key.clone()).or_insert_with(|| Value::Table(Table::new()));
+        return match entry {
+            Value::Table(inside) => {
+                found.push(inside);
+                Ok(())
+            }
+            Value::Array(_) => Err(format!("`{key}` is a list of tables: write `{key}[NAME]`, or `{key}[*]` for all")),
+            other => Err(format!("`{key}` is no table, but {}", other.type_str())),
+        };
+    };
+    let Some(Value::Array(items)) = table.get_mut(key) else {
+        return Err(format!("the scenario has no `[[{key}]]`"));
+    };
+    let names: Vec<String> = items.iter().map(name_of).collect();
+    let numbered =
+        |wanted: &str| wanted.parse::<usize>().ok().and_then(|n| n.checked_sub(1)).filter(|n| *n < names.len());
+    let chosen = match pick {
+        Pick::All => None,
+        Pick::Named(wanted) => match names.iter().position(|name| name == wanted).or_else(|| numbered(wanted)) {
+            Some(place) => Some(place),
+            None => {
+                let known = names.iter().map(String::as_str).filter(|name| !name.is_empty());
+                let there = known.clone().collect::<Vec<_>>().join(", ");
+                let near = nearest(wanted, known).map(|near| format!("did you mean `{near}`?"));
+                return Err(format!(
+                    "the scenario has no {key} `{wanted}`; {}",
+                    near.unwrap_or(format!("there are: {there}"))
+                ));
+            }
+        },
+    };
+    for (place, item) in items.iter_mut().enumerate() {
+        if let (true, Value::Table(inside)) = (chosen.is_none_or(|chosen| chosen == place), item) {
+            found.push(inside);
+        }
+    }
+    Ok(())
+}
+
+fn name_of(item: &Value) -> String {
+    item.get("name").and_then(Value::as_str).unwrap_or_default().to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SCENARIO: &str = "duration = \"1 h\"\n[measure]\ninterval = \"1 s\"\n\
+        [[link]]\nname = \"up\"\n[[link]]\nname = \"down\"\n[[contact]]\nlink = \"up\"\n[[contact]]\nlink = \"down\"\n";
+
+    fn set(path: &str) -> Result<Table, String> {
+        let mut root: Table = SCENARIO.parse().unwrap();
+        KeyPath::parse(path)?.set(&mut root, &Value::Integer(7)).map(|()| root)
+    }
+
+    #[test]
+    fn a_path_finds_its_tables() {
+        assert_eq!(set("duration").unwrap()["duration"].as_integer(), Some(7));
+        assert_eq!(set("measure.interval").unwrap()["measure"]["interval"].as_integer(), Some(7));
+        assert_eq!(set("expect.x.y").unwrap()["expect"]["x"]["y"].as_integer(), Some(7), "made where it was not");
+        let delays = |path: &str| {
+            let root = set(path).unwrap();
+            root["link"].as_array().unwrap().iter().map(|link| link.get("delay").is_some()).collect::<Vec<_>>()
+        };
+        assert_eq!((delays("link[down].delay"), delays("link[*].delay")), (vec![false, true], vec![true, true]));
+        assert_eq!(set("contact[2].end").unwrap()["contact"][1]["end"].as_integer(), Some(7), "by its number");
+        assert_eq!(set("link[up].ltp.mtu").unwrap()["link"][0]["ltp"]["mtu"].as_integer(), Some(7));
+    }
+
+    #[test]
+    fn a_path_that_leads_nowhere_says_where_it_ends() {
+        for (path, says) in [
+            ("", "no key"),
+            ("a..b", "no key"),
+            ("link[", "no key"),
+            ("link[]x", "no key"),
+            ("link[up]", "names tables"),
+            ("link[upp].delay", "did you mean `up`?"),
+            ("link[3].delay", "there are: up, down"),
+            ("node[a].router", "no `[[node]]`"),
+            ("link.delay", "write `link[NAME]`"),
+            ("link", "write `link[NAME].KEY`"),
+            ("duration.x", "is no table, but string"),
+            ("contact[0].end", "no contact `0`"),
+        ] {
+            let error = set(path).unwrap_err();
+            assert!(error.contains(says), "{path}: {error}");
+        }
+    }
+}

@@ -1,0 +1,37 @@
+//! Campaigns: a scenario, axes along which it is varied, repetitions, and the figures and claims that come
+//! of it.
+//!
+//! It holds no world: whoever calls [`run`] says how one cell is run, in this process or as a child. Nothing
+//! here depends on the order in which cells end, so a campaign that was killed and resumed gives the same
+//! tables to the byte. Read [`Campaign`] and [`Plan`] first, then `verdict.rs`, which is the rule by which a
+//! claim is confirmed or contradicted.
+#![forbid(unsafe_code)]
+
+mod docs;
+mod figures;
+mod folder;
+mod keypath;
+pub mod keys;
+mod metrics;
+mod numbers;
+mod page;
+mod parse;
+mod parse_figure;
+mod plan;
+mod queue;
+mod results;
+mod run;
+mod tables;
+mod text;
+mod types;
+mod verdict;
+
+pub use docs::reference;
+pub use folder::{Folder, Record, Status};
+pub use metrics::{METRICS, Metric};
+pub use numbers::{Interval, student_t};
+pub use plan::{Cell, Configuration, Plan};
+pub use results::Results;
+pub use run::{Ended, Job, Options, Progress, Runner, Summary, run};
+pub use types::{Axis, AxisValue, Campaign, Claim, Figure, Paper, Rule, Smoke, World};
+pub use verdict::{Judgement, Verdict};

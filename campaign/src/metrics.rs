@@ -1,0 +1,197 @@
+//! The numbers that are taken of each cell.
+
+use farlink_base::Duration;
+use farlink_report::{BundleRow, Manifest, Quantity, Statistics};
+use farlink_scenario::{Pace, Scenario, Traffic, TrafficKind};
+
+/// One number of a run.
+#[derive(Debug)]
+pub struct Metric {
+    /// Its name in files.
+    pub name: &'static str,
+    /// What people call it.
+    pub title: &'static str,
+    /// What it is.
+    pub quantity: Quantity,
+    /// How it is computed.
+    pub help: &'static str,
+    of: fn(&Ran<'_>) -> Option<f64>,
+}
+impl PartialEq for Metric {
+    fn eq(&self, other: &Metric) -> bool {
+        self.name == other.name
+    }
+}
+
+/// What a run left behind.
+pub(crate) struct Ran<'a> {
+    pub manifest: &'a Manifest,
+    pub statistics: &'a Statistics,
+    pub bundles: &'a [BundleRow],
+    /// Bundles that applications wanted to send before the end.
+    pub offered: u64,
+}
+
+impl Ran<'_> {
+    /// Copies that arrived at any node, the destinations included.
+    fn relayed(&self) -> f64 {
+        self.bundles.iter().map(|bundle| bundle.hops).sum::<u64>() as f64
+    }
+    fn delivered(&self) -> Option<f64> {
+        Some(self.statistics.delivered as f64).filter(|delivered| *delivered > 0.0)
+    }
+}
+
+macro_rules! metrics {
+    ($( $name:literal, $title:literal, $quantity:ident, $help:literal, $of:expr; )*) => {
+        /// All metrics.
+        pub static METRICS: &[Metric] = &[$( Metric {
+            name: $name, title: $title, quantity: Quantity::$quantity, help: $help, of: $of,
+        }, )*];
+        /// Their names.
+        pub const NAMES: &[&str] = &[$( $name, )*];
+    };
+}
+
+metrics! {
+    "created", "bundles created", Count, "Bundles that applications created.", |ran| Some(ran.statistics.created as f64);
+    "delivered", "bundles delivered", Count, "Bundles delivered at least once.", |ran| Some(ran.statistics.delivered as f64);
+    "offered", "bundles offered", Count, "Bundles that the scenario's traffic begins before the end, whether a node took them or not.",
+        |ran| Some(ran.offered as f64);
+    "delivery_ratio", "delivery ratio", Ratio,
+        "Delivered over offered: what a full node never took counts as not delivered, so that series are of the same bundles.",
+        |ran| Some(ran.statistics.delivered as f64 / ran.offered as f64);
+    "delivery_of_created", "delivery ratio of what was created", Ratio, "Delivered over created, as `farlink run` tells it.",
+        |ran| ran.statistics.delivery_ratio;
+    "latency_mean_s", "mean latency", Seconds, "From creation to first delivery, mean over what was delivered.",
+        |ran| Some(ran.statistics.latency_s?.mean);
+    "latency_median_s", "median latency", Seconds, "The same, median.", |ran| Some(ran.statistics.latency_s?.p50);
+    "overhead", "overhead", Ratio,
+        "Copies that arrived at any node but were no first delivery, over deliveries: (relayed - delivered) / delivered.",
+        |ran| Some((ran.relayed() - ran.delivered()?) / ran.delivered()?);
+    "relayed", "copies relayed", Count, "Copies that arrived at any node, the destination included.", |ran| Some(ran.relayed());
+    "hops_mean", "nodes reached", Ratio, "Nodes that received a delivered bundle, over all its copies, mean.",
+        |ran| ran.statistics.hops_mean;
+    "drops", "copies given up", Count, "Copies that nodes gave up undelivered, whatever the reason.",
+        |ran| Some(ran.manifest.given_up.values().sum::<u64>() as f64);
+    "drops_room", "copies given up for room", Count, "Copies given up because a store was full.",
+        |ran| Some(ran.manifest.given_up.get("depleted_storage").copied().unwrap_or(0) as f64);
+    "goodput_bit_s", "goodput", Rate, "Delivered payload over the time from the first creation to the last delivery.",
+        |ran| ran.statistics.goodput_bit_s;
+    "last_delivery_s", "last delivery", Seconds, "When the last bundle was delivered, from the start of the run.",
+        |ran| ran.statistics.last_delivery_s;
+}
+
+/// Bundles that applications want to send before the end, as the scenario says it.
+pub(crate) fn offered(scenario: &Scenario) -> u64 {
+    let begins = |start: Duration| start < scenario.duration;
+    let of = |traffic: &Traffic| match &traffic.kind {
+        _ if !begins(traffic.start) => 0,
+        TrafficKind::File { size, bundle_size, .. } => size.bytes().div_ceil(bundle_size.bytes().max(1)),
+        TrafficKind::Bundles { count, pace: Pace::Interval(interval), .. } => {
+            in_time(scenario, traffic, *count, *interval)
+        }
+        TrafficKind::Bundles { count, .. } => *count,
+        TrafficKind::Ping { count, interval, .. } => in_time(scenario, traffic, *count, *interval),
+    };
+    scenario.traffic.iter().map(of).sum()
+}
+
+/// Of so many, one every so often, those that begin before the end.
+fn in_time(scenario: &Scenario, traffic: &Traffic, count: u64, interval: Duration) -> u64 {
+    let left = scenario.duration.saturating_sub(traffic.start).as_nanos();
+    let most = if interval.is_zero() { u128::from(count) } else { left.div_ceil(interval.as_nanos()) };
+    count.min(u64::try_from(most).unwrap_or(u64::MAX))
+}
+
+/// The metric of a name.
+pub(crate) fn metric(name: &str) -> Option<&'static Metric> {
+    METRICS.iter().find(|metric| metric.name == name)
+}
+
+/// All numbers of a run; absent ones are those it has none of.
+pub(crate) fn all(ran: &Ran<'_>) -> Vec<(&'static str, Option<f64>)> {
+    METRICS.iter().map(|metric| (metric.name, (metric.of)(ran).filter(|value| value.is_finite()))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use farlink_report::World;
+
+    fn bundle(hops: u64, delivered_ns: Option<u64>) -> BundleRow {
+        BundleRow {
+            source: "a".into(),
+            service: 1,
+            creation_ms: 0,
+            sequence: hops,
+            destination: "b".into(),
+            destination_service: 1,
+            payload: 1000,
+            size: 1040,
+            priority: "normal".into(),
+            created_ns: 0,
+            delivered_ns,
+            latency_ns: delivered_ns,
+            hops,
+            transmissions: hops + 3,
+            deliveries: u64::from(delivered_ns.is_some()),
+            deleted: None,
+            traffic: None,
+        }
+    }
+
+    #[test]
+    fn overhead_is_that_of_the_study() {
+        let bundles = [bundle(4, Some(2_000_000_000)), bundle(2, Some(4_000_000_000)), bundle(3, None)];
+        let mut manifest = Manifest::new(World::Sim, "x", "", None);
+        manifest.given_up = [("depleted_storage".to_string(), 5), ("expired".to_string(), 2)].into();
+        let ran =
+            Ran { manifest: &manifest, statistics: &Statistics::of(&bundles, &[]), bundles: &bundles, offered: 4 };
+        let numbers = all(&ran);
+        let of = |name: &str| numbers.iter().find(|(known, _)| *known == name).unwrap().1;
+        assert_eq!((of("relayed"), of("overhead")), (Some(9.0), Some(3.5)), "(9 - 2) / 2");
+        assert_eq!((of("drops"), of("drops_room")), (Some(7.0), Some(5.0)));
+        assert_eq!((of("latency_mean_s"), of("latency_median_s")), (Some(3.0), Some(3.0)));
+        assert_eq!(
+            (of("delivery_ratio"), of("delivery_of_created")),
+            (Some(0.5), Some(2.0 / 3.0)),
+            "one was never taken"
+        );
+    }
+
+    #[test]
+    fn what_is_offered_is_what_begins_before_the_end() {
+        let scenario = |traffic: &str| {
+            let text = format!(
+                "name = \"x\"\nduration = \"10 s\"\n[[node]]\nname = \"a\"\nid = 1\n[[node]]\nname = \"b\"\nid = 2\n\
+                 [[link]]\nname = \"l\"\nbetween = [\"a\", \"b\"]\nlayer = \"ltp\"\nrate = \"1 Mbit/s\"\n\
+                 [[traffic]]\nfrom = \"a\"\nto = \"b\"\n{traffic}\n"
+            );
+            offered(
+                &Scenario::parse(&text.replace("id = 1", "id = \"ipn:1.0\"").replace("id = 2", "id = \"ipn:2.0\""))
+                    .unwrap(),
+            )
+        };
+        assert_eq!(scenario("bundles = { count = 7, size = \"1 kB\" }"), 7);
+        assert_eq!(scenario("bundles = { count = 70, size = \"1 kB\", interval = \"1 s\" }"), 10);
+        assert_eq!(scenario("start = \"5500 ms\"\nbundles = { count = 70, size = \"1 kB\", interval = \"1 s\" }"), 5);
+        assert_eq!(scenario("file = { size = \"25 kB\", bundle_size = \"10 kB\" }"), 3);
+        assert_eq!(scenario("ping = { count = 3, interval = \"1 s\", size = \"8 B\" }"), 3);
+    }
+
+    #[test]
+    fn nothing_delivered_has_no_overhead_and_no_latency() {
+        let bundles = [bundle(3, None)];
+        let manifest = Manifest::new(World::Sim, "x", "", None);
+        let ran =
+            Ran { manifest: &manifest, statistics: &Statistics::of(&bundles, &[]), bundles: &bundles, offered: 4 };
+        let absent: Vec<&str> = all(&ran).into_iter().filter(|(_, v)| v.is_none()).map(|(name, _)| name).collect();
+        assert_eq!(
+            absent,
+            ["latency_mean_s", "latency_median_s", "overhead", "hops_mean", "goodput_bit_s", "last_delivery_s"]
+        );
+        assert_eq!(NAMES.len(), METRICS.len());
+        assert!(NAMES.iter().all(|name| metric(name).is_some()) && metric("x").is_none());
+    }
+}

@@ -1,0 +1,190 @@
+//! Results as an HTML page and as files in the campaign's folder.
+
+use crate::folder::Folder;
+use crate::results::{Results, Spot};
+use crate::text::titled;
+use crate::types::Figure;
+use crate::verdict::Verdict;
+use anyhow::{Context, Result};
+use farlink_report::plot::Plot;
+use farlink_report::{escape, shell};
+use std::collections::BTreeSet;
+use std::fmt::Write;
+use std::fs;
+use std::path::PathBuf;
+
+impl Results<'_> {
+    /// Writes everything into the campaign's folder: `report.html`, `results.txt`, the tables `cells` and
+    /// `points` as Parquet and CSV, and `figures/`. Gives the report's path.
+    ///
+    /// # Errors
+    /// What cannot be written.
+    pub fn write(&self, folder: &Folder) -> Result<PathBuf> {
+        let path = folder.path();
+        let write = |name: &str, text: &str| {
+            let file = path.join(name);
+            crate::folder::whole(&file, text).map(|()| file)
+        };
+        for (name, sheet) in [("cells", self.cells()), ("points", self.points())] {
+            write(&format!("{name}.csv"), &sheet.csv())?;
+            sheet.write_parquet(&path.join(format!("{name}.parquet")))?;
+        }
+        write("results.txt", &self.text())?;
+        let figures = path.join("figures");
+        fs::create_dir_all(&figures).with_context(|| format!("cannot make {}", figures.display()))?;
+        let mut names = BTreeSet::new();
+        for figure in &self.plan.campaign.figures {
+            for (place, (facet, plot)) in self.plots(figure).into_iter().enumerate() {
+                let (title, name) = match facet.is_empty() {
+                    true => (figure.title.clone(), figure.name.clone()),
+                    false => (format!("{}: {facet}", figure.title), format!("{}_{}", figure.name, file_name(&facet))),
+                };
+                // Two labels may be one name.
+                let name = if names.contains(&name) { format!("{name}-{}", place + 1) } else { name };
+                names.insert(name.clone());
+                write(&format!("figures/{name}.svg"), &plot.file(&title, 640.0, 320.0))?;
+            }
+        }
+        write("report.html", &self.html(folder))
+    }
+
+    /// The report as one HTML document.
+    pub fn html(&self, folder: &Folder) -> String {
+        let campaign = &self.plan.campaign;
+        let mut out = format!("<header><h1>{}</h1>", escape(&campaign.name));
+        if !campaign.description.is_empty() {
+            let _ = write!(out, "<p class=\"lead\">{}</p>", escape(&campaign.description));
+        }
+        let (ended, all) = self.count();
+        let small = if campaign.small { "<li><b>the small size</b>: for a first look</li>" } else { "" };
+        let _ = write!(
+            out,
+            "<ul class=\"facts\"><li><b>{ended}</b> of {all} runs</li><li>{} points, {} seeds each</li>{small}\
+             <li>world: {}</li></ul></header>\n<main>\n",
+            self.plan.configurations.len(),
+            campaign.repetitions,
+            campaign.world.name()
+        );
+        self.claims(&mut out);
+        for figure in &campaign.figures {
+            self.figure(&mut out, figure);
+        }
+        let _ = writeln!(
+            out,
+            "<section><h2>How it was made</h2><p>Intervals are 95 % (Student's t over seeds). Mobility, traffic and losses \
+             follow from the seed alone, so runs of one seed differ in nothing but what is compared: differences are taken \
+             seed by seed.</p><p>A claim is a set of comparisons, each decided by such an interval. It is confirmed when all are \
+             decided in its favour, contradicted when one is decided against it, and undecidable otherwise.</p>\
+             <pre>farlink campaign run {}{}</pre></section></main>",
+            escape(&campaign.folder.display().to_string()),
+            if campaign.small { " --smoke" } else { "" }
+        );
+        shell(&campaign.name, &out, &format!("<code>{}</code>.", escape(&folder.path().display().to_string())))
+    }
+
+    fn claims(&self, out: &mut String) {
+        let figures = &self.plan.campaign.figures;
+        if figures.iter().all(|figure| figure.claims.is_empty()) {
+            return;
+        }
+        let judged =
+            |figure: &Figure| figure.claims.iter().map(|claim| self.judge(figure, claim).verdict).collect::<Vec<_>>();
+        let verdicts: Vec<Verdict> = figures.iter().flat_map(judged).collect();
+        let count = |wanted: Verdict| verdicts.iter().filter(|verdict| **verdict == wanted).count();
+        let _ = write!(
+            out,
+            "<section><h2>What is claimed, and what we find</h2><p class=\"caption\">{} claims confirmed, {} contradicted, {} undecidable.</p>",
+            count(Verdict::Confirmed),
+            count(Verdict::Contradicted),
+            count(Verdict::Undecidable)
+        );
+        out.push_str("<div class=\"scroll\"><table><thead><tr><th>figure</th><th class=\"claim\">claim</th><th>verdict</th></tr></thead><tbody>");
+        for figure in figures {
+            for claim in &figure.claims {
+                let word = self.judge(figure, claim).verdict.word();
+                let (name, text) = (escape(&figure.name), escape(&claim.text));
+                let _ = write!(
+                    out,
+                    "<tr><td><a href=\"#{name}\">{name}</a></td><td class=\"claim\">{text}</td><td class=\"verdict {word}\">{word}</td></tr>"
+                );
+            }
+        }
+        out.push_str("</tbody></table></div></section>\n");
+    }
+
+    fn figure(&self, out: &mut String, figure: &Figure) {
+        let name = escape(&figure.name);
+        let title =
+            if figure.title == figure.name { name.clone() } else { format!("{name}: {}", escape(&figure.title)) };
+        let _ = write!(out, "<section id=\"{name}\"><h2>{title}</h2>");
+        let fixed = self.plan.campaign.point_text(&figure.fixed);
+        let scenario = escape(&figure.scenario.display().to_string());
+        let _ = write!(out, "<p class=\"caption\">{}; {scenario}", escape(&titled(figure)));
+        let _ = if fixed.is_empty() { write!(out, "</p>") } else { write!(out, "; {}</p>", escape(&fixed)) };
+        let plots = self.plots(figure);
+        if let Some((_, plot)) =
+            plots.iter().max_by_key(|(_, plot)| plot.series.len()).filter(|(_, p)| p.series.len() > 1)
+        {
+            out.push_str(&plot.legend());
+        }
+        let wide = if plots.len() > 1 { 500.0 } else { 1000.0 };
+        out.push_str("<div class=\"runs\">");
+        for (facet, plot) in &plots {
+            let _ = write!(out, "<div><h3>{}</h3>{}</div>", escape(facet), plot.draw(wide, 280.0));
+        }
+        out.push_str("</div>");
+        for claim in &figure.claims {
+            let judgement = self.judge(figure, claim);
+            let word = judgement.verdict.word();
+            let _ = write!(
+                out,
+                "<p>Claim: {}<br><span class=\"verdict {word}\">{word}</span>, {}.</p>",
+                escape(&claim.text),
+                escape(&judgement.text())
+            );
+        }
+        out.push_str("<details><summary>The same as a table</summary>");
+        for (place, facet) in self.kept(figure.facet).into_iter().enumerate() {
+            if let Some((name, plot)) = plots.get(place) {
+                self.table(out, figure, facet, name, plot);
+            }
+        }
+        out.push_str("</details></section>\n");
+    }
+
+    fn table(&self, out: &mut String, figure: &Figure, facet: Option<usize>, name: &str, plot: &Plot) {
+        let quantity = figure.metric.quantity;
+        let series = self.series(figure, facet);
+        let _ =
+            write!(out, "<div class=\"scroll\"><table><thead><tr><th>{} {}</th>", escape(name), escape(&plot.x_title));
+        for one in &plot.series {
+            let _ = write!(out, "<th>{}</th>", escape(&one.label));
+        }
+        out.push_str("</tr></thead><tbody>");
+        for x in self.places(figure) {
+            let _ = write!(out, "<tr><td>{}</td>", escape(self.label(Some(figure.x), Some(x))));
+            for one in &series {
+                let spot = Spot { x, series: *one, facet };
+                let mean = self.interval(figure, spot).map_or("-".into(), |found| found.estimate().text(quantity));
+                let less = self.difference(figure, spot).map_or(String::new(), |found| {
+                    format!(
+                        "<br><span class=\"caption\">less {}: {}</span>",
+                        escape(self.label(figure.series, Some(figure.against))),
+                        escape(&found.estimate().text(quantity))
+                    )
+                });
+                let paper = self.paper(figure, spot).map_or(String::new(), |paper| {
+                    format!("<br><span class=\"caption\">paper: {}</span>", quantity.text(paper))
+                });
+                let _ = write!(out, "<td>{}{less}{paper}</td>", escape(&mean));
+            }
+            out.push_str("</tr>");
+        }
+        out.push_str("</tbody></table></div>");
+    }
+}
+
+/// A label as part of a file's name.
+fn file_name(label: &str) -> String {
+    label.chars().map(|c| if c.is_ascii_alphanumeric() || matches!(c, '-' | '.') { c } else { '-' }).collect()
+}

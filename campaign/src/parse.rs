@@ -1,0 +1,295 @@
+//! From the text of `campaign.toml` to a checked [`Campaign`].
+
+use crate::keypath::KeyPath;
+use crate::keys;
+use crate::types::{Axis, AxisValue, Campaign, Set, Smoke, World};
+use farlink_base::ConfigError;
+use farlink_config::{Errors, Input, Reader, nearest, utf8};
+use std::path::{Path, PathBuf};
+use toml::de::{DeTable, DeValue};
+use toml::{Spanned, Table};
+
+/// The name of the file in a campaign's folder.
+const FILE: &str = "campaign.toml";
+
+impl Campaign {
+    /// Reads a campaign: its folder, or its file. All mistakes at once.
+    ///
+    /// # Errors
+    /// What is wrong, each with its line and what to try.
+    pub fn load(path: &Path) -> Result<Campaign, Vec<ConfigError>> {
+        let file = if path.is_dir() { path.join(FILE) } else { path.to_path_buf() };
+        let bytes = std::fs::read(&file).map_err(|error| format!("cannot be read: {error}"));
+        let text = bytes.and_then(utf8).map_err(|expected| {
+            let hint = "give the folder of a campaign, which holds a `campaign.toml`, such as campaigns/silva".into();
+            vec![ConfigError { path: file.display().to_string(), expected, hint }]
+        })?;
+        Campaign::parse(&text, file.parent().unwrap_or(Path::new("")), &file.display().to_string())
+    }
+
+    /// Reads the text of a campaign's `file`; paths in it are relative to `folder`.
+    ///
+    /// # Errors
+    /// What is wrong, each with its line and what to try.
+    pub fn parse(text: &str, folder: &Path, file: &str) -> Result<Campaign, Vec<ConfigError>> {
+        let errors = Errors::new(Some(file), text);
+        let root = errors.parse();
+        let plain = text.parse::<Table>().unwrap_or_default();
+        let campaign = root.as_ref().map(|root| read(&errors, root.get_ref(), &plain, text, (file, folder)));
+        drop(root);
+        let list = errors.into_list();
+        match campaign {
+            Some(campaign) if list.is_empty() => Ok(campaign),
+            _ => Err(list),
+        }
+    }
+}
+
+fn read(
+    errors: &Errors<'_>,
+    root: &DeTable<'_>,
+    plain: &Table,
+    text: &str,
+    (name_of_file, folder): (&str, &Path),
+) -> Campaign {
+    let top = Reader::checked(errors, &keys::CAMPAIGN, "", root);
+    let name = top.name("name").unwrap_or_default();
+    let scenario = file(&top, "scenario", folder).unwrap_or_default();
+    let axes = axes(&top, plain);
+    let skips = skips(&top, &axes);
+    let figures = crate::parse_figure::figures(&top, &axes, &scenario, folder);
+    let known: Vec<&str> = figures.iter().map(|figure| figure.name.as_str()).collect();
+    let smoke = smoke(&top, &axes, &known, plain);
+    if figures.is_empty() && errors.is_empty() {
+        top.fail("figure", "there is none", "add a `[[figure]]`: its points are what is run");
+    }
+    Campaign {
+        name,
+        description: top.text("description").unwrap_or_default(),
+        file: PathBuf::from(name_of_file),
+        folder: folder.to_path_buf(),
+        world: if top.choice("world") == Some(1) { World::Lab } else { World::Sim },
+        repetitions: top.count("repetitions").unwrap_or(1),
+        first_seed: top.count("seed").unwrap_or(1),
+        set: Vec::new(),
+        axes,
+        skips,
+        figures,
+        smoke,
+        small: false,
+        part: false,
+        text: text.to_string(),
+    }
+}
+
+/// A file that must be there.
+pub fn file(reader: &Reader<'_>, key: &str, folder: &Path) -> Option<PathBuf> {
+    let file = PathBuf::from(reader.text(key)?);
+    if !folder.join(&file).is_file() {
+        let what = format!("`{}` is no file", folder.join(&file).display());
+        reader.fail(key, what, "paths are relative to the folder of the campaign");
+        return None;
+    }
+    Some(file)
+}
+
+/// The n-th table of a list, as plain values.
+fn nth<'p>(plain: &'p Table, key: &str, place: usize) -> Option<&'p Table> {
+    plain.get(key)?.as_array()?.get(place)?.as_table()
+}
+
+fn axes(top: &Reader<'_>, plain: &Table) -> Vec<Axis> {
+    let mut axes: Vec<Axis> = Vec::new();
+    for (place, (path, table)) in top.tables("axis").into_iter().enumerate() {
+        let reader = Reader::checked(top.errors, &keys::AXIS, &path, table);
+        let empty = Table::new();
+        let plain = nth(plain, "axis", place).unwrap_or(&empty);
+        let name = reader.name("name").unwrap_or_default();
+        let title = reader.text("title").unwrap_or_else(|| name.replace(['_', '-'], " "));
+        let values = if reader.given("value") {
+            for key in ["keys", "values", "labels"].into_iter().filter(|key| reader.given(key)) {
+                reader.fail(key, "given besides `[[axis.value]]`", "use either");
+            }
+            listed(&reader, plain)
+        } else {
+            short(&reader, table, plain)
+        };
+        if values.is_empty() && top.errors.is_empty() {
+            reader.fail("values", "an axis without values", "add `keys` and `values`, or `[[axis.value]]`");
+        }
+        for (place, value) in values.iter().enumerate() {
+            if values[..place].iter().any(|before| before.label == value.label) {
+                let hint = "each value needs a label of its own: `labels = [\"...\"]`";
+                top.errors.at(&path, Some(value.place), format!("two values labelled `{}`", value.label), hint);
+            }
+        }
+        if axes.iter().any(|axis| axis.name == name) {
+            reader.fail("name", format!("a second axis called `{name}`"), "each needs its own name");
+        }
+        axes.push(Axis { name, title, values });
+    }
+    axes
+}
+
+/// `keys`, `values` and `labels`.
+fn short(reader: &Reader<'_>, table: &DeTable<'_>, plain: &Table) -> Vec<AxisValue> {
+    let paths = reader
+        .custom("keys", |input| input.texts()?.iter().map(|text| KeyPath::parse(text)).collect::<Result<Vec<_>, _>>());
+    if !reader.given("keys") {
+        reader.fail("keys", "missing", "add `keys = \"group[walker].store_capacity\"`, or `[[axis.value]]` tables");
+    }
+    if !reader.given("values") {
+        reader.fail("values", "missing", "add `values = [\"1 MB\", \"2 MB\"]`");
+    }
+    reader.custom("values", |input| input.items().map(drop));
+    let labels = reader.custom("labels", texts);
+    let none = Vec::new();
+    let values = plain.get("values").and_then(toml::Value::as_array).unwrap_or(&none);
+    if let Some(labels) = labels.as_ref().filter(|labels| labels.len() != values.len()) {
+        let found = format!("{} labels of {} values", labels.len(), values.len());
+        reader.fail("labels", found, "give one for each value, or none at all");
+    }
+    let places: Vec<usize> = match table.get("values").map(Spanned::get_ref) {
+        Some(DeValue::Array(items)) => items.iter().map(|item| item.span().start).collect(),
+        _ => Vec::new(),
+    };
+    let (Some(paths), true) = (paths, labels.as_ref().is_none_or(|labels| labels.len() == values.len())) else {
+        return Vec::new();
+    };
+    let value = |(number, value): (usize, &toml::Value)| AxisValue {
+        label: labels.as_ref().map_or_else(|| written(value), |labels| labels[number].clone()),
+        sets: paths.iter().map(|path| (path.clone(), value.clone())).collect(),
+        place: places.get(number).copied().unwrap_or(0),
+        kept: true,
+    };
+    values.iter().enumerate().map(value).collect()
+}
+
+/// A value as it is written, without quotes.
+fn written(value: &toml::Value) -> String {
+    value.as_str().map_or_else(|| value.to_string(), str::to_string)
+}
+
+/// A list of texts; a number is taken as it is written.
+fn texts(input: Input<'_, '_>) -> Result<Vec<String>, String> {
+    let one = |item: &Spanned<DeValue<'_>>| match item.get_ref() {
+        DeValue::Integer(number) => Ok(number.as_str().to_string()),
+        value => Input::Given(value).text().map(str::to_string),
+    };
+    input.items()?.iter().map(one).collect()
+}
+
+/// `[[axis.value]]` tables.
+fn listed(reader: &Reader<'_>, plain: &Table) -> Vec<AxisValue> {
+    let mut values = Vec::new();
+    for (place, (path, table)) in reader.tables("value").into_iter().enumerate() {
+        let inside = Reader::checked(reader.errors, &keys::VALUE, &path, table);
+        let Some(label) = inside.text("label") else { continue };
+        let sets = nth(plain, "value", place).and_then(|plain| plain.get("set"));
+        let sets = sets_of(&inside, "set", sets);
+        if !inside.given("set") {
+            inside.fail(
+                "set",
+                "missing",
+                "add `set = { \"group[walker].router\" = \"epidemic\" }`; `{}` changes nothing",
+            );
+        }
+        values.push(AxisValue { label, sets, place: reader.errors.beginning(&path).unwrap_or(0), kept: true });
+    }
+    values
+}
+
+/// A table of keys of the scenario with their values.
+fn sets_of(reader: &Reader<'_>, key: &str, plain: Option<&toml::Value>) -> Vec<Set> {
+    if reader.given(key) && plain.is_some_and(|plain| !plain.is_table()) {
+        reader.fail(key, "expected a table", "write `set = { \"group[walker].router\" = \"epidemic\" }`");
+    }
+    let mut sets = Vec::new();
+    for (name, value) in plain.and_then(toml::Value::as_table).into_iter().flatten() {
+        match KeyPath::parse(name) {
+            Ok(path) => sets.push((path, value.clone())),
+            Err(why) => reader.fail(key, why, "keys with brackets are written in quotes"),
+        }
+    }
+    sets
+}
+
+/// The axis of a name; says so where there is none.
+pub fn axis(reader: &Reader<'_>, key: &str, name: &str, axes: &[Axis]) -> Option<usize> {
+    let found = axes.iter().position(|axis| axis.name == name);
+    if found.is_none() {
+        let names = || axes.iter().map(|axis| axis.name.as_str());
+        let there = names().collect::<Vec<_>>().join(", ");
+        let hint = nearest(name, names()).map(|near| format!("did you mean `{near}`?"));
+        reader.fail(key, format!("there is no axis `{name}`"), hint.unwrap_or(format!("there are: {there}")));
+    }
+    found
+}
+
+/// The value of a label; says so where there is none.
+pub fn value(reader: &Reader<'_>, key: &str, label: &str, axis: &Axis) -> Option<usize> {
+    let found = axis.value(label);
+    if found.is_none() {
+        let labels = || axis.values.iter().map(|value| value.label.as_str());
+        let there = labels().collect::<Vec<_>>().join(", ");
+        let hint = nearest(label, labels()).map(|near| format!("did you mean `{near}`?"));
+        let what = format!("axis `{}` has no value labelled `{label}`", axis.name);
+        reader.fail(key, what, hint.unwrap_or(format!("there are: {there}")));
+    }
+    found
+}
+
+/// Labels of axes: `{ control = "afner", router = ["prophet"] }`.
+pub fn chosen(reader: &Reader<'_>, key: &str, table: &DeTable<'_>, axes: &[Axis]) -> Vec<(usize, Vec<usize>)> {
+    let mut chosen = Vec::new();
+    for (name, labels) in table {
+        let Some(axis) = axis(reader, key, name.get_ref(), axes) else { continue };
+        let labels = match Input::Given(labels.get_ref()).texts() {
+            Ok(labels) => labels,
+            Err(why) => {
+                reader.fail(key, why, "labels are texts, as `labels` of the axis or its values are written");
+                continue;
+            }
+        };
+        let values: Vec<usize> = labels.iter().filter_map(|label| value(reader, key, label, &axes[axis])).collect();
+        chosen.push((axis, values));
+    }
+    chosen.sort_unstable();
+    chosen
+}
+
+/// `[[skip]]`: lists of tables, or one table.
+fn skips(top: &Reader<'_>, axes: &[Axis]) -> Vec<Vec<(usize, Vec<usize>)>> {
+    let Some(value) = top.get("skip") else { return Vec::new() };
+    let tables: Vec<&DeTable<'_>> = match value.get_ref() {
+        DeValue::Array(items) => items.iter().filter_map(|item| item.get_ref().as_table()).collect(),
+        DeValue::Table(table) => vec![table],
+        _ => Vec::new(),
+    };
+    if tables.is_empty() || tables.iter().any(|table| table.is_empty()) {
+        top.fail("skip", "no points are named", "write `[[skip]]` and below it `control = \"afner\"`");
+        return Vec::new();
+    }
+    tables.into_iter().map(|table| chosen(top, "skip", table, axes)).collect()
+}
+
+fn smoke(top: &Reader<'_>, axes: &[Axis], figures: &[&str], plain: &Table) -> Option<Smoke> {
+    let reader = top.table("smoke", &keys::SMOKE)?;
+    let plain = plain.get("smoke").and_then(|smoke| smoke.get("set"));
+    let values = match reader.raw_table("values") {
+        Some((_, table)) => chosen(&reader, "values", table, axes),
+        None => Vec::new(),
+    };
+    let wanted = reader.texts("figures").unwrap_or_default();
+    for name in wanted.iter().filter(|name| !figures.contains(&name.as_str())) {
+        let there = format!("there are: {}", figures.join(", "));
+        let hint = nearest(name, figures.iter().copied()).map(|near| format!("did you mean `{near}`?"));
+        reader.fail("figures", format!("there is no figure `{name}`"), hint.unwrap_or(there));
+    }
+    Some(Smoke {
+        repetitions: reader.count("repetitions").unwrap_or(2),
+        set: sets_of(&reader, "set", plain),
+        values,
+        figures: wanted,
+    })
+}

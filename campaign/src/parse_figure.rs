@@ -1,0 +1,192 @@
+//! Figures, their claims and what papers give for them.
+
+use crate::keys;
+use crate::metrics::{METRICS, metric};
+use crate::parse::{axis, chosen, file, value};
+use crate::types::{At, Axis, Claim, Figure, Paper, Rule};
+use farlink_config::{Input, Reader};
+use farlink_report::plot::Shape;
+use std::path::Path;
+
+/// All figures.
+pub fn figures(top: &Reader<'_>, axes: &[Axis], scenario: &Path, folder: &Path) -> Vec<Figure> {
+    let mut figures: Vec<Figure> = Vec::new();
+    for (path, table) in top.tables("figure") {
+        let reader = Reader::checked(top.errors, &keys::FIGURE, &path, table);
+        let name = reader.name("name").unwrap_or_default();
+        if figures.iter().any(|figure| figure.name == name) {
+            reader.fail("name", format!("a second figure called `{name}`"), "each needs its own name");
+        }
+        figures.extend(one(&reader, name, axes, scenario, folder));
+    }
+    figures
+}
+
+fn one(reader: &Reader<'_>, name: String, axes: &[Axis], scenario: &Path, folder: &Path) -> Option<Figure> {
+    let wanted = reader.choice("metric").map(|word| keys_metric(word));
+    let named = |key: &str| reader.text(key).and_then(|name| axis(reader, key, &name, axes));
+    let (x, series, facet) = (named("x"), named("series"), named("facet"));
+    for (one, other, key) in [(x, series, "series"), (x, facet, "facet"), (series, facet, "facet")] {
+        if one.is_some() && one == other {
+            reader.fail(
+                key,
+                "this axis is drawn already",
+                "each of `x`, `series` and `facet` needs an axis of its own",
+            );
+        }
+    }
+    let fixed = fixed(reader, axes, &[x, series, facet]);
+    let other = if reader.given("scenario") { file(reader, "scenario", folder) } else { Some(scenario.to_path_buf()) };
+    let against = against(reader, series, axes);
+    let mut figure = Figure {
+        title: reader.text("title").unwrap_or_else(|| name.clone()),
+        name,
+        metric: wanted??,
+        scenario: other?,
+        x: x?,
+        series,
+        facet,
+        fixed,
+        shape: if reader.choice("shape") == Some(1) { Shape::Bars } else { Shape::Lines },
+        against,
+        claims: Vec::new(),
+        paper: Vec::new(),
+        place: reader.errors.beginning(reader.path()).unwrap_or(0),
+    };
+    for (path, table) in reader.tables("claim") {
+        let inside = Reader::checked(reader.errors, &keys::CLAIM, &path, table);
+        figure.claims.extend(claim(&inside, &figure, axes));
+    }
+    for (path, table) in reader.tables("paper") {
+        let inside = Reader::checked(reader.errors, &keys::PAPER, &path, table);
+        figure.paper.extend(paper(&inside, &figure, axes));
+    }
+    Some(figure)
+}
+
+fn keys_metric(word: usize) -> Option<&'static crate::metrics::Metric> {
+    METRICS.get(word).and_then(|known| metric(known.name))
+}
+
+fn fixed(reader: &Reader<'_>, axes: &[Axis], drawn: &[Option<usize>]) -> Vec<(usize, usize)> {
+    let Some((_, table)) = reader.raw_table("fixed") else { return Vec::new() };
+    let mut fixed = Vec::new();
+    for (axis, values) in chosen(reader, "fixed", table, axes) {
+        if drawn.contains(&Some(axis)) {
+            let what = format!("axis `{}` is drawn, and stands nowhere", axes[axis].name);
+            reader.fail("fixed", what, "take it out");
+        }
+        match values[..] {
+            [value] => fixed.push((axis, value)),
+            _ => {
+                reader.fail("fixed", format!("axis `{}` needs one label", axes[axis].name), "write `axis = \"label\"`")
+            }
+        }
+    }
+    fixed
+}
+
+fn against(reader: &Reader<'_>, series: Option<usize>, axes: &[Axis]) -> usize {
+    match (reader.text("against"), series) {
+        (Some(label), Some(series)) => value(reader, "against", &label, &axes[series]).unwrap_or(0),
+        (Some(_), None) => {
+            reader.fail(
+                "against",
+                "a figure without `series` compares none",
+                "take it out, or name the axis of series",
+            );
+            0
+        }
+        (None, _) => 0,
+    }
+}
+
+/// The values of labels on an axis of the figure. Without an axis there is one, without a name.
+fn labels(reader: &Reader<'_>, key: &str, of: Option<usize>, axes: &[Axis]) -> Option<Vec<usize>> {
+    let given = reader.texts(key)?;
+    let Some(of) = of else {
+        reader.fail(key, "the figure has no such axis", "take it out");
+        return None;
+    };
+    Some(given.iter().filter_map(|label| value(reader, key, label, &axes[of])).collect())
+}
+
+fn claim(reader: &Reader<'_>, figure: &Figure, axes: &[Axis]) -> Option<Claim> {
+    let all = |of: Option<usize>| of.map_or(vec![0], |axis| (0..axes[axis].values.len()).collect());
+    let text = reader.text("text");
+    let rule = reader.choice("rule").and_then(|word| rule(reader, keys::RULES[word]));
+    let compares = matches!(rule, Some(Rule::Above | Rule::Below | Rule::Similar(_)));
+    if compares && figure.series.is_none() {
+        reader.fail("rule", "it compares series, and the figure has none", "choose `rises`, `falls` or `between`");
+        return None;
+    }
+    if reader.given("than") && !compares {
+        reader.fail("than", "this rule compares no series", "take it out");
+    }
+    let than = labels(reader, "than", figure.series, axes).unwrap_or_else(|| vec![figure.against]);
+    let series = labels(reader, "series", figure.series, axes).unwrap_or_else(|| {
+        let others = all(figure.series).into_iter();
+        if compares { others.filter(|place| !than.contains(place)).collect() } else { others.collect() }
+    });
+    let facets = labels(reader, "facet", figure.facet, axes).unwrap_or_else(|| all(figure.facet));
+    let at = match reader.texts("at").as_deref() {
+        None => At::Mean,
+        Some([star]) if star == "*" => At::Each(all(Some(figure.x))),
+        Some(_) => At::Each(labels(reader, "at", Some(figure.x), axes)?),
+    };
+    if matches!(rule, Some(Rule::Rises | Rule::Falls)) && at != At::Mean {
+        reader.fail("at", "`rises` and `falls` are from the first place to the last", "take it out");
+    }
+    Some(Claim { text: text?, rule: rule?, series, than, facets, at })
+}
+
+fn rule(reader: &Reader<'_>, word: &str) -> Option<Rule> {
+    if reader.given("range") && word != "between" {
+        reader.fail("range", format!("a key of `between`, not of `{word}`"), "take it out");
+    }
+    if reader.given("margin") && word != "similar" {
+        reader.fail("margin", format!("a key of `similar`, not of `{word}`"), "take it out");
+    }
+    Some(match word {
+        "above" => Rule::Above,
+        "below" => Rule::Below,
+        "similar" => Rule::Similar(reader.share("margin")?),
+        "rises" => Rule::Rises,
+        "falls" => Rule::Falls,
+        _ => {
+            if !reader.given("range") {
+                reader.fail("range", "missing", "add `range = [0.0, 0.4]`");
+            }
+            let ends = reader.custom("range", numbers)?;
+            match ends[..] {
+                [least, most] if least <= most => Rule::Between(least, most),
+                _ => {
+                    reader.fail("range", "expected two numbers, the smaller first", "write e.g. `range = [0.0, 0.4]`");
+                    return None;
+                }
+            }
+        }
+    })
+}
+
+fn numbers(input: Input<'_, '_>) -> Result<Vec<f64>, String> {
+    input.items()?.iter().map(|item| Input::Given(item.get_ref()).number()).collect()
+}
+
+fn paper(reader: &Reader<'_>, figure: &Figure, axes: &[Axis]) -> Option<Paper> {
+    let one = |key: &str, of: Option<usize>| -> Option<Option<usize>> {
+        match (reader.text(key), of) {
+            (None, _) => Some(None),
+            (Some(label), Some(of)) => value(reader, key, &label, &axes[of]).map(Some),
+            (Some(_), None) => {
+                reader.fail(key, "the figure has no such axis", "take it out");
+                None
+            }
+        }
+    };
+    let (series, facet) = (one("series", figure.series)?, one("facet", figure.facet)?);
+    if series.is_none() && figure.series.is_some() {
+        reader.fail("series", "missing", "say of which series the values are");
+    }
+    Some(Paper { series: series.unwrap_or(0), facet, values: reader.custom("values", numbers)? })
+}

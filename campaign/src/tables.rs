@@ -1,0 +1,75 @@
+//! Results as tables for other programs: a row for each cell, and a row for each point of each figure.
+
+use crate::metrics::METRICS;
+use crate::results::{Results, Spot};
+use farlink_report::sheet::{Sheet, Values};
+
+impl Results<'_> {
+    /// A row for each cell that ended: its scenario, where axes stood, its seed, and all metrics.
+    pub fn cells(&self) -> Sheet {
+        let records: Vec<_> = self.records().map(|(_, record)| record).collect();
+        let texts = |of: &dyn Fn(&crate::folder::Record) -> Option<String>| {
+            Values::Text(records.iter().map(|record| of(record)).collect())
+        };
+        let mut columns = vec![
+            ("cell".to_string(), texts(&|record| Some(record.cell.clone()))),
+            ("scenario".to_string(), texts(&|record| Some(record.scenario.clone()))),
+        ];
+        for axis in &self.plan.campaign.axes {
+            columns.push((axis.name.clone(), texts(&|record| record.values.get(&axis.name).cloned())));
+        }
+        columns.push(("seed".to_string(), Values::Integer(records.iter().map(|r| Some(r.seed as i64)).collect())));
+        for metric in METRICS {
+            let of = |record: &&crate::folder::Record| record.metrics.get(metric.name).copied().flatten();
+            columns.push((metric.name.to_string(), Values::Real(records.iter().map(of).collect())));
+        }
+        Sheet { columns }
+    }
+
+    /// A row for each point of each figure: the mean with half of its 95 % interval, the same of the
+    /// differences from the figure's series of comparison seed by seed, and what a paper gives.
+    pub fn points(&self) -> Sheet {
+        let mut texts: [Vec<Option<String>>; 5] = Default::default();
+        let mut reals: [Vec<Option<f64>>; 6] = Default::default();
+        let mut counts = Vec::new();
+        for figure in &self.plan.campaign.figures {
+            for facet in self.kept(figure.facet) {
+                for series in self.series(figure, facet) {
+                    for x in self.places(figure) {
+                        let spot = Spot { x, series, facet };
+                        if !self.has(figure, spot) {
+                            continue;
+                        }
+                        let named = |axis: Option<usize>, value| axis.map(|_| self.label(axis, value).to_string());
+                        let words = [
+                            Some(figure.name.clone()),
+                            Some(figure.metric.name.to_string()),
+                            named(figure.facet, facet),
+                            named(figure.series, series),
+                            named(Some(figure.x), Some(x)),
+                        ];
+                        texts.iter_mut().zip(words).for_each(|(column, word)| column.push(word));
+                        let (mean, less) = (self.interval(figure, spot), self.difference(figure, spot));
+                        counts.push(Some(mean.map_or(0, |mean| mean.count as i64)));
+                        let numbers = [
+                            mean.map(|i| i.mean),
+                            mean.and_then(|i| i.deviation),
+                            mean.and_then(|i| i.half),
+                            less.map(|i| i.mean),
+                            less.and_then(|i| i.half),
+                            self.paper(figure, spot),
+                        ];
+                        reals.iter_mut().zip(numbers).for_each(|(column, number)| column.push(number));
+                    }
+                }
+            }
+        }
+        let words = ["figure", "metric", "facet", "series", "x"];
+        let numbers = ["mean", "deviation", "half_interval", "difference", "difference_half_interval", "paper"];
+        let mut columns: Vec<(String, Values)> =
+            words.into_iter().zip(texts).map(|(name, column)| (name.to_string(), Values::Text(column))).collect();
+        columns.push(("runs".to_string(), Values::Integer(counts)));
+        columns.extend(numbers.into_iter().zip(reals).map(|(name, column)| (name.to_string(), Values::Real(column))));
+        Sheet { columns }
+    }
+}

@@ -1,0 +1,264 @@
+//! Whether a claim holds: the rule, stated once.
+//!
+//! A claim is a set of comparisons. Each is of differences between runs with the same seed (for `between`, of
+//! values), and is decided by the 95 % interval of their mean (Student's t): in favour where the whole interval
+//! is on the claim's side, against where it is wholly on the other, open where it is on both or where there are
+//! fewer than two seeds. The claim is **confirmed** when all its comparisons are decided in favour,
+//! **contradicted** when one is decided against, **undecidable** otherwise. With many comparisons some interval
+//! misses the truth by chance, one in twenty of those whose difference is none: a claim of many is stronger than
+//! one of few, and the counts are told with the verdict.
+
+use crate::numbers::Interval;
+use crate::results::{Results, Spot, differences};
+use crate::types::{At, Claim, Figure, Rule};
+use farlink_report::Quantity;
+use std::collections::BTreeMap;
+
+/// What a claim is found to be.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Verdict {
+    /// All comparisons are in its favour.
+    Confirmed,
+    /// One is against it.
+    Contradicted,
+    /// Neither.
+    Undecidable,
+}
+impl Verdict {
+    /// Its word.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Verdict::Confirmed => "confirmed",
+            Verdict::Contradicted => "contradicted",
+            Verdict::Undecidable => "undecidable",
+        }
+    }
+}
+
+/// A verdict, and how it came about.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Judgement {
+    /// The verdict.
+    pub verdict: Verdict,
+    /// Comparisons in favour.
+    pub favour: usize,
+    /// Comparisons against.
+    pub against: usize,
+    /// Comparisons that decide nothing.
+    pub open: usize,
+    /// The comparison that decides, or is farthest from it, in words.
+    pub worst: String,
+}
+
+impl Judgement {
+    /// How it came about, in words.
+    pub fn text(&self) -> String {
+        let all = self.favour + self.against + self.open;
+        if all == 0 {
+            return "none of its points is in this size".into();
+        }
+        let worst = if self.worst.is_empty() { String::new() } else { format!(": {}", self.worst) };
+        match self.verdict {
+            Verdict::Confirmed => format!("{} of {all} in favour", self.favour),
+            _ => format!("{} of {all} in favour, {} against, {} open{worst}", self.favour, self.against, self.open),
+        }
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Side {
+    Favour,
+    Against,
+    Open,
+}
+
+/// Where an interval lies with respect to the span that the claim wants.
+fn side(interval: Option<Interval>, wanted: (f64, f64)) -> Side {
+    let Some((low, high)) = interval.and_then(|interval| interval.ends()) else { return Side::Open };
+    // What is wanted above nothing is not had by nothing itself.
+    let (inside, outside) = if wanted == (0.0, f64::INFINITY) {
+        (low > 0.0, high < 0.0)
+    } else {
+        (wanted.0 <= low && high <= wanted.1, high < wanted.0 || wanted.1 < low)
+    };
+    match (inside, outside) {
+        (true, _) => Side::Favour,
+        (_, true) => Side::Against,
+        _ => Side::Open,
+    }
+}
+
+impl Results<'_> {
+    /// Judges a claim of a figure.
+    pub fn judge(&self, figure: &Figure, claim: &Claim) -> Judgement {
+        let mut counts = [0, 0, 0];
+        let mut worst: Option<(Side, String)> = None;
+        for (side, text) in self.comparisons(figure, claim) {
+            counts[side as usize] += 1;
+            let graver = match (&worst, side) {
+                (_, Side::Favour) => false,
+                (None, _) => true,
+                (Some((known, _)), side) => *known == Side::Open && side == Side::Against,
+            };
+            if graver {
+                worst = Some((side, text));
+            }
+        }
+        let [favour, against, open] = counts;
+        let verdict = match (favour, against, open) {
+            (_, 1.., _) => Verdict::Contradicted,
+            (1.., 0, 0) => Verdict::Confirmed,
+            _ => Verdict::Undecidable,
+        };
+        Judgement { verdict, favour, against, open, worst: worst.map(|(_, text)| text).unwrap_or_default() }
+    }
+
+    fn comparisons(&self, figure: &Figure, claim: &Claim) -> Vec<(Side, String)> {
+        let xs = self.places(figure);
+        let places: Vec<Vec<usize>> = match (&claim.at, claim.rule) {
+            (_, Rule::Rises | Rule::Falls) => vec![Vec::new()],
+            (At::Mean, _) => vec![xs.clone()],
+            (At::Each(each), _) => xs.iter().filter(|x| each.contains(x)).map(|x| vec![*x]).collect(),
+        };
+        let mut found = Vec::new();
+        for facet in self.kept(figure.facet).into_iter().filter(|facet| claim.facets.contains(&facet.unwrap_or(0))) {
+            for series in self.kept(figure.series).into_iter().filter(|one| claim.series.contains(&one.unwrap_or(0))) {
+                for place in &places {
+                    let at = |series: Option<usize>| Place { series, facet, xs: place };
+                    found.extend(self.compare(figure, claim, at(series), &xs));
+                }
+            }
+        }
+        found
+    }
+
+    /// The comparisons of one series at one place.
+    fn compare(&self, figure: &Figure, claim: &Claim, here: Place<'_>, xs: &[usize]) -> Vec<(Side, String)> {
+        let text = |what: &str, interval: Option<Interval>| self.told(figure, here, what, interval);
+        match claim.rule {
+            Rule::Above | Rule::Below | Rule::Similar(_) => {
+                let than = self
+                    .kept(figure.series)
+                    .into_iter()
+                    .filter(|one| *one != here.series && one.is_some_and(|one| claim.than.contains(&one)));
+                let one = |than: Option<usize>| {
+                    let (mine, theirs) = (self.at(figure, here)?, self.at(figure, Place { series: than, ..here })?);
+                    let difference = Interval::of(&differences(&mine, &theirs));
+                    let wanted = match claim.rule {
+                        Rule::Below => (f64::NEG_INFINITY, 0.0),
+                        Rule::Similar(margin) => {
+                            let around = Interval::of(&theirs.into_values().collect::<Vec<_>>());
+                            let room = around.map_or(0.0, |around| around.mean.abs() * margin);
+                            (-room, room)
+                        }
+                        _ => (0.0, f64::INFINITY),
+                    };
+                    let lies = match claim.rule {
+                        // As `above`, the other way round.
+                        Rule::Below => side(difference.map(negative), (0.0, f64::INFINITY)),
+                        _ => side(difference, wanted),
+                    };
+                    Some((lies, text(&format!("less {}", self.label(figure.series, than)), difference)))
+                };
+                than.filter_map(one).collect()
+            }
+            Rule::Rises | Rule::Falls => {
+                let (Some(first), Some(last)) = (xs.first(), xs.last()) else { return Vec::new() };
+                let of = |x: &usize| self.at(figure, Place { xs: std::slice::from_ref(x), ..here });
+                let (Some(before), Some(after)) = (of(first), of(last)) else { return Vec::new() };
+                if first == last {
+                    return Vec::new();
+                }
+                let difference = Interval::of(&differences(&after, &before));
+                let towards = if claim.rule == Rule::Falls { difference.map(negative) } else { difference };
+                vec![(side(towards, (0.0, f64::INFINITY)), text("last less first", difference))]
+            }
+            Rule::Between(least, most) => {
+                let Some(values) = self.at(figure, here) else { return Vec::new() };
+                let mean = Interval::of(&values.into_values().collect::<Vec<_>>());
+                vec![(side(mean, (least, most)), text("", mean))]
+            }
+        }
+    }
+
+    /// The metric by seeds: the mean over these places of the horizontal axis. `None`: not in this size.
+    fn at(&self, figure: &Figure, place: Place<'_>) -> Option<BTreeMap<u64, f64>> {
+        let spots: Vec<Spot> =
+            place.xs.iter().map(|x| Spot { x: *x, series: place.series, facet: place.facet }).collect();
+        let spots: Vec<Spot> = spots.into_iter().filter(|spot| self.has(figure, *spot)).collect();
+        let (first, others) = spots.split_first()?;
+        let mut sums = self.values(figure, *first);
+        for spot in others {
+            let values = self.values(figure, *spot);
+            // Only seeds that have a value at every place have a mean.
+            sums = sums.into_iter().filter_map(|(seed, sum)| Some((seed, sum + values.get(&seed)?))).collect();
+        }
+        Some(sums.into_iter().map(|(seed, sum)| (seed, sum / spots.len() as f64)).collect())
+    }
+
+    fn told(&self, figure: &Figure, here: Place<'_>, what: &str, interval: Option<Interval>) -> String {
+        let place = if let [x] = here.xs { self.label(Some(figure.x), Some(*x)) } else { "" };
+        let words = [self.label(figure.facet, here.facet), place, self.label(figure.series, here.series), what];
+        let words: Vec<&str> = words.into_iter().filter(|word| !word.is_empty()).collect();
+        let number =
+            interval.map_or("no runs".to_string(), |interval| interval.estimate().text(plain(figure.metric.quantity)));
+        format!("{} {number}", words.join(" "))
+    }
+}
+
+/// Differences of shares and times are told as plain numbers in the metric's unit.
+fn plain(quantity: Quantity) -> Quantity {
+    if quantity == Quantity::Count { Quantity::Count } else { Quantity::Ratio }
+}
+
+fn negative(interval: Interval) -> Interval {
+    Interval { mean: -interval.mean, ..interval }
+}
+
+/// A series in a picture, and the places over which it is taken.
+#[derive(Clone, Copy)]
+struct Place<'x> {
+    series: Option<usize>,
+    facet: Option<usize>,
+    xs: &'x [usize],
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(values: &[f64], wanted: (f64, f64)) -> Side {
+        side(Interval::of(values), wanted)
+    }
+
+    #[test]
+    fn an_interval_decides_only_where_it_is_wholly_on_one_side() {
+        let above = (0.0, f64::INFINITY);
+        let named = [Side::Favour, Side::Against, Side::Open].map(|side| side as u8);
+        let found = [
+            of(&[1.0, 1.1, 0.9], above),
+            of(&[-1.0, -1.1, -0.9], above),
+            of(&[1.0, -1.0, 0.5], above),
+            of(&[1.0], above),
+            of(&[0.0, 0.0, 0.0], above),
+            side(None, above),
+        ];
+        let expected = [named[0], named[1], named[2], named[2], named[2], named[2]];
+        assert_eq!(found.map(|side| side as u8), expected, "one value, or no difference at all, decides nothing");
+        let within = (-0.1, 0.1);
+        assert!(of(&[0.0, 0.0, 0.01], within) == Side::Favour, "alike");
+        assert!(of(&[0.5, 0.51], within) == Side::Against);
+        assert!(of(&[0.1, 0.2], within) == Side::Open);
+    }
+
+    #[test]
+    fn counts_are_told_with_the_verdict() {
+        let judged = |verdict, favour, against, open, worst: &str| {
+            Judgement { verdict, favour, against, open, worst: worst.into() }.text()
+        };
+        assert_eq!(judged(Verdict::Confirmed, 3, 0, 0, ""), "3 of 3 in favour");
+        let told = judged(Verdict::Contradicted, 1, 1, 2, "city CCC less none -0.1 ± 0.01");
+        assert_eq!(told, "1 of 4 in favour, 1 against, 2 open: city CCC less none -0.1 ± 0.01");
+        assert_eq!(judged(Verdict::Undecidable, 0, 0, 0, ""), "none of its points is in this size");
+    }
+}

@@ -1,0 +1,98 @@
+//! Every mistake in a campaign is told with its line and what to try.
+
+mod support;
+
+use farlink_campaign::Campaign;
+use support::{CAMPAIGN, folder, plan};
+
+/// What is said of a campaign with one part replaced.
+fn said(from: &str, to: &str) -> String {
+    assert!(CAMPAIGN.contains(from), "{from}");
+    let source = folder(&CAMPAIGN.replacen(from, to, 1));
+    let list = plan(source.path()).map(|_| ()).expect_err(to);
+    list.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")
+}
+
+#[test]
+fn mistakes_name_their_line_and_what_to_try() {
+    for (from, to, line, says, hint) in [
+        ("name = \"pair\"", "nam = \"pair\"", 1, "unknown key", "did you mean `name`?"),
+        ("scenario.toml", "scenari.toml", 2, "is no file", "relative to the folder"),
+        ("repetitions = 3", "repetitions = 0", 3, "is not between 1 and 1000", "write e.g."),
+        ("link[l].delay", "link[m].delay", 8, "the scenario has no link `m`; there are: l", "mend"),
+        ("link[l].delay", "link[l.delay", 7, "is no key", "write e.g."),
+        ("\"2 s\"", "\"2 sec\"", 8, "`2 sec`: link[l].delay", "write e.g."),
+        ("\"2 s\"", "\"1 s\"", 8, "two values labelled `1 s`", "labels"),
+        ("labels = [\"small\", \"large\"]", "labels = [\"small\"]", 13, "1 labels of 2 values", "one for each"),
+        ("metric = \"delivery_ratio\"", "metric = \"delivery\"", 16, "`delivery`", "delivery_ratio"),
+        ("x = \"delay\"", "x = \"dela\"", 17, "there is no axis `dela`", "did you mean `delay`?"),
+        ("series = \"size\"", "series = \"delay\"", 18, "drawn already", "an axis of its own"),
+        ("rule = \"above\"", "rule = \"over\"", 21, "`over`", "above"),
+        (
+            "rule = \"above\"",
+            "rule = \"above\"\nseries = \"smal\"",
+            22,
+            "no value labelled `smal`",
+            "did you mean `small`?",
+        ),
+        ("rule = \"above\"", "rule = \"between\"", 19, "range: missing", "range = ["),
+        ("rule = \"rises\"", "rule = \"above\"", 29, "the figure has none", "rises"),
+        ("rule = \"rises\"", "rule = \"rises\"\nmargin = 0.2", 30, "a key of `similar`", "take it out"),
+        ("size = \"small\"", "size = \"tiny\"", 26, "no value labelled `tiny`", "small, large"),
+        ("size = \"small\"", "delay = \"1 s\"", 26, "is drawn", "take it out"),
+        ("name = \"latency\"", "name = \"ratio\"", 23, "a second figure called `ratio`", "its own name"),
+    ] {
+        let said = said(from, to);
+        assert!(said.contains(says) && said.contains(hint), "{from} -> {to}: {said}");
+        assert!(said.contains(&format!("campaign.toml:{line}: ")), "{from} -> {to}, line {line}: {said}");
+    }
+}
+
+#[test]
+fn a_scenario_that_is_wrong_by_itself_is_told_as_it_is() {
+    let source = folder(CAMPAIGN);
+    std::fs::write(source.path().join("scenario.toml"), support::SCENARIO.replace("ipn:2.0", "ipn:two")).unwrap();
+    let list = plan(source.path()).unwrap_err();
+    let said = list[0].to_string();
+    assert!(said.contains("scenario.toml: node[b].id (line 8)"), "{said}");
+    let nowhere = Campaign::load(std::path::Path::new("/nowhere/at/all")).unwrap_err();
+    assert!(nowhere[0].to_string().contains("hint: give the folder of a campaign"), "{nowhere:?}");
+}
+
+#[test]
+fn values_wrong_only_together_are_told_of_the_figure() {
+    // Each bound alone is fine with the scenario's other end.
+    let contacts = "[[axis]]\nname = \"end\"\n[[axis.value]]\nlabel = \"early\"\nset = { \"contact[1].end\" = \"3 s\" }\n\
+        [[axis]]\nname = \"start\"\n[[axis.value]]\nlabel = \"late\"\nset = { \"contact[1].start\" = \"5 s\" }\n\
+        [[figure]]\nname = \"both\"\nmetric = \"delivered\"\nx = \"end\"\nseries = \"start\"\n";
+    let source = folder(&format!("{CAMPAIGN}{contacts}"));
+    let scenario = format!("{}[[contact]]\nlink = \"l\"\nstart = \"1 s\"\nend = \"9 s\"\n", support::SCENARIO);
+    std::fs::write(source.path().join("scenario.toml"), scenario).unwrap();
+    let said = plan(source.path()).unwrap_err()[0].to_string();
+    assert!(said.contains(":40: figure: its point end early, start late: contact[1].end"), "{said}");
+}
+
+#[test]
+fn smoke_and_only_leave_out_what_they_say_and_skips_are_skipped() {
+    let more = "[[skip]]\nsize = \"large\"\ndelay = [\"2 s\", \"3 s\"]\n\
+        [smoke]\nrepetitions = 1\nset = { duration = \"5 s\" }\nvalues = { delay = [\"1 s\", \"3 s\"] }\nfigures = \"ratio\"\n";
+    let source = folder(&format!("{CAMPAIGN}{more}"));
+    let whole = plan(source.path()).unwrap();
+    assert_eq!(whole.configurations.len(), 4);
+    let campaign = Campaign::load(source.path()).unwrap();
+    let small = farlink_campaign::Plan::new(campaign.clone().smaller()).unwrap();
+    assert_eq!((small.configurations.len(), small.cells().len()), (3, 3));
+    assert!(small.configurations.iter().all(|one| one.text.contains("duration = \"5 s\"")));
+    assert_ne!(small.name(small.cells()[0]), whole.name(whole.cells()[0]), "another text, another cell");
+    let only = farlink_campaign::Plan::new(campaign.clone().only(&["latency".into()]).unwrap()).unwrap();
+    assert_eq!(only.configurations.len(), 3);
+    let both = "[smoke]\nset = { \"link[l].delay\" = \"9 s\", \"group[x].count\" = 1 }\n";
+    let part = folder(&format!("{CAMPAIGN}{both}"));
+    let part = Campaign::load(part.path()).unwrap().smaller().only(&["ratio".into()]).unwrap();
+    farlink_campaign::Plan::new(part).expect("what other figures' scenarios have is no mistake");
+    let source = folder(&format!("{CAMPAIGN}[smoke]\nset = {{ \"group[x].count\" = 1 }}\n"));
+    let said =
+        farlink_campaign::Plan::new(Campaign::load(source.path()).unwrap().smaller()).unwrap_err()[0].to_string();
+    assert!(said.contains("smoke.set: no scenario has `group[x].count`"), "{said}");
+    assert!(campaign.only(&["x".into()]).unwrap_err().contains("hint: its figures are ratio, latency"));
+}

@@ -1,0 +1,136 @@
+//! Running, stopping and going on: what ends stays, and what comes of it is the same however it came.
+
+mod support;
+
+use farlink_campaign::{Folder, Results};
+use std::fs;
+use support::{CAMPAIGN, Pretend, folder, plan, run, written};
+
+#[test]
+fn points_that_figures_share_are_run_once_and_the_results_are_those_of_the_runs() {
+    let source = folder(CAMPAIGN);
+    let plan = plan(source.path()).unwrap();
+    assert_eq!((plan.configurations.len(), plan.cells().len()), (6, 18), "three delays by two sizes, three seeds");
+    let out = Folder::create(&source.path().join("out"), &plan, &[], false, "test").unwrap();
+    let runner = Pretend::default();
+    let summary = run(&plan, &out, 4, &runner).unwrap();
+    assert_eq!((summary.done, summary.ran, summary.left, summary.failed.len()), (18, 18, 0, 0));
+    let text = Results::new(&plan, out.records(&plan).unwrap()).text();
+    // Seeds 10, 11, 12: 5, 6, 5 of 10 with small stores, 8, 9, 8 with large ones.
+    let expected = "\
+pair: 6 points, seeds 10 to 12, 18 of 18 cells
+
+ratio: ratio
+  delivery ratio, mean and 95 % interval
+    delay                    small          large
+    1 s              0.533 ± 0.143  0.833 ± 0.143
+    2 s              0.533 ± 0.143  0.833 ± 0.143
+    3 s              0.533 ± 0.143  0.833 ± 0.143
+    1 s, less small              -        0.3 ± 0
+    2 s, less small              -        0.3 ± 0
+    3 s, less small              -        0.3 ± 0
+  confirmed: More room, more delivered.
+    1 of 1 in favour
+
+latency: latency
+  mean latency (s), mean and 95 % interval
+    delay  mean latency
+    1 s           1 ± 0
+    2 s           2 ± 0
+    3 s           3 ± 0
+  confirmed: It grows.
+    1 of 1 in favour
+";
+    assert_eq!(text, expected);
+    assert_eq!(fs::read_dir(out.path().join("cells")).unwrap().count(), 18);
+    assert!(!out.path().join("cells").join(plan.name(plan.cells()[0])).join("bundles.parquet").exists());
+}
+
+#[test]
+fn a_campaign_stopped_anywhere_and_resumed_gives_the_same_to_the_byte() {
+    let source = folder(CAMPAIGN);
+    let plan = plan(source.path()).unwrap();
+    let create = |name: &str| Folder::create(&source.path().join(name), &plan, &[], false, "test").unwrap();
+    let whole = create("whole");
+    run(&plan, &whole, 3, &Pretend::default()).unwrap();
+    let expected = written(&plan, &whole);
+    for after in [0, 1, 7, 17] {
+        let out = create(&format!("stopped-{after}"));
+        let summary = run(&plan, &out, 2, &Pretend { stop_after: Some(after), ..Pretend::default() }).unwrap();
+        assert_eq!((summary.done, summary.left), (after, 18 - after), "what ended stays");
+        // What a process that was killed leaves: a cell that is running, half written.
+        let half = out.path().join("cells/.half");
+        fs::create_dir_all(&half).unwrap();
+        fs::write(half.join("manifest.json"), "{").unwrap();
+        let again = Folder::open(out.path()).unwrap();
+        let runner = Pretend::default();
+        let summary = run(&plan, &again, 2, &runner).unwrap();
+        assert_eq!((summary.done, summary.ran), (18, 18 - after), "nothing is run twice");
+        assert!(!half.exists());
+        assert!(written(&plan, &again) == expected, "stopped after {after}");
+    }
+}
+
+#[test]
+fn a_cell_that_fails_or_panics_takes_no_other_with_it_and_is_tried_again() {
+    let source = folder(CAMPAIGN);
+    let plan = plan(source.path()).unwrap();
+    let out = Folder::create(&source.path().join("out"), &plan, &[], true, "test").unwrap();
+    let bad = Pretend { fail: Some("2-s_large_s11"), panic: Some("3-s_small_s12"), ..Pretend::default() };
+    let summary = run(&plan, &out, 2, &bad).unwrap();
+    assert_eq!((summary.done, summary.failed.len(), summary.left), (16, 2, 0));
+    assert!(
+        summary.failed[0].1.contains("no room on the moon")
+            && summary.failed[1].1.contains("it panicked: a mistake of ours")
+    );
+    let status = out.status(&plan, "another").unwrap();
+    assert_eq!((status.done, status.left, status.failed.len(), status.running), (16, 2, 2, false));
+    assert_eq!(status.other_versions, 16);
+    let results = Results::new(&plan, out.records(&plan).unwrap());
+    assert!(!results.is_whole() && results.text().contains("16 of 18 cells"));
+    let summary = run(&plan, &out, 2, &Pretend::default()).unwrap();
+    assert_eq!((summary.done, summary.ran, summary.failed.len()), (18, 2, 0));
+    assert_eq!(out.status(&plan, "test").unwrap().failed, [], "the reasons are gone");
+    assert!(
+        out.path().join("cells").join(plan.name(plan.cells()[0])).join("bundles.parquet").exists(),
+        "runs are kept"
+    );
+}
+
+#[test]
+fn one_process_at_a_time_and_no_folder_of_somebody_else() {
+    let source = folder(CAMPAIGN);
+    let plan = plan(source.path()).unwrap();
+    let path = source.path().join("out");
+    let out = Folder::create(&path, &plan, &[], false, "test").unwrap();
+    let lock = out.lock().unwrap();
+    let error = run(&plan, &out, 1, &Pretend::default()).unwrap_err().to_string();
+    assert!(error.contains("another farlink is at work") && error.contains("hint: "), "{error}");
+    assert!(out.status(&plan, "test").unwrap().running);
+    drop(lock);
+    run(&plan, &out, 1, &Pretend::default()).unwrap();
+    let error = format!("{:#}", Folder::create(&path, &plan, &[], false, "test").unwrap_err());
+    assert!(error.contains("is not empty") && error.contains("campaign resume"), "{error}");
+    for (name, text) in [("nothing", None), ("damaged", Some("{")), ("foreign", Some("{\"name\": 7}"))] {
+        let path = source.path().join(name);
+        fs::create_dir(&path).unwrap();
+        text.into_iter().for_each(|text| fs::write(path.join("campaign.json"), text).unwrap());
+        let error = format!("{:#}", Folder::open(&path).unwrap_err());
+        assert!(error.contains("is no campaign that ran") && error.contains("hint: "), "{error}");
+    }
+}
+
+#[test]
+fn a_changed_scenario_is_run_anew_and_what_is_old_is_counted() {
+    let source = folder(CAMPAIGN);
+    let before = plan(source.path()).unwrap();
+    let out = Folder::create(&source.path().join("out"), &before, &[], false, "test").unwrap();
+    run(&before, &out, 2, &Pretend::default()).unwrap();
+    fs::write(source.path().join("scenario.toml"), support::SCENARIO.replace("20 s", "30 s")).unwrap();
+    let after = plan(source.path()).unwrap();
+    let status = out.status(&after, "test").unwrap();
+    assert_eq!((status.done, status.left, status.strangers), (0, 18, 18));
+    fs::write(out.path().join("cells").join(before.name(before.cells()[0])).join("cell.json"), "{").unwrap();
+    let error = format!("{:#}", out.records(&before).unwrap_err());
+    assert!(error.contains("is damaged") && error.contains("hint: remove "), "{error}");
+}

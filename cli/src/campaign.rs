@@ -1,0 +1,380 @@
+//! `farlink campaign`: studies. A scenario, varied along axes and repeated, and the figures that come of it.
+
+use crate::Failure;
+use crate::campaign_cell::{self, CellArgs, InThreads, OnLab, WithChildren};
+use crate::values;
+use farlink_base::ConfigError;
+use farlink_campaign::{Campaign, Folder, Options, Plan, Progress, Results, Runner, Summary, World, run as run_cells};
+use farlink_report::Quantity;
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use std::io::IsTerminal;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+/// Arguments of `farlink campaign`.
+#[derive(clap::Args)]
+pub struct Args {
+    #[command(subcommand)]
+    what: What,
+}
+
+#[derive(clap::Subcommand)]
+enum What {
+    /// Run a campaign: all its cells, then its report.
+    Run(RunArgs),
+    /// How far a campaign is.
+    Status(StatusArgs),
+    /// Go on with a campaign that was stopped or killed.
+    Resume(ResumeArgs),
+    /// Write the report of a campaign anew, of what there is so far.
+    Report(ReportArgs),
+    /// Run one cell, for `--isolate`.
+    #[command(hide = true)]
+    Cell(CellArgs),
+}
+
+#[derive(clap::Args)]
+#[command(
+    after_help = "A campaign is a folder with a campaign.toml. Its results are a folder, too: report.html, results.txt,\n\
+    the tables cells and points (CSV and Parquet), figures as SVG, and a folder for each cell. Ctrl-C leaves the cells that\n\
+    ended; `resume` goes on, with the same results.\n\n\
+    Examples:\n\
+    \x20 farlink campaign run campaigns/silva --smoke\n\
+    \x20 farlink campaign run campaigns/silva --out runs/silva --jobs 8\n\
+    \x20 farlink campaign run campaigns/silva --only fig8 --isolate\n\n\
+    Exit status: 0 done, 1 a cell failed or it was stopped, 2 bad input."
+)]
+struct RunArgs {
+    /// The campaign's folder.
+    #[arg(value_name = "CAMPAIGN")]
+    campaign: PathBuf,
+    /// Its small size, which ends in seconds.
+    #[arg(long)]
+    smoke: bool,
+    /// Only this figure; several times for several.
+    #[arg(long, value_name = "FIGURE")]
+    only: Vec<String>,
+    /// Runs of each point, in place of the campaign's.
+    #[arg(long, value_name = "N", allow_hyphen_values = true, value_parser = values::some)]
+    repetitions: Option<u64>,
+    /// Folder of the results; `runs/<campaign>` with a number when not given.
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+    /// Keep the run of each cell beside its numbers.
+    #[arg(long)]
+    keep_runs: bool,
+    #[command(flatten)]
+    how: How,
+}
+
+/// What running and resuming have in common.
+#[derive(clap::Args)]
+struct How {
+    /// Cells at once; as many as there are processors when not given, and one in the testbed.
+    #[arg(long, value_name = "N", allow_hyphen_values = true, value_parser = values::some)]
+    jobs: Option<u64>,
+    /// A child process for each cell, so that one that crashes takes no other with it.
+    #[arg(long)]
+    isolate: bool,
+    /// Print one JSON document.
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(clap::Args)]
+struct StatusArgs {
+    /// Folder of the results.
+    #[arg(value_name = "DIR")]
+    folder: PathBuf,
+    /// Print one JSON document.
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(clap::Args)]
+#[command(
+    after_help = "Cells that ended are not run again; those that failed are. A cell whose scenario has changed since is run anew.\n\n\
+    Example:\n\
+    \x20 farlink campaign resume runs/silva"
+)]
+struct ResumeArgs {
+    /// Folder of the results.
+    #[arg(value_name = "DIR")]
+    folder: PathBuf,
+    #[command(flatten)]
+    how: How,
+}
+
+#[derive(clap::Args)]
+struct ReportArgs {
+    /// Folder of the results.
+    #[arg(value_name = "DIR")]
+    folder: PathBuf,
+    /// Show it in the browser.
+    #[arg(long)]
+    open: bool,
+    /// Print one JSON document.
+    #[arg(long)]
+    json: bool,
+}
+
+/// Runs the subcommand.
+pub fn run(args: Args) -> Result<(), Failure> {
+    match args.what {
+        What::Run(args) => begin(&args),
+        What::Status(args) => status(&args),
+        What::Resume(args) => {
+            let (folder, plan) = open(&args.folder)?;
+            go(&folder, &plan, &args.how)
+        }
+        What::Report(args) => report(&args),
+        What::Cell(args) => campaign_cell::run(&args),
+    }
+}
+
+fn begin(args: &RunArgs) -> Result<(), Failure> {
+    let plan = plan_of(&args.campaign, args.smoke, &args.only, args.repetitions)?;
+    let folder = args.out.clone().unwrap_or_else(|| {
+        let name = &plan.campaign.name;
+        let base = if args.smoke { format!("{name}-smoke") } else { name.clone() };
+        fresh(Path::new("runs"), &base)
+    });
+    let folder = Folder::create(&folder, &plan, &args.only, args.keep_runs, crate::VERSION)
+        .map_err(|why| Failure::Input(format!("{why:#}")))?;
+    go(&folder, &plan, &args.how)
+}
+
+/// A folder that is not there yet.
+fn fresh(parent: &Path, base: &str) -> PathBuf {
+    let numbered = (2..).map(|number| parent.join(format!("{base}-{number}")));
+    let mut names = std::iter::once(parent.join(base)).chain(numbered);
+    names.find(|folder| !folder.exists()).unwrap_or_else(|| parent.join(base))
+}
+
+fn mistakes(path: &Path, list: &[ConfigError]) -> Failure {
+    let lines: Vec<String> = list.iter().map(ToString::to_string).collect();
+    Failure::Input(format!("{} cannot be run\n{}", path.display(), lines.join("\n")))
+}
+
+fn plan_of(path: &Path, small: bool, only: &[String], repetitions: Option<u64>) -> Result<Plan, Failure> {
+    let campaign = Campaign::load(path).map_err(|list| mistakes(path, &list))?;
+    let campaign = if small { campaign.smaller() } else { campaign };
+    let campaign = campaign.only(only).map_err(Failure::Input)?;
+    let campaign = match repetitions {
+        Some(count) => campaign.repeated(count),
+        None => campaign,
+    };
+    if campaign.figures.is_empty() {
+        return Err(Failure::Input(
+            "no figure is left to run\nhint: `--only` may name none that [smoke] leaves out".into(),
+        ));
+    }
+    Plan::new(campaign).map_err(|list| mistakes(path, &list))
+}
+
+/// The folder of a campaign that began, and its plan as it is now.
+fn open(path: &Path) -> Result<(Folder, Plan), Failure> {
+    let folder = Folder::open(path).map_err(|why| Failure::Input(format!("{why:#}")))?;
+    let about = folder.about().clone();
+    let plan = plan_of(&about.campaign, about.small, &about.figures, Some(about.repetitions))?;
+    Ok((folder, plan))
+}
+
+fn go(folder: &Folder, plan: &Plan, how: &How) -> Result<(), Failure> {
+    let stop = farlink_os::process::watch_termination()?;
+    let status = folder.status(plan, crate::VERSION)?;
+    for warning in warnings(&status) {
+        eprintln!("warning: {warning}");
+    }
+    let processors = std::thread::available_parallelism().map_or(1, usize::from);
+    let jobs = match plan.campaign.world {
+        World::Sim => how.jobs.map_or(processors, |jobs| usize::try_from(jobs).unwrap_or(processors)),
+        World::Lab => 1,
+    };
+    let runner = runner(plan.campaign.world, how.isolate, folder.about().keep_runs, &stop)?;
+    let mut bar = Bar::new(plan.cells().len());
+    let options = Options { jobs, stop: &stop, version: crate::VERSION };
+    let summary = run_cells(plan, folder, options, &*runner, &mut |progress| bar.show(progress));
+    bar.finish();
+    let summary = summary?;
+    tell(folder, plan, &summary, how.json, stop.load(Ordering::Relaxed))
+}
+
+fn runner(world: World, isolate: bool, keep: bool, stop: &Arc<AtomicBool>) -> Result<Box<dyn Runner>, Failure> {
+    let program = std::env::current_exe()?;
+    Ok(match (world, isolate) {
+        (World::Sim, false) => Box::new(InThreads { stop: stop.clone(), keep }),
+        (World::Sim, true) => Box::new(WithChildren { program, keep }),
+        (World::Lab, _) => Box::new(OnLab { program, stop: stop.clone() }),
+    })
+}
+
+fn warnings(status: &farlink_campaign::Status) -> Vec<String> {
+    let mut warnings = Vec::new();
+    if status.strangers > 0 {
+        warnings.push(format!(
+            "{} cells there are of no point of the campaign as it is now, and are not used\n\
+             hint: the campaign or its scenario changed; remove them, or begin in another --out",
+            status.strangers
+        ));
+    }
+    if status.other_versions > 0 {
+        warnings.push(format!(
+            "{} cells were run by another version of farlink\nhint: begin anew in another --out where that matters",
+            status.other_versions
+        ));
+    }
+    warnings
+}
+
+/// Writes the report and prints what came of it.
+fn tell(folder: &Folder, plan: &Plan, summary: &Summary, json: bool, stopped: bool) -> Result<(), Failure> {
+    let results = Results::new(plan, folder.records(plan)?);
+    let page = results.write(folder)?;
+    if json {
+        println!("{:#}", to_json(folder, plan, &results, summary, &page));
+    } else {
+        print!("{}", results.text());
+        eprintln!("{}", page.display());
+    }
+    if let Some((name, why)) = summary.failed.first() {
+        let count = summary.failed.len();
+        return Err(Failure::Run(anyhow::anyhow!(
+            "{count} of {} cells failed, the first of them {name}: {why}\nhint: {} has the reasons; `farlink campaign resume {}` tries again",
+            plan.cells().len(),
+            folder.path().join("failed").display(),
+            folder.path().display()
+        )));
+    }
+    if stopped && summary.left > 0 {
+        return Err(Failure::Run(anyhow::anyhow!(
+            "stopped with {} cells left\nhint: `farlink campaign resume {}` goes on",
+            summary.left,
+            folder.path().display()
+        )));
+    }
+    Ok(())
+}
+
+fn to_json(folder: &Folder, plan: &Plan, results: &Results<'_>, summary: &Summary, page: &Path) -> serde_json::Value {
+    let claims: Vec<serde_json::Value> = plan
+        .campaign
+        .figures
+        .iter()
+        .flat_map(|figure| figure.claims.iter().map(move |claim| (figure, claim)))
+        .map(|(figure, claim)| {
+            let judged = results.judge(figure, claim);
+            serde_json::json!({
+                "figure": figure.name, "claim": claim.text, "verdict": judged.verdict.word(),
+                "favour": judged.favour, "against": judged.against, "open": judged.open,
+            })
+        })
+        .collect();
+    serde_json::json!({
+        "campaign": plan.campaign.name,
+        "folder": folder.path().display().to_string(),
+        "report": page.display().to_string(),
+        "cells": plan.cells().len(),
+        "done": summary.done,
+        "ran": summary.ran,
+        "left": summary.left,
+        "failed": summary.failed.iter().map(|(name, why)| serde_json::json!({"cell": name, "why": why})).collect::<Vec<_>>(),
+        "claims": claims,
+        "points": results.points().json(),
+    })
+}
+
+fn status(args: &StatusArgs) -> Result<(), Failure> {
+    let (folder, plan) = open(&args.folder)?;
+    let status = folder.status(&plan, crate::VERSION)?;
+    if args.json {
+        let value = serde_json::to_value(&status).map_err(anyhow::Error::from)?;
+        println!("{value:#}");
+        return Ok(());
+    }
+    let small = if status.about.small { ", small size" } else { "" };
+    println!("{}{small}: {} of {} cells done", status.about.name, status.done, plan.cells().len());
+    println!("  took       {} of work", Quantity::Seconds.text(status.spent_s));
+    println!("  at work    {}", if status.running { "yes" } else { "nobody" });
+    for (name, why) in &status.failed {
+        println!("  failed     {name}: {}", why.lines().next().unwrap_or_default());
+    }
+    for warning in warnings(&status) {
+        eprintln!("warning: {warning}");
+    }
+    if status.left > 0 && !status.running {
+        eprintln!("`farlink campaign resume {}` goes on with it", args.folder.display());
+    }
+    Ok(())
+}
+
+fn report(args: &ReportArgs) -> Result<(), Failure> {
+    let (folder, plan) = open(&args.folder)?;
+    let results = Results::new(&plan, folder.records(&plan)?);
+    let page = results.write(&folder)?;
+    if args.json {
+        println!("{:#}", serde_json::json!({ "report": page.display().to_string(), "whole": results.is_whole() }));
+    } else {
+        println!("{}", page.display());
+    }
+    if args.open && !crate::report::show(&page) {
+        eprintln!("no browser could be started; open {} yourself", page.display());
+    }
+    Ok(())
+}
+
+/// How far a campaign is, on stderr: a bar on a terminal, a line every few seconds elsewhere.
+struct Bar {
+    bar: Option<ProgressBar>,
+    said: Instant,
+}
+impl Bar {
+    fn new(total: usize) -> Bar {
+        let bar = std::io::stderr().is_terminal().then(|| {
+            let bar = ProgressBar::new(total as u64);
+            if let Ok(style) = ProgressStyle::with_template("cells {wide_bar} {human_pos}/{human_len}{msg}") {
+                bar.set_style(style);
+            }
+            bar.set_draw_target(ProgressDrawTarget::stderr_with_hz(5));
+            bar
+        });
+        Bar { bar, said: Instant::now() }
+    }
+    fn show(&mut self, progress: &Progress) {
+        let words = words(progress);
+        if let Some(bar) = &self.bar {
+            bar.set_position((progress.done + progress.failed) as u64);
+            bar.set_message(words);
+        } else if self.said.elapsed() >= Duration::from_secs(10) {
+            self.said = Instant::now();
+            eprintln!("cells: {} of {}{words}", progress.done, progress.total);
+        }
+    }
+    fn finish(self) {
+        if let Some(bar) = self.bar {
+            bar.finish_and_clear();
+        }
+    }
+}
+
+fn words(progress: &Progress) -> String {
+    let failed = if progress.failed > 0 { format!(", {} failed", progress.failed) } else { String::new() };
+    let left = progress.left_s.filter(|_| progress.done < progress.total);
+    let left = left.map_or(String::new(), |s| format!(", about {} to go", Quantity::Seconds.text(s.ceil())));
+    format!("{failed}{left}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn progress_says_what_failed_and_how_long_it_takes() {
+        let progress = |failed, left_s| Progress { done: 3, failed, total: 9, left_s };
+        assert_eq!(words(&progress(0, None)), "");
+        assert_eq!(words(&progress(2, Some(599.2))), ", 2 failed, about 10 min to go");
+        assert_eq!(words(&Progress { done: 9, ..progress(0, Some(5.0)) }), "", "nothing is left");
+    }
+}

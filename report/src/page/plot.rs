@@ -1,0 +1,268 @@
+//! Figures of studies: means with their intervals, by what was varied, one line or one row of bars for
+//! each series.
+//!
+//! What was varied is written below as its label, at equal distances, as papers draw it.
+
+use super::axis::Axis;
+use super::chart::titled;
+use super::svg::{Svg, escape, text_width};
+use crate::format::Quantity;
+
+/// Series that have a colour of their own; those beyond share them.
+pub const COLOURS: usize = 8;
+
+/// A mean and half of its interval; no interval where there is one value only.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Estimate {
+    /// The mean.
+    pub mean: f64,
+    /// Half of the width of its interval.
+    pub half: Option<f64>,
+}
+
+impl Estimate {
+    /// With its unit: `0.35 ± 0.02`, `26.3 ± 1.1 %`.
+    pub fn text(&self, quantity: Quantity) -> String {
+        let half = self.half.map_or(String::new(), |half| format!(" ± {}", quantity.text(half)));
+        format!("{}{half}", quantity.text(self.mean))
+    }
+}
+
+/// One series.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Series {
+    /// What it is.
+    pub label: String,
+    /// Its colour: the same number is the same colour in every plot.
+    pub colour: usize,
+    /// A value for each place of the horizontal axis; absent where there is none.
+    pub points: Vec<Option<Estimate>>,
+    /// What a paper gives for the same places, where it does.
+    pub paper: Vec<Option<f64>>,
+}
+
+/// How values are drawn.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Shape {
+    /// Points joined by lines.
+    Lines,
+    /// Bars side by side.
+    Bars,
+}
+
+/// One figure.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Plot {
+    /// For those who cannot see it.
+    pub label: String,
+    /// What the horizontal axis shows.
+    pub x_title: String,
+    /// Its places.
+    pub x: Vec<String>,
+    /// What the vertical axis shows.
+    pub y_title: String,
+    /// What it is.
+    pub quantity: Quantity,
+    /// Where the vertical axis ends at least, so that several share one.
+    pub most: Option<f64>,
+    /// The series, the first at the back.
+    pub series: Vec<Series>,
+    /// How they are drawn.
+    pub shape: Shape,
+}
+
+const TOP: f64 = 26.0;
+const BOTTOM: f64 = 44.0;
+
+impl Plot {
+    /// The largest value, with its interval; of a wide one a quarter more than the value, so that bars are not
+    /// lost below it.
+    pub fn largest(&self) -> f64 {
+        let end = |e: &Estimate| e.mean + e.half.unwrap_or(0.0).min(e.mean.abs() / 4.0);
+        let ours = self.series.iter().flat_map(|s| &s.points).flatten().map(end);
+        let theirs = self.series.iter().flat_map(|s| &s.paper).flatten().copied();
+        ours.chain(theirs).filter(|v| v.is_finite()).fold(0.0, f64::max)
+    }
+
+    /// Draws it, for a page with the report's style.
+    pub fn draw(&self, width: f64, height: f64) -> String {
+        let mut svg = Svg::new(width, height, &self.label);
+        let y_axis = Axis::round(self.quantity, self.most.unwrap_or_else(|| self.largest()), 4);
+        let widest = y_axis.ticks.iter().map(|(_, text)| text_width(text, 12.0)).fold(0.0, f64::max);
+        let (left, right) = (widest + 14.0, width - 12.0);
+        let (top, bottom) = (TOP, height - BOTTOM);
+        let y = |v: f64| y_axis.place(v.clamp(y_axis.from, y_axis.to), bottom, top);
+        for (value, text) in &y_axis.ticks {
+            svg.line("grid", (left, y(*value)), (right, y(*value)));
+            svg.text("tick", (left - 7.0, y(*value) + 4.0), "end", text);
+        }
+        svg.line("axis", (left, bottom), (right, bottom));
+        let room = (right - left) / self.x.len().max(1) as f64;
+        let middle = |place: usize| left + room * (place as f64 + 0.5);
+        let longest = self.x.iter().map(|text| text_width(text, 12.0) + 8.0).fold(1.0, f64::max);
+        let every = (longest / room).ceil().max(1.0) as usize;
+        for (place, text) in self.x.iter().enumerate().step_by(every) {
+            svg.text("tick", (middle(place), bottom + 19.0), "middle", text);
+        }
+        svg.text("title", (4.0, 14.0), "start", &titled(&self.y_title, &y_axis.unit));
+        svg.text("title", (right, bottom + 37.0), "end", &self.x_title);
+        for (number, series) in self.series.iter().enumerate() {
+            self.one(&mut svg, number, series, (room, bottom), &middle, &y);
+        }
+        svg.finish()
+    }
+
+    fn one(
+        &self,
+        svg: &mut Svg,
+        number: usize,
+        series: &Series,
+        (room, bottom): (f64, f64),
+        middle: &dyn Fn(usize) -> f64,
+        y: &dyn Fn(f64) -> f64,
+    ) {
+        let class = format!("s{}", series.colour % COLOURS);
+        let wide = room * 0.8 / self.series.len().max(1) as f64;
+        // Side by side: bars fully, points of lines a little, so that their intervals can be told apart.
+        let offset = (number as f64 + 0.5 - self.series.len() as f64 / 2.0)
+            * if self.shape == Shape::Bars { wide } else { (room * 0.03).min(4.0) };
+        let mut line = Vec::new();
+        for (place, estimate) in series.points.iter().enumerate() {
+            let Some(estimate) = estimate.filter(|e| e.mean.is_finite()) else { continue };
+            let x = middle(place) + offset;
+            let at = (x, y(estimate.mean));
+            let what = self.x.get(place).map_or("", String::as_str);
+            let tip = format!("{}, {what}: {}", series.label, estimate.text(self.quantity));
+            if self.shape == Shape::Bars {
+                svg.rect(&format!("bar {class}"), (x - wide * 0.45, at.1), (wide * 0.9, bottom - at.1), 1.5, &tip);
+            } else {
+                line.push(at);
+            }
+            if let Some(half) = estimate.half {
+                let ends = (y(estimate.mean - half), y(estimate.mean + half));
+                let whisker = if self.shape == Shape::Bars { "axis".into() } else { format!("whisker {class}") };
+                svg.line(&whisker, (x, ends.0), (x, ends.1));
+                for end in [ends.0, ends.1] {
+                    svg.line(&whisker, (x - 3.0, end), (x + 3.0, end));
+                }
+            }
+            if self.shape == Shape::Lines {
+                svg.circle(&format!("mark {class}"), at, 3.5, &tip);
+            }
+        }
+        svg.path(&format!("line {class}"), &line, false, &series.label);
+        for (place, value) in series.paper.iter().enumerate() {
+            let Some(value) = value.filter(|v| v.is_finite()) else { continue };
+            let tip = format!("{} in the paper: {}", series.label, self.quantity.text(value));
+            svg.circle(&format!("paper {class}"), (middle(place) + offset, y(value)), 5.0, &tip);
+        }
+    }
+
+    /// The key of the series, as HTML.
+    pub fn legend(&self) -> String {
+        let key = |series: &Series| {
+            let class = series.colour % COLOURS;
+            format!("<span class=\"key s{class}\">{}</span>", escape(&series.label))
+        };
+        format!("<div class=\"legend\">{}</div>", self.series.iter().map(key).collect::<String>())
+    }
+
+    /// A picture that stands for itself: a whole SVG file, with its style, its title and its key.
+    pub fn file(&self, title: &str, width: f64, height: f64) -> String {
+        let drawn = self.draw(width, height);
+        let inside = drawn.split_once('>').map_or("", |(_, rest)| rest);
+        let (rows, columns) = (self.series.len().div_ceil(4), 4);
+        let above = 26.0 + 18.0 * rows as f64;
+        let mut head = Svg::new(width, above, "");
+        head.text("name", (4.0, 18.0), "start", title);
+        for (place, series) in self.series.iter().enumerate() {
+            let at = (10.0 + (place % columns) as f64 * width / columns as f64, 38.0 + 18.0 * (place / columns) as f64);
+            head.circle(&format!("mark s{}", series.colour % COLOURS), (at.0, at.1 - 4.0), 4.0, "");
+            head.text("label", (at.0 + 9.0, at.1), "start", &series.label);
+        }
+        let head = head.finish();
+        let head = head.split_once('>').map_or("", |(_, rest)| rest);
+        let (head, inside) = (head.trim_end_matches("</svg>"), inside.trim_end_matches("</svg>"));
+        let label = escape(&self.label);
+        let tall = height + above;
+        format!(
+            "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{width}\" height=\"{tall}\" \
+             viewBox=\"0 0 {width} {tall}\" role=\"img\" aria-label=\"{label}\"><style>{}</style>\
+             <rect class=\"page\" width=\"100%\" height=\"100%\"/>{head}<g transform=\"translate(0 {above})\">{inside}</g></svg>\n",
+            style()
+        )
+    }
+}
+
+/// What the classes of a plot look like in a file of its own.
+fn style() -> String {
+    const INKS: [&str; COLOURS] =
+        ["#4b5563", "#1f6fd6", "#d9730d", "#1a7f4b", "#a21caf", "#b45309", "#0e7490", "#be123c"];
+    let mut out = String::from(
+        "text{font:12px system-ui,sans-serif;fill:#1c2430}.page{fill:#fff}.name{font-size:14px;font-weight:600}\
+         .tick,.title{fill:#5a6675}.grid{stroke:#e8ebef}.axis{stroke:#5a6675}.line{fill:none;stroke-width:2}\
+         .paper{fill:none;stroke-width:1.6}",
+    );
+    for (number, ink) in INKS.iter().enumerate() {
+        out.push_str(&format!(".s{number}{{stroke:{ink}}}.mark.s{number},.bar.s{number}{{fill:{ink}}}"));
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn plot(shape: Shape) -> Plot {
+        let estimate = |mean, half| Some(Estimate { mean, half });
+        let series = |label: &str, colour, points: Vec<Option<Estimate>>| Series {
+            label: label.into(),
+            colour,
+            points,
+            paper: vec![None, Some(0.9)],
+        };
+        Plot {
+            label: "ratio".into(),
+            x_title: "load".into(),
+            x: vec!["low".into(), "<high>".into()],
+            y_title: "delivery ratio".into(),
+            quantity: Quantity::Ratio,
+            most: None,
+            series: vec![
+                series("none", 0, vec![estimate(0.5, Some(0.1)), estimate(0.25, None)]),
+                series("ccc & co", 9, vec![None, estimate(f64::NAN, None)]),
+            ],
+            shape,
+        }
+    }
+
+    #[test]
+    fn values_intervals_and_the_papers_points_are_drawn_and_what_is_absent_is_not() {
+        for shape in [Shape::Lines, Shape::Bars] {
+            let svg = plot(shape).draw(400.0, 240.0);
+            let count = |what: &str| svg.matches(what).count();
+            assert!(svg.contains("none, low: 0.5 ± 0.1") && svg.contains("none, &lt;high&gt;: 0.25<"), "{svg}");
+            assert_eq!(count("in the paper: 0.9"), 2);
+            assert_eq!(count("ccc &amp; co, "), 0, "neither an absent value nor one that is no number");
+            assert_eq!((count("<rect"), count("mark s0")), if shape == Shape::Bars { (2, 0) } else { (0, 2) });
+        }
+    }
+
+    #[test]
+    fn the_axis_holds_intervals_and_paper() {
+        assert_eq!(plot(Shape::Lines).largest(), 0.9);
+        let mut wide = plot(Shape::Bars);
+        wide.series[0].points = vec![Some(Estimate { mean: 2.0, half: Some(100.0) })];
+        assert_eq!(wide.largest(), 2.5, "the interval goes on beyond the picture");
+        let empty = Plot { series: Vec::new(), x: Vec::new(), ..plot(Shape::Bars) };
+        assert!(empty.draw(100.0, 100.0).ends_with("</svg>") && empty.largest() == 0.0);
+    }
+
+    #[test]
+    fn a_file_is_one_svg_with_its_style_and_key() {
+        let file = plot(Shape::Lines).file("Figure <3>", 640.0, 300.0);
+        assert_eq!((file.matches("<svg").count(), file.matches("</svg>").count()), (1, 1));
+        assert!(file.starts_with("<svg xmlns=") && file.contains("<style>") && file.contains("Figure &lt;3&gt;"));
+        assert!(file.contains("ccc &amp; co") && file.contains("mark s1"), "the ninth colour is the first but one");
+    }
+}

@@ -1,0 +1,173 @@
+//! A table whose columns are known only as it is written, such as that of a campaign: as Parquet and as CSV.
+
+use crate::buffer::Buffer;
+use crate::column::{Kind, Text};
+use anyhow::{Context, Result};
+use parquet::basic::{Compression, LogicalType, Repetition, Type as PhysicalType};
+use parquet::file::properties::WriterProperties;
+use parquet::file::writer::SerializedFileWriter;
+use parquet::schema::types::Type;
+use std::fmt::Write;
+use std::fs::File;
+use std::path::Path;
+use std::sync::Arc;
+
+/// Values of one column, one a row; absent ones are `None`.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Values {
+    /// Texts.
+    Text(Vec<Option<String>>),
+    /// Numbers.
+    Real(Vec<Option<f64>>),
+    /// Whole numbers.
+    Integer(Vec<Option<i64>>),
+}
+
+impl Values {
+    fn len(&self) -> usize {
+        match self {
+            Values::Text(values) => values.len(),
+            Values::Real(values) => values.len(),
+            Values::Integer(values) => values.len(),
+        }
+    }
+    fn kind(&self) -> (Kind, PhysicalType) {
+        match self {
+            Values::Text(_) => (Kind::Text, PhysicalType::BYTE_ARRAY),
+            Values::Real(_) => (Kind::Real, PhysicalType::DOUBLE),
+            Values::Integer(_) => (Kind::Integer, PhysicalType::INT64),
+        }
+    }
+    fn put(&self, buffer: &mut Buffer) {
+        match self {
+            Values::Text(values) => {
+                values.iter().for_each(|v| buffer.text(v.as_deref().map(Text::from).as_ref()));
+            }
+            Values::Real(values) => values.iter().for_each(|v| buffer.real(*v)),
+            Values::Integer(values) => values.iter().for_each(|v| buffer.integer(*v)),
+        }
+    }
+    /// A cell of CSV; empty where absent. Texts that could be taken for something else are quoted
+    /// (RFC 4180).
+    fn csv(&self, row: usize) -> String {
+        fn cell<T>(values: &[Option<T>], row: usize, text: impl Fn(&T) -> String) -> String {
+            values.get(row).and_then(Option::as_ref).map(text).unwrap_or_default()
+        }
+        match self {
+            Values::Text(values) => cell(values, row, |text| quoted(text)),
+            Values::Real(values) => cell(values, row, f64::to_string),
+            Values::Integer(values) => cell(values, row, i64::to_string),
+        }
+    }
+}
+
+fn quoted(text: &str) -> String {
+    let plain = !text.is_empty() && !text.contains([',', '"', '\n', '\r']) && text.trim() == text;
+    if plain { text.to_string() } else { format!("\"{}\"", text.replace('"', "\"\"")) }
+}
+
+/// A table.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct Sheet {
+    /// Names of columns, and their values; all have as many.
+    pub columns: Vec<(String, Values)>,
+}
+
+impl Sheet {
+    /// How many rows it has.
+    pub fn rows(&self) -> usize {
+        self.columns.iter().map(|(_, values)| values.len()).max().unwrap_or(0)
+    }
+    /// As CSV: a line of names, then a line for each row.
+    pub fn csv(&self) -> String {
+        let names: Vec<String> = self.columns.iter().map(|(name, _)| quoted(name)).collect();
+        let mut out = names.join(",") + "\n";
+        for row in 0..self.rows() {
+            let cells: Vec<String> = self.columns.iter().map(|(_, values)| values.csv(row)).collect();
+            let _ = writeln!(out, "{}", cells.join(","));
+        }
+        out
+    }
+    /// As JSON: an object for each row; absent values are null.
+    pub fn json(&self) -> serde_json::Value {
+        let cell = |values: &Values, row: usize| match values {
+            Values::Text(values) => serde_json::json!(values.get(row).cloned().flatten()),
+            Values::Real(values) => serde_json::json!(values.get(row).copied().flatten()),
+            Values::Integer(values) => serde_json::json!(values.get(row).copied().flatten()),
+        };
+        let row = |row: usize| -> serde_json::Map<String, serde_json::Value> {
+            self.columns.iter().map(|(name, values)| (name.clone(), cell(values, row))).collect()
+        };
+        (0..self.rows()).map(row).collect()
+    }
+    /// Writes a Parquet file (Snappy), replacing what is there.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    pub fn write_parquet(&self, path: &Path) -> Result<()> {
+        let mut fields = Vec::new();
+        for (name, values) in &self.columns {
+            let (kind, physical) = values.kind();
+            let field = Type::primitive_type_builder(name, physical)
+                .with_repetition(Repetition::OPTIONAL)
+                .with_logical_type((kind == Kind::Text).then_some(LogicalType::String))
+                .build()?;
+            fields.push(Arc::new(field));
+        }
+        let schema = Type::group_type_builder("table").with_fields(fields).build()?;
+        let file = File::create(path).with_context(|| format!("cannot create {}", path.display()))?;
+        let properties = WriterProperties::builder()
+            .set_compression(Compression::SNAPPY)
+            .set_created_by(concat!("farlink ", env!("CARGO_PKG_VERSION")).to_string());
+        let mut writer = SerializedFileWriter::new(file, Arc::new(schema), Arc::new(properties.build()))?;
+        let mut group = writer.next_row_group()?;
+        for (_, values) in &self.columns {
+            let mut buffer = Buffer::new(values.kind().0);
+            values.put(&mut buffer);
+            buffer.flush(true, &mut group)?;
+        }
+        group.close()?;
+        writer.close().with_context(|| format!("cannot finish {}", path.display()))?;
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use parquet::file::reader::{FileReader, SerializedFileReader};
+
+    fn sheet() -> Sheet {
+        let text = |t: &str| Some(t.to_string());
+        Sheet {
+            columns: vec![
+                ("cell".into(), Values::Text(vec![text("a,b"), None, text("say \"x\""), text("")])),
+                ("ratio".into(), Values::Real(vec![Some(0.1), None, Some(1e-9), Some(3.0)])),
+                ("seed".into(), Values::Integer(vec![Some(1), Some(-2), None, Some(i64::MAX)])),
+            ],
+        }
+    }
+
+    #[test]
+    fn csv_quotes_what_needs_it_and_leaves_the_absent_empty() {
+        let expected =
+            "cell,ratio,seed\n\"a,b\",0.1,1\n,,-2\n\"say \"\"x\"\"\",0.000000001,\n\"\",3,9223372036854775807\n";
+        assert_eq!(sheet().csv(), expected);
+        assert_eq!(Sheet::default().csv(), "\n");
+        let json = sheet().json();
+        assert_eq!(json[1], serde_json::json!({"cell": null, "ratio": null, "seed": -2}));
+        assert_eq!((json[0]["cell"].as_str(), json.as_array().map(Vec::len)), (Some("a,b"), Some(4)));
+    }
+
+    #[test]
+    fn parquet_keeps_types_rows_and_absences() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("t.parquet");
+        sheet().write_parquet(&path).unwrap();
+        let reader = SerializedFileReader::new(File::open(&path).unwrap()).unwrap();
+        let rows: Vec<String> = reader.get_row_iter(None).unwrap().map(|row| row.unwrap().to_string()).collect();
+        assert_eq!(rows.len(), 4);
+        assert!(rows[0].contains("\"a,b\"") && rows[1].contains("cell: null, ratio: null, seed: -2"), "{rows:?}");
+        assert!(sheet().write_parquet(Path::new("/nowhere/t.parquet")).is_err());
+    }
+}

@@ -3,7 +3,10 @@
 use crate::keys_moving as keys;
 use crate::motion::encounters::{self, Meeting, number_of};
 use crate::motion::quantities::{area, length, points, seconds, span, speed};
-use crate::motion::{Map, Mistake, Mobility, Model, Point, Radio, Reach, Wander, positions, read, wkt};
+use crate::motion::{
+    DelayMode, Map, Mistake, Mobility, Model, Point, Radio, Reach, Sharing, TurnOrder, Turns, Wander, positions, read,
+    wkt,
+};
 use crate::names::Names;
 use crate::types::{ConnectSide, Layer, Node};
 use farlink_base::Duration;
@@ -170,21 +173,43 @@ pub fn radios<'a>(top: &Reader<'a>) -> (Vec<Radio>, Vec<Reader<'a>>) {
             reader.fail(key, "says more of a file, and none is given", "add `contacts`, or take it out");
         }
         let (rate, delay, loss) = (reader.rate("rate"), reader.duration("delay"), reader.share("loss"));
-        let layer = reader.choice("layer");
-        let (Some(name), Some(layer)) = (name, layer) else { continue };
+        let (layer, sharing) = (reader.choice("layer"), sharing(&reader));
+        let (Some(name), Some(layer), Some(sharing)) = (name, layer, sharing) else { continue };
         if !names.add(&name) {
             reader.fail("name", format!("a second radio called `{name}`"), "each needs its own name");
         }
         let loss = loss.filter(|loss| *loss > 0.0).map_or(Loss::None, Loss::Bernoulli);
         let layer = Layer { kind: &LAYERS[layer], connect: ConnectSide::First, settings: Vec::new() };
-        let reach = Reach::Range(range.unwrap_or(1.0));
-        all.push(Radio { name, reach, rate, delay, loss, layer, nodes: Vec::new() });
+        let recorded = reader.given("contacts") && !reader.given("range");
+        let reach = if recorded { Reach::Recorded(Vec::new()) } else { Reach::Range(range.unwrap_or(1.0)) };
+        all.push(Radio { name, reach, rate, delay, loss, layer, sharing, nodes: Vec::new() });
         readers.push(reader);
     }
     if all.len() > 1000 {
         top.fail("radio", format!("{} radios", all.len()), "there are at most 1000");
     }
     (all, readers)
+}
+
+fn sharing(reader: &Reader<'_>) -> Option<Sharing> {
+    const TURNS: [Turns; 2] = [Turns::Node, Turns::Link];
+    const ORDERS: [TurnOrder; 4] = [TurnOrder::Sender, TurnOrder::Receiver, TurnOrder::Fair, TurnOrder::Random];
+    const MODES: [DelayMode; 2] = [DelayMode::Pipelined, DelayMode::StopAndWait];
+    let word = |key: &str| reader.choice(key);
+    let (turns, order) = (word("turns"), word("turn_order"));
+    let (mode, metadata) = (word("delay_mode"), word("metadata"));
+    if reader.given("turn_order") && turns.is_some_and(|turns| TURNS[turns] == Turns::Link) {
+        let found = "says who goes first, and with `turns = \"link\"` nobody waits for another";
+        reader.fail("turn_order", found, "take one of them out");
+    }
+    Some(Sharing {
+        turns: TURNS[turns?],
+        order: ORDERS[order?],
+        delay_mode: MODES[mode?],
+        metadata_free: keys::METADATA[metadata?] == "free",
+        quantum: reader.duration("quantum")?,
+        beams: reader.count("beams").map(|beams| beams as u32),
+    })
 }
 
 /// What tables say of the movement and the radios of their nodes is entered there.

@@ -31,6 +31,7 @@ pub mod mobility;
 mod node;
 mod observe;
 mod oracle;
+mod radio;
 mod record;
 mod samples;
 mod streams;

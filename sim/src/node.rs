@@ -4,7 +4,7 @@ use crate::disk::Disk;
 use crate::world::{Address, Happening, Queue};
 use farlink_base::socket;
 use farlink_base::store::Usage;
-use farlink_base::{ConfigError, EventClass, Instant, LayerId, LinkId, Sink, TimerKey};
+use farlink_base::{BundleMeta, ConfigError, EventClass, Instant, LayerId, LinkId, Sink, TimerKey};
 use farlink_bpa::app::SendRequest;
 use farlink_stack::{Input, LinkConfig, Output, Stack};
 
@@ -70,6 +70,20 @@ impl SimulatedNode {
         outputs: &mut Vec<Output>,
     ) -> Result<(), ConfigError> {
         self.stack.add_link(now, link, config, &mut Collect { outputs, segments })
+    }
+    /// The node gets a link by a radio.
+    ///
+    /// # Errors
+    /// When it has such a link.
+    pub fn meet(
+        &mut self,
+        now: Instant,
+        link: LinkId,
+        config: &LinkConfig,
+        segments: bool,
+        outputs: &mut Vec<Output>,
+    ) -> Result<(), ConfigError> {
+        self.stack.add_met_link(now, link, config, &mut Collect { outputs, segments })
     }
     /// The node loses a link.
     pub fn remove_link(&mut self, now: Instant, link: LinkId, segments: bool, outputs: &mut Vec<Output>) {
@@ -141,6 +155,10 @@ impl SimulatedNode {
     /// Bytes of room that a bundle made of this request needs at least, where it is room that decides.
     pub fn needs(&mut self, now: Instant, wanted: SendRequest) -> Option<u64> {
         self.stack.needs(now, wanted)
+    }
+    /// Whether a bundle is what neighbours tell each other about themselves.
+    pub fn is_hello(&self, bundle: &BundleMeta) -> bool {
+        self.stack.is_hello(bundle)
     }
     /// Fill of the store.
     pub fn usage(&self) -> Usage {

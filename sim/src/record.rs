@@ -195,11 +195,11 @@ impl<'a> Recording<'a> {
 
 /// What a radio did, in a sentence.
 fn told(radio: &RadioOutcome) -> String {
-    let RadioOutcome { name, contacts, up, counted } = radio;
+    let RadioOutcome { name, contacts, up, counted, refused } = radio;
     let mean_s = up.as_secs_f64() / (*contacts).max(1) as f64;
     let (sent, arrived) = (counted.sent, counted.delivered);
     format!(
-        "Radio {name}: {contacts} contacts of {mean_s:.3} s on average, {sent} bundles sent, of which {arrived} arrived whole."
+        "Radio {name}: {contacts} contacts of {mean_s:.3} s on average, {sent} bundles sent, of which {arrived} arrived whole; {refused} more were refused before."
     )
 }
 

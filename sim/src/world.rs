@@ -7,6 +7,7 @@ use crate::crossing::Crossings;
 use crate::messages::{Place, Token};
 use crate::node::SimulatedNode;
 use crate::observe::{Observer, Trace};
+use crate::radio::transfers::Transfers;
 use crate::streams::{StreamSignal, Streams};
 use crate::traffic::{Applications, TrafficOutcome};
 use farlink_base::layer::{Destination, Train};
@@ -20,6 +21,7 @@ use std::collections::VecDeque;
 use std::net::SocketAddr;
 
 mod radio;
+mod transfer;
 
 pub use radio::RadioOutcome;
 
@@ -38,6 +40,12 @@ pub(crate) enum Happening {
     MessageWake(Place),
     /// A whole bundle reaches one end of a link.
     Message(Place, Token),
+    /// The last bit of a bundle leaves by radio.
+    Transfer(u64),
+    /// It is there.
+    Arrival(u64),
+    /// What its receiver said of it is back.
+    Answer(u64),
     /// A link may have come up or gone down.
     Carrier(usize),
     /// Two nodes get a link or lose it.
@@ -149,7 +157,7 @@ impl<O: Observer> World<O> {
         if !self.sample_every.is_zero() {
             self.queue.arm(Instant::ZERO, Happening::Sample);
         }
-        self.drain();
+        self.settle();
     }
 
     /// Runs to the end: the scenario's duration, or everything delivered where it says so, or where the
@@ -194,8 +202,16 @@ impl<O: Observer> World<O> {
         } else {
             return false;
         }
-        self.drain();
+        self.settle();
         true
+    }
+
+    /// All that follows at this moment: what nodes are to be told, and whose turn it is to send by radio.
+    fn settle(&mut self) {
+        self.drain();
+        while self.take_turn() {
+            self.drain();
+        }
     }
 
     fn happen(&mut self, happening: Happening) {
@@ -226,6 +242,9 @@ impl<O: Observer> World<O> {
                     crossings.arrive(place, token, &mut self.todo);
                 }
             }
+            Happening::Transfer(number) => self.left(number),
+            Happening::Arrival(number) => self.arrive(number),
+            Happening::Answer(number) => self.answered(number),
             Happening::Carrier(link) => self.carrier(link),
             Happening::Change(index) => self.change(index),
             Happening::Traffic(traffic) => {
@@ -284,7 +303,10 @@ impl<O: Observer> World<O> {
             }
             Output::Message { link, id, bundle, hop, size } => {
                 let (cable, end) = self.nodes[node].link(link);
-                if let Some(crossings) = &mut self.crossings {
+                if let Some(place) = self.radios.place(cable) {
+                    let end = (place, end as u8);
+                    self.offer(node, radio::Offered { end, id, bundle, hop, size });
+                } else if let Some(crossings) = &mut self.crossings {
                     let (queue, todo) = (&mut self.queue, &mut self.todo);
                     let place = Place { link: cable, end };
                     crossings.send(self.now, node, place, (link, id), (bundle, hop, size), queue, todo);
@@ -292,15 +314,25 @@ impl<O: Observer> World<O> {
             }
             Output::MessageCancel { link, id } => {
                 let (cable, end) = self.nodes[node].link(link);
-                if let Some(crossings) = &mut self.crossings {
+                if let Some(place) = self.radios.place(cable) {
+                    self.take_back((place, end as u8), id);
+                } else if let Some(crossings) = &mut self.crossings {
                     let place = Place { link: cable, end };
                     crossings.cancel(self.now, (node, place, id), &mut self.queue, &mut self.todo);
                 }
             }
             // Payloads are patterns here, which are never on disk.
             Output::Spooled { .. } | Output::Read { .. } => {}
+            Output::MessageWaits { link } => {
+                let (cable, end) = self.nodes[node].link(link);
+                if let Some(place) = self.radios.place(cable) {
+                    self.radios.table.wait((place, end as u8));
+                }
+            }
             Output::MessageVerdict { ticket, result } => {
-                if let Some(crossings) = &mut self.crossings {
+                if Transfers::is_one(ticket.0) {
+                    self.judged(ticket.0, result);
+                } else if let Some(crossings) = &mut self.crossings {
                     crossings.judged(self.now, ticket, result, &mut self.queue);
                 }
             }

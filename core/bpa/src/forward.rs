@@ -4,13 +4,14 @@
 use crate::agent::{Agent, Step, Timer, deleted};
 use crate::edge::Edge;
 use crate::io::Output;
+use crate::link::Takes;
 use crate::narrow::{Fitting, wish};
 use crate::sends::Sending;
 use crate::waits::Turned;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::ops::Range;
-use farlink_base::{Event, Facts, Hop, Instant, LinkId, PeerId, Refusal, Sink};
+use farlink_base::{Duration, Event, Facts, Hop, Instant, LinkId, PeerId, Refusal, Sink};
 use farlink_book::{Handle, Held, News, Reason, Side, Split, Want};
 
 /// Queue places looked at for a bundle that still fits the contact.
@@ -40,10 +41,31 @@ struct Parting {
 impl Agent {
     /// A layer takes bundles for a link, or one, or none.
     pub(crate) fn on_ready(&mut self, link: LinkId, ready: bool, one: bool) {
-        let Some(l) = self.neighbours.link_mut(link).filter(|l| one || !l.one_by_one) else { return };
-        (l.ready, l.one_by_one) = (ready, one);
+        let Some(l) = self.neighbours.link_mut(link).filter(|l| one || l.takes == Takes::Many) else { return };
+        (l.ready, l.takes) = (ready, if one { Takes::One } else { Takes::Many });
         if ready {
             self.steps.push_back(Step::Pump(link));
+        }
+    }
+    /// It is the turn of a link, until the end of this call.
+    pub(crate) fn on_turn(&mut self, link: LinkId) {
+        let Some(l) = self.neighbours.link_mut(link) else { return };
+        (l.ready, l.takes) = (true, Takes::Turns { called: false });
+        self.steps.push_back(Step::Pump(link));
+    }
+    /// The turn of a link is over, whether it took something or not.
+    pub(crate) fn end_turn(&mut self, link: LinkId) {
+        if let Some(l) = self.neighbours.link_mut(link) {
+            l.ready = false;
+        }
+    }
+    /// Says once that something may leave over a link whose turn it is not.
+    fn call_for_turn<S: Sink<Output>>(&mut self, link: LinkId, out: &mut S) {
+        let queued = self.queues.of(link).0 > 0;
+        let Some(l) = self.neighbours.link_mut(link) else { return };
+        if l.takes == (Takes::Turns { called: false }) && (queued || self.offers.has(l.peer)) {
+            l.takes = Takes::Turns { called: true };
+            out.push(Output::Waits { link });
         }
     }
 
@@ -52,10 +74,16 @@ impl Agent {
     pub(crate) fn pump<S: Sink<Output>>(&mut self, now: Instant, link: LinkId, edge: &mut dyn Edge, out: &mut S) {
         let (plan, strange) = (self.plan.placed(), self.neighbours.is_strange(link));
         let Some(l) = self.neighbours.link_mut(link) else { return };
-        if !l.ready || !l.is_up(plan, now) || self.memory.holds_back(l, strange) {
+        let turns = matches!(l.takes, Takes::Turns { .. });
+        if !(l.ready || turns) || !l.is_up(plan, now) || self.memory.holds_back(l, strange) {
             return;
         }
-        let (at, peer) = (l.may_send_at(self.settings.hand_over_ahead), l.peer);
+        if !l.ready {
+            return self.call_for_turn(link, out);
+        }
+        // In a turn it is the radio that knows when.
+        let ahead = if turns { Duration::MAX } else { self.settings.hand_over_ahead };
+        let (at, peer) = (l.may_send_at(ahead), l.peer);
         if at > now {
             let nothing = self.queues.of(link).0 == 0 && !self.offers.has(peer);
             if !l.pace_armed && !nothing {
@@ -270,7 +298,7 @@ impl Agent {
         let plan = self.plan.placed();
         if let Some(l) = self.neighbours.link_mut(link) {
             l.in_flight += 1;
-            l.ready &= !l.one_by_one;
+            l.ready &= l.takes == Takes::Many;
             l.charge(plan, now, size);
         }
         if self.policies.offers() && !meta.is_anonymous() && !self.is_part(bundle, range.as_ref()) {

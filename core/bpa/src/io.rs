@@ -120,6 +120,13 @@ pub enum Input {
         /// Whether it takes one now.
         ready: bool,
     },
+    /// It is the turn of a link to a neighbour that was met, whose radio has others as well: it takes one bundle in this call, or
+    /// none. Answered by [`Output::Send`], or by nothing, and whenever something could leave while it is
+    /// not its turn by [`Output::Waits`], once for each turn.
+    Turn {
+        /// Whose.
+        link: LinkId,
+    },
     /// A transmission is confirmed.
     Sent {
         /// Which.
@@ -279,6 +286,11 @@ pub enum Output {
         link: LinkId,
         /// Which.
         id: SendId,
+    },
+    /// Something may leave over a link that takes turns, and it is not its turn.
+    Waits {
+        /// Which.
+        link: LinkId,
     },
     /// Encode a bundle as it came and hand it to the store.
     Put {

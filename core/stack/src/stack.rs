@@ -165,6 +165,12 @@ impl Stack {
         self.agent.set_oracle(oracle);
     }
 
+    /// Whether a bundle is a hello: what neighbours tell each other about themselves.
+    pub fn is_hello(&self, bundle: &BundleMeta) -> bool {
+        bundle.is_administrative()
+            && matches!(farlink_bpa::Edge::record(&self.edges, bundle), farlink_bpa::Record::Hello(_))
+    }
+
     /// When to call with [`Input::Wake`] at the latest.
     pub fn next_timeout(&self) -> Option<Instant> {
         let first = Instant::earliest([self.agent_at, self.store.next_timeout()]);
@@ -233,6 +239,20 @@ impl Stack {
         out: &mut S,
     ) -> Result<(), ConfigError> {
         self.link_up(now, link, config, Origin::Discovered, out)
+    }
+    /// The same for a neighbour whose radio is heard (message-level simulation): it is forgotten with its last
+    /// link, and the link takes turns, as [`Input::MessageTurn`] says.
+    ///
+    /// # Errors
+    /// As [`Stack::add_link`].
+    pub fn add_met_link<S: Sink<Output>>(
+        &mut self,
+        now: Instant,
+        link: LinkId,
+        config: &LinkConfig,
+        out: &mut S,
+    ) -> Result<(), ConfigError> {
+        self.link_up(now, link, config, Origin::Met, out)
     }
     fn link_up<S: Sink<Output>>(
         &mut self,
@@ -337,6 +357,14 @@ impl Stack {
                 let token = OfferToken { layer: layer_of(&self.link_layer, link), ticket };
                 self.edges.message(token, link, bundle, hop)
             }
+            Input::MessageBegun { link, ticket, bundle, hop } => {
+                let token = OfferToken { layer: layer_of(&self.link_layer, link), ticket };
+                A::Begun { link, token, bundle, hop }
+            }
+            Input::MessageAbandoned { link, ticket } => {
+                A::Abandoned { token: OfferToken { layer: layer_of(&self.link_layer, link), ticket } }
+            }
+            Input::MessageTurn { link } => A::Turn { link },
             Input::MessageReady { link, ready } => A::TakesOne { link, ready },
             Input::MessageDone { id, result: Ok(()) } => A::Sent { id },
             Input::MessageDone { id, result: Err(refused) } => A::SendFailed { id, refused },

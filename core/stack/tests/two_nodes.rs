@@ -243,7 +243,7 @@ impl World {
                 let ticket = Ticket(id.0);
                 self.later(self.delay, peer, Input::Message { link: LinkId(0), ticket, bundle, hop });
             }
-            Output::MessageCancel { .. } | Output::Spooled { .. } => {}
+            Output::MessageCancel { .. } | Output::MessageWaits { .. } | Output::Spooled { .. } => {}
             Output::MessageVerdict { ticket, result } => {
                 let done = Input::MessageDone { id: SendId(ticket.0), result: result.map_err(Some) };
                 self.later(self.delay, peer, done);

@@ -144,6 +144,7 @@ impl Sink<Output> for Io {
             Output::Event(event) => self.events.push(self.now, event),
             Output::Message { .. }
             | Output::MessageCancel { .. }
+            | Output::MessageHello { .. }
             | Output::MessageWaits { .. }
             | Output::MessageVerdict { .. } => {}
         }

@@ -125,7 +125,7 @@ pub fn traffic(
             priority: priority.unwrap_or(nodes[from].priority),
             window,
             reports,
-            drawn: false,
+            drawn: None,
         };
         let other = taken.insert((traffic.to, traffic.service), list.len()).map(|other| &list[other]);
         let echo = |t: &Traffic| matches!(t.kind, TrafficKind::Ping { .. });

@@ -1,5 +1,6 @@
 //! What simulations cost: `cargo run --profile quick -p farlink-sim --example cost -- SCENARIO...` runs each
-//! with nobody watching and prints processor time, memory and what became of it. (Memory is the most of all so far.)
+//! with nobody watching and prints a line of JSON: processor time of its parts, the most memory so far, and what
+//! became of it. `cargo xtask bench sim` runs it.
 
 use farlink_scenario::Scenario;
 use farlink_sim::{Silent, World};
@@ -37,20 +38,20 @@ fn main() {
         let run = cpu_s();
         let created: u64 = outcome.traffic.iter().map(|traffic| traffic.created).sum();
         let delivered: u64 = outcome.traffic.iter().map(|traffic| traffic.delivered).sum();
+        let [contacts, sent, arrived, refused] =
+            outcome.radios.iter().fold([0; 4], |[contacts, sent, arrived, refused], radio| {
+                let counted = &radio.counted;
+                [contacts + radio.contacts, sent + counted.sent, arrived + counted.delivered, refused + radio.refused]
+            });
         println!(
-            "{file}: read {:.2} s, build {:.2} s {built_mb:.0} MB, run {:.2} s {:.0} MB, {} happenings, {delivered} of {created}",
+            "{{\"read_s\": {:.3}, \"build_s\": {:.3}, \"built_mb\": {built_mb:.1}, \"run_s\": {:.3}, \"memory_mb\": {:.1}, \
+             \"happenings\": {}, \"contacts\": {contacts}, \"sent\": {sent}, \"arrived\": {arrived}, \"refused\": {refused}, \
+             \"created\": {created}, \"delivered\": {delivered}}}",
             read - begun,
             built - read,
             run - built,
             memory_mb(),
             outcome.happenings
         );
-        for radio in &outcome.radios {
-            let counted = &radio.counted;
-            println!(
-                "  {}: {} contacts, {} sent, {} arrived, {} refused before",
-                radio.name, radio.contacts, counted.sent, counted.delivered, radio.refused
-            );
-        }
     }
 }

@@ -1,13 +1,14 @@
 //! A run as a directory: what the simulator saw, in the schema every world writes.
 
 use crate::build::DEFAULT_EPOCH;
+use crate::inputs;
 use crate::observe::Observer;
 use crate::samples::Changes;
 use crate::traffic::TrafficOutcome;
 use crate::world::{Outcome, RadioOutcome, World};
 use anyhow::Result;
 use farlink_base::store::Usage;
-use farlink_base::{Event, Instant, LinkId};
+use farlink_base::{Event, EventClass, Instant, LinkId};
 use farlink_link::Statistics;
 use farlink_report::schema::{LINK_QUEUE_BYTES, LINK_SENT_BYTES, STORED_BUNDLES, STORED_BYTES};
 use farlink_report::{FileCheck, LinkRow, Manifest, Names, Recorder, RunWriter, SampleRow, Text, Topology};
@@ -46,6 +47,7 @@ pub struct Progress {
 pub fn run(scenario: &Scenario, options: &Options, progress: &mut dyn FnMut(Progress)) -> Result<(PathBuf, Outcome)> {
     let begun = std::time::Instant::now();
     let writer = RunWriter::create(&options.folder, manifest(scenario, options)?)?;
+    inputs::keep(scenario, &options.folder)?;
     let world = World::new(scenario, Recording::new(scenario, writer, options.stop.clone(), progress))?;
     let (outcome, recording) = world.run();
     let folder = recording.finish(scenario, &outcome, begun.elapsed().as_secs_f64())?;
@@ -86,6 +88,8 @@ struct Recording<'a> {
     /// Per link: forward, reverse.
     links: Vec<[DirectionNames; 2]>,
     segments: bool,
+    /// Tables that are wanted.
+    events: bool,
     samples: bool,
     /// Values sampled: two of each node, then two of each direction of each link.
     changes: Changes,
@@ -128,6 +132,7 @@ impl<'a> Recording<'a> {
             nodes,
             writer,
             segments: scenario.measure.segments,
+            events: tables.contains(&Table::Events),
             samples: tables.contains(&Table::Samples),
             changes: Changes::new(2 * scenario.nodes.len() + 4 * scenario.links.len()),
             failed: None,
@@ -227,8 +232,13 @@ fn file_check(traffic: &TrafficOutcome) -> Option<FileCheck> {
 }
 
 impl Observer for Recording<'_> {
-    fn segments(&self) -> bool {
-        self.segments
+    fn wants(&self, class: EventClass) -> bool {
+        match class {
+            EventClass::Segment => self.segments,
+            // The bundles are gathered from events.
+            EventClass::Bundle => true,
+            EventClass::Link | EventClass::Node => self.events,
+        }
     }
     fn event(&mut self, at: Instant, node: usize, event: &Event) {
         if let Some(row) = self.recorders[node].row(at.0, event) {

@@ -5,14 +5,14 @@ use crate::build::{self, Change};
 use crate::cable::{Arrival, Cable};
 use crate::crossing::Crossings;
 use crate::messages::{Place, Token};
-use crate::node::SimulatedNode;
+use crate::node::{Said, SimulatedNode, Wanted, wanted};
 use crate::observe::{Observer, Trace};
 use crate::radio::transfers::Transfers;
 use crate::streams::{StreamSignal, Streams};
 use crate::traffic::{Applications, TrafficOutcome};
 use farlink_base::layer::{Destination, Train};
 use farlink_base::socket;
-use farlink_base::{ConfigError, Instant, LayerId, LinkId, TimerQueue};
+use farlink_base::{ConfigError, EventClass, Instant, LayerId, LinkId, TimerQueue};
 use farlink_link::Statistics;
 use farlink_link::stream::Segment;
 use farlink_scenario::{Fidelity, Scenario};
@@ -95,9 +95,13 @@ pub struct World<O> {
     /// What nodes are to be told at this very moment.
     todo: VecDeque<(usize, Input)>,
     /// What a node says, while it is carried out; kept for its memory.
-    said: Vec<Output>,
+    said: Vec<Vec<Output>>,
+    /// Events that somebody wants to see, or the trace.
+    wanted: Wanted,
     arrivals: Vec<Arrival>,
     trace: Trace,
+    /// Whether events are part of the trace: of a simulation of messages it is the same whoever watches.
+    traced: bool,
     observer: O,
     sample_every: farlink_base::Duration,
     stop_when_delivered: bool,
@@ -126,6 +130,10 @@ impl<O: Observer> World<O> {
             applications: Applications::new(scenario)?,
             todo: VecDeque::new(),
             said: Vec::new(),
+            wanted: wanted(|class| {
+                scenario.fidelity == Fidelity::Full && class != EventClass::Segment || observer.wants(class)
+            }),
+            traced: scenario.fidelity == Fidelity::Full,
             arrivals: Vec::new(),
             trace: Trace::default(),
             observer,
@@ -268,17 +276,18 @@ impl<O: Observer> World<O> {
 
     /// Tells one node one thing and carries out what it says.
     fn tell(&mut self, node: usize, input: Input) {
-        self.at_node(node, |node, now, segments, said| node.handle(now, input, segments, said));
+        self.at_node(node, |node, now, said| node.handle(now, input, said));
     }
 
     /// Does something with a node and carries out what it says.
-    fn at_node(&mut self, node: usize, act: impl FnOnce(&mut SimulatedNode, Instant, bool, &mut Vec<Output>)) {
-        let mut said = std::mem::take(&mut self.said);
-        act(&mut self.nodes[node], self.now, self.observer.segments(), &mut said);
+    fn at_node(&mut self, node: usize, act: impl FnOnce(&mut SimulatedNode, Instant, &mut Said<'_>)) {
+        // What is done there may be told further: each depth has a list of its own, kept for its memory.
+        let mut said = self.said.pop().unwrap_or_default();
+        act(&mut self.nodes[node], self.now, &mut Said { outputs: &mut said, wanted: self.wanted });
         for output in said.drain(..) {
             self.act(node, output);
         }
-        self.said = said;
+        self.said.push(said);
         self.nodes[node].set_alarm(node, &mut self.queue);
         if self.applications.waits(node) {
             self.applications.look(self.now, node, self.nodes[node].room(), &mut self.queue);
@@ -298,7 +307,9 @@ impl<O: Observer> World<O> {
                 self.applications.on_output(now, node, needs, output, &mut self.queue, &mut self.todo);
             }
             Output::Event(event) => {
-                self.trace.event(self.now, node, &event);
+                if self.traced {
+                    self.trace.event(self.now, node, &event);
+                }
                 self.observer.event(self.now, node, &event);
             }
             Output::Message { link, id, bundle, hop, size } => {
@@ -323,6 +334,12 @@ impl<O: Observer> World<O> {
             }
             // Payloads are patterns here, which are never on disk.
             Output::Spooled { .. } | Output::Read { .. } => {}
+            Output::MessageHello { link, content } => {
+                let (cable, end) = self.nodes[node].link(link);
+                if let Some(place) = self.radios.place(cable) {
+                    self.tell_neighbour((place, end as u8), content);
+                }
+            }
             Output::MessageWaits { link } => {
                 let (cable, end) = self.nodes[node].link(link);
                 if let Some(place) = self.radios.place(cable) {
@@ -430,13 +447,13 @@ impl<O: Observer> World<O> {
                 self.drain();
             }
             for (node, id) in ends {
-                self.at_node(node, |node, now, segments, said| node.remove_link(now, id, segments, said));
+                self.at_node(node, |node, now, said| node.remove_link(now, id, said));
             }
             return;
         };
         for ((node, id), config) in ends.into_iter().zip(configs) {
-            self.at_node(node, |node, now, segments, said| {
-                let added = node.add_link(now, id, &config, segments, said);
+            self.at_node(node, |node, now, said| {
+                let added = node.add_link(now, id, &config, said);
                 debug_assert!(added.is_ok(), "the scenario was checked: {added:?}");
             });
             let places = self.nodes[node].places(Some(id));

@@ -316,6 +316,10 @@ impl Agent {
             Input::Ready { link, ready } => self.on_ready(link, ready, false),
             Input::TakesOne { link, ready } => self.on_ready(link, ready, true),
             Input::Turn { link } => self.on_turn(link),
+            Input::Hello { link, content } => {
+                let from = self.neighbours.peer_of(link);
+                self.on_hello(now, from, &content, out);
+            }
             Input::Sent { id } => self.on_sent(now, id, edge, out),
             Input::SentInPart { id, bytes } => self.on_sent_in_part(id, bytes, out),
             Input::SendFailed { id, refused } => self.on_send_failed(now, id, refused, edge, out),
@@ -359,7 +363,7 @@ impl Agent {
                     }
                 }
                 Timer::Summary(peer) if self.offers.awaits(peer).is_some_and(|at| at <= now) => {
-                    self.offers.heard(peer);
+                    let _rang = self.offers.heard(peer);
                 }
                 Timer::Summary(_) => {}
                 Timer::Policy(side) => self.tell_one(now, side, &News::Wake, out),

@@ -278,6 +278,13 @@ impl Agent {
         }
         true
     }
+    /// What is said to a neighbour of this node, is said beside this link, and costs nothing (simulations that
+    /// neglect it). To be said before the link has had its first call.
+    pub fn free_hellos(&mut self, link: LinkId) {
+        if let Some(link) = self.neighbours.link_mut(link) {
+            link.free_hellos = true;
+        }
+    }
     /// Whether there is a link of this name that did not come by itself.
     pub fn has_link(&self, name: &str) -> bool {
         self.neighbours.named(name).is_some_and(|link| !link.is_dynamic())

@@ -5,6 +5,7 @@ use crate::app::{AdminInput, AppInput, AppOutput};
 use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::sync::Arc;
+use alloc::vec::Vec;
 use core::ops::Range;
 use farlink_base::layer::{LinkState, SendId, Ticket};
 use farlink_base::store::{self, IndexEntry};
@@ -119,6 +120,13 @@ pub enum Input {
         link: LinkId,
         /// Whether it takes one now.
         ready: bool,
+    },
+    /// A neighbour says of itself what its [`Output::Hello`] holds.
+    Hello {
+        /// Over which link.
+        link: LinkId,
+        /// What.
+        content: Vec<u8>,
     },
     /// It is the turn of a link to a neighbour that was met, whose radio has others as well: it takes one bundle in this call, or
     /// none. Answered by [`Output::Send`], or by nothing, and whenever something could leave while it is
@@ -286,6 +294,13 @@ pub enum Output {
         link: LinkId,
         /// Which.
         id: SendId,
+    },
+    /// What a neighbour is to be told of this node, over a link beside which that is free.
+    Hello {
+        /// Over which.
+        link: LinkId,
+        /// The neighbour is to have it as [`Input::Hello`].
+        content: Vec<u8>,
     },
     /// Something may leave over a link that takes turns, and it is not its turn.
     Waits {

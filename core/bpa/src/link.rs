@@ -132,6 +132,8 @@ pub struct Link {
     pub ready: bool,
     /// How many it takes then.
     pub takes: Takes,
+    /// Whether what is said to the neighbour of this node needs no bundle.
+    pub free_hellos: bool,
     /// Bundles with the layer.
     pub in_flight: u64,
     /// When everything handed over will have left, at the link's rate.
@@ -169,6 +171,7 @@ impl Link {
             contacts: Vec::new(),
             ready: false,
             takes: Takes::Many,
+            free_hellos: false,
             in_flight: 0,
             busy_until: Instant::ZERO,
             pace_armed: false,

@@ -2,6 +2,7 @@
 
 use alloc::boxed::Box;
 use alloc::sync::Arc;
+use alloc::vec::Vec;
 use farlink_base::layer::{SendId, Ticket};
 use farlink_base::socket;
 use farlink_base::store::{DiskDone, DiskOp};
@@ -91,6 +92,13 @@ pub enum Input {
         /// The driver's number for it.
         ticket: Ticket,
     },
+    /// A neighbour says of itself what its [`Output::MessageHello`] holds.
+    MessageHello {
+        /// Over which link.
+        link: LinkId,
+        /// What.
+        content: Vec<u8>,
+    },
     /// It is the turn of a link that [`Stack::add_met_link`](crate::Stack::add_met_link) added, which shares a
     /// radio with others: it takes one bundle in this call, or none. It takes bundles in no other way.
     MessageTurn {
@@ -160,6 +168,13 @@ pub enum Output {
         link: LinkId,
         /// Which.
         id: SendId,
+    },
+    /// What a neighbour is to be told of this node, where that is free, as [`Input::MessageHello`].
+    MessageHello {
+        /// Over which link.
+        link: LinkId,
+        /// What.
+        content: Vec<u8>,
     },
     /// Something may leave over a link that takes turns, and it is not its turn; said once for each.
     MessageWaits {

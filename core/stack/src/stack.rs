@@ -165,12 +165,6 @@ impl Stack {
         self.agent.set_oracle(oracle);
     }
 
-    /// Whether a bundle is a hello: what neighbours tell each other about themselves.
-    pub fn is_hello(&self, bundle: &BundleMeta) -> bool {
-        bundle.is_administrative()
-            && matches!(farlink_bpa::Edge::record(&self.edges, bundle), farlink_bpa::Record::Hello(_))
-    }
-
     /// When to call with [`Input::Wake`] at the latest.
     pub fn next_timeout(&self) -> Option<Instant> {
         let first = Instant::earliest([self.agent_at, self.store.next_timeout()]);
@@ -241,7 +235,8 @@ impl Stack {
         self.link_up(now, link, config, Origin::Discovered, out)
     }
     /// The same for a neighbour whose radio is heard (message-level simulation): it is forgotten with its last
-    /// link, and the link takes turns, as [`Input::MessageTurn`] says.
+    /// link, and the link takes turns, as [`Input::MessageTurn`] says. `free_hellos`: what nodes tell each other of
+    /// themselves needs no bundles, but is [`Output::MessageHello`].
     ///
     /// # Errors
     /// As [`Stack::add_link`].
@@ -250,9 +245,10 @@ impl Stack {
         now: Instant,
         link: LinkId,
         config: &LinkConfig,
+        free_hellos: bool,
         out: &mut S,
     ) -> Result<(), ConfigError> {
-        self.link_up(now, link, config, Origin::Met, out)
+        self.link_with(now, link, config, (Origin::Met, free_hellos), out)
     }
     fn link_up<S: Sink<Output>>(
         &mut self,
@@ -260,6 +256,16 @@ impl Stack {
         link: LinkId,
         config: &LinkConfig,
         origin: Origin,
+        out: &mut S,
+    ) -> Result<(), ConfigError> {
+        self.link_with(now, link, config, (origin, false), out)
+    }
+    fn link_with<S: Sink<Output>>(
+        &mut self,
+        now: Instant,
+        link: LinkId,
+        config: &LinkConfig,
+        (origin, free_hellos): (Origin, bool),
         out: &mut S,
     ) -> Result<(), ConfigError> {
         let settings = build::link_settings(link, config, self.layers.len())?;
@@ -286,6 +292,9 @@ impl Stack {
         self.work_off(now, None, out);
         let Stack { agent, work, link_layer, layers, arrivals, .. } = self;
         agent.add_link_of(now, &settings, origin, &mut Joint { work, out, link_layer, layers, arrivals });
+        if free_hellos {
+            agent.free_hellos(link);
+        }
         self.wake_agent(now, out);
         Ok(())
     }
@@ -364,6 +373,7 @@ impl Stack {
             Input::MessageAbandoned { link, ticket } => {
                 A::Abandoned { token: OfferToken { layer: layer_of(&self.link_layer, link), ticket } }
             }
+            Input::MessageHello { link, content } => A::Hello { link, content },
             Input::MessageTurn { link } => A::Turn { link },
             Input::MessageReady { link, ready } => A::TakesOne { link, ready },
             Input::MessageDone { id, result: Ok(()) } => A::Sent { id },

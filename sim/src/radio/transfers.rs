@@ -42,8 +42,6 @@ pub struct Transfer {
     pub began: Instant,
     /// How far it is.
     pub stage: Stage,
-    /// Whether it keeps the radio: what neighbours tell each other may be free.
-    pub charged: bool,
 }
 
 /// All of a world, each with a number that no other ever has.
@@ -108,7 +106,6 @@ mod tests {
             wire_bytes: 1,
             began: Instant::ZERO,
             stage: Stage::Sending,
-            charged: true,
         }
     }
 

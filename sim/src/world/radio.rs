@@ -186,16 +186,14 @@ impl Radios {
         let transfer = self.transfers.end(number)?;
         self.links[transfer.end.0 as usize].transfers.retain(|other| *other != number);
         if transfer.stage == Stage::Sending {
-            self.free(now, (transfer.end, transfer.began, transfer.charged));
+            self.free(now, transfer.end, transfer.began);
         }
         Some(transfer)
     }
-    /// What began to leave then, and kept its radios if it was charged, does so no longer.
-    pub fn free(&mut self, now: Instant, (end, began, charged): (End, Instant, bool)) {
-        if charged {
-            self.kind_of(end.0).outcome.counted.busy += now.since(began);
-            self.table.release(end);
-        }
+    /// What began to leave then keeps its radios no longer.
+    pub fn free(&mut self, now: Instant, end: End, began: Instant) {
+        self.kind_of(end.0).outcome.counted.busy += now.since(began);
+        self.table.release(end);
     }
 }
 
@@ -254,11 +252,11 @@ impl<O: Observer> World<O> {
             one_way_delay: kind.delay,
             span: kind.span.clone(),
         };
-        let configs = [config(&other.1), config(&one.1)];
+        let (configs, free_hellos) = ([config(&other.1), config(&one.1)], kind.metadata_free);
         for (end, config) in configs.into_iter().enumerate() {
             self.observer.link_named(nodes[end], ids[end], &config.name);
-            self.at_node(nodes[end], |node, now, segments, said| {
-                let added = node.meet(now, ids[end], &config, segments, said);
+            self.at_node(nodes[end], |node, now, said| {
+                let added = node.meet(now, ids[end], (&config, free_hellos), said);
                 debug_assert!(added.is_ok(), "its number and its name are new: {added:?}");
             });
         }
@@ -275,8 +273,8 @@ impl<O: Observer> World<O> {
         self.drain();
         if let Some((ids, since)) = self.radios.links[place as usize].there.take() {
             for (node, id) in nodes.into_iter().zip(ids) {
-                self.at_node(node as usize, |node, now, segments, said| {
-                    node.remove_link(now, id, segments, said);
+                self.at_node(node as usize, |node, now, said| {
+                    node.remove_link(now, id, said);
                     node.forget(id);
                 });
             }

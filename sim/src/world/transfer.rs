@@ -34,6 +34,13 @@ impl<O: Observer> World<O> {
         }
     }
 
+    /// A node tells its neighbour of itself, which takes neither time nor turn.
+    pub(super) fn tell_neighbour(&mut self, end: End, content: Vec<u8>) {
+        if let Some((to, link)) = self.radios.at((end.0, 1 - end.1)) {
+            self.todo.push_back((to, Input::MessageHello { link, content }));
+        }
+    }
+
     /// Asks the receiver whether it would take a bundle, and begins to send it if so.
     fn ask(&mut self, offered: Offered) {
         let Offered { end, id, bundle, hop, size } = offered;
@@ -42,20 +49,11 @@ impl<O: Observer> World<O> {
         };
         let kind = self.radios.kind_of(end.0);
         let (asks, wire_bytes) = (kind.asks, kind.framing.wire_bytes(size, 0));
-        let charged = !(kind.metadata_free && self.nodes[from].is_hello(&bundle));
-        let transfer = Transfer {
-            end,
-            id,
-            bundle: bundle.clone(),
-            hop: None,
-            wire_bytes,
-            began: self.now,
-            stage: Stage::Asking,
-            charged,
-        };
+        let transfer =
+            Transfer { end, id, bundle: bundle.clone(), hop: None, wire_bytes, began: self.now, stage: Stage::Asking };
         let number = self.radios.transfers.add(transfer);
         self.radios.links[end.0 as usize].transfers.push(number);
-        if asks && charged {
+        if asks {
             self.tell(to, Input::MessageBegun { link, ticket: Ticket(number), bundle, hop: hop.clone() });
         }
         let Some(transfer) = self.radios.transfers.get(number) else { return };
@@ -66,10 +64,6 @@ impl<O: Observer> World<O> {
             return self.radios.table.go_on(end);
         }
         (transfer.stage, transfer.hop) = (Stage::Sending, Some(hop));
-        if !charged {
-            self.left(number);
-            return self.radios.table.go_on(end);
-        }
         self.radios.table.take(end);
         let now = self.now;
         let kind = self.radios.kind_of(end.0);
@@ -85,10 +79,10 @@ impl<O: Observer> World<O> {
     /// The last bit of a bundle left; where its sender waits for that, it arrived.
     pub(super) fn left(&mut self, number: u64) {
         let Some(transfer) = self.radios.transfers.get(number) else { return };
-        let (end, id, charged) = (transfer.end, transfer.id, transfer.charged);
+        let (end, id) = (transfer.end, transfer.id);
         let link = &mut self.radios.links[end.0 as usize];
         let kind = &self.radios.kinds[usize::from(link.radio)];
-        let (waits, delay) = (kind.waits_for_arrival && charged, kind.delay);
+        let (waits, delay) = (kind.waits_for_arrival, kind.delay);
         if kind.loss > 0.0 && link.losses.chance(kind.loss) {
             // The sender cannot know.
             self.let_go(number, DropReason::Loss);
@@ -100,8 +94,8 @@ impl<O: Observer> World<O> {
         }
         let Some(transfer) = self.radios.transfers.get(number) else { return };
         transfer.stage = Stage::Flying;
-        let (began, charged) = (transfer.began, transfer.charged);
-        self.radios.free(self.now, (end, began, charged));
+        let began = transfer.began;
+        self.radios.free(self.now, end, began);
         self.queue.arm(self.now.saturating_add(delay), Happening::Arrival(number));
     }
 
@@ -109,19 +103,17 @@ impl<O: Observer> World<O> {
     pub(super) fn arrive(&mut self, number: u64) {
         let Some(transfer) = self.radios.transfers.get(number) else { return };
         let before = std::mem::replace(&mut transfer.stage, Stage::There);
-        let (end, began, charged, wire_bytes) = (transfer.end, transfer.began, transfer.charged, transfer.wire_bytes);
+        let (end, began, wire_bytes) = (transfer.end, transfer.began, transfer.wire_bytes);
         let Some(hop) = transfer.hop.take() else { return };
         let bundle = transfer.bundle.clone();
-        if charged {
-            let counted = &mut self.radios.kind_of(end.0).outcome.counted;
-            counted.delivered += 1;
-            counted.delivered_bytes += wire_bytes;
-        }
+        let counted = &mut self.radios.kind_of(end.0).outcome.counted;
+        counted.delivered += 1;
+        counted.delivered_bytes += wire_bytes;
         if let Some((to, link)) = self.radios.at((end.0, 1 - end.1)) {
             self.tell(to, Input::Message { link, ticket: Ticket(number), bundle, hop });
         }
         if before == Stage::Sending {
-            self.radios.free(self.now, (end, began, charged));
+            self.radios.free(self.now, end, began);
         }
     }
 
@@ -191,11 +183,9 @@ impl<O: Observer> World<O> {
         if matches!(transfer.stage, Stage::Sending | Stage::Flying) {
             let end = transfer.end;
             let kind = self.radios.kind_of(end.0);
-            let asked = kind.asks && transfer.charged;
-            if transfer.charged {
-                kind.outcome.counted.dropped[why as usize] += 1;
-                kind.outcome.counted.dropped_bytes += transfer.wire_bytes;
-            }
+            let asked = kind.asks;
+            kind.outcome.counted.dropped[why as usize] += 1;
+            kind.outcome.counted.dropped_bytes += transfer.wire_bytes;
             if let Some((to, link)) = self.radios.at((end.0, 1 - end.1)).filter(|_| asked) {
                 self.todo.push_back((to, Input::MessageAbandoned { link, ticket: Ticket(number) }));
             }

@@ -12,6 +12,10 @@ pub trait Observer {
     fn wants(&self, class: EventClass) -> bool {
         class != EventClass::Segment
     }
+    /// Whether samples are wanted.
+    fn samples(&self) -> bool {
+        true
+    }
     /// A node (by its index in the scenario) said something.
     fn event(&mut self, at: Instant, node: usize, event: &Event) {
         let _ = (at, node, event);
@@ -42,6 +46,9 @@ pub trait Observer {
 pub struct Silent;
 impl Observer for Silent {
     fn wants(&self, _: EventClass) -> bool {
+        false
+    }
+    fn samples(&self) -> bool {
         false
     }
 }

@@ -249,18 +249,17 @@ impl Observer for Recording<'_> {
     fn link_named(&mut self, node: usize, link: LinkId, name: &str) {
         self.recorders[node].name_link(link, name);
     }
+    fn samples(&self) -> bool {
+        self.samples
+    }
     fn node_sample(&mut self, at: Instant, node: usize, usage: &Usage) {
-        if self.samples {
-            self.see(2 * node, at, usage.bytes);
-            self.see(2 * node + 1, at, usage.bundles);
-        }
+        self.see(2 * node, at, usage.bytes);
+        self.see(2 * node + 1, at, usage.bundles);
     }
     fn link_sample(&mut self, at: Instant, link: usize, forward: bool, queued: u64, counted: &Statistics) {
-        if self.samples {
-            let first = 2 * self.nodes.len() + 4 * link + 2 * usize::from(!forward);
-            self.see(first, at, counted.sent_bytes);
-            self.see(first + 1, at, queued);
-        }
+        let first = 2 * self.nodes.len() + 4 * link + 2 * usize::from(!forward);
+        self.see(first, at, counted.sent_bytes);
+        self.see(first + 1, at, queued);
     }
     fn stopped(&self) -> bool {
         self.stop.load(Ordering::Relaxed)

@@ -475,6 +475,9 @@ impl<O: Observer> World<O> {
     }
 
     fn sample(&mut self) {
+        if !self.observer.samples() {
+            return;
+        }
         for (index, node) in self.nodes.iter().enumerate() {
             self.observer.node_sample(self.now, index, &node.usage());
         }

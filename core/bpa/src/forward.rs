@@ -3,7 +3,7 @@
 
 use crate::agent::{Agent, Step, Timer, deleted};
 use crate::edge::Edge;
-use crate::io::Output;
+use crate::io::{Output, Pressure};
 use crate::link::Takes;
 use crate::narrow::{Fitting, wish};
 use crate::sends::Sending;
@@ -72,10 +72,15 @@ impl Agent {
     /// Moves one bundle from a link's queue, or from its neighbour's wants, to its layer, if both
     /// allow it; then comes again.
     pub(crate) fn pump<S: Sink<Output>>(&mut self, now: Instant, link: LinkId, edge: &mut dyn Edge, out: &mut S) {
-        let (plan, strange) = (self.plan.placed(), self.neighbours.is_strange(link));
+        // Who leads where counts only while memory is scarce.
+        let strange = self.memory.pressure() == Pressure::Full && self.neighbours.is_strange(link);
+        let plan = self.plan.placed();
         let Some(l) = self.neighbours.link_mut(link) else { return };
+        if !l.ready && l.takes != (Takes::Turns { called: false }) {
+            return;
+        }
         let turns = matches!(l.takes, Takes::Turns { .. });
-        if !(l.ready || turns) || !l.is_up(plan, now) || self.memory.holds_back(l, strange) {
+        if !l.is_up(plan, now) || self.memory.holds_back(l, strange) {
             return;
         }
         if !l.ready {
@@ -311,7 +316,7 @@ impl Agent {
             self.event(out, Event::Fragmented { bundle: number, link, offset, length });
         }
         self.event(out, Event::Transmitting { bundle: number, link });
-        out.push(Output::Send { link, id, bundle: meta, hop: Box::new(hop), cut: range, reliable });
+        out.push(Output::Send { link, id, bundle: meta, hop: Box::new(hop), cut: range, size, reliable });
         for side in [Side::Router, Side::Control] {
             let news = News::Handed { bundle, to: peer, gave: gave[side as usize], keep };
             if self.is_told(side, &news) {

@@ -285,6 +285,8 @@ pub enum Output {
         hop: Box<Hop>,
         /// The piece of its payload that leaves, as a fragment; `None`: all of it.
         cut: Option<Range<u64>>,
+        /// Encoded length of what leaves; 0 into a tunnel, where nobody asks.
+        size: u64,
         /// Whether it must arrive.
         reliable: bool,
     },

@@ -526,7 +526,7 @@ impl Stack {
         }
     }
     fn render(&mut self, departure: Departure, payload: Payload) {
-        let Departure { link, id, bundle, hop, cut, reliable } = departure;
+        let Departure { link, id, bundle, hop, cut, reliable, .. } = departure;
         let rope = self.edges.render(&bundle, payload, &hop, cut);
         if link == LinkId::TUNNEL {
             return self.work.push_back(Work::Agent(farlink_bpa::Input::Rendered { id, rope }));
@@ -588,8 +588,7 @@ impl Stack {
 
     /// The bundle crosses as it is; a piece of it becomes a bundle of its own.
     fn send_message<S: Sink<Output>>(&mut self, departure: Departure, payload: Payload, out: &mut S) {
-        let Departure { link, id, bundle, hop, cut, .. } = departure;
-        let size = farlink_bpa::Edge::size(&self.edges, &bundle, &hop, cut.clone());
+        let Departure { link, id, bundle, hop, cut, size, .. } = departure;
         let bundle = match cut {
             // Another node cannot read this one's disk.
             None if bundle.payload.is_stored() => Arc::new(BundleMeta { payload, ..BundleMeta::clone(&bundle) }),

@@ -96,7 +96,7 @@ fn scenario(cell: &Cell) -> String {
          [[group]]\nname = \"n\"\ncount = {nodes}\nfirst_id = 1\nmobility = \"walking\"\nradio = \"radio\"\n\
          router = \"{router}\"\n{copies}control = \"drop-oldest\"\nstore_capacity = \"{store} kB\"\nlifetime = \"12 h\"\n\
          [[traffic]]\nname = \"message\"\nfrom = \"n\"\nto = \"n\"\n\
-         bundles = {{ count = 1000000, size = [\"50 kB\", \"100 kB\"], interval = [\"{least} s\", \"{most} s\"] }}\n"
+         bundles = {{ count = 100000, size = [\"50 kB\", \"100 kB\"], interval = [\"{least} s\", \"{most} s\"] }}\n"
     )
 }
 

@@ -174,7 +174,7 @@ pub fn radios<'a>(top: &Reader<'a>) -> (Vec<Radio>, Vec<Reader<'a>>) {
         }
         let (rate, delay, loss) = (reader.rate("rate"), reader.duration("delay"), reader.share("loss"));
         let (layer, sharing) = (reader.choice("layer"), sharing(&reader));
-        let (Some(name), Some(layer), Some(sharing)) = (name, layer, sharing) else { continue };
+        let (Some(name), Some(layer)) = (name, layer) else { continue };
         if !names.add(&name) {
             reader.fail("name", format!("a second radio called `{name}`"), "each needs its own name");
         }
@@ -191,25 +191,25 @@ pub fn radios<'a>(top: &Reader<'a>) -> (Vec<Radio>, Vec<Reader<'a>>) {
     (all, readers)
 }
 
-fn sharing(reader: &Reader<'_>) -> Option<Sharing> {
+fn sharing(reader: &Reader<'_>) -> Sharing {
     const TURNS: [Turns; 2] = [Turns::Node, Turns::Link];
     const ORDERS: [TurnOrder; 4] = [TurnOrder::Sender, TurnOrder::Receiver, TurnOrder::Fair, TurnOrder::Random];
     const MODES: [DelayMode; 2] = [DelayMode::Pipelined, DelayMode::StopAndWait];
-    let word = |key: &str| reader.choice(key);
-    let (turns, order) = (word("turns"), word("turn_order"));
-    let (mode, metadata) = (word("delay_mode"), word("metadata"));
-    if reader.given("turn_order") && turns.is_some_and(|turns| TURNS[turns] == Turns::Link) {
+    // A word that is none has been said to be; that the radio is not there would be no mistake besides.
+    let word = |key: &str| reader.choice(key).unwrap_or(0);
+    let turns = TURNS[word("turns")];
+    if reader.given("turn_order") && turns == Turns::Link {
         let found = "says who goes first, and with `turns = \"link\"` nobody waits for another";
         reader.fail("turn_order", found, "take one of them out");
     }
-    Some(Sharing {
-        turns: TURNS[turns?],
-        order: ORDERS[order?],
-        delay_mode: MODES[mode?],
-        metadata_free: keys::METADATA[metadata?] == "free",
-        quantum: reader.duration("quantum")?,
+    Sharing {
+        turns,
+        order: ORDERS[word("turn_order")],
+        delay_mode: MODES[word("delay_mode")],
+        metadata_free: keys::METADATA[word("metadata")] == "free",
+        quantum: reader.duration("quantum").unwrap_or_default(),
         beams: reader.count("beams").map(|beams| beams as u32),
-    })
+    }
 }
 
 /// What tables say of the movement and the radios of their nodes is entered there.

@@ -50,7 +50,7 @@ impl Agent {
     /// It is the turn of a link, until the end of this call.
     pub(crate) fn on_turn(&mut self, link: LinkId) {
         let Some(l) = self.neighbours.link_mut(link) else { return };
-        (l.ready, l.takes) = (true, Takes::Turns { called: false });
+        (l.ready, l.takes) = (true, l.takes.called(false));
         self.steps.push_back(Step::Pump(link));
     }
     /// The turn of a link is over, whether it took something or not.
@@ -63,8 +63,8 @@ impl Agent {
     fn call_for_turn<S: Sink<Output>>(&mut self, link: LinkId, out: &mut S) {
         let queued = self.queues.of(link).0 > 0;
         let Some(l) = self.neighbours.link_mut(link) else { return };
-        if l.takes == (Takes::Turns { called: false }) && (queued || self.offers.has(l.peer)) {
-            l.takes = Takes::Turns { called: true };
+        if l.takes.may_call() && (queued || self.offers.has(l.peer)) {
+            l.takes = l.takes.called(true);
             out.push(Output::Waits { link });
         }
     }
@@ -76,10 +76,10 @@ impl Agent {
         let strange = self.memory.pressure() == Pressure::Full && self.neighbours.is_strange(link);
         let plan = self.plan.placed();
         let Some(l) = self.neighbours.link_mut(link) else { return };
-        if !l.ready && l.takes != (Takes::Turns { called: false }) {
+        if !l.ready && !l.takes.may_call() {
             return;
         }
-        let turns = matches!(l.takes, Takes::Turns { .. });
+        let turns = l.takes.turns();
         if !l.is_up(plan, now) || self.memory.holds_back(l, strange) {
             return;
         }

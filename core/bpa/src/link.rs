@@ -93,11 +93,37 @@ pub enum Takes {
     Many,
     /// One, and then it says when it takes the next.
     One,
-    /// One in its turn, which others of its radio have as well. `called`: that something waits was said.
-    Turns {
-        /// Since its last turn.
-        called: bool,
-    },
+    /// One in its turn, which others of its radio have as well.
+    Turns,
+    /// The same, and that something waits was said since its last turn.
+    Called,
+    /// As `Turns`, and what is said to the neighbour of this node needs no bundle.
+    FreeTurns,
+    /// The same, and that something waits was said.
+    FreeCalled,
+}
+impl Takes {
+    /// Whether it takes bundles in its turn only.
+    pub fn turns(self) -> bool {
+        !matches!(self, Takes::Many | Takes::One)
+    }
+    /// Whether what is said to the neighbour of this node needs no bundle.
+    pub fn says_freely(self) -> bool {
+        matches!(self, Takes::FreeTurns | Takes::FreeCalled)
+    }
+    /// Whether it may say that something waits: of those that take turns, before it did.
+    pub fn may_call(self) -> bool {
+        matches!(self, Takes::Turns | Takes::FreeTurns)
+    }
+    /// It said that something waits, or had its turn.
+    pub fn called(self, called: bool) -> Takes {
+        match (self.says_freely(), called) {
+            (false, false) => Takes::Turns,
+            (false, true) => Takes::Called,
+            (true, false) => Takes::FreeTurns,
+            (true, true) => Takes::FreeCalled,
+        }
+    }
 }
 
 /// Of a link that takes bundles of any length, and of one that takes 4 GiB: those are not cut.
@@ -132,8 +158,6 @@ pub struct Link {
     pub ready: bool,
     /// How many it takes then.
     pub takes: Takes,
-    /// Whether what is said to the neighbour of this node needs no bundle.
-    pub free_hellos: bool,
     /// Bundles with the layer.
     pub in_flight: u64,
     /// When everything handed over will have left, at the link's rate.
@@ -171,7 +195,6 @@ impl Link {
             contacts: Vec::new(),
             ready: false,
             takes: Takes::Many,
-            free_hellos: false,
             in_flight: 0,
             busy_until: Instant::ZERO,
             pace_armed: false,

@@ -127,7 +127,7 @@ impl Neighbours {
         let mut link = Link::new(settings, peer);
         if origin == Origin::Met {
             // A radio has other links as well.
-            link.takes = Takes::Turns { called: false };
+            link.takes = Takes::Turns;
         }
         self.narrow += u32::from(link.largest().is_some());
         self.links.insert(number, Box::new(link));
@@ -236,7 +236,7 @@ mod tests {
         assert!(!all.is_strange(LinkId(0)) && !all.is_strange(LinkId(1)));
         assert_eq!(
             (all.link(LinkId(0)).unwrap().takes, all.link(LinkId(2)).unwrap().takes),
-            (Takes::Turns { called: false }, Takes::Many)
+            (Takes::Turns, Takes::Many)
         );
         for link in [0, 1, 2] {
             assert!(all.remove(LinkId(link)).is_some());

@@ -117,7 +117,7 @@ impl Agent {
             if to.is_null() {
                 continue;
             }
-            if self.neighbours.link(link).is_some_and(|link| link.free_hellos) {
+            if self.neighbours.link(link).is_some_and(|link| link.takes.says_freely()) {
                 out.push(Output::Hello { link, content: self.write_hello(&hello) });
                 continue;
             }

@@ -148,7 +148,11 @@ impl Sink<Output> for Io {
             Output::Spooled { request, bytes } => self.apps.spooled(request, bytes, &mut self.inputs),
             Output::Read { delivery, result } => self.apps.read(delivery, result, &mut self.inputs),
             Output::Event(event) => self.events.push(self.now, event),
-            Output::Message { .. } | Output::MessageCancel { .. } | Output::MessageVerdict { .. } => {}
+            Output::Message { .. }
+            | Output::MessageCancel { .. }
+            | Output::MessageHello { .. }
+            | Output::MessageWaits { .. }
+            | Output::MessageVerdict { .. } => {}
         }
     }
     fn wants(&self, class: EventClass) -> bool {

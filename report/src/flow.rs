@@ -19,6 +19,8 @@ struct Flow {
     to: Text,
     service: u64,
     sender_service: u64,
+    /// Of bundles among groups: whoever sends from one of so many services from that on.
+    senders: Option<u64>,
 }
 
 impl Flows {
@@ -30,13 +32,20 @@ impl Flows {
             to: t.to.as_str().into(),
             service: t.service,
             sender_service: t.sender_service,
+            senders: t.senders,
         };
         Flows { flows: traffic.iter().map(flow).collect() }
     }
     /// The name of the traffic of a bundle with these ends. Several pings may go to one echo
     /// service: those are told apart by who sends them, where the sender could choose its service.
     pub fn find(&self, source: Place<'_>, destination: Place<'_>) -> Option<Text> {
-        let between = |f: &&Flow, a: Place<'_>, b: Place<'_>| f.from == *a.0 && f.to == *b.0 && f.service == b.1;
+        let between = |f: &&Flow, a: Place<'_>, b: Place<'_>| {
+            f.service == b.1
+                && match f.senders {
+                    Some(senders) => (f.sender_service..f.sender_service.saturating_add(senders)).contains(&a.1),
+                    None => f.from == *a.0 && f.to == *b.0,
+                }
+        };
         let pick = |a: Place<'_>, b: Place<'_>| {
             let all = || self.flows.iter().filter(|f| between(f, a, b));
             all().find(|f| f.sender_service == a.1).or_else(|| all().next())
@@ -58,6 +67,7 @@ mod tests {
             to: to.into(),
             service,
             sender_service,
+            senders: None,
         };
         let flows = Flows::of(&[
             traffic("file", "b", 1000, 10_000),
@@ -74,5 +84,23 @@ mod tests {
         assert_eq!(find((&a, 5), (&b, 128)).as_deref(), Some("ping"));
         assert_eq!(find((&a, 1), (&b, 5)), None);
         assert_eq!(find((&b, 7), (&a, 1000)), None);
+    }
+
+    #[test]
+    fn bundles_drawn_among_groups_belong_to_one_traffic_whoever_sends_them() {
+        let facts = |name: &str, sender_service, senders| TrafficFacts {
+            name: name.into(),
+            from: "walker".into(),
+            to: "walker".into(),
+            service: 1000,
+            sender_service,
+            senders,
+        };
+        let flows = Flows::of(&[facts("chat", 10_000, Some(3)), facts("news", 10_003, Some(2))]);
+        let (a, b) = (Text::from("walker1"), Text::from("walker2"));
+        let find = |service| flows.find((&a, service), (&b, 1000)).map(|name| name.to_string());
+        let found: Vec<_> = (9_999..10_006).map(find).collect();
+        let names = [None, Some("chat"), Some("chat"), Some("chat"), Some("news"), Some("news"), None];
+        assert_eq!(found, names.map(|name| name.map(String::from)));
     }
 }

@@ -154,6 +154,10 @@ pub struct TrafficFacts {
     pub service: u64,
     /// Service number the sender has where it can choose one, or a hash of its demux.
     pub sender_service: u64,
+    /// Of bundles drawn among groups: each is sent from a service of its own, `sender_service` and so many
+    /// in all. The names of both ends are those of groups then.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub senders: Option<u64>,
 }
 
 /// One node.

@@ -11,16 +11,16 @@ impl Scenario {
     /// Takes another seed, and draws anew what follows from it: the bundles among groups.
     pub fn set_seed(&mut self, seed: u64) {
         self.seed = seed;
-        self.traffic.retain(|traffic| !traffic.drawn);
+        self.traffic.retain(|traffic| traffic.drawn.is_none());
         for (index, traffic) in self.group_traffic.iter().enumerate() {
             let random = Rng::stream(seed, TRAFFIC << 32 | index as u64);
-            let drawn = draw(self, traffic, random);
+            let drawn = draw(self, index, traffic, random);
             self.traffic.extend(drawn);
         }
     }
 }
 
-fn draw(scenario: &Scenario, traffic: &GroupTraffic, mut random: Rng) -> Vec<Traffic> {
+fn draw(scenario: &Scenario, index: usize, traffic: &GroupTraffic, mut random: Rng) -> Vec<Traffic> {
     let mut all = Vec::new();
     let mut at = traffic.start;
     for number in 1..=traffic.count {
@@ -50,7 +50,7 @@ fn draw(scenario: &Scenario, traffic: &GroupTraffic, mut random: Rng) -> Vec<Tra
             window: 0,
             reports: traffic.reports,
             lost: traffic.lost,
-            drawn: true,
+            drawn: Some(index),
         });
         at += Duration::from_nanos((gap * 1e9).round() as u64);
     }

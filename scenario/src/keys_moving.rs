@@ -103,10 +103,19 @@ pub const CITY: Section = Section {
     ],
 };
 
+/// Words of `turns`.
+pub const TURNS: &[&str] = &["node", "link"];
+/// Words of `turn_order`.
+pub const TURN_ORDERS: &[&str] = &["sender", "receiver", "fair", "random"];
+/// Words of `delay_mode`.
+pub const DELAY_MODES: &[&str] = &["pipelined", "stop_and_wait"];
+/// Words of `metadata`.
+pub const METADATA: &[&str] = &["charged", "free"];
+
 /// `[[radio]]`.
 pub const RADIO: Section = Section {
     name: "radio",
-    help: "A radio, of all nodes that name it: two of them have a link while they hear each other, which is computed from their ways, or read from a file. Only in simulations, and with `fidelity = \"message\"`. Links of radios are in no contact plan: use a copying router, such as `epidemic`. Each pair has the whole rate for itself.",
+    help: "A radio, of all nodes that name it: two of them have a link while they hear each other, which is computed from their ways, or read from a file. Only in simulations, and with `fidelity = \"message\"`. Links of radios are in no contact plan: use a copying router, such as `epidemic`. A `[[link]]` between two nodes is beside those of their radios: they are one neighbour with several links, which each go by their own contacts, and what one of them brought is not sent over another. Before the first byte of a bundle its receiver may refuse it, over layers that have a word for that; what is broken off as a contact ends arrives nowhere.",
     keys: &[
         key("name", Kind::Name, Required, "Its name; a link is called `wifi:a-b` by it and its two nodes."),
         key(
@@ -137,6 +146,42 @@ pub const RADIO: Section = Section {
             Choice(NAMES),
             Is("tcpclv4"),
             "Convergence layer its links stand for: what its headers weigh, and what is told of a refusal.",
+        ),
+        key(
+            "turns",
+            Choice(TURNS),
+            Is("node"),
+            "`node`: a node sends or receives one bundle at a time by this radio, whoever it hears. `link`: each direction of each link has the whole rate for itself.",
+        ),
+        key(
+            "turn_order",
+            Choice(TURN_ORDERS),
+            Is("sender"),
+            "Who goes first when both ends of a transfer are free again. `sender`: who sent, then who received, then their neighbours, each in the order in which they met. `receiver`: who received, then who sent, then their neighbours. `fair`: who waited longest since its last turn. `random`: drawn. In a saturated network this alone decides how much arrives.",
+        ),
+        key(
+            "delay_mode",
+            Choice(DELAY_MODES),
+            Is("pipelined"),
+            "`pipelined`: a radio is free when the last bit left. `stop_and_wait`: both ends are busy until it arrived, and the sender knows then that it did.",
+        ),
+        key(
+            "metadata",
+            Choice(METADATA),
+            Is("charged"),
+            "`charged`: what neighbours tell each other of what they hold takes a turn and its time at the rate, as with real nodes. `free`: it takes neither.",
+        ),
+        key(
+            "quantum",
+            Kind::Duration,
+            Is("0 s"),
+            "Transfers end at multiples of this from the start of the run, never before their last bit left: what a simulator makes of them that steps through time.",
+        ),
+        key(
+            "beams",
+            Count(1, 100_000),
+            Absent,
+            "Links that a node has at once at most; without it, with all it hears. Where both have a beam free, they get a link in the order in which they began to hear each other.",
         ),
     ],
 };

@@ -89,6 +89,7 @@ fn read(errors: &Errors<'_>, root: &DeTable<'_>, text: &str, folder: &Path) -> O
         epoch,
         traffic,
         group_traffic,
+        files: files(root),
         groups,
         mobilities,
         radios,
@@ -106,6 +107,21 @@ fn read(errors: &Errors<'_>, root: &DeTable<'_>, text: &str, folder: &Path) -> O
         scenario.set_seed(scenario.seed);
     }
     Some(scenario)
+}
+
+/// What of a scenario's tables names a file that says how nodes move and meet.
+const FILES: [(&str, &str); 3] = [("mobility", "map"), ("mobility", "file"), ("radio", "contacts")];
+
+fn files(root: &DeTable<'_>) -> Vec<std::path::PathBuf> {
+    let mut files = Vec::new();
+    for (name, key) in FILES {
+        let tables = root.get(name).and_then(|value| value.get_ref().as_array());
+        for table in tables.into_iter().flatten() {
+            let value = table.get_ref().as_table().and_then(|table| table.get(key));
+            files.extend(value.and_then(|value| value.get_ref().as_str()).map(std::path::PathBuf::from));
+        }
+    }
+    files
 }
 
 /// Samples of a run whose scenario does not say how often, however long it is.

@@ -3,7 +3,10 @@
 use crate::keys_moving as keys;
 use crate::motion::encounters::{self, Meeting, number_of};
 use crate::motion::quantities::{area, length, points, seconds, span, speed};
-use crate::motion::{Map, Mistake, Mobility, Model, Point, Radio, Reach, Wander, positions, read, wkt};
+use crate::motion::{
+    DelayMode, Map, Mistake, Mobility, Model, Point, Radio, Reach, Sharing, TurnOrder, Turns, Wander, positions, read,
+    wkt,
+};
 use crate::names::Names;
 use crate::types::{ConnectSide, Layer, Node};
 use farlink_base::Duration;
@@ -170,7 +173,7 @@ pub fn radios<'a>(top: &Reader<'a>) -> (Vec<Radio>, Vec<Reader<'a>>) {
             reader.fail(key, "says more of a file, and none is given", "add `contacts`, or take it out");
         }
         let (rate, delay, loss) = (reader.rate("rate"), reader.duration("delay"), reader.share("loss"));
-        let layer = reader.choice("layer");
+        let (layer, sharing) = (reader.choice("layer"), sharing(&reader));
         let (Some(name), Some(layer)) = (name, layer) else { continue };
         if !names.add(&name) {
             reader.fail("name", format!("a second radio called `{name}`"), "each needs its own name");
@@ -181,13 +184,34 @@ pub fn radios<'a>(top: &Reader<'a>) -> (Vec<Radio>, Vec<Reader<'a>>) {
             None if reader.given("contacts") => Reach::Recorded(Vec::new()),
             range => Reach::Range(range.unwrap_or(1.0)),
         };
-        all.push(Radio { name, reach, rate, delay, loss, layer, nodes: Vec::new() });
+        all.push(Radio { name, reach, rate, delay, loss, layer, sharing, nodes: Vec::new() });
         readers.push(reader);
     }
     if all.len() > 1000 {
         top.fail("radio", format!("{} radios", all.len()), "there are at most 1000");
     }
     (all, readers)
+}
+
+fn sharing(reader: &Reader<'_>) -> Sharing {
+    const TURNS: [Turns; 2] = [Turns::Node, Turns::Link];
+    const ORDERS: [TurnOrder; 4] = [TurnOrder::Sender, TurnOrder::Receiver, TurnOrder::Fair, TurnOrder::Random];
+    const MODES: [DelayMode; 2] = [DelayMode::Pipelined, DelayMode::StopAndWait];
+    // A word that is none has been said to be; that the radio is not there would be no mistake besides.
+    let word = |key: &str| reader.choice(key).unwrap_or(0);
+    let turns = TURNS[word("turns")];
+    if reader.given("turn_order") && turns == Turns::Link {
+        let found = "says who goes first, and with `turns = \"link\"` nobody waits for another";
+        reader.fail("turn_order", found, "take one of them out");
+    }
+    Sharing {
+        turns,
+        order: ORDERS[word("turn_order")],
+        delay_mode: MODES[word("delay_mode")],
+        metadata_free: keys::METADATA[word("metadata")] == "free",
+        quantum: reader.duration("quantum").unwrap_or_default(),
+        beams: reader.count("beams").map(|beams| beams as u32),
+    }
 }
 
 /// What tables say of the movement and the radios of their nodes is entered there.

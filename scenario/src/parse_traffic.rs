@@ -128,7 +128,7 @@ pub fn traffic(
             window,
             reports,
             lost,
-            drawn: false,
+            drawn: None,
         };
         let other = taken.insert((traffic.to, traffic.service), list.len()).map(|other| &list[other]);
         let echo = |t: &Traffic| matches!(t.kind, TrafficKind::Ping { .. });

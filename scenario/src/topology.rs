@@ -58,7 +58,9 @@ impl Scenario {
                 })
             })
             .collect();
-        let traffic: Vec<Value> = self.traffic.iter().enumerate().map(|(index, t)| self.flow(index, t)).collect();
+        let single = self.traffic.iter().enumerate().filter(|(_, traffic)| traffic.drawn.is_none());
+        let drawn = (0..self.group_traffic.len()).filter_map(|group| self.flow_among_groups(group));
+        let traffic: Vec<Value> = single.map(|(index, traffic)| self.flow(index, traffic)).chain(drawn).collect();
         json!({ "nodes": nodes, "links": links, "contacts": contacts, "traffic": traffic }).to_string()
     }
     /// What tells the bundles of a traffic from others.
@@ -74,6 +76,22 @@ impl Scenario {
             "service": number(traffic.to, traffic.service),
             "sender_service": number(traffic.from, SENDER_SERVICE + index as u32),
         })
+    }
+    /// The same of a traffic whose bundles were drawn; `None`: there was none to draw.
+    fn flow_among_groups(&self, group: usize) -> Option<Value> {
+        let of_it = |traffic: &&Traffic| traffic.drawn == Some(group);
+        let first = self.traffic.iter().position(|traffic| traffic.drawn == Some(group))?;
+        let (traffic, wanted) = (&self.traffic[first], self.group_traffic.get(group)?);
+        let mut flow = self.flow(first, traffic);
+        let name = |nodes: &std::ops::Range<usize>| {
+            let group = self.groups.iter().find(|group| group.nodes == *nodes);
+            group.map_or(&self.nodes[nodes.start].name, |group| &group.name)
+        };
+        flow["name"] = wanted.name.clone().into();
+        flow["from"] = name(&wanted.from).clone().into();
+        flow["to"] = name(&wanted.to).clone().into();
+        flow["senders"] = self.traffic.iter().filter(of_it).count().into();
+        Some(flow)
     }
     /// The times in which a link without contacts that appears or disappears is there, both ways.
     fn presences(&self) -> impl Iterator<Item = Contact> + '_ {

@@ -38,6 +38,8 @@ pub struct Scenario {
     pub contacts: Vec<Contact>,
     /// Who sends what to whom; what is drawn among groups comes last, see [`Scenario::set_seed`].
     pub traffic: Vec<Traffic>,
+    /// Files of streets, positions and contacts that were read, as the scenario names them.
+    pub files: Vec<std::path::PathBuf>,
     /// Bundles drawn among the nodes of groups.
     pub group_traffic: Vec<GroupTraffic>,
     /// Groups of nodes.
@@ -390,7 +392,7 @@ pub struct Traffic {
     /// Whether what the sender's node refuses is lost, and not offered again.
     pub lost: bool,
     /// Whether it was drawn, one of many among groups.
-    pub drawn: bool,
+    pub drawn: Option<usize>,
 }
 
 /// Words for the status reports that bundles may ask for.

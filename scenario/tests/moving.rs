@@ -217,6 +217,49 @@ fn mistakes_say_where_they_are_and_what_to_try() {
 }
 
 #[test]
+fn a_radio_is_shared_as_it_says_and_by_turns_where_it_does_not() {
+    use farlink_scenario::motion::{DelayMode, Sharing, TurnOrder, Turns};
+    let default = Sharing {
+        turns: Turns::Node,
+        order: TurnOrder::Sender,
+        delay_mode: DelayMode::Pipelined,
+        metadata_free: false,
+        quantum: Duration::ZERO,
+        beams: None,
+    };
+    assert_eq!(good().radios[0].sharing, default);
+    let keys = "turn_order = \"fair\"\ndelay_mode = \"stop_and_wait\"\nmetadata = \"free\"\nquantum = \"100 ms\"\nbeams = 2\nrange =";
+    let given = parse(&GOOD.replacen("range =", keys, 1)).unwrap();
+    let wanted = Sharing {
+        order: TurnOrder::Fair,
+        delay_mode: DelayMode::StopAndWait,
+        metadata_free: true,
+        quantum: Duration::from_millis(100),
+        beams: Some(2),
+        ..default
+    };
+    assert_eq!(given.radios[0].sharing, wanted);
+    one_error(
+        "range =",
+        "turns = \"link\"\nturn_order = \"fair\"\nrange =",
+        &["turn_order", "nobody waits for another"],
+    );
+    one_error("range =", "turns = \"both\"\nrange =", &["radio[wifi].turns"]);
+    one_error("range =", "beams = 0\nrange =", &["beams"]);
+}
+
+#[test]
+fn a_radio_whose_contacts_are_in_a_file_needs_to_know_no_places() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("c"), "n1 n2 5 20\n").unwrap();
+    let text = "name = \"x\"\nduration = \"1 min\"\nfidelity = \"message\"\n[[radio]]\nname = \"wifi\"\ncontacts = \"c\"\n\
+                [[group]]\nname = \"n\"\ncount = 2\nfirst_id = 1\nradio = \"wifi\"\n";
+    let scenario = parse_in(text, folder.path()).unwrap();
+    assert_eq!(scenario.files, [Path::new("c")]);
+    assert_eq!(scenario.radios[0].nodes, [0, 1]);
+}
+
+#[test]
 fn a_range_of_times_is_of_groups_and_a_ping_of_nodes() {
     one_error(
         "from = \"walker\"\nto = \"walker\"",

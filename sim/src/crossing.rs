@@ -6,7 +6,6 @@ use crate::messages::{Framing, Messages, Output, Place, Token};
 use crate::world::{Happening, Queue};
 use farlink_base::layer::{SendId, Ticket};
 use farlink_base::{BundleMeta, Duration, Hop, Instant, LinkId, Refusal, TimerKey};
-use farlink_link::LinkDirection;
 use farlink_scenario::{LayerInfo, Scenario};
 use farlink_stack::Input;
 use std::collections::{BTreeMap, VecDeque};
@@ -83,28 +82,6 @@ impl Crossings {
             todo.push_back((at.node, Input::MessageReady { link: at.link, ready: false }));
             self.wake(now, Place { link, end }, queue, todo);
         }
-    }
-    /// A link that two nodes get by a radio, each with its number for it, in a place that no other has:
-    /// one that became free, or the next.
-    pub fn put(
-        &mut self,
-        link: usize,
-        ends: [(usize, LinkId); 2],
-        layer: &'static LayerInfo,
-        directions: [LinkDirection; 2],
-        framing: Framing,
-    ) {
-        let ends = ends.map(|(node, link)| At { node, link });
-        if link >= self.ends.len() {
-            self.ends.push(ends);
-            self.layers.push(layer);
-            self.sending.push([0; 2]);
-            self.alarms.push([None; 2]);
-            self.flights.push(BTreeMap::new());
-        } else {
-            (self.ends[link], self.layers[link]) = (ends, layer);
-        }
-        self.messages.put(link, directions, framing);
     }
     /// Both nodes have got a link.
     pub fn join(&self, link: usize, todo: &mut VecDeque<(usize, Input)>) {

@@ -18,7 +18,8 @@
 //! | `disk.rs` | the disk |
 //! | `oracle.rs` | what no node can know |
 //! | `traffic/` | the applications |
-//! | `record.rs`, `samples.rs` | the run directory |
+//! | `radio/` | a radio that nodes share: whose turn it is, what crosses |
+//! | `record.rs`, `samples.rs`, `inputs.rs` | the run directory |
 #![forbid(unsafe_code)]
 
 mod build;
@@ -26,11 +27,13 @@ mod cable;
 pub mod contacts;
 mod crossing;
 mod disk;
+mod inputs;
 pub mod messages;
 pub mod mobility;
 mod node;
 mod observe;
 mod oracle;
+mod radio;
 mod record;
 mod samples;
 mod streams;

@@ -56,7 +56,8 @@ pub struct Framing {
     pub stops: bool,
 }
 impl Framing {
-    fn wire_bytes(&self, size: u64, overhead: u64) -> u64 {
+    /// Bytes on the link of a bundle of this size, in packets with this overhead each.
+    pub fn wire_bytes(&self, size: u64, overhead: u64) -> u64 {
         size + size.div_ceil(self.payload_bytes.max(1)).max(1) * (self.header_bytes + overhead)
     }
 }
@@ -94,14 +95,6 @@ impl Messages {
     pub fn new(links: impl IntoIterator<Item = ([LinkDirection; 2], Framing)>) -> Messages {
         let link = |(directions, framing): ([LinkDirection; 2], Framing)| at_rest(directions, framing);
         Messages { links: links.into_iter().map(link).collect() }
-    }
-
-    /// A link in the place of one that is no more, or, at the next place, one more. Wake each end once.
-    pub fn put(&mut self, link: usize, directions: [LinkDirection; 2], framing: Framing) {
-        match self.links.get_mut(link) {
-            Some(place) => *place = at_rest(directions, framing),
-            None => self.links.push(at_rest(directions, framing)),
-        }
     }
 
     /// Begins to send a bundle; `false` when the end is not ready, and nothing happens.
@@ -343,19 +336,6 @@ mod tests {
         assert_eq!(out, [Output::Ready(HERE)]);
         assert!(m.send(Instant(MS / 2), HERE, 1000, Token(3)));
         assert_eq!(m.next_timeout(HERE), Instant(MS * 3 / 2));
-    }
-
-    #[test]
-    fn a_link_in_the_place_of_another_begins_anew() {
-        let mut m = messages(spec(&[]), BARE);
-        wake(&mut m, 0, HERE);
-        assert!(m.send(Instant(0), HERE, 1000, Token(1)));
-        m.put(0, [1, 2].map(|seed| LinkDirection::new(spec(&[]), seed)), BARE);
-        assert_eq!((m.is_ready(HERE), m.statistics(HERE).sent, m.next_timeout(HERE)), (false, 0, Instant::ZERO));
-        assert_eq!(wake(&mut m, 7, HERE), [Output::Ready(HERE)]);
-        m.put(1, [1, 2].map(|seed| LinkDirection::new(spec(&[]), seed)), BARE);
-        let next = Place { link: 1, end: 1 };
-        assert_eq!(wake(&mut m, 7, next), [Output::Ready(next)]);
     }
 
     #[test]

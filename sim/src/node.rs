@@ -33,18 +33,30 @@ pub(crate) struct NodeLink {
     pub sockets: bool,
 }
 
-/// Collects what a stack says.
-struct Collect<'a> {
-    outputs: &'a mut Vec<Output>,
-    segments: bool,
+/// What a stack says, collected; of events those that somebody wants.
+pub(crate) struct Said<'a> {
+    pub outputs: &'a mut Vec<Output>,
+    pub wanted: Wanted,
 }
-impl Sink<Output> for Collect<'_> {
+impl Sink<Output> for Said<'_> {
     fn push(&mut self, output: Output) {
         self.outputs.push(output);
     }
     fn wants(&self, class: EventClass) -> bool {
-        class != EventClass::Segment || self.segments
+        self.wanted[class as usize]
     }
+}
+
+/// Which classes of events somebody wants.
+pub(crate) type Wanted = [bool; 4];
+
+/// As whoever asks for each says.
+pub(crate) fn wanted(wants: impl Fn(EventClass) -> bool) -> Wanted {
+    let mut wanted = Wanted::default();
+    for class in [EventClass::Bundle, EventClass::Link, EventClass::Segment, EventClass::Node] {
+        wanted[class as usize] = wants(class);
+    }
+    wanted
 }
 
 impl SimulatedNode {
@@ -52,9 +64,9 @@ impl SimulatedNode {
         SimulatedNode { stack, disk: Disk::default(), links, free: Vec::new(), alarm: None }
     }
 
-    /// Tells the stack something; what it says is appended to `outputs`, to be carried out.
-    pub fn handle(&mut self, now: Instant, input: Input, segments: bool, outputs: &mut Vec<Output>) {
-        self.stack.handle(now, input, &mut Collect { outputs, segments });
+    /// Tells the stack something; what it says is to be carried out.
+    pub fn handle(&mut self, now: Instant, input: Input, said: &mut Said<'_>) {
+        self.stack.handle(now, input, said);
     }
 
     /// The node gets a link.
@@ -66,14 +78,26 @@ impl SimulatedNode {
         now: Instant,
         link: LinkId,
         config: &LinkConfig,
-        segments: bool,
-        outputs: &mut Vec<Output>,
+        said: &mut Said<'_>,
     ) -> Result<(), ConfigError> {
-        self.stack.add_link(now, link, config, &mut Collect { outputs, segments })
+        self.stack.add_link(now, link, config, said)
+    }
+    /// The node gets a link by a radio.
+    ///
+    /// # Errors
+    /// When it has such a link.
+    pub fn meet(
+        &mut self,
+        now: Instant,
+        link: LinkId,
+        (config, free_hellos): (&LinkConfig, bool),
+        said: &mut Said<'_>,
+    ) -> Result<(), ConfigError> {
+        self.stack.add_met_link(now, link, config, free_hellos, said)
     }
     /// The node loses a link.
-    pub fn remove_link(&mut self, now: Instant, link: LinkId, segments: bool, outputs: &mut Vec<Output>) {
-        self.stack.remove_link(now, link, &mut Collect { outputs, segments });
+    pub fn remove_link(&mut self, now: Instant, link: LinkId, said: &mut Said<'_>) {
+        self.stack.remove_link(now, link, said);
     }
 
     /// The number of a link of a radio: this end of this cable.

@@ -1,15 +1,20 @@
 //! What watches a run: recorders, tests, and the trace hash.
 
 use farlink_base::store::Usage;
-use farlink_base::{Event, Instant, LinkId};
+use farlink_base::{Event, EventClass, Instant, LinkId};
 use farlink_link::Statistics;
 use std::hash::{Hash, Hasher};
 
 /// Sees a run as it goes.
 pub trait Observer {
-    /// Whether LTP segments are wanted as events.
-    fn segments(&self) -> bool {
-        false
+    /// Whether events of a class are wanted: all but LTP segments, unless it says otherwise. Others are not even made
+    /// in simulations of messages.
+    fn wants(&self, class: EventClass) -> bool {
+        class != EventClass::Segment
+    }
+    /// Whether samples are wanted.
+    fn samples(&self) -> bool {
+        true
     }
     /// A node (by its index in the scenario) said something.
     fn event(&mut self, at: Instant, node: usize, event: &Event) {
@@ -39,7 +44,14 @@ pub trait Observer {
 
 /// Watches nothing.
 pub struct Silent;
-impl Observer for Silent {}
+impl Observer for Silent {
+    fn wants(&self, _: EventClass) -> bool {
+        false
+    }
+    fn samples(&self) -> bool {
+        false
+    }
+}
 
 /// A running hash (FNV-1a, 64 bits) of all that happened in a run.
 #[derive(Clone, Copy, Debug)]

@@ -1,13 +1,14 @@
 //! A run as a directory: what the simulator saw, in the schema every world writes.
 
 use crate::build::DEFAULT_EPOCH;
+use crate::inputs;
 use crate::observe::Observer;
 use crate::samples::Changes;
 use crate::traffic::TrafficOutcome;
 use crate::world::{Outcome, RadioOutcome, World};
 use anyhow::Result;
 use farlink_base::store::Usage;
-use farlink_base::{Event, Instant, LinkId};
+use farlink_base::{Event, EventClass, Instant, LinkId};
 use farlink_link::Statistics;
 use farlink_report::schema::{LINK_QUEUE_BYTES, LINK_SENT_BYTES, STORED_BUNDLES, STORED_BYTES};
 use farlink_report::{FileCheck, LinkRow, Manifest, Names, Recorder, RunWriter, SampleRow, Text, Topology};
@@ -46,6 +47,7 @@ pub struct Progress {
 pub fn run(scenario: &Scenario, options: &Options, progress: &mut dyn FnMut(Progress)) -> Result<(PathBuf, Outcome)> {
     let begun = std::time::Instant::now();
     let writer = RunWriter::create(&options.folder, manifest(scenario, options)?)?;
+    inputs::keep(scenario, &options.folder)?;
     let world = World::new(scenario, Recording::new(scenario, writer, options.stop.clone(), progress))?;
     let (outcome, recording) = world.run();
     let folder = recording.finish(scenario, &outcome, begun.elapsed().as_secs_f64())?;
@@ -86,6 +88,8 @@ struct Recording<'a> {
     /// Per link: forward, reverse.
     links: Vec<[DirectionNames; 2]>,
     segments: bool,
+    /// Tables that are wanted.
+    events: bool,
     samples: bool,
     /// Values sampled: two of each node, then two of each direction of each link.
     changes: Changes,
@@ -128,6 +132,7 @@ impl<'a> Recording<'a> {
             nodes,
             writer,
             segments: scenario.measure.segments,
+            events: tables.contains(&Table::Events),
             samples: tables.contains(&Table::Samples),
             changes: Changes::new(2 * scenario.nodes.len() + 4 * scenario.links.len()),
             failed: None,
@@ -195,11 +200,11 @@ impl<'a> Recording<'a> {
 
 /// What a radio did, in a sentence.
 fn told(radio: &RadioOutcome) -> String {
-    let RadioOutcome { name, contacts, up, counted } = radio;
+    let RadioOutcome { name, contacts, up, counted, refused } = radio;
     let mean_s = up.as_secs_f64() / (*contacts).max(1) as f64;
     let (sent, arrived) = (counted.sent, counted.delivered);
     format!(
-        "Radio {name}: {contacts} contacts of {mean_s:.3} s on average, {sent} bundles sent, of which {arrived} arrived whole."
+        "Radio {name}: {contacts} contacts of {mean_s:.3} s on average, {sent} bundles sent, of which {arrived} arrived whole; {refused} more were refused before."
     )
 }
 
@@ -227,8 +232,13 @@ fn file_check(traffic: &TrafficOutcome) -> Option<FileCheck> {
 }
 
 impl Observer for Recording<'_> {
-    fn segments(&self) -> bool {
-        self.segments
+    fn wants(&self, class: EventClass) -> bool {
+        match class {
+            EventClass::Segment => self.segments,
+            // The bundles are gathered from events.
+            EventClass::Bundle => true,
+            EventClass::Link | EventClass::Node => self.events,
+        }
     }
     fn event(&mut self, at: Instant, node: usize, event: &Event) {
         if let Some(row) = self.recorders[node].row(at.0, event) {
@@ -239,18 +249,17 @@ impl Observer for Recording<'_> {
     fn link_named(&mut self, node: usize, link: LinkId, name: &str) {
         self.recorders[node].name_link(link, name);
     }
+    fn samples(&self) -> bool {
+        self.samples
+    }
     fn node_sample(&mut self, at: Instant, node: usize, usage: &Usage) {
-        if self.samples {
-            self.see(2 * node, at, usage.bytes);
-            self.see(2 * node + 1, at, usage.bundles);
-        }
+        self.see(2 * node, at, usage.bytes);
+        self.see(2 * node + 1, at, usage.bundles);
     }
     fn link_sample(&mut self, at: Instant, link: usize, forward: bool, queued: u64, counted: &Statistics) {
-        if self.samples {
-            let first = 2 * self.nodes.len() + 4 * link + 2 * usize::from(!forward);
-            self.see(first, at, counted.sent_bytes);
-            self.see(first + 1, at, queued);
-        }
+        let first = 2 * self.nodes.len() + 4 * link + 2 * usize::from(!forward);
+        self.see(first, at, counted.sent_bytes);
+        self.see(first + 1, at, queued);
     }
     fn stopped(&self) -> bool {
         self.stop.load(Ordering::Relaxed)

@@ -5,13 +5,14 @@ use crate::build::{self, Change};
 use crate::cable::{Arrival, Cable};
 use crate::crossing::Crossings;
 use crate::messages::{Place, Token};
-use crate::node::SimulatedNode;
+use crate::node::{Said, SimulatedNode, Wanted, wanted};
 use crate::observe::{Observer, Trace};
+use crate::radio::transfers::Transfers;
 use crate::streams::{StreamSignal, Streams};
 use crate::traffic::{Applications, TrafficOutcome};
 use farlink_base::layer::{Destination, Train};
 use farlink_base::socket;
-use farlink_base::{ConfigError, Instant, LayerId, LinkId, TimerQueue};
+use farlink_base::{ConfigError, EventClass, Instant, LayerId, LinkId, TimerQueue};
 use farlink_link::Statistics;
 use farlink_link::stream::Segment;
 use farlink_scenario::{Fidelity, Scenario};
@@ -20,6 +21,7 @@ use std::collections::VecDeque;
 use std::net::SocketAddr;
 
 mod radio;
+mod transfer;
 
 pub use radio::RadioOutcome;
 
@@ -38,6 +40,12 @@ pub(crate) enum Happening {
     MessageWake(Place),
     /// A whole bundle reaches one end of a link.
     Message(Place, Token),
+    /// The last bit of a bundle leaves by radio.
+    Transfer(u64),
+    /// It is there.
+    Arrival(u64),
+    /// What its receiver said of it is back.
+    Answer(u64),
     /// A link may have come up or gone down.
     Carrier(usize),
     /// Two nodes get a link or lose it.
@@ -87,9 +95,13 @@ pub struct World<O> {
     /// What nodes are to be told at this very moment.
     todo: VecDeque<(usize, Input)>,
     /// What a node says, while it is carried out; kept for its memory.
-    said: Vec<Output>,
+    said: Vec<Vec<Output>>,
+    /// Events that somebody wants to see, or the trace.
+    wanted: Wanted,
     arrivals: Vec<Arrival>,
     trace: Trace,
+    /// Whether events are part of the trace: of a simulation of messages it is the same whoever watches.
+    traced: bool,
     observer: O,
     sample_every: farlink_base::Duration,
     stop_when_delivered: bool,
@@ -118,6 +130,10 @@ impl<O: Observer> World<O> {
             applications: Applications::new(scenario)?,
             todo: VecDeque::new(),
             said: Vec::new(),
+            wanted: wanted(|class| {
+                scenario.fidelity == Fidelity::Full && class != EventClass::Segment || observer.wants(class)
+            }),
+            traced: scenario.fidelity == Fidelity::Full,
             arrivals: Vec::new(),
             trace: Trace::default(),
             observer,
@@ -149,7 +165,7 @@ impl<O: Observer> World<O> {
         if !self.sample_every.is_zero() {
             self.queue.arm(Instant::ZERO, Happening::Sample);
         }
-        self.drain();
+        self.settle();
     }
 
     /// Runs to the end: the scenario's duration, or everything delivered where it says so, or where the
@@ -194,8 +210,16 @@ impl<O: Observer> World<O> {
         } else {
             return false;
         }
-        self.drain();
+        self.settle();
         true
+    }
+
+    /// All that follows at this moment: what nodes are to be told, and whose turn it is to send by radio.
+    fn settle(&mut self) {
+        self.drain();
+        while self.take_turn() {
+            self.drain();
+        }
     }
 
     fn happen(&mut self, happening: Happening) {
@@ -226,6 +250,9 @@ impl<O: Observer> World<O> {
                     crossings.arrive(place, token, &mut self.todo);
                 }
             }
+            Happening::Transfer(number) => self.left(number),
+            Happening::Arrival(number) => self.arrive(number),
+            Happening::Answer(number) => self.answered(number),
             Happening::Carrier(link) => self.carrier(link),
             Happening::Change(index) => self.change(index),
             Happening::Traffic(traffic) => {
@@ -249,17 +276,18 @@ impl<O: Observer> World<O> {
 
     /// Tells one node one thing and carries out what it says.
     fn tell(&mut self, node: usize, input: Input) {
-        self.at_node(node, |node, now, segments, said| node.handle(now, input, segments, said));
+        self.at_node(node, |node, now, said| node.handle(now, input, said));
     }
 
     /// Does something with a node and carries out what it says.
-    fn at_node(&mut self, node: usize, act: impl FnOnce(&mut SimulatedNode, Instant, bool, &mut Vec<Output>)) {
-        let mut said = std::mem::take(&mut self.said);
-        act(&mut self.nodes[node], self.now, self.observer.segments(), &mut said);
+    fn at_node(&mut self, node: usize, act: impl FnOnce(&mut SimulatedNode, Instant, &mut Said<'_>)) {
+        // What is done there may be told further: each depth has a list of its own, kept for its memory.
+        let mut said = self.said.pop().unwrap_or_default();
+        act(&mut self.nodes[node], self.now, &mut Said { outputs: &mut said, wanted: self.wanted });
         for output in said.drain(..) {
             self.act(node, output);
         }
-        self.said = said;
+        self.said.push(said);
         self.nodes[node].set_alarm(node, &mut self.queue);
         if self.applications.waits(node) {
             self.applications.look(self.now, node, self.nodes[node].room(), &mut self.queue);
@@ -279,12 +307,17 @@ impl<O: Observer> World<O> {
                 self.applications.on_output(now, node, needs, output, &mut self.queue, &mut self.todo);
             }
             Output::Event(event) => {
-                self.trace.event(self.now, node, &event);
+                if self.traced {
+                    self.trace.event(self.now, node, &event);
+                }
                 self.observer.event(self.now, node, &event);
             }
             Output::Message { link, id, bundle, hop, size } => {
                 let (cable, end) = self.nodes[node].link(link);
-                if let Some(crossings) = &mut self.crossings {
+                if let Some(place) = self.radios.place(cable) {
+                    let end = (place, end as u8);
+                    self.offer(node, radio::Offered { end, id, bundle, hop, size });
+                } else if let Some(crossings) = &mut self.crossings {
                     let (queue, todo) = (&mut self.queue, &mut self.todo);
                     let place = Place { link: cable, end };
                     crossings.send(self.now, node, place, (link, id), (bundle, hop, size), queue, todo);
@@ -292,15 +325,31 @@ impl<O: Observer> World<O> {
             }
             Output::MessageCancel { link, id } => {
                 let (cable, end) = self.nodes[node].link(link);
-                if let Some(crossings) = &mut self.crossings {
+                if let Some(place) = self.radios.place(cable) {
+                    self.take_back((place, end as u8), id);
+                } else if let Some(crossings) = &mut self.crossings {
                     let place = Place { link: cable, end };
                     crossings.cancel(self.now, (node, place, id), &mut self.queue, &mut self.todo);
                 }
             }
             // Payloads are patterns here, which are never on disk.
             Output::Spooled { .. } | Output::Read { .. } => {}
+            Output::MessageHello { link, content } => {
+                let (cable, end) = self.nodes[node].link(link);
+                if let Some(place) = self.radios.place(cable) {
+                    self.tell_neighbour((place, end as u8), content);
+                }
+            }
+            Output::MessageWaits { link } => {
+                let (cable, end) = self.nodes[node].link(link);
+                if let Some(place) = self.radios.place(cable) {
+                    self.radios.table.wait((place, end as u8));
+                }
+            }
             Output::MessageVerdict { ticket, result } => {
-                if let Some(crossings) = &mut self.crossings {
+                if Transfers::is_one(ticket.0) {
+                    self.judged(ticket.0, result);
+                } else if let Some(crossings) = &mut self.crossings {
                     crossings.judged(self.now, ticket, result, &mut self.queue);
                 }
             }
@@ -398,13 +447,13 @@ impl<O: Observer> World<O> {
                 self.drain();
             }
             for (node, id) in ends {
-                self.at_node(node, |node, now, segments, said| node.remove_link(now, id, segments, said));
+                self.at_node(node, |node, now, said| node.remove_link(now, id, said));
             }
             return;
         };
         for ((node, id), config) in ends.into_iter().zip(configs) {
-            self.at_node(node, |node, now, segments, said| {
-                let added = node.add_link(now, id, &config, segments, said);
+            self.at_node(node, |node, now, said| {
+                let added = node.add_link(now, id, &config, said);
                 debug_assert!(added.is_ok(), "the scenario was checked: {added:?}");
             });
             let places = self.nodes[node].places(Some(id));
@@ -426,6 +475,9 @@ impl<O: Observer> World<O> {
     }
 
     fn sample(&mut self) {
+        if !self.observer.samples() {
+            return;
+        }
         for (index, node) in self.nodes.iter().enumerate() {
             self.observer.node_sample(self.now, index, &node.usage());
         }

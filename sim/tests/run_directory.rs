@@ -39,3 +39,37 @@ fn the_small_space_station_delivers_its_file_and_says_so() {
         .unwrap();
     assert!(samples > 100);
 }
+
+#[test]
+fn a_run_can_be_repeated_from_its_directory_alone() {
+    let place = tempfile::tempdir().unwrap();
+    let (sources, data) = (place.path().join("study"), place.path().join("data"));
+    std::fs::create_dir_all(&sources).unwrap();
+    std::fs::create_dir_all(&data).unwrap();
+    std::fs::write(data.join("contacts.txt"), "node1 node2 5 20\nnode2 node3 30 60\n").unwrap();
+    let text = "name = \"copied\"\nduration = \"100 s\"\nfidelity = \"message\"\n\
+        [[radio]]\nname = \"wifi\"\ncontacts = \"../data/contacts.txt\"\nrate = \"1 Mbit/s\"\n\
+        [[group]]\nname = \"node\"\ncount = 3\nfirst_id = 1\nradio = \"wifi\"\nrouter = \"epidemic\"\n\
+        [[traffic]]\nname = \"news\"\nfrom = \"node1\"\nto = \"node3\"\nbundles = { count = 3, size = \"10 kB\" }\n\
+        [[traffic]]\nname = \"chat\"\nfrom = \"node\"\nto = \"node\"\nbundles = { count = 9, size = \"1 kB\", interval = \"2 s\" }\n";
+    std::fs::write(sources.join("scenario.toml"), text).unwrap();
+    let run_of = |file: &Path, out: &str| {
+        let scenario = Scenario::load(file).unwrap_or_else(|errors| panic!("{errors:#?}"));
+        let options = Options { folder: place.path().join(out), ..Options::default() };
+        run(&scenario, &options, &mut |_| {}).unwrap()
+    };
+    let (folder, outcome) = run_of(&sources.join("scenario.toml"), "run");
+    assert_eq!(outcome.traffic[0].delivered, 3, "{outcome:#?}");
+    std::fs::remove_dir_all(&sources).unwrap();
+    std::fs::remove_dir_all(&data).unwrap();
+    let (_, again) = run_of(&folder.join("scenario/in/scenario.toml"), "again");
+    assert_eq!(outcome, again);
+    // What was drawn among groups is one traffic.
+    let reader = RunReader::open(&folder).unwrap();
+    let traffic: Vec<_> = reader.manifest().topology.traffic.iter().map(|t| (&*t.name, t.senders)).collect();
+    assert_eq!(traffic, [("news", None), ("chat", Some(9))]);
+    let counted = Statistics::read(&reader).unwrap().traffic;
+    let mut created: Vec<_> = counted.iter().map(|flow| (&*flow.traffic, flow.created)).collect();
+    created.sort_unstable();
+    assert_eq!(created, [("chat", 9), ("news", 3)]);
+}

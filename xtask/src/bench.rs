@@ -1,5 +1,7 @@
 //! `cargo xtask bench`: measures everything on this machine and writes the table of the README.
 
+mod sim;
+
 use crate::{Chore, tools};
 use anyhow::{Result, bail};
 use std::process::Command;
@@ -7,14 +9,20 @@ use std::process::Command;
 /// The chore.
 pub const CHORE: Chore = Chore {
     name: "bench",
-    usage: "[--runs N]",
+    usage: "[--runs N] | sim [--only NAME]",
     help: "Runs `farlink bench suite` and writes the table of the README.\n\
+           \n\
+           `sim` prints what simulations of whole bundles cost instead, beside the marks that are aimed at and what\n\
+           The ONE needs: builds `sim/examples/cost.rs` with `--profile quick`, or runs the one FARLINK_COST names.\n\
            \n\
            Builds with `--profile quick` (what `make demo` runs) first; FARLINK_BIN names a ready binary instead.",
     run,
 };
 
 fn run(arguments: &[String]) -> Result<()> {
+    if let Some((_, rest)) = arguments.split_first().filter(|(first, _)| *first == "sim") {
+        return sim::run(rest);
+    }
     let mut arguments = tools::Arguments::new(arguments);
     let runs = arguments.number("--runs", 3)?;
     if let Some(extra) = arguments.rest()?.first() {

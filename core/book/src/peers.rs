@@ -28,10 +28,19 @@ pub enum Identity {
 pub enum Origin {
     /// Configured.
     Configured,
-    /// Found by announcements, or told of by a mobility model.
+    /// Its radio is heard, and everybody knows whose it is (simulations of nodes that move): as good as
+    /// configured while it is there, and forgotten afterwards.
+    Met,
+    /// Found by announcements.
     Discovered,
     /// It came by itself.
     Came,
+}
+impl Origin {
+    /// Whether somebody who knows said who it is.
+    pub fn is_told(self) -> bool {
+        matches!(self, Origin::Configured | Origin::Met)
+    }
 }
 
 /// One of a neighbour's names.

@@ -289,12 +289,16 @@ impl Agent {
     pub fn handle<S: Sink<Output>>(&mut self, now: Instant, input: Input, edge: &mut dyn Edge, out: &mut S) {
         self.now = now;
         self.budget = SLICE;
+        let turn = if let Input::Turn { link } = input { Some(link) } else { None };
         self.take(now, input, edge, out);
         self.fire_timers(now, out);
         self.drain(now, edge, out);
         if !self.hellos.is_idle() {
             self.flush_hellos(now, edge, out);
             self.drain(now, edge, out);
+        }
+        if let Some(link) = turn {
+            self.end_turn(link);
         }
     }
 
@@ -315,6 +319,11 @@ impl Agent {
             Input::Carrier { link, up } => self.on_carrier(now, link, up, out),
             Input::Ready { link, ready } => self.on_ready(link, ready, false),
             Input::TakesOne { link, ready } => self.on_ready(link, ready, true),
+            Input::Turn { link } => self.on_turn(link),
+            Input::Hello { link, content } => {
+                let from = self.neighbours.peer_of(link);
+                self.on_hello(now, from, &content, out);
+            }
             Input::Sent { id } => self.on_sent(now, id, edge, out),
             Input::SentInPart { id, bytes } => self.on_sent_in_part(id, bytes, out),
             Input::SendFailed { id, refused } => self.on_send_failed(now, id, refused, edge, out),
@@ -358,7 +367,7 @@ impl Agent {
                     }
                 }
                 Timer::Summary(peer) if self.offers.awaits(peer).is_some_and(|at| at <= now) => {
-                    self.offers.heard(peer);
+                    let _rang = self.offers.heard(peer);
                 }
                 Timer::Summary(_) => {}
                 Timer::Policy(side) => self.tell_one(now, side, &News::Wake, out),

@@ -3,7 +3,7 @@
 
 use crate::agent::{Agent, Step, Timer};
 use crate::io::Output;
-use crate::link::{Cursor, Placed};
+use crate::link::{Cursor, Placed, Takes};
 use crate::neighbours::Met;
 use crate::settings::LinkSettings;
 use alloc::string::String;
@@ -277,6 +277,13 @@ impl Agent {
             false => self.sweeps.to(settings.peer.node()),
         }
         true
+    }
+    /// What is said to a neighbour of this node, is said beside this link, and costs nothing (simulations that
+    /// neglect it). To be said before the link has had its first call.
+    pub fn free_hellos(&mut self, link: LinkId) {
+        if let Some(link) = self.neighbours.link_mut(link).filter(|link| link.takes.turns()) {
+            link.takes = Takes::FreeTurns;
+        }
     }
     /// Whether there is a link of this name that did not come by itself.
     pub fn has_link(&self, name: &str) -> bool {

@@ -3,14 +3,15 @@
 
 use crate::agent::{Agent, Step, Timer, deleted};
 use crate::edge::Edge;
-use crate::io::Output;
+use crate::io::{Output, Pressure};
+use crate::link::Takes;
 use crate::narrow::{Fitting, wish};
 use crate::sends::Sending;
 use crate::waits::Turned;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::ops::Range;
-use farlink_base::{Event, Facts, Hop, Instant, LinkId, PeerId, Refusal, Sink};
+use farlink_base::{Duration, Event, Facts, Hop, Instant, LinkId, PeerId, Refusal, Sink};
 use farlink_book::{Handle, Held, News, Reason, Side, Split, Want};
 
 /// Queue places looked at for a bundle that still fits the contact.
@@ -40,22 +41,54 @@ struct Parting {
 impl Agent {
     /// A layer takes bundles for a link, or one, or none.
     pub(crate) fn on_ready(&mut self, link: LinkId, ready: bool, one: bool) {
-        let Some(l) = self.neighbours.link_mut(link).filter(|l| one || !l.one_by_one) else { return };
-        (l.ready, l.one_by_one) = (ready, one);
+        let Some(l) = self.neighbours.link_mut(link).filter(|l| one || l.takes == Takes::Many) else { return };
+        (l.ready, l.takes) = (ready, if one { Takes::One } else { Takes::Many });
         if ready {
             self.steps.push_back(Step::Pump(link));
+        }
+    }
+    /// It is the turn of a link, until the end of this call.
+    pub(crate) fn on_turn(&mut self, link: LinkId) {
+        let Some(l) = self.neighbours.link_mut(link) else { return };
+        (l.ready, l.takes) = (true, l.takes.called(false));
+        self.steps.push_back(Step::Pump(link));
+    }
+    /// The turn of a link is over, whether it took something or not.
+    pub(crate) fn end_turn(&mut self, link: LinkId) {
+        if let Some(l) = self.neighbours.link_mut(link) {
+            l.ready = false;
+        }
+    }
+    /// Says once that something may leave over a link whose turn it is not.
+    fn call_for_turn<S: Sink<Output>>(&mut self, link: LinkId, out: &mut S) {
+        let queued = self.queues.of(link).0 > 0;
+        let Some(l) = self.neighbours.link_mut(link) else { return };
+        if l.takes.may_call() && (queued || self.offers.has(l.peer)) {
+            l.takes = l.takes.called(true);
+            out.push(Output::Waits { link });
         }
     }
 
     /// Moves one bundle from a link's queue, or from its neighbour's wants, to its layer, if both
     /// allow it; then comes again.
     pub(crate) fn pump<S: Sink<Output>>(&mut self, now: Instant, link: LinkId, edge: &mut dyn Edge, out: &mut S) {
-        let (plan, strange) = (self.plan.placed(), self.neighbours.is_strange(link));
+        // Who leads where counts only while memory is scarce.
+        let strange = self.memory.pressure() == Pressure::Full && self.neighbours.is_strange(link);
+        let plan = self.plan.placed();
         let Some(l) = self.neighbours.link_mut(link) else { return };
-        if !l.ready || !l.is_up(plan, now) || self.memory.holds_back(l, strange) {
+        if !l.ready && !l.takes.may_call() {
             return;
         }
-        let (at, peer) = (l.may_send_at(self.settings.hand_over_ahead), l.peer);
+        let turns = l.takes.turns();
+        if !l.is_up(plan, now) || self.memory.holds_back(l, strange) {
+            return;
+        }
+        if !l.ready {
+            return self.call_for_turn(link, out);
+        }
+        // In a turn it is the radio that knows when.
+        let ahead = if turns { Duration::MAX } else { self.settings.hand_over_ahead };
+        let (at, peer) = (l.may_send_at(ahead), l.peer);
         if at > now {
             let nothing = self.queues.of(link).0 == 0 && !self.offers.has(peer);
             if !l.pace_armed && !nothing {
@@ -270,7 +303,7 @@ impl Agent {
         let plan = self.plan.placed();
         if let Some(l) = self.neighbours.link_mut(link) {
             l.in_flight += 1;
-            l.ready &= !l.one_by_one;
+            l.ready &= l.takes == Takes::Many;
             l.charge(plan, now, size);
         }
         if self.policies.offers() && !meta.is_anonymous() && !self.is_part(bundle, range.as_ref()) {
@@ -283,7 +316,7 @@ impl Agent {
             self.event(out, Event::Fragmented { bundle: number, link, offset, length });
         }
         self.event(out, Event::Transmitting { bundle: number, link });
-        out.push(Output::Send { link, id, bundle: meta, hop: Box::new(hop), cut: range, reliable });
+        out.push(Output::Send { link, id, bundle: meta, hop: Box::new(hop), cut: range, size, reliable });
         for side in [Side::Router, Side::Control] {
             let news = News::Handed { bundle, to: peer, gave: gave[side as usize], keep };
             if self.is_told(side, &news) {

@@ -5,6 +5,7 @@ use crate::app::{AdminInput, AppInput, AppOutput};
 use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::sync::Arc;
+use alloc::vec::Vec;
 use core::ops::Range;
 use farlink_base::layer::{LinkState, SendId, Ticket};
 use farlink_base::store::{self, IndexEntry};
@@ -119,6 +120,20 @@ pub enum Input {
         link: LinkId,
         /// Whether it takes one now.
         ready: bool,
+    },
+    /// A neighbour says of itself what its [`Output::Hello`] holds.
+    Hello {
+        /// Over which link.
+        link: LinkId,
+        /// What.
+        content: Vec<u8>,
+    },
+    /// It is the turn of a link to a neighbour that was met, whose radio has others as well: it takes one bundle in this call, or
+    /// none. Answered by [`Output::Send`], or by nothing, and whenever something could leave while it is
+    /// not its turn by [`Output::Waits`], once for each turn.
+    Turn {
+        /// Whose.
+        link: LinkId,
     },
     /// A transmission is confirmed.
     Sent {
@@ -270,6 +285,8 @@ pub enum Output {
         hop: Box<Hop>,
         /// The piece of its payload that leaves, as a fragment; `None`: all of it.
         cut: Option<Range<u64>>,
+        /// Encoded length of what leaves; 0 into a tunnel, where nobody asks.
+        size: u64,
         /// Whether it must arrive.
         reliable: bool,
     },
@@ -279,6 +296,18 @@ pub enum Output {
         link: LinkId,
         /// Which.
         id: SendId,
+    },
+    /// What a neighbour is to be told of this node, over a link beside which that is free.
+    Hello {
+        /// Over which.
+        link: LinkId,
+        /// The neighbour is to have it as [`Input::Hello`].
+        content: Vec<u8>,
+    },
+    /// Something may leave over a link that takes turns, and it is not its turn.
+    Waits {
+        /// Which.
+        link: LinkId,
     },
     /// Encode a bundle as it came and hand it to the store.
     Put {

@@ -86,6 +86,46 @@ impl Cursor {
     }
 }
 
+/// How many bundles a link that is ready takes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Takes {
+    /// As many as there are, at its pace.
+    Many,
+    /// One, and then it says when it takes the next.
+    One,
+    /// One in its turn, which others of its radio have as well.
+    Turns,
+    /// The same, and that something waits was said since its last turn.
+    Called,
+    /// As `Turns`, and what is said to the neighbour of this node needs no bundle.
+    FreeTurns,
+    /// The same, and that something waits was said.
+    FreeCalled,
+}
+impl Takes {
+    /// Whether it takes bundles in its turn only.
+    pub fn turns(self) -> bool {
+        !matches!(self, Takes::Many | Takes::One)
+    }
+    /// Whether what is said to the neighbour of this node needs no bundle.
+    pub fn says_freely(self) -> bool {
+        matches!(self, Takes::FreeTurns | Takes::FreeCalled)
+    }
+    /// Whether it may say that something waits: of those that take turns, before it did.
+    pub fn may_call(self) -> bool {
+        matches!(self, Takes::Turns | Takes::FreeTurns)
+    }
+    /// It said that something waits, or had its turn.
+    pub fn called(self, called: bool) -> Takes {
+        match (self.says_freely(), called) {
+            (false, false) => Takes::Turns,
+            (false, true) => Takes::Called,
+            (true, false) => Takes::FreeTurns,
+            (true, true) => Takes::FreeCalled,
+        }
+    }
+}
+
 /// Of a link that takes bundles of any length, and of one that takes 4 GiB: those are not cut.
 const ANY: u32 = u32::MAX;
 
@@ -116,8 +156,8 @@ pub struct Link {
     pub contacts: Vec<Cursor>,
     /// Whether the layer takes a bundle.
     pub ready: bool,
-    /// Whether it takes one and then says when it takes the next.
-    pub one_by_one: bool,
+    /// How many it takes then.
+    pub takes: Takes,
     /// Bundles with the layer.
     pub in_flight: u64,
     /// When everything handed over will have left, at the link's rate.
@@ -154,7 +194,7 @@ impl Link {
             session: settings.sessions.then_some(false),
             contacts: Vec::new(),
             ready: false,
-            one_by_one: false,
+            takes: Takes::Many,
             in_flight: 0,
             busy_until: Instant::ZERO,
             pace_armed: false,

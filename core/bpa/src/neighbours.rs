@@ -1,7 +1,7 @@
 //! Neighbours with a life: configured, discovered, or come by themselves; added, changed and
 //! removed while the node runs. Each has links; a claimed name never displaces a proven one.
 
-use crate::link::{Link, Placed};
+use crate::link::{Link, Placed, Takes};
 use crate::settings::LinkSettings;
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
@@ -70,7 +70,7 @@ impl Neighbours {
     }
     /// Whether a link leads to somebody nobody configured.
     pub fn is_strange(&self, link: LinkId) -> bool {
-        link.is_dynamic() || self.peers.get(self.peer_of(link)).is_some_and(|peer| peer.origin != Origin::Configured)
+        link.is_dynamic() || self.peers.get(self.peer_of(link)).is_some_and(|peer| !peer.origin.is_told())
     }
     /// Whether some links do not take bundles of any length.
     pub fn has_narrow(&self) -> bool {
@@ -101,14 +101,14 @@ impl Neighbours {
         }
         let identity = if settings.peer.is_null() {
             Identity::Unknown
-        } else if origin == Origin::Configured {
+        } else if origin.is_told() {
             Identity::Address
         } else {
             Identity::Claimed
         };
         // A stranger is a neighbour of its own beside whoever has the name it claims, or proves it.
-        let same = |peer: &&Peer| peer.origin == origin && peer.names.iter().any(|name| name.id == settings.peer);
-        let known = self.peers.of(settings.peer.node()).filter(same).filter(|_| origin == Origin::Configured);
+        let same = |peer: &&Peer| peer.origin.is_told() && peer.names.iter().any(|name| name.id == settings.peer);
+        let known = self.peers.of(settings.peer.node()).filter(same).filter(|_| origin.is_told());
         let known = known.map(|peer| peer.id);
         let peer = known.unwrap_or_else(|| self.peers.add(origin));
         if identity > Identity::Unknown {
@@ -118,10 +118,17 @@ impl Neighbours {
             p.links.reserve_exact(1);
             p.links.push(settings.link);
             p.rate = p.rate.max(settings.rate);
+            if origin == Origin::Configured {
+                p.origin = origin;
+            }
         }
         self.dynamic += u32::from(settings.link.is_dynamic());
         let number = settings.link;
-        let link = Link::new(settings, peer);
+        let mut link = Link::new(settings, peer);
+        if origin == Origin::Met {
+            // A radio has other links as well.
+            link.takes = Takes::Turns;
+        }
         self.narrow += u32::from(link.largest().is_some());
         self.links.insert(number, Box::new(link));
         true
@@ -217,6 +224,24 @@ mod tests {
         assert_eq!(all.note(LinkId(0), false, None, Instant::ZERO), Met::Same);
         assert_eq!(all.note(LinkId(1), false, None, Instant::ZERO), Met::Down);
         assert_eq!((all.ups(configured), all.dynamic_links()), (1, 1));
+    }
+
+    #[test]
+    fn who_is_met_by_radio_is_the_configured_neighbour_of_that_name_and_else_forgotten() {
+        let mut all = Neighbours::new(0);
+        let (two, three) = (EndpointId::ipn(2, 0), EndpointId::ipn(3, 0));
+        assert!(all.add(&settings(0, two.clone()), Origin::Met) && all.add(&settings(1, three), Origin::Met));
+        assert!(all.add(&settings(2, two.clone()), Origin::Configured), "a cable to one of them");
+        assert_eq!(all.peer_of(LinkId(0)), all.peer_of(LinkId(2)));
+        assert!(!all.is_strange(LinkId(0)) && !all.is_strange(LinkId(1)));
+        assert_eq!(
+            (all.link(LinkId(0)).unwrap().takes, all.link(LinkId(2)).unwrap().takes),
+            (Takes::Turns, Takes::Many)
+        );
+        for link in [0, 1, 2] {
+            assert!(all.remove(LinkId(link)).is_some());
+        }
+        assert_eq!((all.peers.len(), all.of_node(two.node()).is_some()), (1, true), "who was configured may come back");
     }
 
     #[test]

@@ -86,12 +86,14 @@ impl Offers {
         }
         offer.timer
     }
-    /// Its summary is here, or was waited for long enough.
-    pub fn heard(&mut self, peer: PeerId) {
-        if let Some(offer) = self.peers.get_mut(&peer) {
+    /// Its summary is here, or was waited for long enough; gives a timer no longer needed.
+    pub fn heard(&mut self, peer: PeerId) -> Option<TimerKey> {
+        let timer = self.peers.get_mut(&peer).and_then(|offer| {
             offer.awaits = None;
-        }
+            offer.timer.take()
+        });
         self.wake(peer);
+        timer
     }
     /// Whether a neighbour's summary is still waited for.
     pub fn awaits(&self, peer: PeerId) -> Option<Instant> {
@@ -220,7 +222,7 @@ mod tests {
         offers.begin(&mut book, PeerId(1), Some(Instant(9)));
         look(&mut offers, &mut book, |number| number);
         assert_eq!((offers.best(&mut book, PeerId(1)), offers.awaits(PeerId(1))), (None, Some(Instant(9))));
-        offers.heard(PeerId(1));
+        let _ = offers.heard(PeerId(1));
         look(&mut offers, &mut book, |number| number);
         assert!(offers.has(PeerId(1)) && offers.best(&mut book, PeerId(1)).is_some());
         offers.end(&mut book, PeerId(1));
@@ -241,7 +243,7 @@ mod tests {
         offers.begin(&mut book, one, None);
         offers.begin(&mut book, three, None);
         offers.reask(&mut book, two);
-        offers.heard(one);
+        let _ = offers.heard(one);
         assert_eq!(turns(&mut offers, &mut book), each(&[two, one, three]));
         offers.wake_all();
         offers.end(&mut book, two);

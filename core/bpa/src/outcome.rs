@@ -3,6 +3,7 @@
 use crate::agent::{Agent, Step, deleted};
 use crate::edge::{Edge, Status};
 use crate::io::{Output, Pressure, Reading};
+use crate::link::Takes;
 use crate::sends::Sending;
 use crate::waits::{Turned, back_off};
 use farlink_base::layer::SendId;
@@ -325,9 +326,9 @@ impl Agent {
             self.go_again(&sending);
         }
         let Some((sending, last)) = self.end_send(id, out, false) else { return };
-        if let Some(l) = self.neighbours.link_mut(sending.link).filter(|l| l.one_by_one) {
+        if let Some(l) = self.neighbours.link_mut(sending.link).filter(|l| l.takes != Takes::Many) {
             // The one it takes it did not get.
-            l.ready = true;
+            l.ready |= l.takes == Takes::One;
             self.steps.push_back(Step::Pump(sending.link));
         }
         let Some(id) = self.book.get(sending.bundle).map(|held| held.bundle.id as u64) else { return };

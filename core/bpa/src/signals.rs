@@ -117,6 +117,10 @@ impl Agent {
             if to.is_null() {
                 continue;
             }
+            if self.neighbours.link(link).is_some_and(|link| link.takes.says_freely()) {
+                out.push(Output::Hello { link, content: self.write_hello(&hello) });
+                continue;
+            }
             let Some(creation) = self.next_creation(now, &self.node_id(), out) else {
                 self.hellos.pending.insert(peer, hello);
                 return;
@@ -259,7 +263,9 @@ impl Agent {
             }
         }
         if heard.summary || !self.policies.asks_summaries() {
-            self.offers.heard(from);
+            if let Some(timer) = self.offers.heard(from) {
+                self.timers.cancel(timer);
+            }
             self.offers.reask(&mut self.book, from);
         }
     }

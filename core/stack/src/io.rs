@@ -2,6 +2,7 @@
 
 use alloc::boxed::Box;
 use alloc::sync::Arc;
+use alloc::vec::Vec;
 use farlink_base::layer::{SendId, Ticket};
 use farlink_base::socket;
 use farlink_base::store::{DiskDone, DiskOp};
@@ -72,6 +73,38 @@ pub enum Input {
         /// What changes from hop to hop.
         hop: Box<Hop>,
     },
+    /// A bundle is about to come in an [`Input::Message`] with this ticket: where it would be refused,
+    /// [`Output::MessageVerdict`] says so now, and it need not come; else room is promised to it.
+    MessageBegun {
+        /// Over which link.
+        link: LinkId,
+        /// The driver's number for it.
+        ticket: Ticket,
+        /// The bundle.
+        bundle: Arc<BundleMeta>,
+        /// What changes from hop to hop.
+        hop: Box<Hop>,
+    },
+    /// A bundle that was about to come does not.
+    MessageAbandoned {
+        /// Over which link.
+        link: LinkId,
+        /// The driver's number for it.
+        ticket: Ticket,
+    },
+    /// A neighbour says of itself what its [`Output::MessageHello`] holds.
+    MessageHello {
+        /// Over which link.
+        link: LinkId,
+        /// What.
+        content: Vec<u8>,
+    },
+    /// It is the turn of a link that [`Stack::add_met_link`](crate::Stack::add_met_link) added, which shares a
+    /// radio with others: it takes one bundle in this call, or none. It takes bundles in no other way.
+    MessageTurn {
+        /// Whose.
+        link: LinkId,
+    },
     /// A message layer's link takes one more bundle, or none. Whoever says so says it for every bundle.
     MessageReady {
         /// Which.
@@ -135,6 +168,18 @@ pub enum Output {
         link: LinkId,
         /// Which.
         id: SendId,
+    },
+    /// What a neighbour is to be told of this node, where that is free, as [`Input::MessageHello`].
+    MessageHello {
+        /// Over which link.
+        link: LinkId,
+        /// What.
+        content: Vec<u8>,
+    },
+    /// Something may leave over a link that takes turns, and it is not its turn; said once for each.
+    MessageWaits {
+        /// Which.
+        link: LinkId,
     },
     /// What became of a bundle given with [`Input::Message`].
     MessageVerdict {

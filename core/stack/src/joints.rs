@@ -154,10 +154,12 @@ impl<S: Sink<Output>> Sink<farlink_bpa::Output> for Joint<'_, S> {
             O::Close { link } => {
                 self.work.push_back(Work::Layer(layer_of(self.link_layer, link), layer::Input::CloseLink { link }));
             }
-            O::Send { link, id, bundle, hop, cut, reliable } => {
-                self.work.push_back(Work::Send(reads::Departure { link, id, bundle, hop, cut, reliable }));
+            O::Send { link, id, bundle, hop, cut, size, reliable } => {
+                self.work.push_back(Work::Send(reads::Departure { link, id, bundle, hop, cut, size, reliable }));
             }
             O::Cancel { link, id } => self.work.push_back(Work::Cancel(link, id)),
+            O::Hello { link, content } => self.out.push(Output::MessageHello { link, content }),
+            O::Waits { link } => self.out.push(Output::MessageWaits { link }),
             O::Put { bundle, index, meta } => self.work.push_back(Work::Put(bundle, index, meta)),
             O::Store(input) => self.work.push_back(Work::Store(input)),
             O::App(output) => self.app(output),

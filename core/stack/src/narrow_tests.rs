@@ -118,7 +118,7 @@ impl Node {
         for output in out {
             match output {
                 Output::Link { link, state } => datagrams.extend(self.layer(layer::Input::Link { link, state })),
-                Output::Send { link, id, bundle, hop, cut, reliable } => {
+                Output::Send { link, id, bundle, hop, cut, reliable, .. } => {
                     let payload = match &cut {
                         Some(range) => bundle.payload.slice(range.start, range.end - range.start),
                         None => bundle.payload.clone(),

@@ -31,6 +31,8 @@ pub(crate) struct Departure {
     pub bundle: Arc<BundleMeta>,
     pub hop: Box<Hop>,
     pub cut: Option<Range<u64>>,
+    /// Encoded length of what leaves.
+    pub size: u64,
     pub reliable: bool,
 }
 impl Departure {

@@ -236,12 +236,38 @@ impl Stack {
     ) -> Result<(), ConfigError> {
         self.link_up(now, link, config, Origin::Discovered, out)
     }
+    /// The same for a neighbour whose radio is heard (message-level simulation): it is forgotten with its last
+    /// link, and the link takes turns, as [`Input::MessageTurn`] says. `free_hellos`: what nodes tell each other of
+    /// themselves needs no bundles, but is [`Output::MessageHello`].
+    ///
+    /// # Errors
+    /// As [`Stack::add_link`].
+    pub fn add_met_link<S: Sink<Output>>(
+        &mut self,
+        now: Instant,
+        link: LinkId,
+        config: &LinkConfig,
+        free_hellos: bool,
+        out: &mut S,
+    ) -> Result<(), ConfigError> {
+        self.link_with(now, link, config, (Origin::Met, free_hellos), out)
+    }
     fn link_up<S: Sink<Output>>(
         &mut self,
         now: Instant,
         link: LinkId,
         config: &LinkConfig,
         origin: Origin,
+        out: &mut S,
+    ) -> Result<(), ConfigError> {
+        self.link_with(now, link, config, (origin, false), out)
+    }
+    fn link_with<S: Sink<Output>>(
+        &mut self,
+        now: Instant,
+        link: LinkId,
+        config: &LinkConfig,
+        (origin, free_hellos): (Origin, bool),
         out: &mut S,
     ) -> Result<(), ConfigError> {
         let settings = build::link_settings(link, config, self.layers.len())?;
@@ -268,6 +294,9 @@ impl Stack {
         self.work_off(now, None, out);
         let Stack { agent, work, link_layer, layers, arrivals, .. } = self;
         agent.add_link_of(now, &settings, origin, &mut Joint { work, out, link_layer, layers, arrivals });
+        if free_hellos {
+            agent.free_hellos(link);
+        }
         self.wake_agent(now, out);
         Ok(())
     }
@@ -339,6 +368,15 @@ impl Stack {
                 let token = OfferToken { layer: layer_of(&self.link_layer, link), ticket };
                 self.edges.message(token, link, bundle, hop)
             }
+            Input::MessageBegun { link, ticket, bundle, hop } => {
+                let token = OfferToken { layer: layer_of(&self.link_layer, link), ticket };
+                A::Begun { link, token, bundle, hop }
+            }
+            Input::MessageAbandoned { link, ticket } => {
+                A::Abandoned { token: OfferToken { layer: layer_of(&self.link_layer, link), ticket } }
+            }
+            Input::MessageHello { link, content } => A::Hello { link, content },
+            Input::MessageTurn { link } => A::Turn { link },
             Input::MessageReady { link, ready } => A::TakesOne { link, ready },
             Input::MessageDone { id, result: Ok(()) } => A::Sent { id },
             Input::MessageDone { id, result: Err(refused) } => A::SendFailed { id, refused },
@@ -506,7 +544,7 @@ impl Stack {
         }
     }
     fn render(&mut self, departure: Departure, payload: Payload) {
-        let Departure { link, id, bundle, hop, cut, reliable } = departure;
+        let Departure { link, id, bundle, hop, cut, reliable, .. } = departure;
         let rope = self.edges.render(&bundle, payload, &hop, cut);
         if link == LinkId::TUNNEL {
             return self.work.push_back(Work::Agent(farlink_bpa::Input::Rendered { id, rope }));
@@ -568,8 +606,7 @@ impl Stack {
 
     /// The bundle crosses as it is; a piece of it becomes a bundle of its own.
     fn send_message<S: Sink<Output>>(&mut self, departure: Departure, payload: Payload, out: &mut S) {
-        let Departure { link, id, bundle, hop, cut, .. } = departure;
-        let size = farlink_bpa::Edge::size(&self.edges, &bundle, &hop, cut.clone());
+        let Departure { link, id, bundle, hop, cut, size, .. } = departure;
         let bundle = match cut {
             // Another node cannot read this one's disk.
             None if bundle.payload.is_stored() => Arc::new(BundleMeta { payload, ..BundleMeta::clone(&bundle) }),

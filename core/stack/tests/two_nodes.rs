@@ -243,7 +243,10 @@ impl World {
                 let ticket = Ticket(id.0);
                 self.later(self.delay, peer, Input::Message { link: LinkId(0), ticket, bundle, hop });
             }
-            Output::MessageCancel { .. } | Output::Spooled { .. } => {}
+            Output::MessageCancel { .. }
+            | Output::MessageHello { .. }
+            | Output::MessageWaits { .. }
+            | Output::Spooled { .. } => {}
             Output::MessageVerdict { ticket, result } => {
                 let done = Input::MessageDone { id: SendId(ticket.0), result: result.map_err(Some) };
                 self.later(self.delay, peer, done);

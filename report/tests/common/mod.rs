@@ -71,6 +71,7 @@ pub fn topology() -> Topology {
                 to: NODES[3].into(),
                 service,
                 sender_service: 9000 + service,
+                senders: None,
             })
             .into(),
     }

@@ -110,8 +110,58 @@ pub struct Radio {
     pub loss: Loss,
     /// The convergence layer that its links stand for.
     pub layer: Layer,
+    /// How nodes share it.
+    pub sharing: Sharing,
     /// Indices in [`crate::Scenario::nodes`] of those that have it, in their order.
     pub nodes: Vec<usize>,
+}
+
+/// How the links of a radio share it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Sharing {
+    /// Who may send while others do.
+    pub turns: Turns,
+    /// Whose turn it is, where several could.
+    pub order: TurnOrder,
+    /// How long a transfer keeps the radio.
+    pub delay_mode: DelayMode,
+    /// Whether what neighbours tell each other of what they hold takes its time of the radio.
+    pub metadata_free: bool,
+    /// Transfers end at multiples of this from the start of the run; zero: when their last bit leaves.
+    pub quantum: Duration,
+    /// Links that a node has at once at most; `None`: with all it hears.
+    pub beams: Option<u32>,
+}
+
+/// Who may send by a radio while others do.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Turns {
+    /// A node sends or receives one bundle at a time.
+    Node,
+    /// Each direction of each link carries one bundle at a time, whatever others do.
+    Link,
+}
+
+/// Whose turn it is when a radio is free again.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum TurnOrder {
+    /// Whoever sent goes on, then who received, then their neighbours.
+    Sender,
+    /// Whoever received goes first, then who sent, then their neighbours.
+    Receiver,
+    /// Who waited longest since its last turn.
+    Fair,
+    /// Drawn.
+    Random,
+}
+
+/// How long a transfer keeps the radios of both its ends.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum DelayMode {
+    /// Until the last bit left.
+    Pipelined,
+    /// Until the last bit arrived.
+    StopAndWait,
 }
 
 /// Who hears whom.

@@ -132,6 +132,38 @@ impl Wander {
     }
 }
 
+/// A node that goes from goal to goal in a rectangle, and rests at each.
+#[derive(Clone, Debug)]
+struct Wanderer {
+    wander: Wander,
+    random: Rng,
+    /// Where it goes, or is.
+    goal: Point,
+}
+
+impl Wanderer {
+    fn new(wander: Wander, random: Rng) -> Wanderer {
+        Wanderer { wander, random, goal: [0.0; 2] }
+    }
+    fn first_leg(&mut self) -> Leg {
+        let leg = self.wander.appear(&mut self.random);
+        self.goal = leg.from;
+        leg
+    }
+    /// A rest after a way, and after a rest a way from where it is to what `next_goal` draws.
+    fn next_leg(&mut self, last: &Leg, next_goal: impl FnOnce(&Wander, &mut Rng, Point) -> Point) -> Leg {
+        if self.wander.rests_after(last) {
+            return Leg::rest(self.goal, last.end, draw(&mut self.random, self.wander.pause));
+        }
+        let from = self.goal;
+        self.goal = next_goal(&self.wander, &mut self.random, from);
+        Leg::way(from, self.goal, last.end, draw(&mut self.random, self.wander.speed))
+    }
+    fn bounds(&self) -> [Point; 2] {
+        self.wander.bounds()
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -5,7 +5,7 @@
 //! whose nodes hardly leave their neighbourhood. It draws directions without sine and cosine, so that
 //! every machine goes the same ways.
 
-use super::{Leg, Mobility, Point, Wander, draw};
+use super::{Leg, Mobility, Point, Wander, Wanderer, draw};
 use farlink_base::Rng;
 
 /// Steps drawn in vain until the node walks towards any point of the area.
@@ -14,32 +14,29 @@ const TRIES: u32 = 64;
 /// A node that strolls.
 #[derive(Clone, Debug)]
 pub struct Walk {
-    wander: Wander,
+    wanderer: Wanderer,
     /// Least and largest step, metres.
     step: [f64; 2],
-    random: Rng,
-    /// Where it goes, or is.
-    goal: Point,
 }
 
 impl Walk {
     /// A node whose ways follow from a generator of its own.
     pub fn new(wander: Wander, step: [f64; 2], random: Rng) -> Walk {
-        Walk { wander, step, random, goal: [0.0; 2] }
+        Walk { wanderer: Wanderer::new(wander, random), step }
     }
+}
 
-    fn next_goal(&mut self) -> Point {
-        let [width, height] = self.wander.area;
-        for _ in 0..TRIES {
-            let [x, y] = direction(&mut self.random);
-            let step = draw(&mut self.random, self.step);
-            let to = [self.goal[0] + x * step, self.goal[1] + y * step];
-            if (0.0..=width).contains(&to[0]) && (0.0..=height).contains(&to[1]) {
-                return to;
-            }
+fn next_goal(wander: &Wander, random: &mut Rng, from: Point, step: [f64; 2]) -> Point {
+    let [width, height] = wander.area;
+    for _ in 0..TRIES {
+        let [x, y] = direction(random);
+        let step = draw(random, step);
+        let to = [from[0] + x * step, from[1] + y * step];
+        if (0.0..=width).contains(&to[0]) && (0.0..=height).contains(&to[1]) {
+            return to;
         }
-        self.wander.point(&mut self.random)
     }
+    wander.point(random)
 }
 
 /// A direction, each as likely as the others: a point of the unit disc, moved out to its rim.
@@ -56,21 +53,14 @@ fn direction(random: &mut Rng) -> Point {
 
 impl Mobility for Walk {
     fn first_leg(&mut self) -> Leg {
-        let leg = self.wander.appear(&mut self.random);
-        self.goal = leg.from;
-        leg
+        self.wanderer.first_leg()
     }
     fn next_leg(&mut self, last: &Leg) -> Leg {
-        if self.wander.rests_after(last) {
-            return Leg::rest(self.goal, last.end, draw(&mut self.random, self.wander.pause));
-        }
-        let from = self.goal;
-        self.goal = self.next_goal();
-        let speed = draw(&mut self.random, self.wander.speed);
-        Leg::way(from, self.goal, last.end, speed)
+        let step = self.step;
+        self.wanderer.next_leg(last, |wander, random, from| next_goal(wander, random, from, step))
     }
     fn bounds(&self) -> [Point; 2] {
-        self.wander.bounds()
+        self.wanderer.bounds()
     }
 }
 

@@ -4,42 +4,29 @@
 //! A node begins at a random place with a rest. As is known of the model, nodes are more often in the
 //! middle of the area than at its border, and slow ways take long: draw no speed near zero.
 
-use super::{Leg, Mobility, Point, Wander, draw};
+use super::{Leg, Mobility, Point, Wander, Wanderer};
 use farlink_base::Rng;
 
 /// A node that goes from point to point.
 #[derive(Clone, Debug)]
-pub struct Waypoint {
-    wander: Wander,
-    random: Rng,
-    /// Where it goes, or is.
-    goal: Point,
-}
+pub struct Waypoint(Wanderer);
 
 impl Waypoint {
     /// A node whose ways follow from a generator of its own.
     pub fn new(wander: Wander, random: Rng) -> Waypoint {
-        Waypoint { wander, random, goal: [0.0; 2] }
+        Waypoint(Wanderer::new(wander, random))
     }
 }
 
 impl Mobility for Waypoint {
     fn first_leg(&mut self) -> Leg {
-        let leg = self.wander.appear(&mut self.random);
-        self.goal = leg.from;
-        leg
+        self.0.first_leg()
     }
     fn next_leg(&mut self, last: &Leg) -> Leg {
-        if self.wander.rests_after(last) {
-            return Leg::rest(self.goal, last.end, draw(&mut self.random, self.wander.pause));
-        }
-        let from = self.goal;
-        self.goal = self.wander.point(&mut self.random);
-        let speed = draw(&mut self.random, self.wander.speed);
-        Leg::way(from, self.goal, last.end, speed)
+        self.0.next_leg(last, |wander, random, _| wander.point(random))
     }
     fn bounds(&self) -> [Point; 2] {
-        self.wander.bounds()
+        self.0.bounds()
     }
 }
 

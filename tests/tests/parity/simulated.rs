@@ -1,6 +1,6 @@
 //! The simulated side: every event of every node, as the real node would write it.
 
-use farlink_base::{DtnTime, Event, Instant};
+use farlink_base::{DtnTime, Event, EventClass, Instant};
 use farlink_events::Names;
 use farlink_scenario::Scenario;
 use farlink_sim::{Observer, World};
@@ -19,7 +19,7 @@ struct Recorder {
     lines: Vec<Vec<String>>,
 }
 impl Observer for Recorder {
-    fn segments(&self) -> bool {
+    fn wants(&self, _: EventClass) -> bool {
         true
     }
     fn event(&mut self, at: Instant, node: usize, event: &Event) {

@@ -440,6 +440,8 @@ impl Line {
             Output::Socket(_, socket::Output::StartTls { .. } | socket::Output::Confirm { .. })
             | Output::Message { .. }
             | Output::MessageCancel { .. }
+            | Output::MessageHello { .. }
+            | Output::MessageWaits { .. }
             | Output::MessageVerdict { .. } => {
                 panic!("no layer was told to")
             }

@@ -1,0 +1,105 @@
+//! Links to neighbours that were met take turns: one bundle in each, and a word when there is more.
+
+mod support;
+
+use farlink_base::{EndpointId, LinkId};
+use farlink_bpa::{Input, LinkSettings, Origin, Output};
+use support::meeting::{alone, carried, nine};
+use support::{Bundle, Node, Script, link};
+
+/// A node without links, with so many bundles for elsewhere, that meets `ipn:{n + 2}.0` over link `n`.
+fn node(bundles: u64) -> Node {
+    let mut node = alone(Script::epidemic());
+    (1..=bundles).for_each(|n| carried(&mut node, n, nine()));
+    node.said.clear();
+    node
+}
+fn meet(node: &mut Node, n: u32) {
+    let settings = LinkSettings { name: format!("radio{n}"), ..link(n) };
+    assert!(node.agent.add_link_of(node.now, &settings, Origin::Met, &mut node.said));
+    node.agent.free_hellos(LinkId(n));
+    node.tell(Input::Wake);
+}
+fn turn(node: &mut Node, n: u32) -> usize {
+    node.tell(Input::Turn { link: LinkId(n) });
+    node.take_sent().len()
+}
+fn hellos(node: &Node) -> Vec<(u32, Vec<u8>)> {
+    let pick =
+        |o: &Output| if let Output::Hello { link, content } = o { Some((link.0, content.clone())) } else { None };
+    node.said.iter().filter_map(pick).collect()
+}
+fn calls(node: &Node) -> usize {
+    node.said.iter().filter(|o| matches!(o, Output::Waits { .. })).count()
+}
+/// Their hello, which names nothing, is here.
+fn hear(node: &mut Node, n: u32) {
+    let mut other = self::node(0);
+    meet(&mut other, n);
+    let content = hellos(&other).remove(0).1;
+    node.tell(Input::Hello { link: LinkId(n), content });
+}
+
+#[test]
+fn nothing_leaves_but_in_a_turn_and_then_one() {
+    let mut node = node(3);
+    meet(&mut node, 4);
+    assert_eq!((hellos(&node).len(), node.sent().len(), calls(&node)), (1, 0, 0), "its summary is awaited");
+    assert_eq!(turn(&mut node, 4), 0);
+    hear(&mut node, 4);
+    assert_eq!((node.sent().len(), calls(&node)), (0, 1), "it calls once, for three");
+    node.said.clear();
+    for left in [2, 1, 0] {
+        node.tell(Input::Turn { link: LinkId(4) });
+        assert_eq!((node.sent().len(), calls(&node)), (1, usize::from(left > 0)), "{left} are left");
+        node.said.clear();
+    }
+    assert_eq!(turn(&mut node, 4), 0);
+    // What comes later calls again, once.
+    for n in [4, 5] {
+        node.receive_over(0, n, Bundle::new(EndpointId::ipn(5, 5), nine(), n));
+    }
+    assert_eq!((node.sent().len(), calls(&node)), (0, 1));
+    node.said.clear();
+    assert_eq!(turn(&mut node, 4), 1);
+}
+
+#[test]
+fn what_was_taken_and_failed_calls_for_its_turn_again() {
+    let mut node = node(1);
+    meet(&mut node, 4);
+    hear(&mut node, 4);
+    node.said.clear();
+    node.tell(Input::Turn { link: LinkId(4) });
+    let sent = node.take_sent();
+    node.fail(sent[0].id, None);
+    assert_eq!((node.sent().len(), calls(&node)), (0, 1), "not before its turn");
+    assert_eq!(turn(&mut node, 4), 1);
+}
+
+#[test]
+fn a_neighbour_met_is_forgotten_with_its_last_link_and_what_it_said_with_it() {
+    let mut node = node(1);
+    meet(&mut node, 4);
+    hear(&mut node, 4);
+    assert_eq!(turn(&mut node, 4), 1);
+    node.remove_link(4);
+    node.said.clear();
+    assert_eq!(turn(&mut node, 4), 0, "there is no such link");
+    node.tell(Input::Hello { link: LinkId(4), content: vec![1; 40] });
+    meet(&mut node, 4);
+    assert_eq!(hellos(&node).len(), 1, "and is greeted as if for the first time");
+    assert_eq!(turn(&mut node, 4), 0, "it was not heard yet");
+}
+
+#[test]
+fn a_hello_that_is_none_is_not_heard() {
+    let mut node = node(1);
+    meet(&mut node, 4);
+    for content in [vec![], vec![9; 3], vec![1; 26], vec![0xff; 4000]] {
+        node.tell(Input::Hello { link: LinkId(4), content });
+    }
+    assert_eq!(turn(&mut node, 4), 0, "its summary is still awaited");
+    node.wait_ms(2100);
+    assert_eq!(calls(&node), 1, "for two seconds");
+}

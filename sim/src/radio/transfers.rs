@@ -1,0 +1,125 @@
+//! Bundles that cross by radio: what is being sent, and what is on its way.
+
+use super::turns::End;
+use farlink_base::layer::SendId;
+use farlink_base::{BundleMeta, Hop, Instant, Refusal};
+use std::sync::Arc;
+
+/// Tells the numbers of radios' transfers from those of cables.
+const RADIO: u64 = 1 << 63;
+
+/// How far a bundle is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Stage {
+    /// Its receiver is asked whether it would take it.
+    Asking,
+    /// It would not.
+    Refused(Refusal),
+    /// It leaves.
+    Sending,
+    /// Its last bit left.
+    Flying,
+    /// Its receiver has it, and is to say what becomes of it.
+    There,
+    /// It said so, and its word is on its way back.
+    Judged(Result<(), Refusal>),
+}
+
+/// One bundle on its way.
+#[derive(Debug)]
+pub struct Transfer {
+    /// Who sends it.
+    pub end: End,
+    /// Under which number there.
+    pub id: SendId,
+    /// What.
+    pub bundle: Arc<BundleMeta>,
+    /// What changes on this hop; none once it is handed over.
+    pub hop: Option<Box<Hop>>,
+    /// With headers.
+    pub wire_bytes: u64,
+    /// When it began to leave.
+    pub began: Instant,
+    /// How far it is.
+    pub stage: Stage,
+}
+
+/// All of a world, each with a number that no other ever has.
+#[derive(Default)]
+pub struct Transfers {
+    slots: Vec<(u64, Option<Transfer>)>,
+    free: Vec<u32>,
+    count: u64,
+}
+
+impl Transfers {
+    /// Whether a number is one of a transfer by radio.
+    pub fn is_one(number: u64) -> bool {
+        number & RADIO != 0
+    }
+    /// One more; its number.
+    pub fn add(&mut self, transfer: Transfer) -> u64 {
+        let slot = self.free.pop().unwrap_or(self.slots.len() as u32);
+        // So many begin in no run: the count has 31 bits above the slot's, and wraps where old ones are long over.
+        self.count = (self.count + 1) & 0x7fff_ffff;
+        let number = RADIO | self.count << 32 | u64::from(slot);
+        match self.slots.get_mut(slot as usize) {
+            Some(place) => *place = (number, Some(transfer)),
+            None => self.slots.push((number, Some(transfer))),
+        }
+        number
+    }
+    /// One that is not over.
+    pub fn get(&mut self, number: u64) -> Option<&mut Transfer> {
+        let (found, transfer) = self.slots.get_mut(number as u32 as usize)?;
+        if *found == number { transfer.as_mut() } else { None }
+    }
+    /// One that is over.
+    pub fn end(&mut self, number: u64) -> Option<Transfer> {
+        let (found, transfer) = self.slots.get_mut(number as u32 as usize)?;
+        let ended = if *found == number { transfer.take() } else { None };
+        self.free.extend(ended.as_ref().map(|_| number as u32));
+        ended
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use farlink_base::{Accel, CreationTimestamp, EndpointId, Payload, Priority};
+    use farlink_bundle::{CrcType, v7};
+
+    fn transfer(place: u32) -> Transfer {
+        let draft = v7::Draft {
+            source: EndpointId::ipn(1, 1),
+            destination: EndpointId::ipn(2, 1),
+            priority: Priority::Normal,
+            ..v7::Draft::default()
+        };
+        let (made, none) = (CreationTimestamp::default(), CrcType::None);
+        let bundle = v7::make(&draft, made, Payload::fill(1, 9), none, &Accel::default());
+        Transfer {
+            end: (place, 0),
+            id: SendId(7),
+            bundle: Arc::new(bundle),
+            hop: None,
+            wire_bytes: 1,
+            began: Instant::ZERO,
+            stage: Stage::Sending,
+        }
+    }
+
+    #[test]
+    fn a_number_is_of_one_transfer_and_none_of_those_after_it() {
+        let mut all = Transfers::default();
+        let (one, two) = (all.add(transfer(1)), all.add(transfer(2)));
+        assert_ne!(one, two);
+        assert_eq!(all.end(one).map(|ended| ended.end.0), Some(1));
+        assert!(all.end(one).is_none() && all.get(one).is_none());
+        let three = all.add(transfer(3));
+        assert_eq!(three as u32, one as u32, "its slot is used again");
+        assert!(three != one && all.get(one).is_none() && all.end(one).is_none());
+        assert_eq!((all.get(two).unwrap().end.0, all.get(three).unwrap().end.0), (2, 3));
+        assert!([one, two, three].into_iter().all(Transfers::is_one) && !Transfers::is_one(5 << 24 | 3));
+    }
+}

@@ -1,0 +1,141 @@
+use super::*;
+
+/// Four seats in a row of which each hears the next: links 0-1, 1-2, 2-3 are at places 0, 1, 2.
+fn row(turns: Turns, order: TurnOrder, beams: u32) -> (Table, Vec<bool>) {
+    let sharing = Sharing { turns, order, beams };
+    let mut table = Table::new(vec![(sharing, Rng::new(1))], 4);
+    let joined = (0..3).map(|place| table.meet(place, 0, [place, place + 1])).collect();
+    (table, joined)
+}
+/// All ends of these links have something to send.
+fn begin(table: &mut Table, places: std::ops::Range<u32>) {
+    places.for_each(|place| [0, 1].into_iter().for_each(|side| table.wait((place, side))));
+}
+/// All ends that get their turn, each of which begins to send where `take` says so.
+fn asked(table: &mut Table, take: bool) -> Vec<End> {
+    let mut all = Vec::new();
+    while let Some(end) = table.next() {
+        if take {
+            table.take(end);
+        }
+        all.push(end);
+    }
+    all
+}
+
+#[test]
+fn a_seat_sends_or_receives_one_at_a_time() {
+    let (mut table, _) = row(Turns::Node, TurnOrder::Sender, u32::MAX);
+    begin(&mut table, 0..3);
+    // 0 sends to 1; so 1 and 2 have nothing to say to each other, and 2 sends to 3.
+    assert_eq!(asked(&mut table, true), [(0, 0), (2, 0)]);
+    table.release((0, 0));
+    // 0 has no more; 1, who received, goes before its neighbours: first to 0, whom it met first.
+    assert_eq!(asked(&mut table, true), [(0, 1)]);
+    table.release((0, 1));
+    // 2 is busy; nobody else waits at 0 and 1.
+    assert_eq!(asked(&mut table, true), []);
+    table.release((2, 0));
+    assert_eq!(asked(&mut table, true), [(1, 1)], "2, who sent, has something for 1 and goes on");
+    table.release((1, 1));
+    assert_eq!(asked(&mut table, true), [(1, 0)], "1, who received; then 3, a neighbour, finds 2 busy");
+    table.release((1, 0));
+    assert_eq!(asked(&mut table, true), [(2, 1)]);
+    table.release((2, 1));
+    assert_eq!(asked(&mut table, true), [], "each had its turn, and nobody called again");
+}
+
+#[test]
+fn nobody_is_asked_twice_in_vain() {
+    let (mut table, _) = row(Turns::Node, TurnOrder::Sender, u32::MAX);
+    begin(&mut table, 0..3);
+    assert_eq!(asked(&mut table, false), [(0, 0), (0, 1), (1, 0), (1, 1), (2, 0), (2, 1)]);
+    table.take((1, 0));
+    table.release((1, 0));
+    assert_eq!(asked(&mut table, false), []);
+    table.wait((0, 1));
+    table.wait((0, 1));
+    assert_eq!(asked(&mut table, false), [(0, 1)]);
+}
+
+#[test]
+fn links_that_share_nothing_wait_for_nobody() {
+    let (mut table, _) = row(Turns::Link, TurnOrder::Sender, u32::MAX);
+    begin(&mut table, 0..3);
+    assert_eq!(asked(&mut table, true), [(0, 0), (0, 1), (1, 0), (1, 1), (2, 0), (2, 1)]);
+    table.wait((1, 0));
+    assert_eq!(asked(&mut table, true), [], "it sends");
+    table.release((1, 1));
+    assert_eq!(asked(&mut table, true), []);
+    table.release((1, 0));
+    assert_eq!(asked(&mut table, true), [(1, 0)]);
+}
+
+/// 1 sent to 2 while everybody has something; who is asked then, one after the other.
+fn after_one_sent(order: TurnOrder) -> Vec<End> {
+    let (mut table, _) = row(Turns::Node, order, u32::MAX);
+    begin(&mut table, 0..3);
+    while table.next().is_some() {}
+    table.take((1, 0));
+    for end in [(2, 1), (1, 1), (0, 1), (1, 0), (2, 0), (0, 0)] {
+        table.wait(end);
+    }
+    while table.next().is_some() {}
+    table.release((1, 0));
+    asked(&mut table, false)
+}
+
+#[test]
+fn the_order_of_turns_is_what_the_scenario_says() {
+    // 1 to 0 and to 2; 2 to 1 and to 3; 0 to 1; 3 to 2.
+    assert_eq!(after_one_sent(TurnOrder::Sender), [(0, 1), (1, 0), (1, 1), (2, 0), (0, 0), (2, 1)]);
+    assert_eq!(after_one_sent(TurnOrder::Receiver), [(1, 1), (2, 0), (0, 1), (1, 0), (2, 1), (0, 0)]);
+    let fair = after_one_sent(TurnOrder::Fair);
+    assert_eq!((fair.len(), fair[5]), (6, (1, 0)), "who had a turn comes last: {fair:?}");
+    let mut random = after_one_sent(TurnOrder::Random);
+    assert_eq!(random, after_one_sent(TurnOrder::Random), "and the same again");
+    random.sort_unstable();
+    assert_eq!(random, [(0, 0), (0, 1), (1, 0), (1, 1), (2, 0), (2, 1)]);
+}
+
+#[test]
+fn a_turn_that_took_no_time_goes_on_before_others() {
+    let (mut table, _) = row(Turns::Node, TurnOrder::Sender, u32::MAX);
+    begin(&mut table, 0..3);
+    assert_eq!(table.next(), Some((0, 0)));
+    table.go_on((0, 0));
+    table.go_on((0, 0));
+    assert_eq!(asked(&mut table, false)[..2], [(0, 0), (0, 1)]);
+}
+
+#[test]
+fn beams_are_given_in_the_order_of_meeting_and_pass_on() {
+    let (mut table, joined) = row(Turns::Node, TurnOrder::Sender, 1);
+    assert_eq!(joined, [true, false, true], "1 and 2 have theirs for others");
+    let mut more = Vec::new();
+    table.part(0, &mut more);
+    assert!(more.is_empty(), "2 has its beam for 3");
+    table.part(2, &mut more);
+    assert_eq!((more, table.is_joined(1)), (vec![1], true));
+    begin(&mut table, 1..2);
+    assert_eq!(asked(&mut table, false), [(1, 0), (1, 1)]);
+    assert_eq!((table.links_of(1), table.links_of(3).len()), (&[1][..], 0));
+}
+
+#[test]
+fn a_link_that_is_gone_has_no_turn_and_frees_nobody_twice() {
+    let (mut table, _) = row(Turns::Node, TurnOrder::Sender, u32::MAX);
+    begin(&mut table, 0..3);
+    assert_eq!(table.next(), Some((0, 0)));
+    table.take((0, 0));
+    // What is being sent over a link is released before the link goes.
+    table.release((0, 0));
+    table.part(0, &mut Vec::new());
+    assert_eq!(asked(&mut table, true), [(1, 0)]);
+    assert!(table.meet(0, 0, [0, 1]), "its place is used again");
+    begin(&mut table, 0..1);
+    assert_eq!(asked(&mut table, true), [], "1 is busy");
+    table.release((1, 0));
+    // 1 sent, and goes on to 0; 2 received, and goes to 3.
+    assert_eq!(asked(&mut table, true), [(0, 1), (2, 0)]);
+}

@@ -1,0 +1,213 @@
+//! Bundles that cross by radio, in turns: who is asked for one, who is asked whether it would take it, and what
+//! becomes of it.
+
+use super::radio::Offered;
+use super::{Happening, World};
+use crate::observe::Observer;
+use crate::radio::transfers::{Stage, Transfer};
+use crate::radio::turns::End;
+use farlink_base::layer::{SendId, Ticket};
+use farlink_base::{Duration, Instant, Refusal};
+use farlink_link::DropReason;
+use farlink_stack::Input;
+
+impl<O: Observer> World<O> {
+    /// Asks the next node whose turn it is for a bundle; false when it is nobody's.
+    pub(super) fn take_turn(&mut self) -> bool {
+        let Some(end) = self.radios.table.next() else { return false };
+        let Some((node, link)) = self.radios.at(end) else { return true };
+        self.radios.asked = Some(end);
+        self.tell(node, Input::MessageTurn { link });
+        self.radios.asked = None;
+        if let Some(offered) = self.radios.offered.take() {
+            self.ask(offered);
+        }
+        true
+    }
+
+    /// A node sends a bundle by radio: in its turn.
+    pub(super) fn offer(&mut self, node: usize, offered: Offered) {
+        if self.radios.asked == Some(offered.end) && self.radios.offered.is_none() {
+            self.radios.offered = Some(offered);
+        } else {
+            self.todo.push_back((node, Input::MessageDone { id: offered.id, result: Err(None) }));
+        }
+    }
+
+    /// A node tells its neighbour of itself, which takes neither time nor turn.
+    pub(super) fn tell_neighbour(&mut self, end: End, content: Vec<u8>) {
+        if let Some((to, link)) = self.radios.at((end.0, 1 - end.1)) {
+            self.todo.push_back((to, Input::MessageHello { link, content }));
+        }
+    }
+
+    /// Asks the receiver whether it would take a bundle, and begins to send it if so.
+    fn ask(&mut self, offered: Offered) {
+        let Offered { end, id, bundle, hop, size } = offered;
+        let (Some((from, _)), Some((to, link))) = (self.radios.at(end), self.radios.at((end.0, 1 - end.1))) else {
+            return;
+        };
+        let kind = self.radios.kind_of(end.0);
+        let (asks, wire_bytes) = (kind.asks, kind.framing.wire_bytes(size, 0));
+        let transfer =
+            Transfer { end, id, bundle: bundle.clone(), hop: None, wire_bytes, began: self.now, stage: Stage::Asking };
+        let number = self.radios.transfers.add(transfer);
+        self.radios.links[end.0 as usize].transfers.push(number);
+        if asks {
+            self.tell(to, Input::MessageBegun { link, ticket: Ticket(number), bundle, hop: hop.clone() });
+        }
+        let Some(transfer) = self.radios.transfers.get(number) else { return };
+        if let Stage::Refused(why) = transfer.stage {
+            self.radios.end(self.now, number);
+            self.radios.kind_of(end.0).outcome.refused += 1;
+            self.todo.push_back((from, Input::MessageDone { id, result: Err(Some(why)) }));
+            return self.radios.table.go_on(end);
+        }
+        (transfer.stage, transfer.hop) = (Stage::Sending, Some(hop));
+        self.radios.table.take(end);
+        let now = self.now;
+        let kind = self.radios.kind_of(end.0);
+        kind.outcome.counted.sent += 1;
+        kind.outcome.counted.sent_bytes += wire_bytes;
+        let lasts = kind.rate.map_or(Duration::ZERO, |rate| rate.time_for(wire_bytes));
+        let left = rounded_up(now.saturating_add(lasts), kind.quantum);
+        let until = if kind.waits_for_arrival { left.saturating_add(kind.delay) } else { left };
+        self.trace.add(&[now.0, 5, u64::from(end.0) << 1 | u64::from(end.1), until.0]);
+        self.queue.arm(until, Happening::Transfer(number));
+    }
+
+    /// The last bit of a bundle left; where its sender waits for that, it arrived.
+    pub(super) fn left(&mut self, number: u64) {
+        let Some(transfer) = self.radios.transfers.get(number) else { return };
+        let (end, id) = (transfer.end, transfer.id);
+        let link = &mut self.radios.links[end.0 as usize];
+        let kind = &self.radios.kinds[usize::from(link.radio)];
+        let (waits, delay) = (kind.waits_for_arrival, kind.delay);
+        if kind.loss > 0.0 && link.losses.chance(kind.loss) {
+            // The sender cannot know.
+            self.let_go(number, DropReason::Loss);
+            let from = self.radios.links[end.0 as usize].nodes[usize::from(end.1)];
+            return self.todo.push_back((from as usize, Input::MessageDone { id, result: Ok(()) }));
+        }
+        if waits || delay.is_zero() {
+            return self.arrive(number);
+        }
+        let Some(transfer) = self.radios.transfers.get(number) else { return };
+        transfer.stage = Stage::Flying;
+        let began = transfer.began;
+        self.radios.free(self.now, end, began);
+        self.queue.arm(self.now.saturating_add(delay), Happening::Arrival(number));
+    }
+
+    /// A bundle is at its receiver.
+    pub(super) fn arrive(&mut self, number: u64) {
+        let Some(transfer) = self.radios.transfers.get(number) else { return };
+        let before = std::mem::replace(&mut transfer.stage, Stage::There);
+        let (end, began, wire_bytes) = (transfer.end, transfer.began, transfer.wire_bytes);
+        let Some(hop) = transfer.hop.take() else { return };
+        let bundle = transfer.bundle.clone();
+        let counted = &mut self.radios.kind_of(end.0).outcome.counted;
+        counted.delivered += 1;
+        counted.delivered_bytes += wire_bytes;
+        if let Some((to, link)) = self.radios.at((end.0, 1 - end.1)) {
+            self.tell(to, Input::Message { link, ticket: Ticket(number), bundle, hop });
+        }
+        if before == Stage::Sending {
+            self.radios.free(self.now, end, began);
+        }
+    }
+
+    /// A receiver says what becomes of a bundle: before it came, or now that it is there.
+    pub(super) fn judged(&mut self, number: u64, result: Result<(), Refusal>) {
+        let Some(transfer) = self.radios.transfers.get(number) else { return };
+        let end = transfer.end;
+        let layer = self.radios.kinds[usize::from(self.radios.links[end.0 as usize].radio)].layer;
+        // In the words of the link's layer. A copy that was no news comes back as one, with its labels.
+        let told = result.or_else(|why| if why == Refusal::Duplicate { Err(why) } else { layer.told(why) });
+        match transfer.stage {
+            Stage::Asking => {
+                if let Err(why) = told {
+                    transfer.stage = Stage::Refused(why);
+                }
+            }
+            Stage::There => {
+                self.trace.add(&[self.now.0, 6, number, u64::from(result.is_ok())]);
+                let kind = self.radios.kind_of(end.0);
+                let back = if kind.waits_for_arrival { Duration::ZERO } else { kind.delay };
+                if back.is_zero() {
+                    return self.answer(number, told);
+                }
+                if let Some(transfer) = self.radios.transfers.get(number) {
+                    transfer.stage = Stage::Judged(told);
+                }
+                self.queue.arm(self.now.saturating_add(back), Happening::Answer(number));
+            }
+            _ => {}
+        }
+    }
+    /// What a receiver said of a bundle is back at its sender.
+    pub(super) fn answered(&mut self, number: u64) {
+        if let Some(Stage::Judged(told)) = self.radios.transfers.get(number).map(|transfer| transfer.stage) {
+            self.answer(number, told);
+        }
+    }
+    fn answer(&mut self, number: u64, told: Result<(), Refusal>) {
+        let Some(Transfer { end, id, .. }) = self.radios.end(self.now, number) else { return };
+        let from = self.radios.links[end.0 as usize].nodes[usize::from(end.1)];
+        self.todo.push_back((from as usize, Input::MessageDone { id, result: told.map_err(Some) }));
+    }
+
+    /// A node takes back what it sends, which not every layer can stop.
+    pub(super) fn take_back(&mut self, end: End, id: SendId) {
+        if !self.radios.kind_of(end.0).layer.stops {
+            return;
+        }
+        let transfers = &mut self.radios.transfers;
+        let of_it = |number: &&u64| {
+            transfers.get(**number).is_some_and(|t| t.end == end && t.id == id && t.stage == Stage::Sending)
+        };
+        if let Some(number) = self.radios.links[end.0 as usize].transfers.iter().find(of_it).copied() {
+            self.break_off(number);
+        }
+    }
+    /// What is on its way arrives nowhere, and both ends know.
+    pub(super) fn break_off(&mut self, number: u64) {
+        let Some(transfer) = self.let_go(number, DropReason::WindowEnd) else { return };
+        let Transfer { end, id, .. } = transfer;
+        let from = self.radios.links[end.0 as usize].nodes[usize::from(end.1)];
+        self.todo.push_back((from as usize, Input::MessageDone { id, result: Err(None) }));
+    }
+    /// Ends a transfer that did not come through.
+    fn let_go(&mut self, number: u64, why: DropReason) -> Option<Transfer> {
+        let transfer = self.radios.end(self.now, number)?;
+        if matches!(transfer.stage, Stage::Sending | Stage::Flying) {
+            let end = transfer.end;
+            let kind = self.radios.kind_of(end.0);
+            let asked = kind.asks;
+            kind.outcome.counted.dropped[why as usize] += 1;
+            kind.outcome.counted.dropped_bytes += transfer.wire_bytes;
+            if let Some((to, link)) = self.radios.at((end.0, 1 - end.1)).filter(|_| asked) {
+                self.todo.push_back((to, Input::MessageAbandoned { link, ticket: Ticket(number) }));
+            }
+        }
+        Some(transfer)
+    }
+}
+
+/// The first multiple of a quantum that is not before a time.
+fn rounded_up(at: Instant, quantum: Duration) -> Instant {
+    let quantum = u64::try_from(quantum.as_nanos()).unwrap_or(u64::MAX);
+    if quantum == 0 { at } else { Instant(at.0.div_ceil(quantum).saturating_mul(quantum)) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn transfers_end_at_multiples_of_the_quantum() {
+        let rounded = |at, quantum| rounded_up(Instant(at), Duration::from_nanos(quantum)).0;
+        assert_eq!([rounded(7, 0), rounded(7, 5), rounded(10, 5), rounded(0, 5)], [7, 10, 10, 0]);
+        assert_eq!(rounded(u64::MAX, 2), u64::MAX, "never is never");
+    }
+}

@@ -19,6 +19,8 @@
 //! | `oracle.rs` | what no node can know |
 //! | `traffic/` | the applications |
 //! | `record.rs`, `samples.rs` | the run directory |
+//!
+//! `one_exact/` is apart: another simulator's world, imitated to the byte, to compare with; nothing here uses it.
 #![forbid(unsafe_code)]
 
 mod build;
@@ -30,6 +32,7 @@ pub mod messages;
 pub mod mobility;
 mod node;
 mod observe;
+pub mod one_exact;
 mod oracle;
 mod record;
 mod samples;

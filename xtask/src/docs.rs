@@ -12,7 +12,7 @@ pub const CHORE: Chore =
     Chore { name: "docs", usage: "", help: "Writes the reference pages that are generated from code.", run: |_| run() };
 
 /// Crates with pages.
-const CRATES: [&str; 4] = ["farlink-scenario", "farlink-report", "farlink-node", "farlink-orbits"];
+const CRATES: [&str; 5] = ["farlink-scenario", "farlink-report", "farlink-node", "farlink-orbits", "farlink-sim"];
 
 fn run() -> Result<()> {
     let mut command = tools::cargo();

@@ -16,6 +16,7 @@ mod interop;
 mod layers;
 mod mutants;
 mod new;
+mod one_reference;
 mod sim_speed;
 mod soak;
 mod sources;
@@ -49,6 +50,7 @@ const CHORES: &[Chore] = &[
     agreement::CHORE,
     bench::CHORE,
     sim_speed::CHORE,
+    one_reference::CHORE,
     docs::CHORE,
     conformance::CHORE,
     new::CHORE,
@@ -82,7 +84,7 @@ fn help() -> String {
     let mut text = String::from("cargo xtask <chore>\n\n");
     for chore in CHORES {
         text +=
-            &format!("  {:<11} {:<34} {}\n", chore.name, chore.usage, chore.help.lines().next().unwrap_or_default());
+            &format!("  {:<13} {:<34} {}\n", chore.name, chore.usage, chore.help.lines().next().unwrap_or_default());
     }
     text
 }

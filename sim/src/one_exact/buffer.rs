@@ -32,17 +32,20 @@ impl Keyed for Held {
     }
 }
 
+/// A size that means none: what Java's `Integer.MAX_VALUE` is there.
+const UNBOUNDED: i64 = i32::MAX as i64;
+
 /// What a host holds, in the order in which it walks its messages.
 #[derive(Clone, Debug)]
 pub struct Buffer {
     held: Bucketed<Held>,
     used: i64,
-    size: i32,
+    size: i64,
 }
 
 impl Buffer {
     /// Nothing, in so many bytes; `i32::MAX`: without bound.
-    pub fn new(size: i32) -> Buffer {
+    pub fn new(size: i64) -> Buffer {
         Buffer { held: Bucketed::new(), used: 0, size }
     }
     /// In order.
@@ -59,11 +62,11 @@ impl Buffer {
     }
     /// Bytes that are free; less than none where its own messages were too many.
     pub fn free(&self) -> i64 {
-        if self.size == i32::MAX { i64::from(i32::MAX) } else { i64::from(self.size) - self.used }
+        if self.size == UNBOUNDED { UNBOUNDED } else { self.size - self.used }
     }
     /// Whether a message of that size could ever be held.
     pub fn could_hold(&self, size: i32) -> bool {
-        size <= self.size
+        i64::from(size) <= self.size
     }
     /// Takes a copy; one of the same message is replaced.
     pub fn put(&mut self, held: Held) {
@@ -133,10 +136,11 @@ mod tests {
         buffer.put(held(3, 1.0));
         assert_eq!(buffer.free(), -50);
         assert!(buffer.could_hold(250) && !buffer.could_hold(251));
+        // Of 2 and 3, which are as old, 3 comes first in the map: hashes 14 and 21 of 16 buckets.
         let oldest = buffer.oldest(None).expect("three are held");
-        assert_eq!(buffer.remove(oldest).message, buffer.held().iter().map(|_| 2).next().unwrap_or(0));
+        assert_eq!(buffer.remove(oldest).message, 3);
         assert_eq!(buffer.free(), 50);
-        assert_eq!(Buffer::new(i32::MAX).free(), i64::from(i32::MAX));
+        assert_eq!(Buffer::new(UNBOUNDED).free(), UNBOUNDED);
     }
 
     #[test]

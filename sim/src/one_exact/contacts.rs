@@ -31,14 +31,17 @@ impl Grid {
         self.places[interface as usize].cell = [0, 0];
         self.cells.entry([0, 0]).or_default().push(interface);
     }
-    /// Notes where an interface is; into another cell it comes last.
-    #[inline]
-    pub fn update(&mut self, interface: u32, at: Point) {
-        let place = &self.places[interface as usize];
-        let inside = at[0] > place.low[0] && at[0] < place.high[0] && at[1] > place.low[1] && at[1] < place.high[1];
-        if !inside {
+    /// Notes where an interface is; into another cell it comes last. Metres to the border of its cell.
+    pub fn update(&mut self, interface: u32, at: Point) -> f64 {
+        if self.border(interface, at) <= 0.0 {
             self.change(interface, at);
         }
+        self.border(interface, at).max(0.0)
+    }
+    fn border(&self, interface: u32, at: Point) -> f64 {
+        let Place { low, high, .. } = self.places[interface as usize];
+        let axis = |axis: usize| (at[axis] - low[axis]).min(high[axis] - at[axis]);
+        axis(0).min(axis(1))
     }
     fn change(&mut self, interface: u32, at: Point) {
         // Counted from 1: row and column 0 lie outside the world.
@@ -75,81 +78,147 @@ impl Grid {
 pub struct Nearness {
     /// Steps for which the lists hold.
     holds: u64,
-    /// Steps after which they are made anew.
+    /// Step from which on they no longer do.
     until: u64,
     /// What is looked for: the longest range and a margin.
     reach: f64,
-    /// Metres that two come nearer in a step, at most.
-    closing: f64,
+    /// Metres that one host moves in a step, at most.
+    fastest: f64,
     /// Of interface `i`: `near[first[i]..first[i + 1]]`.
     first: Vec<u32>,
     near: Vec<u32>,
-    /// Up to which step the contacts of each interface surely stay as they are.
-    quiet: Vec<u64>,
 }
 
 impl Nearness {
     /// For interfaces of at most `range` metres, which move at most `fastest` metres a step.
-    pub fn new(range: f64, fastest: f64, interfaces: usize) -> Nearness {
-        let closing = 2.0 * fastest;
-        let margin = (range / 2.0).max(closing * 32.0);
-        let holds = if closing > 0.0 { (margin / closing) as u64 } else { u64::MAX };
-        let quiet = vec![0; interfaces];
-        Nearness { holds, until: 0, reach: range + margin, closing, first: Vec::new(), near: Vec::new(), quiet }
-    }
-    /// Whether an interface need not be looked at in this step.
-    #[inline]
-    pub fn is_quiet(&self, interface: u32, step: u64) -> bool {
-        self.quiet[interface as usize] > step
-    }
-    /// From now on it must be looked at.
-    pub fn wake(&mut self, interface: u32) {
-        self.quiet[interface as usize] = 0;
+    pub fn new(range: f64, fastest: f64) -> Nearness {
+        let margin = (range / 2.0).max(fastest * 64.0);
+        // Two that come towards each other close the margin twice as fast.
+        let holds = whole_steps(margin, 2.0 * fastest).max(1);
+        Nearness { holds, until: 0, reach: range + margin, fastest, first: Vec::new(), near: Vec::new() }
     }
     /// Those near an interface.
     pub fn of(&self, interface: u32) -> &[u32] {
         let [begin, end] = [0, 1].map(|more| self.first[interface as usize + more] as usize);
         &self.near[begin..end]
     }
-    /// The contacts of an interface are as they should be, and every border is at least `slack` metres
-    /// away.
-    pub fn rest(&mut self, interface: u32, step: u64, slack: f64) {
-        let slack = slack.min(self.reach);
-        let steps = if self.closing > 0.0 { (slack * (1.0 - 1e-6) / self.closing) as u64 } else { u64::MAX / 2 };
-        self.quiet[interface as usize] = (step + steps).min(self.until).max(step + 1);
+    /// The step up to which an interface need not be looked at, being `border` metres from the border of
+    /// its cell and `slack` from that of a range; without a slack its contacts are not as they should be.
+    pub fn quiet_until(&self, step: u64, border: f64, slack: Option<f64>) -> u64 {
+        let Some(slack) = slack else { return 0 };
+        let steps = whole_steps(border, self.fastest).min(whole_steps(slack, 2.0 * self.fastest)).max(1);
+        step.saturating_add(steps).min(self.until)
     }
-    /// Makes the lists anew where they no longer hold.
-    #[inline]
-    pub fn begin(&mut self, step: u64, at: impl Fn(u32) -> Point) {
-        if step >= self.until {
-            self.list(at);
-            self.until = step.saturating_add(self.holds.max(1));
-            self.quiet.fill(0);
+    /// Makes the lists of `count` interfaces anew where they no longer hold; whether it did.
+    pub fn begin(&mut self, step: u64, count: usize, at: impl Fn(u32) -> Point) -> bool {
+        let old = step >= self.until;
+        if old {
+            let points: Vec<Point> = (0..count as u32).map(at).collect();
+            self.list(&points);
+            self.until = step.saturating_add(self.holds);
         }
+        old
     }
-    fn list(&mut self, at: impl Fn(u32) -> Point) {
-        let count = self.quiet.len() as u32;
-        let points: Vec<Point> = (0..count).map(at).collect();
-        let mut cells: HashMap<[i64; 2], Vec<u32>> = HashMap::new();
+    fn list(&mut self, points: &[Point]) {
         let cell = |point: Point| point.map(|length| (length / self.reach).floor() as i64);
-        for (interface, &point) in points.iter().enumerate() {
-            cells.entry(cell(point)).or_default().push(interface as u32);
-        }
+        let numbers = points.iter().zip(0u32..);
+        let mut sorted: Vec<([i64; 2], u32)> = numbers.map(|(&point, number)| (cell(point), number)).collect();
+        sorted.sort_unstable();
         self.first.clear();
         self.near.clear();
-        for (interface, &point) in points.iter().enumerate() {
+        for (number, &point) in points.iter().enumerate() {
             self.first.push(self.near.len() as u32);
             let [column, row] = cell(point);
-            for around in (0..9).map(|n| [column - 1 + n % 3, row - 1 + n / 3]) {
-                let Some(list) = cells.get(&around) else { continue };
+            for column in column - 1..=column + 1 {
+                let begin = sorted.partition_point(|(cell, _)| *cell < [column, row - 1]);
+                let cells = sorted[begin..].iter().take_while(|(cell, _)| *cell <= [column, row + 1]);
                 let near = |&other: &u32| {
                     let there = points[other as usize];
                     let (x, y) = (there[0] - point[0], there[1] - point[1]);
-                    other != interface as u32 && x * x + y * y <= self.reach * self.reach
+                    other != number as u32 && x * x + y * y <= self.reach * self.reach
                 };
-                self.near.extend(list.iter().copied().filter(near));
+                self.near.extend(cells.map(|(_, other)| *other).filter(near));
             }
         }
         self.first.push(self.near.len() as u32);
+    }
+}
+
+/// Steps of so many metres that surely fit into a length.
+fn whole_steps(length: f64, metres: f64) -> u64 {
+    if metres > 0.0 { (length * (1.0 - 1e-6) / metres) as u64 } else { u64::MAX }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::one_exact::java::Random;
+
+    #[test]
+    fn a_host_is_entered_last_in_the_cell_it_moves_to() {
+        let mut grid = Grid::new(100.0, 4);
+        (0..4).for_each(|interface| grid.enter(interface));
+        let mut found = Vec::new();
+        grid.update(2, [150.0, 50.0]);
+        grid.update(0, [120.0, 10.0]);
+        grid.update(3, [10.0, 10.0]);
+        grid.around(0, &mut found);
+        // By rows, then columns, then as they came; 1 is still outside the world, a cell further.
+        assert_eq!(found, [3, 2, 0]);
+        grid.around(3, &mut found);
+        assert_eq!(found, [1, 3, 2, 0]);
+    }
+
+    #[test]
+    fn the_border_of_a_cell_is_as_far_as_it_is_told() {
+        let mut grid = Grid::new(100.0, 1);
+        grid.enter(0);
+        assert!((grid.update(0, [150.0, 230.0]) - 30.0).abs() < 1e-3);
+        assert!(grid.update(0, [200.0, 200.0]) < 1e-3);
+        assert_eq!(grid.places[0].cell, [3, 3]);
+    }
+
+    /// Hosts that wander as fast as they may: nobody comes into or out of range while it is quiet.
+    #[test]
+    fn nothing_changes_while_a_host_is_quiet() {
+        const RANGE: f64 = 60.0;
+        let mut random = Random::new(4);
+        let mut points: Vec<Point> = (0..40).map(|_| [random.unit() * 500.0, random.unit() * 500.0]).collect();
+        let mut nearness = Nearness::new(RANGE, 0.5);
+        let mut quiet = vec![0; points.len()];
+        let mut before: Vec<Vec<bool>> = vec![Vec::new(); points.len()];
+        let (mut looked, mut kept) = (0, 0);
+        for step in 0..400 {
+            if nearness.begin(step, points.len(), |number| points[number as usize]) {
+                quiet.fill(0);
+            }
+            for host in 0..points.len() {
+                let far = |other: usize| crate::one_exact::map::distance(points[host], points[other]);
+                let now: Vec<bool> = (0..points.len()).map(|other| far(other) <= RANGE).collect();
+                if quiet[host] > step {
+                    assert_eq!(before[host], now, "host {host} in step {step}");
+                    kept += 1;
+                    continue;
+                }
+                let near = nearness.of(host as u32);
+                assert!((0..points.len()).all(|other| other == host || !now[other] || near.contains(&(other as u32))));
+                let slack = near.iter().map(|&other| (far(other as usize) - RANGE).abs()).fold(f64::INFINITY, f64::min);
+                quiet[host] = nearness.quiet_until(step, f64::INFINITY, Some(slack));
+                before[host] = now;
+                looked += 1;
+            }
+            for point in &mut points {
+                let angle = random.unit() * 7.0;
+                *point = [point[0] + 0.5 * angle.cos(), point[1] + 0.5 * angle.sin()];
+            }
+        }
+        assert!(kept > looked, "{kept} quiet, {looked} looked at");
+    }
+
+    #[test]
+    fn hosts_that_stand_still_are_looked_at_once() {
+        let nearness = Nearness { until: u64::MAX, ..Nearness::new(50.0, 0.0) };
+        assert!(nearness.quiet_until(0, 10.0, Some(3.0)) > 1 << 60);
+        assert_eq!(nearness.quiet_until(7, 10.0, None), 0);
     }
 }

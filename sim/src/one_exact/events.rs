@@ -203,9 +203,11 @@ mod tests {
     #[test]
     fn the_first_source_goes_first_among_equals() {
         let file = |text: &str| Source::File(read(Path::new("x"), text, 5).expect("it can be read"));
-        let mut queues = Queues::new(&[file("5 C M1 0 1 10\n9 CONN 0 n1 down"), file("4 CONN 0 1 up\n5 C M2 a0 1 10 0")]);
+        let mut queues =
+            Queues::new(&[file("5 C M1 0 1 10\n9 CONN 0 n1 down"), file("4 CONN 0 1 up\n5 C M2 a0 1 10 0")]);
         assert_eq!(times(&mut queues, 4.5), [4.0]);
-        let names: Vec<String> = std::iter::from_fn(|| queues.next(100.0)).map(|event| format!("{:?}", event.what)).collect();
+        let names: Vec<String> =
+            std::iter::from_fn(|| queues.next(100.0)).map(|event| format!("{:?}", event.what)).collect();
         assert!(names[0].contains("M1") && names[1].contains("M2") && names[2].contains("up: false"), "{names:?}");
     }
 

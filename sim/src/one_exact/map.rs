@@ -166,11 +166,10 @@ impl Found {
         let inside = rest.trim().strip_suffix(')').ok_or("brackets that do not match")?;
         match kind.trim() {
             "LINESTRING" => self.line(inside),
-            "MULTILINESTRING" => {
-                inside.split(')').map(|part| part.trim_start_matches([',', ' ', '\t', '('])).try_for_each(|part| {
-                    if part.trim().is_empty() { Ok(()) } else { self.line(part) }
-                })
-            }
+            "MULTILINESTRING" => inside
+                .split(')')
+                .map(|part| part.trim_start_matches([',', ' ', '\t', '(']))
+                .try_for_each(|part| if part.trim().is_empty() { Ok(()) } else { self.line(part) }),
             other => Err(format!("`{other}` is not covered")),
         }
     }
@@ -214,9 +213,8 @@ impl Found {
         let order = table_order(&hashes);
         let mut new = vec![0u32; order.len()];
         order.iter().enumerate().for_each(|(number, &old)| new[old] = number as u32);
-        let least = |axis: usize, sign: f64| {
-            self.points.iter().map(|point| sign * point[axis]).fold(f64::INFINITY, f64::min)
-        };
+        let least =
+            |axis: usize, sign: f64| self.points.iter().map(|point| sign * point[axis]).fold(f64::INFINITY, f64::min);
         let (left, low) = (least(0, 1.0), least(1, -1.0));
         let moved = |point: Point| [point[0] - left, -point[1] - low];
         let renamed = |old: &usize| self.next[*old].iter().map(|&next| new[next as usize]).collect();
@@ -237,8 +235,9 @@ mod tests {
 
     #[test]
     fn streets_are_mirrored_moved_and_joined_where_they_meet() {
-        let town = read("LINESTRING (100 50, 200 50, 200 150)\nMULTILINESTRING ((100 50, 100 150), (100 150, 200 150))")
-            .expect("it can be read");
+        let town =
+            read("LINESTRING (100 50, 200 50, 200 150)\nMULTILINESTRING ((100 50, 100 150), (100 150, 200 150))")
+                .expect("it can be read");
         let mut places = town.places.clone();
         places.sort_by(|a, b| a.partial_cmp(b).expect("numbers"));
         assert_eq!(places, [[0.0, 0.0], [0.0, 100.0], [100.0, 0.0], [100.0, 100.0]]);

@@ -11,7 +11,7 @@
 //! | `java/` | random numbers, texts of numbers, orders of Java's collections |
 //! | `settings/` | keys, values of runs, what is covered |
 //! | `events.rs`, `map.rs` | files that settings name |
-//! | `movement.rs`, `contacts.rs` | where hosts are, who hears whom |
+//! | `movement.rs`, `contacts.rs`, `links.rs` | where hosts are, who hears whom |
 //! | `world.rs`, `transfers.rs`, `buffer.rs` | steps, transfers, what is held |
 //! | `routers/` | who gets what |
 //! | `reports/` | what is written of it |
@@ -20,6 +20,7 @@ mod buffer;
 mod contacts;
 mod events;
 pub mod java;
+mod links;
 mod map;
 mod movement;
 mod reports;
@@ -28,6 +29,7 @@ pub mod settings;
 mod transfers;
 mod world;
 
+pub use events::{Event, Happening};
 pub use reports::Figures;
 pub use settings::{Mistake, Setup, Values};
 pub use world::World;

@@ -8,30 +8,61 @@ use super::settings::{Group, Model};
 /// Longest leg of a random walk, metres.
 const LONGEST_LEG: f64 = 50.0;
 
-/// One host that moves.
-#[derive(Clone, Debug)]
-pub struct Mover {
-    model: Model,
-    speeds: [f64; 2],
-    rests: [f64; 2],
-    /// Where it is.
-    pub at: Point,
-    /// Where it goes; `None` while it rests.
-    goal: Option<Point>,
+/// All hosts: where they are, and what decides where they go.
+pub struct Movers {
+    bodies: Vec<Body>,
+    minds: Vec<Mind>,
+    random: Random,
+    area: Point,
+}
+
+/// What is asked of a host in every step.
+#[derive(Clone, Copy, Debug)]
+struct Body {
+    at: Point,
+    /// Where it goes, while `going`.
+    goal: Point,
     /// Metres a second, of the present way.
     speed: f64,
     /// Before this it rests, seconds.
     rests_until: f64,
+    going: bool,
+}
+
+/// What is asked when a goal is reached.
+#[derive(Clone, Debug)]
+struct Mind {
+    model: Model,
+    speeds: [f64; 2],
+    rests: [f64; 2],
     /// What remains of the present way, the next place last; `None` between ways.
     way: Option<Vec<Point>>,
     /// On a map: where its last way ended.
     place: u32,
-    area: Point,
 }
 
-impl Mover {
-    /// Places a host, at `now`.
-    pub fn new(group: &Group, area: Point, random: &mut Random, now: f64) -> Mover {
+impl Movers {
+    /// Nobody yet, in a world of an area.
+    pub fn new(seed: i64, area: Point) -> Movers {
+        Movers { bodies: Vec::new(), minds: Vec::new(), random: Random::new(seed), area }
+    }
+    /// How many hosts there are.
+    pub fn len(&self) -> usize {
+        self.bodies.len()
+    }
+    /// Where a host is.
+    pub fn at(&self, host: u32) -> Point {
+        self.bodies[host as usize].at
+    }
+    /// Metres a second of the fastest, at most.
+    pub fn fastest(&self) -> f64 {
+        let moving = self.minds.iter().filter(|mind| !matches!(mind.model, Model::Stationary(_)));
+        moving.map(|mind| mind.speeds[1]).fold(0.0, f64::max)
+    }
+
+    /// Places another host, at `now`.
+    pub fn add(&mut self, group: &Group, now: f64) {
+        let (area, random) = (self.area, &mut self.random);
         let mut place = 0;
         let at = match &group.model {
             Model::Waypoint | Model::Walk => [random.unit() * area[0], random.unit() * area[1]],
@@ -42,108 +73,119 @@ impl Mover {
                 let next = &town.next[place as usize];
                 let from = town.places[place as usize];
                 // A place by itself: its only line was a point.
-                let to = next.get(random.below(next.len() as i32) as usize).map_or(from, |&to| town.places[to as usize]);
+                let to =
+                    next.get(random.below(next.len() as i32) as usize).map_or(from, |&to| town.places[to as usize]);
                 [from[0] + along * (to[0] - from[0]), from[1] + along * (to[1] - from[1])]
             }
         };
-        let mut mover = Mover {
-            model: group.model.clone(),
-            speeds: group.speed,
-            rests: group.wait,
-            at,
-            goal: None,
-            speed: 1.0,
-            rests_until: now,
-            way: None,
-            place,
-            area,
-        };
-        mover.rest(random, now);
-        mover
+        let body = Body { at, goal: at, speed: 1.0, rests_until: now, going: false };
+        self.bodies.push(body);
+        let (model, speeds, rests) = (group.model.clone(), group.speed, group.wait);
+        self.minds.push(Mind { model, speeds, rests, way: None, place });
+        self.rest(self.bodies.len() - 1, now);
     }
 
-    /// Metres a second, at most.
-    pub fn fastest(&self) -> f64 {
-        if matches!(self.model, Model::Stationary(_)) { 0.0 } else { self.speeds[1] }
-    }
-
-    fn rest(&mut self, random: &mut Random, now: f64) {
-        self.rests_until = match self.model {
+    fn rest(&mut self, host: usize, now: f64) {
+        let mind = &self.minds[host];
+        self.bodies[host].rests_until = match mind.model {
             Model::Stationary(_) => f64::INFINITY,
-            _ => now + random.between(self.rests),
+            _ => now + self.random.between(mind.rests),
         };
     }
 
-    /// Moves for `seconds`; `now` is when that begins.
-    #[inline]
-    pub fn advance(&mut self, seconds: f64, now: f64, random: &mut Random) {
-        if now < self.rests_until {
+    /// Moves all, in their order, for `seconds`; `now` is when that begins.
+    pub fn advance(&mut self, seconds: f64, now: f64) {
+        for host in 0..self.bodies.len() {
+            let body = &mut self.bodies[host];
+            if now < body.rests_until {
+                continue;
+            }
+            let (left, far) = (seconds * body.speed, distance(body.at, body.goal));
+            if body.going && left < far {
+                body.go(left / far);
+            } else {
+                self.turn(host, seconds, now);
+            }
+        }
+    }
+
+    /// A host that reaches its goal in this step, or has none.
+    fn turn(&mut self, host: usize, seconds: f64, now: f64) {
+        if !self.bodies[host].going && !self.next_goal(host, now) {
             return;
         }
-        let mut goal = match self.goal {
-            Some(goal) => goal,
-            None => match self.next_goal(random, now) {
-                Some(goal) => goal,
-                None => return,
-            },
-        };
-        let mut left = seconds * self.speed;
-        let mut far = distance(self.at, goal);
-        while left >= far {
-            self.at = goal;
-            left -= far;
-            match self.next_goal(random, now) {
-                Some(next) => goal = next,
-                None => return,
+        let mut left = seconds * self.bodies[host].speed;
+        loop {
+            let body = &mut self.bodies[host];
+            let far = distance(body.at, body.goal);
+            if left < far {
+                body.go(left / far);
+                return;
             }
-            far = distance(self.at, goal);
+            body.at = body.goal;
+            left -= far;
+            if !self.next_goal(host, now) {
+                return;
+            }
         }
-        let part = left / far;
-        self.at = [self.at[0] + part * (goal[0] - self.at[0]), self.at[1] + part * (goal[1] - self.at[1])];
     }
 
-    /// The next place of the way, a new one where there is none; `None`: the way ends, and a rest begins.
-    fn next_goal(&mut self, random: &mut Random, now: f64) -> Option<Point> {
-        if self.way.is_none() {
-            self.new_way(random);
+    /// The next place of the way, a new one where there is none; otherwise the way ends, and a rest begins.
+    fn next_goal(&mut self, host: usize, now: f64) -> bool {
+        if self.minds[host].way.is_none() {
+            self.new_way(host);
         }
-        self.goal = self.way.as_mut().and_then(Vec::pop);
-        if self.goal.is_none() {
-            self.way = None;
-            self.rest(random, now);
+        let goal = self.minds[host].way.as_mut().and_then(Vec::pop);
+        self.bodies[host].going = goal.is_some();
+        match goal {
+            Some(goal) => self.bodies[host].goal = goal,
+            None => {
+                self.minds[host].way = None;
+                self.rest(host, now);
+            }
         }
-        self.goal
+        goal.is_some()
     }
 
-    fn new_way(&mut self, random: &mut Random) {
-        self.speed = random.between(self.speeds);
-        let way = match &self.model {
+    fn new_way(&mut self, host: usize) {
+        let (mind, body, random, area) = (&mut self.minds[host], &mut self.bodies[host], &mut self.random, self.area);
+        body.speed = random.between(mind.speeds);
+        let way = match &mind.model {
             Model::Stationary(_) => Vec::new(),
             Model::Waypoint => {
-                let goal = [random.unit() * self.area[0], random.unit() * self.area[1]];
-                vec![goal, self.at]
+                let goal = [random.unit() * area[0], random.unit() * area[1]];
+                vec![goal, body.at]
             }
-            Model::Walk => vec![self.walk(random), self.at],
+            Model::Walk => vec![walk(body.at, area, random), body.at],
             Model::Map(town) => {
                 // One draw picks a group of points of interest, of which there are none.
                 random.unit();
                 let to = random.below(town.places.len() as i32) as u32;
-                let way = town.way(self.place, to);
-                self.place = to;
+                let way = town.way(mind.place, to);
+                mind.place = to;
                 way.iter().rev().map(|&place| town.places[place as usize]).collect()
             }
         };
-        self.way = Some(way);
+        mind.way = Some(way);
     }
+}
 
-    fn walk(&self, random: &mut Random) -> Point {
-        loop {
-            let angle = random.unit() * 2.0 * std::f64::consts::PI;
-            let far = random.unit() * LONGEST_LEG;
-            let [x, y] = [self.at[0] + far * angle.cos(), self.at[1] + far * angle.sin()];
-            if x > 0.0 && y > 0.0 && x < self.area[0] && y < self.area[1] {
-                return [x, y];
-            }
+impl Body {
+    /// A part of the way to its goal.
+    fn go(&mut self, part: f64) {
+        let [x, y] = self.at;
+        self.at = [x + part * (self.goal[0] - x), y + part * (self.goal[1] - y)];
+    }
+}
+
+/// The end of a leg of a random walk, inside the world.
+fn walk(from: Point, area: Point, random: &mut Random) -> Point {
+    loop {
+        let angle = random.unit() * 2.0 * std::f64::consts::PI;
+        let far = random.unit() * LONGEST_LEG;
+        let [x, y] = [from[0] + far * angle.cos(), from[1] + far * angle.sin()];
+        if x > 0.0 && y > 0.0 && x < area[0] && y < area[1] {
+            return [x, y];
         }
     }
 }

@@ -54,8 +54,8 @@ impl World<'_> {
         wire.up = false;
         match wire.flight {
             Some(flight) => {
-                self.engaged[flight.from as usize] -= 1;
-                self.engaged[flight.to as usize] -= 1;
+                self.pulses[flight.from as usize].engaged -= 1;
+                self.pulses[flight.to as usize].engaged -= 1;
             }
             None => self.free_wires.push(number),
         }
@@ -63,15 +63,16 @@ impl World<'_> {
 
     /// What a host does each time, before its router may begin a transfer.
     pub(super) fn update_router(&mut self, host: u32) {
-        let h = host as usize;
-        if let Some(wire) = self.sending[h] {
+        if let Some(wire) = self.pulses[host as usize].sending {
             self.look_at_transfer(host, wire);
         }
-        if self.clock - self.checked[h] >= CHECK_INTERVAL && self.sending[h].is_none() {
+        let pulse = &mut self.pulses[host as usize];
+        if self.clock - pulse.checked >= CHECK_INTERVAL && pulse.sending.is_none() {
+            pulse.checked = self.clock;
             self.drop_expired(host);
-            self.checked[h] = self.clock;
         }
-        if self.engaged[h] == 0 && !self.buffers[h].held().is_empty() {
+        let pulse = &self.pulses[host as usize];
+        if pulse.awake && pulse.engaged == 0 && !self.buffers[host as usize].held().is_empty() {
             self.route(host);
         }
     }
@@ -86,15 +87,17 @@ impl World<'_> {
             return;
         }
         self.wires[number as usize].flight = None;
-        self.sending[host as usize] = None;
+        self.pulses[host as usize].sending = None;
         // One for sending, which a cut leaves; one for each end of a connection that is there.
-        self.engaged[host as usize] -= 1;
+        self.pulses[host as usize].engaged -= 1;
         if up {
-            self.engaged[host as usize] -= 1;
-            self.engaged[flight.to as usize] -= 1;
+            self.pulses[host as usize].engaged -= 1;
+            self.pulses[flight.to as usize].engaged -= 1;
         } else {
             self.free_wires.push(number);
         }
+        self.touch(host);
+        self.touch(flight.to);
         if done {
             self.sent(host, flight.held.message);
             self.receive(flight);
@@ -139,13 +142,14 @@ impl World<'_> {
         self.make_room(host, held.size);
         self.buffers[host as usize].put(held);
         self.known.set(host, held.message, true);
+        self.touch(host);
         self.tell(Happened::Created { message: held.message, from: host });
     }
 
     /// Offers a copy that `from` has to the host at the other end of a link.
     pub(super) fn offer(&mut self, from: u32, held: Held, link: Link) -> Answer {
         let to = link.peer;
-        if self.engaged[to as usize] > 0 || self.engaged[from as usize] > 0 {
+        if self.pulses[to as usize].engaged > 0 || self.pulses[from as usize].engaged > 0 {
             return Answer::Later;
         }
         if self.known.has(to, held.message) {
@@ -160,9 +164,9 @@ impl World<'_> {
         let wire = &mut self.wires[link.wire as usize];
         let done = self.clock + f64::from(held.size) / f64::from(wire.speed);
         wire.flight = Some(Flight { held: Held { hops: held.hops + 1, ..held }, from, to, done });
-        self.sending[from as usize] = Some(link.wire);
-        self.engaged[from as usize] += 2;
-        self.engaged[to as usize] += 1;
+        self.pulses[from as usize].sending = Some(link.wire);
+        self.pulses[from as usize].engaged += 2;
+        self.pulses[to as usize].engaged += 1;
         self.tell(Happened::Started { from, to, message: held.message });
         Answer::Accepted
     }
@@ -172,7 +176,7 @@ impl World<'_> {
         if !self.buffers[host as usize].could_hold(size) {
             return false;
         }
-        let sent = self.sending[host as usize].and_then(|wire| self.wires[wire as usize].flight);
+        let sent = self.pulses[host as usize].sending.and_then(|wire| self.wires[wire as usize].flight);
         let sent = sent.map(|flight| flight.held.message);
         while self.buffers[host as usize].free() < i64::from(size) {
             let Some(place) = self.buffers[host as usize].oldest(sent) else { return false };
@@ -190,6 +194,7 @@ impl World<'_> {
     fn delete_at(&mut self, host: u32, place: usize, dropped: bool) {
         let held = self.buffers[host as usize].remove(place);
         self.known.set(host, held.message, false);
+        self.touch(host);
         self.tell(Happened::Deleted { host, message: held.message, received: held.received, dropped });
     }
 

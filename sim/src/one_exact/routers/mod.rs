@@ -16,10 +16,14 @@ use super::world::{Link, World};
 impl World<'_> {
     /// A host that is free, and holds something, looks for a transfer to begin.
     pub(super) fn route(&mut self, host: u32) {
+        // What PRoPHET knows ages when it is read, and so must be read each time.
+        self.pulses[host as usize].awake = matches!(self.setup.router, Router::Prophet { .. });
         let mut links = std::mem::take(&mut self.links);
         self.gather(host, &mut links);
         // Whoever is engaged answers `Later`, whatever is offered: nothing comes of asking.
-        if links.iter().any(|link| self.engaged[link.peer as usize] == 0) && !self.exchange_deliverable(host, &links) {
+        if links.iter().any(|link| self.pulses[link.peer as usize].engaged == 0)
+            && !self.exchange_deliverable(host, &links)
+        {
             match self.setup.router {
                 Router::Epidemic => self.epidemic(host, &links),
                 Router::Spray { .. } => self.spray(host, &links),
@@ -37,8 +41,9 @@ impl World<'_> {
             pairs.extend(links.iter().filter(|link| link.peer == held.to).map(|&link| (*held, link)));
         }
         if !pairs.is_empty() {
-            self.queued(host, &mut pairs, |(held, _)| held);
-            for (held, link) in pairs {
+            let mut queue = Vec::with_capacity(pairs.len());
+            self.queued(host, &pairs, |(held, _)| held, &mut queue);
+            for (held, link) in queue {
                 if self.offer(host, held, link) == Answer::Accepted {
                     return true;
                 }
@@ -50,13 +55,14 @@ impl World<'_> {
     /// Asks a neighbour for messages that this host receives.
     fn ask(&mut self, host: u32, link: Link) -> bool {
         let peer = link.peer;
-        if self.engaged[peer as usize] > 0 {
+        if self.pulses[peer as usize].engaged > 0 {
             return false;
         }
         let mut place = 0;
-        while let Some(&held) = self.buffers[peer as usize].held().get(place) {
-            let before = self.buffers[peer as usize].held().len();
-            if held.to == host && self.offer(peer, held, Link { peer: host, ..link }) == Answer::Accepted {
+        while let Some(next) = self.buffers[peer as usize].held()[place..].iter().position(|held| held.to == host) {
+            place += next;
+            let (held, before) = (self.buffers[peer as usize].held()[place], self.buffers[peer as usize].held().len());
+            if self.offer(peer, held, Link { peer: host, ..link }) == Answer::Accepted {
                 return true;
             }
             // What the offer deleted made the next one come here.
@@ -65,21 +71,31 @@ impl World<'_> {
         false
     }
 
-    /// Puts a list into the order in which a host's queue mode sends.
-    fn queued<T: Copy>(&mut self, host: u32, list: &mut [T], held: impl Fn(&T) -> &Held) {
+    /// A list in the order in which a host's queue mode sends.
+    fn queued<T: Copy>(&mut self, host: u32, list: &[T], held: impl Fn(&T) -> &Held, queue: &mut Vec<T>) {
+        queue.clear();
         if self.rules[host as usize].fifo {
-            list.sort_by(|a, b| held(a).received.total_cmp(&held(b).received));
-            return;
+            queue.extend(list);
+            queue.sort_by(|a, b| held(a).received.total_cmp(&held(b).received));
+        } else {
+            let order = self.draws.shuffle(round(self.clock), list.len());
+            queue.extend(order.iter().map(|&from| list[from as usize]));
         }
-        let order = self.draws.shuffle(round(self.clock), list.len());
-        let before: Vec<T> = list.to_vec();
-        list.iter_mut().zip(order).for_each(|(place, &from)| *place = before[from as usize]);
     }
 
-    /// Offers a list to one neighbour after the other, until a transfer begins.
-    fn offer_all(&mut self, host: u32, list: &[Held], links: &[Link]) {
+    /// Offers the messages that `pick` names to one neighbour after the other, until a transfer begins.
+    fn offer_all(&mut self, host: u32, links: &[Link], pick: impl Fn(&Held) -> bool) {
+        let (mut list, mut queue) = (std::mem::take(&mut self.listed), std::mem::take(&mut self.queue));
+        list.clear();
+        list.extend(self.buffers[host as usize].held().iter().filter(|held| pick(held)));
+        self.queued(host, &list, |held| held, &mut queue);
+        self.offer_queue(host, links, &queue);
+        (self.listed, self.queue) = (list, queue);
+    }
+
+    fn offer_queue(&mut self, host: u32, links: &[Link], queue: &[Held]) {
         for &link in links {
-            for &held in list {
+            for &held in queue {
                 match self.offer(host, held, link) {
                     Answer::Accepted => return,
                     Answer::Later => break,

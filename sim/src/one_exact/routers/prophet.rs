@@ -60,7 +60,7 @@ impl World<'_> {
         let Router::Prophet { unit, gamma, .. } = self.setup.router else { return };
         let mut ranked = std::mem::take(&mut self.ranked);
         ranked.clear();
-        for &link in links.iter().filter(|link| self.engaged[link.peer as usize] == 0) {
+        for &link in links.iter().filter(|link| self.pulses[link.peer as usize].engaged == 0) {
             for &held in self.buffers[host as usize].held() {
                 // Only what is held is asked for: what was delivered there is offered, and denied.
                 if self.known.has(link.peer, held.message) && held.to != link.peer {

@@ -21,7 +21,12 @@ pub const KEYS: &[Key] = &[
     key("Scenario", "name", "required", "Name of the run, in the names of its reports; `%%Space.key%%` is filled in."),
     key("Scenario", "endTime", "required", "Simulated seconds."),
     key("Scenario", "updateInterval", "required", "Length of a step in seconds. Results depend on it."),
-    key("Scenario", "simulateConnections", "required", "Whether interfaces look for each other; `false` where contacts come from a file."),
+    key(
+        "Scenario",
+        "simulateConnections",
+        "required",
+        "Whether interfaces look for each other; `false` where contacts come from a file.",
+    ),
     key("Scenario", "nrofHostGroups", "required", "How many groups there are."),
     key("<interface>", "type", "required", "`SimpleBroadcastInterface`."),
     key("<interface>", "transmitRange", "required", "Metres."),
@@ -30,8 +35,18 @@ pub const KEYS: &[Key] = &[
     key("GroupN", "nrofHosts", "required", "How many hosts."),
     key("GroupN", "nrofInterfaces", "0", "How many interfaces each has."),
     key("GroupN", "interfaceK", "required", "Namespace of the interface."),
-    key("GroupN", "movementModel", "required", "`RandomWaypoint`, `RandomWalk`, `ShortestPathMapBasedMovement`, `StationaryMovement`."),
-    key("GroupN", "router", "required", "`EpidemicRouter`, `SprayAndWaitRouter`, `ProphetRouter` (with `sendQueue = 2`); the same in all groups."),
+    key(
+        "GroupN",
+        "movementModel",
+        "required",
+        "`RandomWaypoint`, `RandomWalk`, `ShortestPathMapBasedMovement`, `StationaryMovement`.",
+    ),
+    key(
+        "GroupN",
+        "router",
+        "required",
+        "`EpidemicRouter`, `SprayAndWaitRouter`, `ProphetRouter` (with `sendQueue = 2`); the same in all groups.",
+    ),
     key("GroupN", "bufferSize", "unlimited", "Bytes of messages that a host holds."),
     key("GroupN", "msgTtl", "unlimited", "Minutes that a message lives; it goes one minute early, as there."),
     key("GroupN", "sendQueue", "1", "Which message first: 1 shuffled, 2 the one received first."),
@@ -48,11 +63,26 @@ pub const KEYS: &[Key] = &[
     key("EventsK", "class", "required", "`MessageEventGenerator`, `ExternalEventsQueue`."),
     key("EventsK", "interval", "required", "Whole seconds between messages, least and most; the most is never drawn."),
     key("EventsK", "size", "required", "Bytes of a message, least and most; the most is never drawn."),
-    key("EventsK", "hosts", "required", "Numbers of hosts that send (and receive): from the first, less than the second."),
+    key(
+        "EventsK",
+        "hosts",
+        "required",
+        "Numbers of hosts that send (and receive): from the first, less than the second.",
+    ),
     key("EventsK", "tohosts", "`hosts`", "Numbers of hosts that receive."),
-    key("EventsK", "prefix", "required", "First part of the names of messages, and the only seed of what is drawn here."),
+    key(
+        "EventsK",
+        "prefix",
+        "required",
+        "First part of the names of messages, and the only seed of what is drawn here.",
+    ),
     key("EventsK", "time", "always", "Seconds between which messages are made."),
-    key("EventsK", "filePath", "required", "File of events: lines `TIME CONN HOST HOST up` (or `down`) and `TIME C MESSAGE FROM TO SIZE`."),
+    key(
+        "EventsK",
+        "filePath",
+        "required",
+        "File of events: lines `TIME CONN HOST HOST up` (or `down`) and `TIME C MESSAGE FROM TO SIZE`.",
+    ),
     key("EventsK", "nrofPreload", "500", "Has no effect: the whole file is read."),
     key("Optimization", "cellSizeMult", "5", "Cells of the grid, in ranges; who finds whom first depends on it."),
     key("Optimization", "randomizeUpdateOrder", "true", "Whether hosts are updated in another order each time."),
@@ -128,7 +158,8 @@ fn numbered(known: &str, text: &str) -> bool {
 }
 
 /// The reference page's tables.
-pub fn tables() -> String {
+#[cfg(test)]
+pub(super) fn tables() -> String {
     let mut text = String::from("## Keys that are read\n\n| key | default | meaning |\n|---|---|---|\n");
     for key in KEYS {
         text += &format!("| `{}.{}` | {} | {} |\n", key.space, key.name, key.default, key.meaning);
@@ -149,8 +180,17 @@ mod tests {
     #[test]
     fn keys_with_numbers_and_of_reports_are_known() {
         for key in [
-            "Group.speed", "Group12.speed", "Events1.hosts", "Events.nrof", "Report.report3", "radio.transmitRange",
-            "MessageStatsReport.warmup", "GUI.anything", "Optimization.realtime", "Group1.interface2", "Group.okMaps",
+            "Group.speed",
+            "Group12.speed",
+            "Events1.hosts",
+            "Events.nrof",
+            "Report.report3",
+            "radio.transmitRange",
+            "MessageStatsReport.warmup",
+            "GUI.anything",
+            "Optimization.realtime",
+            "Group1.interface2",
+            "Group.okMaps",
             "MapBasedMovement.mapFile4",
         ] {
             assert!(is_known(key), "{key}");

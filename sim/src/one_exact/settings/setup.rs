@@ -8,14 +8,8 @@ use crate::one_exact::map::Town;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// Most hosts of a run.
-const MOST_HOSTS: u64 = 100_000;
-/// Most hosts of a run with tables of predictabilities, one number for each pair.
-const MOST_PREDICTED: u64 = 5_000;
 /// Most groups, interfaces of a group, sources, reports, map files.
 const MOST_PARTS: u32 = 1_000;
-/// Longest map file.
-const LONGEST_MAP: u64 = 256 << 20;
 
 /// How messages are routed.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -80,7 +74,7 @@ pub struct Group {
     /// Seconds, least and most.
     pub wait: [f64; 2],
     /// Bytes of messages; `i32::MAX`: unlimited.
-    pub buffer: i32,
+    pub buffer: i64,
     /// Minutes that their messages live.
     pub lifetime: Option<i32>,
     /// Messages leave in the order they came, not shuffled.
@@ -147,6 +141,8 @@ pub struct Setup {
     pub router: Router,
     /// Kinds of interfaces, in the order in which hosts get them.
     pub radios: Vec<RadioKind>,
+    /// Files of the map, where a group walks on one.
+    pub maps: Vec<PathBuf>,
     /// The groups.
     pub groups: Vec<Group>,
     /// Sources of events.
@@ -190,6 +186,7 @@ impl Setup {
             warmup: warmup.map_or(Ok(0.0), |value| value.positive())?,
             router: Router::Epidemic,
             radios: Vec::new(),
+            maps: Vec::new(),
             groups: Vec::new(),
             sources: Vec::new(),
             reporting: reporting(values)?,
@@ -199,133 +196,20 @@ impl Setup {
         setup.sources = sources::of(values, hosts)?;
         Ok(setup)
     }
-
-    fn add_groups(&mut self, values: &Values) -> Result<(), Mistake> {
-        let groups = values.need(&["Scenario"], "nrofHostGroups")?;
-        let mut town = None;
-        let mut first: Option<(String, Router)> = None;
-        let mut hosts = 0;
-        for number in 1..=parts(&groups)? {
-            let own = format!("Group{number}");
-            let spaces = [own.as_str(), "Group"];
-            refuse(values, "GroupN", &spaces, &own)?;
-            let router = values.need(&spaces, "router")?;
-            let group = self.group(values, &spaces, &mut town)?;
-            hosts += u64::from(group.hosts);
-            if hosts > MOST_HOSTS {
-                return Err(values.need(&spaces, "nrofHosts")?.wrong(
-                    format!("more than {MOST_HOSTS} hosts together"),
-                    "write fewer; larger networks are simulated by `farlink run`",
-                ));
-            }
-            let kind = routing(values, &router, group.fifo)?;
-            if matches!(kind, Router::Prophet { .. }) && hosts > MOST_PREDICTED {
-                return Err(router.wrong(format!("of more than {MOST_PREDICTED} hosts"), "write fewer hosts"));
-            }
-            if first.as_ref().is_some_and(|(name, _)| *name != router.text) {
-                return Err(router.wrong("another router than that of the first group", "give all groups one router"));
-            }
-            first.get_or_insert((router.text, kind));
-            self.groups.push(group);
-        }
-        if let Some((_, router)) = first {
-            self.router = router;
-        }
-        Ok(())
-    }
-
-    fn group(&mut self, values: &Values, spaces: &[&str], town: &mut Option<Arc<Town>>) -> Result<Group, Mistake> {
-        let get = |key: &str| values.find(spaces, key);
-        let model = values.need(spaces, "movementModel")?;
-        let mut radios = Vec::new();
-        for number in 1..=get("nrofInterfaces").map_or(Ok(0), |value| parts(&value))? {
-            radios.push(self.radio(values, &values.need(spaces, &format!("interface{number}"))?)?);
-        }
-        let buffer = get("bufferSize").map_or(Ok(i32::MAX), |value| value.whole())?;
-        let queue = get("sendQueue");
-        let fifo = match queue.as_ref().map_or(Ok(1), Value::whole)? {
-            1 => false,
-            2 => true,
-            _ => return Err(not_covered(queue.as_ref(), "write 1 (shuffled) or 2 (first in, first out)")),
-        };
-        let lifetime = get("msgTtl").map(|value| {
-            let minutes = value.whole()?;
-            let fits = (0..=35_791_394).contains(&minutes);
-            if fits { Ok(minutes) } else { Err(value.wrong("not 0 to 35791394 minutes", "leave it out for no end")) }
-        });
-        Ok(Group {
-            id: values.need(spaces, "groupID")?.text,
-            hosts: values.need(spaces, "nrofHosts")?.count()?,
-            radios,
-            model: self.model(values, spaces, &model, town)?,
-            speed: get("speed").map_or(Ok([1.0; 2]), |value| value.range())?,
-            wait: get("waitTime").map_or(Ok([0.0; 2]), |value| value.range())?,
-            buffer: if buffer < 0 { return Err(not_covered(get("bufferSize").as_ref(), "write 0 or more")) } else { buffer },
-            lifetime: lifetime.transpose()?,
-            fifo,
-            delete_delivered: get("deleteDelivered").map_or(Ok(false), |value| value.truth())?,
-        })
-    }
-
-    fn model(
-        &self,
-        values: &Values,
-        spaces: &[&str],
-        name: &Value,
-        town: &mut Option<Arc<Town>>,
-    ) -> Result<Model, Mistake> {
-        match name.text.as_str() {
-            "RandomWaypoint" => Ok(Model::Waypoint),
-            "RandomWalk" => Ok(Model::Walk),
-            "StationaryMovement" => {
-                let place = values.need(spaces, "nodeLocation")?;
-                Ok(Model::Stationary(place.pair()?))
-            }
-            "ShortestPathMapBasedMovement" => {
-                let read = match town.take() {
-                    Some(read) => read,
-                    None => Arc::new(map(values, self.area)?),
-                };
-                *town = Some(Arc::clone(&read));
-                Ok(Model::Map(read))
-            }
-            _ => Err(not_covered(
-                Some(name),
-                "exact are RandomWaypoint, RandomWalk, ShortestPathMapBasedMovement and StationaryMovement",
-            )),
-        }
-    }
-
-    /// The place of an interface's kind among all.
-    fn radio(&mut self, values: &Values, interface: &Value) -> Result<usize, Mistake> {
-        let name = interface.text.as_str();
-        if let Some(place) = self.radios.iter().position(|kind| kind.name == name) {
-            return Ok(place);
-        }
-        refuse(values, "<interface>", &[name], name)?;
-        let kind = values.need(&[name], "type")?;
-        if kind.text != "SimpleBroadcastInterface" {
-            return Err(not_covered(Some(&kind), "exact is SimpleBroadcastInterface"));
-        }
-        let (range, speed) = (values.need(&[name], "transmitRange")?, values.need(&[name], "transmitSpeed")?);
-        let range = above_zero(&range, range.number()?)?;
-        self.radios.push(RadioKind { name: name.into(), range, speed: at_least_one(&speed)? });
-        Ok(self.radios.len() - 1)
-    }
 }
 
-fn not_covered(value: Option<&Value>, hint: &str) -> Mistake {
+pub(super) fn not_covered(value: Option<&Value>, hint: &str) -> Mistake {
     match value {
         Some(value) => value.wrong("not covered", hint),
         None => Mistake::new("not covered", hint),
     }
 }
 
-fn above_zero(value: &Value, number: f64) -> Result<f64, Mistake> {
+pub(super) fn above_zero(value: &Value, number: f64) -> Result<f64, Mistake> {
     if number > 0.0 { Ok(number) } else { Err(value.wrong("not more than 0", "write more than 0")) }
 }
 
-fn at_least_one(value: &Value) -> Result<i32, Mistake> {
+pub(super) fn at_least_one(value: &Value) -> Result<i32, Mistake> {
     value.whole().and_then(|number| above_zero(value, number.into()).map(|_| number))
 }
 
@@ -339,50 +223,15 @@ pub(super) fn parts(value: &Value) -> Result<u32, Mistake> {
 pub(super) fn refuse(values: &Values, table: &str, spaces: &[&str], shown: &str) -> Result<(), Mistake> {
     for key in REFUSED.iter().filter(|key| key.space == table) {
         if let Some(value) = values.find(spaces, key.name) {
-            if value.text != key.harmless && value.text.parse::<f64>().ok() != key.harmless.parse().ok() {
+            let number = |text: &str| text.parse::<f64>().ok();
+            let equal = number(key.harmless).is_some() && number(&value.text) == number(key.harmless);
+            if value.text != key.harmless && !equal {
                 let hint = format!("leave {shown}.{} out; docs/reference/one.md says what is covered", key.name);
                 return Err(value.wrong(format!("{} are not covered", key.what), hint));
             }
         }
     }
     Ok(())
-}
-
-fn routing(values: &Values, router: &Value, fifo: bool) -> Result<Router, Mistake> {
-    let own = [router.text.as_str()];
-    match router.text.as_str() {
-        "EpidemicRouter" => Ok(Router::Epidemic),
-        "SprayAndWaitRouter" => {
-            let copies = at_least_one(&values.need(&own, "nrofCopies")?)? as u32;
-            Ok(Router::Spray { copies, binary: values.need(&own, "binaryMode")?.truth()? })
-        }
-        "ProphetRouter" if !fifo => Err(router.wrong(
-            "with sendQueue = 1 the order of equals depends on where Java's objects lie in memory, and changes with \
-             each start of The ONE",
-            "--set Group.sendQueue=2 makes it repeatable, here and there",
-        )),
-        "ProphetRouter" => {
-            let unit = values.need(&own, "secondsInTimeUnit")?;
-            let number = |key: &str, default: f64| values.find(&own, key).map_or(Ok(default), |value| value.positive());
-            Ok(Router::Prophet {
-                unit: above_zero(&unit, unit.whole()?.into())?,
-                beta: number("beta", 0.25)?,
-                gamma: number("gamma", 0.98)?,
-            })
-        }
-        _ => Err(not_covered(Some(router), "exact are EpidemicRouter, SprayAndWaitRouter and ProphetRouter")),
-    }
-}
-
-fn map(values: &Values, area: [f64; 2]) -> Result<Town, Mistake> {
-    let files = values.need(&["MapBasedMovement"], "nrofMapFiles")?;
-    let mut texts = Vec::new();
-    for number in 1..=parts(&files)? {
-        let named = values.need(&["MapBasedMovement"], &format!("mapFile{number}"))?;
-        let (file, bytes) = values.file(&named, LONGEST_MAP)?;
-        texts.push((file, String::from_utf8_lossy(&bytes).into_owned()));
-    }
-    Town::read(&texts, area)
 }
 
 fn reporting(values: &Values) -> Result<Reporting, Mistake> {
@@ -396,6 +245,9 @@ fn reporting(values: &Values) -> Result<Reporting, Mistake> {
                 "exact are MessageStatsReport, EventLogReport and ConnectivityONEReport",
             ));
         };
+        if classes.contains(&known) {
+            return Err(class.wrong("a second time", "name each report once"));
+        }
         classes.push(known);
     }
     let spaces = ["MessageStatsReport", "Report"];
@@ -409,7 +261,10 @@ fn reporting(values: &Values) -> Result<Reporting, Mistake> {
     let warmup = values.find(&spaces, "warmup");
     let seconds = warmup.as_ref().map_or(Ok(0.0), Value::positive)?;
     if seconds > 0.0 && classes.iter().any(|(_, class)| *class != ReportClass::Statistics) {
-        return Err(not_covered(warmup.as_ref(), "with another report than MessageStatsReport, leave it out or write 0"));
+        return Err(not_covered(
+            warmup.as_ref(),
+            "with another report than MessageStatsReport, leave it out or write 0",
+        ));
     }
     Ok(Reporting { folder: folder.into(), classes, warmup: seconds, precision })
 }

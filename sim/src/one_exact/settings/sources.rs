@@ -48,7 +48,9 @@ fn source(values: &Values, space: &str, hosts: u32) -> Result<Source, Mistake> {
     }
     let class = values.need(&[space], "class")?;
     if class.text != "MessageEventGenerator" {
-        return Err(class.wrong("not covered", "exact are MessageEventGenerator and ExternalEventsQueue (with filePath)"));
+        return Err(
+            class.wrong("not covered", "exact are MessageEventGenerator and ExternalEventsQueue (with filePath)")
+        );
     }
     let need = |key: &str| values.need(&[space], key);
     let (interval, size, from) = (need("interval")?, need("size")?, need("hosts")?);

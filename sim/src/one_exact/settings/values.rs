@@ -79,9 +79,13 @@ impl Values {
     pub fn of_run(&self, run: usize) -> Values {
         Values { run, ..self.clone() }
     }
-    /// Keys that are written, with their places.
-    pub fn keys(&self) -> impl Iterator<Item = (&str, Value)> {
-        self.written.iter().map(|(key, written)| (key.as_str(), self.value(key, written)))
+    /// Places and names of keys that `is_known` does not know.
+    pub fn unread(&self, is_known: impl Fn(&str) -> bool) -> impl Iterator<Item = String> {
+        let unknown = self.written.iter().filter(move |(key, _)| !is_known(key));
+        unknown.map(|(key, written)| match written.line {
+            0 => key.clone(),
+            line => format!("{}:{line}: {key}", written.file.display()),
+        })
     }
     fn value(&self, key: &str, written: &Written) -> Value {
         let place = (!written.file.as_os_str().is_empty()).then(|| (written.file.clone(), written.line));
@@ -213,6 +217,16 @@ impl Value {
         let fits = number.fract() == 0.0 && (f64::from(i32::MIN)..=f64::from(i32::MAX)).contains(&number);
         if fits { Ok(number as i32) } else { Err(self.wrong("not a whole number of 32 bits", "write one")) }
     }
+    /// A whole number from 0 that may be longer.
+    ///
+    /// # Errors
+    /// It is none.
+    pub fn long(&self) -> Result<i64, Mistake> {
+        let number = self.positive()?;
+        // Up to here every whole number is one of 64 bits in binary.
+        let fits = number.fract() == 0.0 && number <= (1u64 << 53) as f64;
+        if fits { Ok(number as i64) } else { Err(self.wrong("not a whole number", "write one from 0")) }
+    }
     /// A whole number from 0.
     ///
     /// # Errors
@@ -287,7 +301,8 @@ mod tests {
 
     #[test]
     fn a_group_falls_back_and_names_are_filled_in() {
-        let values = values(&["Group.router=E", "Group2.router=S", "Scenario.name=a-%%Group.router%%-%%Group2.router%%!"]);
+        let values =
+            values(&["Group.router=E", "Group2.router=S", "Scenario.name=a-%%Group.router%%-%%Group2.router%%!"]);
         let router = |space: &str| values.need(&[space, "Group"], "router").expect("it is there").text;
         assert_eq!((router("Group1"), router("Group2")), ("E".to_string(), "S".to_string()));
         let name = values.need(&["Scenario"], "name").expect("it is there");
@@ -302,6 +317,8 @@ mod tests {
         assert_eq!(value("4 MiB").whole(), Ok(4 << 20));
         assert_eq!(value("50k,100k").whole_range(), Ok([50_000, 100_000]));
         assert_eq!(value("7").range(), Ok([7.0, 7.0]));
+        assert_eq!(value("4G").long(), Ok(4_000_000_000));
+        assert!(value("0.5").long().is_err() && value("1e30").long().is_err() && value("-1").long().is_err());
         for text in ["", "x", "1.5", "3G", "1e99", "NaN", "inf", "1,"] {
             let mistake = value(text).whole().expect_err(text);
             assert!(!mistake.hint.is_empty() && mistake.what.starts_with("A.b = "), "{mistake}");

@@ -19,7 +19,7 @@
 mod buffer;
 mod contacts;
 mod events;
-pub mod java;
+mod java;
 mod links;
 mod map;
 mod movement;

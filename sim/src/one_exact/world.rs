@@ -164,7 +164,7 @@ impl<'a> World<'a> {
             self.step += 1;
             self.begin_step();
             self.update_hosts();
-            if self.step % every == 0 {
+            if self.step.is_multiple_of(every) {
                 progress(self.clock);
             }
         }
@@ -259,6 +259,6 @@ impl<'a> World<'a> {
     /// # Errors
     /// One that cannot be written; `files` are their names.
     pub(super) fn finish(mut self, files: &[std::path::PathBuf]) -> Result<super::reports::Figures, super::Failure> {
-        self.reports.finish(self.clock, &self.names, files)
+        self.reports.finish(self.clock, files)
     }
 }

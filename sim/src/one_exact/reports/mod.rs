@@ -133,7 +133,7 @@ impl Reports {
     ///
     /// # Errors
     /// A report that could not be written.
-    pub fn finish(&mut self, now: f64, _names: &Names, files: &[PathBuf]) -> Result<Figures, Failure> {
+    pub fn finish(&mut self, now: f64, files: &[PathBuf]) -> Result<Figures, Failure> {
         let figures = self.statistics.figures(now);
         for (place, report) in self.reports.iter_mut().enumerate() {
             let mut written = std::mem::replace(&mut report.written, Ok(()));

@@ -76,14 +76,16 @@ impl Statistics {
             }
         }
     }
-    /// What was counted until now.
-    pub fn figures(&self, now: f64) -> Figures {
+    /// What was counted until now; puts the lists in order, which changes sums of what comes later.
+    pub fn figures(&mut self, now: f64) -> Figures {
         use Number::{Real, Whole};
         let c = self.counts;
         let share = if c.created > 0 { c.delivered as f64 / c.created as f64 } else { 0.0 };
         let overhead = (c.relayed as f64 - c.delivered as f64) / c.delivered as f64;
-        let hops: Vec<f64> = self.hops.iter().copied().map(f64::from).collect();
-        let middle_hops = median(&hops);
+        let mut hops: Vec<f64> = self.hops.iter().copied().map(f64::from).collect();
+        let means = [&self.latencies, &hops, &self.held].map(|values| mean(values));
+        let [latency, middle_hops, held] =
+            [&mut self.latencies, &mut hops, &mut self.held].map(|values| median(values));
         Figures {
             rows: vec![
                 ("sim_time", Real(now)),
@@ -97,12 +99,12 @@ impl Statistics {
                 ("delivery_prob", Real(share)),
                 ("response_prob", Real(0.0)),
                 ("overhead_ratio", Real(if c.delivered > 0 { overhead } else { f64::NAN })),
-                ("latency_avg", Real(mean(&self.latencies))),
-                ("latency_med", Real(median(&self.latencies))),
-                ("hopcount_avg", Real(mean(&hops))),
+                ("latency_avg", Real(means[0])),
+                ("latency_med", Real(latency)),
+                ("hopcount_avg", Real(means[1])),
                 ("hopcount_med", Whole(if middle_hops.is_nan() { 0 } else { middle_hops as u64 })),
-                ("buffertime_avg", Real(mean(&self.held))),
-                ("buffertime_med", Real(median(&self.held))),
+                ("buffertime_avg", Real(means[2])),
+                ("buffertime_med", Real(held)),
                 ("rtt_avg", Real(f64::NAN)),
                 ("rtt_med", Real(f64::NAN)),
             ],
@@ -114,10 +116,10 @@ fn mean(values: &[f64]) -> f64 {
     if values.is_empty() { f64::NAN } else { values.iter().sum::<f64>() / values.len() as f64 }
 }
 
-fn median(values: &[f64]) -> f64 {
-    let mut sorted = values.to_vec();
-    sorted.sort_by(f64::total_cmp);
-    sorted.get(sorted.len() / 2).copied().unwrap_or(f64::NAN)
+/// The upper of the two in the middle, where there are two.
+fn median(values: &mut [f64]) -> f64 {
+    values.sort_unstable_by(f64::total_cmp);
+    values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
 }
 
 impl Figures {
@@ -139,5 +141,57 @@ impl Figures {
             writeln!(out, "{name}: {text}")?;
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::one_exact::reports::Message;
+
+    fn names() -> Names {
+        let message = |created: f64| Message { id: "A1".into(), from: 0, to: 1, created, lifetime: None };
+        Names { hosts: vec!["a0".into(), "a1".into()], messages: vec![message(10.0), message(50.0)] }
+    }
+    fn of(figures: &Figures, name: &str) -> f64 {
+        figures.values().find(|(known, _)| *known == name).map_or(-1.0, |(_, value)| value)
+    }
+
+    #[test]
+    fn a_delivery_counts_once_and_a_relay_each_time() {
+        let (names, mut counted) = (names(), Statistics::new(0.0));
+        counted.tell(10.0, &Happened::Created { message: 0, from: 0 }, &names);
+        let done = |first: bool| Happened::Done { from: 0, to: 1, message: 0, hops: 2, last: true, first };
+        counted.tell(30.0, &done(true), &names);
+        counted.tell(40.0, &done(false), &names);
+        counted.tell(45.0, &Happened::Deleted { host: 0, message: 0, received: 10.0, dropped: true }, &names);
+        let figures = counted.figures(60.0);
+        assert_eq!(
+            ["relayed", "delivered", "latency_avg", "hopcount_med"].map(|name| of(&figures, name)),
+            [2.0, 1.0, 20.0, 2.0]
+        );
+        assert_eq!([of(&figures, "overhead_ratio"), of(&figures, "buffertime_avg")], [1.0, 35.0]);
+        assert_eq!([of(&figures, "dropped"), of(&figures, "removed")], [1.0, 0.0]);
+    }
+
+    #[test]
+    fn what_was_made_in_the_warm_up_is_left_out_for_good() {
+        let (names, mut counted) = (names(), Statistics::new(20.0));
+        counted.tell(10.0, &Happened::Created { message: 0, from: 0 }, &names);
+        counted.tell(50.0, &Happened::Created { message: 1, from: 0 }, &names);
+        for message in [0, 1] {
+            counted.tell(60.0, &Happened::Started { from: 0, to: 1, message }, &names);
+            counted.tell(61.0, &Happened::Aborted { from: 0, to: 1, message }, &names);
+            counted.tell(62.0, &Happened::Deleted { host: 0, message, received: 50.0, dropped: false }, &names);
+        }
+        let figures = counted.figures(70.0);
+        assert_eq!(["created", "started", "aborted", "removed"].map(|name| of(&figures, name)), [1.0; 4]);
+        assert!(of(&figures, "latency_avg").is_nan() && of(&figures, "overhead_ratio").is_nan());
+    }
+
+    #[test]
+    fn of_two_in_the_middle_the_upper_is_the_median() {
+        assert_eq!(median(&mut [4.0, 1.0, 3.0, 2.0]), 3.0);
+        assert!(median(&mut []).is_nan());
     }
 }

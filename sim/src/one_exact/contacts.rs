@@ -92,7 +92,8 @@ pub struct Nearness {
 impl Nearness {
     /// For interfaces of at most `range` metres, which move at most `fastest` metres a step.
     pub fn new(range: f64, fastest: f64) -> Nearness {
-        let margin = (range / 2.0).max(fastest * 64.0);
+        // Wide enough to last, not so wide that everybody is near.
+        let margin = (range / 2.0).max(fastest * 64.0).max((fastest * 256.0).min(range));
         // Two that come towards each other close the margin twice as fast.
         let holds = whole_steps(margin, 2.0 * fastest).max(1);
         Nearness { holds, until: 0, reach: range + margin, fastest, first: Vec::new(), near: Vec::new() }

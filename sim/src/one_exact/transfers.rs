@@ -63,11 +63,13 @@ impl World<'_> {
 
     /// What a host does each time, before its router may begin a transfer.
     pub(super) fn update_router(&mut self, host: u32) {
-        if let Some(wire) = self.pulses[host as usize].sending {
-            self.look_at_transfer(host, wire);
+        if self.pulses[host as usize].engaged > 0 {
+            if let Some(wire) = self.sending[host as usize] {
+                self.look_at_transfer(host, wire);
+            }
         }
         let pulse = &mut self.pulses[host as usize];
-        if self.clock - pulse.checked >= CHECK_INTERVAL && pulse.sending.is_none() {
+        if self.clock - pulse.checked >= CHECK_INTERVAL && self.sending[host as usize].is_none() {
             pulse.checked = self.clock;
             self.drop_expired(host);
         }
@@ -87,7 +89,7 @@ impl World<'_> {
             return;
         }
         self.wires[number as usize].flight = None;
-        self.pulses[host as usize].sending = None;
+        self.sending[host as usize] = None;
         // One for sending, which a cut leaves; one for each end of a connection that is there.
         self.pulses[host as usize].engaged -= 1;
         if up {
@@ -164,7 +166,7 @@ impl World<'_> {
         let wire = &mut self.wires[link.wire as usize];
         let done = self.clock + f64::from(held.size) / f64::from(wire.speed);
         wire.flight = Some(Flight { held: Held { hops: held.hops + 1, ..held }, from, to, done });
-        self.pulses[from as usize].sending = Some(link.wire);
+        self.sending[from as usize] = Some(link.wire);
         self.pulses[from as usize].engaged += 2;
         self.pulses[to as usize].engaged += 1;
         self.tell(Happened::Started { from, to, message: held.message });
@@ -176,7 +178,7 @@ impl World<'_> {
         if !self.buffers[host as usize].could_hold(size) {
             return false;
         }
-        let sent = self.pulses[host as usize].sending.and_then(|wire| self.wires[wire as usize].flight);
+        let sent = self.sending[host as usize].and_then(|wire| self.wires[wire as usize].flight);
         let sent = sent.map(|flight| flight.held.message);
         while self.buffers[host as usize].free() < i64::from(size) {
             let Some(place) = self.buffers[host as usize].oldest(sent) else { return false };

@@ -44,9 +44,7 @@ pub(super) struct Pulse {
     pub quiet: u64,
     /// When it last looked for messages that are too old, seconds.
     pub checked: f64,
-    /// The connection over which it sends.
-    pub sending: Option<u32>,
-    /// How many reasons keep it from beginning a transfer.
+    /// How many reasons keep it from beginning a transfer; one of them is that it sends.
     pub engaged: u8,
     /// Something changed since it last looked in vain for a transfer to begin.
     pub awake: bool,
@@ -73,6 +71,8 @@ pub struct World<'a> {
     /// What each host holds, or got as the one it was for.
     pub(super) known: Knowledge,
     pub(super) pulses: Vec<Pulse>,
+    /// The connection over which each host sends.
+    pub(super) sending: Vec<Option<u32>>,
     pub(super) predictions: Predictions,
     pub(super) names: Names,
     taken: HashSet<String>,
@@ -126,7 +126,8 @@ impl<'a> World<'a> {
             free_wires: Vec::new(),
             buffers,
             known: Knowledge::new(count),
-            pulses: vec![Pulse { quiet: 0, checked: 0.0, sending: None, engaged: 0, awake: true }; count],
+            sending: vec![None; count],
+            pulses: vec![Pulse { quiet: 0, checked: 0.0, engaged: 0, awake: true }; count],
             predictions: match setup.router {
                 Router::Prophet { .. } => Predictions::new(count),
                 _ => Predictions::default(),

@@ -14,7 +14,6 @@ pub const DIFFERENCES: &[(&str, &str, &str)] = &[
     ("what", "here", "in The ONE"),
     ("time", "from event to event", "in steps of updateInterval"),
     ("transfers", "a link to each neighbour, used at once", "one transfer a host at a time"),
-    ("what was dropped", "is not taken again while a neighbour is there", "is taken again"),
     ("next message", "by priority and age", "shuffled, or first in, first out"),
     ("PRoPHET", "version 2 (RFC 6693)", "version 1"),
     ("lifetimes", "end when they end", "end one minute early"),

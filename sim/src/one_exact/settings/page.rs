@@ -41,6 +41,21 @@ contacts from a file, steps of 1 and 0.1 s. Described, but not compared with rep
 `deleteDelivered`, `binaryMode = false`, several groups that move, several interfaces of a host, `EventsK.time`, lifetimes that end,
 `ConnectivityONEReport`, `C` lines in files, maps whose lines share a street, and maps of which two shortest ways are equally long.
 
+## In Farlink's own world
+
+`--mode fast` writes a scenario (`NAME.toml`, and `NAME.contacts` where contacts come from a file) into the folder of reports, and
+runs it with `fidelity = \"message\"`: `farlink run` and `farlink report` take it from there.
+
+| | |
+|---|---|
+| the same in kind | hosts and their groups, models of movement and their ranges of speed and rest, streets, ranges and rates of interfaces, contacts of a file, buffers and lifetimes, who sends how much to whom how often, dropping the oldest |
+| different | time goes from event to event, without steps; a host has a link to each neighbour and uses them at once, where The ONE has one transfer a host; bundles leave by priority and age; PRoPHET is version 2; lifetimes end when they end, not a minute early; bundles weigh their headers and those of TCPCLv4; all random numbers |
+| refused | messages from a file (`C` lines); messages of a part of a group; a map of several files; contacts from a file among several kinds of interfaces; hosts that never meet |
+
+Messages from or to several groups are drawn for each two groups by themselves, as often on average.
+
+## How it runs
+
 Of a batch each run is one thread; the maps of The ONE are not part of Farlink.
 
 ";

@@ -151,6 +151,7 @@ fn what_is_not_covered_is_refused_with_its_line_and_a_hint() {
         ("Group.speed=2,1", "before its beginning"),
         ("Scenario.updateInterval=0", "not more than 0"),
         ("Scenario.endTime=1e15", "10^11 steps"),
+        ("MovementModel.warmup=1e300", "10^11 steps"),
         ("Scenario.name=../x", "no name of a file"),
         ("Scenario.name=%%Nothing.at.all%%", "is not set"),
         ("Scenario.nrofHostGroups=x", "not a number"),

@@ -11,6 +11,9 @@ use std::sync::Arc;
 /// Most groups, interfaces of a group, sources, reports, map files.
 const MOST_PARTS: u32 = 1_000;
 
+/// Most steps of a run, and of movement before it.
+const MOST_STEPS: f64 = 1e11;
+
 /// How messages are routed.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Router {
@@ -165,7 +168,7 @@ impl Setup {
         let step = whole("Scenario", "updateInterval")?;
         let step = step.number().and_then(|seconds| above_zero(&step, seconds))?;
         let end = whole("Scenario", "endTime")?;
-        if end.positive()? / step > 1e11 {
+        if end.positive()? / step > MOST_STEPS {
             return Err(end.wrong("more than 10^11 steps", "write a shorter time, or a longer Scenario.updateInterval"));
         }
         refuse(values, "Optimization", &["Optimization"], "Optimization")?;
@@ -174,6 +177,11 @@ impl Setup {
         let factor = values.find(&["Optimization"], "cellSizeMult");
         let shuffle = values.find(&["Optimization"], "randomizeUpdateOrder");
         let warmup = values.find(&["MovementModel"], "warmup");
+        if let Some(long) =
+            warmup.as_ref().filter(|warmup| warmup.number().is_ok_and(|seconds| seconds / step > MOST_STEPS))
+        {
+            return Err(long.wrong("more than 10^11 steps", "write a shorter time"));
+        }
         let mut setup = Setup {
             name,
             end: end.positive()?,
